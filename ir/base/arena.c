@@ -1,0 +1,91 @@
+#include "ir/base/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct block {
+    struct block *next;
+    size_t used, size;
+    _Alignas(16) unsigned char data[];
+} block;
+
+struct dl_arena {
+    block *blocks;
+    dl_arena *parent, *child, *next; /* next: the parent's other children */
+};
+
+enum { BLOCK = 64 * 1024 };
+
+dl_arena *dl_arena_new(dl_arena *parent) {
+    dl_arena *a = calloc(1, sizeof *a);
+    DL_CHECK(a);
+    a->parent = parent;
+    if (parent) a->next = parent->child, parent->child = a;
+    return a;
+}
+
+static void release(dl_arena *a) {
+    for (dl_arena *c = a->child, *next; c; c = next) next = c->next, release(c);
+    for (block *b = a->blocks, *next; b; b = next) next = b->next, free(b);
+    free(a);
+}
+
+void dl_arena_free(dl_arena *a) {
+    if (!a) return;
+    if (a->parent)
+        for (dl_arena **p = &a->parent->child; *p; p = &(*p)->next)
+            if (*p == a) {
+                *p = a->next;
+                break;
+            }
+    release(a);
+}
+
+void *dl_alloc(dl_arena *a, size_t bytes) {
+    bytes = (bytes + 15) & ~(size_t)15;
+    block *b = a->blocks;
+    if (!b || b->size - b->used < bytes) {
+        size_t size = bytes > BLOCK ? bytes : BLOCK;
+        b = malloc(sizeof *b + size);
+        if (!b) dl_panic(__FILE__, __LINE__, "out of memory: %zu bytes", size);
+        b->size = size, b->used = 0;
+        /* A large block goes behind the current one, which may still have room. */
+        if (bytes > BLOCK / 4 && a->blocks)
+            b->next = a->blocks->next, a->blocks->next = b;
+        else
+            b->next = a->blocks, a->blocks = b;
+    }
+    void *p = b->data + b->used;
+    b->used += bytes;
+    return memset(p, 0, bytes);
+}
+
+char *dl_strndup(dl_arena *a, const char *s, size_t n) {
+    char *p = dl_alloc(a, n + 1);
+    memcpy(p, s, n);
+    return p;
+}
+
+char *dl_strdup(dl_arena *a, const char *s) { return dl_strndup(a, s, strlen(s)); }
+
+char *dl_format(dl_arena *a, const char *format, ...) {
+    va_list ap, again;
+    va_start(ap, format);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, format, ap);
+    va_end(ap);
+    DL_CHECK(n >= 0);
+    char *p = dl_alloc(a, (size_t)n + 1);
+    vsnprintf(p, (size_t)n + 1, format, again);
+    va_end(again);
+    return p;
+}
+
+void *dl_grow(dl_arena *a, void *at, int n, int *cap, size_t size) {
+    int more = *cap ? *cap * 2 : 8;
+    void *p = dl_alloc(a, (size_t)more * size);
+    if (n) memcpy(p, at, (size_t)n * size);
+    *cap = more;
+    return p;
+}

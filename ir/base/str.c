@@ -1,0 +1,203 @@
+#include "ir/base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ir/base/hash.h"
+
+static void reserve(dl_buf *b, size_t more) {
+    if (b->n + more + 1 <= b->cap) return;
+    size_t cap = b->cap ? b->cap * 2 : 256;
+    while (cap < b->n + more + 1) cap *= 2;
+    b->at = realloc(b->at, cap);
+    if (!b->at) dl_panic(__FILE__, __LINE__, "out of memory: %zu bytes", cap);
+    b->cap = cap;
+}
+
+void dl_putn(dl_buf *b, const char *s, size_t n) {
+    reserve(b, n);
+    memcpy(b->at + b->n, s, n);
+    b->at[b->n += n] = 0;
+}
+
+void dl_puts(dl_buf *b, const char *s) { dl_putn(b, s, strlen(s)); }
+
+void dl_putf(dl_buf *b, const char *format, ...) {
+    va_list ap, again;
+    va_start(ap, format);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, format, ap);
+    va_end(ap);
+    DL_CHECK(n >= 0);
+    reserve(b, (size_t)n);
+    vsnprintf(b->at + b->n, (size_t)n + 1, format, again);
+    va_end(again);
+    b->n += (size_t)n;
+}
+
+void dl_put_double(dl_buf *b, double v) {
+    char s[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, v);
+        if (strtod(s, NULL) == v || v != v) break;
+    }
+    dl_puts(b, s);
+}
+
+void dl_buf_free(dl_buf *b) {
+    free(b->at);
+    *b = (dl_buf){0};
+}
+
+/* Interned strings live in an open-addressing table that only grows. */
+static struct {
+    pthread_mutex_t lock;
+    dl_arena *arena;
+    const char **slot;
+    size_t n, cap;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const char **find(const char **slot, size_t cap, const char *s, size_t n) {
+    size_t i = dl_hash(s, n, 0) & (cap - 1);
+    while (slot[i] && (strncmp(slot[i], s, n) || slot[i][n])) i = (i + 1) & (cap - 1);
+    return &slot[i];
+}
+
+const char *dl_intern_n(const char *s, size_t n) {
+    pthread_mutex_lock(&pool.lock);
+    if (!pool.arena) pool.arena = dl_arena_new(NULL);
+    if (2 * (pool.n + 1) > pool.cap) {
+        size_t cap = pool.cap ? 2 * pool.cap : 1024;
+        const char **slot = DL_NEWS(pool.arena, const char *, cap);
+        for (size_t i = 0; i < pool.cap; i++)
+            if (pool.slot[i]) *find(slot, cap, pool.slot[i], strlen(pool.slot[i])) = pool.slot[i];
+        pool.slot = slot, pool.cap = cap;
+    }
+    const char **p = find(pool.slot, pool.cap, s, n);
+    if (!*p) *p = dl_strndup(pool.arena, s, n), pool.n++;
+    const char *r = *p;
+    pthread_mutex_unlock(&pool.lock);
+    return r;
+}
+
+const char *dl_intern(const char *s) { return dl_intern_n(s, strlen(s)); }
+
+const char *dl_internf(const char *format, ...) {
+    char s[1024];
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(s, sizeof s, format, ap);
+    va_end(ap);
+    DL_CHECK(n >= 0 && (size_t)n < sizeof s);
+    return dl_intern_n(s, (size_t)n);
+}
+
+enum { NEAR_MAX = 64 };
+
+static int distance(const char *a, const char *b) {
+    int n = (int)strlen(a), m = (int)strlen(b), row[NEAR_MAX + 1];
+    if (n > NEAR_MAX || m > NEAR_MAX) return NEAR_MAX;
+    for (int j = 0; j <= m; j++) row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int keep = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            int best = keep;
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+const char *dl_nearest(const char *word, const char *const *names, int n) {
+    const char *best = NULL;
+    int limit = (int)strlen(word) / 3 + 1;
+    for (int i = 0; i < n; i++) {
+        int d = distance(word, names[i]);
+        if (d <= limit) best = names[i], limit = d - 1;
+    }
+    return best;
+}
+
+char *dl_read_file(dl_arena *arena, const char *path, size_t limit, size_t *size, dl_error *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        dl_fail_errno(err, DL_IO, "cannot open %s", path);
+        return NULL;
+    }
+    dl_buf b = {0};
+    char chunk[65536], *text = NULL;
+    ssize_t n;
+    while ((n = read(fd, chunk, sizeof chunk)) != 0) {
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            dl_fail_errno(err, DL_IO, "cannot read %s", path);
+            goto done;
+        }
+        dl_putn(&b, chunk, (size_t)n);
+        if (b.n > limit) {
+            dl_fail(err, DL_INPUT, "%s is larger than the %zu MiB such a file may have", path, limit >> 20);
+            goto done;
+        }
+    }
+    text = dl_strndup(arena, b.at ? b.at : "", b.n);
+    if (size) *size = b.n;
+done:
+    close(fd);
+    dl_buf_free(&b);
+    return text;
+}
+
+bool dl_write_file(const char *path, const void *data, size_t n, dl_error *err) {
+    char tmp[4096];
+    if (snprintf(tmp, sizeof tmp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof tmp)
+        return dl_fail(err, DL_IO, "path too long: %s", path);
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    const char *p = data;
+    while (n > 0) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) goto failed;
+        p += k, n -= (size_t)k;
+    }
+    if (fsync(fd) != 0) goto failed;
+    if (close(fd) != 0) {
+        fd = -1;
+        goto failed;
+    }
+    if (rename(tmp, path) == 0) return true;
+    fd = -1;
+failed:
+    dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    if (fd >= 0) close(fd);
+    unlink(tmp);
+    return false;
+}
+
+bool dl_make_dirs(const char *path, unsigned mode, dl_error *err) {
+    char p[4096];
+    size_t n = strlen(path);
+    if (n == 0 || n >= sizeof p) return dl_fail(err, DL_IO, "bad directory name: '%s'", path);
+    memcpy(p, path, n + 1);
+    for (size_t i = 1; i <= n; i++)
+        if (p[i] == '/' || i == n) {
+            char c = p[i];
+            p[i] = 0;
+            if (mkdir(p, mode) != 0 && errno != EEXIST) return dl_fail_errno(err, DL_IO, "cannot make directory %s", p);
+            p[i] = c;
+        }
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return dl_fail(err, DL_IO, "%s is not a directory", path);
+    return true;
+}

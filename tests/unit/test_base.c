@@ -1,0 +1,63 @@
+/* Arenas, buffers, names, hashes, files. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "ir/base/arena.h"
+#include "ir/base/hash.h"
+#include "ir/base/str.h"
+#include "tests/check.h"
+
+static void test_arena(void) {
+    dl_arena *a = dl_arena_new(NULL), *child = dl_arena_new(a);
+    char *big = dl_alloc(a, 1 << 20), *small = dl_alloc(child, 3);
+    CHECK(big[0] == 0 && big[(1 << 20) - 1] == 0 && small[0] == 0);
+    CHECK(((uintptr_t)dl_alloc(a, 1) & 15) == 0);
+    DL_ARRAY(int) xs = {0};
+    for (int i = 0; i < 1000; i++) dl_push(a, &xs, i);
+    CHECK(xs.n == 1000 && xs.at[999] == 999 && xs.at[0] == 0);
+    CHECK_STR(dl_format(a, "%d-%s", 7, "x"), "7-x");
+    dl_arena_free(child);
+    dl_arena_free(a);
+}
+
+static void test_str(void) {
+    CHECK(dl_intern("abc") == dl_intern_n("abcd", 3) && dl_intern("abc") != dl_intern("abd"));
+    const char *names[] = {"short", "short_opt", "base", "num_epochs"};
+    CHECK_STR(dl_nearest("shrt", names, 4), "short");
+    CHECK(dl_nearest("zzzzzz", names, 4) == NULL);
+    double values[] = {0.02, 1e-8, 1.0 / 3, 2e-4, -0.0, 65536, 1e300};
+    for (int i = 0; i < 7; i++) {
+        dl_buf b = {0};
+        dl_put_double(&b, values[i]);
+        CHECK(strtod(b.at, NULL) == values[i], "%s", b.at);
+        dl_buf_free(&b);
+    }
+}
+
+static void test_files(void) {
+    dl_arena *a = dl_arena_new(NULL);
+    dl_error err = {0};
+    char dir[] = "/tmp/dl_test_XXXXXX";
+    CHECK(mkdtemp(dir) != NULL);
+    CHECK(dl_make_dirs(dl_format(a, "%s/a/b", dir), 0755, &err), "%s", err.message);
+    const char *path = dl_format(a, "%s/a/b/f", dir);
+    CHECK(dl_write_file(path, "hello", 5, &err), "%s", err.message);
+    size_t n;
+    char *text = dl_read_file(a, path, 100, &n, &err);
+    CHECK(text && n == 5 && strcmp(text, "hello") == 0);
+    CHECK(!dl_read_file(a, path, 4, &n, &err) && err.code == DL_INPUT);
+    err = (dl_error){0};
+    CHECK(!dl_read_file(a, "/nonexistent/x", 4, &n, &err) && err.code == DL_IO && strstr(err.message, "/nonexistent/x"));
+    err = (dl_error){0};
+    CHECK(!dl_write_file("/nonexistent/x", "", 0, &err) && err.code == DL_IO);
+    unlink(path);
+    dl_arena_free(a);
+}
+
+int main(void) {
+    test_arena();
+    test_str();
+    test_files();
+    CHECK(dl_hash("abc", 3, 0) == dl_hash("abc", 3, 0) && dl_hash("abc", 3, 0) != dl_hash("abc", 3, 1));
+    return dl_test_end();
+}
