@@ -1,7 +1,8 @@
 /* Hierarchical arenas: memory that belongs to a graph, a compilation or a run, freed whole.
  *
- * Allocation never returns NULL: memory that a program of this size cannot get ends it through dl_panic (the large
- * memory of a run, the plan's arena, is not taken from here but mapped by the runtime, with an error). */
+ * Allocation never returns NULL: memory that a program of this size cannot get ends it through dl_panic (the
+ * large memory of a run, the plan's arena, is not taken from here but mapped by the runtime, with an error).
+ */
 #ifndef DL_ARENA_H
 #define DL_ARENA_H
 #include "ir/base/status.h"
@@ -20,19 +21,19 @@ char *dl_strdup(dl_arena *arena, const char *s);
 char *dl_strndup(dl_arena *arena, const char *s, size_t n);
 char *dl_format(dl_arena *arena, const char *format, ...) DL_PRINTF(2, 3);
 
-#define DL_NEW(arena, T)       ((T *)dl_alloc((arena), sizeof(T)))
-#define DL_NEWS(arena, T, n)   ((T *)dl_alloc((arena), sizeof(T) * (size_t)(n)))
+#define DL_NEW(arena, T)     ((T *)dl_alloc((arena), sizeof(T)))
+#define DL_NEWS(arena, T, n) ((T *)dl_alloc((arena), sizeof(T) * (size_t)(n)))
 
 /* Growable arrays in an arena: `DL_ARRAY(int) xs = {0}; dl_push(arena, &xs, 3); xs.at[0]; xs.n`. */
-#define DL_ARRAY(T)                                                                                                   \
-    struct {                                                                                                          \
-        T *at;                                                                                                        \
-        int n, cap;                                                                                                   \
+#define DL_ARRAY(T)                                                                                          \
+    struct {                                                                                                 \
+        T *at;                                                                                               \
+        int n, cap;                                                                                          \
     }
 void *dl_grow(dl_arena *arena, void *at, int n, int *cap, size_t size);
-#define dl_push(arena, a, ...)                                                                                        \
-    do {                                                                                                              \
-        if ((a)->n == (a)->cap) (a)->at = dl_grow((arena), (a)->at, (a)->n, &(a)->cap, sizeof *(a)->at);              \
-        (a)->at[(a)->n++] = (__VA_ARGS__);                                                                            \
+#define dl_push(arena, a, ...)                                                                               \
+    do {                                                                                                     \
+        if ((a)->n == (a)->cap) (a)->at = dl_grow((arena), (a)->at, (a)->n, &(a)->cap, sizeof *(a)->at);     \
+        (a)->at[(a)->n++] = (__VA_ARGS__);                                                                   \
     } while (0)
 #endif

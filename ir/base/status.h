@@ -1,7 +1,7 @@
 /* Errors as values: a code (which is also the program's exit status) and one message that says what to do.
  *
- * A function that can fail returns bool (true: done) or a pointer (NULL: failed) and takes a `dl_error *` last, never
- * NULL. The first error stands; libraries never print and never exit. */
+ * A function that can fail returns bool (true: done) or a pointer (NULL: failed) and takes a `dl_error *`
+ * last, never NULL. The first error stands; libraries never print and never exit. */
 #ifndef DL_STATUS_H
 #define DL_STATUS_H
 #include <stdbool.h>
@@ -34,8 +34,8 @@ bool dl_fail_errno(dl_error *err, dl_code code, const char *format, ...) DL_PRIN
 
 /* An internal fault: prints where and why, and aborts. Never for user input. */
 _Noreturn void dl_panic(const char *file, int line, const char *format, ...) DL_PRINTF(3, 4);
-#define DL_CHECK(cond)                                                                                                \
-    do {                                                                                                              \
-        if (!(cond)) dl_panic(__FILE__, __LINE__, "internal fault: %s", #cond);                                       \
+#define DL_CHECK(cond)                                                                                       \
+    do {                                                                                                     \
+        if (!(cond)) dl_panic(__FILE__, __LINE__, "internal fault: %s", #cond);                              \
     } while (0)
 #endif

@@ -194,10 +194,12 @@ bool dl_make_dirs(const char *path, unsigned mode, dl_error *err) {
         if (p[i] == '/' || i == n) {
             char c = p[i];
             p[i] = 0;
-            if (mkdir(p, mode) != 0 && errno != EEXIST) return dl_fail_errno(err, DL_IO, "cannot make directory %s", p);
+            if (mkdir(p, mode) != 0 && errno != EEXIST)
+                return dl_fail_errno(err, DL_IO, "cannot make directory %s", p);
             p[i] = c;
         }
     struct stat st;
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return dl_fail(err, DL_IO, "%s is not a directory", path);
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return dl_fail(err, DL_IO, "%s is not a directory", path);
     return true;
 }

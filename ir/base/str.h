@@ -3,7 +3,8 @@
 #define DL_STR_H
 #include "ir/base/arena.h"
 
-/* A growing text buffer on the heap; always NUL-terminated once written to. Zero-initialise; free with dl_buf_free. */
+/* A growing text buffer on the heap; always NUL-terminated once written to. Zero-initialise; free with
+ * dl_buf_free. */
 typedef struct {
     char *at;
     size_t n, cap;
@@ -20,13 +21,15 @@ const char *dl_intern(const char *s);
 const char *dl_intern_n(const char *s, size_t n);
 const char *dl_internf(const char *format, ...) DL_PRINTF(1, 2);
 
-/* The name of names[0..n-1] nearest to `word` by edit distance, or NULL when none is near enough to suggest. */
+/* The name of names[0..n-1] nearest to `word` by edit distance, or NULL when none is near enough to suggest.
+ */
 const char *dl_nearest(const char *word, const char *const *names, int n);
 
 /* The whole of a file (NUL-terminated behind its `size` bytes) in the arena; at most `limit` bytes.
  * Errors: DL_IO with path and cause; DL_INPUT when larger than the limit. */
 char *dl_read_file(dl_arena *arena, const char *path, size_t limit, size_t *size, dl_error *err);
-/* Writes a file whole or not at all: temporary beside it, fsync, rename. Errors: DL_IO with path and cause. */
+/* Writes a file whole or not at all: temporary beside it, fsync, rename. Errors: DL_IO with path and cause.
+ */
 bool dl_write_file(const char *path, const void *data, size_t n, dl_error *err);
 /* mkdir -p with the given mode for what it makes. */
 bool dl_make_dirs(const char *path, unsigned mode, dl_error *err);

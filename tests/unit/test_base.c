@@ -47,7 +47,8 @@ static void test_files(void) {
     CHECK(text && n == 5 && strcmp(text, "hello") == 0);
     CHECK(!dl_read_file(a, path, 4, &n, &err) && err.code == DL_INPUT);
     err = (dl_error){0};
-    CHECK(!dl_read_file(a, "/nonexistent/x", 4, &n, &err) && err.code == DL_IO && strstr(err.message, "/nonexistent/x"));
+    CHECK(!dl_read_file(a, "/nonexistent/x", 4, &n, &err) && err.code == DL_IO &&
+          strstr(err.message, "/nonexistent/x"));
     err = (dl_error){0};
     CHECK(!dl_write_file("/nonexistent/x", "", 0, &err) && err.code == DL_IO);
     unlink(path);

@@ -1,0 +1,87 @@
+#include "ir/builder.h"
+
+dl_attr dl_attr_int(dl_attr_id id, int64_t v) { return (dl_attr){.id = id, .i = v}; }
+dl_attr dl_attr_float(dl_attr_id id, double v) { return (dl_attr){.id = id, .f = v}; }
+dl_attr dl_attr_name(dl_attr_id id, const char *name) { return (dl_attr){.id = id, .s = dl_intern(name)}; }
+
+dl_attr dl_attr_ints(dl_attr_id id, int n, const int64_t *v) {
+    DL_CHECK(n <= DL_MAX_RANK);
+    dl_attr a = {.id = id, .n = n};
+    if (n) memcpy(a.ints, v, sizeof *v * (size_t)n);
+    return a;
+}
+
+dl_attr dl_attr_names(dl_attr_id id, int n, const char *const *names) {
+    DL_CHECK(n <= DL_MAX_RANK);
+    dl_attr a = {.id = id, .n = n};
+    for (int i = 0; i < n; i++) a.names[i] = dl_intern(names[i]);
+    return a;
+}
+
+dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
+                       const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault) {
+    uint32_t id = b->graph->next_id;
+    dl_type type = given ? *given : dl_scalar(DL_F32);
+    dl_node *n = dl_node_new(b->graph, op, nin, in, 1, &type, b->loc);
+    for (int i = 0; i < nattrs; i++) dl_node_set(b->graph, n, attrs[i]);
+    if (!dl_infer(n, &type, fault)) {
+        b->graph->next_id = id;
+        return NULL;
+    }
+    if (!given) n->out[0].type = type;
+    dl_push(b->graph->module->arena, &b->graph->nodes, n);
+    return &n->out[0];
+}
+
+static dl_value *must(dl_value *v, dl_op op, const dl_shape_fault *fault) {
+    if (!v) dl_panic(__FILE__, __LINE__, "%s: %s", dl_ops[op].name, fault->message);
+    return v;
+}
+
+dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs) {
+    dl_shape_fault fault = {0};
+    return must(dl_build_try(b, op, nin, in, nattrs, attrs, NULL, &fault), op, &fault);
+}
+
+dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs,
+                      dl_type type) {
+    dl_shape_fault fault = {0};
+    return must(dl_build_try(b, op, nin, in, nattrs, attrs, &type, &fault), op, &fault);
+}
+
+dl_value *dl_build_const(dl_builder *b, dl_dtype dtype, double value) {
+    dl_attr a = dl_attr_float(DL_ATTR_value, value);
+    return dl_build_as(b, DL_OP_const, 0, NULL, 1, &a, dl_scalar(dtype));
+}
+
+dl_value *dl_build1(dl_builder *b, dl_op op, dl_value *a) { return dl_build(b, op, 1, &a, 0, NULL); }
+
+dl_value *dl_build2(dl_builder *b, dl_op op, dl_value *a, dl_value *c) {
+    dl_value *in[] = {a, c};
+    return dl_build(b, op, 2, in, 0, NULL);
+}
+
+dl_value *dl_build3(dl_builder *b, dl_op op, dl_value *a, dl_value *c, dl_value *d) {
+    dl_value *in[] = {a, c, d};
+    return dl_build(b, op, 3, in, 0, NULL);
+}
+
+dl_value *dl_build_k(dl_builder *b, dl_op op, dl_value *a, double k) {
+    return dl_build2(b, op, a, dl_build_const(b, a->type.dtype, k));
+}
+
+dl_value *dl_build_cast(dl_builder *b, dl_value *a, dl_dtype to) {
+    if (a->type.dtype == to) return a;
+    dl_type t = a->type;
+    t.dtype = to;
+    return dl_build_as(b, DL_OP_cast, 1, &a, 0, NULL, t);
+}
+
+dl_value *dl_build_reduce(dl_builder *b, dl_op op, dl_value *a, int n, const char *const *over) {
+    dl_attr attr = {.id = DL_ATTR_over};
+    if (n)
+        attr = dl_attr_names(DL_ATTR_over, n, over);
+    else
+        for (int i = 0; i < a->type.rank; i++) attr.names[attr.n++] = a->type.axis[i].name;
+    return dl_build(b, op, 1, &a, 1, &attr);
+}

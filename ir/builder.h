@@ -1,0 +1,38 @@
+/* Builds nodes at the end of a graph: what the front end, autodiff and the optimiser write with.
+ *
+ * Every call infers the result type. A fault here is an internal fault (passes build only what is right); the
+ * front end, whose operands come from users, calls dl_build_try. */
+#ifndef DL_BUILDER_H
+#define DL_BUILDER_H
+#include "ir/infer.h"
+
+typedef struct {
+    dl_graph *graph;
+    dl_loc loc; /* given to every node built */
+} dl_builder;
+
+/* Any op: operands, attributes -> its single result. */
+dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs);
+/* The same with the result type given (const, iota, cast, broadcast, rename, rearrange...). */
+dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs,
+                      dl_type type);
+/* NULL and *fault on a shape fault; `given` may be NULL. Nothing is added to the graph then. */
+dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
+                       const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault);
+
+dl_value *dl_build_const(dl_builder *b, dl_dtype dtype, double value); /* a scalar */
+dl_value *dl_build1(dl_builder *b, dl_op op, dl_value *a);
+dl_value *dl_build2(dl_builder *b, dl_op op, dl_value *a, dl_value *c);
+dl_value *dl_build3(dl_builder *b, dl_op op, dl_value *a, dl_value *c, dl_value *d);
+/* op with a scalar constant of a's element type on the right: dl_build_k(b, DL_OP_mul, x, 0.5). */
+dl_value *dl_build_k(dl_builder *b, dl_op op, dl_value *a, double k);
+dl_value *dl_build_cast(dl_builder *b, dl_value *a, dl_dtype to); /* a itself when it is of that type */
+/* sum, mean, reduce_max...: over all axes when n is 0. */
+dl_value *dl_build_reduce(dl_builder *b, dl_op op, dl_value *a, int n, const char *const *over);
+
+dl_attr dl_attr_int(dl_attr_id id, int64_t v);
+dl_attr dl_attr_float(dl_attr_id id, double v);
+dl_attr dl_attr_name(dl_attr_id id, const char *name); /* interns */
+dl_attr dl_attr_ints(dl_attr_id id, int n, const int64_t *v);
+dl_attr dl_attr_names(dl_attr_id id, int n, const char *const *names);
+#endif

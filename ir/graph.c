@@ -1,0 +1,110 @@
+#include "ir/graph.h"
+
+const char *const dl_var_roles[DL_NVAR_ROLES] = {"input", "target", "param", "state", "hyper"};
+const char *const dl_init_kinds[DL_NINITS] = {"zero", "const", "normal", "trunc_normal", "uniform"};
+const char *const dl_result_roles[DL_NRESULT_ROLES] = {"output", "loss", "metric",
+                                                       "figure", "grad", "update"};
+
+dl_module *dl_module_new(dl_arena *parent) {
+    dl_arena *arena = dl_arena_new(parent);
+    dl_module *m = DL_NEW(arena, dl_module);
+    m->arena = arena;
+    return m;
+}
+
+dl_graph *dl_module_graph(const dl_module *m, const char *name) {
+    for (int i = 0; i < m->graphs.n; i++)
+        if (strcmp(m->graphs.at[i]->name, name) == 0) return m->graphs.at[i];
+    return NULL;
+}
+
+dl_graph *dl_graph_new(dl_module *m, const char *name) {
+    dl_graph *g = DL_NEW(m->arena, dl_graph);
+    g->module = m;
+    g->name = dl_intern(name);
+    dl_push(m->arena, &m->graphs, g);
+    return g;
+}
+
+dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init,
+                     dl_loc loc) {
+    dl_var *v = DL_NEW(g->module->arena, dl_var);
+    *v = (dl_var){.role = role, .name = dl_intern(name), .init = init, .loc = loc};
+    v->value = (dl_value){.id = g->next_id++, .var = v, .type = type, .offset = -1};
+    dl_push(g->module->arena, &g->vars, v);
+    return v;
+}
+
+dl_var *dl_graph_find_var(const dl_graph *g, const char *name) {
+    for (int i = 0; i < g->vars.n; i++)
+        if (strcmp(g->vars.at[i]->name, name) == 0) return g->vars.at[i];
+    return NULL;
+}
+
+void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value, dl_var *var) {
+    dl_push(g->module->arena, &g->results, (dl_result){role, dl_intern(name), value, var});
+}
+
+dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role, const char *name) {
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == role && (!name || strcmp(g->results.at[i].name, name) == 0))
+            return &g->results.at[i];
+    return NULL;
+}
+
+dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout, const dl_type *types,
+                     dl_loc loc) {
+    dl_arena *a = g->module->arena;
+    dl_node *n = DL_NEW(a, dl_node);
+    *n = (dl_node){.op = op, .nin = nin, .nout = nout, .loc = loc};
+    n->in = DL_NEWS(a, dl_value *, nin ? nin : 1);
+    if (nin) memcpy(n->in, in, sizeof *in * (size_t)nin);
+    n->out = DL_NEWS(a, dl_value, nout);
+    for (int i = 0; i < nout; i++)
+        n->out[i] = (dl_value){.id = g->next_id++, .def = n, .index = i, .type = types[i], .offset = -1};
+    n->attrs = DL_NEWS(a, dl_attr, DL_MAX_ATTRS);
+    return n;
+}
+
+dl_node *dl_node_append(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout, const dl_type *types,
+                        dl_loc loc) {
+    dl_node *n = dl_node_new(g, op, nin, in, nout, types, loc);
+    dl_push(g->module->arena, &g->nodes, n);
+    return n;
+}
+
+const dl_attr *dl_node_attr(const dl_node *n, dl_attr_id id) {
+    for (int i = 0; i < n->nattrs; i++)
+        if (n->attrs[i].id == id) return &n->attrs[i];
+    return NULL;
+}
+
+void dl_node_set(dl_graph *g, dl_node *n, dl_attr attr) {
+    (void)g;
+    int at = 0;
+    while (at < n->nattrs && n->attrs[at].id < attr.id) at++;
+    if (at == n->nattrs || n->attrs[at].id != attr.id) {
+        DL_CHECK(n->nattrs < DL_MAX_ATTRS);
+        memmove(&n->attrs[at + 1], &n->attrs[at], sizeof attr * (size_t)(n->nattrs - at));
+        n->nattrs++;
+    }
+    n->attrs[at] = attr;
+}
+
+double dl_node_float(const dl_node *n, dl_attr_id id) {
+    const dl_attr *a = dl_node_attr(n, id);
+    DL_CHECK(a);
+    return a->f;
+}
+
+int64_t dl_node_int(const dl_node *n, dl_attr_id id) {
+    const dl_attr *a = dl_node_attr(n, id);
+    DL_CHECK(a);
+    return a->i;
+}
+
+const char *dl_node_name(const dl_node *n, dl_attr_id id) {
+    const dl_attr *a = dl_node_attr(n, id);
+    DL_CHECK(a);
+    return a->s;
+}

@@ -1,0 +1,139 @@
+/* The graph: what one step computes, as pure nodes over named-axis tensors, in topological order.
+ *
+ * A module is one or more graphs of the same model ("train", "eval") that share variables by name. A value is
+ * made by a node or is a variable. Nodes are pure; the only writes of a step are the graph's results of role
+ * UPDATE, which say "at the end of the step, variable v holds value x". Everything lives in the module's
+ * arena. */
+#ifndef DL_GRAPH_H
+#define DL_GRAPH_H
+#include "ir/op.h"
+
+typedef struct dl_node dl_node;
+typedef struct dl_value dl_value;
+typedef struct dl_var dl_var;
+typedef struct dl_kernel dl_kernel; /* kernel.h */
+
+/* A place in a source file; line 0: none. `file` is interned and as the user gave it. */
+typedef struct {
+    const char *file;
+    int line, column;
+} dl_loc;
+
+struct dl_value {
+    uint32_t id;  /* prints as %id; survives passes */
+    dl_node *def; /* the node that makes it, or */
+    dl_var *var;  /* the variable that it is */
+    int index;    /* which result of `def` */
+    dl_type type;
+    int64_t offset; /* bytes from the arena's start, once memory is planned; -1 before */
+};
+
+struct dl_node {
+    dl_op op;
+    int nin, nout, nattrs;
+    dl_value **in;
+    dl_value *out;
+    dl_attr *attrs;
+    dl_loc loc;
+    dl_kernel *kernel; /* DL_OP_fused */
+};
+
+typedef enum {
+    DL_VAR_INPUT,  /* fed by the host every step */
+    DL_VAR_TARGET, /* the same, a model's target */
+    DL_VAR_PARAM,  /* trained */
+    DL_VAR_STATE,  /* kept from step to step: optimiser moments, counters, running statistics */
+    DL_VAR_HYPER,  /* a scalar the host sets before the first step and may change between steps */
+    DL_NVAR_ROLES
+} dl_var_role;
+extern const char *const dl_var_roles[DL_NVAR_ROLES]; /* "input", "target", "param", "state", "hyper" */
+
+/* How a variable starts. Drawn by Philox from (seed, the variable's name, logical element), so that neither
+ * layout nor order changes it. */
+typedef enum {
+    DL_INIT_ZERO,
+    DL_INIT_CONST,        /* a */
+    DL_INIT_NORMAL,       /* mean a, standard deviation b */
+    DL_INIT_TRUNC_NORMAL, /* the same, cut at two standard deviations */
+    DL_INIT_UNIFORM,      /* from a to b */
+    DL_NINITS
+} dl_init_kind;
+extern const char *const dl_init_kinds[DL_NINITS]; /* "zero", "const", "normal", "trunc_normal", "uniform" */
+typedef struct {
+    dl_init_kind kind;
+    double a, b;
+} dl_init;
+
+struct dl_var {
+    dl_var_role role;
+    const char *name; /* interned; for parameters PyTorch's path in the state dict */
+    const char *of;   /* STATE: the parameter it belongs to, or NULL */
+    dl_init init;
+    dl_loc loc;
+    dl_value value;
+};
+
+typedef enum {
+    DL_RESULT_OUTPUT,
+    DL_RESULT_LOSS,   /* one scalar; name "loss" */
+    DL_RESULT_METRIC, /* a scalar */
+    DL_RESULT_FIGURE, /* a 2-D slice; figures of several panels are several results "name/0", "name/1" */
+    DL_RESULT_GRAD,   /* the gradient of `var` */
+    DL_RESULT_UPDATE, /* the next value of `var` */
+    DL_NRESULT_ROLES
+} dl_result_role;
+extern const char
+    *const dl_result_roles[DL_NRESULT_ROLES]; /* "output", "loss", "metric", "figure", "grad", "update" */
+
+typedef struct {
+    dl_result_role role;
+    const char *name; /* interned */
+    dl_value *value;
+    dl_var *var; /* GRAD, UPDATE */
+} dl_result;
+
+typedef struct dl_module dl_module;
+
+typedef struct {
+    dl_module *module;
+    const char *name;          /* interned: "train" or "eval" */
+    DL_ARRAY(dl_node *) nodes; /* topological order */
+    DL_ARRAY(dl_var *) vars;
+    DL_ARRAY(dl_result) results;
+    DL_ARRAY(dl_kernel *) kernels; /* in order of use, once fused */
+    uint32_t next_id;
+    int64_t arena_bytes; /* exact peak, once memory is planned; 0 before */
+} dl_graph;
+
+struct dl_module {
+    dl_arena *arena;
+    DL_ARRAY(dl_graph *) graphs;
+};
+
+dl_module *dl_module_new(dl_arena *parent);                      /* freed with dl_arena_free(module->arena) */
+dl_graph *dl_module_graph(const dl_module *m, const char *name); /* NULL when there is none */
+dl_graph *dl_graph_new(dl_module *m, const char *name);
+
+/* Adds a variable; its value is &var->value. */
+dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init, dl_loc loc);
+dl_var *dl_graph_find_var(const dl_graph *g, const char *name); /* NULL when there is none */
+void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value, dl_var *var);
+dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role,
+                                const char *name); /* name NULL: the first */
+
+/* A node with `nout` results of the given types, not yet placed in g->nodes; attributes as dl_node_attr adds
+ * them. */
+dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout, const dl_type *types,
+                     dl_loc loc);
+/* The same, appended to the graph. */
+dl_node *dl_node_append(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout, const dl_type *types,
+                        dl_loc loc);
+
+/* The node's attribute, or NULL. */
+const dl_attr *dl_node_attr(const dl_node *n, dl_attr_id id);
+void dl_node_set(dl_graph *g, dl_node *n, dl_attr attr); /* adds or replaces, keeps schema order */
+/* Values of attributes that the op's row promises: a missing one is an internal fault. */
+double dl_node_float(const dl_node *n, dl_attr_id id);
+int64_t dl_node_int(const dl_node *n, dl_attr_id id);
+const char *dl_node_name(const dl_node *n, dl_attr_id id);
+#endif

@@ -1,0 +1,26 @@
+/* Shape and type rules: what each op makes of its operands, and what is wrong when it can make nothing of
+ * them.
+ *
+ * One rule a row of ops.def (dl_infer_<name>). The same rules serve the front end, which turns a fault into a
+ * caret diagnostic, and the validator, which re-infers every node after every pass. */
+#ifndef DL_INFER_H
+#define DL_INFER_H
+#include "ir/graph.h"
+
+/* What is wrong, in words with axis names and sizes; `operand` says which operand to point at (-1: the op
+ * itself). */
+typedef struct {
+    int operand;
+    const char *code; /* the front end's diagnostic name, e.g. "axis_mismatch" (diag.def) */
+    char message[400];
+    char help[200]; /* what would mend it; may be empty */
+} dl_shape_fault;
+
+/* Result type of a node whose operands and attributes are set; for ops whose row says `given` (and for
+ * broadcast, cast, rename, relayout, const, iota, squeeze-free moves) node->out[0].type is checked instead of
+ * computed. False: *fault is filled. Layouts: ROW is returned unless the op states one. */
+bool dl_infer(const dl_node *node, dl_type *result, dl_shape_fault *fault);
+
+/* The common type of ELEM operands: the union of their axes in order of appearance, sizes equal by name. */
+bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result, dl_shape_fault *fault);
+#endif

@@ -1,0 +1,27 @@
+/* The reference interpreter: the meaning of every op, in double precision and plain loops. Slow and obvious.
+ *
+ * Tensors are logical: row-major doubles (a bool is 0 or 1), whatever the layout of the value. Results are
+ * not rounded to the value's element type unless `round` is set. Fused nodes run their kernel's program point
+ * by point. */
+#ifndef DL_INTERP_H
+#define DL_INTERP_H
+#include "ir/kernel.h"
+
+typedef struct dl_interp dl_interp;
+
+/* A run of graph g; frees with dl_interp_free. round: after each node, round to the value's element type
+ * (f32...). */
+dl_interp *dl_interp_new(const dl_graph *g, bool round);
+void dl_interp_free(dl_interp *in);
+/* Data of a variable or value: row-major, dl_type_count elements, owned by the run. Variables start as zeros.
+ */
+double *dl_interp_data(dl_interp *in, const dl_value *v);
+/* Runs all nodes, then applies the updates. False: DL_INPUT naming an op that has no meaning yet (class
+ * HIGH). */
+bool dl_interp_run(dl_interp *in, dl_error *err);
+/* One node alone, from the data of its operands to the data of its results. */
+bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err);
+
+/* The scalar meaning of an ELEM op (expr of ops.def in double). */
+double dl_interp_scalar(dl_op op, double a, double b, double c, double p);
+#endif

@@ -1,0 +1,94 @@
+/* The kernel: one loop nest over named axes, around at most one anchor; what a `fused` node does.
+ *
+ * A kernel reads its parameters, computes one scalar program at every point of its space, and stores results.
+ * In order:
+ *   1. optionally the anchor: a contraction whose accumulator has one value at each point;
+ *   2. point instructions: loads, constants, coordinates, scalar ops, stores;
+ *   3. optionally reductions over space axes, and behind them instructions on the reduced space (the axes
+ * that no reduction of the kernel removes): scalar ops, loads and stores there. The text is the meaning; the
+ * interpreter runs it point by point, and each emitter turns the same program into code.
+ *
+ *   kernel @k0(%a, %k, %b) -> (%o) space(N=2, C=32, D=32, H=32, W=32) {
+ *     %0 = conv %a, %k {stride=[2, 2, 2], pad_lo=[1, 1, 1], pad_hi=[1, 1, 1]} : f32
+ *     %1 = load %b[C] : f32
+ *     %2 = add %0, %1 : f32
+ *     %3 = leaky_relu %2 {slope=0.01} : f32
+ *     store %o[N, C, D, H, W], %3
+ *   }   # unet.dl:2 unet.dl:3
+ */
+#ifndef DL_KERNEL_H
+#define DL_KERNEL_H
+#include "ir/graph.h"
+
+/* One coordinate of a load or store: the space axis it follows plus an offset; axis -1: the offset alone.
+ * A load outside its parameter's bounds reads 0 (so pad, cat and slice are loads); a store outside is
+ * dropped. */
+typedef struct {
+    int axis;
+    int64_t offset;
+} dl_index;
+
+typedef enum {
+    DL_K_CONTRACT, /* op conv, conv_grad_input or conv_grad_weight; the accumulator at this point */
+    DL_K_LOAD,     /* params[param] at index[] */
+    DL_K_CONST,    /* attr value */
+    DL_K_COORD,    /* the coordinate along space axis `axis`, as a number */
+    DL_K_ELEM,     /* op on args; the op's float attribute in `p` */
+    DL_K_REDUCE,   /* op sum, reduce_max or reduce_min of args[0] over the axes in `over` (a bit mask) */
+    DL_K_STORE,    /* args[0] into params[param] at index[] */
+    DL_NKINSTRS
+} dl_kinstr_kind;
+
+typedef struct {
+    dl_kinstr_kind kind;
+    dl_op op;
+    dl_dtype type;               /* of the result */
+    int nargs, args[3];          /* earlier instructions */
+    double p;                    /* ELEM: its float attribute; CONST: the value */
+    int param;                   /* LOAD, STORE */
+    dl_index index[DL_MAX_RANK]; /* LOAD, STORE: one an axis of the parameter */
+    int axis;                    /* COORD */
+    unsigned over;               /* REDUCE: bit i is space axis i */
+    /* CONTRACT. Operand 0 and 1 are as the op's; either may be several parameters that lie side by side:
+     *   conv             parts[0]: x, cat along C;          parts[1]: w
+     *   conv_grad_input  parts[0]: dy, cat along its C (=O); parts[1]: w
+     *   conv_grad_weight parts[0]: x, cat along C;          parts[1]: dy, cat along its C (=O)
+     * w_start: first O row (conv) of w that is used: a slice of the weight along O; 0 otherwise. */
+    int nparts[2], parts[2][4];
+    int64_t w_start;
+    int spatial; /* number of spatial axes, 1 to 3 */
+    int64_t stride[3], pad_lo[3], pad_hi[3];
+    dl_loc loc; /* of the node it came from */
+} dl_kinstr;
+
+typedef struct {
+    const char *name; /* interned; prints as %name */
+    dl_type type;     /* with the layout that the kernel is made for */
+    bool is_out;
+    int alias; /* an output that may share its memory with this input parameter (same point read before
+                  written), or -1 */
+} dl_kparam;
+
+struct dl_kernel {
+    const char *name;           /* interned: "k0"; unique in the module */
+    DL_ARRAY(dl_kparam) params; /* inputs, then outputs: as the fused node's operands and results */
+    int nin, nspace;
+    dl_axis space[DL_MAX_RANK];
+    DL_ARRAY(dl_kinstr) instrs;
+    DL_ARRAY(dl_loc) locs; /* the distinct source lines it came from */
+    int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once) */
+    int64_t bytes_unfused; /* what the nodes it replaces would have moved */
+};
+
+/* Index of the contraction, or -1. */
+int dl_kernel_anchor(const dl_kernel *k);
+/* Bit mask of the axes that the kernel's reductions remove; 0 when it has none. All its reductions remove the
+ * same. */
+unsigned dl_kernel_reduced(const dl_kernel *k);
+/* Counts flops, bytes from the instructions (1 a scalar op, 2 a multiply-add of the anchor's taps inside the
+ * input). */
+void dl_kernel_count(dl_kernel *k);
+
+/* What is wrong with a kernel (shapes of parameters against indices, order of instructions...), or NULL. */
+const char *dl_kernel_fault(const dl_kernel *k, dl_arena *arena);
+#endif

@@ -1,0 +1,38 @@
+#include "ir/op.h"
+
+/* The attrs column: how many, and which. */
+#define NONE                                                                                                 \
+    0, { 0 }
+#define A1(a)                                                                                                \
+    1, { DL_ATTR_##a }
+#define A2(a, b)                                                                                             \
+    2, { DL_ATTR_##a, DL_ATTR_##b }
+#define A3(a, b, c)                                                                                          \
+    3, { DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c }
+#define A4(a, b, c, d)                                                                                       \
+    4, { DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d }
+
+const dl_op_info dl_ops[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, amp, attrs, expr)                                            \
+    {text, arity, DL_CLASS_##class, DL_AMP_##amp, attrs, #expr},
+#include "ir/ops.def"
+#undef OP
+};
+
+const dl_attr_info dl_attrs[DL_NATTRS] = {
+#define ATTR(id, text, kind) {text, DL_KIND_##kind},
+#include "ir/attrs.def"
+#undef ATTR
+};
+
+int dl_op_find(const char *name) {
+    for (int i = 0; i < DL_NOPS; i++)
+        if (strcmp(dl_ops[i].name, name) == 0) return i;
+    return -1;
+}
+
+int dl_attr_find(const char *name) {
+    for (int i = 0; i < DL_NATTRS; i++)
+        if (strcmp(dl_attrs[i].name, name) == 0) return i;
+    return -1;
+}

@@ -1,0 +1,75 @@
+/* Ops and attributes as data: the rows of ops.def and attrs.def. */
+#ifndef DL_OP_H
+#define DL_OP_H
+#include "ir/type.h"
+
+typedef enum {
+#define OP(id, ...) DL_OP_##id,
+#include "ir/ops.def"
+#undef OP
+    DL_NOPS
+} dl_op;
+
+typedef enum {
+#define ATTR(id, text, kind) DL_ATTR_##id,
+#include "ir/attrs.def"
+#undef ATTR
+    DL_NATTRS
+} dl_attr_id;
+
+typedef enum {
+    DL_CLASS_ELEM,
+    DL_CLASS_REDUCE,
+    DL_CLASS_CONTRACT,
+    DL_CLASS_MOVE,
+    DL_CLASS_SOURCE,
+    DL_CLASS_FUSED,
+    DL_CLASS_HIGH
+} dl_op_class;
+typedef enum { DL_AMP_LOW, DL_AMP_WIDE, DL_AMP_FOLLOW } dl_amp;
+typedef enum {
+    DL_KIND_INT,
+    DL_KIND_INTS,
+    DL_KIND_FLOAT,
+    DL_KIND_NAME,
+    DL_KIND_NAMES,
+    DL_KIND_STR
+} dl_attr_kind;
+
+enum { DL_MAX_ATTRS = 5 };
+
+typedef struct {
+    const char *name;
+    int arity; /* -1: one or more */
+    dl_op_class class;
+    dl_amp amp;
+    int nattrs;
+    dl_attr_id attrs[DL_MAX_ATTRS]; /* schema order */
+    const char *expr;               /* the text of the scalar expression; "0" where there is none */
+} dl_op_info;
+
+typedef struct {
+    const char *name;
+    dl_attr_kind kind;
+} dl_attr_info;
+
+extern const dl_op_info dl_ops[DL_NOPS];
+extern const dl_attr_info dl_attrs[DL_NATTRS];
+
+/* The op or attribute of this name, or -1. */
+int dl_op_find(const char *name);
+int dl_attr_find(const char *name);
+
+/* One attribute of a node; which member holds it follows from dl_attrs[id].kind. */
+typedef struct {
+    dl_attr_id id;
+    int n; /* INTS, NAMES: how many */
+    union {
+        int64_t i;
+        double f;
+        const char *s; /* NAME (interned), STR */
+        int64_t ints[DL_MAX_RANK];
+        const char *names[DL_MAX_RANK]; /* interned */
+    };
+} dl_attr;
+#endif

@@ -1,0 +1,109 @@
+#include "ir/type.h"
+
+#include <stdio.h>
+
+static const struct {
+    const char *name;
+    int bytes;
+} dtypes[] = {
+#define X(id, text, bytes) {text, bytes},
+    DL_DTYPES(X)
+#undef X
+};
+
+const char *dl_dtype_name(dl_dtype d) { return dtypes[d].name; }
+int dl_dtype_bytes(dl_dtype d) { return dtypes[d].bytes; }
+
+bool dl_dtype_parse(const char *name, dl_dtype *out) {
+    for (int d = 0; d < DL_NDTYPES; d++)
+        if (strcmp(dtypes[d].name, name) == 0) return *out = (dl_dtype)d, true;
+    return false;
+}
+
+dl_type dl_scalar(dl_dtype d) { return (dl_type){.dtype = d}; }
+
+void dl_type_push(dl_type *t, const char *name, int64_t size) {
+    DL_CHECK(t->rank < DL_MAX_RANK);
+    t->axis[t->rank++] = (dl_axis){dl_intern(name), size};
+}
+
+int dl_type_axis(const dl_type *t, const char *name) {
+    for (int i = 0; i < t->rank; i++)
+        if (t->axis[i].name == name) return i;
+    return -1;
+}
+
+int64_t dl_type_count(const dl_type *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->axis[i].size;
+    return n;
+}
+
+static int64_t blocks(const dl_type *t) { return (t->axis[0].size + t->layout.width - 1) / t->layout.width; }
+
+int64_t dl_type_stored(const dl_type *t) {
+    if (t->layout.kind != DL_PANEL) return dl_type_count(t);
+    int64_t n = blocks(t) * t->layout.width;
+    for (int i = 1; i < t->rank; i++) n *= t->axis[i].size;
+    return n;
+}
+
+int64_t dl_type_bytes(const dl_type *t) { return dl_type_stored(t) * dl_dtype_bytes(t->dtype); }
+
+bool dl_layout_same(dl_layout a, dl_layout b) {
+    return a.kind == b.kind && (a.kind != DL_PANEL || a.width == b.width);
+}
+
+bool dl_type_same(const dl_type *a, const dl_type *b) {
+    if (a->dtype != b->dtype || a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->axis[i].name != b->axis[i].name || a->axis[i].size != b->axis[i].size) return false;
+    return true;
+}
+
+void dl_type_strides(const dl_type *t, int64_t stride[DL_MAX_RANK]) {
+    DL_CHECK(t->layout.kind != DL_PANEL);
+    int64_t s = 1;
+    bool cl = t->layout.kind == DL_CL && t->rank > 1;
+    if (cl) stride[1] = 1, s = t->axis[1].size;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        if (cl && i == 1) continue;
+        stride[i] = s;
+        s *= t->axis[i].size;
+    }
+}
+
+int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
+    if (t->layout.kind == DL_PANEL) {
+        int64_t taps = 1, tap = 0, width = t->layout.width, channels = t->axis[1].size;
+        for (int i = 2; i < t->rank; i++) taps *= t->axis[i].size, tap = tap * t->axis[i].size + at[i];
+        return ((at[0] / width * taps + tap) * channels + at[1]) * width + at[0] % width;
+    }
+    int64_t stride[DL_MAX_RANK], offset = 0;
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++) offset += at[i] * stride[i];
+    return offset;
+}
+
+void dl_type_print(dl_buf *out, const dl_type *t) {
+    dl_putf(out, "%s[", dl_dtype_name(t->dtype));
+    for (int i = 0; i < t->rank; i++) {
+        dl_puts(out, i ? ", " : "");
+        if (*t->axis[i].name) dl_putf(out, "%s=", t->axis[i].name);
+        dl_putf(out, "%lld", (long long)t->axis[i].size);
+    }
+    dl_puts(out, "]");
+    if (t->layout.kind == DL_CL) dl_puts(out, " @cl");
+    if (t->layout.kind == DL_PANEL) dl_putf(out, " @panel%d", t->layout.width);
+}
+
+const char *dl_type_text(const dl_type *t) {
+    static _Thread_local char ring[4][320];
+    static _Thread_local unsigned turn;
+    dl_buf b = {0};
+    dl_type_print(&b, t);
+    char *s = ring[turn++ % 4];
+    snprintf(s, sizeof ring[0], "%s", b.at);
+    dl_buf_free(&b);
+    return s;
+}

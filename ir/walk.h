@@ -1,0 +1,20 @@
+/* Rewriting help for passes: uses, replacement, dead code, copies, order. */
+#ifndef DL_WALK_H
+#define DL_WALK_H
+#include "ir/graph.h"
+
+/* Who reads each value, by value id. Valid until the graph changes. */
+typedef struct {
+    int n;             /* nodes that read it (a node that reads it twice counts twice) */
+    int results;       /* graph results that name it */
+    dl_node **readers; /* n of them, in graph order */
+} dl_uses;
+dl_uses *dl_graph_uses(const dl_graph *g, dl_arena *arena); /* indexed by value id, g->next_id entries */
+
+/* Makes every node and result that reads `from` read `to`. */
+void dl_replace_value(dl_graph *g, dl_value *from, dl_value *to);
+/* Removes nodes whose results nobody reads; true when something went. Variables stay. */
+bool dl_graph_sweep(dl_graph *g);
+/* Puts g->nodes into topological order again, stable (smallest earlier position first). */
+void dl_graph_sort(dl_graph *g);
+#endif

@@ -1,0 +1,53 @@
+/* A pass is one function, graph -> graph, true when it changed something, in its own file and listed in
+ * passes.def. The manager runs, skips (DLC_SKIP), times, validates and dumps; the whole order stands in
+ * pipeline.c. */
+#ifndef DL_PASS_H
+#define DL_PASS_H
+#include "ir/graph.h"
+
+typedef enum { DL_OPT_ADAM, DL_OPT_NONE } dl_optimizer;
+
+/* What passes may know beside the graph. */
+typedef struct {
+    dl_arena *arena;          /* scratch of one pipeline run */
+    int lanes;                /* f32 lanes of the target's vectors: 16, 8 or 4 */
+    int panel;                /* width of weight panels: 2 * lanes */
+    bool keep_gradients;      /* gradients are results of the step (dlrun --save_grads) */
+    dl_optimizer optimizer;   /* adam, or none: gradients only */
+    double beta1, beta2, eps; /* of Adam: structural constants of the graph */
+    dl_error *err; /* a user fault found by a pass (an op not lowered yet, a gradient that does not exist) */
+} dl_pass_ctx;
+
+typedef bool dl_pass_fn(dl_graph *g, dl_pass_ctx *ctx);
+
+typedef struct {
+    const char *name, *help;
+    dl_pass_fn *run;
+    int stage; /* dl_stage that must hold behind it */
+} dl_pass;
+
+extern const dl_pass dl_passes[];
+extern const int dl_npasses;
+const dl_pass *dl_pass_find(const char *name); /* NULL when there is none */
+
+#define PASS(name, stage, help) dl_pass_fn dl_pass_##name;
+#include "passes/passes.def"
+#undef PASS
+
+/* Called before the first pass (pass NULL) and behind each; for dumps. */
+typedef void dl_pass_observer(void *user, int number, const dl_pass *pass, const dl_module *m);
+
+typedef struct {
+    const char *skip; /* comma-separated names not to run, or NULL (DLC_SKIP) */
+    bool validate;    /* after every pass */
+    dl_pass_observer *observe;
+    void *user;
+} dl_pass_options;
+
+/* Runs the named passes (comma-separated; empty: none) on every graph of the module, pass by pass.
+ * False: ctx->err (unknown name: DL_USAGE with the nearest; a fault found by a pass: DL_INPUT). */
+bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_options opt);
+
+/* The one visible order, from a model's graphs to a planned module. */
+extern const char dl_pipeline[];
+#endif
