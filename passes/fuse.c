@@ -1,0 +1,375 @@
+/* Fusion, first half: which nodes become one kernel.
+ *
+ * From the end of the graph to its beginning, a node joins the kernel of its readers when they compute on the
+ * same points (a soft edge): so a contraction's accumulator flows into its bias, activation, residual and
+ * even the parameter update without touching memory, and a value that several kernels read point by point
+ * brings these together. Reading at other points (a contraction's operand, a view, a broadcast) is a hard
+ * edge: it goes through memory and thus between two kernels. A kernel has at most one contraction and reduces
+ * over one set of axes. A join that would make kernels wait for each other in a circle is refused. */
+#include "passes/fuse.h"
+
+#include <stdlib.h>
+
+#include "ir/walk.h"
+
+static bool same_axes(const dl_type *a, const dl_type *b) {
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++) {
+        int k = dl_type_axis(b, a->axis[i].name);
+        if (k < 0 || b->axis[k].size != a->axis[i].size) return false;
+    }
+    return true;
+}
+
+static bool is_wide_type(const dl_type *t) { return t->dtype == DL_F64 || t->dtype == DL_I64; }
+
+static bool is_wide(const dl_node *n) {
+    bool wide = is_wide_type(&n->out[0].type);
+    for (int i = 0; i < n->nin; i++) wide |= is_wide_type(&n->in[i]->type);
+    return wide;
+}
+
+/* Ops that compute one value a point from operands at the same point. */
+static bool is_pointwise(dl_op op) { return dl_ops[op].class == DL_CLASS_ELEM || op == DL_OP_relayout; }
+
+static bool is_view(dl_op op) {
+    return dl_ops[op].class == DL_CLASS_SOURCE ||
+           (dl_ops[op].class == DL_CLASS_MOVE && op != DL_OP_cat && op != DL_OP_relayout);
+}
+
+bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n) {
+    return is_view(n->op) && !f->stored[n->out[0].id];
+}
+
+int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]) {
+    dl_value *v = n->in[k];
+    parts[0] = v;
+    bool lanes = n->op == DL_OP_conv_grad_weight ? k == 1 : n->op == DL_OP_conv_grad_input && k == 0;
+    if (!v->def || v->def->op != DL_OP_cat || v->def->nin > 4 || (k == 1 && n->op != DL_OP_conv_grad_weight))
+        return 1;
+    if (v->type.axis[1].name != dl_node_name(v->def, DL_ATTR_axis)) return 1;
+    int width = lanes ? (n->op == DL_OP_conv_grad_weight ? n->out[0] : *n->in[1]).type.layout.width : 1;
+    for (int i = 0; i < v->def->nin; i++) {
+        if (i + 1 < v->def->nin && v->def->in[i]->type.axis[1].size % width) return 1;
+        if (v->def->in[i]->type.layout.kind != DL_CL) return 1;
+        parts[i] = v->def->in[i];
+    }
+    return v->def->nin;
+}
+
+dl_value *dl_fuse_weight(const dl_node *n, int64_t *start) {
+    dl_value *w = n->in[1];
+    *start = 0;
+    if (n->op != DL_OP_conv || !w->def || w->def->op != DL_OP_slice) return w;
+    dl_value *whole = w->def->in[0];
+    int64_t first = dl_node_int(w->def, DL_ATTR_start), width = whole->type.layout.width;
+    if (whole->type.layout.kind != DL_PANEL || dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
+        return w;
+    if (first % width) return w;
+    *start = first;
+    return whole;
+}
+
+/* ---- edges: who reads a node's value, looking through inlined views ---- */
+
+typedef struct {
+    int node;
+    bool soft;
+} edge;
+typedef DL_ARRAY(edge) edges;
+
+static void mark_stored(dl_fusion *f, dl_value *v) {
+    if (v->def && is_view(v->def->op)) f->stored[v->id] = true;
+}
+
+/* Views that contractions, results and other views cannot take in must exist in memory. */
+static void find_stored(dl_fusion *f) {
+    dl_graph *g = f->graph;
+    for (int i = 0; i < g->results.n; i++) mark_stored(f, g->results.at[i].value);
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        dl_node *n = g->nodes.at[i];
+        if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
+            for (int k = 0; k < 2; k++) {
+                int64_t start;
+                dl_value *parts[4];
+                if (k == 1 && n->op != DL_OP_conv_grad_weight) {
+                    mark_stored(f, dl_fuse_weight(n, &start));
+                } else {
+                    int np = dl_fuse_parts(n, k, parts);
+                    for (int p = 0; p < np; p++) mark_stored(f, parts[p]);
+                }
+            }
+        } else if (n->op == DL_OP_pad && n->in[0]->def && dl_ops[n->in[0]->def->op].class == DL_CLASS_MOVE) {
+            mark_stored(f,
+                        n->in[0]); /* zeros begin where the view ends, not where the memory behind it ends */
+        }
+    }
+}
+
+static void add_edges(dl_fusion *f, edges *out, dl_value *v, int reader, bool soft) {
+    while (v->def && dl_fuse_inlined(f, v->def)) {
+        if (dl_ops[v->def->op].class == DL_CLASS_SOURCE) return;
+        v = v->def->in[0], soft = false;
+    }
+    if (v->def) dl_push(f->ctx->arena, &out[f->position[v->id]], (edge){reader, soft});
+}
+
+static edges *find_edges(dl_fusion *f) {
+    edges *out = DL_NEWS(f->ctx->arena, edges, f->n ? f->n : 1);
+    for (int i = 0; i < f->n; i++) {
+        dl_node *n = f->graph->nodes.at[i];
+        if (dl_fuse_inlined(f, n)) continue;
+        bool contract = dl_ops[n->op].class == DL_CLASS_CONTRACT;
+        for (int k = 0; k < n->nin; k++) {
+            if (!contract) {
+                bool soft = is_pointwise(n->op) ? same_axes(&n->in[k]->type, &n->out[0].type)
+                                                : dl_ops[n->op].class == DL_CLASS_REDUCE;
+                add_edges(f, out, n->in[k], i, soft);
+            } else if (k == 1 && n->op != DL_OP_conv_grad_weight) {
+                int64_t start;
+                add_edges(f, out, dl_fuse_weight(n, &start), i, false);
+            } else {
+                dl_value *parts[4];
+                int np = dl_fuse_parts(n, k, parts);
+                for (int p = 0; p < np; p++) add_edges(f, out, parts[p], i, false);
+            }
+        }
+    }
+    return out;
+}
+
+/* ---- is a join legal? ---- */
+
+/* Does a path of readers lead from node `from`, not counting members of `avoid`, into group `goal`? */
+static bool reaches(const dl_fusion *f, const edges *out, int from, int goal, unsigned char *seen) {
+    int g = f->group[from];
+    if (g == goal) return true;
+    if (g < 0 || seen[g]) return false;
+    seen[g] = 1;
+    const dl_group *group = &f->groups.at[g];
+    for (int m = 0; m < group->members.n; m++) {
+        const edges *e = &out[group->members.at[m]];
+        for (int i = 0; i < e->n; i++)
+            if (f->group[e->at[i].node] != g && reaches(f, out, e->at[i].node, goal, seen)) return true;
+    }
+    return false;
+}
+
+static bool node_makes_circle(const dl_fusion *f, const edges *out, int node, int goal) {
+    unsigned char *seen = DL_NEWS(f->ctx->arena, unsigned char, f->groups.n);
+    for (int i = 0; i < out[node].n; i++) {
+        edge e = out[node].at[i];
+        if (f->group[e.node] == goal) {
+            if (!e.soft) return true;
+        } else if (reaches(f, out, e.node, goal, seen))
+            return true;
+    }
+    return false;
+}
+
+/* Can groups a and b be one? Neither may be reached from the other, by a hard edge or through a third. */
+static bool groups_make_circle(const dl_fusion *f, const edges *out, int a, int b) {
+    for (int turn = 0; turn < 2; turn++) {
+        int from = turn ? b : a, to = turn ? a : b;
+        unsigned char *seen = DL_NEWS(f->ctx->arena, unsigned char, f->groups.n);
+        const dl_group *g = &f->groups.at[from];
+        for (int m = 0; m < g->members.n; m++)
+            for (int i = 0; i < out[g->members.at[m]].n; i++) {
+                edge e = out[g->members.at[m]].at[i];
+                if (f->group[e.node] == from || (f->group[e.node] == to && e.soft)) continue;
+                if (reaches(f, out, e.node, to, seen)) return true;
+            }
+    }
+    return false;
+}
+
+static bool same_reduction(const dl_node *a, const dl_node *b) {
+    return same_axes(&a->in[0]->type, &b->in[0]->type) && same_axes(&a->out[0].type, &b->out[0].type);
+}
+
+static bool can_merge(const dl_fusion *f, const edges *out, int a, int b) {
+    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
+    if (!same_axes(&x->space, &y->space)) return false;
+    if (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce)) return false;
+    const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
+    if (anchor && anchor->op == DL_OP_conv_grad_weight && (x->reduce || y->reduce)) return false;
+    return !groups_make_circle(f, out, a, b);
+}
+
+static void merge(dl_fusion *f, int into, int from) {
+    dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
+    for (int i = 0; i < y->members.n; i++) {
+        f->group[y->members.at[i]] = into;
+        dl_push(f->ctx->arena, &x->members, y->members.at[i]);
+    }
+    if (!x->anchor) x->anchor = y->anchor;
+    if (!x->reduce) x->reduce = y->reduce, x->post = y->post;
+    y->alive = false, y->members.n = 0;
+}
+
+/* A weight gradient's program runs on whole panels: everything beside it must lie in the same panels or be a
+ * scalar. */
+static bool fits_panels(const dl_node *n) {
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i]->type.rank && !dl_layout_same(n->in[i]->type.layout, n->out[0].type.layout))
+            return false;
+    return true;
+}
+
+static bool can_join(const dl_fusion *f, const edges *out, int node, int at) {
+    const dl_node *n = f->graph->nodes.at[node];
+    const dl_group *g = &f->groups.at[at];
+    const dl_type *t = &n->out[0].type;
+    if (g->wide != is_wide(n)) return false;
+    if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
+        if (g->reduce) {
+            if (!same_reduction(g->reduce, n)) return false;
+        } else { /* what is there becomes the part behind the reduction */
+            if (g->anchor || !same_axes(&g->space, t)) return false;
+        }
+    } else if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
+        if (g->anchor || !same_axes(&g->space, t)) return false;
+        if (n->op == DL_OP_conv_grad_weight) {
+            if (g->reduce) return false;
+            for (int i = 0; i < g->members.n; i++)
+                if (!fits_panels(f->graph->nodes.at[g->members.at[i]])) return false;
+        }
+    } else if (is_pointwise(n->op)) {
+        if (!same_axes(&g->space, t) && !(g->reduce && same_axes(&g->post, t))) return false;
+        if (g->anchor && g->anchor->op == DL_OP_conv_grad_weight && !fits_panels(n)) return false;
+    } else {
+        return false; /* cat and stored views stand alone */
+    }
+    return !node_makes_circle(f, out, node, at);
+}
+
+static void join(dl_fusion *f, int node, int at) {
+    dl_node *n = f->graph->nodes.at[node];
+    dl_group *g = &f->groups.at[at];
+    if (dl_ops[n->op].class == DL_CLASS_CONTRACT) g->anchor = n;
+    if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
+        g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;
+    f->group[node] = at;
+    dl_push(f->ctx->arena, &g->members, node);
+}
+
+static void place(dl_fusion *f, const edges *out, int node) {
+    int at = -1;
+    for (int i = 0; i < out[node].n; i++) {
+        int r = f->group[out[node].at[i].node];
+        if (!out[node].at[i].soft || r < 0 || r == at) continue;
+        if (at < 0)
+            at = r;
+        else if (can_merge(f, out, at, r))
+            merge(f, at, r);
+        else {
+            at = -1; /* readers that cannot be one: the value goes through memory */
+            break;
+        }
+    }
+    if (at >= 0 && can_join(f, out, node, at)) {
+        join(f, node, at);
+        return;
+    }
+    dl_node *n = f->graph->nodes.at[node];
+    dl_push(f->ctx->arena, &f->groups,
+            (dl_group){.alive = true, .wide = is_wide(n), .space = n->out[0].type});
+    join(f, node, f->groups.n - 1);
+}
+
+/* ---- the pass ---- */
+
+/* Groups in an order in which each comes behind those it reads: depth first from the last member of each. */
+static void order_groups(dl_fusion *f, const edges *out, int *order, int *n) {
+    int *waits = DL_NEWS(f->ctx->arena, int, f->groups.n + 1);
+    for (int i = 0; i < f->n; i++)
+        for (int k = 0; k < out[i].n; k++) {
+            int from = f->group[i], to = f->group[out[i].at[k].node];
+            if (from >= 0 && to >= 0 && from != to) waits[to]++;
+        }
+    bool *done = DL_NEWS(f->ctx->arena, bool, f->groups.n + 1);
+    *n = 0;
+    for (int alive = 0;; alive = 0) {
+        int best = -1, first = f->n;
+        for (int g = 0; g < f->groups.n; g++) {
+            const dl_group *x = &f->groups.at[g];
+            if (!x->alive || done[g]) continue;
+            alive++;
+            int last = 0; /* the earliest in the program's order by its last member */
+            for (int m = 0; m < x->members.n; m++)
+                if (x->members.at[m] > last) last = x->members.at[m];
+            if (waits[g] == 0 && last < first) best = g, first = last;
+        }
+        if (!alive) break;
+        DL_CHECK(best >= 0);
+        done[best] = true, order[(*n)++] = best;
+        const dl_group *x = &f->groups.at[best];
+        for (int m = 0; m < x->members.n; m++)
+            for (int k = 0; k < out[x->members.at[m]].n; k++) {
+                int to = f->group[out[x->members.at[m]].at[k].node];
+                if (to >= 0 && to != best) waits[to]--;
+            }
+    }
+}
+
+static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+bool dl_pass_fuse(dl_graph *g, dl_pass_ctx *ctx) {
+    if (g->nodes.n && g->nodes.at[0]->op == DL_OP_fused) return false;
+    dl_graph_sweep(g);
+    dl_fusion f = {.graph = g, .ctx = ctx, .n = g->nodes.n};
+    f.group = DL_NEWS(ctx->arena, int, f.n + 1);
+    f.position = DL_NEWS(ctx->arena, int, g->next_id + 1);
+    f.stored = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    for (uint32_t i = 0; i < g->next_id; i++) f.position[i] = -1;
+    for (int i = 0; i < f.n; i++) {
+        dl_node *n = g->nodes.at[i];
+        f.group[i] = -1;
+        f.position[n->out[0].id] = i;
+        if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
+        dl_fail(ctx->err, DL_INPUT, "%s:%d:%d: error: '%s' is checked but cannot be compiled yet [DL-E0901]",
+                n->loc.file ? n->loc.file : g->name, n->loc.line, n->loc.column, dl_ops[n->op].name);
+        return false;
+    }
+    find_stored(&f);
+    edges *out = find_edges(&f);
+    bool *wanted = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->results.n; i++) wanted[g->results.at[i].value->id] = true;
+    for (int i = f.n - 1; i >= 0; i--) {
+        if (dl_fuse_inlined(&f, g->nodes.at[i])) continue;
+        if (out[i].n || wanted[g->nodes.at[i]->out[0].id]) place(&f, out, i);
+    }
+
+    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups;
+    order_groups(&f, out, order, &ngroups);
+    dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, ngroups + 1);
+    for (int i = 0; i < ngroups; i++) {
+        dl_group *group = &f.groups.at[order[i]];
+        qsort(group->members.at, (size_t)group->members.n, sizeof(int), by_value);
+        DL_ARRAY(dl_value *) outs = {0};
+        for (int m = 0; m < group->members.n; m++) {
+            int at = group->members.at[m];
+            dl_value *v = &g->nodes.at[at]->out[0];
+            bool read = wanted[v->id];
+            for (int k = 0; k < out[at].n; k++) read |= f.group[out[at].at[k].node] != order[i];
+            if (read) dl_push(ctx->arena, &outs, v);
+        }
+        nodes[i] = dl_fuse_build(&f, group, outs.n, outs.at, dl_internf("%s_k%d", g->name, i));
+    }
+    g->nodes.n = 0;
+    for (int i = 0; i < ngroups; i++) dl_push(g->module->arena, &g->nodes, nodes[i]);
+    g->kernels.n = 0;
+    for (int i = 0; i < ngroups; i++) dl_push(g->module->arena, &g->kernels, nodes[i]->kernel);
+
+    /* Readers of the old values read the fused nodes' results, which carry the old numbers. */
+    dl_value **now = DL_NEWS(ctx->arena, dl_value *, g->next_id + 1);
+    for (int i = 0; i < ngroups; i++)
+        for (int k = 0; k < nodes[i]->nout; k++) now[nodes[i]->out[k].id] = &nodes[i]->out[k];
+    for (int i = 0; i < ngroups; i++)
+        for (int k = 0; k < nodes[i]->nin; k++)
+            if (nodes[i]->in[k]->def) nodes[i]->in[k] = now[nodes[i]->in[k]->id];
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].value->def) g->results.at[i].value = now[g->results.at[i].value->id];
+    return true;
+}

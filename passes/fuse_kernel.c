@@ -1,0 +1,314 @@
+/* Fusion, second half: the kernel of a group of nodes (ir/kernel.h says what a kernel is). */
+#include "passes/fuse.h"
+
+typedef struct {
+    int instr, section; /* section 0: points of the full space; 1: behind the reductions */
+    const dl_value *value;
+    dl_index index[DL_MAX_RANK];
+} loaded;
+
+typedef struct {
+    dl_fusion *f;
+    const dl_group *group;
+    dl_kernel *k;
+    DL_ARRAY(dl_value *) operands; /* of the fused node, one an input parameter */
+    int *instr;                    /* node position -> its instruction, -1: none yet */
+    DL_ARRAY(loaded) loads;
+    int section;
+} maker;
+
+static int emit(maker *m, dl_kinstr i) {
+    dl_push(m->f->graph->module->arena, &m->k->instrs, i);
+    return m->k->instrs.n - 1;
+}
+
+static int param_of(maker *m, dl_value *v) {
+    for (int i = 0; i < m->operands.n; i++)
+        if (m->operands.at[i] == v) return i;
+    dl_push(m->f->ctx->arena, &m->operands, v);
+    dl_push(m->f->graph->module->arena, &m->k->params,
+            (dl_kparam){.name = dl_internf("i%d", m->operands.n - 1), .type = v->type, .alias = -1});
+    return m->operands.n - 1;
+}
+
+static int space_axis(const maker *m, const char *name) {
+    for (int i = 0; i < m->k->nspace; i++)
+        if (m->k->space[i].name == name) return i;
+    return -1;
+}
+
+/* Each axis of `t` follows the space axis of its name; one without a name has size 1. */
+static void identity(const maker *m, const dl_type *t, dl_index *index) {
+    for (int i = 0; i < t->rank; i++) {
+        index[i] = (dl_index){space_axis(m, t->axis[i].name), 0};
+        DL_CHECK(index[i].axis >= 0 || t->axis[i].size == 1);
+    }
+}
+
+/* What index a view's operand is read at when the view is read at `index` (rewritten in place). */
+static void through_view(const dl_node *n, dl_index *index) {
+    const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
+    dl_index old[DL_MAX_RANK];
+    memcpy(old, index, sizeof old);
+    switch (n->op) {
+    case DL_OP_slice:
+        index[dl_type_axis(to, dl_node_name(n, DL_ATTR_axis))].offset += dl_node_int(n, DL_ATTR_start);
+        break;
+    case DL_OP_pad:
+        index[dl_type_axis(to, dl_node_name(n, DL_ATTR_axis))].offset -=
+            dl_node_attr(n, DL_ATTR_pad_lo)->ints[0];
+        break;
+    case DL_OP_rename: break;
+    default: /* squeeze, unsqueeze, broadcast: by name; an axis the view lacks has size 1 */
+        for (int i = 0; i < from->rank; i++) {
+            int at = *from->axis[i].name ? dl_type_axis(to, from->axis[i].name) : -1;
+            index[i] = at >= 0 ? old[at] : (dl_index){-1, 0};
+        }
+    }
+}
+
+static int source(maker *m, const dl_node *n, const dl_index *index) {
+    dl_dtype type = n->out[0].type.dtype;
+    if (n->op == DL_OP_const)
+        return emit(
+            m, (dl_kinstr){
+                   .kind = DL_K_CONST, .type = type, .p = dl_node_float(n, DL_ATTR_value), .loc = n->loc});
+    DL_CHECK(n->op == DL_OP_iota);
+    int at =
+        index[0].axis < 0
+            ? emit(m, (dl_kinstr){.kind = DL_K_CONST, .type = type, .loc = n->loc})
+            : emit(m, (dl_kinstr){.kind = DL_K_COORD, .type = type, .axis = index[0].axis, .loc = n->loc});
+    if (!index[0].offset) return at;
+    int by =
+        emit(m, (dl_kinstr){.kind = DL_K_CONST, .type = type, .p = (double)index[0].offset, .loc = n->loc});
+    return emit(
+        m,
+        (dl_kinstr){
+            .kind = DL_K_ELEM, .op = DL_OP_add, .type = type, .nargs = 2, .args = {at, by}, .loc = n->loc});
+}
+
+/* The instruction that has value `v` at this point, read at `index` of its axes. */
+static int read_at(maker *m, dl_value *v, dl_index *index) {
+    while (v->def && dl_fuse_inlined(m->f, v->def)) {
+        if (dl_ops[v->def->op].class == DL_CLASS_SOURCE) return source(m, v->def, index);
+        through_view(v->def, index);
+        v = v->def->in[0];
+    }
+    int at = m->f->position[v->id];
+    if (at >= 0 && m->instr[at] >= 0) return m->instr[at];
+    for (int i = 0; i < m->loads.n; i++) {
+        const loaded *l = &m->loads.at[i];
+        if (l->value == v && l->section == m->section &&
+            !memcmp(l->index, index, sizeof(dl_index) * (size_t)v->type.rank))
+            return l->instr;
+    }
+    dl_kinstr load = {.kind = DL_K_LOAD,
+                      .type = v->type.dtype,
+                      .param = param_of(m, v),
+                      .loc = v->def ? v->def->loc : v->var->loc};
+    memcpy(load.index, index, sizeof(dl_index) * (size_t)v->type.rank);
+    loaded l = {.instr = emit(m, load), .section = m->section, .value = v};
+    memcpy(l.index, index, sizeof l.index);
+    dl_push(m->f->ctx->arena, &m->loads, l);
+    return l.instr;
+}
+
+static int read_here(maker *m, dl_value *v) {
+    dl_index index[DL_MAX_RANK] = {0};
+    identity(m, &v->type, index);
+    return read_at(m, v, index);
+}
+
+static int contract(maker *m, const dl_node *n) {
+    dl_kinstr c = {.kind = DL_K_CONTRACT, .op = n->op, .type = n->out[0].type.dtype, .loc = n->loc};
+    for (int k = 0; k < 2; k++) {
+        dl_value *parts[4];
+        if (k == 1 && n->op != DL_OP_conv_grad_weight) {
+            parts[0] = dl_fuse_weight(n, &c.w_start);
+            c.nparts[k] = 1;
+        } else {
+            c.nparts[k] = dl_fuse_parts(n, k, parts);
+        }
+        for (int p = 0; p < c.nparts[k]; p++) c.parts[k][p] = param_of(m, parts[p]);
+    }
+    const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride), *lo = dl_node_attr(n, DL_ATTR_pad_lo),
+                  *hi = dl_node_attr(n, DL_ATTR_pad_hi);
+    c.spatial = stride->n;
+    for (int i = 0; i < c.spatial; i++)
+        c.stride[i] = stride->ints[i], c.pad_lo[i] = lo->ints[i], c.pad_hi[i] = hi->ints[i];
+    return emit(m, c);
+}
+
+/* cat: the part whose range along the axis holds this point. */
+static int cat(maker *m, const dl_node *n) {
+    int axis = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis)), result = -1;
+    dl_dtype type = n->out[0].type.dtype;
+    int64_t start = 0;
+    for (int p = 0; p < n->nin; p++) {
+        dl_index index[DL_MAX_RANK] = {0};
+        identity(m, &n->out[0].type, index);
+        index[axis].offset -= start;
+        int part = read_at(m, n->in[p], index);
+        if (result >= 0) {
+            int at = emit(m, (dl_kinstr){.kind = DL_K_COORD,
+                                         .type = DL_F32,
+                                         .axis = space_axis(m, n->out[0].type.axis[axis].name),
+                                         .loc = n->loc});
+            int from =
+                emit(m, (dl_kinstr){.kind = DL_K_CONST, .type = DL_F32, .p = (double)start, .loc = n->loc});
+            int here = emit(m, (dl_kinstr){.kind = DL_K_ELEM,
+                                           .op = DL_OP_ge,
+                                           .type = DL_BOOL,
+                                           .nargs = 2,
+                                           .args = {at, from},
+                                           .loc = n->loc});
+            part = emit(m, (dl_kinstr){.kind = DL_K_ELEM,
+                                       .op = DL_OP_select,
+                                       .type = type,
+                                       .nargs = 3,
+                                       .args = {here, part, result},
+                                       .loc = n->loc});
+        }
+        result = part;
+        start += n->in[p]->type.axis[axis].size;
+    }
+    return result;
+}
+
+static int compute(maker *m, const dl_node *n) {
+    if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return contract(m, n);
+    if (n->op == DL_OP_cat) return cat(m, n);
+    if (n->op == DL_OP_relayout) return read_here(m, n->in[0]);
+    if (dl_ops[n->op].class == DL_CLASS_SOURCE || dl_ops[n->op].class == DL_CLASS_MOVE) { /* a stored view */
+        dl_index index[DL_MAX_RANK] = {0};
+        identity(m, &n->out[0].type, index);
+        if (dl_ops[n->op].class == DL_CLASS_SOURCE) return source(m, n, index);
+        through_view(n, index);
+        return read_at(m, n->in[0], index);
+    }
+    dl_kinstr e = {
+        .kind = DL_K_ELEM, .op = n->op, .type = n->out[0].type.dtype, .nargs = n->nin, .loc = n->loc};
+    if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
+        e.kind = DL_K_REDUCE;
+        const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
+        for (int i = 0; i < over->n; i++) e.over |= 1u << space_axis(m, over->names[i]);
+    }
+    if (dl_ops[n->op].nattrs == 1 && dl_attrs[dl_ops[n->op].attrs[0]].kind == DL_KIND_FLOAT)
+        e.p = dl_node_float(n, dl_ops[n->op].attrs[0]);
+    for (int i = 0; i < n->nin; i++) e.args[i] = read_here(m, n->in[i]);
+    return emit(m, e);
+}
+
+static bool is_behind(const maker *m,
+                      const dl_node *n) { /* a member of the reduced part that is no reduction */
+    return m->group->reduce && dl_ops[n->op].class != DL_CLASS_REDUCE && n->out[0].type.rank < m->k->nspace;
+}
+
+/* Members of one part: 0 the full space, 1 the reductions, 2 behind them. A contraction comes first. */
+static void compute_part(maker *m, int part) {
+    dl_graph *g = m->f->graph;
+    m->section = part == 2;
+    for (int first = 1; first >= 0; first--)
+        for (int i = 0; i < m->group->members.n; i++) {
+            int at = m->group->members.at[i];
+            const dl_node *n = g->nodes.at[at];
+            int of = dl_ops[n->op].class == DL_CLASS_REDUCE ? 1 : is_behind(m, n) ? 2 : 0;
+            if (of == part && (dl_ops[n->op].class == DL_CLASS_CONTRACT) == first)
+                m->instr[at] = compute(m, n);
+        }
+}
+
+static void store(maker *m, dl_value *v, int part) {
+    const dl_node *n = v->def;
+    int of = dl_ops[n->op].class == DL_CLASS_REDUCE || is_behind(m, n) ? 2 : 0;
+    if (of != part) return;
+    dl_kinstr s = {.kind = DL_K_STORE,
+                   .type = v->type.dtype,
+                   .nargs = 1,
+                   .args = {m->instr[m->f->position[v->id]]},
+                   .loc = n->loc};
+    identity(m, &v->type, s.index);
+    s.param = -1 - (int)v->id; /* outputs follow the inputs: numbered at the end */
+    emit(m, s);
+}
+
+/* The input whose memory output `v` may take: the variable that it updates, if that is read only here, point
+ * by point, in the same part of the kernel. */
+static int find_alias(const maker *m, const dl_value *v, bool behind) {
+    const dl_graph *g = m->f->graph;
+    const dl_value *old = NULL;
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == DL_RESULT_UPDATE && g->results.at[i].value == v)
+            old = &g->results.at[i].var->value;
+    int reduce_at = m->k->instrs.n;
+    for (int i = m->k->instrs.n - 1; i >= 0; i--)
+        if (m->k->instrs.at[i].kind == DL_K_REDUCE) reduce_at = i;
+    for (int p = 0; old && p < m->operands.n; p++) {
+        if (m->operands.at[p] != old) continue;
+        for (int i = 0; i < m->k->instrs.n; i++) {
+            const dl_kinstr *in = &m->k->instrs.at[i];
+            if (in->kind == DL_K_CONTRACT)
+                for (int k = 0; k < 2; k++)
+                    for (int q = 0; q < in->nparts[k]; q++)
+                        if (in->parts[k][q] == p) return -1;
+            if (in->kind != DL_K_LOAD || in->param != p) continue;
+            dl_index here[DL_MAX_RANK] = {0};
+            identity(m, &old->type, here);
+            if (memcmp(here, in->index, sizeof(dl_index) * (size_t)old->type.rank) ||
+                (i > reduce_at) != behind)
+                return -1;
+        }
+        return p;
+    }
+    return -1;
+}
+
+static void add_location(maker *m, dl_loc loc) {
+    if (!loc.line) return;
+    for (int i = 0; i < m->k->locs.n; i++)
+        if (m->k->locs.at[i].line == loc.line && m->k->locs.at[i].file == loc.file) return;
+    dl_push(m->f->graph->module->arena, &m->k->locs, loc);
+}
+
+dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs, const char *name) {
+    dl_arena *arena = f->graph->module->arena;
+    dl_kernel *k = DL_NEW(arena, dl_kernel);
+    k->name = name;
+    k->nspace = group->space.rank;
+    for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
+    maker m = {.f = f, .group = group, .k = k};
+    m.instr = DL_NEWS(f->ctx->arena, int, f->n + 1);
+    for (int i = 0; i < f->n; i++) m.instr[i] = -1;
+    for (int part = 0; part < 3; part++) {
+        compute_part(&m, part);
+        for (int i = 0; i < nouts; i++) store(&m, outs[i], part);
+    }
+
+    k->nin = m.operands.n;
+    dl_type *types = DL_NEWS(f->ctx->arena, dl_type, nouts + 1);
+    for (int i = 0; i < nouts; i++) {
+        types[i] = outs[i]->type;
+        dl_kparam p = {.name = dl_internf("o%d", i), .type = outs[i]->type, .is_out = true};
+        bool behind = dl_ops[outs[i]->def->op].class == DL_CLASS_REDUCE || is_behind(&m, outs[i]->def);
+        p.alias = find_alias(&m, outs[i], behind);
+        dl_push(arena, &k->params, p);
+        for (int j = 0; j < k->instrs.n; j++)
+            if (k->instrs.at[j].kind == DL_K_STORE && k->instrs.at[j].param == -1 - (int)outs[i]->id)
+                k->instrs.at[j].param = k->nin + i;
+    }
+    for (int i = 0; i < group->members.n; i++) {
+        const dl_node *n = f->graph->nodes.at[group->members.at[i]];
+        add_location(&m, n->loc);
+        k->bytes_unfused += dl_type_bytes(&n->out[0].type);
+        for (int j = 0; j < n->nin; j++) k->bytes_unfused += dl_type_bytes(&n->in[j]->type);
+    }
+    dl_kernel_count(k);
+
+    dl_loc loc = f->graph->nodes.at[group->members.at[group->members.n - 1]]->loc;
+    uint32_t next = f->graph->next_id;
+    dl_node *fused = dl_node_new(f->graph, DL_OP_fused, k->nin, m.operands.at, nouts, types, loc);
+    f->graph->next_id = next;
+    for (int i = 0; i < nouts; i++) fused->out[i].id = outs[i]->id; /* value numbers survive */
+    fused->kernel = k;
+    return fused;
+}
