@@ -1,0 +1,90 @@
+/* The plan: everything one step does, as data. Written by the compiler, replayed by the runtime; a file (.dlp).
+ *
+ * A plan has programs ("train", "eval"): lists of launches over one arena of fixed offsets. Variables keep their offsets
+ * from program to program; what is between programs in the arena is scratch. Kernels are compiled objects carried in the
+ * plan, so that a machine without a compiler can run it.
+ *
+ * Kernel ABI. For each phase p of a kernel the object exports
+ *     void <symbol>_<p>(char *const *arg, int64_t unit, char *scratch, char *workspace);
+ * arg: one pointer a kernel parameter (inputs, then outputs). unit: 0 .. units[p]-1; units of a phase are independent
+ * and may run in any order on any thread, with the same bits; phases run one after the other. scratch: private to the
+ * calling thread, kernel->scratch bytes, contents undefined. workspace: shared by all units of a launch,
+ * kernel->workspace bytes, passed from phase to phase. All are aligned to 64 bytes. */
+#ifndef DL_PLAN_H
+#define DL_PLAN_H
+#include "ir/graph.h"
+
+enum { DL_PLAN_VERSION = 1, DL_MAX_PHASES = 2 };
+
+typedef struct {
+    const char *name, *of; /* as dl_var */
+    dl_var_role role;
+    dl_type type; /* with its layout */
+    dl_init init;
+    int64_t offset; /* bytes from the arena's start */
+} dl_plan_var;
+
+typedef struct {
+    dl_result_role role;
+    const char *name;
+    dl_type type;
+    int64_t offset;
+    int var; /* GRAD, UPDATE: index into vars; -1 otherwise */
+} dl_plan_result;
+
+typedef struct {
+    const char *name, *symbol;
+    const char *where; /* source lines: "unet.dl:2 unet.dl:3" */
+    int object;        /* index into objects */
+    int phases;
+    int64_t units[DL_MAX_PHASES];
+    int64_t workspace, scratch; /* bytes */
+    int64_t flops, bytes;       /* of one run */
+    double predicted_us;
+} dl_plan_kernel;
+
+typedef struct {
+    int kernel;
+    int nargs;
+    int64_t *args; /* offsets into the arena, one a kernel parameter */
+} dl_plan_launch;
+
+typedef struct {
+    const char *name;
+    DL_ARRAY(dl_plan_launch) launches;
+    DL_ARRAY(dl_plan_result) results;
+} dl_plan_program;
+
+typedef struct {
+    uint64_t key; /* of source, flags, compiler, CPU features and build: the name in the cache */
+    const char *source; /* the C text it was made from, for inspection */
+    size_t bytes;
+    const unsigned char *image; /* a shared object */
+} dl_plan_object;
+
+typedef struct {
+    dl_arena *arena;
+    const char *model;  /* name of the model: "UNet" */
+    const char *target; /* "cpu:avx512", "cpu:avx2", "cpu:generic" */
+    uint64_t key;       /* of everything the plan was made from: model text, sizes, target, build */
+    int64_t batch;      /* size of axis N */
+    int64_t arena_bytes, workspace_bytes, scratch_bytes; /* scratch: a thread */
+    DL_ARRAY(dl_plan_var) vars;
+    DL_ARRAY(dl_plan_kernel) kernels;
+    DL_ARRAY(dl_plan_object) objects;
+    DL_ARRAY(dl_plan_program) programs;
+} dl_plan;
+
+/* Bytes that a run with this many threads holds: arena, workspace and each thread's scratch. */
+int64_t dl_plan_peak(const dl_plan *p, int threads);
+/* Elements of all variables of role PARAM. */
+int64_t dl_plan_parameters(const dl_plan *p);
+dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
+
+/* Writes the file whole or not at all. Errors: DL_IO. */
+bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);
+/* Reads and validates: magic, version, checksum, every offset and index in range, kernels' argument counts, types; a
+ * damaged or foreign file is DL_INPUT naming the fault, a file that others may write is DL_TRUST (it holds code).
+ * The plan lives in a new arena under `parent`. */
+dl_plan *dl_plan_read(dl_arena *parent, const char *path, dl_error *err);
+#endif
