@@ -1,0 +1,5 @@
+#include "tests/check.h"
+int main(void) {
+    CHECK(1);
+    return dl_test_end();
+}
