@@ -128,7 +128,7 @@ static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error 
     const char *near = dl_nearest(c->name, names.at, names.n);
     dl_fail(err, c->state->is_named ? DL_USAGE : DL_INPUT, "%.200s has no configuration %s%s; it has %s",
             c->file, dl_yaml_quote(arena, c->name),
-            near ? dl_format(arena, "; did you mean '%.80s'?", near) : "", list.n ? list.at : "none");
+            near ? dl_format(arena, " (did you mean '%.80s'?)", near) : "", list.n ? list.at : "none");
     dl_buf_free(&list);
     return false;
 }

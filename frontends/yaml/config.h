@@ -78,8 +78,8 @@ bool dl_config_load(dl_config *c, dl_error *err);
 bool dl_config_declare(dl_config *c, const char *name, dl_config_type type, const char *fallback,
                        dl_yaml_place place, dl_error *err);
 
-/* Sets a key as `--name=text` would (a positional argument that is the model, a batch size that follows from
- * others). */
+/* Sets a known key as `--name=text` would (a positional argument that is the model, a batch size that follows
+ * from others). */
 bool dl_config_set(dl_config *c, const char *name, const char *text, dl_error *err);
 
 /* The end of reading. Errors: DL_USAGE for an option that nobody knows. Keys of the file that nobody knows

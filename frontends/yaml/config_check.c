@@ -46,7 +46,7 @@ const char *dl_key_full_name(dl_arena *arena, const dl_key_row *row) {
 }
 
 static void put_choices(dl_buf *b, const char *choices) {
-    dl_puts(b, "one of ");
+    if (strchr(choices, '|')) dl_puts(b, "one of ");
     for (; *choices; choices++) {
         if (*choices == '|')
             dl_puts(b, ", ");
@@ -62,7 +62,7 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
     else
         dl_puts(&b, types[base_type(row)].allowed);
     if (row->limits.least > -DBL_MAX) {
-        if (row->limits.most >= INT32_MAX)
+        if (row->limits.most == DBL_MAX)
             dl_putf(&b, " of at least %.15g", row->limits.least);
         else
             dl_putf(&b, " from %.15g to %.15g", row->limits.least, row->limits.most);
@@ -119,10 +119,11 @@ static const char *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml 
 /* ---- checks, one a type ---- */
 
 static bool is_choice(const char *choices, const char *word) {
-    size_t n = strlen(word);
+    size_t n = strcspn(word, "|");
+    if (n == 0 || word[n]) return false;
     for (const char *s = choices; s; s = strchr(s, '|')) {
         s += *s == '|';
-        if (n > 0 && strncmp(s, word, n) == 0 && (s[n] == '|' || s[n] == 0)) return true;
+        if (strncmp(s, word, n) == 0 && (s[n] == '|' || s[n] == 0)) return true;
     }
     return false;
 }

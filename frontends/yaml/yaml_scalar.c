@@ -221,7 +221,7 @@ const char *dl_yaml_quote(dl_arena *arena, const char *text) {
 
 const char *dl_yaml_show(dl_arena *arena, const dl_yaml *v) {
     if (v->kind == DL_YAML_MAP) return "a map";
-    if (v->kind == DL_YAML_NULL) return "null";
+    if (v->kind == DL_YAML_NULL) return *v->text ? "null" : "an empty value";
     if (v->kind != DL_YAML_LIST) return dl_yaml_quote(arena, v->text);
     if (v->size > 20) return "a list";
     dl_buf b = {0};
