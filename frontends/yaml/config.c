@@ -244,7 +244,7 @@ bool dl_config_finish(dl_config *c, dl_error *err) {
 
 static const dl_yaml *value_of(const dl_config *c, dl_key key, dl_config_type type) {
     DL_CHECK(key >= 0 && key < DL_N_KEYS);
-    DL_CHECK((dl_key_rows[key].type & ~(unsigned)DL_CONFIG_OR_NULL) == type);
+    DL_CHECK(dl_key_base_type(&dl_key_rows[key]) == type);
     return c->state->settings.at[key].value;
 }
 
@@ -263,8 +263,8 @@ double dl_config_float(const dl_config *c, dl_key key) {
 }
 
 const char *dl_config_str(const dl_config *c, dl_key key) {
-    dl_config_type type = dl_key_rows[key].type & ~(unsigned)DL_CONFIG_OR_NULL;
-    const dl_yaml *v = value_of(c, key, type == DL_CONFIG_PATH ? DL_CONFIG_PATH : DL_CONFIG_STRING);
+    bool is_path = dl_key_base_type(&dl_key_rows[key]) == DL_CONFIG_PATH;
+    const dl_yaml *v = value_of(c, key, is_path ? DL_CONFIG_PATH : DL_CONFIG_STRING);
     return v->kind == DL_YAML_NULL ? NULL : v->text;
 }
 

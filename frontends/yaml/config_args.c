@@ -52,7 +52,7 @@ static bool take_option(dl_config *c, const dl_option *option, cursor *at, const
 
 static bool takes_value(const dl_config *c, const char *name) {
     const dl_setting *s = dl_find_setting(c, name);
-    return !s || (s->row->type & ~(unsigned)DL_CONFIG_OR_NULL) != DL_CONFIG_BOOL;
+    return !s || dl_key_base_type(s->row) != DL_CONFIG_BOOL;
 }
 
 /* A boolean takes the next argument only where that can be nothing else. */

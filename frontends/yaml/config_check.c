@@ -34,11 +34,11 @@ static const struct {
     [DL_CONFIG_LIST] = {"list", "a list"},
 };
 
-static dl_config_type base_type(const dl_key_row *row) { return row->type & ~(unsigned)DL_CONFIG_OR_NULL; }
-const char *dl_key_type_name(dl_config_type type) { return types[type & ~(unsigned)DL_CONFIG_OR_NULL].name; }
+dl_config_type dl_key_base_type(const dl_key_row *row) { return row->type & ~(unsigned)DL_CONFIG_OR_NULL; }
+const char *dl_key_type_name(const dl_key_row *row) { return types[dl_key_base_type(row)].name; }
 
 bool dl_key_is_text(const dl_key_row *row) {
-    return base_type(row) == DL_CONFIG_STRING || base_type(row) == DL_CONFIG_PATH;
+    return dl_key_base_type(row) == DL_CONFIG_STRING || dl_key_base_type(row) == DL_CONFIG_PATH;
 }
 
 const char *dl_key_full_name(dl_arena *arena, const dl_key_row *row) {
@@ -60,7 +60,7 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
     if (row->limits.choices)
         put_choices(&b, row->limits.choices);
     else
-        dl_puts(&b, types[base_type(row)].allowed);
+        dl_puts(&b, types[dl_key_base_type(row)].allowed);
     if (row->limits.least > -DBL_MAX) {
         if (row->limits.most == DBL_MAX)
             dl_putf(&b, " of at least %.15g", row->limits.least);
@@ -143,12 +143,12 @@ static bool is_box(const dl_key_row *row, const dl_yaml *v) {
 
 static bool is_text(const dl_key_row *row, const dl_yaml *v) {
     if (v->kind == DL_YAML_LIST || v->kind == DL_YAML_MAP || v->kind == DL_YAML_NULL) return false;
-    if (base_type(row) == DL_CONFIG_PATH && !*v->text) return false;
+    if (dl_key_base_type(row) == DL_CONFIG_PATH && !*v->text) return false;
     return !row->limits.choices || is_choice(row->limits.choices, v->text);
 }
 
 static bool fits(const dl_key_row *row, const dl_yaml *v) {
-    switch (base_type(row)) {
+    switch (dl_key_base_type(row)) {
     case DL_CONFIG_BOOL: return v->kind == DL_YAML_BOOL;
     case DL_CONFIG_INT: return is_int(row, v);
     case DL_CONFIG_FLOAT: return (v->kind == DL_YAML_FLOAT || v->kind == DL_YAML_INT) && is_within(row, v);
@@ -189,7 +189,8 @@ const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yam
 const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text, dl_yaml_place place,
                             dl_error *err) {
     const dl_yaml *v;
-    if (!text && (base_type(row) == DL_CONFIG_BOOL || base_type(row) == DL_CONFIG_ANY)) text = "true";
+    if (!text && (dl_key_base_type(row) == DL_CONFIG_BOOL || dl_key_base_type(row) == DL_CONFIG_ANY))
+        text = "true";
     if (!text) {
         dl_yaml_fail(err, place, "a value is missing: %s must be %s", dl_key_full_name(arena, row),
                      dl_key_allowed(arena, row));

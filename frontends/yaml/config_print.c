@@ -126,7 +126,7 @@ void dl_config_put_help(dl_buf *b, const dl_option *options) {
         if (page[i].title)
             dl_putf(b, "\n%s\n", page[i].title);
         else
-            dl_putf(b, "  %-26s %-11s %-20s %s\n", dl_key_full_name(arena, row), dl_key_type_name(row->type),
+            dl_putf(b, "  %-26s %-11s %-20s %s\n", dl_key_full_name(arena, row), dl_key_type_name(row),
                     row->fallback, row->help);
     }
     dl_arena_free(arena);

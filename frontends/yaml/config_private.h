@@ -58,8 +58,10 @@ struct dl_config_state {
 const char *dl_key_full_name(dl_arena *arena, const dl_key_row *row);
 /* "an integer of at least 1 (or null)" */
 const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row);
+/* The type without _OR_NULL. */
+dl_config_type dl_key_base_type(const dl_key_row *row);
 /* "int" */
-const char *dl_key_type_name(dl_config_type type);
+const char *dl_key_type_name(const dl_key_row *row);
 bool dl_key_is_text(const dl_key_row *row); /* STRING or PATH */
 
 /* The value as the key takes it ($VAR expanded); NULL and an error at its place when the key cannot have it.

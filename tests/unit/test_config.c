@@ -290,6 +290,9 @@ static void test_declare(void) {
     c = open_line("--yaml_config f.yaml", &err);
     CHECK(dl_config_load(c, &err) && !dl_config_declare(c, "depth", DL_CONFIG_INT, "1", at, &err), " ");
     CHECK_STR(err.message, "f.yaml:1:15: error: depth must be an integer, not 'deep'");
+    c = open_line("--small m.dl", &err); /* before the model is known this may be a value; later it cannot */
+    CHECK(c->positional.n == 0 && !dl_config_declare(c, "small", DL_CONFIG_BOOL, "false", at, &err), " ");
+    CHECK_STR(err.message, "--small m.dl: small must be true or false, not 'm.dl'");
     c = open_line("--depth 2.5", &err);
     CHECK(!dl_config_declare(c, "depth", DL_CONFIG_INT, "1", at, &err) && err.code == DL_USAGE, " ");
     CHECK_STR(err.message, "--depth 2.5: depth must be an integer, not '2.5'");
@@ -379,9 +382,9 @@ static void test_print(void) {
     dl_config_log(c, add_line, &log);
     const char *want[] = {
         "------------------ Configuration ------------------\nConfiguration file: /",
-        "/f.yaml\nConfiguration name: my run\nweight_init {'conv_init': 'normal', 'conv_scale': 0.02, "
-        "'conv_bias': 0.0}\n"
-        "lambda_rho 0\nfull_scale True\n",
+        ("/f.yaml\nConfiguration name: my run\nweight_init {'conv_init': 'normal', 'conv_scale': 0.02, "
+         "'conv_bias': 0.0}\n"
+         "lambda_rho 0\nfull_scale True\n"),
         "\nenable_amp True\n",
         "\nexpdir $x/a'b\nlr_schedule {'scaling': 'none', 'start_lr': 0.0002, 'end_lr': 0.0, 'warmup_steps': "
         "0}\n",
