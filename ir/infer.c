@@ -63,11 +63,9 @@ int dl_rule_axis(const dl_node *n, dl_shape_fault *fault) {
 
 bool dl_want_same_dtype(const dl_node *n, dl_shape_fault *fault) {
     for (int i = 1; i < n->nin; i++) {
-        dl_dtype first = dl_operand(n, 0)->dtype, other = dl_operand(n, i)->dtype;
-        if (first == other) continue;
-        dl_fault(fault, i, "type_mismatch", "%s has %s in the first operand and %s in %s", dl_op_text(n),
-                 dl_type_text(dl_operand(n, 0)), dl_type_text(dl_operand(n, i)),
-                 i < 3 ? dl_operand_text(i) + 4 : dl_operand_text(i));
+        if (dl_operand(n, i)->dtype == dl_operand(n, 0)->dtype) continue;
+        dl_fault(fault, i, "type_mismatch", "%s has %s as the first operand and %s as %s", dl_op_text(n),
+                 dl_type_text(dl_operand(n, 0)), dl_type_text(dl_operand(n, i)), dl_operand_text(i));
         return dl_fault_help(fault,
                              "nothing is converted silently: cast one of them to the other's element type");
     }

@@ -77,8 +77,6 @@ bool dl_rule_cat(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                                 dl_type_text(dl_operand(n, 0)), (long long)x->axis[j].size,
                                 dl_operand_text(i), dl_type_text(x)),
                        dl_fault_help(fault, "all axes but %s must have equal sizes", r->axis[at].name);
-        /* Each term is at most 2^47 and the result is checked below that, so the sum cannot overflow before
-         * 2^16 operands; stop it there. */
         if (__builtin_add_overflow(r->axis[at].size, x->axis[at].size, &r->axis[at].size))
             return dl_fault(fault, i, "too_large", "cat makes axis %s longer than 2^47", r->axis[at].name);
     }
