@@ -26,7 +26,7 @@ static const char tensor_text[] = "graph @train {\n"
                                   "  update $m = %9\n"
                                   "}\n";
 
-/* %2 = x * w; %3 = -%2 in %2's place; %4 = sum of %3 over N; %5 = w - %4 in w's place. */
+/* %2 = x * w; %3 = -%2 in %2's place; %4 and %6 = sums of %3 over N; %5 = w - %4 in w's place. */
 static const char planned_text[] =
     "kernel @k0(%a: f32[N=2, C=16], %b: f32[C=16]) -> (%o: f32[N=2, C=16]) space(N=2, C=16) {\n"
     "  %0 = load %a[N, C] : f32\n"
@@ -56,10 +56,11 @@ static const char planned_text[] =
     "  %2 = fused @k0($x, $w) : f32[N=2, C=16] at 192\n"
     "  %3 = fused @k1(%2) : f32[N=2, C=16] at 192\n"
     "  %4 = fused @k2(%3) : f32[C=16] at 320\n"
+    "  %6 = fused @k2(%3) : f32[C=16] at 384\n"
     "  %5 = fused @k3($w, %4) : f32[C=16] at 128\n"
     "  output \"s\" = %4\n"
     "  update $w = %5\n"
-    "  arena 384\n"
+    "  arena 448\n"
     "}\n";
 
 static dl_graph *parse(const char *text) {
@@ -172,10 +173,10 @@ static dl_kernel *kernel(dl_graph *g, int i) { return g->nodes.at[i]->kernel; }
     X(PLANNED, no_place, node(g, 2)->out[0].offset = -1, "%4 has no place in memory")                        \
     X(PLANNED, var_no_place, var(g, "x")->value.offset = -1, "%0 has no place in memory")                    \
     X(PLANNED, unaligned, node(g, 2)->out[0].offset = 328, "byte 328, which is not a multiple of 64")        \
-    X(PLANNED, outside, node(g, 2)->out[0].offset = 384,                                                     \
-      "%4 lies at byte 384 and has 64 bytes, but the arena has 384")                                         \
-    X(PLANNED, far_outside, node(g, 2)->out[0].offset = INT64_MAX - 63, "but the arena has 384")             \
-    X(PLANNED, arena_large, g->arena_bytes = 448, "the arena has 448 bytes, but the values end at 384")      \
+    X(PLANNED, outside, node(g, 2)->out[0].offset = 448,                                                     \
+      "%4 lies at byte 448 and has 64 bytes, but the arena has 448")                                         \
+    X(PLANNED, far_outside, node(g, 2)->out[0].offset = INT64_MAX - 63, "but the arena has 448")             \
+    X(PLANNED, arena_large, g->arena_bytes = 512, "the arena has 512 bytes, but the values end at 448")      \
     X(PLANNED, arena_small, g->arena_bytes = 320, "but the arena has 320")                                   \
     X(PLANNED, vars_overlap, var(g, "w")->value.offset = 64,                                                 \
       "%1 lies at bytes 64 to 128, where %0 (0 to 128)")                                                     \
@@ -187,14 +188,16 @@ static dl_kernel *kernel(dl_graph *g, int i) { return g->nodes.at[i]->kernel; }
       "%4 lies at bytes 192 to 256, where %3 (192 to 320)")                                                  \
     X(PLANNED, over_operand_end, node(g, 2)->out[0].offset = 256,                                            \
       "%4 lies at bytes 256 to 320, where %3 (192 to 320)")                                                  \
+    X(PLANNED, over_operand_of_two, node(g, 3)->out[0].offset = 192,                                         \
+      "%6 lies at bytes 192 to 256, where %3 (192 to 320)")                                                  \
     X(PLANNED, no_alias, kernel(g, 1)->params.at[1].alias = -1,                                              \
       "%3 lies at bytes 192 to 320, where %2 (192 to 320)")                                                  \
     X(PLANNED, alias_read_later, g->results.at[0].value = &node(g, 0)->out[0],                               \
       "where %2 (192 to 320) is still needed")                                                               \
     X(PLANNED, alias_not_update, g->results.n = 1, "%5 lies at bytes 128 to 192, where %1 (128 to 192)")     \
-    X(PLANNED, alias_two_ways, node(g, 3)->in[1] = &var(g, "w")->value,                                      \
+    X(PLANNED, alias_two_ways, node(g, 4)->in[1] = &var(g, "w")->value,                                      \
       "%5 lies at bytes 128 to 192, where %1")                                                               \
-    X(PLANNED, over_result, node(g, 3)->out[0].offset = 320,                                                 \
+    X(PLANNED, over_result, node(g, 4)->out[0].offset = 320,                                                 \
       "%5 lies at bytes 320 to 384, where %4 (320 to 384)")
 
 static void swap(dl_graph *g, int i, int j) {
@@ -268,13 +271,13 @@ static void test_memory(void) {
     dl_graph *g = parse(planned_text);
     if (!g) return;
     dl_error err = {0};
-    node(g, 3)->out[0].offset = 192; /* where %3 died */
+    node(g, 4)->out[0].offset = 192; /* where %3 died */
     CHECK(dl_validate(g, DL_STAGE_PLANNED, &err), "%s", err.message);
-    node(g, 3)->out[0].offset = 128;
+    node(g, 4)->out[0].offset = 128;
     g->results.n = 0; /* %4 is still read by %5, which nobody reads; but w may not be overwritten then */
     CHECK(!dl_validate(g, DL_STAGE_PLANNED, &err), "w lost its value");
     err.code = DL_OK;
-    node(g, 3)->out[0].offset = 192;
+    node(g, 4)->out[0].offset = 192;
     CHECK(dl_validate(g, DL_STAGE_PLANNED, &err), "%s", err.message);
     dl_arena_free(g->module->arena);
 
