@@ -71,7 +71,7 @@ static int find_reusable(const dl_node *n, int i, const dl_value *x, const dl_li
     int alias = n->kernel->params.at[n->kernel->nin + x->index].alias;
     if (alias < 0 || !overwrites_safely(n, x, n->in[alias])) return -1;
     int s = live->of[n->in[alias]->id];
-    if (s < 0 || live->at[s].last != i || dl_type_bytes(&x->type) > live->at[s].bytes) return -1;
+    if (s < 0 || live->at[s].last != i || dl_type_bytes(&x->type) != live->at[s].bytes) return -1;
     for (int k = 0; k < n->nout; k++)
         if (&n->out[k] != x && live->of[n->out[k].id] == s) return -1; /* another result has it */
     return s;

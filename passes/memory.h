@@ -31,6 +31,9 @@ bool dl_find_liveness(const dl_graph *g, dl_arena *arena, dl_liveness *out, dl_e
 /* Where a value or variable of this size may start: 64 bytes for a vector, a page for large ones. */
 int64_t dl_memory_align(int64_t offset, int64_t bytes);
 
+/* What the arena of the whole planned module needs: the most of its graphs, which run in turn. */
+int64_t dl_module_arena_bytes(const dl_module *m);
+
 /* Writes what is alive at the peak of a planned graph, largest first, a line each with size, type and source
  * line, and sums by role of the variables. False: DL_USAGE, memory is not planned. */
 bool dl_memory_report(const dl_graph *g, dl_buf *out, dl_error *err);

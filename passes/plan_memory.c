@@ -104,40 +104,36 @@ static void pack_best(dl_liveness *live, int64_t base, dl_arena *arena) {
     for (int i = 0; i < live->n; i++) live->at[i].offset = offset[i];
 }
 
-/* First byte behind all that a planned graph uses. */
-static int64_t find_end(const dl_graph *g) {
-    int64_t end = 0;
-    for (int i = 0; i < g->nodes.n; i++)
-        for (int k = 0; k < g->nodes.at[i]->nout; k++) {
-            const dl_value *v = &g->nodes.at[i]->out[k];
-            if (v->offset >= 0 && v->offset + dl_type_bytes(&v->type) > end)
-                end = v->offset + dl_type_bytes(&v->type);
-        }
-    return end;
+static void reach(int64_t *end, const dl_value *v) {
+    int64_t behind = v->offset + dl_type_bytes(&v->type);
+    if (behind > *end) *end = behind;
+}
+
+int64_t dl_module_arena_bytes(const dl_module *m) {
+    int64_t bytes = 0;
+    for (int i = 0; i < m->graphs.n; i++)
+        if (m->graphs.at[i]->arena_bytes > bytes) bytes = m->graphs.at[i]->arena_bytes;
+    return bytes;
 }
 
 /* Places the variables of all graphs and the values of this one. Graphs planned before or after agree,
  * because the variables' places follow from the module alone. */
 bool dl_pass_plan_memory(dl_graph *g, dl_pass_ctx *ctx) {
-    dl_module *m = g->module;
     dl_arena *scratch = dl_arena_new(ctx->arena);
     dl_liveness live;
-    int64_t base = place_variables(m, ctx->err);
+    int64_t base = place_variables(g->module, ctx->err);
     bool fine = base >= 0 && dl_find_liveness(g, scratch, &live, ctx->err);
     if (fine) {
         pack_best(&live, base, scratch);
+        g->arena_bytes = 0;
+        for (int i = 0; i < g->vars.n; i++) reach(&g->arena_bytes, &g->vars.at[i]->value);
         for (int i = 0; i < g->nodes.n; i++)
             for (int k = 0; k < g->nodes.at[i]->nout; k++) {
                 dl_value *v = &g->nodes.at[i]->out[k];
                 const dl_var *in_place = live.var_of[v->id];
                 v->offset = in_place ? in_place->value.offset : live.at[live.of[v->id]].offset;
+                reach(&g->arena_bytes, v);
             }
-        int64_t arena = base;
-        for (int i = 0; i < m->graphs.n; i++) {
-            int64_t end = find_end(m->graphs.at[i]);
-            if (end > arena) arena = end;
-        }
-        for (int i = 0; i < m->graphs.n; i++) m->graphs.at[i]->arena_bytes = arena;
     }
     dl_arena_free(scratch);
     return fine;
