@@ -136,6 +136,9 @@ static bool check_options(const dlr_dataset_options *o, dl_error *err) {
     if (o->box_size < 0 || o->box_size > MAX_EDGE)
         return dl_fail(err, DL_USAGE, "box_size must be 1 to %d, or null for the file's, not %lld", MAX_EDGE,
                        (long long)o->box_size);
+    if (o->input_channels < 1 || o->target_channels < 1)
+        return dl_fail(err, DL_USAGE, "a model has at least one channel in and out, not %d and %d",
+                       o->input_channels, o->target_channels);
     if (o->samples < 1 || o->samples > UINT32_MAX)
         return dl_fail(err, DL_USAGE, "%s must be at least 1, not %lld",
                        o->split == DLR_TRAIN ? "Nsamples" : "Nsamples_val", (long long)o->samples);

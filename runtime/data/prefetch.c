@@ -1,10 +1,12 @@
 #include "runtime/data/prefetch.h"
 
+#include "runtime/data/memory.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
-enum { DEFAULT_DEPTH = 3, MAX_WORKERS = 256, ALIGN = 64 };
+enum { DEFAULT_DEPTH = 3, MAX_WORKERS = 256, MAX_DEPTH = 1024, MAX_BATCH = 1 << 20, ALIGN = 64 };
 
 typedef struct {
     float *input, *target;
@@ -122,7 +124,7 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
                     (double)scratches * (double)p->scratch_floats); /* which cannot overflow */
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc(scratches, sizeof *p->threads);
-    if (bytes < 0x1p60) p->memory = aligned_alloc(ALIGN, floats * sizeof(float));
+    if (bytes < dlr_machine_bytes()) p->memory = aligned_alloc(ALIGN, floats * sizeof(float));
     if (!p->slots || !p->threads || !p->memory)
         return dl_fail(err, DL_RESOURCE,
                        "no memory for %d batches of data (%.1f GiB): use a smaller local_batch_size",
@@ -137,10 +139,12 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
 }
 
 static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_error *err) {
-    if (o->batch < 1 || o->batch > 1 << 20)
-        return dl_fail(err, DL_USAGE, "local_batch_size must be at least 1, not %d", o->batch);
+    if (o->batch < 1 || o->batch > MAX_BATCH)
+        return dl_fail(err, DL_USAGE, "local_batch_size must be 1 to %d, not %d", MAX_BATCH, o->batch);
     if (o->workers < 0 || o->workers > MAX_WORKERS)
         return dl_fail(err, DL_USAGE, "num_data_workers must be 0 to %d, not %d", MAX_WORKERS, o->workers);
+    if (o->depth < 0 || o->depth > MAX_DEPTH)
+        return dl_fail(err, DL_USAGE, "a ring of %d batches cannot be: 1 to %d", o->depth, MAX_DEPTH);
     if (o->world < 1 || o->rank < 0 || o->rank >= o->world)
         return dl_fail(err, DL_USAGE, "rank %d of %d ranks cannot be", o->rank, o->world);
     if (samples < (int64_t)o->batch * o->world)

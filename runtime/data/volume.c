@@ -1,7 +1,8 @@
 #include "runtime/data/volume.h"
 
+#include "runtime/data/memory.h"
+
 #include <stdlib.h>
-#include <unistd.h>
 
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -41,20 +42,16 @@ static void memory_close(dlr_volume *v) { free(v->memory); }
 
 /* A volume of unset voxels, refused when the machine could never hold it. */
 static dlr_volume *memory_new(int channels, int64_t edge, dl_error *err) {
-    int64_t floats = channels, machine = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    bool fits = true;
-    for (int i = 0; i < 3; i++) fits = fits && !__builtin_mul_overflow(floats, edge, &floats);
-    fits = fits && floats < machine / 4;
+    double bytes = sizeof(float) * (double)channels * (double)edge * (double)edge * (double)edge;
     dlr_volume *v = calloc(1, sizeof *v);
-    if (v && fits) v->memory = malloc((size_t)floats * sizeof(float));
+    if (v && bytes < dlr_machine_bytes()) v->memory = malloc((size_t)bytes); /* exact below 2^53 */
     if (!v || !v->memory) {
         free(v);
         dl_fail(
             err, DL_RESOURCE,
             "a volume of %d x %lld^3 floats (%.1f GiB) does not fit this machine's memory (%.1f GiB): use "
             "data_loader_config 'lowmem', or a smaller box_size",
-            channels, (long long)edge, channels * 4.0 * (double)edge * (double)edge * (double)edge / 0x1p30,
-            (double)machine / 0x1p30);
+            channels, (long long)edge, bytes / 0x1p30, dlr_machine_bytes() / 0x1p30);
         return NULL;
     }
     v->channels = channels, v->edge = edge;
