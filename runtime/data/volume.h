@@ -7,7 +7,7 @@
 
 /* A run of planes of one channel: x .. x+planes-1, y .. y+size-1, z .. z+size-1. The reader answers with a
  * pointer to each plane, rows `row` floats apart, in its own memory or in `scratch`. */
-enum { DLR_SLAB_PLANES = 8 };
+enum { DLR_SLAB_PLANES = 16 }; /* as many voxels as a cache line */
 typedef struct {
     int channel, planes, size;
     int64_t x, y, z;

@@ -430,7 +430,7 @@ static void test_damage(void) {
     const char *from = in_dir("good.h5"), *path = in_dir("damaged.h5");
     dlr_rng rng = dlr_rng_at((dlr_rng_place){.seed = 5});
     int refused = 0;
-    enum { TRIALS = 60, METADATA = 2048 };
+    enum { TRIALS = 40, METADATA = 2048 };
     for (int i = 0; i < TRIALS; i++) {
         copy_part(from, path, 1 << 20);
         int fd = open(path, O_WRONLY);
