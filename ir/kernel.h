@@ -82,6 +82,9 @@ struct dl_kernel {
 
 /* Index of the contraction, or -1. */
 int dl_kernel_anchor(const dl_kernel *k);
+/* Index of the first REDUCE, or the number of instructions. What stands before it runs at every point; what
+ * stands behind it, other than further reductions, on the reduced space. */
+int dl_kernel_first_reduction(const dl_kernel *k);
 /* Bit mask of the axes that the kernel's reductions remove; 0 when it has none. All its reductions remove the
  * same. */
 unsigned dl_kernel_reduced(const dl_kernel *k);
