@@ -197,6 +197,17 @@ static dl_attr spatial(const dl_value *v, dl_attr_id id) {
     return a;
 }
 
+/* x with another name for its channels where theirs would meet those that conv_grad_weight gives the axes of
+ * its result (O, kH...). */
+static dl_value *with_plain_channels(dl_grad *g, dl_value *x) {
+    const char *channels = x->type.axis[1].name;
+    if (strcmp(channels, "O") != 0 && *channels != 'k') return x;
+    dl_type t = x->type;
+    const char *plain = dl_intern("C");
+    t.axis[1].name = dl_type_axis(&t, plain) < 0 ? plain : dl_intern("in");
+    return dl_build_as(g->b, DL_OP_rename, 1, &x, 0, NULL, t);
+}
+
 /* The contraction `op` with the geometry of the forward node; its result is typed like `like`. */
 static dl_value *contract(dl_grad *g, dl_op op, dl_value *a, dl_value *b, const dl_value *like) {
     dl_attr at[4];
@@ -206,7 +217,7 @@ static dl_value *contract(dl_grad *g, dl_op op, dl_value *a, dl_value *b, const 
         if (id == DL_ATTR_stride || id == DL_ATTR_pad_lo || id == DL_ATTR_pad_hi) at[n++] = g->node->attrs[i];
     }
     if (op == DL_OP_conv_grad_input) at[n++] = spatial(like, DL_ATTR_size);
-    if (op == DL_OP_conv_grad_weight) at[n++] = spatial(like, DL_ATTR_kernel);
+    if (op == DL_OP_conv_grad_weight) at[n++] = spatial(like, DL_ATTR_kernel), a = with_plain_channels(g, a);
     dl_value *in[] = {a, b}, *v = dl_build(g->b, op, 2, in, n, at);
     if (dl_type_same(&v->type, &like->type)) return v;
     return dl_build_as(g->b, DL_OP_rename, 1, &v, 0, NULL, like->type);

@@ -335,11 +335,11 @@ static rule *const rules[DL_NOPS] = {
 dl_value *dl_simplify_node(dl_simplifier *s, dl_node *n) {
     /* Behind the layout pass types say more than these rules look at: there only relayouts are simplified. */
     if (result(n)->type.layout.kind != DL_ROW && n->op != DL_OP_relayout) return NULL;
-    dl_value *v = NULL;
-    if (dl_ops[n->op].class == DL_CLASS_ELEM) {
-        drop_broadcasts(s, n);
-        v = fold(s, n);
-        if (!v) v = sink_broadcasts(s, n);
-    }
-    return v || !rules[n->op] ? v : rules[n->op](s, n);
+    bool pointwise = dl_ops[n->op].class == DL_CLASS_ELEM;
+    if (pointwise) drop_broadcasts(s, n);
+    /* Rules before folding: 1 * k is then k itself, not k rounded to the element type. */
+    dl_value *v = rules[n->op] ? rules[n->op](s, n) : NULL;
+    if (!v && pointwise) v = fold(s, n);
+    if (!v && pointwise) v = sink_broadcasts(s, n);
+    return v;
 }

@@ -173,6 +173,7 @@ static const grad_case cases[] = {
     {"unsqueeze", DL_OP_unsqueeze, reshape, -2, 2, {"N=4 C=1"}},
     {"rename", DL_OP_rename, reshape, -2, 2, {"N=4 C=1"}},
     {"conv", DL_OP_conv, convolve, -1, 1, {"N=2 C=2 H=6 W=4", "O=3 C=2 h=3 w=2"}},
+    {"conv, channels O", DL_OP_conv, convolve, -1, 1, {"N=2 O=2 H=6 W=4", "O=3 C=2 h=3 w=2"}},
     {"conv_grad_input", DL_OP_conv_grad_input, convolve, -1, 1, {"N=2 C=3 H=3 W=5", "O=3 C=2 h=3 w=2"}},
     {"conv_grad_weight", DL_OP_conv_grad_weight, convolve, -1, 1, {"N=2 C=2 H=6 W=4", "N=2 C=3 H=3 W=5"}},
     {"little U-Net", DL_OP_conv, little_unet, -1, 1, {"N=1 C=2 D=4 H=4 W=4", "O=3 C=2 d=4 h=4 w=4", "C=3"}},
