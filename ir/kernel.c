@@ -26,21 +26,6 @@ static int64_t count_points(const dl_kernel *k, unsigned reduced) {
     return n;
 }
 
-static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-
-/* How many (output, tap) pairs of one spatial axis read inside the input: pairs with
- * 0 <= output * stride + tap - pad < in, output < out, tap < taps. */
-static int64_t count_taps(int64_t in, int64_t out, int64_t taps, int64_t stride, int64_t pad) {
-    int64_t n = 0;
-    for (int64_t t = 0; t < taps; t++) {
-        int64_t first = t >= pad ? 0 : floor_div(pad - t + stride - 1, stride);
-        int64_t last = floor_div(in - 1 + pad - t, stride);
-        if (last >= out) last = out - 1;
-        if (last >= first) n += last - first + 1;
-    }
-    return n;
-}
-
 /* Channels of the parts of one operand together. */
 static int64_t channels(const dl_kernel *k, const dl_kinstr *in, int side) {
     int64_t sum = 0;
@@ -85,10 +70,12 @@ static int64_t times(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+/* Every tap of every output, those on the padding too: the convention of the literature and of PyTorch's
+ * counter. */
 static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
     dl_extents e = dl_kernel_extents(k, in);
     int64_t n = times(times(2 * e.n, e.c), e.o);
-    for (int i = 0; i < 3; i++) n = times(n, count_taps(e.in[i], e.out[i], e.taps[i], e.stride[i], e.pad[i]));
+    for (int i = 0; i < 3; i++) n = times(n, times(e.out[i], e.taps[i]));
     return n;
 }
 

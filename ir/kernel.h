@@ -96,8 +96,8 @@ typedef struct {
     int64_t n, c, o, in[3], taps[3], out[3], stride[3], pad[3];
 } dl_extents;
 dl_extents dl_kernel_extents(const dl_kernel *k, const dl_kinstr *contract);
-/* Counts flops, bytes from the instructions (1 a scalar op, 2 a multiply-add of the anchor's taps inside the
- * input). */
+/* Counts flops (1 a scalar op; 2 a multiply-add of the anchor, every tap of every output, those on the
+ * padding too) and bytes from the instructions. */
 void dl_kernel_count(dl_kernel *k);
 
 /* What is wrong with a kernel (shapes of parameters against indices, order of instructions...), or NULL. */
