@@ -13,8 +13,9 @@
 /* Element types: name in the file, bytes an element. */
 #define DLR_ST_DTYPES(X)                                                                                     \
     X(F64, 8)                                                                                                \
-    X(F32, 4) X(F16, 2) X(BF16, 2) X(I64, 8) X(I32, 4) X(I16, 2) X(I8, 1) X(U64, 8) X(U32, 4) X(U16, 2)      \
-        X(U8, 1) X(BOOL, 1)
+    X(F32, 4)                                                                                                \
+    X(F16, 2)                                                                                                \
+    X(BF16, 2) X(I64, 8) X(I32, 4) X(I16, 2) X(I8, 1) X(U64, 8) X(U32, 4) X(U16, 2) X(U8, 1) X(BOOL, 1)
 #define DLR_ST_ENUM(name, size) DLR_ST_##name,
 typedef enum { DLR_ST_DTYPES(DLR_ST_ENUM) DLR_ST_N_DTYPES } dlr_st_dtype;
 #undef DLR_ST_ENUM
