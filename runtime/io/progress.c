@@ -72,7 +72,7 @@ static void write_line(const dlr_progress *p, double t) {
     dl_buf line = {0};
     dl_putf(&line, "%s: %lld", p->label, (long long)p->done);
     if (p->total > 0) dl_putf(&line, "/%lld", (long long)p->total);
-    dl_puts(&line, " batches");
+    dl_puts(&line, p->done == 1 ? " batch" : " batches");
     put_figures(&line, p, t, ", ");
     dl_puts(&line, "\n");
     dlr_terminal_write(line.at, line.n);
