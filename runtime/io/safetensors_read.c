@@ -9,9 +9,9 @@
 #include "runtime/io/json.h"
 #include "runtime/io/safetensors_internal.h"
 
-/* A tensor needs about ten JSON values: room for 200,000 tensors, and a bound on what a hostile header costs.
+/* A tensor needs about ten JSON values: room for 150,000 tensors, and a bound on what a hostile header costs.
  */
-enum { MAX_VALUES = 2000000, MAX_DEPTH = 8 };
+enum { MAX_VALUES = 1500000, MAX_DEPTH = 8 };
 
 static const struct {
     const char *name;

@@ -159,7 +159,7 @@ def check_events(run):
     check(fields(events[1][7][0]) == {1: [1]} and events[1][2] == [49], "START with the first step to come")
     values = [fields(fields(e[5][0])[1][0]) for e in events[2:]]
     steps = [e.get(2, [0])[0] for e in events[2:]]
-    check(steps == [0, 300, 48, 0, 0, 0], "steps")
+    check(steps == [0, 300, 48, 0, 0, 0] and 2 not in events[2], "steps, 0 left out")
     check(values[0] == {1: [b"Loss/valid"], 2: [struct.pack("<f", 0.0873)]}, "scalar")
     check(values[1] == {1: [b"Learning Rate"], 2: [struct.pack("<f", 1e-4)]}, "scalar")
     check(fields(values[2][4][0]) == {1: [32], 2: [64], 3: [3], 4: [b"not really a PNG, but \0 bytes\0"]}, "image")
