@@ -73,7 +73,7 @@ typedef enum {
 
 /* Opens the checkpoint that the link `which` names ("last" or "best"), every file verified by size and
  * checksum. When that one is damaged, the newest older one that verifies, with a warning for each passed
- * over. Errors (FAILED only): DL_INPUT naming each fault; DL_IO. */
+ * over, and for a link that is missing. Errors (FAILED only): DL_INPUT naming each fault; DL_IO. */
 dlr_checkpoint_outcome dlr_checkpoint_open(const char *dir, const char *which, dlr_checkpoint **checkpoint,
                                            dl_error *err);
 void dlr_checkpoint_close(dlr_checkpoint *checkpoint); /* NULL is fine */

@@ -91,6 +91,9 @@ static dlr_checkpoint_outcome try_all(dlr_checkpoint *c, const char *dir, const 
     }
     const char *target = dlr_checkpoint_target(arena, dir, which);
     if (all.n == 0 && !target) return DLR_CHECKPOINT_NONE;
+    if (!target)
+        dl_push(arena, &warnings,
+                dl_format(arena, "%s has no link '%s': the newest checkpoint is taken", dir, which));
     dlr_checkpoint_list order = order_candidates(arena, &all, target);
     for (int i = 0; i < order.n; i++) {
         dl_error fault = {0};
@@ -103,7 +106,7 @@ static dlr_checkpoint_outcome try_all(dlr_checkpoint *c, const char *dir, const 
                 dl_format(arena, "checkpoint %s passed over: %s", order.at[i].name, fault.message));
     }
     dl_fail(err, DL_INPUT, "none of the %d checkpoints in %.200s can be loaded; the best candidate: %.600s",
-            order.n, dir, warnings.at[0]);
+            order.n, dir, warnings.at[target ? 0 : 1]);
     return DLR_CHECKPOINT_FAILED;
 }
 
