@@ -47,9 +47,9 @@ static bool show_progress(void *ctx, int step, int steps, double a) {
 
 static const char example[] = "`dldata nbody -o data/nbody_train.h5`";
 
-/* Particles twice (one copy is room to sort), four fields, and the result. */
+/* Particles twice (one copy is room to sort), five fields, and the result. */
 static double bytes_needed(double size) {
-    return size * size * size * (2.0 * sizeof(particle) + 4 * 4 + 9 * 4);
+    return size * size * size * (2.0 * sizeof(particle) + 5 * 4 + 9 * 4);
 }
 
 static bool check_memory(int size, dl_error *err) {
@@ -127,8 +127,8 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
     }
     if (!path) return dl_fail(err, DL_USAGE, "where to? give an output file: %s", example);
     if (size % 2) return dl_fail(err, DL_USAGE, "--size %lld is odd; the mesh needs an even number", size);
-    if (!check_target(path, force, err) || !check_memory((int)size, err) ||
-        !volume_file_prepare(path, (int)size, err))
+    if (!check_memory((int)size, err) || !volume_file_prepare(path, (int)size, err) ||
+        !check_target(path, force, err))
         return false;
 
     nbody_setup s = {.size = (int)size,

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MAX_CHANNELS = 64, MAX_DRAWN = 8, PANEL = 256 };
+enum { MAX_CHANNELS = 64, MAX_DRAWN = 8, MAX_ROWS = 8, PANEL = 256 };
 #define BLOCK_ELEMENTS ((uint64_t)1 << 21)
 #define MOST_ELEMENTS  ((uint64_t)1 << 28) /* of an array are read; of a larger one, blocks spread over it */
 
@@ -108,7 +108,12 @@ static bool read_plane(dl_arena *arena, const array *a, const axes *x, uint64_t 
     return true;
 }
 
-typedef DL_ARRAY(dlr_field) field_list;
+/* The slices of an array, one row of the picture. */
+typedef struct {
+    dlr_field channel[MAX_DRAWN];
+    int n;
+} row;
+typedef DL_ARRAY(row) row_list;
 
 /* The line of `labels` for a channel, cut before its explanation when `brief`. */
 static const char *label_of(dl_arena *arena, const array *a, uint64_t channel, bool brief) {
@@ -120,24 +125,40 @@ static const char *label_of(dl_arena *arena, const array *a, uint64_t channel, b
     return line ? dl_strndup(arena, line, strcspn(line, brief ? ":\n" : "\n")) : "";
 }
 
+/* Whether a channel's values lie about evenly on both sides of zero, as velocities do. */
+static bool around_zero(const statistics *s) {
+    return s->n && fmin(-s->low, s->high) > 0.6 * fmax(-s->low, s->high);
+}
+
 static bool draw(dl_arena *arena, const array *a, const axes *x, const statistics *s, long long slice,
-                 field_list *fields, bool *slice_found, dl_error *err) {
+                 row_list *rows, bool *slice_found, dl_error *err) {
     uint64_t deep = x->depth >= 0 ? a->dims[x->depth] : 1, k = slice < 0 ? deep / 2 : (uint64_t)slice;
     if (a->rank < 2 || a->count == 0 || a->dims[x->width] > 16384 || a->dims[x->height] > 16384) return true;
-    if (k >= deep) return true;
+    if (k >= deep || a->dims[x->width] * a->dims[x->height] < 4) return true;
     *slice_found = true;
-    for (uint64_t c = 0; c < x->channels && c < MAX_DRAWN; c++) {
-        dlr_field f;
-        if (!read_plane(arena, a, x, c, k, &f, err)) return false;
-        const char *label = label_of(arena, a, c, true);
-        f.label = dl_format(arena, "%s %llu %s", a->name, (unsigned long long)c, label);
-        /* Values on both sides of zero are drawn around it. */
-        if (s[c].n && s[c].low < 0 && s[c].high > 0 && -s[c].low > 0.2 * s[c].high &&
-            s[c].high > -0.2 * s[c].low)
-            f.map = DLR_MAP_DIVERGING;
-        dl_push(arena, fields, f);
+    if (rows->n == MAX_ROWS) return true;
+    row r = {.n = 0};
+    while (r.n < MAX_DRAWN && (uint64_t)r.n < x->channels) {
+        dlr_field *f = &r.channel[r.n];
+        if (!read_plane(arena, a, x, (uint64_t)r.n, k, f, err)) return false;
+        f->label = dl_format(arena, "%s %d %s", a->name, r.n, label_of(arena, a, (uint64_t)r.n, true));
+        if (around_zero(&s[r.n])) f->map = DLR_MAP_DIVERGING;
+        r.n++;
     }
+    dl_push(arena, rows, r);
     return true;
+}
+
+static bool encode(dl_arena *arena, const row_list *rows, dl_buf *png, dl_error *err) {
+    dlr_field fields[MAX_ROWS * MAX_DRAWN];
+    int columns = 1, n = 0;
+    for (int i = 0; i < rows->n; i++)
+        if (rows->at[i].n > columns) columns = rows->at[i].n;
+    for (int i = 0; i < rows->n; i++)
+        for (int c = 0; c < columns; c++)
+            fields[n++] = c < rows->at[i].n ? rows->at[i].channel[c] : (dlr_field){0};
+    dlr_image *image = dlr_image_panels(arena, fields, n, columns, PANEL, err);
+    return image && dlr_png_encode(image, png, err);
 }
 
 static void put_shape(dl_buf *text, const array *a) {
@@ -152,9 +173,9 @@ static void put_statistics(dl_arena *arena, dl_buf *text, const array *a, const 
     for (uint64_t c = 0; c < x->channels; c++) {
         double n = (double)s[c].n, mean = s[c].n ? s[c].sum / n : NAN;
         double variance = s[c].n ? s[c].square / n - mean * mean : NAN;
-        dl_putf(text, "  %7llu %11.5g %11.5g %11.5g %11.5g  %s", (unsigned long long)c,
+        dl_putf(text, "  %7llu %11.5g %11.5g %11.5g %11.5g%s%s", (unsigned long long)c,
                 s[c].n ? s[c].low : NAN, s[c].n ? s[c].high : NAN, mean + s[c].shift, sqrt(fmax(variance, 0)),
-                label_of(arena, a, c, false));
+                a->labels ? "  " : "", label_of(arena, a, c, false));
         if (s[c].odd) dl_putf(text, "  %llu not finite!", (unsigned long long)s[c].odd);
         dl_puts(text, "\n");
     }
@@ -177,8 +198,7 @@ static void put_loaders(dl_buf *text, const array_file *f) {
             channels_last = a;
     }
     if (nbody && hydro && nbody->dims[1] == hydro->dims[1])
-        dl_putf(text,
-                "loaders: %sinmem of the 3-D U-Net (train_path, val_path), crops of less than %llu^3%s\n",
+        dl_putf(text, "loaders: %sinmem of the 3-D U-Net (train_path, val_path), a box of %llu^3 cells%s\n",
                 nbody->contiguous && hydro->contiguous ? "lowmem, " : "", (unsigned long long)nbody->dims[1],
                 nbody->contiguous && hydro->contiguous ? "" : "; lowmem needs contiguous data");
     else if (fields)
@@ -192,7 +212,7 @@ static void put_loaders(dl_buf *text, const array_file *f) {
                 "loaders: none; the 3-D U-Net reads f32 data sets Nbody [4,L,L,L] and Hydro [5,L,L,L]\n");
 }
 
-static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_buf *text, field_list *fields,
+static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_buf *text, row_list *rows,
                            bool *slice_found, dl_error *err) {
     dl_putf(text, "\n%s  %s ", a->name, a->type);
     put_shape(text, a);
@@ -216,14 +236,14 @@ static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_
     if (!measure(a, &x, s, &sampled, err)) return false;
     put_statistics(arena, text, a, &x, s);
     if (sampled) dl_puts(text, "  (of a sample: blocks spread over the whole array)\n");
-    return draw(arena, a, &x, s, slice, fields, slice_found, err);
+    return draw(arena, a, &x, s, slice, rows, slice_found, err);
 }
 
 bool describe_file(void *request, sandbox_result *out, dl_error *err) {
     const describe_request *r = request;
     dl_arena *arena = dl_arena_new(NULL);
     array_file f;
-    field_list fields = {0};
+    row_list rows = {0};
     bool slice_found = false;
     bool ok = array_file_open(arena, r->path, &f, err);
     if (ok) {
@@ -231,23 +251,15 @@ bool describe_file(void *request, sandbox_result *out, dl_error *err) {
                 f.arrays.n, f.arrays.n == 1 ? "" : "s");
         for (int i = 0; i < f.attributes.n; i++) dl_putf(&out->text, "  %s\n", f.attributes.at[i]);
     }
-    int columns = 1;
-    for (int i = 0; ok && i < f.arrays.n; i++) {
-        int before = fields.n;
-        field_list *drawn = fields.n < 32 ? &fields : &(field_list){0};
-        ok = describe_array(arena, &f.arrays.at[i], r->slice, &out->text, drawn, &slice_found, err);
-        if (fields.n - before > columns) columns = fields.n - before;
-    }
+    for (int i = 0; ok && i < f.arrays.n; i++)
+        ok = describe_array(arena, &f.arrays.at[i], r->slice, &out->text, &rows, &slice_found, err);
     if (ok && r->slice >= 0 && !slice_found)
         ok = dl_fail(err, DL_USAGE, "--slice %lld: no array of %s is that deep", r->slice, r->path);
     if (ok) {
         dl_puts(&out->text, "\n");
         put_loaders(&out->text, &f);
     }
-    if (ok && fields.n > 0) {
-        dlr_image *image = dlr_image_panels(arena, fields.at, fields.n, columns, PANEL, err);
-        ok = image && dlr_png_encode(image, &out->picture, err);
-    }
+    if (ok && rows.n > 0) ok = encode(arena, &rows, &out->picture, err);
     dl_arena_free(arena);
     return ok;
 }

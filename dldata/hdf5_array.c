@@ -3,6 +3,7 @@
 #include "dldata/array.h"
 
 #include <hdf5.h>
+#include <math.h>
 #include <stdlib.h>
 
 enum { MAX_ARRAYS = 256, MAX_OBJECTS = 4096, MAX_DEPTH = 16, MAX_TEXT = 200 };
@@ -95,10 +96,7 @@ static const char *attribute_value(dl_arena *arena, hid_t attribute) {
     const char *value = NULL;
     if (class == H5T_STRING && n == 1 && H5Tis_variable_str(type) > 0) {
         char *text = NULL;
-        hid_t memory = H5Tcopy(H5T_C_S1);
-        H5Tset_size(memory, H5T_VARIABLE);
-        if (H5Aread(attribute, memory, &text) >= 0 && text) value = dl_strdup(arena, text);
-        H5Tclose(memory);
+        if (H5Aread(attribute, type, &text) >= 0 && text) value = dl_strdup(arena, text);
     } else if (class == H5T_STRING && n == 1 && H5Tget_size(type) < 1 << 16) {
         size_t size = H5Tget_size(type);
         char *text = dl_alloc(arena, size + 1);
@@ -109,7 +107,10 @@ static const char *attribute_value(dl_arena *arena, hid_t attribute) {
         if (H5Aread(attribute, H5T_NATIVE_DOUBLE, v) >= 0)
             for (int i = 0; i < (int)n; i++) {
                 dl_puts(&text, i ? ", " : "");
-                dl_put_double(&text, v[i]);
+                if (v[i] == rint(v[i]) && fabs(v[i]) < 1e15)
+                    dl_putf(&text, "%.0f", v[i]);
+                else
+                    dl_put_double(&text, v[i]);
             }
         value = text.at ? dl_strdup(arena, text.at) : NULL;
         dl_buf_free(&text);
@@ -127,13 +128,22 @@ static const char *named_attribute(dl_arena *arena, hid_t at, const char *name) 
     return value;
 }
 
-/* One walk over the file's groups. */
-typedef struct {
+/* One walk over the file's groups, which may contain themselves: each knows the groups above it. */
+typedef struct walk walk;
+struct walk {
     dl_arena *arena;
     array_file *f;
     const char *prefix;
+    haddr_t group;
+    const walk *above;
     int depth, *objects;
-} walk;
+};
+
+static bool is_inside(const walk *w, haddr_t group) {
+    for (; w; w = w->above)
+        if (w->group == group) return true;
+    return false;
+}
 
 static herr_t add_attribute(hid_t at, const char *name, const H5A_info_t *info, void *ctx) {
     walk *w = ctx;
@@ -189,8 +199,12 @@ static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, vo
         add_array(w, full, object); /* stays open, to be read */
         return 0;
     }
-    if (kind == H5I_GROUP && w->depth < MAX_DEPTH) {
+    H5O_info_t about;
+    if (kind == H5I_GROUP && w->depth < MAX_DEPTH && H5Oget_info2(object, &about, H5O_INFO_BASIC) >= 0 &&
+        !is_inside(w, about.addr)) {
         walk inner = *w;
+        inner.group = about.addr;
+        inner.above = w;
         inner.prefix = dl_format(w->arena, "%s/", full);
         inner.depth++;
         H5Literate(object, H5_INDEX_NAME, H5_ITER_INC, NULL, add_link, &inner);
@@ -203,7 +217,10 @@ bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) 
     hid_t file = open_file(path, err);
     if (file < 0) return false;
     int objects = 0;
-    walk w = {.arena = arena, .f = f, .prefix = "", .objects = &objects};
+    H5O_info_t root;
+    if (H5Oget_info2(file, &root, H5O_INFO_BASIC) < 0)
+        return dl_fail(err, DL_INPUT, "%s is damaged: its root group cannot be read", path);
+    walk w = {.arena = arena, .f = f, .prefix = "", .group = root.addr, .objects = &objects};
     f->format = "HDF5";
     H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_attribute, &w);
     if (H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_link, &w) < 0)

@@ -26,74 +26,49 @@ const char *const hydro_channel_names[HYDRO_CHANNELS] = {
 #define MIN_DENSITY                                                                                          \
     1e-3f /* rounding of the transforms may leave less, or a negative trace, in the emptiest voids */
 
+/* One value of a channel from one of a field. */
+typedef float channel(float value);
+static float log_density(float rho) { return log10f(1 + rho); }
+static float gas_density(float rho) { return logf(fmaxf(rho, MIN_DENSITY)) / (float)SCALE_LOG_DENSITY; }
+static float dark_velocity(float v) { return v / (float)SCALE_VELOCITY; }
+static float gas_velocity(float v) { return tanhf(v / (float)SCALE_GAS_VELOCITY); }
+static float temperature(float T) { return tanhf(log10f(T / 1e4f) / (float)SCALE_LOG_T); }
+
 typedef struct {
     const mesh *m;
-    const float *field, *divide, *v[3];
-    float *out;
-    double scale; /* meaning: see each function */
-} cell_job;
+    const float *field;
+    channel *convert;
+    float *out; /* [L][L][L], without the field's padding */
+} channel_job;
 
-typedef void row_function(const cell_job *j, int x, int y, const float *field, float *out);
-
-/* Runs `row` over the field's rows; `out` has no padding. */
-static void each_row(const cell_job *j, int x, row_function *row) {
+static void fill_plane(void *ctx, int x) {
+    channel_job *j = ctx;
     size_t L = (size_t)j->m->size;
-    for (size_t y = 0; y < L; y++)
-        row(j, x, (int)y, j->field + (size_t)x * mesh_plane(j->m) + y * mesh_pitch(j->m),
-            j->out + ((size_t)x * L + y) * L);
-}
-
-static void log_density_row(const cell_job *j, int x, int y, const float *rho, float *out) {
-    (void)x, (void)y;
-    for (int z = 0; z < j->m->size; z++) out[z] = log10f(1 + rho[z]);
-}
-static void log_density(void *ctx, int x) { each_row(ctx, x, log_density_row); }
-
-static void gas_density_row(const cell_job *j, int x, int y, const float *rho, float *out) {
-    (void)x, (void)y;
-    for (int z = 0; z < j->m->size; z++) out[z] = logf(fmaxf(rho[z], MIN_DENSITY)) / (float)SCALE_LOG_DENSITY;
-}
-static void gas_density(void *ctx, int x) { each_row(ctx, x, gas_density_row); }
-
-static void dark_velocity_row(const cell_job *j, int x, int y, const float *v, float *out) {
-    (void)x, (void)y;
-    for (int z = 0; z < j->m->size; z++) out[z] = v[z] / (float)SCALE_VELOCITY;
-}
-static void dark_velocity(void *ctx, int x) { each_row(ctx, x, dark_velocity_row); }
-
-static void gas_velocity_row(const cell_job *j, int x, int y, const float *v, float *out) {
-    (void)x, (void)y;
-    for (int z = 0; z < j->m->size; z++) out[z] = tanhf(v[z] / (float)SCALE_GAS_VELOCITY);
-}
-static void gas_velocity(void *ctx, int x) { each_row(ctx, x, gas_velocity_row); }
-
-/* field = gas density, v = gas velocity in km/s, scale = thickness of a shock in cells. */
-static void temperature_row(const cell_job *j, int x, int y, const float *rho, float *out) {
-    int L = j->m->size;
-    size_t plane = mesh_plane(j->m), pitch = mesh_pitch(j->m), row = (size_t)x * plane + (size_t)y * pitch;
-    size_t x0 = (size_t)((x + L - 1) % L) * plane + (size_t)y * pitch,
-           x1 = (size_t)((x + 1) % L) * plane + (size_t)y * pitch;
-    size_t y0 = (size_t)x * plane + (size_t)((y + L - 1) % L) * pitch,
-           y1 = (size_t)x * plane + (size_t)((y + 1) % L) * pitch;
-    for (int z = 0; z < L; z++) {
-        size_t z0 = row + (size_t)((z + L - 1) % L), z1 = row + (size_t)((z + 1) % L), i = (size_t)z;
-        float spread = (j->v[0][x1 + i] - j->v[0][x0 + i] + j->v[1][y1 + i] - j->v[1][y0 + i] + j->v[2][z1] -
-                        j->v[2][z0]) /
-                       2;
-        float jump = spread < 0 ? -spread * (float)j->scale : 0; /* km/s across the shock */
-        float T = (float)GAS_T0 * powf(fmaxf(rho[z], MIN_DENSITY), (float)GAS_GAMMA - 1) +
-                  (float)GAS_SHOCK_K * jump * jump;
-        out[z] = tanhf(log10f(T / 1e4f) / (float)SCALE_LOG_T);
+    for (size_t y = 0; y < L; y++) {
+        const float *row = j->field + (size_t)x * mesh_plane(j->m) + y * mesh_pitch(j->m);
+        float *out = j->out + ((size_t)x * L + y) * L;
+        for (size_t z = 0; z < L; z++) out[z] = j->convert(row[z]);
     }
 }
-static void temperature(void *ctx, int x) { each_row(ctx, x, temperature_row); }
 
-/* out (padded here) = out / divide * scale. */
+static void fill(const mesh *m, channel *convert, const float *field, float *out) {
+    channel_job job = {m, field, convert, out};
+    parallel_for(m->threads, m->size, fill_plane, &job);
+}
+
+/* Work on fields, plane by plane. */
+typedef struct {
+    const mesh *m;
+    const float *mass, *v[3];
+    float *to;
+    double scale;
+} field_job;
+
 static void divide_plane(void *ctx, int x) {
-    cell_job *j = ctx;
+    field_job *j = ctx;
     size_t start = (size_t)x * mesh_plane(j->m);
     for (size_t i = start; i < start + mesh_plane(j->m); i++)
-        j->out[i] = j->out[i] / fmaxf(j->divide[i], MIN_DENSITY) * (float)j->scale;
+        j->to[i] = j->to[i] / fmaxf(j->mass[i], MIN_DENSITY) * (float)j->scale;
 }
 
 /* Mean velocities in km/s, smoothed over `radius` cells; `mass` is room for a field. */
@@ -105,41 +80,73 @@ static void mean_velocity(const nbody_setup *s, const particles *ps, double radi
     for (int axis = 0; axis < 3; axis++) {
         particles_deposit_momentum(ps, axis, v[axis]);
         mesh_smooth(m, v[axis], radius, WING);
-        cell_job job = {.m = m, .divide = mass, .out = v[axis], .scale = nbody_velocity_unit(s, 1)};
+        field_job job = {.m = m, .mass = mass, .to = v[axis], .scale = nbody_velocity_unit(s, 1)};
         parallel_for(m->threads, m->size, divide_plane, &job);
     }
 }
 
-static void fill(const mesh *m, void (*plane)(void *ctx, int x), const float *field, float *out) {
-    cell_job job = {.m = m, .field = field, .out = out};
-    parallel_for(m->threads, m->size, plane, &job);
+/* Where the flow converges, the temperature behind a shock that is `scale` cells thick. */
+static void shock_plane(void *ctx, int x) {
+    field_job *j = ctx;
+    const mesh *m = j->m;
+    size_t L = (size_t)m->size, pitch = mesh_pitch(m), plane = mesh_plane(m);
+    size_t here = (size_t)x * plane, left = (size_t)((x + m->size - 1) % m->size) * plane,
+           right = (size_t)((x + 1) % m->size) * plane;
+    for (size_t y = 0; y < L; y++) {
+        size_t row = y * pitch, down = here + (y + L - 1) % L * pitch, up = here + (y + 1) % L * pitch;
+        for (size_t z = 0; z < L; z++) {
+            float spread = j->v[0][right + row + z] - j->v[0][left + row + z];
+            spread += j->v[1][up + z] - j->v[1][down + z];
+            spread += j->v[2][here + row + (z + 1) % L] - j->v[2][here + row + (z + L - 1) % L];
+            float jump = spread < 0 ? -spread / 2 * (float)j->scale : 0;
+            j->to[here + row + z] = (float)GAS_SHOCK_K * jump * jump;
+        }
+    }
+}
+
+/* to = temperature: that of gas at rest, plus what the shocks gave (in `to`; smoothing may have left a trace
+ * below 0). */
+static void heat_plane(void *ctx, int x) {
+    field_job *j = ctx;
+    size_t start = (size_t)x * mesh_plane(j->m);
+    for (size_t i = start; i < start + mesh_plane(j->m); i++)
+        j->to[i] =
+            (float)GAS_T0 * powf(fmaxf(j->mass[i], MIN_DENSITY), (float)GAS_GAMMA - 1) + fmaxf(j->to[i], 0);
+}
+
+static void make_gas(const nbody_setup *s, const particles *ps, float *mass, float *v[3], float *T,
+                     float *hydro) {
+    const mesh *m = ps->m;
+    size_t L = (size_t)m->size, cells = L * L * L;
+    double radius = fmax(GAS_FILTER_MPC * s->size / s->box, 1);
+    mean_velocity(s, ps, radius, mass, v);
+    for (size_t axis = 0; axis < 3; axis++) fill(m, gas_velocity, v[axis], hydro + (2 + axis) * cells);
+    particles_deposit_mass(ps, mass);
+    mesh_smooth(m, mass, radius, 0);
+    fill(m, gas_density, mass, hydro);
+    field_job job = {m, mass, {v[0], v[1], v[2]}, T, GAS_SHOCK_FILTERS * radius};
+    parallel_for(m->threads, m->size, shock_plane, &job);
+    mesh_smooth(m, T, radius, 0); /* heat spreads from the shocks to what they enclose */
+    parallel_for(m->threads, m->size, heat_plane, &job);
+    fill(m, temperature, T, hydro + cells);
 }
 
 bool volumes_make(const nbody_setup *s, const particles *ps, float *nbody, float *hydro, dl_error *err) {
     const mesh *m = ps->m;
-    size_t cells = (size_t)s->size * (size_t)s->size * (size_t)s->size;
-    double gas_filter = fmax(GAS_FILTER_MPC * s->size / s->box, 1);
-    float *mass = mesh_field(m, err), *v[3] = {mesh_field(m, err), mesh_field(m, err), mesh_field(m, err)};
-    bool ok = mass && v[0] && v[1] && v[2];
+    size_t L = (size_t)m->size, cells = L * L * L;
+    float *field[5]; /* mass, three velocities, temperature */
+    bool ok = true;
+    for (int i = 0; i < 5; i++) ok = (field[i] = mesh_field(m, err)) && ok;
     if (ok) {
-        particles_deposit_mass(ps, mass);
-        fill(m, log_density, mass, nbody);
-        mean_velocity(s, ps, 1, mass, v);
-        for (size_t axis = 0; axis < 3; axis++) fill(m, dark_velocity, v[axis], nbody + (1 + axis) * cells);
-
-        mean_velocity(s, ps, gas_filter, mass, v);
-        for (size_t axis = 0; axis < 3; axis++) fill(m, gas_velocity, v[axis], hydro + (2 + axis) * cells);
-        particles_deposit_mass(ps, mass);
-        mesh_smooth(m, mass, gas_filter, 0);
-        fill(m, gas_density, mass, hydro);
-        cell_job job = {.m = m,
-                        .field = mass,
-                        .v = {v[0], v[1], v[2]},
-                        .out = hydro + cells,
-                        .scale = GAS_SHOCK_FILTERS * gas_filter};
-        parallel_for(m->threads, m->size, temperature, &job);
+        for (int i = 0; i < 5; i++)
+            memset(field[i], 0, mesh_floats(m) * sizeof(float)); /* the padding is defined */
+        particles_deposit_mass(ps, field[0]);
+        fill(m, log_density, field[0], nbody);
+        mean_velocity(s, ps, 1, field[0], field + 1);
+        for (size_t axis = 0; axis < 3; axis++)
+            fill(m, dark_velocity, field[1 + axis], nbody + (1 + axis) * cells);
+        make_gas(s, ps, field[0], field + 1, field[4], hydro);
     }
-    free(mass);
-    for (int axis = 0; axis < 3; axis++) free(v[axis]);
+    for (int i = 0; i < 5; i++) free(field[i]);
     return ok;
 }

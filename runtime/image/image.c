@@ -166,20 +166,22 @@ dlr_image *dlr_image_panels(dl_arena *arena, const dlr_field *fields, int n, int
     bool ok = n > 0 && n <= 1024 && columns > 0 && pixels > 0 && pixels <= MAX_SIDE;
     for (int i = 0; ok && i < n; i++) {
         fit r = {0};
+        if (!fields[i].at) continue;
         ok = fields[i].width > 0 && fields[i].height > 0;
         if (ok) r = fit_of(&fields[i], pixels);
         if (r.width > width) width = r.width;
         if (r.height > height) height = r.height;
     }
     if (columns > n) columns = n;
-    if (!ok || width > MAX_SIDE || (long)columns * (width + GAP) + GAP > MAX_SIDE) {
+    if (!ok || width == 0 || width > MAX_SIDE || (long)columns * (width + GAP) + GAP > MAX_SIDE) {
         dl_fail(err, DL_INPUT, "cannot draw %d fields in %d columns of %d pixels", n, columns, pixels);
         return NULL;
     }
     int rows = (n + columns - 1) / columns, pitch_x = width + GAP, pitch_y = height + LABEL_HEIGHT + GAP;
     dlr_image *image = dlr_image_new(arena, columns * pitch_x + GAP, rows * pitch_y + GAP, paper, err);
     for (int i = 0; image && i < n; i++)
-        draw_panel(image, fields[i], fit_of(&fields[i], pixels), GAP + i % columns * pitch_x,
-                   GAP / 2 + i / columns * pitch_y);
+        if (fields[i].at)
+            draw_panel(image, fields[i], fit_of(&fields[i], pixels), GAP + i % columns * pitch_x,
+                       GAP / 2 + i / columns * pitch_y);
     return image;
 }

@@ -11,7 +11,8 @@ typedef enum {
     DLR_MAP_GREY
 } dlr_map;
 
-/* A 2-D field of floats somewhere in memory: element (y, x) is at[y * row + x * column]. */
+/* A 2-D field of floats somewhere in memory: element (y, x) is at[y * row + x * column]. `at` NULL: an empty
+ * panel. */
 typedef struct {
     const float *at;
     int height, width;
