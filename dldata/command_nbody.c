@@ -139,18 +139,19 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
                      .threads = (int)threads,
                      .cosmos = cosmology_planck()};
     struct sigaction act = {.sa_handler = on_signal}, old[2];
-    sigaction(SIGINT, &act, &old[0]);
-    sigaction(SIGTERM, &act, &old[1]);
+    static const int signals[2] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) /* what our caller ignores stays ignored */
+        if (sigaction(signals[i], NULL, &old[i]) == 0 && old[i].sa_handler != SIG_IGN)
+            sigaction(signals[i], &act, NULL);
     progress bar = {.quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = seconds()};
     if (!quiet)
         fprintf(stderr, "simulating %lld^3 particles in a box of %g Mpc/h, seed %lld, on %lld thread%s\n",
                 size, box, seed, threads, threads == 1 ? "" : "s");
     bool ok = simulate(&s, path, &bar, err);
-    sigaction(SIGINT, &old[0], NULL);
-    sigaction(SIGTERM, &old[1], NULL);
+    for (int i = 0; i < 2; i++) sigaction(signals[i], &old[i], NULL);
     if (!ok && signal_got && err->code == DL_OK) {
         fprintf(stderr, "%sdldata: stopped; nothing was written\n", bar.terminal ? "\n" : "");
-        raise(signal_got); /* ends us as the sender expects; should it be ignored, the error below does */
+        raise(signal_got); /* ends us as the sender expects; were it blocked, the error below does */
         return dl_fail(err, DL_IO, "stopped by a signal");
     }
     if (ok && !quiet) {

@@ -58,6 +58,12 @@ static void limit(int what, rlim_t value) {
     setrlimit(what, &l);
 }
 
+void sandbox_extend(int cpu_seconds) {
+    struct rlimit l;
+    if (getrlimit(RLIMIT_CPU, &l) == 0 && l.rlim_cur != RLIM_INFINITY)
+        limit(RLIMIT_CPU, l.rlim_cur + (rlim_t)cpu_seconds);
+}
+
 static _Noreturn void be_child(int fd, int cpu_seconds, sandbox_reader *read, void *ctx) {
     limit(RLIMIT_CPU, (rlim_t)cpu_seconds);
     limit(RLIMIT_CORE, 0);
@@ -107,9 +113,7 @@ bool sandbox_run(const char *path, int cpu_seconds, sandbox_reader *read, void *
     dl_buf_free(&out->picture);
     if (whole) return dl_fail(err, h.err.code, "%s", h.err.message);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
-        return dl_fail(err, DL_INPUT,
-                       "%s is damaged, or too large to describe: reading it took more than %d s", path,
-                       cpu_seconds);
+        return dl_fail(err, DL_INPUT, "%s is damaged: reading it took far too long", path);
     if (WIFSIGNALED(status))
         return dl_fail(err, DL_INPUT, "%s is damaged: reading it crashed the reader (%s)", path,
                        strsignal(WTERMSIG(status)));

@@ -16,6 +16,9 @@ typedef bool sandbox_reader(void *ctx, sandbox_result *out, dl_error *err);
 bool sandbox_run(const char *path, int cpu_seconds, sandbox_reader *read, void *ctx, sandbox_result *out,
                  dl_error *err);
 
+/* Called by a reader: it may use so many seconds more. */
+void sandbox_extend(int cpu_seconds);
+
 /* The root attribute `generator` of an HDF5 file; false when it has none or is no HDF5 file. */
 bool sandbox_generator(const char *path, char *generator, size_t n);
 #endif
