@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPEN_SECONDS = 10 }; /* of processor time; describe_file takes more for what it finds */
+enum { OPEN_SECONDS = 5 }; /* of processor time; describe_file takes more for what it finds */
 
 /* Names in a file are its author's: no control characters reach the terminal. */
 static void print_safely(const dl_buf *text) {
