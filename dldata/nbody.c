@@ -1,7 +1,7 @@
 #include "dldata/nbody.h"
 
 #include "dldata/parallel.h"
-#include "dldata/random.h"
+#include "runtime/rng.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@ static void noise_plane(void *ctx, int x) {
     noise_job *j = ctx;
     size_t L = (size_t)j->m->size;
     float *plane = j->field + (size_t)x * mesh_plane(j->m);
+    dlr_rng_place place = {.seed = j->s->seed, .stream = DLR_STREAM_UNIVERSE};
     for (size_t y = 0; y < L; y++)
-        for (size_t z = 0; z < L; z++)
-            plane[y * mesh_pitch(j->m) + z] = random_normal(j->s->seed, 0, ((size_t)x * L + y) * L + z);
+        dlr_normals(place, ((size_t)x * L + y) * L, L, 0, 1, plane + y * mesh_pitch(j->m));
 }
 
 /* Unit noise has <|w_k|^2> = L^3 in an undivided transform; a field of power P has L^6 P / box^3. */

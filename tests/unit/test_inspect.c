@@ -1,8 +1,8 @@
 /* Descriptions of good files, and of files that lie: no input may do more than give an error. */
 #include "dldata/describe.h"
 #include "dldata/options.h"
-#include "dldata/random.h"
 #include "dldata/volume_file.h"
+#include "runtime/rng.h"
 #include "tests/check.h"
 
 #include <hdf5.h>
@@ -151,9 +151,9 @@ static void test_damage(void) {
     }
     /* Bytes changed in the metadata: any answer, but an answer. */
     int errors = 0;
-    for (uint64_t i = 0; i < 40; i++) {
-        uint32_t bits[4];
-        random_bits(1, 0, i, bits);
+    dlr_rng random = dlr_rng_at((dlr_rng_place){.seed = 1, .stream = DLR_STREAM_NOISE});
+    for (int i = 0; i < 40; i++) {
+        uint32_t bits[3] = {dlr_rng_u32(&random), dlr_rng_u32(&random), dlr_rng_u32(&random)};
         char *at = whole + bits[0] % 2048, was = *at;
         *at = (char)(bits[1] % 3 ? bits[2] : bits[1] % 2 ? 0xff : 0);
         err = (dl_error){0};

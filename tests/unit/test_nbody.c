@@ -1,8 +1,8 @@
 /* The simulation's parts against what is known exactly, and the whole against linear theory. */
 #include "dldata/parallel.h"
-#include "dldata/random.h"
 #include "dldata/volume_file.h"
 #include "ir/base/str.h"
+#include "runtime/rng.h"
 #include "tests/check.h"
 
 #include <dirent.h>
@@ -23,24 +23,6 @@ static nbody_setup setup(int size, double box, uint64_t seed, int steps, int thr
                          .z_start = 49,
                          .threads = threads,
                          .cosmos = cosmology_planck()};
-}
-
-static void test_random(void) {
-    /* Known answers of Philox4x32-10 (Salmon et al. 2011, kat_vectors): zero, and all bits set. */
-    uint32_t r[4];
-    random_bits(0, 0, 0, r);
-    CHECK(r[0] == 0x6627e8d5 && r[1] == 0xe169c58d && r[2] == 0xbc57ac4c && r[3] == 0x9b00dbd8);
-    random_bits(~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0), r);
-    CHECK(r[0] == 0x408f276d && r[1] == 0x41c83b0e && r[2] == 0xa20bc7c6 && r[3] == 0x6d5451fd);
-    double sum = 0, sum2 = 0, sum4 = 0;
-    enum { N = 200000 };
-    for (int i = 0; i < N; i++) {
-        double v = random_normal(7, 0, (uint64_t)i);
-        sum += v, sum2 += v * v, sum4 += v * v * v * v;
-    }
-    CHECK_NEAR(sum / N, 0, 0.01);
-    CHECK_NEAR(sum2 / N, 1, 0.015);
-    CHECK_NEAR(sum4 / N, 3, 0.1);
 }
 
 static void test_cosmology(void) {
@@ -128,12 +110,11 @@ static void test_particles(void) {
     CHECK(uniform);
 
     /* Scattered, with weights that are dyadic: all sums in the field are exact. */
+    dlr_rng random = dlr_rng_at((dlr_rng_place){.seed = 3, .stream = DLR_STREAM_NOISE});
     for (size_t i = 0; i < ps.n; i++)
         for (int d = 0; d < 3; d++) {
-            uint32_t r[4];
-            random_bits(3, 1, 3 * i + (size_t)d, r);
-            ps.at[i].x[d] = (float)(r[0] % (L * 16)) / 16;
-            ps.at[i].p[d] = (float)(r[1] % 64) - 32;
+            ps.at[i].x[d] = (float)(dlr_rng_below(&random, L * 16)) / 16;
+            ps.at[i].p[d] = (float)(dlr_rng_below(&random, 64)) - 32;
         }
     particles_sort(&ps);
     for (size_t i = 1; i < ps.n; i++)
@@ -313,7 +294,6 @@ static void test_file(const char *dir) {
 int main(void) {
     char dir[] = "/tmp/test_nbody.XXXXXX", command[64];
     if (!mkdtemp(dir)) return 1;
-    test_random();
     test_cosmology();
     test_mesh();
     test_particles();
