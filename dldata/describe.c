@@ -127,7 +127,10 @@ static const char *label_of(dl_arena *arena, const array *a, uint64_t channel, b
 
 /* Whether a channel's values lie about evenly on both sides of zero, as velocities do. */
 static bool around_zero(const statistics *s) {
-    return s->n && fmin(-s->low, s->high) > 0.6 * fmax(-s->low, s->high);
+    if (!s->n) return false;
+    double mean = s->sum / (double)s->n, variance = s->square / (double)s->n - mean * mean;
+    return fabs(mean + s->shift) < 0.2 * sqrt(fmax(variance, 0)) &&
+           fmin(-s->low, s->high) > 0.4 * fmax(-s->low, s->high);
 }
 
 static bool draw(dl_arena *arena, const array *a, const axes *x, const statistics *s, long long slice,
