@@ -44,7 +44,7 @@ static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
     const char *near = NULL;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i].theirs, name->name) == 0) near = words[i].ours;
-    if (!near) near = dl_nearest(name->name, all.at, all.n);
+    if (!near) near = dl_suggest(name->name, all.at, all.n);
     if (near) dl_help(E, "did you mean '%s'?", near);
     return dl_poison();
 }
@@ -337,7 +337,7 @@ static bool unknown_argument(dl_call *c, const dl_ast *arg) {
     const char *names[DL_MAX_PARAMS];
     int n = count_params(c->what);
     for (int i = 0; i < n; i++) names[i] = c->what->params[i].name;
-    const char *near = dl_nearest(arg->name, names, n);
+    const char *near = dl_suggest(arg->name, names, n);
     dl_bad(c->E, arg->at, DL_DIAG_unknown_argument, "%s has no argument '%s'", c->what->name, arg->name);
     if (strcmp(arg->name, "padding") == 0) near = "pad";
     if (strcmp(arg->name, "dim") == 0 || strcmp(arg->name, "axis") == 0) near = find_param(c->what, "over") < 0 ? NULL : "over";

@@ -62,8 +62,11 @@ dl_diag *dl_report(dl_diags *d, dl_span where, dl_diag_id id, const char *format
 void dl_diag_add_note(dl_diags *d, dl_diag *g, dl_span where, const char *format, ...) {
     va_list ap;
     va_start(ap, format);
-    dl_push(d->arena, &g->notes, (dl_diag_note){where, format_in(d->arena, format, ap)});
+    char *text = format_in(d->arena, format, ap);
     va_end(ap);
+    for (int i = 0; i < g->notes.n; i++)
+        if (g->notes.at[i].where.begin == where.begin && strcmp(g->notes.at[i].text, text) == 0) return;
+    dl_push(d->arena, &g->notes, (dl_diag_note){where, text});
 }
 
 void dl_diag_set_help(dl_diags *d, dl_diag *g, const char *format, ...) {

@@ -168,6 +168,8 @@ void dl_scope_bind_size(dl_elab *E, const char *name, int64_t size, dl_span wher
 const dl_size_binding *dl_scope_size(const dl_scope *s, const char *name);
 /* The nearest of all names visible, or NULL. */
 const char *dl_scope_nearest(dl_elab *E, const char *name);
+/* The nearest of `names` to a word that is none of them, or NULL. */
+const char *dl_suggest(const char *word, const char *const *names, int n);
 bool dl_is_poisoned(const dl_elab *E, const char *name);
 
 /* Expressions (eval.c). `variable`: the name a lone layer takes, or NULL. */

@@ -24,7 +24,7 @@ static bool axes_of(dl_call *c, int i, dl_val x, int *n, const char *names[DL_MA
         dl_note_tensor(c->E, x);
         const char *have[DL_MAX_RANK];
         for (int j = 0; j < x.t->type.rank; j++) have[j] = x.t->type.axis[j].name;
-        const char *near = dl_nearest(names[k], have, x.t->type.rank);
+        const char *near = dl_suggest(names[k], have, x.t->type.rank);
         if (near && *near)
             dl_help(c->E, "did you mean %s?", near);
         else

@@ -11,7 +11,7 @@
 #include "frontends/dl/lexer.h"
 #include "parser.h"
 
-enum { TOKEN_LIMIT = 64 << 10, TOKENS_LIMIT = 500000 };
+enum { NAME_LIMIT = 255, TOKEN_LIMIT = 64 << 10, TOKENS_LIMIT = 500000 };
 
 /* Words that are never names. */
 static const struct {
@@ -40,6 +40,7 @@ typedef struct {
     int bad_indent;        /* a column already complained about, or -1 */
     int first;             /* token that begins the logical line; -1: none yet */
     bool colon;            /* a ':' outside brackets was seen on it */
+    bool open_string;      /* a string on it swallowed what followed, closing brackets too */
     int line_indent;
 } layout;
 
@@ -97,11 +98,11 @@ static dl_span end_of_last(const layout *l) {
 }
 
 /* What the string token says, without quotes and escapes. */
-static const char *string_text(layout *l, dl_span span, bool closed) {
+static const char *string_text(layout *l, dl_span span) {
     dl_buf b = {0};
     const char *t = l->p->source->text;
     dl_puts(&b, "");
-    for (uint32_t i = span.begin + 1; i + (closed ? 1 : 0) < span.end; i++) {
+    for (uint32_t i = span.begin + 1; i + 1 < span.end; i++) {
         char c = t[i];
         if (c == '\\' && i + 1 < span.end) {
             c = t[++i];
@@ -139,18 +140,27 @@ static bool begins_statement(const layout *l, int i, int indent) {
            (follows == T_NAME && (!memcmp(t, "for", n) || !memcmp(t, "if", n)));
 }
 
+/* Stands for a value that could not be read: elaboration keeps quiet about it (dl_is_poisoned). */
+static const char *faulty_name(void) { return dl_intern("?"); }
+
 static void number(layout *l, int kind, dl_span span) {
     char *text = dl_strndup(l->p->arena, l->p->source->text + span.begin, span.end - span.begin);
     dl_word t = {.kind = kind, .span = span};
+    const char *over = NULL;
     errno = 0;
     if (kind == T_INT) {
         t.i = strtoll(text, NULL, 10);
         if (errno == ERANGE)
-            fault(l, span, DL_DIAG_bad_number, "this number is too large for a whole number (64 bits)");
+            over = "this number is too large for a whole number (64 bits)";
     } else {
         t.f = strtod(text, NULL);
         if (errno == ERANGE && (t.f > 1 || t.f < -1))
-            fault(l, span, DL_DIAG_bad_number, "this number is too large for a double");
+            over = "this number is too large for a double";
+    }
+    if (over) {
+        fault(l, span, DL_DIAG_bad_number, over);
+        emit(l, T_NAME, span, faulty_name());
+        return;
     }
     dl_push(l->p->arena, &l->p->tokens, t);
 }
@@ -171,6 +181,10 @@ static int word_kind(layout *l, const char *word, bool starts, int i) {
 static void close_brackets(layout *l) {
     while (l->open.n) {
         const raw *r = &l->raws.at[l->open.at[--l->open.n]];
+        if (l->open_string) {
+            emit(l, partner(r->kind), end_of_last(l), NULL);
+            continue;
+        }
         dl_diag *g = fault(l, r->span, DL_DIAG_unclosed_bracket,
                            r->kind == T_LPAREN     ? "'(' is never closed"
                            : r->kind == T_LBRACKET ? "'[' is never closed"
@@ -191,10 +205,11 @@ static void end_line(layout *l, int indent) {
         dl_diag_set_help(l->p->diags, g, "end the line with ':'");
         emit(l, T_COLON, end_of_last(l), NULL);
     }
-    bool opened = opens_block(first) && last_kind(l) == T_COLON;
+    /* A deeper block behind any ':' is taken as one, so that a fault in its head does not run through its lines. */
+    int top = l->indents.at[l->indents.n - 1];
+    bool opened = last_kind(l) == T_COLON && (opens_block(first) || indent > top);
     emit(l, T_NEWLINE, end_of_last(l), NULL);
     l->first = -1;
-    int top = l->indents.at[l->indents.n - 1];
     if (opened && indent <= top) {
         dl_span at = end_of_last(l);
         fault(l, l->p->tokens.at[l->p->tokens.n - 2].span, DL_DIAG_empty_block,
@@ -223,7 +238,7 @@ static void begin_line(layout *l, int indent, dl_span where) {
         l->bad_indent = indent;
     }
     l->first = l->p->tokens.n;
-    l->colon = false;
+    l->colon = l->open_string = false;
     l->line_indent = indent;
 }
 
@@ -254,6 +269,10 @@ static void word(layout *l, int i) {
     const raw *r = &l->raws.at[i];
     bool starts = l->first == l->p->tokens.n;
     if (!starts && l->open.n == 0 && last_kind(l) == T_COLON) starts = opens_block(l->p->tokens.at[l->first].kind);
+    if (r->span.end - r->span.begin > NAME_LIMIT) {
+        abandon(l, r->span, DL_DIAG_token_too_long, "a name may have at most 255 characters");
+        return;
+    }
     const char *name = dl_intern_n(l->p->source->text + r->span.begin, r->span.end - r->span.begin);
     emit(l, word_kind(l, name, starts, i), r->span, name);
 }
@@ -265,7 +284,7 @@ static void token(layout *l, int i) {
     else if (r->kind == T_INT || r->kind == T_FLOAT)
         number(l, r->kind, r->span);
     else if (r->kind == T_STRING)
-        emit(l, r->kind, r->span, string_text(l, r->span, true));
+        emit(l, r->kind, r->span, string_text(l, r->span));
     else if (r->kind == T_LABEL_TEXT)
         emit(l, r->kind, r->span,
              dl_intern_n(l->p->source->text + r->span.begin, r->span.end - r->span.begin));
@@ -274,11 +293,12 @@ static void token(layout *l, int i) {
     else if (r->kind == DL_RAW_OPEN_STRING) {
         dl_diag *g = fault(l, r->span, DL_DIAG_unclosed_string, "this string is not closed on its line");
         dl_diag_set_help(l->p->diags, g, "end it with %c", l->p->source->text[r->span.begin]);
-        emit(l, T_STRING, r->span, string_text(l, r->span, false));
+        emit(l, T_NAME, r->span, faulty_name());
+        l->open_string = true;
     } else if (r->kind == DL_RAW_BAD_NUMBER) {
         dl_diag *g = fault(l, r->span, DL_DIAG_bad_number, "this is neither a number nor a name");
         dl_diag_set_help(l->p->diags, g, "names begin with a letter; a product needs '*'");
-        dl_push(l->p->arena, &l->p->tokens, (dl_word){.kind = T_FLOAT, .span = r->span});
+        emit(l, T_NAME, r->span, faulty_name());
     } else if (r->kind == DL_RAW_STRAY) {
         unsigned char c = (unsigned char)l->p->source->text[r->span.begin];
         l->p->fault_line = r->span.begin + 1;

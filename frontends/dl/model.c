@@ -34,14 +34,14 @@ static dl_setting literal(dl_arena *arena, const dl_ast *e) {
 }
 
 /* Declarations that elaboration would not see: arguments and modules of one name. */
-static void check_params(dl_diags *d, const dl_ast_list *l) {
+static void check_params(dl_diags *d, const dl_ast_list *l, bool ordered) {
     bool defaults = false;
     for (int i = 0; i < l->list.n; i++) {
         const dl_ast *p = l->list.at[i];
         for (int k = 0; k < i; k++)
             if (l->list.at[k]->name == p->name)
                 dl_report(d, p->span, DL_DIAG_bad_parameter, "the argument '%s' is named twice", p->name);
-        if (defaults && !p->a && !p->b)
+        if (ordered && defaults && !p->a)
             dl_report(d, p->span, DL_DIAG_bad_parameter, "'%s' has no default but stands behind one that has", p->name);
         defaults |= p->a != NULL;
     }
@@ -52,9 +52,11 @@ static void check_declarations(dl_model *m, dl_diags *d) {
     const dl_ast_list *l = &m->file->body;
     for (int i = 0; i < l->list.n; i++) {
         const dl_ast *n = l->list.at[i];
-        if (n->kind == DL_A_FUNCTION) check_params(d, &n->items);
+        if (n->kind == DL_A_FUNCTION) check_params(d, &n->items, true);
         if (n->kind != DL_A_MODULE && n->kind != DL_A_MODEL) continue;
-        check_params(d, &n->items), check_params(d, &n->more);
+        /* A model's arguments are configuration keys: their order means nothing. */
+        check_params(d, &n->items, n->kind == DL_A_MODULE);
+        check_params(d, &n->more, false);
         for (int k = 0; n->kind == DL_A_MODULE && k < i; k++)
             if (l->list.at[k]->kind == DL_A_MODULE && l->list.at[k]->name == n->name) {
                 dl_diag *g = dl_report(d, n->at, DL_DIAG_duplicate_definition, "the module '%s' is defined twice", n->name);

@@ -97,7 +97,7 @@ static const double cut_deviation = 0.87962566103423978;
 static bool bad_dist(dl_elab *E, const dl_ast *e, const char *name) {
     const char *names[NDISTS];
     for (int i = 0; i < NDISTS; i++) names[i] = dists[i].name;
-    const char *near = name ? dl_nearest(name, names, NDISTS) : NULL;
+    const char *near = name ? dl_suggest(name, names, NDISTS) : NULL;
     if (name)
         dl_bad(E, e->span, DL_DIAG_bad_init, "'%s' is no distribution", name);
     else
@@ -109,7 +109,19 @@ static bool bad_dist(dl_elab *E, const dl_ast *e, const char *name) {
     return false;
 }
 
+static int find_dist(const char *name) {
+    int k = 0;
+    while (k < NDISTS && strcmp(dists[k].name, name) != 0) k++;
+    return k;
+}
+
 static bool constant_init(dl_elab *E, const dl_ast *e, dl_init_rule *out) {
+    const dl_ast *name = e->kind == DL_A_CALL ? e->a : e;
+    if (name->kind == DL_A_NAME && find_dist(name->name) < NDISTS && !dl_scope_find(E->scope, name->name)) {
+        dl_bad(E, e->span, DL_DIAG_bad_init, "behind '=' stands a number, and '%s' is a distribution", name->name);
+        dl_help(E, "write ~ instead of =");
+        return false;
+    }
     dl_val v = dl_eval(E, e);
     if (v.kind == DL_V_POISON) return false;
     if (!dl_val_is_number(v)) {
@@ -125,8 +137,7 @@ bool dl_eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *out)
     if (constant) return constant_init(E, e, out);
     const dl_ast *name = e->kind == DL_A_CALL ? e->a : e;
     if (name->kind != DL_A_NAME) return bad_dist(E, e, NULL);
-    int k = 0;
-    while (k < NDISTS && strcmp(dists[k].name, name->name) != 0) k++;
+    int k = find_dist(name->name);
     if (k == NDISTS) return bad_dist(E, name, name->name);
     int n = e->kind == DL_A_CALL ? e->items.list.n : 0;
     if (n != dists[k].arguments) {
@@ -161,8 +172,7 @@ bool dl_eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *out)
 
 bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out, dl_init *out) {
     (void)E;
-    int k = 0;
-    while (strcmp(dists[k].name, rule->dist) != 0) k++;
+    int k = find_dist(rule->dist);
     *out = (dl_init){dists[k].kind, rule->a, rule->b};
     if (out->kind == DL_INIT_CONST && rule->a == 0) out->kind = DL_INIT_ZERO;
     if (dists[k].scale == BY_ARGUMENTS) return true;

@@ -1,6 +1,8 @@
 /* Names: variables, local functions and the sizes bound to axis names. */
 #include "frontends/dl/elab.h"
 
+#include <strings.h>
+
 dl_scope *dl_scope_new(dl_elab *E, dl_scope *parent) {
     dl_scope *s = DL_NEW(E->arena, dl_scope);
     s->parent = parent;
@@ -57,9 +59,20 @@ const dl_size_binding *dl_scope_size(const dl_scope *s, const char *name) {
 }
 
 bool dl_is_poisoned(const dl_elab *E, const char *name) {
+    if (*name == '?') return true; /* what layout could not read */
     for (int i = 0; i < E->poisoned.n; i++)
         if (E->poisoned.at[i] == name) return true;
     return false;
+}
+
+/* Short words are near to all others, so of one or two letters only a difference in case counts, and of three or four
+ * the first letter must be right. */
+const char *dl_suggest(const char *word, const char *const *names, int n) {
+    for (int i = 0; i < n; i++)
+        if (strcasecmp(word, names[i]) == 0) return names[i];
+    if (strlen(word) < 3) return NULL;
+    const char *near = dl_nearest(word, names, n);
+    return near && strlen(word) < 5 && *near != *word ? NULL : near;
 }
 
 const char *dl_scope_nearest(dl_elab *E, const char *name) {
@@ -68,5 +81,5 @@ const char *dl_scope_nearest(dl_elab *E, const char *name) {
         for (int i = 0; i < s->names.n; i++) dl_push(E->arena, &all, s->names.at[i].name);
         for (int i = 0; i < s->sizes.n; i++) dl_push(E->arena, &all, s->sizes.at[i].name);
     }
-    return dl_nearest(name, all.at, all.n);
+    return dl_suggest(name, all.at, all.n);
 }

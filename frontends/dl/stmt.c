@@ -1,5 +1,6 @@
 /* Statements, and one run of a model into a graph. */
 #include "frontends/dl/elab.h"
+#include "ir/walk.h"
 #include "parser.h"
 
 static const char *const dtypes[] = {
@@ -58,7 +59,7 @@ bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out) {
     dl_dtype d = DL_F32;
     if (type->name && !dl_dtype_parse(type->name, &d)) {
         dl_bad(E, type->at, DL_DIAG_type_mismatch, "'%s' is no element type", type->name);
-        const char *near = dl_nearest(type->name, dtypes, DL_NDTYPES);
+        const char *near = dl_suggest(type->name, dtypes, DL_NDTYPES);
         dl_help(E, "%s%s%s", near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
                 near ? near : "", near ? "'?" : "");
         return false;
@@ -145,7 +146,7 @@ static void exec_init(dl_elab *E, const dl_ast *s) {
             int n = 0;
             for (int i = 0; i < dl_builtin_count() && n < 64; i++)
                 if (dl_builtin_at(i)->makes) names[n++] = dl_builtin_at(i)->name;
-            const char *near = dl_nearest(kind->name, names, n);
+            const char *near = dl_suggest(kind->name, names, n);
             if (near) dl_help(E, "did you mean '%s'?", near);
             continue;
         }
@@ -432,7 +433,7 @@ static void bind_arguments(dl_elab *E) {
                 v = dl_poison();
             } else
                 v = given;
-        } else if (!p->a) {
+        } else if (!p->a && !E->assumed) {
             dl_bad(E, p->span, DL_DIAG_missing_setting, "the argument '%s' has no default, and the configuration does not give it",
                    p->name);
             dl_help(E, "add `%s:` to the configuration, or a default: %s=...", p->name, p->name);
@@ -464,11 +465,13 @@ void dl_elaborate(dl_elab *E, dl_graph *g) {
     E->scope = dl_scope_new(E, E->global);
     E->place = DL_IN_MODEL;
     bind_arguments(E);
-    int before = E->diags->errors;
     poison_names(E, &E->model->body);
     dl_exec_list(E, &E->model->body);
     check_batch(E);
     finish(E);
     dl_apply_rules(E);
-    if (E->diags->errors == before && E->diags->errors == 0) warn_unused(E);
+    if (E->diags->errors || E->syntax_faults) return;
+    warn_unused(E);
+    /* A term with weight zero leaves its operands behind. */
+    dl_graph_sweep(g);
 }

@@ -10,7 +10,8 @@ static const char *const places[] = {"the first operand", "the second operand", 
 static dl_val shape_fault(dl_elab *E, dl_span where, const dl_shape_fault *f, int n, const dl_val *in) {
     int id = dl_diag_find(f->code);
     dl_bad(E, where, id < 0 ? DL_DIAG_bad_operand : (dl_diag_id)id, "%s", f->message);
-    for (int i = 0; i < n; i++) dl_note_tensor(E, in[i]);
+    for (int i = 0; i < n; i++)
+        if (in[i].origin.begin != where.begin) dl_note_tensor(E, in[i]);
     if (*f->help) dl_help(E, "%s", f->help);
     return dl_poison();
 }

@@ -107,7 +107,8 @@ const char *dl_val_words(dl_elab *E, dl_val v, const char *otherwise) {
 
 void dl_note_tensor(dl_elab *E, dl_val v) {
     if (v.kind != DL_V_TENSOR) return;
-    dl_note(E, v.origin, "%s is %s, made here", dl_val_words(E, v, "this"), dl_type_text(&v.t->type));
+    dl_note(E, v.origin, "%s is %s, %s here", dl_val_words(E, v, "this"), dl_type_text(&v.t->type),
+            v.t->var ? "declared" : "made");
 }
 
 bool dl_val_count(dl_elab *E, dl_val v, int64_t least, const char *what, int64_t *out) {
