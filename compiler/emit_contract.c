@@ -116,16 +116,17 @@ static void put_head(dl_emitter *e, int phase) {
             e->k->name, phase);
 }
 
-static void put_sums(dl_emitter *e) {
-    dl_putf(e->out, "    float *sums = (float *)workspace + unit * %lldL;\n    (void)sums;\n",
-            (long long)dl_emit_partial(e));
+/* Partial sums lie behind what else the kernel keeps in the workspace. */
+static void put_sums(dl_emitter *e, int64_t at) {
+    dl_putf(e->out, "    float *sums = (float *)(workspace + %lldL) + unit * %lldL;\n    (void)sums;\n",
+            (long long)at, (long long)dl_emit_partial(e));
     if (dl_emit_partial(e)) dl_emit_clear_sums(e);
 }
 
 static void finish(dl_emitter *e, dl_emitted *code) {
-    int64_t units = code->units[0];
-    code->workspace = dl_emit_partial(e) * units * 4;
-    if (dl_kernel_reduced(e->k)) dl_emit_reduced_phase(e, units, code);
+    int64_t units = code->units[code->phases - 1], at = code->workspace;
+    code->workspace += dl_emit_partial(e) * units * 4;
+    if (dl_kernel_reduced(e->k)) dl_emit_reduced_phase(e, units, at, code);
 }
 
 /* ---- the three families ---- */
@@ -176,7 +177,7 @@ static void put_conv(dl_emitter *e, const shape3 *s, dl_emitted *code) {
         code->scratch =
             DL_PACK_ROWS * 32 + DL_PACK_ROWS * 4 * (e->t->panel + s->taps * summed_channels(e->k, s->c));
     put_head(e, 0);
-    put_sums(e);
+    put_sums(e, 0);
     dl_putf(e->out, "    const float *w = (const float *)arg[%d];\n", s->c->parts[1][0]);
     if (gathered)
         dl_putf(e->out, "    gathered_unit(&%s_shape, arg, w, unit, scratch, %s_point, sums);\n}\n", name,
@@ -223,7 +224,7 @@ static void put_grad_input(dl_emitter *e, const shape3 *s, dl_emitted *code) {
     code->units[0] = units;
     code->scratch = rows_scratch(e->t);
     put_head(e, 0);
-    put_sums(e);
+    put_sums(e, 0);
     dl_putf(e->out,
             "    rows_unit(&%s_shape, arg, (const float *)arg[%d], 1, unit, scratch, %s_point, sums);\n}\n",
             name, s->c->parts[1][0], name);
@@ -234,7 +235,7 @@ static void put_grad_input(dl_emitter *e, const shape3 *s, dl_emitted *code) {
 static bool is_folded(const dl_emitter *e, const shape3 *s) {
     int64_t parities = s->stride[0] * s->stride[1] * s->stride[2];
     return s->c->op == DL_OP_conv_grad_input && parities > 1 && parities <= 64 &&
-           2 * e->k->space[1].size <= e->t->panel && !dl_kernel_reduced(e->k);
+           2 * e->k->space[1].size <= e->t->panel;
 }
 
 static void put_folded(dl_emitter *e, const shape3 *s, dl_emitted *code) {
@@ -294,14 +295,16 @@ static void put_folded(dl_emitter *e, const shape3 *s, dl_emitted *code) {
     put_head(e, 0);
     dl_putf(e->out, "    fold_weight(&%s_fold, (const float *)arg[%d], unit, (float *)workspace);\n}\n", name,
             s->c->parts[1][0]);
+    code->workspace = columns * taps * reduced * e->t->panel * 4;
     put_head(e, 1);
+    put_sums(e, code->workspace);
     dl_putf(e->out,
-            "    fold_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, 0);\n}\n", name,
-            name);
+            "    fold_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, sums);\n}\n",
+            name, name);
     code->phases = 2;
     code->units[0] = panels, code->units[1] = up(rows, DL_ROW_BLOCK);
-    code->workspace = columns * taps * reduced * e->t->panel * 4;
     code->scratch = (columns * DL_ROW_BLOCK + columns + 1) * e->t->panel * 4 + DL_ROW_BLOCK * 32;
+    finish(e, code);
 }
 
 static void put_grad_weight(dl_emitter *e, const shape3 *s, dl_emitted *code) {

@@ -36,8 +36,9 @@ int dl_emit_reductions(const dl_kernel *k);
 int64_t dl_emit_partial(const dl_emitter *e);
 /* Statements that set a unit's partial results to their start. */
 void dl_emit_clear_sums(const dl_emitter *e);
-/* The second phase: combines the partial results of `units` units, in order, and runs what stands behind. */
-void dl_emit_reduced_phase(dl_emitter *e, int64_t units, dl_emitted *code);
+/* One more phase: combines the partial results of `units` units, which lie at byte `at` of the workspace, in
+ * order, and runs what stands behind. */
+void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted *code);
 /* Sets kept, keep and kept_count: the axes that the reductions leave, in order of `order`. */
 void dl_emit_find_kept(dl_emitter *e, const int *order);
 

@@ -211,6 +211,6 @@ bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
         dl_puts(e->out, "    }\n}\n");
     }
     code->workspace = partial * code->units[0] * (e->mode == DL_DOUBLE ? 8 : 4);
-    if (reduced) dl_emit_reduced_phase(e, code->units[0], code);
+    if (reduced) dl_emit_reduced_phase(e, code->units[0], 0, code);
     return true;
 }

@@ -350,7 +350,7 @@ void dl_emit_program(dl_emitter *e, int from, int to) {
 }
 
 /* What stands behind the reductions runs one value at a time: it is small. */
-void dl_emit_reduced_phase(dl_emitter *e, int64_t units, dl_emitted *code) {
+void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted *code) {
     enum { CHUNK = 256 };
     const dl_kernel *k = e->k;
     int64_t one = partial_of_one(e), all = dl_emit_partial(e), each = e->kept ? 1 : one;
@@ -358,12 +358,12 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, dl_emitted *code) {
     dl_emitter s = *e;
     s.mode = e->mode == DL_DOUBLE ? DL_DOUBLE : DL_SINGLE;
     s.flat = false, s.lane_axis = -1;
-    code->phases = 2;
-    code->units[1] = (e->kept_count + CHUNK - 1) / CHUNK;
+    int phase = code->phases++;
+    code->units[phase] = (e->kept_count + CHUNK - 1) / CHUNK;
     dl_putf(e->out,
-            "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n",
-            k->name);
-    dl_putf(e->out, "    const %s *sums = (const %s *)workspace;\n", sums, sums);
+            "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n",
+            k->name, phase);
+    dl_putf(e->out, "    const %s *sums = (const %s *)(workspace + %lldL);\n", sums, sums, (long long)at);
     dl_putf(e->out, "    for (long at = unit * %d; at < (unit + 1) * %d && at < %lldL; at++) {\n", CHUNK,
             CHUNK, (long long)e->kept_count);
     int64_t stride = e->kept_count;

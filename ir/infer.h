@@ -1,8 +1,8 @@
 /* Shape and type rules: what each op makes of its operands, and what is wrong when it can make nothing of
  * them.
  *
- * One rule a row of ops.def (dl_infer_<name>). The same rules serve the front end, which turns a fault into a
- * caret diagnostic, and the validator, which re-infers every node after every pass. */
+ * One rule a row of ops.def (its column `infer`; infer_rules.h). The same rules serve the front end, which
+ * turns a fault into a caret diagnostic, and the validator, which re-infers every node after every pass. */
 #ifndef DL_INFER_H
 #define DL_INFER_H
 #include "ir/graph.h"
@@ -18,8 +18,15 @@ typedef struct {
 
 /* Result type of a node whose operands and attributes are set; for ops whose row says `given` (and for
  * broadcast, cast, rename, relayout, const, iota, squeeze-free moves) node->out[0].type is checked instead of
- * computed. False: *fault is filled. Layouts: ROW is returned unless the op states one. */
+ * computed. False: *fault is filled. Layouts: ROW is returned unless the op states one. A wrong number of
+ * operands or attributes is a fault too ("wrong_arity", "bad_attribute"), so any node may be asked about. */
 bool dl_infer(const dl_node *node, dl_type *result, dl_shape_fault *fault);
+
+/* Is the type legal by itself: at most DL_MAX_RANK axes, different names (an axis without a name has size 1),
+ * sizes of 0 or more whose product, zeros taken as ones, stays within 2^47, and a layout that its rank
+ * allows. Operand -1 in the fault. For declared variables and parsed types; dl_infer asks it of every result.
+ */
+bool dl_infer_type(const dl_type *type, dl_shape_fault *fault);
 
 /* The common type of ELEM operands: the union of their axes in order of appearance, sizes equal by name. */
 bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result, dl_shape_fault *fault);

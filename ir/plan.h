@@ -14,7 +14,7 @@
 #define DL_PLAN_H
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 1, DL_MAX_PHASES = 2 };
+enum { DL_PLAN_VERSION = 1, DL_MAX_PHASES = 3 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */

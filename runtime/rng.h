@@ -19,7 +19,8 @@ typedef enum {
     DLR_STREAM_WEIGHTS = 1, /* item: parameter */
     DLR_STREAM_TRAIN = 2,   /* step: epoch, item: sample */
     DLR_STREAM_VALID = 3,   /* step: 0, item: sample */
-    DLR_STREAM_NOISE = 4    /* item: 0 input, 1 target of the synthetic loader */
+    DLR_STREAM_NOISE = 4,   /* item: 0 input, 1 target of the synthetic loader */
+    DLR_STREAM_UNIVERSE = 5 /* initial conditions of `dldata nbody` */
 } dlr_stream;
 
 typedef struct {

@@ -1,0 +1,31 @@
+/* Private to infer*.c: the rules by name, and the words they share.
+ *
+ * A rule may rely on the node having the operands and attributes that its row promises; the result it fills
+ * is checked by dl_infer_type behind it. */
+#ifndef DL_INFER_RULES_H
+#define DL_INFER_RULES_H
+#include "ir/infer.h"
+
+typedef bool dl_rule(const dl_node *n, dl_type *result, dl_shape_fault *fault);
+#define OP(id, text, arity, class, infer, ...) dl_rule dl_rule_##infer;
+#include "ir/ops.def"
+#undef OP
+
+/* Fills the fault; both return false. The help is empty until dl_fault_help is called. */
+bool dl_fault(dl_shape_fault *fault, int operand, const char *code, const char *format, ...) DL_PRINTF(4, 5);
+bool dl_fault_help(dl_shape_fault *fault, const char *format, ...) DL_PRINTF(2, 3);
+
+static inline const char *dl_op_text(const dl_node *n) { return dl_ops[n->op].name; }
+static inline const dl_type *dl_operand(const dl_node *n, int i) { return &n->in[i]->type; }
+/* "the first operand", ... */
+const char *dl_operand_text(int i);
+/* The type in its plain layout: what rules build results from. */
+dl_type dl_row_type(const dl_type *t);
+
+/* Index of the axis that attribute `axis` names in operand 0, or -1 and a fault that lists the axes. */
+int dl_rule_axis(const dl_node *n, dl_shape_fault *fault);
+/* Demands of operands: equal element types; a floating-point one; that of a given rank. */
+bool dl_want_same_dtype(const dl_node *n, dl_shape_fault *fault);
+bool dl_want_float(const dl_node *n, int operand, dl_shape_fault *fault);
+bool dl_want_rank(const dl_node *n, int operand, int rank, const char *form, dl_shape_fault *fault);
+#endif

@@ -1,0 +1,320 @@
+/* The printer of the IR's text; docs/ir.md is the grammar, ir/parse.c its inverse. */
+#include "ir/text.h"
+
+#include "ir/text_chars.h"
+
+/* "..." with \" \\ and \xHH for what is not printable UTF-8. */
+static void put_string(dl_buf *out, const char *s) {
+    dl_puts(out, "\"");
+    for (size_t left = strlen(s); left;) {
+        int n = dl_utf8_length(s, left);
+        if (*s == '"' || *s == '\\')
+            dl_putf(out, "\\%c", *s);
+        else if (n == 0 || (unsigned char)*s < 0x20 || *s == 0x7F)
+            dl_putf(out, "\\x%02X", (unsigned char)*s), n = 1;
+        else
+            dl_putn(out, s, (size_t)n);
+        s += n, left -= (size_t)n;
+    }
+    dl_puts(out, "\"");
+}
+
+static bool is_name(const char *s) {
+    if (!*s) return false;
+    for (; *s; s++)
+        if (!dl_is_name(*s)) return false;
+    return true;
+}
+
+static bool is_word(const char *s) {
+    if (!dl_is_letter(*s)) return false;
+    for (; *s; s++)
+        if (!dl_is_word(*s)) return false;
+    return true;
+}
+
+/* A name behind its sigil ("" for a file name): bare where it can be, else quoted. */
+static void put_name(dl_buf *out, const char *sigil, const char *name) {
+    dl_puts(out, sigil);
+    if (is_name(name))
+        dl_puts(out, name);
+    else
+        put_string(out, name);
+}
+
+static void put_word(dl_buf *out, const char *s) {
+    if (is_word(s))
+        dl_puts(out, s);
+    else
+        put_string(out, s);
+}
+
+static void put_int(dl_buf *out, int64_t v) { dl_putf(out, "%lld", (long long)v); }
+
+static void put_ints(dl_buf *out, int n, const int64_t *v) {
+    dl_puts(out, "[");
+    for (int i = 0; i < n; i++) dl_puts(out, i ? ", " : ""), put_int(out, v[i]);
+    dl_puts(out, "]");
+}
+
+static bool has_loc(dl_loc loc) { return loc.line > 0 && loc.file; }
+
+static void put_loc(dl_buf *out, dl_loc loc) {
+    put_name(out, "", loc.file);
+    dl_putf(out, ":%d", loc.line);
+    if (loc.column > 0) dl_putf(out, ":%d", loc.column);
+}
+
+/* Ends a statement: its location as a comment, where wanted and known. */
+static void end_line(dl_buf *out, dl_loc loc, dl_print_options opt) {
+    if (opt.locations && has_loc(loc)) dl_puts(out, "   # "), put_loc(out, loc);
+    dl_puts(out, "\n");
+}
+
+static void put_value(dl_buf *out, const dl_value *v) {
+    if (v->var)
+        put_name(out, "$", v->var->name);
+    else
+        dl_putf(out, "%%%u", v->id);
+}
+
+static void put_typed(dl_buf *out, const dl_value *v) {
+    dl_type_print(out, &v->type);
+    if (v->offset >= 0) dl_puts(out, " at "), put_int(out, v->offset);
+}
+
+static void put_attr(dl_buf *out, const dl_attr *a) {
+    dl_putf(out, "%s=", dl_attrs[a->id].name);
+    switch (dl_attrs[a->id].kind) {
+    case DL_KIND_INT: put_int(out, a->i); break;
+    case DL_KIND_INTS: put_ints(out, a->n, a->ints); break;
+    case DL_KIND_FLOAT: dl_put_double(out, a->f); break;
+    case DL_KIND_NAME: put_word(out, a->s); break;
+    case DL_KIND_NAMES:
+        dl_puts(out, "[");
+        for (int i = 0; i < a->n; i++) dl_puts(out, i ? ", " : ""), put_word(out, a->names[i]);
+        dl_puts(out, "]");
+        break;
+    case DL_KIND_STR: put_string(out, a->s); break;
+    }
+}
+
+static void put_node(dl_buf *out, const dl_node *n) {
+    for (int i = 0; i < n->nout; i++) dl_puts(out, i ? ", " : ""), put_value(out, &n->out[i]);
+    dl_putf(out, " = %s", dl_ops[n->op].name);
+    if (n->op == DL_OP_fused) put_name(out, " @", n->kernel ? n->kernel->name : ""), dl_puts(out, "(");
+    const char *first = n->op == DL_OP_fused ? "" : " ";
+    for (int i = 0; i < n->nin; i++) dl_puts(out, i ? ", " : first), put_value(out, n->in[i]);
+    if (n->op == DL_OP_fused) dl_puts(out, ")");
+    for (int i = 0; i < n->nattrs; i++) dl_puts(out, i ? ", " : " {"), put_attr(out, &n->attrs[i]);
+    if (n->nattrs) dl_puts(out, "}");
+    for (int i = 0; i < n->nout; i++) dl_puts(out, i ? ", " : " : "), put_typed(out, &n->out[i]);
+}
+
+void dl_print_node(dl_buf *out, const dl_node *n) { put_node(out, n); }
+
+static void put_var(dl_buf *out, const dl_var *v) {
+    dl_putf(out, "  %s", dl_var_roles[v->role]);
+    put_name(out, " $", v->name);
+    if (v->of) put_name(out, " of $", v->of);
+    dl_putf(out, " = %%%u : ", v->value.id);
+    put_typed(out, &v->value);
+    bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
+    if (fed && v->init.kind == DL_INIT_ZERO) return;
+    dl_putf(out, " init %s", dl_init_kinds[v->init.kind]);
+    if (v->init.kind == DL_INIT_ZERO) return;
+    dl_puts(out, "("), dl_put_double(out, v->init.a);
+    if (v->init.kind != DL_INIT_CONST) dl_puts(out, ", "), dl_put_double(out, v->init.b);
+    dl_puts(out, ")");
+}
+
+static void put_result(dl_buf *out, const dl_result *r) {
+    dl_putf(out, "  %s", dl_result_roles[r->role]);
+    if (r->var) put_name(out, " $", r->var->name);
+    if (!r->var || r->name != r->var->name) dl_puts(out, " "), put_string(out, r->name);
+    dl_puts(out, " = ");
+    put_value(out, r->value);
+    dl_puts(out, "\n");
+}
+
+/* One more than the largest value number: what next_id is unless it is said. */
+static uint32_t derived_next_id(const dl_graph *g) {
+    uint32_t next = 0;
+    for (int i = 0; i < g->vars.n; i++)
+        if (g->vars.at[i]->value.id >= next) next = g->vars.at[i]->value.id + 1;
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int j = 0; j < g->nodes.at[i]->nout; j++)
+            if (g->nodes.at[i]->out[j].id >= next) next = g->nodes.at[i]->out[j].id + 1;
+    return next;
+}
+
+void dl_print_graph(dl_buf *out, const dl_graph *g, dl_print_options opt) {
+    put_name(out, "graph @", g->name);
+    dl_puts(out, " {\n");
+    for (int i = 0; i < g->vars.n; i++) put_var(out, g->vars.at[i]), end_line(out, g->vars.at[i]->loc, opt);
+    for (int i = 0; i < g->nodes.n; i++) {
+        dl_puts(out, "  ");
+        put_node(out, g->nodes.at[i]);
+        end_line(out, g->nodes.at[i]->loc, opt);
+    }
+    for (int i = 0; i < g->results.n; i++) put_result(out, &g->results.at[i]);
+    if (g->next_id != derived_next_id(g)) dl_putf(out, "  next %%%u\n", g->next_id);
+    if (g->arena_bytes) dl_puts(out, "  arena "), put_int(out, g->arena_bytes), dl_puts(out, "\n");
+    dl_puts(out, "}\n");
+}
+
+/* A space axis: its name, or its position where the name does not tell it. */
+static void put_axis(dl_buf *out, const dl_kernel *k, int axis) {
+    const char *name = k->space[axis].name;
+    int same = 0;
+    for (int i = 0; i < k->nspace; i++) same += k->space[i].name == name;
+    if (*name && same == 1)
+        dl_puts(out, name);
+    else
+        dl_putf(out, "@%d", axis);
+}
+
+static void put_param(dl_buf *out, const dl_kernel *k, int param) {
+    put_name(out, "%", k->params.at[param].name);
+}
+
+static void put_place(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
+    put_param(out, k, in->param);
+    dl_puts(out, "[");
+    for (int i = 0; i < k->params.at[in->param].type.rank; i++) {
+        dl_puts(out, i ? ", " : "");
+        if (in->index[i].axis >= 0) put_axis(out, k, in->index[i].axis);
+        if (in->index[i].axis < 0)
+            put_int(out, in->index[i].offset);
+        else if (in->index[i].offset)
+            dl_putf(out, "%+lld", (long long)in->index[i].offset);
+    }
+    dl_puts(out, "]");
+}
+
+static void put_contract(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
+    dl_puts(out, dl_ops[in->op].name);
+    for (int side = 0; side < 2; side++) {
+        bool several = in->nparts[side] > 1;
+        dl_puts(out, side ? ", " : " ");
+        dl_puts(out, several ? "cat(" : "");
+        for (int i = 0; i < in->nparts[side]; i++)
+            dl_puts(out, i ? ", " : ""), put_param(out, k, in->parts[side][i]);
+        dl_puts(out, several ? ")" : "");
+    }
+    dl_puts(out, " {stride="), put_ints(out, in->spatial, in->stride);
+    dl_puts(out, ", pad_lo="), put_ints(out, in->spatial, in->pad_lo);
+    dl_puts(out, ", pad_hi="), put_ints(out, in->spatial, in->pad_hi);
+    if (in->w_start) dl_puts(out, ", w_start="), put_int(out, in->w_start);
+    dl_puts(out, "}");
+}
+
+static void put_over(dl_buf *out, const dl_kernel *k, unsigned over) {
+    const char *comma = "";
+    dl_puts(out, " {over=[");
+    for (int i = 0; i < k->nspace; i++)
+        if (over >> i & 1) dl_puts(out, comma), put_axis(out, k, i), comma = ", ";
+    dl_puts(out, "]}");
+}
+
+static void put_elem(dl_buf *out, const dl_kinstr *in) {
+    dl_puts(out, dl_ops[in->op].name);
+    for (int i = 0; i < in->nargs; i++) dl_putf(out, "%s%%%d", i ? ", " : " ", in->args[i]);
+    const dl_op_info *op = &dl_ops[in->op];
+    if (op->nattrs != 1 || dl_attrs[op->attrs[0]].kind != DL_KIND_FLOAT) return;
+    dl_putf(out, " {%s=", dl_attrs[op->attrs[0]].name);
+    dl_put_double(out, in->p);
+    dl_puts(out, "}");
+}
+
+static void put_instr(dl_buf *out, const dl_kernel *k, int number) {
+    const dl_kinstr *in = &k->instrs.at[number];
+    if (in->kind == DL_K_STORE) {
+        dl_puts(out, "store ");
+        put_place(out, k, in);
+        dl_putf(out, ", %%%d", in->args[0]);
+        return;
+    }
+    dl_putf(out, "%%%d = ", number);
+    switch (in->kind) {
+    case DL_K_CONTRACT: put_contract(out, k, in); break;
+    case DL_K_LOAD: dl_puts(out, "load "), put_place(out, k, in); break;
+    case DL_K_CONST: dl_puts(out, "const {value="), dl_put_double(out, in->p), dl_puts(out, "}"); break;
+    case DL_K_COORD: dl_puts(out, "coord "), put_axis(out, k, in->axis); break;
+    case DL_K_ELEM: put_elem(out, in); break;
+    case DL_K_REDUCE: put_elem(out, in), put_over(out, k, in->over); break;
+    default: break;
+    }
+    dl_putf(out, " : %s", dl_dtype_name(in->type));
+}
+
+static void put_params(dl_buf *out, const dl_kernel *k, int from, int to) {
+    dl_puts(out, "(");
+    for (int i = from; i < to; i++) {
+        const dl_kparam *p = &k->params.at[i];
+        dl_puts(out, i > from ? ", " : "");
+        put_param(out, k, i);
+        dl_puts(out, ": ");
+        dl_type_print(out, &p->type);
+        if (p->is_out && p->alias >= 0) dl_puts(out, " alias "), put_param(out, k, p->alias);
+    }
+    dl_puts(out, ")");
+}
+
+void dl_print_kernel(dl_buf *out, const dl_kernel *k, dl_print_options opt) {
+    put_name(out, "kernel @", k->name);
+    put_params(out, k, 0, k->nin);
+    dl_puts(out, " -> ");
+    put_params(out, k, k->nin, k->params.n);
+    dl_puts(out, " space(");
+    for (int i = 0; i < k->nspace; i++) {
+        dl_puts(out, i ? ", " : "");
+        if (*k->space[i].name) dl_putf(out, "%s=", k->space[i].name);
+        put_int(out, k->space[i].size);
+    }
+    dl_puts(out, ")");
+    if (k->flops || k->bytes || k->bytes_unfused)
+        dl_putf(out, " cost(flops=%lld, bytes=%lld, unfused=%lld)", (long long)k->flops, (long long)k->bytes,
+                (long long)k->bytes_unfused);
+    dl_puts(out, " {\n");
+    for (int i = 0; i < k->instrs.n; i++) {
+        dl_puts(out, "  ");
+        put_instr(out, k, i);
+        end_line(out, k->instrs.at[i].loc, opt);
+    }
+    dl_puts(out, "}");
+    const char *before = "   # ";
+    for (int i = 0; opt.locations && i < k->locs.n; i++)
+        if (has_loc(k->locs.at[i])) dl_puts(out, before), put_loc(out, k->locs.at[i]), before = " ";
+    dl_puts(out, "\n");
+}
+
+/* Whether the graph's kernels hold `k`: a kernel used by several graphs is printed before the first. */
+static bool holds(const dl_graph *g, const dl_kernel *k) {
+    for (int i = 0; i < g->kernels.n; i++)
+        if (g->kernels.at[i] == k) return true;
+    return false;
+}
+
+static bool wanted(const char *filter, const char *name) {
+    if (!filter) return true;
+    return strcmp(filter + (*filter == '@'), name) == 0;
+}
+
+void dl_print_module(dl_buf *out, const dl_module *m, dl_print_options opt) {
+    const char *gap = "";
+    for (int i = 0; i < m->graphs.n; i++) {
+        const dl_graph *g = m->graphs.at[i];
+        for (int j = 0; j < g->kernels.n; j++) {
+            const dl_kernel *k = g->kernels.at[j];
+            bool printed = false;
+            for (int e = 0; e < i; e++) printed = printed || holds(m->graphs.at[e], k);
+            if (printed || !wanted(opt.filter, k->name)) continue;
+            dl_puts(out, gap), gap = "\n";
+            dl_print_kernel(out, k, opt);
+        }
+        if (!wanted(opt.filter, g->name)) continue;
+        dl_puts(out, gap), gap = "\n";
+        dl_print_graph(out, g, opt);
+    }
+}
