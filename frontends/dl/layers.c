@@ -33,7 +33,15 @@ bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3
 
 /* An image-like operand: [N, C, spatial...]. */
 static bool want_image(dl_call *c, const dl_type *t) {
-    if (t->rank >= 3 && t->rank <= 5 && *t->axis[1].name) return true;
+    int channels = dl_type_axis(t, dl_intern("C"));
+    if (t->rank >= 3 && t->rank <= 5 && *t->axis[1].name && (channels < 0 || channels == 1)) return true;
+    if (channels >= 0 && channels != 1 && t->rank >= 3 && t->rank <= 5) {
+        dl_bad(c->E, c->where, DL_DIAG_rank_mismatch, "%s takes the channels from the second axis, but here that is %s: %s",
+               c->what->name, t->axis[1].name, dl_type_text(t));
+        dl_note_tensor(c->E, c->arg[0]);
+        dl_help(c->E, "bring C forward: |> rearrange(\"n h w c -> n c h w\")");
+        return false;
+    }
     dl_bad(c->E, c->where, DL_DIAG_rank_mismatch, "%s works on [N, C, one to three spatial axes], but its input is %s",
            c->what->name, dl_type_text(t));
     dl_note_tensor(c->E, c->arg[0]);

@@ -120,6 +120,29 @@ static bool needs_float(dl_op op) {
            op == DL_OP_leaky_relu || op == DL_OP_gelu || op == DL_OP_mean || op == DL_OP_dropout;
 }
 
+static bool commutes(dl_op op) {
+    return op == DL_OP_add || op == DL_OP_mul || op == DL_OP_min || op == DL_OP_max || op == DL_OP_and ||
+           op == DL_OP_or || op == DL_OP_eq || op == DL_OP_ne;
+}
+
+/* A result's axes are in the order of the operand that has them all, whichever side it stands on: s + x is laid out as
+ * x + s is, so that what comes after never depends on the order of the operands. */
+static void order_operands(dl_elab *E, dl_span where, dl_op op, dl_val x[2]) {
+    if (x[0].kind != DL_V_TENSOR || x[1].kind != DL_V_TENSOR) return;
+    const dl_type *a = &x[0].t->type, *b = &x[1].t->type;
+    if (a->rank == 0 || a->rank >= b->rank) return;
+    for (int i = 0; i < a->rank; i++)
+        if (*a->axis[i].name && dl_type_axis(b, a->axis[i].name) < 0) return;
+    if (commutes(op)) {
+        dl_val first = x[0];
+        x[0] = x[1], x[1] = first;
+        return;
+    }
+    dl_type wide = *b;
+    wide.dtype = a->dtype;
+    x[0] = dl_tensor_op(E, where, DL_OP_broadcast, 1, x, 0, NULL, &wide);
+}
+
 dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
                       const dl_attr *attrs) {
     dl_val x[3];
@@ -142,6 +165,7 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
         }
         x[i] = x[i].kind == DL_V_TENSOR ? dl_tensor_cast(E, where, x[i], d) : dl_tensor_of(E, x[i], d);
     }
+    if (n == 2) order_operands(E, where, op, x);
     return dl_tensor_op(E, where, op, n, x, nattrs, attrs, NULL);
 }
 
