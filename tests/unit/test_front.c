@@ -1,5 +1,5 @@
-/* The front end from outside: the models of models/, configuration arguments, initial values, names, and text that
- * no scientist wrote. `test_front COUNT` runs COUNT mutations instead of the usual few thousand. */
+/* The front end from outside: the models of models/, configuration arguments, initial values, names, and text
+ * that no scientist wrote. `test_front COUNT` runs COUNT mutations instead of the usual few thousand. */
 #include "frontends/dl/front.h"
 
 #include <stdlib.h>
@@ -38,7 +38,8 @@ static void show(const built *b) {
 
 static char *read_model(dl_arena *arena, const char *name, size_t *n) {
     dl_error err = {0};
-    char *text = dl_read_file(arena, dl_format(arena, "%s/models/%s", DL_SOURCE_ROOT, name), 1 << 20, n, &err);
+    char *text =
+        dl_read_file(arena, dl_format(arena, "%s/models/%s", DL_SOURCE_ROOT, name), 1 << 20, n, &err);
     CHECK(text, "%s", err.message);
     return text;
 }
@@ -68,7 +69,8 @@ static void check_model(const char *name, const dl_argument *args, int nargs, in
     for (int i = 0; b.module && i < b.module->graphs.n; i++) {
         const dl_graph *g = b.module->graphs.at[i];
         dl_error err = {0};
-        CHECK(dl_count_parameters(g) == parameters, "%s: %lld parameters", name, (long long)dl_count_parameters(g));
+        CHECK(dl_count_parameters(g) == parameters, "%s: %lld parameters", name,
+              (long long)dl_count_parameters(g));
         CHECK(count_statistics(g) == statistics, "%s: %lld statistics", name, (long long)count_statistics(g));
         CHECK(dl_validate(g, DL_STAGE_TENSOR, &err), "%s: %s", name, err.message);
         CHECK(dl_graph_find_result(g, DL_RESULT_LOSS, "loss"), "%s has a loss", name);
@@ -105,7 +107,8 @@ static void check_type(const dl_graph *g, const char *name, const char *type) {
 }
 
 static void test_names(void) {
-    built b = build_model("unet.dl", (dl_argument[]){{"full_scale", set_bool(false)}, {"not_ours", set_int(3)}}, 2);
+    built b =
+        build_model("unet.dl", (dl_argument[]){{"full_scale", set_bool(false)}, {"not_ours", set_int(3)}}, 2);
     if (!b.module) return;
     const dl_graph *g = dl_module_graph(b.module, "train");
     check_type(g, "x", "f32[N=2, C=4, D=64, H=64, W=64]");
@@ -119,14 +122,16 @@ static void test_names(void) {
     const dl_var *bias = dl_graph_find_var(g, "conv_up2.0.bias");
     CHECK(bias && bias->init.kind == DL_INIT_ZERO, "bias rule");
     for (int i = 0; i < g->nodes.n; i++) {
-        CHECK(g->nodes.at[i]->loc.line > 0 && strcmp(g->nodes.at[i]->loc.file, "unet.dl") == 0, "node %d has a place", i);
+        CHECK(g->nodes.at[i]->loc.line > 0 && strcmp(g->nodes.at[i]->loc.file, "unet.dl") == 0,
+              "node %d has a place", i);
         /* lambda_rho is 0: its term is not computed. */
         CHECK(g->nodes.at[i]->op != DL_OP_exp, "exp is left out");
     }
     dl_arena_free(b.arena);
     b = build_model("unet.dl", (dl_argument[]){{"lambda_rho", {.kind = DL_SET_FLOAT, .f = 0.1}}}, 1);
     bool exp = false;
-    for (int i = 0; b.module && i < b.module->graphs.at[0]->nodes.n; i++) exp |= b.module->graphs.at[0]->nodes.at[i]->op == DL_OP_exp;
+    for (int i = 0; b.module && i < b.module->graphs.at[0]->nodes.n; i++)
+        exp |= b.module->graphs.at[0]->nodes.at[i]->op == DL_OP_exp;
     CHECK(exp, "exp is there when lambda_rho is not 0");
     dl_arena_free(b.arena);
 
@@ -149,7 +154,8 @@ static void test_names(void) {
     check_type(g, "layer2.0.shortcut.bn.running_var", "f32[C=512]");
     check_type(g, "fc.weight", "f32[O=100, C=2048]");
     CHECK(dl_graph_find_result(g, DL_RESULT_UPDATE, "bn1.running_mean"), "statistics move in training");
-    CHECK(!dl_graph_find_result(dl_module_graph(b.module, "eval"), DL_RESULT_UPDATE, NULL), "and not in evaluation");
+    CHECK(!dl_graph_find_result(dl_module_graph(b.module, "eval"), DL_RESULT_UPDATE, NULL),
+          "and not in evaluation");
     w = dl_graph_find_var(g, "conv1.weight");
     CHECK_NEAR(w->init.b, sqrt(2.0 / (3 * 49)) / 0.87962566103423978, 1e-12);
     dl_arena_free(b.arena);
@@ -177,7 +183,8 @@ static void check_fault(const char *text, const dl_argument *args, int nargs, in
     built b = build_text("m.dl", text, strlen(text), args, nargs, cube, nsizes);
     CHECK(!b.module && b.diags->errors > 0, "must fail: %s", text);
     bool found = false;
-    for (int i = 0; i < b.diags->list.n; i++) found |= strcmp(dl_diag_code(b.diags->list.at[i]->id), code) == 0;
+    for (int i = 0; i < b.diags->list.n; i++)
+        found |= strcmp(dl_diag_code(b.diags->list.at[i]->id), code) == 0;
     CHECK(found, "must say %s", code);
     if (!found) show(&b);
     dl_arena_free(b.arena);
@@ -193,7 +200,8 @@ static void test_configuration_faults(void) {
     check_fault(text, (dl_argument[]){{"k", set_int(3)}, {"width", set_int(0)}}, 2, 4, "DL-E0307");
     check_fault(text, (dl_argument[]){{"k", set_int(65)}}, 1, 4, "DL-E0205");
     check_fault(text, (dl_argument[]){{"k", set_int(3)}}, 1, 1, "DL-E0211");
-    check_fault("model M():\n    input x: f32[N=8, C=3]\n    output x\n    loss = mean(x)\n", NULL, 0, 4, "DL-E0601");
+    check_fault("model M():\n    input x: f32[N=8, C=3]\n    output x\n    loss = mean(x)\n", NULL, 0, 4,
+                "DL-E0601");
     built b = build_text("m.dl", text, strlen(text), (dl_argument[]){{"k", set_int(3)}}, 1, cube, 4);
     CHECK(b.module, "builds with the argument given");
     if (!b.module) show(&b);
@@ -207,12 +215,14 @@ static void test_explanations(void) {
     CHECK(!dl_diag_explain(&out, "DL-E9999"), "knows no other");
     dl_buf_free(&out);
     for (int i = 0; i < DL_NDIAGS; i++)
-        for (int k = 0; k < i; k++) CHECK(dl_diag_code((dl_diag_id)i) != dl_diag_code((dl_diag_id)k), "codes are unique");
+        for (int k = 0; k < i; k++)
+            CHECK(dl_diag_code((dl_diag_id)i) != dl_diag_code((dl_diag_id)k), "codes are unique");
     /* The names that shape rules use. */
-    static const char *const shape[] = {"axis_mismatch", "missing_axis", "duplicate_axis", "bad_stride",
-                                        "bad_window", "rank_mismatch", "type_mismatch", "bad_range",
-                                        "channel_mismatch", "wrong_arity", "too_large"};
-    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) CHECK(dl_diag_find(shape[i]) >= 0, "%s", shape[i]);
+    static const char *const shape[] = {"axis_mismatch",    "missing_axis",  "duplicate_axis", "bad_stride",
+                                        "bad_window",       "rank_mismatch", "type_mismatch",  "bad_range",
+                                        "channel_mismatch", "wrong_arity",   "too_large"};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        CHECK(dl_diag_find(shape[i]) >= 0, "%s", shape[i]);
 }
 
 /* Hostile text */
@@ -238,7 +248,8 @@ static double survive(const char *text, size_t n, int *errors) {
     return seconds() - begin;
 }
 
-static void check_hostile(const char *what, const char *before, const char *unit, int count, const char *after) {
+static void check_hostile(const char *what, const char *before, const char *unit, int count,
+                          const char *after) {
     dl_buf b = {0};
     int errors;
     dl_puts(&b, before);
@@ -274,16 +285,21 @@ static void test_hostile(void) {
     check_hostile("deeper and deeper", "model M():\n", "  if 1:\n  ", 1000, "y = 1");
     check_hostile("a growing list", HEAD "[1]\n", "    y += y\n", 100, "");
     check_hostile("a growing number", HEAD "3\n", "    y = y * y\n", 100, "");
-    check_hostile("modules that double", "module A0()(x): return x + x\n" 
-                  "module A1()(x): return (x |> A0()) + (x |> A0())\nmodule A2()(x): return (x |> A1()) + (x |> A1())\n"
-                  "module A3()(x): return (x |> A2()) + (x |> A2())\nmodule A4()(x): return (x |> A3()) + (x |> A3())\n"
-                  "module A5()(x): return (x |> A4()) + (x |> A4())\nmodule A6()(x): return (x |> A5()) + (x |> A5())\n"
-                  "module A7()(x): return (x |> A6()) + (x |> A6())\nmodule A8()(x): return (x |> A7()) + (x |> A7())\n"
-                  "module A9()(x): return (x |> A8()) + (x |> A8())\nmodule A10()(x): return (x |> A9()) + (x |> A9())\n"
-                  "module A11()(x): return (x |> A10()) + (x |> A10())\nmodule A12()(x): return (x |> A11()) + (x |> A11())\n"
-                  "module A13()(x): return (x |> A12()) + (x |> A12())\nmodule A14()(x): return (x |> A13()) + (x |> A13())\n"
-                  "module A15()(x): return (x |> A14()) + (x |> A14())\n",
-                  HEAD "x", 1, " |> A15() |> A15()\n");
+    check_hostile(
+        "modules that double",
+        "module A0()(x): return x + x\n"
+        "module A1()(x): return (x |> A0()) + (x |> A0())\nmodule A2()(x): return (x |> A1()) + (x |> A1())\n"
+        "module A3()(x): return (x |> A2()) + (x |> A2())\nmodule A4()(x): return (x |> A3()) + (x |> A3())\n"
+        "module A5()(x): return (x |> A4()) + (x |> A4())\nmodule A6()(x): return (x |> A5()) + (x |> A5())\n"
+        "module A7()(x): return (x |> A6()) + (x |> A6())\nmodule A8()(x): return (x |> A7()) + (x |> A7())\n"
+        "module A9()(x): return (x |> A8()) + (x |> A8())\nmodule A10()(x): return (x |> A9()) + (x |> "
+        "A9())\n"
+        "module A11()(x): return (x |> A10()) + (x |> A10())\nmodule A12()(x): return (x |> A11()) + (x |> "
+        "A11())\n"
+        "module A13()(x): return (x |> A12()) + (x |> A12())\nmodule A14()(x): return (x |> A13()) + (x |> "
+        "A13())\n"
+        "module A15()(x): return (x |> A14()) + (x |> A14())\n",
+        HEAD "x", 1, " |> A15() |> A15()\n");
     dl_buf b = {0};
     int errors;
     for (int i = 0; i < (16 << 20) + 1; i++) dl_puts(&b, " ");
@@ -300,9 +316,37 @@ static uint64_t draw(uint64_t n) {
 
 /* One to four small changes: a byte, a piece gone, doubled, or taken from elsewhere. */
 static size_t mutate(char *text, size_t n, size_t room) {
-    static const char *const words[] = {"(", ")", "[", "]", "{", "}", "@", "|>", ":", "=", "\n", "    ", "\t", "\"", "0", "-1",
-                                        "9999999999", "over=", "x", "N", "for i in range(3):", "if", "else", "as [N]", "**",
-                                        "1e308", "none", "conv(", "same", "input ", "module A()(x): return x |> A()\n"};
+    static const char *const words[] = {"(",
+                                        ")",
+                                        "[",
+                                        "]",
+                                        "{",
+                                        "}",
+                                        "@",
+                                        "|>",
+                                        ":",
+                                        "=",
+                                        "\n",
+                                        "    ",
+                                        "\t",
+                                        "\"",
+                                        "0",
+                                        "-1",
+                                        "9999999999",
+                                        "over=",
+                                        "x",
+                                        "N",
+                                        "for i in range(3):",
+                                        "if",
+                                        "else",
+                                        "as [N]",
+                                        "**",
+                                        "1e308",
+                                        "none",
+                                        "conv(",
+                                        "same",
+                                        "input ",
+                                        "module A()(x): return x |> A()\n"};
     for (uint64_t k = 1 + draw(4); k > 0 && n > 1; k--) {
         size_t at = draw(n), len = 1 + draw(n - at < 40 ? n - at : 40), to = draw(n);
         const char *w = words[draw(sizeof words / sizeof *words)];
@@ -325,7 +369,8 @@ static size_t mutate(char *text, size_t n, size_t room) {
 }
 
 static void test_mutations(long count) {
-    static const char *const names[] = {"cnn_regressor.dl", "cnn_classifier.dl", "unet.dl", "vit.dl", "resnet.dl"};
+    static const char *const names[] = {"cnn_regressor.dl", "cnn_classifier.dl", "unet.dl", "vit.dl",
+                                        "resnet.dl"};
     dl_arena *arena = dl_arena_new(NULL);
     double worst = 0;
     long faulty = 0;
