@@ -201,6 +201,10 @@ static void close_brackets(layout *l) {
 static void end_line(layout *l, int indent) {
     if (l->first < 0) return;
     close_brackets(l);
+    if (l->first == l->p->tokens.n) { /* nothing but stray characters */
+        l->first = -1;
+        return;
+    }
     int first = l->p->tokens.at[l->first].kind;
     if (opens_block(first) && !l->colon && indent > l->indents.at[l->indents.n - 1]) {
         dl_diag *g =
@@ -229,15 +233,20 @@ static void end_line(layout *l, int indent) {
 
 /* Compares the line's indentation with the open blocks. */
 static void begin_line(layout *l, int indent, dl_span where) {
-    while (l->indents.n > 1 && indent < l->indents.at[l->indents.n - 1]) {
+    /* A line between two blocks is taken into the inner one. */
+    while (l->indents.n > 1 && indent <= l->indents.at[l->indents.n - 2]) {
         l->indents.n--;
         emit(l, T_DEDENT, (dl_span){where.begin, where.begin}, NULL);
     }
     int top = l->indents.at[l->indents.n - 1];
     if (indent != top && indent != l->bad_indent) {
         l->p->fault_line = where.begin + 1;
-        dl_diag *g = dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
-                               "this line is indented by %d spaces, but its block by %d", indent, top);
+        dl_diag *g = indent > top
+                         ? dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
+                                     "this line is indented by %d spaces, but its block by %d", indent, top)
+                         : dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
+                                     "this line is indented by %d spaces, and the open blocks by %d and %d",
+                                     indent, top, l->indents.at[l->indents.n - 2]);
         dl_diag_set_help(l->p->diags, g, "give all lines of a block the same indentation");
         l->bad_indent = indent;
     }
