@@ -16,7 +16,13 @@ static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *
     if (s && s->sizes_differ) return dl_eval(E, arg->a).kind == DL_V_INT; /* reports the ambiguity */
     if (s) return *size = s->size, true;
     for (int i = 0; i < E->config->nsizes; i++)
-        if (strcmp(E->config->sizes[i].axis, name) == 0) return *size = E->config->sizes[i].size, true;
+        if (strcmp(E->config->sizes[i].axis, name) == 0) {
+            *size = E->config->sizes[i].size;
+            if (*size < 0)
+                dl_bad(E, arg->span, DL_DIAG_negative_size, "the configuration gives axis %s the size %lld",
+                       name, (long long)*size);
+            return *size >= 0;
+        }
     if (E->assumed) {
         dl_push(E->arena, &E->assumed_axes, name);
         return *size = strcmp(name, "N") == 0 ? 2 : E->assumed, true;

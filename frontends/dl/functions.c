@@ -97,6 +97,7 @@ dl_val dl_fn_where(dl_call *c) {
 
 /* sum, mean, max or min of a list of numbers. */
 static dl_val fold_list(dl_call *c, const dl_val_list *l) {
+    if (!dl_spend(c->E, c->where, l->items.n / 8)) return dl_poison();
     double r = 0;
     bool whole = c->what->op != DL_OP_mean;
     for (int i = 0; i < l->items.n; i++) {
@@ -193,6 +194,7 @@ dl_val dl_fn_cat(dl_call *c) {
         for (int k = 0; k < (v.kind == DL_V_LIST ? v.list->items.n : 1); k++)
             dl_push(c->E->arena, &in, v.kind == DL_V_LIST ? v.list->items.at[k] : v);
     }
+    if (!dl_spend(c->E, c->where, in.n)) return dl_poison();
     for (; count < in.n; count++) {
         if (in.at[count].kind == DL_V_POISON) return dl_poison();
         if (in.at[count].kind != DL_V_TENSOR)
@@ -240,7 +242,6 @@ dl_val dl_fn_range(dl_call *c) {
         if (!dl_val_append(c->E, list, dl_val_int(i, c->where), c->where)) return dl_poison();
         if (__builtin_add_overflow(i, v[2], &i)) break;
     }
-    dl_spend(c->E, c->where, list.list->items.n / 8);
     return list;
 }
 
@@ -257,7 +258,6 @@ dl_val dl_fn_linspace(dl_call *c) {
             double v = n == 1 ? a : i == n - 1 ? b : a + (b - a) * (double)i / (double)(n - 1);
             if (!dl_val_append(c->E, list, dl_val_float(v, c->where), c->where)) return dl_poison();
         }
-        dl_spend(c->E, c->where, n / 8);
         return list;
     }
     int n;

@@ -68,8 +68,8 @@ dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, d
 
 dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init) {
     const char *name = dl_internf("%s.%s", dl_step_path(c->E, c->step), role);
-    dl_var *var = dl_graph_find_var(c->E->b.graph, name);
-    if (!var) var = make_var(c, DL_VAR_STATE, name, type, init);
+    /* A second one of this name has been reported with the weight. */
+    dl_var *var = make_var(c, DL_VAR_STATE, name, type, init);
     return var ? dl_val_tensor(&var->value, c->where) : dl_poison();
 }
 

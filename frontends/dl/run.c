@@ -1,4 +1,6 @@
 /* One run of a model into a graph: its arguments, its body, and what must be there in the end. */
+#include <math.h>
+
 #include "frontends/dl/elab.h"
 #include "ir/walk.h"
 
@@ -91,7 +93,11 @@ static void bind_arguments(dl_elab *E) {
             if (strcmp(E->config->arguments[k].name, p->name) == 0) s = &E->config->arguments[k].value;
         if (s) {
             dl_val given = setting_value(E, p->span, s);
-            if (!fits(v, given)) {
+            if (given.kind == DL_V_FLOAT && !isfinite(given.f)) {
+                dl_bad(E, p->span, DL_DIAG_bad_setting, "the configuration gives '%s' as %g", p->name,
+                       given.f);
+                v = dl_poison();
+            } else if (!fits(v, given)) {
                 dl_bad(E, p->span, DL_DIAG_bad_setting,
                        "the configuration gives '%s' as %s, but its default is %s", p->name,
                        dl_val_describe(E, given), dl_val_describe(E, v));

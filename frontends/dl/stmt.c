@@ -130,7 +130,6 @@ static dl_val grow_list(dl_elab *E, const dl_ast *s, dl_val a, dl_val b) {
         return dl_poison();
     }
     const dl_val_list *parts[] = {a.list, b.list};
-    dl_spend(E, s->span, (a.list->items.n + b.list->items.n) / 8);
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < parts[k]->items.n; i++)
             if (!dl_val_append(E, grown, parts[k]->items.at[i], s->span)) return dl_poison();

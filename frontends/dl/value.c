@@ -7,7 +7,7 @@
 #include "frontends/dl/elab.h"
 #include "parser.h"
 
-enum { MAX_LIST = 65536, MAX_WORK = 1000000, MAX_NODES = 100000 };
+enum { MAX_LIST = 65536, MAX_WORK = 1000000, MAX_NODES = 100000, FAULT_WORK = 50 };
 
 /* Reports */
 
@@ -20,6 +20,7 @@ dl_val dl_bad(dl_elab *E, dl_span where, dl_diag_id id, const char *format, ...)
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     E->last = dl_report(E->diags, where, id, "%s", text);
+    E->work += FAULT_WORK;
     int shown = 0;
     for (const dl_frame *f = E->frame; f && shown < 3; f = f->outer, shown++)
         dl_diag_add_note(E->diags, E->last, f->where->span, "in '%s', applied here", f->what->name);
@@ -75,6 +76,8 @@ bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where) {
         dl_bad(E, where, DL_DIAG_too_much_work, "a list may have at most %d elements", MAX_LIST);
         return false;
     }
+    /* Copying lists is work too: two elements a step. */
+    if (list.list->items.n % 2 == 0 && !dl_spend(E, where, 1)) return false;
     dl_push(E->arena, &list.list->items, item);
     return true;
 }
