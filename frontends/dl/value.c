@@ -76,8 +76,8 @@ bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where) {
         dl_bad(E, where, DL_DIAG_too_much_work, "a list may have at most %d elements", MAX_LIST);
         return false;
     }
-    /* Copying lists is work too: two elements a step. */
-    if (list.list->items.n % 2 == 0 && !dl_spend(E, where, 1)) return false;
+    /* Copying lists is work too. */
+    if (!dl_spend(E, where, 1)) return false;
     dl_push(E->arena, &list.list->items, item);
     return true;
 }
