@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/text.h"
 #include "ir/validate.h"
 #include "tests/check.h"
 
@@ -62,6 +63,18 @@ static int64_t count_statistics(const dl_graph *g) {
     return n;
 }
 
+/* The IR's text reads back: names with blanks and brackets in them too. */
+static void check_round_trip(const built *b, const char *name) {
+    dl_buf once = {0}, twice = {0};
+    dl_error err = {0};
+    dl_print_module(&once, b->module, (dl_print_options){.locations = true});
+    dl_module *again = dl_parse_module(b->arena, once.at, once.n, name, &err);
+    CHECK(again, "%s", err.message);
+    if (again) dl_print_module(&twice, again, (dl_print_options){.locations = true});
+    CHECK(again && strcmp(once.at, twice.at) == 0, "%s: printed and parsed text differ", name);
+    dl_buf_free(&once), dl_buf_free(&twice);
+}
+
 static void check_model(const char *name, const dl_argument *args, int nargs, int64_t parameters,
                         int64_t statistics) {
     built b = build_model(name, args, nargs);
@@ -76,6 +89,7 @@ static void check_model(const char *name, const dl_argument *args, int nargs, in
         CHECK(dl_graph_find_result(g, DL_RESULT_LOSS, "loss"), "%s has a loss", name);
         CHECK(dl_graph_find_result(g, DL_RESULT_OUTPUT, NULL), "%s has an output", name);
     }
+    if (b.module) check_round_trip(&b, name);
     dl_arena_free(b.arena);
 }
 
