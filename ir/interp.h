@@ -13,15 +13,21 @@ typedef struct dl_interp dl_interp;
  * (f32...). */
 dl_interp *dl_interp_new(const dl_graph *g, bool round);
 void dl_interp_free(dl_interp *in);
+/* Lets later runs free each value behind its last reader, so that a large step fits into memory; only
+ * variables and values that are results of the graph keep their data. */
+void dl_interp_release(dl_interp *in);
 /* Data of a variable or value: row-major, dl_type_count elements, owned by the run. Variables start as zeros.
- */
+ * NULL when there is no memory for it. */
 double *dl_interp_data(dl_interp *in, const dl_value *v);
-/* Runs all nodes, then applies the updates. False: DL_INPUT naming an op that has no meaning yet (class
- * HIGH). */
+/* Runs all nodes, then applies the updates. The graph must be valid (validate.h). False: DL_INPUT naming an
+ * op that has no meaning yet (class HIGH), DL_RESOURCE without memory. */
 bool dl_interp_run(dl_interp *in, dl_error *err);
 /* One node alone, from the data of its operands to the data of its results. */
 bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err);
 
-/* The scalar meaning of an ELEM op (expr of ops.def in double). */
+/* The scalar meaning of an ELEM op, or how a REDUCE op combines a and b (expr of ops.def in double). */
 double dl_interp_scalar(dl_op op, double a, double b, double c, double p);
+/* v as an element of type d: integers cut towards zero, a bool 0 or 1; floats rounded to nearest even, only
+ * where `round` is set. */
+double dl_interp_convert(dl_dtype d, double v, bool round);
 #endif

@@ -26,26 +26,6 @@ static int64_t count_points(const dl_kernel *k, unsigned reduced) {
     return n;
 }
 
-static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-
-/* How many (output, tap) pairs of one spatial axis read inside the input: pairs with
- * 0 <= output * stride + tap - pad < in, output < out, tap < taps. */
-static int64_t count_taps(int64_t in, int64_t out, int64_t taps, int64_t stride, int64_t pad) {
-    int64_t n = 0;
-    for (int64_t t = 0; t < taps; t++) {
-        int64_t first = t >= pad ? 0 : floor_div(pad - t + stride - 1, stride);
-        int64_t last = floor_div(in - 1 + pad - t, stride);
-        if (last >= out) last = out - 1;
-        if (last >= first) n += last - first + 1;
-    }
-    return n;
-}
-
-/* Sizes of a contraction in conv's words: x [N, C, in...], w [O, C, taps...], y [N, O, out...]. */
-typedef struct {
-    int64_t n, c, o, in[3], taps[3], out[3];
-} extents;
-
 /* Channels of the parts of one operand together. */
 static int64_t channels(const dl_kernel *k, const dl_kinstr *in, int side) {
     int64_t sum = 0;
@@ -57,21 +37,27 @@ static void spatial_sizes(int64_t to[3], const dl_axis *axis, int spatial) {
     for (int i = 0; i < spatial; i++) to[i] = axis[2 + i].size;
 }
 
-static extents find_extents(const dl_kernel *k, const dl_kinstr *in) {
+dl_extents dl_kernel_extents(const dl_kernel *k, const dl_kinstr *in) {
     const dl_axis *a = k->params.at[in->parts[0][0]].type.axis;
     const dl_axis *b = k->params.at[in->parts[1][0]].type.axis;
     const dl_axis *s = k->space;
-    extents e = {0};
+    dl_extents e = {.op = in->op};
+    for (int i = 0; i < 3; i++) {
+        bool real = i < in->spatial;
+        e.in[i] = e.taps[i] = e.out[i] = 1;
+        e.stride[i] = real ? in->stride[i] : 1;
+        e.pad[i] = real ? in->pad_lo[i] : 0;
+    }
     if (in->op == DL_OP_conv) {
-        e = (extents){.n = s[0].size, .c = channels(k, in, 0), .o = s[1].size};
+        e.n = s[0].size, e.c = channels(k, in, 0), e.o = s[1].size;
         spatial_sizes(e.in, a, in->spatial), spatial_sizes(e.taps, b, in->spatial);
         spatial_sizes(e.out, s, in->spatial);
     } else if (in->op == DL_OP_conv_grad_input) {
-        e = (extents){.n = s[0].size, .c = s[1].size, .o = channels(k, in, 0)};
+        e.n = s[0].size, e.c = s[1].size, e.o = channels(k, in, 0);
         spatial_sizes(e.in, s, in->spatial), spatial_sizes(e.taps, b, in->spatial);
         spatial_sizes(e.out, a, in->spatial);
     } else {
-        e = (extents){.n = a[0].size, .c = channels(k, in, 0), .o = channels(k, in, 1)};
+        e.n = a[0].size, e.c = channels(k, in, 0), e.o = channels(k, in, 1);
         spatial_sizes(e.in, a, in->spatial), spatial_sizes(e.taps, s, in->spatial);
         spatial_sizes(e.out, b, in->spatial);
     }
@@ -84,11 +70,12 @@ static int64_t times(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+/* Every tap of every output, those on the padding too: the convention of the literature and of PyTorch's
+ * counter. */
 static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
-    extents e = find_extents(k, in);
+    dl_extents e = dl_kernel_extents(k, in);
     int64_t n = times(times(2 * e.n, e.c), e.o);
-    for (int i = 0; i < in->spatial; i++)
-        n = times(n, count_taps(e.in[i], e.out[i], e.taps[i], in->stride[i], in->pad_lo[i]));
+    for (int i = 0; i < 3; i++) n = times(n, times(e.out[i], e.taps[i]));
     return n;
 }
 
@@ -168,7 +155,7 @@ static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
     if (fault) return fault;
     if (in->op != DL_OP_conv_grad_weight && in->nparts[1] != 1) return FAULT(c, "a weight of several parts");
     if (in->w_start && in->op != DL_OP_conv) return FAULT(c, "w_start belongs to conv alone");
-    extents e = find_extents(k, in);
+    dl_extents e = dl_kernel_extents(k, in);
     const dl_axis *a = k->params.at[in->parts[0][0]].type.axis, *b = k->params.at[in->parts[1][0]].type.axis;
     const dl_axis *s = k->space;
     bool conv = in->op == DL_OP_conv, input = in->op == DL_OP_conv_grad_input;

@@ -88,8 +88,16 @@ int dl_kernel_first_reduction(const dl_kernel *k);
 /* Bit mask of the axes that the kernel's reductions remove; 0 when it has none. All its reductions remove the
  * same. */
 unsigned dl_kernel_reduced(const dl_kernel *k);
-/* Counts flops, bytes from the instructions (1 a scalar op, 2 a multiply-add of the anchor's taps inside the
- * input). */
+/* Sizes of a contraction in conv's words, whichever of the three ops it is: x [N, C, in...],
+ * w [O, C, taps...] (the rows from w_start that are used), y [N, O, out...]. Behind the spatial axes there
+ * are: size 1, stride 1, no padding. */
+typedef struct {
+    dl_op op;
+    int64_t n, c, o, in[3], taps[3], out[3], stride[3], pad[3];
+} dl_extents;
+dl_extents dl_kernel_extents(const dl_kernel *k, const dl_kinstr *contract);
+/* Counts flops (1 a scalar op; 2 a multiply-add of the anchor, every tap of every output, those on the
+ * padding too) and bytes from the instructions. */
 void dl_kernel_count(dl_kernel *k);
 
 /* What is wrong with a kernel (shapes of parameters against indices, order of instructions...), or NULL. */

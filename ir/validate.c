@@ -137,8 +137,8 @@ static bool check_param(checker *c, const dl_node *n, int i) {
     bool out = i >= n->nin;
     const dl_type *t = out ? &n->out[i - n->nin].type : &n->in[i]->type;
     if (p->is_out != out)
-        return fail(c, n, "parameter %%%s of @%s should be an %s", p->name, n->kernel->name,
-                    out ? "output" : "input");
+        return fail(c, n, "parameter %%%s of @%s should be one of its %s", p->name, n->kernel->name,
+                    out ? "outputs" : "inputs");
     if (!dl_type_same(&p->type, t) || !dl_layout_same(p->type.layout, t->layout))
         return fail(c, n, "parameter %%%s of @%s is %s, but is given %s", p->name, n->kernel->name,
                     dl_type_text(&p->type), dl_type_text(t));
@@ -163,16 +163,28 @@ static bool check_kernel(checker *c, const dl_node *n) {
     return true;
 }
 
+/* What is so broken that the node could not even be printed, or NULL. */
+static const char *form_fault(const dl_node *n) {
+    if ((unsigned)n->op >= DL_NOPS) return "has no known op";
+    if (n->nout < 1 || (n->nout > 1 && dl_ops[n->op].class != DL_CLASS_FUSED))
+        return "has the wrong number of results";
+    for (int i = 0; i < n->nin; i++)
+        if (!n->in[i]) return "lacks an operand";
+    for (int i = 0; i < n->nattrs; i++)
+        if ((unsigned)n->attrs[i].id >= DL_NATTRS) return "has an attribute of no known kind";
+    for (int i = 0; i < n->nout; i++) {
+        const dl_type *t = &n->out[i].type;
+        if ((unsigned)t->dtype >= DL_NDTYPES || t->rank < 0 || t->rank > DL_MAX_RANK)
+            return "has a result without a type";
+    }
+    return NULL;
+}
+
 static bool check_node(checker *c, int at) {
     const dl_node *n = c->g->nodes.at[at];
-    /* What the printer needs; without it the node cannot be shown. */
-    if ((unsigned)n->op >= DL_NOPS) return fail(c, NULL, "node %d has no known op", at);
-    for (int i = 0; i < n->nin; i++)
-        if (!n->in[i]) return fail(c, NULL, "node %d (%s) has no operand %d", at, dl_ops[n->op].name, i);
+    const char *broken = form_fault(n);
+    if (broken) return fail(c, NULL, "node %d %s", at, broken);
     bool fused = dl_ops[n->op].class == DL_CLASS_FUSED;
-    if (n->nout < 1 || (!fused && n->nout > 1))
-        return fail(c, NULL, "node %d (%s) has %d results", at, dl_ops[n->op].name, n->nout);
-
     for (int i = 0; i < n->nin; i++)
         if (!is_known(c, n->in[i])) return fail(c, n, "%%%u is read before it is defined", n->in[i]->id);
     dl_type type;

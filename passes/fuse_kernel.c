@@ -218,6 +218,14 @@ static void compute_part(maker *m, int part) {
         }
 }
 
+/* What the reductions combine is read at every point, so in front of the first of them. */
+static void read_reduced(maker *m) {
+    for (int i = 0; i < m->group->members.n; i++) {
+        const dl_node *n = m->f->graph->nodes.at[m->group->members.at[i]];
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE) read_here(m, n->in[0]);
+    }
+}
+
 static void store(maker *m, dl_value *v, int part) {
     const dl_node *n = v->def;
     int of = dl_ops[n->op].class == DL_CLASS_REDUCE || is_behind(m, n) ? 2 : 0;
@@ -232,35 +240,34 @@ static void store(maker *m, dl_value *v, int part) {
     emit(m, s);
 }
 
-/* The input whose memory output `v` may take: the variable that it updates, if that is read only here, point
- * by point, in the same part of the kernel. */
+/* The input whose memory output `v` may take: the variable that it updates. What stands behind the reductions
+ * runs when all points are done, so only reads in the output's own part matter: they must be at the point
+ * that is written. */
 static int find_alias(const maker *m, const dl_value *v, bool behind) {
     const dl_graph *g = m->f->graph;
     const dl_value *old = NULL;
     for (int i = 0; i < g->results.n; i++)
         if (g->results.at[i].role == DL_RESULT_UPDATE && g->results.at[i].value == v)
             old = &g->results.at[i].var->value;
-    int reduce_at = m->k->instrs.n;
+    int reduce_at = m->k->instrs.n, p = 0;
     for (int i = m->k->instrs.n - 1; i >= 0; i--)
         if (m->k->instrs.at[i].kind == DL_K_REDUCE) reduce_at = i;
-    for (int p = 0; old && p < m->operands.n; p++) {
-        if (m->operands.at[p] != old) continue;
-        for (int i = 0; i < m->k->instrs.n; i++) {
-            const dl_kinstr *in = &m->k->instrs.at[i];
-            if (in->kind == DL_K_CONTRACT)
-                for (int k = 0; k < 2; k++)
-                    for (int q = 0; q < in->nparts[k]; q++)
-                        if (in->parts[k][q] == p) return -1;
-            if (in->kind != DL_K_LOAD || in->param != p) continue;
-            dl_index here[DL_MAX_RANK] = {0};
-            identity(m, &old->type, here);
-            if (memcmp(here, in->index, sizeof(dl_index) * (size_t)old->type.rank) ||
-                (i > reduce_at) != behind)
-                return -1;
-        }
-        return p;
+    while (p < m->operands.n && m->operands.at[p] != old) p++;
+    if (!old || p == m->operands.n) return -1;
+    dl_index here[DL_MAX_RANK] = {0};
+    identity(m, &old->type, here);
+    for (int i = 0; i < m->k->instrs.n; i++) {
+        const dl_kinstr *in = &m->k->instrs.at[i];
+        if (in->kind == DL_K_CONTRACT && !behind)
+            for (int k = 0; k < 2; k++)
+                for (int q = 0; q < in->nparts[k]; q++)
+                    if (in->parts[k][q] == p) return -1;
+        if (in->kind != DL_K_LOAD || in->param != p) continue;
+        if (i > reduce_at && !behind) return -1;
+        if ((i > reduce_at) == behind && memcmp(here, in->index, sizeof(dl_index) * (size_t)old->type.rank))
+            return -1;
     }
-    return -1;
+    return p;
 }
 
 static void add_location(maker *m, dl_loc loc) {
@@ -281,6 +288,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     for (int i = 0; i < f->n; i++) m.instr[i] = -1;
     for (int part = 0; part < 3; part++) {
         compute_part(&m, part);
+        if (part == 0) read_reduced(&m);
         for (int i = 0; i < nouts; i++) store(&m, outs[i], part);
     }
 

@@ -1,0 +1,143 @@
+#include "compiler/compile.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include "compiler/cost.h"
+#include "compiler/jit_cc.h"
+#include "ir/base/hash.h"
+#include "passes/memory.h"
+
+/* Sources that are compiled at the same time: few, since each carries the preludes. */
+enum { NSOURCES = 2 };
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static const char *where_from(dl_arena *arena, const dl_kernel *k) {
+    dl_buf b = {0};
+    for (int i = 0; i < k->locs.n; i++)
+        dl_putf(&b, "%s%s:%d", i ? " " : "", k->locs.at[i].file, k->locs.at[i].line);
+    const char *s = dl_strdup(arena, b.at ? b.at : "");
+    dl_buf_free(&b);
+    return s;
+}
+
+/* Every kernel's code goes to the source that is shortest so far, contractions apart from the rest. */
+static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_error *err) {
+    dl_buf source[NSOURCES] = {0};
+    bool ok = true;
+    for (int s = 0; s < NSOURCES; s++) dl_emit_prelude(&source[s], t, true);
+    for (int g = 0; g < m->graphs.n && ok; g++)
+        for (int i = 0; i < m->graphs.at[g]->kernels.n && ok; i++) {
+            const dl_kernel *k = m->graphs.at[g]->kernels.at[i];
+            int s = 0;
+            for (int j = 1; j < NSOURCES; j++)
+                if (source[j].n < source[s].n) s = j;
+            dl_emitted code;
+            ok = dl_emit_kernel(&source[s], k, t, &code, err);
+            dl_plan_kernel pk = {.name = k->name,
+                                 .symbol = k->name,
+                                 .where = where_from(p->arena, k),
+                                 .object = s,
+                                 .phases = code.phases,
+                                 .workspace = code.workspace,
+                                 .scratch = code.scratch,
+                                 .flops = k->flops,
+                                 .bytes = k->bytes,
+                                 .predicted_us = dl_predict_us(k, t)};
+            for (int j = 0; j < code.phases; j++) pk.units[j] = code.units[j];
+            if (code.workspace > p->workspace_bytes) p->workspace_bytes = code.workspace;
+            if (code.scratch > p->scratch_bytes) p->scratch_bytes = code.scratch;
+            dl_push(p->arena, &p->kernels, pk);
+        }
+    for (int s = 0; s < NSOURCES; s++) {
+        dl_plan_object o = {.source = dl_strndup(p->arena, source[s].at, source[s].n)};
+        dl_push(p->arena, &p->objects, o);
+        dl_buf_free(&source[s]);
+    }
+    p->workspace_bytes = (p->workspace_bytes + 63) & ~63LL;
+    p->scratch_bytes = (p->scratch_bytes + 63) & ~63LL;
+    return ok;
+}
+
+static int add_var(dl_plan *p, const dl_var *v) {
+    for (int i = 0; i < p->vars.n; i++)
+        if (strcmp(p->vars.at[i].name, v->name) == 0) return i;
+    dl_plan_var pv = {.name = v->name,
+                      .of = v->of,
+                      .role = v->role,
+                      .type = v->value.type,
+                      .init = v->init,
+                      .offset = v->value.offset};
+    dl_push(p->arena, &p->vars, pv);
+    return p->vars.n - 1;
+}
+
+static void add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
+    dl_plan_program prog = {.name = g->name};
+    for (int i = 0; i < g->vars.n; i++) add_var(p, g->vars.at[i]);
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        int at = 0;
+        while (g->kernels.at[at] != n->kernel) at++;
+        dl_plan_launch launch = {.kernel = first_kernel + at, .nargs = n->nin + n->nout};
+        launch.args = DL_NEWS(p->arena, int64_t, launch.nargs + 1);
+        for (int k = 0; k < n->nin; k++) launch.args[k] = n->in[k]->offset;
+        for (int k = 0; k < n->nout; k++) launch.args[n->nin + k] = n->out[k].offset;
+        dl_push(p->arena, &prog.launches, launch);
+    }
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        dl_plan_result pr = {.role = r->role,
+                             .name = r->name,
+                             .type = r->value->type,
+                             .offset = r->value->offset,
+                             .var = r->var ? add_var(p, r->var) : -1};
+        dl_push(p->arena, &prog.results, pr);
+    }
+    dl_push(p->arena, &p->programs, prog);
+}
+
+dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt, dl_compile_times *times,
+                    dl_error *err) {
+    double start = now_ms();
+    dl_arena *scratch = dl_arena_new(parent), *arena = dl_arena_new(parent);
+    dl_pass_ctx ctx = {.arena = scratch,
+                       .lanes = opt->target->lanes,
+                       .panel = opt->target->panel,
+                       .keep_gradients = opt->keep_gradients,
+                       .optimizer = opt->optimizer,
+                       .beta1 = 0.9,
+                       .beta2 = 0.999,
+                       .eps = 1e-8,
+                       .err = err};
+    dl_pass_options run = {
+        .skip = opt->skip, .validate = opt->validate, .observe = opt->observe, .user = opt->user};
+    bool ok = dl_run_passes(m, dl_pipeline, &ctx, run);
+    times->passes_ms = now_ms() - start;
+
+    dl_plan *p = DL_NEW(arena, dl_plan);
+    *p = (dl_plan){.arena = arena,
+                   .model = dl_strdup(arena, opt->model),
+                   .target = opt->target->name,
+                   .batch = opt->batch};
+    start = now_ms();
+    ok = ok && emit_all(m, p, opt->target, err);
+    for (int g = 0, first = 0; ok && g < m->graphs.n; first += m->graphs.at[g++]->kernels.n)
+        add_program(p, m->graphs.at[g], first);
+    p->arena_bytes = dl_module_arena_bytes(m);
+    times->emit_ms = now_ms() - start;
+    start = now_ms();
+    ok = ok && (!opt->link ||
+                dl_jit_compile(arena, p->objects.n, p->objects.at, opt->target, &times->compiled, err));
+    times->cc_ms = now_ms() - start;
+    for (int i = 0; i < p->objects.n; i++) p->key = dl_hash(&p->objects.at[i].key, sizeof(uint64_t), p->key);
+    dl_arena_free(scratch);
+    if (ok) return p;
+    dl_arena_free(arena);
+    return NULL;
+}

@@ -1,0 +1,29 @@
+/* A model's graphs -> a plan: passes, kernels, code, objects. */
+#ifndef DL_COMPILE_H
+#define DL_COMPILE_H
+#include "compiler/emit.h"
+#include "passes/pass.h"
+
+typedef struct {
+    const dl_target *target;
+    bool keep_gradients; /* gradients become results of the train program */
+    dl_optimizer optimizer;
+    const char *model; /* name, for the plan */
+    int64_t batch;     /* size of axis N, for the plan */
+    const char *skip;  /* passes not to run (DLC_SKIP) */
+    bool validate;     /* after every pass */
+    dl_pass_observer *observe;
+    void *user;
+    bool link; /* false: stop before the system compiler (figures and sources only) */
+} dl_compile_options;
+
+typedef struct {
+    double passes_ms, emit_ms, cc_ms;
+    int compiled; /* sources that were not in the cache */
+} dl_compile_times;
+
+/* Lowers the module in place and returns its plan, which lives in a new arena under `parent`; NULL on a
+ * fault: DL_INPUT (an op or gradient that is not there), DL_RESOURCE (compiler), DL_IO, DL_TRUST (cache). */
+dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt, dl_compile_times *times,
+                    dl_error *err);
+#endif

@@ -1,0 +1,19 @@
+/* Kernel IR -> C for the CPU. One kernel becomes up to two functions (plan.h: the kernel ABI). */
+#ifndef DL_EMIT_H
+#define DL_EMIT_H
+#include "compiler/target.h"
+#include "ir/kernel.h"
+#include "ir/plan.h"
+
+/* How a kernel's code is to be launched. */
+typedef struct {
+    int phases;
+    int64_t units[DL_MAX_PHASES], workspace, scratch; /* bytes */
+} dl_emitted;
+
+/* What every source begins with: block sizes and the preludes in compiler/kernels/. */
+void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contractions);
+/* Appends the code of one kernel, exporting <name>_0 and perhaps <name>_1.
+ * Errors: DL_INPUT for operands beyond what a CPU kernel addresses. */
+bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
+#endif

@@ -1,0 +1,26 @@
+/* Kernel IR -> C for the CPU: the sources' head, and which emitter serves a kernel. */
+#include "compiler/emit_cpu.h"
+
+/* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
+extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_fold[];
+
+void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contractions) {
+    dl_putf(out,
+            "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n#define K_BLOCK "
+            "%d\n",
+            t->lanes, t->panel, t->rows, DL_ROW_BLOCK, DL_K_BLOCK);
+    dl_putf(out, "#define PACK_ROWS %d\n#define M_BLOCK %d\n", DL_PACK_ROWS, DL_M_BLOCK);
+    dl_puts(out, dl_kernels_prelude);
+    if (!contractions) return;
+    dl_puts(out, dl_kernels_contract);
+    dl_puts(out, dl_kernels_fold);
+}
+
+bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
+    dl_emitter e = {.out = out, .k = k, .t = t, .lane_axis = -1};
+    *code = (dl_emitted){0};
+    dl_putf(out, "\n/* @%s", k->name);
+    for (int i = 0; i < k->locs.n; i++) dl_putf(out, " %s:%d", k->locs.at[i].file, k->locs.at[i].line);
+    dl_puts(out, " */\n");
+    return dl_kernel_anchor(k) >= 0 ? dl_emit_contraction(&e, code, err) : dl_emit_pointwise(&e, code, err);
+}

@@ -1,0 +1,61 @@
+/* Input gradients (transposed convolutions) into few channels, as the last layer of a U-Net: all parities of the output
+ * share one reduction. Columns are (parity, channel); row j yields the outputs step * j + shift of each parity. */
+struct fold {
+    const struct contraction *rows; /* a convolution with the columns as channels, its weight packed in the workspace */
+    int parities, channels, panels; /* panels: of the weight's first axis */
+    const struct positions *out;    /* of each parity: step and shift */
+    const int *tap_of;              /* [parity][tap]: the weight's tap, or -1 */
+};
+
+/* Packs the weight: packed[column panel][tap][o][lane]. Unit: one panel of o. */
+UNUSED void fold_weight(const struct fold *f, const float *w, long unit, float *packed) {
+    const struct contraction *s = f->rows;
+    long taps = s->positions->taps, most = s->reduced - unit * PANEL < PANEL ? s->reduced - unit * PANEL : PANEL;
+    for (long column = 0; column < s->columns; column++)
+        for (long tap = 0; tap < taps; tap++)
+            for (long i = 0; i < most; i++) {
+                float *to = packed + ((column * taps + tap) * s->reduced + unit * PANEL + i) * PANEL;
+                for (long lane = 0; lane < PANEL; lane++) {
+                    long at = column * PANEL + lane, parity = at / f->channels, c = at % f->channels;
+                    int from = parity < f->parities ? f->tap_of[parity * taps + tap] : -1;
+                    to[lane] = from < 0 ? 0 : w[((unit * s->weight_taps + from) * s->weight_channels + c) * PANEL + i];
+                }
+            }
+}
+
+/* A block of rows, all columns. Scratch: accumulators [columns][ROW_BLOCK][PANEL], the rows, one row of all columns. */
+INLINE void fold_unit(const struct fold *f, char *const *arg, const float *packed, long unit, char *scratch,
+                      point_fn *point, float *sums) {
+    const struct contraction *s = f->rows;
+    float *acc = (float *)scratch, *line = acc + (long)s->columns * ROW_BLOCK * PANEL;
+    struct rows *row = (void *)(line + (s->columns + 1) * PANEL);
+    const struct positions *p = s->positions;
+    long n = fill_rows(s, p, unit * ROW_BLOCK, row, ROW_BLOCK);
+    __builtin_memset(acc, 0, sizeof(float) * (unsigned long)s->columns * ROW_BLOCK * PANEL);
+    for (long i = 0; i < p->taps; i++)
+        for (long q = 0, start = 0; q < s->nparts; start += s->part[q++].channels) {
+            long channels = s->part[q].channels;
+            for (long k = 0; k < channels; k += K_BLOCK) {
+                long nk = channels - k < K_BLOCK ? channels - k : K_BLOCK;
+                for (long column = 0; column < s->columns; column++) {
+                    const float *b = packed + ((column * p->taps + i) * s->reduced + start + k) * PANEL;
+                    tap_rows(s, row, n, s->taps + i, (const float *)arg[s->part[q].arg], channels, k, nk, b,
+                             acc + column * ROW_BLOCK * PANEL);
+                }
+            }
+        }
+    for (long r = 0; r < n; r++) {
+        for (long column = 0; column < s->columns; column++)
+            for (long i = 0; i < PANEL; i += LANES) st(line + column * PANEL + i, ld(acc + (column * ROW_BLOCK + r) * PANEL + i));
+        for (long parity = 0; parity < f->parities; parity++) {
+            const struct positions *o = f->out + parity;
+            long at[4] = {row->out[0][r]};
+            int in = 1;
+            for (int k = 0; k < 3; k++) {
+                at[1 + k] = (long)row->out[1 + k][r] * o->step[k] + o->shift[k];
+                in &= (unsigned long)at[1 + k] < (unsigned long)s->out[k];
+            }
+            if (in) point(arg, line + parity * f->channels, at, 0, f->channels, sums);
+        }
+    }
+}

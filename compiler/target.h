@@ -1,0 +1,29 @@
+/* What the kernels are made for: the CPU's vectors, chosen at run time. */
+#ifndef DL_TARGET_H
+#define DL_TARGET_H
+#include "ir/base/status.h"
+
+/* Blocking of the generated code. Emitted into every source as the constants of the same names. */
+enum {
+    DL_ROW_BLOCK = 128, /* rows of a contraction's accumulator that stay in cache */
+    DL_K_BLOCK =
+        128, /* reduction steps a weight panel slice holds: DL_K_BLOCK x panel x 4 bytes stay in L1 */
+    DL_PACK_ROWS = 32,       /* rows gathered at a time where a tap has few channels */
+    DL_M_BLOCK = 64,         /* positions of a weight gradient whose packed operands stay in L1 */
+    DL_RUN_BELOW = 8,        /* fewer channels than this: a weight gradient takes the taps along W together */
+    DL_GRAD_ACC = 256 << 10, /* bytes of accumulators that a unit of a weight gradient may hold */
+    DL_PACK_BELOW = 16,      /* fewer channels than this are gathered tap by tap into rows */
+};
+
+typedef struct {
+    const char *name;     /* "cpu:avx512", "cpu:avx2", "cpu:generic" */
+    int lanes;            /* f32 a vector */
+    int panel;            /* width of weight panels: 2 vectors */
+    int rows;             /* rows of the register tile */
+    const char *flags[4]; /* for the compiler, NULL-terminated */
+} dl_target;
+
+/* The target of that name ("cpu" or NULL: the best that this machine has). NULL: DL_USAGE for an unknown name
+ * (lists the known ones), DL_RESOURCE for one that this CPU cannot run. */
+const dl_target *dl_target_find(const char *name, dl_error *err);
+#endif

@@ -1,0 +1,164 @@
+/* dldata nbody: the command line, progress and stopping of a simulation. */
+#include "dldata/commands.h"
+#include "dldata/options.h"
+#include "dldata/parallel.h"
+#include "dldata/sandbox.h"
+#include "dldata/volume_file.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t signal_got;
+static void on_signal(int number) { signal_got = number; }
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+typedef struct {
+    bool quiet, terminal;
+    double start, printed;
+} progress;
+
+/* On a terminal a bar in one line; otherwise a line every ten seconds, the first and the last. */
+static bool show_progress(void *ctx, int step, int steps, double a) {
+    progress *p = ctx;
+    double now = seconds(), left = step > 0 ? (now - p->start) / step * (steps - step) : 0;
+    if (signal_got) return false;
+    if (p->quiet || (!p->terminal && step > 0 && step < steps && now - p->printed < 10)) return true;
+    p->printed = now;
+    if (p->terminal) {
+        char bar[31] = "";
+        memset(bar, '.', sizeof bar - 1);
+        memset(bar, '#', (sizeof bar - 1) * (size_t)step / (size_t)steps);
+        fprintf(stderr, "\r[%s] step %d/%d  redshift %.2f  %.0f s left   %s", bar, step, steps, 1 / a - 1,
+                left, step == steps ? "\n" : "");
+    } else
+        fprintf(stderr, "step %d/%d, redshift %.2f, %.0f s left\n", step, steps, 1 / a - 1, left);
+    fflush(stderr);
+    return true;
+}
+
+static const char example[] = "`dldata nbody -o data/nbody_train.h5`";
+
+/* Particles twice (one copy is room to sort), five fields, and the result. */
+static double bytes_needed(double size) {
+    return size * size * size * (2.0 * sizeof(particle) + 5 * 4 + 9 * 4);
+}
+
+static bool check_memory(int size, dl_error *err) {
+    double need = bytes_needed(size), have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (need < have) return true;
+    return dl_fail(err, DL_RESOURCE, "--size %d needs %.1f GiB of memory, and this machine has %.1f GiB",
+                   size, need / (1 << 30), have / (1 << 30));
+}
+
+/* An older file goes only when this command made it, or with --force. */
+static bool check_target(const char *path, bool force, dl_error *err) {
+    if (force || access(path, F_OK) != 0) return true;
+    char generator[64];
+    if (sandbox_generator(path, generator, sizeof generator) && !strcmp(generator, VOLUME_GENERATOR))
+        return true;
+    return dl_fail(err, DL_USAGE,
+                   "%s exists and was not made by `dldata nbody`; choose another name, or add --force", path);
+}
+
+static bool simulate(const nbody_setup *s, const char *path, progress *bar, dl_error *err) {
+    mesh m;
+    particles ps;
+    size_t cells = (size_t)s->size * (size_t)s->size * (size_t)s->size;
+    if (!mesh_open(&m, s->size, s->threads, err)) return false;
+    bool ok = nbody_run(s, &m, &ps, show_progress, bar, err);
+    if (ok) {
+        float *nbody = malloc(NBODY_CHANNELS * cells * sizeof *nbody);
+        float *hydro = malloc(HYDRO_CHANNELS * cells * sizeof *hydro);
+        if (!nbody || !hydro)
+            ok = dl_fail(err, DL_RESOURCE, "no memory for the volumes of --size %d; try a smaller one",
+                         s->size);
+        ok = ok && volumes_make(s, &ps, nbody, hydro, err);
+        particles_close(&ps); /* whose memory the file takes */
+        ok = ok && volume_file_write(path, s, nbody, hydro, &signal_got, err);
+        free(nbody);
+        free(hydro);
+    }
+    mesh_close(&m);
+    return ok;
+}
+
+bool command_nbody(int argc, char **argv, dl_error *err) {
+    long long size = 128, seed = 0, steps = 40, threads = parallel_processors();
+    double box = 64;
+    const char *path = NULL, *extra;
+    bool quiet = false, force = false, help = false;
+    const option options[] = {
+        {"output", "o", OPTION_TEXT, &path, 0, 0, "FILE",
+         "the HDF5 file to write; its directory is made if missing"},
+        {"size", NULL, OPTION_INTEGER, &size, 16, 1024, "L", "cells and particles along a side, even (128)"},
+        {"seed", NULL, OPTION_INTEGER, &seed, 0, 9e15, "N", "another seed, another universe (0)"},
+        {"box", NULL, OPTION_REAL, &box, 1, 10000, "B", "side of the box in Mpc/h (64)"},
+        {"steps", NULL, OPTION_INTEGER, &steps, 5, 10000, "N", "time steps from redshift 49 to 0 (40)"},
+        {"threads", NULL, OPTION_INTEGER, &threads, 1, 256, "N",
+         "threads; the bytes written do not depend on it (all)"},
+        {"force", NULL, OPTION_FLAG, &force, 0, 0, NULL, "replace a file that this command did not make"},
+        {"quiet", "q", OPTION_FLAG, &quiet, 0, 0, NULL, "print errors alone"},
+        {"help", "h", OPTION_FLAG, &help, 0, 0, NULL, "this text"},
+    };
+    enum { N = sizeof options / sizeof options[0] };
+    int n_files;
+    if (!options_read(options, N, argc, argv, &extra, 0, &n_files, err)) return false;
+    if (help) {
+        printf("usage: dldata nbody -o FILE [OPTIONS]\n\n"
+               "Simulates gravity in a periodic box and writes what the 3-D U-Net learns from: `Nbody` f32 "
+               "[4,L,L,L]\n"
+               "(density, velocities of dark matter) and `Hydro` f32 [5,L,L,L] (density, temperature, "
+               "velocities of gas).\n\n");
+        options_print(options, N);
+        printf("\nTo train, make two files:\n"
+               "  dldata nbody -o data/nbody_train.h5\n  dldata nbody -o data/nbody_valid.h5 --seed 1\n\n"
+               "The same options write the same bytes on a kind of machine. 128^3 cells take about half a "
+               "minute.\n");
+        return true;
+    }
+    if (!path) return dl_fail(err, DL_USAGE, "where to? give an output file: %s", example);
+    if (size % 2) return dl_fail(err, DL_USAGE, "--size %lld is odd; the mesh needs an even number", size);
+    if (!check_memory((int)size, err) || !volume_file_prepare(path, (int)size, err) ||
+        !check_target(path, force, err))
+        return false;
+
+    nbody_setup s = {.size = (int)size,
+                     .box = box,
+                     .seed = (uint64_t)seed,
+                     .steps = (int)steps,
+                     .z_start = 49,
+                     .threads = (int)threads,
+                     .cosmos = cosmology_planck()};
+    struct sigaction act = {.sa_handler = on_signal}, old[2];
+    static const int signals[2] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) /* what our caller ignores stays ignored */
+        if (sigaction(signals[i], NULL, &old[i]) == 0 && old[i].sa_handler != SIG_IGN)
+            sigaction(signals[i], &act, NULL);
+    progress bar = {.quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = seconds()};
+    if (!quiet)
+        fprintf(stderr, "simulating %lld^3 particles in a box of %g Mpc/h, seed %lld, on %lld thread%s\n",
+                size, box, seed, threads, threads == 1 ? "" : "s");
+    bool ok = simulate(&s, path, &bar, err);
+    for (int i = 0; i < 2; i++) sigaction(signals[i], &old[i], NULL);
+    if (!ok && signal_got && err->code == DL_OK) {
+        fprintf(stderr, "%sdldata: stopped; nothing was written\n", bar.terminal ? "\n" : "");
+        raise(signal_got); /* ends us as the sender expects; were it blocked, the error below does */
+        return dl_fail(err, DL_IO, "stopped by a signal");
+    }
+    if (ok && !quiet) {
+        printf("wrote %s (%.0f MiB) in %.1f s\n", path, (double)volume_file_bytes(s.size) / (1 << 20),
+               seconds() - bar.start);
+        if (seed == 0) printf("next, a box to validate on: dldata nbody -o data/nbody_valid.h5 --seed 1\n");
+        printf("to see it: dldata inspect %s\n", path);
+    }
+    return ok;
+}

@@ -1,0 +1,240 @@
+/* The arrays of an HDF5 file. Hard links alone are followed; data that lie outside the file, are composed
+ * from other data sets, or need a filter from elsewhere are named and not read. */
+#include "dldata/array.h"
+
+#include <hdf5.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { MAX_ARRAYS = 256, MAX_OBJECTS = 4096, MAX_DEPTH = 16, MAX_TEXT = 200 };
+
+static hid_t open_file(const char *path, dl_error *err) {
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    H5PLset_loading_state(0); /* no filter plugins */
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file < 0)
+        dl_fail(err, DL_INPUT, "%s is a damaged or truncated HDF5 file: libhdf5 cannot open it", path);
+    return file;
+}
+
+/* "f32", "i16", ... for numbers; words for the rest. */
+static const char *type_name(dl_arena *arena, hid_t type, bool *numeric) {
+    H5T_class_t class = H5Tget_class(type);
+    size_t bits = 8 * H5Tget_size(type);
+    *numeric = (class == H5T_FLOAT || class == H5T_INTEGER) && bits <= 64;
+    if (class == H5T_FLOAT) return dl_format(arena, "f%zu", bits);
+    if (class == H5T_INTEGER)
+        return dl_format(arena, "%s%zu", H5Tget_sign(type) == H5T_SGN_NONE ? "u" : "i", bits);
+    return class == H5T_STRING     ? "text"
+           : class == H5T_COMPOUND ? "compound"
+                                   : "of a type that is not a number";
+}
+
+static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,
+                       dl_error *err) {
+    hsize_t from[ARRAY_MAX_RANK], n[ARRAY_MAX_RANK], total = 1;
+    for (int i = 0; i < a->rank; i++) from[i] = start[i], n[i] = size[i], total *= size[i];
+    hid_t space = H5Dget_space(a->handle), memory = H5Screate_simple(1, &total, NULL);
+    bool ok = a->rank == 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, from, NULL, n, NULL) >= 0;
+    ok = ok && H5Dread(a->handle, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, out) >= 0;
+    H5Sclose(memory);
+    H5Sclose(space);
+    return ok || dl_fail(err, DL_INPUT, "the data of '%s' cannot be read: the file is damaged or truncated",
+                         a->name);
+}
+
+static void describe_filters(hid_t how, dl_buf *text, const char **unreadable) {
+    for (int i = 0, n = H5Pget_nfilters(how); i < n && i < 16; i++) {
+        char name[64] = "";
+        unsigned flags, config;
+        size_t values = 0;
+        H5Z_filter_t id = H5Pget_filter2(how, (unsigned)i, &flags, &values, NULL, sizeof name, name, &config);
+        bool known = id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32;
+        dl_putf(text, ", %s", known ? name : "unknown filter");
+        if (!known) *unreadable = "it needs a filter other than deflate, shuffle and fletcher32";
+    }
+}
+
+static void describe_storage(dl_arena *arena, hid_t set, array *a) {
+    hid_t how = H5Dget_create_plist(set);
+    dl_buf text = {0};
+    H5D_layout_t layout = H5Pget_layout(how);
+    if (H5Pget_external_count(how) > 0) {
+        dl_puts(&text, "in other files");
+        a->unreadable = "its data lie outside the file";
+    } else if (layout == H5D_CONTIGUOUS) {
+        haddr_t at = H5Dget_offset(set);
+        a->contiguous = at != HADDR_UNDEF;
+        a->offset = a->contiguous ? at : 0;
+        dl_puts(&text, a->contiguous ? "contiguous" : "contiguous, nothing written yet");
+    } else if (layout == H5D_CHUNKED) {
+        hsize_t chunk[ARRAY_MAX_RANK];
+        int rank = H5Pget_chunk(how, ARRAY_MAX_RANK, chunk);
+        dl_puts(&text, "chunks of [");
+        for (int i = 0; i < rank && i < ARRAY_MAX_RANK; i++)
+            dl_putf(&text, "%s%llu", i ? ", " : "", (unsigned long long)chunk[i]);
+        dl_puts(&text, "]");
+        describe_filters(how, &text, &a->unreadable);
+    } else if (layout == H5D_COMPACT)
+        dl_puts(&text, "compact");
+    else {
+        dl_puts(&text, "composed from other data sets");
+        a->unreadable = "it is composed from other data sets, perhaps of other files";
+    }
+    H5Pclose(how);
+    a->storage = dl_strdup(arena, text.at);
+    dl_buf_free(&text);
+}
+
+/* A scalar string or number as text; arrays of numbers up to four; NULL for what is longer or of another
+ * kind. */
+static const char *attribute_value(dl_arena *arena, hid_t attribute) {
+    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    hssize_t n = H5Sget_simple_extent_npoints(space);
+    H5T_class_t class = H5Tget_class(type);
+    const char *value = NULL;
+    if (class == H5T_STRING && n == 1 && H5Tis_variable_str(type) > 0) {
+        char *text = NULL;
+        if (H5Aread(attribute, type, &text) >= 0 && text) value = dl_strdup(arena, text);
+    } else if (class == H5T_STRING && n == 1 && H5Tget_size(type) < 1 << 16) {
+        size_t size = H5Tget_size(type);
+        char *text = dl_alloc(arena, size + 1);
+        if (H5Aread(attribute, type, text) >= 0) value = text;
+    } else if ((class == H5T_INTEGER || class == H5T_FLOAT) && n >= 1 && n <= 4 && H5Tget_size(type) <= 8) {
+        double v[4] = {0};
+        dl_buf text = {0};
+        if (H5Aread(attribute, H5T_NATIVE_DOUBLE, v) >= 0)
+            for (int i = 0; i < (int)n; i++) {
+                dl_puts(&text, i ? ", " : "");
+                if (v[i] == rint(v[i]) && fabs(v[i]) < 1e15)
+                    dl_putf(&text, "%.0f", v[i]);
+                else
+                    dl_put_double(&text, v[i]);
+            }
+        value = text.at ? dl_strdup(arena, text.at) : NULL;
+        dl_buf_free(&text);
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+    return value;
+}
+
+static const char *named_attribute(dl_arena *arena, hid_t at, const char *name) {
+    if (H5Aexists(at, name) <= 0) return NULL;
+    hid_t attribute = H5Aopen(at, name, H5P_DEFAULT);
+    const char *value = attribute >= 0 ? attribute_value(arena, attribute) : NULL;
+    if (attribute >= 0) H5Aclose(attribute);
+    return value;
+}
+
+/* One walk over the file's groups, which may contain themselves: each knows the groups above it. */
+typedef struct walk walk;
+struct walk {
+    dl_arena *arena;
+    array_file *f;
+    const char *prefix;
+    haddr_t group;
+    const walk *above;
+    int depth, *objects;
+};
+
+static bool is_inside(const walk *w, haddr_t group) {
+    for (; w; w = w->above)
+        if (w->group == group) return true;
+    return false;
+}
+
+static herr_t add_attribute(hid_t at, const char *name, const H5A_info_t *info, void *ctx) {
+    walk *w = ctx;
+    (void)info;
+    const char *value = named_attribute(w->arena, at, name);
+    dl_push(w->arena, &w->f->attributes, dl_format(w->arena, "%s = %s", name, value ? value : "(not shown)"));
+    return w->f->attributes.n >= 200;
+}
+
+static void add_array(walk *w, const char *name, hid_t set) {
+    array a = {.name = name, .handle = set, .read = read_block};
+    hid_t type = H5Dget_type(set), space = H5Dget_space(set);
+    a.type = type_name(w->arena, type, &a.numeric);
+    a.f32 = H5Tequal(type, H5T_IEEE_F32LE) > 0;
+    hsize_t dims[H5S_MAX_RANK];
+    a.rank = H5Sget_simple_extent_ndims(space);
+    if (H5Sget_simple_extent_type(space) == H5S_NULL || a.rank < 0 || a.rank > ARRAY_MAX_RANK) {
+        a.unreadable = "it has no elements, or more than 8 axes";
+        a.rank = 0;
+    } else if (a.rank > 0)
+        H5Sget_simple_extent_dims(space, dims, NULL);
+    a.count = a.unreadable ? 0 : 1;
+    for (int i = 0; i < a.rank; i++) {
+        a.dims[i] = dims[i];
+        if (__builtin_mul_overflow(a.count, dims[i], &a.count) || a.count > (uint64_t)1 << 47) {
+            a.unreadable = "its size is not possible";
+            a.count = 0;
+            break;
+        }
+    }
+    describe_storage(w->arena, set, &a);
+    if (a.contiguous && !a.unreadable && a.offset + a.count * H5Tget_size(type) > w->f->bytes)
+        a.unreadable = "it reaches beyond the end of the file, which is truncated";
+    a.labels = named_attribute(w->arena, set, "channels");
+    H5Tclose(type);
+    H5Sclose(space);
+    dl_push(w->arena, &w->f->arrays, a);
+}
+
+static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, void *ctx) {
+    walk *w = ctx;
+    if (++*w->objects > MAX_OBJECTS || w->f->arrays.n >= MAX_ARRAYS) return 1;
+    const char *full = dl_format(w->arena, "%s%.*s", w->prefix, MAX_TEXT, name);
+    if (info->type != H5L_TYPE_HARD) {
+        dl_push(w->arena, &w->f->attributes,
+                dl_format(w->arena, "%s is a link to elsewhere, which is not followed", full));
+        return 0;
+    }
+    hid_t object = H5Oopen(group, name, H5P_DEFAULT);
+    if (object < 0) return 0;
+    H5I_type_t kind = H5Iget_type(object);
+    if (kind == H5I_DATASET) {
+        add_array(w, full, object); /* stays open, to be read */
+        return 0;
+    }
+    H5O_info_t about;
+    if (kind == H5I_GROUP && w->depth < MAX_DEPTH && H5Oget_info2(object, &about, H5O_INFO_BASIC) >= 0 &&
+        !is_inside(w, about.addr)) {
+        walk inner = *w;
+        inner.group = about.addr;
+        inner.above = w;
+        inner.prefix = dl_format(w->arena, "%s/", full);
+        inner.depth++;
+        H5Literate(object, H5_INDEX_NAME, H5_ITER_INC, NULL, add_link, &inner);
+    }
+    H5Oclose(object);
+    return 0;
+}
+
+bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
+    hid_t file = open_file(path, err);
+    if (file < 0) return false;
+    int objects = 0;
+    H5O_info_t root;
+    if (H5Oget_info2(file, &root, H5O_INFO_BASIC) < 0)
+        return dl_fail(err, DL_INPUT, "%s is damaged: its root group cannot be read", path);
+    walk w = {.arena = arena, .f = f, .prefix = "", .group = root.addr, .objects = &objects};
+    f->format = "HDF5";
+    H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_attribute, &w);
+    if (H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_link, &w) < 0)
+        return dl_fail(err, DL_INPUT, "%s is damaged: its list of data sets cannot be read", path);
+    return true;
+}
+
+bool hdf5_read_generator(const char *path, dl_buf *out, dl_error *err) {
+    hid_t file = open_file(path, err);
+    if (file < 0) return false;
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *value = named_attribute(arena, file, "generator");
+    if (value) dl_puts(out, value);
+    dl_arena_free(arena);
+    H5Fclose(file);
+    return value || dl_fail(err, DL_INPUT, "%s does not say what made it", path);
+}

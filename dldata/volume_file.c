@@ -1,0 +1,177 @@
+#include "dldata/volume_file.h"
+
+#include "ir/base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hdf5.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+static uint64_t cells(int size) { return (uint64_t)size * (uint64_t)size * (uint64_t)size; }
+
+uint64_t volume_file_bytes(int size) { return (NBODY_CHANNELS + HYDRO_CHANNELS) * 4 * cells(size) + 65536; }
+
+/* The directory part of a path, "." when it has none. */
+static void directory_of(const char *path, char out[4096]) {
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        strcpy(out, ".");
+    else
+        snprintf(out, 4096, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+bool volume_file_prepare(const char *path, int size, dl_error *err) {
+    char dir[4096];
+    if (strlen(path) >= sizeof dir - 32) return dl_fail(err, DL_IO, "path too long: %.100s...", path);
+    directory_of(path, dir);
+    if (strcmp(dir, ".") != 0 && strcmp(dir, "/") != 0 && !dl_make_dirs(dir, 0777, err)) return false;
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return dl_fail(err, DL_IO, "%s is not a regular file", path);
+    if (access(dir, W_OK | X_OK) != 0) return dl_fail_errno(err, DL_IO, "cannot write into %s", dir);
+    struct statvfs fs;
+    if (statvfs(dir, &fs) == 0) {
+        uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize, need = volume_file_bytes(size);
+        if (free_bytes < need)
+            return dl_fail(err, DL_IO, "%s needs %llu MiB, and the disk of %s has %llu MiB free", path,
+                           (unsigned long long)(need >> 20) + 1, dir, (unsigned long long)(free_bytes >> 20));
+    }
+    return true;
+}
+
+static bool put_attribute(hid_t at, const char *name, hid_t file_type, hid_t type, const void *value) {
+    hid_t space = H5Screate(H5S_SCALAR),
+          attribute = H5Acreate2(at, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT);
+    bool ok = attribute >= 0 && H5Awrite(attribute, type, value) >= 0;
+    if (attribute >= 0) H5Aclose(attribute);
+    H5Sclose(space);
+    return ok;
+}
+
+static bool put_double(hid_t at, const char *name, double v) {
+    return put_attribute(at, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &v);
+}
+
+static bool put_integer(hid_t at, const char *name, uint64_t v) {
+    return put_attribute(at, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &v);
+}
+
+static bool put_text(hid_t at, const char *name, const char *v) {
+    hid_t type = H5Tcopy(H5T_C_S1);
+    bool ok = H5Tset_size(type, strlen(v) + 1) >= 0 && put_attribute(at, name, type, type, v);
+    H5Tclose(type);
+    return ok;
+}
+
+static bool put_origin(hid_t file, const nbody_setup *s) {
+    const cosmology *c = &s->cosmos;
+    return put_text(file, "generator", VOLUME_GENERATOR) && put_text(file, "version", DL_VERSION) &&
+           put_text(file, "description",
+                    "A dark-matter simulation at redshift 0 (particle mesh) and a model of the gas that "
+                    "follows it; "
+                    "formulas: docs/simulation.md of dlc. Axes: channel, x, y, z.") &&
+           put_integer(file, "seed", s->seed) && put_double(file, "box_mpc_h", s->box) &&
+           put_integer(file, "size", (uint64_t)s->size) && put_integer(file, "steps", (uint64_t)s->steps) &&
+           put_double(file, "z_start", s->z_start) && put_double(file, "redshift", 0) &&
+           put_double(file, "omega_m", c->omega_m) && put_double(file, "omega_b", c->omega_b) &&
+           put_double(file, "h", c->h) && put_double(file, "n_s", c->n_s) &&
+           put_double(file, "sigma8", c->sigma8);
+}
+
+static bool put_set(hid_t file, const char *name, const char *const *channels, int n, int size,
+                    const float *data) {
+    hsize_t L = (hsize_t)size, dims[4] = {(hsize_t)n, L, L, L};
+    hid_t space = H5Screate_simple(4, dims, NULL), how = H5Pcreate(H5P_DATASET_CREATE);
+    dl_buf text = {0};
+    for (int i = 0; i < n; i++) dl_putf(&text, "%s%s", i ? "\n" : "", channels[i]);
+    bool ok = H5Pset_layout(how, H5D_CONTIGUOUS) >= 0 && H5Pset_alloc_time(how, H5D_ALLOC_TIME_EARLY) >= 0 &&
+              H5Pset_fill_time(how, H5D_FILL_TIME_NEVER) >= 0 &&
+              H5Pset_obj_track_times(how, false) >= 0; /* which would differ from run to run */
+    hid_t set = ok ? H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, how, H5P_DEFAULT) : -1;
+    ok = set >= 0 && put_text(set, "channels", text.at) &&
+         H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0;
+    if (set >= 0) H5Dclose(set);
+    dl_buf_free(&text);
+    H5Pclose(how);
+    H5Sclose(space);
+    return ok;
+}
+
+/* A few pieces, so that a signal need not wait for the whole. */
+static bool write_image(const char *path, const char *image, size_t n, const volatile sig_atomic_t *stop,
+                        dl_error *err) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    bool ok = true, stopped = false;
+    while (ok && n > 0) {
+        if (stop && *stop) {
+            ok = false, stopped = true;
+            break;
+        }
+        ssize_t k = write(fd, image, n < 1 << 24 ? n : 1 << 24);
+        if (k < 0 && errno == EINTR) continue;
+        if (k == 0) errno = ENOSPC;
+        ok = k > 0;
+        if (ok) image += k, n -= (size_t)k;
+    }
+    ok = ok && fsync(fd) == 0;
+    if (!ok && !stopped) dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    if (close(fd) != 0 && ok) ok = dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    return ok;
+}
+
+/* libhdf5 1.10 crashes at exit after a write that failed. So it builds the file in memory, and we write it.
+ */
+static hid_t make_image(const nbody_setup *s, const float *nbody, const float *hydro, const char **image,
+                        size_t *n) {
+    hid_t driver = H5Pcreate(H5P_FILE_ACCESS);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    hid_t file = H5Pset_fapl_core(driver, 1 << 26, false) >= 0
+                     ? H5Fcreate("memory", H5F_ACC_TRUNC, H5P_DEFAULT, driver)
+                     : -1;
+    H5Pclose(driver);
+    if (file < 0) return file;
+    ssize_t size = -1;
+    void *handle; /* of this driver: where it keeps the address of its memory */
+    if (put_set(file, "Nbody", nbody_channel_names, NBODY_CHANNELS, s->size, nbody) &&
+        put_set(file, "Hydro", hydro_channel_names, HYDRO_CHANNELS, s->size, hydro) && put_origin(file, s) &&
+        H5Fflush(file, H5F_SCOPE_LOCAL) >= 0 && H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0)
+        size = H5Fget_file_image(file, NULL, 0);
+    if (size > 0) {
+        *image = *(const char **)handle;
+        *n = (size_t)size;
+        return file;
+    }
+    H5Fclose(file);
+    return -1;
+}
+
+bool volume_file_write(const char *path, const nbody_setup *s, const float *nbody, const float *hydro,
+                       const volatile sig_atomic_t *stop, dl_error *err) {
+    char tmp[4200], dir[4096];
+    const char *image;
+    size_t n;
+    snprintf(tmp, sizeof tmp, "%s.tmp%ld", path, (long)getpid());
+    directory_of(path, dir);
+    hid_t file = make_image(s, nbody, hydro, &image, &n);
+    if (file < 0)
+        return dl_fail(err, DL_RESOURCE, "libhdf5 could not build %s: no memory for %.1f GiB?", path,
+                       (double)volume_file_bytes(s->size) / (1 << 30));
+    bool ok = write_image(tmp, image, n, stop, err);
+    H5Fclose(file);
+    if (ok && rename(tmp, path) != 0) ok = dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    if (!ok) {
+        unlink(tmp);
+        return false;
+    }
+    int d = open(dir, O_RDONLY | O_DIRECTORY |
+                          O_CLOEXEC); /* the new name itself: best effort, the data are safe */
+    if (d >= 0) fsync(d), close(d);
+    return true;
+}

@@ -1,0 +1,292 @@
+/* Defaults, file and command line come together; the typed look-up. Reads in the order of config.h. */
+#include "frontends/yaml/config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "frontends/yaml/config_private.h"
+#include "frontends/yaml/data_file.h"
+
+/* ---- settings ---- */
+
+dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const char *name) {
+    for (int i = 0; i < c->state->settings.n; i++) {
+        dl_setting *s = &c->state->settings.at[i];
+        if (strcmp(s->row->name, name) == 0 && strcmp(s->row->section, section) == 0) return s;
+    }
+    return NULL;
+}
+
+dl_setting *dl_find_setting(const dl_config *c, const char *name) {
+    const char *dot = strchr(name, '.');
+    if (dot) return dl_find_setting_in(c, dl_strndup(c->state->arena, name, (size_t)(dot - name)), dot + 1);
+    for (int i = 0; i < c->state->settings.n; i++)
+        if (strcmp(c->state->settings.at[i].row->name, name) == 0) return &c->state->settings.at[i];
+    return NULL;
+}
+
+bool dl_is_section(const char *name) {
+    for (int k = 0; k < DL_N_KEYS; k++)
+        if (*name && strcmp(dl_key_rows[k].section, name) == 0) return true;
+    return false;
+}
+
+bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
+                    dl_error *err) {
+    if (source < s->source) return true;
+    value = dl_key_check(arena, s->row, value, err);
+    if (!value) return false;
+    s->value = value;
+    s->source = source;
+    return true;
+}
+
+bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,
+                        dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    for (int i = 0; i < map->entries.n; i++) {
+        dl_yaml_entry e = map->entries.at[i];
+        dl_setting *s = dl_find_setting_in(c, section, e.key);
+        if (s) {
+            if (!dl_setting_put(arena, s, e.value, source, err)) return false;
+        } else if (!*section && dl_is_section(e.key)) {
+            if (e.value->kind != DL_YAML_MAP)
+                return dl_yaml_fail(err, e.value->place, "%s must be a map of its keys, not %s", e.key,
+                                    dl_yaml_show(arena, e.value));
+            if (!dl_config_take_map(c, e.key, e.value, source, err)) return false;
+        } else {
+            dl_push(arena, &c->state->unknown_keys, (dl_unknown_key){e, section});
+        }
+    }
+    return true;
+}
+
+/* `--lr_schedule={scaling: none}` */
+static bool take_section(dl_config *c, dl_argument a, dl_error *err) {
+    dl_yaml_place place = {.file = a.whole};
+    int before = c->state->unknown_keys.n;
+    const dl_yaml *v = dl_yaml_read_argument(c->state->arena, a.text ? a.text : "", a.whole, err);
+    if (!v) return false;
+    if (v->kind != DL_YAML_MAP)
+        return dl_yaml_fail(err, place, "%s is a section: give --%s.KEY=VALUE or --%s='{KEY: VALUE, ...}'",
+                            a.name, a.name, a.name);
+    if (!dl_config_take_map(c, a.name, v, DL_BY_ARGUMENT, err)) return false;
+    if (c->state->unknown_keys.n == before) return true;
+    const char *key = c->state->unknown_keys.at[before].entry.key;
+    return dl_yaml_fail(err, place, "no key %s in %s%s", dl_yaml_quote(c->state->arena, key), a.name,
+                        dl_config_suggest(c, key, false));
+}
+
+dl_taken dl_config_take_argument(dl_config *c, dl_argument a, dl_error *err) {
+    if (dl_is_section(a.name)) return take_section(c, a, err) ? DL_TAKEN : DL_REFUSED;
+    dl_setting *s = dl_find_setting(c, a.name);
+    if (!s) return DL_UNKNOWN_NAME;
+    const dl_yaml *v = dl_key_parse(c->state->arena, s->row, a.text, (dl_yaml_place){.file = a.whole}, err);
+    if (!v) return DL_REFUSED;
+    s->value = v;
+    s->source = DL_BY_ARGUMENT;
+    return DL_TAKEN;
+}
+
+/* ---- the file ---- */
+
+/* "unet" for "models/unet.dl" */
+static const char *stem_of(dl_arena *arena, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = strlen(name);
+    if (n > 3 && strcmp(name + n - 3, ".dl") == 0) n -= 3;
+    return dl_strndup(arena, name, n);
+}
+
+static const char *find_file(const dl_config *c, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    if (c->state->yaml_config) return c->state->yaml_config;
+    const char *model = dl_config_str(c, DL_KEY_model), *stem = stem_of(arena, model);
+    const char *slash = strrchr(model, '/');
+    const char *beside =
+        dl_format(arena, "%.*sconfig/%s.yaml", slash ? (int)(slash + 1 - model) : 0, model, stem);
+    if (access(beside, F_OK) == 0) return beside;
+    return dl_find_data_file(arena, dl_format(arena, "models/config/%s.yaml", stem), err);
+}
+
+static void warn(dl_config *c, const char *warning) { dl_push(c->state->arena, &c->warnings, warning); }
+
+static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error *err) {
+    enum { LONGEST = 500 };
+    dl_arena *arena = c->state->arena;
+    dl_buf list = {0};
+    DL_ARRAY(const char *) names = {0};
+    for (int i = 0; i < file->entries.n; i++) {
+        if (file->entries.at[i].value->kind != DL_YAML_MAP) continue;
+        dl_push(arena, &names, file->entries.at[i].key);
+        if (list.n < LONGEST)
+            dl_putf(&list, "%s%.100s", list.n ? ", " : "", file->entries.at[i].key);
+        else if (list.at[list.n - 1] != '.')
+            dl_puts(&list, ", ...");
+    }
+    const char *near = dl_nearest(c->name, names.at, names.n);
+    dl_fail(err, c->state->is_named ? DL_USAGE : DL_INPUT, "%.200s has no configuration %s%s; it has %s",
+            c->file, dl_yaml_quote(arena, c->name),
+            near ? dl_format(arena, " (did you mean '%.80s'?)", near) : "", list.n ? list.at : "none");
+    dl_buf_free(&list);
+    return false;
+}
+
+bool dl_config_load(dl_config *c, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    dl_error missing = {0};
+    c->file = find_file(c, &missing);
+    if (!c->file && c->state->is_named)
+        return dl_fail(err, DL_USAGE, "--config %.80s: %.600s; give --yaml_config FILE", c->name,
+                       missing.message);
+    if (!c->file) {
+        warn(c, dl_format(arena, "warning: %s; the defaults hold (--yaml_config FILE names another)",
+                          missing.message));
+        return true;
+    }
+    const dl_yaml *file = dl_yaml_read_file(arena, c->file, err);
+    if (!file) return false;
+    if (file->kind != DL_YAML_MAP)
+        return dl_yaml_fail(err, file->place, "a configuration file is a map of named configurations, not %s",
+                            dl_yaml_show(arena, file));
+    const dl_yaml *chosen = dl_yaml_get(file, c->name);
+    if (!chosen) return fail_no_such_name(c, file, err);
+    if (chosen->kind != DL_YAML_MAP)
+        return dl_yaml_fail(err, chosen->place, "the configuration %s must be a map of keys, not %s",
+                            dl_yaml_quote(arena, c->name), dl_yaml_show(arena, chosen));
+    return dl_config_take_map(c, "", chosen, DL_BY_FILE, err);
+}
+
+/* ---- the model's arguments ---- */
+
+static dl_setting *add_setting(dl_config *c, const char *name, dl_config_type type) {
+    dl_key_row *row = DL_NEW(c->state->arena, dl_key_row);
+    *row = dl_key_rows[DL_KEY_conv_bias]; /* for its limits: any number */
+    row->name = dl_strdup(c->state->arena, name);
+    row->section = "", row->type = type, row->fallback = NULL, row->help = "argument of the model";
+    dl_push(c->state->arena, &c->state->settings, (dl_setting){.row = row, .source = DL_BY_DEFAULT});
+    return &c->state->settings.at[c->state->settings.n - 1];
+}
+
+/* Moves what file and command line said of a key, before anyone knew it, to its setting. */
+static bool claim(dl_config *c, dl_setting *s, dl_error *err) {
+    struct dl_config_state *st = c->state;
+    int n = 0;
+    for (int i = 0; i < st->unknown_keys.n; i++) {
+        dl_unknown_key k = st->unknown_keys.at[i];
+        if (*k.section || strcmp(k.entry.key, s->row->name) != 0)
+            st->unknown_keys.at[n++] = k;
+        else if (!dl_setting_put(st->arena, s, k.entry.value, DL_BY_FILE, err))
+            return false;
+    }
+    st->unknown_keys.n = n;
+    n = 0;
+    for (int i = 0; i < st->unknown_arguments.n; i++) {
+        dl_argument a = st->unknown_arguments.at[i];
+        if (strcmp(a.name, s->row->name) != 0)
+            st->unknown_arguments.at[n++] = a;
+        else if (dl_config_take_argument(c, a, err) != DL_TAKEN)
+            return false;
+    }
+    st->unknown_arguments.n = n;
+    return true;
+}
+
+bool dl_config_declare(dl_config *c, const char *name, dl_config_type type, const char *fallback,
+                       dl_yaml_place place, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    dl_setting *s = dl_find_setting(c, name);
+    if (!s) s = add_setting(c, name, type);
+    if (fallback) {
+        const dl_yaml *v = dl_key_parse(arena, s->row, fallback, place, err);
+        if (!v || !dl_setting_put(arena, s, v, DL_BY_MODEL, err)) return false;
+    }
+    return claim(c, s, err);
+}
+
+/* ---- the end of reading ---- */
+
+const char *dl_config_suggest(const dl_config *c, const char *name, bool with_options) {
+    const struct dl_config_state *st = c->state;
+    DL_ARRAY(const char *) names = {0};
+    const char *dot = strrchr(name, '.');
+    for (int i = 0; i < st->settings.n; i++) dl_push(st->arena, &names, st->settings.at[i].row->name);
+    for (const dl_option *o = st->options; with_options && o->name; o++) dl_push(st->arena, &names, o->name);
+    if (with_options) dl_push(st->arena, &names, "config");
+    if (with_options) dl_push(st->arena, &names, "yaml_config");
+    const char *near = dl_nearest(dot ? dot + 1 : name, names.at, names.n);
+    if (!near) return "";
+    const dl_setting *s = dl_find_setting(c, near);
+    return dl_format(st->arena, "; did you mean '%s%s'?", with_options ? "--" : "",
+                     s ? dl_key_full_name(st->arena, s->row) : near);
+}
+
+bool dl_config_finish(dl_config *c, dl_error *err) {
+    struct dl_config_state *st = c->state;
+    if (st->unknown_arguments.n) {
+        const char *name = st->unknown_arguments.at[0].name;
+        return dl_fail(err, DL_USAGE, "unknown option '--%.100s'%s (--help lists them)", name,
+                       dl_config_suggest(c, name, true));
+    }
+    for (int i = 0; i < st->unknown_keys.n; i++) {
+        dl_unknown_key k = st->unknown_keys.at[i];
+        const char *in = *k.section ? dl_format(st->arena, " in %s", k.section) : "";
+        warn(c, dl_format(st->arena, "%s:%d:%d: warning: unknown key %s%s, ignored%s", k.entry.place.file,
+                          k.entry.place.line, k.entry.place.column, dl_yaml_quote(st->arena, k.entry.key), in,
+                          dl_config_suggest(c, k.entry.key, false)));
+    }
+    st->unknown_keys.n = 0;
+    return true;
+}
+
+/* ---- look-up ---- */
+
+static const dl_yaml *value_of(const dl_config *c, dl_key key, dl_config_type type) {
+    DL_CHECK(key >= 0 && key < DL_N_KEYS);
+    DL_CHECK(dl_key_base_type(&dl_key_rows[key]) == type);
+    return c->state->settings.at[key].value;
+}
+
+static const dl_yaml *value_not_null(const dl_config *c, dl_key key, dl_config_type type) {
+    const dl_yaml *v = value_of(c, key, type);
+    DL_CHECK(v->kind != DL_YAML_NULL);
+    return v;
+}
+
+bool dl_config_bool(const dl_config *c, dl_key key) { return value_not_null(c, key, DL_CONFIG_BOOL)->truth; }
+int64_t dl_config_int(const dl_config *c, dl_key key) {
+    return value_not_null(c, key, DL_CONFIG_INT)->integer;
+}
+double dl_config_float(const dl_config *c, dl_key key) {
+    return value_not_null(c, key, DL_CONFIG_FLOAT)->number;
+}
+
+const char *dl_config_str(const dl_config *c, dl_key key) {
+    bool is_path = dl_key_base_type(&dl_key_rows[key]) == DL_CONFIG_PATH;
+    const dl_yaml *v = value_of(c, key, is_path ? DL_CONFIG_PATH : DL_CONFIG_STRING);
+    return v->kind == DL_YAML_NULL ? NULL : v->text;
+}
+
+const dl_yaml *dl_config_value(const dl_config *c, dl_key key) { return c->state->settings.at[key].value; }
+bool dl_config_is_null(const dl_config *c, dl_key key) {
+    return dl_config_value(c, key)->kind == DL_YAML_NULL;
+}
+bool dl_config_is_given(const dl_config *c, dl_key key) {
+    return c->state->settings.at[key].source >= DL_BY_FILE;
+}
+
+const dl_yaml *dl_config_find(const dl_config *c, const char *name) {
+    const dl_setting *s = dl_find_setting(c, name);
+    return s ? s->value : NULL;
+}
+
+bool dl_config_fail(const dl_config *c, dl_key key, dl_error *err, const char *format, ...) {
+    char message[sizeof err->message];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(message, sizeof message, format, ap);
+    va_end(ap);
+    return dl_yaml_fail(err, dl_config_value(c, key)->place, "%s: %s",
+                        dl_key_full_name(c->state->arena, &dl_key_rows[key]), message);
+}

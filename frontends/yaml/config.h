@@ -1,0 +1,114 @@
+/* The configuration of a run: defaults, then the model's own defaults, then a named configuration of a YAML
+ * file, then the command line; each beats what comes before it. Keys are declared once, in config.def.
+ *
+ * A program goes through it in this order (config.c follows it, too):
+ *
+ *     c = dl_config_open(arena, argc, argv, options, err);    the command line
+ *     ... dl_config_option(c, "help") ...
+ *     dl_config_load(c, err);                                 the YAML file
+ *     dl_config_declare(c, "patch_size", ...);                each argument of the model: a key, too
+ *     dl_config_finish(c, err);                               what nobody knows is an error (options) or a
+ * warning (keys) dl_config_int(c, DL_KEY_num_epochs) ...
+ *
+ * A program without a configuration leaves out load and declare. Values are checked, with their limits, where
+ * they are read: a getter cannot fail. */
+#ifndef DL_CONFIG_H
+#define DL_CONFIG_H
+#include "frontends/yaml/yaml_tree.h"
+
+/* DL_KEY_num_epochs, DL_KEY_start_lr, ...: a mistyped key does not compile. */
+typedef enum {
+#define GROUP(title)
+#define KEY(name, ...) DL_KEY_##name,
+#include "frontends/yaml/config.def"
+    DL_N_KEYS
+} dl_key;
+
+typedef enum {
+    DL_CONFIG_ANY, /* of an argument whose type the model does not say */
+    DL_CONFIG_BOOL,
+    DL_CONFIG_INT,
+    DL_CONFIG_FLOAT, /* an integer will do */
+    DL_CONFIG_STRING,
+    DL_CONFIG_PATH, /* a string that is not empty */
+    DL_CONFIG_BOX,  /* an integer, or a list of two */
+    DL_CONFIG_LIST,
+    DL_CONFIG_OR_NULL = 16,
+    DL_CONFIG_INT_OR_NULL = DL_CONFIG_INT | DL_CONFIG_OR_NULL,
+    DL_CONFIG_FLOAT_OR_NULL = DL_CONFIG_FLOAT | DL_CONFIG_OR_NULL,
+    DL_CONFIG_PATH_OR_NULL = DL_CONFIG_PATH | DL_CONFIG_OR_NULL,
+    DL_CONFIG_BOX_OR_NULL = DL_CONFIG_BOX | DL_CONFIG_OR_NULL,
+} dl_config_type;
+
+/* An option of one program, which is no configuration key. A table of them ends with {0}. */
+typedef struct {
+    const char *name;  /* "json": --json */
+    char letter;       /* 'o': -o as well; 0: none */
+    const char *value; /* what it takes, for --help ("FILE"); NULL: nothing */
+    const char *help;
+} dl_option;
+
+typedef struct {
+    const char *file;                  /* the YAML file; NULL when there is none */
+    const char *name;                  /* the configuration's name: --config, or "base" */
+    DL_ARRAY(const char *) positional; /* arguments that are no options */
+    DL_ARRAY(const char *) warnings;   /* for the program to print; complete after dl_config_finish */
+    struct dl_config_state *state;
+} dl_config;
+
+/* Reads the command line: the program's options, `--config NAME`, `--yaml_config FILE` and every key as
+ * `--key=value`,
+ * `--key value`, or `--section.key=...`; a boolean needs no value; `--section={key: value, ...}` sets
+ * several; what follows `--` is positional. Of an option given twice the last counts. argv[0] is skipped.
+ * Options that are not known (yet: they may be the model's) are kept for dl_config_declare and
+ * dl_config_finish. Errors: DL_USAGE `--key=value: key must be ..., not ...`. */
+dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
+                          dl_error *err);
+
+/* Reads the named configuration of the YAML file: that of --yaml_config, or for the model X.dl
+ * `config/X.yaml` beside the model, or models/config/X.yaml (dl_find_data_file). No such file is a warning,
+ * and an error only where --config names a configuration. Errors: DL_IO; DL_INPUT `file:line:column: error:
+ * ...`; DL_USAGE for a name that the file does not have. */
+bool dl_config_load(dl_config *c, dl_error *err);
+
+/* Says that the model has an argument of this name, so that it is a key, and what it is worth when neither
+ * file nor command line set it (`fallback`, as YAML text; NULL: nothing). For a key of config.def its own
+ * type and limits hold and the fallback replaces its default. `place` is where the model says so. Errors: as
+ * above for a value given to it; at `place` for a fallback that the key cannot have. */
+bool dl_config_declare(dl_config *c, const char *name, dl_config_type type, const char *fallback,
+                       dl_yaml_place place, dl_error *err);
+
+/* Sets a known key as `--name=text` would (a positional argument that is the model, a batch size that follows
+ * from others). */
+bool dl_config_set(dl_config *c, const char *name, const char *text, dl_error *err);
+
+/* The end of reading. Errors: DL_USAGE for an option that nobody knows. Keys of the file that nobody knows
+ * become warnings, each with its place and the nearest known name. */
+bool dl_config_finish(dl_config *c, dl_error *err);
+
+/* A program's option: what it was given, "" for one that takes nothing, NULL when it was not given. */
+const char *dl_config_option(const dl_config *c, const char *name);
+
+bool dl_config_bool(const dl_config *c, dl_key key);
+int64_t dl_config_int(const dl_config *c, dl_key key);
+double dl_config_float(const dl_config *c, dl_key key);
+const char *dl_config_str(const dl_config *c, dl_key key);      /* STRING and PATH; NULL: null */
+const dl_yaml *dl_config_value(const dl_config *c, dl_key key); /* any key, with its place */
+bool dl_config_is_null(const dl_config *c, dl_key key);
+bool dl_config_is_given(const dl_config *c, dl_key key); /* by the file or the command line */
+/* By name, config.def's keys and declared ones alike; NULL when there is no such key or nothing sets it. */
+const dl_yaml *dl_config_find(const dl_config *c, const char *name);
+
+/* An error about a key's value that only the program can see ("128 is more than the file's 80"): DL_INPUT or
+ * DL_USAGE, at the place that set it. */
+bool dl_config_fail(const dl_config *c, dl_key key, dl_error *err, const char *format, ...) DL_PRINTF(4, 5);
+
+/* The effective values, as system A logs them (Python's words: True, None, 0.0002), one call a line. */
+void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text), void *to);
+/* The effective values as a YAML file with this one configuration: read again, it gives the same values. */
+void dl_config_put_yaml(const dl_config *c, dl_buf *b);
+/* For --help: the program's options, then all keys by group with type, default and meaning. */
+void dl_config_put_help(dl_buf *b, const dl_option *options);
+/* The same keys as tables for docs/configuration.md. */
+void dl_config_put_docs(dl_buf *b);
+#endif

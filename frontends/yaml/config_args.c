@@ -1,0 +1,133 @@
+/* The command line: options of the program, keys of the configuration, and what may be a model's. */
+#include "frontends/yaml/config_private.h"
+
+enum { CONFIG, YAML_CONFIG };
+const dl_option dl_standard_options[] = {
+    [CONFIG] = {"config", 0, "NAME", "configuration of the YAML file (base)"},
+    [YAML_CONFIG] = {"yaml_config", 0, "FILE",
+                     "the YAML file (config/MODEL.yaml beside the model, or models/config/MODEL.yaml)"},
+    {0},
+};
+
+typedef struct {
+    int argc, i;
+    char *const *argv;
+} cursor;
+
+static const dl_option *find_option(const dl_option *options, const char *name) {
+    for (; options->name; options++)
+        if (strcmp(options->name, name) == 0) return options;
+    return NULL;
+}
+
+static const dl_option *find_letter(const dl_option *options, char letter) {
+    for (; options->name; options++)
+        if (options->letter && options->letter == letter) return options;
+    return NULL;
+}
+
+/* The next argument as a value; NULL when there is none, or when it is an option itself. */
+static const char *take_value(cursor *at) {
+    if (at->i + 1 >= at->argc || strncmp(at->argv[at->i + 1], "--", 2) == 0) return NULL;
+    return at->argv[++at->i];
+}
+
+static bool give(dl_config *c, const dl_option *option, const char *as, const char *text, dl_error *err) {
+    if (option->value && !text)
+        return dl_fail(err, DL_USAGE, "%s needs a value: %s %s", as, as, option->value);
+    if (!option->value && text)
+        return dl_fail(err, DL_USAGE, "%s takes no value, but was given '%.200s'", as, text);
+    dl_push(c->state->arena, &c->state->given, (dl_given_option){option, text ? text : ""});
+    return true;
+}
+
+static bool take_option(dl_config *c, const dl_option *option, cursor *at, const char *as, const char *text,
+                        dl_error *err) {
+    if (option->value && !text) text = take_value(at);
+    if (!give(c, option, as, text, err)) return false;
+    if (option == &dl_standard_options[CONFIG]) c->name = text, c->state->is_named = true;
+    if (option == &dl_standard_options[YAML_CONFIG]) c->state->yaml_config = text;
+    return true;
+}
+
+static bool takes_value(const dl_config *c, const char *name) {
+    const dl_setting *s = dl_find_setting(c, name);
+    return !s || dl_key_base_type(s->row) != DL_CONFIG_BOOL;
+}
+
+/* A boolean takes the next argument only where that can be nothing else. */
+static bool next_is_boolean(const dl_config *c, const cursor *at) {
+    if (at->i + 1 >= at->argc) return false;
+    return dl_yaml_plain(c->state->arena, at->argv[at->i + 1], (dl_yaml_place){0})->kind == DL_YAML_BOOL;
+}
+
+static bool take_long(dl_config *c, cursor *at, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    const char *arg = at->argv[at->i], *equals = strchr(arg, '='), *text = equals ? equals + 1 : NULL;
+    size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
+    const char *name = dl_strndup(arena, arg + 2, n - 2);
+    const dl_option *option = find_option(c->state->options, name);
+    if (!option) option = find_option(dl_standard_options, name);
+    if (option) return take_option(c, option, at, dl_format(arena, "--%s", name), text, err);
+    if (!text && (takes_value(c, name) || next_is_boolean(c, at))) text = take_value(at);
+    const char *whole = equals || !text ? arg : dl_format(arena, "%.100s %.100s", arg, text);
+    dl_argument argument = {name, text, dl_format(arena, "%.200s", whole)};
+    dl_taken taken = dl_config_take_argument(c, argument, err);
+    if (taken == DL_UNKNOWN_NAME) dl_push(arena, &c->state->unknown_arguments, argument);
+    return taken != DL_REFUSED;
+}
+
+static bool take_letter(dl_config *c, cursor *at, dl_error *err) {
+    const char *arg = at->argv[at->i];
+    const dl_option *option = find_letter(c->state->options, arg[1]);
+    if (!option) return dl_fail(err, DL_USAGE, "unknown option '%.100s' (--help lists them)", arg);
+    const char *text = arg[2] ? arg + 2 + (arg[2] == '=') : NULL;
+    return take_option(c, option, at, dl_format(c->state->arena, "-%c", arg[1]), text, err);
+}
+
+static void set_defaults(dl_config *c) {
+    dl_error err = {0};
+    for (int k = 0; k < DL_N_KEYS; k++) {
+        const dl_key_row *row = &dl_key_rows[k];
+        const dl_yaml *v = dl_key_parse(c->state->arena, row, row->fallback, (dl_yaml_place){0}, &err);
+        DL_CHECK(v); /* config.def's own defaults are within its limits */
+        dl_push(c->state->arena, &c->state->settings, (dl_setting){row, v, DL_BY_DEFAULT});
+    }
+}
+
+dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
+                          dl_error *err) {
+    static const dl_option none[] = {{0}};
+    dl_config *c = DL_NEW(arena, dl_config);
+    c->name = "base";
+    c->state = DL_NEW(arena, struct dl_config_state);
+    c->state->arena = arena;
+    c->state->options = options ? options : none;
+    set_defaults(c);
+    bool only_positional = false;
+    for (cursor at = {argc, 1, argv}; at.i < argc; at.i++) {
+        const char *arg = argv[at.i];
+        bool ok = true;
+        if (only_positional || arg[0] != '-' || arg[1] == 0)
+            dl_push(arena, &c->positional, arg);
+        else if (strcmp(arg, "--") == 0)
+            only_positional = true;
+        else
+            ok = arg[1] == '-' ? take_long(c, &at, err) : take_letter(c, &at, err);
+        if (!ok) return NULL;
+    }
+    return c;
+}
+
+const char *dl_config_option(const dl_config *c, const char *name) {
+    for (int i = c->state->given.n - 1; i >= 0; i--)
+        if (strcmp(c->state->given.at[i].option->name, name) == 0) return c->state->given.at[i].text;
+    return NULL;
+}
+
+bool dl_config_set(dl_config *c, const char *name, const char *text, dl_error *err) {
+    const char *whole = dl_format(c->state->arena, "--%s=%.150s", name, text);
+    dl_taken taken = dl_config_take_argument(c, (dl_argument){name, text, whole}, err);
+    DL_CHECK(taken != DL_UNKNOWN_NAME);
+    return taken == DL_TAKEN;
+}

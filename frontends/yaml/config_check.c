@@ -1,0 +1,208 @@
+/* The table of keys, and what a value must be to be a key's. */
+#include <ctype.h>
+#include <float.h>
+#include <stdlib.h>
+
+#include "frontends/yaml/config_private.h"
+
+#define ANY                                                                                                  \
+    { -DBL_MAX, DBL_MAX, NULL }
+#define FROM(least_)                                                                                         \
+    { least_, DBL_MAX, NULL }
+#define RANGE(least_, most_)                                                                                 \
+    { least_, most_, NULL }
+#define ONE_OF(choices_)                                                                                     \
+    { -DBL_MAX, DBL_MAX, choices_ }
+
+const dl_key_row dl_key_rows[DL_N_KEYS] = {
+#define GROUP(title)
+#define KEY(name, section, type, fallback, limits, help)                                                     \
+    [DL_KEY_##name] = {#name, section, DL_CONFIG_##type, fallback, limits, help},
+#include "frontends/yaml/config.def"
+};
+
+static const struct {
+    const char *name, *allowed;
+} types[] = {
+    [DL_CONFIG_ANY] = {"any", "a value"},
+    [DL_CONFIG_BOOL] = {"bool", "true or false"},
+    [DL_CONFIG_INT] = {"int", "an integer"},
+    [DL_CONFIG_FLOAT] = {"float", "a number"},
+    [DL_CONFIG_STRING] = {"string", "a string"},
+    [DL_CONFIG_PATH] = {"path", "a path"},
+    [DL_CONFIG_BOX] = {"int or list", "an integer, or [training, validation],"},
+    [DL_CONFIG_LIST] = {"list", "a list"},
+};
+
+dl_config_type dl_key_base_type(const dl_key_row *row) { return row->type & ~(unsigned)DL_CONFIG_OR_NULL; }
+const char *dl_key_type_name(const dl_key_row *row) { return types[dl_key_base_type(row)].name; }
+
+bool dl_key_is_text(const dl_key_row *row) {
+    return dl_key_base_type(row) == DL_CONFIG_STRING || dl_key_base_type(row) == DL_CONFIG_PATH;
+}
+
+const char *dl_key_full_name(dl_arena *arena, const dl_key_row *row) {
+    return *row->section ? dl_format(arena, "%s.%s", row->section, row->name) : row->name;
+}
+
+static void put_choices(dl_buf *b, const char *choices) {
+    if (strchr(choices, '|')) dl_puts(b, "one of ");
+    for (; *choices; choices++) {
+        if (*choices == '|')
+            dl_puts(b, ", ");
+        else
+            dl_putn(b, choices, 1);
+    }
+}
+
+const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
+    dl_buf b = {0};
+    if (row->limits.choices)
+        put_choices(&b, row->limits.choices);
+    else
+        dl_puts(&b, types[dl_key_base_type(row)].allowed);
+    if (row->limits.least > -DBL_MAX) {
+        if (row->limits.most == DBL_MAX)
+            dl_putf(&b, " of at least %.15g", row->limits.least);
+        else
+            dl_putf(&b, " from %.15g to %.15g", row->limits.least, row->limits.most);
+    }
+    if (row->type & DL_CONFIG_OR_NULL) dl_puts(&b, " (or null)");
+    const char *s = dl_strndup(arena, b.at, b.n);
+    dl_buf_free(&b);
+    return s;
+}
+
+/* ---- $VAR ---- */
+
+static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* Appends the variable that stands at s (behind its '$'); its length there, 0 when it is none, -1 when it is
+ * unset. */
+static int put_variable(dl_buf *b, const char *s, const char **name, dl_arena *arena) {
+    bool braced = *s == '{';
+    const char *first = s + braced, *end = first;
+    while (is_name_char(*end)) end++;
+    if (end == first || isdigit((unsigned char)*first) || (braced && *end != '}')) return 0;
+    *name = dl_strndup(arena, first, (size_t)(end - first));
+    const char *value = getenv(*name);
+    if (!value) return -1;
+    dl_puts(b, value);
+    return (int)(end + braced - s);
+}
+
+/* `$VAR` and `${VAR}` by the environment's value, `$$` by one `$`; any other `$` stands for itself. */
+static const char *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
+    if (!strchr(v->text, '$')) return v->text;
+    dl_buf b = {0};
+    const char *name = NULL;
+    int n = 0;
+    for (const char *s = v->text; *s && n >= 0; s++) {
+        n = 0;
+        if (s[0] == '$' && s[1] == '$')
+            s++;
+        else if (s[0] == '$')
+            n = put_variable(&b, s + 1, &name, arena);
+        if (n > 0)
+            s += n;
+        else if (n == 0)
+            dl_putn(&b, s, 1);
+    }
+    const char *text = n < 0 ? NULL : dl_strndup(arena, b.at ? b.at : "", b.n);
+    if (!text)
+        dl_yaml_fail(err, v->place, "%s: the environment variable %s is not set ('$$' writes a plain '$')",
+                     dl_key_full_name(arena, row), name);
+    dl_buf_free(&b);
+    return text;
+}
+
+/* ---- checks, one a type ---- */
+
+static bool is_choice(const char *choices, const char *word) {
+    size_t n = strcspn(word, "|");
+    if (n == 0 || word[n]) return false;
+    for (const char *s = choices; s; s = strchr(s, '|')) {
+        s += *s == '|';
+        if (strncmp(s, word, n) == 0 && (s[n] == '|' || s[n] == 0)) return true;
+    }
+    return false;
+}
+
+static bool is_within(const dl_key_row *row, const dl_yaml *v) {
+    return v->number >= row->limits.least && v->number <= row->limits.most; /* false for NaN */
+}
+
+static bool is_int(const dl_key_row *row, const dl_yaml *v) {
+    return v->kind == DL_YAML_INT && is_within(row, v);
+}
+
+static bool is_box(const dl_key_row *row, const dl_yaml *v) {
+    if (v->kind != DL_YAML_LIST) return is_int(row, v);
+    return v->items.n == 2 && is_int(row, v->items.at[0]) && is_int(row, v->items.at[1]);
+}
+
+static bool is_text(const dl_key_row *row, const dl_yaml *v) {
+    if (v->kind == DL_YAML_LIST || v->kind == DL_YAML_MAP || v->kind == DL_YAML_NULL) return false;
+    if (dl_key_base_type(row) == DL_CONFIG_PATH && !*v->text) return false;
+    return !row->limits.choices || is_choice(row->limits.choices, v->text);
+}
+
+static bool fits(const dl_key_row *row, const dl_yaml *v) {
+    switch (dl_key_base_type(row)) {
+    case DL_CONFIG_BOOL: return v->kind == DL_YAML_BOOL;
+    case DL_CONFIG_INT: return is_int(row, v);
+    case DL_CONFIG_FLOAT: return (v->kind == DL_YAML_FLOAT || v->kind == DL_YAML_INT) && is_within(row, v);
+    case DL_CONFIG_STRING:
+    case DL_CONFIG_PATH: return is_text(row, v);
+    case DL_CONFIG_BOX: return is_box(row, v);
+    case DL_CONFIG_LIST: return v->kind == DL_YAML_LIST;
+    default: return true;
+    }
+}
+
+/* Null, and, as system A's reader has it, the string 'None'. */
+static bool is_null(const dl_yaml *v) {
+    return v->kind == DL_YAML_NULL || (v->kind == DL_YAML_STRING && strcmp(v->text, "None") == 0);
+}
+
+static const dl_yaml *refuse(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
+    const char *hint = "";
+    if (v->kind == DL_YAML_STRING && !dl_key_is_text(row) &&
+        fits(row, dl_yaml_plain(arena, v->text, v->place)))
+        hint = " (a string: take off the quotes)";
+    dl_yaml_fail(err, v->place, "%s must be %s, not %s%s", dl_key_full_name(arena, row),
+                 dl_key_allowed(arena, row), dl_yaml_show(arena, v), hint);
+    return NULL;
+}
+
+const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value, dl_error *err) {
+    if (row->type & DL_CONFIG_OR_NULL && is_null(value)) return dl_yaml_plain(arena, "null", value->place);
+    if (dl_key_is_text(row) && value->kind != DL_YAML_LIST && value->kind != DL_YAML_MAP &&
+        value->kind != DL_YAML_NULL) {
+        const char *text = expand(arena, row, value, err);
+        if (!text) return NULL;
+        value = dl_yaml_string(arena, text, value->place);
+    }
+    return fits(row, value) ? value : refuse(arena, row, value, err);
+}
+
+const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text, dl_yaml_place place,
+                            dl_error *err) {
+    const dl_yaml *v;
+    if (!text && (dl_key_base_type(row) == DL_CONFIG_BOOL || dl_key_base_type(row) == DL_CONFIG_ANY))
+        text = "true";
+    if (!text) {
+        dl_yaml_fail(err, place, "a value is missing: %s must be %s", dl_key_full_name(arena, row),
+                     dl_key_allowed(arena, row));
+        return NULL;
+    }
+    if (dl_key_is_text(row))
+        v = *text && dl_yaml_plain(arena, text, place)->kind == DL_YAML_NULL && row->type & DL_CONFIG_OR_NULL
+                ? dl_yaml_plain(arena, text, place)
+                : dl_yaml_string(arena, text, place);
+    else if (*text == '[' || *text == '{')
+        v = dl_yaml_read_argument(arena, text, place.file ? place.file : text, err);
+    else
+        v = dl_yaml_plain(arena, text, place);
+    return v ? dl_key_check(arena, row, v, err) : NULL;
+}

@@ -1,0 +1,147 @@
+/* The configuration as text: for the log, as YAML, for --help and the documentation. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "frontends/yaml/config_private.h"
+
+/* The rows of config.def with their headings: an item is a heading, or (title NULL) a key. */
+static const struct {
+    const char *title;
+    dl_key key;
+} page[] = {
+#define GROUP(title)   {title, 0},
+#define KEY(name, ...) {NULL, DL_KEY_##name},
+#include "frontends/yaml/config.def"
+};
+enum { N_PAGE = sizeof page / sizeof *page };
+
+/* Is setting i the first, or the last, of its section? (The keys of a section stand together in config.def.)
+ */
+static bool starts_section(const dl_config *c, int i) {
+    const dl_setting *s = c->state->settings.at;
+    return *s[i].row->section && (i == 0 || strcmp(s[i - 1].row->section, s[i].row->section) != 0);
+}
+static bool ends_section(const dl_config *c, int i) {
+    const dl_setting *s = c->state->settings.at;
+    return *s[i].row->section &&
+           (i + 1 == c->state->settings.n || strcmp(s[i + 1].row->section, s[i].row->section) != 0);
+}
+
+/* ---- the log ---- */
+
+/* Python quotes strings inside a dictionary, but not alone: print the value as one item of a list without its
+ * brackets. */
+static void put_quoted_python(dl_buf *b, const dl_yaml *v) {
+    const dl_yaml *one[] = {v};
+    dl_yaml list = {.kind = DL_YAML_LIST, .items = {one, 1, 1}};
+    dl_buf text = {0};
+    dl_yaml_put_python(&text, &list);
+    dl_putn(b, text.at + 1, text.n - 2);
+    dl_buf_free(&text);
+}
+
+static void put_log_setting(dl_buf *b, const dl_config *c, int i) {
+    const dl_setting *s = &c->state->settings.at[i];
+    if (!*s->row->section) {
+        dl_putf(b, "%s ", s->row->name);
+        dl_yaml_put_python(b, s->value);
+        return;
+    }
+    if (starts_section(c, i)) dl_putf(b, "%s {", s->row->section);
+    dl_putf(b, "'%s': ", s->row->name);
+    put_quoted_python(b, s->value);
+    dl_puts(b, ends_section(c, i) ? "}" : ", ");
+}
+
+static void log_file(const dl_config *c, void (*line)(void *, const char *), void *to) {
+    char *path = c->file ? realpath(c->file, NULL) : NULL;
+    line(to, dl_format(c->state->arena, "Configuration file: %s", path ? path : c->file ? c->file : "None"));
+    free(path);
+}
+
+void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text), void *to) {
+    dl_buf b = {0};
+    line(to, "------------------ Configuration ------------------");
+    log_file(c, line, to);
+    line(to, dl_format(c->state->arena, "Configuration name: %s", c->name));
+    for (int i = 0; i < c->state->settings.n; i++) {
+        const dl_setting *s = &c->state->settings.at[i];
+        if (!s->value) continue;
+        put_log_setting(&b, c, i);
+        if (*s->row->section && !ends_section(c, i)) continue;
+        line(to, b.at);
+        b.n = 0;
+    }
+    line(to, "---------------------------------------------------");
+    dl_buf_free(&b);
+}
+
+/* ---- YAML ---- */
+
+static void put_yaml_value(dl_buf *b, const dl_setting *s) {
+    if (!dl_key_is_text(s->row) || s->value->kind != DL_YAML_STRING) {
+        dl_yaml_put(b, s->value);
+        return;
+    }
+    dl_buf text = {0}; /* a '$' here is no variable any more */
+    dl_puts(&text, "");
+    for (const char *p = s->value->text; *p; p++) dl_puts(&text, *p == '$' ? "$$" : (char[]){*p, 0});
+    dl_yaml v = {.kind = DL_YAML_STRING, .text = text.at};
+    dl_yaml_put(b, &v);
+    dl_buf_free(&text);
+}
+
+void dl_config_put_yaml(const dl_config *c, dl_buf *b) {
+    dl_yaml name = {.kind = DL_YAML_STRING, .text = c->name};
+    dl_yaml_put(b, &name);
+    dl_puts(b, ":\n");
+    for (int i = 0; i < c->state->settings.n; i++) {
+        const dl_setting *s = &c->state->settings.at[i];
+        if (!s->value) continue;
+        if (starts_section(c, i)) dl_putf(b, "  %s:\n", s->row->section);
+        dl_putf(b, "%s%s: ", *s->row->section ? "    " : "  ", s->row->name);
+        put_yaml_value(b, s);
+        dl_puts(b, "\n");
+    }
+}
+
+/* ---- help and documentation ---- */
+
+static void put_option(dl_buf *b, const dl_option *o) {
+    dl_buf left = {0};
+    if (o->letter) dl_putf(&left, "-%c, ", o->letter);
+    dl_putf(&left, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    dl_putf(b, "  %-26s %s\n", left.at, o->help);
+    dl_buf_free(&left);
+}
+
+void dl_config_put_help(dl_buf *b, const dl_option *options) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_puts(b, "Options:\n");
+    for (; options && options->name; options++) put_option(b, options);
+    for (const dl_option *o = dl_standard_options; o->name; o++) put_option(b, o);
+    dl_puts(b, "\nKeys of the configuration, in the YAML file or as --key=value (type, default):\n");
+    for (int i = 0; i < N_PAGE; i++) {
+        const dl_key_row *row = &dl_key_rows[page[i].key];
+        if (page[i].title)
+            dl_putf(b, "\n%s\n", page[i].title);
+        else
+            dl_putf(b, "  %-26s %-11s %-20s %s\n", dl_key_full_name(arena, row), dl_key_type_name(row),
+                    row->fallback, row->help);
+    }
+    dl_arena_free(arena);
+}
+
+void dl_config_put_docs(dl_buf *b) {
+    dl_arena *arena = dl_arena_new(NULL);
+    for (int i = 0; i < N_PAGE; i++) {
+        const dl_key_row *row = &dl_key_rows[page[i].key];
+        if (page[i].title)
+            dl_putf(b, "%s### %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", i ? "\n" : "",
+                    page[i].title);
+        else
+            dl_putf(b, "| `%s` | %s | `%s` | %s |\n", dl_key_full_name(arena, row),
+                    dl_key_allowed(arena, row), row->fallback, row->help);
+    }
+    dl_arena_free(arena);
+}

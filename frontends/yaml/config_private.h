@@ -1,0 +1,91 @@
+/* What the files of the configuration share. */
+#ifndef DL_CONFIG_PRIVATE_H
+#define DL_CONFIG_PRIVATE_H
+#include "frontends/yaml/config.h"
+
+/* A row of config.def, or an argument that a model declared. */
+typedef struct {
+    const char *name, *section; /* "" at the top */
+    dl_config_type type;
+    const char *fallback; /* as YAML text; NULL: none */
+    struct {
+        double least, most;
+        const char *choices; /* "a|b|c", or NULL */
+    } limits;
+    const char *help;
+} dl_key_row;
+extern const dl_key_row dl_key_rows[DL_N_KEYS];
+
+/* --config and --yaml_config, which every program has; ends with {0}. */
+extern const dl_option dl_standard_options[];
+
+/* Who set a value; a later one beats an earlier one. */
+typedef enum { DL_BY_DEFAULT, DL_BY_MODEL, DL_BY_FILE, DL_BY_ARGUMENT } dl_config_source;
+
+typedef struct {
+    const dl_key_row *row;
+    const dl_yaml *value; /* checked; NULL: nothing sets it */
+    dl_config_source source;
+} dl_setting;
+
+/* `--name=text` or `--name text`; text NULL: neither. `whole` is what the user wrote, for messages. */
+typedef struct {
+    const char *name, *text, *whole;
+} dl_argument;
+
+typedef struct {
+    const dl_option *option;
+    const char *text;
+} dl_given_option;
+
+typedef struct {
+    dl_yaml_entry entry;
+    const char *section;
+} dl_unknown_key;
+
+struct dl_config_state {
+    dl_arena *arena;
+    const dl_option *options;
+    const char *yaml_config; /* --yaml_config, or NULL */
+    bool is_named;           /* --config was given */
+    DL_ARRAY(dl_given_option) given;
+    DL_ARRAY(dl_setting) settings; /* [0, DL_N_KEYS): config.def's; then declared ones */
+    DL_ARRAY(dl_argument) unknown_arguments;
+    DL_ARRAY(dl_unknown_key) unknown_keys;
+};
+
+/* "lr_schedule.start_lr" */
+const char *dl_key_full_name(dl_arena *arena, const dl_key_row *row);
+/* "an integer of at least 1 (or null)" */
+const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row);
+/* The type without _OR_NULL. */
+dl_config_type dl_key_base_type(const dl_key_row *row);
+/* "int" */
+const char *dl_key_type_name(const dl_key_row *row);
+bool dl_key_is_text(const dl_key_row *row); /* STRING or PATH */
+
+/* The value as the key takes it ($VAR expanded); NULL and an error at its place when the key cannot have it.
+ */
+const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value, dl_error *err);
+/* Text of the command line, or of a default, as a value of the key, checked. text NULL: no value was given.
+ */
+const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text, dl_yaml_place place,
+                            dl_error *err);
+
+/* Gives a key its value unless a stronger source has. */
+bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
+                    dl_error *err);
+/* By "name" or "section.name"; NULL: unknown. */
+dl_setting *dl_find_setting(const dl_config *c, const char *name);
+dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const char *name);
+bool dl_is_section(const char *name);
+/* Takes in every key of a section's map ("" for a whole configuration); unknown ones go to unknown_keys. */
+bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,
+                        dl_error *err);
+
+typedef enum { DL_TAKEN, DL_UNKNOWN_NAME, DL_REFUSED } dl_taken;
+dl_taken dl_config_take_argument(dl_config *c, dl_argument argument, dl_error *err);
+
+/* "; did you mean 'num_epochs'?", or "" when no key (nor, with_options, option) is near. */
+const char *dl_config_suggest(const dl_config *c, const char *name, bool with_options);
+#endif

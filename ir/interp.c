@@ -1,0 +1,283 @@
+/* The reference interpreter: runs, and the meaning of every op that is neither a contraction nor a kernel. */
+#include "ir/interp_parts.h"
+
+#include <stdlib.h>
+
+struct dl_interp {
+    const dl_graph *graph;
+    bool round, release;
+    uint32_t n;
+    double **data; /* by value id; NULL until asked for */
+};
+
+dl_interp *dl_interp_new(const dl_graph *g, bool round) {
+    dl_interp *in = calloc(1, sizeof *in);
+    DL_CHECK(in);
+    *in = (dl_interp){.graph = g, .round = round, .n = g->next_id};
+    in->data = calloc(in->n ? in->n : 1, sizeof *in->data);
+    DL_CHECK(in->data);
+    return in;
+}
+
+void dl_interp_free(dl_interp *in) {
+    if (!in) return;
+    for (uint32_t i = 0; i < in->n; i++) free(in->data[i]);
+    free(in->data);
+    free(in);
+}
+
+void dl_interp_release(dl_interp *in) { in->release = true; }
+
+double *dl_interp_data(dl_interp *in, const dl_value *v) {
+    DL_CHECK(v->id < in->n);
+    int64_t count = dl_type_count(&v->type);
+    if (!in->data[v->id]) in->data[v->id] = calloc(count ? (size_t)count : 1, sizeof(double));
+    return in->data[v->id];
+}
+
+/* --- walking --- */
+
+/* Strides, by axis of `walked`, of a row-major tensor `t` that follows it by axis name: 0 along axes that t
+ * lacks. */
+static void follow(const dl_type *t, const dl_type *walked, int64_t stride[DL_MAX_RANK]) {
+    dl_type row = *t;
+    int64_t own[DL_MAX_RANK];
+    row.layout = (dl_layout){0};
+    dl_type_strides(&row, own);
+    for (int i = 0; i < walked->rank; i++) {
+        int j = *walked->axis[i].name ? dl_type_axis(t, walked->axis[i].name) : -1;
+        stride[i] = j < 0 || t->axis[j].size == 1 ? 0 : own[j];
+    }
+}
+
+enum { STREAMS = 3 };
+/* A row-major walk over a type, with the places of up to three tensors that follow it. */
+typedef struct {
+    const dl_type *type;
+    int n;
+    int64_t at[DL_MAX_RANK], stride[STREAMS][DL_MAX_RANK], place[STREAMS];
+} walk;
+
+static void step(walk *w) {
+    for (int i = w->type->rank - 1; i >= 0; i--) {
+        int64_t back = 0;
+        if (++w->at[i] == w->type->axis[i].size) back = w->at[i], w->at[i] = 0;
+        for (int s = 0; s < w->n; s++) w->place[s] += w->stride[s][i] - back * w->stride[s][i];
+        if (!back) return;
+    }
+}
+
+/* --- meanings: operands' data a[], result's data r --- */
+
+typedef void meaning(const dl_node *n, const double *const *a, double *r);
+
+/* The op's one float attribute, or 0. */
+static double parameter(const dl_node *n) {
+    for (int i = 0; i < n->nattrs; i++)
+        if (dl_attrs[n->attrs[i].id].kind == DL_KIND_FLOAT) return n->attrs[i].f;
+    return 0;
+}
+
+static void mean_elem(const dl_node *n, const double *const *a, double *r) {
+    const dl_type *t = &n->out[0].type;
+    walk w = {.type = t, .n = n->nin};
+    double v[STREAMS] = {0}, p = parameter(n);
+    int64_t count = dl_type_count(t);
+    for (int s = 0; s < n->nin; s++) follow(&n->in[s]->type, t, w.stride[s]);
+    for (int64_t i = 0; i < count; i++, step(&w)) {
+        for (int s = 0; s < n->nin; s++) v[s] = a[s][w.place[s]];
+        r[i] = dl_interp_scalar(n->op, v[0], v[1], v[2], p);
+    }
+}
+
+static void mean_reduce(const dl_node *n, const double *const *a, double *r) {
+    const dl_type *t = &n->in[0]->type, *result = &n->out[0].type;
+    walk w = {.type = t, .n = 1};
+    int64_t from = dl_type_count(t), to = dl_type_count(result), each = 1;
+    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
+    follow(result, t, w.stride[0]);
+    for (int64_t i = 0; i < to; i++) r[i] = dl_interp_identity(n->op);
+    for (int64_t i = 0; i < from; i++, step(&w))
+        r[w.place[0]] = dl_interp_scalar(n->op, r[w.place[0]], a[0][i], 0, 0);
+    for (int i = 0; i < over->n; i++) each *= t->axis[dl_type_axis(t, over->names[i])].size;
+    if (n->op == DL_OP_mean)
+        for (int64_t i = 0; i < to; i++) r[i] /= (double)each;
+}
+
+static void mean_const(const dl_node *n, const double *const *a, double *r) {
+    (void)a;
+    int64_t count = dl_type_count(&n->out[0].type);
+    for (int64_t i = 0; i < count; i++) r[i] = dl_node_float(n, DL_ATTR_value);
+}
+
+static void mean_iota(const dl_node *n, const double *const *a, double *r) {
+    (void)a;
+    for (int64_t i = 0; i < n->out[0].type.axis[0].size; i++) r[i] = (double)i;
+}
+
+static void mean_broadcast(const dl_node *n, const double *const *a, double *r) {
+    const dl_type *t = &n->out[0].type;
+    walk w = {.type = t, .n = 1};
+    int64_t count = dl_type_count(t);
+    follow(&n->in[0]->type, t, w.stride[0]);
+    for (int64_t i = 0; i < count; i++, step(&w)) r[i] = a[0][w.place[0]];
+}
+
+/* Elements [from, from + n) of axis `axis` of tensor `of`, copied to [to, to + n) of the same axis of r. */
+static void copy_range(const dl_type *of, const double *a, int64_t from, const dl_type *into, double *r,
+                       int64_t to, int64_t n, int axis) {
+    int64_t outer = 1, inner = 1, source = of->axis[axis].size, target = into->axis[axis].size;
+    for (int i = 0; i < axis; i++) outer *= of->axis[i].size;
+    for (int i = axis + 1; i < of->rank; i++) inner *= of->axis[i].size;
+    for (int64_t i = 0; i < outer && n * inner > 0; i++)
+        memcpy(r + (i * target + to) * inner, a + (i * source + from) * inner,
+               sizeof *r * (size_t)(n * inner));
+}
+
+static int axis_of(const dl_node *n) { return dl_type_axis(&n->in[0]->type, dl_node_name(n, DL_ATTR_axis)); }
+
+static void mean_slice(const dl_node *n, const double *const *a, double *r) {
+    int axis = axis_of(n);
+    const dl_type *t = &n->out[0].type;
+    copy_range(&n->in[0]->type, a[0], dl_node_int(n, DL_ATTR_start), t, r, 0, t->axis[axis].size, axis);
+}
+
+static void mean_pad(const dl_node *n, const double *const *a, double *r) {
+    int axis = axis_of(n);
+    const dl_type *t = &n->in[0]->type;
+    int64_t count = dl_type_count(&n->out[0].type);
+    for (int64_t i = 0; i < count; i++) r[i] = 0;
+    copy_range(t, a[0], 0, &n->out[0].type, r, dl_node_attr(n, DL_ATTR_pad_lo)->ints[0], t->axis[axis].size,
+               axis);
+}
+
+static void mean_cat(const dl_node *n, const double *const *a, double *r) {
+    int axis = axis_of(n);
+    int64_t to = 0;
+    for (int i = 0; i < n->nin; i++) {
+        const dl_type *t = &n->in[i]->type;
+        copy_range(t, a[i], 0, &n->out[0].type, r, to, t->axis[axis].size, axis);
+        to += t->axis[axis].size;
+    }
+}
+
+/* The same elements in the same logical order: squeeze, unsqueeze, rename, relayout. */
+static void mean_same(const dl_node *n, const double *const *a, double *r) {
+    memcpy(r, a[0], sizeof *r * (size_t)dl_type_count(&n->out[0].type));
+}
+
+static void mean_contract(const dl_node *n, const double *const *a, double *r) {
+    const dl_type *first = &n->in[0]->type, *second = &n->in[1]->type, *result = &n->out[0].type;
+    bool conv = n->op == DL_OP_conv, input = n->op == DL_OP_conv_grad_input;
+    const dl_type *x = input ? result : first, *w = conv || input ? second : result;
+    const dl_type *y = conv ? result : input ? first : second;
+    const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride), *pad = dl_node_attr(n, DL_ATTR_pad_lo);
+    dl_extents e = {.op = n->op, .n = x->axis[0].size, .c = x->axis[1].size, .o = y->axis[1].size};
+    for (int i = 0; i < 3; i++) {
+        bool real = i + 2 < x->rank;
+        e.in[i] = real ? x->axis[i + 2].size : 1, e.taps[i] = real ? w->axis[i + 2].size : 1;
+        e.out[i] = real ? y->axis[i + 2].size : 1;
+        e.stride[i] = real ? stride->ints[i] : 1, e.pad[i] = real ? pad->ints[i] : 0;
+    }
+    dl_interp_conv(&e, a[0], a[1], r);
+}
+
+static meaning *const of_class[DL_CLASS_HIGH + 1] = {
+    [DL_CLASS_ELEM] = mean_elem, [DL_CLASS_REDUCE] = mean_reduce, [DL_CLASS_CONTRACT] = mean_contract};
+static meaning *const of_op[DL_NOPS] = {
+    [DL_OP_const] = mean_const,   [DL_OP_iota] = mean_iota,      [DL_OP_broadcast] = mean_broadcast,
+    [DL_OP_slice] = mean_slice,   [DL_OP_pad] = mean_pad,        [DL_OP_cat] = mean_cat,
+    [DL_OP_squeeze] = mean_same,  [DL_OP_unsqueeze] = mean_same, [DL_OP_rename] = mean_same,
+    [DL_OP_relayout] = mean_same,
+};
+
+/* --- running --- */
+
+static double *need(dl_interp *in, const dl_value *v, dl_error *err) {
+    double *data = dl_interp_data(in, v);
+    if (!data)
+        dl_fail(err, DL_RESOURCE, "no memory for %%%u in the interpreter: %s in double precision", v->id,
+                dl_type_text(&v->type));
+    return data;
+}
+
+bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err) {
+    meaning *mean = of_op[n->op] ? of_op[n->op] : of_class[dl_ops[n->op].class];
+    if (!mean && !n->kernel)
+        return dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
+    double **data = calloc((size_t)(n->nin + n->nout), sizeof *data); /* operands, then results */
+    DL_CHECK(data);
+    bool ok = true;
+    for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
+    for (int i = 0; i < n->nout && ok; i++) ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
+    if (ok && n->kernel) dl_interp_kernel(n->kernel, data, in->round);
+    if (ok && !n->kernel) mean(n, (const double *const *)data, data[n->nin]);
+    for (int i = 0; i < n->nout && ok; i++) {
+        int64_t count = dl_type_count(&n->out[i].type);
+        double *r = data[n->nin + i];
+        for (int64_t j = 0; j < count; j++) r[j] = dl_interp_convert(n->out[i].type.dtype, r[j], in->round);
+    }
+    free(data);
+    return ok;
+}
+
+/* Readers of each value still to come: nodes, and one for good where a result names it. */
+static int *count_readers(const dl_interp *in) {
+    const dl_graph *g = in->graph;
+    int *readers = calloc(in->n ? in->n : 1, sizeof *readers);
+    DL_CHECK(readers);
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int j = 0; j < g->nodes.at[i]->nin; j++) readers[g->nodes.at[i]->in[j]->id]++;
+    for (int i = 0; i < g->results.n; i++) readers[g->results.at[i].value->id]++;
+    return readers;
+}
+
+static void free_unread(dl_interp *in, const dl_value *v, const int *readers) {
+    if (v->var || readers[v->id]) return;
+    free(in->data[v->id]);
+    in->data[v->id] = NULL;
+}
+
+/* All updates at once: every new value is read before any variable is written. */
+static bool apply_updates(dl_interp *in, dl_error *err) {
+    const dl_graph *g = in->graph;
+    double **taken = calloc(g->results.n ? (size_t)g->results.n : 1, sizeof *taken);
+    DL_CHECK(taken);
+    bool ok = true;
+    for (int i = 0; i < g->results.n && ok; i++) {
+        const dl_value *v = g->results.at[i].value;
+        if (g->results.at[i].role != DL_RESULT_UPDATE) continue;
+        double *from = need(in, v, err);
+        ok = from && need(in, &g->results.at[i].var->value, err);
+        if (!ok || !v->var) continue; /* only a variable may be overwritten before it is read */
+        size_t bytes = sizeof(double) * (size_t)dl_type_count(&v->type);
+        taken[i] = malloc(bytes ? bytes : 1);
+        ok = taken[i] || dl_fail(err, DL_RESOURCE, "no memory to update $%s", g->results.at[i].var->name);
+        if (ok) memcpy(taken[i], from, bytes);
+    }
+    for (int i = 0; i < g->results.n && ok; i++) {
+        const dl_result *r = &g->results.at[i];
+        if (r->role != DL_RESULT_UPDATE) continue;
+        memcpy(in->data[r->var->value.id], taken[i] ? taken[i] : in->data[r->value->id],
+               sizeof(double) * (size_t)dl_type_count(&r->value->type));
+    }
+    for (int i = 0; i < g->results.n; i++) free(taken[i]);
+    free(taken);
+    return ok;
+}
+
+bool dl_interp_run(dl_interp *in, dl_error *err) {
+    const dl_graph *g = in->graph;
+    int *readers = in->release ? count_readers(in) : NULL;
+    bool ok = true;
+    for (int i = 0; i < g->nodes.n && ok; i++) {
+        const dl_node *n = g->nodes.at[i];
+        ok = dl_interp_node(in, n, err);
+        if (!readers) continue;
+        for (int j = 0; j < n->nin; j++) readers[n->in[j]->id]--;
+        for (int j = 0; j < n->nin; j++) free_unread(in, n->in[j], readers);
+        for (int j = 0; j < n->nout; j++) free_unread(in, &n->out[j], readers);
+    }
+    free(readers);
+    return ok && apply_updates(in, err);
+}

@@ -1,0 +1,81 @@
+/* Reverse-mode differentiation of the train graph: walks the nodes backwards, and asks each op's rule (column
+ * `grad` of ops.def) for what its result's gradient means for its operands. */
+#include "passes/grad.h"
+
+static dl_grad_rule *const rules[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, amp, attrs, expr) dl_grad_##grad,
+#include "ir/ops.def"
+#undef OP
+};
+
+bool dl_grad_wanted(const dl_grad *g, int operand) { return g->active[g->node->in[operand]->id]; }
+
+/* `v` brought to `type`, which has no axis that v lacks beside those of size 1 without a name: sums over the
+ * axes that implicit broadcasting added, then puts what remains in order. */
+static dl_value *reduce_to(dl_builder *b, dl_value *v, const dl_type *type) {
+    const char *over[DL_MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < v->type.rank; i++) {
+        const char *name = v->type.axis[i].name;
+        if (*name && dl_type_axis(type, name) < 0) over[n++] = name;
+    }
+    if (n) v = dl_build_reduce(b, DL_OP_sum, v, n, over);
+    if (dl_type_same(&v->type, type)) return v;
+    return dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, *type);
+}
+
+void dl_grad_give(dl_grad *g, int operand, dl_value *contribution) {
+    if (!dl_grad_wanted(g, operand)) return;
+    const dl_value *v = g->node->in[operand];
+    dl_value **sum = &g->grads[v->id];
+    contribution = reduce_to(g->b, contribution, &v->type);
+    *sum = *sum ? dl_build2(g->b, DL_OP_add, *sum, contribution) : contribution;
+}
+
+/* Marks every value that depends on a parameter by a path along which gradients flow. */
+static bool *find_active(const dl_graph *g, dl_arena *arena) {
+    bool *active = DL_NEWS(arena, bool, g->next_id);
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        active[v->value.id] = v->role == DL_VAR_PARAM && dl_dtype_is_float(v->value.type.dtype);
+    }
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        if (rules[n->op] == dl_grad_zero) continue;
+        bool any = false;
+        for (int k = 0; k < n->nin; k++) any = any || active[n->in[k]->id];
+        for (int k = 0; k < n->nout; k++)
+            active[n->out[k].id] = any && dl_dtype_is_float(n->out[k].type.dtype);
+    }
+    return active;
+}
+
+bool dl_pass_autodiff(dl_graph *g, dl_pass_ctx *ctx) {
+    const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
+    bool trains = strcmp(g->name, "train") == 0 && loss && !dl_graph_find_result(g, DL_RESULT_GRAD, NULL);
+    if (!trains) return false;
+
+    bool *active = find_active(g, ctx->arena);
+    dl_value **grads = DL_NEWS(ctx->arena, dl_value *, g->next_id);
+    int forward = g->nodes.n; /* gradient nodes come behind */
+    dl_value *root = loss->value;
+    if (!active[root->id]) return false; /* a loss without parameters: nothing to train */
+    dl_builder b = {.graph = g, .loc = root->def ? root->def->loc : (dl_loc){0}};
+    grads[root->id] = dl_build_const(&b, root->type.dtype, 1);
+
+    dl_grad grad = {.b = &b, .active = active, .grads = grads, .err = ctx->err};
+    for (int i = forward - 1; i >= 0; i--) {
+        const dl_node *n = g->nodes.at[i];
+        const dl_value *y = &n->out[0];
+        if (n->nout != 1 || !active[y->id] || !grads[y->id]) continue;
+        grad.node = n, grad.dy = grads[y->id], b.loc = n->loc;
+        rules[n->op](&grad);
+        if (ctx->err->code != DL_OK) return false;
+    }
+    for (int i = 0; i < g->vars.n; i++) {
+        dl_var *v = g->vars.at[i];
+        if (active[v->value.id] && grads[v->value.id])
+            dl_graph_result(g, DL_RESULT_GRAD, v->name, grads[v->value.id], v);
+    }
+    return true;
+}

@@ -1,0 +1,241 @@
+/* The gradient rules. `y` is the node's result, `dy` its gradient, `a`, `b`, `c` the operands.
+ *
+ * Where a derivative can be written with y instead of an operand it is: y is usually needed by the next op
+ * anyway, so that the pre-activation dies early. dy stands first in a product, so that the axes keep the
+ * order of y. Ties of min, max and of reductions share the gradient evenly, as PyTorch's maximum and amax do.
+ */
+#include <math.h>
+
+#include "passes/grad.h"
+
+static dl_value *operand(const dl_grad *g, int i) { return g->node->in[i]; }
+static dl_value *result(const dl_grad *g) { return &g->node->out[0]; }
+
+static dl_value *sub(dl_grad *g, dl_value *a, dl_value *b) { return dl_build2(g->b, DL_OP_sub, a, b); }
+static dl_value *mul(dl_grad *g, dl_value *a, dl_value *b) { return dl_build2(g->b, DL_OP_mul, a, b); }
+static dl_value *divide(dl_grad *g, dl_value *a, dl_value *b) { return dl_build2(g->b, DL_OP_div, a, b); }
+static dl_value *neg(dl_grad *g, dl_value *a) { return dl_build1(g->b, DL_OP_neg, a); }
+static dl_value *scale(dl_grad *g, dl_value *a, double k) { return dl_build_k(g->b, DL_OP_mul, a, k); }
+static dl_value *constant(dl_grad *g, double k) { return dl_build_const(g->b, g->dy->type.dtype, k); }
+static dl_value *one_minus(dl_grad *g, dl_value *a) { return sub(g, constant(g, 1), a); }
+static dl_value *select(dl_grad *g, dl_value *c, dl_value *a, dl_value *b) {
+    return dl_build3(g->b, DL_OP_select, c, a, b);
+}
+
+/* Nothing flows. */
+void dl_grad_zero(dl_grad *g) { (void)g; }
+
+/* Nothing can flow, but a parameter waits for it: the user's fault, or ours to come. */
+void dl_grad_none(dl_grad *g) {
+    const dl_node *n = g->node;
+    const char *what = dl_ops[n->op].class == DL_CLASS_HIGH ? "has no lowering yet" : "has no gradient";
+    if (n->loc.line)
+        dl_fail(g->err, DL_INPUT, "%s:%d:%d: op '%s' %s", n->loc.file, n->loc.line, n->loc.column,
+                dl_ops[n->op].name, what);
+    else
+        dl_fail(g->err, DL_INPUT, "op '%s' %s", dl_ops[n->op].name, what);
+}
+
+/* ---- pointwise, one operand ---- */
+void dl_grad_neg(dl_grad *g) { dl_grad_give(g, 0, neg(g, g->dy)); }
+void dl_grad_abs(dl_grad *g) {
+    dl_grad_give(g, 0, mul(g, g->dy, dl_build1(g->b, DL_OP_sign, operand(g, 0))));
+}
+void dl_grad_exp(dl_grad *g) { dl_grad_give(g, 0, mul(g, g->dy, result(g))); }
+void dl_grad_log(dl_grad *g) { dl_grad_give(g, 0, divide(g, g->dy, operand(g, 0))); }
+void dl_grad_sqrt(dl_grad *g) { dl_grad_give(g, 0, divide(g, scale(g, g->dy, 0.5), result(g))); }
+void dl_grad_sin(dl_grad *g) { dl_grad_give(g, 0, mul(g, g->dy, dl_build1(g->b, DL_OP_cos, operand(g, 0)))); }
+void dl_grad_cos(dl_grad *g) {
+    dl_grad_give(g, 0, neg(g, mul(g, g->dy, dl_build1(g->b, DL_OP_sin, operand(g, 0)))));
+}
+void dl_grad_tanh(dl_grad *g) {
+    dl_value *y = result(g);
+    dl_grad_give(g, 0, mul(g, g->dy, one_minus(g, mul(g, y, y))));
+}
+void dl_grad_sigmoid(dl_grad *g) {
+    dl_value *y = result(g);
+    dl_grad_give(g, 0, mul(g, g->dy, mul(g, y, one_minus(g, y))));
+}
+void dl_grad_erf(dl_grad *g) { /* 2 / sqrt(pi) exp(-a^2) */
+    dl_value *a = operand(g, 0), *bell = dl_build1(g->b, DL_OP_exp, neg(g, mul(g, a, a)));
+    dl_grad_give(g, 0, mul(g, g->dy, scale(g, bell, M_2_SQRTPI)));
+}
+void dl_grad_relu(dl_grad *g) {
+    dl_value *on = dl_build_k(g->b, DL_OP_gt, result(g), 0);
+    dl_grad_give(g, 0, select(g, on, g->dy, constant(g, 0)));
+}
+void dl_grad_leaky_relu(dl_grad *g) {
+    double slope = dl_node_float(g->node, DL_ATTR_slope);
+    /* y > 0 says what a > 0 says, unless the slope turns negative values positive. */
+    dl_value *on = dl_build_k(g->b, DL_OP_gt, slope < 0 ? operand(g, 0) : result(g), 0);
+    dl_grad_give(g, 0, select(g, on, g->dy, scale(g, g->dy, slope)));
+}
+void dl_grad_cast(dl_grad *g) { dl_grad_give(g, 0, dl_build_cast(g->b, g->dy, operand(g, 0)->type.dtype)); }
+
+/* ---- pointwise, two and three operands ---- */
+void dl_grad_add(dl_grad *g) {
+    dl_grad_give(g, 0, g->dy);
+    dl_grad_give(g, 1, g->dy);
+}
+void dl_grad_sub(dl_grad *g) {
+    dl_grad_give(g, 0, g->dy);
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, neg(g, g->dy));
+}
+void dl_grad_mul(dl_grad *g) {
+    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, mul(g, g->dy, operand(g, 1)));
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, mul(g, g->dy, operand(g, 0)));
+}
+void dl_grad_div(dl_grad *g) { /* d(a/b) = da / b - y db / b */
+    dl_value *da = divide(g, g->dy, operand(g, 1));
+    dl_grad_give(g, 0, da);
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, neg(g, mul(g, da, result(g))));
+}
+void dl_grad_pow(dl_grad *g) {
+    dl_value *a = operand(g, 0), *b = operand(g, 1), *zero = constant(g, 0);
+    if (dl_grad_wanted(g, 0)) { /* b a^(b-1); 0 where b is 0, even at a = 0 */
+        dl_value *less = dl_build2(g->b, DL_OP_pow, a, dl_build_k(g->b, DL_OP_sub, b, 1));
+        dl_value *da = mul(g, mul(g, g->dy, b), less);
+        dl_grad_give(g, 0, select(g, dl_build_k(g->b, DL_OP_ne, b, 0), da, zero));
+    }
+    if (dl_grad_wanted(g, 1)) { /* y log a; 0 where y is 0 */
+        dl_value *db = mul(g, g->dy, mul(g, result(g), dl_build1(g->b, DL_OP_log, a)));
+        dl_grad_give(g, 1, select(g, dl_build_k(g->b, DL_OP_ne, result(g), 0), db, zero));
+    }
+}
+
+/* The winner gets dy, the loser nothing, equals half each; with a NaN both, as in PyTorch. */
+static void grad_extreme(dl_grad *g, dl_op loses0, dl_op loses1) {
+    dl_value *a = operand(g, 0), *b = operand(g, 1), *tie = dl_build2(g->b, DL_OP_eq, a, b);
+    dl_value *share = select(g, tie, scale(g, g->dy, 0.5), g->dy), *zero = constant(g, 0);
+    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, select(g, dl_build2(g->b, loses0, a, b), zero, share));
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, select(g, dl_build2(g->b, loses1, a, b), zero, share));
+}
+void dl_grad_max(dl_grad *g) { grad_extreme(g, DL_OP_lt, DL_OP_gt); }
+void dl_grad_min(dl_grad *g) { grad_extreme(g, DL_OP_gt, DL_OP_lt); }
+
+void dl_grad_select(dl_grad *g) {
+    dl_value *c = operand(g, 0), *zero = constant(g, 0);
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, select(g, c, g->dy, zero));
+    if (dl_grad_wanted(g, 2)) dl_grad_give(g, 2, select(g, c, zero, g->dy));
+}
+
+/* ---- reductions ---- */
+
+/* v with the axes of operand 0 again. */
+static dl_value *spread(dl_grad *g, dl_value *v) {
+    return dl_build_as(g->b, DL_OP_broadcast, 1, &v, 0, NULL, operand(g, 0)->type);
+}
+void dl_grad_sum(dl_grad *g) { dl_grad_give(g, 0, spread(g, g->dy)); }
+void dl_grad_mean(dl_grad *g) {
+    double count = (double)dl_type_count(&operand(g, 0)->type) / (double)dl_type_count(&result(g)->type);
+    dl_grad_give(g, 0, spread(g, scale(g, g->dy, 1 / count)));
+}
+static void grad_reduced_extreme(dl_grad *g) {
+    dl_value *a = operand(g, 0), *is_extreme = dl_build2(g->b, DL_OP_eq, a, result(g));
+    dl_value *mask = dl_build_cast(g->b, is_extreme, g->dy->type.dtype);
+    const dl_attr *over = dl_node_attr(g->node, DL_ATTR_over);
+    dl_value *ties = dl_build(g->b, DL_OP_sum, 1, &mask, 1, over);
+    dl_grad_give(g, 0, mul(g, mask, divide(g, g->dy, ties)));
+}
+void dl_grad_reduce_max(dl_grad *g) { grad_reduced_extreme(g); }
+void dl_grad_reduce_min(dl_grad *g) { grad_reduced_extreme(g); }
+
+/* ---- moves ---- */
+void dl_grad_broadcast(dl_grad *g) { dl_grad_give(g, 0, g->dy); }
+
+static dl_value *slice(dl_grad *g, dl_value *v, const char *axis, int64_t start, int64_t stop) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, start),
+                    dl_attr_int(DL_ATTR_stop, stop)};
+    return dl_build(g->b, DL_OP_slice, 1, &v, 3, at);
+}
+static int64_t size_of(const dl_value *v, const char *axis) {
+    return v->type.axis[dl_type_axis(&v->type, axis)].size;
+}
+void dl_grad_slice(dl_grad *g) {
+    const char *axis = dl_node_name(g->node, DL_ATTR_axis);
+    int64_t lo = dl_node_int(g->node, DL_ATTR_start);
+    int64_t hi = size_of(operand(g, 0), axis) - dl_node_int(g->node, DL_ATTR_stop);
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_ints(DL_ATTR_pad_lo, 1, &lo),
+                    dl_attr_ints(DL_ATTR_pad_hi, 1, &hi)};
+    dl_grad_give(g, 0, dl_build(g->b, DL_OP_pad, 1, &g->dy, 3, at));
+}
+void dl_grad_pad(dl_grad *g) {
+    const char *axis = dl_node_name(g->node, DL_ATTR_axis);
+    int64_t lo = dl_node_attr(g->node, DL_ATTR_pad_lo)->ints[0];
+    dl_grad_give(g, 0, slice(g, g->dy, axis, lo, lo + size_of(operand(g, 0), axis)));
+}
+void dl_grad_cat(dl_grad *g) {
+    const char *axis = dl_node_name(g->node, DL_ATTR_axis);
+    int64_t at = 0;
+    for (int i = 0; i < g->node->nin; i++) {
+        int64_t size = size_of(operand(g, i), axis);
+        if (dl_grad_wanted(g, i)) dl_grad_give(g, i, slice(g, g->dy, axis, at, at + size));
+        at += size;
+    }
+}
+
+/* squeeze, unsqueeze and rename keep the elements and their order: so does the way back. */
+void dl_grad_squeeze(dl_grad *g) {
+    int index = dl_type_axis(&operand(g, 0)->type, dl_node_name(g->node, DL_ATTR_axis));
+    dl_attr at[] = {*dl_node_attr(g->node, DL_ATTR_axis), dl_attr_int(DL_ATTR_index, index)};
+    dl_grad_give(g, 0, dl_build(g->b, DL_OP_unsqueeze, 1, &g->dy, 2, at));
+}
+void dl_grad_unsqueeze(dl_grad *g) {
+    dl_grad_give(g, 0, dl_build(g->b, DL_OP_squeeze, 1, &g->dy, 1, dl_node_attr(g->node, DL_ATTR_axis)));
+}
+void dl_grad_rename(dl_grad *g) {
+    dl_grad_give(g, 0, dl_build_as(g->b, DL_OP_rename, 1, &g->dy, 0, NULL, operand(g, 0)->type));
+}
+
+/* ---- contractions: one trilinear form <dy, conv(x, w)>, of which each op is the derivative by one factor
+ * ---- The gradient of each op by each operand is therefore one of the other two ops. */
+
+/* Spatial sizes of v, as attribute `id`. */
+static dl_attr spatial(const dl_value *v, dl_attr_id id) {
+    dl_attr a = {.id = id, .n = v->type.rank - 2};
+    for (int i = 0; i < a.n; i++) a.ints[i] = v->type.axis[i + 2].size;
+    return a;
+}
+
+/* x with another name for its channels where theirs would meet those that conv_grad_weight gives the axes of
+ * its result (O, kH...). */
+static dl_value *with_plain_channels(dl_grad *g, dl_value *x) {
+    const char *channels = x->type.axis[1].name;
+    if (strcmp(channels, "O") != 0 && *channels != 'k') return x;
+    dl_type t = x->type;
+    const char *plain = dl_intern("C");
+    t.axis[1].name = dl_type_axis(&t, plain) < 0 ? plain : dl_intern("in");
+    return dl_build_as(g->b, DL_OP_rename, 1, &x, 0, NULL, t);
+}
+
+/* The contraction `op` with the geometry of the forward node; its result is typed like `like`. */
+static dl_value *contract(dl_grad *g, dl_op op, dl_value *a, dl_value *b, const dl_value *like) {
+    dl_attr at[4];
+    int n = 0;
+    for (int i = 0; i < g->node->nattrs; i++) {
+        dl_attr_id id = g->node->attrs[i].id;
+        if (id == DL_ATTR_stride || id == DL_ATTR_pad_lo || id == DL_ATTR_pad_hi) at[n++] = g->node->attrs[i];
+    }
+    if (op == DL_OP_conv_grad_input) at[n++] = spatial(like, DL_ATTR_size);
+    if (op == DL_OP_conv_grad_weight) at[n++] = spatial(like, DL_ATTR_kernel), a = with_plain_channels(g, a);
+    dl_value *in[] = {a, b}, *v = dl_build(g->b, op, 2, in, n, at);
+    if (dl_type_same(&v->type, &like->type)) return v;
+    return dl_build_as(g->b, DL_OP_rename, 1, &v, 0, NULL, like->type);
+}
+
+/* Weights first: their updates then run while dy and x are still at hand. */
+void dl_grad_conv(dl_grad *g) {
+    dl_value *x = operand(g, 0), *w = operand(g, 1);
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, contract(g, DL_OP_conv_grad_weight, x, g->dy, w));
+    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, contract(g, DL_OP_conv_grad_input, g->dy, w, x));
+}
+void dl_grad_conv_grad_input(dl_grad *g) { /* its dy is operand 0; g->dy stands where x did */
+    dl_value *dy = operand(g, 0), *w = operand(g, 1);
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, contract(g, DL_OP_conv_grad_weight, g->dy, dy, w));
+    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, contract(g, DL_OP_conv, g->dy, w, dy));
+}
+void dl_grad_conv_grad_weight(dl_grad *g) { /* g->dy stands where w did */
+    dl_value *x = operand(g, 0), *dy = operand(g, 1);
+    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, contract(g, DL_OP_conv_grad_input, dy, g->dy, x));
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, contract(g, DL_OP_conv, x, g->dy, dy));
+}

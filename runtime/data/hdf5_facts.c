@@ -1,0 +1,193 @@
+#include "runtime/data/hdf5_facts.h"
+
+#include "runtime/data/sandbox.h"
+
+#include <hdf5.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+pthread_mutex_t dlr_hdf5_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What the child sends: the facts, or libhdf5's reason for having none. */
+typedef struct {
+    char fault[400];
+    dlr_hdf5_facts facts;
+} report;
+
+static herr_t innermost(unsigned depth, const H5E_error2_t *e, void *text) {
+    if (depth == 0 && e->desc) snprintf(text, 200, "%s", e->desc);
+    return 0;
+}
+
+void dlr_hdf5_reason(char *text, size_t size) {
+    char reason[200] = "no reason given";
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, innermost, reason);
+    snprintf(text, size, "%s", reason);
+}
+
+/* ---- in the child ---- */
+
+static void name_type(hid_t type, dlr_hdf5_set *set) {
+    H5T_class_t class = H5Tget_class(type);
+    size_t bits = 8 * H5Tget_size(type);
+    set->is_float = class == H5T_FLOAT;
+    set->is_native_f32 = H5Tequal(type, H5T_NATIVE_FLOAT) > 0;
+    char letter = class == H5T_FLOAT                  ? 'f'
+                  : class != H5T_INTEGER              ? 0
+                  : H5Tget_sign(type) == H5T_SGN_NONE ? 'u'
+                                                      : 'i';
+    if (!letter)
+        snprintf(set->type, sizeof set->type, "other");
+    else
+        snprintf(set->type, sizeof set->type, "%c%zu%s", letter, bits,
+                 bits > 8 && H5Tget_order(type) == H5T_ORDER_BE ? " BE" : "");
+}
+
+static void describe_storage(hid_t data, hid_t plist, dlr_hdf5_set *set) {
+    haddr_t at = H5Dget_offset(data);
+    set->offset = -1;
+    set->filter_count = H5Pget_nfilters(plist);
+    for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++) {
+        unsigned flags;
+        size_t values = 0;
+        set->filter[i] = (int)H5Pget_filter2(plist, (unsigned)i, &flags, &values, NULL, 0, NULL, NULL);
+    }
+    switch (H5Pget_layout(plist)) {
+    case H5D_CONTIGUOUS:
+        if (H5Pget_external_count(plist) > 0)
+            set->layout = DLR_HDF5_EXTERNAL;
+        else if (at == HADDR_UNDEF)
+            set->layout = DLR_HDF5_EMPTY;
+        else
+            set->layout = DLR_HDF5_CONTIGUOUS, set->offset = (int64_t)at;
+        break;
+    case H5D_CHUNKED: set->layout = H5Dget_storage_size(data) ? DLR_HDF5_CHUNKED : DLR_HDF5_EMPTY; break;
+    case H5D_COMPACT: set->layout = DLR_HDF5_COMPACT; break;
+    default: set->layout = DLR_HDF5_VIRTUAL;
+    }
+}
+
+static void describe(hid_t data, dlr_hdf5_set *set) {
+    hid_t space = H5Dget_space(data), type = H5Dget_type(data), plist = H5Dget_create_plist(data);
+    hsize_t dims[H5S_MAX_RANK];
+    set->rank = H5Sget_simple_extent_dims(space, dims, NULL);
+    for (int i = 0; i < set->rank && i < DLR_HDF5_RANK; i++) set->dims[i] = (int64_t)dims[i];
+    name_type(type, set);
+    describe_storage(data, plist, set);
+    H5Pclose(plist), H5Tclose(type), H5Sclose(space);
+}
+
+/* One link of the file: a data set is described, a link to elsewhere noted and not followed, a group passed
+ * over. */
+static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *context) {
+    dlr_hdf5_facts *facts = context;
+    if (facts->n == DLR_HDF5_SETS) return facts->more = true;
+    dlr_hdf5_set *set = &facts->set[facts->n];
+    if (strlen(name) >= sizeof set->name) return 0;
+    strcpy(set->name, name);
+    if (link->type != H5L_TYPE_HARD) {
+        set->layout = DLR_HDF5_LINK;
+        facts->n++;
+        return 0;
+    }
+    hid_t object = H5Oopen(file, name, H5P_DEFAULT);
+    if (object < 0) return -1;
+    if (H5Iget_type(object) == H5I_DATASET) describe(object, set), facts->n++;
+    H5Oclose(object);
+    return 0;
+}
+
+static void inspect(const void *path, void *answer) {
+    report *r = answer;
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    H5PLset_loading_state(0); /* no foreign filter code */
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_file_locking(access, false, true);
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
+    if (file < 0 || H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &r->facts) < 0)
+        dlr_hdf5_reason(r->fault, sizeof r->fault);
+}
+
+/* ---- in this process ---- */
+
+/* Names reach terminals and logs: no control characters. */
+static void make_printable(char *s) {
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ' || *s == 0x7f) *s = '?';
+}
+
+/* The child's facts come from a file that nobody vouches for: every string is ended, every number put in
+ * range. */
+static bool check_facts(report *r, const char *path, dl_error *err) {
+    dlr_hdf5_facts *facts = &r->facts;
+    r->fault[sizeof r->fault - 1] = 0;
+    make_printable(r->fault);
+    if (r->fault[0]) return dl_fail(err, DL_INPUT, "%s is damaged or no HDF5 file: %s", path, r->fault);
+    if (facts->n < 0 || facts->n > DLR_HDF5_SETS) return dl_fail(err, DL_INPUT, "%s is damaged", path);
+    for (int i = 0; i < facts->n; i++) {
+        dlr_hdf5_set *set = &facts->set[i];
+        set->name[sizeof set->name - 1] = set->type[sizeof set->type - 1] = 0;
+        make_printable(set->name);
+        if (set->rank < 0) set->rank = 0;
+        if (set->filter_count < 0) set->filter_count = 0;
+        int64_t bytes = 4;
+        for (int k = 0; k < set->rank && k < DLR_HDF5_RANK; k++)
+            if (set->dims[k] < 0 || __builtin_mul_overflow(bytes, set->dims[k], &bytes)) bytes = INT64_MAX;
+        if (set->layout == DLR_HDF5_CONTIGUOUS && set->is_native_f32 && set->rank <= DLR_HDF5_RANK &&
+            (set->offset < 0 || set->offset > facts->file_bytes || bytes > facts->file_bytes - set->offset))
+            return dl_fail(err, DL_INPUT, "%s is damaged: '%s' reaches beyond the file's %lld bytes", path,
+                           set->name, (long long)facts->file_bytes);
+    }
+    return true;
+}
+
+dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err) {
+    struct stat st;
+    if (stat(path, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot open %s", path), NULL;
+    if (!S_ISREG(st.st_mode)) return dl_fail(err, DL_IO, "%s is not a regular file", path), NULL;
+    report *r = malloc(sizeof *r);
+    dlr_hdf5_facts *facts = malloc(sizeof *facts);
+    char why[160] = "";
+    bool ok = r && facts;
+    if (!ok) {
+        dl_fail(err, DL_RESOURCE, "no memory to read %s", path);
+    } else {
+        pthread_mutex_lock(&dlr_hdf5_lock); /* the child inherits a libhdf5 at rest */
+        ok = dlr_sandbox(inspect, path, r, sizeof *r, why);
+        pthread_mutex_unlock(&dlr_hdf5_lock);
+        if (!ok) dl_fail(err, DL_INPUT, "%s is damaged: %s", path, why);
+    }
+    if (ok) {
+        r->facts.file_bytes = st.st_size;
+        ok = check_facts(r, path, err);
+        *facts = r->facts;
+    }
+    free(r);
+    if (!ok) free(facts);
+    return ok ? facts : NULL;
+}
+
+const dlr_hdf5_set *dlr_hdf5_find(const dlr_hdf5_facts *facts, const char *name) {
+    for (int i = 0; i < facts->n; i++)
+        if (strcmp(facts->set[i].name, name) == 0) return &facts->set[i];
+    return NULL;
+}
+
+void dlr_hdf5_put_shape(dl_buf *out, const dlr_hdf5_set *set) {
+    dl_puts(out, "[");
+    for (int i = 0; i < set->rank && i < DLR_HDF5_RANK; i++)
+        dl_putf(out, "%s%lld", i ? ", " : "", (long long)set->dims[i]);
+    dl_putf(out, "%s] %s", set->rank > DLR_HDF5_RANK ? ", ..." : "", set->type);
+}
+
+void dlr_hdf5_put_sets(dl_buf *out, const dlr_hdf5_facts *facts, int most) {
+    if (facts->n == 0) dl_puts(out, "no data set");
+    for (int i = 0; i < facts->n && i < most; i++) {
+        dl_putf(out, "%s%s ", i ? ", " : "", facts->set[i].name);
+        if (facts->set[i].layout == DLR_HDF5_LINK)
+            dl_puts(out, "(a link)");
+        else
+            dlr_hdf5_put_shape(out, &facts->set[i]);
+    }
+    if (facts->more || facts->n > most) dl_puts(out, ", ...");
+}

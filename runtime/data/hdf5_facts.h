@@ -1,0 +1,62 @@
+/* What an HDF5 file holds: its data sets, their shapes, types and where their numbers lie.
+ *
+ * libhdf5 1.10 crashes, hangs or asks for any amount of memory on damaged files, so it reads them in a
+ * sandboxed child (sandbox.h); this process only ever sees the facts below, already checked against the
+ * file's size. */
+#ifndef DLR_HDF5_FACTS_H
+#define DLR_HDF5_FACTS_H
+#include "ir/base/status.h"
+#include "ir/base/str.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+enum { DLR_HDF5_SETS = 256, DLR_HDF5_RANK = 8, DLR_HDF5_FILTERS = 6 };
+
+typedef enum {
+    DLR_HDF5_CONTIGUOUS, /* one run of bytes at `offset` */
+    DLR_HDF5_CHUNKED,
+    DLR_HDF5_COMPACT,  /* inside the metadata */
+    DLR_HDF5_EMPTY,    /* declared, never written */
+    DLR_HDF5_EXTERNAL, /* the numbers lie in other files */
+    DLR_HDF5_VIRTUAL,  /* the numbers lie in other data sets */
+    DLR_HDF5_LINK      /* no data set, but a link to somewhere else */
+} dlr_hdf5_layout;
+
+typedef struct {
+    char name[128]; /* the path inside the file, without a leading slash */
+    char type[16]; /* "f32", "f64", "i16", "u8", with " BE" behind it when the bytes are swapped; else "other"
+                    */
+    dlr_hdf5_layout layout;
+    int rank; /* more than DLR_HDF5_RANK: only the first dimensions are in dims */
+    int64_t dims[DLR_HDF5_RANK];
+    bool is_float, is_native_f32;
+    int64_t offset; /* bytes from the file's begin; contiguous only */
+    int filter_count, filter[DLR_HDF5_FILTERS];
+} dlr_hdf5_set;
+
+typedef struct {
+    int64_t file_bytes;
+    int n;
+    bool more; /* the file holds more data sets than fit here */
+    dlr_hdf5_set set[DLR_HDF5_SETS];
+} dlr_hdf5_facts;
+
+/* The facts of a file; NULL with an error that names the path: DL_IO when it is missing or no regular file,
+ * DL_INPUT when it is damaged or not HDF5. free() them. Forks: open files before devices and MPI are started.
+ */
+dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err);
+
+/* The data set or link of that name, or NULL. */
+const dlr_hdf5_set *dlr_hdf5_find(const dlr_hdf5_facts *facts, const char *name);
+
+/* Writes "[4, 80, 80, 80] f32", and "Nbody [4, 80, 80, 80] f32, Hydro ..." (at most `most` of them), for
+ * messages. */
+void dlr_hdf5_put_shape(dl_buf *out, const dlr_hdf5_set *set);
+void dlr_hdf5_put_sets(dl_buf *out, const dlr_hdf5_facts *facts, int most);
+
+/* The one lock around every call into libhdf5, which is not thread-safe as distributions build it. */
+extern pthread_mutex_t dlr_hdf5_lock;
+/* Why the last libhdf5 call failed, in its own words; call it under the lock. */
+void dlr_hdf5_reason(char *text, size_t size);
+#endif

@@ -1,0 +1,235 @@
+#include "runtime/data/prefetch.h"
+
+#include "runtime/data/memory.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+enum { DEFAULT_DEPTH = 3, MAX_WORKERS = 256, MAX_DEPTH = 1024, MAX_BATCH = 1 << 20, ALIGN = 64 };
+
+typedef struct {
+    float *input, *target;
+    int filled;       /* samples done, well or not */
+    int failed;       /* the first that failed, in order of samples; -1: none */
+    dl_error failure; /* its error */
+} slot;
+
+/* Positions count batches from epoch 0 without end; position p lies in slot p % depth. `first` is the oldest
+ * position whose slot is taken; samples up to those of position first + depth - 1 may be claimed, one by one,
+ * by `claimed`. */
+struct dlr_prefetch {
+    const dlr_dataset *data;
+    dlr_prefetch_options o;
+    int64_t batches, dropped;
+    size_t input_floats, target_floats; /* a sample's */
+    slot *slots;
+    float *memory, *scratch; /* scratch: one for each worker, or for the caller */
+    size_t scratch_floats;
+
+    pthread_mutex_t lock;
+    pthread_cond_t room, done; /* a sample may be claimed; a sample or a worker's round was finished */
+    int64_t first, claimed;
+    int busy; /* samples in work */
+    bool lent, paused, stopping;
+    int started;
+    pthread_t *threads;
+};
+
+static slot *slot_of(const dlr_prefetch *p, int64_t position) { return &p->slots[position % p->o.depth]; }
+
+/* Makes sample `i` of the batch at `position`, without the lock. */
+static bool make(const dlr_prefetch *p, int64_t position, int i, float *scratch, dl_error *err) {
+    const slot *s = slot_of(p, position);
+    int64_t epoch = position / p->batches, index = position % p->batches;
+    int64_t sample = (index * p->o.batch + i) * p->o.world + p->o.rank;
+    return dlr_dataset_sample(p->data, epoch, sample, s->input + (size_t)i * p->input_floats,
+                              s->target + (size_t)i * p->target_floats, scratch, err);
+}
+
+static void settle(slot *s, int i, bool ok, const dl_error *err) {
+    s->filled++;
+    if (ok || (s->failed >= 0 && s->failed < i)) return;
+    s->failed = i;
+    s->failure = *err;
+}
+
+static void empty(slot *s) { s->filled = 0, s->failed = -1, s->failure = (dl_error){0}; }
+
+static bool may_claim(const dlr_prefetch *p) {
+    return !p->paused && p->claimed / p->o.batch < p->first + p->o.depth;
+}
+
+typedef struct {
+    dlr_prefetch *p;
+    float *scratch;
+} worker;
+
+static void *work(void *arg) {
+    worker w = *(worker *)arg;
+    dlr_prefetch *p = w.p;
+    free(arg);
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        while (!p->stopping && !may_claim(p)) pthread_cond_wait(&p->room, &p->lock);
+        if (p->stopping) break;
+        int64_t position = p->claimed / p->o.batch;
+        int i = (int)(p->claimed++ % p->o.batch);
+        p->busy++;
+        pthread_mutex_unlock(&p->lock);
+        dl_error err = {0};
+        bool ok = make(p, position, i, w.scratch, &err);
+        pthread_mutex_lock(&p->lock);
+        p->busy--;
+        slot *s = slot_of(p, position);
+        settle(s, i, ok, &err);
+        if (s->filled == p->o.batch || p->paused) pthread_cond_signal(&p->done);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static bool start_workers(dlr_prefetch *p, dl_error *err) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    for (int i = 0; i < p->o.workers; i++) {
+        worker *w = malloc(sizeof *w);
+        if (w) *w = (worker){p, p->scratch + (size_t)i * p->scratch_floats};
+        if (!w || pthread_create(&p->threads[i], NULL, work, w) != 0) {
+            free(w);
+            dl_fail(err, DL_RESOURCE, "cannot start data worker %d of %d: use fewer num_data_workers", i + 1,
+                    p->o.workers);
+            break;
+        }
+        p->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err->code == DL_OK;
+}
+
+static size_t round_up(size_t floats) {
+    const size_t unit = ALIGN / sizeof(float);
+    return (floats + unit - 1) / unit * unit;
+}
+
+/* One allocation: for each slot the inputs and then the targets of a batch; and the scratch. */
+static bool allocate(dlr_prefetch *p, dl_error *err) {
+    size_t input = round_up((size_t)p->o.batch * p->input_floats);
+    size_t target = round_up((size_t)p->o.batch * p->target_floats);
+    size_t scratches = p->o.workers ? (size_t)p->o.workers : 1, depth = (size_t)p->o.depth;
+    size_t floats = depth * (input + target) + scratches * p->scratch_floats;
+    double bytes = sizeof(float) *
+                   ((double)p->o.depth * p->o.batch * ((double)p->input_floats + (double)p->target_floats) +
+                    (double)scratches * (double)p->scratch_floats); /* which cannot overflow */
+    p->slots = calloc(depth, sizeof *p->slots);
+    p->threads = calloc(scratches, sizeof *p->threads);
+    if (bytes < dlr_machine_bytes()) p->memory = aligned_alloc(ALIGN, floats * sizeof(float));
+    if (!p->slots || !p->threads || !p->memory)
+        return dl_fail(err, DL_RESOURCE,
+                       "no memory for %d batches of data (%.1f GiB): use a smaller local_batch_size",
+                       p->o.depth, bytes / 0x1p30);
+    float *at = p->memory;
+    for (int i = 0; i < p->o.depth; i++, at += input + target) {
+        p->slots[i] = (slot){.input = at, .target = at + input};
+        empty(&p->slots[i]);
+    }
+    p->scratch = at;
+    return true;
+}
+
+static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_error *err) {
+    if (o->batch < 1 || o->batch > MAX_BATCH)
+        return dl_fail(err, DL_USAGE, "local_batch_size must be 1 to %d, not %d", MAX_BATCH, o->batch);
+    if (o->workers < 0 || o->workers > MAX_WORKERS)
+        return dl_fail(err, DL_USAGE, "num_data_workers must be 0 to %d, not %d", MAX_WORKERS, o->workers);
+    if (o->depth < 0 || o->depth > MAX_DEPTH)
+        return dl_fail(err, DL_USAGE, "a ring of %d batches cannot be: 1 to %d", o->depth, MAX_DEPTH);
+    if (o->world < 1 || o->rank < 0 || o->rank >= o->world)
+        return dl_fail(err, DL_USAGE, "rank %d of %d ranks cannot be", o->rank, o->world);
+    if (samples < (int64_t)o->batch * o->world)
+        return dl_fail(err, DL_USAGE, "%lld samples do not fill one batch of %d on each of %d ranks",
+                       (long long)samples, o->batch, o->world);
+    return true;
+}
+
+dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_options *options, dl_error *err) {
+    int64_t samples = dlr_dataset_samples(d);
+    if (!check_options(options, samples, err)) return NULL;
+    dlr_prefetch *p = calloc(1, sizeof *p);
+    if (!p) return dl_fail(err, DL_RESOURCE, "no memory for the data workers"), NULL;
+    p->data = d, p->o = *options;
+    if (p->o.workers == 0) p->o.depth = 1;
+    if (p->o.depth < 1) p->o.depth = DEFAULT_DEPTH;
+    int64_t global = (int64_t)p->o.batch * p->o.world;
+    p->batches = samples / global, p->dropped = samples % global;
+    p->input_floats = dlr_dataset_input_floats(d), p->target_floats = dlr_dataset_target_floats(d);
+    p->scratch_floats = round_up(dlr_dataset_scratch(d));
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->room, NULL);
+    pthread_cond_init(&p->done, NULL);
+    if (allocate(p, err) && start_workers(p, err)) return p;
+    dlr_prefetch_stop(p);
+    return NULL;
+}
+
+void dlr_prefetch_stop(dlr_prefetch *p) {
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->stopping = true;
+    pthread_cond_broadcast(&p->room);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->started; i++) pthread_join(p->threads[i], NULL);
+    pthread_cond_destroy(&p->done);
+    pthread_cond_destroy(&p->room);
+    pthread_mutex_destroy(&p->lock);
+    free(p->memory), free(p->threads), free(p->slots), free(p);
+}
+
+int64_t dlr_prefetch_batches(const dlr_prefetch *p) { return p->batches; }
+int64_t dlr_prefetch_dropped(const dlr_prefetch *p) { return p->dropped; }
+
+/* Gives the lent slot back to the workers. */
+static void take_back(dlr_prefetch *p) {
+    if (!p->lent) return;
+    empty(slot_of(p, p->first++));
+    p->lent = false;
+    pthread_cond_broadcast(&p->room);
+}
+
+bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
+    pthread_mutex_lock(&p->lock);
+    take_back(p);
+    slot *s = slot_of(p, p->first);
+    if (p->o.workers == 0)
+        for (int i = s->filled; i < p->o.batch; i++) {
+            dl_error failure = {0};
+            bool ok = make(p, p->first, i, p->scratch, &failure);
+            settle(s, i, ok, &failure);
+        }
+    while (s->filled < p->o.batch) pthread_cond_wait(&p->done, &p->lock);
+    bool ok = s->failed < 0;
+    if (ok) {
+        *batch = (dlr_batch){s->input, s->target, p->first / p->batches, p->first % p->batches};
+        p->lent = true;
+    } else {
+        dl_fail(err, s->failure.code, "%s", s->failure.message);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return ok;
+}
+
+void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index) {
+    int64_t position = epoch * p->batches + index;
+    pthread_mutex_lock(&p->lock);
+    take_back(p);
+    if (position != p->first) {
+        p->paused = true;
+        while (p->busy) pthread_cond_wait(&p->done, &p->lock);
+        for (int i = 0; i < p->o.depth; i++) empty(&p->slots[i]);
+        p->first = position, p->claimed = position * p->o.batch;
+        p->paused = false;
+        pthread_cond_broadcast(&p->room);
+    }
+    pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,43 @@
+/* Batches ahead of time: a bounded ring that worker threads fill sample by sample, handed out in order.
+ *
+ * Batch b of an epoch, over all ranks, holds samples b G .. (b+1) G - 1 with G = batch x world; of those this
+ * rank's i-th is sample (b batch + i) world + rank, as torch's DistributedSampler deals without shuffling.
+ * (System A shuffles nothing that matters: the number of a sample only keys its random crop.) An epoch has
+ * samples / G batches, which is the count that system A's schedule uses; the samples left over are dropped,
+ * since a plan's batch is fixed. */
+#ifndef DLR_PREFETCH_H
+#define DLR_PREFETCH_H
+#include "runtime/data/dataset.h"
+
+typedef struct {
+    int batch;       /* samples in a batch of this rank: local_batch_size */
+    int rank, world; /* 0 and 1 for one process */
+    int workers;     /* num_data_workers; 0: the calling thread fills each batch when asked */
+    int depth;       /* batches in the ring, the one in use included; 0: 3 (1 without workers) */
+} dlr_prefetch_options;
+
+typedef struct {
+    const float *input, *target; /* [batch,C,S,S,S] and [batch,K,S,S,S] f32, at 64-byte boundaries */
+    int64_t epoch, index;        /* index: in the epoch */
+} dlr_batch;
+
+typedef struct dlr_prefetch dlr_prefetch;
+
+/* Allocates the ring and starts the workers at epoch 0, batch 0; the data set must outlive it. The workers
+ * block all signals. Errors: DL_USAGE (options, fewer samples than one batch), DL_RESOURCE (memory, threads).
+ */
+dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_options *options, dl_error *err);
+/* Ends the workers, after at most one sample each, and frees the ring; at any time. NULL is fine. */
+void dlr_prefetch_stop(dlr_prefetch *p);
+
+int64_t dlr_prefetch_batches(const dlr_prefetch *p); /* in an epoch */
+int64_t dlr_prefetch_dropped(const dlr_prefetch *p); /* samples an epoch leaves out, over all ranks */
+
+/* `next`, `seek` and `stop` belong to one thread. */
+/* The next batch, epoch after epoch without end; its memory is the caller's until the next call. A sample
+ * that could not be read makes the batch that it belongs to fail, here, each time it is asked for. */
+bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err);
+/* Makes that batch the next one, at once wherever it lies: for a resumed run. index is below
+ * dlr_prefetch_batches. */
+void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index);
+#endif

@@ -1,0 +1,78 @@
+#include "runtime/data/volume.h"
+
+#include "runtime/data/memory.h"
+
+#include <stdlib.h>
+
+static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+
+bool dlr_volume_crop(const dlr_volume *v, const int64_t corner[3], int size, int rotation, float *out,
+                     float *scratch, dl_error *err) {
+    dlr_placement to = dlr_place(rotation, size);
+    dlr_slab slab = {.size = size, .y = corner[1], .z = corner[2], .scratch = scratch};
+    for (slab.channel = 0; slab.channel < v->channels; slab.channel++)
+        for (int first = 0; first < size; first += slab.planes) {
+            slab.x = corner[0] + first;
+            slab.planes = (int)min(DLR_SLAB_PLANES, size - first);
+            if (!v->read(v, &slab, err)) return false;
+            dlr_place_planes(&to, size, first, slab.planes, slab.plane, slab.row,
+                             out + (size_t)slab.channel * (size_t)size * (size_t)size * (size_t)size);
+        }
+    return true;
+}
+
+void dlr_volume_close(dlr_volume *v) {
+    if (!v) return;
+    v->close(v);
+    free(v->label);
+    free(v);
+}
+
+/* ---- in memory ---- */
+
+static bool memory_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
+    (void)err;
+    s->row = v->edge;
+    for (int p = 0; p < s->planes; p++)
+        s->plane[p] = v->memory + ((s->channel * v->edge + s->x + p) * v->edge + s->y) * v->edge + s->z;
+    return true;
+}
+
+static void memory_close(dlr_volume *v) { free(v->memory); }
+
+/* A volume of unset voxels, refused when the machine could never hold it. */
+static dlr_volume *memory_new(int channels, int64_t edge, dl_error *err) {
+    double bytes = sizeof(float) * (double)channels * (double)edge * (double)edge * (double)edge;
+    dlr_volume *v = calloc(1, sizeof *v);
+    if (v && bytes < dlr_machine_bytes()) v->memory = malloc((size_t)bytes); /* exact below 2^53 */
+    if (!v || !v->memory) {
+        free(v);
+        dl_fail(
+            err, DL_RESOURCE,
+            "a volume of %d x %lld^3 floats (%.1f GiB) does not fit this machine's memory (%.1f GiB): use "
+            "data_loader_config 'lowmem', or a smaller box_size",
+            channels, (long long)edge, bytes / 0x1p30, dlr_machine_bytes() / 0x1p30);
+        return NULL;
+    }
+    v->channels = channels, v->edge = edge;
+    v->read = memory_read, v->close = memory_close;
+    return v;
+}
+
+dlr_volume *dlr_volume_load(const dlr_volume *from, int64_t edge, dl_error *err) {
+    dlr_volume *v = memory_new(from->channels, edge, err);
+    if (!v) return NULL;
+    float *scratch = malloc(dlr_volume_scratch(from->edge, (int)edge) * sizeof *scratch);
+    const int64_t corner[3] = {0};
+    bool ok = scratch ? dlr_volume_crop(from, corner, (int)edge, DLR_NO_ROTATION, v->memory, scratch, err)
+                      : dl_fail(err, DL_RESOURCE, "no memory to load %s", from->label);
+    free(scratch);
+    if (!ok) dlr_volume_close(v), v = NULL;
+    return v;
+}
+
+dlr_volume *dlr_volume_noise(int channels, int64_t edge, dlr_rng_place place, dl_error *err) {
+    dlr_volume *v = memory_new(channels, edge, err);
+    if (v) dlr_normals(place, 0, (size_t)channels * (size_t)(edge * edge * edge), 0, 1, v->memory);
+    return v;
+}

@@ -1,0 +1,86 @@
+/* Checkpoints: a directory each, never lost, never torn, verified when read.
+ *
+ *   checkpoints/step-00000048/model.safetensors       parameters and buffers under PyTorch's names
+ *                             optimizer.safetensors   Adam's exp_avg.NAME, exp_avg_sq.NAME, step.NAME
+ *                             state.json              where the run stood; size and checksum of every file,
+ * and its own checkpoints/last -> step-00000048                 what a resume takes checkpoints/best ->
+ * step-00000024                 lowest validation loss
+ *
+ * A checkpoint is written as step-N.tmp, made durable (fsync of each file and of the directory) and renamed;
+ * the new link `last` is the commit. Wherever a crash falls, `last` names a whole checkpoint, or one of the
+ * others loads. One process writes a directory; any number may read it meanwhile. */
+#ifndef DLR_CHECKPOINT_H
+#define DLR_CHECKPOINT_H
+#include "runtime/io/safetensors.h"
+
+/* A further value of state.json, for what only the loop knows: a number, a list of numbers, or text. */
+typedef enum { DLR_STATE_INT, DLR_STATE_REALS, DLR_STATE_TEXT } dlr_state_kind;
+typedef struct {
+    const char *key;
+    dlr_state_kind kind;
+    int64_t integer;
+    const double *reals; /* kept to the last bit; NaN and infinities too */
+    int n_reals;
+    const char *text;
+} dlr_state_value;
+
+/* Where a run stands. Everything comes back to the last bit. */
+typedef struct {
+    int64_t epoch;     /* epochs finished */
+    int64_t iteration; /* optimiser steps taken; names the checkpoint */
+    int64_t position;  /* batches of the current epoch already trained on */
+    uint64_t seed;     /* of every random number: those are functions of (seed, step, op, element) */
+    double best_loss;  /* lowest validation loss so far; infinity before the first */
+    double epoch_loss; /* sum of the training losses of the current epoch's batches so far */
+    const dlr_state_value *values;
+    int n_values;
+} dlr_state;
+
+/* A file of the checkpoint: NAME.safetensors. Names are of [a-z0-9_]. */
+typedef struct {
+    const char *name;
+    dlr_st_content content;
+} dlr_checkpoint_part;
+
+typedef struct {
+    const dlr_checkpoint_part *parts;
+    int n_parts;
+    dlr_state state;
+    bool is_best; /* also moves the link `best` here */
+    int keep;     /* how many of the newest stay, at least 1; what `best` names stays besides */
+} dlr_checkpoint_content;
+
+/* Writes a checkpoint into `dir` (made if absent). Removes temporaries of runs that died, checkpoints older
+ * than the `keep` newest, and those of later steps than this (of a future that a resume from here gave up).
+ * Errors: DL_IO, DL_RESOURCE with path and cause; then the checkpoints before are as they were. An fsync that
+ * failed is final: the pages are gone, and the run should stop or save to another place. */
+bool dlr_checkpoint_save(const char *dir, const dlr_checkpoint_content *content, dl_error *err);
+
+/* A checkpoint read back. */
+typedef struct {
+    const char *path; /* of its directory */
+    dlr_state state;
+    const char *const *warnings; /* why better candidates were passed over; for the log */
+    int n_warnings;
+    struct dlr_checkpoint_private *private;
+} dlr_checkpoint;
+
+typedef enum {
+    DLR_CHECKPOINT_LOADED,
+    DLR_CHECKPOINT_NONE,  /* nothing was ever saved here: start anew */
+    DLR_CHECKPOINT_FAILED /* something is there and cannot be loaded: do not start anew over it */
+} dlr_checkpoint_outcome;
+
+/* Opens the checkpoint that the link `which` names ("last" or "best"), every file verified by size and
+ * checksum. When that one is damaged, the newest older one that verifies, with a warning for each passed
+ * over, and for a link that is missing. Errors (FAILED only): DL_INPUT naming each fault; DL_IO. */
+dlr_checkpoint_outcome dlr_checkpoint_open(const char *dir, const char *which, dlr_checkpoint **checkpoint,
+                                           dl_error *err);
+void dlr_checkpoint_close(dlr_checkpoint *checkpoint); /* NULL is fine */
+
+/* The file NAME.safetensors, open until the checkpoint is closed. Errors: DL_INPUT when it has none such. */
+const dlr_st_file *dlr_checkpoint_part_file(const dlr_checkpoint *checkpoint, const char *name,
+                                            dl_error *err);
+/* A further value of the state, or NULL. */
+const dlr_state_value *dlr_checkpoint_value(const dlr_checkpoint *checkpoint, const char *key);
+#endif

@@ -1,0 +1,59 @@
+/* The names in a directory of checkpoints. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime/io/checkpoint_internal.h"
+
+/* step-DIGITS followed by `suffix`: the step, or -1. */
+static int64_t step_with(const char *name, const char *suffix) {
+    if (strncmp(name, "step-", 5) != 0) return -1;
+    const char *number = name + 5;
+    size_t n = strspn(number, "0123456789");
+    if (n < 8 || n > 18 || strcmp(number + n, suffix) != 0) return -1;
+    return strtoll(number, NULL, 10);
+}
+
+int64_t dlr_checkpoint_step(const char *name, bool *aside) {
+    int64_t step = step_with(name, "");
+    if (!aside) return step;
+    *aside = step < 0;
+    return *aside ? step_with(name, ".old") : step;
+}
+
+/* Falling steps; of one step, the one in place before the one put aside. */
+static int newest_first(const void *a, const void *b) {
+    const dlr_checkpoint_entry *x = a, *y = b;
+    if (x->step != y->step) return x->step > y->step ? -1 : 1;
+    return x->aside - y->aside;
+}
+
+bool dlr_checkpoint_scan(dl_arena *arena, const char *dir, dlr_checkpoint_list *list,
+                         dlr_checkpoint_list *dead) {
+    DIR *d = opendir(dir);
+    if (!d) return false;
+    const struct dirent *e;
+    for (errno = 0; (e = readdir(d)); errno = 0) {
+        dlr_checkpoint_entry entry = {.name = dl_strdup(arena, e->d_name)};
+        entry.step = dlr_checkpoint_step(entry.name, &entry.aside);
+        if (entry.step >= 0) dl_push(arena, list, entry);
+        if (dead && step_with(entry.name, ".tmp") >= 0) dl_push(arena, dead, entry);
+    }
+    int why = errno;
+    closedir(d);
+    errno = why;
+    if (list->n > 1) qsort(list->at, (size_t)list->n, sizeof *list->at, newest_first);
+    return why == 0;
+}
+
+const char *dlr_checkpoint_target(dl_arena *arena, const char *dir, const char *which) {
+    char target[PATH_MAX];
+    ssize_t n = readlink(dl_format(arena, "%s/%s", dir, which), target, sizeof target - 1);
+    if (n < 0) return NULL;
+    target[n] = 0;
+    /* Ours are plain names; a link to anywhere else is not followed. */
+    return dlr_checkpoint_step(target, NULL) >= 0 ? dl_strdup(arena, target) : NULL;
+}

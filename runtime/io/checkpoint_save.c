@@ -1,0 +1,144 @@
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/io/checkpoint_internal.h"
+#include "runtime/io/fs.h"
+
+/* A save in progress. */
+typedef struct {
+    dl_arena *arena;
+    const char *dir, *name; /* the directory of checkpoints; step-N */
+    const char *tmp, *path; /* dir/step-N.tmp, dir/step-N */
+    const dlr_checkpoint_content *content;
+    dl_error *err;
+} saver;
+
+static const char *in_dir(saver *s, const char *name, const char *suffix) {
+    return dl_format(s->arena, "%s/%s%s", s->dir, name, suffix);
+}
+
+/* The parent of a path, as text. */
+static const char *parent(dl_arena *arena, const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    while (n > 0 && path[n - 1] != '/') n--;
+    return n == 0 ? "." : dl_strndup(arena, path, n);
+}
+
+static bool make_store(saver *s) {
+    struct stat st;
+    if (stat(s->dir, &st) == 0 && S_ISDIR(st.st_mode)) return true;
+    return dl_make_dirs(s->dir, 0755, s->err) && dlr_sync_dir(parent(s->arena, s->dir), s->err);
+}
+
+/* Clears up after runs that died: unfinished directories go, and a checkpoint put aside whose successor never
+ * came into place returns to it. */
+static bool tidy(saver *s) {
+    dlr_checkpoint_list list = {0}, dead = {0};
+    if (!dlr_checkpoint_scan(s->arena, s->dir, &list, &dead))
+        return dl_fail_errno(s->err, DL_IO, "cannot read directory %s", s->dir);
+    for (int i = 0; i < dead.n; i++)
+        if (!dlr_remove_tree(in_dir(s, dead.at[i].name, ""), s->err)) return false;
+    for (int i = 0; i < list.n; i++) {
+        const dlr_checkpoint_entry *e = &list.at[i];
+        if (!e->aside || (i > 0 && list.at[i - 1].step == e->step)) continue;
+        const char *path = in_dir(s, e->name, "");
+        if (rename(path, dl_strndup(s->arena, path, strlen(path) - strlen(".old"))) != 0)
+            return dl_fail_errno(s->err, DL_IO, "cannot rename %s", path);
+    }
+    return true;
+}
+
+/* A key given twice or a part's name that is none would only show when resuming: read the state as that will.
+ */
+static bool read_back(saver *s) {
+    dlr_state state;
+    dlr_state_part *parts;
+    int n;
+    return dlr_state_read(s->arena, dl_format(s->arena, "%s/state.json", s->tmp), &state, &parts, &n, s->err);
+}
+
+static bool write_files(saver *s) {
+    const dlr_checkpoint_content *c = s->content;
+    if (mkdir(s->tmp, 0755) != 0) return dl_fail_errno(s->err, DL_IO, "cannot make directory %s", s->tmp);
+    dlr_state_part *parts = DL_NEWS(s->arena, dlr_state_part, c->n_parts);
+    for (int i = 0; i < c->n_parts; i++) {
+        parts[i].name = c->parts[i].name;
+        const char *path = dl_format(s->arena, "%s/%s.safetensors", s->tmp, parts[i].name);
+        if (!dlr_st_write(path, &c->parts[i].content, &parts[i].written, s->err)) return false;
+    }
+    dl_buf text = {0};
+    dlr_state_print(&text, &c->state, parts, c->n_parts);
+    bool ok = dl_write_file(dl_format(s->arena, "%s/state.json", s->tmp), text.at, text.n, s->err);
+    dl_buf_free(&text);
+    return ok && read_back(s) && dlr_sync_dir(s->tmp, s->err);
+}
+
+/* Moves the finished directory into place. Another checkpoint of the same step (a second save at one step, or
+ * one that a crash left without its link) is put aside first and removed when all is done; the reader knows
+ * .old. */
+static bool publish(saver *s) {
+    const char *old = in_dir(s, s->name, ".old");
+    if (access(s->path, F_OK) == 0) {
+        if (!dlr_remove_tree(old, s->err)) return false;
+        if (rename(s->path, old) != 0) return dl_fail_errno(s->err, DL_IO, "cannot rename %s", s->path);
+    }
+    if (rename(s->tmp, s->path) != 0) return dl_fail_errno(s->err, DL_IO, "cannot rename %s", s->tmp);
+    return dlr_sync_dir(s->dir, s->err);
+}
+
+/* Replaces a link in one step, so that there is never none. */
+static bool point(saver *s, const char *which) {
+    const char *link = in_dir(s, which, ""), *fresh = in_dir(s, which, ".tmp");
+    if (unlink(fresh) != 0 && errno != ENOENT) return dl_fail_errno(s->err, DL_IO, "cannot remove %s", fresh);
+    if (symlink(s->name, fresh) != 0) return dl_fail_errno(s->err, DL_IO, "cannot make the link %s", fresh);
+    if (rename(fresh, link) != 0) return dl_fail_errno(s->err, DL_IO, "cannot make the link %s", link);
+    return dlr_sync_dir(s->dir, s->err);
+}
+
+/* Under the name of a temporary first: a crash while the files go must not leave half a checkpoint behind. */
+static bool discard(saver *s, const char *name) {
+    const char *path = in_dir(s, name, ""), *dying = in_dir(s, name, ".tmp");
+    if (dlr_checkpoint_step(name, NULL) >= 0) {
+        if (rename(path, dying) != 0) return dl_fail_errno(s->err, DL_IO, "cannot rename %s", path);
+        path = dying;
+    }
+    return dlr_remove_tree(path, s->err);
+}
+
+static bool prune(saver *s) {
+    dlr_checkpoint_list list = {0};
+    int64_t step = s->content->state.iteration;
+    int keep = s->content->keep > 1 ? s->content->keep : 1;
+    const char *best = dlr_checkpoint_target(s->arena, s->dir, "best");
+    if (!dlr_checkpoint_scan(s->arena, s->dir, &list, NULL))
+        return dl_fail_errno(s->err, DL_IO, "cannot read directory %s", s->dir);
+    for (int i = 0; i < list.n; i++) {
+        const dlr_checkpoint_entry *e = &list.at[i];
+        if (!e->aside && best && strcmp(e->name, best) == 0) {
+            keep -= e->step <= step;
+            continue;
+        }
+        if (!e->aside && e->step <= step && keep-- > 0) continue;
+        if (!discard(s, e->name)) return false;
+    }
+    return true;
+}
+
+bool dlr_checkpoint_save(const char *dir, const dlr_checkpoint_content *content, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    saver s = {.arena = arena, .dir = dir, .content = content, .err = err};
+    s.name = dl_format(arena, "step-%08lld", (long long)content->state.iteration);
+    s.tmp = in_dir(&s, s.name, ".tmp");
+    s.path = in_dir(&s, s.name, "");
+    bool ok = make_store(&s) && tidy(&s) && write_files(&s);
+    if (!ok) {
+        dl_error ignored = {0}; /* the first fault is the one to report */
+        dlr_remove_tree(s.tmp, &ignored);
+    }
+    ok = ok && publish(&s) && point(&s, "last") && (!content->is_best || point(&s, "best")) && prune(&s);
+    dl_arena_free(arena);
+    return ok;
+}

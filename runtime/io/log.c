@@ -1,0 +1,84 @@
+#include "runtime/io/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ir/base/str.h"
+#include "runtime/io/fs.h"
+#include "runtime/io/terminal.h"
+
+static struct {
+    pthread_mutex_t lock; /* guards the file; held over both writes, so that both have the same order */
+    int fd;
+    int failed; /* errno of the first line that the file did not take */
+    char *path;
+    atomic_int level;
+    atomic_bool quiet;
+} sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .level = DLR_INFO};
+
+static const char *const level_names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
+
+static void put_time(dl_buf *b) {
+    struct timespec t;
+    struct tm local;
+    char text[32];
+    clock_gettime(CLOCK_REALTIME, &t);
+    localtime_r(&t.tv_sec, &local);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+    dl_putf(b, "%s,%03ld", text, t.tv_nsec / 1000000);
+}
+
+void dlr_log(dlr_log_level level, const char *format, ...) {
+    if ((int)level < atomic_load(&sink.level)) return;
+    dl_buf line = {0};
+    char *message;
+    va_list ap;
+    va_start(ap, format);
+    int n = vasprintf(&message, format, ap);
+    va_end(ap);
+    DL_CHECK(n >= 0);
+    pthread_mutex_lock(&sink.lock); /* the time is taken under it: lines stand in the order of their times */
+    put_time(&line);
+    dl_putf(&line, " - root - %s - ", level_names[level]);
+    dl_putn(&line, message, (size_t)n);
+    dl_puts(&line, "\n");
+    if (!atomic_load(&sink.quiet)) dlr_terminal_write(line.at, line.n);
+    if (sink.fd >= 0 && !dlr_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
+    pthread_mutex_unlock(&sink.lock);
+    dl_buf_free(&line);
+    free(message);
+}
+
+bool dlr_log_open(const char *path, dl_error *err) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    char *copy = strdup(path);
+    DL_CHECK(copy);
+    pthread_mutex_lock(&sink.lock);
+    if (sink.fd >= 0) close(sink.fd);
+    free(sink.path);
+    sink.fd = fd, sink.path = copy, sink.failed = 0;
+    pthread_mutex_unlock(&sink.lock);
+    return true;
+}
+
+bool dlr_log_close(dl_error *err) {
+    pthread_mutex_lock(&sink.lock);
+    if (sink.fd >= 0 && close(sink.fd) != 0 && !sink.failed) sink.failed = errno;
+    errno = sink.failed;
+    bool ok = !sink.failed || dl_fail_errno(err, DL_IO, "lines are missing in %s", sink.path);
+    free(sink.path);
+    sink.fd = -1, sink.path = NULL, sink.failed = 0;
+    pthread_mutex_unlock(&sink.lock);
+    return ok;
+}
+
+void dlr_log_set_level(dlr_log_level level) { atomic_store(&sink.level, (int)level); }
+void dlr_log_set_stderr(bool on) { atomic_store(&sink.quiet, !on); }

@@ -1,0 +1,38 @@
+/* metrics.jsonl: one line of JSON a point, {"epoch": 1, "iteration": 24, "Loss/train": 0.052, ...}.
+ *
+ * Doubles are printed with the fewest digits that read back exactly: equal bits print equal, so that two runs
+ * compare with diff. NaN and the infinities become null, which every reader of JSON takes. A line is appended
+ * whole. */
+#ifndef DLR_METRICS_H
+#define DLR_METRICS_H
+#include "ir/base/status.h"
+#include <stdint.h>
+
+typedef struct dlr_metrics dlr_metrics;
+
+/* What opening had to do to the file of an earlier run. */
+typedef struct {
+    int kept;
+    int later; /* points after the checkpoint, dropped: the resumed run writes them again */
+    int torn;  /* lines that a crash left unreadable, dropped */
+} dlr_metrics_repair;
+
+/* Opens `path` for a run resumed at `iteration`: points up to it stay, later ones and torn lines go, so that
+ * the file in the end reads like that of an uninterrupted run. For a new run, `iteration` is -1: the file
+ * starts empty, one of an earlier run is kept as PATH.old. `repair` may be NULL. Errors: DL_IO, DL_INPUT
+ * (over 1 GiB); NULL. */
+dlr_metrics *dlr_metrics_open(const char *path, int64_t iteration, dlr_metrics_repair *repair, dl_error *err);
+
+typedef struct {
+    const char *tag;
+    double value;
+} dlr_metric;
+
+/* Appends one point. A checkpoint of this iteration must be written after its points. Errors: DL_IO; the file
+ * is then as it was before. */
+bool dlr_metrics_put(dlr_metrics *metrics, int64_t epoch, int64_t iteration, const dlr_metric *values, int n,
+                     dl_error *err);
+/* Makes all so far durable: before each checkpoint. Errors: DL_IO. */
+bool dlr_metrics_flush(dlr_metrics *metrics, dl_error *err);
+void dlr_metrics_close(dlr_metrics *metrics); /* NULL is fine */
+#endif

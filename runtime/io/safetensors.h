@@ -1,0 +1,107 @@
+/* Safetensors: named arrays in one file, as PyTorch, NumPy and Hugging Face exchange them.
+ *
+ * The file is u64le N, N bytes of JSON {name: {dtype, shape, data_offsets}, "__metadata__": {text: text}},
+ * then the tensors, little-endian and row-major, without gaps. The writer pads the header so that the data
+ * starts at a multiple of 64; other programs pad to 8 or not at all, so what a file holds may be unaligned:
+ * copy it out. */
+#ifndef DLR_SAFETENSORS_H
+#define DLR_SAFETENSORS_H
+#include "ir/base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* Element types: name in the file, bytes an element. */
+#define DLR_ST_DTYPES(X)                                                                                     \
+    X(F64, 8)                                                                                                \
+    X(F32, 4)                                                                                                \
+    X(F16, 2)                                                                                                \
+    X(BF16, 2) X(I64, 8) X(I32, 4) X(I16, 2) X(I8, 1) X(U64, 8) X(U32, 4) X(U16, 2) X(U8, 1) X(BOOL, 1)
+#define DLR_ST_ENUM(name, size) DLR_ST_##name,
+typedef enum { DLR_ST_DTYPES(DLR_ST_ENUM) DLR_ST_N_DTYPES } dlr_st_dtype;
+#undef DLR_ST_ENUM
+const char *dlr_st_dtype_name(dlr_st_dtype dtype);
+size_t dlr_st_dtype_size(dlr_st_dtype dtype);
+
+enum { DLR_ST_MAX_RANK = 8 };
+
+/* A tensor as the writer takes it and the reader gives it. */
+typedef struct {
+    const char *name;
+    dlr_st_dtype dtype;
+    int rank;
+    int64_t shape[DLR_ST_MAX_RANK];
+    const void *data; /* row-major; writing: NULL means that `read` gives it */
+    uint64_t bytes;   /* of the data; set by the reader, ignored by the writer */
+} dlr_st_tensor;
+
+typedef struct {
+    const char *key, *value;
+} dlr_st_meta;
+
+/* Writing
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* Puts the whole of tensors[index] into dst, row-major (from a device, or out of another layout). */
+typedef bool dlr_st_read(void *ctx, int index, void *dst, dl_error *err);
+
+typedef struct {
+    const dlr_st_tensor *tensors;
+    int n;
+    const dlr_st_meta *metadata;
+    int n_metadata;
+    dlr_st_read *read; /* for the tensors without data */
+    void *ctx;
+} dlr_st_content;
+
+typedef struct {
+    uint64_t bytes, checksum; /* of the whole file (checksum.h) */
+} dlr_st_written;
+
+/* Writes a file whole or not at all: temporary beside it, fsync, rename. Tensors stand in the given order,
+ * but wider elements before narrower ones, so that each is aligned to its size. No second copy of the state
+ * is made: `read` goes through one buffer as large as the largest tensor. `written` may be NULL. Errors:
+ * DL_IO with path and cause; DL_RESOURCE when that buffer cannot be had; DL_INTERNAL for a name given twice,
+ * a negative size or a rank over DLR_ST_MAX_RANK; what `read` reports. */
+bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_written *written, dl_error *err);
+
+/* Reading
+ * ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *path;
+    const dlr_st_tensor
+        *tensors; /* in the order of the data; `data` points into the mapped file, maybe unaligned */
+    int n;
+    const dlr_st_meta *metadata;
+    int n_metadata;
+    struct dlr_st_private *private;
+} dlr_st_file;
+
+typedef enum {
+    DLR_ST_PLAIN = 0,
+    DLR_ST_STRIP =
+        1 /* drop leading `module.` and `_orig_mod.` (DistributedDataParallel's, torch.compile's) */
+} dlr_st_flags;
+
+/* Opens and checks a file: sizes, offsets without gap or overlap, header of at most 100 MB, no name twice.
+ * Nothing of the data is read. Errors, each naming the file: DL_IO when it cannot be read, DL_INPUT with the
+ * fault. */
+dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err);
+void dlr_st_close(dlr_st_file *file); /* NULL is fine */
+
+/* The tensor of that name, or NULL. */
+const dlr_st_tensor *dlr_st_find(const dlr_st_file *file, const char *name);
+const char *dlr_st_metadata(const dlr_st_file *file, const char *key); /* or NULL */
+
+/* Copies a tensor's bytes out. Reads rather than maps, so that a bad disk or a file cut meanwhile is an error
+ * (DL_IO) and not a signal. */
+bool dlr_st_load(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
+/* The same as float32, from F64, F32, F16 or BF16 (F64 rounded to nearest even). Errors: DL_INPUT for other
+ * types. */
+bool dlr_st_load_f32(const dlr_st_file *file, const dlr_st_tensor *tensor, float *dst, dl_error *err);
+
+/* Whether the file holds exactly the wanted names and shapes, and element types that load: the wanted one, or
+ * any float where a float is wanted. Errors: DL_INPUT listing every difference as far as the message has
+ * room. */
+bool dlr_st_check(const dlr_st_file *file, const dlr_st_tensor *want, int n, dl_error *err);
+#endif

@@ -1,0 +1,191 @@
+#!/usr/bin/python3
+"""check_ops.py INTERP_RUN: the reference interpreter against PyTorch in float64, op by op.
+
+One graph holds every case as a node with its own inputs; each result is compared with what PyTorch computes.
+Every op of ops.def that the interpreter gives a meaning must appear here (OPS is compared with the table).
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+except ImportError as e:
+    print("SKIP: %s (needs python3-torch)" % e)
+    sys.exit(77)
+
+torch.set_default_dtype(torch.float64)
+torch.set_num_threads(1)
+rng = np.random.default_rng(7)
+nan, inf = float("nan"), float("inf")
+
+lines, results, data, want, names, used = [], [], {}, [], [], set()
+next_id = 0
+
+
+def new_id():
+    global next_id
+    next_id += 1
+    return next_id - 1
+
+
+def text(dtype, axes):
+    return "%s[%s]" % (dtype, ", ".join("%s=%d" % a if a[0] else "%d" % a[1] for a in axes))
+
+
+def put(x, axes, dtype="f64"):
+    """An input variable holding tensor x; its name."""
+    name = "v%d" % len(data)
+    data[name] = x
+    lines.append("  input $%s = %%%d : %s" % (name, new_id(), text(dtype, list(zip(axes, x.shape)))))
+    return "$" + name
+
+
+def case(op, operands, attrs, axes, expect, dtype="f64"):
+    """A node whose result must be `expect` (a tensor)."""
+    used.add(op)
+    v = new_id()
+    a = " {%s}" % ", ".join("%s=%s" % kv for kv in attrs.items()) if attrs else ""
+    lines.append("  %%%d = %s %s%s : %s" % (v, op, ", ".join(operands), a, text(dtype, list(zip(axes, expect.shape)))))
+    results.append('  output "%s%d" = %%%d' % (op, v, v))
+    names.append("%s%s" % (op, a))
+    want.append(expect.to(torch.float64))
+
+
+def T(*shape, lo=-2.0, hi=2.0):
+    return torch.from_numpy(rng.uniform(lo, hi, shape))
+
+
+def ints(v):
+    return "[%s]" % ", ".join(map(str, v))
+
+
+# pointwise, one operand: with both signs, zeros, infinities and NaN
+special = torch.cat([T(40), torch.tensor([0.0, -0.0, inf, -inf, nan, 0.5, 1.5, -1.5])])
+x = put(special, ["N"])
+unary = {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "tanh": torch.tanh,
+         "sigmoid": torch.sigmoid, "sin": torch.sin, "cos": torch.cos, "erf": torch.erf, "floor": torch.floor,
+         "relu": torch.relu, "sign": torch.sign}
+for op, f in unary.items():
+    case(op, [x], {}, ["N"], f(special))
+for slope in (0.01, 0.0, 2.0):
+    case("leaky_relu", [x], {"slope": slope}, ["N"], F.leaky_relu(special, slope))
+flags, other = torch.tensor([1.0, 0.0, 1.0, 0.0]), torch.tensor([1.0, 1.0, 0.0, 0.0])
+p, q = put(flags, ["N"], "bool"), put(other, ["N"], "bool")
+case("not", [p], {}, ["N"], torch.logical_not(flags), "bool")
+case("and", [p, q], {}, ["N"], torch.logical_and(flags, other), "bool")
+case("or", [p, q], {}, ["N"], torch.logical_or(flags, other), "bool")
+finite = torch.tensor([2.7, -2.7, 0.0, 0.3])
+y = put(finite, ["N"])
+case("cast", [y], {}, ["N"], finite.to(torch.int32), "i32")
+case("cast", [y], {}, ["N"], finite.to(torch.bool), "bool")
+case("cast", [p], {}, ["N"], flags)
+
+# pointwise, two and three operands: every pair of special values, and broadcasting by name
+some = torch.tensor([-1.5, -0.0, 0.0, 0.5, 2.0, inf, -inf, nan])
+pairs = torch.cartesian_prod(some, some)
+a, b = put(pairs[:, 0].contiguous(), ["N"]), put(pairs[:, 1].contiguous(), ["N"])
+binary = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "min": torch.minimum,
+          "max": torch.maximum}
+compare = {"eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}
+for op, f in binary.items():
+    case(op, [a, b], {}, ["N"], f(pairs[:, 0], pairs[:, 1]))
+for op, f in compare.items():
+    case(op, [a, b], {}, ["N"], f(pairs[:, 0], pairs[:, 1]), "bool")
+nchw, channel, rows, one = T(2, 3, 4, 5), T(3), T(5, 2), T(1, 3)
+ta, tc, tr, to, ts = (put(nchw, "NCHW"), put(channel, "C"), put(rows, ["W", "N"]), put(one, ["", "C"]),
+                      put(torch.tensor(1.25), []))
+case("add", [ta, tc], {}, "NCHW", nchw + channel[:, None, None])
+case("mul", [ta, tr], {}, "NCHW", nchw * rows.t()[:, None, None, :])
+case("sub", [tc, tr], {}, "CWN", channel[:, None, None] - rows)
+case("div", [ta, ts], {}, "NCHW", nchw / 1.25)
+cond = (T(4) > 0).double()
+cb = put(cond, ["H"], "bool")
+case("select", [cb, ta, ts], {}, "HNCW",
+     torch.where(cond.bool()[:, None, None, None], nchw.permute(2, 0, 1, 3), torch.tensor(1.25)))
+
+# reductions
+empty = torch.zeros(3, 0)
+te = put(empty, ["C", "H"])
+for over in ("N", "C", "W", "NC", "HW", "NHW", "NCHW"):
+    dims = ["NCHW".index(c) for c in over]
+    rest = [c for c in "NCHW" if c not in over]
+    attr = {"over": "[%s]" % ", ".join(over)}
+    case("sum", [ta], attr, rest, nchw.sum(dims))
+    case("mean", [ta], attr, rest, nchw.mean(dims))
+    case("reduce_max", [ta], attr, rest, nchw.amax(dims))
+    case("reduce_min", [ta], attr, rest, nchw.amin(dims))
+case("sum", [te], {"over": "[H]"}, "C", empty.sum(1))
+case("mean", [te], {"over": "[H]"}, "C", empty.mean(1))
+case("reduce_max", [x], {"over": "[N]"}, [], special.amax())
+
+# moves and sources
+case("const", [], {"value": 0.1}, [], torch.tensor(0.1))
+case("iota", [], {"axis": "N"}, "N", torch.arange(7.0), "f32")
+case("broadcast", [tr], {}, "NCHW", rows.t()[:, None, None, :].expand(2, 3, 4, 5))
+case("slice", [ta], {"axis": "C", "start": 1, "stop": 3}, "NCHW", nchw[:, 1:3])
+case("slice", [ta], {"axis": "W", "start": 2, "stop": 2}, "NCHW", nchw[..., 2:2])
+case("pad", [ta], {"axis": "H", "pad_lo": "[1]", "pad_hi": "[2]"}, "NCHW", F.pad(nchw, (0, 0, 1, 2)))
+more = T(2, 2, 4, 5)
+tm = put(more, "NCHW")
+case("cat", [ta, tm, ta], {"axis": "C"}, "NCHW", torch.cat([nchw, more, nchw], 1))
+case("cat", [ta, ta], {"axis": "W"}, "NCHW", torch.cat([nchw, nchw], 3))
+flat = T(2, 1, 3)
+tf = put(flat, "NCH")
+case("squeeze", [tf], {"axis": "C"}, "NH", flat[:, 0])
+case("unsqueeze", [tf], {"axis": "W", "index": 1}, "NWCH", flat[:, None])
+case("rename", [tf], {}, "ABC", flat)
+case("relayout", [ta], {}, "NCHW", nchw)
+
+# contractions: 1 to 3 spatial axes, strides, asymmetric padding; gradients by PyTorch's autograd
+for sizes, k, stride, lo, hi in [((9,), (4,), (2,), (1,), (1,)), ((5,), (1,), (1,), (0,), (0,)),
+                                 ((7, 6), (3, 2), (2, 1), (1, 0), (2, 1)), ((7, 6), (3, 3), (1, 1), (0, 2), (0, 2)),
+                                 ((4, 6, 5), (4, 4, 3), (2, 2, 1), (1, 1, 1), (1, 1, 1)),
+                                 ((5, 4, 6), (2, 3, 1), (3, 1, 2), (0, 2, 0), (3, 0, 1)),
+                                 ((2, 2, 2), (4, 4, 4), (2, 2, 2), (1, 1, 1), (1, 1, 1))]:
+    n = len(sizes)
+    spatial, taps = "DHW"[3 - n:], ["k" + c for c in "DHW"[3 - n:]]
+    cx, cw = T(2, 3, *sizes).requires_grad_(), T(4, 3, *k).requires_grad_()
+    padded = F.pad(cx, [v for i in reversed(range(n)) for v in (lo[i], hi[i])])
+    cy = (F.conv1d, F.conv2d, F.conv3d)[n - 1](padded, cw, stride=stride)
+    dy = T(*cy.shape)
+    dx, dw = torch.autograd.grad(cy, [cx, cw], dy)
+    window = {"stride": ints(stride), "pad_lo": ints(lo), "pad_hi": ints(hi)}
+    vx, vw, vy = (put(cx.detach(), ["N", "C", *spatial]), put(cw.detach(), ["O", "C", *taps]),
+                  put(dy, ["N", "C", *spatial]))
+    case("conv", [vx, vw], window, ["N", "C", *spatial], cy.detach())
+    case("conv_grad_input", [vy, vw], {**window, "size": ints(sizes)}, ["N", "C", *spatial], dx)
+    case("conv_grad_weight", [vx, vy], {**window, "kernel": ints(k)}, ["O", "C", *taps], dw)
+    if lo == hi:  # the transposed convolution is the same op, its weight [in, out, k...] read as [O, C, k...]
+        t = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[n - 1]
+        rest = [sizes[i] + lo[i] + hi[i] - k[i] - (cy.shape[2 + i] - 1) * stride[i] for i in range(n)]
+        up = t(dy, cw.detach(), stride=stride, padding=lo, output_padding=rest)
+        case("conv_grad_input", [vy, vw], {**window, "size": ints(sizes)}, ["N", "C", *spatial], up)
+
+# every op with a meaning was asked about
+table = open(os.path.join(os.path.dirname(__file__), "../../ir/ops.def")).read()
+ops = re.findall(r'^OP\(\w+, "(\w+)", -?\d, (\w+)', table, re.M)
+missing = [name for name, kind in ops if kind not in ("HIGH", "FUSED") and name not in used]
+failed = ["no case for op %s" % m for m in missing]
+
+with tempfile.TemporaryDirectory() as d:
+    with open(d + "/ops.dlir", "w") as f:
+        f.write("\n".join(["graph @ops {"] + lines + results + ["}", ""]))
+    for name, x in data.items():
+        x.detach().contiguous().numpy().astype("<f8").tofile("%s/%s.f64" % (d, name))
+    done = subprocess.run([sys.argv[1], d + "/ops.dlir", d], stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit("interp_run failed: %s" % done.stderr.strip()[-800:])
+    for i, expect in enumerate(want):
+        got = torch.from_numpy(np.fromfile("%s/out.%d.f64" % (d, i), "<f8")).reshape(expect.shape)
+        if not torch.allclose(got, expect, rtol=1e-12, atol=1e-12, equal_nan=True):
+            failed.append("%s: got %s, want %s" % (names[i], got.flatten()[:8], expect.flatten()[:8]))
+
+for f in failed:
+    print("failed:", f)
+print("%d passed, %d failed" % (len(want) + len(ops) - len(failed), len(failed)))
+sys.exit(bool(failed))

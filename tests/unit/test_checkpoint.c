@@ -1,0 +1,312 @@
+/* Checkpoints: round trip, damage, and every crash point and every failing call of the writer.
+ *
+ * The system calls that change the file system are defined here in front of libc's: each counts, and the k-th
+ * can kill the process (a write then leaves half its bytes) or fail, once or from then on. fsync itself is
+ * left out, because a killed process loses nothing of the page cache: only its failures matter here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ir/base/str.h"
+#include "runtime/io/checkpoint.h"
+#include "runtime/io/fs.h"
+#include "tests/check.h"
+
+/* Faults
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+typedef enum { NO_FAULT, KILL, FAIL_ONCE, FAIL_ON } fault_kind;
+static struct {
+    fault_kind kind;
+    int at, calls; /* the call that it hits; calls so far */
+} fault;
+
+/* Whether this call fails; does not return where it kills. */
+static bool hit(void) {
+    fault.calls++;
+    bool now = fault.calls == fault.at || (fault.kind == FAIL_ON && fault.calls > fault.at);
+    if (!now || fault.kind == NO_FAULT) return false;
+    if (fault.kind == KILL) kill(getpid(), SIGKILL);
+    errno = EIO;
+    return true;
+}
+
+ssize_t write(int fd, const void *data, size_t n) {
+    if (fault.kind == KILL && fault.calls + 1 == fault.at) syscall(SYS_write, fd, data, n / 2);
+    return hit() ? -1 : syscall(SYS_write, fd, data, n);
+}
+int fsync(int fd) { return (void)fd, hit() ? -1 : 0; }
+int rename(const char *from, const char *to) { return hit() ? -1 : (int)syscall(SYS_rename, from, to); }
+int mkdir(const char *path, mode_t mode) { return hit() ? -1 : (int)syscall(SYS_mkdir, path, mode); }
+int symlink(const char *to, const char *path) { return hit() ? -1 : (int)syscall(SYS_symlink, to, path); }
+int unlink(const char *path) { return hit() ? -1 : (int)syscall(SYS_unlink, path); }
+int rmdir(const char *path) { return hit() ? -1 : (int)syscall(SYS_rmdir, path); }
+
+/* Saving and reading
+ * ---------------------------------------------------------------------------------------------- */
+
+static char *root;
+static const char *dir;
+static dl_arena *arena;
+enum { N = 5 };
+
+/* A checkpoint whose every value says of which step and version it is. */
+static bool save(int step, int version, bool best, int keep, dl_error *err) {
+    float model[N];
+    double moments[N];
+    for (int i = 0; i < N; i++)
+        model[i] = (float)(1000 * step + 10 * version + i), moments[i] = model[i] / 3.0;
+    dlr_st_tensor weight = {
+        .name = "conv.weight", .dtype = DLR_ST_F32, .rank = 1, .shape = {N}, .data = model};
+    dlr_st_tensor moment = {
+        .name = "exp_avg.conv.weight", .dtype = DLR_ST_F64, .rank = 1, .shape = {N}, .data = moments};
+    dlr_checkpoint_part parts[] = {{"model", {.tensors = &weight, .n = 1}},
+                                   {"optimizer", {.tensors = &moment, .n = 1}}};
+    dlr_state_value values[] = {{.key = "losses", .kind = DLR_STATE_REALS, .reals = moments, .n_reals = N},
+                                {.key = "version", .kind = DLR_STATE_INT, .integer = version},
+                                {.key = "config", .kind = DLR_STATE_TEXT, .text = "short \"x\""}};
+    dlr_checkpoint_content content = {.parts = parts, .n_parts = 2, .is_best = best, .keep = keep};
+    content.state = (dlr_state){.epoch = step / 2,
+                                .iteration = step,
+                                .position = step % 2,
+                                .seed = UINT64_MAX - 1,
+                                .best_loss = step == 1 ? INFINITY : 0.1,
+                                .epoch_loss = 1.0 / 3,
+                                .values = values,
+                                .n_values = 3};
+    return dlr_checkpoint_save(dir, &content, err);
+}
+
+static int version_of(const dlr_checkpoint *c) {
+    const dlr_state_value *v = dlr_checkpoint_value(c, "version");
+    return v && v->kind == DLR_STATE_INT ? (int)v->integer : -1;
+}
+
+/* Whether everything in it agrees about which checkpoint it is. */
+static bool is_whole(const dlr_checkpoint *c) {
+    dl_error err = {0};
+    float model[N];
+    double moments[N];
+    const dlr_st_file *m = dlr_checkpoint_part_file(c, "model", &err),
+                      *o = dlr_checkpoint_part_file(c, "optimizer", &err);
+    const dlr_state_value *losses = dlr_checkpoint_value(c, "losses"),
+                          *text = dlr_checkpoint_value(c, "config");
+    if (!m || !o || !losses || losses->n_reals != N || !text || strcmp(text->text, "short \"x\"") != 0)
+        return false;
+    const dlr_st_tensor *weight = dlr_st_find(m, "conv.weight"),
+                        *moment = dlr_st_find(o, "exp_avg.conv.weight");
+    if (!weight || !moment || weight->bytes != sizeof model || moment->bytes != sizeof moments) return false;
+    if (!dlr_st_load(m, weight, model, &err) || !dlr_st_load(o, moment, moments, &err)) return false;
+    int step = (int)c->state.iteration;
+    for (int i = 0; i < N; i++) {
+        if (model[i] != (float)(1000 * step + 10 * version_of(c) + i) || moments[i] != model[i] / 3.0)
+            return false;
+        if (losses->reals[i] != moments[i]) return false;
+    }
+    return c->state.epoch == step / 2 && c->state.position == step % 2 && c->state.seed == UINT64_MAX - 1 &&
+           c->state.epoch_loss == 1.0 / 3 &&
+           (step == 1 ? isinf(c->state.best_loss) : c->state.best_loss == 0.1);
+}
+
+/* The version and step loaded by `which` as 100 * step + version; 0 for none, -1 failed, -2 torn. */
+static int load(const char *which, int *warnings) {
+    dl_error err = {0};
+    dlr_checkpoint *c;
+    dlr_checkpoint_outcome outcome = dlr_checkpoint_open(dir, which, &c, &err);
+    if (outcome == DLR_CHECKPOINT_NONE) return err.code == DL_OK ? 0 : -3;
+    if (outcome == DLR_CHECKPOINT_FAILED) return err.code != DL_OK ? -1 : -3;
+    int id = is_whole(c) ? 100 * (int)c->state.iteration + version_of(c) : -2;
+    if (warnings) *warnings = c->n_warnings;
+    dlr_checkpoint_close(c);
+    return id;
+}
+
+static bool exists(const char *name) {
+    struct stat st;
+    return lstat(dl_format(arena, "%s/%s", dir, name), &st) == 0;
+}
+
+static void clear(void) {
+    dl_error err = {0};
+    fault.kind = NO_FAULT;
+    CHECK(dlr_remove_tree(dir, &err), "%s", err.message);
+}
+
+/* Tests
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static void test_ordinary_life(void) {
+    dl_error err = {0};
+    int warnings;
+    clear();
+    CHECK(load("last", NULL) == 0); /* no directory: start anew */
+    CHECK(save(1, 0, true, 2, &err) && save(2, 0, false, 2, &err), "%s", err.message);
+    CHECK(load("last", &warnings) == 200 && warnings == 0 && load("best", NULL) == 100);
+    CHECK(save(3, 0, false, 2, &err) && save(4, 0, false, 2, &err));
+    CHECK(exists("step-00000001") && !exists("step-00000002") && exists("step-00000003") &&
+          load("last", NULL) == 400);
+    CHECK(save(5, 0, true, 2, &err));
+    CHECK(!exists("step-00000001") && !exists("step-00000003") && exists("step-00000004") &&
+          load("best", NULL) == 500);
+    CHECK(save(5, 1, false, 2, &err) && load("last", NULL) == 501 && !exists("step-00000005.old"), "%s",
+          err.message);
+    /* Gone back to step 2: what came later belongs to a future given up. The best stays until there is a
+     * better. */
+    CHECK(save(3, 2, false, 2, &err) && load("last", NULL) == 302 && !exists("step-00000004") &&
+          load("best", NULL) == 501);
+    CHECK(mkdir(dl_format(arena, "%s/step-00000009.tmp", dir), 0755) == 0);
+    CHECK(save(4, 3, false, 1, &err) && !exists("step-00000009.tmp") && load("last", NULL) == 403);
+    dlr_checkpoint *c;
+    CHECK(dlr_checkpoint_open(dir, "last", &c, &err) == DLR_CHECKPOINT_LOADED);
+    CHECK(!dlr_checkpoint_part_file(c, "scaler", &err) && err.code == DL_INPUT &&
+          strstr(err.message, "scaler"));
+    dlr_checkpoint_close(c);
+    /* What could not be read back is refused before it replaces anything. */
+    dlr_state_value twice[] = {{.key = "a", .kind = DLR_STATE_INT}, {.key = "a", .kind = DLR_STATE_INT}};
+    dlr_checkpoint_content bad = {.state = {.iteration = 7, .values = twice, .n_values = 2}, .keep = 1};
+    err = (dl_error){0};
+    CHECK(!dlr_checkpoint_save(dir, &bad, &err) && strstr(err.message, "twice"), "%s", err.message);
+    CHECK(load("last", NULL) == 403 && !exists("step-00000007.tmp"));
+}
+
+/* Flips every bit of every file of the newest checkpoint: found each time, and the previous one taken. */
+static void test_damage(void) {
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "state.json"};
+    dl_error err = {0};
+    clear();
+    CHECK(save(1, 0, false, 2, &err) && save(2, 0, false, 2, &err));
+    for (int k = 0; k < 3; k++) {
+        const char *path = dl_format(arena, "%s/step-00000002/%s", dir, files[k]);
+        int fd = open(path, O_RDWR), missed = 0, warnings = 0;
+        struct stat st;
+        CHECK(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 100);
+        for (off_t bit = 0; bit < 8 * st.st_size; bit++) {
+            unsigned char c, flipped;
+            CHECK(pread(fd, &c, 1, bit / 8) == 1);
+            flipped = (unsigned char)(c ^ 1 << bit % 8);
+            CHECK(pwrite(fd, &flipped, 1, bit / 8) == 1);
+            missed += load("last", &warnings) != 100 || warnings != 1;
+            CHECK(pwrite(fd, &c, 1, bit / 8) == 1);
+        }
+        CHECK(missed == 0, "%d flips of %s not found", missed, files[k]);
+        CHECK(load("last", &warnings) == 200 && warnings == 0);
+        CHECK(ftruncate(fd, st.st_size - 1) == 0 && load("last", NULL) == 100);
+        close(fd);
+        CHECK(unlink(path) == 0 && load("last", NULL) == 100);
+        CHECK(save(2, 0, false, 2, &err) && load("last", NULL) == 200);
+    }
+    CHECK(dlr_remove_tree(dl_format(arena, "%s/step-00000002", dir), &err) && load("last", NULL) == 100);
+    int warnings = 0;
+    CHECK(unlink(dl_format(arena, "%s/last", dir)) == 0 && load("last", &warnings) == 100 && warnings == 1);
+    CHECK(unlink(dl_format(arena, "%s/step-00000001/state.json", dir)) == 0 && load("last", NULL) == -1);
+}
+
+/* What a run does: saves, one step three times, the best among them replaced. */
+static const struct {
+    int step, version;
+    bool best;
+} story[] = {{1, 0, true}, {2, 0, false}, {2, 1, true}, {2, 2, false}, {3, 0, false}, {4, 0, false}};
+enum { STORY = 6 };
+
+static int id(int i) { return i < 0 ? 0 : 100 * story[i].step + story[i].version; }
+
+/* After `done` saves and a broken one: the last committed or the one that broke loads; life goes on. */
+static void check_survival(const char *what, int point, int done, int keep) {
+    dl_error err = {0};
+    int warnings = 0, last = load("last", &warnings), best = load("best", NULL);
+    fault.kind = NO_FAULT;
+    for (int i = 0; i < STORY; i++) {
+        const char *name = dl_format(arena, "step-%08d", story[i].step);
+        bool whole = exists(dl_format(arena, "%s/state.json", name)) &&
+                     exists(dl_format(arena, "%s/model.safetensors", name)) &&
+                     exists(dl_format(arena, "%s/optimizer.safetensors", name));
+        CHECK(whole || !exists(name), "%s %d: half of %s", what, point, name);
+    }
+    CHECK(last == id(done - 1) || (done < STORY && last == id(done)), "%s %d: %d saves done, 'last' loads %d",
+          what, point, done, last);
+    CHECK(best >= 0, "%s %d: best loads %d", what, point, best);
+    CHECK(save(7, 0, false, keep, &err) && load("last", &warnings) == 700 && warnings == 0, "%s %d: %s", what,
+          point, err.message);
+    best = load("best", &warnings);
+    CHECK(best > 0 && (done == 0 || warnings == 0), "%s %d: best loads %d with %d warnings", what, point,
+          best, warnings);
+    for (int i = 0; i < STORY; i++) {
+        const char *name = dl_format(arena, "step-%08d", story[i].step);
+        CHECK(!exists(dl_format(arena, "%s.tmp", name)) && !exists(dl_format(arena, "%s.old", name)),
+              "%s %d: leftovers of %s", what, point, name);
+    }
+}
+
+/* Kills a writer before its k-th system call, for every k until it gets through. */
+static int test_kills(int keep) {
+    int *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (int k = 1;; k++) {
+        clear();
+        *done = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            dl_error err = {0};
+            fault.kind = KILL, fault.at = k, fault.calls = 0;
+            for (int i = 0; i < STORY && save(story[i].step, story[i].version, story[i].best, keep, &err);
+                 i++)
+                *done = i + 1;
+            _exit(err.code);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child);
+        if (WIFEXITED(status)) {
+            CHECK(WEXITSTATUS(status) == 0 && *done == STORY);
+            munmap(done, sizeof *done);
+            return k - 1;
+        }
+        check_survival("killed at", k, *done, keep);
+    }
+}
+
+/* The same with failing calls, in this process, so that a sanitizer sees leaks. */
+static int test_failures(fault_kind kind, int keep) {
+    for (int k = 1;; k++) {
+        dl_error err = {0};
+        clear();
+        fault.kind = kind, fault.at = k, fault.calls = 0;
+        int done = 0;
+        while (done < STORY && save(story[done].step, story[done].version, story[done].best, keep, &err))
+            done++;
+        fault.kind = NO_FAULT;
+        if (fault.calls < k) return k - 1;
+        CHECK(done < STORY && err.code == DL_IO && strstr(err.message, "error"), "call %d: %d '%s'", k, done,
+              err.message);
+        check_survival(kind == FAIL_ONCE ? "failed once at" : "failed from", k, done, keep);
+    }
+}
+
+int main(void) {
+    arena = dl_arena_new(NULL);
+    /* Thousands of small directories: in memory where there is such a place. */
+    root = dl_format(arena, "%s/dl_test_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    CHECK(mkdtemp(root) != NULL);
+    dir = dl_format(arena, "%s/run/checkpoints", root);
+    test_ordinary_life();
+    test_damage();
+    int points = 0;
+    for (int keep = 1; keep <= 2; keep++) {
+        points += test_kills(keep);
+        points += test_failures(FAIL_ONCE, keep);
+        points += test_failures(FAIL_ON, keep);
+    }
+    printf("%d crash and failure points\n", points);
+    CHECK(points > 300);
+    clear();
+    dl_error err = {0};
+    CHECK(dlr_remove_tree(root, &err));
+    dl_arena_free(arena);
+    return dl_test_end();
+}

@@ -1,0 +1,462 @@
+/* The configuration: layers and their order, checks, the command line, the model's arguments, what is
+ * printed; the U-Net's own file; and docs/configuration.md against config.def. */
+#include "frontends/yaml/config.h"
+#include "frontends/yaml/data_file.h"
+#include "tests/check.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+static dl_arena *arena;
+static char directory[] = "/tmp/dl_config_XXXXXX";
+
+static const dl_option options[] = {
+    {"json", 0, NULL, "machine-readable output"},
+    {"output", 'o', "FILE", "where the plan goes"},
+    {"help", 'h', NULL, "this text"},
+    {0},
+};
+
+static void write_text(const char *path, const char *text) {
+    dl_error err = {0};
+    CHECK(dl_write_file(path, text, strlen(text), &err), "%s", err.message);
+}
+
+/* Opens a command line written as one string with blanks between the arguments. */
+static dl_config *open_line(const char *line, dl_error *err) {
+    char *argv[40] = {"prog"};
+    int argc = 1;
+    for (char *save = NULL, *word = strtok_r(dl_strdup(arena, line), " ", &save); word;
+         word = strtok_r(NULL, " ", &save))
+        argv[argc++] = word;
+    *err = (dl_error){0};
+    return dl_config_open(arena, argc, argv, options, err);
+}
+
+/* The whole way: command line, f.yaml with this text (NULL: as it is), the end. NULL and the error when one
+ * fails. */
+static dl_config *configure(const char *yaml, const char *line, dl_error *err) {
+    if (yaml) write_text("f.yaml", yaml);
+    dl_config *c = open_line(dl_format(arena, "--yaml_config f.yaml %s", line), err);
+    return c && dl_config_load(c, err) && dl_config_finish(c, err) ? c : NULL;
+}
+static dl_config *configure_ok(const char *yaml, const char *line) {
+    dl_error err;
+    dl_config *c = configure(yaml, line, &err);
+    CHECK(c, "%s: %s", line, err.message);
+    return c ? c : open_line("", &err);
+}
+
+static void check_fault(const char *yaml, const char *line, dl_code code, const char *want) {
+    dl_error err;
+    CHECK(!configure(yaml, line, &err) && err.code == code, "%s, %s: code %d", yaml ? yaml : "", line,
+          err.code);
+    CHECK(strstr(err.message, want), "got '%s', want '%s'", err.message, want);
+}
+static void check_file_fault(const char *keys, const char *want) {
+    check_fault(dl_format(arena, "base:\n%s\n", keys), "", DL_INPUT, want);
+}
+static void check_line_fault(const char *line, const char *want) {
+    check_fault("base: {}\n", line, DL_USAGE, want);
+}
+
+/* ---- layers ---- */
+
+static void test_order(void) {
+    dl_error err;
+    dl_config *c = open_line("", &err);
+    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 10 && !dl_config_is_given(c, DL_KEY_num_epochs), " ");
+    CHECK(dl_config_is_null(c, DL_KEY_box_size) && dl_config_is_null(c, DL_KEY_local_batch_size), " ");
+    CHECK_STR(c->name, "base");
+
+    const char *yaml = "base: &base\n"
+                       "  num_epochs: 3\n"
+                       "  lr_schedule: &lr {start_lr: 2.E-4, scaling: sqrt}\n"
+                       "other:\n"
+                       "  <<: *base\n"
+                       "  num_epochs: 4\n"
+                       "  lr_schedule: {<<: *lr, start_lr: 5E-4}\n"
+                       "  box_size: [80, 40]\n";
+    c = configure_ok(yaml, "");
+    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 3 && dl_config_is_given(c, DL_KEY_num_epochs), " ");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 2e-4, " ");
+    c = configure_ok(yaml, "--config other --Nsamples=96");
+    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 4 && dl_config_int(c, DL_KEY_Nsamples) == 96, " ");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 5e-4, " ");
+    CHECK_STR(dl_config_str(c, DL_KEY_scaling), "sqrt");
+    CHECK(dl_config_value(c, DL_KEY_box_size)->items.at[1]->integer == 40, " ");
+    c = configure_ok(yaml, "--config=other --num_epochs=5 --start_lr=1e-3 --num_epochs=6 --box_size=64");
+    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 6 && dl_config_float(c, DL_KEY_start_lr) == 1e-3, " ");
+    CHECK_STR(dl_config_str(c, DL_KEY_scaling),
+              "sqrt"); /* a leaf from the line leaves its section's others alone */
+    CHECK(dl_config_value(c, DL_KEY_box_size)->integer == 64, " ");
+
+    /* What the command line overrides is not looked at. */
+    c = configure_ok("base: {expdir: $DL_NOWHERE/x}\n", "--expdir=here");
+    CHECK_STR(dl_config_str(c, DL_KEY_expdir), "here");
+
+    CHECK(dl_config_set(c, "global_batch_size", "12", &err) &&
+              dl_config_int(c, DL_KEY_global_batch_size) == 12,
+          " ");
+    CHECK(!dl_config_set(c, "global_batch_size", "0", &err) && strstr(err.message, "--global_batch_size=0"),
+          " ");
+    err = (dl_error){0};
+    dl_config_fail(c, DL_KEY_data_size, &err, "64 is more than the file's %d", 32);
+    CHECK_STR(err.message, "data_size: 64 is more than the file's 32");
+    c = configure_ok("base:\n  data_size: 128\n", "");
+    err = (dl_error){0};
+    dl_config_fail(c, DL_KEY_data_size, &err, "too large");
+    CHECK_STR(err.message, "f.yaml:2:14: error: data_size: too large");
+}
+
+static void test_values(void) {
+    dl_config *c =
+        configure_ok("base: {run_num: 007, expdir: 12, use_cache: 'None', conv: 1, lambda_rho: 2,\n"
+                     "  weight_init: {conv_bias: None}, enable_amp: !!bool yes}\n",
+                     "");
+    CHECK_STR(dl_config_str(c, DL_KEY_run_num), "007"); /* as written, not as the number 7 */
+    CHECK_STR(dl_config_str(c, DL_KEY_expdir), "12");
+    CHECK(!dl_config_str(c, DL_KEY_use_cache) && dl_config_is_null(c, DL_KEY_conv_bias), " ");
+    CHECK(dl_config_float(c, DL_KEY_lambda_rho) == 2 && dl_config_bool(c, DL_KEY_enable_amp), " ");
+
+    setenv("DL_SCRATCH", "/scratch/me", 1);
+    unsetenv("DL_NOWHERE");
+    c = configure_ok(
+        "base: {expdir: $DL_SCRATCH/runs, train_path: '${DL_SCRATCH}2/a.h5', run_num: a$$DL_NOWHERE$-$5}\n",
+        "--val_path=$DL_SCRATCH");
+    CHECK_STR(dl_config_str(c, DL_KEY_expdir), "/scratch/me/runs");
+    CHECK_STR(dl_config_str(c, DL_KEY_train_path), "/scratch/me2/a.h5");
+    CHECK_STR(dl_config_str(c, DL_KEY_run_num), "a$DL_NOWHERE$-$5");
+    CHECK_STR(dl_config_str(c, DL_KEY_val_path), "/scratch/me");
+    check_file_fault("  expdir: ${DL_NOWHERE}/x",
+                     "f.yaml:2:11: error: expdir: the environment variable DL_NOWHERE is not");
+}
+
+static void test_file_faults(void) {
+    check_file_fault("  num_epochs: minus_one",
+                     "f.yaml:2:15: error: num_epochs must be an integer from 1 to 1000000, not 'minus_one'");
+    check_file_fault("  num_epochs: 0", "num_epochs must be an integer from 1");
+    check_file_fault("  num_epochs: 4.0", "not '4.0'");
+    check_file_fault("  num_epochs: '4'", "not '4' (a string: take off the quotes)");
+    check_file_fault("  num_epochs: 1_000", "not '1_000'");
+    check_file_fault("  num_epochs: null", "num_epochs must be an integer from 1 to 1000000, not null");
+    check_file_fault("  num_epochs: [1]", "not [1]");
+    check_file_fault("  Nsamples: 99999999999999999999",
+                     "Nsamples must be an integer from 1 to 2147483647, not '9");
+    check_file_fault("  enable_amp: yes", "f.yaml:2:15: error: enable_amp must be true or false, not 'yes'");
+    check_file_fault("  enable_amp: 1", "enable_amp must be true or false");
+    check_file_fault("  lr_schedule: {start_lr: .nan}",
+                     "f.yaml:2:27: error: lr_schedule.start_lr must be a number of at least 0, not '.nan'");
+    check_file_fault("  lr_schedule: {start_lr: -1e-4}",
+                     "lr_schedule.start_lr must be a number of at least 0");
+    check_file_fault("  lr_schedule: {end_lr: .inf}", "lr_schedule.end_lr must be");
+    check_file_fault("  lr_schedule: {start_lr: 1e999}", "lr_schedule.start_lr must be");
+    check_file_fault("  lr_schedule: {scaling: sqr}", "scaling must be one of none, linear, sqrt, not 'sqr'");
+    check_file_fault("  lr_schedule: {scaling: None}", "one of none, linear, sqrt, not null");
+    check_file_fault("  lr_schedule: {scaling: 'none|linear'}", "not 'none|linear'");
+    check_file_fault("  lr_schedule: 5",
+                     "f.yaml:2:16: error: lr_schedule must be a map of its keys, not '5'");
+    check_file_fault("  box_size: [80]", "box_size must be an integer, or [training, validation], from 1");
+    check_file_fault("  box_size: [80, 0]", "not [80, 0]");
+    check_file_fault("  expdir: ''", "expdir must be a path, not ''");
+    check_file_fault("  expdir: {a: 1}", "expdir must be a path, not a map");
+    check_file_fault("  data_loader_config: dali",
+                     "one of synthetic, inmem, lowmem, dali-lowmem, not 'dali'");
+
+    const char *three = "base: {}\nshort: {}\ntext: 5\nshort_opt: {}\n";
+    check_fault(three, "--config shrt", DL_USAGE,
+                "f.yaml has no configuration 'shrt' (did you mean 'short'?); it has base, short, short_opt");
+    check_fault(three, "--config text", DL_INPUT,
+                "f.yaml:3:7: error: the configuration 'text' must be a map");
+    check_fault("short: {}\n", "", DL_INPUT, "f.yaml has no configuration 'base'; it has short");
+    check_fault("5\n", "", DL_INPUT,
+                "f.yaml:1:1: error: a configuration file is a map of named configurations");
+    check_fault("", "", DL_INPUT, "f.yaml:1:1: error: a configuration file is a map");
+    check_fault("base: &b\n  a: [1, 2\n", "", DL_INPUT, "f.yaml:2:6: error: ");
+    check_fault("base: {}\n", "--yaml_config none.yaml", DL_IO, "none.yaml");
+}
+
+static void test_warnings(void) {
+    dl_config *c =
+        configure_ok("x: &x\n  num_epoch: 3\nbase:\n  <<: *x\n  start_lr: 1\n  lr_schedule:\n    warmup: 5\n"
+                     "  qqqqqqqq: 1\n",
+                     "");
+    CHECK(c->warnings.n == 4, "%d", c->warnings.n);
+    if (c->warnings.n != 4) return;
+    CHECK_STR(c->warnings.at[0],
+              "f.yaml:5:3: warning: unknown key 'start_lr', ignored; did you mean 'lr_schedule.start_lr'?");
+    CHECK_STR(c->warnings.at[1], "f.yaml:7:5: warning: unknown key 'warmup' in lr_schedule, ignored");
+    CHECK_STR(c->warnings.at[2], "f.yaml:8:3: warning: unknown key 'qqqqqqqq', ignored");
+    CHECK_STR(c->warnings.at[3],
+              "f.yaml:2:3: warning: unknown key 'num_epoch', ignored; did you mean 'num_epochs'?");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 1e-4, " ");
+}
+
+/* ---- the command line ---- */
+
+static void test_line(void) {
+    dl_error err;
+    dl_config *c =
+        open_line("compile --json m.dl -o x --enable_amp --enable_jit=false --enable_apex true --noddp m2 "
+                  "--lambda_rho -0 --lr_schedule.end_lr=1e-6 --warmup_steps 5 --box_size=[80,40] "
+                  "--use_cache=None --run_num null -- --not_an_option -",
+                  &err);
+    CHECK(c, "%s", err.message);
+    if (!c) return;
+    CHECK(c->positional.n == 5, "%d", c->positional.n);
+    CHECK_STR(c->positional.at[1], "m.dl");
+    CHECK_STR(c->positional.at[2], "m2");
+    CHECK_STR(c->positional.at[3], "--not_an_option");
+    CHECK_STR(dl_config_option(c, "json"), "");
+    CHECK_STR(dl_config_option(c, "output"), "x");
+    CHECK(!dl_config_option(c, "help"), " ");
+    CHECK(dl_config_bool(c, DL_KEY_enable_amp) && !dl_config_bool(c, DL_KEY_enable_jit), " ");
+    CHECK(dl_config_bool(c, DL_KEY_enable_apex) && dl_config_bool(c, DL_KEY_noddp), " ");
+    CHECK(dl_config_float(c, DL_KEY_end_lr) == 1e-6 && dl_config_int(c, DL_KEY_warmup_steps) == 5, " ");
+    CHECK(dl_config_value(c, DL_KEY_box_size)->items.n == 2 && !dl_config_str(c, DL_KEY_use_cache), " ");
+    CHECK_STR(dl_config_str(c, DL_KEY_run_num), "null"); /* a string that may not be null */
+
+    c = open_line("-ofile --output=file2 -h", &err);
+    CHECK_STR(dl_config_option(c, "output"), "file2");
+    CHECK_STR(dl_config_option(c, "help"), "");
+    CHECK_STR(dl_config_option(open_line("--output=", &err), "output"), "");
+
+    c = open_line("--lr_schedule={start_lr:\t1e-3,scaling:\tlinear}", &err);
+    CHECK(c && dl_config_float(c, DL_KEY_start_lr) == 1e-3, "%s", err.message);
+    if (c) CHECK_STR(dl_config_str(c, DL_KEY_scaling), "linear");
+
+    check_line_fault("--num_epochs=minus_one", "--num_epochs=minus_one: num_epochs must be an integer");
+    check_line_fault("--num_epochs -3", "--num_epochs -3: num_epochs must be an integer");
+    check_line_fault("--local_batch_size=0",
+                     "--local_batch_size=0: local_batch_size must be an integer from 1");
+    check_line_fault("--num_epochs --noddp",
+                     "--num_epochs: a value is missing: num_epochs must be an integer");
+    check_line_fault("--num_epochs", "--num_epochs: a value is missing");
+    check_line_fault("--start_lr=nan", "--start_lr=nan: lr_schedule.start_lr must be a number of at least 0");
+    check_line_fault("--start_lr=.nan", "lr_schedule.start_lr must be");
+    check_line_fault("--start_lr=-1", "lr_schedule.start_lr must be");
+    check_line_fault("--enable_amp=maybe", "enable_amp must be true or false, not 'maybe'");
+    check_line_fault("--enable_amp=", "enable_amp must be true or false, not an empty value");
+    check_line_fault("--train_path=", "train_path must be a path (or null), not ''");
+    check_line_fault("--box_size=[1,2", "--box_size=[1,2: while parsing a flow sequence");
+    check_line_fault("--num_epoch=3", "unknown option '--num_epoch'; did you mean '--num_epochs'?");
+    check_line_fault("--weight_init.start_lr=3",
+                     "unknown option '--weight_init.start_lr'; did you mean '--lr_sched");
+    check_line_fault("--jsn", "did you mean '--json'?");
+    check_line_fault("--confg=x", "did you mean '--config'?");
+    check_line_fault("-x", "unknown option '-x'");
+    check_line_fault("--json=1", "--json takes no value");
+    check_line_fault("-o", "-o needs a value: -o FILE");
+    check_line_fault("--config", "--config needs a value");
+    check_line_fault("--lr_schedule=5", "lr_schedule is a section");
+    check_line_fault("--lr_schedule={start:\t1}", "no key 'start' in lr_schedule");
+    check_line_fault("--lr_schedule={start_lr:\t-1}", "lr_schedule.start_lr must be");
+}
+
+/* ---- the model's arguments ---- */
+
+static void test_declare(void) {
+    dl_error err;
+    dl_yaml_place at = {"m.dl", 3, 7};
+    write_text("f.yaml", "base: {embed_dim: 384, widths: [1, 2], weight_init: {conv_scale: 0.5}, odd: 1}\n");
+    dl_config *c = open_line("--yaml_config f.yaml --depth 7 --small --lambda_rho=2 --ratio=3", &err);
+    CHECK(c && dl_config_load(c, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "embed_dim", DL_CONFIG_INT, "16", at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "depth", DL_CONFIG_INT, "12", at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "small", DL_CONFIG_BOOL, "false", at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "ratio", DL_CONFIG_FLOAT, "0.5", at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "widths", DL_CONFIG_LIST, "[64, 128]", at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "depths", DL_CONFIG_LIST, "[3, 4]", at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "kind", DL_CONFIG_STRING, "gelu", at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "size", DL_CONFIG_INT, NULL, at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "full_scale", DL_CONFIG_BOOL, "false", at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "lambda_rho", DL_CONFIG_FLOAT, "0.25", at, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "conv_scale", DL_CONFIG_FLOAT, "0.02", at, &err), "%s", err.message);
+    CHECK(dl_config_finish(c, &err), "%s", err.message);
+    CHECK(dl_config_find(c, "embed_dim")->integer == 384, " ");
+    CHECK(dl_config_find(c, "depth")->integer == 7, " ");
+    CHECK(dl_config_find(c, "small")->truth, " ");
+    CHECK(dl_config_find(c, "ratio")->number == 3, " ");
+    CHECK(dl_config_find(c, "widths")->items.at[1]->integer == 2, " ");
+    CHECK(dl_config_find(c, "depths")->items.at[1]->integer == 4, " ");
+    CHECK_STR(dl_config_find(c, "kind")->text, "gelu");
+    CHECK(!dl_config_find(c, "size") && !dl_config_find(c, "nosuch"), " ");
+    CHECK(!dl_config_bool(c, DL_KEY_full_scale), " "); /* the model's default beats the table's */
+    CHECK(dl_config_find(c, "lambda_rho")->number == 2 && dl_config_find(c, "conv_scale")->number == 0.5,
+          " ");
+    CHECK(c->warnings.n == 1 && strstr(c->warnings.at[0], "unknown key 'odd'"), " ");
+
+    c = configure_ok("base: {depth: deep}\n", "");
+    CHECK(c->warnings.n == 1, " "); /* nobody declared it */
+    c = open_line("--yaml_config f.yaml", &err);
+    CHECK(dl_config_load(c, &err) && !dl_config_declare(c, "depth", DL_CONFIG_INT, "1", at, &err), " ");
+    CHECK_STR(err.message, "f.yaml:1:15: error: depth must be an integer, not 'deep'");
+    c = open_line("--small m.dl", &err); /* before the model is known this may be a value; later it cannot */
+    CHECK(c->positional.n == 0 && !dl_config_declare(c, "small", DL_CONFIG_BOOL, "false", at, &err), " ");
+    CHECK_STR(err.message, "--small m.dl: small must be true or false, not 'm.dl'");
+    c = open_line("--depth 2.5", &err);
+    CHECK(!dl_config_declare(c, "depth", DL_CONFIG_INT, "1", at, &err) && err.code == DL_USAGE, " ");
+    CHECK_STR(err.message, "--depth 2.5: depth must be an integer, not '2.5'");
+    c = open_line("", &err);
+    CHECK(!dl_config_declare(c, "lambda_rho", DL_CONFIG_FLOAT, "-1", at, &err) && err.code == DL_INPUT, " ");
+    CHECK(strstr(err.message, "m.dl:3:7: error: lambda_rho must be"), "%s", err.message);
+}
+
+/* ---- files ---- */
+
+static void test_files(void) {
+    dl_error err = {0};
+    CHECK(!dl_find_data_file(arena, "models/nosuch.dl", &err) && err.code == DL_IO, " ");
+    CHECK(strstr(err.message, "no file models/nosuch.dl"), "%s", err.message);
+    err = (dl_error){0};
+    const char *found = dl_find_data_file(arena, "models/config/unet.yaml", &err); /* above the build */
+    CHECK(found && *found == '/', "%s", err.message);
+    dl_config *c = open_line("--config=tiny", &err);
+    CHECK(dl_config_load(c, &err) && dl_config_int(c, DL_KEY_data_size) == 32, "%s", err.message);
+    CHECK_STR(c->file, found ? found : "");
+
+    dl_make_dirs("own/config", 0755, &err);
+    write_text("own/config/net.yaml", "base: {num_epochs: 77}\n"); /* beside the model, before any other */
+    c = open_line("--model=own/net.dl", &err);
+    CHECK(dl_config_load(c, &err) && dl_config_int(c, DL_KEY_num_epochs) == 77, "%s", err.message);
+    dl_make_dirs("models/config", 0755, &err);
+    write_text("models/config/net.yaml", "base: {num_epochs: 78}\n"); /* then the current directory */
+    c = open_line("--model=net.dl", &err);
+    CHECK(dl_config_load(c, &err) && dl_config_int(c, DL_KEY_num_epochs) == 78, "%s", err.message);
+
+    c = open_line("--model=nosuch.dl", &err);
+    CHECK(dl_config_load(c, &err) && !c->file && c->warnings.n == 1, "%s", err.message);
+    CHECK(strstr(c->warnings.at[0], "models/config/nosuch.yaml"), "%s", c->warnings.at[0]);
+    c = open_line("--model=nosuch.dl --config=short", &err);
+    CHECK(!dl_config_load(c, &err) && err.code == DL_USAGE && strstr(err.message, "--yaml_config"), " ");
+}
+
+static void test_unet_file(void) {
+    static const struct {
+        const char *name;
+        int global_batch, samples, samples_val, epochs;
+        bool optimised;
+    } cases[] = {
+        {"base", 64, 65536, 8192, 10, false},         {"short", 64, 4096, 512, 4, false},
+        {"short_opt", 64, 4096, 512, 4, true},        {"bs64_opt", 64, 65536, 8192, 10, true},
+        {"bs256_opt", 256, 65536, 8192, 20, true},    {"bs512_test", 512, 65536, 8192, 10, true},
+        {"bs512_opt", 512, 65536, 8192, 40, true},    {"bs2048_opt", 2048, 65536, 8192, 160, true},
+        {"bs8192_opt", 8192, 65536, 8192, 320, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_error err;
+        dl_config *c = open_line(dl_format(arena, "--config %s", cases[i].name), &err);
+        CHECK(dl_config_load(c, &err) && dl_config_finish(c, &err), "%s", err.message);
+        CHECK(c->warnings.n == 0, "%s", c->warnings.at[0]);
+        CHECK(dl_config_int(c, DL_KEY_global_batch_size) == cases[i].global_batch, "%s", cases[i].name);
+        CHECK(dl_config_int(c, DL_KEY_Nsamples) == cases[i].samples, "%s", cases[i].name);
+        CHECK(dl_config_int(c, DL_KEY_Nsamples_val) == cases[i].samples_val, "%s", cases[i].name);
+        CHECK(dl_config_int(c, DL_KEY_num_epochs) == cases[i].epochs, "%s", cases[i].name);
+        CHECK(dl_config_int(c, DL_KEY_base_batch_size) == 64, "%s", cases[i].name);
+        CHECK(dl_config_bool(c, DL_KEY_enable_amp) == cases[i].optimised, "%s", cases[i].name);
+        CHECK(dl_config_bool(c, DL_KEY_enable_apex) == cases[i].optimised, "%s", cases[i].name);
+        CHECK(dl_config_bool(c, DL_KEY_enable_jit) == cases[i].optimised, "%s", cases[i].name);
+        CHECK_STR(dl_config_str(c, DL_KEY_data_loader_config), cases[i].optimised ? "dali-lowmem" : "lowmem");
+        CHECK_STR(dl_config_str(c, DL_KEY_scaling), "sqrt");
+        CHECK(dl_config_float(c, DL_KEY_start_lr) == 2e-4 && dl_config_float(c, DL_KEY_end_lr) == 0, " ");
+        CHECK(dl_config_int(c, DL_KEY_warmup_steps) == 128, " ");
+        CHECK_STR(dl_config_str(c, DL_KEY_train_path), "data/nbody_train.h5");
+    }
+}
+
+/* ---- text ---- */
+
+static void add_line(void *to, const char *text) { dl_putf(to, "%s\n", text); }
+
+static void test_print(void) {
+    dl_error err;
+    dl_config *c = configure_ok(
+        "base: {}\n'my run': {expdir: '$$x/a''b', lr_schedule: {start_lr: 2.E-4}, box_size: [80, 40]}\n",
+        "--enable_amp");
+    CHECK(!dl_config_is_given(c, DL_KEY_expdir), " ");
+    char *argv[] = {"prog", "--yaml_config=f.yaml", "--config=my run", "--enable_amp", NULL};
+    c = dl_config_open(arena, 4, argv, NULL, &err);
+    CHECK(c && dl_config_load(c, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "widths", DL_CONFIG_LIST, "[1, 2]", (dl_yaml_place){0}, &err), "%s",
+          err.message);
+    dl_buf log = {0};
+    dl_config_log(c, add_line, &log);
+    const char *want[] = {
+        "------------------ Configuration ------------------\nConfiguration file: /",
+        ("/f.yaml\nConfiguration name: my run\nweight_init {'conv_init': 'normal', 'conv_scale': 0.02, "
+         "'conv_bias': 0.0}\n"
+         "lambda_rho 0\nfull_scale True\n"),
+        "\nenable_amp True\n",
+        "\nexpdir $x/a'b\nlr_schedule {'scaling': 'none', 'start_lr': 0.0002, 'end_lr': 0.0, 'warmup_steps': "
+        "0}\n",
+        "\nbox_size [80, 40]\n",
+        "\nuse_cache None\n",
+        "\nwidths [1, 2]\n---------------------------------------------------\n",
+    };
+    const char *from = log.at;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const char *at = strstr(from, want[i]);
+        CHECK(at, "no '%s' in order in:\n%s", want[i], log.at);
+        if (at) from = at;
+    }
+
+    /* Written as YAML and read again: the same values, and so the same log but for the file's name. */
+    dl_buf yaml = {0}, again = {0};
+    dl_config_put_yaml(c, &yaml);
+    write_text("f.yaml", yaml.at);
+    c = dl_config_open(arena, 3, argv, NULL, &err);
+    CHECK(c && dl_config_load(c, &err), "%s", err.message);
+    CHECK(dl_config_declare(c, "widths", DL_CONFIG_LIST, NULL, (dl_yaml_place){0}, &err), "%s", err.message);
+    CHECK(dl_config_finish(c, &err) && c->warnings.n == 0, "%s", err.message);
+    dl_config_log(c, add_line, &again);
+    CHECK_STR(again.at, log.at);
+    dl_buf_free(&yaml);
+    dl_buf_free(&again);
+    dl_buf_free(&log);
+}
+
+static void test_documents(void) {
+    dl_buf help = {0}, docs = {0};
+    dl_config_put_help(&help, options);
+    const char *names[] = {
+#define GROUP(title)   title,
+#define KEY(name, ...) #name,
+#include "frontends/yaml/config.def"
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        CHECK(strstr(help.at, names[i]), "%s", names[i]);
+    CHECK(strstr(help.at, "-o, --output FILE") && strstr(help.at, "--yaml_config FILE"), "%s", help.at);
+
+    /* docs/configuration.md holds the tables word for word. */
+    dl_error err = {0};
+    dl_config_put_docs(&docs);
+    const char *path = dl_find_data_file(arena, "docs/configuration.md", &err);
+    const char *text = path ? dl_read_file(arena, path, 1 << 20, NULL, &err) : NULL;
+    CHECK(text && strstr(text, docs.at), "%s",
+          text ? "its tables are not config.def's: take those below" : err.message);
+    if (!text || !strstr(text, docs.at)) printf("%s", docs.at);
+    dl_buf_free(&help);
+    dl_buf_free(&docs);
+}
+
+int main(void) {
+    if (!mkdtemp(directory) || chdir(directory) != 0) return 1;
+    arena = dl_arena_new(NULL);
+    test_order();
+    test_values();
+    test_file_faults();
+    test_warnings();
+    test_line();
+    test_declare();
+    test_files();
+    test_unet_file();
+    test_print();
+    test_documents();
+    dl_arena_free(arena);
+    const char *made[] = {"f.yaml", "own/config/net.yaml",    "own/config",
+                          "own",    "models/config/net.yaml", "models/config",
+                          "models"};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        if (unlink(made[i]) != 0) rmdir(made[i]);
+    CHECK(chdir("/") == 0 && rmdir(directory) == 0, "%s stays", directory);
+    return dl_test_end();
+}

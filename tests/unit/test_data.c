@@ -1,0 +1,495 @@
+/* Samples from files: every rotation, layout and fault. */
+#include "runtime/data/dataset.h"
+#include "runtime/data/hdf5_facts.h"
+#include "runtime/data/rotate.h"
+#include "runtime/data/sandbox.h"
+#include "runtime/rng.h"
+#include "tests/check.h"
+#include "tests/unit/data_files.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+static char dir[] = "/tmp/dl_data_XXXXXX";
+
+static const char *in_dir(const char *name) {
+    static char path[4][200];
+    static int turn;
+    char *p = path[turn++ % 4];
+    snprintf(p, sizeof path[0], "%s/%s", dir, name);
+    return p;
+}
+
+/* ---- rotations ---- */
+
+/* What numpy gives for system A's 24 expressions on the 27 voxels A..Z* of a 3^3 cube. */
+static const char *const turned[DLR_ROTATIONS] = {
+    "YZ*VWXSTUPQRMNOJKLGHIDEFABC", "UTSXWV*ZYLKJONMRQPCBAFEDIHG", "IHGFEDCBARQPONMLKJ*ZYXWVUTS",
+    "GHIPQRYZ*DEFMNOVWXABCJKLSTU", "IHGRQP*ZYFEDONMXWVCBALKJUTS", "STUJKLABCVWXMNODEFYZ*PQRGHI",
+    "UTSLKJCBAXWVONMFED*ZYRQPIHG", "CLUFOXIR*BKTENWHQZAJSDMVGPY", "IR*FOXCLUHQZENWBKTGPYDMVAJS",
+    "SJAVMDYPGTKBWNEZQHULCXOF*RI", "YPGVMDSJAZQHWNETKB*RIXOFULC", "CFIBEHADGLORKNQJMPUX*TWZSVY",
+    "UX*TWZSVYLORKNQJMPCFIBEHADG", "GDAHEBIFCPMJQNKROLYVSZWT*XU", "YVSZWT*XUPMJQNKROLGDAHEBIFC",
+    "IR*HQZGPYFOXENWDMVCLUBKTAJS", "ULCTKBSJAXOFWNEVMD*RIZQHYPG", "YPGZQH*RIVMDWNEXOFSJATKBULC",
+    "*RIZQHYPGXOFWNEVMDULCTKBSJA", "UX*LORCFITWZKNQBEHSVYJMPADG", "IFCROL*XUHEBQNKZWTGDAPMJYVS",
+    "YVSPMJGDAZWTQNKHEB*XUROLIFC", "*XUROLIFCZWTQNKHEBYVSPMJGDA", "ABCDEFGHIJKLMNOPQRSTUVWXYZ*",
+};
+
+/* Where voxel i of a rotated crop comes from, by the definition of the table. */
+static void source_of(int rotation, int size, const int i[3], int64_t j[3]) {
+    const dlr_rotation *r = &dlr_rotations[rotation - 1];
+    for (int a = 0; a < 3; a++) j[r->axis[a]] = r->flip[a] ? size - 1 - i[a] : i[a];
+}
+
+static void test_rotation_table(void) {
+    const char *cube = "ABCDEFGHIJKLMNOPQRSTUVWXYZ*";
+    for (int r = 1; r <= DLR_ROTATIONS; r++) {
+        char got[28] = "";
+        for (int n = 0; n < 27; n++) {
+            int64_t j[3];
+            source_of(r, 3, (int[]){n / 9, n / 3 % 3, n % 3}, j);
+            got[n] = cube[j[0] * 9 + j[1] * 3 + j[2]];
+        }
+        CHECK_STR(got, turned[r - 1]);
+        for (int other = 1; other < r; other++) CHECK(strcmp(turned[r - 1], turned[other - 1]) != 0, "%d", r);
+    }
+}
+
+/* Moving planes in slabs, from rows with gaps, at sizes that fill no tile. */
+static void test_placement(void) {
+    enum { ROW = 40 };
+    static const int sizes[] = {1, 2, 7, 16, 19, 33};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        for (int r = 1; r <= DLR_ROTATIONS; r++) {
+            int size = sizes[k], wrong = 0;
+            size_t voxels = (size_t)size * (size_t)size * (size_t)size;
+            float *in = malloc((size_t)(size * size * ROW) * sizeof *in), *out = calloc(voxels, sizeof *out);
+            for (int i = 0; i < size * size * ROW; i++) in[i] = (float)i;
+            dlr_placement to = dlr_place(r, size);
+            for (int first = 0, planes; first < size; first += planes) {
+                const float *plane[5];
+                planes = size - first < 5 ? size - first : 5;
+                for (int p = 0; p < planes; p++) plane[p] = in + (first + p) * size * ROW;
+                dlr_place_planes(&to, size, first, planes, plane, ROW, out);
+            }
+            for (int n = 0; n < (int)voxels; n++) {
+                int64_t j[3];
+                source_of(r, size, (int[]){n / (size * size), n / size % size, n % size}, j);
+                wrong += out[n] != (float)((j[0] * size + j[1]) * ROW + j[2]);
+            }
+            CHECK(wrong == 0, "size %d rotation %d: %d voxels", size, r, wrong);
+            free(in), free(out);
+        }
+}
+
+/* ---- samples ---- */
+
+static dlr_dataset_options options(const char *loader, const char *path, int size) {
+    return (dlr_dataset_options){.loader = loader,
+                                 .path = path,
+                                 .input_channels = 2,
+                                 .target_channels = 3,
+                                 .data_size = size,
+                                 .samples = 100,
+                                 .seed = 11};
+}
+
+/* Counts the voxels of some samples that are not where their draw says. */
+static int wrong_voxels(const dlr_dataset *d, int size, int samples, dl_error *err) {
+    float *x = malloc(dlr_dataset_input_floats(d) * sizeof *x),
+          *t = malloc(dlr_dataset_target_floats(d) * sizeof *t);
+    float *scratch = malloc(dlr_dataset_scratch(d) * sizeof *scratch);
+    int wrong = 0, cube = size * size * size;
+    for (int s = 0; s < samples; s++) {
+        dlr_draw draw = dlr_dataset_draw(d, 1, s);
+        if (!dlr_dataset_sample(d, 1, s, x, t, scratch, err)) wrong += 1000000;
+        for (int n = 0; n < 5 * cube; n++) {
+            int c = n / cube, i = n % cube;
+            int64_t j[3];
+            source_of(draw.rotation, size, (int[]){i / (size * size), i / size % size, i % size}, j);
+            for (int a = 0; a < 3; a++) j[a] += draw.corner[a];
+            wrong += (c < 2 ? x[n] : t[n - 2 * cube]) != voxel(c < 2 ? c : c - 2, j[0], j[1], j[2]);
+        }
+    }
+    free(x), free(t), free(scratch);
+    return wrong;
+}
+
+static void test_layouts(void) {
+    const struct {
+        const char *name;
+        test_layout layout;
+        hid_t type;
+        hsize_t edge, userblock;
+    } rows[] = {
+        {"plain.h5", PLAIN, H5T_IEEE_F32LE, 30, 0},      {"shifted.h5", PLAIN, H5T_IEEE_F32LE, 30, 1024},
+        {"packed.h5", CHUNKED, H5T_IEEE_F32LE, 30, 0},   {"double.h5", PLAIN, H5T_IEEE_F64LE, 30, 0},
+        {"big-endian.h5", PLAIN, H5T_IEEE_F32BE, 30, 0}, {"compact.h5", COMPACT, H5T_IEEE_F32LE, 17, 0},
+    };
+    const char *const loaders[] = {"lowmem", "inmem", "dali-lowmem"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *path = in_dir(rows[i].name);
+        write_volumes(path, rows[i].edge, rows[i].layout, rows[i].type, rows[i].userblock);
+        for (int k = 0; k < 3; k++)
+            for (int boxed = 0; boxed < 2; boxed++) {
+                dlr_dataset_options o = options(loaders[k], path, 13);
+                if (boxed) o.box_size = 15;
+                dl_error err = {0};
+                dlr_dataset *d = dlr_dataset_open(&o, &err);
+                CHECK(d != NULL, "%s %s: %s", rows[i].name, loaders[k], err.message);
+                if (!d) continue;
+                CHECK(dlr_dataset_box(d) == (boxed ? 15 : (int64_t)rows[i].edge));
+                int wrong = wrong_voxels(d, 13, 40, &err);
+                CHECK(wrong == 0, "%s %s: %d %s", rows[i].name, loaders[k], wrong, err.message);
+                dlr_dataset_close(d);
+            }
+        unlink(path);
+    }
+}
+
+/* Rows far apart are read one by one: a box of 600^3 that is a hole in the file but for one corner. */
+static void test_sparse_rows(void) {
+    enum { EDGE = 600, KNOWN = 24 };
+    const char *path = in_dir("sparse.h5");
+    hid_t file = new_file(path, 0), plist = H5Pcreate(H5P_DATASET_CREATE);
+    hid_t space = H5Screate_simple(4, (hsize_t[]){1, EDGE, EDGE, EDGE}, NULL);
+    H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY), H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER);
+    hid_t set = H5Dcreate2(file, "rho", H5T_IEEE_F32LE, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+    hsize_t count[4] = {1, KNOWN, KNOWN, KNOWN};
+    hid_t part = H5Screate_simple(4, count, NULL);
+    float *data = malloc(KNOWN * KNOWN * KNOWN * sizeof *data), x[512], t[512];
+    for (int i = 0; i < KNOWN * KNOWN * KNOWN; i++)
+        data[i] = voxel(0, i / (KNOWN * KNOWN), i / KNOWN % KNOWN, i % KNOWN);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, (hsize_t[]){0, 0, 0, 0}, NULL, count, NULL);
+    H5Dwrite(set, H5T_NATIVE_FLOAT, part, space, H5P_DEFAULT, data);
+    free(data);
+    H5Sclose(part), H5Dclose(set), H5Sclose(space), H5Pclose(plist), H5Fclose(file);
+
+    dlr_dataset_options o = options("lowmem", path, 8);
+    o.input_name = o.target_name = "rho", o.input_channels = o.target_channels = 1, o.box_size = KNOWN;
+    dl_error err = {0};
+    dlr_dataset *d = dlr_dataset_open(&o, &err);
+    CHECK(d != NULL, "%s", err.message);
+    float *scratch = d ? malloc(dlr_dataset_scratch(d) * sizeof *scratch) : NULL;
+    for (int s = 0; d && s < 30; s++) {
+        dlr_draw draw = dlr_dataset_draw(d, 0, s);
+        int wrong = 0;
+        CHECK(dlr_dataset_sample(d, 0, s, x, t, scratch, &err), "%s", err.message);
+        for (int i = 0; i < 512; i++) {
+            int64_t j[3];
+            source_of(draw.rotation, 8, (int[]){i / 64, i / 8 % 8, i % 8}, j);
+            for (int a = 0; a < 3; a++) j[a] += draw.corner[a];
+            wrong += x[i] != voxel(0, j[0], j[1], j[2]);
+        }
+        CHECK(wrong == 0, "sample %d: %d", s, wrong);
+        CHECK(memcmp(x, t, sizeof x) == 0, "sample %d", s);
+    }
+    free(scratch);
+    dlr_dataset_close(d);
+    unlink(path);
+}
+
+/* Draws: every corner and rotation comes, none beyond; equal for equal (seed, split, epoch, sample), else
+ * other. */
+static void test_draws(void) {
+    const char *path = in_dir("draws.h5");
+    write_volumes(path, 12, PLAIN, H5T_IEEE_F32LE, 0);
+    dl_error err = {0};
+    dlr_dataset_options o = options("lowmem", path, 5), v = o, seeded = o, whole = o;
+    v.split = DLR_VALID, seeded.seed++, whole.data_size = 12;
+    dlr_dataset *train = dlr_dataset_open(&o, &err), *valid = dlr_dataset_open(&v, &err);
+    dlr_dataset *other = dlr_dataset_open(&seeded, &err), *full = dlr_dataset_open(&whole, &err);
+    CHECK(train && valid && other && full, "%s", err.message);
+    if (!train || !valid || !other || !full) return;
+    int corners[3][7] = {{0}}, rotations[25] = {0}, outside = 0, same_epoch = 0, same_split = 0,
+        same_seed = 0, moved = 0;
+    for (int s = 0; s < 2000; s++) {
+        dlr_draw a = dlr_dataset_draw(train, 3, s), again = dlr_dataset_draw(train, 3, s);
+        dlr_draw next = dlr_dataset_draw(train, 4, s), val = dlr_dataset_draw(valid, 3, s);
+        dlr_draw val_next = dlr_dataset_draw(valid, 4, s), foreign = dlr_dataset_draw(other, 3, s);
+        for (int k = 0; k < 3; k++) {
+            bool in = a.corner[k] >= 0 && a.corner[k] < 7;
+            outside += !in;
+            if (in) corners[k][a.corner[k]]++;
+        }
+        outside += a.rotation < 1 || a.rotation > 24;
+        rotations[a.rotation]++;
+        moved += memcmp(&a, &again, sizeof a) != 0 || memcmp(&val, &val_next, sizeof val) != 0;
+        same_epoch += memcmp(a.corner, next.corner, sizeof a.corner) == 0;
+        same_split += memcmp(a.corner, val.corner, sizeof a.corner) == 0;
+        same_seed += memcmp(a.corner, foreign.corner, sizeof a.corner) == 0;
+        dlr_draw only = dlr_dataset_draw(full, 3, s);
+        moved += only.corner[0] || only.corner[1] || only.corner[2];
+    }
+    CHECK(outside == 0 && moved == 0, "%d %d", outside, moved);
+    for (int k = 0; k < 3; k++)
+        for (int c = 0; c < 7; c++) CHECK_NEAR(corners[k][c], 2000.0 / 7, 80);
+    for (int r = 1; r <= 24; r++) CHECK_NEAR(rotations[r], 2000.0 / 24, 46);
+    CHECK(same_epoch < 30 && same_split < 30 && same_seed < 30, "%d %d %d", same_epoch, same_split,
+          same_seed);
+    dlr_dataset_close(train), dlr_dataset_close(valid), dlr_dataset_close(other), dlr_dataset_close(full);
+    unlink(path);
+}
+
+static void test_synthetic(void) {
+    dlr_dataset_options o = options("synthetic", NULL, 16);
+    for (int boxed = 0; boxed < 2; boxed++) {
+        o.box_size = boxed ? 4096 : 0; /* 1.2 TiB, were it held */
+        dl_error err = {0};
+        dlr_dataset *d = dlr_dataset_open(&o, &err);
+        CHECK(d != NULL, "%s", err.message);
+        if (!d) return;
+        CHECK(dlr_dataset_box(d) == (boxed ? 4096 : 24));
+        float *x = malloc(2 * 4096 * sizeof *x), *t = malloc(3 * 4096 * sizeof *t);
+        double sum = 0, squares = 0;
+        for (int s = 0; s < 20; s++) {
+            CHECK(dlr_dataset_sample(d, 0, s, x, t, NULL, &err), "%s", err.message);
+            for (int i = 0; i < 2 * 4096; i++) sum += x[i], squares += (double)x[i] * x[i];
+            CHECK(memcmp(x, t, 4096 * sizeof *x) != 0, "input and target are one");
+        }
+        CHECK_NEAR(sum / (20 * 2 * 4096), 0, 0.05);
+        CHECK_NEAR(squares / (20 * 2 * 4096), 1, 0.05);
+        free(x), free(t);
+        dlr_dataset_close(d);
+    }
+}
+
+/* The real file, against H5Dread. */
+static void test_cosmology(void) {
+    const char *path = "../shared/data/cosmology/nbody_train_80.h5";
+    if (access(path, R_OK) != 0) {
+        printf("SKIP real data: no %s\n", path);
+        return;
+    }
+    enum { S = 64, CUBE = S * S * S };
+    dlr_dataset_options o = options("lowmem", path, S);
+    o.input_channels = 4, o.target_channels = 5;
+    dl_error err = {0};
+    dlr_dataset *d = dlr_dataset_open(&o, &err);
+    CHECK(d != NULL, "%s", err.message);
+    if (!d) return;
+    CHECK(dlr_dataset_box(d) == 80);
+    float *x = malloc(4 * CUBE * sizeof *x), *t = malloc(5 * CUBE * sizeof *t),
+          *want = malloc(5 * CUBE * sizeof *want);
+    float *scratch = malloc(dlr_dataset_scratch(d) * sizeof *scratch);
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    for (int s = 0; s < 6; s++) {
+        dlr_draw draw = dlr_dataset_draw(d, 0, s);
+        CHECK(dlr_dataset_sample(d, 0, s, x, t, scratch, &err), "%s", err.message);
+        for (int k = 0; k < 2; k++) {
+            hsize_t count[4] = {k ? 5 : 4, S, S, S}, start[4] = {0};
+            for (int a = 0; a < 3; a++) start[a + 1] = (hsize_t)draw.corner[a];
+            hid_t set = H5Dopen2(file, k ? "Hydro" : "Nbody", H5P_DEFAULT), space = H5Dget_space(set);
+            hid_t to = H5Screate_simple(4, count, NULL);
+            H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
+            H5Dread(set, H5T_NATIVE_FLOAT, to, space, H5P_DEFAULT, want);
+            H5Sclose(to), H5Sclose(space), H5Dclose(set);
+            int wrong = 0;
+            for (int n = 0; n < (int)count[0] * CUBE; n++) {
+                int64_t j[3];
+                source_of(draw.rotation, S, (int[]){n % CUBE / (S * S), n / S % S, n % S}, j);
+                float w = want[n / CUBE * CUBE + (j[0] * S + j[1]) * S + j[2]];
+                wrong += memcmp((k ? t : x) + n, &w, sizeof w) != 0;
+            }
+            CHECK(wrong == 0, "sample %d: %d voxels", s, wrong);
+        }
+    }
+    H5Fclose(file);
+    free(x), free(t), free(want), free(scratch);
+    dlr_dataset_close(d);
+}
+
+/* ---- faults ---- */
+
+static void copy_part(const char *from, const char *to, off_t bytes) {
+    int in = open(from, O_RDONLY), out = open(to, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    char block[4096];
+    ssize_t n;
+    while (bytes > 0 && (n = read(in, block, bytes < 4096 ? (size_t)bytes : sizeof block)) > 0) {
+        if (write(out, block, (size_t)n) != n) break;
+        bytes -= n;
+    }
+    close(in), close(out);
+}
+
+/* One file for each fault that lies in what a file holds. */
+static void write_faulty_files(void) {
+    const hsize_t cube[] = {2, 8, 8, 8}, more[] = {3, 8, 8, 8}, flat[] = {2, 8, 8, 7}, three[] = {8, 8, 8};
+    const struct {
+        const char *name;
+        int rank;
+        const hsize_t *dims;
+        test_layout layout;
+        hid_t type;
+    } rows[] = {
+        {"channels.h5", 4, more, PLAIN, H5T_IEEE_F32LE},
+        {"rank.h5", 3, three, PLAIN, H5T_IEEE_F32LE},
+        {"flat.h5", 4, flat, PLAIN, H5T_IEEE_F32LE},
+        {"integers.h5", 4, cube, PLAIN, H5T_STD_I16LE},
+        {"unwritten.h5", 4, cube, UNWRITTEN, H5T_IEEE_F32LE},
+        {"filter.h5", 4, cube, SCALE_OFFSET, H5T_IEEE_F32LE},
+        {"external.h5", 4, cube, EXTERNAL, H5T_IEEE_F32LE},
+        {"virtual.h5", 4, cube, VIRTUAL, H5T_IEEE_F32LE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        hid_t file = new_file(in_dir(rows[i].name), 0);
+        add_set(file, "Nbody", rows[i].rank, rows[i].dims, rows[i].layout, rows[i].type);
+        add_set(file, "Hydro", 4, more, PLAIN, H5T_IEEE_F32LE);
+        H5Fclose(file);
+    }
+    write_volumes(in_dir("good.h5"), 8, PLAIN, H5T_IEEE_F32LE, 0);
+    hid_t file = new_file(in_dir("links.h5"), 0);
+    H5Lcreate_external(in_dir("good.h5"), "/Nbody", file, "Nbody", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/Nbody", file, "soft", H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(file);
+    file = new_file(in_dir("sizes.h5"), 0);
+    add_set(file, "Nbody", 4, cube, PLAIN, H5T_IEEE_F32LE);
+    add_set(file, "Hydro", 4, (hsize_t[]){3, 9, 9, 9}, PLAIN, H5T_IEEE_F32LE);
+    H5Fclose(file);
+    file = new_file(in_dir("weather.h5"), 0);
+    add_set(file, "fields", 4, (hsize_t[]){6, 3, 4, 5}, PLAIN, H5T_IEEE_F64BE);
+    hid_t group = H5Gcreate2(file, "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    add_set(group, "inner", 1, (hsize_t[]){4}, PLAIN, H5T_STD_U8LE);
+    H5Gclose(group), H5Fclose(file);
+    FILE *f = fopen(in_dir("text.h5"), "w");
+    fputs("not HDF5 at all\n", f);
+    fclose(f);
+    copy_part(in_dir("good.h5"), in_dir("cut.h5"), 5000);
+    copy_part(in_dir("good.h5"), in_dir("empty.h5"), 0);
+    mkfifo(in_dir("pipe.h5"), 0600);
+}
+
+static void test_faults(void) {
+    write_faulty_files();
+    const struct {
+        const char *file, *says[3];
+        dl_code code;
+        const char *input_name;
+        int size, box;
+        const char *loader;
+    } rows[] = {
+        {"none.h5", {"none.h5", "dldata nbody -o ", "train_path"}, DL_IO, NULL, 4, 0, NULL},
+        {"", {"is not a regular file"}, DL_IO, NULL, 4, 0, NULL},
+        {"pipe.h5", {"pipe.h5 is not a regular file"}, DL_IO, NULL, 4, 0, NULL},
+        {"text.h5", {"text.h5 is damaged or no HDF5 file", "signature"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"empty.h5", {"empty.h5 is damaged or no HDF5 file"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"cut.h5", {"cut.h5 is damaged or no HDF5 file", "truncated"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"weather.h5",
+         {"no data set 'Nbody' (the model's input)", "fields [6, 3, 4, 5] f64 BE", "group/inner [4] u8"},
+         DL_INPUT,
+         NULL,
+         4,
+         0,
+         NULL},
+        {"channels.h5", {"[3, 8, 8, 8] f32", "input has 2 channels"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"rank.h5", {"[8, 8, 8] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"flat.h5", {"[2, 8, 8, 7] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"integers.h5", {"holds i16"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"unwritten.h5", {"never written"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"filter.h5", {"filter 6", "h5repack"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"external.h5", {"external storage"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"virtual.h5", {"virtual data set"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"links.h5", {"is a link to somewhere else"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"links.h5", {"is a link to somewhere else"}, DL_INPUT, "soft", 4, 0, NULL},
+        {"sizes.h5", {"8^3", "9^3"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"good.h5",
+         {"data_size 128 does not fit the box of 8^3 in ", "good.h5"},
+         DL_INPUT,
+         NULL,
+         128,
+         0,
+         NULL},
+        {"good.h5",
+         {"data_size 6 does not fit the box of 5^3 that box_size leaves"},
+         DL_INPUT,
+         NULL,
+         6,
+         5,
+         NULL},
+        {"good.h5", {"box_size 9 is larger than the box of 8^3"}, DL_INPUT, NULL, 4, 9, NULL},
+        {"good.h5", {"data_size must be at least 1, not 0"}, DL_USAGE, NULL, 0, 0, NULL},
+        {"good.h5", {"box_size must be"}, DL_USAGE, NULL, 4, -1, NULL},
+        {"good.h5", {"data_size 10 does not fit box_size 9"}, DL_INPUT, NULL, 10, 9, "synthetic"},
+        {"good.h5", {"'lowmen' is none of", "did you mean 'lowmem'?"}, DL_USAGE, NULL, 4, 0, "lowmen"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dlr_dataset_options o =
+            options(rows[i].loader ? rows[i].loader : "lowmem", in_dir(rows[i].file), rows[i].size);
+        o.box_size = rows[i].box, o.input_name = rows[i].input_name;
+        dl_error err = {0};
+        dlr_dataset *d = dlr_dataset_open(&o, &err);
+        CHECK(d == NULL && err.code == rows[i].code, "%s: code %d, %s", rows[i].file, err.code, err.message);
+        for (int k = 0; k < 3 && rows[i].says[k]; k++)
+            CHECK(strstr(err.message, rows[i].says[k]) != NULL, "'%s' in '%s'", rows[i].says[k], err.message);
+        dlr_dataset_close(d);
+    }
+}
+
+/* Bytes of the metadata changed at random: an answer each time, and a sample of what was accepted. */
+static void test_damage(void) {
+    const char *from = in_dir("good.h5"), *path = in_dir("damaged.h5");
+    dlr_rng rng = dlr_rng_at((dlr_rng_place){.seed = 5});
+    int refused = 0;
+    enum { TRIALS = 40, METADATA = 2048 };
+    for (int i = 0; i < TRIALS; i++) {
+        copy_part(from, path, 1 << 20);
+        int fd = open(path, O_WRONLY);
+        for (int k = 0; k < 3; k++) {
+            unsigned char byte = (unsigned char)dlr_rng_u32(&rng);
+            CHECK(pwrite(fd, &byte, 1, dlr_rng_below(&rng, METADATA)) == 1);
+        }
+        close(fd);
+        dlr_dataset_options o = options("lowmem", path, 4);
+        dl_error err = {0};
+        dlr_dataset *d = dlr_dataset_open(&o, &err);
+        refused += d == NULL;
+        CHECK((d != NULL) == (err.code == DL_OK));
+        CHECK(d || err.code == DL_INPUT, "%s", err.message);
+        dlr_dataset_close(d);
+    }
+    CHECK(refused > 0 && refused < TRIALS, "%d of %d refused", refused, TRIALS);
+}
+
+static void crash(const void *question, void *answer) {
+    *(int *)answer = 1;
+    raise(*(const int *)question);
+}
+static void ask_for_memory(const void *question, void *answer) {
+    const size_t *bytes = question;
+    void *volatile p = malloc(*bytes);
+    *(int *)answer = p ? 1 : 2;
+    free(p);
+}
+
+static void test_sandbox(void) {
+    int answer = 0, sig = SIGSEGV;
+    char why[160] = "";
+    CHECK(!dlr_sandbox(crash, &sig, &answer, sizeof answer, why) && strstr(why, "fault"), "%s", why);
+    sig = SIGKILL; /* what passing the limit of processor time looks like */
+    CHECK(!dlr_sandbox(crash, &sig, &answer, sizeof answer, why) && strstr(why, "did not end"), "%s", why);
+    size_t some = 1 << 20;
+    CHECK(dlr_sandbox(ask_for_memory, &some, &answer, sizeof answer, why) && answer == 1, "%s", why);
+    size_t much = (size_t)1 << 36; /* NULL, or under a sanitizer the end of the child */
+    CHECK(!dlr_sandbox(ask_for_memory, &much, &answer, sizeof answer, why) || answer == 2);
+}
+
+int main(void) {
+    CHECK(mkdtemp(dir) != NULL);
+    test_rotation_table();
+    test_placement();
+    test_layouts();
+    test_sparse_rows();
+    test_draws();
+    test_synthetic();
+    test_cosmology();
+    test_sandbox();
+    test_faults();
+    test_damage();
+    const char *const left[] = {"channels.h5", "rank.h5",     "flat.h5",    "integers.h5", "unwritten.h5",
+                                "filter.h5",   "external.h5", "virtual.h5", "links.h5",    "sizes.h5",
+                                "weather.h5",  "text.h5",     "cut.h5",     "empty.h5",    "pipe.h5",
+                                "good.h5",     "damaged.h5"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) unlink(in_dir(left[i]));
+    CHECK(rmdir(dir) == 0);
+    return dl_test_end();
+}

@@ -1,0 +1,328 @@
+/* Gradients against central differences in f64 on the interpreter, for every op that has a rule. */
+#include "ir/interp.h"
+#include "ir/validate.h"
+#include "passes/pass.h"
+#include "tests/check.h"
+#include "tests/unit/random_graph.h"
+
+enum { MAX_PARAMS = 3 };
+
+typedef struct grad_case grad_case;
+typedef dl_value *build_fn(dl_builder *b, const grad_case *c, dl_value **p);
+
+/* A function of a few parameters. Types as "N=2 C=3" (an axis "1" has no name); values uniform in lo..hi. */
+struct grad_case {
+    const char *name;
+    dl_op op;
+    build_fn *build;
+    double lo, hi;
+    const char *types[MAX_PARAMS];
+};
+
+/* ---- how cases are built ---- */
+static dl_value *apply(dl_builder *b, const grad_case *c, dl_value **p) {
+    int n = 0;
+    while (n < MAX_PARAMS && c->types[n]) n++;
+    dl_attr slope = dl_attr_float(DL_ATTR_slope, 0.3);
+    return dl_build(b, c->op, n, p, c->op == DL_OP_leaky_relu, &slope);
+}
+static dl_value *falling_leak(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr slope = dl_attr_float(DL_ATTR_slope, -0.3);
+    return dl_build(b, c->op, 1, p, 1, &slope);
+}
+static dl_value *cast_there_and_back(dl_builder *b, const grad_case *c, dl_value **p) {
+    (void)c;
+    return dl_build_cast(b, dl_build_cast(b, dl_build1(b, DL_OP_exp, p[0]), DL_F32), DL_F64);
+}
+static dl_value *select_by_sign(dl_builder *b, const grad_case *c, dl_value **p) {
+    return dl_build3(b, c->op, dl_build_k(b, DL_OP_gt, p[0], 0), p[1], p[2]);
+}
+static dl_value *square(dl_builder *b, const grad_case *c, dl_value **p) {
+    return dl_build_k(b, c->op, p[0], 2);
+}
+static dl_value *reduce_inner(dl_builder *b, const grad_case *c, dl_value **p) {
+    const char *over[] = {dl_intern("C"), dl_intern("N")};
+    return dl_build_reduce(b, c->op, dl_build1(b, DL_OP_sin, p[0]), 2, over);
+}
+static dl_value *reduce_all(dl_builder *b, const grad_case *c, dl_value **p) {
+    return dl_build_reduce(b, c->op, dl_build1(b, DL_OP_exp, p[0]), 0, NULL);
+}
+static dl_value *normalise(dl_builder *b, const grad_case *c, dl_value **p) { /* x / reduced x, by name */
+    const char *over[] = {dl_intern("C")};
+    return dl_build2(b, DL_OP_div, p[0], dl_build_reduce(b, c->op, p[0], 1, over));
+}
+static dl_value *broadcast_up(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_value *v = dl_build_as(b, c->op, 1, p, 0, NULL, parse_type("T=2 C=3 N=2", DL_F64));
+    return dl_build1(b, DL_OP_sin, v);
+}
+static dl_value *slice_c(dl_builder *b, dl_value *v, int64_t start, int64_t stop) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, "C"), dl_attr_int(DL_ATTR_start, start),
+                    dl_attr_int(DL_ATTR_stop, stop)};
+    return dl_build(b, DL_OP_slice, 1, &v, 3, at);
+}
+static dl_value *slices(dl_builder *b, const grad_case *c, dl_value **p) { /* overlapping */
+    (void)c;
+    return dl_build2(b, DL_OP_mul, slice_c(b, p[0], 0, 2), slice_c(b, p[0], 1, 3));
+}
+static dl_value *pad_c(dl_builder *b, const grad_case *c, dl_value **p) {
+    int64_t lo = 2, hi = 1;
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, "C"), dl_attr_ints(DL_ATTR_pad_lo, 1, &lo),
+                    dl_attr_ints(DL_ATTR_pad_hi, 1, &hi)};
+    return dl_build1(b, DL_OP_sin, dl_build(b, c->op, 1, p, 3, at));
+}
+static dl_value *cat_c(dl_builder *b, const grad_case *c, dl_value **p) { /* one operand twice */
+    dl_value *in[] = {p[0], dl_build1(b, DL_OP_sin, p[1]), p[0]};
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, "C");
+    return dl_build1(b, DL_OP_exp, dl_build(b, c->op, 3, in, 1, &axis));
+}
+static dl_value *cat_slice(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, "C");
+    dl_value *whole = dl_build(b, DL_OP_cat, 2, p, 1, &axis);
+    (void)c;
+    return dl_build2(b, DL_OP_mul, slice_c(b, whole, 0, 3), slice_c(b, whole, 2, 5));
+}
+static dl_value *reshape(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr in[] = {dl_attr_name(DL_ATTR_axis, "T"), dl_attr_int(DL_ATTR_index, 1)},
+            out = dl_attr_name(DL_ATTR_axis, "C");
+    (void)c;
+    dl_value *v = dl_build(b, DL_OP_unsqueeze, 1, p, 2, in);
+    v = dl_build(b, DL_OP_squeeze, 1, &v, 1, &out);
+    v = dl_build_as(b, DL_OP_rename, 1, &v, 0, NULL, parse_type("H=4 W=1", DL_F64));
+    return dl_build1(b, DL_OP_exp, v);
+}
+
+/* Two spatial axes of odd geometry: strides 2 and 1, uneven padding, a remainder behind the last window. */
+static dl_value *convolve(dl_builder *b, const grad_case *c, dl_value **p) {
+    int64_t stride[] = {2, 1}, lo[] = {1, 0}, hi[] = {0, 2}, size[] = {6, 4}, kernel[] = {3, 2};
+    dl_attr at[4] = {dl_attr_ints(DL_ATTR_stride, 2, stride), dl_attr_ints(DL_ATTR_pad_lo, 2, lo),
+                     dl_attr_ints(DL_ATTR_pad_hi, 2, hi)};
+    if (c->op == DL_OP_conv_grad_input) at[3] = dl_attr_ints(DL_ATTR_size, 2, size);
+    if (c->op == DL_OP_conv_grad_weight) at[3] = dl_attr_ints(DL_ATTR_kernel, 2, kernel);
+    return dl_build(b, c->op, 2, p, c->op == DL_OP_conv ? 3 : 4, at);
+}
+
+static dl_value *conv3(dl_builder *b, dl_op op, dl_value *x, dl_value *w, int64_t size) {
+    int64_t stride[] = {2, 2, 2}, pad[] = {1, 1, 1}, sizes[] = {size, size, size};
+    dl_attr at[] = {dl_attr_ints(DL_ATTR_stride, 3, stride), dl_attr_ints(DL_ATTR_pad_lo, 3, pad),
+                    dl_attr_ints(DL_ATTR_pad_hi, 3, pad), dl_attr_ints(DL_ATTR_size, 3, sizes)};
+    dl_value *in[] = {x, w};
+    return dl_build(b, op, 2, in, op == DL_OP_conv ? 3 : 4, at);
+}
+/* Down, up, and a skip connection, as in the U-Net. */
+static dl_value *little_unet(dl_builder *b, const grad_case *c, dl_value **p) {
+    (void)c;
+    dl_attr slope = dl_attr_float(DL_ATTR_slope, 0.01), axis = dl_attr_name(DL_ATTR_axis, "C");
+    dl_value *h = dl_build2(b, DL_OP_add, conv3(b, DL_OP_conv, p[0], p[1], 0), p[2]);
+    h = dl_build(b, DL_OP_leaky_relu, 1, &h, 1, &slope);
+    dl_value *up = dl_build1(b, DL_OP_relu, conv3(b, DL_OP_conv_grad_input, h, p[1], 4)),
+             *both[] = {up, p[0]};
+    return dl_build1(b, DL_OP_tanh, dl_build(b, DL_OP_cat, 2, both, 1, &axis));
+}
+
+#define ONE "N=2 C=3"
+static const grad_case cases[] = {
+    {"neg", DL_OP_neg, apply, -2, 2, {ONE}},
+    {"abs", DL_OP_abs, apply, -2, 2, {ONE}},
+    {"exp", DL_OP_exp, apply, -2, 2, {ONE}},
+    {"log", DL_OP_log, apply, 0.3, 2, {ONE}},
+    {"sqrt", DL_OP_sqrt, apply, 0.3, 2, {ONE}},
+    {"tanh", DL_OP_tanh, apply, -2, 2, {ONE}},
+    {"sigmoid", DL_OP_sigmoid, apply, -2, 2, {ONE}},
+    {"sin", DL_OP_sin, apply, -2, 2, {ONE}},
+    {"cos", DL_OP_cos, apply, -2, 2, {ONE}},
+    {"erf", DL_OP_erf, apply, -2, 2, {ONE}},
+    {"relu", DL_OP_relu, apply, -2, 2, {ONE}},
+    {"leaky_relu", DL_OP_leaky_relu, apply, -2, 2, {ONE}},
+    {"leaky_relu, slope < 0", DL_OP_leaky_relu, falling_leak, -2, 2, {ONE}},
+    {"unnamed axis", DL_OP_sin, apply, -2, 2, {"1 C=3 1"}},
+    {"add", DL_OP_add, apply, -2, 2, {ONE, ONE}},
+    {"add, scalar", DL_OP_add, apply, -2, 2, {ONE, ""}},
+    {"sub, subset", DL_OP_sub, apply, -2, 2, {"C=3", ONE}},
+    {"sub, disjoint", DL_OP_sub, apply, -2, 2, {"C=3", "N=2"}},
+    {"mul", DL_OP_mul, apply, -2, 2, {ONE, ONE}},
+    {"mul, other order", DL_OP_mul, apply, -2, 2, {ONE, "C=3 N=2"}},
+    {"mul, overlapping", DL_OP_mul, apply, -2, 2, {"N=2 C=3", "C=3 T=2"}},
+    {"mul, unnamed axis", DL_OP_mul, apply, -2, 2, {"1 T=2 C=3", "N=2 T=2 C=3"}},
+    {"div", DL_OP_div, apply, 0.5, 2, {ONE, ONE}},
+    {"div, subset", DL_OP_div, apply, 0.5, 2, {"N=2", ONE}},
+    {"pow", DL_OP_pow, apply, 0.5, 2, {ONE, ONE}},
+    {"pow, subset", DL_OP_pow, apply, 0.5, 2, {ONE, "C=3"}},
+    {"pow, square", DL_OP_pow, square, -2, 2, {ONE}},
+    {"min", DL_OP_min, apply, -2, 2, {ONE, ONE}},
+    {"min, subset", DL_OP_min, apply, -2, 2, {"C=3", ONE}},
+    {"max", DL_OP_max, apply, -2, 2, {ONE, ONE}},
+    {"max, subset", DL_OP_max, apply, -2, 2, {ONE, "C=3"}},
+    {"select", DL_OP_select, select_by_sign, -2, 2, {ONE, ONE, ONE}},
+    {"select, broadcast", DL_OP_select, select_by_sign, -2, 2, {"C=3", "N=2", "T=2"}},
+    {"cast", DL_OP_cast, cast_there_and_back, -2, 2, {ONE}},
+    {"sum", DL_OP_sum, reduce_inner, -2, 2, {"T=2 N=2 C=3"}},
+    {"sum, all", DL_OP_sum, reduce_all, -2, 2, {ONE}},
+    {"sum, normalised", DL_OP_sum, normalise, 0.5, 2, {"C=3 N=2"}},
+    {"mean", DL_OP_mean, reduce_inner, -2, 2, {"N=2 T=2 C=3"}},
+    {"mean, all", DL_OP_mean, reduce_all, -2, 2, {ONE}},
+    {"mean, normalised", DL_OP_mean, normalise, 0.5, 2, {ONE}},
+    {"reduce_max", DL_OP_reduce_max, reduce_inner, -2, 2, {"N=2 C=3 T=2"}},
+    {"reduce_max, normalised", DL_OP_reduce_max, normalise, 0.5, 2, {"C=3 N=2"}},
+    {"reduce_min", DL_OP_reduce_min, reduce_inner, -2, 2, {"N=2 C=3 T=2"}},
+    {"broadcast", DL_OP_broadcast, broadcast_up, -2, 2, {ONE}},
+    {"slice", DL_OP_slice, slices, -2, 2, {ONE}},
+    {"pad", DL_OP_pad, pad_c, -2, 2, {ONE}},
+    {"cat", DL_OP_cat, cat_c, -2, 2, {ONE, "N=2 C=1"}},
+    {"slice of cat", DL_OP_cat, cat_slice, -2, 2, {ONE, "N=2 C=2"}},
+    {"squeeze", DL_OP_squeeze, reshape, -2, 2, {"N=4 C=1"}},
+    {"unsqueeze", DL_OP_unsqueeze, reshape, -2, 2, {"N=4 C=1"}},
+    {"rename", DL_OP_rename, reshape, -2, 2, {"N=4 C=1"}},
+    {"conv", DL_OP_conv, convolve, -1, 1, {"N=2 C=2 H=6 W=4", "O=3 C=2 h=3 w=2"}},
+    {"conv, channels O", DL_OP_conv, convolve, -1, 1, {"N=2 O=2 H=6 W=4", "O=3 C=2 h=3 w=2"}},
+    {"conv_grad_input", DL_OP_conv_grad_input, convolve, -1, 1, {"N=2 C=3 H=3 W=5", "O=3 C=2 h=3 w=2"}},
+    {"conv_grad_weight", DL_OP_conv_grad_weight, convolve, -1, 1, {"N=2 C=2 H=6 W=4", "N=2 C=3 H=3 W=5"}},
+    {"little U-Net", DL_OP_conv, little_unet, -1, 1, {"N=1 C=2 D=4 H=4 W=4", "O=3 C=2 d=4 h=4 w=4", "C=3"}},
+};
+enum { NCASES = (int)(sizeof cases / sizeof *cases) };
+
+/* ---- the check ---- */
+
+/* Loss: sum(y * r) with an input r, so that the gradient of y is different everywhere. */
+static dl_module *build_case(const grad_case *c, dl_value **p) {
+    dl_module *m = dl_module_new(NULL);
+    dl_graph *g = dl_graph_new(m, "train");
+    dl_builder b = {.graph = g};
+    for (int i = 0; i < MAX_PARAMS && c->types[i]; i++)
+        p[i] = &dl_graph_var(g, DL_VAR_PARAM, dl_internf("p%d", i), parse_type(c->types[i], DL_F64),
+                             (dl_init){0}, b.loc)
+                    ->value;
+    dl_value *y = c->build(&b, c, p);
+    dl_value *r = &dl_graph_var(g, DL_VAR_INPUT, "r", y->type, (dl_init){0}, b.loc)->value;
+    dl_value *loss = dl_build_reduce(&b, DL_OP_sum, dl_build2(&b, DL_OP_mul, y, r), 0, NULL);
+    dl_graph_result(g, DL_RESULT_LOSS, "loss", loss, NULL);
+    return m;
+}
+
+static double eval_loss(dl_interp *run, const dl_graph *g, dl_error *err) {
+    CHECK(dl_interp_run(run, err), "%s", err->message);
+    return *dl_interp_data(run, dl_graph_find_result(g, DL_RESULT_LOSS, NULL)->value);
+}
+
+static void check_param(dl_interp *run, const dl_graph *g, const dl_var *p, const char *name,
+                        const char *passes) {
+    const double eps = 1e-6, rtol = 1e-4, atol = 1e-6;
+    const dl_result *grad = dl_graph_find_result(g, DL_RESULT_GRAD, p->name);
+    dl_error err = {0};
+    CHECK(grad && grad->var == p, "%s (%s): no gradient of %s", name, passes, p->name);
+    if (!grad) return;
+    int64_t n = dl_type_count(&p->value.type), wrong = 0;
+    double *x = dl_interp_data(run, &p->value), got, want;
+    for (int64_t i = 0; i < n; i++) {
+        double keep = x[i];
+        x[i] = keep + eps;
+        double up = eval_loss(run, g, &err);
+        x[i] = keep - eps;
+        double down = eval_loss(run, g, &err);
+        x[i] = keep;
+        eval_loss(run, g, &err);
+        got = dl_interp_data(run, grad->value)[i], want = (up - down) / (2 * eps);
+        if (!(fabs(got - want) <= atol + rtol * fabs(want))) {
+            if (!wrong++)
+                printf("%s (%s): %s[%lld] is %.9g, want %.9g\n", name, passes, p->name, (long long)i, got,
+                       want);
+        }
+    }
+    CHECK(wrong == 0, "%s (%s): %lld of %lld of %s", name, passes, (long long)wrong, (long long)n, p->name);
+}
+
+static void check_case(const grad_case *c, const char *passes) {
+    dl_value *p[MAX_PARAMS] = {0};
+    dl_module *m = build_case(c, p);
+    dl_error err = {0};
+    dl_pass_ctx ctx = {.arena = m->arena, .optimizer = DL_OPT_NONE, .err = &err};
+    bool fine = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true});
+    CHECK(fine, "%s: %s", c->name, err.message);
+    if (fine) {
+        dl_graph *g = m->graphs.at[0];
+        dl_interp *run = dl_interp_new(g, false);
+        rng r = {0x5eed + (uint64_t)(c - cases)};
+        for (int i = 0; i < g->vars.n; i++) {
+            const dl_value *v = &g->vars.at[i]->value;
+            bool is_param = v->var->role == DL_VAR_PARAM;
+            double *x = dl_interp_data(run, v);
+            for (int64_t k = 0; k < dl_type_count(&v->type); k++)
+                x[k] = is_param ? uniform(&r, c->lo, c->hi) : uniform(&r, -1, 1);
+        }
+        for (int i = 0; i < MAX_PARAMS && p[i]; i++) {
+            /* A condition is a parameter without influence: no gradient, and no rule to check. */
+            if (c->op == DL_OP_select && i == 0) continue;
+            check_param(run, g, p[i]->var, c->name, passes);
+        }
+        dl_interp_free(run);
+    }
+    dl_arena_free(m->arena);
+}
+
+/* Every op with a rule has a case. */
+static void check_coverage(void) {
+    static const char *const rule[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, amp, attrs, expr) #grad,
+#include "ir/ops.def"
+#undef OP
+    };
+    for (int op = 0; op < DL_NOPS; op++) {
+        bool has_rule = strcmp(rule[op], "none") != 0 && strcmp(rule[op], "zero") != 0, found = false;
+        for (int i = 0; i < NCASES; i++) found = found || cases[i].op == (dl_op)op;
+        CHECK(found || !has_rule, "no gradient case for op '%s'", dl_ops[op].name);
+    }
+}
+
+/* Equal winners share, as in PyTorch. */
+static void check_ties(dl_op op, build_fn *build, const char *const types[2], double want) {
+    grad_case c = {"ties", op, build, 0, 0, {types[0], types[1]}};
+    dl_value *p[MAX_PARAMS] = {0};
+    dl_module *m = build_case(&c, p);
+    dl_error err = {0};
+    dl_pass_ctx ctx = {.arena = m->arena, .optimizer = DL_OPT_NONE, .err = &err};
+    CHECK(dl_run_passes(m, "autodiff", &ctx, (dl_pass_options){.validate = true}), "%s", err.message);
+    dl_graph *g = m->graphs.at[0];
+    dl_interp *run = dl_interp_new(g, false);
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_value *v = &g->vars.at[i]->value;
+        for (int64_t k = 0; k < dl_type_count(&v->type); k++) dl_interp_data(run, v)[k] = 1;
+    }
+    eval_loss(run, g, &err);
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        for (int64_t k = 0; r->role == DL_RESULT_GRAD && k < dl_type_count(&r->value->type); k++)
+            CHECK_NEAR(dl_interp_data(run, r->value)[k], want, 1e-12);
+    }
+    dl_interp_free(run);
+    dl_arena_free(m->arena);
+}
+
+/* A parameter behind an op without a rule: the place and the op. */
+static void check_faults(void) {
+    dl_module *m = dl_module_new(NULL);
+    dl_graph *g = dl_graph_new(m, "train");
+    dl_builder b = {.graph = g, .loc = {dl_intern("model.dl"), 7, 3}};
+    dl_value *p =
+        &dl_graph_var(g, DL_VAR_PARAM, "p", parse_type("N=2 C=3", DL_F32), (dl_init){0}, b.loc)->value;
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, "C");
+    dl_value *y = dl_build(&b, DL_OP_softmax, 1, &p, 1, &axis);
+    dl_graph_result(g, DL_RESULT_LOSS, "loss", dl_build_reduce(&b, DL_OP_sum, y, 0, NULL), NULL);
+    dl_error err = {0};
+    dl_pass_ctx ctx = {.arena = m->arena, .err = &err};
+    CHECK(!dl_run_passes(m, "autodiff", &ctx, (dl_pass_options){0}) && err.code == DL_INPUT, "%s",
+          err.message);
+    CHECK_STR(err.message, "model.dl:7:3: op 'softmax' has no lowering yet");
+    dl_arena_free(m->arena);
+}
+
+int main(void) {
+    check_coverage();
+    for (int i = 0; i < NCASES; i++) {
+        check_case(&cases[i], "autodiff");
+        check_case(&cases[i], "simplify,autodiff,simplify");
+    }
+    check_ties(DL_OP_max, apply, (const char *const[]){ONE, ONE}, 0.5);
+    check_ties(DL_OP_min, apply, (const char *const[]){ONE, ONE}, 0.5);
+    check_ties(DL_OP_reduce_max, reduce_all, (const char *const[]){ONE, NULL}, exp(1) / 6);
+    check_faults();
+    return dl_test_end();
+}

@@ -1,0 +1,241 @@
+/* Descriptions of good files, and of files that lie: no input may do more than give an error. */
+#include "dldata/describe.h"
+#include "dldata/options.h"
+#include "dldata/volume_file.h"
+#include "runtime/rng.h"
+#include "tests/check.h"
+
+#include <hdf5.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static dl_error err;
+static char dir[] = "/tmp/test_inspect.XXXXXX", path[256];
+
+static bool describe(const char *file, long long slice, sandbox_result *r) {
+    describe_request request = {file, slice};
+    err = (dl_error){0};
+    return sandbox_run(file, 10, describe_file, &request, r, &err);
+}
+
+static bool says(const sandbox_result *r, const char *what) { return r->text.at && strstr(r->text.at, what); }
+
+static void drop(sandbox_result *r) {
+    dl_buf_free(&r->text);
+    dl_buf_free(&r->picture);
+}
+
+static const char *file_in_dir(const char *name) {
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void make_volumes(const char *file) {
+    enum { L = 16 };
+    static float nbody[4 * L * L * L], hydro[5 * L * L * L];
+    for (int i = 0; i < 4 * L * L * L; i++) nbody[i] = (float)(i / (L * L * L)) + (i % 2 ? 0.5f : -0.5f);
+    nbody[77] = NAN;
+    nbody_setup s = {
+        .size = L, .box = 32, .seed = 3, .steps = 5, .z_start = 49, .cosmos = cosmology_planck()};
+    CHECK(volume_file_write(file, &s, nbody, hydro, NULL, &err), "%s", err.message);
+}
+
+static void test_volumes(void) {
+    sandbox_result r;
+    const char *file = file_in_dir("v.h5");
+    make_volumes(file);
+    CHECK(describe(file, -1, &r), "%s", err.message);
+    CHECK(says(&r, "Nbody  f32 [4, 16, 16, 16]  contiguous") && says(&r, "Hydro  f32 [5, 16, 16, 16]"));
+    CHECK(says(&r, "seed = 3\n") && says(&r, "lowmem, inmem") && says(&r, "1 not finite!"));
+    CHECK(says(&r, "      2         1.5         2.5           2         0.5  velocity y"), "%s", r.text.at);
+    CHECK(r.picture.n > 100 && !memcmp(r.picture.at, "\x89PNG", 4));
+    drop(&r);
+    CHECK(describe(file, 15, &r));
+    drop(&r);
+    CHECK(!describe(file, 16, &r) && err.code == DL_USAGE, "%s", err.message);
+    char generator[64];
+    CHECK(sandbox_generator(file, generator, sizeof generator) && !strcmp(generator, VOLUME_GENERATOR));
+    CHECK(!sandbox_generator("/dev/null", generator, sizeof generator));
+}
+
+/* Data sets of other kinds: compressed, empty, elsewhere, inside groups that contain themselves. */
+static void test_hdf5_kinds(void) {
+    const char *file = file_in_dir("kinds.h5");
+    hid_t h = H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t group = H5Gcreate2(h, "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_hard(h, "g", group, "self", H5P_DEFAULT, H5P_DEFAULT);
+    hsize_t dims[2] = {20, 30}, chunk[2] = {7, 7}, none[1] = {0};
+    hid_t space = H5Screate_simple(2, dims, NULL), how = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(how, 2, chunk), H5Pset_deflate(how, 4);
+    short v[600];
+    for (int i = 0; i < 600; i++) v[i] = (short)(i - 300);
+    hid_t set = H5Dcreate2(group, "packed", H5T_STD_I16BE, space, H5P_DEFAULT, how, H5P_DEFAULT);
+    H5Dwrite(set, H5T_NATIVE_SHORT, H5S_ALL, H5S_ALL, H5P_DEFAULT, v);
+    H5Dclose(set), H5Pclose(how), H5Sclose(space);
+    space = H5Screate_simple(1, none, NULL);
+    H5Dclose(H5Dcreate2(h, "empty", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Sclose(space);
+    how = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(2, dims, NULL);
+    H5Pset_external(how, "/etc/passwd", 0, 600);
+    H5Dclose(H5Dcreate2(h, "outside", H5T_NATIVE_UCHAR, space, H5P_DEFAULT, how, H5P_DEFAULT));
+    H5Pclose(how), H5Sclose(space);
+    H5Lcreate_external("other.h5", "x", h, "link", H5P_DEFAULT, H5P_DEFAULT);
+    H5Gclose(group), H5Fclose(h);
+    sandbox_result r;
+    CHECK(describe(file, -1, &r), "%s", err.message);
+    CHECK(says(&r, "g/packed  i16 [20, 30]  chunks of [7, 7], deflate") && !says(&r, "self"), "%s",
+          r.text.at);
+    CHECK(says(&r, "       -300         299        -0.5"), "%s", r.text.at);
+    CHECK(says(&r, "empty  f32 [0]") && says(&r, "its data lie outside the file") && !says(&r, "root:"));
+    CHECK(says(&r, "link is a link to elsewhere") && says(&r, "loaders: none"));
+    drop(&r);
+}
+
+static void write_npy(const char *file, const char *header, const void *data, size_t n) {
+    dl_buf b = {0};
+    size_t length = strlen(header);
+    dl_putn(&b, "\x93NUMPY\x01\x00", 8);
+    dl_putn(&b, (const char[]){(char)(length & 255), (char)(length >> 8)}, 2);
+    dl_putn(&b, header, length);
+    if (n) dl_putn(&b, data, n);
+    CHECK(dl_write_file(file, b.at, b.n, &err));
+    dl_buf_free(&b);
+}
+
+static void test_npy(void) {
+    sandbox_result r;
+    const char *file = file_in_dir("a.npy");
+    float v[2 * 3 * 5 * 4];
+    for (int i = 0; i < 120; i++) v[i] = (float)(i % 4 * 10 + i / 4 % 5);
+    write_npy(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 5, 4), }\n", v, sizeof v);
+    CHECK(describe(file, 1, &r), "%s", err.message); /* too few slices for "channels last": 2 < 4 */
+    drop(&r);
+    write_npy(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 5, 4), }\n", v, sizeof v);
+    CHECK(describe(file, -1, &r) && says(&r, "array  f32 [6, 5, 4]") && says(&r, "0          34          17"),
+          "%s", r.text.at);
+    drop(&r);
+    static const char *const bad[] = {
+        "",
+        "{",
+        "{'descr': '<f4'}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 5, 40)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4294967296)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}",
+        "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2,)}",
+        "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}",
+        "{'descr': '<f4, 'fortran_order': False, 'shape': (2,)}",
+        "{'descr': [('a', '<f4'",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        write_npy(file, bad[i], v, sizeof v);
+        CHECK(!describe(file, -1, &r) && err.code == DL_INPUT, "%s: %s", bad[i], err.message);
+    }
+}
+
+static void test_damage(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    size_t n;
+    sandbox_result r;
+    make_volumes(file_in_dir("v.h5"));
+    char *whole = dl_read_file(arena, file_in_dir("v.h5"), 1 << 24, &n, &err);
+    const char *file = file_in_dir("bad.h5");
+    CHECK(!describe(file, -1, &r) && err.code == DL_IO);
+    CHECK(!describe(dir, -1, &r) && err.code == DL_INPUT);
+    for (size_t cut = 0; cut < n; cut += cut < 2048 ? 256 : n / 8) {
+        err = (dl_error){0};
+        CHECK(dl_write_file(file, whole, cut, &err));
+        bool ok = describe(file, -1, &r);
+        CHECK(!ok && err.code == DL_INPUT && err.message[0], "cut at %zu", cut);
+        if (ok) drop(&r);
+    }
+    /* Bytes changed in the metadata: any answer, but an answer. */
+    int errors = 0;
+    dlr_rng random = dlr_rng_at((dlr_rng_place){.seed = 1, .stream = DLR_STREAM_NOISE});
+    for (int i = 0; i < 40; i++) {
+        uint32_t bits[3] = {dlr_rng_u32(&random), dlr_rng_u32(&random), dlr_rng_u32(&random)};
+        char *at = whole + bits[0] % 2048, was = *at;
+        *at = (char)(bits[1] % 3 ? bits[2] : bits[1] % 2 ? 0xff : 0);
+        err = (dl_error){0};
+        CHECK(dl_write_file(file, whole, n, &err));
+        *at = was;
+        if (describe(file, -1, &r))
+            drop(&r);
+        else {
+            errors++;
+            CHECK(err.code != DL_OK && err.message[0]);
+        }
+    }
+    CHECK(errors > 0);
+    dl_arena_free(arena);
+}
+
+static bool crash(void *ctx, sandbox_result *out, dl_error *e) {
+    (void)out, (void)e;
+    if (ctx) abort();
+    for (volatile int i = 0;; i++) {
+    }
+}
+
+static void test_sandbox(void) {
+    sandbox_result r;
+    err = (dl_error){0};
+    CHECK(!sandbox_run("x.h5", 20, crash, dir, &r, &err) && err.code == DL_INPUT &&
+          strstr(err.message, "damaged"));
+    err = (dl_error){0};
+    CHECK(!sandbox_run("x.h5", 1, crash, NULL, &r, &err) && err.code == DL_INPUT &&
+          strstr(err.message, "too long"));
+}
+
+static void test_options(void) {
+    bool flag = false;
+    const char *text = NULL, *files[2];
+    long long integer = 0;
+    double real = 0;
+    int n;
+    const option table[] = {{"flag", "f", OPTION_FLAG, &flag, 0, 0, NULL, ""},
+                            {"text", "t", OPTION_TEXT, &text, 0, 0, "T", ""},
+                            {"integer", NULL, OPTION_INTEGER, &integer, -5, 5, "N", ""},
+                            {"real", NULL, OPTION_REAL, &real, 0, 1, "R", ""}};
+    char *good[] = {"-f", "one", "--text=a=b", "--integer", "-5", "--real=0.5", "--", "--two"};
+    err = (dl_error){0};
+    CHECK(options_read(table, 4, 8, good, files, 2, &n, &err), "%s", err.message);
+    CHECK(flag && !strcmp(text, "a=b") && integer == -5 && real == 0.5 && n == 2 &&
+          !strcmp(files[1], "--two"));
+    static const struct {
+        const char *word, *want;
+    } bad[] = {{"--integer=6", "whole number from -5 to 5"},
+               {"--integer=1.5", "whole number"},
+               {"--integer=99999999999999999999", "whole number"},
+               {"--real=nan", "number from 0 to 1"},
+               {"--real", "needs a value"},
+               {"--flag=1", "takes no value"},
+               {"--txt=1", "did you mean --text"},
+               {"--text=", "not empty"},
+               {"-x", "unknown option"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char word[64], *argv[1] = {word};
+        snprintf(word, sizeof word, "%s", bad[i].word);
+        err = (dl_error){0};
+        CHECK(!options_read(table, 4, 1, argv, files, 2, &n, &err) && err.code == DL_USAGE &&
+                  strstr(err.message, bad[i].want),
+              "%s: %s", word, err.message);
+    }
+    char *three[] = {"a", "b", "c"};
+    err = (dl_error){0};
+    CHECK(!options_read(table, 4, 3, three, files, 2, &n, &err) && err.code == DL_USAGE);
+}
+
+int main(void) {
+    char command[64];
+    if (!mkdtemp(dir)) return 1;
+    test_volumes();
+    test_hdf5_kinds();
+    test_npy();
+    test_damage();
+    test_sandbox();
+    test_options();
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    CHECK(system(command) == 0);
+    return dl_test_end();
+}

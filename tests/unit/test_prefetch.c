@@ -1,0 +1,232 @@
+/* The ring of batches: the same samples for any number of workers and ranks, from any place, and errors where
+ * due. */
+#include "runtime/data/prefetch.h"
+#include "tests/check.h"
+#include "tests/unit/data_files.h"
+
+enum { S = 6, INPUT = 2 * S * S * S, TARGET = 3 * S * S * S };
+static char dir[] = "/tmp/dl_prefetch_XXXXXX", path[100];
+
+static dlr_dataset *open_split(dlr_split split, const char *loader, int64_t samples) {
+    dlr_dataset_options o = {.loader = loader,
+                             .split = split,
+                             .path = path,
+                             .input_channels = 2,
+                             .target_channels = 3,
+                             .data_size = S,
+                             .samples = samples,
+                             .seed = 3};
+    dl_error err = {0};
+    dlr_dataset *d = dlr_dataset_open(&o, &err);
+    CHECK(d != NULL, "%s", err.message);
+    return d;
+}
+
+/* The next `n` batches, inputs and targets in one array; the places are checked against (epoch, index)
+ * onwards. */
+static float *take(dlr_prefetch *p, int batch, int n, int64_t epoch, int64_t index) {
+    size_t each = (size_t)batch * (INPUT + TARGET);
+    float *all = malloc((size_t)n * each * sizeof *all);
+    for (int i = 0; i < n; i++) {
+        dlr_batch b;
+        dl_error err = {0};
+        bool ok = dlr_prefetch_next(p, &b, &err);
+        CHECK(ok, "%s", err.message);
+        if (!ok) break;
+        CHECK(b.epoch == epoch && b.index == index, "%d.%d, not %d.%d", (int)b.epoch, (int)b.index,
+              (int)epoch, (int)index);
+        CHECK(((uintptr_t)b.input & 63) == 0 && ((uintptr_t)b.target & 63) == 0);
+        memcpy(all + (size_t)i * each, b.input, (size_t)batch * INPUT * sizeof *all);
+        memcpy(all + (size_t)i * each + (size_t)batch * INPUT, b.target,
+               (size_t)batch * TARGET * sizeof *all);
+        if (++index == dlr_prefetch_batches(p)) index = 0, epoch++;
+    }
+    return all;
+}
+
+static bool equal(const float *a, const float *b, int batch, int n) {
+    return memcmp(a, b, (size_t)n * (size_t)batch * (INPUT + TARGET) * sizeof *a) == 0;
+}
+
+static dlr_prefetch *start(const dlr_dataset *d, dlr_prefetch_options o) {
+    dl_error err = {0};
+    dlr_prefetch *p = dlr_prefetch_start(d, &o, &err);
+    CHECK(p != NULL, "%s", err.message);
+    return p;
+}
+
+/* Two epochs and a bit, for 0, 1, 2 and 5 workers, rings of 1 to 4 batches, every loader of files. */
+static void test_workers(void) {
+    enum { BATCH = 4, N = 13 };
+    static const int workers[] = {0, 1, 2, 5};
+    static const char *const loaders[] = {"lowmem", "inmem"};
+    float *want = NULL;
+    for (int l = 0; l < 2; l++) {
+        dlr_dataset *d = open_split(DLR_TRAIN, loaders[l], 23);
+        for (int k = 0; k < 4; k++)
+            for (int depth = 0; depth < 5; depth++) {
+                dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers[k], depth});
+                CHECK(dlr_prefetch_batches(p) == 5 && dlr_prefetch_dropped(p) == 3);
+                float *got = take(p, BATCH, N, 0, 0);
+                if (want)
+                    CHECK(equal(got, want, BATCH, N), "%s, %d workers, depth %d", loaders[l], workers[k],
+                          depth);
+                else
+                    want = got;
+                if (got != want) free(got);
+                dlr_prefetch_stop(p);
+            }
+        dlr_dataset_close(d);
+    }
+    /* Another epoch, other crops. */
+    CHECK(!equal(want, want + 5 * BATCH * (INPUT + TARGET), BATCH, 5));
+    free(want);
+}
+
+/* Batch b, sample i of rank r is sample (b B + i) W + r of the epoch; together the ranks cover what one rank
+ * would. */
+static void test_ranks(void) {
+    enum { WORLD = 3, BATCH = 2 };
+    dlr_dataset *d = open_split(DLR_TRAIN, "lowmem", 20);
+    float x[INPUT], t[TARGET], *scratch = malloc(dlr_dataset_scratch(d) * sizeof *scratch);
+    for (int rank = 0; rank < WORLD; rank++) {
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, rank, WORLD, 2, 0});
+        CHECK(dlr_prefetch_batches(p) == 3 && dlr_prefetch_dropped(p) == 2);
+        for (int b = 0; b < 3; b++) {
+            float *got = take(p, BATCH, 1, 0, b);
+            for (int i = 0; i < BATCH; i++) {
+                dl_error err = {0};
+                CHECK(dlr_dataset_sample(d, 0, (b * BATCH + i) * WORLD + rank, x, t, scratch, &err));
+                CHECK(memcmp(got + i * INPUT, x, sizeof x) == 0 &&
+                          memcmp(got + BATCH * INPUT + i * TARGET, t, sizeof t) == 0,
+                      "rank %d batch %d sample %d", rank, b, i);
+            }
+            free(got);
+        }
+        dlr_prefetch_stop(p);
+    }
+    free(scratch);
+    dlr_dataset_close(d);
+}
+
+static void test_seek(void) {
+    enum { BATCH = 3, N = 14 };
+    dlr_dataset *d = open_split(DLR_TRAIN, "lowmem", 15);
+    for (int workers = 0; workers < 4; workers++) {
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0});
+        float *whole = take(p, BATCH, N, 0, 0);
+        static const int places[] = {13, 0, 0, 7, 8, 1, 12};
+        for (int k = 0; k < 7; k++) {
+            int at = places[k], n = N - at < 3 ? N - at : 3;
+            dlr_prefetch_seek(p, at / 5, at % 5);
+            float *got = take(p, BATCH, n, at / 5, at % 5);
+            CHECK(equal(got, whole + (size_t)at * BATCH * (INPUT + TARGET), BATCH, n), "%d workers, from %d",
+                  workers, at);
+            free(got);
+        }
+        dlr_prefetch_seek(p, 1000000, 4); /* far: nothing is replayed */
+        free(take(p, BATCH, 2, 1000000, 4));
+        free(whole);
+        dlr_prefetch_stop(p);
+    }
+    dlr_dataset_close(d);
+}
+
+/* Every epoch is validated on the same crops. */
+static void test_validation(void) {
+    dlr_dataset *d = open_split(DLR_VALID, "lowmem", 8);
+    dlr_prefetch *p = start(d, (dlr_prefetch_options){2, 0, 1, 2, 0});
+    float *first = take(p, 2, 4, 0, 0), *second = take(p, 2, 4, 1, 0);
+    CHECK(equal(first, second, 2, 4));
+    free(first), free(second);
+    dlr_prefetch_stop(p);
+    dlr_dataset_close(d);
+}
+
+/* The file is cut while batches are read: the error comes at `next`, again and again, and goes when the file
+ * is back. */
+static void test_errors_surface(void) {
+    char copy[120];
+    snprintf(copy, sizeof copy, "%s/cut.h5", dir);
+    for (int workers = 0; workers < 3; workers++) {
+        write_volumes(copy, 16, PLAIN, H5T_IEEE_F32LE, 0);
+        dlr_dataset_options o = {.loader = "lowmem",
+                                 .path = copy,
+                                 .input_channels = 2,
+                                 .target_channels = 3,
+                                 .data_size = S,
+                                 .samples = 64,
+                                 .seed = 3};
+        dl_error err = {0};
+        dlr_dataset *d = dlr_dataset_open(&o, &err);
+        CHECK(d != NULL, "%s", err.message);
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, workers, 2});
+        free(take(p, 4, 2, 0, 0));
+        CHECK(truncate(copy, 4096) == 0);
+        dlr_batch b;
+        int good = 0;
+        while (good < 8 && dlr_prefetch_next(p, &b, &err)) good++;
+        CHECK(good <= 2 && err.code == DL_IO && strstr(err.message, "ends too early"), "%d good, %s", good,
+              err.message);
+        dl_error again = {0};
+        CHECK(!dlr_prefetch_next(p, &b, &again) && strcmp(again.message, err.message) == 0, "%s",
+              again.message);
+        write_volumes(copy, 16, PLAIN, H5T_IEEE_F32LE, 0); /* the same file, filled again in place */
+        dlr_prefetch_seek(p, 5, 5);
+        free(take(p, 4, 1, 5, 5));
+        dlr_prefetch_stop(p);
+        dlr_dataset_close(d);
+    }
+    unlink(copy);
+}
+
+static void test_stop_any_time(void) {
+    dlr_dataset *d = open_split(DLR_TRAIN, "lowmem", 64);
+    for (int i = 0; i < 30; i++) {
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, i % 4, 0});
+        free(take(p, 4, i % 5, 0, 0));
+        if (i % 3 == 0) dlr_prefetch_seek(p, 2, 1);
+        dlr_prefetch_stop(p);
+    }
+    dlr_prefetch_stop(NULL);
+    dlr_dataset_close(d);
+}
+
+static void test_options(void) {
+    dlr_dataset *d = open_split(DLR_TRAIN, "lowmem", 1 << 20);
+    const struct {
+        dlr_prefetch_options o;
+        const char *says;
+    } rows[] = {
+        {{0, 0, 1, 0, 0}, "local_batch_size must be 1 to 1048576, not 0"},
+        {{1, 0, 1, -1, 0}, "num_data_workers must be 0 to 256, not -1"},
+        {{1, 2, 2, 0, 0}, "rank 2 of 2"},
+        {{1 << 20, 0, 2, 0, 0}, "1048576 samples do not fill one batch of 1048576 on each of 2 ranks"},
+        {{1, 0, 1, 1, 2000}, "ring of 2000 batches"},
+        {{1 << 20, 0, 1, 1, 1024}, "use a smaller local_batch_size"}, /* 4.4 TiB */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dl_error err = {0};
+        dlr_prefetch *p = dlr_prefetch_start(d, &rows[i].o, &err);
+        CHECK(!p && (err.code == DL_USAGE || err.code == DL_RESOURCE) && strstr(err.message, rows[i].says),
+              "%s", err.message);
+        dlr_prefetch_stop(p);
+    }
+    dlr_dataset_close(d);
+}
+
+int main(void) {
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/volumes.h5", dir);
+    write_volumes(path, 20, PLAIN, H5T_IEEE_F32LE, 0);
+    test_workers();
+    test_ranks();
+    test_seek();
+    test_validation();
+    test_errors_surface();
+    test_stop_any_time();
+    test_options();
+    unlink(path);
+    CHECK(rmdir(dir) == 0);
+    return dl_test_end();
+}
