@@ -1,5 +1,6 @@
-/* The front end from outside: the models of models/, configuration arguments, initial values, names, and text
- * that no scientist wrote. `test_front COUNT` runs COUNT mutations instead of the usual few thousand. */
+/* Runs in the checkout's root. The front end from outside: the models of models/, configuration arguments,
+ * initial values, names, and text that no scientist wrote. `test_front COUNT` runs COUNT mutations instead of
+ * the usual few thousand. */
 #include "frontends/dl/front.h"
 
 #include <stdlib.h>
@@ -39,8 +40,7 @@ static void show(const built *b) {
 
 static char *read_model(dl_arena *arena, const char *name, size_t *n) {
     dl_error err = {0};
-    char *text =
-        dl_read_file(arena, dl_format(arena, "%s/models/%s", DL_SOURCE_ROOT, name), 1 << 20, n, &err);
+    char *text = dl_read_file(arena, dl_format(arena, "models/%s", name), 1 << 20, n, &err);
     CHECK(text, "%s", err.message);
     return text;
 }
