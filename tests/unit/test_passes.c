@@ -204,7 +204,7 @@ enum { LEVELS = 4 };
 static dl_value *conv3(dl_builder *b, dl_op op, dl_value *x, const char *name, int64_t o, int64_t c) {
     dl_type wt = parse_type("", DL_F32);
     dl_type_push(&wt, "O", o), dl_type_push(&wt, "C", c);
-    for (int i = 0; i < 3; i++) dl_type_push(&wt, dl_internf("k%d", i), 4);
+    for (int i = 0; i < 3; i++) dl_type_push(&wt, dl_internf("k%s", x->type.axis[i + 2].name), 4);
     dl_value *w = &dl_graph_var(b->graph, DL_VAR_PARAM, name, wt, (dl_init){0}, b->loc)->value,
              *in[] = {x, w};
     int64_t stride[] = {2, 2, 2}, pad[] = {1, 1, 1}, size[3];
@@ -350,6 +350,61 @@ static void test_memory(int size, const char *passes) {
     dl_arena_free(m->arena);
 }
 
+/* Elements of two values that differ, where each is looked at in its own run. */
+static int64_t count_different(dl_interp *ra, const dl_value *a, dl_interp *rb, const dl_value *b) {
+    int64_t n = dl_type_count(&a->type), different = 0;
+    for (int64_t k = 0; k < n; k++) {
+        double x = dl_interp_data(ra, a)[k], y = dl_interp_data(rb, b)[k];
+        different += !(fabs(x - y) <= 1e-9 + 1e-5 * fabs(x));
+    }
+    return different;
+}
+
+/* A few numbers for one training step: small data and weights, a learning rate, no moments yet. */
+static void fill_step(dl_interp *run, const dl_graph *g) {
+    rng r = {42};
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_value *v = &g->vars.at[i]->value;
+        for (int64_t k = 0; v->var->role <= DL_VAR_PARAM && k < dl_type_count(&v->type); k++)
+            dl_interp_data(run, v)[k] = uniform(&r, -0.2, 0.2);
+    }
+    set_scalar(run, g, "lr.init", 1e-3), set_scalar(run, g, "lr.total", 100);
+}
+
+/* The whole way from a model's graphs to a planned module, validated at every stage. The step computes what
+ * the graph did before it was simplified and fused, and leaves the same variables. */
+static void test_pipeline(void) {
+    dl_module *m[2] = {dl_module_new(NULL), dl_module_new(NULL)};
+    const dl_graph *g[2];
+    dl_interp *run[2];
+    dl_error err = {0};
+    for (int i = 0; i < 2; i++) {
+        dl_pass_ctx ctx = context(m[i], &err);
+        g[i] = build_unet(m[i], "train", 16), build_unet(m[i], "eval", 16);
+        CHECK(dl_run_passes(m[i], i ? dl_pipeline : "autodiff,optimizer", &ctx,
+                            (dl_pass_options){.validate = true}),
+              "%s", err.message);
+        run[i] = dl_interp_new(g[i], false);
+        fill_step(run[i], g[i]);
+        CHECK(dl_interp_run(run[i], &err), "%s", err.message);
+    }
+    for (int i = 0; i < g[0]->vars.n; i++) {
+        const dl_var *v = g[0]->vars.at[i], *twin = dl_graph_find_var(g[1], v->name);
+        CHECK(count_different(run[0], &v->value, run[1], &twin->value) == 0, "%s", v->name);
+    }
+    for (int i = 0; i < g[0]->results.n; i++)
+        if (g[0]->results.at[i].role == DL_RESULT_LOSS || g[0]->results.at[i].role == DL_RESULT_METRIC)
+            CHECK(count_different(run[0], g[0]->results.at[i].value, run[1], g[1]->results.at[i].value) == 0,
+                  "%s", g[0]->results.at[i].name);
+
+    dl_liveness live;
+    int64_t packed = g[1]->arena_bytes - variable_bytes(m[1]);
+    CHECK(dl_find_liveness(g[1], m[1]->arena, &live, &err), "%s", err.message);
+    CHECK((double)packed <= 1.1 * (double)live.peak, "%lld bytes for %lld alive", (long long)packed,
+          (long long)live.peak);
+    for (int i = 0; i < 2; i++) dl_interp_free(run[i]), dl_arena_free(m[i]->arena);
+}
+
 /* The same module gives the same bytes. */
 static char *plan_text(void) {
     dl_module *m = dl_module_new(NULL);
@@ -379,5 +434,6 @@ int main(void) {
     test_memory(16, "simplify,autodiff,optimizer,simplify");
     test_memory(32, "simplify,autodiff,optimizer,simplify");
     test_determinism();
+    test_pipeline();
     return dl_test_end();
 }

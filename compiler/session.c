@@ -1,0 +1,148 @@
+#include "compiler/session.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "frontends/yaml/data_file.h"
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/* A model's value as the configuration has it, and back. */
+static dl_setting to_setting(dl_arena *arena, const dl_yaml *v) {
+    switch (v->kind) {
+    case DL_YAML_BOOL: return (dl_setting){.kind = DL_SET_BOOL, .b = v->truth};
+    case DL_YAML_INT: return (dl_setting){.kind = DL_SET_INT, .i = v->integer};
+    case DL_YAML_FLOAT: return (dl_setting){.kind = DL_SET_FLOAT, .f = v->number};
+    case DL_YAML_STRING: return (dl_setting){.kind = DL_SET_STRING, .s = v->text};
+    case DL_YAML_LIST: {
+        dl_setting *items = DL_NEWS(arena, dl_setting, v->items.n + 1);
+        for (int i = 0; i < v->items.n; i++) items[i] = to_setting(arena, v->items.at[i]);
+        return (dl_setting){.kind = DL_SET_LIST, .list = {items, v->items.n}};
+    }
+    default: return (dl_setting){.kind = DL_SET_NONE};
+    }
+}
+
+static void put_setting(dl_buf *b, const dl_setting *s) {
+    switch (s->kind) {
+    case DL_SET_BOOL: dl_puts(b, s->b ? "true" : "false"); break;
+    case DL_SET_INT: dl_putf(b, "%lld", (long long)s->i); break;
+    case DL_SET_FLOAT: {
+        size_t from = b->n;
+        dl_put_double(b, s->f);
+        if (!strpbrk(b->at + from, ".en")) dl_puts(b, ".0");
+        break;
+    }
+    case DL_SET_STRING: dl_putf(b, "'%s'", s->s); break;
+    case DL_SET_LIST:
+        dl_puts(b, "[");
+        for (int i = 0; i < s->list.n; i++) {
+            if (i) dl_puts(b, ", ");
+            put_setting(b, &s->list.items[i]);
+        }
+        dl_puts(b, "]");
+        break;
+    default: dl_puts(b, "null"); break;
+    }
+}
+
+static dl_config_type config_type(dl_setting_kind k) {
+    static const dl_config_type types[] = {
+        [DL_SET_NONE] = DL_CONFIG_ANY,    [DL_SET_BOOL] = DL_CONFIG_BOOL,     [DL_SET_INT] = DL_CONFIG_INT,
+        [DL_SET_FLOAT] = DL_CONFIG_FLOAT, [DL_SET_STRING] = DL_CONFIG_STRING, [DL_SET_LIST] = DL_CONFIG_LIST};
+    return types[k];
+}
+
+/* The model's arguments become configuration keys with the model's defaults. */
+static bool declare_arguments(dl_session *s, dl_error *err) {
+    int n;
+    const dl_argument *args = dl_model_arguments(s->model, &n);
+    for (int i = 0; i < n; i++) {
+        dl_buf fallback = {0};
+        put_setting(&fallback, &args[i].value);
+        const char *text = args[i].value.kind == DL_SET_NONE ? NULL : dl_strdup(s->arena, fallback.at);
+        dl_buf_free(&fallback);
+        dl_yaml_place place = {.file = s->model_path};
+        if (!dl_config_declare(s->config, args[i].name, config_type(args[i].value.kind), text, place, err))
+            return false;
+    }
+    return dl_config_finish(s->config, err);
+}
+
+static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
+    const dl_config *c = s->config;
+    int n;
+    const dl_argument *known = dl_model_arguments(s->model, &n);
+    dl_argument *args = DL_NEWS(s->arena, dl_argument, n + 1);
+    int nargs = 0;
+    for (int i = 0; i < n; i++) {
+        const dl_yaml *v = dl_config_find(c, known[i].name);
+        if (v) args[nargs++] = (dl_argument){known[i].name, to_setting(s->arena, v)};
+    }
+    int64_t edge = dl_config_int(c, DL_KEY_data_size);
+    dl_axis_size sizes[] = {{"N", s->batch}, {"D", edge}, {"H", edge}, {"W", edge}};
+    dl_model_config config = {args, nargs, sizes, 4};
+    s->module = dl_model_build(s->arena, s->model, &config, diags);
+    if (!s->module)
+        return dl_fail(err, DL_INPUT, "%s: %d error%s", s->model_path, diags->errors,
+                       diags->errors == 1 ? "" : "s");
+    s->parameters = dl_count_parameters(s->module->graphs.at[0]);
+    return true;
+}
+
+dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
+                            dl_error *err) {
+    double start = now_ms();
+    dl_session *s = DL_NEW(arena, dl_session);
+    *s = (dl_session){.arena = arena, .config = config};
+    if (!dl_config_load(config, err)) return NULL;
+    s->model_path = dl_find_data_file(arena, dl_config_str(config, DL_KEY_model), err);
+    if (!s->model_path) return NULL;
+    s->source = dl_source_read(arena, s->model_path, err);
+    if (!s->source) return NULL;
+    dl_diags *diags = dl_diags_new(arena, s->source);
+    s->model = dl_model_parse(arena, s->source, diags);
+    bool ok = s->model ? declare_arguments(s, err)
+                       : dl_fail(err, DL_INPUT, "%s: %d error%s", s->model_path, diags->errors,
+                                 diags->errors == 1 ? "" : "s");
+    if (ok) {
+        bool local = !dl_config_is_null(config, DL_KEY_local_batch_size);
+        s->global_batch = local ? dl_config_int(config, DL_KEY_local_batch_size) * world
+                                : dl_config_int(config, DL_KEY_global_batch_size);
+        s->batch = s->global_batch / world;
+        s->model_name = dl_model_name(s->model);
+        ok = s->batch > 0 ||
+             dl_config_fail(config, DL_KEY_global_batch_size, err,
+                            "%lld samples cannot be shared by %d ranks", (long long)s->global_batch, world);
+        ok = ok && build(s, diags, err);
+    }
+    dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;
+    if (diags->list.n) dl_diags_print(out, diags, isatty(2) && !getenv("NO_COLOR"));
+    s->front_ms = now_ms() - start;
+    if (ok) return s;
+    dl_session_close(s);
+    return NULL;
+}
+
+void dl_session_close(dl_session *s) {
+    if (s) dl_buf_free(&s->diagnostics);
+}
+
+bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
+    *opt = (dl_compile_options){
+        .model = s->model_name, .batch = s->batch, .skip = getenv("DLC_SKIP"), .link = true};
+    opt->target = dl_target_find(target, err);
+#ifndef NDEBUG
+    opt->validate = true;
+#endif
+    return opt->target != NULL;
+}
+
+dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err) {
+    return dl_compile(s->arena, s->module, opt, &s->times, err);
+}

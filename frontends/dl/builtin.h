@@ -1,0 +1,45 @@
+/* What the built-in layers and functions do; the table that names them is in builtin.c. */
+#ifndef DL_BUILTIN_H
+#define DL_BUILTIN_H
+#include "frontends/dl/elab.h"
+
+/* layers.c */
+dl_val dl_layer_conv(dl_call *c);
+dl_val dl_layer_conv_transpose(dl_call *c);
+dl_val dl_layer_linear(dl_call *c);
+dl_val dl_layer_batch_norm(dl_call *c);
+dl_val dl_layer_layer_norm(dl_call *c);
+dl_val dl_layer_max_pool(dl_call *c);
+dl_val dl_layer_dropout(dl_call *c);
+dl_val dl_layer_attention(dl_call *c);
+/* rearrange.c */
+dl_val dl_fn_rearrange(dl_call *c);
+/* functions.c */
+dl_val dl_fn_elementwise(dl_call *c); /* c->what->op on one operand */
+dl_val dl_fn_leaky_relu(dl_call *c);
+dl_val dl_fn_silu(dl_call *c);
+dl_val dl_fn_square(dl_call *c);
+dl_val dl_fn_softmax(dl_call *c);
+dl_val dl_fn_where(dl_call *c);
+dl_val dl_fn_reduce(dl_call *c); /* c->what->op over axes */
+dl_val dl_fn_extreme(dl_call *c); /* max and min: of two, or over axes */
+dl_val dl_fn_norm(dl_call *c);
+dl_val dl_fn_var(dl_call *c);
+dl_val dl_fn_std(dl_call *c);
+dl_val dl_fn_sum_squares(dl_call *c);
+dl_val dl_fn_cat(dl_call *c);
+dl_val dl_fn_argmax(dl_call *c);
+dl_val dl_fn_cross_entropy(dl_call *c);
+dl_val dl_fn_in_top_k(dl_call *c);
+dl_val dl_fn_range(dl_call *c);
+dl_val dl_fn_linspace(dl_call *c);
+dl_val dl_fn_len(dl_call *c);
+dl_val dl_fn_int(dl_call *c);
+
+/* Whole numbers, one a spatial axis, from argument i: a number stands for all axes. False: reported. */
+bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3]);
+/* Elementwise shorthand for composites: op of tensors and numbers. */
+dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b);
+/* Argument i's axes; *n is -1 when it was not given: all axes. False: reported. */
+bool dl_call_axes(dl_call *c, int i, int *n, const char *names[DL_MAX_RANK]);
+#endif

@@ -1,0 +1,274 @@
+/* Elaboration: runs a model's syntax tree with its compile-time values and leaves behind a graph of tensors.
+ *
+ * Compile-time values (numbers, strings, lists) are computed here and vanish; tensors become nodes through
+ * ir/builder.h. A fault is reported once and its value is poison, which every operation passes on in silence. */
+#ifndef DL_ELAB_H
+#define DL_ELAB_H
+#include "frontends/dl/ast.h"
+#include "frontends/dl/front.h"
+#include "ir/builder.h"
+
+typedef enum {
+    DL_V_POISON, /* the result of a fault already reported */
+    DL_V_NONE,
+    DL_V_BOOL,
+    DL_V_INT,
+    DL_V_FLOAT,
+    DL_V_STR,
+    DL_V_LIST,
+    DL_V_TENSOR
+} dl_val_kind;
+
+typedef struct dl_val dl_val;
+typedef struct {
+    DL_ARRAY(dl_val) items;
+} dl_val_list;
+
+struct dl_val {
+    dl_val_kind kind;
+    dl_span origin;       /* the expression that made it */
+    const char *name;     /* the variable that it was read from, for messages; or NULL */
+    const dl_ast *uneven; /* FLOAT: the whole-number division in it that did not divide evenly */
+    union {
+        bool b;
+        int64_t i;
+        double f;
+        const char *s;
+        dl_val_list *list;
+        dl_value *t;
+    };
+};
+
+/* A size bound to an axis name; `sizes_differ` once two declarations disagree. */
+typedef struct {
+    const char *name;
+    int64_t size, other;
+    dl_span where, where_other;
+    bool sizes_differ;
+} dl_size_binding;
+
+typedef struct {
+    const char *name;
+    dl_val value;
+} dl_binding;
+
+typedef struct dl_scope dl_scope;
+struct dl_scope {
+    dl_scope *parent;
+    DL_ARRAY(dl_binding) names;
+    DL_ARRAY(const dl_ast *) functions; /* local functions; the later one of a name holds */
+    DL_ARRAY(dl_size_binding) sizes;
+};
+
+/* One pipeline: who gave its unlabelled parameter layer a name. */
+typedef struct {
+    const char *variable; /* it is assigned to, or NULL */
+    int unlabelled;       /* parameter layers without a label so far */
+    dl_span first;        /* the first of them */
+} dl_pipeline;
+
+/* A step of a pipeline that may make parameters: where its names come from. */
+typedef struct dl_step dl_step;
+struct dl_step {
+    dl_step *outer;      /* the module application that it is in */
+    const char *label;   /* or NULL */
+    dl_pipeline *pipeline;
+    const char *path;    /* the full path, once asked for */
+    dl_span where;
+    int made;            /* parameters made under it */
+};
+
+/* A module or function being applied, innermost first. */
+typedef struct dl_frame dl_frame;
+struct dl_frame {
+    dl_frame *outer;
+    const dl_ast *what, *where;
+};
+
+typedef struct {
+    dl_var *var;
+    const char *layer; /* kind of layer, interned; NULL for `param` */
+    const char *role;  /* "weight", "bias" */
+    double fan_in, fan_out;
+    dl_span where;
+    bool used;
+} dl_param_info;
+
+typedef struct {
+    const char *layer, *role;
+    const char *dist; /* "normal", ... or "constant" */
+    double a, b;
+    dl_span where;
+} dl_init_rule;
+
+typedef enum { DL_IN_FILE, DL_IN_MODULE, DL_IN_MODEL } dl_place;
+
+typedef struct {
+    dl_arena *arena;
+    const dl_source *source;
+    dl_diags *diags;
+    dl_diag *last; /* the latest report, for notes */
+    const dl_ast *file, *model;
+    const dl_model_config *config;
+    int64_t assumed; /* size of axes that nothing tells (checking alone), or 0 */
+    DL_ARRAY(const char *) assumed_axes;
+    bool train, syntax_faults;
+    dl_builder b;
+    dl_scope *global, *scope;
+    dl_frame *frame;
+    dl_step *step;
+    dl_place place;
+    DL_ARRAY(dl_param_info) params;
+    DL_ARRAY(dl_init_rule) rules;
+    DL_ARRAY(const char *) poisoned; /* names in statements that could not be read */
+    int64_t work;
+    int depth;
+    bool exhausted;
+    bool returned;
+    dl_val result;
+    bool has_output, has_loss;
+} dl_elab;
+
+/* Reports. Each returns poison. */
+dl_val dl_bad(dl_elab *E, dl_span where, dl_diag_id id, const char *format, ...) DL_PRINTF(4, 5);
+void dl_note(dl_elab *E, dl_span where, const char *format, ...) DL_PRINTF(3, 4);
+void dl_help(dl_elab *E, const char *format, ...) DL_PRINTF(2, 3);
+/* "'h' is f32[N=2, C=8], from here". */
+void dl_note_tensor(dl_elab *E, dl_val v);
+/* "'h'" or "the first operand"-like words for a value in a message. */
+const char *dl_val_words(dl_elab *E, dl_val v, const char *otherwise);
+/* Counts work; false (reported once) when the budget is spent. */
+bool dl_spend(dl_elab *E, dl_span where, int64_t steps);
+
+/* Values (value.c). */
+dl_val dl_poison(void);
+dl_val dl_val_int(int64_t i, dl_span where);
+dl_val dl_val_float(double f, dl_span where);
+dl_val dl_val_bool(bool b, dl_span where);
+dl_val dl_val_str(const char *s, dl_span where);
+dl_val dl_val_tensor(dl_value *t, dl_span where);
+dl_val dl_val_new_list(dl_elab *E, dl_span where);
+bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where);
+bool dl_val_is_number(dl_val v); /* INT, FLOAT or BOOL */
+double dl_val_number(dl_val v);
+/* "a whole number", "f32[N=2]", for messages. */
+const char *dl_val_describe(dl_elab *E, dl_val v);
+/* A whole number, at least `least`; false: reported (`what` names it) or poison. */
+bool dl_val_count(dl_elab *E, dl_val v, int64_t least, const char *what, int64_t *out);
+/* Compile-time operators on values that are no tensors. */
+dl_val dl_fold_unary(dl_elab *E, const dl_ast *e, dl_val a);
+dl_val dl_fold_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b);
+
+/* Scopes (scope.c). */
+dl_scope *dl_scope_new(dl_elab *E, dl_scope *parent);
+const dl_val *dl_scope_find(const dl_scope *s, const char *name);
+void dl_scope_set(dl_elab *E, const char *name, dl_val v);
+const dl_ast *dl_scope_function(const dl_scope *s, const char *name, dl_scope **home);
+void dl_scope_bind_size(dl_elab *E, const char *name, int64_t size, dl_span where);
+const dl_size_binding *dl_scope_size(const dl_scope *s, const char *name);
+/* The nearest of all names visible, or NULL. */
+const char *dl_scope_nearest(dl_elab *E, const char *name);
+/* The nearest of `names` to a word that is none of them, or NULL. */
+const char *dl_suggest(const char *word, const char *const *names, int n);
+bool dl_is_poisoned(const dl_elab *E, const char *name);
+
+/* Expressions (eval.c). `variable`: the name a lone layer takes, or NULL. */
+dl_val dl_eval(dl_elab *E, const dl_ast *e);
+dl_val dl_eval_named(dl_elab *E, const dl_ast *e, const char *variable);
+/* The axes that `over` names: a name or a list of names. False: reported. */
+bool dl_eval_axes(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_RANK]);
+
+/* Statements (stmt.c). */
+void dl_exec_list(dl_elab *E, const dl_ast_list *list);
+/* The type that a declaration writes; sizes left out come from scope, configuration or assumption when `declares`,
+ * and are -1 otherwise. False: reported. */
+bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out);
+
+/* Tensors (tensor.c). */
+dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs, const dl_attr *attrs,
+                    const dl_type *given);
+/* An elementwise op on tensors and numbers: numbers become constants, element types are made equal. */
+dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
+                      const dl_attr *attrs);
+dl_val dl_tensor_unary(dl_elab *E, const dl_ast *e, dl_val a);
+dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b);
+dl_val dl_tensor_index(dl_elab *E, const dl_ast *e, dl_val x);
+dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x);
+dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, const char *const *over);
+dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
+/* v as a tensor: a number becomes an f32 constant. */
+dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype);
+/* False, reported, when the type's sizes multiply beyond 2^47. */
+bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t);
+/* Do the axes of one name agree in size? Except `skip` (or NULL). Reports with words for both. */
+bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in, const char *skip);
+
+/* Calls (call.c): e is what stands behind `|>` (piped given) or a call in an expression (piped NULL). */
+dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline, const dl_ast *as);
+/* Does a function, layer or module of this name exist? */
+bool dl_is_callable(const dl_elab *E, const char *name);
+
+/* Built-in layers and functions (builtin.c, table in builtins.def). */
+enum { DL_MAX_PARAMS = 8 };
+typedef enum {
+    DL_P_TENSOR, /* a tensor or number that becomes one */
+    DL_P_ANY,
+    DL_P_INT,    /* a count, at least 1 */
+    DL_P_NUMBER,
+    DL_P_BOOL,
+    DL_P_WINDOW, /* a count or one a spatial axis, at least 0 */
+    DL_P_PAD,    /* the same, or `same` */
+    DL_P_AXES,   /* axis names, not evaluated */
+    DL_P_AXIS,
+    DL_P_STR,
+    DL_P_REST    /* all positional arguments from here; last but keywords */
+} dl_param_kind;
+typedef struct {
+    const char *name;
+    dl_param_kind kind;
+    const char *otherwise; /* the default's text; NULL: must be given */
+} dl_param_spec;
+
+typedef struct dl_call dl_call;
+typedef struct {
+    const char *name;
+    const char *makes; /* "weight", "weight bias"... when it makes parameters; else NULL */
+    dl_op op;          /* what `apply` builds, where that is one op */
+    double (*fold)(double);
+    dl_val (*apply)(dl_call *c);
+    dl_param_spec params[DL_MAX_PARAMS];
+} dl_builtin;
+
+struct dl_call {
+    dl_elab *E;
+    const dl_builtin *what;
+    dl_span where;   /* the whole call */
+    dl_span name_at; /* the name in it */
+    dl_step *step;
+    const dl_ast *as; /* axes that follow in `as [...]`, or NULL */
+    dl_val arg[DL_MAX_PARAMS];
+    const dl_ast *ast[DL_MAX_PARAMS];
+    bool given[DL_MAX_PARAMS];
+    dl_val_list rest;
+    dl_val_list keyed; /* keyword arguments beyond the table (rearrange), with .name */
+};
+
+const dl_builtin *dl_builtin_find(const char *name);
+int dl_builtin_count(void);
+const dl_builtin *dl_builtin_at(int i);
+/* "conv(channels, kernel, stride=1)". */
+const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f);
+
+/* Parameters (param.c). The path of a step ("conv_down1.0"); NULL after a report when it has no name. */
+const char *dl_step_path(dl_elab *E, dl_step *step);
+/* A new parameter `role` of layer `c`; its init is the layer's default until the rules are applied. */
+dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in, double fan_out);
+dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init);
+/* A distribution: `normal(0, 0.02)`, `he_normal`, or with op '=' a number. */
+bool dl_eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *out);
+bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out, dl_init *out);
+void dl_apply_rules(dl_elab *E);
+
+/* Runs the model once into graph g (train or eval phase). */
+void dl_elaborate(dl_elab *E, dl_graph *g);
+#endif

@@ -1,0 +1,75 @@
+/* The front end of the model language: from a `.dl` file to the graphs of its model.
+ *
+ *     dl_source *s = dl_source_read(arena, "models/unet.dl", &err);
+ *     dl_diags *d = dl_diags_new(arena, s);
+ *     dl_model *m = dl_model_parse(arena, s, d);
+ *     dl_module *ir = dl_model_build(arena, m, &config, d);      // NULL: d->errors > 0
+ *     dl_diags_print(&out, d, isatty(2));
+ *
+ * Nothing here prints, exits or keeps state between calls. */
+#ifndef DL_FRONT_H
+#define DL_FRONT_H
+#include "frontends/dl/diag.h"
+
+typedef struct dl_model dl_model;
+
+/* Values that a configuration gives to a model's arguments. */
+typedef enum { DL_SET_NONE, DL_SET_BOOL, DL_SET_INT, DL_SET_FLOAT, DL_SET_STRING, DL_SET_LIST } dl_setting_kind;
+typedef struct dl_setting dl_setting;
+struct dl_setting {
+    dl_setting_kind kind;
+    union {
+        bool b;
+        int64_t i;
+        double f;
+        const char *s;
+        struct {
+            const dl_setting *items;
+            int n;
+        } list;
+    };
+};
+
+typedef struct {
+    const char *name;
+    dl_setting value;
+} dl_argument;
+
+typedef struct {
+    const char *axis;
+    int64_t size;
+} dl_axis_size;
+
+/* What a build is for. Arguments that are not the model's are ignored (a configuration has other keys too); arguments
+ * not given keep their defaults. Sizes serve axes of inputs and targets that the model leaves open: N is the batch of
+ * one rank; D, H and W are usually the configuration's data_size. */
+typedef struct {
+    const dl_argument *arguments;
+    int narguments;
+    const dl_axis_size *sizes;
+    int nsizes;
+} dl_model_config;
+
+/* Parses a source. Faults go to `diags`; NULL when the file has no model that could be looked at. */
+dl_model *dl_model_parse(dl_arena *arena, const dl_source *source, dl_diags *diags);
+
+const char *dl_model_name(const dl_model *m);
+/* The model's arguments in order, which are configuration keys: name and default (DL_SET_NONE when it has none, or one
+ * that is not a literal). */
+const dl_argument *dl_model_arguments(const dl_model *m, int *n);
+
+/* Builds the graphs "train" and "eval": variables in order of appearance (parameters with PyTorch's names), results of
+ * role OUTPUT, LOSS, METRIC, FIGURE, and UPDATE for batch norm's running statistics. NULL: diags->errors says how many
+ * faults there are (those of parsing included). The module is the caller's: dl_arena_free(module->arena). */
+dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_config *config, dl_diags *diags);
+
+/* Everything that can be said about a file without a configuration: what `dlc check` does. Axes whose size nothing tells
+ * are tried at several sizes; a fault that depends on the size says which was assumed. */
+void dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *diags);
+
+/* Number of trained elements in graph g: the sum over its parameters. */
+int64_t dl_count_parameters(const dl_graph *g);
+
+/* The syntax tree as text, for `--dump=ast`. */
+void dl_model_print_ast(dl_buf *out, const dl_model *m);
+#endif

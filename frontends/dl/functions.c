@@ -1,0 +1,280 @@
+/* Functions: pointwise, reductions, and the composites that are a few ops each. */
+#include <math.h>
+
+#include "frontends/dl/builtin.h"
+
+bool dl_call_axes(dl_call *c, int i, int *n, const char *names[DL_MAX_RANK]) {
+    *n = -1;
+    if (!c->given[i]) return true;
+    if (!dl_eval_axes(c->E, c->ast[i], n, names)) return false;
+    if (c->what->params[i].kind == DL_P_AXES || *n == 1) return true;
+    dl_bad(c->E, c->ast[i]->span, DL_DIAG_bad_argument, "%s works along one axis: over=C", c->what->name);
+    return false;
+}
+
+/* The axes of argument i must be the tensor's: said with the axes that there are. */
+static bool axes_of(dl_call *c, int i, dl_val x, int *n, const char *names[DL_MAX_RANK]) {
+    if (!dl_call_axes(c, i, n, names)) return false;
+    for (int k = 0; k < *n; k++) {
+        if (dl_type_axis(&x.t->type, names[k]) >= 0) continue;
+        if (dl_is_poisoned(c->E, names[k])) return false;
+        const dl_ast *e = c->ast[i]->kind == DL_A_LIST ? c->ast[i]->items.list.at[k]->a : c->ast[i];
+        dl_bad(c->E, e->span, DL_DIAG_missing_axis, "%s has no axis %s: it is %s",
+               dl_val_words(c->E, x, "the tensor"), names[k], dl_type_text(&x.t->type));
+        dl_note_tensor(c->E, x);
+        const char *have[DL_MAX_RANK];
+        for (int j = 0; j < x.t->type.rank; j++) have[j] = x.t->type.axis[j].name;
+        const char *near = dl_suggest(names[k], have, x.t->type.rank);
+        if (near && *near)
+            dl_help(c->E, "did you mean %s?", near);
+        else
+            dl_help(c->E, "name axes that the tensor has");
+        return false;
+    }
+    return true;
+}
+
+dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b) {
+    dl_val in[] = {a, b};
+    dl_val r = dl_tensor_elem(c->E, c->where, op, b.kind == DL_V_NONE ? 1 : 2, in, 0, NULL);
+    return r;
+}
+
+static dl_val none(void) { return (dl_val){.kind = DL_V_NONE}; }
+
+static dl_val want_number(dl_call *c, dl_val v) {
+    return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s works on tensors and numbers, not on %s", c->what->name,
+                  dl_val_describe(c->E, v));
+}
+
+dl_val dl_fn_elementwise(dl_call *c) {
+    dl_val x = c->arg[0];
+    if (x.kind == DL_V_TENSOR) return dl_call_elem(c, c->what->op, x, none());
+    if (!dl_val_is_number(x)) return want_number(c, x);
+    if (x.kind == DL_V_INT && x.i != INT64_MIN && (c->what->op == DL_OP_abs || c->what->op == DL_OP_relu))
+        return dl_val_int(x.i < 0 ? (c->what->op == DL_OP_abs ? -x.i : 0) : x.i, c->where);
+    if (x.kind == DL_V_INT && c->what->op == DL_OP_floor) return x;
+    double r = c->what->fold(dl_val_number(x));
+    if (!isfinite(r))
+        return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of %g is not a finite number", c->what->name,
+                      dl_val_number(x));
+    return dl_val_float(r, c->where);
+}
+
+dl_val dl_fn_leaky_relu(dl_call *c) {
+    dl_attr slope = dl_attr_float(DL_ATTR_slope, dl_val_number(c->arg[1]));
+    if (c->arg[0].kind != DL_V_TENSOR) return want_number(c, c->arg[0]);
+    return dl_tensor_elem(c->E, c->where, DL_OP_leaky_relu, 1, c->arg, 1, &slope);
+}
+
+dl_val dl_fn_silu(dl_call *c) {
+    return dl_call_elem(c, DL_OP_mul, c->arg[0], dl_call_elem(c, DL_OP_sigmoid, c->arg[0], none()));
+}
+
+dl_val dl_fn_square(dl_call *c) {
+    dl_val x = c->arg[0];
+    if (x.kind == DL_V_TENSOR) return dl_call_elem(c, DL_OP_mul, x, x);
+    if (!dl_val_is_number(x)) return want_number(c, x);
+    return dl_val_float(dl_val_number(x) * dl_val_number(x), c->where);
+}
+
+static dl_val along_axis(dl_call *c, int i) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    if (!axes_of(c, i, c->arg[0], &n, names)) return dl_poison();
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
+    return dl_tensor_op(c->E, c->where, c->what->op, 1, c->arg, 1, &axis, NULL);
+}
+
+dl_val dl_fn_softmax(dl_call *c) { return along_axis(c, 1); }
+dl_val dl_fn_argmax(dl_call *c) { return along_axis(c, 1); }
+
+dl_val dl_fn_where(dl_call *c) {
+    if (c->arg[1].kind != DL_V_TENSOR && c->arg[2].kind != DL_V_TENSOR && dl_val_is_number(c->arg[1]))
+        c->arg[1] = dl_tensor_of(c->E, c->arg[1], DL_F32);
+    return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, c->arg, 0, NULL);
+}
+
+/* sum, mean, max or min of a list of numbers. */
+static dl_val fold_list(dl_call *c, const dl_val_list *l) {
+    double r = 0;
+    bool whole = c->what->op != DL_OP_mean;
+    for (int i = 0; i < l->items.n; i++) {
+        dl_val v = l->items.at[i];
+        if (v.kind == DL_V_POISON) return v;
+        if (!dl_val_is_number(v)) {
+            dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of a list takes numbers, not %s", c->what->name,
+                   dl_val_describe(c->E, v));
+            return dl_poison();
+        }
+        double d = dl_val_number(v);
+        whole &= v.kind == DL_V_INT;
+        r = i == 0 ? d : c->what->op == DL_OP_max ? fmax(r, d) : c->what->op == DL_OP_min ? fmin(r, d) : r + d;
+    }
+    if (l->items.n == 0 && c->what->op != DL_OP_sum)
+        return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of an empty list", c->what->name);
+    if (c->what->op == DL_OP_mean) r /= l->items.n;
+    /* Doubles hold whole numbers exactly up to 2^53. */
+    return whole && fabs(r) < 9e15 ? dl_val_int((int64_t)r, c->where) : dl_val_float(r, c->where);
+}
+
+dl_val dl_fn_reduce(dl_call *c) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    if (c->arg[0].kind == DL_V_LIST && !c->given[1]) return fold_list(c, c->arg[0].list);
+    if (c->arg[0].kind != DL_V_TENSOR) return want_number(c, c->arg[0]);
+    if (!axes_of(c, 1, c->arg[0], &n, names)) return dl_poison();
+    return dl_tensor_reduce(c->E, c->where, c->what->op, c->arg[0], n, names);
+}
+
+dl_val dl_fn_extreme(dl_call *c) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    bool max = c->what->op == DL_OP_max;
+    dl_val a = c->arg[0], b = c->arg[1];
+    if (b.kind == DL_V_NONE) {
+        if (a.kind == DL_V_LIST && !c->given[2]) return fold_list(c, a.list);
+        if (a.kind != DL_V_TENSOR) return want_number(c, a);
+        if (!axes_of(c, 2, a, &n, names)) return dl_poison();
+        return dl_tensor_reduce(c->E, c->where, max ? DL_OP_reduce_max : DL_OP_reduce_min, a, n, names);
+    }
+    if (c->given[2])
+        return dl_bad(c->E, c->where, DL_DIAG_too_many_arguments, "%s takes two tensors, or one and `over`", c->what->name);
+    if (a.kind == DL_V_TENSOR || b.kind == DL_V_TENSOR) return dl_call_elem(c, c->what->op, a, b);
+    if (!dl_val_is_number(a) || !dl_val_is_number(b)) return want_number(c, dl_val_is_number(a) ? b : a);
+    dl_val r = (dl_val_number(a) > dl_val_number(b)) == max ? a : b;
+    return r.origin = c->where, r.name = NULL, r;
+}
+
+static dl_val mean_square(dl_call *c, dl_op op, bool centred) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    dl_val x = c->arg[0];
+    if (!axes_of(c, 1, x, &n, names)) return dl_poison();
+    x = dl_tensor_cast(c->E, c->where, x, dl_dtype_is_float(x.t->type.dtype) ? x.t->type.dtype : DL_F32);
+    if (centred) x = dl_call_elem(c, DL_OP_sub, x, dl_tensor_reduce(c->E, c->where, DL_OP_mean, x, n, names));
+    if (x.kind != DL_V_TENSOR) return x;
+    return dl_tensor_reduce(c->E, c->where, op, dl_call_elem(c, DL_OP_mul, x, x), n, names);
+}
+
+/* The variance divides by the count (PyTorch's unbiased=False). */
+dl_val dl_fn_var(dl_call *c) { return mean_square(c, DL_OP_mean, true); }
+dl_val dl_fn_std(dl_call *c) { return dl_call_elem(c, DL_OP_sqrt, dl_fn_var(c), none()); }
+dl_val dl_fn_norm(dl_call *c) { return dl_call_elem(c, DL_OP_sqrt, mean_square(c, DL_OP_sum, false), none()); }
+
+static dl_val add_squares(dl_call *c, dl_val total, dl_val x) {
+    if (x.kind == DL_V_LIST) {
+        for (int i = 0; i < x.list->items.n; i++) total = add_squares(c, total, x.list->items.at[i]);
+        return total;
+    }
+    if (x.kind != DL_V_TENSOR) return x.kind == DL_V_POISON ? x : want_number(c, x);
+    dl_val s = dl_tensor_reduce(c->E, c->where, DL_OP_sum, dl_call_elem(c, DL_OP_mul, x, x), -1, NULL);
+    return total.kind == DL_V_NONE ? s : dl_call_elem(c, DL_OP_add, total, s);
+}
+
+dl_val dl_fn_sum_squares(dl_call *c) {
+    dl_val total = none();
+    for (int i = 0; i < c->rest.items.n; i++) total = add_squares(c, total, c->rest.items.at[i]);
+    return total.kind == DL_V_NONE ? dl_val_float(0, c->where) : total;
+}
+
+dl_val dl_fn_cat(dl_call *c) {
+    int n, count = 0;
+    const char *names[DL_MAX_RANK];
+    DL_ARRAY(dl_val) in = {0};
+    for (int i = 0; i < c->rest.items.n; i++) {
+        dl_val v = c->rest.items.at[i];
+        for (int k = 0; k < (v.kind == DL_V_LIST ? v.list->items.n : 1); k++)
+            dl_push(c->E->arena, &in, v.kind == DL_V_LIST ? v.list->items.at[k] : v);
+    }
+    for (; count < in.n; count++) {
+        if (in.at[count].kind == DL_V_POISON) return dl_poison();
+        if (in.at[count].kind != DL_V_TENSOR)
+            return dl_bad(c->E, c->where, DL_DIAG_not_a_tensor, "cat joins tensors, not %s",
+                          dl_val_describe(c->E, in.at[count]));
+    }
+    if (in.n == 0) return dl_bad(c->E, c->where, DL_DIAG_missing_argument, "cat needs tensors: cat(a, b, over=C)");
+    for (int i = 0; i < in.n; i++)
+        if (!axes_of(c, 1, in.at[i], &n, names)) return dl_poison();
+    if (!dl_axes_agree(c->E, c->where, dl_format(c->E->arena, "cat over %s joins tensors that agree in all other axes", names[0]),
+                       in.n, in.at, names[0]))
+        return dl_poison();
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
+    return dl_tensor_op(c->E, c->where, DL_OP_cat, in.n, in.at, 1, &axis, NULL);
+}
+
+dl_val dl_fn_cross_entropy(dl_call *c) {
+    return dl_tensor_op(c->E, c->where, DL_OP_cross_entropy, 2, c->arg, 0, NULL, NULL);
+}
+
+dl_val dl_fn_in_top_k(dl_call *c) {
+    dl_attr k = dl_attr_int(DL_ATTR_k, c->arg[2].i);
+    return dl_tensor_op(c->E, c->where, DL_OP_in_top_k, 2, c->arg, 1, &k, NULL);
+}
+
+dl_val dl_fn_range(dl_call *c) {
+    int64_t v[3] = {0, 0, 1};
+    int n = c->rest.items.n;
+    if (n < 1 || n > 3) {
+        dl_bad(c->E, c->where, n ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
+               "range takes one to three numbers");
+        dl_help(c->E, "range(n), range(first, end) or range(first, end, step)");
+        return dl_poison();
+    }
+    for (int i = 0; i < n; i++) {
+        if (!dl_val_count(c->E, c->rest.items.at[i], INT64_MIN, "a bound of range", &v[n == 1 ? 1 : i])) return dl_poison();
+    }
+    if (v[2] == 0) return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "range: the step is not 0");
+    dl_val list = dl_val_new_list(c->E, c->where);
+    for (int64_t i = v[0]; v[2] > 0 ? i < v[1] : i > v[1];) {
+        if (!dl_val_append(c->E, list, dl_val_int(i, c->where), c->where)) return dl_poison();
+        if (__builtin_add_overflow(i, v[2], &i)) break;
+    }
+    dl_spend(c->E, c->where, list.list->items.n / 8);
+    return list;
+}
+
+/* linspace(a, b, n): a list. linspace(a, b, over=H): a tensor along H. */
+dl_val dl_fn_linspace(dl_call *c) {
+    double a = dl_val_number(c->arg[0]), b = dl_val_number(c->arg[1]);
+    if (c->given[2] == c->given[3])
+        return dl_bad(c->E, c->where, c->given[2] ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
+                      "linspace takes a count or an axis: linspace(a, b, n) or linspace(a, b, over=H)");
+    if (c->given[2]) {
+        dl_val list = dl_val_new_list(c->E, c->where);
+        int64_t n = c->arg[2].i;
+        for (int64_t i = 0; i < n; i++) {
+            double v = n == 1 ? a : i == n - 1 ? b : a + (b - a) * (double)i / (double)(n - 1);
+            if (!dl_val_append(c->E, list, dl_val_float(v, c->where), c->where)) return dl_poison();
+        }
+        dl_spend(c->E, c->where, n / 8);
+        return list;
+    }
+    int n;
+    const char *names[DL_MAX_RANK];
+    if (!dl_call_axes(c, 3, &n, names)) return dl_poison();
+    const dl_ast *e = c->ast[3]->kind == DL_A_LIST ? c->ast[3]->items.list.at[0]->a : c->ast[3];
+    dl_val size = dl_eval(c->E, e);
+    int64_t count;
+    if (!dl_val_count(c->E, size, 0, "the size of an axis", &count)) return dl_poison();
+    dl_type t = dl_scalar(DL_F32);
+    dl_type_push(&t, names[0], count);
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
+    dl_val x = dl_tensor_op(c->E, c->where, DL_OP_iota, 0, NULL, 1, &axis, &t);
+    double step = count > 1 ? (b - a) / (double)(count - 1) : 0;
+    x = dl_call_elem(c, DL_OP_mul, x, dl_val_float(step, c->where));
+    return dl_call_elem(c, DL_OP_add, x, dl_val_float(a, c->where));
+}
+
+dl_val dl_fn_len(dl_call *c) {
+    if (c->arg[0].kind == DL_V_LIST) return dl_val_int(c->arg[0].list->items.n, c->where);
+    return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "len counts the elements of a list, not of %s",
+                  dl_val_describe(c->E, c->arg[0]));
+}
+
+dl_val dl_fn_int(dl_call *c) {
+    if (c->arg[0].kind == DL_V_INT) return c->arg[0];
+    double d = trunc(dl_val_number(c->arg[0]));
+    if (!(fabs(d) < 9.2e18)) return dl_bad(c->E, c->where, DL_DIAG_overflow, "%g is too large for a whole number", d);
+    return dl_val_int((int64_t)d, c->where);
+}

@@ -1,0 +1,292 @@
+/* Tensors: from operators, indices and renamings to nodes, and from the shape rules' faults to diagnostics. */
+#include "frontends/dl/elab.h"
+#include "parser.h"
+
+static const int64_t max_count = (int64_t)1 << 47;
+
+/* Which operand words stand for in a message when it has no name. */
+static const char *const places[] = {"the first operand", "the second operand", "the third operand"};
+
+static dl_val shape_fault(dl_elab *E, dl_span where, const dl_shape_fault *f, int n, const dl_val *in) {
+    int id = dl_diag_find(f->code);
+    dl_bad(E, where, id < 0 ? DL_DIAG_bad_operand : (dl_diag_id)id, "%s", f->message);
+    for (int i = 0; i < n; i++)
+        if (in[i].origin.begin != where.begin) dl_note_tensor(E, in[i]);
+    if (*f->help) dl_help(E, "%s", f->help);
+    return dl_poison();
+}
+
+static bool any_poison(int n, const dl_val *in) {
+    for (int i = 0; i < n; i++)
+        if (in[i].kind == DL_V_POISON) return true;
+    return false;
+}
+
+dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs, const dl_attr *attrs,
+                    const dl_type *given) {
+    if (any_poison(n, in) || !dl_spend(E, where, 1)) return dl_poison();
+    dl_value **values = DL_NEWS(E->arena, dl_value *, n + 1);
+    for (int i = 0; i < n; i++) {
+        DL_CHECK(in[i].kind == DL_V_TENSOR);
+        values[i] = in[i].t;
+    }
+    dl_shape_fault fault = {.operand = -1};
+    E->b.loc = dl_source_loc(E->source, where.begin);
+    dl_value *v = dl_build_try(&E->b, op, n, values, nattrs, attrs, given, &fault);
+    if (!v) return shape_fault(E, where, &fault, n, in);
+    return dl_val_tensor(v, where);
+}
+
+dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype) {
+    if (!dl_val_is_number(v)) return v;
+    dl_attr a = dl_attr_float(DL_ATTR_value, dl_val_number(v));
+    dl_type t = dl_scalar(dtype);
+    return dl_tensor_op(E, v.origin, DL_OP_const, 0, NULL, 1, &a, &t);
+}
+
+dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to) {
+    if (x.kind != DL_V_TENSOR || x.t->type.dtype == to) return x;
+    dl_type t = x.t->type;
+    t.dtype = to;
+    dl_val r = dl_tensor_op(E, where, DL_OP_cast, 1, &x, 0, NULL, &t);
+    r.origin = x.origin, r.name = x.name;
+    return r;
+}
+
+bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t) {
+    int64_t count = 1;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t size = t->axis[i].size;
+        if (size > 0 && size > max_count / count) {
+            dl_bad(E, where, DL_DIAG_too_large, "%s has more than 2^47 elements", dl_type_text(t));
+            return false;
+        }
+        if (size > 0) count *= size;
+    }
+    return true;
+}
+
+bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in, const char *skip) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++) {
+            if (in[i].kind != DL_V_TENSOR || in[j].kind != DL_V_TENSOR) continue;
+            const dl_type *a = &in[j].t->type, *b = &in[i].t->type;
+            for (int k = 0; k < a->rank; k++) {
+                int at = *a->axis[k].name ? dl_type_axis(b, a->axis[k].name) : -1;
+                if (at < 0 || a->axis[k].name == skip || a->axis[k].size == b->axis[at].size) continue;
+                const char *axis = a->axis[k].name;
+                dl_bad(E, where, DL_DIAG_axis_mismatch, "%s: %s has %s=%lld, but %s has %s=%lld", what,
+                       dl_val_words(E, in[j], places[j < 3 ? j : 2]), axis, (long long)a->axis[k].size,
+                       dl_val_words(E, in[i], places[i < 3 ? i : 2]), axis, (long long)b->axis[at].size);
+                dl_note_tensor(E, in[j]);
+                dl_note_tensor(E, in[i]);
+                dl_help(E, "axes of one name have one size: make %s agree, or rename one of the axes", axis);
+                return false;
+            }
+        }
+    return true;
+}
+
+/* The element type in which operands meet: the floats' if any, else that of the integers; bool counts as f32. */
+static dl_dtype meet(int n, const dl_val *in, bool *tensors) {
+    dl_dtype d = DL_BOOL;
+    bool fraction = false;
+    *tensors = false;
+    for (int i = 0; i < n; i++) {
+        if (in[i].kind != DL_V_TENSOR) {
+            fraction |= in[i].kind == DL_V_FLOAT;
+            continue;
+        }
+        *tensors = true;
+        dl_dtype t = in[i].t->type.dtype;
+        if (d == DL_BOOL)
+            d = t;
+        else if (t == DL_BOOL)
+            continue;
+        else if (dl_dtype_is_float(t) != dl_dtype_is_float(d))
+            d = dl_dtype_is_float(t) ? t : d;
+        else if (t != d)
+            d = dl_dtype_is_float(t) ? (d == DL_F64 || t == DL_F64 ? DL_F64 : DL_F32) : DL_I64;
+    }
+    return d == DL_BOOL || (fraction && !dl_dtype_is_float(d)) ? DL_F32 : d;
+}
+
+/* These work on true and false as they are. */
+static bool takes_bool(dl_op op) { return op == DL_OP_and || op == DL_OP_or || op == DL_OP_not; }
+
+static bool needs_float(dl_op op) {
+    return op == DL_OP_div || op == DL_OP_pow || op == DL_OP_exp || op == DL_OP_log || op == DL_OP_sqrt ||
+           op == DL_OP_tanh || op == DL_OP_sigmoid || op == DL_OP_sin || op == DL_OP_cos || op == DL_OP_erf ||
+           op == DL_OP_leaky_relu || op == DL_OP_gelu || op == DL_OP_mean || op == DL_OP_dropout;
+}
+
+dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
+                      const dl_attr *attrs) {
+    dl_val x[3];
+    DL_CHECK(n <= 3);
+    if (any_poison(n, in)) return dl_poison();
+    for (int i = 0; i < n; i++)
+        if (in[i].kind != DL_V_TENSOR && !dl_val_is_number(in[i]))
+            return dl_bad(E, where, DL_DIAG_bad_operand, "%s works on tensors and numbers, not on %s",
+                          dl_ops[op].name, dl_val_describe(E, in[i]));
+    if (!dl_axes_agree(E, where, dl_ops[op].name, n, in, NULL)) return dl_poison();
+    int first = op == DL_OP_select ? 1 : 0; /* the condition stays what it is */
+    bool tensors;
+    dl_dtype d = meet(n - first, in + first, &tensors);
+    if (needs_float(op) && !dl_dtype_is_float(d)) d = DL_F32;
+    for (int i = 0; i < n; i++) {
+        x[i] = in[i];
+        if (i < first || takes_bool(op)) {
+            if (x[i].kind != DL_V_TENSOR) x[i] = dl_tensor_of(E, x[i], DL_BOOL);
+            continue;
+        }
+        x[i] = x[i].kind == DL_V_TENSOR ? dl_tensor_cast(E, where, x[i], d) : dl_tensor_of(E, x[i], d);
+    }
+    return dl_tensor_op(E, where, op, n, x, nattrs, attrs, NULL);
+}
+
+dl_val dl_tensor_unary(dl_elab *E, const dl_ast *e, dl_val a) {
+    if (e->op == T_PLUS) return a;
+    return dl_tensor_elem(E, e->span, e->op == T_NOT ? DL_OP_not : DL_OP_neg, 1, &a, 0, NULL);
+}
+
+static const struct {
+    int token;
+    dl_op op;
+} operators[] = {{T_PLUS, DL_OP_add}, {T_MINUS, DL_OP_sub}, {T_TIMES, DL_OP_mul}, {T_DIVIDE, DL_OP_div},
+                 {T_POWER, DL_OP_pow}, {T_EQ, DL_OP_eq},    {T_NE, DL_OP_ne},     {T_LT, DL_OP_lt},
+                 {T_LE, DL_OP_le},     {T_GT, DL_OP_gt},    {T_GE, DL_OP_ge},     {T_AND, DL_OP_and},
+                 {T_OR, DL_OP_or}};
+
+static bool is_number(dl_val v, double k) { return dl_val_is_number(v) && dl_val_number(v) == k; }
+static bool is_scalar(dl_val v) { return v.kind == DL_V_TENSOR && v.t->type.rank == 0; }
+
+dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
+    dl_val in[] = {a, b};
+    for (int i = 0; i < 2; i++)
+        if (in[i].kind != DL_V_TENSOR && !dl_val_is_number(in[i])) {
+            dl_bad(E, e->at, DL_DIAG_bad_operand, "the operator works on tensors and numbers, not on %s",
+                   dl_val_describe(E, in[i]));
+            if (in[i].kind == DL_V_LIST) dl_help(E, "take an element of the list, or join tensors with cat(a, b, over=C)");
+            return dl_poison();
+        }
+    /* A term with a weight of zero is left out, and so is not computed at all: `+ lambda_rho * ...`. */
+    if (e->op == T_TIMES && ((is_number(a, 0) && is_scalar(b)) || (is_number(b, 0) && is_scalar(a))))
+        return dl_val_float(0, e->span);
+    if ((e->op == T_PLUS || e->op == T_MINUS) && is_number(b, 0)) return a.origin = e->span, a;
+    if (e->op == T_PLUS && is_number(a, 0)) return b.origin = e->span, b;
+    if (e->op == T_POWER && a.kind == DL_V_TENSOR) {
+        if (is_number(b, 2)) return dl_tensor_elem(E, e->span, DL_OP_mul, 2, (dl_val[]){a, a}, 0, NULL);
+        if (is_number(b, 1)) return a;
+        if (is_number(b, 0.5)) return dl_tensor_elem(E, e->span, DL_OP_sqrt, 1, &a, 0, NULL);
+    }
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+        if (operators[i].token == e->op) {
+            /* A mismatch is shown at the operator; the node's place is there too. */
+            dl_val r = dl_tensor_elem(E, e->at, operators[i].op, 2, in, 0, NULL);
+            r.origin = e->span;
+            return r;
+        }
+    dl_bad(E, e->at, DL_DIAG_bad_operand, "this operator does not work on tensors");
+    dl_help(E, "use / and floor(...)");
+    return dl_poison();
+}
+
+dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, const char *const *over) {
+    if (x.kind == DL_V_POISON) return x;
+    if (x.t->type.dtype == DL_BOOL || (op == DL_OP_mean && !dl_dtype_is_float(x.t->type.dtype)))
+        x = dl_tensor_cast(E, where, x, DL_F32);
+    if (x.kind == DL_V_POISON) return x;
+    dl_attr attr = {.id = DL_ATTR_over};
+    if (n > 0) attr = dl_attr_names(DL_ATTR_over, n, over);
+    for (int i = 0; n < 0 && i < x.t->type.rank; i++) attr.names[attr.n++] = x.t->type.axis[i].name;
+    return dl_tensor_op(E, where, op, 1, &x, 1, &attr, NULL);
+}
+
+/* Indexing: x[C=0] takes one element and drops the axis, x[C=0:3] keeps it. */
+
+static bool position(dl_elab *E, const dl_ast *e, dl_axis axis, bool end, int64_t *at) {
+    dl_val v = dl_eval(E, e);
+    if (v.kind == DL_V_POISON) return false;
+    if (v.kind != DL_V_INT) {
+        dl_bad(E, e->span, v.kind == DL_V_FLOAT ? DL_DIAG_not_whole : DL_DIAG_bad_operand,
+               "an axis is indexed by a whole number, not %s", dl_val_describe(E, v));
+        return false;
+    }
+    *at = v.i < 0 ? v.i + axis.size : v.i;
+    if (*at >= 0 && *at < axis.size + end) return true;
+    dl_bad(E, e->span, DL_DIAG_bad_range, "%s=%lld is out of range: %s has size %lld", axis.name, (long long)v.i,
+           axis.name, (long long)axis.size);
+    if (axis.size > 0) dl_help(E, "indices run from 0 to %lld", (long long)axis.size - 1);
+    return false;
+}
+
+static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
+    if (!arg->name) {
+        dl_bad(E, arg->span, DL_DIAG_missing_axis, "a tensor is indexed by axis name, not by position");
+        dl_help(E, "%s is %s: write [%s=...]", dl_val_words(E, x, "it"), dl_type_text(&x.t->type),
+                x.t->type.rank ? x.t->type.axis[0].name : "C");
+        return dl_poison();
+    }
+    int at = dl_type_axis(&x.t->type, arg->name);
+    if (at < 0) {
+        dl_bad(E, arg->at, DL_DIAG_missing_axis, "%s has no axis %s: it is %s", dl_val_words(E, x, "the tensor"),
+               arg->name, dl_type_text(&x.t->type));
+        dl_note_tensor(E, x);
+        return dl_poison();
+    }
+    dl_axis axis = x.t->type.axis[at];
+    int64_t from = 0, to = axis.size;
+    bool slice = arg->a->kind == DL_A_SLICE;
+    if (slice) {
+        if (arg->a->a && !position(E, arg->a->a, axis, true, &from)) return dl_poison();
+        if (arg->a->b && !position(E, arg->a->b, axis, true, &to)) return dl_poison();
+        if (to < from)
+            return dl_bad(E, arg->a->span, DL_DIAG_bad_range, "the slice of %s ends at %lld before it begins at %lld",
+                          axis.name, (long long)to, (long long)from);
+    } else {
+        if (!position(E, arg->a, axis, false, &from)) return dl_poison();
+        to = from + 1;
+    }
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, axis.name), dl_attr_int(DL_ATTR_start, from),
+                       dl_attr_int(DL_ATTR_stop, to)};
+    dl_val r = dl_tensor_op(E, e->span, DL_OP_slice, 1, &x, 3, attrs, NULL);
+    return slice ? r : dl_tensor_op(E, e->span, DL_OP_squeeze, 1, &r, 1, attrs, NULL);
+}
+
+dl_val dl_tensor_index(dl_elab *E, const dl_ast *e, dl_val x) {
+    for (int i = 0; i < e->items.list.n && x.kind == DL_V_TENSOR; i++)
+        x = index_axis(E, e, e->items.list.at[i], x);
+    return x;
+}
+
+dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x) {
+    dl_type t = x.t->type;
+    int n = e->items.list.n;
+    if (n != t.rank) {
+        dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d axes, but the tensor has %d: %s", n, t.rank,
+               dl_type_text(&t));
+        dl_note_tensor(E, x);
+        return dl_poison();
+    }
+    bool changed = false;
+    for (int i = 0; i < n; i++) {
+        const dl_ast *arg = e->items.list.at[i];
+        const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : NULL;
+        if (!name) return dl_bad(E, arg->span, DL_DIAG_bad_argument, "`as` takes axis names: as [N, T, E]");
+        if (arg->name) {
+            int64_t size;
+            if (!dl_val_count(E, dl_eval(E, arg->a), 0, "a size", &size)) return dl_poison();
+            if (size != t.axis[i].size)
+                return dl_bad(E, arg->span, DL_DIAG_axis_mismatch, "%s=%lld is stated, but the axis has size %lld",
+                              name, (long long)size, (long long)t.axis[i].size);
+        }
+        changed |= t.axis[i].name != name;
+        t.axis[i].name = name;
+        for (int j = 0; j < i; j++)
+            if (t.axis[j].name == name)
+                return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
+        dl_scope_bind_size(E, name, t.axis[i].size, arg->span);
+    }
+    return changed ? dl_tensor_op(E, e->span, DL_OP_rename, 1, &x, 0, NULL, &t) : x;
+}

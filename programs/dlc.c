@@ -1,0 +1,93 @@
+/* `dlc`: the compiler's commands. */
+#include "programs/dlc.h"
+
+#include <stdio.h>
+
+static const struct {
+    const char *name, *help;
+    dlc_command *run;
+} commands[] = {
+    {"compile", "compile a model: parameters, FLOPs, kernels, exact peak memory, predicted time",
+     dlc_compile},
+    {"bench", "time a training step on this machine beside its peak", dlc_bench},
+    {"verify", "run every compiled kernel beside the interpreter", dlc_verify},
+    {"check", "check model files, all faults of each", dlc_check},
+    {"explain", "explain a diagnostic by its code", dlc_explain},
+    {"opt", "run passes on textual IR", dlc_opt},
+};
+enum { NCOMMANDS = sizeof commands / sizeof *commands };
+
+int dlc_fail(const dl_error *err) {
+    fflush(stdout);
+    if (strstr(err->message, ": error: "))
+        fprintf(stderr, "%s\n", err->message);
+    else
+        fprintf(stderr, "dlc: error: %s\n", err->message);
+    return err->code ? (int)err->code : DL_INTERNAL;
+}
+
+int dlc_help(const char *usage, const dl_option *options, bool keys) {
+    dl_buf b = {0};
+    dl_puts(&b, usage);
+    if (keys) dl_config_put_help(&b, options);
+    for (int i = 0; !keys && options && options[i].name; i++)
+        dl_putf(&b, "  --%s%s%s  %s\n", options[i].name, options[i].value ? "=" : "",
+                options[i].value ? options[i].value : "", options[i].help);
+    fputs(b.at, stdout);
+    dl_buf_free(&b);
+    return 0;
+}
+
+dl_session *dlc_session(dl_arena *arena, dl_config *c, int *code) {
+    dl_error err = {0};
+    dl_session *s = NULL;
+    dl_buf diagnostics = {0};
+    bool ok = c->positional.n <= 1 || dl_fail(&err, DL_USAGE, "one model at a time: '%s' and '%s'",
+                                              c->positional.at[0], c->positional.at[1]);
+    if (ok && c->positional.n == 1) ok = dl_config_set(c, "model", c->positional.at[0], &err);
+    if (ok && !dl_config_option(c, "config") && dl_config_is_null(c, DL_KEY_local_batch_size))
+        ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
+             dl_config_set(c, "local_batch_size", "1", &err);
+    if (ok) s = dl_session_open(arena, c, 1, &diagnostics, &err);
+    for (int i = 0; i < c->warnings.n; i++) fprintf(stderr, "dlc: warning: %s\n", c->warnings.at[i]);
+    const dl_buf *text = s ? &s->diagnostics : &diagnostics;
+    if (text->n) fputs(text->at, stderr);
+    if (!s) *code = dlc_fail(&err);
+    dl_buf_free(&diagnostics);
+    return s;
+}
+
+static int usage(FILE *to) {
+    fputs("dlc: the compiler of models for scientific deep learning\n\nusage: dlc COMMAND "
+          "[ARGUMENT...]\n\ncommands:\n",
+          to);
+    for (int i = 0; i < NCOMMANDS; i++) fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].help);
+    fputs("\n`dlc COMMAND --help` tells more; docs/language.md, docs/configuration.md and docs/ir.md are the "
+          "references.\n",
+          to);
+    return to == stdout ? 0 : DL_USAGE;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) return usage(stderr);
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return usage(stdout);
+    if (!strcmp(argv[1], "--version")) return printf("dlc " DL_VERSION "\n") < 0;
+    const char *names[NCOMMANDS];
+    for (int i = 0; i < NCOMMANDS; i++) {
+        names[i] = commands[i].name;
+        if (strcmp(argv[1], names[i])) continue;
+        dl_arena *arena = dl_arena_new(NULL);
+        int code = commands[i].run(arena, argc - 1, argv + 1);
+        dl_arena_free(arena);
+        if (fflush(stdout) != 0 && !code) {
+            perror("dlc: error: cannot write output");
+            code = DL_IO;
+        }
+        return code;
+    }
+    const char *near = dl_nearest(argv[1], names, NCOMMANDS);
+    fprintf(stderr, "dlc: error: no command '%s'%s%s%s\n", argv[1], near ? "; did you mean '" : "",
+            near ? near : "", near ? "'?" : "");
+    return usage(stderr);
+}

@@ -1,0 +1,20 @@
+/* The commands of `dlc`: each is one function in a file of its own. */
+#ifndef DLC_H
+#define DLC_H
+#include "compiler/session.h"
+
+/* A command's arguments without "dlc" (argv[0] is the command's name). Returns the exit code; prints its own
+ * errors through dlc_fail. */
+typedef int dlc_command(dl_arena *arena, int argc, char **argv);
+dlc_command dlc_bench, dlc_check, dlc_compile, dlc_explain, dlc_opt, dlc_verify;
+
+/* Prints "dlc: error: ..." (or the bare message where it is already located) and returns the code to exit
+ * with. */
+int dlc_fail(const dl_error *err);
+/* --help of a command that takes configuration keys: its usage and own options, then all keys when `keys`. */
+int dlc_help(const char *usage, const dl_option *options, bool keys);
+/* Opens the session that a command's arguments name: [MODEL.dl] and configuration keys. Where neither
+ * --config nor a batch size is given, the batch is 1. Prints warnings and diagnostics. NULL: printed, *code
+ * is the exit code. */
+dl_session *dlc_session(dl_arena *arena, dl_config *config, int *code);
+#endif

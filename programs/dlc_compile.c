@@ -1,0 +1,145 @@
+/* `dlc compile`: a model to its plan, with what there is to know about it. */
+#include <stdio.h>
+
+#include "compiler/cost.h"
+#include "ir/text.h"
+#include "programs/dlc.h"
+
+static const dl_option options[] = {
+    {"output", 'o', "FILE", "write the plan here (.dlp)"},
+    {"json", 0, NULL, "print the figures as JSON"},
+    {"target", 0, "TARGET", "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic"},
+    {"dump", 0, "WHAT", "print ast, ir, kernel, source or plan"},
+    {"dump-after", 0, "PASS", "print the IR behind this pass"},
+    {"dump-filter", 0, "@NAME", "only the kernel or graph of this name"},
+    {"dump-dir", 0, "DIR", "write the IR behind every pass into numbered files"},
+    {"help", 'h', NULL, "this text"},
+    {0},
+};
+
+static const char usage[] = "usage: dlc compile [MODEL.dl] [OPTION...] [--key=value...]\n\n"
+                            "Compiles a model (models/unet.dl) with a configuration and prints its figures. "
+                            "Without --config and batch\n"
+                            "size, the batch is 1.\n\n";
+
+typedef struct {
+    const dl_config *c;
+    dl_print_options print;
+    dl_error *err;
+} dumper;
+
+/* Behind each pass: the file of --dump-dir, the text of --dump-after. */
+static void observe(void *user, int number, const dl_pass *pass, const dl_module *m) {
+    dumper *d = user;
+    const char *dir = dl_config_option(d->c, "dump-dir"), *after = dl_config_option(d->c, "dump-after");
+    bool print = after && pass && strcmp(after, pass->name) == 0;
+    if (!dir && !print) return;
+    dl_buf b = {0};
+    dl_print_module(&b, m, dir ? (dl_print_options){.locations = true} : d->print);
+    char path[4096];
+    if (print) fputs(b.at, stdout);
+    if (dir) {
+        snprintf(path, sizeof path, "%s/%02d-%s.dlir", dir, number, pass ? pass->name : "model");
+        if (dl_make_dirs(dir, 0755, d->err)) dl_write_file(path, b.at, b.n, d->err);
+    }
+    dl_buf_free(&b);
+}
+
+static void print_figures(const dl_session *s, const dl_plan *p, int64_t flops, int64_t bytes, int kernels,
+                          double predicted_us, bool json) {
+    double ms = s->front_ms + s->times.passes_ms + s->times.emit_ms + s->times.cc_ms;
+    int64_t peak = dl_plan_peak(p, dl_machine_rates(NULL)->threads);
+    if (json) {
+        printf("{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"parameters\": %lld, \"flops\": "
+               "%lld, \"bytes\": %lld, \"kernels\": %d, "
+               "\"peak_bytes\": %lld, \"predicted_ms\": %.3f, \"compile_ms\": %.1f, \"passes_ms\": %.1f, "
+               "\"cc_ms\": %.1f, \"compiled\": %d}\n",
+               s->model_name, p->target, (long long)s->batch, (long long)s->parameters, (long long)flops,
+               (long long)bytes, kernels, (long long)peak, predicted_us * 1e-3, ms, s->times.passes_ms,
+               s->times.cc_ms, s->times.compiled);
+        return;
+    }
+    printf("%s, batch %lld, %s\n", s->model_path, (long long)s->batch, p->target);
+    printf("  parameters      %lld\n", (long long)s->parameters);
+    printf("  a training step %.2f GFLOP, %.1f MiB of traffic, %d kernels\n", (double)flops * 1e-9,
+           (double)bytes / 1048576, kernels);
+    printf(
+        "  peak memory     %.1f MiB, exactly (parameters, optimiser, activations, workspace, %d threads)\n",
+        (double)peak / 1048576, dl_machine_rates(NULL)->threads);
+    printf("  predicted step  %.1f ms\n", predicted_us * 1e-3);
+    printf("  compiled in     %.0f ms (%s)\n", ms,
+           s->times.compiled ? "kernels compiled" : "kernels from the cache");
+}
+
+static int dump(dl_arena *arena, const dl_session *s, const dl_plan *p, const char *what,
+                dl_print_options print) {
+    dl_buf b = {0};
+    (void)arena;
+    if (!strcmp(what, "ast")) {
+        dl_model_print_ast(&b, s->model);
+    } else if (!strcmp(what, "kernel")) {
+        for (int g = 0; g < s->module->graphs.n; g++)
+            for (int i = 0; i < s->module->graphs.at[g]->kernels.n; i++) {
+                const dl_kernel *k = s->module->graphs.at[g]->kernels.at[i];
+                if (!print.filter || !strcmp(print.filter, k->name))
+                    dl_print_kernel(&b, k, print), dl_puts(&b, "\n");
+            }
+    } else if (!strcmp(what, "ir")) {
+        dl_print_module(&b, s->module, print);
+    } else if (!strcmp(what, "source")) {
+        for (int i = 0; i < p->objects.n; i++) dl_puts(&b, p->objects.at[i].source);
+    } else if (!strcmp(what, "plan")) {
+        for (int g = 0; g < p->programs.n; g++) {
+            dl_putf(&b, "program %s\n", p->programs.at[g].name);
+            for (int i = 0; i < p->programs.at[g].launches.n; i++) {
+                const dl_plan_kernel *k = &p->kernels.at[p->programs.at[g].launches.at[i].kernel];
+                dl_putf(&b, "  %3d @%-10s %9.2f MFLOP %9.2f MiB %8.3f ms predicted, %6lld units  %s\n", i,
+                        k->name, (double)k->flops * 1e-6, (double)k->bytes / 1048576, k->predicted_us * 1e-3,
+                        (long long)k->units[0], k->where);
+            }
+        }
+    } else {
+        fprintf(stderr, "dlc: error: --dump=%s: ast, ir, kernel, source or plan\n", what);
+        return DL_USAGE;
+    }
+    fputs(b.at ? b.at : "", stdout);
+    dl_buf_free(&b);
+    return 0;
+}
+
+int dlc_compile(dl_arena *arena, int argc, char **argv) {
+    dl_error err = {0};
+    dl_config *c = dl_config_open(arena, argc, argv, options, &err);
+    if (!c) return dlc_fail(&err);
+    if (dl_config_option(c, "help")) return dlc_help(usage, options, true);
+    int code = 0;
+    dl_session *s = dlc_session(arena, c, &code);
+    if (!s) return code;
+    const char *what = dl_config_option(c, "dump"), *filter = dl_config_option(c, "dump-filter"),
+               *out = dl_config_option(c, "output");
+    dumper d = {c, {.locations = true, .filter = filter && *filter == '@' ? filter + 1 : filter}, &err};
+    dl_compile_options opt;
+    if (what && !strcmp(what, "ast")) return dump(arena, s, NULL, what, d.print);
+    const char *after = dl_config_option(c, "dump-after");
+    if (after && !dl_pass_find(after)) dl_fail(&err, DL_USAGE, "--dump-after=%s: no such pass", after);
+    if (err.code || !dl_session_options(s, dl_config_option(c, "target"), &opt, &err)) return dlc_fail(&err);
+    opt.observe = observe, opt.user = &d;
+    opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);
+    opt.link = !what && !after;
+    dl_plan *p = dl_session_compile(s, &opt, &err);
+    if (!p || err.code) return dlc_fail(&err);
+    int64_t flops = 0, bytes = 0;
+    double us = 0;
+    const dl_plan_program *train = &p->programs.at[0];
+    for (int i = 0; i < train->launches.n; i++) {
+        const dl_plan_kernel *k = &p->kernels.at[train->launches.at[i].kernel];
+        flops += k->flops, bytes += k->bytes, us += k->predicted_us;
+    }
+    if (out && opt.link && !dl_plan_write(p, out, &err)) return dlc_fail(&err);
+    if (what)
+        code = dump(arena, s, p, what, d.print);
+    else if (!after)
+        print_figures(s, p, flops, bytes, train->launches.n, us, dl_config_option(c, "json"));
+    dl_session_close(s);
+    return code;
+}

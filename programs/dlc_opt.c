@@ -1,0 +1,61 @@
+/* `dlc opt`: passes on textual IR, for tests and for looking at one pass. */
+#include <stdio.h>
+
+#include "ir/text.h"
+#include "programs/dlc.h"
+
+static const dl_option options[] = {
+    {"passes", 0, "LIST", "comma-separated passes, in order; empty: none"},
+    {"target", 0, "TARGET", "whose vectors layout and fusion are for"},
+    {"keep-gradients", 0, NULL, "gradients stay results of the train graph"},
+    {"help", 'h', NULL, "this text"},
+    {0},
+};
+
+static int help(void) {
+    dl_buf b = {0};
+    dl_puts(&b, "usage: dlc opt [--passes=LIST] FILE.dlir\n\nReads a module in textual IR (docs/ir.md), runs "
+                "the passes and prints it.\n\npasses:\n");
+    for (int i = 0; i < dl_npasses; i++) dl_putf(&b, "  %-12s %s\n", dl_passes[i].name, dl_passes[i].help);
+    dl_putf(&b, "\n`dlc compile` runs: %s\n\noptions:\n", dl_pipeline);
+    int code = dlc_help(b.at, options, false);
+    dl_buf_free(&b);
+    return code;
+}
+
+int dlc_opt(dl_arena *arena, int argc, char **argv) {
+    dl_error err = {0};
+    dl_config *c = dl_config_open(arena, argc, argv, options, &err);
+    if (!c) return dlc_fail(&err);
+    if (dl_config_option(c, "help")) return help();
+    if (!dl_config_finish(c, &err)) return dlc_fail(&err);
+    if (c->positional.n != 1) {
+        dl_fail(&err, DL_USAGE, "usage: dlc opt [--passes=LIST] FILE.dlir");
+        return dlc_fail(&err);
+    }
+    const dl_target *t = dl_target_find(dl_config_option(c, "target"), &err);
+    if (!t) return dlc_fail(&err);
+    dl_pass_ctx ctx = {.arena = arena,
+                       .lanes = t->lanes,
+                       .panel = t->panel,
+                       .optimizer = DL_OPT_ADAM,
+                       .beta1 = 0.9,
+                       .beta2 = 0.999,
+                       .eps = 1e-8,
+                       .err = &err};
+    ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;
+    const char *list = dl_config_option(c, "passes");
+    dl_module *none = dl_module_new(arena); /* unknown passes are told before the file is looked at */
+    dl_pass_options run = {.skip = list};
+    if (list && !dl_run_passes(none, list, &ctx, run)) return dlc_fail(&err);
+    size_t n;
+    char *text = dl_read_file(arena, c->positional.at[0], 16 << 20, &n, &err);
+    dl_module *m = text ? dl_parse_module(arena, text, n, c->positional.at[0], &err) : NULL;
+    run = (dl_pass_options){.validate = true};
+    if (!m || !dl_run_passes(m, list ? list : "", &ctx, run)) return dlc_fail(&err);
+    dl_buf b = {0};
+    dl_print_module(&b, m, (dl_print_options){.locations = true});
+    fputs(b.at ? b.at : "", stdout);
+    dl_buf_free(&b);
+    return 0;
+}
