@@ -6,6 +6,7 @@
 #include "compiler/cost.h"
 #include "compiler/jit_cc.h"
 #include "ir/base/hash.h"
+#include "passes/memory.h"
 
 /* Sources that are compiled at the same time: few, since each carries the preludes. */
 enum { NSOURCES = 2 };
@@ -126,10 +127,9 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                    .batch = opt->batch};
     start = now_ms();
     ok = ok && emit_all(m, p, opt->target, err);
-    for (int g = 0, first = 0; ok && g < m->graphs.n; first += m->graphs.at[g++]->kernels.n) {
+    for (int g = 0, first = 0; ok && g < m->graphs.n; first += m->graphs.at[g++]->kernels.n)
         add_program(p, m->graphs.at[g], first);
-        p->arena_bytes = m->graphs.at[g]->arena_bytes;
-    }
+    p->arena_bytes = dl_module_arena_bytes(m);
     times->emit_ms = now_ms() - start;
     start = now_ms();
     ok = ok && (!opt->link ||

@@ -131,8 +131,10 @@ static void finish(dl_emitter *e, dl_emitted *code) {
 
 /* ---- the three families ---- */
 
+enum { ROW_BYTES = 8 * 4 }; /* of struct rows, a row */
+
 static int64_t rows_scratch(const dl_target *t) {
-    return (DL_ROW_BLOCK + DL_K_BLOCK) * t->panel * 4 + DL_ROW_BLOCK * 32;
+    return (DL_ROW_BLOCK + DL_K_BLOCK) * t->panel * 4 + DL_ROW_BLOCK * ROW_BYTES;
 }
 
 static void put_contraction(dl_emitter *e, const shape3 *s, const int64_t *in, const int64_t *out,
@@ -175,13 +177,14 @@ static void put_conv(dl_emitter *e, const shape3 *s, dl_emitted *code) {
     code->scratch = rows_scratch(e->t);
     if (gathered)
         code->scratch =
-            DL_PACK_ROWS * 32 + DL_PACK_ROWS * 4 * (e->t->panel + s->taps * summed_channels(e->k, s->c));
+            DL_ROW_BLOCK * ROW_BYTES +
+            (DL_PACK_ROWS * (e->t->panel + s->taps * summed_channels(e->k, s->c)) + e->t->lanes) * 4;
     put_head(e, 0);
     put_sums(e, 0);
     dl_putf(e->out, "    const float *w = (const float *)arg[%d];\n", s->c->parts[1][0]);
     if (gathered)
-        dl_putf(e->out, "    gathered_unit(&%s_shape, arg, w, unit, scratch, %s_point, sums);\n}\n", name,
-                name);
+        dl_putf(e->out, "    gathered_unit(&%s_shape, arg, w, %lldL, unit, scratch, %s_point, sums);\n}\n",
+                name, (long long)s->kernel[2], name);
     else
         dl_putf(e->out, "    rows_unit(&%s_shape, arg, w, 0, unit, scratch, %s_point, sums);\n}\n", name,
                 name);
@@ -303,32 +306,57 @@ static void put_folded(dl_emitter *e, const shape3 *s, dl_emitted *code) {
             name, name);
     code->phases = 2;
     code->units[0] = panels, code->units[1] = up(rows, DL_ROW_BLOCK);
-    code->scratch = (columns * DL_ROW_BLOCK + columns + 1) * e->t->panel * 4 + DL_ROW_BLOCK * 32;
+    code->scratch = (columns * DL_ROW_BLOCK + columns + 1) * e->t->panel * 4 + DL_ROW_BLOCK * ROW_BYTES;
     finish(e, code);
 }
 
+/* Groups and panels of a unit: together as much as the accumulators may hold, but enough units to share. */
 static void put_grad_weight(dl_emitter *e, const shape3 *s, dl_emitted *code) {
+    enum { UNITS = 32 };
     const char *name = e->k->name;
+    int64_t run = s->weight_c < DL_RUN_BELOW ? s->kernel[2] : 1, groups = s->taps / run,
+            rows = run * s->weight_c;
+    int64_t panels = up(s->weight_o, e->t->panel), block = rows * e->t->panel,
+            most = DL_GRAD_ACC / (block * 4);
+    int64_t unit_groups = run > 1 ? s->kernel[1] : s->kernel[2], unit_panels = panels;
+    while (unit_panels > 1 &&
+           (unit_groups * unit_panels > most || groups / unit_groups * up(panels, unit_panels) < UNITS))
+        unit_panels = up(unit_panels, 2);
+    if (unit_groups > most) unit_groups = 1;
     put_parts(e, s->c, 0, "x");
     put_parts(e, s->c, 1, "y");
     dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,
             (long long)s->batch);
     put3(e->out, "in", s->x), put3(e->out, "out", s->y), put3(e->out, "scale", s->stride);
     put3(e->out, "pad", s->pad), put3(e->out, "kernel", s->kernel);
-    dl_putf(e->out, ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .rows_out = %lld};\n",
-            s->c->nparts[0], s->c->nparts[1], name, name, (long long)s->weight_c, (long long)s->weight_o);
-    int64_t block = s->weight_c * e->t->panel;
+    dl_putf(e->out, ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .run = %lld, .rows = %lld, ",
+            s->c->nparts[0], s->c->nparts[1], name, name, (long long)s->weight_c, (long long)run,
+            (long long)rows);
+    dl_putf(e->out, ".unit_groups = %lld, .panels = %lld, .unit_panels = %lld};\n", (long long)unit_groups,
+            (long long)panels, (long long)unit_panels);
     e->flat = true;
     put_body(e, "");
     put_head(e, 0);
+    int64_t group_units = groups / unit_groups;
     dl_putf(e->out,
-            "    float *acc = (float *)(scratch + sizeof(struct grad_scratch)), *sums = 0;\n"
-            "    gradient_unit(&%s_shape, arg, unit, scratch, acc);\n"
-            "    for (long i = 0; i < %lldL; i += LANES) %s_body(arg, unit * %lldL + i, LANES, acc + i, "
-            "sums);\n}\n",
-            name, (long long)block, name, (long long)block);
-    code->units[0] = up(s->weight_o, e->t->panel) * s->taps;
-    code->scratch = DL_M_BLOCK * (2 + e->t->panel) * 4 + block * 4;
+            "    long group = unit %% %lldL * %lldL, panel = unit / %lldL * %lldL, panels = %lldL - panel < "
+            "%lldL ? %lldL - panel : %lldL;\n"
+            "    const struct weight_gradient *s = &%s_shape;\n"
+            "    gradient_unit(s, arg, group, panel, panels, scratch);\n"
+            "    float *acc = unit_sums(s, (struct grad_scratch *)scratch), *sums = 0;\n"
+            "    for (long p = 0; p < panels; p++)\n"
+            "        for (long g = 0; g < %lldL; g++)\n"
+            "            for (long i = 0; i < %lldL; i += LANES)\n"
+            "                %s_body(arg, ((panel + p) * %lldL + group + g) * %lldL + i, LANES, acc + (g * "
+            "%lldL + p) * %lldL + i, sums);\n}\n",
+            (long long)group_units, (long long)unit_groups, (long long)group_units, (long long)unit_panels,
+            (long long)panels, (long long)unit_panels, (long long)panels, (long long)unit_panels, name,
+            (long long)unit_groups, (long long)block, name, (long long)groups, (long long)block,
+            (long long)unit_panels, (long long)block);
+    code->units[0] = group_units * up(panels, unit_panels);
+    code->scratch = (DL_M_BLOCK * 7 + up(rows, e->t->rows) * e->t->rows * DL_M_BLOCK +
+                     unit_panels * DL_M_BLOCK * e->t->panel + unit_groups * unit_panels * block) *
+                    4;
 }
 
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {

@@ -2,9 +2,11 @@
  *
  *     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
  *     dl_session *s = dl_session_open(arena, c, &err);     // reads YAML and model, builds the graphs
- *     dl_plan *p = dl_session_compile(s, &opt, &err);      // lowers them; the cache makes the second time fast
+ *     dl_plan *p = dl_session_compile(s, &opt, &err);      // lowers them; the cache makes the second time
+ * fast
  *
- * Model faults are caret diagnostics: they are in s->diagnostics as text (colours if asked for), and err says how many. */
+ * Model faults are caret diagnostics: they are in s->diagnostics as text (colours if asked for), and err says
+ * how many. */
 #ifndef DL_SESSION_H
 #define DL_SESSION_H
 #include "compiler/compile.h"
@@ -27,16 +29,17 @@ typedef struct {
     double front_ms;
 } dl_session;
 
-/* Loads configuration and model (config key `model`), declares the model's arguments as configuration keys, finishes the
- * configuration (unknown keys become warnings in config->warnings), and builds the graphs. The batch is
- * local_batch_size where it is set, else global_batch_size / world.
- * NULL: DL_USAGE, DL_INPUT (s->diagnostics is lost: it is copied into *diagnostics when that is not NULL), DL_IO. */
-dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics, dl_error *err);
+/* Loads configuration and model (config key `model`), declares the model's arguments as configuration keys,
+ * finishes the configuration (unknown keys become warnings in config->warnings), and builds the graphs. The
+ * batch is local_batch_size where it is set, else global_batch_size / world. NULL: DL_USAGE, DL_INPUT
+ * (s->diagnostics is lost: it is copied into *diagnostics when that is not NULL), DL_IO. */
+dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
+                            dl_error *err);
 /* Frees what is not in the arena. NULL is fine. */
 void dl_session_close(dl_session *s);
 
-/* Options with the session's model, batch and this environment's DLC_SKIP; the best target of this machine, or `target`.
- * NULL target name: best. False: unknown target. */
+/* Options with the session's model, batch and this environment's DLC_SKIP; the best target of this machine,
+ * or `target`. NULL target name: best. False: unknown target. */
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err);
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err);
 #endif

@@ -8,9 +8,11 @@ enum {
     DL_ROW_BLOCK = 128, /* rows of a contraction's accumulator that stay in cache */
     DL_K_BLOCK =
         128, /* reduction steps a weight panel slice holds: DL_K_BLOCK x panel x 4 bytes stay in L1 */
-    DL_PACK_ROWS = 32,  /* rows gathered at a time where a tap has few channels */
-    DL_M_BLOCK = 256,   /* positions of a weight gradient summed before its tile goes back to cache */
-    DL_PACK_BELOW = 16, /* fewer channels than this are gathered tap by tap into rows */
+    DL_PACK_ROWS = 32,       /* rows gathered at a time where a tap has few channels */
+    DL_M_BLOCK = 64,         /* positions of a weight gradient whose packed operands stay in L1 */
+    DL_RUN_BELOW = 8,        /* fewer channels than this: a weight gradient takes the taps along W together */
+    DL_GRAD_ACC = 256 << 10, /* bytes of accumulators that a unit of a weight gradient may hold */
+    DL_PACK_BELOW = 16,      /* fewer channels than this are gathered tap by tap into rows */
 };
 
 typedef struct {

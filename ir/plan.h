@@ -1,15 +1,16 @@
-/* The plan: everything one step does, as data. Written by the compiler, replayed by the runtime; a file (.dlp).
+/* The plan: everything one step does, as data. Written by the compiler, replayed by the runtime; a file
+ * (.dlp).
  *
- * A plan has programs ("train", "eval"): lists of launches over one arena of fixed offsets. Variables keep their offsets
- * from program to program; what is between programs in the arena is scratch. Kernels are compiled objects carried in the
- * plan, so that a machine without a compiler can run it.
+ * A plan has programs ("train", "eval"): lists of launches over one arena of fixed offsets. Variables keep
+ * their offsets from program to program; what is between programs in the arena is scratch. Kernels are
+ * compiled objects carried in the plan, so that a machine without a compiler can run it.
  *
  * Kernel ABI. For each phase p of a kernel the object exports
  *     void <symbol>_<p>(char *const *arg, int64_t unit, char *scratch, char *workspace);
- * arg: one pointer a kernel parameter (inputs, then outputs). unit: 0 .. units[p]-1; units of a phase are independent
- * and may run in any order on any thread, with the same bits; phases run one after the other. scratch: private to the
- * calling thread, kernel->scratch bytes, contents undefined. workspace: shared by all units of a launch,
- * kernel->workspace bytes, passed from phase to phase. All are aligned to 64 bytes. */
+ * arg: one pointer a kernel parameter (inputs, then outputs). unit: 0 .. units[p]-1; units of a phase are
+ * independent and may run in any order on any thread, with the same bits; phases run one after the other.
+ * scratch: private to the calling thread, kernel->scratch bytes, contents undefined. workspace: shared by all
+ * units of a launch, kernel->workspace bytes, passed from phase to phase. All are aligned to 64 bytes. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
 #include "ir/graph.h"
@@ -56,7 +57,7 @@ typedef struct {
 } dl_plan_program;
 
 typedef struct {
-    uint64_t key; /* of source, flags, compiler, CPU features and build: the name in the cache */
+    uint64_t key;       /* of source, flags, compiler, CPU features and build: the name in the cache */
     const char *source; /* the C text it was made from, for inspection */
     size_t bytes;
     const unsigned char *image; /* a shared object */
@@ -75,16 +76,27 @@ typedef struct {
     DL_ARRAY(dl_plan_program) programs;
 } dl_plan;
 
-/* Bytes that a run with this many threads holds: arena, workspace and each thread's scratch. */
+/* The parts of a run's memory (arena, workspace, each thread's scratch) begin at multiples of 64 bytes, and
+ * so do variables, results and arguments inside the arena. */
+enum { DL_PLAN_ALIGN = 64 };
+static inline int64_t dl_plan_round(int64_t bytes) {
+    return (bytes + DL_PLAN_ALIGN - 1) & -(int64_t)DL_PLAN_ALIGN;
+}
+/* Bytes that a run with this many threads holds: arena, workspace and each thread's scratch, each rounded up.
+ */
 int64_t dl_plan_peak(const dl_plan *p, int threads);
 /* Elements of all variables of role PARAM. */
 int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
 
+/* Whether a plan holds together, read or made in memory: names, types, every offset, size, count and index in
+ * range, variables apart from each other, as many arguments in all launches of a kernel. Errors: DL_INPUT
+ * naming the fault. */
+bool dl_plan_check(const dl_plan *p, dl_error *err);
 /* Writes the file whole or not at all. Errors: DL_IO. */
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);
-/* Reads and validates: magic, version, checksum, every offset and index in range, kernels' argument counts, types; a
- * damaged or foreign file is DL_INPUT naming the fault, a file that others may write is DL_TRUST (it holds code).
- * The plan lives in a new arena under `parent`. */
+/* Reads and validates: magic, version, checksum, every offset and index in range, kernels' argument counts,
+ * types; a damaged or foreign file is DL_INPUT naming the fault, a file that others may write is DL_TRUST (it
+ * holds code). The plan lives in a new arena under `parent`. */
 dl_plan *dl_plan_read(dl_arena *parent, const char *path, dl_error *err);
 #endif

@@ -203,7 +203,7 @@ static void merge(dl_fusion *f, int into, int from) {
         f->group[y->members.at[i]] = into;
         dl_push(f->ctx->arena, &x->members, y->members.at[i]);
     }
-    if (!x->anchor) x->anchor = y->anchor;
+    if (y->anchor) x->anchor = y->anchor, x->space = y->space;
     if (!x->reduce) x->reduce = y->reduce, x->post = y->post;
     y->alive = false, y->members.n = 0;
 }
@@ -247,9 +247,9 @@ static bool can_join(const dl_fusion *f, const edges *out, int node, int at) {
 static void join(dl_fusion *f, int node, int at) {
     dl_node *n = f->graph->nodes.at[node];
     dl_group *g = &f->groups.at[at];
-    if (dl_ops[n->op].class == DL_CLASS_CONTRACT) g->anchor = n;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
         g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;
+    if (dl_ops[n->op].class == DL_CLASS_CONTRACT) g->anchor = n, g->space = n->out[0].type; /* its order of axes */
     f->group[node] = at;
     dl_push(f->ctx->arena, &g->members, node);
 }

@@ -218,6 +218,14 @@ static void compute_part(maker *m, int part) {
         }
 }
 
+/* What the reductions combine is read at every point, so in front of the first of them. */
+static void read_reduced(maker *m) {
+    for (int i = 0; i < m->group->members.n; i++) {
+        const dl_node *n = m->f->graph->nodes.at[m->group->members.at[i]];
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE) read_here(m, n->in[0]);
+    }
+}
+
 static void store(maker *m, dl_value *v, int part) {
     const dl_node *n = v->def;
     int of = dl_ops[n->op].class == DL_CLASS_REDUCE || is_behind(m, n) ? 2 : 0;
@@ -280,6 +288,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     for (int i = 0; i < f->n; i++) m.instr[i] = -1;
     for (int part = 0; part < 3; part++) {
         compute_part(&m, part);
+        if (part == 0) read_reduced(&m);
         for (int i = 0; i < nouts; i++) store(&m, outs[i], part);
     }
 

@@ -84,6 +84,11 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
             changed |= set_layout(v, cl);
     }
 
+    for (int i = 0; i < g->results.n; i++) { /* a variable and its next value lie alike */
+        const dl_result *r = &g->results.at[i];
+        if (r->var) changed |= set_layout(r->value, r->var->value.type.layout);
+    }
+
     /* Each input is turned at most once, in front of its first reader. At most one relayout a value and node
      * is new. */
     dl_value **known = DL_NEWS(ctx->arena, dl_value *, 2 * g->next_id + 16);

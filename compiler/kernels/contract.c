@@ -55,57 +55,78 @@ static __attribute__((noinline, unused)) void tile(const float *const *a, const 
     ROWS(ROW_OUT)
 }
 
-struct row {
-    int at[3]; /* input position before the tap, may lie outside */
-    int base;  /* index of that position in the whole input, batch included */
-    int out[4];
+/* Output positions of a block, by component: input position before the tap (may lie outside), its index in the whole
+ * input, and the output position. */
+struct rows {
+    int at[3][ROW_BLOCK], base[ROW_BLOCK], out[4][ROW_BLOCK];
 };
+typedef int v_rows __attribute__((vector_size(TILE_ROWS * 4)));
+typedef int v_rows_any __attribute__((vector_size(TILE_ROWS * 4), aligned(4), may_alias));
+typedef unsigned u_rows __attribute__((vector_size(TILE_ROWS * 4)));
+typedef long v_pointers __attribute__((vector_size(TILE_ROWS * 8)));
 
-UNUSED long fill_rows(const struct contraction *s, const struct positions *p, long from, struct row *row, long most) {
+/* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile. Returns how many there are. */
+UNUSED long fill_rows(const struct contraction *s, const struct positions *p, long from, struct rows *row, long most) {
     long all = (long)s->batch * p->count[0] * p->count[1] * p->count[2], n = all - from < most ? all - from : most;
     long w = from % p->count[2], h = from / p->count[2] % p->count[1];
     long d = from / ((long)p->count[2] * p->count[1]) % p->count[0], b = from / ((long)p->count[2] * p->count[1] * p->count[0]);
     for (long i = 0; i < n; i++) {
-        long j[3] = {d, h, w};
+        int j[3] = {(int)d, (int)h, (int)w};
         for (int k = 0; k < 3; k++) {
-            row[i].at[k] = (int)j[k] * s->scale[k];
-            row[i].out[1 + k] = (int)j[k] * p->step[k] + p->shift[k];
+            row->at[k][i] = j[k] * s->scale[k];
+            row->out[1 + k][i] = j[k] * p->step[k] + p->shift[k];
         }
-        row[i].out[0] = (int)b;
-        row[i].base = (((int)b * s->in[0] + row[i].at[0]) * s->in[1] + row[i].at[1]) * s->in[2] + row[i].at[2];
+        row->out[0][i] = (int)b;
+        row->base[i] = (((int)b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
         if (++w == p->count[2] && (w = 0, ++h == p->count[1]) && (h = 0, ++d == p->count[0])) d = 0, b++;
     }
+    for (long i = n; i % TILE_ROWS; i++) row->at[0][i] = 1 << 30, row->at[1][i] = row->at[2][i] = row->base[i] = 0;
     return n;
-}
-
-INLINE int inside(const struct contraction *s, const struct row *row, const struct tap *tap) {
-    return (unsigned)(row->at[0] + tap->at[0]) < (unsigned)s->in[0] && (unsigned)(row->at[1] + tap->at[1]) < (unsigned)s->in[1] &&
-           (unsigned)(row->at[2] + tap->at[2]) < (unsigned)s->in[2];
 }
 
 static const float zeros[K_BLOCK] __attribute__((aligned(64), unused));
 
+/* All-ones where rows r.. read inside the input at this tap. */
+INLINE v_rows inside(const struct contraction *s, const struct rows *row, long r, const struct tap *tap) {
+    v_rows in = {0};
+    in = ~in;
+    for (int k = 0; k < 3; k++) {
+        v_rows at = *(const v_rows_any *)(row->at[k] + r) + tap->at[k];
+        in &= (u_rows)at < (unsigned)s->in[k];
+    }
+    return in;
+}
+
+INLINE int any(v_rows m) {
+    long x[TILE_ROWS / 2];
+    *(v_rows_any *)x = m;
+    long some = x[0] | x[1];
+    for (int i = 2; i < TILE_ROWS / 2; i++) some |= x[i];
+    return some != 0;
+}
+
 /* One tap and reduction slice for all rows of a block. */
-UNUSED void tap_rows(const struct contraction *s, const struct row *row, long n, const struct tap *tap, const float *x,
+UNUSED void tap_rows(const struct contraction *s, const struct rows *row, long n, const struct tap *tap, const float *x,
                      long channels, long k0, long nk, const float *b, float *acc) {
     long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
+    const char *from = (const char *)(x + by * channels + k0);
     for (long r = 0; r < n; r += TILE_ROWS) {
+        v_rows in = inside(s, row, r, tap);
+        if (!any(in)) continue;
+        v_pointers use = __builtin_convertvector(in, v_pointers);
+        v_pointers at = __builtin_convertvector(*(const v_rows_any *)(row->base + r), v_pointers) * (channels * 4) + (long)from;
         const float *a[TILE_ROWS];
-        int some = 0;
-        for (int i = 0; i < TILE_ROWS; i++) {
-            int use = r + i < n && inside(s, row + r + i, tap);
-            some |= use;
-            a[i] = use ? x + (row[r + i].base + by) * channels + k0 : zeros;
-        }
-        if (some) tile(a, b, nk, acc + r * PANEL);
+        at = (at & use) | ((long)zeros & ~use);
+        __builtin_memcpy(a, &at, sizeof a);
+        tile(a, b, nk, acc + r * PANEL);
     }
 }
 
-UNUSED void finish_rows(const struct contraction *s, char *const *arg, const struct row *row, long n, const float *acc,
+UNUSED void finish_rows(const struct contraction *s, char *const *arg, const struct rows *row, long n, const float *acc,
                         long column, point_fn *point, float *sums) {
     long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
     for (long i = 0; i < n; i++) {
-        long at[4] = {row[i].out[0], row[i].out[1], row[i].out[2], row[i].out[3]};
+        long at[4] = {row->out[0][i], row->out[1][i], row->out[2][i], row->out[3][i]};
         point(arg, acc + i * PANEL, at, channel, m, sums);
     }
 }
@@ -121,6 +142,12 @@ UNUSED void turn_panel(const struct contraction *s, const float *w, long tap, lo
     for (long k = 0; k < n;) {
         long o = o0 + k, in = o % PANEL, run = PANEL - in < n - k ? PANEL - in : n - k;
         const float *from = w + ((o / PANEL * s->weight_taps + tap) * channels + c0) * PANEL + in;
+        if (run == PANEL && m == PANEL) {
+            for (long c = 0; c < PANEL; c += LANES)
+                for (long i = 0; i < PANEL; i += LANES) turn_block(from + c * PANEL + i, PANEL, b + (k + i) * PANEL + c, PANEL);
+            k += run;
+            continue;
+        }
         for (long i = 0; i < run; i++) {
             float *to = b + (k + i) * PANEL;
             for (long c = 0; c < m; c++) to[c] = from[c * PANEL + i];
@@ -132,7 +159,7 @@ UNUSED void turn_panel(const struct contraction *s, const float *w, long tap, lo
 
 struct rows_scratch {
     float acc[ROW_BLOCK * PANEL], b[K_BLOCK * PANEL];
-    struct row row[ROW_BLOCK];
+    struct rows row;
 };
 
 INLINE void unit_of(const struct contraction *s, long unit, long *which, long *column, long *from) {
@@ -155,12 +182,12 @@ INLINE void rows_unit(const struct contraction *s, char *const *arg, const float
     long which, column, from;
     unit_of(s, unit, &which, &column, &from);
     const struct positions *p = s->positions + which;
-    long n = fill_rows(s, p, from, t->row, ROW_BLOCK), whole = (n + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    long n = fill_rows(s, p, from, &t->row, ROW_BLOCK), whole = (n + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
     __builtin_memset(t->acc, 0, sizeof(float) * (unsigned long)(whole * PANEL));
     for (long i = 0; i < p->taps; i++) {
         const struct tap *tap = s->taps + p->first_tap + i;
         int some = 0;
-        for (long r = 0; r < n && !some; r++) some = inside(s, t->row + r, tap);
+        for (long r = 0; r < n && !some; r += TILE_ROWS) some = any(inside(s, &t->row, r, tap));
         if (!some) continue;
         for (long q = 0, start = 0; q < s->nparts; start += s->part[q++].channels) {
             const float *x = (const float *)arg[s->part[q].arg];
@@ -172,55 +199,76 @@ INLINE void rows_unit(const struct contraction *s, char *const *arg, const float
                     turn_panel(s, w, tap->w, column * PANEL, start + k, nk, t->b);
                 else
                     b = panel_at(s, w, column, tap->w, start + k);
-                tap_rows(s, t->row, n, tap, x, channels, k, nk, b, t->acc);
+                tap_rows(s, &t->row, n, tap, x, channels, k, nk, b, t->acc);
             }
         }
     }
-    finish_rows(s, arg, t->row, n, t->acc, column, point, sums);
+    finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
 }
 
-/* Few channels: the taps of PACK_ROWS positions are gathered into rows, then all is one reduction. */
-INLINE void gathered_unit(const struct contraction *s, char *const *arg, const float *w, long unit, char *scratch,
-                          point_fn *point, float *sums) {
-    struct row *row = (void *)scratch;
-    float *acc = (float *)(row + PACK_ROWS), *a = acc + PACK_ROWS * PANEL;
-    const struct positions *p = s->positions;
-    long n = fill_rows(s, p, unit * PACK_ROWS, row, PACK_ROWS), channels = s->part[0].channels, nk = p->taps * channels;
-    const float *x = (const float *)arg[s->part[0].arg];
-    for (long r = 0; r < n; r++) {
-        float *to = a + r * nk;
-        for (long i = 0; i < p->taps; i++, to += channels) {
-            const struct tap *tap = s->taps + i;
-            long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
-            if (inside(s, row + r, tap))
-                for (long c = 0; c < channels; c++) to[c] = x[(row[r].base + by) * channels + c];
-            else
-                for (long c = 0; c < channels; c++) to[c] = 0;
+/* Few channels: the taps of PACK_ROWS positions are gathered into rows, then all is one reduction. Taps that are
+ * neighbours along W lie side by side in the input too: `run` of them are copied at a time, by vectors that write
+ * past the run what the next one overwrites. */
+struct gather_scratch {
+    struct rows row;
+    float acc[PACK_ROWS * PANEL], a[];
+};
+
+INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, const float *x, const float *end,
+                       long channels, long taps, long run, float *to) {
+    for (long i = 0; i < taps; i += run, to += run * channels) {
+        const struct tap *tap = s->taps + i;
+        int w = row->at[2][r] + tap->at[2];
+        int in = (unsigned)(row->at[0][r] + tap->at[0]) < (unsigned)s->in[0] && (unsigned)(row->at[1][r] + tap->at[1]) < (unsigned)s->in[1];
+        const float *from = x + (row->base[r] + ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2]) * channels;
+        if (in && w >= 0 && w + run <= s->in[2] && from + run * channels + LANES <= end) {
+            for (long c = 0; c < run * channels; c += LANES) st(to + c, ld(from + c));
+            continue;
         }
+        for (long j = 0; j < run; j++)
+            for (long c = 0; c < channels; c++)
+                to[j * channels + c] = in && (unsigned)(w + j) < (unsigned)s->in[2] ? from[j * channels + c] : 0;
     }
+}
+
+INLINE void gathered_unit(const struct contraction *s, char *const *arg, const float *w, long run, long unit, char *scratch,
+                          point_fn *point, float *sums) {
+    struct gather_scratch *t = (void *)scratch;
+    const struct positions *p = s->positions;
+    long n = fill_rows(s, p, unit * PACK_ROWS, &t->row, PACK_ROWS), channels = s->part[0].channels, nk = p->taps * channels;
+    const float *x = (const float *)arg[s->part[0].arg];
+    const float *end = x + (long)s->batch * s->in[0] * s->in[1] * s->in[2] * channels;
+    for (long r = 0; r < n; r++) gather_row(s, &t->row, r, x, end, channels, p->taps, run, t->a + r * nk);
     for (long column = 0; column < s->columns; column++) {
-        __builtin_memset(acc, 0, sizeof(float) * PACK_ROWS * PANEL);
+        __builtin_memset(t->acc, 0, sizeof t->acc);
         for (long r = 0; r < n; r += TILE_ROWS) {
             const float *rows[TILE_ROWS];
-            for (int i = 0; i < TILE_ROWS; i++) rows[i] = a + (r + i < n ? r + i : r) * nk;
-            tile(rows, panel_at(s, w, column, 0, 0), nk, acc + r * PANEL);
+            for (int i = 0; i < TILE_ROWS; i++) rows[i] = t->a + (r + i < n ? r + i : r) * nk;
+            tile(rows, panel_at(s, w, column, 0, 0), nk, t->acc + r * PANEL);
         }
-        finish_rows(s, arg, row, n, acc, column, point, sums);
+        finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
     }
 }
 
-/* ---- weight gradients ---- */
+/* ---- weight gradients ----
+ * Taps go by groups: one tap, or, where x has few channels, all taps along W (they are neighbours in memory). A unit is
+ * a few groups that differ in W (or H) only, and a few panels of O. Positions go by M_BLOCK: dy is packed into panels
+ * once a block, x into blocks of TILE_ROWS channels once a group, so that the tile runs through L1 whatever the strides
+ * were. */
 struct weight_gradient {
     int batch, in[3], out[3], scale[3], pad[3], kernel[3];
-    int nx, ny; /* parts of x (channels summed into rows) and of dy (lanes) */
+    int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
     const struct part *x, *y;
-    int channels, rows_out; /* second and first axis of the weight */
+    int channels;    /* second axis of the weight */
+    int run, rows;   /* taps a group, run * channels */
+    int unit_groups; /* groups a unit works on; they divide the groups that share a place along D */
+    int panels, unit_panels; /* of O; those a unit works on */
 };
 
 #define GRAD_IN(r)  vf c##r##0 = ld(c + r * PANEL), c##r##1 = ld(c + r * PANEL + LANES);
 #define GRAD_STEP(r)                                                                                                 \
     {                                                                                                                \
-        vf v = splat(xm[r]);                                                                                         \
+        vf v = splat(x[r]);                                                                                          \
         c##r##0 += v * b0, c##r##1 += v * b1;                                                                        \
     }
 #define R1(X) X(0)
@@ -231,23 +279,22 @@ struct weight_gradient {
 #define R6(X) R5(X) X(5)
 #define R7(X) R6(X) X(6)
 #define R8(X) R7(X) X(7)
-/* c[rows][PANEL] += x[xo[m] + row] * y[yo[m] + lane], m < n; `part`: y has fewer than PANEL lanes left */
-#define GRAD_TILE(n_rows)                                                                                            \
-    static __attribute__((noinline, unused)) void grad_tile_##n_rows(const float *x, const float *y, const int *xo,  \
-                                                                     const int *yo, long n, float *c) {              \
-        R##n_rows(GRAD_IN) for (long m = 0; m < n; m++) {                                                            \
-            const float *xm = x + xo[m], *ym = y + yo[m];                                                            \
-            vf b0 = ld(ym), b1 = ld(ym + LANES);                                                                     \
-            R##n_rows(GRAD_STEP)                                                                                     \
+/* c[rows][PANEL] += x[m][row] * y[y_at[m]][lane], m < n; x in steps of TILE_ROWS */
+#define GRAD_TILE(rows)                                                                                              \
+    static __attribute__((noinline, unused)) void grad_tile_##rows(const float *x, const float *y, const int *y_at,  \
+                                                                   long n, float *c) {                               \
+        R##rows(GRAD_IN) for (long m = 0; m < n; m++, x += TILE_ROWS) {                                              \
+            vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                                   \
+            R##rows(GRAD_STEP)                                                                                       \
         }                                                                                                            \
-        R##n_rows(ROW_OUT)                                                                                           \
+        R##rows(ROW_OUT)                                                                                             \
     }
 GRAD_TILE(1) GRAD_TILE(2) GRAD_TILE(3) GRAD_TILE(4)
 #if TILE_ROWS == 8
 GRAD_TILE(5) GRAD_TILE(6) GRAD_TILE(7) GRAD_TILE(8)
 #endif
 
-typedef void grad_tile_fn(const float *x, const float *y, const int *xo, const int *yo, long n, float *c);
+typedef void grad_tile_fn(const float *x, const float *y, const int *y_at, long n, float *c);
 static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {0, grad_tile_1, grad_tile_2, grad_tile_3, grad_tile_4,
 #if TILE_ROWS == 8
                                                                grad_tile_5, grad_tile_6, grad_tile_7, grad_tile_8
@@ -255,57 +302,128 @@ static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {0, grad_tile_
 };
 
 struct grad_scratch {
-    int xo[M_BLOCK], yo[M_BLOCK];
-    float y[M_BLOCK * PANEL]; /* lanes of dy, where the last panel is not full */
+    int at[4][M_BLOCK];                  /* positions of the block: n, d, h, w of dy */
+    int y_at[M_BLOCK], x_at[M_BLOCK], x_w[M_BLOCK]; /* those that a group's taps reach: where in packed dy, in x, x's W */
+    float data[]; /* x [row block][M_BLOCK][TILE_ROWS], dy [panel][M_BLOCK][PANEL], sums [group][panel][rows][PANEL] */
 };
 
-INLINE void sum_block(const struct weight_gradient *s, char *const *arg, const float *y, struct grad_scratch *t,
-                      const int *positions, long n, float *acc) {
+/* Where the rows of x do not fall into whole blocks: few channels with their taps, odd parts of a cat. */
+UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long from, long to) {
     long row = 0;
-    for (long q = 0; q < s->nx; q++) {
-        const float *x = (const float *)arg[s->x[q].arg];
-        long channels = s->x[q].channels;
-        for (long m = 0; m < n; m++) t->xo[m] = positions[m] * (int)channels;
-        for (long c = 0; c < channels; c += TILE_ROWS) {
-            long rows = channels - c < TILE_ROWS ? channels - c : TILE_ROWS;
-            grad_tiles[rows](x + c, y, t->xo, t->yo, n, acc + (row + c) * PANEL);
+    for (long tap = 0; tap < s->run; tap++)
+        for (long q = 0; q < s->nx; q++) {
+            long channels = s->x[q].channels;
+            const float *x = (const float *)arg[s->x[q].arg] + tap * channels;
+            for (long m = from; m < to; m++) {
+                int in = (unsigned)(t->x_w[m] + (int)tap) < (unsigned)s->in[2];
+                for (long c = 0; c < channels; c++) {
+                    long r = row + c;
+                    t->data[r / TILE_ROWS * TILE_ROWS * M_BLOCK + m * TILE_ROWS + r % TILE_ROWS] =
+                        in ? x[(long)t->x_at[m] * channels + c] : 0;
+                }
+            }
+            row += channels;
         }
-        row += channels;
+}
+
+INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long n) {
+    long row = 0, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
+    int whole = 1;
+    for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % TILE_ROWS == 0;
+    if (s->run > 1 && s->nx == 1) { /* neighbouring taps are neighbours in memory */
+        for (long m = 0; m < n; m++) {
+            if (t->x_w[m] < 0 || t->x_w[m] + s->run > s->in[2] || t->x_at[m] + s->run + TILE_ROWS > last) {
+                pack_x_slowly(s, arg, t, m, m + 1);
+                continue;
+            }
+            const float *from = (const float *)arg[s->x[0].arg] + (long)t->x_at[m] * s->channels;
+            for (long r = 0; r < s->rows; r += TILE_ROWS)
+                *(v_rows_any *)(t->data + r * M_BLOCK + m * TILE_ROWS) = *(const v_rows_any *)(from + r);
+        }
+        return;
+    }
+    if (s->run > 1 || !whole) {
+        pack_x_slowly(s, arg, t, 0, n);
+        return;
+    }
+    for (long q = 0; q < s->nx; row += s->x[q++].channels) {
+        long channels = s->x[q].channels;
+        const float *x = (const float *)arg[s->x[q].arg];
+        for (long m = 0; m < n; m++) {
+            const v_rows_any *from = (const void *)(x + (long)t->x_at[m] * channels);
+            float *to = t->data + row * M_BLOCK + m * TILE_ROWS;
+            for (long c = 0; c < channels; c += TILE_ROWS, to += M_BLOCK * TILE_ROWS) *(v_rows_any *)to = *from++;
+        }
     }
 }
 
-/* acc[channels][PANEL] = the gradient of panel (unit / taps) at tap (unit % taps). */
-INLINE void gradient_unit(const struct weight_gradient *s, char *const *arg, long unit, char *scratch, float *acc) {
-    struct grad_scratch *t = (void *)scratch;
-    int positions[M_BLOCK];
-    long taps = (long)s->kernel[0] * s->kernel[1] * s->kernel[2], tap = unit % taps, lane = unit / taps * PANEL;
-    long k[3] = {tap / (s->kernel[1] * s->kernel[2]), tap / s->kernel[2] % s->kernel[1], tap % s->kernel[2]};
-    long q = 0;
+INLINE void pack_y(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long panel, long n, float *to) {
+    long lane = panel * PANEL, q = 0;
     while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
+    long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
     const float *y = (const float *)arg[s->y[q].arg] + lane;
-    long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL, n = 0;
-    __builtin_memset(acc, 0, sizeof(float) * (unsigned long)(s->channels * PANEL));
-    for (long b = 0; b < s->batch; b++)
-        for (long d = 0; d < s->out[0]; d++) {
-            long xd = d * s->scale[0] + k[0] - s->pad[0];
-            if ((unsigned long)xd >= (unsigned long)s->in[0]) continue;
-            for (long h = 0; h < s->out[1]; h++) {
-                long xh = h * s->scale[1] + k[1] - s->pad[1];
-                if ((unsigned long)xh >= (unsigned long)s->in[1]) continue;
-                for (long w = 0; w < s->out[2]; w++) {
-                    long xw = w * s->scale[2] + k[2] - s->pad[2];
-                    if ((unsigned long)xw >= (unsigned long)s->in[2]) continue;
-                    long at = ((b * s->out[0] + d) * s->out[1] + h) * s->out[2] + w;
-                    positions[n] = (int)(((b * s->in[0] + xd) * s->in[1] + xh) * s->in[2] + xw);
-                    if (lanes == PANEL) {
-                        t->yo[n] = (int)(at * stride);
-                    } else {
-                        for (long i = 0; i < PANEL; i++) t->y[n * PANEL + i] = i < lanes ? y[at * stride + i] : 0;
-                        t->yo[n] = (int)(n * PANEL);
-                    }
-                    if (++n == M_BLOCK) sum_block(s, arg, lanes == PANEL ? y : t->y, t, positions, n, acc), n = 0;
-                }
-            }
+    for (long m = 0; m < n; m++, to += PANEL) {
+        long at = (((long)t->at[0][m] * s->out[0] + t->at[1][m]) * s->out[1] + t->at[2][m]) * s->out[2] + t->at[3][m];
+        for (long i = 0; i < PANEL; i += LANES) {
+            const float *from = y + at * stride + i;
+            st(to + i, lanes - i >= LANES ? ld(from) : lanes > i ? ld_part(from, lanes - i) : (vf){0});
         }
-    if (n) sum_block(s, arg, lanes == PANEL ? y : t->y, t, positions, n, acc);
+    }
+}
+
+/* The positions of the block that reach inside the input at group (kd, kh, kw). */
+INLINE long reach(const struct weight_gradient *s, struct grad_scratch *t, const long k[3], long n) {
+    long some = 0;
+    for (long m = 0; m < n; m++) {
+        long d = t->at[1][m] * s->scale[0] + k[0] - s->pad[0], h = t->at[2][m] * s->scale[1] + k[1] - s->pad[1];
+        long w = t->at[3][m] * s->scale[2] + k[2] - s->pad[2];
+        int in = (unsigned long)d < (unsigned long)s->in[0] && (unsigned long)h < (unsigned long)s->in[1] && w + s->run > 0 && w < s->in[2];
+        t->y_at[some] = (int)m * PANEL;
+        t->x_at[some] = (int)(((t->at[0][m] * (long)s->in[0] + d) * s->in[1] + h) * s->in[2] + w);
+        t->x_w[some] = (int)w;
+        some += in;
+    }
+    return some;
+}
+
+/* Where a unit's data lie behind its scratch. */
+INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
+    return t->data + (long)(s->rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * M_BLOCK;
+}
+INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
+    return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
+}
+
+UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long group, long panel,
+                      long panels, long n) {
+    long groups_w = s->kernel[2] / s->run;
+    float *y = packed_y(s, t), *c = unit_sums(s, t);
+    for (long p = 0; p < panels; p++) pack_y(s, arg, t, panel + p, n, y + p * M_BLOCK * PANEL);
+    for (long g = group; g < group + s->unit_groups; g++, c += s->unit_panels * s->rows * PANEL) {
+        long k[3] = {g / (groups_w * s->kernel[1]), g / groups_w % s->kernel[1], g % groups_w};
+        long some = reach(s, t, k, n);
+        if (!some) continue;
+        pack_x(s, arg, t, some);
+        for (long p = 0; p < panels; p++)
+            for (long r = 0; r < s->rows; r += TILE_ROWS)
+                grad_tiles[s->rows - r < TILE_ROWS ? s->rows - r : TILE_ROWS](t->data + r * M_BLOCK, y + p * M_BLOCK * PANEL, t->y_at,
+                                                                              some, c + (p * s->rows + r) * PANEL);
+    }
+}
+
+/* The gradients of groups group.. and panels panel.. into the unit's sums, zeros included. */
+UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long group, long panel, long panels, char *scratch) {
+    struct grad_scratch *t = (void *)scratch;
+    long n = 0, kd = group / (s->kernel[2] / s->run * s->kernel[1]);
+    __builtin_memset(unit_sums(s, t), 0, sizeof(float) * (unsigned long)((long)s->unit_groups * s->unit_panels * s->rows * PANEL));
+    for (int b = 0; b < s->batch; b++)
+        for (int d = 0; d < s->out[0]; d++) {
+            if ((unsigned long)(d * s->scale[0] + kd - s->pad[0]) >= (unsigned long)s->in[0]) continue;
+            for (int h = 0; h < s->out[1]; h++)
+                for (int w = 0; w < s->out[2]; w++) {
+                    t->at[0][n] = b, t->at[1][n] = d, t->at[2][n] = h, t->at[3][n] = w;
+                    if (++n == M_BLOCK) sum_block(s, arg, t, group, panel, panels, n), n = 0;
+                }
+        }
+    if (n) sum_block(s, arg, t, group, panel, panels, n);
 }

@@ -28,7 +28,7 @@ INLINE void fold_unit(const struct fold *f, char *const *arg, const float *packe
                       point_fn *point, float *sums) {
     const struct contraction *s = f->rows;
     float *acc = (float *)scratch, *line = acc + (long)s->columns * ROW_BLOCK * PANEL;
-    struct row *row = (void *)(line + (s->columns + 1) * PANEL);
+    struct rows *row = (void *)(line + (s->columns + 1) * PANEL);
     const struct positions *p = s->positions;
     long n = fill_rows(s, p, unit * ROW_BLOCK, row, ROW_BLOCK);
     __builtin_memset(acc, 0, sizeof(float) * (unsigned long)s->columns * ROW_BLOCK * PANEL);
@@ -49,10 +49,10 @@ INLINE void fold_unit(const struct fold *f, char *const *arg, const float *packe
             for (long i = 0; i < PANEL; i += LANES) st(line + column * PANEL + i, ld(acc + (column * ROW_BLOCK + r) * PANEL + i));
         for (long parity = 0; parity < f->parities; parity++) {
             const struct positions *o = f->out + parity;
-            long at[4] = {row[r].out[0]};
+            long at[4] = {row->out[0][r]};
             int in = 1;
             for (int k = 0; k < 3; k++) {
-                at[1 + k] = (long)row[r].out[1 + k] * o->step[k] + o->shift[k];
+                at[1 + k] = (long)row->out[1 + k][r] * o->step[k] + o->shift[k];
                 in &= (unsigned long)at[1 + k] < (unsigned long)s->out[k];
             }
             if (in) point(arg, line + parity * f->channels, at, 0, f->channels, sums);

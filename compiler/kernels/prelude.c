@@ -10,6 +10,10 @@ typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alia
 INLINE vf splat(float a) { return a - (vf){0}; }
 INLINE vf ld(const float *p) { return *(const vf_any *)p; }
 INLINE void st(float *p, vf v) { *(vf_any *)p = v; }
+#if defined(__AVX512F__) && LANES == 16
+INLINE vf ld_part(const float *p, long n) { return __builtin_ia32_loadups512_mask((const void *)p, (vf){0}, (1u << n) - 1); }
+INLINE void st_part(float *p, vf v, long n) { __builtin_ia32_storeups512_mask((void *)p, v, (1u << n) - 1); }
+#else
 INLINE vf ld_part(const float *p, long n) {
     vf v = {0};
     for (long i = 0; i < n; i++) v[i] = p[i];
@@ -18,6 +22,7 @@ INLINE vf ld_part(const float *p, long n) {
 INLINE void st_part(float *p, vf v, long n) {
     for (long i = 0; i < n; i++) p[i] = v[i];
 }
+#endif
 /* n is a constant where these are used in a loop's body: one of the two remains. */
 INLINE vf ldn(const float *p, long n) { return n >= LANES ? ld(p) : ld_part(p, n); }
 INLINE void stn(float *p, vf v, long n) {
@@ -44,6 +49,55 @@ INLINE vf keep(vf v, long n) {
     vi at;
     for (int i = 0; i < LANES; i++) at[i] = i;
     return (vf)((vi)v & (at < (int)n));
+}
+/* Turns a LANES x LANES block: to[j][i] = from[i][j], rows `fs` and `ts` floats apart. Halves, quarters, ... change
+ * places; LO and HI take from a pair of rows what stays above and what goes below. */
+#define TURN(h, i, j)                                                                                                \
+    {                                                                                                                \
+        vf a = r##i, b = r##j;                                                                                       \
+        r##i = __builtin_shufflevector(a, b, LO##h), r##j = __builtin_shufflevector(a, b, HI##h);                    \
+    }
+#if LANES == 16
+#define LO8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HI8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define LO4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define HI4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define LO2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HI2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define LO1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define HI1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define BLOCK_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define TURN_ALL                                                                                                     \
+    TURN(8, 0, 8) TURN(8, 1, 9) TURN(8, 2, 10) TURN(8, 3, 11) TURN(8, 4, 12) TURN(8, 5, 13) TURN(8, 6, 14)           \
+    TURN(8, 7, 15) TURN(4, 0, 4) TURN(4, 1, 5) TURN(4, 2, 6) TURN(4, 3, 7) TURN(4, 8, 12) TURN(4, 9, 13)             \
+    TURN(4, 10, 14) TURN(4, 11, 15) TURN(2, 0, 2) TURN(2, 1, 3) TURN(2, 4, 6) TURN(2, 5, 7) TURN(2, 8, 10)           \
+    TURN(2, 9, 11) TURN(2, 12, 14) TURN(2, 13, 15) TURN(1, 0, 1) TURN(1, 2, 3) TURN(1, 4, 5) TURN(1, 6, 7)           \
+    TURN(1, 8, 9) TURN(1, 10, 11) TURN(1, 12, 13) TURN(1, 14, 15)
+#elif LANES == 8
+#define LO4 0, 1, 2, 3, 8, 9, 10, 11
+#define HI4 4, 5, 6, 7, 12, 13, 14, 15
+#define LO2 0, 1, 8, 9, 4, 5, 12, 13
+#define HI2 2, 3, 10, 11, 6, 7, 14, 15
+#define LO1 0, 8, 2, 10, 4, 12, 6, 14
+#define HI1 1, 9, 3, 11, 5, 13, 7, 15
+#define BLOCK_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define TURN_ALL                                                                                                     \
+    TURN(4, 0, 4) TURN(4, 1, 5) TURN(4, 2, 6) TURN(4, 3, 7) TURN(2, 0, 2) TURN(2, 1, 3) TURN(2, 4, 6) TURN(2, 5, 7)  \
+    TURN(1, 0, 1) TURN(1, 2, 3) TURN(1, 4, 5) TURN(1, 6, 7)
+#else
+#define LO2 0, 1, 4, 5
+#define HI2 2, 3, 6, 7
+#define LO1 0, 4, 2, 6
+#define HI1 1, 5, 3, 7
+#define BLOCK_ROWS(X) X(0) X(1) X(2) X(3)
+#define TURN_ALL TURN(2, 0, 2) TURN(2, 1, 3) TURN(1, 0, 1) TURN(1, 2, 3)
+#endif
+INLINE void turn_block(const float *from, long fs, float *to, long ts) {
+#define BLOCK_IN(i)  vf r##i = ld(from + i * fs);
+#define BLOCK_OUT(i) st(to + i * ts, r##i);
+    BLOCK_ROWS(BLOCK_IN)
+    TURN_ALL
+    BLOCK_ROWS(BLOCK_OUT)
 }
 /* Sum of the lanes as a fixed tree. */
 INLINE float sum_lanes(vf v) {

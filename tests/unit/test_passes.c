@@ -7,7 +7,7 @@
 #include "passes/memory.h"
 #include "passes/pass.h"
 #include "tests/check.h"
-#include "tests/unit/random_graph.h"
+#include "tests/unit/random_compare.h"
 
 static dl_pass_ctx context(dl_module *m, dl_error *err) {
     return (dl_pass_ctx){
@@ -55,37 +55,6 @@ static void test_manager(void) {
 }
 
 /* ---- simplify keeps the meaning ---- */
-static void fill_random(dl_interp *run, const dl_graph *g, uint64_t seed) {
-    rng r = {seed};
-    for (int i = 0; i < g->vars.n; i++) {
-        const dl_value *v = &g->vars.at[i]->value;
-        for (int64_t k = 0; k < dl_type_count(&v->type); k++) dl_interp_data(run, v)[k] = uniform(&r, -2, 2);
-    }
-}
-
-/* Results of both graphs, in order; returns how many elements differ. */
-static int64_t compare_results(const dl_graph *a, const dl_graph *b, uint64_t seed) {
-    dl_interp *ra = dl_interp_new(a, false), *rb = dl_interp_new(b, false);
-    dl_error err = {0};
-    int64_t wrong = a->results.n != b->results.n;
-    fill_random(ra, a, seed), fill_random(rb, b, seed);
-    CHECK(dl_interp_run(ra, &err) && dl_interp_run(rb, &err), "%s", err.message);
-    for (int i = 0; !wrong && i < a->results.n; i++) {
-        const dl_value *va = a->results.at[i].value, *vb = b->results.at[i].value;
-        if (!dl_type_same(&va->type, &vb->type)) wrong++;
-        for (int64_t k = 0; !wrong && k < dl_type_count(&va->type); k++) {
-            double x = dl_interp_data(ra, va)[k], y = dl_interp_data(rb, vb)[k];
-            bool same = (isnan(x) && isnan(y)) || x == y || fabs(x - y) <= 1e-9 * (1 + fabs(x));
-            if (!same)
-                printf("seed %llu, %s: %.12g, simplified %.12g\n", (unsigned long long)seed,
-                       a->results.at[i].name, x, y);
-            wrong += !same;
-        }
-    }
-    dl_interp_free(ra), dl_interp_free(rb);
-    return wrong;
-}
-
 static void test_simplify(const char *before, const char *after, int seeds) {
     int fewer = 0;
     for (int seed = 1; seed <= seeds; seed++) {
@@ -100,7 +69,8 @@ static void test_simplify(const char *before, const char *after, int seeds) {
         }
         const dl_graph *plain = m[0]->graphs.at[0];
         dl_graph *simple = m[1]->graphs.at[0];
-        CHECK(compare_results(plain, simple, (uint64_t)seed) == 0, "seed %d", seed);
+        int64_t wrong = count_differences(plain, simple, (uint64_t)seed, &err);
+        CHECK(wrong == 0, "seed %d: %s", seed, err.message);
         dl_pass_ctx ctx = context(m[1], &err);
         CHECK(!dl_pass_simplify(simple, &ctx), "seed %d: not simple yet", seed);
         fewer += simple->nodes.n < plain->nodes.n;

@@ -1,0 +1,26 @@
+/* The machine's ceilings, as kernels of the plan's ABI: multiply-adds in registers, and a stream through memory. */
+#if LANES == 16
+#define ACCUMULATORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19)
+#else
+#define ACCUMULATORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
+#endif
+#define HIDE(v)  __asm__ volatile("" : "+v"(v))
+#define START(i) vf c##i = splat(i);
+#define STEP(i)  c##i += a * b; HIDE(c##i);
+#define END(i)   a += c##i;
+/* PEAK_STEPS rounds of one multiply-add an accumulator */
+void peak_flops_0(char *const *arg, long unit, char *scratch, char *workspace) {
+    vf a = splat(1e-30f), b = splat(1e-30f);
+    HIDE(a), HIDE(b);
+    ACCUMULATORS(START)
+    for (long i = 0; i < PEAK_STEPS; i++) { ACCUMULATORS(STEP) }
+    ACCUMULATORS(END)
+    st((float *)(workspace + unit * 64), a);
+    (void)arg, (void)scratch;
+}
+/* Reads and writes PEAK_BYTES of its own part of the arena. */
+void peak_stream_0(char *const *arg, long unit, char *scratch, char *workspace) {
+    float *p = (float *)(arg[0] + unit * PEAK_BYTES);
+    for (long i = 0; i < PEAK_BYTES / 4; i += LANES) st(p + i, ld(p + i) + 1.0f);
+    (void)scratch, (void)workspace;
+}

@@ -1,0 +1,39 @@
+#include "compiler/peak.h"
+
+#include "compiler/emit.h"
+#include "compiler/jit_cc.h"
+
+extern const char dl_kernels_peak[];
+
+enum { STEPS = 400000, STREAM = 64 << 20 }; /* some 10 ms each */
+
+dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, int threads, double *flops, double *bytes,
+                      dl_error *err) {
+    dl_arena *arena = dl_arena_new(parent);
+    dl_plan *p = DL_NEW(arena, dl_plan);
+    *p = (dl_plan){.arena = arena, .model = "peak", .target = t->name, .batch = 1};
+    dl_buf source = {0};
+    dl_emit_prelude(&source, t, false);
+    dl_putf(&source, "#define PEAK_STEPS %dL\n#define PEAK_BYTES %dL\n%s", STEPS, STREAM, dl_kernels_peak);
+    dl_push(arena, &p->objects, (dl_plan_object){.source = dl_strdup(arena, source.at)});
+    dl_buf_free(&source);
+    p->workspace_bytes = 64LL * threads, p->scratch_bytes = 64, p->arena_bytes = (int64_t)STREAM * threads;
+    const char *names[] = {"flops", "stream"};
+    for (int i = 0; i < 2; i++) {
+        dl_plan_kernel k = {.name = names[i],
+                            .symbol = dl_format(arena, "peak_%s", names[i]),
+                            .where = "",
+                            .phases = 1,
+                            .units = {threads},
+                            .workspace = p->workspace_bytes};
+        dl_push(arena, &p->kernels, k);
+        dl_plan_program program = {.name = names[i]};
+        dl_plan_launch launch = {.kernel = i, .nargs = 1, .args = DL_NEW(arena, int64_t)};
+        dl_push(arena, &program.launches, launch);
+        dl_push(arena, &p->programs, program);
+    }
+    *flops = 2.0 * (t->lanes == 16 ? 20 : 10) * t->lanes * STEPS * threads;
+    *bytes = 2.0 * STREAM * threads;
+    int compiled;
+    return dl_jit_compile(arena, 1, p->objects.at, t, &compiled, err) ? p : NULL;
+}

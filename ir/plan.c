@@ -1,0 +1,213 @@
+/* What a plan says about itself, and whether it holds together. Its file: plan_file.c. */
+#include "ir/plan.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+
+int64_t dl_plan_peak(const dl_plan *p, int threads) {
+    return dl_plan_round(p->arena_bytes) + dl_plan_round(p->workspace_bytes) +
+           threads * dl_plan_round(p->scratch_bytes);
+}
+
+int64_t dl_plan_parameters(const dl_plan *p) {
+    int64_t n = 0;
+    for (int i = 0; i < p->vars.n; i++)
+        if (p->vars.at[i].role == DL_VAR_PARAM) n += dl_type_count(&p->vars.at[i].type);
+    return n;
+}
+
+dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name) {
+    for (int i = 0; i < p->programs.n; i++)
+        if (strcmp(p->programs.at[i].name, name) == 0) return &p->programs.at[i];
+    return NULL;
+}
+
+/* No tensor, arena or file of this house is larger: sums and products of a few such numbers do not overflow.
+ */
+static const int64_t most = (int64_t)1 << 47;
+enum { MOST_WIDTH = 4096 };
+
+static bool check_name(const char *what, int i, const char *name, dl_error *err) {
+    if (name && *name) return true;
+    return dl_fail(err, DL_INPUT, "%s %d has no name", what, i);
+}
+
+static bool check_size(const char *what, int64_t n, dl_error *err) {
+    if (n >= 0 && n <= most) return true;
+    return dl_fail(err, DL_INPUT, "%s is %lld", what, (long long)n);
+}
+
+static bool bad_type(const char *what, const char *name, const char *why, dl_error *err) {
+    return dl_fail(err, DL_INPUT, "%s '%s' has a bad type: %s", what, name, why);
+}
+
+static bool check_layout(const char *what, const char *name, const dl_type *t, dl_error *err) {
+    dl_layout l = t->layout;
+    if ((unsigned)l.kind > DL_PANEL) return bad_type(what, name, "unknown layout", err);
+    if (l.kind != DL_PANEL) return true;
+    if (l.width < 1 || l.width > MOST_WIDTH) return bad_type(what, name, "panel width out of range", err);
+    return t->rank >= 2 || bad_type(what, name, "panels need an output and an input axis", err);
+}
+
+static bool check_type(const char *what, const char *name, const dl_type *t, dl_error *err) {
+    if ((unsigned)t->dtype >= DL_NDTYPES) return bad_type(what, name, "unknown element type", err);
+    if (t->rank < 0 || t->rank > DL_MAX_RANK) return bad_type(what, name, "rank out of range", err);
+    if (!check_layout(what, name, t, err)) return false;
+    /* A size of 0 counts as 1 here, so that no partial product of the others overflows either. */
+    for (int64_t i = 0, count = 1; i < t->rank; i++) {
+        int64_t size = t->axis[i].size;
+        if (!t->axis[i].name) return bad_type(what, name, "axis without a name", err);
+        if (!*t->axis[i].name && size != 1)
+            return bad_type(what, name, "an axis without a name must be 1", err);
+        if (size < 0 || size > most) return bad_type(what, name, "size out of range", err);
+        if (i == 0 && t->layout.kind == DL_PANEL) size += t->layout.width;
+        if (__builtin_mul_overflow(count, size ? size : 1, &count) || count > most)
+            return bad_type(what, name, "more than 2^47 elements", err);
+    }
+    return true;
+}
+
+/* [offset, offset + bytes) lies in the arena, aligned. */
+static bool check_place(const dl_plan *p, const char *what, const char *name, int64_t offset, int64_t bytes,
+                        dl_error *err) {
+    if (offset >= 0 && offset % DL_PLAN_ALIGN == 0 && bytes <= p->arena_bytes &&
+        offset <= p->arena_bytes - bytes)
+        return true;
+    return dl_fail(err, DL_INPUT,
+                   "%s '%s' has no place at %lld in an arena of %lld bytes (%lld bytes, aligned to %d)", what,
+                   name, (long long)offset, (long long)p->arena_bytes, (long long)bytes, DL_PLAN_ALIGN);
+}
+
+static bool check_var(const dl_plan *p, int i, dl_error *err) {
+    const dl_plan_var *v = &p->vars.at[i];
+    if (!check_name("variable", i, v->name, err) || !check_type("variable", v->name, &v->type, err))
+        return false;
+    if ((unsigned)v->role >= DL_NVAR_ROLES || (unsigned)v->init.kind >= DL_NINITS)
+        return dl_fail(err, DL_INPUT, "variable '%s' has an unknown role or initialisation", v->name);
+    return check_place(p, "variable", v->name, v->offset, dl_type_bytes(&v->type), err);
+}
+
+static int by_name(const void *a, const void *b) {
+    const dl_plan_var *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static int by_place(const void *a, const void *b) {
+    const dl_plan_var *const *x = a, *const *y = b;
+    return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
+}
+
+/* Every variable once, none on top of another, and a state belongs to a variable. */
+static bool check_vars_together(const dl_plan *p, dl_error *err) {
+    const dl_plan_var **v = malloc((size_t)(p->vars.n + 1) * sizeof *v);
+    if (!v) return dl_fail(err, DL_RESOURCE, "no memory for %d variables", p->vars.n);
+    int n = p->vars.n;
+    for (int i = 0; i < n; i++) v[i] = &p->vars.at[i];
+    qsort(v, (size_t)n, sizeof *v, by_name);
+    for (int i = 1; i < n; i++)
+        if (strcmp(v[i - 1]->name, v[i]->name) == 0)
+            dl_fail(err, DL_INPUT, "there are two variables '%s'", v[i]->name);
+    for (int i = 0; i < n; i++) {
+        const dl_plan_var wanted = {.name = p->vars.at[i].of}, *key = &wanted;
+        if (wanted.name && !bsearch(&key, v, (size_t)n, sizeof *v, by_name))
+            dl_fail(err, DL_INPUT, "variable '%s' belongs to '%s', which there is not", p->vars.at[i].name,
+                    wanted.name);
+    }
+    int used = 0; /* those with elements */
+    for (int i = 0; i < n; i++)
+        if (dl_type_bytes(&p->vars.at[i].type)) v[used++] = &p->vars.at[i];
+    qsort(v, (size_t)used, sizeof *v, by_place);
+    for (int i = 1; i < used; i++)
+        if (v[i - 1]->offset + dl_type_bytes(&v[i - 1]->type) > v[i]->offset)
+            dl_fail(err, DL_INPUT, "variables '%s' and '%s' overlap", v[i - 1]->name, v[i]->name);
+    free(v);
+    return err->code == DL_OK;
+}
+
+static bool is_identifier(const char *s) {
+    if (!s || !(isalpha((unsigned char)*s) || *s == '_')) return false;
+    while (isalnum((unsigned char)*s) || *s == '_') s++;
+    return !*s;
+}
+
+static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
+    const dl_plan_kernel *k = &p->kernels.at[i];
+    if (!check_name("kernel", i, k->name, err)) return false;
+    bool ok = is_identifier(k->symbol) && k->where && k->object >= 0 && k->object < p->objects.n &&
+              k->phases >= 1 && k->phases <= DL_MAX_PHASES && k->flops >= 0 && k->bytes >= 0 &&
+              isfinite(k->predicted_us) && k->predicted_us >= 0 && k->workspace >= 0 &&
+              k->workspace <= p->workspace_bytes && k->scratch >= 0 && k->scratch <= p->scratch_bytes;
+    for (int j = 0; ok && j < k->phases; j++) ok = k->units[j] >= 0;
+    return ok ||
+           dl_fail(
+               err, DL_INPUT,
+               "kernel '%s' has a bad symbol, object, phase, unit, work or memory: something is out of range",
+               k->name);
+}
+
+static bool check_object(const dl_plan *p, int i, dl_error *err) {
+    const dl_plan_object *o = &p->objects.at[i];
+    return (o->source && o->image && o->bytes) || dl_fail(err, DL_INPUT, "object %d is empty", i);
+}
+
+static bool check_launch(const dl_plan *p, const dl_plan_program *g, int i, int *nargs, dl_error *err) {
+    const dl_plan_launch *l = &g->launches.at[i];
+    if (l->kernel < 0 || l->kernel >= p->kernels.n || l->nargs < 0 || (l->nargs && !l->args))
+        return dl_fail(err, DL_INPUT, "launch %d of program '%s' runs no kernel", i, g->name);
+    const char *name = p->kernels.at[l->kernel].name;
+    if (nargs[l->kernel] < 0) nargs[l->kernel] = l->nargs;
+    if (nargs[l->kernel] != l->nargs)
+        return dl_fail(err, DL_INPUT, "kernel '%s' is launched with %d and with %d arguments", name,
+                       nargs[l->kernel], l->nargs);
+    for (int a = 0; a < l->nargs; a++)
+        if (!check_place(p, "an argument of kernel", name, l->args[a], 0, err)) return false;
+    return true;
+}
+
+static bool check_result(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {
+    const dl_plan_result *r = &g->results.at[i];
+    if (!check_name("result", i, r->name, err) || !check_type("result", r->name, &r->type, err)) return false;
+    bool of_var = r->role == DL_RESULT_GRAD || r->role == DL_RESULT_UPDATE;
+    if ((unsigned)r->role >= DL_NRESULT_ROLES || (of_var ? r->var < 0 || r->var >= p->vars.n : r->var != -1))
+        return dl_fail(err, DL_INPUT, "result '%s' of program '%s' has an unknown role or variable", r->name,
+                       g->name);
+    return check_place(p, "result", r->name, r->offset, dl_type_bytes(&r->type), err);
+}
+
+static bool check_program(const dl_plan *p, int i, int *nargs, dl_error *err) {
+    const dl_plan_program *g = &p->programs.at[i];
+    if (!check_name("program", i, g->name, err)) return false;
+    if (dl_plan_program_find(p, g->name) != g)
+        return dl_fail(err, DL_INPUT, "there are two programs '%s'", g->name);
+    for (int j = 0; j < g->launches.n; j++)
+        if (!check_launch(p, g, j, nargs, err)) return false;
+    for (int j = 0; j < g->results.n; j++)
+        if (!check_result(p, g, j, err)) return false;
+    return true;
+}
+
+static bool check_programs(const dl_plan *p, dl_error *err) {
+    int *nargs = malloc((size_t)(p->kernels.n + 1) * sizeof *nargs);
+    if (!nargs) return dl_fail(err, DL_RESOURCE, "no memory for %d kernels", p->kernels.n);
+    for (int i = 0; i < p->kernels.n; i++) nargs[i] = -1;
+    bool ok = true;
+    for (int i = 0; ok && i < p->programs.n; i++) ok = check_program(p, i, nargs, err);
+    free(nargs);
+    return ok;
+}
+
+bool dl_plan_check(const dl_plan *p, dl_error *err) {
+    if (!p->model || !p->target) return dl_fail(err, DL_INPUT, "the plan names no model or no target");
+    if (!check_size("the batch", p->batch, err) || !check_size("the arena's size", p->arena_bytes, err) ||
+        !check_size("the workspace's size", p->workspace_bytes, err) ||
+        !check_size("the size of a thread's scratch", p->scratch_bytes, err))
+        return false;
+    for (int i = 0; i < p->vars.n; i++)
+        if (!check_var(p, i, err)) return false;
+    for (int i = 0; i < p->kernels.n; i++)
+        if (!check_kernel(p, i, err)) return false;
+    for (int i = 0; i < p->objects.n; i++)
+        if (!check_object(p, i, err)) return false;
+    return check_vars_together(p, err) && check_programs(p, err);
+}

@@ -1,0 +1,8 @@
+/* Noise for a plan that runs without data: what `dlc bench` and `dlc verify` step on. */
+#ifndef DLC_FILL_H
+#define DLC_FILL_H
+#include "runtime/exec.h"
+
+/* Parameters by their init rules, inputs and targets normal, hypers as a short run's: all from `seed`. */
+void dlc_fill(dlr_exec *exec, uint64_t seed);
+#endif

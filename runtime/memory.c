@@ -1,0 +1,60 @@
+#include "runtime/memory.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HUGE_PAGE = 2 << 20, PART = 16 << 20 /* one unit of first touch */ };
+
+int64_t dlr_memory_available(void) {
+    FILE *f = fopen("/proc/meminfo", "re");
+    if (!f) return -1;
+    char line[256];
+    long long kib = -1;
+    while (kib < 0 && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1) kib = -1;
+    fclose(f);
+    return kib < 0 ? -1 : (int64_t)kib * 1024;
+}
+
+static void touch(void *context, int64_t unit, int thread) {
+    (void)thread;
+    const dlr_memory *m = context;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = (size_t)unit * PART;
+    size_t end = m->bytes - begin < PART ? m->bytes : begin + PART;
+    for (size_t at = begin; at < end; at += page) *(volatile char *)(m->base + at) = 0;
+}
+
+static bool refuse(size_t bytes, int64_t available, dl_error *err) {
+    const double mib = 1 << 20;
+    return dl_fail(
+        err, DL_RESOURCE,
+        "this run needs %.1f MiB of memory and %.1f MiB are free: take a smaller batch or crop, or free "
+        "memory",
+        (double)bytes / mib, (double)available / mib);
+}
+
+bool dlr_memory_map(dlr_memory *m, size_t bytes, dlr_pool *pool, dl_error *err) {
+    *m = (dlr_memory){0};
+    if (bytes == 0) return true;
+    int64_t available = dlr_memory_available();
+    if (available >= 0 && bytes > (uint64_t)available) return refuse(bytes, available, err);
+    /* One huge page more than asked, to cut the mapping at a huge page's boundary. */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page,
+           more = whole + HUGE_PAGE;
+    char *at = mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) return refuse(bytes, available < 0 ? 0 : available, err);
+    size_t before = (size_t)(-(uintptr_t)at & (HUGE_PAGE - 1));
+    if (before) munmap(at, before);
+    munmap(at + before + whole, more - before - whole);
+    *m = (dlr_memory){at + before, bytes};
+    madvise(m->base, whole, MADV_HUGEPAGE); /* advice: without it the run is slower, not wrong */
+    dlr_pool_run(pool, (int64_t)((bytes + PART - 1) / PART), touch, m);
+    return true;
+}
+
+void dlr_memory_unmap(dlr_memory *m) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (m->base) munmap(m->base, (m->bytes + page - 1) / page * page);
+    *m = (dlr_memory){0};
+}

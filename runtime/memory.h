@@ -1,0 +1,21 @@
+/* The large memory of a run: one mapping, huge pages where the system has them, every page touched at the
+ * start. */
+#ifndef DLR_MEMORY_MAP_H
+#define DLR_MEMORY_MAP_H
+#include <stddef.h>
+
+#include "runtime/pool.h"
+
+typedef struct {
+    char *base; /* aligned to 2 MiB; zeroed */
+    size_t bytes;
+} dlr_memory;
+
+/* Maps `bytes` (0 is legal) and touches each page by the pool's threads. Errors: DL_RESOURCE, saying how much
+ * was asked for and what is free, before anything is touched: Linux grants what it cannot give, and kills
+ * later. */
+bool dlr_memory_map(dlr_memory *memory, size_t bytes, dlr_pool *pool, dl_error *err);
+void dlr_memory_unmap(dlr_memory *memory); /* a zeroed one is fine */
+/* What the system says can be had without swapping (MemAvailable), or -1 when it does not say. */
+int64_t dlr_memory_available(void);
+#endif

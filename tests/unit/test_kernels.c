@@ -1,0 +1,256 @@
+/* Compiled kernels beside the interpreter: every family of contraction over odd shapes, and random graphs, on
+ * every target that this machine can run, with one thread and with three. */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "compiler/compile.h"
+#include "ir/builder.h"
+#include "ir/interp.h"
+#include "runtime/exec.h"
+#include "tests/check.h"
+#include "tests/unit/random_graph.h"
+
+/* One case: y = conv(cat(x...), w) or its input gradient, with what its gradients need. Sizes by spatial
+ * axis. */
+typedef struct {
+    const char *what;
+    bool transposed;
+    int spatial, batch, in[3], out; /* in: channels of up to three parts, 0 ends; out: channels made */
+    int size[3], kernel[3], stride[3], lo[3], hi[3];
+} contraction_case;
+
+static const contraction_case cases[] = {
+    {"1-D", false, 1, 2, {3}, 5, {11}, {3}, {1}, {1}, {1}},
+    {"1-D stride beyond kernel", false, 1, 1, {2}, 3, {17}, {2}, {3}, {0}, {0}},
+    {"2-D same, asymmetric", false, 2, 2, {7}, 33, {9, 6}, {3, 4}, {2, 1}, {1, 1}, {1, 2}},
+    {"2-D 1x1", false, 2, 3, {40}, 24, {5, 7}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {"2-D 7x7 stem", false, 2, 1, {3}, 64, {16, 16}, {7, 7}, {2, 2}, {3, 3}, {3, 3}},
+    {"3-D halving", false, 3, 1, {4}, 32, {8, 8, 8}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+    {"3-D to 1^3", false, 3, 2, {64}, 48, {2, 2, 2}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+    {"3-D odd", false, 3, 1, {9}, 17, {5, 3, 7}, {3, 2, 3}, {1, 2, 2}, {1, 0, 1}, {1, 0, 1}},
+    {"cat of two", false, 2, 1, {5, 11}, 32, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"cat of three", false, 3, 1, {8, 16, 8}, 40, {4, 4, 4}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {"many channels", false, 2, 1, {300}, 70, {4, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+    {"transposed 1-D", true, 1, 2, {6}, 3, {5}, {4}, {2}, {1}, {1}},
+    {"transposed 2-D overlap", true, 2, 1, {12}, 20, {4, 3}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+    {"transposed 2-D gaps", true, 2, 1, {12}, 20, {4, 3}, {2, 2}, {3, 3}, {0, 0}, {0, 0}},
+    {"transposed 3-D doubling", true, 3, 1, {32}, 24, {4, 4, 4}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+    {"transposed 3-D into few", true, 3, 2, {64}, 5, {4, 4, 4}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+    {"transposed 3-D into few, odd",
+     true,
+     3,
+     1,
+     {10},
+     3,
+     {3, 4, 2},
+     {3, 4, 5},
+     {2, 2, 3},
+     {1, 1, 1},
+     {1, 1, 1}},
+    {"transposed cat aligned",
+     true,
+     3,
+     1,
+     {32, 32},
+     16,
+     {2, 2, 2},
+     {4, 4, 4},
+     {2, 2, 2},
+     {1, 1, 1},
+     {1, 1, 1}},
+    {"transposed cat unaligned", true, 2, 1, {9, 23}, 16, {4, 4}, {4, 4}, {2, 2}, {1, 1}, {1, 1}},
+    {"transposed from 1^3", true, 3, 1, {64}, 64, {1, 1, 1}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+    {"transposed stride 1", true, 2, 2, {8}, 8, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+};
+enum { NCASES = sizeof cases / sizeof *cases, RANDOM_GRAPHS = 40 };
+
+static const char *const axes[] = {"D", "H", "W"};
+
+static dl_value *input(dl_graph *g, const contraction_case *c, int part) {
+    dl_type t = dl_scalar(DL_F32);
+    dl_type_push(&t, "N", c->batch), dl_type_push(&t, "C", c->in[part]);
+    for (int i = 0; i < c->spatial; i++) dl_type_push(&t, axes[i], c->size[i]);
+    dl_var *v =
+        dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.x%d", g->name, part), t, (dl_init){0}, (dl_loc){0});
+    return &v->value;
+}
+
+/* loss = sum(leaky_relu(conv(cat(x...), w) + b)^2): epilogues, all gradients, bias gradients in the same
+ * kernels. */
+static void build_case(dl_module *m, int number) {
+    const contraction_case *c = &cases[number];
+    dl_graph *g = dl_graph_new(m, dl_internf("case%d", number));
+    dl_builder b = {.graph = g};
+    dl_value *parts[3];
+    int n = 0, channels = 0;
+    for (; n < 3 && c->in[n]; n++) parts[n] = input(g, c, n), channels += c->in[n];
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, "C");
+    dl_value *x = n == 1 ? parts[0] : dl_build(&b, DL_OP_cat, n, parts, 1, &axis);
+    dl_type wt = dl_scalar(DL_F32), bt = dl_scalar(DL_F32);
+    dl_type_push(&wt, "O", c->transposed ? channels : c->out),
+        dl_type_push(&wt, "C", c->transposed ? c->out : channels);
+    int64_t stride[3], lo[3], hi[3], size[3];
+    for (int i = 0; i < c->spatial; i++) {
+        dl_type_push(&wt, dl_internf("k%s", axes[i]), c->kernel[i]);
+        stride[i] = c->stride[i], lo[i] = c->lo[i], hi[i] = c->hi[i];
+        size[i] = (c->size[i] - 1) * c->stride[i] + c->kernel[i] - c->lo[i] - c->hi[i];
+    }
+    dl_type_push(&bt, "C", c->out);
+    dl_value *w =
+        &dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.w", g->name), wt, (dl_init){0}, (dl_loc){0})->value;
+    dl_value *bias =
+        &dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.b", g->name), bt, (dl_init){0}, (dl_loc){0})->value;
+    dl_value *in[] = {x, w};
+    dl_attr attrs[] = {
+        dl_attr_ints(DL_ATTR_stride, c->spatial, stride), dl_attr_ints(DL_ATTR_pad_lo, c->spatial, lo),
+        dl_attr_ints(DL_ATTR_pad_hi, c->spatial, hi), dl_attr_ints(DL_ATTR_size, c->spatial, size)};
+    dl_value *y =
+        dl_build(&b, c->transposed ? DL_OP_conv_grad_input : DL_OP_conv, 2, in, c->transposed ? 4 : 3, attrs);
+    y = dl_build2(&b, DL_OP_add, y, bias);
+    dl_attr slope = dl_attr_float(DL_ATTR_slope, 0.1);
+    y = dl_build(&b, DL_OP_leaky_relu, 1, &y, 1, &slope);
+    dl_graph_result(g, DL_RESULT_OUTPUT, "y", y, NULL);
+    dl_graph_result(g, DL_RESULT_LOSS, "loss",
+                    dl_build_reduce(&b, DL_OP_sum, dl_build2(&b, DL_OP_mul, y, y), 0, NULL), NULL);
+}
+
+/* autodiff looks at the graph "train" only: each case in turn is it. */
+static void differentiate(dl_module *m, dl_error *err) {
+    for (int i = 0; i < NCASES; i++) {
+        dl_module one = {.arena = m->arena};
+        dl_graph *g = m->graphs.at[i];
+        const char *name = g->name;
+        dl_push(m->arena, &one.graphs, g);
+        g->name = dl_intern("train"), g->module = &one;
+        dl_pass_ctx ctx = {.arena = m->arena,
+                           .lanes = 8,
+                           .panel = 16,
+                           .keep_gradients = true,
+                           .optimizer = DL_OPT_NONE,
+                           .err = err};
+        dl_run_passes(&one, "simplify,autodiff,simplify", &ctx, (dl_pass_options){.validate = true});
+        g->name = name, g->module = m;
+    }
+}
+
+static dl_module *build_all(dl_error *err) {
+    dl_module *m = dl_module_new(NULL);
+    for (int i = 0; i < NCASES; i++) build_case(m, i);
+    differentiate(m, err);
+    for (int i = 0; i < RANDOM_GRAPHS; i++) {
+        const char *name = dl_internf("random%d", i);
+        random_graph(m, name, (uint64_t)i + 1, 30);
+        dl_graph *g = m->graphs.at[m->graphs.n - 1];
+        for (int v = 0; v < g->vars.n; v++)
+            g->vars.at[v]->name = dl_internf("%s.%s", name, g->vars.at[v]->name);
+    }
+    return m;
+}
+
+static void put(void *data, const dl_type *t, const int64_t *at, double v) {
+    int64_t o = dl_type_offset(t, at);
+    switch (t->dtype) {
+    case DL_F64: ((double *)data)[o] = v; break;
+    case DL_I64: ((int64_t *)data)[o] = (int64_t)v; break;
+    case DL_I32: ((int32_t *)data)[o] = (int32_t)v; break;
+    case DL_BOOL: ((unsigned char *)data)[o] = v != 0; break;
+    default: ((float *)data)[o] = (float)v;
+    }
+}
+
+static double get(const void *data, const dl_type *t, const int64_t *at) {
+    int64_t o = dl_type_offset(t, at);
+    switch (t->dtype) {
+    case DL_F64: return ((const double *)data)[o];
+    case DL_I64: return (double)((const int64_t *)data)[o];
+    case DL_I32: return ((const int32_t *)data)[o];
+    case DL_BOOL: return ((const unsigned char *)data)[o];
+    default: return (double)((const float *)data)[o];
+    }
+}
+
+static void next(const dl_type *t, int64_t *at) {
+    for (int a = t->rank - 1; a >= 0 && ++at[a] == t->axis[a].size; a--) at[a] = 0;
+}
+
+/* The same numbers, rounded to f32, for interpreter and executor. */
+static void feed(const dl_graph *g, dl_interp *in, dlr_exec *exec, uint64_t seed) {
+    rng r = {seed};
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_value *v = &g->vars.at[i]->value;
+        dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);
+        int64_t at[DL_MAX_RANK] = {0};
+        for (int64_t k = 0; k < dl_type_count(&v->type); k++, next(&v->type, at)) {
+            double x = (double)(float)uniform(&r, -1, 1);
+            if (!dl_dtype_is_float(v->type.dtype)) x = floor(2 * x);
+            if (v->type.dtype == DL_BOOL) x = x > 0;
+            dl_interp_data(in, v)[k] = x;
+            if (view.type) put(view.data, view.type, at, x);
+        }
+    }
+}
+
+/* Relative L2 distance of a result; not-a-numbers must agree. */
+static double distance(dlr_view got, const double *want) {
+    int64_t at[DL_MAX_RANK] = {0}, n = dl_type_count(got.type);
+    double off = 0, all = 1e-30;
+    for (int64_t i = 0; i < n; i++, next(got.type, at)) {
+        double x = get(got.data, got.type, at), y = want[i];
+        if ((isnan(x) && isnan(y)) || x == y || (isinf(x) && fabs(y) > 3e38)) continue;
+        off += (x - y) * (x - y), all += y * y;
+    }
+    return off == 0 ? 0 : sqrt(off / all);
+}
+
+static void test_target(const char *target) {
+    dl_error err = {0};
+    dl_compile_options opt = {.target = dl_target_find(target, &err),
+                              .optimizer = DL_OPT_NONE,
+                              .keep_gradients = true,
+                              .model = "kernels",
+                              .batch = 1,
+                              .validate = true,
+                              .link = true};
+    if (!opt.target) {
+        printf("SKIP %s: %s\n", target, err.message);
+        return;
+    }
+    dl_module *written = build_all(&err), *m = build_all(&err);
+    dl_compile_times times = {0};
+    dl_plan *p = err.code ? NULL : dl_compile(m->arena, m, &opt, &times, &err);
+    CHECK(p != NULL, "%s: %s", target, err.message);
+    for (int threads = 1; p && threads <= 3; threads += 2) {
+        dlr_exec *exec = dlr_exec_open(p, threads, &err);
+        CHECK(exec != NULL, "%s", err.message);
+        for (int i = 0; exec && i < written->graphs.n; i++) {
+            const dl_graph *g = written->graphs.at[i];
+            dl_interp *in = dl_interp_new(g, true);
+            feed(g, in, exec, (uint64_t)i + 100);
+            CHECK(dl_interp_run(in, &err), "%s", err.message);
+            int program = dlr_exec_program(exec, g->name);
+            dlr_exec_run(exec, program, NULL);
+            for (int r = 0; r < g->results.n; r++) {
+                dlr_view v = dlr_exec_result(exec, program, g->results.at[r].role, g->results.at[r].name);
+                double d = v.type ? distance(v, dl_interp_data(in, g->results.at[r].value)) : INFINITY;
+                /* f32 sums of some thousand terms against double ones; random graphs amplify (exp, division)
+                 */
+                CHECK(d <= (i < NCASES ? 1e-5 : 1e-3), "%s, %d threads, %s (%s), result %s: %.2e", target,
+                      threads, g->name, i < NCASES ? cases[i].what : "random", g->results.at[r].name, d);
+            }
+            dl_interp_free(in);
+        }
+        dlr_exec_close(exec);
+    }
+    dl_arena_free(m->arena), dl_arena_free(written->arena);
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_kernels_XXXXXX";
+    if (!mkdtemp(dir)) return 1;
+    setenv("DLR_CACHE_DIR", dir, 1);
+    test_target("cpu:avx512");
+    test_target("cpu:avx2");
+    test_target("cpu:generic");
+    return dl_test_end();
+}
