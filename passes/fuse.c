@@ -187,13 +187,24 @@ static bool same_reduction(const dl_node *a, const dl_node *b) {
     return same_axes(&a->in[0]->type, &b->in[0]->type) && same_axes(&a->out[0].type, &b->out[0].type);
 }
 
+/* Beside a contraction only sums that keep nothing or its channels are taken: each unit of work leaves a
+ * partial result of what is kept. */
+static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
+    if (anchor->op == DL_OP_conv_grad_weight || reduce->op == DL_OP_reduce_max ||
+        reduce->op == DL_OP_reduce_min)
+        return false;
+    const dl_type *kept = &reduce->out[0].type;
+    return kept->rank == 0 || (kept->rank == 1 && kept->axis[0].name == anchor->out[0].type.axis[1].name);
+}
+
 static bool can_merge(const dl_fusion *f, const edges *out, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
     if (!same_axes(&x->space, &y->space)) return false;
     if (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce)) return false;
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
-    if (anchor && anchor->op == DL_OP_conv_grad_weight && (x->reduce || y->reduce)) return false;
+    if (anchor && x->reduce && !sums_beside(anchor, x->reduce)) return false;
+    if (anchor && y->reduce && !sums_beside(anchor, y->reduce)) return false;
     return !groups_make_circle(f, out, a, b);
 }
 
@@ -224,14 +235,17 @@ static bool can_join(const dl_fusion *f, const edges *out, int node, int at) {
     if (g->wide != is_wide(n)) return false;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
         if (g->reduce) {
-            if (!same_reduction(g->reduce, n)) return false;
+            if (!same_reduction(g->reduce, n) || (g->anchor && !sums_beside(g->anchor, n))) return false;
         } else { /* what is there becomes the part behind the reduction */
             if (g->anchor || !same_axes(&g->space, t)) return false;
         }
     } else if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
         if (g->anchor || !same_axes(&g->space, t)) return false;
+        for (int i = 0; i < g->members.n; i++) {
+            const dl_node *r = f->graph->nodes.at[g->members.at[i]];
+            if (dl_ops[r->op].class == DL_CLASS_REDUCE && !sums_beside(n, r)) return false;
+        }
         if (n->op == DL_OP_conv_grad_weight) {
-            if (g->reduce) return false;
             for (int i = 0; i < g->members.n; i++)
                 if (!fits_panels(f->graph->nodes.at[g->members.at[i]])) return false;
         }
@@ -249,7 +263,8 @@ static void join(dl_fusion *f, int node, int at) {
     dl_group *g = &f->groups.at[at];
     if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
         g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;
-    if (dl_ops[n->op].class == DL_CLASS_CONTRACT) g->anchor = n, g->space = n->out[0].type; /* its order of axes */
+    if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
+        g->anchor = n, g->space = n->out[0].type; /* its order of axes */
     f->group[node] = at;
     dl_push(f->ctx->arena, &g->members, node);
 }

@@ -77,9 +77,11 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
         dl_fail(&err, DL_USAGE, "--steps=%s: 1 to %d", steps_text, MAX_STEPS);
     dl_plan *p = err.code ? NULL : dl_session_compile(s, opt, &err);
     dlr_exec *exec = p ? dlr_exec_open(p, threads, &err) : NULL;
-    if (!exec) return dlc_fail(&err);
+    if (!exec || !dlc_fill(exec, (uint64_t)dl_config_int(c, DL_KEY_seed), &err)) {
+        dlr_exec_close(exec);
+        return dlc_fail(&err);
+    }
     threads = dlr_pool_threads(dlr_exec_pool(exec));
-    dlc_fill(exec, (uint64_t)dl_config_int(c, DL_KEY_seed));
     int train = dlr_exec_program(exec, "train");
     const int nlaunches = p->programs.at[train].launches.n;
     int64_t *ns = DL_NEWS(arena, int64_t, nlaunches), *sum = DL_NEWS(arena, int64_t, nlaunches);

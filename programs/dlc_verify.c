@@ -76,9 +76,8 @@ static bool verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *pl
     dl_plan *p = one_by_one(arena, plan, program);
     dlr_exec *exec = dlr_exec_open(p, threads, err);
     dl_interp *in = exec ? dl_interp_new(g, true) : NULL;
-    bool ok = in != NULL;
+    bool ok = in && dlc_fill(exec, seed, err);
     double worst = 0;
-    if (exec) dlc_fill(exec, seed);
     char *base = exec ? dlr_exec_arena(exec) : NULL;
     for (int i = 0; ok && i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
@@ -120,8 +119,7 @@ static bool verify_meaning(const dl_graph *written, const dl_plan *plan, int thr
                            dl_error *err) {
     dlr_exec *exec = dlr_exec_open(plan, threads, err);
     dl_interp *in = exec ? dl_interp_new(written, false) : NULL;
-    if (!in) return false;
-    dlc_fill(exec, seed);
+    if (!in || !dlc_fill(exec, seed, err)) return false;
     for (int i = 0; i < written->vars.n; i++) {
         dlr_view v = dlr_exec_variable(exec, written->vars.at[i]->name);
         if (v.type) fetch(v.data, v.type, dl_interp_data(in, &written->vars.at[i]->value));

@@ -3,6 +3,7 @@
 #define DLC_FILL_H
 #include "runtime/exec.h"
 
-/* Parameters by their init rules, inputs and targets normal, hypers as a short run's: all from `seed`. */
-void dlc_fill(dlr_exec *exec, uint64_t seed);
+/* Parameters by their init rules, inputs and targets normal, hypers as a short run's: all from `seed`.
+ * Errors: DL_RESOURCE. */
+bool dlc_fill(dlr_exec *exec, uint64_t seed, dl_error *err);
 #endif

@@ -8,7 +8,8 @@ dl_ast *dl_ast_new(dl_reader *p, dl_ast_kind kind, dl_span span) {
     return n;
 }
 
-/* Left recursion makes deep trees from flat text ("a + a + ..."), so the limit is on the tree, not on brackets. */
+/* Left recursion makes deep trees from flat text ("a + a + ..."), so the limit is on the tree, not on
+ * brackets. */
 void dl_ast_deepen(dl_reader *p, dl_ast *node, const dl_ast *child) {
     if (!child || child->depth < node->depth) return;
     node->depth = child->depth + 1;
@@ -86,18 +87,17 @@ dl_ast *dl_ast_bad(dl_reader *p, dl_span span) {
         const dl_word *t = &p->tokens.at[i];
         if (t->span.begin < span.begin) break;
         if (t->kind == T_NAME && t->span.end <= span.end)
-            dl_push(p->arena, &bad->items.list,
-                    dl_ast_named(p, DL_A_NAME, t->span, t->name, t->span, NULL));
+            dl_push(p->arena, &bad->items.list, dl_ast_named(p, DL_A_NAME, t->span, t->name, t->span, NULL));
     }
     return bad;
 }
 
 static const char *const kind_names[] = {
-    "int",    "float",  "string",  "bool",   "none",  "name",   "list",   "comprehension", "unary", "binary",
-    "if-else", "call",   "index",   "argument", "slice", "attribute", "label", "pipe",        "as",    "type",
-    "assign", "augment", "function", "input",  "target", "param", "init",   "setting",       "output", "metric",
-    "figure", "return", "for",     "if",     "value", "pass",   "bad",    "parameter",     "module", "model",
-    "file"};
+    "int",     "float",     "string", "bool",    "none",     "name",  "list",      "comprehension", "unary",
+    "binary",  "if-else",   "call",   "index",   "argument", "slice", "attribute", "label",         "pipe",
+    "as",      "type",      "assign", "augment", "function", "input", "target",    "param",         "init",
+    "setting", "output",    "metric", "figure",  "return",   "for",   "if",        "value",         "pass",
+    "bad",     "parameter", "module", "model",   "file"};
 
 static void print(dl_buf *out, const dl_ast *n, int depth);
 

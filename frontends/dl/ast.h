@@ -6,49 +6,49 @@
 /* What the members hold, kind by kind; members not named are empty. */
 typedef enum {
     /* expressions */
-    DL_A_INT,     /* i */
-    DL_A_FLOAT,   /* f */
-    DL_A_STR,     /* name */
-    DL_A_BOOL,    /* i */
-    DL_A_NONE,    /* */
-    DL_A_NAME,    /* name */
-    DL_A_LIST,    /* items */
-    DL_A_COMP,    /* [a for name in b if c]; c may be NULL */
-    DL_A_UNARY,   /* op a */
-    DL_A_BINARY,  /* a op b; `at` is the operator */
-    DL_A_COND,    /* a if b else c */
-    DL_A_CALL,    /* a(items), each item an ARG */
-    DL_A_INDEX,   /* a[items], each item an ARG, whose value may be a SLICE */
-    DL_A_ARG,     /* name = a; name NULL when positional */
-    DL_A_SLICE,   /* a:b; either may be NULL */
-    DL_A_ATTR,    /* a.name */
-    DL_A_LABEL,   /* a @items; each item a STR or an expression in braces */
-    DL_A_PIPE,    /* a |> b */
-    DL_A_AS,      /* a as [items], each item an ARG */
-    DL_A_TYPE,    /* name[items]; name NULL when no element type is written; op 1: no brackets */
+    DL_A_INT,    /* i */
+    DL_A_FLOAT,  /* f */
+    DL_A_STR,    /* name */
+    DL_A_BOOL,   /* i */
+    DL_A_NONE,   /* */
+    DL_A_NAME,   /* name */
+    DL_A_LIST,   /* items */
+    DL_A_COMP,   /* [a for name in b if c]; c may be NULL */
+    DL_A_UNARY,  /* op a */
+    DL_A_BINARY, /* a op b; `at` is the operator */
+    DL_A_COND,   /* a if b else c */
+    DL_A_CALL,   /* a(items), each item an ARG */
+    DL_A_INDEX,  /* a[items], each item an ARG, whose value may be a SLICE */
+    DL_A_ARG,    /* name = a; name NULL when positional */
+    DL_A_SLICE,  /* a:b; either may be NULL */
+    DL_A_ATTR,   /* a.name */
+    DL_A_LABEL,  /* a @items; each item a STR or an expression in braces */
+    DL_A_PIPE,   /* a |> b */
+    DL_A_AS,     /* a as [items], each item an ARG */
+    DL_A_TYPE,   /* name[items]; name NULL when no element type is written; op 1: no brackets */
     /* statements */
-    DL_A_ASSIGN,   /* name = a */
-    DL_A_AUGMENT,  /* name += a */
-    DL_A_FUNCTION, /* name(items) = a, each item a PARAM */
-    DL_A_INPUT,    /* input name: a */
-    DL_A_TARGET,   /* target name: a */
-    DL_A_PARAMETER,/* param name: a ~ b (op '~') or = b (op '='); b may be NULL */
-    DL_A_INIT,     /* init items: more, items NAMEs, more SETTINGs */
-    DL_A_SETTING,  /* name ~ a (op '~') or = a (op '=') */
-    DL_A_OUTPUT,   /* output a */
-    DL_A_METRIC,   /* metric name = a */
-    DL_A_FIGURE,   /* figure name = a */
-    DL_A_RETURN,   /* return a */
-    DL_A_FOR,      /* for name in a: body */
-    DL_A_IF,       /* if a: body else: more */
-    DL_A_EXPR,     /* a value that nobody takes: a */
-    DL_A_PASS,     /* */
-    DL_A_BAD,      /* a statement with a syntax error; items: the NAMEs in it */
+    DL_A_ASSIGN,    /* name = a */
+    DL_A_AUGMENT,   /* name += a */
+    DL_A_FUNCTION,  /* name(items) = a, each item a PARAM */
+    DL_A_INPUT,     /* input name: a */
+    DL_A_TARGET,    /* target name: a */
+    DL_A_PARAMETER, /* param name: a ~ b (op '~') or = b (op '='); b may be NULL */
+    DL_A_INIT,      /* init items: more, items NAMEs, more SETTINGs */
+    DL_A_SETTING,   /* name ~ a (op '~') or = a (op '=') */
+    DL_A_OUTPUT,    /* output a */
+    DL_A_METRIC,    /* metric name = a */
+    DL_A_FIGURE,    /* figure name = a */
+    DL_A_RETURN,    /* return a */
+    DL_A_FOR,       /* for name in a: body */
+    DL_A_IF,        /* if a: body else: more */
+    DL_A_EXPR,      /* a value that nobody takes: a */
+    DL_A_PASS,      /* */
+    DL_A_BAD,       /* a statement with a syntax error; items: the NAMEs in it */
     /* declarations */
-    DL_A_PARAM,    /* name = a (default, or NULL) of arguments; name: b (TYPE, or NULL) of tensor arguments */
-    DL_A_MODULE,   /* module name(items)(more): body */
-    DL_A_MODEL,    /* model name(items): body */
-    DL_A_FILE      /* body */
+    DL_A_PARAM,  /* name = a (default, or NULL) of arguments; name: b (TYPE, or NULL) of tensor arguments */
+    DL_A_MODULE, /* module name(items)(more): body */
+    DL_A_MODEL,  /* model name(items): body */
+    DL_A_FILE    /* body */
 } dl_ast_kind;
 
 typedef struct dl_ast dl_ast;
@@ -91,7 +91,8 @@ typedef struct {
     dl_ast *file;
 } dl_reader;
 
-/* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go. (layout.c) */
+/* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go. (layout.c)
+ */
 void dl_read_words(dl_reader *p);
 /* Parses the whole file; always a FILE, with BAD in place of what could not be read. (parser.y) */
 dl_ast *dl_parse_file(dl_arena *arena, const dl_source *source, dl_diags *diags);

@@ -3,14 +3,21 @@
 
 #include <math.h>
 
-#define X      {"x", DL_P_TENSOR, NULL}
-#define XA     {"x", DL_P_ANY, NULL}
-#define OVER   {"over", DL_P_AXES, "none"}
-#define NO_OP  DL_OP_const
+#define X                                                                                                    \
+    { "x", DL_P_TENSOR, NULL }
+#define XA                                                                                                   \
+    { "x", DL_P_ANY, NULL }
+#define OVER                                                                                                 \
+    { "over", DL_P_AXES, "none" }
+#define NO_OP DL_OP_const
 #define ELEM(name, op, fold)                                                                                 \
-    { name, NULL, op, fold, dl_fn_elementwise, { XA } }
+    {                                                                                                        \
+        name, NULL, op, fold, dl_fn_elementwise, { XA }                                                      \
+    }
 #define REDUCE(name, op)                                                                                     \
-    { name, NULL, op, NULL, dl_fn_reduce, { XA, OVER } }
+    {                                                                                                        \
+        name, NULL, op, NULL, dl_fn_reduce, { XA, OVER }                                                     \
+    }
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double relu(double x) { return x > 0 ? x : 0; }
@@ -19,24 +26,65 @@ static double gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2))); }
 
 static const dl_builtin table[] = {
     /* layers with parameters */
-    {"conv", "weight, bias", DL_OP_conv, NULL, dl_layer_conv,
-     {X, {"channels", DL_P_INT, NULL}, {"kernel", DL_P_WINDOW, NULL}, {"stride", DL_P_WINDOW, "1"},
-      {"pad", DL_P_PAD, "0"}, {"bias", DL_P_BOOL, "true"}}},
-    {"conv_transpose", "weight, bias", DL_OP_conv_grad_input, NULL, dl_layer_conv_transpose,
-     {X, {"channels", DL_P_INT, NULL}, {"kernel", DL_P_WINDOW, NULL}, {"stride", DL_P_WINDOW, "1"},
-      {"pad", DL_P_WINDOW, "0"}, {"out_pad", DL_P_WINDOW, "0"}, {"bias", DL_P_BOOL, "true"}}},
-    {"linear", "weight, bias", DL_OP_linear, NULL, dl_layer_linear,
+    {"conv",
+     "weight, bias",
+     DL_OP_conv,
+     NULL,
+     dl_layer_conv,
+     {X,
+      {"channels", DL_P_INT, NULL},
+      {"kernel", DL_P_WINDOW, NULL},
+      {"stride", DL_P_WINDOW, "1"},
+      {"pad", DL_P_PAD, "0"},
+      {"bias", DL_P_BOOL, "true"}}},
+    {"conv_transpose",
+     "weight, bias",
+     DL_OP_conv_grad_input,
+     NULL,
+     dl_layer_conv_transpose,
+     {X,
+      {"channels", DL_P_INT, NULL},
+      {"kernel", DL_P_WINDOW, NULL},
+      {"stride", DL_P_WINDOW, "1"},
+      {"pad", DL_P_WINDOW, "0"},
+      {"out_pad", DL_P_WINDOW, "0"},
+      {"bias", DL_P_BOOL, "true"}}},
+    {"linear",
+     "weight, bias",
+     DL_OP_linear,
+     NULL,
+     dl_layer_linear,
      {X, {"features", DL_P_INT, NULL}, {"bias", DL_P_BOOL, "true"}}},
-    {"batch_norm", "weight, bias", DL_OP_batch_norm, NULL, dl_layer_batch_norm,
+    {"batch_norm",
+     "weight, bias",
+     DL_OP_batch_norm,
+     NULL,
+     dl_layer_batch_norm,
      {X, {"momentum", DL_P_NUMBER, "0.9"}, {"eps", DL_P_NUMBER, "1e-05"}}},
-    {"layer_norm", "weight, bias", DL_OP_layer_norm, NULL, dl_layer_layer_norm, {X, {"eps", DL_P_NUMBER, "1e-05"}}},
+    {"layer_norm",
+     "weight, bias",
+     DL_OP_layer_norm,
+     NULL,
+     dl_layer_layer_norm,
+     {X, {"eps", DL_P_NUMBER, "1e-05"}}},
     /* layers without */
-    {"max_pool", NULL, DL_OP_max_pool, NULL, dl_layer_max_pool,
+    {"max_pool",
+     NULL,
+     DL_OP_max_pool,
+     NULL,
+     dl_layer_max_pool,
      {X, {"kernel", DL_P_WINDOW, NULL}, {"stride", DL_P_WINDOW, "none"}, {"pad", DL_P_PAD, "0"}}},
     {"dropout", NULL, DL_OP_dropout, NULL, dl_layer_dropout, {X, {"rate", DL_P_NUMBER, NULL}}},
     {"drop_path", NULL, DL_OP_drop_path, NULL, dl_layer_dropout, {X, {"rate", DL_P_NUMBER, NULL}}},
-    {"attention", NULL, DL_OP_attention, NULL, dl_layer_attention,
-     {{"q", DL_P_TENSOR, NULL}, {"k", DL_P_TENSOR, NULL}, {"v", DL_P_TENSOR, NULL}, {"heads", DL_P_INT, NULL},
+    {"attention",
+     NULL,
+     DL_OP_attention,
+     NULL,
+     dl_layer_attention,
+     {{"q", DL_P_TENSOR, NULL},
+      {"k", DL_P_TENSOR, NULL},
+      {"v", DL_P_TENSOR, NULL},
+      {"heads", DL_P_INT, NULL},
       {"dropout", DL_P_NUMBER, "0.0"}}},
     {"rearrange", NULL, DL_OP_rearrange, NULL, dl_fn_rearrange, {X, {"pattern", DL_P_STR, NULL}}},
     /* activations */
@@ -58,7 +106,11 @@ static const dl_builtin table[] = {
     ELEM("floor", DL_OP_floor, floor),
     ELEM("sign", DL_OP_sign, sign),
     {"square", NULL, NO_OP, NULL, dl_fn_square, {XA}},
-    {"where", NULL, DL_OP_select, NULL, dl_fn_where,
+    {"where",
+     NULL,
+     DL_OP_select,
+     NULL,
+     dl_fn_where,
      {{"condition", DL_P_TENSOR, NULL}, {"a", DL_P_ANY, NULL}, {"b", DL_P_ANY, NULL}}},
     {"max", NULL, DL_OP_max, NULL, dl_fn_extreme, {XA, {"other", DL_P_ANY, "none"}, OVER}},
     {"min", NULL, DL_OP_min, NULL, dl_fn_extreme, {XA, {"other", DL_P_ANY, "none"}, OVER}},
@@ -71,16 +123,31 @@ static const dl_builtin table[] = {
     {"sum_squares", NULL, NO_OP, NULL, dl_fn_sum_squares, {{"tensors", DL_P_REST, NULL}}},
     {"argmax", NULL, DL_OP_argmax, NULL, dl_fn_argmax, {X, {"over", DL_P_AXIS, NULL}}},
     /* losses and scores */
-    {"cross_entropy", NULL, DL_OP_cross_entropy, NULL, dl_fn_cross_entropy,
+    {"cross_entropy",
+     NULL,
+     DL_OP_cross_entropy,
+     NULL,
+     dl_fn_cross_entropy,
      {{"scores", DL_P_TENSOR, NULL}, {"classes", DL_P_TENSOR, NULL}}},
-    {"in_top_k", NULL, DL_OP_in_top_k, NULL, dl_fn_in_top_k,
+    {"in_top_k",
+     NULL,
+     DL_OP_in_top_k,
+     NULL,
+     dl_fn_in_top_k,
      {{"scores", DL_P_TENSOR, NULL}, {"classes", DL_P_TENSOR, NULL}, {"k", DL_P_INT, NULL}}},
     /* structure */
     {"cat", NULL, DL_OP_cat, NULL, dl_fn_cat, {{"tensors", DL_P_REST, NULL}, {"over", DL_P_AXIS, NULL}}},
     /* values known when compiling */
     {"range", NULL, NO_OP, NULL, dl_fn_range, {{"bounds", DL_P_REST, NULL}}},
-    {"linspace", NULL, NO_OP, NULL, dl_fn_linspace,
-     {{"start", DL_P_NUMBER, NULL}, {"stop", DL_P_NUMBER, NULL}, {"n", DL_P_INT, "none"}, {"over", DL_P_AXIS, "none"}}},
+    {"linspace",
+     NULL,
+     NO_OP,
+     NULL,
+     dl_fn_linspace,
+     {{"start", DL_P_NUMBER, NULL},
+      {"stop", DL_P_NUMBER, NULL},
+      {"n", DL_P_INT, "none"},
+      {"over", DL_P_AXIS, "none"}}},
     {"len", NULL, NO_OP, NULL, dl_fn_len, {{"list", DL_P_ANY, NULL}}},
     {"int", NULL, NO_OP, NULL, dl_fn_int, {{"number", DL_P_NUMBER, NULL}}},
 };

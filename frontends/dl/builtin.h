@@ -3,6 +3,10 @@
 #define DL_BUILTIN_H
 #include "frontends/dl/elab.h"
 
+/* bind.c: binds the arguments of `e` (call of `name`) to f's parameters and applies it. */
+dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name,
+                        const dl_val *piped, const dl_ast_list *args, dl_step *step, const dl_ast *as);
+
 /* layers.c */
 dl_val dl_layer_conv(dl_call *c);
 dl_val dl_layer_conv_transpose(dl_call *c);
@@ -21,7 +25,7 @@ dl_val dl_fn_silu(dl_call *c);
 dl_val dl_fn_square(dl_call *c);
 dl_val dl_fn_softmax(dl_call *c);
 dl_val dl_fn_where(dl_call *c);
-dl_val dl_fn_reduce(dl_call *c); /* c->what->op over axes */
+dl_val dl_fn_reduce(dl_call *c);  /* c->what->op over axes */
 dl_val dl_fn_extreme(dl_call *c); /* max and min: of two, or over axes */
 dl_val dl_fn_norm(dl_call *c);
 dl_val dl_fn_var(dl_call *c);

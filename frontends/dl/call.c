@@ -1,7 +1,5 @@
 /* Calls: what a name in front of parentheses or behind `|>` stands for, and which argument goes where. */
-#include <stdlib.h>
-
-#include "frontends/dl/elab.h"
+#include "frontends/dl/builtin.h"
 
 enum { MODULE_WORK = 50, CALL_WORK = 5 };
 
@@ -29,18 +27,35 @@ static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
     DL_ARRAY(const char *) all = {0};
     for (int i = 0; i < dl_builtin_count(); i++) dl_push(E->arena, &all, dl_builtin_at(i)->name);
     for (int i = 0; i < E->file->body.list.n; i++)
-        if (E->file->body.list.at[i]->kind == DL_A_MODULE) dl_push(E->arena, &all, E->file->body.list.at[i]->name);
+        if (E->file->body.list.at[i]->kind == DL_A_MODULE)
+            dl_push(E->arena, &all, E->file->body.list.at[i]->name);
     for (const dl_scope *s = E->scope; s; s = s->parent)
         for (int i = 0; i < s->functions.n; i++) dl_push(E->arena, &all, s->functions.at[i]->name);
     dl_bad(E, name->span, DL_DIAG_unknown_function, "there is no layer, function or module '%s'", name->name);
     static const struct {
         const char *theirs, *ours;
-    } words[] = {{"Conv1d", "conv"},  {"Conv2d", "conv"},  {"Conv3d", "conv"},      {"conv1d", "conv"},
-                 {"conv2d", "conv"},  {"conv3d", "conv"},  {"Dense", "linear"},     {"dense", "linear"},
-                 {"softmax2d", "softmax"}, {"ConvTranspose2d", "conv_transpose"}, {"ConvTranspose3d", "conv_transpose"},
-                 {"BatchNorm2d", "batch_norm"}, {"BatchNorm3d", "batch_norm"}, {"LayerNorm", "layer_norm"},
-                 {"concat", "cat"}, {"concatenate", "cat"}, {"permute", "rearrange"}, {"reshape", "rearrange"},
-                 {"view", "rearrange"}, {"transpose", "rearrange"}, {"flatten", "rearrange"}, {"select", "where"}};
+    } words[] = {{"Conv1d", "conv"},
+                 {"Conv2d", "conv"},
+                 {"Conv3d", "conv"},
+                 {"conv1d", "conv"},
+                 {"conv2d", "conv"},
+                 {"conv3d", "conv"},
+                 {"Dense", "linear"},
+                 {"dense", "linear"},
+                 {"softmax2d", "softmax"},
+                 {"ConvTranspose2d", "conv_transpose"},
+                 {"ConvTranspose3d", "conv_transpose"},
+                 {"BatchNorm2d", "batch_norm"},
+                 {"BatchNorm3d", "batch_norm"},
+                 {"LayerNorm", "layer_norm"},
+                 {"concat", "cat"},
+                 {"concatenate", "cat"},
+                 {"permute", "rearrange"},
+                 {"reshape", "rearrange"},
+                 {"view", "rearrange"},
+                 {"transpose", "rearrange"},
+                 {"flatten", "rearrange"},
+                 {"select", "where"}};
     const char *near = NULL;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i].theirs, name->name) == 0) near = words[i].ours;
@@ -54,7 +69,8 @@ static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
 static bool label_ok(const char *s) {
     if (!*s || *s == '.' || s[strlen(s) - 1] == '.' || strstr(s, "..")) return false;
     for (; *s; s++)
-        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '.'))
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' ||
+              *s == '.'))
             return false;
     return true;
 }
@@ -101,7 +117,8 @@ static const char *usage(dl_elab *E, const dl_ast *what) {
     dl_buf b = {0};
     dl_putf(&b, "%s(", what->name);
     for (int i = 0; i < what->items.list.n; i++)
-        dl_putf(&b, "%s%s%s", i ? ", " : "", what->items.list.at[i]->name, what->items.list.at[i]->a ? "=..." : "");
+        dl_putf(&b, "%s%s%s", i ? ", " : "", what->items.list.at[i]->name,
+                what->items.list.at[i]->a ? "=..." : "");
     dl_puts(&b, ")");
     const char *text = dl_strdup(E->arena, b.at);
     dl_buf_free(&b);
@@ -109,8 +126,8 @@ static const char *usage(dl_elab *E, const dl_ast *what) {
 }
 
 /* Evaluates the arguments of a call in the caller's scope. False: a report was made. */
-static bool bind(dl_elab *E, const dl_ast *what, const dl_ast *call, const dl_val *piped, const dl_ast_list *args,
-                 bound *out) {
+static bool bind(dl_elab *E, const dl_ast *what, const dl_ast *call, const dl_val *piped,
+                 const dl_ast_list *args, bound *out) {
     const dl_ast_list *params = &what->items;
     bool good = true;
     int next = 0;
@@ -124,7 +141,8 @@ static bool bind(dl_elab *E, const dl_ast *what, const dl_ast *call, const dl_va
         if (arg->name) {
             for (at = 0; at < out->n && params->list.at[at]->name != arg->name;) at++;
             if (at == out->n) {
-                dl_bad(E, arg->at, DL_DIAG_unknown_argument, "'%s' has no argument '%s'", what->name, arg->name);
+                dl_bad(E, arg->at, DL_DIAG_unknown_argument, "'%s' has no argument '%s'", what->name,
+                       arg->name);
                 dl_help(E, "it takes %s", usage(E, what));
                 good = false;
                 continue;
@@ -172,8 +190,8 @@ static bool recursive(dl_elab *E, const dl_ast *what, const dl_ast *call) {
     return false;
 }
 
-static dl_val apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_ast *call, const dl_val *piped,
-                             const dl_ast_list *args) {
+static dl_val apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_ast *call,
+                             const dl_val *piped, const dl_ast_list *args) {
     bound *b = DL_NEW(E->arena, bound);
     if (!bind(E, f, call, piped, args, b) || recursive(E, f, call) || !dl_spend(E, call->span, MODULE_WORK))
         return dl_poison();
@@ -203,7 +221,8 @@ static bool enter_tensor(dl_elab *E, const dl_ast *module, const dl_ast *p, dl_v
     const dl_type *t = &v.t->type;
     bool fits = want.rank == t->rank && (!p->b->name || want.dtype == t->dtype);
     for (int i = 0; fits && i < t->rank; i++)
-        fits = want.axis[i].name == t->axis[i].name && (want.axis[i].size < 0 || want.axis[i].size == t->axis[i].size);
+        fits = want.axis[i].name == t->axis[i].name &&
+               (want.axis[i].size < 0 || want.axis[i].size == t->axis[i].size);
     if (!fits) {
         dl_bad(E, call->span, DL_DIAG_module_axes, "'%s' works on %.*s, but is applied to %s", module->name,
                (int)(p->b->span.end - p->b->span.begin), E->source->text + p->b->span.begin, dl_type_text(t));
@@ -252,7 +271,8 @@ static dl_val apply_module(dl_elab *E, const dl_ast *m, const dl_ast *call, cons
     dl_val *tensors = DL_NEWS(E->arena, dl_val, want + 1);
     if (piped && n < want) tensors[n++] = *piped;
     int given = (piped != NULL) + (targs ? targs->list.n : 0);
-    for (int i = 0; targs && i < targs->list.n && n < want; i++) tensors[n++] = dl_eval(E, targs->list.at[i]->a);
+    for (int i = 0; targs && i < targs->list.n && n < want; i++)
+        tensors[n++] = dl_eval(E, targs->list.at[i]->a);
     if (given != want) {
         dl_bad(E, call->span, given < want ? DL_DIAG_missing_argument : DL_DIAG_too_many_arguments,
                "'%s' is applied to %d tensor%s, not to %d", m->name, want, want == 1 ? "" : "s", given);
@@ -263,170 +283,9 @@ static dl_val apply_module(dl_elab *E, const dl_ast *m, const dl_ast *call, cons
     return run_module(E, m, call, b, n, tensors, step);
 }
 
-/* Arguments of built-in layers and functions */
-
-static dl_val default_value(const char *text, dl_span where) {
-    if (strcmp(text, "none") == 0) return (dl_val){.kind = DL_V_NONE, .origin = where};
-    if (strcmp(text, "true") == 0) return dl_val_bool(true, where);
-    if (strcmp(text, "false") == 0) return dl_val_bool(false, where);
-    if (strpbrk(text, ".e")) return dl_val_float(strtod(text, NULL), where);
-    return dl_val_int(strtoll(text, NULL, 10), where);
-}
-
-const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f) {
-    dl_buf b = {0};
-    dl_putf(&b, "%s(", f->name);
-    bool first = true;
-    for (int i = 0; i < DL_MAX_PARAMS && f->params[i].name; i++) {
-        const dl_param_spec *p = &f->params[i];
-        if (i == 0 && f->makes) continue; /* the tensor that is piped in */
-        dl_putf(&b, "%s%s", first ? "" : ", ", p->name);
-        if (p->otherwise) dl_putf(&b, "=%s", p->otherwise);
-        first = false;
-    }
-    dl_puts(&b, ")");
-    const char *text = dl_strdup(E->arena, b.at);
-    dl_buf_free(&b);
-    return text;
-}
-
-static bool wrong_kind(dl_call *c, const dl_param_spec *p, dl_val v, const char *want) {
-    dl_bad(c->E, v.kind == DL_V_TENSOR ? c->where : v.origin, DL_DIAG_bad_argument,
-           "%s: '%s' must be %s, not %s", c->what->name, p->name, want, dl_val_describe(c->E, v));
-    return false;
-}
-
-static bool check_argument(dl_call *c, int i) {
-    const dl_param_spec *p = &c->what->params[i];
-    dl_val v = c->arg[i];
-    int64_t n;
-    if (v.kind == DL_V_POISON) return true;
-    if (v.kind == DL_V_NONE && p->otherwise && strcmp(p->otherwise, "none") == 0) return true;
-    switch (p->kind) {
-    case DL_P_TENSOR: return v.kind == DL_V_TENSOR || wrong_kind(c, p, v, "a tensor");
-    case DL_P_INT: return dl_val_count(c->E, v, 1, dl_format(c->E->arena, "%s: '%s'", c->what->name, p->name), &n);
-    case DL_P_NUMBER: return dl_val_is_number(v) || wrong_kind(c, p, v, "a number");
-    case DL_P_BOOL: return v.kind == DL_V_BOOL || wrong_kind(c, p, v, "true or false");
-    case DL_P_STR: return v.kind == DL_V_STR || wrong_kind(c, p, v, "a string");
-    case DL_P_PAD:
-        if (v.kind == DL_V_STR && (strcmp(v.s, "same") == 0 || strcmp(v.s, "valid") == 0)) return true;
-        if (v.kind == DL_V_STR) return wrong_kind(c, p, v, "a number, a list of numbers, same or valid");
-        /* fall through */
-    case DL_P_WINDOW:
-        if (v.kind == DL_V_LIST || v.kind == DL_V_INT) return true;
-        if (v.kind == DL_V_FLOAT)
-            return dl_val_count(c->E, v, 0, dl_format(c->E->arena, "%s: '%s'", c->what->name, p->name), &n);
-        return wrong_kind(c, p, v, "a whole number or a list of them");
-    default: return true;
-    }
-}
-
-static int find_param(const dl_builtin *f, const char *name) {
-    for (int i = 0; i < DL_MAX_PARAMS && f->params[i].name; i++)
-        if (strcmp(f->params[i].name, name) == 0) return i;
-    return -1;
-}
-
-static int count_params(const dl_builtin *f) {
-    int n = 0;
-    while (n < DL_MAX_PARAMS && f->params[n].name) n++;
-    return n;
-}
-
-static bool unknown_argument(dl_call *c, const dl_ast *arg) {
-    const char *names[DL_MAX_PARAMS];
-    int n = count_params(c->what);
-    for (int i = 0; i < n; i++) names[i] = c->what->params[i].name;
-    const char *near = dl_suggest(arg->name, names, n);
-    dl_bad(c->E, arg->at, DL_DIAG_unknown_argument, "%s has no argument '%s'", c->what->name, arg->name);
-    if (strcmp(arg->name, "padding") == 0) near = "pad";
-    if (strcmp(arg->name, "dim") == 0 || strcmp(arg->name, "axis") == 0) near = find_param(c->what, "over") < 0 ? NULL : "over";
-    if (near && find_param(c->what, near) >= 0)
-        dl_help(c->E, "did you mean '%s'? %s", near, dl_builtin_usage(c->E, c->what));
-    else
-        dl_help(c->E, "it takes %s", dl_builtin_usage(c->E, c->what));
-    return false;
-}
-
-static bool place_argument(dl_call *c, int at, const dl_ast *arg) {
-    const dl_param_spec *p = &c->what->params[at];
-    if (c->given[at]) {
-        dl_bad(c->E, arg->span, DL_DIAG_duplicate_argument, "%s: '%s' is given twice", c->what->name, p->name);
-        return false;
-    }
-    c->given[at] = true;
-    c->ast[at] = arg->a;
-    if (p->kind == DL_P_AXES || p->kind == DL_P_AXIS) return true;
-    c->arg[at] = dl_eval(c->E, arg->a);
-    return check_argument(c, at);
-}
-
-static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *args) {
-    const dl_builtin *f = c->what;
-    int n = count_params(f), next = 0;
-    bool good = true, rest = n > 0 && f->params[0].kind == DL_P_REST;
-    if (piped && rest)
-        dl_push(c->E->arena, &c->rest.items, *piped);
-    else if (piped) {
-        c->arg[0] = *piped, c->given[0] = true, next = 1;
-        c->arg[0].origin = piped->origin;
-        good = check_argument(c, 0);
-    }
-    for (int i = 0; args && i < args->list.n; i++) {
-        const dl_ast *arg = args->list.at[i];
-        if (arg->name) {
-            int at = find_param(f, arg->name);
-            if (at >= 0)
-                good &= place_argument(c, at, arg);
-            else if (strcmp(f->name, "rearrange") == 0) {
-                dl_val v = dl_eval(c->E, arg->a);
-                v.name = arg->name;
-                dl_push(c->E->arena, &c->keyed.items, v);
-            } else {
-                dl_eval(c->E, arg->a);
-                good = unknown_argument(c, arg);
-            }
-        } else if (rest)
-            dl_push(c->E->arena, &c->rest.items, dl_eval(c->E, arg->a));
-        else if (next >= n) {
-            dl_bad(c->E, arg->span, DL_DIAG_too_many_arguments, "%s takes at most %d argument%s%s", f->name, n,
-                   n == 1 ? "" : "s", piped ? ", the piped tensor included" : "");
-            dl_help(c->E, "it is %s", dl_builtin_usage(c->E, f));
-            return false;
-        } else
-            good &= place_argument(c, next++, arg);
-    }
-    for (int i = rest; i < n; i++) {
-        const dl_param_spec *p = &f->params[i];
-        if (c->given[i]) continue;
-        if (p->otherwise) {
-            c->arg[i] = default_value(p->otherwise, c->where);
-            continue;
-        }
-        dl_bad(c->E, c->where, DL_DIAG_missing_argument, "%s needs the argument '%s'", f->name, p->name);
-        dl_help(c->E, "write %s%s", f->makes ? "x |> " : "", dl_builtin_usage(c->E, f));
-        good = false;
-    }
-    return good;
-}
-
-static dl_val apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name, const dl_val *piped,
-                            const dl_ast_list *args, dl_step *step, const dl_ast *as) {
-    dl_call *c = DL_NEW(E->arena, dl_call);
-    *c = (dl_call){.E = E, .what = f, .where = e->span, .name_at = name->span, .step = step, .as = as};
-    if (piped) c->where.begin = name->span.begin;
-    if (!bind_builtin(c, piped, args)) return dl_poison();
-    for (int i = 0; i < DL_MAX_PARAMS; i++)
-        if (c->given[i] && c->arg[i].kind == DL_V_POISON && f->params[i].kind != DL_P_AXES && f->params[i].kind != DL_P_AXIS)
-            return dl_poison();
-    for (int i = 0; i < c->rest.items.n; i++)
-        if (c->rest.items.at[i].kind == DL_V_POISON) return dl_poison();
-    E->last = NULL;
-    return f->apply(c);
-}
-
 /* The parts of a call: the name, and one or two argument lists. */
-static bool take_apart(const dl_ast *e, const dl_ast **name, const dl_ast_list **args, const dl_ast_list **more) {
+static bool take_apart(const dl_ast *e, const dl_ast **name, const dl_ast_list **args,
+                       const dl_ast_list **more) {
     *args = *more = NULL;
     if (e->kind == DL_A_CALL) {
         *args = &e->items;
@@ -448,13 +307,16 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
         if (!step.label) step.path = dl_internf("?%lld", (long long)E->work);
         e = e->a;
     }
-    if (e->kind == DL_A_LABEL)
-        return dl_bad(E, label->at, DL_DIAG_bad_label, "a step has one label");
+    if (e->kind == DL_A_LABEL) return dl_bad(E, label->at, DL_DIAG_bad_label, "a step has one label");
     bool call = take_apart(e, &name, &args, &more);
     if (!call || (!piped && !args))
-        return dl_bad(E, e->span, piped ? DL_DIAG_not_callable : label ? DL_DIAG_useless_label : DL_DIAG_not_callable,
-                      piped ? "behind '|>' stands a layer, a function or a module" :
-                      label ? "a label stands behind a layer" : "this cannot be called");
+        return dl_bad(E, e->span,
+                      piped   ? DL_DIAG_not_callable
+                      : label ? DL_DIAG_useless_label
+                              : DL_DIAG_not_callable,
+                      piped   ? "behind '|>' stands a layer, a function or a module"
+                      : label ? "a label stands behind a layer"
+                              : "this cannot be called");
     if (!dl_spend(E, e->span, CALL_WORK)) return dl_poison();
     dl_scope *home;
     const dl_ast *f = dl_scope_function(E->scope, name->name, &home);
@@ -474,9 +336,10 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
     else if (f)
         v = apply_function(E, f, home, e, piped, args);
     else
-        v = apply_builtin(E, b, e, name, piped, args, &step, as);
+        v = dl_apply_builtin(E, b, e, name, piped, args, &step, as);
     if (label && v.kind != DL_V_POISON && !m && (!b || !b->makes)) {
-        dl_bad(E, label->at, DL_DIAG_useless_label, "'%s' has no parameters that a label could name", name->name);
+        dl_bad(E, label->at, DL_DIAG_useless_label, "'%s' has no parameters that a label could name",
+               name->name);
         dl_help(E, "put the label behind the layer with parameters");
     }
     return v;

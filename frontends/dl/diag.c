@@ -91,8 +91,8 @@ static const palette coloured = {"\033[1;31m", "\033[1;35m", "\033[1;36m", "\033
 
 enum { LINE_SHOWN = 160 };
 
-/* The source line and a caret under the fault. Long lines are cut to a window around it; bytes that a terminal would
- * act on are shown as '?'. */
+/* The source line and a caret under the fault. Long lines are cut to a window around it; bytes that a
+ * terminal would act on are shown as '?'. */
 static void print_line(dl_buf *out, const dl_source *s, dl_span where, const palette *c) {
     dl_loc at = dl_source_loc(s, where.begin);
     size_t n;

@@ -1,7 +1,8 @@
 /* Elaboration: runs a model's syntax tree with its compile-time values and leaves behind a graph of tensors.
  *
  * Compile-time values (numbers, strings, lists) are computed here and vanish; tensors become nodes through
- * ir/builder.h. A fault is reported once and its value is poison, which every operation passes on in silence. */
+ * ir/builder.h. A fault is reported once and its value is poison, which every operation passes on in silence.
+ */
 #ifndef DL_ELAB_H
 #define DL_ELAB_H
 #include "frontends/dl/ast.h"
@@ -70,12 +71,12 @@ typedef struct {
 /* A step of a pipeline that may make parameters: where its names come from. */
 typedef struct dl_step dl_step;
 struct dl_step {
-    dl_step *outer;      /* the module application that it is in */
-    const char *label;   /* or NULL */
+    dl_step *outer;    /* the module application that it is in */
+    const char *label; /* or NULL */
     dl_pipeline *pipeline;
-    const char *path;    /* the full path, once asked for */
+    const char *path; /* the full path, once asked for */
     dl_span where;
-    int made;            /* parameters made under it */
+    int made; /* parameters made under it */
 };
 
 /* A module or function being applied, innermost first. */
@@ -180,13 +181,21 @@ bool dl_eval_axes(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_
 
 /* Statements (stmt.c). */
 void dl_exec_list(dl_elab *E, const dl_ast_list *list);
-/* The type that a declaration writes; sizes left out come from scope, configuration or assumption when `declares`,
- * and are -1 otherwise. False: reported. */
+
+/* Declarations (declare.c). */
+/* The type that a declaration writes; sizes left out come from scope, configuration or assumption when
+ * `declares`, and are -1 otherwise. False: reported. */
 bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out);
+bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place, const char *what); /* false: reported */
+void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role);
+void dl_declare_parameter(dl_elab *E, const dl_ast *s);
+void dl_declare_init(dl_elab *E, const dl_ast *s);
+/* False, reported: the tensor v, which is `what`, has axes. */
+bool dl_want_scalar(dl_elab *E, dl_span where, const char *what, dl_val v);
 
 /* Tensors (tensor.c). */
-dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs, const dl_attr *attrs,
-                    const dl_type *given);
+dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
+                    const dl_attr *attrs, const dl_type *given);
 /* An elementwise op on tensors and numbers: numbers become constants, element types are made equal. */
 dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
                       const dl_attr *attrs);
@@ -213,7 +222,7 @@ enum { DL_MAX_PARAMS = 8 };
 typedef enum {
     DL_P_TENSOR, /* a tensor or number that becomes one */
     DL_P_ANY,
-    DL_P_INT,    /* a count, at least 1 */
+    DL_P_INT, /* a count, at least 1 */
     DL_P_NUMBER,
     DL_P_BOOL,
     DL_P_WINDOW, /* a count or one a spatial axis, at least 0 */
@@ -221,7 +230,7 @@ typedef enum {
     DL_P_AXES,   /* axis names, not evaluated */
     DL_P_AXIS,
     DL_P_STR,
-    DL_P_REST    /* all positional arguments from here; last but keywords */
+    DL_P_REST /* all positional arguments from here; last but keywords */
 } dl_param_kind;
 typedef struct {
     const char *name;
@@ -269,6 +278,6 @@ bool dl_eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *out)
 bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out, dl_init *out);
 void dl_apply_rules(dl_elab *E);
 
-/* Runs the model once into graph g (train or eval phase). */
+/* Runs the model (run.c) once into graph g (train or eval phase). */
 void dl_elaborate(dl_elab *E, dl_graph *g);
 #endif

@@ -15,8 +15,9 @@ static dl_val eval_name(dl_elab *E, const dl_ast *e) {
     }
     const dl_size_binding *s = dl_scope_size(E->scope, e->name);
     if (s && s->sizes_differ) {
-        dl_bad(E, e->span, DL_DIAG_ambiguous_size, "the axis %s has size %lld in one place and %lld in another",
-               e->name, (long long)s->size, (long long)s->other);
+        dl_bad(E, e->span, DL_DIAG_ambiguous_size,
+               "the axis %s has size %lld in one place and %lld in another", e->name, (long long)s->size,
+               (long long)s->other);
         dl_note(E, s->where, "%s=%lld here", e->name, (long long)s->size);
         dl_note(E, s->where_other, "%s=%lld here", e->name, (long long)s->other);
         dl_help(E, "say which tensor's: x.%s", e->name);
@@ -61,7 +62,8 @@ static dl_val eval_comprehension(dl_elab *E, const dl_ast *e) {
     dl_val from = dl_eval(E, e->b), list = dl_val_new_list(E, e->span);
     if (from.kind == DL_V_POISON) return from;
     if (from.kind != DL_V_LIST)
-        return dl_bad(E, e->b->span, DL_DIAG_not_a_list, "this runs over a list, not %s", dl_val_describe(E, from));
+        return dl_bad(E, e->b->span, DL_DIAG_not_a_list, "this runs over a list, not %s",
+                      dl_val_describe(E, from));
     dl_scope *outer = E->scope;
     E->scope = dl_scope_new(E, outer);
     bool good = true;
@@ -205,7 +207,7 @@ static dl_val eval_pipe(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline, cons
 
 static dl_val eval_as(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline) {
     /* rearrange makes the new axes itself and needs their names. */
-    dl_val x = e->a->kind == DL_A_PIPE ? eval_pipe(E, e->a, pipeline, e)
+    dl_val x = e->a->kind == DL_A_PIPE   ? eval_pipe(E, e->a, pipeline, e)
                : e->a->kind == DL_A_CALL ? dl_apply(E, e->a, NULL, pipeline, e)
                                          : dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
@@ -249,8 +251,8 @@ dl_val dl_eval_named(dl_elab *E, const dl_ast *e, const char *variable) {
     if (!dl_spend(E, e->span, 1)) return dl_poison();
     /* Expressions nest at most 256 deep, but modules and functions that apply one another add up. */
     if (E->depth == MAX_DEPTH)
-        return dl_bad(E, e->span, DL_DIAG_nested_too_deep, "modules and expressions are nested more than %d deep here",
-                      MAX_DEPTH);
+        return dl_bad(E, e->span, DL_DIAG_nested_too_deep,
+                      "modules and expressions are nested more than %d deep here", MAX_DEPTH);
     E->depth++;
     dl_val v = eval_kind(E, e, variable);
     E->depth--;

@@ -14,7 +14,14 @@
 typedef struct dl_model dl_model;
 
 /* Values that a configuration gives to a model's arguments. */
-typedef enum { DL_SET_NONE, DL_SET_BOOL, DL_SET_INT, DL_SET_FLOAT, DL_SET_STRING, DL_SET_LIST } dl_setting_kind;
+typedef enum {
+    DL_SET_NONE,
+    DL_SET_BOOL,
+    DL_SET_INT,
+    DL_SET_FLOAT,
+    DL_SET_STRING,
+    DL_SET_LIST
+} dl_setting_kind;
 typedef struct dl_setting dl_setting;
 struct dl_setting {
     dl_setting_kind kind;
@@ -40,9 +47,9 @@ typedef struct {
     int64_t size;
 } dl_axis_size;
 
-/* What a build is for. Arguments that are not the model's are ignored (a configuration has other keys too); arguments
- * not given keep their defaults. Sizes serve axes of inputs and targets that the model leaves open: N is the batch of
- * one rank; D, H and W are usually the configuration's data_size. */
+/* What a build is for. Arguments that are not the model's are ignored (a configuration has other keys too);
+ * arguments not given keep their defaults. Sizes serve axes of inputs and targets that the model leaves open:
+ * N is the batch of one rank; D, H and W are usually the configuration's data_size. */
 typedef struct {
     const dl_argument *arguments;
     int narguments;
@@ -54,17 +61,19 @@ typedef struct {
 dl_model *dl_model_parse(dl_arena *arena, const dl_source *source, dl_diags *diags);
 
 const char *dl_model_name(const dl_model *m);
-/* The model's arguments in order, which are configuration keys: name and default (DL_SET_NONE when it has none, or one
- * that is not a literal). */
+/* The model's arguments in order, which are configuration keys: name and default (DL_SET_NONE when it has
+ * none, or one that is not a literal). */
 const dl_argument *dl_model_arguments(const dl_model *m, int *n);
 
-/* Builds the graphs "train" and "eval": variables in order of appearance (parameters with PyTorch's names), results of
- * role OUTPUT, LOSS, METRIC, FIGURE, and UPDATE for batch norm's running statistics. NULL: diags->errors says how many
- * faults there are (those of parsing included). The module is the caller's: dl_arena_free(module->arena). */
-dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_config *config, dl_diags *diags);
+/* Builds the graphs "train" and "eval": variables in order of appearance (parameters with PyTorch's names),
+ * results of role OUTPUT, LOSS, METRIC, FIGURE, and UPDATE for batch norm's running statistics. NULL:
+ * diags->errors says how many faults there are (those of parsing included). The module is the caller's:
+ * dl_arena_free(module->arena). */
+dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_config *config,
+                          dl_diags *diags);
 
-/* Everything that can be said about a file without a configuration: what `dlc check` does. Axes whose size nothing tells
- * are tried at several sizes; a fault that depends on the size says which was assumed. */
+/* Everything that can be said about a file without a configuration: what `dlc check` does. Axes whose size
+ * nothing tells are tried at several sizes; a fault that depends on the size says which was assumed. */
 void dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *diags);
 
 /* Number of trained elements in graph g: the sum over its parameters. */

@@ -43,8 +43,8 @@ dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b) {
 static dl_val none(void) { return (dl_val){.kind = DL_V_NONE}; }
 
 static dl_val want_number(dl_call *c, dl_val v) {
-    return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s works on tensors and numbers, not on %s", c->what->name,
-                  dl_val_describe(c->E, v));
+    return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s works on tensors and numbers, not on %s",
+                  c->what->name, dl_val_describe(c->E, v));
 }
 
 dl_val dl_fn_elementwise(dl_call *c) {
@@ -97,6 +97,7 @@ dl_val dl_fn_where(dl_call *c) {
 
 /* sum, mean, max or min of a list of numbers. */
 static dl_val fold_list(dl_call *c, const dl_val_list *l) {
+    if (!dl_spend(c->E, c->where, l->items.n / 8)) return dl_poison();
     double r = 0;
     bool whole = c->what->op != DL_OP_mean;
     for (int i = 0; i < l->items.n; i++) {
@@ -109,7 +110,10 @@ static dl_val fold_list(dl_call *c, const dl_val_list *l) {
         }
         double d = dl_val_number(v);
         whole &= v.kind == DL_V_INT;
-        r = i == 0 ? d : c->what->op == DL_OP_max ? fmax(r, d) : c->what->op == DL_OP_min ? fmin(r, d) : r + d;
+        r = i == 0                     ? d
+            : c->what->op == DL_OP_max ? fmax(r, d)
+            : c->what->op == DL_OP_min ? fmin(r, d)
+                                       : r + d;
     }
     if (l->items.n == 0 && c->what->op != DL_OP_sum)
         return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of an empty list", c->what->name);
@@ -139,7 +143,8 @@ dl_val dl_fn_extreme(dl_call *c) {
         return dl_tensor_reduce(c->E, c->where, max ? DL_OP_reduce_max : DL_OP_reduce_min, a, n, names);
     }
     if (c->given[2])
-        return dl_bad(c->E, c->where, DL_DIAG_too_many_arguments, "%s takes two tensors, or one and `over`", c->what->name);
+        return dl_bad(c->E, c->where, DL_DIAG_too_many_arguments, "%s takes two tensors, or one and `over`",
+                      c->what->name);
     if (a.kind == DL_V_TENSOR || b.kind == DL_V_TENSOR) return dl_call_elem(c, c->what->op, a, b);
     if (!dl_val_is_number(a) || !dl_val_is_number(b)) return want_number(c, dl_val_is_number(a) ? b : a);
     dl_val r = (dl_val_number(a) > dl_val_number(b)) == max ? a : b;
@@ -160,7 +165,9 @@ static dl_val mean_square(dl_call *c, dl_op op, bool centred) {
 /* The variance divides by the count (PyTorch's unbiased=False). */
 dl_val dl_fn_var(dl_call *c) { return mean_square(c, DL_OP_mean, true); }
 dl_val dl_fn_std(dl_call *c) { return dl_call_elem(c, DL_OP_sqrt, dl_fn_var(c), none()); }
-dl_val dl_fn_norm(dl_call *c) { return dl_call_elem(c, DL_OP_sqrt, mean_square(c, DL_OP_sum, false), none()); }
+dl_val dl_fn_norm(dl_call *c) {
+    return dl_call_elem(c, DL_OP_sqrt, mean_square(c, DL_OP_sum, false), none());
+}
 
 static dl_val add_squares(dl_call *c, dl_val total, dl_val x) {
     if (x.kind == DL_V_LIST) {
@@ -187,17 +194,21 @@ dl_val dl_fn_cat(dl_call *c) {
         for (int k = 0; k < (v.kind == DL_V_LIST ? v.list->items.n : 1); k++)
             dl_push(c->E->arena, &in, v.kind == DL_V_LIST ? v.list->items.at[k] : v);
     }
+    if (!dl_spend(c->E, c->where, in.n)) return dl_poison();
     for (; count < in.n; count++) {
         if (in.at[count].kind == DL_V_POISON) return dl_poison();
         if (in.at[count].kind != DL_V_TENSOR)
             return dl_bad(c->E, c->where, DL_DIAG_not_a_tensor, "cat joins tensors, not %s",
                           dl_val_describe(c->E, in.at[count]));
     }
-    if (in.n == 0) return dl_bad(c->E, c->where, DL_DIAG_missing_argument, "cat needs tensors: cat(a, b, over=C)");
+    if (in.n == 0)
+        return dl_bad(c->E, c->where, DL_DIAG_missing_argument, "cat needs tensors: cat(a, b, over=C)");
     for (int i = 0; i < in.n; i++)
         if (!axes_of(c, 1, in.at[i], &n, names)) return dl_poison();
-    if (!dl_axes_agree(c->E, c->where, dl_format(c->E->arena, "cat over %s joins tensors that agree in all other axes", names[0]),
-                       in.n, in.at, names[0]))
+    if (!dl_axes_agree(
+            c->E, c->where,
+            dl_format(c->E->arena, "cat over %s joins tensors that agree in all other axes", names[0]), in.n,
+            in.at, names[0]))
         return dl_poison();
     dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
     return dl_tensor_op(c->E, c->where, DL_OP_cat, in.n, in.at, 1, &axis, NULL);
@@ -222,7 +233,8 @@ dl_val dl_fn_range(dl_call *c) {
         return dl_poison();
     }
     for (int i = 0; i < n; i++) {
-        if (!dl_val_count(c->E, c->rest.items.at[i], INT64_MIN, "a bound of range", &v[n == 1 ? 1 : i])) return dl_poison();
+        if (!dl_val_count(c->E, c->rest.items.at[i], INT64_MIN, "a bound of range", &v[n == 1 ? 1 : i]))
+            return dl_poison();
     }
     if (v[2] == 0) return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "range: the step is not 0");
     dl_val list = dl_val_new_list(c->E, c->where);
@@ -230,7 +242,6 @@ dl_val dl_fn_range(dl_call *c) {
         if (!dl_val_append(c->E, list, dl_val_int(i, c->where), c->where)) return dl_poison();
         if (__builtin_add_overflow(i, v[2], &i)) break;
     }
-    dl_spend(c->E, c->where, list.list->items.n / 8);
     return list;
 }
 
@@ -247,7 +258,6 @@ dl_val dl_fn_linspace(dl_call *c) {
             double v = n == 1 ? a : i == n - 1 ? b : a + (b - a) * (double)i / (double)(n - 1);
             if (!dl_val_append(c->E, list, dl_val_float(v, c->where), c->where)) return dl_poison();
         }
-        dl_spend(c->E, c->where, n / 8);
         return list;
     }
     int n;
@@ -275,6 +285,7 @@ dl_val dl_fn_len(dl_call *c) {
 dl_val dl_fn_int(dl_call *c) {
     if (c->arg[0].kind == DL_V_INT) return c->arg[0];
     double d = trunc(dl_val_number(c->arg[0]));
-    if (!(fabs(d) < 9.2e18)) return dl_bad(c->E, c->where, DL_DIAG_overflow, "%g is too large for a whole number", d);
+    if (!(fabs(d) < 9.2e18))
+        return dl_bad(c->E, c->where, DL_DIAG_overflow, "%g is too large for a whole number", d);
     return dl_val_int((int64_t)d, c->where);
 }

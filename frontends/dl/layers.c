@@ -15,15 +15,16 @@ bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3
         dl_val one = v;
         if (v.kind == DL_V_LIST) {
             if (v.list->items.n != spatial) {
-                dl_bad(c->E, v.origin, DL_DIAG_rank_mismatch, "%s has %d entries, but there are %d spatial axes", what,
-                       v.list->items.n, spatial);
+                dl_bad(c->E, v.origin, DL_DIAG_rank_mismatch,
+                       "%s has %d entries, but there are %d spatial axes", what, v.list->items.n, spatial);
                 return false;
             }
             one = v.list->items.at[k];
         }
         if (one.kind == DL_V_INT && (one.i < least || one.i > INT32_MAX)) {
-            dl_bad(c->E, one.origin, stride ? DL_DIAG_bad_stride : DL_DIAG_bad_window, "%s must be %lld or more%s, not %lld",
-                   what, (long long)least, one.i > INT32_MAX ? " and not that large" : "", (long long)one.i);
+            dl_bad(c->E, one.origin, stride ? DL_DIAG_bad_stride : DL_DIAG_bad_window,
+                   "%s must be %lld or more%s, not %lld", what, (long long)least,
+                   one.i > INT32_MAX ? " and not that large" : "", (long long)one.i);
             return false;
         }
         if (!dl_val_count(c->E, one, least, what, &out[k])) return false;
@@ -33,9 +34,19 @@ bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3
 
 /* An image-like operand: [N, C, spatial...]. */
 static bool want_image(dl_call *c, const dl_type *t) {
-    if (t->rank >= 3 && t->rank <= 5 && *t->axis[1].name) return true;
-    dl_bad(c->E, c->where, DL_DIAG_rank_mismatch, "%s works on [N, C, one to three spatial axes], but its input is %s",
-           c->what->name, dl_type_text(t));
+    int channels = dl_type_axis(t, dl_intern("C"));
+    if (t->rank >= 3 && t->rank <= 5 && *t->axis[1].name && (channels < 0 || channels == 1)) return true;
+    if (channels >= 0 && channels != 1 && t->rank >= 3 && t->rank <= 5) {
+        dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
+               "%s takes the channels from the second axis, but here that is %s: %s", c->what->name,
+               t->axis[1].name, dl_type_text(t));
+        dl_note_tensor(c->E, c->arg[0]);
+        dl_help(c->E, "bring C forward: |> rearrange(\"n h w c -> n c h w\")");
+        return false;
+    }
+    dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
+           "%s works on [N, C, one to three spatial axes], but its input is %s", c->what->name,
+           dl_type_text(t));
     dl_note_tensor(c->E, c->arg[0]);
     return false;
 }
@@ -46,9 +57,10 @@ static bool want_float(dl_call *c, dl_val *x) {
     return x->kind == DL_V_TENSOR;
 }
 
-/* Padding of argument i: numbers, `valid`, or Keras' `same`: ceil(size / stride) outputs, the odd zero behind. */
-static bool padding(dl_call *c, int i, const dl_type *t, const int64_t *kernel, const int64_t *stride, int64_t lo[3],
-                    int64_t hi[3]) {
+/* Padding of argument i: numbers, `valid`, or Keras' `same`: ceil(size / stride) outputs, the odd zero
+ * behind. */
+static bool padding(dl_call *c, int i, const dl_type *t, const int64_t *kernel, const int64_t *stride,
+                    int64_t lo[3], int64_t hi[3]) {
     int spatial = t->rank - 2;
     if (c->arg[i].kind != DL_V_STR) {
         if (!dl_call_window(c, i, spatial, 0, lo)) return false;
@@ -64,14 +76,15 @@ static bool padding(dl_call *c, int i, const dl_type *t, const int64_t *kernel, 
     return true;
 }
 
-/* PyTorch's default for convolutions and linear layers: kaiming_uniform with a = sqrt(5), which is uniform within
- * 1 / sqrt(fan_in), for weight and bias alike. */
+/* PyTorch's default for convolutions and linear layers: kaiming_uniform with a = sqrt(5), which is uniform
+ * within 1 / sqrt(fan_in), for weight and bias alike. */
 static dl_init default_init(double fan_in) {
     double bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
     return (dl_init){DL_INIT_UNIFORM, -bound, bound};
 }
 
-static dl_val add_bias(dl_call *c, int i, dl_val y, const char *axis, int64_t size, double fan_in, double fan_out) {
+static dl_val add_bias(dl_call *c, int i, dl_val y, const char *axis, int64_t size, double fan_in,
+                       double fan_out) {
     if (c->arg[i].kind == DL_V_BOOL && !c->arg[i].b) return y;
     dl_type t = dl_scalar(DL_F32);
     dl_type_push(&t, axis, size);
@@ -101,39 +114,45 @@ dl_val dl_layer_conv(dl_call *c) {
     if (!want_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
-    if (!want_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) || !dl_call_window(c, 3, spatial, 1, stride) ||
-        !padding(c, 4, t, kernel, stride, lo, hi))
+    if (!want_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) ||
+        !dl_call_window(c, 3, spatial, 1, stride) || !padding(c, 4, t, kernel, stride, lo, hi))
         return dl_poison();
     double fan_in, fan_out;
     int64_t out = c->arg[1].i, in = t->axis[1].size;
     dl_val w = conv_weight(c, t, out, in, kernel, &fan_in, &fan_out);
-    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride), dl_attr_ints(DL_ATTR_pad_lo, spatial, lo),
-                       dl_attr_ints(DL_ATTR_pad_hi, spatial, hi)};
+    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride),
+                       dl_attr_ints(DL_ATTR_pad_lo, spatial, lo), dl_attr_ints(DL_ATTR_pad_hi, spatial, hi)};
     dl_val y = dl_tensor_op(c->E, c->where, DL_OP_conv, 2, (dl_val[]){x, w}, 3, attrs, NULL);
     return add_bias(c, 5, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
-/* PyTorch's ConvTranspose: the input gradient of a convolution, size (n-1)*stride - 2*pad + kernel + out_pad. */
+/* PyTorch's ConvTranspose: the input gradient of a convolution, size (n-1)*stride - 2*pad + kernel + out_pad.
+ */
 dl_val dl_layer_conv_transpose(dl_call *c) {
     dl_val x = c->arg[0];
     int64_t kernel[3], stride[3], pad[3], extra[3], size[3];
     if (!want_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
-    if (!want_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) || !dl_call_window(c, 3, spatial, 1, stride) ||
-        !dl_call_window(c, 4, spatial, 0, pad) || !dl_call_window(c, 5, spatial, 0, extra))
+    if (!want_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) ||
+        !dl_call_window(c, 3, spatial, 1, stride) || !dl_call_window(c, 4, spatial, 0, pad) ||
+        !dl_call_window(c, 5, spatial, 0, extra))
         return dl_poison();
     for (int i = 0; i < spatial; i++) {
         dl_axis a = t->axis[i + 2];
         if (extra[i] && extra[i] >= stride[i])
-            return dl_bad(c->E, c->where, DL_DIAG_bad_window, "out_pad must be less than the stride, but is %lld along %s",
-                          (long long)extra[i], a.name);
+            return dl_bad(c->E, c->where, DL_DIAG_bad_window,
+                          "out_pad must be less than the stride, but is %lld along %s", (long long)extra[i],
+                          a.name);
         if (__builtin_mul_overflow(a.size - 1, stride[i], &size[i]) ||
             __builtin_add_overflow(size[i], kernel[i] - 2 * pad[i] + extra[i], &size[i]))
-            return dl_bad(c->E, c->where, DL_DIAG_too_large, "%s=%lld becomes too large", a.name, (long long)a.size);
+            return dl_bad(c->E, c->where, DL_DIAG_too_large, "%s=%lld becomes too large", a.name,
+                          (long long)a.size);
         if (size[i] < 1) {
-            dl_bad(c->E, c->where, DL_DIAG_bad_window, "along %s nothing is left: (%lld-1)*%lld - 2*%lld + %lld = %lld", a.name,
-                   (long long)a.size, (long long)stride[i], (long long)pad[i], (long long)kernel[i], (long long)size[i]);
+            dl_bad(c->E, c->where, DL_DIAG_bad_window,
+                   "along %s nothing is left: (%lld-1)*%lld - 2*%lld + %lld = %lld", a.name,
+                   (long long)a.size, (long long)stride[i], (long long)pad[i], (long long)kernel[i],
+                   (long long)size[i]);
             dl_note_tensor(c->E, x);
             return dl_poison();
         }
@@ -141,8 +160,9 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
     double fan_in, fan_out;
     int64_t out = c->arg[1].i, in = t->axis[1].size;
     dl_val w = conv_weight(c, t, in, out, kernel, &fan_in, &fan_out);
-    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride), dl_attr_ints(DL_ATTR_pad_lo, spatial, pad),
-                       dl_attr_ints(DL_ATTR_pad_hi, spatial, pad), dl_attr_ints(DL_ATTR_size, spatial, size)};
+    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride),
+                       dl_attr_ints(DL_ATTR_pad_lo, spatial, pad), dl_attr_ints(DL_ATTR_pad_hi, spatial, pad),
+                       dl_attr_ints(DL_ATTR_size, spatial, size)};
     dl_val y = dl_tensor_op(c->E, c->where, DL_OP_conv_grad_input, 2, (dl_val[]){x, w}, 4, attrs, NULL);
     return add_bias(c, 6, y, t->axis[1].name, out, fan_in, fan_out);
 }
@@ -152,8 +172,8 @@ dl_val dl_layer_linear(dl_call *c) {
     dl_val x = c->arg[0];
     if (!want_float(c, &x)) return dl_poison();
     if (x.t->type.rank < 1 || !*x.t->type.axis[x.t->type.rank - 1].name)
-        return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch, "linear works along the last axis, but its input is %s",
-                      dl_type_text(&x.t->type));
+        return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
+                      "linear works along the last axis, but its input is %s", dl_type_text(&x.t->type));
     dl_axis last = x.t->type.axis[x.t->type.rank - 1];
     double fan_in = (double)last.size, fan_out = (double)c->arg[1].i;
     dl_type t = dl_scalar(DL_F32);
@@ -175,8 +195,8 @@ static void update(dl_call *c, dl_val state, dl_val next) {
     dl_graph_result(c->E->b.graph, DL_RESULT_UPDATE, state.t->var->name, next.t, state.t->var);
 }
 
-/* running = momentum * running + (1 - momentum) * batch: Keras' momentum, which is 1 - PyTorch's. The running variance
- * is the unbiased one, as in both. */
+/* running = momentum * running + (1 - momentum) * batch: Keras' momentum, which is 1 - PyTorch's. The running
+ * variance is the unbiased one, as in both. */
 static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, double momentum) {
     const dl_type *t = &x.t->type;
     const char *over[DL_MAX_RANK];
@@ -190,8 +210,12 @@ static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, dou
     double unbias = count > 1 ? count / (count - 1) : 1;
     dl_val keep = dl_val_float(momentum, c->where), take = dl_val_float(1 - momentum, c->where);
     dl_val take_var = dl_val_float((1 - momentum) * unbias, c->where);
-    update(c, mean, dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, mean, keep), dl_call_elem(c, DL_OP_mul, m, take)));
-    update(c, var, dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, var, keep), dl_call_elem(c, DL_OP_mul, v, take_var)));
+    update(c, mean,
+           dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, mean, keep),
+                        dl_call_elem(c, DL_OP_mul, m, take)));
+    update(c, var,
+           dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, var, keep),
+                        dl_call_elem(c, DL_OP_mul, v, take_var)));
 }
 
 dl_val dl_layer_batch_norm(dl_call *c) {
@@ -200,8 +224,8 @@ dl_val dl_layer_batch_norm(dl_call *c) {
     double momentum = dl_val_number(c->arg[1]), eps = dl_val_number(c->arg[2]);
     if (!want_float(c, &x)) return dl_poison();
     if (x.t->type.rank < 2 || !*x.t->type.axis[1].name)
-        return dl_bad(E, c->where, DL_DIAG_rank_mismatch, "batch_norm works on [N, C, ...], but its input is %s",
-                      dl_type_text(&x.t->type));
+        return dl_bad(E, c->where, DL_DIAG_rank_mismatch,
+                      "batch_norm works on [N, C, ...], but its input is %s", dl_type_text(&x.t->type));
     dl_axis channel = x.t->type.axis[1];
     dl_type vector = dl_scalar(DL_F32);
     dl_type_push(&vector, channel.name, channel.size);
@@ -209,20 +233,24 @@ dl_val dl_layer_batch_norm(dl_call *c) {
     dl_val mean = dl_make_state(c, "running_mean", vector, (dl_init){0});
     dl_val var = dl_make_state(c, "running_var", vector, (dl_init){DL_INIT_CONST, 1, 0});
     dl_val seen = dl_make_state(c, "num_batches_tracked", dl_scalar(DL_I64), (dl_init){0});
-    if (w.kind != DL_V_TENSOR || mean.kind != DL_V_TENSOR || seen.kind != DL_V_TENSOR || var.kind != DL_V_TENSOR)
+    if (w.kind != DL_V_TENSOR || mean.kind != DL_V_TENSOR || seen.kind != DL_V_TENSOR ||
+        var.kind != DL_V_TENSOR)
         return dl_poison();
     if (E->train) {
         dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, eps), dl_attr_float(DL_ATTR_momentum, momentum)};
-        dl_val y = dl_tensor_op(E, c->where, DL_OP_batch_norm, 5, (dl_val[]){x, w, b, mean, var}, 2, attrs, NULL);
+        dl_val y =
+            dl_tensor_op(E, c->where, DL_OP_batch_norm, 5, (dl_val[]){x, w, b, mean, var}, 2, attrs, NULL);
         if (y.kind != DL_V_TENSOR) return y;
         update_statistics(c, x, mean, var, momentum);
         update(c, seen, dl_call_elem(c, DL_OP_add, seen, dl_val_int(1, c->where)));
         return y;
     }
-    dl_val scale = dl_call_elem(c, DL_OP_div, w,
-                                dl_call_elem(c, DL_OP_sqrt, dl_call_elem(c, DL_OP_add, var, dl_val_float(eps, c->where)),
-                                             (dl_val){.kind = DL_V_NONE}));
-    return dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, dl_call_elem(c, DL_OP_sub, x, mean), scale), b);
+    dl_val scale =
+        dl_call_elem(c, DL_OP_div, w,
+                     dl_call_elem(c, DL_OP_sqrt, dl_call_elem(c, DL_OP_add, var, dl_val_float(eps, c->where)),
+                                  (dl_val){.kind = DL_V_NONE}));
+    return dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, dl_call_elem(c, DL_OP_sub, x, mean), scale),
+                        b);
 }
 
 dl_val dl_layer_layer_norm(dl_call *c) {
@@ -230,8 +258,8 @@ dl_val dl_layer_layer_norm(dl_call *c) {
     if (!want_float(c, &x)) return dl_poison();
     int rank = x.t->type.rank;
     if (rank < 1 || !*x.t->type.axis[rank - 1].name)
-        return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch, "layer_norm works along the last axis, but its input is %s",
-                      dl_type_text(&x.t->type));
+        return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
+                      "layer_norm works along the last axis, but its input is %s", dl_type_text(&x.t->type));
     dl_axis last = x.t->type.axis[rank - 1];
     dl_val w = norm_param(c, "weight", last, 1), b = norm_param(c, "bias", last, 0);
     dl_attr eps = dl_attr_float(DL_ATTR_eps, dl_val_number(c->arg[1]));
@@ -248,16 +276,17 @@ dl_val dl_layer_max_pool(dl_call *c) {
     memcpy(stride, kernel, sizeof stride);
     if (c->given[2] && !dl_call_window(c, 2, spatial, 1, stride)) return dl_poison();
     if (!padding(c, 3, t, kernel, stride, lo, hi)) return dl_poison();
-    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride), dl_attr_ints(DL_ATTR_pad_lo, spatial, lo),
-                       dl_attr_ints(DL_ATTR_pad_hi, spatial, hi), dl_attr_ints(DL_ATTR_kernel, spatial, kernel)};
+    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride),
+                       dl_attr_ints(DL_ATTR_pad_lo, spatial, lo), dl_attr_ints(DL_ATTR_pad_hi, spatial, hi),
+                       dl_attr_ints(DL_ATTR_kernel, spatial, kernel)};
     return dl_tensor_op(c->E, c->where, DL_OP_max_pool, 1, &x, 4, attrs, NULL);
 }
 
 static bool check_rate(dl_call *c, int i, double *rate) {
     *rate = dl_val_number(c->arg[i]);
     if (*rate >= 0 && *rate < 1) return true;
-    dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument, "%s: the share dropped is from 0 to less than 1, not %g",
-           c->what->name, *rate);
+    dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument,
+           "%s: the share dropped is from 0 to less than 1, not %g", c->what->name, *rate);
     return false;
 }
 
@@ -276,6 +305,7 @@ dl_val dl_layer_attention(dl_call *c) {
     double rate;
     if (!check_rate(c, 4, &rate)) return dl_poison();
     if (!dl_axes_agree(c->E, c->where, "attention", 3, c->arg, NULL)) return dl_poison();
-    dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, c->E->train ? rate : 0), dl_attr_int(DL_ATTR_heads, c->arg[3].i)};
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, c->E->train ? rate : 0),
+                       dl_attr_int(DL_ATTR_heads, c->arg[3].i)};
     return dl_tensor_op(c->E, c->where, DL_OP_attention, 3, c->arg, 2, attrs, NULL);
 }

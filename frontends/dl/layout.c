@@ -1,8 +1,9 @@
 /* Layout: from words to the tokens of the grammar.
  *
- * Python's rules: a deeper line opens a block, open brackets join lines; and one of ours: a line that begins with
- * `|>` continues the one before. Faults of layout (an unclosed bracket, a missing colon, a bad indentation) are
- * told here, where the cause is known, and mended, so that the grammar reads on. */
+ * Python's rules: a deeper line opens a block, open brackets join lines; and one of ours: a line that begins
+ * with
+ * `|>` continues the one before. Faults of layout (an unclosed bracket, a missing colon, a bad indentation)
+ * are told here, where the cause is known, and mended, so that the grammar reads on. */
 #include "frontends/dl/ast.h"
 
 #include <errno.h>
@@ -17,10 +18,11 @@ enum { NAME_LIMIT = 255, TOKEN_LIMIT = 64 << 10, TOKENS_LIMIT = 500000 };
 static const struct {
     const char *word;
     int kind;
-} keywords[] = {{"module", T_MODULE}, {"model", T_MODEL}, {"return", T_RETURN}, {"for", T_FOR},   {"in", T_IN},
-                {"if", T_IF},         {"elif", T_ELIF},   {"else", T_ELSE},     {"pass", T_PASS}, {"and", T_AND},
-                {"or", T_OR},         {"not", T_NOT},     {"as", T_AS},         {"true", T_TRUE}, {"True", T_TRUE},
-                {"false", T_FALSE},   {"False", T_FALSE}, {"none", T_NONE},     {"None", T_NONE}},
+} keywords[] = {{"module", T_MODULE}, {"model", T_MODEL}, {"return", T_RETURN}, {"for", T_FOR},
+                {"in", T_IN},         {"if", T_IF},       {"elif", T_ELIF},     {"else", T_ELSE},
+                {"pass", T_PASS},     {"and", T_AND},     {"or", T_OR},         {"not", T_NOT},
+                {"as", T_AS},         {"true", T_TRUE},   {"True", T_TRUE},     {"false", T_FALSE},
+                {"False", T_FALSE},   {"none", T_NONE},   {"None", T_NONE}},
   /* Words that open a statement, unless '=' follows; elsewhere they are names. */
     openers[] = {{"input", T_INPUT},   {"target", T_TARGET}, {"param", T_PARAM},  {"init", T_INIT},
                  {"output", T_OUTPUT}, {"metric", T_METRIC}, {"figure", T_FIGURE}};
@@ -49,9 +51,7 @@ static bool opens_block(int k) {
 }
 static bool opening(int k) { return k == T_LPAREN || k == T_LBRACKET || k == T_LBRACE; }
 static bool closing(int k) { return k == T_RPAREN || k == T_RBRACKET || k == T_RBRACE; }
-static int partner(int k) {
-    return k == T_LPAREN ? T_RPAREN : k == T_LBRACKET ? T_RBRACKET : T_RBRACE;
-}
+static int partner(int k) { return k == T_LPAREN ? T_RPAREN : k == T_LBRACKET ? T_RBRACKET : T_RBRACE; }
 
 static dl_diag *fault(layout *l, dl_span where, dl_diag_id id, const char *message) {
     l->p->fault_line = where.begin + 1;
@@ -119,25 +119,29 @@ static const char *string_text(layout *l, dl_span span) {
     return s;
 }
 
-/* Is raw token i, at the start of a line, plainly the beginning of a statement? Asked only when brackets do not
- * match, to find where one should have been closed. */
+static bool is_word(const layout *l, const raw *r, const char *word) {
+    size_t n = r->span.end - r->span.begin;
+    return r->kind == T_NAME && n == strlen(word) && memcmp(l->p->source->text + r->span.begin, word, n) == 0;
+}
+
+static int kind_after(const layout *l, int i) {
+    do i++;
+    while (i < l->raws.n && l->raws.at[i].kind == DL_RAW_SPACE);
+    return i < l->raws.n ? l->raws.at[i].kind : T_END;
+}
+
+/* Is raw token i, at the start of a line, plainly the beginning of a statement? Asked only when brackets do
+ * not match, to find where one should have been closed. */
 static bool begins_statement(const layout *l, int i, int indent) {
     const raw *r = &l->raws.at[i];
-    if (r->kind != T_NAME) return false;
-    const char *t = l->p->source->text + r->span.begin;
-    size_t n = r->span.end - r->span.begin;
-    int next = i + 1;
-    while (next < l->raws.n && l->raws.at[next].kind == DL_RAW_SPACE) next++;
-    int follows = next < l->raws.n ? l->raws.at[next].kind : T_END;
+    int follows = kind_after(l, i);
     for (int k = 0; k < COUNT(openers); k++)
-        if (strlen(openers[k].word) == n && !memcmp(openers[k].word, t, n))
+        if (is_word(l, r, openers[k].word))
             return follows == T_NAME || follows == T_STRING || follows == DL_RAW_OPEN_STRING;
-    static const char *const hard[] = {"module", "model", "return"};
-    for (int k = 0; k < COUNT(hard); k++)
-        if (strlen(hard[k]) == n && !memcmp(hard[k], t, n)) return true;
-    if (indent > l->line_indent) return false;
+    if (is_word(l, r, "module") || is_word(l, r, "model") || is_word(l, r, "return")) return true;
+    if (r->kind != T_NAME || indent > l->line_indent) return false;
     return follows == T_ASSIGN || follows == T_PLUS_ASSIGN ||
-           (follows == T_NAME && (!memcmp(t, "for", n) || !memcmp(t, "if", n)));
+           (follows == T_NAME && (is_word(l, r, "for") || is_word(l, r, "if")));
 }
 
 /* Stands for a value that could not be read: elaboration keeps quiet about it (dl_is_poisoned). */
@@ -150,12 +154,10 @@ static void number(layout *l, int kind, dl_span span) {
     errno = 0;
     if (kind == T_INT) {
         t.i = strtoll(text, NULL, 10);
-        if (errno == ERANGE)
-            over = "this number is too large for a whole number (64 bits)";
+        if (errno == ERANGE) over = "this number is too large for a whole number (64 bits)";
     } else {
         t.f = strtod(text, NULL);
-        if (errno == ERANGE && (t.f > 1 || t.f < -1))
-            over = "this number is too large for a double";
+        if (errno == ERANGE && (t.f > 1 || t.f < -1)) over = "this number is too large for a double";
     }
     if (over) {
         fault(l, span, DL_DIAG_bad_number, over);
@@ -169,9 +171,7 @@ static int word_kind(layout *l, const char *word, bool starts, int i) {
     for (int k = 0; k < COUNT(keywords); k++)
         if (strcmp(keywords[k].word, word) == 0) return keywords[k].kind;
     if (!starts) return T_NAME;
-    int next = i + 1;
-    while (next < l->raws.n && l->raws.at[next].kind == DL_RAW_SPACE) next++;
-    int follows = next < l->raws.n ? l->raws.at[next].kind : T_END;
+    int follows = kind_after(l, i);
     if (follows == T_ASSIGN || follows == T_PLUS_ASSIGN) return T_NAME;
     for (int k = 0; k < COUNT(openers); k++)
         if (strcmp(openers[k].word, word) == 0) return openers[k].kind;
@@ -190,7 +190,9 @@ static void close_brackets(layout *l) {
                            : r->kind == T_LBRACKET ? "'[' is never closed"
                                                    : "'{' is never closed");
         dl_diag_set_help(l->p->diags, g, "close it with '%s'",
-                         r->kind == T_LPAREN ? ")" : r->kind == T_LBRACKET ? "]" : "}");
+                         r->kind == T_LPAREN     ? ")"
+                         : r->kind == T_LBRACKET ? "]"
+                                                 : "}");
         emit(l, partner(r->kind), end_of_last(l), NULL);
     }
 }
@@ -199,13 +201,19 @@ static void close_brackets(layout *l) {
 static void end_line(layout *l, int indent) {
     if (l->first < 0) return;
     close_brackets(l);
+    if (l->first == l->p->tokens.n) { /* nothing but stray characters */
+        l->first = -1;
+        return;
+    }
     int first = l->p->tokens.at[l->first].kind;
     if (opens_block(first) && !l->colon && indent > l->indents.at[l->indents.n - 1]) {
-        dl_diag *g = fault(l, end_of_last(l), DL_DIAG_missing_colon, "expected ':' before the indented block");
+        dl_diag *g =
+            fault(l, end_of_last(l), DL_DIAG_missing_colon, "expected ':' before the indented block");
         dl_diag_set_help(l->p->diags, g, "end the line with ':'");
         emit(l, T_COLON, end_of_last(l), NULL);
     }
-    /* A deeper block behind any ':' is taken as one, so that a fault in its head does not run through its lines. */
+    /* A deeper block behind any ':' is taken as one, so that a fault in its head does not run through its
+     * lines. */
     int top = l->indents.at[l->indents.n - 1];
     bool opened = last_kind(l) == T_COLON && (opens_block(first) || indent > top);
     emit(l, T_NEWLINE, end_of_last(l), NULL);
@@ -225,15 +233,20 @@ static void end_line(layout *l, int indent) {
 
 /* Compares the line's indentation with the open blocks. */
 static void begin_line(layout *l, int indent, dl_span where) {
-    while (l->indents.n > 1 && indent < l->indents.at[l->indents.n - 1]) {
+    /* A line between two blocks is taken into the inner one. */
+    while (l->indents.n > 1 && indent <= l->indents.at[l->indents.n - 2]) {
         l->indents.n--;
         emit(l, T_DEDENT, (dl_span){where.begin, where.begin}, NULL);
     }
     int top = l->indents.at[l->indents.n - 1];
     if (indent != top && indent != l->bad_indent) {
         l->p->fault_line = where.begin + 1;
-        dl_diag *g = dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
-                               "this line is indented by %d spaces, but its block by %d", indent, top);
+        dl_diag *g = indent > top
+                         ? dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
+                                     "this line is indented by %d spaces, but its block by %d", indent, top)
+                         : dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
+                                     "this line is indented by %d spaces, and the open blocks by %d and %d",
+                                     indent, top, l->indents.at[l->indents.n - 2]);
         dl_diag_set_help(l->p->diags, g, "give all lines of a block the same indentation");
         l->bad_indent = indent;
     }
@@ -261,14 +274,14 @@ static void check_bracket(layout *l, int i) {
         dl_diag_add_note(l->p->diags, g, l->raws.at[l->open.at[l->open.n - 1]].span,
                          "the last open bracket is this one");
     /* Taken for the bracket that was meant. */
-    if (l->open.n)
-        emit(l, partner(l->raws.at[l->open.at[--l->open.n]].kind), r->span, NULL);
+    if (l->open.n) emit(l, partner(l->raws.at[l->open.at[--l->open.n]].kind), r->span, NULL);
 }
 
 static void word(layout *l, int i) {
     const raw *r = &l->raws.at[i];
     bool starts = l->first == l->p->tokens.n;
-    if (!starts && l->open.n == 0 && last_kind(l) == T_COLON) starts = opens_block(l->p->tokens.at[l->first].kind);
+    if (!starts && l->open.n == 0 && last_kind(l) == T_COLON)
+        starts = opens_block(l->p->tokens.at[l->first].kind);
     if (r->span.end - r->span.begin > NAME_LIMIT) {
         abandon(l, r->span, DL_DIAG_token_too_long, "a name may have at most 255 characters");
         return;
@@ -303,7 +316,8 @@ static void token(layout *l, int i) {
         unsigned char c = (unsigned char)l->p->source->text[r->span.begin];
         l->p->fault_line = r->span.begin + 1;
         if (c > 0x20 && c < 0x7F)
-            dl_report(l->p->diags, r->span, DL_DIAG_stray_character, "'%c' means nothing in this language", c);
+            dl_report(l->p->diags, r->span, DL_DIAG_stray_character, "'%c' means nothing in this language",
+                      c);
         else
             dl_report(l->p->diags, r->span, DL_DIAG_stray_character,
                       "byte 0x%02X may stand only in strings and comments", c);

@@ -42,10 +42,12 @@ static void check_params(dl_diags *d, const dl_ast_list *l, bool ordered) {
             if (l->list.at[k]->name == p->name)
                 dl_report(d, p->span, DL_DIAG_bad_parameter, "the argument '%s' is named twice", p->name);
         if (ordered && defaults && !p->a)
-            dl_report(d, p->span, DL_DIAG_bad_parameter, "'%s' has no default but stands behind one that has", p->name);
+            dl_report(d, p->span, DL_DIAG_bad_parameter, "'%s' has no default but stands behind one that has",
+                      p->name);
         defaults |= p->a != NULL;
     }
-    if (l->list.n > 64) dl_report(d, l->list.at[64]->span, DL_DIAG_bad_parameter, "there are more than 64 arguments");
+    if (l->list.n > 64)
+        dl_report(d, l->list.at[64]->span, DL_DIAG_bad_parameter, "there are more than 64 arguments");
 }
 
 static void check_declarations(dl_model *m, dl_diags *d) {
@@ -59,19 +61,21 @@ static void check_declarations(dl_model *m, dl_diags *d) {
         check_params(d, &n->more, false);
         for (int k = 0; n->kind == DL_A_MODULE && k < i; k++)
             if (l->list.at[k]->kind == DL_A_MODULE && l->list.at[k]->name == n->name) {
-                dl_diag *g = dl_report(d, n->at, DL_DIAG_duplicate_definition, "the module '%s' is defined twice", n->name);
+                dl_diag *g = dl_report(d, n->at, DL_DIAG_duplicate_definition,
+                                       "the module '%s' is defined twice", n->name);
                 dl_diag_add_note(d, g, l->list.at[k]->at, "the first one");
             }
         if (n->kind == DL_A_MODEL && m->model) {
-            dl_diag *g = dl_report(d, n->at, DL_DIAG_two_models, "a file declares one model, and this is the second");
+            dl_diag *g =
+                dl_report(d, n->at, DL_DIAG_two_models, "a file declares one model, and this is the second");
             dl_diag_add_note(d, g, m->model->at, "the first one");
         } else if (n->kind == DL_A_MODEL)
             m->model = n;
         for (int k = 0; n->kind == DL_A_MODULE && k < n->more.list.n; k++)
             for (int j = 0; j < n->items.list.n; j++)
                 if (n->more.list.at[k]->name == n->items.list.at[j]->name)
-                    dl_report(d, n->more.list.at[k]->span, DL_DIAG_bad_parameter, "the argument '%s' is named twice",
-                              n->items.list.at[j]->name);
+                    dl_report(d, n->more.list.at[k]->span, DL_DIAG_bad_parameter,
+                              "the argument '%s' is named twice", n->items.list.at[j]->name);
     }
 }
 
@@ -95,7 +99,8 @@ dl_model *dl_model_parse(dl_arena *arena, const dl_source *source, dl_diags *dia
     m->faulty = diags->errors > before;
     if (!m->model) {
         if (!m->faulty)
-            dl_report(diags, (dl_span){(uint32_t)source->n, (uint32_t)source->n}, DL_DIAG_no_model, "the file declares no model");
+            dl_report(diags, (dl_span){(uint32_t)source->n, (uint32_t)source->n}, DL_DIAG_no_model,
+                      "the file declares no model");
         return NULL;
     }
     m->narguments = m->model->items.list.n;
@@ -135,7 +140,8 @@ static void elaborate(const dl_model *m, dl_module *module, dl_arena *scratch, c
     }
 }
 
-dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_config *config, dl_diags *diags) {
+dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_config *config,
+                          dl_diags *diags) {
     static const dl_model_config nothing = {0};
     dl_arena *scratch = dl_arena_new(NULL);
     dl_module *module = dl_module_new(parent);
@@ -146,7 +152,8 @@ dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_co
     return NULL;
 }
 
-/* Sizes tried for axes that nothing tells, in this order: powers of two that halve often, and usual image sizes. */
+/* Sizes tried for axes that nothing tells, in this order: powers of two that halve often, and usual image
+ * sizes. */
 static const int64_t trials[] = {64, 224, 32, 128, 96};
 enum { NTRIALS = sizeof trials / sizeof *trials };
 
@@ -174,7 +181,9 @@ void dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *diags) {
         bool always = true;
         for (int k = 0; k < n; k++) always &= dl_diags_has(tried[k], g);
         if (!always)
-            dl_diag_add_note(diags, g, m->model->at, "the size %lld was assumed for axes that the model leaves open; with other sizes this may be right",
+            dl_diag_add_note(diags, g, m->model->at,
+                             "the size %lld was assumed for axes that the model leaves open; with other "
+                             "sizes this may be right",
                              (long long)trials[best]);
     }
     dl_diags_merge(diags, tried[best]);

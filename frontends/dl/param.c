@@ -28,7 +28,8 @@ const char *dl_step_path(dl_elab *E, dl_step *step) {
     if (!label) return step->path = dl_internf("?%lld", (long long)E->work);
     const char *path = *outer ? dl_format(E->arena, "%s.%s", outer, label) : label;
     if (strlen(path) > MAX_PATH) {
-        dl_bad(E, step->where, DL_DIAG_bad_label, "the path of this label is longer than %d characters", MAX_PATH);
+        dl_bad(E, step->where, DL_DIAG_bad_label, "the path of this label is longer than %d characters",
+               MAX_PATH);
         path = dl_internf("?%lld", (long long)E->work);
     }
     return step->path = dl_intern(path);
@@ -40,7 +41,8 @@ static dl_var *make_var(dl_call *c, dl_var_role role, const char *name, dl_type 
     return dl_graph_var(E->b.graph, role, name, type, init, dl_source_loc(E->source, c->name_at.begin));
 }
 
-dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in, double fan_out) {
+dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in,
+                     double fan_out) {
     dl_elab *E = c->E;
     const char *path = dl_step_path(E, c->step), *name = dl_internf("%s.%s", path, role);
     for (int i = 0; i < E->params.n; i++)
@@ -58,20 +60,22 @@ dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, d
     for (dl_step *s = c->step->outer; s; s = s->outer) s->made++;
     dl_var *var = make_var(c, DL_VAR_PARAM, name, type, init);
     if (!var) return dl_poison();
-    dl_push(E->arena, &E->params,
-            (dl_param_info){var, dl_intern(c->what->name), dl_intern(role), fan_in, fan_out, c->where, false});
+    dl_push(
+        E->arena, &E->params,
+        (dl_param_info){var, dl_intern(c->what->name), dl_intern(role), fan_in, fan_out, c->where, false});
     return dl_val_tensor(&var->value, c->where);
 }
 
 dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init) {
     const char *name = dl_internf("%s.%s", dl_step_path(c->E, c->step), role);
-    dl_var *var = dl_graph_find_var(c->E->b.graph, name);
-    if (!var) var = make_var(c, DL_VAR_STATE, name, type, init);
+    /* A second one of this name has been reported with the weight. */
+    dl_var *var = make_var(c, DL_VAR_STATE, name, type, init);
     return var ? dl_val_tensor(&var->value, c->where) : dl_poison();
 }
 
-/* Distributions. The fan-scaled ones are Keras' (He and Glorot normal are truncated at two deviations, and widened so
- * that the deviation after cutting is the one asked for) and PyTorch's kaiming_uniform with a = sqrt(5). */
+/* Distributions. The fan-scaled ones are Keras' (He and Glorot normal are truncated at two deviations, and
+ * widened so that the deviation after cutting is the one asked for) and PyTorch's kaiming_uniform with a =
+ * sqrt(5). */
 typedef enum { BY_ARGUMENTS, BY_FAN_IN, BY_FANS } scaling;
 static const struct {
     const char *name;
@@ -118,7 +122,8 @@ static int find_dist(const char *name) {
 static bool constant_init(dl_elab *E, const dl_ast *e, dl_init_rule *out) {
     const dl_ast *name = e->kind == DL_A_CALL ? e->a : e;
     if (name->kind == DL_A_NAME && find_dist(name->name) < NDISTS && !dl_scope_find(E->scope, name->name)) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "behind '=' stands a number, and '%s' is a distribution", name->name);
+        dl_bad(E, e->span, DL_DIAG_bad_init, "behind '=' stands a number, and '%s' is a distribution",
+               name->name);
         dl_help(E, "write ~ instead of =");
         return false;
     }
@@ -141,9 +146,11 @@ bool dl_eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *out)
     if (k == NDISTS) return bad_dist(E, name, name->name);
     int n = e->kind == DL_A_CALL ? e->items.list.n : 0;
     if (n != dists[k].arguments) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "%s takes %d argument%s, not %d", dists[k].name, dists[k].arguments,
-               dists[k].arguments == 1 ? "" : "s", n);
-        if (dists[k].arguments == 2) dl_help(E, "%s(%s)", dists[k].name, dists[k].kind == DL_INIT_UNIFORM ? "low, high" : "mean, deviation");
+        dl_bad(E, e->span, DL_DIAG_bad_init, "%s takes %d argument%s, not %d", dists[k].name,
+               dists[k].arguments, dists[k].arguments == 1 ? "" : "s", n);
+        if (dists[k].arguments == 2)
+            dl_help(E, "%s(%s)", dists[k].name,
+                    dists[k].kind == DL_INIT_UNIFORM ? "low, high" : "mean, deviation");
         return false;
     }
     double v[2] = {0};

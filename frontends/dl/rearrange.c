@@ -1,7 +1,8 @@
 /* rearrange: einops' pattern language over named axes.
  *
- * The pattern's names are its own; the left side goes along the operand's axes in order. The op's attribute is the
- * pattern with all sizes of split axes written out ("n (h=45 p=8) -> ..."), so that it says everything. */
+ * The pattern's names are its own; the left side goes along the operand's axes in order. The op's attribute
+ * is the pattern with all sizes of split axes written out ("n (h=45 p=8) -> ..."), so that it says
+ * everything. */
 #include <ctype.h>
 
 #include "frontends/dl/builtin.h"
@@ -45,7 +46,8 @@ static bool parse_side(dl_call *c, const char *p, const char *end, side *s) {
             if (!inside && s->groups == DL_MAX_RANK) return bad(c, "more than 8 axes");
             const char *name = dl_intern_n(from, (size_t)(p - from));
             for (int i = 0; i < s->n; i++)
-                if (s->at[i].name == name) return bad(c, dl_format(c->E->arena, "'%.60s' stands twice on one side", name));
+                if (s->at[i].name == name)
+                    return bad(c, dl_format(c->E->arena, "'%.60s' stands twice on one side", name));
             s->at[s->n++] = (atom){name, -1, inside ? s->groups - 1 : s->groups++};
         } else
             return bad(c, "only names, spaces and parentheses may stand in a pattern");
@@ -66,7 +68,8 @@ static bool solve(dl_call *c, side *left, const dl_type *t) {
         atom *a = find(left, v.name);
         if (!a) return bad(c, dl_format(c->E->arena, "it has no name '%.60s' on the left", v.name));
         const char *name = v.name;
-        if (!dl_val_count(c->E, v, 1, dl_format(c->E->arena, "rearrange: '%.60s'", name), &a->size)) return false;
+        if (!dl_val_count(c->E, v, 1, dl_format(c->E->arena, "rearrange: '%.60s'", name), &a->size))
+            return false;
     }
     for (int g = 0; g < left->groups; g++) {
         int64_t known = 1, size = t->axis[g].size;
@@ -74,7 +77,9 @@ static bool solve(dl_call *c, side *left, const dl_type *t) {
         for (int i = 0; i < left->n; i++) {
             atom *a = &left->at[i];
             if (a->group != g) continue;
-            if (a->size < 0 && open) return bad(c, dl_format(c->E->arena, "give the size of '%.60s' or '%.60s'", open->name, a->name));
+            if (a->size < 0 && open)
+                return bad(
+                    c, dl_format(c->E->arena, "give the size of '%.60s' or '%.60s'", open->name, a->name));
             if (a->size < 0)
                 open = a;
             else if (__builtin_mul_overflow(known, a->size, &known))
@@ -82,8 +87,9 @@ static bool solve(dl_call *c, side *left, const dl_type *t) {
         }
         bool divides = open ? size % known == 0 : size == known;
         if (!divides) {
-            dl_bad(c->E, c->where, DL_DIAG_bad_pattern, "rearrange: the axis %s=%lld cannot be split into parts of %lld",
-                   t->axis[g].name, (long long)size, (long long)known);
+            dl_bad(c->E, c->where, DL_DIAG_bad_pattern,
+                   "rearrange: the axis %s=%lld cannot be split into parts of %lld", t->axis[g].name,
+                   (long long)size, (long long)known);
             dl_note_tensor(c->E, c->arg[0]);
             return false;
         }
@@ -118,7 +124,8 @@ static const char *result_name(dl_call *c, const side *left, const side *right, 
         if (right->at[i].group == g)
             for (int k = 0; k < left->n; k++)
                 if (left->at[k].name == right->at[i].name)
-                    return left->merged[left->at[k].group] ? NULL : c->arg[0].t->type.axis[left->at[k].group].name;
+                    return left->merged[left->at[k].group] ? NULL
+                                                           : c->arg[0].t->type.axis[left->at[k].group].name;
     return NULL;
 }
 
@@ -140,7 +147,8 @@ static bool result_type(dl_call *c, side *left, side *right, dl_type *t) {
         for (int i = 0; i < right->n; i++)
             if (right->at[i].group == g) size *= right->at[i].size;
         if (*name && dl_type_axis(t, name) >= 0) {
-            dl_bad(c->E, c->as ? c->as->span : c->where, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
+            dl_bad(c->E, c->as ? c->as->span : c->where, DL_DIAG_duplicate_axis, "the axis %s is named twice",
+                   name);
             return false;
         }
         t->axis[t->rank++] = (dl_axis){name, size};
@@ -153,22 +161,26 @@ dl_val dl_fn_rearrange(dl_call *c) {
     const char *text = c->arg[1].s, *arrow = strstr(text, "->");
     const dl_type *t = &c->arg[0].t->type;
     if (!arrow) return bad(c, "there is no '->'"), dl_poison();
-    if (!parse_side(c, text, arrow, &left) || !parse_side(c, arrow + 2, text + strlen(text), &right)) return dl_poison();
+    if (!parse_side(c, text, arrow, &left) || !parse_side(c, arrow + 2, text + strlen(text), &right))
+        return dl_poison();
     if (left.groups != t->rank) {
-        dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_pattern, "the pattern names %d axes, but the tensor has %d: %s", left.groups,
-               t->rank, dl_type_text(t));
+        dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_pattern,
+               "the pattern names %d axes, but the tensor has %d: %s", left.groups, t->rank, dl_type_text(t));
         dl_note_tensor(c->E, c->arg[0]);
         return dl_poison();
     }
     if (!solve(c, &left, t)) return dl_poison();
     for (int i = 0; i < right.n; i++) {
         atom *a = find(&left, right.at[i].name);
-        if (!a) return bad(c, dl_format(c->E->arena, "'%.60s' stands only on the right", right.at[i].name)), dl_poison();
+        if (!a)
+            return bad(c, dl_format(c->E->arena, "'%.60s' stands only on the right", right.at[i].name)),
+                   dl_poison();
         right.at[i].size = a->size;
     }
     for (int i = 0; i < left.n; i++)
         if (!find(&right, left.at[i].name))
-            return bad(c, dl_format(c->E->arena, "'%.60s' stands only on the left", left.at[i].name)), dl_poison();
+            return bad(c, dl_format(c->E->arena, "'%.60s' stands only on the left", left.at[i].name)),
+                   dl_poison();
     dl_type type;
     if (!result_type(c, &left, &right, &type)) return dl_poison();
     dl_buf b = {0};

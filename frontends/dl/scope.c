@@ -65,8 +65,8 @@ bool dl_is_poisoned(const dl_elab *E, const char *name) {
     return false;
 }
 
-/* Short words are near to all others, so of one or two letters only a difference in case counts, and of three or four
- * the first letter must be right. */
+/* Short words are near to all others, so of one or two letters only a difference in case counts, and of three
+ * or four the first letter must be right. */
 const char *dl_suggest(const char *word, const char *const *names, int n) {
     for (int i = 0; i < n; i++)
         if (strcasecmp(word, names[i]) == 0) return names[i];

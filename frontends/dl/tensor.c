@@ -1,4 +1,5 @@
-/* Tensors: from operators, indices and renamings to nodes, and from the shape rules' faults to diagnostics. */
+/* Tensors: from operators, indices and renamings to nodes, and from the shape rules' faults to diagnostics.
+ */
 #include "frontends/dl/elab.h"
 #include "parser.h"
 
@@ -22,8 +23,8 @@ static bool any_poison(int n, const dl_val *in) {
     return false;
 }
 
-dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs, const dl_attr *attrs,
-                    const dl_type *given) {
+dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
+                    const dl_attr *attrs, const dl_type *given) {
     if (any_poison(n, in) || !dl_spend(E, where, 1)) return dl_poison();
     dl_value **values = DL_NEWS(E->arena, dl_value *, n + 1);
     for (int i = 0; i < n; i++) {
@@ -68,7 +69,7 @@ bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t) {
 
 bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in, const char *skip) {
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < i; j++) {
+        for (int j = 0; j < i && j < 3; j++) { /* what agrees with the first three agrees with all */
             if (in[i].kind != DL_V_TENSOR || in[j].kind != DL_V_TENSOR) continue;
             const dl_type *a = &in[j].t->type, *b = &in[i].t->type;
             for (int k = 0; k < a->rank; k++) {
@@ -87,7 +88,8 @@ bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_
     return true;
 }
 
-/* The element type in which operands meet: the floats' if any, else that of the integers; bool counts as f32. */
+/* The element type in which operands meet: the floats' if any, else that of the integers; bool counts as f32.
+ */
 static dl_dtype meet(int n, const dl_val *in, bool *tensors) {
     dl_dtype d = DL_BOOL;
     bool fraction = false;
@@ -120,6 +122,29 @@ static bool needs_float(dl_op op) {
            op == DL_OP_leaky_relu || op == DL_OP_gelu || op == DL_OP_mean || op == DL_OP_dropout;
 }
 
+static bool commutes(dl_op op) {
+    return op == DL_OP_add || op == DL_OP_mul || op == DL_OP_min || op == DL_OP_max || op == DL_OP_and ||
+           op == DL_OP_or || op == DL_OP_eq || op == DL_OP_ne;
+}
+
+/* A result's axes are in the order of the operand that has them all, whichever side it stands on: s + x is
+ * laid out as x + s is, so that what comes after never depends on the order of the operands. */
+static void order_operands(dl_elab *E, dl_span where, dl_op op, dl_val x[2]) {
+    if (x[0].kind != DL_V_TENSOR || x[1].kind != DL_V_TENSOR) return;
+    const dl_type *a = &x[0].t->type, *b = &x[1].t->type;
+    if (a->rank == 0 || a->rank >= b->rank) return;
+    for (int i = 0; i < a->rank; i++)
+        if (*a->axis[i].name && dl_type_axis(b, a->axis[i].name) < 0) return;
+    if (commutes(op)) {
+        dl_val first = x[0];
+        x[0] = x[1], x[1] = first;
+        return;
+    }
+    dl_type wide = *b;
+    wide.dtype = a->dtype;
+    x[0] = dl_tensor_op(E, where, DL_OP_broadcast, 1, x, 0, NULL, &wide);
+}
+
 dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
                       const dl_attr *attrs) {
     dl_val x[3];
@@ -142,6 +167,7 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
         }
         x[i] = x[i].kind == DL_V_TENSOR ? dl_tensor_cast(E, where, x[i], d) : dl_tensor_of(E, x[i], d);
     }
+    if (n == 2) order_operands(E, where, op, x);
     return dl_tensor_op(E, where, op, n, x, nattrs, attrs, NULL);
 }
 
@@ -153,9 +179,9 @@ dl_val dl_tensor_unary(dl_elab *E, const dl_ast *e, dl_val a) {
 static const struct {
     int token;
     dl_op op;
-} operators[] = {{T_PLUS, DL_OP_add}, {T_MINUS, DL_OP_sub}, {T_TIMES, DL_OP_mul}, {T_DIVIDE, DL_OP_div},
-                 {T_POWER, DL_OP_pow}, {T_EQ, DL_OP_eq},    {T_NE, DL_OP_ne},     {T_LT, DL_OP_lt},
-                 {T_LE, DL_OP_le},     {T_GT, DL_OP_gt},    {T_GE, DL_OP_ge},     {T_AND, DL_OP_and},
+} operators[] = {{T_PLUS, DL_OP_add},  {T_MINUS, DL_OP_sub}, {T_TIMES, DL_OP_mul}, {T_DIVIDE, DL_OP_div},
+                 {T_POWER, DL_OP_pow}, {T_EQ, DL_OP_eq},     {T_NE, DL_OP_ne},     {T_LT, DL_OP_lt},
+                 {T_LE, DL_OP_le},     {T_GT, DL_OP_gt},     {T_GE, DL_OP_ge},     {T_AND, DL_OP_and},
                  {T_OR, DL_OP_or}};
 
 static bool is_number(dl_val v, double k) { return dl_val_is_number(v) && dl_val_number(v) == k; }
@@ -167,7 +193,8 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
         if (in[i].kind != DL_V_TENSOR && !dl_val_is_number(in[i])) {
             dl_bad(E, e->at, DL_DIAG_bad_operand, "the operator works on tensors and numbers, not on %s",
                    dl_val_describe(E, in[i]));
-            if (in[i].kind == DL_V_LIST) dl_help(E, "take an element of the list, or join tensors with cat(a, b, over=C)");
+            if (in[i].kind == DL_V_LIST)
+                dl_help(E, "take an element of the list, or join tensors with cat(a, b, over=C)");
             return dl_poison();
         }
     /* A term with a weight of zero is left out, and so is not computed at all: `+ lambda_rho * ...`. */
@@ -215,8 +242,8 @@ static bool position(dl_elab *E, const dl_ast *e, dl_axis axis, bool end, int64_
     }
     *at = v.i < 0 ? v.i + axis.size : v.i;
     if (*at >= 0 && *at < axis.size + end) return true;
-    dl_bad(E, e->span, DL_DIAG_bad_range, "%s=%lld is out of range: %s has size %lld", axis.name, (long long)v.i,
-           axis.name, (long long)axis.size);
+    dl_bad(E, e->span, DL_DIAG_bad_range, "%s=%lld is out of range: %s has size %lld", axis.name,
+           (long long)v.i, axis.name, (long long)axis.size);
     if (axis.size > 0) dl_help(E, "indices run from 0 to %lld", (long long)axis.size - 1);
     return false;
 }
@@ -230,8 +257,8 @@ static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val 
     }
     int at = dl_type_axis(&x.t->type, arg->name);
     if (at < 0) {
-        dl_bad(E, arg->at, DL_DIAG_missing_axis, "%s has no axis %s: it is %s", dl_val_words(E, x, "the tensor"),
-               arg->name, dl_type_text(&x.t->type));
+        dl_bad(E, arg->at, DL_DIAG_missing_axis, "%s has no axis %s: it is %s",
+               dl_val_words(E, x, "the tensor"), arg->name, dl_type_text(&x.t->type));
         dl_note_tensor(E, x);
         return dl_poison();
     }
@@ -242,8 +269,9 @@ static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val 
         if (arg->a->a && !position(E, arg->a->a, axis, true, &from)) return dl_poison();
         if (arg->a->b && !position(E, arg->a->b, axis, true, &to)) return dl_poison();
         if (to < from)
-            return dl_bad(E, arg->a->span, DL_DIAG_bad_range, "the slice of %s ends at %lld before it begins at %lld",
-                          axis.name, (long long)to, (long long)from);
+            return dl_bad(E, arg->a->span, DL_DIAG_bad_range,
+                          "the slice of %s ends at %lld before it begins at %lld", axis.name, (long long)to,
+                          (long long)from);
     } else {
         if (!position(E, arg->a, axis, false, &from)) return dl_poison();
         to = from + 1;
@@ -278,8 +306,9 @@ dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x) {
             int64_t size;
             if (!dl_val_count(E, dl_eval(E, arg->a), 0, "a size", &size)) return dl_poison();
             if (size != t.axis[i].size)
-                return dl_bad(E, arg->span, DL_DIAG_axis_mismatch, "%s=%lld is stated, but the axis has size %lld",
-                              name, (long long)size, (long long)t.axis[i].size);
+                return dl_bad(E, arg->span, DL_DIAG_axis_mismatch,
+                              "%s=%lld is stated, but the axis has size %lld", name, (long long)size,
+                              (long long)t.axis[i].size);
         }
         changed |= t.axis[i].name != name;
         t.axis[i].name = name;

@@ -1,4 +1,5 @@
-/* Compile-time values: numbers, strings, lists; their operators, in Python's manner with checked whole numbers. */
+/* Compile-time values: numbers, strings, lists; their operators, in Python's manner with checked whole
+ * numbers. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,7 +7,7 @@
 #include "frontends/dl/elab.h"
 #include "parser.h"
 
-enum { MAX_LIST = 65536, MAX_WORK = 1000000, MAX_NODES = 100000 };
+enum { MAX_LIST = 65536, MAX_WORK = 1000000, MAX_NODES = 100000, FAULT_WORK = 50 };
 
 /* Reports */
 
@@ -19,6 +20,7 @@ dl_val dl_bad(dl_elab *E, dl_span where, dl_diag_id id, const char *format, ...)
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     E->last = dl_report(E->diags, where, id, "%s", text);
+    E->work += FAULT_WORK;
     int shown = 0;
     for (const dl_frame *f = E->frame; f && shown < 3; f = f->outer, shown++)
         dl_diag_add_note(E->diags, E->last, f->where->span, "in '%s', applied here", f->what->name);
@@ -59,7 +61,9 @@ bool dl_spend(dl_elab *E, dl_span where, int64_t steps) {
 dl_val dl_val_int(int64_t i, dl_span where) { return (dl_val){.kind = DL_V_INT, .origin = where, .i = i}; }
 dl_val dl_val_float(double f, dl_span where) { return (dl_val){.kind = DL_V_FLOAT, .origin = where, .f = f}; }
 dl_val dl_val_bool(bool b, dl_span where) { return (dl_val){.kind = DL_V_BOOL, .origin = where, .b = b}; }
-dl_val dl_val_str(const char *s, dl_span where) { return (dl_val){.kind = DL_V_STR, .origin = where, .s = s}; }
+dl_val dl_val_str(const char *s, dl_span where) {
+    return (dl_val){.kind = DL_V_STR, .origin = where, .s = s};
+}
 dl_val dl_val_tensor(dl_value *t, dl_span where) {
     return (dl_val){.kind = DL_V_TENSOR, .origin = where, .t = t};
 }
@@ -72,13 +76,13 @@ bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where) {
         dl_bad(E, where, DL_DIAG_too_much_work, "a list may have at most %d elements", MAX_LIST);
         return false;
     }
+    /* Copying lists is work too. */
+    if (!dl_spend(E, where, 1)) return false;
     dl_push(E->arena, &list.list->items, item);
     return true;
 }
 
-bool dl_val_is_number(dl_val v) {
-    return v.kind == DL_V_INT || v.kind == DL_V_FLOAT || v.kind == DL_V_BOOL;
-}
+bool dl_val_is_number(dl_val v) { return v.kind == DL_V_INT || v.kind == DL_V_FLOAT || v.kind == DL_V_BOOL; }
 
 double dl_val_number(dl_val v) {
     return v.kind == DL_V_INT ? (double)v.i : v.kind == DL_V_BOOL ? (double)v.b : v.f;
@@ -165,7 +169,8 @@ static dl_val int_power(dl_elab *E, const dl_ast *e, int64_t a, int64_t n) {
     return dl_val_int(r, e->span);
 }
 
-/* '/' keeps whole numbers whole where it can; an uneven one is remembered, to be named if a size is made of it. */
+/* '/' keeps whole numbers whole where it can; an uneven one is remembered, to be named if a size is made of
+ * it. */
 static dl_val int_divide(dl_elab *E, const dl_ast *e, int64_t a, int64_t b) {
     if (b == 0) return dl_bad(E, e->at, DL_DIAG_division_by_zero, "division by zero");
     if (b == -1 && a == INT64_MIN) return too_big(E, e);

@@ -134,6 +134,11 @@ static void differentiate(dl_module *m, dl_error *err) {
     }
 }
 
+/* The random graphs are in f64; kernels are not. */
+static void to_single(dl_type *t) {
+    if (t->dtype == DL_F64) t->dtype = DL_F32;
+}
+
 static dl_module *build_all(dl_error *err) {
     dl_module *m = dl_module_new(NULL);
     for (int i = 0; i < NCASES; i++) build_case(m, i);
@@ -142,8 +147,11 @@ static dl_module *build_all(dl_error *err) {
         const char *name = dl_internf("random%d", i);
         random_graph(m, name, (uint64_t)i + 1, 30);
         dl_graph *g = m->graphs.at[m->graphs.n - 1];
-        for (int v = 0; v < g->vars.n; v++)
+        for (int v = 0; v < g->vars.n; v++) {
             g->vars.at[v]->name = dl_internf("%s.%s", name, g->vars.at[v]->name);
+            to_single(&g->vars.at[v]->value.type);
+        }
+        for (int n = 0; n < g->nodes.n; n++) to_single(&g->nodes.at[n]->out[0].type);
     }
     return m;
 }

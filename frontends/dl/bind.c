@@ -1,0 +1,169 @@
+/* Calls of built-in layers and functions: which argument goes where, and is it of the kind that the table
+ * wants. */
+#include <stdlib.h>
+
+#include "frontends/dl/builtin.h"
+
+static dl_val default_value(const char *text, dl_span where) {
+    if (strcmp(text, "none") == 0) return (dl_val){.kind = DL_V_NONE, .origin = where};
+    if (strcmp(text, "true") == 0) return dl_val_bool(true, where);
+    if (strcmp(text, "false") == 0) return dl_val_bool(false, where);
+    if (strpbrk(text, ".e")) return dl_val_float(strtod(text, NULL), where);
+    return dl_val_int(strtoll(text, NULL, 10), where);
+}
+
+const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f) {
+    dl_buf b = {0};
+    dl_putf(&b, "%s(", f->name);
+    bool first = true;
+    for (int i = 0; i < DL_MAX_PARAMS && f->params[i].name; i++) {
+        const dl_param_spec *p = &f->params[i];
+        if (i == 0 && f->makes) continue; /* the tensor that is piped in */
+        dl_putf(&b, "%s%s", first ? "" : ", ", p->name);
+        if (p->otherwise) dl_putf(&b, "=%s", p->otherwise);
+        first = false;
+    }
+    dl_puts(&b, ")");
+    const char *text = dl_strdup(E->arena, b.at);
+    dl_buf_free(&b);
+    return text;
+}
+
+static bool wrong_kind(dl_call *c, const dl_param_spec *p, dl_val v, const char *want) {
+    dl_bad(c->E, v.kind == DL_V_TENSOR ? c->where : v.origin, DL_DIAG_bad_argument,
+           "%s: '%s' must be %s, not %s", c->what->name, p->name, want, dl_val_describe(c->E, v));
+    return false;
+}
+
+static bool check_argument(dl_call *c, int i) {
+    const dl_param_spec *p = &c->what->params[i];
+    dl_val v = c->arg[i];
+    int64_t n;
+    if (v.kind == DL_V_POISON) return true;
+    if (v.kind == DL_V_NONE && p->otherwise && strcmp(p->otherwise, "none") == 0) return true;
+    switch (p->kind) {
+    case DL_P_TENSOR: return v.kind == DL_V_TENSOR || wrong_kind(c, p, v, "a tensor");
+    case DL_P_INT:
+        return dl_val_count(c->E, v, 1, dl_format(c->E->arena, "%s: '%s'", c->what->name, p->name), &n);
+    case DL_P_NUMBER: return dl_val_is_number(v) || wrong_kind(c, p, v, "a number");
+    case DL_P_BOOL: return v.kind == DL_V_BOOL || wrong_kind(c, p, v, "true or false");
+    case DL_P_STR: return v.kind == DL_V_STR || wrong_kind(c, p, v, "a string");
+    case DL_P_PAD:
+        if (v.kind == DL_V_STR && (strcmp(v.s, "same") == 0 || strcmp(v.s, "valid") == 0)) return true;
+        if (v.kind == DL_V_STR) return wrong_kind(c, p, v, "a number, a list of numbers, same or valid");
+        /* fall through */
+    case DL_P_WINDOW:
+        if (v.kind == DL_V_LIST || v.kind == DL_V_INT) return true;
+        if (v.kind == DL_V_FLOAT)
+            return dl_val_count(c->E, v, 0, dl_format(c->E->arena, "%s: '%s'", c->what->name, p->name), &n);
+        return wrong_kind(c, p, v, "a whole number or a list of them");
+    default: return true;
+    }
+}
+
+static int find_param(const dl_builtin *f, const char *name) {
+    for (int i = 0; i < DL_MAX_PARAMS && f->params[i].name; i++)
+        if (strcmp(f->params[i].name, name) == 0) return i;
+    return -1;
+}
+
+static int count_params(const dl_builtin *f) {
+    int n = 0;
+    while (n < DL_MAX_PARAMS && f->params[n].name) n++;
+    return n;
+}
+
+static bool unknown_argument(dl_call *c, const dl_ast *arg) {
+    const char *names[DL_MAX_PARAMS];
+    int n = count_params(c->what);
+    for (int i = 0; i < n; i++) names[i] = c->what->params[i].name;
+    const char *near = dl_suggest(arg->name, names, n);
+    dl_bad(c->E, arg->at, DL_DIAG_unknown_argument, "%s has no argument '%s'", c->what->name, arg->name);
+    if (strcmp(arg->name, "padding") == 0) near = "pad";
+    if (strcmp(arg->name, "dim") == 0 || strcmp(arg->name, "axis") == 0)
+        near = find_param(c->what, "over") < 0 ? NULL : "over";
+    if (near && find_param(c->what, near) >= 0)
+        dl_help(c->E, "did you mean '%s'? %s", near, dl_builtin_usage(c->E, c->what));
+    else
+        dl_help(c->E, "it takes %s", dl_builtin_usage(c->E, c->what));
+    return false;
+}
+
+static bool place_argument(dl_call *c, int at, const dl_ast *arg) {
+    const dl_param_spec *p = &c->what->params[at];
+    if (c->given[at]) {
+        dl_bad(c->E, arg->span, DL_DIAG_duplicate_argument, "%s: '%s' is given twice", c->what->name,
+               p->name);
+        return false;
+    }
+    c->given[at] = true;
+    c->ast[at] = arg->a;
+    if (p->kind == DL_P_AXES || p->kind == DL_P_AXIS) return true;
+    c->arg[at] = dl_eval(c->E, arg->a);
+    return check_argument(c, at);
+}
+
+static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *args) {
+    const dl_builtin *f = c->what;
+    int n = count_params(f), next = 0;
+    bool good = true, rest = n > 0 && f->params[0].kind == DL_P_REST;
+    if (piped && rest)
+        dl_push(c->E->arena, &c->rest.items, *piped);
+    else if (piped) {
+        c->arg[0] = *piped, c->given[0] = true, next = 1;
+        c->arg[0].origin = piped->origin;
+        good = check_argument(c, 0);
+    }
+    for (int i = 0; args && i < args->list.n; i++) {
+        const dl_ast *arg = args->list.at[i];
+        if (arg->name) {
+            int at = find_param(f, arg->name);
+            if (at >= 0)
+                good &= place_argument(c, at, arg);
+            else if (strcmp(f->name, "rearrange") == 0) {
+                dl_val v = dl_eval(c->E, arg->a);
+                v.name = arg->name;
+                dl_push(c->E->arena, &c->keyed.items, v);
+            } else {
+                dl_eval(c->E, arg->a);
+                good = unknown_argument(c, arg);
+            }
+        } else if (rest)
+            dl_push(c->E->arena, &c->rest.items, dl_eval(c->E, arg->a));
+        else if (next >= n) {
+            dl_bad(c->E, arg->span, DL_DIAG_too_many_arguments, "%s takes at most %d argument%s%s", f->name,
+                   n, n == 1 ? "" : "s", piped ? ", the piped tensor included" : "");
+            dl_help(c->E, "it is %s", dl_builtin_usage(c->E, f));
+            return false;
+        } else
+            good &= place_argument(c, next++, arg);
+    }
+    for (int i = rest; i < n; i++) {
+        const dl_param_spec *p = &f->params[i];
+        if (c->given[i]) continue;
+        if (p->otherwise) {
+            c->arg[i] = default_value(p->otherwise, c->where);
+            continue;
+        }
+        dl_bad(c->E, c->where, DL_DIAG_missing_argument, "%s needs the argument '%s'", f->name, p->name);
+        dl_help(c->E, "write %s%s", f->makes ? "x |> " : "", dl_builtin_usage(c->E, f));
+        good = false;
+    }
+    return good;
+}
+
+dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name,
+                        const dl_val *piped, const dl_ast_list *args, dl_step *step, const dl_ast *as) {
+    dl_call *c = DL_NEW(E->arena, dl_call);
+    *c = (dl_call){.E = E, .what = f, .where = e->span, .name_at = name->span, .step = step, .as = as};
+    if (piped) c->where.begin = name->span.begin;
+    if (!bind_builtin(c, piped, args)) return dl_poison();
+    for (int i = 0; i < DL_MAX_PARAMS; i++)
+        if (c->given[i] && c->arg[i].kind == DL_V_POISON && f->params[i].kind != DL_P_AXES &&
+            f->params[i].kind != DL_P_AXIS)
+            return dl_poison();
+    for (int i = 0; i < c->rest.items.n; i++)
+        if (c->rest.items.at[i].kind == DL_V_POISON) return dl_poison();
+    E->last = NULL;
+    return f->apply(c);
+}

@@ -1,0 +1,174 @@
+/* Declarations: types with named axes, inputs, targets, parameters and rules for initial values. */
+#include "frontends/dl/elab.h"
+#include "parser.h"
+
+static const char *const dtypes[] = {
+#define X(id, text, bytes) text,
+    DL_DTYPES(X)
+#undef X
+};
+
+/* Types */
+
+/* The size of an axis that its declaration leaves open; false: reported. */
+static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *size) {
+    const dl_size_binding *s = dl_scope_size(E->scope, name);
+    if (s && s->sizes_differ) return dl_eval(E, arg->a).kind == DL_V_INT; /* reports the ambiguity */
+    if (s) return *size = s->size, true;
+    for (int i = 0; i < E->config->nsizes; i++)
+        if (strcmp(E->config->sizes[i].axis, name) == 0) {
+            *size = E->config->sizes[i].size;
+            if (*size < 0)
+                dl_bad(E, arg->span, DL_DIAG_negative_size, "the configuration gives axis %s the size %lld",
+                       name, (long long)*size);
+            return *size >= 0;
+        }
+    if (E->assumed) {
+        dl_push(E->arena, &E->assumed_axes, name);
+        return *size = strcmp(name, "N") == 0 ? 2 : E->assumed, true;
+    }
+    if (dl_is_poisoned(E, name)) return false;
+    dl_bad(E, arg->span, DL_DIAG_unknown_size, "the size of axis %s is not known", name);
+    dl_help(E, "write it (%s=64) or give it in the configuration", name);
+    return false;
+}
+
+static bool eval_axis(dl_elab *E, const dl_ast *arg, bool declares, dl_type *out) {
+    const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : dl_intern("");
+    int64_t size = -1;
+    if (out->rank == DL_MAX_RANK) {
+        dl_bad(E, arg->span, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
+        return false;
+    }
+    if (*name && dl_type_axis(out, name) >= 0) {
+        dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
+        return false;
+    }
+    bool sized = arg->name || arg->a->kind != DL_A_NAME;
+    if (sized) {
+        if (!dl_val_count(E, dl_eval(E, arg->a), 0,
+                          *name ? dl_format(E->arena, "the size of %s", name) : "a size", &size))
+            return false;
+        if (!*name && size != 1) {
+            dl_bad(E, arg->span, DL_DIAG_unnamed_axis, "an axis of size %lld needs a name", (long long)size);
+            dl_help(E, "write C=%lld, with the axis' name for C; only axes of size 1 may do without",
+                    (long long)size);
+            return false;
+        }
+    } else if (declares && !open_size(E, arg, name, &size))
+        return false;
+    if (declares && *name) dl_scope_bind_size(E, name, size, arg->span);
+    out->axis[out->rank++] = (dl_axis){name, size};
+    return true;
+}
+
+bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out) {
+    dl_dtype d = DL_F32;
+    if (type->name && !dl_dtype_parse(type->name, &d)) {
+        dl_bad(E, type->at, DL_DIAG_type_mismatch, "'%s' is no element type", type->name);
+        const char *near = dl_suggest(type->name, dtypes, DL_NDTYPES);
+        dl_help(E, "%s%s%s", near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
+                near ? near : "", near ? "'?" : "");
+        return false;
+    }
+    *out = dl_scalar(d);
+    bool good = true;
+    for (int i = 0; i < type->items.list.n; i++)
+        if (!eval_axis(E, type->items.list.at[i], declares, out)) {
+            good = false;
+            /* The name is known, its size is not: poison, so that its uses are silent. */
+            const dl_ast *arg = type->items.list.at[i];
+            const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : NULL;
+            if (declares && name && !dl_scope_size(E->scope, name)) dl_push(E->arena, &E->poisoned, name);
+        }
+    return good && dl_check_count(E, type->span, out);
+}
+
+/* Declarations */
+
+bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place, const char *what) {
+    if (E->place == place) return true;
+    dl_bad(E, s->span, DL_DIAG_misplaced_statement, "%s belongs into %s", what,
+           place == DL_IN_MODEL ? "the model, not a module" : "a module");
+    return false;
+}
+
+static bool is_new(dl_elab *E, const dl_ast *s) {
+    const dl_var *v = dl_graph_find_var(E->b.graph, s->name);
+    if (!v) return true;
+    dl_bad(E, s->at, DL_DIAG_duplicate_definition, "'%s' is declared twice; first on line %d", s->name,
+           v->loc.line);
+    return false;
+}
+
+void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role) {
+    dl_type type;
+    dl_val v = dl_poison();
+    if (!dl_only_in(E, s, DL_IN_MODEL, role == DL_VAR_INPUT ? "input" : "target")) return;
+    if (dl_eval_type(E, s->a, true, &type) && is_new(E, s)) {
+        dl_loc loc = dl_source_loc(E->source, s->at.begin);
+        v = dl_val_tensor(&dl_graph_var(E->b.graph, role, s->name, type, (dl_init){0}, loc)->value, s->at);
+    }
+    dl_scope_set(E, s->name, v);
+}
+
+void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
+    dl_type type;
+    dl_init_rule rule = {0};
+    dl_init init = {0};
+    dl_scope_set(E, s->name, dl_poison());
+    bool good = dl_eval_type(E, s->a, true, &type);
+    if (!s->b) {
+        dl_bad(E, s->at, DL_DIAG_bad_init, "the parameter '%s' needs initial values", s->name);
+        dl_help(E, "add ~ normal(0, 0.02), or = 0");
+        return;
+    }
+    if (!dl_eval_dist(E, s->b, s->op == T_ASSIGN, &rule) || !good) return;
+    int64_t n = dl_type_count(&type), last = type.rank ? type.axis[0].size : 1;
+    if (!dl_dist_init(E, &rule, last ? (double)(n / last) : 0, (double)last, &init)) return;
+    const char *name = s->name;
+    if (E->step) {
+        const char *path = dl_step_path(E, E->step);
+        if (!path) return;
+        name = dl_intern(dl_format(E->arena, "%s.%s", path, s->name));
+        E->step->made++;
+    }
+    const dl_var *old = dl_graph_find_var(E->b.graph, name);
+    if (old) {
+        dl_bad(E, s->at, DL_DIAG_duplicate_definition, "'%s' is declared twice; first on line %d", name,
+               old->loc.line);
+        return;
+    }
+    dl_var *var =
+        dl_graph_var(E->b.graph, DL_VAR_PARAM, name, type, init, dl_source_loc(E->source, s->at.begin));
+    dl_push(E->arena, &E->params, (dl_param_info){.var = var, .where = s->at});
+    dl_scope_set(E, s->name, dl_val_tensor(&var->value, s->at));
+}
+
+void dl_declare_init(dl_elab *E, const dl_ast *s) {
+    if (!dl_only_in(E, s, DL_IN_MODEL, "init")) return;
+    for (int k = 0; k < s->items.list.n; k++) {
+        const dl_ast *kind = s->items.list.at[k];
+        const dl_builtin *f = dl_builtin_find(kind->name);
+        if (!f || !f->makes) {
+            dl_bad(E, kind->span, DL_DIAG_unknown_init_kind, "'%s' is no layer with parameters", kind->name);
+            const char *names[64];
+            int n = 0;
+            for (int i = 0; i < dl_builtin_count() && n < 64; i++)
+                if (dl_builtin_at(i)->makes) names[n++] = dl_builtin_at(i)->name;
+            const char *near = dl_suggest(kind->name, names, n);
+            if (near) dl_help(E, "did you mean '%s'?", near);
+            continue;
+        }
+        for (int i = 0; i < s->more.list.n; i++) {
+            const dl_ast *set = s->more.list.at[i];
+            dl_init_rule rule = {.layer = f->name, .role = set->name, .where = set->span};
+            if (strcmp(set->name, "weight") != 0 && strcmp(set->name, "bias") != 0) {
+                dl_bad(E, set->at, DL_DIAG_bad_init, "'%s' has no '%s'", f->name, set->name);
+                dl_help(E, "its parameters are: %s", f->makes);
+                continue;
+            }
+            if (dl_eval_dist(E, set->a, set->op == T_ASSIGN, &rule)) dl_push(E->arena, &E->rules, rule);
+        }
+    }
+}

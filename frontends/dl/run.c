@@ -1,0 +1,150 @@
+/* One run of a model into a graph: its arguments, its body, and what must be there in the end. */
+#include <math.h>
+
+#include "frontends/dl/elab.h"
+#include "ir/walk.h"
+
+static void poison_names(dl_elab *E, const dl_ast_list *list) {
+    for (int i = 0; i < list->list.n; i++) {
+        const dl_ast *s = list->list.at[i];
+        if (s->kind == DL_A_BAD) {
+            E->syntax_faults = true;
+            for (int k = 0; k < s->items.list.n; k++)
+                dl_push(E->arena, &E->poisoned, s->items.list.at[k]->name);
+        }
+        poison_names(E, &s->body);
+        if (s->kind == DL_A_IF) poison_names(E, &s->more);
+    }
+}
+
+static void finish(dl_elab *E) {
+    const dl_ast *m = E->model;
+    const dl_val *loss = dl_scope_find(E->scope, dl_intern("loss"));
+    if (E->has_loss && loss && loss->kind != DL_V_POISON) {
+        if (loss->kind != DL_V_TENSOR)
+            dl_bad(E, loss->origin, DL_DIAG_not_a_tensor,
+                   "the loss must depend on the model's output, but it is %s", dl_val_describe(E, *loss));
+        else if (dl_want_scalar(E, loss->origin, "the loss", *loss)) {
+            dl_val v = dl_tensor_cast(E, loss->origin, *loss, DL_F32);
+            if (v.kind == DL_V_TENSOR) dl_graph_result(E->b.graph, DL_RESULT_LOSS, "loss", v.t, NULL);
+        }
+    }
+    if (E->exhausted || E->syntax_faults) return;
+    bool has_input = false;
+    for (int i = 0; i < m->body.list.n; i++) has_input |= m->body.list.at[i]->kind == DL_A_INPUT;
+    if (!has_input) {
+        dl_bad(E, m->at, DL_DIAG_no_input, "the model '%s' has no input", m->name);
+        dl_help(E, "add: input x: f32[N, C=3, H, W]");
+    }
+    if (!E->has_output) {
+        dl_bad(E, m->at, DL_DIAG_no_output, "the model '%s' has no output", m->name);
+        dl_help(E, "say what it predicts: output y");
+    }
+    if (!E->has_loss) {
+        dl_bad(E, m->at, DL_DIAG_no_loss, "the model '%s' has no loss", m->name);
+        dl_help(E, "say what training minimises: loss = mean(abs(y - t))");
+    }
+}
+
+/* Declared and never read. */
+static void warn_unused(dl_elab *E) {
+    const dl_graph *g = E->b.graph;
+    bool *used = DL_NEWS(E->arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nin; k++) used[g->nodes.at[i]->in[k]->id] = true;
+    for (int i = 0; i < g->results.n; i++) used[g->results.at[i].value->id] = true;
+    for (int i = 0; i < E->model->body.list.n; i++) {
+        const dl_ast *s = E->model->body.list.at[i];
+        if (s->kind != DL_A_INPUT && s->kind != DL_A_TARGET && s->kind != DL_A_PARAMETER) continue;
+        const dl_var *v = dl_graph_find_var(g, s->name);
+        if (v && !used[v->value.id])
+            dl_bad(E, s->at, DL_DIAG_unused_declaration, "%s '%s' is never used", dl_var_roles[v->role],
+                   s->name);
+    }
+}
+
+static dl_val setting_value(dl_elab *E, dl_span where, const dl_setting *s) {
+    switch (s->kind) {
+    case DL_SET_NONE: return (dl_val){.kind = DL_V_NONE, .origin = where};
+    case DL_SET_BOOL: return dl_val_bool(s->b, where);
+    case DL_SET_INT: return dl_val_int(s->i, where);
+    case DL_SET_FLOAT: return dl_val_float(s->f, where);
+    case DL_SET_STRING: return dl_val_str(dl_intern(s->s), where);
+    case DL_SET_LIST: break;
+    }
+    dl_val list = dl_val_new_list(E, where);
+    for (int i = 0; i < s->list.n; i++)
+        if (!dl_val_append(E, list, setting_value(E, where, &s->list.items[i]), where)) break;
+    return list;
+}
+
+/* A configuration's value must be of the default's kind; whole numbers serve as numbers. */
+static bool fits(dl_val otherwise, dl_val given) {
+    return otherwise.kind == DL_V_POISON || otherwise.kind == DL_V_NONE || otherwise.kind == given.kind ||
+           given.kind == DL_V_NONE || (otherwise.kind == DL_V_FLOAT && given.kind == DL_V_INT);
+}
+
+static void bind_arguments(dl_elab *E) {
+    for (int i = 0; i < E->model->items.list.n; i++) {
+        const dl_ast *p = E->model->items.list.at[i];
+        dl_val v = p->a ? dl_eval(E, p->a) : dl_poison();
+        const dl_setting *s = NULL;
+        for (int k = 0; k < E->config->narguments; k++)
+            if (strcmp(E->config->arguments[k].name, p->name) == 0) s = &E->config->arguments[k].value;
+        if (s) {
+            dl_val given = setting_value(E, p->span, s);
+            if (given.kind == DL_V_FLOAT && !isfinite(given.f)) {
+                dl_bad(E, p->span, DL_DIAG_bad_setting, "the configuration gives '%s' as %g", p->name,
+                       given.f);
+                v = dl_poison();
+            } else if (!fits(v, given)) {
+                dl_bad(E, p->span, DL_DIAG_bad_setting,
+                       "the configuration gives '%s' as %s, but its default is %s", p->name,
+                       dl_val_describe(E, given), dl_val_describe(E, v));
+                v = dl_poison();
+            } else
+                v = given;
+        } else if (!p->a && !E->assumed) {
+            dl_bad(E, p->span, DL_DIAG_missing_setting,
+                   "the argument '%s' has no default, and the configuration does not give it", p->name);
+            dl_help(E, "add `%s:` to the configuration, or a default: %s=...", p->name, p->name);
+        }
+        dl_scope_set(E, p->name, v);
+    }
+}
+
+static void check_batch(dl_elab *E) {
+    const dl_size_binding *n = dl_scope_size(E->scope, dl_intern("N"));
+    for (int i = 0; n && i < E->config->nsizes; i++)
+        if (strcmp(E->config->sizes[i].axis, "N") == 0 && E->config->sizes[i].size != n->size &&
+            n->size >= 0) {
+            dl_bad(E, n->where, DL_DIAG_bad_setting,
+                   "the model fixes the batch N=%lld, but the configuration asks for %lld",
+                   (long long)n->size, (long long)E->config->sizes[i].size);
+            dl_help(E, "leave it open: write N");
+        }
+}
+
+void dl_elaborate(dl_elab *E, dl_graph *g) {
+    E->b.graph = g;
+    E->global = E->scope = dl_scope_new(E, NULL);
+    dl_scope_set(E, dl_intern("pi"), dl_val_float(3.14159265358979323846, (dl_span){0}));
+    dl_scope_set(E, dl_intern("train"), dl_val_bool(E->train, (dl_span){0}));
+    dl_scope_set(E, dl_intern("same"), dl_val_str(dl_intern("same"), (dl_span){0}));
+    dl_scope_set(E, dl_intern("valid"), dl_val_str(dl_intern("valid"), (dl_span){0}));
+    poison_names(E, &E->file->body);
+    E->place = DL_IN_FILE;
+    dl_exec_list(E, &E->file->body);
+    E->scope = dl_scope_new(E, E->global);
+    E->place = DL_IN_MODEL;
+    bind_arguments(E);
+    poison_names(E, &E->model->body);
+    dl_exec_list(E, &E->model->body);
+    check_batch(E);
+    finish(E);
+    dl_apply_rules(E);
+    if (E->diags->errors || E->syntax_faults) return;
+    warn_unused(E);
+    /* A term with weight zero leaves its operands behind. */
+    dl_graph_sweep(g);
+}

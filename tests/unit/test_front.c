@@ -1,0 +1,426 @@
+/* Runs in the checkout's root. The front end from outside: the models of models/, configuration arguments,
+ * initial values, names, and text that no scientist wrote. `test_front COUNT` runs COUNT mutations instead of
+ * the usual few thousand. */
+#include "frontends/dl/front.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ir/text.h"
+#include "ir/validate.h"
+#include "tests/check.h"
+
+static const dl_axis_size cube[] = {{"N", 2}, {"D", 64}, {"H", 64}, {"W", 64}};
+
+typedef struct {
+    dl_arena *arena;
+    dl_diags *diags;
+    dl_model *model;
+    dl_module *module;
+} built;
+
+static built build_text(const char *name, const char *text, size_t n, const dl_argument *args, int nargs,
+                        const dl_axis_size *sizes, int nsizes) {
+    built b = {.arena = dl_arena_new(NULL)};
+    dl_source *s = dl_source_new(b.arena, name, text, n);
+    dl_model_config config = {args, nargs, sizes, nsizes};
+    b.diags = dl_diags_new(b.arena, s);
+    b.model = dl_model_parse(b.arena, s, b.diags);
+    if (b.model) b.module = dl_model_build(b.arena, b.model, &config, b.diags);
+    return b;
+}
+
+static void show(const built *b) {
+    dl_buf out = {0};
+    dl_diags_print(&out, b->diags, false);
+    if (out.at) fputs(out.at, stdout);
+    dl_buf_free(&out);
+}
+
+static char *read_model(dl_arena *arena, const char *name, size_t *n) {
+    dl_error err = {0};
+    char *text = dl_read_file(arena, dl_format(arena, "models/%s", name), 1 << 20, n, &err);
+    CHECK(text, "%s", err.message);
+    return text;
+}
+
+static built build_model(const char *name, const dl_argument *args, int nargs) {
+    dl_arena *arena = dl_arena_new(NULL);
+    size_t n = 0;
+    char *text = read_model(arena, name, &n);
+    built b = build_text(name, text ? text : "", n, args, nargs, cube, 4);
+    dl_arena_free(arena);
+    if (!b.module) show(&b);
+    return b;
+}
+
+/* Running means and variances: Keras counts them among a model's parameters, PyTorch and we do not. */
+static int64_t count_statistics(const dl_graph *g) {
+    int64_t n = 0;
+    for (int i = 0; i < g->vars.n; i++)
+        if (strstr(g->vars.at[i]->name, ".running_")) n += dl_type_count(&g->vars.at[i]->value.type);
+    return n;
+}
+
+/* The IR's text reads back: names with blanks and brackets in them too. */
+static void check_round_trip(const built *b, const char *name) {
+    dl_buf once = {0}, twice = {0};
+    dl_error err = {0};
+    dl_print_module(&once, b->module, (dl_print_options){.locations = true});
+    dl_module *again = dl_parse_module(b->arena, once.at, once.n, name, &err);
+    CHECK(again, "%s", err.message);
+    if (again) dl_print_module(&twice, again, (dl_print_options){.locations = true});
+    CHECK(again && strcmp(once.at, twice.at) == 0, "%s: printed and parsed text differ", name);
+    dl_buf_free(&once), dl_buf_free(&twice);
+}
+
+static void check_model(const char *name, const dl_argument *args, int nargs, int64_t parameters,
+                        int64_t statistics) {
+    built b = build_model(name, args, nargs);
+    CHECK(b.module, "%s does not build", name);
+    for (int i = 0; b.module && i < b.module->graphs.n; i++) {
+        const dl_graph *g = b.module->graphs.at[i];
+        dl_error err = {0};
+        CHECK(dl_count_parameters(g) == parameters, "%s: %lld parameters", name,
+              (long long)dl_count_parameters(g));
+        CHECK(count_statistics(g) == statistics, "%s: %lld statistics", name, (long long)count_statistics(g));
+        CHECK(dl_validate(g, DL_STAGE_TENSOR, &err), "%s: %s", name, err.message);
+        CHECK(dl_graph_find_result(g, DL_RESULT_LOSS, "loss"), "%s has a loss", name);
+        CHECK(dl_graph_find_result(g, DL_RESULT_OUTPUT, NULL), "%s has an output", name);
+    }
+    if (b.module) check_round_trip(&b, name);
+    dl_arena_free(b.arena);
+}
+
+static dl_setting set_int(int64_t i) { return (dl_setting){.kind = DL_SET_INT, .i = i}; }
+static dl_setting set_bool(bool v) { return (dl_setting){.kind = DL_SET_BOOL, .b = v}; }
+
+static void test_models(void) {
+    check_model("unet.dl", NULL, 0, 116977029, 0);
+    check_model("vit.dl", NULL, 0, 23832960, 0);
+    check_model("vit.dl", (dl_argument[]){{"embed_dim", set_int(1024)}}, 1, 157926400, 0);
+    check_model("resnet.dl", NULL, 0, 23792612 - 2 * 26560, 2 * 26560);
+    const dl_setting twos[] = {set_int(2), set_int(2), set_int(2), set_int(2)};
+    const dl_setting list = {.kind = DL_SET_LIST, .list = {twos, 4}};
+    check_model("resnet.dl",
+                (dl_argument[]){{"small", set_bool(true)},
+                                {"depths", list},
+                                {"strides", list},
+                                {"expand", set_int(1)},
+                                {"n_classes", set_int(10)}},
+                5, 7704394 - 2 * 6784, 2 * 6784);
+    check_model("cnn_classifier.dl", NULL, 0, 156074, 0);
+    check_model("cnn_regressor.dl", NULL, 0, (9 + 1) * 64 + 3 * (64 * 9 + 1) * 64 + 64 * 9 + 1, 0);
+}
+
+static void check_type(const dl_graph *g, const char *name, const char *type) {
+    const dl_var *v = dl_graph_find_var(g, name);
+    CHECK(v, "there is %s", name);
+    if (v) CHECK_STR(dl_type_text(&v->value.type), type);
+}
+
+static void test_names(void) {
+    built b =
+        build_model("unet.dl", (dl_argument[]){{"full_scale", set_bool(false)}, {"not_ours", set_int(3)}}, 2);
+    if (!b.module) return;
+    const dl_graph *g = dl_module_graph(b.module, "train");
+    check_type(g, "x", "f32[N=2, C=4, D=64, H=64, W=64]");
+    check_type(g, "conv_down1.0.weight", "f32[O=64, C=4, kD=4, kH=4, kW=4]");
+    check_type(g, "conv_up5.0.weight", "f32[O=512, C=512, kD=4, kH=4, kW=4]");
+    check_type(g, "conv_last.weight", "f32[O=128, C=5, kD=4, kH=4, kW=4]");
+    check_type(g, "conv_last.bias", "f32[C=5]");
+    CHECK(!dl_graph_find_var(g, "conv_down6.0.weight"), "five levels when not full_scale");
+    const dl_var *w = dl_graph_find_var(g, "conv_up2.0.weight");
+    CHECK(w && w->init.kind == DL_INIT_NORMAL && w->init.b == 0.02, "init rule");
+    const dl_var *bias = dl_graph_find_var(g, "conv_up2.0.bias");
+    CHECK(bias && bias->init.kind == DL_INIT_ZERO, "bias rule");
+    for (int i = 0; i < g->nodes.n; i++) {
+        CHECK(g->nodes.at[i]->loc.line > 0 && strcmp(g->nodes.at[i]->loc.file, "unet.dl") == 0,
+              "node %d has a place", i);
+        /* lambda_rho is 0: its term is not computed. */
+        CHECK(g->nodes.at[i]->op != DL_OP_exp, "exp is left out");
+    }
+    dl_arena_free(b.arena);
+    b = build_model("unet.dl", (dl_argument[]){{"lambda_rho", {.kind = DL_SET_FLOAT, .f = 0.1}}}, 1);
+    bool exp = false;
+    for (int i = 0; b.module && i < b.module->graphs.at[0]->nodes.n; i++)
+        exp |= b.module->graphs.at[0]->nodes.at[i]->op == DL_OP_exp;
+    CHECK(exp, "exp is there when lambda_rho is not 0");
+    dl_arena_free(b.arena);
+
+    b = build_model("vit.dl", NULL, 0);
+    if (!b.module) return;
+    g = dl_module_graph(b.module, "train");
+    check_type(g, "blocks.3.attn.q.weight", "f32[O=384, E=384]");
+    check_type(g, "patch_embed.proj.weight", "f32[O=384, C=20, kH=8, kW=8]");
+    check_type(g, "pos_embed", "f32[1, T=4050, E=384]");
+    check_type(g, "blocks.11.mlp.fc1.bias", "f32[E=1536]");
+    CHECK(!dl_graph_find_var(g, "head.bias"), "the head has no bias");
+    CHECK(dl_graph_find_result(g, DL_RESULT_METRIC, "RMSE(u10m)"), "metric");
+    CHECK(dl_graph_find_result(g, DL_RESULT_FIGURE, "Visualization, t2m/1"), "second panel");
+    dl_arena_free(b.arena);
+
+    b = build_model("resnet.dl", NULL, 0);
+    if (!b.module) return;
+    g = dl_module_graph(b.module, "train");
+    check_type(g, "layer1.0.a.conv.weight", "f32[O=64, C=64, kH=1, kW=1]");
+    check_type(g, "layer2.0.shortcut.bn.running_var", "f32[C=512]");
+    check_type(g, "fc.weight", "f32[O=100, C=2048]");
+    CHECK(dl_graph_find_result(g, DL_RESULT_UPDATE, "bn1.running_mean"), "statistics move in training");
+    CHECK(!dl_graph_find_result(dl_module_graph(b.module, "eval"), DL_RESULT_UPDATE, NULL),
+          "and not in evaluation");
+    w = dl_graph_find_var(g, "conv1.weight");
+    CHECK_NEAR(w->init.b, sqrt(2.0 / (3 * 49)) / 0.87962566103423978, 1e-12);
+    dl_arena_free(b.arena);
+}
+
+static void test_arguments(void) {
+    built b = build_model("vit.dl", NULL, 0);
+    int n = 0;
+    const dl_argument *a = b.model ? dl_model_arguments(b.model, &n) : NULL;
+    CHECK(n == 5, "ViT has %d arguments", n);
+    if (n == 5) {
+        CHECK_STR(a[1].name, "embed_dim");
+        CHECK(a[1].value.kind == DL_SET_INT && a[1].value.i == 384, "its default");
+        CHECK(a[4].value.kind == DL_SET_FLOAT && a[4].value.f == 0, "dropout's default");
+        CHECK_STR(dl_model_name(b.model), "ViT");
+    }
+    dl_arena_free(b.arena);
+    b = build_model("vit.dl", (dl_argument[]){{"dropout", set_int(0)}}, 1);
+    CHECK(b.module, "a whole number serves as a number");
+    dl_arena_free(b.arena);
+}
+
+/* A text that must fail with this code. */
+static void check_fault(const char *text, const dl_argument *args, int nargs, int nsizes, const char *code) {
+    built b = build_text("m.dl", text, strlen(text), args, nargs, cube, nsizes);
+    CHECK(!b.module && b.diags->errors > 0, "must fail: %s", text);
+    bool found = false;
+    for (int i = 0; i < b.diags->list.n; i++)
+        found |= strcmp(dl_diag_code(b.diags->list.at[i]->id), code) == 0;
+    CHECK(found, "must say %s", code);
+    if (!found) show(&b);
+    dl_arena_free(b.arena);
+}
+
+static void test_configuration_faults(void) {
+    const char *text = "model M(width=8, bias=true, k):\n    input x: f32[N, C=3, H, W]\n"
+                       "    y = x |> conv(width, k, bias=bias) @a\n    output y\n    loss = mean(y)\n";
+    const dl_setting word = {.kind = DL_SET_STRING, .s = "wide"};
+    check_fault(text, NULL, 0, 4, "DL-E0602");
+    check_fault(text, (dl_argument[]){{"k", set_int(3)}, {"width", word}}, 2, 4, "DL-E0601");
+    check_fault(text, (dl_argument[]){{"k", set_int(3)}, {"bias", set_int(1)}}, 2, 4, "DL-E0601");
+    check_fault(text, (dl_argument[]){{"k", set_int(3)}, {"width", set_int(0)}}, 2, 4, "DL-E0307");
+    check_fault(text, (dl_argument[]){{"k", set_int(65)}}, 1, 4, "DL-E0205");
+    check_fault(text, (dl_argument[]){{"k", set_int(3)}}, 1, 1, "DL-E0211");
+    check_fault("model M():\n    input x: f32[N=8, C=3]\n    output x\n    loss = mean(x)\n", NULL, 0, 4,
+                "DL-E0601");
+    built b = build_text("m.dl", text, strlen(text), (dl_argument[]){{"k", set_int(3)}}, 1, cube, 4);
+    CHECK(b.module, "builds with the argument given");
+    if (!b.module) show(&b);
+    dl_arena_free(b.arena);
+}
+
+static void test_explanations(void) {
+    dl_buf out = {0};
+    CHECK(dl_diag_explain(&out, "DL-E0201") && strstr(out.at, "axis_mismatch"), "explains a code");
+    CHECK(dl_diag_explain(&out, "E0105") && dl_diag_explain(&out, "syntax"), "in short forms");
+    CHECK(!dl_diag_explain(&out, "DL-E9999"), "knows no other");
+    dl_buf_free(&out);
+    for (int i = 0; i < DL_NDIAGS; i++)
+        for (int k = 0; k < i; k++)
+            CHECK(dl_diag_code((dl_diag_id)i) != dl_diag_code((dl_diag_id)k), "codes are unique");
+    /* The names that shape rules use. */
+    static const char *const shape[] = {"axis_mismatch",    "missing_axis",  "duplicate_axis", "bad_stride",
+                                        "bad_window",       "rank_mismatch", "type_mismatch",  "bad_range",
+                                        "channel_mismatch", "wrong_arity",   "too_large"};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        CHECK(dl_diag_find(shape[i]) >= 0, "%s", shape[i]);
+}
+
+/* Hostile text */
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Checks the text and prints its diagnostics; the time it took. */
+static double survive(const char *text, size_t n, int *errors) {
+    double begin = seconds();
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_source *s = dl_source_new(arena, "m.dl", text, n);
+    dl_diags *d = dl_diags_new(arena, s);
+    dl_buf out = {0};
+    dl_model_check(arena, s, d);
+    dl_diags_print(&out, d, true);
+    *errors = d->errors;
+    dl_buf_free(&out);
+    dl_arena_free(arena);
+    return seconds() - begin;
+}
+
+static void check_hostile(const char *what, const char *before, const char *unit, int count,
+                          const char *after) {
+    dl_buf b = {0};
+    int errors;
+    dl_puts(&b, before);
+    for (int i = 0; i < count; i++) dl_puts(&b, unit);
+    dl_puts(&b, after);
+    double t = survive(b.at, b.n, &errors);
+    CHECK(errors > 0, "%s is a fault", what);
+    /* Generous: sanitizers and busy machines. The promise of one second is measured, not tested. */
+    CHECK(t < 30, "%s took %.1f s", what, t);
+    if (t > 1) printf("note: %s took %.2f s\n", what, t);
+    dl_buf_free(&b);
+}
+
+#define HEAD "model M():\n    input x: f32[N, C=3]\n    output x\n    loss = mean(x)\n    y = "
+static void test_hostile(void) {
+    check_hostile("deep brackets", HEAD, "(", 300000, "\n");
+    check_hostile("deep lists", HEAD, "[", 300000, "\n");
+    check_hostile("many terms", HEAD "x", " + x", 100000, "\n");
+    check_hostile("many stages", HEAD "x", " |> relu", 100000, "\n");
+    check_hostile("many signs", HEAD, "-", 300000, "1\n");
+    check_hostile("many nots", HEAD, "not ", 300000, "1\n");
+    check_hostile("many powers", HEAD "2", "**2", 100000, "\n");
+    check_hostile("many conditions", HEAD, "1 if 1 else ", 60000, "1\n");
+    check_hostile("many labels", HEAD "x |> relu", "@a", 100000, "\n");
+    check_hostile("many braces", HEAD "x |> relu @", "{", 100000, "\n");
+    check_hostile("many calls", HEAD "f", "(1)", 100000, "\n");
+    check_hostile("a long name", HEAD, "y", 1 << 20, "\n");
+    check_hostile("a long string", HEAD "\"", "y", 1 << 20, "\"\n");
+    check_hostile("a long number", HEAD, "1", 1 << 20, "\n");
+    check_hostile("many stray bytes", HEAD, "$ ", 200000, "\n");
+    check_hostile("many lines", HEAD "z\n", "    q = \n", 50000, "");
+    check_hostile("many names", HEAD "z\n", "    q = zz + yy\n", 20000, "");
+    check_hostile("deeper and deeper", "model M():\n", "  if 1:\n  ", 1000, "y = 1");
+    check_hostile("a growing list", HEAD "[1]\n", "    y += y\n", 100, "");
+    check_hostile("a growing number", HEAD "3\n", "    y = y * y\n", 100, "");
+    check_hostile(
+        "modules that double",
+        "module A0()(x): return x + x\n"
+        "module A1()(x): return (x |> A0()) + (x |> A0())\nmodule A2()(x): return (x |> A1()) + (x |> A1())\n"
+        "module A3()(x): return (x |> A2()) + (x |> A2())\nmodule A4()(x): return (x |> A3()) + (x |> A3())\n"
+        "module A5()(x): return (x |> A4()) + (x |> A4())\nmodule A6()(x): return (x |> A5()) + (x |> A5())\n"
+        "module A7()(x): return (x |> A6()) + (x |> A6())\nmodule A8()(x): return (x |> A7()) + (x |> A7())\n"
+        "module A9()(x): return (x |> A8()) + (x |> A8())\nmodule A10()(x): return (x |> A9()) + (x |> "
+        "A9())\n"
+        "module A11()(x): return (x |> A10()) + (x |> A10())\nmodule A12()(x): return (x |> A11()) + (x |> "
+        "A11())\n"
+        "module A13()(x): return (x |> A12()) + (x |> A12())\nmodule A14()(x): return (x |> A13()) + (x |> "
+        "A13())\n"
+        "module A15()(x): return (x |> A14()) + (x |> A14())\n",
+        HEAD "x", 1, " |> A15() |> A15()\n");
+    dl_buf b = {0};
+    int errors;
+    for (int i = 0; i < (16 << 20) + 1; i++) dl_puts(&b, " ");
+    survive(b.at, b.n, &errors);
+    CHECK(errors > 0, "a file over 16 MiB is refused");
+    dl_buf_free(&b);
+}
+
+static uint64_t state = 88172645463325252u;
+static uint64_t draw(uint64_t n) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return state % n;
+}
+
+/* One to four small changes: a byte, a piece gone, doubled, or taken from elsewhere. */
+static size_t mutate(char *text, size_t n, size_t room) {
+    static const char *const words[] = {"(",
+                                        ")",
+                                        "[",
+                                        "]",
+                                        "{",
+                                        "}",
+                                        "@",
+                                        "|>",
+                                        ":",
+                                        "=",
+                                        "\n",
+                                        "    ",
+                                        "\t",
+                                        "\"",
+                                        "0",
+                                        "-1",
+                                        "9999999999",
+                                        "over=",
+                                        "x",
+                                        "N",
+                                        "for i in range(3):",
+                                        "if",
+                                        "else",
+                                        "as [N]",
+                                        "**",
+                                        "1e308",
+                                        "none",
+                                        "conv(",
+                                        "same",
+                                        "input ",
+                                        "module A()(x): return x |> A()\n"};
+    for (uint64_t k = 1 + draw(4); k > 0 && n > 1; k--) {
+        size_t at = draw(n), len = 1 + draw(n - at < 40 ? n - at : 40), to = draw(n);
+        const char *w = words[draw(sizeof words / sizeof *words)];
+        switch (draw(5)) {
+        case 0: text[at] = (char)draw(256); break;
+        case 1: memmove(text + at, text + at + len, n - at - len), n -= len; break;
+        case 2:
+            if (n + len > room) break;
+            memmove(text + at + len, text + at, n - at), n += len;
+            break;
+        case 3:
+            if (n + strlen(w) > room) break;
+            memmove(text + at + strlen(w), text + at, n - at), n += strlen(w);
+            memcpy(text + at, w, strlen(w));
+            break;
+        default: memmove(text + to, text + at, len < n - to ? len : n - to);
+        }
+    }
+    return n;
+}
+
+static void test_mutations(long count) {
+    static const char *const names[] = {"cnn_regressor.dl", "cnn_classifier.dl", "unet.dl", "vit.dl",
+                                        "resnet.dl"};
+    dl_arena *arena = dl_arena_new(NULL);
+    double worst = 0;
+    long faulty = 0;
+    for (long i = 0; i < count; i++) {
+        dl_arena *one = dl_arena_new(arena);
+        size_t n = 0;
+        int errors;
+        const char *text = read_model(one, names[draw(sizeof names / sizeof *names)], &n);
+        char *copy = dl_alloc(one, 2 * n + 4096);
+        memcpy(copy, text, n);
+        n = mutate(copy, n, 2 * n + 4096);
+        /* What is being tried, should it be the last. */
+        if (getenv("DL_KEEP")) {
+            dl_error err = {0};
+            dl_write_file(getenv("DL_KEEP"), copy, n, &err);
+        }
+        double t = survive(copy, n, &errors);
+        faulty += errors > 0;
+        if (t > worst) worst = t;
+        dl_arena_free(one);
+    }
+    CHECK(faulty > count / 4, "most mutations are faults: %ld", faulty);
+    printf("%ld mutations, %ld faulty, the slowest took %.3f s\n", count, faulty, worst);
+    dl_arena_free(arena);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 2) state = strtoull(argv[2], NULL, 10) * 2654435769u + 1;
+    if (argc < 2) {
+        test_models();
+        test_names();
+        test_arguments();
+        test_configuration_faults();
+        test_explanations();
+        test_hostile();
+    }
+    test_mutations(argc > 1 ? atol(argv[1]) : 200);
+    return dl_test_end();
+}

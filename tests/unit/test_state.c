@@ -1,0 +1,268 @@
+/* Variables: every layout written and read back, element types, and how variables start. */
+#include "tests/check.h"
+
+#include <time.h>
+
+#include "runtime/convert.h"
+#include "runtime/layout.h"
+#include "runtime/state.h"
+#include "tests/unit/plan_fixture.h"
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* An executor of a plan that has variables only. */
+static dlr_exec *open_exec(const dl_plan *p, int threads) {
+    dl_error err = {0};
+    dlr_exec *e = dlr_exec_open(p, threads, &err);
+    CHECK(e, "%s", err.message);
+    if (!e) exit(dl_test_end());
+    return e;
+}
+
+static dl_plan *plan_of_one(dl_type type, dl_init init) {
+    dl_plan *p = new_plan(dl_plan_round(dl_type_bytes(&type)));
+    add_var(p, DL_VAR_PARAM, "w", type, init, 0);
+    return p;
+}
+
+/* Row-major index to logical coordinates. */
+static void unravel(const dl_type *t, int64_t i, int64_t at[DL_MAX_RANK]) {
+    for (int a = t->rank - 1; a >= 0; a--) at[a] = i % t->axis[a].size, i /= t->axis[a].size;
+}
+
+/* ---- layouts: against dl_type_offset, one element at a time ---- */
+static void check_layout(dl_type t, int threads) {
+    dl_plan *p = plan_of_one(t, (dl_init){0});
+    dlr_exec *e = open_exec(p, threads);
+    dlr_view v = dlr_exec_variable(e, "w");
+    int64_t n = dl_type_count(&t), stored = dl_type_stored(&t), bytes = dl_dtype_bytes(t.dtype);
+    char *host = malloc((size_t)(n * bytes) + 1), *back = malloc((size_t)(n * bytes) + 1), *memory = v.data;
+    for (int64_t i = 0; i < n * bytes; i++) host[i] = (char)(i * 2654435761u >> 13 | 1); /* no byte is 0 */
+    memset(memory, 0x55, (size_t)(stored * bytes));
+    dlr_state_write(e, v, t.dtype, host);
+    int64_t wrong = 0, zeros = 0, at[DL_MAX_RANK];
+    for (int64_t i = 0; i < n; i++) {
+        unravel(&t, i, at);
+        wrong += memcmp(memory + dl_type_offset(&t, at) * bytes, host + i * bytes, (size_t)bytes) != 0;
+    }
+    CHECK(wrong == 0, "%s: %ld of %ld elements misplaced", dl_type_text(&t), (long)wrong, (long)n);
+    for (int64_t i = 0; i < stored; i++) {
+        bool zero = true;
+        for (int64_t k = 0; k < bytes; k++) zero = zero && memory[i * bytes + k] == 0;
+        zeros += zero;
+    }
+    CHECK(zeros == stored - n, "%s: %ld zeros, not %ld of padding", dl_type_text(&t), (long)zeros,
+          (long)(stored - n));
+    memset(back, 0, (size_t)(n * bytes));
+    dlr_state_read(e, v, t.dtype, back);
+    CHECK(memcmp(host, back, (size_t)(n * bytes)) == 0, "%s", dl_type_text(&t));
+    free(host), free(back);
+    dlr_exec_close(e);
+    dl_arena_free(p->arena);
+}
+
+static void test_layouts(void) {
+    static const int64_t sizes[][5] = {{2, 4, 5, 6, 7},   {1, 1, 3, 3, 3},     {20, 3, 3, 3, 3},
+                                       {33, 17, 1, 1, 1}, {5, 130, 2, 11, 3},  {64, 7, 4, 4, 4},
+                                       {3, 2, 0, 4, 4},   {19, 2, 13, 17, 23}, {1, 300, 9, 9, 9}};
+    static const dl_layout layouts[] = {{DL_ROW, 0},   {DL_CL, 0},     {DL_PANEL, 1},
+                                        {DL_PANEL, 8}, {DL_PANEL, 32}, {DL_PANEL, 48}};
+    static const dl_dtype dtypes[] = {DL_F32, DL_F64, DL_BF16, DL_BOOL};
+    int turn = 0;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int l = 0; l < 6; l++) {
+            check_layout(type_of(DL_F32, layouts[l], 5, sizes[s]), 1 + turn % 3);
+            check_layout(type_of(dtypes[1 + turn % 3], layouts[l], 5, sizes[s]), 1 + turn % 2);
+            turn++;
+        }
+    for (int l = 0; l < 6; l++) check_layout(type_of(DL_F32, layouts[l], 2, (int64_t[]){37, 29}), 2);
+    check_layout(type_of(DL_F32, (dl_layout){DL_PANEL, 4096}, 3, (int64_t[]){5000, 3, 9}), 2);
+    check_layout(type_of(DL_F32, (dl_layout){DL_CL, 0}, 1, (int64_t[]){40000}), 2);
+    check_layout(dl_scalar(DL_I64), 2);
+}
+
+/* ---- element types ---- */
+static void test_convert(void) {
+    const double in[] = {0,     1,      -2.5,        1e-3, 65504,   65519.99,     65520,
+                         1e300, -1e300, (double)NAN, 6e-8, 0x1p-25, 1.5 * 0x1p-24};
+    enum { COUNT = sizeof in / sizeof *in };
+    float f[COUNT];
+    double d[COUNT];
+    uint16_t h[COUNT];
+    int32_t i[COUNT];
+    uint8_t b[COUNT];
+    dlr_convert(DL_F32, f, DL_F64, in, COUNT);
+    for (int k = 0; k < COUNT; k++) CHECK(f[k] == (float)in[k] || in[k] != in[k]);
+    dlr_convert(DL_F16, h, DL_F64, in, COUNT);
+    const uint16_t halves[COUNT] = {0,      0x3c00, 0xc100, 0x1419, 0x7bff, 0x7bff, 0x7c00,
+                                    0x7c00, 0xfc00, 0x7e00, 1,      0,      2};
+    for (int k = 0; k < COUNT; k++) CHECK(h[k] == halves[k], "%g: %04x, want %04x", in[k], h[k], halves[k]);
+    dlr_convert(DL_I32, i, DL_F64, in, COUNT);
+    CHECK(i[2] == -2 && i[4] == 65504 && i[7] == INT32_MAX && i[8] == INT32_MIN && i[9] == 0);
+    dlr_convert(DL_BOOL, b, DL_F64, in, COUNT);
+    CHECK(b[0] == 0 && b[1] == 1 && b[3] == 1);
+    bool exact = true; /* every half and every bf16 survives the way through f64 */
+    for (int v = 0; v < 65536; v++) {
+        uint16_t one = (uint16_t)v, again;
+        for (int k = 0; k < 2; k++) {
+            dl_dtype type = k ? DL_BF16 : DL_F16;
+            dlr_convert(DL_F64, d, type, &one, 1);
+            dlr_convert(type, &again, DL_F64, d, 1);
+            exact = exact && (again == one || d[0] != d[0]);
+        }
+    }
+    CHECK(exact);
+    const float ties[] = {0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, -0x1.03p0f};
+    dlr_convert(DL_BF16, h, DL_F32, ties, 4);
+    CHECK(h[0] == 0x3f80 && h[1] == 0x3f82 && h[2] == 0x3f81 && h[3] == 0xbf82, "%x %x %x %x", h[0], h[1],
+          h[2], h[3]);
+    const int64_t big = ((int64_t)1 << 60) + 1, low = -((int64_t)1 << 40);
+    int64_t out;
+    dlr_convert(DL_I64, &out, DL_I64, &big, 1);
+    CHECK(out == big);
+    dlr_convert(DL_I32, i, DL_I64, &low, 1);
+    CHECK(i[0] == INT32_MIN);
+
+    /* Through a variable of another type and layout. */
+    dl_type t = type_of(DL_F32, (dl_layout){DL_PANEL, 16}, 5, (int64_t[]){21, 5, 3, 3, 3});
+    dl_plan *p = plan_of_one(t, (dl_init){0});
+    dlr_exec *e = open_exec(p, 2);
+    int64_t n = dl_type_count(&t);
+    double *values = calloc((size_t)n, 8), *back = calloc((size_t)n, 8);
+    for (int64_t k = 0; k < n; k++) values[k] = (double)k / 4;
+    dlr_state_write(e, dlr_exec_variable(e, "w"), DL_F64, values);
+    dlr_state_read(e, dlr_exec_variable(e, "w"), DL_F64, back);
+    CHECK(memcmp(values, back, (size_t)n * 8) == 0);
+    int64_t at[DL_MAX_RANK] = {20, 4, 2, 1, 0};
+    float *stored = dlr_exec_variable(e, "w").data;
+    CHECK((double)stored[dl_type_offset(&t, at)] == values[20 * 135 + 4 * 27 + 2 * 9 + 3]);
+    free(values), free(back);
+    dlr_exec_close(e);
+    dl_arena_free(p->arena);
+}
+
+/* ---- starts ---- */
+enum { O = 70, C = 50, K = 27, COUNT = O * C * K };
+
+/* Initialises a weight in the given layout and returns it row-major. */
+static float *start_of(dl_layout layout, dl_dtype dtype, dl_init init, uint64_t seed, int threads) {
+    dl_plan *p = plan_of_one(type_of(dtype, layout, 5, (int64_t[]){O, C, 3, 3, 3}), init);
+    dlr_exec *e = open_exec(p, threads);
+    dlr_view v = dlr_exec_variable(e, "w");
+    memset(v.data, 0x55, (size_t)dl_type_bytes(v.type)); /* a second start must not see the first */
+    dl_error err = {0};
+    CHECK(dlr_state_init(e, seed, &err), "%s", err.message);
+    float *out = malloc(COUNT * sizeof *out);
+    dlr_state_read(e, v, DL_F32, out);
+    dlr_exec_close(e);
+    dl_arena_free(p->arena);
+    return out;
+}
+
+static void statistics(const float *x, double *mean, double *std, double *most) {
+    double sum = 0, squares = 0, top = 0;
+    for (int i = 0; i < COUNT; i++) sum += (double)x[i];
+    *mean = sum / COUNT;
+    for (int i = 0; i < COUNT; i++) {
+        double d = (double)x[i] - *mean;
+        squares += d * d, top = fmax(top, fabs((double)x[i]));
+    }
+    *std = sqrt(squares / COUNT), *most = top;
+}
+
+static void test_starts(void) {
+    /* What each rule promises: mean, standard deviation, largest magnitude at least and at most. A normal cut
+     * at two deviations has 0.8796 of the deviation. */
+    static const struct {
+        dl_init init;
+        double mean, std, above, below;
+    } rules[] = {{{DL_INIT_ZERO, 0, 0}, 0, 0, 0, 0},
+                 {{DL_INIT_CONST, 0.25, 0}, 0.25, 0, 0.25, 0.25},
+                 {{DL_INIT_NORMAL, 0, 0.02}, 0, 0.02, 0.07, 0.14},
+                 {{DL_INIT_NORMAL, 1, 0.5}, 1, 0.5, 2.8, 4.4},
+                 {{DL_INIT_TRUNC_NORMAL, 0, 0.02}, 0, 0.017593, 0.0399, 0.040000002},
+                 {{DL_INIT_UNIFORM, -0.5, 0.5}, 0, 0.288675, 0.499, 0.5}};
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        float *x = start_of((dl_layout){0}, DL_F32, rules[r].init, 11, 1);
+        double mean, std, most, sigma = rules[r].std / sqrt(COUNT);
+        statistics(x, &mean, &std, &most);
+        CHECK_NEAR(mean, rules[r].mean, 5 * sigma + 1e-12);
+        CHECK_NEAR(std, rules[r].std, 5 * sigma + 1e-12);
+        CHECK(most >= rules[r].above && most <= rules[r].below, "%g", most);
+        float *cl = start_of((dl_layout){DL_CL, 0}, DL_F32, rules[r].init, 11, 2);
+        float *panel = start_of((dl_layout){DL_PANEL, 32}, DL_F32, rules[r].init, 11, 5);
+        float *wide = start_of((dl_layout){DL_PANEL, 16}, DL_F64, rules[r].init, 11, 2);
+        CHECK(memcmp(x, cl, COUNT * sizeof *x) == 0 && memcmp(x, panel, COUNT * sizeof *x) == 0);
+        CHECK(memcmp(x, wide, COUNT * sizeof *x) == 0);
+        float *other = start_of((dl_layout){0}, DL_F32, rules[r].init, 12, 1);
+        int same = 0;
+        for (int i = 0; i < COUNT; i++) same += x[i] == other[i];
+        CHECK(rules[r].std > 0 ? same < COUNT / 1000 : same == COUNT, "%d the same for another seed", same);
+        free(x), free(cl), free(panel), free(wide), free(other);
+    }
+}
+
+/* Names decide, not places: two variables swapped in the plan start the same; two names differ. */
+static void test_names(void) {
+    float out[2][2][100];
+    for (int swap = 0; swap < 2; swap++) {
+        dl_plan *p = new_plan(8192);
+        dl_init normal = {DL_INIT_NORMAL, 0, 1};
+        add_var(p, DL_VAR_PARAM, swap ? "b" : "a", vector(100), normal, 0);
+        add_var(p, DL_VAR_PARAM, swap ? "a" : "b", vector(100), normal, 4096);
+        add_var(p, DL_VAR_HYPER, "lr", dl_scalar(DL_F64), (dl_init){DL_INIT_CONST, 1e-3, 0}, 2048);
+        add_var(p, DL_VAR_STATE, "step", dl_scalar(DL_I64), (dl_init){DL_INIT_CONST, 3, 0}, 2112);
+        dlr_exec *e = open_exec(p, 2);
+        dl_error err = {0};
+        CHECK(dlr_state_init(e, 5, &err));
+        dlr_state_read(e, dlr_exec_variable(e, "a"), DL_F32, out[swap][0]);
+        dlr_state_read(e, dlr_exec_variable(e, "b"), DL_F32, out[swap][1]);
+        CHECK(*(double *)dlr_exec_variable(e, "lr").data == 1e-3); /* all its digits */
+        CHECK(*(int64_t *)dlr_exec_variable(e, "step").data == 3);
+        dlr_exec_close(e);
+        dl_arena_free(p->arena);
+    }
+    CHECK(memcmp(out[0], out[1], sizeof out[0]) == 0);
+    CHECK(memcmp(out[0][0], out[0][1], sizeof out[0][0]) != 0);
+}
+
+/* Rates on a weight of the U-Net's kind; figures, not checks. */
+static void show_rates(int64_t channels) {
+    dl_type t = type_of(DL_F32, (dl_layout){DL_PANEL, 32}, 5, (int64_t[]){channels, channels, 4, 4, 4});
+    dl_plan *p = plan_of_one(t, (dl_init){DL_INIT_NORMAL, 0, 0.02});
+    dlr_exec *e = open_exec(p, 0);
+    dlr_view v = dlr_exec_variable(e, "w");
+    dl_error err = {0};
+    double n = (double)dl_type_count(&t), best[3] = {1e9, 1e9, 1e9};
+    float *host = calloc((size_t)n, 4);
+    memset(host, 1, (size_t)n * 4);
+    for (int trial = 0; trial < 5; trial++) {
+        double a = seconds();
+        dlr_state_init(e, 1, &err);
+        double b = seconds();
+        dlr_state_write(e, v, DL_F32, host);
+        double c = seconds();
+        dlr_state_read(e, v, DL_F32, host);
+        double d = seconds();
+        best[0] = fmin(best[0], b - a), best[1] = fmin(best[1], c - b), best[2] = fmin(best[2], d - c);
+    }
+    printf("%.1f M parameters in panels, %d threads: normal %.2f ns each, pack %.1f GB/s, unpack %.1f GB/s\n",
+           n * 1e-6, dlr_pool_threads(dlr_exec_pool(e)), best[0] / n * 1e9, 4 * n / best[1] * 1e-9,
+           4 * n / best[2] * 1e-9);
+    free(host);
+    dlr_exec_close(e);
+    dl_arena_free(p->arena);
+}
+
+int main(int argc, char **argv) {
+    test_layouts();
+    test_convert();
+    test_starts();
+    test_names();
+    show_rates(argc > 1 ? atol(argv[1]) : 128);
+    return dl_test_end();
+}
