@@ -26,19 +26,26 @@ static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     return s;
 }
 
-/* Every kernel's code goes to the source that is shortest so far, contractions apart from the rest. */
+typedef struct {
+    dl_buf text;
+    bool contracts;
+    unsigned grad_rows;
+} source;
+
+/* Every kernel's code goes to the source that is shortest so far; what they need decides the preludes in
+ * front. */
 static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_error *err) {
-    dl_buf source[NSOURCES] = {0};
+    source sources[NSOURCES] = {0};
     bool ok = true;
-    for (int s = 0; s < NSOURCES; s++) dl_emit_prelude(&source[s], t, true);
     for (int g = 0; g < m->graphs.n && ok; g++)
         for (int i = 0; i < m->graphs.at[g]->kernels.n && ok; i++) {
             const dl_kernel *k = m->graphs.at[g]->kernels.at[i];
             int s = 0;
             for (int j = 1; j < NSOURCES; j++)
-                if (source[j].n < source[s].n) s = j;
+                if (sources[j].text.n < sources[s].text.n) s = j;
             dl_emitted code;
-            ok = dl_emit_kernel(&source[s], k, t, &code, err);
+            ok = dl_emit_kernel(&sources[s].text, k, t, &code, err);
+            sources[s].contracts |= code.contracts, sources[s].grad_rows |= code.grad_rows;
             dl_plan_kernel pk = {.name = k->name,
                                  .symbol = k->name,
                                  .where = where_from(p->arena, k),
@@ -55,9 +62,12 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
             dl_push(p->arena, &p->kernels, pk);
         }
     for (int s = 0; s < NSOURCES; s++) {
-        dl_plan_object o = {.source = dl_strndup(p->arena, source[s].at, source[s].n)};
-        dl_push(p->arena, &p->objects, o);
-        dl_buf_free(&source[s]);
+        dl_buf whole = {0};
+        dl_emit_prelude(&whole, t, sources[s].contracts, sources[s].grad_rows);
+        if (sources[s].text.n) dl_puts(&whole, sources[s].text.at);
+        dl_push(p->arena, &p->objects, (dl_plan_object){.source = dl_strndup(p->arena, whole.at, whole.n)});
+        dl_buf_free(&whole);
+        dl_buf_free(&sources[s].text);
     }
     p->workspace_bytes = (p->workspace_bytes + 63) & ~63LL;
     p->scratch_bytes = (p->scratch_bytes + 63) & ~63LL;

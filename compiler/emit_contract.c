@@ -353,6 +353,8 @@ static void put_grad_weight(dl_emitter *e, const shape3 *s, dl_emitted *code) {
             (long long)panels, (long long)unit_panels, (long long)panels, (long long)unit_panels, name,
             (long long)unit_groups, (long long)block, name, (long long)groups, (long long)block,
             (long long)unit_panels, (long long)block);
+    code->grad_rows =
+        (rows >= e->t->rows ? 1u << e->t->rows : 0) | (rows % e->t->rows ? 1u << rows % e->t->rows : 0);
     code->units[0] = group_units * up(panels, unit_panels);
     code->scratch = (DL_M_BLOCK * 7 + up(rows, e->t->rows) * e->t->rows * DL_M_BLOCK +
                      unit_panels * DL_M_BLOCK * e->t->panel + unit_groups * unit_panels * block) *
@@ -378,7 +380,7 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     for (int i = 0; i < e->k->nspace; i++)
         order[i] = i == 0 ? 0 : i + 1 < e->k->nspace ? i + 1 : 1; /* channels last */
     dl_emit_find_kept(e, order);
-    code->phases = 1;
+    code->phases = 1, code->contracts = true;
     if (c->op == DL_OP_conv_grad_weight)
         put_grad_weight(e, &s, code);
     else if (is_folded(e, &s))

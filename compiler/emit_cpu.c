@@ -4,14 +4,15 @@
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_fold[];
 
-void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contractions) {
+void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned grad_rows) {
     dl_putf(out,
             "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n#define K_BLOCK "
             "%d\n",
             t->lanes, t->panel, t->rows, DL_ROW_BLOCK, DL_K_BLOCK);
-    dl_putf(out, "#define PACK_ROWS %d\n#define M_BLOCK %d\n", DL_PACK_ROWS, DL_M_BLOCK);
+    dl_putf(out, "#define PACK_ROWS %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n", DL_PACK_ROWS, DL_M_BLOCK,
+            grad_rows);
     dl_puts(out, dl_kernels_prelude);
-    if (!contractions) return;
+    if (!contracts) return;
     dl_puts(out, dl_kernels_contract);
     dl_puts(out, dl_kernels_fold);
 }

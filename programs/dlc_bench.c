@@ -90,8 +90,8 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
         flops += (double)p->kernels.at[p->programs.at[train].launches.at[i].kernel].flops;
 
     dlr_exec_run(exec, train, NULL);
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage); /* before the peak's own buffers are mapped */
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used); /* before the peak's own buffers are mapped */
     dl_plan *peak_plan = dl_peak_plan(arena, opt->target, threads, &peak_flops, &peak_bytes, &err);
     dlr_exec *peak = peak_plan ? dlr_exec_open(peak_plan, threads, &err) : NULL;
     if (!peak) {
@@ -111,7 +111,7 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
     qsort(times, (size_t)n, sizeof *times, ascending);
     double step = n % 2 ? times[n / 2] : 0.5 * (times[n / 2 - 1] + times[n / 2]),
            share = flops / step * 1e-6 / gflops;
-    int64_t planned = dl_plan_peak(p, threads), rss = (int64_t)usage.ru_maxrss * 1024;
+    int64_t planned = dl_plan_peak(p, threads), rss = (int64_t)used.ru_maxrss * 1024;
     if (dl_config_option(c, "json"))
         printf("{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"threads\": %d, \"steps\": %d, "
                "\"step_ms\": %.3f, \"step_ms_min\": %.3f, "

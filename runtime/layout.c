@@ -96,32 +96,41 @@ TRANSPOSE(transpose_2, uint16_t)
 TRANSPOSE(scalar_4, uint32_t)
 TRANSPOSE(transpose_8, uint64_t)
 
-/* By lines of 64 bytes on both sides: rows are often a power of two apart, so that few of them fit the cache
- * at once. */
-static void transpose_4(const void *in_, int64_t in_step, int64_t m, int64_t n, void *out_,
-                        int64_t out_step) {
+/* By lines of 64 bytes on both sides: a tensor's rows are often a power of two apart, so that few of them fit
+ * the cache at once. The inner loops therefore follow the tensor's rows, which are those of `out` where
+ * `rows_out`. */
+static inline void transpose_blocks(const uint32_t *in, int64_t in_step, int64_t m, int64_t n, uint32_t *out,
+                                    int64_t out_step, bool rows_out) {
     enum { BLOCK = 16 };
-    const uint32_t *in = in_;
-    uint32_t *out = out_;
-    for (int64_t i = 0; i < m; i += BLOCK)
-        for (int64_t j = 0; j < n; j += BLOCK) {
-            int64_t rows = least(BLOCK, m - i), columns = least(BLOCK, n - j), m4 = rows & ~3,
-                    n4 = columns & ~3;
+    for (int64_t row = 0; row < (rows_out ? n : m); row += BLOCK)
+        for (int64_t at = 0; at < (rows_out ? m : n); at += BLOCK) {
+            int64_t i = rows_out ? at : row, j = rows_out ? row : at;
+            int64_t height = least(BLOCK, m - i), width = least(BLOCK, n - j), m4 = height & ~3,
+                    n4 = width & ~3;
             const uint32_t *from = in + i * in_step + j;
             uint32_t *to = out + j * out_step + i;
-            for (int64_t a = 0; a < m4; a += 4)
-                for (int64_t b = 0; b < n4; b += 4)
+            for (int64_t r = 0; r < (rows_out ? n4 : m4); r += 4)
+                for (int64_t c = 0; c < (rows_out ? m4 : n4); c += 4) {
+                    int64_t a = rows_out ? c : r, b = rows_out ? r : c;
                     transpose_4x4(from + a * in_step + b, in_step, to + b * out_step + a, out_step);
-            scalar_4(from + n4, in_step, m4, columns - n4, to + n4 * out_step, out_step);
-            scalar_4(from + m4 * in_step, in_step, rows - m4, columns, to + m4, out_step);
+                }
+            scalar_4(from + n4, in_step, m4, width - n4, to + n4 * out_step, out_step);
+            scalar_4(from + m4 * in_step, in_step, height - m4, width, to + m4, out_step);
         }
 }
 
 static void transpose(int bytes, const void *in, int64_t in_step, int64_t m, int64_t n, void *out,
-                      int64_t out_step) {
-    static void (*const by_bytes[])(const void *, int64_t, int64_t, int64_t, void *, int64_t) = {
-        [1] = transpose_1, [2] = transpose_2, [4] = transpose_4, [8] = transpose_8};
-    by_bytes[bytes](in, in_step, m, n, out, out_step);
+                      int64_t out_step, bool rows_out) {
+    switch (bytes) {
+    case 1: transpose_1(in, in_step, m, n, out, out_step); break;
+    case 2: transpose_2(in, in_step, m, n, out, out_step); break;
+    case 8: transpose_8(in, in_step, m, n, out, out_step); break;
+    default:
+        if (rows_out)
+            transpose_blocks(in, in_step, m, n, out, out_step, true);
+        else
+            transpose_blocks(in, in_step, m, n, out, out_step, false);
+    }
 }
 
 /* In memory exactly as in row-major order. */
@@ -154,7 +163,7 @@ void dlr_tile_store(const dlr_tile *t, int bytes, const void *rows, int64_t row_
     }
     _Alignas(64) char tile[DLR_TILE * 8];
     if (t->padding) memset(tile, 0, (size_t)(run * lanes * bytes));
-    transpose(bytes, rows, row_step, t->rows, run, tile, lanes);
+    transpose(bytes, rows, row_step, t->rows, run, tile, lanes, false);
     copy_lanes(t, (size_t)bytes, tile, tensor, true);
 }
 
@@ -166,5 +175,5 @@ void dlr_tile_load(const dlr_tile *t, int bytes, const void *tensor, void *rows,
     }
     _Alignas(64) char tile[DLR_TILE * 8];
     copy_lanes(t, (size_t)bytes, tile, (char *)tensor, false);
-    transpose(bytes, tile, lanes, run, t->rows, rows, row_step);
+    transpose(bytes, tile, lanes, run, t->rows, rows, row_step, true);
 }

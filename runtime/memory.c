@@ -36,7 +36,7 @@ static bool refuse(size_t bytes, int64_t available, dl_error *err) {
 
 bool dlr_memory_map(dlr_memory *m, size_t bytes, dlr_pool *pool, dl_error *err) {
     *m = (dlr_memory){0};
-    if (bytes == 0) return true;
+    if (bytes == 0) bytes = 1; /* one page, so that every tensor has an address */
     int64_t available = dlr_memory_available();
     if (available >= 0 && bytes > (uint64_t)available) return refuse(bytes, available, err);
     /* One huge page more than asked, to cut the mapping at a huge page's boundary. */

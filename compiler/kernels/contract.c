@@ -176,7 +176,7 @@ INLINE void unit_of(const struct contraction *s, long unit, long *which, long *c
 }
 
 /* A block of rows by one column of panels. `turned`: the weight is read across its panels (input gradients). */
-INLINE void rows_unit(const struct contraction *s, char *const *arg, const float *w, int turned, long unit, char *scratch,
+UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float *w, int turned, long unit, char *scratch,
                       point_fn *point, float *sums) {
     struct rows_scratch *t = (void *)scratch;
     long which, column, from;
@@ -231,7 +231,7 @@ INLINE void gather_row(const struct contraction *s, const struct rows *row, long
     }
 }
 
-INLINE void gathered_unit(const struct contraction *s, char *const *arg, const float *w, long run, long unit, char *scratch,
+UNUSED void gathered_unit(const struct contraction *s, char *const *arg, const float *w, long run, long unit, char *scratch,
                           point_fn *point, float *sums) {
     struct gather_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
@@ -289,15 +289,57 @@ struct weight_gradient {
         }                                                                                                            \
         R##rows(ROW_OUT)                                                                                             \
     }
-GRAD_TILE(1) GRAD_TILE(2) GRAD_TILE(3) GRAD_TILE(4)
-#if TILE_ROWS == 8
-GRAD_TILE(5) GRAD_TILE(6) GRAD_TILE(7) GRAD_TILE(8)
-#endif
-
 typedef void grad_tile_fn(const float *x, const float *y, const int *y_at, long n, float *c);
-static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {0, grad_tile_1, grad_tile_2, grad_tile_3, grad_tile_4,
-#if TILE_ROWS == 8
-                                                               grad_tile_5, grad_tile_6, grad_tile_7, grad_tile_8
+/* Only the heights that the kernels below need: GRAD_ROWS is a mask that the emitter sets. */
+#if GRAD_ROWS & 2
+GRAD_TILE(1)
+#endif
+#if GRAD_ROWS & 4
+GRAD_TILE(2)
+#endif
+#if GRAD_ROWS & 8
+GRAD_TILE(3)
+#endif
+#if GRAD_ROWS & 16
+GRAD_TILE(4)
+#endif
+#if GRAD_ROWS & 32
+GRAD_TILE(5)
+#endif
+#if GRAD_ROWS & 64
+GRAD_TILE(6)
+#endif
+#if GRAD_ROWS & 128
+GRAD_TILE(7)
+#endif
+#if GRAD_ROWS & 256
+GRAD_TILE(8)
+#endif
+static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {
+    0,
+#if GRAD_ROWS & 2
+    [1] = grad_tile_1,
+#endif
+#if GRAD_ROWS & 4
+    [2] = grad_tile_2,
+#endif
+#if GRAD_ROWS & 8
+    [3] = grad_tile_3,
+#endif
+#if GRAD_ROWS & 16
+    [4] = grad_tile_4,
+#endif
+#if GRAD_ROWS & 32
+    [5] = grad_tile_5,
+#endif
+#if GRAD_ROWS & 64
+    [6] = grad_tile_6,
+#endif
+#if GRAD_ROWS & 128
+    [7] = grad_tile_7,
+#endif
+#if GRAD_ROWS & 256
+    [8] = grad_tile_8,
 #endif
 };
 

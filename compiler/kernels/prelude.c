@@ -131,7 +131,15 @@ INLINE vf v_min_(vf a, vf b) { return v_pick((a < b) | (a != a), a, b); }
 #define v_min(a, b) v_min_(V(a), V(b))
 INLINE vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
 INLINE vf v_sign(vf a) { return v_pick(a != a, a, v_truth(a > 0) - v_truth(a < 0)); }
+#if defined(__AVX512F__) && LANES == 16
+INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps512_mask(a, a, (short)-1, 4); }
+#elif defined(__AVX__) && LANES == 8
+INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps256(a); }
+#elif defined(__SSE__) && LANES == 4
+INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps(a); }
+#else
 INLINE vf v_sqrt(vf a) { return EACH(__builtin_sqrtf, a); }
+#endif
 INLINE vf v_log(vf a) { return EACH(__builtin_logf, a); }
 INLINE vf v_sin(vf a) { return EACH(__builtin_sinf, a); }
 INLINE vf v_cos(vf a) { return EACH(__builtin_cosf, a); }

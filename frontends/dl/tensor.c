@@ -67,6 +67,12 @@ bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t) {
     return true;
 }
 
+/* Was the tensor grown by a transposed convolution, seen through its bias and activation? */
+static bool is_grown(const dl_value *v) {
+    while (v->def && dl_ops[v->def->op].class == DL_CLASS_ELEM && v->def->nin) v = v->def->in[0];
+    return v->def && v->def->op == DL_OP_conv_grad_input;
+}
+
 bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in, const char *skip) {
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i && j < 3; j++) { /* what agrees with the first three agrees with all */
@@ -76,11 +82,18 @@ bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_
                 int at = *a->axis[k].name ? dl_type_axis(b, a->axis[k].name) : -1;
                 if (at < 0 || a->axis[k].name == skip || a->axis[k].size == b->axis[at].size) continue;
                 const char *axis = a->axis[k].name;
-                dl_bad(E, where, DL_DIAG_axis_mismatch, "%s: %s has %s=%lld, but %s has %s=%lld", what,
+                /* A skip connection that does not fit: what must change is the layer that grew the one side
+                 * to the wrong size, so the fault stands there and not at the cat that notices. */
+                bool grown[2] = {is_grown(in[j].t), is_grown(in[i].t)};
+                const dl_val *layer = skip && grown[0] != grown[1] ? &in[grown[0] ? j : i] : NULL;
+                if (layer && layer->origin.begin >= where.begin) layer = NULL;
+                dl_bad(E, layer ? layer->origin : where, DL_DIAG_axis_mismatch,
+                       "%s: %s has %s=%lld, but %s has %s=%lld", what,
                        dl_val_words(E, in[j], places[j < 3 ? j : 2]), axis, (long long)a->axis[k].size,
                        dl_val_words(E, in[i], places[i < 3 ? i : 2]), axis, (long long)b->axis[at].size);
-                dl_note_tensor(E, in[j]);
-                dl_note_tensor(E, in[i]);
+                if (layer) dl_note(E, where, "joined here");
+                if (layer != &in[j]) dl_note_tensor(E, in[j]);
+                if (layer != &in[i]) dl_note_tensor(E, in[i]);
                 dl_help(E, "axes of one name have one size: make %s agree, or rename one of the axes", axis);
                 return false;
             }

@@ -1,6 +1,7 @@
 /* The executor, its pool and its memory, on plans made by hand. */
 #include "tests/check.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -34,6 +35,13 @@ void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset) 
     return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
 }
 #endif
+
+/* A system without anonymous files, when asked for. */
+static bool refuse_memfd;
+int memfd_create(const char *name, unsigned flags) {
+    if (refuse_memfd) errno = ENOSYS;
+    return refuse_memfd ? -1 : (int)syscall(SYS_memfd_create, name, flags);
+}
 
 static double seconds(void) {
     struct timespec t;
@@ -133,7 +141,7 @@ static void test_memory(void) {
     m.base[m.bytes - 1] = 1;
     dlr_memory_unmap(&m);
     CHECK(!m.base);
-    CHECK(dlr_memory_map(&m, 0, pool, &err));
+    CHECK(dlr_memory_map(&m, 0, pool, &err) && m.base);
     dlr_memory_unmap(&m);
     CHECK(dlr_memory_available() > 0);
     CHECK(!dlr_memory_map(&m, (size_t)1 << 46, pool, &err) && err.code == DL_RESOURCE);
@@ -276,6 +284,25 @@ static void test_two(const dl_plan *p, dl_plan *q) {
     }
 }
 
+/* Without anonymous files: by a temporary one, of which nothing stays. */
+static void test_temporary(const dl_plan *p) {
+    char *directory = temp_directory(p->arena), *kept = getenv("TMPDIR");
+    if (kept) kept = dl_strdup(p->arena, kept);
+    setenv("TMPDIR", directory, 1);
+    refuse_memfd = true;
+    dl_error err = {0};
+    dlr_exec *e = dlr_exec_open(p, 2, &err);
+    CHECK(e, "%s", err.message);
+    if (e) {
+        dlr_exec_run(e, 0, NULL);
+        CHECK(((float *)dlr_exec_variable(e, "y").data)[0] == 1);
+    }
+    dlr_exec_close(e);
+    refuse_memfd = false;
+    kept ? setenv("TMPDIR", kept, 1) : unsetenv("TMPDIR");
+    CHECK(rmdir(directory) == 0, "something stayed in %s", directory);
+}
+
 static void expect_open_error(const dl_plan *p, dl_code code, const char *text) {
     dl_error err = {0};
     dlr_exec *e = dlr_exec_open(p, 2, &err);
@@ -306,6 +333,7 @@ int main(void) {
     dl_plan *p, *q;
     if (make_plan(&p)) {
         test_run(p);
+        test_temporary(p);
         test_faults(p);
         if (make_plan(&q)) {
             test_two(p, q);
