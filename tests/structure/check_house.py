@@ -97,7 +97,7 @@ def readmes(files):
         for word in set(re.findall(r"`([\w./-]+)`|\]\(([\w./-]+)\)", text)):
             word = word[0] or word[1]
             known = word.endswith("/") or re.search(r"\.(c|h|def|l|y|py|sh|md|dl|yaml|build|expect|inc|png)$", word)
-            if not known or word.startswith(("build", "data/", "runs/", "bench/results/")):
+            if not known or word.startswith((".", "build", "data/", "runs/", "bench/results/")):
                 continue
             places = [ROOT / name.parent / word, ROOT / word]
             if not any(p.exists() for p in places) and not made_by_a_run(word):
