@@ -3,7 +3,7 @@
 #define DLC_FILL_H
 #include "runtime/exec.h"
 
-/* Parameters by their init rules, inputs and targets normal, hypers as a short run's: all from `seed`.
- * Errors: DL_RESOURCE. */
+/* Parameters by their init rules, inputs, targets and moments noise, hypers as a short run's: all from
+ * `seed`. Errors: DL_RESOURCE. */
 bool dlc_fill(dlr_exec *exec, uint64_t seed, dl_error *err);
 #endif

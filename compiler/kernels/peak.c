@@ -6,12 +6,13 @@
 #endif
 #define HIDE(v)  __asm__ volatile("" : "+v"(v))
 #define START(i) vf c##i = splat(i);
-#define STEP(i)  c##i += a * b; HIDE(c##i);
+#define STEP(i)  c##i = c##i * a + b;
 #define END(i)   a += c##i;
 /* PEAK_STEPS rounds of one multiply-add an accumulator */
 void peak_flops_0(char *const *arg, long unit, char *scratch, char *workspace) {
-    vf a = splat(1e-30f), b = splat(1e-30f);
-    HIDE(a), HIDE(b);
+    vf a = splat(0.5f), b = splat(1.0f);
+    HIDE(a);
+    HIDE(b);
     ACCUMULATORS(START)
     for (long i = 0; i < PEAK_STEPS; i++) { ACCUMULATORS(STEP) }
     ACCUMULATORS(END)
