@@ -3,18 +3,20 @@
 
 oracle_bits.py BUILD
 
-Compared are the last checkpoint's weights and optimiser state, byte by byte, and every loss of metrics.jsonl.
+Compared are the last checkpoint's weights and optimiser state, byte by byte, and every loss of metrics.jsonl. The runs are
+of the U-Net with an eighth of its channels, for the time that they take; the whole one runs on one and two threads.
 """
 import hashlib
 import json
+import re
 import signal
 import sys
 import time
 
-from oracle_tools import Workplace, check, finish
+from oracle_tools import ROOT, Workplace, check, finish
 
-STEPS = 16  # an epoch
-SETTINGS = ("--config", "tiny", "--data_loader_config=synthetic", f"--Nsamples={4 * STEPS}", "--Nsamples_val=8",
+STEPS = 48  # an epoch
+SETTINGS = ("--yaml_config=models/config/unet.yaml", "--config", "tiny", "--data_loader_config=synthetic", "--Nsamples_val=8",
             "--num_epochs=2", "--start_lr=5e-4")
 
 
@@ -42,23 +44,34 @@ def result(run):
     return digests, points(run)
 
 
-def whole_run(place, name, *options):
-    place.run("dlrun", *SETTINGS, f"--expdir={place / name}", *options)
+def narrow_model(place):
+    """models/unet.dl with an eighth of the channels; the settings of its runs."""
+    text = (ROOT / "models/unet.dl").read_text()
+    path = place / "narrow.dl"
+    path.write_text(re.sub(r"\b(64|128|256|512)\b", lambda n: str(int(n.group()) // 8), text))
+    return *SETTINGS, f"--model={path}", f"--Nsamples={4 * STEPS}"
+
+
+def whole_run(place, name, settings, *options):
+    place.run("dlrun", *settings, f"--expdir={place / name}", *options)
     return result(directory(place, name))
 
 
-def interrupted_run(place, name, sign):
+def interrupted_run(place, name, settings, sign):
     """Sends the signal in the second epoch, then resumes. Returns the exit status and where the checkpoint stood."""
-    run = directory(place, name)
-    process = place.start("dlrun", *SETTINGS, f"--expdir={place / name}")
-    while process.poll() is None and not any(i >= STEPS for i, tag in points(run) if tag == "Loss/valid"):
-        time.sleep(0.02)
+    state = directory(place, name) / "checkpoints/last/state.json"
+    process = place.start("dlrun", *settings, f"--expdir={place / name}")
+    while process.poll() is None and not state.exists():
+        time.sleep(0.01)
     time.sleep(0.2)
     process.send_signal(sign)
-    process.communicate()
-    state = json.loads((run / "checkpoints/last/state.json").read_text())
-    place.run("dlrun", *SETTINGS, f"--expdir={place / name}", "--resume")
-    return process.returncode, state["iteration"]
+    output = process.communicate()[0]
+    if not state.exists():
+        check(False, f"{name}: no checkpoint; {output[-2000:]}")
+        finish()
+    iteration = json.loads(state.read_text())["iteration"]
+    place.run("dlrun", *settings, f"--expdir={place / name}", "--resume")
+    return process.returncode, iteration
 
 
 def compare(what, got, want):
@@ -69,22 +82,28 @@ def compare(what, got, want):
 
 def main(build):
     place = Workplace(build)
-    want = whole_run(place, "first", "--threads=2")
+    settings = narrow_model(place)
+    want = whole_run(place, "first", settings, "--threads=2")
     iterations = {i for i, _ in want[1]}
     check(len(want[0]) >= 2 and {0, STEPS, 2 * STEPS} <= iterations, f"a run leaves {len(want[0])} files and losses at {sorted(iterations)}")
     valid = [v for (i, tag), v in sorted(want[1].items()) if tag == "Loss/valid"]
-    check(len(set(valid)) == len(valid), f"it trains: validation losses {valid}")
-    other = whole_run(place, "seed", "--threads=2", "--seed=1")
+    check(len(valid) == len(set(valid)) == 3, f"it trains: validation losses {valid}")
+    other = whole_run(place, "seed", settings, "--threads=2", "--seed=1")
     check(other[0] != want[0] and other[1] != want[1], "another seed gives other bits: the comparison can fail")
-    compare("run again", whole_run(place, "again", "--threads=2"), want)
-    compare("on one thread", whole_run(place, "one", "--threads=1"), want)
+    compare("run again", whole_run(place, "again", settings, "--threads=2"), want)
+    compare("on one thread", whole_run(place, "one", settings, "--threads=1"), want)
+    compare("data by the training thread", whole_run(place, "workers", settings, "--num_data_workers=0"), want)
 
-    status, iteration = interrupted_run(place, "stopped", signal.SIGTERM)
+    status, iteration = interrupted_run(place, "stopped", settings, signal.SIGTERM)
     check(status == 75 and STEPS <= iteration < 2 * STEPS, f"SIGTERM: exit status {status}, checkpoint at iteration {iteration}")
     compare("stopped and resumed", result(directory(place, "stopped")), want)
-    status, iteration = interrupted_run(place, "killed", signal.SIGKILL)
+    status, iteration = interrupted_run(place, "killed", settings, signal.SIGKILL)
     check(status == -signal.SIGKILL and iteration == STEPS, f"SIGKILL: status {status}, checkpoint at iteration {iteration}")
     compare("killed and resumed", result(directory(place, "killed")), want)
+
+    whole = *SETTINGS, "--Nsamples=16"
+    one, two = (whole_run(place, f"unet{n}", whole, f"--threads={n}") for n in (1, 2))
+    compare("the whole U-Net on one thread and on two", one, two)
     finish()
 
 

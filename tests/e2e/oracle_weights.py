@@ -51,7 +51,7 @@ def main(build):
     place = Workplace(build)
     torch.manual_seed(11)
     x = torch.randn(2, 4, SIDE, SIDE, SIDE)
-    model = UNet(full_scale=False, std=0.03)
+    model = UNet(full_scale=False)
     compare_outputs("saved by PyTorch, loaded here", place, model, x)
 
     place.run("dlrun", "--config", "tiny", "--data_loader_config=synthetic", "--Nsamples=16", "--Nsamples_val=4",
