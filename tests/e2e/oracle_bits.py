@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""The same run gives the same bits: run again, on another number of threads, stopped and resumed, killed and resumed.
+
+oracle_bits.py BUILD
+
+Compared are the last checkpoint's weights and optimiser state, byte by byte, and every loss of metrics.jsonl. The runs are
+of the U-Net with an eighth of its channels, for the time that they take; the whole one runs on one and two threads.
+"""
+import hashlib
+import json
+import re
+import signal
+import sys
+import time
+
+from oracle_tools import ROOT, Workplace, check, finish
+
+STEPS = 48  # an epoch
+SETTINGS = ("--yaml_config=models/config/unet.yaml", "--config", "tiny", "--data_loader_config=synthetic", "--Nsamples_val=8",
+            "--num_epochs=2", "--start_lr=5e-4")
+
+
+def directory(place, name):
+    return place / name / "tiny/1GPU/00"
+
+
+def points(run):
+    """{(iteration, tag): value} of the losses; a torn last line does not count."""
+    found = {}
+    path = run / "metrics.jsonl"
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            point = json.loads(line)
+        except ValueError:
+            break
+        found.update({(point["iteration"], tag): v for tag, v in point.items() if tag.startswith("Loss/")})
+    return found
+
+
+def result(run):
+    """What must be equal: digests of the last checkpoint, and the losses."""
+    last = run / "checkpoints/last"
+    digests = {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(last.glob("*.safetensors"))}
+    return digests, points(run)
+
+
+def narrow_model(place):
+    """models/unet.dl with an eighth of the channels; the settings of its runs."""
+    text = (ROOT / "models/unet.dl").read_text()
+    path = place / "narrow.dl"
+    path.write_text(re.sub(r"\b(64|128|256|512)\b", lambda n: str(int(n.group()) // 8), text))
+    return *SETTINGS, f"--model={path}", f"--Nsamples={4 * STEPS}"
+
+
+def whole_run(place, name, settings, *options):
+    place.run("dlrun", *settings, f"--expdir={place / name}", *options)
+    return result(directory(place, name))
+
+
+def interrupted_run(place, name, settings, sign):
+    """Sends the signal in the second epoch, then resumes. Returns the exit status and where the checkpoint stood."""
+    state = directory(place, name) / "checkpoints/last/state.json"
+    process = place.start("dlrun", *settings, f"--expdir={place / name}")
+    while process.poll() is None and not state.exists():
+        time.sleep(0.01)
+    time.sleep(0.2)
+    process.send_signal(sign)
+    output = process.communicate()[0]
+    if not state.exists():
+        check(False, f"{name}: no checkpoint; {output[-2000:]}")
+        finish()
+    iteration = json.loads(state.read_text())["iteration"]
+    place.run("dlrun", *settings, f"--expdir={place / name}", "--resume")
+    return process.returncode, iteration
+
+
+def compare(what, got, want):
+    same_files, same_points = got[0] == want[0], got[1] == want[1]
+    check(same_files and same_points, f"{what}: {len(want[0])} files {'equal' if same_files else 'DIFFER'}, "
+          f"{len(want[1])} losses {'equal' if same_points else f'DIFFER: {sorted(set(got[1].items()) ^ set(want[1].items()))[:4]}'}")
+
+
+def main(build):
+    place = Workplace(build)
+    settings = narrow_model(place)
+    want = whole_run(place, "first", settings, "--threads=2")
+    iterations = {i for i, _ in want[1]}
+    check(len(want[0]) >= 2 and {0, STEPS, 2 * STEPS} <= iterations, f"a run leaves {len(want[0])} files and losses at {sorted(iterations)}")
+    valid = [v for (i, tag), v in sorted(want[1].items()) if tag == "Loss/valid"]
+    check(len(valid) == len(set(valid)) == 3, f"it trains: validation losses {valid}")
+    other = whole_run(place, "seed", settings, "--threads=2", "--seed=1")
+    check(other[0] != want[0] and other[1] != want[1], "another seed gives other bits: the comparison can fail")
+    compare("run again", whole_run(place, "again", settings, "--threads=2"), want)
+    compare("on one thread", whole_run(place, "one", settings, "--threads=1"), want)
+    compare("data by the training thread", whole_run(place, "workers", settings, "--num_data_workers=0"), want)
+
+    status, iteration = interrupted_run(place, "stopped", settings, signal.SIGTERM)
+    check(status == 75 and STEPS <= iteration < 2 * STEPS, f"SIGTERM: exit status {status}, checkpoint at iteration {iteration}")
+    compare("stopped and resumed", result(directory(place, "stopped")), want)
+    status, iteration = interrupted_run(place, "killed", settings, signal.SIGKILL)
+    check(status == -signal.SIGKILL and iteration == STEPS, f"SIGKILL: status {status}, checkpoint at iteration {iteration}")
+    compare("killed and resumed", result(directory(place, "killed")), want)
+
+    whole = *SETTINGS, "--Nsamples=16"
+    one, two = (whole_run(place, f"unet{n}", whole, f"--threads={n}") for n in (1, 2))
+    compare("the whole U-Net on one thread and on two", one, two)
+    finish()
+
+
+main(*sys.argv[1:])

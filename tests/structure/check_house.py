@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""The rules of the house that a compiler does not check. Names of rules as arguments; all without any.
+
+check_house.py [headers] [length] [readmes] [arrows] [paths] [format]
+
+Looks at what git tracks (and at what it would), so that build directories and data do not count.
+"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_LINES = 1000
+TEXT = {".c", ".h", ".def", ".l", ".y", ".inc", ".py", ".sh", ".md", ".build", ".yaml", ".dl", ".dlir", ".expect", ""}
+
+# Whose headers may be included: folder -> folders. The longest matching folder counts; a folder may always include its own.
+# `tests` and `programs` may include everything.
+ARROWS = {
+    "ir": [],
+    "frontends/dl": ["ir"],
+    "frontends/yaml": ["ir"],
+    "passes": ["ir"],
+    "compiler": ["ir", "frontends", "passes"],
+    "runtime": ["ir/base", "ir/plan.h"],
+    "runtime/data": ["ir/base", "runtime/rng.h"],
+    "runtime/io": ["ir/base"],
+    "runtime/image": ["ir/base"],
+    "dldata": ["ir/base", "runtime/rng.h", "runtime/image", "runtime/io/json.h"],
+    "tools": ["ir/base", "runtime/image", "runtime/io"],
+    "programs": None,
+    "tests": None,
+}
+
+
+def tracked():
+    """Every file of the checkout, relative."""
+    out = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    if out.returncode == 0:
+        names = [pathlib.PurePath(n) for n in out.stdout.decode().split("\0") if n]
+        return sorted(n for n in names if (ROOT / n).is_file())
+    built = re.compile(r"^(build.*|data|logs|runs|\.git)$")  # an archive without .git
+    return sorted(p.relative_to(ROOT) for p in ROOT.rglob("*")
+                  if p.is_file() and not built.match(p.relative_to(ROOT).parts[0]))
+
+
+def read(name):
+    return (ROOT / name).read_text(errors="replace")
+
+
+def headers(files):
+    """Each header compiles alone."""
+    flags = subprocess.run(["pkg-config", "--cflags", "hdf5", "yaml-0.1", "fftw3f", "zlib"], stdout=subprocess.PIPE,
+                           text=True).stdout.split()
+    flags += ["-std=gnu17", "-D_GNU_SOURCE", '-DDL_VERSION=""', "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-I", str(ROOT)]
+
+    def compile_alone(name):
+        source = f'#include "{name}"\n'
+        done = subprocess.run(["gcc", *flags, "-fsyntax-only", "-x", "c", "-"], input=source, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return None if done.returncode == 0 else f"{name} does not compile alone:\n{done.stdout[:600]}"
+
+    names = [n for n in files if n.suffix == ".h"]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from filter(None, pool.map(compile_alone, names))
+    yield len(names)
+
+
+def length(files):
+    """No source is longer than 1,000 lines."""
+    names = [n for n in files if n.suffix in TEXT]
+    for name in names:
+        lines = read(name).count("\n")
+        if lines > MOST_LINES:
+            yield f"{name} has {lines} lines: split it by job (at most {MOST_LINES})"
+    yield len(names)
+
+
+def readmes(files):
+    """Each folder with sources has a README (its own, or that of the folder above for tests' cases), at most a page long,
+    which names only files that exist."""
+    listed = set(map(str, files))
+    folders = {str(n.parent) for n in files if n.suffix in {".c", ".dl", ".l"} and not str(n).startswith("tests/")}
+    folders |= {"tests", "bench", "scripts", "docs", "tools", "models", "programs"} & {n.parts[0] for n in files}
+    for folder in sorted(folders):
+        if f"{folder}/README.md" not in listed and f"{pathlib.PurePath(folder).parent}/README.md" not in listed:
+            yield f"{folder} has no README.md"
+    names = [n for n in files if n.name == "README.md"]
+    for name in names:
+        text = read(name)
+        if str(name) != "README.md" and text.count("\n") > 80:
+            yield f"{name} is longer than a page"
+        for word in set(re.findall(r"`([\w./-]+)`|\]\(([\w./-]+)\)", text)):
+            word = word[0] or word[1]
+            known = word.endswith("/") or re.search(r"\.(c|h|def|l|y|py|sh|md|dl|yaml|build|expect|inc|png)$", word)
+            if not known or word.startswith((".", "build", "data/", "runs/", "bench/results/")):
+                continue
+            places = [ROOT / name.parent / word, ROOT / word]
+            if not any(p.exists() for p in places) and not made_by_a_run(word):
+                yield f"{name} names {word}, which does not exist"
+    yield len(names)
+
+
+def made_by_a_run(word):
+    """Names of files that programs write, and of examples."""
+    return word in {"prediction.png", "hyperparams.yaml", "nbody_train.png"} or "*" in word
+
+
+def included(name):
+    for number, line in enumerate(read(name).splitlines(), 1):
+        found = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+        if found:
+            yield number, found.group(1)
+
+
+def under(path, folder):
+    return path == folder or path.startswith(folder + "/")
+
+
+def arrows(files):
+    """Rooms include only the rooms that they may know, by paths from the root."""
+    listed, count = set(map(str, files)), 0
+    for name in files:
+        if name.suffix not in {".c", ".h", ".l", ".y", ".inc"}:
+            continue
+        room = max((r for r in ARROWS if under(str(name), r)), key=len, default=None)
+        if room is None:
+            yield f"{name} is in no room that tests/structure/check_house.py knows"
+            continue
+        for line, path in included(name):
+            count += 1
+            local = str(name.parent / path)
+            path = path if path in listed else local if local in listed else path
+            if path not in listed:
+                if "/" in path:
+                    yield f"{name}:{line} includes {path}, which does not exist"
+                continue  # generated, in the build directory
+            allowed = ARROWS[room]
+            if allowed is not None and not any(under(path, a) for a in [room, *allowed]):
+                yield f"{name}:{line}: {room} must not know {path} (it may know {', '.join(allowed) or 'nobody'})"
+    yield count
+
+
+def paths(files):
+    """No path of one machine: the project works wherever it lies."""
+    machine = re.compile(r"(?<![\w.])/(?:work|home|root|Users|mnt)/\w")
+    names = [n for n in files if n.suffix in TEXT]
+    for name in names:
+        for number, line in enumerate(read(name).splitlines(), 1):
+            if machine.search(line):
+                yield f"{name}:{number} holds a path of one machine: {line.strip()[:100]}"
+    yield len(names)
+
+
+def format(files):
+    """Sources are as clang-format leaves them."""
+    if not shutil.which("clang-format"):
+        print("format: clang-format is absent (scripts/install-packages test)")
+        return
+    names = [str(n) for n in files if n.suffix in {".c", ".h"} and "kernels" not in n.parts]
+    done = subprocess.run(["clang-format", "--dry-run", "--Werror", *names], cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    bad = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stdout, re.M)))
+    for name in bad:
+        yield f"{name} is not formatted: run clang-format -i {name}"
+    if done.returncode and not bad:
+        yield f"clang-format failed: {done.stdout[:300]}"
+    yield len(names)
+
+
+RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, format)}
+
+
+def main(names):
+    unknown = set(names) - set(RULES)
+    if unknown:
+        sys.exit(f"check_house.py: no rule {', '.join(unknown)}; there are {', '.join(RULES)}")
+    files, faults, looked_at = tracked(), 0, 0
+    for name in names or RULES:
+        for found in RULES[name](files):
+            if isinstance(found, int):
+                looked_at += found
+                if not found:
+                    faults += 1
+                    print(f"{name}: nothing to look at: is this the project?")
+            else:
+                faults += 1
+                print(f"{name}: {found}")
+    if not looked_at and not faults:
+        sys.exit(77)
+    print(f"{looked_at} passed, {faults} failed")
+    sys.exit(faults > 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""The scripts that others rely on to notice a failure: count-tests, show-run, and check_house.py itself on broken houses."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+passed = failed = 0
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"FAILED {what}")
+
+
+def run(*command):
+    done = subprocess.run([sys.executable, *map(str, command)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return done.returncode, done.stdout.strip(), done.stderr
+
+
+def entry(result, stdout="", suite="unit"):
+    return {"name": "t", "suite": [f"dlc:{suite}"], "result": result, "stdout": stdout}
+
+
+def check_counting(place):
+    """count-tests: (log entries, meson's status, required suites) -> (status, output)."""
+    cases = [
+        ("a test with a count", [entry("OK", "3 passed, 0 failed\n")], 0, ["unit"], 0, "3 0 0"),
+        ("the last count holds", [entry("OK", "1 passed, 0 failed\n7 passed, 0 failed\n")], 0, ["unit"], 0, "7 0 0"),
+        ("a test without a count", [entry("OK", "fine")], 0, ["unit"], 0, "1 0 0"),
+        ("a failed check", [entry("FAIL", "2 passed, 1 failed\n")], 1, ["unit"], 0, "2 1 0"),
+        ("a crash behind a good count", [entry("FAIL", "2 passed, 0 failed\n")], 1, ["unit"], 0, "2 1 0"),
+        ("a crash", [entry("ERROR")], 1, ["unit"], 0, "0 1 0"),
+        ("failed checks behind exit status 0", [entry("OK", "2 passed, 1 failed\n")], 0, ["unit"], 0, "2 1 0"),
+        ("skipped", [entry("SKIP", "SKIP: no torch\n"), entry("OK")], 0, ["unit"], 0, "1 0 1"),
+        ("a suite without tests", [entry("OK")], 0, ["unit", "golden"], 1, "1 0 0"),
+        ("two suites", [entry("OK"), entry("OK", suite="golden")], 0, ["unit", "golden"], 0, "2 0 0"),
+        ("meson failed, its log did not", [entry("OK")], 1, ["unit"], 1, ""),
+        ("no tests at all", [], 0, ["unit"], 1, ""),
+    ]
+    for what, entries, status, suites, want_status, want in cases:
+        log = place / "testlog.json"
+        log.write_text("".join(json.dumps(e) + "\n" for e in entries))
+        got = run(ROOT / "scripts/count-tests", log, status, *suites)
+        check(got[:2] == (want_status, want), f"count-tests, {what}: {got}")
+    got = run(ROOT / "scripts/count-tests", place / "absent.json", 0, "unit")
+    check(got[0] == 1, f"count-tests, no log: {got}")
+
+
+def check_showing(place):
+    """show-run: a run directory, one of a killed run, and none."""
+    points = [{"epoch": 0, "iteration": 0, "Loss/train": .09, "Loss/valid": .08},
+              {"epoch": 1, "iteration": 9, "Loss/train": .05, "Loss/valid": .04}]
+    metrics = place / "metrics.jsonl"
+    metrics.write_text("".join(json.dumps(p) + "\n" for p in points) + '{"epoch": 2, "iter')
+    status, out, _ = run(ROOT / "scripts/show-run", place)
+    check(status == 0 and "0.08000" in out and "0.04000" in out and "\n    2 " not in out, f"show-run: {status} {out}")
+    metrics.write_text("")
+    check(run(ROOT / "scripts/show-run", place)[0] == 1, "show-run without a loss")
+    metrics.unlink()
+    check(run(ROOT / "scripts/show-run", place)[0] == 1, "show-run without a run")
+
+
+def check_house_rules(place):
+    """Every rule of check_house.py finds its breakage in a small house, and nothing in a sound one."""
+    sound = {"ir/README.md": "# ir\nSee `a.h`.\n", "ir/a.h": "#ifndef A_H\n#define A_H\nint f(void);\n#endif\n",
+             "passes/README.md": "# passes\n", "passes/p.c": '#include "ir/a.h"\n'}
+    broken = {
+        "headers": {"ir/a.h": "#ifndef A_H\n#define A_H\nsize_t f(void);\n#endif\n"},
+        "length": {"ir/long.h": "\n" * 1001},
+        "readmes": {"ir/README.md": "# ir\nSee `b.h`.\n"},
+        "arrows": {"ir/b.c": '#include "passes/p.h"\n', "passes/p.h": ""},
+        "paths": {"passes/p.c": f'static const char *p = "/{"home"}/me/x";\n'},
+        "format": {"passes/p.c": "int   f(void)   ;\n"},
+    }
+    here = pathlib.Path("tests/structure/check_house.py")
+    for rule, change in [(None, {}), *broken.items()]:
+        house = place / f"house-{rule}"
+        for name, text in {**sound, **change, str(here): (ROOT / here).read_text()}.items():
+            path = house / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (house / "tests/README.md").write_text("# tests\n")
+        for name in broken if rule is None else [rule]:
+            status, out, err = run(house / here, name)
+            if status == 77:
+                continue  # no clang-format
+            check((status == 0) == (rule is None), f"check_house.py {name} on a house with broken {rule}: {status} {out} {err}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as place:
+        for part in check_counting, check_showing, check_house_rules:
+            part(pathlib.Path(place))
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0 or passed == 0)
+
+
+main()
