@@ -57,7 +57,7 @@ static bool read_back(saver *s) {
     dlr_state state;
     dlr_state_part *parts;
     int n;
-    return dlr_state_read(s->arena, dl_format(s->arena, "%s/state.json", s->tmp), &state, &parts, &n, s->err);
+    return dlr_checkpoint_state_read(s->arena, dl_format(s->arena, "%s/state.json", s->tmp), &state, &parts, &n, s->err);
 }
 
 static bool write_files(saver *s) {
@@ -70,7 +70,7 @@ static bool write_files(saver *s) {
         if (!dlr_st_write(path, &c->parts[i].content, &parts[i].written, s->err)) return false;
     }
     dl_buf text = {0};
-    dlr_state_print(&text, &c->state, parts, c->n_parts);
+    dlr_checkpoint_state_print(&text, &c->state, parts, c->n_parts);
     bool ok = dl_write_file(dl_format(s->arena, "%s/state.json", s->tmp), text.at, text.n, s->err);
     dl_buf_free(&text);
     return ok && read_back(s) && dlr_sync_dir(s->tmp, s->err);

@@ -36,7 +36,7 @@ static void put_value(dl_buf *b, const dlr_state_value *v) {
     }
 }
 
-void dlr_state_print(dl_buf *b, const dlr_state *s, const dlr_state_part *parts, int n_parts) {
+void dlr_checkpoint_state_print(dl_buf *b, const dlr_state *s, const dlr_state_part *parts, int n_parts) {
     dl_puts(b, "{");
     put_line(b, "version"), dl_putf(b, "%d", DLR_STATE_VERSION);
     put_line(b, "epoch"), dl_putf(b, "%lld", (long long)s->epoch);
@@ -121,7 +121,7 @@ static bool read_parts(dl_arena *arena, const dlr_json *object, dlr_state_part *
     return true;
 }
 
-bool dlr_state_read(dl_arena *arena, const char *path, dlr_state *s, dlr_state_part **parts, int *n_parts,
+bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *s, dlr_state_part **parts, int *n_parts,
                     dl_error *err) {
     size_t n;
     const char *text = dl_read_file(arena, path, DLR_STATE_MAX_BYTES, &n, err);

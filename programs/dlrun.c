@@ -1,0 +1,328 @@
+/* `dlrun`: trains a model. The configuration and the model become a plan (compiler), the plan and the data a
+ * run (runtime); this file is where the two meet, and main reads in the order of what happens. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "compiler/session.h"
+#include "runtime/feed.h"
+#include "runtime/io/log.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/train.h"
+
+static const dl_option options[] = {
+    {"dry_run", 0, NULL, "compile, print parameters, memory and kernels, and stop there"},
+    {"help", 'h', NULL, "this text"},
+    {"version", 0, NULL, "print the version"},
+    {0},
+};
+
+static const char usage[] =
+    "usage: dlrun [MODEL.dl] [--config NAME] [--yaml_config FILE] [--key=value...]\n\n"
+    "Trains a model on volumes of simulations; docs/training.md tells the whole story.\n\n"
+    "  dlrun --config tiny                         about a minute on two cores\n"
+    "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it leaves\n"
+    "  dlrun --config short --resume               go on where a run stopped (Ctrl-C leaves a checkpoint)\n"
+    "  dlrun --data_loader_config synthetic        on noise, without any data file\n"
+    "  dlrun --config base --dry_run               parameters and exact memory, nothing else\n\n"
+    "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 75 stopped by a "
+    "signal\n"
+    "(a checkpoint is written: run again with --resume).\n\n";
+
+typedef struct {
+    dl_arena *arena;
+    dl_config *config;
+    dl_session *session;
+    dl_plan *plan;
+    dlr_rundir dir;
+    bool logs; /* out.log is open */
+    dlr_dataset *train, *valid;
+    dlr_exec *exec;
+} program;
+
+/* ---- what is asked for ---- */
+
+/* What is not built yet is refused, never quietly left out. */
+static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
+    static const char *const ranks[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    if (strcmp(dl_config_str(c, DL_KEY_device), "cpu") != 0)
+        return dl_fail(err, DL_RESOURCE,
+                       "--device=%s: not in this version, which trains on CPUs (--device=cpu)",
+                       dl_config_str(c, DL_KEY_device));
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+        const char *n = getenv(ranks[i]);
+        if (n && atoi(n) > 1)
+            return dl_fail(
+                err, DL_RESOURCE,
+                "%s=%s asks for several ranks: not in this version; start one process, or unset %s", ranks[i],
+                n, ranks[i]);
+    }
+    return true;
+}
+
+static bool open_session(program *p, dl_error *err) {
+    dl_config *c = p->config;
+    dl_buf faults = {0};
+    if (c->positional.n > 1)
+        return dl_fail(err, DL_USAGE, "one model at a time: '%s' and '%s'", c->positional.at[0],
+                       c->positional.at[1]);
+    if (c->positional.n == 1 && !dl_config_set(c, "model", c->positional.at[0], err)) return false;
+    p->session = dl_session_open(p->arena, c, 1, &faults, err);
+    const dl_buf *text = p->session ? &p->session->diagnostics : &faults;
+    if (text->n) fputs(text->at, stderr);
+    for (int i = 0; !p->session && i < c->warnings.n; i++)
+        fprintf(stderr, "dlrun: warning: %s\n", c->warnings.at[i]);
+    dl_buf_free(&faults);
+    /* what local_batch_size made of it, for log and record */
+    return p->session && dl_config_set(c, "global_batch_size",
+                                       dl_format(p->arena, "%lld", (long long)p->session->global_batch), err);
+}
+
+static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_replay); }
+
+/* Files that are used late are looked at early: a mistyped name shall not cost a compilation. */
+static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
+    if (dl_config_is_null(c, key)) return true;
+    dlr_st_file *f = dlr_st_open(dl_config_str(c, key), DLR_ST_STRIP, err);
+    dlr_st_close(f);
+    return f != NULL;
+}
+
+/* ---- data ---- */
+
+static const dl_type *find_type(const dl_session *s, dl_var_role role, const char **name) {
+    const dl_graph *g = s->module->graphs.at[0];
+    for (int i = 0; i < g->vars.n; i++)
+        if (g->vars.at[i]->role == role) return *name = g->vars.at[i]->name, &g->vars.at[i]->value.type;
+    return NULL;
+}
+
+/* --use_cache: the copy of a data file that lies in another folder. */
+static const char *data_path(const program *p, dl_key key) {
+    const char *path = dl_config_str(p->config, key), *folder = dl_config_str(p->config, DL_KEY_use_cache);
+    if (!path || !folder) return path;
+    const char *slash = strrchr(path, '/');
+    return dl_format(p->arena, "%s/%s", folder, slash ? slash + 1 : path);
+}
+
+static int64_t box_size(const dl_config *c, dlr_split split) {
+    const dl_yaml *v = dl_config_value(c, DL_KEY_box_size);
+    if (v->kind == DL_YAML_LIST) v = v->items.at[split == DLR_VALID];
+    return v->kind == DL_YAML_INT ? v->integer : 0;
+}
+
+static bool data_options(const program *p, dlr_split split, dlr_dataset_options *o, dl_error *err) {
+    static const struct {
+        dl_key path, samples;
+    } keys[] = {[DLR_TRAIN] = {DL_KEY_train_path, DL_KEY_Nsamples},
+                [DLR_VALID] = {DL_KEY_val_path, DL_KEY_Nsamples_val}};
+    const dl_config *c = p->config;
+    *o = (dlr_dataset_options){.loader = dl_config_str(c, DL_KEY_data_loader_config),
+                               .split = split,
+                               .path = data_path(p, keys[split].path),
+                               .box_size = box_size(c, split),
+                               .data_size = (int)dl_config_int(c, DL_KEY_data_size),
+                               .samples = dl_config_int(c, keys[split].samples),
+                               .seed = (uint64_t)dl_config_int(c, DL_KEY_seed)};
+    const char *x = "", *t = "";
+    const dl_type *input = find_type(p->session, DL_VAR_INPUT, &x),
+                  *target = find_type(p->session, DL_VAR_TARGET, &t);
+    if (!input || !target)
+        return dl_fail(err, DL_INPUT, "%s states no %s", p->session->model_path, input ? "target" : "input");
+    if (!dlr_feed_channels(x, input, o->data_size, &o->input_channels, err) ||
+        !dlr_feed_channels(t, target, o->data_size, &o->target_channels, err))
+        return false;
+    if (o->samples < p->session->batch)
+        return dl_config_fail(c, keys[split].samples, err,
+                              "%lld samples do not fill one batch of %lld: set local_batch_size",
+                              (long long)o->samples, (long long)p->session->batch);
+    return true;
+}
+
+/* Opens a data set; with `check`, only looks whether it could be. */
+static bool open_data(const program *p, dlr_split split, bool check, dlr_dataset **out, dl_error *err) {
+    dlr_dataset_options o;
+    if (!data_options(p, split, &o, err)) return false;
+    if (check && !strcmp(o.loader, "synthetic")) return true;
+    if (check) o.loader = "lowmem"; /* which does not read it whole */
+    dlr_dataset *d = dlr_dataset_open(&o, err);
+    if (!check) *out = d;
+    if (check) dlr_dataset_close(d);
+    return d != NULL;
+}
+
+/* ---- the run's directory and its log ---- */
+
+/* A warning that has no place in a file begins with its kind, and so does a log line. */
+static const char *unlabelled(const char *warning) {
+    return strncmp(warning, "warning: ", 9) == 0 ? warning + 9 : warning;
+}
+
+static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", text); }
+
+static bool open_log(program *p, dl_error *err) {
+    const dl_config *c = p->config;
+    dlr_rundir_name name = {dl_config_str(c, DL_KEY_expdir), c->name, dl_config_str(c, DL_KEY_run_num), 1};
+    if (!dlr_rundir_open(p->arena, &name, &p->dir, err) || !dlr_log_open(p->dir.log, err)) return false;
+    p->logs = true;
+    dl_config_log(c, log_line, NULL);
+    for (int i = 0; i < c->warnings.n; i++) dlr_log_warning("%s", unlabelled(c->warnings.at[i]));
+    if (dl_config_bool(c, DL_KEY_enable_amp))
+        dlr_log_warning("enable_amp: not in this version; training in float32");
+    return true;
+}
+
+/* ---- the plan ---- */
+
+static bool compile(program *p, dl_error *err) {
+    dl_compile_options opt;
+    if (!dl_session_options(p->session, NULL, &opt, err)) return false;
+    opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
+    p->plan = dl_session_compile(p->session, &opt, err);
+    return p->plan != NULL;
+}
+
+static double batch_mib(const dl_plan *plan) {
+    double bytes = 0;
+    for (int i = 0; i < plan->vars.n; i++)
+        if (plan->vars.at[i].role == DL_VAR_INPUT || plan->vars.at[i].role == DL_VAR_TARGET)
+            bytes += (double)dl_type_bytes(&plan->vars.at[i].type);
+    return bytes / 0x1p20;
+}
+
+static bool print_plan(const program *p, dl_error *err) {
+    int threads = (int)dl_config_int(p->config, DL_KEY_threads);
+    dlr_pool *pool = dlr_pool_open(threads, err); /* how many 0 means */
+    if (!pool) return false;
+    threads = dlr_pool_threads(pool);
+    dlr_pool_close(pool);
+    printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
+           "it the data: "
+           "%.1f MiB a batch read ahead\n  kernels     %d in a training step\n",
+           p->session->model_path, (long long)p->session->batch, p->plan->target,
+           (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
+           batch_mib(p->plan), dl_plan_program_find(p->plan, "train")->launches.n);
+    return true;
+}
+
+static bool load_plan(program *p, dl_error *err) {
+    p->exec = dlr_exec_open(p->plan, (int)dl_config_int(p->config, DL_KEY_threads), err);
+    if (!p->exec) return false;
+    int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
+    const dl_compile_times *t = &p->session->times;
+    dlr_log_info("%s: %lld parameters, %d kernels a step, %.1f MiB, %d threads, %s; compiled in %.0f ms",
+                 p->plan->model, (long long)dl_plan_parameters(p->plan),
+                 dl_plan_program_find(p->plan, "train")->launches.n,
+                 (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, p->plan->target,
+                 p->session->front_ms + t->passes_ms + t->emit_ms + t->cc_ms);
+    return true;
+}
+
+/* ---- training ---- */
+
+static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
+    const dl_config *c = p->config;
+    return (dlr_train_options){
+        .exec = p->exec,
+        .dir = &p->dir,
+        .schedule = {.start_lr = dl_config_float(c, DL_KEY_start_lr),
+                     .end_lr = dl_config_float(c, DL_KEY_end_lr),
+                     .scaling = dl_config_str(c, DL_KEY_scaling),
+                     .warmup_steps = dl_config_int(c, DL_KEY_warmup_steps),
+                     .global_batch = p->session->global_batch,
+                     .base_batch = dl_config_int(c, DL_KEY_base_batch_size)},
+        .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
+        .init_weights = dl_config_str(c, DL_KEY_init_weights),
+        .save_grads = dl_config_str(c, DL_KEY_save_grads),
+        .train = p->train,
+        .valid = p->valid,
+        .workers = (int)dl_config_int(c, DL_KEY_num_data_workers),
+        .epochs = dl_config_int(c, DL_KEY_num_epochs),
+        .measure = dl_config_bool(c, DL_KEY_enable_benchy),
+        .resume = dl_config_bool(c, DL_KEY_resume),
+        .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
+        .hyperparams = yaml->at,
+    };
+}
+
+static bool train(const program *p, dl_error *err) {
+    dl_buf yaml = {0};
+    dl_config_put_yaml(p->config, &yaml);
+    dlr_train_options o = train_options(p, &yaml);
+    bool ok = is_replay(p->config) ? dlr_train_replay(&o, dl_config_str(p->config, DL_KEY_replay), err)
+                                   : dlr_train(&o, err);
+    dl_buf_free(&yaml);
+    return ok;
+}
+
+static bool open_both(program *p, bool check, dl_error *err) {
+    return open_data(p, DLR_TRAIN, check, &p->train, err) && open_data(p, DLR_VALID, check, &p->valid, err);
+}
+
+static bool load_data(program *p, dl_error *err) {
+    dlr_log_info("rank 0, begin data loader init");
+    if (!open_both(p, false, err)) return false;
+    dlr_log_info("rank 0, data loader initialized with config %s",
+                 dl_config_str(p->config, DL_KEY_data_loader_config));
+    return true;
+}
+
+static bool run(program *p, dl_error *err) {
+    const dl_config *c = p->config;
+    if (!open_session(p, err) || !refuse_unbuilt(c, err)) return false;
+    if (dl_config_option(c, "dry_run")) return compile(p, err) && print_plan(p, err);
+    if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
+    if (!is_replay(c) && !open_both(p, true, err)) return false;
+    if (!open_log(p, err)) return false;
+    if (!is_replay(c) && !load_data(p, err)) return false;
+    return compile(p, err) && load_plan(p, err) && train(p, err);
+}
+
+/* ---- the end ---- */
+
+static void report(const program *p, const dl_error *err) {
+    if (p->logs) { /* in out.log as well, for who looks there in the morning */
+        dlr_log_set_stderr(false);
+        dlr_log(err->code == DL_REQUEUE ? DLR_WARNING : DLR_ERROR, "%s", err->message);
+    }
+    bool located = strstr(err->message, ": error: ") != NULL; /* file:line:column: error: ... */
+    fprintf(stderr, "%s%s\n",
+            located                   ? ""
+            : err->code == DL_REQUEUE ? "dlrun: "
+                                      : "dlrun: error: ",
+            err->message);
+}
+
+static void close_program(program *p) {
+    dl_error err = {0};
+    dlr_exec_close(p->exec);
+    dlr_dataset_close(p->train);
+    dlr_dataset_close(p->valid);
+    if (p->logs && !dlr_log_close(&err)) fprintf(stderr, "dlrun: warning: %s\n", err.message);
+    dlr_rundir_close(&p->dir);
+    dl_session_close(p->session);
+    dl_arena_free(p->arena);
+}
+
+static int help(void) {
+    dl_buf b = {0};
+    dl_puts(&b, usage);
+    dl_config_put_help(&b, options);
+    fputs(b.at, stdout);
+    dl_buf_free(&b);
+    return fflush(stdout) == 0 ? DL_OK : DL_IO;
+}
+
+int main(int argc, char **argv) {
+    dl_error err = {0};
+    program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
+    p.config = dl_config_open(p.arena, argc, argv, options, &err);
+    int code = DL_OK;
+    if (p.config && dl_config_option(p.config, "help"))
+        code = help();
+    else if (p.config && dl_config_option(p.config, "version"))
+        code = printf("dlrun %s\n", DL_VERSION) < 0 ? DL_IO : DL_OK;
+    else if (!p.config || !run(&p, &err))
+        code = err.code ? (int)err.code : DL_INTERNAL, report(&p, &err);
+    close_program(&p);
+    return code;
+}

@@ -1,0 +1,30 @@
+/* A run's directory, where system A's users look for it: {expdir}/{config}/{ranks}GPU/{run_num}/.
+ *
+ *   out.log  hyperparams.yaml  metrics.jsonl  prediction.png  logs/  checkpoints/
+ *
+ * "1GPU" is the name for one rank on a CPU as well: scripts expect it. */
+#ifndef DLR_RUNDIR_H
+#define DLR_RUNDIR_H
+#include "ir/base/arena.h"
+
+typedef struct {
+    const char *path; /* without a slash behind it */
+    const char *log, *hyperparams, *metrics, *picture, *board, *checkpoints;
+    int lock;
+} dlr_rundir;
+
+typedef struct {
+    const char *expdir, *config, *run_num;
+    int ranks;
+} dlr_rundir_name;
+
+/* Makes the directory and locks it, so that two runs do not write one. Errors: DL_IO (with path and cause),
+ * DL_USAGE (another run is at work there). */
+bool dlr_rundir_open(dl_arena *arena, const dlr_rundir_name *name, dlr_rundir *dir, dl_error *err);
+void dlr_rundir_close(dlr_rundir *dir);
+
+/* For a run that starts anew: what an earlier one left as checkpoints becomes checkpoints.old, in place of
+ * what that name held. *moved says whether there was any. (metrics.h keeps the old points as
+ * metrics.jsonl.old.) Errors: DL_IO. */
+bool dlr_rundir_renew(const dlr_rundir *dir, bool *moved, dl_error *err);
+#endif

@@ -1,0 +1,37 @@
+#include "runtime/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+static double scale_none(double ratio) { return (void)ratio, 1; }
+static double scale_linear(double ratio) { return ratio; }
+
+static const struct {
+    const char *name;
+    double (*factor)(double ratio);
+} scalings[] = {{"none", scale_none}, {"linear", scale_linear}, {"sqrt", sqrt}};
+
+bool dlr_schedule_rates(const dlr_schedule *s, dlr_rates *rates, dl_error *err) {
+    if (s->global_batch < 1 || s->base_batch < 1 || s->steps < 1)
+        return dl_fail(
+            err, DL_USAGE,
+            "a schedule of %lld steps at batch %lld (base %lld) cannot be: each must be at least 1",
+            (long long)s->steps, (long long)s->global_batch, (long long)s->base_batch);
+    for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++) {
+        if (strcmp(s->scaling, scalings[i].name) != 0) continue;
+        double ratio = (double)s->global_batch / (double)s->base_batch;
+        bool warm = ratio > 1 && scalings[i].factor != scale_none;
+        *rates = (dlr_rates){.init = scalings[i].factor(ratio) * s->start_lr, /* down as well as up */
+                             .end = s->end_lr,
+                             .warmup = warm ? (double)s->warmup_steps : 0,
+                             .total = (double)s->steps};
+        return true;
+    }
+    return dl_fail(err, DL_USAGE, "scaling must be none, linear or sqrt, not '%.60s'", s->scaling);
+}
+
+double dlr_schedule_rate(const dlr_rates *r, int64_t i) {
+    double step = (double)i;
+    if (step < r->warmup) return step / r->warmup * r->init;
+    return r->end + 0.5 * (r->init - r->end) * (1 + cos(M_PI * (step - r->warmup) / r->total));
+}

@@ -1,0 +1,112 @@
+#include "runtime/tensors.h"
+
+#include <stdlib.h>
+
+#include "runtime/state.h"
+
+dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype) {
+    static const dlr_st_dtype names[DL_NDTYPES] = {
+        [DL_F32] = DLR_ST_F32, [DL_F64] = DLR_ST_F64, [DL_F16] = DLR_ST_F16,   [DL_BF16] = DLR_ST_BF16,
+        [DL_I32] = DLR_ST_I32, [DL_I64] = DLR_ST_I64, [DL_BOOL] = DLR_ST_BOOL,
+    };
+    return names[dtype];
+}
+
+double dlr_scalar(const dlr_exec *exec, dlr_view view) {
+    double value;
+    dlr_state_read(exec, view, DL_F64, &value);
+    return value;
+}
+
+static void add(dlr_tensors *t, const char *name, dlr_view view) {
+    dlr_st_tensor *s = &t->list[t->n];
+    *s = (dlr_st_tensor){.name = name, .dtype = dlr_tensors_dtype(view.type->dtype), .rank = view.type->rank};
+    for (int i = 0; i < s->rank; i++) s->shape[i] = view.type->axis[i].size;
+    t->views[t->n++] = view;
+}
+
+static dlr_tensors room(dl_arena *arena, dlr_exec *exec, int n) {
+    return (dlr_tensors){exec, DL_NEWS(arena, dlr_st_tensor, n + 1), DL_NEWS(arena, dlr_view, n + 1), 0};
+}
+
+/* State of the optimiser: the moments of a parameter, and what it counts. */
+static bool is_optimizers(const dl_plan_var *v) {
+    return v->role == DL_VAR_STATE && (v->of || strncmp(v->name, "optimizer.", 10) == 0);
+}
+
+static dlr_tensors variables(dl_arena *arena, dlr_exec *exec, bool optimizers) {
+    const dl_plan *p = dlr_exec_plan(exec);
+    dlr_tensors t = room(arena, exec, p->vars.n);
+    for (int i = 0; i < p->vars.n; i++) {
+        const dl_plan_var *v = &p->vars.at[i];
+        bool wanted = v->role == DL_VAR_PARAM || v->role == DL_VAR_STATE;
+        if (wanted && is_optimizers(v) == optimizers) add(&t, v->name, dlr_exec_variable(exec, v->name));
+    }
+    return t;
+}
+
+dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec) { return variables(arena, exec, false); }
+
+dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec) { return variables(arena, exec, true); }
+
+dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int program) {
+    const dl_plan *p = dlr_exec_plan(exec);
+    const dl_plan_program *g = &p->programs.at[program];
+    dlr_tensors t = room(arena, exec, g->results.n);
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_plan_result *r = &g->results.at[i];
+        if (r->role != DL_RESULT_GRAD) continue;
+        add(&t, p->vars.at[r->var].name, dlr_exec_result(exec, program, DL_RESULT_GRAD, r->name));
+    }
+    return t;
+}
+
+static bool read_tensor(void *ctx, int index, void *dst, dl_error *err) {
+    const dlr_tensors *t = ctx;
+    (void)err;
+    dlr_state_read(t->exec, t->views[index], t->views[index].type->dtype, dst);
+    return true;
+}
+
+dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
+    return (dlr_st_content){.tensors = t->list, .n = t->n, .read = read_tensor, .ctx = (void *)(uintptr_t)t};
+}
+
+size_t dlr_tensor_room(const dl_type *type) {
+    int bytes = dl_dtype_bytes(type->dtype), least = sizeof(float); /* what is read of another width */
+    return (size_t)dl_type_count(type) * (size_t)(bytes > least ? bytes : least);
+}
+
+bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
+                     void *buffer, dl_error *err) {
+    dl_dtype dtype = view.type->dtype;
+    bool as_it_is = tensor->dtype == dlr_tensors_dtype(dtype);
+    if (!as_it_is && !dl_dtype_is_float(dtype))
+        return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path, tensor->name,
+                       dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
+    if (!(as_it_is ? dlr_st_load(file, tensor, buffer, err) : dlr_st_load_f32(file, tensor, buffer, err)))
+        return false;
+    dlr_state_write(exec, view, as_it_is ? dtype : DL_F32, buffer);
+    return true;
+}
+
+bool dlr_tensors_load(const dlr_tensors *t, const dlr_st_file *file, dl_error *err) {
+    if (!dlr_st_check(file, t->list, t->n, err)) return false;
+    size_t largest = 1;
+    for (int i = 0; i < t->n; i++)
+        if (dlr_tensor_room(t->views[i].type) > largest) largest = dlr_tensor_room(t->views[i].type);
+    void *buffer = malloc(largest);
+    bool ok =
+        buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s (%zu MiB)", file->path, largest >> 20);
+    for (int i = 0; ok && i < t->n; i++)
+        ok = dlr_tensor_load(t->exec, t->views[i], file, dlr_st_find(file, t->list[i].name), buffer, err);
+    free(buffer);
+    return ok;
+}
+
+bool dlr_tensors_load_file(const dlr_tensors *t, const char *path, dl_error *err) {
+    dlr_st_file *file = dlr_st_open(path, DLR_ST_STRIP, err);
+    bool ok = file && dlr_tensors_load(t, file, err);
+    dlr_st_close(file);
+    return ok;
+}

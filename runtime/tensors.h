@@ -1,0 +1,43 @@
+/* The plan's tensors under their names, on the way to and from safetensors files: weights, optimiser state,
+ * gradients. Files hold PyTorch's names and layouts; the plan's own layouts are undone and redone on the way.
+ */
+#ifndef DLR_TENSORS_H
+#define DLR_TENSORS_H
+#include "runtime/exec.h"
+#include "runtime/io/safetensors.h"
+
+typedef struct {
+    dlr_exec *exec;
+    dlr_st_tensor *list; /* without data */
+    dlr_view *views;     /* where they are; one a tensor */
+    int n;
+} dlr_tensors;
+
+/* What a model is: its parameters, and its own state (running statistics). */
+dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec);
+/* What the optimiser keeps: its step count and the moments of each parameter. */
+dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec);
+/* The gradients that a program leaves behind, under their parameters' names; none unless the plan was
+ * compiled to keep them. */
+dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int program);
+
+/* For dlr_st_write and checkpoints: reads each tensor when it is asked for. `tensors` must outlive it. */
+dlr_st_content dlr_tensors_content(const dlr_tensors *tensors);
+/* Puts a file's tensors into their places: all or, when the file does not hold exactly these, none. Errors:
+ * DL_INPUT listing what is missing, too much or of another shape; DL_IO; DL_RESOURCE. */
+bool dlr_tensors_load(const dlr_tensors *tensors, const dlr_st_file *file, dl_error *err);
+
+/* Opens `path` (names with or without `module.`), loads, closes. */
+bool dlr_tensors_load_file(const dlr_tensors *tensors, const char *path, dl_error *err);
+
+/* One tensor of a file into its place: as it is, or from one float type into another. `buffer` has at least
+ * dlr_tensor_room(view.type) bytes. Errors: DL_IO; DL_INPUT for types that do not convert. */
+bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
+                     void *buffer, dl_error *err);
+size_t dlr_tensor_room(const dl_type *type);
+
+/* The safetensors name of an element type. */
+dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype);
+/* A scalar result or variable. */
+double dlr_scalar(const dlr_exec *exec, dlr_view view);
+#endif

@@ -1,0 +1,200 @@
+/* The loop. It reads from top to bottom as the run goes; what it leans on is in the other train_*.c files. */
+#include "runtime/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "runtime/io/log.h"
+#include "runtime/signals.h"
+#include "runtime/train_parts.h"
+
+double dlr_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- before the first step ---- */
+
+static bool find_programs(dlr_run *r, dl_error *err) {
+    r->train = dlr_exec_program(r->exec, "train"), r->eval = dlr_exec_program(r->exec, "eval");
+    if (r->train < 0 || r->eval < 0)
+        return dl_fail(err, DL_INPUT, "the plan has no program '%s'", r->train < 0 ? "train" : "eval");
+    r->loss = dlr_exec_result(r->exec, r->train, DL_RESULT_LOSS, NULL);
+    r->rate = dlr_exec_result(r->exec, r->train, DL_RESULT_METRIC, "Learning Rate");
+    r->valid = dlr_exec_result(r->exec, r->eval, DL_RESULT_LOSS, NULL);
+    if (!r->loss.type || !r->valid.type)
+        return dl_fail(err, DL_INPUT, "the model states no loss to train on");
+    if (!r->rate.type) return dl_fail(err, DL_INPUT, "the plan has no optimiser");
+    return dlr_feed_open(&r->feed, r->exec, err);
+}
+
+/* Batches of many megabytes are read one ahead, smaller ones two: the host's memory stays small beside the
+ * plan's. */
+static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_error *err) {
+    size_t floats = dlr_dataset_input_floats(data) + dlr_dataset_target_floats(data);
+    bool large = (size_t)r->batch * floats * sizeof(float) > 16 << 20;
+    dlr_prefetch_options o = {
+        .batch = r->batch, .world = 1, .workers = r->o->workers, .depth = large ? 2 : 3};
+    return dlr_prefetch_start(data, &o, err);
+}
+
+static bool start(dlr_run *r, dl_error *err) {
+    const dlr_train_options *o = r->o;
+    bool restored = false;
+    r->batch = (int)dlr_exec_plan(r->exec)->batch;
+    if (!find_programs(r, err)) return false;
+    r->batches = read_ahead(r, o->train, err);
+    if (!r->batches) return false;
+    r->epoch_batches = dlr_prefetch_batches(r->batches);
+    if (o->resume && !dlr_run_restore(r, &restored, err)) return false;
+    if (!restored && !dlr_run_start_weights(o, err)) return false;
+    dlr_schedule schedule = o->schedule;
+    schedule.steps = o->epochs * r->epoch_batches;
+    if (!dlr_run_set_rates(r->exec, &schedule, err) || !dlr_run_open_records(r, restored, err)) return false;
+    bool ended = r->at.position == r->epoch_batches; /* stopped while it was validating */
+    dlr_prefetch_seek(r->batches, r->at.epoch + ended, ended ? 0 : r->at.position);
+    return true;
+}
+
+/* Asked to stop: keeps everything and says so. */
+static bool pause_run(dlr_run *r, dl_error *err) {
+    dlr_progress_finish(&r->progress);
+    if (!dlr_run_save(r, false, err)) return false;
+    return dl_fail(err, DL_REQUEUE,
+                   "stopped by %s after step %lld (epoch %lld); checkpoint written: the same command with "
+                   "--resume goes on",
+                   dlr_signal_name(dlr_signal_pending()), (long long)r->at.iteration,
+                   (long long)r->at.epoch + 1);
+}
+
+static bool check_loss(const dlr_run *r, const char *what, double loss, dl_error *err) {
+    if (isfinite(loss)) return true;
+    return dl_fail(err, DL_NUMERIC,
+                   "%s loss is %s at step %lld, epoch %lld: stopped; checkpoints stay as they were. A lower "
+                   "start_lr may help; or the data hold values that are not finite",
+                   what, isnan(loss) ? "nan" : "infinite", (long long)r->at.iteration,
+                   (long long)r->at.epoch + 1);
+}
+
+/* ---- validation: also the loss of the untrained model, on one batch ---- */
+
+/* Mean loss over the first `n` batches; at the end of an epoch the first is drawn. */
+static bool validate_on(dlr_run *r, dlr_prefetch *from, int64_t n, bool epoch, double *mean, dl_error *err) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        dlr_batch batch;
+        if (!dlr_prefetch_next(from, &batch, err)) return false;
+        dlr_feed_batch(&r->feed, &batch);
+        dlr_exec_run(r->exec, r->eval, NULL);
+        double loss = dlr_scalar(r->exec, r->valid);
+        if (!check_loss(r, "validation", loss, err)) return false;
+        if (i == 0 && epoch && !dlr_run_draw(r, &batch, err)) return false;
+        sum += loss;
+        dlr_progress_step(&r->progress, r->batch, loss);
+        if (epoch && dlr_signal_pending()) return pause_run(r, err); /* it will be done again */
+    }
+    *mean = sum / (double)n;
+    return true;
+}
+
+/* The readers of validation data live only as long as they are used: they hold several batches. */
+static bool validate(dlr_run *r, bool epoch, double *mean, dl_error *err) {
+    dlr_prefetch *from = read_ahead(r, r->o->valid, err);
+    if (!from) return false;
+    int64_t n = epoch ? dlr_prefetch_batches(from) : 1;
+    dlr_progress_start(&r->progress, "validation", n);
+    bool ok = validate_on(r, from, n, epoch, mean, err);
+    dlr_progress_finish(&r->progress);
+    dlr_prefetch_stop(from);
+    return ok;
+}
+
+/* The first point of the curves: the untrained model on the first batch of either data set. */
+static bool record_untrained(dlr_run *r, dl_error *err) {
+    dlr_batch batch;
+    double valid;
+    if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
+    dlr_feed_batch(&r->feed, &batch);
+    dlr_exec_run(r->exec, r->eval, NULL);
+    double train = dlr_scalar(r->exec, r->valid);
+    dlr_prefetch_seek(r->batches, 0, 0);
+    if (!check_loss(r, "initial", train, err) || !validate(r, false, &valid, err)) return false;
+    return dlr_run_record(r, (dlr_point){(dlr_metric[]){{"Loss/train", train}, {"Loss/valid", valid}}, 2},
+                          err);
+}
+
+/* ---- an epoch ---- */
+
+static bool train_steps(dlr_run *r, dl_error *err) {
+    while (r->at.position < r->epoch_batches) {
+        dlr_batch batch;
+        double began = dlr_seconds();
+        if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
+        dlr_feed_batch(&r->feed, &batch);
+        dlr_exec_run(r->exec, r->train, NULL);
+        double loss = dlr_scalar(r->exec, r->loss);
+        r->at.iteration++, r->at.position++;
+        r->at.epoch_loss += loss;
+        r->last_rate = dlr_scalar(r->exec, r->rate);
+        r->seconds += dlr_seconds() - began;
+        if (!check_loss(r, "training", loss, err)) return false;
+        if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
+        dlr_progress_step(&r->progress, r->batch, loss);
+        if (dlr_signal_pending()) return pause_run(r, err);
+    }
+    return true;
+}
+
+static bool train_epoch(dlr_run *r, dl_error *err) {
+    char label[64];
+    snprintf(label, sizeof label, "epoch %lld/%lld", (long long)r->at.epoch + 1, (long long)r->o->epochs);
+    dlr_progress_start(&r->progress, label, r->epoch_batches - r->at.position);
+    bool ok = train_steps(r, err);
+    dlr_progress_finish(&r->progress);
+    if (!ok) return false;
+    dlr_log_info("Time taken for epoch %lld is %f sec, avg %f samples/sec", (long long)r->at.epoch + 1,
+                 r->seconds, (double)(r->epoch_batches * r->batch) / r->seconds);
+    dlr_log_info("  Avg train loss=%f", r->at.epoch_loss / (double)r->epoch_batches);
+    return true;
+}
+
+/* Validates, records, and leaves a checkpoint at the start of the next epoch. */
+static bool finish_epoch(dlr_run *r, dl_error *err) {
+    double valid = NAN, began = dlr_seconds();
+    if (!r->o->measure) {
+        if (!validate(r, true, &valid, err)) return false;
+        dlr_log_info("  Avg val loss=%f", valid);
+        dlr_log_info("  Total validation time: %f sec", dlr_seconds() - began);
+    }
+    dlr_metric values[] = {{"Loss/train", r->at.epoch_loss / (double)r->epoch_batches},
+                           {"Learning Rate", r->last_rate},
+                           {"Avg iters per sec", (double)r->epoch_batches / r->seconds},
+                           {"Loss/valid", valid}};
+    r->at.epoch++; /* epochs finished */
+    if (!dlr_run_record(r, (dlr_point){values, r->o->measure ? 3 : 4}, err)) return false;
+    bool is_best = valid < r->at.best_loss;
+    if (is_best) r->at.best_loss = valid;
+    r->at.position = 0, r->at.epoch_loss = 0, r->seconds = 0;
+    return dlr_run_save(r, is_best, err);
+}
+
+bool dlr_train(const dlr_train_options *o, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_run r = {.o = o, .arena = arena, .exec = o->exec};
+    r.at = (dlr_state){.seed = o->seed, .best_loss = INFINITY};
+
+    bool ok = start(&r, err);
+    if (ok) dlr_log_info("Starting Training Loop...");
+    dlr_signals_watch();
+    if (ok && r.at.iteration == 0 && !o->measure) ok = record_untrained(&r, err);
+    while (ok && r.at.epoch < o->epochs) ok = train_epoch(&r, err) && finish_epoch(&r, err);
+    dlr_signals_release();
+
+    dlr_run_close_records(&r);
+    dlr_prefetch_stop(r.batches);
+    dl_arena_free(arena);
+    if (ok) dlr_log_info("DONE ---- rank 0");
+    return ok;
+}

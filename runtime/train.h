@@ -1,0 +1,35 @@
+/* The training loop: system A's run, from its first log line to its last. */
+#ifndef DLR_TRAIN_H
+#define DLR_TRAIN_H
+#include "runtime/data/dataset.h"
+#include "runtime/exec.h"
+#include "runtime/rundir.h"
+#include "runtime/schedule.h"
+
+typedef struct {
+    dlr_exec *exec;           /* programs "train" and "eval" */
+    const dlr_rundir *dir;    /* dlr_train alone */
+    dlr_schedule schedule;    /* `steps` is worked out here */
+    uint64_t seed;            /* of initial weights, and what the data sets were opened with */
+    const char *init_weights; /* safetensors with PyTorch's names; NULL: drawn */
+    const char *save_grads;   /* where the first step's gradients go; NULL: nowhere */
+
+    const dlr_dataset *train, *valid;
+    int workers; /* data threads of each */
+    int64_t epochs;
+    bool measure;            /* no validation, no point at step 0 */
+    bool resume;             /* go on from the newest checkpoint, if there is one */
+    int keep;                /* newest checkpoints kept */
+    const char *hyperparams; /* the configuration as YAML */
+} dlr_train_options;
+
+/* Trains for `epochs` epochs; writes all that rundir.h lists. Errors: what data, files and options give;
+ * DL_NUMERIC when a loss is not finite (the newest checkpoint stays); DL_REQUEUE when a signal asked to stop:
+ * then a checkpoint is written and `resume` goes on from there to the same bits. */
+bool dlr_train(const dlr_train_options *options, dl_error *err);
+
+/* Trains on exactly the batches of a file (feed.h), without data set, validation or checkpoint, and prints on
+ * standard output a line {"step": 1, "loss": 0.123456789} each. The schedule's batches and steps are the
+ * file's: no scaling, no warm-up. */
+bool dlr_train_replay(const dlr_train_options *options, const char *path, dl_error *err);
+#endif

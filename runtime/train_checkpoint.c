@@ -1,0 +1,87 @@
+/* A run into its checkpoint, and back. */
+#include "runtime/io/log.h"
+#include "runtime/train_parts.h"
+
+bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
+    dl_arena *arena = dl_arena_new(r->arena);
+    dlr_tensors model = dlr_tensors_of_model(arena, r->exec);
+    dlr_tensors optimizer = dlr_tensors_of_optimizer(arena, r->exec);
+    dlr_checkpoint_part parts[] = {{"model", dlr_tensors_content(&model)},
+                                   {"optimizer", dlr_tensors_content(&optimizer)}};
+    dlr_state_value values[] = {
+        {.key = "model", .kind = DLR_STATE_TEXT, .text = dlr_exec_plan(r->exec)->model},
+        {.key = "epoch_batches", .kind = DLR_STATE_INT, .integer = r->epoch_batches},
+        {.key = "batch", .kind = DLR_STATE_INT, .integer = r->batch},
+        {.key = "epoch_seconds", .kind = DLR_STATE_REALS, .reals = &r->seconds, .n_reals = 1},
+        {.key = "learning_rate", .kind = DLR_STATE_REALS, .reals = &r->last_rate, .n_reals = 1},
+    };
+    dlr_checkpoint_content content = {
+        .parts = parts, .n_parts = 2, .state = r->at, .is_best = is_best, .keep = r->o->keep};
+    content.state.values = values, content.state.n_values = sizeof values / sizeof *values;
+    /* points first: a resumed run drops those behind its checkpoint and writes them again */
+    bool ok = dlr_metrics_flush(r->metrics, err) && dlr_tensorboard_flush(r->board, err) &&
+              dlr_checkpoint_save(r->o->dir->checkpoints, &content, err);
+    dl_arena_free(arena);
+    return ok;
+}
+
+static double real(const dlr_checkpoint *c, const char *key) {
+    const dlr_state_value *v = dlr_checkpoint_value(c, key);
+    return v && v->kind == DLR_STATE_REALS && v->n_reals == 1 ? v->reals[0] : 0;
+}
+
+/* A value that must be the same now as then, since the data's order follows from it. */
+static bool same(const dlr_checkpoint *c, const char *key, const char *what, int64_t now, dl_error *err) {
+    const dlr_state_value *v = dlr_checkpoint_value(c, key);
+    if (!v || v->kind != DLR_STATE_INT || v->integer == now) return true;
+    return dl_fail(err, DL_USAGE,
+                   "%s is from the middle of an epoch of %s %lld, but this run has %lld: resume with the "
+                   "same Nsamples and "
+                   "batch size",
+                   c->path, what, (long long)v->integer, (long long)now);
+}
+
+static bool check_place(const dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
+    if (c->state.seed != r->o->seed)
+        return dl_fail(err, DL_USAGE,
+                       "%s was trained with --seed=%llu, this run has --seed=%llu: resume with the same",
+                       c->path, (unsigned long long)c->state.seed, (unsigned long long)r->o->seed);
+    if (c->state.position == 0) return true; /* between epochs another batch size is a choice */
+    return same(c, "epoch_batches", "batches", r->epoch_batches, err) &&
+           same(c, "batch", "batch size", r->batch, err);
+}
+
+static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
+    dlr_tensors model = dlr_tensors_of_model(r->arena, r->exec);
+    dlr_tensors optimizer = dlr_tensors_of_optimizer(r->arena, r->exec);
+    const dlr_st_file *a = dlr_checkpoint_part_file(c, "model", err);
+    const dlr_st_file *b = a ? dlr_checkpoint_part_file(c, "optimizer", err) : NULL;
+    if (!b || !check_place(r, c, err) || !dlr_tensors_load(&model, a, err) ||
+        !dlr_tensors_load(&optimizer, b, err))
+        return false;
+    r->at = c->state;
+    r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
+    r->seconds = real(c, "epoch_seconds"), r->last_rate = real(c, "learning_rate");
+    return true;
+}
+
+bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err) {
+    dlr_checkpoint *c = NULL;
+    const char *dir = r->o->dir->checkpoints;
+    switch (dlr_checkpoint_open(dir, "last", &c, err)) {
+    case DLR_CHECKPOINT_FAILED: return false;
+    case DLR_CHECKPOINT_NONE:
+        dlr_log_info("--resume: no checkpoint in %s yet, so this run starts from the beginning", dir);
+        return true;
+    case DLR_CHECKPOINT_LOADED: break;
+    }
+    for (int i = 0; i < c->n_warnings; i++) dlr_log_warning("%s", c->warnings[i]);
+    bool ok = load(r, c, err);
+    if (ok)
+        dlr_log_info("resuming from %s: epoch %lld, step %lld, batch %lld of %lld", c->path,
+                     (long long)r->at.epoch + 1, (long long)r->at.iteration, (long long)r->at.position,
+                     (long long)r->epoch_batches);
+    *restored = ok;
+    dlr_checkpoint_close(c);
+    return ok;
+}

@@ -1,0 +1,124 @@
+"""dlrun beside PyTorch on tests/data/small.dl: the same weights and batches give the same losses and gradients, and a
+checkpoint of either is the other's.
+
+check_training.py DLRUN     from the project's root; exit 77 (skip) without numpy and torch
+"""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except ImportError:
+    print("SKIP: no numpy and torch in this python3")
+    sys.exit(77)
+
+DLRUN = os.path.abspath(sys.argv[1])
+STEPS, BATCH, SIZE = 10, 2, 16
+passed = failed = 0
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"failed: {what}")
+
+
+def save_file(path, tensors):
+    header, data = {}, b""
+    for name, t in tensors.items():
+        raw = t.detach().contiguous().numpy().tobytes()
+        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def load_file(path):
+    with open(path, "rb") as f:
+        raw = f.read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8 : 8 + n])
+    header.pop("__metadata__", None)
+    return {k: torch.from_numpy(np.frombuffer(raw, "<f4", offset=8 + n + v["data_offsets"][0], count=int(np.prod(v["shape"])))
+                                .reshape(v["shape"]).copy()) for k, v in header.items()}
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv3d(4, 8, 4, 2, 1)
+        self.up = nn.ConvTranspose3d(8, 5, 4, 2, 1)
+
+    def forward(self, x):
+        return torch.tanh(self.up(F.leaky_relu(self.down(x), 0.01)))
+
+
+def rate(i, init, end, total):
+    return end + 0.5 * (init - end) * (1 + np.cos(np.pi * i / total))
+
+
+def train(model, batches):
+    """Ten steps of Adam under the cosine from 1e-2 to 1e-3; losses, and the gradients of the first step."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1)
+    losses, gradients = [], None
+    for i in range(STEPS):
+        optimizer.param_groups[0]["lr"] = rate(i + 1, 1e-2, 1e-3, STEPS)
+        optimizer.zero_grad()
+        loss = F.l1_loss(model(batches[f"x.{i}"]), batches[f"t.{i}"])
+        loss.backward()
+        gradients = gradients or {k: p.grad.clone() for k, p in model.named_parameters()}
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, gradients
+
+
+def dlrun(tmp, *more):
+    env = {**os.environ, "DLR_CACHE_DIR": f"{tmp}/cache"}
+    r = subprocess.run([DLRUN, "tests/data/small.dl", f"--data_size={SIZE}", f"--local_batch_size={BATCH}", "--start_lr=1e-2",
+                        "--end_lr=1e-3", f"--expdir={tmp}/runs", *more], capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL)
+    check(r.returncode == 0, f"dlrun {more} ends with {r.returncode}: {r.stderr[-300:]}")
+    return [json.loads(line)["loss"] for line in r.stdout.splitlines()]
+
+
+def worst(got, want):
+    return max(abs(a - b) / abs(b) for a, b in zip(got, want)) if len(got) == len(want) else float("inf")
+
+
+with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
+    torch.manual_seed(7)
+    model = Small()
+    batches = {}
+    for i in range(STEPS):
+        batches[f"x.{i}"] = torch.randn(BATCH, 4, SIZE, SIZE, SIZE)
+        batches[f"t.{i}"] = torch.tanh(torch.roll(batches[f"x.{i}"], 1, 2)[:, [0, 1, 2, 3, 0]] * 0.5)
+    save_file(f"{tmp}/b.safetensors", batches)
+    save_file(f"{tmp}/w.safetensors", {f"module.{k}": v for k, v in model.state_dict().items()})  # as from a data-parallel run
+    want, gradients = train(model, batches)
+    got = dlrun(tmp, f"--init_weights={tmp}/w.safetensors", f"--replay={tmp}/b.safetensors", f"--save_grads={tmp}/g.safetensors")
+    check(worst(got, want) < 1e-5, f"losses of {STEPS} steps: {worst(got, want):.1e} relative, {got} and {want}")
+    check(want[-1] < 0.95 * want[0], f"PyTorch learns: {want}")
+    g = load_file(f"{tmp}/g.safetensors")
+    check(set(g) == set(gradients), f"gradients of {sorted(g)}")
+    for k in gradients:
+        distance = ((g[k] - gradients[k]).norm() / gradients[k].norm()).item()
+        check(distance < 1e-4, f"gradient of {k}: {distance:.1e} relative L2")
+
+    # a checkpoint of ours in PyTorch: the loss that we report for it is the loss there
+    dlrun(tmp, "--data_loader_config=synthetic", "--Nsamples=8", "--Nsamples_val=2", "--num_epochs=1")
+    saved = f"{tmp}/runs/base/1GPU/00/checkpoints/last/model.safetensors"
+    model.load_state_dict(load_file(saved))
+    with torch.no_grad():
+        want = F.l1_loss(model(batches["x.0"]), batches["t.0"]).item()
+    got = dlrun(tmp, f"--init_weights={saved}", f"--replay={tmp}/b.safetensors")[0]
+    check(worst([got], [want]) < 1e-6, f"loss with our checkpoint: {got}, in PyTorch {want}")
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed != 0)

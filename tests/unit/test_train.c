@@ -1,0 +1,206 @@
+/* The parts of a run: the device's learning rate against the formula, what feeds it, its directory, its
+ * signals, its pictures. Whole runs are tests/e2e/check_dlrun.py. */
+#include "tests/check.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "compiler/session.h"
+#include "runtime/feed.h"
+#include "runtime/figures.h"
+#include "runtime/io/fs.h"
+#include "runtime/signals.h"
+#include "runtime/state.h"
+#include "runtime/train_parts.h"
+
+static char folder[] = "/tmp/dl_train_XXXXXX";
+static dl_arena *arena;
+
+/* tests/data/small.dl, compiled; its executor. */
+static dlr_exec *open_small(dl_error *err) {
+    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=2", NULL};
+    dl_config *c = dl_config_open(arena, 4, argv, NULL, err);
+    dl_session *s = c ? dl_session_open(arena, c, 1, NULL, err) : NULL;
+    dl_compile_options opt;
+    if (!s || !dl_session_options(s, NULL, &opt, err)) return NULL;
+    opt.keep_gradients = true;
+    dl_plan *p = dl_session_compile(s, &opt, err);
+    return p ? dlr_exec_open(p, 2, err) : NULL;
+}
+
+static void fill(float *at, size_t n, unsigned seed) {
+    for (size_t i = 0; i < n; i++)
+        at[i] = (float)((seed = seed * 1664525 + 1013904223) >> 8) / (float)(1 << 24) - 0.5f;
+}
+
+static void feed_noise(const dlr_feed *feed) {
+    static float x[2 * 4 * 8 * 8 * 8], t[2 * 5 * 8 * 8 * 8];
+    fill(x, sizeof x / sizeof *x, 1), fill(t, sizeof t / sizeof *t, 2);
+    dlr_feed_batch(feed, &(dlr_batch){.input = x, .target = t});
+}
+
+/* The rate as the plan works it out is the formula's, through warm-up and cosine; and the same steps are run
+ * again after a new start. */
+static void test_device_rate(dlr_exec *e) {
+    dl_error err = {0};
+    dlr_schedule schedule = {1e-3, 1e-5, "linear", 4, 8, 4, 12};
+    dlr_rates rates;
+    dlr_feed feed;
+    int train = dlr_exec_program(e, "train");
+    dlr_view rate = dlr_exec_result(e, train, DL_RESULT_METRIC, "Learning Rate");
+    dlr_view loss = dlr_exec_result(e, train, DL_RESULT_LOSS, NULL);
+    double losses[12];
+    CHECK(dlr_schedule_rates(&schedule, &rates, &err) && dlr_feed_open(&feed, e, &err), "%s", err.message);
+    for (int round = 0; round < 2; round++) {
+        dlr_train_options o = {.exec = e, .seed = 3};
+        CHECK(dlr_run_start_weights(&o, &err) && dlr_run_set_rates(e, &schedule, &err), "%s", err.message);
+        feed_noise(&feed);
+        for (int i = 0; i < 12; i++) {
+            dlr_exec_run(e, train, NULL);
+            double want = dlr_schedule_rate(&rates, i + 1), got = dlr_scalar(e, rate);
+            CHECK_NEAR(got, want, 1e-15);
+            if (round == 0) losses[i] = dlr_scalar(e, loss);
+            CHECK(dlr_scalar(e, loss) == losses[i], "step %d: %.17g, then %.17g", i, losses[i],
+                  dlr_scalar(e, loss));
+        }
+    }
+    CHECK(losses[11] < losses[0], "it learns: %g to %g", losses[0], losses[11]);
+}
+
+/* Tensors out to a file and back: the same bytes; a file of another model: every difference. */
+static void test_tensors(dlr_exec *e) {
+    dl_error err = {0};
+    char path[64], odd[64];
+    snprintf(path, sizeof path, "%s/w.safetensors", folder),
+        snprintf(odd, sizeof odd, "%s/odd.safetensors", folder);
+    dlr_tensors model = dlr_tensors_of_model(arena, e), optimizer = dlr_tensors_of_optimizer(arena, e);
+    dlr_tensors gradients = dlr_tensors_of_gradients(arena, e, dlr_exec_program(e, "train"));
+    CHECK(model.n == 4 && optimizer.n == 2 * 4 + 1 && gradients.n == 4, "%d %d %d", model.n, optimizer.n,
+          gradients.n);
+    dlr_st_content content = dlr_tensors_content(&model);
+    CHECK(dlr_st_write(path, &content, NULL, &err), "%s", err.message);
+    float before[8], after[8];
+    dlr_view bias = dlr_exec_variable(e, "down.bias");
+    dlr_state_read(e, bias, DL_F32, before);
+    CHECK(before[0] != 0); /* it was trained */
+    CHECK(dlr_state_init(e, 4, &err) && dlr_tensors_load_file(&model, path, &err), "%s", err.message);
+    dlr_state_read(e, bias, DL_F32, after);
+    CHECK(memcmp(before, after, sizeof before) == 0);
+
+    dlr_st_tensor few[] = {
+        {.name = "module.down.bias", .dtype = DLR_ST_F32, .rank = 1, .shape = {8}, .data = after},
+        {.name = "stray", .dtype = DLR_ST_F32, .rank = 1, .shape = {1}, .data = after}};
+    content = (dlr_st_content){.tensors = few, .n = 2};
+    CHECK(dlr_st_write(odd, &content, NULL, &err) && !dlr_tensors_load_file(&model, odd, &err));
+    CHECK(err.code == DL_INPUT && strstr(err.message, "up.weight") && strstr(err.message, "stray") &&
+              !strstr(err.message, "down.bias"),
+          "%s", err.message);
+}
+
+static void test_channels(void) {
+    dl_error err = {0};
+    int channels = 0;
+    dl_type t = dl_scalar(DL_F32);
+    static const int64_t sizes[] = {2, 4, 8, 8, 8};
+    for (int i = 0; i < 5; i++) dl_type_push(&t, i ? "x" : "N", sizes[i]);
+    CHECK(dlr_feed_channels("x", &t, 8, &channels, &err) && channels == 4);
+    CHECK(!dlr_feed_channels("x", &t, 16, &channels, &err) && err.code == DL_INPUT &&
+              strstr(err.message, "16"),
+          "%s", err.message);
+    err = (dl_error){0}, t.rank = 4;
+    CHECK(!dlr_feed_channels("x", &t, 8, &channels, &err) && err.code == DL_INPUT);
+}
+
+static void test_directory(void) {
+    dl_error err = {0};
+    dlr_rundir_name name = {folder, "short", "07", 1};
+    dlr_rundir dir, other;
+    bool moved = true;
+    CHECK(dlr_rundir_open(arena, &name, &dir, &err), "%s", err.message);
+    CHECK(strcmp(dir.path + strlen(folder), "/short/1GPU/07") == 0, "%s", dir.path);
+    CHECK(!dlr_rundir_open(arena, &name, &other, &err) && err.code == DL_USAGE &&
+              strstr(err.message, dir.path),
+          "%s", err.message);
+    err = (dl_error){0};
+    CHECK(dlr_rundir_renew(&dir, &moved, &err) && !moved);
+    for (int i = 0; i < 2; i++) { /* the second time over an old one */
+        CHECK(mkdir(dir.checkpoints, 0777) == 0);
+        CHECK(dlr_rundir_renew(&dir, &moved, &err) && moved && access(dir.checkpoints, F_OK) != 0, "%s",
+              err.message);
+    }
+    dlr_rundir_close(&dir);
+    CHECK(dlr_rundir_open(arena, &name, &dir, &err), "the lock is given back: %s", err.message);
+    dlr_rundir_close(&dir);
+}
+
+static void test_signals(void) {
+    dlr_signals_watch();
+    CHECK(dlr_signal_pending() == 0);
+    raise(SIGUSR1), raise(SIGTERM), raise(SIGTERM);
+    CHECK(dlr_signal_pending() == SIGUSR1, "the first one counts");
+    CHECK_STR(dlr_signal_name(SIGUSR1), "SIGUSR1");
+    dlr_signals_watch();
+    CHECK(dlr_signal_pending() == 0);
+    dlr_signals_release();
+
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) { /* a second Ctrl-C ends it */
+        dlr_signals_watch();
+        fclose(stderr), close(2);
+        raise(SIGINT);
+        if (dlr_signal_pending() != SIGINT) _exit(1);
+        raise(SIGINT);
+        _exit(2);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status %x", (unsigned)status);
+}
+
+/* Each row has its panels; a row that is `like` another one has its colours: equal data, equal pixels. */
+static void test_figures(dlr_exec *e) {
+    dl_error err = {0};
+    static float x[2 * 4 * 8 * 8 * 8], t[2 * 5 * 8 * 8 * 8];
+    fill(x, sizeof x / sizeof *x, 1), fill(t, sizeof t / sizeof *t, 2);
+    const dl_type *input = dlr_exec_variable(e, "x").type, *target = dlr_exec_variable(e, "t").type;
+    dl_type flat = dl_scalar(DL_F32);
+    CHECK(dlr_figure_can_show(input) && !dlr_figure_can_show(&flat));
+    dlr_figure_row rows[] = {{"input", input, x, -1}, {"", target, t, -1}, {"", target, t, 1}};
+    dlr_image *image = dlr_figure_rows(arena, rows, 3, &err);
+    CHECK(image && image->width > 5 * 100 && image->height > 3 * 100, "%s", err.message);
+
+    const char *name;
+    dlr_feed feed;
+    int eval = dlr_exec_program(e, "eval");
+    CHECK(dlr_feed_open(&feed, e, &err));
+    feed_noise(&feed);
+    dlr_exec_run(e, eval, NULL);
+    image = dlr_figure_of_model(arena, e, eval, 0, &name, &err);
+    CHECK(image && image->width > 2 * image->height - 64, "two panels side by side: %s", err.message);
+    CHECK_STR(name, "temperature");
+    CHECK(!dlr_figure_of_model(arena, e, eval, 1, &name, &err) && err.code == DL_OK, "and no second figure");
+}
+
+int main(void) {
+    dl_error err = {0};
+    arena = dl_arena_new(NULL);
+    CHECK(mkdtemp(folder) != NULL);
+    dlr_exec *e = open_small(&err);
+    CHECK(e != NULL, "%s", err.message);
+    if (e) {
+        test_device_rate(e);
+        test_tensors(e);
+        test_figures(e);
+    }
+    dlr_exec_close(e);
+    test_channels();
+    test_directory();
+    test_signals();
+    CHECK(dlr_remove_tree(folder, &err), "%s", err.message);
+    dl_arena_free(arena);
+    return dl_test_end();
+}
