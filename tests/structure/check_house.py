@@ -25,7 +25,7 @@ ARROWS = {
     "frontends/yaml": ["ir"],
     "passes": ["ir"],
     "compiler": ["ir", "frontends", "passes"],
-    "runtime": ["ir/base", "ir/plan.h"],
+    "runtime": ["ir/base", "ir/type.h", "ir/plan.h"],
     "runtime/data": ["ir/base", "runtime/rng.h"],
     "runtime/io": ["ir/base"],
     "runtime/image": ["ir/base"],

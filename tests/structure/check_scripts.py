@@ -23,7 +23,7 @@ def run(*command):
 
 
 def entry(result, stdout="", suite="unit"):
-    return {"name": "t", "suite": [f"dlc:{suite}"], "result": result, "stdout": stdout}
+    return {"name": f"dlc:{suite} / t", "result": result, "stdout": stdout}
 
 
 def check_counting(place):
