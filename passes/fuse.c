@@ -328,10 +328,44 @@ static void order_groups(dl_fusion *f, const edges *out, int *order, int *n) {
     }
 }
 
+/* Kernels know sums only, over at least one axis: a mean becomes sum and product, a reduction over nothing
+ * its operand (what simplify does too, but a pass may be left out). */
+static void lower_reductions(dl_graph *g) {
+    dl_node **old = g->nodes.at;
+    int n = g->nodes.n;
+    g->nodes.at = NULL, g->nodes.n = g->nodes.cap = 0;
+    for (int i = 0; i < n; i++) {
+        dl_node *r = old[i];
+        if (dl_ops[r->op].class == DL_CLASS_REDUCE && dl_node_attr(r, DL_ATTR_over)->n == 0) {
+            dl_replace_value(g, &r->out[0], r->in[0]);
+            for (int k = i + 1; k < n; k++)
+                for (int j = 0; j < old[k]->nin; j++)
+                    if (old[k]->in[j] == &r->out[0]) old[k]->in[j] = r->in[0];
+            continue;
+        }
+        if (r->op != DL_OP_mean) {
+            dl_push(g->module->arena, &g->nodes, r);
+            continue;
+        }
+        dl_type scalar = dl_scalar(r->out[0].type.dtype);
+        dl_node *sum = dl_node_append(g, DL_OP_sum, 1, r->in, 1, &r->out[0].type, r->loc);
+        dl_node_set(g, sum, *dl_node_attr(r, DL_ATTR_over));
+        dl_node *share = dl_node_append(g, DL_OP_const, 0, NULL, 1, &scalar, r->loc);
+        double count = (double)dl_type_count(&r->in[0]->type) / (double)dl_type_count(&r->out[0].type);
+        dl_node_set(g, share, (dl_attr){.id = DL_ATTR_value, .f = 1 / count});
+        dl_value *in[] = {&sum->out[0], &share->out[0]};
+        r->op = DL_OP_mul, r->nattrs = 0, r->nin = 2;
+        r->in = DL_NEWS(g->module->arena, dl_value *, 2);
+        r->in[0] = in[0], r->in[1] = in[1];
+        dl_push(g->module->arena, &g->nodes, r);
+    }
+}
+
 static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 bool dl_pass_fuse(dl_graph *g, dl_pass_ctx *ctx) {
     if (g->nodes.n && g->nodes.at[0]->op == DL_OP_fused) return false;
+    lower_reductions(g);
     dl_graph_sweep(g);
     dl_fusion f = {.graph = g, .ctx = ctx, .n = g->nodes.n};
     f.group = DL_NEWS(ctx->arena, int, f.n + 1);

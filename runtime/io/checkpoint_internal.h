@@ -15,8 +15,8 @@ typedef struct {
 /* state.json as text, its own checksum at the end. */
 void dlr_checkpoint_state_print(dl_buf *b, const dlr_state *state, const dlr_state_part *parts, int n_parts);
 /* The inverse. Errors: DL_INPUT naming the file and the fault. */
-bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *state, dlr_state_part **parts, int *n_parts,
-                    dl_error *err);
+bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *state, dlr_state_part **parts,
+                               int *n_parts, dl_error *err);
 
 /* An entry of the directory of checkpoints. */
 typedef struct {

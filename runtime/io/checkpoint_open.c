@@ -44,8 +44,8 @@ static bool verify(const char *path, dlr_st_written want, dl_error *err) {
 static bool open_one(dlr_checkpoint *c, const char *dir, const char *name, dl_error *err) {
     struct dlr_checkpoint_private *p = c->private;
     c->path = dl_format(p->arena, "%s/%s", dir, name);
-    if (!dlr_checkpoint_state_read(p->arena, dl_format(p->arena, "%s/state.json", c->path), &c->state, &p->parts,
-                        &p->n_parts, err))
+    if (!dlr_checkpoint_state_read(p->arena, dl_format(p->arena, "%s/state.json", c->path), &c->state,
+                                   &p->parts, &p->n_parts, err))
         return false;
     p->files = DL_NEWS(p->arena, dlr_st_file *, p->n_parts);
     for (int i = 0; i < p->n_parts; i++) {

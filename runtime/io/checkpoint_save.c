@@ -57,7 +57,8 @@ static bool read_back(saver *s) {
     dlr_state state;
     dlr_state_part *parts;
     int n;
-    return dlr_checkpoint_state_read(s->arena, dl_format(s->arena, "%s/state.json", s->tmp), &state, &parts, &n, s->err);
+    return dlr_checkpoint_state_read(s->arena, dl_format(s->arena, "%s/state.json", s->tmp), &state, &parts,
+                                     &n, s->err);
 }
 
 static bool write_files(saver *s) {

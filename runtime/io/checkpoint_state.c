@@ -121,8 +121,8 @@ static bool read_parts(dl_arena *arena, const dlr_json *object, dlr_state_part *
     return true;
 }
 
-bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *s, dlr_state_part **parts, int *n_parts,
-                    dl_error *err) {
+bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *s, dlr_state_part **parts,
+                               int *n_parts, dl_error *err) {
     size_t n;
     const char *text = dl_read_file(arena, path, DLR_STATE_MAX_BYTES, &n, err);
     if (!text) return false;

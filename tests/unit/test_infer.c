@@ -239,48 +239,46 @@ static const shape_case cases[] = {
                                                 "rank_mismatch", "same order", NULL)
                                                 BAD("cat", IN("f32 C=3", "f32 C=3 H=8"), "axis=C", NULL, 1,
                                                     "rank_mismatch", "the second operand",
-                                                    NULL) BAD("cat",
-                                                              IN("f32 C=3", "f64 C=3"), "axis=C", NULL, 1,
-                                                              "type_mismatch", "f64[C=3]",
-                                                              "cast") BAD("cat",
-                                                                          IN("f32 C=3", "f32 C=3"), "axis=H", NULL, 0,
-                                                                          "missing_axis", "along axis H",
-                                                                          NULL) BAD("cat",
-                                                                                    IN("f32 "
-                                                                                       "C=140737488355328",
-                                                                                       "f32 C=1"),
-                                                                                    "axis=C", NULL, -1, "too_large",
-                                                                                    "axis C=140737488355329",
-                                                                                    NULL)
-                                                    GOOD("squeeze", IN("f32 N=2 C=1 H=4"), "axis=C", NULL,
-                                                         "f32[N=2, H=4]") BAD("squeeze", IN("f32 N=2 C=3"),
-                                                                              "axis=C", NULL, 0, "bad_range",
-                                                                              "C has size 3",
-                                                                              "take one element")
-                                                        BAD("squeeze", IN("f32 N=2"), "axis=C", NULL,
-                                                            0, "missing_axis", "axis C", NULL)
-                                                            GOOD("unsqueeze", IN("f32 N=2 H=4"),
-                                                                 "axis=C index=1",
-                                                                 NULL, "f32[N=2, C=1, H=4]")
-                                                                GOOD(
-                                                                    "unsqueeze",
-                                                                    IN("f32 N=2"), "axis=C index=1", NULL,
-                                                                    "f32[N=2, C=1]") GOOD("unsqueeze",
-                                                                                          IN("f32"),
-                                                                                          "axis=C index=0", NULL, "f32[C=1]")
-                                                                    BAD("unsqueeze", IN("f32 N=2"),
-                                                                        "axis=N index=0", NULL,
-                                                                        0, "duplicate_axis",
-                                                                        "an axis N, which f32[N=2] already "
-                                                                        "has",
-                                                                        NULL) BAD("unsqueeze", IN("f32 N=2"),
-                                                                                  "axis=C index=2", NULL, -1,
-                                                                                  "bad_range",
-                                                                                  "places 0 to 1", NULL)
+                                                    NULL) BAD("cat", IN("f32 C=3", "f64 C=3"), "axis=C",
+                                                              NULL, 1, "type_mismatch", "f64[C=3]", "cast")
+                                                    BAD("cat", IN("f32 C=3", "f32 C=3"), "axis=H", NULL, 0,
+                                                        "missing_axis", "along axis H",
+                                                        NULL) BAD("cat",
+                                                                  IN("f32 "
+                                                                     "C=140737488355328",
+                                                                     "f32 C=1"),
+                                                                  "axis=C", NULL, -1, "too_large",
+                                                                  "axis C=140737488355329",
+                                                                  NULL) GOOD("squeeze", IN("f32 N=2 C=1 H=4"),
+                                                                             "axis=C", NULL, "f32[N=2, H=4]")
+                                                        BAD("squeeze", IN("f32 N=2 C=3"), "axis=C", NULL, 0,
+                                                            "bad_range", "C has size 3", "take one element")
+                                                            BAD("squeeze", IN("f32 N=2"), "axis=C", NULL, 0,
+                                                                "missing_axis", "axis C",
+                                                                NULL) GOOD("unsqueeze", IN("f32 N=2 H=4"),
+                                                                           "axis=C index=1",
+                                                                           NULL, "f32[N=2, C=1, H=4]")
+                                                                GOOD("unsqueeze", IN("f32 N=2"),
+                                                                     "axis=C index=1", NULL, "f32[N=2, C=1]")
+                                                                    GOOD("unsqueeze", IN("f32"),
+                                                                         "axis=C index=0", NULL,
+                                                                         "f32[C=1]") BAD("unsqueeze",
+                                                                                         IN("f32 N=2"),
+                                                                                         "axis=N index=0",
+                                                                                         NULL,
+                                                                                         0, "duplicate_axis",
+                                                                                         "an axis N, which "
+                                                                                         "f32[N=2] already "
+                                                                                         "has",
+                                                                                         NULL)
                                                                         BAD("unsqueeze", IN("f32 N=2"),
-                                                                            "axis=C index=-1", NULL, -1,
-                                                                            "bad_range",
-                                                                            "places 0 to 1", NULL)
+                                                                            "axis=C index=2", NULL, -1,
+                                                                            "bad_range", "places 0 to 1",
+                                                                            NULL) BAD("unsqueeze",
+                                                                                      IN("f32 N=2"),
+                                                                                      "axis=C index=-1",
+                                                                                      NULL, -1, "bad_range",
+                                                                                      "places 0 to 1", NULL)
                                                                             BAD("unsqueeze", IN("f32 N=2"),
                                                                                 "axis= index=0", NULL, -1,
                                                                                 "missing_axis",
@@ -290,26 +288,23 @@ static const shape_case cases[] = {
                                                                                              "C=1 D=1 E=1 "
                                                                                              "F=1 G=1 H=1"),
                                                                                           "axis=I index=0",
-                                                                                          NULL,
-                                                                                          0, "rank_mismatch",
-                                                                                          "8 axes",
-                                                                                          NULL)
-                                                                                GOOD(
-                                                                                    "rename",
-                                                                                    IN("f32 N=2 C=3"), NULL,
-                                                                                    "f32 M=2 O=3",
-                                                                                    "f32[M=2, O=3]")
-                                                                                    BAD("rename", IN("f32 N=2 C=3"),
+                                                                                          NULL, 0,
+                                                                                          "rank_mismatch",
+                                                                                          "8 axes", NULL)
+                                                                                GOOD("rename",
+                                                                                     IN("f32 N=2 C=3"), NULL,
+                                                                                     "f32 M=2 O=3",
+                                                                                     "f32[M=2, O=3]")
+                                                                                    BAD("rename",
+                                                                                        IN("f32 N=2 C=3"),
                                                                                         NULL, "f32 M=3 O=2",
-                                                                                        0,
-                                                                                        "axis_mismatch",
+                                                                                        0, "axis_mismatch",
                                                                                         "f32[M=3, O=2] of "
                                                                                         "f32[N=2, C=3]",
                                                                                         NULL)
                                                                                         BAD("rename",
-                                                                                            IN(
-                                                                                                "f32 N=2 "
-                                                                                                "C=3"),
+                                                                                            IN("f32 N=2 "
+                                                                                               "C=3"),
                                                                                             NULL, "f32 M=2",
                                                                                             0,
                                                                                             "axis_mismatch",
@@ -478,118 +473,187 @@ static const shape_case cases[] = {
                                                            NULL, "f32[N=2, C=4, H=4, W=5]")
                                                 BAD("max_pool", IN(X2),
                                                     "stride=2,2 pad_lo=1,1 pad_hi=1,3 kernel=3,3", NULL, -1,
-                                                    "bad_window", "padding alone",
-                                                    "less than the window") BAD("max_pool", IN(X2),
-                                                                                "stride=2,2 pad_lo=0,0 "
-                                                                                "pad_hi=0,0 kernel=9,3",
-                                                                                NULL, 0, "bad_window",
-                                                                                "longer than H=8", NULL)
+                                                    "bad_window", "padding alone", "less than the window")
                                                     BAD("max_pool", IN(X2),
-                                                        "stride=2,2 pad_lo=0,0 pad_hi=0,0 kernel=2", NULL, -1,
-                                                        "bad_window",
-                                                        "'kernel' has 1",
-                                                        NULL) BAD("max_pool", IN("f32 N=2 C=3"),
-                                                                  "stride= pad_lo= pad_hi= kernel=", NULL, 0,
-                                                                  "rank_mismatch", "spatial",
-                                                                  NULL) GOOD("attention", IN(QKV, QKV, QKV),
-                                                                             "rate=0 heads=4",
-                                                                             NULL, "f32[N=2, T=5, E=12]")
-                                                        BAD("attention", IN(QKV, QKV, QKV), "rate=0 heads=5",
-                                                            NULL, 0, "bad_range", "E=12 into 5 heads",
-                                                            "divides 12") BAD("attention", IN(QKV, QKV, QKV),
-                                                                              "rate=0 heads=0", NULL, 0,
-                                                                              "bad_range", "into 0 heads",
-                                                                              NULL) BAD("attention",
-                                                                                        IN(QKV, QKV, QKV),
-                                                                                        "rate=2 heads=4",
-                                                                                        NULL, -1, "bad_range",
-                                                                                        "share of 2", NULL)
-                                                            BAD("attention", IN(QKV, QKV, "f32 N=2 T=6 E=12"),
-                                                                "rate=0 heads=4",
-                                                                NULL, 2, "axis_mismatch",
-                                                                "f32[N=2, T=6, E=12]",
-                                                                NULL) BAD("attention",
-                                                                          IN("f32 N=2 E=12", "f32 N=2 E=12",
-                                                                             "f32 N=2 E=12"),
-                                                                          "rate=0 heads=4", NULL, 0,
-                                                                          "rank_mismatch",
-                                                                          "queries [N, T, E]", NULL)
-                                                                GOOD("rearrange", IN("f32 N=2 C=6"),
-                                                                     "pattern=x", "f32 M=12",
-                                                                     "f32[M=12]") GOOD("cross_entropy",
-                                                                                       IN("f32 N=2 C=10",
-                                                                                          "i32 N=2"),
-                                                                                       NULL, NULL, "f32[]")
-                                                                    BAD("cross_entropy",
-                                                                        IN("f32 N=2 C=10", "f32 N=2"), NULL,
-                                                                        NULL, 1, "type_mismatch",
-                                                                        "class numbers", NULL)
-                                                                        BAD("cross_entropy",
-                                                                            IN("f32 N=2 C=10", "i32 N=3"),
-                                                                            NULL, NULL,
-                                                                            1, "axis_mismatch",
-                                                                            "one class for each row",
-                                                                            NULL) BAD("cross_entropy",
-                                                                                      IN("f32 N=2",
-                                                                                         "i32 N=2"),
-                                                                                      NULL, NULL, 0,
-                                                                                      "rank_mismatch",
-                                                                                      "scores [N, C]", NULL)
+                                                        "stride=2,2 pad_lo=0,0 "
+                                                        "pad_hi=0,0 kernel=9,3",
+                                                        NULL, 0, "bad_window", "longer than H=8",
+                                                        NULL) BAD("max_pool", IN(X2),
+                                                                  "stride=2,2 pad_lo=0,0 pad_hi=0,0 kernel=2",
+                                                                  NULL, -1, "bad_window", "'kernel' has 1",
+                                                                  NULL) BAD("max_pool", IN("f32 N=2 C=3"),
+                                                                            "stride= pad_lo= pad_hi= kernel=",
+                                                                            NULL, 0, "rank_mismatch",
+                                                                            "spatial", NULL)
+                                                        GOOD("attention", IN(QKV, QKV, QKV), "rate=0 heads=4",
+                                                             NULL, "f32[N=2, T=5, E=12]")
+                                                            BAD("attention", IN(QKV, QKV, QKV),
+                                                                "rate=0 heads=5", NULL, 0, "bad_range",
+                                                                "E=12 into 5 heads",
+                                                                "divides 12") BAD("attention",
+                                                                                  IN(QKV, QKV, QKV),
+                                                                                  "rate=0 heads=0", NULL, 0,
+                                                                                  "bad_range", "into 0 heads",
+                                                                                  NULL)
+                                                                BAD("attention",
+                                                                    IN(QKV, QKV, QKV), "rate=2 heads=4", NULL,
+                                                                    -1,
+                                                                    "bad_range", "share of 2",
+                                                                    NULL) BAD("attention",
+                                                                              IN(
+                                                                                  QKV,
+                                                                                  QKV,
+                                                                                  "f32 N=2 T=6 E=12"),
+                                                                              "rate=0 heads=4", NULL, 2,
+                                                                              "axis_mismatch",
+                                                                              "f32[N=2, T=6, E=12]", NULL)
+                                                                    BAD("attention",
+                                                                        IN("f32 N=2 E=12", "f32 N=2 E=12",
+                                                                           "f32 N=2 E=12"),
+                                                                        "rate=0 heads=4",
+                                                                        NULL, 0, "rank_mismatch",
+                                                                        "queries [N, T, E]",
+                                                                        NULL) GOOD("rearrange",
+                                                                                   IN("f32 N=2 C=6"),
+                                                                                   "pattern=x", "f32 M=12",
+                                                                                   "f32[M=12]")
+                                                                        GOOD("cross_entropy",
+                                                                             IN("f32 N=2 C=10", "i32 N=2"),
+                                                                             NULL, NULL,
+                                                                             "f32[]") BAD("cross_entropy",
+                                                                                          IN("f32 N=2 C=10",
+                                                                                             "f32 N=2"),
+                                                                                          NULL, NULL, 1,
+                                                                                          "type_mismatch",
+                                                                                          "class numbers",
+                                                                                          NULL)
                                                                             BAD("cross_entropy",
-                                                                                IN("f32 N=2 C=10",
-                                                                                   "i32 N=2 C=10"),
-                                                                                NULL, NULL, 1,
-                                                                                "rank_mismatch",
-                                                                                "class numbers [N]",
-                                                                                NULL) GOOD("argmax",
-                                                                                           IN("f32 N=2 C=10"),
-                                                                                           "axis=C",
-                                                                                           NULL, "i32[N=2]")
-                                                                                BAD("argmax",
-                                                                                    IN("f32 N=2 C=10"),
-                                                                                    "axis=H", NULL, 0,
-                                                                                    "missing_axis",
-                                                                                    "along axis H",
-                                                                                    NULL) BAD("argmax",
-                                                                                              IN("f32 N=2 "
-                                                                                                 "C=0"),
-                                                                                              "axis=C",
-                                                                                              NULL, 0,
-                                                                                              "bad_range",
-                                                                                              "at least one "
-                                                                                              "element",
-                                                                                              NULL)
-                                                                                    GOOD("in_top_k",
-                                                                                         IN(
-                                                                                             "f32 N=2 C=10",
-                                                                                             "i64 N=2"),
-                                                                                         "k=5",
-                                                                                         NULL, "bool[N=2]")
-                                                                                        BAD("in_top_k",
-                                                                                            IN("f32 N=2 C=10",
-                                                                                               "i32 N=2"),
-                                                                                            "k=11", NULL, 0,
+                                                                                IN("f32 N=2 C=10", "i32 N=3"),
+                                                                                NULL, NULL,
+                                                                                1, "axis_mismatch",
+                                                                                "one class for each row",
+                                                                                NULL) BAD("cross_entropy",
+                                                                                          IN("f32 N=2",
+                                                                                             "i32 N=2"),
+                                                                                          NULL, NULL, 0,
+                                                                                          "rank_mismatch",
+                                                                                          "scores [N, C]",
+                                                                                          NULL)
+                                                                                BAD("cross_entropy",
+                                                                                    IN("f32 N=2 C=10",
+                                                                                       "i32 N=2 C=10"),
+                                                                                    NULL, NULL, 1,
+                                                                                    "rank_mismatch",
+                                                                                    "class numbers [N]", NULL)
+                                                                                    GOOD(
+                                                                                        "argmax",
+                                                                                        IN("f32 N=2 C=10"),
+                                                                                        "axis=C", NULL,
+                                                                                        "i32[N=2]") BAD("argm"
+                                                                                                        "ax",
+                                                                                                        IN("f"
+                                                                                                           "3"
+                                                                                                           "2"
+                                                                                                           " "
+                                                                                                           "N"
+                                                                                                           "="
+                                                                                                           "2"
+                                                                                                           " "
+                                                                                                           "C"
+                                                                                                           "="
+                                                                                                           "1"
+                                                                                                           "0"),
+                                                                                                        "axis"
+                                                                                                        "=H",
+                                                                                                        NULL,
+                                                                                                        0,
+                                                                                                        "miss"
+                                                                                                        "ing_"
+                                                                                                        "axi"
+                                                                                                        "s",
+                                                                                                        "alon"
+                                                                                                        "g "
+                                                                                                        "axis"
+                                                                                                        " H",
+                                                                                                        NULL)
+                                                                                        BAD("argmax",
+                                                                                            IN("f32 N=2 "
+                                                                                               "C=0"),
+                                                                                            "axis=C",
+                                                                                            NULL, 0,
                                                                                             "bad_range",
-                                                                                            "the 11 best of "
-                                                                                            "C=10",
-                                                                                            "1 to 10")
+                                                                                            "at least one "
+                                                                                            "element",
+                                                                                            NULL) GOOD("in_"
+                                                                                                       "top_"
+                                                                                                       "k",
+                                                                                                       IN(
+                                                                                                           "f"
+                                                                                                           "3"
+                                                                                                           "2"
+                                                                                                           " "
+                                                                                                           "N"
+                                                                                                           "="
+                                                                                                           "2"
+                                                                                                           " "
+                                                                                                           "C"
+                                                                                                           "="
+                                                                                                           "1"
+                                                                                                           "0",
+                                                                                                           "i"
+                                                                                                           "6"
+                                                                                                           "4"
+                                                                                                           " "
+                                                                                                           "N"
+                                                                                                           "="
+                                                                                                           "2"),
+                                                                                                       "k=5",
+                                                                                                       NULL,
+                                                                                                       "bool["
+                                                                                                       "N=2]")
                                                                                             BAD("in_top_k",
-                                                                                                IN("f32 N=2 "
-                                                                                                   "C=10",
-                                                                                                   "i32 N=2"),
-                                                                                                "k=0", NULL,
-                                                                                                0,
-                                                                                                "bad_range",
-                                                                                                "the 0 best",
-                                                                                                NULL)
-                                                                                                GOOD(
-                                                                                                    "fused",
+                                                                                                IN(
+                                                                                                    "f32 N=2 "
+                                                                                                    "C=10",
+                                                                                                    "i32 "
+                                                                                                    "N=2"),
+                                                                                                "k=11",
+                                                                                                NULL,
+                                                                                                0, "bad_range",
+                                                                                                "the 11 best "
+                                                                                                "of "
+                                                                                                "C=10",
+                                                                                                "1 to 10")
+                                                                                                BAD("in_top_"
+                                                                                                    "k",
                                                                                                     IN("f32 "
+                                                                                                       "N=2 "
+                                                                                                       "C=10",
+                                                                                                       "i32 "
                                                                                                        "N=2"),
+                                                                                                    "k=0",
                                                                                                     NULL,
-                                                                                                    "f32 C=3",
-                                                                                                    "f32[C="
-                                                                                                    "3]")};
+                                                                                                    0, "bad_range",
+                                                                                                    "the 0 "
+                                                                                                    "best",
+                                                                                                    NULL)
+                                                                                                    GOOD(
+                                                                                                        "fuse"
+                                                                                                        "d",
+                                                                                                        IN("f"
+                                                                                                           "3"
+                                                                                                           "2"
+                                                                                                           " "
+                                                                                                           "N"
+                                                                                                           "="
+                                                                                                           "2"),
+                                                                                                        NULL,
+                                                                                                        "f32 "
+                                                                                                        "C=3",
+                                                                                                        "f32["
+                                                                                                        "C="
+                                                                                                        "3"
+                                                                                                        "]")};
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
 static bool has_good_case(dl_op op) {
