@@ -32,15 +32,40 @@ typedef struct {
     unsigned grad_rows;
 } source;
 
+/* Code that a kernel of the plan has already: evaluation repeats the forward half of training. The kernels
+ * differ in name and source lines only, so they are compared as emitted under one name. */
+static int find_twin(const dl_plan *p, const uint64_t *hashes, const dl_kernel *k, const dl_target *t,
+                     uint64_t *hash, dl_error *err) {
+    dl_kernel bare = *k;
+    dl_buf text = {0};
+    dl_emitted code;
+    bare.name = "k", bare.locs.n = 0;
+    bool ok = dl_emit_kernel(&text, &bare, t, &code, err);
+    *hash = ok ? dl_hash(text.at, text.n, 0) : 0;
+    dl_buf_free(&text);
+    for (int i = 0; ok && i < p->kernels.n; i++)
+        if (hashes[i] == *hash) return i;
+    return -1;
+}
+
 /* Every kernel's code goes to the source that is shortest so far; what they need decides the preludes in
  * front. */
 static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_error *err) {
     source sources[NSOURCES] = {0};
     bool ok = true;
+    int all = 0;
+    for (int g = 0; g < m->graphs.n; g++) all += m->graphs.at[g]->kernels.n;
+    uint64_t *hashes = DL_NEWS(p->arena, uint64_t, all + 1);
     for (int g = 0; g < m->graphs.n && ok; g++)
         for (int i = 0; i < m->graphs.at[g]->kernels.n && ok; i++) {
             const dl_kernel *k = m->graphs.at[g]->kernels.at[i];
-            int s = 0;
+            int twin = find_twin(p, hashes, k, t, &hashes[p->kernels.n], err), s = 0;
+            if (twin >= 0) {
+                dl_plan_kernel same = p->kernels.at[twin];
+                same.name = k->name, same.where = where_from(p->arena, k);
+                dl_push(p->arena, &p->kernels, same);
+                continue;
+            }
             for (int j = 1; j < NSOURCES; j++)
                 if (sources[j].text.n < sources[s].text.n) s = j;
             dl_emitted code;

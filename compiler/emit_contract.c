@@ -102,10 +102,10 @@ static void put_point(dl_emitter *e) {
     dl_putf(e->out,
             "static void %s_point(char *const *arg, const float *acc, const long at[4], long channel, long "
             "n, float *sums) {\n"
-            "    long i = 0;\n"
-            "    for (; i + LANES <= n; i += LANES) %sLANES, acc + i, sums);\n"
-            "    if (i < n) %sn - i, acc + i, sums);\n}\n",
-            k->name, call.at, call.at);
+            "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, acc + i, sums);\n",
+            k->name, call.at);
+    if (k->space[1].size % e->t->lanes) dl_putf(e->out, "    if (i < n) %sn - i, acc + i, sums);\n", call.at);
+    dl_puts(e->out, "}\n");
     dl_buf_free(&call);
 }
 

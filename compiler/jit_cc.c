@@ -15,7 +15,7 @@ extern char **environ;
 
 /* -ffp-contract=fast: a * b + c is one rounding wherever the target has FMA, which the tile is built on. */
 static const char *const common_flags[] = {"-std=gnu17",
-                                           "-O2",
+                                           "-O1",
                                            "-fPIC",
                                            "-shared",
                                            "-fno-math-errno",

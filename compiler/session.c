@@ -1,10 +1,14 @@
 #include "compiler/session.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "compiler/cache.h"
 #include "frontends/yaml/data_file.h"
+#include "ir/base/hash.h"
+#include "ir/text.h"
 
 static double now_ms(void) {
     struct timespec t;
@@ -145,4 +149,36 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
 
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err) {
     return dl_compile(s->arena, s->module, opt, &s->times, err);
+}
+
+/* Everything that the plan depends on: the graphs as built (which hold the model's text, arguments and
+ * sizes), what the options ask for, and this program itself. */
+static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt) {
+    dl_buf text = {0};
+    dl_print_module(&text, s->module, (dl_print_options){.locations = true});
+    uint64_t h = dl_hash(text.at, text.n, DL_PLAN_VERSION);
+    dl_buf_free(&text);
+    h = dl_hash_str(opt->target->name, h);
+    h = dl_hash_str(opt->skip ? opt->skip : "", h);
+    h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
+    h = dl_hash(&opt->optimizer, sizeof opt->optimizer, h);
+    struct stat st = {0};
+    stat("/proc/self/exe", &st);
+    h = dl_hash(&st.st_size, sizeof st.st_size, h);
+    return dl_hash(&st.st_mtim, sizeof st.st_mtim, dl_hash_str(DL_VERSION, h));
+}
+
+dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached, dl_error *err) {
+    const char *dir = dl_cache_dir(s->arena, err);
+    if (!dir) return NULL;
+    uint64_t key = plan_key(s, opt);
+    const char *path = dl_format(s->arena, "%s/%016llx.dlp", dir, (unsigned long long)key);
+    dl_error unreadable = {0}; /* no plan, a damaged one, another's: compiled anew */
+    dl_plan *p = dl_plan_read(s->arena, path, &unreadable);
+    *cached = p && p->key == key;
+    if (*cached) return p;
+    p = dl_session_compile(s, opt, err);
+    if (!p) return NULL;
+    p->key = key;
+    return dl_plan_write(p, path, err) ? p : NULL;
 }

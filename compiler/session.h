@@ -42,4 +42,8 @@ void dl_session_close(dl_session *s);
  * or `target`. NULL target name: best. False: unknown target. */
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err);
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err);
+/* The same through the cache of plans: the file that an earlier run of this build left there for this model
+ * text, arguments, sizes and target is read and checked; otherwise the plan is compiled and left there.
+ * *cached says which. */
+dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached, dl_error *err);
 #endif

@@ -49,7 +49,9 @@ dl_session *dlc_session(dl_arena *arena, dl_config *c, int *code) {
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
              dl_config_set(c, "local_batch_size", "1", &err);
     if (ok) s = dl_session_open(arena, c, 1, &diagnostics, &err);
-    for (int i = 0; i < c->warnings.n; i++) fprintf(stderr, "dlc: warning: %s\n", c->warnings.at[i]);
+    for (int i = 0; i < c->warnings.n; i++)
+        fprintf(stderr, strstr(c->warnings.at[i], "warning: ") ? "dlc: %s\n" : "dlc: warning: %s\n",
+                c->warnings.at[i]);
     const dl_buf *text = s ? &s->diagnostics : &diagnostics;
     if (text->n) fputs(text->at, stderr);
     if (!s) *code = dlc_fail(&err);

@@ -3,13 +3,14 @@
 
 #include "compiler/cost.h"
 #include "ir/text.h"
+#include "passes/memory.h"
 #include "programs/dlc.h"
 
 static const dl_option options[] = {
     {"output", 'o', "FILE", "write the plan here (.dlp)"},
     {"json", 0, NULL, "print the figures as JSON"},
     {"target", 0, "TARGET", "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic"},
-    {"dump", 0, "WHAT", "print ast, ir, kernel, source or plan"},
+    {"dump", 0, "WHAT", "print ast, ir, kernel, source, plan or memory"},
     {"dump-after", 0, "PASS", "print the IR behind this pass"},
     {"dump-filter", 0, "@NAME", "only the kernel or graph of this name"},
     {"dump-dir", 0, "DIR", "write the IR behind every pass into numbered files"},
@@ -98,8 +99,12 @@ static int dump(dl_arena *arena, const dl_session *s, const dl_plan *p, const ch
                         (long long)k->units[0], k->where);
             }
         }
+    } else if (!strcmp(what, "memory")) {
+        dl_error err = {0};
+        for (int g = 0; g < s->module->graphs.n; g++)
+            if (!dl_memory_report(s->module->graphs.at[g], &b, &err)) return dlc_fail(&err);
     } else {
-        fprintf(stderr, "dlc: error: --dump=%s: ast, ir, kernel, source or plan\n", what);
+        fprintf(stderr, "dlc: error: --dump=%s: ast, ir, kernel, source, plan or memory\n", what);
         return DL_USAGE;
     }
     fputs(b.at ? b.at : "", stdout);

@@ -33,6 +33,7 @@ typedef struct {
     dl_config *config;
     dl_session *session;
     dl_plan *plan;
+    bool plan_cached; /* it was found, not compiled */
     dlr_rundir dir;
     bool logs; /* out.log is open */
     dlr_dataset *train, *valid;
@@ -177,7 +178,7 @@ static bool compile(program *p, dl_error *err) {
     dl_compile_options opt;
     if (!dl_session_options(p->session, NULL, &opt, err)) return false;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
-    p->plan = dl_session_compile(p->session, &opt, err);
+    p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
     return p->plan != NULL;
 }
 

@@ -21,7 +21,7 @@ bool dlr_schedule_rates(const dlr_schedule *s, dlr_rates *rates, dl_error *err) 
         if (strcmp(s->scaling, scalings[i].name) != 0) continue;
         double ratio = (double)s->global_batch / (double)s->base_batch;
         bool warm = ratio > 1 && scalings[i].factor != scale_none;
-        *rates = (dlr_rates){.init = scalings[i].factor(ratio) * s->start_lr, /* down as well as up */
+        *rates = (dlr_rates){.init = scalings[i].factor(ratio > 1 ? ratio : 1) * s->start_lr, /* up only */
                              .end = s->end_lr,
                              .warmup = warm ? (double)s->warmup_steps : 0,
                              .total = (double)s->steps};

@@ -5,8 +5,10 @@
  *   i < warmup:  rate = i / warmup * init                                           (i counts from 1)
  *   otherwise:   rate = end + (init - end) / 2 * (1 + cos(pi (i - warmup) / total))
  *
- * init is start_lr scaled by the ratio of global batch to base batch, or its root: downwards, too, where the
- * batch is the smaller one. The warm-up is used only where the ratio is above 1 and there is scaling. */
+ * init is start_lr scaled by the ratio of global batch to base batch, or its root, where that is above 1;
+ * so is the warm-up used. (System A's formula is the same for its configurations, none of which has a batch
+ * below the base; taken literally it would slow a laptop's small batch down, which its comments, "scale up",
+ * do not mean.) */
 #ifndef DLR_SCHEDULE_H
 #define DLR_SCHEDULE_H
 #include <stdint.h>

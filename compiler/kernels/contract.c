@@ -46,7 +46,7 @@ typedef void point_fn(char *const *arg, const float *acc, const long at[4], long
 #define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
 
 /* c[TILE_ROWS][PANEL] += a[row][k] * b[k][PANEL], k < n */
-static __attribute__((noinline, unused)) void tile(const float *const *a, const float *b, long n, float *c) {
+HOT void tile(const float *const *a, const float *b, long n, float *c) {
     ROWS(ROW_IN)
     for (long k = 0; k < n; k++, b += PANEL) {
         vf b0 = ld(b), b1 = ld(b + LANES);
@@ -106,7 +106,7 @@ INLINE int any(v_rows m) {
 }
 
 /* One tap and reduction slice for all rows of a block. */
-UNUSED void tap_rows(const struct contraction *s, const struct rows *row, long n, const struct tap *tap, const float *x,
+HOT void tap_rows(const struct contraction *s, const struct rows *row, long n, const struct tap *tap, const float *x,
                      long channels, long k0, long nk, const float *b, float *acc) {
     long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
     const char *from = (const char *)(x + by * channels + k0);
@@ -137,7 +137,7 @@ INLINE const float *panel_at(const struct contraction *s, const float *w, long c
 }
 
 /* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie along lanes. */
-UNUSED void turn_panel(const struct contraction *s, const float *w, long tap, long c0, long o0, long n, float *b) {
+HOT void turn_panel(const struct contraction *s, const float *w, long tap, long c0, long o0, long n, float *b) {
     long channels = s->weight_channels, m = channels - c0 < PANEL ? channels - c0 : PANEL;
     for (long k = 0; k < n;) {
         long o = o0 + k, in = o % PANEL, run = PANEL - in < n - k ? PANEL - in : n - k;
@@ -281,7 +281,7 @@ struct weight_gradient {
 #define R8(X) R7(X) X(7)
 /* c[rows][PANEL] += x[m][row] * y[y_at[m]][lane], m < n; x in steps of TILE_ROWS */
 #define GRAD_TILE(rows)                                                                                              \
-    static __attribute__((noinline, unused)) void grad_tile_##rows(const float *x, const float *y, const int *y_at,  \
+    HOT void grad_tile_##rows(const float *x, const float *y, const int *y_at,  \
                                                                    long n, float *c) {                               \
         R##rows(GRAD_IN) for (long m = 0; m < n; m++, x += TILE_ROWS) {                                              \
             vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                                   \

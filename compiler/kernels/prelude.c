@@ -5,6 +5,12 @@ typedef int vi __attribute__((vector_size(LANES * 4)));
 typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 #define INLINE static inline __attribute__((always_inline, unused))
 #define UNUSED static __attribute__((unused))
+/* Everything is compiled at -O1, which is fast to compile; the loops that the time goes into are not. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define HOT static __attribute__((noinline, unused, optimize("O2")))
+#else
+#define HOT static __attribute__((noinline, unused))
+#endif
 
 /* ---- memory; the _part forms touch the first n lanes only, the others read as zero ---- */
 INLINE vf splat(float a) { return a - (vf){0}; }
