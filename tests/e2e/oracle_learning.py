@@ -4,7 +4,8 @@
 oracle_learning.py BUILD SIDE [--torch]    32: without full_scale, 32 steps; 64: the whole model, 48 steps
 
 Without --torch (in every run of the tests) beside what PyTorch 1.13 gave in this script with it; that takes minutes.
-The crops are drawn differently, so that losses agree on the average alone: bounds of 10 percent before, 20 percent after.
+The crops are drawn differently, so that losses agree on the average alone: within 20 percent once trained. The untrained
+point of a run is of one batch, as system A has it, and batches differ by half.
 """
 import json
 import sys
@@ -95,7 +96,7 @@ def main(build, side, *options):
     print(f"ours {text(ours)}; PyTorch's {text(theirs)}")
     if not check(len(ours) == len(theirs), f"{len(ours)} validation losses, untrained and after {EPOCHS} epochs"):
         finish()
-    check(abs(ours[0] / theirs[0] - 1) < 0.1, f"untrained: {ours[0]:.4f} beside {theirs[0]:.4f}")
+    check(abs(ours[0] / theirs[0] - 1) < 0.6, f"untrained, one batch: {ours[0]:.4f} beside {theirs[0]:.4f}")
     check(ours[-1] < 1.2 * theirs[-1], f"trained: {ours[-1]:.4f} beside {theirs[-1]:.4f}")
     check(theirs[-1] < 0.8 * theirs[0] and ours[-1] < 0.8 * ours[0], "both learned")
     finish()
