@@ -173,7 +173,7 @@ static void test_damage(void) {
 static bool crash(void *ctx, sandbox_result *out, dl_error *e) {
     (void)out, (void)e;
     if (ctx) abort();
-    for (volatile int i = 0;; i++) {
+    for (volatile unsigned i = 0;; i++) {
     }
 }
 
