@@ -377,8 +377,7 @@ bool dl_pass_fuse(dl_graph *g, dl_pass_ctx *ctx) {
         f.group[i] = -1;
         f.position[n->out[0].id] = i;
         if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
-        dl_fail(ctx->err, DL_INPUT, "%s:%d:%d: error: '%s' is checked but cannot be compiled yet [DL-E0901]",
-                n->loc.file ? n->loc.file : g->name, n->loc.line, n->loc.column, dl_ops[n->op].name);
+        dl_fail_op(g, n, ctx->err);
         return false;
     }
     find_stored(&f);

@@ -26,15 +26,7 @@ static dl_value *select(dl_grad *g, dl_value *c, dl_value *a, dl_value *b) {
 void dl_grad_zero(dl_grad *g) { (void)g; }
 
 /* Nothing can flow, but a parameter waits for it: the user's fault, or ours to come. */
-void dl_grad_none(dl_grad *g) {
-    const dl_node *n = g->node;
-    const char *what = dl_ops[n->op].class == DL_CLASS_HIGH ? "has no lowering yet" : "has no gradient";
-    if (n->loc.line)
-        dl_fail(g->err, DL_INPUT, "%s:%d:%d: op '%s' %s", n->loc.file, n->loc.line, n->loc.column,
-                dl_ops[n->op].name, what);
-    else
-        dl_fail(g->err, DL_INPUT, "op '%s' %s", dl_ops[n->op].name, what);
-}
+void dl_grad_none(dl_grad *g) { dl_fail_op(g->b->graph, g->node, g->err); }
 
 /* ---- pointwise, one operand ---- */
 void dl_grad_neg(dl_grad *g) { dl_grad_give(g, 0, neg(g, g->dy)); }

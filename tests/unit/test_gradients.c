@@ -310,7 +310,8 @@ static void check_faults(void) {
     dl_pass_ctx ctx = {.arena = m->arena, .err = &err};
     CHECK(!dl_run_passes(m, "autodiff", &ctx, (dl_pass_options){0}) && err.code == DL_INPUT, "%s",
           err.message);
-    CHECK_STR(err.message, "model.dl:7:3: op 'softmax' has no lowering yet");
+    CHECK_STR(err.message,
+              "model.dl:7:3: error: 'softmax' is checked, but this version cannot compile it yet [DL-E0801]");
     dl_arena_free(m->arena);
 }
 

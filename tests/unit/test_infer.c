@@ -544,79 +544,78 @@ static const shape_case cases[] = {
                                                                                        "i32 N=2 C=10"),
                                                                                     NULL, NULL, 1,
                                                                                     "rank_mismatch",
-                                                                                    "class numbers [N]", NULL)
-                                                                                    GOOD(
-                                                                                        "argmax",
-                                                                                        IN("f32 N=2 C=10"),
-                                                                                        "axis=C", NULL,
-                                                                                        "i32[N=2]") BAD("argm"
-                                                                                                        "ax",
-                                                                                                        IN("f"
-                                                                                                           "3"
-                                                                                                           "2"
-                                                                                                           " "
-                                                                                                           "N"
-                                                                                                           "="
-                                                                                                           "2"
-                                                                                                           " "
-                                                                                                           "C"
-                                                                                                           "="
-                                                                                                           "1"
-                                                                                                           "0"),
-                                                                                                        "axis"
-                                                                                                        "=H",
-                                                                                                        NULL,
-                                                                                                        0,
-                                                                                                        "miss"
-                                                                                                        "ing_"
-                                                                                                        "axi"
-                                                                                                        "s",
-                                                                                                        "alon"
-                                                                                                        "g "
-                                                                                                        "axis"
-                                                                                                        " H",
-                                                                                                        NULL)
-                                                                                        BAD("argmax",
-                                                                                            IN("f32 N=2 "
-                                                                                               "C=0"),
-                                                                                            "axis=C",
-                                                                                            NULL, 0,
-                                                                                            "bad_range",
-                                                                                            "at least one "
-                                                                                            "element",
-                                                                                            NULL) GOOD("in_"
-                                                                                                       "top_"
-                                                                                                       "k",
-                                                                                                       IN(
-                                                                                                           "f"
-                                                                                                           "3"
-                                                                                                           "2"
-                                                                                                           " "
-                                                                                                           "N"
-                                                                                                           "="
-                                                                                                           "2"
-                                                                                                           " "
-                                                                                                           "C"
-                                                                                                           "="
-                                                                                                           "1"
-                                                                                                           "0",
-                                                                                                           "i"
-                                                                                                           "6"
-                                                                                                           "4"
-                                                                                                           " "
-                                                                                                           "N"
-                                                                                                           "="
-                                                                                                           "2"),
-                                                                                                       "k=5",
-                                                                                                       NULL,
-                                                                                                       "bool["
-                                                                                                       "N=2]")
+                                                                                    "class numbers [N]",
+                                                                                    NULL) GOOD("argmax",
+                                                                                               IN("f32 N=2 "
+                                                                                                  "C=10"),
+                                                                                               "axis=C",
+                                                                                               NULL, "i32[N=2]")
+                                                                                    BAD("argm"
+                                                                                        "ax",
+                                                                                        IN("f"
+                                                                                           "3"
+                                                                                           "2"
+                                                                                           " "
+                                                                                           "N"
+                                                                                           "="
+                                                                                           "2"
+                                                                                           " "
+                                                                                           "C"
+                                                                                           "="
+                                                                                           "1"
+                                                                                           "0"),
+                                                                                        "axis"
+                                                                                        "=H",
+                                                                                        NULL, 0,
+                                                                                        "miss"
+                                                                                        "ing_"
+                                                                                        "axi"
+                                                                                        "s",
+                                                                                        "alon"
+                                                                                        "g "
+                                                                                        "axis"
+                                                                                        " H",
+                                                                                        NULL) BAD("argmax",
+                                                                                                  IN("f32 "
+                                                                                                     "N=2 "
+                                                                                                     "C=0"),
+                                                                                                  "axis=C",
+                                                                                                  NULL, 0, "bad_range",
+                                                                                                  "at least "
+                                                                                                  "one "
+                                                                                                  "element",
+                                                                                                  NULL)
+                                                                                        GOOD("in_"
+                                                                                             "top_"
+                                                                                             "k",
+                                                                                             IN("f"
+                                                                                                "3"
+                                                                                                "2"
+                                                                                                " "
+                                                                                                "N"
+                                                                                                "="
+                                                                                                "2"
+                                                                                                " "
+                                                                                                "C"
+                                                                                                "="
+                                                                                                "1"
+                                                                                                "0",
+                                                                                                "i"
+                                                                                                "6"
+                                                                                                "4"
+                                                                                                " "
+                                                                                                "N"
+                                                                                                "="
+                                                                                                "2"),
+                                                                                             "k=5",
+                                                                                             NULL,
+                                                                                             "bool["
+                                                                                             "N=2]")
                                                                                             BAD("in_top_k",
-                                                                                                IN(
-                                                                                                    "f32 N=2 "
-                                                                                                    "C=10",
-                                                                                                    "i32 "
-                                                                                                    "N=2"),
+                                                                                                IN("f32 N=2 "
+                                                                                                   "C=10",
+                                                                                                   "i32 "
+                                                                                                   "N=2"),
                                                                                                 "k=11",
                                                                                                 NULL,
                                                                                                 0, "bad_range",
