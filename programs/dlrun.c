@@ -210,11 +210,12 @@ static bool load_plan(program *p, dl_error *err) {
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
     const dl_compile_times *t = &p->session->times;
-    dlr_log_info("%s: %lld parameters, %d kernels a step, %.1f MiB, %d threads, %s; compiled in %.0f ms",
-                 p->plan->model, (long long)dl_plan_parameters(p->plan),
-                 dl_plan_program_find(p->plan, "train")->launches.n,
-                 (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, p->plan->target,
-                 p->session->front_ms + t->passes_ms + t->emit_ms + t->cc_ms);
+    const char *from = p->plan_cached
+                           ? "plan from the cache"
+                           : dl_format(p->arena, "compiled in %.0f ms", t->passes_ms + t->emit_ms + t->cc_ms);
+    dlr_log_info("%s: %lld parameters, %d kernels a step, %.1f MiB, %d threads, %s; %s", p->plan->model,
+                 (long long)dl_plan_parameters(p->plan), dl_plan_program_find(p->plan, "train")->launches.n,
+                 (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, p->plan->target, from);
     return true;
 }
 

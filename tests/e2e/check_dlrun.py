@@ -274,6 +274,23 @@ def test_programs_options():
     check(r.returncode == 0 and "4621" in r.stdout and "MiB" in r.stdout and not os.path.exists(f"{TMP}/dry"), f"--dry_run: {r.stdout} {r.stderr}")
 
 
+def test_plan_cache():
+    cache = os.path.join(TMP, "plans")
+    first = small("plan1", DLR_CACHE_DIR=cache)
+    again = small("plan2", DLR_CACHE_DIR=cache, CC="/nonexistent", PATH="/nonexistent")
+    check("; compiled in" in first.stderr and "; plan from the cache" in again.stderr, f"the second run finds its plan: {again.stderr[-300:]}")
+    check(points("plan1") == points("plan2"), "a plan from the cache gives the same points, and needs no compiler")
+    other = small("plan3", "--local_batch_size=4", DLR_CACHE_DIR=cache)
+    check("; compiled in" in other.stderr, "another batch size is another plan")
+    for name in os.listdir(cache):
+        if name.endswith(".dlp"):
+            with open(os.path.join(cache, name), "r+b") as f:
+                f.seek(200)
+                f.write(b"damage")
+    mended = small("plan4", DLR_CACHE_DIR=cache)
+    check("; compiled in" in mended.stderr and points("plan4") == points("plan1"), "a damaged plan is compiled anew")
+
+
 for test_name, test in [(k, v) for k, v in globals().items() if k.startswith("test_")]:
     if len(sys.argv) == 2 or test_name[5:] in ["run"] + sys.argv[2:]:  # `run` leaves what others compare with
         test()
