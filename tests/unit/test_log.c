@@ -129,7 +129,10 @@ static char *screen(dl_arena *a, const char *s) {
 static void test_bar(dl_arena *a, bool colour, int columns) {
     struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
     int master, slave;
-    CHECK(openpty(&master, &slave, NULL, NULL, &size) == 0);
+    if (openpty(&master, &slave, NULL, NULL, &size) != 0) {
+        printf("SKIP the bar at %d columns: this machine gives no terminals (/dev/pts)\n", columns);
+        return;
+    }
     setenv("TERM", "xterm", 1);
     colour ? unsetenv("NO_COLOR") : setenv("NO_COLOR", "1", 1);
     int saved = redirect(slave);
