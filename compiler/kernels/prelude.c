@@ -137,7 +137,9 @@ INLINE vf v_min_(vf a, vf b) { return v_pick((a < b) | (a != a), a, b); }
 #define v_min(a, b) v_min_(V(a), V(b))
 INLINE vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
 INLINE vf v_sign(vf a) { return v_pick(a != a, a, v_truth(a > 0) - v_truth(a < 0)); }
-#if defined(__AVX512F__) && LANES == 16
+#if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
+INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps512(a, 4); }
+#elif defined(__AVX512F__) && LANES == 16
 INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps512_mask(a, a, (short)-1, 4); }
 #elif defined(__AVX__) && LANES == 8
 INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps256(a); }
