@@ -142,7 +142,6 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     double start = now_ms();
     dl_arena *scratch = dl_arena_new(parent), *arena = dl_arena_new(parent);
     dl_pass_ctx ctx = {.arena = scratch,
-                       .lanes = opt->target->lanes,
                        .panel = opt->target->panel,
                        .keep_gradients = opt->keep_gradients,
                        .optimizer = opt->optimizer,

@@ -295,7 +295,7 @@ static void place(dl_fusion *f, const edges *out, int node) {
 
 /* ---- the pass ---- */
 
-/* Groups in an order in which each comes behind those it reads: depth first from the last member of each. */
+/* Groups in an order in which each comes behind those it reads, the earliest of the program first. */
 static void order_groups(dl_fusion *f, const edges *out, int *order, int *n) {
     int *waits = DL_NEWS(f->ctx->arena, int, f->groups.n + 1);
     for (int i = 0; i < f->n; i++)

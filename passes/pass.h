@@ -10,8 +10,7 @@ typedef enum { DL_OPT_ADAM, DL_OPT_NONE } dl_optimizer;
 /* What passes may know beside the graph. */
 typedef struct {
     dl_arena *arena;          /* scratch of one pipeline run */
-    int lanes;                /* f32 lanes of the target's vectors: 16, 8 or 4 */
-    int panel;                /* width of weight panels: 2 * lanes */
+    int panel;                /* width of weight panels: two vectors of the target */
     bool keep_gradients;      /* gradients are results of the step (dlrun --save_grads) */
     dl_optimizer optimizer;   /* adam, or none: gradients only */
     double beta1, beta2, eps; /* of Adam: structural constants of the graph */

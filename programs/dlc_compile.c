@@ -72,10 +72,8 @@ static void print_figures(const dl_session *s, const dl_plan *p, int64_t flops, 
            s->times.compiled ? "kernels compiled" : "kernels from the cache");
 }
 
-static int dump(dl_arena *arena, const dl_session *s, const dl_plan *p, const char *what,
-                dl_print_options print) {
+static int dump(const dl_session *s, const dl_plan *p, const char *what, dl_print_options print) {
     dl_buf b = {0};
-    (void)arena;
     if (!strcmp(what, "ast")) {
         dl_model_print_ast(&b, s->model);
     } else if (!strcmp(what, "kernel")) {
@@ -124,7 +122,7 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
                *out = dl_config_option(c, "output");
     dumper d = {c, {.locations = true, .filter = filter && *filter == '@' ? filter + 1 : filter}, &err};
     dl_compile_options opt;
-    if (what && !strcmp(what, "ast")) return dump(arena, s, NULL, what, d.print);
+    if (what && !strcmp(what, "ast")) return dump(s, NULL, what, d.print);
     const char *after = dl_config_option(c, "dump-after");
     if (after && !dl_pass_find(after)) dl_fail(&err, DL_USAGE, "--dump-after=%s: no such pass", after);
     if (err.code || !dl_session_options(s, dl_config_option(c, "target"), &opt, &err)) return dlc_fail(&err);
@@ -142,7 +140,7 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
     }
     if (out && opt.link && !dl_plan_write(p, out, &err)) return dlc_fail(&err);
     if (what)
-        code = dump(arena, s, p, what, d.print);
+        code = dump(s, p, what, d.print);
     else if (!after)
         print_figures(s, p, flops, bytes, train->launches.n, us, dl_config_option(c, "json"));
     dl_session_close(s);

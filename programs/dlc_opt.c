@@ -36,7 +36,6 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     const dl_target *t = dl_target_find(dl_config_option(c, "target"), &err);
     if (!t) return dlc_fail(&err);
     dl_pass_ctx ctx = {.arena = arena,
-                       .lanes = t->lanes,
                        .panel = t->panel,
                        .optimizer = DL_OPT_ADAM,
                        .beta1 = 0.9,

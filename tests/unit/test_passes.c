@@ -11,7 +11,7 @@
 
 static dl_pass_ctx context(dl_module *m, dl_error *err) {
     return (dl_pass_ctx){
-        .arena = m->arena, .lanes = 8, .panel = 16, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .err = err};
+        .arena = m->arena, .panel = 16, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .err = err};
 }
 
 /* ---- the manager ---- */
