@@ -5,7 +5,7 @@
 /* simplify stands behind optimizer a second time because gradients are written for clarity, with explicit
  * broadcasts and a reduction an operand, and become lean here. plan_memory is last: offsets hold for one
  * order. */
-const char dl_pipeline[] = "simplify,autodiff,optimizer,simplify,layout,fuse,schedule,plan_memory";
+const char dl_pipeline[] = "lower,simplify,autodiff,optimizer,simplify,layout,fuse,schedule,plan_memory";
 
 const dl_pass dl_passes[] = {
 #define PASS(name, stage, help) {#name, help, dl_pass_##name, DL_STAGE_##stage},
