@@ -161,7 +161,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt) {
     h = dl_hash_str(opt->target->name, h);
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
-    h = dl_hash(&opt->optimizer, sizeof opt->optimizer, h);
+    h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
     struct stat st = {0};
     stat("/proc/self/exe", &st);
     h = dl_hash(&st.st_size, sizeof st.st_size, h);

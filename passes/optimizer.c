@@ -1,77 +1,63 @@
-/* Adam as part of the graph (Kingma and Ba 2015, in the arrangement of torch.optim.Adam without weight
- * decay):
- *
- *   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g g
- *   p <- p - (lr / c1) m / (sqrt(v) / sqrt(c2) + eps)      c1 = 1 - b1^t, c2 = 1 - b2^t
- *
- * and the learning rate of step t, a half cosine behind an optional linear warm-up:
- *
- *   t < warmup:  lr = t / warmup init
- *   otherwise:   lr = end + (init - end) / 2 (1 + cos(pi (t - warmup) / total))
- *
- * The step count is device state and the four numbers of the schedule are hyperparameters that the host sets,
- * all scalars, worked out once a step in f64: changing the schedule recompiles nothing. */
-#include <math.h>
+/* The optimiser as part of the graph: the step count and all shared numbers are device values, the rules are
+ * rows of two tables, and the rest of the step (clipping, who decays) is the same for all of them. */
+#include "passes/optimizer.h"
 
-#include "ir/builder.h"
-#include "passes/pass.h"
+static dl_optimizer_rule *const optimizers[] = {
+#define OPTIMIZER(id, help) dl_optimize_##id,
+#include "passes/optimizers.def"
+#undef OPTIMIZER
+};
+static dl_schedule_rule *const schedules[] = {
+#define SCHEDULE(id, help) dl_schedule_##id,
+#include "passes/schedules.def"
+#undef SCHEDULE
+};
 
-static dl_value *add(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_add, x, y); }
-static dl_value *sub(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_sub, x, y); }
-static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_mul, x, y); }
-static dl_value *divide(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_div, x, y); }
-static dl_value *k64(dl_builder *b, double k) { return dl_build_const(b, DL_F64, k); }
+static const char *const optimizer_names[] = {
+#define OPTIMIZER(id, help) #id,
+#include "passes/optimizers.def"
+#undef OPTIMIZER
+    NULL};
+static const char *const schedule_names[] = {
+#define SCHEDULE(id, help) #id,
+#include "passes/schedules.def"
+#undef SCHEDULE
+    NULL};
 
-static dl_value *hyper(dl_builder *b, const char *name) {
-    dl_type t = dl_scalar(DL_F64);
-    return &dl_graph_var(b->graph, DL_VAR_HYPER, name, t, (dl_init){.kind = DL_INIT_ZERO}, b->loc)->value;
+static int find_name(const char *const *names, const char *name) {
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0) return i;
+    return -1;
 }
 
-/* it: the number of this step, from 1, as f64. */
-static dl_value *build_learning_rate(dl_builder *b, dl_value *it) {
-    dl_value *init = hyper(b, "lr.init"), *end = hyper(b, "lr.end");
-    dl_value *warmup = hyper(b, "lr.warmup"), *total = hyper(b, "lr.total");
-    dl_value *rising = mul(b, divide(b, it, warmup), init);
-    dl_value *angle = divide(b, mul(b, k64(b, M_PI), sub(b, it, warmup)), total);
-    dl_value *wave = add(b, k64(b, 1), dl_build1(b, DL_OP_cos, angle));
-    dl_value *falling = add(b, end, mul(b, mul(b, k64(b, 0.5), sub(b, init, end)), wave));
-    return dl_build3(b, DL_OP_select, dl_build2(b, DL_OP_lt, it, warmup), rising, falling);
+int dl_optimizer_find(const char *name) { return find_name(optimizer_names, name); }
+int dl_schedule_find(const char *name) { return find_name(schedule_names, name); }
+
+dl_value *dl_optimizer_hyper(const dl_optimization *o, const char *name, double fallback) {
+    dl_var *known = dl_graph_find_var(o->b->graph, name);
+    if (known) return &known->value;
+    dl_init init = {.kind = fallback ? DL_INIT_CONST : DL_INIT_ZERO, .a = fallback};
+    return &dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64), init, o->b->loc)->value;
 }
 
-/* What all parameters of one element type share: -lr / c1 and 1 / sqrt(c2). */
-typedef struct {
-    dl_value *rate, *unbias;
-} step_scalars;
-
-static dl_var *moment(dl_builder *b, const char *what, const dl_var *param) {
-    dl_type t = param->value.type;
-    dl_var *v = dl_graph_var(b->graph, DL_VAR_STATE, dl_internf("%s.%s", what, param->name), t,
-                             (dl_init){.kind = DL_INIT_ZERO}, param->loc);
-    v->of = param->name;
-    return v;
+/* The Euclidean norm of all gradients together, in f64. */
+static dl_value *gradient_norm(const dl_optimization *o, int results) {
+    dl_graph *g = o->b->graph;
+    dl_value *all = NULL;
+    for (int i = 0; i < results; i++) {
+        if (g->results.at[i].role != DL_RESULT_GRAD) continue;
+        dl_value *grad = g->results.at[i].value, *square = dl_build2(o->b, DL_OP_mul, grad, grad);
+        dl_value *sum = dl_build_cast(o->b, dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL), DL_F64);
+        all = all ? dl_o_add(o, all, sum) : sum;
+    }
+    return dl_build1(o->b, DL_OP_sqrt, all);
 }
 
-static void update(dl_builder *b, dl_var *var, dl_value *next) {
-    dl_graph_result(b->graph, DL_RESULT_UPDATE, var->name, next, var);
-}
-
-/* decay old + (1 - decay) fresh */
-static dl_value *build_average(dl_builder *b, double decay, dl_value *old, dl_value *fresh) {
-    return add(b, dl_build_k(b, DL_OP_mul, old, decay), dl_build_k(b, DL_OP_mul, fresh, 1 - decay));
-}
-
-static void build_adam(dl_builder *b, dl_var *param, dl_value *grad, const step_scalars *s,
-                       const dl_pass_ctx *ctx) {
-    dl_dtype type = param->value.type.dtype;
-    dl_var *m = moment(b, "exp_avg", param), *v = moment(b, "exp_avg_sq", param);
-    dl_value *m1 = build_average(b, ctx->beta1, &m->value, grad);
-    dl_value *v1 = build_average(b, ctx->beta2, &v->value, mul(b, grad, grad));
-    dl_value *spread = mul(b, dl_build1(b, DL_OP_sqrt, v1), dl_build_cast(b, s->unbias, type));
-    dl_value *move =
-        divide(b, mul(b, m1, dl_build_cast(b, s->rate, type)), dl_build_k(b, DL_OP_add, spread, ctx->eps));
-    update(b, param, add(b, &param->value, move));
-    update(b, m, m1);
-    update(b, v, v1);
+/* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). */
+static dl_value *clip_factor(const dl_optimization *o, int results) {
+    dl_value *norm = gradient_norm(o, results), *most = dl_optimizer_hyper(o, "max_norm", 1);
+    dl_graph_result(o->b->graph, DL_RESULT_METRIC, "grad_norm", norm, NULL);
+    return dl_build2(o->b, DL_OP_min, dl_o_k(o, 1), dl_o_div(o, most, dl_o_add(o, norm, dl_o_k(o, 1e-6))));
 }
 
 static void drop_gradients(dl_graph *g) {
@@ -82,26 +68,29 @@ static void drop_gradients(dl_graph *g) {
 }
 
 bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
+    const dl_recipe *recipe = &ctx->recipe;
     bool done = dl_graph_find_var(g, "optimizer.step") != NULL;
-    if (ctx->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL)) return false;
+    if (recipe->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
+        return false;
     dl_builder b = {.graph = g};
     dl_var *step = dl_graph_var(g, DL_VAR_STATE, "optimizer.step", dl_scalar(DL_I64),
                                 (dl_init){.kind = DL_INIT_ZERO}, b.loc);
-    dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1), *it = dl_build_cast(&b, next, DL_F64);
-    dl_value *lr = build_learning_rate(&b, it);
-    dl_value *c1 = sub(&b, k64(&b, 1), dl_build2(&b, DL_OP_pow, k64(&b, ctx->beta1), it));
-    dl_value *c2 = sub(&b, k64(&b, 1), dl_build2(&b, DL_OP_pow, k64(&b, ctx->beta2), it));
-    step_scalars s = {.rate = dl_build1(&b, DL_OP_neg, divide(&b, lr, c1)),
-                      .unbias = divide(&b, k64(&b, 1), dl_build1(&b, DL_OP_sqrt, c2))};
-    update(&b, step, next);
-    dl_graph_result(g, DL_RESULT_METRIC, "Learning Rate", lr, NULL);
+    dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1);
+    dl_optimization o = {.b = &b, .recipe = recipe, .step = dl_build_cast(&b, next, DL_F64)};
+    o.rate = schedules[recipe->schedule](&o);
+    dl_graph_result(g, DL_RESULT_UPDATE, step->name, next, step);
+    dl_graph_result(g, DL_RESULT_METRIC, "Learning Rate", o.rate, NULL);
 
     int results = g->results.n; /* those before the updates */
+    dl_value *clip = recipe->clip ? clip_factor(&o, results) : NULL;
     for (int i = 0; i < results; i++) {
         dl_result r = g->results.at[i];
         if (r.role != DL_RESULT_GRAD) continue;
         b.loc = r.var->loc;
-        build_adam(&b, r.var, r.value, &s, ctx);
+        dl_value *grad = r.value;
+        if (clip) grad = dl_o_mul(&o, grad, dl_build_cast(&b, clip, grad->type.dtype));
+        bool decays = recipe->decay && (recipe->decay_vectors || r.var->value.type.rank > 1);
+        optimizers[recipe->optimizer](&o, r.var, grad, decays);
     }
     if (!ctx->keep_gradients) drop_gradients(g);
     return true;

@@ -8,7 +8,7 @@
 static dl_module *make(uint64_t seed, const char *const *passes, int n, dl_error *err) {
     dl_module *m = dl_module_new(NULL);
     random_graph(m, "train", seed, 30);
-    dl_pass_ctx ctx = {.arena = m->arena, .panel = 16, .optimizer = DL_OPT_NONE, .err = err};
+    dl_pass_ctx ctx = {.arena = m->arena, .panel = 16, .recipe.optimizer = DL_OPT_NONE, .err = err};
     for (int i = 0; i < n && err->code == DL_OK; i++)
         dl_run_passes(m, passes[i], &ctx, (dl_pass_options){.validate = true});
     return m;
