@@ -50,6 +50,61 @@ static dl_value *shift_scores(dl_builder *b, dl_value *x, const char *axis) {
     return sub(b, x, most);
 }
 
+/* `v` with one axis of another name. */
+static dl_value *rename_axis(dl_builder *b, dl_value *v, int at, const char *name) {
+    dl_type t = v->type;
+    t.axis[at].name = name;
+    return dl_build_as(b, DL_OP_rename, 1, &v, 0, NULL, t);
+}
+
+static dl_value *contract(dl_builder *b, dl_value *x, dl_value *y, const char *over) {
+    dl_value *in[] = {x, y};
+    dl_attr attr = dl_attr_names(DL_ATTR_over, 1, &over);
+    return dl_build(b, DL_OP_contract, 2, in, 1, &attr);
+}
+
+/* y[..., e] = sum over i of x[..., i] w[e, i]: the features are called i on the way in, so that e may bear
+ * their name. */
+dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
+    dl_value *x = n->in[0], *w = n->in[1];
+    int at = *w->type.axis[1].name ? dl_type_axis(&x->type, w->type.axis[1].name) : -1;
+    if (at < 0) at = x->type.rank - 1;
+    const char *features = x->type.axis[at].name, *inner = dl_internf("%s.in", features);
+    dl_type t = w->type;
+    t.axis[0].name = features, t.axis[1].name = inner;
+    w = dl_build_as(b, DL_OP_rename, 1, &w, 0, NULL, t);
+    return as_promised(b, contract(b, rename_axis(b, x, at, inner), w, inner), n);
+}
+
+/* [N, T, E] as [N, T, heads, E / heads]. */
+static dl_value *split_heads(dl_builder *b, dl_value *v, int64_t heads, const char *tokens) {
+    dl_type t = v->type;
+    int64_t size = t.axis[2].size / heads;
+    t.axis[1].name = tokens, t.axis[2] = (dl_axis){dl_intern("head"), heads},
+    t.axis[3] = (dl_axis){dl_intern("feature"), size};
+    t.rank = 4;
+    return dl_build_as(b, DL_OP_reshape, 1, &v, 0, NULL, t);
+}
+
+/* softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017). The scores are stored: a
+ * kernel that never does is to come. */
+dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
+    if (dl_node_float(n, DL_ATTR_rate) > 0) return NULL; /* dropout of the scores is not there yet */
+    int64_t heads = dl_node_int(n, DL_ATTR_heads);
+    const dl_type *t = &n->in[0]->type;
+    const char *keys = dl_internf("%s.key", t->axis[1].name);
+    dl_value *q = split_heads(b, n->in[0], heads, t->axis[1].name),
+             *k = split_heads(b, n->in[1], heads, keys), *v = split_heads(b, n->in[2], heads, keys);
+    double size = (double)t->axis[2].size / (double)heads;
+    dl_value *scores = contract(b, scale(b, q, 1 / sqrt(size)), k, dl_intern("feature"));
+    dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, scores, keys));
+    dl_value *share = divide(b, e, reduce_one(b, DL_OP_sum, e, keys));
+    dl_value *y = contract(b, share, v, keys);
+    dl_type whole = q->type; /* [N, T, head, feature] in this order before the heads are one axis again */
+    if (!dl_type_same(&y->type, &whole)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, whole);
+    return dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, n->out[0].type);
+}
+
 dl_value *dl_lower_softmax(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, n->in[0], axis));

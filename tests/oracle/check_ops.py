@@ -166,6 +166,25 @@ for sizes, k, stride, lo, hi in [((9,), (4,), (2,), (1,), (1,)), ((5,), (1,), (1
         up = t(dy, cw.detach(), stride=stride, padding=lo, output_padding=rest)
         case("conv_grad_input", [vy, vw], {**window, "size": ints(sizes)}, ["N", "C", *spatial], up)
 
+# contractions by names
+left, right, batched = T(2, 5, 3), T(4, 3), T(3, 2, 6)
+tl, tr2, tb = put(left, "NTK"), put(right, "OK"), put(batched, "KNS")
+case("contract", [tl, tr2], {"over": "[K]"}, "NTO", torch.einsum("ntk,ok->nto", left, right))
+case("contract", [tl, tb], {"over": "[K]"}, "NTS", torch.einsum("ntk,kns->nts", left, batched))
+case("contract", [tl, tb], {"over": "[K, N]"}, "TS", torch.einsum("ntk,kns->ts", left, batched))
+case("contract", [tl, tl], {"over": "[N, T, K]"}, [], (left * left).sum())
+case("contract", [tr2, tb], {"over": "[]"}, "OKNS", torch.einsum("ok,kns->okns", right, batched))
+case("reshape", [tl], {}, "ABCD", left.reshape(5, 2, 1, 3))
+for shape, axes in (((2, 5, 3), "NTE"), ((3,), "E")):
+    lx, lw = T(*shape), T(4, 3)
+    case("linear", [put(lx, axes), put(lw, "OE")], {}, axes, F.linear(lx, lw))
+for tokens, features, heads in ((5, 6, 3), (4, 48, 1), (1, 4, 2)):
+    qkv = [T(2, tokens, features) for _ in range(3)]
+    parts = [v.reshape(2, tokens, heads, features // heads).transpose(1, 2) for v in qkv]
+    scores = parts[0] @ parts[1].transpose(2, 3) / (features // heads) ** 0.5
+    case("attention", [put(v, "NTE") for v in qkv], {"rate": 0, "heads": heads}, "NTE",
+         (torch.softmax(scores, 3) @ parts[2]).transpose(1, 2).reshape(2, tokens, features))
+
 # composites, which are lowered first: scores large enough to overflow without care, classes at both ends
 wide = T(3, 5, lo=-3, hi=3) + torch.tensor([1000.0, 0.0, -1000.0])[:, None]
 tw, classes = put(wide, "NC"), torch.tensor([0, 4, 2])

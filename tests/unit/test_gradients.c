@@ -145,6 +145,18 @@ static dl_value *classify(dl_builder *b, const grad_case *c, dl_value **p) { /* 
     dl_value *in[] = {p[0], dl_build_k(b, DL_OP_sub, number, 0)};
     return dl_build(b, c->op, 2, in, 0, NULL);
 }
+static dl_value *contract_k(dl_builder *b, const grad_case *c, dl_value **p) {
+    const char *over[] = {dl_intern("K")};
+    dl_attr attr = dl_attr_names(DL_ATTR_over, 1, over);
+    return dl_build(b, c->op, 2, p, 1, &attr);
+}
+static dl_value *reshape_split(dl_builder *b, const grad_case *c, dl_value **p) {
+    return dl_build1(b, DL_OP_sin, dl_build_as(b, c->op, 1, p, 0, NULL, parse_type("T=4 H=3", DL_F64)));
+}
+static dl_value *attend(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr at[] = {dl_attr_float(DL_ATTR_rate, 0), dl_attr_int(DL_ATTR_heads, 2)};
+    return dl_build(b, c->op, 3, p, 2, at);
+}
 static dl_value *stop(dl_builder *b, const grad_case *c, dl_value **p) { /* x sg(x): its gradient is sg(x) */
     return dl_build2(b, DL_OP_mul, p[0], dl_build1(b, c->op, p[0]));
 }
@@ -213,6 +225,12 @@ static const grad_case cases[] = {
     {"layer_norm, other name", DL_OP_layer_norm, composite, -2, 2, {ONE, "E=3", "E=3"}},
     {"batch_norm", DL_OP_batch_norm, batch_norm, -2, 2, {"N=3 C=2 H=2", "C=2", "C=2"}},
     {"cross_entropy", DL_OP_cross_entropy, classify, -2, 2, {"N=3 C=4"}},
+    {"contract", DL_OP_contract, contract_k, -1, 1, {"N=2 K=3", "O=4 K=3"}},
+    {"contract, batch", DL_OP_contract, contract_k, -1, 1, {"N=2 T=3 K=2", "K=2 N=2 S=3"}},
+    {"contract, to a scalar", DL_OP_contract, contract_k, -1, 1, {"K=3", "K=3"}},
+    {"reshape", DL_OP_reshape, reshape_split, -1, 1, {"N=2 C=6"}},
+    {"linear", DL_OP_linear, composite, -1, 1, {"N=2 T=3 E=2", "O=4 E=2"}},
+    {"attention", DL_OP_attention, attend, -1, 1, {"N=2 T=3 E=4", "N=2 T=3 E=4", "N=2 T=3 E=4"}},
     {"little U-Net", DL_OP_conv, little_unet, -1, 1, {"N=1 C=2 D=4 H=4 W=4", "O=3 C=2 d=4 h=4 w=4", "C=3"}},
 };
 enum { NCASES = (int)(sizeof cases / sizeof *cases) };

@@ -123,8 +123,11 @@ static void differentiate(dl_module *m, dl_error *err) {
         const char *name = g->name;
         dl_push(m->arena, &one.graphs, g);
         g->name = dl_intern("train"), g->module = &one;
-        dl_pass_ctx ctx = {
-            .arena = m->arena, .panel = 16, .keep_gradients = true, .recipe.optimizer = DL_OPT_NONE, .err = err};
+        dl_pass_ctx ctx = {.arena = m->arena,
+                           .panel = 16,
+                           .keep_gradients = true,
+                           .recipe.optimizer = DL_OPT_NONE,
+                           .err = err};
         dl_run_passes(&one, "simplify,autodiff,simplify", &ctx, (dl_pass_options){.validate = true});
         g->name = name, g->module = m;
     }
