@@ -364,3 +364,4 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
 }
 
 bool dl_pass_fuse(dl_graph *g, dl_pass_ctx *ctx) { return make_kernels(g, ctx, false); }
+bool dl_skip_fuse(dl_graph *g, dl_pass_ctx *ctx) { return make_kernels(g, ctx, true); }
