@@ -2,6 +2,7 @@
 #include "programs/dlc.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static const struct {
     const char *name, *help;
@@ -70,7 +71,17 @@ static int usage(FILE *to) {
     return to == stdout ? 0 : DL_USAGE;
 }
 
+/* Without memory there is nothing to clean up with: one sentence, and out. */
+static void leave_without_memory(size_t bytes) {
+    char text[400], line[480];
+    int n = snprintf(line, sizeof line, "dlc: error: %s\n", dl_no_memory_text(text, sizeof text, bytes));
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0) {
+    } /* and if it cannot be said, out all the same */
+    _exit(DL_RESOURCE);
+}
+
 int main(int argc, char **argv) {
+    dl_on_no_memory(leave_without_memory);
     if (argc < 2) return usage(stderr);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return usage(stdout);

@@ -2,6 +2,7 @@
  * run (runtime); this file is where the two meet, and main reads in the order of what happens. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "compiler/session.h"
 #include "runtime/feed.h"
@@ -314,7 +315,17 @@ static int help(void) {
     return fflush(stdout) == 0 ? DL_OK : DL_IO;
 }
 
+/* Without memory there is nothing to clean up with: one sentence, and out. */
+static void leave_without_memory(size_t bytes) {
+    char text[400], line[480];
+    int n = snprintf(line, sizeof line, "dlrun: error: %s\n", dl_no_memory_text(text, sizeof text, bytes));
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0) {
+    } /* and if it cannot be said, out all the same */
+    _exit(DL_RESOURCE);
+}
+
 int main(int argc, char **argv) {
+    dl_on_no_memory(leave_without_memory);
     dl_error err = {0};
     program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
     p.config = dl_config_open(p.arena, argc, argv, options, &err);

@@ -66,7 +66,7 @@ static void abandon(layout *l, dl_span where, dl_diag_id id, const char *message
 static void scan(layout *l) {
     const dl_source *s = l->p->source;
     yyscan_t scanner;
-    if (dl_lex_lex_init(&scanner) != 0) dl_panic(__FILE__, __LINE__, "out of memory for the scanner");
+    if (dl_lex_lex_init(&scanner) != 0) dl_no_memory(0);
     dl_lex__scan_bytes(s->text, (int)s->n, scanner);
     uint32_t at = 0;
     int kind;

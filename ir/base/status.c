@@ -23,6 +23,7 @@ bool dl_fail(dl_error *err, dl_code code, const char *format, ...) {
 bool dl_fail_errno(dl_error *err, dl_code code, const char *format, ...) {
     int why = errno;
     if (err->code != DL_OK) return false;
+    if (why == ENOMEM) code = DL_RESOURCE; /* whatever was tried */
     va_list ap;
     va_start(ap, format);
     set(err, code, format, ap);

@@ -1,10 +1,10 @@
 #include "runtime/data/prefetch.h"
 
-#include "runtime/data/memory.h"
-
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+
+#include "ir/base/memory.h"
 
 enum { DEFAULT_DEPTH = 3, MAX_WORKERS = 256, MAX_DEPTH = 1024, MAX_BATCH = 1 << 20, ALIGN = 64 };
 
@@ -124,7 +124,8 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
                     (double)scratches * (double)p->scratch_floats); /* which cannot overflow */
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc(scratches, sizeof *p->threads);
-    if (bytes < dlr_machine_bytes()) p->memory = aligned_alloc(ALIGN, floats * sizeof(float));
+    int64_t available = dl_memory_available();
+    if (available < 0 || bytes < (double)available) p->memory = aligned_alloc(ALIGN, floats * sizeof(float));
     if (!p->slots || !p->threads || !p->memory)
         return dl_fail(err, DL_RESOURCE,
                        "no memory for %d batches of data (%.1f GiB): use a smaller local_batch_size",

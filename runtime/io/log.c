@@ -38,12 +38,12 @@ static void put_time(dl_buf *b) {
 void dlr_log(dlr_log_level level, const char *format, ...) {
     if ((int)level < atomic_load(&sink.level)) return;
     dl_buf line = {0};
-    char *message;
+    char *message = NULL;
     va_list ap;
     va_start(ap, format);
     int n = vasprintf(&message, format, ap);
     va_end(ap);
-    DL_CHECK(n >= 0);
+    if (n < 0) dl_no_memory(0);
     pthread_mutex_lock(&sink.lock); /* the time is taken under it: lines stand in the order of their times */
     put_time(&line);
     dl_putf(&line, " - root - %s - ", level_names[level]);
@@ -59,8 +59,7 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
 bool dlr_log_open(const char *path, dl_error *err) {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    char *copy = strdup(path);
-    DL_CHECK(copy);
+    char *copy = strcpy(dl_malloc(strlen(path) + 1), path);
     pthread_mutex_lock(&sink.lock);
     if (sink.fd >= 0) close(sink.fd);
     free(sink.path);
