@@ -43,5 +43,6 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
 void dl_emit_find_kept(dl_emitter *e, const int *order);
 
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
+bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err); /* contractions by names */
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

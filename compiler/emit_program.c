@@ -329,7 +329,7 @@ void dl_emit_program(dl_emitter *e, int from, int to) {
         }
         dl_putf(e->out, "    %s v%d = ", dl_emit_value_type(e), i);
         switch (in->kind) {
-        case DL_K_CONTRACT: dl_puts(e->out, "ld(acc)"); break;
+        case DL_K_CONTRACT: dl_puts(e->out, e->mode == DL_LANES ? "ld(acc)" : "*acc"); break;
         case DL_K_LOAD: put_load(e, in); break;
         case DL_K_CONST:
             dl_puts(e->out, e->mode == DL_LANES ? "splat(" : "");

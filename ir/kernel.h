@@ -29,7 +29,7 @@ typedef struct {
 } dl_index;
 
 typedef enum {
-    DL_K_CONTRACT, /* op conv, conv_grad_input or conv_grad_weight; the accumulator at this point */
+    DL_K_CONTRACT, /* op contract, conv, conv_grad_input or conv_grad_weight; the accumulator at this point */
     DL_K_LOAD,     /* params[param] at index[] */
     DL_K_CONST,    /* attr value */
     DL_K_COORD,    /* the coordinate along space axis `axis`, as a number */
@@ -58,6 +58,10 @@ typedef struct {
     int64_t w_start;
     int spatial; /* number of spatial axes, 1 to 3 */
     int64_t stride[3], pad_lo[3], pad_hi[3];
+    /* CONTRACT of op contract, by names: each operand is one parameter, whose axis i goes along space axis
+     * follow[side][i], or along sum[follow[side][i] - DL_MAX_RANK]. */
+    int nsums, follow[2][DL_MAX_RANK];
+    dl_axis sum[DL_MAX_RANK];
     dl_loc loc; /* of the node it came from */
 } dl_kinstr;
 
@@ -96,6 +100,8 @@ typedef struct {
     int64_t n, c, o, in[3], taps[3], out[3], stride[3], pad[3];
 } dl_extents;
 dl_extents dl_kernel_extents(const dl_kernel *k, const dl_kinstr *contract);
+/* Products that a contraction by names adds up for each point. */
+int64_t dl_kinstr_terms(const dl_kinstr *contract);
 /* Counts flops (1 a scalar op; 2 a multiply-add of the anchor, every tap of every output, those on the
  * padding too) and bytes from the instructions. */
 void dl_kernel_count(dl_kernel *k);

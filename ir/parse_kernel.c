@@ -120,7 +120,34 @@ static bool parse_parts(dl_parser *p, const dl_kernel *k, dl_kinstr *in, int sid
     return dl_lex_mark(p, ')');
 }
 
+/* The axis that an operand of a contraction by names goes along: a summed one, or one of the space. */
+static bool find_followed(dl_parser *p, const dl_kernel *k, const dl_kinstr *in, int *axis) {
+    for (int i = 0; i < in->nsums; i++) {
+        bool here;
+        if (!dl_lex_accept_word(p, in->sum[i].name, &here)) return false;
+        if (here) return *axis = DL_MAX_RANK + i, true;
+    }
+    return find_axis(p, k, axis);
+}
+
+static bool parse_names(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
+    bool over;
+    if (!dl_lex_accept_word(p, "over", &over)) return false;
+    if (!over) return dl_lex_expected(p, "over(...)");
+    if (!dl_lex_mark(p, '(') || !dl_parse_axes(p, ')', &in->nsums, in->sum)) return false;
+    for (int side = 0; side < 2; side++) {
+        in->nparts[side] = 1;
+        if ((side && !dl_lex_mark(p, ',')) || !find_param(p, k, &in->parts[side][0]) || !dl_lex_mark(p, '['))
+            return false;
+        for (int i = 0; i < k->params.at[in->parts[side][0]].type.rank; i++)
+            if ((i && !dl_lex_mark(p, ',')) || !find_followed(p, k, in, &in->follow[side][i])) return false;
+        if (!dl_lex_mark(p, ']')) return false;
+    }
+    return true;
+}
+
 static bool parse_contract(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
+    if (in->op == DL_OP_contract) return parse_names(p, k, in);
     static const char *const names[] = {"stride", "pad_lo", "pad_hi"};
     int64_t *const to[] = {in->stride, in->pad_lo, in->pad_hi};
     if (!parse_parts(p, k, in, 0) || !dl_lex_mark(p, ',') || !parse_parts(p, k, in, 1)) return false;

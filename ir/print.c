@@ -192,7 +192,33 @@ static void put_place(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
     dl_puts(out, "]");
 }
 
+/* "contract over(E.in=384) %a[N, T, E.in], %b[E, E.in]" */
+static void put_names(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
+    dl_putf(out, "%s over(", dl_ops[in->op].name);
+    for (int i = 0; i < in->nsums; i++) {
+        dl_putf(out, "%s%s=", i ? ", " : "", in->sum[i].name);
+        put_int(out, in->sum[i].size);
+    }
+    for (int side = 0; side < 2; side++) {
+        dl_puts(out, side ? ", " : ") ");
+        put_param(out, k, in->parts[side][0]);
+        for (int i = 0; i < k->params.at[in->parts[side][0]].type.rank; i++) {
+            int at = in->follow[side][i];
+            dl_puts(out, i ? ", " : "[");
+            if (at < DL_MAX_RANK)
+                put_axis(out, k, at);
+            else
+                dl_puts(out, in->sum[at - DL_MAX_RANK].name);
+        }
+        dl_puts(out, k->params.at[in->parts[side][0]].type.rank ? "]" : "[]");
+    }
+}
+
 static void put_contract(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
+    if (in->op == DL_OP_contract) {
+        put_names(out, k, in);
+        return;
+    }
     dl_puts(out, dl_ops[in->op].name);
     for (int side = 0; side < 2; side++) {
         bool several = in->nparts[side] > 1;

@@ -69,6 +69,10 @@ bool dl_fuse_order_merge(dl_fusion *f, int a, int b);
  */
 int dl_fuse_order_groups(dl_fusion *f, int *order);
 
+/* Operand `k` of a contraction by names, past renames and permutations: the value that is read, and for each
+ * of its axes the name under which the contraction knows it. */
+dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK]);
+
 /* Makes the kernel and the fused node of a group; `outs` are the values others read. */
 dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs, const char *name);
 #endif

@@ -118,7 +118,27 @@ static int read_here(maker *m, dl_value *v) {
     return read_at(m, v, index);
 }
 
+static int contract_names(maker *m, const dl_node *n) {
+    dl_kinstr c = {
+        .kind = DL_K_CONTRACT, .op = n->op, .type = n->out[0].type.dtype, .nparts = {1, 1}, .loc = n->loc};
+    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
+    for (; c.nsums < over->n; c.nsums++)
+        c.sum[c.nsums] = n->in[0]->type.axis[dl_type_axis(&n->in[0]->type, over->names[c.nsums])];
+    for (int k = 0; k < 2; k++) {
+        const char *names[DL_MAX_RANK];
+        dl_value *v = dl_fuse_named(n, k, names);
+        c.parts[k][0] = param_of(m, v);
+        for (int i = 0; i < v->type.rank; i++) {
+            int sum = 0;
+            while (sum < c.nsums && c.sum[sum].name != names[i]) sum++;
+            c.follow[k][i] = sum < c.nsums ? DL_MAX_RANK + sum : space_axis(m, names[i]);
+        }
+    }
+    return emit(m, c);
+}
+
 static int contract(maker *m, const dl_node *n) {
+    if (n->op == DL_OP_contract) return contract_names(m, n);
     dl_kinstr c = {.kind = DL_K_CONTRACT, .op = n->op, .type = n->out[0].type.dtype, .loc = n->loc};
     for (int k = 0; k < 2; k++) {
         dl_value *parts[4];

@@ -209,7 +209,11 @@ void dl_grad_contract(dl_grad *g) {
     for (int k = 1; k >= 0;
          k--) { /* weights first: their updates then run while the activations are at hand */
         if (!dl_grad_wanted(g, k)) continue;
-        dl_value *other = operand(g, 1 - k), *in[] = {k ? other : g->dy, k ? g->dy : other};
+        /* Its axes come in the first operand's order, then the second's: dy first where the operand begins
+         * with one of its own axes (not of the sum), so that a weight's gradient lies as the weight does. */
+        dl_value *other = operand(g, 1 - k), *in[] = {g->dy, other};
+        const dl_type *of = &operand(g, k)->type;
+        if (of->rank && dl_type_axis(&g->dy->type, of->axis[0].name) < 0) in[0] = other, in[1] = g->dy;
         dl_attr over = {.id = DL_ATTR_over};
         for (int i = 0; i < g->dy->type.rank; i++) {
             const char *name = g->dy->type.axis[i].name;

@@ -63,13 +63,20 @@ static dl_value *contract(dl_builder *b, dl_value *x, dl_value *y, const char *o
     return dl_build(b, DL_OP_contract, 2, in, 1, &attr);
 }
 
+/* A name for an axis that the type has not, made of another. */
+static const char *fresh(const dl_type *t, const char *name) {
+    do name = dl_internf("%s_", name);
+    while (dl_type_axis(t, name) >= 0);
+    return name;
+}
+
 /* y[..., e] = sum over i of x[..., i] w[e, i]: the features are called i on the way in, so that e may bear
  * their name. */
 dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *w = n->in[1];
     int at = *w->type.axis[1].name ? dl_type_axis(&x->type, w->type.axis[1].name) : -1;
     if (at < 0) at = x->type.rank - 1;
-    const char *features = x->type.axis[at].name, *inner = dl_internf("%s.in", features);
+    const char *features = x->type.axis[at].name, *inner = fresh(&x->type, features);
     dl_type t = w->type;
     t.axis[0].name = features, t.axis[1].name = inner;
     w = dl_build_as(b, DL_OP_rename, 1, &w, 0, NULL, t);
@@ -92,7 +99,7 @@ dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
     if (dl_node_float(n, DL_ATTR_rate) > 0) return NULL; /* dropout of the scores is not there yet */
     int64_t heads = dl_node_int(n, DL_ATTR_heads);
     const dl_type *t = &n->in[0]->type;
-    const char *keys = dl_internf("%s.key", t->axis[1].name);
+    const char *keys = fresh(t, t->axis[1].name);
     dl_value *q = split_heads(b, n->in[0], heads, t->axis[1].name),
              *k = split_heads(b, n->in[1], heads, keys), *v = split_heads(b, n->in[2], heads, keys);
     double size = (double)t->axis[2].size / (double)heads;
