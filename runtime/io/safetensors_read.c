@@ -273,6 +273,14 @@ const char *dlr_st_metadata(const dlr_st_file *f, const char *key) {
     return NULL;
 }
 
+dlr_st_tensor dlr_st_part(const dlr_st_tensor *t, int64_t first, int64_t n) {
+    uint64_t size = dtypes[t->dtype].size;
+    dlr_st_tensor part = {.name = t->name, .dtype = t->dtype, .rank = 1, .shape = {n}};
+    part.data = (const unsigned char *)t->data + (uint64_t)first * size;
+    part.bytes = (uint64_t)n * size;
+    return part;
+}
+
 bool dlr_st_load(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_error *err) {
     int64_t at = (const unsigned char *)t->data - f->private->map;
     return dlr_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err);
