@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/io/fs.h"
+#include "ir/base/input.h"
 #include "runtime/io/json.h"
 #include "runtime/io/safetensors_internal.h"
 
@@ -52,7 +52,7 @@ static char *read_header(dlr_st_file *f, uint64_t *n, dl_error *err) {
     struct dlr_st_private *p = f->private;
     if (p->size < 8)
         return dl_fail(err, DL_INPUT, "%s: no safetensors file: shorter than 8 bytes", f->path), NULL;
-    if (!dlr_read_at(p->fd, f->path, n, 8, 0, err)) return NULL;
+    if (!dl_read_at(p->fd, f->path, n, 8, 0, err)) return NULL;
     if (*n > DLR_ST_MAX_HEADER)
         return dl_fail(err, DL_INPUT,
                        "%s: no safetensors file: its first 8 bytes announce a header of %llu bytes, at "
@@ -64,7 +64,7 @@ static char *read_header(dlr_st_file *f, uint64_t *n, dl_error *err) {
                        (unsigned long long)*n, (unsigned long long)p->size),
                NULL;
     char *text = dl_alloc(p->arena, (size_t)*n + 1);
-    return dlr_read_at(p->fd, f->path, text, (size_t)*n, 8, err) ? text : NULL;
+    return dl_read_at(p->fd, f->path, text, (size_t)*n, 8, err) ? text : NULL;
 }
 
 static bool read_shape(const dlr_st_file *f, const dlr_json *shape, dlr_st_tensor *t, dl_error *err) {
@@ -275,5 +275,5 @@ const char *dlr_st_metadata(const dlr_st_file *f, const char *key) {
 
 bool dlr_st_load(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_error *err) {
     int64_t at = (const unsigned char *)t->data - f->private->map;
-    return dlr_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err);
+    return dl_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err);
 }

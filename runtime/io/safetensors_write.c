@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ir/base/output.h"
 #include "runtime/io/checksum.h"
-#include "runtime/io/fs.h"
 #include "runtime/io/json.h"
 #include "runtime/io/safetensors_internal.h"
 
@@ -23,7 +23,7 @@ static bool put(stream *s, const void *data, uint64_t n) {
     for (const char *p = data; n > 0;) {
         size_t piece = n < PIECE ? (size_t)n : PIECE;
         dlr_checksum_add(&s->sum, p, piece);
-        if (!dlr_write_all(s->fd, p, piece)) return dl_fail_errno(s->err, DL_IO, "cannot write %s", s->path);
+        if (!dl_write_all(s->fd, p, piece)) return dl_fail_errno(s->err, DL_IO, "cannot write %s", s->path);
         p += piece, n -= piece;
     }
     return true;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "runtime/io/safetensors.h"
 #include "tests/check.h"
