@@ -2,6 +2,7 @@
 #include "dldata/commands.h"
 #include "dldata/describe.h"
 #include "dldata/options.h"
+#include "ir/base/output.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 #include "dldata/volume_file.h"
 
+#include "ir/base/dirs.h"
 #include "ir/base/str.h"
 
 #include <errno.h>

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "ir/base/hash.h"
+#include "ir/base/output.h"
 #include "ir/plan.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,

@@ -2,6 +2,8 @@
 #include <stdio.h>
 
 #include "compiler/cost.h"
+#include "ir/base/dirs.h"
+#include "ir/base/output.h"
 #include "ir/text.h"
 #include "passes/memory.h"
 #include "programs/dlc.h"

@@ -1,6 +1,7 @@
 /* `dlc opt`: passes on textual IR, for tests and for looking at one pass. */
 #include <stdio.h>
 
+#include "ir/base/input.h"
 #include "ir/text.h"
 #include "programs/dlc.h"
 

@@ -69,7 +69,7 @@ dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(exec);
     dl_arena *arena = dl_arena_new(NULL);
     dlr_replay *r = DL_NEW(arena, dlr_replay);
-    *r = (dlr_replay){.arena = arena, .exec = exec, .file = dlr_st_open(path, DLR_ST_PLAIN, err)};
+    *r = (dlr_replay){.arena = arena, .exec = exec, .file = dlr_st_open(path, DLR_ST_INPUT, err)};
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
         if (v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) continue;

@@ -102,7 +102,7 @@ bool dlr_tensors_load(const dlr_tensors *t, const dlr_st_file *file, dl_error *e
 }
 
 bool dlr_tensors_load_file(const dlr_tensors *t, const char *path, dl_error *err) {
-    dlr_st_file *file = dlr_st_open(path, DLR_ST_STRIP, err);
+    dlr_st_file *file = dlr_st_open(path, DLR_ST_STRIP | DLR_ST_INPUT, err);
     bool ok = file && dlr_tensors_load(t, file, err);
     dlr_st_close(file);
     return ok;

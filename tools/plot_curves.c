@@ -1,6 +1,8 @@
 /* plot_curves METRICS.jsonl OUT.png [TITLE]: the losses of a run over its steps, as a line chart.
  *
  * For the project's own pictures (scripts/make-pictures). */
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "runtime/image/chart.h"
 #include "runtime/io/json.h"

@@ -1,4 +1,5 @@
 #include "frontends/dl/source.h"
+#include "ir/base/input.h"
 
 dl_source *dl_source_new(dl_arena *arena, const char *name, const char *text, size_t n) {
     dl_source *s = DL_NEW(arena, dl_source);

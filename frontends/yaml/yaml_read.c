@@ -4,6 +4,7 @@
 #include <yaml.h>
 
 #include "frontends/yaml/yaml_tree.h"
+#include "ir/base/input.h"
 
 typedef struct {
     const char *name;

@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/base/output.h"
 #include "ir/base/str.h"
-#include "runtime/io/fs.h"
 #include "runtime/io/terminal.h"
 
 static struct {
@@ -50,7 +50,7 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
     dl_putn(&line, message, (size_t)n);
     dl_puts(&line, "\n");
     if (!atomic_load(&sink.quiet)) dlr_terminal_write(line.at, line.n);
-    if (sink.fd >= 0 && !dlr_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
+    if (sink.fd >= 0 && !dl_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
     pthread_mutex_unlock(&sink.lock);
     dl_buf_free(&line);
     free(message);

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "runtime/io/fs.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "runtime/io/json.h"
 
 enum { MAX_BYTES = 1 << 30 };
@@ -84,7 +85,7 @@ bool dlr_metrics_put(dlr_metrics *m, int64_t epoch, int64_t iteration, const dlr
         dlr_json_put_double(&b, values[i].value);
     }
     dl_puts(&b, "}\n");
-    bool ok = dlr_append(m->fd, m->path, b.at, b.n, &m->end, err);
+    bool ok = dl_append(m->fd, m->path, b.at, b.n, &m->end, err);
     dl_buf_free(&b);
     return ok;
 }

@@ -87,7 +87,8 @@ typedef struct {
 typedef enum {
     DLR_ST_PLAIN = 0,
     DLR_ST_STRIP =
-        1 /* drop leading `module.` and `_orig_mod.` (DistributedDataParallel's, torch.compile's) */
+        1, /* drop leading `module.` and `_orig_mod.` (DistributedDataParallel's, torch.compile's) */
+    DLR_ST_INPUT = 2 /* an input of the user's, which no output of this process may replace */
 } dlr_st_flags;
 
 /* Opens and checks a file: sizes, offsets without gap or overlap, header of at most 100 MB, no name twice.

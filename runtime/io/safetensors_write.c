@@ -1,11 +1,7 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "ir/base/output.h"
 #include "runtime/io/checksum.h"
-#include "runtime/io/fs.h"
 #include "runtime/io/json.h"
 #include "runtime/io/safetensors_internal.h"
 
@@ -14,7 +10,7 @@ enum { BLOCK = 1 << 20 };
 
 typedef struct {
     const char *path;
-    int fd;
+    dl_output *out;
     dlr_checksum sum;
     const char *not_finite; /* the first such tensor */
     dl_error *err;
@@ -24,7 +20,7 @@ static bool put(stream *s, const void *data, uint64_t n) {
     for (const char *p = data; n > 0;) {
         size_t block = n < BLOCK ? (size_t)n : BLOCK;
         dlr_checksum_add(&s->sum, p, block);
-        if (!dlr_write_all(s->fd, p, block)) return dl_fail_errno(s->err, DL_IO, "cannot write %s", s->path);
+        if (!dl_output_write(s->out, p, block, s->err)) return false;
         p += block, n -= block;
     }
     return true;
@@ -131,21 +127,16 @@ static bool put_tensors(stream *s, const dlr_st_content *c, const int *order) {
 bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_written *written, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_buf header = {0};
-    const char *tmp = dl_format(arena, "%s.tmp%ld", path, (long)getpid());
     const int *order = order_by_width(arena, content);
-    stream s = {.path = path, .fd = -1, .err = err};
+    stream s = {.path = path, .err = err};
     dlr_checksum_start(&s.sum);
-    bool made = false, ok = build_header(arena, content, order, &header, path, err);
-    if (ok) {
-        s.fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-        made = s.fd >= 0;
-        ok = made || dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    }
-    ok = ok && put(&s, header.at, header.n) && put_tensors(&s, content, order);
-    if (ok && fsync(s.fd) != 0) ok = dl_fail_errno(err, DL_IO, "cannot make %s durable", path);
-    if (made && close(s.fd) != 0 && ok) ok = dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    if (ok && rename(tmp, path) != 0) ok = dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    if (made && !ok) unlink(tmp);
+    bool ok = build_header(arena, content, order, &header, path, err) &&
+              (s.out = dl_output_open(path, err)) && put(&s, header.at, header.n) &&
+              put_tensors(&s, content, order);
+    if (ok)
+        ok = dl_output_commit(s.out, err);
+    else
+        dl_output_discard(s.out);
     if (ok && written) *written = (dlr_st_written){s.sum.n, dlr_checksum_value(&s.sum), s.not_finite};
     dl_buf_free(&header);
     dl_arena_free(arena);

@@ -7,8 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/base/dirs.h"
+#include "ir/base/output.h"
 #include "runtime/io/crc32c.h"
-#include "runtime/io/fs.h"
 #include "runtime/io/protobuf.h"
 
 /* Field numbers of event.proto, summary.proto, tensor.proto and the hparams plugin's messages. */
@@ -62,7 +63,7 @@ static bool put_event(dlr_tensorboard *board, int64_t step, dl_buf *event, dl_er
     dl_putn(&record, data.at, data.n);
     crc = masked_crc(data.at, data.n);
     dl_putn(&record, (const char *)&crc, sizeof crc);
-    bool ok = dlr_append(board->fd, board->path, record.at, record.n, &board->end, err);
+    bool ok = dl_append(board->fd, board->path, record.at, record.n, &board->end, err);
     dl_buf_free(&record);
     dl_buf_free(&data);
     dl_buf_free(event);

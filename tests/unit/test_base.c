@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include "ir/base/arena.h"
+#include "ir/base/dirs.h"
 #include "ir/base/hash.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "tests/check.h"
 

@@ -2,6 +2,9 @@
  * printed; the U-Net's own file; and docs/configuration.md against config.def. */
 #include "frontends/yaml/config.h"
 #include "frontends/yaml/data_file.h"
+#include "ir/base/dirs.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "tests/check.h"
 #include <stdlib.h>
 #include <unistd.h>

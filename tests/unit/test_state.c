@@ -42,8 +42,8 @@ static void check_ranges(dlr_exec *e, dlr_view v, const char *host, char *back) 
     char *stored = malloc((size_t)dl_type_bytes(t) + 1);
     double *wide = malloc((size_t)n * sizeof *wide + 1);
     memcpy(stored, v.data, (size_t)dl_type_bytes(t));
-    for (int64_t step = 1; step <= n; step = 3 * step + 1) {
-        int64_t longest = n / step > 500 ? n / 500 : step; /* not too many ranges of a large tensor */
+    for (int64_t step = 1; step <= n; step = 7 * step + 2) {
+        int64_t longest = n / step > 60 ? n / 60 : step; /* not too many ranges of a large tensor */
         memset(back, 0, (size_t)(n * bytes));
         memset(v.data, 0, (size_t)dl_type_bytes(t));
         for (int64_t at = 0, k = 0; at < n; k++) {
