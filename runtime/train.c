@@ -139,8 +139,8 @@ static bool train_steps(dlr_run *r, dl_error *err) {
         r->at.epoch_loss += loss;
         r->last_rate = dlr_scalar(r->exec, r->rate);
         r->seconds += dlr_seconds() - began;
-        if (!check_loss(r, "training", loss, err)) return false;
         if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
+        if (!check_loss(r, "training", loss, err)) return false;
         dlr_progress_step(&r->progress, r->batch, loss);
         if (dlr_signal_pending()) return pause_run(r, err);
     }
