@@ -23,6 +23,13 @@ typedef struct {
     const char *hyperparams; /* the configuration as YAML */
 } dlr_train_options;
 
+/* What a run holds in memory beside the plan's own: a ring of batches that are read ahead. */
+typedef struct {
+    int batches;
+    int64_t bytes; /* of one */
+} dlr_train_ring;
+dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers);
+
 /* Trains for `epochs` epochs; writes all that rundir.h lists. Errors: what data, files and options give;
  * DL_NUMERIC when a loss, or a tensor of a checkpoint, is not finite (the newest checkpoint stays);
  * DL_REQUEUE when a signal asked to stop: then a checkpoint is written and `resume` goes on from there to the

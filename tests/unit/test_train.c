@@ -169,7 +169,9 @@ static void test_figures(dlr_exec *e) {
     const dl_type *input = dlr_exec_variable(e, "x").type, *target = dlr_exec_variable(e, "t").type;
     dl_type flat = dl_scalar(DL_F32);
     CHECK(dlr_figure_can_show(input) && !dlr_figure_can_show(&flat));
-    dlr_figure_row rows[] = {{"input", input, x, -1}, {"", target, t, -1}, {"", target, t, 1}};
+    dlr_figure_row rows[] = {{"input", input, x + dlr_figure_plane(input, 0), 8 * 8 * 8, -1},
+                             {"", target, t + dlr_figure_plane(target, 0), 8 * 8 * 8, -1},
+                             {"", target, t + dlr_figure_plane(target, 0), 8 * 8 * 8, 1}};
     dlr_image *image = dlr_figure_rows(arena, rows, 3, &err);
     CHECK(image && image->width > 5 * 100 && image->height > 3 * 100, "%s", err.message);
 
