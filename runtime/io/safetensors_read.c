@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -223,17 +222,15 @@ static bool describe(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
 }
 
 dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err) {
-    /* Not blocking, so that a FIFO is refused below rather than waited for. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = dl_file_open(path, err);
     struct stat st;
-    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot open %s", path), NULL;
+    if (fd < 0) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_st_file *f = DL_NEW(arena, dlr_st_file);
     f->path = dl_strdup(arena, path);
     f->private = DL_NEW(arena, struct dlr_st_private);
     *f->private = (struct dlr_st_private){.arena = arena, .fd = fd};
     bool ok = fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
-    if (ok && !S_ISREG(st.st_mode)) ok = dl_fail(err, DL_INPUT, "%s is not a file", path);
     if (ok && st.st_size > 0) {
         f->private->size = (uint64_t)st.st_size;
         void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

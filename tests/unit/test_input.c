@@ -101,12 +101,22 @@ static void test_descriptors(void) {
         struct rlimit none = {3, 3};
         dl_error err = {0};
         setrlimit(RLIMIT_NOFILE, &none);
-        _exit(!(dl_file_open(in_dir("f"), &err) < 0 && err.code == DL_RESOURCE &&
-                strstr(err.message, "ulimit -n")));
+        bool told = dl_file_open(in_dir("f"), &err) < 0 && err.code == DL_RESOURCE &&
+                    strstr(err.message, "ulimit -n");
+        err = (dl_error){0};
+        told &= !dl_check_descriptors(1, "data.h5", &err) && err.code == DL_RESOURCE &&
+                strstr(err.message, "data.h5") && strstr(err.message, "ulimit -n");
+        _exit(!told);
     }
     int status = 0;
     waitpid(child, &status, 0);
     CHECK(status == 0);
+    dl_error err = {0};
+    int before = open("/dev/null", O_RDONLY);
+    close(before);
+    CHECK(dl_check_descriptors(16, "data.h5", &err), "%s", err.message);
+    int after = open("/dev/null", O_RDONLY); /* none is kept */
+    CHECK(before == after && close(after) == 0);
 }
 
 int main(void) {
