@@ -155,14 +155,31 @@ static void test_permissions(void) {
 static void test_devices(void) {
     dl_error err;
     struct stat st;
-    CHECK(!put("/dev/full", "x", &err) && err.code == DL_IO && strstr(err.message, "space"), "%s",
-          err.message);
-    CHECK(put("/dev/null", "x", &err), "%s", err.message);
-    dl_output *o = dl_output_open("/dev/null", &err);
+    /* Root takes nodes of its own: a fault here shall not replace the system's. */
+    const char *full = "/dev/full", *null = "/dev/null";
+    if (geteuid() == 0) {
+        full = in_dir("full_node"), null = in_dir("null_node");
+        if (mknod(full, S_IFCHR | 0666, makedev(1, 7)) != 0 ||
+            mknod(null, S_IFCHR | 0666, makedev(1, 3)) != 0) {
+            printf("SKIP devices: no nodes can be made here\n");
+            return;
+        }
+    }
+    CHECK(!put(full, "x", &err) && err.code == DL_IO && strstr(err.message, "space"), "%s", err.message);
+    CHECK(put(null, "x", &err), "%s", err.message);
+    CHECK(stat(full, &st) == 0 && S_ISCHR(st.st_mode) && stat(null, &st) == 0 && S_ISCHR(st.st_mode));
+    int fd = dl_append_open(null, DL_APPEND, &err);
+    CHECK(fd >= 0 && close(fd) == 0, "%s", err.message);
+    dl_output *o = dl_output_open(null, &err);
     CHECK(o && dl_output_write_at(o, 0, "ab", 2, &err) && dl_output_write_at(o, 2, "cd", 2, &err));
     CHECK(o && !dl_output_write_at(o, 0, "ab", 2, &err) && err.code == DL_IO);
     dl_output_discard(o);
-    const char *fifo = in_dir("fifo"), *null = in_dir("null");
+}
+
+static void test_fifos(void) {
+    dl_error err;
+    struct stat st;
+    const char *fifo = in_dir("fifo");
     CHECK(mkfifo(fifo, 0644) == 0);
     CHECK(!put(fifo, "x", &err) && err.code == DL_IO && strstr(err.message, "nobody reads"), "%s",
           err.message);
@@ -179,14 +196,10 @@ static void test_devices(void) {
     CHECK(!put(name.sun_path, "x", &err) && err.code == DL_IO && stat(name.sun_path, &st) == 0 &&
           S_ISSOCK(st.st_mode));
     close(listener);
-    if (mknod(null, S_IFCHR | 0666, makedev(1, 3)) != 0) return; /* not root */
-    CHECK(put(null, "x", &err) && stat(null, &st) == 0 && S_ISCHR(st.st_mode), "%s", err.message);
-    int fd = dl_append_open(null, DL_APPEND, &err);
-    CHECK(fd >= 0 && close(fd) == 0, "%s", err.message);
-    /* What becomes a device while the output is written stays one. */
+    /* What becomes a FIFO while the output is written stays one. */
     const char *late = in_dir("late");
     err = (dl_error){0};
-    o = dl_output_open(late, &err);
+    dl_output *o = dl_output_open(late, &err);
     CHECK(o && mkfifo(late, 0600) == 0 && !dl_output_commit(o, &err) && err.code == DL_IO);
     CHECK(stat(late, &st) == 0 && S_ISFIFO(st.st_mode) && unlink(late) == 0);
 }
@@ -307,7 +320,8 @@ static void test_leftovers(void) {
     }
     char c;
     int status[2];
-    CHECK(read(ready[0], &c, 1) == 1 && read(ready[0], &c, 1) == 1 && hidden(place) == 4, "%d hidden", hidden(place));
+    CHECK(read(ready[0], &c, 1) == 1 && read(ready[0], &c, 1) == 1 && hidden(place) == 4, "%d hidden",
+          hidden(place));
     kill(children[0], SIGKILL);
     waitpid(children[0], &status[0], 0);
     dl_error err;
@@ -369,6 +383,7 @@ int main(void) {
     test_directories();
     test_permissions();
     test_devices();
+    test_fifos();
     test_slow_pipe();
     test_standard_stream();
     test_ranges();
