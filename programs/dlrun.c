@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "compiler/session.h"
-#include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
 #include "runtime/feed.h"
@@ -86,9 +85,8 @@ static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_
 /* Files that are used late are looked at early: a mistyped name shall not cost a compilation. */
 static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
     if (dl_config_is_null(c, key)) return true;
-    dlr_st_file *f = dlr_st_open(dl_config_str(c, key), DLR_ST_STRIP, err);
+    dlr_st_file *f = dlr_st_open(dl_config_str(c, key), DLR_ST_STRIP | DLR_ST_INPUT, err);
     dlr_st_close(f);
-    dl_input_remember(dl_config_str(c, key));
     return f != NULL;
 }
 

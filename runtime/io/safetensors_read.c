@@ -222,7 +222,7 @@ static bool describe(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
 }
 
 dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err) {
-    int fd = dl_file_open(path, err);
+    int fd = flags & DLR_ST_INPUT ? dl_input_open(path, err) : dl_file_open(path, err);
     struct stat st;
     if (fd < 0) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
@@ -268,6 +268,14 @@ const char *dlr_st_metadata(const dlr_st_file *f, const char *key) {
     for (int i = 0; i < f->n_metadata; i++)
         if (strcmp(f->metadata[i].key, key) == 0) return f->metadata[i].value;
     return NULL;
+}
+
+dlr_st_tensor dlr_st_part(const dlr_st_tensor *t, int64_t first, int64_t n) {
+    uint64_t size = dtypes[t->dtype].size;
+    dlr_st_tensor part = {.name = t->name, .dtype = t->dtype, .rank = 1, .shape = {n}};
+    part.data = (const unsigned char *)t->data + (uint64_t)first * size;
+    part.bytes = (uint64_t)n * size;
+    return part;
 }
 
 bool dlr_st_load(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_error *err) {

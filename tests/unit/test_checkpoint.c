@@ -42,6 +42,10 @@ ssize_t write(int fd, const void *data, size_t n) {
     if (fault.kind == KILL && fault.calls + 1 == fault.at) syscall(SYS_write, fd, data, n / 2);
     return hit() ? -1 : syscall(SYS_write, fd, data, n);
 }
+ssize_t pwrite(int fd, const void *data, size_t n, off_t at) {
+    if (fault.kind == KILL && fault.calls + 1 == fault.at) syscall(SYS_pwrite64, fd, data, n / 2, at);
+    return hit() ? -1 : syscall(SYS_pwrite64, fd, data, n, at);
+}
 int fsync(int fd) { return (void)fd, hit() ? -1 : 0; }
 int rename(const char *from, const char *to) { return hit() ? -1 : (int)syscall(SYS_rename, from, to); }
 int mkdir(const char *path, mode_t mode) { return hit() ? -1 : (int)syscall(SYS_mkdir, path, mode); }
