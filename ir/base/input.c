@@ -78,7 +78,7 @@ static bool refuse_kind(const char *path, mode_t mode, dl_error *err) {
                        : S_ISFIFO(mode) ? "a FIFO"
                        : S_ISSOCK(mode) ? "a socket"
                                         : "a device";
-    return dl_fail(err, DL_INPUT, "%s is %s, and only regular files are read%s", path, what,
+    return dl_fail(err, DL_INPUT, "%s is %s, not a file%s", path, what,
                    S_ISDIR(mode) ? "" : ": write what it gives into a file first");
 }
 
@@ -115,6 +115,15 @@ int dl_input_open(const char *path, dl_error *err) {
     return fd;
 }
 
+bool dl_check_descriptors(int n, const char *path, dl_error *err) {
+    enum { MOST = 16 };
+    int fd[MOST], have = 0;
+    while (have < n && have < MOST && (fd[have] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0) have++;
+    bool ok = have == n || have == MOST || dl_fail_errno(err, DL_IO, "cannot read %s", path);
+    while (have > 0) close(fd[--have]);
+    return ok;
+}
+
 /* ---- reading ---- */
 
 /* The pipe that a name like /dev/fd/63 means, as a descriptor of its own; -1 for all other names. Its writer
@@ -127,7 +136,7 @@ static int open_inherited_pipe(const char *path) {
     struct stat st;
     if (!number || !*number || strlen(number) > 6 || number[strspn(number, "0123456789")]) return -1;
     int fd = atoi(number);
-    return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+    return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
 static char *read_whole(dl_arena *arena, int fd, const char *path, size_t limit, size_t *size,

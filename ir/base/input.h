@@ -25,6 +25,10 @@ char *dl_read_input(dl_arena *arena, const char *path, size_t limit, size_t *siz
  * them. */
 bool dl_read_at(int fd, const char *path, void *dst, size_t n, int64_t offset, dl_error *err);
 
+/* Whether n more files may be open at once, in front of a library that would report their lack as a damaged
+ * file: DL_RESOURCE naming `path`, which is to be read. */
+bool dl_check_descriptors(int n, const char *path, dl_error *err);
+
 /* Remembers an input that another reader opens (a library, a child). What is no regular file is passed over.
  */
 void dl_input_remember(const char *path);

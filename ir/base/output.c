@@ -21,6 +21,8 @@ typedef struct {
     struct stat st; /* if it exists */
 } target;
 
+static bool is_file(const target *t) { return !t->exists || S_ISREG(t->st.st_mode); }
+
 static bool is_same(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -67,7 +69,7 @@ static bool find(const char *name, target *t, dl_error *err) {
     if (t->exists ? S_ISDIR(t->st.st_mode) : name[n - 1] == '/')
         return dl_fail(err, DL_IO, "%s is a directory: name a file in it", name);
     if (t->exists && !refuse_input(t, err)) return false;
-    if (t->exists && !S_ISREG(t->st.st_mode)) return true;
+    if (!is_file(t)) return true;
     struct stat st;
     if (!follow_links(t, err)) return false;
     /* A name in /proc may lead to a file that has no name of its own any more. */
@@ -75,15 +77,19 @@ static bool find(const char *name, target *t, dl_error *err) {
            dl_fail(err, DL_IO, "cannot write %s: the file has no name", name);
 }
 
-/* A copy of the standard stream that writes this file, or -1. */
+/* The standard stream that writes this file, or -1: to replace the file would lose what goes there. */
 static int find_stream(const target *t) {
     struct stat st;
     for (int fd = STDOUT_FILENO; t->exists && fd <= STDERR_FILENO; fd++)
-        if (fstat(fd, &st) == 0 && is_same(&st, &t->st)) {
-            fflush(fd == STDOUT_FILENO ? stdout : stderr);
-            return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-        }
+        if (fstat(fd, &st) == 0 && is_same(&st, &t->st)) return fd;
     return -1;
+}
+
+static int copy_stream(int fd, const target *t, dl_error *err) {
+    fflush(fd == STDOUT_FILENO ? stdout : stderr);
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) dl_fail_errno(err, DL_IO, "cannot write %s", t->name);
+    return copy;
 }
 
 /* Opens what is there without waiting for anybody. */
@@ -111,9 +117,22 @@ struct dl_output {
 };
 
 /* A file that we may not write is not replaced, though its directory would let us. */
+static bool check_permission(const target *t, dl_error *err) {
+    char dir[PATH_MAX];
+    if (t->exists && access(t->path, W_OK) != 0) return dl_fail_errno(err, DL_IO, "cannot write %s", t->name);
+    if (!is_file(t) || find_stream(t) >= 0) return true;
+    if (!dl_parent_dir(t->path, dir, sizeof dir)) return too_long(t->name, err);
+    return access(dir, W_OK | X_OK) == 0 ||
+           dl_fail_errno(err, DL_IO, "cannot write %s: its directory lets no file be made", t->name);
+}
+
+bool dl_output_check(const char *path, dl_error *err) {
+    target t;
+    return find(path, &t, err) && check_permission(&t, err);
+}
+
 static bool open_beside(dl_output *o, dl_error *err) {
     const struct stat *old = o->to.exists ? &o->to.st : NULL;
-    if (old && access(o->to.path, W_OK) != 0) return dl_fail_errno(err, DL_IO, "cannot write %s", o->to.name);
     o->fd = dl_temporary_open(o->to.path, old ? old->st_mode & 0777 : 0644, o->to.name, &o->temporary, err);
     if (o->fd < 0 || !old) return o->fd >= 0;
     if ((old->st_uid != geteuid() || old->st_gid != getegid()) &&
@@ -133,13 +152,14 @@ dl_output *dl_output_open(const char *path, dl_error *err) {
         return NULL;
     }
     o->to.name = name, o->fd = -1;
-    bool ok = find(name, &o->to, err);
-    if (ok && (o->fd = find_stream(&o->to)) < 0) {
-        if (o->to.exists && !S_ISREG(o->to.st.st_mode))
-            ok = (o->fd = open_there(&o->to, 0, err)) >= 0;
-        else
-            ok = open_beside(o, err);
-    }
+    bool ok = find(name, &o->to, err) && check_permission(&o->to, err);
+    int stream = ok ? find_stream(&o->to) : -1;
+    if (stream >= 0)
+        ok = (o->fd = copy_stream(stream, &o->to, err)) >= 0;
+    else if (ok && !is_file(&o->to))
+        ok = (o->fd = open_there(&o->to, 0, err)) >= 0;
+    else
+        ok = ok && open_beside(o, err);
     if (ok) return o;
     dl_output_discard(o);
     return NULL;

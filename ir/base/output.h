@@ -18,6 +18,10 @@
 /* Writes a whole file. Errors: those of dl_output_open and dl_output_commit. */
 bool dl_write_file(const char *path, const void *data, size_t n, dl_error *err);
 
+/* Whether a file could be written there now, without touching anything: for what is written after long work.
+ * Errors: those of dl_output_open. */
+bool dl_output_check(const char *path, dl_error *err);
+
 /* ---- a file in pieces ---- */
 
 typedef struct dl_output dl_output;

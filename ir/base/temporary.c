@@ -84,17 +84,22 @@ static void sweep(const char *path) {
 
 /* ---- making one ---- */
 
-static int make(const char *path, mode_t mode) {
-    if (!S_ISDIR(mode))
-        return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode & 0777);
-    if (mkdir(path, mode & 0777) != 0) return -1;
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+/* False: errno says why. */
+static bool make(const char *path, mode_t mode, int *fd) {
+    if (S_ISDIR(mode)) {
+        if (mkdir(path, mode & 0777) != 0) return false;
+        *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        return *fd >= 0 || errno == ENOENT; /* taken for dead already */
+    }
+    *fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode & 0777);
+    return *fd >= 0;
 }
 
 /* Another process may have taken it for dead between its making and its locking: then it is no longer there,
  * or is about to go. Without locks here, nobody else can take it for dead either. */
 static bool hold(int fd) {
     struct stat st;
+    if (fd < 0) return false;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
     return fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
@@ -106,16 +111,18 @@ int dl_temporary_open(const char *target, mode_t mode, const char *name, char **
         return dl_fail(err, DL_IO, "path too long: %.100s...", name), -1;
     sweep(dir);
     for (int i = 0; i < TRIES; i++) {
+        int fd;
         put_name(own);
         snprintf(whole, sizeof whole, "%s/%s", dir, own);
-        int fd = make(whole, mode);
-        if (fd < 0 && errno != EEXIST) break;
-        if (fd < 0) continue;
+        if (!make(whole, mode, &fd)) {
+            if (errno == EEXIST) continue;
+            break;
+        }
         if (hold(fd) && (*path = strdup(whole))) return fd;
-        close(fd);
+        if (fd >= 0) close(fd);
         dl_error ignored = {0};
         dl_remove_tree(whole, &ignored);
-        errno = EEXIST;
+        errno = EAGAIN;
     }
     dl_fail_errno(err, DL_IO, "cannot write %s", name);
     return -1;

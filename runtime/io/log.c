@@ -1,7 +1,6 @@
 #include "runtime/io/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -57,8 +56,8 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
 }
 
 bool dlr_log_open(const char *path, dl_error *err) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    int fd = dl_append_open(path, DL_APPEND, err);
+    if (fd < 0) return false;
     char *copy = strdup(path);
     DL_CHECK(copy);
     pthread_mutex_lock(&sink.lock);

@@ -1,7 +1,6 @@
 #include "runtime/io/tensorboard.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -105,8 +104,7 @@ dlr_tensorboard *dlr_tensorboard_open(const char *dir, int64_t first_step, dl_er
     board->arena = arena;
     board->path = dl_format(arena, "%s/events.out.tfevents.%010lld.%s.%ld.%d", dir, (long long)time(NULL),
                             host, (long)getpid(), atomic_fetch_add(&opened, 1));
-    board->fd = open(board->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (board->fd < 0) dl_fail_errno(err, DL_IO, "cannot write %s", board->path);
+    board->fd = dl_append_open(board->path, DL_APPEND_NEW, err);
     if (board->fd >= 0 && start_file(board, first_step, err)) return board;
     dlr_tensorboard_close(board);
     return NULL;

@@ -392,8 +392,8 @@ static void test_faults(void) {
         const char *loader;
     } rows[] = {
         {"none.h5", {"none.h5", "dldata nbody -o ", "train_path"}, DL_IO, NULL, 4, 0, NULL},
-        {"", {"is not a regular file"}, DL_IO, NULL, 4, 0, NULL},
-        {"pipe.h5", {"pipe.h5 is not a regular file"}, DL_IO, NULL, 4, 0, NULL},
+        {"", {"is a directory, not a file"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"pipe.h5", {"pipe.h5 is a FIFO, not a file"}, DL_INPUT, NULL, 4, 0, NULL},
         {"text.h5", {"text.h5 is damaged or no HDF5 file", "signature"}, DL_INPUT, NULL, 4, 0, NULL},
         {"empty.h5", {"empty.h5 is damaged or no HDF5 file"}, DL_INPUT, NULL, 4, 0, NULL},
         {"cut.h5", {"cut.h5 is damaged or no HDF5 file", "truncated"}, DL_INPUT, NULL, 4, 0, NULL},
