@@ -24,12 +24,13 @@ static int64_t newest_point(const dlr_run *r) {
 
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     const dlr_rundir *dir = r->o->dir;
-    bool moved = false;
-    if (!restored && !dlr_rundir_renew(dir, &moved, err)) return false;
-    if (moved)
+    const char *kept = NULL;
+    if (!restored && !dlr_rundir_renew(r->arena, dir, &kept, err)) return false;
+    if (kept)
         dlr_log_info(
-            "starting anew over an earlier run: its checkpoints and points are kept as checkpoints.old and "
-            "metrics.jsonl.old (--resume would have gone on)");
+            "starting anew where an earlier run was, which is now run %s (--resume would have gone on; "
+            "--resume --run_num=%s still does)",
+            kept, kept);
     int64_t newest = restored ? newest_point(r) : -1;
     dlr_metrics_repair repair;
     r->metrics = dlr_metrics_open(dir->metrics, newest, &repair, err);

@@ -165,10 +165,18 @@ def test_stop_and_resume():
 
 def test_anew():
     """The same command again is a new run; what was there is kept aside, and --resume without anything starts."""
-    r = small("whole")
-    check(r.returncode == 0 and "checkpoints.old" in r.stderr, "the second run says what became of the first")
-    check(os.path.isdir(f"{folder('whole')}/checkpoints.old/last") and os.path.exists(f"{folder('whole')}/metrics.jsonl.old"), "it is kept")
-    check(len(points("whole")) == 3, "points are those of the new run alone")
+    first = weights("whole")
+    for i in (1, 2, 3):
+        r = small("whole", f"--seed={i}")
+        kept = f"{folder('whole')}.{i}"
+        check(r.returncode == 0 and f"now run 00.{i} " in r.stderr, f"run {i} says what became of the one before")
+        check(all(os.path.exists(f"{kept}/{f}") for f in ("checkpoints/last", "metrics.jsonl", "logs", "hyperparams.yaml", "prediction.png")), "it is kept")
+        check(len(points("whole")) == 3 and len(os.listdir(f"{folder('whole')}/logs")) == 1, "points are those of the new run alone")
+    check(first == tuple(read(f"{folder('whole')}.1/checkpoints/last/{f}.safetensors", "rb") for f in ("model", "optimizer")), "the first of all is as it was")
+    check(len(read(f"{folder('whole')}/out.log").split("Starting Training Loop")) == 5, "out.log goes on")
+    r = small("whole", "--resume", "--run_num=00.1", "--num_epochs=3")
+    check(r.returncode == 0 and len(read(f"{folder('whole')}.1/metrics.jsonl").splitlines()) == 4, f"and goes on: {r.stderr[-300:]}")
+    check(small("whole").returncode == 0, "a run to compare with")
     r = small("fresh", "--resume")
     check(r.returncode == 0 and "no checkpoint" in r.stderr and points("fresh") == points("whole"), "--resume with nothing there starts")
 

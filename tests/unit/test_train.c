@@ -1,6 +1,8 @@
 /* The parts of a run: the device's learning rate against the formula, what feeds it, its directory, its
  * signals, its pictures. Whole runs are tests/e2e/check_dlrun.py. */
 #include "ir/base/dirs.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "tests/check.h"
 
 #include <signal.h>
@@ -118,19 +120,36 @@ static void test_directory(void) {
     dl_error err = {0};
     dlr_rundir_name name = {folder, "short", "07", 1};
     dlr_rundir dir, other;
-    bool moved = true;
     CHECK(dlr_rundir_open(arena, &name, &dir, &err), "%s", err.message);
     CHECK(strcmp(dir.path + strlen(folder), "/short/1GPU/07") == 0, "%s", dir.path);
     CHECK(!dlr_rundir_open(arena, &name, &other, &err) && err.code == DL_USAGE &&
               strstr(err.message, dir.path),
           "%s", err.message);
     err = (dl_error){0};
-    CHECK(dlr_rundir_renew(&dir, &moved, &err) && !moved);
-    for (int i = 0; i < 2; i++) { /* the second time over an old one */
+    const char *kept = "";
+    CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && !kept);
+    CHECK(dl_write_file(dir.log, "log", 3, &err));
+    CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && !kept, "a log is no run");
+    for (int i = 1; i <= 12; i++) { /* as often as one likes, and each run has what was its own */
+        const char *number = dl_format(arena, "%d", i), *run = dl_format(arena, "07.%d", i);
+        if (i == 5) CHECK(dl_remove_tree(dl_format(arena, "%s.2", dir.path), &err));
         CHECK(mkdir(dir.checkpoints, 0777) == 0);
-        CHECK(dlr_rundir_renew(&dir, &moved, &err) && moved && access(dir.checkpoints, F_OK) != 0, "%s",
-              err.message);
+        CHECK(dl_write_file(dl_format(arena, "%s/x", dir.checkpoints), number, strlen(number), &err));
+        CHECK(i % 2 == 0 || dl_write_file(dir.metrics, number, strlen(number), &err));
+        CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && kept, "%s", err.message);
+        CHECK_STR(kept, run);
+        CHECK(access(dir.checkpoints, F_OK) != 0 && access(dir.metrics, F_OK) != 0 &&
+              access(dir.log, F_OK) == 0);
+        for (int k = 1; k <= i; k++) {
+            if (k == 2 && i >= 5) continue;
+            size_t n;
+            const char *was =
+                dl_read_file(arena, dl_format(arena, "%s.%d/checkpoints/x", dir.path, k), 10, &n, &err);
+            CHECK(was && atoi(was) == k, "run %d of %d: %s", k, i, err.message);
+        }
     }
+    CHECK(access(dl_format(arena, "%s.3/metrics.jsonl", dir.path), F_OK) == 0 &&
+          access(dl_format(arena, "%s.4/metrics.jsonl", dir.path), F_OK) != 0);
     dlr_rundir_close(&dir);
     CHECK(dlr_rundir_open(arena, &name, &dir, &err), "the lock is given back: %s", err.message);
     dlr_rundir_close(&dir);
