@@ -7,6 +7,7 @@
 #include "compiler/session.h"
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
+#include "programs/identity.h"
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
 #include "runtime/io/safetensors.h"
@@ -39,6 +40,7 @@ typedef struct {
     const char *model_path;
     int64_t batch, global_batch;
     dl_compile_times times;
+    dlr_run_model model;
     dl_plan *plan;
     bool plan_cached; /* it was found, not compiled */
     dlr_rundir dir;
@@ -84,6 +86,7 @@ static bool open_session(program *p, dl_error *err) {
     if (!p->session) return false;
     p->model_path = p->session->model_path, p->batch = p->session->batch;
     p->global_batch = p->session->global_batch;
+    p->model = dl_identify(p->arena, p->session);
     /* what local_batch_size made of it, for log and record */
     return dl_config_set(c, "global_batch_size", dl_format(p->arena, "%lld", (long long)p->global_batch),
                          err);
@@ -266,6 +269,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .resume = dl_config_bool(c, DL_KEY_resume),
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
         .hyperparams = yaml->at,
+        .model = p->model,
     };
 }
 

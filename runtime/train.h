@@ -6,6 +6,13 @@
 #include "runtime/rundir.h"
 #include "runtime/schedule.h"
 
+/* The model as a checkpoint records it. graph: a digest of its graphs, whatever the batch; source: its text;
+ * keys: the settings in `hyperparams` that it depends on, NULL behind the last. Zero: not recorded. */
+typedef struct {
+    const char *graph, *source;
+    const char *const *keys;
+} dlr_run_model;
+
 typedef struct {
     dlr_exec *exec;           /* programs "train" and "eval" */
     const dlr_rundir *dir;    /* dlr_train alone */
@@ -21,6 +28,7 @@ typedef struct {
     bool resume;             /* go on from the newest checkpoint, if there is one */
     int keep;                /* newest checkpoints kept */
     const char *hyperparams; /* the configuration as YAML */
+    dlr_run_model model;
 } dlr_train_options;
 
 /* What a run holds in memory beside the plan's own: a ring of batches that are read ahead. */
