@@ -1,9 +1,11 @@
 """dlrun as its users meet it: runs, stops, resumes and fails, on a model of two convolutions and crops of 16^3.
 
-check_dlrun.py DLRUN [NAME...]     from the project's root; needs nothing but Python's own library
+check_dlrun.py DLRUN [NAME... | long]     from the project's root; needs nothing but Python's own library
 """
+import glob
 import json
 import os
+import random
 import re
 import signal
 import struct
@@ -347,6 +349,30 @@ def test_plan_cache():
     check("; compiled in" in mended.stderr and points("plan4") == points("plan1"), "a damaged plan is compiled anew")
 
 
+def long_kills():
+    """Killed 500 times at any moment, most of them while a checkpoint is written: nothing is lost, and in the end the same bits."""
+    epochs, kills = "--num_epochs=1500", 500
+    check(small("unkilled", epochs).returncode == 0, "the run that is never killed")
+    rng, done, began = random.Random(1), 0, 0
+    for i in range(kills):
+        rc, text = interrupt("killed", arguments("killed", "--resume", epochs), signal.SIGKILL, rng.random() * 0.2)
+        if rc != -9:
+            break
+        done = i + 1
+        states = [json.load(open(s)) for s in glob.glob(f"{folder('killed')}/checkpoints/step-????????/state.json")]
+        newest = max([s["iteration"] for s in states], default=0)
+        check(newest >= began, f"kill {i + 1}: step {newest}, {began} before")
+        began = newest
+    check(done >= 100, f"killed {done} times")
+    r = small("killed", "--resume", epochs)
+    check(r.returncode == 0, f"it comes to its end: {r.stderr[-300:]}")
+    check(points("killed") == points("unkilled"), "the same points")
+    check(weights("killed") == weights("unkilled"), "the same weights and moments to the last bit")
+
+
+if sys.argv[2:] == ["long"]:
+    long_kills()
+    sys.argv.append("nothing else")
 for test_name, test in [(k, v) for k, v in globals().items() if k.startswith("test_")]:
     if len(sys.argv) == 2 or test_name[5:] in ["run"] + sys.argv[2:]:  # `run` leaves what others compare with
         test()

@@ -5,9 +5,11 @@
 #include "ir/base/output.h"
 #include "tests/check.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,6 +157,45 @@ static void test_directory(void) {
     dlr_rundir_close(&dir);
 }
 
+/* The k-th rename fails; 0: none does. */
+static int failing_rename;
+int rename(const char *from, const char *to) {
+    if (failing_rename > 0 && --failing_rename == 0) return errno = EIO, -1;
+    return (int)syscall(SYS_rename, from, to);
+}
+
+/* A rerun that is stopped at any of its moves, which is where a crash can fall: every file of the earlier run
+ * is somewhere, once, and the next rerun takes the rest. */
+static void test_directory_stopped(void) {
+    static const char *const names[] = {"checkpoints", "metrics.jsonl", "logs", "prediction.png",
+                                        "hyperparams.yaml"};
+    for (int k = 1; k <= 6; k++) {
+        dl_error err = {0};
+        dlr_rundir_name name = {folder, "stopped", dl_format(arena, "%d", k), 1};
+        dlr_rundir dir;
+        const char *kept;
+        CHECK(dlr_rundir_open(arena, &name, &dir, &err), "%s", err.message);
+        for (int i = 0; i < 5; i++) CHECK(mkdir(dl_format(arena, "%s/%s", dir.path, names[i]), 0777) == 0);
+        failing_rename = k;
+        bool ok = dlr_rundir_renew(arena, &dir, &kept, &err);
+        failing_rename = 0;
+        CHECK(ok == (k > 5) && (ok || err.code == DL_IO), "%d: %s", k, err.message);
+        for (int round = 0; round < 2; round++) {
+            for (int i = 0; i < 5; i++) {
+                int found = 0;
+                static const char *const places[] = {"", ".1", ".2"};
+                for (int p = 0; p < 3; p++)
+                    found += access(dl_format(arena, "%s%s/%s", dir.path, places[p], names[i]), F_OK) == 0;
+                CHECK(found == 1, "stopped at %d: %s is there %d times", k, names[i], found);
+            }
+            err = (dl_error){0};
+            if (round == 0) CHECK(dlr_rundir_renew(arena, &dir, &kept, &err), "%s", err.message);
+        }
+        CHECK(access(dir.checkpoints, F_OK) != 0 && access(dir.hyperparams, F_OK) != 0);
+        dlr_rundir_close(&dir);
+    }
+}
+
 static void test_signals(void) {
     dlr_signals_watch();
     CHECK(dlr_signal_pending() == 0);
@@ -220,6 +261,7 @@ int main(void) {
     dlr_exec_close(e);
     test_channels();
     test_directory();
+    test_directory_stopped();
     test_signals();
     CHECK(dl_remove_tree(folder, &err), "%s", err.message);
     dl_arena_free(arena);
