@@ -291,7 +291,7 @@ def test_closed_streams():
         for fds in itertools.combinations((0, 1, 2), n):
             for args in (on_data(), [DLDATA, "inspect", "d.h5", "-o", "closed.png"], [DLC, "compile", "m.dl", *SMALL, "-o", "closed.dlp"],
                          [DLC, "check", "m.dl"], [DLDATA, "nbody", "--size=16", "--steps=5", "-o", "closed.h5", "--force"]):
-                r = run(args, capture_output=False, preexec_fn=without(fds))
+                r = run(args, preexec_fn=without(fds))
                 check(r.returncode == 0, f"{args[0][-6:]} {args[1]} without {fds}: {r.returncode}")
     check((read("d.h5"), read("m.dl")) == before, "inputs are as they were")
     check(read("closed.dlp") == read("p.dlp"), "a plan written without streams is as it was")

@@ -244,7 +244,8 @@ static void test_hostile(void) {
               "%s", err.message);
     }
     dl_error err = {0};
-    CHECK(!dlr_st_open(dir, DLR_ST_PLAIN, &err) && err.code == DL_INPUT && strstr(err.message, "a directory"));
+    CHECK(!dlr_st_open(dir, DLR_ST_PLAIN, &err) && err.code == DL_INPUT &&
+          strstr(err.message, "a directory"));
     err = (dl_error){0};
     CHECK(!dlr_st_open(in_dir("absent"), DLR_ST_PLAIN, &err) && err.code == DL_IO);
     err = (dl_error){0};
