@@ -70,7 +70,7 @@ struct dl_ast {
 
 enum { DL_MAX_NESTING = 256 };
 
-/* A token as layout leaves it. */
+/* A token as indent.c leaves it. */
 typedef struct {
     int kind; /* of the grammar */
     dl_span span;
@@ -79,7 +79,7 @@ typedef struct {
     double f;
 } dl_word;
 
-/* The state of one parse, handed through lexer, layout and grammar. */
+/* The state of one parse, handed through lexer, indentation and grammar. */
 typedef struct {
     dl_arena *arena;
     const dl_source *source;
@@ -91,7 +91,7 @@ typedef struct {
     dl_ast *file;
 } dl_reader;
 
-/* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go. (layout.c)
+/* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go. (indent.c)
  */
 void dl_read_words(dl_reader *p);
 /* Parses the whole file; always a FILE, with BAD in place of what could not be read. (parser.y) */

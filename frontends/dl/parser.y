@@ -8,7 +8,7 @@
 %code {
 static int dl_yylex(DL_YYSTYPE *value, dl_span *where, dl_reader *p);
 static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
-/* The bison stack is the only one that nests; layout has limited the brackets, this limits what has none. */
+/* The bison stack is the only one that nests; indent.c has limited the brackets, this limits what has none. */
 #define YYMAXDEPTH 5000
 }
 %define api.pure full

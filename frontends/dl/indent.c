@@ -1,9 +1,9 @@
-/* Layout: from words to the tokens of the grammar.
+/* Indentation: from words to the tokens of the grammar.
  *
  * Python's rules: a deeper line opens a block, open brackets join lines; and one of ours: a line that begins
  * with
- * `|>` continues the one before. Faults of layout (an unclosed bracket, a missing colon, a bad indentation)
- * are told here, where the cause is known, and mended, so that the grammar reads on. */
+ * `|>` continues the one before. Faults of this kind (an unclosed bracket, a missing colon, a bad
+ * indentation) are told here, where the cause is known, and mended, so that the grammar reads on. */
 #include "frontends/dl/ast.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ typedef struct {
     bool colon;            /* a ':' outside brackets was seen on it */
     bool open_string;      /* a string on it swallowed what followed, closing brackets too */
     int line_indent;
-} layout;
+} lines;
 
 static bool opens_block(int k) {
     return k == T_FOR || k == T_IF || k == T_ELIF || k == T_ELSE || k == T_MODULE || k == T_MODEL;
@@ -53,17 +53,17 @@ static bool opening(int k) { return k == T_LPAREN || k == T_LBRACKET || k == T_L
 static bool closing(int k) { return k == T_RPAREN || k == T_RBRACKET || k == T_RBRACE; }
 static int partner(int k) { return k == T_LPAREN ? T_RPAREN : k == T_LBRACKET ? T_RBRACKET : T_RBRACE; }
 
-static dl_diag *fault(layout *l, dl_span where, dl_diag_id id, const char *message) {
+static dl_diag *fault(lines *l, dl_span where, dl_diag_id id, const char *message) {
     l->p->fault_line = where.begin + 1;
     return dl_report(l->p->diags, where, id, "%s", message);
 }
 
-static void abandon(layout *l, dl_span where, dl_diag_id id, const char *message) {
+static void abandon(lines *l, dl_span where, dl_diag_id id, const char *message) {
     fault(l, where, id, message);
     l->p->abandoned = true;
 }
 
-static void scan(layout *l) {
+static void scan(lines *l) {
     const dl_source *s = l->p->source;
     yyscan_t scanner;
     if (dl_lex_lex_init(&scanner) != 0) dl_panic(__FILE__, __LINE__, "out of memory for the scanner");
@@ -84,21 +84,21 @@ static void scan(layout *l) {
     dl_lex_lex_destroy(scanner);
 }
 
-static void emit(layout *l, int kind, dl_span span, const char *name) {
+static void emit(lines *l, int kind, dl_span span, const char *name) {
     dl_push(l->p->arena, &l->p->tokens, (dl_word){.kind = kind, .span = span, .name = name});
 }
 
-static int last_kind(const layout *l) {
+static int last_kind(const lines *l) {
     return l->p->tokens.n ? l->p->tokens.at[l->p->tokens.n - 1].kind : T_NEWLINE;
 }
 
-static dl_span end_of_last(const layout *l) {
+static dl_span end_of_last(const lines *l) {
     uint32_t at = l->p->tokens.n ? l->p->tokens.at[l->p->tokens.n - 1].span.end : 0;
     return (dl_span){at, at};
 }
 
 /* What the string token says, without quotes and escapes. */
-static const char *string_text(layout *l, dl_span span) {
+static const char *string_text(lines *l, dl_span span) {
     dl_buf b = {0};
     const char *t = l->p->source->text;
     dl_puts(&b, "");
@@ -119,12 +119,12 @@ static const char *string_text(layout *l, dl_span span) {
     return s;
 }
 
-static bool is_word(const layout *l, const raw *r, const char *word) {
+static bool is_word(const lines *l, const raw *r, const char *word) {
     size_t n = r->span.end - r->span.begin;
     return r->kind == T_NAME && n == strlen(word) && memcmp(l->p->source->text + r->span.begin, word, n) == 0;
 }
 
-static int kind_after(const layout *l, int i) {
+static int kind_after(const lines *l, int i) {
     do i++;
     while (i < l->raws.n && l->raws.at[i].kind == DL_RAW_SPACE);
     return i < l->raws.n ? l->raws.at[i].kind : T_END;
@@ -132,7 +132,7 @@ static int kind_after(const layout *l, int i) {
 
 /* Is raw token i, at the start of a line, plainly the beginning of a statement? Asked only when brackets do
  * not match, to find where one should have been closed. */
-static bool begins_statement(const layout *l, int i, int indent) {
+static bool begins_statement(const lines *l, int i, int indent) {
     const raw *r = &l->raws.at[i];
     int follows = kind_after(l, i);
     for (int k = 0; k < COUNT(openers); k++)
@@ -147,7 +147,7 @@ static bool begins_statement(const layout *l, int i, int indent) {
 /* Stands for a value that could not be read: elaboration keeps quiet about it (dl_is_poisoned). */
 static const char *faulty_name(void) { return dl_intern("?"); }
 
-static void number(layout *l, int kind, dl_span span) {
+static void number(lines *l, int kind, dl_span span) {
     char *text = dl_strndup(l->p->arena, l->p->source->text + span.begin, span.end - span.begin);
     dl_word t = {.kind = kind, .span = span};
     const char *over = NULL;
@@ -167,7 +167,7 @@ static void number(layout *l, int kind, dl_span span) {
     dl_push(l->p->arena, &l->p->tokens, t);
 }
 
-static int word_kind(layout *l, const char *word, bool starts, int i) {
+static int word_kind(lines *l, const char *word, bool starts, int i) {
     for (int k = 0; k < COUNT(keywords); k++)
         if (strcmp(keywords[k].word, word) == 0) return keywords[k].kind;
     if (!starts) return T_NAME;
@@ -178,7 +178,7 @@ static int word_kind(layout *l, const char *word, bool starts, int i) {
     return T_NAME;
 }
 
-static void close_brackets(layout *l) {
+static void close_brackets(lines *l) {
     while (l->open.n) {
         const raw *r = &l->raws.at[l->open.at[--l->open.n]];
         if (l->open_string) {
@@ -198,7 +198,7 @@ static void close_brackets(layout *l) {
 }
 
 /* Ends the logical line. `indent`: how deep the next one is. */
-static void end_line(layout *l, int indent) {
+static void end_line(lines *l, int indent) {
     if (l->first < 0) return;
     close_brackets(l);
     if (l->first == l->p->tokens.n) { /* nothing but stray characters */
@@ -232,7 +232,7 @@ static void end_line(layout *l, int indent) {
 }
 
 /* Compares the line's indentation with the open blocks. */
-static void begin_line(layout *l, int indent, dl_span where) {
+static void begin_line(lines *l, int indent, dl_span where) {
     /* A line between two blocks is taken into the inner one. */
     while (l->indents.n > 1 && indent <= l->indents.at[l->indents.n - 2]) {
         l->indents.n--;
@@ -255,7 +255,7 @@ static void begin_line(layout *l, int indent, dl_span where) {
     l->line_indent = indent;
 }
 
-static void check_bracket(layout *l, int i) {
+static void check_bracket(lines *l, int i) {
     const raw *r = &l->raws.at[i];
     if (opening(r->kind)) {
         dl_push(l->p->arena, &l->open, i);
@@ -277,7 +277,7 @@ static void check_bracket(layout *l, int i) {
     if (l->open.n) emit(l, partner(l->raws.at[l->open.at[--l->open.n]].kind), r->span, NULL);
 }
 
-static void word(layout *l, int i) {
+static void word(lines *l, int i) {
     const raw *r = &l->raws.at[i];
     bool starts = l->first == l->p->tokens.n;
     if (!starts && l->open.n == 0 && last_kind(l) == T_COLON)
@@ -290,7 +290,7 @@ static void word(layout *l, int i) {
     emit(l, word_kind(l, name, starts, i), r->span, name);
 }
 
-static void token(layout *l, int i) {
+static void token(lines *l, int i) {
     const raw *r = &l->raws.at[i];
     if (r->kind == T_NAME)
         word(l, i);
@@ -327,7 +327,7 @@ static void token(layout *l, int i) {
     }
 }
 
-static void balance(layout *l) {
+static void balance(lines *l) {
     DL_ARRAY(int) open = {0};
     for (int i = 0; i < l->raws.n; i++) {
         int k = l->raws.at[i].kind;
@@ -342,7 +342,7 @@ static void balance(layout *l) {
 }
 
 void dl_read_words(dl_reader *p) {
-    layout l = {.p = p, .bad_indent = -1, .first = -1};
+    lines l = {.p = p, .bad_indent = -1, .first = -1};
     dl_push(p->arena, &l.indents, 0);
     scan(&l);
     balance(&l);
