@@ -13,8 +13,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "ir/base/clock.h"
 
 enum {
     LINE = 128,          /* two cache lines: the adjacent-line prefetcher pairs them */
@@ -53,12 +54,6 @@ static void futex_wake(_Atomic uint32_t *word, int count) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static inline void pause_cpu(void) {
 #if defined __x86_64__ || defined __i386__
     __builtin_ia32_pause();
@@ -70,7 +65,7 @@ static inline void pause_cpu(void) {
 /* Watches `word` until it differs from `seen` (true) or the time is over. */
 static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int spin_ns) {
     if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
-    for (int64_t end = now_ns() + spin_ns; spin_ns > 0 && now_ns() < end;)
+    for (int64_t end = dl_clock_ns() + spin_ns; spin_ns > 0 && dl_clock_ns() < end;)
         for (int i = 0; i < PAUSES; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
             pause_cpu();
@@ -157,7 +152,7 @@ static int cpus_allowed(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
     long online = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than the set can name */
-    return online < 1 ? 1 : online > DLR_MAX_THREADS ? DLR_MAX_THREADS : (int)online;
+    return online < 1 ? 1 : online > DL_MAX_THREADS ? DL_MAX_THREADS : (int)online;
 }
 
 static bool start_workers(dlr_pool *p, dl_error *err) {
@@ -180,8 +175,8 @@ static bool start_workers(dlr_pool *p, dl_error *err) {
 dlr_pool *dlr_pool_open(int threads, dl_error *err) {
     int cpus = cpus_allowed();
     if (threads == 0) threads = cpus;
-    if (threads < 1 || threads > DLR_MAX_THREADS) {
-        dl_fail(err, DL_USAGE, "%d threads: give 1 to %d, or 0 for one a CPU", threads, DLR_MAX_THREADS);
+    if (threads < 1 || threads > DL_MAX_THREADS) {
+        dl_fail(err, DL_USAGE, "%d threads: give 1 to %d, or 0 for one a CPU", threads, DL_MAX_THREADS);
         return NULL;
     }
     dlr_pool *p = aligned_alloc(LINE, (sizeof *p + LINE - 1) / LINE * LINE);

@@ -3,17 +3,11 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "ir/base/clock.h"
 #include "runtime/io/log.h"
 #include "runtime/signals.h"
 #include "runtime/train_parts.h"
-
-double dlr_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- before the first step ---- */
 
@@ -130,7 +124,7 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
 static bool train_steps(dlr_run *r, dl_error *err) {
     while (r->at.position < r->epoch_batches) {
         dlr_batch batch;
-        double began = dlr_seconds();
+        double began = dl_clock_seconds();
         if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
         dlr_feed_batch(&r->feed, &batch);
         dlr_exec_run(r->exec, r->train, NULL);
@@ -138,7 +132,7 @@ static bool train_steps(dlr_run *r, dl_error *err) {
         r->at.iteration++, r->at.position++;
         r->at.epoch_loss += loss;
         r->last_rate = dlr_scalar(r->exec, r->rate);
-        r->seconds += dlr_seconds() - began;
+        r->seconds += dl_clock_seconds() - began;
         if (!check_loss(r, "training", loss, err)) return false;
         if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
         dlr_progress_step(&r->progress, r->batch, loss);
@@ -162,11 +156,11 @@ static bool train_epoch(dlr_run *r, dl_error *err) {
 
 /* Validates, records, and leaves a checkpoint at the start of the next epoch. */
 static bool finish_epoch(dlr_run *r, dl_error *err) {
-    double valid = NAN, began = dlr_seconds();
+    double valid = NAN, began = dl_clock_seconds();
     if (!r->o->measure) {
         if (!validate(r, true, &valid, err)) return false;
         dlr_log_info("  Avg val loss=%f", valid);
-        dlr_log_info("  Total validation time: %f sec", dlr_seconds() - began);
+        dlr_log_info("  Total validation time: %f sec", dl_clock_seconds() - began);
     }
     dlr_metric values[] = {{"Loss/train", r->at.epoch_loss / (double)r->epoch_batches},
                            {"Learning Rate", r->last_rate},

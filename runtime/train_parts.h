@@ -53,6 +53,4 @@ bool dlr_run_record(dlr_run *r, dlr_point point, dl_error *err);
 /* Slices of input, target and prediction of the batch that eval has just run on, and the model's own figures.
  */
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err);
-
-double dlr_seconds(void); /* of a clock that never goes back */
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "frontends/yaml/config_private.h"
+#include "ir/base/limits.h"
 
 #define ANY                                                                                                  \
     { -DBL_MAX, DBL_MAX, NULL }
