@@ -13,6 +13,7 @@
  * all scalars, worked out once a step in f64: changing the schedule recompiles nothing. */
 #include <math.h>
 
+#include "ir/base/tags.h"
 #include "ir/builder.h"
 #include "passes/pass.h"
 
@@ -94,7 +95,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     step_scalars s = {.rate = dl_build1(&b, DL_OP_neg, divide(&b, lr, c1)),
                       .unbias = divide(&b, k64(&b, 1), dl_build1(&b, DL_OP_sqrt, c2))};
     update(&b, step, next);
-    dl_graph_result(g, DL_RESULT_METRIC, "Learning Rate", lr, NULL);
+    dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, lr, NULL);
 
     int results = g->results.n; /* those before the updates */
     for (int i = 0; i < results; i++) {

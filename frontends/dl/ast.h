@@ -36,8 +36,8 @@ typedef enum {
     DL_A_INIT,      /* init items: more, items NAMEs, more SETTINGs */
     DL_A_SETTING,   /* name ~ a (op '~') or = a (op '=') */
     DL_A_OUTPUT,    /* output a */
-    DL_A_METRIC,    /* metric name = a */
-    DL_A_FIGURE,    /* figure name = a */
+    DL_A_METRIC,    /* metric name = a; or, name NULL, items as of a LABEL */
+    DL_A_FIGURE,    /* figure name = a; likewise */
     DL_A_RETURN,    /* return a */
     DL_A_FOR,       /* for name in a: body */
     DL_A_IF,        /* if a: body else: more */

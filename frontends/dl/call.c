@@ -75,34 +75,37 @@ static bool label_ok(const char *s) {
     return true;
 }
 
-/* The text of a label; NULL after a report. */
-static const char *label_text(dl_elab *E, const dl_ast *e) {
+const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what) {
     dl_buf b = {0};
-    const char *text = NULL;
+    bool good = true;
     dl_puts(&b, "");
-    for (int i = 0; i < e->items.list.n; i++) {
-        const dl_ast *part = e->items.list.at[i];
+    for (int i = 0; good && i < parts->list.n; i++) {
+        const dl_ast *part = parts->list.at[i];
         dl_val v = dl_eval(E, part);
-        if (v.kind == DL_V_POISON) goto done;
-        if (v.kind == DL_V_INT && v.i >= 0)
+        good = v.kind == DL_V_STR || (v.kind == DL_V_INT && v.i >= 0);
+        if (v.kind == DL_V_INT)
             dl_putf(&b, "%lld", (long long)v.i);
         else if (v.kind == DL_V_STR)
             dl_puts(&b, v.s);
-        else {
-            dl_bad(E, part->span, DL_DIAG_bad_label, "a label takes whole numbers and strings, not %s",
+        else if (v.kind != DL_V_POISON)
+            dl_bad(E, part->span, DL_DIAG_bad_label, "%s takes whole numbers and strings, not %s", what,
                    dl_val_describe(E, v));
-            goto done;
-        }
+        if (v.kind == DL_V_INT && v.i < 0)
+            dl_bad(E, part->span, DL_DIAG_bad_label, "%s takes no negative number, but this is %lld", what,
+                   (long long)v.i);
     }
-    if (b.n > 200 || !label_ok(b.at)) {
-        dl_bad(E, e->at, DL_DIAG_bad_label, "'%.80s' is no path of names and numbers joined by dots", b.at);
-        dl_help(E, "write @name, @name{i} or @outer.inner");
-        goto done;
-    }
-    text = dl_intern(b.at);
-done:
+    const char *text = good ? dl_intern(b.at) : NULL;
     dl_buf_free(&b);
     return text;
+}
+
+/* The text of a label; NULL after a report. */
+static const char *label_text(dl_elab *E, const dl_ast *e) {
+    const char *text = dl_parts_text(E, &e->items, "a label");
+    if (!text || (strlen(text) <= 200 && label_ok(text))) return text;
+    dl_bad(E, e->at, DL_DIAG_bad_label, "'%.80s' is no path of names and numbers joined by dots", text);
+    dl_help(E, "write @name, @name{i} or @outer.inner");
+    return NULL;
 }
 
 /* Arguments of modules and local functions */

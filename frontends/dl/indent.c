@@ -63,12 +63,56 @@ static void abandon(lines *l, dl_span where, dl_diag_id id, const char *message)
     l->p->abandoned = true;
 }
 
-static void scan(lines *l) {
-    const dl_source *s = l->p->source;
+static bool is_word(const lines *l, const raw *r, const char *word) {
+    size_t n = r->span.end - r->span.begin;
+    return r->kind == T_NAME && n == strlen(word) && memcmp(l->p->source->text + r->span.begin, word, n) == 0;
+}
+
+static void scan(lines *l, uint32_t at, uint32_t end);
+
+static void push_raw(lines *l, int kind, uint32_t begin, uint32_t end) {
+    if (end > begin) dl_push(l->p->arena, &l->raws, (raw){kind, {begin, end}});
+}
+
+/* Does the string at hand, the last raw token but spaces, name a metric or figure? */
+static bool names_result(const lines *l) {
+    int i = l->raws.n - 1;
+    while (i >= 0 && l->raws.at[i].kind == DL_RAW_SPACE) i--;
+    return i >= 0 && (is_word(l, &l->raws.at[i], "metric") || is_word(l, &l->raws.at[i], "figure"));
+}
+
+/* The name "recall{k}" becomes the words of the label recall{k}. False: it has no braces, or a fault was
+ * told. */
+static bool split_name(lines *l, dl_span string) {
+    const char *t = l->p->source->text;
+    uint32_t from = string.begin + 1, end = string.end - 1;
+    if (!memchr(t + from, '{', end - from) && !memchr(t + from, '}', end - from)) return false;
+    for (uint32_t i = from; i < end; i++) {
+        if (t[i] == '\\' || (t[i] == '{' && t[i + 1] == '{')) {
+            i++;
+        } else if (t[i] == '{') {
+            const char *close = memchr(t + i, '}', end - i);
+            if (!close) {
+                dl_diag *g = fault(l, (dl_span){i, i + 1}, DL_DIAG_unclosed_bracket, "'{' is never closed");
+                dl_diag_set_help(l->p->diags, g, "close it with '}', or write '{{' for a brace in a name");
+                return false;
+            }
+            uint32_t after = (uint32_t)(close - t);
+            push_raw(l, T_LABEL_TEXT, from, i), push_raw(l, T_LBRACE, i, i + 1);
+            scan(l, i + 1, after);
+            push_raw(l, T_RBRACE, after, after + 1);
+            i = after, from = after + 1;
+        }
+    }
+    push_raw(l, T_LABEL_TEXT, from, end);
+    return true;
+}
+
+/* The raw tokens of the bytes from `at` to `end`. */
+static void scan(lines *l, uint32_t at, uint32_t end) {
     yyscan_t scanner;
     if (dl_lex_lex_init(&scanner) != 0) dl_panic(__FILE__, __LINE__, "out of memory for the scanner");
-    dl_lex__scan_bytes(s->text, (int)s->n, scanner);
-    uint32_t at = 0;
+    dl_lex__scan_bytes(l->p->source->text + at, (int)(end - at), scanner);
     int kind;
     while ((kind = dl_lex_lex(scanner)) != 0 && !l->p->abandoned) {
         uint32_t n = (uint32_t)dl_lex_get_leng(scanner);
@@ -79,7 +123,8 @@ static void scan(lines *l) {
                     "this word or string is longer than 64 KiB");
         if (l->raws.n == TOKENS_LIMIT)
             abandon(l, span, DL_DIAG_file_too_large, "a model file may hold at most 500,000 words");
-        if (n && kind != DL_RAW_COMMENT) dl_push(l->p->arena, &l->raws, (raw){kind, span});
+        if (kind == DL_RAW_COMMENT || (kind == T_STRING && names_result(l) && split_name(l, span))) continue;
+        push_raw(l, kind, span.begin, span.end);
     }
     dl_lex_lex_destroy(scanner);
 }
@@ -97,13 +142,14 @@ static dl_span end_of_last(const lines *l) {
     return (dl_span){at, at};
 }
 
-/* What the string token says, without quotes and escapes. */
-static const char *string_text(lines *l, dl_span span) {
+/* What is between the quotes of a string says, without escapes; in a `name`, braces are written twice. */
+static const char *string_text(lines *l, dl_span span, bool name) {
     dl_buf b = {0};
     const char *t = l->p->source->text;
     dl_puts(&b, "");
-    for (uint32_t i = span.begin + 1; i + 1 < span.end; i++) {
+    for (uint32_t i = span.begin; i < span.end; i++) {
         char c = t[i];
+        if (name && i + 1 < span.end && (c == '{' || c == '}') && t[i + 1] == c) i++;
         if (c == '\\' && i + 1 < span.end) {
             c = t[++i];
             if (c == 'n')
@@ -119,11 +165,6 @@ static const char *string_text(lines *l, dl_span span) {
     return s;
 }
 
-static bool is_word(const lines *l, const raw *r, const char *word) {
-    size_t n = r->span.end - r->span.begin;
-    return r->kind == T_NAME && n == strlen(word) && memcmp(l->p->source->text + r->span.begin, word, n) == 0;
-}
-
 static int kind_after(const lines *l, int i) {
     do i++;
     while (i < l->raws.n && l->raws.at[i].kind == DL_RAW_SPACE);
@@ -137,7 +178,8 @@ static bool begins_statement(const lines *l, int i, int indent) {
     int follows = kind_after(l, i);
     for (int k = 0; k < COUNT(openers); k++)
         if (is_word(l, r, openers[k].word))
-            return follows == T_NAME || follows == T_STRING || follows == DL_RAW_OPEN_STRING;
+            return follows == T_NAME || follows == T_STRING || follows == T_LABEL_TEXT ||
+                   follows == T_LBRACE || follows == DL_RAW_OPEN_STRING;
     if (is_word(l, r, "module") || is_word(l, r, "model") || is_word(l, r, "return")) return true;
     if (r->kind != T_NAME || indent > l->line_indent) return false;
     return follows == T_ASSIGN || follows == T_PLUS_ASSIGN ||
@@ -297,10 +339,9 @@ static void token(lines *l, int i) {
     else if (r->kind == T_INT || r->kind == T_FLOAT)
         number(l, r->kind, r->span);
     else if (r->kind == T_STRING)
-        emit(l, r->kind, r->span, string_text(l, r->span));
+        emit(l, r->kind, r->span, string_text(l, (dl_span){r->span.begin + 1, r->span.end - 1}, false));
     else if (r->kind == T_LABEL_TEXT)
-        emit(l, r->kind, r->span,
-             dl_intern_n(l->p->source->text + r->span.begin, r->span.end - r->span.begin));
+        emit(l, r->kind, r->span, string_text(l, r->span, true));
     else if (opening(r->kind) || closing(r->kind))
         check_bracket(l, i);
     else if (r->kind == DL_RAW_OPEN_STRING) {
@@ -344,7 +385,7 @@ static void balance(lines *l) {
 void dl_read_words(dl_reader *p) {
     lines l = {.p = p, .bad_indent = -1, .first = -1};
     dl_push(p->arena, &l.indents, 0);
-    scan(&l);
+    scan(&l, 0, (uint32_t)p->source->n);
     balance(&l);
     bool line_start = true;
     int indent = 0;

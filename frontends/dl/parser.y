@@ -100,8 +100,10 @@ simple: postfix ASSIGN expr { $$ = dl_ast_assign(p, @$, $1, $3); }
     | OUTPUT expr { $$ = dl_ast_node(p, DL_A_OUTPUT, @$, $2, NULL, NULL); $$->at = @1; }
     | METRIC NAME ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
     | METRIC STRING ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
+    | METRIC label_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_METRIC, @$, $4, $2); $$->at = @2; }
     | FIGURE NAME ASSIGN expr { $$ = dl_ast_named(p, DL_A_FIGURE, @$, $2, @2, $4); }
     | FIGURE STRING ASSIGN expr { $$ = dl_ast_named(p, DL_A_FIGURE, @$, $2, @2, $4); }
+    | FIGURE label_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_FIGURE, @$, $4, $2); $$->at = @2; }
     | RETURN expr { $$ = dl_ast_node(p, DL_A_RETURN, @$, $2, NULL, NULL); $$->at = @1; }
     | PASS { $$ = dl_ast_new(p, DL_A_PASS, @$); }
     | expr { $$ = dl_ast_node(p, DL_A_EXPR, @$, $1, NULL, NULL); }

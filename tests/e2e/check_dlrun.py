@@ -14,6 +14,7 @@ import time
 
 DLRUN = os.path.abspath(sys.argv[1])
 MODEL = "tests/data/small.dl"
+METRICS = ("again", "error 0", "error 1")  # of this model
 passed = failed = 0
 work = tempfile.TemporaryDirectory(prefix="dlrun_test_")
 TMP = work.name
@@ -89,7 +90,8 @@ def test_run():
     lines = [r"rank 0, begin data loader init", r"rank 0, data loader initialized with config synthetic", r"Starting Training Loop\.\.\."]
     for epoch in (1, 2):
         lines += [rf"Time taken for epoch {epoch} is \d+\.\d+ sec, avg \d+\.\d+ samples/sec", r"  Avg train loss=\d+\.\d{6}",
-                  r"  Avg val loss=\d+\.\d{6}", r"  Total validation time: \d+\.\d+ sec"]
+                  r"  Avg val loss=\d+\.\d{6}", r"  Avg val again=\d+\.\d{6}", r"  Avg val error 0=\d+\.\d{6}",
+                  r"  Avg val error 1=\d+\.\d{6}", r"  Total validation time: \d+\.\d+ sec"]
     lines += [r"DONE ---- rank 0"]
     at = 0
     for line in lines:
@@ -100,11 +102,17 @@ def test_run():
 
     p = points("whole")
     check([(x["epoch"], x["iteration"]) for x in p] == [(0, 0), (1, 8), (2, 16)], f"points at the start and each epoch: {p}")
-    check(set(p[0]) == {"epoch", "iteration", "Loss/train", "Loss/valid"}, f"tags of the untrained point: {p[0]}")
+    own = {f"{name}/{split}" for name in METRICS for split in ("train", "valid")}
+    check(set(p[0]) == {"epoch", "iteration", "Loss/train", "Loss/valid"} | own, f"tags of the untrained point: {p[0]}")
+    for x in p:
+        for split in ("train", "valid"):
+            check(x[f"again/{split}"] == x[f"Loss/{split}"], f"a metric is averaged as the loss is: {x}")
+            check(0 < x[f"error 0/{split}"] != x[f"error 1/{split}"] > 0, f"each metric has values of its own: {x}")
     check(set(p[1]) == set(p[0]) | {"Learning Rate"}, f"tags of a point: {p[1]}")
     check(abs(p[1]["Learning Rate"] - 0.5e-3) < 1e-15 and p[2]["Learning Rate"] == 0, "half a cosine ends at zero")
     events = read(f"{folder('whole')}/logs/" + os.listdir(f"{folder('whole')}/logs")[0], "rb")
-    for tag in (b"Loss/train", b"Loss/valid", b"Learning Rate", b"Avg iters per sec", b"Visualization", b"temperature"):
+    for tag in (b"Loss/train", b"Loss/valid", b"Learning Rate", b"Avg iters per sec", b"Visualization", b"temperature",
+                *(f"{name}/{split}".encode() for name in METRICS for split in ("train", "valid"))):
         check(tag in events, f"TensorBoard has {tag}")
     check(read(f"{folder('whole')}/prediction.png", "rb")[:8] == b"\x89PNG\r\n\x1a\n", "prediction.png is a PNG")
     check(re.search(r"^ +start_lr: 0\.001$", read(f"{folder('whole')}/hyperparams.yaml"), re.M), "hyperparams.yaml says what was used")
@@ -176,7 +184,7 @@ def test_anew():
 def test_measure():
     r = small("bench", "--enable_benchy")
     check(r.returncode == 0 and "Avg val" not in r.stderr, "enable_benchy: no validation")
-    check([x["iteration"] for x in points("bench")] == [8, 16] and "Loss/valid" not in points("bench")[0], "and no point at step 0")
+    check([x["iteration"] for x in points("bench")] == [8, 16] and not any(k.endswith("/valid") for k in points("bench")[0]), "and no point at step 0")
 
 
 def batches(path, n, **replace):
@@ -195,6 +203,7 @@ def test_replay():
     lines = [json.loads(x) for x in r.stdout.splitlines()]
     check(r.returncode == 0 and [x["step"] for x in lines] == [1, 2, 3], f"a line a batch and nothing else: {r.stdout} {r.stderr[-300:]}")
     check(all(0 < x["loss"] < 2 for x in lines) and lines[2]["loss"] < lines[0]["loss"], f"it learns: {r.stdout}")
+    check(all(list(x) == ["step", "loss", *METRICS] and x["again"] == x["loss"] for x in lines), f"and the model's metrics: {r.stdout}")
     check(set(load_header(g)) - {"__metadata__"} == {"down.weight", "down.bias", "up.weight", "up.bias"}, "gradients by parameter name")
     r2 = small("replay2", f"--replay={b}", "--end_lr=1e-3", "--threads=1", "--init_weights=" + folder("whole") + "/checkpoints/last/model.safetensors")
     check(r2.stdout == r.stdout, "the same on one thread, gradients kept or not")

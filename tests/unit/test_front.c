@@ -175,6 +175,38 @@ static void test_names(void) {
     dl_arena_free(b.arena);
 }
 
+/* Values in the names of metrics and figures. */
+static void test_result_names(void) {
+    static const char text[] = "model M(kind='soft'):\n"
+                               "    input x: f32[N, C=2, H=4, W=4]\n"
+                               "    y = x\n"
+                               "    output y\n"
+                               "    loss = mean(y)\n"
+                               "    for k in range(2):\n"
+                               "        metric \"{kind} recall{k}-{2*k + 1}\" = mean(y[C=k])\n"
+                               "        figure '{k}' = [y[N=0, C=k], x[N=0, C=k]]\n"
+                               "    metric \"set {{a, \\\"b\\\"}} {kind}\" = mean(x)\n"
+                               "    metric \"{{}}\" = mean(x)\n"
+                               "    metric 'one }' = mean(x)\n";
+    static const struct {
+        dl_result_role role;
+        const char *name;
+    } want[] = {{DL_RESULT_METRIC, "soft recall0-1"},
+                {DL_RESULT_METRIC, "soft recall1-3"},
+                {DL_RESULT_METRIC, "set {a, \"b\"} soft"},
+                {DL_RESULT_METRIC, "{}"},
+                {DL_RESULT_METRIC, "one }"},
+                {DL_RESULT_FIGURE, "0/1"},
+                {DL_RESULT_FIGURE, "1/0"}};
+    built b = build_text("m.dl", text, strlen(text), NULL, 0, cube, 4);
+    CHECK(b.module, "names with values");
+    for (size_t i = 0; b.module && i < sizeof want / sizeof *want; i++)
+        for (int g = 0; g < 2; g++)
+            CHECK(dl_graph_find_result(b.module->graphs.at[g], want[i].role, want[i].name), "'%s'",
+                  want[i].name);
+    dl_arena_free(b.arena);
+}
+
 static void test_arguments(void) {
     built b = build_model("vit.dl", NULL, 0);
     int n = 0;
@@ -415,6 +447,7 @@ int main(int argc, char **argv) {
     if (argc < 2) {
         test_models();
         test_names();
+        test_result_names();
         test_arguments();
         test_configuration_faults();
         test_explanations();
