@@ -139,9 +139,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                        .panel = opt->target->panel,
                        .keep_gradients = opt->keep_gradients,
                        .optimizer = opt->optimizer,
-                       .beta1 = 0.9,
-                       .beta2 = 0.999,
-                       .eps = 1e-8,
+                       .adam = opt->adam,
                        .err = err};
     dl_pass_options run = {
         .skip = opt->skip, .validate = opt->validate, .observe = opt->observe, .user = opt->user};

@@ -134,6 +134,9 @@ void dl_session_close(dl_session *s) {
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
     *opt = (dl_compile_options){
         .model = s->model_name, .batch = s->batch, .skip = getenv("DLC_SKIP"), .link = true};
+    opt->adam =
+        (dl_adam){dl_config_float(s->config, DL_KEY_adam_beta1),
+                  dl_config_float(s->config, DL_KEY_adam_beta2), dl_config_float(s->config, DL_KEY_adam_eps)};
     opt->target = dl_target_find(target, err);
 #ifndef NDEBUG
     opt->validate = true;
@@ -156,6 +159,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt) {
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->optimizer, sizeof opt->optimizer, h);
+    h = dl_hash(&opt->adam, sizeof opt->adam, h);
     struct stat st = {0};
     stat("/proc/self/exe", &st);
     h = dl_hash(&st.st_size, sizeof st.st_size, h);

@@ -38,9 +38,7 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     dl_pass_ctx ctx = {.arena = arena,
                        .panel = t->panel,
                        .optimizer = DL_OPT_ADAM,
-                       .beta1 = 0.9,
-                       .beta2 = 0.999,
-                       .eps = 1e-8,
+                       .adam = dl_adam_usual,
                        .err = &err};
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;
     const char *list = dl_config_option(c, "passes");

@@ -129,6 +129,13 @@ const char *dl_nearest(const char *word, const char *const *names, int n) {
     return best;
 }
 
+bool dl_is_file_name(const char *s) {
+    if (!*s || strlen(s) > 255 || !strcmp(s, ".") || !strcmp(s, "..")) return false;
+    for (; *s; s++)
+        if (*s == '/' || (unsigned char)*s < ' ' || *s == 0x7F) return false;
+    return true;
+}
+
 char *dl_read_file(dl_arena *arena, const char *path, size_t limit, size_t *size, dl_error *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {

@@ -252,6 +252,12 @@ def test_faults():
         (5, r"SLURM_NTASKS=4.*not in this version", [], {"SLURM_NTASKS": "4"}),
         (4, r"nosuch\.h5", ["--data_loader_config=lowmem", "--train_path=/tmp/nosuch.h5"], {}),
         (4, r"small\.dl", ["--expdir=tests/data/small.dl"], {}),
+        (2, r"run_num must be a folder's name", ["--run_num=../../x"], {}),
+        (2, r"run_num must be a folder's name", ["--run_num=.."], {}),
+        (2, r"\$\{NOPE' is no variable", ["--expdir=${NOPE"], {}),
+        (2, r"NOPE is not set", ["--expdir=$NOPE/x"], {}),
+        (2, r"threads must be an integer from 0 to 1024", ["--threads=5000"], {}),
+        (2, r"one model at a time: 'tests/data/small\.dl' and --model=other\.dl", ["--model=other.dl"], {}),
         (2, r"seed", ["--resume", "--seed=7", f"--expdir={TMP}/whole"], {}),
         (3, r"width|down\.weight", ["--resume", "--width=4", f"--expdir={TMP}/whole"], {}),
     ):
@@ -261,6 +267,25 @@ def test_faults():
     check(os.path.exists(f"{done}/checkpoints/last/state.json"), "a refused resume leaves the run as it was")
     r = small("amp", "--enable_amp")
     check(r.returncode == 0 and "WARNING - enable_amp: not in this version; training in float32" in r.stderr, "enable_amp is said not to be there")
+
+
+def test_warnings():
+    """What will hardly do what was meant is said once, whether it trains or not."""
+    yaml = f"{TMP}/k.yaml"
+    with open(yaml, "w") as f:
+        f.write("base:\n  sead: 1\n'a/b': {}\n")
+    more = [f"--yaml_config={yaml}", "--start_lr=1e30", "--end_lr=1e30", "--train_path_npy_data=x.npy"]
+    for name, args in (("warned", ["--num_epochs=1", "--replay=" + f"{TMP}/none.safetensors"]), ("warned", ["--dry_run", "--data_loader_config=dali-lowmem"])):
+        r = small(name, *more, *args)
+        for warning, n in ((f"{yaml}:2:3: warning: unknown key 'sead', ignored; did you mean 'seed'?", 1), ("start_lr is 1e+30", 1),
+                           ("end_lr is 1e+30", 1), (".npy files are not read", int("--dry_run" in args))):
+            check(r.stderr.count(warning) == n, f"{args}: {n} times '{warning}': {r.stderr[-900:]}")
+    r = small("wild", "--start_lr=1e300", "--end_lr=1e300", "--dry_run")
+    check(r.returncode == 0 and r.stderr.count("start_lr is 1e+300") == 1, f"a wild rate is a warning: {r.returncode} {r.stderr}")
+    r = small("quiet", "--dry_run")
+    check(r.returncode == 0 and r.stderr == "", f"nothing to warn of, nothing said: {r.stderr}")
+    r = small("named", f"--yaml_config={yaml}", "--config=a/b")
+    check(r.returncode == 2 and "both name a folder" in r.stderr, f"a configuration that is no folder's name: {r.returncode} {r.stderr[-200:]}")
 
 
 def test_lock():
@@ -291,6 +316,8 @@ def test_plan_cache():
     check(points("plan1") == points("plan2"), "a plan from the cache gives the same points, and needs no compiler")
     other = small("plan3", "--local_batch_size=4", DLR_CACHE_DIR=cache)
     check("; compiled in" in other.stderr, "another batch size is another plan")
+    other = small("plan5", "--adam_beta1=0.8", DLR_CACHE_DIR=cache)
+    check("; compiled in" in other.stderr and points("plan5") != points("plan1"), "so are other constants of Adam")
     for name in os.listdir(cache):
         if name.endswith(".dlp"):
             with open(os.path.join(cache, name), "r+b") as f:
