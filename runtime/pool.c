@@ -31,13 +31,13 @@ typedef struct {
 } worker;
 
 struct dlr_pool {
-    _Alignas(LINE) atomic_uint_fast64_t ticket; /* run << 32 | next unit */
+    _Alignas(LINE) atomic_uint_fast64_t ticket; /* run << 32 | units left */
     _Alignas(LINE) _Atomic uint32_t run;        /* futex: number of the run that is published */
     _Alignas(LINE) _Atomic uint32_t done;       /* futex: units done of this run */
     _Alignas(LINE) _Atomic int sleepers;        /* workers in or near futex wait */
     _Atomic bool caller_sleeps, closing;
-    /* The run's work. Atomic because a late thread may read them while the next run is written; it then fails
-     * to take a ticket and forgets what it read. */
+    /* The run's work. Atomic because a late thread may read them while the next run is written. It finds no
+     * ticket then: those of its run are at 0, whatever `units` says by now; and forgets what it read. */
     _Alignas(LINE) _Atomic(dlr_unit_fn *) fn;
     _Atomic(void *) context;
     _Atomic uint32_t units;
@@ -80,10 +80,10 @@ static void take_units(dlr_pool *p, uint32_t run, int thread) {
     uint32_t units = atomic_load_explicit(&p->units, memory_order_relaxed), mine = 0;
     int64_t first = atomic_load_explicit(&p->first, memory_order_relaxed);
     uint_fast64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
-    while ((uint32_t)(ticket >> 32) == run && (uint32_t)ticket < units)
-        if (atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket + 1, memory_order_acq_rel,
+    while ((uint32_t)(ticket >> 32) == run && (uint32_t)ticket > 0)
+        if (atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket - 1, memory_order_acq_rel,
                                                   memory_order_acquire)) {
-            fn(context, first + (uint32_t)ticket, thread);
+            fn(context, first + (units - (uint32_t)ticket), thread);
             mine++;
             ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
         }
@@ -112,7 +112,7 @@ static void publish(dlr_pool *p, uint32_t units) {
     uint32_t run = atomic_load_explicit(&p->run, memory_order_relaxed) + 1;
     atomic_store_explicit(&p->units, units, memory_order_relaxed);
     atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-    atomic_store_explicit(&p->ticket, (uint_fast64_t)run << 32, memory_order_release);
+    atomic_store_explicit(&p->ticket, (uint_fast64_t)run << 32 | units, memory_order_release);
     atomic_store(&p->run, run);
     /* Both this pair and the sleeper's (count itself, look at `run`) are sequentially consistent: one sees
      * the other. */
