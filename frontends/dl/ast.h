@@ -85,15 +85,18 @@ typedef struct {
     const dl_source *source;
     dl_diags *diags;
     DL_ARRAY(dl_word) tokens;
-    int next;            /* the token that the grammar reads next */
-    bool abandoned;      /* a limit was passed: stop */
-    uint32_t fault_line; /* 1 + byte where the last line with a lexical fault begins; 0 before any */
+    int next;       /* the token that the grammar reads next */
+    bool abandoned; /* a limit was passed: stop */
+    DL_ARRAY(int)
+    fault_lines; /* with faults told before the grammar read them; sorted once all words are read */
     dl_ast *file;
 } dl_reader;
 
 /* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go. (indent.c)
  */
 void dl_read_words(dl_reader *p);
+/* Was a fault told of the line of byte `at`, before the grammar read it? */
+bool dl_line_has_fault(const dl_reader *p, uint32_t at);
 /* Parses the whole file; always a FILE, with BAD in place of what could not be read. (parser.y) */
 dl_ast *dl_parse_file(dl_arena *arena, const dl_source *source, dl_diags *diags);
 

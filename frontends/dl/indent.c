@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "frontends/dl/hints.h"
 #include "frontends/dl/lexer.h"
 #include "parser.h"
 
@@ -53,8 +54,14 @@ static bool opening(int k) { return k == T_LPAREN || k == T_LBRACKET || k == T_L
 static bool closing(int k) { return k == T_RPAREN || k == T_RBRACKET || k == T_RBRACE; }
 static int partner(int k) { return k == T_LPAREN ? T_RPAREN : k == T_LBRACKET ? T_RBRACKET : T_RBRACE; }
 
+/* What the grammar makes of the rest of this line would be noise. */
+static void mark_line(lines *l, uint32_t at) {
+    int line = dl_source_line_number(l->p->source, at), n = l->p->fault_lines.n;
+    if (n == 0 || l->p->fault_lines.at[n - 1] != line) dl_push(l->p->arena, &l->p->fault_lines, line);
+}
+
 static dl_diag *fault(lines *l, dl_span where, dl_diag_id id, const char *message) {
-    l->p->fault_line = where.begin + 1;
+    mark_line(l, where.begin);
     return dl_report(l->p->diags, where, id, "%s", message);
 }
 
@@ -282,7 +289,7 @@ static void begin_line(lines *l, int indent, dl_span where) {
     }
     int top = l->indents.at[l->indents.n - 1];
     if (indent != top && indent != l->bad_indent) {
-        l->p->fault_line = where.begin + 1;
+        mark_line(l, where.begin);
         dl_diag *g = indent > top
                          ? dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
                                      "this line is indented by %d spaces, but its block by %d", indent, top)
@@ -355,11 +362,15 @@ static void token(lines *l, int i) {
         emit(l, T_NAME, r->span, faulty_name());
     } else if (r->kind == DL_RAW_STRAY) {
         unsigned char c = (unsigned char)l->p->source->text[r->span.begin];
-        l->p->fault_line = r->span.begin + 1;
-        if (c > 0x20 && c < 0x7F)
-            dl_report(l->p->diags, r->span, DL_DIAG_stray_character, "'%c' means nothing in this language",
-                      c);
-        else
+        mark_line(l, r->span.begin);
+        if (c > 0x20 && c < 0x7F) {
+            const char *at = l->p->source->text + r->span.begin;
+            size_t n = r->span.end - r->span.begin;
+            dl_diag *g = dl_report(l->p->diags, r->span, DL_DIAG_stray_character,
+                                   "'%.*s' means nothing in this language", (int)n, at);
+            const char *help = dl_hint_find(DL_HINT_SIGN, at, n);
+            if (help) dl_diag_set_help(l->p->diags, g, "%s", help);
+        } else
             dl_report(l->p->diags, r->span, DL_DIAG_stray_character,
                       "byte 0x%02X may stand only in strings and comments", c);
     } else {
@@ -380,6 +391,17 @@ static void balance(lines *l) {
             l->unbalanced = true;
     }
     if (open.n) l->unbalanced = true;
+}
+
+static int by_number(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return x < y ? -1 : x > y;
+}
+
+bool dl_line_has_fault(const dl_reader *p, uint32_t at) {
+    int line = dl_source_line_number(p->source, at);
+    return p->fault_lines.n &&
+           bsearch(&line, p->fault_lines.at, (size_t)p->fault_lines.n, sizeof line, by_number);
 }
 
 void dl_read_words(dl_reader *p) {
@@ -419,4 +441,6 @@ void dl_read_words(dl_reader *p) {
         for (; l.indents.n > 1; l.indents.n--) emit(&l, T_DEDENT, end, NULL);
     }
     emit(&l, T_END, end, NULL);
+    if (p->fault_lines.n)
+        qsort(p->fault_lines.at, (size_t)p->fault_lines.n, sizeof *p->fault_lines.at, by_number);
 }

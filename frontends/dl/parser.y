@@ -6,6 +6,7 @@
                  : (dl_span){YYRHSLOC(rhs, 0).end, YYRHSLOC(rhs, 0).end})
 }
 %code {
+#include "frontends/dl/hints.h"
 static int dl_yylex(DL_YYSTYPE *value, dl_span *where, dl_reader *p);
 static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
 /* The bison stack is the only one that nests; indent.c has limited the brackets, this limits what has none. */
@@ -71,8 +72,8 @@ stmts: stmt { $$ = dl_ast_push(p, (dl_ast_list){0}, $1); }
 ;
 stmt: simple NEWLINE
     | compound
-    | error NEWLINE { $$ = dl_ast_bad(p, @$); }
-    | error NEWLINE INDENT stmts DEDENT { $$ = dl_ast_bad(p, @$); }
+    | error NEWLINE { yyerrok; $$ = dl_ast_bad(p, @$); }
+    | error NEWLINE INDENT { yyerrok; } stmts DEDENT { $$ = dl_ast_bad(p, @$); }
 ;
 compound: FOR NAME IN expr COLON block
         { $$ = dl_ast_named(p, DL_A_FOR, @$, $2, @2, $4); $$->body = $6; }
