@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "programs/environment.h"
+
 static const struct {
     const char *name, *help;
     dlc_command *run;
@@ -29,7 +31,7 @@ int dlc_fail(const dl_error *err) {
 int dlc_help(const char *usage, const dl_option *options, bool keys) {
     dl_buf b = {0};
     dl_puts(&b, usage);
-    if (keys) dl_config_put_help(&b, options);
+    if (keys) dl_config_put_help(&b, options), dl_puts(&b, ENVIRONMENT_HELP);
     for (int i = 0; !keys && options && options[i].name; i++)
         dl_putf(&b, "  --%s%s%s  %s\n", options[i].name, options[i].value ? "=" : "",
                 options[i].value ? options[i].value : "", options[i].help);
@@ -70,7 +72,8 @@ static int usage(FILE *to) {
           "[ARGUMENT...]\n\ncommands:\n",
           to);
     for (int i = 0; i < NCOMMANDS; i++) fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].help);
-    fputs("\n`dlc COMMAND --help` tells more; docs/language.md, docs/configuration.md and docs/ir.md are the "
+    fputs(ENVIRONMENT_HELP
+          "\n`dlc COMMAND --help` tells more; docs/language.md, docs/configuration.md and docs/ir.md are the "
           "references.\n",
           to);
     return to == stdout ? 0 : DL_USAGE;

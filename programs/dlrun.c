@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "compiler/session.h"
+#include "programs/environment.h"
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
 #include "runtime/io/safetensors.h"
@@ -339,6 +340,7 @@ static int help(void) {
     dl_buf b = {0};
     dl_puts(&b, usage);
     dl_config_put_help(&b, options);
+    dl_puts(&b, ENVIRONMENT_HELP);
     fputs(b.at, stdout);
     dl_buf_free(&b);
     return fflush(stdout) == 0 ? DL_OK : DL_IO;

@@ -56,6 +56,12 @@ def test_refused():
         check(r.returncode == 2 and pattern in r.stderr, f"{args}: exit {r.returncode} {r.stderr[-300:]}")
 
 
+def test_help():
+    for args in (["--help"], ["compile", "--help"], ["bench", "--help"]):
+        r = dlc(*args)
+        check(r.returncode == 0 and "DLR_CACHE_DIR" in r.stdout and r.stderr == "", f"{args}: {r.stdout[-300:]}")
+
+
 def test_warned_once():
     """Each warning of configuration and model once, for a command that builds the model twice as well."""
     model, yaml = f"{TMP}/w.dl", f"{TMP}/k.yaml"

@@ -301,7 +301,7 @@ def test_lock():
 
 def test_programs_options():
     r = run([DLRUN, "--help"])
-    check(r.returncode == 0 and len(r.stdout.splitlines()) > 20 and "--resume" in r.stdout, "--help")
+    check(r.returncode == 0 and len(r.stdout.splitlines()) > 20 and "--resume" in r.stdout and "DLR_CACHE_DIR" in r.stdout, "--help")
     r = run([DLRUN, "--version"])
     check(r.returncode == 0 and r.stdout.startswith("dlrun "), "--version")
     r = small("dry", "--dry_run")
