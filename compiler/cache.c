@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/base/dirs.h"
 #include "ir/base/hash.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 
 /* In front of every cached object: what it is, and that it is whole. */

@@ -36,10 +36,10 @@ static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from
         if (!dlr_replay_feed(from, i, err)) return false;
         dlr_exec_run(o->exec, train, NULL);
         double value = dlr_scalar(o->exec, loss);
+        if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
         if (!isfinite(value))
             return dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld", (long long)i + 1);
         if (!print_step(o, i + 1, value, &metrics, err)) return false;
-        if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
     }
     return true;
 }

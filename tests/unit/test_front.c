@@ -4,6 +4,8 @@
 #include "frontends/dl/elab.h"
 #include "frontends/dl/front.h"
 #include "frontends/dl/hints.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 
 #include <stdlib.h>
 #include <time.h>
