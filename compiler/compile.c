@@ -56,7 +56,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
             int twin = find_twin(p, hashes, k, t, &hashes[p->kernels.n], err), s = 0;
             if (twin >= 0) {
                 dl_plan_kernel same = p->kernels.at[twin];
-                same.name = k->name, same.where = where_from(p->arena, k);
+                same.name = dl_strdup(p->arena, k->name), same.where = where_from(p->arena, k);
                 dl_push(p->arena, &p->kernels, same);
                 continue;
             }
@@ -65,8 +65,9 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
             dl_emitted code;
             ok = dl_emit_kernel(&sources[s].text, k, t, &code, err);
             sources[s].contracts |= code.contracts, sources[s].grad_rows |= code.grad_rows;
-            dl_plan_kernel pk = {.name = k->name,
-                                 .symbol = k->name,
+            const char *name = dl_strdup(p->arena, k->name);
+            dl_plan_kernel pk = {.name = name,
+                                 .symbol = name,
                                  .where = where_from(p->arena, k),
                                  .object = s,
                                  .phases = code.phases,
@@ -96,8 +97,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
 static int add_var(dl_plan *p, const dl_var *v) {
     for (int i = 0; i < p->vars.n; i++)
         if (strcmp(p->vars.at[i].name, v->name) == 0) return i;
-    dl_plan_var pv = {.name = v->name,
-                      .of = v->of,
+    dl_plan_var pv = {.name = dl_strdup(p->arena, v->name),
+                      .of = v->of ? dl_strdup(p->arena, v->of) : NULL,
                       .role = v->role,
                       .type = v->value.type,
                       .init = v->init,
@@ -107,7 +108,7 @@ static int add_var(dl_plan *p, const dl_var *v) {
 }
 
 static void add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
-    dl_plan_program prog = {.name = g->name};
+    dl_plan_program prog = {.name = dl_strdup(p->arena, g->name)};
     for (int i = 0; i < g->vars.n; i++) add_var(p, g->vars.at[i]);
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
@@ -122,7 +123,7 @@ static void add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         dl_plan_result pr = {.role = r->role,
-                             .name = r->name,
+                             .name = r->name ? dl_strdup(p->arena, r->name) : NULL,
                              .type = r->value->type,
                              .offset = r->value->offset,
                              .var = r->var ? add_var(p, r->var) : -1};

@@ -101,6 +101,8 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     if (!dl_config_load(config, err)) return NULL;
     s->model_path = dl_find_data_file(arena, dl_config_str(config, DL_KEY_model), err);
     if (!s->model_path) return NULL;
+    s->model_path =
+        dl_intern(s->model_path); /* places in the configuration name it when the session is gone */
     s->source = dl_source_read(arena, s->model_path, err);
     if (!s->source) return NULL;
     dl_diags *diags = dl_diags_new(arena, s->source);

@@ -1,5 +1,6 @@
 /* `dlrun`: trains a model. The configuration and the model become a plan (compiler), the plan and the data a
  * run (runtime); this file is where the two meet, and main reads in the order of what happens. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,6 +8,7 @@
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
 #include "programs/environment.h"
+#include "programs/identity.h"
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
 #include "runtime/io/safetensors.h"
@@ -34,7 +36,12 @@ static const char usage[] =
 typedef struct {
     dl_arena *arena;
     dl_config *config;
-    dl_session *session;
+    dl_arena *compiler;  /* of the session, which is gone once there is a plan */
+    dl_session *session; /* NULL then */
+    const char *model_path;
+    int64_t batch, global_batch;
+    dl_compile_times times;
+    dlr_run_model model;
     dl_plan *plan;
     bool plan_cached; /* it was found, not compiled */
     dlr_rundir dir;
@@ -67,13 +74,26 @@ static bool open_session(program *p, dl_error *err) {
     dl_config *c = p->config;
     dl_buf faults = {0};
     if (!dl_config_take_model(c, err)) return false;
-    p->session = dl_session_open(p->arena, c, 1, &faults, err);
+    p->compiler = dl_arena_new(p->arena);
+    p->session = dl_session_open(p->compiler, c, 1, &faults, err);
     const dl_buf *text = p->session ? &p->session->diagnostics : &faults;
     if (text->n) fputs(text->at, stderr);
     dl_buf_free(&faults);
+    if (!p->session) return false;
+    p->model_path = p->session->model_path, p->batch = p->session->batch;
+    p->global_batch = p->session->global_batch;
+    p->model = dl_identify(p->arena, p->session);
     /* what local_batch_size made of it, for log and record */
-    return p->session && dl_config_set(c, "global_batch_size",
-                                       dl_format(p->arena, "%lld", (long long)p->session->global_batch), err);
+    return dl_config_set(c, "global_batch_size", dl_format(p->arena, "%lld", (long long)p->global_batch),
+                         err);
+}
+
+/* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan runs. */
+static void close_session(program *p) {
+    dl_session_close(p->session);
+    dl_arena_free(p->compiler);
+    p->session = NULL, p->compiler = NULL;
+    malloc_trim(0);
 }
 
 /* What is taken, but will hardly do what was meant. */
@@ -207,15 +227,18 @@ static bool compile(program *p, dl_error *err) {
     if (!dl_session_options(p->session, NULL, &opt, err)) return false;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
-    return p->plan != NULL;
+    if (!p->plan) return false;
+    dl_arena_move(p->plan->arena, p->arena);
+    p->times = p->session->times;
+    close_session(p);
+    return true;
 }
 
-static double batch_mib(const dl_plan *plan) {
-    double bytes = 0;
-    for (int i = 0; i < plan->vars.n; i++)
-        if (plan->vars.at[i].role == DL_VAR_INPUT || plan->vars.at[i].role == DL_VAR_TARGET)
-            bytes += (double)dl_type_bytes(&plan->vars.at[i].type);
-    return bytes / 0x1p20;
+/* "2 batches of 9.0 MiB": what a run holds beside the plan's memory. */
+static const char *ring_text(const program *p) {
+    dlr_train_ring ring = dlr_train_ring_of(p->plan, (int)dl_config_int(p->config, DL_KEY_num_data_workers));
+    return dl_format(p->arena, "%d batch%s of %.1f MiB", ring.batches, ring.batches == 1 ? "" : "es",
+                     (double)ring.bytes / 0x1p20);
 }
 
 static bool print_plan(const program *p, dl_error *err) {
@@ -225,11 +248,10 @@ static bool print_plan(const program *p, dl_error *err) {
     threads = dlr_pool_threads(pool);
     dlr_pool_close(pool);
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
-           "it the data: "
-           "%.1f MiB a batch read ahead\n  kernels     %d in a training step\n",
-           p->session->model_path, (long long)p->session->batch, p->plan->target,
-           (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
-           batch_mib(p->plan), dl_plan_program_find(p->plan, "train")->launches.n);
+           "it %s, read ahead\n  kernels     %d in a training step\n",
+           p->model_path, (long long)p->batch, p->plan->target, (long long)dl_plan_parameters(p->plan),
+           (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, ring_text(p),
+           dl_plan_program_find(p->plan, "train")->launches.n);
     return true;
 }
 
@@ -237,13 +259,15 @@ static bool load_plan(program *p, dl_error *err) {
     p->exec = dlr_exec_open(p->plan, (int)dl_config_int(p->config, DL_KEY_threads), err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
-    const dl_compile_times *t = &p->session->times;
+    const dl_compile_times *t = &p->times;
     const char *from = p->plan_cached
                            ? "plan from the cache"
                            : dl_format(p->arena, "compiled in %.0f ms", t->passes_ms + t->emit_ms + t->cc_ms);
-    dlr_log_info("%s: %lld parameters, %d kernels a step, %.1f MiB, %d threads, %s; %s", p->plan->model,
-                 (long long)dl_plan_parameters(p->plan), dl_plan_program_find(p->plan, "train")->launches.n,
-                 (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, p->plan->target, from);
+    dlr_log_info("%s: %lld parameters, %d kernels a step, %.1f MiB and %s, %d threads, %s; %s",
+                 p->plan->model, (long long)dl_plan_parameters(p->plan),
+                 dl_plan_program_find(p->plan, "train")->launches.n,
+                 (double)dl_plan_peak(p->plan, threads) / 0x1p20,
+                 is_replay(p->config) ? "no batches" : ring_text(p), threads, p->plan->target, from);
     return true;
 }
 
@@ -258,7 +282,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
                      .end_lr = dl_config_float(c, DL_KEY_end_lr),
                      .scaling = dl_config_str(c, DL_KEY_scaling),
                      .warmup_steps = dl_config_int(c, DL_KEY_warmup_steps),
-                     .global_batch = p->session->global_batch,
+                     .global_batch = p->global_batch,
                      .base_batch = dl_config_int(c, DL_KEY_base_batch_size)},
         .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
         .init_weights = dl_config_str(c, DL_KEY_init_weights),
@@ -271,6 +295,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .resume = dl_config_bool(c, DL_KEY_resume),
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
         .hyperparams = yaml->at,
+        .model = p->model,
     };
 }
 
@@ -337,7 +362,7 @@ static void close_program(program *p) {
     if (p->logs && !dlr_log_close(&err)) fprintf(stderr, "dlrun: warning: %s\n", err.message);
     dlr_rundir_close(&p->dir);
     dl_session_close(p->session);
-    dl_arena_free(p->arena);
+    dl_arena_free(p->arena); /* and the compiler's */
 }
 
 static void help(void) {

@@ -28,12 +28,19 @@ static bool find_programs(dlr_run *r, dl_error *err) {
 }
 
 /* Batches of many megabytes are read one ahead, smaller ones two: the host's memory stays small beside the
- * plan's. */
+ * plan's. Without workers there is the one in use. */
+dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
+    dlr_train_ring ring = {0};
+    for (int i = 0; i < plan->vars.n; i++)
+        if (plan->vars.at[i].role == DL_VAR_INPUT || plan->vars.at[i].role == DL_VAR_TARGET)
+            ring.bytes += dl_type_count(&plan->vars.at[i].type) * (int64_t)sizeof(float);
+    ring.batches = workers == 0 ? 1 : ring.bytes > 16 << 20 ? 2 : 3;
+    return ring;
+}
+
 static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_error *err) {
-    size_t floats = dlr_dataset_input_floats(data) + dlr_dataset_target_floats(data);
-    bool large = (size_t)r->batch * floats * sizeof(float) > 16 << 20;
-    dlr_prefetch_options o = {
-        .batch = r->batch, .world = 1, .workers = r->o->workers, .depth = large ? 2 : 3};
+    dlr_train_ring ring = dlr_train_ring_of(dlr_exec_plan(r->exec), r->o->workers);
+    dlr_prefetch_options o = {.batch = r->batch, .world = 1, .workers = r->o->workers, .depth = ring.batches};
     return dlr_prefetch_start(data, &o, err);
 }
 

@@ -60,6 +60,9 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
 /* train_checkpoint.c: the newest checkpoint of the directory into the run; a log line says what was found. */
 bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err);
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err);
+/* train_same.c: adds what forbids this run to go on from that checkpoint, tensors apart; what it may have
+ * otherwise is told in the log. */
+void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *checkpoint, dlr_differences *list);
 
 /* train_record.c: the files that people look at. */
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err);

@@ -1,9 +1,11 @@
 """dlrun as its users meet it: runs, stops, resumes and fails, on a model of two convolutions and crops of 16^3.
 
-check_dlrun.py DLRUN [NAME...]     from the project's root; needs nothing but Python's own library
+check_dlrun.py DLRUN [NAME... | long]     from the project's root; needs nothing but Python's own library
 """
+import glob
 import json
 import os
+import random
 import re
 import signal
 import struct
@@ -173,12 +175,56 @@ def test_stop_and_resume():
 
 def test_anew():
     """The same command again is a new run; what was there is kept aside, and --resume without anything starts."""
-    r = small("whole")
-    check(r.returncode == 0 and "checkpoints.old" in r.stderr, "the second run says what became of the first")
-    check(os.path.isdir(f"{folder('whole')}/checkpoints.old/last") and os.path.exists(f"{folder('whole')}/metrics.jsonl.old"), "it is kept")
-    check(len(points("whole")) == 3, "points are those of the new run alone")
+    first = weights("whole")
+    for i in (1, 2, 3):
+        r = small("whole", f"--seed={i}")
+        kept = f"{folder('whole')}.{i}"
+        check(r.returncode == 0 and f"now run 00.{i} " in r.stderr, f"run {i} says what became of the one before")
+        check(all(os.path.exists(f"{kept}/{f}") for f in ("checkpoints/last", "metrics.jsonl", "logs", "hyperparams.yaml", "prediction.png")), "it is kept")
+        check(len(points("whole")) == 3 and len(os.listdir(f"{folder('whole')}/logs")) == 1, "points are those of the new run alone")
+    check(first == tuple(read(f"{folder('whole')}.1/checkpoints/last/{f}.safetensors", "rb") for f in ("model", "optimizer")), "the first of all is as it was")
+    check(len(read(f"{folder('whole')}/out.log").split("Starting Training Loop")) == 5, "out.log goes on")
+    r = small("whole", "--resume", "--run_num=00.1", "--num_epochs=3")
+    check(r.returncode == 0 and len(read(f"{folder('whole')}.1/metrics.jsonl").splitlines()) == 4, f"and goes on: {r.stderr[-300:]}")
+    check(small("whole").returncode == 0, "a run to compare with")
     r = small("fresh", "--resume")
     check(r.returncode == 0 and "no checkpoint" in r.stderr and points("fresh") == points("whole"), "--resume with nothing there starts")
+
+
+def test_another_run():
+    """--resume with another model, loss, size or seed: refused with every difference; with what may change: told."""
+    text = read(MODEL)
+    model = f"{TMP}/other.dl"
+
+    def resume(*more, change=lambda t: t):
+        with open(model, "w") as f:
+            f.write(change(text))
+        return run([DLRUN, model, *arguments("other", *more)[2:]])
+
+    check(resume().returncode == 0, "the run to resume")
+    old = weights("other"), read(f"{folder('other')}/metrics.jsonl")
+    many = "".join(f"\n    h{i} = (h |> conv(width, 1) @layer{i})\n    more += mean(h{i})" for i in range(40))
+    for what, patterns, args, change in (
+        ("seed", [r"seed: 0 in the checkpoint, 7 now"], ["--seed=7"], lambda t: t),
+        ("size", [r"data_size: 16 in the checkpoint, 8 now"], ["--data_size=8"], lambda t: t),
+        ("width", [r"width: 8 in the checkpoint, 4 now", r"down\.weight: .*\[8,4,4,4,4\].*\[4,4,4,4,4\]", r"exp_avg.*up\.weight"], ["--width=4"], lambda t: t),
+        ("loss", [r"the model, line 9: 'loss = mean\(abs\(y - t\)\)' in the checkpoint, 'loss = mean\(square\(y - t\)\)' now", r"graphs"],
+         [], lambda t: t.replace("abs(y - t)", "square(y - t)")),
+        ("slope", [r"0\.01.*in the checkpoint.*0\.02.* now"], [], lambda t: t.replace("0.01", "0.02")),
+        ("name", [r"'.*@down .* in the checkpoint, '.*@first .* now", r"first\.bias: missing in the file", r"down\.bias: not in the model"],
+         [], lambda t: t.replace("@down", "@first")),
+        ("all", [r"seed: ", r"data_size: ", r"width: "] + [rf"\n.*layer{i}\.weight: missing in the file" for i in range(40)],
+         ["--seed=7", "--data_size=8", "--width=4"],
+         lambda t: t.replace("    output y", "    more = 0" + many + "\n    output y").replace("mean(abs(y - t))", "mean(abs(y - t)) + more")),
+    ):
+        r = resume("--resume", *args, change=change)
+        missing = [x for x in patterns if not re.search(x, r.stderr)]
+        check(r.returncode == 3 and not missing, f"resume with another {what}: exit {r.returncode}, not said: {missing}: {r.stderr[-1500:]}")
+        check((weights("other"), read(f"{folder('other')}/metrics.jsonl")) == old, f"a resume refused for its {what} leaves the run as it was")
+    r = resume("--resume", "--num_epochs=3", "--start_lr=2e-3", "--local_batch_size=4", "--threads=1",
+               change=lambda t: "# a remark\n" + t.replace("h = x", "hidden = x").replace("y = h", "y = hidden"))
+    check(r.returncode == 0 and len(points("other")) == 4, f"epochs, rates and batch sizes may change, and names and remarks in the model: {r.stderr[-500:]}")
+    check(re.search(r"start_lr: 0\.001 in the checkpoint, 0\.002 now", r.stderr) and "threads:" not in r.stderr.replace("threads: 1\n", ""), "what changed is told")
 
 
 def test_measure():
@@ -252,7 +298,6 @@ def test_not_finite():
 
 def test_faults():
     """Each: its exit status, and one line that names the cause."""
-    done = folder("whole")
     w = f"{TMP}/odd.safetensors"
     save_file(w, {"down.weight": ([1], [0.0]), "stray": ([1], [0.0])})
     for rc, pattern, args, env in (
@@ -274,13 +319,10 @@ def test_faults():
         (2, r"NOPE is not set", ["--expdir=$NOPE/x"], {}),
         (2, r"threads must be an integer from 0 to 1024", ["--threads=5000"], {}),
         (2, r"one model at a time: 'tests/data/small\.dl' and --model=other\.dl", ["--model=other.dl"], {}),
-        (2, r"seed", ["--resume", "--seed=7", f"--expdir={TMP}/whole"], {}),
-        (3, r"width|down\.weight", ["--resume", "--width=4", f"--expdir={TMP}/whole"], {}),
     ):
         r = small("faults", *args, **env)
         want = (3, 4) if rc == 3 and "nosuch" in pattern else (2, 3) if rc == 2 else (rc,)
         check(r.returncode in want and re.search(pattern, r.stderr), f"{args} {env}: exit {r.returncode}, wanted {rc}: {r.stderr[-400:]}")
-    check(os.path.exists(f"{done}/checkpoints/last/state.json"), "a refused resume leaves the run as it was")
     r = small("amp", "--enable_amp")
     check(r.returncode == 0 and "WARNING - enable_amp: not in this version; training in float32" in r.stderr, "enable_amp is said not to be there")
 
@@ -343,6 +385,30 @@ def test_plan_cache():
     check("; compiled in" in mended.stderr and points("plan4") == points("plan1"), "a damaged plan is compiled anew")
 
 
+def long_kills():
+    """Killed 500 times at any moment, most of them while a checkpoint is written: nothing is lost, and in the end the same bits."""
+    epochs, kills = "--num_epochs=1500", 500
+    check(small("unkilled", epochs).returncode == 0, "the run that is never killed")
+    rng, done, began = random.Random(1), 0, 0
+    for i in range(kills):
+        rc, text = interrupt("killed", arguments("killed", "--resume", epochs), signal.SIGKILL, rng.random() * 0.2)
+        if rc != -9:
+            break
+        done = i + 1
+        states = [json.load(open(s)) for s in glob.glob(f"{folder('killed')}/checkpoints/step-????????/state.json")]
+        newest = max([s["iteration"] for s in states], default=0)
+        check(newest >= began, f"kill {i + 1}: step {newest}, {began} before")
+        began = newest
+    check(done >= 100, f"killed {done} times")
+    r = small("killed", "--resume", epochs)
+    check(r.returncode == 0, f"it comes to its end: {r.stderr[-300:]}")
+    check(points("killed") == points("unkilled"), "the same points")
+    check(weights("killed") == weights("unkilled"), "the same weights and moments to the last bit")
+
+
+if sys.argv[2:] == ["long"]:
+    long_kills()
+    sys.argv.append("nothing else")
 for test_name, test in [(k, v) for k, v in globals().items() if k.startswith("test_")]:
     if len(sys.argv) == 2 or test_name[5:] in ["run"] + sys.argv[2:]:  # `run` leaves what others compare with
         test()
