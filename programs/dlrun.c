@@ -98,19 +98,22 @@ static void close_session(program *p) {
 
 /* What is taken, but will hardly do what was meant. */
 static void add_warnings(const program *p) {
-    static const dl_key rates[] = {DL_KEY_start_lr, DL_KEY_end_lr};
+    static const struct {
+        dl_key key;
+        const char *name;
+    } rates[] = {{DL_KEY_start_lr, "start_lr"}, {DL_KEY_end_lr, "end_lr"}};
     static const dl_key npy[] = {DL_KEY_train_path_npy_data, DL_KEY_train_path_npy_label,
                                  DL_KEY_val_path_npy_data, DL_KEY_val_path_npy_label};
     dl_config *c = p->config;
     if (dl_config_bool(c, DL_KEY_enable_amp))
         dl_push(p->arena, &c->warnings, "enable_amp: not in this version; training in float32");
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
-        if (dl_config_float(c, rates[i]) > 1)
+        if (dl_config_float(c, rates[i].key) > 1)
             dl_push(p->arena, &c->warnings,
                     dl_format(p->arena,
                               "%s is %g: Adam moves a weight by about the learning rate in each step, and "
                               "rates are well below 1",
-                              i ? "end_lr" : "start_lr", dl_config_float(c, rates[i])));
+                              rates[i].name, dl_config_float(c, rates[i].key)));
     bool names_npy = false;
     for (size_t i = 0; i < sizeof npy / sizeof *npy; i++) names_npy |= !dl_config_is_null(c, npy[i]);
     if (names_npy && !strcmp(dl_config_str(c, DL_KEY_data_loader_config), "dali-lowmem"))
