@@ -27,6 +27,7 @@ static void finish(dl_elab *E) {
         else if (dl_want_scalar(E, loss->origin, "the loss", *loss)) {
             dl_val v = dl_tensor_cast(E, loss->origin, *loss, DL_F32);
             if (v.kind == DL_V_TENSOR) dl_graph_result(E->b.graph, DL_RESULT_LOSS, "loss", v.t, NULL);
+            if (v.kind == DL_V_TENSOR && E->train) dl_check_loss(E, loss->origin, v.t);
         }
     }
     if (E->exhausted || E->syntax_faults) return;
