@@ -202,7 +202,7 @@ void dl_doubt_outer_product(dl_elab *E, dl_span where, dl_op op, int n, const dl
 /* Warns of an `as` that gives a name of x to another axis, or renames axes whose order cannot be seen. */
 void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *renamed);
 /* Reports a loss from which no gradient reaches a parameter (loss.c). */
-void dl_check_loss(dl_elab *E, dl_span where, const dl_value *loss);
+void dl_check_loss(dl_elab *E);
 
 /* Tensors (tensor.c). */
 dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,

@@ -27,7 +27,6 @@ static void finish(dl_elab *E) {
         else if (dl_want_scalar(E, loss->origin, "the loss", *loss)) {
             dl_val v = dl_tensor_cast(E, loss->origin, *loss, DL_F32);
             if (v.kind == DL_V_TENSOR) dl_graph_result(E->b.graph, DL_RESULT_LOSS, "loss", v.t, NULL);
-            if (v.kind == DL_V_TENSOR && E->train) dl_check_loss(E, loss->origin, v.t);
         }
     }
     if (E->exhausted || E->syntax_faults) return;
@@ -146,6 +145,7 @@ void dl_elaborate(dl_elab *E, dl_graph *g) {
     dl_apply_rules(E);
     if (E->diags->errors || E->syntax_faults) return;
     warn_unused(E);
+    if (E->train) dl_check_loss(E);
     /* A term with weight zero leaves its operands behind. */
     dl_graph_sweep(g);
 }
