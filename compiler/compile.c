@@ -20,6 +20,13 @@ static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     return s;
 }
 
+/* A kernel touches its parameters' own bytes, and no others. */
+static int64_t *touched_bytes(dl_arena *arena, const dl_kernel *k) {
+    int64_t *bytes = DL_NEWS(arena, int64_t, k->params.n);
+    for (int i = 0; i < k->params.n; i++) bytes[i] = dl_type_bytes(&k->params.at[i].type);
+    return bytes;
+}
+
 typedef struct {
     dl_buf text;
     bool contracts;
@@ -57,6 +64,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
             if (twin >= 0) {
                 dl_plan_kernel same = p->kernels.at[twin];
                 same.name = dl_strdup(p->arena, k->name), same.where = where_from(p->arena, k);
+                same.arg_bytes = touched_bytes(p->arena, k);
                 dl_push(p->arena, &p->kernels, same);
                 continue;
             }
@@ -71,6 +79,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
                                  .where = where_from(p->arena, k),
                                  .object = s,
                                  .phases = code.phases,
+                                 .nargs = k->params.n,
+                                 .arg_bytes = touched_bytes(p->arena, k),
                                  .workspace = code.workspace,
                                  .scratch = code.scratch,
                                  .flops = k->flops,

@@ -211,16 +211,16 @@ static bool make_plan(dl_plan **out) {
     add_var(p, DL_VAR_PARAM, "x", vector(N), (dl_init){0}, X);
     add_var(p, DL_VAR_STATE, "y", vector(N), (dl_init){0}, Y);
     p->vars.at[1].of = "x";
-    add_kernel(p, "scale", 1, N / 16, 0, 0, 0);
-    add_kernel(p, "sum", 2, N / 16, 1, N / 16 * 4, 64);
-    add_kernel(p, "where", 1, 512, 0, 64, 100);
+    add_kernel(p, "scale", 1, N / 16, 0, 0, 0, 2, (int64_t[]){N * 4, N * 4});
+    add_kernel(p, "sum", 2, N / 16, 1, N / 16 * 4, 64, 3, (int64_t[]){N * 4, N * 4, 4});
+    add_kernel(p, "where", 1, 512, 0, 64, 100, 1, (int64_t[]){512 * 8});
     add_program(p, "train"), add_program(p, "eval");
     dl_plan_program *train = &p->programs.at[0], *eval = &p->programs.at[1];
-    add_launch(p, train, 0, 2, (int64_t[]){X, Y});
-    add_launch(p, train, 0, 2, (int64_t[]){Y, X});
-    add_launch(p, train, 1, 3, (int64_t[]){X, Y, LOSS});
-    add_launch(p, eval, 1, 3, (int64_t[]){X, X, LOSS});
-    add_launch(p, eval, 2, 1, (int64_t[]){PLACES});
+    add_launch(p, train, 0, (int64_t[]){X, Y});
+    add_launch(p, train, 0, (int64_t[]){Y, X});
+    add_launch(p, train, 1, (int64_t[]){X, Y, LOSS});
+    add_launch(p, eval, 1, (int64_t[]){X, X, LOSS});
+    add_launch(p, eval, 2, (int64_t[]){PLACES});
     dl_plan_result loss = {
         .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = LOSS, .var = -1};
     dl_push(p->arena, &train->results, loss);
