@@ -8,6 +8,7 @@ typedef struct {
     const dl_target *target;
     bool keep_gradients; /* gradients become results of the train program */
     dl_optimizer optimizer;
+    dl_adam adam;
     const char *model; /* name, for the plan */
     int64_t batch;     /* size of axis N, for the plan */
     const char *skip;  /* passes not to run (DLC_SKIP) */

@@ -7,6 +7,7 @@
 #include "compiler/session.h"
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
+#include "programs/environment.h"
 #include "programs/identity.h"
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
@@ -72,16 +73,11 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
 static bool open_session(program *p, dl_error *err) {
     dl_config *c = p->config;
     dl_buf faults = {0};
-    if (c->positional.n > 1)
-        return dl_fail(err, DL_USAGE, "one model at a time: '%s' and '%s'", c->positional.at[0],
-                       c->positional.at[1]);
-    if (c->positional.n == 1 && !dl_config_set(c, "model", c->positional.at[0], err)) return false;
+    if (!dl_config_take_model(c, err)) return false;
     p->compiler = dl_arena_new(p->arena);
     p->session = dl_session_open(p->compiler, c, 1, &faults, err);
     const dl_buf *text = p->session ? &p->session->diagnostics : &faults;
     if (text->n) fputs(text->at, stderr);
-    for (int i = 0; !p->session && i < c->warnings.n; i++)
-        fprintf(stderr, "dlrun: warning: %s\n", c->warnings.at[i]);
     dl_buf_free(&faults);
     if (!p->session) return false;
     p->model_path = p->session->model_path, p->batch = p->session->batch;
@@ -98,6 +94,46 @@ static void close_session(program *p) {
     dl_arena_free(p->compiler);
     p->session = NULL, p->compiler = NULL;
     malloc_trim(0);
+}
+
+/* What is taken, but will hardly do what was meant. */
+static void add_warnings(const program *p) {
+    static const struct {
+        dl_key key;
+        const char *name;
+    } rates[] = {{DL_KEY_start_lr, "start_lr"}, {DL_KEY_end_lr, "end_lr"}};
+    static const dl_key npy[] = {DL_KEY_train_path_npy_data, DL_KEY_train_path_npy_label,
+                                 DL_KEY_val_path_npy_data, DL_KEY_val_path_npy_label};
+    dl_config *c = p->config;
+    if (dl_config_bool(c, DL_KEY_enable_amp))
+        dl_push(p->arena, &c->warnings, "enable_amp: not in this version; training in float32");
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (dl_config_float(c, rates[i].key) > 1)
+            dl_push(p->arena, &c->warnings,
+                    dl_format(p->arena,
+                              "%s is %g: Adam moves a weight by about the learning rate in each step, and "
+                              "rates are well below 1",
+                              rates[i].name, dl_config_float(c, rates[i].key)));
+    bool names_npy = false;
+    for (size_t i = 0; i < sizeof npy / sizeof *npy; i++) names_npy |= !dl_config_is_null(c, npy[i]);
+    if (names_npy && !strcmp(dl_config_str(c, DL_KEY_data_loader_config), "dali-lowmem"))
+        dl_push(p->arena, &c->warnings,
+                "dali-lowmem: .npy files are not read in this version; the data are those of train_path and "
+                "val_path (train_path_npy_... and val_path_npy_... mean nothing)");
+}
+
+/* Tells all warnings, once: in the log if there is one, and else on standard error. */
+static void tell_warnings(const program *p) {
+    dl_config *c = p->config;
+    for (int i = 0; c && i < c->warnings.n; i++) {
+        const char *text = c->warnings.at[i];
+        bool located = strstr(text, ": warning: ") != NULL; /* file:line:column: warning: ... */
+        if (p->logs)
+            dlr_log_warning("%s", text);
+        else
+            fprintf(stderr, "%s%s\n", located ? "" : "dlrun: warning: ", text);
+    }
+    if (c) c->warnings.n = 0;
 }
 
 static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_replay); }
@@ -175,11 +211,6 @@ static bool open_data(const program *p, dlr_split split, bool check, dlr_dataset
 
 /* ---- the run's directory and its log ---- */
 
-/* A warning that has no place in a file begins with its kind, and so does a log line. */
-static const char *unlabelled(const char *warning) {
-    return strncmp(warning, "warning: ", 9) == 0 ? warning + 9 : warning;
-}
-
 static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", text); }
 
 static bool open_log(program *p, dl_error *err) {
@@ -188,9 +219,7 @@ static bool open_log(program *p, dl_error *err) {
     if (!dlr_rundir_open(p->arena, &name, &p->dir, err) || !dlr_log_open(p->dir.log, err)) return false;
     p->logs = true;
     dl_config_log(c, log_line, NULL);
-    for (int i = 0; i < c->warnings.n; i++) dlr_log_warning("%s", unlabelled(c->warnings.at[i]));
-    if (dl_config_bool(c, DL_KEY_enable_amp))
-        dlr_log_warning("enable_amp: not in this version; training in float32");
+    tell_warnings(p);
     return true;
 }
 
@@ -301,7 +330,11 @@ static bool load_data(program *p, dl_error *err) {
 static bool run(program *p, dl_error *err) {
     const dl_config *c = p->config;
     if (!open_session(p, err) || !refuse_unbuilt(c, err)) return false;
-    if (dl_config_option(c, "dry_run")) return compile(p, err) && print_plan(p, err);
+    add_warnings(p);
+    if (dl_config_option(c, "dry_run")) {
+        tell_warnings(p);
+        return compile(p, err) && print_plan(p, err);
+    }
     if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
     if (!is_replay(c) && !open_both(p, true, err)) return false;
     const char *gradients = dl_config_str(c, DL_KEY_save_grads);
@@ -314,7 +347,8 @@ static bool run(program *p, dl_error *err) {
 /* ---- the end ---- */
 
 static void report(const program *p, const dl_error *err) {
-    if (p->logs) { /* in out.log as well, for who looks there in the morning */
+    tell_warnings(p); /* the cause of a fault may be among them */
+    if (p->logs) {    /* in out.log as well, for who looks there in the morning */
         dlr_log_set_stderr(false);
         dlr_log(err->code == DL_REQUEUE ? DLR_WARNING : DLR_ERROR, "%s", err->message);
     }
@@ -341,6 +375,7 @@ static void help(void) {
     dl_buf b = {0};
     dl_puts(&b, usage);
     dl_config_put_help(&b, options);
+    dl_puts(&b, ENVIRONMENT_HELP);
     fputs(b.at, stdout);
     dl_buf_free(&b);
 }

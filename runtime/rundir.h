@@ -19,7 +19,7 @@ typedef struct {
 } dlr_rundir_name;
 
 /* Makes the directory and locks it, so that two runs do not write one. Errors: DL_IO (with path and cause),
- * DL_USAGE (another run is at work there). */
+ * DL_USAGE (another run is at work there; a configuration or run_num that can be no folder's name). */
 bool dlr_rundir_open(dl_arena *arena, const dlr_rundir_name *name, dlr_rundir *dir, dl_error *err);
 void dlr_rundir_close(dlr_rundir *dir);
 

@@ -45,7 +45,8 @@ dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers);
 bool dlr_train(const dlr_train_options *options, dl_error *err);
 
 /* Trains on exactly the batches of a file (feed.h), without data set, validation or checkpoint, and prints on
- * standard output a line {"step": 1, "loss": 0.123456789} each. The schedule's batches and steps are the
+ * standard output a line {"step": 1, "loss": 0.123456789} each, with the model's metrics behind the loss by
+ * their names (null: not finite). The schedule's batches and steps are the
  * file's: no scaling, no warm-up. */
 bool dlr_train_replay(const dlr_train_options *options, const char *path, dl_error *err);
 #endif

@@ -24,12 +24,16 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dlr_tensors optimizer = dlr_tensors_of_optimizer(arena, r->exec);
     dlr_checkpoint_part parts[] = {{"model", only_finite(&model)}, {"optimizer", only_finite(&optimizer)}};
     const dlr_run_model *m = &r->o->model;
+    double *sums = DL_NEWS(arena, double, r->trained.n + 1); /* of the model's metrics, behind their count */
+    sums[0] = (double)r->trained.batches;
+    for (int i = 0; i < r->trained.n; i++) sums[i + 1] = r->trained.terms[i].sum;
     dlr_state_value values[] = {
         {.key = "model", .kind = DLR_STATE_TEXT, .text = dlr_exec_plan(r->exec)->model},
         {.key = "epoch_batches", .kind = DLR_STATE_INT, .integer = r->epoch_batches},
         {.key = "batch", .kind = DLR_STATE_INT, .integer = r->batch},
         {.key = "epoch_seconds", .kind = DLR_STATE_REALS, .reals = &r->seconds, .n_reals = 1},
         {.key = "learning_rate", .kind = DLR_STATE_REALS, .reals = &r->last_rate, .n_reals = 1},
+        {.key = "metric_sums", .kind = DLR_STATE_REALS, .reals = sums, .n_reals = r->trained.n + 1},
         {.key = "hyperparams", .kind = DLR_STATE_TEXT, .text = r->o->hyperparams ? r->o->hyperparams : ""},
         {.key = "graph", .kind = DLR_STATE_TEXT, .text = m->graph ? m->graph : ""},
         {.key = "source", .kind = DLR_STATE_TEXT, .text = m->source ? m->source : ""},
@@ -50,6 +54,14 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
 static double real(const dlr_checkpoint *c, const char *key) {
     const dlr_state_value *v = dlr_checkpoint_value(c, key);
     return v && v->kind == DLR_STATE_REALS && v->n_reals == 1 ? v->reals[0] : 0;
+}
+
+/* The sums of the epoch's metrics so far. Of other metrics than now: averages begin here. */
+static void restore_sums(dlr_averages *a, const dlr_checkpoint *c) {
+    const dlr_state_value *v = dlr_checkpoint_value(c, "metric_sums");
+    if (!v || v->kind != DLR_STATE_REALS || v->n_reals != a->n + 1) return;
+    a->batches = (int64_t)v->reals[0];
+    for (int i = 0; i < a->n; i++) a->terms[i].sum = v->reals[i + 1];
 }
 
 /* Everything that is another one now, each in the log where the error has no room for all. */
@@ -80,6 +92,7 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     r->at = c->state;
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
     r->seconds = real(c, "epoch_seconds"), r->last_rate = real(c, "learning_rate");
+    restore_sums(&r->trained, c);
     return true;
 }
 

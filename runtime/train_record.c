@@ -1,6 +1,7 @@
 /* The run's files for people: curves, points, pictures, what was configured. */
 #include "ir/base/output.h"
 #include "ir/base/str.h"
+#include "ir/base/tags.h"
 #include "runtime/figures.h"
 #include "runtime/io/log.h"
 #include "runtime/state.h"
@@ -11,7 +12,7 @@ static bool put_hyperparams(dlr_run *r, dl_error *err) {
     dl_buf text = {0};
     dl_putf(&text, "```yaml\n%s```\n", yaml);
     bool ok = dl_write_file(r->o->dir->hyperparams, yaml, strlen(yaml), err) &&
-              dlr_tensorboard_text(r->board, "hyperparams", r->at.iteration, text.at, err);
+              dlr_tensorboard_text(r->board, DL_TAG_SETTINGS, r->at.iteration, text.at, err);
     dl_buf_free(&text);
     return ok;
 }
@@ -47,11 +48,22 @@ void dlr_run_close_records(dlr_run *r) {
     dlr_tensorboard_close(r->board);
 }
 
-bool dlr_run_record(dlr_run *r, dlr_point p, dl_error *err) {
-    for (int i = 0; i < p.n; i++)
-        if (!dlr_tensorboard_scalar(r->board, p.values[i].tag, r->at.iteration, p.values[i].value, err))
+void dlr_run_put(dlr_run *r, const char *tag, double value) {
+    dl_push(r->arena, &r->point, (dlr_metric){tag, value});
+}
+
+void dlr_run_put_averages(dlr_run *r, const dlr_averages *a) {
+    for (int i = 0; i < a->n; i++) dlr_run_put(r, a->terms[i].tag, dlr_averages_mean(a, i));
+}
+
+bool dlr_run_record(dlr_run *r, dl_error *err) {
+    int n = r->point.n;
+    const dlr_metric *values = r->point.at;
+    r->point.n = 0;
+    for (int i = 0; i < n; i++)
+        if (!dlr_tensorboard_scalar(r->board, values[i].tag, r->at.iteration, values[i].value, err))
             return false;
-    return dlr_metrics_put(r->metrics, r->at.epoch, r->at.iteration, p.values, p.n, err);
+    return dlr_metrics_put(r->metrics, r->at.epoch, r->at.iteration, values, n, err);
 }
 
 static bool put_image(dlr_run *r, const char *tag, const dlr_image *image, const char *path, dl_error *err) {
@@ -92,7 +104,7 @@ static bool draw_prediction(dlr_run *r, const dlr_batch *batch, dl_arena *arena,
                              row_of_view(arena, r->exec, "predicted", y)};
     if (y.type->axis[1].size == t->type.axis[1].size) rows[2].like = 1;
     dlr_image *image = dlr_figure_rows(arena, rows, 3, err);
-    return image && put_image(r, "Visualization", image, r->o->dir->picture, err);
+    return image && put_image(r, DL_TAG_PICTURE, image, r->o->dir->picture, err);
 }
 
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err) {

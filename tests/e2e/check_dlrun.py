@@ -16,6 +16,7 @@ import time
 
 DLRUN = os.path.abspath(sys.argv[1])
 MODEL = "tests/data/small.dl"
+METRICS = ("again", "error 0", "error 1")  # of this model
 passed = failed = 0
 work = tempfile.TemporaryDirectory(prefix="dlrun_test_")
 TMP = work.name
@@ -91,7 +92,8 @@ def test_run():
     lines = [r"rank 0, begin data loader init", r"rank 0, data loader initialized with config synthetic", r"Starting Training Loop\.\.\."]
     for epoch in (1, 2):
         lines += [rf"Time taken for epoch {epoch} is \d+\.\d+ sec, avg \d+\.\d+ samples/sec", r"  Avg train loss=\d+\.\d{6}",
-                  r"  Avg val loss=\d+\.\d{6}", r"  Total validation time: \d+\.\d+ sec"]
+                  r"  Avg val loss=\d+\.\d{6}", r"  Avg val again=\d+\.\d{6}", r"  Avg val error 0=\d+\.\d{6}",
+                  r"  Avg val error 1=\d+\.\d{6}", r"  Total validation time: \d+\.\d+ sec"]
     lines += [r"DONE ---- rank 0"]
     at = 0
     for line in lines:
@@ -102,11 +104,17 @@ def test_run():
 
     p = points("whole")
     check([(x["epoch"], x["iteration"]) for x in p] == [(0, 0), (1, 8), (2, 16)], f"points at the start and each epoch: {p}")
-    check(set(p[0]) == {"epoch", "iteration", "Loss/train", "Loss/valid"}, f"tags of the untrained point: {p[0]}")
+    own = {f"{name}/{split}" for name in METRICS for split in ("train", "valid")}
+    check(set(p[0]) == {"epoch", "iteration", "Loss/train", "Loss/valid"} | own, f"tags of the untrained point: {p[0]}")
+    for x in p:
+        for split in ("train", "valid"):
+            check(x[f"again/{split}"] == x[f"Loss/{split}"], f"a metric is averaged as the loss is: {x}")
+            check(0 < x[f"error 0/{split}"] != x[f"error 1/{split}"] > 0, f"each metric has values of its own: {x}")
     check(set(p[1]) == set(p[0]) | {"Learning Rate"}, f"tags of a point: {p[1]}")
     check(abs(p[1]["Learning Rate"] - 0.5e-3) < 1e-15 and p[2]["Learning Rate"] == 0, "half a cosine ends at zero")
     events = read(f"{folder('whole')}/logs/" + os.listdir(f"{folder('whole')}/logs")[0], "rb")
-    for tag in (b"Loss/train", b"Loss/valid", b"Learning Rate", b"Avg iters per sec", b"Visualization", b"temperature"):
+    for tag in (b"Loss/train", b"Loss/valid", b"Learning Rate", b"Avg iters per sec", b"Visualization", b"temperature",
+                *(f"{name}/{split}".encode() for name in METRICS for split in ("train", "valid"))):
         check(tag in events, f"TensorBoard has {tag}")
     check(read(f"{folder('whole')}/prediction.png", "rb")[:8] == b"\x89PNG\r\n\x1a\n", "prediction.png is a PNG")
     check(re.search(r"^ +start_lr: 0\.001$", read(f"{folder('whole')}/hyperparams.yaml"), re.M), "hyperparams.yaml says what was used")
@@ -222,7 +230,7 @@ def test_another_run():
 def test_measure():
     r = small("bench", "--enable_benchy")
     check(r.returncode == 0 and "Avg val" not in r.stderr, "enable_benchy: no validation")
-    check([x["iteration"] for x in points("bench")] == [8, 16] and "Loss/valid" not in points("bench")[0], "and no point at step 0")
+    check([x["iteration"] for x in points("bench")] == [8, 16] and not any(k.endswith("/valid") for k in points("bench")[0]), "and no point at step 0")
 
 
 def batches(path, n, **replace):
@@ -241,6 +249,7 @@ def test_replay():
     lines = [json.loads(x) for x in r.stdout.splitlines()]
     check(r.returncode == 0 and [x["step"] for x in lines] == [1, 2, 3], f"a line a batch and nothing else: {r.stdout} {r.stderr[-300:]}")
     check(all(0 < x["loss"] < 2 for x in lines) and lines[2]["loss"] < lines[0]["loss"], f"it learns: {r.stdout}")
+    check(all(list(x) == ["step", "loss", *METRICS] and x["again"] == x["loss"] for x in lines), f"and the model's metrics: {r.stdout}")
     check(set(load_header(g)) - {"__metadata__"} == {"down.weight", "down.bias", "up.weight", "up.bias"}, "gradients by parameter name")
     r2 = small("replay2", f"--replay={b}", "--end_lr=1e-3", "--threads=1", "--init_weights=" + folder("whole") + "/checkpoints/last/model.safetensors")
     check(r2.stdout == r.stdout, "the same on one thread, gradients kept or not")
@@ -304,12 +313,37 @@ def test_faults():
         (5, r"SLURM_NTASKS=4.*not in this version", [], {"SLURM_NTASKS": "4"}),
         (4, r"nosuch\.h5", ["--data_loader_config=lowmem", "--train_path=/tmp/nosuch.h5"], {}),
         (4, r"small\.dl", ["--expdir=tests/data/small.dl"], {}),
+        (2, r"run_num must be a folder's name", ["--run_num=../../x"], {}),
+        (2, r"run_num must be a folder's name", ["--run_num=.."], {}),
+        (2, r"\$\{NOPE' is no variable", ["--expdir=${NOPE"], {}),
+        (2, r"NOPE is not set", ["--expdir=$NOPE/x"], {}),
+        (2, r"threads must be an integer from 0 to 1024", ["--threads=5000"], {}),
+        (2, r"one model at a time: 'tests/data/small\.dl' and --model=other\.dl", ["--model=other.dl"], {}),
     ):
         r = small("faults", *args, **env)
         want = (3, 4) if rc == 3 and "nosuch" in pattern else (2, 3) if rc == 2 else (rc,)
         check(r.returncode in want and re.search(pattern, r.stderr), f"{args} {env}: exit {r.returncode}, wanted {rc}: {r.stderr[-400:]}")
     r = small("amp", "--enable_amp")
     check(r.returncode == 0 and "WARNING - enable_amp: not in this version; training in float32" in r.stderr, "enable_amp is said not to be there")
+
+
+def test_warnings():
+    """What will hardly do what was meant is said once, whether it trains or not."""
+    yaml = f"{TMP}/k.yaml"
+    with open(yaml, "w") as f:
+        f.write("base:\n  sead: 1\n'a/b': {}\n")
+    more = [f"--yaml_config={yaml}", "--start_lr=1e30", "--end_lr=1e30", "--train_path_npy_data=x.npy"]
+    for name, args in (("warned", ["--num_epochs=1", "--replay=" + f"{TMP}/none.safetensors"]), ("warned", ["--dry_run", "--data_loader_config=dali-lowmem"])):
+        r = small(name, *more, *args)
+        for warning, n in ((f"{yaml}:2:3: warning: unknown key 'sead', ignored; did you mean 'seed'?", 1), ("start_lr is 1e+30", 1),
+                           ("end_lr is 1e+30", 1), (".npy files are not read", int("--dry_run" in args))):
+            check(r.stderr.count(warning) == n, f"{args}: {n} times '{warning}': {r.stderr[-900:]}")
+    r = small("wild", "--start_lr=1e300", "--end_lr=1e300", "--dry_run")
+    check(r.returncode == 0 and r.stderr.count("start_lr is 1e+300") == 1, f"a wild rate is a warning: {r.returncode} {r.stderr}")
+    r = small("quiet", "--dry_run")
+    check(r.returncode == 0 and r.stderr == "", f"nothing to warn of, nothing said: {r.stderr}")
+    r = small("named", f"--yaml_config={yaml}", "--config=a/b")
+    check(r.returncode == 2 and "both name a folder" in r.stderr, f"a configuration that is no folder's name: {r.returncode} {r.stderr[-200:]}")
 
 
 def test_lock():
@@ -325,7 +359,7 @@ def test_lock():
 
 def test_programs_options():
     r = run([DLRUN, "--help"])
-    check(r.returncode == 0 and len(r.stdout.splitlines()) > 20 and "--resume" in r.stdout, "--help")
+    check(r.returncode == 0 and len(r.stdout.splitlines()) > 20 and "--resume" in r.stdout and "DLR_CACHE_DIR" in r.stdout, "--help")
     r = run([DLRUN, "--version"])
     check(r.returncode == 0 and r.stdout.startswith("dlrun "), "--version")
     r = small("dry", "--dry_run")
@@ -340,6 +374,8 @@ def test_plan_cache():
     check(points("plan1") == points("plan2"), "a plan from the cache gives the same points, and needs no compiler")
     other = small("plan3", "--local_batch_size=4", DLR_CACHE_DIR=cache)
     check("; compiled in" in other.stderr, "another batch size is another plan")
+    other = small("plan5", "--adam_beta1=0.8", DLR_CACHE_DIR=cache)
+    check("; compiled in" in other.stderr and points("plan5") != points("plan1"), "so are other constants of Adam")
     for name in os.listdir(cache):
         if name.endswith(".dlp"):
             with open(os.path.join(cache, name), "r+b") as f:
