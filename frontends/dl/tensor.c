@@ -35,7 +35,9 @@ dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in
     E->b.loc = dl_source_loc(E->source, where.begin);
     dl_value *v = dl_build_try(&E->b, op, n, values, nattrs, attrs, given, &fault);
     if (!v) return shape_fault(E, where, &fault, n, in);
-    return dl_val_tensor(v, where);
+    dl_val r = dl_val_tensor(v, where);
+    r.mixed = dl_mixes_axes(op, n, in, &v->type);
+    return r;
 }
 
 dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype) {
@@ -168,6 +170,7 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
             return dl_bad(E, where, DL_DIAG_bad_operand, "%s works on tensors and numbers, not on %s",
                           dl_ops[op].name, dl_val_describe(E, in[i]));
     if (!dl_axes_agree(E, where, dl_ops[op].name, n, in, NULL)) return dl_poison();
+    dl_doubt_outer_product(E, where, op, n, in);
     int first = op == DL_OP_select ? 1 : 0; /* the condition stays what it is */
     bool tensors;
     dl_dtype d = meet(n - first, in + first, &tensors);
@@ -330,5 +333,7 @@ dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x) {
                 return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
         dl_scope_bind_size(E, name, t.axis[i].size, arg->span);
     }
-    return changed ? dl_tensor_op(E, e->span, DL_OP_rename, 1, &x, 0, NULL, &t) : x;
+    if (!changed) return x.mixed = false, x; /* the order that is stated is the order that it has */
+    dl_doubt_renaming(E, e, x, &t);
+    return dl_tensor_op(E, e->span, DL_OP_rename, 1, &x, 0, NULL, &t);
 }

@@ -254,7 +254,8 @@ static double survive(const char *text, size_t n, int *errors) {
     dl_source *s = dl_source_new(arena, "m.dl", text, n);
     dl_diags *d = dl_diags_new(arena, s);
     dl_buf out = {0};
-    dl_model_check(arena, s, d);
+    bool whole;
+    dl_model_check(arena, s, d, &whole);
     dl_diags_print(&out, d, true);
     *errors = d->errors;
     dl_buf_free(&out);
