@@ -6,6 +6,7 @@
 
 #include "compiler/compile.h"
 #include "frontends/dl/front.h"
+#include "ir/base/input.h"
 #include "ir/interp.h"
 #include "runtime/rng.h"
 #include "runtime/state.h"
