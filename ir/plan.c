@@ -26,7 +26,6 @@ dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name) {
 /* No tensor, arena or file of this house is larger: sums and products of a few such numbers do not overflow.
  */
 static const int64_t most = (int64_t)1 << 47;
-enum { MOST_WIDTH = 4096 };
 
 static bool check_name(const char *what, int i, const char *name, dl_error *err) {
     if (name && *name) return true;
@@ -46,7 +45,7 @@ static bool check_layout(const char *what, const char *name, const dl_type *t, d
     dl_layout l = t->layout;
     if ((unsigned)l.kind > DL_PANEL) return bad_type(what, name, "unknown layout", err);
     if (l.kind != DL_PANEL) return true;
-    if (l.width < 1 || l.width > MOST_WIDTH) return bad_type(what, name, "panel width out of range", err);
+    if (l.width < 1 || l.width > DL_MAX_PANEL) return bad_type(what, name, "panel width out of range", err);
     return t->rank >= 2 || bad_type(what, name, "panels need an output and an input axis", err);
 }
 

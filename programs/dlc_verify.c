@@ -69,13 +69,12 @@ static dl_session *open_session(dl_arena *arena, int argc, char **argv, int *cod
         more[argc] = "--config=tiny", more[argc + 1] = "--local_batch_size=1";
         dl_config *c = dl_config_open(arena, argc + 2, more, options, &err);
         dl_session *s = NULL;
-        if (c && c->positional.n == 1 && !dl_config_set(c, "model", c->positional.at[0], &err)) c = NULL;
-        if (c) s = dl_session_open(arena, c, 1, NULL, &err);
+        if (c && dl_config_take_model(c, &err)) s = dl_session_open(arena, c, 1, NULL, &err);
         if (s) return s;
         err = (dl_error){0};
     }
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
-    if (c) return dlc_session(arena, c, code);
+    if (c) return dlc_session_again(arena, c, code);
     *code = dlc_fail(&err);
     return NULL;
 }
@@ -88,6 +87,7 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     dl_session *s = open_session(arena, argc, argv, &code),
                *written = s ? open_session(arena, argc, argv, &code) : NULL;
     if (!written) return code;
+    dlc_tell_warnings(s);
     dl_compile_options opt;
     if (!dl_session_options(s, dl_config_option(s->config, "target"), &opt, &err)) return dlc_fail(&err);
     dl_plan *p = dl_session_compile(s, &opt, &err);

@@ -279,6 +279,10 @@ const dl_builtin *dl_builtin_at(int i);
 /* "conv(channels, kernel, stride=1)". */
 const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f);
 
+/* The text of a label's parts, or of those of a metric's or figure's name (`what` it is, for messages); NULL:
+ * reported, or poison. (call.c) */
+const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what);
+
 /* Parameters (param.c). The path of a step ("conv_down1.0"); NULL after a report when it has no name. */
 const char *dl_step_path(dl_elab *E, dl_step *step);
 /* A new parameter `role` of layer `c`; its init is the layer's default until the rules are applied. */

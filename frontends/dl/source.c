@@ -37,6 +37,8 @@ static int line_of(const dl_source *s, uint32_t at) {
     return lo;
 }
 
+int dl_source_line_number(const dl_source *s, uint32_t at) { return line_of(s, at) + 1; }
+
 dl_loc dl_source_loc(const dl_source *s, uint32_t at) {
     if (at > s->n) at = (uint32_t)s->n;
     int line = line_of(s, at), column = 1;

@@ -260,17 +260,40 @@ static bool position(dl_elab *E, const dl_ast *e, dl_axis axis, bool end, int64_
     if (*at >= 0 && *at < axis.size + end) return true;
     dl_bad(E, e->span, DL_DIAG_bad_range, "%s=%lld is out of range: %s has size %lld", axis.name,
            (long long)v.i, axis.name, (long long)axis.size);
-    if (axis.size > 0) dl_help(E, "indices run from 0 to %lld", (long long)axis.size - 1);
+    if (axis.size > 0 && end)
+        dl_help(E, "a slice ends at %lld at most, behind the last index %lld", (long long)axis.size,
+                (long long)axis.size - 1);
+    else if (axis.size > 0)
+        dl_help(E, "indices run from 0 to %lld", (long long)axis.size - 1);
     return false;
 }
 
-static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
-    if (!arg->name) {
-        dl_bad(E, arg->span, DL_DIAG_missing_axis, "a tensor is indexed by axis name, not by position");
+/* x[:, 0] as it is written here: x[C=0]. */
+static dl_val positional_index(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
+    dl_buf b = {0};
+    int n = e->items.list.n, written = 0;
+    dl_puts(&b, "");
+    for (int i = 0; i < n && i < x.t->type.rank; i++) {
+        const dl_ast *item = e->items.list.at[i], *v = item->a;
+        if (item->name || (v->kind == DL_A_SLICE && !v->a && !v->b)) continue;
+        dl_putf(&b, "%s%s=%.*s", written++ ? ", " : "", x.t->type.axis[i].name,
+                (int)(v->span.end - v->span.begin), E->source->text + v->span.begin);
+    }
+    dl_bad(E, arg->span, DL_DIAG_missing_axis, "a tensor is indexed by axis name, not by position");
+    if (arg->a->kind == DL_A_NONE)
+        dl_help(E, "a new axis is not needed: operands meet by axis name, and one that lacks an axis is "
+                   "broadcast along it");
+    else if (written && n <= x.t->type.rank && b.n <= 80 && !strchr(b.at, '\n'))
+        dl_help(E, "%s is %s: write [%s]", dl_val_words(E, x, "it"), dl_type_text(&x.t->type), b.at);
+    else
         dl_help(E, "%s is %s: write [%s=...]", dl_val_words(E, x, "it"), dl_type_text(&x.t->type),
                 x.t->type.rank ? x.t->type.axis[0].name : "C");
-        return dl_poison();
-    }
+    dl_buf_free(&b);
+    return dl_poison();
+}
+
+static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
+    if (!arg->name) return positional_index(E, e, arg, x);
     int at = dl_type_axis(&x.t->type, arg->name);
     if (at < 0) {
         dl_bad(E, arg->at, DL_DIAG_missing_axis, "%s has no axis %s: it is %s",

@@ -92,6 +92,26 @@ static void test_pool(void) {
     dlr_pool_close(NULL);
 }
 
+static void count(void *context, int64_t unit, int thread) {
+    (void)unit, (void)thread;
+    atomic_fetch_add((atomic_int *)context, 1);
+}
+
+/* Threads that come late to a short run find nothing left of it, and take nothing of the next in its name. */
+static void test_late_threads(void) {
+    dl_error err = {0};
+    dlr_pool *pool = dlr_pool_open(8, &err);
+    CHECK(pool, "%s", err.message);
+    for (int run = 0; pool && run < 100000; run++) {
+        atomic_int done = 0;
+        int units = run % 2 ? 2 : 2 + run % 61;
+        dlr_pool_run(pool, units, count, &done);
+        if (done != units) CHECK(done == units, "run %d: %d units of %d", run, done, units);
+    }
+    CHECK(pool, "each unit once");
+    dlr_pool_close(pool);
+}
+
 static void nothing(void *context, int64_t unit, int thread) { (void)context, (void)unit, (void)thread; }
 
 /* Returns when both units run: the time of a launch is then the time until the other thread has come. */
@@ -328,6 +348,7 @@ static void test_faults(dl_plan *p) {
 
 int main(void) {
     test_pool();
+    test_late_threads();
     test_idle();
     test_memory();
     dl_plan *p, *q;
