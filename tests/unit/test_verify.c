@@ -54,6 +54,7 @@ static dl_plan *compile(dl_arena *arena, dl_module *m, const char *target, dl_op
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
                               .optimizer = optimizer,
+                              .adam = dl_adam_usual,
                               .keep_gradients = true,
                               .model = "M",
                               .batch = 2,
