@@ -39,15 +39,19 @@ typedef void point_fn(char *const *arg, const float *acc, const long at[4], long
 #endif
 #define ROW_IN(r)                                                                                            \
     const float *a##r = a[r];                                                                                \
-    vf c##r##0 = ld(c + r * PANEL), c##r##1 = ld(c + r * PANEL + LANES);
+    vf c##r##0 = {0}, c##r##1 = {0};
 #define ROW_STEP(r)                                                                                          \
     {                                                                                                        \
         vf x = splat(a##r[k]);                                                                               \
         c##r##0 += x * b0, c##r##1 += x * b1;                                                                \
     }
-#define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
+#define ROW_OUT(r)                                                                                           \
+    st(c + r * PANEL, ld(c + r * PANEL) + c##r##0);                                                          \
+    st(c + r * PANEL + LANES, ld(c + r * PANEL + LANES) + c##r##1);
 
-/* c[TILE_ROWS][PANEL] += a[row][k] * b[k][PANEL], k < n */
+/* c[TILE_ROWS][PANEL] += a[row][k] * b[k][PANEL], k < n. A slice of at most K_BLOCK products (or M_BLOCK, in
+ * weight.c) is summed by itself and then added: errors grow with the slice and the number of slices, not with
+ * all terms. */
 HOT void tile(const float *const *a, const float *b, long n, float *c) {
     ROWS(ROW_IN)
     for (long k = 0; k < n; k++, b += PANEL) {
@@ -264,7 +268,11 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, const f
         for (long r = 0; r < n; r += TILE_ROWS) {
             const float *rows[TILE_ROWS];
             for (int i = 0; i < TILE_ROWS; i++) rows[i] = t->a + (r + i < n ? r + i : r) * nk;
-            tile(rows, panel_at(s, w, column, 0, 0), nk, t->acc + r * PANEL);
+            const float *b = panel_at(s, w, column, 0, 0);
+            for (long k = 0; k < nk; k += K_BLOCK, b += K_BLOCK * PANEL) {
+                tile(rows, b, nk - k < K_BLOCK ? nk - k : K_BLOCK, t->acc + r * PANEL);
+                for (int i = 0; i < TILE_ROWS; i++) rows[i] += K_BLOCK;
+            }
         }
         finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
     }

@@ -14,7 +14,7 @@ struct weight_gradient {
     int panels, unit_panels; /* of O; those a unit works on */
 };
 
-#define GRAD_IN(r) vf c##r##0 = ld(c + r * PANEL), c##r##1 = ld(c + r * PANEL + LANES);
+#define GRAD_IN(r) vf c##r##0 = {0}, c##r##1 = {0};
 #define GRAD_STEP(r)                                                                                         \
     {                                                                                                        \
         vf v = splat(x[r]);                                                                                  \
