@@ -30,7 +30,7 @@ struct contraction {
 };
 /* The rest of a kernel at one output position: `acc` has the sums of `n` channels from `channel` on. */
 typedef void point_fn(char *const *arg, const float *acc, const long at[4], long channel, long n,
-                      float *sums);
+                      double *sums);
 
 #if TILE_ROWS == 8
 #define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
@@ -137,7 +137,7 @@ HOT void tap_rows(const struct contraction *s, const struct rows *row, long n, c
 }
 
 UNUSED void finish_rows(const struct contraction *s, char *const *arg, const struct rows *row, long n,
-                        const float *acc, long column, point_fn *point, float *sums) {
+                        const float *acc, long column, point_fn *point, double *sums) {
     long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
     for (long i = 0; i < n; i++) {
         long at[4] = {row->out[0][i], row->out[1][i], row->out[2][i], row->out[3][i]};
@@ -196,7 +196,7 @@ INLINE void unit_of(const struct contraction *s, long unit, long *which, long *c
 /* A block of rows by one column of panels. `turned`: the weight is read across its panels (input gradients).
  */
 UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float *w, int turned, long unit,
-                      char *scratch, point_fn *point, float *sums) {
+                      char *scratch, point_fn *point, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     long which, column, from;
     unit_of(s, unit, &which, &column, &from);
@@ -255,7 +255,7 @@ INLINE void gather_row(const struct contraction *s, const struct rows *row, long
 }
 
 UNUSED void gathered_unit(const struct contraction *s, char *const *arg, const float *w, long run, long unit,
-                          char *scratch, point_fn *point, float *sums) {
+                          char *scratch, point_fn *point, double *sums) {
     struct gather_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long n = fill_rows(s, p, unit * PACK_ROWS, &t->row, PACK_ROWS), channels = s->part[0].channels,

@@ -31,7 +31,7 @@ UNUSED void fold_weight(const struct fold *f, const float *w, long unit, float *
 /* A block of rows, all columns. Scratch: accumulators [columns][ROW_BLOCK][PANEL], the rows, one row of all
  * columns. */
 UNUSED void fold_unit(const struct fold *f, char *const *arg, const float *packed, long unit, char *scratch,
-                      point_fn *point, float *sums) {
+                      point_fn *point, double *sums) {
     const struct contraction *s = f->rows;
     float *acc = (float *)scratch, *line = acc + (long)s->columns * ROW_BLOCK * PANEL;
     struct rows *row = (void *)(line + (s->columns + 1) * PANEL);

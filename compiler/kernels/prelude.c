@@ -66,6 +66,8 @@ INLINE vf keep(vf v, long n) {
         r##i = __builtin_shufflevector(a, b, LO##h), r##j = __builtin_shufflevector(a, b, HI##h);            \
     }
 #if LANES == 16
+#define LOWER         0, 1, 2, 3, 4, 5, 6, 7
+#define UPPER         8, 9, 10, 11, 12, 13, 14, 15
 #define LO8           0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
 #define HI8           8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
 #define LO4           0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
@@ -87,6 +89,8 @@ INLINE vf keep(vf v, long n) {
     TURN(1, 12, 13) TURN(1, 14, 15)
 /* clang-format on */
 #elif LANES == 8
+#define LOWER         0, 1, 2, 3
+#define UPPER         4, 5, 6, 7
 #define LO4           0, 1, 2, 3, 8, 9, 10, 11
 #define HI4           4, 5, 6, 7, 12, 13, 14, 15
 #define LO2           0, 1, 8, 9, 4, 5, 12, 13
@@ -101,6 +105,8 @@ INLINE vf keep(vf v, long n) {
     TURN(1, 0, 1) TURN(1, 2, 3) TURN(1, 4, 5) TURN(1, 6, 7)
 /* clang-format on */
 #else
+#define LOWER         0, 1
+#define UPPER         2, 3
 #define LO2           0, 1, 4, 5
 #define HI2           2, 3, 6, 7
 #define LO1           0, 4, 2, 6
@@ -114,6 +120,18 @@ INLINE void turn_block(const float *from, long fs, float *to, long ts) {
     BLOCK_ROWS(BLOCK_IN)
     TURN_ALL
     BLOCK_ROWS(BLOCK_OUT)
+}
+/* s[i] += v[i] in double, i < n */
+INLINE void add_to(double *s, vf v, long n) {
+    typedef double vd __attribute__((vector_size(LANES * 4)));
+    typedef double vd_any __attribute__((vector_size(LANES * 4), aligned(8), may_alias));
+    if (n < LANES) {
+        for (long i = 0; i < n; i++) s[i] += v[i];
+        return;
+    }
+    vd_any *lower = (vd_any *)s, *upper = (vd_any *)(s + LANES / 2);
+    *lower += __builtin_convertvector(__builtin_shufflevector(v, v, LOWER), vd);
+    *upper += __builtin_convertvector(__builtin_shufflevector(v, v, UPPER), vd);
 }
 /* Sum of the lanes as a fixed tree. */
 INLINE float sum_lanes(vf v) {
