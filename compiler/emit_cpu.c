@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
-extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_fold[];
+extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[];
 
 void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned grad_rows) {
     dl_putf(out,
@@ -17,6 +17,7 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned g
     dl_puts(out, dl_kernels_prelude);
     if (!contracts) return;
     dl_puts(out, dl_kernels_contract);
+    dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
 }
 

@@ -32,7 +32,7 @@ void dl_emit_program(dl_emitter *e, int from, int to);
 /* Index of the first reduction, or the number of instructions. */
 int dl_emit_reduce_at(const dl_kernel *k);
 int dl_emit_reductions(const dl_kernel *k);
-/* Floats that a unit leaves in the workspace; 0 without reductions. */
+/* Doubles that a unit leaves in the workspace; 0 without reductions. */
 int64_t dl_emit_partial(const dl_emitter *e);
 /* Statements that set a unit's partial results to their start. */
 void dl_emit_clear_sums(const dl_emitter *e);

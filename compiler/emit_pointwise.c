@@ -95,10 +95,9 @@ static void choose_order(const dl_kernel *k, int *order) {
 
 /* The scalar program at one place, for `n` lanes (or one point). */
 static void put_point_function(dl_emitter *e) {
-    const char *sums = e->mode == DL_DOUBLE ? "double" : "float";
     dl_putf(e->out, "INLINE void %s_point(char *const *arg, ", e->k->name);
     for (int i = 0; i < (e->flat ? 1 : e->k->nspace); i++) dl_putf(e->out, "long x%d, ", i);
-    dl_putf(e->out, "long n, %s *sums) {\n    (void)arg, (void)n, (void)sums", sums);
+    dl_puts(e->out, "long n, double *sums) {\n    (void)arg, (void)n, (void)sums");
     for (int i = 0; i < (e->flat ? 1 : e->k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
     int reduce = dl_emit_reduce_at(e->k), end = reduce;
@@ -177,12 +176,11 @@ bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
     code->phases = 1;
 
     put_point_function(e);
-    const char *sums = e->mode == DL_DOUBLE ? "double" : "float";
     dl_putf(e->out,
             "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch, "
             "(void)workspace;\n",
             k->name);
-    dl_putf(e->out, "    %s *sums = (%s *)workspace + unit * %lldL;\n    (void)sums;\n", sums, sums,
+    dl_putf(e->out, "    double *sums = (double *)workspace + unit * %lldL;\n    (void)sums;\n",
             (long long)partial);
     if (partial) dl_emit_clear_sums(e);
     if (s.rows == 1) {
@@ -210,7 +208,7 @@ bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
         put_inner_loop(e, "0", inner);
         dl_puts(e->out, "    }\n}\n");
     }
-    code->workspace = partial * code->units[0] * (e->mode == DL_DOUBLE ? 8 : 4);
+    code->workspace = partial * code->units[0] * (int64_t)sizeof(double);
     if (reduced) dl_emit_reduced_phase(e, code->units[0], 0, code);
     return true;
 }

@@ -246,13 +246,11 @@ void dl_emit_find_kept(dl_emitter *e, const int *order) {
             e->keep[e->kept++] = order[i], e->kept_count *= e->k->space[order[i]].size;
 }
 
-/* Floats of one reduction's partial results: one a kept point, or a vector's worth when nothing is kept. */
+/* Doubles of one reduction's partial results: one a kept point, or a vector's worth when nothing is kept. */
 static int64_t partial_of_one(const dl_emitter *e) {
     if (e->kept || e->mode != DL_LANES) return e->kept_count;
     return e->t->lanes;
 }
-
-static const char *sum_type(const dl_emitter *e) { return e->mode == DL_DOUBLE ? "double" : "float"; }
 
 int64_t dl_emit_partial(const dl_emitter *e) { return dl_emit_reductions(e->k) * partial_of_one(e); }
 
@@ -284,33 +282,27 @@ static void put_kept_index(dl_emitter *e) {
     if (!e->kept) dl_puts(e->out, "0");
 }
 
-/* One reduction's step: into this unit's partial results. */
+/* One reduction's step: into this unit's partial results, which are doubles whatever the values are:
+ * thousands of terms in one chain of floats would lose digits. */
 static void put_reduce(dl_emitter *e, const dl_kinstr *in, int which) {
     bool sum = in->op == DL_OP_sum;
     const char *f = in->op == DL_OP_reduce_max ? "max" : "min";
     bool lanes_kept = e->kept && e->keep[e->kept - 1] == e->lane_axis;
-    dl_putf(e->out, "    {\n        %s *s = sums + %lldL", sum_type(e),
-            (long long)(which * partial_of_one(e)));
+    dl_putf(e->out, "    {\n        double *s = sums + %lldL", (long long)(which * partial_of_one(e)));
     if (e->kept) dl_puts(e->out, " + "), put_kept_index(e);
     dl_puts(e->out, ";\n        ");
     if (e->mode != DL_LANES) {
-        const char *p = e->mode == DL_DOUBLE ? "d" : "s";
         if (sum)
             dl_putf(e->out, "*s += v%d;\n", in->args[0]);
         else
-            dl_putf(e->out, "*s = %s_%s(*s, v%d);\n", p, f, in->args[0]);
-    } else if (lanes_kept) {
-        if (sum)
-            dl_putf(e->out, "stn(s, ldn(s, n) + v%d, n);\n", in->args[0]);
-        else
-            dl_putf(e->out, "stn(s, v_%s(ldn(s, n), v%d), n);\n", f, in->args[0]);
-    } else if (e->kept) {
+            dl_putf(e->out, "*s = d_%s(*s, v%d);\n", f, in->args[0]);
+    } else if (e->kept && !lanes_kept) {
         DL_CHECK(sum);
         dl_putf(e->out, "*s += sum_lanes(keep(v%d, n));\n", in->args[0]);
     } else if (sum) {
-        dl_putf(e->out, "st(s, ld(s) + keep(v%d, n));\n", in->args[0]);
+        dl_putf(e->out, "add_to(s, v%d, n);\n", in->args[0]);
     } else {
-        dl_putf(e->out, "stn(s, v_%s(ldn(s, n), v%d), n);\n", f, in->args[0]);
+        dl_putf(e->out, "for (long j = 0; j < n; j++) s[j] = d_%s(s[j], v%d[j]);\n", f, in->args[0]);
     }
     dl_puts(e->out, "    }\n");
 }
@@ -354,7 +346,6 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
     enum { CHUNK = 256 };
     const dl_kernel *k = e->k;
     int64_t one = partial_of_one(e), all = dl_emit_partial(e), each = e->kept ? 1 : one;
-    const char *sums = sum_type(e);
     dl_emitter s = *e;
     s.mode = e->mode == DL_DOUBLE ? DL_DOUBLE : DL_SINGLE;
     s.flat = false, s.lane_axis = -1;
@@ -363,7 +354,7 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
     dl_putf(e->out,
             "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n",
             k->name, phase);
-    dl_putf(e->out, "    const %s *sums = (const %s *)(workspace + %lldL);\n", sums, sums, (long long)at);
+    dl_putf(e->out, "    const double *sums = (const double *)(workspace + %lldL);\n", (long long)at);
     dl_putf(e->out, "    for (long at = unit * %d; at < (unit + 1) * %d && at < %lldL; at++) {\n", CHUNK,
             CHUNK, (long long)e->kept_count);
     int64_t stride = e->kept_count;
@@ -383,7 +374,7 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
         dl_putf(e->out,
                 ";\n    for (long u = 0; u < %lldL; u++)\n        for (long j = 0; j < %lldL; j++) {\n",
                 (long long)units, (long long)each);
-        dl_putf(e->out, "            double one = (double)sums[u * %lldL + %lldL + at * %lldL + j];\n",
+        dl_putf(e->out, "            double one = sums[u * %lldL + %lldL + at * %lldL + j];\n",
                 (long long)all, (long long)(which++ * one), (long long)each);
         if (in->op == DL_OP_sum)
             dl_putf(e->out, "            t%d += one;\n", i);
