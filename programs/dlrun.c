@@ -237,11 +237,15 @@ static bool compile(program *p, dl_error *err) {
     return true;
 }
 
-/* "2 batches of 9.0 MiB": what a run holds beside the plan's memory. */
-static const char *ring_text(const program *p) {
+/* "2 batches of 9.0 MiB, data sets of 8.2 MiB": what a run holds beside the plan's memory. */
+static const char *data_text(const program *p) {
     dlr_train_ring ring = dlr_train_ring_of(p->plan, (int)dl_config_int(p->config, DL_KEY_num_data_workers));
-    return dl_format(p->arena, "%d batch%s of %.1f MiB", ring.batches, ring.batches == 1 ? "" : "es",
-                     (double)ring.bytes / 0x1p20);
+    int64_t held = 0;
+    if (is_replay(p->config)) return "no batches";
+    if (p->train && p->valid) held = dlr_dataset_held(p->train) + dlr_dataset_held(p->valid);
+    return dl_format(p->arena, "%d batch%s of %.1f MiB%s", ring.batches, ring.batches == 1 ? "" : "es",
+                     (double)ring.bytes / 0x1p20,
+                     held ? dl_format(p->arena, ", data sets of %.1f MiB", (double)held / 0x1p20) : "");
 }
 
 static bool print_plan(const program *p, dl_error *err) {
@@ -253,7 +257,7 @@ static bool print_plan(const program *p, dl_error *err) {
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
            "it %s, read ahead\n  kernels     %d in a training step\n",
            p->model_path, (long long)p->batch, p->plan->target, (long long)dl_plan_parameters(p->plan),
-           (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, ring_text(p),
+           (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, data_text(p),
            dl_plan_program_find(p->plan, "train")->launches.n);
     return true;
 }
@@ -266,11 +270,10 @@ static bool load_plan(program *p, dl_error *err) {
     const char *from = p->plan_cached
                            ? "plan from the cache"
                            : dl_format(p->arena, "compiled in %.0f ms", t->passes_ms + t->emit_ms + t->cc_ms);
-    dlr_log_info("%s: %lld parameters, %d kernels a step, %.1f MiB and %s, %d threads, %s; %s",
-                 p->plan->model, (long long)dl_plan_parameters(p->plan),
-                 dl_plan_program_find(p->plan, "train")->launches.n,
-                 (double)dl_plan_peak(p->plan, threads) / 0x1p20,
-                 is_replay(p->config) ? "no batches" : ring_text(p), threads, p->plan->target, from);
+    dlr_log_info(
+        "%s: %lld parameters, %d kernels a step, %.1f MiB and %s, %d threads, %s; %s", p->plan->model,
+        (long long)dl_plan_parameters(p->plan), dl_plan_program_find(p->plan, "train")->launches.n,
+        (double)dl_plan_peak(p->plan, threads) / 0x1p20, data_text(p), threads, p->plan->target, from);
     return true;
 }
 

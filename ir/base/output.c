@@ -123,7 +123,7 @@ static bool check_permission(const target *t, dl_error *err) {
     if (!is_file(t) || find_stream(t) >= 0) return true;
     if (!dl_parent_dir(t->path, dir, sizeof dir)) return too_long(t->name, err);
     return access(dir, W_OK | X_OK) == 0 ||
-           dl_fail_errno(err, DL_IO, "cannot write %s: its directory lets no file be made", t->name);
+           dl_fail_errno(err, DL_IO, "cannot write %s: no file can be made in %s", t->name, dir);
 }
 
 bool dl_output_check(const char *path, dl_error *err) {
@@ -215,8 +215,9 @@ static void close_output(dl_output *o, bool keep) {
 
 bool dl_output_commit(dl_output *o, dl_error *err) {
     bool ok = !o->failed || dl_fail(err, DL_IO, "%s was not written whole", o->to.name);
-    /* What is no file has nothing to make durable and says EINVAL, or EROFS. */
-    if (ok && fsync(o->fd) != 0 && o->temporary) ok = fail_write(o, err);
+    /* What is no file has nothing to make durable, and says EINVAL or EROFS. */
+    if (ok && fsync(o->fd) != 0 && (o->temporary || (errno != EINVAL && errno != EROFS)))
+        ok = fail_write(o, err);
     bool renamed = ok && o->temporary && check_target(o, err) && rename(o->temporary, o->to.path) == 0;
     if (ok && o->temporary && !renamed) ok = fail_write(o, err);
     if (ok) { /* some file systems report only here what they could not store */

@@ -40,7 +40,9 @@ bool dl_fail_errno(dl_error *err, dl_code code, const char *format, ...) {
     va_start(ap, format);
     set(err, code, format, ap);
     va_end(ap);
-    size_t n = strlen(err->message);
+    enum { ROOM = 160 }; /* for the cause, however long a path is */
+    size_t n = strlen(err->message), most = sizeof err->message - ROOM;
+    if (n > most) n = most;
     snprintf(err->message + n, sizeof err->message - n, ": %s", cause);
     return false;
 }

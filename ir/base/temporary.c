@@ -45,7 +45,9 @@ static bool is_ours(const char *name, const char prefix[NAME]) {
 /* Removes a temporary that nobody holds: its lock can be had. */
 static void remove_dead(int dir, const char *path, const char *name) {
     struct stat st;
-    int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    enum { FLAGS = O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC };
+    int fd = openat(dir, name, O_RDWR | FLAGS); /* NFS locks only what may be written */
+    if (fd < 0 && errno == EISDIR) fd = openat(dir, name, O_RDONLY | FLAGS);
     if (fd < 0) return;
     if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
         char whole[PATH_MAX + NAME];

@@ -35,8 +35,8 @@ def check(ok, what):
 
 
 def run(args, **more):
-    more = {"capture_output": True, "stdin": subprocess.DEVNULL, **more}
-    r = subprocess.run(args, text=True, errors="replace", env=ENV, cwd=TMP, **more)
+    more = {"capture_output": True, "stdin": subprocess.DEVNULL, "env": ENV, **more}
+    r = subprocess.run(args, text=True, errors="replace", cwd=TMP, **more)
     r.said = ((r.stdout or "") + (r.stderr or ""))[-300:]
     return r
 
@@ -190,6 +190,10 @@ def test_special_targets():
                   f"{name} to /dev/{device}: {r.returncode} {r.said}")
             os.unlink(path(device + "_node"))
         check(not leftovers(), f"{name} left {leftovers()}")
+    r = run([DLC, "compile", "m.dl", *SMALL, "--dump=kernel", "-o", "dumped.dlp"])
+    check(r.returncode == 0 and read("dumped.dlp") == read("p.dlp"), f"-o beside --dump: {r.said}")
+    r = run([DLC, "compile", "m.dl", *SMALL, "--dump=ast", "-o", "none.dlp"])
+    check(r.returncode == 2 and not os.path.exists(path("none.dlp")), f"-o beside --dump=ast: {r.said}")
     r = run([DLC, "compile", "m.dl", *SMALL, "-o", ""])
     check(r.returncode == 2 and "empty" in r.stderr, r.said)
 
@@ -250,6 +254,16 @@ def test_special_inputs():
     for name in ("check", "opt", "yaml"):
         r = run([a.replace("FILE", "large") for a in READERS[name]])
         check(r.returncode == 3 and "16 MiB" in r.stderr, f"{name} of a large file: {r.returncode} {r.said}")
+
+
+def test_cache():
+    """FIFOs in the cache stop nobody."""
+    os.makedirs(path("odd"), 0o700)
+    for file in os.listdir(path("cache")):
+        os.mkfifo(path(f"odd/{file}"))
+    for args in ([DLC, "compile", "m.dl", *SMALL], train("--expdir=odd_runs")):
+        r = run(args, env={**ENV, "DLR_CACHE_DIR": path("odd")})
+        check(r.returncode in DOCUMENTED and (r.returncode == 0 or "odd/" in r.stderr), f"{args[0][-6:]}: {r.returncode} {r.said}")
 
 
 def test_pipes():

@@ -128,6 +128,10 @@ static void test_directories(void) {
     char *longest = dl_alloc(arena, 5000);
     memset(longest, 'x', 4999);
     CHECK(!put(longest, "x", &err) && err.code == DL_IO && strstr(err.message, "long"), "%s", err.message);
+    for (int i = 0; i < 3000; i += 200) longest[i] = '/';
+    longest[3000] = 0; /* the cause is told behind it all the same */
+    CHECK(!put(longest, "x", &err) && err.code == DL_IO && strstr(err.message, "No such file"), "%s",
+          err.message);
 }
 
 /* As another user, where root would be let through. Runs in a child, whose failures are its status. */
