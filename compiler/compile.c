@@ -5,6 +5,7 @@
 
 #include "compiler/cost.h"
 #include "compiler/jit_cc.h"
+#include "ir/base/foreign.h"
 #include "ir/base/hash.h"
 #include "passes/memory.h"
 
@@ -19,8 +20,11 @@ static double now_ms(void) {
 
 static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     dl_buf b = {0};
-    for (int i = 0; i < k->locs.n; i++)
-        dl_putf(&b, "%s%s:%d", i ? " " : "", k->locs.at[i].file, k->locs.at[i].line);
+    for (int i = 0; i < k->locs.n; i++) {
+        dl_puts(&b, i ? " " : "");
+        dl_put_foreign(&b, DL_IN_LINE, k->locs.at[i].file);
+        dl_putf(&b, ":%d", k->locs.at[i].line);
+    }
     const char *s = dl_strdup(arena, b.at ? b.at : "");
     dl_buf_free(&b);
     return s;

@@ -2,6 +2,7 @@
 #include "dldata/commands.h"
 #include "dldata/describe.h"
 #include "dldata/options.h"
+#include "ir/base/foreign.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +11,14 @@ enum { OPEN_SECONDS = 5 }; /* of processor time; describe_file takes more for wh
 
 /* Names in a file are its author's: no control characters reach the terminal. */
 static void print_safely(const dl_buf *text) {
-    for (size_t i = 0; i < text->n; i++) {
-        unsigned char c = (unsigned char)text->at[i];
-        putchar(c == '\n' || (c >= 32 && c != 127) ? c : '?');
+    char piece[DL_PIECE];
+    for (size_t i = 0; i < text->n;) {
+        if (text->at[i] == '\n') {
+            putchar(text->at[i++]);
+            continue;
+        }
+        i += (size_t)dl_foreign_piece(DL_IN_LINE, text->at + i, text->n - i, piece);
+        fputs(piece, stdout);
     }
 }
 
@@ -57,7 +63,10 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     if (result.picture.n > 0) {
         if (!picture) picture = default_picture(file, name);
         ok = dl_write_file(picture, result.picture.at, result.picture.n, err);
-        if (ok) printf("picture: %s\n", picture);
+        dl_buf line = {0};
+        dl_putf(&line, "picture: %s\n", picture);
+        if (ok) print_safely(&line);
+        dl_buf_free(&line);
     } else if (picture)
         ok = dl_fail(err, DL_INPUT, "%s has no array to draw: nothing was written to %s", file, picture);
     dl_buf_free(&result.text);

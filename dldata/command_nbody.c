@@ -4,6 +4,7 @@
 #include "dldata/parallel.h"
 #include "dldata/sandbox.h"
 #include "dldata/volume_file.h"
+#include "ir/base/foreign.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -155,10 +156,13 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
         return dl_fail(err, DL_IO, "stopped by a signal");
     }
     if (ok && !quiet) {
-        printf("wrote %s (%.0f MiB) in %.1f s\n", path, (double)volume_file_bytes(s.size) / (1 << 20),
+        dl_arena *arena = dl_arena_new(NULL);
+        const char *shown = dl_shown(arena, path);
+        printf("wrote %s (%.0f MiB) in %.1f s\n", shown, (double)volume_file_bytes(s.size) / (1 << 20),
                seconds() - bar.start);
         if (seed == 0) printf("next, a box to validate on: dldata nbody -o data/nbody_valid.h5 --seed 1\n");
-        printf("to see it: dldata inspect %s\n", path);
+        printf("to see it: dldata inspect %s\n", shown);
+        dl_arena_free(arena);
     }
     return ok;
 }

@@ -89,7 +89,9 @@ int main(int argc, char **argv) {
         return code;
     }
     const char *near = dl_nearest(argv[1], names, NCOMMANDS);
-    fprintf(stderr, "dlc: error: no command '%s'%s%s%s\n", argv[1], near ? "; did you mean '" : "",
+    dl_error err = {0};
+    dl_fail(&err, DL_USAGE, "no command '%s'%s%s%s", argv[1], near ? "; did you mean '" : "",
             near ? near : "", near ? "'?" : "");
+    dlc_fail(&err);
     return usage(stderr);
 }

@@ -2,6 +2,7 @@
 #ifndef DLC_H
 #define DLC_H
 #include "compiler/session.h"
+#include "ir/base/foreign.h"
 
 /* A command's arguments without "dlc" (argv[0] is the command's name). Returns the exit code; prints its own
  * errors through dlc_fail. */

@@ -99,7 +99,8 @@ static bool verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *pl
             free(got);
             if (!(e <= TOLERANCE)) {
                 printf("  OFF  @%s result %d %s: relative error %.2e (%s:%d)\n", n->kernel->name, k,
-                       dl_type_text(&n->out[k].type), e, n->loc.file ? n->loc.file : "?", n->loc.line);
+                       dl_type_text(&n->out[k].type), e, dl_shown(arena, n->loc.file ? n->loc.file : "?"),
+                       n->loc.line);
                 ++*bad;
             }
             if (!(e <= worst)) worst = e;
@@ -184,8 +185,8 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     uint64_t seed = (uint64_t)dl_config_int(s->config, DL_KEY_seed);
     bool ok = p != NULL;
     if (ok)
-        printf("%s, configuration %s, batch %lld, %s\n", s->model_path, s->config->name, (long long)s->batch,
-               p->target);
+        printf("%s, configuration %s, batch %lld, %s\n", dl_shown(s->arena, s->model_path),
+               dl_shown(s->arena, s->config->name), (long long)s->batch, p->target);
     for (int g = 0; ok && g < s->module->graphs.n; g++)
         ok = verify_kernels(arena, s->module->graphs.at[g], p, g, threads, seed, &bad, &err);
     ok = ok && verify_meaning(dl_module_graph(written->module, "eval"), p, threads, seed, &bad, &err);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "compiler/session.h"
+#include "ir/base/foreign.h"
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
 #include "runtime/io/safetensors.h"
@@ -199,7 +200,7 @@ static bool print_plan(const program *p, dl_error *err) {
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
            "it the data: "
            "%.1f MiB a batch read ahead\n  kernels     %d in a training step\n",
-           p->session->model_path, (long long)p->session->batch, p->plan->target,
+           dl_shown(p->arena, p->session->model_path), (long long)p->session->batch, p->plan->target,
            (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
            batch_mib(p->plan), dl_plan_program_find(p->plan, "train")->launches.n);
     return true;

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ir/base/str.h"
+#include "ir/base/foreign.h"
 #include "runtime/io/fs.h"
 #include "runtime/io/terminal.h"
 
@@ -47,7 +47,7 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
     pthread_mutex_lock(&sink.lock); /* the time is taken under it: lines stand in the order of their times */
     put_time(&line);
     dl_putf(&line, " - root - %s - ", level_names[level]);
-    dl_putn(&line, message, (size_t)n);
+    dl_put_foreign(&line, DL_IN_LINE, message);
     dl_puts(&line, "\n");
     if (!atomic_load(&sink.quiet)) dlr_terminal_write(line.at, line.n);
     if (sink.fd >= 0 && !dlr_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
