@@ -170,8 +170,8 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     p->arena_bytes = dl_module_arena_bytes(m);
     times->emit_ms = now_ms() - start;
     start = now_ms();
-    ok = ok && (!opt->link ||
-                dl_jit_compile(arena, p->objects.n, p->objects.at, opt->target, &times->compiled, err));
+    ok = ok && (!opt->link || dl_jit_compile(arena, p->objects.n, p->objects.at, opt->target, opt->warn,
+                                             &times->compiled, err));
     times->cc_ms = now_ms() - start;
     for (int i = 0; i < p->objects.n; i++) p->key = dl_hash(&p->objects.at[i].key, sizeof(uint64_t), p->key);
     dl_arena_free(scratch);

@@ -26,6 +26,8 @@ int dlc_fail(const dl_error *err) {
     return err->code ? (int)err->code : DL_INTERNAL;
 }
 
+void dlc_warn(const char *text) { fprintf(stderr, "dlc: warning: %s\n", text); }
+
 int dlc_help(const char *usage, const dl_option *options, bool keys) {
     dl_buf b = {0};
     dl_puts(&b, usage);

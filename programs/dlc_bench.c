@@ -146,6 +146,7 @@ int dlc_bench(dl_arena *arena, int argc, char **argv) {
     if (!s) return code;
     dl_compile_options opt;
     if (!dl_session_options(s, dl_config_option(c, "target"), &opt, &err)) return dlc_fail(&err);
+    opt.warn = dlc_warn;
     code = bench(arena, s, &opt);
     dl_session_close(s);
     return code;

@@ -127,6 +127,7 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
     const char *after = dl_config_option(c, "dump-after");
     if (after && !dl_pass_find(after)) dl_fail(&err, DL_USAGE, "--dump-after=%s: no such pass", after);
     if (err.code || !dl_session_options(s, dl_config_option(c, "target"), &opt, &err)) return dlc_fail(&err);
+    opt.warn = dlc_warn;
     opt.observe = observe, opt.user = &d;
     opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);
     opt.link = !what && !after;

@@ -180,6 +180,7 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     if (!written) return code;
     dl_compile_options opt;
     if (!dl_session_options(s, dl_config_option(s->config, "target"), &opt, &err)) return dlc_fail(&err);
+    opt.warn = dlc_warn;
     dl_plan *p = dl_session_compile(s, &opt, &err);
     int threads = (int)dl_config_int(s->config, DL_KEY_threads);
     uint64_t seed = (uint64_t)dl_config_int(s->config, DL_KEY_seed);

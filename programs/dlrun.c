@@ -175,9 +175,12 @@ static bool open_log(program *p, dl_error *err) {
 
 /* ---- the plan ---- */
 
+static void warn(const char *text) { dlr_log_warning("%s", text); }
+
 static bool compile(program *p, dl_error *err) {
     dl_compile_options opt;
     if (!dl_session_options(p->session, NULL, &opt, err)) return false;
+    opt.warn = warn;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
     return p->plan != NULL;

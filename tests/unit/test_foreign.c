@@ -157,7 +157,7 @@ static void test_compiler(dl_arena *arena, const char *dir) {
     dl_error err = {0};
     int compiled;
     setenv("DLR_CACHE_DIR", dir, 1);
-    bool ok = dl_jit_compile(arena, 1, &o, &t, &compiled, &err);
+    bool ok = dl_jit_compile(arena, 1, &o, &t, NULL, &compiled, &err);
     CHECK(ok, "%s", err.message);
     dl_object object;
     ok = ok && dl_object_load(&object, o.image, o.bytes, &err);
