@@ -18,6 +18,15 @@ static double now_ms(void) {
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
+const char dl_session_environment[] =
+    "environment:\n"
+    "  DLR_CACHE_DIR  compiled kernels and plans; a directory that is yours alone (XDG_CACHE_HOME/dlc, "
+    "~/.cache/dlc)\n"
+    "  CC             the C compiler, one word (the first of cc, gcc, clang on PATH)\n"
+    "  DLC_SKIP       passes to leave out, with commas between them, to find a fault\n"
+    "  TMPDIR         where kernels are loaded from if the system has no memory files (/tmp)\n"
+    "  NO_COLOR       if set, no colours\n";
+
 /* A model's value as the configuration has it, and back. */
 static dl_setting to_setting(dl_arena *arena, const dl_yaml *v) {
     switch (v->kind) {

@@ -29,6 +29,9 @@ typedef struct {
     double front_ms;
 } dl_session;
 
+/* The variables of the environment that dlc and dlrun read, for --help. */
+extern const char dl_session_environment[];
+
 /* Loads configuration and model (config key `model`), declares the model's arguments as configuration keys,
  * finishes the configuration (unknown keys become warnings in config->warnings), and builds the graphs. The
  * batch is local_batch_size where it is set, else global_batch_size / world. NULL: DL_USAGE, DL_INPUT

@@ -31,7 +31,7 @@ void dlc_warn(const char *text) { fprintf(stderr, "dlc: warning: %s\n", text); }
 int dlc_help(const char *usage, const dl_option *options, bool keys) {
     dl_buf b = {0};
     dl_puts(&b, usage);
-    if (keys) dl_config_put_help(&b, options);
+    if (keys) dl_config_put_help(&b, options), dl_putf(&b, "\n%s", dl_session_environment);
     for (int i = 0; !keys && options && options[i].name; i++)
         dl_putf(&b, "  --%s%s%s  %s\n", options[i].name, options[i].value ? "=" : "",
                 options[i].value ? options[i].value : "", options[i].help);
@@ -66,6 +66,7 @@ static int usage(FILE *to) {
           "[ARGUMENT...]\n\ncommands:\n",
           to);
     for (int i = 0; i < NCOMMANDS; i++) fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].help);
+    fprintf(to, "\n%s", dl_session_environment);
     fputs("\n`dlc COMMAND --help` tells more; docs/language.md, docs/configuration.md and docs/ir.md are the "
           "references.\n",
           to);

@@ -313,6 +313,7 @@ static int help(void) {
     dl_buf b = {0};
     dl_puts(&b, usage);
     dl_config_put_help(&b, options);
+    dl_putf(&b, "\n%s", dl_session_environment);
     fputs(b.at, stdout);
     dl_buf_free(&b);
     return fflush(stdout) == 0 ? DL_OK : DL_IO;
