@@ -55,14 +55,14 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     if (!n_files)
         return dl_fail(err, DL_USAGE, "which file? for example `dldata inspect data/nbody_train.h5`");
     describe_request request = {file, slice};
-    sandbox_result result;
+    dl_sandbox_result result;
     char name[512];
-    if (!sandbox_run(file, OPEN_SECONDS, describe_file, &request, &result, err)) return false;
+    if (!dl_sandbox_run(file, OPEN_SECONDS, describe_file, &request, &result, err)) return false;
     print_safely(&result.text);
     bool ok = true;
-    if (result.picture.n > 0) {
+    if (result.bytes.n > 0) {
         if (!picture) picture = default_picture(file, name);
-        ok = dl_write_file(picture, result.picture.at, result.picture.n, err);
+        ok = dl_write_file(picture, result.bytes.at, result.bytes.n, err);
         dl_buf line = {0};
         dl_putf(&line, "picture: %s\n", picture);
         if (ok) print_safely(&line);
@@ -70,6 +70,6 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     } else if (picture)
         ok = dl_fail(err, DL_INPUT, "%s has no array to draw: nothing was written to %s", file, picture);
     dl_buf_free(&result.text);
-    dl_buf_free(&result.picture);
+    dl_buf_free(&result.bytes);
     return ok;
 }

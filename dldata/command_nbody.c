@@ -1,10 +1,11 @@
 /* dldata nbody: the command line, progress and stopping of a simulation. */
+#include "dldata/array.h"
 #include "dldata/commands.h"
 #include "dldata/options.h"
 #include "dldata/parallel.h"
-#include "dldata/sandbox.h"
 #include "dldata/volume_file.h"
 #include "ir/base/foreign.h"
+#include "ir/base/sandbox.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -60,12 +61,25 @@ static bool check_memory(int size, dl_error *err) {
                    size, need / (1 << 30), have / (1 << 30));
 }
 
+static bool read_generator(void *file, dl_sandbox_result *out, dl_error *err) {
+    return hdf5_read_generator(file, &out->text, err);
+}
+
+/* Whether the file's root attribute `generator` says that this command made it. */
+static bool is_ours(const char *path) {
+    dl_error ignored = {0};
+    dl_sandbox_result r;
+    if (!dl_sandbox_run(path, 10, read_generator, (char *)(uintptr_t)path, &r, &ignored)) return false;
+    bool ours = strcmp(r.text.at, VOLUME_GENERATOR) == 0;
+    dl_buf_free(&r.text);
+    dl_buf_free(&r.bytes);
+    return ours;
+}
+
 /* An older file goes only when this command made it, or with --force. */
 static bool check_target(const char *path, bool force, dl_error *err) {
     if (force || access(path, F_OK) != 0) return true;
-    char generator[64];
-    if (sandbox_generator(path, generator, sizeof generator) && !strcmp(generator, VOLUME_GENERATOR))
-        return true;
+    if (is_ours(path)) return true;
     return dl_fail(err, DL_USAGE,
                    "%s exists and was not made by `dldata nbody`; choose another name, or add --force", path);
 }
