@@ -12,7 +12,9 @@
 #include "compiler/cache.h"
 #include "compiler/process.h"
 #include "ir/base/hash.h"
+#include "ir/base/input.h"
 #include "ir/base/object.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 
 enum { PATIENCE = 60 }; /* seconds before the user is told what takes so long */

@@ -29,9 +29,6 @@ typedef struct {
     double front_ms;
 } dl_session;
 
-/* The variables of the environment that dlc and dlrun read, for --help. */
-extern const char dl_session_environment[];
-
 /* Loads configuration and model (config key `model`), declares the model's arguments as configuration keys,
  * finishes the configuration (unknown keys become warnings in config->warnings), and builds the graphs. The
  * batch is local_batch_size where it is set, else global_batch_size / world. NULL: DL_USAGE, DL_INPUT
@@ -41,8 +38,8 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
 /* Frees what is not in the arena. NULL is fine. */
 void dl_session_close(dl_session *s);
 
-/* Options with the session's model, batch and this environment's DLC_SKIP; the best target of this machine,
- * or `target`. NULL target name: best. False: unknown target. */
+/* Options with the session's model, batch, Adam's constants and this environment's DLC_SKIP; the best target
+ * of this machine, or `target`. NULL target name: best. False: unknown target. */
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err);
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err);
 /* The same through the cache of plans: the file that an earlier run of this build left there for this model

@@ -36,11 +36,11 @@ typedef struct {
 static hid_t open_set(const char *path, const char *name) {
     /* Room for the chunks of a crop and the next: with the default of 1 MiB each slab would unpack them
      * again. */
-    const size_t cache_slots = 12421, cache_bytes = (size_t)64 << 20;
+    const size_t cache_slots = 12421;
     dlr_hdf5_quiet();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), chunks = H5Pcreate(H5P_DATASET_ACCESS);
     H5Pset_file_locking(access, false, true);
-    H5Pset_chunk_cache(chunks, cache_slots, cache_bytes, 1.0);
+    H5Pset_chunk_cache(chunks, cache_slots, DLR_READER_CHUNKS, 1.0);
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
     return file < 0 ? file : H5Dopen2(file, name, chunks);
 }

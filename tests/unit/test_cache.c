@@ -11,7 +11,9 @@
 #include "compiler/cache.h"
 #include "compiler/jit_cc.h"
 #include "compiler/process.h"
+#include "ir/base/input.h"
 #include "ir/base/object.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "tests/check.h"
 

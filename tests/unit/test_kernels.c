@@ -223,7 +223,7 @@ static void test_target(const char *target) {
     dl_module *written = build_all(&err), *m = build_all(&err);
     dl_compile_times times = {0};
     dl_plan *p = err.code ? NULL : dl_compile(m->arena, m, &opt, &times, &err);
-    CHECK(p != NULL, "%s: %s", target, err.message);
+    CHECK(p != NULL && dl_plan_check(p, &err), "%s: %s", target, err.message);
     for (int threads = 1; p && threads <= 3; threads += 2) {
         dlr_exec *exec = dlr_exec_open(p, threads, &err);
         CHECK(exec != NULL, "%s", err.message);
