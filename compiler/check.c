@@ -41,7 +41,7 @@ bool dl_check_file(dl_arena *arena, const dl_source *source, const dl_target *ta
     if (!m) return true;
     report_unlowered(source, m, diags);
     if (diags->errors || !whole) return true;
-    dl_compile_options opt = {.target = target, .model = "", .batch = 0};
+    dl_compile_options opt = {.target = target, .model = "", .adam = dl_adam_usual};
     dl_compile_times times = {0};
     dl_error refused = {0};
     if (dl_compile(arena, m, &opt, &times, &refused) || report_refusal(source, &refused, diags)) return true;
