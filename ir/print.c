@@ -1,21 +1,12 @@
 /* The printer of the IR's text; docs/ir.md is the grammar, ir/parse.c its inverse. */
 #include "ir/text.h"
 
+#include "ir/base/foreign.h"
 #include "ir/text_chars.h"
 
-/* "..." with \" \\ and \xHH for what is not printable UTF-8. */
 static void put_string(dl_buf *out, const char *s) {
     dl_puts(out, "\"");
-    for (size_t left = strlen(s); left;) {
-        int n = dl_utf8_length(s, left);
-        if (*s == '"' || *s == '\\')
-            dl_putf(out, "\\%c", *s);
-        else if (n == 0 || (unsigned char)*s < 0x20 || *s == 0x7F)
-            dl_putf(out, "\\x%02X", (unsigned char)*s), n = 1;
-        else
-            dl_putn(out, s, (size_t)n);
-        s += n, left -= (size_t)n;
-    }
+    dl_put_foreign(out, DL_IN_IR, s);
     dl_puts(out, "\"");
 }
 

@@ -29,6 +29,8 @@ int dlc_fail(const dl_error *err) {
     return err->code ? (int)err->code : DL_INTERNAL;
 }
 
+void dlc_warn(const char *text) { fprintf(stderr, "dlc: warning: %s\n", text); }
+
 int dlc_help(const char *usage, const dl_option *options, bool keys) {
     dl_buf b = {0};
     dl_puts(&b, usage);
@@ -98,8 +100,10 @@ static int run(int argc, char **argv) {
         return code;
     }
     const char *near = dl_nearest(argv[1], names, NCOMMANDS);
-    fprintf(stderr, "dlc: error: no command '%s'%s%s%s\n", argv[1], near ? "; did you mean '" : "",
+    dl_error err = {0};
+    dl_fail(&err, DL_USAGE, "no command '%s'%s%s%s", argv[1], near ? "; did you mean '" : "",
             near ? near : "", near ? "'?" : "");
+    dlc_fail(&err);
     return usage(stderr);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "compiler/session.h"
+#include "ir/base/foreign.h"
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
 #include "programs/environment.h"
@@ -225,9 +226,12 @@ static bool open_log(program *p, dl_error *err) {
 
 /* ---- the plan ---- */
 
+static void warn(const char *text) { dlr_log_warning("%s", text); }
+
 static bool compile(program *p, dl_error *err) {
     dl_compile_options opt;
     if (!dl_session_options(p->session, NULL, &opt, err)) return false;
+    opt.warn = warn;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
     if (!p->plan) return false;
@@ -256,9 +260,9 @@ static bool print_plan(const program *p, dl_error *err) {
     dlr_pool_close(pool);
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
            "it %s, read ahead\n  kernels     %d in a training step\n",
-           p->model_path, (long long)p->batch, p->plan->target, (long long)dl_plan_parameters(p->plan),
-           (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, data_text(p),
-           dl_plan_program_find(p->plan, "train")->launches.n);
+           dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
+           (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
+           data_text(p), dl_plan_program_find(p->plan, "train")->launches.n);
     return true;
 }
 

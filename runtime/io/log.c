@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/base/foreign.h"
 #include "ir/base/output.h"
-#include "ir/base/str.h"
 #include "runtime/io/terminal.h"
 
 static struct {
@@ -46,7 +46,7 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
     pthread_mutex_lock(&sink.lock); /* the time is taken under it: lines stand in the order of their times */
     put_time(&line);
     dl_putf(&line, " - root - %s - ", level_names[level]);
-    dl_putn(&line, message, (size_t)n);
+    dl_put_foreign(&line, DL_IN_LINE, message);
     dl_puts(&line, "\n");
     if (!atomic_load(&sink.quiet)) dlr_terminal_write(line.at, line.n);
     if (sink.fd >= 0 && !dl_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
