@@ -150,8 +150,13 @@ static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
     return kept->rank == 0 || (kept->rank == 1 && kept->axis[0].name == anchor->out[0].type.axis[1].name);
 }
 
+/* A kernel is one C function, and a C compiler's time grows faster than its length: chains of hundreds of nodes
+ * become several kernels. */
+enum { MOST_MEMBERS = 128 };
+
 static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    if (x->members.n + y->members.n > MOST_MEMBERS) return false;
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
     if (!same_axes(&x->space, &y->space)) return false;
     if (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce)) return false;
@@ -198,7 +203,7 @@ static bool can_join(dl_fusion *f, int node, int at) {
     const dl_node *n = f->graph->nodes.at[node];
     const dl_group *g = &f->groups.at[at];
     const dl_type *t = &n->out[0].type;
-    if (g->wide != dl_fuse_is_wide(n)) return false;
+    if (g->members.n == MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return false;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
         if (g->reduce) {
             if (!same_reduction(g->reduce, n) || (g->anchor && !sums_beside(g->anchor, n))) return false;
