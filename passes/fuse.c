@@ -150,8 +150,8 @@ static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
     return kept->rank == 0 || (kept->rank == 1 && kept->axis[0].name == anchor->out[0].type.axis[1].name);
 }
 
-/* A kernel is one C function, and a C compiler's time grows faster than its length: chains of hundreds of nodes
- * become several kernels. */
+/* A kernel is one C function, and a C compiler's time grows faster than its length: chains of hundreds of
+ * nodes become several kernels. */
 enum { MOST_MEMBERS = 128 };
 
 static bool can_merge(dl_fusion *f, int a, int b) {
