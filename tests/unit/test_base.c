@@ -1,12 +1,14 @@
-/* Memory, arenas, buffers, names, heaps, hashes, files. */
+/* Memory, arenas, buffers, names, heaps, hashes. */
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ir/base/arena.h"
+#include "ir/base/dirs.h"
 #include "ir/base/hash.h"
 #include "ir/base/heap.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "tests/check.h"
 
@@ -162,27 +164,8 @@ static void test_available(void) {
     int status = -1;
     waitpid(child, &status, 0);
     CHECK(status == 0, "ulimit: %x", (unsigned)status);
-    dl_arena_free(a);
-}
-
-static void test_files(void) {
-    dl_arena *a = dl_arena_new(NULL);
     dl_error err = {0};
-    char dir[] = "/tmp/dl_test_XXXXXX";
-    CHECK(mkdtemp(dir) != NULL);
-    CHECK(dl_make_dirs(dl_format(a, "%s/a/b", dir), 0755, &err), "%s", err.message);
-    const char *path = dl_format(a, "%s/a/b/f", dir);
-    CHECK(dl_write_file(path, "hello", 5, &err), "%s", err.message);
-    size_t n;
-    char *text = dl_read_file(a, path, 100, &n, &err);
-    CHECK(text && n == 5 && strcmp(text, "hello") == 0);
-    CHECK(!dl_read_file(a, path, 4, &n, &err) && err.code == DL_INPUT);
-    err = (dl_error){0};
-    CHECK(!dl_read_file(a, "/nonexistent/x", 4, &n, &err) && err.code == DL_IO &&
-          strstr(err.message, "/nonexistent/x"));
-    err = (dl_error){0};
-    CHECK(!dl_write_file("/nonexistent/x", "", 0, &err) && err.code == DL_IO);
-    unlink(path);
+    CHECK(dl_remove_tree(dir, &err), "%s", err.message);
     dl_arena_free(a);
 }
 
@@ -193,7 +176,6 @@ int main(void) {
     test_heap();
     test_no_memory();
     test_available();
-    test_files();
     CHECK(dl_hash("abc", 3, 0) == dl_hash("abc", 3, 0) && dl_hash("abc", 3, 0) != dl_hash("abc", 3, 1));
     return dl_test_end();
 }
