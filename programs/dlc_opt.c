@@ -6,7 +6,7 @@
 #include "programs/dlc.h"
 
 static const dl_option options[] = {
-    {"passes", 0, "LIST", "comma-separated passes, in order; empty: none"},
+    {"passes", 0, "[LIST]", "comma-separated passes, in order; empty: none"},
     {"target", 0, "TARGET", "whose vectors layout and fusion are for"},
     {"keep-gradients", 0, NULL, "gradients stay results of the train graph"},
     {"help", 'h', NULL, "this text"},
