@@ -196,7 +196,8 @@ static dl_value *with_plain_channels(dl_grad *g, dl_value *x) {
     if (strcmp(channels, "O") != 0 && *channels != 'k') return x;
     dl_type t = x->type;
     const char *plain = dl_intern("C");
-    t.axis[1].name = dl_type_axis(&t, plain) < 0 ? plain : dl_intern("in");
+    for (int i = 1; dl_type_axis(&t, plain) >= 0; i++) plain = dl_internf("C%d", i);
+    t.axis[1].name = plain;
     return dl_build_as(g->b, DL_OP_rename, 1, &x, 0, NULL, t);
 }
 

@@ -150,7 +150,7 @@ static dl_value *simplify_pow(dl_simplifier *s, dl_node *n) {
 
 static dl_value *simplify_neg(dl_simplifier *s, dl_node *n) {
     (void)s;
-    return made_by(n->in[0], DL_OP_neg) ? n->in[0]->def->in[0] : NULL;
+    return made_by(n->in[0], DL_OP_neg) ? same_typed(n, n->in[0]->def->in[0]) : NULL;
 }
 
 static dl_value *simplify_select(dl_simplifier *s, dl_node *n) {
@@ -298,7 +298,7 @@ static dl_value *simplify_pad(dl_simplifier *s, dl_node *n) {
 
 static dl_value *simplify_cat(dl_simplifier *s, dl_node *n) {
     (void)s;
-    return n->nin == 1 ? n->in[0] : NULL;
+    return n->nin == 1 ? same_typed(n, n->in[0]) : NULL;
 }
 
 /* squeeze and unsqueeze keep elements and their order: a pair that ends where it began is nothing. */

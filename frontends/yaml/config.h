@@ -43,10 +43,9 @@ typedef enum {
 
 /* An option of one program, which is no configuration key. A table of them ends with {0}. */
 typedef struct {
-    const char *name; /* "json": --json */
-    char letter;      /* 'o': -o as well; 0: none */
-    const char
-        *value; /* what it takes, for --help: "FILE", or "[LIST]" where it may be empty; NULL: nothing */
+    const char *name;  /* "json": --json */
+    char letter;       /* 'o': -o as well; 0: none */
+    const char *value; /* what it takes, for --help ("FILE"; "[LIST]" may be empty); NULL: nothing */
     const char *help;
 } dl_option;
 
