@@ -226,12 +226,6 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
 
 /* ---- reductions ---- */
 
-int dl_emit_reduce_at(const dl_kernel *k) {
-    for (int i = 0; i < k->instrs.n; i++)
-        if (k->instrs.at[i].kind == DL_K_REDUCE) return i;
-    return k->instrs.n;
-}
-
 int dl_emit_reductions(const dl_kernel *k) {
     int n = 0;
     for (int i = 0; i < k->instrs.n; i++) n += k->instrs.at[i].kind == DL_K_REDUCE;
@@ -394,7 +388,7 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
                 dl_emit_value_type(&s), i);
         behind = i + 1;
     }
-    for (int i = dl_emit_reduce_at(k); i < behind; i++) DL_CHECK(k->instrs.at[i].kind == DL_K_REDUCE);
+    for (int i = dl_kernel_first_reduction(k); i < behind; i++) DL_CHECK(k->instrs.at[i].kind == DL_K_REDUCE);
     dl_emit_program(&s, behind, k->instrs.n);
     dl_puts(e->out, "    }\n}\n");
 }
