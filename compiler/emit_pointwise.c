@@ -48,9 +48,10 @@ static const dl_type *find_flat(const nest *s) {
         if (in->kind == DL_K_COORD) return NULL;
         if (!t || !t->rank) continue;
         if (t->rank != k->nspace) return NULL;
-        for (int a = 0; a < t->rank; a++)
-            if (in->index[a].axis != a || in->index[a].offset || t->axis[a].size != k->space[a].size)
-                return NULL;
+        for (int a = 0; a < t->rank; a++) {
+            bool follows = in->index[a].axis == a || (in->index[a].axis < 0 && k->space[a].size == 1);
+            if (!follows || in->index[a].offset || t->axis[a].size != k->space[a].size) return NULL;
+        }
         if (first && !dl_layout_same(first->layout, t->layout)) return NULL;
         first = t;
     }
