@@ -28,12 +28,18 @@ static const dl_type *touched(const nest *s, int i) {
     return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &s->k->params.at[in->param].type : NULL;
 }
 
-/* Does an access follow every axis of the space, each by one axis of its type? */
-static bool follows_all(const nest *s, const dl_type *t, const dl_index *at) {
-    unsigned followed = 0;
-    for (int a = 0; a < t->rank; a++)
-        if (at[a].axis >= 0) followed |= 1u << at[a].axis;
-    return t->rank == s->k->nspace && followed == (1u << s->k->nspace) - 1;
+/* The space axes that an access follows, a bit each; 0 when it follows one twice or leaves out one that has
+ * more than one point. */
+static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
+    unsigned axes = 0;
+    for (int a = 0; a < t->rank; a++) {
+        unsigned bit = at[a].axis >= 0 ? 1u << at[a].axis : 0;
+        if (axes & bit) return 0;
+        axes |= bit;
+    }
+    for (int i = 0; i < s->k->nspace; i++)
+        if (!(axes >> i & 1) && s->k->space[i].size != 1) return 0;
+    return axes;
 }
 
 /* All of the loop runs straight through memory: equal layouts, every point at its own place. Scalars may be
@@ -86,22 +92,26 @@ static bool is_wide(const dl_kernel *k) {
     return false;
 }
 
-/* The axes in order of the memory of the largest access that follows all of them, the last one first: stores
- * before loads. */
+/* The axes in order of the memory of the largest access that follows all of them, stores before loads; axes
+ * of one point that it leaves out stand outside. */
 static void choose_order(nest *s) {
     const dl_type *lead = NULL;
     const dl_index *at = NULL;
+    unsigned axes = 0;
     for (int i = s->end - 1; i >= 0; i--) {
         const dl_type *t = touched(s, i);
         const dl_index *index = s->k->instrs.at[i].index;
-        if (!t || t->layout.kind == DL_PANEL || !follows_all(s, t, index)) continue;
-        if (!lead || dl_type_count(t) > dl_type_count(lead)) lead = t, at = index;
+        unsigned follows = t && t->layout.kind != DL_PANEL ? followed(s, t, index) : 0;
+        if (follows && (!lead || dl_type_count(t) > dl_type_count(lead)))
+            lead = t, at = index, axes = follows;
     }
     bool cl = lead && lead->layout.kind == DL_CL;
     int n = 0;
     for (int i = 0; i < s->k->nspace; i++)
-        if (!cl || i != 1) s->order[n++] = lead ? at[i].axis : i;
-    if (cl) s->order[n] = at[1].axis;
+        if (!(axes >> i & 1)) s->order[n++] = i;
+    for (int i = 0; lead && i < lead->rank; i++)
+        if (at[i].axis >= 0 && !(cl && i == 1)) s->order[n++] = at[i].axis;
+    if (cl && at[1].axis >= 0) s->order[n] = at[1].axis;
 }
 
 /* The scalar program at one place, for `n` lanes (or one point). */

@@ -211,7 +211,10 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
     }
     if (e->mode == DL_LANES) {
         int64_t step = lane_step(e, &p->type, in->index);
-        DL_CHECK(step != 0);
+        if (step == 0) { /* along an axis of one point: one lane is in use */
+            DL_CHECK(e->k->space[e->lane_axis].size == 1);
+            step = 1;
+        }
         dl_putf(e->out, "%s((%s *)arg[%d] + ", step == 1 ? "stn" : "st_step", type, in->param);
         put_address(e, &p->type, in->index);
         if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
