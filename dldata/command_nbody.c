@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,7 +62,8 @@ static bool check_memory(int size, dl_error *err) {
 
 /* An older file goes only when this command made it, or with --force. */
 static bool check_target(const char *path, bool force, dl_error *err) {
-    if (force || access(path, F_OK) != 0) return true;
+    struct stat st;
+    if (force || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return true; /* no other thing is replaced */
     char generator[64];
     if (sandbox_generator(path, generator, sizeof generator) && !strcmp(generator, VOLUME_GENERATOR))
         return true;

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "ir/base/hash.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/plan.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -291,7 +293,6 @@ static bool read_sections(dl_plan *p, const char *path, const char *file, size_t
 static bool check_trust(const char *path, int fd, size_t *bytes, dl_error *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path);
-    if (!S_ISREG(st.st_mode)) return dl_fail(err, DL_INPUT, "%s is not a file", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return dl_fail(err, DL_TRUST, "%s holds code and belongs to another user: compile the model yourself",
                        path);
@@ -307,12 +308,8 @@ static bool check_trust(const char *path, int fd, size_t *bytes, dl_error *err) 
 }
 
 static const char *read_trusted(dl_arena *arena, const char *path, size_t *n, dl_error *err) {
-    int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe of that name must not stop us */
-    if (fd < 0) {
-        dl_fail_errno(err, DL_IO, "cannot open %s", path);
-        return NULL;
-    }
+    int fd = dl_file_open(path, err);
+    if (fd < 0) return NULL;
     char *data = NULL;
     if (check_trust(path, fd, n, err)) {
         data = dl_alloc(arena, *n + 1);

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "ir/base/streams.h"
+
 static const struct {
     const char *name, *help;
     dlc_command *run;
@@ -67,14 +69,17 @@ static int usage(FILE *to) {
     fputs("\n`dlc COMMAND --help` tells more; docs/language.md, docs/configuration.md and docs/ir.md are the "
           "references.\n",
           to);
-    return to == stdout ? 0 : DL_USAGE;
+    return to == stdout ? DL_OK : DL_USAGE;
 }
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
     if (argc < 2) return usage(stderr);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return usage(stdout);
-    if (!strcmp(argv[1], "--version")) return printf("dlc " DL_VERSION "\n") < 0;
+    if (!strcmp(argv[1], "--version")) {
+        printf("dlc %s\n", DL_VERSION);
+        return DL_OK;
+    }
     const char *names[NCOMMANDS];
     for (int i = 0; i < NCOMMANDS; i++) {
         names[i] = commands[i].name;
@@ -82,14 +87,15 @@ int main(int argc, char **argv) {
         dl_arena *arena = dl_arena_new(NULL);
         int code = commands[i].run(arena, argc - 1, argv + 1);
         dl_arena_free(arena);
-        if (fflush(stdout) != 0 && !code) {
-            perror("dlc: error: cannot write output");
-            code = DL_IO;
-        }
         return code;
     }
     const char *near = dl_nearest(argv[1], names, NCOMMANDS);
     fprintf(stderr, "dlc: error: no command '%s'%s%s%s\n", argv[1], near ? "; did you mean '" : "",
             near ? near : "", near ? "'?" : "");
     return usage(stderr);
+}
+
+int main(int argc, char **argv) {
+    dl_streams_start();
+    return dl_streams_end("dlc", run(argc, argv));
 }

@@ -2,6 +2,8 @@
 #include <stdio.h>
 
 #include "compiler/cost.h"
+#include "ir/base/dirs.h"
+#include "ir/base/output.h"
 #include "ir/text.h"
 #include "passes/memory.h"
 #include "programs/dlc.h"
@@ -122,13 +124,17 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
                *out = dl_config_option(c, "output");
     dumper d = {c, {.locations = true, .filter = filter && *filter == '@' ? filter + 1 : filter}, &err};
     dl_compile_options opt;
-    if (what && !strcmp(what, "ast")) return dump(s, NULL, what, d.print);
+    if (out && !dl_output_check(out, &err)) return dlc_fail(&err);
+    if (out && what && !strcmp(what, "ast"))
+        dl_fail(&err, DL_USAGE,
+                "-o writes a plan, and --dump=ast ends before there is one: give one of them");
+    if (!err.code && what && !strcmp(what, "ast")) return dump(s, NULL, what, d.print);
     const char *after = dl_config_option(c, "dump-after");
     if (after && !dl_pass_find(after)) dl_fail(&err, DL_USAGE, "--dump-after=%s: no such pass", after);
     if (err.code || !dl_session_options(s, dl_config_option(c, "target"), &opt, &err)) return dlc_fail(&err);
     opt.observe = observe, opt.user = &d;
     opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);
-    opt.link = !what && !after;
+    opt.link = out || (!what && !after);
     dl_plan *p = dl_session_compile(s, &opt, &err);
     if (!p || err.code) return dlc_fail(&err);
     int64_t flops = 0, bytes = 0;
@@ -138,7 +144,7 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
         const dl_plan_kernel *k = &p->kernels.at[train->launches.at[i].kernel];
         flops += k->flops, bytes += k->bytes, us += k->predicted_us;
     }
-    if (out && opt.link && !dl_plan_write(p, out, &err)) return dlc_fail(&err);
+    if (out && !dl_plan_write(p, out, &err)) return dlc_fail(&err);
     if (what)
         code = dump(s, p, what, d.print);
     else if (!after)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "compiler/session.h"
+#include "ir/base/output.h"
+#include "ir/base/streams.h"
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
 #include "runtime/io/safetensors.h"
@@ -83,7 +85,7 @@ static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_
 /* Files that are used late are looked at early: a mistyped name shall not cost a compilation. */
 static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
     if (dl_config_is_null(c, key)) return true;
-    dlr_st_file *f = dlr_st_open(dl_config_str(c, key), DLR_ST_STRIP, err);
+    dlr_st_file *f = dlr_st_open(dl_config_str(c, key), DLR_ST_STRIP | DLR_ST_INPUT, err);
     dlr_st_close(f);
     return f != NULL;
 }
@@ -274,6 +276,8 @@ static bool run(program *p, dl_error *err) {
     if (dl_config_option(c, "dry_run")) return compile(p, err) && print_plan(p, err);
     if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
     if (!is_replay(c) && !open_both(p, true, err)) return false;
+    const char *gradients = dl_config_str(c, DL_KEY_save_grads);
+    if (gradients && !dl_output_check(gradients, err)) return false;
     if (!open_log(p, err)) return false;
     if (!is_replay(c) && !load_data(p, err)) return false;
     return compile(p, err) && load_plan(p, err) && train(p, err);
@@ -305,26 +309,26 @@ static void close_program(program *p) {
     dl_arena_free(p->arena);
 }
 
-static int help(void) {
+static void help(void) {
     dl_buf b = {0};
     dl_puts(&b, usage);
     dl_config_put_help(&b, options);
     fputs(b.at, stdout);
     dl_buf_free(&b);
-    return fflush(stdout) == 0 ? DL_OK : DL_IO;
 }
 
 int main(int argc, char **argv) {
+    dl_streams_start();
     dl_error err = {0};
     program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
     p.config = dl_config_open(p.arena, argc, argv, options, &err);
     int code = DL_OK;
     if (p.config && dl_config_option(p.config, "help"))
-        code = help();
+        help();
     else if (p.config && dl_config_option(p.config, "version"))
-        code = printf("dlrun %s\n", DL_VERSION) < 0 ? DL_IO : DL_OK;
+        printf("dlrun %s\n", DL_VERSION);
     else if (!p.config || !run(&p, &err))
         code = err.code ? (int)err.code : DL_INTERNAL, report(&p, &err);
     close_program(&p);
-    return code;
+    return dl_streams_end("dlrun", code);
 }

@@ -6,8 +6,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "ir/base/dirs.h"
 #include "ir/base/str.h"
-#include "runtime/io/fs.h"
 
 bool dlr_rundir_open(dl_arena *arena, const dlr_rundir_name *name, dlr_rundir *dir, dl_error *err) {
     const char *path =
@@ -40,7 +40,7 @@ bool dlr_rundir_renew(const dlr_rundir *dir, bool *moved, dl_error *err) {
     snprintf(old, sizeof old, "%s.old", dir->checkpoints);
     *moved = access(dir->checkpoints, F_OK) == 0;
     if (!*moved) return true;
-    if (!dlr_remove_tree(old, err)) return false;
+    if (!dl_remove_tree(old, err)) return false;
     return rename(dir->checkpoints, old) == 0 ||
            dl_fail_errno(err, DL_IO, "cannot move %s aside", dir->checkpoints);
 }

@@ -80,12 +80,12 @@ static bool check_loss(const dlr_run *r, const char *what, double loss, dl_error
 
 /* ---- validation: also the loss of the untrained model, on one batch ---- */
 
-/* Mean loss over the first `n` batches; at the end of an epoch the first is drawn. */
-static bool validate_on(dlr_run *r, dlr_prefetch *from, int64_t n, bool epoch, double *mean, dl_error *err) {
+/* Mean loss over the next `n` batches; at the end of an epoch the first is drawn. */
+static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_error *err) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         dlr_batch batch;
-        if (!dlr_prefetch_next(from, &batch, err)) return false;
+        if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
         dlr_feed_batch(&r->feed, &batch);
         dlr_exec_run(r->exec, r->eval, NULL);
         double loss = dlr_scalar(r->exec, r->valid);
@@ -99,16 +99,14 @@ static bool validate_on(dlr_run *r, dlr_prefetch *from, int64_t n, bool epoch, d
     return true;
 }
 
-/* The readers of validation data live only as long as they are used: they hold several batches. */
+/* The ring of batches serves validation too, and is given back to the epoch that comes next. */
 static bool validate(dlr_run *r, bool epoch, double *mean, dl_error *err) {
-    dlr_prefetch *from = read_ahead(r, r->o->valid, err);
-    if (!from) return false;
-    int64_t n = epoch ? dlr_prefetch_batches(from) : 1;
+    if (!dlr_prefetch_turn(r->batches, r->o->valid, 0, 0, err)) return false;
+    int64_t n = epoch ? dlr_prefetch_batches(r->batches) : 1;
     dlr_progress_start(&r->progress, "validation", n);
-    bool ok = validate_on(r, from, n, epoch, mean, err);
+    bool ok = validate_on(r, n, epoch, mean, err);
     dlr_progress_finish(&r->progress);
-    dlr_prefetch_stop(from);
-    return ok;
+    return ok && dlr_prefetch_turn(r->batches, r->o->train, r->at.epoch + epoch, 0, err);
 }
 
 /* The first point of the curves: the untrained model on the first batch of either data set. */
@@ -119,7 +117,6 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
     dlr_feed_batch(&r->feed, &batch);
     dlr_exec_run(r->exec, r->eval, NULL);
     double train = dlr_scalar(r->exec, r->valid);
-    dlr_prefetch_seek(r->batches, 0, 0);
     if (!check_loss(r, "initial", train, err) || !validate(r, false, &valid, err)) return false;
     return dlr_run_record(r, (dlr_point){(dlr_metric[]){{"Loss/train", train}, {"Loss/valid", valid}}, 2},
                           err);
@@ -139,8 +136,8 @@ static bool train_steps(dlr_run *r, dl_error *err) {
         r->at.epoch_loss += loss;
         r->last_rate = dlr_scalar(r->exec, r->rate);
         r->seconds += dlr_seconds() - began;
-        if (!check_loss(r, "training", loss, err)) return false;
         if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
+        if (!check_loss(r, "training", loss, err)) return false;
         dlr_progress_step(&r->progress, r->batch, loss);
         if (dlr_signal_pending()) return pause_run(r, err);
     }

@@ -24,8 +24,9 @@ typedef struct {
 } dlr_train_options;
 
 /* Trains for `epochs` epochs; writes all that rundir.h lists. Errors: what data, files and options give;
- * DL_NUMERIC when a loss is not finite (the newest checkpoint stays); DL_REQUEUE when a signal asked to stop:
- * then a checkpoint is written and `resume` goes on from there to the same bits. */
+ * DL_NUMERIC when a loss, or a tensor of a checkpoint, is not finite (the newest checkpoint stays);
+ * DL_REQUEUE when a signal asked to stop: then a checkpoint is written and `resume` goes on from there to the
+ * same bits. */
 bool dlr_train(const dlr_train_options *options, dl_error *err);
 
 /* Trains on exactly the batches of a file (feed.h), without data set, validation or checkpoint, and prints on

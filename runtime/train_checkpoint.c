@@ -2,12 +2,27 @@
 #include "runtime/io/log.h"
 #include "runtime/train_parts.h"
 
+/* A run that cannot go on is not worth keeping: what was saved before is. */
+static bool refuse_not_finite(const dlr_run *r, const dl_error *fault, dl_error *err) {
+    return dl_fail(
+        err, DL_NUMERIC,
+        "%s behind step %lld, epoch %lld: stopped; nothing was saved of this step, and checkpoints stay "
+        "as they were. A lower start_lr may help",
+        fault->message, (long long)r->at.iteration, (long long)r->at.epoch + (r->at.position > 0));
+}
+
+/* Tensors of a checkpoint: whatever is not finite in them would be there for ever. */
+static dlr_st_content only_finite(const dlr_tensors *tensors) {
+    dlr_st_content content = dlr_tensors_content(tensors);
+    content.finite = true;
+    return content;
+}
+
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dl_arena *arena = dl_arena_new(r->arena);
     dlr_tensors model = dlr_tensors_of_model(arena, r->exec);
     dlr_tensors optimizer = dlr_tensors_of_optimizer(arena, r->exec);
-    dlr_checkpoint_part parts[] = {{"model", dlr_tensors_content(&model)},
-                                   {"optimizer", dlr_tensors_content(&optimizer)}};
+    dlr_checkpoint_part parts[] = {{"model", only_finite(&model)}, {"optimizer", only_finite(&optimizer)}};
     dlr_state_value values[] = {
         {.key = "model", .kind = DLR_STATE_TEXT, .text = dlr_exec_plan(r->exec)->model},
         {.key = "epoch_batches", .kind = DLR_STATE_INT, .integer = r->epoch_batches},
@@ -19,10 +34,13 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
         .parts = parts, .n_parts = 2, .state = r->at, .is_best = is_best, .keep = r->o->keep};
     content.state.values = values, content.state.n_values = sizeof values / sizeof *values;
     /* points first: a resumed run drops those behind its checkpoint and writes them again */
-    bool ok = dlr_metrics_flush(r->metrics, err) && dlr_tensorboard_flush(r->board, err) &&
-              dlr_checkpoint_save(r->o->dir->checkpoints, &content, err);
+    dl_error fault = {0};
+    bool ok = dlr_metrics_flush(r->metrics, &fault) && dlr_tensorboard_flush(r->board, &fault) &&
+              dlr_checkpoint_save(r->o->dir->checkpoints, &content, &fault);
     dl_arena_free(arena);
-    return ok;
+    if (ok) return true;
+    return fault.code == DL_NUMERIC ? refuse_not_finite(r, &fault, err)
+                                    : dl_fail(err, fault.code, "%s", fault.message);
 }
 
 static double real(const dlr_checkpoint *c, const char *key) {

@@ -1,6 +1,7 @@
 /* The run's files for people: curves, points, pictures, what was configured. */
 #include <stdlib.h>
 
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "runtime/figures.h"
 #include "runtime/io/log.h"

@@ -13,11 +13,11 @@ static bool replay(const dlr_train_options *o, dlr_replay *from, dl_error *err) 
         if (!dlr_replay_feed(from, i, err)) return false;
         dlr_exec_run(o->exec, train, NULL);
         double value = dlr_scalar(o->exec, loss);
+        if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
         if (!isfinite(value))
             return dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld", (long long)i + 1);
         printf("{\"step\": %lld, \"loss\": %.9g}\n", (long long)i + 1, value);
         if (fflush(stdout) != 0) return dl_fail_errno(err, DL_IO, "cannot write to standard output");
-        if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
     }
     return true;
 }

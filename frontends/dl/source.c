@@ -1,4 +1,5 @@
 #include "frontends/dl/source.h"
+#include "ir/base/input.h"
 
 dl_source *dl_source_new(dl_arena *arena, const char *name, const char *text, size_t n) {
     dl_source *s = DL_NEW(arena, dl_source);
@@ -16,7 +17,7 @@ dl_source *dl_source_new(dl_arena *arena, const char *name, const char *text, si
 dl_source *dl_source_read(dl_arena *arena, const char *path, dl_error *err) {
     size_t n;
     dl_arena *scratch = dl_arena_new(NULL);
-    char *text = dl_read_file(scratch, path, DL_SOURCE_LIMIT, &n, err);
+    char *text = dl_read_input(scratch, path, DL_SOURCE_LIMIT, &n, err);
     dl_source *s = text ? dl_source_new(arena, path, text, n) : NULL;
     dl_arena_free(scratch);
     return s;

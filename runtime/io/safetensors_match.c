@@ -48,11 +48,9 @@ bool dlr_st_load_f32(const dlr_st_file *f, const dlr_st_tensor *t, float *dst, d
                        t->name, dlr_st_dtype_name(t->dtype));
     unsigned char piece[1 << 15];
     size_t size = dlr_st_dtype_size(t->dtype), per_piece = sizeof piece / size;
-    dlr_st_tensor part = *t;
     for (uint64_t done = 0, n = t->bytes / size; done < n;) {
         size_t k = n - done < per_piece ? (size_t)(n - done) : per_piece;
-        part.data = (const unsigned char *)t->data + done * size;
-        part.bytes = k * size;
+        dlr_st_tensor part = dlr_st_part(t, (int64_t)done, (int64_t)k);
         if (!dlr_st_load(f, &part, piece, err)) return false;
         widen(piece, t->dtype, dst + done, k);
         done += k;

@@ -224,6 +224,22 @@ def test_not_finite():
     check(r.returncode == 7 and re.search(r"step \d+, epoch \d+", r.stderr.splitlines()[-1]), f"diverged: exit {r.returncode} {r.stderr[-200:]}")
     check(not os.path.exists(f"{folder('nan3')}/checkpoints"), "nothing is saved of it")
 
+    # the last step before a checkpoint, whose loss nobody works out any more
+    once = ["--num_epochs=1", "--enable_benchy"]
+    wild = ["--start_lr=1e300", "--end_lr=1e300"]
+    r = small("nan4", *once, *wild, samples=2)
+    last = r.stderr.splitlines()[-1]
+    check(r.returncode == 7 and re.search(r"'\S+' has (nan|an infinity).*step 1, epoch 1", last), f"weights that are not finite: exit {r.returncode} {last}")
+    check(os.listdir(f"{folder('nan4')}/checkpoints") == [], "nothing is saved of them")
+    check(small("nan4", *once, "--resume", samples=2).returncode == 0, "a tamer run in the same place")
+    old = weights("nan4"), os.readlink(f"{folder('nan4')}/checkpoints/last")
+    r = small("nan4", "--num_epochs=2", "--enable_benchy", *wild, "--resume", samples=2)
+    check(r.returncode == 7 and old == (weights("nan4"), os.readlink(f"{folder('nan4')}/checkpoints/last")), f"the checkpoint before stays: exit {r.returncode}")
+    b, g = f"{TMP}/nan.safetensors", f"{TMP}/nan_grads.safetensors"
+    batches(b, 1, **{"x.0": ([2, 4, 16, 16, 16], [float("nan")] * (2 * 4 * 16**3))})
+    r = small("nan5", f"--replay={b}", f"--save_grads={g}")
+    check(r.returncode == 7 and re.search(r"WARNING.*gradients.*'\S+'", r.stderr) and len(load_header(g)) == 4, f"gradients that are no numbers are what was asked for: {r.stderr[-400:]}")
+
 
 def test_faults():
     """Each: its exit status, and one line that names the cause."""

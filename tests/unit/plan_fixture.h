@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/plan.h"
 
 /* Runs cc on `source` in `directory`; false without a compiler. */

@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ir/base/dirs.h"
 #include "ir/base/str.h"
 #include "runtime/io/checkpoint.h"
-#include "runtime/io/fs.h"
 #include "tests/check.h"
 
 /* Faults
@@ -41,6 +41,10 @@ static bool hit(void) {
 ssize_t write(int fd, const void *data, size_t n) {
     if (fault.kind == KILL && fault.calls + 1 == fault.at) syscall(SYS_write, fd, data, n / 2);
     return hit() ? -1 : syscall(SYS_write, fd, data, n);
+}
+ssize_t pwrite(int fd, const void *data, size_t n, off_t at) {
+    if (fault.kind == KILL && fault.calls + 1 == fault.at) syscall(SYS_pwrite64, fd, data, n / 2, at);
+    return hit() ? -1 : syscall(SYS_pwrite64, fd, data, n, at);
 }
 int fsync(int fd) { return (void)fd, hit() ? -1 : 0; }
 int rename(const char *from, const char *to) { return hit() ? -1 : (int)syscall(SYS_rename, from, to); }
@@ -136,7 +140,7 @@ static bool exists(const char *name) {
 static void clear(void) {
     dl_error err = {0};
     fault.kind = NO_FAULT;
-    CHECK(dlr_remove_tree(dir, &err), "%s", err.message);
+    CHECK(dl_remove_tree(dir, &err), "%s", err.message);
 }
 
 /* Tests
@@ -203,7 +207,7 @@ static void test_damage(void) {
         CHECK(unlink(path) == 0 && load("last", NULL) == 100);
         CHECK(save(2, 0, false, 2, &err) && load("last", NULL) == 200);
     }
-    CHECK(dlr_remove_tree(dl_format(arena, "%s/step-00000002", dir), &err) && load("last", NULL) == 100);
+    CHECK(dl_remove_tree(dl_format(arena, "%s/step-00000002", dir), &err) && load("last", NULL) == 100);
     int warnings = 0;
     CHECK(unlink(dl_format(arena, "%s/last", dir)) == 0 && load("last", &warnings) == 100 && warnings == 1);
     CHECK(unlink(dl_format(arena, "%s/step-00000001/state.json", dir)) == 0 && load("last", NULL) == -1);
@@ -306,7 +310,7 @@ int main(void) {
     CHECK(points > 300);
     clear();
     dl_error err = {0};
-    CHECK(dlr_remove_tree(root, &err));
+    CHECK(dl_remove_tree(root, &err));
     dl_arena_free(arena);
     return dl_test_end();
 }

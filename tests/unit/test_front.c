@@ -2,6 +2,8 @@
  * initial values, names, and text that no scientist wrote. `test_front COUNT` runs COUNT mutations instead of
  * the usual few thousand. */
 #include "frontends/dl/front.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 
 #include <stdlib.h>
 #include <time.h>

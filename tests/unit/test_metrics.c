@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ir/base/dirs.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "runtime/io/crc32c.h"
-#include "runtime/io/fs.h"
 #include "runtime/io/metrics.h"
 #include "runtime/io/tensorboard.h"
 #include "tests/check.h"
@@ -125,7 +127,7 @@ int main(void) {
     CHECK(mkdtemp(dir) != NULL);
     test_metrics();
     test_tensorboard();
-    CHECK(dlr_remove_tree(dir, &err));
+    CHECK(dl_remove_tree(dir, &err));
     dl_arena_free(arena);
     return dl_test_end();
 }

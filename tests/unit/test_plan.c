@@ -1,5 +1,6 @@
 /* Plans and their files: what is written is read back; what is damaged is refused, and never loaded as code.
  */
+#include "ir/base/input.h"
 #include "tests/check.h"
 
 #include <sys/mman.h>

@@ -1,5 +1,6 @@
 /* The parts of a run: the device's learning rate against the formula, what feeds it, its directory, its
  * signals, its pictures. Whole runs are tests/e2e/check_dlrun.py. */
+#include "ir/base/dirs.h"
 #include "tests/check.h"
 
 #include <signal.h>
@@ -11,7 +12,6 @@
 #include "compiler/session.h"
 #include "runtime/feed.h"
 #include "runtime/figures.h"
-#include "runtime/io/fs.h"
 #include "runtime/signals.h"
 #include "runtime/state.h"
 #include "runtime/train_parts.h"
@@ -200,7 +200,7 @@ int main(void) {
     test_channels();
     test_directory();
     test_signals();
-    CHECK(dlr_remove_tree(folder, &err), "%s", err.message);
+    CHECK(dl_remove_tree(folder, &err), "%s", err.message);
     dl_arena_free(arena);
     return dl_test_end();
 }
