@@ -124,3 +124,10 @@ const char *dl_nearest(const char *word, const char *const *names, int n) {
     }
     return best;
 }
+
+bool dl_is_file_name(const char *s) {
+    if (!*s || strlen(s) > 255 || !strcmp(s, ".") || !strcmp(s, "..")) return false;
+    for (; *s; s++)
+        if (*s == '/' || (unsigned char)*s < ' ' || *s == 0x7F) return false;
+    return true;
+}

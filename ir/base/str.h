@@ -24,4 +24,7 @@ const char *dl_internf(const char *format, ...) DL_PRINTF(1, 2);
 /* The name of names[0..n-1] nearest to `word` by edit distance, or NULL when none is near enough to suggest.
  */
 const char *dl_nearest(const char *word, const char *const *names, int n);
+
+/* Whether s can name a file in a folder: 1 to 255 bytes, no '/', no control character, not "." or "..". */
+bool dl_is_file_name(const char *s);
 #endif

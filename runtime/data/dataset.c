@@ -206,3 +206,4 @@ int64_t dlr_dataset_box(const dlr_dataset *d) { return d->box; }
 size_t dlr_dataset_input_floats(const dlr_dataset *d) { return crop_floats(d, d->input); }
 size_t dlr_dataset_target_floats(const dlr_dataset *d) { return crop_floats(d, d->target); }
 size_t dlr_dataset_scratch(const dlr_dataset *d) { return dlr_volume_scratch(d->input->edge, d->size); }
+int64_t dlr_dataset_held(const dlr_dataset *d) { return d->input->held + d->target->held; }

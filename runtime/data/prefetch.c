@@ -1,12 +1,13 @@
 #include "runtime/data/prefetch.h"
 
+#include "ir/base/limits.h"
 #include "runtime/data/memory.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
-enum { DEFAULT_DEPTH = 3, MAX_WORKERS = 256, MAX_DEPTH = 1024, MAX_BATCH = 1 << 20, ALIGN = 64 };
+enum { DEFAULT_DEPTH = 3, MAX_DEPTH = 1024, ALIGN = 64 };
 
 typedef struct {
     float *input, *target;
@@ -158,10 +159,10 @@ static void count(dlr_prefetch *p, const dlr_dataset *d) {
 }
 
 static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_error *err) {
-    if (o->batch < 1 || o->batch > MAX_BATCH)
-        return dl_fail(err, DL_USAGE, "local_batch_size must be 1 to %d, not %d", MAX_BATCH, o->batch);
-    if (o->workers < 0 || o->workers > MAX_WORKERS)
-        return dl_fail(err, DL_USAGE, "num_data_workers must be 0 to %d, not %d", MAX_WORKERS, o->workers);
+    if (o->batch < 1 || o->batch > DL_MAX_BATCH)
+        return dl_fail(err, DL_USAGE, "local_batch_size must be 1 to %d, not %d", DL_MAX_BATCH, o->batch);
+    if (o->workers < 0 || o->workers > DL_MAX_WORKERS)
+        return dl_fail(err, DL_USAGE, "num_data_workers must be 0 to %d, not %d", DL_MAX_WORKERS, o->workers);
     if (o->depth < 0 || o->depth > MAX_DEPTH)
         return dl_fail(err, DL_USAGE, "a ring of %d batches cannot be: 1 to %d", o->depth, MAX_DEPTH);
     if (o->world < 1 || o->rank < 0 || o->rank >= o->world)

@@ -54,7 +54,7 @@ static dlr_volume *memory_new(int channels, int64_t edge, dl_error *err) {
             channels, (long long)edge, bytes / 0x1p30, dlr_machine_bytes() / 0x1p30);
         return NULL;
     }
-    v->channels = channels, v->edge = edge;
+    v->channels = channels, v->edge = edge, v->held = (int64_t)bytes;
     v->read = memory_read, v->close = memory_close;
     return v;
 }
@@ -93,7 +93,7 @@ dlr_volume *dlr_volume_noise(int channels, int64_t edge, dlr_rng_place place, dl
         free(v);
         return dl_fail(err, DL_RESOURCE, "no memory for noise"), NULL;
     }
-    v->channels = channels, v->edge = edge;
+    v->channels = channels, v->edge = edge, v->held = (int64_t)((PERIOD + plane) * sizeof *v->memory);
     v->read = noise_read, v->close = memory_close;
     dlr_normals(place, 0, PERIOD, 0, 1, v->memory);
     for (size_t i = 0; i < plane; i++) v->memory[PERIOD + i] = v->memory[i]; /* again and again */

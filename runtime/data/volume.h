@@ -27,6 +27,7 @@ struct dlr_volume {
     int fd;                   /* kind file: the data set's bytes begin at `offset` */
     int64_t offset;           /* */
     int64_t file_id, data_id; /* kind library: libhdf5's handles */
+    int64_t held;             /* bytes of memory that it takes at most */
     char *label;              /* "path: 'Nbody'", for messages; NULL for memory */
 };
 

@@ -93,7 +93,7 @@ static bool library_open(dlr_volume *v, const char *path, const dlr_hdf5_set *se
     const size_t cache_slots = 12421, cache_bytes = (size_t)64 << 20;
     char reason[200];
     if (!dl_check_descriptors(2, path, err)) return false;
-    v->read = library_read, v->close = library_close;
+    v->read = library_read, v->close = library_close, v->held = (int64_t)cache_bytes;
     pthread_mutex_lock(&dlr_hdf5_lock);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     H5PLset_loading_state(0);

@@ -51,21 +51,15 @@ static bool repair_file(dlr_metrics *m, int64_t iteration, dlr_metrics_repair *r
     return ok;
 }
 
-static bool put_aside(dlr_metrics *m, dl_error *err) {
-    const char *old = dl_format(m->arena, "%s.old", m->path);
-    return rename(m->path, old) == 0 || errno == ENOENT ||
-           dl_fail_errno(err, DL_IO, "cannot rename %s", m->path);
-}
-
 dlr_metrics *dlr_metrics_open(const char *path, int64_t iteration, dlr_metrics_repair *repair,
                               dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_metrics *m = DL_NEW(arena, dlr_metrics);
     dlr_metrics_repair done = {0};
     *m = (dlr_metrics){.arena = arena, .path = dl_strdup(arena, path), .fd = -1};
-    bool ok = iteration < 0 ? put_aside(m, err) : repair_file(m, iteration, &done, err);
+    bool ok = iteration < 0 || repair_file(m, iteration, &done, err);
     if (ok) {
-        m->fd = dl_append_open(path, DL_APPEND, err);
+        m->fd = dl_append_open(path, iteration < 0 ? DL_APPEND_NEW : DL_APPEND, err);
         ok = m->fd >= 0;
         if (ok) m->end = lseek(m->fd, 0, SEEK_END); /* a device or FIFO has none; it is never cut back */
     }

@@ -6,7 +6,7 @@
  * copy it out. */
 #ifndef DLR_SAFETENSORS_H
 #define DLR_SAFETENSORS_H
-#include "ir/base/status.h"
+#include "ir/base/arena.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -110,6 +110,17 @@ bool dlr_st_load(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst
 /* The same as float32, from F64, F32, F16 or BF16 (F64 rounded to nearest even). Errors: DL_INPUT for other
  * types. */
 bool dlr_st_load_f32(const dlr_st_file *file, const dlr_st_tensor *tensor, float *dst, dl_error *err);
+
+/* What differs between two things that should be one, a line each. */
+typedef DL_ARRAY(const char *) dlr_differences;
+/* Adds how the file differs from exactly the wanted names and shapes, and element types that load: the wanted
+ * one, or any float where a float is wanted. */
+void dlr_st_compare(dl_arena *arena, const dlr_st_file *file, const dlr_st_tensor *want, int n,
+                    dlr_differences *list);
+/* Whether a message has room for them all. */
+bool dlr_differences_fit(const dlr_differences *list);
+/* DL_INPUT: `what`, and the differences as far as the message has room. Returns false. */
+bool dlr_differences_fail(const dlr_differences *list, const char *what, dl_error *err);
 
 /* Whether the file holds exactly the wanted names and shapes, and element types that load: the wanted one, or
  * any float where a float is wanted. Errors: DL_INPUT listing every difference as far as the message has

@@ -68,9 +68,9 @@ static bool make_plan(const char *dir) {
                               .bytes = 4,
                               .image = (const unsigned char *)"\x7f"
                                                               "ELF"}));
-    add_kernel(p, "k", 1, 3, 0, 128, 64);
+    add_kernel(p, "k", 1, 3, 0, 128, 64, 2, (int64_t[]){64, 256});
     dl_plan_program *train = add_program(p, "train");
-    add_launch(p, train, 0, 2, (int64_t[]){0, 64});
+    add_launch(p, train, 0, (int64_t[]){0, 64});
     dl_push(
         p->arena, &train->results,
         ((dl_plan_result){

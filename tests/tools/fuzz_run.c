@@ -17,9 +17,7 @@ static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, int panel, dl_e
                          .panel = panel,
                          .keep_gradients = way->keep_gradients,
                          .optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_ADAM,
-                         .beta1 = 0.9,
-                         .beta2 = 0.999,
-                         .eps = 1e-8,
+                         .adam = dl_adam_usual,
                          .err = err};
 }
 
@@ -265,6 +263,7 @@ static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_a
     dl_compile_options opt = {.target = dl_target_find(way->target, err),
                               .optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_ADAM,
                               .keep_gradients = way->keep_gradients,
+                              .adam = dl_adam_usual,
                               .model = "random",
                               .batch = 1,
                               .skip = way->skip,

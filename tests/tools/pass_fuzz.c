@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/text.h"
 #include "tests/check.h"
 #include "tests/tools/fuzz.h"

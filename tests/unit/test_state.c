@@ -117,7 +117,7 @@ static void test_layouts(void) {
             turn++;
         }
     for (int l = 0; l < 6; l++) check_layout(type_of(DL_F32, layouts[l], 2, (int64_t[]){37, 29}), 2);
-    check_layout(type_of(DL_F32, (dl_layout){DL_PANEL, 4096}, 3, (int64_t[]){5000, 3, 9}), 2);
+    check_layout(type_of(DL_F32, (dl_layout){DL_PANEL, DL_MAX_PANEL}, 3, (int64_t[]){5000, 3, 9}), 2);
     check_layout(type_of(DL_F32, (dl_layout){DL_CL, 0}, 1, (int64_t[]){40000}), 2);
     check_layout(dl_scalar(DL_I64), 2);
 }
