@@ -90,9 +90,7 @@ static const dl_graph *write_step(dl_module *m, bool keep, dl_error *err) {
     dl_pass_ctx ctx = {.arena = m->arena,
                        .optimizer = DL_OPT_ADAM,
                        .keep_gradients = keep,
-                       .beta1 = 0.9,
-                       .beta2 = 0.999,
-                       .eps = 1e-8,
+                       .adam = dl_adam_usual,
                        .err = err};
     return dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = true})
                ? dl_module_graph(m, "train")
