@@ -54,7 +54,10 @@ static dl_var *moment(dl_builder *b, const char *what, const dl_var *param) {
     return v;
 }
 
+/* Axes without a name take no part in arithmetic: they come back at the end. */
 static void update(dl_builder *b, dl_var *var, dl_value *next) {
+    if (!dl_type_same(&next->type, &var->value.type))
+        next = dl_build_as(b, DL_OP_broadcast, 1, &next, 0, NULL, var->value.type);
     dl_graph_result(b->graph, DL_RESULT_UPDATE, var->name, next, var);
 }
 

@@ -339,6 +339,8 @@ dl_value *dl_simplify_node(dl_simplifier *s, dl_node *n) {
     if (pointwise) drop_broadcasts(s, n);
     /* Rules before folding: 1 * k is then k itself, not k rounded to the element type. */
     dl_value *v = rules[n->op] ? rules[n->op](s, n) : NULL;
+    /* Arithmetic loses axes without a name. */
+    if (v && v->type.layout.kind == DL_ROW) v = build_broadcast(s, v, &result(n)->type);
     if (!v && pointwise) v = fold(s, n);
     if (!v && pointwise) v = sink_broadcasts(s, n);
     return v;
