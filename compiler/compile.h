@@ -14,7 +14,8 @@ typedef struct {
     bool validate;     /* after every pass */
     dl_pass_observer *observe;
     void *user;
-    bool link; /* false: stop before the system compiler (figures and sources only) */
+    void (*warn)(const char *text); /* told what the user should know meanwhile; NULL: nobody is */
+    bool link;                      /* false: stop before the system compiler (figures and sources only) */
 } dl_compile_options;
 
 typedef struct {
@@ -22,8 +23,9 @@ typedef struct {
     int compiled; /* sources that were not in the cache */
 } dl_compile_times;
 
-/* Lowers the module in place and returns its plan, which lives in a new arena under `parent`; NULL on a
- * fault: DL_INPUT (an op or gradient that is not there), DL_RESOURCE (compiler), DL_IO, DL_TRUST (cache). */
+/* Lowers the module in place and returns its plan, which lives in a new arena under `parent` and needs
+ * nothing of the module: dl_arena_move takes it along when that goes. NULL on a fault: DL_INPUT (an op or
+ * gradient that is not there), DL_RESOURCE (compiler), DL_IO, DL_TRUST (cache). */
 dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt, dl_compile_times *times,
                     dl_error *err);
 #endif

@@ -83,10 +83,10 @@ static void put_body(dl_emitter *e, const char *head) {
     const dl_kernel *k = e->k;
     dl_putf(e->out, "INLINE void %s_body(char *const *arg, ", k->name);
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, "long x%d, ", i);
-    dl_puts(e->out, "long n, const float *acc, float *sums) {\n    (void)arg, (void)n, (void)sums");
+    dl_puts(e->out, "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)sums");
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
-    int end = dl_emit_reduce_at(k);
+    int end = dl_kernel_first_reduction(k);
     while (end < k->instrs.n && k->instrs.at[end].kind == DL_K_REDUCE) end++;
     dl_emit_program(e, 0, end);
     dl_puts(e->out, "}\n");
@@ -101,7 +101,7 @@ static void put_point(dl_emitter *e) {
     put_body(e, "");
     dl_putf(e->out,
             "static void %s_point(char *const *arg, const float *acc, const long at[4], long channel, long "
-            "n, float *sums) {\n"
+            "n, double *sums) {\n"
             "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, acc + i, sums);\n",
             k->name, call.at);
     if (k->space[1].size % e->t->lanes) dl_putf(e->out, "    if (i < n) %sn - i, acc + i, sums);\n", call.at);
@@ -118,14 +118,14 @@ static void put_head(dl_emitter *e, int phase) {
 
 /* Partial sums lie behind what else the kernel keeps in the workspace. */
 static void put_sums(dl_emitter *e, int64_t at) {
-    dl_putf(e->out, "    float *sums = (float *)(workspace + %lldL) + unit * %lldL;\n    (void)sums;\n",
+    dl_putf(e->out, "    double *sums = (double *)(workspace + %lldL) + unit * %lldL;\n    (void)sums;\n",
             (long long)at, (long long)dl_emit_partial(e));
     if (dl_emit_partial(e)) dl_emit_clear_sums(e);
 }
 
 static void finish(dl_emitter *e, dl_emitted *code) {
     int64_t units = code->units[code->phases - 1], at = code->workspace;
-    code->workspace += dl_emit_partial(e) * units * 4;
+    code->workspace += dl_emit_partial(e) * units * (int64_t)sizeof(double);
     if (dl_kernel_reduced(e->k)) dl_emit_reduced_phase(e, units, at, code);
 }
 
@@ -343,7 +343,8 @@ static void put_grad_weight(dl_emitter *e, const shape3 *s, dl_emitted *code) {
             "%lldL ? %lldL - panel : %lldL;\n"
             "    const struct weight_gradient *s = &%s_shape;\n"
             "    gradient_unit(s, arg, group, panel, panels, scratch);\n"
-            "    float *acc = unit_sums(s, (struct grad_scratch *)scratch), *sums = 0;\n"
+            "    float *acc = unit_sums(s, (struct grad_scratch *)scratch);\n"
+            "    double *sums = 0;\n"
             "    for (long p = 0; p < panels; p++)\n"
             "        for (long g = 0; g < %lldL; g++)\n"
             "            for (long i = 0; i < %lldL; i += LANES)\n"

@@ -1,8 +1,14 @@
 /* Kernel IR -> C for the CPU: the sources' head, and which emitter serves a kernel. */
 #include "compiler/emit_cpu.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "ir/base/foreign.h"
+
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
-extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_fold[], dl_kernels_product[];
+extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[],
+    dl_kernels_product[];
 
 void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned grad_rows) {
     dl_putf(out,
@@ -14,31 +20,61 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned g
     dl_puts(out, dl_kernels_prelude);
     if (!contracts) return;
     dl_puts(out, dl_kernels_contract);
+    dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
     dl_puts(out, dl_kernels_product);
+}
+
+bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
+    va_list ap;
+    char text[400];
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", at->loc.file ? at->loc.file : k->name, at->loc.line,
+                   at->loc.column, text);
+}
+
+/* Element types that the emitted C has. */
+static bool check_types(const dl_kernel *k, dl_error *err) {
+    for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        bool memory = in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
+        dl_dtype d = memory ? k->params.at[in->param].type.dtype : in->type;
+        if (d != DL_F16 && d != DL_BF16) continue;
+        return dl_emit_refuse(k, in, err, "this is in %s, which the CPU's kernels do not hold [DL-E0803]",
+                              dl_dtype_name(d));
+    }
+    return true;
 }
 
 /* What the loops around a contraction can address and compute. */
 static bool check_contraction(const dl_kernel *k, const dl_kinstr *c, dl_error *err) {
     if (c->type != DL_F32)
-        return dl_fail(err, DL_INPUT, "%s:%d: %s in %s; the CPU's kernels compute contractions in f32",
-                       c->loc.file ? c->loc.file : k->name, c->loc.line, dl_ops[c->op].name,
-                       dl_dtype_name(c->type));
+        return dl_emit_refuse(k, c, err, "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
+                              dl_ops[c->op].name, dl_dtype_name(c->type));
     for (int o = 0; o < 2; o++)
         for (int i = 0; i < c->nparts[o]; i++)
             if (dl_type_stored(&k->params.at[c->parts[o][i]].type) > INT32_MAX)
-                return dl_fail(
-                    err, DL_INPUT,
-                    "%s:%d: an operand of %s has more than 2^31 elements; use a smaller batch or crop",
-                    c->loc.file ? c->loc.file : k->name, c->loc.line, dl_ops[c->op].name);
+                return dl_emit_refuse(
+                    k, c, err,
+                    "an operand of '%s' has more than 2^31 elements: use a smaller batch or "
+                    "crop [DL-E0804]",
+                    dl_ops[c->op].name);
     return true;
 }
 
 bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
     dl_emitter e = {.out = out, .k = k, .t = t, .lane_axis = -1};
     *code = (dl_emitted){0};
+    if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
+    if (!check_types(k, err)) return false;
     dl_putf(out, "\n/* @%s", k->name);
-    for (int i = 0; i < k->locs.n; i++) dl_putf(out, " %s:%d", k->locs.at[i].file, k->locs.at[i].line);
+    for (int i = 0; i < k->locs.n; i++) {
+        dl_puts(out, " ");
+        dl_put_foreign(out, DL_IN_COMMENT, k->locs.at[i].file);
+        dl_putf(out, ":%d", k->locs.at[i].line);
+    }
     dl_puts(out, " */\n");
     int anchor = dl_kernel_anchor(k);
     if (anchor < 0) return dl_emit_pointwise(&e, code, err);

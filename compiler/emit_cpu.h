@@ -29,10 +29,8 @@ const char *dl_emit_value_type(const dl_emitter *e);
  * `n` lanes are in use; `acc` points at the accumulators of a contraction; `sums` at this unit's partial
  * results. */
 void dl_emit_program(dl_emitter *e, int from, int to);
-/* Index of the first reduction, or the number of instructions. */
-int dl_emit_reduce_at(const dl_kernel *k);
 int dl_emit_reductions(const dl_kernel *k);
-/* Floats that a unit leaves in the workspace; 0 without reductions. */
+/* Doubles that a unit leaves in the workspace; 0 without reductions. */
 int64_t dl_emit_partial(const dl_emitter *e);
 /* Statements that set a unit's partial results to their start. */
 void dl_emit_clear_sums(const dl_emitter *e);
@@ -41,6 +39,10 @@ void dl_emit_clear_sums(const dl_emitter *e);
 void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted *code);
 /* Sets kept, keep and kept_count: the axes that the reductions leave, in order of `order`. */
 void dl_emit_find_kept(dl_emitter *e, const int *order);
+
+/* Refuses a kernel, at an instruction's place in the model, as "FILE:LINE:COLUMN: error: ...". False. */
+bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...)
+    DL_PRINTF(4, 5);
 
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err); /* contractions by names */

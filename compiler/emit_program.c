@@ -211,7 +211,10 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
     }
     if (e->mode == DL_LANES) {
         int64_t step = lane_step(e, &p->type, in->index);
-        DL_CHECK(step != 0);
+        if (step == 0) { /* along an axis of one point: one lane is in use */
+            DL_CHECK(e->k->space[e->lane_axis].size == 1);
+            step = 1;
+        }
         dl_putf(e->out, "%s((%s *)arg[%d] + ", step == 1 ? "stn" : "st_step", type, in->param);
         put_address(e, &p->type, in->index);
         if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
@@ -225,12 +228,6 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
 }
 
 /* ---- reductions ---- */
-
-int dl_emit_reduce_at(const dl_kernel *k) {
-    for (int i = 0; i < k->instrs.n; i++)
-        if (k->instrs.at[i].kind == DL_K_REDUCE) return i;
-    return k->instrs.n;
-}
 
 int dl_emit_reductions(const dl_kernel *k) {
     int n = 0;
@@ -246,13 +243,11 @@ void dl_emit_find_kept(dl_emitter *e, const int *order) {
             e->keep[e->kept++] = order[i], e->kept_count *= e->k->space[order[i]].size;
 }
 
-/* Floats of one reduction's partial results: one a kept point, or a vector's worth when nothing is kept. */
+/* Doubles of one reduction's partial results: one a kept point, or a vector's worth when nothing is kept. */
 static int64_t partial_of_one(const dl_emitter *e) {
     if (e->kept || e->mode != DL_LANES) return e->kept_count;
     return e->t->lanes;
 }
-
-static const char *sum_type(const dl_emitter *e) { return e->mode == DL_DOUBLE ? "double" : "float"; }
 
 int64_t dl_emit_partial(const dl_emitter *e) { return dl_emit_reductions(e->k) * partial_of_one(e); }
 
@@ -284,33 +279,27 @@ static void put_kept_index(dl_emitter *e) {
     if (!e->kept) dl_puts(e->out, "0");
 }
 
-/* One reduction's step: into this unit's partial results. */
+/* One reduction's step: into this unit's partial results, which are doubles whatever the values are:
+ * thousands of terms in one chain of floats would lose digits. */
 static void put_reduce(dl_emitter *e, const dl_kinstr *in, int which) {
     bool sum = in->op == DL_OP_sum;
     const char *f = in->op == DL_OP_reduce_max ? "max" : "min";
     bool lanes_kept = e->kept && e->keep[e->kept - 1] == e->lane_axis;
-    dl_putf(e->out, "    {\n        %s *s = sums + %lldL", sum_type(e),
-            (long long)(which * partial_of_one(e)));
+    dl_putf(e->out, "    {\n        double *s = sums + %lldL", (long long)(which * partial_of_one(e)));
     if (e->kept) dl_puts(e->out, " + "), put_kept_index(e);
     dl_puts(e->out, ";\n        ");
     if (e->mode != DL_LANES) {
-        const char *p = e->mode == DL_DOUBLE ? "d" : "s";
         if (sum)
             dl_putf(e->out, "*s += v%d;\n", in->args[0]);
         else
-            dl_putf(e->out, "*s = %s_%s(*s, v%d);\n", p, f, in->args[0]);
-    } else if (lanes_kept) {
-        if (sum)
-            dl_putf(e->out, "stn(s, ldn(s, n) + v%d, n);\n", in->args[0]);
-        else
-            dl_putf(e->out, "stn(s, v_%s(ldn(s, n), v%d), n);\n", f, in->args[0]);
-    } else if (e->kept) {
+            dl_putf(e->out, "*s = d_%s(*s, v%d);\n", f, in->args[0]);
+    } else if (e->kept && !lanes_kept) {
         DL_CHECK(sum);
         dl_putf(e->out, "*s += sum_lanes(keep(v%d, n));\n", in->args[0]);
     } else if (sum) {
-        dl_putf(e->out, "st(s, ld(s) + keep(v%d, n));\n", in->args[0]);
+        dl_putf(e->out, "add_to(s, v%d, n);\n", in->args[0]);
     } else {
-        dl_putf(e->out, "stn(s, v_%s(ldn(s, n), v%d), n);\n", f, in->args[0]);
+        dl_putf(e->out, "for (long j = 0; j < n; j++) s[j] = d_%s(s[j], v%d[j]);\n", f, in->args[0]);
     }
     dl_puts(e->out, "    }\n");
 }
@@ -354,7 +343,6 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
     enum { CHUNK = 256 };
     const dl_kernel *k = e->k;
     int64_t one = partial_of_one(e), all = dl_emit_partial(e), each = e->kept ? 1 : one;
-    const char *sums = sum_type(e);
     dl_emitter s = *e;
     s.mode = e->mode == DL_DOUBLE ? DL_DOUBLE : DL_SINGLE;
     s.flat = false, s.lane_axis = -1;
@@ -363,7 +351,7 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
     dl_putf(e->out,
             "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n",
             k->name, phase);
-    dl_putf(e->out, "    const %s *sums = (const %s *)(workspace + %lldL);\n", sums, sums, (long long)at);
+    dl_putf(e->out, "    const double *sums = (const double *)(workspace + %lldL);\n", (long long)at);
     dl_putf(e->out, "    for (long at = unit * %d; at < (unit + 1) * %d && at < %lldL; at++) {\n", CHUNK,
             CHUNK, (long long)e->kept_count);
     int64_t stride = e->kept_count;
@@ -383,7 +371,7 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
         dl_putf(e->out,
                 ";\n    for (long u = 0; u < %lldL; u++)\n        for (long j = 0; j < %lldL; j++) {\n",
                 (long long)units, (long long)each);
-        dl_putf(e->out, "            double one = (double)sums[u * %lldL + %lldL + at * %lldL + j];\n",
+        dl_putf(e->out, "            double one = sums[u * %lldL + %lldL + at * %lldL + j];\n",
                 (long long)all, (long long)(which++ * one), (long long)each);
         if (in->op == DL_OP_sum)
             dl_putf(e->out, "            t%d += one;\n", i);
@@ -394,7 +382,7 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
                 dl_emit_value_type(&s), i);
         behind = i + 1;
     }
-    for (int i = dl_emit_reduce_at(k); i < behind; i++) DL_CHECK(k->instrs.at[i].kind == DL_K_REDUCE);
+    for (int i = dl_kernel_first_reduction(k); i < behind; i++) DL_CHECK(k->instrs.at[i].kind == DL_K_REDUCE);
     dl_emit_program(&s, behind, k->instrs.n);
     dl_puts(e->out, "    }\n}\n");
 }

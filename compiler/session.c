@@ -2,19 +2,15 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "compiler/cache.h"
+#include "compiler/jit_cc.h"
 #include "frontends/yaml/data_file.h"
+#include "ir/base/clock.h"
 #include "ir/base/hash.h"
+#include "ir/base/object.h"
 #include "ir/text.h"
-
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
 
 /* A model's value as the configuration has it, and back. */
 static dl_setting to_setting(dl_arena *arena, const dl_yaml *v) {
@@ -101,12 +97,14 @@ static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
 
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err) {
-    double start = now_ms();
+    double start = dl_clock_ms();
     dl_session *s = DL_NEW(arena, dl_session);
     *s = (dl_session){.arena = arena, .config = config};
     if (!dl_config_load(config, err)) return NULL;
     s->model_path = dl_find_data_file(arena, dl_config_str(config, DL_KEY_model), err);
     if (!s->model_path) return NULL;
+    s->model_path =
+        dl_intern(s->model_path); /* places in the configuration name it when the session is gone */
     s->source = dl_source_read(arena, s->model_path, err);
     if (!s->source) return NULL;
     dl_diags *diags = dl_diags_new(arena, s->source);
@@ -127,7 +125,7 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     }
     dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;
     if (diags->list.n) dl_diags_print(out, diags, isatty(2) && !getenv("NO_COLOR"));
-    s->front_ms = now_ms() - start;
+    s->front_ms = dl_clock_ms() - start;
     if (ok) return s;
     dl_session_close(s);
     return NULL;
@@ -140,6 +138,16 @@ void dl_session_close(dl_session *s) {
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
     *opt = (dl_compile_options){
         .model = s->model_name, .batch = s->batch, .skip = getenv("DLC_SKIP"), .link = true};
+    const dl_config *c = s->config;
+    if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
+        return dl_config_fail(c, DL_KEY_nesterov, err, "Nesterov's momentum needs a momentum above 0");
+    opt->recipe = (dl_recipe){.optimizer = (dl_optimizer)dl_optimizer_find(
+                                  dl_config_str(c, DL_KEY_optimizer)), /* the key allows no others */
+                              .momentum = dl_config_float(c, DL_KEY_momentum) > 0,
+                              .nesterov = dl_config_bool(c, DL_KEY_nesterov),
+                              .decay = dl_config_float(c, DL_KEY_weight_decay) > 0,
+                              .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
+                              .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0};
     opt->target = dl_target_find(target, err);
 #ifndef NDEBUG
     opt->validate = true;
@@ -152,13 +160,13 @@ dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_err
 }
 
 /* Everything that the plan depends on: the graphs as built (which hold the model's text, arguments and
- * sizes), what the options ask for, and this program itself. */
-static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt) {
+ * sizes), what the options ask for, the C compiler, and this program itself. */
+static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, const dl_jit_cc *cc) {
     dl_buf text = {0};
     dl_print_module(&text, s->module, (dl_print_options){.locations = true});
     uint64_t h = dl_hash(text.at, text.n, DL_PLAN_VERSION);
     dl_buf_free(&text);
-    h = dl_hash_str(opt->target->name, h);
+    h = dl_hash(&cc->key, sizeof cc->key, h); /* the target is part of it */
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
@@ -168,17 +176,40 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt) {
     return dl_hash(&st.st_mtim, sizeof st.st_mtim, dl_hash_str(DL_VERSION, h));
 }
 
+/* Whether the plan's objects load here and hold its kernels' functions. */
+static bool check_code(const dl_plan *p, dl_error *err) {
+    bool ok = true;
+    for (int i = 0; ok && i < p->objects.n; i++) {
+        dl_object object;
+        ok = dl_object_load(&object, p->objects.at[i].image, p->objects.at[i].bytes, err);
+        if (!ok) break;
+        for (int k = 0; k < p->kernels.n; k++)
+            for (int phase = 0; p->kernels.at[k].object == i && phase < p->kernels.at[k].phases; phase++) {
+                const char *name = dl_format(p->arena, "%s_%d", p->kernels.at[k].symbol, phase);
+                if (!dl_object_find(&object, name))
+                    ok =
+                        dl_fail(err, DL_RESOURCE,
+                                "the compiled code holds no function %s; set CC to another C compiler", name);
+            }
+        dl_object_unload(&object);
+    }
+    return ok;
+}
+
 dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached, dl_error *err) {
+    dl_jit_cc cc;
     const char *dir = dl_cache_dir(s->arena, err);
-    if (!dir) return NULL;
-    uint64_t key = plan_key(s, opt);
+    if (!dir || !dl_jit_find(s->arena, opt->target, &cc, err)) return NULL;
+    uint64_t key = plan_key(s, opt, &cc);
     const char *path = dl_format(s->arena, "%s/%016llx.dlp", dir, (unsigned long long)key);
-    dl_error unreadable = {0}; /* no plan, a damaged one, another's: compiled anew */
-    dl_plan *p = dl_plan_read(s->arena, path, &unreadable);
-    *cached = p && p->key == key;
+    dl_error unusable = {0}; /* no plan, a damaged one, another's: compiled anew */
+    dl_plan *p = dl_cache_owns(path) ? dl_plan_read(s->arena, path, &unusable) : NULL;
+    *cached = p && p->key == key && check_code(p, &unusable);
     if (*cached) return p;
+    if (unusable.code && opt->warn)
+        opt->warn(dl_format(s->arena, "the plan in the cache is compiled anew: %s", unusable.message));
     p = dl_session_compile(s, opt, err);
     if (!p) return NULL;
     p->key = key;
-    return dl_plan_write(p, path, err) ? p : NULL;
+    return check_code(p, err) && dl_plan_write(p, path, err) ? p : NULL;
 }

@@ -1,25 +1,23 @@
 /* dldata nbody: the command line, progress and stopping of a simulation. */
+#include "dldata/array.h"
 #include "dldata/commands.h"
 #include "dldata/options.h"
 #include "dldata/parallel.h"
-#include "dldata/sandbox.h"
 #include "dldata/volume_file.h"
+#include "ir/base/foreign.h"
+#include "ir/base/sandbox.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "ir/base/clock.h"
 
 static volatile sig_atomic_t signal_got;
 static void on_signal(int number) { signal_got = number; }
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 typedef struct {
     bool quiet, terminal;
@@ -29,7 +27,7 @@ typedef struct {
 /* On a terminal a bar in one line; otherwise a line every ten seconds, the first and the last. */
 static bool show_progress(void *ctx, int step, int steps, double a) {
     progress *p = ctx;
-    double now = seconds(), left = step > 0 ? (now - p->start) / step * (steps - step) : 0;
+    double now = dl_clock_seconds(), left = step > 0 ? (now - p->start) / step * (steps - step) : 0;
     if (signal_got) return false;
     if (p->quiet || (!p->terminal && step > 0 && step < steps && now - p->printed < 10)) return true;
     p->printed = now;
@@ -59,12 +57,26 @@ static bool check_memory(int size, dl_error *err) {
                    size, need / (1 << 30), have / (1 << 30));
 }
 
+static bool read_generator(void *file, dl_sandbox_result *out, dl_error *err) {
+    return hdf5_read_generator(file, &out->text, err);
+}
+
+/* Whether the file's root attribute `generator` says that this command made it. */
+static bool is_ours(const char *path) {
+    dl_error ignored = {0};
+    dl_sandbox_result r;
+    if (!dl_sandbox_run(path, 10, read_generator, (char *)(uintptr_t)path, &r, &ignored)) return false;
+    bool ours = strcmp(r.text.at, VOLUME_GENERATOR) == 0;
+    dl_buf_free(&r.text);
+    dl_buf_free(&r.bytes);
+    return ours;
+}
+
 /* An older file goes only when this command made it, or with --force. */
 static bool check_target(const char *path, bool force, dl_error *err) {
-    if (force || access(path, F_OK) != 0) return true;
-    char generator[64];
-    if (sandbox_generator(path, generator, sizeof generator) && !strcmp(generator, VOLUME_GENERATOR))
-        return true;
+    struct stat st;
+    if (force || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return true; /* no other thing is replaced */
+    if (is_ours(path)) return true;
     return dl_fail(err, DL_USAGE,
                    "%s exists and was not made by `dldata nbody`; choose another name, or add --force", path);
 }
@@ -143,7 +155,7 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
     for (int i = 0; i < 2; i++) /* what our caller ignores stays ignored */
         if (sigaction(signals[i], NULL, &old[i]) == 0 && old[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &act, NULL);
-    progress bar = {.quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = seconds()};
+    progress bar = {.quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = dl_clock_seconds()};
     if (!quiet)
         fprintf(stderr, "simulating %lld^3 particles in a box of %g Mpc/h, seed %lld, on %lld thread%s\n",
                 size, box, seed, threads, threads == 1 ? "" : "s");
@@ -155,10 +167,13 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
         return dl_fail(err, DL_IO, "stopped by a signal");
     }
     if (ok && !quiet) {
-        printf("wrote %s (%.0f MiB) in %.1f s\n", path, (double)volume_file_bytes(s.size) / (1 << 20),
-               seconds() - bar.start);
+        dl_arena *arena = dl_arena_new(NULL);
+        const char *shown = dl_shown(arena, path);
+        printf("wrote %s (%.0f MiB) in %.1f s\n", shown, (double)volume_file_bytes(s.size) / (1 << 20),
+               dl_clock_seconds() - bar.start);
         if (seed == 0) printf("next, a box to validate on: dldata nbody -o data/nbody_valid.h5 --seed 1\n");
-        printf("to see it: dldata inspect %s\n", path);
+        printf("to see it: dldata inspect %s\n", shown);
+        dl_arena_free(arena);
     }
     return ok;
 }

@@ -119,9 +119,8 @@ static void find_stored(dl_fusion *f) {
                     for (int p = 0; p < np; p++) mark_stored(f, parts[p]);
                 }
             }
-        } else if (n->op == DL_OP_pad && n->in[0]->def && dl_ops[n->in[0]->def->op].class == DL_CLASS_MOVE) {
-            mark_stored(f,
-                        n->in[0]); /* zeros begin where the view ends, not where the memory behind it ends */
+        } else if (n->op == DL_OP_pad) {
+            mark_stored(f, n->in[0]); /* zeros begin where the view ends, not where what is behind it ends */
         }
     }
 }
@@ -176,14 +175,47 @@ static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
     return kept->rank == 0 || (kept->rank == 1 && kept->axis[0].name == anchor->out[0].type.axis[1].name);
 }
 
+/* A kernel is one C function, and a C compiler's time grows faster than its length: chains of hundreds of
+ * nodes become several kernels. */
+enum { MOST_MEMBERS = 128 };
+
+/* A weight gradient's program runs straight through its panels: what a member reads beside them lies in the
+ * same panels, or is a scalar or a constant. A view, which is read at other places, is none of these. */
+static bool fits_panels(const dl_fusion *f, const dl_node *n) {
+    const dl_type *t = &n->out[0].type;
+    for (int i = 0; i < n->nin; i++) {
+        const dl_value *v = n->in[i];
+        bool viewed = false;
+        for (; v->def && is_view(v->def->op) && dl_fuse_inlined(f, v->def) && v->def->nin; viewed = true)
+            v = v->def->in[0];
+        bool constant = v->def && v->def->op == DL_OP_const;
+        if (constant || !v->type.rank) continue;
+        if (viewed || v->type.rank != t->rank || !dl_layout_same(v->type.layout, t->layout)) return false;
+        for (int a = 0; a < t->rank; a++)
+            if (v->type.axis[a].name != t->axis[a].name) return false;
+    }
+    return true;
+}
+
+static bool all_fit_panels(const dl_fusion *f, const dl_group *g) {
+    for (int i = 0; i < g->members.n; i++) {
+        const dl_node *n = f->graph->nodes.at[g->members.at[i]];
+        if (dl_ops[n->op].class != DL_CLASS_CONTRACT && !fits_panels(f, n)) return false;
+    }
+    return true;
+}
+
 static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    if (x->members.n + y->members.n > MOST_MEMBERS) return false;
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
     if (!same_axes(&x->space, &y->space)) return false;
     if (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce)) return false;
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
     if (anchor && x->reduce && !sums_beside(anchor, x->reduce)) return false;
     if (anchor && y->reduce && !sums_beside(anchor, y->reduce)) return false;
+    if (anchor && anchor->op == DL_OP_conv_grad_weight && !(all_fit_panels(f, x) && all_fit_panels(f, y)))
+        return false;
     return dl_fuse_order_merge(f, a, b);
 }
 
@@ -211,20 +243,11 @@ static int merge(dl_fusion *f, int into, int from) {
     return into;
 }
 
-/* A weight gradient's program runs on whole panels: everything beside it must lie in the same panels or be a
- * scalar. */
-static bool fits_panels(const dl_node *n) {
-    for (int i = 0; i < n->nin; i++)
-        if (n->in[i]->type.rank && !dl_layout_same(n->in[i]->type.layout, n->out[0].type.layout))
-            return false;
-    return true;
-}
-
 static bool can_join(dl_fusion *f, int node, int at) {
     const dl_node *n = f->graph->nodes.at[node];
     const dl_group *g = &f->groups.at[at];
     const dl_type *t = &n->out[0].type;
-    if (g->wide != dl_fuse_is_wide(n)) return false;
+    if (g->members.n == MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return false;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
         if (g->reduce) {
             if (!same_reduction(g->reduce, n) || (g->anchor && !sums_beside(g->anchor, n))) return false;
@@ -237,13 +260,10 @@ static bool can_join(dl_fusion *f, int node, int at) {
             const dl_node *r = f->graph->nodes.at[g->members.at[i]];
             if (dl_ops[r->op].class == DL_CLASS_REDUCE && !sums_beside(n, r)) return false;
         }
-        if (n->op == DL_OP_conv_grad_weight) {
-            for (int i = 0; i < g->members.n; i++)
-                if (!fits_panels(f->graph->nodes.at[g->members.at[i]])) return false;
-        }
+        if (n->op == DL_OP_conv_grad_weight && !all_fit_panels(f, g)) return false;
     } else if (is_pointwise(n->op)) {
         if (!same_axes(&g->space, t) && !(g->reduce && same_axes(&g->post, t))) return false;
-        if (g->anchor && g->anchor->op == DL_OP_conv_grad_weight && !fits_panels(n)) return false;
+        if (g->anchor && g->anchor->op == DL_OP_conv_grad_weight && !fits_panels(f, n)) return false;
     } else {
         return false; /* cat and stored views stand alone */
     }

@@ -36,10 +36,10 @@ static int space_axis(const maker *m, const char *name) {
     return -1;
 }
 
-/* Each axis of `t` follows the space axis of its name; one without a name has size 1. */
+/* Each axis of `t` follows the space axis of its name; one without a name has size 1 and follows none. */
 static void identity(const maker *m, const dl_type *t, dl_index *index) {
     for (int i = 0; i < t->rank; i++) {
-        index[i] = (dl_index){space_axis(m, t->axis[i].name), 0};
+        index[i] = (dl_index){*t->axis[i].name ? space_axis(m, t->axis[i].name) : -1, 0};
         DL_CHECK(index[i].axis >= 0 || t->axis[i].size == 1);
     }
 }
@@ -86,10 +86,22 @@ static int source(maker *m, const dl_node *n, const dl_index *index) {
             .kind = DL_K_ELEM, .op = DL_OP_add, .type = type, .nargs = 2, .args = {at, by}, .loc = n->loc});
 }
 
-/* The instruction that has value `v` at this point, read at `index` of its axes. */
+static int load(maker *m, dl_value *v, const dl_index *index) {
+    dl_kinstr load = {.kind = DL_K_LOAD,
+                      .type = v->type.dtype,
+                      .param = param_of(m, v),
+                      .loc = v->def ? v->def->loc : v->var->loc};
+    memcpy(load.index, index, sizeof(dl_index) * (size_t)v->type.rank);
+    return emit(m, load);
+}
+
+/* The instruction that has value `v` at this point, read at `index` of its axes. What was read so before in
+ * this section is not read again: between the reductions nothing may stand. */
 static int read_at(maker *m, dl_value *v, dl_index *index) {
+    bool made = false;
     while (v->def && dl_fuse_inlined(m->f, v->def)) {
-        if (dl_ops[v->def->op].class == DL_CLASS_SOURCE) return source(m, v->def, index);
+        made = dl_ops[v->def->op].class == DL_CLASS_SOURCE;
+        if (made) break;
         through_view(v->def, index);
         v = v->def->in[0];
     }
@@ -101,12 +113,8 @@ static int read_at(maker *m, dl_value *v, dl_index *index) {
             !memcmp(l->index, index, sizeof(dl_index) * (size_t)v->type.rank))
             return l->instr;
     }
-    dl_kinstr load = {.kind = DL_K_LOAD,
-                      .type = v->type.dtype,
-                      .param = param_of(m, v),
-                      .loc = v->def ? v->def->loc : v->var->loc};
-    memcpy(load.index, index, sizeof(dl_index) * (size_t)v->type.rank);
-    loaded l = {.instr = emit(m, load), .section = m->section, .value = v};
+    loaded l = {.section = m->section, .value = v};
+    l.instr = made ? source(m, v->def, index) : load(m, v, index);
     memcpy(l.index, index, sizeof l.index);
     dl_push(m->f->ctx->arena, &m->loads, l);
     return l.instr;

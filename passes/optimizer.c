@@ -2,6 +2,8 @@
  * rows of two tables, and the rest of the step (clipping, who decays) is the same for all of them. */
 #include "passes/optimizer.h"
 
+#include "ir/base/tags.h"
+
 static dl_optimizer_rule *const optimizers[] = {
 #define OPTIMIZER(id, help) dl_optimize_##id,
 #include "passes/optimizers.def"
@@ -33,15 +35,37 @@ static int find_name(const char *const *names, const char *name) {
 int dl_optimizer_find(const char *name) { return find_name(optimizer_names, name); }
 int dl_schedule_find(const char *name) { return find_name(schedule_names, name); }
 
-dl_value *dl_optimizer_hyper(const dl_optimization *o, const char *name, double fallback) {
-    dl_var *known = dl_graph_find_var(o->b->graph, name);
-    if (known) return &known->value;
+/* A model's own variable of a name that the optimiser needs. */
+static void check_free(const dl_optimization *o, const char *name) {
+    const dl_var *v = dl_var_set_find(&o->model, name);
+    if (!v) return;
+    dl_fail(o->err, DL_INPUT,
+            "%s:%d:%d: error: a variable is called $%.200s, as the optimiser's own: rename it",
+            v->loc.file ? v->loc.file : o->b->graph->name, v->loc.line, v->loc.column, v->name);
+}
+
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_var *param) {
+    const char *name = dl_internf("%s.%s", what, param->name);
+    check_free(o, name);
+    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, param->value.type,
+                             (dl_init){.kind = DL_INIT_ZERO}, param->loc);
+    v->of = param->name;
+    return v;
+}
+
+dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallback) {
+    const char *name = dl_intern(text);
+    for (int i = 0; i < o->hypers.n; i++)
+        if (o->hypers.at[i]->name == name) return &o->hypers.at[i]->value;
+    check_free(o, name);
     dl_init init = {.kind = fallback ? DL_INIT_CONST : DL_INIT_ZERO, .a = fallback};
-    return &dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64), init, o->b->loc)->value;
+    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64), init, o->b->loc);
+    dl_push(o->arena, &o->hypers, v);
+    return &v->value;
 }
 
 /* The Euclidean norm of all gradients together, in f64. */
-static dl_value *gradient_norm(const dl_optimization *o, int results) {
+static dl_value *gradient_norm(dl_optimization *o, int results) {
     dl_graph *g = o->b->graph;
     dl_value *all = NULL;
     for (int i = 0; i < results; i++) {
@@ -54,7 +78,7 @@ static dl_value *gradient_norm(const dl_optimization *o, int results) {
 }
 
 /* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). */
-static dl_value *clip_factor(const dl_optimization *o, int results) {
+static dl_value *clip_factor(dl_optimization *o, int results) {
     dl_value *norm = gradient_norm(o, results), *most = dl_optimizer_hyper(o, "max_norm", 1);
     dl_graph_result(o->b->graph, DL_RESULT_METRIC, "grad_norm", norm, NULL);
     return dl_build2(o->b, DL_OP_min, dl_o_k(o, 1), dl_o_div(o, most, dl_o_add(o, norm, dl_o_k(o, 1e-6))));
@@ -67,19 +91,39 @@ static void drop_gradients(dl_graph *g) {
     g->results.n = kept;
 }
 
+/* Does the graph write a parameter by itself? */
+static bool check_updates(const dl_graph *g, dl_pass_ctx *ctx) {
+    bool *updated = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == DL_RESULT_UPDATE) updated[g->results.at[i].var->value.id] = true;
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        if (r->role == DL_RESULT_GRAD && updated[r->var->value.id])
+            return dl_fail(ctx->err, DL_INPUT, "graph '%s' has an update of $%.200s already", g->name,
+                           r->var->name);
+    }
+    return true;
+}
+
 bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_recipe *recipe = &ctx->recipe;
     bool done = dl_graph_find_var(g, "optimizer.step") != NULL;
     if (recipe->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
         return false;
+    if (!check_updates(g, ctx)) return false;
     dl_builder b = {.graph = g};
+    dl_optimization o = {.b = &b,
+                         .recipe = recipe,
+                         .arena = ctx->arena,
+                         .model = dl_var_set_new(g, ctx->arena),
+                         .err = ctx->err};
     dl_var *step = dl_graph_var(g, DL_VAR_STATE, "optimizer.step", dl_scalar(DL_I64),
                                 (dl_init){.kind = DL_INIT_ZERO}, b.loc);
     dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1);
-    dl_optimization o = {.b = &b, .recipe = recipe, .step = dl_build_cast(&b, next, DL_F64)};
+    o.step = dl_build_cast(&b, next, DL_F64);
     o.rate = schedules[recipe->schedule](&o);
     dl_graph_result(g, DL_RESULT_UPDATE, step->name, next, step);
-    dl_graph_result(g, DL_RESULT_METRIC, "Learning Rate", o.rate, NULL);
+    dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, o.rate, NULL);
 
     int results = g->results.n; /* those before the updates */
     dl_value *clip = recipe->clip ? clip_factor(&o, results) : NULL;

@@ -1,11 +1,12 @@
 /* `dlc opt`: passes on textual IR, for tests and for looking at one pass. */
 #include <stdio.h>
 
+#include "ir/base/input.h"
 #include "ir/text.h"
 #include "programs/dlc.h"
 
 static const dl_option options[] = {
-    {"passes", 0, "LIST", "comma-separated passes, in order; empty: none"},
+    {"passes", 0, "[LIST]", "comma-separated passes, in order; empty: none"},
     {"target", 0, "TARGET", "whose vectors layout and fusion are for"},
     {"keep-gradients", 0, NULL, "gradients stay results of the train graph"},
     {"help", 'h', NULL, "this text"},
@@ -42,7 +43,7 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     dl_pass_options run = {.skip = list};
     if (list && !dl_run_passes(none, list, &ctx, run)) return dlc_fail(&err);
     size_t n;
-    char *text = dl_read_file(arena, c->positional.at[0], 16 << 20, &n, &err);
+    char *text = dl_read_input(arena, c->positional.at[0], 16 << 20, &n, &err);
     dl_module *m = text ? dl_read_module(arena, text, n, c->positional.at[0], &err) : NULL;
     run = (dl_pass_options){.validate = true};
     if (!m || !dl_run_passes(m, list ? list : "", &ctx, run)) return dlc_fail(&err);

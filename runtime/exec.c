@@ -1,12 +1,11 @@
 #include "runtime/exec.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "ir/base/clock.h"
+#include "ir/base/object.h"
 #include "runtime/memory.h"
-#include "runtime/object.h"
 
 typedef void dlr_kernel_fn(char *const *arg, int64_t unit, char *scratch, char *workspace);
 
@@ -28,17 +27,17 @@ struct dlr_exec {
     dlr_memory memory; /* arena | workspace | scratch of thread 0 | of thread 1 | ... */
     char *workspace, *scratch;
     size_t scratch_stride;
-    dlr_object *objects;
+    dl_object *objects;
     int nobjects; /* loaded */
     code *codes;  /* one a kernel */
     launch **programs;
 };
 
 static bool load_objects(dlr_exec *e, dl_error *err) {
-    e->objects = DL_NEWS(e->arena, dlr_object, e->plan->objects.n);
+    e->objects = DL_NEWS(e->arena, dl_object, e->plan->objects.n);
     for (; e->nobjects < e->plan->objects.n; e->nobjects++) {
         const dl_plan_object *o = &e->plan->objects.at[e->nobjects];
-        if (!dlr_object_load(&e->objects[e->nobjects], o->image, o->bytes, err)) return false;
+        if (!dl_object_load(&e->objects[e->nobjects], o->image, o->bytes, err)) return false;
     }
     return true;
 }
@@ -49,7 +48,7 @@ static bool resolve_kernels(dlr_exec *e, dl_error *err) {
         const dl_plan_kernel *k = &e->plan->kernels.at[i];
         for (int p = 0; p < k->phases; p++) {
             const char *symbol = dl_format(e->arena, "%s_%d", k->symbol, p);
-            void *address = dlsym(e->objects[k->object].handle, symbol);
+            void *address = dl_object_find(&e->objects[k->object], symbol);
             if (!address)
                 return dl_fail(
                     err, DL_INPUT,
@@ -103,7 +102,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, int threads, dl_error *err) {
 void dlr_exec_close(dlr_exec *e) {
     if (!e) return;
     dlr_pool_close(e->pool);
-    while (e->nobjects > 0) dlr_object_unload(&e->objects[--e->nobjects]);
+    while (e->nobjects > 0) dl_object_unload(&e->objects[--e->nobjects]);
     dlr_memory_unmap(&e->memory);
     dl_arena_free(e->arena);
 }
@@ -120,17 +119,11 @@ static void run_unit(void *context, int64_t unit, int thread) {
     p->run(p->arg, unit, p->scratch + (size_t)thread * p->scratch_stride, p->workspace);
 }
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
     const launch *launches = e->programs[program];
     int n = e->plan->programs.at[program].launches.n;
     phase p = {.scratch = e->scratch, .workspace = e->workspace, .scratch_stride = e->scratch_stride};
-    int64_t before = launch_ns ? now_ns() : 0;
+    int64_t before = launch_ns ? dl_clock_ns() : 0;
     for (int i = 0; i < n; i++) {
         const dl_plan_kernel *k = launches[i].kernel;
         p.arg = launches[i].arg;
@@ -139,7 +132,7 @@ void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
             dlr_pool_run(e->pool, k->units[j], run_unit, &p);
         }
         if (launch_ns) {
-            int64_t after = now_ns();
+            int64_t after = dl_clock_ns();
             launch_ns[i] = after - before;
             before = after;
         }

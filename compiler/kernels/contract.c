@@ -1,51 +1,57 @@
 /* Goes behind the prelude where a source holds contractions: the register tile and the loops around it.
  *
- * A tile is TILE_ROWS output positions by PANEL output channels, held in registers: TILE_ROWS x 2 vectors. Each row of
- * the tile has a pointer of its own to the channels it reads, so that one tile serves convolutions, their input
- * gradients (by parity of the position) and cat operands: padding is a pointer to zeros, a tap is an offset. */
+ * A tile is TILE_ROWS output positions by PANEL output channels, held in registers: TILE_ROWS x 2 vectors.
+ * Each row of the tile has a pointer of its own to the channels it reads, so that one tile serves
+ * convolutions, their input gradients (by parity of the position) and cat operands: padding is a pointer to
+ * zeros, a tap is an offset. */
 struct tap {
-    int w;       /* position in the weight's taps */
-    int at[3];   /* displacement of the input */
+    int w;     /* position in the weight's taps */
+    int at[3]; /* displacement of the input */
 };
 struct part { /* operands that lie side by side along the channels */
     int arg, channels;
 };
-/* Output positions out = step * j + shift, j < count, that share their taps: all of a convolution's, or one parity of an
- * input gradient's. Input position: scale * j + tap. */
+/* Output positions out = step * j + shift, j < count, that share their taps: all of a convolution's, or one
+ * parity of an input gradient's. Input position: scale * j + tap. */
 struct positions {
     int count[3], step[3], shift[3], first_tap, taps;
 };
 struct contraction {
     int batch, in[3], out[3], scale[3];
-    int channels;    /* of the result */
-    int reduced;     /* channels summed over */
-    int columns;     /* panels of result channels */
+    int channels;                          /* of the result */
+    int reduced;                           /* channels summed over */
+    int columns;                           /* panels of result channels */
     int weight, weight_taps, weight_start; /* argument; its taps; first panel used (conv) */
-    int weight_channels; /* second axis of the weight */
+    int weight_channels;                   /* second axis of the weight */
     int nparts, npositions;
     const struct part *part;
     const struct positions *positions;
     const struct tap *taps;
 };
 /* The rest of a kernel at one output position: `acc` has the sums of `n` channels from `channel` on. */
-typedef void point_fn(char *const *arg, const float *acc, const long at[4], long channel, long n, float *sums);
+typedef void point_fn(char *const *arg, const float *acc, const long at[4], long channel, long n,
+                      double *sums);
 
 #if TILE_ROWS == 8
 #define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #else
 #define ROWS(X) X(0) X(1) X(2) X(3)
 #endif
-#define ROW_IN(r)                                                                                                    \
-    const float *a##r = a[r];                                                                                        \
-    vf c##r##0 = ld(c + r * PANEL), c##r##1 = ld(c + r * PANEL + LANES);
-#define ROW_STEP(r)                                                                                                  \
-    {                                                                                                                \
-        vf x = splat(a##r[k]);                                                                                       \
-        c##r##0 += x * b0, c##r##1 += x * b1;                                                                        \
+#define ROW_IN(r)                                                                                            \
+    const float *a##r = a[r];                                                                                \
+    vf c##r##0 = {0}, c##r##1 = {0};
+#define ROW_STEP(r)                                                                                          \
+    {                                                                                                        \
+        vf x = splat(a##r[k]);                                                                               \
+        c##r##0 += x * b0, c##r##1 += x * b1;                                                                \
     }
-#define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
+#define ROW_OUT(r)                                                                                           \
+    st(c + r * PANEL, ld(c + r * PANEL) + c##r##0);                                                          \
+    st(c + r * PANEL + LANES, ld(c + r * PANEL + LANES) + c##r##1);
 
-/* c[TILE_ROWS][PANEL] += a[row][k] * b[k][PANEL], k < n */
+/* c[TILE_ROWS][PANEL] += a[row][k] * b[k][PANEL], k < n. A slice of at most K_BLOCK products (or M_BLOCK, in
+ * weight.c) is summed by itself and then added: errors grow with the slice and the number of slices, not with
+ * all terms. */
 HOT void tile(const float *const *a, const float *b, long n, float *c) {
     ROWS(ROW_IN)
     for (long k = 0; k < n; k++, b += PANEL) {
@@ -55,8 +61,8 @@ HOT void tile(const float *const *a, const float *b, long n, float *c) {
     ROWS(ROW_OUT)
 }
 
-/* Output positions of a block, by component: input position before the tap (may lie outside), its index in the whole
- * input, and the output position. */
+/* Output positions of a block, by component: input position before the tap (may lie outside), its index in
+ * the whole input, and the output position. */
 struct rows {
     int at[3][ROW_BLOCK], base[ROW_BLOCK], out[4][ROW_BLOCK];
 };
@@ -65,11 +71,15 @@ typedef int v_rows_any __attribute__((vector_size(TILE_ROWS * 4), aligned(4), ma
 typedef unsigned u_rows __attribute__((vector_size(TILE_ROWS * 4)));
 typedef long v_pointers __attribute__((vector_size(TILE_ROWS * 8)));
 
-/* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile. Returns how many there are. */
-UNUSED long fill_rows(const struct contraction *s, const struct positions *p, long from, struct rows *row, long most) {
-    long all = (long)s->batch * p->count[0] * p->count[1] * p->count[2], n = all - from < most ? all - from : most;
+/* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile. Returns how many there
+ * are. */
+UNUSED long fill_rows(const struct contraction *s, const struct positions *p, long from, struct rows *row,
+                      long most) {
+    long all = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
+         n = all - from < most ? all - from : most;
     long w = from % p->count[2], h = from / p->count[2] % p->count[1];
-    long d = from / ((long)p->count[2] * p->count[1]) % p->count[0], b = from / ((long)p->count[2] * p->count[1] * p->count[0]);
+    long d = from / ((long)p->count[2] * p->count[1]) % p->count[0],
+         b = from / ((long)p->count[2] * p->count[1] * p->count[0]);
     for (long i = 0; i < n; i++) {
         int j[3] = {(int)d, (int)h, (int)w};
         for (int k = 0; k < 3; k++) {
@@ -77,10 +87,12 @@ UNUSED long fill_rows(const struct contraction *s, const struct positions *p, lo
             row->out[1 + k][i] = j[k] * p->step[k] + p->shift[k];
         }
         row->out[0][i] = (int)b;
-        row->base[i] = (((int)b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
+        row->base[i] =
+            (((int)b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
         if (++w == p->count[2] && (w = 0, ++h == p->count[1]) && (h = 0, ++d == p->count[0])) d = 0, b++;
     }
-    for (long i = n; i % TILE_ROWS; i++) row->at[0][i] = 1 << 30, row->at[1][i] = row->at[2][i] = row->base[i] = 0;
+    for (long i = n; i % TILE_ROWS; i++)
+        row->at[0][i] = 1 << 30, row->at[1][i] = row->at[2][i] = row->base[i] = 0;
     return n;
 }
 
@@ -106,15 +118,17 @@ INLINE int any(v_rows m) {
 }
 
 /* One tap and reduction slice for all rows of a block. */
-HOT void tap_rows(const struct contraction *s, const struct rows *row, long n, const struct tap *tap, const float *x,
-                     long channels, long k0, long nk, const float *b, float *acc) {
+HOT void tap_rows(const struct contraction *s, const struct rows *row, long n, const struct tap *tap,
+                  const float *x, long channels, long k0, long nk, const float *b, float *acc) {
     long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
     const char *from = (const char *)(x + by * channels + k0);
     for (long r = 0; r < n; r += TILE_ROWS) {
         v_rows in = inside(s, row, r, tap);
         if (!any(in)) continue;
         v_pointers use = __builtin_convertvector(in, v_pointers);
-        v_pointers at = __builtin_convertvector(*(const v_rows_any *)(row->base + r), v_pointers) * (channels * 4) + (long)from;
+        v_pointers at =
+            __builtin_convertvector(*(const v_rows_any *)(row->base + r), v_pointers) * (channels * 4) +
+            (long)from;
         const float *a[TILE_ROWS];
         at = (at & use) | ((long)zeros & ~use);
         __builtin_memcpy(a, &at, sizeof a);
@@ -122,8 +136,8 @@ HOT void tap_rows(const struct contraction *s, const struct rows *row, long n, c
     }
 }
 
-UNUSED void finish_rows(const struct contraction *s, char *const *arg, const struct rows *row, long n, const float *acc,
-                        long column, point_fn *point, float *sums) {
+UNUSED void finish_rows(const struct contraction *s, char *const *arg, const struct rows *row, long n,
+                        const float *acc, long column, point_fn *point, double *sums) {
     long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
     for (long i = 0; i < n; i++) {
         long at[4] = {row->out[0][i], row->out[1][i], row->out[2][i], row->out[3][i]};
@@ -136,15 +150,18 @@ INLINE const float *panel_at(const struct contraction *s, const float *w, long c
     return w + (((s->weight_start + column) * s->weight_taps + tap) * s->weight_channels + k) * PANEL;
 }
 
-/* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie along lanes. */
-HOT void turn_panel(const struct contraction *s, const float *w, long tap, long c0, long o0, long n, float *b) {
+/* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie
+ * along lanes. */
+HOT void turn_panel(const struct contraction *s, const float *w, long tap, long c0, long o0, long n,
+                    float *b) {
     long channels = s->weight_channels, m = channels - c0 < PANEL ? channels - c0 : PANEL;
     for (long k = 0; k < n;) {
         long o = o0 + k, in = o % PANEL, run = PANEL - in < n - k ? PANEL - in : n - k;
         const float *from = w + ((o / PANEL * s->weight_taps + tap) * channels + c0) * PANEL + in;
         if (run == PANEL && m == PANEL) {
             for (long c = 0; c < PANEL; c += LANES)
-                for (long i = 0; i < PANEL; i += LANES) turn_block(from + c * PANEL + i, PANEL, b + (k + i) * PANEL + c, PANEL);
+                for (long i = 0; i < PANEL; i += LANES)
+                    turn_block(from + c * PANEL + i, PANEL, b + (k + i) * PANEL + c, PANEL);
             k += run;
             continue;
         }
@@ -166,7 +183,8 @@ INLINE void unit_of(const struct contraction *s, long unit, long *which, long *c
     *which = 0;
     for (;; ++*which) { /* units: positions, then columns, then row blocks */
         const struct positions *p = s->positions + *which;
-        long rows = (long)s->batch * p->count[0] * p->count[1] * p->count[2], blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
+        long rows = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
+             blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
         if (unit < blocks * s->columns) {
             *column = unit / blocks, *from = unit % blocks * ROW_BLOCK;
             return;
@@ -175,9 +193,10 @@ INLINE void unit_of(const struct contraction *s, long unit, long *which, long *c
     }
 }
 
-/* A block of rows by one column of panels. `turned`: the weight is read across its panels (input gradients). */
-UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float *w, int turned, long unit, char *scratch,
-                      point_fn *point, float *sums) {
+/* A block of rows by one column of panels. `turned`: the weight is read across its panels (input gradients).
+ */
+UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float *w, int turned, long unit,
+                      char *scratch, point_fn *point, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     long which, column, from;
     unit_of(s, unit, &which, &column, &from);
@@ -206,36 +225,41 @@ UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float
     finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
 }
 
-/* Few channels: the taps of PACK_ROWS positions are gathered into rows, then all is one reduction. Taps that are
- * neighbours along W lie side by side in the input too: `run` of them are copied at a time, by vectors that write
- * past the run what the next one overwrites. */
+/* Few channels: the taps of PACK_ROWS positions are gathered into rows, then all is one reduction. Taps that
+ * are neighbours along W lie side by side in the input too: `run` of them are copied at a time, by vectors
+ * that write past the run what the next one overwrites. */
 struct gather_scratch {
     struct rows row;
     float acc[PACK_ROWS * PANEL], a[];
 };
 
-INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, const float *x, const float *end,
-                       long channels, long taps, long run, float *to) {
+INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, const float *x,
+                       const float *end, long channels, long taps, long run, float *to) {
     for (long i = 0; i < taps; i += run, to += run * channels) {
         const struct tap *tap = s->taps + i;
         int w = row->at[2][r] + tap->at[2];
-        int in = (unsigned)(row->at[0][r] + tap->at[0]) < (unsigned)s->in[0] && (unsigned)(row->at[1][r] + tap->at[1]) < (unsigned)s->in[1];
-        const float *from = x + (row->base[r] + ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2]) * channels;
+        int in = (unsigned)(row->at[0][r] + tap->at[0]) < (unsigned)s->in[0] &&
+                 (unsigned)(row->at[1][r] + tap->at[1]) < (unsigned)s->in[1];
+        const float *from =
+            x +
+            (row->base[r] + ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2]) * channels;
         if (in && w >= 0 && w + run <= s->in[2] && from + run * channels + LANES <= end) {
             for (long c = 0; c < run * channels; c += LANES) st(to + c, ld(from + c));
             continue;
         }
         for (long j = 0; j < run; j++)
             for (long c = 0; c < channels; c++)
-                to[j * channels + c] = in && (unsigned)(w + j) < (unsigned)s->in[2] ? from[j * channels + c] : 0;
+                to[j * channels + c] =
+                    in && (unsigned)(w + j) < (unsigned)s->in[2] ? from[j * channels + c] : 0;
     }
 }
 
-UNUSED void gathered_unit(const struct contraction *s, char *const *arg, const float *w, long run, long unit, char *scratch,
-                          point_fn *point, float *sums) {
+UNUSED void gathered_unit(const struct contraction *s, char *const *arg, const float *w, long run, long unit,
+                          char *scratch, point_fn *point, double *sums) {
     struct gather_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
-    long n = fill_rows(s, p, unit * PACK_ROWS, &t->row, PACK_ROWS), channels = s->part[0].channels, nk = p->taps * channels;
+    long n = fill_rows(s, p, unit * PACK_ROWS, &t->row, PACK_ROWS), channels = s->part[0].channels,
+         nk = p->taps * channels;
     const float *x = (const float *)arg[s->part[0].arg];
     const float *end = x + (long)s->batch * s->in[0] * s->in[1] * s->in[2] * channels;
     for (long r = 0; r < n; r++) gather_row(s, &t->row, r, x, end, channels, p->taps, run, t->a + r * nk);
@@ -244,228 +268,12 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, const f
         for (long r = 0; r < n; r += TILE_ROWS) {
             const float *rows[TILE_ROWS];
             for (int i = 0; i < TILE_ROWS; i++) rows[i] = t->a + (r + i < n ? r + i : r) * nk;
-            tile(rows, panel_at(s, w, column, 0, 0), nk, t->acc + r * PANEL);
+            const float *b = panel_at(s, w, column, 0, 0);
+            for (long k = 0; k < nk; k += K_BLOCK, b += K_BLOCK * PANEL) {
+                tile(rows, b, nk - k < K_BLOCK ? nk - k : K_BLOCK, t->acc + r * PANEL);
+                for (int i = 0; i < TILE_ROWS; i++) rows[i] += K_BLOCK;
+            }
         }
         finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
     }
-}
-
-/* ---- weight gradients ----
- * Taps go by groups: one tap, or, where x has few channels, all taps along W (they are neighbours in memory). A unit is
- * a few groups that differ in W (or H) only, and a few panels of O. Positions go by M_BLOCK: dy is packed into panels
- * once a block, x into blocks of TILE_ROWS channels once a group, so that the tile runs through L1 whatever the strides
- * were. */
-struct weight_gradient {
-    int batch, in[3], out[3], scale[3], pad[3], kernel[3];
-    int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
-    const struct part *x, *y;
-    int channels;    /* second axis of the weight */
-    int run, rows;   /* taps a group, run * channels */
-    int unit_groups; /* groups a unit works on; they divide the groups that share a place along D */
-    int panels, unit_panels; /* of O; those a unit works on */
-};
-
-#define GRAD_IN(r)  vf c##r##0 = ld(c + r * PANEL), c##r##1 = ld(c + r * PANEL + LANES);
-#define GRAD_STEP(r)                                                                                                 \
-    {                                                                                                                \
-        vf v = splat(x[r]);                                                                                          \
-        c##r##0 += v * b0, c##r##1 += v * b1;                                                                        \
-    }
-#define R1(X) X(0)
-#define R2(X) R1(X) X(1)
-#define R3(X) R2(X) X(2)
-#define R4(X) R3(X) X(3)
-#define R5(X) R4(X) X(4)
-#define R6(X) R5(X) X(5)
-#define R7(X) R6(X) X(6)
-#define R8(X) R7(X) X(7)
-/* c[rows][PANEL] += x[m][row] * y[y_at[m]][lane], m < n; x in steps of TILE_ROWS */
-#define GRAD_TILE(rows)                                                                                              \
-    HOT void grad_tile_##rows(const float *x, const float *y, const int *y_at,  \
-                                                                   long n, float *c) {                               \
-        R##rows(GRAD_IN) for (long m = 0; m < n; m++, x += TILE_ROWS) {                                              \
-            vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                                   \
-            R##rows(GRAD_STEP)                                                                                       \
-        }                                                                                                            \
-        R##rows(ROW_OUT)                                                                                             \
-    }
-typedef void grad_tile_fn(const float *x, const float *y, const int *y_at, long n, float *c);
-/* Only the heights that the kernels below need: GRAD_ROWS is a mask that the emitter sets. */
-#if GRAD_ROWS & 2
-GRAD_TILE(1)
-#endif
-#if GRAD_ROWS & 4
-GRAD_TILE(2)
-#endif
-#if GRAD_ROWS & 8
-GRAD_TILE(3)
-#endif
-#if GRAD_ROWS & 16
-GRAD_TILE(4)
-#endif
-#if GRAD_ROWS & 32
-GRAD_TILE(5)
-#endif
-#if GRAD_ROWS & 64
-GRAD_TILE(6)
-#endif
-#if GRAD_ROWS & 128
-GRAD_TILE(7)
-#endif
-#if GRAD_ROWS & 256
-GRAD_TILE(8)
-#endif
-static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {
-    0,
-#if GRAD_ROWS & 2
-    [1] = grad_tile_1,
-#endif
-#if GRAD_ROWS & 4
-    [2] = grad_tile_2,
-#endif
-#if GRAD_ROWS & 8
-    [3] = grad_tile_3,
-#endif
-#if GRAD_ROWS & 16
-    [4] = grad_tile_4,
-#endif
-#if GRAD_ROWS & 32
-    [5] = grad_tile_5,
-#endif
-#if GRAD_ROWS & 64
-    [6] = grad_tile_6,
-#endif
-#if GRAD_ROWS & 128
-    [7] = grad_tile_7,
-#endif
-#if GRAD_ROWS & 256
-    [8] = grad_tile_8,
-#endif
-};
-
-struct grad_scratch {
-    int at[4][M_BLOCK];                  /* positions of the block: n, d, h, w of dy */
-    int y_at[M_BLOCK], x_at[M_BLOCK], x_w[M_BLOCK]; /* those that a group's taps reach: where in packed dy, in x, x's W */
-    float data[]; /* x [row block][M_BLOCK][TILE_ROWS], dy [panel][M_BLOCK][PANEL], sums [group][panel][rows][PANEL] */
-};
-
-/* Where the rows of x do not fall into whole blocks: few channels with their taps, odd parts of a cat. */
-UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long from, long to) {
-    long row = 0;
-    for (long tap = 0; tap < s->run; tap++)
-        for (long q = 0; q < s->nx; q++) {
-            long channels = s->x[q].channels;
-            const float *x = (const float *)arg[s->x[q].arg] + tap * channels;
-            for (long m = from; m < to; m++) {
-                int in = (unsigned)(t->x_w[m] + (int)tap) < (unsigned)s->in[2];
-                for (long c = 0; c < channels; c++) {
-                    long r = row + c;
-                    t->data[r / TILE_ROWS * TILE_ROWS * M_BLOCK + m * TILE_ROWS + r % TILE_ROWS] =
-                        in ? x[(long)t->x_at[m] * channels + c] : 0;
-                }
-            }
-            row += channels;
-        }
-}
-
-INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long n) {
-    long row = 0, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
-    int whole = 1;
-    for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % TILE_ROWS == 0;
-    if (s->run > 1 && s->nx == 1) { /* neighbouring taps are neighbours in memory */
-        for (long m = 0; m < n; m++) {
-            if (t->x_w[m] < 0 || t->x_w[m] + s->run > s->in[2] || t->x_at[m] + s->run + TILE_ROWS > last) {
-                pack_x_slowly(s, arg, t, m, m + 1);
-                continue;
-            }
-            const float *from = (const float *)arg[s->x[0].arg] + (long)t->x_at[m] * s->channels;
-            for (long r = 0; r < s->rows; r += TILE_ROWS)
-                *(v_rows_any *)(t->data + r * M_BLOCK + m * TILE_ROWS) = *(const v_rows_any *)(from + r);
-        }
-        return;
-    }
-    if (s->run > 1 || !whole) {
-        pack_x_slowly(s, arg, t, 0, n);
-        return;
-    }
-    for (long q = 0; q < s->nx; row += s->x[q++].channels) {
-        long channels = s->x[q].channels;
-        const float *x = (const float *)arg[s->x[q].arg];
-        for (long m = 0; m < n; m++) {
-            const v_rows_any *from = (const void *)(x + (long)t->x_at[m] * channels);
-            float *to = t->data + row * M_BLOCK + m * TILE_ROWS;
-            for (long c = 0; c < channels; c += TILE_ROWS, to += M_BLOCK * TILE_ROWS) *(v_rows_any *)to = *from++;
-        }
-    }
-}
-
-INLINE void pack_y(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long panel, long n, float *to) {
-    long lane = panel * PANEL, q = 0;
-    while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
-    long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
-    const float *y = (const float *)arg[s->y[q].arg] + lane;
-    for (long m = 0; m < n; m++, to += PANEL) {
-        long at = (((long)t->at[0][m] * s->out[0] + t->at[1][m]) * s->out[1] + t->at[2][m]) * s->out[2] + t->at[3][m];
-        for (long i = 0; i < PANEL; i += LANES) {
-            const float *from = y + at * stride + i;
-            st(to + i, lanes - i >= LANES ? ld(from) : lanes > i ? ld_part(from, lanes - i) : (vf){0});
-        }
-    }
-}
-
-/* The positions of the block that reach inside the input at group (kd, kh, kw). */
-INLINE long reach(const struct weight_gradient *s, struct grad_scratch *t, const long k[3], long n) {
-    long some = 0;
-    for (long m = 0; m < n; m++) {
-        long d = t->at[1][m] * s->scale[0] + k[0] - s->pad[0], h = t->at[2][m] * s->scale[1] + k[1] - s->pad[1];
-        long w = t->at[3][m] * s->scale[2] + k[2] - s->pad[2];
-        int in = (unsigned long)d < (unsigned long)s->in[0] && (unsigned long)h < (unsigned long)s->in[1] && w + s->run > 0 && w < s->in[2];
-        t->y_at[some] = (int)m * PANEL;
-        t->x_at[some] = (int)(((t->at[0][m] * (long)s->in[0] + d) * s->in[1] + h) * s->in[2] + w);
-        t->x_w[some] = (int)w;
-        some += in;
-    }
-    return some;
-}
-
-/* Where a unit's data lie behind its scratch. */
-INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
-    return t->data + (long)(s->rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * M_BLOCK;
-}
-INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
-    return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
-}
-
-UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long group, long panel,
-                      long panels, long n) {
-    long groups_w = s->kernel[2] / s->run;
-    float *y = packed_y(s, t), *c = unit_sums(s, t);
-    for (long p = 0; p < panels; p++) pack_y(s, arg, t, panel + p, n, y + p * M_BLOCK * PANEL);
-    for (long g = group; g < group + s->unit_groups; g++, c += s->unit_panels * s->rows * PANEL) {
-        long k[3] = {g / (groups_w * s->kernel[1]), g / groups_w % s->kernel[1], g % groups_w};
-        long some = reach(s, t, k, n);
-        if (!some) continue;
-        pack_x(s, arg, t, some);
-        for (long p = 0; p < panels; p++)
-            for (long r = 0; r < s->rows; r += TILE_ROWS)
-                grad_tiles[s->rows - r < TILE_ROWS ? s->rows - r : TILE_ROWS](t->data + r * M_BLOCK, y + p * M_BLOCK * PANEL, t->y_at,
-                                                                              some, c + (p * s->rows + r) * PANEL);
-    }
-}
-
-/* The gradients of groups group.. and panels panel.. into the unit's sums, zeros included. */
-UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long group, long panel, long panels, char *scratch) {
-    struct grad_scratch *t = (void *)scratch;
-    long n = 0, kd = group / (s->kernel[2] / s->run * s->kernel[1]);
-    __builtin_memset(unit_sums(s, t), 0, sizeof(float) * (unsigned long)((long)s->unit_groups * s->unit_panels * s->rows * PANEL));
-    for (int b = 0; b < s->batch; b++)
-        for (int d = 0; d < s->out[0]; d++) {
-            if ((unsigned long)(d * s->scale[0] + kd - s->pad[0]) >= (unsigned long)s->in[0]) continue;
-            for (int h = 0; h < s->out[1]; h++)
-                for (int w = 0; w < s->out[2]; w++) {
-                    t->at[0][n] = b, t->at[1][n] = d, t->at[2][n] = h, t->at[3][n] = w;
-                    if (++n == M_BLOCK) sum_block(s, arg, t, group, panel, panels, n), n = 0;
-                }
-        }
-    if (n) sum_block(s, arg, t, group, panel, panels, n);
 }

@@ -1,7 +1,9 @@
-/* Input gradients (transposed convolutions) into few channels, as the last layer of a U-Net: all parities of the output
- * share one reduction. Columns are (parity, channel); row j yields the outputs step * j + shift of each parity. */
+/* Input gradients (transposed convolutions) into few channels, as the last layer of a U-Net: all parities of
+ * the output share one reduction. Columns are (parity, channel); row j yields the outputs step * j + shift of
+ * each parity. */
 struct fold {
-    const struct contraction *rows; /* a convolution with the columns as channels, its weight packed in the workspace */
+    const struct contraction
+        *rows; /* a convolution with the columns as channels, its weight packed in the workspace */
     int parities, channels, panels; /* panels: of the weight's first axis */
     const struct positions *out;    /* of each parity: step and shift */
     const int *tap_of;              /* [parity][tap]: the weight's tap, or -1 */
@@ -10,7 +12,8 @@ struct fold {
 /* Packs the weight: packed[column panel][tap][o][lane]. Unit: one panel of o. */
 UNUSED void fold_weight(const struct fold *f, const float *w, long unit, float *packed) {
     const struct contraction *s = f->rows;
-    long taps = s->positions->taps, most = s->reduced - unit * PANEL < PANEL ? s->reduced - unit * PANEL : PANEL;
+    long taps = s->positions->taps,
+         most = s->reduced - unit * PANEL < PANEL ? s->reduced - unit * PANEL : PANEL;
     for (long column = 0; column < s->columns; column++)
         for (long tap = 0; tap < taps; tap++)
             for (long i = 0; i < most; i++) {
@@ -18,14 +21,17 @@ UNUSED void fold_weight(const struct fold *f, const float *w, long unit, float *
                 for (long lane = 0; lane < PANEL; lane++) {
                     long at = column * PANEL + lane, parity = at / f->channels, c = at % f->channels;
                     int from = parity < f->parities ? f->tap_of[parity * taps + tap] : -1;
-                    to[lane] = from < 0 ? 0 : w[((unit * s->weight_taps + from) * s->weight_channels + c) * PANEL + i];
+                    to[lane] = from < 0
+                                   ? 0
+                                   : w[((unit * s->weight_taps + from) * s->weight_channels + c) * PANEL + i];
                 }
             }
 }
 
-/* A block of rows, all columns. Scratch: accumulators [columns][ROW_BLOCK][PANEL], the rows, one row of all columns. */
+/* A block of rows, all columns. Scratch: accumulators [columns][ROW_BLOCK][PANEL], the rows, one row of all
+ * columns. */
 UNUSED void fold_unit(const struct fold *f, char *const *arg, const float *packed, long unit, char *scratch,
-                      point_fn *point, float *sums) {
+                      point_fn *point, double *sums) {
     const struct contraction *s = f->rows;
     float *acc = (float *)scratch, *line = acc + (long)s->columns * ROW_BLOCK * PANEL;
     struct rows *row = (void *)(line + (s->columns + 1) * PANEL);
@@ -46,7 +52,8 @@ UNUSED void fold_unit(const struct fold *f, char *const *arg, const float *packe
         }
     for (long r = 0; r < n; r++) {
         for (long column = 0; column < s->columns; column++)
-            for (long i = 0; i < PANEL; i += LANES) st(line + column * PANEL + i, ld(acc + (column * ROW_BLOCK + r) * PANEL + i));
+            for (long i = 0; i < PANEL; i += LANES)
+                st(line + column * PANEL + i, ld(acc + (column * ROW_BLOCK + r) * PANEL + i));
         for (long parity = 0; parity < f->parities; parity++) {
             const struct positions *o = f->out + parity;
             long at[4] = {row->out[0][r]};

@@ -1,6 +1,9 @@
-/* The machine's ceilings, as kernels of the plan's ABI: multiply-adds in registers, and a stream through memory. */
+/* The machine's ceilings, as kernels of the plan's ABI: multiply-adds in registers, and a stream through
+ * memory. */
 #if LANES == 16
-#define ACCUMULATORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19)
+#define ACCUMULATORS(X)                                                                                      \
+    X(0)                                                                                                     \
+    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19)
 #else
 #define ACCUMULATORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
 #endif
@@ -14,7 +17,9 @@ void peak_flops_0(char *const *arg, long unit, char *scratch, char *workspace) {
     HIDE(a);
     HIDE(b);
     ACCUMULATORS(START)
-    for (long i = 0; i < PEAK_STEPS; i++) { ACCUMULATORS(STEP) }
+    for (long i = 0; i < PEAK_STEPS; i++) {
+        ACCUMULATORS(STEP)
+    }
     ACCUMULATORS(END)
     st((float *)(workspace + unit * 64), a);
     (void)arg, (void)scratch;

@@ -17,7 +17,9 @@ INLINE vf splat(float a) { return a - (vf){0}; }
 INLINE vf ld(const float *p) { return *(const vf_any *)p; }
 INLINE void st(float *p, vf v) { *(vf_any *)p = v; }
 #if defined(__AVX512F__) && LANES == 16
-INLINE vf ld_part(const float *p, long n) { return __builtin_ia32_loadups512_mask((const void *)p, (vf){0}, (1u << n) - 1); }
+INLINE vf ld_part(const float *p, long n) {
+    return __builtin_ia32_loadups512_mask((const void *)p, (vf){0}, (1u << n) - 1);
+}
 INLINE void st_part(float *p, vf v, long n) { __builtin_ia32_storeups512_mask((void *)p, v, (1u << n) - 1); }
 #else
 INLINE vf ld_part(const float *p, long n) {
@@ -56,47 +58,61 @@ INLINE vf keep(vf v, long n) {
     for (int i = 0; i < LANES; i++) at[i] = i;
     return (vf)((vi)v & (at < (int)n));
 }
-/* Turns a LANES x LANES block: to[j][i] = from[i][j], rows `fs` and `ts` floats apart. Halves, quarters, ... change
- * places; LO and HI take from a pair of rows what stays above and what goes below. */
-#define TURN(h, i, j)                                                                                                \
-    {                                                                                                                \
-        vf a = r##i, b = r##j;                                                                                       \
-        r##i = __builtin_shufflevector(a, b, LO##h), r##j = __builtin_shufflevector(a, b, HI##h);                    \
+/* Turns a LANES x LANES block: to[j][i] = from[i][j], rows `fs` and `ts` floats apart. Halves, quarters, ...
+ * change places; LO and HI take from a pair of rows what stays above and what goes below. */
+#define TURN(h, i, j)                                                                                        \
+    {                                                                                                        \
+        vf a = r##i, b = r##j;                                                                               \
+        r##i = __builtin_shufflevector(a, b, LO##h), r##j = __builtin_shufflevector(a, b, HI##h);            \
     }
 #if LANES == 16
-#define LO8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
-#define HI8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
-#define LO4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
-#define HI4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
-#define LO2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
-#define HI2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
-#define LO1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
-#define HI1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define LOWER         0, 1, 2, 3, 4, 5, 6, 7
+#define UPPER         8, 9, 10, 11, 12, 13, 14, 15
+#define LO8           0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HI8           8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define LO4           0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define HI4           4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define LO2           0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HI2           2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define LO1           0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define HI1           1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
 #define BLOCK_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define TURN_ALL                                                                                                     \
-    TURN(8, 0, 8) TURN(8, 1, 9) TURN(8, 2, 10) TURN(8, 3, 11) TURN(8, 4, 12) TURN(8, 5, 13) TURN(8, 6, 14)           \
-    TURN(8, 7, 15) TURN(4, 0, 4) TURN(4, 1, 5) TURN(4, 2, 6) TURN(4, 3, 7) TURN(4, 8, 12) TURN(4, 9, 13)             \
-    TURN(4, 10, 14) TURN(4, 11, 15) TURN(2, 0, 2) TURN(2, 1, 3) TURN(2, 4, 6) TURN(2, 5, 7) TURN(2, 8, 10)           \
-    TURN(2, 9, 11) TURN(2, 12, 14) TURN(2, 13, 15) TURN(1, 0, 1) TURN(1, 2, 3) TURN(1, 4, 5) TURN(1, 6, 7)           \
-    TURN(1, 8, 9) TURN(1, 10, 11) TURN(1, 12, 13) TURN(1, 14, 15)
+/* clang-format off */
+#define TURN_ALL \
+    TURN(8, 0, 8) TURN(8, 1, 9) TURN(8, 2, 10) TURN(8, 3, 11) TURN(8, 4, 12) TURN(8, 5, 13) \
+    TURN(8, 6, 14) TURN(8, 7, 15) \
+    TURN(4, 0, 4) TURN(4, 1, 5) TURN(4, 2, 6) TURN(4, 3, 7) TURN(4, 8, 12) TURN(4, 9, 13) \
+    TURN(4, 10, 14) TURN(4, 11, 15) \
+    TURN(2, 0, 2) TURN(2, 1, 3) TURN(2, 4, 6) TURN(2, 5, 7) TURN(2, 8, 10) TURN(2, 9, 11) \
+    TURN(2, 12, 14) TURN(2, 13, 15) \
+    TURN(1, 0, 1) TURN(1, 2, 3) TURN(1, 4, 5) TURN(1, 6, 7) TURN(1, 8, 9) TURN(1, 10, 11) \
+    TURN(1, 12, 13) TURN(1, 14, 15)
+/* clang-format on */
 #elif LANES == 8
-#define LO4 0, 1, 2, 3, 8, 9, 10, 11
-#define HI4 4, 5, 6, 7, 12, 13, 14, 15
-#define LO2 0, 1, 8, 9, 4, 5, 12, 13
-#define HI2 2, 3, 10, 11, 6, 7, 14, 15
-#define LO1 0, 8, 2, 10, 4, 12, 6, 14
-#define HI1 1, 9, 3, 11, 5, 13, 7, 15
+#define LOWER         0, 1, 2, 3
+#define UPPER         4, 5, 6, 7
+#define LO4           0, 1, 2, 3, 8, 9, 10, 11
+#define HI4           4, 5, 6, 7, 12, 13, 14, 15
+#define LO2           0, 1, 8, 9, 4, 5, 12, 13
+#define HI2           2, 3, 10, 11, 6, 7, 14, 15
+#define LO1           0, 8, 2, 10, 4, 12, 6, 14
+#define HI1           1, 9, 3, 11, 5, 13, 7, 15
 #define BLOCK_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define TURN_ALL                                                                                                     \
-    TURN(4, 0, 4) TURN(4, 1, 5) TURN(4, 2, 6) TURN(4, 3, 7) TURN(2, 0, 2) TURN(2, 1, 3) TURN(2, 4, 6) TURN(2, 5, 7)  \
+/* clang-format off */
+#define TURN_ALL \
+    TURN(4, 0, 4) TURN(4, 1, 5) TURN(4, 2, 6) TURN(4, 3, 7) \
+    TURN(2, 0, 2) TURN(2, 1, 3) TURN(2, 4, 6) TURN(2, 5, 7) \
     TURN(1, 0, 1) TURN(1, 2, 3) TURN(1, 4, 5) TURN(1, 6, 7)
+/* clang-format on */
 #else
-#define LO2 0, 1, 4, 5
-#define HI2 2, 3, 6, 7
-#define LO1 0, 4, 2, 6
-#define HI1 1, 5, 3, 7
+#define LOWER         0, 1
+#define UPPER         2, 3
+#define LO2           0, 1, 4, 5
+#define HI2           2, 3, 6, 7
+#define LO1           0, 4, 2, 6
+#define HI1           1, 5, 3, 7
 #define BLOCK_ROWS(X) X(0) X(1) X(2) X(3)
-#define TURN_ALL TURN(2, 0, 2) TURN(2, 1, 3) TURN(1, 0, 1) TURN(1, 2, 3)
+#define TURN_ALL      TURN(2, 0, 2) TURN(2, 1, 3) TURN(1, 0, 1) TURN(1, 2, 3)
 #endif
 INLINE void turn_block(const float *from, long fs, float *to, long ts) {
 #define BLOCK_IN(i)  vf r##i = ld(from + i * fs);
@@ -104,6 +120,18 @@ INLINE void turn_block(const float *from, long fs, float *to, long ts) {
     BLOCK_ROWS(BLOCK_IN)
     TURN_ALL
     BLOCK_ROWS(BLOCK_OUT)
+}
+/* s[i] += v[i] in double, i < n */
+INLINE void add_to(double *s, vf v, long n) {
+    typedef double vd __attribute__((vector_size(LANES * 4)));
+    typedef double vd_any __attribute__((vector_size(LANES * 4), aligned(8), may_alias));
+    if (n < LANES) {
+        for (long i = 0; i < n; i++) s[i] += v[i];
+        return;
+    }
+    vd_any *lower = (vd_any *)s, *upper = (vd_any *)(s + LANES / 2);
+    *lower += __builtin_convertvector(__builtin_shufflevector(v, v, LOWER), vd);
+    *upper += __builtin_convertvector(__builtin_shufflevector(v, v, UPPER), vd);
 }
 /* Sum of the lanes as a fixed tree. */
 INLINE float sum_lanes(vf v) {
@@ -116,11 +144,11 @@ INLINE float sum_lanes(vf v) {
 
 /* ---- scalar functions, one lane at a time where speed does not matter ---- */
 #define V(x) ((x) - (vf){0}) /* a scalar literal becomes a vector; x - 0 is x */
-#define EACH(f, a)                                                                                                   \
-    ({                                                                                                               \
-        vf each_a = (a), each_r;                                                                                     \
-        for (int each_i = 0; each_i < LANES; each_i++) each_r[each_i] = f(each_a[each_i]);                           \
-        each_r;                                                                                                      \
+#define EACH(f, a)                                                                                           \
+    ({                                                                                                       \
+        vf each_a = (a), each_r;                                                                             \
+        for (int each_i = 0; each_i < LANES; each_i++) each_r[each_i] = f(each_a[each_i]);                   \
+        each_r;                                                                                              \
     })
 INLINE vf v_pick(vi m, vf a, vf b) { return (vf)(((vi)a & m) | ((vi)b & ~m)); }
 INLINE vf v_truth(vi m) { return (vf)((vi)splat(1.0f) & m); }
@@ -159,14 +187,18 @@ INLINE vf v_pow(vf a, vf b) {
     return r;
 }
 
-/* exp by range reduction to |r| <= ln(2)/2, a polynomial of degree 6 and two scalings (so that results below the normal
- * range come out right); the constants are the Taylor series' improved by least squares. Within 2 ulp. */
+/* exp by range reduction to |r| <= ln(2)/2, a polynomial of degree 6 and two scalings (so that results below
+ * the normal range come out right); the constants are the Taylor series' improved by least squares. Within 2
+ * ulp. */
 INLINE vf v_exp(vf a) {
     vf x = v_pick(a > 89.0f, splat(89.0f), v_pick(a < -104.0f, splat(-104.0f), a));
     vf t = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: rounds to an integer in the low bits */
     vi n = (vi)t - 0x4b400000;
     vf m = t - 12582912.0f, r = x - m * 0.693359375f + m * 2.12194440e-4f;
-    vf y = ((((1.9875691e-4f * r + 1.3981999e-3f) * r + 8.3334519e-3f) * r + 4.1665796e-2f) * r + 1.6666665e-1f) * r + 0.5f;
+    vf y = ((((1.9875691e-4f * r + 1.3981999e-3f) * r + 8.3334519e-3f) * r + 4.1665796e-2f) * r +
+            1.6666665e-1f) *
+               r +
+           0.5f;
     y = y * r * r + r + 1.0f;
     vi half = n >> 1;
     y = y * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
@@ -175,7 +207,8 @@ INLINE vf v_exp(vf a) {
 /* tanh: odd polynomial below 0.625, 1 - 2 / (exp(2|x|) + 1) above. Within 3 ulp. */
 INLINE vf v_tanh(vf a) {
     vf x = v_abs(a), z = a * a;
-    vf small = (((-5.70498872e-3f * z + 2.06390888e-2f) * z - 5.37397156e-2f) * z + 1.33314422e-1f) * z - 3.33332819e-1f;
+    vf small = (((-5.70498872e-3f * z + 2.06390888e-2f) * z - 5.37397156e-2f) * z + 1.33314422e-1f) * z -
+               3.33332819e-1f;
     vf e = v_exp(v_pick(x > 10.0f, splat(20.0f), 2.0f * x));
     vf large = 1.0f - 2.0f / (e + 1.0f);
     large = (vf)((vi)large | ((vi)a & (int)0x80000000u));
@@ -183,28 +216,28 @@ INLINE vf v_tanh(vf a) {
 }
 INLINE vf v_sigmoid(vf a) { return 1.0f / (1.0f + v_exp(-a)); }
 
-#define SCALAR_FUNCTIONS(T, p, m)                                                                                    \
-    INLINE T p##select(T c, T a, T b) { return c != 0 ? a : b; }                                                     \
-    INLINE T p##eq(T a, T b) { return a == b; }                                                                      \
-    INLINE T p##ne(T a, T b) { return a != b; }                                                                      \
-    INLINE T p##lt(T a, T b) { return a < b; }                                                                       \
-    INLINE T p##le(T a, T b) { return a <= b; }                                                                      \
-    INLINE T p##gt(T a, T b) { return a > b; }                                                                       \
-    INLINE T p##ge(T a, T b) { return a >= b; }                                                                      \
-    INLINE T p##max(T a, T b) { return a > b || a != a ? a : b; }                                                    \
-    INLINE T p##min(T a, T b) { return a < b || a != a ? a : b; }                                                    \
-    INLINE T p##abs(T a) { return m(fabs)(a); }                                                                      \
-    INLINE T p##sign(T a) { return a != a ? a : (T)((a > 0) - (a < 0)); }                                            \
-    INLINE T p##exp(T a) { return m(exp)(a); }                                                                       \
-    INLINE T p##log(T a) { return m(log)(a); }                                                                       \
-    INLINE T p##sqrt(T a) { return m(sqrt)(a); }                                                                     \
-    INLINE T p##tanh(T a) { return m(tanh)(a); }                                                                     \
-    INLINE T p##sigmoid(T a) { return 1 / (1 + m(exp)(-a)); }                                                        \
-    INLINE T p##sin(T a) { return m(sin)(a); }                                                                       \
-    INLINE T p##cos(T a) { return m(cos)(a); }                                                                       \
-    INLINE T p##erf(T a) { return m(erf)(a); }                                                                       \
-    INLINE T p##floor(T a) { return m(floor)(a); }                                                                   \
-    INLINE T p##trunc(T a) { return m(trunc)(a); }                                                                   \
+#define SCALAR_FUNCTIONS(T, p, m)                                                                            \
+    INLINE T p##select(T c, T a, T b) { return c != 0 ? a : b; }                                             \
+    INLINE T p##eq(T a, T b) { return a == b; }                                                              \
+    INLINE T p##ne(T a, T b) { return a != b; }                                                              \
+    INLINE T p##lt(T a, T b) { return a < b; }                                                               \
+    INLINE T p##le(T a, T b) { return a <= b; }                                                              \
+    INLINE T p##gt(T a, T b) { return a > b; }                                                               \
+    INLINE T p##ge(T a, T b) { return a >= b; }                                                              \
+    INLINE T p##max(T a, T b) { return a > b || a != a ? a : b; }                                            \
+    INLINE T p##min(T a, T b) { return a < b || a != a ? a : b; }                                            \
+    INLINE T p##abs(T a) { return m(fabs)(a); }                                                              \
+    INLINE T p##sign(T a) { return a != a ? a : (T)((a > 0) - (a < 0)); }                                    \
+    INLINE T p##exp(T a) { return m(exp)(a); }                                                               \
+    INLINE T p##log(T a) { return m(log)(a); }                                                               \
+    INLINE T p##sqrt(T a) { return m(sqrt)(a); }                                                             \
+    INLINE T p##tanh(T a) { return m(tanh)(a); }                                                             \
+    INLINE T p##sigmoid(T a) { return 1 / (1 + m(exp)(-a)); }                                                \
+    INLINE T p##sin(T a) { return m(sin)(a); }                                                               \
+    INLINE T p##cos(T a) { return m(cos)(a); }                                                               \
+    INLINE T p##erf(T a) { return m(erf)(a); }                                                               \
+    INLINE T p##floor(T a) { return m(floor)(a); }                                                           \
+    INLINE T p##trunc(T a) { return m(trunc)(a); }                                                           \
     INLINE T p##pow(T a, T b) { return m(pow)(a, b); }
 #define LIBM_F(name) __builtin_##name##f
 #define LIBM_D(name) __builtin_##name

@@ -7,6 +7,7 @@
 
 #include "frontends/yaml/config_private.h"
 #include "frontends/yaml/data_file.h"
+#include "ir/base/foreign.h"
 
 /* ---- settings ---- */
 
@@ -110,7 +111,9 @@ static const char *find_file(const dl_config *c, dl_error *err) {
     return dl_find_data_file(arena, dl_format(arena, "models/config/%s.yaml", stem), err);
 }
 
-static void warn(dl_config *c, const char *warning) { dl_push(c->state->arena, &c->warnings, warning); }
+static void warn(dl_config *c, const char *warning) {
+    dl_push(c->state->arena, &c->warnings, dl_shown(c->state->arena, warning));
+}
 
 static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error *err) {
     enum { LONGEST = 500 };
@@ -140,11 +143,7 @@ bool dl_config_load(dl_config *c, dl_error *err) {
     if (!c->file && c->state->is_named)
         return dl_fail(err, DL_USAGE, "--config %.80s: %.600s; give --yaml_config FILE", c->name,
                        missing.message);
-    if (!c->file) {
-        warn(c, dl_format(arena, "warning: %s; the defaults hold (--yaml_config FILE names another)",
-                          missing.message));
-        return true;
-    }
+    if (!c->file) return true;
     const dl_yaml *file = dl_yaml_read_file(arena, c->file, err);
     if (!file) return false;
     if (file->kind != DL_YAML_MAP)
@@ -207,6 +206,19 @@ bool dl_config_declare(dl_config *c, const char *name, dl_config_type type, cons
 
 /* ---- the end of reading ---- */
 
+bool dl_config_take_model(dl_config *c, dl_error *err) {
+    const dl_setting *model = &c->state->settings.at[DL_KEY_model];
+    if (!c->positional.n) return true;
+    const char *first = c->positional.at[0];
+    if (c->positional.n > 1)
+        return dl_fail(err, DL_USAGE, "one model at a time: '%.200s' and '%.200s'", first,
+                       c->positional.at[1]);
+    if (model->source == DL_BY_ARGUMENT)
+        return dl_fail(err, DL_USAGE, "one model at a time: '%.200s' and %.200s", first,
+                       model->value->place.file);
+    return dl_config_set(c, "model", first, err);
+}
+
 const char *dl_config_suggest(const dl_config *c, const char *name, bool with_options) {
     const struct dl_config_state *st = c->state;
     DL_ARRAY(const char *) names = {0};
@@ -263,8 +275,8 @@ double dl_config_float(const dl_config *c, dl_key key) {
 }
 
 const char *dl_config_str(const dl_config *c, dl_key key) {
-    bool is_path = dl_key_base_type(&dl_key_rows[key]) == DL_CONFIG_PATH;
-    const dl_yaml *v = value_of(c, key, is_path ? DL_CONFIG_PATH : DL_CONFIG_STRING);
+    DL_CHECK(dl_key_is_text(&dl_key_rows[key]));
+    const dl_yaml *v = dl_config_value(c, key);
     return v->kind == DL_YAML_NULL ? NULL : v->text;
 }
 

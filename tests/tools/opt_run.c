@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/text.h"
 #include "ir/validate.h"
 #include "passes/pass.h"
