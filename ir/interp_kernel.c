@@ -95,7 +95,12 @@ static int64_t find_place(const run *r, const dl_kinstr *in) {
     const dl_type *t = &r->k->params.at[in->param].type;
     int64_t offset = 0;
     for (int i = 0; i < t->rank; i++) {
-        int64_t x = in->index[i].offset + (in->index[i].axis >= 0 ? r->at[in->index[i].axis] : 0);
+        const dl_index *at = &in->index[i];
+        int64_t x = at->offset + (at->axis >= 0 ? r->at[at->axis] : 0);
+        for (int j = 0; j < at->nterms; j++) {
+            int64_t part = r->at[at->term[j].axis] / at->term[j].div;
+            x += (at->term[j].mod ? part % at->term[j].mod : part) * at->term[j].mul;
+        }
         if (x < 0 || x >= t->axis[i].size) return -1;
         offset = offset * t->axis[i].size + x;
     }

@@ -75,6 +75,18 @@ static int64_t plus(int64_t a, int64_t b) {
     return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+int64_t dl_index_most(const dl_kernel *k, const dl_index *index) {
+    int64_t most =
+        index->offset + (index->axis >= 0 && k->space[index->axis].size ? k->space[index->axis].size - 1 : 0);
+    for (int i = 0; i < index->nterms; i++) {
+        const dl_term *t = &index->term[i];
+        int64_t n = (k->space[t->axis].size + t->div - 1) / t->div;
+        if (t->mod && t->mod < n) n = t->mod;
+        if (n > 0) most = plus(most, times(n - 1, t->mul));
+    }
+    return most;
+}
+
 int64_t dl_kinstr_terms(const dl_kinstr *in) {
     int64_t n = 1;
     for (int i = 0; i < in->nsums; i++) n = times(n, in->sum[i].size);
@@ -228,6 +240,21 @@ static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
+static const char *fault_in_terms(const check *c, const dl_index *x, unsigned gone, bool store) {
+    if (x->nterms < 0 || x->nterms > DL_MAX_TERMS) return FAULT(c, "an index of %d terms", x->nterms);
+    if (x->nterms && (x->axis >= 0 || store))
+        return FAULT(c, store ? "a store at a sum of terms" : "an axis beside terms");
+    for (int i = 0; i < x->nterms; i++) {
+        const dl_term *t = &x->term[i];
+        if (t->axis < 0 || t->axis >= c->k->nspace || gone >> t->axis & 1)
+            return FAULT(c, "a term follows no axis of its space");
+        if (t->div < 1 || t->mod < 0 || t->mul < 1)
+            return FAULT(c, "a term divides by %lld, mod %lld, times %lld", (long long)t->div,
+                         (long long)t->mod, (long long)t->mul);
+    }
+    return NULL;
+}
+
 /* Coordinates of a load or store: on the instruction's own space. */
 static const char *fault_in_place(const check *c, int number) {
     const dl_kernel *k = c->k;
@@ -244,6 +271,8 @@ static const char *fault_in_place(const check *c, int number) {
         if (axis >= 0 && gone >> axis & 1)
             return FAULT(c, "%%%s follows axis %s, which is reduced", p->name, k->space[axis].name);
         if (axis >= 0) used |= 1u << axis;
+        const char *fault = fault_in_terms(c, &in->index[i], gone, store);
+        if (fault) return fault;
     }
     for (int i = 0; store && i < k->nspace; i++)
         if (!((used | gone) >> i & 1) && k->space[i].size > 1)

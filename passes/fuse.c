@@ -99,6 +99,22 @@ static void mark_stored(dl_fusion *f, dl_value *v) {
     if (v->def && is_view(v->def->op)) f->stored[v->id] = true;
 }
 
+/* A view that a reader over `space` cannot read through must exist in memory. */
+static void store_unreadable(dl_fusion *f, const dl_type *space, dl_value *v) {
+    dl_index index[DL_MAX_RANK] = {0};
+    for (int i = 0; i < v->type.rank; i++)
+        index[i].axis = *v->type.axis[i].name ? dl_type_axis(space, v->type.axis[i].name) : -1;
+    while (v->def && dl_fuse_inlined(f, v->def)) {
+        bool source = dl_ops[v->def->op].class == DL_CLASS_SOURCE;
+        if (source ? index[0].nterms > 0 : !dl_fuse_through_view(space->axis, v->def, index)) {
+            mark_stored(f, v);
+            return;
+        }
+        if (source) return;
+        v = v->def->in[0];
+    }
+}
+
 /* Views that contractions, results and other views cannot take in must exist in memory. */
 static void find_stored(dl_fusion *f) {
     dl_graph *g = f->graph;
@@ -122,6 +138,10 @@ static void find_stored(dl_fusion *f) {
         } else if (n->op == DL_OP_pad) {
             mark_stored(f, n->in[0]); /* zeros begin where the view ends, not where what is behind it ends */
         }
+        if (dl_ops[n->op].class == DL_CLASS_CONTRACT || dl_fuse_inlined(f, n)) continue;
+        bool reduces = dl_ops[n->op].class == DL_CLASS_REDUCE;
+        for (int k = 0; k < n->nin; k++)
+            store_unreadable(f, reduces ? &n->in[0]->type : &n->out[0].type, n->in[k]);
     }
 }
 

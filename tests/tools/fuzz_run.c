@@ -231,7 +231,7 @@ static bool spoil(dl_kernel *k, const char *fault) {
         if (in->kind != DL_K_LOAD) continue;
         const dl_type *t = &k->params.at[in->param].type;
         for (int a = 0; a < t->rank; a++) {
-            bool one = in->index[a].axis < 0, moved = !one && in->index[a].offset;
+            bool one = in->index[a].axis < 0 || in->index[a].nterms, moved = !one && in->index[a].offset;
             if (!strcmp(fault, one ? "element" : "offset") && (one || moved) && t->axis[a].size > 1) {
                 in->index[a].offset += in->index[a].offset + 1 < t->axis[a].size ? 1 : -1;
                 return true;
