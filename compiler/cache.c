@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/base/dirs.h"
 #include "ir/base/hash.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 
 /* In front of every cached object: what it is, and that it is whole. */
@@ -51,7 +53,7 @@ static void entry_path(char *path, size_t n, const char *dir, uint64_t key) {
 const unsigned char *dl_cache_get(dl_arena *arena, const char *dir, uint64_t key, size_t *n) {
     char path[4096];
     entry_path(path, sizeof path, dir, key);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return NULL;
     struct stat st;
     entry_head head;

@@ -1,21 +1,15 @@
 #include "compiler/compile.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include "compiler/cost.h"
 #include "compiler/jit_cc.h"
+#include "ir/base/clock.h"
 #include "ir/base/hash.h"
 #include "passes/memory.h"
 
 /* Sources that are compiled at the same time: few, since each carries the preludes. */
 enum { NSOURCES = 2 };
-
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
 
 static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     dl_buf b = {0};
@@ -24,6 +18,13 @@ static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     const char *s = dl_strdup(arena, b.at ? b.at : "");
     dl_buf_free(&b);
     return s;
+}
+
+/* A kernel touches its parameters' own bytes, and no others. */
+static int64_t *touched_bytes(dl_arena *arena, const dl_kernel *k) {
+    int64_t *bytes = DL_NEWS(arena, int64_t, k->params.n);
+    for (int i = 0; i < k->params.n; i++) bytes[i] = dl_type_bytes(&k->params.at[i].type);
+    return bytes;
 }
 
 typedef struct {
@@ -62,7 +63,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
             int twin = find_twin(p, hashes, k, t, &hashes[p->kernels.n], err), s = 0;
             if (twin >= 0) {
                 dl_plan_kernel same = p->kernels.at[twin];
-                same.name = k->name, same.where = where_from(p->arena, k);
+                same.name = dl_strdup(p->arena, k->name), same.where = where_from(p->arena, k);
+                same.arg_bytes = touched_bytes(p->arena, k);
                 dl_push(p->arena, &p->kernels, same);
                 continue;
             }
@@ -71,11 +73,14 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
             dl_emitted code;
             ok = dl_emit_kernel(&sources[s].text, k, t, &code, err);
             sources[s].contracts |= code.contracts, sources[s].grad_rows |= code.grad_rows;
-            dl_plan_kernel pk = {.name = k->name,
-                                 .symbol = k->name,
+            const char *name = dl_strdup(p->arena, k->name);
+            dl_plan_kernel pk = {.name = name,
+                                 .symbol = name,
                                  .where = where_from(p->arena, k),
                                  .object = s,
                                  .phases = code.phases,
+                                 .nargs = k->params.n,
+                                 .arg_bytes = touched_bytes(p->arena, k),
                                  .workspace = code.workspace,
                                  .scratch = code.scratch,
                                  .flops = k->flops,
@@ -102,8 +107,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
 static int add_var(dl_plan *p, const dl_var *v) {
     for (int i = 0; i < p->vars.n; i++)
         if (strcmp(p->vars.at[i].name, v->name) == 0) return i;
-    dl_plan_var pv = {.name = v->name,
-                      .of = v->of,
+    dl_plan_var pv = {.name = dl_strdup(p->arena, v->name),
+                      .of = v->of ? dl_strdup(p->arena, v->of) : NULL,
                       .role = v->role,
                       .type = v->value.type,
                       .init = v->init,
@@ -113,7 +118,7 @@ static int add_var(dl_plan *p, const dl_var *v) {
 }
 
 static void add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
-    dl_plan_program prog = {.name = g->name};
+    dl_plan_program prog = {.name = dl_strdup(p->arena, g->name)};
     for (int i = 0; i < g->vars.n; i++) add_var(p, g->vars.at[i]);
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
@@ -128,7 +133,7 @@ static void add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         dl_plan_result pr = {.role = r->role,
-                             .name = r->name,
+                             .name = r->name ? dl_strdup(p->arena, r->name) : NULL,
                              .type = r->value->type,
                              .offset = r->value->offset,
                              .var = r->var ? add_var(p, r->var) : -1};
@@ -139,36 +144,34 @@ static void add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
 
 dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt, dl_compile_times *times,
                     dl_error *err) {
-    double start = now_ms();
+    double start = dl_clock_ms();
     dl_arena *scratch = dl_arena_new(parent), *arena = dl_arena_new(parent);
     dl_pass_ctx ctx = {.arena = scratch,
                        .panel = opt->target->panel,
                        .keep_gradients = opt->keep_gradients,
                        .optimizer = opt->optimizer,
-                       .beta1 = 0.9,
-                       .beta2 = 0.999,
-                       .eps = 1e-8,
+                       .adam = opt->adam,
                        .err = err};
     dl_pass_options run = {
         .skip = opt->skip, .validate = opt->validate, .observe = opt->observe, .user = opt->user};
     bool ok = dl_run_passes(m, dl_pipeline, &ctx, run);
-    times->passes_ms = now_ms() - start;
+    times->passes_ms = dl_clock_ms() - start;
 
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena,
                    .model = dl_strdup(arena, opt->model),
                    .target = opt->target->name,
                    .batch = opt->batch};
-    start = now_ms();
+    start = dl_clock_ms();
     ok = ok && emit_all(m, p, opt->target, err);
     for (int g = 0, first = 0; ok && g < m->graphs.n; first += m->graphs.at[g++]->kernels.n)
         add_program(p, m->graphs.at[g], first);
     p->arena_bytes = dl_module_arena_bytes(m);
-    times->emit_ms = now_ms() - start;
-    start = now_ms();
+    times->emit_ms = dl_clock_ms() - start;
+    start = dl_clock_ms();
     ok = ok && (!opt->link ||
                 dl_jit_compile(arena, p->objects.n, p->objects.at, opt->target, &times->compiled, err));
-    times->cc_ms = now_ms() - start;
+    times->cc_ms = dl_clock_ms() - start;
     for (int i = 0; i < p->objects.n; i++) p->key = dl_hash(&p->objects.at[i].key, sizeof(uint64_t), p->key);
     dl_arena_free(scratch);
     if (ok) return p;

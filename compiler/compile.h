@@ -8,6 +8,7 @@ typedef struct {
     const dl_target *target;
     bool keep_gradients; /* gradients become results of the train program */
     dl_optimizer optimizer;
+    dl_adam adam;
     const char *model; /* name, for the plan */
     int64_t batch;     /* size of axis N, for the plan */
     const char *skip;  /* passes not to run (DLC_SKIP) */
@@ -22,8 +23,9 @@ typedef struct {
     int compiled; /* sources that were not in the cache */
 } dl_compile_times;
 
-/* Lowers the module in place and returns its plan, which lives in a new arena under `parent`; NULL on a
- * fault: DL_INPUT (an op or gradient that is not there), DL_RESOURCE (compiler), DL_IO, DL_TRUST (cache). */
+/* Lowers the module in place and returns its plan, which lives in a new arena under `parent` and needs
+ * nothing of the module: dl_arena_move takes it along when that goes. NULL on a fault: DL_INPUT (an op or
+ * gradient that is not there), DL_RESOURCE (compiler), DL_IO, DL_TRUST (cache). */
 dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt, dl_compile_times *times,
                     dl_error *err);
 #endif

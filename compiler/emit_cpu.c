@@ -1,6 +1,9 @@
 /* Kernel IR -> C for the CPU: the sources' head, and which emitter serves a kernel. */
 #include "compiler/emit_cpu.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[];
 
@@ -18,9 +21,33 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned g
     dl_puts(out, dl_kernels_fold);
 }
 
+bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
+    va_list ap;
+    char text[400];
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", at->loc.file ? at->loc.file : k->name, at->loc.line,
+                   at->loc.column, text);
+}
+
+/* Element types that the emitted C has. */
+static bool check_types(const dl_kernel *k, dl_error *err) {
+    for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        bool memory = in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
+        dl_dtype d = memory ? k->params.at[in->param].type.dtype : in->type;
+        if (d != DL_F16 && d != DL_BF16) continue;
+        return dl_emit_refuse(k, in, err, "this is in %s, which the CPU's kernels do not hold [DL-E0803]",
+                              dl_dtype_name(d));
+    }
+    return true;
+}
+
 bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
     dl_emitter e = {.out = out, .k = k, .t = t, .lane_axis = -1};
     *code = (dl_emitted){0};
+    if (!check_types(k, err)) return false;
     dl_putf(out, "\n/* @%s", k->name);
     for (int i = 0; i < k->locs.n; i++) dl_putf(out, " %s:%d", k->locs.at[i].file, k->locs.at[i].line);
     dl_puts(out, " */\n");

@@ -42,6 +42,10 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
 /* Sets kept, keep and kept_count: the axes that the reductions leave, in order of `order`. */
 void dl_emit_find_kept(dl_emitter *e, const int *order);
 
+/* Refuses a kernel, at an instruction's place in the model, as "FILE:LINE:COLUMN: error: ...". False. */
+bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...)
+    DL_PRINTF(4, 5);
+
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

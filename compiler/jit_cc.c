@@ -10,6 +10,8 @@
 
 #include "compiler/cache.h"
 #include "ir/base/hash.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 
 extern char **environ;
 

@@ -23,11 +23,15 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, int threads, double 
     p->workspace_bytes = 64LL * threads, p->scratch_bytes = 64, p->arena_bytes = (int64_t)STREAM * threads;
     const char *names[] = {"flops", "stream"};
     for (int i = 0; i < 2; i++) {
+        int64_t *touched = DL_NEW(arena, int64_t);
+        *touched = p->arena_bytes;
         dl_plan_kernel k = {.name = names[i],
                             .symbol = dl_format(arena, "peak_%s", names[i]),
                             .where = "",
                             .phases = 1,
                             .units = {threads},
+                            .nargs = 1,
+                            .arg_bytes = touched,
                             .workspace = p->workspace_bytes};
         dl_push(arena, &p->kernels, k);
         dl_plan_program program = {.name = names[i]};

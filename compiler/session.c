@@ -2,19 +2,13 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "compiler/cache.h"
 #include "frontends/yaml/data_file.h"
+#include "ir/base/clock.h"
 #include "ir/base/hash.h"
 #include "ir/text.h"
-
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
 
 /* A model's value as the configuration has it, and back. */
 static dl_setting to_setting(dl_arena *arena, const dl_yaml *v) {
@@ -101,12 +95,14 @@ static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
 
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err) {
-    double start = now_ms();
+    double start = dl_clock_ms();
     dl_session *s = DL_NEW(arena, dl_session);
     *s = (dl_session){.arena = arena, .config = config};
     if (!dl_config_load(config, err)) return NULL;
     s->model_path = dl_find_data_file(arena, dl_config_str(config, DL_KEY_model), err);
     if (!s->model_path) return NULL;
+    s->model_path =
+        dl_intern(s->model_path); /* places in the configuration name it when the session is gone */
     s->source = dl_source_read(arena, s->model_path, err);
     if (!s->source) return NULL;
     dl_diags *diags = dl_diags_new(arena, s->source);
@@ -127,7 +123,7 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     }
     dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;
     if (diags->list.n) dl_diags_print(out, diags, isatty(2) && !getenv("NO_COLOR"));
-    s->front_ms = now_ms() - start;
+    s->front_ms = dl_clock_ms() - start;
     if (ok) return s;
     dl_session_close(s);
     return NULL;
@@ -140,6 +136,9 @@ void dl_session_close(dl_session *s) {
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
     *opt = (dl_compile_options){
         .model = s->model_name, .batch = s->batch, .skip = getenv("DLC_SKIP"), .link = true};
+    opt->adam =
+        (dl_adam){dl_config_float(s->config, DL_KEY_adam_beta1),
+                  dl_config_float(s->config, DL_KEY_adam_beta2), dl_config_float(s->config, DL_KEY_adam_eps)};
     opt->target = dl_target_find(target, err);
 #ifndef NDEBUG
     opt->validate = true;
@@ -162,6 +161,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt) {
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->optimizer, sizeof opt->optimizer, h);
+    h = dl_hash(&opt->adam, sizeof opt->adam, h);
     struct stat st = {0};
     stat("/proc/self/exe", &st);
     h = dl_hash(&st.st_size, sizeof st.st_size, h);

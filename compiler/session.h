@@ -38,8 +38,8 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
 /* Frees what is not in the arena. NULL is fine. */
 void dl_session_close(dl_session *s);
 
-/* Options with the session's model, batch and this environment's DLC_SKIP; the best target of this machine,
- * or `target`. NULL target name: best. False: unknown target. */
+/* Options with the session's model, batch, Adam's constants and this environment's DLC_SKIP; the best target
+ * of this machine, or `target`. NULL target name: best. False: unknown target. */
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err);
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err);
 /* The same through the cache of plans: the file that an earlier run of this build left there for this model

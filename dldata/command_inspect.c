@@ -2,6 +2,8 @@
 #include "dldata/commands.h"
 #include "dldata/describe.h"
 #include "dldata/options.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +50,8 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     }
     if (!n_files)
         return dl_fail(err, DL_USAGE, "which file? for example `dldata inspect data/nbody_train.h5`");
+    dl_input_remember(file);
+    if (picture && !dl_output_check(picture, err)) return false;
     describe_request request = {file, slice};
     sandbox_result result;
     char name[512];

@@ -9,17 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "ir/base/clock.h"
 
 static volatile sig_atomic_t signal_got;
 static void on_signal(int number) { signal_got = number; }
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 typedef struct {
     bool quiet, terminal;
@@ -29,7 +25,7 @@ typedef struct {
 /* On a terminal a bar in one line; otherwise a line every ten seconds, the first and the last. */
 static bool show_progress(void *ctx, int step, int steps, double a) {
     progress *p = ctx;
-    double now = seconds(), left = step > 0 ? (now - p->start) / step * (steps - step) : 0;
+    double now = dl_clock_seconds(), left = step > 0 ? (now - p->start) / step * (steps - step) : 0;
     if (signal_got) return false;
     if (p->quiet || (!p->terminal && step > 0 && step < steps && now - p->printed < 10)) return true;
     p->printed = now;
@@ -61,7 +57,8 @@ static bool check_memory(int size, dl_error *err) {
 
 /* An older file goes only when this command made it, or with --force. */
 static bool check_target(const char *path, bool force, dl_error *err) {
-    if (force || access(path, F_OK) != 0) return true;
+    struct stat st;
+    if (force || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return true; /* no other thing is replaced */
     char generator[64];
     if (sandbox_generator(path, generator, sizeof generator) && !strcmp(generator, VOLUME_GENERATOR))
         return true;
@@ -143,7 +140,7 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
     for (int i = 0; i < 2; i++) /* what our caller ignores stays ignored */
         if (sigaction(signals[i], NULL, &old[i]) == 0 && old[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &act, NULL);
-    progress bar = {.quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = seconds()};
+    progress bar = {.quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = dl_clock_seconds()};
     if (!quiet)
         fprintf(stderr, "simulating %lld^3 particles in a box of %g Mpc/h, seed %lld, on %lld thread%s\n",
                 size, box, seed, threads, threads == 1 ? "" : "s");
@@ -156,7 +153,7 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
     }
     if (ok && !quiet) {
         printf("wrote %s (%.0f MiB) in %.1f s\n", path, (double)volume_file_bytes(s.size) / (1 << 20),
-               seconds() - bar.start);
+               dl_clock_seconds() - bar.start);
         if (seed == 0) printf("next, a box to validate on: dldata nbody -o data/nbody_valid.h5 --seed 1\n");
         printf("to see it: dldata inspect %s\n", path);
     }

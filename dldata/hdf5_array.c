@@ -1,6 +1,7 @@
 /* The arrays of an HDF5 file. Hard links alone are followed; data that lie outside the file, are composed
  * from other data sets, or need a filter from elsewhere are named and not read. */
 #include "dldata/array.h"
+#include "ir/base/input.h"
 
 #include <hdf5.h>
 #include <math.h>
@@ -9,6 +10,7 @@
 enum { MAX_ARRAYS = 256, MAX_OBJECTS = 4096, MAX_DEPTH = 16, MAX_TEXT = 200 };
 
 static hid_t open_file(const char *path, dl_error *err) {
+    if (!dl_check_descriptors(2, path, err)) return -1;
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     H5PLset_loading_state(0); /* no filter plugins */
     setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);

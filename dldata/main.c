@@ -1,6 +1,7 @@
 /* dldata: makes training data by simulation, and describes data files. */
 #include "dldata/commands.h"
 #include "ir/base/str.h"
+#include "ir/base/streams.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,8 +52,8 @@ static bool run(int argc, char **argv, dl_error *err) {
 
 int main(int argc, char **argv) {
     dl_error err = {0};
+    dl_streams_start();
     bool ok = run(argc, argv, &err);
-    if (fflush(stdout) != 0 && ok) ok = dl_fail_errno(&err, DL_IO, "cannot write to standard output");
     if (!ok) fprintf(stderr, "dldata: error: %s\n", err.message);
-    return ok ? DL_OK : (int)err.code;
+    return dl_streams_end("dldata", ok ? DL_OK : (int)err.code);
 }

@@ -1,9 +1,9 @@
 /* NumPy's .npy format, versions 1 to 3 (NumPy enhancement proposal 1): one array behind a header that is a
  * Python dictionary with exactly the keys descr, fortran_order and shape. */
 #include "dldata/array.h"
+#include "ir/base/input.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -136,8 +136,8 @@ static bool take_header(cursor *c, char code[32], bool *fortran, array *a) {
 }
 
 bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot open %s", path);
+    int fd = dl_file_open(path, err);
+    if (fd < 0) return false;
     uint8_t head[12];
     uint32_t n = 0;
     bool long_header = false, ok = read_at(fd, (char *)head, 10, 0);
@@ -186,19 +186,16 @@ bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
 
 bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
     static const char hdf5[8] = "\x89HDF\r\n\x1a\n", npy[6] = "\x93NUMPY";
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe does not make us wait */
-    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot open %s", path);
+    int fd = dl_file_open(path, err);
+    if (fd < 0) return false;
     struct stat st;
     char head[8] = "";
-    bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    *f = (array_file){.bytes = regular ? (uint64_t)st.st_size : 0};
-    bool is_npy = regular && read_at(fd, head, sizeof npy, 0) && !memcmp(head, npy, sizeof npy),
-         is_hdf5 = false;
+    *f = (array_file){.bytes = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0};
+    bool is_npy = read_at(fd, head, sizeof npy, 0) && !memcmp(head, npy, sizeof npy), is_hdf5 = false;
     /* An HDF5 file may begin with a block of its user's, of 512 bytes times a power of two. */
-    for (uint64_t at = 0; regular && !is_npy && !is_hdf5 && at < f->bytes; at = at ? 2 * at : 512)
+    for (uint64_t at = 0; !is_npy && !is_hdf5 && at < f->bytes; at = at ? 2 * at : 512)
         is_hdf5 = read_at(fd, head, sizeof hdf5, at) && !memcmp(head, hdf5, sizeof hdf5);
     close(fd);
-    if (!regular) return dl_fail(err, DL_INPUT, "%s is not a regular file", path);
     if (f->bytes == 0) return dl_fail(err, DL_INPUT, "%s is empty", path);
     if (is_npy) return npy_open(arena, path, f, err);
     if (is_hdf5) return hdf5_open(arena, path, f, err);

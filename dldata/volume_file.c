@@ -1,46 +1,32 @@
 #include "dldata/volume_file.h"
 
+#include "ir/base/dirs.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <hdf5.h>
+#include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 static uint64_t cells(int size) { return (uint64_t)size * (uint64_t)size * (uint64_t)size; }
 
 uint64_t volume_file_bytes(int size) { return (NBODY_CHANNELS + HYDRO_CHANNELS) * 4 * cells(size) + 65536; }
 
-/* The directory part of a path, "." when it has none. */
-static void directory_of(const char *path, char out[4096]) {
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        strcpy(out, ".");
-    else
-        snprintf(out, 4096, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-}
-
 bool volume_file_prepare(const char *path, int size, dl_error *err) {
-    char dir[4096];
-    if (strlen(path) >= sizeof dir - 32) return dl_fail(err, DL_IO, "path too long: %.100s...", path);
-    directory_of(path, dir);
-    if (strcmp(dir, ".") != 0 && strcmp(dir, "/") != 0 && !dl_make_dirs(dir, 0777, err)) return false;
+    char dir[PATH_MAX];
+    if (!dl_parent_dir(path, dir, sizeof dir)) return dl_fail(err, DL_IO, "path too long: %.100s...", path);
+    if (!dl_make_dirs(dir, 0777, err) || !dl_output_check(path, err)) return false;
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return dl_fail(err, DL_IO, "%s is not a regular file", path);
-    if (access(dir, W_OK | X_OK) != 0) return dl_fail_errno(err, DL_IO, "cannot write into %s", dir);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return true; /* a device has no disk behind it */
     struct statvfs fs;
-    if (statvfs(dir, &fs) == 0) {
+    if (statvfs(path, &fs) == 0 || statvfs(dir, &fs) == 0) {
         uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize, need = volume_file_bytes(size);
         if (free_bytes < need)
-            return dl_fail(err, DL_IO, "%s needs %llu MiB, and the disk of %s has %llu MiB free", path,
-                           (unsigned long long)(need >> 20) + 1, dir, (unsigned long long)(free_bytes >> 20));
+            return dl_fail(err, DL_IO, "%s needs %llu MiB, and its disk has %llu MiB free", path,
+                           (unsigned long long)(need >> 20) + 1, (unsigned long long)(free_bytes >> 20));
     }
     return true;
 }
@@ -106,24 +92,14 @@ static bool put_set(hid_t file, const char *name, const char *const *channels, i
 /* A few pieces, so that a signal need not wait for the whole. */
 static bool write_image(const char *path, const char *image, size_t n, const volatile sig_atomic_t *stop,
                         dl_error *err) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    bool ok = true, stopped = false;
-    while (ok && n > 0) {
-        if (stop && *stop) {
-            ok = false, stopped = true;
-            break;
-        }
-        ssize_t k = write(fd, image, n < 1 << 24 ? n : 1 << 24);
-        if (k < 0 && errno == EINTR) continue;
-        if (k == 0) errno = ENOSPC;
-        ok = k > 0;
-        if (ok) image += k, n -= (size_t)k;
-    }
-    ok = ok && fsync(fd) == 0;
-    if (!ok && !stopped) dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    if (close(fd) != 0 && ok) ok = dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    return ok;
+    enum { PIECE = 1 << 24 };
+    dl_output *o = dl_output_open(path, err);
+    bool ok = o != NULL;
+    for (size_t at = 0; ok && at < n; at += PIECE)
+        ok = !(stop && *stop) && dl_output_write(o, image + at, n - at < PIECE ? n - at : PIECE, err);
+    if (ok) return dl_output_commit(o, err);
+    dl_output_discard(o);
+    return false;
 }
 
 /* libhdf5 1.10 crashes at exit after a write that failed. So it builds the file in memory, and we write it.
@@ -154,24 +130,13 @@ static hid_t make_image(const nbody_setup *s, const float *nbody, const float *h
 
 bool volume_file_write(const char *path, const nbody_setup *s, const float *nbody, const float *hydro,
                        const volatile sig_atomic_t *stop, dl_error *err) {
-    char tmp[4200], dir[4096];
     const char *image;
     size_t n;
-    snprintf(tmp, sizeof tmp, "%s.tmp%ld", path, (long)getpid());
-    directory_of(path, dir);
     hid_t file = make_image(s, nbody, hydro, &image, &n);
     if (file < 0)
         return dl_fail(err, DL_RESOURCE, "libhdf5 could not build %s: no memory for %.1f GiB?", path,
                        (double)volume_file_bytes(s->size) / (1 << 30));
-    bool ok = write_image(tmp, image, n, stop, err);
+    bool ok = write_image(path, image, n, stop, err);
     H5Fclose(file);
-    if (ok && rename(tmp, path) != 0) ok = dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    if (!ok) {
-        unlink(tmp);
-        return false;
-    }
-    int d = open(dir, O_RDONLY | O_DIRECTORY |
-                          O_CLOEXEC); /* the new name itself: best effort, the data are safe */
-    if (d >= 0) fsync(d), close(d);
-    return true;
+    return ok;
 }

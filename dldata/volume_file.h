@@ -11,10 +11,10 @@
 /* Bytes that the file of L^3 volumes takes, a little above. */
 uint64_t volume_file_bytes(int size);
 /* Whether the file can be written there: its directory (made if missing), its permissions, the space. Errors:
- * DL_IO. */
+ * DL_IO, DL_USAGE. */
 bool volume_file_prepare(const char *path, int size, dl_error *err);
-/* Written under a temporary name beside `path`, synced, renamed; a failure, or *stop becoming non-zero (err
- * stays DL_OK), leaves nothing behind and an older file whole. Errors: DL_IO, DL_RESOURCE. */
+/* Written whole or not at all (ir/base/output.h): a failure, or *stop becoming non-zero (err stays DL_OK),
+ * leaves nothing behind and an older file whole. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
 bool volume_file_write(const char *path, const nbody_setup *s, const float *nbody, const float *hydro,
                        const volatile sig_atomic_t *stop, dl_error *err);
 #endif

@@ -14,7 +14,6 @@ static dl_rule *const rules[DL_NOPS] = {
 
 /* A tensor has at most this many elements: offsets and byte counts then fit 64 bits with room to spare. */
 static const int64_t max_count = (int64_t)1 << 47;
-enum { MAX_PANEL = 1024 };
 
 bool dl_fault(dl_shape_fault *fault, int operand, const char *code, const char *format, ...) {
     fault->operand = operand;
@@ -87,14 +86,14 @@ bool dl_want_rank(const dl_node *n, int operand, int rank, const char *form, dl_
 }
 
 static bool check_layout(const dl_type *t, dl_shape_fault *fault) {
-    bool legal =
-        t->layout.kind == DL_ROW || (t->layout.kind == DL_CL && t->rank >= 2) ||
-        (t->layout.kind == DL_PANEL && t->rank >= 3 && t->layout.width >= 1 && t->layout.width <= MAX_PANEL);
+    bool legal = t->layout.kind == DL_ROW || (t->layout.kind == DL_CL && t->rank >= 2) ||
+                 (t->layout.kind == DL_PANEL && t->rank >= 3 && t->layout.width >= 1 &&
+                  t->layout.width <= DL_MAX_PANEL);
     return legal ||
            dl_fault(
                fault, -1, "bad_range",
                "no such layout of %d axes: channels-last needs two, panels need three and a width of 1 to %d",
-               t->rank, MAX_PANEL);
+               t->rank, DL_MAX_PANEL);
 }
 
 bool dl_infer_type(const dl_type *t, dl_shape_fault *fault) {

@@ -6,6 +6,8 @@
 struct dl_interp {
     const dl_graph *graph;
     bool round, release;
+    double shake; /* of its size by which each result is moved; 0: not */
+    uint64_t random;
     uint32_t n;
     double **data; /* by value id; NULL until asked for */
 };
@@ -27,6 +29,18 @@ void dl_interp_free(dl_interp *in) {
 }
 
 void dl_interp_release(dl_interp *in) { in->release = true; }
+
+void dl_interp_shake(dl_interp *in, double relative, uint64_t seed) {
+    in->shake = relative, in->random = seed;
+}
+
+/* 1 + shake or 1 - shake, as splitmix64 (Steele, Lea and Flood, OOPSLA 2014) tosses. */
+static double toss(dl_interp *in) {
+    uint64_t z = in->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z >> 63 ? 1 + in->shake : 1 - in->shake;
+}
 
 double *dl_interp_data(dl_interp *in, const dl_value *v) {
     DL_CHECK(v->id < in->n);
@@ -179,7 +193,7 @@ static void mean_contract(const dl_node *n, const double *const *a, double *r) {
         e.out[i] = real ? y->axis[i + 2].size : 1;
         e.stride[i] = real ? stride->ints[i] : 1, e.pad[i] = real ? pad->ints[i] : 0;
     }
-    dl_interp_conv(&e, a[0], a[1], r);
+    dl_interp_conv(&e, a[0], a[1], r, false);
 }
 
 static meaning *const of_class[DL_CLASS_HIGH + 1] = {
@@ -201,7 +215,8 @@ static double *need(dl_interp *in, const dl_value *v, dl_error *err) {
     return data;
 }
 
-bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err) {
+static bool run_node(dl_interp *in, const dl_node *n, double *const *low, double *const *high,
+                     dl_error *err) {
     meaning *mean = of_op[n->op] ? of_op[n->op] : of_class[dl_ops[n->op].class];
     if (!mean && !n->kernel)
         return dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
@@ -210,15 +225,27 @@ bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err) {
     bool ok = true;
     for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
     for (int i = 0; i < n->nout && ok; i++) ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
-    if (ok && n->kernel) dl_interp_kernel(n->kernel, data, in->round);
+    if (ok && n->kernel) dl_interp_kernel(n->kernel, data, in->round, low, high);
     if (ok && !n->kernel) mean(n, (const double *const *)data, data[n->nin]);
     for (int i = 0; i < n->nout && ok; i++) {
         int64_t count = dl_type_count(&n->out[i].type);
         double *r = data[n->nin + i];
-        for (int64_t j = 0; j < count; j++) r[j] = dl_interp_convert(n->out[i].type.dtype, r[j], in->round);
+        dl_dtype type = n->out[i].type.dtype;
+        for (int64_t j = 0; in->shake != 0 && dl_dtype_is_float(type) && j < count; j++) r[j] *= toss(in);
+        for (int64_t j = 0; j < count; j++) r[j] = dl_interp_convert(type, r[j], in->round);
     }
     free(data);
     return ok;
+}
+
+bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err) {
+    return run_node(in, n, NULL, NULL, err);
+}
+
+bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, double *const *low, double *const *high,
+                           dl_error *err) {
+    DL_CHECK(n->kernel);
+    return run_node(in, n, low, high, err);
 }
 
 /* Readers of each value still to come: nodes, and one for good where a result names it. */

@@ -24,6 +24,15 @@ double *dl_interp_data(dl_interp *in, const dl_value *v);
 bool dl_interp_run(dl_interp *in, dl_error *err);
 /* One node alone, from the data of its operands to the data of its results. */
 bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err);
+/* A fused node, and beside each element of its results between which two numbers a float32 computation on the
+ * same operands may leave it: low[k] and high[k], row-major, of result k. Where a comparison, maximum, floor
+ * or sign is a tie within rounding, both sides' results are in the range. An element that may be anything,
+ * NaN included (a division by what may be zero), has the range of all numbers. */
+bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, double *const *low, double *const *high,
+                           dl_error *err);
+/* From now on every float that a node makes is moved by that part of its size, up or down by chance: runs
+ * that differ in `seed` show what rounding means for the results (Vignes' stochastic arithmetic). */
+void dl_interp_shake(dl_interp *in, double relative, uint64_t seed);
 
 /* The scalar meaning of an ELEM op, or how a REDUCE op combines a and b (expr of ops.def in double). */
 double dl_interp_scalar(dl_op op, double a, double b, double c, double p);

@@ -4,13 +4,15 @@
 typedef struct {
     const dl_kernel *k;
     double *const *data;
+    double *const *low, *const *high; /* one array an output; NULL: no ranges are asked for */
     bool round;
     int first;        /* first reduction */
     unsigned reduced; /* axes it removes */
     dl_arena *scratch;
-    double *anchor;   /* the contraction at every point, row-major; NULL without one */
-    double **partial; /* by instruction: a reduction's value at every reduced point */
-    double *value;    /* by instruction, at the present point */
+    double *anchor;         /* the contraction at every point, row-major; NULL without one */
+    double *anchor_slack;   /* with ranges: how far it may be off */
+    dl_range_sum **partial; /* by instruction: a reduction's value at every reduced point */
+    dl_range *value;        /* by instruction, at the present point; without ranges only `at` */
     int64_t at[DL_MAX_RANK], point, reduced_point;
 } run;
 
@@ -37,46 +39,107 @@ static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
     const double *a = gather(r, in, 0), *b = gather(r, in, 1);
     b += in->w_start * e.c * e.taps[0] * e.taps[1] * e.taps[2]; /* 0 but for conv */
     r->anchor = DL_NEWS(r->scratch, double, points);
-    dl_interp_conv(&e, a, b, r->anchor);
+    dl_interp_conv(&e, a, b, r->anchor, false);
+    if (!r->low) return;
+    int64_t taps = e.taps[0] * e.taps[1] * e.taps[2], places = e.out[0] * e.out[1] * e.out[2];
+    int64_t terms = in->op == DL_OP_conv              ? e.c * taps
+                    : in->op == DL_OP_conv_grad_input ? e.o * taps
+                                                      : e.n * places;
+    double *chain = DL_NEWS(r->scratch, double, points), *slack = DL_NEWS(r->scratch, double, points);
+    dl_interp_conv(&e, a, b, chain, true);
+    dl_interp_conv_size(&e, a, b, slack);
+    for (int64_t i = 0; i < points; i++)
+        slack[i] = dl_sum_slack(in->type, terms, slack[i], r->anchor[i], chain[i]);
+    r->anchor_slack = slack;
 }
 
-/* The element of its parameter that a load or store means, or NULL outside. */
-static double *find_place(const run *r, const dl_kinstr *in) {
+/* The element of its parameter that a load or store means, or -1 outside. */
+static int64_t find_place(const run *r, const dl_kinstr *in) {
     const dl_type *t = &r->k->params.at[in->param].type;
     int64_t offset = 0;
     for (int i = 0; i < t->rank; i++) {
         int64_t x = in->index[i].offset + (in->index[i].axis >= 0 ? r->at[in->index[i].axis] : 0);
-        if (x < 0 || x >= t->axis[i].size) return NULL;
+        if (x < 0 || x >= t->axis[i].size) return -1;
         offset = offset * t->axis[i].size + x;
     }
-    return r->data[in->param] + offset;
+    return offset;
+}
+
+static dl_range anchor_range(const run *r, const dl_kinstr *in) {
+    double at = r->anchor[r->point], slack = r->anchor_slack[r->point];
+    return dl_range_widen(in->type, (dl_range){at, at - slack, at + slack}, 1);
+}
+
+static dl_range reduced_range(const run *r, int number) {
+    const dl_kinstr *in = &r->k->instrs.at[number];
+    const dl_range_sum *s = &r->partial[number][r->reduced_point];
+    return in->op == DL_OP_sum ? dl_range_of_sum(in->type, s) : s->sum;
+}
+
+static dl_range instr_range(const run *r, int number) {
+    const dl_kinstr *in = &r->k->instrs.at[number];
+    dl_range arg[3] = {0};
+    int64_t place;
+    for (int i = 0; i < in->nargs; i++) arg[i] = r->value[in->args[i]];
+    switch (in->kind) {
+    case DL_K_CONTRACT: return anchor_range(r, in);
+    case DL_K_LOAD:
+        return place = find_place(r, in), dl_range_exact(place < 0 ? 0 : r->data[in->param][place]);
+    case DL_K_CONST: return dl_range_widen(in->type, dl_range_exact(in->p), (double)(float)in->p != in->p);
+    case DL_K_COORD: return dl_range_exact((double)r->at[in->axis]);
+    case DL_K_REDUCE: return reduced_range(r, number);
+    default: return dl_range_elem(in, arg);
+    }
+}
+
+static void store(run *r, const dl_kinstr *in, int64_t place) {
+    const dl_range v = r->value[in->args[0]];
+    dl_dtype type = r->k->params.at[in->param].type.dtype;
+    r->data[in->param][place] = dl_interp_convert(type, v.at, r->round);
+    if (!r->low) return;
+    r->low[in->param - r->k->nin][place] = dl_interp_convert(type, v.low, false);
+    r->high[in->param - r->k->nin][place] = dl_interp_convert(type, v.high, false);
 }
 
 static void run_instr(run *r, int number) {
     const dl_kinstr *in = &r->k->instrs.at[number];
-    double arg[3] = {0}, v = 0, *place;
-    for (int i = 0; i < in->nargs; i++) arg[i] = r->value[in->args[i]];
+    double arg[3] = {0}, v = 0;
+    int64_t place;
+    if (r->low && in->kind != DL_K_STORE) {
+        r->value[number] = instr_range(r, number);
+        r->value[number].at = dl_interp_convert(in->type, r->value[number].at, r->round);
+        return;
+    }
+    for (int i = 0; i < in->nargs; i++) arg[i] = r->value[in->args[i]].at;
     switch (in->kind) {
     case DL_K_CONTRACT: v = r->anchor[r->point]; break;
-    case DL_K_LOAD: place = find_place(r, in), v = place ? *place : 0; break;
+    case DL_K_LOAD: place = find_place(r, in), v = place < 0 ? 0 : r->data[in->param][place]; break;
     case DL_K_CONST: v = in->p; break;
     case DL_K_COORD: v = (double)r->at[in->axis]; break;
     case DL_K_ELEM: v = dl_interp_scalar(in->op, arg[0], arg[1], arg[2], in->p); break;
-    case DL_K_REDUCE: v = r->partial[number][r->reduced_point]; break;
+    case DL_K_REDUCE: v = r->partial[number][r->reduced_point].sum.at; break;
     case DL_K_STORE:
         place = find_place(r, in);
-        if (place) *place = dl_interp_convert(r->k->params.at[in->param].type.dtype, arg[0], r->round);
+        if (place >= 0) store(r, in, place);
         return;
     default: return;
     }
-    r->value[number] = dl_interp_convert(in->type, v, r->round);
+    r->value[number].at = dl_interp_convert(in->type, v, r->round);
 }
 
 /* Adds the present point to a reduction. */
 static void run_reduction(run *r, int number) {
     const dl_kinstr *in = &r->k->instrs.at[number];
-    double *to = &r->partial[number][r->reduced_point];
-    *to = dl_interp_scalar(in->op, *to, r->value[in->args[0]], 0, 0);
+    dl_range_sum *to = &r->partial[number][r->reduced_point];
+    dl_range v = r->value[in->args[0]];
+    if (r->low && in->op == DL_OP_sum) {
+        dl_range_add(to, v);
+        return;
+    }
+    to->sum.at = dl_interp_scalar(in->op, to->sum.at, v.at, 0, 0);
+    if (!r->low) return;
+    to->sum.low = dl_interp_scalar(in->op, to->sum.low, v.low, 0, 0);
+    to->sum.high = dl_interp_scalar(in->op, to->sum.high, v.high, 0, 0);
 }
 
 /* Calls `body` at every point of the space without the axes in `skip`, which stay at 0. */
@@ -109,12 +172,13 @@ static void run_reduced_point(run *r) {
     for (int i = r->first; i < r->k->instrs.n; i++) run_instr(r, i);
 }
 
-void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round) {
-    run r = {.k = k, .data = data, .round = round};
+void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, double *const *low,
+                      double *const *high) {
+    run r = {.k = k, .data = data, .low = low, .high = high, .round = round};
     r.first = dl_kernel_first_reduction(k), r.reduced = dl_kernel_reduced(k);
     r.scratch = dl_arena_new(NULL);
-    r.value = DL_NEWS(r.scratch, double, k->instrs.n);
-    r.partial = DL_NEWS(r.scratch, double *, k->instrs.n);
+    r.value = DL_NEWS(r.scratch, dl_range, k->instrs.n);
+    r.partial = DL_NEWS(r.scratch, dl_range_sum *, k->instrs.n);
     int64_t points = 1, reduced_points = 1;
     for (int i = 0; i < k->nspace; i++) {
         points *= k->space[i].size;
@@ -127,8 +191,9 @@ void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round) {
         if (in->kind == DL_K_CONTRACT) run_anchor(&r, in, points);
         if (in->kind == DL_K_CONST) run_instr(&r, i); /* the point part may name one behind a reduction */
         if (in->kind != DL_K_REDUCE) continue;
-        r.partial[i] = DL_NEWS(r.scratch, double, reduced_points);
-        for (int64_t j = 0; j < reduced_points; j++) r.partial[i][j] = dl_interp_identity(in->op);
+        r.partial[i] = DL_NEWS(r.scratch, dl_range_sum, reduced_points);
+        for (int64_t j = 0; j < reduced_points; j++)
+            r.partial[i][j].sum = dl_range_exact(dl_interp_identity(in->op));
     }
     walk(&r, 0, run_point);
     if (r.first < k->instrs.n) walk(&r, r.reduced, run_reduced_point);

@@ -3,11 +3,40 @@
 #define DL_INTERP_PARTS_H
 #include "ir/interp.h"
 
-/* A contraction on row-major operands as the op takes them, into a row-major result. interp_conv.c */
-void dl_interp_conv(const dl_extents *e, const double *a, const double *b, double *result);
+/* A contraction on row-major operands as the op takes them, into a row-major result; single: each sum in
+ * float32, one product behind the other. interp_conv.c */
+void dl_interp_conv(const dl_extents *e, const double *a, const double *b, double *result, bool single);
+/* For each element of the result, a number not below the sum of its terms' magnitudes: the product of the
+ * norms of the two rows that meet there (Cauchy and Schwarz), at the price of one channel. */
+void dl_interp_conv_size(const dl_extents *e, const double *a, const double *b, double *size);
 
-/* A fused kernel on its parameters' data, inputs then outputs. interp_kernel.c */
-void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round);
+/* A value in double precision and the ends of what float32 may make of it. interp_range.c */
+typedef struct {
+    double at, low, high;
+} dl_range;
+dl_range dl_range_exact(double at);
+/* Both ends moved outwards by that many roundings to `type`. */
+dl_range dl_range_widen(dl_dtype type, dl_range r, double roundings);
+/* An ELEM instruction on ranges. */
+dl_range dl_range_elem(const dl_kinstr *in, const dl_range *arg);
+/* A sum in whatever order. */
+typedef struct {
+    dl_range sum;
+    double size;        /* of what was summed: magnitudes */
+    double least, most; /* ends of the terms' ranges */
+    double chain;       /* the same sum in float32, one term behind the other */
+    int64_t terms;
+} dl_range_sum;
+void dl_range_add(dl_range_sum *s, dl_range term);
+dl_range dl_range_of_sum(dl_dtype type, const dl_range_sum *s);
+/* How far a sum `at` of so many terms, whose magnitudes sum to `size`, may be off in `type`; `chain` as
+ * above. */
+double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double chain);
+
+/* A fused kernel on its parameters' data, inputs then outputs; with `low` and `high` (one array an output)
+ * the ends of its results' ranges too. interp_kernel.c */
+void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, double *const *low,
+                      double *const *high);
 
 /* What a reduction starts from. */
 double dl_interp_identity(dl_op op);

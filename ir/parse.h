@@ -13,7 +13,6 @@ enum {
     DL_ID_MAX = 1 << 22,      /* value numbers: tables are indexed by them */
     DL_GRAPHS_MAX = 64,       /* graphs of a module */
     DL_KPARAMS_MAX = 1024,    /* parameters of a kernel */
-    DL_PANEL_MAX = 1024,      /* lanes of a panel */
     DL_ELEMENTS_LOG2_MAX = 47 /* elements of a tensor or of a kernel's space */
 };
 

@@ -55,9 +55,9 @@ static bool parse_layout(dl_parser *p, dl_type *t) {
         return dl_lex_fail(p, &p->tok, "unknown layout '@%.60s': @cl and @panelWIDTH exist", s);
     int64_t width = 0;
     const char *digits = s + 5;
-    for (s = digits; *s >= '0' && *s <= '9' && width <= DL_PANEL_MAX; s++) width = width * 10 + (*s - '0');
-    if (*s || *digits == '0' || width < 1 || width > DL_PANEL_MAX)
-        return dl_lex_fail(p, &p->tok, "the width of a panel must lie between 1 and %d", (int)DL_PANEL_MAX);
+    for (s = digits; *s >= '0' && *s <= '9' && width <= DL_MAX_PANEL; s++) width = width * 10 + (*s - '0');
+    if (*s || *digits == '0' || width < 1 || width > DL_MAX_PANEL)
+        return dl_lex_fail(p, &p->tok, "the width of a panel must lie between 1 and %d", (int)DL_MAX_PANEL);
     if (t->rank < 2) return dl_lex_fail(p, &p->tok, "layout @panel needs at least two axes");
     t->layout = (dl_layout){DL_PANEL, (int)width};
     return dl_lex(p);

@@ -26,7 +26,6 @@ dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name) {
 /* No tensor, arena or file of this house is larger: sums and products of a few such numbers do not overflow.
  */
 static const int64_t most = (int64_t)1 << 47;
-enum { MOST_WIDTH = 4096 };
 
 static bool check_name(const char *what, int i, const char *name, dl_error *err) {
     if (name && *name) return true;
@@ -46,7 +45,7 @@ static bool check_layout(const char *what, const char *name, const dl_type *t, d
     dl_layout l = t->layout;
     if ((unsigned)l.kind > DL_PANEL) return bad_type(what, name, "unknown layout", err);
     if (l.kind != DL_PANEL) return true;
-    if (l.width < 1 || l.width > MOST_WIDTH) return bad_type(what, name, "panel width out of range", err);
+    if (l.width < 1 || l.width > DL_MAX_PANEL) return bad_type(what, name, "panel width out of range", err);
     return t->rank >= 2 || bad_type(what, name, "panels need an output and an input axis", err);
 }
 
@@ -137,12 +136,15 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     bool ok = is_identifier(k->symbol) && k->where && k->object >= 0 && k->object < p->objects.n &&
               k->phases >= 1 && k->phases <= DL_MAX_PHASES && k->flops >= 0 && k->bytes >= 0 &&
               isfinite(k->predicted_us) && k->predicted_us >= 0 && k->workspace >= 0 &&
-              k->workspace <= p->workspace_bytes && k->scratch >= 0 && k->scratch <= p->scratch_bytes;
+              k->workspace <= p->workspace_bytes && k->scratch >= 0 && k->scratch <= p->scratch_bytes &&
+              k->nargs >= 0 && (k->arg_bytes || !k->nargs);
     for (int j = 0; ok && j < k->phases; j++) ok = k->units[j] >= 0;
+    for (int j = 0; ok && j < k->nargs; j++) ok = k->arg_bytes[j] >= 0;
     return ok ||
            dl_fail(
                err, DL_INPUT,
-               "kernel '%s' has a bad symbol, object, phase, unit, work or memory: something is out of range",
+               "kernel '%s' has a bad symbol, object, phase, unit, parameter, work or memory: something is "
+               "out of range",
                k->name);
 }
 
@@ -151,17 +153,16 @@ static bool check_object(const dl_plan *p, int i, dl_error *err) {
     return (o->source && o->image && o->bytes) || dl_fail(err, DL_INPUT, "object %d is empty", i);
 }
 
-static bool check_launch(const dl_plan *p, const dl_plan_program *g, int i, int *nargs, dl_error *err) {
+static bool check_launch(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {
     const dl_plan_launch *l = &g->launches.at[i];
     if (l->kernel < 0 || l->kernel >= p->kernels.n || l->nargs < 0 || (l->nargs && !l->args))
         return dl_fail(err, DL_INPUT, "launch %d of program '%s' runs no kernel", i, g->name);
-    const char *name = p->kernels.at[l->kernel].name;
-    if (nargs[l->kernel] < 0) nargs[l->kernel] = l->nargs;
-    if (nargs[l->kernel] != l->nargs)
-        return dl_fail(err, DL_INPUT, "kernel '%s' is launched with %d and with %d arguments", name,
-                       nargs[l->kernel], l->nargs);
+    const dl_plan_kernel *k = &p->kernels.at[l->kernel];
+    if (k->nargs != l->nargs)
+        return dl_fail(err, DL_INPUT, "kernel '%s' takes %d arguments and is launched with %d", k->name,
+                       k->nargs, l->nargs);
     for (int a = 0; a < l->nargs; a++)
-        if (!check_place(p, "an argument of kernel", name, l->args[a], 0, err)) return false;
+        if (!check_place(p, "an argument of kernel", k->name, l->args[a], k->arg_bytes[a], err)) return false;
     return true;
 }
 
@@ -175,26 +176,16 @@ static bool check_result(const dl_plan *p, const dl_plan_program *g, int i, dl_e
     return check_place(p, "result", r->name, r->offset, dl_type_bytes(&r->type), err);
 }
 
-static bool check_program(const dl_plan *p, int i, int *nargs, dl_error *err) {
+static bool check_program(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_program *g = &p->programs.at[i];
     if (!check_name("program", i, g->name, err)) return false;
     if (dl_plan_program_find(p, g->name) != g)
         return dl_fail(err, DL_INPUT, "there are two programs '%s'", g->name);
     for (int j = 0; j < g->launches.n; j++)
-        if (!check_launch(p, g, j, nargs, err)) return false;
+        if (!check_launch(p, g, j, err)) return false;
     for (int j = 0; j < g->results.n; j++)
         if (!check_result(p, g, j, err)) return false;
     return true;
-}
-
-static bool check_programs(const dl_plan *p, dl_error *err) {
-    int *nargs = malloc((size_t)(p->kernels.n + 1) * sizeof *nargs);
-    if (!nargs) return dl_fail(err, DL_RESOURCE, "no memory for %d kernels", p->kernels.n);
-    for (int i = 0; i < p->kernels.n; i++) nargs[i] = -1;
-    bool ok = true;
-    for (int i = 0; ok && i < p->programs.n; i++) ok = check_program(p, i, nargs, err);
-    free(nargs);
-    return ok;
 }
 
 bool dl_plan_check(const dl_plan *p, dl_error *err) {
@@ -209,5 +200,8 @@ bool dl_plan_check(const dl_plan *p, dl_error *err) {
         if (!check_kernel(p, i, err)) return false;
     for (int i = 0; i < p->objects.n; i++)
         if (!check_object(p, i, err)) return false;
-    return check_vars_together(p, err) && check_programs(p, err);
+    if (!check_vars_together(p, err)) return false;
+    for (int i = 0; i < p->programs.n; i++)
+        if (!check_program(p, i, err)) return false;
+    return true;
 }

@@ -15,7 +15,7 @@
 #define DL_PLAN_H
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 1, DL_MAX_PHASES = 3 };
+enum { DL_PLAN_VERSION = 2, DL_MAX_PHASES = 3 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -39,6 +39,8 @@ typedef struct {
     int object;        /* index into objects */
     int phases;
     int64_t units[DL_MAX_PHASES];
+    int nargs;
+    int64_t *arg_bytes;         /* by parameter: bytes that it touches from where an argument begins */
     int64_t workspace, scratch; /* bytes */
     int64_t flops, bytes;       /* of one run */
     double predicted_us;
@@ -46,8 +48,8 @@ typedef struct {
 
 typedef struct {
     int kernel;
-    int nargs;
-    int64_t *args; /* offsets into the arena, one a kernel parameter */
+    int nargs;     /* as many as the kernel has parameters */
+    int64_t *args; /* offsets into the arena */
 } dl_plan_launch;
 
 typedef struct {
@@ -90,13 +92,13 @@ int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
 
 /* Whether a plan holds together, read or made in memory: names, types, every offset, size, count and index in
- * range, variables apart from each other, as many arguments in all launches of a kernel. Errors: DL_INPUT
- * naming the fault. */
+ * range, variables apart from each other; every launch's arguments, as many as its kernel has parameters,
+ * with all bytes that the kernel touches there inside the arena. Errors: DL_INPUT naming the fault. */
 bool dl_plan_check(const dl_plan *p, dl_error *err);
 /* Writes the file whole or not at all. Errors: DL_IO. */
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);
-/* Reads and validates: magic, version, checksum, every offset and index in range, kernels' argument counts,
- * types; a damaged or foreign file is DL_INPUT naming the fault, a file that others may write is DL_TRUST (it
- * holds code). The plan lives in a new arena under `parent`. */
+/* Reads and validates: magic, version, checksum, and all that dl_plan_check asks; a damaged or foreign file
+ * is DL_INPUT naming the fault, a file that others may write is DL_TRUST (it holds code). The plan lives in a
+ * new arena under `parent`. */
 dl_plan *dl_plan_read(dl_arena *parent, const char *path, dl_error *err);
 #endif

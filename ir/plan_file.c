@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "ir/base/hash.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/plan.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -112,6 +114,13 @@ static int code_count(codec *c, int n, size_t least) {
     return n;
 }
 
+/* An array of n numbers, made when reading. */
+static void code_int64s(codec *c, int *n, int64_t **at) {
+    *n = code_count(c, *n, sizeof **at);
+    if (!c->out) *at = DL_NEWS(c->arena, int64_t, *n);
+    for (int i = 0; i < *n; i++) code_int64(c, &(*at)[i]);
+}
+
 /* All records of a list; when reading, makes the array. A record is coded in a copy: writing changes no plan.
  */
 #define CODE_LIST(c, T, list, least, code_record)                                                            \
@@ -162,6 +171,7 @@ static void code_kernel(codec *c, dl_plan_kernel *k) {
         k->phases = 1;
     }
     for (int i = 0; i < k->phases; i++) code_int64(c, &k->units[i]);
+    code_int64s(c, &k->nargs, &k->arg_bytes);
     code_int64(c, &k->workspace);
     code_int64(c, &k->scratch);
     code_int64(c, &k->flops);
@@ -182,9 +192,7 @@ static void code_object(codec *c, dl_plan_object *o) {
 
 static void code_launch(codec *c, dl_plan_launch *l) {
     code_int(c, &l->kernel);
-    l->nargs = code_count(c, l->nargs, sizeof *l->args);
-    if (!c->out) l->args = DL_NEWS(c->arena, int64_t, l->nargs);
-    for (int i = 0; i < l->nargs; i++) code_int64(c, &l->args[i]);
+    code_int64s(c, &l->nargs, &l->args);
 }
 
 static void code_result(codec *c, dl_plan_result *r) {
@@ -212,7 +220,7 @@ static void code_meta(codec *c, dl_plan *p) {
 }
 
 static void code_vars(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_var, &p->vars, 56, code_var); }
-static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 68, code_kernel); }
+static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 72, code_kernel); }
 static void code_objects(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_object, &p->objects, 20, code_object); }
 static void code_programs(codec *c, dl_plan *p) {
     CODE_LIST(c, dl_plan_program, &p->programs, 12, code_program);
@@ -291,7 +299,6 @@ static bool read_sections(dl_plan *p, const char *path, const char *file, size_t
 static bool check_trust(const char *path, int fd, size_t *bytes, dl_error *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path);
-    if (!S_ISREG(st.st_mode)) return dl_fail(err, DL_INPUT, "%s is not a file", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return dl_fail(err, DL_TRUST, "%s holds code and belongs to another user: compile the model yourself",
                        path);
@@ -307,12 +314,8 @@ static bool check_trust(const char *path, int fd, size_t *bytes, dl_error *err) 
 }
 
 static const char *read_trusted(dl_arena *arena, const char *path, size_t *n, dl_error *err) {
-    int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe of that name must not stop us */
-    if (fd < 0) {
-        dl_fail_errno(err, DL_IO, "cannot open %s", path);
-        return NULL;
-    }
+    int fd = dl_file_open(path, err);
+    if (fd < 0) return NULL;
     char *data = NULL;
     if (check_trust(path, fd, n, err)) {
         data = dl_alloc(arena, *n + 1);

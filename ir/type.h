@@ -19,7 +19,7 @@ typedef enum {
         DL_NDTYPES
 } dl_dtype;
 
-enum { DL_MAX_RANK = 8 };
+enum { DL_MAX_RANK = 8, DL_MAX_PANEL = 1024 /* lanes of a panel */ };
 
 typedef struct {
     const char *name; /* interned */

@@ -13,8 +13,11 @@
  * all scalars, worked out once a step in f64: changing the schedule recompiles nothing. */
 #include <math.h>
 
+#include "ir/base/tags.h"
 #include "ir/builder.h"
 #include "passes/pass.h"
+
+const dl_adam dl_adam_usual = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
 
 static dl_value *add(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_add, x, y); }
 static dl_value *sub(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_sub, x, y); }
@@ -64,11 +67,11 @@ static void build_adam(dl_builder *b, dl_var *param, dl_value *grad, const step_
                        const dl_pass_ctx *ctx) {
     dl_dtype type = param->value.type.dtype;
     dl_var *m = moment(b, "exp_avg", param), *v = moment(b, "exp_avg_sq", param);
-    dl_value *m1 = build_average(b, ctx->beta1, &m->value, grad);
-    dl_value *v1 = build_average(b, ctx->beta2, &v->value, mul(b, grad, grad));
+    dl_value *m1 = build_average(b, ctx->adam.beta1, &m->value, grad);
+    dl_value *v1 = build_average(b, ctx->adam.beta2, &v->value, mul(b, grad, grad));
     dl_value *spread = mul(b, dl_build1(b, DL_OP_sqrt, v1), dl_build_cast(b, s->unbias, type));
-    dl_value *move =
-        divide(b, mul(b, m1, dl_build_cast(b, s->rate, type)), dl_build_k(b, DL_OP_add, spread, ctx->eps));
+    dl_value *move = divide(b, mul(b, m1, dl_build_cast(b, s->rate, type)),
+                            dl_build_k(b, DL_OP_add, spread, ctx->adam.eps));
     update(b, param, add(b, &param->value, move));
     update(b, m, m1);
     update(b, v, v1);
@@ -89,12 +92,12 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
                                 (dl_init){.kind = DL_INIT_ZERO}, b.loc);
     dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1), *it = dl_build_cast(&b, next, DL_F64);
     dl_value *lr = build_learning_rate(&b, it);
-    dl_value *c1 = sub(&b, k64(&b, 1), dl_build2(&b, DL_OP_pow, k64(&b, ctx->beta1), it));
-    dl_value *c2 = sub(&b, k64(&b, 1), dl_build2(&b, DL_OP_pow, k64(&b, ctx->beta2), it));
+    dl_value *c1 = sub(&b, k64(&b, 1), dl_build2(&b, DL_OP_pow, k64(&b, ctx->adam.beta1), it));
+    dl_value *c2 = sub(&b, k64(&b, 1), dl_build2(&b, DL_OP_pow, k64(&b, ctx->adam.beta2), it));
     step_scalars s = {.rate = dl_build1(&b, DL_OP_neg, divide(&b, lr, c1)),
                       .unbias = divide(&b, k64(&b, 1), dl_build1(&b, DL_OP_sqrt, c2))};
     update(&b, step, next);
-    dl_graph_result(g, DL_RESULT_METRIC, "Learning Rate", lr, NULL);
+    dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, lr, NULL);
 
     int results = g->results.n; /* those before the updates */
     for (int i = 0; i < results; i++) {

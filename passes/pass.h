@@ -7,13 +7,19 @@
 
 typedef enum { DL_OPT_ADAM, DL_OPT_NONE } dl_optimizer;
 
+/* Adam's constants, as PyTorch names them; the usual ones. */
+typedef struct {
+    double beta1, beta2, eps;
+} dl_adam;
+extern const dl_adam dl_adam_usual;
+
 /* What passes may know beside the graph. */
 typedef struct {
-    dl_arena *arena;          /* scratch of one pipeline run */
-    int panel;                /* width of weight panels: two vectors of the target */
-    bool keep_gradients;      /* gradients are results of the step (dlrun --save_grads) */
-    dl_optimizer optimizer;   /* adam, or none: gradients only */
-    double beta1, beta2, eps; /* of Adam: structural constants of the graph */
+    dl_arena *arena;        /* scratch of one pipeline run */
+    int panel;              /* width of weight panels: two vectors of the target */
+    bool keep_gradients;    /* gradients are results of the step (dlrun --save_grads) */
+    dl_optimizer optimizer; /* adam, or none: gradients only */
+    dl_adam adam;           /* structural constants of the graph */
     dl_error *err; /* a user fault found by a pass (an op not lowered yet, a gradient that does not exist) */
 } dl_pass_ctx;
 

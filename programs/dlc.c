@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+#include "ir/base/streams.h"
+#include "programs/environment.h"
+
 static const struct {
     const char *name, *help;
     dlc_command *run;
@@ -29,7 +32,7 @@ int dlc_fail(const dl_error *err) {
 int dlc_help(const char *usage, const dl_option *options, bool keys) {
     dl_buf b = {0};
     dl_puts(&b, usage);
-    if (keys) dl_config_put_help(&b, options);
+    if (keys) dl_config_put_help(&b, options), dl_puts(&b, ENVIRONMENT_HELP);
     for (int i = 0; !keys && options && options[i].name; i++)
         dl_putf(&b, "  --%s%s%s  %s\n", options[i].name, options[i].value ? "=" : "",
                 options[i].value ? options[i].value : "", options[i].help);
@@ -38,24 +41,30 @@ int dlc_help(const char *usage, const dl_option *options, bool keys) {
     return 0;
 }
 
-dl_session *dlc_session(dl_arena *arena, dl_config *c, int *code) {
+static void tell(const dl_config *c, const dl_buf *diagnostics) {
+    for (int i = 0; i < c->warnings.n; i++) fprintf(stderr, "%s\n", c->warnings.at[i]);
+    if (diagnostics->n) fputs(diagnostics->at, stderr);
+}
+
+void dlc_tell_warnings(const dl_session *s) { tell(s->config, &s->diagnostics); }
+
+dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
     dl_error err = {0};
     dl_session *s = NULL;
     dl_buf diagnostics = {0};
-    bool ok = c->positional.n <= 1 || dl_fail(&err, DL_USAGE, "one model at a time: '%s' and '%s'",
-                                              c->positional.at[0], c->positional.at[1]);
-    if (ok && c->positional.n == 1) ok = dl_config_set(c, "model", c->positional.at[0], &err);
+    bool ok = dl_config_take_model(c, &err);
     if (ok && !dl_config_option(c, "config") && dl_config_is_null(c, DL_KEY_local_batch_size))
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
              dl_config_set(c, "local_batch_size", "1", &err);
     if (ok) s = dl_session_open(arena, c, 1, &diagnostics, &err);
-    for (int i = 0; i < c->warnings.n; i++)
-        fprintf(stderr, strstr(c->warnings.at[i], "warning: ") ? "dlc: %s\n" : "dlc: warning: %s\n",
-                c->warnings.at[i]);
-    const dl_buf *text = s ? &s->diagnostics : &diagnostics;
-    if (text->n) fputs(text->at, stderr);
-    if (!s) *code = dlc_fail(&err);
+    if (!s) tell(c, &diagnostics), *code = dlc_fail(&err);
     dl_buf_free(&diagnostics);
+    return s;
+}
+
+dl_session *dlc_session(dl_arena *arena, dl_config *c, int *code) {
+    dl_session *s = dlc_session_again(arena, c, code);
+    if (s) dlc_tell_warnings(s);
     return s;
 }
 
@@ -64,17 +73,21 @@ static int usage(FILE *to) {
           "[ARGUMENT...]\n\ncommands:\n",
           to);
     for (int i = 0; i < NCOMMANDS; i++) fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].help);
-    fputs("\n`dlc COMMAND --help` tells more; docs/language.md, docs/configuration.md and docs/ir.md are the "
+    fputs(ENVIRONMENT_HELP
+          "\n`dlc COMMAND --help` tells more; docs/language.md, docs/configuration.md and docs/ir.md are the "
           "references.\n",
           to);
-    return to == stdout ? 0 : DL_USAGE;
+    return to == stdout ? DL_OK : DL_USAGE;
 }
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
     if (argc < 2) return usage(stderr);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return usage(stdout);
-    if (!strcmp(argv[1], "--version")) return printf("dlc " DL_VERSION "\n") < 0;
+    if (!strcmp(argv[1], "--version")) {
+        printf("dlc %s\n", DL_VERSION);
+        return DL_OK;
+    }
     const char *names[NCOMMANDS];
     for (int i = 0; i < NCOMMANDS; i++) {
         names[i] = commands[i].name;
@@ -82,14 +95,15 @@ int main(int argc, char **argv) {
         dl_arena *arena = dl_arena_new(NULL);
         int code = commands[i].run(arena, argc - 1, argv + 1);
         dl_arena_free(arena);
-        if (fflush(stdout) != 0 && !code) {
-            perror("dlc: error: cannot write output");
-            code = DL_IO;
-        }
         return code;
     }
     const char *near = dl_nearest(argv[1], names, NCOMMANDS);
     fprintf(stderr, "dlc: error: no command '%s'%s%s%s\n", argv[1], near ? "; did you mean '" : "",
             near ? near : "", near ? "'?" : "");
     return usage(stderr);
+}
+
+int main(int argc, char **argv) {
+    dl_streams_start();
+    return dl_streams_end("dlc", run(argc, argv));
 }

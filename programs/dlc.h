@@ -17,4 +17,8 @@ int dlc_help(const char *usage, const dl_option *options, bool keys);
  * --config nor a batch size is given, the batch is 1. Prints warnings and diagnostics. NULL: printed, *code
  * is the exit code. */
 dl_session *dlc_session(dl_arena *arena, dl_config *config, int *code);
+/* The same without a word when it succeeds: for who opens a session twice. */
+dl_session *dlc_session_again(dl_arena *arena, dl_config *config, int *code);
+/* Prints the session's warnings, of configuration and model. */
+void dlc_tell_warnings(const dl_session *session);
 #endif

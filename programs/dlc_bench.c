@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "compiler/cost.h"
 #include "compiler/peak.h"
+#include "ir/base/clock.h"
 #include "programs/dlc.h"
 #include "programs/fill.h"
 #include "runtime/exec.h"
@@ -27,12 +27,6 @@ static const char usage[] =
 
 enum { MAX_STEPS = 1000, PEAK_ROUNDS = 5 };
 
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -41,13 +35,13 @@ static int ascending(const void *a, const void *b) {
 /* Best rate of some rounds: a ceiling is what the machine can do, not what it did beside its neighbours. */
 static void measure_peak(dlr_exec *peak, double flops, double bytes, double *gflops, double *gbytes) {
     for (int i = 0; i < PEAK_ROUNDS; i++) {
-        double t = now_ms();
+        double t = dl_clock_ms();
         dlr_exec_run(peak, 0, NULL);
-        t = now_ms() - t;
+        t = dl_clock_ms() - t;
         if (flops / t * 1e-6 > *gflops) *gflops = flops / t * 1e-6;
-        t = now_ms();
+        t = dl_clock_ms();
         dlr_exec_run(peak, 1, NULL);
-        t = now_ms() - t;
+        t = dl_clock_ms() - t;
         if (bytes / t * 1e-6 > *gbytes) *gbytes = bytes / t * 1e-6;
     }
 }
@@ -118,11 +112,11 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
     }
     measure_peak(peak, peak_flops, peak_bytes, &gflops, &gbytes);
     int n = 0;
-    for (double start = now_ms(); n < MAX_STEPS && (want ? n < want : n < 5 || now_ms() - start < 4000);
-         n++) {
-        double t = now_ms();
+    for (double start = dl_clock_ms();
+         n < MAX_STEPS && (want ? n < want : n < 5 || dl_clock_ms() - start < 4000); n++) {
+        double t = dl_clock_ms();
         dlr_exec_run(exec, train, ns);
-        times[n] = now_ms() - t;
+        times[n] = dl_clock_ms() - t;
         for (int i = 0; i < nlaunches; i++) sum[i] += ns[i];
     }
     measure_peak(peak, peak_flops, peak_bytes, &gflops, &gbytes);

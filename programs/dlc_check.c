@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "compiler/check.h"
 #include "programs/dlc.h"
 
 static const dl_option options[] = {{"help", 'h', NULL, "this text"}, {0}};
@@ -12,17 +13,21 @@ int dlc_check(dl_arena *arena, int argc, char **argv) {
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (!c) return dlc_fail(&err);
     if (dl_config_option(c, "help"))
-        return dlc_help("usage: dlc check FILE...\n\nReports every fault of each model file (.dl) with its "
-                        "place, code and what would mend it.\n"
-                        "Exit status 3 when there is one. `dlc explain CODE` tells more about a code.\nSizes "
-                        "that a model leaves to its configuration "
-                        "are assumed.\n\n",
-                        options, false);
+        return dlc_help(
+            "usage: dlc check FILE...\n\nReports every fault of each model file (.dl) with its "
+            "place, code and what would mend it, and\nwhat `dlc compile` would refuse, without making "
+            "machine code.\n"
+            "Exit status 3 when there is one. `dlc explain CODE` tells more about a code.\nSizes "
+            "that a model leaves to its configuration "
+            "are assumed.\n\n",
+            options, false);
     if (!dl_config_finish(c, &err)) return dlc_fail(&err);
     if (!c->positional.n) {
         dl_fail(&err, DL_USAGE, "usage: dlc check FILE...");
         return dlc_fail(&err);
     }
+    const dl_target *target = dl_target_find(NULL, &err);
+    if (!target) return dlc_fail(&err);
     int code = 0;
     for (int i = 0; i < c->positional.n; i++) {
         err = (dl_error){0};
@@ -32,12 +37,14 @@ int dlc_check(dl_arena *arena, int argc, char **argv) {
             continue;
         }
         dl_diags *diags = dl_diags_new(arena, source);
-        dl_model_check(arena, source, diags);
+        bool compiles = dl_check_file(arena, source, target, diags, &err);
         dl_buf b = {0};
         dl_diags_print(&b, diags, isatty(2) && !getenv("NO_COLOR"));
         if (b.n) fputs(b.at, stderr);
         dl_buf_free(&b);
-        if (diags->errors)
+        if (!compiles)
+            code = dlc_fail(&err);
+        else if (diags->errors)
             code = DL_INPUT;
         else
             printf("%s: ok\n", c->positional.at[i]);

@@ -2,6 +2,8 @@
 #include <stdio.h>
 
 #include "compiler/cost.h"
+#include "ir/base/dirs.h"
+#include "ir/base/output.h"
 #include "ir/text.h"
 #include "passes/memory.h"
 #include "programs/dlc.h"
@@ -29,6 +31,27 @@ typedef struct {
     dl_error *err;
 } dumper;
 
+/* --dump-filter names something that the module has; `graphs` may be printed, too. */
+static bool check_filter(const dl_module *m, const char *filter, bool graphs, dl_error *err) {
+    dl_arena *scratch = dl_arena_new(NULL);
+    DL_ARRAY(const char *) names = {0};
+    bool found = !filter;
+    for (int g = 0; g < m->graphs.n; g++) {
+        const dl_graph *graph = m->graphs.at[g];
+        if (graphs) dl_push(scratch, &names, graph->name);
+        for (int i = 0; i < graph->kernels.n; i++) dl_push(scratch, &names, graph->kernels.at[i]->name);
+    }
+    for (int i = 0; !found && i < names.n; i++) found = strcmp(names.at[i], filter) == 0;
+    if (!found) {
+        const char *near = dl_nearest(filter, names.at, names.n);
+        dl_fail(err, DL_USAGE, "--dump-filter=@%.100s: no %s has this name%s%s%s", filter,
+                graphs ? "graph or kernel" : "kernel", near ? "; did you mean '@" : "", near ? near : "",
+                near ? "'?" : "");
+    }
+    dl_arena_free(scratch);
+    return found;
+}
+
 /* Behind each pass: the file of --dump-dir, the text of --dump-after. */
 static void observe(void *user, int number, const dl_pass *pass, const dl_module *m) {
     dumper *d = user;
@@ -38,7 +61,7 @@ static void observe(void *user, int number, const dl_pass *pass, const dl_module
     dl_buf b = {0};
     dl_print_module(&b, m, dir ? (dl_print_options){.locations = true} : d->print);
     char path[4096];
-    if (print) fputs(b.at, stdout);
+    if (print && check_filter(m, d->print.filter, true, d->err)) fputs(b.at, stdout);
     if (dir) {
         snprintf(path, sizeof path, "%s/%02d-%s.dlir", dir, number, pass ? pass->name : "model");
         if (dl_make_dirs(dir, 0755, d->err)) dl_write_file(path, b.at, b.n, d->err);
@@ -74,6 +97,13 @@ static void print_figures(const dl_session *s, const dl_plan *p, int64_t flops, 
 
 static int dump(const dl_session *s, const dl_plan *p, const char *what, dl_print_options print) {
     dl_buf b = {0};
+    dl_error wrong = {0};
+    bool graphs = !strcmp(what, "ir");
+    if (print.filter && !graphs && strcmp(what, "kernel"))
+        dl_fail(&wrong, DL_USAGE, "--dump-filter goes with --dump=ir, --dump=kernel and --dump-after");
+    else if (print.filter)
+        check_filter(s->module, print.filter, graphs, &wrong);
+    if (wrong.code) return dlc_fail(&wrong);
     if (!strcmp(what, "ast")) {
         dl_model_print_ast(&b, s->model);
     } else if (!strcmp(what, "kernel")) {
@@ -122,13 +152,19 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
                *out = dl_config_option(c, "output");
     dumper d = {c, {.locations = true, .filter = filter && *filter == '@' ? filter + 1 : filter}, &err};
     dl_compile_options opt;
-    if (what && !strcmp(what, "ast")) return dump(s, NULL, what, d.print);
+    if (out && !dl_output_check(out, &err)) return dlc_fail(&err);
+    if (out && what && !strcmp(what, "ast"))
+        dl_fail(&err, DL_USAGE,
+                "-o writes a plan, and --dump=ast ends before there is one: give one of them");
+    if (!err.code && what && !strcmp(what, "ast")) return dump(s, NULL, what, d.print);
     const char *after = dl_config_option(c, "dump-after");
+    if (d.print.filter && !what && !after)
+        dl_fail(&err, DL_USAGE, "--dump-filter goes with --dump=ir, --dump=kernel and --dump-after");
     if (after && !dl_pass_find(after)) dl_fail(&err, DL_USAGE, "--dump-after=%s: no such pass", after);
     if (err.code || !dl_session_options(s, dl_config_option(c, "target"), &opt, &err)) return dlc_fail(&err);
     opt.observe = observe, opt.user = &d;
     opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);
-    opt.link = !what && !after;
+    opt.link = out || (!what && !after);
     dl_plan *p = dl_session_compile(s, &opt, &err);
     if (!p || err.code) return dlc_fail(&err);
     int64_t flops = 0, bytes = 0;
@@ -138,7 +174,7 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
         const dl_plan_kernel *k = &p->kernels.at[train->launches.at[i].kernel];
         flops += k->flops, bytes += k->bytes, us += k->predicted_us;
     }
-    if (out && opt.link && !dl_plan_write(p, out, &err)) return dlc_fail(&err);
+    if (out && !dl_plan_write(p, out, &err)) return dlc_fail(&err);
     if (what)
         code = dump(s, p, what, d.print);
     else if (!after)

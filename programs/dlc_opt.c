@@ -1,6 +1,7 @@
 /* `dlc opt`: passes on textual IR, for tests and for looking at one pass. */
 #include <stdio.h>
 
+#include "ir/base/input.h"
 #include "ir/text.h"
 #include "programs/dlc.h"
 
@@ -35,20 +36,15 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     }
     const dl_target *t = dl_target_find(dl_config_option(c, "target"), &err);
     if (!t) return dlc_fail(&err);
-    dl_pass_ctx ctx = {.arena = arena,
-                       .panel = t->panel,
-                       .optimizer = DL_OPT_ADAM,
-                       .beta1 = 0.9,
-                       .beta2 = 0.999,
-                       .eps = 1e-8,
-                       .err = &err};
+    dl_pass_ctx ctx = {
+        .arena = arena, .panel = t->panel, .optimizer = DL_OPT_ADAM, .adam = dl_adam_usual, .err = &err};
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;
     const char *list = dl_config_option(c, "passes");
     dl_module *none = dl_module_new(arena); /* unknown passes are told before the file is looked at */
     dl_pass_options run = {.skip = list};
     if (list && !dl_run_passes(none, list, &ctx, run)) return dlc_fail(&err);
     size_t n;
-    char *text = dl_read_file(arena, c->positional.at[0], 16 << 20, &n, &err);
+    char *text = dl_read_input(arena, c->positional.at[0], 16 << 20, &n, &err);
     dl_module *m = text ? dl_parse_module(arena, text, n, c->positional.at[0], &err) : NULL;
     run = (dl_pass_options){.validate = true};
     if (!m || !dl_run_passes(m, list ? list : "", &ctx, run)) return dlc_fail(&err);

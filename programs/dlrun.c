@@ -1,9 +1,14 @@
 /* `dlrun`: trains a model. The configuration and the model become a plan (compiler), the plan and the data a
  * run (runtime); this file is where the two meet, and main reads in the order of what happens. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "compiler/session.h"
+#include "ir/base/output.h"
+#include "ir/base/streams.h"
+#include "programs/environment.h"
+#include "programs/identity.h"
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
 #include "runtime/io/safetensors.h"
@@ -31,7 +36,12 @@ static const char usage[] =
 typedef struct {
     dl_arena *arena;
     dl_config *config;
-    dl_session *session;
+    dl_arena *compiler;  /* of the session, which is gone once there is a plan */
+    dl_session *session; /* NULL then */
+    const char *model_path;
+    int64_t batch, global_batch;
+    dl_compile_times times;
+    dlr_run_model model;
     dl_plan *plan;
     bool plan_cached; /* it was found, not compiled */
     dlr_rundir dir;
@@ -63,19 +73,67 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
 static bool open_session(program *p, dl_error *err) {
     dl_config *c = p->config;
     dl_buf faults = {0};
-    if (c->positional.n > 1)
-        return dl_fail(err, DL_USAGE, "one model at a time: '%s' and '%s'", c->positional.at[0],
-                       c->positional.at[1]);
-    if (c->positional.n == 1 && !dl_config_set(c, "model", c->positional.at[0], err)) return false;
-    p->session = dl_session_open(p->arena, c, 1, &faults, err);
+    if (!dl_config_take_model(c, err)) return false;
+    p->compiler = dl_arena_new(p->arena);
+    p->session = dl_session_open(p->compiler, c, 1, &faults, err);
     const dl_buf *text = p->session ? &p->session->diagnostics : &faults;
     if (text->n) fputs(text->at, stderr);
-    for (int i = 0; !p->session && i < c->warnings.n; i++)
-        fprintf(stderr, "dlrun: warning: %s\n", c->warnings.at[i]);
     dl_buf_free(&faults);
+    if (!p->session) return false;
+    p->model_path = p->session->model_path, p->batch = p->session->batch;
+    p->global_batch = p->session->global_batch;
+    p->model = dl_identify(p->arena, p->session);
     /* what local_batch_size made of it, for log and record */
-    return p->session && dl_config_set(c, "global_batch_size",
-                                       dl_format(p->arena, "%lld", (long long)p->session->global_batch), err);
+    return dl_config_set(c, "global_batch_size", dl_format(p->arena, "%lld", (long long)p->global_batch),
+                         err);
+}
+
+/* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan runs. */
+static void close_session(program *p) {
+    dl_session_close(p->session);
+    dl_arena_free(p->compiler);
+    p->session = NULL, p->compiler = NULL;
+    malloc_trim(0);
+}
+
+/* What is taken, but will hardly do what was meant. */
+static void add_warnings(const program *p) {
+    static const struct {
+        dl_key key;
+        const char *name;
+    } rates[] = {{DL_KEY_start_lr, "start_lr"}, {DL_KEY_end_lr, "end_lr"}};
+    static const dl_key npy[] = {DL_KEY_train_path_npy_data, DL_KEY_train_path_npy_label,
+                                 DL_KEY_val_path_npy_data, DL_KEY_val_path_npy_label};
+    dl_config *c = p->config;
+    if (dl_config_bool(c, DL_KEY_enable_amp))
+        dl_push(p->arena, &c->warnings, "enable_amp: not in this version; training in float32");
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (dl_config_float(c, rates[i].key) > 1)
+            dl_push(p->arena, &c->warnings,
+                    dl_format(p->arena,
+                              "%s is %g: Adam moves a weight by about the learning rate in each step, and "
+                              "rates are well below 1",
+                              rates[i].name, dl_config_float(c, rates[i].key)));
+    bool names_npy = false;
+    for (size_t i = 0; i < sizeof npy / sizeof *npy; i++) names_npy |= !dl_config_is_null(c, npy[i]);
+    if (names_npy && !strcmp(dl_config_str(c, DL_KEY_data_loader_config), "dali-lowmem"))
+        dl_push(p->arena, &c->warnings,
+                "dali-lowmem: .npy files are not read in this version; the data are those of train_path and "
+                "val_path (train_path_npy_... and val_path_npy_... mean nothing)");
+}
+
+/* Tells all warnings, once: in the log if there is one, and else on standard error. */
+static void tell_warnings(const program *p) {
+    dl_config *c = p->config;
+    for (int i = 0; c && i < c->warnings.n; i++) {
+        const char *text = c->warnings.at[i];
+        bool located = strstr(text, ": warning: ") != NULL; /* file:line:column: warning: ... */
+        if (p->logs)
+            dlr_log_warning("%s", text);
+        else
+            fprintf(stderr, "%s%s\n", located ? "" : "dlrun: warning: ", text);
+    }
+    if (c) c->warnings.n = 0;
 }
 
 static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_replay); }
@@ -83,7 +141,7 @@ static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_
 /* Files that are used late are looked at early: a mistyped name shall not cost a compilation. */
 static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
     if (dl_config_is_null(c, key)) return true;
-    dlr_st_file *f = dlr_st_open(dl_config_str(c, key), DLR_ST_STRIP, err);
+    dlr_st_file *f = dlr_st_open(dl_config_str(c, key), DLR_ST_STRIP | DLR_ST_INPUT, err);
     dlr_st_close(f);
     return f != NULL;
 }
@@ -153,11 +211,6 @@ static bool open_data(const program *p, dlr_split split, bool check, dlr_dataset
 
 /* ---- the run's directory and its log ---- */
 
-/* A warning that has no place in a file begins with its kind, and so does a log line. */
-static const char *unlabelled(const char *warning) {
-    return strncmp(warning, "warning: ", 9) == 0 ? warning + 9 : warning;
-}
-
 static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", text); }
 
 static bool open_log(program *p, dl_error *err) {
@@ -166,9 +219,7 @@ static bool open_log(program *p, dl_error *err) {
     if (!dlr_rundir_open(p->arena, &name, &p->dir, err) || !dlr_log_open(p->dir.log, err)) return false;
     p->logs = true;
     dl_config_log(c, log_line, NULL);
-    for (int i = 0; i < c->warnings.n; i++) dlr_log_warning("%s", unlabelled(c->warnings.at[i]));
-    if (dl_config_bool(c, DL_KEY_enable_amp))
-        dlr_log_warning("enable_amp: not in this version; training in float32");
+    tell_warnings(p);
     return true;
 }
 
@@ -179,15 +230,22 @@ static bool compile(program *p, dl_error *err) {
     if (!dl_session_options(p->session, NULL, &opt, err)) return false;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
-    return p->plan != NULL;
+    if (!p->plan) return false;
+    dl_arena_move(p->plan->arena, p->arena);
+    p->times = p->session->times;
+    close_session(p);
+    return true;
 }
 
-static double batch_mib(const dl_plan *plan) {
-    double bytes = 0;
-    for (int i = 0; i < plan->vars.n; i++)
-        if (plan->vars.at[i].role == DL_VAR_INPUT || plan->vars.at[i].role == DL_VAR_TARGET)
-            bytes += (double)dl_type_bytes(&plan->vars.at[i].type);
-    return bytes / 0x1p20;
+/* "2 batches of 9.0 MiB, data sets of 8.2 MiB": what a run holds beside the plan's memory. */
+static const char *data_text(const program *p) {
+    dlr_train_ring ring = dlr_train_ring_of(p->plan, (int)dl_config_int(p->config, DL_KEY_num_data_workers));
+    int64_t held = 0;
+    if (is_replay(p->config)) return "no batches";
+    if (p->train && p->valid) held = dlr_dataset_held(p->train) + dlr_dataset_held(p->valid);
+    return dl_format(p->arena, "%d batch%s of %.1f MiB%s", ring.batches, ring.batches == 1 ? "" : "es",
+                     (double)ring.bytes / 0x1p20,
+                     held ? dl_format(p->arena, ", data sets of %.1f MiB", (double)held / 0x1p20) : "");
 }
 
 static bool print_plan(const program *p, dl_error *err) {
@@ -197,11 +255,10 @@ static bool print_plan(const program *p, dl_error *err) {
     threads = dlr_pool_threads(pool);
     dlr_pool_close(pool);
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
-           "it the data: "
-           "%.1f MiB a batch read ahead\n  kernels     %d in a training step\n",
-           p->session->model_path, (long long)p->session->batch, p->plan->target,
-           (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
-           batch_mib(p->plan), dl_plan_program_find(p->plan, "train")->launches.n);
+           "it %s, read ahead\n  kernels     %d in a training step\n",
+           p->model_path, (long long)p->batch, p->plan->target, (long long)dl_plan_parameters(p->plan),
+           (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, data_text(p),
+           dl_plan_program_find(p->plan, "train")->launches.n);
     return true;
 }
 
@@ -209,13 +266,14 @@ static bool load_plan(program *p, dl_error *err) {
     p->exec = dlr_exec_open(p->plan, (int)dl_config_int(p->config, DL_KEY_threads), err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
-    const dl_compile_times *t = &p->session->times;
+    const dl_compile_times *t = &p->times;
     const char *from = p->plan_cached
                            ? "plan from the cache"
                            : dl_format(p->arena, "compiled in %.0f ms", t->passes_ms + t->emit_ms + t->cc_ms);
-    dlr_log_info("%s: %lld parameters, %d kernels a step, %.1f MiB, %d threads, %s; %s", p->plan->model,
-                 (long long)dl_plan_parameters(p->plan), dl_plan_program_find(p->plan, "train")->launches.n,
-                 (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, p->plan->target, from);
+    dlr_log_info(
+        "%s: %lld parameters, %d kernels a step, %.1f MiB and %s, %d threads, %s; %s", p->plan->model,
+        (long long)dl_plan_parameters(p->plan), dl_plan_program_find(p->plan, "train")->launches.n,
+        (double)dl_plan_peak(p->plan, threads) / 0x1p20, data_text(p), threads, p->plan->target, from);
     return true;
 }
 
@@ -230,7 +288,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
                      .end_lr = dl_config_float(c, DL_KEY_end_lr),
                      .scaling = dl_config_str(c, DL_KEY_scaling),
                      .warmup_steps = dl_config_int(c, DL_KEY_warmup_steps),
-                     .global_batch = p->session->global_batch,
+                     .global_batch = p->global_batch,
                      .base_batch = dl_config_int(c, DL_KEY_base_batch_size)},
         .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
         .init_weights = dl_config_str(c, DL_KEY_init_weights),
@@ -243,6 +301,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .resume = dl_config_bool(c, DL_KEY_resume),
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
         .hyperparams = yaml->at,
+        .model = p->model,
     };
 }
 
@@ -271,9 +330,15 @@ static bool load_data(program *p, dl_error *err) {
 static bool run(program *p, dl_error *err) {
     const dl_config *c = p->config;
     if (!open_session(p, err) || !refuse_unbuilt(c, err)) return false;
-    if (dl_config_option(c, "dry_run")) return compile(p, err) && print_plan(p, err);
+    add_warnings(p);
+    if (dl_config_option(c, "dry_run")) {
+        tell_warnings(p);
+        return compile(p, err) && print_plan(p, err);
+    }
     if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
     if (!is_replay(c) && !open_both(p, true, err)) return false;
+    const char *gradients = dl_config_str(c, DL_KEY_save_grads);
+    if (gradients && !dl_output_check(gradients, err)) return false;
     if (!open_log(p, err)) return false;
     if (!is_replay(c) && !load_data(p, err)) return false;
     return compile(p, err) && load_plan(p, err) && train(p, err);
@@ -282,7 +347,8 @@ static bool run(program *p, dl_error *err) {
 /* ---- the end ---- */
 
 static void report(const program *p, const dl_error *err) {
-    if (p->logs) { /* in out.log as well, for who looks there in the morning */
+    tell_warnings(p); /* the cause of a fault may be among them */
+    if (p->logs) {    /* in out.log as well, for who looks there in the morning */
         dlr_log_set_stderr(false);
         dlr_log(err->code == DL_REQUEUE ? DLR_WARNING : DLR_ERROR, "%s", err->message);
     }
@@ -302,29 +368,30 @@ static void close_program(program *p) {
     if (p->logs && !dlr_log_close(&err)) fprintf(stderr, "dlrun: warning: %s\n", err.message);
     dlr_rundir_close(&p->dir);
     dl_session_close(p->session);
-    dl_arena_free(p->arena);
+    dl_arena_free(p->arena); /* and the compiler's */
 }
 
-static int help(void) {
+static void help(void) {
     dl_buf b = {0};
     dl_puts(&b, usage);
     dl_config_put_help(&b, options);
+    dl_puts(&b, ENVIRONMENT_HELP);
     fputs(b.at, stdout);
     dl_buf_free(&b);
-    return fflush(stdout) == 0 ? DL_OK : DL_IO;
 }
 
 int main(int argc, char **argv) {
+    dl_streams_start();
     dl_error err = {0};
     program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
     p.config = dl_config_open(p.arena, argc, argv, options, &err);
     int code = DL_OK;
     if (p.config && dl_config_option(p.config, "help"))
-        code = help();
+        help();
     else if (p.config && dl_config_option(p.config, "version"))
-        code = printf("dlrun %s\n", DL_VERSION) < 0 ? DL_IO : DL_OK;
+        printf("dlrun %s\n", DL_VERSION);
     else if (!p.config || !run(&p, &err))
         code = err.code ? (int)err.code : DL_INTERNAL, report(&p, &err);
     close_program(&p);
-    return code;
+    return dl_streams_end("dlrun", code);
 }

@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "ir/base/clock.h"
 #include "runtime/memory.h"
 #include "runtime/object.h"
 
@@ -120,17 +120,11 @@ static void run_unit(void *context, int64_t unit, int thread) {
     p->run(p->arg, unit, p->scratch + (size_t)thread * p->scratch_stride, p->workspace);
 }
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
     const launch *launches = e->programs[program];
     int n = e->plan->programs.at[program].launches.n;
     phase p = {.scratch = e->scratch, .workspace = e->workspace, .scratch_stride = e->scratch_stride};
-    int64_t before = launch_ns ? now_ns() : 0;
+    int64_t before = launch_ns ? dl_clock_ns() : 0;
     for (int i = 0; i < n; i++) {
         const dl_plan_kernel *k = launches[i].kernel;
         p.arg = launches[i].arg;
@@ -139,7 +133,7 @@ void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
             dlr_pool_run(e->pool, k->units[j], run_unit, &p);
         }
         if (launch_ns) {
-            int64_t after = now_ns();
+            int64_t after = dl_clock_ns();
             launch_ns[i] = after - before;
             before = after;
         }

@@ -12,7 +12,7 @@ struct dlr_replay {
     DL_ARRAY(const dl_plan_var *) vars;
     DL_ARRAY(dlr_view) views;
     int64_t batches;
-    void *buffer; /* of the largest of them */
+    void *buffer;
 };
 
 static const dlr_st_tensor *find(const dlr_replay *r, int var, int64_t index, char name[512]) {
@@ -69,18 +69,16 @@ dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(exec);
     dl_arena *arena = dl_arena_new(NULL);
     dlr_replay *r = DL_NEW(arena, dlr_replay);
-    *r = (dlr_replay){.arena = arena, .exec = exec, .file = dlr_st_open(path, DLR_ST_PLAIN, err)};
-    size_t largest = 1;
+    *r = (dlr_replay){.arena = arena, .exec = exec, .file = dlr_st_open(path, DLR_ST_INPUT, err)};
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
         if (v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) continue;
         dl_push(arena, &r->vars, v);
         dl_push(arena, &r->views, dlr_exec_variable(exec, v->name));
-        if (dlr_tensor_room(&v->type) > largest) largest = dlr_tensor_room(&v->type);
     }
     bool ok = r->file && (r->vars.n > 0 || dl_fail(err, DL_INPUT, "the model has no input to replay into"));
     if (ok && check(r, err)) {
-        r->buffer = malloc(largest);
+        r->buffer = malloc(DLR_ST_PIECE);
         if (r->buffer || dl_fail(err, DL_RESOURCE, "no memory for a batch of %s", path)) return r;
     }
     dlr_replay_close(r);

@@ -4,7 +4,7 @@
 
 #include "runtime/state.h"
 
-enum { MAX_COLUMNS = 8, PANEL_PIXELS = 128 };
+enum { PANEL_PIXELS = 128 };
 
 bool dlr_figure_can_show(const dl_type *t) {
     bool ok = t->dtype == DL_F32 && (t->rank == 4 || t->rank == 5);
@@ -20,12 +20,15 @@ static dlr_map choose_map(const float *at, int64_t n) {
     return fabs(mean) < 0.2 * sqrt(fmax(variance, 0)) ? DLR_MAP_DIVERGING : DLR_MAP_SEQUENTIAL;
 }
 
-/* Channel c of the row's sample 0. */
+int64_t dlr_figure_plane(const dl_type *t, int channel) {
+    int64_t depth = t->rank == 5 ? t->axis[2].size : 1;
+    return ((int64_t)channel * depth + depth / 2) * t->axis[t->rank - 2].size * t->axis[t->rank - 1].size;
+}
+
 static dlr_field panel(dl_arena *arena, const dlr_figure_row *row, int c) {
     const dl_axis *axis = row->type->axis;
-    int rank = row->type->rank;
-    int64_t depth = rank == 5 ? axis[2].size : 1, height = axis[rank - 2].size, width = axis[rank - 1].size;
-    const float *at = row->data + ((int64_t)c * depth + depth / 2) * height * width;
+    int64_t height = axis[row->type->rank - 2].size, width = axis[row->type->rank - 1].size;
+    const float *at = row->data + c * row->step;
     dlr_field f = {.at = at, .height = (int)height, .width = (int)width, .row = width, .column = 1};
     f.label = dl_format(arena, "%s[%d]", row->label, c);
     f.map = choose_map(at, height * width);
@@ -35,7 +38,7 @@ static dlr_field panel(dl_arena *arena, const dlr_figure_row *row, int c) {
 
 static int channels(const dlr_figure_row *row) {
     int64_t n = row->type->axis[1].size;
-    return n < MAX_COLUMNS ? (int)n : MAX_COLUMNS;
+    return n < DLR_FIGURE_COLUMNS ? (int)n : DLR_FIGURE_COLUMNS;
 }
 
 dlr_image *dlr_figure_rows(dl_arena *arena, const dlr_figure_row *rows, int n, dl_error *err) {

@@ -4,17 +4,22 @@
 #include "runtime/exec.h"
 #include "runtime/image/image.h"
 
+enum { DLR_FIGURE_COLUMNS = 8 };
+
 /* A row of a picture: sample 0 of a tensor [N, C, H, W] or [N, C, D, H, W] (there the middle plane of D), a
- * panel a channel, at most eight. */
+ * panel a channel, at most DLR_FIGURE_COLUMNS. */
 typedef struct {
     const char *label; /* before each channel's number: "input x" */
     const dl_type *type;
-    const float *data; /* row-major */
+    const float *data; /* the first channel's plane, row-major */
+    int64_t step;      /* from there to the next channel's */
     int like;          /* the row whose colours it takes, channel by channel; -1: its own */
 } dlr_figure_row;
 
 /* Whether a tensor can be such a row. */
 bool dlr_figure_can_show(const dl_type *type);
+/* Where the plane of a channel lies in a whole tensor of sample 0, row-major. */
+int64_t dlr_figure_plane(const dl_type *type, int channel);
 /* In the arena; NULL with DL_INPUT when nothing can be drawn. */
 dlr_image *dlr_figure_rows(dl_arena *arena, const dlr_figure_row *rows, int n, dl_error *err);
 

@@ -42,6 +42,23 @@ int64_t dlr_layout_tiles(const dl_type *t) {
     return c.batch * c.blocks * c.parts;
 }
 
+/* The part of a row that holds its element `at`. */
+static int64_t part_of(const cut *c, int64_t at) {
+    int64_t k = at / c->inner;
+    return c->cut_inner ? k * ceil_div(c->inner, c->step) + at % c->inner / c->step : k / c->step;
+}
+
+void dlr_layout_span(const dl_type *t, int64_t first, int64_t n, int64_t *begin, int64_t *end) {
+    cut c = cut_of(t);
+    int64_t row_step = c.outer * c.inner, last = first + n - 1;
+    int64_t rows[2] = {first / row_step, last / row_step}, groups[2];
+    for (int i = 0; i < 2; i++)
+        groups[i] = rows[i] / c.rows * c.blocks + rows[i] % c.rows / c.block; /* blocks in front of its own */
+    bool in_row = rows[0] == rows[1];
+    *begin = groups[0] * c.parts + (in_row || c.block == 1 ? part_of(&c, first % row_step) : 0);
+    *end = groups[1] * c.parts + (in_row || c.block == 1 ? part_of(&c, last % row_step) + 1 : c.parts);
+}
+
 dlr_tile dlr_layout_tile(const dl_type *t, int64_t i) {
     cut c = cut_of(t);
     int64_t part = i % c.parts, block = i / c.parts % c.blocks, batch = i / c.parts / c.blocks;

@@ -1,7 +1,6 @@
 #include "runtime/object.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
 #include <stdio.h>
@@ -10,15 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static bool write_all(int fd, const unsigned char *data, size_t n) {
-    while (n > 0) {
-        ssize_t k = write(fd, data, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return false;
-        data += k, n -= (size_t)k;
-    }
-    return true;
-}
+#include "ir/base/output.h"
 
 static void *open_library(const char *path) {
     fenv_t before;
@@ -35,7 +26,7 @@ static bool load_anonymous(dlr_object *o, const unsigned char *image, size_t byt
     if (fd < 0) return false;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    void *handle = write_all(fd, image, bytes) ? open_library(path) : NULL;
+    void *handle = dl_write_all(fd, image, bytes) ? open_library(path) : NULL;
     if (handle)
         *o = (dlr_object){handle, fd};
     else
@@ -47,7 +38,7 @@ static bool load_from_file(dlr_object *o, const char *path, const unsigned char 
                            dl_error *err) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0700);
     if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s to load kernels from it", path);
-    bool written = write_all(fd, image, bytes);
+    bool written = dl_write_all(fd, image, bytes);
     if (!written) dl_fail_errno(err, DL_IO, "cannot write %s to load kernels from it", path);
     close(fd);
     void *handle = written ? open_library(path) : NULL;

@@ -13,8 +13,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "ir/base/clock.h"
 
 enum {
     LINE = 128,          /* two cache lines: the adjacent-line prefetcher pairs them */
@@ -30,13 +31,13 @@ typedef struct {
 } worker;
 
 struct dlr_pool {
-    _Alignas(LINE) atomic_uint_fast64_t ticket; /* run << 32 | next unit */
+    _Alignas(LINE) atomic_uint_fast64_t ticket; /* run << 32 | units left */
     _Alignas(LINE) _Atomic uint32_t run;        /* futex: number of the run that is published */
     _Alignas(LINE) _Atomic uint32_t done;       /* futex: units done of this run */
     _Alignas(LINE) _Atomic int sleepers;        /* workers in or near futex wait */
     _Atomic bool caller_sleeps, closing;
-    /* The run's work. Atomic because a late thread may read them while the next run is written; it then fails
-     * to take a ticket and forgets what it read. */
+    /* The run's work. Atomic because a late thread may read them while the next run is written. It finds no
+     * ticket then: those of its run are at 0, whatever `units` says by now; and forgets what it read. */
     _Alignas(LINE) _Atomic(dlr_unit_fn *) fn;
     _Atomic(void *) context;
     _Atomic uint32_t units;
@@ -53,12 +54,6 @@ static void futex_wake(_Atomic uint32_t *word, int count) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static inline void pause_cpu(void) {
 #if defined __x86_64__ || defined __i386__
     __builtin_ia32_pause();
@@ -70,7 +65,7 @@ static inline void pause_cpu(void) {
 /* Watches `word` until it differs from `seen` (true) or the time is over. */
 static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int spin_ns) {
     if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
-    for (int64_t end = now_ns() + spin_ns; spin_ns > 0 && now_ns() < end;)
+    for (int64_t end = dl_clock_ns() + spin_ns; spin_ns > 0 && dl_clock_ns() < end;)
         for (int i = 0; i < PAUSES; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
             pause_cpu();
@@ -85,10 +80,10 @@ static void take_units(dlr_pool *p, uint32_t run, int thread) {
     uint32_t units = atomic_load_explicit(&p->units, memory_order_relaxed), mine = 0;
     int64_t first = atomic_load_explicit(&p->first, memory_order_relaxed);
     uint_fast64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
-    while ((uint32_t)(ticket >> 32) == run && (uint32_t)ticket < units)
-        if (atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket + 1, memory_order_acq_rel,
+    while ((uint32_t)(ticket >> 32) == run && (uint32_t)ticket > 0)
+        if (atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket - 1, memory_order_acq_rel,
                                                   memory_order_acquire)) {
-            fn(context, first + (uint32_t)ticket, thread);
+            fn(context, first + (units - (uint32_t)ticket), thread);
             mine++;
             ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
         }
@@ -117,7 +112,7 @@ static void publish(dlr_pool *p, uint32_t units) {
     uint32_t run = atomic_load_explicit(&p->run, memory_order_relaxed) + 1;
     atomic_store_explicit(&p->units, units, memory_order_relaxed);
     atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-    atomic_store_explicit(&p->ticket, (uint_fast64_t)run << 32, memory_order_release);
+    atomic_store_explicit(&p->ticket, (uint_fast64_t)run << 32 | units, memory_order_release);
     atomic_store(&p->run, run);
     /* Both this pair and the sleeper's (count itself, look at `run`) are sequentially consistent: one sees
      * the other. */
@@ -157,7 +152,7 @@ static int cpus_allowed(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
     long online = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than the set can name */
-    return online < 1 ? 1 : online > DLR_MAX_THREADS ? DLR_MAX_THREADS : (int)online;
+    return online < 1 ? 1 : online > DL_MAX_THREADS ? DL_MAX_THREADS : (int)online;
 }
 
 static bool start_workers(dlr_pool *p, dl_error *err) {
@@ -180,8 +175,8 @@ static bool start_workers(dlr_pool *p, dl_error *err) {
 dlr_pool *dlr_pool_open(int threads, dl_error *err) {
     int cpus = cpus_allowed();
     if (threads == 0) threads = cpus;
-    if (threads < 1 || threads > DLR_MAX_THREADS) {
-        dl_fail(err, DL_USAGE, "%d threads: give 1 to %d, or 0 for one a CPU", threads, DLR_MAX_THREADS);
+    if (threads < 1 || threads > DL_MAX_THREADS) {
+        dl_fail(err, DL_USAGE, "%d threads: give 1 to %d, or 0 for one a CPU", threads, DL_MAX_THREADS);
         return NULL;
     }
     dlr_pool *p = aligned_alloc(LINE, (sizeof *p + LINE - 1) / LINE * LINE);

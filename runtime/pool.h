@@ -7,13 +7,12 @@
 #define DLR_POOL_H
 #include <stdint.h>
 
+#include "ir/base/limits.h"
 #include "ir/base/status.h"
 
 typedef struct dlr_pool dlr_pool;
 /* Work of one unit; `thread` is 0 .. threads-1, and no two units run with the same one at the same time. */
 typedef void dlr_unit_fn(void *context, int64_t unit, int thread);
-
-enum { DLR_MAX_THREADS = 1024 };
 
 /* threads: counts the caller; 0 for every CPU that this process may run on. Workers block all signals, so
  * that the program's own thread receives them. Errors: DL_USAGE (count), DL_RESOURCE. */

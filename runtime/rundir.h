@@ -19,12 +19,13 @@ typedef struct {
 } dlr_rundir_name;
 
 /* Makes the directory and locks it, so that two runs do not write one. Errors: DL_IO (with path and cause),
- * DL_USAGE (another run is at work there). */
+ * DL_USAGE (another run is at work there; a configuration or run_num that can be no folder's name). */
 bool dlr_rundir_open(dl_arena *arena, const dlr_rundir_name *name, dlr_rundir *dir, dl_error *err);
 void dlr_rundir_close(dlr_rundir *dir);
 
-/* For a run that starts anew: what an earlier one left as checkpoints becomes checkpoints.old, in place of
- * what that name held. *moved says whether there was any. (metrics.h keeps the old points as
- * metrics.jsonl.old.) Errors: DL_IO. */
-bool dlr_rundir_renew(const dlr_rundir *dir, bool *moved, dl_error *err);
+/* For a run that starts anew: all that an earlier one left, but out.log, moves to the run RUN_NUM.N beside
+ * it, N behind all that are there, so that nothing is lost however often this is done and --run_num=RUN_NUM.N
+ * goes on with it. *kept: that run's name, in the arena; NULL: there was nothing. Errors: DL_IO; what was
+ * moved then lies there, and the rest where it was. */
+bool dlr_rundir_renew(dl_arena *arena, const dlr_rundir *dir, const char **kept, dl_error *err);
 #endif

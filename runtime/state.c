@@ -87,54 +87,91 @@ bool dlr_state_init(dlr_exec *e, uint64_t seed, dl_error *err) {
     return true;
 }
 
+/* Elements first .. end - 1 of the tensor, which are the host's buffer. */
 typedef struct {
     const dl_type *type;
     char *tensor, *host;
     dl_dtype dtype; /* of the host's buffer */
+    int64_t first, end, tile;
 } transfer;
+
+/* A piece of a tile's row that belongs to the range: where it begins in the row, in the host's buffer, and
+ * its elements, of which there may be none. */
+typedef struct {
+    int64_t from, n;
+    char *host;
+} piece;
+
+static piece piece_of(const transfer *x, const dlr_tile *t, int64_t row) {
+    int64_t at = t->first + row * t->row_step, end = at + t->outer * t->inner;
+    int64_t from = at < x->first ? x->first : at, to = end > x->end ? x->end : end;
+    return (piece){from - at, to - from, x->host + (from - x->first) * dl_dtype_bytes(x->dtype)};
+}
+
+static bool is_whole(const transfer *x, const dlr_tile *t) {
+    return t->first >= x->first && t->first + (t->rows - 1) * t->row_step + t->outer * t->inner <= x->end;
+}
 
 static void write_tile(void *context, int64_t unit, int thread) {
     (void)thread;
     const transfer *x = context;
-    dlr_tile t = dlr_layout_tile(x->type, unit);
+    dlr_tile t = dlr_layout_tile(x->type, x->tile + unit);
     int64_t run = t.outer * t.inner;
-    int bytes = dl_dtype_bytes(x->type->dtype), host_bytes = dl_dtype_bytes(x->dtype);
-    const char *rows = x->host + t.first * host_bytes;
-    if (x->dtype == x->type->dtype) {
-        dlr_tile_store(&t, bytes, rows, t.row_step, x->tensor);
+    int bytes = dl_dtype_bytes(x->type->dtype);
+    bool whole = is_whole(x, &t);
+    if (whole && x->dtype == x->type->dtype) {
+        dlr_tile_store(&t, bytes, piece_of(x, &t, 0).host, t.row_step, x->tensor);
         return;
     }
-    _Alignas(64) char converted[DLR_TILE * 8];
-    for (int64_t r = 0; r < t.rows; r++)
-        dlr_convert(x->type->dtype, converted + r * run * bytes, x->dtype, rows + r * t.row_step * host_bytes,
-                    run);
-    dlr_tile_store(&t, bytes, converted, run, x->tensor);
+    _Alignas(64) char values[DLR_TILE * 8];
+    if (!whole) dlr_tile_load(&t, bytes, x->tensor, values, run); /* the others stay */
+    for (int64_t r = 0; r < t.rows; r++) {
+        piece p = piece_of(x, &t, r);
+        if (p.n > 0) dlr_convert(x->type->dtype, values + (r * run + p.from) * bytes, x->dtype, p.host, p.n);
+    }
+    dlr_tile_store(&t, bytes, values, run, x->tensor);
 }
 
 static void read_tile(void *context, int64_t unit, int thread) {
     (void)thread;
     const transfer *x = context;
-    dlr_tile t = dlr_layout_tile(x->type, unit);
+    dlr_tile t = dlr_layout_tile(x->type, x->tile + unit);
     int64_t run = t.outer * t.inner;
-    int bytes = dl_dtype_bytes(x->type->dtype), host_bytes = dl_dtype_bytes(x->dtype);
-    char *rows = x->host + t.first * host_bytes;
-    if (x->dtype == x->type->dtype) {
-        dlr_tile_load(&t, bytes, x->tensor, rows, t.row_step);
+    int bytes = dl_dtype_bytes(x->type->dtype);
+    if (x->dtype == x->type->dtype && is_whole(x, &t)) {
+        dlr_tile_load(&t, bytes, x->tensor, piece_of(x, &t, 0).host, t.row_step);
         return;
     }
-    _Alignas(64) char loaded[DLR_TILE * 8];
-    dlr_tile_load(&t, bytes, x->tensor, loaded, run);
-    for (int64_t r = 0; r < t.rows; r++)
-        dlr_convert(x->dtype, rows + r * t.row_step * host_bytes, x->type->dtype, loaded + r * run * bytes,
-                    run);
+    _Alignas(64) char values[DLR_TILE * 8];
+    dlr_tile_load(&t, bytes, x->tensor, values, run);
+    for (int64_t r = 0; r < t.rows; r++) {
+        piece p = piece_of(x, &t, r);
+        if (p.n > 0) dlr_convert(x->dtype, p.host, x->type->dtype, values + (r * run + p.from) * bytes, p.n);
+    }
+}
+
+static void run_transfer(const dlr_exec *e, transfer *x, dlr_unit_fn *move) {
+    int64_t end;
+    if (x->end <= x->first) return;
+    dlr_layout_span(x->type, x->first, x->end - x->first, &x->tile, &end);
+    dlr_pool_run(dlr_exec_pool(e), end - x->tile, move, x);
+}
+
+void dlr_state_write_range(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype, const void *from) {
+    transfer x = {to.type, to.data, (char *)from, dtype, range.first, range.first + range.n,
+                  0}; /* only read */
+    run_transfer(e, &x, write_tile);
+}
+
+void dlr_state_read_range(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype, void *to) {
+    transfer x = {from.type, from.data, to, dtype, range.first, range.first + range.n, 0};
+    run_transfer(e, &x, read_tile);
 }
 
 void dlr_state_write(dlr_exec *e, dlr_view to, dl_dtype dtype, const void *from) {
-    transfer x = {to.type, to.data, (char *)from, dtype}; /* only read there */
-    dlr_pool_run(dlr_exec_pool(e), dlr_layout_tiles(to.type), write_tile, &x);
+    dlr_state_write_range(e, to, (dlr_range){0, dl_type_count(to.type)}, dtype, from);
 }
 
 void dlr_state_read(const dlr_exec *e, dlr_view from, dl_dtype dtype, void *to) {
-    transfer x = {from.type, from.data, to, dtype};
-    dlr_pool_run(dlr_exec_pool(e), dlr_layout_tiles(from.type), read_tile, &x);
+    dlr_state_read_range(e, from, (dlr_range){0, dl_type_count(from.type)}, dtype, to);
 }

@@ -16,4 +16,12 @@ bool dlr_state_init(dlr_exec *exec, uint64_t seed, dl_error *err);
  * (runtime/ convert.h) where the tensor holds another. */
 void dlr_state_write(dlr_exec *exec, dlr_view to, dl_dtype dtype, const void *from);
 void dlr_state_read(const dlr_exec *exec, dlr_view from, dl_dtype dtype, void *to);
+
+/* The same for a part of the tensor, so that no buffer need hold a whole one: its elements first .. first + n
+ * - 1, counted row-major, which are `from` or `to`. */
+typedef struct {
+    int64_t first, n;
+} dlr_range;
+void dlr_state_write_range(dlr_exec *exec, dlr_view to, dlr_range range, dl_dtype dtype, const void *from);
+void dlr_state_read_range(const dlr_exec *exec, dlr_view from, dlr_range range, dl_dtype dtype, void *to);
 #endif

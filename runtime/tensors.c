@@ -61,20 +61,15 @@ dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int progra
     return t;
 }
 
-static bool read_tensor(void *ctx, int index, void *dst, dl_error *err) {
+static bool read_tensor(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_error *err) {
     const dlr_tensors *t = ctx;
     (void)err;
-    dlr_state_read(t->exec, t->views[index], t->views[index].type->dtype, dst);
+    dlr_state_read_range(t->exec, t->views[index], (dlr_range){first, n}, t->views[index].type->dtype, dst);
     return true;
 }
 
 dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
     return (dlr_st_content){.tensors = t->list, .n = t->n, .read = read_tensor, .ctx = (void *)(uintptr_t)t};
-}
-
-size_t dlr_tensor_room(const dl_type *type) {
-    int bytes = dl_dtype_bytes(type->dtype), least = sizeof(float); /* what is read of another width */
-    return (size_t)dl_type_count(type) * (size_t)(bytes > least ? bytes : least);
 }
 
 bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
@@ -84,20 +79,22 @@ bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, con
     if (!as_it_is && !dl_dtype_is_float(dtype))
         return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path, tensor->name,
                        dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
-    if (!(as_it_is ? dlr_st_load(file, tensor, buffer, err) : dlr_st_load_f32(file, tensor, buffer, err)))
-        return false;
-    dlr_state_write(exec, view, as_it_is ? dtype : DL_F32, buffer);
+    if (!as_it_is) dtype = DL_F32;
+    int64_t piece = DLR_ST_PIECE / dl_dtype_bytes(dtype);
+    for (int64_t at = 0, count = dl_type_count(view.type); at < count; at += piece) {
+        int64_t n = count - at < piece ? count - at : piece;
+        dlr_st_tensor part = dlr_st_part(tensor, at, n);
+        if (!(as_it_is ? dlr_st_load(file, &part, buffer, err) : dlr_st_load_f32(file, &part, buffer, err)))
+            return false;
+        dlr_state_write_range(exec, view, (dlr_range){at, n}, dtype, buffer);
+    }
     return true;
 }
 
 bool dlr_tensors_load(const dlr_tensors *t, const dlr_st_file *file, dl_error *err) {
     if (!dlr_st_check(file, t->list, t->n, err)) return false;
-    size_t largest = 1;
-    for (int i = 0; i < t->n; i++)
-        if (dlr_tensor_room(t->views[i].type) > largest) largest = dlr_tensor_room(t->views[i].type);
-    void *buffer = malloc(largest);
-    bool ok =
-        buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s (%zu MiB)", file->path, largest >> 20);
+    void *buffer = malloc(DLR_ST_PIECE);
+    bool ok = buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s", file->path);
     for (int i = 0; ok && i < t->n; i++)
         ok = dlr_tensor_load(t->exec, t->views[i], file, dlr_st_find(file, t->list[i].name), buffer, err);
     free(buffer);
@@ -105,7 +102,7 @@ bool dlr_tensors_load(const dlr_tensors *t, const dlr_st_file *file, dl_error *e
 }
 
 bool dlr_tensors_load_file(const dlr_tensors *t, const char *path, dl_error *err) {
-    dlr_st_file *file = dlr_st_open(path, DLR_ST_STRIP, err);
+    dlr_st_file *file = dlr_st_open(path, DLR_ST_STRIP | DLR_ST_INPUT, err);
     bool ok = file && dlr_tensors_load(t, file, err);
     dlr_st_close(file);
     return ok;

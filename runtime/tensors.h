@@ -30,11 +30,10 @@ bool dlr_tensors_load(const dlr_tensors *tensors, const dlr_st_file *file, dl_er
 /* Opens `path` (names with or without `module.`), loads, closes. */
 bool dlr_tensors_load_file(const dlr_tensors *tensors, const char *path, dl_error *err);
 
-/* One tensor of a file into its place: as it is, or from one float type into another. `buffer` has at least
- * dlr_tensor_room(view.type) bytes. Errors: DL_IO; DL_INPUT for types that do not convert. */
+/* One tensor of a file into its place: as it is, or from one float type into another, by way of a buffer of
+ * DLR_ST_PIECE bytes. Errors: DL_IO; DL_INPUT for types that do not convert. */
 bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
                      void *buffer, dl_error *err);
-size_t dlr_tensor_room(const dl_type *type);
 
 /* The safetensors name of an element type. */
 dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype);

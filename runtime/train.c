@@ -3,17 +3,12 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "ir/base/clock.h"
+#include "ir/base/tags.h"
 #include "runtime/io/log.h"
 #include "runtime/signals.h"
 #include "runtime/train_parts.h"
-
-double dlr_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- before the first step ---- */
 
@@ -22,21 +17,30 @@ static bool find_programs(dlr_run *r, dl_error *err) {
     if (r->train < 0 || r->eval < 0)
         return dl_fail(err, DL_INPUT, "the plan has no program '%s'", r->train < 0 ? "train" : "eval");
     r->loss = dlr_exec_result(r->exec, r->train, DL_RESULT_LOSS, NULL);
-    r->rate = dlr_exec_result(r->exec, r->train, DL_RESULT_METRIC, "Learning Rate");
+    r->rate = dlr_exec_result(r->exec, r->train, DL_RESULT_METRIC, DL_TAG_RATE);
     r->valid = dlr_exec_result(r->exec, r->eval, DL_RESULT_LOSS, NULL);
     if (!r->loss.type || !r->valid.type)
         return dl_fail(err, DL_INPUT, "the model states no loss to train on");
     if (!r->rate.type) return dl_fail(err, DL_INPUT, "the plan has no optimiser");
+    r->trained = dlr_averages_of(r->arena, r->exec, r->train, "train");
+    r->validated = dlr_averages_of(r->arena, r->exec, r->eval, "valid");
     return dlr_feed_open(&r->feed, r->exec, err);
 }
 
 /* Batches of many megabytes are read one ahead, smaller ones two: the host's memory stays small beside the
- * plan's. */
+ * plan's. Without workers there is the one in use. */
+dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
+    dlr_train_ring ring = {0};
+    for (int i = 0; i < plan->vars.n; i++)
+        if (plan->vars.at[i].role == DL_VAR_INPUT || plan->vars.at[i].role == DL_VAR_TARGET)
+            ring.bytes += dl_type_count(&plan->vars.at[i].type) * (int64_t)sizeof(float);
+    ring.batches = workers == 0 ? 1 : ring.bytes > 16 << 20 ? 2 : 3;
+    return ring;
+}
+
 static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_error *err) {
-    size_t floats = dlr_dataset_input_floats(data) + dlr_dataset_target_floats(data);
-    bool large = (size_t)r->batch * floats * sizeof(float) > 16 << 20;
-    dlr_prefetch_options o = {
-        .batch = r->batch, .world = 1, .workers = r->o->workers, .depth = large ? 2 : 3};
+    dlr_train_ring ring = dlr_train_ring_of(dlr_exec_plan(r->exec), r->o->workers);
+    dlr_prefetch_options o = {.batch = r->batch, .world = 1, .workers = r->o->workers, .depth = ring.batches};
     return dlr_prefetch_start(data, &o, err);
 }
 
@@ -80,18 +84,20 @@ static bool check_loss(const dlr_run *r, const char *what, double loss, dl_error
 
 /* ---- validation: also the loss of the untrained model, on one batch ---- */
 
-/* Mean loss over the first `n` batches; at the end of an epoch the first is drawn. */
-static bool validate_on(dlr_run *r, dlr_prefetch *from, int64_t n, bool epoch, double *mean, dl_error *err) {
+/* Mean loss and metrics over the next `n` batches; at the end of an epoch the first is drawn. */
+static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_error *err) {
     double sum = 0;
+    dlr_averages_clear(&r->validated);
     for (int64_t i = 0; i < n; i++) {
         dlr_batch batch;
-        if (!dlr_prefetch_next(from, &batch, err)) return false;
+        if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
         dlr_feed_batch(&r->feed, &batch);
         dlr_exec_run(r->exec, r->eval, NULL);
         double loss = dlr_scalar(r->exec, r->valid);
         if (!check_loss(r, "validation", loss, err)) return false;
         if (i == 0 && epoch && !dlr_run_draw(r, &batch, err)) return false;
         sum += loss;
+        dlr_averages_add(&r->validated, r->exec);
         dlr_progress_step(&r->progress, r->batch, loss);
         if (epoch && dlr_signal_pending()) return pause_run(r, err); /* it will be done again */
     }
@@ -99,16 +105,14 @@ static bool validate_on(dlr_run *r, dlr_prefetch *from, int64_t n, bool epoch, d
     return true;
 }
 
-/* The readers of validation data live only as long as they are used: they hold several batches. */
+/* The ring of batches serves validation too, and is given back to the epoch that comes next. */
 static bool validate(dlr_run *r, bool epoch, double *mean, dl_error *err) {
-    dlr_prefetch *from = read_ahead(r, r->o->valid, err);
-    if (!from) return false;
-    int64_t n = epoch ? dlr_prefetch_batches(from) : 1;
+    if (!dlr_prefetch_turn(r->batches, r->o->valid, 0, 0, err)) return false;
+    int64_t n = epoch ? dlr_prefetch_batches(r->batches) : 1;
     dlr_progress_start(&r->progress, "validation", n);
-    bool ok = validate_on(r, from, n, epoch, mean, err);
+    bool ok = validate_on(r, n, epoch, mean, err);
     dlr_progress_finish(&r->progress);
-    dlr_prefetch_stop(from);
-    return ok;
+    return ok && dlr_prefetch_turn(r->batches, r->o->train, r->at.epoch + epoch, 0, err);
 }
 
 /* The first point of the curves: the untrained model on the first batch of either data set. */
@@ -119,10 +123,12 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
     dlr_feed_batch(&r->feed, &batch);
     dlr_exec_run(r->exec, r->eval, NULL);
     double train = dlr_scalar(r->exec, r->valid);
-    dlr_prefetch_seek(r->batches, 0, 0);
+    dlr_averages metrics = dlr_averages_of(r->arena, r->exec, r->eval, "train");
+    dlr_averages_add(&metrics, r->exec);
     if (!check_loss(r, "initial", train, err) || !validate(r, false, &valid, err)) return false;
-    return dlr_run_record(r, (dlr_point){(dlr_metric[]){{"Loss/train", train}, {"Loss/valid", valid}}, 2},
-                          err);
+    dlr_run_put(r, DL_TAG_TRAIN_LOSS, train), dlr_run_put(r, DL_TAG_VALID_LOSS, valid);
+    dlr_run_put_averages(r, &metrics), dlr_run_put_averages(r, &r->validated);
+    return dlr_run_record(r, err);
 }
 
 /* ---- an epoch ---- */
@@ -130,17 +136,18 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
 static bool train_steps(dlr_run *r, dl_error *err) {
     while (r->at.position < r->epoch_batches) {
         dlr_batch batch;
-        double began = dlr_seconds();
+        double began = dl_clock_seconds();
         if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
         dlr_feed_batch(&r->feed, &batch);
         dlr_exec_run(r->exec, r->train, NULL);
         double loss = dlr_scalar(r->exec, r->loss);
         r->at.iteration++, r->at.position++;
         r->at.epoch_loss += loss;
+        dlr_averages_add(&r->trained, r->exec);
         r->last_rate = dlr_scalar(r->exec, r->rate);
-        r->seconds += dlr_seconds() - began;
-        if (!check_loss(r, "training", loss, err)) return false;
+        r->seconds += dl_clock_seconds() - began;
         if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
+        if (!check_loss(r, "training", loss, err)) return false;
         dlr_progress_step(&r->progress, r->batch, loss);
         if (dlr_signal_pending()) return pause_run(r, err);
     }
@@ -160,23 +167,32 @@ static bool train_epoch(dlr_run *r, dl_error *err) {
     return true;
 }
 
+static void log_validation(const dlr_run *r, double loss, double seconds) {
+    dlr_log_info("  Avg val loss=%f", loss);
+    for (int i = 0; i < r->validated.n; i++)
+        dlr_log_info("  Avg val %s=%f", r->validated.terms[i].name, dlr_averages_mean(&r->validated, i));
+    dlr_log_info("  Total validation time: %f sec", seconds);
+}
+
 /* Validates, records, and leaves a checkpoint at the start of the next epoch. */
 static bool finish_epoch(dlr_run *r, dl_error *err) {
-    double valid = NAN, began = dlr_seconds();
+    double valid = NAN, began = dl_clock_seconds();
     if (!r->o->measure) {
         if (!validate(r, true, &valid, err)) return false;
-        dlr_log_info("  Avg val loss=%f", valid);
-        dlr_log_info("  Total validation time: %f sec", dlr_seconds() - began);
+        log_validation(r, valid, dl_clock_seconds() - began);
     }
-    dlr_metric values[] = {{"Loss/train", r->at.epoch_loss / (double)r->epoch_batches},
-                           {"Learning Rate", r->last_rate},
-                           {"Avg iters per sec", (double)r->epoch_batches / r->seconds},
-                           {"Loss/valid", valid}};
+    dlr_run_put(r, DL_TAG_TRAIN_LOSS, r->at.epoch_loss / (double)r->epoch_batches);
+    dlr_run_put(r, DL_TAG_RATE, r->last_rate);
+    dlr_run_put(r, DL_TAG_SPEED, (double)r->epoch_batches / r->seconds);
+    if (!r->o->measure) dlr_run_put(r, DL_TAG_VALID_LOSS, valid);
+    dlr_run_put_averages(r, &r->trained);
+    if (!r->o->measure) dlr_run_put_averages(r, &r->validated);
     r->at.epoch++; /* epochs finished */
-    if (!dlr_run_record(r, (dlr_point){values, r->o->measure ? 3 : 4}, err)) return false;
+    if (!dlr_run_record(r, err)) return false;
     bool is_best = valid < r->at.best_loss;
     if (is_best) r->at.best_loss = valid;
     r->at.position = 0, r->at.epoch_loss = 0, r->seconds = 0;
+    dlr_averages_clear(&r->trained);
     return dlr_run_save(r, is_best, err);
 }
 

@@ -6,6 +6,13 @@
 #include "runtime/rundir.h"
 #include "runtime/schedule.h"
 
+/* The model as a checkpoint records it. graph: a digest of its graphs, whatever the batch; source: its text;
+ * keys: the settings in `hyperparams` that it depends on, NULL behind the last. Zero: not recorded. */
+typedef struct {
+    const char *graph, *source;
+    const char *const *keys;
+} dlr_run_model;
+
 typedef struct {
     dlr_exec *exec;           /* programs "train" and "eval" */
     const dlr_rundir *dir;    /* dlr_train alone */
@@ -21,15 +28,25 @@ typedef struct {
     bool resume;             /* go on from the newest checkpoint, if there is one */
     int keep;                /* newest checkpoints kept */
     const char *hyperparams; /* the configuration as YAML */
+    dlr_run_model model;
 } dlr_train_options;
 
+/* What a run holds in memory beside the plan's own: a ring of batches that are read ahead. */
+typedef struct {
+    int batches;
+    int64_t bytes; /* of one */
+} dlr_train_ring;
+dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers);
+
 /* Trains for `epochs` epochs; writes all that rundir.h lists. Errors: what data, files and options give;
- * DL_NUMERIC when a loss is not finite (the newest checkpoint stays); DL_REQUEUE when a signal asked to stop:
- * then a checkpoint is written and `resume` goes on from there to the same bits. */
+ * DL_NUMERIC when a loss, or a tensor of a checkpoint, is not finite (the newest checkpoint stays);
+ * DL_REQUEUE when a signal asked to stop: then a checkpoint is written and `resume` goes on from there to the
+ * same bits. */
 bool dlr_train(const dlr_train_options *options, dl_error *err);
 
 /* Trains on exactly the batches of a file (feed.h), without data set, validation or checkpoint, and prints on
- * standard output a line {"step": 1, "loss": 0.123456789} each. The schedule's batches and steps are the
+ * standard output a line {"step": 1, "loss": 0.123456789} each, with the model's metrics behind the loss by
+ * their names (null: not finite). The schedule's batches and steps are the
  * file's: no scaling, no warm-up. */
 bool dlr_train_replay(const dlr_train_options *options, const char *path, dl_error *err);
 #endif

@@ -2,27 +2,53 @@
 #include "runtime/io/log.h"
 #include "runtime/train_parts.h"
 
+/* A run that cannot go on is not worth keeping: what was saved before is. */
+static bool refuse_not_finite(const dlr_run *r, const dl_error *fault, dl_error *err) {
+    return dl_fail(
+        err, DL_NUMERIC,
+        "%s behind step %lld, epoch %lld: stopped; nothing was saved of this step, and checkpoints stay "
+        "as they were. A lower start_lr may help",
+        fault->message, (long long)r->at.iteration, (long long)r->at.epoch + (r->at.position > 0));
+}
+
+/* Tensors of a checkpoint: whatever is not finite in them would be there for ever. */
+static dlr_st_content only_finite(const dlr_tensors *tensors) {
+    dlr_st_content content = dlr_tensors_content(tensors);
+    content.finite = true;
+    return content;
+}
+
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dl_arena *arena = dl_arena_new(r->arena);
     dlr_tensors model = dlr_tensors_of_model(arena, r->exec);
     dlr_tensors optimizer = dlr_tensors_of_optimizer(arena, r->exec);
-    dlr_checkpoint_part parts[] = {{"model", dlr_tensors_content(&model)},
-                                   {"optimizer", dlr_tensors_content(&optimizer)}};
+    dlr_checkpoint_part parts[] = {{"model", only_finite(&model)}, {"optimizer", only_finite(&optimizer)}};
+    const dlr_run_model *m = &r->o->model;
+    double *sums = DL_NEWS(arena, double, r->trained.n + 1); /* of the model's metrics, behind their count */
+    sums[0] = (double)r->trained.batches;
+    for (int i = 0; i < r->trained.n; i++) sums[i + 1] = r->trained.terms[i].sum;
     dlr_state_value values[] = {
         {.key = "model", .kind = DLR_STATE_TEXT, .text = dlr_exec_plan(r->exec)->model},
         {.key = "epoch_batches", .kind = DLR_STATE_INT, .integer = r->epoch_batches},
         {.key = "batch", .kind = DLR_STATE_INT, .integer = r->batch},
         {.key = "epoch_seconds", .kind = DLR_STATE_REALS, .reals = &r->seconds, .n_reals = 1},
         {.key = "learning_rate", .kind = DLR_STATE_REALS, .reals = &r->last_rate, .n_reals = 1},
+        {.key = "metric_sums", .kind = DLR_STATE_REALS, .reals = sums, .n_reals = r->trained.n + 1},
+        {.key = "hyperparams", .kind = DLR_STATE_TEXT, .text = r->o->hyperparams ? r->o->hyperparams : ""},
+        {.key = "graph", .kind = DLR_STATE_TEXT, .text = m->graph ? m->graph : ""},
+        {.key = "source", .kind = DLR_STATE_TEXT, .text = m->source ? m->source : ""},
     };
     dlr_checkpoint_content content = {
         .parts = parts, .n_parts = 2, .state = r->at, .is_best = is_best, .keep = r->o->keep};
     content.state.values = values, content.state.n_values = sizeof values / sizeof *values;
     /* points first: a resumed run drops those behind its checkpoint and writes them again */
-    bool ok = dlr_metrics_flush(r->metrics, err) && dlr_tensorboard_flush(r->board, err) &&
-              dlr_checkpoint_save(r->o->dir->checkpoints, &content, err);
+    dl_error fault = {0};
+    bool ok = dlr_metrics_flush(r->metrics, &fault) && dlr_tensorboard_flush(r->board, &fault) &&
+              dlr_checkpoint_save(r->o->dir->checkpoints, &content, &fault);
     dl_arena_free(arena);
-    return ok;
+    if (ok) return true;
+    return fault.code == DL_NUMERIC ? refuse_not_finite(r, &fault, err)
+                                    : dl_fail(err, fault.code, "%s", fault.message);
 }
 
 static double real(const dlr_checkpoint *c, const char *key) {
@@ -30,25 +56,24 @@ static double real(const dlr_checkpoint *c, const char *key) {
     return v && v->kind == DLR_STATE_REALS && v->n_reals == 1 ? v->reals[0] : 0;
 }
 
-/* A value that must be the same now as then, since the data's order follows from it. */
-static bool same(const dlr_checkpoint *c, const char *key, const char *what, int64_t now, dl_error *err) {
-    const dlr_state_value *v = dlr_checkpoint_value(c, key);
-    if (!v || v->kind != DLR_STATE_INT || v->integer == now) return true;
-    return dl_fail(err, DL_USAGE,
-                   "%s is from the middle of an epoch of %s %lld, but this run has %lld: resume with the "
-                   "same Nsamples and "
-                   "batch size",
-                   c->path, what, (long long)v->integer, (long long)now);
+/* The sums of the epoch's metrics so far. Of other metrics than now: averages begin here. */
+static void restore_sums(dlr_averages *a, const dlr_checkpoint *c) {
+    const dlr_state_value *v = dlr_checkpoint_value(c, "metric_sums");
+    if (!v || v->kind != DLR_STATE_REALS || v->n_reals != a->n + 1) return;
+    a->batches = (int64_t)v->reals[0];
+    for (int i = 0; i < a->n; i++) a->terms[i].sum = v->reals[i + 1];
 }
 
-static bool check_place(const dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
-    if (c->state.seed != r->o->seed)
-        return dl_fail(err, DL_USAGE,
-                       "%s was trained with --seed=%llu, this run has --seed=%llu: resume with the same",
-                       c->path, (unsigned long long)c->state.seed, (unsigned long long)r->o->seed);
-    if (c->state.position == 0) return true; /* between epochs another batch size is a choice */
-    return same(c, "epoch_batches", "batches", r->epoch_batches, err) &&
-           same(c, "batch", "batch size", r->batch, err);
+/* Everything that is another one now, each in the log where the error has no room for all. */
+static bool check_same(const dlr_run *r, const dlr_checkpoint *c, const dlr_differences *list,
+                       dl_error *err) {
+    const char *what = dl_format(
+        r->arena, "%.150s is of another run (its model.safetensors can be --init_weights of a new one)",
+        c->path);
+    if (list->n == 0) return true;
+    if (!dlr_differences_fit(list))
+        for (int i = 0; i < list->n; i++) dlr_log(DLR_ERROR, "%s", list->at[i]);
+    return dlr_differences_fail(list, what, err);
 }
 
 static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
@@ -56,12 +81,18 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     dlr_tensors optimizer = dlr_tensors_of_optimizer(r->arena, r->exec);
     const dlr_st_file *a = dlr_checkpoint_part_file(c, "model", err);
     const dlr_st_file *b = a ? dlr_checkpoint_part_file(c, "optimizer", err) : NULL;
-    if (!b || !check_place(r, c, err) || !dlr_tensors_load(&model, a, err) ||
+    dlr_differences list = {0};
+    if (!b) return false;
+    dlr_run_compare(r, c, &list);
+    dlr_st_compare(r->arena, a, model.list, model.n, &list);
+    dlr_st_compare(r->arena, b, optimizer.list, optimizer.n, &list);
+    if (!check_same(r, c, &list, err) || !dlr_tensors_load(&model, a, err) ||
         !dlr_tensors_load(&optimizer, b, err))
         return false;
     r->at = c->state;
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
     r->seconds = real(c, "epoch_seconds"), r->last_rate = real(c, "learning_rate");
+    restore_sums(&r->trained, c);
     return true;
 }
 

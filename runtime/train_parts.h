@@ -9,6 +9,24 @@
 #include "runtime/tensors.h"
 #include "runtime/train.h"
 
+/* A metric of the model in one program, under its name and under its tag, NAME/train or NAME/valid. */
+typedef struct {
+    const char *name, *tag;
+    dlr_view now; /* of the batch just run */
+    double sum;
+} dlr_average;
+
+/* All of them, averaged over the batches added since the last clear. (train_metrics.c) */
+typedef struct {
+    dlr_average *terms;
+    int n;
+    int64_t batches;
+} dlr_averages;
+dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split);
+void dlr_averages_clear(dlr_averages *averages);
+void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec);
+double dlr_averages_mean(const dlr_averages *averages, int term); /* NaN of no batch */
+
 /* A run. Where it stands is in `at` and nowhere else: a checkpoint is `at` and the tensors. */
 typedef struct {
     const dlr_train_options *o;
@@ -24,6 +42,8 @@ typedef struct {
     dlr_state at;
     double seconds;   /* spent on the current epoch's steps so far */
     double last_rate; /* of the newest step */
+    dlr_averages trained, validated;
+    DL_ARRAY(dlr_metric) point; /* that is being put together */
 
     dlr_metrics *metrics;
     dlr_tensorboard *board;
@@ -40,19 +60,19 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
 /* train_checkpoint.c: the newest checkpoint of the directory into the run; a log line says what was found. */
 bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err);
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err);
+/* train_same.c: adds what forbids this run to go on from that checkpoint, tensors apart; what it may have
+ * otherwise is told in the log. */
+void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *checkpoint, dlr_differences *list);
 
 /* train_record.c: the files that people look at. */
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err);
 void dlr_run_close_records(dlr_run *r);
-typedef struct {
-    const dlr_metric *values;
-    int n;
-} dlr_point;
-/* One point of all curves, at the run's iteration. */
-bool dlr_run_record(dlr_run *r, dlr_point point, dl_error *err);
+/* Adds a value, or all averages, to the next point. */
+void dlr_run_put(dlr_run *r, const char *tag, double value);
+void dlr_run_put_averages(dlr_run *r, const dlr_averages *averages);
+/* Writes that point of all curves, at the run's iteration. */
+bool dlr_run_record(dlr_run *r, dl_error *err);
 /* Slices of input, target and prediction of the batch that eval has just run on, and the model's own figures.
  */
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err);
-
-double dlr_seconds(void); /* of a clock that never goes back */
 #endif

@@ -1,7 +1,7 @@
 /* The run's files for people: curves, points, pictures, what was configured. */
-#include <stdlib.h>
-
+#include "ir/base/output.h"
 #include "ir/base/str.h"
+#include "ir/base/tags.h"
 #include "runtime/figures.h"
 #include "runtime/io/log.h"
 #include "runtime/state.h"
@@ -12,7 +12,7 @@ static bool put_hyperparams(dlr_run *r, dl_error *err) {
     dl_buf text = {0};
     dl_putf(&text, "```yaml\n%s```\n", yaml);
     bool ok = dl_write_file(r->o->dir->hyperparams, yaml, strlen(yaml), err) &&
-              dlr_tensorboard_text(r->board, "hyperparams", r->at.iteration, text.at, err);
+              dlr_tensorboard_text(r->board, DL_TAG_SETTINGS, r->at.iteration, text.at, err);
     dl_buf_free(&text);
     return ok;
 }
@@ -25,12 +25,13 @@ static int64_t newest_point(const dlr_run *r) {
 
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     const dlr_rundir *dir = r->o->dir;
-    bool moved = false;
-    if (!restored && !dlr_rundir_renew(dir, &moved, err)) return false;
-    if (moved)
+    const char *kept = NULL;
+    if (!restored && !dlr_rundir_renew(r->arena, dir, &kept, err)) return false;
+    if (kept)
         dlr_log_info(
-            "starting anew over an earlier run: its checkpoints and points are kept as checkpoints.old and "
-            "metrics.jsonl.old (--resume would have gone on)");
+            "starting anew where an earlier run was, which is now run %s (--resume would have gone on; "
+            "--resume --run_num=%s still does)",
+            kept, kept);
     int64_t newest = restored ? newest_point(r) : -1;
     dlr_metrics_repair repair;
     r->metrics = dlr_metrics_open(dir->metrics, newest, &repair, err);
@@ -47,11 +48,22 @@ void dlr_run_close_records(dlr_run *r) {
     dlr_tensorboard_close(r->board);
 }
 
-bool dlr_run_record(dlr_run *r, dlr_point p, dl_error *err) {
-    for (int i = 0; i < p.n; i++)
-        if (!dlr_tensorboard_scalar(r->board, p.values[i].tag, r->at.iteration, p.values[i].value, err))
+void dlr_run_put(dlr_run *r, const char *tag, double value) {
+    dl_push(r->arena, &r->point, (dlr_metric){tag, value});
+}
+
+void dlr_run_put_averages(dlr_run *r, const dlr_averages *a) {
+    for (int i = 0; i < a->n; i++) dlr_run_put(r, a->terms[i].tag, dlr_averages_mean(a, i));
+}
+
+bool dlr_run_record(dlr_run *r, dl_error *err) {
+    int n = r->point.n;
+    const dlr_metric *values = r->point.at;
+    r->point.n = 0;
+    for (int i = 0; i < n; i++)
+        if (!dlr_tensorboard_scalar(r->board, values[i].tag, r->at.iteration, values[i].value, err))
             return false;
-    return dlr_metrics_put(r->metrics, r->at.epoch, r->at.iteration, p.values, p.n, err);
+    return dlr_metrics_put(r->metrics, r->at.epoch, r->at.iteration, values, n, err);
 }
 
 static bool put_image(dlr_run *r, const char *tag, const dlr_image *image, const char *path, dl_error *err) {
@@ -64,23 +76,35 @@ static bool put_image(dlr_run *r, const char *tag, const dlr_image *image, const
     return ok;
 }
 
+/* A row of a batch that lies whole in memory. */
+static dlr_figure_row row_of_batch(const char *label, const dl_type *t, const float *data) {
+    int64_t first = dlr_figure_plane(t, 0);
+    return (dlr_figure_row){label, t, data + first, dlr_figure_plane(t, 1) - first, -1};
+}
+
+/* A row of a tensor of the plan's, of which only the planes that are shown are read. */
+static dlr_figure_row row_of_view(dl_arena *arena, const dlr_exec *exec, const char *label, dlr_view v) {
+    const dl_type *t = v.type;
+    int64_t plane = t->axis[t->rank - 2].size * t->axis[t->rank - 1].size, channels = t->axis[1].size;
+    if (channels > DLR_FIGURE_COLUMNS) channels = DLR_FIGURE_COLUMNS;
+    float *planes = DL_NEWS(arena, float, channels *plane);
+    for (int c = 0; c < channels; c++)
+        dlr_state_read_range(exec, v, (dlr_range){dlr_figure_plane(t, c), plane}, DL_F32, planes + c * plane);
+    return (dlr_figure_row){label, t, planes, plane, -1};
+}
+
 static bool draw_prediction(dlr_run *r, const dlr_batch *batch, dl_arena *arena, dl_error *err) {
     dlr_view y = dlr_exec_result(r->exec, r->eval, DL_RESULT_OUTPUT, NULL);
     const dl_plan_var *x = r->feed.input, *t = r->feed.target;
     if (!y.type || !dlr_figure_can_show(&x->type) || !dlr_figure_can_show(&t->type) ||
         !dlr_figure_can_show(y.type))
         return true;
-    float *prediction = malloc(sizeof *prediction * (size_t)dl_type_count(y.type));
-    if (!prediction) return dl_fail(err, DL_RESOURCE, "no memory to draw a prediction");
-    dlr_state_read(r->exec, y, DL_F32, prediction);
-    dlr_figure_row rows[] = {
-        {"input", &x->type, batch->input, -1},
-        {"target", &t->type, batch->target, -1},
-        {"predicted", y.type, prediction, y.type->axis[1].size == t->type.axis[1].size ? 1 : -1}};
+    dlr_figure_row rows[] = {row_of_batch("input", &x->type, batch->input),
+                             row_of_batch("target", &t->type, batch->target),
+                             row_of_view(arena, r->exec, "predicted", y)};
+    if (y.type->axis[1].size == t->type.axis[1].size) rows[2].like = 1;
     dlr_image *image = dlr_figure_rows(arena, rows, 3, err);
-    bool ok = image && put_image(r, "Visualization", image, r->o->dir->picture, err);
-    free(prediction);
-    return ok;
+    return image && put_image(r, DL_TAG_PICTURE, image, r->o->dir->picture, err);
 }
 
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err) {

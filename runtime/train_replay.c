@@ -2,22 +2,44 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "ir/base/str.h"
+#include "ir/base/tags.h"
+#include "runtime/io/json.h"
 #include "runtime/io/log.h"
 #include "runtime/train_parts.h"
 
-static bool replay(const dlr_train_options *o, dlr_replay *from, dl_error *err) {
+/* {"step": 1, "loss": 0.123456789, "psnr": 21.5}: loss and metrics are those of one batch. */
+static bool print_step(const dlr_train_options *o, int64_t step, double loss, const dlr_averages *metrics,
+                       dl_error *err) {
+    dl_buf b = {0};
+    dl_putf(&b, "{\"" DL_TAG_STEP "\": %lld, \"" DL_TAG_LOSS "\": %.9g", (long long)step, loss);
+    for (int i = 0; i < metrics->n; i++) {
+        double value = dlr_scalar(o->exec, metrics->terms[i].now);
+        dlr_json_put_key(&b, metrics->terms[i].name);
+        if (isfinite(value))
+            dl_putf(&b, "%.9g", value);
+        else
+            dl_puts(&b, "null");
+    }
+    dl_puts(&b, "}\n");
+    bool ok = fputs(b.at, stdout) >= 0 && fflush(stdout) == 0;
+    dl_buf_free(&b);
+    return ok || dl_fail_errno(err, DL_IO, "cannot write to standard output");
+}
+
+static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from, dl_error *err) {
     int train = dlr_exec_program(o->exec, "train");
     dlr_view loss = dlr_exec_result(o->exec, train, DL_RESULT_LOSS, NULL);
     if (!loss.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
+    dlr_averages metrics = dlr_averages_of(arena, o->exec, train, "train");
     for (int64_t i = 0; i < dlr_replay_batches(from); i++) {
         if (!dlr_replay_feed(from, i, err)) return false;
         dlr_exec_run(o->exec, train, NULL);
         double value = dlr_scalar(o->exec, loss);
+        if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
         if (!isfinite(value))
             return dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld", (long long)i + 1);
-        printf("{\"step\": %lld, \"loss\": %.9g}\n", (long long)i + 1, value);
-        if (fflush(stdout) != 0) return dl_fail_errno(err, DL_IO, "cannot write to standard output");
-        if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
+        if (!print_step(o, i + 1, value, &metrics, err)) return false;
     }
     return true;
 }
@@ -29,8 +51,10 @@ bool dlr_train_replay(const dlr_train_options *o, const char *path, dl_error *er
     schedule.base_batch = schedule.global_batch;
     schedule.steps = dlr_replay_batches(from);
     dlr_log_info("replaying %lld batches of %s", (long long)schedule.steps, path);
-    bool ok =
-        dlr_run_start_weights(o, err) && dlr_run_set_rates(o->exec, &schedule, err) && replay(o, from, err);
+    dl_arena *arena = dl_arena_new(NULL);
+    bool ok = dlr_run_start_weights(o, err) && dlr_run_set_rates(o->exec, &schedule, err) &&
+              replay(o, arena, from, err);
+    dl_arena_free(arena);
     dlr_replay_close(from);
     return ok;
 }

@@ -36,8 +36,12 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
     dlr_tensors gradients = dlr_tensors_of_gradients(arena, o->exec, program);
     dlr_st_content content = dlr_tensors_content(&gradients);
     bool ok = gradients.n > 0 || dl_fail(err, DL_INTERNAL, "the plan was compiled without keeping gradients");
-    ok = ok && dlr_st_write(o->save_grads, &content, NULL, err);
+    dlr_st_written written;
+    ok = ok && dlr_st_write(o->save_grads, &content, &written, err);
     if (ok) dlr_log_info("gradients of step 1 written to %s", o->save_grads);
+    if (ok && written.not_finite) /* which may be what they are wanted for */
+        dlr_log_warning("gradients of step 1 are not all finite: '%s' is the first that is not",
+                        written.not_finite);
     dl_arena_free(arena);
     return ok;
 }

@@ -1,7 +1,10 @@
 /* plot_curves METRICS.jsonl OUT.png [TITLE]: the losses of a run over its steps, as a line chart.
  *
  * For the project's own pictures (scripts/make-pictures). */
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/base/str.h"
+#include "ir/base/streams.h"
 #include "runtime/image/chart.h"
 #include "runtime/io/json.h"
 
@@ -37,7 +40,7 @@ static bool add_point(dl_arena *arena, const char *line, size_t n, const char *p
 
 static bool read_curves(dl_arena *arena, const char *path, curve *curves, int ncurves, dl_error *err) {
     size_t size;
-    char *text = dl_read_file(arena, path, LIMIT, &size, err);
+    char *text = dl_read_input(arena, path, LIMIT, &size, err);
     if (!text) return false;
     for (char *line = text, *end; (end = memchr(line, '\n', (size_t)(text + size - line))); line = end + 1)
         if (!add_point(arena, line, (size_t)(end - line), path, curves, ncurves, err)) return false;
@@ -65,6 +68,7 @@ static bool plot(dl_arena *arena, const char *in, const char *out, const char *t
 }
 
 int main(int argc, char **argv) {
+    dl_streams_start();
     if (argc < 3 || argc > 4) {
         fputs("usage: plot_curves METRICS.jsonl OUT.png [TITLE]\n", stderr);
         return DL_USAGE;
@@ -74,5 +78,5 @@ int main(int argc, char **argv) {
     if (!plot(arena, argv[1], argv[2], argc > 3 ? argv[3] : NULL, &err))
         fprintf(stderr, "plot_curves: error: %s\n", err.message);
     dl_arena_free(arena);
-    return (int)err.code;
+    return dl_streams_end("plot_curves", (int)err.code);
 }

@@ -36,8 +36,8 @@ typedef enum {
     DL_A_INIT,      /* init items: more, items NAMEs, more SETTINGs */
     DL_A_SETTING,   /* name ~ a (op '~') or = a (op '=') */
     DL_A_OUTPUT,    /* output a */
-    DL_A_METRIC,    /* metric name = a */
-    DL_A_FIGURE,    /* figure name = a */
+    DL_A_METRIC,    /* metric name = a; or, name NULL, items as of a LABEL */
+    DL_A_FIGURE,    /* figure name = a; likewise */
     DL_A_RETURN,    /* return a */
     DL_A_FOR,       /* for name in a: body */
     DL_A_IF,        /* if a: body else: more */
@@ -70,7 +70,7 @@ struct dl_ast {
 
 enum { DL_MAX_NESTING = 256 };
 
-/* A token as layout leaves it. */
+/* A token as indent.c leaves it. */
 typedef struct {
     int kind; /* of the grammar */
     dl_span span;
@@ -79,21 +79,24 @@ typedef struct {
     double f;
 } dl_word;
 
-/* The state of one parse, handed through lexer, layout and grammar. */
+/* The state of one parse, handed through lexer, indentation and grammar. */
 typedef struct {
     dl_arena *arena;
     const dl_source *source;
     dl_diags *diags;
     DL_ARRAY(dl_word) tokens;
-    int next;            /* the token that the grammar reads next */
-    bool abandoned;      /* a limit was passed: stop */
-    uint32_t fault_line; /* 1 + byte where the last line with a lexical fault begins; 0 before any */
+    int next;       /* the token that the grammar reads next */
+    bool abandoned; /* a limit was passed: stop */
+    DL_ARRAY(int)
+    fault_lines; /* with faults told before the grammar read them; sorted once all words are read */
     dl_ast *file;
 } dl_reader;
 
-/* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go. (layout.c)
+/* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go. (indent.c)
  */
 void dl_read_words(dl_reader *p);
+/* Was a fault told of the line of byte `at`, before the grammar read it? */
+bool dl_line_has_fault(const dl_reader *p, uint32_t at);
 /* Parses the whole file; always a FILE, with BAD in place of what could not be read. (parser.y) */
 dl_ast *dl_parse_file(dl_arena *arena, const dl_source *source, dl_diags *diags);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "frontends/dl/builtin.h"
+#include "frontends/dl/hints.h"
 
 static dl_val default_value(const char *text, dl_span where) {
     if (strcmp(text, "none") == 0) return (dl_val){.kind = DL_V_NONE, .origin = where};
@@ -73,20 +74,22 @@ static int count_params(const dl_builtin *f) {
     return n;
 }
 
-static bool unknown_argument(dl_call *c, const dl_ast *arg) {
+/* Reports; the parameter that was meant, which is then not missing, or -1. */
+static int unknown_argument(dl_call *c, const dl_ast *arg) {
     const char *names[DL_MAX_PARAMS];
     int n = count_params(c->what);
     for (int i = 0; i < n; i++) names[i] = c->what->params[i].name;
-    const char *near = dl_suggest(arg->name, names, n);
+    const char *near = dl_hint_alias(DL_HINT_ARGUMENT, arg->name);
+    if (!near || find_param(c->what, near) < 0) near = near ? NULL : dl_suggest(arg->name, names, n);
+    const char *hint = dl_hint_find(DL_HINT_ARGUMENT, arg->name, strlen(arg->name));
     dl_bad(c->E, arg->at, DL_DIAG_unknown_argument, "%s has no argument '%s'", c->what->name, arg->name);
-    if (strcmp(arg->name, "padding") == 0) near = "pad";
-    if (strcmp(arg->name, "dim") == 0 || strcmp(arg->name, "axis") == 0)
-        near = find_param(c->what, "over") < 0 ? NULL : "over";
-    if (near && find_param(c->what, near) >= 0)
+    if (hint)
+        dl_help(c->E, "%s", hint);
+    else if (near)
         dl_help(c->E, "did you mean '%s'? %s", near, dl_builtin_usage(c->E, c->what));
     else
         dl_help(c->E, "it takes %s", dl_builtin_usage(c->E, c->what));
-    return false;
+    return near ? find_param(c->what, near) : -1;
 }
 
 static bool place_argument(dl_call *c, int at, const dl_ast *arg) {
@@ -126,7 +129,9 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
                 dl_push(c->E->arena, &c->keyed.items, v);
             } else {
                 dl_eval(c->E, arg->a);
-                good = unknown_argument(c, arg);
+                int meant = unknown_argument(c, arg);
+                if (meant >= 0) c->given[meant] = true;
+                good = false;
             }
         } else if (rest)
             dl_push(c->E->arena, &c->rest.items, dl_eval(c->E, arg->a));

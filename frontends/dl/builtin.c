@@ -148,6 +148,12 @@ static const dl_builtin table[] = {
       {"stop", DL_P_NUMBER, NULL},
       {"n", DL_P_INT, "none"},
       {"over", DL_P_AXIS, "none"}}},
+    {"expand",
+     NULL,
+     DL_OP_broadcast,
+     NULL,
+     dl_fn_expand,
+     {{"x", DL_P_TENSOR, NULL}, {"over", DL_P_AXES, NULL}}},
     {"len", NULL, NO_OP, NULL, dl_fn_len, {{"list", DL_P_ANY, NULL}}},
     {"int", NULL, NO_OP, NULL, dl_fn_int, {{"number", DL_P_NUMBER, NULL}}},
 };

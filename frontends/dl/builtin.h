@@ -32,6 +32,7 @@ dl_val dl_fn_var(dl_call *c);
 dl_val dl_fn_std(dl_call *c);
 dl_val dl_fn_sum_squares(dl_call *c);
 dl_val dl_fn_cat(dl_call *c);
+dl_val dl_fn_expand(dl_call *c);
 dl_val dl_fn_argmax(dl_call *c);
 dl_val dl_fn_cross_entropy(dl_call *c);
 dl_val dl_fn_in_top_k(dl_call *c);

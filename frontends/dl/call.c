@@ -1,6 +1,10 @@
 /* Calls: what a name in front of parentheses or behind `|>` stands for, and which argument goes where. */
 #include "frontends/dl/builtin.h"
 
+#include <strings.h>
+
+#include "frontends/dl/hints.h"
+
 enum { MODULE_WORK = 50, CALL_WORK = 5 };
 
 static const dl_ast *find_module(const dl_elab *E, const char *name) {
@@ -32,35 +36,51 @@ static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
     for (const dl_scope *s = E->scope; s; s = s->parent)
         for (int i = 0; i < s->functions.n; i++) dl_push(E->arena, &all, s->functions.at[i]->name);
     dl_bad(E, name->span, DL_DIAG_unknown_function, "there is no layer, function or module '%s'", name->name);
-    static const struct {
-        const char *theirs, *ours;
-    } words[] = {{"Conv1d", "conv"},
-                 {"Conv2d", "conv"},
-                 {"Conv3d", "conv"},
-                 {"conv1d", "conv"},
-                 {"conv2d", "conv"},
-                 {"conv3d", "conv"},
-                 {"Dense", "linear"},
-                 {"dense", "linear"},
-                 {"softmax2d", "softmax"},
-                 {"ConvTranspose2d", "conv_transpose"},
-                 {"ConvTranspose3d", "conv_transpose"},
-                 {"BatchNorm2d", "batch_norm"},
-                 {"BatchNorm3d", "batch_norm"},
-                 {"LayerNorm", "layer_norm"},
-                 {"concat", "cat"},
-                 {"concatenate", "cat"},
-                 {"permute", "rearrange"},
-                 {"reshape", "rearrange"},
-                 {"view", "rearrange"},
-                 {"transpose", "rearrange"},
-                 {"flatten", "rearrange"},
-                 {"select", "where"}};
-    const char *near = NULL;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i].theirs, name->name) == 0) near = words[i].ours;
+    const char *help = dl_hint_find(DL_HINT_CALL, name->name, strlen(name->name));
+    const char *near = dl_hint_alias(DL_HINT_CALL, name->name);
     if (!near) near = dl_suggest(name->name, all.at, all.n);
-    if (near) dl_help(E, "did you mean '%s'?", near);
+    if (help)
+        dl_help(E, "%s", help);
+    else if (near)
+        dl_help(E, "did you mean '%s'?", near);
+    return dl_poison();
+}
+
+/* The source of an expression where that is short, for messages; else "x". */
+static const char *source_words(dl_elab *E, const dl_ast *e) {
+    bool parenthesised = e->kind == DL_A_PIPE || e->kind == DL_A_BINARY || e->kind == DL_A_AS;
+    size_t n = e->span.end - e->span.begin - 2 * parenthesised;
+    const char *at = E->source->text + e->span.begin + parenthesised;
+    return n > 24 || memchr(at, '\n', n) ? "x" : dl_strndup(E->arena, at, n);
+}
+
+/* y.mean() and torch.relu(y): the language has neither methods nor packages. `args`: what was in parentheses,
+ * or NULL behind `|>`. */
+static dl_val method_call(dl_elab *E, const dl_ast *callee, const dl_ast_list *args) {
+    const dl_ast *base = callee->a;
+    while (base->kind == DL_A_ATTR) base = base->a;
+    const char *package = base->kind == DL_A_NAME && !dl_scope_find(E->scope, base->name)
+                              ? dl_hint_find(DL_HINT_NAME, base->name, strlen(base->name))
+                              : NULL;
+    if (!package && dl_eval(E, callee->a).kind == DL_V_POISON) return dl_poison();
+    const char *help = dl_hint_find(DL_HINT_CALL, callee->name, strlen(callee->name));
+    const char *near = dl_hint_alias(DL_HINT_CALL, callee->name);
+    if (!near && dl_is_callable(E, callee->name)) near = callee->name;
+    for (int i = 0; !near && i < dl_builtin_count(); i++) /* ReLU, Linear, Softmax */
+        if (strcasecmp(callee->name, dl_builtin_at(i)->name) == 0) near = dl_builtin_at(i)->name;
+    const dl_builtin *f = near ? dl_builtin_find(near) : NULL;
+    dl_bad(E, callee->at, DL_DIAG_not_callable,
+           package ? "there are no packages" : "tensors have no methods");
+    if (help)
+        dl_help(E, "%s", help);
+    else if (f && f->makes)
+        dl_help(E, "write x |> %s", dl_builtin_usage(E, f));
+    else if (near && !package)
+        dl_help(E, "write %s(%s%s)", near, source_words(E, callee->a), args && args->list.n ? ", ..." : "");
+    else if (near)
+        dl_help(E, "write %s(...)", near);
+    else
+        dl_help(E, "%s", package ? package : "functions stand in front, f(x), or behind, x |> f");
     return dl_poison();
 }
 
@@ -75,34 +95,37 @@ static bool label_ok(const char *s) {
     return true;
 }
 
-/* The text of a label; NULL after a report. */
-static const char *label_text(dl_elab *E, const dl_ast *e) {
+const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what) {
     dl_buf b = {0};
-    const char *text = NULL;
+    bool good = true;
     dl_puts(&b, "");
-    for (int i = 0; i < e->items.list.n; i++) {
-        const dl_ast *part = e->items.list.at[i];
+    for (int i = 0; good && i < parts->list.n; i++) {
+        const dl_ast *part = parts->list.at[i];
         dl_val v = dl_eval(E, part);
-        if (v.kind == DL_V_POISON) goto done;
-        if (v.kind == DL_V_INT && v.i >= 0)
+        good = v.kind == DL_V_STR || (v.kind == DL_V_INT && v.i >= 0);
+        if (v.kind == DL_V_INT)
             dl_putf(&b, "%lld", (long long)v.i);
         else if (v.kind == DL_V_STR)
             dl_puts(&b, v.s);
-        else {
-            dl_bad(E, part->span, DL_DIAG_bad_label, "a label takes whole numbers and strings, not %s",
+        else if (v.kind != DL_V_POISON)
+            dl_bad(E, part->span, DL_DIAG_bad_label, "%s takes whole numbers and strings, not %s", what,
                    dl_val_describe(E, v));
-            goto done;
-        }
+        if (v.kind == DL_V_INT && v.i < 0)
+            dl_bad(E, part->span, DL_DIAG_bad_label, "%s takes no negative number, but this is %lld", what,
+                   (long long)v.i);
     }
-    if (b.n > 200 || !label_ok(b.at)) {
-        dl_bad(E, e->at, DL_DIAG_bad_label, "'%.80s' is no path of names and numbers joined by dots", b.at);
-        dl_help(E, "write @name, @name{i} or @outer.inner");
-        goto done;
-    }
-    text = dl_intern(b.at);
-done:
+    const char *text = good ? dl_intern(b.at) : NULL;
     dl_buf_free(&b);
     return text;
+}
+
+/* The text of a label; NULL after a report. */
+static const char *label_text(dl_elab *E, const dl_ast *e) {
+    const char *text = dl_parts_text(E, &e->items, "a label");
+    if (!text || (strlen(text) <= 200 && label_ok(text))) return text;
+    dl_bad(E, e->at, DL_DIAG_bad_label, "'%.80s' is no path of names and numbers joined by dots", text);
+    dl_help(E, "write @name, @name{i} or @outer.inner");
+    return NULL;
 }
 
 /* Arguments of modules and local functions */
@@ -309,14 +332,15 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
     }
     if (e->kind == DL_A_LABEL) return dl_bad(E, label->at, DL_DIAG_bad_label, "a step has one label");
     bool call = take_apart(e, &name, &args, &more);
+    if (name->kind == DL_A_ATTR && (args || piped)) return method_call(E, name, args);
+    if (label && !piped && !args) {
+        dl_bad(E, label->at, DL_DIAG_useless_label, "a label stands behind a layer");
+        dl_help(E, "x |> conv(8, 3) @name; there is no matmul: multiply and add, sum(a * b, over=K)");
+        return dl_poison();
+    }
     if (!call || (!piped && !args))
-        return dl_bad(E, e->span,
-                      piped   ? DL_DIAG_not_callable
-                      : label ? DL_DIAG_useless_label
-                              : DL_DIAG_not_callable,
-                      piped   ? "behind '|>' stands a layer, a function or a module"
-                      : label ? "a label stands behind a layer"
-                              : "this cannot be called");
+        return dl_bad(E, e->span, DL_DIAG_not_callable,
+                      piped ? "behind '|>' stands a layer, a function or a module" : "this cannot be called");
     if (!dl_spend(E, e->span, CALL_WORK)) return dl_poison();
     dl_scope *home;
     const dl_ast *f = dl_scope_function(E->scope, name->name, &home);

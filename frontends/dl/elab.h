@@ -30,6 +30,7 @@ struct dl_val {
     dl_span origin;       /* the expression that made it */
     const char *name;     /* the variable that it was read from, for messages; or NULL */
     const dl_ast *uneven; /* FLOAT: the whole-number division in it that did not divide evenly */
+    bool mixed;           /* TENSOR: broadcasting put its axes in order, by that of the operands (doubt.c) */
     union {
         bool b;
         int64_t i;
@@ -193,6 +194,16 @@ void dl_declare_init(dl_elab *E, const dl_ast *s);
 /* False, reported: the tensor v, which is `what`, has axes. */
 bool dl_want_scalar(dl_elab *E, dl_span where, const char *what, dl_val v);
 
+/* What is legal and hardly meant (doubt.c). */
+/* Whether broadcasting decides the order of the axes of op's result, so that no one declaration shows it. */
+bool dl_mixes_axes(dl_op op, int n, const dl_val *in, const dl_type *result);
+/* Warns of an elementwise op whose operands have an axis in common and each one that the other lacks. */
+void dl_doubt_outer_product(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in);
+/* Warns of an `as` that gives a name of x to another axis, or renames axes whose order cannot be seen. */
+void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *renamed);
+/* Reports a loss from which no gradient reaches a parameter (loss.c). */
+void dl_check_loss(dl_elab *E);
+
 /* Tensors (tensor.c). */
 dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
                     const dl_attr *attrs, const dl_type *given);
@@ -267,6 +278,10 @@ int dl_builtin_count(void);
 const dl_builtin *dl_builtin_at(int i);
 /* "conv(channels, kernel, stride=1)". */
 const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f);
+
+/* The text of a label's parts, or of those of a metric's or figure's name (`what` it is, for messages); NULL:
+ * reported, or poison. (call.c) */
+const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what);
 
 /* Parameters (param.c). The path of a step ("conv_down1.0"); NULL after a report when it has no name. */
 const char *dl_step_path(dl_elab *E, dl_step *step);

@@ -1,5 +1,6 @@
 /* Expressions. Numbers, strings and lists are computed; tensors go on to tensor.c. */
 #include "frontends/dl/elab.h"
+#include "frontends/dl/hints.h"
 #include "parser.h"
 
 enum { MAX_DEPTH = 600 };
@@ -27,7 +28,11 @@ static dl_val eval_name(dl_elab *E, const dl_ast *e) {
     if (dl_is_poisoned(E, e->name)) return dl_poison();
     dl_bad(E, e->span, DL_DIAG_unknown_name, "'%s' is not defined", e->name);
     const char *near = dl_scope_nearest(E, e->name);
-    if (dl_is_callable(E, e->name))
+    const char *hint = dl_hint_find(DL_HINT_NAME, e->name, strlen(e->name));
+    if (!hint) hint = dl_hint_find(DL_HINT_WORD, e->name, strlen(e->name)); /* `break` alone on its line */
+    if (hint)
+        dl_help(E, "%s", hint);
+    else if (dl_is_callable(E, e->name))
         dl_help(E, "'%s' is a layer or function: write x |> %s or %s(x)", e->name, e->name, e->name);
     else if (near)
         dl_help(E, "did you mean '%s'?", near);
@@ -189,8 +194,9 @@ static dl_val eval_attribute(dl_elab *E, const dl_ast *e) {
         return dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'", dl_val_describe(E, x), e->name);
     int at = dl_type_axis(&x.t->type, e->name);
     if (at >= 0) return dl_val_int(x.t->type.axis[at].size, e->span);
+    const char *hint = dl_hint_find(DL_HINT_ATTRIBUTE, e->name, strlen(e->name));
     dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no axis %s", dl_val_describe(E, x), e->name);
-    dl_help(E, "x.C is the size of axis C of x");
+    dl_help(E, "%s", hint ? hint : "x.C is the size of axis C of x");
     return dl_poison();
 }
 

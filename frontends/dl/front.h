@@ -72,9 +72,11 @@ const dl_argument *dl_model_arguments(const dl_model *m, int *n);
 dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_config *config,
                           dl_diags *diags);
 
-/* Everything that can be said about a file without a configuration: what `dlc check` does. Axes whose size
- * nothing tells are tried at several sizes; a fault that depends on the size says which was assumed. */
-void dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *diags);
+/* Everything that can be said about a file without a configuration. Axes whose size nothing tells are tried
+ * at several sizes; a fault that depends on the size says which was assumed. The module at those sizes, in
+ * `arena`, or NULL when there are errors. whole: it is all of the model; what depends on arguments without a
+ * default is not elaborated. */
+dl_module *dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *diags, bool *whole);
 
 /* Number of trained elements in graph g: the sum over its parameters. */
 int64_t dl_count_parameters(const dl_graph *g);

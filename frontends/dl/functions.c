@@ -214,6 +214,28 @@ dl_val dl_fn_cat(dl_call *c) {
     return dl_tensor_op(c->E, c->where, DL_OP_cat, in.n, in.at, 1, &axis, NULL);
 }
 
+/* x along further axes too, whose names are in sight with their sizes. */
+dl_val dl_fn_expand(dl_call *c) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    dl_val x = c->arg[0];
+    dl_type t = x.t->type;
+    if (!dl_call_axes(c, 1, &n, names)) return dl_poison();
+    for (int i = 0; i < n; i++) {
+        const dl_ast *e = c->ast[1]->kind == DL_A_LIST ? c->ast[1]->items.list.at[i]->a : c->ast[1];
+        int64_t size;
+        if (dl_type_axis(&t, names[i]) >= 0)
+            return dl_bad(c->E, e->span, DL_DIAG_duplicate_axis, "%s has an axis %s already: it is %s",
+                          dl_val_words(c->E, x, "the tensor"), names[i], dl_type_text(&t));
+        if (t.rank == DL_MAX_RANK)
+            return dl_bad(c->E, e->span, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
+        if (!dl_val_count(c->E, dl_eval(c->E, e), 0, "the size of an axis", &size)) return dl_poison();
+        dl_type_push(&t, names[i], size);
+    }
+    if (!dl_check_count(c->E, c->where, &t)) return dl_poison();
+    return dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &t);
+}
+
 dl_val dl_fn_cross_entropy(dl_call *c) {
     return dl_tensor_op(c->E, c->where, DL_OP_cross_entropy, 2, c->arg, 0, NULL, NULL);
 }

@@ -157,19 +157,20 @@ dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_co
 static const int64_t trials[] = {64, 224, 32, 128, 96};
 enum { NTRIALS = sizeof trials / sizeof *trials };
 
-void dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *diags) {
+dl_module *dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *diags, bool *whole) {
+    *whole = false;
     static const dl_model_config nothing = {0};
     dl_model *m = dl_model_parse(arena, source, diags);
-    if (!m) return;
+    if (!m) return NULL;
     dl_arena *scratch = dl_arena_new(NULL);
     dl_diags *tried[NTRIALS];
+    dl_module *made[NTRIALS];
     dl_elab first[NTRIALS];
     int n = 0, best = 0;
     for (; n < NTRIALS; n++) {
         tried[n] = dl_diags_new(arena, source);
-        dl_module *module = dl_module_new(scratch);
-        elaborate(m, module, scratch, &nothing, trials[n], tried[n], &first[n]);
-        dl_arena_free(module->arena);
+        made[n] = dl_module_new(arena);
+        elaborate(m, made[n], scratch, &nothing, trials[n], tried[n], &first[n]);
         if (tried[n]->errors < tried[best]->errors) best = n;
         if (tried[n]->errors == 0 || first[n].assumed_axes.n == 0 || first[n].exhausted) {
             best = n++;
@@ -187,7 +188,12 @@ void dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *diags) {
                              (long long)trials[best]);
     }
     dl_diags_merge(diags, tried[best]);
+    *whole = diags->errors == 0;
+    for (int i = 0; i < m->narguments; i++) *whole = *whole && m->model->items.list.at[i]->a;
+    for (int i = 0; i < n; i++)
+        if (i != best || diags->errors) dl_arena_free(made[i]->arena);
     dl_arena_free(scratch);
+    return diags->errors ? NULL : made[best];
 }
 
 int64_t dl_count_parameters(const dl_graph *g) {

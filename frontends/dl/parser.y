@@ -6,9 +6,10 @@
                  : (dl_span){YYRHSLOC(rhs, 0).end, YYRHSLOC(rhs, 0).end})
 }
 %code {
+#include "frontends/dl/hints.h"
 static int dl_yylex(DL_YYSTYPE *value, dl_span *where, dl_reader *p);
 static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
-/* The bison stack is the only one that nests; layout has limited the brackets, this limits what has none. */
+/* The bison stack is the only one that nests; indent.c has limited the brackets, this limits what has none. */
 #define YYMAXDEPTH 5000
 }
 %define api.pure full
@@ -71,8 +72,8 @@ stmts: stmt { $$ = dl_ast_push(p, (dl_ast_list){0}, $1); }
 ;
 stmt: simple NEWLINE
     | compound
-    | error NEWLINE { $$ = dl_ast_bad(p, @$); }
-    | error NEWLINE INDENT stmts DEDENT { $$ = dl_ast_bad(p, @$); }
+    | error NEWLINE { yyerrok; $$ = dl_ast_bad(p, @$); }
+    | error NEWLINE INDENT { yyerrok; } stmts DEDENT { $$ = dl_ast_bad(p, @$); }
 ;
 compound: FOR NAME IN expr COLON block
         { $$ = dl_ast_named(p, DL_A_FOR, @$, $2, @2, $4); $$->body = $6; }
@@ -100,8 +101,10 @@ simple: postfix ASSIGN expr { $$ = dl_ast_assign(p, @$, $1, $3); }
     | OUTPUT expr { $$ = dl_ast_node(p, DL_A_OUTPUT, @$, $2, NULL, NULL); $$->at = @1; }
     | METRIC NAME ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
     | METRIC STRING ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
+    | METRIC label_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_METRIC, @$, $4, $2); $$->at = @2; }
     | FIGURE NAME ASSIGN expr { $$ = dl_ast_named(p, DL_A_FIGURE, @$, $2, @2, $4); }
     | FIGURE STRING ASSIGN expr { $$ = dl_ast_named(p, DL_A_FIGURE, @$, $2, @2, $4); }
+    | FIGURE label_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_FIGURE, @$, $4, $2); $$->at = @2; }
     | RETURN expr { $$ = dl_ast_node(p, DL_A_RETURN, @$, $2, NULL, NULL); $$->at = @1; }
     | PASS { $$ = dl_ast_new(p, DL_A_PASS, @$); }
     | expr { $$ = dl_ast_node(p, DL_A_EXPR, @$, $1, NULL, NULL); }

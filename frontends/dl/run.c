@@ -145,6 +145,7 @@ void dl_elaborate(dl_elab *E, dl_graph *g) {
     dl_apply_rules(E);
     if (E->diags->errors || E->syntax_faults) return;
     warn_unused(E);
+    if (E->train) dl_check_loss(E);
     /* A term with weight zero leaves its operands behind. */
     dl_graph_sweep(g);
 }

@@ -59,7 +59,7 @@ const dl_size_binding *dl_scope_size(const dl_scope *s, const char *name) {
 }
 
 bool dl_is_poisoned(const dl_elab *E, const char *name) {
-    if (*name == '?') return true; /* what layout could not read */
+    if (*name == '?') return true; /* what indent.c could not read */
     for (int i = 0; i < E->poisoned.n; i++)
         if (E->poisoned.at[i] == name) return true;
     return false;

@@ -1,4 +1,7 @@
 #include "frontends/dl/source.h"
+#include "ir/base/input.h"
+
+#include <ctype.h>
 
 dl_source *dl_source_new(dl_arena *arena, const char *name, const char *text, size_t n) {
     dl_source *s = DL_NEW(arena, dl_source);
@@ -16,7 +19,7 @@ dl_source *dl_source_new(dl_arena *arena, const char *name, const char *text, si
 dl_source *dl_source_read(dl_arena *arena, const char *path, dl_error *err) {
     size_t n;
     dl_arena *scratch = dl_arena_new(NULL);
-    char *text = dl_read_file(scratch, path, DL_SOURCE_LIMIT, &n, err);
+    char *text = dl_read_input(scratch, path, DL_SOURCE_LIMIT, &n, err);
     dl_source *s = text ? dl_source_new(arena, path, text, n) : NULL;
     dl_arena_free(scratch);
     return s;
@@ -34,12 +37,27 @@ static int line_of(const dl_source *s, uint32_t at) {
     return lo;
 }
 
+int dl_source_line_number(const dl_source *s, uint32_t at) { return line_of(s, at) + 1; }
+
 dl_loc dl_source_loc(const dl_source *s, uint32_t at) {
     if (at > s->n) at = (uint32_t)s->n;
     int line = line_of(s, at), column = 1;
     for (uint32_t i = s->lines.at[line]; i < at; i++)
         if (((unsigned char)s->text[i] & 0xC0) != 0x80) column++;
     return (dl_loc){s->name, line + 1, column};
+}
+
+dl_span dl_source_word(const dl_source *s, dl_loc at) {
+    dl_span w = {0, 0};
+    if (at.line < 1 || at.line > s->lines.n) return w;
+    w.begin = s->lines.at[at.line - 1];
+    for (int column = 1; column < at.column && w.begin < s->n; column++) do
+            w.begin++;
+        while (w.begin < s->n && ((unsigned char)s->text[w.begin] & 0xC0) == 0x80);
+    w.end = w.begin;
+    while (w.end < s->n && (isalnum((unsigned char)s->text[w.end]) || s->text[w.end] == '_')) w.end++;
+    if (w.end == w.begin) w.end++;
+    return w;
 }
 
 const char *dl_source_line(const dl_source *s, int line, size_t *n) {

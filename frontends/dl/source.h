@@ -24,6 +24,10 @@ dl_source *dl_source_read(dl_arena *arena, const char *path, dl_error *err);
 
 /* Line and column (both from 1, columns in characters) of a byte. */
 dl_loc dl_source_loc(const dl_source *s, uint32_t at);
+/* Its line alone, from 1: quick, however long the line is. */
+int dl_source_line_number(const dl_source *s, uint32_t at);
+/* The word that begins at a place of this source, or its one character. */
+dl_span dl_source_word(const dl_source *s, dl_loc at);
 /* The text of a line without its end of line. */
 const char *dl_source_line(const dl_source *s, int line, size_t *n);
 /* Offset of the first byte that is not valid UTF-8 or is NUL, or -1. */

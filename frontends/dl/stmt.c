@@ -1,5 +1,6 @@
 /* Statements: results, control and assignment. */
 #include "frontends/dl/elab.h"
+#include "ir/base/tags.h"
 #include "parser.h"
 
 /* Results */
@@ -33,18 +34,36 @@ static void exec_output(dl_elab *E, const dl_ast *s) {
 
 static bool result_is_new(dl_elab *E, const dl_ast *s, dl_result_role role, const char *name) {
     if (!dl_graph_find_result(E->b.graph, role, name)) return true;
-    dl_bad(E, s->at, DL_DIAG_duplicate_definition, "there is a %s '%s' already", dl_result_roles[role],
-           s->name);
+    dl_bad(E, s->at, DL_DIAG_duplicate_definition, "there is a %s '%s' already", dl_result_roles[role], name);
     return false;
+}
+
+/* The name of a metric or figure, with the values of its braces; NULL after a report. */
+static const char *result_name(dl_elab *E, const dl_ast *s) {
+    const char *name = s->name ? s->name : dl_parts_text(E, &s->items, "a name");
+    if (!name) return NULL;
+    bool shown = *name && strlen(name) <= 200;
+    for (const char *c = name; shown && *c; c++) shown = (unsigned char)*c >= ' ' && *c != 0x7F;
+    if (!shown) {
+        dl_bad(E, s->at, DL_DIAG_bad_result_name, "a name has 1 to 200 bytes, and no control characters");
+        return NULL;
+    }
+    const char *taken = dl_tag_find(name);
+    if (!taken) return name;
+    dl_bad(E, s->at, DL_DIAG_bad_result_name, "the name '%s' is taken: training writes its own '%s'", name,
+           taken);
+    dl_help(E, "give it another name, such as \"model %s\"", name);
+    return NULL;
 }
 
 static void exec_metric(dl_elab *E, const dl_ast *s) {
     if (!dl_only_in(E, s, DL_IN_MODEL, "metric")) return;
     dl_val v = dl_eval(E, s->a);
     if (!want_tensor(E, s, "a metric", v) || !dl_want_scalar(E, s->a->span, "a metric", v)) return;
-    if (!result_is_new(E, s, DL_RESULT_METRIC, s->name)) return;
+    const char *name = result_name(E, s);
+    if (!name || !result_is_new(E, s, DL_RESULT_METRIC, name)) return;
     v = dl_tensor_cast(E, s->span, v, DL_F32);
-    if (v.kind == DL_V_TENSOR) dl_graph_result(E->b.graph, DL_RESULT_METRIC, s->name, v.t, NULL);
+    if (v.kind == DL_V_TENSOR) dl_graph_result(E->b.graph, DL_RESULT_METRIC, name, v.t, NULL);
 }
 
 static void exec_figure(dl_elab *E, const dl_ast *s) {
@@ -54,6 +73,8 @@ static void exec_figure(dl_elab *E, const dl_ast *s) {
     dl_val_list one = {0};
     if (v.kind != DL_V_LIST) dl_push(E->arena, &one.items, v);
     const dl_val_list *panels = v.kind == DL_V_LIST ? v.list : &one;
+    const char *stem = result_name(E, s);
+    if (!stem) return;
     for (int i = 0; i < panels->items.n; i++) {
         dl_val p = panels->items.at[i];
         if (!want_tensor(E, s, "a figure's panel", p)) continue;
@@ -65,7 +86,7 @@ static void exec_figure(dl_elab *E, const dl_ast *s) {
             dl_help(E, "fix the other axes: x[N=0, C=2]");
             continue;
         }
-        const char *name = v.kind == DL_V_LIST ? dl_format(E->arena, "%s/%d", s->name, i) : s->name;
+        const char *name = v.kind == DL_V_LIST ? dl_format(E->arena, "%s/%d", stem, i) : stem;
         if (!result_is_new(E, s, DL_RESULT_FIGURE, name)) return;
         p = dl_tensor_cast(E, s->span, p, DL_F32);
         if (p.kind == DL_V_TENSOR) dl_graph_result(E->b.graph, DL_RESULT_FIGURE, name, p.t, NULL);

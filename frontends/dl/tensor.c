@@ -35,7 +35,9 @@ dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in
     E->b.loc = dl_source_loc(E->source, where.begin);
     dl_value *v = dl_build_try(&E->b, op, n, values, nattrs, attrs, given, &fault);
     if (!v) return shape_fault(E, where, &fault, n, in);
-    return dl_val_tensor(v, where);
+    dl_val r = dl_val_tensor(v, where);
+    r.mixed = dl_mixes_axes(op, n, in, &v->type);
+    return r;
 }
 
 dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype) {
@@ -168,6 +170,7 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
             return dl_bad(E, where, DL_DIAG_bad_operand, "%s works on tensors and numbers, not on %s",
                           dl_ops[op].name, dl_val_describe(E, in[i]));
     if (!dl_axes_agree(E, where, dl_ops[op].name, n, in, NULL)) return dl_poison();
+    dl_doubt_outer_product(E, where, op, n, in);
     int first = op == DL_OP_select ? 1 : 0; /* the condition stays what it is */
     bool tensors;
     dl_dtype d = meet(n - first, in + first, &tensors);
@@ -257,17 +260,40 @@ static bool position(dl_elab *E, const dl_ast *e, dl_axis axis, bool end, int64_
     if (*at >= 0 && *at < axis.size + end) return true;
     dl_bad(E, e->span, DL_DIAG_bad_range, "%s=%lld is out of range: %s has size %lld", axis.name,
            (long long)v.i, axis.name, (long long)axis.size);
-    if (axis.size > 0) dl_help(E, "indices run from 0 to %lld", (long long)axis.size - 1);
+    if (axis.size > 0 && end)
+        dl_help(E, "a slice ends at %lld at most, behind the last index %lld", (long long)axis.size,
+                (long long)axis.size - 1);
+    else if (axis.size > 0)
+        dl_help(E, "indices run from 0 to %lld", (long long)axis.size - 1);
     return false;
 }
 
-static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
-    if (!arg->name) {
-        dl_bad(E, arg->span, DL_DIAG_missing_axis, "a tensor is indexed by axis name, not by position");
+/* x[:, 0] as it is written here: x[C=0]. */
+static dl_val positional_index(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
+    dl_buf b = {0};
+    int n = e->items.list.n, written = 0;
+    dl_puts(&b, "");
+    for (int i = 0; i < n && i < x.t->type.rank; i++) {
+        const dl_ast *item = e->items.list.at[i], *v = item->a;
+        if (item->name || (v->kind == DL_A_SLICE && !v->a && !v->b)) continue;
+        dl_putf(&b, "%s%s=%.*s", written++ ? ", " : "", x.t->type.axis[i].name,
+                (int)(v->span.end - v->span.begin), E->source->text + v->span.begin);
+    }
+    dl_bad(E, arg->span, DL_DIAG_missing_axis, "a tensor is indexed by axis name, not by position");
+    if (arg->a->kind == DL_A_NONE)
+        dl_help(E, "a new axis is not needed: operands meet by axis name, and one that lacks an axis is "
+                   "broadcast along it");
+    else if (written && n <= x.t->type.rank && b.n <= 80 && !strchr(b.at, '\n'))
+        dl_help(E, "%s is %s: write [%s]", dl_val_words(E, x, "it"), dl_type_text(&x.t->type), b.at);
+    else
         dl_help(E, "%s is %s: write [%s=...]", dl_val_words(E, x, "it"), dl_type_text(&x.t->type),
                 x.t->type.rank ? x.t->type.axis[0].name : "C");
-        return dl_poison();
-    }
+    dl_buf_free(&b);
+    return dl_poison();
+}
+
+static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
+    if (!arg->name) return positional_index(E, e, arg, x);
     int at = dl_type_axis(&x.t->type, arg->name);
     if (at < 0) {
         dl_bad(E, arg->at, DL_DIAG_missing_axis, "%s has no axis %s: it is %s",
@@ -330,5 +356,7 @@ dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x) {
                 return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
         dl_scope_bind_size(E, name, t.axis[i].size, arg->span);
     }
-    return changed ? dl_tensor_op(E, e->span, DL_OP_rename, 1, &x, 0, NULL, &t) : x;
+    if (!changed) return x.mixed = false, x; /* the order that is stated is the order that it has */
+    dl_doubt_renaming(E, e, x, &t);
+    return dl_tensor_op(E, e->span, DL_OP_rename, 1, &x, 0, NULL, &t);
 }

@@ -140,11 +140,7 @@ bool dl_config_load(dl_config *c, dl_error *err) {
     if (!c->file && c->state->is_named)
         return dl_fail(err, DL_USAGE, "--config %.80s: %.600s; give --yaml_config FILE", c->name,
                        missing.message);
-    if (!c->file) {
-        warn(c, dl_format(arena, "warning: %s; the defaults hold (--yaml_config FILE names another)",
-                          missing.message));
-        return true;
-    }
+    if (!c->file) return true;
     const dl_yaml *file = dl_yaml_read_file(arena, c->file, err);
     if (!file) return false;
     if (file->kind != DL_YAML_MAP)
@@ -207,6 +203,19 @@ bool dl_config_declare(dl_config *c, const char *name, dl_config_type type, cons
 
 /* ---- the end of reading ---- */
 
+bool dl_config_take_model(dl_config *c, dl_error *err) {
+    const dl_setting *model = &c->state->settings.at[DL_KEY_model];
+    if (!c->positional.n) return true;
+    const char *first = c->positional.at[0];
+    if (c->positional.n > 1)
+        return dl_fail(err, DL_USAGE, "one model at a time: '%.200s' and '%.200s'", first,
+                       c->positional.at[1]);
+    if (model->source == DL_BY_ARGUMENT)
+        return dl_fail(err, DL_USAGE, "one model at a time: '%.200s' and %.200s", first,
+                       model->value->place.file);
+    return dl_config_set(c, "model", first, err);
+}
+
 const char *dl_config_suggest(const dl_config *c, const char *name, bool with_options) {
     const struct dl_config_state *st = c->state;
     DL_ARRAY(const char *) names = {0};
@@ -263,8 +272,8 @@ double dl_config_float(const dl_config *c, dl_key key) {
 }
 
 const char *dl_config_str(const dl_config *c, dl_key key) {
-    bool is_path = dl_key_base_type(&dl_key_rows[key]) == DL_CONFIG_PATH;
-    const dl_yaml *v = value_of(c, key, is_path ? DL_CONFIG_PATH : DL_CONFIG_STRING);
+    DL_CHECK(dl_key_is_text(&dl_key_rows[key]));
+    const dl_yaml *v = dl_config_value(c, key);
     return v->kind == DL_YAML_NULL ? NULL : v->text;
 }
 

@@ -33,6 +33,7 @@ typedef enum {
     DL_CONFIG_PATH, /* a string that is not empty */
     DL_CONFIG_BOX,  /* an integer, or a list of two */
     DL_CONFIG_LIST,
+    DL_CONFIG_NAME, /* a string that can name a folder */
     DL_CONFIG_OR_NULL = 16,
     DL_CONFIG_INT_OR_NULL = DL_CONFIG_INT | DL_CONFIG_OR_NULL,
     DL_CONFIG_FLOAT_OR_NULL = DL_CONFIG_FLOAT | DL_CONFIG_OR_NULL,
@@ -52,7 +53,8 @@ typedef struct {
     const char *file;                  /* the YAML file; NULL when there is none */
     const char *name;                  /* the configuration's name: --config, or "base" */
     DL_ARRAY(const char *) positional; /* arguments that are no options */
-    DL_ARRAY(const char *) warnings;   /* for the program to print; complete after dl_config_finish */
+    DL_ARRAY(const char *)
+    warnings; /* "file:1:2: warning: ...", for the program; complete after dl_config_finish */
     struct dl_config_state *state;
 } dl_config;
 
@@ -66,8 +68,9 @@ dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl
                           dl_error *err);
 
 /* Reads the named configuration of the YAML file: that of --yaml_config, or for the model X.dl
- * `config/X.yaml` beside the model, or models/config/X.yaml (dl_find_data_file). No such file is a warning,
- * and an error only where --config names a configuration. Errors: DL_IO; DL_INPUT `file:line:column: error:
+ * `config/X.yaml` beside the model, or models/config/X.yaml (dl_find_data_file). A model needs no such file:
+ * where there is none, the defaults hold, and only --config is an error. Errors: DL_IO; DL_INPUT
+ * `file:line:column: error:
  * ...`; DL_USAGE for a name that the file does not have. */
 bool dl_config_load(dl_config *c, dl_error *err);
 
@@ -82,6 +85,10 @@ bool dl_config_declare(dl_config *c, const char *name, dl_config_type type, cons
  * from others). */
 bool dl_config_set(dl_config *c, const char *name, const char *text, dl_error *err);
 
+/* The one positional argument, if there is one, as the model. Errors: DL_USAGE when there are more, or when
+ * --model names one, too. */
+bool dl_config_take_model(dl_config *c, dl_error *err);
+
 /* The end of reading. Errors: DL_USAGE for an option that nobody knows. Keys of the file that nobody knows
  * become warnings, each with its place and the nearest known name. */
 bool dl_config_finish(dl_config *c, dl_error *err);
@@ -92,7 +99,7 @@ const char *dl_config_option(const dl_config *c, const char *name);
 bool dl_config_bool(const dl_config *c, dl_key key);
 int64_t dl_config_int(const dl_config *c, dl_key key);
 double dl_config_float(const dl_config *c, dl_key key);
-const char *dl_config_str(const dl_config *c, dl_key key);      /* STRING and PATH; NULL: null */
+const char *dl_config_str(const dl_config *c, dl_key key);      /* STRING, PATH and NAME; NULL: null */
 const dl_yaml *dl_config_value(const dl_config *c, dl_key key); /* any key, with its place */
 bool dl_config_is_null(const dl_config *c, dl_key key);
 bool dl_config_is_given(const dl_config *c, dl_key key); /* by the file or the command line */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "frontends/yaml/config_private.h"
+#include "ir/base/limits.h"
 
 #define ANY                                                                                                  \
     { -DBL_MAX, DBL_MAX, NULL }
@@ -32,13 +33,15 @@ static const struct {
     [DL_CONFIG_PATH] = {"path", "a path"},
     [DL_CONFIG_BOX] = {"int or list", "an integer, or [training, validation],"},
     [DL_CONFIG_LIST] = {"list", "a list"},
+    [DL_CONFIG_NAME] = {"name", "a folder's name (without '/', not '..')"},
 };
 
 dl_config_type dl_key_base_type(const dl_key_row *row) { return row->type & ~(unsigned)DL_CONFIG_OR_NULL; }
 const char *dl_key_type_name(const dl_key_row *row) { return types[dl_key_base_type(row)].name; }
 
 bool dl_key_is_text(const dl_key_row *row) {
-    return dl_key_base_type(row) == DL_CONFIG_STRING || dl_key_base_type(row) == DL_CONFIG_PATH;
+    dl_config_type t = dl_key_base_type(row);
+    return t == DL_CONFIG_STRING || t == DL_CONFIG_PATH || t == DL_CONFIG_NAME;
 }
 
 const char *dl_key_full_name(dl_arena *arena, const dl_key_row *row) {
@@ -77,16 +80,23 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Appends the variable that stands at s (behind its '$'); its length there, 0 when it is none, -1 when it is
- * unset. */
-static int put_variable(dl_buf *b, const char *s, const char **name, dl_arena *arena) {
+/* Appends the variable that stands at s (behind its '$'); its length there, 0 when it is none, -1 and what is
+ * wrong with it when it has no value. */
+static int put_variable(dl_buf *b, const char *s, const char **wrong, dl_arena *arena) {
     bool braced = *s == '{';
     const char *first = s + braced, *end = first;
     while (is_name_char(*end)) end++;
-    if (end == first || isdigit((unsigned char)*first) || (braced && *end != '}')) return 0;
-    *name = dl_strndup(arena, first, (size_t)(end - first));
-    const char *value = getenv(*name);
-    if (!value) return -1;
+    bool named = end > first && !isdigit((unsigned char)*first);
+    if (!named && !braced) return 0;
+    if (!named || (braced && *end != '}')) {
+        *wrong = dl_format(arena, "'$%.60s' is no variable: ${NAME}", s);
+        return -1;
+    }
+    const char *name = dl_strndup(arena, first, (size_t)(end - first)), *value = getenv(name);
+    if (!value) {
+        *wrong = dl_format(arena, "the environment variable %s is not set", name);
+        return -1;
+    }
     dl_puts(b, value);
     return (int)(end + braced - s);
 }
@@ -95,14 +105,14 @@ static int put_variable(dl_buf *b, const char *s, const char **name, dl_arena *a
 static const char *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
     if (!strchr(v->text, '$')) return v->text;
     dl_buf b = {0};
-    const char *name = NULL;
+    const char *wrong = NULL;
     int n = 0;
     for (const char *s = v->text; *s && n >= 0; s++) {
         n = 0;
         if (s[0] == '$' && s[1] == '$')
             s++;
         else if (s[0] == '$')
-            n = put_variable(&b, s + 1, &name, arena);
+            n = put_variable(&b, s + 1, &wrong, arena);
         if (n > 0)
             s += n;
         else if (n == 0)
@@ -110,8 +120,7 @@ static const char *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml 
     }
     const char *text = n < 0 ? NULL : dl_strndup(arena, b.at ? b.at : "", b.n);
     if (!text)
-        dl_yaml_fail(err, v->place, "%s: the environment variable %s is not set ('$$' writes a plain '$')",
-                     dl_key_full_name(arena, row), name);
+        dl_yaml_fail(err, v->place, "%s: %s ('$$' writes a plain '$')", dl_key_full_name(arena, row), wrong);
     dl_buf_free(&b);
     return text;
 }
@@ -144,6 +153,7 @@ static bool is_box(const dl_key_row *row, const dl_yaml *v) {
 static bool is_text(const dl_key_row *row, const dl_yaml *v) {
     if (v->kind == DL_YAML_LIST || v->kind == DL_YAML_MAP || v->kind == DL_YAML_NULL) return false;
     if (dl_key_base_type(row) == DL_CONFIG_PATH && !*v->text) return false;
+    if (dl_key_base_type(row) == DL_CONFIG_NAME && !dl_is_file_name(v->text)) return false;
     return !row->limits.choices || is_choice(row->limits.choices, v->text);
 }
 
@@ -153,7 +163,8 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     case DL_CONFIG_INT: return is_int(row, v);
     case DL_CONFIG_FLOAT: return (v->kind == DL_YAML_FLOAT || v->kind == DL_YAML_INT) && is_within(row, v);
     case DL_CONFIG_STRING:
-    case DL_CONFIG_PATH: return is_text(row, v);
+    case DL_CONFIG_PATH:
+    case DL_CONFIG_NAME: return is_text(row, v);
     case DL_CONFIG_BOX: return is_box(row, v);
     case DL_CONFIG_LIST: return v->kind == DL_YAML_LIST;
     default: return true;

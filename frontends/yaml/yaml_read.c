@@ -4,6 +4,7 @@
 #include <yaml.h>
 
 #include "frontends/yaml/yaml_tree.h"
+#include "ir/base/input.h"
 
 typedef struct {
     const char *name;
@@ -309,7 +310,7 @@ const dl_yaml *dl_yaml_read(dl_arena *arena, const char *text, size_t n, const c
 
 const dl_yaml *dl_yaml_read_file(dl_arena *arena, const char *path, dl_error *err) {
     size_t n = 0;
-    const char *text = dl_read_file(arena, path, DL_YAML_MAX_BYTES, &n, err);
+    const char *text = dl_read_input(arena, path, DL_YAML_MAX_BYTES, &n, err);
     return text ? dl_yaml_read(arena, text, n, path, err) : NULL;
 }
 

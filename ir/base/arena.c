@@ -17,11 +17,25 @@ struct dl_arena {
 
 enum { BLOCK = 64 * 1024 };
 
+static void join(dl_arena *a, dl_arena *parent) {
+    a->parent = parent;
+    if (parent) a->next = parent->child, parent->child = a;
+}
+
+static void leave(dl_arena *a) {
+    if (!a->parent) return;
+    for (dl_arena **p = &a->parent->child; *p; p = &(*p)->next)
+        if (*p == a) {
+            *p = a->next;
+            break;
+        }
+    a->parent = a->next = NULL;
+}
+
 dl_arena *dl_arena_new(dl_arena *parent) {
     dl_arena *a = calloc(1, sizeof *a);
     DL_CHECK(a);
-    a->parent = parent;
-    if (parent) a->next = parent->child, parent->child = a;
+    join(a, parent);
     return a;
 }
 
@@ -33,13 +47,13 @@ static void release(dl_arena *a) {
 
 void dl_arena_free(dl_arena *a) {
     if (!a) return;
-    if (a->parent)
-        for (dl_arena **p = &a->parent->child; *p; p = &(*p)->next)
-            if (*p == a) {
-                *p = a->next;
-                break;
-            }
+    leave(a);
     release(a);
+}
+
+void dl_arena_move(dl_arena *a, dl_arena *parent) {
+    leave(a);
+    join(a, parent);
 }
 
 void *dl_alloc(dl_arena *a, size_t bytes) {

@@ -15,6 +15,8 @@ typedef struct dl_arena dl_arena;
 /* A new arena; with a parent it is freed when the parent is (or earlier, by dl_arena_free). */
 dl_arena *dl_arena_new(dl_arena *parent);
 void dl_arena_free(dl_arena *arena); /* NULL is fine; frees the children too */
+/* Makes the arena a child of another one, or of none (NULL): what it holds outlives where it was made. */
+void dl_arena_move(dl_arena *arena, dl_arena *parent);
 
 void *dl_alloc(dl_arena *arena, size_t bytes); /* zeroed, aligned to 16 */
 char *dl_strdup(dl_arena *arena, const char *s);

@@ -20,15 +20,30 @@ bool dl_fail(dl_error *err, dl_code code, const char *format, ...) {
     return false;
 }
 
+/* Causes that are no fault of the file that is named: what ran out, and what to do. */
+static const struct {
+    int number;
+    const char *remedy;
+} shortages[] = {
+    {EMFILE, "this process may open no more files; raise `ulimit -n`"},
+    {ENFILE, "this machine has no more open files to give; end other programs, or raise fs.file-max"},
+    {ENOMEM, "no memory is left"},
+};
+
 bool dl_fail_errno(dl_error *err, dl_code code, const char *format, ...) {
     int why = errno;
+    const char *cause = strerror(why);
     if (err->code != DL_OK) return false;
+    for (size_t i = 0; i < sizeof shortages / sizeof *shortages; i++)
+        if (shortages[i].number == why) code = DL_RESOURCE, cause = shortages[i].remedy;
     va_list ap;
     va_start(ap, format);
     set(err, code, format, ap);
     va_end(ap);
-    size_t n = strlen(err->message);
-    snprintf(err->message + n, sizeof err->message - n, ": %s", strerror(why));
+    enum { ROOM = 160 }; /* for the cause, however long a path is */
+    size_t n = strlen(err->message), most = sizeof err->message - ROOM;
+    if (n > most) n = most;
+    snprintf(err->message + n, sizeof err->message - n, ": %s", cause);
     return false;
 }
 

@@ -29,7 +29,8 @@ typedef struct {
 
 /* Sets `err` unless it is already set; returns false, so that `return dl_fail(...)` reads well. */
 bool dl_fail(dl_error *err, dl_code code, const char *format, ...) DL_PRINTF(3, 4);
-/* The same for a failed system call: appends strerror(errno). */
+/* The same for a failed system call: appends the cause (errno). Descriptors or memory that ran out are always
+ * DL_RESOURCE, with the remedy. */
 bool dl_fail_errno(dl_error *err, dl_code code, const char *format, ...) DL_PRINTF(3, 4);
 
 /* An internal fault: prints where and why, and aborts. Never for user input. */

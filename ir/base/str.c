@@ -1,13 +1,9 @@
 #include "ir/base/str.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "ir/base/hash.h"
 
@@ -129,77 +125,9 @@ const char *dl_nearest(const char *word, const char *const *names, int n) {
     return best;
 }
 
-char *dl_read_file(dl_arena *arena, const char *path, size_t limit, size_t *size, dl_error *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        dl_fail_errno(err, DL_IO, "cannot open %s", path);
-        return NULL;
-    }
-    dl_buf b = {0};
-    char chunk[65536], *text = NULL;
-    ssize_t n;
-    while ((n = read(fd, chunk, sizeof chunk)) != 0) {
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
-            dl_fail_errno(err, DL_IO, "cannot read %s", path);
-            goto done;
-        }
-        dl_putn(&b, chunk, (size_t)n);
-        if (b.n > limit) {
-            dl_fail(err, DL_INPUT, "%s is larger than the %zu MiB such a file may have", path, limit >> 20);
-            goto done;
-        }
-    }
-    text = dl_strndup(arena, b.at ? b.at : "", b.n);
-    if (size) *size = b.n;
-done:
-    close(fd);
-    dl_buf_free(&b);
-    return text;
-}
-
-bool dl_write_file(const char *path, const void *data, size_t n, dl_error *err) {
-    char tmp[4096];
-    if (snprintf(tmp, sizeof tmp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof tmp)
-        return dl_fail(err, DL_IO, "path too long: %s", path);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    const char *p = data;
-    while (n > 0) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) goto failed;
-        p += k, n -= (size_t)k;
-    }
-    if (fsync(fd) != 0) goto failed;
-    if (close(fd) != 0) {
-        fd = -1;
-        goto failed;
-    }
-    if (rename(tmp, path) == 0) return true;
-    fd = -1;
-failed:
-    dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    if (fd >= 0) close(fd);
-    unlink(tmp);
-    return false;
-}
-
-bool dl_make_dirs(const char *path, unsigned mode, dl_error *err) {
-    char p[4096];
-    size_t n = strlen(path);
-    if (n == 0 || n >= sizeof p) return dl_fail(err, DL_IO, "bad directory name: '%s'", path);
-    memcpy(p, path, n + 1);
-    for (size_t i = 1; i <= n; i++)
-        if (p[i] == '/' || i == n) {
-            char c = p[i];
-            p[i] = 0;
-            if (mkdir(p, mode) != 0 && errno != EEXIST)
-                return dl_fail_errno(err, DL_IO, "cannot make directory %s", p);
-            p[i] = c;
-        }
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
-        return dl_fail(err, DL_IO, "%s is not a directory", path);
+bool dl_is_file_name(const char *s) {
+    if (!*s || strlen(s) > 255 || !strcmp(s, ".") || !strcmp(s, "..")) return false;
+    for (; *s; s++)
+        if (*s == '/' || (unsigned char)*s < ' ' || *s == 0x7F) return false;
     return true;
 }

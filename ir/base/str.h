@@ -25,12 +25,6 @@ const char *dl_internf(const char *format, ...) DL_PRINTF(1, 2);
  */
 const char *dl_nearest(const char *word, const char *const *names, int n);
 
-/* The whole of a file (NUL-terminated behind its `size` bytes) in the arena; at most `limit` bytes.
- * Errors: DL_IO with path and cause; DL_INPUT when larger than the limit. */
-char *dl_read_file(dl_arena *arena, const char *path, size_t limit, size_t *size, dl_error *err);
-/* Writes a file whole or not at all: temporary beside it, fsync, rename. Errors: DL_IO with path and cause.
- */
-bool dl_write_file(const char *path, const void *data, size_t n, dl_error *err);
-/* mkdir -p with the given mode for what it makes. */
-bool dl_make_dirs(const char *path, unsigned mode, dl_error *err);
+/* Whether s can name a file in a folder: 1 to 255 bytes, no '/', no control character, not "." or "..". */
+bool dl_is_file_name(const char *s);
 #endif

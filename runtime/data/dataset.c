@@ -101,8 +101,8 @@ static bool open_memory(dlr_dataset *d, const dlr_dataset_options *o, dl_error *
     return open_files(d, o, err) && load_side(&d->input, d->box, err) && load_side(&d->target, d->box, err);
 }
 
-/* Noise for timing, without a file. However large the box, only a tile of 3/2 data_size is kept, and the box
- * is that tile repeated: a box of 1024^3 would be 36 GiB of noise that no one looks at. */
+/* Noise for timing, without a file. However large the box, it is a tile of 3/2 data_size repeated, whose
+ * numbers repeat in turn: a box of 1024^3 would be 36 GiB of noise that no one looks at. */
 static bool open_noise(dlr_dataset *d, const dlr_dataset_options *o, dl_error *err) {
     int64_t tile = o->data_size + (o->data_size + 1) / 2;
     d->box = o->box_size ? o->box_size : tile;
@@ -206,3 +206,4 @@ int64_t dlr_dataset_box(const dlr_dataset *d) { return d->box; }
 size_t dlr_dataset_input_floats(const dlr_dataset *d) { return crop_floats(d, d->input); }
 size_t dlr_dataset_target_floats(const dlr_dataset *d) { return crop_floats(d, d->target); }
 size_t dlr_dataset_scratch(const dlr_dataset *d) { return dlr_volume_scratch(d->input->edge, d->size); }
+int64_t dlr_dataset_held(const dlr_dataset *d) { return d->input->held + d->target->held; }

@@ -51,4 +51,5 @@ int64_t dlr_dataset_box(const dlr_dataset *d);          /* L, as crops are drawn
 size_t dlr_dataset_input_floats(const dlr_dataset *d);  /* C S^3 */
 size_t dlr_dataset_target_floats(const dlr_dataset *d); /* K S^3 */
 size_t dlr_dataset_scratch(const dlr_dataset *d);
+int64_t dlr_dataset_held(const dlr_dataset *d); /* bytes of memory that it takes at most, samples apart */
 #endif

@@ -1,10 +1,12 @@
 #include "runtime/data/hdf5_facts.h"
 
+#include "ir/base/input.h"
 #include "runtime/data/sandbox.h"
 
 #include <hdf5.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 pthread_mutex_t dlr_hdf5_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -143,8 +145,12 @@ static bool check_facts(report *r, const char *path, dl_error *err) {
 
 dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err) {
     struct stat st;
-    if (stat(path, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot open %s", path), NULL;
-    if (!S_ISREG(st.st_mode)) return dl_fail(err, DL_IO, "%s is not a regular file", path), NULL;
+    int fd = dl_input_open(path, err);
+    if (fd < 0) return NULL;
+    bool known = fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
+    close(fd);
+    enum { CHILD_FILES = 6 }; /* the pipe's ends, its null device, and what libhdf5 opens at once */
+    if (!known || !dl_check_descriptors(CHILD_FILES, path, err)) return NULL;
     report *r = malloc(sizeof *r);
     dlr_hdf5_facts *facts = malloc(sizeof *facts);
     char why[160] = "";

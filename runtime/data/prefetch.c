@@ -1,12 +1,13 @@
 #include "runtime/data/prefetch.h"
 
+#include "ir/base/limits.h"
 #include "runtime/data/memory.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
-enum { DEFAULT_DEPTH = 3, MAX_WORKERS = 256, MAX_DEPTH = 1024, MAX_BATCH = 1 << 20, ALIGN = 64 };
+enum { DEFAULT_DEPTH = 3, MAX_DEPTH = 1024, ALIGN = 64 };
 
 typedef struct {
     float *input, *target;
@@ -25,7 +26,7 @@ struct dlr_prefetch {
     size_t input_floats, target_floats; /* a sample's */
     slot *slots;
     float *memory, *scratch; /* scratch: one for each worker, or for the caller */
-    size_t scratch_floats;
+    size_t scratch_floats;   /* of each */
 
     pthread_mutex_t lock;
     pthread_cond_t room, done; /* a sample may be claimed; a sample or a worker's round was finished */
@@ -62,7 +63,7 @@ static bool may_claim(const dlr_prefetch *p) {
 
 typedef struct {
     dlr_prefetch *p;
-    float *scratch;
+    size_t index;
 } worker;
 
 static void *work(void *arg) {
@@ -78,7 +79,7 @@ static void *work(void *arg) {
         p->busy++;
         pthread_mutex_unlock(&p->lock);
         dl_error err = {0};
-        bool ok = make(p, position, i, w.scratch, &err);
+        bool ok = make(p, position, i, p->scratch + w.index * p->scratch_floats, &err);
         pthread_mutex_lock(&p->lock);
         p->busy--;
         slot *s = slot_of(p, position);
@@ -95,7 +96,7 @@ static bool start_workers(dlr_prefetch *p, dl_error *err) {
     pthread_sigmask(SIG_BLOCK, &all, &before);
     for (int i = 0; i < p->o.workers; i++) {
         worker *w = malloc(sizeof *w);
-        if (w) *w = (worker){p, p->scratch + (size_t)i * p->scratch_floats};
+        if (w) *w = (worker){p, (size_t)i};
         if (!w || pthread_create(&p->threads[i], NULL, work, w) != 0) {
             free(w);
             dl_fail(err, DL_RESOURCE, "cannot start data worker %d of %d: use fewer num_data_workers", i + 1,
@@ -113,17 +114,31 @@ static size_t round_up(size_t floats) {
     return (floats + unit - 1) / unit * unit;
 }
 
-/* One allocation: for each slot the inputs and then the targets of a batch; and the scratch. */
+/* Room for the workers' scratch where a data set needs more of it. */
+static bool grow_scratch(dlr_prefetch *p, const dlr_dataset *d, dl_error *err) {
+    size_t floats = round_up(dlr_dataset_scratch(d)), scratches = p->o.workers ? (size_t)p->o.workers : 1;
+    if (floats <= p->scratch_floats && p->scratch) return true;
+    double bytes = (double)scratches * (double)floats * sizeof(float);
+    float *more =
+        bytes < dlr_machine_bytes() ? aligned_alloc(ALIGN, scratches * floats * sizeof *more) : NULL;
+    if (!more)
+        return dl_fail(err, DL_RESOURCE,
+                       "no memory for %zu data workers (%.1f GiB): use fewer num_data_workers", scratches,
+                       bytes / 0x1p30);
+    free(p->scratch);
+    p->scratch = more, p->scratch_floats = floats;
+    return true;
+}
+
+/* One allocation for the ring: for each slot the inputs and then the targets of a batch. */
 static bool allocate(dlr_prefetch *p, dl_error *err) {
     size_t input = round_up((size_t)p->o.batch * p->input_floats);
     size_t target = round_up((size_t)p->o.batch * p->target_floats);
-    size_t scratches = p->o.workers ? (size_t)p->o.workers : 1, depth = (size_t)p->o.depth;
-    size_t floats = depth * (input + target) + scratches * p->scratch_floats;
-    double bytes = sizeof(float) *
-                   ((double)p->o.depth * p->o.batch * ((double)p->input_floats + (double)p->target_floats) +
-                    (double)scratches * (double)p->scratch_floats); /* which cannot overflow */
+    size_t depth = (size_t)p->o.depth, floats = depth * (input + target);
+    double bytes = sizeof(float) * (double)p->o.depth * p->o.batch *
+                   ((double)p->input_floats + (double)p->target_floats); /* which cannot overflow */
     p->slots = calloc(depth, sizeof *p->slots);
-    p->threads = calloc(scratches, sizeof *p->threads);
+    p->threads = calloc((size_t)p->o.workers + 1, sizeof *p->threads);
     if (bytes < dlr_machine_bytes()) p->memory = aligned_alloc(ALIGN, floats * sizeof(float));
     if (!p->slots || !p->threads || !p->memory)
         return dl_fail(err, DL_RESOURCE,
@@ -134,15 +149,20 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
         p->slots[i] = (slot){.input = at, .target = at + input};
         empty(&p->slots[i]);
     }
-    p->scratch = at;
-    return true;
+    return grow_scratch(p, p->data, err);
+}
+
+/* Batches in an epoch of a data set, and what they leave out. */
+static void count(dlr_prefetch *p, const dlr_dataset *d) {
+    int64_t samples = dlr_dataset_samples(d), global = (int64_t)p->o.batch * p->o.world;
+    p->data = d, p->batches = samples / global, p->dropped = samples % global;
 }
 
 static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_error *err) {
-    if (o->batch < 1 || o->batch > MAX_BATCH)
-        return dl_fail(err, DL_USAGE, "local_batch_size must be 1 to %d, not %d", MAX_BATCH, o->batch);
-    if (o->workers < 0 || o->workers > MAX_WORKERS)
-        return dl_fail(err, DL_USAGE, "num_data_workers must be 0 to %d, not %d", MAX_WORKERS, o->workers);
+    if (o->batch < 1 || o->batch > DL_MAX_BATCH)
+        return dl_fail(err, DL_USAGE, "local_batch_size must be 1 to %d, not %d", DL_MAX_BATCH, o->batch);
+    if (o->workers < 0 || o->workers > DL_MAX_WORKERS)
+        return dl_fail(err, DL_USAGE, "num_data_workers must be 0 to %d, not %d", DL_MAX_WORKERS, o->workers);
     if (o->depth < 0 || o->depth > MAX_DEPTH)
         return dl_fail(err, DL_USAGE, "a ring of %d batches cannot be: 1 to %d", o->depth, MAX_DEPTH);
     if (o->world < 1 || o->rank < 0 || o->rank >= o->world)
@@ -154,17 +174,14 @@ static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_err
 }
 
 dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_options *options, dl_error *err) {
-    int64_t samples = dlr_dataset_samples(d);
-    if (!check_options(options, samples, err)) return NULL;
+    if (!check_options(options, dlr_dataset_samples(d), err)) return NULL;
     dlr_prefetch *p = calloc(1, sizeof *p);
     if (!p) return dl_fail(err, DL_RESOURCE, "no memory for the data workers"), NULL;
-    p->data = d, p->o = *options;
+    p->o = *options;
     if (p->o.workers == 0) p->o.depth = 1;
     if (p->o.depth < 1) p->o.depth = DEFAULT_DEPTH;
-    int64_t global = (int64_t)p->o.batch * p->o.world;
-    p->batches = samples / global, p->dropped = samples % global;
+    count(p, d);
     p->input_floats = dlr_dataset_input_floats(d), p->target_floats = dlr_dataset_target_floats(d);
-    p->scratch_floats = round_up(dlr_dataset_scratch(d));
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->room, NULL);
     pthread_cond_init(&p->done, NULL);
@@ -183,7 +200,7 @@ void dlr_prefetch_stop(dlr_prefetch *p) {
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->room);
     pthread_mutex_destroy(&p->lock);
-    free(p->memory), free(p->threads), free(p->slots), free(p);
+    free(p->memory), free(p->scratch), free(p->threads), free(p->slots), free(p);
 }
 
 int64_t dlr_prefetch_batches(const dlr_prefetch *p) { return p->batches; }
@@ -219,17 +236,37 @@ bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
     return ok;
 }
 
+/* Stops the workers between two samples and empties the ring; with the lock. */
+static void halt(dlr_prefetch *p) {
+    take_back(p);
+    p->paused = true;
+    while (p->busy) pthread_cond_wait(&p->done, &p->lock);
+    for (int i = 0; i < p->o.depth; i++) empty(&p->slots[i]);
+}
+
+static void go_on(dlr_prefetch *p, int64_t position) {
+    p->first = position, p->claimed = position * p->o.batch;
+    p->paused = false;
+    pthread_cond_broadcast(&p->room);
+}
+
 void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index) {
     int64_t position = epoch * p->batches + index;
     pthread_mutex_lock(&p->lock);
     take_back(p);
-    if (position != p->first) {
-        p->paused = true;
-        while (p->busy) pthread_cond_wait(&p->done, &p->lock);
-        for (int i = 0; i < p->o.depth; i++) empty(&p->slots[i]);
-        p->first = position, p->claimed = position * p->o.batch;
-        p->paused = false;
-        pthread_cond_broadcast(&p->room);
-    }
+    if (position != p->first) halt(p), go_on(p, position);
     pthread_mutex_unlock(&p->lock);
+}
+
+bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, int64_t epoch, int64_t index, dl_error *err) {
+    DL_CHECK(dlr_dataset_input_floats(d) == p->input_floats &&
+             dlr_dataset_target_floats(d) == p->target_floats);
+    if (!check_options(&p->o, dlr_dataset_samples(d), err)) return false;
+    pthread_mutex_lock(&p->lock);
+    halt(p);
+    bool ok = grow_scratch(p, d, err);
+    if (ok) count(p, d);
+    go_on(p, ok ? epoch * p->batches + index : p->first);
+    pthread_mutex_unlock(&p->lock);
+    return ok;
 }

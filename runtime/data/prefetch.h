@@ -23,8 +23,9 @@ typedef struct {
 
 typedef struct dlr_prefetch dlr_prefetch;
 
-/* Allocates the ring and starts the workers at epoch 0, batch 0; the data set must outlive it. The workers
- * block all signals. Errors: DL_USAGE (options, fewer samples than one batch), DL_RESOURCE (memory, threads).
+/* Allocates the ring and starts the workers at epoch 0, batch 0; the data set must outlive it, or its use.
+ * The workers block all signals. Errors: DL_USAGE (options, fewer samples than one batch), DL_RESOURCE
+ * (memory, threads).
  */
 dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_options *options, dl_error *err);
 /* Ends the workers, after at most one sample each, and frees the ring; at any time. NULL is fine. */
@@ -40,4 +41,8 @@ bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err);
 /* Makes that batch the next one, at once wherever it lies: for a resumed run. index is below
  * dlr_prefetch_batches. */
 void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index);
+/* The same in another data set, of samples as large, which is read from here on: one ring serves training and
+ * validation, which never run at once. Errors: DL_USAGE (fewer samples than one batch), DL_RESOURCE; then the
+ * ring is as it was. */
+bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, int64_t epoch, int64_t index, dl_error *err);
 #endif

@@ -27,6 +27,7 @@ struct dlr_volume {
     int fd;                   /* kind file: the data set's bytes begin at `offset` */
     int64_t offset;           /* */
     int64_t file_id, data_id; /* kind library: libhdf5's handles */
+    int64_t held;             /* bytes of memory that it takes at most */
     char *label;              /* "path: 'Nbody'", for messages; NULL for memory */
 };
 
@@ -36,7 +37,8 @@ struct dlr_volume {
 dlr_volume *dlr_volume_open(const char *path, const dlr_hdf5_set *set, dl_error *err);
 /* The first edge^3 voxels of every channel of `from`, read into memory. */
 dlr_volume *dlr_volume_load(const dlr_volume *from, int64_t edge, dl_error *err);
-/* Standard normal noise. Errors: DL_RESOURCE. */
+/* Standard normal noise, which repeats itself: a few MiB stand for a volume of any size. Errors: DL_RESOURCE.
+ */
 dlr_volume *dlr_volume_noise(int channels, int64_t edge, dlr_rng_place place, dl_error *err);
 void dlr_volume_close(dlr_volume *v); /* NULL is fine */
 

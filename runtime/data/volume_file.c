@@ -2,10 +2,11 @@
 #include "runtime/data/volume.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <hdf5.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "ir/base/input.h"
 
 /* Rows nearer than this are read in one call with the gap between them: a system call costs as much as
  * copying about this many bytes. */
@@ -54,8 +55,8 @@ static void file_close(dlr_volume *v) { close(v->fd); }
 
 static bool file_open(dlr_volume *v, const char *path, const dlr_hdf5_set *set, dl_error *err) {
     v->read = file_read, v->close = file_close, v->offset = set->offset;
-    v->fd = open(path, O_RDONLY | O_CLOEXEC);
-    return v->fd >= 0 || dl_fail_errno(err, DL_IO, "cannot open %s", path);
+    v->fd = dl_input_open(path, err);
+    return v->fd >= 0;
 }
 
 /* ---- through libhdf5 ---- */
@@ -91,7 +92,8 @@ static bool library_open(dlr_volume *v, const char *path, const dlr_hdf5_set *se
      * again. */
     const size_t cache_slots = 12421, cache_bytes = (size_t)64 << 20;
     char reason[200];
-    v->read = library_read, v->close = library_close;
+    if (!dl_check_descriptors(2, path, err)) return false;
+    v->read = library_read, v->close = library_close, v->held = (int64_t)cache_bytes;
     pthread_mutex_lock(&dlr_hdf5_lock);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     H5PLset_loading_state(0);

@@ -52,7 +52,8 @@ typedef struct {
 
 /* Writes a checkpoint into `dir` (made if absent). Removes temporaries of runs that died, checkpoints older
  * than the `keep` newest, and those of later steps than this (of a future that a resume from here gave up).
- * Errors: DL_IO, DL_RESOURCE with path and cause; then the checkpoints before are as they were. An fsync that
+ * Errors: DL_IO, DL_RESOURCE with path and cause, DL_NUMERIC where a part asks for finite values and has
+ * others; then the checkpoints before are as they were. An fsync that
  * failed is final: the pages are gone, and the run should stop or save to another place. */
 bool dlr_checkpoint_save(const char *dir, const dlr_checkpoint_content *content, dl_error *err);
 

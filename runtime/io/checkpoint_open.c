@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/base/input.h"
 #include "runtime/io/checkpoint_internal.h"
 #include "runtime/io/checksum.h"
-#include "runtime/io/fs.h"
 
 struct dlr_checkpoint_private {
     dl_arena *arena;
@@ -31,7 +31,7 @@ static bool verify(const char *path, dlr_st_written want, dl_error *err) {
     dlr_checksum_start(&sum);
     for (uint64_t at = 0; ok && at < want.bytes; at += PIECE) {
         size_t n = want.bytes - at < PIECE ? (size_t)(want.bytes - at) : PIECE;
-        ok = dlr_read_at(fd, path, piece, n, (int64_t)at, err);
+        ok = dl_read_at(fd, path, piece, n, (int64_t)at, err);
         if (ok) dlr_checksum_add(&sum, piece, n);
     }
     if (ok && dlr_checksum_value(&sum) != want.checksum)

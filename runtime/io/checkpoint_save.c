@@ -3,8 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/base/dirs.h"
+#include "ir/base/output.h"
 #include "runtime/io/checkpoint_internal.h"
-#include "runtime/io/fs.h"
 
 /* A save in progress. */
 typedef struct {
@@ -30,7 +31,7 @@ static const char *parent(dl_arena *arena, const char *path) {
 static bool make_store(saver *s) {
     struct stat st;
     if (stat(s->dir, &st) == 0 && S_ISDIR(st.st_mode)) return true;
-    return dl_make_dirs(s->dir, 0755, s->err) && dlr_sync_dir(parent(s->arena, s->dir), s->err);
+    return dl_make_dirs(s->dir, 0755, s->err) && dl_sync_dir(parent(s->arena, s->dir), s->err);
 }
 
 /* Clears up after runs that died: unfinished directories go, and a checkpoint put aside whose successor never
@@ -40,7 +41,7 @@ static bool tidy(saver *s) {
     if (!dlr_checkpoint_scan(s->arena, s->dir, &list, &dead))
         return dl_fail_errno(s->err, DL_IO, "cannot read directory %s", s->dir);
     for (int i = 0; i < dead.n; i++)
-        if (!dlr_remove_tree(in_dir(s, dead.at[i].name, ""), s->err)) return false;
+        if (!dl_remove_tree(in_dir(s, dead.at[i].name, ""), s->err)) return false;
     for (int i = 0; i < list.n; i++) {
         const dlr_checkpoint_entry *e = &list.at[i];
         if (!e->aside || (i > 0 && list.at[i - 1].step == e->step)) continue;
@@ -74,7 +75,7 @@ static bool write_files(saver *s) {
     dlr_checkpoint_state_print(&text, &c->state, parts, c->n_parts);
     bool ok = dl_write_file(dl_format(s->arena, "%s/state.json", s->tmp), text.at, text.n, s->err);
     dl_buf_free(&text);
-    return ok && read_back(s) && dlr_sync_dir(s->tmp, s->err);
+    return ok && read_back(s) && dl_sync_dir(s->tmp, s->err);
 }
 
 /* Moves the finished directory into place. Another checkpoint of the same step (a second save at one step, or
@@ -83,11 +84,11 @@ static bool write_files(saver *s) {
 static bool publish(saver *s) {
     const char *old = in_dir(s, s->name, ".old");
     if (access(s->path, F_OK) == 0) {
-        if (!dlr_remove_tree(old, s->err)) return false;
+        if (!dl_remove_tree(old, s->err)) return false;
         if (rename(s->path, old) != 0) return dl_fail_errno(s->err, DL_IO, "cannot rename %s", s->path);
     }
     if (rename(s->tmp, s->path) != 0) return dl_fail_errno(s->err, DL_IO, "cannot rename %s", s->tmp);
-    return dlr_sync_dir(s->dir, s->err);
+    return dl_sync_dir(s->dir, s->err);
 }
 
 /* Replaces a link in one step, so that there is never none. */
@@ -96,7 +97,7 @@ static bool point(saver *s, const char *which) {
     if (unlink(fresh) != 0 && errno != ENOENT) return dl_fail_errno(s->err, DL_IO, "cannot remove %s", fresh);
     if (symlink(s->name, fresh) != 0) return dl_fail_errno(s->err, DL_IO, "cannot make the link %s", fresh);
     if (rename(fresh, link) != 0) return dl_fail_errno(s->err, DL_IO, "cannot make the link %s", link);
-    return dlr_sync_dir(s->dir, s->err);
+    return dl_sync_dir(s->dir, s->err);
 }
 
 /* Under the name of a temporary first: a crash while the files go must not leave half a checkpoint behind. */
@@ -106,7 +107,7 @@ static bool discard(saver *s, const char *name) {
         if (rename(path, dying) != 0) return dl_fail_errno(s->err, DL_IO, "cannot rename %s", path);
         path = dying;
     }
-    return dlr_remove_tree(path, s->err);
+    return dl_remove_tree(path, s->err);
 }
 
 static bool prune(saver *s) {
@@ -137,7 +138,7 @@ bool dlr_checkpoint_save(const char *dir, const dlr_checkpoint_content *content,
     bool ok = make_store(&s) && tidy(&s) && write_files(&s);
     if (!ok) {
         dl_error ignored = {0}; /* the first fault is the one to report */
-        dlr_remove_tree(s.tmp, &ignored);
+        dl_remove_tree(s.tmp, &ignored);
     }
     ok = ok && publish(&s) && point(&s, "last") && (!content->is_best || point(&s, "best")) && prune(&s);
     dl_arena_free(arena);

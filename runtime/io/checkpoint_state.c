@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ir/base/input.h"
 #include "runtime/io/checkpoint_internal.h"
 #include "runtime/io/checksum.h"
 #include "runtime/io/json.h"

@@ -1,7 +1,6 @@
 #include "runtime/io/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -10,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/base/output.h"
 #include "ir/base/str.h"
-#include "runtime/io/fs.h"
 #include "runtime/io/terminal.h"
 
 static struct {
@@ -50,15 +49,15 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
     dl_putn(&line, message, (size_t)n);
     dl_puts(&line, "\n");
     if (!atomic_load(&sink.quiet)) dlr_terminal_write(line.at, line.n);
-    if (sink.fd >= 0 && !dlr_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
+    if (sink.fd >= 0 && !dl_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
     pthread_mutex_unlock(&sink.lock);
     dl_buf_free(&line);
     free(message);
 }
 
 bool dlr_log_open(const char *path, dl_error *err) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    int fd = dl_append_open(path, DL_APPEND, err);
+    if (fd < 0) return false;
     char *copy = strdup(path);
     DL_CHECK(copy);
     pthread_mutex_lock(&sink.lock);

@@ -1,11 +1,11 @@
 #include "runtime/io/metrics.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "runtime/io/fs.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "runtime/io/json.h"
 
 enum { MAX_BYTES = 1 << 30 };
@@ -51,23 +51,17 @@ static bool repair_file(dlr_metrics *m, int64_t iteration, dlr_metrics_repair *r
     return ok;
 }
 
-static bool put_aside(dlr_metrics *m, dl_error *err) {
-    const char *old = dl_format(m->arena, "%s.old", m->path);
-    return rename(m->path, old) == 0 || errno == ENOENT ||
-           dl_fail_errno(err, DL_IO, "cannot rename %s", m->path);
-}
-
 dlr_metrics *dlr_metrics_open(const char *path, int64_t iteration, dlr_metrics_repair *repair,
                               dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_metrics *m = DL_NEW(arena, dlr_metrics);
     dlr_metrics_repair done = {0};
     *m = (dlr_metrics){.arena = arena, .path = dl_strdup(arena, path), .fd = -1};
-    bool ok = iteration < 0 ? put_aside(m, err) : repair_file(m, iteration, &done, err);
+    bool ok = iteration < 0 || repair_file(m, iteration, &done, err);
     if (ok) {
-        m->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        ok = m->fd >= 0 && (m->end = lseek(m->fd, 0, SEEK_END)) >= 0;
-        if (!ok) dl_fail_errno(err, DL_IO, "cannot write %s", path);
+        m->fd = dl_append_open(path, iteration < 0 ? DL_APPEND_NEW : DL_APPEND, err);
+        ok = m->fd >= 0;
+        if (ok) m->end = lseek(m->fd, 0, SEEK_END); /* a device or FIFO has none; it is never cut back */
     }
     if (repair) *repair = done;
     if (ok) return m;
@@ -84,7 +78,7 @@ bool dlr_metrics_put(dlr_metrics *m, int64_t epoch, int64_t iteration, const dlr
         dlr_json_put_double(&b, values[i].value);
     }
     dl_puts(&b, "}\n");
-    bool ok = dlr_append(m->fd, m->path, b.at, b.n, &m->end, err);
+    bool ok = dl_append(m->fd, m->path, b.at, b.n, &m->end, err);
     dl_buf_free(&b);
     return ok;
 }

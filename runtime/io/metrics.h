@@ -18,8 +18,8 @@ typedef struct {
 } dlr_metrics_repair;
 
 /* Opens `path` for a run resumed at `iteration`: points up to it stay, later ones and torn lines go, so that
- * the file in the end reads like that of an uninterrupted run. For a new run, `iteration` is -1: the file
- * starts empty, one of an earlier run is kept as PATH.old. `repair` may be NULL. Errors: DL_IO, DL_INPUT
+ * the file in the end reads like that of an uninterrupted run. For a new run, `iteration` is -1: there
+ * must be no such file yet. `repair` may be NULL. Errors: DL_IO, DL_INPUT
  * (over 1 GiB); NULL. */
 dlr_metrics *dlr_metrics_open(const char *path, int64_t iteration, dlr_metrics_repair *repair, dl_error *err);
 

@@ -2,18 +2,12 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "ir/base/clock.h"
 #include "ir/base/str.h"
 #include "runtime/io/terminal.h"
 
 static const double BAR_SECONDS = 0.1, LINE_SECONDS = 10;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* m:ss or h:mm:ss */
 static void put_duration(dl_buf *b, double seconds) {
@@ -82,13 +76,13 @@ static void write_line(const dlr_progress *p, double t) {
 void dlr_progress_start(dlr_progress *p, const char *label, int64_t total) {
     *p = (dlr_progress){.total = total, .loss = NAN, .live = dlr_terminal_is_live()};
     snprintf(p->label, sizeof p->label, "%s", label);
-    p->started = now();
+    p->started = dl_clock_seconds();
     p->drawn = p->live ? -INFINITY : p->started;
 }
 
 void dlr_progress_step(dlr_progress *p, int64_t samples, double loss) {
     p->done++, p->samples += samples, p->loss = loss;
-    double t = now();
+    double t = dl_clock_seconds();
     bool tenth = p->total == 0 || (p->done - p->drawn_at) * 10 >= p->total;
     if (p->live ? t - p->drawn < BAR_SECONDS : t - p->drawn < LINE_SECONDS || !tenth) return;
     if (p->live)

@@ -6,7 +6,7 @@
  * copy it out. */
 #ifndef DLR_SAFETENSORS_H
 #define DLR_SAFETENSORS_H
-#include "ir/base/status.h"
+#include "ir/base/arena.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,8 +41,12 @@ typedef struct {
 /* Writing
  * ------------------------------------------------------------------------------------------------------- */
 
-/* Puts the whole of tensors[index] into dst, row-major (from a device, or out of another layout). */
-typedef bool dlr_st_read(void *ctx, int index, void *dst, dl_error *err);
+/* What is held of a tensor at a time, on the way to a file and from one. */
+enum { DLR_ST_PIECE = 4 << 20 /* bytes */ };
+
+/* Puts elements first .. first + n - 1 of tensors[index], counted row-major, into dst (from a device, or out
+ * of another layout); at most DLR_ST_PIECE bytes of them. */
+typedef bool dlr_st_read(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_error *err);
 
 typedef struct {
     const dlr_st_tensor *tensors;
@@ -51,17 +55,20 @@ typedef struct {
     int n_metadata;
     dlr_st_read *read; /* for the tensors without data */
     void *ctx;
+    bool finite; /* a value that is not finite is an error */
 } dlr_st_content;
 
 typedef struct {
     uint64_t bytes, checksum; /* of the whole file (checksum.h) */
+    const char *not_finite;   /* the first tensor with a value that is not finite, as the content names it */
 } dlr_st_written;
 
 /* Writes a file whole or not at all: temporary beside it, fsync, rename. Tensors stand in the given order,
  * but wider elements before narrower ones, so that each is aligned to its size. No second copy of the state
- * is made: `read` goes through one buffer as large as the largest tensor. `written` may be NULL. Errors:
- * DL_IO with path and cause; DL_RESOURCE when that buffer cannot be had; DL_INTERNAL for a name given twice,
- * a negative size or a rank over DLR_ST_MAX_RANK; what `read` reports. */
+ * is made: `read` goes through one buffer of DLR_ST_PIECE bytes. `written` may be NULL. Errors: DL_IO with
+ * path and cause; DL_NUMERIC naming tensor and element, where `finite` is asked for; DL_RESOURCE when that
+ * buffer cannot be had; DL_INTERNAL for a name given twice, a negative size or a rank over DLR_ST_MAX_RANK;
+ * what `read` reports. */
 bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_written *written, dl_error *err);
 
 /* Reading
@@ -80,7 +87,8 @@ typedef struct {
 typedef enum {
     DLR_ST_PLAIN = 0,
     DLR_ST_STRIP =
-        1 /* drop leading `module.` and `_orig_mod.` (DistributedDataParallel's, torch.compile's) */
+        1, /* drop leading `module.` and `_orig_mod.` (DistributedDataParallel's, torch.compile's) */
+    DLR_ST_INPUT = 2 /* an input of the user's, which no output of this process may replace */
 } dlr_st_flags;
 
 /* Opens and checks a file: sizes, offsets without gap or overlap, header of at most 100 MB, no name twice.
@@ -93,12 +101,26 @@ void dlr_st_close(dlr_st_file *file); /* NULL is fine */
 const dlr_st_tensor *dlr_st_find(const dlr_st_file *file, const char *name);
 const char *dlr_st_metadata(const dlr_st_file *file, const char *key); /* or NULL */
 
+/* Elements first .. first + n - 1 of a tensor, counted row-major, as a tensor of one axis: for reading a
+ * large one in pieces. */
+dlr_st_tensor dlr_st_part(const dlr_st_tensor *tensor, int64_t first, int64_t n);
 /* Copies a tensor's bytes out. Reads rather than maps, so that a bad disk or a file cut meanwhile is an error
  * (DL_IO) and not a signal. */
 bool dlr_st_load(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
 /* The same as float32, from F64, F32, F16 or BF16 (F64 rounded to nearest even). Errors: DL_INPUT for other
  * types. */
 bool dlr_st_load_f32(const dlr_st_file *file, const dlr_st_tensor *tensor, float *dst, dl_error *err);
+
+/* What differs between two things that should be one, a line each. */
+typedef DL_ARRAY(const char *) dlr_differences;
+/* Adds how the file differs from exactly the wanted names and shapes, and element types that load: the wanted
+ * one, or any float where a float is wanted. */
+void dlr_st_compare(dl_arena *arena, const dlr_st_file *file, const dlr_st_tensor *want, int n,
+                    dlr_differences *list);
+/* Whether a message has room for them all. */
+bool dlr_differences_fit(const dlr_differences *list);
+/* DL_INPUT: `what`, and the differences as far as the message has room. Returns false. */
+bool dlr_differences_fail(const dlr_differences *list, const char *what, dl_error *err);
 
 /* Whether the file holds exactly the wanted names and shapes, and element types that load: the wanted one, or
  * any float where a float is wanted. Errors: DL_INPUT listing every difference as far as the message has

@@ -10,4 +10,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 /* Bytes of the data by shape and type; false for a negative size or more than 2^63 bytes. */
 bool dlr_st_size(const dlr_st_tensor *tensor, uint64_t *bytes);
+/* The first of n values that is not finite, or -1; always -1 for integers. *nan tells NaN from infinity. */
+int64_t dlr_st_find_not_finite(dlr_st_dtype dtype, const void *data, int64_t n, bool *nan);
 #endif

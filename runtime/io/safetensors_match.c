@@ -48,11 +48,9 @@ bool dlr_st_load_f32(const dlr_st_file *f, const dlr_st_tensor *t, float *dst, d
                        t->name, dlr_st_dtype_name(t->dtype));
     unsigned char piece[1 << 15];
     size_t size = dlr_st_dtype_size(t->dtype), per_piece = sizeof piece / size;
-    dlr_st_tensor part = *t;
     for (uint64_t done = 0, n = t->bytes / size; done < n;) {
         size_t k = n - done < per_piece ? (size_t)(n - done) : per_piece;
-        part.data = (const unsigned char *)t->data + done * size;
-        part.bytes = k * size;
+        dlr_st_tensor part = dlr_st_part(t, (int64_t)done, (int64_t)k);
         if (!dlr_st_load(f, &part, piece, err)) return false;
         widen(piece, t->dtype, dst + done, k);
         done += k;
@@ -76,25 +74,15 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Adds a difference while the message has room, and counts it in any case. */
-typedef struct {
-    dl_buf text;
-    int n, left_out;
-} difference_list;
-
-static void add_difference(difference_list *list, dl_buf *line) {
-    if (list->text.n + line->n > 800)
-        list->left_out++;
-    else
-        dl_putf(&list->text, "\n  %s", line->at);
-    list->n++;
+static const char *take(dl_arena *arena, dl_buf *line) {
+    const char *text = dl_strdup(arena, line->at);
     dl_buf_free(line);
+    return text;
 }
 
-bool dlr_st_check(const dlr_st_file *f, const dlr_st_tensor *want, int n, dl_error *err) {
-    difference_list differences = {0};
-    const dlr_st_tensor **wanted = malloc(sizeof *wanted * (size_t)(n + 1));
-    if (!wanted) return dl_fail(err, DL_RESOURCE, "out of memory");
+void dlr_st_compare(dl_arena *arena, const dlr_st_file *f, const dlr_st_tensor *want, int n,
+                    dlr_differences *list) {
+    const dlr_st_tensor **wanted = DL_NEWS(arena, const dlr_st_tensor *, n + 1);
     for (int i = 0; i < n; i++) {
         const dlr_st_tensor *have = dlr_st_find(f, want[i].name);
         dl_buf line = {0};
@@ -107,22 +95,47 @@ bool dlr_st_check(const dlr_st_file *f, const dlr_st_tensor *want, int n, dl_err
             dl_puts(&line, ", the model ");
             put_type(&line, &want[i]);
         }
-        add_difference(&differences, &line);
+        dl_push(arena, list, take(arena, &line));
     }
-    qsort(wanted, (size_t)n, sizeof *wanted, by_name);
+    if (n > 1) qsort(wanted, (size_t)n, sizeof *wanted, by_name);
     for (int i = 0; i < f->n; i++) {
         const dlr_st_tensor *key = &f->tensors[i];
-        if (bsearch(&key, wanted, (size_t)n, sizeof *wanted, by_name)) continue;
+        if (n > 0 && bsearch(&key, wanted, (size_t)n, sizeof *wanted, by_name)) continue;
         dl_buf line = {0};
         dl_putf(&line, "%.200s: not in the model, the file has ", key->name);
         put_type(&line, key);
-        add_difference(&differences, &line);
+        dl_push(arena, list, take(arena, &line));
     }
-    free(wanted);
-    if (differences.n == 0) return true;
-    if (differences.left_out > 0) dl_putf(&differences.text, "\n  and %d more", differences.left_out);
-    dl_fail(err, DL_INPUT, "%.150s is of another model:%s", f->path,
-            differences.text.at ? differences.text.at : "");
-    dl_buf_free(&differences.text);
+}
+
+enum { ROOM = 700 /* of a message, beside the name of what differs */ };
+
+/* How many of them a message has room for. */
+static int count_fitting(const dlr_differences *list) {
+    size_t used = 0;
+    for (int i = 0; i < list->n; i++)
+        if ((used += strlen(list->at[i]) + 3) > ROOM) return i;
+    return list->n;
+}
+
+bool dlr_differences_fit(const dlr_differences *list) { return count_fitting(list) == list->n; }
+
+bool dlr_differences_fail(const dlr_differences *list, const char *what, dl_error *err) {
+    dl_buf text = {0};
+    int fit = count_fitting(list);
+    for (int i = 0; i < fit; i++) dl_putf(&text, "\n  %s", list->at[i]);
+    if (fit < list->n) dl_putf(&text, "\n  and %d more", list->n - fit);
+    dl_fail(err, DL_INPUT, "%s:%s", what, text.at ? text.at : "");
+    dl_buf_free(&text);
     return false;
+}
+
+bool dlr_st_check(const dlr_st_file *f, const dlr_st_tensor *want, int n, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_differences list = {0};
+    dlr_st_compare(arena, f, want, n, &list);
+    bool same = list.n == 0 ||
+                dlr_differences_fail(&list, dl_format(arena, "%.150s is of another model", f->path), err);
+    dl_arena_free(arena);
+    return same;
 }

@@ -1,11 +1,10 @@
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/io/fs.h"
+#include "ir/base/input.h"
 #include "runtime/io/json.h"
 #include "runtime/io/safetensors_internal.h"
 
@@ -52,7 +51,7 @@ static char *read_header(dlr_st_file *f, uint64_t *n, dl_error *err) {
     struct dlr_st_private *p = f->private;
     if (p->size < 8)
         return dl_fail(err, DL_INPUT, "%s: no safetensors file: shorter than 8 bytes", f->path), NULL;
-    if (!dlr_read_at(p->fd, f->path, n, 8, 0, err)) return NULL;
+    if (!dl_read_at(p->fd, f->path, n, 8, 0, err)) return NULL;
     if (*n > DLR_ST_MAX_HEADER)
         return dl_fail(err, DL_INPUT,
                        "%s: no safetensors file: its first 8 bytes announce a header of %llu bytes, at "
@@ -64,7 +63,7 @@ static char *read_header(dlr_st_file *f, uint64_t *n, dl_error *err) {
                        (unsigned long long)*n, (unsigned long long)p->size),
                NULL;
     char *text = dl_alloc(p->arena, (size_t)*n + 1);
-    return dlr_read_at(p->fd, f->path, text, (size_t)*n, 8, err) ? text : NULL;
+    return dl_read_at(p->fd, f->path, text, (size_t)*n, 8, err) ? text : NULL;
 }
 
 static bool read_shape(const dlr_st_file *f, const dlr_json *shape, dlr_st_tensor *t, dl_error *err) {
@@ -223,17 +222,15 @@ static bool describe(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
 }
 
 dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err) {
-    /* Not blocking, so that a FIFO is refused below rather than waited for. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = flags & DLR_ST_INPUT ? dl_input_open(path, err) : dl_file_open(path, err);
     struct stat st;
-    if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot open %s", path), NULL;
+    if (fd < 0) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_st_file *f = DL_NEW(arena, dlr_st_file);
     f->path = dl_strdup(arena, path);
     f->private = DL_NEW(arena, struct dlr_st_private);
     *f->private = (struct dlr_st_private){.arena = arena, .fd = fd};
     bool ok = fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
-    if (ok && !S_ISREG(st.st_mode)) ok = dl_fail(err, DL_INPUT, "%s is not a file", path);
     if (ok && st.st_size > 0) {
         f->private->size = (uint64_t)st.st_size;
         void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -273,7 +270,15 @@ const char *dlr_st_metadata(const dlr_st_file *f, const char *key) {
     return NULL;
 }
 
+dlr_st_tensor dlr_st_part(const dlr_st_tensor *t, int64_t first, int64_t n) {
+    uint64_t size = dtypes[t->dtype].size;
+    dlr_st_tensor part = {.name = t->name, .dtype = t->dtype, .rank = 1, .shape = {n}};
+    part.data = (const unsigned char *)t->data + (uint64_t)first * size;
+    part.bytes = (uint64_t)n * size;
+    return part;
+}
+
 bool dlr_st_load(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_error *err) {
     int64_t at = (const unsigned char *)t->data - f->private->map;
-    return dlr_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err);
+    return dl_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err);
 }

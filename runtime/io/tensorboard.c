@@ -1,14 +1,14 @@
 #include "runtime/io/tensorboard.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/base/dirs.h"
+#include "ir/base/output.h"
 #include "runtime/io/crc32c.h"
-#include "runtime/io/fs.h"
 #include "runtime/io/protobuf.h"
 
 /* Field numbers of event.proto, summary.proto, tensor.proto and the hparams plugin's messages. */
@@ -62,7 +62,7 @@ static bool put_event(dlr_tensorboard *board, int64_t step, dl_buf *event, dl_er
     dl_putn(&record, data.at, data.n);
     crc = masked_crc(data.at, data.n);
     dl_putn(&record, (const char *)&crc, sizeof crc);
-    bool ok = dlr_append(board->fd, board->path, record.at, record.n, &board->end, err);
+    bool ok = dl_append(board->fd, board->path, record.at, record.n, &board->end, err);
     dl_buf_free(&record);
     dl_buf_free(&data);
     dl_buf_free(event);
@@ -104,8 +104,7 @@ dlr_tensorboard *dlr_tensorboard_open(const char *dir, int64_t first_step, dl_er
     board->arena = arena;
     board->path = dl_format(arena, "%s/events.out.tfevents.%010lld.%s.%ld.%d", dir, (long long)time(NULL),
                             host, (long)getpid(), atomic_fetch_add(&opened, 1));
-    board->fd = open(board->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (board->fd < 0) dl_fail_errno(err, DL_IO, "cannot write %s", board->path);
+    board->fd = dl_append_open(board->path, DL_APPEND_NEW, err);
     if (board->fd >= 0 && start_file(board, first_step, err)) return board;
     dlr_tensorboard_close(board);
     return NULL;

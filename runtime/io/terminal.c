@@ -5,8 +5,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "ir/base/output.h"
 #include "ir/base/str.h"
-#include "runtime/io/fs.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -37,7 +37,7 @@ static void redraw(const char *text, size_t n, const dl_buf *bar) {
     if (terminal.bar.n > 0) dl_puts(&out, erase);
     dl_putn(&out, text, n);
     if (bar->n > 0) dl_putn(&out, bar->at, bar->n);
-    (void)dlr_write_all(STDERR_FILENO, out.at, out.n);
+    (void)dl_write_all(STDERR_FILENO, out.at, out.n);
     dl_buf_free(&out);
 }
 

@@ -1,9 +1,11 @@
 """dlrun as its users meet it: runs, stops, resumes and fails, on a model of two convolutions and crops of 16^3.
 
-check_dlrun.py DLRUN [NAME...]     from the project's root; needs nothing but Python's own library
+check_dlrun.py DLRUN [NAME... | long]     from the project's root; needs nothing but Python's own library
 """
+import glob
 import json
 import os
+import random
 import re
 import signal
 import struct
@@ -14,6 +16,7 @@ import time
 
 DLRUN = os.path.abspath(sys.argv[1])
 MODEL = "tests/data/small.dl"
+METRICS = ("again", "error 0", "error 1")  # of this model
 passed = failed = 0
 work = tempfile.TemporaryDirectory(prefix="dlrun_test_")
 TMP = work.name
@@ -89,7 +92,8 @@ def test_run():
     lines = [r"rank 0, begin data loader init", r"rank 0, data loader initialized with config synthetic", r"Starting Training Loop\.\.\."]
     for epoch in (1, 2):
         lines += [rf"Time taken for epoch {epoch} is \d+\.\d+ sec, avg \d+\.\d+ samples/sec", r"  Avg train loss=\d+\.\d{6}",
-                  r"  Avg val loss=\d+\.\d{6}", r"  Total validation time: \d+\.\d+ sec"]
+                  r"  Avg val loss=\d+\.\d{6}", r"  Avg val again=\d+\.\d{6}", r"  Avg val error 0=\d+\.\d{6}",
+                  r"  Avg val error 1=\d+\.\d{6}", r"  Total validation time: \d+\.\d+ sec"]
     lines += [r"DONE ---- rank 0"]
     at = 0
     for line in lines:
@@ -100,11 +104,17 @@ def test_run():
 
     p = points("whole")
     check([(x["epoch"], x["iteration"]) for x in p] == [(0, 0), (1, 8), (2, 16)], f"points at the start and each epoch: {p}")
-    check(set(p[0]) == {"epoch", "iteration", "Loss/train", "Loss/valid"}, f"tags of the untrained point: {p[0]}")
+    own = {f"{name}/{split}" for name in METRICS for split in ("train", "valid")}
+    check(set(p[0]) == {"epoch", "iteration", "Loss/train", "Loss/valid"} | own, f"tags of the untrained point: {p[0]}")
+    for x in p:
+        for split in ("train", "valid"):
+            check(x[f"again/{split}"] == x[f"Loss/{split}"], f"a metric is averaged as the loss is: {x}")
+            check(0 < x[f"error 0/{split}"] != x[f"error 1/{split}"] > 0, f"each metric has values of its own: {x}")
     check(set(p[1]) == set(p[0]) | {"Learning Rate"}, f"tags of a point: {p[1]}")
     check(abs(p[1]["Learning Rate"] - 0.5e-3) < 1e-15 and p[2]["Learning Rate"] == 0, "half a cosine ends at zero")
     events = read(f"{folder('whole')}/logs/" + os.listdir(f"{folder('whole')}/logs")[0], "rb")
-    for tag in (b"Loss/train", b"Loss/valid", b"Learning Rate", b"Avg iters per sec", b"Visualization", b"temperature"):
+    for tag in (b"Loss/train", b"Loss/valid", b"Learning Rate", b"Avg iters per sec", b"Visualization", b"temperature",
+                *(f"{name}/{split}".encode() for name in METRICS for split in ("train", "valid"))):
         check(tag in events, f"TensorBoard has {tag}")
     check(read(f"{folder('whole')}/prediction.png", "rb")[:8] == b"\x89PNG\r\n\x1a\n", "prediction.png is a PNG")
     check(re.search(r"^ +start_lr: 0\.001$", read(f"{folder('whole')}/hyperparams.yaml"), re.M), "hyperparams.yaml says what was used")
@@ -165,18 +175,62 @@ def test_stop_and_resume():
 
 def test_anew():
     """The same command again is a new run; what was there is kept aside, and --resume without anything starts."""
-    r = small("whole")
-    check(r.returncode == 0 and "checkpoints.old" in r.stderr, "the second run says what became of the first")
-    check(os.path.isdir(f"{folder('whole')}/checkpoints.old/last") and os.path.exists(f"{folder('whole')}/metrics.jsonl.old"), "it is kept")
-    check(len(points("whole")) == 3, "points are those of the new run alone")
+    first = weights("whole")
+    for i in (1, 2, 3):
+        r = small("whole", f"--seed={i}")
+        kept = f"{folder('whole')}.{i}"
+        check(r.returncode == 0 and f"now run 00.{i} " in r.stderr, f"run {i} says what became of the one before")
+        check(all(os.path.exists(f"{kept}/{f}") for f in ("checkpoints/last", "metrics.jsonl", "logs", "hyperparams.yaml", "prediction.png")), "it is kept")
+        check(len(points("whole")) == 3 and len(os.listdir(f"{folder('whole')}/logs")) == 1, "points are those of the new run alone")
+    check(first == tuple(read(f"{folder('whole')}.1/checkpoints/last/{f}.safetensors", "rb") for f in ("model", "optimizer")), "the first of all is as it was")
+    check(len(read(f"{folder('whole')}/out.log").split("Starting Training Loop")) == 5, "out.log goes on")
+    r = small("whole", "--resume", "--run_num=00.1", "--num_epochs=3")
+    check(r.returncode == 0 and len(read(f"{folder('whole')}.1/metrics.jsonl").splitlines()) == 4, f"and goes on: {r.stderr[-300:]}")
+    check(small("whole").returncode == 0, "a run to compare with")
     r = small("fresh", "--resume")
     check(r.returncode == 0 and "no checkpoint" in r.stderr and points("fresh") == points("whole"), "--resume with nothing there starts")
+
+
+def test_another_run():
+    """--resume with another model, loss, size or seed: refused with every difference; with what may change: told."""
+    text = read(MODEL)
+    model = f"{TMP}/other.dl"
+
+    def resume(*more, change=lambda t: t):
+        with open(model, "w") as f:
+            f.write(change(text))
+        return run([DLRUN, model, *arguments("other", *more)[2:]])
+
+    check(resume().returncode == 0, "the run to resume")
+    old = weights("other"), read(f"{folder('other')}/metrics.jsonl")
+    many = "".join(f"\n    h{i} = (h |> conv(width, 1) @layer{i})\n    more += mean(h{i})" for i in range(40))
+    for what, patterns, args, change in (
+        ("seed", [r"seed: 0 in the checkpoint, 7 now"], ["--seed=7"], lambda t: t),
+        ("size", [r"data_size: 16 in the checkpoint, 8 now"], ["--data_size=8"], lambda t: t),
+        ("width", [r"width: 8 in the checkpoint, 4 now", r"down\.weight: .*\[8,4,4,4,4\].*\[4,4,4,4,4\]", r"exp_avg.*up\.weight"], ["--width=4"], lambda t: t),
+        ("loss", [r"the model, line 9: 'loss = mean\(abs\(y - t\)\)' in the checkpoint, 'loss = mean\(square\(y - t\)\)' now", r"graphs"],
+         [], lambda t: t.replace("abs(y - t)", "square(y - t)")),
+        ("slope", [r"0\.01.*in the checkpoint.*0\.02.* now"], [], lambda t: t.replace("0.01", "0.02")),
+        ("name", [r"'.*@down .* in the checkpoint, '.*@first .* now", r"first\.bias: missing in the file", r"down\.bias: not in the model"],
+         [], lambda t: t.replace("@down", "@first")),
+        ("all", [r"seed: ", r"data_size: ", r"width: "] + [rf"\n.*layer{i}\.weight: missing in the file" for i in range(40)],
+         ["--seed=7", "--data_size=8", "--width=4"],
+         lambda t: t.replace("    output y", "    more = 0" + many + "\n    output y").replace("mean(abs(y - t))", "mean(abs(y - t)) + more")),
+    ):
+        r = resume("--resume", *args, change=change)
+        missing = [x for x in patterns if not re.search(x, r.stderr)]
+        check(r.returncode == 3 and not missing, f"resume with another {what}: exit {r.returncode}, not said: {missing}: {r.stderr[-1500:]}")
+        check((weights("other"), read(f"{folder('other')}/metrics.jsonl")) == old, f"a resume refused for its {what} leaves the run as it was")
+    r = resume("--resume", "--num_epochs=3", "--start_lr=2e-3", "--local_batch_size=4", "--threads=1",
+               change=lambda t: "# a remark\n" + t.replace("h = x", "hidden = x").replace("y = h", "y = hidden"))
+    check(r.returncode == 0 and len(points("other")) == 4, f"epochs, rates and batch sizes may change, and names and remarks in the model: {r.stderr[-500:]}")
+    check(re.search(r"start_lr: 0\.001 in the checkpoint, 0\.002 now", r.stderr) and "threads:" not in r.stderr.replace("threads: 1\n", ""), "what changed is told")
 
 
 def test_measure():
     r = small("bench", "--enable_benchy")
     check(r.returncode == 0 and "Avg val" not in r.stderr, "enable_benchy: no validation")
-    check([x["iteration"] for x in points("bench")] == [8, 16] and "Loss/valid" not in points("bench")[0], "and no point at step 0")
+    check([x["iteration"] for x in points("bench")] == [8, 16] and not any(k.endswith("/valid") for k in points("bench")[0]), "and no point at step 0")
 
 
 def batches(path, n, **replace):
@@ -195,6 +249,7 @@ def test_replay():
     lines = [json.loads(x) for x in r.stdout.splitlines()]
     check(r.returncode == 0 and [x["step"] for x in lines] == [1, 2, 3], f"a line a batch and nothing else: {r.stdout} {r.stderr[-300:]}")
     check(all(0 < x["loss"] < 2 for x in lines) and lines[2]["loss"] < lines[0]["loss"], f"it learns: {r.stdout}")
+    check(all(list(x) == ["step", "loss", *METRICS] and x["again"] == x["loss"] for x in lines), f"and the model's metrics: {r.stdout}")
     check(set(load_header(g)) - {"__metadata__"} == {"down.weight", "down.bias", "up.weight", "up.bias"}, "gradients by parameter name")
     r2 = small("replay2", f"--replay={b}", "--end_lr=1e-3", "--threads=1", "--init_weights=" + folder("whole") + "/checkpoints/last/model.safetensors")
     check(r2.stdout == r.stdout, "the same on one thread, gradients kept or not")
@@ -224,10 +279,25 @@ def test_not_finite():
     check(r.returncode == 7 and re.search(r"step \d+, epoch \d+", r.stderr.splitlines()[-1]), f"diverged: exit {r.returncode} {r.stderr[-200:]}")
     check(not os.path.exists(f"{folder('nan3')}/checkpoints"), "nothing is saved of it")
 
+    # the last step before a checkpoint, whose loss nobody works out any more
+    once = ["--num_epochs=1", "--enable_benchy"]
+    wild = ["--start_lr=1e300", "--end_lr=1e300"]
+    r = small("nan4", *once, *wild, samples=2)
+    last = r.stderr.splitlines()[-1]
+    check(r.returncode == 7 and re.search(r"'\S+' has (nan|an infinity).*step 1, epoch 1", last), f"weights that are not finite: exit {r.returncode} {last}")
+    check(os.listdir(f"{folder('nan4')}/checkpoints") == [], "nothing is saved of them")
+    check(small("nan4", *once, "--resume", samples=2).returncode == 0, "a tamer run in the same place")
+    old = weights("nan4"), os.readlink(f"{folder('nan4')}/checkpoints/last")
+    r = small("nan4", "--num_epochs=2", "--enable_benchy", *wild, "--resume", samples=2)
+    check(r.returncode == 7 and old == (weights("nan4"), os.readlink(f"{folder('nan4')}/checkpoints/last")), f"the checkpoint before stays: exit {r.returncode}")
+    b, g = f"{TMP}/nan.safetensors", f"{TMP}/nan_grads.safetensors"
+    batches(b, 1, **{"x.0": ([2, 4, 16, 16, 16], [float("nan")] * (2 * 4 * 16**3))})
+    r = small("nan5", f"--replay={b}", f"--save_grads={g}")
+    check(r.returncode == 7 and re.search(r"WARNING.*gradients.*'\S+'", r.stderr) and len(load_header(g)) == 4, f"gradients that are no numbers are what was asked for: {r.stderr[-400:]}")
+
 
 def test_faults():
     """Each: its exit status, and one line that names the cause."""
-    done = folder("whole")
     w = f"{TMP}/odd.safetensors"
     save_file(w, {"down.weight": ([1], [0.0]), "stray": ([1], [0.0])})
     for rc, pattern, args, env in (
@@ -243,15 +313,37 @@ def test_faults():
         (5, r"SLURM_NTASKS=4.*not in this version", [], {"SLURM_NTASKS": "4"}),
         (4, r"nosuch\.h5", ["--data_loader_config=lowmem", "--train_path=/tmp/nosuch.h5"], {}),
         (4, r"small\.dl", ["--expdir=tests/data/small.dl"], {}),
-        (2, r"seed", ["--resume", "--seed=7", f"--expdir={TMP}/whole"], {}),
-        (3, r"width|down\.weight", ["--resume", "--width=4", f"--expdir={TMP}/whole"], {}),
+        (2, r"run_num must be a folder's name", ["--run_num=../../x"], {}),
+        (2, r"run_num must be a folder's name", ["--run_num=.."], {}),
+        (2, r"\$\{NOPE' is no variable", ["--expdir=${NOPE"], {}),
+        (2, r"NOPE is not set", ["--expdir=$NOPE/x"], {}),
+        (2, r"threads must be an integer from 0 to 1024", ["--threads=5000"], {}),
+        (2, r"one model at a time: 'tests/data/small\.dl' and --model=other\.dl", ["--model=other.dl"], {}),
     ):
         r = small("faults", *args, **env)
         want = (3, 4) if rc == 3 and "nosuch" in pattern else (2, 3) if rc == 2 else (rc,)
         check(r.returncode in want and re.search(pattern, r.stderr), f"{args} {env}: exit {r.returncode}, wanted {rc}: {r.stderr[-400:]}")
-    check(os.path.exists(f"{done}/checkpoints/last/state.json"), "a refused resume leaves the run as it was")
     r = small("amp", "--enable_amp")
     check(r.returncode == 0 and "WARNING - enable_amp: not in this version; training in float32" in r.stderr, "enable_amp is said not to be there")
+
+
+def test_warnings():
+    """What will hardly do what was meant is said once, whether it trains or not."""
+    yaml = f"{TMP}/k.yaml"
+    with open(yaml, "w") as f:
+        f.write("base:\n  sead: 1\n'a/b': {}\n")
+    more = [f"--yaml_config={yaml}", "--start_lr=1e30", "--end_lr=1e30", "--train_path_npy_data=x.npy"]
+    for name, args in (("warned", ["--num_epochs=1", "--replay=" + f"{TMP}/none.safetensors"]), ("warned", ["--dry_run", "--data_loader_config=dali-lowmem"])):
+        r = small(name, *more, *args)
+        for warning, n in ((f"{yaml}:2:3: warning: unknown key 'sead', ignored; did you mean 'seed'?", 1), ("start_lr is 1e+30", 1),
+                           ("end_lr is 1e+30", 1), (".npy files are not read", int("--dry_run" in args))):
+            check(r.stderr.count(warning) == n, f"{args}: {n} times '{warning}': {r.stderr[-900:]}")
+    r = small("wild", "--start_lr=1e300", "--end_lr=1e300", "--dry_run")
+    check(r.returncode == 0 and r.stderr.count("start_lr is 1e+300") == 1, f"a wild rate is a warning: {r.returncode} {r.stderr}")
+    r = small("quiet", "--dry_run")
+    check(r.returncode == 0 and r.stderr == "", f"nothing to warn of, nothing said: {r.stderr}")
+    r = small("named", f"--yaml_config={yaml}", "--config=a/b")
+    check(r.returncode == 2 and "both name a folder" in r.stderr, f"a configuration that is no folder's name: {r.returncode} {r.stderr[-200:]}")
 
 
 def test_lock():
@@ -267,7 +359,7 @@ def test_lock():
 
 def test_programs_options():
     r = run([DLRUN, "--help"])
-    check(r.returncode == 0 and len(r.stdout.splitlines()) > 20 and "--resume" in r.stdout, "--help")
+    check(r.returncode == 0 and len(r.stdout.splitlines()) > 20 and "--resume" in r.stdout and "DLR_CACHE_DIR" in r.stdout, "--help")
     r = run([DLRUN, "--version"])
     check(r.returncode == 0 and r.stdout.startswith("dlrun "), "--version")
     r = small("dry", "--dry_run")
@@ -282,6 +374,8 @@ def test_plan_cache():
     check(points("plan1") == points("plan2"), "a plan from the cache gives the same points, and needs no compiler")
     other = small("plan3", "--local_batch_size=4", DLR_CACHE_DIR=cache)
     check("; compiled in" in other.stderr, "another batch size is another plan")
+    other = small("plan5", "--adam_beta1=0.8", DLR_CACHE_DIR=cache)
+    check("; compiled in" in other.stderr and points("plan5") != points("plan1"), "so are other constants of Adam")
     for name in os.listdir(cache):
         if name.endswith(".dlp"):
             with open(os.path.join(cache, name), "r+b") as f:
@@ -291,6 +385,30 @@ def test_plan_cache():
     check("; compiled in" in mended.stderr and points("plan4") == points("plan1"), "a damaged plan is compiled anew")
 
 
+def long_kills():
+    """Killed 500 times at any moment, most of them while a checkpoint is written: nothing is lost, and in the end the same bits."""
+    epochs, kills = "--num_epochs=1500", 500
+    check(small("unkilled", epochs).returncode == 0, "the run that is never killed")
+    rng, done, began = random.Random(1), 0, 0
+    for i in range(kills):
+        rc, text = interrupt("killed", arguments("killed", "--resume", epochs), signal.SIGKILL, rng.random() * 0.2)
+        if rc != -9:
+            break
+        done = i + 1
+        states = [json.load(open(s)) for s in glob.glob(f"{folder('killed')}/checkpoints/step-????????/state.json")]
+        newest = max([s["iteration"] for s in states], default=0)
+        check(newest >= began, f"kill {i + 1}: step {newest}, {began} before")
+        began = newest
+    check(done >= 100, f"killed {done} times")
+    r = small("killed", "--resume", epochs)
+    check(r.returncode == 0, f"it comes to its end: {r.stderr[-300:]}")
+    check(points("killed") == points("unkilled"), "the same points")
+    check(weights("killed") == weights("unkilled"), "the same weights and moments to the last bit")
+
+
+if sys.argv[2:] == ["long"]:
+    long_kills()
+    sys.argv.append("nothing else")
 for test_name, test in [(k, v) for k, v in globals().items() if k.startswith("test_")]:
     if len(sys.argv) == 2 or test_name[5:] in ["run"] + sys.argv[2:]:  # `run` leaves what others compare with
         test()

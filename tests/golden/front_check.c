@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
         dl_module *module = m ? dl_model_build(arena, m, &config, d) : NULL;
         if (module) dl_print_module(&out, module, (dl_print_options){.locations = true});
     } else
-        dl_model_check(arena, s, d);
+        dl_model_check(arena, s, d, &ir);
     dl_diags_print(&out, d, false);
     if (out.at) fputs(out.at, stdout);
     status = d->errors ? 3 : 0;

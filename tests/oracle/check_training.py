@@ -3,6 +3,7 @@ checkpoint of either is the other's.
 
 check_training.py DLRUN     from the project's root; exit 77 (skip) without numpy and torch
 """
+import copy
 import json
 import os
 import struct
@@ -66,19 +67,21 @@ def rate(i, init, end, total):
     return end + 0.5 * (init - end) * (1 + np.cos(np.pi * i / total))
 
 
-def train(model, batches):
-    """Ten steps of Adam under the cosine from 1e-2 to 1e-3; losses, and the gradients of the first step."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=1)
-    losses, gradients = [], None
+def train(model, batches, **adam):
+    """Ten steps of Adam under the cosine from 1e-2 to 1e-3; losses, the metric "error 1", and the gradients of the first step."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1, **adam)
+    losses, errors, gradients = [], [], None
     for i in range(STEPS):
         optimizer.param_groups[0]["lr"] = rate(i + 1, 1e-2, 1e-3, STEPS)
         optimizer.zero_grad()
-        loss = F.l1_loss(model(batches[f"x.{i}"]), batches[f"t.{i}"])
+        y, t = model(batches[f"x.{i}"]), batches[f"t.{i}"]
+        loss = F.l1_loss(y, t)
+        errors.append(F.l1_loss(y[:, 1], t[:, 1]).item())
         loss.backward()
         gradients = gradients or {k: p.grad.clone() for k, p in model.named_parameters()}
         optimizer.step()
         losses.append(loss.item())
-    return losses, gradients
+    return losses, errors, gradients
 
 
 def dlrun(tmp, *more):
@@ -86,7 +89,8 @@ def dlrun(tmp, *more):
     r = subprocess.run([DLRUN, "tests/data/small.dl", f"--data_size={SIZE}", f"--local_batch_size={BATCH}", "--start_lr=1e-2",
                         "--end_lr=1e-3", f"--expdir={tmp}/runs", *more], capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL)
     check(r.returncode == 0, f"dlrun {more} ends with {r.returncode}: {r.stderr[-300:]}")
-    return [json.loads(line)["loss"] for line in r.stdout.splitlines()]
+    lines = [json.loads(line) for line in r.stdout.splitlines()]
+    return [x["loss"] for x in lines], [x["error 1"] for x in lines]
 
 
 def worst(got, want):
@@ -102,9 +106,11 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
         batches[f"t.{i}"] = torch.tanh(torch.roll(batches[f"x.{i}"], 1, 2)[:, [0, 1, 2, 3, 0]] * 0.5)
     save_file(f"{tmp}/b.safetensors", batches)
     save_file(f"{tmp}/w.safetensors", {f"module.{k}": v for k, v in model.state_dict().items()})  # as from a data-parallel run
-    want, gradients = train(model, batches)
-    got = dlrun(tmp, f"--init_weights={tmp}/w.safetensors", f"--replay={tmp}/b.safetensors", f"--save_grads={tmp}/g.safetensors")
+    start = copy.deepcopy(model)
+    want, errors, gradients = train(model, batches)
+    got, got_errors = dlrun(tmp, f"--init_weights={tmp}/w.safetensors", f"--replay={tmp}/b.safetensors", f"--save_grads={tmp}/g.safetensors")
     check(worst(got, want) < 1e-5, f"losses of {STEPS} steps: {worst(got, want):.1e} relative, {got} and {want}")
+    check(worst(got_errors, errors) < 1e-5, f"a metric of {STEPS} steps: {worst(got_errors, errors):.1e} relative")
     check(want[-1] < 0.95 * want[0], f"PyTorch learns: {want}")
     g = load_file(f"{tmp}/g.safetensors")
     check(set(g) == set(gradients), f"gradients of {sorted(g)}")
@@ -112,13 +118,19 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
         distance = ((g[k] - gradients[k]).norm() / gradients[k].norm()).item()
         check(distance < 1e-4, f"gradient of {k}: {distance:.1e} relative L2")
 
+    # other constants of Adam
+    usual, (want, _, _) = want, train(start, batches, betas=(0.5, 0.9), eps=1e-3)
+    got, _ = dlrun(tmp, f"--init_weights={tmp}/w.safetensors", f"--replay={tmp}/b.safetensors", "--adam_beta1=0.5", "--adam_beta2=0.9",
+                   "--adam_eps=1e-3")
+    check(worst(got, want) < 1e-5 < 1e-3 < worst(usual, want), f"losses with other betas and eps: {worst(got, want):.1e} relative")
+
     # a checkpoint of ours in PyTorch: the loss that we report for it is the loss there
     dlrun(tmp, "--data_loader_config=synthetic", "--Nsamples=8", "--Nsamples_val=2", "--num_epochs=1")
     saved = f"{tmp}/runs/base/1GPU/00/checkpoints/last/model.safetensors"
     model.load_state_dict(load_file(saved))
     with torch.no_grad():
         want = F.l1_loss(model(batches["x.0"]), batches["t.0"]).item()
-    got = dlrun(tmp, f"--init_weights={saved}", f"--replay={tmp}/b.safetensors")[0]
+    got = dlrun(tmp, f"--init_weights={saved}", f"--replay={tmp}/b.safetensors")[0][0]
     check(worst([got], [want]) < 1e-6, f"loss with our checkpoint: {got}, in PyTorch {want}")
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed != 0)

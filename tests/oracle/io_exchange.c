@@ -13,13 +13,11 @@
 static const char PNG[] = "not really a PNG, but \0 bytes";
 
 /* A convolution and a batch norm as PyTorch names them; element i of tensor k is k + i / 8. */
-static bool fill(void *ctx, int index, void *dst, dl_error *err) {
+static bool fill(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_error *err) {
     const dlr_st_tensor *t = &((const dlr_st_tensor *)ctx)[index];
     (void)err;
     if (t->dtype == DLR_ST_I64) return *(int64_t *)dst = 48, true;
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
-    for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)index + (float)i / 8;
+    for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)index + (float)(first + i) / 8;
     return true;
 }
 

@@ -25,6 +25,7 @@ ARROWS = {
     "frontends/yaml": ["ir"],
     "passes": ["ir"],
     "compiler": ["ir", "frontends", "passes"],
+    "verify": ["ir", "runtime"],
     "runtime": ["ir/base", "ir/type.h", "ir/plan.h"],
     "runtime/data": ["ir/base", "runtime/rng.h"],
     "runtime/io": ["ir/base"],

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/infer.h"
 #include "ir/interp.h"
 #include "ir/text.h"

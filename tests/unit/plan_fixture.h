@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "ir/plan.h"
 
 /* Runs cc on `source` in `directory`; false without a compiler. */
@@ -58,7 +60,9 @@ static inline void add_var(dl_plan *p, dl_var_role role, const char *name, dl_ty
 }
 
 static inline void add_kernel(dl_plan *p, const char *symbol, int phases, int64_t units0, int64_t units1,
-                              int64_t workspace, int64_t scratch) {
+                              int64_t workspace, int64_t scratch, int nargs, const int64_t *arg_bytes) {
+    int64_t *bytes = DL_NEWS(p->arena, int64_t, nargs);
+    if (nargs) memcpy(bytes, arg_bytes, (size_t)nargs * sizeof *bytes);
     if (workspace > p->workspace_bytes) p->workspace_bytes = workspace;
     if (scratch > p->scratch_bytes) p->scratch_bytes = scratch;
     dl_push(p->arena, &p->kernels,
@@ -67,6 +71,8 @@ static inline void add_kernel(dl_plan *p, const char *symbol, int phases, int64_
                              .where = "m.dl:1",
                              .phases = phases,
                              .units = {units0, units1},
+                             .nargs = nargs,
+                             .arg_bytes = bytes,
                              .workspace = workspace,
                              .scratch = scratch,
                              .flops = 10,
@@ -79,7 +85,8 @@ static inline dl_plan_program *add_program(dl_plan *p, const char *name) {
     return &p->programs.at[p->programs.n - 1];
 }
 
-static inline void add_launch(dl_plan *p, dl_plan_program *g, int kernel, int nargs, const int64_t *args) {
+static inline void add_launch(dl_plan *p, dl_plan_program *g, int kernel, const int64_t *args) {
+    int nargs = p->kernels.at[kernel].nargs;
     dl_plan_launch l = {.kernel = kernel, .nargs = nargs, .args = DL_NEWS(p->arena, int64_t, nargs)};
     if (nargs) memcpy(l.args, args, (size_t)nargs * sizeof *args);
     dl_push(p->arena, &g->launches, l);

@@ -1,11 +1,17 @@
-/* Checkpoints: round trip, damage, and every crash point and every failing call of the writer.
+/* Checkpoints: round trip, damage, and every crash point and every failing call of the writer and the reader.
  *
- * The system calls that change the file system are defined here in front of libc's: each counts, and the k-th
- * can kill the process (a write then leaves half its bytes) or fail, once or from then on. fsync itself is
- * left out, because a killed process loses nothing of the page cache: only its failures matter here. */
+ * The system calls that change the file system are defined here in front of libc's, and those that read it:
+ * each counts, and the k-th can kill the process (a write then leaves half its bytes) or fail, once or from
+ * then on. fsync itself is left out, because a killed process loses nothing of the page cache: only its
+ * failures matter here.
+ *
+ * test_checkpoint [long]     long: 100,000 flips in a larger checkpoint, and 10,000 crash points */
+#undef _FORTIFY_SOURCE /* its wrappers would stand where those of this file do */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,9 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ir/base/dirs.h"
 #include "ir/base/str.h"
 #include "runtime/io/checkpoint.h"
-#include "runtime/io/fs.h"
+#include "runtime/rng.h"
 #include "tests/check.h"
 
 /* Faults
@@ -26,10 +33,11 @@ typedef enum { NO_FAULT, KILL, FAIL_ONCE, FAIL_ON } fault_kind;
 static struct {
     fault_kind kind;
     int at, calls; /* the call that it hits; calls so far */
+    bool reads;    /* calls that read count, and those that write do not */
 } fault;
 
 /* Whether this call fails; does not return where it kills. */
-static bool hit(void) {
+static bool hit_one(void) {
     fault.calls++;
     bool now = fault.calls == fault.at || (fault.kind == FAIL_ON && fault.calls > fault.at);
     if (!now || fault.kind == NO_FAULT) return false;
@@ -37,10 +45,17 @@ static bool hit(void) {
     errno = EIO;
     return true;
 }
+static bool hit(void) { return !fault.reads && hit_one(); }
+static bool hit_read(void) { return fault.reads && hit_one(); }
+static bool is_next_kill(void) { return !fault.reads && fault.kind == KILL && fault.calls + 1 == fault.at; }
 
 ssize_t write(int fd, const void *data, size_t n) {
-    if (fault.kind == KILL && fault.calls + 1 == fault.at) syscall(SYS_write, fd, data, n / 2);
+    if (is_next_kill()) syscall(SYS_write, fd, data, n / 2);
     return hit() ? -1 : syscall(SYS_write, fd, data, n);
+}
+ssize_t pwrite(int fd, const void *data, size_t n, off_t at) {
+    if (is_next_kill()) syscall(SYS_pwrite64, fd, data, n / 2, at);
+    return hit() ? -1 : syscall(SYS_pwrite64, fd, data, n, at);
 }
 int fsync(int fd) { return (void)fd, hit() ? -1 : 0; }
 int rename(const char *from, const char *to) { return hit() ? -1 : (int)syscall(SYS_rename, from, to); }
@@ -48,6 +63,21 @@ int mkdir(const char *path, mode_t mode) { return hit() ? -1 : (int)syscall(SYS_
 int symlink(const char *to, const char *path) { return hit() ? -1 : (int)syscall(SYS_symlink, to, path); }
 int unlink(const char *path) { return hit() ? -1 : (int)syscall(SYS_unlink, path); }
 int rmdir(const char *path) { return hit() ? -1 : (int)syscall(SYS_rmdir, path); }
+int open(const char *path, int flags, ...) {
+    va_list ap;
+    va_start(ap, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    bool writes = flags & (O_CREAT | O_WRONLY | O_RDWR);
+    return (writes ? hit() : hit_read()) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+ssize_t read(int fd, void *data, size_t n) { return hit_read() ? -1 : syscall(SYS_read, fd, data, n); }
+ssize_t pread(int fd, void *data, size_t n, off_t at) {
+    return hit_read() ? -1 : syscall(SYS_pread64, fd, data, n, at);
+}
+ssize_t readlink(const char *path, char *to, size_t n) {
+    return hit_read() ? -1 : syscall(SYS_readlink, path, to, n);
+}
 
 /* Saving and reading
  * ---------------------------------------------------------------------------------------------- */
@@ -55,12 +85,13 @@ int rmdir(const char *path) { return hit() ? -1 : (int)syscall(SYS_rmdir, path);
 static char *root;
 static const char *dir;
 static dl_arena *arena;
-enum { N = 5 };
+enum { FEW = 5, MANY = 100000 };
+static int N = FEW; /* elements of each tensor */
 
 /* A checkpoint whose every value says of which step and version it is. */
 static bool save(int step, int version, bool best, int keep, dl_error *err) {
-    float model[N];
-    double moments[N];
+    static float model[MANY];
+    static double moments[MANY];
     for (int i = 0; i < N; i++)
         model[i] = (float)(1000 * step + 10 * version + i), moments[i] = model[i] / 3.0;
     dlr_st_tensor weight = {
@@ -69,7 +100,7 @@ static bool save(int step, int version, bool best, int keep, dl_error *err) {
         .name = "exp_avg.conv.weight", .dtype = DLR_ST_F64, .rank = 1, .shape = {N}, .data = moments};
     dlr_checkpoint_part parts[] = {{"model", {.tensors = &weight, .n = 1}},
                                    {"optimizer", {.tensors = &moment, .n = 1}}};
-    dlr_state_value values[] = {{.key = "losses", .kind = DLR_STATE_REALS, .reals = moments, .n_reals = N},
+    dlr_state_value values[] = {{.key = "losses", .kind = DLR_STATE_REALS, .reals = moments, .n_reals = FEW},
                                 {.key = "version", .kind = DLR_STATE_INT, .integer = version},
                                 {.key = "config", .kind = DLR_STATE_TEXT, .text = "short \"x\""}};
     dlr_checkpoint_content content = {.parts = parts, .n_parts = 2, .is_best = best, .keep = keep};
@@ -92,23 +123,25 @@ static int version_of(const dlr_checkpoint *c) {
 /* Whether everything in it agrees about which checkpoint it is. */
 static bool is_whole(const dlr_checkpoint *c) {
     dl_error err = {0};
-    float model[N];
-    double moments[N];
+    static float model[MANY];
+    static double moments[MANY];
+    size_t n = (size_t)N;
     const dlr_st_file *m = dlr_checkpoint_part_file(c, "model", &err),
                       *o = dlr_checkpoint_part_file(c, "optimizer", &err);
     const dlr_state_value *losses = dlr_checkpoint_value(c, "losses"),
                           *text = dlr_checkpoint_value(c, "config");
-    if (!m || !o || !losses || losses->n_reals != N || !text || strcmp(text->text, "short \"x\"") != 0)
+    if (!m || !o || !losses || losses->n_reals != FEW || !text || strcmp(text->text, "short \"x\"") != 0)
         return false;
     const dlr_st_tensor *weight = dlr_st_find(m, "conv.weight"),
                         *moment = dlr_st_find(o, "exp_avg.conv.weight");
-    if (!weight || !moment || weight->bytes != sizeof model || moment->bytes != sizeof moments) return false;
+    if (!weight || !moment || weight->bytes != n * sizeof *model || moment->bytes != n * sizeof *moments)
+        return false;
     if (!dlr_st_load(m, weight, model, &err) || !dlr_st_load(o, moment, moments, &err)) return false;
     int step = (int)c->state.iteration;
     for (int i = 0; i < N; i++) {
         if (model[i] != (float)(1000 * step + 10 * version_of(c) + i) || moments[i] != model[i] / 3.0)
             return false;
-        if (losses->reals[i] != moments[i]) return false;
+        if (i < FEW && losses->reals[i] != moments[i]) return false;
     }
     return c->state.epoch == step / 2 && c->state.position == step % 2 && c->state.seed == UINT64_MAX - 1 &&
            c->state.epoch_loss == 1.0 / 3 &&
@@ -136,7 +169,7 @@ static bool exists(const char *name) {
 static void clear(void) {
     dl_error err = {0};
     fault.kind = NO_FAULT;
-    CHECK(dlr_remove_tree(dir, &err), "%s", err.message);
+    CHECK(dl_remove_tree(dir, &err), "%s", err.message);
 }
 
 /* Tests
@@ -203,18 +236,79 @@ static void test_damage(void) {
         CHECK(unlink(path) == 0 && load("last", NULL) == 100);
         CHECK(save(2, 0, false, 2, &err) && load("last", NULL) == 200);
     }
-    CHECK(dlr_remove_tree(dl_format(arena, "%s/step-00000002", dir), &err) && load("last", NULL) == 100);
+    CHECK(dl_remove_tree(dl_format(arena, "%s/step-00000002", dir), &err) && load("last", NULL) == 100);
     int warnings = 0;
     CHECK(unlink(dl_format(arena, "%s/last", dir)) == 0 && load("last", &warnings) == 100 && warnings == 1);
     CHECK(unlink(dl_format(arena, "%s/step-00000001/state.json", dir)) == 0 && load("last", NULL) == -1);
 }
 
+/* The same in a checkpoint of 1.2 MB, at random places of the data. */
+static void test_flips(int flips) {
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
+    dlr_rng random = dlr_rng_at((dlr_rng_place){.seed = 12, .stream = DLR_STREAM_NOISE});
+    dl_error err = {0};
+    int missed = 0, warnings = 0;
+    N = MANY;
+    clear();
+    CHECK(save(1, 0, false, 2, &err) && save(2, 0, false, 2, &err));
+    for (int i = 0; i < flips; i++) {
+        const char *path = dl_format(arena, "%s/step-00000002/%s", dir, files[i % 2]);
+        struct stat st;
+        int fd = open(path, O_RDWR);
+        CHECK(fd >= 0 && fstat(fd, &st) == 0);
+        off_t at = (off_t)dlr_rng_below(&random, (uint32_t)st.st_size);
+        unsigned char c, flipped;
+        CHECK(pread(fd, &c, 1, at) == 1);
+        flipped = (unsigned char)(c ^ 1 << dlr_rng_below(&random, 8));
+        CHECK(pwrite(fd, &flipped, 1, at) == 1);
+        dlr_checkpoint *read = NULL;
+        missed += dlr_checkpoint_open(dir, "last", &read, &err) != DLR_CHECKPOINT_LOADED ||
+                  read->state.iteration != 1 || read->n_warnings != 1 ||
+                  !strstr(read->warnings[0], "checksum");
+        dlr_checkpoint_close(read);
+        CHECK(pwrite(fd, &c, 1, at) == 1);
+        close(fd);
+    }
+    CHECK(missed == 0, "%d of %d flips not found", missed, flips);
+    CHECK(load("last", &warnings) == 200 && warnings == 0);
+    N = FEW;
+}
+
+/* Every failing call of the reader: what it gives is whole, of this step or the one before, or an error. It
+ * is never "nothing there", which would start a run anew over them. */
+static int test_failing_reads(fault_kind kind) {
+    dl_error err = {0};
+    clear();
+    CHECK(save(1, 0, true, 2, &err) && save(2, 0, false, 2, &err));
+    for (int k = 1;; k++) {
+        int warnings = 0;
+        fault.kind = kind, fault.at = k, fault.calls = 0, fault.reads = true;
+        dlr_checkpoint *c = NULL;
+        err = (dl_error){0};
+        dlr_checkpoint_outcome outcome = dlr_checkpoint_open(dir, "last", &c, &err);
+        int calls = fault.calls;
+        fault.kind = NO_FAULT, fault.reads = false;
+        int found = c && is_whole(c) ? (int)c->state.iteration : 0;
+        warnings = c ? c->n_warnings : 0;
+        dlr_checkpoint_close(c);
+        if (calls < k) return k - 1;
+        CHECK(outcome != DLR_CHECKPOINT_NONE && (outcome == DLR_CHECKPOINT_FAILED) == (err.code != DL_OK),
+              "read %d: outcome %d, %s", k, outcome, err.message);
+        CHECK(outcome == DLR_CHECKPOINT_FAILED || (found == 2 && warnings <= 1) ||
+                  (found == 1 && warnings >= 1),
+              "read %d: step %d with %d warnings", k, found, warnings);
+        CHECK(kind == FAIL_ON || outcome == DLR_CHECKPOINT_LOADED ||
+                  strstr(err.message, "cannot read directory"),
+              "read %d: one failure is no end: %s", k, err.message);
+    }
+}
+
 /* What a run does: saves, one step three times, the best among them replaced. */
-static const struct {
+enum { STORY = 6 };
+static struct {
     int step, version;
     bool best;
-} story[] = {{1, 0, true}, {2, 0, false}, {2, 1, true}, {2, 2, false}, {3, 0, false}, {4, 0, false}};
-enum { STORY = 6 };
+} story[STORY] = {{1, 0, true}, {2, 0, false}, {2, 1, true}, {2, 2, false}, {3, 0, false}, {4, 0, false}};
 
 static int id(int i) { return i < 0 ? 0 : 100 * story[i].step + story[i].version; }
 
@@ -288,7 +382,19 @@ static int test_failures(fault_kind kind, int keep) {
     }
 }
 
-int main(void) {
+/* Another story: steps that come once or again, or the best among them. */
+static void make_story(dlr_rng *random) {
+    for (int i = 1; i < STORY; i++) {
+        bool again = dlr_rng_below(random, 3) == 0;
+        story[i].step = story[i - 1].step + !again;
+        story[i].version = again ? story[i - 1].version + 1 : 0;
+        story[i].best = dlr_rng_below(random, 2) == 0;
+    }
+}
+
+int main(int argc, char **argv) {
+    bool at_length = argc > 1 && strcmp(argv[1], "long") == 0;
+    dlr_rng random = dlr_rng_at((dlr_rng_place){.seed = 10, .stream = DLR_STREAM_NOISE});
     arena = dl_arena_new(NULL);
     /* Thousands of small directories: in memory where there is such a place. */
     root = dl_format(arena, "%s/dl_test_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
@@ -296,17 +402,20 @@ int main(void) {
     dir = dl_format(arena, "%s/run/checkpoints", root);
     test_ordinary_life();
     test_damage();
-    int points = 0;
-    for (int keep = 1; keep <= 2; keep++) {
+    test_flips(at_length ? 100000 : 500);
+    int points = test_failing_reads(FAIL_ONCE) + test_failing_reads(FAIL_ON),
+        wanted = at_length ? 10000 : 500;
+    CHECK(points > 20);
+    for (int keep = 1; points < wanted || keep <= 2; keep = keep % 3 + 1) {
         points += test_kills(keep);
         points += test_failures(FAIL_ONCE, keep);
         points += test_failures(FAIL_ON, keep);
+        if (keep == 2) make_story(&random);
     }
     printf("%d crash and failure points\n", points);
-    CHECK(points > 300);
     clear();
     dl_error err = {0};
-    CHECK(dlr_remove_tree(root, &err));
+    CHECK(dl_remove_tree(root, &err));
     dl_arena_free(arena);
     return dl_test_end();
 }

@@ -92,6 +92,26 @@ static void test_pool(void) {
     dlr_pool_close(NULL);
 }
 
+static void count(void *context, int64_t unit, int thread) {
+    (void)unit, (void)thread;
+    atomic_fetch_add((atomic_int *)context, 1);
+}
+
+/* Threads that come late to a short run find nothing left of it, and take nothing of the next in its name. */
+static void test_late_threads(void) {
+    dl_error err = {0};
+    dlr_pool *pool = dlr_pool_open(8, &err);
+    CHECK(pool, "%s", err.message);
+    for (int run = 0; pool && run < 100000; run++) {
+        atomic_int done = 0;
+        int units = run % 2 ? 2 : 2 + run % 61;
+        dlr_pool_run(pool, units, count, &done);
+        if (done != units) CHECK(done == units, "run %d: %d units of %d", run, done, units);
+    }
+    CHECK(pool, "each unit once");
+    dlr_pool_close(pool);
+}
+
 static void nothing(void *context, int64_t unit, int thread) { (void)context, (void)unit, (void)thread; }
 
 /* Returns when both units run: the time of a launch is then the time until the other thread has come. */
@@ -191,16 +211,16 @@ static bool make_plan(dl_plan **out) {
     add_var(p, DL_VAR_PARAM, "x", vector(N), (dl_init){0}, X);
     add_var(p, DL_VAR_STATE, "y", vector(N), (dl_init){0}, Y);
     p->vars.at[1].of = "x";
-    add_kernel(p, "scale", 1, N / 16, 0, 0, 0);
-    add_kernel(p, "sum", 2, N / 16, 1, N / 16 * 4, 64);
-    add_kernel(p, "where", 1, 512, 0, 64, 100);
+    add_kernel(p, "scale", 1, N / 16, 0, 0, 0, 2, (int64_t[]){N * 4, N * 4});
+    add_kernel(p, "sum", 2, N / 16, 1, N / 16 * 4, 64, 3, (int64_t[]){N * 4, N * 4, 4});
+    add_kernel(p, "where", 1, 512, 0, 64, 100, 1, (int64_t[]){512 * 8});
     add_program(p, "train"), add_program(p, "eval");
     dl_plan_program *train = &p->programs.at[0], *eval = &p->programs.at[1];
-    add_launch(p, train, 0, 2, (int64_t[]){X, Y});
-    add_launch(p, train, 0, 2, (int64_t[]){Y, X});
-    add_launch(p, train, 1, 3, (int64_t[]){X, Y, LOSS});
-    add_launch(p, eval, 1, 3, (int64_t[]){X, X, LOSS});
-    add_launch(p, eval, 2, 1, (int64_t[]){PLACES});
+    add_launch(p, train, 0, (int64_t[]){X, Y});
+    add_launch(p, train, 0, (int64_t[]){Y, X});
+    add_launch(p, train, 1, (int64_t[]){X, Y, LOSS});
+    add_launch(p, eval, 1, (int64_t[]){X, X, LOSS});
+    add_launch(p, eval, 2, (int64_t[]){PLACES});
     dl_plan_result loss = {
         .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = LOSS, .var = -1};
     dl_push(p->arena, &train->results, loss);
@@ -328,6 +348,7 @@ static void test_faults(dl_plan *p) {
 
 int main(void) {
     test_pool();
+    test_late_threads();
     test_idle();
     test_memory();
     dl_plan *p, *q;

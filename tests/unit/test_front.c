@@ -1,7 +1,11 @@
 /* Runs in the checkout's root. The front end from outside: the models of models/, configuration arguments,
  * initial values, names, and text that no scientist wrote. `test_front COUNT` runs COUNT mutations instead of
  * the usual few thousand. */
+#include "frontends/dl/elab.h"
 #include "frontends/dl/front.h"
+#include "frontends/dl/hints.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -175,6 +179,74 @@ static void test_names(void) {
     dl_arena_free(b.arena);
 }
 
+static bool is_parameter(const char *name) {
+    for (int i = 0; i < dl_builtin_count(); i++)
+        for (int k = 0; k < DL_MAX_PARAMS && dl_builtin_at(i)->params[k].name; k++)
+            if (strcmp(dl_builtin_at(i)->params[k].name, name) == 0) return true;
+    return false;
+}
+
+/* Every row of hints.def can be reached, and names what there is. */
+static void test_hints(void) {
+    static const struct {
+        dl_hint_kind kind;
+        const char *word, *help, *ours;
+    } rows[] = {
+#define HINT(kind, word, help)  {DL_HINT_##kind, word, help, NULL},
+#define ALIAS(kind, word, ours) {DL_HINT_##kind, word, NULL, ours},
+#include "frontends/dl/hints.def"
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *word = rows[i].word, *ours = rows[i].ours;
+        CHECK_STR(rows[i].help ? dl_hint_find(rows[i].kind, word, strlen(word))
+                               : dl_hint_alias(rows[i].kind, word),
+                  rows[i].help ? rows[i].help : ours); /* no other row of its kind has the word */
+        if (rows[i].kind == DL_HINT_CALL) {
+            CHECK(!dl_builtin_find(word), "%s is a function here", word);
+            CHECK(!dl_hint_find(DL_HINT_CALL, word, strlen(word)) == !!ours, "%s has two rows", word);
+            CHECK(!ours || dl_builtin_find(ours), "%s for %s", ours, word);
+        } else if (rows[i].kind == DL_HINT_ARGUMENT) {
+            CHECK(!ours || is_parameter(ours), "%s for %s", ours, word);
+            CHECK(!is_parameter(word), "%s is an argument here", word);
+        }
+    }
+    CHECK(!dl_hint_find(DL_HINT_SIGN, "&&&", 3) && !dl_hint_find(DL_HINT_WORD, "whil", 4) &&
+              !dl_hint_find(DL_HINT_CALL, "while", 5) && !dl_hint_alias(DL_HINT_CALL, "dim"),
+          "whole words of a kind");
+}
+
+/* Values in the names of metrics and figures. */
+static void test_result_names(void) {
+    static const char text[] = "model M(kind='soft'):\n"
+                               "    input x: f32[N, C=2, H=4, W=4]\n"
+                               "    y = x\n"
+                               "    output y\n"
+                               "    loss = mean(y)\n"
+                               "    for k in range(2):\n"
+                               "        metric \"{kind} recall{k}-{2*k + 1}\" = mean(y[C=k])\n"
+                               "        figure '{k}' = [y[N=0, C=k], x[N=0, C=k]]\n"
+                               "    metric \"set {{a, \\\"b\\\"}} {kind}\" = mean(x)\n"
+                               "    metric \"{{}}\" = mean(x)\n"
+                               "    metric 'one }' = mean(x)\n";
+    static const struct {
+        dl_result_role role;
+        const char *name;
+    } want[] = {{DL_RESULT_METRIC, "soft recall0-1"},
+                {DL_RESULT_METRIC, "soft recall1-3"},
+                {DL_RESULT_METRIC, "set {a, \"b\"} soft"},
+                {DL_RESULT_METRIC, "{}"},
+                {DL_RESULT_METRIC, "one }"},
+                {DL_RESULT_FIGURE, "0/1"},
+                {DL_RESULT_FIGURE, "1/0"}};
+    built b = build_text("m.dl", text, strlen(text), NULL, 0, cube, 4);
+    CHECK(b.module, "names with values");
+    for (size_t i = 0; b.module && i < sizeof want / sizeof *want; i++)
+        for (int g = 0; g < 2; g++)
+            CHECK(dl_graph_find_result(b.module->graphs.at[g], want[i].role, want[i].name), "'%s'",
+                  want[i].name);
+    dl_arena_free(b.arena);
+}
+
 static void test_arguments(void) {
     built b = build_model("vit.dl", NULL, 0);
     int n = 0;
@@ -254,7 +326,8 @@ static double survive(const char *text, size_t n, int *errors) {
     dl_source *s = dl_source_new(arena, "m.dl", text, n);
     dl_diags *d = dl_diags_new(arena, s);
     dl_buf out = {0};
-    dl_model_check(arena, s, d);
+    bool whole;
+    dl_model_check(arena, s, d, &whole);
     dl_diags_print(&out, d, true);
     *errors = d->errors;
     dl_buf_free(&out);
@@ -415,6 +488,8 @@ int main(int argc, char **argv) {
     if (argc < 2) {
         test_models();
         test_names();
+        test_result_names();
+        test_hints();
         test_arguments();
         test_configuration_faults();
         test_explanations();

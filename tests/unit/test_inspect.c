@@ -2,6 +2,8 @@
 #include "dldata/describe.h"
 #include "dldata/options.h"
 #include "dldata/volume_file.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "runtime/rng.h"
 #include "tests/check.h"
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ir/base/input.h"
 #include "ir/base/str.h"
 #include "runtime/io/log.h"
 #include "runtime/io/progress.h"

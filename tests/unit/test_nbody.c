@@ -1,6 +1,7 @@
 /* The simulation's parts against what is known exactly, and the whole against linear theory. */
 #include "dldata/parallel.h"
 #include "dldata/volume_file.h"
+#include "ir/base/input.h"
 #include "ir/base/str.h"
 #include "runtime/rng.h"
 #include "tests/check.h"

@@ -10,8 +10,7 @@
 #include "tests/unit/random_compare.h"
 
 static dl_pass_ctx context(dl_module *m, dl_error *err) {
-    return (dl_pass_ctx){
-        .arena = m->arena, .panel = 16, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .err = err};
+    return (dl_pass_ctx){.arena = m->arena, .panel = 16, .adam = dl_adam_usual, .err = err};
 }
 
 /* ---- the manager ---- */

@@ -1,5 +1,6 @@
 /* Plans and their files: what is written is read back; what is damaged is refused, and never loaded as code.
  */
+#include "ir/base/input.h"
 #include "tests/check.h"
 
 #include <sys/mman.h>
@@ -21,13 +22,13 @@ static dl_plan *make_plan(void) {
     p->vars.at[2].of = "conv.weight";
     add_var(p, DL_VAR_HYPER, "lr", dl_scalar(DL_F64), (dl_init){DL_INIT_CONST, 1e-3, 0}, 65600);
     add_var(p, DL_VAR_STATE, "none", vector(0), (dl_init){0}, 65600); /* no elements: overlaps nothing */
-    add_kernel(p, "k0", 2, 8, 1, 256, 128);
-    add_kernel(p, "k1", 1, 0, 0, 0, 0);
+    add_kernel(p, "k0", 2, 8, 1, 256, 128, 3, (int64_t[]){1536, 32 * 81 * 4, 4});
+    add_kernel(p, "k1", 1, 0, 0, 0, 0, 0, NULL);
     dl_push(p->arena, &p->objects,
             (dl_plan_object){99, "int x;\n", 11, (const unsigned char *)"not code..."});
     dl_plan_program *train = add_program(p, "train");
-    add_launch(p, train, 0, 3, (int64_t[]){0, 1536, 128000});
-    add_launch(p, train, 1, 0, NULL);
+    add_launch(p, train, 0, (int64_t[]){0, 1536, 128000});
+    add_launch(p, train, 1, NULL);
     dl_push(p->arena, &train->results,
             (dl_plan_result){DL_RESULT_LOSS, "loss", dl_scalar(DL_F32), 128000, -1});
     dl_push(p->arena, &train->results,
@@ -59,6 +60,7 @@ static void test_round_trip(const dl_plan *p, const char *path) {
     CHECK(same_text(k->name, "k0") && same_text(k->symbol, "k0") && same_text(k->where, "m.dl:1") &&
           k->object == 0);
     CHECK(k->phases == 2 && k->units[0] == 8 && k->units[1] == 1 && k->workspace == 256 && k->scratch == 128);
+    CHECK(k->nargs == 3 && k->arg_bytes[0] == 1536 && k->arg_bytes[1] == 32 * 81 * 4 && k->arg_bytes[2] == 4);
     CHECK(k->flops == 10 && k->bytes == 20 && k->predicted_us == 1.5);
     CHECK(q->objects.at[0].key == 99 && same_text(q->objects.at[0].source, "int x;\n"));
     CHECK(q->objects.at[0].bytes == 11 && memcmp(q->objects.at[0].image, "not code...", 11) == 0);
@@ -243,11 +245,19 @@ static void test_check(dl_plan *p) {
     FAULT(p->kernels.at[0].units[1], -1, "kernel 'k0'");
     FAULT(p->kernels.at[0].workspace, 257, "kernel 'k0'");
     FAULT(p->kernels.at[0].predicted_us, (double)NAN, "kernel 'k0'");
+    FAULT(p->kernels.at[0].arg_bytes[2], -4, "kernel 'k0'");
+    FAULT(p->kernels.at[0].nargs, -1, "kernel 'k0'");
     FAULT(p->objects.at[0].bytes, 0, "object 0 is empty");
     FAULT(l->kernel, 2, "runs no kernel");
-    FAULT(p->programs.at[0].launches.at[1].kernel, 0, "3 and with 0 arguments");
+    FAULT(p->programs.at[0].launches.at[1].kernel, 0, "takes 3 arguments and is launched with 0");
     FAULT(l->args[1], 1537, "no place");
     FAULT(l->args[1], (1 << 20) + 64, "no place");
+    /* Begins inside the arena, and what the kernel touches from there does not. */
+    FAULT(l->args[1], (1 << 20) - 64, "no place");
+    FAULT(l->args[1], ((1 << 20) - 32 * 81 * 4) / 64 * 64 + 64, "no place");
+    FAULT(l->args[2], 1 << 20, "no place");
+    FAULT(p->kernels.at[0].arg_bytes[2], (1 << 20) - 128000 + 1, "no place");
+    FAULT(p->kernels.at[0].arg_bytes[2], INT64_MAX, "no place");
     FAULT(r->var, 0, "result 'loss'");
     FAULT(p->programs.at[0].results.at[1].var, 99, "result 'conv.weight'");
     FAULT(r->offset, 1 << 20, "no place");

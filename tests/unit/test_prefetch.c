@@ -143,6 +143,39 @@ static void test_validation(void) {
     dlr_dataset_close(d);
 }
 
+/* One ring turned from training to validation and back, at any moment: what two rings give. */
+static void test_turn(void) {
+    enum { BATCH = 2, N = 5 };
+    dl_error err = {0};
+    dlr_dataset *train = open_split(DLR_TRAIN, "lowmem", 11), *valid = open_split(DLR_VALID, "inmem", 7);
+    dlr_dataset *few = open_split(DLR_VALID, "lowmem", 1);
+    for (int workers = 0; workers < 4; workers++) {
+        dlr_prefetch *one = start(valid, (dlr_prefetch_options){BATCH, 0, 1, workers, 0});
+        float *want_valid = take(one, BATCH, 3, 0, 0);
+        dlr_prefetch_stop(one);
+        dlr_prefetch *p = start(train, (dlr_prefetch_options){BATCH, 0, 1, workers, 0});
+        float *want = take(p, BATCH, N, 0, 0);
+        for (int round = 0; round < 4; round++) {
+            CHECK(dlr_prefetch_turn(p, valid, 0, 0, &err) && dlr_prefetch_batches(p) == 3, "%s", err.message);
+            float *got = take(p, BATCH, 1 + round % 3, 0, 0);
+            CHECK(equal(got, want_valid, BATCH, 1 + round % 3), "%d workers, validation %d", workers, round);
+            free(got);
+            CHECK(dlr_prefetch_turn(p, train, 0, 0, &err) && dlr_prefetch_batches(p) == 5, "%s", err.message);
+            got = take(p, BATCH, N - round, 0, 0);
+            CHECK(equal(got, want, BATCH, N - round), "%d workers, training %d", workers, round);
+            free(got);
+        }
+        dl_error refused = {0};
+        CHECK(!dlr_prefetch_turn(p, few, 0, 0, &refused) && refused.code == DL_USAGE);
+        dlr_prefetch_seek(p, 0, 0);
+        float *got = take(p, BATCH, N, 0, 0);
+        CHECK(equal(got, want, BATCH, N), "%d workers, after a refusal", workers);
+        free(got), free(want), free(want_valid);
+        dlr_prefetch_stop(p);
+    }
+    dlr_dataset_close(train), dlr_dataset_close(valid), dlr_dataset_close(few);
+}
+
 /* The file is cut while batches are read: the error comes at `next`, again and again, and goes when the file
  * is back. */
 static void test_errors_surface(void) {
@@ -223,6 +256,7 @@ int main(void) {
     test_ranks();
     test_seek();
     test_validation();
+    test_turn();
     test_errors_surface();
     test_stop_any_time();
     test_options();

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "runtime/io/safetensors.h"
 #include "tests/check.h"
@@ -13,15 +14,15 @@ static dl_arena *arena;
 
 static const char *in_dir(const char *name) { return dl_format(arena, "%s/%s", dir, name); }
 
-static bool fill(void *ctx, int index, void *dst, dl_error *err) {
+static bool fill(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_error *err) {
     (void)err;
     (*(int *)ctx)++;
-    for (int i = 0; i < 6; i++) ((float *)dst)[i] = (float)(10 * index + i);
+    for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)(10 * index + first + i);
     return true;
 }
 
-static bool refuse(void *ctx, int index, void *dst, dl_error *err) {
-    (void)ctx, (void)index, (void)dst;
+static bool refuse(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_error *err) {
+    (void)ctx, (void)index, (void)first, (void)n, (void)dst;
     return dl_fail(err, DL_RESOURCE, "the device is gone");
 }
 
@@ -36,7 +37,7 @@ static void test_round_trip(void) {
         {.name = "empty \"\xc3\xa9\"", .dtype = DLR_ST_F16, .rank = 3, .shape = {4, 0, INT64_MAX}},
     };
     dlr_st_meta meta[] = {{"format", "pt"}, {"who", "a \"test\"\n"}};
-    dlr_st_content content = {tensors, 4, meta, 2, fill, &calls};
+    dlr_st_content content = {tensors, 4, meta, 2, fill, &calls, .finite = true};
     dlr_st_written written = {0};
     dl_error err = {0};
     const char *path = in_dir("a.safetensors");
@@ -71,6 +72,94 @@ static void test_round_trip(void) {
           strstr(err.message, "twice"));
     err = (dl_error){0};
     CHECK(!dlr_st_write("/nonexistent/x", &(dlr_st_content){0}, NULL, &err) && err.code == DL_IO);
+}
+
+/* Element i of the tensor is i modulo 2^23: a float holds it. Asks never for more than a piece. */
+static bool count_up(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_error *err) {
+    (void)index, (void)err;
+    CHECK(n * (int64_t)sizeof(float) <= DLR_ST_PIECE && first == *(int64_t *)ctx);
+    for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)((first + i) % (1 << 23));
+    *(int64_t *)ctx += n;
+    return true;
+}
+
+/* A tensor of several pieces and a bit, written and read in pieces: what one buffer for the whole would give.
+ */
+static void test_pieces(void) {
+    dl_error err = {0};
+    int64_t n = 3 * (DLR_ST_PIECE / (int64_t)sizeof(float)) + 5, asked = 0, wrong = 0;
+    dlr_st_tensor t = {.name = "w", .dtype = DLR_ST_F32, .rank = 1, .shape = {n}};
+    dlr_st_content content = {.tensors = &t, .n = 1, .read = count_up, .ctx = &asked, .finite = true};
+    dlr_st_written by_piece, whole;
+    CHECK(dlr_st_write(in_dir("p"), &content, &by_piece, &err) && asked == n, "%s", err.message);
+    float *data = malloc((size_t)n * sizeof *data), part[7];
+    for (int64_t i = 0; i < n; i++) data[i] = (float)(i % (1 << 23));
+    t.data = data;
+    CHECK(dlr_st_write(in_dir("q"), &content, &whole, &err), "%s", err.message);
+    CHECK(whole.bytes == by_piece.bytes && whole.checksum == by_piece.checksum && !whole.not_finite);
+    dlr_st_file *f = dlr_st_open(in_dir("p"), DLR_ST_PLAIN, &err);
+    CHECK(f, "%s", err.message);
+    for (int64_t at = 0; f && at + 7 <= n; at += n / 50) {
+        dlr_st_tensor p = dlr_st_part(dlr_st_find(f, "w"), at, 7);
+        CHECK(dlr_st_load(f, &p, part, &err) && p.bytes == sizeof part, "%s", err.message);
+        wrong += memcmp(part, data + at, sizeof part) != 0;
+    }
+    CHECK(wrong == 0);
+    dlr_st_close(f);
+    free(data);
+}
+
+/* One value that is not finite, of every type, anywhere: found where it is, and an error where none may be;
+ * the largest finite ones and integers of the same bits are none. */
+static void test_finite(void) {
+    static const struct {
+        dlr_st_dtype dtype;
+        uint64_t infinity, largest;
+    } rows[] = {{DLR_ST_F64, 0x7ff0000000000000, 0x7fefffffffffffff},
+                {DLR_ST_F32, 0x7f800000, 0x7f7fffff},
+                {DLR_ST_F16, 0x7c00, 0x7bff},
+                {DLR_ST_BF16, 0x7f80, 0x7f7f},
+                {DLR_ST_I32, 0x7f800000, 0x7f800000},
+                {DLR_ST_U16, 0x7c00, 0x7f80}};
+    enum { ROWS = 3, COLUMNS = 1000 };
+    const char *path = in_dir("finite");
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        size_t size = dlr_st_dtype_size(rows[k].dtype);
+        unsigned char *data = calloc(ROWS * COLUMNS, size);
+        static const unsigned char one[8] = {1};
+        dlr_st_tensor tensors[] = {
+            {.name = "fine", .dtype = DLR_ST_U8, .rank = 1, .shape = {8}, .data = one},
+            {.name = "w", .dtype = rows[k].dtype, .rank = 2, .shape = {ROWS, COLUMNS}, .data = data}};
+        dlr_st_content content = {.tensors = tensors, .n = 2, .finite = true};
+        bool is_float = k < 4;
+        dl_error err = {0};
+        for (int i = 0; i < ROWS * COLUMNS; i++) memcpy(data + (size_t)i * size, &rows[k].largest, size);
+        CHECK(dlr_st_write(path, &content, NULL, &err), "%s", err.message);
+        for (int i = 0; i < ROWS * COLUMNS; i += 37) {
+            /* nan (quiet or not), infinity, and the negative ones */
+            uint64_t sign = (uint64_t)(i & 1) << (8 * size - 1);
+            uint64_t value = rows[k].infinity | (i % 3 == 0 ? 0 : 1) | sign;
+            const char *where = dl_format(arena, "'w' has %s at [%d, %d]", i % 3 == 0 ? "an infinity" : "nan",
+                                          i / COLUMNS, i % COLUMNS);
+            dlr_st_written written;
+            memcpy(data + (size_t)i * size, &value, size);
+            err = (dl_error){0};
+            bool ok = dlr_st_write(path, &content, &written, &err);
+            CHECK(ok == !is_float && (ok || (err.code == DL_NUMERIC && strstr(err.message, where))),
+                  "%s: %s, not %s", dlr_st_dtype_name(rows[k].dtype), err.message, where);
+            content.finite = false;
+            CHECK(dlr_st_write(in_dir("any"), &content, &written, &err));
+            CHECK(is_float ? written.not_finite && strcmp(written.not_finite, "w") == 0
+                           : !written.not_finite);
+            content.finite = true;
+            memcpy(data + (size_t)i * size, &rows[k].largest, size);
+        }
+        dlr_st_file *f = dlr_st_open(path, DLR_ST_PLAIN, &err);
+        CHECK(f && memcmp(dlr_st_find(f, "w")->data, data, is_float ? 37 * size : 0) == 0,
+              "the file before is whole");
+        dlr_st_close(f);
+        free(data);
+    }
 }
 
 static const char *write_raw(const char *header, uint64_t length, size_t data) {
@@ -155,7 +244,8 @@ static void test_hostile(void) {
               "%s", err.message);
     }
     dl_error err = {0};
-    CHECK(!dlr_st_open(dir, DLR_ST_PLAIN, &err) && err.code == DL_INPUT && strstr(err.message, "not a file"));
+    CHECK(!dlr_st_open(dir, DLR_ST_PLAIN, &err) && err.code == DL_INPUT &&
+          strstr(err.message, "a directory"));
     err = (dl_error){0};
     CHECK(!dlr_st_open(in_dir("absent"), DLR_ST_PLAIN, &err) && err.code == DL_IO);
     err = (dl_error){0};
@@ -275,6 +365,8 @@ int main(void) {
     arena = dl_arena_new(NULL);
     CHECK(mkdtemp(dir) != NULL);
     test_round_trip();
+    test_pieces();
+    test_finite();
     test_hostile();
     test_bit_flips();
     test_names();
@@ -282,7 +374,8 @@ int main(void) {
     test_widening();
     static const char *const names[] = {"a", "raw", "names", "other", "half"};
     for (int i = 0; i < 5; i++) unlink(in_dir(dl_format(arena, "%s.safetensors", names[i])));
-    unlink(in_dir("fifo")), unlink(in_dir("empty"));
+    static const char *const others[] = {"fifo", "empty", "p", "q", "finite", "any"};
+    for (int i = 0; i < 6; i++) unlink(in_dir(others[i]));
     CHECK(rmdir(dir) == 0); /* nothing temporary was left behind */
     dl_arena_free(arena);
     return dl_test_end();

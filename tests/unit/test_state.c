@@ -34,6 +34,42 @@ static void unravel(const dl_type *t, int64_t i, int64_t at[DL_MAX_RANK]) {
     for (int a = t->rank - 1; a >= 0; a--) at[a] = i % t->axis[a].size, i /= t->axis[a].size;
 }
 
+/* Ranges that cover the tensor, of many lengths and on no boundary of the layout: each element once, none of
+ * its neighbours; and as another element type. */
+static void check_ranges(dlr_exec *e, dlr_view v, const char *host, char *back) {
+    const dl_type *t = v.type;
+    int64_t n = dl_type_count(t), bytes = dl_dtype_bytes(t->dtype), wrong = 0;
+    char *stored = malloc((size_t)dl_type_bytes(t) + 1);
+    double *wide = malloc((size_t)n * sizeof *wide + 1);
+    memcpy(stored, v.data, (size_t)dl_type_bytes(t));
+    for (int64_t step = 1; step <= n; step = 7 * step + 2) {
+        int64_t longest = n / step > 60 ? n / 60 : step; /* not too many ranges of a large tensor */
+        memset(back, 0, (size_t)(n * bytes));
+        memset(v.data, 0, (size_t)dl_type_bytes(t));
+        for (int64_t at = 0, k = 0; at < n; k++) {
+            int64_t take = 1 + (longest - 1) * (k % 5 + 1) / 5;
+            dlr_range r = {at, n - at < take ? n - at : take};
+            dlr_state_write_range(e, v, r, t->dtype, host + at * bytes);
+            at += r.n;
+        }
+        wrong += memcmp(stored, v.data, (size_t)dl_type_bytes(t)) != 0;
+        for (int64_t at = 0; at < n; at += longest) {
+            dlr_range r = {at, n - at < longest ? n - at : longest};
+            dlr_state_read_range(e, v, r, t->dtype, back + at * bytes);
+            dlr_state_read_range(e, v, r, DL_F64, wide + at);
+        }
+        wrong += memcmp(host, back, (size_t)(n * bytes)) != 0;
+        for (int64_t i = 0; i < n; i++) {
+            double want;
+            dlr_convert(DL_F64, &want, t->dtype, host + i * bytes, 1);
+            wrong += memcmp(&want, &wide[i], sizeof want) != 0;
+        }
+    }
+    dlr_state_read_range(e, v, (dlr_range){n, 0}, t->dtype, NULL); /* nothing */
+    CHECK(wrong == 0, "%s: %ld faults of ranges", dl_type_text(t), (long)wrong);
+    free(stored), free(wide);
+}
+
 /* ---- layouts: against dl_type_offset, one element at a time ---- */
 static void check_layout(dl_type t, int threads) {
     dl_plan *p = plan_of_one(t, (dl_init){0});
@@ -60,6 +96,7 @@ static void check_layout(dl_type t, int threads) {
     memset(back, 0, (size_t)(n * bytes));
     dlr_state_read(e, v, t.dtype, back);
     CHECK(memcmp(host, back, (size_t)(n * bytes)) == 0, "%s", dl_type_text(&t));
+    check_ranges(e, v, host, back);
     free(host), free(back);
     dlr_exec_close(e);
     dl_arena_free(p->arena);
@@ -80,7 +117,7 @@ static void test_layouts(void) {
             turn++;
         }
     for (int l = 0; l < 6; l++) check_layout(type_of(DL_F32, layouts[l], 2, (int64_t[]){37, 29}), 2);
-    check_layout(type_of(DL_F32, (dl_layout){DL_PANEL, 4096}, 3, (int64_t[]){5000, 3, 9}), 2);
+    check_layout(type_of(DL_F32, (dl_layout){DL_PANEL, DL_MAX_PANEL}, 3, (int64_t[]){5000, 3, 9}), 2);
     check_layout(type_of(DL_F32, (dl_layout){DL_CL, 0}, 1, (int64_t[]){40000}), 2);
     check_layout(dl_scalar(DL_I64), 2);
 }

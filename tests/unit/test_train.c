@@ -1,17 +1,21 @@
 /* The parts of a run: the device's learning rate against the formula, what feeds it, its directory, its
  * signals, its pictures. Whole runs are tests/e2e/check_dlrun.py. */
+#include "ir/base/dirs.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
 #include "tests/check.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "compiler/session.h"
 #include "runtime/feed.h"
 #include "runtime/figures.h"
-#include "runtime/io/fs.h"
 #include "runtime/signals.h"
 #include "runtime/state.h"
 #include "runtime/train_parts.h"
@@ -118,22 +122,78 @@ static void test_directory(void) {
     dl_error err = {0};
     dlr_rundir_name name = {folder, "short", "07", 1};
     dlr_rundir dir, other;
-    bool moved = true;
     CHECK(dlr_rundir_open(arena, &name, &dir, &err), "%s", err.message);
     CHECK(strcmp(dir.path + strlen(folder), "/short/1GPU/07") == 0, "%s", dir.path);
     CHECK(!dlr_rundir_open(arena, &name, &other, &err) && err.code == DL_USAGE &&
               strstr(err.message, dir.path),
           "%s", err.message);
     err = (dl_error){0};
-    CHECK(dlr_rundir_renew(&dir, &moved, &err) && !moved);
-    for (int i = 0; i < 2; i++) { /* the second time over an old one */
+    const char *kept = "";
+    CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && !kept);
+    CHECK(dl_write_file(dir.log, "log", 3, &err));
+    CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && !kept, "a log is no run");
+    for (int i = 1; i <= 12; i++) { /* as often as one likes, and each run has what was its own */
+        const char *number = dl_format(arena, "%d", i), *run = dl_format(arena, "07.%d", i);
+        if (i == 5) CHECK(dl_remove_tree(dl_format(arena, "%s.2", dir.path), &err));
         CHECK(mkdir(dir.checkpoints, 0777) == 0);
-        CHECK(dlr_rundir_renew(&dir, &moved, &err) && moved && access(dir.checkpoints, F_OK) != 0, "%s",
-              err.message);
+        CHECK(dl_write_file(dl_format(arena, "%s/x", dir.checkpoints), number, strlen(number), &err));
+        CHECK(i % 2 == 0 || dl_write_file(dir.metrics, number, strlen(number), &err));
+        CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && kept, "%s", err.message);
+        CHECK_STR(kept, run);
+        CHECK(access(dir.checkpoints, F_OK) != 0 && access(dir.metrics, F_OK) != 0 &&
+              access(dir.log, F_OK) == 0);
+        for (int k = 1; k <= i; k++) {
+            if (k == 2 && i >= 5) continue;
+            size_t n;
+            const char *was =
+                dl_read_file(arena, dl_format(arena, "%s.%d/checkpoints/x", dir.path, k), 10, &n, &err);
+            CHECK(was && atoi(was) == k, "run %d of %d: %s", k, i, err.message);
+        }
     }
+    CHECK(access(dl_format(arena, "%s.3/metrics.jsonl", dir.path), F_OK) == 0 &&
+          access(dl_format(arena, "%s.4/metrics.jsonl", dir.path), F_OK) != 0);
     dlr_rundir_close(&dir);
     CHECK(dlr_rundir_open(arena, &name, &dir, &err), "the lock is given back: %s", err.message);
     dlr_rundir_close(&dir);
+}
+
+/* The k-th rename fails; 0: none does. */
+static int failing_rename;
+int rename(const char *from, const char *to) {
+    if (failing_rename > 0 && --failing_rename == 0) return errno = EIO, -1;
+    return (int)syscall(SYS_rename, from, to);
+}
+
+/* A rerun that is stopped at any of its moves, which is where a crash can fall: every file of the earlier run
+ * is somewhere, once, and the next rerun takes the rest. */
+static void test_directory_stopped(void) {
+    static const char *const names[] = {"checkpoints", "metrics.jsonl", "logs", "prediction.png",
+                                        "hyperparams.yaml"};
+    for (int k = 1; k <= 6; k++) {
+        dl_error err = {0};
+        dlr_rundir_name name = {folder, "stopped", dl_format(arena, "%d", k), 1};
+        dlr_rundir dir;
+        const char *kept;
+        CHECK(dlr_rundir_open(arena, &name, &dir, &err), "%s", err.message);
+        for (int i = 0; i < 5; i++) CHECK(mkdir(dl_format(arena, "%s/%s", dir.path, names[i]), 0777) == 0);
+        failing_rename = k;
+        bool ok = dlr_rundir_renew(arena, &dir, &kept, &err);
+        failing_rename = 0;
+        CHECK(ok == (k > 5) && (ok || err.code == DL_IO), "%d: %s", k, err.message);
+        for (int round = 0; round < 2; round++) {
+            for (int i = 0; i < 5; i++) {
+                int found = 0;
+                static const char *const places[] = {"", ".1", ".2"};
+                for (int p = 0; p < 3; p++)
+                    found += access(dl_format(arena, "%s%s/%s", dir.path, places[p], names[i]), F_OK) == 0;
+                CHECK(found == 1, "stopped at %d: %s is there %d times", k, names[i], found);
+            }
+            err = (dl_error){0};
+            if (round == 0) CHECK(dlr_rundir_renew(arena, &dir, &kept, &err), "%s", err.message);
+        }
+        CHECK(access(dir.checkpoints, F_OK) != 0 && access(dir.hyperparams, F_OK) != 0);
+        dlr_rundir_close(&dir);
+    }
 }
 
 static void test_signals(void) {
@@ -169,7 +229,9 @@ static void test_figures(dlr_exec *e) {
     const dl_type *input = dlr_exec_variable(e, "x").type, *target = dlr_exec_variable(e, "t").type;
     dl_type flat = dl_scalar(DL_F32);
     CHECK(dlr_figure_can_show(input) && !dlr_figure_can_show(&flat));
-    dlr_figure_row rows[] = {{"input", input, x, -1}, {"", target, t, -1}, {"", target, t, 1}};
+    dlr_figure_row rows[] = {{"input", input, x + dlr_figure_plane(input, 0), 8 * 8 * 8, -1},
+                             {"", target, t + dlr_figure_plane(target, 0), 8 * 8 * 8, -1},
+                             {"", target, t + dlr_figure_plane(target, 0), 8 * 8 * 8, 1}};
     dlr_image *image = dlr_figure_rows(arena, rows, 3, &err);
     CHECK(image && image->width > 5 * 100 && image->height > 3 * 100, "%s", err.message);
 
@@ -199,8 +261,9 @@ int main(void) {
     dlr_exec_close(e);
     test_channels();
     test_directory();
+    test_directory_stopped();
     test_signals();
-    CHECK(dlr_remove_tree(folder, &err), "%s", err.message);
+    CHECK(dl_remove_tree(folder, &err), "%s", err.message);
     dl_arena_free(arena);
     return dl_test_end();
 }

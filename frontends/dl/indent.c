@@ -1,14 +1,15 @@
-/* Layout: from words to the tokens of the grammar.
+/* Indentation: from words to the tokens of the grammar.
  *
  * Python's rules: a deeper line opens a block, open brackets join lines; and one of ours: a line that begins
  * with
- * `|>` continues the one before. Faults of layout (an unclosed bracket, a missing colon, a bad indentation)
- * are told here, where the cause is known, and mended, so that the grammar reads on. */
+ * `|>` continues the one before. Faults of this kind (an unclosed bracket, a missing colon, a bad
+ * indentation) are told here, where the cause is known, and mended, so that the grammar reads on. */
 #include "frontends/dl/ast.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "frontends/dl/hints.h"
 #include "frontends/dl/lexer.h"
 #include "parser.h"
 
@@ -44,7 +45,7 @@ typedef struct {
     bool colon;            /* a ':' outside brackets was seen on it */
     bool open_string;      /* a string on it swallowed what followed, closing brackets too */
     int line_indent;
-} layout;
+} lines;
 
 static bool opens_block(int k) {
     return k == T_FOR || k == T_IF || k == T_ELIF || k == T_ELSE || k == T_MODULE || k == T_MODEL;
@@ -53,22 +54,72 @@ static bool opening(int k) { return k == T_LPAREN || k == T_LBRACKET || k == T_L
 static bool closing(int k) { return k == T_RPAREN || k == T_RBRACKET || k == T_RBRACE; }
 static int partner(int k) { return k == T_LPAREN ? T_RPAREN : k == T_LBRACKET ? T_RBRACKET : T_RBRACE; }
 
-static dl_diag *fault(layout *l, dl_span where, dl_diag_id id, const char *message) {
-    l->p->fault_line = where.begin + 1;
+/* What the grammar makes of the rest of this line would be noise. */
+static void mark_line(lines *l, uint32_t at) {
+    int line = dl_source_line_number(l->p->source, at), n = l->p->fault_lines.n;
+    if (n == 0 || l->p->fault_lines.at[n - 1] != line) dl_push(l->p->arena, &l->p->fault_lines, line);
+}
+
+static dl_diag *fault(lines *l, dl_span where, dl_diag_id id, const char *message) {
+    mark_line(l, where.begin);
     return dl_report(l->p->diags, where, id, "%s", message);
 }
 
-static void abandon(layout *l, dl_span where, dl_diag_id id, const char *message) {
+static void abandon(lines *l, dl_span where, dl_diag_id id, const char *message) {
     fault(l, where, id, message);
     l->p->abandoned = true;
 }
 
-static void scan(layout *l) {
-    const dl_source *s = l->p->source;
+static bool is_word(const lines *l, const raw *r, const char *word) {
+    size_t n = r->span.end - r->span.begin;
+    return r->kind == T_NAME && n == strlen(word) && memcmp(l->p->source->text + r->span.begin, word, n) == 0;
+}
+
+static void scan(lines *l, uint32_t at, uint32_t end);
+
+static void push_raw(lines *l, int kind, uint32_t begin, uint32_t end) {
+    if (end > begin) dl_push(l->p->arena, &l->raws, (raw){kind, {begin, end}});
+}
+
+/* Does the string at hand, the last raw token but spaces, name a metric or figure? */
+static bool names_result(const lines *l) {
+    int i = l->raws.n - 1;
+    while (i >= 0 && l->raws.at[i].kind == DL_RAW_SPACE) i--;
+    return i >= 0 && (is_word(l, &l->raws.at[i], "metric") || is_word(l, &l->raws.at[i], "figure"));
+}
+
+/* The name "recall{k}" becomes the words of the label recall{k}. False: it has no braces, or a fault was
+ * told. */
+static bool split_name(lines *l, dl_span string) {
+    const char *t = l->p->source->text;
+    uint32_t from = string.begin + 1, end = string.end - 1;
+    if (!memchr(t + from, '{', end - from) && !memchr(t + from, '}', end - from)) return false;
+    for (uint32_t i = from; i < end; i++) {
+        if (t[i] == '\\' || (t[i] == '{' && t[i + 1] == '{')) {
+            i++;
+        } else if (t[i] == '{') {
+            const char *close = memchr(t + i, '}', end - i);
+            if (!close) {
+                dl_diag *g = fault(l, (dl_span){i, i + 1}, DL_DIAG_unclosed_bracket, "'{' is never closed");
+                dl_diag_set_help(l->p->diags, g, "close it with '}', or write '{{' for a brace in a name");
+                return false;
+            }
+            uint32_t after = (uint32_t)(close - t);
+            push_raw(l, T_LABEL_TEXT, from, i), push_raw(l, T_LBRACE, i, i + 1);
+            scan(l, i + 1, after);
+            push_raw(l, T_RBRACE, after, after + 1);
+            i = after, from = after + 1;
+        }
+    }
+    push_raw(l, T_LABEL_TEXT, from, end);
+    return true;
+}
+
+/* The raw tokens of the bytes from `at` to `end`. */
+static void scan(lines *l, uint32_t at, uint32_t end) {
     yyscan_t scanner;
     if (dl_lex_lex_init(&scanner) != 0) dl_panic(__FILE__, __LINE__, "out of memory for the scanner");
-    dl_lex__scan_bytes(s->text, (int)s->n, scanner);
-    uint32_t at = 0;
+    dl_lex__scan_bytes(l->p->source->text + at, (int)(end - at), scanner);
     int kind;
     while ((kind = dl_lex_lex(scanner)) != 0 && !l->p->abandoned) {
         uint32_t n = (uint32_t)dl_lex_get_leng(scanner);
@@ -79,31 +130,33 @@ static void scan(layout *l) {
                     "this word or string is longer than 64 KiB");
         if (l->raws.n == TOKENS_LIMIT)
             abandon(l, span, DL_DIAG_file_too_large, "a model file may hold at most 500,000 words");
-        if (n && kind != DL_RAW_COMMENT) dl_push(l->p->arena, &l->raws, (raw){kind, span});
+        if (kind == DL_RAW_COMMENT || (kind == T_STRING && names_result(l) && split_name(l, span))) continue;
+        push_raw(l, kind, span.begin, span.end);
     }
     dl_lex_lex_destroy(scanner);
 }
 
-static void emit(layout *l, int kind, dl_span span, const char *name) {
+static void emit(lines *l, int kind, dl_span span, const char *name) {
     dl_push(l->p->arena, &l->p->tokens, (dl_word){.kind = kind, .span = span, .name = name});
 }
 
-static int last_kind(const layout *l) {
+static int last_kind(const lines *l) {
     return l->p->tokens.n ? l->p->tokens.at[l->p->tokens.n - 1].kind : T_NEWLINE;
 }
 
-static dl_span end_of_last(const layout *l) {
+static dl_span end_of_last(const lines *l) {
     uint32_t at = l->p->tokens.n ? l->p->tokens.at[l->p->tokens.n - 1].span.end : 0;
     return (dl_span){at, at};
 }
 
-/* What the string token says, without quotes and escapes. */
-static const char *string_text(layout *l, dl_span span) {
+/* What is between the quotes of a string says, without escapes; in a `name`, braces are written twice. */
+static const char *string_text(lines *l, dl_span span, bool name) {
     dl_buf b = {0};
     const char *t = l->p->source->text;
     dl_puts(&b, "");
-    for (uint32_t i = span.begin + 1; i + 1 < span.end; i++) {
+    for (uint32_t i = span.begin; i < span.end; i++) {
         char c = t[i];
+        if (name && i + 1 < span.end && (c == '{' || c == '}') && t[i + 1] == c) i++;
         if (c == '\\' && i + 1 < span.end) {
             c = t[++i];
             if (c == 'n')
@@ -119,12 +172,7 @@ static const char *string_text(layout *l, dl_span span) {
     return s;
 }
 
-static bool is_word(const layout *l, const raw *r, const char *word) {
-    size_t n = r->span.end - r->span.begin;
-    return r->kind == T_NAME && n == strlen(word) && memcmp(l->p->source->text + r->span.begin, word, n) == 0;
-}
-
-static int kind_after(const layout *l, int i) {
+static int kind_after(const lines *l, int i) {
     do i++;
     while (i < l->raws.n && l->raws.at[i].kind == DL_RAW_SPACE);
     return i < l->raws.n ? l->raws.at[i].kind : T_END;
@@ -132,12 +180,13 @@ static int kind_after(const layout *l, int i) {
 
 /* Is raw token i, at the start of a line, plainly the beginning of a statement? Asked only when brackets do
  * not match, to find where one should have been closed. */
-static bool begins_statement(const layout *l, int i, int indent) {
+static bool begins_statement(const lines *l, int i, int indent) {
     const raw *r = &l->raws.at[i];
     int follows = kind_after(l, i);
     for (int k = 0; k < COUNT(openers); k++)
         if (is_word(l, r, openers[k].word))
-            return follows == T_NAME || follows == T_STRING || follows == DL_RAW_OPEN_STRING;
+            return follows == T_NAME || follows == T_STRING || follows == T_LABEL_TEXT ||
+                   follows == T_LBRACE || follows == DL_RAW_OPEN_STRING;
     if (is_word(l, r, "module") || is_word(l, r, "model") || is_word(l, r, "return")) return true;
     if (r->kind != T_NAME || indent > l->line_indent) return false;
     return follows == T_ASSIGN || follows == T_PLUS_ASSIGN ||
@@ -147,7 +196,7 @@ static bool begins_statement(const layout *l, int i, int indent) {
 /* Stands for a value that could not be read: elaboration keeps quiet about it (dl_is_poisoned). */
 static const char *faulty_name(void) { return dl_intern("?"); }
 
-static void number(layout *l, int kind, dl_span span) {
+static void number(lines *l, int kind, dl_span span) {
     char *text = dl_strndup(l->p->arena, l->p->source->text + span.begin, span.end - span.begin);
     dl_word t = {.kind = kind, .span = span};
     const char *over = NULL;
@@ -167,7 +216,7 @@ static void number(layout *l, int kind, dl_span span) {
     dl_push(l->p->arena, &l->p->tokens, t);
 }
 
-static int word_kind(layout *l, const char *word, bool starts, int i) {
+static int word_kind(lines *l, const char *word, bool starts, int i) {
     for (int k = 0; k < COUNT(keywords); k++)
         if (strcmp(keywords[k].word, word) == 0) return keywords[k].kind;
     if (!starts) return T_NAME;
@@ -178,7 +227,7 @@ static int word_kind(layout *l, const char *word, bool starts, int i) {
     return T_NAME;
 }
 
-static void close_brackets(layout *l) {
+static void close_brackets(lines *l) {
     while (l->open.n) {
         const raw *r = &l->raws.at[l->open.at[--l->open.n]];
         if (l->open_string) {
@@ -198,7 +247,7 @@ static void close_brackets(layout *l) {
 }
 
 /* Ends the logical line. `indent`: how deep the next one is. */
-static void end_line(layout *l, int indent) {
+static void end_line(lines *l, int indent) {
     if (l->first < 0) return;
     close_brackets(l);
     if (l->first == l->p->tokens.n) { /* nothing but stray characters */
@@ -232,7 +281,7 @@ static void end_line(layout *l, int indent) {
 }
 
 /* Compares the line's indentation with the open blocks. */
-static void begin_line(layout *l, int indent, dl_span where) {
+static void begin_line(lines *l, int indent, dl_span where) {
     /* A line between two blocks is taken into the inner one. */
     while (l->indents.n > 1 && indent <= l->indents.at[l->indents.n - 2]) {
         l->indents.n--;
@@ -240,7 +289,7 @@ static void begin_line(layout *l, int indent, dl_span where) {
     }
     int top = l->indents.at[l->indents.n - 1];
     if (indent != top && indent != l->bad_indent) {
-        l->p->fault_line = where.begin + 1;
+        mark_line(l, where.begin);
         dl_diag *g = indent > top
                          ? dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
                                      "this line is indented by %d spaces, but its block by %d", indent, top)
@@ -255,7 +304,7 @@ static void begin_line(layout *l, int indent, dl_span where) {
     l->line_indent = indent;
 }
 
-static void check_bracket(layout *l, int i) {
+static void check_bracket(lines *l, int i) {
     const raw *r = &l->raws.at[i];
     if (opening(r->kind)) {
         dl_push(l->p->arena, &l->open, i);
@@ -277,7 +326,7 @@ static void check_bracket(layout *l, int i) {
     if (l->open.n) emit(l, partner(l->raws.at[l->open.at[--l->open.n]].kind), r->span, NULL);
 }
 
-static void word(layout *l, int i) {
+static void word(lines *l, int i) {
     const raw *r = &l->raws.at[i];
     bool starts = l->first == l->p->tokens.n;
     if (!starts && l->open.n == 0 && last_kind(l) == T_COLON)
@@ -290,17 +339,16 @@ static void word(layout *l, int i) {
     emit(l, word_kind(l, name, starts, i), r->span, name);
 }
 
-static void token(layout *l, int i) {
+static void token(lines *l, int i) {
     const raw *r = &l->raws.at[i];
     if (r->kind == T_NAME)
         word(l, i);
     else if (r->kind == T_INT || r->kind == T_FLOAT)
         number(l, r->kind, r->span);
     else if (r->kind == T_STRING)
-        emit(l, r->kind, r->span, string_text(l, r->span));
+        emit(l, r->kind, r->span, string_text(l, (dl_span){r->span.begin + 1, r->span.end - 1}, false));
     else if (r->kind == T_LABEL_TEXT)
-        emit(l, r->kind, r->span,
-             dl_intern_n(l->p->source->text + r->span.begin, r->span.end - r->span.begin));
+        emit(l, r->kind, r->span, string_text(l, r->span, true));
     else if (opening(r->kind) || closing(r->kind))
         check_bracket(l, i);
     else if (r->kind == DL_RAW_OPEN_STRING) {
@@ -314,11 +362,15 @@ static void token(layout *l, int i) {
         emit(l, T_NAME, r->span, faulty_name());
     } else if (r->kind == DL_RAW_STRAY) {
         unsigned char c = (unsigned char)l->p->source->text[r->span.begin];
-        l->p->fault_line = r->span.begin + 1;
-        if (c > 0x20 && c < 0x7F)
-            dl_report(l->p->diags, r->span, DL_DIAG_stray_character, "'%c' means nothing in this language",
-                      c);
-        else
+        mark_line(l, r->span.begin);
+        if (c > 0x20 && c < 0x7F) {
+            const char *at = l->p->source->text + r->span.begin;
+            size_t n = r->span.end - r->span.begin;
+            dl_diag *g = dl_report(l->p->diags, r->span, DL_DIAG_stray_character,
+                                   "'%.*s' means nothing in this language", (int)n, at);
+            const char *help = dl_hint_find(DL_HINT_SIGN, at, n);
+            if (help) dl_diag_set_help(l->p->diags, g, "%s", help);
+        } else
             dl_report(l->p->diags, r->span, DL_DIAG_stray_character,
                       "byte 0x%02X may stand only in strings and comments", c);
     } else {
@@ -327,7 +379,7 @@ static void token(layout *l, int i) {
     }
 }
 
-static void balance(layout *l) {
+static void balance(lines *l) {
     DL_ARRAY(int) open = {0};
     for (int i = 0; i < l->raws.n; i++) {
         int k = l->raws.at[i].kind;
@@ -341,10 +393,21 @@ static void balance(layout *l) {
     if (open.n) l->unbalanced = true;
 }
 
+static int by_number(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return x < y ? -1 : x > y;
+}
+
+bool dl_line_has_fault(const dl_reader *p, uint32_t at) {
+    int line = dl_source_line_number(p->source, at);
+    return p->fault_lines.n &&
+           bsearch(&line, p->fault_lines.at, (size_t)p->fault_lines.n, sizeof line, by_number);
+}
+
 void dl_read_words(dl_reader *p) {
-    layout l = {.p = p, .bad_indent = -1, .first = -1};
+    lines l = {.p = p, .bad_indent = -1, .first = -1};
     dl_push(p->arena, &l.indents, 0);
-    scan(&l);
+    scan(&l, 0, (uint32_t)p->source->n);
     balance(&l);
     bool line_start = true;
     int indent = 0;
@@ -378,4 +441,6 @@ void dl_read_words(dl_reader *p) {
         for (; l.indents.n > 1; l.indents.n--) emit(&l, T_DEDENT, end, NULL);
     }
     emit(&l, T_END, end, NULL);
+    if (p->fault_lines.n)
+        qsort(p->fault_lines.at, (size_t)p->fault_lines.n, sizeof *p->fault_lines.at, by_number);
 }

@@ -1,0 +1,50 @@
+#include "compiler/check.h"
+
+#include <stdio.h>
+
+#include "compiler/compile.h"
+
+/* Ops that no pass lowers. A layer is elaborated many times and reported once: by its place. */
+static void report_unlowered(const dl_source *source, const dl_module *m, dl_diags *diags) {
+    for (int g = 0; g < m->graphs.n; g++)
+        for (int i = 0; i < m->graphs.at[g]->nodes.n; i++) {
+            const dl_node *n = m->graphs.at[g]->nodes.at[i];
+            if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
+            dl_report(diags, dl_source_word(source, n->loc), DL_DIAG_not_compiled,
+                      "'%s' is understood, but this version cannot compile it yet", dl_ops[n->op].name);
+        }
+}
+
+/* A later stage's "FILE:LINE:COLUMN: error: TEXT [CODE]" as a diagnostic of this file. */
+static bool report_refusal(const dl_source *source, const dl_error *err, dl_diags *diags) {
+    size_t name = strlen(source->name);
+    int line, column, text = 0;
+    const char *code = strrchr(err->message, '[');
+    if (strncmp(err->message, source->name, name) != 0 || !code ||
+        sscanf(err->message + name, ":%d:%d: error: %n", &line, &column, &text) != 2 || !text)
+        return false;
+    for (int id = 0; id < DL_NDIAGS; id++) {
+        size_t n = strlen(dl_diag_code((dl_diag_id)id));
+        if (strncmp(code + 1, dl_diag_code((dl_diag_id)id), n) != 0 || code[1 + n] != ']') continue;
+        const char *from = err->message + name + text;
+        dl_report(diags, dl_source_word(source, (dl_loc){source->name, line, column}), (dl_diag_id)id, "%.*s",
+                  (int)(code - from - 1), from);
+        return true;
+    }
+    return false;
+}
+
+bool dl_check_file(dl_arena *arena, const dl_source *source, const dl_target *target, dl_diags *diags,
+                   dl_error *err) {
+    bool whole;
+    dl_module *m = dl_model_check(arena, source, diags, &whole);
+    if (!m) return true;
+    report_unlowered(source, m, diags);
+    if (diags->errors || !whole) return true;
+    dl_compile_options opt = {.target = target, .model = "", .adam = dl_adam_usual};
+    dl_compile_times times = {0};
+    dl_error refused = {0};
+    if (dl_compile(arena, m, &opt, &times, &refused) || report_refusal(source, &refused, diags)) return true;
+    *err = refused;
+    return false;
+}

@@ -1,0 +1,83 @@
+/* Does a gradient of the loss reach a parameter? */
+#include "frontends/dl/elab.h"
+
+/* The column `grad` of ops.def says `zero` where the derivative is zero almost everywhere. (An op without any
+ * rule is refused by name when compiling.) */
+static bool lets_through(dl_op op) {
+    static const char *const rules[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, amp, attrs, expr) [DL_OP_##id] = #grad,
+#include "ir/ops.def"
+#undef OP
+    };
+    return strcmp(rules[op], "zero") != 0;
+}
+
+enum { DEPENDS = 1, ACTIVE = 2 }; /* on a parameter; along a path of gradients */
+
+static unsigned char *find_paths(dl_elab *E, const dl_graph *g) {
+    unsigned char *path = DL_NEWS(E->arena, unsigned char, g->next_id + 1);
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        if (v->role == DL_VAR_PARAM)
+            path[v->value.id] = DEPENDS | (dl_dtype_is_float(v->value.type.dtype) ? ACTIVE : 0);
+    }
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        unsigned char all = 0;
+        for (int k = 0; k < n->nin; k++) all |= path[n->in[k]->id];
+        for (int k = 0; k < n->nout; k++) {
+            bool flows = lets_through(n->op) && dl_dtype_is_float(n->out[k].type.dtype);
+            path[n->out[k].id] = flows ? all : all & DEPENDS;
+        }
+    }
+    return path;
+}
+
+/* The last op on the way from a parameter to the loss that lets no gradient through. */
+static const dl_node *find_block(const unsigned char *path, const dl_value *loss) {
+    const dl_value *v = loss;
+    while (v->def) {
+        const dl_value *from = NULL;
+        for (int k = 0; k < v->def->nin; k++) {
+            if (path[v->def->in[k]->id] & ACTIVE) return v->def;
+            if (path[v->def->in[k]->id]) from = v->def->in[k];
+        }
+        if (!from) break;
+        v = from;
+    }
+    return NULL;
+}
+
+/* Arguments that a configuration would give: what depends on them is not in the graph. */
+static bool is_partial(const dl_elab *E) {
+    bool unknown = false;
+    for (int i = 0; i < E->model->items.list.n; i++) unknown |= !E->model->items.list.at[i]->a;
+    return E->exhausted || (E->assumed && unknown);
+}
+
+void dl_check_loss(dl_elab *E) {
+    const dl_graph *g = E->b.graph;
+    const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
+    const dl_val *named = dl_scope_find(E->scope, dl_intern("loss"));
+    if (!loss || !named || is_partial(E)) return;
+    bool any = false;
+    for (int i = 0; i < g->vars.n; i++) any |= g->vars.at[i]->role == DL_VAR_PARAM;
+    if (!any) {
+        dl_bad(E, E->model->at, DL_DIAG_nothing_to_train,
+               "the model '%s' has no parameters: nothing can be trained", E->model->name);
+        return;
+    }
+    const unsigned char *path = find_paths(E, g);
+    if (path[loss->value->id] & ACTIVE) return;
+    if (!path[loss->value->id]) {
+        dl_bad(E, named->origin, DL_DIAG_loss_without_parameters,
+               "the loss depends on no parameter of the model");
+        dl_help(E, "compute it from the model's output");
+        return;
+    }
+    const dl_node *block = find_block(path, loss->value);
+    dl_bad(E, named->origin, DL_DIAG_loss_without_gradient,
+           "no gradient of the loss reaches a parameter%s%s%s", block ? ": that of '" : "",
+           block ? dl_ops[block->op].name : "", block ? "' is zero everywhere" : "");
+    dl_help(E, "use a smooth measure for the loss, and keep counts for metrics");
+}

@@ -1,0 +1,10 @@
+/* Limits that more than one room holds to, each once: what a configuration key may be, what --help and
+ * docs/configuration.md say of it, and what the code behind it takes. */
+#ifndef DL_LIMITS_H
+#define DL_LIMITS_H
+enum {
+    DL_MAX_THREADS = 1024,  /* of a CPU run */
+    DL_MAX_WORKERS = 256,   /* threads that prepare batches */
+    DL_MAX_BATCH = 1 << 20, /* samples of a rank in a step */
+};
+#endif

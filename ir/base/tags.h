@@ -1,0 +1,21 @@
+/* Names under which the training loop writes values of its own: TensorBoard's tags, the keys of metrics.jsonl
+ * and of --replay's lines. A model's metrics and figures stand beside them, so they have other names. */
+#ifndef DL_TAGS_H
+#define DL_TAGS_H
+#include <stdbool.h>
+
+#define DL_TAG_TRAIN_LOSS "Loss/train"
+#define DL_TAG_VALID_LOSS "Loss/valid"
+#define DL_TAG_RATE       "Learning Rate"
+#define DL_TAG_SPEED      "Avg iters per sec"
+#define DL_TAG_PICTURE    "Visualization"
+#define DL_TAG_SETTINGS   "hyperparams"
+#define DL_TAG_EPOCH      "epoch"
+#define DL_TAG_ITERATION  "iteration"
+#define DL_TAG_STEP       "step"
+#define DL_TAG_LOSS       "loss"
+
+/* The loop's own spelling of `name`, whatever the case of its letters; NULL when the loop has no such name.
+ */
+const char *dl_tag_find(const char *name);
+#endif

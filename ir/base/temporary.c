@@ -1,0 +1,131 @@
+#include "ir/base/temporary.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ir/base/dirs.h"
+#include "ir/base/hash.h"
+
+/* ---- names: .dlc-HHHHHHHH-RRRRRRRRRRRR ---- */
+
+enum { PREFIX = 14, RANDOM = 12, NAME = PREFIX + RANDOM + 1 };
+
+/* The host stands in the name because a lock need not be seen from another one. */
+static void put_prefix(char name[NAME]) {
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(name, NAME, ".dlc-%08x-", (unsigned)dl_hash_str(host, 0));
+}
+
+static void put_name(char name[NAME]) {
+    uint64_t r = 0;
+    if (getrandom(&r, sizeof r, 0) != sizeof r) r = dl_hash(&r, sizeof r, (uint64_t)getpid());
+    put_prefix(name);
+    snprintf(name + PREFIX, RANDOM + 1, "%012llx", (unsigned long long)(r >> 16));
+}
+
+static bool is_ours(const char *name, const char prefix[NAME]) {
+    return strncmp(name, prefix, PREFIX) == 0 && strlen(name) == PREFIX + RANDOM &&
+           strspn(name + PREFIX, "0123456789abcdef") == RANDOM;
+}
+
+/* ---- what dead processes left ---- */
+
+/* Removes a temporary that nobody holds: its lock can be had. */
+static void remove_dead(int dir, const char *path, const char *name) {
+    struct stat st;
+    enum { FLAGS = O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC };
+    int fd = openat(dir, name, O_RDWR | FLAGS); /* NFS locks only what may be written */
+    if (fd < 0 && errno == EISDIR) fd = openat(dir, name, O_RDONLY | FLAGS);
+    if (fd < 0) return;
+    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        char whole[PATH_MAX + NAME];
+        dl_error ignored = {0}; /* what cannot be removed stays; it harms nobody */
+        snprintf(whole, sizeof whole, "%s/%s", path, name);
+        if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) dl_remove_tree(whole, &ignored);
+    }
+    close(fd);
+}
+
+/* Looked at once a process: the dead were dead before. */
+static bool is_first_look(const char *path) {
+    enum { SEEN = 64 };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t seen[SEEN];
+    static int n;
+    uint64_t key = dl_hash_str(path, 0);
+    pthread_mutex_lock(&lock);
+    bool first = true;
+    for (int i = 0; i < n && i < SEEN; i++) first &= seen[i] != key;
+    if (first) seen[n++ % SEEN] = key;
+    pthread_mutex_unlock(&lock);
+    return first;
+}
+
+static void sweep(const char *path) {
+    if (!is_first_look(path)) return;
+    char prefix[NAME];
+    put_prefix(prefix);
+    DIR *d = opendir(path);
+    if (!d) return;
+    for (const struct dirent *e; (e = readdir(d));)
+        if (is_ours(e->d_name, prefix)) remove_dead(dirfd(d), path, e->d_name);
+    closedir(d);
+}
+
+/* ---- making one ---- */
+
+/* False: errno says why. */
+static bool make(const char *path, mode_t mode, int *fd) {
+    if (S_ISDIR(mode)) {
+        if (mkdir(path, mode & 0777) != 0) return false;
+        *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        return *fd >= 0 || errno == ENOENT; /* taken for dead already */
+    }
+    *fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode & 0777);
+    return *fd >= 0;
+}
+
+/* Another process may have taken it for dead between its making and its locking: then it is no longer there,
+ * or is about to go. Without locks here, nobody else can take it for dead either. */
+static bool hold(int fd) {
+    struct stat st;
+    if (fd < 0) return false;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+    return fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+int dl_temporary_open(const char *target, mode_t mode, const char *name, char **path, dl_error *err) {
+    enum { TRIES = 100 };
+    char dir[PATH_MAX], whole[PATH_MAX + NAME + 1], own[NAME];
+    if (!dl_parent_dir(target, dir, sizeof dir))
+        return dl_fail(err, DL_IO, "path too long: %.100s...", name), -1;
+    sweep(dir);
+    for (int i = 0; i < TRIES; i++) {
+        int fd;
+        put_name(own);
+        snprintf(whole, sizeof whole, "%s/%s", dir, own);
+        if (!make(whole, mode, &fd)) {
+            if (errno == EEXIST) continue;
+            break;
+        }
+        if (hold(fd) && (*path = strdup(whole))) return fd;
+        if (fd >= 0) close(fd);
+        dl_error ignored = {0};
+        dl_remove_tree(whole, &ignored);
+        errno = EAGAIN;
+    }
+    dl_fail_errno(err, DL_IO, "cannot write %s", name);
+    return -1;
+}

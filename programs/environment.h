@@ -1,0 +1,13 @@
+/* The environment variables that the programs read, for --help. */
+#ifndef ENVIRONMENT_H
+#define ENVIRONMENT_H
+
+#define ENVIRONMENT_HELP                                                                                     \
+    "\nEnvironment:\n"                                                                                       \
+    "  DLR_CACHE_DIR              folder of compiled kernels and plans ($XDG_CACHE_HOME/dlc, "               \
+    "~/.cache/dlc)\n"                                                                                        \
+    "  CC                         the C compiler (cc, gcc or clang, whichever is there)\n"                   \
+    "  DLC_SKIP                   passes to leave out, for debugging: fuse,schedule\n"                       \
+    "  NO_COLOR                   set: no colours on a terminal\n"
+
+#endif

@@ -1,0 +1,85 @@
+"""What the commands of dlc refuse, and that they warn once.
+
+check_commands.py DLC     from the project's root; needs nothing but Python's own library
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+DLC = os.path.abspath(sys.argv[1])
+MODEL = "tests/data/small.dl"
+passed = failed = 0
+work = tempfile.TemporaryDirectory(prefix="dlc_test_")
+TMP = work.name
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"failed: {what}")
+
+
+def dlc(*args):
+    return subprocess.run([DLC, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "DLR_CACHE_DIR": os.path.join(TMP, "cache")})
+
+
+def compile_small(*args):
+    return dlc("compile", MODEL, "--data_size=16", *args)
+
+
+def test_filter():
+    """--dump-filter prints what it names, and what it names is there."""
+    r = compile_small("--dump=kernel", "--dump-filter=@train_k1")
+    check(r.returncode == 0 and re.findall(r"^kernel @(\w+)", r.stdout, re.M) == ["train_k1"], f"one kernel: {r.stdout[:300]}")
+    r = compile_small("--dump-after=simplify", "--dump-filter=@eval")
+    check(r.returncode == 0 and set(re.findall(r"^graph @(\w+)", r.stdout, re.M)) == {"eval"}, f"one graph: {r.stdout[:300]}")
+    for args, pattern in ((["--dump=kernel", "--dump-filter=@nope"], r"@nope: no kernel has this name$"),
+                          (["--dump=kernel", "--dump-filter=@train_k99"], r"did you mean '@train_k\d+'\?$"),
+                          (["--dump=ir", "--dump-filter=trian"], r"@trian: no graph or kernel has this name; did you mean '@train'\?$"),
+                          (["--dump-after=fuse", "--dump-filter=@nope"], r"no graph or kernel"),
+                          (["--dump=plan", "--dump-filter=@train"], r"goes with --dump=ir, --dump=kernel and --dump-after$"),
+                          (["--dump-filter=@train"], r"goes with --dump=ir, --dump=kernel and --dump-after$")):
+        r = compile_small(*args)
+        check(r.returncode == 2 and r.stdout == "" and re.search(pattern, r.stderr.strip()), f"{args}: exit {r.returncode}, {r.stdout[:100]} {r.stderr}")
+
+
+def test_refused():
+    for args, pattern in ((["compile", MODEL, "--data_size=16", "-o", ""], "-o needs a value that is not empty: -o FILE"),
+                          (["compile", MODEL, "--model=other.dl"], f"one model at a time: '{MODEL}' and --model=other.dl"),
+                          (["bench", MODEL, "other.dl"], f"one model at a time: '{MODEL}' and 'other.dl'"),
+                          (["verify", MODEL, "--model=other.dl"], f"one model at a time: '{MODEL}' and --model=other.dl")):
+        r = dlc(*args)
+        check(r.returncode == 2 and pattern in r.stderr, f"{args}: exit {r.returncode} {r.stderr[-300:]}")
+
+
+def test_help():
+    for args in (["--help"], ["compile", "--help"], ["bench", "--help"]):
+        r = dlc(*args)
+        check(r.returncode == 0 and "DLR_CACHE_DIR" in r.stdout and r.stderr == "", f"{args}: {r.stdout[-300:]}")
+
+
+def test_warned_once():
+    """Each warning of configuration and model once, for a command that builds the model twice as well."""
+    model, yaml = f"{TMP}/w.dl", f"{TMP}/k.yaml"
+    with open(yaml, "w") as f:
+        f.write("base: {sead: 1}\ntiny: {sead: 1}\n")
+    with open(model, "w") as f:
+        f.write("model M():\n    input x: f32[N, C=2, H=4, W=4]\n    input z: f32[N, C=2, H=4, W=4]\n    target t: f32[N, C=2, H=4, W=4]\n"
+                "    y = x |> conv(2, 3, pad=1) @c\n    output y\n    loss = mean((y - t)**2)\n")
+    for command in ("compile", "verify"):
+        for name in ([], ["--config=base"]):
+            r = dlc(command, model, f"--yaml_config={yaml}", "--local_batch_size=1", *name)
+            check(r.returncode == 0 and r.stderr.count("[DL-W0701]") == 1 and r.stderr.count("unknown key 'sead'") == 1,
+                  f"{command} {name}: exit {r.returncode} {r.stderr}")
+    r = dlc("compile", MODEL, "--data_size=16")
+    check(r.returncode == 0 and r.stderr == "", f"a model without a configuration file is nothing to warn of: {r.stderr}")
+
+
+for test in [v for k, v in list(globals().items()) if k.startswith("test_")]:
+    test()
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed != 0 or passed == 0)

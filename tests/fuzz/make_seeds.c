@@ -1,0 +1,116 @@
+/* Writes the inputs that binary formats start from into a directory a format, by our own writers, so that
+ * they are always of the present version:   make_seeds DIR */
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/base/dirs.h"
+#include "ir/base/output.h"
+#include "runtime/io/checkpoint_internal.h"
+#include "tests/unit/plan_fixture.h"
+
+static dl_arena *arena;
+static dl_error err;
+
+static const char *in(const char *dir, const char *format, const char *name) {
+    const char *folder = dl_format(arena, "%s/%s", dir, format);
+    return dl_make_dirs(folder, 0700, &err) ? dl_format(arena, "%s/%s", folder, name) : NULL;
+}
+
+static bool make_safetensors(const char *dir) {
+    static const float w[6] = {1, 2, 3, 4, 5, 6};
+    static const double d[2] = {1e300, -0.0};
+    static const uint16_t h[3] = {0x3c00, 0x7c00, 0x0001};
+    static const unsigned char truth[4] = {1, 0, 1, 1};
+    const dlr_st_tensor all[] = {
+        {.name = "conv.weight", .dtype = DLR_ST_F32, .rank = 2, .shape = {2, 3}, .data = w},
+        {.name = "module.conv.bias", .dtype = DLR_ST_F64, .rank = 1, .shape = {2}, .data = d},
+        {.name = "_orig_mod.half", .dtype = DLR_ST_F16, .rank = 1, .shape = {3}, .data = h},
+        {.name = "brain", .dtype = DLR_ST_BF16, .rank = 1, .shape = {3}, .data = h},
+        {.name = "mask", .dtype = DLR_ST_BOOL, .rank = 1, .shape = {4}, .data = truth},
+        {.name = "none", .dtype = DLR_ST_F32, .rank = 2, .shape = {0, 5}, .data = w},
+        {.name = "scalar", .dtype = DLR_ST_F32, .rank = 0, .data = w},
+    };
+    const dlr_st_meta meta[] = {{"format", "pt"}, {"model", "U-Net \u00e9"}};
+    dlr_st_content content = {.tensors = all, .n = 7, .metadata = meta, .n_metadata = 2};
+    if (!dlr_st_write(in(dir, "safetensors", "seven"), &content, NULL, &err)) return false;
+    content.n = 1, content.n_metadata = 0;
+    return dlr_st_write(in(dir, "safetensors", "one"), &content, NULL, &err);
+}
+
+static bool make_npy(const char *dir) {
+    static const struct {
+        const char *name, *dict;
+        size_t bytes;
+    } all[] = {{"f4", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 24},
+               {"b1", "{'descr': '|b1', 'fortran_order': False, 'shape': (5,), }", 5},
+               {"fortran", "{'descr': '<f8', 'fortran_order': True, 'shape': (1, 2), }", 16},
+               {"record", "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", 4},
+               {"scalar", "{'descr': '<i8', 'fortran_order': False, 'shape': (), }", 8}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        unsigned char file[512] = "\x93NUMPY\x01";
+        int n = snprintf((char *)file + 10, 400, "%-117s\n", all[i].dict);
+        file[8] = (unsigned char)n, file[9] = (unsigned char)(n >> 8);
+        memset(file + 10 + n, 0x3f, all[i].bytes);
+        if (!dl_write_file(in(dir, "npy", all[i].name), file, 10 + (size_t)n + all[i].bytes, &err))
+            return false;
+    }
+    return true;
+}
+
+static bool make_plan(const char *dir) {
+    dl_plan *p = new_plan(1024);
+    add_var(p, DL_VAR_PARAM, "conv.weight", vector(16), (dl_init){0}, 0);
+    add_var(p, DL_VAR_INPUT, "x", type_of(DL_F32, (dl_layout){.kind = DL_CL}, 3, (int64_t[]){2, 4, 8}),
+            (dl_init){0}, 64);
+    dl_push(p->arena, &p->objects,
+            ((dl_plan_object){.key = 7,
+                              .source = "void k_0(void) {}",
+                              .bytes = 4,
+                              .image = (const unsigned char *)"\x7f"
+                                                              "ELF"}));
+    add_kernel(p, "k", 1, 3, 0, 128, 64, 2, (int64_t[]){64, 256});
+    dl_plan_program *train = add_program(p, "train");
+    add_launch(p, train, 0, (int64_t[]){0, 64});
+    dl_push(
+        p->arena, &train->results,
+        ((dl_plan_result){
+            .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = 512, .var = -1}));
+    add_program(p, "eval");
+    bool ok = dl_plan_write(p, in(dir, "plan", "small"), &err);
+    dl_arena_free(p->arena);
+    return ok;
+}
+
+static bool make_state(const char *dir) {
+    const double reals[] = {0.5, 1e300};
+    const dlr_state_value values[] = {{.key = "lr", .kind = DLR_STATE_REALS, .reals = reals, .n_reals = 2},
+                                      {.key = "samples", .kind = DLR_STATE_INT, .integer = 96},
+                                      {.key = "model", .kind = DLR_STATE_TEXT, .text = "UNet"}};
+    const dlr_state_part parts[] = {{"model", {.bytes = 4096, .checksum = 12345}},
+                                    {"optimizer", {.bytes = 8192, .checksum = 54321}}};
+    const dlr_state state = {.epoch = 1,
+                             .iteration = 24,
+                             .position = 3,
+                             .seed = 7,
+                             .best_loss = 0.0625,
+                             .epoch_loss = 1.5,
+                             .values = values,
+                             .n_values = 3};
+    dl_buf b = {0};
+    dlr_checkpoint_state_print(&b, &state, parts, 2);
+    bool ok = dl_write_file(in(dir, "state", "three"), b.at, b.n, &err);
+    dl_buf_free(&b);
+    return ok;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: make_seeds DIR\n");
+        return DL_USAGE;
+    }
+    arena = dl_arena_new(NULL);
+    bool ok = make_safetensors(argv[1]) && make_npy(argv[1]) && make_plan(argv[1]) && make_state(argv[1]);
+    if (!ok) fprintf(stderr, "make_seeds: %s\n", err.message);
+    dl_arena_free(arena);
+    return ok ? 0 : (int)err.code;
+}
