@@ -5,6 +5,7 @@
 #include "compiler/cost.h"
 #include "compiler/jit_cc.h"
 #include "ir/base/clock.h"
+#include "ir/base/foreign.h"
 #include "ir/base/hash.h"
 #include "passes/memory.h"
 
@@ -13,8 +14,11 @@ enum { NSOURCES = 2 };
 
 static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     dl_buf b = {0};
-    for (int i = 0; i < k->locs.n; i++)
-        dl_putf(&b, "%s%s:%d", i ? " " : "", k->locs.at[i].file, k->locs.at[i].line);
+    for (int i = 0; i < k->locs.n; i++) {
+        dl_puts(&b, i ? " " : "");
+        dl_put_foreign(&b, DL_IN_LINE, k->locs.at[i].file);
+        dl_putf(&b, ":%d", k->locs.at[i].line);
+    }
     const char *s = dl_strdup(arena, b.at ? b.at : "");
     dl_buf_free(&b);
     return s;
@@ -169,8 +173,8 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     p->arena_bytes = dl_module_arena_bytes(m);
     times->emit_ms = dl_clock_ms() - start;
     start = dl_clock_ms();
-    ok = ok && (!opt->link ||
-                dl_jit_compile(arena, p->objects.n, p->objects.at, opt->target, &times->compiled, err));
+    ok = ok && (!opt->link || dl_jit_compile(arena, p->objects.n, p->objects.at, opt->target, opt->warn,
+                                             &times->compiled, err));
     times->cc_ms = dl_clock_ms() - start;
     for (int i = 0; i < p->objects.n; i++) p->key = dl_hash(&p->objects.at[i].key, sizeof(uint64_t), p->key);
     dl_arena_free(scratch);

@@ -15,7 +15,8 @@ typedef struct {
     bool validate;     /* after every pass */
     dl_pass_observer *observe;
     void *user;
-    bool link; /* false: stop before the system compiler (figures and sources only) */
+    void (*warn)(const char *text); /* told what the user should know meanwhile; NULL: nobody is */
+    bool link;                      /* false: stop before the system compiler (figures and sources only) */
 } dl_compile_options;
 
 typedef struct {

@@ -86,7 +86,7 @@ static void put_body(dl_emitter *e, const char *head) {
     dl_puts(e->out, "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)sums");
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
-    int end = dl_emit_reduce_at(k);
+    int end = dl_kernel_first_reduction(k);
     while (end < k->instrs.n && k->instrs.at[end].kind == DL_K_REDUCE) end++;
     dl_emit_program(e, 0, end);
     dl_puts(e->out, "}\n");

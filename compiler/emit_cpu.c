@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "ir/base/foreign.h"
+
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[];
 
@@ -47,9 +49,14 @@ static bool check_types(const dl_kernel *k, dl_error *err) {
 bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
     dl_emitter e = {.out = out, .k = k, .t = t, .lane_axis = -1};
     *code = (dl_emitted){0};
+    if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     if (!check_types(k, err)) return false;
     dl_putf(out, "\n/* @%s", k->name);
-    for (int i = 0; i < k->locs.n; i++) dl_putf(out, " %s:%d", k->locs.at[i].file, k->locs.at[i].line);
+    for (int i = 0; i < k->locs.n; i++) {
+        dl_puts(out, " ");
+        dl_put_foreign(out, DL_IN_COMMENT, k->locs.at[i].file);
+        dl_putf(out, ":%d", k->locs.at[i].line);
+    }
     dl_puts(out, " */\n");
     return dl_kernel_anchor(k) >= 0 ? dl_emit_contraction(&e, code, err) : dl_emit_pointwise(&e, code, err);
 }

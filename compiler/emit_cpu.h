@@ -29,8 +29,6 @@ const char *dl_emit_value_type(const dl_emitter *e);
  * `n` lanes are in use; `acc` points at the accumulators of a contraction; `sums` at this unit's partial
  * results. */
 void dl_emit_program(dl_emitter *e, int from, int to);
-/* Index of the first reduction, or the number of instructions. */
-int dl_emit_reduce_at(const dl_kernel *k);
 int dl_emit_reductions(const dl_kernel *k);
 /* Doubles that a unit leaves in the workspace; 0 without reductions. */
 int64_t dl_emit_partial(const dl_emitter *e);

@@ -7,64 +7,79 @@ enum {
     UNIT_POINTS = 16384
 }; /* points a unit works on: some 20 us, and never dependent on the number of threads */
 
+/* The loop over the space. It runs the instructions [0, end) at every point and takes what they compute into
+ * the reductions; it is these instructions alone that decide how the loop goes. What stands behind the
+ * reductions runs on the axes that they keep, in a phase of its own (dl_emit_reduced_phase), and reads other
+ * places. */
 typedef struct {
+    const dl_kernel *k;
+    int end;
+    unsigned reduced; /* space axes that the reductions remove */
+    const dl_type
+        *flat; /* how all that the loop touches lies when it goes straight through memory, or NULL */
     int order[DL_MAX_RANK]; /* space axes, outermost first */
-    int64_t rows, inner;    /* product of the outer axes; size of the innermost */
+    int64_t rows, inner;    /* product of the outer axes; size of the innermost, or all of memory when flat */
     int64_t inner_chunk;    /* points of the innermost axis a unit takes when one row is long */
 } nest;
 
-/* The parameter that decides the order of the loops: the largest of full rank, outputs before inputs. */
-static const dl_type *leading_type(const dl_kernel *k) {
-    const dl_type *best = NULL;
-    for (int i = k->params.n - 1; i >= 0; i--) {
-        const dl_type *t = &k->params.at[i].type;
-        if (t->rank == k->nspace && t->layout.kind != DL_PANEL &&
-            (!best || dl_type_count(t) > dl_type_count(best)))
-            best = t;
-    }
-    return best;
+/* The type that instruction `i` of the loop reads or writes, or NULL when it touches no memory. */
+static const dl_type *touched(const nest *s, int i) {
+    const dl_kinstr *in = &s->k->instrs.at[i];
+    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &s->k->params.at[in->param].type : NULL;
 }
 
-/* All of the kernel runs straight through memory: equal layouts, points read where they are written. */
-static bool is_flat(const dl_kernel *k, unsigned reduced) {
+/* The space axes that an access follows, a bit each; 0 when it follows one twice or leaves out one that has
+ * more than one point. */
+static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
+    unsigned axes = 0;
+    for (int a = 0; a < t->rank; a++) {
+        unsigned bit = at[a].axis >= 0 ? 1u << at[a].axis : 0;
+        if (axes & bit) return 0;
+        axes |= bit;
+    }
+    for (int i = 0; i < s->k->nspace; i++)
+        if (!(axes >> i & 1) && s->k->space[i].size != 1) return 0;
+    return axes;
+}
+
+/* All of the loop runs straight through memory: equal layouts, every point at its own place. Scalars may be
+ * read beside it; a sum must not see the fill of a panel. */
+static const dl_type *find_flat(const nest *s) {
+    const dl_kernel *k = s->k;
     const dl_type *first = NULL;
-    bool all_reduced = reduced && reduced == (1u << k->nspace) - 1;
-    if (reduced && !all_reduced) return false;
-    int behind = dl_emit_reduce_at(k);
-    for (int i = 0; i < behind; i++) {
+    if (s->reduced && s->reduced != (1u << k->nspace) - 1) return NULL;
+    for (int i = 0; i < s->end; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind == DL_K_COORD) return false;
-        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
-        const dl_type *t = &k->params.at[in->param].type;
-        for (int a = 0; a < t->rank; a++)
-            if (in->index[a].axis != a || in->index[a].offset || t->axis[a].size != k->space[a].size)
-                return false;
-        if (!t->rank) continue;
-        if (t->rank != k->nspace) return false;
-        if (first && !dl_layout_same(first->layout, t->layout)) return false;
+        const dl_type *t = touched(s, i);
+        if (in->kind == DL_K_COORD) return NULL;
+        if (!t || !t->rank) continue;
+        if (t->rank != k->nspace) return NULL;
+        for (int a = 0; a < t->rank; a++) {
+            bool follows = in->index[a].axis == a || (in->index[a].axis < 0 && k->space[a].size == 1);
+            if (!follows || in->index[a].offset || t->axis[a].size != k->space[a].size) return NULL;
+        }
+        if (first && !dl_layout_same(first->layout, t->layout)) return NULL;
         first = t;
     }
-    if (!first) return false;
-    return !reduced ||
-           dl_type_stored(first) == dl_type_count(first); /* a sum must not see the fill of a panel */
+    return first && s->reduced && dl_type_stored(first) != dl_type_count(first) ? NULL : first;
 }
 
-/* Vectors need f32 parameters, accesses inside their bounds, and strided layouts. */
-static bool is_vector(const dl_kernel *k, bool flat) {
-    int behind = dl_emit_reduce_at(k);
-    for (int i = 0; i < behind; i++) {
+/* Vectors need f32 in memory, accesses inside their bounds, strided layouts, and sums as reductions. */
+static bool is_vector(const nest *s) {
+    const dl_kernel *k = s->k;
+    for (int i = 0; i < s->end; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
-        const dl_type *t = &k->params.at[in->param].type;
+        const dl_type *t = touched(s, i);
+        if (!t) continue;
         if (t->rank && t->dtype != DL_F32) return false;
-        if (flat) continue;
+        if (s->flat) continue;
         if (t->layout.kind == DL_PANEL) return false;
         for (int a = 0; a < t->rank; a++) {
             int64_t size = in->index[a].axis < 0 ? 1 : k->space[in->index[a].axis].size;
             if (in->index[a].offset < 0 || in->index[a].offset + size > t->axis[a].size) return false;
         }
     }
-    for (int i = 0; i < k->instrs.n; i++)
+    for (int i = s->end; i < k->instrs.n; i++)
         if (k->instrs.at[i].kind == DL_K_REDUCE && k->instrs.at[i].op != DL_OP_sum) return false;
     return true;
 }
@@ -77,20 +92,26 @@ static bool is_wide(const dl_kernel *k) {
     return false;
 }
 
-static void choose_order(const dl_kernel *k, int *order) {
-    const dl_type *lead = leading_type(k);
-    int at[DL_MAX_RANK], n = 0;
-    for (int i = 0; lead && i < lead->rank;
-         i++) { /* by the space axis that each axis of the leading type follows */
-        at[i] = -1;
-        for (int s = 0; s < k->nspace; s++)
-            if (k->space[s].name == lead->axis[i].name) at[i] = s;
-        if (at[i] < 0) lead = NULL;
+/* The axes in order of the memory of the largest access that follows all of them, stores before loads; axes
+ * of one point that it leaves out stand outside. */
+static void choose_order(nest *s) {
+    const dl_type *lead = NULL;
+    const dl_index *at = NULL;
+    unsigned axes = 0;
+    for (int i = s->end - 1; i >= 0; i--) {
+        const dl_type *t = touched(s, i);
+        const dl_index *index = s->k->instrs.at[i].index;
+        unsigned follows = t && t->layout.kind != DL_PANEL ? followed(s, t, index) : 0;
+        if (follows && (!lead || dl_type_count(t) > dl_type_count(lead)))
+            lead = t, at = index, axes = follows;
     }
     bool cl = lead && lead->layout.kind == DL_CL;
-    for (int i = 0; i < k->nspace; i++)
-        if (!cl || i != 1) order[n++] = lead ? at[i] : i;
-    if (cl) order[n] = at[1];
+    int n = 0;
+    for (int i = 0; i < s->k->nspace; i++)
+        if (!(axes >> i & 1)) s->order[n++] = i;
+    for (int i = 0; lead && i < lead->rank; i++)
+        if (at[i].axis >= 0 && !(cl && i == 1)) s->order[n++] = at[i].axis;
+    if (cl && at[1].axis >= 0) s->order[n] = at[1].axis;
 }
 
 /* The scalar program at one place, for `n` lanes (or one point). */
@@ -100,7 +121,7 @@ static void put_point_function(dl_emitter *e) {
     dl_puts(e->out, "long n, double *sums) {\n    (void)arg, (void)n, (void)sums");
     for (int i = 0; i < (e->flat ? 1 : e->k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
-    int reduce = dl_emit_reduce_at(e->k), end = reduce;
+    int end = dl_kernel_first_reduction(e->k);
     while (end < e->k->instrs.n && e->k->instrs.at[end].kind == DL_K_REDUCE) end++;
     dl_emit_program(e, 0, end);
     dl_puts(e->out, "}\n");
@@ -132,38 +153,38 @@ static void put_inner_loop(dl_emitter *e, const char *from, const char *to) {
     dl_buf_free(&rest);
 }
 
-static nest plan_nest(dl_emitter *e, dl_emitted *code) {
-    const dl_kernel *k = e->k;
-    nest s = {.rows = 1, .inner = 1};
-    choose_order(k, s.order);
-    if (e->flat) {
-        for (int i = 0; i < k->params.n; i++)
-            if (k->params.at[i].type.rank) s.inner = dl_type_stored(&k->params.at[i].type);
-    } else {
-        for (int i = 0; i < k->nspace; i++) {
-            if (i + 1 < k->nspace)
-                s.rows *= k->space[s.order[i]].size;
-            else
-                s.inner = k->space[s.order[i]].size;
-        }
-        e->lane_axis = k->nspace ? s.order[k->nspace - 1] : -1;
-    }
-    s.inner_chunk = s.rows == 1 ? UNIT_POINTS : s.inner;
-    int64_t each = s.inner ? UNIT_POINTS / s.inner : 1;
+static void plan_units(nest *s, dl_emitted *code) {
+    s->inner_chunk = s->rows == 1 ? UNIT_POINTS : s->inner;
+    int64_t each = s->inner ? UNIT_POINTS / s->inner : 1;
     if (each < 1) each = 1;
-    code->units[0] = s.rows == 1 ? (s.inner + s.inner_chunk - 1) / s.inner_chunk : (s.rows + each - 1) / each;
+    code->units[0] =
+        s->rows == 1 ? (s->inner + s->inner_chunk - 1) / s->inner_chunk : (s->rows + each - 1) / each;
+}
+
+static nest plan_nest(dl_emitter *e) {
+    const dl_kernel *k = e->k;
+    nest s = {.k = k, .end = dl_kernel_first_reduction(k), .reduced = dl_kernel_reduced(k)};
+    bool wide = is_wide(k);
+    s.flat = wide || !k->nspace ? NULL : find_flat(&s);
+    s.rows = s.inner = 1;
+    choose_order(&s);
+    e->flat = s.flat != NULL;
+    e->mode = wide ? DL_DOUBLE : is_vector(&s) && k->nspace ? DL_LANES : DL_SINGLE;
+    e->lane_axis = e->flat || !k->nspace ? -1 : s.order[k->nspace - 1];
+    if (e->flat) {
+        s.inner = dl_type_stored(s.flat);
+        return s;
+    }
+    for (int i = 0; i + 1 < k->nspace; i++) s.rows *= k->space[s.order[i]].size;
+    if (k->nspace) s.inner = k->space[s.order[k->nspace - 1]].size;
     return s;
 }
 
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
     (void)err;
     const dl_kernel *k = e->k;
-    unsigned reduced = dl_kernel_reduced(k);
-    bool wide = is_wide(k);
-    e->flat = !wide && k->nspace > 0 && is_flat(k, reduced);
-    e->mode = wide ? DL_DOUBLE : is_vector(k, e->flat) && k->nspace ? DL_LANES : DL_SINGLE;
-    e->lane_axis = -1;
-    nest s = plan_nest(e, code);
+    nest s = plan_nest(e);
+    plan_units(&s, code);
     dl_emit_find_kept(e, s.order);
 
     /* Many small partial results cost more than they gain: a reduction into much uses few units. */
@@ -209,6 +230,6 @@ bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
         dl_puts(e->out, "    }\n}\n");
     }
     code->workspace = partial * code->units[0] * (int64_t)sizeof(double);
-    if (reduced) dl_emit_reduced_phase(e, code->units[0], 0, code);
+    if (s.reduced) dl_emit_reduced_phase(e, code->units[0], 0, code);
     return true;
 }

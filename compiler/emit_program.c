@@ -211,7 +211,10 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
     }
     if (e->mode == DL_LANES) {
         int64_t step = lane_step(e, &p->type, in->index);
-        DL_CHECK(step != 0);
+        if (step == 0) { /* along an axis of one point: one lane is in use */
+            DL_CHECK(e->k->space[e->lane_axis].size == 1);
+            step = 1;
+        }
         dl_putf(e->out, "%s((%s *)arg[%d] + ", step == 1 ? "stn" : "st_step", type, in->param);
         put_address(e, &p->type, in->index);
         if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
@@ -225,12 +228,6 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
 }
 
 /* ---- reductions ---- */
-
-int dl_emit_reduce_at(const dl_kernel *k) {
-    for (int i = 0; i < k->instrs.n; i++)
-        if (k->instrs.at[i].kind == DL_K_REDUCE) return i;
-    return k->instrs.n;
-}
 
 int dl_emit_reductions(const dl_kernel *k) {
     int n = 0;
@@ -385,7 +382,7 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
                 dl_emit_value_type(&s), i);
         behind = i + 1;
     }
-    for (int i = dl_emit_reduce_at(k); i < behind; i++) DL_CHECK(k->instrs.at[i].kind == DL_K_REDUCE);
+    for (int i = dl_kernel_first_reduction(k); i < behind; i++) DL_CHECK(k->instrs.at[i].kind == DL_K_REDUCE);
     dl_emit_program(&s, behind, k->instrs.n);
     dl_puts(e->out, "    }\n}\n");
 }

@@ -5,10 +5,21 @@
 #include "compiler/target.h"
 #include "ir/plan.h"
 
+/* The compiler, and everything that an object depends on beside its source. */
+typedef struct {
+    const char *path; /* $CC (one word), else cc, gcc or clang on PATH */
+    uint64_t key;     /* of its path, what that leads to, size and time; flags, target, version, the variables
+                         of the environment that compilers read */
+} dl_jit_cc;
+/* Errors: DL_RESOURCE when there is none. Runs nothing: tens of microseconds. */
+bool dl_jit_find(dl_arena *arena, const dl_target *t, dl_jit_cc *cc, dl_error *err);
+
 /* Compiles sources[i].source into sources[i].image (and sets key and bytes), each from the cache when it is
- * there; fills *compiled with how many were not. The compiler is $CC (one word), else cc, gcc or clang on
- * PATH. Errors: DL_RESOURCE when there is no compiler or it fails (with its first message), DL_IO, DL_TRUST
- * (cache). */
-bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t, int *compiled,
-                    dl_error *err);
+ * there; fills *compiled with how many were not. Every object is loaded once before it is used or kept.
+ * `warn` (or NULL) is told what the user should know: a compiler that takes more than a minute, a cached
+ * object that does not load and is compiled anew. A signal that would end us ends the compiler first, and its
+ * folder is removed. Errors: DL_RESOURCE when there is no compiler or it fails (with what it printed), DL_IO,
+ * DL_TRUST (cache), DL_REQUEUE (stopped by a signal whose handler returned). */
+bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
+                    void (*warn)(const char *text), int *compiled, dl_error *err);
 #endif

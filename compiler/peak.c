@@ -42,5 +42,5 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, int threads, double 
     *flops = 2.0 * (t->lanes == 16 ? 20 : 12) * t->lanes * STEPS * threads;
     *bytes = 2.0 * STREAM * SWEEPS * threads;
     int compiled;
-    return dl_jit_compile(arena, 1, p->objects.at, t, &compiled, err) ? p : NULL;
+    return dl_jit_compile(arena, 1, p->objects.at, t, NULL, &compiled, err) ? p : NULL;
 }

@@ -2,6 +2,7 @@
 #include "dldata/commands.h"
 #include "dldata/describe.h"
 #include "dldata/options.h"
+#include "ir/base/foreign.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 
@@ -12,9 +13,14 @@ enum { OPEN_SECONDS = 5 }; /* of processor time; describe_file takes more for wh
 
 /* Names in a file are its author's: no control characters reach the terminal. */
 static void print_safely(const dl_buf *text) {
-    for (size_t i = 0; i < text->n; i++) {
-        unsigned char c = (unsigned char)text->at[i];
-        putchar(c == '\n' || (c >= 32 && c != 127) ? c : '?');
+    char piece[DL_PIECE];
+    for (size_t i = 0; i < text->n;) {
+        if (text->at[i] == '\n') {
+            putchar(text->at[i++]);
+            continue;
+        }
+        i += (size_t)dl_foreign_piece(DL_IN_LINE, text->at + i, text->n - i, piece);
+        fputs(piece, stdout);
     }
 }
 
@@ -53,18 +59,21 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     dl_input_remember(file);
     if (picture && !dl_output_check(picture, err)) return false;
     describe_request request = {file, slice};
-    sandbox_result result;
+    dl_sandbox_result result;
     char name[512];
-    if (!sandbox_run(file, OPEN_SECONDS, describe_file, &request, &result, err)) return false;
+    if (!dl_sandbox_run(file, OPEN_SECONDS, describe_file, &request, &result, err)) return false;
     print_safely(&result.text);
     bool ok = true;
-    if (result.picture.n > 0) {
+    if (result.bytes.n > 0) {
         if (!picture) picture = default_picture(file, name);
-        ok = dl_write_file(picture, result.picture.at, result.picture.n, err);
-        if (ok) printf("picture: %s\n", picture);
+        ok = dl_write_file(picture, result.bytes.at, result.bytes.n, err);
+        dl_buf line = {0};
+        dl_putf(&line, "picture: %s\n", picture);
+        if (ok) print_safely(&line);
+        dl_buf_free(&line);
     } else if (picture)
         ok = dl_fail(err, DL_INPUT, "%s has no array to draw: nothing was written to %s", file, picture);
     dl_buf_free(&result.text);
-    dl_buf_free(&result.picture);
+    dl_buf_free(&result.bytes);
     return ok;
 }

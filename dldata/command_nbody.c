@@ -1,9 +1,11 @@
 /* dldata nbody: the command line, progress and stopping of a simulation. */
+#include "dldata/array.h"
 #include "dldata/commands.h"
 #include "dldata/options.h"
 #include "dldata/parallel.h"
-#include "dldata/sandbox.h"
 #include "dldata/volume_file.h"
+#include "ir/base/foreign.h"
+#include "ir/base/sandbox.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -55,13 +57,26 @@ static bool check_memory(int size, dl_error *err) {
                    size, need / (1 << 30), have / (1 << 30));
 }
 
+static bool read_generator(void *file, dl_sandbox_result *out, dl_error *err) {
+    return hdf5_read_generator(file, &out->text, err);
+}
+
+/* Whether the file's root attribute `generator` says that this command made it. */
+static bool is_ours(const char *path) {
+    dl_error ignored = {0};
+    dl_sandbox_result r;
+    if (!dl_sandbox_run(path, 10, read_generator, (char *)(uintptr_t)path, &r, &ignored)) return false;
+    bool ours = strcmp(r.text.at, VOLUME_GENERATOR) == 0;
+    dl_buf_free(&r.text);
+    dl_buf_free(&r.bytes);
+    return ours;
+}
+
 /* An older file goes only when this command made it, or with --force. */
 static bool check_target(const char *path, bool force, dl_error *err) {
     struct stat st;
     if (force || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return true; /* no other thing is replaced */
-    char generator[64];
-    if (sandbox_generator(path, generator, sizeof generator) && !strcmp(generator, VOLUME_GENERATOR))
-        return true;
+    if (is_ours(path)) return true;
     return dl_fail(err, DL_USAGE,
                    "%s exists and was not made by `dldata nbody`; choose another name, or add --force", path);
 }
@@ -152,10 +167,13 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
         return dl_fail(err, DL_IO, "stopped by a signal");
     }
     if (ok && !quiet) {
-        printf("wrote %s (%.0f MiB) in %.1f s\n", path, (double)volume_file_bytes(s.size) / (1 << 20),
+        dl_arena *arena = dl_arena_new(NULL);
+        const char *shown = dl_shown(arena, path);
+        printf("wrote %s (%.0f MiB) in %.1f s\n", shown, (double)volume_file_bytes(s.size) / (1 << 20),
                dl_clock_seconds() - bar.start);
         if (seed == 0) printf("next, a box to validate on: dldata nbody -o data/nbody_valid.h5 --seed 1\n");
-        printf("to see it: dldata inspect %s\n", path);
+        printf("to see it: dldata inspect %s\n", shown);
+        dl_arena_free(arena);
     }
     return ok;
 }

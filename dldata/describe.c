@@ -228,7 +228,7 @@ static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_
     }
     if (!a->numeric || a->count == 0) return true;
     /* A slow machine reads ten million elements a second. */
-    sandbox_extend(2 + (int)((a->count < MOST_ELEMENTS ? a->count : MOST_ELEMENTS) / 10000000));
+    dl_sandbox_allow(2 + (int)((a->count < MOST_ELEMENTS ? a->count : MOST_ELEMENTS) / 10000000));
     axes x = axes_of(a);
     statistics s[MAX_CHANNELS] = {0};
     if (a->rank == 0) {
@@ -244,7 +244,7 @@ static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_
     return draw(arena, a, &x, s, slice, rows, slice_found, err);
 }
 
-bool describe_file(void *request, sandbox_result *out, dl_error *err) {
+bool describe_file(void *request, dl_sandbox_result *out, dl_error *err) {
     const describe_request *r = request;
     dl_arena *arena = dl_arena_new(NULL);
     array_file f;
@@ -264,7 +264,7 @@ bool describe_file(void *request, sandbox_result *out, dl_error *err) {
         dl_puts(&out->text, "\n");
         put_loaders(&out->text, &f);
     }
-    if (ok && rows.n > 0) ok = encode(arena, &rows, &out->picture, err);
+    if (ok && rows.n > 0) ok = encode(arena, &rows, &out->bytes, err);
     dl_arena_free(arena);
     return ok;
 }

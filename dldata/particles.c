@@ -1,6 +1,7 @@
 #include "dldata/particles.h"
 
 #include "dldata/parallel.h"
+#include "ir/base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -124,8 +125,7 @@ static void deposit_mass_plane(void *ctx, int x) {
     const particles *ps = j->ps;
     size_t L = (size_t)ps->m->size, pitch = mesh_pitch(ps->m);
     float *plane = j->field + (size_t)x * mesh_plane(ps->m);
-    uint64_t *sum = calloc(L * L, sizeof *sum);
-    DL_CHECK(sum);
+    uint64_t *sum = dl_calloc(L * L, sizeof *sum);
     add_masses(ps, x == 0 ? (int)L - 1 : x - 1, 1, sum);
     add_masses(ps, x, 0, sum);
     for (size_t y = 0; y < L; y++)

@@ -1,5 +1,7 @@
 #include "ir/graph.h"
 
+#include <stdlib.h>
+
 const char *const dl_var_roles[DL_NVAR_ROLES] = {"input", "target", "param", "state", "hyper"};
 const char *const dl_init_kinds[DL_NINITS] = {"zero", "const", "normal", "trunc_normal", "uniform"};
 const char *const dl_result_roles[DL_NRESULT_ROLES] = {"output", "loss", "metric",
@@ -39,6 +41,25 @@ dl_var *dl_graph_find_var(const dl_graph *g, const char *name) {
     for (int i = 0; i < g->vars.n; i++)
         if (strcmp(g->vars.at[i]->name, name) == 0) return g->vars.at[i];
     return NULL;
+}
+
+static int by_name(const void *a, const void *b) {
+    uintptr_t p = (uintptr_t)(*(const dl_var *const *)a)->name,
+              q = (uintptr_t)(*(const dl_var *const *)b)->name;
+    return (p > q) - (p < q);
+}
+
+dl_var_set dl_var_set_new(const dl_graph *g, dl_arena *arena) {
+    dl_var_set s = {DL_NEWS(arena, const dl_var *, g->vars.n + 1), g->vars.n};
+    for (int i = 0; i < s.n; i++) s.by_name[i] = g->vars.at[i];
+    qsort(s.by_name, (size_t)s.n, sizeof *s.by_name, by_name);
+    return s;
+}
+
+dl_var *dl_var_set_find(const dl_var_set *s, const char *name) {
+    dl_var key = {.name = name}, *p = &key;
+    dl_var **found = bsearch(&p, s->by_name, (size_t)s->n, sizeof *s->by_name, by_name);
+    return found ? *found : NULL;
 }
 
 void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value, dl_var *var) {

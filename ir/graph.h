@@ -117,6 +117,14 @@ dl_graph *dl_graph_new(dl_module *m, const char *name);
 /* Adds a variable; its value is &var->value. */
 dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init, dl_loc loc);
 dl_var *dl_graph_find_var(const dl_graph *g, const char *name); /* NULL when there is none */
+/* The graph's variables by name, for many questions; valid until one is added. */
+typedef struct {
+    const dl_var **by_name;
+    int n;
+} dl_var_set;
+dl_var_set dl_var_set_new(const dl_graph *g, dl_arena *arena);
+dl_var *dl_var_set_find(const dl_var_set *s,
+                        const char *name); /* an interned name; NULL when there is none */
 void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value, dl_var *var);
 dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role,
                                 const char *name); /* name NULL: the first */

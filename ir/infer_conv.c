@@ -173,7 +173,7 @@ bool dl_rule_conv_grad_weight(const dl_node *n, dl_type *r, dl_shape_fault *faul
     for (int i = 2; i < x->rank; i++) {
         int64_t k = dl_node_attr(n, DL_ATTR_kernel)->ints[i - 2];
         if (!check_gradient(n, 1, i, x->axis[i].size, k, fault)) return false;
-        dl_type_push(r, dl_internf("k%.500s", x->axis[i].name), k);
+        dl_type_push(r, dl_internf("k%s", x->axis[i].name), k);
     }
     return true;
 }

@@ -13,11 +13,9 @@ struct dl_interp {
 };
 
 dl_interp *dl_interp_new(const dl_graph *g, bool round) {
-    dl_interp *in = calloc(1, sizeof *in);
-    DL_CHECK(in);
+    dl_interp *in = dl_calloc(1, sizeof *in);
     *in = (dl_interp){.graph = g, .round = round, .n = g->next_id};
-    in->data = calloc(in->n ? in->n : 1, sizeof *in->data);
-    DL_CHECK(in->data);
+    in->data = dl_calloc(in->n, sizeof *in->data);
     return in;
 }
 
@@ -220,8 +218,7 @@ static bool run_node(dl_interp *in, const dl_node *n, double *const *low, double
     meaning *mean = of_op[n->op] ? of_op[n->op] : of_class[dl_ops[n->op].class];
     if (!mean && !n->kernel)
         return dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
-    double **data = calloc((size_t)(n->nin + n->nout), sizeof *data); /* operands, then results */
-    DL_CHECK(data);
+    double **data = dl_calloc((size_t)(n->nin + n->nout), sizeof *data); /* operands, then results */
     bool ok = true;
     for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
     for (int i = 0; i < n->nout && ok; i++) ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
@@ -251,8 +248,7 @@ bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, double *const *low, 
 /* Readers of each value still to come: nodes, and one for good where a result names it. */
 static int *count_readers(const dl_interp *in) {
     const dl_graph *g = in->graph;
-    int *readers = calloc(in->n ? in->n : 1, sizeof *readers);
-    DL_CHECK(readers);
+    int *readers = dl_calloc(in->n, sizeof *readers);
     for (int i = 0; i < g->nodes.n; i++)
         for (int j = 0; j < g->nodes.at[i]->nin; j++) readers[g->nodes.at[i]->in[j]->id]++;
     for (int i = 0; i < g->results.n; i++) readers[g->results.at[i].value->id]++;
@@ -268,8 +264,7 @@ static void free_unread(dl_interp *in, const dl_value *v, const int *readers) {
 /* All updates at once: every new value is read before any variable is written. */
 static bool apply_updates(dl_interp *in, dl_error *err) {
     const dl_graph *g = in->graph;
-    double **taken = calloc(g->results.n ? (size_t)g->results.n : 1, sizeof *taken);
-    DL_CHECK(taken);
+    double **taken = dl_calloc((size_t)g->results.n, sizeof *taken);
     bool ok = true;
     for (int i = 0; i < g->results.n && ok; i++) {
         const dl_value *v = g->results.at[i].value;

@@ -70,6 +70,11 @@ static int64_t times(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+static int64_t plus(int64_t a, int64_t b) {
+    int64_t r;
+    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
 /* Every tap of every output, those on the padding too: the convention of the literature and of PyTorch's
  * counter. */
 static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
@@ -85,11 +90,11 @@ void dl_kernel_count(dl_kernel *k) {
     k->flops = k->bytes = 0;
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind == DL_K_CONTRACT) k->flops += contraction_flops(k, in);
-        if (in->kind == DL_K_ELEM) k->flops += i < first ? points : reduced;
-        if (in->kind == DL_K_REDUCE) k->flops += points;
+        if (in->kind == DL_K_CONTRACT) k->flops = plus(k->flops, contraction_flops(k, in));
+        if (in->kind == DL_K_ELEM) k->flops = plus(k->flops, i < first ? points : reduced);
+        if (in->kind == DL_K_REDUCE) k->flops = plus(k->flops, points);
     }
-    for (int i = 0; i < k->params.n; i++) k->bytes += dl_type_bytes(&k->params.at[i].type);
+    for (int i = 0; i < k->params.n; i++) k->bytes = plus(k->bytes, dl_type_bytes(&k->params.at[i].type));
 }
 
 /* --- faults --- */

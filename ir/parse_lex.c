@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ir/base/utf8.h"
 #include "ir/text_chars.h"
 
 bool dl_lex_fail(dl_parser *p, const dl_token *at, const char *format, ...) {

@@ -1,21 +1,14 @@
 /* The printer of the IR's text; docs/ir.md is the grammar, ir/parse.c its inverse. */
 #include "ir/text.h"
 
+#include <stdlib.h>
+
+#include "ir/base/foreign.h"
 #include "ir/text_chars.h"
 
-/* "..." with \" \\ and \xHH for what is not printable UTF-8. */
 static void put_string(dl_buf *out, const char *s) {
     dl_puts(out, "\"");
-    for (size_t left = strlen(s); left;) {
-        int n = dl_utf8_length(s, left);
-        if (*s == '"' || *s == '\\')
-            dl_putf(out, "\\%c", *s);
-        else if (n == 0 || (unsigned char)*s < 0x20 || *s == 0x7F)
-            dl_putf(out, "\\x%02X", (unsigned char)*s), n = 1;
-        else
-            dl_putn(out, s, (size_t)n);
-        s += n, left -= (size_t)n;
-    }
+    dl_put_foreign(out, DL_IN_IR, s);
     dl_puts(out, "\"");
 }
 
@@ -289,32 +282,60 @@ void dl_print_kernel(dl_buf *out, const dl_kernel *k, dl_print_options opt) {
     dl_puts(out, "\n");
 }
 
-/* Whether the graph's kernels hold `k`: a kernel used by several graphs is printed before the first. */
-static bool holds(const dl_graph *g, const dl_kernel *k) {
-    for (int i = 0; i < g->kernels.n; i++)
-        if (g->kernels.at[i] == k) return true;
-    return false;
-}
-
 static bool wanted(const char *filter, const char *name) {
     if (!filter) return true;
     return strcmp(filter + (*filter == '@'), name) == 0;
 }
 
+/* Kernels by the first graph that uses them. */
+typedef struct {
+    const dl_kernel *kernel;
+    int graph;
+} first_use;
+
+static int by_kernel(const void *pa, const void *pb) {
+    const first_use *a = pa, *b = pb;
+    uintptr_t p = (uintptr_t)a->kernel, q = (uintptr_t)b->kernel;
+    return p != q ? (p > q) - (p < q) : a->graph - b->graph;
+}
+
+static first_use *find_first_uses(const dl_module *m, int *n) {
+    int all = 0;
+    for (int i = 0; i < m->graphs.n; i++) all += m->graphs.at[i]->kernels.n;
+    first_use *uses = dl_calloc((size_t)all, sizeof *uses);
+    all = 0;
+    for (int i = 0; i < m->graphs.n; i++)
+        for (int j = 0; j < m->graphs.at[i]->kernels.n; j++)
+            uses[all++] = (first_use){m->graphs.at[i]->kernels.at[j], i};
+    qsort(uses, (size_t)all, sizeof *uses, by_kernel);
+    *n = 0;
+    for (int i = 0; i < all; i++)
+        if (i == 0 || uses[i].kernel != uses[i - 1].kernel) uses[(*n)++] = uses[i];
+    return uses;
+}
+
+static int compare_kernels(const void *pa, const void *pb) {
+    uintptr_t p = (uintptr_t)((const first_use *)pa)->kernel, q = (uintptr_t)((const first_use *)pb)->kernel;
+    return (p > q) - (p < q);
+}
+
+/* A kernel used by several graphs is printed before the first. */
 void dl_print_module(dl_buf *out, const dl_module *m, dl_print_options opt) {
     const char *gap = "";
+    int n;
+    first_use *uses = find_first_uses(m, &n);
     for (int i = 0; i < m->graphs.n; i++) {
         const dl_graph *g = m->graphs.at[i];
         for (int j = 0; j < g->kernels.n; j++) {
-            const dl_kernel *k = g->kernels.at[j];
-            bool printed = false;
-            for (int e = 0; e < i; e++) printed = printed || holds(m->graphs.at[e], k);
-            if (printed || !wanted(opt.filter, k->name)) continue;
+            first_use key = {.kernel = g->kernels.at[j]};
+            const first_use *first = bsearch(&key, uses, (size_t)n, sizeof *uses, compare_kernels);
+            if ((first && first->graph < i) || !wanted(opt.filter, key.kernel->name)) continue;
             dl_puts(out, gap), gap = "\n";
-            dl_print_kernel(out, k, opt);
+            dl_print_kernel(out, key.kernel, opt);
         }
         if (!wanted(opt.filter, g->name)) continue;
         dl_puts(out, gap), gap = "\n";
         dl_print_graph(out, g, opt);
     }
+    free(uses);
 }

@@ -2,7 +2,6 @@
 #ifndef DL_TEXT_CHARS_H
 #define DL_TEXT_CHARS_H
 #include <stdbool.h>
-#include <stddef.h>
 
 static inline bool dl_is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -15,22 +14,5 @@ static inline bool dl_is_word(char c) { return dl_is_letter(c) || dl_is_digit(c)
 /* Characters of a bare name behind %, $ or @, and of a bare file name in a location. */
 static inline bool dl_is_name(char c) {
     return dl_is_letter(c) || dl_is_digit(c) || c == '.' || c == '/' || c == '-';
-}
-
-/* Length of the well-formed UTF-8 sequence at s (1 to 4; `left` bytes may be read), 0 when it is malformed.
- */
-static inline int dl_utf8_length(const char *s, size_t left) {
-    const unsigned char *u = (const unsigned char *)s;
-    if (u[0] < 0x80) return 1;
-    int n = u[0] >= 0xC2 && u[0] <= 0xDF   ? 2
-            : (u[0] & 0xF0) == 0xE0        ? 3
-            : u[0] >= 0xF0 && u[0] <= 0xF4 ? 4
-                                           : 0;
-    if (n == 0 || (size_t)n > left) return 0;
-    for (int i = 1; i < n; i++)
-        if ((u[i] & 0xC0) != 0x80) return 0;
-    bool overlong = (u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xF0 && u[1] < 0x90);
-    bool surrogate = u[0] == 0xED && u[1] > 0x9F, beyond = u[0] == 0xF4 && u[1] > 0x8F;
-    return overlong || surrogate || beyond ? 0 : n;
 }
 #endif

@@ -1,6 +1,6 @@
 /* Every check reads what the ones before it have made sure of: variables, then nodes in order (so that a
  * value is known by the time it is read), then results, then memory. */
-#include "ir/validate.h"
+#include "ir/validate_parts.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,24 +8,13 @@
 #include <stdlib.h>
 
 #include "ir/infer.h"
+#include "ir/kernel.h"
 #include "ir/text.h"
 
-enum { ALIGNMENT = 64, MAX_IDS = 1 << 24 };
+enum { MAX_IDS = 1 << 24 };
+static const int64_t most_bytes = (int64_t)1 << 62; /* sums of sizes then fit 64 bits */
 
-typedef struct {
-    const dl_graph *g;
-    dl_stage stage;
-    dl_arena *scratch;
-    const dl_value **known;    /* by id: the value defined so far, or NULL */
-    const dl_value **update;   /* by id of a variable's value: its next value, or NULL */
-    const dl_var **vars;       /* by name */
-    const dl_kernel **kernels; /* the graph's list, by address */
-    dl_error *err;
-} checker;
-
-/* "graph train: %3 = add %1, %2 : f32[N=2]: what is wrong". The node may be NULL. */
-static bool fail(checker *c, const dl_node *n, const char *format, ...) DL_PRINTF(3, 4);
-static bool fail(checker *c, const dl_node *n, const char *format, ...) {
+bool dl_check_fail(dl_checker *c, const dl_node *n, const char *format, ...) {
     char what[600];
     va_list ap;
     va_start(ap, format);
@@ -42,16 +31,23 @@ static bool fail(checker *c, const dl_node *n, const char *format, ...) {
 
 /* ---- values and variables ---- */
 
-/* Takes the value's id, which must be free. */
-static bool define(checker *c, const dl_node *n, const dl_value *v) {
-    if (v->id >= c->g->next_id)
-        return fail(c, n, "%%%u is not below the graph's next id %u", v->id, c->g->next_id);
-    if (c->known[v->id]) return fail(c, n, "%%%u is defined twice", v->id);
-    c->known[v->id] = v;
-    return true;
+/* Adds up bytes, so that nobody behind need fear a sum of them. */
+static bool count(dl_checker *c, const dl_node *n, const dl_value *v) {
+    return !__builtin_add_overflow(c->bytes, dl_type_bytes(&v->type), &c->bytes) && c->bytes <= most_bytes
+               ? true
+               : dl_check_fail(c, n, "the values made and read up to here have more than 2^62 bytes");
 }
 
-static bool is_known(const checker *c, const dl_value *v) {
+/* Takes the value's id, which must be free. */
+static bool define(dl_checker *c, const dl_node *n, const dl_value *v) {
+    if (v->id >= c->g->next_id)
+        return dl_check_fail(c, n, "%%%u is not below the graph's next id %u", v->id, c->g->next_id);
+    if (c->known[v->id]) return dl_check_fail(c, n, "%%%u is defined twice", v->id);
+    c->known[v->id] = v;
+    return count(c, n, v);
+}
+
+static bool is_known(const dl_checker *c, const dl_value *v) {
     return v && v->id < c->g->next_id && c->known[v->id] == v;
 }
 
@@ -59,7 +55,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*(const dl_var *const *)a)->name, (*(const dl_var *const *)b)->name);
 }
 
-static const dl_var *find_var(const checker *c, const char *name) {
+static const dl_var *find_var(const dl_checker *c, const char *name) {
     dl_var key = {.name = name}, *p = &key;
     const dl_var **found = bsearch(&p, c->vars, (size_t)c->g->vars.n, sizeof *c->vars, by_name);
     return found ? *found : NULL;
@@ -80,7 +76,7 @@ static const char *init_fault(const dl_var *v) {
     return NULL;
 }
 
-static const char *var_fault(const checker *c, const dl_var *v) {
+static const char *var_fault(const dl_checker *c, const dl_var *v) {
     if ((unsigned)v->role >= DL_NVAR_ROLES) return "has no known role";
     if (v->value.var != v || v->value.def) return "has a value that is not its own";
     if (v->role == DL_VAR_HYPER && v->value.type.rank) return "is a hyper-parameter, but not a scalar";
@@ -92,23 +88,23 @@ static const char *var_fault(const checker *c, const dl_var *v) {
     return init_fault(v);
 }
 
-static bool check_vars(checker *c) {
+static bool check_vars(dl_checker *c) {
     const dl_graph *g = c->g;
     dl_shape_fault fault;
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = c->vars[i] = g->vars.at[i];
-        if (!v->name || !*v->name) return fail(c, NULL, "variable %d has no name", i);
+        if (!v->name || !*v->name) return dl_check_fail(c, NULL, "variable %d has no name", i);
     }
     if (g->vars.n) qsort(c->vars, (size_t)g->vars.n, sizeof *c->vars, by_name);
     for (int i = 1; i < g->vars.n; i++)
         if (strcmp(c->vars[i - 1]->name, c->vars[i]->name) == 0)
-            return fail(c, NULL, "two variables have the name $%s", c->vars[i]->name);
+            return dl_check_fail(c, NULL, "two variables have the name $%s", c->vars[i]->name);
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
         if (!dl_infer_type(&v->value.type, &fault))
-            return fail(c, NULL, "variable $%s: %s", v->name, fault.message);
+            return dl_check_fail(c, NULL, "variable $%s: %s", v->name, fault.message);
         const char *wrong = var_fault(c, v);
-        if (wrong) return fail(c, NULL, "variable $%s %s", v->name, wrong);
+        if (wrong) return dl_check_fail(c, NULL, "variable $%s %s", v->name, wrong);
         if (!define(c, NULL, &v->value)) return false;
     }
     return true;
@@ -121,43 +117,44 @@ static int by_address(const void *a, const void *b) {
     return (p > q) - (p < q);
 }
 
-static bool check_kernel_list(checker *c) {
+static bool check_kernel_list(dl_checker *c) {
     const dl_graph *g = c->g;
     if (!g->kernels.n) return true;
     memcpy(c->kernels, g->kernels.at, sizeof *c->kernels * (size_t)g->kernels.n);
     qsort(c->kernels, (size_t)g->kernels.n, sizeof *c->kernels, by_address);
     for (int i = 1; i < g->kernels.n; i++)
         if (c->kernels[i - 1] == c->kernels[i])
-            return fail(c, NULL, "kernel @%s stands twice in the graph's list", c->kernels[i]->name);
+            return dl_check_fail(c, NULL, "kernel @%s stands twice in the graph's list", c->kernels[i]->name);
     return true;
 }
 
-static bool check_param(checker *c, const dl_node *n, int i) {
+static bool check_param(dl_checker *c, const dl_node *n, int i) {
     const dl_kparam *p = &n->kernel->params.at[i];
     bool out = i >= n->nin;
     const dl_type *t = out ? &n->out[i - n->nin].type : &n->in[i]->type;
     if (p->is_out != out)
-        return fail(c, n, "parameter %%%s of @%s should be one of its %s", p->name, n->kernel->name,
-                    out ? "outputs" : "inputs");
+        return dl_check_fail(c, n, "parameter %%%s of @%s should be one of its %s", p->name, n->kernel->name,
+                             out ? "outputs" : "inputs");
     if (!dl_type_same(&p->type, t) || !dl_layout_same(p->type.layout, t->layout))
-        return fail(c, n, "parameter %%%s of @%s is %s, but is given %s", p->name, n->kernel->name,
-                    dl_type_text(&p->type), dl_type_text(t));
+        return dl_check_fail(c, n, "parameter %%%s of @%s is %s, but is given %s", p->name, n->kernel->name,
+                             dl_type_text(&p->type), dl_type_text(t));
     if (p->alias < -1 || p->alias >= (out ? n->nin : 0))
-        return fail(c, n, "parameter %%%s of @%s cannot share the memory of parameter %d", p->name,
-                    n->kernel->name, p->alias);
+        return dl_check_fail(c, n, "parameter %%%s of @%s cannot share the memory of parameter %d", p->name,
+                             n->kernel->name, p->alias);
     return true;
 }
 
-static bool check_kernel(checker *c, const dl_node *n) {
+static bool check_kernel(dl_checker *c, const dl_node *n) {
     const dl_kernel *k = n->kernel;
-    if (!k) return fail(c, n, "a fused node without a kernel");
+    if (!k) return dl_check_fail(c, n, "a fused node without a kernel");
     if (!c->g->kernels.n || !bsearch(&k, c->kernels, (size_t)c->g->kernels.n, sizeof *c->kernels, by_address))
-        return fail(c, n, "@%s is not in the graph's list of kernels", k->name);
+        return dl_check_fail(c, n, "@%s is not in the graph's list of kernels", k->name);
     if (k->nin != n->nin || k->params.n != n->nin + n->nout)
-        return fail(c, n, "@%s has %d inputs and %d outputs, but the node %d operands and %d results",
-                    k->name, k->nin, k->params.n - k->nin, n->nin, n->nout);
+        return dl_check_fail(c, n,
+                             "@%s has %d inputs and %d outputs, but the node %d operands and %d results",
+                             k->name, k->nin, k->params.n - k->nin, n->nin, n->nout);
     const char *wrong = dl_kernel_fault(k, c->scratch);
-    if (wrong) return fail(c, n, "@%s: %s", k->name, wrong);
+    if (wrong) return dl_check_fail(c, n, "@%s: %s", k->name, wrong);
     for (int i = 0; i < k->params.n; i++)
         if (!check_param(c, n, i)) return false;
     return true;
@@ -180,33 +177,52 @@ static const char *form_fault(const dl_node *n) {
     return NULL;
 }
 
-static bool check_node(checker *c, int at) {
+/* What fusion and the emitters rely on: activations channels last, weights in panels. */
+static bool check_layouts(dl_checker *c, const dl_node *n) {
+    if (dl_ops[n->op].class != DL_CLASS_CONTRACT) return true;
+    bool makes_weight = n->op == DL_OP_conv_grad_weight;
+    const dl_type *data[] = {&n->in[0]->type, makes_weight ? &n->in[1]->type : NULL};
+    const dl_type *weight = makes_weight ? &n->out[0].type : &n->in[1]->type;
+    for (int i = 0; i < 2; i++)
+        if (data[i] && data[i]->layout.kind != DL_CL)
+            return dl_check_fail(c, n, "its operand %s is not channels last (pass 'layout' sees to that)",
+                                 dl_type_text(data[i]));
+    return weight->layout.kind == DL_PANEL ||
+           dl_check_fail(c, n, "its weight %s does not lie in panels (pass 'layout' sees to that)",
+                         dl_type_text(weight));
+}
+
+static bool check_node(dl_checker *c, int at) {
     const dl_node *n = c->g->nodes.at[at];
     const char *broken = form_fault(n);
-    if (broken) return fail(c, NULL, "node %d %s", at, broken);
+    if (broken) return dl_check_fail(c, NULL, "node %d %s", at, broken);
     bool fused = dl_ops[n->op].class == DL_CLASS_FUSED;
     for (int i = 0; i < n->nin; i++)
-        if (!is_known(c, n->in[i])) return fail(c, n, "%%%u is read before it is defined", n->in[i]->id);
+        if (!is_known(c, n->in[i]))
+            return dl_check_fail(c, n, "%%%u is read before it is defined", n->in[i]->id);
+    for (int i = 0; i < n->nin; i++)
+        if (!count(c, n, n->in[i])) return false;
     dl_type type;
     dl_shape_fault fault;
-    if (!dl_infer(n, &type, &fault)) return fail(c, n, "%s", fault.message);
+    if (!dl_infer(n, &type, &fault)) return dl_check_fail(c, n, "%s", fault.message);
     if (!dl_type_same(&type, &n->out[0].type))
-        return fail(c, n, "its type should be %s", dl_type_text(&type));
+        return dl_check_fail(c, n, "its type should be %s", dl_type_text(&type));
     for (int i = 0; i < n->nout; i++) {
         const dl_value *v = &n->out[i];
-        if (!dl_infer_type(&v->type, &fault)) return fail(c, n, "%s", fault.message);
+        if (!dl_infer_type(&v->type, &fault)) return dl_check_fail(c, n, "%s", fault.message);
         if (v->def != n || v->index != i || v->var)
-            return fail(c, n, "%%%u does not know the node that makes it", v->id);
+            return dl_check_fail(c, n, "%%%u does not know the node that makes it", v->id);
         if (!define(c, n, v)) return false;
     }
     if (fused) return check_kernel(c, n);
-    if (n->kernel) return fail(c, n, "a kernel hangs on an op that is not fused");
-    return c->stage == DL_STAGE_TENSOR || fail(c, n, "only fused nodes are left at this stage");
+    if (n->kernel) return dl_check_fail(c, n, "a kernel hangs on an op that is not fused");
+    if (c->stage >= DL_STAGE_FUSED) return dl_check_fail(c, n, "only fused nodes are left at this stage");
+    return c->stage != DL_STAGE_LAID || check_layouts(c, n);
 }
 
 /* ---- results ---- */
 
-static const char *result_fault(const checker *c, const dl_result *r) {
+static const char *result_fault(const dl_checker *c, const dl_result *r) {
     const dl_type *t = &r->value->type;
     bool of_var = r->role == DL_RESULT_GRAD || r->role == DL_RESULT_UPDATE;
     if (of_var != (r->var != NULL))
@@ -217,6 +233,9 @@ static const char *result_fault(const checker *c, const dl_result *r) {
     if (r->role == DL_RESULT_FIGURE && t->rank != 2) return "is not a plane of two axes";
     if (!of_var) return NULL;
     if (!is_known(c, &r->var->value)) return "names a variable of another graph";
+    if (r->role == DL_RESULT_GRAD &&
+        (r->var->role != DL_VAR_PARAM || !dl_dtype_is_float(r->var->value.type.dtype)))
+        return "is the gradient of what is no floating-point parameter";
     if (!dl_type_same(t, &r->var->value.type)) return "is not of its variable's type";
     if (c->stage != DL_STAGE_TENSOR && !dl_layout_same(t->layout, r->var->value.type.layout))
         return "does not have its variable's layout";
@@ -225,144 +244,39 @@ static const char *result_fault(const checker *c, const dl_result *r) {
     return NULL;
 }
 
-static bool check_results(checker *c) {
+static bool check_results(dl_checker *c) {
     const dl_graph *g = c->g;
     const dl_value **gradient = DL_NEWS(c->scratch, const dl_value *, g->next_id + 1), **of_var;
     int losses = 0;
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if ((unsigned)r->role >= DL_NRESULT_ROLES || !r->name)
-            return fail(c, NULL, "result %d has no role or name", i);
+            return dl_check_fail(c, NULL, "result %d has no role or name", i);
         const char *role = dl_result_roles[r->role];
         if (!is_known(c, r->value))
-            return fail(c, NULL, "%s '%s' is a value that the graph does not compute", role, r->name);
+            return dl_check_fail(c, NULL, "%s '%s' is a value that the graph does not compute", role,
+                                 r->name);
         const char *wrong = result_fault(c, r);
         if (wrong)
-            return fail(c, NULL, "%s '%s' (%%%u, %s) %s", role, r->name, r->value->id,
-                        dl_type_text(&r->value->type), wrong);
-        if (r->role == DL_RESULT_LOSS && losses++) return fail(c, NULL, "there is more than one loss");
+            return dl_check_fail(c, NULL, "%s '%s' (%%%u, %s) %s", role, r->name, r->value->id,
+                                 dl_type_text(&r->value->type), wrong);
+        if (r->role == DL_RESULT_LOSS && losses++)
+            return dl_check_fail(c, NULL, "there is more than one loss");
         if (!r->var) continue;
         of_var = r->role == DL_RESULT_UPDATE ? c->update : gradient;
         if (of_var[r->var->value.id])
-            return fail(c, NULL, "variable $%s has two results of role %s", r->var->name, role);
+            return dl_check_fail(c, NULL, "variable $%s has two results of role %s", r->var->name, role);
         of_var[r->var->value.id] = r->value;
     }
     return true;
 }
 
-/* ---- memory ---- */
-
-/* The values whose memory is in use, by rising offset; no two of them overlap. Values without bytes take no
- * place. */
-typedef struct {
-    const dl_value **at;
-    int n;
-} live_set;
-
-static int64_t end_of(const dl_value *v) { return v->offset + dl_type_bytes(&v->type); }
-
-/* First place whose value starts at or behind `offset`. */
-static int place_of(const live_set *live, int64_t offset) {
-    int lo = 0, hi = live->n;
-    while (lo < hi) {
-        int mid = (lo + hi) / 2;
-        if (live->at[mid]->offset < offset)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-static void leave(live_set *live, const dl_value *v) {
-    int at = place_of(live, v->offset);
-    if (at == live->n || live->at[at] != v) return;
-    memmove(&live->at[at], &live->at[at + 1], sizeof *live->at * (size_t)(--live->n - at));
-}
-
-static bool enter(checker *c, live_set *live, const dl_node *n, const dl_value *v) {
-    if (end_of(v) == v->offset) return true;
-    int at = place_of(live, v->offset);
-    const dl_value *before = at > 0 && end_of(live->at[at - 1]) > v->offset ? live->at[at - 1] : NULL;
-    const dl_value *behind = at < live->n && live->at[at]->offset < end_of(v) ? live->at[at] : NULL;
-    const dl_value *other = before ? before : behind;
-    if (other)
-        return fail(c, n, "%%%u lies at bytes %lld to %lld, where %%%u (%lld to %lld) is still needed", v->id,
-                    (long long)v->offset, (long long)end_of(v), other->id, (long long)other->offset,
-                    (long long)end_of(other));
-    memmove(&live->at[at + 1], &live->at[at], sizeof *live->at * (size_t)(live->n++ - at));
-    live->at[at] = v;
-    return true;
-}
-
-static bool check_offset(checker *c, const dl_node *n, const dl_value *v, int64_t *peak) {
-    int64_t bytes = dl_type_bytes(&v->type);
-    if (v->offset < 0) return fail(c, n, "%%%u has no place in memory", v->id);
-    if (v->offset % ALIGNMENT)
-        return fail(c, n, "%%%u lies at byte %lld, which is not a multiple of %d", v->id,
-                    (long long)v->offset, ALIGNMENT);
-    if (v->offset > c->g->arena_bytes - bytes)
-        return fail(c, n, "%%%u lies at byte %lld and has %lld bytes, but the arena has %lld", v->id,
-                    (long long)v->offset, (long long)bytes, (long long)c->g->arena_bytes);
-    if (end_of(v) > *peak) *peak = end_of(v);
-    return true;
-}
-
-/* May result j of node `at` lie where the operand lies that its kernel lets it share? Then that operand's
- * life ends here: nobody reads it later, nor the node itself by another way; and a variable is overwritten
- * only by its own update. */
-static const dl_value *shared_operand(const checker *c, int at, int j, const int *last_read) {
-    const dl_node *n = c->g->nodes.at[at];
-    int alias = n->kernel->params.at[n->nin + j].alias;
-    const dl_value *out = &n->out[j], *in = alias >= 0 ? n->in[alias] : NULL;
-    if (!in || in->offset != out->offset || end_of(in) != end_of(out) || last_read[in->id] > at) return NULL;
-    for (int i = 0; i < n->nin; i++)
-        if (i != alias && n->in[i] == in) return NULL;
-    return !in->var || c->update[in->id] == out ? in : NULL;
-}
-
-static bool check_memory(checker *c) {
-    const dl_graph *g = c->g;
-    int64_t peak = 0;
-    int values = g->vars.n;
-    /* By value id: the last node that reads it; results are read behind the last, variables that nobody reads
-     * keep their place all the same. */
-    int *last_read = DL_NEWS(c->scratch, int, g->next_id + 1);
-    for (uint32_t id = 0; id < g->next_id; id++) last_read[id] = -1;
-    for (int i = 0; i < g->nodes.n; i++) {
-        const dl_node *n = g->nodes.at[i];
-        for (int j = 0; j < n->nin; j++) last_read[n->in[j]->id] = i;
-        values += n->nout;
-    }
-    for (int i = 0; i < g->results.n; i++) last_read[g->results.at[i].value->id] = g->nodes.n;
-
-    live_set live = {DL_NEWS(c->scratch, const dl_value *, values + 1), 0};
-    for (int i = 0; i < g->vars.n; i++) {
-        const dl_value *v = &g->vars.at[i]->value;
-        if (!check_offset(c, NULL, v, &peak) || !enter(c, &live, NULL, v)) return false;
-    }
-    for (int i = 0; i < g->nodes.n; i++) {
-        const dl_node *n = g->nodes.at[i];
-        for (int j = 0; j < n->nout; j++) {
-            if (!check_offset(c, n, &n->out[j], &peak)) return false;
-            const dl_value *shared = shared_operand(c, i, j, last_read);
-            if (shared) leave(&live, shared);
-            if (!enter(c, &live, n, &n->out[j])) return false;
-        }
-        for (int j = 0; j < n->nin; j++)
-            if (!n->in[j]->var && last_read[n->in[j]->id] <= i) leave(&live, n->in[j]);
-        for (int j = 0; j < n->nout; j++)
-            if (last_read[n->out[j].id] < 0) leave(&live, &n->out[j]);
-    }
-    return peak == g->arena_bytes || fail(c, NULL, "the arena has %lld bytes, but the values end at %lld",
-                                          (long long)g->arena_bytes, (long long)peak);
-}
-
-static bool check(checker *c) {
+static bool check(dl_checker *c) {
     if (!check_vars(c) || !check_kernel_list(c)) return false;
     for (int i = 0; i < c->g->nodes.n; i++)
         if (!check_node(c, i)) return false;
-    return check_results(c) && (c->stage != DL_STAGE_PLANNED || check_memory(c));
+    return check_results(c) && (c->stage < DL_STAGE_ORDERED || dl_check_order(c)) &&
+           (c->stage != DL_STAGE_PLANNED || dl_check_memory(c));
 }
 
 bool dl_validate(const dl_graph *g, dl_stage stage, dl_error *err) {
@@ -370,7 +284,7 @@ bool dl_validate(const dl_graph *g, dl_stage stage, dl_error *err) {
         return dl_fail(err, DL_INTERNAL, "graph %s: value numbers reach %u; at most %d are possible", g->name,
                        g->next_id, MAX_IDS);
     dl_arena *scratch = dl_arena_new(NULL);
-    checker c = {.g = g, .stage = stage, .scratch = scratch, .err = err};
+    dl_checker c = {.g = g, .stage = stage, .scratch = scratch, .err = err};
     c.known = DL_NEWS(scratch, const dl_value *, g->next_id + 1);
     c.update = DL_NEWS(scratch, const dl_value *, g->next_id + 1);
     c.vars = DL_NEWS(scratch, const dl_var *, g->vars.n + 1);
@@ -378,4 +292,72 @@ bool dl_validate(const dl_graph *g, dl_stage stage, dl_error *err) {
     bool legal = check(&c);
     dl_arena_free(scratch);
     return legal;
+}
+
+/* ---- modules ---- */
+
+dl_stage dl_graph_stage(const dl_graph *g) {
+    bool placed = g->arena_bytes != 0, fused = g->kernels.n > 0;
+    for (int i = 0; i < g->vars.n; i++) placed |= g->vars.at[i]->value.offset >= 0;
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        fused |= n->op == DL_OP_fused;
+        for (int k = 0; k < n->nout; k++) placed |= n->out[k].offset >= 0;
+    }
+    return placed ? DL_STAGE_PLANNED : fused ? DL_STAGE_FUSED : DL_STAGE_TENSOR;
+}
+
+typedef struct {
+    const dl_var *var;
+    int graph;
+} shared_var;
+
+static int by_name_and_graph(const void *pa, const void *pb) {
+    const shared_var *a = pa, *b = pb;
+    int names = strcmp(a->var->name, b->var->name);
+    return names ? names : a->graph - b->graph;
+}
+
+/* Variables of one name are one variable. */
+static bool check_shared(const dl_module *m, dl_error *err) {
+    int n = 0;
+    for (int i = 0; i < m->graphs.n; i++) n += m->graphs.at[i]->vars.n;
+    dl_arena *scratch = dl_arena_new(NULL);
+    shared_var *vars = DL_NEWS(scratch, shared_var, n + 1);
+    n = 0;
+    for (int i = 0; i < m->graphs.n; i++)
+        for (int k = 0; k < m->graphs.at[i]->vars.n; k++)
+            vars[n++] = (shared_var){m->graphs.at[i]->vars.at[k], i};
+    qsort(vars, (size_t)n, sizeof *vars, by_name_and_graph);
+    bool legal = true;
+    for (int i = 1; i < n && legal; i++) {
+        const dl_var *a = vars[i - 1].var, *b = vars[i].var;
+        if (strcmp(a->name, b->name) != 0) continue;
+        bool alike = a->role == b->role && dl_type_same(&a->value.type, &b->value.type) &&
+                     dl_layout_same(a->value.type.layout, b->value.type.layout) &&
+                     a->value.offset == b->value.offset;
+        legal = alike || dl_fail(err, DL_INTERNAL, "variable $%s is %s %s in graph %s and %s %s in graph %s",
+                                 a->name, dl_var_roles[a->role], dl_type_text(&a->value.type),
+                                 m->graphs.at[vars[i - 1].graph]->name, dl_var_roles[b->role],
+                                 dl_type_text(&b->value.type), m->graphs.at[vars[i].graph]->name);
+    }
+    dl_arena_free(scratch);
+    return legal;
+}
+
+bool dl_validate_module(const dl_module *m, dl_stage stage, dl_error *err) {
+    for (int i = 0; i < m->graphs.n; i++)
+        if (!dl_validate(m->graphs.at[i], stage, err)) return false;
+    return check_shared(m, err);
+}
+
+dl_module *dl_read_module(dl_arena *parent, const char *text, size_t n, const char *name, dl_error *err) {
+    dl_module *m = dl_parse_module(parent, text, n, name, err);
+    dl_error why = {0};
+    for (int i = 0; m && i < m->graphs.n; i++)
+        if (!dl_validate(m->graphs.at[i], dl_graph_stage(m->graphs.at[i]), &why)) break;
+    if (!m || (why.code == DL_OK && check_shared(m, &why))) return m;
+    dl_fail(err, DL_INPUT, "%.150s: %s", name, why.message);
+    dl_arena_free(m->arena);
+    return NULL;
 }

@@ -1,5 +1,7 @@
 #include "ir/walk.h"
 
+#include "ir/base/heap.h"
+
 dl_uses *dl_graph_uses(const dl_graph *g, dl_arena *arena) {
     dl_uses *uses = DL_NEWS(arena, dl_uses, g->next_id ? g->next_id : 1);
     for (int i = 0; i < g->nodes.n; i++)
@@ -42,28 +44,6 @@ bool dl_graph_sweep(dl_graph *g) {
     return kept < before;
 }
 
-/* Positions of ready nodes, the smallest at the root. */
-typedef struct {
-    int *at, n;
-} heap;
-
-static void heap_put(heap *h, int position) {
-    int i = h->n++;
-    for (int up; i > 0 && h->at[up = (i - 1) / 2] > position; i = up) h->at[i] = h->at[up];
-    h->at[i] = position;
-}
-
-static int heap_take(heap *h) {
-    int least = h->at[0], last = h->at[--h->n], i = 0;
-    for (int child; (child = 2 * i + 1) < h->n; i = child) {
-        if (child + 1 < h->n && h->at[child + 1] < h->at[child]) child++;
-        if (h->at[child] >= last) break;
-        h->at[i] = h->at[child];
-    }
-    h->at[i] = last;
-    return least;
-}
-
 /* Kahn's algorithm with a heap of earlier positions (Commun. ACM 5(11), 1962): O(edges + nodes log nodes). */
 void dl_graph_sort(dl_graph *g) {
     int count = g->nodes.n;
@@ -86,15 +66,15 @@ void dl_graph_sort(dl_graph *g) {
             int maker = position[old[i]->in[j]->id] - 1;
             if (maker >= 0) readers[maker][nreaders[maker]++] = i, waits[i]++;
         }
-    heap ready = {DL_NEWS(scratch, int, count), 0};
+    dl_heap ready = {0};
     for (int i = 0; i < count; i++)
-        if (!waits[i]) heap_put(&ready, i);
+        if (!waits[i]) dl_heap_put(scratch, &ready, i, i);
     int placed = 0;
     while (ready.n) {
-        int i = heap_take(&ready);
+        int i = dl_heap_take(&ready);
         g->nodes.at[placed++] = old[i];
         for (int j = 0; j < nreaders[i]; j++)
-            if (--waits[readers[i][j]] == 0) heap_put(&ready, readers[i][j]);
+            if (--waits[readers[i][j]] == 0) dl_heap_put(scratch, &ready, readers[i][j], readers[i][j]);
     }
     DL_CHECK(placed == count); /* else the nodes form a cycle */
     dl_arena_free(scratch);

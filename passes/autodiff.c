@@ -29,7 +29,9 @@ void dl_grad_give(dl_grad *g, int operand, dl_value *contribution) {
     const dl_value *v = g->node->in[operand];
     dl_value **sum = &g->grads[v->id];
     contribution = reduce_to(g->b, contribution, &v->type);
-    *sum = *sum ? dl_build2(g->b, DL_OP_add, *sum, contribution) : contribution;
+    /* An axis without a name takes no part in the addition and comes back behind it. */
+    if (*sum) contribution = reduce_to(g->b, dl_build2(g->b, DL_OP_add, *sum, contribution), &v->type);
+    *sum = contribution;
 }
 
 /* Marks every value that depends on a parameter by a path along which gradients flow. */

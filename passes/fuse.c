@@ -12,18 +12,21 @@
 
 #include "ir/walk.h"
 
+/* The same axes in any order; those without a name have size 1 and are alike. */
 static bool same_axes(const dl_type *a, const dl_type *b) {
+    int unnamed = 0;
     if (a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++) {
-        int k = dl_type_axis(b, a->axis[i].name);
-        if (k < 0 || b->axis[k].size != a->axis[i].size) return false;
+        int k = *a->axis[i].name ? dl_type_axis(b, a->axis[i].name) : -1;
+        if (*a->axis[i].name && (k < 0 || b->axis[k].size != a->axis[i].size)) return false;
+        unnamed += !*a->axis[i].name - !*b->axis[i].name;
     }
-    return true;
+    return unnamed == 0;
 }
 
 static bool is_wide_type(const dl_type *t) { return t->dtype == DL_F64 || t->dtype == DL_I64; }
 
-static bool is_wide(const dl_node *n) {
+bool dl_fuse_is_wide(const dl_node *n) {
     bool wide = is_wide_type(&n->out[0].type);
     for (int i = 0; i < n->nin; i++) wide |= is_wide_type(&n->in[i]->type);
     return wide;
@@ -70,13 +73,7 @@ dl_value *dl_fuse_weight(const dl_node *n, int64_t *start) {
     return whole;
 }
 
-/* ---- edges: who reads a node's value, looking through inlined views ---- */
-
-typedef struct {
-    int node;
-    bool soft;
-} edge;
-typedef DL_ARRAY(edge) edges;
+/* ---- edges ---- */
 
 static void mark_stored(dl_fusion *f, dl_value *v) {
     if (v->def && is_view(v->def->op)) f->stored[v->id] = true;
@@ -99,23 +96,22 @@ static void find_stored(dl_fusion *f) {
                     for (int p = 0; p < np; p++) mark_stored(f, parts[p]);
                 }
             }
-        } else if (n->op == DL_OP_pad && n->in[0]->def && dl_ops[n->in[0]->def->op].class == DL_CLASS_MOVE) {
-            mark_stored(f,
-                        n->in[0]); /* zeros begin where the view ends, not where the memory behind it ends */
+        } else if (n->op == DL_OP_pad) {
+            mark_stored(f, n->in[0]); /* zeros begin where the view ends, not where what is behind it ends */
         }
     }
 }
 
-static void add_edges(dl_fusion *f, edges *out, dl_value *v, int reader, bool soft) {
+static void add_edges(dl_fusion *f, dl_value *v, int reader, bool soft) {
     while (v->def && dl_fuse_inlined(f, v->def)) {
         if (dl_ops[v->def->op].class == DL_CLASS_SOURCE) return;
         v = v->def->in[0], soft = false;
     }
-    if (v->def) dl_push(f->ctx->arena, &out[f->position[v->id]], (edge){reader, soft});
+    if (v->def) dl_push(f->ctx->arena, &f->out[f->position[v->id]], (dl_edge){reader, soft});
 }
 
-static edges *find_edges(dl_fusion *f) {
-    edges *out = DL_NEWS(f->ctx->arena, edges, f->n ? f->n : 1);
+static void find_edges(dl_fusion *f) {
+    f->out = DL_NEWS(f->ctx->arena, dl_edges, f->n ? f->n : 1);
     for (int i = 0; i < f->n; i++) {
         dl_node *n = f->graph->nodes.at[i];
         if (dl_fuse_inlined(f, n)) continue;
@@ -124,64 +120,20 @@ static edges *find_edges(dl_fusion *f) {
             if (!contract) {
                 bool soft = is_pointwise(n->op) ? same_axes(&n->in[k]->type, &n->out[0].type)
                                                 : dl_ops[n->op].class == DL_CLASS_REDUCE;
-                add_edges(f, out, n->in[k], i, soft);
+                add_edges(f, n->in[k], i, soft);
             } else if (k == 1 && n->op != DL_OP_conv_grad_weight) {
                 int64_t start;
-                add_edges(f, out, dl_fuse_weight(n, &start), i, false);
+                add_edges(f, dl_fuse_weight(n, &start), i, false);
             } else {
                 dl_value *parts[4];
                 int np = dl_fuse_parts(n, k, parts);
-                for (int p = 0; p < np; p++) add_edges(f, out, parts[p], i, false);
+                for (int p = 0; p < np; p++) add_edges(f, parts[p], i, false);
             }
         }
     }
-    return out;
 }
 
 /* ---- is a join legal? ---- */
-
-/* Does a path of readers lead from node `from`, not counting members of `avoid`, into group `goal`? */
-static bool reaches(const dl_fusion *f, const edges *out, int from, int goal, unsigned char *seen) {
-    int g = f->group[from];
-    if (g == goal) return true;
-    if (g < 0 || seen[g]) return false;
-    seen[g] = 1;
-    const dl_group *group = &f->groups.at[g];
-    for (int m = 0; m < group->members.n; m++) {
-        const edges *e = &out[group->members.at[m]];
-        for (int i = 0; i < e->n; i++)
-            if (f->group[e->at[i].node] != g && reaches(f, out, e->at[i].node, goal, seen)) return true;
-    }
-    return false;
-}
-
-static bool node_makes_circle(const dl_fusion *f, const edges *out, int node, int goal) {
-    unsigned char *seen = DL_NEWS(f->ctx->arena, unsigned char, f->groups.n);
-    for (int i = 0; i < out[node].n; i++) {
-        edge e = out[node].at[i];
-        if (f->group[e.node] == goal) {
-            if (!e.soft) return true;
-        } else if (reaches(f, out, e.node, goal, seen))
-            return true;
-    }
-    return false;
-}
-
-/* Can groups a and b be one? Neither may be reached from the other, by a hard edge or through a third. */
-static bool groups_make_circle(const dl_fusion *f, const edges *out, int a, int b) {
-    for (int turn = 0; turn < 2; turn++) {
-        int from = turn ? b : a, to = turn ? a : b;
-        unsigned char *seen = DL_NEWS(f->ctx->arena, unsigned char, f->groups.n);
-        const dl_group *g = &f->groups.at[from];
-        for (int m = 0; m < g->members.n; m++)
-            for (int i = 0; i < out[g->members.at[m]].n; i++) {
-                edge e = out[g->members.at[m]].at[i];
-                if (f->group[e.node] == from || (f->group[e.node] == to && e.soft)) continue;
-                if (reaches(f, out, e.node, to, seen)) return true;
-            }
-    }
-    return false;
-}
 
 static bool same_reduction(const dl_node *a, const dl_node *b) {
     return same_axes(&a->in[0]->type, &b->in[0]->type) && same_axes(&a->out[0].type, &b->out[0].type);
@@ -197,42 +149,79 @@ static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
     return kept->rank == 0 || (kept->rank == 1 && kept->axis[0].name == anchor->out[0].type.axis[1].name);
 }
 
-static bool can_merge(const dl_fusion *f, const edges *out, int a, int b) {
+/* A kernel is one C function, and a C compiler's time grows faster than its length: chains of hundreds of
+ * nodes become several kernels. */
+enum { MOST_MEMBERS = 128 };
+
+/* A weight gradient's program runs straight through its panels: what a member reads beside them lies in the
+ * same panels, or is a scalar or a constant. A view, which is read at other places, is none of these. */
+static bool fits_panels(const dl_fusion *f, const dl_node *n) {
+    const dl_type *t = &n->out[0].type;
+    for (int i = 0; i < n->nin; i++) {
+        const dl_value *v = n->in[i];
+        bool viewed = false;
+        for (; v->def && is_view(v->def->op) && dl_fuse_inlined(f, v->def) && v->def->nin; viewed = true)
+            v = v->def->in[0];
+        bool constant = v->def && v->def->op == DL_OP_const;
+        if (constant || !v->type.rank) continue;
+        if (viewed || v->type.rank != t->rank || !dl_layout_same(v->type.layout, t->layout)) return false;
+        for (int a = 0; a < t->rank; a++)
+            if (v->type.axis[a].name != t->axis[a].name) return false;
+    }
+    return true;
+}
+
+static bool all_fit_panels(const dl_fusion *f, const dl_group *g) {
+    for (int i = 0; i < g->members.n; i++) {
+        const dl_node *n = f->graph->nodes.at[g->members.at[i]];
+        if (dl_ops[n->op].class != DL_CLASS_CONTRACT && !fits_panels(f, n)) return false;
+    }
+    return true;
+}
+
+static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    if (x->members.n + y->members.n > MOST_MEMBERS) return false;
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
     if (!same_axes(&x->space, &y->space)) return false;
     if (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce)) return false;
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
     if (anchor && x->reduce && !sums_beside(anchor, x->reduce)) return false;
     if (anchor && y->reduce && !sums_beside(anchor, y->reduce)) return false;
-    return !groups_make_circle(f, out, a, b);
+    if (anchor && anchor->op == DL_OP_conv_grad_weight && !(all_fit_panels(f, x) && all_fit_panels(f, y)))
+        return false;
+    return dl_fuse_order_merge(f, a, b);
 }
 
-static void merge(dl_fusion *f, int into, int from) {
+/* One group of two that can_merge; returns its number. The larger takes in the smaller, so that a node
+ * changes its group a few times only. */
+static int merge(dl_fusion *f, int into, int from) {
+    dl_arena *arena = f->ctx->arena;
     dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
-    for (int i = 0; i < y->members.n; i++) {
-        f->group[y->members.at[i]] = into;
-        dl_push(f->ctx->arena, &x->members, y->members.at[i]);
-    }
     if (y->anchor) x->anchor = y->anchor, x->space = y->space;
     if (!x->reduce) x->reduce = y->reduce, x->post = y->post;
-    y->alive = false, y->members.n = 0;
+    if (x->members.n < y->members.n) {
+        dl_group whole = *x;
+        whole.members = y->members, whole.out = y->out;
+        y->members = x->members, y->out = x->out, *x = *y, *y = whole;
+        dl_group *t = x;
+        x = y, y = t;
+        f->line.at[x->place] = from, into = from;
+    }
+    for (int i = 0; i < y->members.n; i++) {
+        f->group[y->members.at[i]] = into;
+        dl_push(arena, &x->members, y->members.at[i]);
+    }
+    for (int i = 0; i < y->out.n; i++) dl_push(arena, &x->out, y->out.at[i]);
+    y->alive = false, y->members.n = y->out.n = 0;
+    return into;
 }
 
-/* A weight gradient's program runs on whole panels: everything beside it must lie in the same panels or be a
- * scalar. */
-static bool fits_panels(const dl_node *n) {
-    for (int i = 0; i < n->nin; i++)
-        if (n->in[i]->type.rank && !dl_layout_same(n->in[i]->type.layout, n->out[0].type.layout))
-            return false;
-    return true;
-}
-
-static bool can_join(const dl_fusion *f, const edges *out, int node, int at) {
+static bool can_join(dl_fusion *f, int node, int at) {
     const dl_node *n = f->graph->nodes.at[node];
     const dl_group *g = &f->groups.at[at];
     const dl_type *t = &n->out[0].type;
-    if (g->wide != is_wide(n)) return false;
+    if (g->members.n == MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return false;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
         if (g->reduce) {
             if (!same_reduction(g->reduce, n) || (g->anchor && !sums_beside(g->anchor, n))) return false;
@@ -245,17 +234,14 @@ static bool can_join(const dl_fusion *f, const edges *out, int node, int at) {
             const dl_node *r = f->graph->nodes.at[g->members.at[i]];
             if (dl_ops[r->op].class == DL_CLASS_REDUCE && !sums_beside(n, r)) return false;
         }
-        if (n->op == DL_OP_conv_grad_weight) {
-            for (int i = 0; i < g->members.n; i++)
-                if (!fits_panels(f->graph->nodes.at[g->members.at[i]])) return false;
-        }
+        if (n->op == DL_OP_conv_grad_weight && !all_fit_panels(f, g)) return false;
     } else if (is_pointwise(n->op)) {
         if (!same_axes(&g->space, t) && !(g->reduce && same_axes(&g->post, t))) return false;
-        if (g->anchor && g->anchor->op == DL_OP_conv_grad_weight && !fits_panels(n)) return false;
+        if (g->anchor && g->anchor->op == DL_OP_conv_grad_weight && !fits_panels(f, n)) return false;
     } else {
         return false; /* cat and stored views stand alone */
     }
-    return !node_makes_circle(f, out, node, at);
+    return dl_fuse_order_join(f, node, at);
 }
 
 static void join(dl_fusion *f, int node, int at) {
@@ -267,80 +253,47 @@ static void join(dl_fusion *f, int node, int at) {
         g->anchor = n, g->space = n->out[0].type; /* its order of axes */
     f->group[node] = at;
     dl_push(f->ctx->arena, &g->members, node);
+    for (int i = 0; i < f->out[node].n; i++) {
+        int to = f->group[f->out[node].at[i].node];
+        if (to >= 0 && to != at) dl_push(f->ctx->arena, &g->out, f->out[node].at[i]);
+    }
 }
 
-static void place(dl_fusion *f, const edges *out, int node) {
+static void place(dl_fusion *f, int node) {
+    const dl_edges *out = &f->out[node];
     int at = -1;
-    for (int i = 0; i < out[node].n; i++) {
-        int r = f->group[out[node].at[i].node];
-        if (!out[node].at[i].soft || r < 0 || r == at) continue;
+    for (int i = 0; i < out->n && !f->alone; i++) {
+        int r = f->group[out->at[i].node];
+        if (!out->at[i].soft || r < 0 || r == at) continue;
         if (at < 0)
             at = r;
-        else if (can_merge(f, out, at, r))
-            merge(f, at, r);
+        else if (can_merge(f, at, r))
+            at = merge(f, at, r);
         else {
             at = -1; /* readers that cannot be one: the value goes through memory */
             break;
         }
     }
-    if (at >= 0 && can_join(f, out, node, at)) {
-        join(f, node, at);
-        return;
-    }
-    dl_node *n = f->graph->nodes.at[node];
-    dl_push(f->ctx->arena, &f->groups,
-            (dl_group){.alive = true, .wide = is_wide(n), .space = n->out[0].type});
-    join(f, node, f->groups.n - 1);
+    if (at < 0 || !can_join(f, node, at)) at = dl_fuse_new_group(f, node);
+    join(f, node, at);
 }
 
 /* ---- the pass ---- */
 
-/* Groups in an order in which each comes behind those it reads, the earliest of the program first. */
-static void order_groups(dl_fusion *f, const edges *out, int *order, int *n) {
-    int *waits = DL_NEWS(f->ctx->arena, int, f->groups.n + 1);
-    for (int i = 0; i < f->n; i++)
-        for (int k = 0; k < out[i].n; k++) {
-            int from = f->group[i], to = f->group[out[i].at[k].node];
-            if (from >= 0 && to >= 0 && from != to) waits[to]++;
-        }
-    bool *done = DL_NEWS(f->ctx->arena, bool, f->groups.n + 1);
-    *n = 0;
-    for (int alive = 0;; alive = 0) {
-        int best = -1, first = f->n;
-        for (int g = 0; g < f->groups.n; g++) {
-            const dl_group *x = &f->groups.at[g];
-            if (!x->alive || done[g]) continue;
-            alive++;
-            int last = 0; /* the earliest in the program's order by its last member */
-            for (int m = 0; m < x->members.n; m++)
-                if (x->members.at[m] > last) last = x->members.at[m];
-            if (waits[g] == 0 && last < first) best = g, first = last;
-        }
-        if (!alive) break;
-        DL_CHECK(best >= 0);
-        done[best] = true, order[(*n)++] = best;
-        const dl_group *x = &f->groups.at[best];
-        for (int m = 0; m < x->members.n; m++)
-            for (int k = 0; k < out[x->members.at[m]].n; k++) {
-                int to = f->group[out[x->members.at[m]].at[k].node];
-                if (to >= 0 && to != best) waits[to]--;
-            }
-    }
-}
-
 /* Kernels know sums only, over at least one axis: a mean becomes sum and product, a reduction over nothing
  * its operand (what simplify does too, but a pass may be left out). */
-static void lower_reductions(dl_graph *g) {
+static void lower_reductions(dl_graph *g, dl_arena *arena) {
     dl_node **old = g->nodes.at;
     int n = g->nodes.n;
+    dl_value **now = DL_NEWS(arena, dl_value *, g->next_id + 1); /* by id: what stands for a value, or NULL */
+    uint32_t known = g->next_id;
     g->nodes.at = NULL, g->nodes.n = g->nodes.cap = 0;
     for (int i = 0; i < n; i++) {
         dl_node *r = old[i];
+        for (int k = 0; k < r->nin; k++)
+            if (r->in[k]->id < known && now[r->in[k]->id]) r->in[k] = now[r->in[k]->id];
         if (dl_ops[r->op].class == DL_CLASS_REDUCE && dl_node_attr(r, DL_ATTR_over)->n == 0) {
-            dl_replace_value(g, &r->out[0], r->in[0]);
-            for (int k = i + 1; k < n; k++)
-                for (int j = 0; j < old[k]->nin; j++)
-                    if (old[k]->in[j] == &r->out[0]) old[k]->in[j] = r->in[0];
+            now[r->out[0].id] = r->in[0];
             continue;
         }
         if (r->op != DL_OP_mean) {
@@ -359,38 +312,46 @@ static void lower_reductions(dl_graph *g) {
         r->in[0] = in[0], r->in[1] = in[1];
         dl_push(g->module->arena, &g->nodes, r);
     }
+    for (int i = 0; i < g->results.n; i++) {
+        dl_result *r = &g->results.at[i];
+        if (r->value->id < known && now[r->value->id]) r->value = now[r->value->id];
+    }
 }
 
 static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-bool dl_pass_fuse(dl_graph *g, dl_pass_ctx *ctx) {
-    if (g->nodes.n && g->nodes.at[0]->op == DL_OP_fused) return false;
-    lower_reductions(g);
+/* Makes kernels of the graph's nodes. */
+static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
+    lower_reductions(g, ctx->arena);
     dl_graph_sweep(g);
-    dl_fusion f = {.graph = g, .ctx = ctx, .n = g->nodes.n};
-    f.group = DL_NEWS(ctx->arena, int, f.n + 1);
+    dl_fusion f = {.graph = g, .ctx = ctx, .n = g->nodes.n, .alone = alone};
+    f.group = DL_NEWS(ctx->arena, int, f.n + 1), f.instr = DL_NEWS(ctx->arena, int, f.n + 1);
     f.position = DL_NEWS(ctx->arena, int, g->next_id + 1);
     f.stored = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    f.next_of = DL_NEWS(ctx->arena, dl_var *, g->next_id + 1);
     for (uint32_t i = 0; i < g->next_id; i++) f.position[i] = -1;
     for (int i = 0; i < f.n; i++) {
         dl_node *n = g->nodes.at[i];
-        f.group[i] = -1;
+        f.group[i] = f.instr[i] = -1;
         f.position[n->out[0].id] = i;
         if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
         dl_fail_op(g, n, ctx->err);
         return false;
     }
     find_stored(&f);
-    edges *out = find_edges(&f);
+    find_edges(&f);
     bool *wanted = DL_NEWS(ctx->arena, bool, g->next_id + 1);
-    for (int i = 0; i < g->results.n; i++) wanted[g->results.at[i].value->id] = true;
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        wanted[r->value->id] = true;
+        if (r->role == DL_RESULT_UPDATE) f.next_of[r->value->id] = r->var;
+    }
     for (int i = f.n - 1; i >= 0; i--) {
         if (dl_fuse_inlined(&f, g->nodes.at[i])) continue;
-        if (out[i].n || wanted[g->nodes.at[i]->out[0].id]) place(&f, out, i);
+        if (f.out[i].n || wanted[g->nodes.at[i]->out[0].id]) place(&f, i);
     }
 
-    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups;
-    order_groups(&f, out, order, &ngroups);
+    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups = dl_fuse_order_groups(&f, order);
     dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, ngroups + 1);
     for (int i = 0; i < ngroups; i++) {
         dl_group *group = &f.groups.at[order[i]];
@@ -400,7 +361,7 @@ bool dl_pass_fuse(dl_graph *g, dl_pass_ctx *ctx) {
             int at = group->members.at[m];
             dl_value *v = &g->nodes.at[at]->out[0];
             bool read = wanted[v->id];
-            for (int k = 0; k < out[at].n; k++) read |= f.group[out[at].at[k].node] != order[i];
+            for (int k = 0; k < f.out[at].n; k++) read |= f.group[f.out[at].at[k].node] != order[i];
             if (read) dl_push(ctx->arena, &outs, v);
         }
         nodes[i] = dl_fuse_build(&f, group, outs.n, outs.at, dl_internf("%s_k%d", g->name, i));
@@ -421,3 +382,6 @@ bool dl_pass_fuse(dl_graph *g, dl_pass_ctx *ctx) {
         if (g->results.at[i].value->def) g->results.at[i].value = now[g->results.at[i].value->id];
     return true;
 }
+
+bool dl_pass_fuse(dl_graph *g, dl_pass_ctx *ctx) { return make_kernels(g, ctx, false); }
+bool dl_skip_fuse(dl_graph *g, dl_pass_ctx *ctx) { return make_kernels(g, ctx, true); }

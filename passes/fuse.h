@@ -1,8 +1,17 @@
 /* Shared by the two halves of fusion: grouping (fuse.c) and making kernels of groups (fuse_kernel.c). */
 #ifndef DL_FUSE_H
 #define DL_FUSE_H
+#include "ir/base/heap.h"
 #include "ir/kernel.h"
 #include "passes/pass.h"
+
+/* Who reads a node's value, looking through inlined views. Soft: at the same points, so that the two may
+ * share a kernel; hard: through memory. */
+typedef struct {
+    int node;
+    bool soft;
+} dl_edge;
+typedef DL_ARRAY(dl_edge) dl_edges;
 
 /* Part of the graph that becomes one kernel. */
 typedef struct {
@@ -11,27 +20,54 @@ typedef struct {
     dl_node *reduce;       /* its first reduction, or NULL; all have the same operand axes and `over` */
     dl_type space;         /* full space (of the operand when it reduces) */
     dl_type post;          /* the reduced space, when it reduces */
-    DL_ARRAY(int) members; /* node positions, descending */
+    DL_ARRAY(int) members; /* node positions, in no order while groups grow */
+    dl_edges out;          /* edges of its members to other groups, or to what has become a member since */
+    int place;             /* in dl_fusion.line */
+    int seen;              /* number of the last search that came by */
 } dl_group;
 
 typedef struct {
     dl_graph *graph;
     dl_pass_ctx *ctx;
-    int n;         /* nodes */
-    int *group;    /* node position -> group, -1: inlined into its readers or not needed */
-    int *position; /* value id -> position of its node, -1: a variable */
-    bool *stored;  /* value id -> a MOVE or SOURCE value that must exist in memory */
+    int n;            /* nodes */
+    int *group;       /* node position -> group, -1: inlined into its readers or not needed */
+    int *position;    /* value id -> position of its node, -1: a variable */
+    bool *stored;     /* value id -> a MOVE or SOURCE value that must exist in memory */
+    dl_var **next_of; /* value id -> the variable that it updates, or NULL */
+    int *instr;       /* node position -> its instruction in the kernel being made, -1: none */
+    bool alone;       /* every node is a kernel of its own */
+    dl_edges *out;    /* by node position */
     DL_ARRAY(dl_group) groups;
+    DL_ARRAY(int)
+    line;         /* groups in an order in which they can run, from the last to the first; -1: none here */
+    int searches; /* so far */
+    dl_heap next; /* of a search */
+    DL_ARRAY(int) rest; /* of a move within the line */
 } dl_fusion;
 
 /* Is this node a mere view or constant that its readers take in? (SOURCE and most MOVE ops, unless stored) */
 bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n);
+/* Does it compute in f64? */
+bool dl_fuse_is_wide(const dl_node *n);
 /* Operand `k` of a contraction may be several values side by side, read in place: fills parts (at most 4),
  * returns how many; 1 and the operand itself when it is not a usable cat. */
 int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]);
 /* A weight operand that is an aligned slice along O of a stored weight: that weight and the first row; else
  * itself, 0. */
 dl_value *dl_fuse_weight(const dl_node *n, int64_t *start);
+
+/* fuse_order.c: joins that would not make kernels wait for each other in a circle. */
+
+/* A new group of its own for `node`, whose readers are in groups already. */
+int dl_fuse_new_group(dl_fusion *f, int node);
+/* Makes room for `node` in group `at`, if its readers let it: false where a path of readers leads from it
+ * into the group through others, or by a hard edge. */
+bool dl_fuse_order_join(dl_fusion *f, int node, int at);
+/* The same for groups a and b as one, which then stands in the place of `a`. */
+bool dl_fuse_order_merge(dl_fusion *f, int a, int b);
+/* The groups that are alive, each behind those it reads, the earliest of the program first; returns how many.
+ */
+int dl_fuse_order_groups(dl_fusion *f, int *order);
 
 /* Makes the kernel and the fused node of a group; `outs` are the values others read. */
 dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs, const char *name);

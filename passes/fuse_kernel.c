@@ -12,7 +12,6 @@ typedef struct {
     const dl_group *group;
     dl_kernel *k;
     DL_ARRAY(dl_value *) operands; /* of the fused node, one an input parameter */
-    int *instr;                    /* node position -> its instruction, -1: none yet */
     DL_ARRAY(loaded) loads;
     int section;
 } maker;
@@ -37,10 +36,10 @@ static int space_axis(const maker *m, const char *name) {
     return -1;
 }
 
-/* Each axis of `t` follows the space axis of its name; one without a name has size 1. */
+/* Each axis of `t` follows the space axis of its name; one without a name has size 1 and follows none. */
 static void identity(const maker *m, const dl_type *t, dl_index *index) {
     for (int i = 0; i < t->rank; i++) {
-        index[i] = (dl_index){space_axis(m, t->axis[i].name), 0};
+        index[i] = (dl_index){*t->axis[i].name ? space_axis(m, t->axis[i].name) : -1, 0};
         DL_CHECK(index[i].axis >= 0 || t->axis[i].size == 1);
     }
 }
@@ -87,27 +86,35 @@ static int source(maker *m, const dl_node *n, const dl_index *index) {
             .kind = DL_K_ELEM, .op = DL_OP_add, .type = type, .nargs = 2, .args = {at, by}, .loc = n->loc});
 }
 
-/* The instruction that has value `v` at this point, read at `index` of its axes. */
+static int load(maker *m, dl_value *v, const dl_index *index) {
+    dl_kinstr load = {.kind = DL_K_LOAD,
+                      .type = v->type.dtype,
+                      .param = param_of(m, v),
+                      .loc = v->def ? v->def->loc : v->var->loc};
+    memcpy(load.index, index, sizeof(dl_index) * (size_t)v->type.rank);
+    return emit(m, load);
+}
+
+/* The instruction that has value `v` at this point, read at `index` of its axes. What was read so before in
+ * this section is not read again: between the reductions nothing may stand. */
 static int read_at(maker *m, dl_value *v, dl_index *index) {
+    bool made = false;
     while (v->def && dl_fuse_inlined(m->f, v->def)) {
-        if (dl_ops[v->def->op].class == DL_CLASS_SOURCE) return source(m, v->def, index);
+        made = dl_ops[v->def->op].class == DL_CLASS_SOURCE;
+        if (made) break;
         through_view(v->def, index);
         v = v->def->in[0];
     }
     int at = m->f->position[v->id];
-    if (at >= 0 && m->instr[at] >= 0) return m->instr[at];
+    if (at >= 0 && m->f->instr[at] >= 0) return m->f->instr[at];
     for (int i = 0; i < m->loads.n; i++) {
         const loaded *l = &m->loads.at[i];
         if (l->value == v && l->section == m->section &&
             !memcmp(l->index, index, sizeof(dl_index) * (size_t)v->type.rank))
             return l->instr;
     }
-    dl_kinstr load = {.kind = DL_K_LOAD,
-                      .type = v->type.dtype,
-                      .param = param_of(m, v),
-                      .loc = v->def ? v->def->loc : v->var->loc};
-    memcpy(load.index, index, sizeof(dl_index) * (size_t)v->type.rank);
-    loaded l = {.instr = emit(m, load), .section = m->section, .value = v};
+    loaded l = {.section = m->section, .value = v};
+    l.instr = made ? source(m, v->def, index) : load(m, v, index);
     memcpy(l.index, index, sizeof l.index);
     dl_push(m->f->ctx->arena, &m->loads, l);
     return l.instr;
@@ -214,7 +221,7 @@ static void compute_part(maker *m, int part) {
             const dl_node *n = g->nodes.at[at];
             int of = dl_ops[n->op].class == DL_CLASS_REDUCE ? 1 : is_behind(m, n) ? 2 : 0;
             if (of == part && (dl_ops[n->op].class == DL_CLASS_CONTRACT) == first)
-                m->instr[at] = compute(m, n);
+                m->f->instr[at] = compute(m, n);
         }
 }
 
@@ -233,7 +240,7 @@ static void store(maker *m, dl_value *v, int part) {
     dl_kinstr s = {.kind = DL_K_STORE,
                    .type = v->type.dtype,
                    .nargs = 1,
-                   .args = {m->instr[m->f->position[v->id]]},
+                   .args = {m->f->instr[m->f->position[v->id]]},
                    .loc = n->loc};
     identity(m, &v->type, s.index);
     s.param = -1 - (int)v->id; /* outputs follow the inputs: numbered at the end */
@@ -244,11 +251,8 @@ static void store(maker *m, dl_value *v, int part) {
  * runs when all points are done, so only reads in the output's own part matter: they must be at the point
  * that is written. */
 static int find_alias(const maker *m, const dl_value *v, bool behind) {
-    const dl_graph *g = m->f->graph;
-    const dl_value *old = NULL;
-    for (int i = 0; i < g->results.n; i++)
-        if (g->results.at[i].role == DL_RESULT_UPDATE && g->results.at[i].value == v)
-            old = &g->results.at[i].var->value;
+    const dl_var *var = m->f->next_of[v->id];
+    const dl_value *old = var ? &var->value : NULL;
     int reduce_at = m->k->instrs.n, p = 0;
     for (int i = m->k->instrs.n - 1; i >= 0; i--)
         if (m->k->instrs.at[i].kind == DL_K_REDUCE) reduce_at = i;
@@ -284,8 +288,6 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     k->nspace = group->space.rank;
     for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
     maker m = {.f = f, .group = group, .k = k};
-    m.instr = DL_NEWS(f->ctx->arena, int, f->n + 1);
-    for (int i = 0; i < f->n; i++) m.instr[i] = -1;
     for (int part = 0; part < 3; part++) {
         compute_part(&m, part);
         if (part == 0) read_reduced(&m);
@@ -311,6 +313,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
         for (int j = 0; j < n->nin; j++) k->bytes_unfused += dl_type_bytes(&n->in[j]->type);
     }
     dl_kernel_count(k);
+    for (int i = 0; i < group->members.n; i++) f->instr[group->members.at[i]] = -1;
 
     dl_loc loc = f->graph->nodes.at[group->members.at[group->members.n - 1]]->loc;
     uint32_t next = f->graph->next_id;

@@ -125,8 +125,12 @@ void dl_grad_mean(dl_grad *g) {
 static void grad_reduced_extreme(dl_grad *g) {
     dl_value *a = operand(g, 0), *is_extreme = dl_build2(g->b, DL_OP_eq, a, result(g));
     dl_value *mask = dl_build_cast(g->b, is_extreme, g->dy->type.dtype);
-    const dl_attr *over = dl_node_attr(g->node, DL_ATTR_over);
-    dl_value *ties = dl_build(g->b, DL_OP_sum, 1, &mask, 1, over);
+    dl_attr over = *dl_node_attr(g->node, DL_ATTR_over);
+    int named = 0; /* an axis without a name has gone: the comparison broadcasts */
+    for (int i = 0; i < over.n; i++)
+        if (*over.names[i]) over.names[named++] = over.names[i];
+    over.n = named;
+    dl_value *ties = dl_build(g->b, DL_OP_sum, 1, &mask, 1, &over);
     dl_grad_give(g, 0, mul(g, mask, divide(g, g->dy, ties)));
 }
 void dl_grad_reduce_max(dl_grad *g) { grad_reduced_extreme(g); }
@@ -196,7 +200,8 @@ static dl_value *with_plain_channels(dl_grad *g, dl_value *x) {
     if (strcmp(channels, "O") != 0 && *channels != 'k') return x;
     dl_type t = x->type;
     const char *plain = dl_intern("C");
-    t.axis[1].name = dl_type_axis(&t, plain) < 0 ? plain : dl_intern("in");
+    for (int i = 1; dl_type_axis(&t, plain) >= 0; i++) plain = dl_internf("C%d", i);
+    t.axis[1].name = plain;
     return dl_build_as(g->b, DL_OP_rename, 1, &x, 0, NULL, t);
 }
 

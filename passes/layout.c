@@ -19,38 +19,96 @@ static bool set_layout(dl_value *v, dl_layout want) {
     return true;
 }
 
-/* Values that must be panels: weights, results of conv_grad_weight, and whatever is element by element beside
- * them. */
-static void spread_panels(dl_graph *g, unsigned char *panel) {
-    for (int i = 0; i < g->nodes.n; i++) {
-        dl_node *n = g->nodes.at[i];
-        int w = weight_operand(n->op);
-        if (w >= 0) panel[n->in[w]->id] = 1;
-        if (n->op == DL_OP_conv_grad_weight) panel[n->out[0].id] = 1;
+/* Which values of a graph must be panels. */
+typedef struct {
+    dl_graph *g;
+    const dl_uses *uses;
+    unsigned char *is; /* by value id; not 0 */
+    DL_ARRAY(const dl_value *) todo;
+} panels;
+
+/* What a convolution makes of activations is one, whatever reads it. */
+static bool makes_activation(const dl_node *n) {
+    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && n->op != DL_OP_conv_grad_weight;
+}
+
+static void mark_panel(panels *p, const dl_value *v, dl_arena *arena) {
+    if (p->is[v->id] || makes_activation(v->def)) return;
+    p->is[v->id] = 1;
+    dl_push(arena, &p->todo, v);
+}
+
+/* What is element by element beside a panel is one, and so is a part of one. */
+static void spread_through(panels *p, const dl_node *n, dl_arena *arena) {
+    bool slice = n->op == DL_OP_slice, any = p->is[n->out[0].id];
+    if (dl_ops[n->op].class != DL_CLASS_ELEM && !slice) return;
+    for (int k = 0; k < n->nin; k++)
+        any |= p->is[n->in[k]->id] && (slice || dl_type_same(&n->in[k]->type, &n->out[0].type));
+    if (!any) return;
+    for (int k = -1; k < n->nin; k++) {
+        const dl_value *v = k < 0 ? &n->out[0] : n->in[k];
+        if (v->type.rank == n->out[0].type.rank) mark_panel(p, v, arena);
+    }
+}
+
+static void spread(panels *p, dl_arena *arena) {
+    for (bool more = true; more;) {
+        while (p->todo.n) {
+            const dl_value *v = p->todo.at[--p->todo.n];
+            if (v->def) spread_through(p, v->def, arena);
+            for (int i = 0; i < p->uses[v->id].n; i++) spread_through(p, p->uses[v->id].readers[i], arena);
+        }
+        for (int i = 0; i < p->g->results.n; i++) { /* a variable and its next value agree */
+            const dl_result *r = &p->g->results.at[i];
+            if (!r->var || !p->is[r->value->id] == !p->is[r->var->value.id]) continue;
+            mark_panel(p, p->is[r->value->id] ? &r->var->value : r->value, arena);
+        }
+        more = p->todo.n > 0;
+    }
+}
+
+/* By value id of graph g: weights, results of conv_grad_weight, and whatever is element by element beside
+ * them. A variable is one in all graphs or in none. */
+static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
+    const dl_module *m = of->module;
+    panels *all = DL_NEWS(arena, panels, m->graphs.n);
+    DL_ARRAY(const dl_var *) found = {0}; /* to be told to the other graphs */
+    int own = 0;
+    for (int i = 0; i < m->graphs.n; i++) {
+        dl_graph *g = m->graphs.at[i];
+        panels *p = &all[i];
+        if (g == of) own = i;
+        *p = (panels){.g = g, .uses = dl_graph_uses(g, arena)};
+        p->is = DL_NEWS(arena, unsigned char, g->next_id + 1);
+        for (int k = 0; k < g->nodes.n; k++) {
+            dl_node *n = g->nodes.at[k];
+            int w = weight_operand(n->op);
+            if (w >= 0) mark_panel(p, n->in[w], arena);
+            if (n->op == DL_OP_conv_grad_weight) mark_panel(p, &n->out[0], arena);
+        }
     }
     for (bool more = true; more;) {
         more = false;
-        for (int i = 0; i < g->nodes.n; i++) {
-            dl_node *n = g->nodes.at[i];
-            bool slice = n->op == DL_OP_slice;
-            if (dl_ops[n->op].class != DL_CLASS_ELEM && !slice) continue;
-            bool any = panel[n->out[0].id];
-            for (int k = 0; k < n->nin; k++)
-                any |= panel[n->in[k]->id] && (slice || dl_type_same(&n->in[k]->type, &n->out[0].type));
-            if (!any) continue;
-            for (int k = -1; k < n->nin; k++) {
-                dl_value *v = k < 0 ? &n->out[0] : n->in[k];
-                if (v->type.rank != n->out[0].type.rank || panel[v->id]) continue;
-                panel[v->id] = 1, more = true;
+        for (int i = 0; i < m->graphs.n; i++) {
+            spread(&all[i], arena);
+            for (int k = 0; k < m->graphs.at[i]->vars.n; k++) {
+                const dl_var *v = m->graphs.at[i]->vars.at[k];
+                if (all[i].is[v->value.id] != 1) continue;
+                all[i].is[v->value.id] = 2; /* found, and told */
+                dl_push(arena, &found, v);
             }
         }
-        for (int i = 0; i < g->results.n; i++) { /* a variable and its next value agree */
-            dl_result *r = &g->results.at[i];
-            if (!r->var) continue;
-            unsigned char *a = &panel[r->value->id], *b = &panel[r->var->value.id];
-            if (*a != *b) *a = *b = 1, more = true;
+        for (int i = 0; i < m->graphs.n && found.n && m->graphs.n > 1; i++) {
+            const dl_graph *g = m->graphs.at[i];
+            dl_var_set named = dl_var_set_new(g, arena);
+            for (int k = 0; k < found.n; k++) {
+                const dl_var *v = dl_var_set_find(&named, found.at[k]->name);
+                if (v && !all[i].is[v->value.id]) mark_panel(&all[i], &v->value, arena), more = true;
+            }
         }
+        found.n = 0;
     }
+    return all[own].is;
 }
 
 /* `v` as a contraction needs it: itself, or a relayout inserted in front of node `at`. */
@@ -68,18 +126,21 @@ static dl_value *in_layout(dl_graph *g, dl_value *v, dl_layout want, int *at, dl
 
 bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     bool contracts = false, changed = false;
-    for (int i = 0; i < g->nodes.n; i++) contracts |= dl_ops[g->nodes.at[i]->op].class == DL_CLASS_CONTRACT;
+    for (int k = 0; k < g->module->graphs.n; k++) {
+        const dl_graph *any = g->module->graphs.at[k];
+        for (int i = 0; i < any->nodes.n; i++)
+            contracts |= dl_ops[any->nodes.at[i]->op].class == DL_CLASS_CONTRACT;
+    }
     if (!contracts) return false;
-    const dl_layout cl = {.kind = DL_CL}, panels = {.kind = DL_PANEL, .width = ctx->panel};
+    const dl_layout cl = {.kind = DL_CL}, in_panels = {.kind = DL_PANEL, .width = ctx->panel};
 
-    unsigned char *panel = DL_NEWS(ctx->arena, unsigned char, g->next_id);
-    spread_panels(g, panel);
+    const unsigned char *panel = find_panels(g, ctx->arena);
     for (int i = 0; i < g->vars.n; i++)
-        if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, panels);
+        if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_value *v = &g->nodes.at[i]->out[0];
         if (panel[v->id])
-            changed |= set_layout(v, panels);
+            changed |= set_layout(v, in_panels);
         else if (is_activation(&v->type))
             changed |= set_layout(v, cl);
     }
@@ -101,7 +162,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
             bool fed = v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);
             dl_value *to = v;
             if (w == k)
-                to = in_layout(g, v, panels, &i, known);
+                to = in_layout(g, v, in_panels, &i, known);
             else if (w != -2 || (fed && is_activation(&v->type) && is_activation(&n->out[0].type)))
                 to = in_layout(g, v, cl, &i, known);
             if (to != v) n->in[k] = to, changed = true;

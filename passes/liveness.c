@@ -31,8 +31,8 @@ static int count_reads(const dl_node *n, const dl_value *v) {
     return reads;
 }
 
-/* May n write its result x over its operand v, because it reads each point of v before it writes the same? */
-static bool overwrites_safely(const dl_node *n, const dl_value *x, const dl_value *v) {
+bool dl_memory_overwrites(const dl_node *n, const dl_value *x, const dl_value *v) {
+    if (!count_reads(n, v)) return true;
     if (n->op == DL_OP_fused) {
         int alias = n->kernel->params.at[n->kernel->nin + x->index].alias;
         return alias >= 0 && n->in[alias] == v && count_reads(n, v) == 1;
@@ -59,7 +59,7 @@ static bool place_update(const dl_graph *g, const dl_result *r, const int *last,
     while (g->nodes.at[made] != x->def) made++;
     if (last[old->id] == g->nodes.n) return fail_update(g, r->var, err, "a result shows the old value");
     if (last[old->id] > made) return fail_update(g, r->var, err, "a later node reads the old value");
-    if (last[old->id] == made && !overwrites_safely(x->def, x, old))
+    if (last[old->id] == made && !dl_memory_overwrites(x->def, x, old))
         return fail_update(g, r->var, err, "the node that makes it reads the old value in another order");
     live->var_of[x->id] = r->var;
     return true;
@@ -69,7 +69,7 @@ static bool place_update(const dl_graph *g, const dl_result *r, const int *last,
 static int find_reusable(const dl_node *n, int i, const dl_value *x, const dl_liveness *live) {
     if (n->op != DL_OP_fused) return -1;
     int alias = n->kernel->params.at[n->kernel->nin + x->index].alias;
-    if (alias < 0 || !overwrites_safely(n, x, n->in[alias])) return -1;
+    if (alias < 0 || !dl_memory_overwrites(n, x, n->in[alias])) return -1;
     int s = live->of[n->in[alias]->id];
     if (s < 0 || live->at[s].last != i || dl_type_bytes(&x->type) != live->at[s].bytes) return -1;
     for (int k = 0; k < n->nout; k++)

@@ -28,6 +28,10 @@ typedef struct {
 /* DL_INTERNAL when an update cannot be written in place: an earlier pass promised what it does not keep. */
 bool dl_find_liveness(const dl_graph *g, dl_arena *arena, dl_liveness *out, dl_error *err);
 
+/* May n write its result x over v? It does not read v, or reads each point of it before it writes the same.
+ */
+bool dl_memory_overwrites(const dl_node *n, const dl_value *x, const dl_value *v);
+
 /* Where a value or variable of this size may start: 64 bytes for a vector, a page for large ones. */
 int64_t dl_memory_align(int64_t offset, int64_t bytes);
 

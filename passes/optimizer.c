@@ -54,7 +54,10 @@ static dl_var *moment(dl_builder *b, const char *what, const dl_var *param) {
     return v;
 }
 
+/* Axes without a name take no part in arithmetic: they come back at the end. */
 static void update(dl_builder *b, dl_var *var, dl_value *next) {
+    if (!dl_type_same(&next->type, &var->value.type))
+        next = dl_build_as(b, DL_OP_broadcast, 1, &next, 0, NULL, var->value.type);
     dl_graph_result(b->graph, DL_RESULT_UPDATE, var->name, next, var);
 }
 
@@ -77,6 +80,32 @@ static void build_adam(dl_builder *b, dl_var *param, dl_value *grad, const step_
     update(b, v, v1);
 }
 
+/* Names and updates that the pass is about to give must be free: a model chooses names, too. */
+static bool check_free(const dl_graph *g, dl_pass_ctx *ctx) {
+    static const char *const shared[] = {"lr.init", "lr.end", "lr.warmup", "lr.total"};
+    dl_var_set vars = dl_var_set_new(g, ctx->arena);
+    bool *updated = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    const dl_var *taken = NULL;
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == DL_RESULT_UPDATE) updated[g->results.at[i].var->value.id] = true;
+    for (size_t i = 0; i < sizeof shared / sizeof *shared && !taken; i++)
+        taken = dl_var_set_find(&vars, dl_intern(shared[i]));
+    for (int i = 0; i < g->results.n && !taken; i++) {
+        const dl_result *r = &g->results.at[i];
+        if (r->role != DL_RESULT_GRAD) continue;
+        if (updated[r->var->value.id])
+            return dl_fail(ctx->err, DL_INPUT, "graph '%s' has an update of $%.200s already", g->name,
+                           r->var->name);
+        taken = dl_var_set_find(&vars, dl_internf("exp_avg.%s", r->var->name));
+        if (!taken) taken = dl_var_set_find(&vars, dl_internf("exp_avg_sq.%s", r->var->name));
+    }
+    if (!taken) return true;
+    dl_loc loc = taken->loc;
+    return dl_fail(ctx->err, DL_INPUT,
+                   "%s:%d:%d: error: a variable is called $%.200s, as the optimiser's own: rename it",
+                   loc.file ? loc.file : g->name, loc.line, loc.column, taken->name);
+}
+
 static void drop_gradients(dl_graph *g) {
     int kept = 0;
     for (int i = 0; i < g->results.n; i++)
@@ -87,6 +116,7 @@ static void drop_gradients(dl_graph *g) {
 bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     bool done = dl_graph_find_var(g, "optimizer.step") != NULL;
     if (ctx->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL)) return false;
+    if (!check_free(g, ctx)) return false;
     dl_builder b = {.graph = g};
     dl_var *step = dl_graph_var(g, DL_VAR_STATE, "optimizer.step", dl_scalar(DL_I64),
                                 (dl_init){.kind = DL_INIT_ZERO}, b.loc);

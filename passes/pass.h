@@ -3,7 +3,7 @@
  * pipeline.c. */
 #ifndef DL_PASS_H
 #define DL_PASS_H
-#include "ir/graph.h"
+#include "ir/validate.h"
 
 typedef enum { DL_OPT_ADAM, DL_OPT_NONE } dl_optimizer;
 
@@ -27,30 +27,33 @@ typedef bool dl_pass_fn(dl_graph *g, dl_pass_ctx *ctx);
 
 typedef struct {
     const char *name, *help;
-    dl_pass_fn *run;
-    int stage; /* dl_stage that must hold behind it */
+    dl_pass_fn *run, *instead; /* instead: what runs where it is skipped, or NULL */
+    dl_stage takes, leaves;    /* what must hold before it, and holds behind it */
 } dl_pass;
 
 extern const dl_pass dl_passes[];
 extern const int dl_npasses;
 const dl_pass *dl_pass_find(const char *name); /* NULL when there is none */
 
-#define PASS(name, stage, help) dl_pass_fn dl_pass_##name;
+#define PASS(name, takes, leaves, skipped, help) dl_pass_fn dl_pass_##name;
 #include "passes/passes.def"
 #undef PASS
+dl_pass_fn dl_skip_fuse; /* every node a kernel of its own */
 
 /* Called before the first pass (pass NULL) and behind each; for dumps. */
 typedef void dl_pass_observer(void *user, int number, const dl_pass *pass, const dl_module *m);
 
 typedef struct {
     const char *skip; /* comma-separated names not to run, or NULL (DLC_SKIP) */
-    bool validate;    /* after every pass */
+    bool validate;    /* after every pass; what a pass takes is looked at where passes may be left out, too */
     dl_pass_observer *observe;
     void *user;
 } dl_pass_options;
 
-/* Runs the named passes (comma-separated; empty: none) on every graph of the module, pass by pass.
- * False: ctx->err (unknown name: DL_USAGE with the nearest; a fault found by a pass: DL_INPUT). */
+/* Runs the named passes (comma-separated; empty: none) on every graph of the module, pass by pass. The module
+ * is valid (dl_read_module). False: ctx->err (an unknown name: DL_USAGE with the nearest; a module of a stage
+ * that a pass does not take: DL_INPUT, or DL_USAGE where `skip` left out what would have brought it there; a
+ * fault found by a pass: DL_INPUT). */
 bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_options opt);
 
 /* The fault of an op that is typed and checked but cannot be compiled yet (DL-E0801), or that has no gradient

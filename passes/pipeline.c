@@ -1,14 +1,15 @@
 /* The order of the passes, and the manager that runs them. */
-#include "ir/validate.h"
 #include "passes/pass.h"
 
 /* simplify stands behind optimizer a second time because gradients are written for clarity, with explicit
  * broadcasts and a reduction an operand, and become lean here. plan_memory is last: offsets hold for one
  * order. */
-const char dl_pipeline[] = "simplify,autodiff,optimizer,simplify,layout,fuse,schedule,plan_memory";
+const char dl_pipeline[] = "simplify,autodiff,optimizer,simplify,layout,fuse,updates,schedule,plan_memory";
 
+#define dl_skip_nothing NULL
 const dl_pass dl_passes[] = {
-#define PASS(name, stage, help) {#name, help, dl_pass_##name, DL_STAGE_##stage},
+#define PASS(name, takes, leaves, skipped, help)                                                             \
+    {#name, help, dl_pass_##name, dl_skip_##skipped, DL_STAGE_##takes, DL_STAGE_##leaves},
 #include "passes/passes.def"
 #undef PASS
 };
@@ -57,26 +58,76 @@ static bool contains(const pass_list *list, const dl_pass *pass) {
     return false;
 }
 
+/* Does the module stand where a pass may take it up? */
+static bool is_at(const dl_module *m, dl_stage takes, dl_error *err) {
+    for (int i = 0; i < m->graphs.n; i++) {
+        const dl_graph *g = m->graphs.at[i];
+        dl_stage own = dl_graph_stage(g);
+        if (own == DL_STAGE_PLANNED)
+            return dl_fail(err, DL_INPUT, "the memory of graph '%s' is planned already", g->name);
+        if (takes < DL_STAGE_FUSED && own == DL_STAGE_FUSED)
+            return dl_fail(err, DL_INPUT, "graph '%s' consists of kernels already", g->name);
+    }
+    return dl_validate_module(m, takes, err);
+}
+
+/* The last pass of the table that brings a module to the stage, for a message. */
+static const char *maker_of(dl_stage stage) {
+    const char *name = "";
+    for (int i = 0; i < dl_npasses; i++)
+        if (dl_passes[i].leaves == stage && dl_passes[i].takes != stage) name = dl_passes[i].name;
+    return name;
+}
+
+/* Fails with what is amiss for `stage`: a pass that DLC_SKIP leaves out, or one that was never asked for. */
+static bool check_stage(const dl_module *m, dl_stage stage, const char *user, const dl_pass_options *opt,
+                        dl_error *err) {
+    dl_error why = {0};
+    if (is_at(m, stage, &why)) return true;
+    if (opt->skip && *opt->skip)
+        return dl_fail(err, DL_USAGE, "%s cannot do without what DLC_SKIP=%s leaves out: %s", user, opt->skip,
+                       why.message);
+    const char *maker = maker_of(stage);
+    return dl_fail(err, DL_INPUT, "%s cannot take this module: %s%s%s%s", user, why.message,
+                   *maker ? " (it takes what '" : "", maker, *maker ? "' leaves)" : "");
+}
+
+static bool check_behind(const dl_module *m, const dl_pass *pass, dl_error *err) {
+    dl_error why = {0};
+    return dl_validate_module(m, pass->leaves, &why) ||
+           dl_fail(err, why.code, "behind pass '%s': %s", pass->name, why.message);
+}
+
+static bool run_pass(dl_module *m, dl_pass_fn *run, dl_pass_ctx *ctx) {
+    for (int j = 0; j < m->graphs.n; j++) {
+        run(m->graphs.at[j], ctx);
+        if (ctx->err->code != DL_OK) return false;
+    }
+    return true;
+}
+
 bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_options opt) {
     pass_list run = {0}, skip = {0};
     if (!parse_names(names, ctx, &run) || !parse_names(opt.skip, ctx, &skip)) return false;
     if (opt.observe) opt.observe(opt.user, 0, NULL, m);
+    const dl_pass *last = NULL; /* that ran */
     for (int i = 0; i < run.n; i++) {
         const dl_pass *pass = run.at[i];
-        if (contains(&skip, pass)) continue;
-        for (int j = 0; j < m->graphs.n; j++) {
-            pass->run(m->graphs.at[j], ctx);
-            if (ctx->err->code != DL_OK) return false;
-        }
+        bool skipped = contains(&skip, pass), checked = opt.validate || skip.n;
+        if (skipped && !pass->instead) continue;
+        const char *user = dl_format(ctx->arena, "pass '%s'", pass->name);
+        bool holds = last && last->leaves == pass->takes;
+        if (checked && !holds && !check_stage(m, pass->takes, user, &opt, ctx->err)) return false;
+        if (!run_pass(m, skipped ? pass->instead : pass->run, ctx)) return false;
+        last = pass;
         /* The number is the place in the list, so that dumps keep theirs when a pass is skipped. */
         if (opt.observe) opt.observe(opt.user, i + 1, pass, m);
-        for (int j = 0; opt.validate && j < m->graphs.n; j++)
-            if (!dl_validate(m->graphs.at[j], (dl_stage)pass->stage, ctx->err)) {
-                dl_error why = *ctx->err;
-                *ctx->err = (dl_error){0};
-                return dl_fail(ctx->err, why.code, "behind pass '%s': %s", pass->name, why.message);
-            }
+        if (opt.validate && !check_behind(m, pass, ctx->err)) return false;
     }
+    /* What DLC_SKIP leaves out at the end is missed by whoever takes the module next. */
+    const dl_pass *end = run.n ? run.at[run.n - 1] : NULL;
+    if (end && last != end && !dl_validate_module(m, end->leaves, &(dl_error){0}))
+        return dl_fail(ctx->err, DL_USAGE, "pass '%s' cannot be left out (DLC_SKIP=%s)", end->name, opt.skip);
     return true;
 }
 

@@ -15,12 +15,15 @@ static int64_t place_variables(dl_module *m, dl_error *err) {
     for (int i = 0; i < m->graphs.n; i++)
         for (int k = 0; k < m->graphs.at[i]->vars.n; k++) m->graphs.at[i]->vars.at[k]->value.offset = -1;
     int64_t end = 0;
-    for (int i = 0; i < m->graphs.n; i++)
-        for (int k = 0; k < m->graphs.at[i]->vars.n; k++) {
+    dl_arena *scratch = dl_arena_new(NULL);
+    dl_var_set *sets = DL_NEWS(scratch, dl_var_set, m->graphs.n + 1);
+    for (int i = 0; i < m->graphs.n && end >= 0; i++) {
+        sets[i] = dl_var_set_new(m->graphs.at[i], scratch);
+        for (int k = 0; k < m->graphs.at[i]->vars.n && end >= 0; k++) {
             dl_var *v = m->graphs.at[i]->vars.at[k];
             const dl_type *t = &v->value.type;
             const dl_var *twin = NULL;
-            for (int e = 0; e < i && !twin; e++) twin = dl_graph_find_var(m->graphs.at[e], v->name);
+            for (int e = 0; e < i && !twin; e++) twin = dl_var_set_find(&sets[e], v->name);
             if (!twin) {
                 v->value.offset = dl_memory_align(end, dl_type_bytes(t));
                 end = v->value.offset + dl_type_bytes(t);
@@ -29,10 +32,12 @@ static int64_t place_variables(dl_module *m, dl_error *err) {
             if (!dl_type_same(t, &twin->value.type) || !dl_layout_same(t->layout, twin->value.type.layout)) {
                 dl_fail(err, DL_INTERNAL, "variable '%s' is %s in graph '%s' and %s in an earlier one",
                         v->name, dl_type_text(t), m->graphs.at[i]->name, dl_type_text(&twin->value.type));
-                return -1;
+                end = -1;
             }
             v->value.offset = twin->value.offset;
         }
+    }
+    dl_arena_free(scratch);
     return end;
 }
 

@@ -4,18 +4,19 @@
  * Beside the operands, a node that writes the next value of a variable in place waits for all other readers
  * of the old one. Under both rules such a node runs as soon as it can: it takes no memory and usually frees a
  * gradient. */
-#include "ir/walk.h"
+#include "ir/base/heap.h"
 #include "passes/memory.h"
+#include "passes/waits.h"
 
 typedef struct {
-    const dl_graph *g;
-    const dl_uses *uses;
-    int n;
-    dl_node **node;       /* in the order given */
-    int *nafter, **after; /* nodes that wait for this one, once a reason */
-    int *waits;           /* reasons for which a node still waits */
-    bool *updates;        /* makes the next value of a variable */
-    int *left;            /* by value id: reads still to come; a read by the host never comes */
+    const dl_waits *waits;
+    dl_arena *arena;
+    const bool *updates; /* makes the next value of a variable */
+    int *open;           /* reasons for which a node still waits; -1: placed */
+    int *left;    /* by value id: readers still to come, and one that never comes when the host reads it */
+    int *readers; /* by value id: nodes still to come */
+    int *reads;   /* by value id, 0 between two uses: how often one node reads it */
+    DL_ARRAY(int) again; /* to be offered anew */
 } scheduler;
 
 /* Which of two ready nodes goes first: less is earlier; ties go to the earlier in the order given. */
@@ -28,116 +29,108 @@ static int64_t rank_as_given(const scheduler *s, int i) {
 
 /* Bytes that the node takes, less those that it is the last to need. */
 static int64_t rank_by_bytes(const scheduler *s, int i) {
-    const dl_node *n = s->node[i];
+    const dl_node *n = s->waits->node[i];
     int64_t bytes = 0;
     for (int k = 0; k < n->nout; k++) bytes += dl_type_bytes(&n->out[k].type);
+    for (int k = 0; k < n->nin; k++) s->reads[n->in[k]->id]++;
     for (int k = 0; k < n->nin; k++) {
         const dl_value *v = n->in[k];
-        int reads = 0, first = k;
-        for (int j = 0; j < n->nin; j++)
-            if (n->in[j] == v) reads++, first = j < first ? j : first;
-        if (v->def && first == k && s->left[v->id] == reads) bytes -= dl_type_bytes(&v->type);
+        int reads = s->reads[v->id];
+        s->reads[v->id] = 0; /* once a value */
+        if (v->def && reads && s->left[v->id] == reads) bytes -= dl_type_bytes(&v->type);
     }
     return bytes;
 }
 
 static rank_fn *const ranks[] = {rank_as_given, rank_by_bytes};
 
-/* Calls `add` for every reason that one node waits for another. */
-static void each_reason(scheduler *s, const int *position, void (*add)(scheduler *s, int before, int then)) {
-    for (int i = 0; i < s->n; i++)
-        for (int k = 0; k < s->node[i]->nin; k++) {
-            const dl_value *v = s->node[i]->in[k];
-            if (v->def) add(s, position[v->id], i);
-        }
-    for (int r = 0; r < s->g->results.n; r++) {
-        const dl_result *res = &s->g->results.at[r];
-        if (res->role != DL_RESULT_UPDATE || !res->value->def) continue;
-        int writer = position[res->value->id];
-        const dl_uses *u = &s->uses[res->var->value.id];
-        for (int k = 0; k < u->n; k++)
-            if (u->readers[k] != s->node[writer]) add(s, position[u->readers[k]->out[0].id], writer);
+static void offer(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
+    dl_heap_put(s->arena, ready, s->updates[i] ? INT64_MIN : rank(s, i), i);
+}
+
+/* The one node that is still to read a value. */
+static int find_last_reader(const scheduler *s, const dl_uses *u) {
+    for (int r = 0; r < u->n; r++) {
+        int at = s->waits->position[u->readers[r]->out[0].id];
+        if (s->open[at] >= 0) return at;
     }
+    return -1;
 }
 
-static void count_reason(scheduler *s, int before, int then) {
-    (void)then;
-    s->nafter[before]++;
-}
-
-static void note_reason(scheduler *s, int before, int then) {
-    s->after[before][s->nafter[before]++] = then;
-    s->waits[then]++;
-}
-
-static scheduler new_scheduler(const dl_graph *g, dl_arena *arena) {
-    int n = g->nodes.n;
-    scheduler s = {.g = g, .n = n, .uses = dl_graph_uses(g, arena)};
-    s.node = DL_NEWS(arena, dl_node *, n), s.nafter = DL_NEWS(arena, int, n),
-    s.after = DL_NEWS(arena, int *, n);
-    s.waits = DL_NEWS(arena, int, n), s.updates = DL_NEWS(arena, bool, n);
-    s.left = DL_NEWS(arena, int, g->next_id);
-    memcpy(s.node, g->nodes.at, sizeof *s.node * (size_t)n);
-    int *position = DL_NEWS(arena, int, g->next_id); /* by value id, of its maker */
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < s.node[i]->nout; k++) position[s.node[i]->out[k].id] = i;
-    for (int r = 0; r < g->results.n; r++) {
-        const dl_result *res = &g->results.at[r];
-        if (res->role == DL_RESULT_UPDATE && res->value->def) s.updates[position[res->value->id]] = true;
+/* Node `i` is placed: values lose a reader. Where one node alone is left to read a value, its rank falls: it
+ * is offered anew, and the offer before finds it placed. */
+static void take_reads(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
+    const dl_node *n = s->waits->node[i];
+    for (int k = 0; k < n->nin; k++) {
+        const dl_value *v = n->in[k];
+        s->left[v->id]--;
+        if (s->reads[v->id]++) continue; /* once a value */
+        if (--s->readers[v->id] != 1 || !v->def) continue;
+        int last = find_last_reader(s, &s->waits->uses[v->id]);
+        if (last >= 0 && s->open[last] == 0) dl_push(s->arena, &s->again, last);
     }
-    each_reason(&s, position, count_reason);
-    for (int i = 0; i < n; i++) s.after[i] = DL_NEWS(arena, int, s.nafter[i]), s.nafter[i] = 0;
-    each_reason(&s, position, note_reason);
-    for (uint32_t id = 0; id < g->next_id; id++) s.left[id] = s.uses[id].n + s.uses[id].results;
-    return s;
+    for (int k = 0; k < n->nin; k++) s->reads[n->in[k]->id] = 0;
+    for (int k = 0; k < s->again.n; k++) offer(s, ready, rank, s->again.at[k]);
+    s->again.n = 0;
+}
+
+/* How many nodes read each value. */
+static int *count_readers(const dl_waits *w, const dl_graph *g, dl_arena *arena) {
+    int *readers = DL_NEWS(arena, int, g->next_id);
+    for (uint32_t id = 0; id < g->next_id; id++)
+        for (int r = 0; r < w->uses[id].n; r++)
+            readers[id] += r == 0 || w->uses[id].readers[r] != w->uses[id].readers[r - 1];
+    return readers;
 }
 
 /* One order by `rank` into `order`. False: an update waits for itself. */
-static bool run_list(const scheduler *start, rank_fn *rank, dl_arena *arena, dl_node **order, dl_error *err) {
-    scheduler s = *start;
-    int *waits = DL_NEWS(arena, int, s.n), *left = DL_NEWS(arena, int, s.g->next_id);
-    memcpy(waits, s.waits, sizeof *waits * (size_t)s.n);
-    memcpy(left, s.left, sizeof *left * s.g->next_id);
-    s.waits = waits, s.left = left;
-    for (int placed = 0; placed < s.n; placed++) {
-        int best = -1;
-        int64_t best_rank = 0;
-        for (int i = 0; i < s.n; i++) {
-            if (s.waits[i]) continue;
-            int64_t r = s.updates[i] ? INT64_MIN : rank(&s, i);
-            if (best < 0 || r < best_rank) best = i, best_rank = r;
-        }
-        if (best < 0)
-            return dl_fail(err, DL_INTERNAL,
-                           "graph '%s': no order of its nodes lets every variable be updated in place",
-                           s.g->name);
-        order[placed] = s.node[best];
-        s.waits[best] = -1; /* placed */
-        for (int k = 0; k < s.nafter[best]; k++) s.waits[s.after[best][k]]--;
-        for (int k = 0; k < s.node[best]->nin; k++) s.left[s.node[best]->in[k]->id]--;
+static bool run_list(const dl_waits *w, const dl_graph *g, const bool *updates, rank_fn *rank,
+                     dl_arena *arena, dl_node **order) {
+    scheduler s = {.waits = w, .arena = arena, .updates = updates};
+    dl_heap ready = {0};
+    int placed = 0;
+    s.open = DL_NEWS(arena, int, w->n), s.left = DL_NEWS(arena, int, g->next_id);
+    s.reads = DL_NEWS(arena, int, g->next_id), s.readers = count_readers(w, g, arena);
+    memcpy(s.open, w->nbefore, sizeof *s.open * (size_t)w->n);
+    for (uint32_t id = 0; id < g->next_id; id++) s.left[id] = w->uses[id].n + w->uses[id].results;
+    for (int i = 0; i < w->n; i++)
+        if (!s.open[i]) offer(&s, &ready, rank, i);
+    while (ready.n) {
+        int i = dl_heap_take(&ready);
+        if (s.open[i] < 0) continue;
+        order[placed++] = w->node[i];
+        s.open[i] = -1;
+        take_reads(&s, &ready, rank, i);
+        for (int k = 0; k < w->nafter[i]; k++)
+            if (--s.open[w->after[i][k].node] == 0) offer(&s, &ready, rank, w->after[i][k].node);
     }
-    return true;
+    return placed == w->n;
 }
-
 bool dl_pass_schedule(dl_graph *g, dl_pass_ctx *ctx) {
     if (g->nodes.n == 0) return false;
     dl_arena *scratch = dl_arena_new(ctx->arena);
-    scheduler s = new_scheduler(g, scratch);
+    dl_waits w = dl_find_waits(g, scratch);
+    bool *updates = DL_NEWS(scratch, bool, w.n), fine = true;
+    for (int r = 0; r < g->results.n; r++) {
+        const dl_result *res = &g->results.at[r];
+        if (res->role == DL_RESULT_UPDATE && res->value->def) updates[w.position[res->value->id]] = true;
+    }
     dl_node **best = NULL;
     int64_t best_peak = 0;
-    bool fine = true;
     for (size_t i = 0; fine && i < sizeof ranks / sizeof *ranks; i++) {
-        dl_node **order = DL_NEWS(scratch, dl_node *, s.n);
+        dl_node **order = DL_NEWS(scratch, dl_node *, w.n);
         dl_liveness live;
-        fine = run_list(&s, ranks[i], scratch, order, ctx->err);
+        fine = run_list(&w, g, updates, ranks[i], scratch, order) ||
+               dl_fail(ctx->err, DL_INTERNAL,
+                       "graph '%s': no order of its nodes lets every variable be updated in place", g->name);
         if (!fine) break;
-        memcpy(g->nodes.at, order, sizeof *order * (size_t)s.n);
+        memcpy(g->nodes.at, order, sizeof *order * (size_t)w.n);
         fine = dl_find_liveness(g, scratch, &live, ctx->err);
         if (fine && (!best || live.peak < best_peak)) best = order, best_peak = live.peak;
     }
-    if (!fine) best = s.node;
-    bool changed = memcmp(best, s.node, sizeof *best * (size_t)s.n) != 0;
-    memcpy(g->nodes.at, best, sizeof *best * (size_t)s.n);
+    if (!fine) best = w.node;
+    bool changed = memcmp(best, w.node, sizeof *best * (size_t)w.n) != 0;
+    memcpy(g->nodes.at, best, sizeof *best * (size_t)w.n);
     dl_arena_free(scratch);
     return changed;
 }

@@ -150,7 +150,7 @@ static dl_value *simplify_pow(dl_simplifier *s, dl_node *n) {
 
 static dl_value *simplify_neg(dl_simplifier *s, dl_node *n) {
     (void)s;
-    return made_by(n->in[0], DL_OP_neg) ? n->in[0]->def->in[0] : NULL;
+    return made_by(n->in[0], DL_OP_neg) ? same_typed(n, n->in[0]->def->in[0]) : NULL;
 }
 
 static dl_value *simplify_select(dl_simplifier *s, dl_node *n) {
@@ -298,7 +298,7 @@ static dl_value *simplify_pad(dl_simplifier *s, dl_node *n) {
 
 static dl_value *simplify_cat(dl_simplifier *s, dl_node *n) {
     (void)s;
-    return n->nin == 1 ? n->in[0] : NULL;
+    return n->nin == 1 ? same_typed(n, n->in[0]) : NULL;
 }
 
 /* squeeze and unsqueeze keep elements and their order: a pair that ends where it began is nothing. */
@@ -339,6 +339,8 @@ dl_value *dl_simplify_node(dl_simplifier *s, dl_node *n) {
     if (pointwise) drop_broadcasts(s, n);
     /* Rules before folding: 1 * k is then k itself, not k rounded to the element type. */
     dl_value *v = rules[n->op] ? rules[n->op](s, n) : NULL;
+    /* Arithmetic loses axes without a name. */
+    if (v && v->type.layout.kind == DL_ROW) v = build_broadcast(s, v, &result(n)->type);
     if (!v && pointwise) v = fold(s, n);
     if (!v && pointwise) v = sink_broadcasts(s, n);
     return v;

@@ -2,6 +2,7 @@
 #include "programs/dlc.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "ir/base/streams.h"
 #include "programs/environment.h"
@@ -28,6 +29,8 @@ int dlc_fail(const dl_error *err) {
         fprintf(stderr, "dlc: error: %s\n", err->message);
     return err->code ? (int)err->code : DL_INTERNAL;
 }
+
+void dlc_warn(const char *text) { fprintf(stderr, "dlc: warning: %s\n", text); }
 
 int dlc_help(const char *usage, const dl_option *options, bool keys) {
     dl_buf b = {0};
@@ -98,12 +101,24 @@ static int run(int argc, char **argv) {
         return code;
     }
     const char *near = dl_nearest(argv[1], names, NCOMMANDS);
-    fprintf(stderr, "dlc: error: no command '%s'%s%s%s\n", argv[1], near ? "; did you mean '" : "",
+    dl_error err = {0};
+    dl_fail(&err, DL_USAGE, "no command '%s'%s%s%s", argv[1], near ? "; did you mean '" : "",
             near ? near : "", near ? "'?" : "");
+    dlc_fail(&err);
     return usage(stderr);
 }
 
+/* Without memory there is nothing to clean up with: one sentence, and out. */
+static void leave_without_memory(size_t bytes) {
+    char text[400], line[480];
+    int n = snprintf(line, sizeof line, "dlc: error: %s\n", dl_no_memory_text(text, sizeof text, bytes));
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0) {
+    } /* and if it cannot be said, out all the same */
+    _exit(DL_RESOURCE);
+}
+
 int main(int argc, char **argv) {
+    dl_on_no_memory(leave_without_memory);
     dl_streams_start();
     return dl_streams_end("dlc", run(argc, argv));
 }

@@ -2,6 +2,7 @@
 #ifndef DLC_H
 #define DLC_H
 #include "compiler/session.h"
+#include "ir/base/foreign.h"
 
 /* A command's arguments without "dlc" (argv[0] is the command's name). Returns the exit code; prints its own
  * errors through dlc_fail. */
@@ -13,6 +14,8 @@ dlc_command dlc_bench, dlc_check, dlc_compile, dlc_explain, dlc_opt, dlc_verify;
 int dlc_fail(const dl_error *err);
 /* --help of a command that takes configuration keys: its usage and own options, then all keys when `keys`. */
 int dlc_help(const char *usage, const dl_option *options, bool keys);
+/* Prints "dlc: warning: ..."; the `warn` of compile options. */
+void dlc_warn(const char *text);
 /* Opens the session that a command's arguments name: [MODEL.dl] and configuration keys. Where neither
  * --config nor a batch size is given, the batch is 1. Prints warnings and diagnostics. NULL: printed, *code
  * is the exit code. */

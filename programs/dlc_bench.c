@@ -135,7 +135,8 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
                flops / step * 1e-6, gflops, gbytes, share, above, (long long)planned, (long long)rss,
                s->front_ms + s->times.passes_ms + s->times.emit_ms + s->times.cc_ms);
     else {
-        printf("%s, batch %lld, %s, %d threads\n", s->model_path, (long long)s->batch, p->target, threads);
+        printf("%s, batch %lld, %s, %d threads\n", dl_shown(s->arena, s->model_path), (long long)s->batch,
+               p->target, threads);
         printf("  step          %.1f ms median of %d (%.1f to %.1f)\n", step, n, times[0], times[n - 1]);
         printf("  arithmetic    %.2f GFLOP a step, %.1f GFLOP/s: %.1f%% of this machine's %.1f\n",
                flops * 1e-9, flops / step * 1e-6, 100 * share, gflops);
@@ -158,6 +159,7 @@ int dlc_bench(dl_arena *arena, int argc, char **argv) {
     if (!s) return code;
     dl_compile_options opt;
     if (!dl_session_options(s, dl_config_option(c, "target"), &opt, &err)) return dlc_fail(&err);
+    opt.warn = dlc_warn;
     code = bench(arena, s, &opt);
     dl_session_close(s);
     return code;

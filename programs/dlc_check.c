@@ -47,20 +47,20 @@ int dlc_check(dl_arena *arena, int argc, char **argv) {
         else if (diags->errors)
             code = DL_INPUT;
         else
-            printf("%s: ok\n", c->positional.at[i]);
+            printf("%s: ok\n", dl_shown(arena, c->positional.at[i]));
     }
     return code;
 }
 
 int dlc_explain(dl_arena *arena, int argc, char **argv) {
-    (void)arena;
     if (argc != 2 || argv[1][0] == '-') {
         puts("usage: dlc explain CODE\n\nExplains a diagnostic, e.g. `dlc explain DL-E0231`.");
         return argc == 2 && !strcmp(argv[1], "--help") ? 0 : DL_USAGE;
     }
     dl_buf b = {0};
     if (!dl_diag_explain(&b, argv[1])) {
-        fprintf(stderr, "dlc: error: no diagnostic '%s'; codes look like DL-E0201\n", argv[1]);
+        fprintf(stderr, "dlc: error: no diagnostic '%s'; codes look like DL-E0201\n",
+                dl_shown(arena, argv[1]));
         dl_buf_free(&b);
         return DL_USAGE;
     }

@@ -83,7 +83,7 @@ static void print_figures(const dl_session *s, const dl_plan *p, int64_t flops, 
                s->times.cc_ms, s->times.compiled);
         return;
     }
-    printf("%s, batch %lld, %s\n", s->model_path, (long long)s->batch, p->target);
+    printf("%s, batch %lld, %s\n", dl_shown(s->arena, s->model_path), (long long)s->batch, p->target);
     printf("  parameters      %lld\n", (long long)s->parameters);
     printf("  a training step %.2f GFLOP, %.1f MiB of traffic, %d kernels\n", (double)flops * 1e-9,
            (double)bytes / 1048576, kernels);
@@ -132,7 +132,8 @@ static int dump(const dl_session *s, const dl_plan *p, const char *what, dl_prin
         for (int g = 0; g < s->module->graphs.n; g++)
             if (!dl_memory_report(s->module->graphs.at[g], &b, &err)) return dlc_fail(&err);
     } else {
-        fprintf(stderr, "dlc: error: --dump=%s: ast, ir, kernel, source, plan or memory\n", what);
+        fprintf(stderr, "dlc: error: --dump=%s: ast, ir, kernel, source, plan or memory\n",
+                dl_shown(s->arena, what));
         return DL_USAGE;
     }
     fputs(b.at ? b.at : "", stdout);
@@ -162,6 +163,7 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
         dl_fail(&err, DL_USAGE, "--dump-filter goes with --dump=ir, --dump=kernel and --dump-after");
     if (after && !dl_pass_find(after)) dl_fail(&err, DL_USAGE, "--dump-after=%s: no such pass", after);
     if (err.code || !dl_session_options(s, dl_config_option(c, "target"), &opt, &err)) return dlc_fail(&err);
+    opt.warn = dlc_warn;
     opt.observe = observe, opt.user = &d;
     opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);
     opt.link = out || (!what && !after);

@@ -6,7 +6,7 @@
 #include "programs/dlc.h"
 
 static const dl_option options[] = {
-    {"passes", 0, "LIST", "comma-separated passes, in order; empty: none"},
+    {"passes", 0, "[LIST]", "comma-separated passes, in order; empty: none"},
     {"target", 0, "TARGET", "whose vectors layout and fusion are for"},
     {"keep-gradients", 0, NULL, "gradients stay results of the train graph"},
     {"help", 'h', NULL, "this text"},
@@ -45,7 +45,7 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     if (list && !dl_run_passes(none, list, &ctx, run)) return dlc_fail(&err);
     size_t n;
     char *text = dl_read_input(arena, c->positional.at[0], 16 << 20, &n, &err);
-    dl_module *m = text ? dl_parse_module(arena, text, n, c->positional.at[0], &err) : NULL;
+    dl_module *m = text ? dl_read_module(arena, text, n, c->positional.at[0], &err) : NULL;
     run = (dl_pass_options){.validate = true};
     if (!m || !dl_run_passes(m, list ? list : "", &ctx, run)) return dlc_fail(&err);
     dl_buf b = {0};

@@ -90,13 +90,14 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     dlc_tell_warnings(s);
     dl_compile_options opt;
     if (!dl_session_options(s, dl_config_option(s->config, "target"), &opt, &err)) return dlc_fail(&err);
+    opt.warn = dlc_warn;
     dl_plan *p = dl_session_compile(s, &opt, &err);
     uint64_t seed = (uint64_t)dl_config_int(s->config, DL_KEY_seed);
     dl_verify_run run = {(int)dl_config_int(s->config, DL_KEY_threads), fill, &seed};
     bool ok = p != NULL;
     if (ok)
-        printf("%s, configuration %s, batch %lld, %s\n", s->model_path, s->config->name, (long long)s->batch,
-               p->target);
+        printf("%s, configuration %s, batch %lld, %s\n", dl_shown(s->arena, s->model_path),
+               dl_shown(s->arena, s->config->name), (long long)s->batch, p->target);
     for (int g = 0; ok && g < s->module->graphs.n; g++)
         ok = verify_kernels(arena, s->module->graphs.at[g], p, &run, &bad, &err);
     ok = ok && verify_meaning(arena, dl_module_graph(written->module, "eval"),

@@ -3,8 +3,10 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "compiler/session.h"
+#include "ir/base/foreign.h"
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
 #include "programs/environment.h"
@@ -225,9 +227,12 @@ static bool open_log(program *p, dl_error *err) {
 
 /* ---- the plan ---- */
 
+static void warn(const char *text) { dlr_log_warning("%s", text); }
+
 static bool compile(program *p, dl_error *err) {
     dl_compile_options opt;
     if (!dl_session_options(p->session, NULL, &opt, err)) return false;
+    opt.warn = warn;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
     if (!p->plan) return false;
@@ -256,9 +261,9 @@ static bool print_plan(const program *p, dl_error *err) {
     dlr_pool_close(pool);
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
            "it %s, read ahead\n  kernels     %d in a training step\n",
-           p->model_path, (long long)p->batch, p->plan->target, (long long)dl_plan_parameters(p->plan),
-           (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, data_text(p),
-           dl_plan_program_find(p->plan, "train")->launches.n);
+           dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
+           (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
+           data_text(p), dl_plan_program_find(p->plan, "train")->launches.n);
     return true;
 }
 
@@ -380,7 +385,17 @@ static void help(void) {
     dl_buf_free(&b);
 }
 
+/* Without memory there is nothing to clean up with: one sentence, and out. */
+static void leave_without_memory(size_t bytes) {
+    char text[400], line[480];
+    int n = snprintf(line, sizeof line, "dlrun: error: %s\n", dl_no_memory_text(text, sizeof text, bytes));
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0) {
+    } /* and if it cannot be said, out all the same */
+    _exit(DL_RESOURCE);
+}
+
 int main(int argc, char **argv) {
+    dl_on_no_memory(leave_without_memory);
     dl_streams_start();
     dl_error err = {0};
     program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};

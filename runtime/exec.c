@@ -1,12 +1,11 @@
 #include "runtime/exec.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/base/clock.h"
+#include "ir/base/object.h"
 #include "runtime/memory.h"
-#include "runtime/object.h"
 
 typedef void dlr_kernel_fn(char *const *arg, int64_t unit, char *scratch, char *workspace);
 
@@ -28,17 +27,17 @@ struct dlr_exec {
     dlr_memory memory; /* arena | workspace | scratch of thread 0 | of thread 1 | ... */
     char *workspace, *scratch;
     size_t scratch_stride;
-    dlr_object *objects;
+    dl_object *objects;
     int nobjects; /* loaded */
     code *codes;  /* one a kernel */
     launch **programs;
 };
 
 static bool load_objects(dlr_exec *e, dl_error *err) {
-    e->objects = DL_NEWS(e->arena, dlr_object, e->plan->objects.n);
+    e->objects = DL_NEWS(e->arena, dl_object, e->plan->objects.n);
     for (; e->nobjects < e->plan->objects.n; e->nobjects++) {
         const dl_plan_object *o = &e->plan->objects.at[e->nobjects];
-        if (!dlr_object_load(&e->objects[e->nobjects], o->image, o->bytes, err)) return false;
+        if (!dl_object_load(&e->objects[e->nobjects], o->image, o->bytes, err)) return false;
     }
     return true;
 }
@@ -49,7 +48,7 @@ static bool resolve_kernels(dlr_exec *e, dl_error *err) {
         const dl_plan_kernel *k = &e->plan->kernels.at[i];
         for (int p = 0; p < k->phases; p++) {
             const char *symbol = dl_format(e->arena, "%s_%d", k->symbol, p);
-            void *address = dlsym(e->objects[k->object].handle, symbol);
+            void *address = dl_object_find(&e->objects[k->object], symbol);
             if (!address)
                 return dl_fail(
                     err, DL_INPUT,
@@ -103,7 +102,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, int threads, dl_error *err) {
 void dlr_exec_close(dlr_exec *e) {
     if (!e) return;
     dlr_pool_close(e->pool);
-    while (e->nobjects > 0) dlr_object_unload(&e->objects[--e->nobjects]);
+    while (e->nobjects > 0) dl_object_unload(&e->objects[--e->nobjects]);
     dlr_memory_unmap(&e->memory);
     dl_arena_free(e->arena);
 }

@@ -1,21 +1,11 @@
 #include "runtime/memory.h"
 
-#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20, PART = 16 << 20 /* one unit of first touch */ };
+#include "ir/base/memory.h"
 
-int64_t dlr_memory_available(void) {
-    FILE *f = fopen("/proc/meminfo", "re");
-    if (!f) return -1;
-    char line[256];
-    long long kib = -1;
-    while (kib < 0 && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1) kib = -1;
-    fclose(f);
-    return kib < 0 ? -1 : (int64_t)kib * 1024;
-}
+enum { HUGE_PAGE = 2 << 20, PART = 16 << 20 /* one unit of first touch */ };
 
 static void touch(void *context, int64_t unit, int thread) {
     (void)thread;
@@ -37,7 +27,7 @@ static bool refuse(size_t bytes, int64_t available, dl_error *err) {
 bool dlr_memory_map(dlr_memory *m, size_t bytes, dlr_pool *pool, dl_error *err) {
     *m = (dlr_memory){0};
     if (bytes == 0) bytes = 1; /* one page, so that every tensor has an address */
-    int64_t available = dlr_memory_available();
+    int64_t available = dl_memory_available();
     if (available >= 0 && bytes > (uint64_t)available) return refuse(bytes, available, err);
     /* One huge page more than asked, to cut the mapping at a huge page's boundary. */
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page,

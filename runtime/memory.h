@@ -12,10 +12,8 @@ typedef struct {
 } dlr_memory;
 
 /* Maps `bytes` (at least a page) and touches each page by the pool's threads. Errors: DL_RESOURCE, saying how
- * much was asked for and what is free, before anything is touched: Linux grants what it cannot give, and
- * kills later. */
+ * much was asked for and what is free (dl_memory_available), before anything is touched: Linux grants what it
+ * cannot give, and kills later. */
 bool dlr_memory_map(dlr_memory *memory, size_t bytes, dlr_pool *pool, dl_error *err);
 void dlr_memory_unmap(dlr_memory *memory); /* a zeroed one is fine */
-/* What the system says can be had without swapping (MemAvailable), or -1 when it does not say. */
-int64_t dlr_memory_available(void);
 #endif

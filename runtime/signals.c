@@ -7,7 +7,8 @@
 static const struct {
     int number;
     const char *name;
-} watched[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}};
+} watched[] = {{SIGINT, "SIGINT"},   {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"},
+               {SIGUSR2, "SIGUSR2"}, {SIGHUP, "SIGHUP"},   {SIGXCPU, "SIGXCPU"}};
 enum { N_WATCHED = sizeof watched / sizeof *watched };
 
 static volatile sig_atomic_t pending;
@@ -31,7 +32,7 @@ void dlr_signals_watch(void) {
         struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
         sigfillset(&action.sa_mask);
         sigaction(watched[i].number, NULL, &before[i]);
-        if (watched[i].number == SIGINT && before[i].sa_handler == SIG_IGN) continue;
+        if (before[i].sa_handler == SIG_IGN) continue;
         sigaction(watched[i].number, &action, NULL);
     }
 }

@@ -1,11 +1,13 @@
-/* Asked to stop: SIGINT (Ctrl-C), SIGTERM and SIGUSR1 (Slurm's --signal, before the time limit). A first one
- * only sets a flag, which the loop looks at between steps; a second Ctrl-C ends the process at once. */
+/* Asked to stop: SIGINT (Ctrl-C), SIGTERM, SIGUSR1 and SIGUSR2 (Slurm's --signal, before the time limit),
+ * SIGHUP (the terminal is gone), SIGXCPU (a limit on processor time is near). A first one only sets a flag,
+ * which the loop looks at between steps; a second Ctrl-C ends the process at once. */
 #ifndef DLR_SIGNALS_H
 #define DLR_SIGNALS_H
 #include <stdbool.h>
 
-/* Takes the signals over and forgets those of before. A SIGINT that is ignored (a shell's background job)
- * stays so. Start other threads with these signals blocked, so that they reach the one that waits. */
+/* Takes the signals over and forgets those of before. One that is ignored (by a shell's background
+ * job, by nohup) stays so. Start other threads with these signals blocked, so that they reach the one that
+ * waits. */
 void dlr_signals_watch(void);
 /* Gives them back to whom they belonged. */
 void dlr_signals_release(void);

@@ -1,5 +1,6 @@
 #include "frontends/dl/ast.h"
 
+#include "ir/base/foreign.h"
 #include "parser.h"
 
 dl_ast *dl_ast_new(dl_reader *p, dl_ast_kind kind, dl_span span) {
@@ -109,7 +110,7 @@ static void print_list(dl_buf *out, const char *title, const dl_ast_list *l, int
 
 static void print(dl_buf *out, const dl_ast *n, int depth) {
     dl_putf(out, "%*s%s", 2 * depth, "", kind_names[n->kind]);
-    if (n->name) dl_putf(out, " %s", n->name);
+    if (n->name) dl_puts(out, " "), dl_put_foreign(out, DL_IN_LINE, n->name);
     if (n->kind == DL_A_INT || n->kind == DL_A_BOOL) dl_putf(out, " %lld", (long long)n->i);
     if (n->kind == DL_A_FLOAT) dl_puts(out, " "), dl_put_double(out, n->f);
     dl_putf(out, "  # %u..%u\n", n->span.begin, n->span.end);

@@ -1,5 +1,7 @@
 #include "frontends/dl/diag.h"
 
+#include "ir/base/foreign.h"
+
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +23,7 @@ dl_diags *dl_diags_new(dl_arena *arena, const dl_source *source) {
     return d;
 }
 
-static char *format_in(dl_arena *arena, const char *format, va_list ap) {
+static const char *format_in(dl_arena *arena, const char *format, va_list ap) {
     va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, format, ap);
@@ -29,7 +31,7 @@ static char *format_in(dl_arena *arena, const char *format, va_list ap) {
     char *s = dl_alloc(arena, (size_t)n + 1);
     vsnprintf(s, (size_t)n + 1, format, again);
     va_end(again);
-    return s;
+    return dl_shown(arena, s);
 }
 
 bool dl_diags_has(const dl_diags *d, const dl_diag *g) {
@@ -62,7 +64,7 @@ dl_diag *dl_report(dl_diags *d, dl_span where, dl_diag_id id, const char *format
 void dl_diag_add_note(dl_diags *d, dl_diag *g, dl_span where, const char *format, ...) {
     va_list ap;
     va_start(ap, format);
-    char *text = format_in(d->arena, format, ap);
+    const char *text = format_in(d->arena, format, ap);
     va_end(ap);
     for (int i = 0; i < g->notes.n; i++)
         if (g->notes.at[i].where.begin == where.begin && strcmp(g->notes.at[i].text, text) == 0) return;
@@ -122,7 +124,9 @@ static void print_line(dl_buf *out, const dl_source *s, dl_span where, const pal
 
 static void print_place(dl_buf *out, const dl_source *s, dl_span where, const palette *c) {
     dl_loc at = dl_source_loc(s, where.begin);
-    dl_putf(out, "%s%s:%d:%d:%s ", c->bold, at.file, at.line, at.column, c->off);
+    dl_puts(out, c->bold);
+    dl_put_foreign(out, DL_IN_LINE, at.file);
+    dl_putf(out, ":%d:%d:%s ", at.line, at.column, c->off);
 }
 
 static void print_diag(dl_buf *out, const dl_diags *d, const dl_diag *g, const palette *c) {
@@ -158,7 +162,7 @@ void dl_diags_print(dl_buf *out, const dl_diags *d, bool colour) {
         if (!warning) shown++;
     }
     if (d->errors > shown)
-        dl_putf(out, "%s: %d more error%s not shown\n", d->source->name, d->errors - shown,
+        dl_putf(out, "%s: %d more error%s not shown\n", dl_shown(scratch, d->source->name), d->errors - shown,
                 d->errors - shown == 1 ? "" : "s");
     dl_arena_free(scratch);
 }

@@ -15,14 +15,14 @@ typedef enum {
 
 typedef struct {
     dl_span where;
-    char *text;
+    const char *text;
 } dl_diag_note;
 
 typedef struct {
     dl_diag_id id;
     dl_span where;
-    char *message;
-    char *help; /* or NULL */
+    const char *message;
+    const char *help; /* or NULL */
     DL_ARRAY(dl_diag_note) notes;
 } dl_diag;
 

@@ -118,7 +118,7 @@ static bool split_name(lines *l, dl_span string) {
 /* The raw tokens of the bytes from `at` to `end`. */
 static void scan(lines *l, uint32_t at, uint32_t end) {
     yyscan_t scanner;
-    if (dl_lex_lex_init(&scanner) != 0) dl_panic(__FILE__, __LINE__, "out of memory for the scanner");
+    if (dl_lex_lex_init(&scanner) != 0) dl_no_memory(0);
     dl_lex__scan_bytes(l->p->source->text + at, (int)(end - at), scanner);
     int kind;
     while ((kind = dl_lex_lex(scanner)) != 0 && !l->p->abandoned) {

@@ -6,11 +6,15 @@
                  : (dl_span){YYRHSLOC(rhs, 0).end, YYRHSLOC(rhs, 0).end})
 }
 %code {
+#include <stdlib.h>
+
 #include "frontends/dl/hints.h"
 static int dl_yylex(DL_YYSTYPE *value, dl_span *where, dl_reader *p);
 static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
 /* The bison stack is the only one that nests; indent.c has limited the brackets, this limits what has none. */
 #define YYMAXDEPTH 5000
+#define YYMALLOC dl_malloc
+#define YYFREE free
 }
 %define api.pure full
 %define api.prefix {dl_yy}

@@ -7,6 +7,7 @@
 
 #include "frontends/yaml/config_private.h"
 #include "frontends/yaml/data_file.h"
+#include "ir/base/foreign.h"
 
 /* ---- settings ---- */
 
@@ -110,7 +111,9 @@ static const char *find_file(const dl_config *c, dl_error *err) {
     return dl_find_data_file(arena, dl_format(arena, "models/config/%s.yaml", stem), err);
 }
 
-static void warn(dl_config *c, const char *warning) { dl_push(c->state->arena, &c->warnings, warning); }
+static void warn(dl_config *c, const char *warning) {
+    dl_push(c->state->arena, &c->warnings, dl_shown(c->state->arena, warning));
+}
 
 static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error *err) {
     enum { LONGEST = 500 };

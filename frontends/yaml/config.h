@@ -45,7 +45,7 @@ typedef enum {
 typedef struct {
     const char *name;  /* "json": --json */
     char letter;       /* 'o': -o as well; 0: none */
-    const char *value; /* what it takes, for --help ("FILE"); NULL: nothing */
+    const char *value; /* what it takes, for --help ("FILE"; "[LIST]" may be empty); NULL: nothing */
     const char *help;
 } dl_option;
 

@@ -35,7 +35,7 @@ static const char *take_value(cursor *at) {
 static bool give(dl_config *c, const dl_option *option, const char *as, const char *text, dl_error *err) {
     if (option->value && !text)
         return dl_fail(err, DL_USAGE, "%s needs a value: %s %s", as, as, option->value);
-    if (option->value && !*text)
+    if (option->value && !*text && *option->value != '[')
         return dl_fail(err, DL_USAGE, "%s needs a value that is not empty: %s %s", as, as, option->value);
     if (!option->value && text)
         return dl_fail(err, DL_USAGE, "%s takes no value, but was given '%.200s'", as, text);

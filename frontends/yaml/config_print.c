@@ -69,6 +69,8 @@ void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text),
         if (!s->value) continue;
         put_log_setting(&b, c, i);
         if (*s->row->section && !ends_section(c, i)) continue;
+        size_t first = strcspn(b.at, "\n\r"); /* a value of several lines is shown by its first */
+        if (first < b.n) b.n = first, dl_puts(&b, "...");
         line(to, b.at);
         b.n = 0;
     }

@@ -1,5 +1,6 @@
 #include "ir/base/arena.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +34,7 @@ static void leave(dl_arena *a) {
 }
 
 dl_arena *dl_arena_new(dl_arena *parent) {
-    dl_arena *a = calloc(1, sizeof *a);
-    DL_CHECK(a);
+    dl_arena *a = dl_calloc(1, sizeof *a);
     join(a, parent);
     return a;
 }
@@ -57,12 +57,12 @@ void dl_arena_move(dl_arena *a, dl_arena *parent) {
 }
 
 void *dl_alloc(dl_arena *a, size_t bytes) {
+    if (bytes > SIZE_MAX / 2) dl_no_memory(bytes);
     bytes = (bytes + 15) & ~(size_t)15;
     block *b = a->blocks;
     if (!b || b->size - b->used < bytes) {
         size_t size = bytes > BLOCK ? bytes : BLOCK;
-        b = malloc(sizeof *b + size);
-        if (!b) dl_panic(__FILE__, __LINE__, "out of memory: %zu bytes", size);
+        b = dl_malloc(sizeof *b + size);
         b->size = size, b->used = 0;
         /* A large block goes behind the current one, which may still have room. */
         if (bytes > BLOCK / 4 && a->blocks)
@@ -73,6 +73,11 @@ void *dl_alloc(dl_arena *a, size_t bytes) {
     void *p = b->data + b->used;
     b->used += bytes;
     return memset(p, 0, bytes);
+}
+
+void *dl_alloc_array(dl_arena *a, size_t n, size_t bytes) {
+    if (bytes && n > SIZE_MAX / bytes) dl_no_memory(SIZE_MAX);
+    return dl_alloc(a, n * bytes);
 }
 
 char *dl_strndup(dl_arena *a, const char *s, size_t n) {
@@ -97,8 +102,9 @@ char *dl_format(dl_arena *a, const char *format, ...) {
 }
 
 void *dl_grow(dl_arena *a, void *at, int n, int *cap, size_t size) {
+    if (*cap > INT_MAX / 2) dl_no_memory(SIZE_MAX);
     int more = *cap ? *cap * 2 : 8;
-    void *p = dl_alloc(a, (size_t)more * size);
+    void *p = dl_alloc_array(a, (size_t)more, size);
     if (n) memcpy(p, at, (size_t)n * size);
     *cap = more;
     return p;

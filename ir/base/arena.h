@@ -1,13 +1,11 @@
 /* Hierarchical arenas: memory that belongs to a graph, a compilation or a run, freed whole.
  *
- * Allocation never returns NULL: memory that a program of this size cannot get ends it through dl_panic (the
- * large memory of a run, the plan's arena, is not taken from here but mapped by the runtime, with an error).
- */
+ * Allocation never returns NULL: without memory the program ends (memory.h). The large memory of a run, the
+ * plan's arena, is not taken from here but mapped by the runtime, with an error. */
 #ifndef DL_ARENA_H
 #define DL_ARENA_H
+#include "ir/base/memory.h"
 #include "ir/base/status.h"
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 typedef struct dl_arena dl_arena;
@@ -19,12 +17,13 @@ void dl_arena_free(dl_arena *arena); /* NULL is fine; frees the children too */
 void dl_arena_move(dl_arena *arena, dl_arena *parent);
 
 void *dl_alloc(dl_arena *arena, size_t bytes); /* zeroed, aligned to 16 */
+void *dl_alloc_array(dl_arena *arena, size_t n, size_t bytes);
 char *dl_strdup(dl_arena *arena, const char *s);
 char *dl_strndup(dl_arena *arena, const char *s, size_t n);
 char *dl_format(dl_arena *arena, const char *format, ...) DL_PRINTF(2, 3);
 
 #define DL_NEW(arena, T)     ((T *)dl_alloc((arena), sizeof(T)))
-#define DL_NEWS(arena, T, n) ((T *)dl_alloc((arena), sizeof(T) * (size_t)(n)))
+#define DL_NEWS(arena, T, n) ((T *)dl_alloc_array((arena), (size_t)(n), sizeof(T)))
 
 /* Growable arrays in an arena: `DL_ARRAY(int) xs = {0}; dl_push(arena, &xs, 3); xs.at[0]; xs.n`. */
 #define DL_ARRAY(T)                                                                                          \

@@ -1,14 +1,31 @@
 #include "ir/base/status.h"
 
+#include "ir/base/foreign.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* A message is one line, and names what others named: files, keys, what a compiler printed. */
+static void add(dl_error *err, const char *text) {
+    char piece[DL_PIECE];
+    size_t n = strlen(err->message);
+    for (size_t left = strlen(text); left;) {
+        int step = dl_foreign_piece(DL_IN_LINE, text, left, piece);
+        size_t k = strlen(piece);
+        if (n + k >= sizeof err->message) return;
+        memcpy(err->message + n, piece, k + 1);
+        text += step, left -= (size_t)step, n += k;
+    }
+}
+
 static void set(dl_error *err, dl_code code, const char *format, va_list ap) {
-    err->code = code;
-    vsnprintf(err->message, sizeof err->message, format, ap);
+    char text[sizeof err->message];
+    *err = (dl_error){.code = code};
+    vsnprintf(text, sizeof text, format, ap);
+    add(err, text);
 }
 
 bool dl_fail(dl_error *err, dl_code code, const char *format, ...) {
@@ -41,9 +58,9 @@ bool dl_fail_errno(dl_error *err, dl_code code, const char *format, ...) {
     set(err, code, format, ap);
     va_end(ap);
     enum { ROOM = 160 }; /* for the cause, however long a path is */
-    size_t n = strlen(err->message), most = sizeof err->message - ROOM;
-    if (n > most) n = most;
-    snprintf(err->message + n, sizeof err->message - n, ": %s", cause);
+    if (strlen(err->message) > sizeof err->message - ROOM) err->message[sizeof err->message - ROOM] = 0;
+    add(err, ": ");
+    add(err, cause);
     return false;
 }
 

@@ -27,7 +27,8 @@ typedef struct {
     char message[1000];
 } dl_error;
 
-/* Sets `err` unless it is already set; returns false, so that `return dl_fail(...)` reads well. */
+/* Sets `err` unless it is already set, to one line of text in which whatever a terminal would act on is
+ * escaped; returns false, so that `return dl_fail(...)` reads well. */
 bool dl_fail(dl_error *err, dl_code code, const char *format, ...) DL_PRINTF(3, 4);
 /* The same for a failed system call: appends the cause (errno). Descriptors or memory that ran out are always
  * DL_RESOURCE, with the remedy. */

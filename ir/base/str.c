@@ -9,10 +9,10 @@
 
 static void reserve(dl_buf *b, size_t more) {
     if (b->n + more + 1 <= b->cap) return;
+    if (more > SIZE_MAX / 4) dl_no_memory(more);
     size_t cap = b->cap ? b->cap * 2 : 256;
     while (cap < b->n + more + 1) cap *= 2;
-    b->at = realloc(b->at, cap);
-    if (!b->at) dl_panic(__FILE__, __LINE__, "out of memory: %zu bytes", cap);
+    b->at = dl_realloc(b->at, cap);
     b->cap = cap;
 }
 
@@ -24,17 +24,22 @@ void dl_putn(dl_buf *b, const char *s, size_t n) {
 
 void dl_puts(dl_buf *b, const char *s) { dl_putn(b, s, strlen(s)); }
 
-void dl_putf(dl_buf *b, const char *format, ...) {
-    va_list ap, again;
-    va_start(ap, format);
+static void put_args(dl_buf *b, const char *format, va_list ap) {
+    va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, format, ap);
-    va_end(ap);
     DL_CHECK(n >= 0);
     reserve(b, (size_t)n);
     vsnprintf(b->at + b->n, (size_t)n + 1, format, again);
     va_end(again);
     b->n += (size_t)n;
+}
+
+void dl_putf(dl_buf *b, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    put_args(b, format, ap);
+    va_end(ap);
 }
 
 void dl_put_double(dl_buf *b, double v) {
@@ -85,13 +90,14 @@ const char *dl_intern_n(const char *s, size_t n) {
 const char *dl_intern(const char *s) { return dl_intern_n(s, strlen(s)); }
 
 const char *dl_internf(const char *format, ...) {
-    char s[1024];
+    dl_buf b = {0};
     va_list ap;
     va_start(ap, format);
-    int n = vsnprintf(s, sizeof s, format, ap);
+    put_args(&b, format, ap);
     va_end(ap);
-    DL_CHECK(n >= 0 && (size_t)n < sizeof s);
-    return dl_intern_n(s, (size_t)n);
+    const char *name = dl_intern_n(b.at, b.n);
+    dl_buf_free(&b);
+    return name;
 }
 
 enum { NEAR_MAX = 64 };

@@ -1,20 +1,14 @@
 #include "runtime/data/hdf5_facts.h"
 
 #include "ir/base/input.h"
-#include "runtime/data/sandbox.h"
+#include "ir/base/sandbox.h"
 
 #include <hdf5.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-pthread_mutex_t dlr_hdf5_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* What the child sends: the facts, or libhdf5's reason for having none. */
-typedef struct {
-    char fault[400];
-    dlr_hdf5_facts facts;
-} report;
+enum { CPU_SECONDS = 5 };
 
 static herr_t innermost(unsigned depth, const H5E_error2_t *e, void *text) {
     if (depth == 0 && e->desc) snprintf(text, 200, "%s", e->desc);
@@ -99,37 +93,36 @@ static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *
     return 0;
 }
 
-static void inspect(const void *path, void *answer) {
-    report *r = answer;
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    H5PLset_loading_state(0); /* no foreign filter code */
+void dlr_hdf5_quiet(void) {
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* it prints nothing itself */
+    H5PLset_loading_state(0);              /* no foreign filter code */
+}
+
+static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
+    char reason[200];
+    dlr_hdf5_facts *facts = calloc(1, sizeof *facts);
+    if (!facts) return dl_fail(err, DL_RESOURCE, "no memory to read %s", (char *)path);
+    dlr_hdf5_quiet();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_file_locking(access, false, true);
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
-    if (file < 0 || H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &r->facts) < 0)
-        dlr_hdf5_reason(r->fault, sizeof r->fault);
+    if (file < 0 || H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, facts) < 0) {
+        dlr_hdf5_reason(reason, sizeof reason);
+        return dl_fail(err, DL_INPUT, "%s is damaged or no HDF5 file: %s", (char *)path, reason);
+    }
+    dl_putn(&out->bytes, (const char *)facts, sizeof *facts);
+    return true;
 }
 
 /* ---- in this process ---- */
 
-/* Names reach terminals and logs: no control characters. */
-static void make_printable(char *s) {
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ' || *s == 0x7f) *s = '?';
-}
-
 /* The child's facts come from a file that nobody vouches for: every string is ended, every number put in
  * range. */
-static bool check_facts(report *r, const char *path, dl_error *err) {
-    dlr_hdf5_facts *facts = &r->facts;
-    r->fault[sizeof r->fault - 1] = 0;
-    make_printable(r->fault);
-    if (r->fault[0]) return dl_fail(err, DL_INPUT, "%s is damaged or no HDF5 file: %s", path, r->fault);
+static bool check_facts(dlr_hdf5_facts *facts, const char *path, dl_error *err) {
     if (facts->n < 0 || facts->n > DLR_HDF5_SETS) return dl_fail(err, DL_INPUT, "%s is damaged", path);
     for (int i = 0; i < facts->n; i++) {
         dlr_hdf5_set *set = &facts->set[i];
         set->name[sizeof set->name - 1] = set->type[sizeof set->type - 1] = 0;
-        make_printable(set->name);
         if (set->rank < 0) set->rank = 0;
         if (set->filter_count < 0) set->filter_count = 0;
         int64_t bytes = 4;
@@ -149,28 +142,23 @@ dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err) {
     if (fd < 0) return NULL;
     bool known = fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
     close(fd);
-    enum { CHILD_FILES = 6 }; /* the pipe's ends, its null device, and what libhdf5 opens at once */
+    enum { CHILD_FILES = 6 }; /* the socket's ends, its null device, and what libhdf5 opens at once */
     if (!known || !dl_check_descriptors(CHILD_FILES, path, err)) return NULL;
-    report *r = malloc(sizeof *r);
+    dl_sandbox_result r;
+    if (!dl_sandbox_run(path, CPU_SECONDS, inspect, (char *)(uintptr_t)path, &r, err)) return NULL;
     dlr_hdf5_facts *facts = malloc(sizeof *facts);
-    char why[160] = "";
-    bool ok = r && facts;
-    if (!ok) {
-        dl_fail(err, DL_RESOURCE, "no memory to read %s", path);
-    } else {
-        pthread_mutex_lock(&dlr_hdf5_lock); /* the child inherits a libhdf5 at rest */
-        ok = dlr_sandbox(inspect, path, r, sizeof *r, why);
-        pthread_mutex_unlock(&dlr_hdf5_lock);
-        if (!ok) dl_fail(err, DL_INPUT, "%s is damaged: %s", path, why);
-    }
+    bool ok = facts || dl_fail(err, DL_RESOURCE, "no memory to read %s", path);
+    ok = ok && (r.bytes.n == sizeof *facts || dl_fail(err, DL_INPUT, "%s is damaged", path));
     if (ok) {
-        r->facts.file_bytes = st.st_size;
-        ok = check_facts(r, path, err);
-        *facts = r->facts;
+        memcpy(facts, r.bytes.at, sizeof *facts);
+        facts->file_bytes = st.st_size;
+        ok = check_facts(facts, path, err);
     }
-    free(r);
-    if (!ok) free(facts);
-    return ok ? facts : NULL;
+    dl_buf_free(&r.text);
+    dl_buf_free(&r.bytes);
+    if (ok) return facts;
+    free(facts);
+    return NULL;
 }
 
 const dlr_hdf5_set *dlr_hdf5_find(const dlr_hdf5_facts *facts, const char *name) {

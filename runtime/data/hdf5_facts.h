@@ -8,7 +8,6 @@
 #include "ir/base/status.h"
 #include "ir/base/str.h"
 
-#include <pthread.h>
 #include <stdint.h>
 
 enum { DLR_HDF5_SETS = 256, DLR_HDF5_RANK = 8, DLR_HDF5_FILTERS = 6 };
@@ -55,8 +54,8 @@ const dlr_hdf5_set *dlr_hdf5_find(const dlr_hdf5_facts *facts, const char *name)
 void dlr_hdf5_put_shape(dl_buf *out, const dlr_hdf5_set *set);
 void dlr_hdf5_put_sets(dl_buf *out, const dlr_hdf5_facts *facts, int most);
 
-/* The one lock around every call into libhdf5, which is not thread-safe as distributions build it. */
-extern pthread_mutex_t dlr_hdf5_lock;
-/* Why the last libhdf5 call failed, in its own words; call it under the lock. */
+/* For the children that call libhdf5 (sandbox.h), alone: it prints nothing and loads no plugins. */
+void dlr_hdf5_quiet(void);
+/* Why the last libhdf5 call failed, in its own words. */
 void dlr_hdf5_reason(char *text, size_t size);
 #endif

@@ -1,7 +1,7 @@
 #include "runtime/data/prefetch.h"
 
 #include "ir/base/limits.h"
-#include "runtime/data/memory.h"
+#include "ir/base/memory.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -119,8 +119,9 @@ static bool grow_scratch(dlr_prefetch *p, const dlr_dataset *d, dl_error *err) {
     size_t floats = round_up(dlr_dataset_scratch(d)), scratches = p->o.workers ? (size_t)p->o.workers : 1;
     if (floats <= p->scratch_floats && p->scratch) return true;
     double bytes = (double)scratches * (double)floats * sizeof(float);
-    float *more =
-        bytes < dlr_machine_bytes() ? aligned_alloc(ALIGN, scratches * floats * sizeof *more) : NULL;
+    int64_t available = dl_memory_available();
+    bool room = available < 0 || bytes < (double)available;
+    float *more = room ? aligned_alloc(ALIGN, scratches * floats * sizeof *more) : NULL;
     if (!more)
         return dl_fail(err, DL_RESOURCE,
                        "no memory for %zu data workers (%.1f GiB): use fewer num_data_workers", scratches,
@@ -139,7 +140,8 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
                    ((double)p->input_floats + (double)p->target_floats); /* which cannot overflow */
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc((size_t)p->o.workers + 1, sizeof *p->threads);
-    if (bytes < dlr_machine_bytes()) p->memory = aligned_alloc(ALIGN, floats * sizeof(float));
+    int64_t available = dl_memory_available();
+    if (available < 0 || bytes < (double)available) p->memory = aligned_alloc(ALIGN, floats * sizeof(float));
     if (!p->slots || !p->threads || !p->memory)
         return dl_fail(err, DL_RESOURCE,
                        "no memory for %d batches of data (%.1f GiB): use a smaller local_batch_size",

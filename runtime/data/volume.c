@@ -1,7 +1,5 @@
 #include "runtime/data/volume.h"
 
-#include "runtime/data/memory.h"
-
 #include <stdlib.h>
 
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -40,18 +38,20 @@ static bool memory_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
 
 static void memory_close(dlr_volume *v) { free(v->memory); }
 
-/* A volume of unset voxels, refused when the machine could never hold it. */
+/* A volume of unset voxels, refused when there is no room for it: Linux grants what it cannot give. */
 static dlr_volume *memory_new(int channels, int64_t edge, dl_error *err) {
     double bytes = sizeof(float) * (double)channels * (double)edge * (double)edge * (double)edge;
     dlr_volume *v = calloc(1, sizeof *v);
-    if (v && bytes < dlr_machine_bytes()) v->memory = malloc((size_t)bytes); /* exact below 2^53 */
+    int64_t available = dl_memory_available();
+    if (v && (available < 0 || bytes < (double)available))
+        v->memory = malloc((size_t)bytes); /* exact below 2^53 */
     if (!v || !v->memory) {
         free(v);
-        dl_fail(
-            err, DL_RESOURCE,
-            "a volume of %d x %lld^3 floats (%.1f GiB) does not fit this machine's memory (%.1f GiB): use "
-            "data_loader_config 'lowmem', or a smaller box_size",
-            channels, (long long)edge, bytes / 0x1p30, dlr_machine_bytes() / 0x1p30);
+        dl_fail(err, DL_RESOURCE,
+                "a volume of %d x %lld^3 floats (%.1f GiB) does not fit into the memory that is free (%.1f "
+                "GiB): use "
+                "data_loader_config 'lowmem', or a smaller box_size",
+                channels, (long long)edge, bytes / 0x1p30, (double)(available < 0 ? 0 : available) / 0x1p30);
         return NULL;
     }
     v->channels = channels, v->edge = edge, v->held = (int64_t)bytes;

@@ -59,53 +59,20 @@ static bool file_open(dlr_volume *v, const char *path, const dlr_hdf5_set *set, 
     return v->fd >= 0;
 }
 
-/* ---- through libhdf5 ---- */
+/* ---- through libhdf5, in a child ---- */
 
 static bool library_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
-    hsize_t size = (hsize_t)s->size, planes = (hsize_t)s->planes;
-    hsize_t start[4] = {(hsize_t)s->channel, (hsize_t)s->x, (hsize_t)s->y, (hsize_t)s->z};
-    hsize_t count[4] = {1, planes, size, size};
-    char reason[200];
-    pthread_mutex_lock(&dlr_hdf5_lock);
-    hid_t from = H5Dget_space(v->data_id), to = H5Screate_simple(4, count, NULL);
-    bool ok = from >= 0 && to >= 0 &&
-              H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
-              H5Dread(v->data_id, H5T_NATIVE_FLOAT, to, from, H5P_DEFAULT, s->scratch) >= 0;
-    if (!ok) dlr_hdf5_reason(reason, sizeof reason);
-    if (to >= 0) H5Sclose(to);
-    if (from >= 0) H5Sclose(from);
-    pthread_mutex_unlock(&dlr_hdf5_lock);
     s->row = s->size;
-    for (int p = 0; p < s->planes; p++) s->plane[p] = s->scratch + (size_t)p * (size_t)(size * size);
-    return ok || dl_fail(err, DL_INPUT, "cannot read %s: %s", v->label, reason);
+    for (int p = 0; p < s->planes; p++) s->plane[p] = s->scratch + (size_t)p * (size_t)(s->size * s->size);
+    return dlr_reader_read(v->reader, s, err);
 }
 
-static void library_close(dlr_volume *v) {
-    pthread_mutex_lock(&dlr_hdf5_lock);
-    if (v->data_id >= 0) H5Dclose(v->data_id);
-    if (v->file_id >= 0) H5Fclose(v->file_id);
-    pthread_mutex_unlock(&dlr_hdf5_lock);
-}
+static void library_close(dlr_volume *v) { dlr_reader_close(v->reader); }
 
 static bool library_open(dlr_volume *v, const char *path, const dlr_hdf5_set *set, dl_error *err) {
-    /* Room for the chunks of a crop and the next: with the default of 1 MiB each slab would unpack them
-     * again. */
-    const size_t cache_slots = 12421, cache_bytes = (size_t)64 << 20;
-    char reason[200];
     if (!dl_check_descriptors(2, path, err)) return false;
-    v->read = library_read, v->close = library_close, v->held = (int64_t)cache_bytes;
-    pthread_mutex_lock(&dlr_hdf5_lock);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    H5PLset_loading_state(0);
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS), chunks = H5Pcreate(H5P_DATASET_ACCESS);
-    H5Pset_file_locking(access, false, true);
-    H5Pset_chunk_cache(chunks, cache_slots, cache_bytes, 1.0);
-    v->file_id = H5Fopen(path, H5F_ACC_RDONLY, access);
-    v->data_id = v->file_id < 0 ? -1 : H5Dopen2(v->file_id, set->name, chunks);
-    if (v->data_id < 0) dlr_hdf5_reason(reason, sizeof reason);
-    H5Pclose(chunks), H5Pclose(access);
-    pthread_mutex_unlock(&dlr_hdf5_lock);
-    return v->data_id >= 0 || dl_fail(err, DL_INPUT, "cannot open %s: %s", v->label, reason);
+    v->read = library_read, v->close = library_close, v->held = DLR_READER_CHUNKS;
+    return (v->reader = dlr_reader_open(path, set->name, v->label, err)) != NULL;
 }
 
 /* ---- what may be read, and how ---- */
@@ -148,7 +115,7 @@ dlr_volume *dlr_volume_open(const char *path, const dlr_hdf5_set *set, dl_error 
     }
     v->label = label.at;
     v->channels = (int)set->dims[0], v->edge = set->dims[1];
-    v->fd = -1, v->file_id = v->data_id = -1;
+    v->fd = -1;
     bool own = set->layout == DLR_HDF5_CONTIGUOUS && set->is_native_f32 && set->filter_count == 0;
     if (check_storage(v->label, set, err) && (own ? file_open : library_open)(v, path, set, err)) return v;
     if (v->close)

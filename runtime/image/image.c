@@ -71,8 +71,7 @@ enum { RANGE_SAMPLES = 65536 };
 
 void dlr_field_range(dlr_field *f) {
     size_t total = (size_t)f->height * (size_t)f->width, step = total / RANGE_SAMPLES + 1, n = 0;
-    float *v = malloc((total / step + 1) * sizeof *v);
-    DL_CHECK(v);
+    float *v = dl_malloc((total / step + 1) * sizeof *v);
     for (size_t i = 0; i < total; i += step) {
         float x =
             f->at[(ptrdiff_t)(i / (size_t)f->width) * f->row + (ptrdiff_t)(i % (size_t)f->width) * f->column];

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ir/base/utf8.h"
 #include "runtime/io/json.h"
 #include "runtime/io/utf8.h"
 
@@ -87,7 +88,7 @@ static const char *read_string(reader *r) {
             continue;
         }
         if ((unsigned char)*r->p < 0x20) return fault(r, "a control character in a string"), NULL;
-        int n = dlr_utf8_length(r->p, (size_t)(close - r->p));
+        int n = dl_utf8_length(r->p, (size_t)(close - r->p));
         if (n == 0) return fault(r, "a string is not valid UTF-8"), NULL;
         memcpy(out, r->p, (size_t)n);
         out += n, r->p += n;

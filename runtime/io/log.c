@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/base/foreign.h"
 #include "ir/base/output.h"
-#include "ir/base/str.h"
 #include "runtime/io/terminal.h"
 
 static struct {
@@ -37,16 +37,16 @@ static void put_time(dl_buf *b) {
 void dlr_log(dlr_log_level level, const char *format, ...) {
     if ((int)level < atomic_load(&sink.level)) return;
     dl_buf line = {0};
-    char *message;
+    char *message = NULL;
     va_list ap;
     va_start(ap, format);
     int n = vasprintf(&message, format, ap);
     va_end(ap);
-    DL_CHECK(n >= 0);
+    if (n < 0) dl_no_memory(0);
     pthread_mutex_lock(&sink.lock); /* the time is taken under it: lines stand in the order of their times */
     put_time(&line);
     dl_putf(&line, " - root - %s - ", level_names[level]);
-    dl_putn(&line, message, (size_t)n);
+    dl_put_foreign(&line, DL_IN_LINE, message);
     dl_puts(&line, "\n");
     if (!atomic_load(&sink.quiet)) dlr_terminal_write(line.at, line.n);
     if (sink.fd >= 0 && !dl_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
@@ -58,8 +58,7 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
 bool dlr_log_open(const char *path, dl_error *err) {
     int fd = dl_append_open(path, DL_APPEND, err);
     if (fd < 0) return false;
-    char *copy = strdup(path);
-    DL_CHECK(copy);
+    char *copy = strcpy(dl_malloc(strlen(path) + 1), path);
     pthread_mutex_lock(&sink.lock);
     if (sink.fd >= 0) close(sink.fd);
     free(sink.path);

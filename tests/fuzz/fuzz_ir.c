@@ -24,7 +24,7 @@ static const char *passes_of(dl_arena *arena, const char *text, size_t n) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
-    dl_module *m = dl_parse_module(arena, (const char *)data, n, "fuzz.dlir", &err);
+    dl_module *m = dl_read_module(arena, (const char *)data, n, "fuzz.dlir", &err);
     FUZZ_CHECK(m || err.code == DL_INPUT);
     if (m) {
         dl_buf once = print(m);

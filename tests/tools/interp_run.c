@@ -11,6 +11,7 @@
 #include "ir/infer.h"
 #include "ir/interp.h"
 #include "ir/text.h"
+#include "ir/validate.h"
 
 static double now(void) {
     struct timespec t;
@@ -45,7 +46,7 @@ static bool read_var(dl_interp *in, dl_arena *arena, const dl_var *v, const char
 static bool run(const char *path, const char *dir, dl_arena *arena, dl_error *err) {
     size_t n;
     char *text = dl_read_file(arena, path, 16 << 20, &n, err);
-    dl_module *m = text ? dl_parse_module(arena, text, n, path, err) : NULL;
+    dl_module *m = text ? dl_read_module(arena, text, n, path, err) : NULL;
     if (!m || !check_types(m->graphs.at[0], err)) return false;
     const dl_graph *g = m->graphs.at[0];
     dl_interp *in = dl_interp_new(g, false);

@@ -15,6 +15,7 @@ static char directory[] = "/tmp/dl_config_XXXXXX";
 static const dl_option options[] = {
     {"json", 0, NULL, "machine-readable output"},
     {"output", 'o', "FILE", "where the plan goes"},
+    {"passes", 0, "[LIST]", "what runs"},
     {"help", 'h', NULL, "this text"},
     {0},
 };
@@ -219,6 +220,7 @@ static void test_line(void) {
     CHECK(dl_config_value(c, DL_KEY_box_size)->items.n == 2 && !dl_config_str(c, DL_KEY_use_cache), " ");
     CHECK_STR(dl_config_str(c, DL_KEY_run_num), "null"); /* a string that may not be null */
 
+    CHECK_STR(dl_config_option(open_line("--passes=", &err), "passes"), "");
     c = open_line("-ofile --output=file2 -h", &err);
     CHECK_STR(dl_config_option(c, "output"), "file2");
     CHECK_STR(dl_config_option(c, "help"), "");

@@ -1,8 +1,8 @@
 /* Samples from files: every rotation, layout and fault. */
+#include "ir/base/sandbox.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/hdf5_facts.h"
 #include "runtime/data/rotate.h"
-#include "runtime/data/sandbox.h"
 #include "runtime/data/volume.h"
 #include "runtime/rng.h"
 #include "tests/check.h"
@@ -473,27 +473,66 @@ static void test_damage(void) {
     CHECK(refused > 0 && refused < TRIALS, "%d of %d refused", refused, TRIALS);
 }
 
-static void crash(const void *question, void *answer) {
-    *(int *)answer = 1;
-    raise(*(const int *)question);
-}
-static void ask_for_memory(const void *question, void *answer) {
-    const size_t *bytes = question;
-    void *volatile p = malloc(*bytes);
-    *(int *)answer = p ? 1 : 2;
+static bool misbehave(void *what, dl_sandbox_result *out, dl_error *err) {
+    size_t n = *(const size_t *)what;
+    if (n < 64) raise((int)n);
+    void *volatile p = malloc(n);
+    dl_puts(&out->text, p ? "some" : "none");
     free(p);
+    return printf("not seen\n") > 0 || dl_fail(err, DL_IO, "no output");
 }
 
 static void test_sandbox(void) {
-    int answer = 0, sig = SIGSEGV;
-    char why[160] = "";
-    CHECK(!dlr_sandbox(crash, &sig, &answer, sizeof answer, why) && strstr(why, "fault"), "%s", why);
-    sig = SIGKILL; /* what passing the limit of processor time looks like */
-    CHECK(!dlr_sandbox(crash, &sig, &answer, sizeof answer, why) && strstr(why, "did not end"), "%s", why);
-    size_t some = 1 << 20;
-    CHECK(dlr_sandbox(ask_for_memory, &some, &answer, sizeof answer, why) && answer == 1, "%s", why);
-    size_t much = (size_t)1 << 36; /* NULL, or under a sanitizer the end of the child */
-    CHECK(!dlr_sandbox(ask_for_memory, &much, &answer, sizeof answer, why) || answer == 2);
+    static const struct {
+        size_t what;
+        const char *says;
+    } ends[] = {{SIGSEGV, "crashed"}, {SIGXCPU, "too long"}, {SIGALRM, "too long"}, {SIGABRT, "crashed"}};
+    dl_sandbox_result r;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        dl_error err = {0};
+        size_t what = ends[i].what;
+        CHECK(!dl_sandbox_run("x.h5", 5, misbehave, &what, &r, &err) && err.code == DL_INPUT, "%s",
+              err.message);
+        CHECK(strstr(err.message, "x.h5 is damaged") && strstr(err.message, ends[i].says), "%s", err.message);
+    }
+    dl_error err = {0};
+    size_t some = 1 << 20, much = (size_t)1 << 36; /* NULL, or under a sanitizer the end of the child */
+    CHECK(dl_sandbox_run("x.h5", 5, misbehave, &some, &r, &err) && !strcmp(r.text.at, "some"), "%s",
+          err.message);
+    dl_buf_free(&r.text), dl_buf_free(&r.bytes);
+    CHECK(!dl_sandbox_run("x.h5", 5, misbehave, &much, &r, &err) || !strcmp(r.text.at, "none"));
+    dl_buf_free(&r.text), dl_buf_free(&r.bytes);
+}
+
+/* A chunked set: read in a child that a signal to its group does not end, and whose loss is an error with a
+ * name. */
+static void test_reader(void) {
+    dl_error err = {0};
+    const char *path = in_dir("good.h5");
+    dlr_reader *r = dlr_reader_open(path, "no such set", "good.h5: 'no such set'", &err);
+    CHECK(!r && err.code == DL_INPUT && strstr(err.message, "good.h5"), "%s", err.message);
+    err = (dl_error){0};
+    r = dlr_reader_open(path, "Nbody", "good.h5: 'Nbody'", &err);
+    CHECK(r, "%s", err.message);
+    float scratch[2 * 2 * 2] = {0};
+    dlr_slab s = {.planes = 2, .size = 2, .scratch = scratch};
+    CHECK(r && dlr_reader_read(r, &s, &err), "%s", err.message);
+    pid_t child = 0;
+    FILE *f = fopen("/proc/thread-self/children", "r");
+    CHECK(f && fscanf(f, "%d", &child) == 1);
+    if (f) fclose(f);
+    for (int i = 0; child && i < 3; i++) kill(child, (int[]){SIGINT, SIGTERM, SIGHUP}[i]);
+    CHECK(r && dlr_reader_read(r, &s, &err), "%s", err.message);
+    s.channel = 99;
+    CHECK(r && !dlr_reader_read(r, &s, &err) && err.code == DL_INPUT, "%s", err.message);
+    s.channel = 0;
+    err = (dl_error){0};
+    CHECK(r && dlr_reader_read(r, &s, &err), "a fault is not the end: %s", err.message);
+    if (child) kill(child, SIGXCPU);
+    CHECK(r && !dlr_reader_read(r, &s, &err) && strstr(err.message, "good.h5: 'Nbody'"), "%s", err.message);
+    err = (dl_error){0};
+    CHECK(r && !dlr_reader_read(r, &s, &err) && strstr(err.message, "lost"), "%s", err.message);
+    dlr_reader_close(r);
 }
 
 int main(void) {
@@ -509,6 +548,7 @@ int main(void) {
     test_sandbox();
     test_faults();
     test_damage();
+    test_reader();
     const char *const left[] = {"channels.h5", "rank.h5",     "flat.h5",    "integers.h5", "unwritten.h5",
                                 "filter.h5",   "external.h5", "virtual.h5", "links.h5",    "sizes.h5",
                                 "weather.h5",  "text.h5",     "cut.h5",     "empty.h5",    "pipe.h5",

@@ -163,7 +163,7 @@ static void test_memory(void) {
     CHECK(!m.base);
     CHECK(dlr_memory_map(&m, 0, pool, &err) && m.base);
     dlr_memory_unmap(&m);
-    CHECK(dlr_memory_available() > 0);
+    CHECK(dl_memory_available() > 0);
     CHECK(!dlr_memory_map(&m, (size_t)1 << 46, pool, &err) && err.code == DL_RESOURCE);
     CHECK(strstr(err.message, "67108864.0 MiB") && strstr(err.message, "free"), "%s", err.message);
     dlr_pool_close(pool);

@@ -1,9 +1,10 @@
 /* Gradients against central differences in f64 on the interpreter, for every op that has a rule. */
+#include "ir/builder.h"
 #include "ir/interp.h"
 #include "ir/validate.h"
 #include "passes/pass.h"
 #include "tests/check.h"
-#include "tests/unit/random_graph.h"
+#include "tests/unit/random_numbers.h"
 
 enum { MAX_PARAMS = 3 };
 

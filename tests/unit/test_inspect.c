@@ -1,4 +1,5 @@
 /* Descriptions of good files, and of files that lie: no input may do more than give an error. */
+#include "dldata/array.h"
 #include "dldata/describe.h"
 #include "dldata/options.h"
 #include "dldata/volume_file.h"
@@ -14,17 +15,19 @@
 static dl_error err;
 static char dir[] = "/tmp/test_inspect.XXXXXX", path[256];
 
-static bool describe(const char *file, long long slice, sandbox_result *r) {
+static bool describe(const char *file, long long slice, dl_sandbox_result *r) {
     describe_request request = {file, slice};
     err = (dl_error){0};
-    return sandbox_run(file, 10, describe_file, &request, r, &err);
+    return dl_sandbox_run(file, 10, describe_file, &request, r, &err);
 }
 
-static bool says(const sandbox_result *r, const char *what) { return r->text.at && strstr(r->text.at, what); }
+static bool says(const dl_sandbox_result *r, const char *what) {
+    return r->text.at && strstr(r->text.at, what);
+}
 
-static void drop(sandbox_result *r) {
+static void drop(dl_sandbox_result *r) {
     dl_buf_free(&r->text);
-    dl_buf_free(&r->picture);
+    dl_buf_free(&r->bytes);
 }
 
 static const char *file_in_dir(const char *name) {
@@ -43,21 +46,24 @@ static void make_volumes(const char *file) {
 }
 
 static void test_volumes(void) {
-    sandbox_result r;
+    dl_sandbox_result r;
     const char *file = file_in_dir("v.h5");
     make_volumes(file);
     CHECK(describe(file, -1, &r), "%s", err.message);
     CHECK(says(&r, "Nbody  f32 [4, 16, 16, 16]  contiguous") && says(&r, "Hydro  f32 [5, 16, 16, 16]"));
     CHECK(says(&r, "seed = 3\n") && says(&r, "lowmem, inmem") && says(&r, "1 not finite!"));
     CHECK(says(&r, "      2         1.5         2.5           2         0.5  velocity y"), "%s", r.text.at);
-    CHECK(r.picture.n > 100 && !memcmp(r.picture.at, "\x89PNG", 4));
+    CHECK(r.bytes.n > 100 && !memcmp(r.bytes.at, "\x89PNG", 4));
     drop(&r);
     CHECK(describe(file, 15, &r));
     drop(&r);
     CHECK(!describe(file, 16, &r) && err.code == DL_USAGE, "%s", err.message);
-    char generator[64];
-    CHECK(sandbox_generator(file, generator, sizeof generator) && !strcmp(generator, VOLUME_GENERATOR));
-    CHECK(!sandbox_generator("/dev/null", generator, sizeof generator));
+    dl_buf generator = {0};
+    err = (dl_error){0};
+    CHECK(hdf5_read_generator(file, &generator, &err) && !strcmp(generator.at, VOLUME_GENERATOR), "%s",
+          err.message);
+    CHECK(!hdf5_read_generator("/dev/null", &generator, &err) && strstr(err.message, "/dev/null"));
+    dl_buf_free(&generator);
 }
 
 /* Data sets of other kinds: compressed, empty, elsewhere, inside groups that contain themselves. */
@@ -83,7 +89,7 @@ static void test_hdf5_kinds(void) {
     H5Pclose(how), H5Sclose(space);
     H5Lcreate_external("other.h5", "x", h, "link", H5P_DEFAULT, H5P_DEFAULT);
     H5Gclose(group), H5Fclose(h);
-    sandbox_result r;
+    dl_sandbox_result r;
     CHECK(describe(file, -1, &r), "%s", err.message);
     CHECK(says(&r, "g/packed  i16 [20, 30]  chunks of [7, 7], deflate") && !says(&r, "self"), "%s",
           r.text.at);
@@ -105,7 +111,7 @@ static void write_npy(const char *file, const char *header, const void *data, si
 }
 
 static void test_npy(void) {
-    sandbox_result r;
+    dl_sandbox_result r;
     const char *file = file_in_dir("a.npy");
     float v[2 * 3 * 5 * 4];
     for (int i = 0; i < 120; i++) v[i] = (float)(i % 4 * 10 + i / 4 % 5);
@@ -138,7 +144,7 @@ static void test_npy(void) {
 static void test_damage(void) {
     dl_arena *arena = dl_arena_new(NULL);
     size_t n;
-    sandbox_result r;
+    dl_sandbox_result r;
     make_volumes(file_in_dir("v.h5"));
     char *whole = dl_read_file(arena, file_in_dir("v.h5"), 1 << 24, &n, &err);
     const char *file = file_in_dir("bad.h5");
@@ -172,7 +178,7 @@ static void test_damage(void) {
     dl_arena_free(arena);
 }
 
-static bool crash(void *ctx, sandbox_result *out, dl_error *e) {
+static bool crash(void *ctx, dl_sandbox_result *out, dl_error *e) {
     (void)out, (void)e;
     if (ctx) abort();
     for (volatile unsigned i = 0;; i++) {
@@ -180,12 +186,12 @@ static bool crash(void *ctx, sandbox_result *out, dl_error *e) {
 }
 
 static void test_sandbox(void) {
-    sandbox_result r;
+    dl_sandbox_result r;
     err = (dl_error){0};
-    CHECK(!sandbox_run("x.h5", 20, crash, dir, &r, &err) && err.code == DL_INPUT &&
+    CHECK(!dl_sandbox_run("x.h5", 20, crash, dir, &r, &err) && err.code == DL_INPUT &&
           strstr(err.message, "damaged"));
     err = (dl_error){0};
-    CHECK(!sandbox_run("x.h5", 1, crash, NULL, &r, &err) && err.code == DL_INPUT &&
+    CHECK(!dl_sandbox_run("x.h5", 1, crash, NULL, &r, &err) && err.code == DL_INPUT &&
           strstr(err.message, "too long"));
 }
 

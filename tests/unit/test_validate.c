@@ -141,6 +141,7 @@ static dl_kernel *kernel(dl_graph *g, int i) { return g->nodes.at[i]->kernel; }
       "is not of its variable's type")                                                                       \
     X(TENSOR, grad_no_var, result(g, DL_RESULT_GRAD)->var = NULL, "names no variable")                       \
     X(TENSOR, output_var, result(g, DL_RESULT_OUTPUT)->var = var(g, "w"), "names a variable, which only")    \
+    X(TENSOR, grad_of_input, result(g, DL_RESULT_GRAD)->var = var(g, "x"), "no floating-point parameter")    \
     X(TENSOR, update_type, result(g, DL_RESULT_UPDATE)->value = &node(g, 3)->out[0],                         \
       "is not of its variable's type")                                                                       \
     X(TENSOR, update_twice, g->results.at[6].var = var(g, "w"), "$w has two results of role update")         \
@@ -195,14 +196,26 @@ static dl_kernel *kernel(dl_graph *g, int i) { return g->nodes.at[i]->kernel; }
     X(PLANNED, alias_read_later, g->results.at[0].value = &node(g, 0)->out[0],                               \
       "where %2 (192 to 320) is still needed")                                                               \
     X(PLANNED, alias_not_update, g->results.n = 1, "%5 lies at bytes 128 to 192, where %1 (128 to 192)")     \
-    X(PLANNED, alias_two_ways, node(g, 4)->in[1] = &var(g, "w")->value,                                      \
-      "%5 lies at bytes 128 to 192, where %1")                                                               \
+    /* order */                                                                                              \
+    X(ORDERED, alias_two_ways, node(g, 4)->in[1] = &var(g, "w")->value, "overwrites $w, whose old value")    \
+    X(ORDERED, reads_elsewhere, kernel(g, 4)->params.at[2].alias = -1, "overwrites $w, whose old value")     \
+    X(ORDERED, read_later, swap(g, 0, 4), "%5 = fused @k3($w, %4)")                                          \
+    X(ORDERED, shown_old, (g->results.at[0].value = &var(g, "w")->value), "overwrites $w, whose old value")  \
+    X(ORDERED, update_is_variable, result(g, DL_RESULT_UPDATE)->value = &other_var(g)->value,                \
+      "the next value of $w is another variable's, too")                                                     \
     X(PLANNED, over_result, node(g, 4)->out[0].offset = 320,                                                 \
       "%5 lies at bytes 320 to 384, where %4 (320 to 384)")
 
 static void swap(dl_graph *g, int i, int j) {
     dl_node *t = g->nodes.at[i];
     g->nodes.at[i] = g->nodes.at[j], g->nodes.at[j] = t;
+}
+
+/* Another parameter of w's type. */
+static dl_var *other_var(dl_graph *g) {
+    dl_var *v = dl_graph_var(g, DL_VAR_PARAM, "other", var(g, "w")->value.type, (dl_init){0}, (dl_loc){0});
+    v->value.offset = 384;
+    return v;
 }
 
 static void drop_last(dl_graph *g) { g->nodes.n--; }

@@ -1,4 +1,4 @@
-#include "runtime/object.h"
+#include "ir/base/object.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -21,20 +21,20 @@ static void *open_library(const char *path) {
 
 /* The file stays open while the object is loaded. dlopen knows objects by name, and would give the old object
  * again for the name of a descriptor that was closed and given to the next image. */
-static bool load_anonymous(dlr_object *o, const unsigned char *image, size_t bytes) {
+static bool load_anonymous(dl_object *o, const unsigned char *image, size_t bytes) {
     int fd = memfd_create("dlc-kernels", MFD_CLOEXEC);
     if (fd < 0) return false;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     void *handle = dl_write_all(fd, image, bytes) ? open_library(path) : NULL;
     if (handle)
-        *o = (dlr_object){handle, fd};
+        *o = (dl_object){handle, fd};
     else
         close(fd);
     return handle != NULL;
 }
 
-static bool load_from_file(dlr_object *o, const char *path, const unsigned char *image, size_t bytes,
+static bool load_from_file(dl_object *o, const char *path, const unsigned char *image, size_t bytes,
                            dl_error *err) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0700);
     if (fd < 0) return dl_fail_errno(err, DL_IO, "cannot write %s to load kernels from it", path);
@@ -48,12 +48,12 @@ static bool load_from_file(dlr_object *o, const char *path, const unsigned char 
                 "forbids "
                 "code, set TMPDIR to one that does not)",
                 dlerror());
-    *o = (dlr_object){handle, -1};
+    *o = (dl_object){handle, -1};
     unlink(path);
     return handle != NULL;
 }
 
-static bool load_temporary(dlr_object *o, const unsigned char *image, size_t bytes, dl_error *err) {
+static bool load_temporary(dl_object *o, const unsigned char *image, size_t bytes, dl_error *err) {
     const char *root = getenv("TMPDIR");
     char directory[3000], path[3100];
     snprintf(directory, sizeof directory, "%s/dlc-XXXXXX", root && *root ? root : "/tmp");
@@ -65,13 +65,15 @@ static bool load_temporary(dlr_object *o, const unsigned char *image, size_t byt
     return ok;
 }
 
-bool dlr_object_load(dlr_object *o, const unsigned char *image, size_t bytes, dl_error *err) {
-    *o = (dlr_object){NULL, -1};
+bool dl_object_load(dl_object *o, const unsigned char *image, size_t bytes, dl_error *err) {
+    *o = (dl_object){NULL, -1};
     return load_anonymous(o, image, bytes) || load_temporary(o, image, bytes, err);
 }
 
-void dlr_object_unload(dlr_object *o) {
+void *dl_object_find(const dl_object *o, const char *name) { return dlsym(o->handle, name); }
+
+void dl_object_unload(dl_object *o) {
     if (o->handle) dlclose(o->handle);
     if (o->fd >= 0) close(o->fd);
-    *o = (dlr_object){NULL, -1};
+    *o = (dl_object){NULL, -1};
 }

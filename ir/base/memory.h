@@ -1,0 +1,30 @@
+/* Memory: how much can be had, and what happens when there is none.
+ *
+ * What a program allocates piece by piece (arenas, buffers, tables) never fails for its caller: without
+ * memory the program ends, in the way that it chose at its start. Large memory whose size a user chose (a
+ * plan's arena, a volume) is asked for with malloc or mmap and an error, not from here. */
+#ifndef DL_MEMORY_BASE_H
+#define DL_MEMORY_BASE_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* Ends the program; `bytes` were asked for in vain (0: unknown). It must not allocate and not return. */
+typedef void dl_no_memory_fn(size_t bytes);
+/* Chooses how; to be called once, before threads are started. Without a choice the program aborts. */
+void dl_on_no_memory(dl_no_memory_fn *leave);
+/* What to say: "out of memory: ... bytes were asked for, and ... MiB are free". Allocates nothing; returns
+ * `to`. */
+const char *dl_no_memory_text(char *to, size_t room, size_t bytes);
+_Noreturn void dl_no_memory(size_t bytes);
+
+/* As malloc, calloc and realloc, but never NULL. Free with free. */
+void *dl_malloc(size_t bytes);
+void *dl_calloc(size_t n, size_t bytes);
+void *dl_realloc(void *at, size_t bytes);
+
+/* Bytes that this process can still get: what the system has without swapping (MemAvailable), and no more
+ * than ulimit (-v, -d) and its control groups (versions 1 and 2) leave it. -1 when none of them says. */
+int64_t dl_memory_available(void);
+/* The same with other places for /proc and /sys/fs/cgroup, for tests. */
+int64_t dl_memory_available_in(const char *proc, const char *cgroup);
+#endif

@@ -1,0 +1,462 @@
+/* Random nodes, made from types so that nearly every one is legal.
+ *
+ * Each op of ops.def is made by the maker of its shape rule (column `infer`): a new row is drawn as soon as
+ * it stands there, and a new rule does not build until it has a maker here. Ops that no pass lowers yet are
+ * named in random_not_yet; pass_fuzz fails when an op is neither drawn nor named. */
+#ifndef DL_RANDOM_NODES_H
+#define DL_RANDOM_NODES_H
+#include "ir/builder.h"
+#include "tests/unit/random_numbers.h"
+
+/* Ops that cannot be compiled yet, and those that only passes make. Take out what becomes possible. */
+static const dl_op random_not_yet[] = {
+    DL_OP_linear,        DL_OP_gelu,      DL_OP_softmax,  DL_OP_layer_norm, DL_OP_batch_norm,
+    DL_OP_dropout,       DL_OP_drop_path, DL_OP_max_pool, DL_OP_attention,  DL_OP_rearrange,
+    DL_OP_cross_entropy, DL_OP_argmax,    DL_OP_in_top_k, DL_OP_fused,      DL_OP_relayout};
+/* Element types that cannot be computed in yet. */
+static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
+
+static inline bool random_makes(dl_op op) {
+    for (size_t i = 0; i < sizeof random_not_yet / sizeof *random_not_yet; i++)
+        if (random_not_yet[i] == op) return false;
+    return true;
+}
+
+typedef struct {
+    long made[DL_NOPS];
+    long tries, refused; /* nodes asked for; of these, those that a shape rule refused */
+} random_counts;
+
+enum { RANDOM_VALUES = 400, RANDOM_LARGEST = 3000, RANDOM_HUGE = 40000 };
+
+typedef struct {
+    dl_builder b;
+    rng r;
+    dl_dtype real; /* element type of what is trained */
+    dl_value *pool[RANDOM_VALUES];
+    int n, nvars;
+    int64_t largest; /* elements of a value */
+    random_counts *counts;
+} random_maker;
+
+/* ---- operands ---- */
+
+static inline dl_value *random_keep(random_maker *g, dl_value *v) {
+    if (v && g->n < RANDOM_VALUES) g->pool[g->n++] = v;
+    return v;
+}
+
+/* A node, or NULL where its rule refuses; too large or too many axes are not even asked for. */
+static inline dl_value *random_node(random_maker *g, dl_op op, int n, dl_value *const *in, int nattrs,
+                                    const dl_attr *attrs, const dl_type *given) {
+    dl_shape_fault fault;
+    g->counts->tries++;
+    dl_value *v = dl_build_try(&g->b, op, n, in, nattrs, attrs, given, &fault);
+    if (!v) g->counts->refused++;
+    if (v) g->counts->made[op]++;
+    return v;
+}
+static inline dl_value *random_1(random_maker *g, dl_op op, dl_value *a) {
+    return random_node(g, op, 1, &a, 0, NULL, NULL);
+}
+static inline dl_value *random_2(random_maker *g, dl_op op, dl_value *a, dl_value *b) {
+    dl_value *in[] = {a, b};
+    return random_node(g, op, 2, in, 0, NULL, NULL);
+}
+static inline dl_value *random_k(random_maker *g, dl_op op, dl_value *a, double k) {
+    g->counts->made[DL_OP_const]++;
+    return random_2(g, op, a, dl_build_const(&g->b, a->type.dtype, k));
+}
+
+static const int random_sizes[] = {1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 11, 13, 16, 17, 19, 31, 64};
+static inline int64_t random_size(random_maker *g) {
+    return random_sizes[below(&g->r, (int)(sizeof random_sizes / sizeof *random_sizes))];
+}
+
+static inline dl_value *random_var(random_maker *g, dl_type t) {
+    dl_var_role role = one_in(&g->r, 3) ? DL_VAR_INPUT : one_in(&g->r, 5) ? DL_VAR_TARGET : DL_VAR_PARAM;
+    if (!dl_dtype_is_float(t.dtype)) role = DL_VAR_INPUT;
+    dl_var *v = dl_graph_var(g->b.graph, role, dl_internf("v%d", g->nvars++), t, (dl_init){0}, g->b.loc);
+    return random_keep(g, &v->value);
+}
+
+/* A type of up to `most` axes, each of the size that its name has elsewhere where there is such a value. */
+static inline dl_type random_type(random_maker *g, dl_dtype dtype, int most) {
+    static const char *const names[] = {"N", "C", "D", "H", "W", "K", "P"};
+    dl_type t = dl_scalar(dtype);
+    int rank = below(&g->r, most + 1);
+    for (int i = 0; i < rank; i++) {
+        const char *name = dl_intern(names[below(&g->r, 7)]);
+        int64_t size = random_size(g);
+        for (int k = 0; k < g->n; k++) {
+            int at = dl_type_axis(&g->pool[k]->type, name);
+            if (at >= 0 && !one_in(&g->r, 8)) size = g->pool[k]->type.axis[at].size;
+        }
+        if (dl_type_axis(&t, name) < 0 && dl_type_count(&t) * size <= g->largest)
+            dl_type_push(&t, name, size);
+    }
+    if (one_in(&g->r, 40) && t.rank < 4) dl_type_push(&t, "", 1);
+    return t;
+}
+
+typedef bool random_filter(const random_maker *g, const dl_type *t);
+static inline bool is_real(const random_maker *g, const dl_type *t) { return t->dtype == g->real; }
+static inline bool is_number(const random_maker *g, const dl_type *t) { return (void)g, t->dtype != DL_BOOL; }
+static inline bool is_truth(const random_maker *g, const dl_type *t) { return (void)g, t->dtype == DL_BOOL; }
+static inline bool is_any(const random_maker *g, const dl_type *t) { return (void)g, (void)t, true; }
+static inline bool has_axes(const random_maker *g, const dl_type *t) { return (void)g, t->rank > 0; }
+static inline bool real_axes(const random_maker *g, const dl_type *t) { return is_real(g, t) && t->rank; }
+
+/* A value from the pool, the later the likelier; NULL when none fits. */
+static inline dl_value *random_pick(random_maker *g, random_filter *fits) {
+    for (int i = 0; i < 40 && g->n; i++) {
+        int from = one_in(&g->r, 2) && g->n > 5 ? g->n - 5 : 0;
+        dl_value *v = g->pool[from + below(&g->r, g->n - from)];
+        if (fits(g, &v->type)) return v;
+    }
+    return NULL;
+}
+/* The same, made where there is none. */
+static inline dl_value *random_real(random_maker *g) {
+    dl_value *v = random_pick(g, is_real);
+    return v ? v : random_var(g, random_type(g, g->real, 4));
+}
+static inline dl_value *random_with_axes(random_maker *g) {
+    dl_value *v = random_pick(g, real_axes);
+    while (!v || !v->type.rank) v = random_var(g, random_type(g, g->real, 4));
+    return v;
+}
+static inline dl_value *random_truth(random_maker *g) {
+    dl_value *v = random_pick(g, is_truth);
+    return v ? v : random_keep(g, random_k(g, DL_OP_gt, random_real(g), 0));
+}
+
+/* Can these two be broadcast together, and not too large? */
+static inline bool random_joins(const random_maker *g, const dl_type *a, const dl_type *b) {
+    if (a->dtype != b->dtype) return false;
+    int64_t count = dl_type_count(a);
+    int rank = a->rank;
+    for (int i = 0; i < b->rank; i++) {
+        int at = *b->axis[i].name ? dl_type_axis(a, b->axis[i].name) : -1;
+        if (at >= 0 && a->axis[at].size != b->axis[i].size) return false;
+        if (at < 0) count *= b->axis[i].size, rank++;
+    }
+    return count <= g->largest && rank <= 5;
+}
+
+/* An operand to go with x: another value, a new one of some of its axes, x itself, or a constant. */
+static inline dl_value *random_partner(random_maker *g, dl_value *x) {
+    for (int i = 0; i < 12; i++) {
+        dl_value *y = g->pool[below(&g->r, g->n)];
+        if (y != x && random_joins(g, &x->type, &y->type)) return y;
+    }
+    if (one_in(&g->r, 3)) return x;
+    if (one_in(&g->r, 2) || x->type.dtype != g->real) {
+        g->counts->made[DL_OP_const]++;
+        return dl_build_const(&g->b, x->type.dtype, below(&g->r, 3) + (x->type.dtype == g->real) * 0.5);
+    }
+    dl_type t = dl_scalar(g->real);
+    for (int i = 0; i < x->type.rank; i++)
+        if (*x->type.axis[i].name && one_in(&g->r, 2)) t.axis[t.rank++] = x->type.axis[i];
+    return random_var(g, t);
+}
+
+/* |x| + k: where a function asks for positive numbers. Now and then x as it is: not-a-numbers are numbers
+ * too. */
+static inline dl_value *random_positive(random_maker *g, dl_value *x, double k) {
+    return one_in(&g->r, 24) ? x : random_k(g, DL_OP_add, random_1(g, DL_OP_abs, x), k);
+}
+
+/* ---- makers, one a shape rule ---- */
+typedef dl_value *random_rule(random_maker *g, dl_op op);
+
+static inline dl_value *random_rule_const(random_maker *g, dl_op op) {
+    (void)op, g->counts->made[DL_OP_const]++;
+    return dl_build_const(&g->b, g->real, (below(&g->r, 9) - 4) * (one_in(&g->r, 2) ? 0.5 : 0.3));
+}
+static inline dl_value *random_rule_iota(random_maker *g, dl_op op) {
+    static const dl_dtype types[] = {DL_F32, DL_I32, DL_I64};
+    const dl_type *t = &random_with_axes(g)->type;
+    dl_axis a = t->axis[below(&g->r, t->rank)];
+    if (!*a.name) return NULL;
+    dl_type to = dl_scalar(one_in(&g->r, 2) ? g->real : types[below(&g->r, 3)]);
+    to.axis[to.rank++] = a;
+    dl_attr at = dl_attr_name(DL_ATTR_axis, a.name);
+    return random_node(g, op, 0, NULL, 1, &at, &to);
+}
+static inline dl_value *random_rule_elem(random_maker *g, dl_op op) {
+    dl_value *x = one_in(&g->r, 4) ? random_pick(g, is_number) : random_real(g);
+    if (!x) return NULL;
+    return dl_ops[op].arity == 1 ? random_1(g, op, x) : random_2(g, op, x, random_partner(g, x));
+}
+static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
+    dl_value *x = random_real(g), *y;
+    switch (op) {
+    case DL_OP_exp: return random_1(g, op, one_in(&g->r, 4) ? x : random_1(g, DL_OP_tanh, x));
+    case DL_OP_log: return random_1(g, op, random_positive(g, x, 0.5));
+    case DL_OP_sqrt: return random_1(g, op, random_positive(g, x, 0.25));
+    case DL_OP_div: return y = random_partner(g, x), random_2(g, op, x, random_positive(g, y, 0.5));
+    case DL_OP_pow:
+        if (one_in(&g->r, 2)) return random_k(g, op, x, 1 + below(&g->r, 3));
+        if (one_in(&g->r, 2)) return random_k(g, op, random_positive(g, x, 0.5), below(&g->r, 7) * 0.5 - 1);
+        y = random_partner(g, x);
+        return random_2(g, op, random_positive(g, x, 0.5), random_1(g, DL_OP_sin, y));
+    default: break;
+    }
+    dl_attr slope = dl_attr_float(DL_ATTR_slope, (below(&g->r, 5) - 1) * 0.25);
+    return random_node(g, op, 1, &x, dl_ops[op].nattrs, &slope, NULL);
+}
+static inline dl_value *random_rule_elem_logic(random_maker *g, dl_op op) {
+    dl_value *x = random_truth(g);
+    if (!x || dl_ops[op].arity == 1) return x ? random_1(g, op, x) : NULL;
+    for (int i = 0; i < 12; i++) {
+        dl_value *y = random_truth(g);
+        if (y && random_joins(g, &x->type, &y->type)) return random_2(g, op, x, y);
+    }
+    return random_2(g, op, x, x);
+}
+static inline dl_value *random_rule_elem_compare(random_maker *g, dl_op op) {
+    dl_value *x = one_in(&g->r, 6) ? random_pick(g, is_any) : random_real(g);
+    if (x->type.dtype == DL_BOOL) return random_2(g, op, x, x);
+    return random_2(g, op, x, random_partner(g, x));
+}
+static inline dl_value *random_rule_elem_select(random_maker *g, dl_op op) {
+    dl_value *c = random_truth(g);
+    for (int i = 0; c && i < 12; i++) {
+        dl_value *x = random_pick(g, is_number), *y = x ? random_partner(g, x) : NULL;
+        dl_type both = c->type;
+        if (!x || (both.dtype = x->type.dtype, !random_joins(g, &both, &x->type))) continue;
+        dl_shape_fault fault;
+        const dl_type *types[] = {&both, &x->type};
+        if (!dl_infer_broadcast(types, 2, &both, &fault) || !random_joins(g, &both, &y->type)) continue;
+        dl_value *in[] = {c, x, y};
+        return random_node(g, op, 3, in, 0, NULL, NULL);
+    }
+    return NULL;
+}
+static inline dl_value *random_rule_cast(random_maker *g, dl_op op) {
+    static const dl_dtype types[] = {DL_F32, DL_F32, DL_I32, DL_I64, DL_BOOL, DL_F64};
+    dl_value *x = random_pick(g, is_any);
+    if (!x) return NULL;
+    dl_type t = x->type;
+    t.dtype = one_in(&g->r, 2) ? g->real : types[below(&g->r, 6)];
+    return random_node(g, op, 1, &x, 0, NULL, &t);
+}
+static inline dl_value *random_rule_reduce(random_maker *g, dl_op op) {
+    dl_value *x = op != DL_OP_mean && one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
+    if (!x) return NULL;
+    const char *over[DL_MAX_RANK];
+    int n = 0, named = 0;
+    bool all = one_in(&g->r, 3);
+    for (int i = 0; i < x->type.rank; i++) named += *x->type.axis[i].name != 0;
+    for (int i = 0; i < x->type.rank; i++)
+        if (*x->type.axis[i].name && (all || one_in(&g->r, 2))) over[n++] = x->type.axis[i].name;
+    if (!n && named && !one_in(&g->r, 6)) return NULL;
+    if (n > 1 && one_in(&g->r, 2)) {
+        const char *first = over[0];
+        over[0] = over[n - 1], over[n - 1] = first;
+    }
+    dl_attr attr = dl_attr_names(DL_ATTR_over, n, over);
+    return random_node(g, op, 1, &x, 1, &attr, NULL);
+}
+static inline dl_value *random_rule_broadcast(random_maker *g, dl_op op) {
+    dl_value *x = random_pick(g, is_any);
+    dl_type to = dl_scalar(x->type.dtype);
+    for (int i = 0; i < x->type.rank; i++) /* an axis without a name goes */
+        if (*x->type.axis[i].name) to.axis[to.rank++] = x->type.axis[i];
+    const dl_type *more = &random_real(g)->type;
+    for (int i = 0; i < more->rank; i++)
+        if (*more->axis[i].name && dl_type_axis(&to, more->axis[i].name) < 0 && to.rank < 5 &&
+            dl_type_count(&to) * more->axis[i].size <= g->largest)
+            to.axis[to.rank++] = more->axis[i];
+    for (int i = 0; i + 1 < to.rank; i++) {
+        int j = i + below(&g->r, to.rank - i);
+        if (one_in(&g->r, 2)) continue;
+        dl_axis swap = to.axis[i];
+        to.axis[i] = to.axis[j], to.axis[j] = swap;
+    }
+    return random_node(g, op, 1, &x, 0, NULL, &to);
+}
+
+/* Some named axis of x, or -1. */
+static inline int random_axis(random_maker *g, const dl_value *x) {
+    int at = x->type.rank ? below(&g->r, x->type.rank) : -1;
+    return at >= 0 && *x->type.axis[at].name ? at : -1;
+}
+static inline dl_value *random_slice(random_maker *g, dl_value *x, int at, int64_t start, int64_t stop) {
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, x->type.axis[at].name), dl_attr_int(DL_ATTR_start, start),
+                       dl_attr_int(DL_ATTR_stop, stop)};
+    return random_node(g, DL_OP_slice, 1, &x, 3, attrs, NULL);
+}
+static inline dl_value *random_rule_slice(random_maker *g, dl_op op) {
+    dl_value *x = random_pick(g, has_axes);
+    int at = x ? random_axis(g, x) : -1;
+    if ((void)op, at < 0) return NULL;
+    int size = (int)x->type.axis[at].size, start = below(&g->r, size);
+    return random_slice(g, x, at, start, start + 1 + below(&g->r, size - start));
+}
+static inline dl_value *random_rule_pad(random_maker *g, dl_op op) {
+    dl_value *x = random_with_axes(g);
+    int at = random_axis(g, x);
+    int64_t lo = below(&g->r, 3), hi = below(&g->r, 3);
+    if (at < 0) return NULL;
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, x->type.axis[at].name),
+                       dl_attr_ints(DL_ATTR_pad_lo, 1, &lo), dl_attr_ints(DL_ATTR_pad_hi, 1, &hi)};
+    return random_node(g, op, 1, &x, 3, attrs, NULL);
+}
+static inline dl_value *random_rule_cat(random_maker *g, dl_op op) {
+    dl_value *x = random_with_axes(g), *in[6] = {x};
+    int at = random_axis(g, x), want = 1 + below(&g->r, 6), n = 1;
+    if (at < 0) return NULL;
+    int64_t along = x->type.axis[at].size;
+    for (int i = 0; i < 30 && n < want; i++) {
+        dl_value *y = one_in(&g->r, 3) ? x : g->pool[below(&g->r, g->n)];
+        bool alike = y->type.rank == x->type.rank && y->type.dtype == x->type.dtype;
+        for (int k = 0; alike && k < x->type.rank; k++)
+            alike = x->type.axis[k].name == y->type.axis[k].name &&
+                    (k == at || x->type.axis[k].size == y->type.axis[k].size);
+        if (alike) in[n++] = y, along += y->type.axis[at].size;
+    }
+    if (dl_type_count(&x->type) / x->type.axis[at].size * along > g->largest) n = 1;
+    dl_attr attr = dl_attr_name(DL_ATTR_axis, x->type.axis[at].name);
+    return random_node(g, op, n, in, 1, &attr, NULL);
+}
+static inline dl_value *random_rule_squeeze(random_maker *g, dl_op op) {
+    dl_value *x = random_pick(g, has_axes);
+    int at = x ? random_axis(g, x) : -1;
+    if (at < 0) return NULL;
+    if (x->type.axis[at].size > 1) {
+        int64_t i = below(&g->r, (int)x->type.axis[at].size);
+        x = random_slice(g, x, at, i, i + 1);
+    }
+    dl_attr attr = dl_attr_name(DL_ATTR_axis, x->type.axis[at].name);
+    return random_node(g, op, 1, &x, 1, &attr, NULL);
+}
+static inline dl_value *random_rule_unsqueeze(random_maker *g, dl_op op) {
+    dl_value *x = random_pick(g, is_any);
+    const char *name = dl_intern(one_in(&g->r, 2) ? "U" : "K");
+    if (x->type.rank > 4 || dl_type_axis(&x->type, name) >= 0) return NULL;
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, name),
+                       dl_attr_int(DL_ATTR_index, below(&g->r, x->type.rank + 1))};
+    return random_node(g, op, 1, &x, 2, attrs, NULL);
+}
+static inline dl_value *random_rule_rename(random_maker *g, dl_op op) {
+    dl_value *x = random_pick(g, has_axes);
+    int at = x ? random_axis(g, x) : -1;
+    const char *name = dl_internf("R%d", below(&g->r, 3));
+    if (at < 0 || dl_type_axis(&x->type, name) >= 0) return NULL;
+    dl_type t = x->type;
+    t.axis[at].name = name;
+    return random_node(g, op, 1, &x, 0, NULL, &t);
+}
+
+/* ---- contractions ---- */
+static inline bool is_image(const random_maker *g, const dl_type *t) {
+    bool named = t->dtype == g->real && t->rank >= 3 && t->rank <= 5;
+    for (int i = 1; named && i < t->rank; i++) named = *t->axis[i].name != 0;
+    return named;
+}
+static inline dl_value *random_image(random_maker *g) {
+    dl_value *x = random_pick(g, is_image);
+    if (x && !one_in(&g->r, 4)) return x;
+    static const char *const names[] = {"N", "C", "D", "H", "W"};
+    int spatial = 1 + below(&g->r, 3);
+    dl_type t = dl_scalar(g->real);
+    for (int i = 0; i < 2 + spatial; i++) {
+        int64_t size = i == 0 ? 1 + below(&g->r, 3) : random_size(g);
+        while (dl_type_count(&t) * size > RANDOM_LARGEST) size = size / 2 > 0 ? size / 2 : 1;
+        dl_type_push(&t, dl_intern(names[i < 2 ? i : 5 - spatial + i - 2]), size);
+    }
+    return random_var(g, t);
+}
+typedef struct {
+    dl_attr attrs[4]; /* stride, pad_lo, pad_hi, then size or kernel */
+    int64_t kernel[3], out[3];
+} random_window;
+
+/* A window over the spatial axes of x that slides at least once; `up`: x is what the windows would make. */
+static inline random_window random_slide(random_maker *g, const dl_type *x, bool up) {
+    random_window w;
+    int64_t stride[3], lo[3], hi[3];
+    int n = x->rank - 2;
+    for (int i = 0; i < n; i++) {
+        int64_t size = x->axis[2 + i].size, k = 1 + below(&g->r, one_in(&g->r, 4) ? 7 : 4);
+        stride[i] = 1 + below(&g->r, 3), lo[i] = below(&g->r, (int)k), hi[i] = below(&g->r, (int)k);
+        if (!up && size + lo[i] + hi[i] < k) k = size + lo[i] + hi[i];
+        w.kernel[i] = k;
+        w.out[i] = (size + lo[i] + hi[i] - k) / stride[i] + 1;
+        if (up) { /* with what a floor division would drop */
+            int64_t least = (size - 1) * stride[i] + k;
+            while (least - lo[i] - hi[i] < 1) lo[i] = lo[i] ? lo[i] - 1 : 0, hi[i] = hi[i] ? hi[i] - 1 : 0;
+            w.out[i] = least - lo[i] - hi[i] + below(&g->r, (int)stride[i]);
+        }
+    }
+    w.attrs[0] = dl_attr_ints(DL_ATTR_stride, n, stride), w.attrs[1] = dl_attr_ints(DL_ATTR_pad_lo, n, lo);
+    w.attrs[2] = dl_attr_ints(DL_ATTR_pad_hi, n, hi), w.attrs[3] = dl_attr_ints(DL_ATTR_size, n, w.out);
+    return w;
+}
+/* A weight of these sizes: one that is there, or a new one. */
+static inline dl_value *random_weight(random_maker *g, int64_t o, int64_t c, int n, const int64_t *kernel,
+                                      const dl_type *x) {
+    dl_type t = dl_scalar(g->real);
+    dl_type_push(&t, dl_intern("O"), o), dl_type_push(&t, dl_intern("C"), c);
+    for (int i = 0; i < n; i++) dl_type_push(&t, dl_internf("k%s", x->axis[2 + i].name), kernel[i]);
+    for (int i = 0; i < g->n; i++)
+        if (dl_type_same(&g->pool[i]->type, &t) && !one_in(&g->r, 4)) return g->pool[i];
+    return random_var(g, t);
+}
+static inline bool random_fits(const random_maker *g, const dl_type *x, int64_t channels,
+                               const int64_t *out) {
+    int64_t count = x->axis[0].size * channels;
+    for (int i = 0; i + 2 < x->rank; i++) count *= out[i];
+    return count <= g->largest;
+}
+static inline dl_value *random_rule_conv(random_maker *g, dl_op op) {
+    dl_value *x = random_image(g);
+    random_window w = random_slide(g, &x->type, false);
+    int64_t o = one_in(&g->r, 2) ? x->type.axis[1].size : random_size(g);
+    if (!random_fits(g, &x->type, o, w.out)) return NULL;
+    dl_value *in[] = {x, random_weight(g, o, x->type.axis[1].size, x->type.rank - 2, w.kernel, &x->type)};
+    return random_node(g, op, 2, in, 3, w.attrs, NULL);
+}
+static inline dl_value *random_rule_conv_grad_input(random_maker *g, dl_op op) {
+    dl_value *y = random_image(g);
+    random_window w = random_slide(g, &y->type, true);
+    int64_t c = one_in(&g->r, 2) ? y->type.axis[1].size : random_size(g);
+    if (!random_fits(g, &y->type, c, w.out)) return NULL;
+    dl_value *in[] = {y, random_weight(g, y->type.axis[1].size, c, y->type.rank - 2, w.kernel, &y->type)};
+    return random_node(g, op, 2, in, 4, w.attrs, NULL);
+}
+static inline dl_value *random_rule_conv_grad_weight(random_maker *g, dl_op op) {
+    dl_value *x = random_image(g);
+    random_window w = random_slide(g, &x->type, false);
+    dl_type y = x->type;
+    if (y.axis[1].name == dl_intern("O") || y.axis[1].name[0] == 'k') return NULL;
+    y.axis[1].size = random_size(g);
+    for (int i = 2; i < y.rank; i++) y.axis[i].size = w.out[i - 2];
+    if (dl_type_count(&y) > g->largest) return NULL;
+    w.attrs[3] = dl_attr_ints(DL_ATTR_kernel, y.rank - 2, w.kernel);
+    dl_value *in[] = {x, random_var(g, y)};
+    return random_node(g, op, 2, in, 4, w.attrs, NULL);
+}
+
+/* Rules whose ops are all in random_not_yet. */
+#define random_rule_given         NULL
+#define random_rule_relayout      NULL
+#define random_rule_linear        NULL
+#define random_rule_softmax       NULL
+#define random_rule_layer_norm    NULL
+#define random_rule_batch_norm    NULL
+#define random_rule_dropout       NULL
+#define random_rule_max_pool      NULL
+#define random_rule_attention     NULL
+#define random_rule_cross_entropy NULL
+#define random_rule_argmax        NULL
+#define random_rule_in_top_k      NULL
+
+static random_rule *const random_rules[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, amp, attrs, expr) random_rule_##infer,
+#include "ir/ops.def"
+#undef OP
+};
+#endif
