@@ -8,15 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A message is one line, and names what others named: files, keys, what a compiler printed. Further lines, of
- * a list, are indented by two blanks: so a foreign line break, kept where two blanks follow it, can pass for
- * no message of ours. */
+/* A message is one line, and names what others named: files, keys, what a compiler printed. */
 static void add(dl_error *err, const char *text) {
     char piece[DL_PIECE];
     size_t n = strlen(err->message);
     for (size_t left = strlen(text); left;) {
         int step = dl_foreign_piece(DL_IN_LINE, text, left, piece);
-        if (strncmp(text, "\n  ", 3) == 0) step = 1, strcpy(piece, "\n");
         size_t k = strlen(piece);
         if (n + k >= sizeof err->message) return;
         memcpy(err->message + n, piece, k + 1);
