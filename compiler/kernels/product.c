@@ -1,15 +1,15 @@
-/* Products by axis names, around the tile of contract.c. The right operand is packed into panels once a launch, [column of
- * panels][term][PANEL], so that the tile streams it; the left one is read as it lies where its terms are neighbours, and is
- * otherwise packed block by block. Where operands' elements lie is the emitter's: `at` functions from the numbers of batch, row
- * (or column) and term to an offset. */
+/* Products by axis names, around the tile of contract.c. The right operand is packed into panels once a
+ * launch, [column of panels][term][PANEL], so that the tile streams it; the left one is read as it lies where
+ * its terms are neighbours, and is otherwise packed block by block. Where operands' elements lie is the
+ * emitter's: `at` functions from the numbers of batch, row (or column) and term to an offset. */
 typedef long offset_fn(long batch, long row, long term);
 struct product {
     long batch, rows, columns, terms;
-    int left, right;                /* arguments */
-    long left_step, right_step;     /* from term to term, and */
-    long column_step;               /* from column to column, where that is the same everywhere; 0: ask */
+    int left, right;            /* arguments */
+    long left_step, right_step; /* from term to term, and */
+    long column_step;           /* from column to column, where that is the same everywhere; 0: ask */
     offset_fn *left_at, *right_at;
-    long unit_panels;               /* columns of panels that a unit works on */
+    long unit_panels; /* columns of panels that a unit works on */
 };
 /* The rest of a kernel at one row: `acc` has the sums of `n` columns from `column` on. */
 typedef void row_fn(char *const *arg, const float *acc, long batch, long row, long column, long n);
@@ -26,15 +26,19 @@ UNUSED void pack_right(const struct product *s, char *const *arg, long unit, flo
     if (m == PANEL && s->right_step == 1 && s->column_step > 1) /* terms are neighbours: blocks are turned */
         for (; k + LANES <= s->terms; k += LANES)
             for (long i = 0; i < PANEL; i += LANES)
-                turn_block(from + s->right_at(batch, column + i, k), s->column_step, to + k * PANEL + i, PANEL);
+                turn_block(from + s->right_at(batch, column + i, k), s->column_step, to + k * PANEL + i,
+                           PANEL);
     for (; k < s->terms; k++) {
         if (s->column_step == 1) {
             const float *row = from + s->right_at(batch, column, k);
             for (long i = 0; i < PANEL; i += LANES)
-                st(to + k * PANEL + i, m - i >= LANES ? ld(row + i) : m > i ? ld_part(row + i, m - i) : (vf){0});
+                st(to + k * PANEL + i, m - i >= LANES ? ld(row + i)
+                                       : m > i        ? ld_part(row + i, m - i)
+                                                      : (vf){0});
             continue;
         }
-        for (long i = 0; i < PANEL; i++) to[k * PANEL + i] = i < m ? from[s->right_at(batch, column + i, k)] : 0;
+        for (long i = 0; i < PANEL; i++)
+            to[k * PANEL + i] = i < m ? from[s->right_at(batch, column + i, k)] : 0;
     }
 }
 
@@ -55,7 +59,8 @@ UNUSED void pack_left(const struct product *s, const float *from, long batch, lo
 }
 
 /* A block of rows by some panels. */
-UNUSED void product_unit(const struct product *s, char *const *arg, const float *packed, long unit, char *scratch, row_fn *finish) {
+UNUSED void product_unit(const struct product *s, char *const *arg, const float *packed, long unit,
+                         char *scratch, row_fn *finish) {
     struct product_scratch *t = (void *)scratch;
     long panels = panels_of(s), groups = (panels + s->unit_panels - 1) / s->unit_panels;
     long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK;

@@ -175,6 +175,10 @@ case("contract", [tl, tb], {"over": "[K, N]"}, "TS", torch.einsum("ntk,kns->ts",
 case("contract", [tl, tl], {"over": "[N, T, K]"}, [], (left * left).sum())
 case("contract", [tr2, tb], {"over": "[]"}, "OKNS", torch.einsum("ok,kns->okns", right, batched))
 case("reshape", [tl], {}, "ABCD", left.reshape(5, 2, 1, 3))
+patches = T(2, 6, 8)
+case("rearrange", [put(patches, "NTC")], {"pattern": '"n (h=2 w=3) (p=2 q=2 c=2) -> n c (h p) (w q)"'}, "NCHW",
+     patches.reshape(2, 2, 3, 2, 2, 2).permute(0, 5, 1, 3, 2, 4).reshape(2, 2, 4, 6))
+case("rearrange", [put(nchw, "NCHW")], {"pattern": '"n c h w -> n (h w) c"'}, "NTC", nchw.flatten(2).transpose(1, 2))
 for shape, axes in (((2, 5, 3), "NTE"), ((3,), "E")):
     lx, lw = T(*shape), T(4, 3)
     case("linear", [put(lx, axes), put(lw, "OE")], {}, axes, F.linear(lx, lw))

@@ -154,6 +154,11 @@ static dl_value *contract_k(dl_builder *b, const grad_case *c, dl_value **p) {
 static dl_value *reshape_split(dl_builder *b, const grad_case *c, dl_value **p) {
     return dl_build1(b, DL_OP_sin, dl_build_as(b, c->op, 1, p, 0, NULL, parse_type("T=4 H=3", DL_F64)));
 }
+static dl_value *rearrange(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr pattern = {.id = DL_ATTR_pattern, .s = dl_intern("n (h=2 w=3) (p=2 c=2) -> n c (h p) w")};
+    dl_value *v = dl_build_as(b, c->op, 1, p, 1, &pattern, parse_type("N=2 C=2 H=4 W=3", DL_F64));
+    return dl_build1(b, DL_OP_sin, v);
+}
 static dl_value *attend(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_attr at[] = {dl_attr_float(DL_ATTR_rate, 0), dl_attr_int(DL_ATTR_heads, 2)};
     return dl_build(b, c->op, 3, p, 2, at);
@@ -230,6 +235,7 @@ static const grad_case cases[] = {
     {"contract, batch", DL_OP_contract, contract_k, -1, 1, {"N=2 T=3 K=2", "K=2 N=2 S=3"}},
     {"contract, to a scalar", DL_OP_contract, contract_k, -1, 1, {"K=3", "K=3"}},
     {"reshape", DL_OP_reshape, reshape_split, -1, 1, {"N=2 C=6"}},
+    {"rearrange", DL_OP_rearrange, rearrange, -1, 1, {"N=2 T=6 C=4"}},
     {"linear", DL_OP_linear, composite, -1, 1, {"N=2 T=3 E=2", "O=4 E=2"}},
     {"attention", DL_OP_attention, attend, -1, 1, {"N=2 T=3 E=4", "N=2 T=3 E=4", "N=2 T=3 E=4"}},
     {"little U-Net", DL_OP_conv, little_unet, -1, 1, {"N=1 C=2 D=4 H=4 W=4", "O=3 C=2 d=4 h=4 w=4", "C=3"}},
