@@ -222,4 +222,36 @@ model Patches(p=5, width=18):
         return ((y - t).flatten(1).norm(dim=1) / t.flatten(1).norm(dim=1)).mean()
 
 
-NETS = Signal, Field, Volume, Patches
+class Norms(nn.Module):
+    """Batch norms: in front of an activation, behind a stride, one whose statistics are of few values."""
+    shapes = (4, 3, 9, 7), (4, 2, 9, 7)
+    text = """
+module Block(c, stride)(x): return x |> conv(c, 3, stride=stride, pad=1, bias=false) @conv |> batch_norm @bn |> relu
+
+model Norms():
+    input  x: f32[N, C=3, H=9, W=7]
+    target t: f32[N, C=2, H, W]
+    a = x |> Block(8, 1) @first
+    b = a |> Block(12, 2) @second
+    m = mean(b, over=[H, W])
+    y = (a * mean(m, over=C)) |> conv(2, 1) @last
+    output y
+    loss = mean((y - t)**2)
+"""
+
+    def __init__(self):
+        super().__init__()
+        block = lambda i, o, s: nn.ModuleDict({"conv": nn.Conv2d(i, o, 3, stride=s, padding=1, bias=False), "bn": nn.BatchNorm2d(o)})
+        self.first, self.second, self.last = block(3, 8, 1), block(8, 12, 2), nn.Conv2d(8, 2, 1)
+
+    def forward(self, x):
+        step = lambda block, x: torch.relu(block["bn"](block["conv"](x)))
+        a = step(self.first, x)
+        return self.last(a * step(self.second, a).mean((1, 2, 3))[:, None, None, None])
+
+    @staticmethod
+    def loss(y, t):
+        return ((y - t) ** 2).mean()
+
+
+NETS = Signal, Field, Volume, Patches, Norms
