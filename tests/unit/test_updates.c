@@ -194,6 +194,7 @@ static void test_model(int i, bool keep, const char *skip) {
     const dl_graph *g = write_step(written, keep, &err);
     dl_compile_options opt = {.target = dl_target_find(NULL, &err),
                               .optimizer = DL_OPT_ADAM,
+                              .adam = dl_adam_usual,
                               .keep_gradients = keep,
                               .model = "M",
                               .batch = 3,
