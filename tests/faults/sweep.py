@@ -92,7 +92,7 @@ COMMANDS = {
     "compile": ("dlc", ["compile", MODEL, "--data_size=8", "-o", "{}/m.dlp"]),
     "train": ("dlrun", [MODEL, *SMALL, "--expdir={}/run"]),
     "resume": ("dlrun", [MODEL, *SMALL, "--num_epochs=2", "--resume", "--expdir={}/run"]),
-    "simulate": ("dldata", ["nbody", "--cells=16", "-o", "{}/v.h5"]),
+    "simulate": ("dldata", ["nbody", "--size=16", "-o", "{}/v.h5"]),
     "inspect": ("dldata", ["inspect", "{}/given.npy"]),
 }
 
