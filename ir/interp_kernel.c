@@ -1,4 +1,6 @@
 /* Fused kernels: the program of kernel.h at every point of the space. */
+#include <math.h>
+
 #include "ir/interp_parts.h"
 
 typedef struct {
@@ -34,7 +36,42 @@ static const double *gather(run *r, const dl_kinstr *in, int side) {
     return to;
 }
 
+/* A contraction by names: at every point of the space, the sum over all terms. */
+static void run_names(run *r, const dl_kinstr *in, int64_t points) {
+    const dl_kernel *k = r->k;
+    int64_t stride[2][2 * DL_MAX_RANK] = {0}, terms = dl_kinstr_terms(in);
+    for (int side = 0; side < 2; side++) {
+        dl_type row = k->params.at[in->parts[side][0]].type;
+        int64_t own[DL_MAX_RANK];
+        row.layout = (dl_layout){0};
+        dl_type_strides(&row, own);
+        for (int i = 0; i < row.rank; i++) stride[side][in->follow[side][i]] += own[i];
+    }
+    for (int64_t p = 0; p < points; p++) {
+        int64_t at[2] = {0}, rest = p;
+        for (int i = k->nspace - 1; i >= 0; rest /= k->space[i--].size)
+            for (int side = 0; side < 2; side++) at[side] += rest % k->space[i].size * stride[side][i];
+        double sum = 0, chain = 0, size = 0;
+        for (int64_t t = 0; t < terms; t++) {
+            int64_t place[2] = {at[0], at[1]}, left = t;
+            for (int i = in->nsums - 1; i >= 0; left /= in->sum[i--].size)
+                for (int side = 0; side < 2; side++)
+                    place[side] += left % in->sum[i].size * stride[side][DL_MAX_RANK + i];
+            double product = r->data[in->parts[0][0]][place[0]] * r->data[in->parts[1][0]][place[1]];
+            sum += product, size += fabs(product), chain = (double)(float)(chain + product);
+        }
+        r->anchor[p] = sum;
+        if (r->anchor_slack) r->anchor_slack[p] = dl_sum_slack(in->type, terms, size, sum, chain);
+    }
+}
+
 static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
+    if (in->op == DL_OP_contract) {
+        r->anchor = DL_NEWS(r->scratch, double, points);
+        if (r->low) r->anchor_slack = DL_NEWS(r->scratch, double, points);
+        run_names(r, in, points);
+        return;
+    }
     dl_extents e = dl_kernel_extents(r->k, in);
     const double *a = gather(r, in, 0), *b = gather(r, in, 1);
     b += in->w_start * e.c * e.taps[0] * e.taps[1] * e.taps[2]; /* 0 but for conv */
@@ -58,7 +95,12 @@ static int64_t find_place(const run *r, const dl_kinstr *in) {
     const dl_type *t = &r->k->params.at[in->param].type;
     int64_t offset = 0;
     for (int i = 0; i < t->rank; i++) {
-        int64_t x = in->index[i].offset + (in->index[i].axis >= 0 ? r->at[in->index[i].axis] : 0);
+        const dl_index *at = &in->index[i];
+        int64_t x = at->offset + (at->axis >= 0 ? r->at[at->axis] : 0);
+        for (int j = 0; j < at->nterms; j++) {
+            int64_t part = r->at[at->term[j].axis] / at->term[j].div;
+            x += (at->term[j].mod ? part % at->term[j].mod : part) * at->term[j].mul;
+        }
         if (x < 0 || x >= t->axis[i].size) return -1;
         offset = offset * t->axis[i].size + x;
     }
