@@ -1,15 +1,23 @@
 #include "dldata/volume_file.h"
 
 #include "ir/base/dirs.h"
+#include "ir/base/memory.h"
 #include "ir/base/output.h"
+#include "ir/base/sandbox.h"
 #include "ir/base/str.h"
 
+#include <errno.h>
 #include <hdf5.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static uint64_t cells(int size) { return (uint64_t)size * (uint64_t)size * (uint64_t)size; }
 
@@ -89,54 +97,80 @@ static bool put_set(hid_t file, const char *name, const char *const *channels, i
     return ok;
 }
 
-/* A few pieces, so that a signal need not wait for the whole. */
-static bool write_image(const char *path, const char *image, size_t n, const volatile sig_atomic_t *stop,
-                        dl_error *err) {
-    enum { PIECE = 1 << 24 };
-    dl_output *o = dl_output_open(path, err);
-    bool ok = o != NULL;
-    for (size_t at = 0; ok && at < n; at += PIECE)
-        ok = !(stop && *stop) && dl_output_write(o, image + at, n - at < PIECE ? n - at : PIECE, err);
-    if (ok) return dl_output_commit(o, err);
-    dl_output_discard(o);
-    return false;
-}
-
-/* libhdf5 1.10 crashes at exit after a write that failed. So it builds the file in memory, and we write it.
- */
-static hid_t make_image(const nbody_setup *s, const float *nbody, const float *hydro, const char **image,
-                        size_t *n) {
+/* The file as bytes in memory, which stay until the process ends. */
+static bool make_image(const nbody_setup *s, const float *nbody, const float *hydro, const char **image,
+                       uint64_t *n) {
     hid_t driver = H5Pcreate(H5P_FILE_ACCESS);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     hid_t file = H5Pset_fapl_core(driver, 1 << 26, false) >= 0
                      ? H5Fcreate("memory", H5F_ACC_TRUNC, H5P_DEFAULT, driver)
                      : -1;
-    H5Pclose(driver);
-    if (file < 0) return file;
     ssize_t size = -1;
     void *handle; /* of this driver: where it keeps the address of its memory */
-    if (put_set(file, "Nbody", nbody_channel_names, NBODY_CHANNELS, s->size, nbody) &&
+    if (file >= 0 && put_set(file, "Nbody", nbody_channel_names, NBODY_CHANNELS, s->size, nbody) &&
         put_set(file, "Hydro", hydro_channel_names, HYDRO_CHANNELS, s->size, hydro) && put_origin(file, s) &&
         H5Fflush(file, H5F_SCOPE_LOCAL) >= 0 && H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0)
         size = H5Fget_file_image(file, NULL, 0);
-    if (size > 0) {
-        *image = *(const char **)handle;
-        *n = (size_t)size;
-        return file;
+    if (size <= 0) return false;
+    *image = *(const char **)handle;
+    *n = (uint64_t)size;
+    return true;
+}
+
+/* libhdf5 1.10 crashes where it gets no memory, and at exit after a write that failed. So a child builds the
+ * file in its memory and hands it over, and we write it: a size, then as many bytes. */
+static _Noreturn void be_builder(int fd, const struct rlimit *memory, const nbody_setup *s,
+                                 const float *nbody, const float *hydro) {
+    const char *image;
+    uint64_t n;
+    fd = dl_sandbox_enter(fd);
+    setrlimit(RLIMIT_AS, memory); /* what is built here is our own, and may be large */
+    bool sent = make_image(s, nbody, hydro, &image, &n) && dl_send_bytes(fd, &n, sizeof n) &&
+                dl_send_bytes(fd, image, n);
+    _exit(sent ? 0 : 1);
+}
+
+static bool fail_build(const char *path, const nbody_setup *s, dl_error *err) {
+    return dl_fail(err, DL_RESOURCE, "libhdf5 could not build %s: no memory for %.1f GiB?", path,
+                   (double)volume_file_bytes(s->size) / (1 << 30));
+}
+
+/* Pieces, so that a signal need not wait for the whole. */
+static bool write_image(int from, const char *path, const nbody_setup *s, const volatile sig_atomic_t *stop,
+                        dl_error *err) {
+    enum { PIECE = 1 << 20 };
+    uint64_t n;
+    if (!dl_receive_bytes(from, &n, sizeof n)) return fail_build(path, s, err);
+    char *piece = dl_malloc(PIECE);
+    dl_output *o = dl_output_open(path, err);
+    bool ok = o != NULL;
+    while (ok && n > 0) {
+        size_t k = n < PIECE ? (size_t)n : PIECE;
+        ok = !(stop && *stop) && (dl_receive_bytes(from, piece, k) || fail_build(path, s, err)) &&
+             dl_output_write(o, piece, k, err);
+        n -= k;
     }
-    H5Fclose(file);
-    return -1;
+    free(piece);
+    if (ok) return dl_output_commit(o, err);
+    dl_output_discard(o);
+    return false;
 }
 
 bool volume_file_write(const char *path, const nbody_setup *s, const float *nbody, const float *hydro,
                        const volatile sig_atomic_t *stop, dl_error *err) {
-    const char *image;
-    size_t n;
-    hid_t file = make_image(s, nbody, hydro, &image, &n);
-    if (file < 0)
-        return dl_fail(err, DL_RESOURCE, "libhdf5 could not build %s: no memory for %.1f GiB?", path,
-                       (double)volume_file_bytes(s->size) / (1 << 30));
-    bool ok = write_image(path, image, n, stop, err);
-    H5Fclose(file);
+    int ends[2];
+    struct rlimit memory;
+    getrlimit(RLIMIT_AS, &memory);
+    fflush(NULL); /* so that the child does not print what is buffered */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return dl_fail_errno(err, DL_RESOURCE, "cannot start a process to build %s", path);
+    pid_t child = fork();
+    if (child == 0) be_builder(ends[1], &memory, s, nbody, hydro);
+    bool ok = child > 0 || dl_fail_errno(err, DL_RESOURCE, "cannot start a process to build %s", path);
+    close(ends[1]);
+    ok = ok && write_image(ends[0], path, s, stop, err);
+    close(ends[0]); /* which ends a child that is still sending */
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
     return ok;
 }

@@ -131,7 +131,8 @@ dl_range dl_range_elem(const dl_kinstr *in, const dl_range *arg) {
             for (int j = 0; j < nb; j++)
                 for (int k = 0; k < nc; k++) take_in(&r, value_of(in, pa[i], pb[j], pc[k]));
     }
-    r = dl_range_widen(in->type, r, roundings_of(in->op));
+    bool rounds_p = (double)(float)in->p != in->p; /* its attribute, as a constant of its own would be */
+    r = dl_range_widen(in->type, r, roundings_of(in->op) + rounds_p);
     if (in->op == DL_OP_sigmoid && in->type == DL_F32 && r.low < 0x1p-126) r.low = 0; /* its exp overflows */
     r.at = dl_interp_convert(in->type, r.at, true);
     return r;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ir/base/memory.h"
 #include "ir/base/str.h"
 
 /* ---- what is remembered ---- */
@@ -35,9 +36,8 @@ static void remember(const struct stat *st, const char *path) {
     while (i < inputs.n && !(is_same(&inputs.at[i], st) && inputs.at[i].name == name)) i++;
     if (i == inputs.cap) {
         int cap = inputs.cap ? 2 * inputs.cap : 8;
-        remembered *more = realloc(inputs.at, (size_t)cap * sizeof *more);
-        if (!more) dl_panic(__FILE__, __LINE__, "out of memory: %d inputs", cap);
-        inputs.at = more, inputs.cap = cap;
+        inputs.at = dl_realloc(inputs.at, (size_t)cap * sizeof *inputs.at);
+        inputs.cap = cap;
     }
     if (i == inputs.n) inputs.at[inputs.n++] = (remembered){st->st_dev, st->st_ino, name};
     pthread_mutex_unlock(&inputs.lock);

@@ -91,7 +91,11 @@ static bool make(const char *path, mode_t mode, int *fd) {
     if (S_ISDIR(mode)) {
         if (mkdir(path, mode & 0777) != 0) return false;
         *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        return *fd >= 0 || errno == ENOENT; /* taken for dead already */
+        if (*fd >= 0 || errno == ENOENT) return true; /* the latter: taken for dead already */
+        int why = errno;
+        rmdir(path);
+        errno = why;
+        return false;
     }
     *fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode & 0777);
     return *fd >= 0;
@@ -111,6 +115,8 @@ int dl_temporary_open(const char *target, mode_t mode, const char *name, char **
     char dir[PATH_MAX], whole[PATH_MAX + NAME + 1], own[NAME];
     if (!dl_parent_dir(target, dir, sizeof dir))
         return dl_fail(err, DL_IO, "path too long: %.100s...", name), -1;
+    char *kept = malloc(sizeof whole); /* first: a file that cannot be named is not made */
+    if (!kept) return dl_fail(err, DL_RESOURCE, "no memory to write %s", name), -1;
     sweep(dir);
     for (int i = 0; i < TRIES; i++) {
         int fd;
@@ -120,12 +126,12 @@ int dl_temporary_open(const char *target, mode_t mode, const char *name, char **
             if (errno == EEXIST) continue;
             break;
         }
-        if (hold(fd) && (*path = strdup(whole))) return fd;
+        if (hold(fd)) return *path = strcpy(kept, whole), fd;
         if (fd >= 0) close(fd);
-        dl_error ignored = {0};
-        dl_remove_tree(whole, &ignored);
+        S_ISDIR(mode) ? rmdir(whole) : unlink(whole);
         errno = EAGAIN;
     }
     dl_fail_errno(err, DL_IO, "cannot write %s", name);
+    free(kept);
     return -1;
 }

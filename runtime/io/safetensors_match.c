@@ -123,8 +123,8 @@ bool dlr_differences_fit(const dlr_differences *list) { return count_fitting(lis
 bool dlr_differences_fail(const dlr_differences *list, const char *what, dl_error *err) {
     dl_buf text = {0};
     int fit = count_fitting(list);
-    for (int i = 0; i < fit; i++) dl_putf(&text, "\n  %s", list->at[i]);
-    if (fit < list->n) dl_putf(&text, "\n  and %d more", list->n - fit);
+    for (int i = 0; i < fit; i++) dl_putf(&text, "%s %s", i ? ";" : "", list->at[i]);
+    if (fit < list->n) dl_putf(&text, "; and %d more", list->n - fit);
     dl_fail(err, DL_INPUT, "%s:%s", what, text.at ? text.at : "");
     dl_buf_free(&text);
     return false;

@@ -56,6 +56,26 @@ def test_refused():
         check(r.returncode == 2 and pattern in r.stderr, f"{args}: exit {r.returncode} {r.stderr[-300:]}")
 
 
+def test_not_compilable():
+    """What only a later stage refuses is said by `check` as by `compile`: at its place, by its code, and nothing is written."""
+    conv = "conv(4, 3, pad=1) @c"
+    for code, where, x, body, text in (
+        ("E0801", "4:38", "f32[N, C=4, H=8, W=8]", f"x |> {conv} |> dropout(0.5)", "'dropout'"),
+        ("E0803", "2:11", "f16[N, C=4, H=8, W=8]", f"t |> {conv}\n    metric again = mean(x * x)", "this is in f16"),
+        ("E0803", "2:11", "bf16[N, C=4, H=8, W=8]", f"t |> {conv}\n    metric again = mean(x * x)", "this is in bf16"),
+        ("E0804", "4:14", "f32[N, C=4, H=32768, W=32768]", f"x |> {conv}", "an operand of 'conv' has more than 2^31 elements"),
+    ):
+        model, plan = f"{TMP}/refused.dl", f"{TMP}/refused.dlp"
+        with open(model, "w") as f:
+            f.write(f"model M():\n    input x: {x}\n    target t: {x.replace('bf16', 'f32').replace('f16', 'f32')}\n    y = {body}\n"
+                    "    output y\n    loss = mean((y - t)**2)\n")
+        for args in (["check", model], ["compile", model, "-o", plan]):
+            r = dlc(*args)
+            first = (r.stderr + r.stdout).splitlines()[0]
+            check(r.returncode == 3 and first.startswith(f"{model}:{where}: error: {text}") and first.endswith(f"[DL-{code}]")
+                  and not os.path.exists(plan), f"{args[0]} of what {code} refuses: exit {r.returncode} {r.stdout}{r.stderr}")
+
+
 def test_help():
     for args in (["--help"], ["compile", "--help"], ["bench", "--help"]):
         r = dlc(*args)

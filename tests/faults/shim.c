@@ -1,13 +1,15 @@
 /* Loaded before a program's own libraries (LD_PRELOAD), makes its k-th request to the system fail:
  *
  *   FAULT_OF=NAME      the program meant; in others (the C compiler it starts) nothing fails
- *   FAULT_KIND         memory: malloc and its kin, mmap; files: open, read, write, sync, rename and their kin
+ *   FAULT_KIND         memory: malloc and its kin, mmap, fork; files: open, read, write, sync, rename, pipes
+ *                      and their kin
  *   FAULT_AT=K         which request, from 1; 0: none
  *   FAULT_EVER         not that one alone but every one from it on
  *   FAULT_COUNT=FILE   where the number of requests is left at the end, for the sweep to know how far to go
  *
  * One thread's requests come in a fixed order, several threads' nearly so: a sweep over k meets every
  * request. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -91,6 +94,7 @@ int posix_memalign(void **p, size_t align, size_t n) {
     *p = __libc_memalign(align, n);
     return *p ? 0 : ENOMEM;
 }
+WRAP(pid_t, fork, (void), (), MEMORY, EAGAIN, -1)
 WRAP(void *, mmap, (void *at, size_t n, int protect, int flags, int fd, off_t offset),
      (at, n, protect, flags, fd, offset), MEMORY, ENOMEM, MAP_FAILED)
 
@@ -114,6 +118,9 @@ int openat(int dir, const char *path, int flags, ...) {
     MODE_OF(flags, mode)
     return fails(FILES) ? (errno = EIO, -1) : real(dir, path, flags, mode);
 }
+/* What the fortified open is called where its mode cannot be needed. */
+int __open64_2(const char *path, int flags);
+WRAP(int, __open64_2, (const char *path, int flags), (path, flags), FILES, EIO, -1)
 WRAP(ssize_t, read, (int fd, void *to, size_t n), (fd, to, n), FILES, EIO, -1)
 WRAP(ssize_t, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), FILES, EIO, -1)
 WRAP(ssize_t, write, (int fd, const void *from, size_t n), (fd, from, n), FILES, ENOSPC, -1)
@@ -127,6 +134,11 @@ WRAP(int, renameat, (int d, const char *from, int e, const char *to), (d, from, 
 WRAP(int, link, (const char *from, const char *to), (from, to), FILES, EIO, -1)
 WRAP(int, symlink, (const char *to, const char *at), (to, at), FILES, EIO, -1)
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), FILES, EIO, -1)
+WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags), FILES, EMFILE, -1)
+WRAP(int, pipe2, (int ends[2], int flags), (ends, flags), FILES, EMFILE, -1)
+WRAP(int, socketpair, (int domain, int type, int protocol, int ends[2]), (domain, type, protocol, ends),
+     FILES, EMFILE, -1)
+WRAP(DIR *, opendir, (const char *path), (path), FILES, EMFILE, NULL)
 WRAP(int, mkstemp, (char *name), (name), FILES, EIO, -1)
 WRAP(char *, mkdtemp, (char *name), (name), FILES, EIO, NULL)
 WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), FILES, EIO, NULL)

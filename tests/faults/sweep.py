@@ -4,8 +4,8 @@ sweep.py SHIM PROGRAMS [--every N] [--only NAME]     PROGRAMS: the build directo
 
 For each command and kind (memory, files) and k = 1, 2, ... until the command makes no k-th request: once with the k-th failing,
 once with all from the k-th on. It must end with a documented status; one that is not 0 has said why; nothing it was given is
-changed; what it leaves is whole or not there; and where it saved checkpoints, one loads. --every N takes every N-th k, another
-residue for each command.
+changed; what it leaves is whole or not there, temporaries gone; and where it saved checkpoints, one loads. --every N takes every
+N-th k, another residue for each command.
 """
 import argparse
 import concurrent.futures
@@ -60,8 +60,7 @@ def whole_png(path):
 
 
 def whole_plan(path):
-    return subprocess.run([program("dlc"), "check", MODEL], capture_output=True).returncode == 0 and \
-        struct.unpack("<Q", path.read_bytes()[16:24])[0] == path.stat().st_size
+    return struct.unpack("<Q", path.read_bytes()[16:24])[0] == path.stat().st_size
 
 
 WHOLE = {".safetensors": whole_safetensors, ".png": whole_png, ".dlp": whole_plan, ".json": lambda p: bool(json.loads(p.read_text()))}
@@ -73,9 +72,11 @@ def is_hidden(path):
 
 
 def torn(folder):
-    """What a command left that is neither whole nor marked as unfinished."""
+    """What a command left that is neither whole nor marked as unfinished, and temporaries of its outputs."""
     for path in folder.rglob("*"):
         rel = path.relative_to(folder)
+        if path.name.startswith(".dlc-") and not is_hidden(rel.parent):  # the next run clears away what is unfinished
+            yield f"the temporary {rel} was left"
         if path.is_file() and not is_hidden(rel) and path.suffix in WHOLE:
             try:
                 if not WHOLE[path.suffix](path):
@@ -92,8 +93,8 @@ COMMANDS = {
     "compile": ("dlc", ["compile", MODEL, "--data_size=8", "-o", "{}/m.dlp"]),
     "train": ("dlrun", [MODEL, *SMALL, "--expdir={}/run"]),
     "resume": ("dlrun", [MODEL, *SMALL, "--num_epochs=2", "--resume", "--expdir={}/run"]),
-    "simulate": ("dldata", ["nbody", "--cells=16", "-o", "{}/v.h5"]),
-    "inspect": ("dldata", ["inspect", "{}/given.npy"]),
+    "simulate": ("dldata", ["nbody", "--size=16", "-o", "{}/v.h5"]),
+    "inspect": ("dldata", ["inspect", "{}/given.npy", "-o", "{}/given.png"]),
 }
 
 
