@@ -115,10 +115,10 @@ static void run_elem(run *r, const dl_kinstr *in, dl_ranges to) {
             to.at[k] = dl_interp_scalar(in->op, arg[0].at[k], arg[1].at[k], arg[2].at[k], in->p);
 }
 
-/* The ends of what is exact, or of what was rounded once where `rounded`. */
-static void set_ends(const run *r, const dl_kinstr *in, dl_ranges v, bool rounded) {
-    for (int k = 0; r->low && k < r->n; k++)
-        dl_ranges_put(v, k, dl_range_widen(in->type, dl_range_exact(v.at[k]), rounded));
+static void set_ends(const run *r, dl_ranges v) { /* what is exact */
+    if (!r->low) return;
+    memcpy(v.low, v.at, sizeof *v.at * (size_t)r->n);
+    memcpy(v.high, v.at, sizeof *v.at * (size_t)r->n);
 }
 
 static void run_instr(run *r, int number) {
@@ -130,14 +130,16 @@ static void run_instr(run *r, int number) {
         for (int k = 0; k < r->n; k++) v.at[k] = r->anchor[r->point + k];
         for (int k = 0; r->low && k < r->n; k++) dl_ranges_put(v, k, anchor_range(r, in, r->point + k));
         break;
-    case DL_K_LOAD: run_load(r, in, v.at), set_ends(r, in, v, false); break;
+    case DL_K_LOAD: run_load(r, in, v.at), set_ends(r, v); break;
     case DL_K_CONST:
         for (int k = 0; k < r->n; k++) v.at[k] = in->p;
-        set_ends(r, in, v, (double)(float)in->p != in->p);
+        for (int k = 0; r->low && k < r->n; k++)
+            dl_ranges_put(v, k,
+                          dl_range_widen(in->type, dl_range_exact(in->p), (double)(float)in->p != in->p));
         break;
     case DL_K_COORD:
         for (int k = 0; k < r->n; k++) v.at[k] = (double)(r->at[in->axis] + (in->axis == r->inner ? k : 0));
-        set_ends(r, in, v, false);
+        set_ends(r, v);
         break;
     case DL_K_ELEM: run_elem(r, in, v); break;
     case DL_K_REDUCE:

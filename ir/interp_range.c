@@ -118,29 +118,38 @@ static dl_range elem(const dl_kinstr *in, dl_range a, dl_range b, dl_range c) {
 static inline double least_of(double a, double b) { return a < b ? a : b; }
 static inline double most_of(double a, double b) { return a > b ? a : b; }
 
-/* Sums, differences and products of ranges in f32, which are most of all programs, without a call for each
- * corner. False: not one of them, or something is not a number. */
+/* Sums, differences, products and quotients of ranges in f32, which are most of all programs, without a call
+ * for each corner. False: not one of them, or something is not a finite number. */
 static bool quick(const dl_kinstr *in, const dl_ranges *arg, dl_ranges to, int n) {
     const double u = 0x1p-24, least = 0x1p-149;
-    const double *al = arg[0].low, *ah = arg[0].high, *bl = arg[1].low, *bh = arg[1].high;
+    const double *a = arg[0].at, *al = arg[0].low, *ah = arg[0].high;
+    const double *b = arg[1].at, *bl = arg[1].low, *bh = arg[1].high;
     double *restrict low = to.low, *restrict high = to.high, *restrict at = to.at, bad = 0;
-    bool add = in->op == DL_OP_add, sub = in->op == DL_OP_sub;
-    if (in->type != DL_F32 || !(add || sub || (in->op == DL_OP_mul && in->args[0] != in->args[1])))
-        return false;
-    if (add)
-        for (int k = 0; k < n; k++)
-            at[k] = arg[0].at[k] + arg[1].at[k], low[k] = al[k] + bl[k], high[k] = ah[k] + bh[k];
-    else if (sub)
-        for (int k = 0; k < n; k++)
-            at[k] = arg[0].at[k] - arg[1].at[k], low[k] = al[k] - bh[k], high[k] = ah[k] - bl[k];
-    else
+    if (in->type != DL_F32) return false;
+    if (in->op == DL_OP_add) {
+        for (int k = 0; k < n; k++) at[k] = a[k] + b[k], low[k] = al[k] + bl[k], high[k] = ah[k] + bh[k];
+    } else if (in->op == DL_OP_sub) {
+        for (int k = 0; k < n; k++) at[k] = a[k] - b[k], low[k] = al[k] - bh[k], high[k] = ah[k] - bl[k];
+    } else if (in->op == DL_OP_mul && in->args[0] == in->args[1]) { /* no product of two ranges */
         for (int k = 0; k < n; k++) {
-            double ll = al[k] * bl[k], lh = al[k] * bh[k], hl = ah[k] * bl[k], hh = ah[k] * bh[k];
-            at[k] = arg[0].at[k] * arg[1].at[k];
+            double ll = al[k] * al[k], hh = ah[k] * ah[k];
+            at[k] = a[k] * a[k], high[k] = most_of(ll, hh);
+            low[k] = al[k] <= 0 && ah[k] >= 0 ? 0 : least_of(ll, hh);
+        }
+    } else if (in->op == DL_OP_mul || in->op == DL_OP_div) {
+        bool div = in->op == DL_OP_div;
+        for (int k = 0; k < n; k++) {
+            bool either = div && bl[k] <= 0 && bh[k] >= 0; /* sign of the divisor */
+            double ll = div ? al[k] / bl[k] : al[k] * bl[k], lh = div ? al[k] / bh[k] : al[k] * bh[k];
+            double hl = div ? ah[k] / bl[k] : ah[k] * bl[k], hh = div ? ah[k] / bh[k] : ah[k] * bh[k];
+            at[k] = div ? a[k] / b[k] : a[k] * b[k];
             low[k] = least_of(least_of(ll, lh), least_of(hl, hh));
             high[k] = most_of(most_of(ll, lh), most_of(hl, hh));
-            bad += 0 * (ll + lh + hl + hh); /* NaN for ever where one is no number, or infinite */
+            bad += 0 * (either ? INFINITY : ll + lh + hl + hh); /* no number for ever where one is none */
         }
+    } else {
+        return false;
+    }
     for (int k = 0; k < n; k++) bad += 0 * (low[k] + high[k]);
     if (isnan(bad)) return false;
     for (int k = 0; k < n; k++) { /* dl_range_widen by one rounding */
