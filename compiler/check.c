@@ -39,11 +39,13 @@ bool dl_check_file(dl_arena *arena, const dl_source *source, const dl_target *ta
     bool whole;
     dl_module *m = dl_model_check(arena, source, diags, &whole);
     if (!m) return true;
+    dl_error refused = {0};
+    dl_pass_ctx ctx = {.arena = arena, .err = &refused};
+    dl_run_passes(m, "lower", &ctx, (dl_pass_options){0});
     report_unlowered(source, m, diags);
     if (diags->errors || !whole) return true;
-    dl_compile_options opt = {.target = target, .model = "", .adam = dl_adam_usual};
+    dl_compile_options opt = {.target = target, .model = ""};
     dl_compile_times times = {0};
-    dl_error refused = {0};
     if (dl_compile(arena, m, &opt, &times, &refused) || report_refusal(source, &refused, diags)) return true;
     *err = refused;
     return false;

@@ -153,8 +153,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     dl_pass_ctx ctx = {.arena = scratch,
                        .panel = opt->target->panel,
                        .keep_gradients = opt->keep_gradients,
-                       .optimizer = opt->optimizer,
-                       .adam = opt->adam,
+                       .recipe = opt->recipe,
                        .err = err};
     dl_pass_options run = {
         .skip = opt->skip, .validate = opt->validate, .observe = opt->observe, .user = opt->user};

@@ -7,8 +7,7 @@
 typedef struct {
     const dl_target *target;
     bool keep_gradients; /* gradients become results of the train program */
-    dl_optimizer optimizer;
-    dl_adam adam;
+    dl_recipe recipe;
     const char *model; /* name, for the plan */
     int64_t batch;     /* size of axis N, for the plan */
     const char *skip;  /* passes not to run (DLC_SKIP) */

@@ -7,7 +7,8 @@
 #include "ir/base/foreign.h"
 
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
-extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[];
+extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[],
+    dl_kernels_product[];
 
 void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned grad_rows) {
     dl_putf(out,
@@ -21,6 +22,7 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned g
     dl_puts(out, dl_kernels_contract);
     dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
+    dl_puts(out, dl_kernels_product);
 }
 
 bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
@@ -46,6 +48,22 @@ static bool check_types(const dl_kernel *k, dl_error *err) {
     return true;
 }
 
+/* What the loops around a contraction can address and compute. */
+static bool check_contraction(const dl_kernel *k, const dl_kinstr *c, dl_error *err) {
+    if (c->type != DL_F32)
+        return dl_emit_refuse(k, c, err, "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
+                              dl_ops[c->op].name, dl_dtype_name(c->type));
+    for (int o = 0; o < 2; o++)
+        for (int i = 0; i < c->nparts[o]; i++)
+            if (dl_type_stored(&k->params.at[c->parts[o][i]].type) > INT32_MAX)
+                return dl_emit_refuse(
+                    k, c, err,
+                    "an operand of '%s' has more than 2^31 elements: use a smaller batch or "
+                    "crop [DL-E0804]",
+                    dl_ops[c->op].name);
+    return true;
+}
+
 bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
     dl_emitter e = {.out = out, .k = k, .t = t, .lane_axis = -1};
     *code = (dl_emitted){0};
@@ -58,5 +76,9 @@ bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emit
         dl_putf(out, ":%d", k->locs.at[i].line);
     }
     dl_puts(out, " */\n");
-    return dl_kernel_anchor(k) >= 0 ? dl_emit_contraction(&e, code, err) : dl_emit_pointwise(&e, code, err);
+    int anchor = dl_kernel_anchor(k);
+    if (anchor < 0) return dl_emit_pointwise(&e, code, err);
+    if (!check_contraction(k, &k->instrs.at[anchor], err)) return false;
+    return k->instrs.at[anchor].op == DL_OP_contract ? dl_emit_product(&e, code, err)
+                                                     : dl_emit_contraction(&e, code, err);
 }

@@ -45,5 +45,6 @@ bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, cons
     DL_PRINTF(4, 5);
 
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
+bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err); /* contractions by names */
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

@@ -34,7 +34,7 @@ static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
     unsigned axes = 0;
     for (int a = 0; a < t->rank; a++) {
         unsigned bit = at[a].axis >= 0 ? 1u << at[a].axis : 0;
-        if (axes & bit) return 0;
+        if ((axes & bit) || at[a].nterms) return 0;
         axes |= bit;
     }
     for (int i = 0; i < s->k->nspace; i++)
@@ -56,7 +56,8 @@ static const dl_type *find_flat(const nest *s) {
         if (t->rank != k->nspace) return NULL;
         for (int a = 0; a < t->rank; a++) {
             bool follows = in->index[a].axis == a || (in->index[a].axis < 0 && k->space[a].size == 1);
-            if (!follows || in->index[a].offset || t->axis[a].size != k->space[a].size) return NULL;
+            if (!follows || in->index[a].nterms || in->index[a].offset || t->axis[a].size != k->space[a].size)
+                return NULL;
         }
         if (first && !dl_layout_same(first->layout, t->layout)) return NULL;
         first = t;
@@ -75,8 +76,7 @@ static bool is_vector(const nest *s) {
         if (s->flat) continue;
         if (t->layout.kind == DL_PANEL) return false;
         for (int a = 0; a < t->rank; a++) {
-            int64_t size = in->index[a].axis < 0 ? 1 : k->space[in->index[a].axis].size;
-            if (in->index[a].offset < 0 || in->index[a].offset + size > t->axis[a].size) return false;
+            if (in->index[a].offset < 0 || dl_index_most(k, &in->index[a]) >= t->axis[a].size) return false;
         }
     }
     for (int i = s->end; i < k->instrs.n; i++)

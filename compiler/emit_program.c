@@ -62,8 +62,19 @@ static void put_expression(dl_emitter *e, const dl_kinstr *in) {
     }
 }
 
+static void put_term(dl_emitter *e, const dl_term *t) {
+    dl_putf(e->out, "x%d", t->axis);
+    if (t->div != 1) dl_putf(e->out, " / %lldL", (long long)t->div);
+    if (t->mod) dl_putf(e->out, " %% %lldL", (long long)t->mod);
+    if (t->mul != 1) dl_putf(e->out, " * %lldL", (long long)t->mul);
+}
+
 static void put_coordinate(dl_emitter *e, dl_index at) {
-    if (at.axis < 0)
+    if (at.nterms) {
+        for (int i = 0; i < at.nterms; i++) dl_puts(e->out, i ? " + " : "("), put_term(e, &at.term[i]);
+        if (at.offset) dl_putf(e->out, " + %lldL", (long long)at.offset);
+        dl_puts(e->out, ")");
+    } else if (at.axis < 0)
         dl_putf(e->out, "%lldL", (long long)at.offset);
     else if (at.offset)
         dl_putf(e->out, "(x%d + %lldL)", at.axis, (long long)at.offset);
@@ -98,7 +109,7 @@ static void put_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
         dl_type_strides(t, stride);
         bool any = false;
         for (int i = 0; i < t->rank; i++) {
-            if (at[i].axis < 0 && !at[i].offset) continue;
+            if (at[i].axis < 0 && !at[i].offset && !at[i].nterms) continue;
             dl_puts(e->out, any ? " + " : "");
             put_coordinate(e, at[i]);
             if (stride[i] != 1) dl_putf(e->out, " * %lldL", (long long)stride[i]);
@@ -108,13 +119,26 @@ static void put_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
     }
 }
 
+/* Does a term stay the same over a vector? Vectors begin at multiples of their width. */
+static bool is_same(const dl_emitter *e, const dl_term *t) {
+    return t->axis != e->lane_axis || t->div % e->t->lanes == 0;
+}
+
+/* Does it go from lane to lane in even steps? */
+static bool is_even(const dl_emitter *e, const dl_term *t) {
+    return is_same(e, t) || (t->div == 1 && t->mod % e->t->lanes == 0);
+}
+
 /* Steps a parameter takes from lane to lane: 0: the same element. */
 static int64_t lane_step(const dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat) return t->rank ? 1 : 0;
     int64_t stride[DL_MAX_RANK], step = 0;
     dl_type_strides(t, stride);
-    for (int i = 0; i < t->rank; i++)
-        if (at[i].axis == e->lane_axis) step += stride[i];
+    for (int i = 0; i < t->rank; i++) {
+        if (at[i].axis == e->lane_axis && !at[i].nterms) step += stride[i];
+        for (int k = 0; k < at[i].nterms; k++)
+            if (!is_same(e, &at[i].term[k])) step += at[i].term[k].mul * stride[i];
+    }
     return step;
 }
 
@@ -122,8 +146,7 @@ static int64_t lane_step(const dl_emitter *e, const dl_type *t, const dl_index *
 static bool put_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
     bool any = false;
     for (int i = 0; !e->flat && i < t->rank; i++) {
-        int64_t size = at[i].axis < 0 ? 1 : e->k->space[at[i].axis].size;
-        if (at[i].offset >= 0 && at[i].offset + size <= t->axis[i].size) continue;
+        if (at[i].offset >= 0 && dl_index_most(e->k, &at[i]) < t->axis[i].size) continue;
         dl_puts(e->out, any ? " && " : "");
         dl_puts(e->out, "(unsigned long)");
         put_coordinate(e, at[i]);
@@ -139,8 +162,9 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat || !t->rank) return false;
     if (t->dtype != DL_F32 || t->layout.kind == DL_PANEL) return true;
     for (int i = 0; i < t->rank; i++) {
-        int64_t size = at[i].axis < 0 ? 1 : e->k->space[at[i].axis].size;
-        if (at[i].offset < 0 || at[i].offset + size > t->axis[i].size) return true;
+        if (at[i].offset < 0 || dl_index_most(e->k, &at[i]) >= t->axis[i].size) return true;
+        for (int k = 0; k < at[i].nterms; k++)
+            if (!is_even(e, &at[i].term[k])) return true;
     }
     return false;
 }
@@ -318,7 +342,7 @@ void dl_emit_program(dl_emitter *e, int from, int to) {
         }
         dl_putf(e->out, "    %s v%d = ", dl_emit_value_type(e), i);
         switch (in->kind) {
-        case DL_K_CONTRACT: dl_puts(e->out, "ld(acc)"); break;
+        case DL_K_CONTRACT: dl_puts(e->out, e->mode == DL_LANES ? "ld(acc)" : "*acc"); break;
         case DL_K_LOAD: put_load(e, in); break;
         case DL_K_CONST:
             dl_puts(e->out, e->mode == DL_LANES ? "splat(" : "");

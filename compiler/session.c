@@ -138,9 +138,16 @@ void dl_session_close(dl_session *s) {
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
     *opt = (dl_compile_options){
         .model = s->model_name, .batch = s->batch, .skip = getenv("DLC_SKIP"), .link = true};
-    opt->adam =
-        (dl_adam){dl_config_float(s->config, DL_KEY_adam_beta1),
-                  dl_config_float(s->config, DL_KEY_adam_beta2), dl_config_float(s->config, DL_KEY_adam_eps)};
+    const dl_config *c = s->config;
+    if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
+        return dl_config_fail(c, DL_KEY_nesterov, err, "Nesterov's momentum needs a momentum above 0");
+    opt->recipe = (dl_recipe){.optimizer = (dl_optimizer)dl_optimizer_find(
+                                  dl_config_str(c, DL_KEY_optimizer)), /* the key allows no others */
+                              .momentum = dl_config_float(c, DL_KEY_momentum) > 0,
+                              .nesterov = dl_config_bool(c, DL_KEY_nesterov),
+                              .decay = dl_config_float(c, DL_KEY_weight_decay) > 0,
+                              .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
+                              .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0};
     opt->target = dl_target_find(target, err);
 #ifndef NDEBUG
     opt->validate = true;
@@ -162,8 +169,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, con
     h = dl_hash(&cc->key, sizeof cc->key, h); /* the target is part of it */
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
-    h = dl_hash(&opt->optimizer, sizeof opt->optimizer, h);
-    h = dl_hash(&opt->adam, sizeof opt->adam, h);
+    h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
     struct stat st = {0};
     stat("/proc/self/exe", &st);
     h = dl_hash(&st.st_size, sizeof st.st_size, h);

@@ -70,6 +70,8 @@ bool dl_rule_elem(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return dl_want_same_dtype(n, fault) && broadcast(n, r, fault);
 }
 
+bool dl_rule_same(const dl_node *n, dl_type *r, dl_shape_fault *fault) { return broadcast(n, r, fault); }
+
 bool dl_rule_elem_float(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     for (int i = 0; i < n->nin; i++)
         if (!dl_want_float(n, i, fault)) return false;

@@ -21,6 +21,18 @@ bool dl_rule_broadcast(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return true;
 }
 
+bool dl_rule_reshape(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    const dl_type *x = dl_operand(n, 0);
+    *r = dl_row_type(&n->out[0].type);
+    if (r->dtype != x->dtype)
+        return dl_fault(fault, 0, "type_mismatch", "reshape keeps the element type, but makes %s of %s",
+                        dl_type_text(r), dl_type_text(x));
+    return dl_type_count(r) == dl_type_count(x) ||
+           dl_fault(fault, 0, "axis_mismatch",
+                    "reshape makes %s, which has another number of elements, of %s", dl_type_text(r),
+                    dl_type_text(x));
+}
+
 bool dl_rule_slice(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     int at = dl_rule_axis(n, fault);
     if (at < 0) return false;

@@ -173,12 +173,29 @@ static void mean_cat(const dl_node *n, const double *const *a, double *r) {
     }
 }
 
-/* The same elements in the same logical order: squeeze, unsqueeze, rename, relayout. */
+/* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout. */
 static void mean_same(const dl_node *n, const double *const *a, double *r) {
     memcpy(r, a[0], sizeof *r * (size_t)dl_type_count(&n->out[0].type));
 }
 
+/* A walk over the result's axes and then the summed ones. */
 static void mean_contract(const dl_node *n, const double *const *a, double *r) {
+    dl_type all = n->out[0].type;
+    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
+    int64_t results = dl_type_count(&all), terms = 1;
+    for (int i = 0; i < over->n; i++) {
+        all.axis[all.rank] = n->in[0]->type.axis[dl_type_axis(&n->in[0]->type, over->names[i])];
+        terms *= all.axis[all.rank++].size;
+    }
+    walk w = {.type = &all, .n = 2};
+    follow(&n->in[0]->type, &all, w.stride[0]), follow(&n->in[1]->type, &all, w.stride[1]);
+    for (int64_t i = 0; i < results; i++) {
+        r[i] = 0;
+        for (int64_t k = 0; k < terms; k++, step(&w)) r[i] += a[0][w.place[0]] * a[1][w.place[1]];
+    }
+}
+
+static void mean_conv(const dl_node *n, const double *const *a, double *r) {
     const dl_type *first = &n->in[0]->type, *second = &n->in[1]->type, *result = &n->out[0].type;
     bool conv = n->op == DL_OP_conv, input = n->op == DL_OP_conv_grad_input;
     const dl_type *x = input ? result : first, *w = conv || input ? second : result;
@@ -195,12 +212,12 @@ static void mean_contract(const dl_node *n, const double *const *a, double *r) {
 }
 
 static meaning *const of_class[DL_CLASS_HIGH + 1] = {
-    [DL_CLASS_ELEM] = mean_elem, [DL_CLASS_REDUCE] = mean_reduce, [DL_CLASS_CONTRACT] = mean_contract};
+    [DL_CLASS_ELEM] = mean_elem, [DL_CLASS_REDUCE] = mean_reduce, [DL_CLASS_CONTRACT] = mean_conv};
 static meaning *const of_op[DL_NOPS] = {
     [DL_OP_const] = mean_const,   [DL_OP_iota] = mean_iota,      [DL_OP_broadcast] = mean_broadcast,
     [DL_OP_slice] = mean_slice,   [DL_OP_pad] = mean_pad,        [DL_OP_cat] = mean_cat,
     [DL_OP_squeeze] = mean_same,  [DL_OP_unsqueeze] = mean_same, [DL_OP_rename] = mean_same,
-    [DL_OP_relayout] = mean_same,
+    [DL_OP_relayout] = mean_same, [DL_OP_reshape] = mean_same,   [DL_OP_contract] = mean_contract,
 };
 
 /* --- running --- */

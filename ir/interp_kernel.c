@@ -1,4 +1,6 @@
 /* Fused kernels: the program of kernel.h at every point of the space, a block of points at a time. */
+#include <math.h>
+
 #include "ir/interp_parts.h"
 
 enum { BLOCK = 64 };
@@ -39,7 +41,42 @@ static const double *gather(run *r, const dl_kinstr *in, int side) {
     return to;
 }
 
+/* A contraction by names: at every point of the space, the sum over all terms. */
+static void run_names(run *r, const dl_kinstr *in, int64_t points) {
+    const dl_kernel *k = r->k;
+    int64_t stride[2][2 * DL_MAX_RANK] = {0}, terms = dl_kinstr_terms(in);
+    for (int side = 0; side < 2; side++) {
+        dl_type row = k->params.at[in->parts[side][0]].type;
+        int64_t own[DL_MAX_RANK];
+        row.layout = (dl_layout){0};
+        dl_type_strides(&row, own);
+        for (int i = 0; i < row.rank; i++) stride[side][in->follow[side][i]] += own[i];
+    }
+    for (int64_t p = 0; p < points; p++) {
+        int64_t at[2] = {0}, rest = p;
+        for (int i = k->nspace - 1; i >= 0; rest /= k->space[i--].size)
+            for (int side = 0; side < 2; side++) at[side] += rest % k->space[i].size * stride[side][i];
+        double sum = 0, chain = 0, size = 0;
+        for (int64_t t = 0; t < terms; t++) {
+            int64_t place[2] = {at[0], at[1]}, left = t;
+            for (int i = in->nsums - 1; i >= 0; left /= in->sum[i--].size)
+                for (int side = 0; side < 2; side++)
+                    place[side] += left % in->sum[i].size * stride[side][DL_MAX_RANK + i];
+            double product = r->data[in->parts[0][0]][place[0]] * r->data[in->parts[1][0]][place[1]];
+            sum += product, size += fabs(product), chain = (double)(float)(chain + product);
+        }
+        r->anchor[p] = sum;
+        if (r->anchor_slack) r->anchor_slack[p] = dl_sum_slack(in->type, terms, size, sum, chain);
+    }
+}
+
 static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
+    if (in->op == DL_OP_contract) {
+        r->anchor = DL_NEWS(r->scratch, double, points);
+        if (r->low) r->anchor_slack = DL_NEWS(r->scratch, double, points);
+        run_names(r, in, points);
+        return;
+    }
     dl_extents e = dl_kernel_extents(r->k, in);
     const double *a = gather(r, in, 0), *b = gather(r, in, 1);
     b += in->w_start * e.c * e.taps[0] * e.taps[1] * e.taps[2]; /* 0 but for conv */
@@ -58,41 +95,44 @@ static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
     r->anchor_slack = slack;
 }
 
-/* The elements of its parameter that a load or store means: point k of the block, from *first up to but not
- * *last, is at the number returned + k * *step; the others are outside. */
-static int64_t find_places(const run *r, const dl_kinstr *in, int64_t *step, int64_t *first, int64_t *last) {
+static int64_t coordinate(const run *r, int axis, int k) { return r->at[axis] + (axis == r->inner ? k : 0); }
+
+/* By point of the block: the element of its parameter that a load or store means, or -1 outside. */
+static void find_places(const run *r, const dl_kinstr *in, int64_t place[BLOCK]) {
     const dl_type *t = &r->k->params.at[in->param].type;
-    int64_t offset = 0;
-    *step = 0, *first = 0, *last = r->n;
+    for (int k = 0; k < r->n; k++) place[k] = 0;
     for (int i = 0; i < t->rank; i++) {
-        int axis = in->index[i].axis;
-        int64_t size = t->axis[i].size, x = in->index[i].offset + (axis >= 0 ? r->at[axis] : 0);
-        bool along = axis >= 0 && axis == r->inner;
-        offset = offset * size + x, *step = *step * size + along;
-        if (!along && (x < 0 || x >= size)) *last = 0;
-        if (along && -x > *first) *first = -x;
-        if (along && size - x < *last) *last = size - x;
+        const dl_index *at = &in->index[i];
+        int64_t size = t->axis[i].size;
+        for (int k = 0; k < r->n; k++) {
+            int64_t x = at->offset + (at->axis >= 0 ? coordinate(r, at->axis, k) : 0);
+            for (int j = 0; j < at->nterms; j++) {
+                int64_t part = coordinate(r, at->term[j].axis, k) / at->term[j].div;
+                x += (at->term[j].mod ? part % at->term[j].mod : part) * at->term[j].mul;
+            }
+            place[k] = place[k] < 0 || x < 0 || x >= size ? -1 : place[k] * size + x;
+        }
     }
-    return offset;
 }
 
 static void run_load(const run *r, const dl_kinstr *in, double *to) {
-    int64_t step, first, last, place = find_places(r, in, &step, &first, &last);
-    const double *from = r->data[in->param];
-    for (int64_t k = 0; k < r->n; k++) to[k] = k < first || k >= last ? 0 : from[place + k * step];
+    int64_t place[BLOCK];
+    find_places(r, in, place);
+    for (int k = 0; k < r->n; k++) to[k] = place[k] < 0 ? 0 : r->data[in->param][place[k]];
 }
 
 static void run_store(run *r, const dl_kinstr *in) {
-    int64_t step, first, last, place = find_places(r, in, &step, &first, &last);
-    const dl_ranges v = r->value[in->args[0]];
+    int64_t place[BLOCK];
+    int number = in->param - r->k->nin;
     dl_dtype type = r->k->params.at[in->param].type.dtype;
-    double *at = r->data[in->param];
-    for (int64_t k = first; k < last; k++) at[place + k * step] = dl_interp_convert(type, v.at[k], r->round);
-    if (!r->low) return;
-    double *low = r->low[in->param - r->k->nin], *high = r->high[in->param - r->k->nin];
-    for (int64_t k = first; k < last; k++) {
-        low[place + k * step] = dl_interp_convert(type, v.low[k], false);
-        high[place + k * step] = dl_interp_convert(type, v.high[k], false);
+    const dl_ranges v = r->value[in->args[0]];
+    find_places(r, in, place);
+    for (int k = 0; k < r->n; k++) {
+        if (place[k] < 0) continue;
+        r->data[in->param][place[k]] = dl_interp_convert(type, v.at[k], r->round);
+        if (!r->low) continue;
+        r->low[number][place[k]] = dl_interp_convert(type, v.low[k], false);
+        r->high[number][place[k]] = dl_interp_convert(type, v.high[k], false);
     }
 }
 

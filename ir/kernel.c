@@ -75,9 +75,28 @@ static int64_t plus(int64_t a, int64_t b) {
     return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+int64_t dl_index_most(const dl_kernel *k, const dl_index *index) {
+    int64_t most =
+        index->offset + (index->axis >= 0 && k->space[index->axis].size ? k->space[index->axis].size - 1 : 0);
+    for (int i = 0; i < index->nterms; i++) {
+        const dl_term *t = &index->term[i];
+        int64_t n = (k->space[t->axis].size + t->div - 1) / t->div;
+        if (t->mod && t->mod < n) n = t->mod;
+        if (n > 0) most = plus(most, times(n - 1, t->mul));
+    }
+    return most;
+}
+
+int64_t dl_kinstr_terms(const dl_kinstr *in) {
+    int64_t n = 1;
+    for (int i = 0; i < in->nsums; i++) n = times(n, in->sum[i].size);
+    return n;
+}
+
 /* Every tap of every output, those on the padding too: the convention of the literature and of PyTorch's
  * counter. */
 static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
+    if (in->op == DL_OP_contract) return times(2 * dl_kinstr_terms(in), count_points(k, 0));
     dl_extents e = dl_kernel_extents(k, in);
     int64_t n = times(times(2 * e.n, e.c), e.o);
     for (int i = 0; i < 3; i++) n = times(n, times(e.out[i], e.taps[i]));
@@ -150,11 +169,44 @@ static const char *fault_in_parts(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
+/* Of a contraction by names: each operand's axes go along different axes of their size, every summed axis is
+ * one of both, and every axis of the space one of either. */
+static const char *fault_in_names(const check *c, const dl_kinstr *in) {
+    const dl_kernel *k = c->k;
+    unsigned used[2] = {0};
+    if (in->nsums < 0 || in->nsums > DL_MAX_RANK) return FAULT(c, "a sum over %d axes", in->nsums);
+    for (int side = 0; side < 2; side++) {
+        if (in->nparts[side] != 1 || in->parts[side][0] < 0 || in->parts[side][0] >= k->nin)
+            return FAULT(c, "an operand is no input");
+        const dl_kparam *p = &k->params.at[in->parts[side][0]];
+        if (p->type.layout.kind == DL_PANEL) return FAULT(c, "%%%s lies in panels", p->name);
+        for (int i = 0; i < p->type.rank; i++) {
+            int at = in->follow[side][i];
+            bool sum = at >= DL_MAX_RANK && at < DL_MAX_RANK + in->nsums;
+            if (!sum && (at < 0 || at >= k->nspace)) return FAULT(c, "%%%s goes along no axis", p->name);
+            dl_axis axis = sum ? in->sum[at - DL_MAX_RANK] : k->space[at];
+            if (axis.size != p->type.axis[i].size)
+                return FAULT(c, "axis %d of %%%s has %lld elements, %s has %lld", i, p->name,
+                             (long long)p->type.axis[i].size, axis.name, (long long)axis.size);
+            if (used[side] >> at & 1) return FAULT(c, "%%%s goes along %s twice", p->name, axis.name);
+            used[side] |= 1u << at;
+        }
+    }
+    for (int i = 0; i < in->nsums; i++)
+        if (!((used[0] & used[1]) >> (DL_MAX_RANK + i) & 1))
+            return FAULT(c, "the sum over %s needs it in both operands", in->sum[i].name);
+    for (int i = 0; i < k->nspace; i++)
+        if (!((used[0] | used[1]) >> i & 1) && k->space[i].size > 1)
+            return FAULT(c, "neither operand goes along %s", k->space[i].name);
+    return NULL;
+}
+
 static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
     static const char *const what[] = {"batch", "channels C", "channels O"};
     const dl_kernel *k = c->k;
     if (dl_ops[in->op].class != DL_CLASS_CONTRACT)
         return FAULT(c, "%s is no contraction", dl_ops[in->op].name);
+    if (in->op == DL_OP_contract) return fault_in_names(c, in);
     if (in->spatial < 1 || in->spatial > 3) return FAULT(c, "%d spatial axes", in->spatial);
     const char *fault = fault_in_parts(c, in);
     if (fault) return fault;
@@ -188,6 +240,21 @@ static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
+static const char *fault_in_terms(const check *c, const dl_index *x, unsigned gone, bool store) {
+    if (x->nterms < 0 || x->nterms > DL_MAX_TERMS) return FAULT(c, "an index of %d terms", x->nterms);
+    if (x->nterms && (x->axis >= 0 || store))
+        return FAULT(c, store ? "a store at a sum of terms" : "an axis beside terms");
+    for (int i = 0; i < x->nterms; i++) {
+        const dl_term *t = &x->term[i];
+        if (t->axis < 0 || t->axis >= c->k->nspace || gone >> t->axis & 1)
+            return FAULT(c, "a term follows no axis of its space");
+        if (t->div < 1 || t->mod < 0 || t->mul < 1)
+            return FAULT(c, "a term divides by %lld, mod %lld, times %lld", (long long)t->div,
+                         (long long)t->mod, (long long)t->mul);
+    }
+    return NULL;
+}
+
 /* Coordinates of a load or store: on the instruction's own space. */
 static const char *fault_in_place(const check *c, int number) {
     const dl_kernel *k = c->k;
@@ -204,6 +271,8 @@ static const char *fault_in_place(const check *c, int number) {
         if (axis >= 0 && gone >> axis & 1)
             return FAULT(c, "%%%s follows axis %s, which is reduced", p->name, k->space[axis].name);
         if (axis >= 0) used |= 1u << axis;
+        const char *fault = fault_in_terms(c, &in->index[i], gone, store);
+        if (fault) return fault;
     }
     for (int i = 0; store && i < k->nspace; i++)
         if (!((used | gone) >> i & 1) && k->space[i].size > 1)

@@ -20,16 +20,24 @@
 #define DL_KERNEL_H
 #include "ir/graph.h"
 
-/* One coordinate of a load or store: the space axis it follows plus an offset; axis -1: the offset alone.
- * A load outside its parameter's bounds reads 0 (so pad, cat and slice are loads); a store outside is
- * dropped. */
+/* One coordinate of a load or store: the space axis it follows plus an offset; axis -1: the offset alone, or
+ * with it a sum of terms ((x div DIV) mod MOD) mul MUL of axes' coordinates x (mod 0: as it is), which is
+ * what a reshaped tensor is read at. A load outside its parameter's bounds reads 0 (so pad, cat and slice are
+ * loads); a store outside is dropped. */
+enum { DL_MAX_TERMS = 3 };
+typedef struct {
+    int axis;
+    int64_t div, mod, mul;
+} dl_term;
 typedef struct {
     int axis;
     int64_t offset;
+    int nterms;
+    dl_term term[DL_MAX_TERMS];
 } dl_index;
 
 typedef enum {
-    DL_K_CONTRACT, /* op conv, conv_grad_input or conv_grad_weight; the accumulator at this point */
+    DL_K_CONTRACT, /* op contract, conv, conv_grad_input or conv_grad_weight; the accumulator at this point */
     DL_K_LOAD,     /* params[param] at index[] */
     DL_K_CONST,    /* attr value */
     DL_K_COORD,    /* the coordinate along space axis `axis`, as a number */
@@ -58,6 +66,10 @@ typedef struct {
     int64_t w_start;
     int spatial; /* number of spatial axes, 1 to 3 */
     int64_t stride[3], pad_lo[3], pad_hi[3];
+    /* CONTRACT of op contract, by names: each operand is one parameter, whose axis i goes along space axis
+     * follow[side][i], or along sum[follow[side][i] - DL_MAX_RANK]. */
+    int nsums, follow[2][DL_MAX_RANK];
+    dl_axis sum[DL_MAX_RANK];
     dl_loc loc; /* of the node it came from */
 } dl_kinstr;
 
@@ -96,6 +108,10 @@ typedef struct {
     int64_t n, c, o, in[3], taps[3], out[3], stride[3], pad[3];
 } dl_extents;
 dl_extents dl_kernel_extents(const dl_kernel *k, const dl_kinstr *contract);
+/* The largest coordinate that an index takes in a kernel's space; its offset is the smallest. */
+int64_t dl_index_most(const dl_kernel *k, const dl_index *index);
+/* Products that a contraction by names adds up for each point. */
+int64_t dl_kinstr_terms(const dl_kinstr *contract);
 /* Counts flops (1 a scalar op; 2 a multiply-add of the anchor, every tap of every output, those on the
  * padding too) and bytes from the instructions. */
 void dl_kernel_count(dl_kernel *k);

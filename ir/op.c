@@ -13,7 +13,7 @@
     4, { DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d }
 
 const dl_op_info dl_ops[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, amp, attrs, expr)                                            \
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                                     \
     {text, arity, DL_CLASS_##class, DL_AMP_##amp, attrs, #expr},
 #include "ir/ops.def"
 #undef OP

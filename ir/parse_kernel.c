@@ -81,6 +81,30 @@ static bool parse_cost(dl_parser *p, dl_kernel *k) {
     return dl_lex_mark(p, ')');
 }
 
+/* "H div 8 mod 45 mul 90" */
+static bool parse_term(dl_parser *p, const dl_kernel *k, dl_term *t) {
+    static const char *const words[] = {"div", "mod", "mul"};
+    int64_t *const to[] = {&t->div, &t->mod, &t->mul};
+    *t = (dl_term){.div = 1, .mul = 1};
+    if (!find_axis(p, k, &t->axis)) return false;
+    for (int i = 0; i < 3; i++) {
+        bool yes;
+        if (!dl_lex_accept_word(p, words[i], &yes)) return false;
+        if (yes && !dl_lex_int(p, 1, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "a factor", to[i])) return false;
+    }
+    return true;
+}
+
+/* "H div 8 mul 90, W div 8)" behind its parenthesis. */
+static bool parse_terms(dl_parser *p, const dl_kernel *k, dl_index *x) {
+    for (bool more = true; more;) {
+        if (x->nterms == DL_MAX_TERMS)
+            return dl_lex_fail(p, &p->tok, "more than %d terms", (int)DL_MAX_TERMS);
+        if (!parse_term(p, k, &x->term[x->nterms++]) || !dl_lex_accept(p, ',', &more)) return false;
+    }
+    return dl_lex_mark(p, ')');
+}
+
 /* "%b[N, C+64, 3]" with one coordinate an axis of the parameter. */
 static bool parse_place(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     int64_t limit = (int64_t)1 << DL_ELEMENTS_LOG2_MAX;
@@ -93,7 +117,9 @@ static bool parse_place(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
         if (i && !dl_lex_mark(p, ',')) return false;
         bool constant = p->tok.kind == TOK_NUMBER;
         x->axis = -1;
-        if (!constant && !find_axis(p, k, &x->axis)) return false;
+        bool terms;
+        if (!dl_lex_accept(p, '(', &terms)) return false;
+        if (terms ? !parse_terms(p, k, x) : !constant && !find_axis(p, k, &x->axis)) return false;
         bool sign = p->tok.kind == TOK_NUMBER && (*p->tok.at == '+' || *p->tok.at == '-');
         if ((constant || sign) && !dl_lex_int(p, -limit, limit, "an offset", &x->offset)) return false;
     }
@@ -120,7 +146,34 @@ static bool parse_parts(dl_parser *p, const dl_kernel *k, dl_kinstr *in, int sid
     return dl_lex_mark(p, ')');
 }
 
+/* The axis that an operand of a contraction by names goes along: a summed one, or one of the space. */
+static bool find_followed(dl_parser *p, const dl_kernel *k, const dl_kinstr *in, int *axis) {
+    for (int i = 0; i < in->nsums; i++) {
+        bool here;
+        if (!dl_lex_accept_word(p, in->sum[i].name, &here)) return false;
+        if (here) return *axis = DL_MAX_RANK + i, true;
+    }
+    return find_axis(p, k, axis);
+}
+
+static bool parse_names(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
+    bool over;
+    if (!dl_lex_accept_word(p, "over", &over)) return false;
+    if (!over) return dl_lex_expected(p, "over(...)");
+    if (!dl_lex_mark(p, '(') || !dl_parse_axes(p, ')', &in->nsums, in->sum)) return false;
+    for (int side = 0; side < 2; side++) {
+        in->nparts[side] = 1;
+        if ((side && !dl_lex_mark(p, ',')) || !find_param(p, k, &in->parts[side][0]) || !dl_lex_mark(p, '['))
+            return false;
+        for (int i = 0; i < k->params.at[in->parts[side][0]].type.rank; i++)
+            if ((i && !dl_lex_mark(p, ',')) || !find_followed(p, k, in, &in->follow[side][i])) return false;
+        if (!dl_lex_mark(p, ']')) return false;
+    }
+    return true;
+}
+
 static bool parse_contract(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
+    if (in->op == DL_OP_contract) return parse_names(p, k, in);
     static const char *const names[] = {"stride", "pad_lo", "pad_hi"};
     int64_t *const to[] = {in->stride, in->pad_lo, in->pad_hi};
     if (!parse_parts(p, k, in, 0) || !dl_lex_mark(p, ',') || !parse_parts(p, k, in, 1)) return false;

@@ -171,11 +171,29 @@ static void put_param(dl_buf *out, const dl_kernel *k, int param) {
     put_name(out, "%", k->params.at[param].name);
 }
 
+/* "(H div 8 mul 90, W div 8)+5" */
+static void put_terms(dl_buf *out, const dl_kernel *k, const dl_index *x) {
+    for (int i = 0; i < x->nterms; i++) {
+        const dl_term *t = &x->term[i];
+        dl_puts(out, i ? ", " : "(");
+        put_axis(out, k, t->axis);
+        if (t->div != 1) dl_puts(out, " div "), put_int(out, t->div);
+        if (t->mod) dl_puts(out, " mod "), put_int(out, t->mod);
+        if (t->mul != 1) dl_puts(out, " mul "), put_int(out, t->mul);
+    }
+    dl_puts(out, ")");
+    if (x->offset) dl_putf(out, "%+lld", (long long)x->offset);
+}
+
 static void put_place(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
     put_param(out, k, in->param);
     dl_puts(out, "[");
     for (int i = 0; i < k->params.at[in->param].type.rank; i++) {
         dl_puts(out, i ? ", " : "");
+        if (in->index[i].nterms) {
+            put_terms(out, k, &in->index[i]);
+            continue;
+        }
         if (in->index[i].axis >= 0) put_axis(out, k, in->index[i].axis);
         if (in->index[i].axis < 0)
             put_int(out, in->index[i].offset);
@@ -185,7 +203,33 @@ static void put_place(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
     dl_puts(out, "]");
 }
 
+/* "contract over(E.in=384) %a[N, T, E.in], %b[E, E.in]" */
+static void put_names(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
+    dl_putf(out, "%s over(", dl_ops[in->op].name);
+    for (int i = 0; i < in->nsums; i++) {
+        dl_putf(out, "%s%s=", i ? ", " : "", in->sum[i].name);
+        put_int(out, in->sum[i].size);
+    }
+    for (int side = 0; side < 2; side++) {
+        dl_puts(out, side ? ", " : ") ");
+        put_param(out, k, in->parts[side][0]);
+        for (int i = 0; i < k->params.at[in->parts[side][0]].type.rank; i++) {
+            int at = in->follow[side][i];
+            dl_puts(out, i ? ", " : "[");
+            if (at < DL_MAX_RANK)
+                put_axis(out, k, at);
+            else
+                dl_puts(out, in->sum[at - DL_MAX_RANK].name);
+        }
+        dl_puts(out, k->params.at[in->parts[side][0]].type.rank ? "]" : "[]");
+    }
+}
+
 static void put_contract(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
+    if (in->op == DL_OP_contract) {
+        put_names(out, k, in);
+        return;
+    }
     dl_puts(out, dl_ops[in->op].name);
     for (int side = 0; side < 2; side++) {
         bool several = in->nparts[side] > 1;

@@ -179,7 +179,7 @@ static const char *form_fault(const dl_node *n) {
 
 /* What fusion and the emitters rely on: activations channels last, weights in panels. */
 static bool check_layouts(dl_checker *c, const dl_node *n) {
-    if (dl_ops[n->op].class != DL_CLASS_CONTRACT) return true;
+    if (dl_ops[n->op].class != DL_CLASS_CONTRACT || n->op == DL_OP_contract) return true;
     bool makes_weight = n->op == DL_OP_conv_grad_weight;
     const dl_type *data[] = {&n->in[0]->type, makes_weight ? &n->in[1]->type : NULL};
     const dl_type *weight = makes_weight ? &n->out[0].type : &n->in[1]->type;

@@ -60,6 +60,26 @@ int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]) {
     return v->def->nin;
 }
 
+/* A view that gives axes other names or another order, and nothing else. */
+static bool is_renaming(const dl_node *n) {
+    return n->op == DL_OP_rename || (n->op == DL_OP_broadcast && same_axes(&n->in[0]->type, &n->out[0].type));
+}
+
+dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK]) {
+    dl_value *v = n->in[k];
+    for (int i = 0; i < v->type.rank; i++) names[i] = v->type.axis[i].name;
+    while (v->def && is_renaming(v->def)) {
+        dl_value *of = v->def->in[0];
+        if (of->type.layout.kind == DL_PANEL) break; /* read as it is, and stored */
+        const char *known[DL_MAX_RANK];
+        memcpy(known, names, sizeof known);
+        for (int i = 0; i < of->type.rank && v->def->op == DL_OP_broadcast; i++)
+            names[i] = known[dl_type_axis(&v->type, of->type.axis[i].name)];
+        v = of;
+    }
+    return v;
+}
+
 dl_value *dl_fuse_weight(const dl_node *n, int64_t *start) {
     dl_value *w = n->in[1];
     *start = 0;
@@ -79,13 +99,32 @@ static void mark_stored(dl_fusion *f, dl_value *v) {
     if (v->def && is_view(v->def->op)) f->stored[v->id] = true;
 }
 
+/* A view that a reader over `space` cannot read through must exist in memory. */
+static void store_unreadable(dl_fusion *f, const dl_type *space, dl_value *v) {
+    dl_index index[DL_MAX_RANK] = {0};
+    for (int i = 0; i < v->type.rank; i++)
+        index[i].axis = *v->type.axis[i].name ? dl_type_axis(space, v->type.axis[i].name) : -1;
+    while (v->def && dl_fuse_inlined(f, v->def)) {
+        bool source = dl_ops[v->def->op].class == DL_CLASS_SOURCE;
+        if (source ? index[0].nterms > 0 : !dl_fuse_through_view(space->axis, v->def, index)) {
+            mark_stored(f, v);
+            return;
+        }
+        if (source) return;
+        v = v->def->in[0];
+    }
+}
+
 /* Views that contractions, results and other views cannot take in must exist in memory. */
 static void find_stored(dl_fusion *f) {
     dl_graph *g = f->graph;
     for (int i = 0; i < g->results.n; i++) mark_stored(f, g->results.at[i].value);
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         dl_node *n = g->nodes.at[i];
-        if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
+        if (n->op == DL_OP_contract) {
+            const char *names[DL_MAX_RANK];
+            for (int k = 0; k < 2; k++) mark_stored(f, dl_fuse_named(n, k, names));
+        } else if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
             for (int k = 0; k < 2; k++) {
                 int64_t start;
                 dl_value *parts[4];
@@ -99,6 +138,10 @@ static void find_stored(dl_fusion *f) {
         } else if (n->op == DL_OP_pad) {
             mark_stored(f, n->in[0]); /* zeros begin where the view ends, not where what is behind it ends */
         }
+        if (dl_ops[n->op].class == DL_CLASS_CONTRACT || dl_fuse_inlined(f, n)) continue;
+        bool reduces = dl_ops[n->op].class == DL_CLASS_REDUCE;
+        for (int k = 0; k < n->nin; k++)
+            store_unreadable(f, reduces ? &n->in[0]->type : &n->out[0].type, n->in[k]);
     }
 }
 
@@ -117,7 +160,10 @@ static void find_edges(dl_fusion *f) {
         if (dl_fuse_inlined(f, n)) continue;
         bool contract = dl_ops[n->op].class == DL_CLASS_CONTRACT;
         for (int k = 0; k < n->nin; k++) {
-            if (!contract) {
+            if (n->op == DL_OP_contract) {
+                const char *names[DL_MAX_RANK];
+                add_edges(f, dl_fuse_named(n, k, names), i, false);
+            } else if (!contract) {
                 bool soft = is_pointwise(n->op) ? same_axes(&n->in[k]->type, &n->out[0].type)
                                                 : dl_ops[n->op].class == DL_CLASS_REDUCE;
                 add_edges(f, n->in[k], i, soft);
@@ -142,8 +188,8 @@ static bool same_reduction(const dl_node *a, const dl_node *b) {
 /* Beside a contraction only sums that keep nothing or its channels are taken: each unit of work leaves a
  * partial result of what is kept. */
 static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
-    if (anchor->op == DL_OP_conv_grad_weight || reduce->op == DL_OP_reduce_max ||
-        reduce->op == DL_OP_reduce_min)
+    if (anchor->op == DL_OP_contract || anchor->op == DL_OP_conv_grad_weight ||
+        reduce->op == DL_OP_reduce_max || reduce->op == DL_OP_reduce_min)
         return false;
     const dl_type *kept = &reduce->out[0].type;
     return kept->rank == 0 || (kept->rank == 1 && kept->axis[0].name == anchor->out[0].type.axis[1].name);

@@ -69,6 +69,14 @@ bool dl_fuse_order_merge(dl_fusion *f, int a, int b);
  */
 int dl_fuse_order_groups(dl_fusion *f, int *order);
 
+/* fuse_view.c: rewrites the indices at which a view is read, in a kernel over `space`, into those of its
+ * operand. False where the result is no index of a kernel: then the view is stored. */
+bool dl_fuse_through_view(const dl_axis *space, const dl_node *n, dl_index *index);
+
+/* Operand `k` of a contraction by names, past renames and permutations: the value that is read, and for each
+ * of its axes the name under which the contraction knows it. */
+dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK]);
+
 /* Makes the kernel and the fused node of a group; `outs` are the values others read. */
 dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs, const char *name);
 #endif

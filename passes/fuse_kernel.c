@@ -39,30 +39,8 @@ static int space_axis(const maker *m, const char *name) {
 /* Each axis of `t` follows the space axis of its name; one without a name has size 1 and follows none. */
 static void identity(const maker *m, const dl_type *t, dl_index *index) {
     for (int i = 0; i < t->rank; i++) {
-        index[i] = (dl_index){*t->axis[i].name ? space_axis(m, t->axis[i].name) : -1, 0};
+        index[i] = (dl_index){.axis = *t->axis[i].name ? space_axis(m, t->axis[i].name) : -1};
         DL_CHECK(index[i].axis >= 0 || t->axis[i].size == 1);
-    }
-}
-
-/* What index a view's operand is read at when the view is read at `index` (rewritten in place). */
-static void through_view(const dl_node *n, dl_index *index) {
-    const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
-    dl_index old[DL_MAX_RANK];
-    memcpy(old, index, sizeof old);
-    switch (n->op) {
-    case DL_OP_slice:
-        index[dl_type_axis(to, dl_node_name(n, DL_ATTR_axis))].offset += dl_node_int(n, DL_ATTR_start);
-        break;
-    case DL_OP_pad:
-        index[dl_type_axis(to, dl_node_name(n, DL_ATTR_axis))].offset -=
-            dl_node_attr(n, DL_ATTR_pad_lo)->ints[0];
-        break;
-    case DL_OP_rename: break;
-    default: /* squeeze, unsqueeze, broadcast: by name; an axis the view lacks has size 1 */
-        for (int i = 0; i < from->rank; i++) {
-            int at = *from->axis[i].name ? dl_type_axis(to, from->axis[i].name) : -1;
-            index[i] = at >= 0 ? old[at] : (dl_index){-1, 0};
-        }
     }
 }
 
@@ -102,7 +80,7 @@ static int read_at(maker *m, dl_value *v, dl_index *index) {
     while (v->def && dl_fuse_inlined(m->f, v->def)) {
         made = dl_ops[v->def->op].class == DL_CLASS_SOURCE;
         if (made) break;
-        through_view(v->def, index);
+        DL_CHECK(dl_fuse_through_view(m->k->space, v->def, index));
         v = v->def->in[0];
     }
     int at = m->f->position[v->id];
@@ -126,7 +104,27 @@ static int read_here(maker *m, dl_value *v) {
     return read_at(m, v, index);
 }
 
+static int contract_names(maker *m, const dl_node *n) {
+    dl_kinstr c = {
+        .kind = DL_K_CONTRACT, .op = n->op, .type = n->out[0].type.dtype, .nparts = {1, 1}, .loc = n->loc};
+    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
+    for (; c.nsums < over->n; c.nsums++)
+        c.sum[c.nsums] = n->in[0]->type.axis[dl_type_axis(&n->in[0]->type, over->names[c.nsums])];
+    for (int k = 0; k < 2; k++) {
+        const char *names[DL_MAX_RANK];
+        dl_value *v = dl_fuse_named(n, k, names);
+        c.parts[k][0] = param_of(m, v);
+        for (int i = 0; i < v->type.rank; i++) {
+            int sum = 0;
+            while (sum < c.nsums && c.sum[sum].name != names[i]) sum++;
+            c.follow[k][i] = sum < c.nsums ? DL_MAX_RANK + sum : space_axis(m, names[i]);
+        }
+    }
+    return emit(m, c);
+}
+
 static int contract(maker *m, const dl_node *n) {
+    if (n->op == DL_OP_contract) return contract_names(m, n);
     dl_kinstr c = {.kind = DL_K_CONTRACT, .op = n->op, .type = n->out[0].type.dtype, .loc = n->loc};
     for (int k = 0; k < 2; k++) {
         dl_value *parts[4];
@@ -190,7 +188,7 @@ static int compute(maker *m, const dl_node *n) {
         dl_index index[DL_MAX_RANK] = {0};
         identity(m, &n->out[0].type, index);
         if (dl_ops[n->op].class == DL_CLASS_SOURCE) return source(m, n, index);
-        through_view(n, index);
+        DL_CHECK(dl_fuse_through_view(m->k->space, n, index));
         return read_at(m, n->in[0], index);
     }
     dl_kinstr e = {

@@ -23,7 +23,7 @@ void dl_grad_give(dl_grad *g, int operand, dl_value *contribution);
 
 /* A rule gives each wanted operand its contribution, or sets g->err. */
 typedef void dl_grad_rule(dl_grad *g);
-#define OP(id, text, arity, class, infer, grad, amp, attrs, expr) dl_grad_rule dl_grad_##grad;
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_grad_rule dl_grad_##grad;
 #include "ir/ops.def"
 #undef OP
 #endif

@@ -179,6 +179,9 @@ void dl_grad_squeeze(dl_grad *g) {
 void dl_grad_unsqueeze(dl_grad *g) {
     dl_grad_give(g, 0, dl_build(g->b, DL_OP_squeeze, 1, &g->dy, 1, dl_node_attr(g->node, DL_ATTR_axis)));
 }
+void dl_grad_reshape(dl_grad *g) {
+    dl_grad_give(g, 0, dl_build_as(g->b, DL_OP_reshape, 1, &g->dy, 0, NULL, operand(g, 0)->type));
+}
 void dl_grad_rename(dl_grad *g) {
     dl_grad_give(g, 0, dl_build_as(g->b, DL_OP_rename, 1, &g->dy, 0, NULL, operand(g, 0)->type));
 }
@@ -203,6 +206,26 @@ static dl_value *with_plain_channels(dl_grad *g, dl_value *x) {
     for (int i = 1; dl_type_axis(&t, plain) >= 0; i++) plain = dl_internf("C%d", i);
     t.axis[1].name = plain;
     return dl_build_as(g->b, DL_OP_rename, 1, &x, 0, NULL, t);
+}
+
+/* d(a b) = dy b for a, a dy for b: each time summed over the axes that the operand has not, but for those of
+ * the batch. */
+void dl_grad_contract(dl_grad *g) {
+    for (int k = 1; k >= 0;
+         k--) { /* weights first: their updates then run while the activations are at hand */
+        if (!dl_grad_wanted(g, k)) continue;
+        /* Its axes come in the first operand's order, then the second's: dy first where the operand begins
+         * with one of its own axes (not of the sum), so that a weight's gradient lies as the weight does. */
+        dl_value *other = operand(g, 1 - k), *in[] = {g->dy, other};
+        const dl_type *of = &operand(g, k)->type;
+        if (of->rank && dl_type_axis(&g->dy->type, of->axis[0].name) < 0) in[0] = other, in[1] = g->dy;
+        dl_attr over = {.id = DL_ATTR_over};
+        for (int i = 0; i < g->dy->type.rank; i++) {
+            const char *name = g->dy->type.axis[i].name;
+            if (dl_type_axis(&operand(g, k)->type, name) < 0) over.names[over.n++] = name;
+        }
+        dl_grad_give(g, k, dl_build(g->b, DL_OP_contract, 2, in, 1, &over));
+    }
 }
 
 /* The contraction `op` with the geometry of the forward node; its result is typed like `like`. */

@@ -10,6 +10,12 @@
 
 static bool is_activation(const dl_type *t) { return t->rank >= 3 && t->rank <= 5; }
 
+/* A contraction by windows: the one kind that asks for layouts. Products by names take operands as they lie.
+ */
+static bool has_windows(const dl_node *n) {
+    return dl_ops[n->op].class == DL_CLASS_CONTRACT && n->op != DL_OP_contract;
+}
+
 /* Which operand of a contraction is a weight [O, C, k...]; -1: none (conv_grad_weight makes one). */
 static int weight_operand(dl_op op) { return op == DL_OP_conv || op == DL_OP_conv_grad_input ? 1 : -1; }
 
@@ -111,6 +117,35 @@ static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
     return all[own].is;
 }
 
+static bool follows(const dl_node *n) {
+    return dl_ops[n->op].class == DL_CLASS_ELEM || dl_ops[n->op].class == DL_CLASS_MOVE;
+}
+
+/* Values that lie channels last: what contractions by windows read and make, and whatever of their rank is
+ * element by element or piece by piece beside them. */
+static void spread_channels_last(dl_graph *g, unsigned char *cl) {
+    for (int i = 0; i < g->nodes.n; i++) {
+        dl_node *n = g->nodes.at[i];
+        if (!has_windows(n)) continue;
+        for (int k = 0; k < n->nin; k++) cl[n->in[k]->id] = k != weight_operand(n->op);
+        cl[n->out[0].id] = n->op != DL_OP_conv_grad_weight;
+    }
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < g->nodes.n; i++) {
+            dl_node *n = g->nodes.at[i];
+            int rank = n->out[0].type.rank;
+            bool any = cl[n->out[0].id];
+            for (int k = 0; k < n->nin; k++) any |= n->in[k]->type.rank == rank && cl[n->in[k]->id];
+            if (!any || !follows(n)) continue;
+            for (int k = -1; k < n->nin; k++) {
+                dl_value *v = k < 0 ? &n->out[0] : n->in[k];
+                if (v->type.rank == rank && !cl[v->id]) cl[v->id] = 1, more = true;
+            }
+        }
+    }
+}
+
 /* `v` as a contraction needs it: itself, or a relayout inserted in front of node `at`. */
 static dl_value *in_layout(dl_graph *g, dl_value *v, dl_layout want, int *at, dl_value **known) {
     if (dl_layout_same(v->type.layout, want)) return v;
@@ -128,20 +163,21 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     bool contracts = false, changed = false;
     for (int k = 0; k < g->module->graphs.n; k++) {
         const dl_graph *any = g->module->graphs.at[k];
-        for (int i = 0; i < any->nodes.n; i++)
-            contracts |= dl_ops[any->nodes.at[i]->op].class == DL_CLASS_CONTRACT;
+        for (int i = 0; i < any->nodes.n; i++) contracts |= has_windows(any->nodes.at[i]);
     }
     if (!contracts) return false;
     const dl_layout cl = {.kind = DL_CL}, in_panels = {.kind = DL_PANEL, .width = ctx->panel};
 
     const unsigned char *panel = find_panels(g, ctx->arena);
+    unsigned char *cl_wanted = DL_NEWS(ctx->arena, unsigned char, g->next_id);
+    spread_channels_last(g, cl_wanted);
     for (int i = 0; i < g->vars.n; i++)
         if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_value *v = &g->nodes.at[i]->out[0];
         if (panel[v->id])
             changed |= set_layout(v, in_panels);
-        else if (is_activation(&v->type))
+        else if (cl_wanted[v->id] && is_activation(&v->type))
             changed |= set_layout(v, cl);
     }
 
@@ -156,14 +192,14 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
-        int w = dl_ops[n->op].class == DL_CLASS_CONTRACT ? weight_operand(n->op) : -2;
+        int w = has_windows(n) ? weight_operand(n->op) : -2;
         for (int k = 0; k < n->nin; k++) {
             dl_value *v = n->in[k];
             bool fed = v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);
             dl_value *to = v;
             if (w == k)
                 to = in_layout(g, v, in_panels, &i, known);
-            else if (w != -2 || (fed && is_activation(&v->type) && is_activation(&n->out[0].type)))
+            else if (w != -2 || (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
                 to = in_layout(g, v, cl, &i, known);
             if (to != v) n->in[k] = to, changed = true;
         }

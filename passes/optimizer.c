@@ -1,109 +1,87 @@
-/* Adam as part of the graph (Kingma and Ba 2015, in the arrangement of torch.optim.Adam without weight
- * decay):
- *
- *   m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g g
- *   p <- p - (lr / c1) m / (sqrt(v) / sqrt(c2) + eps)      c1 = 1 - b1^t, c2 = 1 - b2^t
- *
- * and the learning rate of step t, a half cosine behind an optional linear warm-up:
- *
- *   t < warmup:  lr = t / warmup init
- *   otherwise:   lr = end + (init - end) / 2 (1 + cos(pi (t - warmup) / total))
- *
- * The step count is device state and the four numbers of the schedule are hyperparameters that the host sets,
- * all scalars, worked out once a step in f64: changing the schedule recompiles nothing. */
-#include <math.h>
+/* The optimiser as part of the graph: the step count and all shared numbers are device values, the rules are
+ * rows of two tables, and the rest of the step (clipping, who decays) is the same for all of them. */
+#include "passes/optimizer.h"
 
 #include "ir/base/tags.h"
-#include "ir/builder.h"
-#include "passes/pass.h"
 
-const dl_adam dl_adam_usual = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+static dl_optimizer_rule *const optimizers[] = {
+#define OPTIMIZER(id, help) dl_optimize_##id,
+#include "passes/optimizers.def"
+#undef OPTIMIZER
+};
+static dl_schedule_rule *const schedules[] = {
+#define SCHEDULE(id, help) dl_schedule_##id,
+#include "passes/schedules.def"
+#undef SCHEDULE
+};
 
-static dl_value *add(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_add, x, y); }
-static dl_value *sub(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_sub, x, y); }
-static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_mul, x, y); }
-static dl_value *divide(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_div, x, y); }
-static dl_value *k64(dl_builder *b, double k) { return dl_build_const(b, DL_F64, k); }
+static const char *const optimizer_names[] = {
+#define OPTIMIZER(id, help) #id,
+#include "passes/optimizers.def"
+#undef OPTIMIZER
+    NULL};
+static const char *const schedule_names[] = {
+#define SCHEDULE(id, help) #id,
+#include "passes/schedules.def"
+#undef SCHEDULE
+    NULL};
 
-static dl_value *hyper(dl_builder *b, const char *name) {
-    dl_type t = dl_scalar(DL_F64);
-    return &dl_graph_var(b->graph, DL_VAR_HYPER, name, t, (dl_init){.kind = DL_INIT_ZERO}, b->loc)->value;
+static int find_name(const char *const *names, const char *name) {
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0) return i;
+    return -1;
 }
 
-/* it: the number of this step, from 1, as f64. */
-static dl_value *build_learning_rate(dl_builder *b, dl_value *it) {
-    dl_value *init = hyper(b, "lr.init"), *end = hyper(b, "lr.end");
-    dl_value *warmup = hyper(b, "lr.warmup"), *total = hyper(b, "lr.total");
-    dl_value *rising = mul(b, divide(b, it, warmup), init);
-    dl_value *angle = divide(b, mul(b, k64(b, M_PI), sub(b, it, warmup)), total);
-    dl_value *wave = add(b, k64(b, 1), dl_build1(b, DL_OP_cos, angle));
-    dl_value *falling = add(b, end, mul(b, mul(b, k64(b, 0.5), sub(b, init, end)), wave));
-    return dl_build3(b, DL_OP_select, dl_build2(b, DL_OP_lt, it, warmup), rising, falling);
+int dl_optimizer_find(const char *name) { return find_name(optimizer_names, name); }
+int dl_schedule_find(const char *name) { return find_name(schedule_names, name); }
+
+/* A model's own variable of a name that the optimiser needs. */
+static void check_free(const dl_optimization *o, const char *name) {
+    const dl_var *v = dl_var_set_find(&o->model, name);
+    if (!v) return;
+    dl_fail(o->err, DL_INPUT,
+            "%s:%d:%d: error: a variable is called $%.200s, as the optimiser's own: rename it",
+            v->loc.file ? v->loc.file : o->b->graph->name, v->loc.line, v->loc.column, v->name);
 }
 
-/* What all parameters of one element type share: -lr / c1 and 1 / sqrt(c2). */
-typedef struct {
-    dl_value *rate, *unbias;
-} step_scalars;
-
-static dl_var *moment(dl_builder *b, const char *what, const dl_var *param) {
-    dl_type t = param->value.type;
-    dl_var *v = dl_graph_var(b->graph, DL_VAR_STATE, dl_internf("%s.%s", what, param->name), t,
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_var *param) {
+    const char *name = dl_internf("%s.%s", what, param->name);
+    check_free(o, name);
+    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, param->value.type,
                              (dl_init){.kind = DL_INIT_ZERO}, param->loc);
     v->of = param->name;
     return v;
 }
 
-/* Axes without a name take no part in arithmetic: they come back at the end. */
-static void update(dl_builder *b, dl_var *var, dl_value *next) {
-    if (!dl_type_same(&next->type, &var->value.type))
-        next = dl_build_as(b, DL_OP_broadcast, 1, &next, 0, NULL, var->value.type);
-    dl_graph_result(b->graph, DL_RESULT_UPDATE, var->name, next, var);
+dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallback) {
+    const char *name = dl_intern(text);
+    for (int i = 0; i < o->hypers.n; i++)
+        if (o->hypers.at[i]->name == name) return &o->hypers.at[i]->value;
+    check_free(o, name);
+    dl_init init = {.kind = fallback ? DL_INIT_CONST : DL_INIT_ZERO, .a = fallback};
+    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64), init, o->b->loc);
+    dl_push(o->arena, &o->hypers, v);
+    return &v->value;
 }
 
-/* decay old + (1 - decay) fresh */
-static dl_value *build_average(dl_builder *b, double decay, dl_value *old, dl_value *fresh) {
-    return add(b, dl_build_k(b, DL_OP_mul, old, decay), dl_build_k(b, DL_OP_mul, fresh, 1 - decay));
-}
-
-static void build_adam(dl_builder *b, dl_var *param, dl_value *grad, const step_scalars *s,
-                       const dl_pass_ctx *ctx) {
-    dl_dtype type = param->value.type.dtype;
-    dl_var *m = moment(b, "exp_avg", param), *v = moment(b, "exp_avg_sq", param);
-    dl_value *m1 = build_average(b, ctx->adam.beta1, &m->value, grad);
-    dl_value *v1 = build_average(b, ctx->adam.beta2, &v->value, mul(b, grad, grad));
-    dl_value *spread = mul(b, dl_build1(b, DL_OP_sqrt, v1), dl_build_cast(b, s->unbias, type));
-    dl_value *move = divide(b, mul(b, m1, dl_build_cast(b, s->rate, type)),
-                            dl_build_k(b, DL_OP_add, spread, ctx->adam.eps));
-    update(b, param, add(b, &param->value, move));
-    update(b, m, m1);
-    update(b, v, v1);
-}
-
-/* Names and updates that the pass is about to give must be free: a model chooses names, too. */
-static bool check_free(const dl_graph *g, dl_pass_ctx *ctx) {
-    static const char *const shared[] = {"lr.init", "lr.end", "lr.warmup", "lr.total"};
-    dl_var_set vars = dl_var_set_new(g, ctx->arena);
-    bool *updated = DL_NEWS(ctx->arena, bool, g->next_id + 1);
-    const dl_var *taken = NULL;
-    for (int i = 0; i < g->results.n; i++)
-        if (g->results.at[i].role == DL_RESULT_UPDATE) updated[g->results.at[i].var->value.id] = true;
-    for (size_t i = 0; i < sizeof shared / sizeof *shared && !taken; i++)
-        taken = dl_var_set_find(&vars, dl_intern(shared[i]));
-    for (int i = 0; i < g->results.n && !taken; i++) {
-        const dl_result *r = &g->results.at[i];
-        if (r->role != DL_RESULT_GRAD) continue;
-        if (updated[r->var->value.id])
-            return dl_fail(ctx->err, DL_INPUT, "graph '%s' has an update of $%.200s already", g->name,
-                           r->var->name);
-        taken = dl_var_set_find(&vars, dl_internf("exp_avg.%s", r->var->name));
-        if (!taken) taken = dl_var_set_find(&vars, dl_internf("exp_avg_sq.%s", r->var->name));
+/* The Euclidean norm of all gradients together, in f64. */
+static dl_value *gradient_norm(dl_optimization *o, int results) {
+    dl_graph *g = o->b->graph;
+    dl_value *all = NULL;
+    for (int i = 0; i < results; i++) {
+        if (g->results.at[i].role != DL_RESULT_GRAD) continue;
+        dl_value *grad = g->results.at[i].value, *square = dl_build2(o->b, DL_OP_mul, grad, grad);
+        dl_value *sum = dl_build_cast(o->b, dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL), DL_F64);
+        all = all ? dl_o_add(o, all, sum) : sum;
     }
-    if (!taken) return true;
-    dl_loc loc = taken->loc;
-    return dl_fail(ctx->err, DL_INPUT,
-                   "%s:%d:%d: error: a variable is called $%.200s, as the optimiser's own: rename it",
-                   loc.file ? loc.file : g->name, loc.line, loc.column, taken->name);
+    return dl_build1(o->b, DL_OP_sqrt, all);
+}
+
+/* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). */
+static dl_value *clip_factor(dl_optimization *o, int results) {
+    dl_value *norm = gradient_norm(o, results), *most = dl_optimizer_hyper(o, "max_norm", 1);
+    dl_graph_result(o->b->graph, DL_RESULT_METRIC, "grad_norm", norm, NULL);
+    return dl_build2(o->b, DL_OP_min, dl_o_k(o, 1), dl_o_div(o, most, dl_o_add(o, norm, dl_o_k(o, 1e-6))));
 }
 
 static void drop_gradients(dl_graph *g) {
@@ -113,28 +91,50 @@ static void drop_gradients(dl_graph *g) {
     g->results.n = kept;
 }
 
+/* Does the graph write a parameter by itself? */
+static bool check_updates(const dl_graph *g, dl_pass_ctx *ctx) {
+    bool *updated = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == DL_RESULT_UPDATE) updated[g->results.at[i].var->value.id] = true;
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        if (r->role == DL_RESULT_GRAD && updated[r->var->value.id])
+            return dl_fail(ctx->err, DL_INPUT, "graph '%s' has an update of $%.200s already", g->name,
+                           r->var->name);
+    }
+    return true;
+}
+
 bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
+    const dl_recipe *recipe = &ctx->recipe;
     bool done = dl_graph_find_var(g, "optimizer.step") != NULL;
-    if (ctx->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL)) return false;
-    if (!check_free(g, ctx)) return false;
+    if (recipe->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
+        return false;
+    if (!check_updates(g, ctx)) return false;
     dl_builder b = {.graph = g};
+    dl_optimization o = {.b = &b,
+                         .recipe = recipe,
+                         .arena = ctx->arena,
+                         .model = dl_var_set_new(g, ctx->arena),
+                         .err = ctx->err};
     dl_var *step = dl_graph_var(g, DL_VAR_STATE, "optimizer.step", dl_scalar(DL_I64),
                                 (dl_init){.kind = DL_INIT_ZERO}, b.loc);
-    dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1), *it = dl_build_cast(&b, next, DL_F64);
-    dl_value *lr = build_learning_rate(&b, it);
-    dl_value *c1 = sub(&b, k64(&b, 1), dl_build2(&b, DL_OP_pow, k64(&b, ctx->adam.beta1), it));
-    dl_value *c2 = sub(&b, k64(&b, 1), dl_build2(&b, DL_OP_pow, k64(&b, ctx->adam.beta2), it));
-    step_scalars s = {.rate = dl_build1(&b, DL_OP_neg, divide(&b, lr, c1)),
-                      .unbias = divide(&b, k64(&b, 1), dl_build1(&b, DL_OP_sqrt, c2))};
-    update(&b, step, next);
-    dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, lr, NULL);
+    dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1);
+    o.step = dl_build_cast(&b, next, DL_F64);
+    o.rate = schedules[recipe->schedule](&o);
+    dl_graph_result(g, DL_RESULT_UPDATE, step->name, next, step);
+    dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, o.rate, NULL);
 
     int results = g->results.n; /* those before the updates */
+    dl_value *clip = recipe->clip ? clip_factor(&o, results) : NULL;
     for (int i = 0; i < results; i++) {
         dl_result r = g->results.at[i];
         if (r.role != DL_RESULT_GRAD) continue;
         b.loc = r.var->loc;
-        build_adam(&b, r.var, r.value, &s, ctx);
+        dl_value *grad = r.value;
+        if (clip) grad = dl_o_mul(&o, grad, dl_build_cast(&b, clip, grad->type.dtype));
+        bool decays = recipe->decay && (recipe->decay_vectors || r.var->value.type.rank > 1);
+        optimizers[recipe->optimizer](&o, r.var, grad, decays);
     }
     if (!ctx->keep_gradients) drop_gradients(g);
     return true;

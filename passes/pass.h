@@ -5,21 +5,40 @@
 #define DL_PASS_H
 #include "ir/validate.h"
 
-typedef enum { DL_OPT_ADAM, DL_OPT_NONE } dl_optimizer;
+typedef enum {
+#define OPTIMIZER(id, help) DL_OPT_##id,
+#include "passes/optimizers.def"
+#undef OPTIMIZER
+    DL_OPT_NONE /* gradients only */
+} dl_optimizer;
 
-/* Adam's constants, as PyTorch names them; the usual ones. */
+typedef enum {
+#define SCHEDULE(id, help) DL_SCHEDULE_##id,
+#include "passes/schedules.def"
+#undef SCHEDULE
+} dl_schedule;
+
+/* The row of this name, or -1. */
+int dl_optimizer_find(const char *name);
+int dl_schedule_find(const char *name);
+
+/* What training adds to the gradients, as far as it shapes the graph. The numbers in it (rates, betas, decay,
+ * ...) are variables of role HYPER, which the host sets: changing one compiles nothing. */
 typedef struct {
-    double beta1, beta2, eps;
-} dl_adam;
-extern const dl_adam dl_adam_usual;
+    dl_optimizer optimizer;
+    dl_schedule schedule;
+    bool momentum, nesterov;   /* sgd */
+    bool decay, decay_vectors; /* weight decay: at all; of biases and of norms' weights too */
+    bool clip;                 /* gradients by their common norm */
+    int ranges;                /* piecewise: how many ranges of epochs have a factor */
+} dl_recipe;
 
 /* What passes may know beside the graph. */
 typedef struct {
-    dl_arena *arena;        /* scratch of one pipeline run */
-    int panel;              /* width of weight panels: two vectors of the target */
-    bool keep_gradients;    /* gradients are results of the step (dlrun --save_grads) */
-    dl_optimizer optimizer; /* adam, or none: gradients only */
-    dl_adam adam;           /* structural constants of the graph */
+    dl_arena *arena;     /* scratch of one pipeline run */
+    int panel;           /* width of weight panels: two vectors of the target */
+    bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
+    dl_recipe recipe;
     dl_error *err; /* a user fault found by a pass (an op not lowered yet, a gradient that does not exist) */
 } dl_pass_ctx;
 

@@ -46,6 +46,24 @@ static void measure_peak(dlr_exec *peak, double flops, double bytes, double *gfl
     }
 }
 
+/* A kernel above the ceiling refutes it: no figure of this run that is a share of it holds. Says so; how many
+ * there are. */
+static int count_above(const dl_plan *p, int program, const int64_t *ns, int steps, double gflops) {
+    const dl_plan_program *prog = &p->programs.at[program];
+    int above = 0;
+    for (int i = 0; i < prog->launches.n; i++) {
+        const dl_plan_kernel *k = &p->kernels.at[prog->launches.at[i].kernel];
+        double rate = (double)k->flops * steps / (double)ns[i];
+        if (rate <= gflops) continue;
+        fprintf(stderr,
+                "dlc: warning: kernel @%s ran at %.1f GFLOP/s, above the ceiling of %.1f that was measured: "
+                "the machine was busy then, and shares of the ceiling are too high; run it again\n",
+                k->name, rate, gflops);
+        above++;
+    }
+    return above;
+}
+
 static void print_kernels(const dl_plan *p, int program, const int64_t *ns, int steps, double gflops,
                           double gbytes) {
     const dl_plan_program *prog = &p->programs.at[program];
@@ -105,15 +123,16 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
     qsort(times, (size_t)n, sizeof *times, ascending);
     double step = n % 2 ? times[n / 2] : 0.5 * (times[n / 2 - 1] + times[n / 2]),
            share = flops / step * 1e-6 / gflops;
+    int above = count_above(p, train, sum, n, gflops);
     int64_t planned = dl_plan_peak(p, threads), rss = (int64_t)used.ru_maxrss * 1024;
     if (dl_config_option(c, "json"))
         printf("{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"threads\": %d, \"steps\": %d, "
                "\"step_ms\": %.3f, \"step_ms_min\": %.3f, "
                "\"step_ms_max\": %.3f, \"flops\": %.0f, \"gflops\": %.1f, \"peak_gflops\": %.1f, "
-               "\"peak_gbytes\": %.1f, \"share_of_peak\": %.4f, "
+               "\"peak_gbytes\": %.1f, \"share_of_peak\": %.4f, \"kernels_above_peak\": %d, "
                "\"planned_bytes\": %lld, \"peak_rss_bytes\": %lld, \"compile_ms\": %.1f}\n",
                s->model_name, p->target, (long long)s->batch, threads, n, step, times[0], times[n - 1], flops,
-               flops / step * 1e-6, gflops, gbytes, share, (long long)planned, (long long)rss,
+               flops / step * 1e-6, gflops, gbytes, share, above, (long long)planned, (long long)rss,
                s->front_ms + s->times.passes_ms + s->times.emit_ms + s->times.cc_ms);
     else {
         printf("%s, batch %lld, %s, %d threads\n", dl_shown(s->arena, s->model_path), (long long)s->batch,

@@ -36,8 +36,7 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     }
     const dl_target *t = dl_target_find(dl_config_option(c, "target"), &err);
     if (!t) return dlc_fail(&err);
-    dl_pass_ctx ctx = {
-        .arena = arena, .panel = t->panel, .optimizer = DL_OPT_ADAM, .adam = dl_adam_usual, .err = &err};
+    dl_pass_ctx ctx = {.arena = arena, .panel = t->panel, .err = &err};
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;
     const char *list = dl_config_option(c, "passes");
     dl_module *none = dl_module_new(arena); /* unknown passes are told before the file is looked at */

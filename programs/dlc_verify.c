@@ -94,7 +94,10 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     dl_plan *p = dl_session_compile(s, &opt, &err);
     uint64_t seed = (uint64_t)dl_config_int(s->config, DL_KEY_seed);
     dl_verify_run run = {(int)dl_config_int(s->config, DL_KEY_threads), fill, &seed};
-    bool ok = p != NULL;
+    /* The interpreter has no meaning of its own for composites: what they consist of is what is compared
+     * with. */
+    dl_pass_ctx lower = {.arena = arena, .err = &err};
+    bool ok = p && dl_run_passes(written->module, "lower", &lower, (dl_pass_options){0});
     if (ok)
         printf("%s, configuration %s, batch %lld, %s\n", dl_shown(s->arena, s->model_path),
                dl_shown(s->arena, s->config->name), (long long)s->batch, p->target);

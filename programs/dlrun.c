@@ -284,8 +284,24 @@ static bool load_plan(program *p, dl_error *err) {
 
 /* ---- training ---- */
 
+/* Numbers of the optimiser that the configuration sets; those of the schedule are worked out from it. */
+static dlr_hyper *hypers_of(const program *p, int *n) {
+    static const struct {
+        const char *name;
+        dl_key key;
+    } rows[] = {{"beta1", DL_KEY_adam_beta1},  {"beta2", DL_KEY_adam_beta2},
+                {"eps", DL_KEY_adam_eps},      {"weight_decay", DL_KEY_weight_decay},
+                {"momentum", DL_KEY_momentum}, {"max_norm", DL_KEY_clip_grad_norm}};
+    *n = (int)(sizeof rows / sizeof *rows);
+    dlr_hyper *all = DL_NEWS(p->arena, dlr_hyper, *n);
+    for (int i = 0; i < *n; i++) all[i] = (dlr_hyper){rows[i].name, dl_config_float(p->config, rows[i].key)};
+    return all;
+}
+
 static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
     const dl_config *c = p->config;
+    int n_hypers;
+    const dlr_hyper *hypers = hypers_of(p, &n_hypers);
     return (dlr_train_options){
         .exec = p->exec,
         .dir = &p->dir,
@@ -295,6 +311,8 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
                      .warmup_steps = dl_config_int(c, DL_KEY_warmup_steps),
                      .global_batch = p->global_batch,
                      .base_batch = dl_config_int(c, DL_KEY_base_batch_size)},
+        .hypers = hypers,
+        .n_hypers = n_hypers,
         .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
         .init_weights = dl_config_str(c, DL_KEY_init_weights),
         .save_grads = dl_config_str(c, DL_KEY_save_grads),

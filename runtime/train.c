@@ -56,7 +56,7 @@ static bool start(dlr_run *r, dl_error *err) {
     if (!restored && !dlr_run_start_weights(o, err)) return false;
     dlr_schedule schedule = o->schedule;
     schedule.steps = o->epochs * r->epoch_batches;
-    if (!dlr_run_set_rates(r->exec, &schedule, err) || !dlr_run_open_records(r, restored, err)) return false;
+    if (!dlr_run_set_hypers(o, &schedule, err) || !dlr_run_open_records(r, restored, err)) return false;
     bool ended = r->at.position == r->epoch_batches; /* stopped while it was validating */
     dlr_prefetch_seek(r->batches, r->at.epoch + ended, ended ? 0 : r->at.position);
     return true;

@@ -13,10 +13,18 @@ typedef struct {
     const char *const *keys;
 } dlr_run_model;
 
+/* A hyperparameter of the plan and its value. Names that the plan has not are passed over. */
 typedef struct {
-    dlr_exec *exec;           /* programs "train" and "eval" */
-    const dlr_rundir *dir;    /* dlr_train alone */
-    dlr_schedule schedule;    /* `steps` is worked out here */
+    const char *name;
+    double value;
+} dlr_hyper;
+
+typedef struct {
+    dlr_exec *exec;          /* programs "train" and "eval" */
+    const dlr_rundir *dir;   /* dlr_train alone */
+    dlr_schedule schedule;   /* `steps` is worked out here */
+    const dlr_hyper *hypers; /* beside those of the schedule */
+    int n_hypers;
     uint64_t seed;            /* of initial weights, and what the data sets were opened with */
     const char *init_weights; /* safetensors with PyTorch's names; NULL: drawn */
     const char *save_grads;   /* where the first step's gradients go; NULL: nowhere */

@@ -52,8 +52,8 @@ typedef struct {
 
 /* train_start.c: initial weights, or those of a file. */
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err);
-/* Sets lr.init, lr.end, lr.warmup and lr.total. */
-bool dlr_run_set_rates(dlr_exec *exec, const dlr_schedule *schedule, dl_error *err);
+/* Sets every hyperparameter that the plan names: from the schedule, from o->hypers, or to its default. */
+bool dlr_run_set_hypers(const dlr_train_options *o, const dlr_schedule *schedule, dl_error *err);
 /* Writes the gradients of the step just run to o->save_grads, if that is wanted. */
 bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *err);
 

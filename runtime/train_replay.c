@@ -52,8 +52,8 @@ bool dlr_train_replay(const dlr_train_options *o, const char *path, dl_error *er
     schedule.steps = dlr_replay_batches(from);
     dlr_log_info("replaying %lld batches of %s", (long long)schedule.steps, path);
     dl_arena *arena = dl_arena_new(NULL);
-    bool ok = dlr_run_start_weights(o, err) && dlr_run_set_rates(o->exec, &schedule, err) &&
-              replay(o, arena, from, err);
+    bool ok =
+        dlr_run_start_weights(o, err) && dlr_run_set_hypers(o, &schedule, err) && replay(o, arena, from, err);
     dl_arena_free(arena);
     dlr_replay_close(from);
     return ok;

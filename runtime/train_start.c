@@ -1,4 +1,6 @@
 /* What a run begins with: weights, rates; and the gradients of its first step. */
+#include <string.h>
+
 #include "runtime/io/log.h"
 #include "runtime/state.h"
 #include "runtime/train_parts.h"
@@ -14,20 +16,25 @@ bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err) {
     return ok;
 }
 
-static bool set(dlr_exec *exec, const char *name, double value, dl_error *err) {
-    dlr_view v = dlr_exec_variable(exec, name);
-    if (!v.type)
-        return dl_fail(err, DL_INPUT, "the plan has no variable '%s': was it compiled without an optimiser?",
-                       name);
-    dlr_state_write(exec, v, DL_F64, &value);
-    return true;
-}
-
-bool dlr_run_set_rates(dlr_exec *exec, const dlr_schedule *schedule, dl_error *err) {
+bool dlr_run_set_hypers(const dlr_train_options *o, const dlr_schedule *schedule, dl_error *err) {
     dlr_rates rates;
-    return dlr_schedule_rates(schedule, &rates, err) && set(exec, "lr.init", rates.init, err) &&
-           set(exec, "lr.end", rates.end, err) && set(exec, "lr.warmup", rates.warmup, err) &&
-           set(exec, "lr.total", rates.total, err);
+    if (!dlr_schedule_rates(schedule, &rates, err)) return false;
+    const dlr_hyper of_schedule[] = {{"lr.init", rates.init},
+                                     {"lr.end", rates.end},
+                                     {"lr.warmup", rates.warmup},
+                                     {"lr.total", rates.total}};
+    const dl_plan *plan = dlr_exec_plan(o->exec);
+    for (int i = 0; i < plan->vars.n; i++) {
+        const dl_plan_var *v = &plan->vars.at[i];
+        if (v->role != DL_VAR_HYPER) continue;
+        double value = v->init.kind == DL_INIT_CONST ? v->init.a : 0;
+        for (size_t k = 0; k < sizeof of_schedule / sizeof *of_schedule; k++)
+            if (strcmp(v->name, of_schedule[k].name) == 0) value = of_schedule[k].value;
+        for (int k = 0; k < o->n_hypers; k++)
+            if (strcmp(v->name, o->hypers[k].name) == 0) value = o->hypers[k].value;
+        dlr_state_write(o->exec, dlr_exec_variable(o->exec, v->name), DL_F64, &value);
+    }
+    return true;
 }
 
 bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *err) {

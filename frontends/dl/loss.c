@@ -5,7 +5,7 @@
  * rule is refused by name when compiling.) */
 static bool lets_through(dl_op op) {
     static const char *const rules[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, amp, attrs, expr) [DL_OP_##id] = #grad,
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) [DL_OP_##id] = #grad,
 #include "ir/ops.def"
 #undef OP
     };

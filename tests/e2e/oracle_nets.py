@@ -155,4 +155,71 @@ model Volume():
         return (y - t).abs().mean() + 0.5 * (rho(y) - rho(t)).abs().mean()
 
 
-NETS = Signal, Field, Volume
+class Patches(nn.Module):
+    """A transformer over patches: linear layers, layer norms, attention, gelu, axes split and joined, sizes that divide nothing."""
+    shapes = (3, 2, 10, 15), (3, 4, 10, 15)
+    text = """
+module Attention(heads)(x: [N, T, E]):
+    q = x |> linear(E)
+    k = x |> linear(E, bias=false)  # which the softmax would not see
+    v = x |> linear(E)
+    return attention(q, k, v, heads) |> linear(E) @proj
+
+module Block(heads)(x: [N, T, E]):
+    x = x + (x |> layer_norm(1e-5) @norm1 |> Attention(heads) @attn)
+    return x + (x |> layer_norm(1e-5) @norm2 |> linear(2*E + 3) @fc1 |> gelu |> linear(E) @fc2)
+
+model Patches(p=5, width=18):
+    input  x: f32[N, C=2, H=10, W=15]
+    target t: f32[N, C=4, H, W]
+    param place: [1, T=H/p * W/p, E=width] ~ normal(0, 0.02)
+    z = x |> conv(width, p, stride=p) @embed |> rearrange("n c h w -> n (h w) c") as [N, T, E]
+    z = z + place
+    for i in range(2): z = z |> Block(3) @blocks.{i}
+    y = z |> layer_norm(1e-5) @norm |> linear(p*p*4, bias=false) @head
+          |> rearrange("n (h w) (p q c) -> n c (h p) (w q)", h=H/p, p=p, q=p) as [N, C, H, W]
+    output y
+    loss = mean(norm(y - t, over=[C, H, W]) / norm(t, over=[C, H, W]))
+    metric "first" = mean(abs((y - t)[C=0]))
+"""
+
+    class Attention(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.q, self.k, self.v, self.proj = (nn.Linear(width, width, bias=i != 1) for i in range(4))
+
+        def forward(self, x, heads=3):
+            q, k, v = (f(x).unflatten(2, (heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            share = torch.softmax(q @ k.transpose(2, 3) / q.shape[3]**0.5, 3)
+            return self.proj((share @ v).transpose(1, 2).flatten(2))
+
+    class Block(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.norm1, self.norm2, self.attn = nn.LayerNorm(width), nn.LayerNorm(width), Patches.Attention(width)
+            self.fc1, self.fc2 = nn.Linear(width, 2 * width + 3), nn.Linear(2 * width + 3, width)
+
+        def forward(self, x):
+            x = x + self.attn(self.norm1(x))
+            return x + self.fc2(nn.functional.gelu(self.fc1(self.norm2(x))))
+
+    def __init__(self, p=5, width=18):
+        super().__init__()
+        self.p, self.embed = p, nn.Conv2d(2, width, p, stride=p)
+        self.place = nn.Parameter(torch.randn(1, 6, width) * 0.02)
+        self.blocks = nn.ModuleList([Patches.Block(width) for _ in range(2)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, p * p * 4, bias=False)
+
+    def forward(self, x):
+        z = self.embed(x).flatten(2).transpose(1, 2) + self.place
+        for block in self.blocks:
+            z = block(z)
+        y = self.head(self.norm(z)).reshape(-1, 2, 3, self.p, self.p, 4)
+        return y.permute(0, 5, 1, 3, 2, 4).reshape(-1, 4, 10, 15)
+
+    @staticmethod
+    def loss(y, t):
+        return ((y - t).flatten(1).norm(dim=1) / t.flatten(1).norm(dim=1)).mean()
+
+
+NETS = Signal, Field, Volume, Patches

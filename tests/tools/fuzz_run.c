@@ -16,8 +16,7 @@ static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, int panel, dl_e
     return (dl_pass_ctx){.arena = arena,
                          .panel = panel,
                          .keep_gradients = way->keep_gradients,
-                         .optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_ADAM,
-                         .adam = dl_adam_usual,
+                         .recipe.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam,
                          .err = err};
 }
 
@@ -232,7 +231,7 @@ static bool spoil(dl_kernel *k, const char *fault) {
         if (in->kind != DL_K_LOAD) continue;
         const dl_type *t = &k->params.at[in->param].type;
         for (int a = 0; a < t->rank; a++) {
-            bool one = in->index[a].axis < 0, moved = !one && in->index[a].offset;
+            bool one = in->index[a].axis < 0 || in->index[a].nterms, moved = !one && in->index[a].offset;
             if (!strcmp(fault, one ? "element" : "offset") && (one || moved) && t->axis[a].size > 1) {
                 in->index[a].offset += in->index[a].offset + 1 < t->axis[a].size ? 1 : -1;
                 return true;
@@ -261,9 +260,8 @@ static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_a
                         bool link, const fuzz_verdict *verdicts, dl_error *err) {
     spoiler s = {way, spoilt};
     dl_compile_options opt = {.target = dl_target_find(way->target, err),
-                              .optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_ADAM,
+                              .recipe.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam,
                               .keep_gradients = way->keep_gradients,
-                              .adam = dl_adam_usual,
                               .model = "random",
                               .batch = 1,
                               .skip = way->skip,

@@ -1,8 +1,8 @@
 /* interp_run FILE.dlir DIR: the first graph of a module on the reference interpreter.
  *
  * Reads DIR/<variable>.f64 (raw doubles, row-major) for every variable that has such a file, runs one step,
- * and writes DIR/out.<number>.f64 for every result, in the graph's order. Checks every node's type first.
- * Prints the seconds. */
+ * and writes DIR/out.<number>.f64 for every result, in the graph's order. Checks every node's type first, and
+ * lowers composites. Prints the seconds. */
 #include <stdio.h>
 #include <time.h>
 
@@ -12,6 +12,7 @@
 #include "ir/interp.h"
 #include "ir/text.h"
 #include "ir/validate.h"
+#include "passes/pass.h"
 
 static double now(void) {
     struct timespec t;
@@ -48,6 +49,9 @@ static bool run(const char *path, const char *dir, dl_arena *arena, dl_error *er
     char *text = dl_read_file(arena, path, 16 << 20, &n, err);
     dl_module *m = text ? dl_read_module(arena, text, n, path, err) : NULL;
     if (!m || !check_types(m->graphs.at[0], err)) return false;
+    dl_pass_ctx ctx = {.arena = arena, .err = err};
+    if (!dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = true}))
+        return false; /* composites have no other meaning */
     const dl_graph *g = m->graphs.at[0];
     dl_interp *in = dl_interp_new(g, false);
     dl_interp_release(in);

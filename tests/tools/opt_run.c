@@ -27,7 +27,7 @@ static char *transform(dl_arena *arena, const char *name, const char *text, size
         const char *start = text + sizeof heading - 1;
         passes = dl_strndup(arena, start, strcspn(start, "\n"));
     }
-    dl_pass_ctx ctx = {.arena = arena, .panel = 16, .adam = dl_adam_usual, .err = &err};
+    dl_pass_ctx ctx = {.arena = arena, .panel = 16, .err = &err};
     dl_module *m = dl_read_module(arena, text, n, name, &err);
     if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}))
         return dl_format(arena, "error: %s\n", err.message);

@@ -111,548 +111,201 @@ static void check_fault(const shape_case *c) {
 #define WIN "stride=2,2 pad_lo=1,2 pad_hi=1,2"
 #define QKV "f32 N=2 T=5 E=12"
 
+/* clang-format off */ /* a line a case */
 static const shape_case cases[] = {
     /* sources */
-    GOOD("const", IN(NULL), "value=2", "f32", "f32[]") GOOD("const", IN(NULL), "value=1", "bool", "bool[]")
-        BAD("const", IN(NULL), "value=2", "f32 N=2", -1, "rank_mismatch",
-            "a constant is a scalar, not f32[N=2]",
-            NULL) GOOD("iota", IN(NULL), "axis=H", "f32 H=7", "f32[H=7]")
-            GOOD("iota", IN(NULL), "axis=H", "f32 H=0", "f32[H=0]")
-                BAD("iota", IN(NULL), "axis=H", "f32 H=7 W=2", -1, "rank_mismatch", "iota has the one axis H",
-                    NULL) BAD("iota", IN(NULL), "axis=H", "f32 W=7", -1, "missing_axis", "f32[W=7]", NULL)
-                    BAD("iota", IN(NULL), "axis=H", "bool H=7", -1, "type_mismatch", "bool[H=7]", NULL)
+    GOOD("const", IN(NULL), "value=2", "f32", "f32[]")
+    GOOD("const", IN(NULL), "value=1", "bool", "bool[]")
+    BAD("const", IN(NULL), "value=2", "f32 N=2", -1, "rank_mismatch", "a constant is a scalar, not f32[N=2]", NULL)
+    GOOD("iota", IN(NULL), "axis=H", "f32 H=7", "f32[H=7]")
+    GOOD("iota", IN(NULL), "axis=H", "f32 H=0", "f32[H=0]")
+    BAD("iota", IN(NULL), "axis=H", "f32 H=7 W=2", -1, "rank_mismatch", "iota has the one axis H", NULL)
+    BAD("iota", IN(NULL), "axis=H", "f32 W=7", -1, "missing_axis", "f32[W=7]", NULL)
+    BAD("iota", IN(NULL), "axis=H", "bool H=7", -1, "type_mismatch", "bool[H=7]", NULL)
     /* pointwise */
-    GOOD("neg", IN("i32 N=2 =1 C=3"), NULL, NULL, "i32[N=2, 1, C=3]") GOOD(
-        "exp", IN("bf16 N=2"), NULL, NULL,
-        "bf16[N=2]") GOOD("leaky_relu", IN("f32 N=2"), "slope=0.01", NULL,
-                          "f32[N=2]") GOOD("cast", IN("bool N=2"), NULL, "f32 N=2", "f32[N=2]")
-        GOOD("add", IN("f32 N=2 C=3", "f32 C=3 H=4"), NULL, NULL, "f32[N=2, C=3, H=4]") GOOD(
-            "add", IN("f32 C=3", "f32 N=2 C=3"), NULL, NULL,
-            "f32[C=3, N=2]") GOOD("add", IN("f32 =1 T=5", "f32 N=2 T=5"), NULL, NULL, "f32[T=5, N=2]")
-            GOOD("add", IN("f32", "f32"), NULL, NULL, "f32[]") GOOD(
-                "add", IN("f32 N=0", "f32"),
-                NULL, NULL,
-                "f32[N=0]") GOOD("lt", IN("i32 N=2", "i32"), NULL, NULL, "bool[N=2]")
-                GOOD("eq", IN("bool N=2", "bool N=2"), NULL, NULL, "bool[N=2]") GOOD(
-                    "not", IN("bool N=2"),
-                    NULL, NULL,
-                    "bool[N=2]") GOOD("and", IN("bool N=2", "bool C=3"), NULL, NULL, "bool[N=2, C=3]")
-                    GOOD("select", IN("bool N=2", "f16 C=3", "f16"), NULL, NULL, "f16[N=2, C=3]") BAD(
-                        "add", IN("f32 N=2 H=8", "f32 H=9"),
-                        NULL, NULL,
-                        1, "axis_mismatch",
-                        "H is 8 in the first operand (f32[N=2, H=8]) and 9 in the second operand (f32[H=9])",
-                        "rename") BAD("select", IN("bool N=2", "f32 H=1", "f32 N=3"), NULL, NULL, 2,
-                                      "axis_mismatch", "3 in the third operand",
-                                      NULL) BAD("add", IN("f32 A=1 B=1 C=1 D=1 E=1", "f32 F=1 G=1 H=1 I=1"),
-                                                NULL, NULL, 1, "rank_mismatch", "more than 8 axes: I", NULL)
-                        BAD("add", IN("f32 A=16777216", "f32 B=16777216"), NULL, NULL, -1, "too_large",
-                            "more than 2^47 elements (reached at axis B=16777216)",
-                            NULL) BAD("add", IN("f32 N=2", "bf16 N=2"), NULL, NULL, 1, "type_mismatch",
-                                      "f32[N=2] as the first operand and bf16[N=2] as the second", "cast")
-                            BAD("add", IN("f32 N=2", "bool N=2"), NULL, NULL, 1, "type_mismatch",
-                                "the second operand is bool[N=2]", "cast")
-                                BAD("exp", IN("i32 N=2"), NULL, NULL, 0, "type_mismatch",
-                                    "exp needs floating-point numbers", "cast")
-                                    BAD("div", IN("f32", "i32"), NULL, NULL, 1, "type_mismatch",
-                                        "the second operand is i32[]", "cast")
-                                        BAD("lt", IN("i32 N=2", "f32"), NULL, NULL, 1, "type_mismatch",
-                                            "i32[N=2]", "cast")
-                                            BAD("and", IN("bool", "f32"), NULL, NULL, 1, "type_mismatch",
-                                                "and needs the second operand to be true or false", "compare")
-                                                BAD("not", IN("f32"), NULL, NULL, 0, "type_mismatch", "f32[]",
-                                                    NULL) BAD("select", IN("f32", "f32", "f32"), NULL, NULL,
-                                                              0, "type_mismatch", "the first operand", NULL)
-                                                    BAD("select", IN("bool", "f32", "i32"), NULL, NULL, 2,
-                                                        "type_mismatch", "between f32[] and i32[]", "cast")
-                                                        BAD("cast", IN("f32 N=2"), NULL, "bf16 N=3", 0,
-                                                            "axis_mismatch", "bf16[N=3] of f32[N=2]", NULL)
+    GOOD("neg", IN("i32 N=2 =1 C=3"), NULL, NULL, "i32[N=2, 1, C=3]")
+    GOOD( "exp", IN("bf16 N=2"), NULL, NULL, "bf16[N=2]")
+    GOOD("leaky_relu", IN("f32 N=2"), "slope=0.01", NULL, "f32[N=2]")
+    GOOD("cast", IN("bool N=2"), NULL, "f32 N=2", "f32[N=2]")
+    GOOD("add", IN("f32 N=2 C=3", "f32 C=3 H=4"), NULL, NULL, "f32[N=2, C=3, H=4]")
+    GOOD( "add", IN("f32 C=3", "f32 N=2 C=3"), NULL, NULL, "f32[C=3, N=2]")
+    GOOD("add", IN("f32 =1 T=5", "f32 N=2 T=5"), NULL, NULL, "f32[T=5, N=2]")
+    GOOD("add", IN("f32", "f32"), NULL, NULL, "f32[]")
+    GOOD( "add", IN("f32 N=0", "f32"), NULL, NULL, "f32[N=0]")
+    GOOD("lt", IN("i32 N=2", "i32"), NULL, NULL, "bool[N=2]")
+    GOOD("eq", IN("bool N=2", "bool N=2"), NULL, NULL, "bool[N=2]")
+    GOOD( "not", IN("bool N=2"), NULL, NULL, "bool[N=2]")
+    GOOD("and", IN("bool N=2", "bool C=3"), NULL, NULL, "bool[N=2, C=3]")
+    GOOD("select", IN("bool N=2", "f16 C=3", "f16"), NULL, NULL, "f16[N=2, C=3]")
+    BAD( "add", IN("f32 N=2 H=8", "f32 H=9"), NULL, NULL, 1, "axis_mismatch", "H is 8 in the first operand (f32[N=2, H=8]) and 9 in the second operand (f32[H=9])", "rename")
+    BAD("select", IN("bool N=2", "f32 H=1", "f32 N=3"), NULL, NULL, 2, "axis_mismatch", "3 in the third operand", NULL)
+    BAD("add", IN("f32 A=1 B=1 C=1 D=1 E=1", "f32 F=1 G=1 H=1 I=1"), NULL, NULL, 1, "rank_mismatch", "more than 8 axes: I", NULL)
+    BAD("add", IN("f32 A=16777216", "f32 B=16777216"), NULL, NULL, -1, "too_large", "more than 2^47 elements (reached at axis B=16777216)", NULL)
+    BAD("add", IN("f32 N=2", "bf16 N=2"), NULL, NULL, 1, "type_mismatch", "f32[N=2] as the first operand and bf16[N=2] as the second", "cast")
+    BAD("add", IN("f32 N=2", "bool N=2"), NULL, NULL, 1, "type_mismatch", "the second operand is bool[N=2]", "cast")
+    BAD("exp", IN("i32 N=2"), NULL, NULL, 0, "type_mismatch", "exp needs floating-point numbers", "cast")
+    BAD("div", IN("f32", "i32"), NULL, NULL, 1, "type_mismatch", "the second operand is i32[]", "cast")
+    BAD("lt", IN("i32 N=2", "f32"), NULL, NULL, 1, "type_mismatch", "i32[N=2]", "cast")
+    BAD("and", IN("bool", "f32"), NULL, NULL, 1, "type_mismatch", "and needs the second operand to be true or false", "compare")
+    BAD("not", IN("f32"), NULL, NULL, 0, "type_mismatch", "f32[]", NULL)
+    BAD("select", IN("f32", "f32", "f32"), NULL, NULL, 0, "type_mismatch", "the first operand", NULL)
+    BAD("select", IN("bool", "f32", "i32"), NULL, NULL, 2, "type_mismatch", "between f32[] and i32[]", "cast")
+    BAD("cast", IN("f32 N=2"), NULL, "bf16 N=3", 0, "axis_mismatch", "bf16[N=3] of f32[N=2]", NULL)
     /* reductions */
     GOOD("sum", IN("f32 N=2 C=3 H=4"), "over=H,N", NULL, "f32[C=3]")
-        GOOD("sum", IN("i64 N=2"), "over=N", NULL, "i64[]") GOOD("mean", IN("f32 N=2 =1 C=3"), "over=C", NULL,
-                                                                 "f32[N=2, 1]")
-            GOOD("mean", IN("f32 N=2"), "over=", NULL, "f32[N=2]") GOOD("reduce_max", IN("bool N=2 C=3"),
-                                                                        "over=C", NULL, "bool[N=2]")
-                BAD("sum", IN("f32 N=2 C=3"), "over=H", NULL, 0, "missing_axis",
-                    "sum goes over axis H, which f32[N=2, C=3] does not have",
-                    "f32[N=2, C=3]") BAD("sum", IN("f32 N=2 C=3"), "over=C,C", NULL, -1, "duplicate_axis",
-                                         "names the axis C twice", "once")
-                    BAD("sum", IN("bool N=2"), "over=N", NULL, 0, "type_mismatch", "bool[N=2]", "cast")
-                        BAD("mean", IN("bool N=2"), "over=N", NULL, 0, "type_mismatch", "bool[N=2]", "cast")
-                            BAD("mean", IN("i32 N=2"), "over=N", NULL, 0, "type_mismatch", "i32[N=2]", "cast")
+    GOOD("sum", IN("i64 N=2"), "over=N", NULL, "i64[]")
+    GOOD("mean", IN("f32 N=2 =1 C=3"), "over=C", NULL, "f32[N=2, 1]")
+    GOOD("mean", IN("f32 N=2"), "over=", NULL, "f32[N=2]")
+    GOOD("reduce_max", IN("bool N=2 C=3"), "over=C", NULL, "bool[N=2]")
+    BAD("sum", IN("f32 N=2 C=3"), "over=H", NULL, 0, "missing_axis", "sum goes over axis H, which f32[N=2, C=3] does not have", "f32[N=2, C=3]")
+    BAD("sum", IN("f32 N=2 C=3"), "over=C,C", NULL, -1, "duplicate_axis", "names the axis C twice", "once")
+    BAD("sum", IN("bool N=2"), "over=N", NULL, 0, "type_mismatch", "bool[N=2]", "cast")
+    BAD("mean", IN("bool N=2"), "over=N", NULL, 0, "type_mismatch", "bool[N=2]", "cast")
+    BAD("mean", IN("i32 N=2"), "over=N", NULL, 0, "type_mismatch", "i32[N=2]", "cast")
     /* moves */
-    GOOD("broadcast", IN("f32 C=3"), NULL, "f32 N=2 C=3 H=4", "f32[N=2, C=3, H=4]") GOOD(
-        "broadcast", IN("f32 =1 C=3"), NULL, "f32 N=2 C=3",
-        "f32[N=2, C=3]") BAD("broadcast", IN("f32 C=3"), NULL, "f32 N=2", 0, "missing_axis",
-                             "loses the axis C=3",
-                             NULL) BAD("broadcast", IN("f32 C=3"), NULL, "f32 C=4", 0,
-                                       "axis_mismatch", "C is 3 in its operand",
-                                       NULL) BAD("broadcast", IN("f32 C=3"), NULL, "f64 C=3", 0,
-                                                 "type_mismatch", "f64[C=3] of f32[C=3]", NULL)
-        BAD("broadcast", IN("f32"), NULL, "f32 C=3 C=3", -1, "duplicate_axis", "names the axis C twice",
-            NULL) BAD("broadcast", IN("f32"), NULL, "f32 =3", -1, "missing_axis", "axis 1 has no name",
-                      "name") BAD("broadcast", IN("f32"), NULL, "f32 N=-3", -1, "bad_range",
-                                  "axis N has size -3",
-                                  NULL) BAD("broadcast", IN("f32"), NULL, "f32 N=0 C=140737488355329", -1,
-                                            "too_large", "axis C=140737488355329", NULL)
-            GOOD("broadcast", IN("f32"), NULL, "f32 C=140737488355328",
-                 "f32[C=140737488355328]") GOOD("slice", IN("f32 N=2 C=5"), "axis=C start=1 stop=4", NULL,
-                                                "f32[N=2, C=3]")
-                GOOD("slice", IN("f32 N=2 C=5"), "axis=C start=5 stop=5", NULL,
-                     "f32[N=2, C=0]") BAD("slice", IN("f32 C=5"), "axis=C start=1 stop=6", NULL, 0,
-                                          "bad_range", "C from 1 up to 6, but C has size 5",
-                                          "<= 5") BAD("slice", IN("f32 C=5"), "axis=C start=3 stop=2",
-                                                      NULL, 0,
-                                                      "bad_range", "C from 3 up to 2", NULL)
-                    BAD("slice", IN("f32 C=5"), "axis=C start=-1 stop=2", NULL, 0, "bad_range", "C from -1",
-                        NULL) BAD("slice", IN("f32 C=5"), "axis=H start=0 stop=1", NULL, 0, "missing_axis",
-                                  "along axis H",
-                                  "f32[C=5]")
-                        BAD("slice", IN("f32 =1"), "axis= start=0 stop=1", NULL, -1, "missing_axis",
-                            "must be named",
-                            NULL) GOOD("pad",
-                                       IN("f32 N=2 C=5"), "axis=C pad_lo=1 pad_hi=2", NULL, "f32[N=2, C=8]")
-                            BAD("pad", IN("f32 C=5"), "axis=C pad_lo=-1 pad_hi=2", NULL, -1, "bad_range",
-                                "neither may be negative",
-                                "slice") BAD("pad", IN("f32 C=5"), "axis=C pad_lo=1,1 pad_hi=2", NULL, -1,
-                                             "bad_range", "pad_lo has 2 entries", NULL)
-                                BAD("pad", IN("f32 C=5"), "axis=C pad_lo=9223372036854775807 pad_hi=2",
-                                    NULL, -1, "too_large", "axis C",
-                                    NULL) BAD("pad", IN("f32 C=5"),
-                                              "axis=H pad_lo=1 pad_hi=2", NULL, 0, "missing_axis", "axis H",
-                                              NULL)
-                                    GOOD("cat", IN("f32 N=2 C=3 H=4", "f32 N=2 C=5 H=4", "f32 N=2 C=0 H=4"),
-                                         "axis=C", NULL,
-                                         "f32[N=2, C=8, H=4]")
-                                        GOOD("cat", IN("f32 N=2"), "axis=N", NULL, "f32[N=2]") BAD(
-                                            "cat",
-                                            IN("f32 C=3 H=8", "f32 C=5 H=9"), "axis=C", NULL, 1,
-                                            "axis_mismatch",
-                                            "cat along C: H is 8 in the first operand (f32[C=3, H=8]) and 9 "
-                                            "in the second operand (f32[C=5, H=9])",
-                                            "all axes but C") BAD("cat",
-                                                                  IN("f32 C=3 H=8", "f32 C=5 H=8",
-                                                                     "f32 C=5 H=8", "f32 C=5 H=7"),
-                                                                  "axis=C", NULL, 3, "axis_mismatch",
-                                                                  "7 in operand 4", NULL)
-                                            BAD("cat", IN("f32 C=3 H=8", "f32 H=8 C=5"), "axis=C", NULL, 1,
-                                                "rank_mismatch", "same order", NULL)
-                                                BAD("cat", IN("f32 C=3", "f32 C=3 H=8"), "axis=C", NULL, 1,
-                                                    "rank_mismatch", "the second operand",
-                                                    NULL) BAD("cat", IN("f32 C=3", "f64 C=3"), "axis=C",
-                                                              NULL, 1, "type_mismatch", "f64[C=3]", "cast")
-                                                    BAD("cat", IN("f32 C=3", "f32 C=3"), "axis=H", NULL, 0,
-                                                        "missing_axis", "along axis H",
-                                                        NULL) BAD("cat",
-                                                                  IN("f32 "
-                                                                     "C=140737488355328",
-                                                                     "f32 C=1"),
-                                                                  "axis=C", NULL, -1, "too_large",
-                                                                  "axis C=140737488355329",
-                                                                  NULL) GOOD("squeeze", IN("f32 N=2 C=1 H=4"),
-                                                                             "axis=C", NULL, "f32[N=2, H=4]")
-                                                        BAD("squeeze", IN("f32 N=2 C=3"), "axis=C", NULL, 0,
-                                                            "bad_range", "C has size 3", "take one element")
-                                                            BAD("squeeze", IN("f32 N=2"), "axis=C", NULL, 0,
-                                                                "missing_axis", "axis C",
-                                                                NULL) GOOD("unsqueeze", IN("f32 N=2 H=4"),
-                                                                           "axis=C index=1",
-                                                                           NULL, "f32[N=2, C=1, H=4]")
-                                                                GOOD("unsqueeze", IN("f32 N=2"),
-                                                                     "axis=C index=1", NULL, "f32[N=2, C=1]")
-                                                                    GOOD("unsqueeze", IN("f32"),
-                                                                         "axis=C index=0", NULL,
-                                                                         "f32[C=1]") BAD("unsqueeze",
-                                                                                         IN("f32 N=2"),
-                                                                                         "axis=N index=0",
-                                                                                         NULL,
-                                                                                         0, "duplicate_axis",
-                                                                                         "an axis N, which "
-                                                                                         "f32[N=2] already "
-                                                                                         "has",
-                                                                                         NULL)
-                                                                        BAD("unsqueeze", IN("f32 N=2"),
-                                                                            "axis=C index=2", NULL, -1,
-                                                                            "bad_range", "places 0 to 1",
-                                                                            NULL) BAD("unsqueeze",
-                                                                                      IN("f32 N=2"),
-                                                                                      "axis=C index=-1",
-                                                                                      NULL, -1, "bad_range",
-                                                                                      "places 0 to 1", NULL)
-                                                                            BAD("unsqueeze", IN("f32 N=2"),
-                                                                                "axis= index=0", NULL, -1,
-                                                                                "missing_axis",
-                                                                                "must be named",
-                                                                                NULL) BAD("unsqueeze",
-                                                                                          IN("f32 A=1 B=1 "
-                                                                                             "C=1 D=1 E=1 "
-                                                                                             "F=1 G=1 H=1"),
-                                                                                          "axis=I index=0",
-                                                                                          NULL, 0,
-                                                                                          "rank_mismatch",
-                                                                                          "8 axes", NULL)
-                                                                                GOOD("rename",
-                                                                                     IN("f32 N=2 C=3"), NULL,
-                                                                                     "f32 M=2 O=3",
-                                                                                     "f32[M=2, O=3]")
-                                                                                    BAD("rename",
-                                                                                        IN("f32 N=2 C=3"),
-                                                                                        NULL, "f32 M=3 O=2",
-                                                                                        0, "axis_mismatch",
-                                                                                        "f32[M=3, O=2] of "
-                                                                                        "f32[N=2, C=3]",
-                                                                                        NULL)
-                                                                                        BAD("rename",
-                                                                                            IN("f32 N=2 "
-                                                                                               "C=3"),
-                                                                                            NULL, "f32 M=2",
-                                                                                            0,
-                                                                                            "axis_mismatch",
-                                                                                            "f32[M=2]", NULL)
-                                                                                            GOOD("relayout",
-                                                                                                 IN("f32 N=2 "
-                                                                                                    "C=3"),
-                                                                                                 NULL,
-                                                                                                 "f32 N=2 "
-                                                                                                 "C=3",
-                                                                                                 "f32[N=2, "
-                                                                                                 "C=3]")
-                                                                                                BAD("relayou"
-                                                                                                    "t",
-                                                                                                    IN("f32 "
-                                                                                                       "N=2 "
-                                                                                                       "C=3"),
-                                                                                                    NULL,
-                                                                                                    "f32 C=3 "
-                                                                                                    "N=2",
-                                                                                                    0,
-                                                                                                    "axis_"
-                                                                                                    "mismatc"
-                                                                                                    "h",
-                                                                                                    "f32[C=3,"
-                                                                                                    " N=2] "
-                                                                                                    "of "
-                                                                                                    "f32[N=2,"
-                                                                                                    " C=3]",
-                                                                                                    NULL)
+    GOOD("broadcast", IN("f32 C=3"), NULL, "f32 N=2 C=3 H=4", "f32[N=2, C=3, H=4]")
+    GOOD( "broadcast", IN("f32 =1 C=3"), NULL, "f32 N=2 C=3", "f32[N=2, C=3]")
+    BAD("broadcast", IN("f32 C=3"), NULL, "f32 N=2", 0, "missing_axis", "loses the axis C=3", NULL)
+    BAD("broadcast", IN("f32 C=3"), NULL, "f32 C=4", 0, "axis_mismatch", "C is 3 in its operand", NULL)
+    BAD("broadcast", IN("f32 C=3"), NULL, "f64 C=3", 0, "type_mismatch", "f64[C=3] of f32[C=3]", NULL)
+    BAD("broadcast", IN("f32"), NULL, "f32 C=3 C=3", -1, "duplicate_axis", "names the axis C twice", NULL)
+    BAD("broadcast", IN("f32"), NULL, "f32 =3", -1, "missing_axis", "axis 1 has no name", "name")
+    BAD("broadcast", IN("f32"), NULL, "f32 N=-3", -1, "bad_range", "axis N has size -3", NULL)
+    BAD("broadcast", IN("f32"), NULL, "f32 N=0 C=140737488355329", -1, "too_large", "axis C=140737488355329", NULL)
+    GOOD("broadcast", IN("f32"), NULL, "f32 C=140737488355328", "f32[C=140737488355328]")
+    GOOD("slice", IN("f32 N=2 C=5"), "axis=C start=1 stop=4", NULL, "f32[N=2, C=3]")
+    GOOD("slice", IN("f32 N=2 C=5"), "axis=C start=5 stop=5", NULL, "f32[N=2, C=0]")
+    BAD("slice", IN("f32 C=5"), "axis=C start=1 stop=6", NULL, 0, "bad_range", "C from 1 up to 6, but C has size 5", "<= 5")
+    BAD("slice", IN("f32 C=5"), "axis=C start=3 stop=2", NULL, 0, "bad_range", "C from 3 up to 2", NULL)
+    BAD("slice", IN("f32 C=5"), "axis=C start=-1 stop=2", NULL, 0, "bad_range", "C from -1", NULL)
+    BAD("slice", IN("f32 C=5"), "axis=H start=0 stop=1", NULL, 0, "missing_axis", "along axis H", "f32[C=5]")
+    BAD("slice", IN("f32 =1"), "axis= start=0 stop=1", NULL, -1, "missing_axis", "must be named", NULL)
+    GOOD("pad", IN("f32 N=2 C=5"), "axis=C pad_lo=1 pad_hi=2", NULL, "f32[N=2, C=8]")
+    BAD("pad", IN("f32 C=5"), "axis=C pad_lo=-1 pad_hi=2", NULL, -1, "bad_range", "neither may be negative", "slice")
+    BAD("pad", IN("f32 C=5"), "axis=C pad_lo=1,1 pad_hi=2", NULL, -1, "bad_range", "pad_lo has 2 entries", NULL)
+    BAD("pad", IN("f32 C=5"), "axis=C pad_lo=9223372036854775807 pad_hi=2", NULL, -1, "too_large", "axis C", NULL)
+    BAD("pad", IN("f32 C=5"), "axis=H pad_lo=1 pad_hi=2", NULL, 0, "missing_axis", "axis H", NULL)
+    GOOD("cat", IN("f32 N=2 C=3 H=4", "f32 N=2 C=5 H=4", "f32 N=2 C=0 H=4"), "axis=C", NULL, "f32[N=2, C=8, H=4]")
+    GOOD("cat", IN("f32 N=2"), "axis=N", NULL, "f32[N=2]")
+    BAD( "cat", IN("f32 C=3 H=8", "f32 C=5 H=9"), "axis=C", NULL, 1, "axis_mismatch", "cat along C: H is 8 in the first operand (f32[C=3, H=8]) and 9 in the second operand (f32[C=5, H=9])", "all axes but C")
+    BAD("cat", IN("f32 C=3 H=8", "f32 C=5 H=8", "f32 C=5 H=8", "f32 C=5 H=7"), "axis=C", NULL, 3, "axis_mismatch", "7 in operand 4", NULL)
+    BAD("cat", IN("f32 C=3 H=8", "f32 H=8 C=5"), "axis=C", NULL, 1, "rank_mismatch", "same order", NULL)
+    BAD("cat", IN("f32 C=3", "f32 C=3 H=8"), "axis=C", NULL, 1, "rank_mismatch", "the second operand", NULL)
+    BAD("cat", IN("f32 C=3", "f64 C=3"), "axis=C", NULL, 1, "type_mismatch", "f64[C=3]", "cast")
+    BAD("cat", IN("f32 C=3", "f32 C=3"), "axis=H", NULL, 0, "missing_axis", "along axis H", NULL)
+    BAD("cat", IN("f32 C=140737488355328", "f32 C=1"), "axis=C", NULL, -1, "too_large", "axis C=140737488355329", NULL)
+    GOOD("squeeze", IN("f32 N=2 C=1 H=4"), "axis=C", NULL, "f32[N=2, H=4]")
+    BAD("squeeze", IN("f32 N=2 C=3"), "axis=C", NULL, 0, "bad_range", "C has size 3", "take one element")
+    BAD("squeeze", IN("f32 N=2"), "axis=C", NULL, 0, "missing_axis", "axis C", NULL)
+    GOOD("unsqueeze", IN("f32 N=2 H=4"), "axis=C index=1", NULL, "f32[N=2, C=1, H=4]")
+    GOOD("unsqueeze", IN("f32 N=2"), "axis=C index=1", NULL, "f32[N=2, C=1]")
+    GOOD("unsqueeze", IN("f32"), "axis=C index=0", NULL, "f32[C=1]")
+    BAD("unsqueeze", IN("f32 N=2"), "axis=N index=0", NULL, 0, "duplicate_axis", "an axis N, which f32[N=2] already has", NULL)
+    BAD("unsqueeze", IN("f32 N=2"), "axis=C index=2", NULL, -1, "bad_range", "places 0 to 1", NULL)
+    BAD("unsqueeze", IN("f32 N=2"), "axis=C index=-1", NULL, -1, "bad_range", "places 0 to 1", NULL)
+    BAD("unsqueeze", IN("f32 N=2"), "axis= index=0", NULL, -1, "missing_axis", "must be named", NULL)
+    BAD("unsqueeze", IN("f32 A=1 B=1 C=1 D=1 E=1 F=1 G=1 H=1"), "axis=I index=0", NULL, 0, "rank_mismatch", "8 axes", NULL)
+    GOOD("rename", IN("f32 N=2 C=3"), NULL, "f32 M=2 O=3", "f32[M=2, O=3]")
+    BAD("rename", IN("f32 N=2 C=3"), NULL, "f32 M=3 O=2", 0, "axis_mismatch", "f32[M=3, O=2] of f32[N=2, C=3]", NULL)
+    BAD("rename", IN("f32 N=2 C=3"), NULL, "f32 M=2", 0, "axis_mismatch", "f32[M=2]", NULL)
+    GOOD("relayout", IN("f32 N=2 C=3"), NULL, "f32 N=2 C=3", "f32[N=2, C=3]")
+    BAD("relayout", IN("f32 N=2 C=3"), NULL, "f32 C=3 N=2", 0, "axis_mismatch", "f32[C=3, N=2] of f32[N=2, C=3]", NULL)
     /* contractions */
-    GOOD("conv", IN(X2, W2), WIN, NULL, "f32[N=2, C=6, H=4, W=5]") GOOD(
-        "conv", IN("bf16 N=2 C=4 D=64 H=64 W=64", "bf16 O=64 C=4 kD=4 kH=4 kW=4"),
-        "stride=2,2,2 pad_lo=1,1,1 pad_hi=1,1,1", NULL,
-        "bf16[N=2, C=64, D=32, H=32, W=32]") GOOD("conv", IN("f32 =1 C=4 T=7", "f32 A=5 B=4 K=7"),
-                                                  "stride=3 pad_lo=0 pad_hi=0", NULL, "f32[1, C=5, T=1]")
-        GOOD("conv", IN("f32 N=0 C=4 T=7", "f32 A=5 B=4 K=2"), "stride=3 pad_lo=0 pad_hi=0", NULL,
-             "f32[N=0, C=5, T=2]") GOOD("conv", IN("f32 N=1 C=4 T=7", "f32 A=5 B=4 K=2"),
-                                        "stride=1 pad_lo=0 pad_hi=1", NULL, "f32[N=1, C=5, T=7]")
-            BAD("conv", IN(X2, "f32 O=6 C=8 kH=3 kW=5"), WIN, NULL, 0, "channel_mismatch",
-                "conv weight expects 8 input channels (C), but the input has C=4", "with 4 input channels")
-                BAD("conv", IN("f32 N=2 C=4 H=2 W=10", W2), "stride=2,2 pad_lo=0,0 pad_hi=0,0", NULL, 0,
-                    "bad_window", "the window of 3 is longer than H=2 with its padding (0 + 2 + 0 = 2)",
-                    "H must reach 3") BAD("conv", IN("f32 N=2 C=4 H=8 W=0", W2), WIN, NULL, 0, "bad_window",
-                                          "along W=0",
-                                          NULL) BAD("conv", IN(X2, "f32 O=6 C=4 kH=3 kW=0"), WIN, NULL, -1,
-                                                    "bad_window", "a window of 0 along W=10", NULL)
-                    BAD("conv", IN(X2, "f32 O=6 C=4 kH=3"), WIN, NULL, 1, "rank_mismatch",
-                        "a weight [O, C, k...] of 4 axes",
-                        NULL) BAD("conv", IN("f32 N=2 C=4", "f32 O=6 C=4"), "stride= pad_lo= pad_hi=", NULL,
-                                  0, "rank_mismatch", "one to three spatial axes", NULL)
-                        BAD("conv", IN("f32 N=2 C=4 A=1 B=1 D=1 E=1", "f32 O=6 C=4 A=1 B=1 D=1 E=1"),
-                            "stride=1,1,1,1 pad_lo=0,0,0,0 pad_hi=0,0,0,0", NULL, 0, "rank_mismatch",
-                            "one to three spatial axes", NULL)
-                            BAD("conv", IN("f32 N=2 C=4 =1", "f32 O=6 C=4 k=1"), "stride=1 pad_lo=0 pad_hi=0",
-                                NULL, 0, "missing_axis", "a name for axis 3",
-                                NULL) BAD("conv", IN(X2, W2), "stride=0,2 pad_lo=1,1 pad_hi=1,1", NULL, -1,
-                                          "bad_stride", "entry 1 of 'stride' is 0", NULL)
-                                BAD("conv", IN(X2, W2), "stride=2 pad_lo=1,1 pad_hi=1,1", NULL, -1,
-                                    "bad_stride", "2 spatial axes, but 'stride' has 1",
-                                    NULL) BAD("conv", IN(X2, W2), "stride=2,2 pad_lo=1,-1 pad_hi=1,1",
-                                              NULL, -1, "bad_window", "entry 2 of 'pad_lo' is -1", NULL)
-                                    BAD("conv", IN(X2, W2),
-                                        "stride=2,2 pad_lo=1,1 pad_hi=1,9223372036854775807", NULL, -1,
-                                        "bad_window", "at most 2^47",
-                                        NULL) BAD("conv", IN("f32 N=2 C=0 H=8 W=10", "f32 O=6 C=0 kH=3 kW=5"),
-                                                  WIN, NULL, 1, "channel_mismatch", "C=0",
-                                                  NULL) BAD("conv", IN(X2, "bf16 O=6 C=4 kH=3 kW=5"), WIN,
-                                                            NULL, 1, "type_mismatch", "bf16", "cast")
-                                        BAD("conv", IN("i32 N=2 C=4 H=8 W=10", "i32 O=6 C=4 kH=3 kW=5"), WIN,
-                                            NULL, 0, "type_mismatch", "i32",
-                                            "cast") GOOD("conv_grad_input", IN(DY2, W2), WIN " size=8,10",
-                                                         NULL, "f32[N=2, C=4, H=8, W=10]")
-                                            GOOD("conv_grad_input", IN(DY2, W2), WIN " size=7,9", NULL,
-                                                 "f32[N=2, C=4, H=7, W=9]")
-                                                BAD("conv_grad_input", IN(DY2, W2), WIN " size=9,10", NULL, 0,
-                                                    "axis_mismatch",
-                                                    "windows of 3 over H=9 with stride 2 make H=5, but the "
-                                                    "first operand has H=4",
-                                                    "one convolution")
-                                                    BAD("conv_grad_input", IN(DY2, W2), WIN " size=8", NULL,
-                                                        -1, "bad_window", "'size' has 1 entries",
-                                                        NULL) BAD("conv_grad_input", IN(DY2, W2),
-                                                                  WIN " size=8,0", NULL, -1, "bad_window",
-                                                                  "entry 2 of 'size' is 0",
-                                                                  NULL) BAD("conv_grad_input",
-                                                                            IN(X2, W2), WIN " size=8,10",
-                                                                            NULL, 0, "channel_mismatch",
-                                                                            "expects 6 channels (C), but its "
-                                                                            "first operand has C=4",
-                                                                            NULL)
-                                                        BAD("conv_grad_input",
-                                                            IN(DY2, "f32 O=6 C=4 k=3"), WIN " size=8,10",
-                                                            NULL, 1, "rank_mismatch", "4 axes",
-                                                            NULL) GOOD("conv_grad_weight",
-                                                                       IN(X2, DY2), WIN " kernel=3,5",
-                                                                       NULL, "f32[O=6, C=4, kH=3, kW=5]")
-                                                            BAD("conv_grad_weight",
-                                                                IN(X2, DY2), WIN " kernel=5,5", NULL, 1,
-                                                                "axis_mismatch",
-                                                                "make H=3, but the second operand has H=4",
-                                                                NULL) BAD("conv_grad_weight", IN(X2, DY2),
-                                                                          WIN " kernel=0,5", NULL, -1,
-                                                                          "bad_window",
-                                                                          "entry 1 of 'kernel' is 0", NULL)
-                                                                BAD("conv_grad_weight",
-                                                                    IN(X2, "f32 N=3 C=6 H=4 W=5"),
-                                                                    WIN " kernel=3,5", NULL, 1,
-                                                                    "axis_mismatch",
-                                                                    "N is 2 in the first operand", NULL)
-                                                                    BAD("conv_grad_weight",
-                                                                        IN(X2, "f32 N=2 C=6 W=4 H=5"),
-                                                                        WIN " kernel=3,5", NULL, 1,
-                                                                        "axis_mismatch", "same order", NULL)
-                                                                        BAD("conv_grad_weight",
-                                                                            IN(X2, "f32 N=2 C=6 H=4"),
-                                                                            WIN " kernel=3,5", NULL, 1,
-                                                                            "rank_mismatch", "differ in rank",
-                                                                            NULL)
+    GOOD("conv", IN(X2, W2), WIN, NULL, "f32[N=2, C=6, H=4, W=5]")
+    GOOD( "conv", IN("bf16 N=2 C=4 D=64 H=64 W=64", "bf16 O=64 C=4 kD=4 kH=4 kW=4"), "stride=2,2,2 pad_lo=1,1,1 pad_hi=1,1,1", NULL, "bf16[N=2, C=64, D=32, H=32, W=32]")
+    GOOD("conv", IN("f32 =1 C=4 T=7", "f32 A=5 B=4 K=7"), "stride=3 pad_lo=0 pad_hi=0", NULL, "f32[1, C=5, T=1]")
+    GOOD("conv", IN("f32 N=0 C=4 T=7", "f32 A=5 B=4 K=2"), "stride=3 pad_lo=0 pad_hi=0", NULL, "f32[N=0, C=5, T=2]")
+    GOOD("conv", IN("f32 N=1 C=4 T=7", "f32 A=5 B=4 K=2"), "stride=1 pad_lo=0 pad_hi=1", NULL, "f32[N=1, C=5, T=7]")
+    BAD("conv", IN(X2, "f32 O=6 C=8 kH=3 kW=5"), WIN, NULL, 0, "channel_mismatch", "conv weight expects 8 input channels (C), but the input has C=4", "with 4 input channels")
+    BAD("conv", IN("f32 N=2 C=4 H=2 W=10", W2), "stride=2,2 pad_lo=0,0 pad_hi=0,0", NULL, 0, "bad_window", "the window of 3 is longer than H=2 with its padding (0 + 2 + 0 = 2)", "H must reach 3")
+    BAD("conv", IN("f32 N=2 C=4 H=8 W=0", W2), WIN, NULL, 0, "bad_window", "along W=0", NULL)
+    BAD("conv", IN(X2, "f32 O=6 C=4 kH=3 kW=0"), WIN, NULL, -1, "bad_window", "a window of 0 along W=10", NULL)
+    BAD("conv", IN(X2, "f32 O=6 C=4 kH=3"), WIN, NULL, 1, "rank_mismatch", "a weight [O, C, k...] of 4 axes", NULL)
+    BAD("conv", IN("f32 N=2 C=4", "f32 O=6 C=4"), "stride= pad_lo= pad_hi=", NULL, 0, "rank_mismatch", "one to three spatial axes", NULL)
+    BAD("conv", IN("f32 N=2 C=4 A=1 B=1 D=1 E=1", "f32 O=6 C=4 A=1 B=1 D=1 E=1"), "stride=1,1,1,1 pad_lo=0,0,0,0 pad_hi=0,0,0,0", NULL, 0, "rank_mismatch", "one to three spatial axes", NULL)
+    BAD("conv", IN("f32 N=2 C=4 =1", "f32 O=6 C=4 k=1"), "stride=1 pad_lo=0 pad_hi=0", NULL, 0, "missing_axis", "a name for axis 3", NULL)
+    BAD("conv", IN(X2, W2), "stride=0,2 pad_lo=1,1 pad_hi=1,1", NULL, -1, "bad_stride", "entry 1 of 'stride' is 0", NULL)
+    BAD("conv", IN(X2, W2), "stride=2 pad_lo=1,1 pad_hi=1,1", NULL, -1, "bad_stride", "2 spatial axes, but 'stride' has 1", NULL)
+    BAD("conv", IN(X2, W2), "stride=2,2 pad_lo=1,-1 pad_hi=1,1", NULL, -1, "bad_window", "entry 2 of 'pad_lo' is -1", NULL)
+    BAD("conv", IN(X2, W2), "stride=2,2 pad_lo=1,1 pad_hi=1,9223372036854775807", NULL, -1, "bad_window", "at most 2^47", NULL)
+    BAD("conv", IN("f32 N=2 C=0 H=8 W=10", "f32 O=6 C=0 kH=3 kW=5"), WIN, NULL, 1, "channel_mismatch", "C=0", NULL)
+    BAD("conv", IN(X2, "bf16 O=6 C=4 kH=3 kW=5"), WIN, NULL, 1, "type_mismatch", "bf16", "cast")
+    BAD("conv", IN("i32 N=2 C=4 H=8 W=10", "i32 O=6 C=4 kH=3 kW=5"), WIN, NULL, 0, "type_mismatch", "i32", "cast")
+    GOOD("conv_grad_input", IN(DY2, W2), WIN " size=8,10", NULL, "f32[N=2, C=4, H=8, W=10]")
+    GOOD("conv_grad_input", IN(DY2, W2), WIN " size=7,9", NULL, "f32[N=2, C=4, H=7, W=9]")
+    BAD("conv_grad_input", IN(DY2, W2), WIN " size=9,10", NULL, 0, "axis_mismatch", "windows of 3 over H=9 with stride 2 make H=5, but the first operand has H=4", "one convolution")
+    BAD("conv_grad_input", IN(DY2, W2), WIN " size=8", NULL, -1, "bad_window", "'size' has 1 entries", NULL)
+    BAD("conv_grad_input", IN(DY2, W2), WIN " size=8,0", NULL, -1, "bad_window", "entry 2 of 'size' is 0", NULL)
+    BAD("conv_grad_input", IN(X2, W2), WIN " size=8,10", NULL, 0, "channel_mismatch", "expects 6 channels (C), but its first operand has C=4", NULL)
+    BAD("conv_grad_input", IN(DY2, "f32 O=6 C=4 k=3"), WIN " size=8,10", NULL, 1, "rank_mismatch", "4 axes", NULL)
+    GOOD("conv_grad_weight", IN(X2, DY2), WIN " kernel=3,5", NULL, "f32[O=6, C=4, kH=3, kW=5]")
+    BAD("conv_grad_weight", IN(X2, DY2), WIN " kernel=5,5", NULL, 1, "axis_mismatch", "make H=3, but the second operand has H=4", NULL)
+    BAD("conv_grad_weight", IN(X2, DY2), WIN " kernel=0,5", NULL, -1, "bad_window", "entry 1 of 'kernel' is 0", NULL)
+    BAD("conv_grad_weight", IN(X2, "f32 N=3 C=6 H=4 W=5"), WIN " kernel=3,5", NULL, 1, "axis_mismatch", "N is 2 in the first operand", NULL)
+    BAD("conv_grad_weight", IN(X2, "f32 N=2 C=6 W=4 H=5"), WIN " kernel=3,5", NULL, 1, "axis_mismatch", "same order", NULL)
+    BAD("conv_grad_weight", IN(X2, "f32 N=2 C=6 H=4"), WIN " kernel=3,5", NULL, 1, "rank_mismatch", "differ in rank", NULL)
     /* composites */
-    GOOD("linear", IN("f32 N=2 T=5 E=12", "f32 O=7 E=12"), NULL, NULL, "f32[N=2, T=5, E=7]") GOOD(
-        "linear", IN("f32 N=2 E=12 T=5", "f32 O=7 E=12"), NULL, NULL,
-        "f32[N=2, E=7, T=5]") GOOD("linear", IN("f32 N=2 C=12", "f32 O=7 I=12"), NULL, NULL, "f32[N=2, C=7]")
-        BAD("linear", IN("f32 N=2 E=12", "f32 O=7 E=8"), NULL, NULL, 0, "channel_mismatch",
-            "linear weight expects 8 input features (E), but the input has E=12",
-            NULL) BAD("linear", IN("f32 N=2 E=12", "f32 E=12"), NULL, NULL, 1, "rank_mismatch",
-                      "a weight [O, E]", NULL) BAD("linear", IN("f32", "f32 O=7 E=12"), NULL, NULL, 0,
-                                                   "rank_mismatch", "feature axis",
-                                                   NULL) GOOD("gelu", IN("f32 N=2"), NULL, NULL, "f32[N=2]")
-            BAD("gelu", IN("i32 N=2"), NULL, NULL, 0, "type_mismatch", "gelu",
-                "cast") GOOD("softmax", IN("f32 N=2 C=3"), "axis=C", NULL, "f32[N=2, C=3]")
-                BAD("softmax", IN("f32 N=2 C=3"), "axis=T", NULL, 0, "missing_axis", "along axis T",
-                    NULL) BAD("softmax", IN("i32 N=2 C=3"), "axis=C", NULL, 0, "type_mismatch",
-                              "softmax", NULL) GOOD("layer_norm", IN(QKV, "f32 E=12", "f32 E=12"), "eps=1e-6",
-                                                    NULL, "f32[N=2, T=5, E=12]")
-                    BAD("layer_norm", IN(QKV, "f32 E=12", "f32 E=11"), "eps=1e-6", NULL,
-                        2, "channel_mismatch", "12 elements (as E)",
-                        NULL) BAD("layer_norm", IN(QKV, "f32 N=2 E=6", "f32 E=12"), "eps=1e-6", NULL, 1,
-                                  "rank_mismatch", "12 elements (as E)", NULL)
-                        BAD("layer_norm", IN("f32", "f32 E=1", "f32 E=1"), "eps=1e-6", NULL, 0,
-                            "rank_mismatch", "scalar", NULL) BAD("layer_norm",
-                                                                 IN(QKV, "f32 E=12", "f32 E=12"), "eps=-1",
-                                                                 NULL, -1, "bad_range", "eps is -1", NULL)
-                            GOOD("batch_norm", IN(X2, "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=4"),
-                                 "eps=1e-5 momentum=0.9", NULL, "f32[N=2, C=4, H=8, W=10]")
-                                BAD("batch_norm", IN(X2, "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=5"),
-                                    "eps=1e-5 momentum=0.9", NULL, 4, "channel_mismatch", "operand 5",
-                                    NULL) BAD("batch_norm",
-                                              IN("f32 N=2", "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=4"),
-                                              "eps=1e-5 momentum=0.9", NULL, 0, "rank_mismatch",
-                                              "channel axis", NULL)
-                                    BAD("batch_norm", IN(X2, "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=4"),
-                                        "eps=1e-5 momentum=1.5", NULL, -1, "bad_range", "share of 1.5",
-                                        NULL) BAD("batch_norm",
-                                                  IN(X2, "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=4"),
-                                                  "eps=nan momentum=0.5", NULL, -1, "bad_range", "eps is",
-                                                  NULL) GOOD("dropout", IN(QKV),
-                                                             "rate=0.5", NULL, "f32[N=2, T=5, E=12]")
-                                        BAD("dropout", IN(QKV), "rate=1.5", NULL, -1, "bad_range",
-                                            "share of 1.5", NULL) GOOD("drop_path", IN(QKV), "rate=0", NULL,
-                                                                       "f32[N=2, T=5, E=12]")
-                                            BAD("drop_path", IN(QKV), "rate=-0.5", NULL, -1, "bad_range",
-                                                "share of -0.5",
-                                                NULL) GOOD("max_pool", IN(X2),
-                                                           "stride=2,2 pad_lo=1,1 pad_hi=1,1 kernel=3,3",
-                                                           NULL, "f32[N=2, C=4, H=4, W=5]")
-                                                BAD("max_pool", IN(X2),
-                                                    "stride=2,2 pad_lo=1,1 pad_hi=1,3 kernel=3,3", NULL, -1,
-                                                    "bad_window", "padding alone", "less than the window")
-                                                    BAD("max_pool", IN(X2),
-                                                        "stride=2,2 pad_lo=0,0 "
-                                                        "pad_hi=0,0 kernel=9,3",
-                                                        NULL, 0, "bad_window", "longer than H=8",
-                                                        NULL) BAD("max_pool", IN(X2),
-                                                                  "stride=2,2 pad_lo=0,0 pad_hi=0,0 kernel=2",
-                                                                  NULL, -1, "bad_window", "'kernel' has 1",
-                                                                  NULL) BAD("max_pool", IN("f32 N=2 C=3"),
-                                                                            "stride= pad_lo= pad_hi= kernel=",
-                                                                            NULL, 0, "rank_mismatch",
-                                                                            "spatial", NULL)
-                                                        GOOD("attention", IN(QKV, QKV, QKV), "rate=0 heads=4",
-                                                             NULL, "f32[N=2, T=5, E=12]")
-                                                            BAD("attention", IN(QKV, QKV, QKV),
-                                                                "rate=0 heads=5", NULL, 0, "bad_range",
-                                                                "E=12 into 5 heads",
-                                                                "divides 12") BAD("attention",
-                                                                                  IN(QKV, QKV, QKV),
-                                                                                  "rate=0 heads=0", NULL, 0,
-                                                                                  "bad_range", "into 0 heads",
-                                                                                  NULL)
-                                                                BAD("attention",
-                                                                    IN(QKV, QKV, QKV), "rate=2 heads=4", NULL,
-                                                                    -1,
-                                                                    "bad_range", "share of 2",
-                                                                    NULL) BAD("attention",
-                                                                              IN(
-                                                                                  QKV,
-                                                                                  QKV,
-                                                                                  "f32 N=2 T=6 E=12"),
-                                                                              "rate=0 heads=4", NULL, 2,
-                                                                              "axis_mismatch",
-                                                                              "f32[N=2, T=6, E=12]", NULL)
-                                                                    BAD("attention",
-                                                                        IN("f32 N=2 E=12", "f32 N=2 E=12",
-                                                                           "f32 N=2 E=12"),
-                                                                        "rate=0 heads=4",
-                                                                        NULL, 0, "rank_mismatch",
-                                                                        "queries [N, T, E]",
-                                                                        NULL) GOOD("rearrange",
-                                                                                   IN("f32 N=2 C=6"),
-                                                                                   "pattern=x", "f32 M=12",
-                                                                                   "f32[M=12]")
-                                                                        GOOD("cross_entropy",
-                                                                             IN("f32 N=2 C=10", "i32 N=2"),
-                                                                             NULL, NULL,
-                                                                             "f32[]") BAD("cross_entropy",
-                                                                                          IN("f32 N=2 C=10",
-                                                                                             "f32 N=2"),
-                                                                                          NULL, NULL, 1,
-                                                                                          "type_mismatch",
-                                                                                          "class numbers",
-                                                                                          NULL)
-                                                                            BAD("cross_entropy",
-                                                                                IN("f32 N=2 C=10", "i32 N=3"),
-                                                                                NULL, NULL,
-                                                                                1, "axis_mismatch",
-                                                                                "one class for each row",
-                                                                                NULL) BAD("cross_entropy",
-                                                                                          IN("f32 N=2",
-                                                                                             "i32 N=2"),
-                                                                                          NULL, NULL, 0,
-                                                                                          "rank_mismatch",
-                                                                                          "scores [N, C]",
-                                                                                          NULL)
-                                                                                BAD("cross_entropy",
-                                                                                    IN("f32 N=2 C=10",
-                                                                                       "i32 N=2 C=10"),
-                                                                                    NULL, NULL, 1,
-                                                                                    "rank_mismatch",
-                                                                                    "class numbers [N]",
-                                                                                    NULL) GOOD("argmax",
-                                                                                               IN("f32 N=2 "
-                                                                                                  "C=10"),
-                                                                                               "axis=C",
-                                                                                               NULL, "i32[N=2]")
-                                                                                    BAD("argm"
-                                                                                        "ax",
-                                                                                        IN("f"
-                                                                                           "3"
-                                                                                           "2"
-                                                                                           " "
-                                                                                           "N"
-                                                                                           "="
-                                                                                           "2"
-                                                                                           " "
-                                                                                           "C"
-                                                                                           "="
-                                                                                           "1"
-                                                                                           "0"),
-                                                                                        "axis"
-                                                                                        "=H",
-                                                                                        NULL, 0,
-                                                                                        "miss"
-                                                                                        "ing_"
-                                                                                        "axi"
-                                                                                        "s",
-                                                                                        "alon"
-                                                                                        "g "
-                                                                                        "axis"
-                                                                                        " H",
-                                                                                        NULL) BAD("argmax",
-                                                                                                  IN("f32 "
-                                                                                                     "N=2 "
-                                                                                                     "C=0"),
-                                                                                                  "axis=C",
-                                                                                                  NULL, 0, "bad_range",
-                                                                                                  "at least "
-                                                                                                  "one "
-                                                                                                  "element",
-                                                                                                  NULL)
-                                                                                        GOOD("in_"
-                                                                                             "top_"
-                                                                                             "k",
-                                                                                             IN("f"
-                                                                                                "3"
-                                                                                                "2"
-                                                                                                " "
-                                                                                                "N"
-                                                                                                "="
-                                                                                                "2"
-                                                                                                " "
-                                                                                                "C"
-                                                                                                "="
-                                                                                                "1"
-                                                                                                "0",
-                                                                                                "i"
-                                                                                                "6"
-                                                                                                "4"
-                                                                                                " "
-                                                                                                "N"
-                                                                                                "="
-                                                                                                "2"),
-                                                                                             "k=5",
-                                                                                             NULL,
-                                                                                             "bool["
-                                                                                             "N=2]")
-                                                                                            BAD("in_top_k",
-                                                                                                IN("f32 N=2 "
-                                                                                                   "C=10",
-                                                                                                   "i32 "
-                                                                                                   "N=2"),
-                                                                                                "k=11",
-                                                                                                NULL,
-                                                                                                0, "bad_range",
-                                                                                                "the 11 best "
-                                                                                                "of "
-                                                                                                "C=10",
-                                                                                                "1 to 10")
-                                                                                                BAD("in_top_"
-                                                                                                    "k",
-                                                                                                    IN("f32 "
-                                                                                                       "N=2 "
-                                                                                                       "C=10",
-                                                                                                       "i32 "
-                                                                                                       "N=2"),
-                                                                                                    "k=0",
-                                                                                                    NULL,
-                                                                                                    0, "bad_range",
-                                                                                                    "the 0 "
-                                                                                                    "best",
-                                                                                                    NULL)
-                                                                                                    GOOD(
-                                                                                                        "fuse"
-                                                                                                        "d",
-                                                                                                        IN("f"
-                                                                                                           "3"
-                                                                                                           "2"
-                                                                                                           " "
-                                                                                                           "N"
-                                                                                                           "="
-                                                                                                           "2"),
-                                                                                                        NULL,
-                                                                                                        "f32 "
-                                                                                                        "C=3",
-                                                                                                        "f32["
-                                                                                                        "C="
-                                                                                                        "3"
-                                                                                                        "]")};
+    GOOD("linear", IN("f32 N=2 T=5 E=12", "f32 O=7 E=12"), NULL, NULL, "f32[N=2, T=5, E=7]")
+    GOOD( "linear", IN("f32 N=2 E=12 T=5", "f32 O=7 E=12"), NULL, NULL, "f32[N=2, E=7, T=5]")
+    GOOD("linear", IN("f32 N=2 C=12", "f32 O=7 I=12"), NULL, NULL, "f32[N=2, C=7]")
+    BAD("linear", IN("f32 N=2 E=12", "f32 O=7 E=8"), NULL, NULL, 0, "channel_mismatch", "linear weight expects 8 input features (E), but the input has E=12", NULL)
+    BAD("linear", IN("f32 N=2 E=12", "f32 E=12"), NULL, NULL, 1, "rank_mismatch", "a weight [O, E]", NULL)
+    BAD("linear", IN("f32", "f32 O=7 E=12"), NULL, NULL, 0, "rank_mismatch", "feature axis", NULL)
+    GOOD("gelu", IN("f32 N=2"), NULL, NULL, "f32[N=2]")
+    BAD("gelu", IN("i32 N=2"), NULL, NULL, 0, "type_mismatch", "gelu", "cast")
+    GOOD("softmax", IN("f32 N=2 C=3"), "axis=C", NULL, "f32[N=2, C=3]")
+    BAD("softmax", IN("f32 N=2 C=3"), "axis=T", NULL, 0, "missing_axis", "along axis T", NULL)
+    BAD("softmax", IN("i32 N=2 C=3"), "axis=C", NULL, 0, "type_mismatch", "softmax", NULL)
+    GOOD("layer_norm", IN(QKV, "f32 E=12", "f32 E=12"), "eps=1e-6", NULL, "f32[N=2, T=5, E=12]")
+    BAD("layer_norm", IN(QKV, "f32 E=12", "f32 E=11"), "eps=1e-6", NULL, 2, "channel_mismatch", "12 elements (as E)", NULL)
+    BAD("layer_norm", IN(QKV, "f32 N=2 E=6", "f32 E=12"), "eps=1e-6", NULL, 1, "rank_mismatch", "12 elements (as E)", NULL)
+    BAD("layer_norm", IN("f32", "f32 E=1", "f32 E=1"), "eps=1e-6", NULL, 0, "rank_mismatch", "scalar", NULL)
+    BAD("layer_norm", IN(QKV, "f32 E=12", "f32 E=12"), "eps=-1", NULL, -1, "bad_range", "eps is -1", NULL)
+    GOOD("batch_norm", IN(X2, "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=4"), "eps=1e-5 momentum=0.9", NULL, "f32[N=2, C=4, H=8, W=10]")
+    BAD("batch_norm", IN(X2, "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=5"), "eps=1e-5 momentum=0.9", NULL, 4, "channel_mismatch", "operand 5", NULL)
+    BAD("batch_norm", IN("f32 N=2", "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=4"), "eps=1e-5 momentum=0.9", NULL, 0, "rank_mismatch", "channel axis", NULL)
+    BAD("batch_norm", IN(X2, "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=4"), "eps=1e-5 momentum=1.5", NULL, -1, "bad_range", "share of 1.5", NULL)
+    BAD("batch_norm", IN(X2, "f32 C=4", "f32 C=4", "f32 C=4", "f32 C=4"), "eps=nan momentum=0.5", NULL, -1, "bad_range", "eps is", NULL)
+    GOOD("dropout", IN(QKV), "rate=0.5", NULL, "f32[N=2, T=5, E=12]")
+    BAD("dropout", IN(QKV), "rate=1.5", NULL, -1, "bad_range", "share of 1.5", NULL)
+    GOOD("drop_path", IN(QKV), "rate=0", NULL, "f32[N=2, T=5, E=12]")
+    BAD("drop_path", IN(QKV), "rate=-0.5", NULL, -1, "bad_range", "share of -0.5", NULL)
+    GOOD("max_pool", IN(X2), "stride=2,2 pad_lo=1,1 pad_hi=1,1 kernel=3,3", NULL, "f32[N=2, C=4, H=4, W=5]")
+    BAD("max_pool", IN(X2), "stride=2,2 pad_lo=1,1 pad_hi=1,3 kernel=3,3", NULL, -1, "bad_window", "padding alone", "less than the window")
+    BAD("max_pool", IN(X2), "stride=2,2 pad_lo=0,0 pad_hi=0,0 kernel=9,3", NULL, 0, "bad_window", "longer than H=8", NULL)
+    BAD("max_pool", IN(X2), "stride=2,2 pad_lo=0,0 pad_hi=0,0 kernel=2", NULL, -1, "bad_window", "'kernel' has 1", NULL)
+    BAD("max_pool", IN("f32 N=2 C=3"), "stride= pad_lo= pad_hi= kernel=", NULL, 0, "rank_mismatch", "spatial", NULL)
+    GOOD("attention", IN(QKV, QKV, QKV), "rate=0 heads=4", NULL, "f32[N=2, T=5, E=12]")
+    BAD("attention", IN(QKV, QKV, QKV), "rate=0 heads=5", NULL, 0, "bad_range", "E=12 into 5 heads", "divides 12")
+    BAD("attention", IN(QKV, QKV, QKV), "rate=0 heads=0", NULL, 0, "bad_range", "into 0 heads", NULL)
+    BAD("attention", IN(QKV, QKV, QKV), "rate=2 heads=4", NULL, -1, "bad_range", "share of 2", NULL)
+    BAD("attention", IN( QKV, QKV, "f32 N=2 T=6 E=12"), "rate=0 heads=4", NULL, 2, "axis_mismatch", "f32[N=2, T=6, E=12]", NULL)
+    BAD("attention", IN("f32 N=2 E=12", "f32 N=2 E=12", "f32 N=2 E=12"), "rate=0 heads=4", NULL, 0, "rank_mismatch", "queries [N, T, E]", NULL)
+    GOOD("rearrange", IN("f32 N=2 C=6"), "pattern=x", "f32 M=12", "f32[M=12]")
+    GOOD("cross_entropy", IN("f32 N=2 C=10", "i32 N=2"), NULL, NULL, "f32[]")
+    BAD("cross_entropy", IN("f32 N=2 C=10", "f32 N=2"), NULL, NULL, 1, "type_mismatch", "class numbers", NULL)
+    BAD("cross_entropy", IN("f32 N=2 C=10", "i32 N=3"), NULL, NULL, 1, "axis_mismatch", "one class for each row", NULL)
+    BAD("cross_entropy", IN("f32 N=2", "i32 N=2"), NULL, NULL, 0, "rank_mismatch", "scores [N, C]", NULL)
+    BAD("cross_entropy", IN("f32 N=2 C=10", "i32 N=2 C=10"), NULL, NULL, 1, "rank_mismatch", "class numbers [N]", NULL)
+    GOOD("argmax", IN("f32 N=2 C=10"), "axis=C", NULL, "i32[N=2]")
+    BAD("argmax", IN("f32 N=2 C=10"), "axis=H", NULL, 0, "missing_axis", "along axis H", NULL)
+    BAD("argmax", IN("f32 N=2 C=0"), "axis=C", NULL, 0, "bad_range", "at least one element", NULL)
+    GOOD("in_top_k", IN("f32 N=2 C=10", "i64 N=2"), "k=5", NULL, "bool[N=2]")
+    BAD("in_top_k", IN("f32 N=2 C=10", "i32 N=2"), "k=11", NULL, 0, "bad_range", "the 11 best of C=10", "1 to 10")
+    BAD("in_top_k", IN("f32 N=2 C=10", "i32 N=2"), "k=0", NULL, 0, "bad_range", "the 0 best", NULL)
+    GOOD( "fused", IN("f32 N=2"), NULL, "f32 C=3", "f32[C=3]")
+    GOOD("reshape", IN("f32 N=2 C=6"), NULL, "f32 T=4 H=3", "f32[T=4, H=3]")
+    BAD("reshape", IN("f32 N=2 C=6"), NULL, "f32 T=5", 0, "axis_mismatch", "another number of elements", "")
+    BAD("reshape", IN("f32 N=2"), NULL, "i32 N=2", 0, "type_mismatch", "keeps the element type", "")
+    GOOD("contract", IN("f32 N=2 T=3 K=4", "f32 O=5 K=4"), "over=K", NULL, "f32[N=2, T=3, O=5]")
+    GOOD("contract", IN("f32 N=2 K=4", "f32 K=4 N=2 O=5"), "over=K", NULL, "f32[N=2, O=5]")
+    GOOD("contract", IN("f32 N=2 K=4", "f32 K=4 N=2"), "over=K,N", NULL, "f32[]")
+    BAD("contract", IN("f32 N=2 K=4", "f32 O=5 E=4"), "over=K", NULL, 1, "missing_axis", "sums over axis 'K', which the second operand (f32[O=5, E=4]) does not have", "")
+    BAD("contract", IN("f32 N=2 K=4", "f32 O=5 K=3"), "over=K", NULL, 1, "axis_mismatch", "K is 4 in the first operand", "")
+    BAD("contract", IN("f32 K=4", "f32 K=4"), "over=K,K", NULL, -1, "duplicate_axis", "twice", "")
+    BAD("contract", IN("i32 K=4", "i32 K=4"), "over=K", NULL, 0, "type_mismatch", "", "")
+};
+/* clang-format on */
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
 static bool has_good_case(dl_op op) {
@@ -673,6 +326,7 @@ static void test_siblings(void) {
         if (op == DL_OP_or) c.in[0] = "bool N=2";
         if (dl_ops[op].arity == 2) c.in[1] = c.in[0];
         check_good(&c);
+        if (op == DL_OP_stop_gradient) continue; /* takes all */
         c.in[0] = op == DL_OP_or ? "f32 N=2" : dl_ops[op].arity == 2 ? "f64 N=2" : "bool N=2";
         if (op == DL_OP_reduce_min) c.in[0] = "f32 C=2";
         dl_shape_fault fault = {0};

@@ -175,8 +175,11 @@ static void differentiate(dl_module *m, dl_error *err) {
         const char *name = g->name;
         dl_push(m->arena, &one.graphs, g);
         g->name = dl_intern("train"), g->module = &one;
-        dl_pass_ctx ctx = {
-            .arena = m->arena, .panel = 16, .keep_gradients = true, .optimizer = DL_OPT_NONE, .err = err};
+        dl_pass_ctx ctx = {.arena = m->arena,
+                           .panel = 16,
+                           .keep_gradients = true,
+                           .recipe.optimizer = DL_OPT_NONE,
+                           .err = err};
         dl_run_passes(&one, "simplify,autodiff,simplify", &ctx, (dl_pass_options){.validate = true});
         g->name = name, g->module = m;
     }
@@ -223,7 +226,7 @@ static double distance(const dlr_exec *exec, dlr_view view, const double *want) 
 static void test_target(const char *target) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
-                              .optimizer = DL_OPT_NONE,
+                              .recipe.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "kernels",
                               .batch = 1,

@@ -60,7 +60,7 @@ static void test_device_rate(dlr_exec *e) {
     CHECK(dlr_schedule_rates(&schedule, &rates, &err) && dlr_feed_open(&feed, e, &err), "%s", err.message);
     for (int round = 0; round < 2; round++) {
         dlr_train_options o = {.exec = e, .seed = 3};
-        CHECK(dlr_run_start_weights(&o, &err) && dlr_run_set_rates(e, &schedule, &err), "%s", err.message);
+        CHECK(dlr_run_start_weights(&o, &err) && dlr_run_set_hypers(&o, &schedule, &err), "%s", err.message);
         feed_noise(&feed);
         for (int i = 0; i < 12; i++) {
             dlr_exec_run(e, train, NULL);

@@ -87,11 +87,7 @@ static dl_module *build(dl_arena *arena, int i) {
 
 /* The graph as one step computes it, unfused. */
 static const dl_graph *write_step(dl_module *m, bool keep, dl_error *err) {
-    dl_pass_ctx ctx = {.arena = m->arena,
-                       .optimizer = DL_OPT_ADAM,
-                       .keep_gradients = keep,
-                       .adam = dl_adam_usual,
-                       .err = err};
+    dl_pass_ctx ctx = {.arena = m->arena, .keep_gradients = keep, .err = err};
     return dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = true})
                ? dl_module_graph(m, "train")
                : NULL;
@@ -104,7 +100,7 @@ static double start_value(const dl_var *v, int64_t i, unsigned *seed) {
     } rates[] = {{"lr.init", 0.1}, {"lr.end", 0.01}, {"lr.warmup", 0}, {"lr.total", 10}};
     for (size_t k = 0; k < sizeof rates / sizeof *rates; k++)
         if (strcmp(v->name, rates[k].name) == 0) return rates[k].value;
-    if (v->value.type.dtype == DL_I64) return 0;
+    if (v->role == DL_VAR_HYPER || v->value.type.dtype == DL_I64) return v->init.a;
     *seed = *seed * 1664525 + 1013904223 + (unsigned)i;
     double x = (double)(float)((double)(*seed >> 8) / (1 << 24) - 0.5);
     return strncmp(v->name, "exp_avg_sq.", 11) == 0 ? (double)(float)(0.1 + x * x) : x;
@@ -193,7 +189,6 @@ static void test_model(int i, bool keep, const char *skip) {
     }
     const dl_graph *g = write_step(written, keep, &err);
     dl_compile_options opt = {.target = dl_target_find(NULL, &err),
-                              .optimizer = DL_OPT_ADAM,
                               .keep_gradients = keep,
                               .model = "M",
                               .batch = 3,

@@ -53,8 +53,7 @@ static void break_module(void *user, int number, const dl_pass *pass, const dl_m
 static dl_plan *compile(dl_arena *arena, dl_module *m, const char *target, dl_optimizer optimizer, fault *f) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
-                              .optimizer = optimizer,
-                              .adam = dl_adam_usual,
+                              .recipe.optimizer = optimizer,
                               .keep_gradients = true,
                               .model = "M",
                               .batch = 2,
@@ -110,7 +109,7 @@ static void test_sound(const char *target) {
     for (int i = 0; i < NSOUND; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         dl_module *m = build(arena, sound[i], NULL, NULL), *written = build(arena, sound[i], NULL, NULL);
-        dl_plan *p = m ? compile(arena, m, target, DL_OPT_ADAM, NULL) : NULL;
+        dl_plan *p = m ? compile(arena, m, target, DL_OPT_adam, NULL) : NULL;
         for (uint64_t seed = 1; p && seed <= SEEDS; seed++) {
             dl_verdict v = verify(arena, m, p, seed);
             CHECK(v.faults.n == 0, "%s, %s: %s", sound[i], target, v.faults.at[0]);

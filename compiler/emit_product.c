@@ -1,0 +1,188 @@
+/* Kernels around a contraction by names: which of its axes are batch, rows, columns and terms; where
+ * operands' elements lie; and the rest of the kernel as the function that finishes one row of a panel. The
+ * loops are compiler/kernels/product.c. */
+#include "compiler/emit_cpu.h"
+
+/* Axes that one number counts, outermost first: space axes, or summed ones from DL_MAX_RANK on. */
+typedef struct {
+    int n, axis[DL_MAX_RANK];
+    int64_t size;
+} group;
+
+typedef struct {
+    const dl_kinstr *c;
+    const dl_kernel *k;
+    int side[2]; /* which operand is the left one (rows), which the right one (columns) */
+    group batch, rows, column, terms;
+    int64_t stride[2][2 * DL_MAX_RANK]; /* of left and right, by axis; 0 where it has none */
+    bool has[2][2 * DL_MAX_RANK];
+} product;
+
+static int64_t axis_size(const product *p, int axis) {
+    return axis < DL_MAX_RANK ? p->k->space[axis].size : p->c->sum[axis - DL_MAX_RANK].size;
+}
+
+static void add(const product *p, group *g, int axis) {
+    g->axis[g->n++] = axis;
+    g->size *= axis_size(p, axis);
+}
+
+static void find_strides(product *p) {
+    for (int i = 0; i < 2; i++) {
+        const dl_type *t = &p->k->params.at[p->c->parts[p->side[i]][0]].type;
+        int64_t own[DL_MAX_RANK];
+        dl_type_strides(t, own);
+        for (int a = 0; a < t->rank; a++) {
+            int to = p->c->follow[p->side[i]][a];
+            p->stride[i][to] = own[a], p->has[i][to] = true;
+        }
+    }
+}
+
+/* Lanes lie along one axis that the right operand alone has, the last of such; other ones of its own count
+ * with the batch. Where the second operand has none of its own, the operands change places. */
+static product find_product(const dl_kernel *k, const dl_kinstr *c) {
+    product p = {
+        .c = c, .k = k, .side = {0, 1}, .batch.size = 1, .rows.size = 1, .column.size = 1, .terms.size = 1};
+    find_strides(&p);
+    int own[2] = {0};
+    for (int i = 0; i < k->nspace; i++)
+        for (int s = 0; s < 2; s++) own[s] += p.has[s][i] && !p.has[1 - s][i];
+    if (!own[1] && own[0]) {
+        memset(p.stride, 0, sizeof p.stride), memset(p.has, 0, sizeof p.has);
+        p.side[0] = 1, p.side[1] = 0;
+        find_strides(&p);
+    }
+    int lanes = -1;
+    for (int i = 0; i < k->nspace; i++)
+        if (p.has[1][i] && !p.has[0][i]) lanes = i;
+    for (int i = 0; i < k->nspace; i++)
+        if (i == lanes)
+            add(&p, &p.column, i);
+        else
+            add(&p, p.has[0][i] && !p.has[1][i] ? &p.rows : &p.batch, i);
+    for (int i = 0; i < c->nsums; i++) add(&p, &p.terms, DL_MAX_RANK + i);
+    return p;
+}
+
+/* The step of an operand from number to number of a group where it is the same everywhere; 0 where it is not.
+ */
+static int64_t even_step(const product *p, int operand, const group *g) {
+    int64_t step = 0, size = 1;
+    for (int i = g->n - 1; i >= 0; i--) {
+        int64_t n = axis_size(p, g->axis[i]), own = p->stride[operand][g->axis[i]];
+        if (n == 1) continue;
+        if (size == 1)
+            step = own;
+        else if (own != step * size)
+            return 0;
+        size *= n;
+    }
+    return size == 1 ? 1 : step;
+}
+
+/* " + number / rest % size * stride" for each axis of a group. */
+static void put_offset(dl_emitter *e, const product *p, int operand, const group *g, const char *number) {
+    int64_t rest = g->size;
+    for (int i = 0; i < g->n; i++) {
+        int64_t size = axis_size(p, g->axis[i]), stride = p->stride[operand][g->axis[i]];
+        rest /= size ? size : 1;
+        if (!stride || size == 1) continue;
+        dl_putf(e->out, " + %s", number);
+        if (rest != 1) dl_putf(e->out, " / %lldL", (long long)rest);
+        if (i > 0) dl_putf(e->out, " %% %lldL", (long long)size);
+        dl_putf(e->out, " * %lldL", (long long)stride);
+    }
+}
+
+static void put_at(dl_emitter *e, const product *p, int operand) {
+    dl_putf(e->out,
+            "UNUSED long %s_%s(long batch, long row, long term) {\n    (void)batch, (void)row, (void)term;\n "
+            "   return 0",
+            e->k->name, operand ? "right" : "left");
+    put_offset(e, p, operand, &p->batch, "batch");
+    put_offset(e, p, operand, operand ? &p->column : &p->rows, "row");
+    put_offset(e, p, operand, &p->terms, "term");
+    dl_puts(e->out, ";\n}\n");
+}
+
+/* "const long x2 = row / 4 % 3;" for the axes that a number counts. */
+static void put_coordinates(dl_emitter *e, const product *p, const group *g, const char *number) {
+    int64_t rest = g->size;
+    for (int i = 0; i < g->n; i++) {
+        int64_t size = axis_size(p, g->axis[i]);
+        rest /= size ? size : 1;
+        dl_putf(e->out, "    const long x%d = %s / %lldL %% %lldL;\n", g->axis[i], number, (long long)rest,
+                (long long)(size ? size : 1));
+    }
+}
+
+static void put_row(dl_emitter *e, const product *p) {
+    const dl_kernel *k = e->k;
+    dl_putf(e->out, "INLINE void %s_body(char *const *arg, ", k->name);
+    for (int i = 0; i < k->nspace; i++) dl_putf(e->out, "long x%d, ", i);
+    dl_puts(e->out, "long n, const float *acc) {\n    (void)arg, (void)n");
+    for (int i = 0; i < k->nspace; i++) dl_putf(e->out, ", (void)x%d", i);
+    dl_puts(e->out, ";\n");
+    dl_emit_program(e, 0, k->instrs.n);
+    dl_putf(e->out,
+            "}\nstatic void %s_row(char *const *arg, const float *acc, long batch, long row, long column, "
+            "long n) {\n"
+            "    (void)batch, (void)row, (void)column, (void)n;\n",
+            k->name);
+    put_coordinates(e, p, &p->batch, "batch");
+    put_coordinates(e, p, &p->rows, "row");
+    dl_buf call = {0};
+    dl_putf(&call, "%s_body(arg, ", k->name);
+    for (int i = 0; i < k->nspace; i++) dl_putf(&call, i == e->lane_axis ? "column + i, " : "x%d, ", i);
+    if (e->lane_axis < 0) {
+        dl_putf(e->out, "    %s1, acc);\n}\n", call.at);
+    } else {
+        dl_putf(e->out, "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, acc + i);\n",
+                call.at);
+        if (p->column.size % e->t->lanes) dl_putf(e->out, "    if (i < n) %sn - i, acc + i);\n", call.at);
+        dl_puts(e->out, "}\n");
+    }
+    dl_buf_free(&call);
+}
+
+static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
+    enum { UNITS = 32 }; /* enough to share */
+    const dl_kernel *k = e->k;
+    const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
+    (void)err;
+    product p = find_product(k, c);
+    e->lane_axis = p.column.n ? p.column.axis[0] : -1, e->flat = false;
+    e->mode = p.column.n ? DL_LANES : DL_SINGLE;
+    put_at(e, &p, 0);
+    put_at(e, &p, 1);
+    put_row(e, &p);
+
+    int64_t panels = up(p.column.size, e->t->panel), blocks = up(p.rows.size, DL_ROW_BLOCK), groups = 1;
+    while (p.batch.size * blocks * groups < UNITS && groups < panels) groups++;
+    int64_t unit_panels = up(panels ? panels : 1, groups), left_step = even_step(&p, 0, &p.terms);
+    dl_putf(e->out,
+            "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, .terms = "
+            "%lld, .left = %d, "
+            ".right = %d, .left_step = %lld, .right_step = %lld, .column_step = %lld, .left_at = %s_left, "
+            ".right_at = %s_right, "
+            ".unit_panels = %lld};\n",
+            k->name, (long long)p.batch.size, (long long)p.rows.size, (long long)p.column.size,
+            (long long)p.terms.size, c->parts[p.side[0]][0], c->parts[p.side[1]][0], (long long)left_step,
+            (long long)even_step(&p, 1, &p.terms), (long long)even_step(&p, 1, &p.column), k->name, k->name,
+            (long long)unit_panels);
+    dl_putf(e->out,
+            "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n"
+            "    pack_right(&%s_shape, arg, unit, (float *)workspace);\n}\n"
+            "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n"
+            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_row);\n}\n",
+            k->name, k->name, k->name, k->name, k->name);
+    code->phases = 2, code->contracts = true;
+    code->units[0] = p.batch.size * panels;
+    code->units[1] = p.batch.size * blocks * up(panels, unit_panels);
+    code->workspace = p.batch.size * panels * p.terms.size * e->t->panel * 4;
+    code->scratch = (DL_ROW_BLOCK * e->t->panel + (left_step == 1 ? 0 : DL_ROW_BLOCK * p.terms.size)) * 4;
+    return true;
+}

@@ -1,0 +1,89 @@
+/* Products by axis names, around the tile of contract.c. The right operand is packed into panels once a
+ * launch, [column of panels][term][PANEL], so that the tile streams it; the left one is read as it lies where
+ * its terms are neighbours, and is otherwise packed block by block. Where operands' elements lie is the
+ * emitter's: `at` functions from the numbers of batch, row (or column) and term to an offset. */
+typedef long offset_fn(long batch, long row, long term);
+struct product {
+    long batch, rows, columns, terms;
+    int left, right;            /* arguments */
+    long left_step, right_step; /* from term to term, and */
+    long column_step;           /* from column to column, where that is the same everywhere; 0: ask */
+    offset_fn *left_at, *right_at;
+    long unit_panels; /* columns of panels that a unit works on */
+};
+/* The rest of a kernel at one row: `acc` has the sums of `n` columns from `column` on. */
+typedef void row_fn(char *const *arg, const float *acc, long batch, long row, long column, long n);
+
+INLINE long panels_of(const struct product *s) { return (s->columns + PANEL - 1) / PANEL; }
+
+/* One panel of the right operand: to[term][lane]; lanes behind the last column are zero. */
+UNUSED void pack_right(const struct product *s, char *const *arg, long unit, float *packed) {
+    long panels = panels_of(s), batch = unit / panels, column = unit % panels * PANEL;
+    long m = s->columns - column < PANEL ? s->columns - column : PANEL;
+    const float *from = (const float *)arg[s->right];
+    float *to = packed + unit * s->terms * PANEL;
+    long k = 0;
+    if (m == PANEL && s->right_step == 1 && s->column_step > 1) /* terms are neighbours: blocks are turned */
+        for (; k + LANES <= s->terms; k += LANES)
+            for (long i = 0; i < PANEL; i += LANES)
+                turn_block(from + s->right_at(batch, column + i, k), s->column_step, to + k * PANEL + i,
+                           PANEL);
+    for (; k < s->terms; k++) {
+        if (s->column_step == 1) {
+            const float *row = from + s->right_at(batch, column, k);
+            for (long i = 0; i < PANEL; i += LANES)
+                st(to + k * PANEL + i, m - i >= LANES ? ld(row + i)
+                                       : m > i        ? ld_part(row + i, m - i)
+                                                      : (vf){0});
+            continue;
+        }
+        for (long i = 0; i < PANEL; i++)
+            to[k * PANEL + i] = i < m ? from[s->right_at(batch, column + i, k)] : 0;
+    }
+}
+
+struct product_scratch {
+    float acc[ROW_BLOCK * PANEL], left[];
+};
+
+/* Rows [row, row + n) of the left operand: left[row][term]. */
+UNUSED void pack_left(const struct product *s, const float *from, long batch, long row, long n, float *left) {
+    for (long k = 0; k < s->terms; k++) {
+        long at = s->left_at(batch, row, k);
+        if (n >= LANES && s->left_at(batch, row + n - 1, k) - at == n - 1) { /* rows are neighbours */
+            for (long i = 0; i < n; i++) left[i * s->terms + k] = from[at + i];
+            continue;
+        }
+        for (long i = 0; i < n; i++) left[i * s->terms + k] = from[s->left_at(batch, row + i, k)];
+    }
+}
+
+/* A block of rows by some panels. */
+UNUSED void product_unit(const struct product *s, char *const *arg, const float *packed, long unit,
+                         char *scratch, row_fn *finish) {
+    struct product_scratch *t = (void *)scratch;
+    long panels = panels_of(s), groups = (panels + s->unit_panels - 1) / s->unit_panels;
+    long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK;
+    long batch = unit / (groups * blocks), group = unit / blocks % groups, row = unit % blocks * ROW_BLOCK;
+    long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
+    const float *from = (const float *)arg[s->left], *rows[ROW_BLOCK + TILE_ROWS];
+    if (s->left_step != 1) pack_left(s, from, batch, row, n, t->left);
+    for (long i = 0; i < n; i++)
+        rows[i] = s->left_step == 1 ? from + s->left_at(batch, row + i, 0) : t->left + i * s->terms;
+    for (long i = n; i % TILE_ROWS; i++) rows[i] = rows[n - 1]; /* computed, and not looked at */
+    long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
+    for (long p = group * s->unit_panels; p < last; p++) {
+        const float *right = packed + (batch * panels + p) * s->terms * PANEL;
+        __builtin_memset(t->acc, 0, sizeof t->acc);
+        for (long k = 0; k < s->terms; k += K_BLOCK) {
+            long nk = s->terms - k < K_BLOCK ? s->terms - k : K_BLOCK;
+            for (long r = 0; r < n; r += TILE_ROWS) {
+                const float *a[TILE_ROWS];
+                for (int i = 0; i < TILE_ROWS; i++) a[i] = rows[r + i] + k;
+                tile(a, right + k * PANEL, nk, t->acc + r * PANEL);
+            }
+        }
+        long m = s->columns - p * PANEL < PANEL ? s->columns - p * PANEL : PANEL;
+        for (long i = 0; i < n; i++) finish(arg, t->acc + i * PANEL, batch, row + i, p * PANEL, m);
+    }
+}

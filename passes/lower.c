@@ -1,0 +1,46 @@
+/* Composites become what they consist of, by the column `lower` of ops.def. It stands before autodiff, so
+ * that a composite needs no gradient rule of its own, and its parts are simplified, shared and fused like all
+ * others. */
+#include "passes/lower.h"
+
+#include "ir/walk.h"
+#include "passes/pass.h"
+
+static dl_lower_rule *const rules[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_lower_##lower,
+#include "ir/ops.def"
+#undef OP
+};
+
+/* Not there yet: the op stays, and the pass that cannot take it refuses it by name. */
+dl_value *dl_lower_none(dl_builder *b, const dl_node *n) {
+    (void)b, (void)n;
+    return NULL;
+}
+
+bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
+    (void)ctx;
+    dl_node **old = g->nodes.at;
+    int n = g->nodes.n;
+    bool changed = false;
+    g->nodes.at = NULL, g->nodes.n = g->nodes.cap = 0; /* built anew: rules append */
+    dl_value **now =
+        DL_NEWS(ctx->arena, dl_value *, g->next_id); /* by value id: what stands for a lowered result */
+    uint32_t known = g->next_id;
+    for (int i = 0; i < n; i++) {
+        dl_node *node = old[i];
+        for (int k = 0; k < node->nin; k++)
+            if (node->in[k]->id < known && now[node->in[k]->id]) node->in[k] = now[node->in[k]->id];
+        dl_builder b = {.graph = g, .loc = node->loc};
+        dl_value *v = dl_ops[node->op].class == DL_CLASS_HIGH ? rules[node->op](&b, node) : NULL;
+        if (v)
+            now[node->out[0].id] = v, changed = true;
+        else
+            dl_push(g->module->arena, &g->nodes, node);
+    }
+    for (int i = 0; i < g->results.n; i++) {
+        dl_result *r = &g->results.at[i];
+        if (r->value->id < known && now[r->value->id]) r->value = now[r->value->id];
+    }
+    return changed;
+}

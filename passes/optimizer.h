@@ -1,0 +1,54 @@
+/* What the optimiser pass shares with the rows of its two tables. Private to it. */
+#ifndef DL_OPTIMIZER_H
+#define DL_OPTIMIZER_H
+#include "ir/builder.h"
+#include "passes/pass.h"
+
+/* One step being built. Numbers that all parameters share are f64 scalars, worked out once a step. */
+typedef struct {
+    dl_builder *b;
+    const dl_recipe *recipe;
+    dl_arena *arena;
+    dl_var_set model;          /* variables that were there before */
+    DL_ARRAY(dl_var *) hypers; /* those made so far */
+    dl_error *err;
+    dl_value *step; /* the number of this step, from 1 */
+    dl_value *rate; /* the learning rate, once the schedule has built it */
+} dl_optimization;
+
+/* A number that the host may set: the variable of role HYPER of this name, which is worth `fallback` until
+ * then. */
+dl_value *dl_optimizer_hyper(dl_optimization *o, const char *name, double fallback);
+
+/* What the optimiser keeps for a parameter from step to step: a variable WHAT.NAME like it, zero at first.
+ * Both set o->err where the model has a variable of that name. */
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_var *param);
+
+/* Builds the learning rate of step o->step. */
+typedef dl_value *dl_schedule_rule(dl_optimization *o);
+#define SCHEDULE(id, help) dl_schedule_rule dl_schedule_##id;
+#include "passes/schedules.def"
+#undef SCHEDULE
+
+/* Builds one parameter's step: its next value and those of its state, as results of role UPDATE. `decays`:
+ * weight decay is for this parameter. */
+typedef void dl_optimizer_rule(dl_optimization *o, dl_var *param, dl_value *grad, bool decays);
+#define OPTIMIZER(id, help) dl_optimizer_rule dl_optimize_##id;
+#include "passes/optimizers.def"
+#undef OPTIMIZER
+
+/* Short names for what the rules write. */
+static inline dl_value *dl_o_add(const dl_optimization *o, dl_value *x, dl_value *y) {
+    return dl_build2(o->b, DL_OP_add, x, y);
+}
+static inline dl_value *dl_o_sub(const dl_optimization *o, dl_value *x, dl_value *y) {
+    return dl_build2(o->b, DL_OP_sub, x, y);
+}
+static inline dl_value *dl_o_mul(const dl_optimization *o, dl_value *x, dl_value *y) {
+    return dl_build2(o->b, DL_OP_mul, x, y);
+}
+static inline dl_value *dl_o_div(const dl_optimization *o, dl_value *x, dl_value *y) {
+    return dl_build2(o->b, DL_OP_div, x, y);
+}
+static inline dl_value *dl_o_k(const dl_optimization *o, double k) { return dl_build_const(o->b, DL_F64, k); }
+#endif

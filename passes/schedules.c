@@ -1,0 +1,70 @@
+/* The learning rate of a step as nodes: rows of schedules.def. Its numbers are hyperparameters, so that
+ * changing one compiles nothing. In the formulas, it is the number of the step from 1, and
+ *
+ *   lr.init     the rate to begin with        lr.total    steps (cosine_epochs: epochs) of the cosine
+ *   lr.end      the rate to end with          lr.steps    steps in an epoch
+ *   lr.warmup   steps of warm-up              lr.scale    a factor on all */
+#include <math.h>
+
+#include "passes/optimizer.h"
+
+static dl_value *init(dl_optimization *o) { return dl_optimizer_hyper(o, "lr.init", 0); }
+static dl_value *end(dl_optimization *o) { return dl_optimizer_hyper(o, "lr.end", 0); }
+static dl_value *total(dl_optimization *o) { return dl_optimizer_hyper(o, "lr.total", 1); }
+static dl_value *warmup(dl_optimization *o) { return dl_optimizer_hyper(o, "lr.warmup", 0); }
+
+/* end + (init - end) / 2 (1 + cos(pi at / total)) */
+static dl_value *half_cosine(dl_optimization *o, dl_value *at) {
+    dl_value *angle = dl_o_div(o, dl_o_mul(o, dl_o_k(o, M_PI), at), total(o));
+    dl_value *wave = dl_o_add(o, dl_o_k(o, 1), dl_build1(o->b, DL_OP_cos, angle));
+    return dl_o_add(o, end(o), dl_o_mul(o, dl_o_mul(o, dl_o_k(o, 0.5), dl_o_sub(o, init(o), end(o))), wave));
+}
+
+/* it < warmup: it / warmup init; otherwise the cosine of it - warmup. */
+dl_value *dl_schedule_warmup_cosine(dl_optimization *o) {
+    dl_value *rising = dl_o_mul(o, dl_o_div(o, o->step, warmup(o)), init(o));
+    dl_value *falling = half_cosine(o, dl_o_sub(o, o->step, warmup(o)));
+    return dl_build3(o->b, DL_OP_select, dl_build2(o->b, DL_OP_lt, o->step, warmup(o)), rising, falling);
+}
+
+/* i = it - 1: init min((i + 1) / warmup, (1 + cos(pi i / total)) / 2); without a warm-up the first is
+ * infinite. */
+dl_value *dl_schedule_cosine(dl_optimization *o) {
+    dl_value *falling = half_cosine(o, dl_o_sub(o, o->step, dl_o_k(o, 1)));
+    dl_value *rising = dl_o_mul(o, dl_o_div(o, o->step, warmup(o)), init(o));
+    return dl_build2(o->b, DL_OP_min, rising, falling);
+}
+
+/* Epochs finished before this step. */
+static dl_value *epoch(dl_optimization *o) {
+    dl_value *before = dl_o_sub(o, o->step, dl_o_k(o, 1));
+    return dl_build1(o->b, DL_OP_floor, dl_o_div(o, before, dl_optimizer_hyper(o, "lr.steps", 1)));
+}
+
+dl_value *dl_schedule_cosine_epochs(dl_optimization *o) { return half_cosine(o, epoch(o)); }
+
+/* init, times the factor of the last of the recipe's ranges [start, end) that holds the epoch (1 where none
+ * does), times a warm-up that rises from lr.warmup.from to 1 over the steps of lr.warmup (Goyal et al. 2017).
+ */
+dl_value *dl_schedule_piecewise(dl_optimization *o) {
+    dl_value *factor = dl_o_k(o, 1), *now = epoch(o);
+    for (int i = 0; i < o->recipe->ranges; i++) {
+        dl_value *from = dl_optimizer_hyper(o, dl_internf("lr.range.%d.start", i), 0);
+        dl_value *to = dl_optimizer_hyper(o, dl_internf("lr.range.%d.end", i), 0);
+        dl_value *k = dl_optimizer_hyper(o, dl_internf("lr.range.%d.factor", i), 1);
+        dl_value *inside = dl_build2(o->b, DL_OP_and, dl_build2(o->b, DL_OP_ge, now, from),
+                                     dl_build2(o->b, DL_OP_lt, now, to));
+        factor = dl_build3(o->b, DL_OP_select, inside, k, factor);
+    }
+    dl_value *first = dl_optimizer_hyper(o, "lr.warmup.from", 1),
+             *before = dl_o_sub(o, o->step, dl_o_k(o, 1));
+    dl_value *share = dl_build2(o->b, DL_OP_min, dl_o_div(o, before, warmup(o)), dl_o_k(o, 1));
+    dl_value *rise = dl_o_add(o, first, dl_o_mul(o, dl_o_sub(o, dl_o_k(o, 1), first), share));
+    dl_value *warm =
+        dl_build3(o->b, DL_OP_select, dl_build2(o->b, DL_OP_lt, before, warmup(o)), rise, dl_o_k(o, 1));
+    return dl_o_mul(o, dl_o_mul(o, init(o), factor), warm);
+}
+
+dl_value *dl_schedule_constant(dl_optimization *o) {
+    return dl_o_mul(o, init(o), dl_optimizer_hyper(o, "lr.scale", 1));
+}

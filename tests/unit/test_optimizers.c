@@ -1,0 +1,253 @@
+/* Every optimiser and every schedule against PyTorch in f64: the learning rate and the parameters of each
+ * step, as the pass builds them and behind the whole pipeline. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "ir/interp.h"
+#include "ir/text.h"
+#include "passes/pass.h"
+#include "tests/check.h"
+
+enum { STEPS = 6, MOST_SETTINGS = 14, NUMBERS = 7 }; /* a step's line: rate, four weights, two biases */
+
+static const char model[] = "graph @train {\n"
+                            "  param $w = %0 : f64[K=2, J=2] init zero\n"
+                            "  param $b = %1 : f64[J=2] init zero\n"
+                            "  input $x = %2 : f64[K=2]\n"
+                            "  %3 = mul $w, $x : f64[K=2, J=2]\n"
+                            "  %4 = add %3, $b : f64[K=2, J=2]\n"
+                            "  %5 = tanh %4 : f64[K=2, J=2]\n"
+                            "  %6 = sum %5 {over=[K, J]} : f64[]\n"
+                            "  loss \"loss\" = %6\n"
+                            "}\n";
+static const double w0[] = {0.5, -0.25, 0.125, 1.0}, b0[] = {0.25, -0.5}, x0[] = {0.3, -1.2};
+
+/* `make`: the optimiser in PyTorch, of parameters p and rate lr; `rate`: the rate of step it (from 1);
+ * `clip`: the largest norm, 0 for none. */
+typedef struct {
+    const char *name;
+    dl_recipe recipe;
+    const char *make, *rate;
+    double clip;
+    struct {
+        const char *name;
+        double value;
+    } set[MOST_SETTINGS];
+} optimizer_case;
+
+#define CONSTANT "0.05"
+#define FIXED    .schedule = DL_SCHEDULE_constant
+static const optimizer_case cases[] = {
+    {"adam", {.optimizer = DL_OPT_adam, FIXED}, "Adam(p, lr=lr)", CONSTANT, 0, {{"lr.init", 0.05}}},
+    {"adam, betas, eps, decay",
+     {.optimizer = DL_OPT_adam, FIXED, .decay = true, .decay_vectors = true},
+     "Adam(p, lr=lr, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1)",
+     CONSTANT,
+     0,
+     {{"lr.init", 0.05}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-3}, {"weight_decay", 0.1}}},
+    {"adamw",
+     {.optimizer = DL_OPT_adamw, FIXED, .decay = true, .decay_vectors = true},
+     "AdamW(p, lr=lr, weight_decay=0.1)",
+     CONSTANT,
+     0,
+     {{"lr.init", 0.05}, {"weight_decay", 0.1}}},
+    {"adamw, no decay of vectors",
+     {.optimizer = DL_OPT_adamw, FIXED, .decay = true},
+     "AdamW([{'params': p[:1], 'weight_decay': 0.1}, {'params': p[1:], 'weight_decay': 0}], lr=lr)",
+     CONSTANT,
+     0,
+     {{"lr.init", 0.05}, {"weight_decay", 0.1}}},
+    {"sgd", {.optimizer = DL_OPT_sgd, FIXED}, "SGD(p, lr=lr)", CONSTANT, 0, {{"lr.init", 0.05}}},
+    {"sgd, momentum, decay",
+     {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, .decay = true, .decay_vectors = true},
+     "SGD(p, lr=lr, momentum=0.7, weight_decay=0.1)",
+     CONSTANT,
+     0,
+     {{"lr.init", 0.05}, {"momentum", 0.7}, {"weight_decay", 0.1}}},
+    {"sgd, nesterov",
+     {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, .nesterov = true},
+     "SGD(p, lr=lr, momentum=0.9, nesterov=True)",
+     CONSTANT,
+     0,
+     {{"lr.init", 0.05}}},
+    {"clipped",
+     {.optimizer = DL_OPT_sgd, FIXED, .clip = true},
+     "SGD(p, lr=lr)",
+     CONSTANT,
+     0.5,
+     {{"lr.init", 0.05}, {"max_norm", 0.5}}},
+    {"clipped by nothing",
+     {.optimizer = DL_OPT_sgd, FIXED, .clip = true},
+     "SGD(p, lr=lr)",
+     CONSTANT,
+     100,
+     {{"lr.init", 0.05}, {"max_norm", 100}}},
+    {"warmup_cosine",
+     {.schedule = DL_SCHEDULE_warmup_cosine},
+     "Adam(p, lr=lr)",
+     "it / 3 * 0.1 if it < 3 else 0.01 + 0.5 * 0.09 * (1 + math.cos(math.pi * (it - 3) / 7))",
+     0,
+     {{"lr.init", 0.1}, {"lr.end", 0.01}, {"lr.warmup", 3}, {"lr.total", 7}}},
+    {"warmup_cosine without warm-up",
+     {.schedule = DL_SCHEDULE_warmup_cosine},
+     "Adam(p, lr=lr)",
+     "0.5 * 2e-4 * (1 + math.cos(math.pi * it / 100))",
+     0,
+     {{"lr.init", 2e-4}, {"lr.total", 100}}},
+    {"cosine",
+     {.schedule = DL_SCHEDULE_cosine},
+     "Adam(p, lr=lr)",
+     "0.1 * min(it / 3, 0.5 * (1 + math.cos(math.pi * (it - 1) / 8)))",
+     0,
+     {{"lr.init", 0.1}, {"lr.warmup", 3}, {"lr.total", 8}}},
+    {"cosine without warm-up",
+     {.schedule = DL_SCHEDULE_cosine},
+     "Adam(p, lr=lr)",
+     "0.1 * 0.5 * (1 + math.cos(math.pi * (it - 1) / 8))",
+     0,
+     {{"lr.init", 0.1}, {"lr.total", 8}}},
+    {"cosine_epochs", /* PyTorch's own schedule, stepped behind every second step */
+     {.schedule = DL_SCHEDULE_cosine_epochs},
+     "Adam(p, lr=lr)",
+     "annealing(0.1, 5, (it - 1) // 2)",
+     0,
+     {{"lr.init", 0.1}, {"lr.total", 5}, {"lr.steps", 2}}},
+    {"piecewise",
+     {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
+     "Adam(p, lr=lr)",
+     "0.1 * [1, 0.5, 0.1][(it - 1) // 2] * (0.25 + 0.75 * min((it - 1) / 3, 1))",
+     0,
+     {{"lr.init", 0.1},
+      {"lr.steps", 2},
+      {"lr.warmup", 3},
+      {"lr.warmup.from", 0.25},
+      {"lr.range.0.start", 1},
+      {"lr.range.0.end", 2},
+      {"lr.range.0.factor", 0.5},
+      {"lr.range.1.start", 2},
+      {"lr.range.1.end", 3},
+      {"lr.range.1.factor", 0.1}}},
+    {"constant, lowered", {FIXED}, "Adam(p, lr=lr)", "0.1 * 0.2", 0, {{"lr.init", 0.1}, {"lr.scale", 0.2}}},
+};
+enum { NCASES = (int)(sizeof cases / sizeof *cases) };
+
+static const char oracle_head[] =
+    "import math\n"
+    "try: import torch\n"
+    "except ImportError: print('none'); raise SystemExit\n"
+    "from torch.optim import Adam, AdamW, SGD\n"
+    "def annealing(lr, t_max, epoch):\n"
+    "    opt = SGD([torch.zeros(1, requires_grad=True)], lr=lr)\n"
+    "    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=t_max)\n"
+    "    for _ in range(epoch): opt.step(); schedule.step()\n"
+    "    return opt.param_groups[0]['lr']\n"
+    "def run(make, rate, clip):\n"
+    "    w = torch.tensor([[0.5, -0.25], [0.125, 1.0]], dtype=torch.float64, requires_grad=True)\n"
+    "    b = torch.tensor([0.25, -0.5], dtype=torch.float64, requires_grad=True)\n"
+    "    x = torch.tensor([[0.3], [-1.2]], dtype=torch.float64)\n"
+    "    opt = make([w, b], 1.0)\n"
+    "    for it in range(1, 7):\n"
+    "        for group in opt.param_groups: group['lr'] = rate(it)\n"
+    "        opt.zero_grad()\n"
+    "        torch.tanh(w * x + b).sum().backward()\n"
+    "        if clip: torch.nn.utils.clip_grad_norm_([w, b], clip)\n"
+    "        opt.step()\n"
+    "        print(repr(rate(it)), *map(repr, w.flatten().tolist() + b.tolist()))\n";
+
+/* The oracle's numbers for all cases, or false without PyTorch. */
+static bool ask_oracle(double want[NCASES][STEPS][NUMBERS]) {
+    char path[] = "/tmp/dl_optimizers_XXXXXX";
+    int fd = mkstemp(path);
+    FILE *script = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!script) return false;
+    fputs(oracle_head, script);
+    for (int i = 0; i < NCASES; i++)
+        fprintf(script, "run(lambda p, lr: %s, lambda it: %s, %g)\n", cases[i].make, cases[i].rate,
+                cases[i].clip);
+    fclose(script);
+    char command[64];
+    snprintf(command, sizeof command, "/usr/bin/python3 %s", path);
+    FILE *lines = access("/usr/bin/python3", X_OK) == 0 ? popen(command, "r") : NULL;
+    int read = 0;
+    for (double *at = &want[0][0][0];
+         lines && read < NCASES * STEPS * NUMBERS && fscanf(lines, "%lf", at) == 1; at++)
+        read++;
+    if (lines) pclose(lines);
+    unlink(path);
+    CHECK(read == 0 || read == NCASES * STEPS * NUMBERS, "the oracle gave %d numbers", read);
+    return read > 0;
+}
+
+static double *data_of(dl_interp *run, const dl_graph *g, const char *name) {
+    const dl_var *v = dl_graph_find_var(g, name);
+    CHECK(v, "no variable %s", name);
+    return v ? dl_interp_data(run, &v->value) : NULL;
+}
+
+static void check_case(const optimizer_case *c, const char *passes, double want[STEPS][NUMBERS]) {
+    dl_error err = {0};
+    dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
+    CHECK(m, "%s", err.message);
+    dl_pass_ctx ctx = {.arena = m->arena, .panel = 16, .recipe = c->recipe, .err = &err};
+    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}), "%s: %s", c->name,
+          err.message);
+    dl_graph *g = m->graphs.at[0];
+    CHECK(!dl_graph_find_result(g, DL_RESULT_GRAD, NULL), "gradients are not kept");
+    dl_interp *run = dl_interp_new(g, false);
+    for (int i = 0; i < g->vars.n; i++) /* numbers that nobody sets are worth what their variable says */
+        if (g->vars.at[i]->role == DL_VAR_HYPER)
+            *dl_interp_data(run, &g->vars.at[i]->value) = g->vars.at[i]->init.a;
+    for (int i = 0; i < MOST_SETTINGS && c->set[i].name; i++)
+        *data_of(run, g, c->set[i].name) = c->set[i].value;
+    double *w = data_of(run, g, "w"), *b = data_of(run, g, "b");
+    memcpy(w, w0, sizeof w0), memcpy(b, b0, sizeof b0), memcpy(data_of(run, g, "x"), x0, sizeof x0);
+    const dl_result *rate = dl_graph_find_result(g, DL_RESULT_METRIC, "Learning Rate");
+    CHECK(rate && rate->value->type.dtype == DL_F64, "%s: learning rate", c->name);
+    for (int step = 0; step < STEPS; step++) {
+        CHECK(dl_interp_run(run, &err), "%s", err.message);
+        CHECK(fabs(*dl_interp_data(run, rate->value) - want[step][0]) <= 1e-15,
+              "%s, step %d: rate %.17g, want %.17g", c->name, step + 1, *dl_interp_data(run, rate->value),
+              want[step][0]);
+        for (int i = 0; i < 6; i++) {
+            double got = i < 4 ? w[i] : b[i - 4];
+            CHECK(fabs(got - want[step][1 + i]) <= 1e-12, "%s, step %d, number %d: %.17g, want %.17g",
+                  c->name, step + 1, i, got, want[step][1 + i]);
+        }
+    }
+    CHECK_NEAR(*data_of(run, g, "optimizer.step"), STEPS, 0);
+    dl_interp_free(run);
+    dl_arena_free(m->arena);
+}
+
+/* Each row of both tables has a case, and is found by its name. */
+static void check_coverage(void) {
+    for (int row = 0; row < DL_OPT_NONE; row++) {
+        int n = 0;
+        for (int i = 0; i < NCASES; i++) n += cases[i].recipe.optimizer == (dl_optimizer)row;
+        CHECK(n > 0, "no case for optimiser %d", row);
+    }
+    CHECK(dl_optimizer_find("adamw") == DL_OPT_adamw && dl_optimizer_find("adan") == -1, "find");
+    CHECK(dl_schedule_find("piecewise") == DL_SCHEDULE_piecewise && dl_schedule_find("") == -1, "find");
+#define SCHEDULE(id, help)                                                                                   \
+    {                                                                                                        \
+        int n = 0;                                                                                           \
+        for (int i = 0; i < NCASES; i++) n += cases[i].recipe.schedule == DL_SCHEDULE_##id;                  \
+        CHECK(n > 0, "no case for schedule " #id);                                                           \
+    }
+#include "passes/schedules.def"
+#undef SCHEDULE
+}
+
+int main(void) {
+    static double want[NCASES][STEPS][NUMBERS];
+    check_coverage();
+    if (ask_oracle(want)) {
+        for (int i = 0; i < NCASES; i++) {
+            check_case(&cases[i], "autodiff,optimizer", want[i]);
+            check_case(&cases[i], dl_pipeline, want[i]);
+        }
+    } else {
+        printf("SKIP: optimisers against PyTorch (no /usr/bin/python3 with torch)\n");
+    }
+    return dl_test_end();
+}
