@@ -230,8 +230,7 @@ static double *need(dl_interp *in, const dl_value *v, dl_error *err) {
     return data;
 }
 
-static bool run_node(dl_interp *in, const dl_node *n, double *const *low, double *const *high,
-                     dl_error *err) {
+static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ranges, dl_error *err) {
     meaning *mean = of_op[n->op] ? of_op[n->op] : of_class[dl_ops[n->op].class];
     if (!mean && !n->kernel)
         return dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
@@ -239,7 +238,7 @@ static bool run_node(dl_interp *in, const dl_node *n, double *const *low, double
     bool ok = true;
     for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
     for (int i = 0; i < n->nout && ok; i++) ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
-    if (ok && n->kernel) dl_interp_kernel(n->kernel, data, in->round, low, high);
+    if (ok && n->kernel) dl_interp_kernel(n->kernel, data, in->round, ranges);
     if (ok && !n->kernel) mean(n, (const double *const *)data, data[n->nin]);
     for (int i = 0; i < n->nout && ok; i++) {
         int64_t count = dl_type_count(&n->out[i].type);
@@ -252,14 +251,11 @@ static bool run_node(dl_interp *in, const dl_node *n, double *const *low, double
     return ok;
 }
 
-bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err) {
-    return run_node(in, n, NULL, NULL, err);
-}
+bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err) { return run_node(in, n, NULL, err); }
 
-bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, double *const *low, double *const *high,
-                           dl_error *err) {
+bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, const dl_interp_ranges *to, dl_error *err) {
     DL_CHECK(n->kernel);
-    return run_node(in, n, low, high, err);
+    return run_node(in, n, to, err);
 }
 
 /* Readers of each value still to come: nodes, and one for good where a result names it. */

@@ -24,12 +24,17 @@ double *dl_interp_data(dl_interp *in, const dl_value *v);
 bool dl_interp_run(dl_interp *in, dl_error *err);
 /* One node alone, from the data of its operands to the data of its results. */
 bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err);
+/* Where the ends of ranges go: row-major, of result k low[k] and high[k]. */
+typedef struct {
+    double *const *low, *const *high;
+    bool
+        chain; /* count in what a contraction in a plain float32 loop loses where its terms are alike: slow */
+} dl_interp_ranges;
 /* A fused node, and beside each element of its results between which two numbers a float32 computation on the
- * same operands may leave it: low[k] and high[k], row-major, of result k. Where a comparison, maximum, floor
- * or sign is a tie within rounding, both sides' results are in the range. An element that may be anything,
- * NaN included (a division by what may be zero), has the range of all numbers. */
-bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, double *const *low, double *const *high,
-                           dl_error *err);
+ * same operands may leave it. Where a comparison, maximum, floor or sign is a tie within rounding, both
+ * sides' results are in the range. An element that may be anything, NaN included (a division by what may be
+ * zero), has the range of all numbers. */
+bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, const dl_interp_ranges *to, dl_error *err);
 /* From now on every float that a node makes is moved by that part of its size, up or down by chance: runs
  * that differ in `seed` show what rounding means for the results (Vignes' stochastic arithmetic). */
 void dl_interp_shake(dl_interp *in, double relative, uint64_t seed);

@@ -1,21 +1,26 @@
-/* Fused kernels: the program of kernel.h at every point of the space. */
+/* Fused kernels: the program of kernel.h at every point of the space, a block of points at a time. */
 #include <math.h>
 
 #include "ir/interp_parts.h"
 
+enum { BLOCK = 64 };
 typedef struct {
     const dl_kernel *k;
     double *const *data;
     double *const *low, *const *high; /* one array an output; NULL: no ranges are asked for */
-    bool round;
+    bool round, chain;
     int first;        /* first reduction */
     unsigned reduced; /* axes it removes */
     dl_arena *scratch;
     double *anchor;         /* the contraction at every point, row-major; NULL without one */
     double *anchor_slack;   /* with ranges: how far it may be off */
     dl_range_sum **partial; /* by instruction: a reduction's value at every reduced point */
-    dl_range *value;        /* by instruction, at the present point; without ranges only `at` */
-    int64_t at[DL_MAX_RANK], point, reduced_point;
+    dl_ranges *value;       /* by instruction, BLOCK points; without ranges only `at` means something */
+    dl_ranges nothing;      /* what an operand that is not there is */
+    /* The present block: n points, one behind the other along axis `inner` (-1: one point, no axis). */
+    int n, inner;
+    int64_t at[DL_MAX_RANK], point, reduced_point; /* of the first */
+    int64_t reduced_step;                          /* of reduced_point, from one to the next */
 } run;
 
 /* An operand of a contraction: its parts side by side along axis 1, row-major. */
@@ -82,120 +87,156 @@ static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
     int64_t terms = in->op == DL_OP_conv              ? e.c * taps
                     : in->op == DL_OP_conv_grad_input ? e.o * taps
                                                       : e.n * places;
-    double *chain = DL_NEWS(r->scratch, double, points), *slack = DL_NEWS(r->scratch, double, points);
-    dl_interp_conv(&e, a, b, chain, true);
+    double *slack = DL_NEWS(r->scratch, double, points), *chain = r->anchor;
+    if (r->chain) dl_interp_conv(&e, a, b, chain = DL_NEWS(r->scratch, double, points), true);
     dl_interp_conv_size(&e, a, b, slack);
     for (int64_t i = 0; i < points; i++)
         slack[i] = dl_sum_slack(in->type, terms, slack[i], r->anchor[i], chain[i]);
     r->anchor_slack = slack;
 }
 
-/* The element of its parameter that a load or store means, or -1 outside. */
-static int64_t find_place(const run *r, const dl_kinstr *in) {
+static int64_t coordinate(const run *r, int axis, int k) { return r->at[axis] + (axis == r->inner ? k : 0); }
+
+/* By point of the block: the element of its parameter that a load or store means, or -1 outside. */
+static void find_places(const run *r, const dl_kinstr *in, int64_t place[BLOCK]) {
     const dl_type *t = &r->k->params.at[in->param].type;
-    int64_t offset = 0;
+    for (int k = 0; k < r->n; k++) place[k] = 0;
     for (int i = 0; i < t->rank; i++) {
         const dl_index *at = &in->index[i];
-        int64_t x = at->offset + (at->axis >= 0 ? r->at[at->axis] : 0);
-        for (int j = 0; j < at->nterms; j++) {
-            int64_t part = r->at[at->term[j].axis] / at->term[j].div;
-            x += (at->term[j].mod ? part % at->term[j].mod : part) * at->term[j].mul;
+        int64_t size = t->axis[i].size;
+        for (int k = 0; k < r->n; k++) {
+            int64_t x = at->offset + (at->axis >= 0 ? coordinate(r, at->axis, k) : 0);
+            for (int j = 0; j < at->nterms; j++) {
+                int64_t part = coordinate(r, at->term[j].axis, k) / at->term[j].div;
+                x += (at->term[j].mod ? part % at->term[j].mod : part) * at->term[j].mul;
+            }
+            place[k] = place[k] < 0 || x < 0 || x >= size ? -1 : place[k] * size + x;
         }
-        if (x < 0 || x >= t->axis[i].size) return -1;
-        offset = offset * t->axis[i].size + x;
     }
-    return offset;
 }
 
-static dl_range anchor_range(const run *r, const dl_kinstr *in) {
-    double at = r->anchor[r->point], slack = r->anchor_slack[r->point];
+static void run_load(const run *r, const dl_kinstr *in, double *to) {
+    int64_t place[BLOCK];
+    find_places(r, in, place);
+    for (int k = 0; k < r->n; k++) to[k] = place[k] < 0 ? 0 : r->data[in->param][place[k]];
+}
+
+static void run_store(run *r, const dl_kinstr *in) {
+    int64_t place[BLOCK];
+    int number = in->param - r->k->nin;
+    dl_dtype type = r->k->params.at[in->param].type.dtype;
+    const dl_ranges v = r->value[in->args[0]];
+    find_places(r, in, place);
+    for (int k = 0; k < r->n; k++) {
+        if (place[k] < 0) continue;
+        r->data[in->param][place[k]] = dl_interp_convert(type, v.at[k], r->round);
+        if (!r->low) continue;
+        r->low[number][place[k]] = dl_interp_convert(type, v.low[k], false);
+        r->high[number][place[k]] = dl_interp_convert(type, v.high[k], false);
+    }
+}
+
+static dl_range anchor_range(const run *r, const dl_kinstr *in, int64_t point) {
+    double at = r->anchor[point], slack = r->anchor_slack[point];
     return dl_range_widen(in->type, (dl_range){at, at - slack, at + slack}, 1);
 }
 
-static dl_range reduced_range(const run *r, int number) {
-    const dl_kinstr *in = &r->k->instrs.at[number];
-    const dl_range_sum *s = &r->partial[number][r->reduced_point];
+static dl_range reduced_range(const dl_kinstr *in, const dl_range_sum *s) {
     return in->op == DL_OP_sum ? dl_range_of_sum(in->type, s) : s->sum;
 }
 
-static dl_range instr_range(const run *r, int number) {
-    const dl_kinstr *in = &r->k->instrs.at[number];
-    dl_range arg[3] = {0};
-    int64_t place;
-    for (int i = 0; i < in->nargs; i++) arg[i] = r->value[in->args[i]];
-    switch (in->kind) {
-    case DL_K_CONTRACT: return anchor_range(r, in);
-    case DL_K_LOAD:
-        return place = find_place(r, in), dl_range_exact(place < 0 ? 0 : r->data[in->param][place]);
-    case DL_K_CONST: return dl_range_widen(in->type, dl_range_exact(in->p), (double)(float)in->p != in->p);
-    case DL_K_COORD: return dl_range_exact((double)r->at[in->axis]);
-    case DL_K_REDUCE: return reduced_range(r, number);
-    default: return dl_range_elem(in, arg);
-    }
+static void run_elem(run *r, const dl_kinstr *in, dl_ranges to) {
+    dl_ranges arg[3];
+    for (int i = 0; i < 3; i++) arg[i] = i < in->nargs ? r->value[in->args[i]] : r->nothing;
+    if (r->low)
+        dl_range_elems(in, arg, to, r->n);
+    else
+        for (int k = 0; k < r->n; k++)
+            to.at[k] = dl_interp_scalar(in->op, arg[0].at[k], arg[1].at[k], arg[2].at[k], in->p);
 }
 
-static void store(run *r, const dl_kinstr *in, int64_t place) {
-    const dl_range v = r->value[in->args[0]];
-    dl_dtype type = r->k->params.at[in->param].type.dtype;
-    r->data[in->param][place] = dl_interp_convert(type, v.at, r->round);
+static void set_ends(const run *r, dl_ranges v) { /* what is exact */
     if (!r->low) return;
-    r->low[in->param - r->k->nin][place] = dl_interp_convert(type, v.low, false);
-    r->high[in->param - r->k->nin][place] = dl_interp_convert(type, v.high, false);
+    memcpy(v.low, v.at, sizeof *v.at * (size_t)r->n);
+    memcpy(v.high, v.at, sizeof *v.at * (size_t)r->n);
 }
 
 static void run_instr(run *r, int number) {
     const dl_kinstr *in = &r->k->instrs.at[number];
-    double arg[3] = {0}, v = 0;
-    int64_t place;
-    if (r->low && in->kind != DL_K_STORE) {
-        r->value[number] = instr_range(r, number);
-        r->value[number].at = dl_interp_convert(in->type, r->value[number].at, r->round);
-        return;
-    }
-    for (int i = 0; i < in->nargs; i++) arg[i] = r->value[in->args[i]].at;
+    const dl_ranges v = r->value[number];
+    const dl_range_sum *sum;
     switch (in->kind) {
-    case DL_K_CONTRACT: v = r->anchor[r->point]; break;
-    case DL_K_LOAD: place = find_place(r, in), v = place < 0 ? 0 : r->data[in->param][place]; break;
-    case DL_K_CONST: v = in->p; break;
-    case DL_K_COORD: v = (double)r->at[in->axis]; break;
-    case DL_K_ELEM: v = dl_interp_scalar(in->op, arg[0], arg[1], arg[2], in->p); break;
-    case DL_K_REDUCE: v = r->partial[number][r->reduced_point].sum.at; break;
-    case DL_K_STORE:
-        place = find_place(r, in);
-        if (place >= 0) store(r, in, place);
-        return;
+    case DL_K_CONTRACT:
+        for (int k = 0; k < r->n; k++) v.at[k] = r->anchor[r->point + k];
+        for (int k = 0; r->low && k < r->n; k++) dl_ranges_put(v, k, anchor_range(r, in, r->point + k));
+        break;
+    case DL_K_LOAD: run_load(r, in, v.at), set_ends(r, v); break;
+    case DL_K_CONST:
+        for (int k = 0; k < r->n; k++) v.at[k] = in->p;
+        for (int k = 0; r->low && k < r->n; k++)
+            dl_ranges_put(v, k,
+                          dl_range_widen(in->type, dl_range_exact(in->p), (double)(float)in->p != in->p));
+        break;
+    case DL_K_COORD:
+        for (int k = 0; k < r->n; k++) v.at[k] = (double)(r->at[in->axis] + (in->axis == r->inner ? k : 0));
+        set_ends(r, v);
+        break;
+    case DL_K_ELEM: run_elem(r, in, v); break;
+    case DL_K_REDUCE:
+        sum = r->partial[number] + r->reduced_point;
+        for (int k = 0; k < r->n; k++) v.at[k] = sum[k * r->reduced_step].sum.at;
+        for (int k = 0; r->low && k < r->n; k++)
+            dl_ranges_put(v, k, reduced_range(in, &sum[k * r->reduced_step]));
+        break;
+    case DL_K_STORE: run_store(r, in); return;
     default: return;
     }
-    r->value[number].at = dl_interp_convert(in->type, v, r->round);
+    if (in->type == DL_F32 && r->round)
+        for (int k = 0; k < r->n; k++) v.at[k] = (double)(float)v.at[k];
+    else
+        for (int k = 0; k < r->n; k++) v.at[k] = dl_interp_convert(in->type, v.at[k], r->round);
 }
 
-/* Adds the present point to a reduction. */
+/* Adds the present points to a reduction. */
 static void run_reduction(run *r, int number) {
     const dl_kinstr *in = &r->k->instrs.at[number];
-    dl_range_sum *to = &r->partial[number][r->reduced_point];
-    dl_range v = r->value[in->args[0]];
-    if (r->low && in->op == DL_OP_sum) {
-        dl_range_add(to, v);
-        return;
+    dl_range_sum *to = r->partial[number] + r->reduced_point;
+    const dl_ranges v = r->value[in->args[0]];
+    for (int k = 0; k < r->n; k++, to += r->reduced_step) {
+        if (r->low && in->op == DL_OP_sum) {
+            dl_range_add(to, dl_ranges_get(v, k));
+            continue;
+        }
+        to->sum.at = dl_interp_scalar(in->op, to->sum.at, v.at[k], 0, 0);
+        if (!r->low) continue;
+        to->sum.low = dl_interp_scalar(in->op, to->sum.low, v.low[k], 0, 0);
+        to->sum.high = dl_interp_scalar(in->op, to->sum.high, v.high[k], 0, 0);
     }
-    to->sum.at = dl_interp_scalar(in->op, to->sum.at, v.at, 0, 0);
-    if (!r->low) return;
-    to->sum.low = dl_interp_scalar(in->op, to->sum.low, v.low, 0, 0);
-    to->sum.high = dl_interp_scalar(in->op, to->sum.high, v.high, 0, 0);
 }
 
-/* Calls `body` at every point of the space without the axes in `skip`, which stay at 0. */
+/* Calls `body` at every block of the space without the axes in `skip`, which stay at 0. */
 static void walk(run *r, unsigned skip, void body(run *r)) {
     const dl_kernel *k = r->k;
     memset(r->at, 0, sizeof r->at);
+    r->inner = -1;
     for (int i = 0; i < k->nspace; i++)
-        if (!(skip >> i & 1) && k->space[i].size == 0) return;
-    for (r->point = 0;; r->point++) {
-        r->reduced_point = 0;
-        for (int i = 0; i < k->nspace; i++)
-            if (!(r->reduced >> i & 1)) r->reduced_point = r->reduced_point * k->space[i].size + r->at[i];
-        body(r);
-        int i = k->nspace - 1;
+        if (!(skip >> i & 1)) {
+            if (k->space[i].size == 0) return;
+            r->inner = i;
+        }
+    int64_t length = r->inner < 0 ? 1 : k->space[r->inner].size, none = 0;
+    int64_t *along = r->inner < 0 ? &none : &r->at[r->inner];
+    r->reduced_step = r->inner >= 0 && !(r->reduced >> r->inner & 1); /* behind it all are reduced */
+    for (r->point = 0;;) {
+        for (*along = 0; *along < length; *along += BLOCK, r->point += r->n) {
+            r->n = (int)(length - *along < BLOCK ? length - *along : BLOCK);
+            r->reduced_point = 0;
+            for (int i = 0; i < k->nspace; i++)
+                if (!(r->reduced >> i & 1)) r->reduced_point = r->reduced_point * k->space[i].size + r->at[i];
+            body(r);
+        }
+        *along = 0;
+        int i = r->inner - 1;
         for (; i >= 0; i--) {
             if (!(skip >> i & 1) && ++r->at[i] < k->space[i].size) break;
             r->at[i] = 0;
@@ -204,22 +245,29 @@ static void walk(run *r, unsigned skip, void body(run *r)) {
     }
 }
 
-static void run_point(run *r) {
+static void run_points(run *r) {
     for (int i = 0; i < r->first; i++) run_instr(r, i);
     for (int i = r->first; i < r->k->instrs.n; i++)
         if (r->k->instrs.at[i].kind == DL_K_REDUCE) run_reduction(r, i);
 }
 
-static void run_reduced_point(run *r) {
+static void run_reduced_points(run *r) {
     for (int i = r->first; i < r->k->instrs.n; i++) run_instr(r, i);
 }
 
-void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, double *const *low,
-                      double *const *high) {
-    run r = {.k = k, .data = data, .low = low, .high = high, .round = round};
+static dl_ranges new_ranges(dl_arena *arena) {
+    double *columns = DL_NEWS(arena, double, 3 * BLOCK);
+    return (dl_ranges){columns, columns + BLOCK, columns + 2 * BLOCK};
+}
+
+void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges) {
+    run r = {.k = k, .data = data, .round = round, .n = BLOCK, .inner = -1};
+    if (ranges) r.low = ranges->low, r.high = ranges->high, r.chain = ranges->chain;
     r.first = dl_kernel_first_reduction(k), r.reduced = dl_kernel_reduced(k);
     r.scratch = dl_arena_new(NULL);
-    r.value = DL_NEWS(r.scratch, dl_range, k->instrs.n);
+    r.value = DL_NEWS(r.scratch, dl_ranges, k->instrs.n);
+    r.nothing = new_ranges(r.scratch);
+    for (int i = 0; i < k->instrs.n; i++) r.value[i] = new_ranges(r.scratch);
     r.partial = DL_NEWS(r.scratch, dl_range_sum *, k->instrs.n);
     int64_t points = 1, reduced_points = 1;
     for (int i = 0; i < k->nspace; i++) {
@@ -237,7 +285,7 @@ void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, doubl
         for (int64_t j = 0; j < reduced_points; j++)
             r.partial[i][j].sum = dl_range_exact(dl_interp_identity(in->op));
     }
-    walk(&r, 0, run_point);
-    if (r.first < k->instrs.n) walk(&r, r.reduced, run_reduced_point);
+    walk(&r, 0, run_points);
+    if (r.first < k->instrs.n) walk(&r, r.reduced, run_reduced_points);
     dl_arena_free(r.scratch);
 }

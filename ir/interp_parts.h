@@ -17,8 +17,16 @@ typedef struct {
 dl_range dl_range_exact(double at);
 /* Both ends moved outwards by that many roundings to `type`. */
 dl_range dl_range_widen(dl_dtype type, dl_range r, double roundings);
-/* An ELEM instruction on ranges. */
-dl_range dl_range_elem(const dl_kinstr *in, const dl_range *arg);
+/* Many of them, in columns. */
+typedef struct {
+    double *at, *low, *high;
+} dl_ranges;
+static inline dl_range dl_ranges_get(dl_ranges c, int k) { return (dl_range){c.at[k], c.low[k], c.high[k]}; }
+static inline void dl_ranges_put(dl_ranges c, int k, dl_range r) {
+    c.at[k] = r.at, c.low[k] = r.low, c.high[k] = r.high;
+}
+/* An ELEM instruction on n ranges; three operands, whichever it has. `to` is none of them. */
+void dl_range_elems(const dl_kinstr *in, const dl_ranges arg[3], dl_ranges to, int n);
 /* A sum in whatever order. */
 typedef struct {
     dl_range sum;
@@ -33,10 +41,9 @@ dl_range dl_range_of_sum(dl_dtype type, const dl_range_sum *s);
  * above. */
 double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double chain);
 
-/* A fused kernel on its parameters' data, inputs then outputs; with `low` and `high` (one array an output)
- * the ends of its results' ranges too. interp_kernel.c */
-void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, double *const *low,
-                      double *const *high);
+/* A fused kernel on its parameters' data, inputs then outputs; with `ranges` (or NULL) the ends of its
+ * results' ranges too. interp_kernel.c */
+void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges);
 
 /* What a reduction starts from. */
 double dl_interp_identity(dl_op op);

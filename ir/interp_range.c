@@ -99,33 +99,11 @@ static double value_of(const dl_kinstr *in, double a, double b, double c) {
     return dl_dtype_is_float(in->type) ? v : dl_interp_convert(in->type, v, false);
 }
 
-/* Sums, differences and products of ranges, which are most of all programs, without a call for each corner.
- * False: not one of them, or not a number. */
-static bool quick(const dl_kinstr *in, dl_range a, dl_range b, dl_range *r) {
-    if (in->op == DL_OP_add) {
-        *r = (dl_range){a.at + b.at, a.low + b.low, a.high + b.high};
-    } else if (in->op == DL_OP_sub) {
-        *r = (dl_range){a.at - b.at, a.low - b.high, a.high - b.low};
-    } else if (in->op == DL_OP_mul && in->args[0] != in->args[1]) {
-        double ll = a.low * b.low, lh = a.low * b.high, hl = a.high * b.low, hh = a.high * b.high;
-        if (isnan(ll + lh + hl + hh)) return false;
-        *r = (dl_range){a.at * b.at, fmin(fmin(ll, lh), fmin(hl, hh)), fmax(fmax(ll, lh), fmax(hl, hh))};
-    } else {
-        return false;
-    }
-    return dl_dtype_is_float(in->type) && !isnan(r->low + r->high);
-}
-
-dl_range dl_range_elem(const dl_kinstr *in, const dl_range *arg) {
-    static const dl_range nothing = {0, 0, 0};
-    dl_range a = in->nargs > 0 ? arg[0] : nothing, b = in->nargs > 1 ? arg[1] : nothing,
-             c = in->nargs > 2 ? arg[2] : nothing;
+static dl_range elem(const dl_kinstr *in, dl_range a, dl_range b, dl_range c) {
     dl_range args[] = {a, b, c};
     double pa[3], pb[3], pc[3];
-    dl_range r;
-    bool done = quick(in, a, b, &r);
-    if (!done) r = dl_range_exact(value_of(in, a.at, b.at, c.at));
-    if (!done && !special(in, args, &r)) {
+    dl_range r = dl_range_exact(value_of(in, a.at, b.at, c.at));
+    if (!special(in, args, &r)) {
         int na = points_of(a, pa), nb = points_of(b, pb), nc = points_of(c, pc);
         for (int i = 0; i < na; i++)
             for (int j = 0; j < nb; j++)
@@ -136,6 +114,59 @@ dl_range dl_range_elem(const dl_kinstr *in, const dl_range *arg) {
     if (in->op == DL_OP_sigmoid && in->type == DL_F32 && r.low < 0x1p-126) r.low = 0; /* its exp overflows */
     r.at = dl_interp_convert(in->type, r.at, true);
     return r;
+}
+
+static inline double least_of(double a, double b) { return a < b ? a : b; }
+static inline double most_of(double a, double b) { return a > b ? a : b; }
+
+/* Sums, differences, products and quotients of ranges in f32, which are most of all programs, without a call
+ * for each corner. False: not one of them, or something is not a finite number. */
+static bool quick(const dl_kinstr *in, const dl_ranges *arg, dl_ranges to, int n) {
+    const double u = 0x1p-24, least = 0x1p-149;
+    const double *a = arg[0].at, *al = arg[0].low, *ah = arg[0].high;
+    const double *b = arg[1].at, *bl = arg[1].low, *bh = arg[1].high;
+    double *restrict low = to.low, *restrict high = to.high, *restrict at = to.at, bad = 0;
+    if (in->type != DL_F32) return false;
+    if (in->op == DL_OP_add) {
+        for (int k = 0; k < n; k++) at[k] = a[k] + b[k], low[k] = al[k] + bl[k], high[k] = ah[k] + bh[k];
+    } else if (in->op == DL_OP_sub) {
+        for (int k = 0; k < n; k++) at[k] = a[k] - b[k], low[k] = al[k] - bh[k], high[k] = ah[k] - bl[k];
+    } else if (in->op == DL_OP_mul && in->args[0] == in->args[1]) { /* no product of two ranges */
+        for (int k = 0; k < n; k++) {
+            double ll = al[k] * al[k], hh = ah[k] * ah[k];
+            at[k] = a[k] * a[k], high[k] = most_of(ll, hh);
+            low[k] = al[k] <= 0 && ah[k] >= 0 ? 0 : least_of(ll, hh);
+        }
+    } else if (in->op == DL_OP_mul || in->op == DL_OP_div) {
+        bool div = in->op == DL_OP_div;
+        for (int k = 0; k < n; k++) {
+            bool either = div && bl[k] <= 0 && bh[k] >= 0; /* sign of the divisor */
+            double ll = div ? al[k] / bl[k] : al[k] * bl[k], lh = div ? al[k] / bh[k] : al[k] * bh[k];
+            double hl = div ? ah[k] / bl[k] : ah[k] * bl[k], hh = div ? ah[k] / bh[k] : ah[k] * bh[k];
+            at[k] = div ? a[k] / b[k] : a[k] * b[k];
+            low[k] = least_of(least_of(ll, lh), least_of(hl, hh));
+            high[k] = most_of(most_of(ll, lh), most_of(hl, hh));
+            bad += 0 * (either ? INFINITY : ll + lh + hl + hh); /* no number for ever where one is none */
+        }
+    } else {
+        return false;
+    }
+    for (int k = 0; k < n; k++) bad += 0 * (low[k] + high[k]);
+    if (isnan(bad)) return false;
+    for (int k = 0; k < n; k++) { /* dl_range_widen by one rounding */
+        low[k] -= u * fabs(low[k]) + least, high[k] += u * fabs(high[k]) + least;
+        high[k] = high[k] > (double)FLT_MAX ? INFINITY : high[k];
+        low[k] = low[k] < -(double)FLT_MAX ? -INFINITY : low[k];
+        at[k] = (double)(float)at[k];
+    }
+    return true;
+}
+
+void dl_range_elems(const dl_kinstr *in, const dl_ranges arg[3], dl_ranges to, int n) {
+    if (quick(in, arg, to, n)) return;
+    for (int k = 0; k < n; k++)
+        dl_ranges_put(to, k,
+                      elem(in, dl_ranges_get(arg[0], k), dl_ranges_get(arg[1], k), dl_ranges_get(arg[2], k)));
 }
 
 /* Rounding grows as the root of the number of terms (each step's error has either sign; Higham and Mary, A

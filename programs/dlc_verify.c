@@ -34,8 +34,8 @@ static bool verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *pl
     dl_verdict v = {0};
     if (!dl_verify_kernels(arena, g, plan, run, &v, err)) return false;
     print_faults(&v);
-    printf("  %-5s %3d kernels, %d results: at most %.2f of what float32's rounding allows\n", g->name,
-           g->nodes.n, v.compared, v.worst);
+    printf("  %-5s %3d kernels, %d results: at most %.2f of what float32's rounding allows%s%s\n", g->name,
+           g->nodes.n, v.compared, v.worst, v.worst_of ? ", by " : "", v.worst_of ? v.worst_of : "");
     *bad += v.faults.n;
     return true;
 }
