@@ -26,7 +26,7 @@ static bool parse_side(const char *s, const char *end, const dl_type *whole, con
         const char *from = s;
         while (s < end && (isalnum((unsigned char)*s) || *s == '_')) s++;
         if (s == from || out->atoms.rank == DL_MAX_RANK) return false;
-        const char *name = dl_internf("%.*s:", (int)(s - from), from); /* no axis of a model ends so */
+        const char *name = dl_internf("%.*s'", (int)(s - from), from); /* no axis of a model ends so */
         int64_t size = -1;
         if (s < end && *s == '=') size = strtoll(s + 1, (char **)&s, 10);
         if (size < 0 && known) {
