@@ -134,7 +134,7 @@ static void finish(dl_emitter *e, dl_emitted *code) {
 enum { ROW_BYTES = 8 * 4 }; /* of struct rows, a row */
 
 static int64_t rows_scratch(const dl_target *t) {
-    return (DL_ROW_BLOCK + DL_K_BLOCK) * t->panel * 4 + DL_ROW_BLOCK * ROW_BYTES;
+    return (2 * DL_ROW_BLOCK + DL_K_BLOCK) * t->panel * 4 + DL_ROW_BLOCK * ROW_BYTES;
 }
 
 static void put_contraction(dl_emitter *e, const shape3 *s, const int64_t *in, const int64_t *out,

@@ -15,8 +15,8 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned g
             "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n#define K_BLOCK "
             "%d\n",
             t->lanes, t->panel, t->rows, DL_ROW_BLOCK, DL_K_BLOCK);
-    dl_putf(out, "#define PACK_ROWS %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n", DL_PACK_ROWS, DL_M_BLOCK,
-            grad_rows);
+    dl_putf(out, "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
+            DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, grad_rows);
     dl_puts(out, dl_kernels_prelude);
     if (!contracts) return;
     dl_puts(out, dl_kernels_contract);

@@ -37,28 +37,42 @@ typedef void point_fn(char *const *arg, const float *acc, const long at[4], long
 #else
 #define ROWS(X) X(0) X(1) X(2) X(3)
 #endif
-#define ROW_IN(r)                                                                                            \
-    const float *a##r = a[r];                                                                                \
+#define ROW_AT(r) const float *a##r = a[r];
+#define ROW_ZERO(r)                                                                                          \
+    ROW_AT(r)                                                                                                \
     vf c##r##0 = {0}, c##r##1 = {0};
+#define ROW_ON(r)                                                                                            \
+    ROW_AT(r)                                                                                                \
+    vf c##r##0 = ld(c + r * PANEL), c##r##1 = ld(c + r * PANEL + LANES);
 #define ROW_STEP(r)                                                                                          \
     {                                                                                                        \
         vf x = splat(a##r[k]);                                                                               \
         c##r##0 += x * b0, c##r##1 += x * b1;                                                                \
     }
-#define ROW_OUT(r)                                                                                           \
+#define ROW_ADD(r)                                                                                           \
     st(c + r * PANEL, ld(c + r * PANEL) + c##r##0);                                                          \
     st(c + r * PANEL + LANES, ld(c + r * PANEL + LANES) + c##r##1);
+#define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
 
-/* c[TILE_ROWS][PANEL] += a[row][k] * b[k][PANEL], k < n. A slice of at most K_BLOCK products (or M_BLOCK, in
- * weight.c) is summed by itself and then added: errors grow with the slice and the number of slices, not with
- * all terms. */
-HOT void tile(const float *const *a, const float *b, long n, float *c) {
-    ROWS(ROW_IN)
-    for (long k = 0; k < n; k++, b += PANEL) {
-        vf b0 = ld(b), b1 = ld(b + LANES);
-        ROWS(ROW_STEP)
+/* c[TILE_ROWS][PANEL] += a[row][k] * b[k][PANEL], k < n. Errors grow with the length of a chain of additions
+ * and the number of chains, not with all terms: `tile` sums its slice by itself, from zero, and then adds it;
+ * `tile_on` goes on with the chain in c, which is cheaper for short slices, and whose caller ends it in time
+ * (end_chain). */
+#define TILE(name, BEGIN, END)                                                                               \
+    HOT void name(const float *const *a, const float *b, long n, float *c) {                                 \
+        ROWS(BEGIN)                                                                                          \
+        for (long k = 0; k < n; k++, b += PANEL) {                                                           \
+            vf b0 = ld(b), b1 = ld(b + LANES);                                                               \
+            ROWS(ROW_STEP)                                                                                   \
+        }                                                                                                    \
+        ROWS(END)                                                                                            \
     }
-    ROWS(ROW_OUT)
+TILE(tile, ROW_ZERO, ROW_ADD)
+TILE(tile_on, ROW_ON, ROW_OUT)
+
+/* Adds a block's chains to its sums and begins new ones. */
+HOT void end_chain(float *chain, float *sum, long n) {
+    for (long i = 0; i < n; i += LANES) st(sum + i, ld(sum + i) + ld(chain + i)), st(chain + i, (vf){0});
 }
 
 /* Output positions of a block, by component: input position before the tap (may lie outside), its index in
@@ -119,7 +133,7 @@ INLINE int any(v_rows m) {
 
 /* One tap and reduction slice for all rows of a block. */
 HOT void tap_rows(const struct contraction *s, const struct rows *row, long n, const struct tap *tap,
-                  const float *x, long channels, long k0, long nk, const float *b, float *acc) {
+                  const float *x, long channels, long k0, long nk, const float *b, float *acc, int on) {
     long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
     const char *from = (const char *)(x + by * channels + k0);
     for (long r = 0; r < n; r += TILE_ROWS) {
@@ -132,7 +146,7 @@ HOT void tap_rows(const struct contraction *s, const struct rows *row, long n, c
         const float *a[TILE_ROWS];
         at = (at & use) | ((long)zeros & ~use);
         __builtin_memcpy(a, &at, sizeof a);
-        tile(a, b, nk, acc + r * PANEL);
+        (on ? tile_on : tile)(a, b, nk, acc + r * PANEL);
     }
 }
 
@@ -175,7 +189,7 @@ HOT void turn_panel(const struct contraction *s, const float *w, long tap, long 
 }
 
 struct rows_scratch {
-    float acc[ROW_BLOCK * PANEL], b[K_BLOCK * PANEL];
+    float chain[ROW_BLOCK * PANEL], acc[ROW_BLOCK * PANEL], b[K_BLOCK * PANEL];
     struct rows row;
 };
 
@@ -203,6 +217,8 @@ UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float
     const struct positions *p = s->positions + which;
     long n = fill_rows(s, p, from, &t->row, ROW_BLOCK), whole = (n + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
     __builtin_memset(t->acc, 0, sizeof(float) * (unsigned long)(whole * PANEL));
+    __builtin_memset(t->chain, 0, sizeof(float) * (unsigned long)(whole * PANEL));
+    long length = 0;
     for (long i = 0; i < p->taps; i++) {
         const struct tap *tap = s->taps + p->first_tap + i;
         int some = 0;
@@ -218,10 +234,15 @@ UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float
                     turn_panel(s, w, tap->w, column * PANEL, start + k, nk, t->b);
                 else
                     b = panel_at(s, w, column, tap->w, start + k);
-                tap_rows(s, &t->row, n, tap, x, channels, k, nk, b, t->acc);
+                tap_rows(s, &t->row, n, tap, x, channels, k, nk, b, t->chain, 1);
+                length += nk;
+                if (length < CHAIN) continue;
+                end_chain(t->chain, t->acc, whole * PANEL);
+                length = 0;
             }
         }
     }
+    end_chain(t->chain, t->acc, whole * PANEL);
     finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
 }
 

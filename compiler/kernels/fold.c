@@ -46,7 +46,7 @@ UNUSED void fold_unit(const struct fold *f, char *const *arg, const float *packe
                 for (long column = 0; column < s->columns; column++) {
                     const float *b = packed + ((column * p->taps + i) * s->reduced + start + k) * PANEL;
                     tap_rows(s, row, n, s->taps + i, (const float *)arg[s->part[q].arg], channels, k, nk, b,
-                             acc + column * ROW_BLOCK * PANEL);
+                             acc + column * ROW_BLOCK * PANEL, 0);
                 }
             }
         }

@@ -35,7 +35,7 @@ struct weight_gradient {
             vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                           \
             R##rows(GRAD_STEP)                                                                               \
         }                                                                                                    \
-        R##rows(ROW_OUT)                                                                                     \
+        R##rows(ROW_ADD)                                                                                     \
     }
 typedef void grad_tile_fn(const float *x, const float *y, const int *y_at, long n, float *c);
 /* Only the heights that the kernels below need: GRAD_ROWS is a mask that the emitter sets. */
