@@ -128,7 +128,7 @@ def test_own_inputs():
                 check(read(source) == before, f"{name} to {spelt} spared {source}")
             shutil.rmtree(path("names"))
     os.makedirs(path("dumps"))
-    os.link(path("m.dl"), path("dumps/01-simplify.dlir"))
+    os.link(path("m.dl"), path("dumps/00-model.dlir"))
     before = read("m.dl")
     r = run([DLC, "compile", "m.dl", *SMALL, "--dump-dir=dumps"])
     check(r.returncode == 2 and read("m.dl") == before, f"--dump-dir over the model: {r.returncode} {r.said}")
