@@ -4,6 +4,7 @@ Every oracle is called as `oracle_NAME.py BUILD_DIRECTORY [...]`, counts its che
 "N passed, N failed". Exit status 77 (skip) where PyTorch or the shared data is absent.
 """
 import atexit
+import copy
 import json
 import os
 import pathlib
@@ -152,6 +153,15 @@ def train_in_torch(model, loss_of, batches, rate=1e-4):
         optimizer.step()
         losses.append(loss.item())
     return losses, grads
+
+
+def gradients_in_double(model, loss_of, batch):
+    """The gradients of one batch by PyTorch in float64. Where a value stands beside a kink (ReLU, |x|), any float32 run may fall on
+    the other side, and then differs by a whole term: PyTorch's own does so at 64^3, by 2.8e-3 of a gradient."""
+    model = copy.deepcopy(model).double()
+    x, t = (v.double() for v in batch)
+    loss_of(model(x), t).backward()
+    return {name: p.grad.float() for name, p in model.named_parameters()}
 
 
 def compare_training(what, got, want, loss_bound=1e-4, grad_bound=1e-3):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The U-Net against PyTorch: from the same weights and batches, ten losses and the gradients of the first step.
+"""The U-Net against PyTorch: from the same weights and batches, ten losses, and the gradients of the first step in float64.
 
 oracle_unet.py BUILD SIDE [OPTION...]     32: without full_scale, batch 2; 64: the whole model
 """
 import sys
 
 from oracle_nets import UNet
-from oracle_tools import Workplace, compare_training, finish, torch, train_in_torch
+from oracle_tools import Workplace, compare_training, finish, gradients_in_double, torch, train_in_torch
 
 
 def main(build, side, *options):
@@ -22,8 +22,10 @@ def main(build, side, *options):
                for _ in range(10)]
     got = place.replay(weights, batches, "--config", "base", f"--full_scale={str(full).lower()}",
                        f"--data_size={side}", f"--local_batch_size={batch}", *options)
-    want = train_in_torch(model, torch.nn.functional.l1_loss, batches)
-    compare_training(f"U-Net at {side}^3, batch {batch}", got, want)
+    loss = torch.nn.functional.l1_loss
+    gradients = gradients_in_double(model, loss, batches[0])
+    losses, _ = train_in_torch(model, loss, batches)
+    compare_training(f"U-Net at {side}^3, batch {batch}", got, (losses, gradients))
     finish()
 
 
