@@ -95,7 +95,8 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
                         .pad_lo = {0, 1, 0},
                         .pad_hi = {0, 0, 0},
                         .loc = first});
-    dl_push(a, &k->instrs, (dl_kinstr){.kind = DL_K_LOAD, .param = 3, .index = {{1, 0}}, .loc = second});
+    dl_push(a, &k->instrs,
+            (dl_kinstr){.kind = DL_K_LOAD, .param = 3, .index = {{.axis = 1, .offset = 0}}, .loc = second});
     dl_push(a, &k->instrs, (dl_kinstr){.kind = DL_K_CONST, .op = DL_OP_const, .p = 1e-8});
     dl_push(a, &k->instrs, (dl_kinstr){.kind = DL_K_COORD, .op = DL_OP_iota, .axis = 2});
     for (int op = 0; op < DL_NOPS; op++)
@@ -109,10 +110,21 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
                         .param = 4,
                         .nargs = 1,
                         .args = {0},
-                        .index = {{0, 0}, {1, 64}, {2, -64}, {3, 1}, {4, 0}},
+                        .index = {{.axis = 0, .offset = 0},
+                                  {.axis = 1, .offset = 64},
+                                  {.axis = 2, .offset = -64},
+                                  {.axis = 3, .offset = 1},
+                                  {.axis = 4, .offset = 0}},
                         .loc = first});
-    dl_push(a, &k->instrs,
-            (dl_kinstr){.kind = DL_K_LOAD, .param = 0, .index = {{0, 0}, {-1, 3}, {-1, -2}, {3, 0}, {4, 0}}});
+    dl_push(
+        a, &k->instrs,
+        (dl_kinstr){.kind = DL_K_LOAD,
+                    .param = 0,
+                    .index = {{.axis = 0},
+                              {.axis = -1, .offset = 3},
+                              {.axis = -1, .offset = -2, .nterms = 2, .term = {{3, 2, 5, 1}, {4, 1, 0, 7}}},
+                              {.axis = 3},
+                              {.axis = 4}}});
     int reduce = k->instrs.n;
     static const dl_op ops[] = {DL_OP_sum, DL_OP_reduce_max, DL_OP_reduce_min};
     for (int i = 0; i < 3; i++)
@@ -121,7 +133,11 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
             (dl_kinstr){
                 .kind = DL_K_REDUCE, .op = ops[i], .nargs = 1, .args = {3}, .over = 0x1D, .type = DL_F64});
     dl_push(a, &k->instrs,
-            (dl_kinstr){.kind = DL_K_STORE, .param = 5, .nargs = 1, .args = {reduce}, .index = {{1, 0}}});
+            (dl_kinstr){.kind = DL_K_STORE,
+                        .param = 5,
+                        .nargs = 1,
+                        .args = {reduce},
+                        .index = {{.axis = 1, .offset = 0}}});
     dl_push(a, &k->locs, first);
     dl_push(a, &k->locs, second);
     dl_kernel_count(k);
@@ -445,10 +461,15 @@ static int64_t conv_flops(dl_arena *arena, int64_t c, int64_t o, int64_t size) {
                         .stride = {2, 2, 2},
                         .pad_lo = {1, 1, 1},
                         .pad_hi = {1, 1, 1}});
-    dl_push(
-        arena, &k.instrs,
-        (dl_kinstr){
-            .kind = DL_K_STORE, .param = 2, .nargs = 1, .index = {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}}});
+    dl_push(arena, &k.instrs,
+            (dl_kinstr){.kind = DL_K_STORE,
+                        .param = 2,
+                        .nargs = 1,
+                        .index = {{.axis = 0, .offset = 0},
+                                  {.axis = 1, .offset = 0},
+                                  {.axis = 2, .offset = 0},
+                                  {.axis = 3, .offset = 0},
+                                  {.axis = 4, .offset = 0}}});
     const char *fault = dl_kernel_fault(&k, arena);
     CHECK(!fault, "%s", fault ? fault : "");
     dl_kernel_count(&k);
