@@ -49,13 +49,11 @@ static shape3 find_shape(const dl_kernel *k, const dl_kinstr *c) {
     return s;
 }
 
-static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 static parity find_parity(const shape3 *s, int axis, int64_t q) {
     int64_t step = s->stride[axis], first = (q + s->pad[axis]) % step;
     parity p = {.shift = q, .first = first, .base = (q + s->pad[axis] - first) / step};
-    p.count = s->x[axis] > q ? up(s->x[axis] - q, step) : 0;
-    p.taps = s->kernel[axis] > first ? up(s->kernel[axis] - first, step) : 0;
+    p.count = s->x[axis] > q ? dl_ceil_div(s->x[axis] - q, step) : 0;
+    p.taps = s->kernel[axis] > first ? dl_ceil_div(s->kernel[axis] - first, step) : 0;
     return p;
 }
 
@@ -168,12 +166,12 @@ static void put_conv(dl_emitter *e, const shape3 *s, dl_emitted *code) {
     dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {{", name);
     put3(e->out, "count", s->y), put3(e->out, "step", one);
     dl_putf(e->out, ".taps = %lld}};\n", (long long)s->taps);
-    int64_t channels = e->k->space[1].size, columns = up(channels, e->t->panel),
+    int64_t channels = e->k->space[1].size, columns = dl_ceil_div(channels, e->t->panel),
             rows = s->batch * s->y[0] * s->y[1] * s->y[2];
     put_contraction(e, s, s->x, s->y, s->stride, channels, columns, 1);
     put_point(e);
     bool gathered = s->c->nparts[0] == 1 && summed_channels(e->k, s->c) < DL_PACK_BELOW && s->taps > 1;
-    code->units[0] = gathered ? up(rows, DL_PACK_ROWS) : up(rows, DL_ROW_BLOCK) * columns;
+    code->units[0] = gathered ? dl_ceil_div(rows, DL_PACK_ROWS) : dl_ceil_div(rows, DL_ROW_BLOCK) * columns;
     code->scratch = rows_scratch(e->t);
     if (gathered)
         code->scratch =
@@ -193,7 +191,7 @@ static void put_conv(dl_emitter *e, const shape3 *s, dl_emitted *code) {
 
 static void put_grad_input(dl_emitter *e, const shape3 *s, dl_emitted *code) {
     const char *name = e->k->name;
-    int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size, columns = up(channels, e->t->panel),
+    int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size, columns = dl_ceil_div(channels, e->t->panel),
             units = 0;
     dl_buf positions = {0};
     int npositions = 0, first = 0;
@@ -216,7 +214,7 @@ static void put_grad_input(dl_emitter *e, const shape3 *s, dl_emitted *code) {
         put3(&positions, "count", count), put3(&positions, "step", s->stride),
             put3(&positions, "shift", shift);
         dl_putf(&positions, ".first_tap = %d, .taps = %lld},\n", first, (long long)taps);
-        units += up(s->batch * count[0] * count[1] * count[2], DL_ROW_BLOCK) * columns;
+        units += dl_ceil_div(s->batch * count[0] * count[1] * count[2], DL_ROW_BLOCK) * columns;
         first += (int)taps, npositions++;
     }
     if (!first) dl_puts(e->out, "{0, {0, 0, 0}}");
@@ -245,7 +243,7 @@ static void put_folded(dl_emitter *e, const shape3 *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size,
             parities = s->stride[0] * s->stride[1] * s->stride[2];
-    int64_t columns = up(parities * channels, e->t->panel), low[3], count[3], most[3], taps;
+    int64_t columns = dl_ceil_div(parities * channels, e->t->panel), low[3], count[3], most[3], taps;
     for (int a = 0; a < 3;
          a++) { /* rows low + j, such that every parity reads the inputs at row, row - 1, ... */
         int64_t lo = INT64_MAX, hi = INT64_MIN;
@@ -288,7 +286,7 @@ static void put_folded(dl_emitter *e, const shape3 *s, dl_emitted *code) {
     }
     dl_putf(e->out, "};\nstatic const int %s_tap_of[] = {%s};\n", name, map.at);
     dl_buf_free(&map);
-    int64_t reduced = summed_channels(e->k, s->c), panels = up(reduced, e->t->panel),
+    int64_t reduced = summed_channels(e->k, s->c), panels = dl_ceil_div(reduced, e->t->panel),
             rows = s->batch * count[0] * count[1] * count[2];
     put_contraction(e, s, s->y, s->x, one, columns * e->t->panel, columns, 1);
     put_point(e);
@@ -305,7 +303,7 @@ static void put_folded(dl_emitter *e, const shape3 *s, dl_emitted *code) {
             "    fold_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, sums);\n}\n",
             name, name);
     code->phases = 2;
-    code->units[0] = panels, code->units[1] = up(rows, DL_ROW_BLOCK);
+    code->units[0] = panels, code->units[1] = dl_ceil_div(rows, DL_ROW_BLOCK);
     code->scratch = (columns * DL_ROW_BLOCK + columns + 1) * e->t->panel * 4 + DL_ROW_BLOCK * ROW_BYTES;
     finish(e, code);
 }
@@ -316,12 +314,12 @@ static void put_grad_weight(dl_emitter *e, const shape3 *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t run = s->weight_c < DL_RUN_BELOW ? s->kernel[2] : 1, groups = s->taps / run,
             rows = run * s->weight_c;
-    int64_t panels = up(s->weight_o, e->t->panel), block = rows * e->t->panel,
+    int64_t panels = dl_ceil_div(s->weight_o, e->t->panel), block = rows * e->t->panel,
             most = DL_GRAD_ACC / (block * 4);
     int64_t unit_groups = run > 1 ? s->kernel[1] : s->kernel[2], unit_panels = panels;
-    while (unit_panels > 1 &&
-           (unit_groups * unit_panels > most || groups / unit_groups * up(panels, unit_panels) < UNITS))
-        unit_panels = up(unit_panels, 2);
+    while (unit_panels > 1 && (unit_groups * unit_panels > most ||
+                               groups / unit_groups * dl_ceil_div(panels, unit_panels) < UNITS))
+        unit_panels = dl_ceil_div(unit_panels, 2);
     if (unit_groups > most) unit_groups = 1;
     put_parts(e, s->c, 0, "x");
     put_parts(e, s->c, 1, "y");
@@ -356,8 +354,8 @@ static void put_grad_weight(dl_emitter *e, const shape3 *s, dl_emitted *code) {
             (long long)unit_panels, (long long)block);
     code->grad_rows =
         (rows >= e->t->rows ? 1u << e->t->rows : 0) | (rows % e->t->rows ? 1u << rows % e->t->rows : 0);
-    code->units[0] = group_units * up(panels, unit_panels);
-    code->scratch = (DL_M_BLOCK * 7 + up(rows, e->t->rows) * e->t->rows * DL_M_BLOCK +
+    code->units[0] = group_units * dl_ceil_div(panels, unit_panels);
+    code->scratch = (DL_M_BLOCK * 7 + dl_ceil_div(rows, e->t->rows) * e->t->rows * DL_M_BLOCK +
                      unit_panels * DL_M_BLOCK * e->t->panel + unit_groups * unit_panels * block) *
                     4;
 }

@@ -23,6 +23,8 @@ typedef struct {
     int64_t kept_count;    /* product of their sizes; 1 when none */
 } dl_emitter;
 
+static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /* The C type of the program's values. */
 const char *dl_emit_value_type(const dl_emitter *e);
 /* Instructions [from, to) as statements; value i is named v<i>. Parameters are arg[i]; coordinates x<axis>;

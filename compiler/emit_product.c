@@ -146,8 +146,6 @@ static void put_row(dl_emitter *e, const product *p) {
     dl_buf_free(&call);
 }
 
-static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     enum { UNITS = 32 }; /* enough to share */
     const dl_kernel *k = e->k;
@@ -160,9 +158,10 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     put_at(e, &p, 1);
     put_row(e, &p);
 
-    int64_t panels = up(p.column.size, e->t->panel), blocks = up(p.rows.size, DL_ROW_BLOCK), groups = 1;
+    int64_t panels = dl_ceil_div(p.column.size, e->t->panel), blocks = dl_ceil_div(p.rows.size, DL_ROW_BLOCK),
+            groups = 1;
     while (p.batch.size * blocks * groups < UNITS && groups < panels) groups++;
-    int64_t unit_panels = up(panels ? panels : 1, groups), left_step = even_step(&p, 0, &p.terms);
+    int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(&p, 0, &p.terms);
     dl_putf(e->out,
             "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, .terms = "
             "%lld, .left = %d, "
@@ -181,7 +180,7 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
             k->name, k->name, k->name, k->name, k->name);
     code->phases = 2, code->contracts = true;
     code->units[0] = p.batch.size * panels;
-    code->units[1] = p.batch.size * blocks * up(panels, unit_panels);
+    code->units[1] = p.batch.size * blocks * dl_ceil_div(panels, unit_panels);
     code->workspace = p.batch.size * panels * p.terms.size * e->t->panel * 4;
     code->scratch = (DL_ROW_BLOCK * e->t->panel + (left_step == 1 ? 0 : DL_ROW_BLOCK * p.terms.size)) * 4;
     return true;

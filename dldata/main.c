@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct {
     const char *name, *help;
@@ -51,17 +50,8 @@ static bool run(int argc, char **argv, dl_error *err) {
     return dl_fail(err, DL_USAGE, "unknown command '%.60s'; `dldata --help` lists the commands", word);
 }
 
-/* Without memory there is nothing to clean up with: one sentence, and out. */
-static void leave_without_memory(size_t bytes) {
-    char text[400], line[480];
-    int n = snprintf(line, sizeof line, "dldata: error: %s\n", dl_no_memory_text(text, sizeof text, bytes));
-    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0) {
-    } /* and if it cannot be said, out all the same */
-    _exit(DL_RESOURCE);
-}
-
 int main(int argc, char **argv) {
-    dl_on_no_memory(leave_without_memory);
+    dl_exit_without_memory("dldata");
     dl_error err = {0};
     dl_streams_start();
     bool ok = run(argc, argv, &err);

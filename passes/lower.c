@@ -19,7 +19,6 @@ dl_value *dl_lower_none(dl_builder *b, const dl_node *n) {
 }
 
 bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
-    (void)ctx;
     dl_node **old = g->nodes.at;
     int n = g->nodes.n;
     bool changed = false;

@@ -2,7 +2,6 @@
 #include "programs/dlc.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "ir/base/streams.h"
 #include "programs/environment.h"
@@ -108,17 +107,8 @@ static int run(int argc, char **argv) {
     return usage(stderr);
 }
 
-/* Without memory there is nothing to clean up with: one sentence, and out. */
-static void leave_without_memory(size_t bytes) {
-    char text[400], line[480];
-    int n = snprintf(line, sizeof line, "dlc: error: %s\n", dl_no_memory_text(text, sizeof text, bytes));
-    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0) {
-    } /* and if it cannot be said, out all the same */
-    _exit(DL_RESOURCE);
-}
-
 int main(int argc, char **argv) {
-    dl_on_no_memory(leave_without_memory);
+    dl_exit_without_memory("dlc");
     dl_streams_start();
     return dl_streams_end("dlc", run(argc, argv));
 }

@@ -3,7 +3,6 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "compiler/session.h"
 #include "ir/base/foreign.h"
@@ -403,17 +402,8 @@ static void help(void) {
     dl_buf_free(&b);
 }
 
-/* Without memory there is nothing to clean up with: one sentence, and out. */
-static void leave_without_memory(size_t bytes) {
-    char text[400], line[480];
-    int n = snprintf(line, sizeof line, "dlrun: error: %s\n", dl_no_memory_text(text, sizeof text, bytes));
-    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0) {
-    } /* and if it cannot be said, out all the same */
-    _exit(DL_RESOURCE);
-}
-
 int main(int argc, char **argv) {
-    dl_on_no_memory(leave_without_memory);
+    dl_exit_without_memory("dlrun");
     dl_streams_start();
     dl_error err = {0};
     program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
