@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "compiler/arguments.h"
 #include "compiler/compile.h"
 
 /* Ops that no pass lowers. A layer is elaborated many times and reported once: by its place. */
@@ -37,7 +38,10 @@ static bool report_refusal(const dl_source *source, const dl_error *err, dl_diag
 bool dl_check_file(dl_arena *arena, const dl_source *source, const dl_target *target, dl_diags *diags,
                    dl_error *err) {
     bool whole;
-    dl_module *m = dl_model_check(arena, source, diags, &whole);
+    const dl_model *model = dl_model_parse(arena, source, diags);
+    if (!model) return true;
+    dl_arguments_check(model, diags);
+    dl_module *m = dl_model_check(arena, model, diags, &whole);
     if (!m) return true;
     dl_error refused = {0};
     dl_pass_ctx ctx = {.arena = arena, .err = &refused};

@@ -33,8 +33,7 @@ static int64_t *touched_bytes(dl_arena *arena, const dl_kernel *k) {
 
 typedef struct {
     dl_buf text;
-    bool contracts;
-    unsigned grad_rows;
+    dl_emitted needs; /* of all its kernels */
 } source;
 
 /* Code that a kernel of the plan has already: evaluation repeats the forward half of training. The kernels
@@ -76,7 +75,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
                 if (sources[j].text.n < sources[s].text.n) s = j;
             dl_emitted code;
             ok = dl_emit_kernel(&sources[s].text, k, t, &code, err);
-            sources[s].contracts |= code.contracts, sources[s].grad_rows |= code.grad_rows;
+            sources[s].needs.contracts |= code.contracts, sources[s].needs.draws |= code.draws;
+            sources[s].needs.grad_rows |= code.grad_rows;
             const char *name = dl_strdup(p->arena, k->name);
             dl_plan_kernel pk = {.name = name,
                                  .symbol = name,
@@ -97,7 +97,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
         }
     for (int s = 0; s < NSOURCES; s++) {
         dl_buf whole = {0};
-        dl_emit_prelude(&whole, t, sources[s].contracts, sources[s].grad_rows);
+        dl_emit_prelude(&whole, t, &sources[s].needs);
         if (sources[s].text.n) dl_puts(&whole, sources[s].text.at);
         dl_push(p->arena, &p->objects, (dl_plan_object){.source = dl_strndup(p->arena, whole.at, whole.n)});
         dl_buf_free(&whole);

@@ -10,11 +10,13 @@ typedef struct {
     int phases;
     int64_t units[DL_MAX_PHASES], workspace, scratch; /* bytes */
     bool contracts;                                   /* needs the contraction preludes */
+    bool draws;                                       /* needs the random numbers' prelude */
     unsigned grad_rows; /* heights of weight-gradient tiles it calls, a bit each */
 } dl_emitted;
 
-/* What a source begins with: block sizes and the preludes in compiler/kernels/, as its kernels need them. */
-void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned grad_rows);
+/* What a source begins with: block sizes and the preludes in compiler/kernels/, as its kernels together need
+ * them (contracts, draws, grad_rows). */
+void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 /* Appends the code of one kernel, exporting <name>_0 and perhaps <name>_1.
  * Errors: DL_INPUT for operands beyond what a CPU kernel addresses. */
 bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);

@@ -8,21 +8,23 @@
 
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[],
-    dl_kernels_product[];
+    dl_kernels_product[], dl_kernels_group[], dl_kernels_random[];
 
-void dl_emit_prelude(dl_buf *out, const dl_target *t, bool contracts, unsigned grad_rows) {
+void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out,
             "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n#define K_BLOCK "
             "%d\n",
             t->lanes, t->panel, t->rows, DL_ROW_BLOCK, DL_K_BLOCK);
     dl_putf(out, "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
-            DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, grad_rows);
+            DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->grad_rows);
     dl_puts(out, dl_kernels_prelude);
-    if (!contracts) return;
+    if (needs->draws) dl_puts(out, dl_kernels_random);
+    if (!needs->contracts) return;
     dl_puts(out, dl_kernels_contract);
     dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
     dl_puts(out, dl_kernels_product);
+    dl_puts(out, dl_kernels_group);
 }
 
 bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
@@ -35,15 +37,27 @@ bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, cons
                    at->loc.column, text);
 }
 
+static bool is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
+
+/* Does an integer type hold this number, which came here as a double? */
+static bool is_whole(dl_dtype d, double v) {
+    double most = d == DL_BOOL ? 1 : d == DL_I32 ? INT32_MAX : 0x1p53, least = d == DL_BOOL ? 0 : -most;
+    return dl_dtype_is_float(d) || (v >= least && v <= most && v == (double)(int64_t)v);
+}
+
 /* Element types that the emitted C has. */
 static bool check_types(const dl_kernel *k, dl_error *err) {
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         bool memory = in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
         dl_dtype d = memory ? k->params.at[in->param].type.dtype : in->type;
-        if (d != DL_F16 && d != DL_BF16) continue;
-        return dl_emit_refuse(k, in, err, "this is in %s, which the CPU's kernels do not hold [DL-E0803]",
-                              dl_dtype_name(d));
+        if (in->kind == DL_K_LOAD && is_half(in->type)) d = in->type;
+        if (is_half(d))
+            return dl_emit_refuse(k, in, err, "this is in %s, which the CPU's kernels do not hold [DL-E0803]",
+                                  dl_dtype_name(d));
+        if (in->kind == DL_K_CONST && !is_whole(in->type, in->p))
+            return dl_emit_refuse(k, in, err, "the constant %g is no number of %s [DL-E0803]", in->p,
+                                  dl_dtype_name(in->type));
     }
     return true;
 }
@@ -53,6 +67,15 @@ static bool check_contraction(const dl_kernel *k, const dl_kinstr *c, dl_error *
     if (c->type != DL_F32)
         return dl_emit_refuse(k, c, err, "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
                               dl_ops[c->op].name, dl_dtype_name(c->type));
+    if (!dl_emit_has_lanes(k, dl_kernel_first_reduction(k)))
+        return dl_emit_refuse(
+            k, c, err, "beside '%s' stand values of types that the CPU's vectors do not hold [DL-E0803]",
+            dl_ops[c->op].name);
+    bool of_weights = dl_op_tensor(c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    for (int i = 0; i < k->instrs.n && of_weights; i++)
+        if (k->instrs.at[i].kind == DL_K_COORD || k->instrs.at[i].kind == DL_K_RANDOM)
+            return dl_emit_refuse(k, c, err, "beside '%s' no places are known [DL-E0803]",
+                                  dl_ops[c->op].name);
     for (int o = 0; o < 2; o++)
         for (int i = 0; i < c->nparts[o]; i++)
             if (dl_type_stored(&k->params.at[c->parts[o][i]].type) > INT32_MAX)
@@ -77,8 +100,9 @@ bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emit
     }
     dl_puts(out, " */\n");
     int anchor = dl_kernel_anchor(k);
+    for (int i = 0; i < k->instrs.n; i++) code->draws |= k->instrs.at[i].kind == DL_K_RANDOM;
     if (anchor < 0) return dl_emit_pointwise(&e, code, err);
     if (!check_contraction(k, &k->instrs.at[anchor], err)) return false;
-    return k->instrs.at[anchor].op == DL_OP_contract ? dl_emit_product(&e, code, err)
-                                                     : dl_emit_contraction(&e, code, err);
+    return dl_op_slides(k->instrs.at[anchor].op) ? dl_emit_contraction(&e, code, err)
+                                                 : dl_emit_product(&e, code, err);
 }

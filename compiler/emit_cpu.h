@@ -4,11 +4,10 @@
 #define DL_EMIT_CPU_H
 #include "compiler/emit.h"
 
-/* How the program's values are written. */
+/* How the program's values are written; each is of its own type. */
 typedef enum {
-    DL_LANES,  /* f32 vectors along one axis */
-    DL_SINGLE, /* one f32 at a time */
-    DL_DOUBLE, /* one f64 at a time: step counts, learning rates */
+    DL_LANES,  /* vectors along one axis, of f32, i32 and truth values */
+    DL_SINGLE, /* one point at a time, of any type */
 } dl_lane_mode;
 
 typedef struct {
@@ -25,14 +24,14 @@ typedef struct {
 
 static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* The C type of the program's values. */
-const char *dl_emit_value_type(const dl_emitter *e);
+/* Can instructions [0, end) be written in vectors? */
+bool dl_emit_has_lanes(const dl_kernel *k, int end);
 /* Instructions [from, to) as statements; value i is named v<i>. Parameters are arg[i]; coordinates x<axis>;
  * `n` lanes are in use; `acc` points at the accumulators of a contraction; `sums` at this unit's partial
  * results. */
 void dl_emit_program(dl_emitter *e, int from, int to);
 int dl_emit_reductions(const dl_kernel *k);
-/* Doubles that a unit leaves in the workspace; 0 without reductions. */
+/* Partial results, of 8 bytes each, that a unit leaves in the workspace; 0 without reductions. */
 int64_t dl_emit_partial(const dl_emitter *e);
 /* Statements that set a unit's partial results to their start. */
 void dl_emit_clear_sums(const dl_emitter *e);
@@ -46,6 +45,9 @@ void dl_emit_find_kept(dl_emitter *e, const int *order);
 bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...)
     DL_PRINTF(4, 5);
 
+/* emit_within.c: reductions that each kept point does by itself. False, and nothing written, where that does
+ * not pay. */
+bool dl_emit_within(dl_emitter *e, dl_emitted *code);
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err); /* contractions by names */
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);

@@ -34,7 +34,7 @@ static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
     unsigned axes = 0;
     for (int a = 0; a < t->rank; a++) {
         unsigned bit = at[a].axis >= 0 ? 1u << at[a].axis : 0;
-        if ((axes & bit) || at[a].nterms) return 0;
+        if ((axes & bit) || at[a].nterms || at[a].div > 1) return 0;
         axes |= bit;
     }
     for (int i = 0; i < s->k->nspace; i++)
@@ -42,54 +42,63 @@ static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
     return axes;
 }
 
+/* Are random numbers drawn by the number of the point, or the same one at all points? */
+static bool counts_points(const dl_kernel *k, const dl_kinstr *in) {
+    bool same = true, counts = true;
+    int64_t step = 1;
+    for (int i = k->nspace - 1; i >= 0; step *= k->space[i--].size) {
+        same = same && !in->along[i];
+        counts = counts && (in->along[i] == step || k->space[i].size == 1);
+    }
+    return same || counts;
+}
+
 /* All of the loop runs straight through memory: equal layouts, every point at its own place. Scalars may be
  * read beside it; a sum must not see the fill of a panel. */
 static const dl_type *find_flat(const nest *s) {
     const dl_kernel *k = s->k;
     const dl_type *first = NULL;
+    bool draws = false, numbered = true; /* random numbers, by points in the order of rows */
     if (s->reduced && s->reduced != (1u << k->nspace) - 1) return NULL;
     for (int i = 0; i < s->end; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         const dl_type *t = touched(s, i);
         if (in->kind == DL_K_COORD) return NULL;
+        if (in->kind == DL_K_RANDOM) numbered = numbered && counts_points(k, in), draws = true;
         if (!t || !t->rank) continue;
         if (t->rank != k->nspace) return NULL;
         for (int a = 0; a < t->rank; a++) {
             bool follows = in->index[a].axis == a || (in->index[a].axis < 0 && k->space[a].size == 1);
-            if (!follows || in->index[a].nterms || in->index[a].offset || t->axis[a].size != k->space[a].size)
+            if (!follows || in->index[a].nterms || in->index[a].offset || in->index[a].div > 1 ||
+                t->axis[a].size != k->space[a].size)
                 return NULL;
         }
         if (first && !dl_layout_same(first->layout, t->layout)) return NULL;
         first = t;
     }
+    if (draws && (!numbered || !first || first->layout.kind != DL_ROW)) return NULL;
     return first && s->reduced && dl_type_stored(first) != dl_type_count(first) ? NULL : first;
 }
 
-/* Vectors need f32 in memory, accesses inside their bounds, strided layouts, and sums as reductions. */
+/* Vectors need types that have them, accesses inside their bounds, strided layouts, and sums of f32 as
+ * reductions. */
 static bool is_vector(const nest *s) {
     const dl_kernel *k = s->k;
-    for (int i = 0; i < s->end; i++) {
+    if (!dl_emit_has_lanes(k, s->end)) return false;
+    for (int i = 0; i < s->end && !s->flat; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         const dl_type *t = touched(s, i);
         if (!t) continue;
-        if (t->rank && t->dtype != DL_F32) return false;
-        if (s->flat) continue;
         if (t->layout.kind == DL_PANEL) return false;
         for (int a = 0; a < t->rank; a++) {
-            if (in->index[a].offset < 0 || dl_index_most(k, &in->index[a]) >= t->axis[a].size) return false;
+            if (!dl_index_inside(k->space, &in->index[a], t->axis[a].size)) return false;
         }
     }
-    for (int i = s->end; i < k->instrs.n; i++)
-        if (k->instrs.at[i].kind == DL_K_REDUCE && k->instrs.at[i].op != DL_OP_sum) return false;
-    return true;
-}
-
-static bool is_wide(const dl_kernel *k) {
-    for (int i = 0; i < k->instrs.n; i++) {
-        dl_dtype d = k->instrs.at[i].type;
-        if (d == DL_F64 || d == DL_I64 || d == DL_I32) return true;
+    for (int i = s->end; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind == DL_K_REDUCE && (in->op != DL_OP_sum || in->type != DL_F32)) return false;
     }
-    return false;
+    return true;
 }
 
 /* The axes in order of the memory of the largest access that follows all of them, stores before loads; axes
@@ -164,12 +173,11 @@ static void plan_units(nest *s, dl_emitted *code) {
 static nest plan_nest(dl_emitter *e) {
     const dl_kernel *k = e->k;
     nest s = {.k = k, .end = dl_kernel_first_reduction(k), .reduced = dl_kernel_reduced(k)};
-    bool wide = is_wide(k);
-    s.flat = wide || !k->nspace ? NULL : find_flat(&s);
+    s.flat = k->nspace ? find_flat(&s) : NULL;
     s.rows = s.inner = 1;
     choose_order(&s);
     e->flat = s.flat != NULL;
-    e->mode = wide ? DL_DOUBLE : is_vector(&s) && k->nspace ? DL_LANES : DL_SINGLE;
+    e->mode = k->nspace && is_vector(&s) ? DL_LANES : DL_SINGLE;
     e->lane_axis = e->flat || !k->nspace ? -1 : s.order[k->nspace - 1];
     if (e->flat) {
         s.inner = dl_type_stored(s.flat);
@@ -183,6 +191,7 @@ static nest plan_nest(dl_emitter *e) {
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
     (void)err;
     const dl_kernel *k = e->k;
+    if (dl_emit_within(e, code)) return true;
     nest s = plan_nest(e);
     plan_units(&s, code);
     dl_emit_find_kept(e, s.order);

@@ -3,23 +3,28 @@
  * loops are compiler/kernels/product.c. */
 #include "compiler/emit_cpu.h"
 
-/* Axes that one number counts, outermost first: space axes, or summed ones from DL_MAX_RANK on. */
+/* Axes of the relation that one number counts, outermost first. Space axes come first in it, in their order.
+ */
 typedef struct {
-    int n, axis[DL_MAX_RANK];
+    int n, axis[DL_MAX_RELATION];
     int64_t size;
 } group;
 
 typedef struct {
     const dl_kinstr *c;
     const dl_kernel *k;
+    dl_relation r;
     int side[2]; /* which operand is the left one (rows), which the right one (columns) */
     group batch, rows, column, terms;
-    int64_t stride[2][2 * DL_MAX_RANK]; /* of left and right, by axis; 0 where it has none */
-    bool has[2][2 * DL_MAX_RANK];
+    int64_t stride[2][DL_MAX_RELATION]; /* of left and right, by axis; 0 where it has none */
 } product;
 
-static int64_t axis_size(const product *p, int axis) {
-    return axis < DL_MAX_RANK ? p->k->space[axis].size : p->c->sum[axis - DL_MAX_RANK].size;
+static int64_t axis_size(const product *p, int axis) { return p->r.axis[axis].size; }
+
+/* Is it an axis that the left operand (0) or the right one (1) alone has? */
+static bool is_own(const product *p, int side, int axis) {
+    return p->r.axis[axis].role == (p->side[side] ? DL_ROLE_N : DL_ROLE_M) &&
+           p->r.axis[axis].at[p->side[side]] >= 0;
 }
 
 static void add(const product *p, group *g, int axis) {
@@ -27,41 +32,35 @@ static void add(const product *p, group *g, int axis) {
     g->size *= axis_size(p, axis);
 }
 
-static void find_strides(product *p) {
-    for (int i = 0; i < 2; i++) {
-        const dl_type *t = &p->k->params.at[p->c->parts[p->side[i]][0]].type;
-        int64_t own[DL_MAX_RANK];
-        dl_type_strides(t, own);
-        for (int a = 0; a < t->rank; a++) {
-            int to = p->c->follow[p->side[i]][a];
-            p->stride[i][to] = own[a], p->has[i][to] = true;
-        }
-    }
-}
-
 /* Lanes lie along one axis that the right operand alone has, the last of such; other ones of its own count
  * with the batch. Where the second operand has none of its own, the operands change places. */
 static product find_product(const dl_kernel *k, const dl_kinstr *c) {
-    product p = {
-        .c = c, .k = k, .side = {0, 1}, .batch.size = 1, .rows.size = 1, .column.size = 1, .terms.size = 1};
-    find_strides(&p);
-    int own[2] = {0};
+    product p = {.c = c,
+                 .k = k,
+                 .r = dl_kernel_relation(k, c),
+                 .side = {0, 1},
+                 .batch.size = 1,
+                 .rows.size = 1,
+                 .column.size = 1,
+                 .terms.size = 1};
+    int own[2] = {0}, lanes = -1;
     for (int i = 0; i < k->nspace; i++)
-        for (int s = 0; s < 2; s++) own[s] += p.has[s][i] && !p.has[1 - s][i];
-    if (!own[1] && own[0]) {
-        memset(p.stride, 0, sizeof p.stride), memset(p.has, 0, sizeof p.has);
-        p.side[0] = 1, p.side[1] = 0;
-        find_strides(&p);
+        for (int s = 0; s < 2; s++) own[s] += is_own(&p, s, i);
+    if (!own[1] && own[0]) p.side[0] = 1, p.side[1] = 0;
+    for (int s = 0; s < 2; s++) {
+        int64_t step[DL_MAX_RANK];
+        dl_type_strides(&k->params.at[c->parts[p.side[s]][0]].type, step);
+        for (int i = 0; i < p.r.n; i++)
+            p.stride[s][i] = p.r.axis[i].at[p.side[s]] >= 0 ? step[p.r.axis[i].at[p.side[s]]] : 0;
     }
-    int lanes = -1;
     for (int i = 0; i < k->nspace; i++)
-        if (p.has[1][i] && !p.has[0][i]) lanes = i;
+        if (is_own(&p, 1, i)) lanes = i;
     for (int i = 0; i < k->nspace; i++)
         if (i == lanes)
             add(&p, &p.column, i);
         else
-            add(&p, p.has[0][i] && !p.has[1][i] ? &p.rows : &p.batch, i);
-    for (int i = 0; i < c->nsums; i++) add(&p, &p.terms, DL_MAX_RANK + i);
+            add(&p, is_own(&p, 0, i) ? &p.rows : &p.batch, i);
+    for (int i = k->nspace; i < p.r.n; i++) add(&p, &p.terms, i);
     return p;
 }
 

@@ -3,11 +3,30 @@
 
 #include <ctype.h>
 
-const char *dl_emit_value_type(const dl_emitter *e) {
-    static const char *const names[] = {"vf", "float", "double"};
-    return names[e->mode];
+/* How a value of an element type stands in the program, by mode: its C type, and what the functions of
+ * ops.def on it begin with. In lanes an f64 or i64 is one number that all lanes share. */
+typedef struct {
+    const char *type, *prefix;
+} form;
+
+static form form_of(dl_lane_mode mode, dl_dtype d) {
+    static const form forms[2][DL_NDTYPES] = {[DL_LANES] = {[DL_F32] = {"vf", "v_"},
+                                                            [DL_F64] = {"double", "d_"},
+                                                            [DL_I32] = {"vi", "vi_"},
+                                                            [DL_I64] = {"long", "l_"},
+                                                            [DL_BOOL] = {"vb", "vb_"}},
+                                              [DL_SINGLE] = {[DL_F32] = {"float", "s_"},
+                                                             [DL_F64] = {"double", "d_"},
+                                                             [DL_I32] = {"int", "i_"},
+                                                             [DL_I64] = {"long", "l_"},
+                                                             [DL_BOOL] = {"int", "b_"}}};
+    DL_CHECK(forms[mode][d].type);
+    return forms[mode][d];
 }
 
+static form form_here(const dl_emitter *e, dl_dtype d) { return form_of(e->mode, d); }
+
+/* An element in memory; the letters that the prelude's functions on arrays of it end with. */
 static const char *element_type(dl_dtype d) {
     static const char *const names[DL_NDTYPES] = {[DL_F32] = "float",
                                                   [DL_F64] = "double",
@@ -18,9 +37,42 @@ static const char *element_type(dl_dtype d) {
     return names[d];
 }
 
-static void put_number(dl_emitter *e, double v) {
-    const char *suffix = e->mode == DL_DOUBLE ? "" : "f";
-    if (v != v)
+static const char *array_suffix(dl_dtype d) { return d == DL_I32 ? "_i" : d == DL_BOOL ? "_b" : ""; }
+
+/* A type of which vectors are made. */
+static bool has_lanes(dl_dtype d) { return d == DL_F32 || d == DL_I32 || d == DL_BOOL; }
+
+/* One number that all lanes share: what a random number is drawn by. */
+static bool is_shared(const dl_kernel *k, const dl_kinstr *in) {
+    bool scalar = in->kind == DL_K_CONST || (in->kind == DL_K_LOAD && !k->params.at[in->param].type.rank);
+    return in->type == DL_I64 && scalar;
+}
+
+bool dl_emit_has_lanes(const dl_kernel *k, int end) {
+    for (int i = 0; i < end; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind == DL_K_STORE) {
+            if (!has_lanes(k->params.at[in->param].type.dtype)) return false;
+        } else if (!has_lanes(in->type) && !is_shared(k, in)) {
+            return false;
+        }
+        if (in->kind == DL_K_LOAD && !is_shared(k, in) && !has_lanes(k->params.at[in->param].type.dtype))
+            return false;
+        if (in->kind == DL_K_COORD && k->space[in->axis].size > INT32_MAX) return false;
+        for (int a = 0; a < in->nargs; a++)
+            if (k->instrs.at[in->args[a]].type == DL_I64 && in->kind != DL_K_RANDOM) return false;
+    }
+    return true;
+}
+
+/* A number of an element type; integers are whole (check_types). */
+static void put_number(dl_emitter *e, dl_dtype d, double v) {
+    const char *suffix = d == DL_F64 ? "" : "f";
+    if (!dl_dtype_is_float(d) && v - v != 0) /* what lies outside of a maximum: below every element */
+        dl_puts(e->out, d == DL_I64 ? "(-__LONG_MAX__ - 1)" : "(-__INT_MAX__ - 1)");
+    else if (!dl_dtype_is_float(d))
+        dl_putf(e->out, "%lld%s", (long long)v, d == DL_I64 ? "L" : "");
+    else if (v != v)
         dl_putf(e->out, "__builtin_nan%s(\"\")", suffix);
     else if (v - v != 0)
         dl_putf(e->out, "%s__builtin_inf%s()", v < 0 ? "-" : "", suffix);
@@ -28,21 +80,33 @@ static void put_number(dl_emitter *e, double v) {
         dl_putf(e->out, "%.17g%s%s", v, v == (double)(int64_t)v && v < 1e15 && v > -1e15 ? ".0" : "", suffix);
 }
 
-/* The op's expression with a, b, c as operand values, p as its attribute, k_f as this mode's f. */
+/* What stands in front of an expression of type `from` and behind it to make it one of type `to`. */
+typedef struct {
+    const char *open, *close;
+} cast;
+
+static cast cast_of(dl_lane_mode mode, dl_dtype from, dl_dtype to) {
+    static const cast singles[DL_NDTYPES] = {[DL_F32] = {"(float)(", ")"},
+                                             [DL_F64] = {"(double)(", ")"},
+                                             [DL_I32] = {"(int)(", ")"},
+                                             [DL_I64] = {"(long)(", ")"},
+                                             [DL_BOOL] = {"((", ") != 0)"}};
+    if (from == to) return (cast){"", ""};
+    if (mode == DL_SINGLE || !has_lanes(to)) return singles[to];
+    if (to == DL_BOOL) return (cast){"(vb)((", ") != 0)"};
+    if (from == DL_BOOL) return to == DL_F32 ? (cast){"v_truth(", ")"} : (cast){"((", ") & 1)"};
+    return (cast){"__builtin_convertvector(", to == DL_F32 ? ", vf)" : ", vi)"};
+}
+
+/* The op's expression with a, b, c as operand values, p as its attribute, k_f as f on their type. */
 static void put_expression(dl_emitter *e, const dl_kinstr *in) {
-    static const char *const prefix[] = {"v_", "s_", "d_"};
+    dl_dtype of = e->k->instrs.at[in->args[in->op == DL_OP_select]].type;
     if (in->op == DL_OP_cast) {
-        dl_dtype from = e->k->instrs.at[in->args[0]].type;
-        if (in->type == DL_BOOL)
-            dl_putf(e->out, "%sne(v%d, 0)", prefix[e->mode], in->args[0]);
-        else if (!dl_dtype_is_float(in->type) && dl_dtype_is_float(from))
-            dl_putf(e->out, "%strunc(v%d)", prefix[e->mode], in->args[0]);
-        else if (in->type == DL_F32 && e->mode == DL_DOUBLE)
-            dl_putf(e->out, "(double)(float)v%d", in->args[0]);
-        else
-            dl_putf(e->out, "v%d", in->args[0]);
+        cast c = cast_of(e->mode, of, in->type);
+        dl_putf(e->out, "%sv%d%s", c.open, in->args[0], c.close);
         return;
     }
+    const char *prefix = form_here(e, of).prefix;
     for (const char *s = dl_ops[in->op].expr; *s;) {
         if (!isalpha((unsigned char)*s)) {
             dl_putn(e->out, s++, 1);
@@ -53,9 +117,9 @@ static void put_expression(dl_emitter *e, const dl_kinstr *in) {
         if (end - s == 1 && *s >= 'a' && *s <= 'c')
             dl_putf(e->out, "v%d", in->args[*s - 'a']);
         else if (end - s == 1 && *s == 'p')
-            put_number(e, in->p);
+            put_number(e, of, in->p);
         else if (s[0] == 'k' && s[1] == '_')
-            dl_putf(e->out, "%s%.*s", prefix[e->mode], (int)(end - s - 2), s + 2);
+            dl_putf(e->out, "%s%.*s", prefix, (int)(end - s - 2), s + 2);
         else
             dl_putn(e->out, s, (size_t)(end - s));
         s = end;
@@ -69,7 +133,8 @@ static void put_term(dl_emitter *e, const dl_term *t) {
     if (t->mul != 1) dl_putf(e->out, " * %lldL", (long long)t->mul);
 }
 
-static void put_coordinate(dl_emitter *e, dl_index at) {
+/* The sum of an index, before it is divided. */
+static void put_sum(dl_emitter *e, dl_index at) {
     if (at.nterms) {
         for (int i = 0; i < at.nterms; i++) dl_puts(e->out, i ? " + " : "("), put_term(e, &at.term[i]);
         if (at.offset) dl_putf(e->out, " + %lldL", (long long)at.offset);
@@ -82,6 +147,21 @@ static void put_coordinate(dl_emitter *e, dl_index at) {
         dl_putf(e->out, "x%d", at.axis);
 }
 
+/* The element along an axis of `size` that an index means; where none is, put_bounds has asked before. */
+static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
+    bool inside = dl_index_inside(e->k->space, &at, size), moves = !inside && !dl_outside_fills(at.outside);
+    if (moves) dl_putf(e->out, "%s_place(", dl_outside_names[at.outside]);
+    if (at.div > 1) {
+        bool plain = at.outside == DL_OUT_EXACT || dl_index_natural(e->k->space, &at);
+        dl_puts(e->out, plain ? "(" : "floor_div(");
+        put_sum(e, at);
+        dl_putf(e->out, plain ? " / %lldL)" : ", %lldL)", (long long)at.div);
+    } else {
+        put_sum(e, at);
+    }
+    if (moves) dl_putf(e->out, ", %lldL)", (long long)size);
+}
+
 /* Where a parameter is read or written, in elements. */
 static void put_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat) {
@@ -90,19 +170,19 @@ static void put_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
         int64_t taps = 1;
         for (int i = 2; i < t->rank; i++) taps *= t->axis[i].size;
         dl_puts(e->out, "((");
-        put_coordinate(e, at[0]);
+        put_coordinate(e, at[0], t->axis[0].size);
         dl_putf(e->out, " / %d * %lldL", t->layout.width, (long long)taps);
         for (int i = 2; i < t->rank; i++) {
             int64_t rest = 1;
             for (int j = i + 1; j < t->rank; j++) rest *= t->axis[j].size;
             dl_puts(e->out, " + ");
-            put_coordinate(e, at[i]);
+            put_coordinate(e, at[i], t->axis[i].size);
             dl_putf(e->out, " * %lldL", (long long)rest);
         }
         dl_putf(e->out, ") * %lldL + ", (long long)t->axis[1].size);
-        put_coordinate(e, at[1]);
+        put_coordinate(e, at[1], t->axis[1].size);
         dl_putf(e->out, ") * %dL + ", t->layout.width);
-        put_coordinate(e, at[0]);
+        put_coordinate(e, at[0], t->axis[0].size);
         dl_putf(e->out, " %% %dL", t->layout.width);
     } else {
         int64_t stride[DL_MAX_RANK];
@@ -111,7 +191,7 @@ static void put_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
         for (int i = 0; i < t->rank; i++) {
             if (at[i].axis < 0 && !at[i].offset && !at[i].nterms) continue;
             dl_puts(e->out, any ? " + " : "");
-            put_coordinate(e, at[i]);
+            put_coordinate(e, at[i], t->axis[i].size);
             if (stride[i] != 1) dl_putf(e->out, " * %lldL", (long long)stride[i]);
             any = true;
         }
@@ -127,6 +207,20 @@ static bool is_same(const dl_emitter *e, const dl_term *t) {
 /* Does it go from lane to lane in even steps? */
 static bool is_even(const dl_emitter *e, const dl_term *t) {
     return is_same(e, t) || (t->div == 1 && t->mod % e->t->lanes == 0);
+}
+
+/* Does an index change from lane to lane? */
+static bool along_lanes(const dl_emitter *e, const dl_index *at) {
+    bool along = e->lane_axis >= 0 && at->axis == e->lane_axis;
+    for (int k = 0; k < at->nterms; k++) along |= !is_same(e, &at->term[k]);
+    return along;
+}
+
+/* And in even steps, through elements that are there? */
+static bool steps_evenly(const dl_emitter *e, const dl_index *at, int64_t size) {
+    for (int k = 0; k < at->nterms; k++)
+        if (!is_even(e, &at->term[k])) return false;
+    return at->div <= 1 && dl_index_inside(e->k->space, at, size);
 }
 
 /* Steps a parameter takes from lane to lane: 0: the same element. */
@@ -146,27 +240,27 @@ static int64_t lane_step(const dl_emitter *e, const dl_type *t, const dl_index *
 static bool put_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
     bool any = false;
     for (int i = 0; !e->flat && i < t->rank; i++) {
-        if (at[i].offset >= 0 && dl_index_most(e->k, &at[i]) < t->axis[i].size) continue;
+        if (dl_index_inside(e->k->space, &at[i], t->axis[i].size) || !dl_outside_fills(at[i].outside))
+            continue;
         dl_puts(e->out, any ? " && " : "");
+        if (at[i].outside == DL_OUT_EXACT && at[i].div > 1)
+            put_sum(e, at[i]), dl_putf(e->out, " %% %lldL == 0 && ", (long long)at[i].div);
         dl_puts(e->out, "(unsigned long)");
-        put_coordinate(e, at[i]);
+        put_coordinate(e, at[i], t->axis[i].size);
         dl_putf(e->out, " < %lldUL", (long long)t->axis[i].size);
         any = true;
     }
     return any;
 }
 
-/* Accesses that no vector instruction serves: other element types, panels read across, places that may lie
- * outside. */
+/* Accesses that no vector instruction serves: panels read across, lanes that may lie outside or at uneven
+ * places, steps in arrays of other than f32. */
 static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat || !t->rank) return false;
-    if (t->dtype != DL_F32 || t->layout.kind == DL_PANEL) return true;
-    for (int i = 0; i < t->rank; i++) {
-        if (at[i].offset < 0 || dl_index_most(e->k, &at[i]) >= t->axis[i].size) return true;
-        for (int k = 0; k < at[i].nterms; k++)
-            if (!is_even(e, &at[i].term[k])) return true;
-    }
-    return false;
+    if (t->layout.kind == DL_PANEL) return true;
+    for (int i = 0; i < t->rank; i++)
+        if (along_lanes(e, &at[i]) && !steps_evenly(e, &at[i], t->axis[i].size)) return true;
+    return t->dtype != DL_F32 && lane_step(e, t, at) > 1;
 }
 
 /* "if (...) " around what follows, where an access may lie outside. */
@@ -187,50 +281,77 @@ static void put_lane_loop(dl_emitter *e) {
         dl_putf(e->out, "const long x%d = lane0 + j; (void)x%d; ", e->lane_axis, e->lane_axis);
 }
 
-static void put_load(dl_emitter *e, const dl_kinstr *in) {
+/* A vector read from memory, in memory's type. */
+static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
-    const char *type = element_type(p->type.dtype);
-    if (e->mode == DL_LANES && is_slow(e, &p->type, in->index)) {
-        dl_puts(e->out, "({ vf r = {0}; ");
+    const char *type = element_type(p->type.dtype), *suffix = array_suffix(p->type.dtype);
+    double outside = dl_kinstr_outside(in, e->k->space, &p->type);
+    size_t mark = e->out->n; /* what holds for all lanes is asked once */
+    dl_putf(e->out, "({ %s r = splat%s(", form_here(e, p->type.dtype).type, suffix);
+    put_number(e, p->type.dtype, outside);
+    dl_puts(e->out, "); ");
+    if (is_slow(e, &p->type, in->index)) {
         put_lane_loop(e);
         put_guard(e, &p->type, in->index);
-        dl_putf(e->out, "r[j] = (float)((const %s *)arg[%d])[", type, in->param);
+        dl_putf(e->out, "r[j] = %s((const %s *)arg[%d])[", p->type.dtype == DL_BOOL ? "-" : "", type,
+                in->param);
         put_address(e, &p->type, in->index);
         dl_puts(e->out, "]; } r; })");
         return;
     }
-    if (e->mode == DL_LANES) {
-        int64_t step = lane_step(e, &p->type, in->index);
-        dl_puts(e->out, step == 0 ? "splat(" : step == 1 ? "ldn(" : "ld_step(");
-        dl_putf(e->out, "%s((const %s *)arg[%d])%s", step ? "" : "(float)", type, in->param,
-                step ? " + " : "[");
-        put_address(e, &p->type, in->index);
-        if (step == 0)
-            dl_puts(e->out, "])");
-        else if (step == 1)
-            dl_puts(e->out, ", n)");
-        else
-            dl_putf(e->out, ", %lldL, n)", (long long)step);
+    dl_puts(e->out, "if (");
+    bool asked = put_bounds(e, &p->type, in->index);
+    if (asked)
+        dl_puts(e->out, ") r = ");
+    else
+        e->out->n = mark, e->out->at[mark] = 0;
+    int64_t step = lane_step(e, &p->type, in->index);
+    dl_putf(e->out, "%s%s(((const %s *)arg[%d])%s",
+            step == 0   ? "splat"
+            : step == 1 ? "ldn"
+                        : "ld_step",
+            suffix, type, in->param, step ? " + " : "[");
+    put_address(e, &p->type, in->index);
+    if (step == 0)
+        dl_puts(e->out, "])");
+    else if (step == 1)
+        dl_puts(e->out, ", n)");
+    else
+        dl_putf(e->out, ", %lldL, n)", (long long)step);
+    if (asked) dl_puts(e->out, "; r; })");
+}
+
+static void put_load(dl_emitter *e, const dl_kinstr *in) {
+    const dl_kparam *p = &e->k->params.at[in->param];
+    bool shared = is_shared(e->k, in);
+    cast c = cast_of(shared ? DL_SINGLE : e->mode, p->type.dtype, in->type);
+    if (e->mode == DL_LANES && !shared) {
+        dl_puts(e->out, c.open), put_load_lanes(e, in), dl_puts(e->out, c.close);
         return;
     }
     bool bounded = put_bounds(e, &p->type, in->index);
-    dl_putf(e->out, "%s(%s)((const %s *)arg[%d])[", bounded ? " ? " : "", dl_emit_value_type(e), type,
+    dl_putf(e->out, "%s%s((const %s *)arg[%d])[", bounded ? " ? " : "", c.open, element_type(p->type.dtype),
             in->param);
     put_address(e, &p->type, in->index);
-    dl_puts(e->out, bounded ? "] : 0" : "]");
+    dl_putf(e->out, "]%s", c.close);
+    if (!bounded) return;
+    dl_puts(e->out, " : ");
+    put_number(e, in->type, dl_kinstr_outside(in, e->k->space, &p->type));
 }
 
 static void put_store(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
-    const char *type = element_type(p->type.dtype), *truth = p->type.dtype == DL_BOOL ? " != 0" : "";
+    const char *type = element_type(p->type.dtype);
+    cast c = cast_of(e->mode, e->k->instrs.at[in->args[0]].type, p->type.dtype);
     dl_puts(e->out, "    ");
     if (e->mode == DL_LANES && is_slow(e, &p->type, in->index)) {
-        dl_puts(e->out, "{ ");
+        dl_putf(e->out, "{ const %s r = %sv%d%s; ", form_here(e, p->type.dtype).type, c.open, in->args[0],
+                c.close);
         put_lane_loop(e);
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
         put_address(e, &p->type, in->index);
-        dl_putf(e->out, "] = (%s)(v%d[j]%s); } }\n", type, in->args[0], truth);
+        dl_putf(e->out, "] = (%s)r[j]%s; } }\n", type, p->type.dtype == DL_BOOL ? " & 1" : "");
         return;
     }
     if (e->mode == DL_LANES) {
@@ -239,16 +360,18 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
             DL_CHECK(e->k->space[e->lane_axis].size == 1);
             step = 1;
         }
-        dl_putf(e->out, "%s((%s *)arg[%d] + ", step == 1 ? "stn" : "st_step", type, in->param);
+        put_guard(e, &p->type, in->index);
+        dl_putf(e->out, "%s%s((%s *)arg[%d] + ", step == 1 ? "stn" : "st_step", array_suffix(p->type.dtype),
+                type, in->param);
         put_address(e, &p->type, in->index);
         if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
-        dl_putf(e->out, ", v%d, n);\n", in->args[0]);
+        dl_putf(e->out, ", %sv%d%s, n);\n", c.open, in->args[0], c.close);
         return;
     }
     put_guard(e, &p->type, in->index);
     dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
     put_address(e, &p->type, in->index);
-    dl_putf(e->out, "] = (%s)(v%d%s);\n", type, in->args[0], truth);
+    dl_putf(e->out, "] = %sv%d%s;\n", c.open, in->args[0], c.close);
 }
 
 /* ---- reductions ---- */
@@ -275,21 +398,34 @@ static int64_t partial_of_one(const dl_emitter *e) {
 
 int64_t dl_emit_partial(const dl_emitter *e) { return dl_emit_reductions(e->k) * partial_of_one(e); }
 
-static void put_start(dl_emitter *e, dl_op op) {
-    dl_puts(e->out, op == DL_OP_reduce_max   ? "-__builtin_inff()"
-                    : op == DL_OP_reduce_min ? "__builtin_inff()"
-                                             : "0");
+/* What partial results are kept in: 8 bytes that hold any value of the reduction's type, and more of a sum.
+ */
+static const char *partial_type(const dl_kinstr *in) {
+    return dl_dtype_is_float(in->type) ? "double" : "long";
+}
+
+static const char *start_of(const dl_kinstr *in) {
+    bool max = in->op == DL_OP_reduce_max;
+    if (in->op == DL_OP_sum) return "0";
+    if (dl_dtype_is_float(in->type)) return max ? "-__builtin_inff()" : "__builtin_inff()";
+    if (in->type == DL_I64) return max ? "-__LONG_MAX__ - 1" : "__LONG_MAX__";
+    return max ? "-__INT_MAX__ - 1" : "__INT_MAX__";
+}
+
+/* The function that takes one more value into a partial result; not for sums. */
+static const char *combine(const dl_kinstr *in) {
+    bool real = dl_dtype_is_float(in->type);
+    return in->op == DL_OP_reduce_max ? real ? "d_max" : "l_max" : real ? "d_min" : "l_min";
 }
 
 void dl_emit_clear_sums(const dl_emitter *e) {
     int r = 0;
     for (int i = 0; i < e->k->instrs.n; i++) {
-        if (e->k->instrs.at[i].kind != DL_K_REDUCE) continue;
-        dl_putf(e->out,
-                "    for (long i = 0; i < %lldL; i++) sums[%lldL + i] = ", (long long)partial_of_one(e),
-                (long long)(r++ * partial_of_one(e)));
-        put_start((dl_emitter *)e, e->k->instrs.at[i].op);
-        dl_puts(e->out, ";\n");
+        const dl_kinstr *in = &e->k->instrs.at[i];
+        if (in->kind != DL_K_REDUCE) continue;
+        dl_putf(e->out, "    for (long i = 0; i < %lldL; i++) ((%s *)sums)[%lldL + i] = %s;\n",
+                (long long)partial_of_one(e), partial_type(in), (long long)(r++ * partial_of_one(e)),
+                start_of(in));
     }
 }
 
@@ -303,29 +439,67 @@ static void put_kept_index(dl_emitter *e) {
     if (!e->kept) dl_puts(e->out, "0");
 }
 
-/* One reduction's step: into this unit's partial results, which are doubles whatever the values are:
- * thousands of terms in one chain of floats would lose digits. */
+/* One reduction's step: into this unit's partial results, which are doubles of whatever floats the values
+ * are: thousands of terms in one chain of floats would lose digits. */
 static void put_reduce(dl_emitter *e, const dl_kinstr *in, int which) {
     bool sum = in->op == DL_OP_sum;
-    const char *f = in->op == DL_OP_reduce_max ? "max" : "min";
     bool lanes_kept = e->kept && e->keep[e->kept - 1] == e->lane_axis;
-    dl_putf(e->out, "    {\n        double *s = sums + %lldL", (long long)(which * partial_of_one(e)));
+    dl_putf(e->out, "    {\n        %s *s = (%s *)sums + %lldL", partial_type(in), partial_type(in),
+            (long long)(which * partial_of_one(e)));
     if (e->kept) dl_puts(e->out, " + "), put_kept_index(e);
     dl_puts(e->out, ";\n        ");
     if (e->mode != DL_LANES) {
         if (sum)
             dl_putf(e->out, "*s += v%d;\n", in->args[0]);
         else
-            dl_putf(e->out, "*s = d_%s(*s, v%d);\n", f, in->args[0]);
+            dl_putf(e->out, "*s = %s(*s, v%d);\n", combine(in), in->args[0]);
     } else if (e->kept && !lanes_kept) {
         DL_CHECK(sum);
         dl_putf(e->out, "*s += sum_lanes(keep(v%d, n));\n", in->args[0]);
     } else if (sum) {
         dl_putf(e->out, "add_to(s, v%d, n);\n", in->args[0]);
     } else {
-        dl_putf(e->out, "for (long j = 0; j < n; j++) s[j] = d_%s(s[j], v%d[j]);\n", f, in->args[0]);
+        dl_putf(e->out, "for (long j = 0; j < n; j++) s[j] = %s(s[j], v%d[j]);\n", combine(in), in->args[0]);
     }
     dl_puts(e->out, "    }\n");
+}
+
+static void put_const(dl_emitter *e, const dl_kinstr *in) {
+    bool lanes = e->mode == DL_LANES && !is_shared(e->k, in);
+    if (lanes) dl_putf(e->out, "splat%s(", array_suffix(in->type));
+    put_number(e, in->type, in->p);
+    dl_puts(e->out, lanes ? ")" : "");
+}
+
+/* Exact in integers first, whatever it becomes. */
+static void put_coord(dl_emitter *e, const dl_kinstr *in) {
+    if (e->mode != DL_LANES) {
+        dl_putf(e->out, "(%s)x%d", form_here(e, in->type).type, in->axis);
+        return;
+    }
+    cast c = cast_of(DL_LANES, DL_I32, in->type);
+    dl_putf(e->out, "%ssplat_i((int)x%d)%s%s", c.open, in->axis,
+            in->axis == e->lane_axis ? " + lane_numbers()" : "", c.close);
+}
+
+/* Where a random number is drawn decides how many share a block (kernels/random.c). */
+static void put_random(dl_emitter *e, const dl_kinstr *in) {
+    int64_t step = 0, any = 0;
+    for (int i = 0; i < e->k->nspace; i++) any |= in->along[i];
+    if (e->mode == DL_LANES) step = e->flat ? any != 0 : e->lane_axis >= 0 ? in->along[e->lane_axis] : 0;
+    cast c = cast_of(step ? DL_LANES : DL_SINGLE, DL_F32, in->type);
+    dl_puts(e->out, e->mode == DL_LANES && !step ? "splat(" : c.open);
+    dl_putf(e->out, "%s(%lldL",
+            step == 0   ? "s_random"
+            : step == 1 ? "v_random_row"
+                        : "v_random_step",
+            (long long)in->first);
+    if (e->flat && any) dl_puts(e->out, " + x0");
+    for (int i = 0; i < e->k->nspace && !e->flat; i++)
+        if (in->along[i]) dl_putf(e->out, " + x%d * %lldL", i, (long long)in->along[i]);
+    if (step > 1) dl_putf(e->out, ", %lldL", (long long)step);
+    dl_putf(e->out, ", v%d, v%d, %d)", in->args[0], in->args[1], in->number);
+    dl_puts(e->out, e->mode == DL_LANES && !step ? ")" : c.close);
 }
 
 void dl_emit_program(dl_emitter *e, int from, int to) {
@@ -340,22 +514,13 @@ void dl_emit_program(dl_emitter *e, int from, int to) {
             put_reduce(e, in, reductions++);
             continue;
         }
-        dl_putf(e->out, "    %s v%d = ", dl_emit_value_type(e), i);
+        dl_putf(e->out, "    %s v%d = ", form_here(e, in->type).type, i);
         switch (in->kind) {
         case DL_K_CONTRACT: dl_puts(e->out, e->mode == DL_LANES ? "ld(acc)" : "*acc"); break;
         case DL_K_LOAD: put_load(e, in); break;
-        case DL_K_CONST:
-            dl_puts(e->out, e->mode == DL_LANES ? "splat(" : "");
-            put_number(e, in->p);
-            dl_puts(e->out, e->mode == DL_LANES ? ")" : "");
-            break;
-        case DL_K_COORD:
-            if (e->mode != DL_LANES)
-                dl_putf(e->out, "(%s)x%d", dl_emit_value_type(e), in->axis);
-            else
-                dl_putf(e->out, "splat((float)x%d)%s", in->axis,
-                        in->axis == e->lane_axis ? " + lane_numbers()" : "");
-            break;
+        case DL_K_CONST: put_const(e, in); break;
+        case DL_K_COORD: put_coord(e, in); break;
+        case DL_K_RANDOM: put_random(e, in); break;
         default: put_expression(e, in); break;
         }
         dl_puts(e->out, ";\n");
@@ -368,7 +533,7 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
     const dl_kernel *k = e->k;
     int64_t one = partial_of_one(e), all = dl_emit_partial(e), each = e->kept ? 1 : one;
     dl_emitter s = *e;
-    s.mode = e->mode == DL_DOUBLE ? DL_DOUBLE : DL_SINGLE;
+    s.mode = DL_SINGLE;
     s.flat = false, s.lane_axis = -1;
     int phase = code->phases++;
     code->units[phase] = (e->kept_count + CHUNK - 1) / CHUNK;
@@ -390,20 +555,19 @@ void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted 
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         if (in->kind != DL_K_REDUCE) continue;
-        dl_putf(e->out, "    double t%d = ", i);
-        put_start(e, in->op);
+        const char *type = partial_type(in);
         dl_putf(e->out,
-                ";\n    for (long u = 0; u < %lldL; u++)\n        for (long j = 0; j < %lldL; j++) {\n",
-                (long long)units, (long long)each);
-        dl_putf(e->out, "            double one = sums[u * %lldL + %lldL + at * %lldL + j];\n",
-                (long long)all, (long long)(which++ * one), (long long)each);
+                "    %s t%d = %s;\n    for (long u = 0; u < %lldL; u++)\n        for (long j = 0; j < %lldL; "
+                "j++) {\n",
+                type, i, start_of(in), (long long)units, (long long)each);
+        dl_putf(e->out, "            %s one = ((const %s *)sums)[u * %lldL + %lldL + at * %lldL + j];\n",
+                type, type, (long long)all, (long long)(which++ * one), (long long)each);
         if (in->op == DL_OP_sum)
             dl_putf(e->out, "            t%d += one;\n", i);
         else
-            dl_putf(e->out, "            t%d = d_%s(t%d, one);\n", i,
-                    in->op == DL_OP_reduce_max ? "max" : "min", i);
-        dl_putf(e->out, "        }\n    %s v%d = (%s)t%d;\n", dl_emit_value_type(&s), i,
-                dl_emit_value_type(&s), i);
+            dl_putf(e->out, "            t%d = %s(t%d, one);\n", i, combine(in), i);
+        dl_putf(e->out, "        }\n    %s v%d = (%s)t%d;\n", form_here(&s, in->type).type, i,
+                form_here(&s, in->type).type, i);
         behind = i + 1;
     }
     for (int i = dl_kernel_first_reduction(k); i < behind; i++) DL_CHECK(k->instrs.at[i].kind == DL_K_REDUCE);

@@ -4,93 +4,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compiler/arguments.h"
 #include "compiler/cache.h"
 #include "compiler/jit_cc.h"
+#include "compiler/recipe.h"
 #include "frontends/yaml/data_file.h"
 #include "ir/base/clock.h"
 #include "ir/base/hash.h"
 #include "ir/base/object.h"
 #include "ir/text.h"
 
-/* A model's value as the configuration has it, and back. */
-static dl_setting to_setting(dl_arena *arena, const dl_yaml *v) {
-    switch (v->kind) {
-    case DL_YAML_BOOL: return (dl_setting){.kind = DL_SET_BOOL, .b = v->truth};
-    case DL_YAML_INT: return (dl_setting){.kind = DL_SET_INT, .i = v->integer};
-    case DL_YAML_FLOAT: return (dl_setting){.kind = DL_SET_FLOAT, .f = v->number};
-    case DL_YAML_STRING: return (dl_setting){.kind = DL_SET_STRING, .s = v->text};
-    case DL_YAML_LIST: {
-        dl_setting *items = DL_NEWS(arena, dl_setting, v->items.n + 1);
-        for (int i = 0; i < v->items.n; i++) items[i] = to_setting(arena, v->items.at[i]);
-        return (dl_setting){.kind = DL_SET_LIST, .list = {items, v->items.n}};
-    }
-    default: return (dl_setting){.kind = DL_SET_NONE};
-    }
-}
-
-static void put_setting(dl_buf *b, const dl_setting *s) {
-    switch (s->kind) {
-    case DL_SET_BOOL: dl_puts(b, s->b ? "true" : "false"); break;
-    case DL_SET_INT: dl_putf(b, "%lld", (long long)s->i); break;
-    case DL_SET_FLOAT: {
-        size_t from = b->n;
-        dl_put_double(b, s->f);
-        if (!strpbrk(b->at + from, ".en")) dl_puts(b, ".0");
-        break;
-    }
-    case DL_SET_STRING: dl_putf(b, "'%s'", s->s); break;
-    case DL_SET_LIST:
-        dl_puts(b, "[");
-        for (int i = 0; i < s->list.n; i++) {
-            if (i) dl_puts(b, ", ");
-            put_setting(b, &s->list.items[i]);
-        }
-        dl_puts(b, "]");
-        break;
-    default: dl_puts(b, "null"); break;
-    }
-}
-
-static dl_config_type config_type(dl_setting_kind k) {
-    static const dl_config_type types[] = {
-        [DL_SET_NONE] = DL_CONFIG_ANY,    [DL_SET_BOOL] = DL_CONFIG_BOOL,     [DL_SET_INT] = DL_CONFIG_INT,
-        [DL_SET_FLOAT] = DL_CONFIG_FLOAT, [DL_SET_STRING] = DL_CONFIG_STRING, [DL_SET_LIST] = DL_CONFIG_LIST};
-    return types[k];
-}
-
-/* The model's arguments become configuration keys with the model's defaults. */
-static bool declare_arguments(dl_session *s, dl_error *err) {
-    int n;
-    const dl_argument *args = dl_model_arguments(s->model, &n);
-    for (int i = 0; i < n; i++) {
-        dl_buf fallback = {0};
-        put_setting(&fallback, &args[i].value);
-        const char *text = args[i].value.kind == DL_SET_NONE ? NULL : dl_strdup(s->arena, fallback.at);
-        dl_buf_free(&fallback);
-        dl_yaml_place place = {.file = s->model_path};
-        if (!dl_config_declare(s->config, args[i].name, config_type(args[i].value.kind), text, place, err))
-            return false;
-    }
-    return dl_config_finish(s->config, err);
+static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err) {
+    return dl_fail(err, DL_INPUT, "%s: %d error%s", s->model_path, diags->errors,
+                   diags->errors == 1 ? "" : "s");
 }
 
 static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
-    const dl_config *c = s->config;
-    int n;
-    const dl_argument *known = dl_model_arguments(s->model, &n);
-    dl_argument *args = DL_NEWS(s->arena, dl_argument, n + 1);
-    int nargs = 0;
-    for (int i = 0; i < n; i++) {
-        const dl_yaml *v = dl_config_find(c, known[i].name);
-        if (v) args[nargs++] = (dl_argument){known[i].name, to_setting(s->arena, v)};
-    }
-    int64_t edge = dl_config_int(c, DL_KEY_data_size);
-    dl_axis_size sizes[] = {{"N", s->batch}, {"D", edge}, {"H", edge}, {"W", edge}};
-    dl_model_config config = {args, nargs, sizes, 4};
+    dl_axis_size batch = {"N", s->batch};
+    dl_model_config config = {.sizes = &batch, .nsizes = 1};
+    config.arguments = dl_arguments_values(s->arena, s->config, s->model, &config.narguments);
     s->module = dl_model_build(s->arena, s->model, &config, diags);
-    if (!s->module)
-        return dl_fail(err, DL_INPUT, "%s: %d error%s", s->model_path, diags->errors,
-                       diags->errors == 1 ? "" : "s");
+    if (!s->module) return fail_model(s, diags, err);
     s->parameters = dl_count_parameters(s->module->graphs.at[0]);
     return true;
 }
@@ -109,9 +43,10 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     if (!s->source) return NULL;
     dl_diags *diags = dl_diags_new(arena, s->source);
     s->model = dl_model_parse(arena, s->source, diags);
-    bool ok = s->model ? declare_arguments(s, err)
-                       : dl_fail(err, DL_INPUT, "%s: %d error%s", s->model_path, diags->errors,
-                                 diags->errors == 1 ? "" : "s");
+    bool ok = s->model && dl_arguments_check(s->model, diags);
+    if (!ok) fail_model(s, diags, err);
+    ok = ok && dl_arguments_declare(arena, config, s->model, s->source, err) &&
+         dl_config_finish(config, err) && dl_recipe_settle(config, err);
     if (ok) {
         bool local = !dl_config_is_null(config, DL_KEY_local_batch_size);
         s->global_batch = local ? dl_config_int(config, DL_KEY_local_batch_size) * world
@@ -138,16 +73,7 @@ void dl_session_close(dl_session *s) {
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
     *opt = (dl_compile_options){
         .model = s->model_name, .batch = s->batch, .skip = getenv("DLC_SKIP"), .link = true};
-    const dl_config *c = s->config;
-    if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
-        return dl_config_fail(c, DL_KEY_nesterov, err, "Nesterov's momentum needs a momentum above 0");
-    opt->recipe = (dl_recipe){.optimizer = (dl_optimizer)dl_optimizer_find(
-                                  dl_config_str(c, DL_KEY_optimizer)), /* the key allows no others */
-                              .momentum = dl_config_float(c, DL_KEY_momentum) > 0,
-                              .nesterov = dl_config_bool(c, DL_KEY_nesterov),
-                              .decay = dl_config_float(c, DL_KEY_weight_decay) > 0,
-                              .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
-                              .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0};
+    if (!dl_recipe_of(s->config, &opt->recipe, err)) return false;
     opt->target = dl_target_find(target, err);
 #ifndef NDEBUG
     opt->validate = true;

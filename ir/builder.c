@@ -85,3 +85,23 @@ dl_value *dl_build_reduce(dl_builder *b, dl_op op, dl_value *a, int n, const cha
         for (int i = 0; i < a->type.rank; i++) attr.names[attr.n++] = a->type.axis[i].name;
     return dl_build(b, op, 1, &a, 1, &attr);
 }
+
+dl_value *dl_build_affine(dl_builder *b, dl_value *v, dl_affine a) {
+    const char *along[] = {a.axis, a.tap};
+    int64_t stride[] = {a.stride, a.tap_stride};
+    int n = a.tap ? 2 : 1;
+    dl_attr at[] = {dl_attr_ints(DL_ATTR_stride, n, stride), dl_attr_int(DL_ATTR_start, a.start),
+                    dl_attr_names(DL_ATTR_along, n, along), dl_attr_int(DL_ATTR_div, a.div ? a.div : 1),
+                    dl_attr_name(DL_ATTR_outside, dl_outside_names[a.outside])};
+    dl_type t = v->type;
+    t.axis[dl_type_axis(&t, a.axis)].size = a.size;
+    if (a.tap && dl_type_axis(&t, a.tap) < 0) dl_type_push(&t, a.tap, a.taps);
+    return dl_build_as(b, DL_OP_affine, 1, &v, 5, at, t);
+}
+
+dl_value *dl_build_count(dl_builder *b, const dl_type *like, int axis, dl_dtype dtype) {
+    dl_type t = dl_scalar(dtype);
+    t.axis[t.rank++] = like->axis[axis];
+    dl_attr attr = dl_attr_name(DL_ATTR_axis, like->axis[axis].name);
+    return dl_build_as(b, DL_OP_iota, 0, NULL, 1, &attr, t);
+}

@@ -4,6 +4,7 @@
  * front end, whose operands come from users, calls dl_build_try. */
 #ifndef DL_BUILDER_H
 #define DL_BUILDER_H
+#include "ir/affine.h"
 #include "ir/infer.h"
 
 typedef struct {
@@ -29,6 +30,17 @@ dl_value *dl_build_k(dl_builder *b, dl_op op, dl_value *a, double k);
 dl_value *dl_build_cast(dl_builder *b, dl_value *a, dl_dtype to); /* a itself when it is of that type */
 /* sum, mean, reduce_max...: over all axes when n is 0. */
 dl_value *dl_build_reduce(dl_builder *b, dl_op op, dl_value *a, int n, const char *const *over);
+
+/* The op affine along `axis`, which gets `size` elements: i stride + j tap_stride + start, divided by div (0:
+ * 1). `tap` is NULL, or an axis that v has, or a new one of `taps` elements. */
+typedef struct {
+    const char *axis, *tap; /* interned */
+    int64_t size, stride, start, div, taps, tap_stride;
+    dl_outside outside;
+} dl_affine;
+dl_value *dl_build_affine(dl_builder *b, dl_value *v, dl_affine a);
+/* 0, 1, 2, ... along `axis` of `like`. */
+dl_value *dl_build_count(dl_builder *b, const dl_type *like, int axis, dl_dtype dtype);
 
 dl_attr dl_attr_int(dl_attr_id id, int64_t v);
 dl_attr dl_attr_float(dl_attr_id id, double v);

@@ -140,13 +140,15 @@ static bool check_arity(const dl_node *n, dl_shape_fault *fault) {
 /* Exactly the row's attributes, in schema order, lists within bounds. */
 static bool check_attrs(const dl_node *n, dl_shape_fault *fault) {
     const dl_op_info *op = &dl_ops[n->op];
-    for (int i = 0; i < op->nattrs; i++)
+    int row = 0;
+    for (int i = 0; i < op->nattrs - op->noptional; i++)
         if (!dl_node_attr(n, op->attrs[i]))
             return dl_fault(fault, -1, "bad_attribute", "%s needs the attribute '%s'", op->name,
                             dl_attrs[op->attrs[i]].name);
-    for (int i = 0; i < n->nattrs; i++) {
+    for (int i = 0; i < n->nattrs; i++, row++) {
         const dl_attr *a = &n->attrs[i];
-        if (i >= op->nattrs || a->id != op->attrs[i])
+        while (row < op->nattrs && op->attrs[row] != a->id) row++;
+        if (row == op->nattrs)
             return dl_fault(fault, -1, "bad_attribute", "%s takes no attribute '%s' here", op->name,
                             (unsigned)a->id < DL_NATTRS ? dl_attrs[a->id].name : "?");
         dl_attr_kind kind = dl_attrs[a->id].kind;

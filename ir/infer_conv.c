@@ -1,9 +1,10 @@
-/* Rules of the contractions and of pooling: how a window slides.
+/* Rules of the contractions by windows and of pooling: how a window slides.
  *
- * The three convolutions state one relation between x [N, C, s...], w [O, C, k...] and y [N, O, s'...]:
- *     s' = floor((s + pad_lo + pad_hi - k) / stride) + 1        along every spatial axis
- * and differ only in which of the three is the result. */
+ * Contractions by windows state one relation (relation.h) between x [N, C, s...], w [O, C / groups, k...] and
+ * y [N, O, s'...]: s' = floor((s + pad_lo + pad_hi - k) / stride) + 1        along every spatial axis and
+ * differ only in which of the three is the result. */
 #include "ir/infer_rules.h"
+#include "ir/relation.h"
 
 /* Attributes beyond this are refused before they are computed with. */
 static const int64_t huge = (int64_t)1 << 47;
@@ -27,24 +28,38 @@ static bool check_list(const dl_node *n, dl_attr_id id, int spatial, int64_t lea
 static bool check_window(const dl_node *n, int spatial, dl_shape_fault *fault) {
     return check_list(n, DL_ATTR_stride, spatial, 1, "bad_stride", fault) &&
            check_list(n, DL_ATTR_pad_lo, spatial, 0, "bad_window", fault) &&
-           check_list(n, DL_ATTR_pad_hi, spatial, 0, "bad_window", fault);
+           check_list(n, DL_ATTR_pad_hi, spatial, 0, "bad_window", fault) &&
+           (!dl_node_attr(n, DL_ATTR_dilation) ||
+            check_list(n, DL_ATTR_dilation, spatial, 1, "bad_window", fault));
 }
 
+/* The first operand that is an image. */
+static int image_of(const dl_node *n) { return dl_op_tensor(n->op, 0) == DL_TENSOR_W ? 1 : 0; }
+
 /* Windows of `k` along the i-th spatial axis, `size` long and named `name`. 0: none fits, a fault. */
-static int64_t slide(const dl_node *n, int i, const char *name, int64_t size, int64_t k,
+static int64_t slide(const dl_node *n, const dl_windows *w, int i, const char *name, int64_t size, int64_t k,
                      dl_shape_fault *fault) {
-    int64_t lo = dl_node_attr(n, DL_ATTR_pad_lo)->ints[i], hi = dl_node_attr(n, DL_ATTR_pad_hi)->ints[i];
-    int64_t stride = dl_node_attr(n, DL_ATTR_stride)->ints[i];
-    if (size >= 1 && k >= 1 && size + lo + hi >= k) return (size + lo + hi - k) / stride + 1;
+    int64_t count = dl_windows_count(w, i, size, k), lo = w->pad_lo[i], hi = w->pad_hi[i];
+    if (count) return count;
     if (size < 1 || k < 1)
-        dl_fault(fault, size < 1 ? 0 : -1, "bad_window",
+        dl_fault(fault, size < 1 ? image_of(n) : -1, "bad_window",
                  "%s slides a window of %lld along %s=%lld; both must be 1 or more", dl_op_text(n),
                  (long long)k, name, (long long)size);
-    else
-        dl_fault(fault, 0, "bad_window",
-                 "%s: the window of %lld is longer than %s=%lld with its padding (%lld + %lld + %lld = %lld)",
-                 dl_op_text(n), (long long)k, name, (long long)size, (long long)lo, (long long)size,
-                 (long long)hi, (long long)(size + lo + hi));
+    else {
+        int64_t reach;
+        if (__builtin_mul_overflow(k - 1, w->dilation[i], &reach) || reach > huge) reach = huge;
+        const char *spread =
+            w->dilation[i] == 1
+                ? ""
+                : dl_internf(" with dilation %lld, which reaches over %s%lld,", (long long)w->dilation[i],
+                             reach == huge ? "more than " : "", (long long)reach + (reach < huge));
+        dl_fault(
+            fault, image_of(n), "bad_window",
+            "%s: the window of %lld%s is longer than %s=%lld with its padding (%lld + %lld + %lld = %lld)",
+            dl_op_text(n), (long long)k, spread, name, (long long)size, (long long)lo, (long long)size,
+            (long long)hi, (long long)(size + lo + hi));
+        k = reach + 1;
+    }
     dl_fault_help(fault,
                   "%s must reach %lld: take a larger input, fewer strided layers before it, a smaller window "
                   "or more padding",
@@ -84,118 +99,184 @@ static bool want_two_floats(const dl_node *n, dl_shape_fault *fault) {
     return dl_want_float(n, 0, fault) && dl_want_float(n, 1, fault) && dl_want_same_dtype(n, fault);
 }
 
-bool dl_rule_conv(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    const dl_type *x = dl_operand(n, 0), *w = dl_operand(n, 1);
-    if (!want_two_floats(n, fault) || !want_image(n, 0, fault) || !want_weight(n, 1, x->rank, fault) ||
-        !check_window(n, x->rank - 2, fault))
-        return false;
-    if (x->axis[1].size != w->axis[1].size)
-        return dl_fault(fault, 0, "channel_mismatch",
-                        "conv weight expects %lld input channels (%s), but the input has %s=%lld",
-                        (long long)w->axis[1].size, x->axis[1].name, x->axis[1].name,
-                        (long long)x->axis[1].size),
+/* Channels that every group has as many of. */
+static bool check_groups(const dl_node *n, const dl_windows *v, dl_axis channels, dl_shape_fault *fault) {
+    if (channels.size % v->groups == 0) return true;
+    return dl_fault(fault, -1, "channel_mismatch", "%s: %s=%lld does not divide into %lld groups",
+                    dl_op_text(n), channels.name, (long long)channels.size, (long long)v->groups),
+           dl_fault_help(fault, "the numbers of channels, in and out, are multiples of the groups");
+}
+
+/* y: what windows of w over x make. */
+static bool make_y(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_fault *fault) {
+    const dl_type *x = dl_operand(n, dl_op_place(n->op, DL_TENSOR_X)),
+                  *w = dl_operand(n, dl_op_place(n->op, DL_TENSOR_W));
+    if (!check_groups(n, v, w->axis[0], fault)) return false;
+    if (x->axis[1].size % v->groups || x->axis[1].size / v->groups != w->axis[1].size)
+        return dl_fault(fault, image_of(n), "channel_mismatch",
+                        "%s weight expects %lld input channels (%s), but the input has %s=%lld",
+                        dl_op_text(n), (long long)w->axis[1].size * (long long)v->groups, x->axis[1].name,
+                        x->axis[1].name, (long long)x->axis[1].size),
                dl_fault_help(fault,
                              "the weight is %s and the input %s: declare the weight with %lld input channels",
-                             dl_type_text(w), dl_type_text(x), (long long)x->axis[1].size);
+                             dl_type_text(w), dl_type_text(x), (long long)(x->axis[1].size / v->groups));
     *r = dl_row_type(x);
     r->axis[1].size = w->axis[0].size;
     for (int i = 2; i < x->rank; i++) {
-        r->axis[i].size = slide(n, i - 2, x->axis[i].name, x->axis[i].size, w->axis[i].size, fault);
+        r->axis[i].size = slide(n, v, i - 2, x->axis[i].name, x->axis[i].size, w->axis[i].size, fault);
         if (!r->axis[i].size) return false;
     }
     return true;
 }
 
-/* Along each spatial axis: would windows of k over `size` give what dy (operand `at`) has? */
-static bool check_gradient(const dl_node *n, int at, int i, int64_t size, int64_t k, dl_shape_fault *fault) {
-    dl_axis dy = dl_operand(n, at)->axis[i];
-    int64_t fits = slide(n, i - 2, dy.name, size, k, fault);
+/* Along each spatial axis: would windows of k over `size` give what y has? */
+static bool check_gradient(const dl_node *n, const dl_windows *v, int i, int64_t size, int64_t k,
+                           dl_shape_fault *fault) {
+    int at = dl_op_place(n->op, DL_TENSOR_Y);
+    dl_axis y = dl_operand(n, at)->axis[i];
+    int64_t fits = slide(n, v, i - 2, y.name, size, k, fault);
     if (!fits) return false;
-    if (fits == dy.size) return true;
+    if (fits == y.size) return true;
     dl_fault(fault, at, "axis_mismatch",
              "%s: windows of %lld over %s=%lld with stride %lld make %s=%lld, but %s has %s=%lld",
-             dl_op_text(n), (long long)k, dy.name, (long long)size,
-             (long long)dl_node_attr(n, DL_ATTR_stride)->ints[i - 2], dy.name, (long long)fits,
-             dl_operand_text(at), dy.name, (long long)dy.size);
+             dl_op_text(n), (long long)k, y.name, (long long)size, (long long)v->stride[i - 2], y.name,
+             (long long)fits, dl_operand_text(at), y.name, (long long)y.size);
     return dl_fault_help(fault, "the sizes must be those of one convolution, forward and backward");
 }
 
-bool dl_rule_conv_grad_input(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    const dl_type *dy = dl_operand(n, 0), *w = dl_operand(n, 1);
-    if (!want_two_floats(n, fault) || !want_image(n, 0, fault) || !want_weight(n, 1, dy->rank, fault) ||
-        !check_window(n, dy->rank - 2, fault) ||
-        !check_list(n, DL_ATTR_size, dy->rank - 2, 1, "bad_window", fault))
-        return false;
-    if (dy->axis[1].size != w->axis[0].size)
-        return dl_fault(fault, 0, "channel_mismatch",
+/* x: as large as `size` says. */
+static bool make_x(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_fault *fault) {
+    const dl_type *y = dl_operand(n, dl_op_place(n->op, DL_TENSOR_Y)),
+                  *w = dl_operand(n, dl_op_place(n->op, DL_TENSOR_W));
+    if (!check_list(n, DL_ATTR_size, v->n, 1, "bad_window", fault)) return false;
+    if (y->axis[1].size != w->axis[0].size)
+        return dl_fault(fault, image_of(n), "channel_mismatch",
                         "%s weight expects %lld channels (%s), but its first operand has %s=%lld",
-                        dl_op_text(n), (long long)w->axis[0].size, dy->axis[1].name, dy->axis[1].name,
-                        (long long)dy->axis[1].size),
+                        dl_op_text(n), (long long)w->axis[0].size, y->axis[1].name, y->axis[1].name,
+                        (long long)y->axis[1].size),
                dl_fault_help(
                    fault,
                    "the weight is %s and the operand %s: declare the weight with %lld as its first axis",
-                   dl_type_text(w), dl_type_text(dy), (long long)dy->axis[1].size);
-    *r = dl_row_type(dy);
-    r->axis[1].size = w->axis[1].size;
-    for (int i = 2; i < dy->rank; i++) {
+                   dl_type_text(w), dl_type_text(y), (long long)y->axis[1].size);
+    if (!check_groups(n, v, y->axis[1], fault)) return false;
+    *r = dl_row_type(y);
+    r->axis[1].size = w->axis[1].size * v->groups;
+    for (int i = 2; i < y->rank; i++) {
         r->axis[i].size = dl_node_attr(n, DL_ATTR_size)->ints[i - 2];
-        if (!check_gradient(n, 0, i, r->axis[i].size, w->axis[i].size, fault)) return false;
+        if (!check_gradient(n, v, i, r->axis[i].size, w->axis[i].size, fault)) return false;
     }
     return true;
 }
 
-bool dl_rule_conv_grad_weight(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    const dl_type *x = dl_operand(n, 0), *dy = dl_operand(n, 1);
-    if (!want_two_floats(n, fault) || !want_image(n, 0, fault) || !want_image(n, 1, fault)) return false;
-    if (x->rank != dy->rank)
-        return dl_fault(fault, 1, "rank_mismatch", "%s has %s and %s, which differ in rank", dl_op_text(n),
-                        dl_type_text(x), dl_type_text(dy));
-    if (!check_window(n, x->rank - 2, fault) ||
-        !check_list(n, DL_ATTR_kernel, x->rank - 2, 1, "bad_window", fault))
-        return false;
+/* The two images that a weight's gradient is made of: alike but for their channels. */
+static bool check_images(const dl_node *n, const dl_type *x, const dl_type *y, dl_shape_fault *fault) {
     for (int i = 0; i < x->rank; i++)
-        if (i != 1 && x->axis[i].name != dy->axis[i].name)
+        if (i != 1 && x->axis[i].name != y->axis[i].name)
             return dl_fault(fault, 1, "axis_mismatch",
                             "%s has %s and %s, whose axes are not the same in the same order", dl_op_text(n),
-                            dl_type_text(x), dl_type_text(dy));
-    if (x->axis[0].size != dy->axis[0].size)
+                            dl_type_text(x), dl_type_text(y));
+    if (x->axis[0].size != y->axis[0].size)
         return dl_fault(fault, 1, "axis_mismatch",
                         "%s: %s is %lld in the first operand (%s) and %lld in the second operand (%s)",
                         dl_op_text(n), x->axis[0].name, (long long)x->axis[0].size, dl_type_text(x),
-                        (long long)dy->axis[0].size, dl_type_text(dy));
-    if (x->axis[1].size < 1 || dy->axis[1].size < 1)
+                        (long long)y->axis[0].size, dl_type_text(y));
+    if (x->axis[1].size < 1 || y->axis[1].size < 1)
         return dl_fault(fault, x->axis[1].size < 1 ? 0 : 1, "channel_mismatch",
                         "%s needs channels, but has %s and %s", dl_op_text(n), dl_type_text(x),
-                        dl_type_text(dy));
+                        dl_type_text(y));
+    return true;
+}
+
+/* w [O, C, k...]: as long as `kernel` says. Its axes are named O, as x's channels, and k before each spatial
+ * axis; the channels otherwise where that is one of the others' names. */
+static bool make_w(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_fault *fault) {
+    const dl_type *x = dl_operand(n, dl_op_place(n->op, DL_TENSOR_X)),
+                  *y = dl_operand(n, dl_op_place(n->op, DL_TENSOR_Y));
+    if (!check_list(n, DL_ATTR_kernel, v->n, 1, "bad_window", fault) || !check_images(n, x, y, fault) ||
+        !check_groups(n, v, x->axis[1], fault) || !check_groups(n, v, y->axis[1], fault))
+        return false;
     *r = dl_scalar(x->dtype);
-    dl_type_push(r, "O", dy->axis[1].size);
-    r->axis[r->rank++] = x->axis[1];
+    dl_type_push(r, "O", y->axis[1].size);
+    dl_type_push(r, "", x->axis[1].size / v->groups);
     for (int i = 2; i < x->rank; i++) {
         int64_t k = dl_node_attr(n, DL_ATTR_kernel)->ints[i - 2];
-        if (!check_gradient(n, 1, i, x->axis[i].size, k, fault)) return false;
+        if (!check_gradient(n, v, i, x->axis[i].size, k, fault)) return false;
         dl_type_push(r, dl_internf("k%s", x->axis[i].name), k);
+    }
+    const char *channels = x->axis[1].name;
+    for (int i = 0; dl_type_axis(r, channels) >= 0; i++) channels = i ? dl_internf("I%d", i) : dl_intern("I");
+    r->axis[1].name = channels;
+    return true;
+}
+
+static bool want_tensor(const dl_node *n, int operand, int rank, dl_shape_fault *fault) {
+    return dl_op_tensor(n->op, operand) == DL_TENSOR_W ? want_weight(n, operand, rank, fault)
+                                                       : want_image(n, operand, fault);
+}
+
+bool dl_rule_windows(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    typedef bool maker(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_fault *fault);
+    static maker *const make[DL_NTENSORS] = {
+        [DL_TENSOR_X] = make_x, [DL_TENSOR_W] = make_w, [DL_TENSOR_Y] = make_y};
+    const dl_type *x = dl_operand(n, 0), *second = dl_operand(n, 1);
+    if (!want_two_floats(n, fault) || !want_tensor(n, 0, x->rank, fault) ||
+        !want_tensor(n, 1, x->rank, fault))
+        return false;
+    if (x->rank != second->rank)
+        return dl_fault(fault, 1, "rank_mismatch", "%s has %s and %s, which differ in rank", dl_op_text(n),
+                        dl_type_text(x), dl_type_text(second));
+    if (!check_window(n, x->rank - 2, fault)) return false;
+    dl_windows v = dl_node_windows(n);
+    if (v.groups < 1 || v.groups > huge)
+        return dl_fault(fault, -1, "bad_window", "%s: 'groups' is %lld; it must be 1 or more", dl_op_text(n),
+                        (long long)v.groups);
+    return make[dl_op_tensor(n->op, DL_RESULT_PLACE)](n, &v, r, fault);
+}
+
+/* PyTorch pads by half the window at most: every window then holds an element, the first or last of the axis.
+ */
+static bool check_padding(const dl_node *n, dl_axis axis, int64_t lo, int64_t hi, int64_t k,
+                          dl_shape_fault *fault) {
+    if (lo <= k / 2 && hi <= k / 2) return true;
+    if (lo + hi < k && lo <= hi && hi - lo <= 1) return true; /* `same` */
+    return dl_fault(fault, -1, "bad_window", "%s pads %s by %lld and %lld, more than half its window of %lld",
+                    dl_op_text(n), axis.name, (long long)lo, (long long)hi, (long long)k),
+           dl_fault_help(fault, "pad by %lld at most", (long long)(k / 2));
+}
+
+bool dl_rule_pool(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    const dl_type *x = dl_operand(n, 0);
+    const dl_attr *dilation = dl_node_attr(n, DL_ATTR_dilation);
+    if (!dl_want_float(n, 0, fault) || !want_image(n, 0, fault) || !check_window(n, x->rank - 2, fault) ||
+        !check_list(n, DL_ATTR_kernel, x->rank - 2, 1, "bad_window", fault) ||
+        (dilation && !check_list(n, DL_ATTR_dilation, x->rank - 2, 1, "bad_window", fault)))
+        return false;
+    if (2 * x->rank - 2 > DL_MAX_RANK)
+        return dl_fault(fault, 0, "rank_mismatch", "%s: too many axes in %s", dl_op_text(n), dl_type_text(x));
+    *r = dl_row_type(x);
+    dl_windows v = dl_node_windows(n);
+    for (int i = 2; i < x->rank; i++) {
+        int64_t k = dl_node_attr(n, DL_ATTR_kernel)->ints[i - 2];
+        if (!check_padding(n, x->axis[i], v.pad_lo[i - 2], v.pad_hi[i - 2], k, fault)) return false;
+        r->axis[i].size = slide(n, &v, i - 2, x->axis[i].name, x->axis[i].size, k, fault);
+        if (!r->axis[i].size) return false;
     }
     return true;
 }
 
-bool dl_rule_max_pool(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+bool dl_rule_resize(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0);
-    if (!dl_want_float(n, 0, fault) || !want_image(n, 0, fault) || !check_window(n, x->rank - 2, fault) ||
-        !check_list(n, DL_ATTR_kernel, x->rank - 2, 1, "bad_window", fault))
+    if (!dl_want_float(n, 0, fault) || !want_image(n, 0, fault) ||
+        !check_list(n, DL_ATTR_size, x->rank - 2, 1, "bad_window", fault))
         return false;
     *r = dl_row_type(x);
     for (int i = 2; i < x->rank; i++) {
-        int64_t k = dl_node_attr(n, DL_ATTR_kernel)->ints[i - 2];
-        int64_t lo = dl_node_attr(n, DL_ATTR_pad_lo)->ints[i - 2],
-                hi = dl_node_attr(n, DL_ATTR_pad_hi)->ints[i - 2];
-        if (lo >= k || hi >= k)
-            return dl_fault(
-                       fault, -1, "bad_window",
-                       "max_pool pads %s by %lld and %lld, so that windows of %lld would hold padding alone",
-                       x->axis[i].name, (long long)lo, (long long)hi, (long long)k),
-                   dl_fault_help(fault, "pad by less than the window");
-        r->axis[i].size = slide(n, i - 2, x->axis[i].name, x->axis[i].size, k, fault);
-        if (!r->axis[i].size) return false;
+        r->axis[i].size = dl_node_attr(n, DL_ATTR_size)->ints[i - 2];
+        if (x->axis[i].size < 1)
+            return dl_fault(fault, 0, "bad_window", "%s: there is no element along %s", dl_op_text(n),
+                            x->axis[i].name);
     }
-    return true;
+    const char *mode = dl_node_attr(n, DL_ATTR_mode) ? dl_node_name(n, DL_ATTR_mode) : "nearest";
+    return strcmp(mode, "nearest") == 0 || strcmp(mode, "linear") == 0 ||
+           dl_fault(fault, -1, "bad_range", "%s is nearest or linear, not '%s'", dl_op_text(n), mode);
 }

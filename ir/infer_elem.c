@@ -1,4 +1,5 @@
 /* Rules of sources, pointwise ops and reductions. */
+#include "ir/base/philox.h"
 #include "ir/infer_rules.h"
 
 /* Which operand brought an axis into the union. */
@@ -59,6 +60,23 @@ bool dl_rule_iota(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                         axis, dl_type_text(r));
     return r->dtype != DL_BOOL ||
            dl_fault(fault, -1, "type_mismatch", "iota counts, which %s cannot hold", dl_type_text(r));
+}
+
+bool dl_rule_random(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    int64_t number = dl_node_int(n, DL_ATTR_number);
+    *r = dl_row_type(&n->out[0].type);
+    for (int i = 0; i < 2; i++) {
+        const dl_type *t = dl_operand(n, i);
+        if (t->rank || t->dtype != DL_I64)
+            return dl_fault(fault, i, "type_mismatch",
+                            "random takes a seed and a step, i64[] each, but %s is %s", dl_operand_text(i),
+                            dl_type_text(t));
+    }
+    if (number < 0 || number >= DL_RANDOM_NUMBERS)
+        return dl_fault(fault, -1, "bad_range", "random is number %lld; numbers go from 0 to %d",
+                        (long long)number, DL_RANDOM_NUMBERS - 1);
+    return r->dtype == DL_F32 || r->dtype == DL_F64 ||
+           dl_fault(fault, -1, "type_mismatch", "random makes f32 or f64, not %s", dl_type_text(r));
 }
 
 bool dl_rule_elem(const dl_node *n, dl_type *r, dl_shape_fault *fault) {

@@ -97,6 +97,28 @@ bool dl_rule_batch_norm(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return true;
 }
 
+bool dl_rule_group_norm(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    const dl_type *x = dl_operand(n, 0);
+    int64_t groups = dl_node_int(n, DL_ATTR_groups);
+    double eps = dl_node_float(n, DL_ATTR_eps);
+    if (!dl_want_float(n, 0, fault) || !dl_want_same_dtype(n, fault)) return false;
+    if (x->rank < 2 || x->rank == DL_MAX_RANK)
+        return dl_fault(fault, 0, "rank_mismatch",
+                        "group_norm expects a batch axis and a channel axis, but its operand is %s",
+                        dl_type_text(x));
+    if (!(eps >= 0))
+        return dl_fault(fault, -1, "bad_range", "group_norm's eps is %g; it must be 0 or more", eps);
+    if (groups < 1 || x->axis[1].size % groups)
+        return dl_fault(fault, 0, "bad_range",
+                        "group_norm splits %s=%lld into %lld groups, which leaves a rest", x->axis[1].name,
+                        (long long)x->axis[1].size, (long long)groups),
+               dl_fault_help(fault, "take a number of groups that divides %lld", (long long)x->axis[1].size);
+    for (int i = 1; i < n->nin; i++)
+        if (!want_vector(n, i, x->axis[1], fault)) return false;
+    *r = dl_row_type(x);
+    return true;
+}
+
 bool dl_rule_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *q = dl_operand(n, 0);
     int64_t heads = dl_node_int(n, DL_ATTR_heads);

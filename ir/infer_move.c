@@ -1,4 +1,5 @@
 /* Rules of the ops that move elements. */
+#include "ir/affine.h"
 #include "ir/infer_rules.h"
 
 bool dl_rule_broadcast(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
@@ -92,6 +93,52 @@ bool dl_rule_cat(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
         if (__builtin_add_overflow(r->axis[at].size, x->axis[at].size, &r->axis[at].size))
             return dl_fault(fault, i, "too_large", "cat makes axis %s longer than 2^47", r->axis[at].name);
     }
+    return true;
+}
+
+static bool check_factors(const dl_node *n, dl_shape_fault *fault) {
+    const dl_attr *along = dl_node_attr(n, DL_ATTR_along), *stride = dl_node_attr(n, DL_ATTR_stride);
+    int64_t start = dl_node_int(n, DL_ATTR_start), div = dl_node_int(n, DL_ATTR_div);
+    bool twice = along->n == 2 && along->names[0] == along->names[1];
+    if (along->n < 1 || along->n > 2 || stride->n != along->n || twice)
+        return dl_fault(fault, -1, "bad_range",
+                        "affine goes along one axis or two different ones, each with its stride, but has %d "
+                        "axes%s and %d strides",
+                        along->n, twice ? " of one name" : "", stride->n);
+    for (int i = 0; i < stride->n; i++)
+        if (!stride->ints[i] || stride->ints[i] > INT32_MAX || stride->ints[i] < -INT32_MAX)
+            return dl_fault(fault, -1, "bad_stride", "affine: a stride of %lld", (long long)stride->ints[i]);
+    if (div < 1 || div > INT32_MAX || start > (int64_t)1 << 47 || start < -((int64_t)1 << 47))
+        return dl_fault(fault, -1, "bad_range", "affine: it starts at %lld and divides by %lld",
+                        (long long)start, (long long)div);
+    return true;
+}
+
+/* The result's type is given: the operand's but for the size of the first axis and, new, the second. */
+bool dl_rule_affine(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    const dl_type *x = dl_operand(n, 0);
+    *r = dl_row_type(&n->out[0].type);
+    if (!check_factors(n, fault)) return false;
+    const dl_attr *along = dl_node_attr(n, DL_ATTR_along);
+    int outside = dl_outside_find(dl_node_name(n, DL_ATTR_outside));
+    int at = *along->names[0] ? dl_type_axis(x, along->names[0]) : -1;
+    if (at < 0)
+        return dl_fault(fault, 0, "missing_axis", "affine goes along %s, which %s lacks", along->names[0],
+                        dl_type_text(x));
+    bool inserts = along->n == 2 && dl_type_axis(x, along->names[1]) < 0;
+    bool alike = r->dtype == x->dtype && r->rank == x->rank + inserts;
+    for (int i = 0; alike && i < x->rank; i++)
+        alike = r->axis[i].name == x->axis[i].name && (i == at || r->axis[i].size == x->axis[i].size);
+    if (!alike || (inserts && (!*along->names[1] || r->axis[x->rank].name != along->names[1])))
+        return dl_fault(fault, 0, "axis_mismatch", "affine along %s makes %s of %s", along->names[0],
+                        dl_type_text(r), dl_type_text(x));
+    if (outside < 0)
+        return dl_fault(fault, -1, "bad_range", "affine: '%s' says nothing about what lies outside",
+                        dl_node_name(n, DL_ATTR_outside));
+    if (outside == DL_OUT_LOWEST && !dl_dtype_is_float(x->dtype))
+        return dl_fault(fault, 0, "type_mismatch", "affine: %s has no lowest number", dl_type_text(x));
+    if (!dl_outside_fills((dl_outside)outside) && !x->axis[at].size)
+        return dl_fault(fault, 0, "bad_range", "affine: there is no element along %s", along->names[0]);
     return true;
 }
 

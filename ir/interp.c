@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "ir/base/philox.h"
+
 struct dl_interp {
     const dl_graph *graph;
     bool round, release;
@@ -127,6 +129,14 @@ static void mean_iota(const dl_node *n, const double *const *a, double *r) {
     for (int64_t i = 0; i < n->out[0].type.axis[0].size; i++) r[i] = (double)i;
 }
 
+static void mean_random(const dl_node *n, const double *const *a, double *r) {
+    int64_t count = dl_type_count(&n->out[0].type);
+    uint32_t number = (uint32_t)dl_node_int(n, DL_ATTR_number);
+    for (int64_t i = 0; i < count; i++)
+        r[i] = (double)dl_unit_float(
+            dl_random_word((uint64_t)(int64_t)a[0][0], (uint64_t)(int64_t)a[1][0], number, (uint64_t)i));
+}
+
 static void mean_broadcast(const dl_node *n, const double *const *a, double *r) {
     const dl_type *t = &n->out[0].type;
     walk w = {.type = t, .n = 1};
@@ -173,51 +183,46 @@ static void mean_cat(const dl_node *n, const double *const *a, double *r) {
     }
 }
 
+static void mean_affine(const dl_node *n, const double *const *a, double *r) {
+    const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
+    const dl_attr *along = dl_node_attr(n, DL_ATTR_along), *stride = dl_node_attr(n, DL_ATTR_stride);
+    int axis = dl_type_axis(from, along->names[0]);
+    dl_outside outside = (dl_outside)dl_outside_find(dl_node_name(n, DL_ATTR_outside));
+    dl_type row = *from;
+    int64_t own[DL_MAX_RANK], count = dl_type_count(t), div = dl_node_int(n, DL_ATTR_div);
+    walk w = {.type = t, .n = 1};
+    row.layout = (dl_layout){0};
+    dl_type_strides(&row, own);
+    follow(from, t, w.stride[0]);
+    w.stride[0][dl_type_axis(t, along->names[0])] = 0;
+    for (int64_t i = 0; i < count; i++, step(&w)) {
+        int64_t sum = dl_node_int(n, DL_ATTR_start);
+        for (int k = 0; k < along->n; k++) sum += stride->ints[k] * w.at[dl_type_axis(t, along->names[k])];
+        int64_t place = dl_affine_place(sum, div, outside, from->axis[axis].size);
+        r[i] = place < 0 ? dl_outside_value(outside) : a[0][w.place[0] + place * own[axis]];
+    }
+}
+
 /* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout. */
 static void mean_same(const dl_node *n, const double *const *a, double *r) {
     memcpy(r, a[0], sizeof *r * (size_t)dl_type_count(&n->out[0].type));
 }
 
-/* A walk over the result's axes and then the summed ones. */
 static void mean_contract(const dl_node *n, const double *const *a, double *r) {
-    dl_type all = n->out[0].type;
-    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
-    int64_t results = dl_type_count(&all), terms = 1;
-    for (int i = 0; i < over->n; i++) {
-        all.axis[all.rank] = n->in[0]->type.axis[dl_type_axis(&n->in[0]->type, over->names[i])];
-        terms *= all.axis[all.rank++].size;
-    }
-    walk w = {.type = &all, .n = 2};
-    follow(&n->in[0]->type, &all, w.stride[0]), follow(&n->in[1]->type, &all, w.stride[1]);
-    for (int64_t i = 0; i < results; i++) {
-        r[i] = 0;
-        for (int64_t k = 0; k < terms; k++, step(&w)) r[i] += a[0][w.place[0]] * a[1][w.place[1]];
-    }
-}
-
-static void mean_conv(const dl_node *n, const double *const *a, double *r) {
-    const dl_type *first = &n->in[0]->type, *second = &n->in[1]->type, *result = &n->out[0].type;
-    bool conv = n->op == DL_OP_conv, input = n->op == DL_OP_conv_grad_input;
-    const dl_type *x = input ? result : first, *w = conv || input ? second : result;
-    const dl_type *y = conv ? result : input ? first : second;
-    const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride), *pad = dl_node_attr(n, DL_ATTR_pad_lo);
-    dl_extents e = {.op = n->op, .n = x->axis[0].size, .c = x->axis[1].size, .o = y->axis[1].size};
-    for (int i = 0; i < 3; i++) {
-        bool real = i + 2 < x->rank;
-        e.in[i] = real ? x->axis[i + 2].size : 1, e.taps[i] = real ? w->axis[i + 2].size : 1;
-        e.out[i] = real ? y->axis[i + 2].size : 1;
-        e.stride[i] = real ? stride->ints[i] : 1, e.pad[i] = real ? pad->ints[i] : 0;
-    }
-    dl_interp_conv(&e, a[0], a[1], r, false);
+    dl_relation relation = dl_relation_of(n);
+    dl_interp_contract(&relation, a[0], a[1], &(dl_interp_sums){.sum = r});
 }
 
 static meaning *const of_class[DL_CLASS_HIGH + 1] = {
-    [DL_CLASS_ELEM] = mean_elem, [DL_CLASS_REDUCE] = mean_reduce, [DL_CLASS_CONTRACT] = mean_conv};
+    [DL_CLASS_ELEM] = mean_elem, [DL_CLASS_REDUCE] = mean_reduce, [DL_CLASS_CONTRACT] = mean_contract};
 static meaning *const of_op[DL_NOPS] = {
-    [DL_OP_const] = mean_const,   [DL_OP_iota] = mean_iota,      [DL_OP_broadcast] = mean_broadcast,
-    [DL_OP_slice] = mean_slice,   [DL_OP_pad] = mean_pad,        [DL_OP_cat] = mean_cat,
-    [DL_OP_squeeze] = mean_same,  [DL_OP_unsqueeze] = mean_same, [DL_OP_rename] = mean_same,
-    [DL_OP_relayout] = mean_same, [DL_OP_reshape] = mean_same,   [DL_OP_contract] = mean_contract,
+    [DL_OP_const] = mean_const,    [DL_OP_iota] = mean_iota,
+    [DL_OP_random] = mean_random,  [DL_OP_broadcast] = mean_broadcast,
+    [DL_OP_slice] = mean_slice,    [DL_OP_pad] = mean_pad,
+    [DL_OP_cat] = mean_cat,        [DL_OP_squeeze] = mean_same,
+    [DL_OP_unsqueeze] = mean_same, [DL_OP_rename] = mean_same,
+    [DL_OP_relayout] = mean_same,  [DL_OP_reshape] = mean_same,
+    [DL_OP_affine] = mean_affine,
 };
 
 /* --- running --- */

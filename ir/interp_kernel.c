@@ -1,6 +1,7 @@
 /* Fused kernels: the program of kernel.h at every point of the space, a block of points at a time. */
 #include <math.h>
 
+#include "ir/base/philox.h"
 #include "ir/interp_parts.h"
 
 enum { BLOCK = 64 };
@@ -41,58 +42,25 @@ static const double *gather(run *r, const dl_kinstr *in, int side) {
     return to;
 }
 
-/* A contraction by names: at every point of the space, the sum over all terms. */
-static void run_names(run *r, const dl_kinstr *in, int64_t points) {
-    const dl_kernel *k = r->k;
-    int64_t stride[2][2 * DL_MAX_RANK] = {0}, terms = dl_kinstr_terms(in);
-    for (int side = 0; side < 2; side++) {
-        dl_type row = k->params.at[in->parts[side][0]].type;
-        int64_t own[DL_MAX_RANK];
-        row.layout = (dl_layout){0};
-        dl_type_strides(&row, own);
-        for (int i = 0; i < row.rank; i++) stride[side][in->follow[side][i]] += own[i];
-    }
-    for (int64_t p = 0; p < points; p++) {
-        int64_t at[2] = {0}, rest = p;
-        for (int i = k->nspace - 1; i >= 0; rest /= k->space[i--].size)
-            for (int side = 0; side < 2; side++) at[side] += rest % k->space[i].size * stride[side][i];
-        double sum = 0, chain = 0, size = 0;
-        for (int64_t t = 0; t < terms; t++) {
-            int64_t place[2] = {at[0], at[1]}, left = t;
-            for (int i = in->nsums - 1; i >= 0; left /= in->sum[i--].size)
-                for (int side = 0; side < 2; side++)
-                    place[side] += left % in->sum[i].size * stride[side][DL_MAX_RANK + i];
-            double product = r->data[in->parts[0][0]][place[0]] * r->data[in->parts[1][0]][place[1]];
-            sum += product, size += fabs(product), chain = (double)(float)(chain + product);
-        }
-        r->anchor[p] = sum;
-        if (r->anchor_slack) r->anchor_slack[p] = dl_sum_slack(in->type, terms, size, sum, chain);
-    }
-}
-
 static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
-    if (in->op == DL_OP_contract) {
-        r->anchor = DL_NEWS(r->scratch, double, points);
-        if (r->low) r->anchor_slack = DL_NEWS(r->scratch, double, points);
-        run_names(r, in, points);
-        return;
-    }
-    dl_extents e = dl_kernel_extents(r->k, in);
+    dl_relation relation = dl_kernel_relation(r->k, in);
     const double *a = gather(r, in, 0), *b = gather(r, in, 1);
-    b += in->w_start * e.c * e.taps[0] * e.taps[1] * e.taps[2]; /* 0 but for conv */
-    r->anchor = DL_NEWS(r->scratch, double, points);
-    dl_interp_conv(&e, a, b, r->anchor, false);
+    if (in->w_start) { /* rows of the weight before it */
+        int place = dl_op_place(in->op, DL_TENSOR_W);
+        const dl_type *w = &r->k->params.at[in->parts[place][0]].type;
+        *(place ? &b : &a) += in->w_start * (dl_type_count(w) / w->axis[0].size);
+    }
+    dl_interp_sums to = {.sum = DL_NEWS(r->scratch, double, points)};
+    if (r->low) to.size = DL_NEWS(r->scratch, double, points);
+    if (r->low && r->chain) to.chain = DL_NEWS(r->scratch, double, points);
+    dl_interp_contract(&relation, a, b, &to);
+    r->anchor = to.sum;
     if (!r->low) return;
-    int64_t taps = e.taps[0] * e.taps[1] * e.taps[2], places = e.out[0] * e.out[1] * e.out[2];
-    int64_t terms = in->op == DL_OP_conv              ? e.c * taps
-                    : in->op == DL_OP_conv_grad_input ? e.o * taps
-                                                      : e.n * places;
-    double *slack = DL_NEWS(r->scratch, double, points), *chain = r->anchor;
-    if (r->chain) dl_interp_conv(&e, a, b, chain = DL_NEWS(r->scratch, double, points), true);
-    dl_interp_conv_size(&e, a, b, slack);
+    int64_t terms = dl_relation_terms(&relation);
+    const double *chain = to.chain ? to.chain : to.sum;
     for (int64_t i = 0; i < points; i++)
-        slack[i] = dl_sum_slack(in->type, terms, slack[i], r->anchor[i], chain[i]);
-    r->anchor_slack = slack;
+        to.size[i] = dl_sum_slack(in->type, terms, to.size[i], to.sum[i], chain[i]);
+    r->anchor_slack = to.size;
 }
 
 static int64_t coordinate(const run *r, int axis, int k) { return r->at[axis] + (axis == r->inner ? k : 0); }
@@ -110,15 +78,17 @@ static void find_places(const run *r, const dl_kinstr *in, int64_t place[BLOCK])
                 int64_t part = coordinate(r, at->term[j].axis, k) / at->term[j].div;
                 x += (at->term[j].mod ? part % at->term[j].mod : part) * at->term[j].mul;
             }
-            place[k] = place[k] < 0 || x < 0 || x >= size ? -1 : place[k] * size + x;
+            x = dl_affine_place(x, at->div, at->outside, size);
+            place[k] = place[k] < 0 || x < 0 ? -1 : place[k] * size + x;
         }
     }
 }
 
 static void run_load(const run *r, const dl_kinstr *in, double *to) {
     int64_t place[BLOCK];
+    double outside = dl_kinstr_outside(in, r->k->space, &r->k->params.at[in->param].type);
     find_places(r, in, place);
-    for (int k = 0; k < r->n; k++) to[k] = place[k] < 0 ? 0 : r->data[in->param][place[k]];
+    for (int k = 0; k < r->n; k++) to[k] = place[k] < 0 ? outside : r->data[in->param][place[k]];
 }
 
 static void run_store(run *r, const dl_kinstr *in) {
@@ -155,6 +125,16 @@ static void run_elem(run *r, const dl_kinstr *in, dl_ranges to) {
             to.at[k] = dl_interp_scalar(in->op, arg[0].at[k], arg[1].at[k], arg[2].at[k], in->p);
 }
 
+static void run_random(const run *r, const dl_kinstr *in, double *to) {
+    const double *seed = r->value[in->args[0]].at, *step = r->value[in->args[1]].at;
+    for (int k = 0; k < r->n; k++) {
+        int64_t element = in->first;
+        for (int i = 0; i < r->k->nspace; i++) element += in->along[i] * coordinate(r, i, k);
+        to[k] = (double)dl_unit_float(dl_random_word((uint64_t)(int64_t)seed[k], (uint64_t)(int64_t)step[k],
+                                                     (uint32_t)in->number, (uint64_t)element));
+    }
+}
+
 static void set_ends(const run *r, dl_ranges v) { /* what is exact */
     if (!r->low) return;
     memcpy(v.low, v.at, sizeof *v.at * (size_t)r->n);
@@ -181,6 +161,7 @@ static void run_instr(run *r, int number) {
         for (int k = 0; k < r->n; k++) v.at[k] = (double)(r->at[in->axis] + (in->axis == r->inner ? k : 0));
         set_ends(r, v);
         break;
+    case DL_K_RANDOM: run_random(r, in, v.at), set_ends(r, v); break;
     case DL_K_ELEM: run_elem(r, in, v); break;
     case DL_K_REDUCE:
         sum = r->partial[number] + r->reduced_point;

@@ -2,13 +2,15 @@
 #ifndef DL_INTERP_PARTS_H
 #define DL_INTERP_PARTS_H
 #include "ir/interp.h"
+#include "ir/relation.h"
 
-/* A contraction on row-major operands as the op takes them, into a row-major result; single: each sum in
- * float32, one product behind the other. interp_conv.c */
-void dl_interp_conv(const dl_extents *e, const double *a, const double *b, double *result, bool single);
-/* For each element of the result, a number not below the sum of its terms' magnitudes: the product of the
- * norms of the two rows that meet there (Cauchy and Schwarz), at the price of one channel. */
-void dl_interp_conv_size(const dl_extents *e, const double *a, const double *b, double *size);
+/* A contraction on row-major operands, into row-major results: the sums; if they are not NULL, the sums of
+ * the terms' magnitudes or something above them, and the sums as float32 makes them, one product behind the
+ * other. interp_contract.c */
+typedef struct {
+    double *sum, *size, *chain;
+} dl_interp_sums;
+void dl_interp_contract(const dl_relation *r, const double *a, const double *b, const dl_interp_sums *to);
 
 /* A value in double precision and the ends of what float32 may make of it. interp_range.c */
 typedef struct {

@@ -63,7 +63,9 @@ double dl_interp_scalar(dl_op op, double a, double b, double c, double p) {
 }
 
 double dl_interp_identity(dl_op op) {
-    return op == DL_OP_reduce_max ? -INFINITY : op == DL_OP_reduce_min ? INFINITY : 0;
+    return op == DL_OP_reduce_max || op == DL_OP_first_max ? -INFINITY
+           : op == DL_OP_reduce_min                        ? INFINITY
+                                                           : 0;
 }
 
 /* v rounded to `digits` binary digits with exponents from `least` to `most` (subnormal below, infinite

@@ -1,6 +1,8 @@
 /* Questions about kernels: the anchor, what is reduced, what it costs, whether it makes sense. */
 #include "ir/kernel.h"
 
+#include "ir/base/philox.h"
+
 int dl_kernel_anchor(const dl_kernel *k) {
     for (int i = 0; i < k->instrs.n; i++)
         if (k->instrs.at[i].kind == DL_K_CONTRACT) return i;
@@ -26,42 +28,20 @@ static int64_t count_points(const dl_kernel *k, unsigned reduced) {
     return n;
 }
 
-/* Channels of the parts of one operand together. */
-static int64_t channels(const dl_kernel *k, const dl_kinstr *in, int side) {
-    int64_t sum = 0;
-    for (int i = 0; i < in->nparts[side]; i++) sum += k->params.at[in->parts[side][i]].type.axis[1].size;
-    return sum;
-}
-
-static void spatial_sizes(int64_t to[3], const dl_axis *axis, int spatial) {
-    for (int i = 0; i < spatial; i++) to[i] = axis[2 + i].size;
-}
-
-dl_extents dl_kernel_extents(const dl_kernel *k, const dl_kinstr *in) {
-    const dl_axis *a = k->params.at[in->parts[0][0]].type.axis;
-    const dl_axis *b = k->params.at[in->parts[1][0]].type.axis;
-    const dl_axis *s = k->space;
-    dl_extents e = {.op = in->op};
-    for (int i = 0; i < 3; i++) {
-        bool real = i < in->spatial;
-        e.in[i] = e.taps[i] = e.out[i] = 1;
-        e.stride[i] = real ? in->stride[i] : 1;
-        e.pad[i] = real ? in->pad_lo[i] : 0;
+dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *in) {
+    const dl_type *lead[] = {&k->params.at[in->parts[0][0]].type, &k->params.at[in->parts[1][0]].type};
+    if (!dl_op_slides(in->op)) {
+        int rank[] = {lead[0]->rank, lead[1]->rank};
+        const int *follow[] = {in->follow[0], in->follow[1]};
+        return dl_relation_of_names(k->nspace, k->space, in->nsums, in->sum, rank, follow);
     }
-    if (in->op == DL_OP_conv) {
-        e.n = s[0].size, e.c = channels(k, in, 0), e.o = s[1].size;
-        spatial_sizes(e.in, a, in->spatial), spatial_sizes(e.taps, b, in->spatial);
-        spatial_sizes(e.out, s, in->spatial);
-    } else if (in->op == DL_OP_conv_grad_input) {
-        e.n = s[0].size, e.c = s[1].size, e.o = channels(k, in, 0);
-        spatial_sizes(e.in, s, in->spatial), spatial_sizes(e.taps, b, in->spatial);
-        spatial_sizes(e.out, a, in->spatial);
-    } else {
-        e.n = a[0].size, e.c = channels(k, in, 0), e.o = channels(k, in, 1);
-        spatial_sizes(e.in, a, in->spatial), spatial_sizes(e.taps, s, in->spatial);
-        spatial_sizes(e.out, b, in->spatial);
-    }
-    return e;
+    dl_type whole[] = {*lead[0], *lead[1], {.rank = k->nspace}};
+    for (int side = 0; side < 2; side++)
+        for (int i = 1; i < in->nparts[side]; i++)
+            whole[side].axis[1].size += k->params.at[in->parts[side][i]].type.axis[1].size;
+    for (int i = 0; i < k->nspace; i++) whole[2].axis[i] = k->space[i];
+    const dl_type *type[] = {&whole[0], &whole[1], &whole[2]};
+    return dl_relation_of_windows(in->op, type, &in->windows);
 }
 
 /* a * b for counts; the largest count where it does not fit. */
@@ -75,32 +55,50 @@ static int64_t plus(int64_t a, int64_t b) {
     return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
-int64_t dl_index_most(const dl_kernel *k, const dl_index *index) {
-    int64_t most =
-        index->offset + (index->axis >= 0 && k->space[index->axis].size ? k->space[index->axis].size - 1 : 0);
+/* The smallest and the largest sum that an index takes, before it is divided. False: it goes along an axis
+ * without points. */
+static bool find_range(const dl_axis *space, const dl_index *index, int64_t *least, int64_t *most) {
+    *least = *most = index->offset;
+    if (index->axis >= 0 && !space[index->axis].size) return false;
+    if (index->axis >= 0) *most += space[index->axis].size - 1;
     for (int i = 0; i < index->nterms; i++) {
         const dl_term *t = &index->term[i];
-        int64_t n = (k->space[t->axis].size + t->div - 1) / t->div;
+        int64_t n = (space[t->axis].size + t->div - 1) / t->div;
         if (t->mod && t->mod < n) n = t->mod;
-        if (n > 0) most = plus(most, times(n - 1, t->mul));
+        if (n < 1) return false;
+        if (t->mul > 0)
+            *most = plus(*most, times(n - 1, t->mul));
+        else
+            *least = -plus(-*least, times(n - 1, -t->mul));
     }
-    return most;
+    return true;
 }
 
-int64_t dl_kinstr_terms(const dl_kinstr *in) {
-    int64_t n = 1;
-    for (int i = 0; i < in->nsums; i++) n = times(n, in->sum[i].size);
-    return n;
+bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size) {
+    int64_t least, most, div = index->div > 1 ? index->div : 1;
+    if (!find_range(space, index, &least, &most)) return true;
+    if (div > 1 && index->outside == DL_OUT_EXACT) return false;
+    return least >= 0 && most / div < size;
+}
+
+bool dl_index_natural(const dl_axis *space, const dl_index *index) {
+    int64_t least, most;
+    return !find_range(space, index, &least, &most) || least >= 0;
+}
+
+double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param) {
+    for (int i = 0; i < param->rank; i++)
+        if (!dl_index_inside(space, &in->index[i], param->axis[i].size) &&
+            dl_outside_fills(in->index[i].outside))
+            return dl_outside_value(in->index[i].outside);
+    return 0;
 }
 
 /* Every tap of every output, those on the padding too: the convention of the literature and of PyTorch's
  * counter. */
 static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
-    if (in->op == DL_OP_contract) return times(2 * dl_kinstr_terms(in), count_points(k, 0));
-    dl_extents e = dl_kernel_extents(k, in);
-    int64_t n = times(times(2 * e.n, e.c), e.o);
-    for (int i = 0; i < 3; i++) n = times(n, times(e.out[i], e.taps[i]));
-    return n;
+    dl_relation r = dl_kernel_relation(k, in);
+    return times(2, dl_relation_products(&r));
 }
 
 void dl_kernel_count(dl_kernel *k) {
@@ -110,7 +108,8 @@ void dl_kernel_count(dl_kernel *k) {
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         if (in->kind == DL_K_CONTRACT) k->flops = plus(k->flops, contraction_flops(k, in));
-        if (in->kind == DL_K_ELEM) k->flops = plus(k->flops, i < first ? points : reduced);
+        if (in->kind == DL_K_ELEM || in->kind == DL_K_RANDOM)
+            k->flops = plus(k->flops, i < first ? points : reduced);
         if (in->kind == DL_K_REDUCE) k->flops = plus(k->flops, points);
     }
     for (int i = 0; i < k->params.n; i++) k->bytes = plus(k->bytes, dl_type_bytes(&k->params.at[i].type));
@@ -148,7 +147,7 @@ static const char *fault_in_params(const check *c) {
 /* A contraction's operands, their ranks and sizes, and the space. */
 static const char *fault_in_parts(const check *c, const dl_kinstr *in) {
     const dl_kernel *k = c->k;
-    int rank = in->spatial + 2;
+    int rank = in->windows.n + 2;
     for (int side = 0; side < 2; side++) {
         if (in->nparts[side] < 1 || in->nparts[side] > 4)
             return FAULT(c, "an operand of %d parts", in->nparts[side]);
@@ -159,7 +158,7 @@ static const char *fault_in_parts(const check *c, const dl_kinstr *in) {
             const dl_kparam *lead = &k->params.at[in->parts[side][0]];
             if (p->type.rank != rank)
                 return FAULT(c, "%%%s has %d axes, a contraction over %d spatial axes needs %d", p->name,
-                             p->type.rank, in->spatial, rank);
+                             p->type.rank, in->windows.n, rank);
             for (int a = 0; a < rank; a++)
                 if (a != 1 && p->type.axis[a].size != lead->type.axis[a].size)
                     return FAULT(c, "%%%s and %%%s differ along axis %d", lead->name, p->name, a);
@@ -201,41 +200,68 @@ static const char *fault_in_names(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
-static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
-    static const char *const what[] = {"batch", "channels C", "channels O"};
+/* Each size of the relation as every tensor has it. */
+static const char *fault_in_sizes(const check *c, const dl_kinstr *in) {
     const dl_kernel *k = c->k;
+    dl_relation r = dl_kernel_relation(k, in);
+    bool sliced = dl_op_tensor(in->op, DL_RESULT_PLACE) == DL_TENSOR_Y && in->windows.groups == 1;
+    for (int place = 0; place < DL_PLACES; place++)
+        for (int a = 0; a < k->nspace; a++) {
+            int64_t size = 1, here = 0;
+            for (int i = 0; i < r.n; i++)
+                if (r.axis[i].at[place] == a) size *= r.axis[i].size;
+            if (place == DL_RESULT_PLACE) here = k->space[a].size;
+            for (int i = 0; place < 2 && i < (a == 1 ? in->nparts[place] : 1); i++)
+                here += k->params.at[in->parts[place][i]].type.axis[a].size;
+            bool weight = dl_op_tensor(in->op, place) == DL_TENSOR_W;
+            if (weight && a == 0 && sliced && size <= here) {
+                if (in->w_start < 0 || in->w_start > here - size)
+                    return FAULT(c, "rows %lld to %lld of a weight with O=%lld", (long long)in->w_start,
+                                 (long long)(in->w_start + size), (long long)here);
+                continue;
+            }
+            if (size != here)
+                return FAULT(c, "axis %d of %s has %lld elements, the relation %lld", a,
+                             place == 2 ? "the space"
+                             : place    ? "the second operand"
+                                        : "the first operand",
+                             (long long)here, (long long)size);
+        }
+    return NULL;
+}
+
+static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
+    const dl_kernel *k = c->k;
+    const dl_windows *w = &in->windows;
     if (dl_ops[in->op].class != DL_CLASS_CONTRACT)
         return FAULT(c, "%s is no contraction", dl_ops[in->op].name);
-    if (in->op == DL_OP_contract) return fault_in_names(c, in);
-    if (in->spatial < 1 || in->spatial > 3) return FAULT(c, "%d spatial axes", in->spatial);
+    if (!dl_op_slides(in->op)) return fault_in_names(c, in);
+    if (w->n < 1 || w->n > 3) return FAULT(c, "%d spatial axes", w->n);
+    for (int i = 0; i < w->n; i++) {
+        if (w->stride[i] < 1) return FAULT(c, "stride %lld", (long long)w->stride[i]);
+        if (w->dilation[i] < 1) return FAULT(c, "dilation %lld", (long long)w->dilation[i]);
+        if (w->pad_lo[i] < 0 || w->pad_hi[i] < 0) return FAULT(c, "negative padding");
+    }
     const char *fault = fault_in_parts(c, in);
     if (fault) return fault;
-    if (in->op != DL_OP_conv_grad_weight && in->nparts[1] != 1) return FAULT(c, "a weight of several parts");
-    if (in->w_start && in->op != DL_OP_conv) return FAULT(c, "w_start belongs to conv alone");
-    dl_extents e = dl_kernel_extents(k, in);
-    const dl_axis *a = k->params.at[in->parts[0][0]].type.axis, *b = k->params.at[in->parts[1][0]].type.axis;
-    const dl_axis *s = k->space;
-    bool conv = in->op == DL_OP_conv, input = in->op == DL_OP_conv_grad_input;
-    /* The same size seen from the other operand or from the space. */
-    int64_t n = conv || input ? a[0].size : b[0].size, cc = conv || input ? b[1].size : s[1].size;
-    int64_t o = conv || input ? b[0].size : s[0].size;
-    int64_t here[] = {e.n, e.c, e.o}, there[] = {n, cc, o};
-    bool slice = conv && e.o < o;
-    if (in->w_start < 0 || (conv && in->w_start > o - e.o))
-        return FAULT(c, "rows %lld to %lld of a weight with O=%lld", (long long)in->w_start,
-                     (long long)(in->w_start + e.o), (long long)o);
-    for (int i = 0; i < (slice ? 2 : 3); i++)
-        if (here[i] != there[i])
-            return FAULT(c, "%s: %lld and %lld", what[i], (long long)here[i], (long long)there[i]);
-    for (int i = 0; i < in->spatial; i++) {
-        if (in->stride[i] < 1) return FAULT(c, "stride %lld", (long long)in->stride[i]);
-        if (in->pad_lo[i] < 0 || in->pad_hi[i] < 0) return FAULT(c, "negative padding");
-        int64_t room = e.in[i] + in->pad_lo[i] + in->pad_hi[i] - e.taps[i];
-        int64_t out = room < 0 ? 0 : room / in->stride[i] + 1;
-        if (e.out[i] != out)
+    for (int side = 0; side < 2; side++)
+        if (dl_op_tensor(in->op, side) == DL_TENSOR_W && in->nparts[side] != 1)
+            return FAULT(c, "a weight of several parts");
+    if (in->w_start && dl_op_tensor(in->op, DL_RESULT_PLACE) != DL_TENSOR_Y)
+        return FAULT(c, "w_start belongs to what makes y alone");
+    if (w->groups < 1) return FAULT(c, "%lld groups", (long long)w->groups);
+    if (w->groups > 1 && (in->nparts[0] > 1 || in->nparts[1] > 1 || in->w_start))
+        return FAULT(c, "groups of a part");
+    if ((fault = fault_in_sizes(c, in))) return fault;
+    dl_relation r = dl_kernel_relation(k, in);
+    for (int i = 0; i < w->n; i++) {
+        const dl_relation_window *v = &r.window[3 - w->n + i];
+        int64_t size = r.axis[v->in].size, taps = r.axis[v->tap].size, out = r.axis[v->out].size,
+                fits = dl_windows_count(w, i, size, taps);
+        if (out != fits)
             return FAULT(c, "spatial axis %d: %lld elements, %lld taps, stride %lld make %lld, not %lld", i,
-                         (long long)e.in[i], (long long)e.taps[i], (long long)in->stride[i], (long long)out,
-                         (long long)e.out[i]);
+                         (long long)size, (long long)taps, (long long)w->stride[i], (long long)fits,
+                         (long long)out);
     }
     return NULL;
 }
@@ -244,11 +270,13 @@ static const char *fault_in_terms(const check *c, const dl_index *x, unsigned go
     if (x->nterms < 0 || x->nterms > DL_MAX_TERMS) return FAULT(c, "an index of %d terms", x->nterms);
     if (x->nterms && (x->axis >= 0 || store))
         return FAULT(c, store ? "a store at a sum of terms" : "an axis beside terms");
+    if (x->div < 0 || (unsigned)x->outside >= DL_OUT_ANY || (store && (x->div > 1 || x->outside)))
+        return FAULT(c, store ? "a store at a divided index" : "no way to divide an index");
     for (int i = 0; i < x->nterms; i++) {
         const dl_term *t = &x->term[i];
         if (t->axis < 0 || t->axis >= c->k->nspace || gone >> t->axis & 1)
             return FAULT(c, "a term follows no axis of its space");
-        if (t->div < 1 || t->mod < 0 || t->mul < 1)
+        if (t->div < 1 || t->mod < 0 || !t->mul)
             return FAULT(c, "a term divides by %lld, mod %lld, times %lld", (long long)t->div,
                          (long long)t->mod, (long long)t->mul);
     }
@@ -273,6 +301,13 @@ static const char *fault_in_place(const check *c, int number) {
         if (axis >= 0) used |= 1u << axis;
         const char *fault = fault_in_terms(c, &in->index[i], gone, store);
         if (fault) return fault;
+        if (dl_index_inside(k->space, &in->index[i], p->type.axis[i].size)) continue;
+        if (!dl_outside_fills(in->index[i].outside)) {
+            if (!p->type.axis[i].size) return FAULT(c, "%%%s has no element along axis %d", p->name, i);
+            continue;
+        }
+        if (dl_outside_value(in->index[i].outside) != dl_kinstr_outside(in, k->space, &p->type))
+            return FAULT(c, "a load of %%%s knows two values for what lies outside", p->name);
     }
     for (int i = 0; store && i < k->nspace; i++)
         if (!((used | gone) >> i & 1) && k->space[i].size > 1)
@@ -306,8 +341,28 @@ static const char *fault_in_reduce(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
+static const char *fault_in_random(const check *c, int number) {
+    const dl_kernel *k = c->k;
+    const dl_kinstr *in = &k->instrs.at[number];
+    int64_t most = in->first;
+    for (int i = 0; i < 2; i++)
+        if (k->instrs.at[in->args[i]].type != DL_I64) return FAULT(c, "seed and step are i64");
+    if (in->type != DL_F32 && in->type != DL_F64)
+        return FAULT(c, "random numbers are f32 or f64, not %s", dl_dtype_name(in->type));
+    if (in->number < 0 || in->number >= DL_RANDOM_NUMBERS) return FAULT(c, "random op %d", in->number);
+    for (int i = 0; i < DL_MAX_RANK; i++) {
+        bool gone = i >= k->nspace || (number > c->first && c->reduced >> i & 1);
+        if (in->along[i] < 0 || (in->along[i] && gone))
+            return FAULT(c, "random elements along what is no axis of its space");
+        if (i < k->nspace && k->space[i].size) most = plus(most, times(in->along[i], k->space[i].size - 1));
+    }
+    if (in->first < 0 || most > (int64_t)1 << 47)
+        return FAULT(c, "random elements from %lld to %lld", (long long)in->first, (long long)most);
+    return NULL;
+}
+
 static const char *fault_in_instr(const check *c, int number) {
-    static const int nargs[DL_NKINSTRS] = {[DL_K_REDUCE] = 1, [DL_K_STORE] = 1};
+    static const int nargs[DL_NKINSTRS] = {[DL_K_REDUCE] = 1, [DL_K_STORE] = 1, [DL_K_RANDOM] = 2};
     const dl_kinstr *in = &c->k->instrs.at[number];
     if ((unsigned)in->kind >= DL_NKINSTRS) return FAULT(c, "no kind of instruction");
     bool elem = in->kind == DL_K_ELEM;
@@ -323,6 +378,7 @@ static const char *fault_in_instr(const check *c, int number) {
                       : fault_in_contract(c, in);
     case DL_K_LOAD:
     case DL_K_STORE: return fault_in_place(c, number);
+    case DL_K_RANDOM: return fault_in_random(c, number);
     case DL_K_REDUCE: return fault_in_reduce(c, in);
     case DL_K_COORD:
         if (in->axis < 0 || in->axis >= c->k->nspace) return FAULT(c, "a coordinate along no axis");

@@ -18,12 +18,15 @@
  */
 #ifndef DL_KERNEL_H
 #define DL_KERNEL_H
-#include "ir/graph.h"
+#include "ir/affine.h"
+#include "ir/relation.h"
 
 /* One coordinate of a load or store: the space axis it follows plus an offset; axis -1: the offset alone, or
  * with it a sum of terms ((x div DIV) mod MOD) mul MUL of axes' coordinates x (mod 0: as it is), which is
- * what a reshaped tensor is read at. A load outside its parameter's bounds reads 0 (so pad, cat and slice are
- * loads); a store outside is dropped. */
+ * what a reshaped tensor or a window is read at. All of it is divided by `div` (0: by nothing), downwards.
+ * `outside` says what a load reads where its parameter has no such element: mostly 0, so that pad, cat and
+ * slice are loads. A load knows one such value for all its coordinates. A store outside is dropped; it knows
+ * neither terms nor division. */
 enum { DL_MAX_TERMS = 3 };
 typedef struct {
     int axis;
@@ -31,15 +34,18 @@ typedef struct {
 } dl_term;
 typedef struct {
     int axis;
-    int64_t offset;
+    dl_outside outside;
+    int64_t offset, div;
     int nterms;
     dl_term term[DL_MAX_TERMS];
 } dl_index;
 
 typedef enum {
-    DL_K_CONTRACT, /* op contract, conv, conv_grad_input or conv_grad_weight; the accumulator at this point */
+    DL_K_CONTRACT, /* an op of class CONTRACT; the accumulator at this point */
     DL_K_LOAD,     /* params[param] at index[] */
     DL_K_CONST,    /* attr value */
+    DL_K_RANDOM,   /* element first + sum of along[i] x_i of what op `number` draws with seed args[0] in step
+                      args[1] (ir/base/philox.h) */
     DL_K_COORD,    /* the coordinate along space axis `axis`, as a number */
     DL_K_ELEM,     /* op on args; the op's float attribute in `p` */
     DL_K_REDUCE,   /* op sum, reduce_max or reduce_min of args[0] over the axes in `over` (a bit mask) */
@@ -50,23 +56,22 @@ typedef enum {
 typedef struct {
     dl_kinstr_kind kind;
     dl_op op;
-    dl_dtype type;               /* of the result */
-    int nargs, args[3];          /* earlier instructions */
-    double p;                    /* ELEM: its float attribute; CONST: the value */
-    int param;                   /* LOAD, STORE */
-    dl_index index[DL_MAX_RANK]; /* LOAD, STORE: one an axis of the parameter */
-    int axis;                    /* COORD */
-    unsigned over;               /* REDUCE: bit i is space axis i */
-    /* CONTRACT. Operand 0 and 1 are as the op's; either may be several parameters that lie side by side:
-     *   conv             parts[0]: x, cat along C;          parts[1]: w
-     *   conv_grad_input  parts[0]: dy, cat along its C (=O); parts[1]: w
-     *   conv_grad_weight parts[0]: x, cat along C;          parts[1]: dy, cat along its C (=O)
-     * w_start: first O row (conv) of w that is used: a slice of the weight along O; 0 otherwise. */
+    dl_dtype type;                     /* of the result */
+    int nargs, args[3];                /* earlier instructions */
+    double p;                          /* ELEM: its float attribute; CONST: the value */
+    int param;                         /* LOAD, STORE */
+    dl_index index[DL_MAX_RANK];       /* LOAD, STORE: one an axis of the parameter */
+    int axis;                          /* COORD */
+    int number;                        /* RANDOM */
+    int64_t first, along[DL_MAX_RANK]; /* RANDOM: the element, by space axis */
+    unsigned over;                     /* REDUCE: bit i is space axis i */
+    /* CONTRACT by windows. Operand 0 and 1 are as the op's; images (x, y) may be several parameters that lie
+     * side by side along their channels. w_start: first O row of w that is used where y is made: a slice of
+     * the weight along O; 0 otherwise. */
     int nparts[2], parts[2][4];
     int64_t w_start;
-    int spatial; /* number of spatial axes, 1 to 3 */
-    int64_t stride[3], pad_lo[3], pad_hi[3];
-    /* CONTRACT of op contract, by names: each operand is one parameter, whose axis i goes along space axis
+    dl_windows windows;
+    /* CONTRACT by names: each operand is one parameter, whose axis i goes along space axis
      * follow[side][i], or along sum[follow[side][i] - DL_MAX_RANK]. */
     int nsums, follow[2][DL_MAX_RANK];
     dl_axis sum[DL_MAX_RANK];
@@ -100,18 +105,15 @@ int dl_kernel_first_reduction(const dl_kernel *k);
 /* Bit mask of the axes that the kernel's reductions remove; 0 when it has none. All its reductions remove the
  * same. */
 unsigned dl_kernel_reduced(const dl_kernel *k);
-/* Sizes of a contraction in conv's words, whichever of the three ops it is: x [N, C, in...],
- * w [O, C, taps...] (the rows from w_start that are used), y [N, O, out...]. Behind the spatial axes there
- * are: size 1, stride 1, no padding. */
-typedef struct {
-    dl_op op;
-    int64_t n, c, o, in[3], taps[3], out[3], stride[3], pad[3];
-} dl_extents;
-dl_extents dl_kernel_extents(const dl_kernel *k, const dl_kinstr *contract);
-/* The largest coordinate that an index takes in a kernel's space; its offset is the smallest. */
-int64_t dl_index_most(const dl_kernel *k, const dl_index *index);
-/* Products that a contraction by names adds up for each point. */
-int64_t dl_kinstr_terms(const dl_kinstr *contract);
+/* What a contraction of the kernel relates: its result is the space, its operands have all their parts. */
+dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *contract);
+/* Does an index over a space mean an element of an axis of `size` at every point, without its rule for what
+ * lies outside? */
+bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size);
+/* Is the whole sum, before it is divided, never negative? */
+bool dl_index_natural(const dl_axis *space, const dl_index *index);
+/* What the load `in` reads where its parameter has no element. */
+double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param);
 /* Counts flops (1 a scalar op; 2 a multiply-add of the anchor, every tap of every output, those on the
  * padding too) and bytes from the instructions. */
 void dl_kernel_count(dl_kernel *k);

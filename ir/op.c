@@ -1,16 +1,15 @@
 #include "ir/op.h"
 
-/* The attrs column: how many, and which. */
-#define NONE                                                                                                 \
-    0, { 0 }
-#define A1(a)                                                                                                \
-    1, { DL_ATTR_##a }
-#define A2(a, b)                                                                                             \
-    2, { DL_ATTR_##a, DL_ATTR_##b }
-#define A3(a, b, c)                                                                                          \
-    3, { DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c }
-#define A4(a, b, c, d)                                                                                       \
-    4, { DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d }
+/* The attrs column: how many, which, and how many of them may be absent. */
+#define NONE                0, {0}, 0
+#define A1(a)               1, {DL_ATTR_##a}, 0
+#define A2(a, b)            2, {DL_ATTR_##a, DL_ATTR_##b}, 0
+#define A3(a, b, c)         3, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c}, 0
+#define A4(a, b, c, d)      4, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d}, 0
+#define A5(a, b, c, d, e)   5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 0
+#define A3_2(a, b, c, d, e) 5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 2
+#define A4_2(a, b, c, d, e, f)                                                                               \
+    6, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f}, 2
 
 const dl_op_info dl_ops[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                                     \

@@ -36,7 +36,7 @@ typedef enum {
     DL_KIND_STR
 } dl_attr_kind;
 
-enum { DL_MAX_ATTRS = 5 };
+enum { DL_MAX_ATTRS = 8 };
 
 typedef struct {
     const char *name;
@@ -45,6 +45,7 @@ typedef struct {
     dl_amp amp;
     int nattrs;
     dl_attr_id attrs[DL_MAX_ATTRS]; /* schema order */
+    int noptional;                  /* the last so many may be absent */
     const char *expr;               /* the text of the scalar expression; "0" where there is none */
 } dl_op_info;
 

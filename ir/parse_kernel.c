@@ -2,6 +2,7 @@
  * that whatever parses can be walked safely; whether it makes sense is dl_kernel_fault's to say. */
 #include "ir/parse.h"
 
+#include "ir/base/philox.h"
 #include "ir/text_chars.h"
 
 static bool find_param(dl_parser *p, const dl_kernel *k, int *param) {
@@ -90,9 +91,10 @@ static bool parse_term(dl_parser *p, const dl_kernel *k, dl_term *t) {
     for (int i = 0; i < 3; i++) {
         bool yes;
         if (!dl_lex_accept_word(p, words[i], &yes)) return false;
-        if (yes && !dl_lex_int(p, 1, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "a factor", to[i])) return false;
+        int64_t limit = (int64_t)1 << DL_ELEMENTS_LOG2_MAX;
+        if (yes && !dl_lex_int(p, i == 2 ? -limit : 1, limit, "a factor", to[i])) return false;
     }
-    return true;
+    return t->mul ? true : dl_lex_fail(p, &p->tok, "a term times 0");
 }
 
 /* "H div 8 mul 90, W div 8)" behind its parenthesis. */
@@ -103,6 +105,18 @@ static bool parse_terms(dl_parser *p, const dl_kernel *k, dl_index *x) {
         if (!parse_term(p, k, &x->term[x->nterms++]) || !dl_lex_accept(p, ',', &more)) return false;
     }
     return dl_lex_mark(p, ')');
+}
+
+/* " div 2 exact" behind the sum. */
+static bool parse_landing(dl_parser *p, dl_index *x) {
+    bool yes;
+    if (!dl_lex_accept_word(p, "div", &yes)) return false;
+    if (yes && !dl_lex_int(p, 2, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "a divisor", &x->div)) return false;
+    for (int o = 1; o < DL_OUT_ANY; o++) {
+        if (!dl_lex_accept_word(p, dl_outside_names[o], &yes)) return false;
+        if (yes) return x->outside = (dl_outside)o, true;
+    }
+    return true;
 }
 
 /* "%b[N, C+64, 3]" with one coordinate an axis of the parameter. */
@@ -122,6 +136,7 @@ static bool parse_place(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
         if (terms ? !parse_terms(p, k, x) : !constant && !find_axis(p, k, &x->axis)) return false;
         bool sign = p->tok.kind == TOK_NUMBER && (*p->tok.at == '+' || *p->tok.at == '-');
         if ((constant || sign) && !dl_lex_int(p, -limit, limit, "an offset", &x->offset)) return false;
+        if (!parse_landing(p, x)) return false;
     }
     if (dl_lex_is(p, ','))
         return dl_lex_fail(p, &at, "%%%.200s has %d axes, found more", k->params.at[in->param].name, rank);
@@ -172,34 +187,52 @@ static bool parse_names(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return true;
 }
 
+/* "[2, 2]" behind a name: as many numbers as there are spatial axes. */
+static bool parse_spatial(dl_parser *p, const char *name, dl_windows *w, int64_t to[3]) {
+    dl_token at = p->tok;
+    int n;
+    int64_t v[DL_MAX_RANK];
+    if (!dl_parse_ints(p, &n, v)) return false;
+    if (to == w->stride) w->n = n;
+    if (n < 1 || n > 3 || n != w->n)
+        return dl_lex_fail(p, &at, "%s needs one number a spatial axis, 1 to 3 and as many as stride", name);
+    memcpy(to, v, sizeof *v * (size_t)n);
+    return true;
+}
+
+/* Another attribute behind those that must be there, in this order. */
+static bool parse_more(dl_parser *p, dl_kinstr *in, const char *name, bool *more) {
+    const int64_t limit = (int64_t)1 << DL_ELEMENTS_LOG2_MAX;
+    bool named;
+    if (!*more) return true;
+    if (!dl_lex_accept_word(p, name, &named)) return false;
+    if (!named) return true;
+    if (!dl_lex_mark(p, '=')) return false;
+    bool ok = strcmp(name, "dilation") == 0 ? parse_spatial(p, name, &in->windows, in->windows.dilation)
+              : strcmp(name, "groups") == 0 ? dl_lex_int(p, 1, limit, name, &in->windows.groups)
+                                            : dl_lex_int(p, 0, limit, name, &in->w_start);
+    return ok && dl_lex_accept(p, ',', more);
+}
+
 static bool parse_contract(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
-    if (in->op == DL_OP_contract) return parse_names(p, k, in);
+    if (!dl_op_slides(in->op)) return parse_names(p, k, in);
     static const char *const names[] = {"stride", "pad_lo", "pad_hi"};
-    int64_t *const to[] = {in->stride, in->pad_lo, in->pad_hi};
+    dl_windows *w = &in->windows;
+    int64_t *const to[] = {w->stride, w->pad_lo, w->pad_hi};
     if (!parse_parts(p, k, in, 0) || !dl_lex_mark(p, ',') || !parse_parts(p, k, in, 1)) return false;
     for (int i = 0; i < 3; i++) {
         bool named;
-        int n;
-        int64_t v[DL_MAX_RANK];
         if (!dl_lex_mark(p, i ? ',' : '{') || !dl_lex_accept_word(p, names[i], &named)) return false;
         if (!named) return dl_lex_expected(p, names[i]);
-        if (!dl_lex_mark(p, '=')) return false;
-        dl_token at = p->tok;
-        if (!dl_parse_ints(p, &n, v)) return false;
-        if (i == 0) in->spatial = n;
-        if (n < 1 || n > 3 || n != in->spatial)
-            return dl_lex_fail(p, &at, "%s needs one number a spatial axis, 1 to 3 and as many as stride",
-                               names[i]);
-        memcpy(to[i], v, sizeof *v * (size_t)n);
+        if (!dl_lex_mark(p, '=') || !parse_spatial(p, names[i], w, to[i])) return false;
     }
-    bool start;
-    if (!dl_lex_accept(p, ',', &start)) return false;
-    if (start) {
-        if (!dl_lex_is_word(p, "w_start")) return dl_lex_expected(p, "w_start");
-        if (!dl_lex(p) || !dl_lex_mark(p, '=')) return false;
-        if (!dl_lex_int(p, 0, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "w_start", &in->w_start)) return false;
-    }
-    return dl_lex_mark(p, '}');
+    w->groups = 1;
+    for (int i = 0; i < w->n; i++) w->dilation[i] = 1;
+    bool more;
+    if (!dl_lex_accept(p, ',', &more) || !parse_more(p, in, "dilation", &more) ||
+        !parse_more(p, in, "groups", &more) || !parse_more(p, in, "w_start", &more))
+        return false;
+    return more ? dl_lex_expected(p, "dilation, groups or w_start") : dl_lex_mark(p, '}');
 }
 
 static bool parse_args(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
@@ -238,6 +271,27 @@ static bool parse_elem(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return true;
 }
 
+/* "%0, %1 {number=3, first=0, along=[12, 1]}" with one step a space axis. */
+static bool parse_random(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
+    static const char *const names[] = {"number", "first", "along"};
+    int64_t limit = (int64_t)1 << DL_ELEMENTS_LOG2_MAX, number = 0;
+    if (!parse_args(p, k, in)) return false;
+    for (int i = 0; i < 3; i++) {
+        bool named;
+        if (!dl_lex_mark(p, i ? ',' : '{') || !dl_lex_accept_word(p, names[i], &named)) return false;
+        if (!named) return dl_lex_expected(p, names[i]);
+        if (!dl_lex_mark(p, '=')) return false;
+        if (i == 0 && !dl_lex_int(p, 0, DL_RANDOM_NUMBERS - 1, "number", &number)) return false;
+        if (i == 1 && !dl_lex_int(p, 0, limit, "first", &in->first)) return false;
+    }
+    int n;
+    dl_token at = p->tok;
+    in->number = (int)number;
+    if (!dl_parse_ints(p, &n, in->along)) return false;
+    if (n != k->nspace) return dl_lex_fail(p, &at, "along needs one step for each axis of the space");
+    return dl_lex_mark(p, '}');
+}
+
 /* What stands behind "%3 = " up to the type. */
 static bool parse_making(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     bool yes;
@@ -255,6 +309,7 @@ static bool parse_making(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     case DL_CLASS_REDUCE: return in->kind = DL_K_REDUCE, parse_args(p, k, in) && parse_over(p, k, in);
     default: break;
     }
+    if (in->op == DL_OP_random) return in->kind = DL_K_RANDOM, parse_random(p, k, in);
     if (in->op != DL_OP_const)
         return dl_lex_fail(p, &at, "%s is no instruction of a kernel", dl_ops[in->op].name);
     in->kind = DL_K_CONST;

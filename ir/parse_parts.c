@@ -149,7 +149,7 @@ bool dl_parse_attrs(dl_parser *p, dl_op id, int *n, dl_attr attrs[DL_MAX_ATTRS])
         if (!dl_lex_accept(p, ',', &more)) return false;
         if (!more && !dl_lex_mark(p, '}')) return false;
     }
-    for (int i = 0; i < op->nattrs; i++)
+    for (int i = 0; i < op->nattrs - op->noptional; i++)
         if (!(seen >> op->attrs[i] & 1))
             return dl_lex_fail(p, &at, "%s lacks its attribute '%s'", op->name, dl_attrs[op->attrs[i]].name);
     return true;

@@ -171,6 +171,12 @@ static void put_param(dl_buf *out, const dl_kernel *k, int param) {
     put_name(out, "%", k->params.at[param].name);
 }
 
+/* " div 2 exact": what is done with the sum. */
+static void put_landing(dl_buf *out, const dl_index *x) {
+    if (x->div > 1) dl_puts(out, " div "), put_int(out, x->div);
+    if (x->outside) dl_putf(out, " %s", dl_outside_names[x->outside]);
+}
+
 /* "(H div 8 mul 90, W div 8)+5" */
 static void put_terms(dl_buf *out, const dl_kernel *k, const dl_index *x) {
     for (int i = 0; i < x->nterms; i++) {
@@ -190,15 +196,16 @@ static void put_place(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
     dl_puts(out, "[");
     for (int i = 0; i < k->params.at[in->param].type.rank; i++) {
         dl_puts(out, i ? ", " : "");
-        if (in->index[i].nterms) {
-            put_terms(out, k, &in->index[i]);
-            continue;
+        const dl_index *x = &in->index[i];
+        if (x->nterms)
+            put_terms(out, k, x);
+        else if (x->axis < 0)
+            put_int(out, x->offset);
+        else {
+            put_axis(out, k, x->axis);
+            if (x->offset) dl_putf(out, "%+lld", (long long)x->offset);
         }
-        if (in->index[i].axis >= 0) put_axis(out, k, in->index[i].axis);
-        if (in->index[i].axis < 0)
-            put_int(out, in->index[i].offset);
-        else if (in->index[i].offset)
-            dl_putf(out, "%+lld", (long long)in->index[i].offset);
+        put_landing(out, x);
     }
     dl_puts(out, "]");
 }
@@ -225,8 +232,14 @@ static void put_names(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
     }
 }
 
+static bool spreads(const dl_windows *w) {
+    for (int i = 0; i < w->n; i++)
+        if (w->dilation[i] != 1) return true;
+    return false;
+}
+
 static void put_contract(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
-    if (in->op == DL_OP_contract) {
+    if (!dl_op_slides(in->op)) {
         put_names(out, k, in);
         return;
     }
@@ -239,9 +252,12 @@ static void put_contract(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
             dl_puts(out, i ? ", " : ""), put_param(out, k, in->parts[side][i]);
         dl_puts(out, several ? ")" : "");
     }
-    dl_puts(out, " {stride="), put_ints(out, in->spatial, in->stride);
-    dl_puts(out, ", pad_lo="), put_ints(out, in->spatial, in->pad_lo);
-    dl_puts(out, ", pad_hi="), put_ints(out, in->spatial, in->pad_hi);
+    const dl_windows *w = &in->windows;
+    dl_puts(out, " {stride="), put_ints(out, w->n, w->stride);
+    dl_puts(out, ", pad_lo="), put_ints(out, w->n, w->pad_lo);
+    dl_puts(out, ", pad_hi="), put_ints(out, w->n, w->pad_hi);
+    if (spreads(w)) dl_puts(out, ", dilation="), put_ints(out, w->n, w->dilation);
+    if (w->groups != 1) dl_puts(out, ", groups="), put_int(out, w->groups);
     if (in->w_start) dl_puts(out, ", w_start="), put_int(out, in->w_start);
     dl_puts(out, "}");
 }
@@ -252,6 +268,14 @@ static void put_over(dl_buf *out, const dl_kernel *k, unsigned over) {
     for (int i = 0; i < k->nspace; i++)
         if (over >> i & 1) dl_puts(out, comma), put_axis(out, k, i), comma = ", ";
     dl_puts(out, "]}");
+}
+
+/* "random %0, %1 {number=3, first=0, along=[12, 1]}" */
+static void put_random(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
+    dl_putf(out, "random %%%d, %%%d {number=", in->args[0], in->args[1]), put_int(out, in->number);
+    dl_puts(out, ", first="), put_int(out, in->first);
+    dl_puts(out, ", along="), put_ints(out, k->nspace, in->along);
+    dl_puts(out, "}");
 }
 
 static void put_elem(dl_buf *out, const dl_kinstr *in) {
@@ -278,6 +302,7 @@ static void put_instr(dl_buf *out, const dl_kernel *k, int number) {
     case DL_K_LOAD: dl_puts(out, "load "), put_place(out, k, in); break;
     case DL_K_CONST: dl_puts(out, "const {value="), dl_put_double(out, in->p), dl_puts(out, "}"); break;
     case DL_K_COORD: dl_puts(out, "coord "), put_axis(out, k, in->axis); break;
+    case DL_K_RANDOM: put_random(out, k, in); break;
     case DL_K_ELEM: put_elem(out, in); break;
     case DL_K_REDUCE: put_elem(out, in), put_over(out, k, in->over); break;
     default: break;

@@ -177,19 +177,20 @@ static const char *form_fault(const dl_node *n) {
     return NULL;
 }
 
-/* What fusion and the emitters rely on: activations channels last, weights in panels. */
+/* What fusion and the emitters rely on: images channels last, weights in panels. */
 static bool check_layouts(dl_checker *c, const dl_node *n) {
-    if (dl_ops[n->op].class != DL_CLASS_CONTRACT || n->op == DL_OP_contract) return true;
-    bool makes_weight = n->op == DL_OP_conv_grad_weight;
-    const dl_type *data[] = {&n->in[0]->type, makes_weight ? &n->in[1]->type : NULL};
-    const dl_type *weight = makes_weight ? &n->out[0].type : &n->in[1]->type;
-    for (int i = 0; i < 2; i++)
-        if (data[i] && data[i]->layout.kind != DL_CL)
+    if (!dl_op_slides(n->op)) return true;
+    for (int place = 0; place < DL_PLACES; place++) {
+        const dl_type *t = place < 2 ? &n->in[place]->type : &n->out[0].type;
+        bool weight = dl_op_tensor(n->op, place) == DL_TENSOR_W;
+        if (weight && t->layout.kind != DL_PANEL)
+            return dl_check_fail(c, n, "its weight %s does not lie in panels (pass 'layout' sees to that)",
+                                 dl_type_text(t));
+        if (!weight && place < 2 && t->layout.kind != DL_CL)
             return dl_check_fail(c, n, "its operand %s is not channels last (pass 'layout' sees to that)",
-                                 dl_type_text(data[i]));
-    return weight->layout.kind == DL_PANEL ||
-           dl_check_fail(c, n, "its weight %s does not lie in panels (pass 'layout' sees to that)",
-                         dl_type_text(weight));
+                                 dl_type_text(t));
+    }
+    return true;
 }
 
 static bool check_node(dl_checker *c, int at) {

@@ -25,8 +25,11 @@ static dl_value *reduce_to(dl_builder *b, dl_value *v, const dl_type *type) {
 }
 
 void dl_grad_give(dl_grad *g, int operand, dl_value *contribution) {
-    if (!dl_grad_wanted(g, operand)) return;
-    const dl_value *v = g->node->in[operand];
+    dl_grad_give_to(g, g->node->in[operand], contribution);
+}
+
+void dl_grad_give_to(dl_grad *g, const dl_value *v, dl_value *contribution) {
+    if (!g->active[v->id]) return;
     dl_value **sum = &g->grads[v->id];
     contribution = reduce_to(g->b, contribution, &v->type);
     /* An axis without a name takes no part in the addition and comes back behind it. */

@@ -44,20 +44,37 @@ bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n) {
     return is_view(n->op) && !f->stored[n->out[0].id];
 }
 
+/* Is operand k of a contraction the weight of windows, which is read as it is or as a slice? */
+static bool is_weight(const dl_node *n, int k) { return dl_op_tensor(n->op, k) == DL_TENSOR_W; }
+
+/* Does the contraction make a weight, whose panels the rest of its kernel runs straight through? */
+static bool makes_weight(const dl_node *n) { return is_weight(n, DL_RESULT_PLACE); }
+
 int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]) {
     dl_value *v = n->in[k];
     parts[0] = v;
-    bool lanes = n->op == DL_OP_conv_grad_weight ? k == 1 : n->op == DL_OP_conv_grad_input && k == 0;
-    if (!v->def || v->def->op != DL_OP_cat || v->def->nin > 4 || (k == 1 && n->op != DL_OP_conv_grad_weight))
-        return 1;
+    if (!v->def || v->def->op != DL_OP_cat || v->def->nin > 4 || is_weight(n, k)) return 1;
+    if (dl_node_windows(n).groups > 1) return 1; /* whose channels end elsewhere than the parts */
     if (v->type.axis[1].name != dl_node_name(v->def, DL_ATTR_axis)) return 1;
-    int width = lanes ? (n->op == DL_OP_conv_grad_weight ? n->out[0] : *n->in[1]).type.layout.width : 1;
+    int weight = dl_op_place(n->op, DL_TENSOR_W);
+    bool lanes = dl_op_tensor(n->op, k) == DL_TENSOR_Y; /* its channels lie along the weight's lanes */
+    int width = lanes ? (weight == DL_RESULT_PLACE ? n->out[0] : *n->in[weight]).type.layout.width : 1;
     for (int i = 0; i < v->def->nin; i++) {
         if (i + 1 < v->def->nin && v->def->in[i]->type.axis[1].size % width) return 1;
         if (v->def->in[i]->type.layout.kind != DL_CL) return 1;
         parts[i] = v->def->in[i];
     }
     return v->def->nin;
+}
+
+/* What a contraction reads in place of operand k, past views: up to 4 values. A weight's slice begins at row
+ * *start, otherwise 0. */
+static int read_by(const dl_node *n, int k, dl_value *values[4], int64_t *start) {
+    const char *names[DL_MAX_RANK];
+    *start = 0;
+    if (dl_op_slides(n->op) && !is_weight(n, k)) return dl_fuse_parts(n, k, values);
+    values[0] = is_weight(n, k) ? dl_fuse_weight(n, k, start) : dl_fuse_named(n, k, names);
+    return 1;
 }
 
 /* A view that gives axes other names or another order, and nothing else. */
@@ -80,15 +97,15 @@ dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK])
     return v;
 }
 
-dl_value *dl_fuse_weight(const dl_node *n, int64_t *start) {
-    dl_value *w = n->in[1];
+dl_value *dl_fuse_weight(const dl_node *n, int k, int64_t *start) {
+    dl_value *w = n->in[k];
     *start = 0;
-    if (n->op != DL_OP_conv || !w->def || w->def->op != DL_OP_slice) return w;
+    if (dl_op_tensor(n->op, DL_RESULT_PLACE) != DL_TENSOR_Y || !w->def || w->def->op != DL_OP_slice) return w;
     dl_value *whole = w->def->in[0];
     int64_t first = dl_node_int(w->def, DL_ATTR_start), width = whole->type.layout.width;
     if (whole->type.layout.kind != DL_PANEL || dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
         return w;
-    if (first % width) return w;
+    if (first % width || dl_node_windows(n).groups > 1) return w;
     *start = first;
     return whole;
 }
@@ -99,19 +116,42 @@ static void mark_stored(dl_fusion *f, dl_value *v) {
     if (v->def && is_view(v->def->op)) f->stored[v->id] = true;
 }
 
-/* A view that a reader over `space` cannot read through must exist in memory. */
-static void store_unreadable(dl_fusion *f, const dl_type *space, dl_value *v) {
-    dl_index index[DL_MAX_RANK] = {0};
+/* A source is made anew at its reader's coordinates, if those are plain ones. */
+static bool makes_source(const dl_type *space, const dl_value *v, const dl_index *index) {
     for (int i = 0; i < v->type.rank; i++)
-        index[i].axis = *v->type.axis[i].name ? dl_type_axis(space, v->type.axis[i].name) : -1;
+        if (index[i].nterms || index[i].div > 1 ||
+            (index[i].outside != DL_OUT_ANY &&
+             !dl_index_inside(space->axis, &index[i], v->type.axis[i].size)))
+            return false;
+    return true;
+}
+
+/* A view that a reader over `space` cannot read through, at `index` of v, must exist in memory. */
+static void store_unreadable(dl_fusion *f, const dl_type *space, dl_value *v, dl_index *index) {
     while (v->def && dl_fuse_inlined(f, v->def)) {
         bool source = dl_ops[v->def->op].class == DL_CLASS_SOURCE;
-        if (source ? index[0].nterms > 0 : !dl_fuse_through_view(space->axis, v->def, index)) {
+        if (!(source ? makes_source(space, v, index) : dl_fuse_through_view(space->axis, v->def, index))) {
             mark_stored(f, v);
             return;
         }
         if (source) return;
         v = v->def->in[0];
+    }
+}
+
+/* What node n reads through views it must be able to read. */
+static void store_unreadables(dl_fusion *f, const dl_node *n) {
+    const dl_type *space = dl_ops[n->op].class == DL_CLASS_REDUCE ? &n->in[0]->type : &n->out[0].type;
+    bool view = is_view(n->op);
+    int64_t start = 0;
+    for (int k = 0; k < n->nin; k++) {
+        const dl_type *t = view ? &n->out[0].type : &n->in[k]->type;
+        dl_index index[DL_MAX_RANK] = {0};
+        for (int i = 0; i < t->rank; i++)
+            index[i].axis = *t->axis[i].name ? dl_type_axis(space, t->axis[i].name) : -1;
+        if (n->op == DL_OP_cat) start += dl_fuse_part_index(n, k, start, index);
+        if (view) DL_CHECK(dl_fuse_through_view(space->axis, n, index));
+        store_unreadable(f, space, n->in[k], index);
     }
 }
 
@@ -121,33 +161,25 @@ static void find_stored(dl_fusion *f) {
     for (int i = 0; i < g->results.n; i++) mark_stored(f, g->results.at[i].value);
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         dl_node *n = g->nodes.at[i];
-        if (n->op == DL_OP_contract) {
-            const char *names[DL_MAX_RANK];
-            for (int k = 0; k < 2; k++) mark_stored(f, dl_fuse_named(n, k, names));
-        } else if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
+        if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
             for (int k = 0; k < 2; k++) {
                 int64_t start;
-                dl_value *parts[4];
-                if (k == 1 && n->op != DL_OP_conv_grad_weight) {
-                    mark_stored(f, dl_fuse_weight(n, &start));
-                } else {
-                    int np = dl_fuse_parts(n, k, parts);
-                    for (int p = 0; p < np; p++) mark_stored(f, parts[p]);
-                }
+                dl_value *values[4];
+                int count = read_by(n, k, values, &start);
+                for (int v = 0; v < count; v++) mark_stored(f, values[v]);
             }
-        } else if (n->op == DL_OP_pad) {
-            mark_stored(f, n->in[0]); /* zeros begin where the view ends, not where what is behind it ends */
         }
         if (dl_ops[n->op].class == DL_CLASS_CONTRACT || dl_fuse_inlined(f, n)) continue;
-        bool reduces = dl_ops[n->op].class == DL_CLASS_REDUCE;
-        for (int k = 0; k < n->nin; k++)
-            store_unreadable(f, reduces ? &n->in[0]->type : &n->out[0].type, n->in[k]);
+        store_unreadables(f, n);
     }
 }
 
 static void add_edges(dl_fusion *f, dl_value *v, int reader, bool soft) {
     while (v->def && dl_fuse_inlined(f, v->def)) {
-        if (dl_ops[v->def->op].class == DL_CLASS_SOURCE) return;
+        if (dl_ops[v->def->op].class == DL_CLASS_SOURCE) {
+            for (int i = 0; i < v->def->nin; i++) add_edges(f, v->def->in[i], reader, false);
+            return;
+        }
         v = v->def->in[0], soft = false;
     }
     if (v->def) dl_push(f->ctx->arena, &f->out[f->position[v->id]], (dl_edge){reader, soft});
@@ -160,20 +192,15 @@ static void find_edges(dl_fusion *f) {
         if (dl_fuse_inlined(f, n)) continue;
         bool contract = dl_ops[n->op].class == DL_CLASS_CONTRACT;
         for (int k = 0; k < n->nin; k++) {
-            if (n->op == DL_OP_contract) {
-                const char *names[DL_MAX_RANK];
-                add_edges(f, dl_fuse_named(n, k, names), i, false);
-            } else if (!contract) {
+            if (contract) {
+                int64_t start;
+                dl_value *values[4];
+                int count = read_by(n, k, values, &start);
+                for (int v = 0; v < count; v++) add_edges(f, values[v], i, false);
+            } else {
                 bool soft = is_pointwise(n->op) ? same_axes(&n->in[k]->type, &n->out[0].type)
                                                 : dl_ops[n->op].class == DL_CLASS_REDUCE;
                 add_edges(f, n->in[k], i, soft);
-            } else if (k == 1 && n->op != DL_OP_conv_grad_weight) {
-                int64_t start;
-                add_edges(f, dl_fuse_weight(n, &start), i, false);
-            } else {
-                dl_value *parts[4];
-                int np = dl_fuse_parts(n, k, parts);
-                for (int p = 0; p < np; p++) add_edges(f, parts[p], i, false);
             }
         }
     }
@@ -188,8 +215,8 @@ static bool same_reduction(const dl_node *a, const dl_node *b) {
 /* Beside a contraction only sums that keep nothing or its channels are taken: each unit of work leaves a
  * partial result of what is kept. */
 static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
-    if (anchor->op == DL_OP_contract || anchor->op == DL_OP_conv_grad_weight ||
-        reduce->op == DL_OP_reduce_max || reduce->op == DL_OP_reduce_min)
+    if (!dl_op_slides(anchor->op) || makes_weight(anchor) || reduce->op == DL_OP_reduce_max ||
+        reduce->op == DL_OP_reduce_min)
         return false;
     const dl_type *kept = &reduce->out[0].type;
     return kept->rank == 0 || (kept->rank == 1 && kept->axis[0].name == anchor->out[0].type.axis[1].name);
@@ -206,8 +233,10 @@ static bool fits_panels(const dl_fusion *f, const dl_node *n) {
     for (int i = 0; i < n->nin; i++) {
         const dl_value *v = n->in[i];
         bool viewed = false;
-        for (; v->def && is_view(v->def->op) && dl_fuse_inlined(f, v->def) && v->def->nin; viewed = true)
+        for (; v->def && dl_fuse_inlined(f, v->def) && dl_ops[v->def->op].class == DL_CLASS_MOVE;
+             viewed = true)
             v = v->def->in[0];
+        if (v->def && v->def->op == DL_OP_random && dl_fuse_inlined(f, v->def)) return false;
         bool constant = v->def && v->def->op == DL_OP_const;
         if (constant || !v->type.rank) continue;
         if (viewed || v->type.rank != t->rank || !dl_layout_same(v->type.layout, t->layout)) return false;
@@ -234,8 +263,7 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
     if (anchor && x->reduce && !sums_beside(anchor, x->reduce)) return false;
     if (anchor && y->reduce && !sums_beside(anchor, y->reduce)) return false;
-    if (anchor && anchor->op == DL_OP_conv_grad_weight && !(all_fit_panels(f, x) && all_fit_panels(f, y)))
-        return false;
+    if (anchor && makes_weight(anchor) && !(all_fit_panels(f, x) && all_fit_panels(f, y))) return false;
     return dl_fuse_order_merge(f, a, b);
 }
 
@@ -280,10 +308,10 @@ static bool can_join(dl_fusion *f, int node, int at) {
             const dl_node *r = f->graph->nodes.at[g->members.at[i]];
             if (dl_ops[r->op].class == DL_CLASS_REDUCE && !sums_beside(n, r)) return false;
         }
-        if (n->op == DL_OP_conv_grad_weight && !all_fit_panels(f, g)) return false;
+        if (makes_weight(n) && !all_fit_panels(f, g)) return false;
     } else if (is_pointwise(n->op)) {
         if (!same_axes(&g->space, t) && !(g->reduce && same_axes(&g->post, t))) return false;
-        if (g->anchor && g->anchor->op == DL_OP_conv_grad_weight && !fits_panels(f, n)) return false;
+        if (g->anchor && makes_weight(g->anchor) && !fits_panels(f, n)) return false;
     } else {
         return false; /* cat and stored views stand alone */
     }
@@ -326,8 +354,8 @@ static void place(dl_fusion *f, int node) {
 
 /* ---- the pass ---- */
 
-/* Kernels know sums only, over at least one axis: a mean becomes sum and product, a reduction over nothing
- * its operand (what simplify does too, but a pass may be left out). */
+/* Kernels know sums, largest and smallest, over at least one axis: a mean becomes sum and product, a
+ * reduction over nothing its operand (what simplify does too, but a pass may be left out). */
 static void lower_reductions(dl_graph *g, dl_arena *arena) {
     dl_node **old = g->nodes.at;
     int n = g->nodes.n;
@@ -342,6 +370,7 @@ static void lower_reductions(dl_graph *g, dl_arena *arena) {
             now[r->out[0].id] = r->in[0];
             continue;
         }
+        if (r->op == DL_OP_first_max) r->op = DL_OP_reduce_max;
         if (r->op != DL_OP_mean) {
             dl_push(g->module->arena, &g->nodes, r);
             continue;

@@ -54,7 +54,7 @@ bool dl_fuse_is_wide(const dl_node *n);
 int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]);
 /* A weight operand that is an aligned slice along O of a stored weight: that weight and the first row; else
  * itself, 0. */
-dl_value *dl_fuse_weight(const dl_node *n, int64_t *start);
+dl_value *dl_fuse_weight(const dl_node *n, int k, int64_t *start);
 
 /* fuse_order.c: joins that would not make kernels wait for each other in a circle. */
 
@@ -72,6 +72,10 @@ int dl_fuse_order_groups(dl_fusion *f, int *order);
 /* fuse_view.c: rewrites the indices at which a view is read, in a kernel over `space`, into those of its
  * operand. False where the result is no index of a kernel: then the view is stored. */
 bool dl_fuse_through_view(const dl_axis *space, const dl_node *n, dl_index *index);
+
+/* Moves `index` of a concatenation's result to that of its operand k, which begins at `start`; what it reads
+ * beside that operand is not used. Returns the operand's length. */
+int64_t dl_fuse_part_index(const dl_node *cat, int k, int64_t start, dl_index *index);
 
 /* Operand `k` of a contraction by names, past renames and permutations: the value that is read, and for each
  * of its axes the name under which the contraction knows it. */

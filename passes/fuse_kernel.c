@@ -1,4 +1,6 @@
 /* Fusion, second half: the kernel of a group of nodes (ir/kernel.h says what a kernel is). */
+#include <stdlib.h>
+
 #include "passes/fuse.h"
 
 typedef struct {
@@ -44,24 +46,51 @@ static void identity(const maker *m, const dl_type *t, dl_index *index) {
     }
 }
 
+/* An integer type that holds coordinates up to `most`. */
+static dl_dtype count_type(int64_t most) { return most <= INT32_MAX ? DL_I32 : DL_I64; }
+
+static int read_here(maker *m, dl_value *v);
+
+/* Numbered by its own axes in order, whatever the order of the space. */
+static int draw(maker *m, const dl_node *n, const dl_index *index) {
+    const dl_type *t = &n->out[0].type;
+    dl_kinstr in = {.kind = DL_K_RANDOM,
+                    .op = n->op,
+                    .type = t->dtype,
+                    .nargs = 2,
+                    .number = (int)dl_node_int(n, DL_ATTR_number),
+                    .loc = n->loc};
+    int64_t step = 1;
+    for (int i = t->rank - 1; i >= 0; step *= t->axis[i--].size) {
+        in.first += index[i].offset * step;
+        if (index[i].axis >= 0) in.along[index[i].axis] += step;
+    }
+    for (int i = 0; i < 2; i++) in.args[i] = read_here(m, n->in[i]);
+    return emit(m, in);
+}
+
 static int source(maker *m, const dl_node *n, const dl_index *index) {
     dl_dtype type = n->out[0].type.dtype;
+    if (n->op == DL_OP_random) return draw(m, n, index);
     if (n->op == DL_OP_const)
         return emit(
             m, (dl_kinstr){
                    .kind = DL_K_CONST, .type = type, .p = dl_node_float(n, DL_ATTR_value), .loc = n->loc});
     DL_CHECK(n->op == DL_OP_iota);
-    int at =
-        index[0].axis < 0
-            ? emit(m, (dl_kinstr){.kind = DL_K_CONST, .type = type, .loc = n->loc})
-            : emit(m, (dl_kinstr){.kind = DL_K_COORD, .type = type, .axis = index[0].axis, .loc = n->loc});
-    if (!index[0].offset) return at;
-    int by =
-        emit(m, (dl_kinstr){.kind = DL_K_CONST, .type = type, .p = (double)index[0].offset, .loc = n->loc});
+    dl_kinstr at = {.kind = DL_K_COORD, .type = type, .axis = index[0].axis, .loc = n->loc};
+    dl_kinstr by = {.kind = DL_K_CONST, .type = type, .p = (double)index[0].offset, .loc = n->loc};
+    if (at.axis < 0) return emit(m, by);
+    if (!index[0].offset) return emit(m, at);
+    /* Counted in integers: a float of each would not hold their sum. */
+    at.type = by.type = count_type(m->k->space[at.axis].size + llabs(index[0].offset));
+    dl_kinstr sum = {.kind = DL_K_ELEM, .op = DL_OP_add, .type = at.type, .nargs = 2, .loc = n->loc};
+    sum.args[0] = emit(m, at), sum.args[1] = emit(m, by);
+    int moved = emit(m, sum);
+    if (type == sum.type) return moved;
     return emit(
         m,
         (dl_kinstr){
-            .kind = DL_K_ELEM, .op = DL_OP_add, .type = type, .nargs = 2, .args = {at, by}, .loc = n->loc});
+            .kind = DL_K_ELEM, .op = DL_OP_cast, .type = type, .nargs = 1, .args = {moved}, .loc = n->loc});
 }
 
 static int load(maker *m, dl_value *v, const dl_index *index) {
@@ -70,6 +99,8 @@ static int load(maker *m, dl_value *v, const dl_index *index) {
                       .param = param_of(m, v),
                       .loc = v->def ? v->def->loc : v->var->loc};
     memcpy(load.index, index, sizeof(dl_index) * (size_t)v->type.rank);
+    for (int i = 0; i < v->type.rank; i++)
+        if (load.index[i].outside == DL_OUT_ANY) load.index[i].outside = DL_OUT_ZERO;
     return emit(m, load);
 }
 
@@ -124,43 +155,42 @@ static int contract_names(maker *m, const dl_node *n) {
 }
 
 static int contract(maker *m, const dl_node *n) {
-    if (n->op == DL_OP_contract) return contract_names(m, n);
-    dl_kinstr c = {.kind = DL_K_CONTRACT, .op = n->op, .type = n->out[0].type.dtype, .loc = n->loc};
+    if (!dl_op_slides(n->op)) return contract_names(m, n);
+    dl_kinstr c = {.kind = DL_K_CONTRACT,
+                   .op = n->op,
+                   .type = n->out[0].type.dtype,
+                   .windows = dl_node_windows(n),
+                   .loc = n->loc};
     for (int k = 0; k < 2; k++) {
         dl_value *parts[4];
-        if (k == 1 && n->op != DL_OP_conv_grad_weight) {
-            parts[0] = dl_fuse_weight(n, &c.w_start);
+        if (dl_op_tensor(n->op, k) == DL_TENSOR_W) {
+            parts[0] = dl_fuse_weight(n, k, &c.w_start);
             c.nparts[k] = 1;
         } else {
             c.nparts[k] = dl_fuse_parts(n, k, parts);
         }
         for (int p = 0; p < c.nparts[k]; p++) c.parts[k][p] = param_of(m, parts[p]);
     }
-    const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride), *lo = dl_node_attr(n, DL_ATTR_pad_lo),
-                  *hi = dl_node_attr(n, DL_ATTR_pad_hi);
-    c.spatial = stride->n;
-    for (int i = 0; i < c.spatial; i++)
-        c.stride[i] = stride->ints[i], c.pad_lo[i] = lo->ints[i], c.pad_hi[i] = hi->ints[i];
     return emit(m, c);
 }
 
 /* cat: the part whose range along the axis holds this point. */
 static int cat(maker *m, const dl_node *n) {
     int axis = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis)), result = -1;
-    dl_dtype type = n->out[0].type.dtype;
+    dl_dtype type = n->out[0].type.dtype, count = count_type(n->out[0].type.axis[axis].size);
     int64_t start = 0;
     for (int p = 0; p < n->nin; p++) {
         dl_index index[DL_MAX_RANK] = {0};
         identity(m, &n->out[0].type, index);
-        index[axis].offset -= start;
+        int64_t size = dl_fuse_part_index(n, p, start, index);
         int part = read_at(m, n->in[p], index);
         if (result >= 0) {
             int at = emit(m, (dl_kinstr){.kind = DL_K_COORD,
-                                         .type = DL_F32,
+                                         .type = count,
                                          .axis = space_axis(m, n->out[0].type.axis[axis].name),
                                          .loc = n->loc});
             int from =
-                emit(m, (dl_kinstr){.kind = DL_K_CONST, .type = DL_F32, .p = (double)start, .loc = n->loc});
+                emit(m, (dl_kinstr){.kind = DL_K_CONST, .type = count, .p = (double)start, .loc = n->loc});
             int here = emit(m, (dl_kinstr){.kind = DL_K_ELEM,
                                            .op = DL_OP_ge,
                                            .type = DL_BOOL,
@@ -175,7 +205,7 @@ static int cat(maker *m, const dl_node *n) {
                                        .loc = n->loc});
         }
         result = part;
-        start += n->in[p]->type.axis[axis].size;
+        start += size;
     }
     return result;
 }

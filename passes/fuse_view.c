@@ -1,5 +1,7 @@
-/* Where a view's operand is read when the view is read at given indices: composition of quasi-affine indices.
- */
+/* Where a view's operand is read when the view is read at given indices: composition of affine indices.
+ *
+ * An index that may miss its axis has met the edge of some view; what is read there is decided, so it passes
+ * only views that leave its axis alone, or that read the same beyond. */
 #include "passes/fuse.h"
 
 /* How many different values a term takes. */
@@ -7,6 +9,8 @@ static int64_t range_of(const dl_axis *space, const dl_term *t) {
     int64_t n = (space[t->axis].size + t->div - 1) / t->div;
     return t->mod && t->mod < n ? t->mod : n;
 }
+
+static int64_t divisor(const dl_index *x) { return x->div > 1 ? x->div : 1; }
 
 /* An index as a list of terms. */
 static dl_index as_terms(dl_index x) {
@@ -18,8 +22,13 @@ static dl_index as_terms(dl_index x) {
 static dl_index as_plain(const dl_axis *space, dl_index x) {
     const dl_term *t = &x.term[0];
     bool whole = x.nterms == 1 && t->div == 1 && t->mul == 1 && (!t->mod || t->mod >= space[t->axis].size);
-    if (whole) x = (dl_index){.axis = t->axis, .offset = x.offset};
+    if (whole) x = (dl_index){.axis = t->axis, .offset = x.offset, .div = x.div, .outside = x.outside};
     return x;
+}
+
+/* May the element that an index of `t`'s axis `i` means be missing? */
+static bool misses(const dl_axis *space, const dl_type *t, const dl_index *index, int i) {
+    return index[i].outside != DL_OUT_ANY && !dl_index_inside(space, &index[i], t->axis[i].size);
 }
 
 /* Do the terms count like digits: each whole range below the step of the next? */
@@ -69,8 +78,13 @@ static bool through_group(const dl_axis *space, const dl_type *from, int u0, int
                           int v0, int v1, const dl_index *old, dl_index *index) {
     dl_index flat = {.axis = -1};
     int64_t step = 1;
+    if (u1 - u0 == 1 && v1 - v0 == 1) {
+        index[u0] = old[v0];
+        return true;
+    }
     for (int v = v1 - 1; v >= v0; step *= to->axis[v--].size) {
         dl_index x = as_terms(old[v]);
+        if (x.div > 1 || misses(space, to, old, v)) return false;
         flat.offset += x.offset * step;
         for (int i = 0; i < x.nterms; i++) {
             if (to->axis[v].size == 1) continue;
@@ -106,33 +120,110 @@ static bool through_reshape(const dl_axis *space, const dl_type *from, const dl_
             else
                 return false;
         }
-        if (u == u0) continue; /* what is left of the view has one element */
+        if (u == u0) { /* what is left of the view has one element */
+            for (int i = v0; i < v; i++)
+                if (misses(space, to, old, i)) return false;
+            continue;
+        }
         if (!through_group(space, from, u0, u, to, v0, v, old, index)) return false;
     }
     return true;
 }
 
+static bool through_slice(const dl_axis *space, const dl_node *n, dl_index *index) {
+    int at = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis));
+    if (misses(space, &n->out[0].type, index, at)) return false;
+    index[at].offset += dl_node_int(n, DL_ATTR_start) * divisor(&index[at]);
+    return true;
+}
+
+static bool through_pad(const dl_axis *space, const dl_node *n, dl_index *index) {
+    int at = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis));
+    dl_index *x = &index[at];
+    if (!misses(space, &n->out[0].type, index, at))
+        x->outside = x->outside == DL_OUT_ANY ? DL_OUT_ANY : DL_OUT_ZERO;
+    else if (x->outside != DL_OUT_ZERO && x->outside != DL_OUT_EXACT)
+        return false;
+    x->offset -= dl_node_attr(n, DL_ATTR_pad_lo)->ints[0] * divisor(x);
+    return true;
+}
+
+/* The scaled sum of the axes `along`; a whole number may join a sum that is divided. */
+static bool through_affine(const dl_axis *space, const dl_node *n, const dl_index *old, dl_index *index) {
+    const dl_type *to = &n->out[0].type;
+    const dl_attr *along = dl_node_attr(n, DL_ATTR_along), *stride = dl_node_attr(n, DL_ATTR_stride);
+    int64_t div = dl_node_int(n, DL_ATTR_div), own = 1; /* of an index that is divided already */
+    dl_index sum = {.axis = -1, .outside = (dl_outside)dl_outside_find(dl_node_name(n, DL_ATTR_outside))};
+    for (int i = 0; i < along->n; i++) {
+        int at = dl_type_axis(to, along->names[i]);
+        if (misses(space, to, old, at)) return false;
+        if (divisor(&old[at]) == 1) continue;
+        if (own > 1 || div > 1 || stride->ints[i] != 1) return false;
+        own = old[at].div;
+    }
+    for (int i = 0; i < along->n; i++) {
+        dl_index x = as_terms(old[dl_type_axis(to, along->names[i])]);
+        int64_t by = x.div > 1 ? 1 : stride->ints[i] * own;
+        sum.offset += x.offset * by;
+        for (int k = 0; k < x.nterms; k++) {
+            if (sum.nterms == DL_MAX_TERMS) return false;
+            sum.term[sum.nterms] = x.term[k];
+            sum.term[sum.nterms++].mul *= by;
+        }
+        if (x.outside == DL_OUT_ANY) sum.outside = DL_OUT_ANY;
+    }
+    sum.offset += dl_node_int(n, DL_ATTR_start) * own;
+    sum.div = own * div > 1 ? own * div : 0;
+    index[dl_type_axis(&n->in[0]->type, along->names[0])] = as_plain(space, sum);
+    return true;
+}
+
+/* squeeze, unsqueeze, broadcast: by name; an axis the view lacks has size 1. */
+static bool through_names(const dl_axis *space, const dl_type *from, const dl_type *to, const dl_index *old,
+                          dl_index *index) {
+    for (int i = 0; i < from->rank; i++) {
+        int at = *from->axis[i].name ? dl_type_axis(to, from->axis[i].name) : -1;
+        index[i] = at >= 0 ? old[at] : (dl_index){.axis = -1};
+    }
+    for (int i = 0; i < to->rank; i++)
+        if (misses(space, to, old, i) && (!*to->axis[i].name || dl_type_axis(from, to->axis[i].name) < 0))
+            return false;
+    return true;
+}
+
+/* A load knows one value for what its parameter has not. */
+static bool agree_outside(const dl_axis *space, const dl_type *t, dl_index *index) {
+    bool zero = false, lowest = false;
+    for (int i = 0; i < t->rank; i++) {
+        bool plain = index[i].outside != DL_OUT_ANY && !misses(space, t, index, i);
+        if (plain) index[i].outside = DL_OUT_ZERO; /* of no effect: alike loads look alike */
+        if (plain || !dl_outside_fills(index[i].outside)) continue;
+        (index[i].outside == DL_OUT_LOWEST ? &lowest : &zero)[0] = true;
+    }
+    return !(zero && lowest);
+}
+
+int64_t dl_fuse_part_index(const dl_node *cat, int k, int64_t start, dl_index *index) {
+    int at = dl_type_axis(&cat->out[0].type, dl_node_name(cat, DL_ATTR_axis));
+    index[at].offset -= start, index[at].outside = DL_OUT_ANY;
+    return cat->in[k]->type.axis[at].size;
+}
+
 bool dl_fuse_through_view(const dl_axis *space, const dl_node *n, dl_index *index) {
     const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
     dl_index old[DL_MAX_RANK];
+    bool through = true;
     memcpy(old, index, sizeof old);
     switch (n->op) {
-    case DL_OP_slice:
-        index[dl_type_axis(to, dl_node_name(n, DL_ATTR_axis))].offset += dl_node_int(n, DL_ATTR_start);
-        return true;
-    case DL_OP_pad:
-        index[dl_type_axis(to, dl_node_name(n, DL_ATTR_axis))].offset -=
-            dl_node_attr(n, DL_ATTR_pad_lo)->ints[0];
-        return true;
-    case DL_OP_rename: return true;
+    case DL_OP_slice: through = through_slice(space, n, index); break;
+    case DL_OP_pad: through = through_pad(space, n, index); break;
+    case DL_OP_rename: break;
     case DL_OP_reshape:
         for (int i = 0; i < from->rank; i++) index[i] = (dl_index){.axis = -1};
-        return dl_type_count(to) == 0 || through_reshape(space, from, to, old, index);
-    default: /* squeeze, unsqueeze, broadcast: by name; an axis the view lacks has size 1 */
-        for (int i = 0; i < from->rank; i++) {
-            int at = *from->axis[i].name ? dl_type_axis(to, from->axis[i].name) : -1;
-            index[i] = at >= 0 ? old[at] : (dl_index){.axis = -1};
-        }
-        return true;
+        through = dl_type_count(to) == 0 || through_reshape(space, from, to, old, index);
+        break;
+    case DL_OP_affine: through = through_affine(space, n, old, index); break;
+    default: through = through_names(space, from, to, old, index);
     }
+    return through && agree_outside(space, from, index);
 }

@@ -20,6 +20,9 @@ typedef struct {
 bool dl_grad_wanted(const dl_grad *g, int operand);
 /* Adds a contribution to an operand's gradient. */
 void dl_grad_give(dl_grad *g, int operand, dl_value *contribution);
+/* The same to a value behind the operands, past views that are read through: it stands in front of the node,
+ * too. */
+void dl_grad_give_to(dl_grad *g, const dl_value *v, dl_value *contribution);
 
 /* A rule gives each wanted operand its contribution, or sets g->err. */
 typedef void dl_grad_rule(dl_grad *g);

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "ir/relation.h"
 #include "passes/grad.h"
 
 static dl_value *operand(const dl_grad *g, int i) { return g->node->in[i]; }
@@ -186,27 +187,7 @@ void dl_grad_rename(dl_grad *g) {
     dl_grad_give(g, 0, dl_build_as(g->b, DL_OP_rename, 1, &g->dy, 0, NULL, operand(g, 0)->type));
 }
 
-/* ---- contractions: one trilinear form <dy, conv(x, w)>, of which each op is the derivative by one factor
- * ---- The gradient of each op by each operand is therefore one of the other two ops. */
-
-/* Spatial sizes of v, as attribute `id`. */
-static dl_attr spatial(const dl_value *v, dl_attr_id id) {
-    dl_attr a = {.id = id, .n = v->type.rank - 2};
-    for (int i = 0; i < a.n; i++) a.ints[i] = v->type.axis[i + 2].size;
-    return a;
-}
-
-/* x with another name for its channels where theirs would meet those that conv_grad_weight gives the axes of
- * its result (O, kH...). */
-static dl_value *with_plain_channels(dl_grad *g, dl_value *x) {
-    const char *channels = x->type.axis[1].name;
-    if (strcmp(channels, "O") != 0 && *channels != 'k') return x;
-    dl_type t = x->type;
-    const char *plain = dl_intern("C");
-    for (int i = 1; dl_type_axis(&t, plain) >= 0; i++) plain = dl_internf("C%d", i);
-    t.axis[1].name = plain;
-    return dl_build_as(g->b, DL_OP_rename, 1, &x, 0, NULL, t);
-}
+/* ---- contractions: trilinear forms of operands and result ---- */
 
 /* d(a b) = dy b for a, a dy for b: each time summed over the axes that the operand has not, but for those of
  * the batch. */
@@ -228,34 +209,32 @@ void dl_grad_contract(dl_grad *g) {
     }
 }
 
-/* The contraction `op` with the geometry of the forward node; its result is typed like `like`. */
-static dl_value *contract(dl_grad *g, dl_op op, dl_value *a, dl_value *b, const dl_value *like) {
-    dl_attr at[4];
-    int n = 0;
-    for (int i = 0; i < g->node->nattrs; i++) {
-        dl_attr_id id = g->node->attrs[i].id;
-        if (id == DL_ATTR_stride || id == DL_ATTR_pad_lo || id == DL_ATTR_pad_hi) at[n++] = g->node->attrs[i];
+/* One trilinear form <y, conv(x, w)>, of which each op by windows is the derivative by one factor: the
+ * gradient of each op by each operand is the op that makes this operand's tensor, of the same geometry.
+ * Weights first: their updates then run while dy and x are still at hand. */
+void dl_grad_windows(dl_grad *g) {
+    const dl_node *n = g->node;
+    int weight = dl_op_place(n->op, DL_TENSOR_W), first = weight == 1;
+    for (int i = 0; i < 2; i++) {
+        int k = i ? 1 - first : first;
+        if (!dl_grad_wanted(g, k)) continue;
+        dl_op op = dl_op_making(dl_op_tensor(n->op, k));
+        const dl_type *like = &operand(g, k)->type;
+        dl_value *in[2];
+        for (int p = 0; p < 2; p++)
+            in[p] = dl_op_tensor(op, p) == dl_op_tensor(n->op, 1 - k) ? operand(g, 1 - k) : g->dy;
+        const dl_op_info *row = &dl_ops[op];
+        dl_attr at[DL_MAX_ATTRS];
+        int count = 0;
+        for (int a = 0; a < row->nattrs; a++) { /* what n has not is the size of what is made */
+            const dl_attr *has = dl_node_attr(n, row->attrs[a]);
+            if (!has && a >= row->nattrs - row->noptional) continue;
+            at[count] = has ? *has : (dl_attr){.id = row->attrs[a], .n = like->rank - 2};
+            for (int d = 0; !has && d < at[count].n; d++) at[count].ints[d] = like->axis[d + 2].size;
+            count++;
+        }
+        dl_value *v = dl_build(g->b, op, 2, in, count, at);
+        if (!dl_type_same(&v->type, like)) v = dl_build_as(g->b, DL_OP_rename, 1, &v, 0, NULL, *like);
+        dl_grad_give(g, k, v);
     }
-    if (op == DL_OP_conv_grad_input) at[n++] = spatial(like, DL_ATTR_size);
-    if (op == DL_OP_conv_grad_weight) at[n++] = spatial(like, DL_ATTR_kernel), a = with_plain_channels(g, a);
-    dl_value *in[] = {a, b}, *v = dl_build(g->b, op, 2, in, n, at);
-    if (dl_type_same(&v->type, &like->type)) return v;
-    return dl_build_as(g->b, DL_OP_rename, 1, &v, 0, NULL, like->type);
-}
-
-/* Weights first: their updates then run while dy and x are still at hand. */
-void dl_grad_conv(dl_grad *g) {
-    dl_value *x = operand(g, 0), *w = operand(g, 1);
-    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, contract(g, DL_OP_conv_grad_weight, x, g->dy, w));
-    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, contract(g, DL_OP_conv_grad_input, g->dy, w, x));
-}
-void dl_grad_conv_grad_input(dl_grad *g) { /* its dy is operand 0; g->dy stands where x did */
-    dl_value *dy = operand(g, 0), *w = operand(g, 1);
-    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, contract(g, DL_OP_conv_grad_weight, g->dy, dy, w));
-    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, contract(g, DL_OP_conv, g->dy, w, dy));
-}
-void dl_grad_conv_grad_weight(dl_grad *g) { /* g->dy stands where w did */
-    dl_value *x = operand(g, 0), *dy = operand(g, 1);
-    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, contract(g, DL_OP_conv_grad_input, dy, g->dy, x));
-    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, contract(g, DL_OP_conv, x, g->dy, dy));
 }

@@ -5,19 +5,15 @@
  * layouts without need. Inputs and targets come from the host in PyTorch's layout and are turned once, by a
  * `relayout`. */
 #include "ir/builder.h"
+#include "ir/relation.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
 static bool is_activation(const dl_type *t) { return t->rank >= 3 && t->rank <= 5; }
 
-/* A contraction by windows: the one kind that asks for layouts. Products by names take operands as they lie.
- */
-static bool has_windows(const dl_node *n) {
-    return dl_ops[n->op].class == DL_CLASS_CONTRACT && n->op != DL_OP_contract;
-}
-
-/* Which operand of a contraction is a weight [O, C, k...]; -1: none (conv_grad_weight makes one). */
-static int weight_operand(dl_op op) { return op == DL_OP_conv || op == DL_OP_conv_grad_input ? 1 : -1; }
+/* Contractions by windows are the one kind that asks for layouts: weights in panels, images channels last.
+ * Products by names take operands as they lie. */
+static bool wants_panels(const dl_node *n, int place) { return dl_op_tensor(n->op, place) == DL_TENSOR_W; }
 
 static bool set_layout(dl_value *v, dl_layout want) {
     if (dl_layout_same(v->type.layout, want)) return false;
@@ -35,7 +31,7 @@ typedef struct {
 
 /* What a convolution makes of activations is one, whatever reads it. */
 static bool makes_activation(const dl_node *n) {
-    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && n->op != DL_OP_conv_grad_weight;
+    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && !wants_panels(n, DL_RESULT_PLACE);
 }
 
 static void mark_panel(panels *p, const dl_value *v, dl_arena *arena) {
@@ -73,7 +69,7 @@ static void spread(panels *p, dl_arena *arena) {
     }
 }
 
-/* By value id of graph g: weights, results of conv_grad_weight, and whatever is element by element beside
+/* By value id of graph g: weights of windows, read or made, and whatever is element by element beside
  * them. A variable is one in all graphs or in none. */
 static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
     const dl_module *m = of->module;
@@ -88,9 +84,8 @@ static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
         p->is = DL_NEWS(arena, unsigned char, g->next_id + 1);
         for (int k = 0; k < g->nodes.n; k++) {
             dl_node *n = g->nodes.at[k];
-            int w = weight_operand(n->op);
-            if (w >= 0) mark_panel(p, n->in[w], arena);
-            if (n->op == DL_OP_conv_grad_weight) mark_panel(p, &n->out[0], arena);
+            int w = dl_op_place(n->op, DL_TENSOR_W);
+            if (w >= 0) mark_panel(p, w == DL_RESULT_PLACE ? &n->out[0] : n->in[w], arena);
         }
     }
     for (bool more = true; more;) {
@@ -126,9 +121,9 @@ static bool follows(const dl_node *n) {
 static void spread_channels_last(dl_graph *g, unsigned char *cl) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
-        if (!has_windows(n)) continue;
-        for (int k = 0; k < n->nin; k++) cl[n->in[k]->id] = k != weight_operand(n->op);
-        cl[n->out[0].id] = n->op != DL_OP_conv_grad_weight;
+        if (!dl_op_slides(n->op)) continue;
+        for (int k = 0; k < n->nin; k++) cl[n->in[k]->id] = !wants_panels(n, k);
+        cl[n->out[0].id] = !wants_panels(n, DL_RESULT_PLACE);
     }
     for (bool more = true; more;) {
         more = false;
@@ -163,7 +158,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     bool contracts = false, changed = false;
     for (int k = 0; k < g->module->graphs.n; k++) {
         const dl_graph *any = g->module->graphs.at[k];
-        for (int i = 0; i < any->nodes.n; i++) contracts |= has_windows(any->nodes.at[i]);
+        for (int i = 0; i < any->nodes.n; i++) contracts |= dl_op_slides(any->nodes.at[i]->op);
     }
     if (!contracts) return false;
     const dl_layout cl = {.kind = DL_CL}, in_panels = {.kind = DL_PANEL, .width = ctx->panel};
@@ -192,14 +187,14 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
-        int w = has_windows(n) ? weight_operand(n->op) : -2;
+        bool slides = dl_op_slides(n->op);
         for (int k = 0; k < n->nin; k++) {
             dl_value *v = n->in[k];
             bool fed = v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);
             dl_value *to = v;
-            if (w == k)
+            if (wants_panels(n, k))
                 to = in_layout(g, v, in_panels, &i, known);
-            else if (w != -2 || (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
+            else if (slides || (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
                 to = in_layout(g, v, cl, &i, known);
             if (to != v) n->in[k] = to, changed = true;
         }

@@ -18,20 +18,34 @@ dl_value *dl_lower_none(dl_builder *b, const dl_node *n) {
     return NULL;
 }
 
+/* Behind the numbers that the graph draws already. */
+static int64_t first_free_number(const dl_graph *g) {
+    int64_t next = 0;
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        if (n->op == DL_OP_random && dl_node_int(n, DL_ATTR_number) >= next)
+            next = dl_node_int(n, DL_ATTR_number) + 1;
+    }
+    return next;
+}
+
 bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
     dl_node **old = g->nodes.at;
     int n = g->nodes.n;
+    int64_t next = first_free_number(g);
     bool changed = false;
     g->nodes.at = NULL, g->nodes.n = g->nodes.cap = 0; /* built anew: rules append */
     dl_value **now =
         DL_NEWS(ctx->arena, dl_value *, g->next_id); /* by value id: what stands for a lowered result */
     uint32_t known = g->next_id;
+    dl_lowering l = {.b = {.graph = g}, .next = next, .err = ctx->err};
     for (int i = 0; i < n; i++) {
         dl_node *node = old[i];
         for (int k = 0; k < node->nin; k++)
             if (node->in[k]->id < known && now[node->in[k]->id]) node->in[k] = now[node->in[k]->id];
-        dl_builder b = {.graph = g, .loc = node->loc};
-        dl_value *v = dl_ops[node->op].class == DL_CLASS_HIGH ? rules[node->op](&b, node) : NULL;
+        l.b.loc = node->loc;
+        dl_value *v = dl_ops[node->op].class == DL_CLASS_HIGH ? rules[node->op](&l.b, node) : NULL;
+        if (l.err->code != DL_OK) return false;
         if (v)
             now[node->out[0].id] = v, changed = true;
         else

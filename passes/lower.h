@@ -3,6 +3,20 @@
 #define DL_LOWER_H
 #include "ir/builder.h"
 
+/* The pass at work. */
+typedef struct {
+    dl_builder b;          /* what rules get */
+    dl_value *seed, *step; /* what random numbers are drawn by; NULL until one is */
+    int64_t next;          /* number of the next op that draws */
+    dl_error *err;
+} dl_lowering;
+/* Of the builder that a rule gets. */
+static inline dl_lowering *dl_lowering_of(dl_builder *b) { return (dl_lowering *)b; }
+/* Dropout with a rate from 0 to 1, for rules that consist of it among others. lower_random.c */
+dl_value *dl_lower_drop_elements(dl_builder *b, dl_value *x, double rate);
+/* A name for an axis that the type has not, made of another. */
+const char *dl_lower_fresh(const dl_type *t, const char *name);
+
 /* Builds what the composite node means out of other ops, in front of it; returns the value that stands for
  * its result, of the same type. */
 typedef dl_value *dl_lower_rule(dl_builder *b, const dl_node *n);

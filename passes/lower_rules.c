@@ -22,14 +22,6 @@ static dl_value *along(dl_builder *b, dl_value *vector, const char *axis) {
     return dl_build_as(b, DL_OP_rename, 1, &vector, 0, NULL, t);
 }
 
-/* 0, 1, 2, ... along an axis of `like`. */
-static dl_value *count_along(dl_builder *b, const dl_type *like, int axis, dl_dtype dtype) {
-    dl_type t = dl_scalar(dtype);
-    t.axis[t.rank++] = like->axis[axis];
-    dl_attr attr = dl_attr_name(DL_ATTR_axis, like->axis[axis].name);
-    return dl_build_as(b, DL_OP_iota, 0, NULL, 1, &attr, t);
-}
-
 /* The result under the type that the composite promised: its order of axes, where broadcasting made another.
  */
 static dl_value *as_promised(dl_builder *b, dl_value *v, const dl_node *n) {
@@ -63,8 +55,7 @@ static dl_value *contract(dl_builder *b, dl_value *x, dl_value *y, const char *o
     return dl_build(b, DL_OP_contract, 2, in, 1, &attr);
 }
 
-/* A name for an axis that the type has not, made of another. */
-static const char *fresh(const dl_type *t, const char *name) {
+const char *dl_lower_fresh(const dl_type *t, const char *name) {
     do name = dl_internf("%s_", name);
     while (dl_type_axis(t, name) >= 0);
     return name;
@@ -76,7 +67,7 @@ dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *w = n->in[1];
     int at = *w->type.axis[1].name ? dl_type_axis(&x->type, w->type.axis[1].name) : -1;
     if (at < 0) at = x->type.rank - 1;
-    const char *features = x->type.axis[at].name, *inner = fresh(&x->type, features);
+    const char *features = x->type.axis[at].name, *inner = dl_lower_fresh(&x->type, features);
     dl_type t = w->type;
     t.axis[0].name = features, t.axis[1].name = inner;
     w = dl_build_as(b, DL_OP_rename, 1, &w, 0, NULL, t);
@@ -93,19 +84,19 @@ static dl_value *split_heads(dl_builder *b, dl_value *v, int64_t heads, const ch
     return dl_build_as(b, DL_OP_reshape, 1, &v, 0, NULL, t);
 }
 
-/* softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017). The scores are stored: a
- * kernel that never does is to come. */
+/* softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017), with dropout of the shares.
+ * The scores are stored: a kernel that never does is to come. */
 dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
-    if (dl_node_float(n, DL_ATTR_rate) > 0) return NULL; /* dropout of the scores is not there yet */
     int64_t heads = dl_node_int(n, DL_ATTR_heads);
     const dl_type *t = &n->in[0]->type;
-    const char *keys = fresh(t, t->axis[1].name);
+    const char *keys = dl_lower_fresh(t, t->axis[1].name);
     dl_value *q = split_heads(b, n->in[0], heads, t->axis[1].name),
              *k = split_heads(b, n->in[1], heads, keys), *v = split_heads(b, n->in[2], heads, keys);
     double size = (double)t->axis[2].size / (double)heads;
     dl_value *scores = contract(b, scale(b, q, 1 / sqrt(size)), k, dl_intern("feature"));
     dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, scores, keys));
     dl_value *share = divide(b, e, reduce_one(b, DL_OP_sum, e, keys));
+    share = dl_lower_drop_elements(b, share, dl_node_float(n, DL_ATTR_rate));
     dl_value *y = contract(b, share, v, keys);
     dl_type whole = q->type; /* [N, T, head, feature] in this order before the heads are one axis again */
     if (!dl_type_same(&y->type, &whole)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, whole);
@@ -118,15 +109,24 @@ dl_value *dl_lower_softmax(dl_builder *b, const dl_node *n) {
     return as_promised(b, divide(b, e, reduce_one(b, DL_OP_sum, e, axis)), n);
 }
 
+/* x less its mean over the axes. */
+static dl_value *deviation(dl_builder *b, dl_value *x, int n, const char *const *over) {
+    return sub(b, x, dl_build_reduce(b, DL_OP_mean, x, n, over));
+}
+
+/* sqrt(variance + eps) of the deviation d; the variance is the biased one. */
+static dl_value *spread_of(dl_builder *b, dl_value *d, int n, const char *const *over, double eps) {
+    dl_value *variance = dl_build_reduce(b, DL_OP_mean, mul(b, d, d), n, over);
+    return dl_build1(b, DL_OP_sqrt, dl_build_k(b, DL_OP_add, variance, eps));
+}
+
 /* (x - mean) / sqrt(variance + eps) * weight + bias, the statistics over the given axes; the variance is the
  * biased one, of which the gradient is taken (Ioffe and Szegedy 2015; Ba, Kiros and Hinton 2016). */
 static dl_value *normalise(dl_builder *b, const dl_node *n, int n_over, const char *const *over,
                            const char *kept) {
-    dl_value *x = n->in[0], *w = along(b, n->in[1], kept), *bias = along(b, n->in[2], kept);
-    dl_value *d = sub(b, x, dl_build_reduce(b, DL_OP_mean, x, n_over, over));
-    dl_value *variance = dl_build_reduce(b, DL_OP_mean, mul(b, d, d), n_over, over);
-    dl_value *spread =
-        dl_build1(b, DL_OP_sqrt, dl_build_k(b, DL_OP_add, variance, dl_node_float(n, DL_ATTR_eps)));
+    dl_value *w = along(b, n->in[1], kept), *bias = along(b, n->in[2], kept);
+    dl_value *d = deviation(b, n->in[0], n_over, over);
+    dl_value *spread = spread_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps));
     return as_promised(b, add(b, mul(b, divide(b, d, spread), w), bias), n);
 }
 
@@ -134,6 +134,23 @@ dl_value *dl_lower_layer_norm(dl_builder *b, const dl_node *n) {
     const dl_type *t = &n->in[0]->type;
     const char *last = t->axis[t->rank - 1].name;
     return normalise(b, n, 1, &last, last);
+}
+
+/* Over the channels of a group and all behind them (Wu and He 2018). */
+dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
+    dl_type t = n->in[0]->type;
+    const char *channels = t.axis[1].name, *over[DL_MAX_RANK];
+    int64_t groups = dl_node_int(n, DL_ATTR_groups);
+    int n_over = 0;
+    for (int i = t.rank++; i > 2; i--) t.axis[i] = t.axis[i - 1];
+    t.axis[2] = (dl_axis){channels, t.axis[1].size / groups};
+    t.axis[1] = (dl_axis){dl_lower_fresh(&t, channels), groups};
+    for (int i = 2; i < t.rank; i++) over[n_over++] = t.axis[i].name;
+    dl_value *x = dl_build_as(b, DL_OP_reshape, 1, n->in, 0, NULL, t);
+    dl_value *d = deviation(b, x, n_over, over);
+    dl_value *y = divide(b, d, spread_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps)));
+    y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, n->out[0].type);
+    return as_promised(b, add(b, mul(b, y, along(b, n->in[1], channels)), along(b, n->in[2], channels)), n);
 }
 
 /* With the batch's statistics; the running ones are state that the front end updates. */
@@ -149,7 +166,7 @@ dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) {
 /* The score of each row's class: the one element of the row whose number is the class. */
 static dl_value *pick(dl_builder *b, dl_value *scores, dl_value *classes) {
     const char *axis = scores->type.axis[1].name;
-    dl_value *hit = dl_build2(b, DL_OP_eq, classes, count_along(b, &scores->type, 1, classes->type.dtype));
+    dl_value *hit = dl_build2(b, DL_OP_eq, classes, dl_build_count(b, &scores->type, 1, classes->type.dtype));
     dl_value *only = dl_build3(b, DL_OP_select, hit, scores, dl_build_const(b, scores->type.dtype, 0));
     return reduce_one(b, DL_OP_sum, only, axis);
 }
@@ -170,7 +187,7 @@ dl_value *dl_lower_argmax(dl_builder *b, const dl_node *n) {
     int at = dl_type_axis(&x->type, axis);
     dl_value *most = reduce_one(b, DL_OP_reduce_max, x, axis);
     dl_value *is_most = dl_build2(b, DL_OP_or, dl_build2(b, DL_OP_eq, x, most), dl_build2(b, DL_OP_ne, x, x));
-    dl_value *number = count_along(b, &x->type, at, n->out[0].type.dtype);
+    dl_value *number = dl_build_count(b, &x->type, at, n->out[0].type.dtype);
     dl_value *none = dl_build_const(b, n->out[0].type.dtype, (double)x->type.axis[at].size);
     return as_promised(
         b, reduce_one(b, DL_OP_reduce_min, dl_build3(b, DL_OP_select, is_most, number, none), axis), n);

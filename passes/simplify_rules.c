@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "ir/interp.h"
+#include "ir/relation.h"
 #include "passes/simplify.h"
 
 static dl_value *result(dl_node *n) { return &n->out[0]; }
@@ -271,10 +272,11 @@ static bool is_only_sliced(const dl_simplifier *s, const dl_value *v, const char
 static dl_value *slice_of_conv(dl_simplifier *s, dl_node *conv, const char *axis, int64_t start,
                                int64_t stop) {
     const char *rows = conv->in[1]->type.axis[0].name;
+    if (dl_node_windows(conv).groups > 1) return NULL; /* a slice may begin within a group */
     bool channels = axis == conv->out[0].type.axis[1].name;
     if (!channels || !*rows || start == stop || !is_only_sliced(s, &conv->out[0], axis)) return NULL;
     dl_value *in[] = {conv->in[0], build_slice(s, conv->in[1], rows, start, stop)};
-    return dl_build(&s->b, DL_OP_conv, 2, in, conv->nattrs, conv->attrs);
+    return dl_build(&s->b, conv->op, 2, in, conv->nattrs, conv->attrs);
 }
 
 typedef dl_value *slice_rule(dl_simplifier *s, dl_node *of, const char *axis, int64_t start, int64_t stop);
@@ -323,6 +325,7 @@ static rule *const rules[DL_NOPS] = {
     [DL_OP_sum] = simplify_reduce,
     [DL_OP_reduce_max] = simplify_reduce,
     [DL_OP_reduce_min] = simplify_reduce,
+    [DL_OP_first_max] = simplify_reduce,
     [DL_OP_mean] = simplify_mean,
     [DL_OP_broadcast] = simplify_broadcast,
     [DL_OP_slice] = simplify_slice,

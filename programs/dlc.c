@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "compiler/arguments.h"
 #include "ir/base/streams.h"
 #include "programs/environment.h"
 
@@ -31,24 +32,38 @@ int dlc_fail(const dl_error *err) {
 
 void dlc_warn(const char *text) { fprintf(stderr, "dlc: warning: %s\n", text); }
 
-int dlc_help(const char *usage, const dl_option *options, bool keys) {
+int dlc_help(const char *usage, const dl_option *options, dl_config *c) {
     dl_buf b = {0};
+    dl_error err = {0};
+    dl_arena *arena = dl_arena_new(NULL);
+    bool ok = !c || !c->positional.n || dl_arguments_of_model(arena, c, &err);
     dl_puts(&b, usage);
-    if (keys) dl_config_put_help(&b, options), dl_puts(&b, ENVIRONMENT_HELP);
-    for (int i = 0; !keys && options && options[i].name; i++)
+    if (c) dl_config_put_help(&b, options, c), dl_puts(&b, ENVIRONMENT_HELP);
+    for (int i = 0; !c && options && options[i].name; i++)
         dl_putf(&b, "  --%s%s%s  %s\n", options[i].name, options[i].value ? "=" : "",
                 options[i].value ? options[i].value : "", options[i].help);
-    fputs(b.at, stdout);
+    if (ok) fputs(b.at, stdout);
     dl_buf_free(&b);
-    return 0;
+    dl_arena_free(arena);
+    return ok ? DL_OK : dlc_fail(&err);
 }
 
-static void tell(const dl_config *c, const dl_buf *diagnostics) {
-    for (int i = 0; i < c->warnings.n; i++) fprintf(stderr, "%s\n", c->warnings.at[i]);
-    if (diagnostics->n) fputs(diagnostics->at, stderr);
+/* `dlc --help MODEL.dl`: the model's keys. */
+static int help_model(int argc, char **argv) {
+    dl_buf b = {0};
+    dl_error err = {0};
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_config *c = dl_config_open(arena, argc, argv, NULL, &err);
+    bool ok = c && dl_arguments_of_model(arena, c, &err);
+    if (ok) dl_config_put_arguments(&b, c), fputs(b.at, stdout);
+    dl_buf_free(&b);
+    dl_arena_free(arena);
+    return ok ? DL_OK : dlc_fail(&err);
 }
 
-void dlc_tell_warnings(const dl_session *s) { tell(s->config, &s->diagnostics); }
+void dlc_tell_warnings(const dl_session *s) {
+    if (s->diagnostics.n) fputs(s->diagnostics.at, stderr);
+}
 
 dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
     dl_error err = {0};
@@ -59,7 +74,8 @@ dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
              dl_config_set(c, "local_batch_size", "1", &err);
     if (ok) s = dl_session_open(arena, c, 1, &diagnostics, &err);
-    if (!s) tell(c, &diagnostics), *code = dlc_fail(&err);
+    if (!s && diagnostics.n) fputs(diagnostics.at, stderr);
+    if (!s) *code = dlc_fail(&err);
     dl_buf_free(&diagnostics);
     return s;
 }
@@ -75,9 +91,9 @@ static int usage(FILE *to) {
           "[ARGUMENT...]\n\ncommands:\n",
           to);
     for (int i = 0; i < NCOMMANDS; i++) fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].help);
-    fputs(ENVIRONMENT_HELP
-          "\n`dlc COMMAND --help` tells more; docs/language.md, docs/configuration.md and docs/ir.md are the "
-          "references.\n",
+    fputs(ENVIRONMENT_HELP "\n`dlc COMMAND --help` tells more, and `dlc --help MODEL.dl` the keys of a "
+                           "model; docs/language.md, docs/configuration.md and docs/ir.md are the "
+                           "references.\n",
           to);
     return to == stdout ? DL_OK : DL_USAGE;
 }
@@ -85,7 +101,7 @@ static int usage(FILE *to) {
 static int run(int argc, char **argv) {
     if (argc < 2) return usage(stderr);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-        return usage(stdout);
+        return argc > 2 ? help_model(argc - 1, argv + 1) : usage(stdout);
     if (!strcmp(argv[1], "--version")) {
         printf("dlc %s\n", DL_VERSION);
         return DL_OK;

@@ -12,8 +12,9 @@ dlc_command dlc_bench, dlc_check, dlc_compile, dlc_explain, dlc_opt, dlc_verify;
 /* Prints "dlc: error: ..." (or the bare message where it is already located) and returns the code to exit
  * with. */
 int dlc_fail(const dl_error *err);
-/* --help of a command that takes configuration keys: its usage and own options, then all keys when `keys`. */
-int dlc_help(const char *usage, const dl_option *options, bool keys);
+/* --help of a command: its usage and own options; where it takes configuration keys (c: its command line,
+ * else NULL) all of them, those of the model it names among them. The exit code. */
+int dlc_help(const char *usage, const dl_option *options, dl_config *c);
 /* Prints "dlc: warning: ..."; the `warn` of compile options. */
 void dlc_warn(const char *text);
 /* Opens the session that a command's arguments name: [MODEL.dl] and configuration keys. Where neither
@@ -22,6 +23,6 @@ void dlc_warn(const char *text);
 dl_session *dlc_session(dl_arena *arena, dl_config *config, int *code);
 /* The same without a word when it succeeds: for who opens a session twice. */
 dl_session *dlc_session_again(dl_arena *arena, dl_config *config, int *code);
-/* Prints the session's warnings, of configuration and model. */
+/* Prints the model's warnings. */
 void dlc_tell_warnings(const dl_session *session);
 #endif

@@ -153,7 +153,7 @@ int dlc_bench(dl_arena *arena, int argc, char **argv) {
     dl_error err = {0};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (!c) return dlc_fail(&err);
-    if (dl_config_option(c, "help")) return dlc_help(usage, options, true);
+    if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
     int code = 0;
     dl_session *s = dlc_session(arena, c, &code);
     if (!s) return code;

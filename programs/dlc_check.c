@@ -20,7 +20,7 @@ int dlc_check(dl_arena *arena, int argc, char **argv) {
             "Exit status 3 when there is one. `dlc explain CODE` tells more about a code.\nSizes "
             "that a model leaves to its configuration "
             "are assumed.\n\n",
-            options, false);
+            options, NULL);
     if (!dl_config_finish(c, &err)) return dlc_fail(&err);
     if (!c->positional.n) {
         dl_fail(&err, DL_USAGE, "usage: dlc check FILE...");

@@ -1,7 +1,7 @@
 /* `dlc compile`: a model to its plan, with what there is to know about it. */
 #include <stdio.h>
 
-#include "compiler/cost.h"
+#include "ir/base/cpus.h"
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
 #include "ir/text.h"
@@ -72,7 +72,7 @@ static void observe(void *user, int number, const dl_pass *pass, const dl_module
 static void print_figures(const dl_session *s, const dl_plan *p, int64_t flops, int64_t bytes, int kernels,
                           double predicted_us, bool json) {
     double ms = s->front_ms + s->times.passes_ms + s->times.emit_ms + s->times.cc_ms;
-    int64_t peak = dl_plan_peak(p, dl_machine_rates(NULL)->threads);
+    int64_t peak = dl_plan_peak(p, dl_cpus_allowed());
     if (json) {
         printf("{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"parameters\": %lld, \"flops\": "
                "%lld, \"bytes\": %lld, \"kernels\": %d, "
@@ -89,7 +89,7 @@ static void print_figures(const dl_session *s, const dl_plan *p, int64_t flops, 
            (double)bytes / 1048576, kernels);
     printf(
         "  peak memory     %.1f MiB, exactly (parameters, optimiser, activations, workspace, %d threads)\n",
-        (double)peak / 1048576, dl_machine_rates(NULL)->threads);
+        (double)peak / 1048576, dl_cpus_allowed());
     printf("  predicted step  %.1f ms\n", predicted_us * 1e-3);
     printf("  compiled in     %.0f ms (%s)\n", ms,
            s->times.compiled ? "kernels compiled" : "kernels from the cache");
@@ -145,7 +145,7 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
     dl_error err = {0};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (!c) return dlc_fail(&err);
-    if (dl_config_option(c, "help")) return dlc_help(usage, options, true);
+    if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
     int code = 0;
     dl_session *s = dlc_session(arena, c, &code);
     if (!s) return code;

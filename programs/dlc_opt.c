@@ -19,7 +19,7 @@ static int help(void) {
                 "the passes and prints it.\n\npasses:\n");
     for (int i = 0; i < dl_npasses; i++) dl_putf(&b, "  %-12s %s\n", dl_passes[i].name, dl_passes[i].help);
     dl_putf(&b, "\n`dlc compile` runs: %s\n\noptions:\n", dl_pipeline);
-    int code = dlc_help(b.at, options, false);
+    int code = dlc_help(b.at, options, NULL);
     dl_buf_free(&b);
     return code;
 }

@@ -80,10 +80,11 @@ static dl_session *open_session(dl_arena *arena, int argc, char **argv, int *cod
 }
 
 int dlc_verify(dl_arena *arena, int argc, char **argv) {
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return dlc_help(usage, options, true);
     int code = 0, bad = 0;
     dl_error err = {0};
+    dl_config *c = dl_config_open(arena, argc, argv, options, &err);
+    if (!c) return dlc_fail(&err);
+    if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
     dl_session *s = open_session(arena, argc, argv, &code),
                *written = s ? open_session(arena, argc, argv, &code) : NULL;
     if (!written) return code;

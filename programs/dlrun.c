@@ -4,13 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "compiler/arguments.h"
 #include "compiler/session.h"
 #include "ir/base/foreign.h"
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
 #include "programs/environment.h"
 #include "programs/identity.h"
-#include "runtime/feed.h"
+#include "programs/rates.h"
+#include "programs/samples.h"
 #include "runtime/io/log.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train.h"
@@ -24,12 +26,13 @@ static const dl_option options[] = {
 
 static const char usage[] =
     "usage: dlrun [MODEL.dl] [--config NAME] [--yaml_config FILE] [--key=value...]\n\n"
-    "Trains a model on volumes of simulations; docs/training.md tells the whole story.\n\n"
+    "Trains a model; docs/training.md tells the whole story.\n\n"
     "  dlrun --config tiny                         about a minute on two cores\n"
     "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it leaves\n"
     "  dlrun --config short --resume               go on where a run stopped (Ctrl-C leaves a checkpoint)\n"
     "  dlrun --data_loader_config synthetic        on noise, without any data file\n"
-    "  dlrun --config base --dry_run               parameters and exact memory, nothing else\n\n"
+    "  dlrun --config base --dry_run               parameters and exact memory, nothing else\n"
+    "  dlrun models/vit.dl --help                  all options and keys, the model's among them\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 75 stopped by a "
     "signal\n"
     "(a checkpoint is written: run again with --resume).\n\n";
@@ -47,6 +50,7 @@ typedef struct {
     bool plan_cached; /* it was found, not compiled */
     dlr_rundir dir;
     bool logs; /* out.log is open */
+    DL_ARRAY(const char *) warnings;
     dlr_dataset *train, *valid;
     dlr_exec *exec;
 } program;
@@ -60,6 +64,10 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
         return dl_fail(err, DL_RESOURCE,
                        "--device=%s: not in this version, which trains on CPUs (--device=cpu)",
                        dl_config_str(c, DL_KEY_device));
+    if (!dl_config_bool(c, DL_KEY_save_checkpoint))
+        return dl_config_fail(
+            c, DL_KEY_save_checkpoint, err,
+            "a run without checkpoints is not in this version; --keep_checkpoints=1 keeps one");
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
         const char *n = getenv(ranks[i]);
         if (n && atoi(n) > 1)
@@ -97,20 +105,34 @@ static void close_session(program *p) {
     malloc_trim(0);
 }
 
+static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_replay); }
+
 /* What is taken, but will hardly do what was meant. */
-static void add_warnings(const program *p) {
+static void add_warnings(program *p) {
     static const struct {
         dl_key key;
         const char *name;
     } rates[] = {{DL_KEY_start_lr, "start_lr"}, {DL_KEY_end_lr, "end_lr"}};
     static const dl_key npy[] = {DL_KEY_train_path_npy_data, DL_KEY_train_path_npy_label,
                                  DL_KEY_val_path_npy_data, DL_KEY_val_path_npy_label};
-    dl_config *c = p->config;
-    if (dl_config_bool(c, DL_KEY_enable_amp))
-        dl_push(p->arena, &c->warnings, "enable_amp: not in this version; training in float32");
+    const dl_config *c = p->config;
+    bool amp = strcmp(dl_config_str(c, DL_KEY_amp_mode), "none") != 0;
+    if (amp || dl_config_bool(c, DL_KEY_enable_amp))
+        dl_push(p->arena, &p->warnings,
+                dl_format(p->arena, "%s: not in this version; training in float32",
+                          amp ? "amp_mode" : "enable_amp"));
+    if (dl_config_bool(c, DL_KEY_log_to_wandb))
+        dl_push(p->arena, &p->warnings,
+                "log_to_wandb: not in this version; metrics.jsonl and TensorBoard's files are written");
+    const dl_yaml *valid = dl_config_value(c, DL_KEY_valid_batch_size);
+    if (valid->kind == DL_YAML_INT && valid->integer != p->global_batch && !is_replay(c))
+        dl_push(p->arena, &p->warnings,
+                dl_format(p->arena,
+                          "valid_batch_size: validation runs on batches of %lld, the training's size",
+                          (long long)p->global_batch));
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (dl_config_float(c, rates[i].key) > 1)
-            dl_push(p->arena, &c->warnings,
+            dl_push(p->arena, &p->warnings,
                     dl_format(p->arena,
                               "%s is %g: Adam moves a weight by about the learning rate in each step, and "
                               "rates are well below 1",
@@ -118,26 +140,21 @@ static void add_warnings(const program *p) {
     bool names_npy = false;
     for (size_t i = 0; i < sizeof npy / sizeof *npy; i++) names_npy |= !dl_config_is_null(c, npy[i]);
     if (names_npy && !strcmp(dl_config_str(c, DL_KEY_data_loader_config), "dali-lowmem"))
-        dl_push(p->arena, &c->warnings,
+        dl_push(p->arena, &p->warnings,
                 "dali-lowmem: .npy files are not read in this version; the data are those of train_path and "
                 "val_path (train_path_npy_... and val_path_npy_... mean nothing)");
 }
 
 /* Tells all warnings, once: in the log if there is one, and else on standard error. */
-static void tell_warnings(const program *p) {
-    dl_config *c = p->config;
-    for (int i = 0; c && i < c->warnings.n; i++) {
-        const char *text = c->warnings.at[i];
-        bool located = strstr(text, ": warning: ") != NULL; /* file:line:column: warning: ... */
+static void tell_warnings(program *p) {
+    for (int i = 0; i < p->warnings.n; i++) {
         if (p->logs)
-            dlr_log_warning("%s", text);
+            dlr_log_warning("%s", p->warnings.at[i]);
         else
-            fprintf(stderr, "%s%s\n", located ? "" : "dlrun: warning: ", text);
+            fprintf(stderr, "dlrun: warning: %s\n", p->warnings.at[i]);
     }
-    if (c) c->warnings.n = 0;
+    p->warnings.n = 0;
 }
-
-static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_replay); }
 
 /* Files that are used late are looked at early: a mistyped name shall not cost a compilation. */
 static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
@@ -149,59 +166,10 @@ static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
 
 /* ---- data ---- */
 
-static const dl_type *find_type(const dl_session *s, dl_var_role role, const char **name) {
-    const dl_graph *g = s->module->graphs.at[0];
-    for (int i = 0; i < g->vars.n; i++)
-        if (g->vars.at[i]->role == role) return *name = g->vars.at[i]->name, &g->vars.at[i]->value.type;
-    return NULL;
-}
-
-/* --use_cache: the copy of a data file that lies in another folder. */
-static const char *data_path(const program *p, dl_key key) {
-    const char *path = dl_config_str(p->config, key), *folder = dl_config_str(p->config, DL_KEY_use_cache);
-    if (!path || !folder) return path;
-    const char *slash = strrchr(path, '/');
-    return dl_format(p->arena, "%s/%s", folder, slash ? slash + 1 : path);
-}
-
-static int64_t box_size(const dl_config *c, dlr_split split) {
-    const dl_yaml *v = dl_config_value(c, DL_KEY_box_size);
-    if (v->kind == DL_YAML_LIST) v = v->items.at[split == DLR_VALID];
-    return v->kind == DL_YAML_INT ? v->integer : 0;
-}
-
-static bool data_options(const program *p, dlr_split split, dlr_dataset_options *o, dl_error *err) {
-    static const struct {
-        dl_key path, samples;
-    } keys[] = {[DLR_TRAIN] = {DL_KEY_train_path, DL_KEY_Nsamples},
-                [DLR_VALID] = {DL_KEY_val_path, DL_KEY_Nsamples_val}};
-    const dl_config *c = p->config;
-    *o = (dlr_dataset_options){.loader = dl_config_str(c, DL_KEY_data_loader_config),
-                               .split = split,
-                               .path = data_path(p, keys[split].path),
-                               .box_size = box_size(c, split),
-                               .data_size = (int)dl_config_int(c, DL_KEY_data_size),
-                               .samples = dl_config_int(c, keys[split].samples),
-                               .seed = (uint64_t)dl_config_int(c, DL_KEY_seed)};
-    const char *x = "", *t = "";
-    const dl_type *input = find_type(p->session, DL_VAR_INPUT, &x),
-                  *target = find_type(p->session, DL_VAR_TARGET, &t);
-    if (!input || !target)
-        return dl_fail(err, DL_INPUT, "%s states no %s", p->session->model_path, input ? "target" : "input");
-    if (!dlr_feed_channels(x, input, o->data_size, &o->input_channels, err) ||
-        !dlr_feed_channels(t, target, o->data_size, &o->target_channels, err))
-        return false;
-    if (o->samples < p->session->batch)
-        return dl_config_fail(c, keys[split].samples, err,
-                              "%lld samples do not fill one batch of %lld: set local_batch_size",
-                              (long long)o->samples, (long long)p->session->batch);
-    return true;
-}
-
 /* Opens a data set; with `check`, only looks whether it could be. */
 static bool open_data(const program *p, dlr_split split, bool check, dlr_dataset **out, dl_error *err) {
     dlr_dataset_options o;
-    if (!data_options(p, split, &o, err)) return false;
+    if (!dl_samples_options(p->arena, p->session, split, &o, err)) return false;
     if (check && !strcmp(o.loader, "synthetic")) return true;
     if (check) o.loader = "lowmem"; /* which does not read it whole */
     dlr_dataset *d = dlr_dataset_open(&o, err);
@@ -283,42 +251,27 @@ static bool load_plan(program *p, dl_error *err) {
 
 /* ---- training ---- */
 
-/* Numbers of the optimiser that the configuration sets; those of the schedule are worked out from it. */
-static dlr_hyper *hypers_of(const program *p, int *n) {
-    static const struct {
-        const char *name;
-        dl_key key;
-    } rows[] = {{"beta1", DL_KEY_adam_beta1},  {"beta2", DL_KEY_adam_beta2},
-                {"eps", DL_KEY_adam_eps},      {"weight_decay", DL_KEY_weight_decay},
-                {"momentum", DL_KEY_momentum}, {"max_norm", DL_KEY_clip_grad_norm}};
-    *n = (int)(sizeof rows / sizeof *rows);
-    dlr_hyper *all = DL_NEWS(p->arena, dlr_hyper, *n);
-    for (int i = 0; i < *n; i++) all[i] = (dlr_hyper){rows[i].name, dl_config_float(p->config, rows[i].key)};
-    return all;
-}
-
 static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
     const dl_config *c = p->config;
     int n_hypers;
-    const dlr_hyper *hypers = hypers_of(p, &n_hypers);
+    const dlr_hyper *hypers = dl_rates_hypers(p->arena, c, &n_hypers);
+    const dl_yaml *steps = dl_config_value(c, DL_KEY_num_iters);
     return (dlr_train_options){
         .exec = p->exec,
         .dir = &p->dir,
-        .schedule = {.start_lr = dl_config_float(c, DL_KEY_start_lr),
-                     .end_lr = dl_config_float(c, DL_KEY_end_lr),
-                     .scaling = dl_config_str(c, DL_KEY_scaling),
-                     .warmup_steps = dl_config_int(c, DL_KEY_warmup_steps),
-                     .global_batch = p->global_batch,
-                     .base_batch = dl_config_int(c, DL_KEY_base_batch_size)},
+        .schedule = dl_rates_schedule(p->arena, c, p->global_batch),
+        .plateau = dl_rates_plateau(p->arena, c),
         .hypers = hypers,
         .n_hypers = n_hypers,
         .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
         .init_weights = dl_config_str(c, DL_KEY_init_weights),
         .save_grads = dl_config_str(c, DL_KEY_save_grads),
+        .save_weights = dl_config_str(c, DL_KEY_save_weights),
         .train = p->train,
         .valid = p->valid,
         .workers = (int)dl_config_int(c, DL_KEY_num_data_workers),
         .epochs = dl_config_int(c, DL_KEY_num_epochs),
+        .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),
         .resume = dl_config_bool(c, DL_KEY_resume),
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
@@ -359,8 +312,11 @@ static bool run(program *p, dl_error *err) {
     }
     if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
     if (!is_replay(c) && !open_both(p, true, err)) return false;
-    const char *gradients = dl_config_str(c, DL_KEY_save_grads);
-    if (gradients && !dl_output_check(gradients, err)) return false;
+    static const dl_key outputs[] = {DL_KEY_save_grads, DL_KEY_save_weights};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        const char *path = dl_config_str(c, outputs[i]);
+        if (path && !dl_output_check(path, err)) return false;
+    }
     if (!open_log(p, err)) return false;
     if (!is_replay(c) && !load_data(p, err)) return false;
     return compile(p, err) && load_plan(p, err) && train(p, err);
@@ -368,7 +324,7 @@ static bool run(program *p, dl_error *err) {
 
 /* ---- the end ---- */
 
-static void report(const program *p, const dl_error *err) {
+static void report(program *p, const dl_error *err) {
     tell_warnings(p); /* the cause of a fault may be among them */
     if (p->logs) {    /* in out.log as well, for who looks there in the morning */
         dlr_log_set_stderr(false);
@@ -393,13 +349,16 @@ static void close_program(program *p) {
     dl_arena_free(p->arena); /* and the compiler's */
 }
 
-static void help(void) {
+/* With a model, its keys, too. */
+static bool help(const program *p, dl_error *err) {
     dl_buf b = {0};
+    if (p->config->positional.n && !dl_arguments_of_model(p->arena, p->config, err)) return false;
     dl_puts(&b, usage);
-    dl_config_put_help(&b, options);
+    dl_config_put_help(&b, options, p->config);
     dl_puts(&b, ENVIRONMENT_HELP);
     fputs(b.at, stdout);
     dl_buf_free(&b);
+    return true;
 }
 
 int main(int argc, char **argv) {
@@ -409,12 +368,14 @@ int main(int argc, char **argv) {
     program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
     p.config = dl_config_open(p.arena, argc, argv, options, &err);
     int code = DL_OK;
-    if (p.config && dl_config_option(p.config, "help"))
-        help();
-    else if (p.config && dl_config_option(p.config, "version"))
+    bool ok = p.config;
+    if (ok && dl_config_option(p.config, "help"))
+        ok = help(&p, &err);
+    else if (ok && dl_config_option(p.config, "version"))
         printf("dlrun %s\n", DL_VERSION);
-    else if (!p.config || !run(&p, &err))
-        code = err.code ? (int)err.code : DL_INTERNAL, report(&p, &err);
+    else
+        ok = ok && run(&p, &err);
+    if (!ok) code = err.code ? (int)err.code : DL_INTERNAL, report(&p, &err);
     close_program(&p);
     return dl_streams_end("dlrun", code);
 }

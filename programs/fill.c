@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/philox.h"
 #include "runtime/rng.h"
 #include "runtime/state.h"
 
@@ -43,6 +44,8 @@ bool dlc_fill(dlr_exec *exec, uint64_t seed, dl_error *err) {
         bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
         if (fed && !fill_input(exec, view, place, err)) return false;
     }
+    dlr_view drawn = dlr_exec_variable(exec, DL_RANDOM_SEED);
+    if (drawn.type) dlr_state_write(exec, drawn, DL_I64, &seed);
     set_hyper(exec, "lr.init", 1e-4), set_hyper(exec, "lr.end", 0);
     set_hyper(exec, "lr.warmup", 0), set_hyper(exec, "lr.total", 1000);
     return true;

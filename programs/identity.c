@@ -22,9 +22,8 @@ static uint64_t digest(const dl_module *m) {
 dlr_run_model dl_identify(dl_arena *arena, const dl_session *s) {
     int n;
     const dl_argument *arguments = dl_model_arguments(s->model, &n);
-    const char **keys = DL_NEWS(arena, const char *, n + 2);
+    const char **keys = DL_NEWS(arena, const char *, n + 1);
     for (int i = 0; i < n; i++) keys[i] = dl_strdup(arena, arguments[i].name);
-    keys[n] = "data_size";
     return (dlr_run_model){.graph = dl_format(arena, "%016llx", (unsigned long long)digest(s->module)),
                            .source = dl_strndup(arena, s->source->text, s->source->n),
                            .keys = keys};

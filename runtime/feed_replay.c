@@ -43,7 +43,8 @@ static bool check_batch(const dlr_replay *r, int64_t index, dl_error *err) {
         for (int k = 0; k < have->rank; k++)
             dl_putf(&shape, "%s%lld", k ? ", " : "", (long long)have->shape[k]);
         dl_fail(err, DL_INPUT,
-                "%s: '%s' is %s[%s], but the model wants %s (set local_batch_size and data_size to match)",
+                "%s: '%s' is %s[%s], but the model wants %s (set local_batch_size and the model's sizes to "
+                "match)",
                 r->file->path, name, dlr_st_dtype_name(have->dtype), shape.at ? shape.at : "",
                 dl_type_text(want));
         dl_buf_free(&shape);

@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "ir/base/clock.h"
+#include "ir/base/cpus.h"
 
 enum {
     LINE = 128,          /* two cache lines: the adjacent-line prefetcher pairs them */
@@ -148,13 +148,6 @@ void dlr_pool_run(dlr_pool *p, int64_t units, dlr_unit_fn *fn, void *context) {
 
 int dlr_pool_threads(const dlr_pool *p) { return p->threads; }
 
-static int cpus_allowed(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than the set can name */
-    return online < 1 ? 1 : online > DL_MAX_THREADS ? DL_MAX_THREADS : (int)online;
-}
-
 static bool start_workers(dlr_pool *p, dl_error *err) {
     sigset_t all, before;
     sigfillset(&all);
@@ -173,7 +166,7 @@ static bool start_workers(dlr_pool *p, dl_error *err) {
 }
 
 dlr_pool *dlr_pool_open(int threads, dl_error *err) {
-    int cpus = cpus_allowed();
+    int cpus = dl_cpus_allowed();
     if (threads == 0) threads = cpus;
     if (threads < 1 || threads > DL_MAX_THREADS) {
         dl_fail(err, DL_USAGE, "%d threads: give 1 to %d, or 0 for one a CPU", threads, DL_MAX_THREADS);

@@ -3,31 +3,17 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/base/philox.h"
+
 #ifdef __FAST_MATH__
 #error "rng.c promises the same bits everywhere: compile it without -ffast-math"
 #endif
 
-enum { ROUNDS = 10, CHUNK = 128 /* blocks of four made at a time: stays in L1, long enough to vectorise */ };
-
-static inline void philox(uint32_t c[4], uint32_t k0, uint32_t k1) {
-    for (int round = 0; round < ROUNDS; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53 * c[0], p1 = (uint64_t)0xCD9E8D57 * c[2];
-        uint32_t c1 = c[1], c3 = c[3];
-        c[0] = (uint32_t)(p1 >> 32) ^ c1 ^ k0, c[1] = (uint32_t)p1;
-        c[2] = (uint32_t)(p0 >> 32) ^ c3 ^ k1, c[3] = (uint32_t)p0;
-        k0 += 0x9E3779B9, k1 += 0xBB67AE85;
-    }
-}
-
-void dlr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
-    uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]};
-    philox(c, key[0], key[1]);
-    memcpy(out, c, sizeof c);
-}
+enum { CHUNK = 128 /* blocks of four made at a time: stays in L1, long enough to vectorise */ };
 
 static inline void block_at(const dlr_rng_place *place, uint32_t block, uint32_t out[4]) {
     out[0] = block, out[1] = place->item, out[2] = place->step, out[3] = place->stream;
-    philox(out, (uint32_t)place->seed, (uint32_t)(place->seed >> 32));
+    dl_philox(out, (uint32_t)place->seed, (uint32_t)(place->seed >> 32));
 }
 
 dlr_rng dlr_rng_at(dlr_rng_place place) { return (dlr_rng){.place = place}; }
@@ -49,9 +35,7 @@ uint32_t dlr_rng_below(dlr_rng *rng, uint32_t n) {
     return (uint32_t)(product >> 32);
 }
 
-static inline float unit_float(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
-
-float dlr_rng_float(dlr_rng *rng) { return unit_float(dlr_rng_u32(rng)); }
+float dlr_rng_float(dlr_rng *rng) { return dl_unit_float(dlr_rng_u32(rng)); }
 
 /* ln((word + 1) / 2^32), the word as a double in [1, 2^32]: v = 2^e m with m in [sqrt(1/2), sqrt 2), and
  * ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172, whose series to s^21 is exact to double precision.
@@ -99,7 +83,7 @@ typedef struct {
 typedef void transform(const uint32_t *restrict words, size_t n, shape s, float *restrict out);
 
 static void to_uniforms(const uint32_t *restrict words, size_t n, shape s, float *restrict out) {
-    for (size_t i = 0; i < n; i++) out[i] = (float)(s.offset + s.scale * (double)unit_float(words[i]));
+    for (size_t i = 0; i < n; i++) out[i] = (float)(s.offset + s.scale * (double)dl_unit_float(words[i]));
 }
 
 /* Box and Muller 1958: two normals from two uniforms. n is a multiple of 4. */

@@ -1,6 +1,7 @@
 /* Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy
- * as 1, 2, 3", SC 2011). A number is a pure function of where it is used, (seed, stream, step, item,
- * element), so any thread, rank or order of work draws the same one, and resuming needs no saved state.
+ * as 1, 2, 3", SC 2011; ir/base/philox.h). A number is a pure function of where it is used, (seed, stream,
+ * step, item, element), so any thread, rank or order of work draws the same one, and resuming needs no saved
+ * state.
  *
  *   key     = seed, low word then high word
  *   counter = {block of four elements, item, step, stream}
@@ -19,7 +20,8 @@ typedef enum {
     DLR_STREAM_WEIGHTS = 1, /* item: parameter */
     DLR_STREAM_TRAIN = 2,   /* step: epoch, item: sample */
     DLR_STREAM_VALID = 3,   /* step: 0, item: sample */
-    DLR_STREAM_NOISE = 4,   /* item: 0 input, 1 target of the synthetic loader */
+    DLR_STREAM_NOISE = 4,   /* synthetic samples: step: 2 split + (0 input, 1 target), item: sample */
+    /* 6, DL_STREAM_STEP of ir/base/philox.h: what a step draws in its kernels */
     DLR_STREAM_UNIVERSE = 5 /* initial conditions of `dldata nbody` */
 } dlr_stream;
 
@@ -27,9 +29,6 @@ typedef struct {
     uint64_t seed;
     uint32_t stream, step, item;
 } dlr_rng_place;
-
-/* The bare function: ten rounds on `counter` under `key`. */
-void dlr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 /* Numbers one after another from a place, beginning at element 0; at most 2^34 of them. */
 typedef struct {

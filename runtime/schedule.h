@@ -1,6 +1,6 @@
-/* The learning rate of system A (NERSC/ml-pm-training-2022, utils/__init__.py), as the four numbers that the
- * plan's optimizer takes. The rate itself is worked out on the device, once a step, from these and its own
- * step count:
+/* The numbers of the learning rate. The rate itself is worked out on the device, once a step, from these and
+ * its own step count, by the schedule that the plan was compiled with (passes/schedules.c has the formulas).
+ * System A's (NERSC/ml-pm-training-2022, utils/__init__.py):
  *
  *   i < warmup:  rate = i / warmup * init                                           (i counts from 1)
  *   otherwise:   rate = end + (init - end) / 2 * (1 + cos(pi (i - warmup) / total))
@@ -11,25 +11,42 @@
  * do not mean.) */
 #ifndef DLR_SCHEDULE_H
 #define DLR_SCHEDULE_H
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ir/base/status.h"
 
+/* Epochs [start, end) of which the rate is multiplied by a factor. */
+typedef struct {
+    double start, end, factor;
+} dlr_rate_range;
+
 typedef struct {
     double start_lr, end_lr;
-    const char *scaling;  /* "none", "linear" or "sqrt" */
-    int64_t warmup_steps; /* wanted, if the warm-up is used at all */
+    const char *scaling;         /* "none", "linear" or "sqrt" */
+    int64_t warmup_steps;        /* wanted, */
+    bool warmup_where_scaled;    /* but only where scaling makes the rate larger */
+    int64_t warmup_epochs;       /* or in epochs */
+    bool by_epochs;              /* the cosine counts epochs, not steps: */
+    int64_t cosine_epochs;       /* so many; 0: all */
+    const dlr_rate_range *range; /* of a rate by ranges of epochs */
+    int ranges;
     int64_t global_batch, base_batch;
-    int64_t steps; /* in all: epochs x (Nsamples // global_batch) */
+    int64_t steps, epoch_steps; /* in all, and of an epoch */
 } dlr_schedule;
 
-/* Values of the plan's variables lr.init, lr.end, lr.warmup, lr.total. */
+/* Values of the plan's variables lr.init, lr.end, lr.warmup, lr.total and lr.steps; of lr.range.* as they
+ * were given. */
 typedef struct {
-    double init, end, warmup, total;
+    double init, end, warmup, total, epoch_steps;
+    const dlr_rate_range *range;
+    int ranges;
 } dlr_rates;
 
 /* Errors: DL_USAGE for a scaling of another name, batches or steps below 1. */
 bool dlr_schedule_rates(const dlr_schedule *schedule, dlr_rates *rates, dl_error *err);
-/* The rate of step i >= 1, as the formula above: what a test holds the device's value against. */
+/* What a variable of this name is worth. False: it is none of the schedule's. */
+bool dlr_rates_value(const dlr_rates *rates, const char *name, double *value);
+/* The rate of step i >= 1 by system A's formula: what a test holds the device's value against. */
 double dlr_schedule_rate(const dlr_rates *rates, int64_t i);
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "ir/base/philox.h"
 #include "runtime/state.h"
 
 dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype) {
@@ -29,9 +30,10 @@ static dlr_tensors room(dl_arena *arena, dlr_exec *exec, int n) {
     return (dlr_tensors){exec, DL_NEWS(arena, dlr_st_tensor, n + 1), DL_NEWS(arena, dlr_view, n + 1), 0};
 }
 
-/* State of the optimiser: the moments of a parameter, and what it counts. */
+/* State of the optimiser: the moments of a parameter, and what it counts, as random numbers' step. */
 static bool is_optimizers(const dl_plan_var *v) {
-    return v->role == DL_VAR_STATE && (v->of || strncmp(v->name, "optimizer.", 10) == 0);
+    bool counts = strncmp(v->name, "optimizer.", 10) == 0 || strcmp(v->name, DL_RANDOM_STEP) == 0;
+    return v->role == DL_VAR_STATE && (v->of || counts);
 }
 
 static dlr_tensors variables(dl_arena *arena, dlr_exec *exec, bool optimizers) {

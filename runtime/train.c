@@ -44,6 +44,40 @@ static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_er
     return dlr_prefetch_start(data, &o, err);
 }
 
+/* Steps of the epoch at hand: fewer than others where the run ends within it. Counted from where the epoch
+ * began, which need not be a multiple of anything: an earlier run may have ended with a short one. */
+static int64_t epoch_steps(const dlr_run *r) {
+    if (!r->o->steps) return r->epoch_batches;
+    int64_t left = r->o->steps - (r->at.iteration - r->at.position);
+    return left < r->epoch_batches ? left : r->epoch_batches;
+}
+
+/* Whether nothing is left to do, not even a validation. */
+static bool is_done(const dlr_run *r) {
+    return r->o->steps ? r->at.position == 0 && r->at.iteration >= r->o->steps : r->at.epoch >= r->o->epochs;
+}
+
+/* For the progress bar. */
+static int64_t count_epochs(const dlr_run *r) {
+    if (!r->o->steps) return r->o->epochs;
+    int64_t left = r->o->steps - (r->at.iteration - r->at.position);
+    return r->at.epoch + (left + r->epoch_batches - 1) / r->epoch_batches;
+}
+
+/* The rate that the plateau has come to, as the factor that the plan multiplies its first one by. */
+static void set_scale(const dlr_run *r) {
+    if (r->o->plateau && r->rates.init > 0)
+        dlr_run_set_hyper(r->exec, "lr.scale", r->plateau.rate / r->rates.init);
+}
+
+static bool set_rates(dlr_run *r, dl_error *err) {
+    const dlr_train_options *o = r->o;
+    dlr_schedule schedule = o->schedule;
+    schedule.steps = o->steps ? o->steps : o->epochs * r->epoch_batches;
+    schedule.epoch_steps = r->epoch_batches;
+    return dlr_schedule_rates(&schedule, &r->rates, err);
+}
+
 static bool start(dlr_run *r, dl_error *err) {
     const dlr_train_options *o = r->o;
     bool restored = false;
@@ -52,12 +86,14 @@ static bool start(dlr_run *r, dl_error *err) {
     r->batches = read_ahead(r, o->train, err);
     if (!r->batches) return false;
     r->epoch_batches = dlr_prefetch_batches(r->batches);
+    if (!set_rates(r, err)) return false;
+    r->plateau = (dlr_plateau){.best = INFINITY, .rate = r->rates.init};
     if (o->resume && !dlr_run_restore(r, &restored, err)) return false;
     if (!restored && !dlr_run_start_weights(o, err)) return false;
-    dlr_schedule schedule = o->schedule;
-    schedule.steps = o->epochs * r->epoch_batches;
-    if (!dlr_run_set_hypers(o, &schedule, err) || !dlr_run_open_records(r, restored, err)) return false;
-    bool ended = r->at.position == r->epoch_batches; /* stopped while it was validating */
+    dlr_run_set_hypers(o, &r->rates);
+    set_scale(r);
+    if (!dlr_run_open_records(r, restored, err)) return false;
+    bool ended = r->at.position > 0 && r->at.position >= epoch_steps(r); /* stopped while it was validating */
     dlr_prefetch_seek(r->batches, r->at.epoch + ended, ended ? 0 : r->at.position);
     return true;
 }
@@ -134,7 +170,7 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
 /* ---- an epoch ---- */
 
 static bool train_steps(dlr_run *r, dl_error *err) {
-    while (r->at.position < r->epoch_batches) {
+    while (r->at.position < epoch_steps(r)) {
         dlr_batch batch;
         double began = dl_clock_seconds();
         if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
@@ -156,14 +192,14 @@ static bool train_steps(dlr_run *r, dl_error *err) {
 
 static bool train_epoch(dlr_run *r, dl_error *err) {
     char label[64];
-    snprintf(label, sizeof label, "epoch %lld/%lld", (long long)r->at.epoch + 1, (long long)r->o->epochs);
-    dlr_progress_start(&r->progress, label, r->epoch_batches - r->at.position);
+    snprintf(label, sizeof label, "epoch %lld/%lld", (long long)r->at.epoch + 1, (long long)count_epochs(r));
+    dlr_progress_start(&r->progress, label, epoch_steps(r) - r->at.position);
     bool ok = train_steps(r, err);
     dlr_progress_finish(&r->progress);
     if (!ok) return false;
     dlr_log_info("Time taken for epoch %lld is %f sec, avg %f samples/sec", (long long)r->at.epoch + 1,
-                 r->seconds, (double)(r->epoch_batches * r->batch) / r->seconds);
-    dlr_log_info("  Avg train loss=%f", r->at.epoch_loss / (double)r->epoch_batches);
+                 r->seconds, (double)(r->at.position * r->batch) / r->seconds);
+    dlr_log_info("  Avg train loss=%f", r->at.epoch_loss / (double)r->at.position);
     return true;
 }
 
@@ -181,14 +217,18 @@ static bool finish_epoch(dlr_run *r, dl_error *err) {
         if (!validate(r, true, &valid, err)) return false;
         log_validation(r, valid, dl_clock_seconds() - began);
     }
-    dlr_run_put(r, DL_TAG_TRAIN_LOSS, r->at.epoch_loss / (double)r->epoch_batches);
+    dlr_run_put(r, DL_TAG_TRAIN_LOSS, r->at.epoch_loss / (double)r->at.position);
     dlr_run_put(r, DL_TAG_RATE, r->last_rate);
-    dlr_run_put(r, DL_TAG_SPEED, (double)r->epoch_batches / r->seconds);
+    dlr_run_put(r, DL_TAG_SPEED, (double)r->at.position / r->seconds);
     if (!r->o->measure) dlr_run_put(r, DL_TAG_VALID_LOSS, valid);
     dlr_run_put_averages(r, &r->trained);
     if (!r->o->measure) dlr_run_put_averages(r, &r->validated);
     r->at.epoch++; /* epochs finished */
     if (!dlr_run_record(r, err)) return false;
+    if (r->o->plateau && !r->o->measure && dlr_plateau_step(&r->plateau, r->o->plateau, valid)) {
+        dlr_log_info("  Learning rate reduced to %g", r->plateau.rate);
+        set_scale(r);
+    }
     bool is_best = valid < r->at.best_loss;
     if (is_best) r->at.best_loss = valid;
     r->at.position = 0, r->at.epoch_loss = 0, r->seconds = 0;
@@ -205,8 +245,9 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     if (ok) dlr_log_info("Starting Training Loop...");
     dlr_signals_watch();
     if (ok && r.at.iteration == 0 && !o->measure) ok = record_untrained(&r, err);
-    while (ok && r.at.epoch < o->epochs) ok = train_epoch(&r, err) && finish_epoch(&r, err);
+    while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     dlr_signals_release();
+    ok = ok && dlr_run_save_weights(o, err);
 
     dlr_run_close_records(&r);
     dlr_prefetch_stop(r.batches);

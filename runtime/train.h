@@ -3,6 +3,7 @@
 #define DLR_TRAIN_H
 #include "runtime/data/dataset.h"
 #include "runtime/exec.h"
+#include "runtime/plateau.h"
 #include "runtime/rundir.h"
 #include "runtime/schedule.h"
 
@@ -20,21 +21,25 @@ typedef struct {
 } dlr_hyper;
 
 typedef struct {
-    dlr_exec *exec;          /* programs "train" and "eval" */
-    const dlr_rundir *dir;   /* dlr_train alone */
-    dlr_schedule schedule;   /* `steps` is worked out here */
+    dlr_exec *exec;        /* programs "train" and "eval" */
+    const dlr_rundir *dir; /* dlr_train alone */
+    dlr_schedule schedule; /* its steps are worked out here */
+    const dlr_plateau_options
+        *plateau;            /* lowers the rate behind epochs that do not help; NULL: nothing does */
     const dlr_hyper *hypers; /* beside those of the schedule */
     int n_hypers;
     uint64_t seed;            /* of initial weights, and what the data sets were opened with */
     const char *init_weights; /* safetensors with PyTorch's names; NULL: drawn */
     const char *save_grads;   /* where the first step's gradients go; NULL: nowhere */
+    const char *save_weights; /* where parameters and buffers go at the end; NULL: nowhere */
 
     const dlr_dataset *train, *valid;
     int workers; /* data threads of each */
     int64_t epochs;
-    bool measure;            /* no validation, no point at step 0 */
-    bool resume;             /* go on from the newest checkpoint, if there is one */
-    int keep;                /* newest checkpoints kept */
+    int64_t steps; /* in all, instead of `epochs`, so that the last may be shorter; 0: whole epochs */
+    bool measure;  /* no validation, no point at step 0 */
+    bool resume;   /* go on from the newest checkpoint, if there is one */
+    int keep;      /* newest checkpoints kept */
     const char *hyperparams; /* the configuration as YAML */
     dlr_run_model model;
 } dlr_train_options;
@@ -46,10 +51,10 @@ typedef struct {
 } dlr_train_ring;
 dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers);
 
-/* Trains for `epochs` epochs; writes all that rundir.h lists. Errors: what data, files and options give;
- * DL_NUMERIC when a loss, or a tensor of a checkpoint, is not finite (the newest checkpoint stays);
- * DL_REQUEUE when a signal asked to stop: then a checkpoint is written and `resume` goes on from there to the
- * same bits. */
+/* Trains for `epochs` epochs, or `steps` steps; writes all that rundir.h lists. Errors: what data, files and
+ * options give; DL_NUMERIC when a loss, or a tensor of a checkpoint, is not finite (the newest checkpoint
+ * stays); DL_REQUEUE when a signal asked to stop: then a checkpoint is written and `resume` goes on from
+ * there to the same bits. */
 bool dlr_train(const dlr_train_options *options, dl_error *err);
 
 /* Trains on exactly the batches of a file (feed.h), without data set, validation or checkpoint, and prints on

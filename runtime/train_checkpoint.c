@@ -27,6 +27,7 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     double *sums = DL_NEWS(arena, double, r->trained.n + 1); /* of the model's metrics, behind their count */
     sums[0] = (double)r->trained.batches;
     for (int i = 0; i < r->trained.n; i++) sums[i + 1] = r->trained.terms[i].sum;
+    const double plateau[] = {r->plateau.best, (double)r->plateau.bad, r->plateau.rate};
     dlr_state_value values[] = {
         {.key = "model", .kind = DLR_STATE_TEXT, .text = dlr_exec_plan(r->exec)->model},
         {.key = "epoch_batches", .kind = DLR_STATE_INT, .integer = r->epoch_batches},
@@ -37,10 +38,12 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
         {.key = "hyperparams", .kind = DLR_STATE_TEXT, .text = r->o->hyperparams ? r->o->hyperparams : ""},
         {.key = "graph", .kind = DLR_STATE_TEXT, .text = m->graph ? m->graph : ""},
         {.key = "source", .kind = DLR_STATE_TEXT, .text = m->source ? m->source : ""},
+        {.key = "plateau", .kind = DLR_STATE_REALS, .reals = plateau, .n_reals = 3},
     };
     dlr_checkpoint_content content = {
         .parts = parts, .n_parts = 2, .state = r->at, .is_best = is_best, .keep = r->o->keep};
-    content.state.values = values, content.state.n_values = sizeof values / sizeof *values;
+    content.state.values = values; /* the plateau's only where there is one */
+    content.state.n_values = (int)(sizeof values / sizeof *values) - !r->o->plateau;
     /* points first: a resumed run drops those behind its checkpoint and writes them again */
     dl_error fault = {0};
     bool ok = dlr_metrics_flush(r->metrics, &fault) && dlr_tensorboard_flush(r->board, &fault) &&
@@ -62,6 +65,13 @@ static void restore_sums(dlr_averages *a, const dlr_checkpoint *c) {
     if (!v || v->kind != DLR_STATE_REALS || v->n_reals != a->n + 1) return;
     a->batches = (int64_t)v->reals[0];
     for (int i = 0; i < a->n; i++) a->terms[i].sum = v->reals[i + 1];
+}
+
+/* Where a run goes on that was lowered by a plateau; of one that was not, it begins now. */
+static void restore_plateau(dlr_plateau *p, const dlr_checkpoint *c) {
+    const dlr_state_value *v = dlr_checkpoint_value(c, "plateau");
+    if (!v || v->kind != DLR_STATE_REALS || v->n_reals != 3) return;
+    *p = (dlr_plateau){.best = v->reals[0], .bad = (int64_t)v->reals[1], .rate = v->reals[2]};
 }
 
 /* Everything that is another one now, each in the log where the error has no room for all. */
@@ -93,6 +103,7 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
     r->seconds = real(c, "epoch_seconds"), r->last_rate = real(c, "learning_rate");
     restore_sums(&r->trained, c);
+    if (r->o->plateau) restore_plateau(&r->plateau, c);
     return true;
 }
 

@@ -38,6 +38,8 @@ typedef struct {
     dlr_prefetch *batches;
     int batch;             /* samples */
     int64_t epoch_batches; /* in an epoch */
+    dlr_rates rates;
+    dlr_plateau plateau; /* where o->plateau is set */
 
     dlr_state at;
     double seconds;   /* spent on the current epoch's steps so far */
@@ -53,9 +55,13 @@ typedef struct {
 /* train_start.c: initial weights, or those of a file. */
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err);
 /* Sets every hyperparameter that the plan names: from the schedule, from o->hypers, or to its default. */
-bool dlr_run_set_hypers(const dlr_train_options *o, const dlr_schedule *schedule, dl_error *err);
+void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates);
+/* Sets one, where the plan has it. */
+void dlr_run_set_hyper(dlr_exec *exec, const char *name, double value);
 /* Writes the gradients of the step just run to o->save_grads, if that is wanted. */
 bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *err);
+/* Writes parameters and buffers to o->save_weights, if that is wanted. */
+bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err);
 
 /* train_checkpoint.c: the newest checkpoint of the directory into the run; a log line says what was found. */
 bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err);

@@ -49,11 +49,13 @@ bool dlr_train_replay(const dlr_train_options *o, const char *path, dl_error *er
     if (!from) return false;
     dlr_schedule schedule = o->schedule;
     schedule.base_batch = schedule.global_batch;
-    schedule.steps = dlr_replay_batches(from);
+    schedule.steps = schedule.epoch_steps = dlr_replay_batches(from);
     dlr_log_info("replaying %lld batches of %s", (long long)schedule.steps, path);
     dl_arena *arena = dl_arena_new(NULL);
-    bool ok =
-        dlr_run_start_weights(o, err) && dlr_run_set_hypers(o, &schedule, err) && replay(o, arena, from, err);
+    dlr_rates rates;
+    bool ok = dlr_schedule_rates(&schedule, &rates, err) && dlr_run_start_weights(o, err);
+    if (ok) dlr_run_set_hypers(o, &rates);
+    ok = ok && replay(o, arena, from, err) && dlr_run_save_weights(o, err);
     dl_arena_free(arena);
     dlr_replay_close(from);
     return ok;

@@ -2,6 +2,10 @@
  * LANES, PANEL, TILE_ROWS and the block sizes are defined by the emitter, from compiler/target.h. */
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int vi __attribute__((vector_size(LANES * 4)));
+typedef vi vb; /* truth values: all bits of a lane, or none */
+typedef unsigned char vc __attribute__((vector_size(LANES)));
+typedef int vi_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef unsigned char vc_any __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 #define INLINE static inline __attribute__((always_inline, unused))
 #define UNUSED static __attribute__((unused))
@@ -11,6 +15,16 @@ typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alia
 #else
 #define HOT static __attribute__((noinline, unused))
 #endif
+
+/* ---- places: the element that an index means on an axis of n (ir/affine.h) ---- */
+INLINE long floor_div(long a, long b) { return a / b - (a % b < 0); }
+INLINE long edge_place(long x, long n) { return x < 0 ? 0 : x < n ? x : n - 1; }
+INLINE long wrap_place(long x, long n) { return x - floor_div(x, n) * n; }
+INLINE long reflect_place(long x, long n) {
+    if (n == 1) return 0;
+    x = wrap_place(x, 2 * (n - 1));
+    return x < n ? x : 2 * (n - 1) - x;
+}
 
 /* ---- memory; the _part forms touch the first n lanes only, the others read as zero ---- */
 INLINE vf splat(float a) { return a - (vf){0}; }
@@ -47,16 +61,32 @@ INLINE vf ld_step(const float *p, long step, long n) {
 INLINE void st_step(float *p, long step, vf v, long n) {
     for (long i = 0; i < n; i++) p[i * step] = v[i];
 }
-INLINE vf lane_numbers(void) {
-    vf v;
-    for (int i = 0; i < LANES; i++) v[i] = (float)i;
+/* The same for whole numbers, and for truth values, of which a byte is one in memory. */
+INLINE vi splat_i(int a) { return a - (vi){0}; }
+INLINE vb splat_b(int a) { return splat_i(-(a != 0)); }
+INLINE vi ldn_i(const int *p, long n) {
+    vi v = {0};
+    if (n >= LANES) return *(const vi_any *)p;
+    for (long i = 0; i < n; i++) v[i] = p[i];
     return v;
 }
-/* The lanes from n on set to zero. */
-INLINE vf keep(vf v, long n) {
-    vi at;
-    for (int i = 0; i < LANES; i++) at[i] = i;
-    return (vf)((vi)v & (at < (int)n));
+INLINE void stn_i(int *p, vi v, long n) {
+    if (n >= LANES)
+        *(vi_any *)p = v;
+    else
+        for (long i = 0; i < n; i++) p[i] = v[i];
+}
+INLINE vb ldn_b(const unsigned char *p, long n) {
+    vb v = {0};
+    if (n >= LANES) return -__builtin_convertvector((vc) * (const vc_any *)p, vi);
+    for (long i = 0; i < n; i++) v[i] = -p[i];
+    return v;
+}
+INLINE void stn_b(unsigned char *p, vb v, long n) {
+    if (n >= LANES)
+        *(vc_any *)p = __builtin_convertvector(v & 1, vc);
+    else
+        for (long i = 0; i < n; i++) p[i] = (unsigned char)(v[i] & 1);
 }
 /* Turns a LANES x LANES block: to[j][i] = from[i][j], rows `fs` and `ts` floats apart. Halves, quarters, ...
  * change places; LO and HI take from a pair of rows what stays above and what goes below. */
@@ -121,6 +151,9 @@ INLINE void turn_block(const float *from, long fs, float *to, long ts) {
     TURN_ALL
     BLOCK_ROWS(BLOCK_OUT)
 }
+INLINE vi lane_numbers(void) { return (vi){LOWER, UPPER}; }
+/* The lanes from n on set to zero. */
+INLINE vf keep(vf v, long n) { return (vf)((vi)v & (lane_numbers() < (int)n)); }
 /* s[i] += v[i] in double, i < n */
 INLINE void add_to(double *s, vf v, long n) {
     typedef double vd __attribute__((vector_size(LANES * 4)));
@@ -152,13 +185,13 @@ INLINE float sum_lanes(vf v) {
     })
 INLINE vf v_pick(vi m, vf a, vf b) { return (vf)(((vi)a & m) | ((vi)b & ~m)); }
 INLINE vf v_truth(vi m) { return (vf)((vi)splat(1.0f) & m); }
-#define v_select(c, a, b) v_pick(V(c) != 0, V(a), V(b))
-#define v_eq(a, b)        v_truth(V(a) == V(b))
-#define v_ne(a, b)        v_truth(V(a) != V(b))
-#define v_lt(a, b)        v_truth(V(a) < V(b))
-#define v_le(a, b)        v_truth(V(a) <= V(b))
-#define v_gt(a, b)        v_truth(V(a) > V(b))
-#define v_ge(a, b)        v_truth(V(a) >= V(b))
+#define v_select(c, a, b) v_pick(c, V(a), V(b))
+#define v_eq(a, b)        ((vb)(V(a) == V(b)))
+#define v_ne(a, b)        ((vb)(V(a) != V(b)))
+#define v_lt(a, b)        ((vb)(V(a) < V(b)))
+#define v_le(a, b)        ((vb)(V(a) <= V(b)))
+#define v_gt(a, b)        ((vb)(V(a) > V(b)))
+#define v_ge(a, b)        ((vb)(V(a) >= V(b)))
 INLINE vf v_max_(vf a, vf b) { return v_pick((a > b) | (a != a), a, b); } /* a NaN goes through */
 INLINE vf v_min_(vf a, vf b) { return v_pick((a < b) | (a != a), a, b); }
 #define v_max(a, b) v_max_(V(a), V(b))
@@ -216,14 +249,48 @@ INLINE vf v_tanh(vf a) {
 }
 INLINE vf v_sigmoid(vf a) { return 1.0f / (1.0f + v_exp(-a)); }
 
+/* whole numbers */
+#define VI(x) ((x) - (vi){0})
+INLINE vi vi_pick(vb m, vi a, vi b) { return (a & m) | (b & ~m); }
+#define vi_select(c, a, b) vi_pick(c, VI(a), VI(b))
+#define vi_eq(a, b)        ((vb)(VI(a) == VI(b)))
+#define vi_ne(a, b)        ((vb)(VI(a) != VI(b)))
+#define vi_lt(a, b)        ((vb)(VI(a) < VI(b)))
+#define vi_le(a, b)        ((vb)(VI(a) <= VI(b)))
+#define vi_gt(a, b)        ((vb)(VI(a) > VI(b)))
+#define vi_ge(a, b)        ((vb)(VI(a) >= VI(b)))
+#define vi_max(a, b)       vi_pick(VI(a) > VI(b), VI(a), VI(b))
+#define vi_min(a, b)       vi_pick(VI(a) < VI(b), VI(a), VI(b))
+INLINE vi vi_abs(vi a) { return vi_pick(a < 0, -a, a); }
+INLINE vi vi_sign(vi a) { return (a < 0) - (a > 0); }
+INLINE vi vi_floor(vi a) { return a; }
+/* truth values; a number beside them is true unless 0, and true is the larger */
+#define VB(x)              ((vb)(VI(x) != 0))
+#define vb_select(c, a, b) vi_pick(c, VB(a), VB(b))
+#define vb_eq(a, b)        ((vb)(VB(a) == VB(b)))
+#define vb_ne(a, b)        ((vb)(VB(a) != VB(b)))
+#define vb_lt(a, b)        ((vb)(VB(b) < VB(a)))
+#define vb_le(a, b)        ((vb)(VB(b) <= VB(a)))
+#define vb_gt(a, b)        ((vb)(VB(b) > VB(a)))
+#define vb_ge(a, b)        ((vb)(VB(b) >= VB(a)))
+
+#define COMPARISONS(T, p)                                                                                    \
+    INLINE T p##select(int c, T a, T b) { return c ? a : b; }                                                \
+    INLINE int p##eq(T a, T b) { return a == b; }                                                            \
+    INLINE int p##ne(T a, T b) { return a != b; }                                                            \
+    INLINE int p##lt(T a, T b) { return a < b; }                                                             \
+    INLINE int p##le(T a, T b) { return a <= b; }                                                            \
+    INLINE int p##gt(T a, T b) { return a > b; }                                                             \
+    INLINE int p##ge(T a, T b) { return a >= b; }
+#define WHOLE_FUNCTIONS(T, p)                                                                                \
+    COMPARISONS(T, p)                                                                                        \
+    INLINE T p##max(T a, T b) { return a > b ? a : b; }                                                      \
+    INLINE T p##min(T a, T b) { return a < b ? a : b; }                                                      \
+    INLINE T p##abs(T a) { return a < 0 ? -a : a; }                                                          \
+    INLINE T p##sign(T a) { return (a > 0) - (a < 0); }                                                      \
+    INLINE T p##floor(T a) { return a; }
 #define SCALAR_FUNCTIONS(T, p, m)                                                                            \
-    INLINE T p##select(T c, T a, T b) { return c != 0 ? a : b; }                                             \
-    INLINE T p##eq(T a, T b) { return a == b; }                                                              \
-    INLINE T p##ne(T a, T b) { return a != b; }                                                              \
-    INLINE T p##lt(T a, T b) { return a < b; }                                                               \
-    INLINE T p##le(T a, T b) { return a <= b; }                                                              \
-    INLINE T p##gt(T a, T b) { return a > b; }                                                               \
-    INLINE T p##ge(T a, T b) { return a >= b; }                                                              \
+    COMPARISONS(T, p)                                                                                        \
     INLINE T p##max(T a, T b) { return a > b || a != a ? a : b; }                                            \
     INLINE T p##min(T a, T b) { return a < b || a != a ? a : b; }                                            \
     INLINE T p##abs(T a) { return m(fabs)(a); }                                                              \
@@ -237,9 +304,11 @@ INLINE vf v_sigmoid(vf a) { return 1.0f / (1.0f + v_exp(-a)); }
     INLINE T p##cos(T a) { return m(cos)(a); }                                                               \
     INLINE T p##erf(T a) { return m(erf)(a); }                                                               \
     INLINE T p##floor(T a) { return m(floor)(a); }                                                           \
-    INLINE T p##trunc(T a) { return m(trunc)(a); }                                                           \
     INLINE T p##pow(T a, T b) { return m(pow)(a, b); }
 #define LIBM_F(name) __builtin_##name##f
 #define LIBM_D(name) __builtin_##name
 SCALAR_FUNCTIONS(float, s_, LIBM_F)
 SCALAR_FUNCTIONS(double, d_, LIBM_D)
+WHOLE_FUNCTIONS(int, i_)
+WHOLE_FUNCTIONS(long, l_)
+COMPARISONS(int, b_)

@@ -1,11 +1,12 @@
 /* Weight gradients, behind contract.c.
  *
  * Taps go by groups: one tap, or, where x has few channels, all taps along W (they are neighbours in memory).
- * A unit is a few groups that differ in W (or H) only, and a few panels of O. Positions go by M_BLOCK: dy is
- * packed into panels once a block, x into blocks of TILE_ROWS channels once a group, so that the tile runs
- * through L1 whatever the strides were. */
+ * A unit is a few groups that differ in W (or H) only, and a few panels of O, over all positions; or, where
+ * all sums together are small, all of these over a share of the positions, and the shares are added later.
+ * Positions go by M_BLOCK: dy is packed into panels once a block, x into blocks of TILE_ROWS channels once a
+ * group, so that the tile runs through L1 whatever the strides were. */
 struct weight_gradient {
-    int batch, in[3], out[3], scale[3], pad[3], kernel[3];
+    int batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
     const struct part *x, *y;
     int channels;            /* second axis of the weight */
@@ -92,11 +93,11 @@ static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {
 };
 
 struct grad_scratch {
-    int at[4][M_BLOCK]; /* positions of the block: n, d, h, w of dy */
+    /* positions of the block: number in dy and, before the tap (may lie outside), in x; there by component */
+    int y_pos[M_BLOCK], x_pos[M_BLOCK], at[3][M_BLOCK];
     int y_at[M_BLOCK], x_at[M_BLOCK],
         x_w[M_BLOCK]; /* those that a group's taps reach: where in packed dy, in x, x's W */
-    float data[];     /* x [row block][M_BLOCK][TILE_ROWS], dy [panel][M_BLOCK][PANEL], sums
-                         [group][panel][rows][PANEL] */
+    float data[]; /* x [row block][M_BLOCK][TILE_ROWS], dy [panel][M_BLOCK][PANEL], sums as in `sum` below */
 };
 
 /* Where the rows of x do not fall into whole blocks: few channels with their taps, odd parts of a cat. */
@@ -158,27 +159,24 @@ INLINE void pack_y(const struct weight_gradient *s, char *const *arg, struct gra
     long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
     const float *y = (const float *)arg[s->y[q].arg] + lane;
     for (long m = 0; m < n; m++, to += PANEL) {
-        long at = (((long)t->at[0][m] * s->out[0] + t->at[1][m]) * s->out[1] + t->at[2][m]) * s->out[2] +
-                  t->at[3][m];
         for (long i = 0; i < PANEL; i += LANES) {
-            const float *from = y + at * stride + i;
+            const float *from = y + t->y_pos[m] * stride + i;
             st(to + i, lanes - i >= LANES ? ld(from) : lanes > i ? ld_part(from, lanes - i) : (vf){0});
         }
     }
 }
 
-/* The positions of the block that reach inside the input at group (kd, kh, kw). */
-INLINE long reach(const struct weight_gradient *s, struct grad_scratch *t, const long k[3], long n) {
+/* The positions of the block that reach inside the input with a tap that lies k away. */
+INLINE long reach(const struct weight_gradient *s, struct grad_scratch *t, const int k[3], long n) {
     long some = 0;
+    int by = (k[0] * s->in[1] + k[1]) * s->in[2] + k[2];
     for (long m = 0; m < n; m++) {
-        long d = t->at[1][m] * s->scale[0] + k[0] - s->pad[0],
-             h = t->at[2][m] * s->scale[1] + k[1] - s->pad[1];
-        long w = t->at[3][m] * s->scale[2] + k[2] - s->pad[2];
-        int in = (unsigned long)d < (unsigned long)s->in[0] && (unsigned long)h < (unsigned long)s->in[1] &&
-                 w + s->run > 0 && w < s->in[2];
+        int w = t->at[2][m] + k[2];
+        int in = ((unsigned)(t->at[0][m] + k[0]) < (unsigned)s->in[0]) &
+                 ((unsigned)(t->at[1][m] + k[1]) < (unsigned)s->in[1]) & (w + s->run > 0) & (w < s->in[2]);
         t->y_at[some] = (int)m * PANEL;
-        t->x_at[some] = (int)(((t->at[0][m] * (long)s->in[0] + d) * s->in[1] + h) * s->in[2] + w);
-        t->x_w[some] = (int)w;
+        t->x_at[some] = t->x_pos[m] + by;
+        t->x_w[some] = w;
         some += in;
     }
     return some;
@@ -192,13 +190,15 @@ INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t)
     return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
 }
 
+/* Adds a block's n positions to sum[group][panel][rows][PANEL]. */
 UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long group,
-                      long panel, long panels, long n) {
-    long groups_w = s->kernel[2] / s->run;
-    float *y = packed_y(s, t), *c = unit_sums(s, t);
+                      long panel, long panels, long n, float *sum) {
+    int groups_w = s->kernel[2] / s->run;
+    float *y = packed_y(s, t);
     for (long p = 0; p < panels; p++) pack_y(s, arg, t, panel + p, n, y + p * M_BLOCK * PANEL);
-    for (long g = group; g < group + s->unit_groups; g++, c += s->unit_panels * s->rows * PANEL) {
-        long k[3] = {g / (groups_w * s->kernel[1]), g / groups_w % s->kernel[1], g % groups_w};
+    for (int g = (int)group; g < group + s->unit_groups; g++, sum += s->unit_panels * s->rows * PANEL) {
+        int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
+                    g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
         long some = reach(s, t, k, n);
         if (!some) continue;
         pack_x(s, arg, t, some);
@@ -206,26 +206,38 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
             for (long r = 0; r < s->rows; r += TILE_ROWS)
                 grad_tiles[s->rows - r < TILE_ROWS ? s->rows - r : TILE_ROWS](
                     t->data + r * M_BLOCK, y + p * M_BLOCK * PANEL, t->y_at, some,
-                    c + (p * s->rows + r) * PANEL);
+                    sum + (p * s->rows + r) * PANEL);
     }
 }
 
-/* The gradients of groups group.. and panels panel.. into the unit's sums, zeros included. */
+/* The sums of groups group.. and panels panel.. over dy's lines along W from `line` to `last`, zeros
+ * included. */
 UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long group, long panel,
-                          long panels, char *scratch) {
+                          long panels, long line, long last, char *scratch, float *sum) {
     struct grad_scratch *t = (void *)scratch;
-    long n = 0, kd = group / (s->kernel[2] / s->run * s->kernel[1]);
-    __builtin_memset(unit_sums(s, t), 0,
-                     sizeof(float) *
-                         (unsigned long)((long)s->unit_groups * s->unit_panels * s->rows * PANEL));
-    for (int b = 0; b < s->batch; b++)
-        for (int d = 0; d < s->out[0]; d++) {
-            if ((unsigned long)(d * s->scale[0] + kd - s->pad[0]) >= (unsigned long)s->in[0]) continue;
-            for (int h = 0; h < s->out[1]; h++)
-                for (int w = 0; w < s->out[2]; w++) {
-                    t->at[0][n] = b, t->at[1][n] = d, t->at[2][n] = h, t->at[3][n] = w;
-                    if (++n == M_BLOCK) sum_block(s, arg, t, group, panel, panels, n), n = 0;
-                }
+    int per_d = s->kernel[2] / s->run * s->kernel[1], kd = (int)group / per_d * s->dilation[0],
+        one_d = s->unit_groups <= per_d;
+    __builtin_memset(
+        sum, 0, sizeof(float) * (unsigned long)((long)s->unit_groups * s->unit_panels * s->rows * PANEL));
+    long n = 0;
+    for (; line < last; line++) {
+        int h = (int)(line % s->out[1]) * s->scale[1] - s->pad[1],
+            d = (int)(line / s->out[1] % s->out[0]) * s->scale[0] - s->pad[0];
+        if (one_d && (unsigned)(d + kd) >= (unsigned)s->in[0]) continue;
+        int x = (((int)(line / s->out[1] / s->out[0]) * s->in[0] + d) * s->in[1] + h) * s->in[2];
+        for (int i = 0; i < s->out[2]; i++) {
+            int w = i * s->scale[2] - s->pad[2];
+            t->y_pos[n] = (int)line * s->out[2] + i, t->x_pos[n] = x + w;
+            t->at[0][n] = d, t->at[1][n] = h, t->at[2][n] = w;
+            if (++n == M_BLOCK) sum_block(s, arg, t, group, panel, panels, n, sum), n = 0;
         }
-    if (n) sum_block(s, arg, t, group, panel, panels, n);
+    }
+    if (n) sum_block(s, arg, t, group, panel, panels, n, sum);
+}
+
+/* What the shares [share][size] have at one place, in their order. */
+INLINE vf add_shares(const float *from, long size, long shares) {
+    vf sum = ld(from);
+    for (long i = 1; i < shares; i++) sum += ld(from + i * size);
+    return sum;
 }

@@ -13,9 +13,18 @@ dl_val dl_layer_conv_transpose(dl_call *c);
 dl_val dl_layer_linear(dl_call *c);
 dl_val dl_layer_batch_norm(dl_call *c);
 dl_val dl_layer_layer_norm(dl_call *c);
-dl_val dl_layer_max_pool(dl_call *c);
+dl_val dl_layer_group_norm(dl_call *c);
+dl_val dl_layer_instance_norm(dl_call *c);
 dl_val dl_layer_dropout(dl_call *c);
 dl_val dl_layer_attention(dl_call *c);
+/* windows.c */
+dl_val dl_layer_max_pool(dl_call *c);
+dl_val dl_layer_avg_pool(dl_call *c);
+dl_val dl_layer_adaptive_avg_pool(dl_call *c);
+dl_val dl_layer_upsample(dl_call *c);
+dl_val dl_fn_pad(dl_call *c);
+dl_val dl_fn_roll(dl_call *c);
+dl_val dl_fn_flip(dl_call *c);
 /* rearrange.c */
 dl_val dl_fn_rearrange(dl_call *c);
 /* functions.c */
@@ -43,8 +52,17 @@ dl_val dl_fn_int(dl_call *c);
 
 /* Whole numbers, one a spatial axis, from argument i: a number stands for all axes. False: reported. */
 bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3]);
+/* The operand is image-like, [N, C, spatial...]; it is of floats, or made so. False: reported. */
+bool dl_call_image(dl_call *c, const dl_type *t);
+bool dl_call_float(dl_call *c, dl_val *x);
+/* Padding of argument i: numbers, `valid`, or `same`: ceil(size / stride) outputs, the odd zero behind, as
+ * Keras and, at stride 1, PyTorch have it. */
+bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3], const int64_t stride[3],
+                     const int64_t dilation[3], int64_t lo[3], int64_t hi[3]);
 /* Elementwise shorthand for composites: op of tensors and numbers. */
 dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b);
 /* Argument i's axes; *n is -1 when it was not given: all axes. False: reported. */
 bool dl_call_axes(dl_call *c, int i, int *n, const char *names[DL_MAX_RANK]);
+/* The same, and x has them. */
+bool dl_call_axes_of(dl_call *c, int i, dl_val x, int *n, const char *names[DL_MAX_RANK]);
 #endif

@@ -10,6 +10,21 @@ static const char *const dtypes[] = {
 
 /* Types */
 
+/* What the argument data_size is worth, for an axis that it sizes; NULL: it sizes others, or nobody gives it.
+ */
+static const dl_val *edge_of(dl_elab *E, const char *axis, dl_val *room) {
+    if (strcmp(axis, "D") != 0 && strcmp(axis, "H") != 0 && strcmp(axis, "W") != 0) return NULL;
+    for (int i = 0; i < E->model->items.list.n; i++) /* declared: bound, if only to its default */
+        if (strcmp(E->model->items.list.at[i]->name, DL_ARGUMENT_EDGE) == 0)
+            return dl_scope_find(E->scope, dl_intern(DL_ARGUMENT_EDGE));
+    for (int i = 0; i < E->config->narguments; i++) {
+        const dl_argument *a = &E->config->arguments[i];
+        if (strcmp(a->name, DL_ARGUMENT_EDGE) == 0 && a->value.kind == DL_SET_INT)
+            return *room = dl_val_int(a->value.i, (dl_span){0}), room;
+    }
+    return NULL;
+}
+
 /* The size of an axis that its declaration leaves open; false: reported. */
 static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *size) {
     const dl_size_binding *s = dl_scope_size(E->scope, name);
@@ -23,6 +38,16 @@ static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *
                        name, (long long)*size);
             return *size >= 0;
         }
+    dl_val room;
+    const dl_val *edge = edge_of(E, name, &room);
+    if (edge && edge->kind == DL_V_POISON) return false;
+    if (edge && edge->kind == DL_V_INT) {
+        *size = edge->i;
+        if (*size < 1)
+            dl_bad(E, arg->span, DL_DIAG_negative_size, "%s gives axis %s the size %lld", DL_ARGUMENT_EDGE,
+                   name, (long long)*size);
+        return *size >= 1;
+    }
     if (E->assumed) {
         dl_push(E->arena, &E->assumed_axes, name);
         return *size = strcmp(name, "N") == 0 ? 2 : E->assumed, true;

@@ -229,7 +229,7 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
 bool dl_is_callable(const dl_elab *E, const char *name);
 
 /* Built-in layers and functions (builtin.c, table in builtins.def). */
-enum { DL_MAX_PARAMS = 8 };
+enum { DL_MAX_PARAMS = 10 };
 typedef enum {
     DL_P_TENSOR, /* a tensor or number that becomes one */
     DL_P_ANY,

@@ -12,8 +12,7 @@ bool dl_call_axes(dl_call *c, int i, int *n, const char *names[DL_MAX_RANK]) {
     return false;
 }
 
-/* The axes of argument i must be the tensor's: said with the axes that there are. */
-static bool axes_of(dl_call *c, int i, dl_val x, int *n, const char *names[DL_MAX_RANK]) {
+bool dl_call_axes_of(dl_call *c, int i, dl_val x, int *n, const char *names[DL_MAX_RANK]) {
     if (!dl_call_axes(c, i, n, names)) return false;
     for (int k = 0; k < *n; k++) {
         if (dl_type_axis(&x.t->type, names[k]) >= 0) continue;
@@ -81,7 +80,7 @@ dl_val dl_fn_square(dl_call *c) {
 static dl_val along_axis(dl_call *c, int i) {
     int n;
     const char *names[DL_MAX_RANK];
-    if (!axes_of(c, i, c->arg[0], &n, names)) return dl_poison();
+    if (!dl_call_axes_of(c, i, c->arg[0], &n, names)) return dl_poison();
     dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
     return dl_tensor_op(c->E, c->where, c->what->op, 1, c->arg, 1, &axis, NULL);
 }
@@ -127,7 +126,7 @@ dl_val dl_fn_reduce(dl_call *c) {
     const char *names[DL_MAX_RANK];
     if (c->arg[0].kind == DL_V_LIST && !c->given[1]) return fold_list(c, c->arg[0].list);
     if (c->arg[0].kind != DL_V_TENSOR) return want_number(c, c->arg[0]);
-    if (!axes_of(c, 1, c->arg[0], &n, names)) return dl_poison();
+    if (!dl_call_axes_of(c, 1, c->arg[0], &n, names)) return dl_poison();
     return dl_tensor_reduce(c->E, c->where, c->what->op, c->arg[0], n, names);
 }
 
@@ -139,7 +138,7 @@ dl_val dl_fn_extreme(dl_call *c) {
     if (b.kind == DL_V_NONE) {
         if (a.kind == DL_V_LIST && !c->given[2]) return fold_list(c, a.list);
         if (a.kind != DL_V_TENSOR) return want_number(c, a);
-        if (!axes_of(c, 2, a, &n, names)) return dl_poison();
+        if (!dl_call_axes_of(c, 2, a, &n, names)) return dl_poison();
         return dl_tensor_reduce(c->E, c->where, max ? DL_OP_reduce_max : DL_OP_reduce_min, a, n, names);
     }
     if (c->given[2])
@@ -155,7 +154,7 @@ static dl_val mean_square(dl_call *c, dl_op op, bool centred) {
     int n;
     const char *names[DL_MAX_RANK];
     dl_val x = c->arg[0];
-    if (!axes_of(c, 1, x, &n, names)) return dl_poison();
+    if (!dl_call_axes_of(c, 1, x, &n, names)) return dl_poison();
     x = dl_tensor_cast(c->E, c->where, x, dl_dtype_is_float(x.t->type.dtype) ? x.t->type.dtype : DL_F32);
     if (centred) x = dl_call_elem(c, DL_OP_sub, x, dl_tensor_reduce(c->E, c->where, DL_OP_mean, x, n, names));
     if (x.kind != DL_V_TENSOR) return x;
@@ -204,7 +203,7 @@ dl_val dl_fn_cat(dl_call *c) {
     if (in.n == 0)
         return dl_bad(c->E, c->where, DL_DIAG_missing_argument, "cat needs tensors: cat(a, b, over=C)");
     for (int i = 0; i < in.n; i++)
-        if (!axes_of(c, 1, in.at[i], &n, names)) return dl_poison();
+        if (!dl_call_axes_of(c, 1, in.at[i], &n, names)) return dl_poison();
     if (!dl_axes_agree(
             c->E, c->where,
             dl_format(c->E->arena, "cat over %s joins tensors that agree in all other axes", names[0]), in.n,

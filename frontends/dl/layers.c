@@ -1,7 +1,8 @@
-/* Layers: what makes parameters, and what slides windows or changes with the phase. */
+/* Layers: what makes parameters or changes with the phase. */
 #include <math.h>
 
 #include "frontends/dl/builtin.h"
+#include "ir/relation.h"
 
 static const char *axis_or(const char *name, const char *taken, const char *other) {
     return name == dl_intern(taken) ? dl_intern(other) : name;
@@ -32,8 +33,7 @@ bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3
     return true;
 }
 
-/* An image-like operand: [N, C, spatial...]. */
-static bool want_image(dl_call *c, const dl_type *t) {
+bool dl_call_image(dl_call *c, const dl_type *t) {
     int channels = dl_type_axis(t, dl_intern("C"));
     if (t->rank >= 3 && t->rank <= 5 && *t->axis[1].name && (channels < 0 || channels == 1)) return true;
     if (channels >= 0 && channels != 1 && t->rank >= 3 && t->rank <= 5) {
@@ -51,16 +51,14 @@ static bool want_image(dl_call *c, const dl_type *t) {
     return false;
 }
 
-static bool want_float(dl_call *c, dl_val *x) {
+bool dl_call_float(dl_call *c, dl_val *x) {
     if (dl_dtype_is_float(x->t->type.dtype)) return true;
     *x = dl_tensor_cast(c->E, c->where, *x, DL_F32);
     return x->kind == DL_V_TENSOR;
 }
 
-/* Padding of argument i: numbers, `valid`, or Keras' `same`: ceil(size / stride) outputs, the odd zero
- * behind. */
-static bool padding(dl_call *c, int i, const dl_type *t, const int64_t *kernel, const int64_t *stride,
-                    int64_t lo[3], int64_t hi[3]) {
+bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3], const int64_t stride[3],
+                     const int64_t dilation[3], int64_t lo[3], int64_t hi[3]) {
     int spatial = t->rank - 2;
     if (c->arg[i].kind != DL_V_STR) {
         if (!dl_call_window(c, i, spatial, 0, lo)) return false;
@@ -69,7 +67,8 @@ static bool padding(dl_call *c, int i, const dl_type *t, const int64_t *kernel, 
     }
     for (int k = 0; k < spatial; k++) {
         int64_t size = t->axis[k + 2].size, out = (size + stride[k] - 1) / stride[k];
-        int64_t total = strcmp(c->arg[i].s, "same") ? 0 : (out - 1) * stride[k] + kernel[k] - size;
+        int64_t reach = (kernel[k] - 1) * dilation[k] + 1; /* each below 2^31 */
+        int64_t total = strcmp(c->arg[i].s, "same") ? 0 : (out - 1) * stride[k] + reach - size;
         if (total < 0) total = 0;
         lo[k] = total / 2, hi[k] = total - total / 2;
     }
@@ -108,69 +107,120 @@ static dl_val conv_weight(dl_call *c, const dl_type *x, int64_t first, int64_t s
     return dl_make_param(c, "weight", t, default_init(*fan_in), *fan_in, *fan_out);
 }
 
+/* The groups of argument i: they divide the channels, in and out. */
+static bool groups_of(dl_call *c, int i, const dl_type *t, int64_t out, int64_t *groups) {
+    *groups = c->arg[i].i;
+    if (*groups < 1 || *groups > INT32_MAX) {
+        dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument, "%s: 'groups' must be 1 or more%s, not %lld",
+               c->what->name, *groups > 1 ? " and not that large" : "", (long long)*groups);
+        return false;
+    }
+    dl_axis in = t->axis[1];
+    if (in.size % *groups == 0 && out % *groups == 0) return true;
+    dl_bad(c->E, c->given[i] ? c->arg[i].origin : c->where, DL_DIAG_bad_argument,
+           "%s: %lld groups do not divide %s=%lld and %lld channels", c->what->name, (long long)*groups,
+           in.name, (long long)in.size, (long long)out);
+    dl_note_tensor(c->E, c->arg[0]);
+    dl_help(c->E, "the numbers of channels, in and out, are multiples of the groups");
+    return false;
+}
+
+/* The attributes that every op by windows has; those at their defaults are left out. Returns how many. */
+static int window_attrs(dl_attr attrs[6], int spatial, const int64_t *stride, const int64_t *lo,
+                        const int64_t *hi, const int64_t *dilation, int64_t groups) {
+    bool spread = false;
+    int n = 0;
+    for (int i = 0; i < spatial; i++) spread |= dilation[i] != 1;
+    attrs[n++] = dl_attr_ints(DL_ATTR_stride, spatial, stride);
+    attrs[n++] = dl_attr_ints(DL_ATTR_pad_lo, spatial, lo);
+    attrs[n++] = dl_attr_ints(DL_ATTR_pad_hi, spatial, hi);
+    if (spread) attrs[n++] = dl_attr_ints(DL_ATTR_dilation, spatial, dilation);
+    if (groups != 1) attrs[n++] = dl_attr_int(DL_ATTR_groups, groups);
+    return n;
+}
+
 dl_val dl_layer_conv(dl_call *c) {
     dl_val x = c->arg[0];
-    int64_t kernel[3], stride[3], lo[3], hi[3];
-    if (!want_float(c, &x)) return dl_poison();
+    int64_t kernel[3], stride[3], lo[3], hi[3], dilation[3], groups;
+    if (!dl_call_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
-    if (!want_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) ||
-        !dl_call_window(c, 3, spatial, 1, stride) || !padding(c, 4, t, kernel, stride, lo, hi))
+    int64_t out = c->arg[1].i, in = t->rank > 1 ? t->axis[1].size : 0;
+    if (!dl_call_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) ||
+        !dl_call_window(c, 3, spatial, 1, stride) || !dl_call_window(c, 6, spatial, 1, dilation) ||
+        !dl_call_padding(c, 4, t, kernel, stride, dilation, lo, hi) || !groups_of(c, 7, t, out, &groups))
         return dl_poison();
     double fan_in, fan_out;
-    int64_t out = c->arg[1].i, in = t->axis[1].size;
-    dl_val w = conv_weight(c, t, out, in, kernel, &fan_in, &fan_out);
-    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride),
-                       dl_attr_ints(DL_ATTR_pad_lo, spatial, lo), dl_attr_ints(DL_ATTR_pad_hi, spatial, hi)};
-    dl_val y = dl_tensor_op(c->E, c->where, DL_OP_conv, 2, (dl_val[]){x, w}, 3, attrs, NULL);
+    dl_val w = conv_weight(c, t, out, in / groups, kernel, &fan_in, &fan_out);
+    dl_attr attrs[6];
+    int n = window_attrs(attrs, spatial, stride, lo, hi, dilation, groups);
+    dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_Y), 2, (dl_val[]){x, w}, n, attrs, NULL);
     return add_bias(c, 5, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
-/* PyTorch's ConvTranspose: the input gradient of a convolution, size (n-1)*stride - 2*pad + kernel + out_pad.
- */
+/* The size of a transposed convolution along one axis: (n-1)*stride - 2*pad + (kernel-1)*dilation + 1 +
+ * out_pad. *hi is the padding behind of the convolution that it is the input gradient of, whose windows must
+ * be n. */
+static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t stride, int64_t pad, int64_t extra,
+                            int64_t dilation, int64_t *size, int64_t *hi) {
+    int64_t reach = (kernel - 1) * dilation + 1; /* each below 2^31 */
+    *hi = pad;
+    if (extra >= stride && extra < dilation) *hi = pad > extra ? pad - extra : 0;
+    if (extra && extra >= stride && extra >= dilation) {
+        dl_bad(c->E, c->where, DL_DIAG_bad_window,
+               "out_pad must be less than the stride%s, but is %lld along %s",
+               dilation > 1 ? " or the dilation" : "", (long long)extra, a.name);
+        return false;
+    }
+    if (extra - (pad - *hi) >= stride) {
+        dl_bad(c->E, c->where, DL_DIAG_bad_window,
+               "out_pad is %lld along %s: beyond the stride it needs a pad of %lld at least, not %lld",
+               (long long)extra, a.name, (long long)(extra - stride + 1), (long long)pad);
+        return false;
+    }
+    if (__builtin_mul_overflow(a.size - 1, stride, size) ||
+        __builtin_add_overflow(*size, reach - 2 * pad + extra, size)) {
+        dl_bad(c->E, c->where, DL_DIAG_too_large, "%s=%lld becomes too large", a.name, (long long)a.size);
+        return false;
+    }
+    if (*size >= 1) return true;
+    dl_bad(c->E, c->where, DL_DIAG_bad_window,
+           "along %s nothing is left: (%lld-1)*%lld - 2*%lld + %lld = %lld", a.name, (long long)a.size,
+           (long long)stride, (long long)pad, (long long)(reach + extra), (long long)*size);
+    dl_note_tensor(c->E, c->arg[0]);
+    return false;
+}
+
+/* PyTorch's ConvTranspose: the input gradient of a convolution. */
 dl_val dl_layer_conv_transpose(dl_call *c) {
     dl_val x = c->arg[0];
-    int64_t kernel[3], stride[3], pad[3], extra[3], size[3];
-    if (!want_float(c, &x)) return dl_poison();
+    int64_t kernel[3], stride[3], pad[3], hi[3], extra[3], size[3], dilation[3], groups;
+    if (!dl_call_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
-    if (!want_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) ||
+    int64_t out = c->arg[1].i, in = t->rank > 1 ? t->axis[1].size : 0;
+    if (!dl_call_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) ||
         !dl_call_window(c, 3, spatial, 1, stride) || !dl_call_window(c, 4, spatial, 0, pad) ||
-        !dl_call_window(c, 5, spatial, 0, extra))
+        !dl_call_window(c, 5, spatial, 0, extra) || !dl_call_window(c, 7, spatial, 1, dilation) ||
+        !groups_of(c, 8, t, out, &groups))
         return dl_poison();
-    for (int i = 0; i < spatial; i++) {
-        dl_axis a = t->axis[i + 2];
-        if (extra[i] && extra[i] >= stride[i])
-            return dl_bad(c->E, c->where, DL_DIAG_bad_window,
-                          "out_pad must be less than the stride, but is %lld along %s", (long long)extra[i],
-                          a.name);
-        if (__builtin_mul_overflow(a.size - 1, stride[i], &size[i]) ||
-            __builtin_add_overflow(size[i], kernel[i] - 2 * pad[i] + extra[i], &size[i]))
-            return dl_bad(c->E, c->where, DL_DIAG_too_large, "%s=%lld becomes too large", a.name,
-                          (long long)a.size);
-        if (size[i] < 1) {
-            dl_bad(c->E, c->where, DL_DIAG_bad_window,
-                   "along %s nothing is left: (%lld-1)*%lld - 2*%lld + %lld = %lld", a.name,
-                   (long long)a.size, (long long)stride[i], (long long)pad[i], (long long)kernel[i],
-                   (long long)size[i]);
-            dl_note_tensor(c->E, x);
+    for (int i = 0; i < spatial; i++)
+        if (!transposed_size(c, t->axis[i + 2], kernel[i], stride[i], pad[i], extra[i], dilation[i], &size[i],
+                             &hi[i]))
             return dl_poison();
-        }
-    }
     double fan_in, fan_out;
-    int64_t out = c->arg[1].i, in = t->axis[1].size;
-    dl_val w = conv_weight(c, t, in, out, kernel, &fan_in, &fan_out);
-    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride),
-                       dl_attr_ints(DL_ATTR_pad_lo, spatial, pad), dl_attr_ints(DL_ATTR_pad_hi, spatial, pad),
-                       dl_attr_ints(DL_ATTR_size, spatial, size)};
-    dl_val y = dl_tensor_op(c->E, c->where, DL_OP_conv_grad_input, 2, (dl_val[]){x, w}, 4, attrs, NULL);
+    dl_val w = conv_weight(c, t, in, out / groups, kernel, &fan_in, &fan_out);
+    dl_attr attrs[6];
+    int n = window_attrs(attrs, spatial, stride, pad, hi, dilation, groups);
+    attrs[n++] = dl_attr_ints(DL_ATTR_size, spatial, size);
+    dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_X), 2, (dl_val[]){x, w}, n, attrs, NULL);
     return add_bias(c, 6, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
 /* Along the last axis, which keeps its name. */
 dl_val dl_layer_linear(dl_call *c) {
     dl_val x = c->arg[0];
-    if (!want_float(c, &x)) return dl_poison();
+    if (!dl_call_float(c, &x)) return dl_poison();
     if (x.t->type.rank < 1 || !*x.t->type.axis[x.t->type.rank - 1].name)
         return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
                       "linear works along the last axis, but its input is %s", dl_type_text(&x.t->type));
@@ -222,7 +272,7 @@ dl_val dl_layer_batch_norm(dl_call *c) {
     dl_elab *E = c->E;
     dl_val x = c->arg[0];
     double momentum = dl_val_number(c->arg[1]), eps = dl_val_number(c->arg[2]);
-    if (!want_float(c, &x)) return dl_poison();
+    if (!dl_call_float(c, &x)) return dl_poison();
     if (x.t->type.rank < 2 || !*x.t->type.axis[1].name)
         return dl_bad(E, c->where, DL_DIAG_rank_mismatch,
                       "batch_norm works on [N, C, ...], but its input is %s", dl_type_text(&x.t->type));
@@ -255,7 +305,7 @@ dl_val dl_layer_batch_norm(dl_call *c) {
 
 dl_val dl_layer_layer_norm(dl_call *c) {
     dl_val x = c->arg[0];
-    if (!want_float(c, &x)) return dl_poison();
+    if (!dl_call_float(c, &x)) return dl_poison();
     int rank = x.t->type.rank;
     if (rank < 1 || !*x.t->type.axis[rank - 1].name)
         return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
@@ -266,20 +316,38 @@ dl_val dl_layer_layer_norm(dl_call *c) {
     return dl_tensor_op(c->E, c->where, DL_OP_layer_norm, 3, (dl_val[]){x, w, b}, 1, &eps, NULL);
 }
 
-dl_val dl_layer_max_pool(dl_call *c) {
-    dl_val x = c->arg[0];
-    int64_t kernel[3], stride[3], lo[3], hi[3];
-    if (!want_float(c, &x)) return dl_poison();
+/* Groups of channels; of one group a channel it is instance_norm. Without parameters it is as with ones and
+ * zeros. */
+static dl_val normalise_groups(dl_call *c, int64_t groups, double eps, bool affine) {
+    dl_val x = c->arg[0], w, b;
+    if (!dl_call_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
-    int spatial = t->rank - 2;
-    if (!want_image(c, t) || !dl_call_window(c, 1, spatial, 1, kernel)) return dl_poison();
-    memcpy(stride, kernel, sizeof stride);
-    if (c->given[2] && !dl_call_window(c, 2, spatial, 1, stride)) return dl_poison();
-    if (!padding(c, 3, t, kernel, stride, lo, hi)) return dl_poison();
-    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride),
-                       dl_attr_ints(DL_ATTR_pad_lo, spatial, lo), dl_attr_ints(DL_ATTR_pad_hi, spatial, hi),
-                       dl_attr_ints(DL_ATTR_kernel, spatial, kernel)};
-    return dl_tensor_op(c->E, c->where, DL_OP_max_pool, 1, &x, 4, attrs, NULL);
+    if (t->rank < 2 || !*t->axis[1].name)
+        return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch, "%s works on [N, C, ...], but its input is %s",
+                      c->what->name, dl_type_text(t));
+    dl_axis channel = t->axis[1];
+    if (affine) {
+        w = norm_param(c, "weight", channel, 1), b = norm_param(c, "bias", channel, 0);
+    } else {
+        dl_type vector = dl_scalar(t->dtype);
+        dl_type_push(&vector, channel.name, channel.size);
+        dl_val one = dl_tensor_of(c->E, dl_val_float(1, c->where), t->dtype),
+               zero = dl_tensor_of(c->E, dl_val_float(0, c->where), t->dtype);
+        w = dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &one, 0, NULL, &vector);
+        b = dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &zero, 0, NULL, &vector);
+    }
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, eps), dl_attr_int(DL_ATTR_groups, groups)};
+    return dl_tensor_op(c->E, c->where, DL_OP_group_norm, 3, (dl_val[]){x, w, b}, 2, attrs, NULL);
+}
+
+dl_val dl_layer_group_norm(dl_call *c) {
+    return normalise_groups(c, c->arg[1].i, dl_val_number(c->arg[2]), c->arg[3].b);
+}
+
+dl_val dl_layer_instance_norm(dl_call *c) {
+    const dl_type *t = &c->arg[0].t->type;
+    return normalise_groups(c, t->rank > 1 && t->axis[1].size ? t->axis[1].size : 1, dl_val_number(c->arg[1]),
+                            c->arg[2].b);
 }
 
 static bool check_rate(dl_call *c, int i, double *rate) {
@@ -297,7 +365,7 @@ dl_val dl_layer_dropout(dl_call *c) {
     if (!c->E->train || rate == 0) return c->arg[0];
     dl_attr attr = dl_attr_float(DL_ATTR_rate, rate);
     dl_val x = c->arg[0];
-    if (!want_float(c, &x)) return dl_poison();
+    if (!dl_call_float(c, &x)) return dl_poison();
     return dl_tensor_op(c->E, c->where, c->what->op, 1, &x, 1, &attr, NULL);
 }
 

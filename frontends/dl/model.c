@@ -6,6 +6,7 @@ struct dl_model {
     const dl_source *source;
     const dl_ast *file, *model;
     dl_argument *arguments;
+    dl_span *places; /* of each */
     int narguments;
     bool faulty; /* parsing reported errors */
 };
@@ -79,6 +80,49 @@ static void check_declarations(dl_model *m, dl_diags *d) {
     }
 }
 
+/* The first of the axes D, H and W in a list of statements whose size no declaration up to there writes: in
+ * the order in which elaboration meets them. */
+static const dl_ast *find_open_edge(const dl_ast_list *list, bool sized[3]) {
+    static const char *const edges[] = {"D", "H", "W"};
+    for (int i = 0; i < list->list.n; i++) {
+        const dl_ast *s = list->list.at[i], *open = find_open_edge(&s->body, sized);
+        if (!open && s->kind == DL_A_IF) open = find_open_edge(&s->more, sized);
+        bool fed = s->kind == DL_A_INPUT || s->kind == DL_A_TARGET;
+        if (!open && (!(fed || s->kind == DL_A_PARAMETER) || !s->a)) continue;
+        for (int k = 0; !open && k < s->a->items.list.n; k++) {
+            const dl_ast *axis = s->a->items.list.at[k];
+            const char *name = axis->name ? axis->name : axis->a->kind == DL_A_NAME ? axis->a->name : "";
+            for (int e = 0; e < 3; e++) {
+                if (strcmp(name, edges[e]) != 0) continue;
+                if (axis->name) sized[e] = true;
+                if (!sized[e]) open = axis;
+            }
+        }
+        if (open) return open;
+    }
+    return NULL;
+}
+
+static void add_argument(dl_model *m, const char *name, dl_setting value, dl_span where) {
+    m->places[m->narguments] = where;
+    m->arguments[m->narguments++] = (dl_argument){name, value};
+}
+
+static void take_arguments(dl_model *m) {
+    const dl_ast_list *list = &m->model->items;
+    bool sized[3] = {0}, named = false;
+    m->arguments = DL_NEWS(m->arena, dl_argument, list->list.n + 1);
+    m->places = DL_NEWS(m->arena, dl_span, list->list.n + 1);
+    for (int i = 0; i < list->list.n; i++) {
+        const dl_ast *p = list->list.at[i];
+        add_argument(m, p->name, literal(m->arena, p->a), p->span);
+        named |= strcmp(p->name, DL_ARGUMENT_EDGE) == 0;
+    }
+    const dl_ast *open = named ? NULL : find_open_edge(&m->model->body, sized);
+    if (open)
+        add_argument(m, DL_ARGUMENT_EDGE, (dl_setting){.kind = DL_SET_INT, .i = DL_DEFAULT_EDGE}, open->span);
+}
+
 dl_model *dl_model_parse(dl_arena *arena, const dl_source *source, dl_diags *diags) {
     int64_t bad = dl_source_bad_byte(source);
     if (source->n > DL_SOURCE_LIMIT) {
@@ -103,12 +147,7 @@ dl_model *dl_model_parse(dl_arena *arena, const dl_source *source, dl_diags *dia
                       "the file declares no model");
         return NULL;
     }
-    m->narguments = m->model->items.list.n;
-    m->arguments = DL_NEWS(arena, dl_argument, m->narguments + 1);
-    for (int i = 0; i < m->narguments; i++) {
-        const dl_ast *p = m->model->items.list.at[i];
-        m->arguments[i] = (dl_argument){p->name, literal(arena, p->a)};
-    }
+    take_arguments(m);
     return m;
 }
 
@@ -118,6 +157,8 @@ const dl_argument *dl_model_arguments(const dl_model *m, int *n) {
     *n = m->narguments;
     return m->arguments;
 }
+
+dl_span dl_model_argument_place(const dl_model *m, int i) { return m->places[i]; }
 
 void dl_model_print_ast(dl_buf *out, const dl_model *m) { dl_ast_print(out, m->file); }
 
@@ -157,18 +198,16 @@ dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_co
 static const int64_t trials[] = {64, 224, 32, 128, 96};
 enum { NTRIALS = sizeof trials / sizeof *trials };
 
-dl_module *dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *diags, bool *whole) {
+dl_module *dl_model_check(dl_arena *arena, const dl_model *m, dl_diags *diags, bool *whole) {
     *whole = false;
     static const dl_model_config nothing = {0};
-    dl_model *m = dl_model_parse(arena, source, diags);
-    if (!m) return NULL;
     dl_arena *scratch = dl_arena_new(NULL);
     dl_diags *tried[NTRIALS];
     dl_module *made[NTRIALS];
     dl_elab first[NTRIALS];
     int n = 0, best = 0;
     for (; n < NTRIALS; n++) {
-        tried[n] = dl_diags_new(arena, source);
+        tried[n] = dl_diags_new(arena, m->source);
         made[n] = dl_module_new(arena);
         elaborate(m, made[n], scratch, &nothing, trials[n], tried[n], &first[n]);
         if (tried[n]->errors < tried[best]->errors) best = n;
@@ -189,7 +228,7 @@ dl_module *dl_model_check(dl_arena *arena, const dl_source *source, dl_diags *di
     }
     dl_diags_merge(diags, tried[best]);
     *whole = diags->errors == 0;
-    for (int i = 0; i < m->narguments; i++) *whole = *whole && m->model->items.list.at[i]->a;
+    for (int i = 0; i < m->model->items.list.n; i++) *whole = *whole && m->model->items.list.at[i]->a;
     for (int i = 0; i < n; i++)
         if (i != best || diags->errors) dl_arena_free(made[i]->arena);
     dl_arena_free(scratch);

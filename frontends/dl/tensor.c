@@ -1,6 +1,7 @@
 /* Tensors: from operators, indices and renamings to nodes, and from the shape rules' faults to diagnostics.
  */
 #include "frontends/dl/elab.h"
+#include "ir/relation.h"
 #include "parser.h"
 
 static const int64_t max_count = (int64_t)1 << 47;
@@ -72,7 +73,7 @@ bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t) {
 /* Was the tensor grown by a transposed convolution, seen through its bias and activation? */
 static bool is_grown(const dl_value *v) {
     while (v->def && dl_ops[v->def->op].class == DL_CLASS_ELEM && v->def->nin) v = v->def->in[0];
-    return v->def && v->def->op == DL_OP_conv_grad_input;
+    return v->def && dl_op_tensor(v->def->op, DL_RESULT_PLACE) == DL_TENSOR_X;
 }
 
 bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in, const char *skip) {

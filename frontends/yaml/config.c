@@ -1,30 +1,35 @@
 /* Defaults, file and command line come together; the typed look-up. Reads in the order of config.h. */
 #include "frontends/yaml/config.h"
 
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "frontends/yaml/config_private.h"
 #include "frontends/yaml/data_file.h"
-#include "ir/base/foreign.h"
 
 /* ---- settings ---- */
 
-dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const char *name) {
-    for (int i = 0; i < c->state->settings.n; i++) {
-        dl_setting *s = &c->state->settings.at[i];
-        if (strcmp(s->row->name, name) == 0 && strcmp(s->row->section, section) == 0) return s;
-    }
+/* By its own name or by another. */
+static dl_setting *find(const dl_config *c, const char *name) {
+    for (int i = 0; i < c->state->settings.n; i++)
+        if (strcmp(c->state->settings.at[i].row->name, name) == 0) return &c->state->settings.at[i];
+    for (const dl_key_alias *a = dl_key_aliases; a->name; a++)
+        if (strcmp(a->name, name) == 0) return &c->state->settings.at[a->key];
     return NULL;
+}
+
+dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const char *name) {
+    bool itself = *section && strcmp(name, "name") == 0 && find(c, section);
+    dl_setting *s = find(c, itself ? section : name);
+    return s && dl_is_section(section) && strcmp(s->row->section, section) != 0 ? NULL : s;
 }
 
 dl_setting *dl_find_setting(const dl_config *c, const char *name) {
     const char *dot = strchr(name, '.');
-    if (dot) return dl_find_setting_in(c, dl_strndup(c->state->arena, name, (size_t)(dot - name)), dot + 1);
-    for (int i = 0; i < c->state->settings.n; i++)
-        if (strcmp(c->state->settings.at[i].row->name, name) == 0) return &c->state->settings.at[i];
-    return NULL;
+    if (!dot) return find(c, name);
+    return dl_find_setting_in(c, dl_strndup(c->state->arena, name, (size_t)(dot - name)), dot + 1);
 }
 
 bool dl_is_section(const char *name) {
@@ -35,7 +40,8 @@ bool dl_is_section(const char *name) {
 
 bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
                     dl_error *err) {
-    if (source < s->source) return true;
+    /* of two names of one key in a file, that of the configuration itself comes before a merged one */
+    if (source < s->source || (source == s->source && source == DL_BY_FILE)) return true;
     value = dl_key_check(arena, s->row, value, err);
     if (!value) return false;
     s->value = value;
@@ -43,51 +49,25 @@ bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_con
     return true;
 }
 
+bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map) {
+    const dl_setting *s = find(c, name);
+    return !s || dl_is_section(name) || s->row->limits.choices || dl_yaml_get(map, "name");
+}
+
 bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,
                         dl_error *err) {
-    dl_arena *arena = c->state->arena;
     for (int i = 0; i < map->entries.n; i++) {
         dl_yaml_entry e = map->entries.at[i];
         dl_setting *s = dl_find_setting_in(c, section, e.key);
-        if (s) {
-            if (!dl_setting_put(arena, s, e.value, source, err)) return false;
-        } else if (!*section && dl_is_section(e.key)) {
-            if (e.value->kind != DL_YAML_MAP)
-                return dl_yaml_fail(err, e.value->place, "%s must be a map of its keys, not %s", e.key,
-                                    dl_yaml_show(arena, e.value));
+        if (!*section && e.value->kind == DL_YAML_MAP && dl_is_group(c, e.key, e.value)) {
             if (!dl_config_take_map(c, e.key, e.value, source, err)) return false;
+        } else if (s) {
+            if (!dl_setting_put(c->state->arena, s, e.value, source, err)) return false;
         } else {
-            dl_push(arena, &c->state->unknown_keys, (dl_unknown_key){e, section});
+            dl_push(c->state->arena, &c->state->unknown_keys, (dl_unknown_key){e, section, source});
         }
     }
     return true;
-}
-
-/* `--lr_schedule={scaling: none}` */
-static bool take_section(dl_config *c, dl_argument a, dl_error *err) {
-    dl_yaml_place place = {.file = a.whole};
-    int before = c->state->unknown_keys.n;
-    const dl_yaml *v = dl_yaml_read_argument(c->state->arena, a.text ? a.text : "", a.whole, err);
-    if (!v) return false;
-    if (v->kind != DL_YAML_MAP)
-        return dl_yaml_fail(err, place, "%s is a section: give --%s.KEY=VALUE or --%s='{KEY: VALUE, ...}'",
-                            a.name, a.name, a.name);
-    if (!dl_config_take_map(c, a.name, v, DL_BY_ARGUMENT, err)) return false;
-    if (c->state->unknown_keys.n == before) return true;
-    const char *key = c->state->unknown_keys.at[before].entry.key;
-    return dl_yaml_fail(err, place, "no key %s in %s%s", dl_yaml_quote(c->state->arena, key), a.name,
-                        dl_config_suggest(c, key, false));
-}
-
-dl_taken dl_config_take_argument(dl_config *c, dl_argument a, dl_error *err) {
-    if (dl_is_section(a.name)) return take_section(c, a, err) ? DL_TAKEN : DL_REFUSED;
-    dl_setting *s = dl_find_setting(c, a.name);
-    if (!s) return DL_UNKNOWN_NAME;
-    const dl_yaml *v = dl_key_parse(c->state->arena, s->row, a.text, (dl_yaml_place){.file = a.whole}, err);
-    if (!v) return DL_REFUSED;
-    s->value = v;
-    s->source = DL_BY_ARGUMENT;
-    return DL_TAKEN;
 }
 
 /* ---- the file ---- */
@@ -111,10 +91,6 @@ static const char *find_file(const dl_config *c, dl_error *err) {
     return dl_find_data_file(arena, dl_format(arena, "models/config/%s.yaml", stem), err);
 }
 
-static void warn(dl_config *c, const char *warning) {
-    dl_push(c->state->arena, &c->warnings, dl_shown(c->state->arena, warning));
-}
-
 static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error *err) {
     enum { LONGEST = 500 };
     dl_arena *arena = c->state->arena;
@@ -136,6 +112,16 @@ static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error 
     return false;
 }
 
+/* What holds where nobody says: base, else default, else the first configuration. */
+static const char *default_name(const dl_yaml *file) {
+    static const char *const usual[] = {"base", "default"};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (dl_yaml_get(file, usual[i])) return usual[i];
+    for (int i = 0; i < file->entries.n; i++)
+        if (file->entries.at[i].value->kind == DL_YAML_MAP) return file->entries.at[i].key;
+    return usual[0];
+}
+
 bool dl_config_load(dl_config *c, dl_error *err) {
     dl_arena *arena = c->state->arena;
     dl_error missing = {0};
@@ -149,6 +135,7 @@ bool dl_config_load(dl_config *c, dl_error *err) {
     if (file->kind != DL_YAML_MAP)
         return dl_yaml_fail(err, file->place, "a configuration file is a map of named configurations, not %s",
                             dl_yaml_show(arena, file));
+    if (!c->state->is_named) c->name = default_name(file);
     const dl_yaml *chosen = dl_yaml_get(file, c->name);
     if (!chosen) return fail_no_such_name(c, file, err);
     if (chosen->kind != DL_YAML_MAP)
@@ -159,13 +146,26 @@ bool dl_config_load(dl_config *c, dl_error *err) {
 
 /* ---- the model's arguments ---- */
 
-static dl_setting *add_setting(dl_config *c, const char *name, dl_config_type type) {
+static dl_setting *add_setting(dl_config *c, const dl_config_argument *a) {
     dl_key_row *row = DL_NEW(c->state->arena, dl_key_row);
-    *row = dl_key_rows[DL_KEY_conv_bias]; /* for its limits: any number */
-    row->name = dl_strdup(c->state->arena, name);
-    row->section = "", row->type = type, row->fallback = NULL, row->help = "argument of the model";
+    *row = (dl_key_row){.name = dl_strdup(c->state->arena, a->name),
+                        .section = "",
+                        .type = a->type,
+                        .item = a->item,
+                        .limits = {-DBL_MAX, DBL_MAX, NULL},
+                        .help = "argument of the model"};
     dl_push(c->state->arena, &c->state->settings, (dl_setting){.row = row, .source = DL_BY_DEFAULT});
     return &c->state->settings.at[c->state->settings.n - 1];
+}
+
+bool dl_config_is_reserved(const char *name) {
+    for (int k = 0; k < DL_N_KEYS; k++)
+        if (strcmp(dl_key_rows[k].name, name) == 0) return true;
+    for (const dl_key_alias *a = dl_key_aliases; a->name; a++)
+        if (strcmp(a->name, name) == 0) return true;
+    for (const dl_option *o = dl_standard_options; o->name; o++)
+        if (strcmp(o->name, name) == 0) return true;
+    return dl_is_section(name);
 }
 
 /* Moves what file and command line said of a key, before anyone knew it, to its setting. */
@@ -174,16 +174,16 @@ static bool claim(dl_config *c, dl_setting *s, dl_error *err) {
     int n = 0;
     for (int i = 0; i < st->unknown_keys.n; i++) {
         dl_unknown_key k = st->unknown_keys.at[i];
-        if (*k.section || strcmp(k.entry.key, s->row->name) != 0)
+        if (dl_is_section(k.section) || strcmp(k.entry.key, s->row->name) != 0)
             st->unknown_keys.at[n++] = k;
-        else if (!dl_setting_put(st->arena, s, k.entry.value, DL_BY_FILE, err))
+        else if (!dl_setting_put(st->arena, s, k.entry.value, k.source, err))
             return false;
     }
     st->unknown_keys.n = n;
     n = 0;
     for (int i = 0; i < st->unknown_arguments.n; i++) {
         dl_argument a = st->unknown_arguments.at[i];
-        if (strcmp(a.name, s->row->name) != 0)
+        if (dl_find_setting(c, a.name) != s)
             st->unknown_arguments.at[n++] = a;
         else if (dl_config_take_argument(c, a, err) != DL_TAKEN)
             return false;
@@ -192,14 +192,15 @@ static bool claim(dl_config *c, dl_setting *s, dl_error *err) {
     return true;
 }
 
-bool dl_config_declare(dl_config *c, const char *name, dl_config_type type, const char *fallback,
-                       dl_yaml_place place, dl_error *err) {
+bool dl_config_declare(dl_config *c, const dl_config_argument *a, dl_error *err) {
     dl_arena *arena = c->state->arena;
-    dl_setting *s = dl_find_setting(c, name);
-    if (!s) s = add_setting(c, name, type);
-    if (fallback) {
-        const dl_yaml *v = dl_key_parse(arena, s->row, fallback, place, err);
+    DL_CHECK(!dl_config_is_reserved(a->name));
+    dl_setting *s = find(c, a->name);
+    if (!s) s = add_setting(c, a);
+    if (a->fallback) {
+        const dl_yaml *v = dl_key_parse(arena, s->row, a->fallback, a->place, err);
         if (!v || !dl_setting_put(arena, s, v, DL_BY_MODEL, err)) return false;
+        s->fallback = v;
     }
     return claim(c, s, err);
 }
@@ -224,14 +225,16 @@ const char *dl_config_suggest(const dl_config *c, const char *name, bool with_op
     DL_ARRAY(const char *) names = {0};
     const char *dot = strrchr(name, '.');
     for (int i = 0; i < st->settings.n; i++) dl_push(st->arena, &names, st->settings.at[i].row->name);
+    for (const dl_key_alias *a = dl_key_aliases; a->name; a++) dl_push(st->arena, &names, a->name);
     for (const dl_option *o = st->options; with_options && o->name; o++) dl_push(st->arena, &names, o->name);
     if (with_options) dl_push(st->arena, &names, "config");
     if (with_options) dl_push(st->arena, &names, "yaml_config");
     const char *near = dl_nearest(dot ? dot + 1 : name, names.at, names.n);
     if (!near) return "";
     const dl_setting *s = dl_find_setting(c, near);
+    bool own = s && strcmp(s->row->name, near) == 0;
     return dl_format(st->arena, "; did you mean '%s%s'?", with_options ? "--" : "",
-                     s ? dl_key_full_name(st->arena, s->row) : near);
+                     own ? dl_key_full_name(st->arena, s->row) : near);
 }
 
 bool dl_config_finish(dl_config *c, dl_error *err) {
@@ -241,15 +244,13 @@ bool dl_config_finish(dl_config *c, dl_error *err) {
         return dl_fail(err, DL_USAGE, "unknown option '--%.100s'%s (--help lists them)", name,
                        dl_config_suggest(c, name, true));
     }
-    for (int i = 0; i < st->unknown_keys.n; i++) {
-        dl_unknown_key k = st->unknown_keys.at[i];
-        const char *in = *k.section ? dl_format(st->arena, " in %s", k.section) : "";
-        warn(c, dl_format(st->arena, "%s:%d:%d: warning: unknown key %s%s, ignored%s", k.entry.place.file,
-                          k.entry.place.line, k.entry.place.column, dl_yaml_quote(st->arena, k.entry.key), in,
-                          dl_config_suggest(c, k.entry.key, false)));
-    }
-    st->unknown_keys.n = 0;
-    return true;
+    if (!st->unknown_keys.n) return true;
+    dl_unknown_key k = st->unknown_keys.at[0];
+    const char *in = *k.section ? dl_format(st->arena, " in %s", k.section) : "";
+    const char *more =
+        st->unknown_keys.n > 1 ? dl_format(st->arena, " (and %d more)", st->unknown_keys.n - 1) : "";
+    return dl_yaml_fail(err, k.entry.place, "unknown key %s%s%s%s", dl_yaml_quote(st->arena, k.entry.key), in,
+                        dl_config_suggest(c, k.entry.key, false), more);
 }
 
 /* ---- look-up ---- */
@@ -286,6 +287,10 @@ bool dl_config_is_null(const dl_config *c, dl_key key) {
 }
 bool dl_config_is_given(const dl_config *c, dl_key key) {
     return c->state->settings.at[key].source >= DL_BY_FILE;
+}
+
+bool dl_config_outranks(const dl_config *c, dl_key a, dl_key b) {
+    return c->state->settings.at[a].source > c->state->settings.at[b].source;
 }
 
 const dl_yaml *dl_config_find(const dl_config *c, const char *name) {

@@ -7,8 +7,8 @@
  *     ... dl_config_option(c, "help") ...
  *     dl_config_load(c, err);                                 the YAML file
  *     dl_config_declare(c, "patch_size", ...);                each argument of the model: a key, too
- *     dl_config_finish(c, err);                               what nobody knows is an error (options) or a
- * warning (keys) dl_config_int(c, DL_KEY_num_epochs) ...
+ *     dl_config_finish(c, err);                               what nobody knows is an error
+ *     dl_config_int(c, DL_KEY_num_epochs) ...
  *
  * A program without a configuration leaves out load and declare. Values are checked, with their limits, where
  * they are read: a getter cannot fail. */
@@ -33,10 +33,11 @@ typedef enum {
     DL_CONFIG_PATH, /* a string that is not empty */
     DL_CONFIG_BOX,  /* an integer, or a list of two */
     DL_CONFIG_LIST,
-    DL_CONFIG_NAME, /* a string that can name a folder */
+    DL_CONFIG_NAME,     /* a string that can name a folder */
+    DL_CONFIG_SCHEDULE, /* a name, or a list of {start_epoch, end_epoch, multiplier} */
     DL_CONFIG_OR_NULL = 16,
     DL_CONFIG_INT_OR_NULL = DL_CONFIG_INT | DL_CONFIG_OR_NULL,
-    DL_CONFIG_FLOAT_OR_NULL = DL_CONFIG_FLOAT | DL_CONFIG_OR_NULL,
+    DL_CONFIG_STRING_OR_NULL = DL_CONFIG_STRING | DL_CONFIG_OR_NULL,
     DL_CONFIG_PATH_OR_NULL = DL_CONFIG_PATH | DL_CONFIG_OR_NULL,
     DL_CONFIG_BOX_OR_NULL = DL_CONFIG_BOX | DL_CONFIG_OR_NULL,
 } dl_config_type;
@@ -51,35 +52,43 @@ typedef struct {
 
 typedef struct {
     const char *file;                  /* the YAML file; NULL when there is none */
-    const char *name;                  /* the configuration's name: --config, or "base" */
+    const char *name;                  /* the configuration's: --config, or base, default or the first */
     DL_ARRAY(const char *) positional; /* arguments that are no options */
-    DL_ARRAY(const char *)
-    warnings; /* "file:1:2: warning: ...", for the program; complete after dl_config_finish */
     struct dl_config_state *state;
 } dl_config;
 
 /* Reads the command line: the program's options, `--config NAME`, `--yaml_config FILE` and every key as
  * `--key=value`,
  * `--key value`, or `--section.key=...`; a boolean needs no value; `--section={key: value, ...}` sets
- * several; what follows `--` is positional. Of an option given twice the last counts. argv[0] is skipped.
- * Options that are not known (yet: they may be the model's) are kept for dl_config_declare and
- * dl_config_finish. Errors: DL_USAGE `--key=value: key must be ..., not ...`. */
+ * several, and so does `--key=name=value,key=value`; what follows `--` is positional. Of an option given
+ * twice the last counts. argv[0] is skipped. Options that are not known (yet: they may be the model's) are
+ * kept for dl_config_declare and dl_config_finish. Errors: DL_USAGE `--key=value: key must be ..., not ...`.
+ */
 dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
                           dl_error *err);
 
-/* Reads the named configuration of the YAML file: that of --yaml_config, or for the model X.dl
- * `config/X.yaml` beside the model, or models/config/X.yaml (dl_find_data_file). A model needs no such file:
- * where there is none, the defaults hold, and only --config is an error. Errors: DL_IO; DL_INPUT
- * `file:line:column: error:
- * ...`; DL_USAGE for a name that the file does not have. */
+/* Reads a configuration of the YAML file: that of --config, else `base`, else `default`, else the first. The
+ * file is that of --yaml_config, or for the model X.dl `config/X.yaml` beside the model, or
+ * models/config/X.yaml (dl_find_data_file). A model needs no such file: where there is none, the defaults
+ * hold, and only --config is an error. Maps in it group keys, which are found by their own names; a section
+ * of the table holds none but its own. Errors: DL_IO; DL_INPUT `file:line:column: error: ...`; DL_USAGE for a
+ * name that the file does not have. */
 bool dl_config_load(dl_config *c, dl_error *err);
 
-/* Says that the model has an argument of this name, so that it is a key, and what it is worth when neither
- * file nor command line set it (`fallback`, as YAML text; NULL: nothing). For a key of config.def its own
- * type and limits hold and the fallback replaces its default. `place` is where the model says so. Errors: as
- * above for a value given to it; at `place` for a fallback that the key cannot have. */
-bool dl_config_declare(dl_config *c, const char *name, dl_config_type type, const char *fallback,
-                       dl_yaml_place place, dl_error *err);
+/* An argument of a model. */
+typedef struct {
+    const char *name; /* not dl_config_is_reserved */
+    dl_config_type type;
+    dl_config_type item;  /* of a LIST: what its items are; ANY: whatever */
+    const char *fallback; /* its default as YAML text; NULL: it has none */
+    dl_yaml_place place;  /* where the model says so */
+} dl_config_argument;
+/* Makes it a key, and takes what file and command line said of it. Errors: as above for a value given to it.
+ */
+bool dl_config_declare(dl_config *c, const dl_config_argument *argument, dl_error *err);
+/* Whether a name is one of config.def (key, other name or section) or an option of every program, so that no
+ * argument of a model may have it. */
+bool dl_config_is_reserved(const char *name);
 
 /* Sets a known key as `--name=text` would (a positional argument that is the model, a batch size that follows
  * from others). */
@@ -89,8 +98,8 @@ bool dl_config_set(dl_config *c, const char *name, const char *text, dl_error *e
  * --model names one, too. */
 bool dl_config_take_model(dl_config *c, dl_error *err);
 
-/* The end of reading. Errors: DL_USAGE for an option that nobody knows. Keys of the file that nobody knows
- * become warnings, each with its place and the nearest known name. */
+/* The end of reading. Errors: DL_USAGE for an option, DL_INPUT for a key of the file that nobody knows, at
+ * its place and with the nearest known name. */
 bool dl_config_finish(dl_config *c, dl_error *err);
 
 /* A program's option: what it was given, "" for one that takes nothing, NULL when it was not given. */
@@ -103,6 +112,8 @@ const char *dl_config_str(const dl_config *c, dl_key key);      /* STRING, PATH 
 const dl_yaml *dl_config_value(const dl_config *c, dl_key key); /* any key, with its place */
 bool dl_config_is_null(const dl_config *c, dl_key key);
 bool dl_config_is_given(const dl_config *c, dl_key key); /* by the file or the command line */
+/* Whether a stronger source sets a than b: of two keys that exclude each other, the one that holds. */
+bool dl_config_outranks(const dl_config *c, dl_key a, dl_key b);
 /* By name, config.def's keys and declared ones alike; NULL when there is no such key or nothing sets it. */
 const dl_yaml *dl_config_find(const dl_config *c, const char *name);
 
@@ -114,8 +125,11 @@ bool dl_config_fail(const dl_config *c, dl_key key, dl_error *err, const char *f
 void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text), void *to);
 /* The effective values as a YAML file with this one configuration: read again, it gives the same values. */
 void dl_config_put_yaml(const dl_config *c, dl_buf *b);
-/* For --help: the program's options, then all keys by group with type, default and meaning. */
-void dl_config_put_help(dl_buf *b, const dl_option *options);
+/* For --help: the program's options, then all keys by group with type, default and meaning; before them those
+ * of the model whose arguments are declared in c, if any are. */
+void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c);
+/* The model's keys alone. */
+void dl_config_put_arguments(dl_buf *b, const dl_config *c);
 /* The same keys as tables for docs/configuration.md. */
 void dl_config_put_docs(dl_buf *b);
 #endif

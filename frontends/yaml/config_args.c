@@ -3,11 +3,72 @@
 
 enum { CONFIG, YAML_CONFIG };
 const dl_option dl_standard_options[] = {
-    [CONFIG] = {"config", 0, "NAME", "configuration of the YAML file (base)"},
+    [CONFIG] = {"config", 0, "NAME", "configuration of the YAML file (base, else default, else the first)"},
     [YAML_CONFIG] = {"yaml_config", 0, "FILE",
                      "the YAML file (config/MODEL.yaml beside the model, or models/config/MODEL.yaml)"},
     {0},
 };
+
+/* ---- values ---- */
+
+/* "name=SGD,lr=0.1" as "{name: SGD, lr: 0.1}"; commas in brackets stay what they are. NULL: it is no such
+ * list. */
+static const char *as_map(dl_arena *arena, const char *text) {
+    size_t word = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    if (word == 0 || text[word] != '=') return NULL;
+    dl_buf b = {0};
+    int depth = 0;
+    bool in_value = false;
+    dl_puts(&b, "{");
+    for (; *text; text++) {
+        depth += (*text == '[' || *text == '{') - (*text == ']' || *text == '}');
+        if (*text == '=' && !in_value)
+            dl_puts(&b, ": "), in_value = true;
+        else if (*text == ',' && depth == 0)
+            dl_puts(&b, ", "), in_value = false;
+        else
+            dl_putn(&b, text, 1);
+    }
+    dl_puts(&b, "}");
+    const char *map = dl_strndup(arena, b.at, b.n);
+    dl_buf_free(&b);
+    return map;
+}
+
+/* `--lr_schedule={scaling: none}`, `--optimizer=name=SGD,lr=0.1`: several keys at once. DL_UNKNOWN_NAME: the
+ * argument is none of these. */
+static dl_taken take_group(dl_config *c, dl_argument a, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    const dl_setting *s = dl_find_setting(c, a.name);
+    if (!s || !a.text || (dl_key_is_text(s->row) && !s->row->limits.choices))
+        return DL_UNKNOWN_NAME; /* free text */
+    const char *text = *a.text == '{' ? a.text : as_map(arena, a.text);
+    if (!text) return DL_UNKNOWN_NAME;
+    const dl_yaml *v = dl_yaml_read_argument(arena, text, a.whole, err);
+    if (!v) return DL_REFUSED;
+    if (v->kind != DL_YAML_MAP || !dl_is_group(c, a.name, v)) return DL_UNKNOWN_NAME;
+    int before = c->state->unknown_keys.n;
+    if (!dl_config_take_map(c, a.name, v, DL_BY_ARGUMENT, err)) return DL_REFUSED;
+    if (c->state->unknown_keys.n == before || !dl_is_section(a.name)) return DL_TAKEN;
+    const char *key = c->state->unknown_keys.at[before].entry.key;
+    dl_yaml_fail(err, v->place, "no key %s in %s%s", dl_yaml_quote(arena, key), a.name,
+                 dl_config_suggest(c, key, false));
+    return DL_REFUSED;
+}
+
+dl_taken dl_config_take_argument(dl_config *c, dl_argument a, dl_error *err) {
+    dl_taken group = take_group(c, a, err);
+    if (group != DL_UNKNOWN_NAME) return group;
+    dl_setting *s = dl_find_setting(c, a.name);
+    if (!s) return DL_UNKNOWN_NAME;
+    const dl_yaml *v = dl_key_parse(c->state->arena, s->row, a.text, (dl_yaml_place){.file = a.whole}, err);
+    if (!v) return DL_REFUSED;
+    s->value = v;
+    s->source = DL_BY_ARGUMENT;
+    return DL_TAKEN;
+}
+
+/* ---- words ---- */
 
 typedef struct {
     int argc, i;
@@ -93,7 +154,8 @@ static void set_defaults(dl_config *c) {
         const dl_key_row *row = &dl_key_rows[k];
         const dl_yaml *v = dl_key_parse(c->state->arena, row, row->fallback, (dl_yaml_place){0}, &err);
         DL_CHECK(v); /* config.def's own defaults are within its limits */
-        dl_push(c->state->arena, &c->state->settings, (dl_setting){row, v, DL_BY_DEFAULT});
+        dl_push(c->state->arena, &c->state->settings,
+                (dl_setting){.row = row, .value = v, .source = DL_BY_DEFAULT});
     }
 }
 

@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <float.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "frontends/yaml/config_private.h"
 #include "ir/base/limits.h"
@@ -18,8 +19,16 @@
 const dl_key_row dl_key_rows[DL_N_KEYS] = {
 #define GROUP(title)
 #define KEY(name, section, type, fallback, limits, help)                                                     \
-    [DL_KEY_##name] = {#name, section, DL_CONFIG_##type, fallback, limits, help},
+    [DL_KEY_##name] = {#name, section, DL_CONFIG_##type, fallback, limits, help, DL_CONFIG_ANY},
 #include "frontends/yaml/config.def"
+};
+
+const dl_key_alias dl_key_aliases[] = {
+#define GROUP(title)
+#define KEY(...)
+#define ALIAS(name, key) {#name, DL_KEY_##key},
+#include "frontends/yaml/config.def"
+    {0},
 };
 
 static const struct {
@@ -33,11 +42,20 @@ static const struct {
     [DL_CONFIG_PATH] = {"path", "a path"},
     [DL_CONFIG_BOX] = {"int or list", "an integer, or [training, validation],"},
     [DL_CONFIG_LIST] = {"list", "a list"},
+    [DL_CONFIG_SCHEDULE] = {"name or list", ""}, /* always one of some names */
     [DL_CONFIG_NAME] = {"name", "a folder's name (without '/', not '..')"},
 };
 
 dl_config_type dl_key_base_type(const dl_key_row *row) { return row->type & ~(unsigned)DL_CONFIG_OR_NULL; }
-const char *dl_key_type_name(const dl_key_row *row) { return types[dl_key_base_type(row)].name; }
+
+static bool has_items(const dl_key_row *row) {
+    return dl_key_base_type(row) == DL_CONFIG_LIST && row->item != DL_CONFIG_ANY;
+}
+
+const char *dl_key_type_name(dl_arena *arena, const dl_key_row *row) {
+    const char *name = types[dl_key_base_type(row)].name;
+    return has_items(row) ? dl_format(arena, "%s of %s", name, types[row->item].name) : name;
+}
 
 bool dl_key_is_text(const dl_key_row *row) {
     dl_config_type t = dl_key_base_type(row);
@@ -45,7 +63,8 @@ bool dl_key_is_text(const dl_key_row *row) {
 }
 
 const char *dl_key_full_name(dl_arena *arena, const dl_key_row *row) {
-    return *row->section ? dl_format(arena, "%s.%s", row->section, row->name) : row->name;
+    bool plain = !*row->section || strcmp(row->section, row->name) == 0;
+    return plain ? row->name : dl_format(arena, "%s.%s", row->section, row->name);
 }
 
 static void put_choices(dl_buf *b, const char *choices) {
@@ -64,6 +83,9 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
         put_choices(&b, row->limits.choices);
     else
         dl_puts(&b, types[dl_key_base_type(row)].allowed);
+    if (dl_key_base_type(row) == DL_CONFIG_SCHEDULE)
+        dl_puts(&b, ", or a list of {start_epoch, end_epoch, multiplier}");
+    if (has_items(row)) dl_putf(&b, " whose items are each %s", types[row->item].allowed);
     if (row->limits.least > -DBL_MAX) {
         if (row->limits.most == DBL_MAX)
             dl_putf(&b, " of at least %.15g", row->limits.least);
@@ -127,14 +149,14 @@ static const char *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml 
 
 /* ---- checks, one a type ---- */
 
-static bool is_choice(const char *choices, const char *word) {
-    size_t n = strcspn(word, "|");
-    if (n == 0 || word[n]) return false;
+/* The choice that a word is in any case of letters, as the table writes it; NULL: none. */
+static const char *find_choice(dl_arena *arena, const char *choices, const char *word) {
     for (const char *s = choices; s; s = strchr(s, '|')) {
         s += *s == '|';
-        if (strncmp(s, word, n) == 0 && (s[n] == '|' || s[n] == 0)) return true;
+        size_t n = strcspn(s, "|");
+        if (n == strlen(word) && strncasecmp(s, word, n) == 0) return dl_strndup(arena, s, n);
     }
-    return false;
+    return NULL;
 }
 
 static bool is_within(const dl_key_row *row, const dl_yaml *v) {
@@ -154,7 +176,33 @@ static bool is_text(const dl_key_row *row, const dl_yaml *v) {
     if (v->kind == DL_YAML_LIST || v->kind == DL_YAML_MAP || v->kind == DL_YAML_NULL) return false;
     if (dl_key_base_type(row) == DL_CONFIG_PATH && !*v->text) return false;
     if (dl_key_base_type(row) == DL_CONFIG_NAME && !dl_is_file_name(v->text)) return false;
-    return !row->limits.choices || is_choice(row->limits.choices, v->text);
+    return true;
+}
+
+/* [{start_epoch: 5, end_epoch: 30, multiplier: 0.1}, ...]; the last may go on without end. */
+static bool is_ranges(const dl_yaml *v) {
+    if (v->kind != DL_YAML_LIST || v->items.n > DL_MAX_RATE_RANGES) return false;
+    for (int i = 0; i < v->items.n; i++) {
+        const dl_yaml *r = v->items.at[i];
+        if (r->kind != DL_YAML_MAP) return false;
+        const dl_yaml *from = dl_yaml_get(r, "start_epoch"), *to = dl_yaml_get(r, "end_epoch"),
+                      *factor = dl_yaml_get(r, "multiplier");
+        bool ok = from && from->kind == DL_YAML_INT && from->integer >= 0 && factor &&
+                  (factor->kind == DL_YAML_INT || factor->kind == DL_YAML_FLOAT) && factor->number >= 0 &&
+                  factor->number <= DBL_MAX && r->entries.n == 2 + (to != NULL);
+        if (!ok || (to && (to->kind != DL_YAML_INT || to->integer <= from->integer))) return false;
+    }
+    return v->items.n > 0;
+}
+
+static bool fits(const dl_key_row *row, const dl_yaml *v);
+
+static bool is_list(const dl_key_row *row, const dl_yaml *v) {
+    dl_key_row item = *row;
+    item.type = row->item, item.item = DL_CONFIG_ANY;
+    bool ok = v->kind == DL_YAML_LIST;
+    for (int i = 0; ok && i < v->items.n; i++) ok = fits(&item, v->items.at[i]);
+    return ok;
 }
 
 static bool fits(const dl_key_row *row, const dl_yaml *v) {
@@ -166,7 +214,8 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     case DL_CONFIG_PATH:
     case DL_CONFIG_NAME: return is_text(row, v);
     case DL_CONFIG_BOX: return is_box(row, v);
-    case DL_CONFIG_LIST: return v->kind == DL_YAML_LIST;
+    case DL_CONFIG_LIST: return is_list(row, v);
+    case DL_CONFIG_SCHEDULE: return v->kind == DL_YAML_STRING || is_ranges(v);
     default: return true;
     }
 }
@@ -194,7 +243,10 @@ const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yam
         if (!text) return NULL;
         value = dl_yaml_string(arena, text, value->place);
     }
-    return fits(row, value) ? value : refuse(arena, row, value, err);
+    if (!fits(row, value)) return refuse(arena, row, value, err);
+    if (!row->limits.choices || value->kind == DL_YAML_LIST) return value;
+    const char *choice = find_choice(arena, row->limits.choices, value->text);
+    return choice ? dl_yaml_string(arena, choice, value->place) : refuse(arena, row, value, err);
 }
 
 const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text, dl_yaml_place place,

@@ -27,6 +27,11 @@ static bool ends_section(const dl_config *c, int i) {
            (i + 1 == c->state->settings.n || strcmp(s[i + 1].row->section, s[i].row->section) != 0);
 }
 
+/* A key named as its section is `name` in it. */
+static const char *name_in_section(const dl_key_row *row) {
+    return strcmp(row->name, row->section) == 0 ? "name" : row->name;
+}
+
 /* ---- the log ---- */
 
 /* Python quotes strings inside a dictionary, but not alone: print the value as one item of a list without its
@@ -48,7 +53,7 @@ static void put_log_setting(dl_buf *b, const dl_config *c, int i) {
         return;
     }
     if (starts_section(c, i)) dl_putf(b, "%s {", s->row->section);
-    dl_putf(b, "'%s': ", s->row->name);
+    dl_putf(b, "'%s': ", name_in_section(s->row));
     put_quoted_python(b, s->value);
     dl_puts(b, ends_section(c, i) ? "}" : ", ");
 }
@@ -101,7 +106,7 @@ void dl_config_put_yaml(const dl_config *c, dl_buf *b) {
         const dl_setting *s = &c->state->settings.at[i];
         if (!s->value) continue;
         if (starts_section(c, i)) dl_putf(b, "  %s:\n", s->row->section);
-        dl_putf(b, "%s%s: ", *s->row->section ? "    " : "  ", s->row->name);
+        dl_putf(b, "%s%s: ", *s->row->section ? "    " : "  ", name_in_section(s->row));
         put_yaml_value(b, s);
         dl_puts(b, "\n");
     }
@@ -117,19 +122,50 @@ static void put_option(dl_buf *b, const dl_option *o) {
     dl_buf_free(&left);
 }
 
-void dl_config_put_help(dl_buf *b, const dl_option *options) {
+/* "; also lr, rate", or nothing. */
+static void put_aliases(dl_buf *b, dl_key key, const char *quote) {
+    const char *before = "; also ";
+    for (const dl_key_alias *a = dl_key_aliases; a->name; a++) {
+        if (a->key != key) continue;
+        dl_putf(b, "%s%s%s%s", before, quote, a->name, quote);
+        before = ", ";
+    }
+}
+
+void dl_config_put_arguments(dl_buf *b, const dl_config *c) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_putf(b, "Keys of the model %s (type, default):\n", dl_config_str(c, DL_KEY_model));
+    for (int i = DL_N_KEYS; i < c->state->settings.n; i++) {
+        const dl_setting *s = &c->state->settings.at[i];
+        dl_buf text = {0};
+        if (s->fallback) dl_yaml_put(&text, s->fallback);
+        dl_putf(b, "  %-26s %-13s %s\n", s->row->name, dl_key_type_name(arena, s->row),
+                s->fallback ? text.at : "to be given");
+        dl_buf_free(&text);
+    }
+    if (c->state->settings.n == DL_N_KEYS) dl_puts(b, "  none\n");
+    dl_arena_free(arena);
+}
+
+void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_puts(b, "Options:\n");
     for (; options && options->name; options++) put_option(b, options);
     for (const dl_option *o = dl_standard_options; o->name; o++) put_option(b, o);
-    dl_puts(b, "\nKeys of the configuration, in the YAML file or as --key=value (type, default):\n");
+    if (c->state->settings.n > DL_N_KEYS) dl_puts(b, "\n"), dl_config_put_arguments(b, c);
+    dl_puts(
+        b, "\nKeys of every configuration, in the YAML file or as --key=value (type, default); --help with a "
+           "model lists its own, too:\n");
     for (int i = 0; i < N_PAGE; i++) {
         const dl_key_row *row = &dl_key_rows[page[i].key];
-        if (page[i].title)
+        if (page[i].title) {
             dl_putf(b, "\n%s\n", page[i].title);
-        else
-            dl_putf(b, "  %-26s %-11s %-20s %s\n", dl_key_full_name(arena, row), dl_key_type_name(row),
-                    row->fallback, row->help);
+            continue;
+        }
+        dl_putf(b, "  %-26s %-11s %-20s %s", dl_key_full_name(arena, row), dl_key_type_name(arena, row),
+                row->fallback, row->help);
+        put_aliases(b, page[i].key, "");
+        dl_puts(b, "\n");
     }
     dl_arena_free(arena);
 }
@@ -138,12 +174,15 @@ void dl_config_put_docs(dl_buf *b) {
     dl_arena *arena = dl_arena_new(NULL);
     for (int i = 0; i < N_PAGE; i++) {
         const dl_key_row *row = &dl_key_rows[page[i].key];
-        if (page[i].title)
+        if (page[i].title) {
             dl_putf(b, "%s### %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", i ? "\n" : "",
                     page[i].title);
-        else
-            dl_putf(b, "| `%s` | %s | `%s` | %s |\n", dl_key_full_name(arena, row),
-                    dl_key_allowed(arena, row), row->fallback, row->help);
+            continue;
+        }
+        dl_putf(b, "| `%s` | %s | `%s` | %s", dl_key_full_name(arena, row), dl_key_allowed(arena, row),
+                row->fallback, row->help);
+        put_aliases(b, page[i].key, "`");
+        dl_puts(b, " |\n");
     }
     dl_arena_free(arena);
 }

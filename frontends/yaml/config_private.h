@@ -13,8 +13,16 @@ typedef struct {
         const char *choices; /* "a|b|c", or NULL */
     } limits;
     const char *help;
+    dl_config_type item; /* of a LIST */
 } dl_key_row;
 extern const dl_key_row dl_key_rows[DL_N_KEYS];
+
+/* Other names of keys; ends with {0}. */
+typedef struct {
+    const char *name;
+    dl_key key;
+} dl_key_alias;
+extern const dl_key_alias dl_key_aliases[];
 
 /* --config and --yaml_config, which every program has; ends with {0}. */
 extern const dl_option dl_standard_options[];
@@ -26,6 +34,7 @@ typedef struct {
     const dl_key_row *row;
     const dl_yaml *value; /* checked; NULL: nothing sets it */
     dl_config_source source;
+    const dl_yaml *fallback; /* of a model's argument: its default, or NULL */
 } dl_setting;
 
 /* `--name=text` or `--name text`; text NULL: neither. `whole` is what the user wrote, for messages. */
@@ -41,6 +50,7 @@ typedef struct {
 typedef struct {
     dl_yaml_entry entry;
     const char *section;
+    dl_config_source source;
 } dl_unknown_key;
 
 struct dl_config_state {
@@ -60,8 +70,8 @@ const char *dl_key_full_name(dl_arena *arena, const dl_key_row *row);
 const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row);
 /* The type without _OR_NULL. */
 dl_config_type dl_key_base_type(const dl_key_row *row);
-/* "int" */
-const char *dl_key_type_name(const dl_key_row *row);
+/* "int", "list of int" */
+const char *dl_key_type_name(dl_arena *arena, const dl_key_row *row);
 bool dl_key_is_text(const dl_key_row *row); /* STRING or PATH */
 
 /* The value as the key takes it ($VAR expanded); NULL and an error at its place when the key cannot have it.
@@ -75,11 +85,15 @@ const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *
 /* Gives a key its value unless a stronger source has. */
 bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
                     dl_error *err);
-/* By "name" or "section.name"; NULL: unknown. */
+/* By "name" or "section.name", or another name of it; NULL: unknown. */
 dl_setting *dl_find_setting(const dl_config *c, const char *name);
+/* In a map of that name ("": a configuration). A section of the table holds none but its own keys; any other
+ * name only groups. `name` in the map of a key is that key. */
 dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const char *name);
 bool dl_is_section(const char *name);
-/* Takes in every key of a section's map ("" for a whole configuration); unknown ones go to unknown_keys. */
+/* Whether a map under this name groups keys, instead of being the value of one. */
+bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map);
+/* Takes in every key of a map ("" for a whole configuration); unknown ones go to unknown_keys. */
 bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,
                         dl_error *err);
 

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 struct dlr_dataset {
-    dlr_volume *input, *target;
+    dlr_volume *input, *target; /* NULL: synthetic */
+    dlr_noise noise[2];         /* synthetic: input and target */
     int64_t box, samples;
     int size;
     uint64_t seed;
@@ -59,7 +60,20 @@ static void sides(const dlr_dataset_options *o, side *input, side *target) {
     *target = (side){o->target_name ? o->target_name : "Hydro", "target", o->target_channels};
 }
 
+static bool check_crops(const dlr_dataset_options *o, dl_error *err) {
+    if (o->data_size < 1 || o->data_size > MAX_EDGE)
+        return dl_fail(err, DL_USAGE, "data_size must be at least 1, not %d", o->data_size);
+    if (o->box_size < 0 || o->box_size > MAX_EDGE)
+        return dl_fail(err, DL_USAGE, "box_size must be 1 to %d, or null for the file's, not %lld", MAX_EDGE,
+                       (long long)o->box_size);
+    if (o->input_channels < 1 || o->target_channels < 1)
+        return dl_fail(err, DL_USAGE, "a model has at least one channel in and out, not %d and %d",
+                       o->input_channels, o->target_channels);
+    return true;
+}
+
 static bool open_files(dlr_dataset *d, const dlr_dataset_options *o, dl_error *err) {
+    if (!check_crops(o, err)) return false;
     const char *key = o->split == DLR_TRAIN ? "train_path" : "val_path";
     if (!o->path || !o->path[0]) return dl_fail(err, DL_USAGE, "%s is not set", key);
     if (access(o->path, F_OK) != 0 && errno == ENOENT)
@@ -101,20 +115,14 @@ static bool open_memory(dlr_dataset *d, const dlr_dataset_options *o, dl_error *
     return open_files(d, o, err) && load_side(&d->input, d->box, err) && load_side(&d->target, d->box, err);
 }
 
-/* Noise for timing, without a file. However large the box, it is a tile of 3/2 data_size repeated, whose
- * numbers repeat in turn: a box of 1024^3 would be 36 GiB of noise that no one looks at. */
 static bool open_noise(dlr_dataset *d, const dlr_dataset_options *o, dl_error *err) {
-    int64_t tile = o->data_size + (o->data_size + 1) / 2;
-    d->box = o->box_size ? o->box_size : tile;
-    if (o->data_size > d->box)
-        return dl_fail(err, DL_INPUT, "data_size %d does not fit box_size %lld", o->data_size,
-                       (long long)d->box);
-    if (tile > d->box) tile = d->box;
-    dlr_rng_place place = {.seed = o->seed, .stream = DLR_STREAM_NOISE};
-    d->input = dlr_volume_noise(o->input_channels, tile, place, err);
-    place.item = 1;
-    if (d->input) d->target = dlr_volume_noise(o->target_channels, tile, place, err);
-    return d->target != NULL;
+    d->noise[0] = o->input_noise, d->noise[1] = o->target_noise;
+    for (int i = 0; i < 2; i++)
+        if (d->noise[i].elements < 1 || d->noise[i].classes < 0 ||
+            d->noise[i].classes > DLR_NOISE_MAX_CLASSES)
+            return dl_fail(err, DL_USAGE, "no synthetic samples of %lld elements and %lld classes",
+                           (long long)d->noise[i].elements, (long long)d->noise[i].classes);
+    return true;
 }
 
 static const struct {
@@ -130,15 +138,7 @@ enum { LOADERS = sizeof loaders / sizeof *loaders };
 
 /* ---- the interface ---- */
 
-static bool check_options(const dlr_dataset_options *o, dl_error *err) {
-    if (o->data_size < 1 || o->data_size > MAX_EDGE)
-        return dl_fail(err, DL_USAGE, "data_size must be at least 1, not %d", o->data_size);
-    if (o->box_size < 0 || o->box_size > MAX_EDGE)
-        return dl_fail(err, DL_USAGE, "box_size must be 1 to %d, or null for the file's, not %lld", MAX_EDGE,
-                       (long long)o->box_size);
-    if (o->input_channels < 1 || o->target_channels < 1)
-        return dl_fail(err, DL_USAGE, "a model has at least one channel in and out, not %d and %d",
-                       o->input_channels, o->target_channels);
+static bool check_samples(const dlr_dataset_options *o, dl_error *err) {
     if (o->samples < 1 || o->samples > UINT32_MAX)
         return dl_fail(err, DL_USAGE, "%s must be at least 1, not %lld",
                        o->split == DLR_TRAIN ? "Nsamples" : "Nsamples_val", (long long)o->samples);
@@ -146,7 +146,7 @@ static bool check_options(const dlr_dataset_options *o, dl_error *err) {
 }
 
 dlr_dataset *dlr_dataset_open(const dlr_dataset_options *o, dl_error *err) {
-    if (!check_options(o, err)) return NULL;
+    if (!check_samples(o, err)) return NULL;
     const char *names[LOADERS];
     int chosen = -1;
     for (int i = 0; i < LOADERS; i++) {
@@ -188,22 +188,29 @@ dlr_draw dlr_dataset_draw(const dlr_dataset *d, int64_t epoch, int64_t sample) {
 
 bool dlr_dataset_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, float *input, float *target,
                         float *scratch, dl_error *err) {
+    if (!d->input) {
+        dlr_rng_place place = {d->seed, DLR_STREAM_NOISE, 2 * (d->stream == DLR_STREAM_VALID),
+                               (uint32_t)sample};
+        dlr_noise_fill(&d->noise[0], place, input);
+        place.step++;
+        dlr_noise_fill(&d->noise[1], place, target);
+        return true;
+    }
     dlr_draw draw = dlr_dataset_draw(d, epoch, sample);
-    int64_t positions =
-        d->input->edge - d->size + 1; /* in a synthetic tile; elsewhere no corner reaches it */
-    for (int a = 0; a < 3; a++) draw.corner[a] %= positions;
     return dlr_volume_crop(d->input, draw.corner, d->size, draw.rotation, input, scratch, err) &&
            dlr_volume_crop(d->target, draw.corner, d->size, draw.rotation, target, scratch, err);
 }
 
-static size_t crop_floats(const dlr_dataset *d, const dlr_volume *v) {
+static size_t sample_floats(const dlr_dataset *d, const dlr_volume *v, const dlr_noise *noise) {
     size_t s = (size_t)d->size;
-    return (size_t)v->channels * s * s * s;
+    return v ? (size_t)v->channels * s * s * s : (size_t)noise->elements;
 }
 
 int64_t dlr_dataset_samples(const dlr_dataset *d) { return d->samples; }
 int64_t dlr_dataset_box(const dlr_dataset *d) { return d->box; }
-size_t dlr_dataset_input_floats(const dlr_dataset *d) { return crop_floats(d, d->input); }
-size_t dlr_dataset_target_floats(const dlr_dataset *d) { return crop_floats(d, d->target); }
-size_t dlr_dataset_scratch(const dlr_dataset *d) { return dlr_volume_scratch(d->input->edge, d->size); }
-int64_t dlr_dataset_held(const dlr_dataset *d) { return d->input->held + d->target->held; }
+size_t dlr_dataset_input_floats(const dlr_dataset *d) { return sample_floats(d, d->input, &d->noise[0]); }
+size_t dlr_dataset_target_floats(const dlr_dataset *d) { return sample_floats(d, d->target, &d->noise[1]); }
+size_t dlr_dataset_scratch(const dlr_dataset *d) {
+    return d->input ? dlr_volume_scratch(d->input->edge, d->size) : 1;
+}
+int64_t dlr_dataset_held(const dlr_dataset *d) { return d->input ? d->input->held + d->target->held : 0; }

@@ -70,32 +70,3 @@ dlr_volume *dlr_volume_load(const dlr_volume *from, int64_t edge, dl_error *err)
     if (!ok) dlr_volume_close(v), v = NULL;
     return v;
 }
-
-/* ---- noise: voxel i, counted over all channels, is number i modulo PERIOD of one row of numbers, however
- * large the volume; a plane may begin anywhere in the period and runs on behind it ---- */
-
-enum { PERIOD = 524309 /* a prime, so that neither rows nor planes repeat with it */ };
-
-static bool noise_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
-    (void)err;
-    s->row = v->edge;
-    for (int p = 0; p < s->planes; p++)
-        s->plane[p] =
-            v->memory + (((s->channel * v->edge + s->x + p) * v->edge + s->y) * v->edge + s->z) % PERIOD;
-    return true;
-}
-
-dlr_volume *dlr_volume_noise(int channels, int64_t edge, dlr_rng_place place, dl_error *err) {
-    dlr_volume *v = calloc(1, sizeof *v);
-    size_t plane = (size_t)(edge * edge);
-    if (v) v->memory = malloc((PERIOD + plane) * sizeof *v->memory);
-    if (!v || !v->memory) {
-        free(v);
-        return dl_fail(err, DL_RESOURCE, "no memory for noise"), NULL;
-    }
-    v->channels = channels, v->edge = edge, v->held = (int64_t)((PERIOD + plane) * sizeof *v->memory);
-    v->read = noise_read, v->close = memory_close;
-    dlr_normals(place, 0, PERIOD, 0, 1, v->memory);
-    for (size_t i = 0; i < plane; i++) v->memory[PERIOD + i] = v->memory[i]; /* again and again */
-    return v;
-}

@@ -47,9 +47,6 @@ void dlr_reader_close(dlr_reader *r); /* NULL is fine */
 dlr_volume *dlr_volume_open(const char *path, const dlr_hdf5_set *set, dl_error *err);
 /* The first edge^3 voxels of every channel of `from`, read into memory. */
 dlr_volume *dlr_volume_load(const dlr_volume *from, int64_t edge, dl_error *err);
-/* Standard normal noise, which repeats itself: a few MiB stand for a volume of any size. Errors: DL_RESOURCE.
- */
-dlr_volume *dlr_volume_noise(int channels, int64_t edge, dlr_rng_place place, dl_error *err);
 void dlr_volume_close(dlr_volume *v); /* NULL is fine */
 
 /* Floats of scratch that reading slabs of that size takes, for any volume of that edge. */

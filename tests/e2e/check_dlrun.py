@@ -331,13 +331,15 @@ def test_warnings():
     """What will hardly do what was meant is said once, whether it trains or not."""
     yaml = f"{TMP}/k.yaml"
     with open(yaml, "w") as f:
-        f.write("base:\n  sead: 1\n'a/b': {}\n")
+        f.write("base:\n  seed: 1\n'a/b': {}\nwrong:\n  sead: 1\n")
     more = [f"--yaml_config={yaml}", "--start_lr=1e30", "--end_lr=1e30", "--train_path_npy_data=x.npy"]
     for name, args in (("warned", ["--num_epochs=1", "--replay=" + f"{TMP}/none.safetensors"]), ("warned", ["--dry_run", "--data_loader_config=dali-lowmem"])):
         r = small(name, *more, *args)
-        for warning, n in ((f"{yaml}:2:3: warning: unknown key 'sead', ignored; did you mean 'seed'?", 1), ("start_lr is 1e+30", 1),
+        for warning, n in (("start_lr is 1e+30", 1),
                            ("end_lr is 1e+30", 1), (".npy files are not read", int("--dry_run" in args))):
             check(r.stderr.count(warning) == n, f"{args}: {n} times '{warning}': {r.stderr[-900:]}")
+        r = small(name, f"--yaml_config={yaml}", "--config=wrong", *args)
+        check(r.returncode == 3 and f"{yaml}:5:3: error: unknown key 'sead'; did you mean 'seed'?" in r.stderr, f"an unknown key: {r.stderr[-300:]}")
     r = small("wild", "--start_lr=1e300", "--end_lr=1e300", "--dry_run")
     check(r.returncode == 0 and r.stderr.count("start_lr is 1e+300") == 1, f"a wild rate is a warning: {r.returncode} {r.stderr}")
     r = small("quiet", "--dry_run")

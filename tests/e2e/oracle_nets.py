@@ -155,6 +155,83 @@ model Volume():
         return (y - t).abs().mean() + 0.5 * (rho(y) - rho(t)).abs().mean()
 
 
+class Dilated(nn.Module):
+    """1-D: gates of dilated convolutions with `same` padding (odd totals too), a dilated transposed one whose out_pad exceeds its stride."""
+    shapes = (2, 3, 41), (2, 2, 43)
+    text = """
+model Dilated(width=10):
+    input  x: f32[N, C=3, T=41]
+    target t: f32[N, C=2, V=43]
+    y = x |> conv(width, 1) @first
+    for i in range(3):
+        f = y |> conv(width, 4, dilation=2**i, pad=same) @f{i} |> tanh
+        g = y |> conv(width, 4, dilation=2**i, pad=same, groups=2) @g{i} |> sigmoid
+        y = y + f * g
+    z = y |> conv_transpose(6, 3, pad=2, out_pad=2, dilation=3, groups=2) @grow |> relu |> conv(4, 5, stride=1, pad=3, dilation=2) @back
+    z = z |> conv(2, 1) @last
+    z = z as [N, C, V]
+    output z
+    loss = mean((z - t)**2)
+"""
+
+    def __init__(self, width=10):
+        super().__init__()
+        self.first = nn.Conv1d(3, width, 1)
+        for i in range(3):
+            self.add_module(f"f{i}", nn.Conv1d(width, width, 4, dilation=2**i, padding="same"))
+            self.add_module(f"g{i}", nn.Conv1d(width, width, 4, dilation=2**i, padding="same", groups=2))
+        self.grow = nn.ConvTranspose1d(width, 6, 3, padding=2, output_padding=2, dilation=3, groups=2)
+        self.back = nn.Conv1d(6, 4, 5, padding=3, dilation=2)
+        self.last = nn.Conv1d(4, 2, 1)
+
+    def forward(self, x):
+        y = self.first(x)
+        for i in range(3):
+            y = y + torch.tanh(getattr(self, f"f{i}")(y)) * torch.sigmoid(getattr(self, f"g{i}")(y))
+        return self.last(self.back(torch.relu(self.grow(y))))
+
+    @staticmethod
+    def loss(y, t):
+        return ((y - t) ** 2).mean()
+
+
+class Separable(nn.Module):
+    """2-D: depthwise convolutions, strided and dilated, groups whose channels do not fill panels, both ways."""
+    shapes = (2, 3, 17, 22), (2, 4, 17, 22)
+    text = """
+model Separable(width=34):
+    input  x: f32[N, C=3, H=17, W=22]
+    target t: f32[N, C=4, H, W]
+    a = x |> conv(width, 3, pad=1) @stem |> relu
+    b = a + (a |> conv(width, 7, pad=3, groups=width) @depth |> conv(2*width, 1) @wide |> relu |> conv(width, 1, groups=17) @narrow)
+    c = b |> conv(2*width, 3, stride=2, pad=[2, 1], dilation=[2, 1], groups=width) @down |> leaky_relu(0.1)
+    d = c |> conv_transpose(2*width, [3, 4], stride=2, pad=1, groups=2*width, bias=false) @up |> conv_transpose(20, 3, pad=1, groups=4) @join
+    y = cat(d, a, over=C) |> conv(4, 3, pad=2, dilation=2, groups=2, bias=false) @out
+    output y
+    loss = mean(norm(y - t, over=[C, H, W]))
+"""
+
+    def __init__(self, width=34):
+        super().__init__()
+        self.stem = nn.Conv2d(3, width, 3, padding=1)
+        self.depth = nn.Conv2d(width, width, 7, padding=3, groups=width)
+        self.wide, self.narrow = nn.Conv2d(width, 2 * width, 1), nn.Conv2d(2 * width, width, 1, groups=17)
+        self.down = nn.Conv2d(width, 2 * width, 3, stride=2, padding=(2, 1), dilation=(2, 1), groups=width)
+        self.up = nn.ConvTranspose2d(2 * width, 2 * width, (3, 4), stride=2, padding=1, groups=2 * width, bias=False)
+        self.join = nn.ConvTranspose2d(2 * width, 20, 3, padding=1, groups=4)
+        self.out = nn.Conv2d(20 + width, 4, 3, padding=2, dilation=2, groups=2, bias=False)
+
+    def forward(self, x):
+        a = torch.relu(self.stem(x))
+        b = a + self.narrow(torch.relu(self.wide(self.depth(a))))
+        c = nn.functional.leaky_relu(self.down(b), 0.1)
+        return self.out(torch.cat([self.join(self.up(c)), a], 1))
+
+    @staticmethod
+    def loss(y, t):
+        return (y - t).flatten(1).norm(dim=1).mean()
+
+
 class Patches(nn.Module):
     """A transformer over patches: linear layers, layer norms, attention, gelu, axes split and joined, sizes that divide nothing."""
     shapes = (3, 2, 10, 15), (3, 4, 10, 15)
@@ -254,4 +331,99 @@ model Norms():
         return ((y - t) ** 2).mean()
 
 
-NETS = Signal, Field, Volume, Patches, Norms
+def philox(seed, step, number, n):
+    """What op `number` draws for n elements in a step, uniform in [0, 1): ir/base/philox.h once more, by its words alone."""
+    numbers = []
+    for block in range((n + 3) // 4):
+        c = [block % 2**32, block >> 32, step % 2**32, 6 + 256 * number]
+        key = [seed % 2**32, seed >> 32]
+        for _ in range(10):
+            p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+            c = [(q >> 32) ^ c[1] ^ key[0], q % 2**32, (p >> 32) ^ c[3] ^ key[1], p % 2**32]
+            key = [(key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32]
+        numbers += [(word >> 8) / 2**24 for word in c]
+    return torch.tensor(numbers[:n])
+
+
+class Drops(nn.Module):
+    """Dropout of elements, of samples as a whole, and of attention's shares, with what the model draws drawn here too."""
+    shapes = (5, 7, 12), (5, 7, 12)
+    text = """
+model Drops(rate=0.3):
+    input  x: f32[N, T=7, E=12]
+    target t: f32[N, T, E]
+    z = x |> linear(E) @a |> dropout(0.1)
+    q = z |> linear(E)
+    k = z |> linear(E, bias=false)
+    v = z |> linear(E)
+    z = z + (attention(q, k, v, 3, dropout=rate) |> drop_path(0.4))
+    z = dropout(z |> dropout(0.0), 0.5)
+    y = z |> linear(E) @b
+    output y
+    loss = mean((y - t)**2)
+"""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.q, self.k, self.v, self.b = (nn.Linear(12, 12, bias=i != 2) for i in range(5))
+        self.step = -1
+
+    def drop(self, x, number, rate, shape):
+        kept = philox(0, self.step, number, shape.numel()).reshape(shape) >= rate
+        return x * kept.reshape(shape + (1,) * (x.dim() - len(shape))) / (1 - rate)
+
+    def forward(self, x):
+        self.step += 1
+        z = self.drop(self.a(x), 0, 0.1, x.shape)
+        q, k, v = (f(z).unflatten(2, (3, -1)) for f in (self.q, self.k, self.v))
+        share = torch.softmax(torch.einsum("nthf,nshf->nths", q, k) / q.shape[3]**0.5, 3)
+        y = torch.einsum("nths,nshf->nthf", self.drop(share, 1, 0.3, share.shape), v).flatten(2)
+        z = z + self.drop(y, 2, 0.4, y.shape[:1])
+        return self.b(self.drop(z, 3, 0.5, z.shape))
+
+    @staticmethod
+    def loss(y, t):
+        return ((y - t) ** 2).mean()
+
+
+class Windows(nn.Module):
+    """Pools that overlap, pad and leave a rest, both ways to enlarge, borders that go round or mirror, norms over groups; weather-like."""
+    shapes = (2, 3, 23, 38), (2, 5, 23, 38)
+    text = """
+model Windows():
+    input  x: f32[N, C=3, H=23, W=38]
+    target t: f32[N, C=5, H, W]
+    a = x |> pad(2, mode="circular", over=W) |> pad([1, 1], mode="reflect", over=H) |> conv(16, [3, 5]) @a |> group_norm(4) @ga |> relu
+    b = a |> max_pool(3, stride=2, pad=1) |> conv(20, 3, pad=1, bias=false) @b |> instance_norm(affine=true) @ib
+    c = b |> avg_pool([3, 2], stride=[2, 3], pad=1, count_include_pad=false) |> pad(1, mode="replicate", over=[H, W]) |> conv(20, 3) @c |> tanh
+    d = c |> max_pool(2, stride=1, dilation=2) |> upsample(size=[12, 19], mode="bilinear")
+    e = cat(d + roll(b, 3, over=W), flip(b, over=H), over=C) |> conv(16, 1) @e |> upsample(size=[23, 38])
+    f = (a + e) |> adaptive_avg_pool([5, 7]) |> conv(16, 1) @f |> upsample(size=[23, 38], mode="bilinear", align_corners=true)
+    y = (a * f + e) |> conv(5, 1) @last
+    output y
+    loss = mean((y - t)**2)
+"""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.ga = nn.Conv2d(3, 16, (3, 5)), nn.GroupNorm(4, 16)
+        self.b, self.ib = nn.Conv2d(16, 20, 3, padding=1, bias=False), nn.InstanceNorm2d(20, affine=True)
+        self.c, self.e, self.f, self.last = nn.Conv2d(20, 20, 3), nn.Conv2d(40, 16, 1), nn.Conv2d(16, 16, 1), nn.Conv2d(16, 5, 1)
+
+    def forward(self, x):
+        f = nn.functional
+        up = lambda x, size, corners=False: f.interpolate(x, size, mode="bilinear", align_corners=corners)
+        a = torch.relu(self.ga(self.a(f.pad(f.pad(x, (2, 2, 0, 0), "circular"), (0, 0, 1, 1), "reflect"))))
+        b = self.ib(self.b(f.max_pool2d(a, 3, 2, 1)))
+        c = torch.tanh(self.c(f.pad(f.avg_pool2d(b, (3, 2), (2, 3), 1, count_include_pad=False), (1, 1, 1, 1), "replicate")))
+        d = up(f.max_pool2d(c, 2, 1, dilation=2), (12, 19))
+        e = f.interpolate(self.e(torch.cat([d + b.roll(3, 3), b.flip(2)], 1)), (23, 38))
+        g = up(self.f(f.adaptive_avg_pool2d(a + e, (5, 7))), (23, 38), True)
+        return self.last(a * g + e)
+
+    @staticmethod
+    def loss(y, t):
+        return ((y - t) ** 2).mean()
+
+
+NETS = Signal, Field, Volume, Dilated, Separable, Patches, Norms, Drops, Windows

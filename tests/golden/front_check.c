@@ -22,14 +22,14 @@ int main(int argc, char **argv) {
     }
     dl_source *s = dl_source_new(arena, shown, file->text, file->n);
     dl_diags *d = dl_diags_new(arena, s);
+    dl_model *m = dl_model_parse(arena, s, d);
     if (ir) {
         static const dl_axis_size sizes[] = {{"N", 2}, {"D", 64}, {"H", 64}, {"W", 64}};
         dl_model_config config = {.sizes = sizes, .nsizes = 4};
-        dl_model *m = dl_model_parse(arena, s, d);
         dl_module *module = m ? dl_model_build(arena, m, &config, d) : NULL;
         if (module) dl_print_module(&out, module, (dl_print_options){.locations = true});
-    } else
-        dl_model_check(arena, s, d, &ir);
+    } else if (m)
+        dl_model_check(arena, m, d, &ir);
     dl_diags_print(&out, d, false);
     if (out.at) fputs(out.at, stdout);
     status = d->errors ? 3 : 0;

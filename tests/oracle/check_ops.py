@@ -4,6 +4,8 @@
 One graph holds every case as a node with its own inputs; each result is compared with what PyTorch computes.
 Every op of ops.def that the interpreter gives a meaning must appear here (OPS is compared with the table).
 """
+import itertools
+import math
 import os
 import re
 import subprocess
@@ -18,6 +20,11 @@ except ImportError as e:
     print("SKIP: %s (needs python3-torch)" % e)
     sys.exit(77)
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+from oracle_nets import philox
+
+table = open(os.path.join(os.path.dirname(__file__), "../../ir/ops.def")).read()
+ops = re.findall(r'^OP\(\w+, "(\w+)", -?\d, (\w+), \w+, \w+, (\w+)', table, re.M)
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
 rng = np.random.default_rng(7)
@@ -72,6 +79,9 @@ unary = {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "log": torch.log,
          "relu": torch.relu, "sign": torch.sign}
 for op, f in unary.items():
     case(op, [x], {}, ["N"], f(special))
+for op in re.findall(r'^OP\(\w+, "(\w+)", 1, ELEM, elem(?:_float)?, \w+, \w+, \w+, NONE', table, re.M):
+    if op not in unary:  # of PyTorch's name
+        case(op, [x], {}, ["N"], (getattr(torch, op, None) or getattr(F, op))(special))
 for slope in (0.01, 0.0, 2.0):
     case("leaky_relu", [x], {"slope": slope}, ["N"], F.leaky_relu(special, slope))
 flags, other = torch.tensor([1.0, 0.0, 1.0, 0.0]), torch.tensor([1.0, 1.0, 0.0, 0.0])
@@ -141,30 +151,54 @@ case("unsqueeze", [tf], {"axis": "W", "index": 1}, "NWCH", flat[:, None])
 case("rename", [tf], {}, "ABC", flat)
 case("relayout", [ta], {}, "NCHW", nchw)
 
-# contractions: 1 to 3 spatial axes, strides, asymmetric padding; gradients by PyTorch's autograd
-for sizes, k, stride, lo, hi in [((9,), (4,), (2,), (1,), (1,)), ((5,), (1,), (1,), (0,), (0,)),
-                                 ((7, 6), (3, 2), (2, 1), (1, 0), (2, 1)), ((7, 6), (3, 3), (1, 1), (0, 2), (0, 2)),
-                                 ((4, 6, 5), (4, 4, 3), (2, 2, 1), (1, 1, 1), (1, 1, 1)),
-                                 ((5, 4, 6), (2, 3, 1), (3, 1, 2), (0, 2, 0), (3, 0, 1)),
-                                 ((2, 2, 2), (4, 4, 4), (2, 2, 2), (1, 1, 1), (1, 1, 1))]:
-    n = len(sizes)
+# contractions by windows: 1 to 3 spatial axes, strides, asymmetric padding, dilation, groups; gradients by PyTorch's
+# autograd. The transposed convolution is the input gradient too, its weight [in, out / groups, k...] read as [O, C / groups, k...]
+sliding = re.findall(r'^OP\(\w+, "(\w+)".*WINDOWS\((\w), (\w), (\w)\)', table, re.M)
+conv, conv_transpose = (F.conv1d, F.conv2d, F.conv3d), (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
+
+
+def windows(sizes, k, stride, lo, hi, dilation=None, groups=1, channels=(3, 4)):
+    n, dilation = len(sizes), dilation or (1,) * len(sizes)
     spatial, taps = "DHW"[3 - n:], ["k" + c for c in "DHW"[3 - n:]]
-    cx, cw = T(2, 3, *sizes).requires_grad_(), T(4, 3, *k).requires_grad_()
+    cx, cw = T(2, channels[0], *sizes).requires_grad_(), T(channels[1], channels[0] // groups, *k).requires_grad_()
     padded = F.pad(cx, [v for i in reversed(range(n)) for v in (lo[i], hi[i])])
-    cy = (F.conv1d, F.conv2d, F.conv3d)[n - 1](padded, cw, stride=stride)
+    cy = conv[n - 1](padded, cw, stride=stride, dilation=dilation, groups=groups)
     dy = T(*cy.shape)
     dx, dw = torch.autograd.grad(cy, [cx, cw], dy)
     window = {"stride": ints(stride), "pad_lo": ints(lo), "pad_hi": ints(hi)}
-    vx, vw, vy = (put(cx.detach(), ["N", "C", *spatial]), put(cw.detach(), ["O", "C", *taps]),
-                  put(dy, ["N", "C", *spatial]))
-    case("conv", [vx, vw], window, ["N", "C", *spatial], cy.detach())
-    case("conv_grad_input", [vy, vw], {**window, "size": ints(sizes)}, ["N", "C", *spatial], dx)
-    case("conv_grad_weight", [vx, vy], {**window, "kernel": ints(k)}, ["O", "C", *taps], dw)
-    if lo == hi:  # the transposed convolution is the same op, its weight [in, out, k...] read as [O, C, k...]
-        t = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[n - 1]
-        rest = [sizes[i] + lo[i] + hi[i] - k[i] - (cy.shape[2 + i] - 1) * stride[i] for i in range(n)]
-        up = t(dy, cw.detach(), stride=stride, padding=lo, output_padding=rest)
-        case("conv_grad_input", [vy, vw], {**window, "size": ints(sizes)}, ["N", "C", *spatial], up)
+    more = {**({"dilation": ints(dilation)} if max(dilation) > 1 else {}), **({"groups": groups} if groups > 1 else {})}
+    operand = {"X": put(cx.detach(), ["N", "C", *spatial]), "W": put(cw.detach(), ["O", "C", *taps]), "Y": put(dy, ["N", "C", *spatial])}
+    result = {"X": ({"size": ints(sizes)}, dx), "W": ({"kernel": ints(k)}, dw), "Y": ({}, cy.detach())}
+    for op, first, second, made in sliding:  # whichever of the three its operands are
+        extra, expect = result[made]
+        case(op, [operand[first], operand[second]], {**window, **extra, **more},
+             ["O", "C", *taps] if made == "W" else ["N", "C", *spatial], expect)
+    rest = [sizes[i] + lo[i] + hi[i] - dilation[i] * (k[i] - 1) - 1 - (cy.shape[2 + i] - 1) * stride[i] for i in range(n)]
+    if lo == hi and all(r < max(stride[i], dilation[i]) for i, r in enumerate(rest)):
+        up = conv_transpose[n - 1](dy, cw.detach(), stride=stride, padding=lo, output_padding=rest, dilation=dilation, groups=groups)
+        case("conv_grad_input", [operand["Y"], operand["W"]], {**window, "size": ints(sizes), **more}, ["N", "C", *spatial], up)
+
+
+for given in [((9,), (4,), (2,), (1,), (1,)), ((5,), (1,), (1,), (0,), (0,)),
+              ((7, 6), (3, 2), (2, 1), (1, 0), (2, 1)), ((7, 6), (3, 3), (1, 1), (0, 2), (0, 2)),
+              ((4, 6, 5), (4, 4, 3), (2, 2, 1), (1, 1, 1), (1, 1, 1)),
+              ((5, 4, 6), (2, 3, 1), (3, 1, 2), (0, 2, 0), (3, 0, 1)),
+              ((2, 2, 2), (4, 4, 4), (2, 2, 2), (1, 1, 1), (1, 1, 1))]:
+    windows(*given)
+grouped = [(1, (3, 4)), (2, (4, 6)), (3, (6, 3)), (5, (5, 5)), (4, (4, 12))]  # none, some, one each way, depthwise, and a multiple
+for i, (sizes, k, stride, lo, hi, dilation) in enumerate([
+        ((11,), (3,), (1,), (2,), (2,), (2,)), ((13,), (2,), (3,), (0,), (4,), (5,)), ((9,), (4,), (2,), (3,), (3,), (3,)),
+        ((7, 9), (3, 2), (1, 2), (3, 0), (3, 0), (3, 1)), ((8, 7), (2, 3), (2, 3), (1, 4), (1, 4), (2, 3)),
+        ((6, 5, 7), (2, 3, 2), (1, 2, 3), (0, 2, 1), (1, 2, 1), (3, 2, 2)), ((5, 5, 5), (3, 3, 3), (2, 1, 2), (2, 2, 2), (2, 2, 2), (2, 2, 1)),
+        ((1,), (1,), (1,), (0,), (0,), (1,)), ((3, 17), (1, 5), (1, 4), (0, 6), (0, 6), (1, 3))]):
+    for groups, channels in grouped:
+        windows(sizes, k, stride, lo, hi, dilation, groups, channels)
+# `same` as PyTorch has it: the odd zero behind
+for size, k, dilation in ((9, 4, 1), (9, 4, 3), (8, 2, 5), (7, 5, 2)):
+    sx, sw, total = T(1, 2, size), T(3, 2, k), dilation * (k - 1)
+    case("conv", [put(sx, "NCW"), put(sw, ["O", "C", "kW"])],
+         {"stride": "[1]", "pad_lo": ints([total // 2]), "pad_hi": ints([total - total // 2]), "dilation": ints([dilation])}, "NCW",
+         F.conv1d(sx, sw, padding="same", dilation=dilation))
 
 # contractions by names
 left, right, batched = T(2, 5, 3), T(4, 3), T(3, 2, 6)
@@ -188,6 +222,19 @@ for tokens, features, heads in ((5, 6, 3), (4, 48, 1), (1, 4, 2)):
     scores = parts[0] @ parts[1].transpose(2, 3) / (features // heads) ** 0.5
     case("attention", [put(v, "NTE") for v in qkv], {"rate": 0, "heads": heads}, "NTE",
          (torch.softmax(scores, 3) @ parts[2]).transpose(1, 2).reshape(2, tokens, features))
+
+# random numbers: those of the test's own Philox; composites draw with seed and step 0, numbered as they stand
+draw = lambda seed, step, number, *shape: philox(seed, step, number, math.prod(shape)).reshape(shape).double()
+counters = [put(torch.tensor(v, dtype=torch.float64), "", "i64") for v in (2.0**53 - 1, 2.0**32 + 3, 0.0)]
+for (s, seed), (t, step) in itertools.product(zip(counters, (2**53 - 1, 2**32 + 3, 0)), repeat=2):
+    case("random", [s, t], {"number": 5}, "NC", draw(seed, step, 5, 3, 7))
+flat = T(9, 5, 3)
+td = put(flat, "NTC")
+case("dropout", [td], {"rate": 0.3}, "NTC", flat * (draw(0, 0, 6, 9, 5, 3) >= 0.3) / 0.7)
+case("drop_path", [td], {"rate": 0.6}, "NTC", flat * (draw(0, 0, 7, 9) >= 0.6)[:, None, None] / 0.4)
+case("dropout", [td], {"rate": 0}, "NTC", flat)
+case("dropout", [td], {"rate": 1}, "NTC", 0 * flat)
+case("dropout", [td], {"rate": 0.25}, "NTC", flat * (draw(0, 0, 8, 9, 5, 3) >= 0.25) / 0.75)
 
 # composites, which are lowered first: scores large enough to overflow without care, classes at both ends
 wide = T(3, 5, lo=-3, hi=3) + torch.tensor([1000.0, 0.0, -1000.0])[:, None]
@@ -214,8 +261,8 @@ for image in (T(4, 3, 5), T(2, 3, 2, 4), T(1, 3, 7)):
          F.batch_norm(image, mean.clone(), var.clone(), gain, shift, True, 0.1, 1e-3))
 
 # every op with a meaning was asked about
-table = open(os.path.join(os.path.dirname(__file__), "../../ir/ops.def")).read()
-ops = re.findall(r'^OP\(\w+, "(\w+)", -?\d, (\w+), \w+, \w+, (\w+)', table, re.M)
+windows = open(os.path.join(os.path.dirname(__file__), "check_windows.py")).read()  # has the cases of these, with their gradients
+used |= {name for name, _, _ in ops if '"%s", [("' % name in windows or '"%s", window' % name in windows}
 missing = [name for name, kind, lower in ops if (kind != "HIGH" or lower != "none") and kind != "FUSED" and name not in used]
 failed = ["no case for op %s" % m for m in missing]
 

@@ -77,7 +77,7 @@ bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_error *err) {
         .text = text, .seed = seed, .written = dl_parse_module(NULL, text, strlen(text), "random", err)};
     if (!c->written) return false;
     dl_pass_ctx ctx = context(c->written->arena, &(fuzz_way){.keep_gradients = true}, 8, err);
-    if (dl_run_passes(c->written, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = true})) {
+    if (dl_run_passes(c->written, "lower,autodiff,optimizer", &ctx, (dl_pass_options){.validate = true})) {
         c->want = reference(c->written->graphs.at[0], seed, err);
     }
     if (c->want) return true;
@@ -196,7 +196,7 @@ static dl_graph *make_step(const fuzz_case *c, int number, const fuzz_way *way, 
     dl_module *m = dl_parse_module(arena, c->text, strlen(c->text), "random", err);
     dl_pass_ctx ctx = context(arena, way, panel, err);
     dl_pass_options opt = {.validate = true, .skip = way->skip};
-    if (!m || !dl_run_passes(m, "simplify,autodiff,optimizer", &ctx, opt)) return NULL;
+    if (!m || !dl_run_passes(m, "lower,simplify,autodiff,optimizer", &ctx, opt)) return NULL;
     dl_graph *g = m->graphs.at[0];
     g->name = dl_internf("g%d", number);
     for (int i = 0; i < g->vars.n; i++) {

@@ -1,8 +1,9 @@
-/* interp_run FILE.dlir DIR: the first graph of a module on the reference interpreter.
+/* interp_run FILE.dlir DIR [PASSES]: the first graph of a module on the reference interpreter, behind the
+ * passes (lower).
  *
  * Reads DIR/<variable>.f64 (raw doubles, row-major) for every variable that has such a file, runs one step,
- * and writes DIR/out.<number>.f64 for every result, in the graph's order. Checks every node's type first, and
- * lowers composites. Prints the seconds. */
+ * and writes DIR/out.<number>.f64 for every result, in the graph's order. Checks every node's type first.
+ * Prints the seconds. */
 #include <stdio.h>
 #include <time.h>
 
@@ -44,14 +45,13 @@ static bool read_var(dl_interp *in, dl_arena *arena, const dl_var *v, const char
     return whole || dl_fail(err, DL_INPUT, "%s must hold %zu bytes", path, want);
 }
 
-static bool run(const char *path, const char *dir, dl_arena *arena, dl_error *err) {
+static bool run(const char *path, const char *dir, const char *passes, dl_arena *arena, dl_error *err) {
     size_t n;
     char *text = dl_read_file(arena, path, 16 << 20, &n, err);
     dl_module *m = text ? dl_read_module(arena, text, n, path, err) : NULL;
     if (!m || !check_types(m->graphs.at[0], err)) return false;
     dl_pass_ctx ctx = {.arena = arena, .err = err};
-    if (!dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = true}))
-        return false; /* composites have no other meaning */
+    if (!dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true})) return false;
     const dl_graph *g = m->graphs.at[0];
     dl_interp *in = dl_interp_new(g, false);
     dl_interp_release(in);
@@ -70,13 +70,14 @@ static bool run(const char *path, const char *dir, dl_arena *arena, dl_error *er
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fprintf(stderr, "usage: interp_run FILE.dlir DIR\n");
+    if (argc != 3 && argc != 4) {
+        fprintf(stderr, "usage: interp_run FILE.dlir DIR [PASSES]\n");
         return DL_USAGE;
     }
     dl_error err = {0};
     dl_arena *arena = dl_arena_new(NULL);
-    bool ok = run(argv[1], argv[2], arena, &err);
+    /* composites have no meaning but what they consist of */
+    bool ok = run(argv[1], argv[2], argc == 4 ? argv[3] : "lower", arena, &err);
     dl_arena_free(arena);
     if (!ok) fprintf(stderr, "interp_run: %s\n", err.message);
     return ok ? 0 : (int)err.code;

@@ -86,12 +86,13 @@ static void try_way(const fuzz_case *cases, int n, const fuzz_way *way, const op
     fflush(stdout);
 }
 
-/* Ways to leave passes out: none, each alone, and as many as possible. Without gradients and updates it would
- * be another program. */
+/* Ways to leave passes out: none, each alone, and as many as possible. Without composites, gradients and
+ * updates it would be another program. */
 static const char *skip_of(int i) { /* NULL behind the last */
     if (i == 0) return "";
     for (int k = 0; k < dl_npasses; k++) {
-        bool meaning = !strcmp(dl_passes[k].name, "autodiff") || !strcmp(dl_passes[k].name, "optimizer");
+        bool meaning = !strcmp(dl_passes[k].name, "lower") || !strcmp(dl_passes[k].name, "autodiff") ||
+                       !strcmp(dl_passes[k].name, "optimizer");
         if (!meaning && --i == 0) return dl_passes[k].name;
     }
     return i == 1 ? "simplify,fuse,schedule" : NULL;

@@ -15,13 +15,14 @@
 #include <stdlib.h>
 
 #include "ir/interp.h"
+#include "ir/relation.h"
 
 #define REWRITES 4.0
 
 typedef struct {
     const dl_graph *graph;
     dl_interp *value, *bound, *size;
-    int **rivals; /* by value id, of reduce_max and reduce_min: elements that may be the extreme */
+    int **rivals; /* by value id, of the largest and smallest: elements that may be the extreme */
 } bounded_run;
 
 static inline bounded_run *bounded_new(const dl_graph *g) {
@@ -175,7 +176,8 @@ static inline void step_on(const dl_type *t, int64_t *at) {
 }
 
 static inline bool is_extreme(const dl_value *v) {
-    return v->def && (v->def->op == DL_OP_reduce_max || v->def->op == DL_OP_reduce_min);
+    return v->def && (v->def->op == DL_OP_reduce_max || v->def->op == DL_OP_first_max ||
+                      v->def->op == DL_OP_reduce_min);
 }
 
 static inline void bound_elem(bounded_run *r, const dl_node *n) {
@@ -242,7 +244,7 @@ static inline void bound_extreme(bounded_run *r, const dl_node *n) {
            *low = dl_interp_data(r->size, y);
     int64_t at[DL_MAX_RANK] = {0}, stride[DL_MAX_RANK], from = dl_type_count(&x->type),
             to = dl_type_count(&y->type);
-    double sign = n->op == DL_OP_reduce_max ? 1 : -1; /* a minimum is the maximum of the negative */
+    double sign = n->op == DL_OP_reduce_min ? -1 : 1; /* a minimum is the maximum of the negative */
     int *rivals = r->rivals[y->id] = calloc((size_t)to + 1, sizeof *rivals);
     strides_along(&y->type, &x->type, stride);
     for (int64_t i = 0; i < to; i++) e[i] = 0, low[i] = -INFINITY;
@@ -280,9 +282,8 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
         for (int64_t i = 0; i < dl_type_count(&n->in[k]->type); i++) size[i] = fabs(a[i]) + ea[i];
     }
     if (!dl_interp_node(r->size, n, err)) return false;
-    const dl_type *w = &n->in[1]->type;
-    int given = n->op == DL_OP_conv ? 0 : 1; /* the axis of operand 1 that is not summed over */
-    double terms = (double)dl_type_count(w) / (double)w->axis[given].size;
+    dl_relation relation = dl_relation_of(n);
+    double terms = (double)dl_relation_terms(&relation);
     for (int64_t i = 0; i < count; i++) {
         double h = s[i] - e[i] + of_terms(terms) * u * s[i];
         e[i] = exact ? 0 : with_rounding(y->type.dtype, v[i], isnan(h) ? INFINITY : h, 2 * u);

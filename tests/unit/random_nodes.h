@@ -6,14 +6,15 @@
 #ifndef DL_RANDOM_NODES_H
 #define DL_RANDOM_NODES_H
 #include "ir/builder.h"
+#include "ir/relation.h"
 #include "tests/unit/random_numbers.h"
 
 /* Ops that cannot be compiled yet, and those that only passes make. Take out what becomes possible. */
 static const dl_op random_not_yet[] = {
-    DL_OP_linear,        DL_OP_gelu,      DL_OP_softmax,      DL_OP_layer_norm, DL_OP_batch_norm,
-    DL_OP_dropout,       DL_OP_drop_path, DL_OP_max_pool,     DL_OP_attention,  DL_OP_rearrange,
-    DL_OP_cross_entropy, DL_OP_argmax,    DL_OP_in_top_k,     DL_OP_fused,      DL_OP_relayout,
-    DL_OP_contract,      DL_OP_reshape,   DL_OP_stop_gradient};
+    DL_OP_linear,  DL_OP_gelu,         DL_OP_softmax,   DL_OP_layer_norm, DL_OP_batch_norm,
+    DL_OP_dropout, DL_OP_drop_path,    DL_OP_attention, DL_OP_rearrange,  DL_OP_cross_entropy,
+    DL_OP_argmax,  DL_OP_in_top_k,     DL_OP_fused,     DL_OP_relayout,   DL_OP_contract,
+    DL_OP_reshape, DL_OP_stop_gradient};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 
@@ -184,6 +185,25 @@ static inline dl_value *random_rule_iota(random_maker *g, dl_op op) {
     to.axis[to.rank++] = a;
     dl_attr at = dl_attr_name(DL_ATTR_axis, a.name);
     return random_node(g, op, 0, NULL, 1, &at, &to);
+}
+/* A scalar to draw by: one that is there, or a new one. */
+static inline dl_value *random_counter(random_maker *g) {
+    for (int i = 0; i < g->n; i++)
+        if (g->pool[i]->type.dtype == DL_I64 && !g->pool[i]->type.rank && !one_in(&g->r, 4))
+            return g->pool[i];
+    return random_var(g, dl_scalar(DL_I64));
+}
+/* Bare, or what dropout does to a value; one number now and then serves two. */
+static inline dl_value *random_rule_random(random_maker *g, dl_op op) {
+    dl_value *x = random_real(g), *in[] = {random_counter(g), random_counter(g)};
+    dl_attr number = dl_attr_int(DL_ATTR_number, below(&g->r, 9));
+    dl_type t = x->type;
+    if (t.rank && one_in(&g->r, 4)) t.rank = 1;
+    dl_value *u = random_node(g, op, 2, in, 1, &number, &t);
+    if (one_in(&g->r, 3)) return u;
+    dl_value *kept = random_k(g, DL_OP_ge, u, below(&g->r, 5) * 0.25);
+    dl_value *choose[] = {kept, random_k(g, DL_OP_mul, x, 1.5), dl_build_const(&g->b, g->real, 0)};
+    return random_node(g, DL_OP_select, 3, choose, 0, NULL, NULL);
 }
 static inline dl_value *random_rule_elem(random_maker *g, dl_op op) {
     dl_value *x = one_in(&g->r, 4) ? random_pick(g, is_number) : random_real(g);
@@ -371,30 +391,48 @@ static inline dl_value *random_image(random_maker *g) {
     return random_var(g, t);
 }
 typedef struct {
-    dl_attr attrs[4]; /* stride, pad_lo, pad_hi, then size or kernel */
-    int64_t kernel[3], out[3];
+    dl_attr attrs[6]; /* stride, pad_lo, pad_hi, perhaps dilation and groups; room for size or kernel */
+    int n;            /* of them, without the last */
+    int64_t kernel[3], out[3], groups;
 } random_window;
 
-/* A window over the spatial axes of x that slides at least once; `up`: x is what the windows would make. */
+/* A window over the spatial axes of x that slides at least once; `up`: x is what the windows would make. One
+ * in three has groups, which divide x's channels: as many as there are, or some. */
 static inline random_window random_slide(random_maker *g, const dl_type *x, bool up) {
-    random_window w;
-    int64_t stride[3], lo[3], hi[3];
+    random_window w = {.groups = 1};
+    int64_t stride[3], lo[3], hi[3], dilation[3];
     int n = x->rank - 2;
+    bool spread = one_in(&g->r, 3);
     for (int i = 0; i < n; i++) {
         int64_t size = x->axis[2 + i].size, k = 1 + below(&g->r, one_in(&g->r, 4) ? 7 : 4);
-        stride[i] = 1 + below(&g->r, 3), lo[i] = below(&g->r, (int)k), hi[i] = below(&g->r, (int)k);
-        if (!up && size + lo[i] + hi[i] < k) k = size + lo[i] + hi[i];
+        dilation[i] = spread ? 1 + below(&g->r, 3) : 1;
+        int64_t reach = (k - 1) * dilation[i] + 1;
+        stride[i] = 1 + below(&g->r, 3), lo[i] = below(&g->r, (int)reach), hi[i] = below(&g->r, (int)reach);
+        while (!up && size + lo[i] + hi[i] < (k - 1) * dilation[i] + 1) k--;
+        reach = (k - 1) * dilation[i] + 1;
         w.kernel[i] = k;
-        w.out[i] = (size + lo[i] + hi[i] - k) / stride[i] + 1;
+        w.out[i] = (size + lo[i] + hi[i] - reach) / stride[i] + 1;
         if (up) { /* with what a floor division would drop */
-            int64_t least = (size - 1) * stride[i] + k;
+            int64_t least = (size - 1) * stride[i] + reach;
             while (least - lo[i] - hi[i] < 1) lo[i] = lo[i] ? lo[i] - 1 : 0, hi[i] = hi[i] ? hi[i] - 1 : 0;
             w.out[i] = least - lo[i] - hi[i] + below(&g->r, (int)stride[i]);
         }
     }
-    w.attrs[0] = dl_attr_ints(DL_ATTR_stride, n, stride), w.attrs[1] = dl_attr_ints(DL_ATTR_pad_lo, n, lo);
-    w.attrs[2] = dl_attr_ints(DL_ATTR_pad_hi, n, hi), w.attrs[3] = dl_attr_ints(DL_ATTR_size, n, w.out);
+    int64_t channels = x->axis[1].size;
+    if (one_in(&g->r, 3)) w.groups = one_in(&g->r, 2) ? channels : 1 + below(&g->r, (int)channels);
+    while (channels % w.groups) w.groups--;
+    w.attrs[w.n++] = dl_attr_ints(DL_ATTR_stride, n, stride);
+    w.attrs[w.n++] = dl_attr_ints(DL_ATTR_pad_lo, n, lo),
+    w.attrs[w.n++] = dl_attr_ints(DL_ATTR_pad_hi, n, hi);
+    if (spread) w.attrs[w.n++] = dl_attr_ints(DL_ATTR_dilation, n, dilation);
+    if (w.groups > 1 || one_in(&g->r, 8)) w.attrs[w.n++] = dl_attr_int(DL_ATTR_groups, w.groups);
     return w;
+}
+/* As many channels as the other side may have: a multiple of the groups, often the same as there. */
+static inline int64_t random_channels(random_maker *g, const dl_type *x, const random_window *w) {
+    if (one_in(&g->r, 2)) return x->axis[1].size;
+    int64_t n = random_size(g);
+    return w->groups == 1 ? n : w->groups * (1 + (n - 1) % 4);
 }
 /* A weight of these sizes: one that is there, or a new one. */
 static inline dl_value *random_weight(random_maker *g, int64_t o, int64_t c, int n, const int64_t *kernel,
@@ -412,33 +450,119 @@ static inline bool random_fits(const random_maker *g, const dl_type *x, int64_t 
     for (int i = 0; i + 2 < x->rank; i++) count *= out[i];
     return count <= g->largest;
 }
-static inline dl_value *random_rule_conv(random_maker *g, dl_op op) {
+/* The node of an op by windows whose operands are these; the other is NULL. */
+static inline dl_value *random_windows(random_maker *g, dl_op op, dl_value *const of[DL_NTENSORS],
+                                       const random_window *w) {
+    dl_value *in[] = {of[dl_op_tensor(op, 0)], of[dl_op_tensor(op, 1)]};
+    return random_node(g, op, 2, in, w->n, w->attrs, NULL);
+}
+static inline dl_value *random_windows_y(random_maker *g, dl_op op) {
     dl_value *x = random_image(g);
     random_window w = random_slide(g, &x->type, false);
-    int64_t o = one_in(&g->r, 2) ? x->type.axis[1].size : random_size(g);
+    int64_t o = random_channels(g, &x->type, &w), c = x->type.axis[1].size / w.groups;
     if (!random_fits(g, &x->type, o, w.out)) return NULL;
-    dl_value *in[] = {x, random_weight(g, o, x->type.axis[1].size, x->type.rank - 2, w.kernel, &x->type)};
-    return random_node(g, op, 2, in, 3, w.attrs, NULL);
+    dl_value *weight = random_weight(g, o, c, x->type.rank - 2, w.kernel, &x->type);
+    return random_windows(g, op, (dl_value *[]){NULL, x, weight, NULL}, &w);
 }
-static inline dl_value *random_rule_conv_grad_input(random_maker *g, dl_op op) {
+static inline dl_value *random_windows_x(random_maker *g, dl_op op) {
     dl_value *y = random_image(g);
     random_window w = random_slide(g, &y->type, true);
-    int64_t c = one_in(&g->r, 2) ? y->type.axis[1].size : random_size(g);
+    int n = y->type.rank - 2;
+    int64_t c = random_channels(g, &y->type, &w), o = y->type.axis[1].size;
     if (!random_fits(g, &y->type, c, w.out)) return NULL;
-    dl_value *in[] = {y, random_weight(g, y->type.axis[1].size, c, y->type.rank - 2, w.kernel, &y->type)};
-    return random_node(g, op, 2, in, 4, w.attrs, NULL);
+    w.attrs[w.n++] = dl_attr_ints(DL_ATTR_size, n, w.out);
+    dl_value *weight = random_weight(g, o, c / w.groups, n, w.kernel, &y->type);
+    return random_windows(g, op, (dl_value *[]){NULL, NULL, weight, y}, &w);
 }
-static inline dl_value *random_rule_conv_grad_weight(random_maker *g, dl_op op) {
+static inline dl_value *random_windows_w(random_maker *g, dl_op op) {
     dl_value *x = random_image(g);
     random_window w = random_slide(g, &x->type, false);
     dl_type y = x->type;
-    if (y.axis[1].name == dl_intern("O") || y.axis[1].name[0] == 'k') return NULL;
-    y.axis[1].size = random_size(g);
+    y.axis[1].size = random_channels(g, &x->type, &w);
     for (int i = 2; i < y.rank; i++) y.axis[i].size = w.out[i - 2];
     if (dl_type_count(&y) > g->largest) return NULL;
-    w.attrs[3] = dl_attr_ints(DL_ATTR_kernel, y.rank - 2, w.kernel);
-    dl_value *in[] = {x, random_var(g, y)};
-    return random_node(g, op, 2, in, 4, w.attrs, NULL);
+    w.attrs[w.n++] = dl_attr_ints(DL_ATTR_kernel, y.rank - 2, w.kernel);
+    return random_windows(g, op, (dl_value *[]){NULL, x, NULL, random_var(g, y)}, &w);
+}
+static inline dl_value *random_rule_windows(random_maker *g, dl_op op) {
+    dl_tensor makes = dl_op_tensor(op, DL_RESULT_PLACE);
+    return (makes == DL_TENSOR_X   ? random_windows_x
+            : makes == DL_TENSOR_Y ? random_windows_y
+                                   : random_windows_w)(g, op);
+}
+
+/* ---- windows and other affine views ---- */
+static inline dl_value *random_read(random_maker *g, dl_value *x, dl_affine a) {
+    const char *along[] = {a.axis, a.tap};
+    int64_t stride[] = {a.stride, a.tap_stride};
+    int n = a.tap ? 2 : 1;
+    dl_type t = x->type;
+    t.axis[dl_type_axis(&t, a.axis)].size = a.size;
+    if (a.tap) dl_type_push(&t, a.tap, a.taps);
+    if (a.size < 1 || dl_type_count(&t) > g->largest) return NULL;
+    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, n, stride), dl_attr_int(DL_ATTR_start, a.start),
+                       dl_attr_names(DL_ATTR_along, n, along), dl_attr_int(DL_ATTR_div, a.div ? a.div : 1),
+                       dl_attr_name(DL_ATTR_outside, dl_outside_names[a.outside])};
+    return random_node(g, DL_OP_affine, 1, &x, 5, attrs, &t);
+}
+static inline dl_value *random_rule_affine(random_maker *g, dl_op op) {
+    static const dl_outside ways[] = {DL_OUT_EDGE, DL_OUT_WRAP, DL_OUT_REFLECT};
+    dl_value *x = random_with_axes(g);
+    int at = random_axis(g, x), kind = below(&g->r, 4);
+    if ((void)op, at < 0) return NULL;
+    int64_t n = x->type.axis[at].size, s = 1 + below(&g->r, 3), d = 1 + below(&g->r, 3);
+    dl_affine a = {.axis = x->type.axis[at].name, .stride = s};
+    if (kind == 0) { /* a window */
+        a.tap = dl_internf("k%s", a.axis);
+        if (x->type.rank > 4 || dl_type_axis(&x->type, a.tap) >= 0) return NULL;
+        a.taps = 1 + below(&g->r, 4), a.tap_stride = d, a.start = -below(&g->r, 3);
+        a.size = (n - a.start - (a.taps - 1) * d - 1) / s + 1;
+    } else if (kind == 1) { /* some elements, from either end, and a few beyond */
+        a.start = below(&g->r, 3) - 1, a.size = n / s + below(&g->r, 3);
+        if (one_in(&g->r, 2)) a.stride = -s, a.start = n - 1;
+    } else if (kind == 2) { /* more elements, or fewer */
+        a.div = d, a.start = below(&g->r, 3), a.size = (n * d - a.start + s - 1) / s;
+    } else {
+        int64_t lo = below(&g->r, 4);
+        a.stride = 1, a.start = -lo, a.size = n + lo + below(&g->r, 4), a.outside = ways[below(&g->r, 3)];
+        if (one_in(&g->r, 3)) a.start = below(&g->r, 3), a.size = n;
+    }
+    return random_read(g, x, a);
+}
+static inline dl_value *random_rule_pool(random_maker *g, dl_op op) {
+    dl_value *x = random_image(g);
+    random_window w = random_slide(g, &x->type, false);
+    int n = x->type.rank - 2;
+    if (one_in(&g->r, 3)) w.attrs[0] = dl_attr_ints(DL_ATTR_stride, n, w.kernel);
+    int64_t one[] = {1, 1, 1 + below(&g->r, 2)};
+    dl_attr attrs[] = {w.attrs[0], w.attrs[1], w.attrs[2], dl_attr_ints(DL_ATTR_kernel, n, w.kernel),
+                       op == DL_OP_max_pool ? dl_attr_ints(DL_ATTR_dilation, n, one)
+                                            : dl_attr_int(DL_ATTR_counts_pad, below(&g->r, 2))};
+    for (int i = 0; i < n; i++) /* half the window at most */
+        for (int k = 1; k < 3; k++)
+            if (attrs[k].ints[i] > w.kernel[i] / 2) attrs[k].ints[i] = w.kernel[i] / 2;
+    return random_node(g, op, 1, &x, 5, attrs, NULL);
+}
+static inline dl_value *random_rule_resize(random_maker *g, dl_op op) {
+    dl_value *x = random_image(g);
+    int64_t size[3], count = x->type.axis[0].size * x->type.axis[1].size;
+    int n = x->type.rank - 2;
+    for (int i = 0; i < n; i++) count *= size[i] = random_size(g) % 9 + 1;
+    if (count > g->largest) return NULL;
+    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_size, n, size),
+                       dl_attr_name(DL_ATTR_mode, one_in(&g->r, 2) ? "linear" : "nearest"),
+                       dl_attr_int(DL_ATTR_corners, below(&g->r, 2))};
+    return random_node(g, op, 1, &x, dl_ops[op].nattrs, attrs, NULL);
+}
+static inline dl_value *random_rule_group_norm(random_maker *g, dl_op op) {
+    dl_value *x = random_image(g);
+    dl_type t = dl_scalar(g->real);
+    t.axis[t.rank++] = x->type.axis[1];
+    int64_t groups = 1 + below(&g->r, 4);
+    if (x->type.axis[1].size % groups) groups = x->type.axis[1].size;
+    dl_value *in[] = {x, random_var(g, t), random_var(g, t)};
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, 0.1), dl_attr_int(DL_ATTR_groups, groups)};
+    return random_node(g, op, 3, in, 2, attrs, NULL);
 }
 
 /* Rules whose ops are all in random_not_yet. */
@@ -452,7 +576,6 @@ static inline dl_value *random_rule_conv_grad_weight(random_maker *g, dl_op op) 
 #define random_rule_layer_norm    NULL
 #define random_rule_batch_norm    NULL
 #define random_rule_dropout       NULL
-#define random_rule_max_pool      NULL
 #define random_rule_attention     NULL
 #define random_rule_cross_entropy NULL
 #define random_rule_argmax        NULL

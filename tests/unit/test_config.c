@@ -105,23 +105,87 @@ static void test_order(void) {
     CHECK(!dl_config_set(c, "global_batch_size", "0", &err) && strstr(err.message, "--global_batch_size=0"),
           " ");
     err = (dl_error){0};
-    dl_config_fail(c, DL_KEY_data_size, &err, "64 is more than the file's %d", 32);
-    CHECK_STR(err.message, "data_size: 64 is more than the file's 32");
-    c = configure_ok("base:\n  data_size: 128\n", "");
+    dl_config_fail(c, DL_KEY_box_size, &err, "64 is more than the file's %d", 32);
+    CHECK_STR(err.message, "box_size: 64 is more than the file's 32");
+    c = configure_ok("base:\n  box_size: 128\n", "");
     err = (dl_error){0};
-    dl_config_fail(c, DL_KEY_data_size, &err, "too large");
-    CHECK_STR(err.message, "f.yaml:2:14: error: data_size: too large");
+    dl_config_fail(c, DL_KEY_box_size, &err, "too large");
+    CHECK_STR(err.message, "f.yaml:2:13: error: box_size: too large");
+}
+
+/* Which configuration holds where nobody says, and which of two names of one key. */
+static void test_choice(void) {
+    CHECK_STR(configure_ok("x: {}\ndefault: {}\nbase: {}\n", "")->name, "base");
+    CHECK_STR(configure_ok("x: {}\ndefault: {}\n", "")->name, "default");
+    CHECK_STR(configure_ok("anchor: &a 3\nx: {seed: *a}\ny: {}\n", "")->name, "x");
+    CHECK_STR(configure_ok("base: {}\ny: {}\n", "--config y")->name, "y");
+
+    dl_config *c =
+        configure_ok("base: {lr: 5E-4, warmup: 7, max_epochs: 3, batch_size: 12}\n", "--n_epochs=9");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 5e-4 && dl_config_int(c, DL_KEY_warmup_steps) == 7, " ");
+    CHECK(dl_config_int(c, DL_KEY_global_batch_size) == 12 && dl_config_int(c, DL_KEY_num_epochs) == 9, " ");
+    c = configure_ok("b: &b {lr: 1, num_epochs: 1}\nbase:\n  <<: *b\n  start_lr: 2\n  n_epochs: 2\n",
+                     "--config base"); /* the configuration's own name of the key, not the merged one */
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 2 && dl_config_int(c, DL_KEY_num_epochs) == 2, " ");
+    check_line_fault("--lr=-1", "--lr=-1: lr_schedule.start_lr must be a number of at least 0");
+}
+
+/* Maps group keys, whatever they are called; one under a key's name sets the key by `name`. */
+static void test_groups(void) {
+    dl_error err;
+    dl_config *c =
+        configure_ok("base: {training: {batch_size: 3, n_epochs: 2}, optimizer: {name: SGD, lr: 0.5}}\n", "");
+    CHECK(dl_config_int(c, DL_KEY_global_batch_size) == 3 && dl_config_int(c, DL_KEY_num_epochs) == 2, " ");
+    CHECK_STR(dl_config_str(c, DL_KEY_optimizer), "sgd");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.5, " ");
+    c = configure_ok("base: {optimizer: Adam}\n", "--optimizer=name=SGD,lr=0.01,momentum=0.9");
+    CHECK_STR(dl_config_str(c, DL_KEY_optimizer), "sgd");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.01 && dl_config_float(c, DL_KEY_momentum) == 0.9, " ");
+    c = configure_ok("base: {}\n", "--optimizer=lr=0.25 --optimizer={batch_size:\t8}");
+    CHECK_STR(dl_config_str(c, DL_KEY_optimizer), "adam");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.25 && dl_config_int(c, DL_KEY_global_batch_size) == 8,
+          " ");
+    c = configure_ok("base: {lr_schedule: cosine, lr: 1}\n", "");
+    CHECK_STR(dl_config_value(c, DL_KEY_lr_schedule)->text, "cosine");
+    c = configure_ok("base: {lr_schedule: {name: NONE, start_lr: 2}}\n", "--use_cache=a=b,c");
+    CHECK_STR(dl_config_value(c, DL_KEY_lr_schedule)->text, "none");
+    CHECK_STR(dl_config_str(c, DL_KEY_use_cache), "a=b,c"); /* a path is no list of keys */
+    c = configure_ok("base: {lr_schedule: [{start_epoch: 0, end_epoch: 3, multiplier: 1.}, {start_epoch: 3, "
+                     "multiplier: 1.e-1}]}\n",
+                     "");
+    CHECK(dl_config_value(c, DL_KEY_lr_schedule)->items.n == 2, " ");
+
+    check_line_fault("--optimizer=name=SGD,lrr=1", "unknown key 'lrr' in optimizer; did you mean 'lr'?");
+    check_line_fault("--optimizer=name=lion", "must be one of adam, adamw, sgd, not 'lion'");
+    check_line_fault("--lr_schedule.num_epochs=3", "unknown option '--lr_schedule.num_epochs'");
+    check_file_fault("  training: {n_epoch: 3}",
+                     "f.yaml:2:14: error: unknown key 'n_epoch' in training; did you mean");
+    check_file_fault("  lr_schedule: {num_epochs: 3}", "unknown key 'num_epochs' in lr_schedule");
+    const char *ranges[] = {"[]",
+                            "[1]",
+                            "[{start_epoch: 1}]",
+                            "[{start_epoch: -1, multiplier: 1}]",
+                            "[{start_epoch: 2, end_epoch: 2, multiplier: 1}]",
+                            "[{start_epoch: 1, multiplier: -1}]",
+                            "[{start_epoch: 1, multiplier: .inf}]",
+                            "[{start_epoch: 1, multiplier: 1, end: 3}]"};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        check_file_fault(dl_format(arena, "  lr_schedule: %s", ranges[i]),
+                         "cosine, none, or a list of {start_epoch, end_epoch, multiplier}");
+    c = open_line("--lr=1", &err);
+    CHECK(dl_config_outranks(c, DL_KEY_start_lr, DL_KEY_end_lr) &&
+              !dl_config_outranks(c, DL_KEY_end_lr, DL_KEY_seed),
+          " ");
 }
 
 static void test_values(void) {
-    dl_config *c =
-        configure_ok("base: {run_num: 007, expdir: 12, use_cache: 'None', conv: 1, lambda_rho: 2,\n"
-                     "  weight_init: {conv_bias: None}, enable_amp: !!bool yes}\n",
-                     "");
+    dl_config *c = configure_ok("base: {run_num: 007, expdir: 12, use_cache: 'None', weight_decay: 2,\n"
+                                "  scheduler: None, enable_amp: !!bool yes}\n",
+                                "");
     CHECK_STR(dl_config_str(c, DL_KEY_run_num), "007"); /* as written, not as the number 7 */
     CHECK_STR(dl_config_str(c, DL_KEY_expdir), "12");
-    CHECK(!dl_config_str(c, DL_KEY_use_cache) && dl_config_is_null(c, DL_KEY_conv_bias), " ");
-    CHECK(dl_config_float(c, DL_KEY_lambda_rho) == 2 && dl_config_bool(c, DL_KEY_enable_amp), " ");
+    CHECK(!dl_config_str(c, DL_KEY_use_cache) && dl_config_is_null(c, DL_KEY_scheduler), " ");
+    CHECK(dl_config_float(c, DL_KEY_weight_decay) == 2 && dl_config_bool(c, DL_KEY_enable_amp), " ");
 
     setenv("DL_SCRATCH", "/scratch/me", 1);
     unsetenv("DL_NOWHERE");
@@ -159,20 +223,22 @@ static void test_file_faults(void) {
     check_file_fault("  lr_schedule: {scaling: None}", "one of none, linear, sqrt, not null");
     check_file_fault("  lr_schedule: {scaling: 'none|linear'}", "not 'none|linear'");
     check_file_fault("  lr_schedule: 5",
-                     "f.yaml:2:16: error: lr_schedule must be a map of its keys, not '5'");
+                     "f.yaml:2:16: error: lr_schedule must be one of warmup_cosine, cosine, none, "
+                     "or a list of {start_epoch, end_epoch, multiplier}, not '5'");
+    check_file_fault("  lr_schedule: cosin", "not 'cosin'");
     check_file_fault("  box_size: [80]", "box_size must be an integer, or [training, validation], from 1");
     check_file_fault("  box_size: [80, 0]", "not [80, 0]");
     check_file_fault("  expdir: ''", "expdir must be a path, not ''");
     check_file_fault("  expdir: {a: 1}", "expdir must be a path, not a map");
-    check_file_fault("  data_loader_config: dali",
-                     "one of synthetic, inmem, lowmem, dali-lowmem, not 'dali'");
+    check_file_fault("  data_loader_config: dalli",
+                     "one of synthetic, inmem, lowmem, dali-lowmem, pytorch, dali, not 'dalli'");
 
     const char *three = "base: {}\nshort: {}\ntext: 5\nshort_opt: {}\n";
     check_fault(three, "--config shrt", DL_USAGE,
                 "f.yaml has no configuration 'shrt' (did you mean 'short'?); it has base, short, short_opt");
     check_fault(three, "--config text", DL_INPUT,
                 "f.yaml:3:7: error: the configuration 'text' must be a map");
-    check_fault("short: {}\n", "", DL_INPUT, "f.yaml has no configuration 'base'; it has short");
+    check_fault("short: 3\n", "", DL_INPUT, "f.yaml has no configuration 'base'; it has none");
     check_fault("5\n", "", DL_INPUT,
                 "f.yaml:1:1: error: a configuration file is a map of named configurations");
     check_fault("", "", DL_INPUT, "f.yaml:1:1: error: a configuration file is a map");
@@ -180,20 +246,17 @@ static void test_file_faults(void) {
     check_fault("base: {}\n", "--yaml_config none.yaml", DL_IO, "none.yaml");
 }
 
-static void test_warnings(void) {
-    dl_config *c =
-        configure_ok("x: &x\n  num_epoch: 3\nbase:\n  <<: *x\n  start_lr: 1\n  lr_schedule:\n    warmup: 5\n"
-                     "  qqqqqqqq: 1\n",
-                     "");
-    CHECK(c->warnings.n == 4, "%d", c->warnings.n);
-    if (c->warnings.n != 4) return;
-    CHECK_STR(c->warnings.at[0],
-              "f.yaml:5:3: warning: unknown key 'start_lr', ignored; did you mean 'lr_schedule.start_lr'?");
-    CHECK_STR(c->warnings.at[1], "f.yaml:7:5: warning: unknown key 'warmup' in lr_schedule, ignored");
-    CHECK_STR(c->warnings.at[2], "f.yaml:8:3: warning: unknown key 'qqqqqqqq', ignored");
-    CHECK_STR(c->warnings.at[3],
-              "f.yaml:2:3: warning: unknown key 'num_epoch', ignored; did you mean 'num_epochs'?");
-    CHECK(dl_config_float(c, DL_KEY_start_lr) == 1e-4, " ");
+static void test_unknown(void) {
+    check_fault("x: &x\n  num_epoch: 3\nbase:\n  <<: *x\n  sead: 1\n", "--config base", DL_INPUT,
+                "f.yaml:5:3: error: unknown key 'sead'; did you mean 'seed'? (and 1 more)");
+    check_fault("x: &x\n  num_epoch: 3\nbase:\n  <<: *x\n", "--config base", DL_INPUT,
+                "f.yaml:2:3: error: unknown key 'num_epoch'; did you mean 'num_epochs'?");
+    check_file_fault("  start_rl: 1",
+                     "f.yaml:2:3: error: unknown key 'start_rl'; did you mean 'lr_schedule.start_lr'?");
+    check_file_fault("  warmups: 1",
+                     "unknown key 'warmups'; did you mean 'warmup'?"); /* another name of it */
+    check_file_fault("  qqqqqqqq: 1", "f.yaml:2:3: error: unknown key 'qqqqqqqq'");
+    check_file_fault("  full_scale: true", "unknown key 'full_scale'"); /* no model declares it here */
 }
 
 /* ---- the command line ---- */
@@ -202,7 +265,7 @@ static void test_line(void) {
     dl_error err;
     dl_config *c =
         open_line("compile --json m.dl -o x --enable_amp --enable_jit=false --enable_apex true --noddp m2 "
-                  "--lambda_rho -0 --lr_schedule.end_lr=1e-6 --warmup_steps 5 --box_size=[80,40] "
+                  "--weight_decay -0 --lr_schedule.end_lr=1e-6 --warmup_steps 5 --box_size=[80,40] "
                   "--use_cache=None --run_num null -- --not_an_option -",
                   &err);
     CHECK(c, "%s", err.message);
@@ -244,8 +307,6 @@ static void test_line(void) {
     check_line_fault("--train_path=", "train_path must be a path (or null), not ''");
     check_line_fault("--box_size=[1,2", "--box_size=[1,2: while parsing a flow sequence");
     check_line_fault("--num_epoch=3", "unknown option '--num_epoch'; did you mean '--num_epochs'?");
-    check_line_fault("--weight_init.start_lr=3",
-                     "unknown option '--weight_init.start_lr'; did you mean '--lr_sched");
     check_line_fault("--jsn", "did you mean '--json'?");
     check_line_fault("--confg=x", "did you mean '--config'?");
     check_line_fault("-x", "unknown option '-x'");
@@ -263,7 +324,8 @@ static void test_line(void) {
     check_line_fault("--expdir=${NOPE", "--expdir=${NOPE: expdir: '${NOPE' is no variable: ${NAME}");
     check_line_fault("--expdir=a/${}/b", "expdir: '${}/b' is no variable");
     check_line_fault("--run_num=$DL_NOWHERE", "the environment variable DL_NOWHERE is not set");
-    check_line_fault("--lr_schedule=5", "lr_schedule is a section");
+    check_line_fault("--lr_schedule=5",
+                     "--lr_schedule=5: lr_schedule must be one of warmup_cosine, cosine, none");
     check_line_fault("--lr_schedule={start:\t1}", "no key 'start' in lr_schedule");
     check_line_fault("--lr_schedule={start_lr:\t-1}", "lr_schedule.start_lr must be");
 }
@@ -286,51 +348,83 @@ static void test_model(void) {
 
 /* ---- the model's arguments ---- */
 
+static const dl_yaml_place in_model = {"m.dl", 3, 7};
+
+static bool declare(dl_config *c, const char *name, dl_config_type type, const char *fallback,
+                    dl_error *err) {
+    dl_config_argument a = {name, type, type == DL_CONFIG_LIST ? DL_CONFIG_INT : DL_CONFIG_ANY, fallback,
+                            in_model};
+    return dl_config_declare(c, &a, err);
+}
+
 static void test_declare(void) {
+    static const struct {
+        const char *name;
+        dl_config_type type;
+        const char *fallback;
+    } arguments[] = {{"embed_dim", DL_CONFIG_INT, "16"},     {"depth", DL_CONFIG_INT, "12"},
+                     {"small", DL_CONFIG_BOOL, "false"},     {"ratio", DL_CONFIG_FLOAT, "0.5"},
+                     {"widths", DL_CONFIG_LIST, "[64, 1]"},  {"depths", DL_CONFIG_LIST, "[3, 4]"},
+                     {"kind", DL_CONFIG_STRING, "gelu"},     {"size", DL_CONFIG_INT, NULL},
+                     {"full_scale", DL_CONFIG_BOOL, "true"}, {"conv_scale", DL_CONFIG_FLOAT, "0.02"},
+                     {"rates", DL_CONFIG_LIST, "[1]"},       {"n_classes", DL_CONFIG_INT, "10"}};
     dl_error err;
-    dl_yaml_place at = {"m.dl", 3, 7};
-    write_text("f.yaml", "base: {embed_dim: 384, widths: [1, 2], weight_init: {conv_scale: 0.5}, odd: 1}\n");
-    dl_config *c = open_line("--yaml_config f.yaml --depth 7 --small --lambda_rho=2 --ratio=3", &err);
-    CHECK(c && dl_config_load(c, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "embed_dim", DL_CONFIG_INT, "16", at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "depth", DL_CONFIG_INT, "12", at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "small", DL_CONFIG_BOOL, "false", at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "ratio", DL_CONFIG_FLOAT, "0.5", at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "widths", DL_CONFIG_LIST, "[64, 128]", at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "depths", DL_CONFIG_LIST, "[3, 4]", at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "kind", DL_CONFIG_STRING, "gelu", at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "size", DL_CONFIG_INT, NULL, at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "full_scale", DL_CONFIG_BOOL, "false", at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "lambda_rho", DL_CONFIG_FLOAT, "0.25", at, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "conv_scale", DL_CONFIG_FLOAT, "0.02", at, &err), "%s", err.message);
+    write_text("f.yaml", "base: {embed_dim: 384, widths: [1, 2], weight_init: {conv_scale: 0.5},\n"
+                         "  model: {name: resnet, n_classes: 3}}\n");
+    dl_config *c = open_line("m.dl --yaml_config f.yaml --depth 7 --small --ratio=3 --rates=[8,12]", &err);
+    CHECK(c && dl_config_take_model(c, &err) && dl_config_load(c, &err), "%s", err.message);
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)
+        CHECK(declare(c, arguments[i].name, arguments[i].type, arguments[i].fallback, &err), "%s",
+              err.message);
     CHECK(dl_config_finish(c, &err), "%s", err.message);
+    CHECK_STR(dl_config_str(c, DL_KEY_model), "m.dl"); /* the command line's */
     CHECK(dl_config_find(c, "embed_dim")->integer == 384, " ");
     CHECK(dl_config_find(c, "depth")->integer == 7, " ");
-    CHECK(dl_config_find(c, "small")->truth, " ");
+    CHECK(dl_config_find(c, "small")->truth && dl_config_find(c, "full_scale")->truth, " ");
     CHECK(dl_config_find(c, "ratio")->number == 3, " ");
     CHECK(dl_config_find(c, "widths")->items.at[1]->integer == 2, " ");
     CHECK(dl_config_find(c, "depths")->items.at[1]->integer == 4, " ");
+    CHECK(dl_config_find(c, "rates")->items.at[1]->integer == 12, " ");
     CHECK_STR(dl_config_find(c, "kind")->text, "gelu");
     CHECK(!dl_config_find(c, "size") && !dl_config_find(c, "nosuch"), " ");
-    CHECK(!dl_config_bool(c, DL_KEY_full_scale), " "); /* the model's default beats the table's */
-    CHECK(dl_config_find(c, "lambda_rho")->number == 2 && dl_config_find(c, "conv_scale")->number == 0.5,
+    CHECK(dl_config_find(c, "conv_scale")->number == 0.5 && dl_config_find(c, "n_classes")->integer == 3,
           " ");
-    CHECK(c->warnings.n == 1 && strstr(c->warnings.at[0], "unknown key 'odd'"), " ");
 
-    c = configure_ok("base: {depth: deep}\n", "");
-    CHECK(c->warnings.n == 1, " "); /* nobody declared it */
+    dl_buf help = {0};
+    dl_config_put_help(&help, options, c);
+    const char *rows[] = {"Keys of the model m.dl", "embed_dim",           "int           16",
+                          "list of int   [64, 1]",  "bool          false", "to be given"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) CHECK(strstr(help.at, rows[i]), "%s", rows[i]);
+    dl_buf_free(&help);
+
+    const char *reserved[] = {"seed",        "threads",  "lr",     "batch_size",
+                              "lr_schedule", "start_lr", "config", "model"};
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        CHECK(dl_config_is_reserved(reserved[i]), "%s", reserved[i]);
+    CHECK(!dl_config_is_reserved("data_size") && !dl_config_is_reserved("full_scale"), " ");
+
+    check_fault("base: {depth: deep}\n", "", DL_INPUT, "f.yaml:1:8: error: unknown key 'depth'");
     c = open_line("--yaml_config f.yaml", &err);
-    CHECK(dl_config_load(c, &err) && !dl_config_declare(c, "depth", DL_CONFIG_INT, "1", at, &err), " ");
+    CHECK(dl_config_load(c, &err) && !declare(c, "depth", DL_CONFIG_INT, "1", &err), " ");
     CHECK_STR(err.message, "f.yaml:1:15: error: depth must be an integer, not 'deep'");
     c = open_line("--small m.dl", &err); /* before the model is known this may be a value; later it cannot */
-    CHECK(c->positional.n == 0 && !dl_config_declare(c, "small", DL_CONFIG_BOOL, "false", at, &err), " ");
+    CHECK(c->positional.n == 0 && !declare(c, "small", DL_CONFIG_BOOL, "false", &err), " ");
     CHECK_STR(err.message, "--small m.dl: small must be true or false, not 'm.dl'");
     c = open_line("--depth 2.5", &err);
-    CHECK(!dl_config_declare(c, "depth", DL_CONFIG_INT, "1", at, &err) && err.code == DL_USAGE, " ");
+    CHECK(!declare(c, "depth", DL_CONFIG_INT, "1", &err) && err.code == DL_USAGE, " ");
     CHECK_STR(err.message, "--depth 2.5: depth must be an integer, not '2.5'");
-    c = open_line("", &err);
-    CHECK(!dl_config_declare(c, "lambda_rho", DL_CONFIG_FLOAT, "-1", at, &err) && err.code == DL_INPUT, " ");
-    CHECK(strstr(err.message, "m.dl:3:7: error: lambda_rho must be"), "%s", err.message);
+    c = open_line("--widths=[1,2.5]", &err);
+    CHECK(!declare(c, "widths", DL_CONFIG_LIST, "[1]", &err) && err.code == DL_USAGE, " ");
+    CHECK_STR(err.message,
+              "--widths=[1,2.5]: widths must be a list whose items are each an integer, not [1, 2.5]");
+    c = open_line("--kind=a=b,{c} --size={d}", &err); /* text of the model's is text */
+    CHECK(declare(c, "kind", DL_CONFIG_STRING, "x", &err) && declare(c, "size", DL_CONFIG_STRING, "x", &err),
+          "%s", err.message);
+    CHECK_STR(dl_config_find(c, "kind")->text, "a=b,{c}");
+    CHECK_STR(dl_config_find(c, "size")->text, "{d}");
+    c = open_line("--dept=3", &err);
+    CHECK(declare(c, "depth", DL_CONFIG_INT, "1", &err) && !dl_config_finish(c, &err), " ");
+    CHECK_STR(err.message, "unknown option '--dept'; did you mean '--depth'? (--help lists them)");
 }
 
 /* ---- files ---- */
@@ -343,7 +437,7 @@ static void test_files(void) {
     const char *found = dl_find_data_file(arena, "models/config/unet.yaml", &err); /* above the build */
     CHECK(found && *found == '/', "%s", err.message);
     dl_config *c = open_line("--config=tiny", &err);
-    CHECK(dl_config_load(c, &err) && dl_config_int(c, DL_KEY_data_size) == 32, "%s", err.message);
+    CHECK(dl_config_load(c, &err) && dl_config_int(c, DL_KEY_Nsamples) == 256, "%s", err.message);
     CHECK_STR(c->file, found ? found : "");
 
     dl_make_dirs("own/config", 0755, &err);
@@ -356,7 +450,7 @@ static void test_files(void) {
     CHECK(dl_config_load(c, &err) && dl_config_int(c, DL_KEY_num_epochs) == 78, "%s", err.message);
 
     c = open_line("--model=nosuch.dl", &err);
-    CHECK(dl_config_load(c, &err) && dl_config_finish(c, &err) && !c->file && c->warnings.n == 0, "%s",
+    CHECK(dl_config_load(c, &err) && dl_config_finish(c, &err) && !c->file, "%s",
           err.message); /* a model without a file is as good as any */
     c = open_line("--model=nosuch.dl --config=short", &err);
     CHECK(!dl_config_load(c, &err) && err.code == DL_USAGE && strstr(err.message, "--yaml_config"), " ");
@@ -377,8 +471,15 @@ static void test_unet_file(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_error err;
         dl_config *c = open_line(dl_format(arena, "--config %s", cases[i].name), &err);
-        CHECK(dl_config_load(c, &err) && dl_config_finish(c, &err), "%s", err.message);
-        CHECK(c->warnings.n == 0, "%s", c->warnings.at[0]);
+        CHECK(dl_config_load(c, &err), "%s", err.message);
+        CHECK(declare(c, "full_scale", DL_CONFIG_BOOL, NULL, &err) &&
+                  declare(c, "lambda_rho", DL_CONFIG_INT, NULL, &err) &&
+                  declare(c, "N_out_channels", DL_CONFIG_INT, NULL, &err) &&
+                  declare(c, "data_size", DL_CONFIG_INT, NULL, &err) &&
+                  declare(c, "conv_init", DL_CONFIG_STRING, NULL, &err) &&
+                  declare(c, "conv_scale", DL_CONFIG_FLOAT, NULL, &err) &&
+                  declare(c, "conv_bias", DL_CONFIG_FLOAT, NULL, &err) && dl_config_finish(c, &err),
+              "%s", err.message);
         CHECK(dl_config_int(c, DL_KEY_global_batch_size) == cases[i].global_batch, "%s", cases[i].name);
         CHECK(dl_config_int(c, DL_KEY_Nsamples) == cases[i].samples, "%s", cases[i].name);
         CHECK(dl_config_int(c, DL_KEY_Nsamples_val) == cases[i].samples_val, "%s", cases[i].name);
@@ -395,6 +496,76 @@ static void test_unet_file(void) {
     }
 }
 
+/* A configuration of a model's own file with these arguments declared, whatever they are. */
+static dl_config *of_model(const char *model, const char *name, const char *const *arguments) {
+    dl_error err;
+    dl_config *c = open_line(dl_format(arena, "--model=models/%s.dl --config=%s", model, name), &err);
+    bool ok = c && dl_config_load(c, &err);
+    for (; ok && *arguments; arguments++) ok = declare(c, *arguments, DL_CONFIG_ANY, NULL, &err);
+    CHECK(ok && dl_config_finish(c, &err), "%s of %s: %s", name, model, err.message);
+    return c ? c : open_line("", &err);
+}
+
+static void test_vit_file(void) {
+    static const char *const arguments[] = {"img_size",   "n_in_channels", "n_out_channels",
+                                            "patch_size", "embed_dim",     "depth",
+                                            "num_heads",  "dropout",       NULL};
+    static const struct {
+        const char *name;
+        int batch;
+        double lr;
+        int iters, samples, embed_dim, patch;
+        const char *amp;
+        bool fused, jit;
+    } cases[] = {{"base", 16, 5e-4, 30000, 0, 384, 8, "none", false, false},
+                 {"short", 16, 5e-4, 128, 512, 384, 8, "none", false, false},
+                 {"short_opt", 16, 5e-4, 128, 512, 384, 8, "fp16", true, true},
+                 {"opt", 16, 5e-4, 30000, 0, 384, 8, "fp16", true, true},
+                 {"bs16_opt", 16, 5e-4, 30000, 0, 384, 8, "fp16", true, true},
+                 {"bs32_opt", 32, 7.07e-4, 30000, 0, 384, 8, "fp16", true, true},
+                 {"bs64_opt", 64, 1e-3, 30000, 0, 384, 8, "fp16", true, true},
+                 {"bs128_opt", 128, 1.41e-3, 30000, 0, 384, 8, "fp16", true, true},
+                 {"bs256_opt", 256, 2e-3, 30000, 0, 384, 8, "fp16", true, true},
+                 {"bs512_opt", 512, 2.83e-3, 30000, 0, 384, 8, "fp16", true, true},
+                 {"bs1024_opt", 1024, 4e-3, 30000, 0, 384, 8, "fp16", true, true},
+                 {"bs2048_opt", 2048, 5.66e-3, 30000, 0, 384, 8, "fp16", true, true},
+                 {"mp", 64, 1e-3, 30000, 0, 1024, 8, "fp16", true, false},
+                 {"mp_bs16", 16, 5e-4, 30000, 0, 1024, 8, "fp16", true, false},
+                 {"mp_bs32", 32, 7.07e-4, 30000, 0, 1024, 8, "fp16", true, false},
+                 {"mp_patch4", 64, 1e-3, 30000, 0, 1024, 4, "fp16", true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_config *c = of_model("vit", cases[i].name, arguments);
+        const dl_yaml *limit = dl_config_value(c, DL_KEY_limit_nsamples);
+        CHECK(dl_config_int(c, DL_KEY_global_batch_size) == cases[i].batch, "%s", cases[i].name);
+        CHECK(dl_config_float(c, DL_KEY_start_lr) == cases[i].lr, "%s", cases[i].name);
+        CHECK(dl_config_value(c, DL_KEY_num_iters)->integer == cases[i].iters, "%s", cases[i].name);
+        CHECK(limit->integer == cases[i].samples, "%s", cases[i].name);
+        CHECK(dl_config_find(c, "embed_dim")->integer == cases[i].embed_dim, "%s", cases[i].name);
+        CHECK(dl_config_find(c, "patch_size")->integer == cases[i].patch, "%s", cases[i].name);
+        CHECK(dl_config_find(c, "img_size")->items.at[1]->integer == 720, "%s", cases[i].name);
+        CHECK_STR(dl_config_str(c, DL_KEY_amp_mode), cases[i].amp);
+        CHECK(dl_config_bool(c, DL_KEY_enable_fused) == cases[i].fused, "%s", cases[i].name);
+        CHECK(dl_config_bool(c, DL_KEY_enable_jit) == cases[i].jit, "%s", cases[i].name);
+        CHECK_STR(dl_config_value(c, DL_KEY_lr_schedule)->text, "cosine");
+        CHECK(dl_config_float(c, DL_KEY_adam_beta2) == 0.95, "%s", cases[i].name);
+    }
+}
+
+static void test_regressor_file(void) {
+    static const char *const arguments[] = {"in_chan", "out_chan", "hidden", "depth", "data_size", NULL};
+    for (int second = 0; second < 2; second++) {
+        dl_config *c = of_model("cnn_regressor", second ? "test2" : "test", arguments);
+        CHECK(dl_config_int(c, DL_KEY_global_batch_size) == (second ? 16 : 32), " ");
+        CHECK(dl_config_int(c, DL_KEY_num_epochs) == 50 && dl_config_float(c, DL_KEY_start_lr) == 1e-3, " ");
+        CHECK(dl_config_value(c, DL_KEY_max_cosine_lr_epochs)->integer == 10, " ");
+        CHECK(dl_config_find(c, "depth")->integer == 5 && dl_config_find(c, "data_size")->integer == 128,
+              " ");
+        CHECK_STR(dl_config_str(c, DL_KEY_scheduler), "none");
+        CHECK_STR(dl_config_str(c, DL_KEY_loss_func), "mse");
+        CHECK_STR(dl_config_str(c, DL_KEY_optimizer), "adam");
+    }
+}
+
 /* ---- text ---- */
 
 static void add_line(void *to, const char *text) { dl_putf(to, "%s\n", text); }
@@ -408,17 +579,15 @@ static void test_print(void) {
     char *argv[] = {"prog", "--yaml_config=f.yaml", "--config=my run", "--enable_amp", NULL};
     c = dl_config_open(arena, 4, argv, NULL, &err);
     CHECK(c && dl_config_load(c, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "widths", DL_CONFIG_LIST, "[1, 2]", (dl_yaml_place){0}, &err), "%s",
-          err.message);
+    CHECK(declare(c, "widths", DL_CONFIG_LIST, "[1, 2]", &err), "%s", err.message);
     dl_buf log = {0};
     dl_config_log(c, add_line, &log);
     const char *want[] = {
         "------------------ Configuration ------------------\nConfiguration file: /",
-        ("/f.yaml\nConfiguration name: my run\nweight_init {'conv_init': 'normal', 'conv_scale': 0.02, "
-         "'conv_bias': 0.0}\n"
-         "lambda_rho 0\nfull_scale True\n"),
+        "/f.yaml\nConfiguration name: my run\nmodel models/unet.dl\nglobal_batch_size 64\n",
         "\nenable_amp True\n",
-        "\nexpdir $x/a'b\nlr_schedule {'scaling': 'none', 'start_lr': 0.0002, 'end_lr': 0.0, 'warmup_steps': "
+        "\nexpdir $x/a'b\nlr_schedule {'name': 'warmup_cosine', 'scaling': 'none', 'start_lr': 0.0002, "
+        "'end_lr': 0.0, 'warmup_steps': "
         "0}\n",
         "\nbox_size [80, 40]\n",
         "\nuse_cache None\n",
@@ -437,8 +606,8 @@ static void test_print(void) {
     write_text("f.yaml", yaml.at);
     c = dl_config_open(arena, 3, argv, NULL, &err);
     CHECK(c && dl_config_load(c, &err), "%s", err.message);
-    CHECK(dl_config_declare(c, "widths", DL_CONFIG_LIST, NULL, (dl_yaml_place){0}, &err), "%s", err.message);
-    CHECK(dl_config_finish(c, &err) && c->warnings.n == 0, "%s", err.message);
+    CHECK(declare(c, "widths", DL_CONFIG_LIST, NULL, &err), "%s", err.message);
+    CHECK(dl_config_finish(c, &err), "%s", err.message);
     dl_config_log(c, add_line, &again);
     CHECK_STR(again.at, log.at);
     dl_buf_free(&yaml);
@@ -448,7 +617,8 @@ static void test_print(void) {
 
 static void test_documents(void) {
     dl_buf help = {0}, docs = {0};
-    dl_config_put_help(&help, options);
+    dl_error err;
+    dl_config_put_help(&help, options, open_line("", &err));
     const char *names[] = {
 #define GROUP(title)   title,
 #define KEY(name, ...) #name,
@@ -459,7 +629,7 @@ static void test_documents(void) {
     CHECK(strstr(help.at, "-o, --output FILE") && strstr(help.at, "--yaml_config FILE"), "%s", help.at);
 
     /* docs/configuration.md holds the tables word for word. */
-    dl_error err = {0};
+    err = (dl_error){0};
     dl_config_put_docs(&docs);
     const char *path = dl_find_data_file(arena, "docs/configuration.md", &err);
     const char *text = path ? dl_read_file(arena, path, 1 << 20, NULL, &err) : NULL;
@@ -474,14 +644,18 @@ int main(void) {
     if (!mkdtemp(directory) || chdir(directory) != 0) return 1;
     arena = dl_arena_new(NULL);
     test_order();
+    test_choice();
+    test_groups();
     test_values();
     test_file_faults();
-    test_warnings();
+    test_unknown();
     test_line();
     test_model();
     test_declare();
     test_files();
     test_unet_file();
+    test_vit_file();
+    test_regressor_file();
     test_print();
     test_documents();
     dl_arena_free(arena);

@@ -232,49 +232,52 @@ static void test_draws(void) {
     unlink(path);
 }
 
+/* Noise by the model's types: normal numbers, or classes each as likely; the same at each epoch, others for
+ * each sample, split and seed. */
 static void test_synthetic(void) {
-    dlr_dataset_options o = options("synthetic", NULL, 16);
-    for (int boxed = 0; boxed < 2; boxed++) {
-        o.box_size = boxed ? 4096 : 0; /* 1.2 TiB, were it held */
-        dl_error err = {0};
-        dlr_dataset *d = dlr_dataset_open(&o, &err);
-        CHECK(d != NULL, "%s", err.message);
-        if (!d) return;
-        CHECK(dlr_dataset_box(d) == (boxed ? 4096 : 24));
-        float *x = malloc(2 * 4096 * sizeof *x), *t = malloc(3 * 4096 * sizeof *t);
-        double sum = 0, squares = 0;
-        for (int s = 0; s < 20; s++) {
-            CHECK(dlr_dataset_sample(d, 0, s, x, t, NULL, &err), "%s", err.message);
-            for (int i = 0; i < 2 * 4096; i++) sum += x[i], squares += (double)x[i] * x[i];
-            CHECK(memcmp(x, t, 4096 * sizeof *x) != 0, "input and target are one");
-        }
-        CHECK_NEAR(sum / (20 * 2 * 4096), 0, 0.05);
-        CHECK_NEAR(squares / (20 * 2 * 4096), 1, 0.05);
-        free(x), free(t);
-        dlr_dataset_close(d);
-    }
-}
-
-/* Crops of 1024^3: a tile of them would be 67 GiB. */
-static void test_synthetic_is_small(void) {
-    enum { S = 1024 };
+    enum { X = 3 * 17 * 5, T = 7, CLASSES = 11, SAMPLES = 400 };
+    dlr_dataset_options o = {.loader = "synthetic",
+                             .input_noise = {.elements = X},
+                             .target_noise = {.elements = T, .classes = CLASSES},
+                             .samples = SAMPLES,
+                             .seed = 11};
     dl_error err = {0};
-    dlr_volume *v =
-        dlr_volume_noise(5, S + S / 2, (dlr_rng_place){.seed = 1, .stream = DLR_STREAM_NOISE}, &err);
-    CHECK(v, "%s", err.message);
-    if (!v) return;
-    const float *first = NULL;
-    for (int channel = 0; channel < 5; channel++)
-        for (int x = 0; x < S; x += 11) {
-            dlr_slab s = {.channel = channel, .planes = 1, .size = S, .x = x + S / 2, .y = S / 2, .z = S / 2};
-            CHECK(v->read(v, &s, &err));
-            const float *at = s.plane[0];
-            double sum = 0; /* corner to corner: a sanitizer sees what lies outside */
-            for (int y = 0; y < S; y += 31) sum += at[y * s.row] + at[y * s.row + S - 1];
-            CHECK(sum != 0 && at != first && (!first || memcmp(at, first, S * sizeof *at) != 0));
-            if (!first) first = at;
+    dlr_dataset *d = dlr_dataset_open(&o, &err);
+    o.split = DLR_VALID;
+    dlr_dataset *valid = dlr_dataset_open(&o, &err);
+    o.split = DLR_TRAIN, o.seed = 12;
+    dlr_dataset *other = dlr_dataset_open(&o, &err);
+    CHECK(d && valid && other, "%s", err.message);
+    if (!d || !valid || !other) return;
+    CHECK(dlr_dataset_input_floats(d) == X && dlr_dataset_target_floats(d) == T && !dlr_dataset_held(d));
+    float x[X], first[X], t[T];
+    double sum = 0, squares = 0;
+    int counts[CLASSES] = {0}, wrong = 0;
+    for (int s = 0; s < SAMPLES; s++) {
+        CHECK(dlr_dataset_sample(d, s % 3, s, x, t, NULL, &err), "%s", err.message);
+        for (int i = 0; i < X; i++) sum += x[i], squares += (double)x[i] * x[i];
+        for (int i = 0; i < T; i++) {
+            int k = (int)t[i];
+            if (k < 0 || k >= CLASSES || (float)k != t[i])
+                wrong++;
+            else
+                counts[k]++;
         }
-    dlr_volume_close(v);
+        if (s == 0) memcpy(first, x, sizeof x);
+        CHECK(s == 0 || memcmp(first, x, sizeof x) != 0);
+    }
+    CHECK(wrong == 0, "%d", wrong);
+    CHECK_NEAR(sum / (SAMPLES * X), 0, 0.01);
+    CHECK_NEAR(squares / (SAMPLES * X), 1, 0.02);
+    for (int k = 0; k < CLASSES; k++)
+        CHECK_NEAR(counts[k], SAMPLES * T / (double)CLASSES, 64); /* 4 deviations */
+    dlr_dataset_sample(d, 5, 0, x, t, NULL, &err);
+    CHECK(memcmp(first, x, sizeof x) == 0, "another epoch, the same sample");
+    dlr_dataset_sample(valid, 0, 0, x, t, NULL, &err);
+    CHECK(memcmp(first, x, sizeof x) != 0, "validation is other data");
+    dlr_dataset_sample(other, 0, 0, x, t, NULL, &err);
+    CHECK(memcmp(first, x, sizeof x) != 0, "another seed is, too");
+    dlr_dataset_close(d), dlr_dataset_close(valid), dlr_dataset_close(other);
 }
 
 /* The real file, against H5Dread. */
@@ -432,7 +435,7 @@ static void test_faults(void) {
         {"good.h5", {"box_size 9 is larger than the box of 8^3"}, DL_INPUT, NULL, 4, 9, NULL},
         {"good.h5", {"data_size must be at least 1, not 0"}, DL_USAGE, NULL, 0, 0, NULL},
         {"good.h5", {"box_size must be"}, DL_USAGE, NULL, 4, -1, NULL},
-        {"good.h5", {"data_size 10 does not fit box_size 9"}, DL_INPUT, NULL, 10, 9, "synthetic"},
+        {"good.h5", {"no synthetic samples of 0 elements"}, DL_USAGE, NULL, 10, 9, "synthetic"},
         {"good.h5", {"'lowmen' is none of", "did you mean 'lowmem'?"}, DL_USAGE, NULL, 4, 0, "lowmen"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -543,7 +546,6 @@ int main(void) {
     test_sparse_rows();
     test_draws();
     test_synthetic();
-    test_synthetic_is_small();
     test_cosmology();
     test_sandbox();
     test_faults();

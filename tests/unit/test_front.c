@@ -259,6 +259,25 @@ static void test_arguments(void) {
         CHECK_STR(dl_model_name(b.model), "ViT");
     }
     dl_arena_free(b.arena);
+    /* D, H and W are open in the U-Net: it has the argument that sizes them, at the place of the first. */
+    b = build_model("unet.dl", NULL, 0);
+    a = b.model ? dl_model_arguments(b.model, &n) : NULL;
+    CHECK(n == 7 && a, "the U-Net has %d arguments", n);
+    if (n == 7 && a) {
+        CHECK_STR(a[6].name, "data_size");
+        CHECK(a[6].value.kind == DL_SET_INT && a[6].value.i == 64, "its default");
+        dl_span at = dl_model_argument_place(b.model, 6), first = dl_model_argument_place(b.model, 0);
+        CHECK(at.end == at.begin + 1 && first.end > first.begin && at.begin > first.end, "their places");
+    }
+    dl_arena_free(b.arena);
+    const char *text =
+        "model M():\n    input x: f32[N, C=2, H, W=3]\n    y = x |> conv(2, 1) @c\n    output y\n"
+        "    loss = mean(y**2)\n";
+    b = build_text("m.dl", text, strlen(text), (dl_argument[]){{"data_size", set_int(5)}}, 1, cube, 1);
+    const dl_var *x = b.module ? dl_graph_find_var(b.module->graphs.at[0], "x") : NULL;
+    CHECK(x && x->value.type.axis[2].size == 5 && x->value.type.axis[3].size == 3,
+          "data_size sizes what is open");
+    dl_arena_free(b.arena);
     b = build_model("vit.dl", (dl_argument[]){{"dropout", set_int(0)}}, 1);
     CHECK(b.module, "a whole number serves as a number");
     dl_arena_free(b.arena);
@@ -327,7 +346,8 @@ static double survive(const char *text, size_t n, int *errors) {
     dl_diags *d = dl_diags_new(arena, s);
     dl_buf out = {0};
     bool whole;
-    dl_model_check(arena, s, d, &whole);
+    const dl_model *m = dl_model_parse(arena, s, d);
+    if (m) dl_model_check(arena, m, d, &whole);
     dl_diags_print(&out, d, true);
     *errors = d->errors;
     dl_buf_free(&out);

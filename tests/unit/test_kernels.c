@@ -20,25 +20,62 @@ typedef struct {
     bool transposed;
     int spatial, batch, in[3], out; /* in: channels of up to three parts, 0 ends; out: channels made */
     int size[3], kernel[3], stride[3], lo[3], hi[3];
+    int dilation[3], groups; /* 0: 1 */
 } contraction_case;
 
 static const contraction_case cases[] = {
-    {"1-D", false, 1, 2, {3}, 5, {11}, {3}, {1}, {1}, {1}},
-    {"1-D stride beyond kernel", false, 1, 1, {2}, 3, {17}, {2}, {3}, {0}, {0}},
-    {"2-D same, asymmetric", false, 2, 2, {7}, 33, {9, 6}, {3, 4}, {2, 1}, {1, 1}, {1, 2}},
-    {"2-D 1x1", false, 2, 3, {40}, 24, {5, 7}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
-    {"2-D 7x7 stem", false, 2, 1, {3}, 64, {16, 16}, {7, 7}, {2, 2}, {3, 3}, {3, 3}},
-    {"3-D halving", false, 3, 1, {4}, 32, {8, 8, 8}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
-    {"3-D to 1^3", false, 3, 2, {64}, 48, {2, 2, 2}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
-    {"3-D odd", false, 3, 1, {9}, 17, {5, 3, 7}, {3, 2, 3}, {1, 2, 2}, {1, 0, 1}, {1, 0, 1}},
-    {"cat of two", false, 2, 1, {5, 11}, 32, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-    {"cat of three", false, 3, 1, {8, 16, 8}, 40, {4, 4, 4}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
-    {"many channels", false, 2, 1, {300}, 70, {4, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
-    {"transposed 1-D", true, 1, 2, {6}, 3, {5}, {4}, {2}, {1}, {1}},
-    {"transposed 2-D overlap", true, 2, 1, {12}, 20, {4, 3}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
-    {"transposed 2-D gaps", true, 2, 1, {12}, 20, {4, 3}, {2, 2}, {3, 3}, {0, 0}, {0, 0}},
-    {"transposed 3-D doubling", true, 3, 1, {32}, 24, {4, 4, 4}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
-    {"transposed 3-D into few", true, 3, 2, {64}, 5, {4, 4, 4}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+    {"1-D", false, 1, 2, {3}, 5, {11}, {3}, {1}, {1}, {1}, {0}, 1},
+    {"1-D stride beyond kernel", false, 1, 1, {2}, 3, {17}, {2}, {3}, {0}, {0}, {0}, 1},
+    {"2-D same, asymmetric", false, 2, 2, {7}, 33, {9, 6}, {3, 4}, {2, 1}, {1, 1}, {1, 2}, {0}, 1},
+    {"2-D 1x1", false, 2, 3, {40}, 24, {5, 7}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {0}, 1},
+    {"2-D 7x7 stem", false, 2, 1, {3}, 64, {16, 16}, {7, 7}, {2, 2}, {3, 3}, {3, 3}, {0}, 1},
+    {"3-D halving", false, 3, 1, {4}, 32, {8, 8, 8}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0}, 1},
+    {"3-D to 1^3", false, 3, 2, {64}, 48, {2, 2, 2}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0}, 1},
+    {"3-D odd", false, 3, 1, {9}, 17, {5, 3, 7}, {3, 2, 3}, {1, 2, 2}, {1, 0, 1}, {1, 0, 1}, {0}, 1},
+    {"cat of two", false, 2, 1, {5, 11}, 32, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 1},
+    {"cat of three",
+     false,
+     3,
+     1,
+     {8, 16, 8},
+     40,
+     {4, 4, 4},
+     {3, 3, 3},
+     {1, 1, 1},
+     {1, 1, 1},
+     {1, 1, 1},
+     {0},
+     1},
+    {"many channels", false, 2, 1, {300}, 70, {4, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 1},
+    {"transposed 1-D", true, 1, 2, {6}, 3, {5}, {4}, {2}, {1}, {1}, {0}, 1},
+    {"transposed 2-D overlap", true, 2, 1, {12}, 20, {4, 3}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 1},
+    {"transposed 2-D gaps", true, 2, 1, {12}, 20, {4, 3}, {2, 2}, {3, 3}, {0, 0}, {0, 0}, {0}, 1},
+    {"transposed 3-D doubling",
+     true,
+     3,
+     1,
+     {32},
+     24,
+     {4, 4, 4},
+     {4, 4, 4},
+     {2, 2, 2},
+     {1, 1, 1},
+     {1, 1, 1},
+     {0},
+     1},
+    {"transposed 3-D into few",
+     true,
+     3,
+     2,
+     {64},
+     5,
+     {4, 4, 4},
+     {4, 4, 4},
+     {2, 2, 2},
+     {1, 1, 1},
+     {1, 1, 1},
+     {0},
+     1},
     {"transposed 3-D into few, odd",
      true,
      3,
@@ -49,7 +86,9 @@ static const contraction_case cases[] = {
      {3, 4, 5},
      {2, 2, 3},
      {1, 1, 1},
-     {1, 1, 1}},
+     {1, 1, 1},
+     {0},
+     1},
     {"transposed cat aligned",
      true,
      3,
@@ -60,10 +99,76 @@ static const contraction_case cases[] = {
      {4, 4, 4},
      {2, 2, 2},
      {1, 1, 1},
-     {1, 1, 1}},
-    {"transposed cat unaligned", true, 2, 1, {9, 23}, 16, {4, 4}, {4, 4}, {2, 2}, {1, 1}, {1, 1}},
-    {"transposed from 1^3", true, 3, 1, {64}, 64, {1, 1, 1}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}},
-    {"transposed stride 1", true, 2, 2, {8}, 8, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+     {1, 1, 1},
+     {0},
+     1},
+    {"transposed cat unaligned", true, 2, 1, {9, 23}, 16, {4, 4}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0}, 1},
+    {"transposed from 1^3",
+     true,
+     3,
+     1,
+     {64},
+     64,
+     {1, 1, 1},
+     {4, 4, 4},
+     {2, 2, 2},
+     {1, 1, 1},
+     {1, 1, 1},
+     {0},
+     1},
+    {"transposed stride 1", true, 2, 2, {8}, 8, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 1},
+    {"dilated", false, 2, 2, {20}, 35, {9, 11}, {3, 2}, {1, 2}, {2, 3}, {2, 3}, {2, 3}, 1},
+    {"dilated, few channels", false, 1, 2, {3}, 9, {40}, {5}, {2}, {8}, {8}, {4}, 1},
+    {"dilated, of stride 1 and many",
+     false,
+     3,
+     1,
+     {2},
+     5,
+     {5, 6, 7},
+     {3, 2, 3},
+     {1, 3, 1},
+     {1, 1, 2},
+     {1, 1, 2},
+     {2, 3, 2},
+     1},
+    {"dilated cat", false, 2, 1, {8, 24}, 16, {6, 7}, {3, 3}, {1, 1}, {2, 2}, {2, 2}, {2, 2}, 1},
+    {"transposed, dilated", true, 2, 1, {12}, 20, {4, 3}, {3, 3}, {2, 3}, {1, 1}, {1, 1}, {3, 2}, 1},
+    {"transposed, dilated by its stride",
+     true,
+     2,
+     1,
+     {12},
+     3,
+     {4, 3},
+     {3, 2},
+     {2, 2},
+     {1, 1},
+     {1, 1},
+     {2, 4},
+     1},
+    {"two groups", false, 2, 2, {140}, 64, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2},
+    {"groups across panels", false, 2, 1, {15}, 85, {5, 7}, {3, 2}, {2, 1}, {1, 1}, {1, 1}, {1, 2}, 5},
+    {"small groups", false, 2, 1, {96}, 96, {5, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 24},
+    {"groups of a cat", false, 2, 1, {6, 10}, 32, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 4},
+    {"depthwise", false, 2, 2, {37}, 37, {9, 150}, {7, 7}, {1, 1}, {3, 3}, {3, 3}, {0}, 37},
+    {"depthwise, long lines", false, 1, 1, {48}, 48, {1000}, {3}, {1}, {2}, {0}, {2}, 48},
+    {"depthwise, strided and dilated",
+     false,
+     3,
+     1,
+     {5},
+     5,
+     {7, 8, 9},
+     {3, 2, 3},
+     {2, 3, 2},
+     {2, 0, 3},
+     {2, 0, 3},
+     {2, 1, 3},
+     5},
+    {"depthwise, of several", false, 2, 1, {7}, 21, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 7},
+    {"transposed in groups", true, 2, 1, {24}, 60, {4, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 6},
+    {"transposed depthwise", true, 2, 2, {18}, 18, {4, 130}, {3, 4}, {2, 3}, {1, 2}, {1, 2}, {2, 1}, 18},
 };
 enum { NCASES = sizeof cases / sizeof *cases };
 
@@ -122,18 +227,20 @@ static void build_case(dl_module *m, int number) {
     dl_graph *g = dl_graph_new(m, dl_internf("case%d", number));
     dl_builder b = {.graph = g};
     dl_value *parts[3];
-    int n = 0, channels = 0;
+    int n = 0, channels = 0, groups = c->groups ? c->groups : 1;
     for (; n < 3 && c->in[n]; n++) parts[n] = input(g, c, n), channels += c->in[n];
     dl_attr axis = dl_attr_name(DL_ATTR_axis, "C");
     dl_value *x = n == 1 ? parts[0] : dl_build(&b, DL_OP_cat, n, parts, 1, &axis);
     dl_type wt = dl_scalar(DL_F32), bt = dl_scalar(DL_F32);
     dl_type_push(&wt, "O", c->transposed ? channels : c->out),
-        dl_type_push(&wt, "C", c->transposed ? c->out : channels);
-    int64_t stride[3], lo[3], hi[3], size[3];
+        dl_type_push(&wt, "C", (c->transposed ? c->out : channels) / groups);
+    int64_t stride[3], lo[3], hi[3], size[3], dilation[3];
     for (int i = 0; i < c->spatial; i++) {
         dl_type_push(&wt, dl_internf("k%s", axes[i]), c->kernel[i]);
         stride[i] = c->stride[i], lo[i] = c->lo[i], hi[i] = c->hi[i];
-        size[i] = (c->size[i] - 1) * c->stride[i] + c->kernel[i] - c->lo[i] - c->hi[i];
+        dilation[i] = c->dilation[i] ? c->dilation[i] : 1;
+        size[i] =
+            (c->size[i] - 1) * c->stride[i] + (c->kernel[i] - 1) * dilation[i] + 1 - c->lo[i] - c->hi[i];
     }
     dl_type_push(&bt, "C", c->out);
     dl_value *w =
@@ -141,11 +248,14 @@ static void build_case(dl_module *m, int number) {
     dl_value *bias =
         &dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.b", g->name), bt, (dl_init){0}, (dl_loc){0})->value;
     dl_value *in[] = {x, w};
-    dl_attr attrs[] = {
-        dl_attr_ints(DL_ATTR_stride, c->spatial, stride), dl_attr_ints(DL_ATTR_pad_lo, c->spatial, lo),
-        dl_attr_ints(DL_ATTR_pad_hi, c->spatial, hi), dl_attr_ints(DL_ATTR_size, c->spatial, size)};
+    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, c->spatial, stride),
+                       dl_attr_ints(DL_ATTR_pad_lo, c->spatial, lo),
+                       dl_attr_ints(DL_ATTR_pad_hi, c->spatial, hi),
+                       dl_attr_ints(DL_ATTR_dilation, c->spatial, dilation),
+                       dl_attr_int(DL_ATTR_groups, groups),
+                       dl_attr_ints(DL_ATTR_size, c->spatial, size)};
     dl_value *y =
-        dl_build(&b, c->transposed ? DL_OP_conv_grad_input : DL_OP_conv, 2, in, c->transposed ? 4 : 3, attrs);
+        dl_build(&b, c->transposed ? DL_OP_conv_grad_input : DL_OP_conv, 2, in, c->transposed ? 6 : 5, attrs);
     y = dl_build2(&b, DL_OP_add, y, bias);
     dl_attr slope = dl_attr_float(DL_ATTR_slope, 0.1);
     y = dl_build(&b, DL_OP_leaky_relu, 1, &y, 1, &slope);

@@ -63,8 +63,9 @@ static void test_simplify(const char *before, int seeds) {
         dl_graph *g = random_graph(m, "train", (uint64_t)seed, 30, DL_F64, &counts);
         dl_pass_ctx ctx = context(m, &err);
         ctx.recipe.optimizer = DL_OPT_NONE;
-        CHECK(dl_run_passes(m, before, &ctx, (dl_pass_options){.validate = true}), "seed %d: %s", seed,
-              err.message);
+        CHECK(dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = true}) &&
+                  dl_run_passes(m, before, &ctx, (dl_pass_options){.validate = true}),
+              "seed %d: %s", seed, err.message);
         int nodes = g->nodes.n;
         CHECK(dl_run_passes(m, "simplify", &ctx, (dl_pass_options){.validate = true}), "seed %d: %s", seed,
               err.message);

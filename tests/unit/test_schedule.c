@@ -1,7 +1,23 @@
 /* The learning rate against values worked out by system A's own formula (Python, 17 digits). */
 #include "tests/check.h"
 
+#include <math.h>
+
 #include "runtime/schedule.h"
+
+/* System A's: start, end, scaling, warm-up, global and base batch, steps. */
+static dlr_schedule of_a(double start, double end, const char *scaling, int64_t warmup, int64_t global,
+                         int64_t base, int64_t steps) {
+    return (dlr_schedule){.start_lr = start,
+                          .end_lr = end,
+                          .scaling = scaling,
+                          .warmup_steps = warmup,
+                          .warmup_where_scaled = true,
+                          .global_batch = global,
+                          .base_batch = base,
+                          .steps = steps,
+                          .epoch_steps = steps};
+}
 
 static dlr_rates rates_of(dlr_schedule s) {
     dlr_rates r = {0};
@@ -11,7 +27,7 @@ static dlr_rates rates_of(dlr_schedule s) {
 }
 
 static void test_scaling(void) {
-    dlr_schedule s = {2e-4, 0, "none", 128, 256, 64, 5120};
+    dlr_schedule s = of_a(2e-4, 0, "none", 128, 256, 64, 5120);
     CHECK_NEAR(rates_of(s).init, 2e-4, 0);
     CHECK_NEAR(rates_of(s).warmup, 0, 0); /* no scaling, no warm-up */
     s.scaling = "sqrt";
@@ -31,7 +47,7 @@ static void test_scaling(void) {
 
 static void test_rate(void) {
     /* bs256_opt of system A: 20 epochs of 256 steps */
-    dlr_rates r = rates_of((dlr_schedule){2e-4, 0, "sqrt", 128, 256, 64, 5120});
+    dlr_rates r = rates_of(of_a(2e-4, 0, "sqrt", 128, 256, 64, 5120));
     CHECK_NEAR(dlr_schedule_rate(&r, 1), 3.125e-06, 1e-20);
     CHECK_NEAR(dlr_schedule_rate(&r, 127), 0.000396875, 1e-18);
     CHECK_NEAR(dlr_schedule_rate(&r, 128), 0.0004, 1e-18);
@@ -39,13 +55,51 @@ static void test_rate(void) {
     CHECK_NEAR(dlr_schedule_rate(&r, 5120), 6.165332533744295e-07,
                1e-17); /* the cosine runs on behind the warm-up */
     /* base: 10 epochs of 1,024 steps; and one that ends above zero */
-    r = rates_of((dlr_schedule){2e-4, 0, "sqrt", 128, 64, 64, 10240});
+    r = rates_of(of_a(2e-4, 0, "sqrt", 128, 64, 64, 10240));
     CHECK_NEAR(dlr_schedule_rate(&r, 1), 0.00019999999529380594, 1e-18);
     CHECK_NEAR(dlr_schedule_rate(&r, 5120), 0.0001, 1e-18);
     CHECK_NEAR(dlr_schedule_rate(&r, 10240), 0, 0);
-    r = rates_of((dlr_schedule){1e-3, 1e-4, "none", 0, 8, 8, 100});
+    r = rates_of(of_a(1e-3, 1e-4, "none", 0, 8, 8, 100));
     CHECK_NEAR(dlr_schedule_rate(&r, 50), 5.5e-4, 1e-18);
     CHECK_NEAR(dlr_schedule_rate(&r, 100), 1e-4, 1e-18);
+}
+
+static double value_of(const dlr_rates *r, const char *name) {
+    double v = NAN;
+    CHECK(dlr_rates_value(r, name, &v), "%s", name);
+    return v;
+}
+
+/* What the other schedules take: units of steps or epochs, and ranges. */
+static void test_values(void) {
+    const dlr_rate_range ranges[] = {{5, 30, 1}, {30, INFINITY, 0.1}};
+    dlr_schedule s = {.start_lr = 0.5,
+                      .end_lr = 0.25,
+                      .scaling = "none",
+                      .warmup_steps = 7,
+                      .global_batch = 4,
+                      .base_batch = 64,
+                      .steps = 25,
+                      .epoch_steps = 10};
+    dlr_rates r = rates_of(s);
+    CHECK(value_of(&r, "lr.init") == 0.5 && value_of(&r, "lr.end") == 0.25 && value_of(&r, "lr.total") == 25);
+    CHECK(value_of(&r, "lr.warmup") == 7 && value_of(&r, "lr.steps") == 10);
+    s.by_epochs = true;
+    r = rates_of(s);
+    CHECK(value_of(&r, "lr.total") == 3, "all epochs, the short one too");
+    s.cosine_epochs = 8;
+    r = rates_of(s);
+    CHECK(value_of(&r, "lr.total") == 8);
+    s.warmup_epochs = 2, s.range = ranges, s.ranges = 2;
+    r = rates_of(s);
+    CHECK(value_of(&r, "lr.warmup") == 27, "steps and epochs of it");
+    CHECK(value_of(&r, "lr.range.0.start") == 5 && value_of(&r, "lr.range.0.end") == 30);
+    CHECK(value_of(&r, "lr.range.1.factor") == 0.1 && isinf(value_of(&r, "lr.range.1.end")));
+    const char *others[] = {"lr.range.2.start", "lr.range.-1.start", "lr.range.", "lr.scale", "beta1",
+                            "lr.warmup.from"};
+    double v = 3;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CHECK(!dlr_rates_value(&r, others[i], &v) && v == 3, "%s", others[i]);
 }
 
 static void check_refused(dlr_schedule s, const char *what) {
@@ -56,14 +110,15 @@ static void check_refused(dlr_schedule s, const char *what) {
 }
 
 static void test_errors(void) {
-    check_refused((dlr_schedule){1e-4, 0, "cubic", 0, 4, 4, 10}, "cubic");
-    check_refused((dlr_schedule){1e-4, 0, "none", 0, 4, 4, 0}, "0 steps");
-    check_refused((dlr_schedule){1e-4, 0, "none", 0, 4, 0, 10}, "base 0");
+    check_refused(of_a(1e-4, 0, "cubic", 0, 4, 4, 10), "cubic");
+    check_refused(of_a(1e-4, 0, "none", 0, 4, 4, 0), "0 steps");
+    check_refused(of_a(1e-4, 0, "none", 0, 4, 0, 10), "base 0");
 }
 
 int main(void) {
     test_scaling();
     test_rate();
+    test_values();
     test_errors();
     return dl_test_end();
 }

@@ -85,20 +85,27 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
     dl_push(a, &k->params, (dl_kparam){dl_intern("s"), b, true, 3});
     k->nspace = y.rank;
     memcpy(k->space, y.axis, sizeof y.axis);
-    dl_push(a, &k->instrs,
-            (dl_kinstr){.kind = DL_K_CONTRACT,
-                        .op = DL_OP_conv,
-                        .nparts = {2, 1},
-                        .parts = {{0, 1}, {2}},
-                        .spatial = 3,
-                        .stride = {2, 2, 1},
-                        .pad_lo = {0, 1, 0},
-                        .pad_hi = {0, 0, 0},
-                        .loc = first});
+    dl_push(
+        a, &k->instrs,
+        (dl_kinstr){
+            .kind = DL_K_CONTRACT,
+            .op = DL_OP_conv,
+            .nparts = {2, 1},
+            .parts = {{0, 1}, {2}},
+            .windows = {.n = 3, .stride = {2, 2, 1}, .dilation = {1, 1, 1}, .pad_lo = {0, 1, 0}, .groups = 1},
+            .loc = first});
     dl_push(a, &k->instrs,
             (dl_kinstr){.kind = DL_K_LOAD, .param = 3, .index = {{.axis = 1, .offset = 0}}, .loc = second});
     dl_push(a, &k->instrs, (dl_kinstr){.kind = DL_K_CONST, .op = DL_OP_const, .p = 1e-8});
     dl_push(a, &k->instrs, (dl_kinstr){.kind = DL_K_COORD, .op = DL_OP_iota, .axis = 2});
+    dl_push(a, &k->instrs,
+            (dl_kinstr){.kind = DL_K_RANDOM,
+                        .op = DL_OP_random,
+                        .nargs = 2,
+                        .args = {3, 2},
+                        .number = 16777215,
+                        .first = (int64_t)1 << 40,
+                        .along = {135, 27, 9, 0, 1}});
     for (int op = 0; op < DL_NOPS; op++)
         if (dl_ops[op].class == DL_CLASS_ELEM) {
             dl_kinstr in = elem((dl_op)op, dl_ops[op].arity, 0, 1, 2, op == DL_OP_leaky_relu ? 0.01 : 0);
@@ -123,8 +130,8 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
                     .index = {{.axis = 0},
                               {.axis = -1, .offset = 3},
                               {.axis = -1, .offset = -2, .nterms = 2, .term = {{3, 2, 5, 1}, {4, 1, 0, 7}}},
-                              {.axis = 3},
-                              {.axis = 4}}});
+                              {.axis = 3, .offset = -5, .div = 3, .outside = DL_OUT_REFLECT},
+                              {.axis = -1, .outside = DL_OUT_EXACT, .nterms = 1, .term = {{4, 1, 0, -2}}}}});
     int reduce = k->instrs.n;
     static const dl_op ops[] = {DL_OP_sum, DL_OP_reduce_max, DL_OP_reduce_min};
     for (int i = 0; i < 3; i++)
@@ -228,8 +235,9 @@ static void test_round_trip(void) {
         CHECK(a->kind == b->kind && a->nargs == b->nargs && !memcmp(a->args, b->args, sizeof a->args));
         CHECK(a->p == b->p && a->over == b->over && !memcmp(a->index, b->index, sizeof a->index),
               "instruction %d", i);
+        CHECK(a->number == b->number && a->first == b->first && !memcmp(a->along, b->along, sizeof a->along));
         CHECK(!memcmp(a->parts, b->parts, sizeof a->parts) &&
-              !memcmp(a->stride, b->stride, sizeof a->stride));
+              !memcmp(&a->windows, &b->windows, sizeof a->windows));
     }
 done:
     dl_arena_free(arena);
@@ -243,7 +251,7 @@ static void test_filter(void) {
     CHECK(strncmp(b.at, "kernel @k0(%a: f32[N=2, C=4, D=6, H=5, W=4] @cl, ", 47) == 0, "%.60s", b.at);
     CHECK(!strstr(b.at, "graph"));
     dl_buf_free(&b);
-    dl_print_node(&b, m->graphs.at[0]->nodes.at[2]);
+    dl_print_node(&b, m->graphs.at[0]->nodes.at[3]); /* behind the sources */
     CHECK(strstr(b.at, " = neg $x : f32[") && !strchr(b.at, '\n'), "%s", b.at);
     dl_buf_free(&b);
     dl_arena_free(arena);
@@ -457,10 +465,12 @@ static int64_t conv_flops(dl_arena *arena, int64_t c, int64_t o, int64_t size) {
                         .op = DL_OP_conv,
                         .nparts = {1, 1},
                         .parts = {{0}, {1}},
-                        .spatial = 3,
-                        .stride = {2, 2, 2},
-                        .pad_lo = {1, 1, 1},
-                        .pad_hi = {1, 1, 1}});
+                        .windows = {.n = 3,
+                                    .stride = {2, 2, 2},
+                                    .dilation = {1, 1, 1},
+                                    .pad_lo = {1, 1, 1},
+                                    .pad_hi = {1, 1, 1},
+                                    .groups = 1}});
     dl_push(arena, &k.instrs,
             (dl_kinstr){.kind = DL_K_STORE,
                         .param = 2,
@@ -514,6 +524,10 @@ static const struct {
      "instruction 0: %a has 1 axes, a contraction over 1 spatial"},
     {KERNEL("  %0 = conv %w, %w {stride=[1], pad_lo=[0], pad_hi=[0]} : f32"),
      "instruction 0: a space of 2 axes around a contraction of 3"},
+    {KERNEL("  %0 = conv %w, %w {stride=[1], pad_lo=[0], pad_hi=[0], dilation=[0]} : f32"),
+     "instruction 0: dilation 0"},
+    {KERNEL("  %0 = conv cat(%w, %w), %w {stride=[1], pad_lo=[0], pad_hi=[0], dilation=[2], groups=2} : f32"),
+     "instruction 0: "},
     {KERNEL("  %0 = coord W : f32\n  %1 = conv %w, %w {stride=[1], pad_lo=[0], pad_hi=[0]} : f32"),
      "instruction 1: the contraction must be the first instruction"},
 };

@@ -1,0 +1,111 @@
+/* Kernels around a contraction by windows whose channels fall into groups; the loops are
+ * compiler/kernels/group.c. */
+#include "compiler/emit_windows.h"
+
+static void put_window(dl_emitter *e, const dl_shape *s) {
+    dl_putf(e->out, "static const struct group_window %s_window = {.batch = %lld, ", e->k->name,
+            (long long)s->batch);
+    dl_emit_three(e->out, "x", s->x), dl_emit_three(e->out, "y", s->y);
+    dl_emit_three(e->out, "stride", s->stride), dl_emit_three(e->out, "dilation", s->dilation);
+    dl_emit_three(e->out, "pad", s->pad), dl_emit_three(e->out, "kernel", s->kernel);
+    dl_puts(e->out, "};\n");
+}
+
+/* Channels that the groups of one panel of lanes have to do with, at most; `own` and `other`: of a group. */
+static int64_t find_span(int64_t channels, int64_t panel, int64_t own, int64_t other) {
+    int64_t most = 0;
+    for (int64_t lane = 0; lane < channels; lane += panel) {
+        int64_t last = lane + panel < channels ? lane + panel - 1 : channels - 1,
+                n = last / own - lane / own + 1;
+        if (n > most) most = n;
+    }
+    return most * other;
+}
+
+/* One channel a group on both sides: position by position. */
+static void put_depthwise(dl_emitter *e, const dl_shape *s, bool turned, dl_emitted *code) {
+    enum { TAP_BYTES = 16 }; /* of struct depth_tap */
+    const char *name = e->k->name;
+    const int64_t *size = turned ? s->x : s->y;
+    put_window(e, s);
+    dl_emit_point(e);
+    dl_emit_head(e, 0);
+    dl_emit_sums_at(e, 0);
+    dl_putf(e->out,
+            "    _Static_assert(sizeof(struct depth_tap) == %d, \"scratch\");\n"
+            "    depth_unit(&%s_window, %d, arg, %d, %d, %lldL, unit, scratch, %s_point, sums);\n}\n",
+            TAP_BYTES, name, turned, s->c->parts[s->image][0], s->c->parts[s->weight][0],
+            (long long)e->k->space[1].size, name);
+    code->units[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
+    code->scratch = s->taps * TAP_BYTES;
+    dl_emit_finish(e, code);
+}
+
+/* Several: phase 0 packs the small matrices, a panel each; phase 1 multiplies. */
+static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t own, int64_t per,
+                       dl_emitted *code) {
+    const char *name = e->k->name;
+    int64_t panel = e->t->panel, channels = e->k->space[1].size, columns = dl_ceil_div(channels, panel),
+            span = find_span(channels, panel, own, per);
+    dl_tables t = dl_emit_tables(e, s);
+    dl_emit_image_shape(e, s, t.positions);
+    dl_emit_point(e);
+    dl_putf(e->out, "static const struct groups %s_groups = {&%s_shape, %lld, %lld, %lld};\n", name, name,
+            (long long)own, (long long)per, (long long)span);
+    dl_emit_head(e, 0);
+    dl_putf(e->out,
+            "    group_weight(&%s_groups, %d, (const float *)arg[%d], unit, (float *)workspace);\n}\n", name,
+            turned, s->c->parts[s->weight][0]);
+    code->workspace = columns * s->taps * span * panel * 4;
+    dl_emit_head(e, 1);
+    dl_emit_sums_at(e, code->workspace);
+    dl_putf(e->out,
+            "    group_unit(&%s_groups, arg, (const float *)workspace, unit, scratch, %s_point, sums);\n}\n",
+            name, name);
+    code->phases = 2;
+    code->units[0] = columns, code->units[1] = t.units;
+    code->scratch = dl_emit_rows_scratch(e->t);
+    dl_emit_finish(e, code);
+}
+
+static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t own, dl_emitted *code) {
+    const char *name = e->k->name;
+    bool depthwise = per == 1 && own == 1;
+    int64_t panel = e->t->panel, groups = s->c->windows.groups,
+            run = depthwise ? s->kernel[2] : 1, /* taps a unit */
+        block = run * per * panel, places = s->taps / run,
+            span = dl_ceil_div(find_span(own * groups, panel, own, per), e->t->rows) * e->t->rows;
+    put_window(e, s);
+    dl_putf(e->out,
+            "static const struct group_gradient %s_gradient = {&%s_window, %d, %d, %lld, %lld, %lld, %lld, "
+            "%lld};\n",
+            name, name, s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
+            s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0], (long long)(per * groups),
+            (long long)(own * groups), (long long)per, (long long)own, (long long)span);
+    e->flat = true;
+    dl_emit_body(e);
+    dl_emit_head(e, 0);
+    dl_putf(
+        e->out,
+        "    const float *acc = %s_gradient_unit(&%s_gradient, arg, unit / %lldL, unit %% %lldL, scratch);\n"
+        "    double *sums = 0;\n"
+        "    for (long i = 0; i < %lldL; i += LANES)\n"
+        "        %s_body(arg, unit * %lldL + i, LANES, acc + i, sums);\n}\n",
+        depthwise ? "depth" : "group", name, (long long)places, (long long)places, (long long)block, name,
+        (long long)block);
+    code->units[0] = dl_ceil_div(own * groups, panel) * places;
+    code->grad_rows = depthwise ? 0 : 1u << e->t->rows;
+    code->scratch =
+        depthwise ? block * 4 : (3 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
+}
+
+void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+    int64_t groups = s->c->windows.groups, own = e->k->space[1].size / groups;
+    dl_tensor made = dl_op_tensor(s->c->op, DL_RESULT_PLACE);
+    if (made == DL_TENSOR_W)
+        put_gradient(e, s, s->weight_c, s->weight_o / groups, code);
+    else if (own == 1 && s->summed == 1)
+        put_depthwise(e, s, made == DL_TENSOR_X, code);
+    else
+        put_blocks(e, s, made == DL_TENSOR_X, own, s->summed, code);
+}

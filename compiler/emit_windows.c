@@ -1,0 +1,190 @@
+/* Geometry and tables of contractions by windows; emit_windows.h says which. */
+#include "compiler/emit_windows.h"
+
+const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part) {
+    return &k->params.at[c->parts[operand][part]].type;
+}
+
+dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
+    dl_shape s = {.c = c, .k = k, .r = dl_kernel_relation(k, c), .weight = dl_op_place(c->op, DL_TENSOR_W)};
+    s.image = 1 - s.weight;
+    const dl_axis *w = s.weight == DL_RESULT_PLACE ? k->space : dl_shape_part(k, c, s.weight, 0)->axis;
+    for (int i = 0; i < 3; i++) {
+        const dl_relation_window *window = &s.r.window[i];
+        s.stride[i] = window->stride, s.dilation[i] = window->dilation, s.pad[i] = window->pad;
+    }
+    dl_relation_spatial(&s.r, dl_op_place(c->op, DL_TENSOR_X), s.x);
+    dl_relation_spatial(&s.r, dl_op_place(c->op, DL_TENSOR_Y), s.y);
+    dl_relation_spatial(&s.r, s.weight, s.kernel);
+    s.taps = s.kernel[0] * s.kernel[1] * s.kernel[2];
+    s.weight_o = w[0].size, s.weight_c = w[1].size;
+    s.batch = s.r.axis[0].size;
+    s.summed = dl_relation_size(&s.r, DL_ROLE_K);
+    return s;
+}
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+/* Taps t of position q of x are those at which q + pad - t * dilation is a multiple of the stride: every
+ * (stride / gcd)-th from the first on, or none. */
+dl_parity dl_shape_parity(const dl_shape *s, int axis, int64_t q) {
+    int64_t stride = s->stride[axis], dilation = s->dilation[axis], at = q + s->pad[axis];
+    int64_t step = stride / gcd(stride, dilation), rest = at % stride, first = 0;
+    for (; rest && first < step; first++) rest = (rest + stride - dilation % stride) % stride;
+    dl_parity p = {.shift = q, .first = first, .step = step, .fall = step * dilation / stride};
+    if (!rest) p.base = (at - first * dilation) / stride;
+    p.count = s->x[axis] > q ? dl_ceil_div(s->x[axis] - q, stride) : 0;
+    p.taps = !rest && s->kernel[axis] > first ? dl_ceil_div(s->kernel[axis] - first, step) : 0;
+    return p;
+}
+
+void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
+    dl_putf(out, ".%s = {%lld, %lld, %lld}, ", name, (long long)v[0], (long long)v[1], (long long)v[2]);
+}
+
+void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, const char *name) {
+    dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
+    for (int i = 0; i < c->nparts[operand]; i++)
+        dl_putf(e->out, "{%d, %lld}, ", c->parts[operand][i],
+                (long long)dl_shape_part(e->k, c, operand, i)->axis[1].size);
+    dl_puts(e->out, "};\n");
+}
+
+/* ---- tables ---- */
+
+static void put_forward_tables(dl_emitter *e, const dl_shape *s) {
+    const char *name = e->k->name;
+    int64_t one[3] = {1, 1, 1};
+    dl_putf(e->out, "static const struct tap %s_taps[] = {\n", name);
+    for (int64_t i = 0; i < s->taps; i++) {
+        int64_t at[3] = {i / (s->kernel[1] * s->kernel[2]), i / s->kernel[2] % s->kernel[1],
+                         i % s->kernel[2]};
+        dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)i,
+                (long long)(at[0] * s->dilation[0] - s->pad[0]),
+                (long long)(at[1] * s->dilation[1] - s->pad[1]),
+                (long long)(at[2] * s->dilation[2] - s->pad[2]), i % 4 == 3 ? "\n" : " ");
+    }
+    dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {{", name);
+    dl_emit_three(e->out, "count", s->y), dl_emit_three(e->out, "step", one);
+    dl_putf(e->out, ".taps = %lld}};\n", (long long)s->taps);
+}
+
+/* Positions of x by parity, in all directions. */
+static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t columns) {
+    dl_tables made = {0};
+    dl_buf positions = {0};
+    int first = 0;
+    dl_putf(e->out, "static const struct tap %s_taps[] = {\n", e->k->name);
+    for (int64_t q = 0; q < s->stride[0] * s->stride[1] * s->stride[2]; q++) {
+        dl_parity p[3] = {dl_shape_parity(s, 0, q / (s->stride[1] * s->stride[2])),
+                          dl_shape_parity(s, 1, q / s->stride[2] % s->stride[1]),
+                          dl_shape_parity(s, 2, q % s->stride[2])};
+        int64_t count[3] = {p[0].count, p[1].count, p[2].count},
+                shift[3] = {p[0].shift, p[1].shift, p[2].shift};
+        int64_t taps = p[0].taps * p[1].taps * p[2].taps;
+        for (int64_t i = 0; i < taps; i++) {
+            int64_t t[3] = {i / (p[1].taps * p[2].taps), i / p[2].taps % p[1].taps, i % p[2].taps}, w = 0;
+            for (int a = 0; a < 3; a++) w = w * s->kernel[a] + p[a].first + t[a] * p[a].step;
+            dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)w,
+                    (long long)(p[0].base - t[0] * p[0].fall), (long long)(p[1].base - t[1] * p[1].fall),
+                    (long long)(p[2].base - t[2] * p[2].fall), i % 4 == 3 ? "\n" : " ");
+        }
+        dl_puts(&positions, "{");
+        dl_emit_three(&positions, "count", count), dl_emit_three(&positions, "step", s->stride),
+            dl_emit_three(&positions, "shift", shift);
+        dl_putf(&positions, ".first_tap = %d, .taps = %lld},\n", first, (long long)taps);
+        made.units += dl_ceil_div(s->batch * count[0] * count[1] * count[2], DL_ROW_BLOCK) * columns;
+        first += (int)taps, made.positions++;
+    }
+    if (!first) dl_puts(e->out, "{0, {0, 0, 0}}");
+    dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {\n%s};\n", e->k->name, positions.at);
+    dl_buf_free(&positions);
+    return made;
+}
+
+dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s) {
+    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
+    dl_emit_parts(e, s->c, s->image, "parts");
+    if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X) return put_parity_tables(e, s, columns);
+    put_forward_tables(e, s);
+    int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
+    return (dl_tables){1, dl_ceil_div(rows, DL_ROW_BLOCK) * columns};
+}
+
+void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
+                   const int64_t *scale, int64_t channels, int64_t columns, int positions) {
+    const char *name = e->k->name;
+    dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name, (long long)s->batch);
+    dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out), dl_emit_three(e->out, "scale", scale);
+    dl_putf(e->out,
+            ".channels = %lld, .reduced = %lld, .columns = %lld, .weight = %d, .weight_taps = %lld, "
+            ".weight_start = %lld, .weight_channels = %lld, ",
+            (long long)channels, (long long)s->summed, (long long)columns, s->c->parts[s->weight][0],
+            (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c);
+    dl_putf(
+        e->out,
+        ".nparts = %d, .npositions = %d, .part = %s_parts, .positions = %s_positions, .taps = %s_taps};\n",
+        s->c->nparts[s->image], positions, name, name, name);
+}
+
+void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int positions) {
+    bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
+    int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size;
+    dl_emit_shape(e, s, back ? s->y : s->x, back ? s->x : s->y, back ? one : s->stride, channels,
+                  dl_ceil_div(channels, e->t->panel), positions);
+}
+
+int64_t dl_emit_rows_scratch(const dl_target *t) {
+    return (2 * DL_ROW_BLOCK + DL_K_BLOCK) * t->panel * 4 + DL_ROW_BLOCK * DL_ROW_BYTES;
+}
+
+/* ---- what stands behind the sum ---- */
+
+void dl_emit_body(dl_emitter *e) {
+    const dl_kernel *k = e->k;
+    dl_putf(e->out, "INLINE void %s_body(char *const *arg, ", k->name);
+    for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, "long x%d, ", i);
+    dl_puts(e->out, "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)sums");
+    for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
+    dl_puts(e->out, ";\n");
+    int end = dl_kernel_first_reduction(k);
+    while (end < k->instrs.n && k->instrs.at[end].kind == DL_K_REDUCE) end++;
+    dl_emit_program(e, 0, end);
+    dl_puts(e->out, "}\n");
+}
+
+void dl_emit_point(dl_emitter *e) {
+    const dl_kernel *k = e->k;
+    dl_buf call = {0};
+    dl_putf(&call, "%s_body(arg, at[0], channel + i, ", k->name);
+    for (int i = 2; i < k->nspace; i++) dl_putf(&call, "at[%d], ", i + 4 - k->nspace);
+    dl_emit_body(e);
+    dl_putf(e->out,
+            "static void %s_point(char *const *arg, const float *acc, const long at[4], long channel, long "
+            "n, double *sums) {\n"
+            "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, acc + i, sums);\n",
+            k->name, call.at);
+    if (k->space[1].size % e->t->lanes) dl_putf(e->out, "    if (i < n) %sn - i, acc + i, sums);\n", call.at);
+    dl_puts(e->out, "}\n");
+    dl_buf_free(&call);
+}
+
+void dl_emit_head(dl_emitter *e, int phase) {
+    dl_putf(e->out,
+            "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch, "
+            "(void)workspace;\n",
+            e->k->name, phase);
+}
+
+/* Partial sums lie behind what else the kernel keeps in the workspace. */
+void dl_emit_sums_at(dl_emitter *e, int64_t at) {
+    dl_putf(e->out, "    double *sums = (double *)(workspace + %lldL) + unit * %lldL;\n    (void)sums;\n",
+            (long long)at, (long long)dl_emit_partial(e));
+    if (dl_emit_partial(e)) dl_emit_clear_sums(e);
+}
+
+void dl_emit_finish(dl_emitter *e, dl_emitted *code) {
+    int64_t units = code->units[code->phases - 1], at = code->workspace;
+    code->workspace += dl_emit_partial(e) * units * (int64_t)sizeof(double);
+    if (dl_kernel_reduced(e->k)) dl_emit_reduced_phase(e, units, at, code);
+}

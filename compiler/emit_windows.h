@@ -1,0 +1,63 @@
+/* What the emitters of contractions by windows share: the geometry, constant tables for the loops of
+ * compiler/kernels/, and the function that finishes one position. */
+#ifndef DL_EMIT_WINDOWS_H
+#define DL_EMIT_WINDOWS_H
+#include "compiler/emit_cpu.h"
+
+/* A contraction by windows as the tables need it. */
+typedef struct {
+    const dl_kinstr *c;
+    const dl_kernel *k;
+    dl_relation r;
+    int weight, image; /* places of w and, where an image is made, of the other one */
+    int64_t stride[3], dilation[3], pad[3], kernel[3], x[3], y[3];
+    int64_t batch, taps;
+    int64_t weight_o, weight_c; /* w's first two axes, as they are stored */
+    int64_t summed;             /* channels that a position's sums go over */
+} dl_shape;
+
+/* Positions of x along one axis that read y at the same taps: q + stride * j, taps first + step * i, i <
+ * taps, which read y at base + j - i * fall. */
+typedef struct {
+    int64_t count, shift, first, step, taps, base, fall;
+} dl_parity;
+
+dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c);
+dl_parity dl_shape_parity(const dl_shape *s, int axis, int64_t q);
+/* A part of operand `operand`. */
+const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part);
+
+/* ".name = {1, 2, 3}, " */
+void dl_emit_three(dl_buf *out, const char *name, const int64_t *v);
+/* The table <kernel>_<name> of an operand's parts. */
+void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, const char *name);
+/* The tables <kernel>_parts, _taps and _positions of an image that is made: y, or x by parity of its
+ * positions. Units of DL_ROW_BLOCK positions by one panel of the result's channels; how many entries
+ * _positions has. */
+typedef struct {
+    int positions;
+    int64_t units;
+} dl_tables;
+dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s);
+/* The table <kernel>_shape behind them: struct contraction. */
+void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
+                   const int64_t *scale, int64_t channels, int64_t columns, int positions);
+/* The same with what an image that is made reads, as it is. */
+void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int positions);
+
+/* What stands behind the sum: <kernel>_body, and <kernel>_point around it, which finishes a position. */
+void dl_emit_body(dl_emitter *e);
+void dl_emit_point(dl_emitter *e);
+/* "void <kernel>_<phase>(...) {" */
+void dl_emit_head(dl_emitter *e, int phase);
+/* `sums`: a unit's partial sums, `at` bytes behind the workspace's start. */
+void dl_emit_sums_at(dl_emitter *e, int64_t at);
+/* Room for partial sums in the workspace, and the phase that combines them. */
+void dl_emit_finish(dl_emitter *e, dl_emitted *code);
+/* Bytes of struct rows_scratch. */
+enum { DL_ROW_BYTES = 8 * 4 }; /* of struct rows, a row */
+int64_t dl_emit_rows_scratch(const dl_target *t);
+
+/* Kernels whose contraction has groups. */
+void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code);
+#endif

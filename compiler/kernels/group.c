@@ -1,0 +1,269 @@
+/* Contractions by windows in groups, behind weight.c.
+ *
+ * Where a group has several channels, each panel of the result's lanes is one small matrix over the channels
+ * that its groups read: zero where lane and channel are of different groups, and else the weight. Tiles then
+ * run as ever, of PANEL / (channels of a group) times as many products as there are, and none in vain where a
+ * group fills panels. Where groups have one channel on both sides (depthwise), a lane reads its own channel:
+ * lines go lane by lane. */
+
+/* What the positions of x and y have to do with each other: x = y * stride + tap * dilation - pad. */
+struct group_window {
+    int batch, x[3], y[3], stride[3], dilation[3], pad[3], kernel[3];
+};
+
+struct groups {
+    const struct contraction *rows; /* of all columns; its part is what is read */
+    int own, per;                   /* channels of a group: of the result, of what is read */
+    int span;                       /* channels that the groups of one column read, at most */
+};
+
+/* The first channel that a column's groups read, and how many. */
+INLINE long column_reads(const struct groups *g, long column, long *first) {
+    long lane = column * PANEL,
+         last = lane + PANEL < g->rows->channels ? lane + PANEL - 1 : g->rows->channels - 1;
+    *first = lane / g->own * g->per;
+    return (last / g->own + 1) * g->per - *first;
+}
+
+/* Packs one column: packed[column][tap][channel read][lane]. `turned`: x is made, and a lane is a channel of
+ * x. */
+UNUSED void group_weight(const struct groups *g, int turned, const float *w, long column, float *packed) {
+    const struct contraction *s = g->rows;
+    long first, n = column_reads(g, column, &first);
+    for (long tap = 0; tap < s->weight_taps; tap++)
+        for (long k = 0; k < n; k++) {
+            float *to = packed + ((column * s->weight_taps + tap) * g->span + k) * PANEL;
+            for (long lane = 0; lane < PANEL; lane++) {
+                long made = column * PANEL + lane, read = first + k, o = turned ? read : made;
+                long c = (turned ? made : read) % s->weight_channels;
+                int joined = made < s->channels && made / g->own == read / g->per;
+                to[lane] =
+                    joined
+                        ? w[((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL + o % PANEL]
+                        : 0;
+            }
+        }
+}
+
+/* A block of rows by one column, as rows_unit. */
+UNUSED void group_unit(const struct groups *g, char *const *arg, const float *packed, long unit,
+                       char *scratch, point_fn *point, double *sums) {
+    const struct contraction *s = g->rows;
+    struct rows_scratch *t = (void *)scratch;
+    long which, column, from, first;
+    unit_of(s, unit, &which, &column, &from);
+    const struct positions *p = s->positions + which;
+    long n = fill_rows(s, p, from, &t->row, ROW_BLOCK), whole = (n + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    long reads = column_reads(g, column, &first);
+    __builtin_memset(t->acc, 0, sizeof(float) * (unsigned long)(whole * PANEL));
+    for (long i = 0; i < p->taps; i++) {
+        const struct tap *tap = s->taps + p->first_tap + i;
+        const float *b = packed + (column * s->weight_taps + tap->w) * g->span * PANEL;
+        for (long k = 0; k < reads; k += K_BLOCK)
+            tap_rows(s, &t->row, n, tap, (const float *)arg[s->part->arg], s->part->channels, first + k,
+                     reads - k < K_BLOCK ? reads - k : K_BLOCK, b + k * PANEL, t->acc, 0);
+    }
+    finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
+}
+
+/* ---- depthwise ---- */
+
+/* The place along one axis that the result's place `made` reads with tap k, or -1. `turned`: x is made, and
+ * place p of y reaches p * stride + k * dilation - pad. */
+INLINE long place_read(const struct group_window *v, int axis, int turned, long k, long made) {
+    long by = k * v->dilation[axis] - v->pad[axis], stride = v->stride[axis];
+    long at = turned ? made - by : made * stride + by;
+    if (at < 0 || (turned && stride > 1 && at % stride)) return -1;
+    if (turned && stride > 1) at /= stride;
+    return at < (turned ? v->y : v->x)[axis] ? at : -1;
+}
+
+struct depth_tap {
+    const float *x; /* the channels read */
+    const float *w; /* their weights, in the first panel */
+};
+
+/* The taps of one position of the result. */
+INLINE long find_taps(const struct group_window *v, int turned, const float *read, long channels,
+                      const float *w, const long at[4], struct depth_tap *tap) {
+    const int *size = turned ? v->y : v->x;
+    long n = 0, place[3];
+    for (long kd = 0; kd < v->kernel[0]; kd++) {
+        if ((place[0] = place_read(v, 0, turned, kd, at[1])) < 0) continue;
+        for (long kh = 0; kh < v->kernel[1]; kh++) {
+            if ((place[1] = place_read(v, 1, turned, kh, at[2])) < 0) continue;
+            const float *line =
+                read + ((at[0] * size[0] + place[0]) * size[1] + place[1]) * size[2] * channels;
+            const float *row = w + (kd * v->kernel[1] + kh) * v->kernel[2] * PANEL;
+            for (long kw = 0; kw < v->kernel[2]; kw++)
+                if ((place[2] = place_read(v, 2, turned, kw, at[3])) >= 0)
+                    tap[n++] = (struct depth_tap){line + place[2] * channels, row + kw * PANEL};
+        }
+    }
+    return n;
+}
+
+/* acc[PANEL] = the taps' products in channels [lane, lane + lanes), whose weights lie `by` behind the first
+ * ones. */
+HOT void sum_taps(const struct depth_tap *tap, long n, long lane, long lanes, long by, float *acc) {
+    vf a = {0}, b = {0}, c = {0}, d = {0};
+    const struct depth_tap *end = tap + n;
+    if (lanes < PANEL)
+        for (; tap < end; tap++) {
+            const float *x = tap->x + lane, *w = tap->w + by;
+            a += ldn(x, lanes) * ld(w);
+            if (lanes > LANES) b += ld_part(x + LANES, lanes - LANES) * ld(w + LANES);
+        }
+    for (; tap + 1 < end; tap += 2) {
+        const float *x = tap[0].x + lane, *w = tap[0].w + by, *x2 = tap[1].x + lane, *w2 = tap[1].w + by;
+        a += ld(x) * ld(w), b += ld(x + LANES) * ld(w + LANES);
+        c += ld(x2) * ld(w2), d += ld(x2 + LANES) * ld(w2 + LANES);
+    }
+    if (tap < end)
+        a += ld(tap->x + lane) * ld(tap->w + by), b += ld(tap->x + lane + LANES) * ld(tap->w + by + LANES);
+    st(acc, a + c), st(acc + LANES, b + d);
+}
+
+/* PACK_ROWS positions of the result, all channels. */
+UNUSED void depth_unit(const struct group_window *v, int turned, char *const *arg, int read, int weight,
+                       long channels, long unit, char *scratch, point_fn *point, double *sums) {
+    const int *size = turned ? v->x : v->y;
+    long plane = (long)size[1] * size[2], all = (long)v->batch * size[0] * plane,
+         panels = (channels + PANEL - 1) / PANEL;
+    long taps = (long)v->kernel[0] * v->kernel[1] * v->kernel[2];
+    float acc[PANEL];
+    for (long i = unit * PACK_ROWS; i < all && i < (unit + 1) * PACK_ROWS; i++) {
+        long at[4] = {i / plane / size[0], i / plane % size[0], i / size[2] % size[1], i % size[2]};
+        struct depth_tap *tap = (struct depth_tap *)scratch;
+        long n =
+            find_taps(v, turned, (const float *)arg[read], channels, (const float *)arg[weight], at, tap);
+        for (long column = 0; column < panels; column++) {
+            long lane = column * PANEL, lanes = channels - lane < PANEL ? channels - lane : PANEL;
+            sum_taps(tap, n, lane, lanes, column * taps * PANEL, acc);
+            point(arg, acc, at, lane, lanes, sums);
+        }
+    }
+}
+
+/* ---- weight gradients: a unit is one tap of one panel of O, or all taps along W, over all positions ---- */
+
+struct group_gradient {
+    const struct group_window *window;
+    int x, y, channels_x, channels_y; /* arguments and their channels */
+    int per, own;                     /* channels of a group: of x and of y */
+    int span;                         /* channels of x that the groups of one panel meet, in whole tiles */
+};
+
+/* Places [*made, *made + n) of y along W that meet x with tap k, and what they meet first. Returns n. */
+INLINE long joined(const struct group_window *v, long k, long *made, long *read) {
+    long stride = v->stride[2], by = k * v->dilation[2] - v->pad[2];
+    long first = by < 0 ? (-by + stride - 1) / stride : 0,
+         last = v->x[2] > by ? (v->x[2] - by + stride - 1) / stride : 0;
+    if (last > v->y[2]) last = v->y[2];
+    *made = first, *read = first * stride + by;
+    return last > first ? last - first : 0;
+}
+
+/* A line along W of y that meets x with this tap: where in y and in x the first position lies, how many, and
+ * x's step. */
+struct met_line {
+    long y, x, n, step;
+};
+
+INLINE struct met_line meet_line(const struct group_window *v, long tap, long line) {
+    const int *size = v->kernel;
+    long k[3] = {tap / size[2] / size[1], tap / size[2] % size[1], tap % size[2]}, place[3], made;
+    long b = line / v->y[1] / v->y[0], d = line / v->y[1] % v->y[0], h = line % v->y[1];
+    struct met_line m = {.step = v->stride[2]};
+    place[0] = place_read(v, 0, 0, k[0], d), place[1] = place_read(v, 1, 0, k[1], h);
+    if (place[0] < 0 || place[1] < 0) return m;
+    m.n = joined(v, k[2], &made, &place[2]);
+    m.y = line * v->y[2] + made;
+    m.x = ((b * v->x[0] + place[0]) * v->x[1] + place[1]) * v->x[2] + place[2];
+    return m;
+}
+
+struct group_scratch {
+    int y_at[M_BLOCK], x_at[M_BLOCK], packed_at[M_BLOCK]; /* positions in y, in x, and where y is packed */
+    float data[]; /* sums [span][PANEL], result [per][PANEL], y [M_BLOCK][PANEL], x [span /
+                     TILE_ROWS][M_BLOCK] [TILE_ROWS] */
+};
+
+/* Adds n positions to the sums of all channels that the panel's groups meet, by all of its lanes. */
+UNUSED void meet_block(const struct group_gradient *g, char *const *arg, struct group_scratch *t, long panel,
+                       long n) {
+    long lane = panel * PANEL, lanes = g->channels_y - lane < PANEL ? g->channels_y - lane : PANEL;
+    long first = lane / g->own * g->per, rows = ((lane + lanes - 1) / g->own + 1) * g->per - first;
+    float *y = t->data + (g->span + g->per) * PANEL, *x = y + M_BLOCK * PANEL;
+    for (long m = 0; m < n; m++) {
+        const float *from = (const float *)arg[g->y] + (long)t->y_at[m] * g->channels_y + lane;
+        for (long i = 0; i < PANEL; i += LANES)
+            st(y + m * PANEL + i, i < lanes ? ldn(from + i, lanes - i) : (vf){0});
+        from = (const float *)arg[g->x] + (long)t->x_at[m] * g->channels_x + first;
+        for (long r = 0; r < g->span; r++)
+            x[(r / TILE_ROWS * M_BLOCK + m) * TILE_ROWS + r % TILE_ROWS] = r < rows ? from[r] : 0;
+        t->packed_at[m] = (int)m * PANEL;
+    }
+    for (long r = 0; r < g->span; r += TILE_ROWS)
+        grad_tiles[TILE_ROWS](x + r * M_BLOCK, y, t->packed_at, n, t->data + r * PANEL);
+}
+
+/* result[channel of a group][lane], which is returned. */
+UNUSED float *group_gradient_unit(const struct group_gradient *g, char *const *arg, long panel, long tap,
+                                  char *scratch) {
+    struct group_scratch *t = (void *)scratch;
+    const struct group_window *v = g->window;
+    float *result = t->data + g->span * PANEL;
+    long n = 0, lane = panel * PANEL, first = lane / g->own * g->per;
+    __builtin_memset(t->data, 0, sizeof(float) * (unsigned long)((g->span + g->per) * PANEL));
+    for (long line = 0; line < (long)v->batch * v->y[0] * v->y[1]; line++) {
+        struct met_line m = meet_line(v, tap, line);
+        for (long i = 0; i < m.n; i++) {
+            t->y_at[n] = (int)(m.y + i), t->x_at[n] = (int)(m.x + i * m.step);
+            if (++n == M_BLOCK) meet_block(g, arg, t, panel, n), n = 0;
+        }
+    }
+    if (n) meet_block(g, arg, t, panel, n);
+    for (long i = 0; i < PANEL && lane + i < g->channels_y; i++)
+        for (long c = 0; c < g->per; c++)
+            result[c * PANEL + i] = t->data[((lane + i) / g->own * g->per - first + c) * PANEL + i];
+    return result;
+}
+
+/* Depthwise, lane by lane: sum[PANEL] += the products of n positions, of `lanes` lanes. */
+HOT void dot_line(const float *x, long x_step, const float *y, long y_step, long n, long lanes, float *sum) {
+    vf a = {0}, b = {0}, c = {0}, d = {0};
+    if (lanes < PANEL) {
+        long more = lanes - LANES;
+        for (long i = 0; i < n; i++, x += x_step, y += y_step) {
+            a += ldn(x, lanes) * ldn(y, lanes);
+            if (more > 0) b += ld_part(x + LANES, more) * ld_part(y + LANES, more);
+        }
+        n = 0;
+    }
+    for (; n > 1; n -= 2, x += 2 * x_step, y += 2 * y_step) {
+        const float *x2 = x + x_step, *y2 = y + y_step;
+        a += ld(x) * ld(y), b += ld(x + LANES) * ld(y + LANES);
+        c += ld(x2) * ld(y2), d += ld(x2 + LANES) * ld(y2 + LANES);
+    }
+    if (n) a += ld(x) * ld(y), b += ld(x + LANES) * ld(y + LANES);
+    st(sum, ld(sum) + (a + c)), st(sum + LANES, ld(sum + LANES) + (b + d));
+}
+
+/* All taps along W of one place of the kernel: result[tap][lane]. */
+UNUSED float *depth_gradient_unit(const struct group_gradient *g, char *const *arg, long panel, long place,
+                                  char *scratch) {
+    const struct group_window *v = g->window;
+    float *result = (float *)scratch;
+    long lane = panel * PANEL, channels = g->channels_x, lanes = channels - lane;
+    __builtin_memset(result, 0, sizeof(float) * (unsigned long)(v->kernel[2] * PANEL));
+    for (long line = 0; line < (long)v->batch * v->y[0] * v->y[1]; line++)
+        for (long kw = 0; kw < v->kernel[2]; kw++) {
+            struct met_line m = meet_line(v, place * v->kernel[2] + kw, line);
+            for (long from = 0; from < m.n; from += M_BLOCK)
+                dot_line((const float *)arg[g->x] + (m.x + from * m.step) * channels + lane,
+                         m.step * channels, (const float *)arg[g->y] + (m.y + from) * channels + lane,
+                         channels, m.n - from < M_BLOCK ? m.n - from : M_BLOCK, lanes, result + kw * PANEL);
+        }
+    return result;
+}

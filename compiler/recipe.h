@@ -1,0 +1,19 @@
+/* How a configuration trains: which optimiser and schedule the graphs are given. */
+#ifndef DL_RECIPE_H
+#define DL_RECIPE_H
+#include "frontends/yaml/config.h"
+#include "passes/pass.h"
+
+/* Of keys that exclude each other the one that holds, so that the configuration says what happens:
+ * `scheduler` (systems B and C) unless a stronger source sets lr_schedule, and a cosine of epochs where
+ * max_cosine_lr_epochs alone is given; local_batch_size unless a stronger source sets global_batch_size;
+ * num_iters and num_epochs alike. Called once all sources are read. */
+bool dl_recipe_settle(dl_config *c, dl_error *err);
+/* Of a settled configuration. Errors: DL_INPUT, DL_USAGE: keys that contradict each other. */
+bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err);
+dl_schedule dl_recipe_schedule(const dl_config *c);
+/* Whether that schedule's rate falls where the validation loss stays (scheduler: reducelr). */
+bool dl_recipe_has_plateau(const dl_config *c);
+/* The ranges of epochs of lr_schedule; NULL: it has none, or does not hold. */
+const dl_yaml *dl_recipe_ranges(const dl_config *c);
+#endif

@@ -1,0 +1,175 @@
+/* Pooling, resizing, and other regular choices of elements: no parameters, one op each. */
+#include "frontends/dl/builtin.h"
+
+/* An operand [N, C, spatial...] of floats. */
+static bool want_image(dl_call *c, dl_val *x) {
+    if (!dl_call_float(c, x)) return false;
+    return dl_call_image(c, &x->t->type);
+}
+
+/* kernel, stride (argument i + 1, else the kernel) and padding (i + 2) as attributes. */
+static bool pool_attrs(dl_call *c, int i, const dl_type *t, const int64_t dilation[3], dl_attr attrs[4]) {
+    int64_t kernel[3], stride[3], lo[3], hi[3];
+    int spatial = t->rank - 2;
+    if (!dl_call_window(c, i, spatial, 1, kernel)) return false;
+    memcpy(stride, kernel, sizeof stride);
+    if (c->given[i + 1] && !dl_call_window(c, i + 1, spatial, 1, stride)) return false;
+    if (!dl_call_padding(c, i + 2, t, kernel, stride, dilation, lo, hi)) return false;
+    attrs[0] = dl_attr_ints(DL_ATTR_stride, spatial, stride);
+    attrs[1] = dl_attr_ints(DL_ATTR_pad_lo, spatial, lo),
+    attrs[2] = dl_attr_ints(DL_ATTR_pad_hi, spatial, hi);
+    attrs[3] = dl_attr_ints(DL_ATTR_kernel, spatial, kernel);
+    return true;
+}
+
+dl_val dl_layer_max_pool(dl_call *c) {
+    dl_val x = c->arg[0];
+    dl_attr attrs[5];
+    int64_t dilation[3];
+    if (!want_image(c, &x) || !dl_call_window(c, 4, x.t->type.rank - 2, 1, dilation) ||
+        !pool_attrs(c, 1, &x.t->type, dilation, attrs))
+        return dl_poison();
+    attrs[4] = dl_attr_ints(DL_ATTR_dilation, x.t->type.rank - 2, dilation);
+    return dl_tensor_op(c->E, c->where, DL_OP_max_pool, 1, &x, 5, attrs, NULL);
+}
+
+dl_val dl_layer_avg_pool(dl_call *c) {
+    dl_val x = c->arg[0];
+    dl_attr attrs[5];
+    const int64_t near[] = {1, 1, 1};
+    if (!want_image(c, &x) || !pool_attrs(c, 1, &x.t->type, near, attrs)) return dl_poison();
+    attrs[4] = dl_attr_int(DL_ATTR_counts_pad, c->arg[4].b);
+    return dl_tensor_op(c->E, c->where, DL_OP_avg_pool, 1, &x, 5, attrs, NULL);
+}
+
+dl_val dl_layer_adaptive_avg_pool(dl_call *c) {
+    dl_val x = c->arg[0];
+    int64_t size[3];
+    if (!want_image(c, &x) || !dl_call_window(c, 1, x.t->type.rank - 2, 1, size)) return dl_poison();
+    dl_attr attr = dl_attr_ints(DL_ATTR_size, x.t->type.rank - 2, size);
+    return dl_tensor_op(c->E, c->where, DL_OP_adaptive_avg_pool, 1, &x, 1, &attr, NULL);
+}
+
+/* The mode's own name here: PyTorch's linear, bilinear and trilinear are one, by the number of axes. NULL:
+ * reported. */
+static const char *resize_mode(dl_call *c, int i, int spatial) {
+    static const char *const linear[] = {"linear", "bilinear", "trilinear"};
+    const char *mode = c->given[i] ? c->arg[i].s : "nearest";
+    if (strcmp(mode, "nearest") == 0 || strcmp(mode, "linear") == 0) return mode;
+    if (strcmp(mode, linear[spatial - 1]) == 0) return linear[0];
+    dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument,
+           "%s over %d ax%s is \"nearest\" or \"%s\", not \"%.60s\"", c->what->name, spatial,
+           spatial == 1 ? "is" : "es", linear[spatial - 1], mode);
+    return NULL;
+}
+
+dl_val dl_layer_upsample(dl_call *c) {
+    dl_val x = c->arg[0];
+    int64_t size[3];
+    if (!want_image(c, &x)) return dl_poison();
+    const dl_type *t = &x.t->type;
+    int spatial = t->rank - 2;
+    if (c->given[1] == c->given[2])
+        return dl_bad(c->E, c->where, c->given[1] ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
+                      "upsample takes either a size or a scale_factor");
+    if (!dl_call_window(c, c->given[1] ? 1 : 2, spatial, 1, size)) return dl_poison();
+    for (int i = 0; i < spatial && c->given[2]; i++)
+        if (__builtin_mul_overflow(size[i], t->axis[2 + i].size, &size[i]) || size[i] > INT32_MAX)
+            return dl_bad(c->E, c->where, DL_DIAG_too_large, "upsample: %s=%lld becomes too large",
+                          t->axis[2 + i].name, (long long)t->axis[2 + i].size);
+    const char *mode = resize_mode(c, 3, spatial);
+    if (!mode) return dl_poison();
+    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_size, spatial, size), dl_attr_name(DL_ATTR_mode, mode),
+                       dl_attr_int(DL_ATTR_corners, c->arg[4].b)};
+    return dl_tensor_op(c->E, c->where, DL_OP_upsample, 1, &x, 3, attrs, NULL);
+}
+
+/* ---- along named axes ---- */
+
+/* x read along one axis by another rule; its type but for the size. */
+static dl_val read_along(dl_call *c, dl_val x, const char *axis, int64_t size, int64_t stride, int64_t start,
+                         dl_outside outside) {
+    dl_type t = x.t->type;
+    t.axis[dl_type_axis(&t, axis)].size = size;
+    if (!dl_check_count(c->E, c->where, &t)) return dl_poison();
+    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, 1, &stride), dl_attr_int(DL_ATTR_start, start),
+                       dl_attr_names(DL_ATTR_along, 1, &axis), dl_attr_int(DL_ATTR_div, 1),
+                       dl_attr_name(DL_ATTR_outside, dl_outside_names[outside])};
+    return dl_tensor_op(c->E, c->where, DL_OP_affine, 1, &x, 5, attrs, &t);
+}
+
+static dl_axis axis_named(dl_val x, const char *name) {
+    return x.t->type.axis[dl_type_axis(&x.t->type, name)];
+}
+
+/* PyTorch's modes; -1: reported. */
+static int pad_mode(dl_call *c, int i) {
+    static const struct {
+        const char *name;
+        dl_outside outside;
+    } modes[] = {{"constant", DL_OUT_ZERO},
+                 {"zeros", DL_OUT_ZERO},
+                 {"circular", DL_OUT_WRAP},
+                 {"reflect", DL_OUT_REFLECT},
+                 {"replicate", DL_OUT_EDGE}};
+    if (!c->given[i]) return DL_OUT_ZERO;
+    for (size_t k = 0; k < sizeof modes / sizeof *modes; k++)
+        if (strcmp(c->arg[i].s, modes[k].name) == 0) return (int)modes[k].outside;
+    dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument,
+           "pad: the mode is \"constant\", \"circular\", \"reflect\" or \"replicate\", not \"%.60s\"",
+           c->arg[i].s);
+    return -1;
+}
+
+/* What the modes that repeat elements can take from an axis, as in PyTorch. */
+static bool check_pad(dl_call *c, dl_axis a, int mode, int64_t lo, int64_t hi) {
+    int64_t most = mode == DL_OUT_WRAP ? a.size : mode == DL_OUT_REFLECT ? a.size - 1 : INT32_MAX;
+    if (mode != DL_OUT_ZERO && a.size < 1) most = 0;
+    if ((lo <= most && hi <= most) || mode == DL_OUT_ZERO) return true;
+    dl_bad(c->E, c->where, DL_DIAG_bad_window,
+           "pad: %s=%lld has %lld elements to repeat on either side, not %lld", a.name, (long long)a.size,
+           (long long)(most < 0 ? 0 : most), (long long)(lo > hi ? lo : hi));
+    dl_note_tensor(c->E, c->arg[0]);
+    return false;
+}
+
+/* pad(x, n or [before, behind], mode="circular", over=[H, W]). */
+dl_val dl_fn_pad(dl_call *c) {
+    dl_val x = c->arg[0];
+    int n, mode = pad_mode(c, 2);
+    int64_t by[3];
+    const char *names[DL_MAX_RANK];
+    if (mode < 0 || !dl_call_axes_of(c, 3, x, &n, names) || !dl_call_window(c, 1, 2, 0, by))
+        return dl_poison();
+    for (int i = 0; i < n && x.kind == DL_V_TENSOR; i++) {
+        dl_axis a = axis_named(x, names[i]);
+        if (!check_pad(c, a, mode, by[0], by[1])) return dl_poison();
+        x = read_along(c, x, a.name, a.size + by[0] + by[1], 1, -by[0], (dl_outside)mode);
+    }
+    return x;
+}
+
+dl_val dl_fn_roll(dl_call *c) {
+    dl_val x = c->arg[0];
+    int n;
+    int64_t by;
+    const char *names[DL_MAX_RANK];
+    if (!dl_call_axes_of(c, 2, x, &n, names) ||
+        !dl_val_count(c->E, c->arg[1], INT64_MIN, "roll: 'shifts'", &by))
+        return dl_poison();
+    dl_axis a = axis_named(x, names[0]);
+    if (!a.size) return x;
+    return read_along(c, x, a.name, a.size, 1, -(by % a.size), DL_OUT_WRAP);
+}
+
+dl_val dl_fn_flip(dl_call *c) {
+    dl_val x = c->arg[0];
+    int n;
+    const char *names[DL_MAX_RANK];
+    if (!dl_call_axes_of(c, 1, x, &n, names)) return dl_poison();
+    for (int i = 0; i < n && x.kind == DL_V_TENSOR; i++) {
+        dl_axis a = axis_named(x, names[i]);
+        x = read_along(c, x, a.name, a.size, -1, a.size - 1, DL_OUT_ZERO);
+    }
+    return x;
+}

@@ -1,0 +1,150 @@
+/* Pooling and resizing: windows as views along one axis after the other, and an ordinary reduction over their
+ * taps. What a window looks like is said by the op affine alone. */
+#include "passes/lower.h"
+
+static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_mul, x, y); }
+
+/* The spatial axes of x as windows of n's stride, padding and dilation: the taps are new axes at the end,
+ * whose names go to `taps`. */
+static dl_value *windows(dl_builder *b, const dl_node *n, dl_value *x, dl_outside outside,
+                         const char *taps[3]) {
+    const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride), *lo = dl_node_attr(n, DL_ATTR_pad_lo),
+                  *kernel = dl_node_attr(n, DL_ATTR_kernel), *dilation = dl_node_attr(n, DL_ATTR_dilation);
+    for (int i = 0; i < stride->n; i++) {
+        dl_axis to = n->out[0].type.axis[2 + i];
+        taps[i] = dl_lower_fresh(&x->type, dl_internf("k%s", to.name));
+        x = dl_build_affine(b, x,
+                            (dl_affine){.axis = to.name,
+                                        .tap = taps[i],
+                                        .size = to.size,
+                                        .stride = stride->ints[i],
+                                        .start = -lo->ints[i],
+                                        .taps = kernel->ints[i],
+                                        .tap_stride = dilation ? dilation->ints[i] : 1,
+                                        .outside = outside});
+    }
+    return x;
+}
+
+dl_value *dl_lower_max_pool(dl_builder *b, const dl_node *n) {
+    const char *taps[3];
+    dl_value *x = windows(b, n, n->in[0], DL_OUT_LOWEST, taps);
+    return dl_build_reduce(b, DL_OP_first_max, x, dl_node_attr(n, DL_ATTR_stride)->n, taps);
+}
+
+/* A vector of ones along an axis. */
+static dl_value *ones(dl_builder *b, dl_dtype dtype, dl_axis axis) {
+    dl_value *one = dl_build_const(b, dtype, 1);
+    dl_type t = dl_scalar(dtype);
+    t.axis[t.rank++] = axis;
+    return dl_build_as(b, DL_OP_broadcast, 1, &one, 0, NULL, t);
+}
+
+/* How many elements the i-th axis has in each window, those of the padding not counted. */
+static dl_value *count_elements(dl_builder *b, const dl_node *n, int i) {
+    const dl_type *from = &n->in[0]->type;
+    dl_axis to = n->out[0].type.axis[2 + i];
+    const char *tap = dl_lower_fresh(from, dl_internf("k%s", to.name));
+    dl_value *v = dl_build_affine(b, ones(b, from->dtype, from->axis[2 + i]),
+                                  (dl_affine){.axis = to.name,
+                                              .tap = tap,
+                                              .size = to.size,
+                                              .stride = dl_node_attr(n, DL_ATTR_stride)->ints[i],
+                                              .start = -dl_node_attr(n, DL_ATTR_pad_lo)->ints[i],
+                                              .taps = dl_node_attr(n, DL_ATTR_kernel)->ints[i],
+                                              .tap_stride = 1});
+    return dl_build_reduce(b, DL_OP_sum, v, 1, &tap);
+}
+
+dl_value *dl_lower_avg_pool(dl_builder *b, const dl_node *n) {
+    const char *taps[3];
+    int spatial = dl_node_attr(n, DL_ATTR_stride)->n;
+    dl_value *x = windows(b, n, n->in[0], DL_OUT_ZERO, taps);
+    if (dl_node_int(n, DL_ATTR_counts_pad)) return dl_build_reduce(b, DL_OP_mean, x, spatial, taps);
+    x = dl_build_reduce(b, DL_OP_sum, x, spatial, taps);
+    for (int i = 0; i < spatial; i++) x = dl_build2(b, DL_OP_div, x, count_elements(b, n, i));
+    return x;
+}
+
+/* The i-th of m bins of n elements: from floor(i n / m) up to ceil((i+1) n / m), as torch.nn.AdaptiveAvgPool.
+ */
+static dl_value *mean_of_bins(dl_builder *b, dl_value *x, int axis, int64_t m) {
+    dl_axis of = x->type.axis[axis];
+    const char *tap = dl_lower_fresh(&x->type, dl_internf("k%s", of.name));
+    int64_t n = of.size;
+    if (n % m == 0) {
+        x = dl_build_affine(
+            b, x,
+            (dl_affine){
+                .axis = of.name, .tap = tap, .size = m, .stride = n / m, .taps = n / m, .tap_stride = 1});
+        return dl_build_reduce(b, DL_OP_mean, x, 1, &tap);
+    }
+    dl_affine first = {.axis = of.name, .size = m, .stride = n, .div = m}, last = first;
+    last.start = n - 1;
+    dl_affine reach = {
+        .axis = of.name, .tap = tap, .size = n, .stride = 1, .taps = n / m + 2, .tap_stride = 1};
+    dl_value *number = dl_build_count(b, &x->type, axis, x->type.dtype);
+    dl_value *from = dl_build_affine(b, number, first), *to = dl_build_affine(b, number, last);
+    x = dl_build_affine(b, dl_build_affine(b, x, reach), first);
+    dl_value *tap_number = dl_build_count(b, &x->type, x->type.rank - 1, x->type.dtype);
+    dl_value *length = dl_build_k(b, DL_OP_add, dl_build2(b, DL_OP_sub, to, from), 1);
+    dl_value *in_bin = dl_build2(b, DL_OP_gt, length, tap_number);
+    dl_value *zero = dl_build_const(b, x->type.dtype, 0);
+    dl_type all = x->type; /* in its order of axes */
+    all.dtype = DL_BOOL;
+    in_bin = dl_build_as(b, DL_OP_broadcast, 1, &in_bin, 0, NULL, all);
+    x = dl_build3(b, DL_OP_select, in_bin, x, zero);
+    return dl_build2(b, DL_OP_div, dl_build_reduce(b, DL_OP_sum, x, 1, &tap), length);
+}
+
+dl_value *dl_lower_adaptive_avg_pool(dl_builder *b, const dl_node *n) {
+    dl_value *x = n->in[0];
+    for (int i = 2; i < x->type.rank; i++) x = mean_of_bins(b, x, i, n->out[0].type.axis[i].size);
+    return x;
+}
+
+static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a; }
+
+/* Between the two elements beside place (i s + c) / d of the axis, by how near they are; in front of the
+ * first and behind the last it is these alone. */
+static dl_value *interpolate(dl_builder *b, dl_value *x, int axis, int64_t m, bool corners) {
+    dl_axis of = x->type.axis[axis];
+    dl_dtype dtype = x->type.dtype;
+    int64_t n = of.size, s = corners ? n - 1 : 2 * n, c = corners ? 0 : n - m, d = corners ? m - 1 : 2 * m;
+    if (d == 0) s = 0, d = 1; /* one element: the first */
+    int64_t by = common(common(s, d), c < 0 ? -c : c);
+    s /= by, c /= by, d /= by;
+    const char *tap = dl_lower_fresh(&x->type, dl_internf("k%s", of.name));
+    /* Element j of `pairs` is x[j-1] and x[j]; the place, one more than that of x, is in it always. */
+    dl_affine pair = {
+        .axis = of.name, .tap = tap, .size = n + 1, .stride = 1, .start = -1, .taps = 2, .tap_stride = 1};
+    dl_affine place = {.axis = of.name, .size = m, .stride = s ? s : 1, .start = c + d, .div = s ? d : m};
+    if (!s) place.start = m;
+    dl_value *pairs = dl_build_affine(b, x, pair), *u = dl_build_affine(b, pairs, place);
+    dl_value *left = dl_build_affine(b, dl_build_count(b, &pairs->type, axis, dtype), place);
+    dl_value *number = dl_build_count(b, &u->type, axis, dtype);
+    dl_value *at = dl_build_k(b, DL_OP_add, dl_build_k(b, DL_OP_mul, number, (double)s / (double)d),
+                              (double)c / (double)d);
+    at = dl_build_k(b, DL_OP_min, dl_build_k(b, DL_OP_max, at, 0), (double)(n - 1));
+    /* 1 - |at - (left - 1 + tap)| */
+    dl_value *far = dl_build2(b, DL_OP_sub, dl_build_k(b, DL_OP_add, dl_build2(b, DL_OP_sub, at, left), 1),
+                              dl_build_count(b, &u->type, u->type.rank - 1, dtype));
+    dl_value *share = dl_build_k(b, DL_OP_add, dl_build1(b, DL_OP_neg, dl_build1(b, DL_OP_abs, far)), 1);
+    return dl_build_reduce(b, DL_OP_sum, mul(b, u, dl_build_k(b, DL_OP_max, share, 0)), 1, &tap);
+}
+
+dl_value *dl_lower_upsample(dl_builder *b, const dl_node *n) {
+    dl_value *x = n->in[0];
+    bool linear = strcmp(dl_node_name(n, DL_ATTR_mode), "linear") == 0;
+    for (int i = 2; i < x->type.rank; i++) {
+        int64_t m = n->out[0].type.axis[i].size, size = x->type.axis[i].size, by = common(size, m);
+        if (m == size) continue;
+        if (linear)
+            x = interpolate(b, x, i, m, dl_node_int(n, DL_ATTR_corners));
+        else
+            x = dl_build_affine(
+                b, x,
+                (dl_affine){.axis = x->type.axis[i].name, .size = m, .stride = size / by, .div = m / by});
+    }
+    return x;
+}

@@ -1,0 +1,85 @@
+/* What is drawn in a step: dropout in its forms. A random number is a pure function of the seed, the step,
+ * the number of its op and its element (ir/base/philox.h); seed and step are variables of the plan, so that
+ * the backward pass draws the same numbers again, a resumed run goes on with them, and another seed compiles
+ * nothing. */
+#include <math.h>
+
+#include "ir/base/philox.h"
+#include "passes/lower.h"
+
+/* The scalar of this name, made where there is none yet. */
+static dl_value *counter(dl_lowering *l, dl_var_role role, const char *name) {
+    dl_graph *g = l->b.graph;
+    const dl_type type = dl_scalar(DL_I64);
+    name = dl_intern(name);
+    dl_var *v = dl_graph_find_var(g, name);
+    if (v && (v->role != role || !dl_type_same(&v->value.type, &type)) && l->err->code == DL_OK)
+        dl_fail(l->err, DL_INPUT,
+                "%s:%d:%d: error: a variable is called $%s, as what random numbers are drawn by: rename it",
+                v->loc.file ? v->loc.file : g->name, v->loc.line, v->loc.column, name);
+    return v ? &v->value : &dl_graph_var(g, role, name, type, (dl_init){0}, l->b.loc)->value;
+}
+
+static void begin(dl_lowering *l) {
+    l->seed = counter(l, DL_VAR_HYPER, DL_RANDOM_SEED), l->step = counter(l, DL_VAR_STATE, DL_RANDOM_STEP);
+    if (l->err->code != DL_OK) return;
+    for (int i = 0; i < l->b.graph->results.n; i++) {
+        const dl_result *r = &l->b.graph->results.at[i];
+        if (r->role == DL_RESULT_UPDATE && &r->var->value == l->step) return;
+    }
+    dl_value *next = dl_build_k(&l->b, DL_OP_add, l->step, 1);
+    dl_graph_result(l->b.graph, DL_RESULT_UPDATE, l->step->var->name, next, l->step->var);
+}
+
+/* Numbers of its own for each element of a type, uniform in [0, 1); NULL and the pass' error where it may
+ * not.
+ */
+static dl_value *draw(dl_builder *b, dl_type type) {
+    dl_lowering *l = dl_lowering_of(b);
+    if (!l->seed) begin(l);
+    if (l->next == DL_RANDOM_NUMBERS && l->err->code == DL_OK)
+        dl_fail(l->err, DL_INPUT, "%s:%d:%d: error: a step draws for more than %d ops",
+                b->loc.file ? b->loc.file : b->graph->name, b->loc.line, b->loc.column, DL_RANDOM_NUMBERS);
+    if (l->err->code != DL_OK) return NULL;
+    dl_value *in[] = {l->seed, l->step};
+    dl_attr number = dl_attr_int(DL_ATTR_number, l->next++);
+    if (type.dtype != DL_F64) type.dtype = DL_F32;
+    type.layout = (dl_layout){0};
+    return dl_build_as(b, DL_OP_random, 2, in, 1, &number, type);
+}
+
+/* x / (1 - rate) with the probability 1 - rate, else 0; one toss for each element of `tossed`. The threshold
+ * is a multiple of 2^-24, as the numbers are, so that it is the same in any precision. */
+static dl_value *drop(dl_builder *b, dl_value *x, double rate, dl_type tossed) {
+    if (rate == 0) return x;
+    if (rate == 1) return dl_build_k(b, DL_OP_mul, x, 0); /* the gradient is 0, too, but there is one */
+    double threshold = ceil(rate * 0x1p24) * 0x1p-24;
+    dl_value *toss = draw(b, tossed);
+    if (!toss) return x;
+    dl_value *kept = dl_build_k(b, DL_OP_ge, toss, threshold);
+    dl_value *scaled = dl_build_k(b, DL_OP_mul, x, 1 / (1 - rate));
+    return dl_build3(b, DL_OP_select, kept, scaled, dl_build_const(b, x->type.dtype, 0));
+}
+
+dl_value *dl_lower_drop_elements(dl_builder *b, dl_value *x, double rate) {
+    return drop(b, x, rate, x->type);
+}
+
+/* Axes without a name take no part in arithmetic: they come back at the end. */
+static dl_value *as_promised(dl_builder *b, dl_value *v, const dl_node *n) {
+    const dl_type *want = &n->out[0].type;
+    return dl_type_same(&v->type, want) ? v : dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, *want);
+}
+
+/* Each element for itself (Srivastava et al. 2014), as torch.nn.Dropout. */
+dl_value *dl_lower_dropout(dl_builder *b, const dl_node *n) {
+    return as_promised(b, dl_lower_drop_elements(b, n->in[0], dl_node_float(n, DL_ATTR_rate)), n);
+}
+
+/* Each sample, along the first axis, as a whole (Huang et al. 2016, "stochastic depth"), as timm's DropPath.
+ */
+dl_value *dl_lower_drop_path(dl_builder *b, const dl_node *n) {
+    dl_type samples = n->in[0]->type;
+    if (samples.rank > 1) samples.rank = 1;
+    return as_promised(b, drop(b, n->in[0], dl_node_float(n, DL_ATTR_rate), samples), n);
+}

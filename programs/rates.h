@@ -1,0 +1,14 @@
+/* The numbers of schedule and optimiser as a configuration gives them. */
+#ifndef DLC_RATES_H
+#define DLC_RATES_H
+#include "frontends/yaml/config.h"
+#include "runtime/train.h"
+
+/* What compiler/recipe.h's schedule takes; without the steps, which the data decide. In the arena. */
+dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch);
+/* Of `scheduler: reducelr` (system C's: a factor of 0.2, no rate below 1e-8); NULL: the rate is not lowered.
+ */
+const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c);
+/* Numbers of the optimiser. */
+const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n);
+#endif

@@ -1,0 +1,197 @@
+"""The models of models/ from the command line: keys, configurations, schedules, synthetic data, weights at the end.
+
+check_models.py BUILD     from the project's root; needs nothing but Python's own library
+"""
+import json
+import math
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.path.abspath(sys.argv[1])
+DLC, DLRUN = f"{BUILD}/programs/dlc", f"{BUILD}/programs/dlrun"
+passed = failed = 0
+work = tempfile.TemporaryDirectory(prefix="dlc_models_")
+TMP = work.name
+ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
+ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")
+
+VIT = ["models/vit.dl", "--config=base", "--data_loader_config=synthetic", "--img_size=[8,12]", "--n_in_channels=3", "--n_out_channels=3",
+       "--patch_size=4", "--embed_dim=8", "--depth=1", "--num_heads=2", "--global_batch_size=4"]
+REGRESSOR = ["models/cnn_regressor.dl", "--config=test", "--hidden=4", "--depth=3", "--data_size=8", "--batch_size=4", "--Nsamples=16",
+             "--Nsamples_val=4"]
+RESNET = ["models/resnet.dl", "--small=true", "--widths=[4,4,4,4]", "--depths=[1,1,1,1]", "--strides=[2,2,2,2]", "--expand=1", "--n_classes=5",
+          "--input_shape=[16,16,3]", "--local_batch_size=4"]
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"failed: {what}", flush=True)
+
+
+def run(*args):
+    return subprocess.run(args, capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL)
+
+
+def train(name, *args):
+    """A run that must succeed: its points, by tag."""
+    r = run(DLRUN, *args, f"--expdir={TMP}/{name}")
+    check(r.returncode == 0, f"{name} {args}: exit {r.returncode}: {r.stderr[-600:]}")
+    found = [os.path.join(d, f) for d, _, files in os.walk(f"{TMP}/{name}") for f in files if f == "metrics.jsonl"]
+    with open(found[0]) as f:
+        return [json.loads(line) for line in f], r.stderr
+
+
+def refused(code, pattern, *args):
+    r = run(*args)
+    check(r.returncode == code and re.search(pattern, r.stderr), f"{args[1:]}: exit {r.returncode}, wanted {code} and /{pattern}/: {r.stderr[-500:]}")
+
+
+def tensors(path):
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    header.pop("__metadata__", None)
+    return {k: v["shape"] for k, v in header.items()}
+
+
+def write(name, text):
+    path = f"{TMP}/{name}"
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+def rates(points):
+    return [p["Learning Rate"] for p in points if "Learning Rate" in p]
+
+
+def test_keys():
+    """Types and defaults are the model's; what it does not declare is an error with the nearest name."""
+    r = run(DLC, "--help", "models/vit.dl")
+    check(r.returncode == 0 and re.search(r"img_size +list of int +\[360, 720\]\n", r.stdout) and re.search(r"dropout +float +0\.0\n", r.stdout), r.stdout)
+    for args in ((DLRUN, "models/resnet.dl", "--help"), (DLC, "compile", "models/resnet.dl", "--help"), (DLC, "verify", "--help", "models/resnet.dl")):
+        r = run(*args)
+        check(r.returncode == 0 and re.search(r"bn_momentum +float +0\.9\n", r.stdout) and "global_batch_size" in r.stdout, f"{args}: {r.stdout[:300]} {r.stderr}")
+    refused(4, "no file models/none.dl", DLC, "--help", "models/none.dl")
+    refused(2, r"unknown option '--embed_dims'; did you mean '--embed_dim'\?", DLRUN, *VIT, "--embed_dims=4")
+    refused(2, r"unknown option '--data_size'", DLRUN, *VIT, "--data_size=4")
+    refused(2, r"unknown option '--full_scale'", DLRUN, *REGRESSOR, "--full_scale=false")
+    refused(2, r"--img_size=\[8,1\.5\]: img_size must be a list whose items are each an integer", DLRUN, *VIT, "--img_size=[8,1.5]")
+    refused(2, r"--depth=two: depth must be an integer", DLRUN, *VIT, "--depth=two")
+    path = write("k.yaml", "base:\n  embed_dim: 8\n  dept: 2\n")
+    refused(3, rf"{path}:3:3: error: unknown key 'dept'; did you mean 'depth'\?", DLRUN, "models/vit.dl", f"--yaml_config={path}")
+    path = write("named.dl", "model A(seed=7, threads=3, lr=1.0, width=4):\n    input x: f32[N, C=2, T=8]\n"
+                 "    y = x |> conv(width, 1) @a\n    output y\n    loss = mean(y**2)\n")
+    for args in ((DLC, "check", path), (DLC, "compile", path), (DLRUN, path)):
+        refused(3, r"named\.dl:1:9: error: the argument 'seed' .*DL-E0603(.|\n)*:1:17: error: .*'threads'(.|\n)*:1:28: error: .*'lr'", *args)
+    refused(3, "has faults: `dlc check` tells them", DLC, "--help", path)
+
+
+def test_open_edges():
+    """data_size is a key of models that leave an edge open, and only of them."""
+    text = "model A(width=3):\n    input x: f32[N, C=2, {}]\n    y = x |> conv(width, 1) @a\n    output y\n    loss = mean(y**2)\n"
+    for axes, has in (("H, W", True), ("H=6, W", True), ("H=6, W=6", False), ("T=6", False)):
+        path = write("edge.dl", text.format(axes))
+        r = run(DLC, "--help", path)
+        check(("data_size" in r.stdout) == has, f"[{axes}]: {r.stdout}")
+        r = run(DLC, "compile", path, "--data_size=5", "--dump=ir")
+        check(r.returncode == (0 if has else 2) and ("W=5" in r.stdout) == has, f"[{axes}]: exit {r.returncode} {r.stderr}")
+    path = write("edge.dl", text.replace("width=3", "data_size=7").replace("width", "4").format("H, W"))
+    r = run(DLC, "compile", path, "--dump=ir")
+    check("H=7, W=7" in r.stdout, f"an argument data_size sizes open edges: {r.stderr}")
+    refused(3, "data_size gives axis H the size 0", DLC, "compile", path, "--data_size=0")
+
+
+def test_vit():
+    """System D's schedule, lengths in steps, limits; mixed precision is warned of once."""
+    points, err = train("vit", *VIT, "--num_iters=10", "--limit_nsamples=24", "--limit_nsamples_val=8", "--amp_mode=fp16", "--enable_amp")
+    check([p["iteration"] for p in points] == [0, 6, 10], f"10 steps of 6 an epoch: {points}")
+    want = [5e-4 * (1 + math.cos(math.pi * i / 10)) / 2 for i in (5, 9)]
+    check(all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"{rates(points)}, not {want}")
+    check(err.count("not in this version; training in float32") == 1, "one warning of mixed precision")
+    check("adam_beta2 0.95\n" in err and "n_in_channels 3\n" in err, "the configuration's values are logged")
+    few = [*VIT, "--limit_nsamples=16", "--limit_nsamples_val=4"]
+    train("longer", *few, "--num_iters=6")
+    points, _ = train("longer", *few, "--num_iters=13", "--resume")
+    check([p["iteration"] for p in points] == [0, 4, 6, 10, 13], f"a resume goes on behind a short epoch to its own number of steps: {points}")
+    points, err = train("longer", *few, "--num_iters=13", "--resume")
+    check(len(points) == 5 and "DONE" in err, "and is done when it is")
+    points, _ = train("warm", *VIT, "--num_iters=6", "--warmup=8", "--limit_nsamples=12", "--limit_nsamples_val=4")
+    want = [5e-4 * min((i + 1) / 8, (1 + math.cos(math.pi * i / 6)) / 2) for i in (2, 5)]
+    check(all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"{rates(points)}, not {want}")
+    points, _ = train("epochs", *VIT, "--num_epochs=2", "--lr_schedule=none", "--limit_nsamples=8", "--limit_nsamples_val=4")
+    check([p["iteration"] for p in points] == [0, 2, 4] and rates(points) == [5e-4] * 2, f"num_epochs of the line beats num_iters of the file: {points}")
+    refused(3, r"data_loader_config: 'pytorch' reads weather files", DLRUN, *VIT[:2], *VIT[3:], f"--expdir={TMP}/no")
+    refused(2, r"limit_nsamples: 3 samples do not fill one batch of 4", DLRUN, *VIT, "--limit_nsamples=3", f"--expdir={TMP}/no")
+
+
+def test_regressor():
+    """Its authors' names; system C's and B's schedules; a rate that falls and goes on falling behind a resume."""
+    out = f"{TMP}/end.safetensors"
+    points, err = train("regressor", *REGRESSOR, "--max_epochs=2", f"--save_weights={out}")
+    check([p["iteration"] for p in points] == [0, 4, 8] and rates(points) == [1e-3] * 2, f"{points}")
+    names = {f"{n}.{k}" for n in ("conv_in.0", "conv_hidden.0.0", "conv_out.0") for k in ("weight", "bias")}
+    check(set(tensors(out)) == names and tensors(out)["conv_hidden.0.0.weight"] == [4, 4, 3, 3], f"{tensors(out)}")
+    with open(f"{TMP}/regressor/test/1GPU/00/checkpoints/last/model.safetensors", "rb") as a, open(out, "rb") as b:
+        check(a.read() == b.read(), "the weights at the end are those of the last checkpoint")
+    _, err = train("t2", REGRESSOR[0], "--config=test2", *REGRESSOR[2:], "--max_epochs=1")
+    check("Configuration name: test2" in err and err.count("valid_batch_size: validation runs on batches of 4") == 1, f"test2: {err[-300:]}")
+    _, err = train("t3", *REGRESSOR, "--max_epochs=1", "--valid_batch_size=4")
+    check("WARNING" not in err, "nothing to warn of")
+    points, err = train("first", REGRESSOR[0], *REGRESSOR[2:], "--max_epochs=1")
+    check("Configuration name: test\n" in err, "without --config, the first configuration where there is no base and no default")
+    points, _ = train("cosine", *REGRESSOR, "--max_epochs=3", "--scheduler=cosine")
+    want = [1e-3 * (1 + math.cos(math.pi * e / 10)) / 2 for e in range(3)]
+    check(all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"{rates(points)}, not {want}")
+    path = write("b.yaml", "default: {lr: 1E-3, max_epochs: 2, max_cosine_lr_epochs: 4, batch_size: 4, data_loader_config: synthetic}\n")
+    points, _ = train("b", REGRESSOR[0], *REGRESSOR[2:5], "--Nsamples=8", "--Nsamples_val=4", f"--yaml_config={path}")
+    check(abs(rates(points)[1] - 1e-3 * (1 + math.cos(math.pi / 4)) / 2) < 1e-15, f"max_cosine_lr_epochs alone is a cosine of epochs: {rates(points)}")
+    points, _ = train("sgd", *REGRESSOR, "--max_epochs=3", "--optimizer=sgd", "--lr_schedule=[{start_epoch:\t1, end_epoch:\t2, multiplier:\t0.5}]")
+    check(rates(points) == [1e-3, 5e-4, 1e-3], f"ranges of epochs: {rates(points)}")
+    # noise cannot be learned: the validation loss stays, and the rate falls
+    falling = [*REGRESSOR, "--lr=1e-4", "--scheduler=reducelr", "--patience=0", "--optimizer=sgd"]
+    whole, _ = train("plateau", *falling, "--max_epochs=5")
+    check(len(set(rates(whole))) > 2 and all(abs(b / a - 0.2) < 1e-9 or a == b for a, b in zip(rates(whole), rates(whole)[1:])), f"{rates(whole)}")
+    train("cut", *falling, "--max_epochs=2")
+    gone_on, _ = train("cut", *falling, "--max_epochs=5", "--resume")
+    check(rates(gone_on) == rates(whole) and gone_on[-1]["Loss/valid"] == whole[-1]["Loss/valid"], f"{rates(gone_on)}, not {rates(whole)}")
+    refused(2, r"save_checkpoint: a run without checkpoints is not in this version", DLRUN, *REGRESSOR, "--save_checkpoint=false")
+
+
+def test_resnet():
+    """Classes are drawn within n_classes; buffers are saved; lists, booleans and system E's --optimizer."""
+    out = f"{TMP}/resnet.safetensors"
+    points, err = train("resnet", *RESNET, "--optimizer=name=SGD,lr=0.01,momentum=0.9", "--Nsamples=16", "--Nsamples_val=8", "--n_epochs=2",
+                        f"--save_weights={out}")
+    check(all(0 < p[t] < 1e3 for p in points for t in ("Loss/train", "Loss/valid")), f"{points}")
+    check("bn1.running_mean" in tensors(out) and "layer1.0.a.conv.weight" in tensors(out) and tensors(out)["fc.weight"] == [5, 4], f"{sorted(tensors(out))[:8]}")
+    check("optimizer sgd\n" in err and "Configuration name: default\n" in err and rates(points) == [0.01, 0.01], "system E's defaults")
+    text = "model A(k=5):\n    input x: f32[N, C=2, T=4]\n    target t: i32[N]\n    y = mean(x |> conv(k, 1) @a, over=T)\n    output y\n" \
+           "    loss = mean((mean(y, over=C) - t)**2)\n"
+    refused(3, r"synthetic: 't' is i32\[.*the model does not say how many classes", DLRUN, write("classes.dl", text), "--data_loader_config=synthetic",
+            "--local_batch_size=2", f"--expdir={TMP}/no")
+
+
+def test_classifier():
+    """It binds; what is not compiled yet is named."""
+    r = run(DLC, "compile", "models/cnn_classifier.dl", "--input_shape=[16,16,3]", "--n_classes=3")
+    check(r.returncode == 0 or (r.returncode == 3 and re.search(r"(max_pool|dropout).*cannot compile", r.stderr)), f"exit {r.returncode}: {r.stderr}")
+
+
+def test_same_bits():
+    """One thread, two, and again: the same losses."""
+    args = [*VIT, "--num_iters=8", "--limit_nsamples=16", "--limit_nsamples_val=8"]
+    losses = [[p["Loss/train"] for p in train(f"bits{i}", *args, f"--threads={t}", f"--num_data_workers={i}")[0]] for i, t in enumerate((1, 2, 2))]
+    check(losses[0] == losses[1] == losses[2], f"{losses}")
+
+
+for name, test in list(globals().items()):
+    if name.startswith("test_"):
+        test()
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed > 0 or passed == 0)

@@ -1,0 +1,58 @@
+/* IR text compiled for each target that this machine runs, and executed: what tests of emitted code share. */
+#ifndef DL_TEST_COMPILED_H
+#define DL_TEST_COMPILED_H
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "compiler/compile.h"
+#include "ir/text.h"
+#include "runtime/state.h"
+#include "tests/check.h"
+
+/* The cache of this test; its name goes in *dir and stays. */
+static inline bool compiled_cache(char *dir) { return mkdtemp(dir) && !setenv("DLR_CACHE_DIR", dir, 1); }
+
+static const char *const compiled_targets[] = {"cpu:avx512", "cpu:avx2", "cpu:generic"};
+enum { COMPILED_TARGETS = 3 };
+
+/* The text's plan under `arena`, with passes but those in `skip`; NULL where the machine has not the target,
+ * and, failing the test, where it does not compile. */
+static inline dl_plan *compile_text(dl_arena *arena, const char *text, const char *target, const char *skip) {
+    dl_error err = {0};
+    dl_compile_times times = {0};
+    dl_compile_options opt = {.target = dl_target_find(target, &err),
+                              .recipe.optimizer = DL_OPT_NONE,
+                              .keep_gradients = true,
+                              .model = "text",
+                              .batch = 1,
+                              .skip = skip,
+                              .validate = true,
+                              .link = true};
+    if (!opt.target) {
+        printf("SKIP %s: %s\n", target, err.message);
+        return NULL;
+    }
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
+    dl_plan *p = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+    CHECK(p && dl_plan_check(p, &err), "%s: %s", target, err.message);
+    return p;
+}
+
+static inline dlr_exec *open_plan(const dl_plan *p, int threads) {
+    dl_error err = {0};
+    dlr_exec *exec = p ? dlr_exec_open(p, threads, &err) : NULL;
+    CHECK(!p || exec, "%s", err.message);
+    return exec;
+}
+
+/* Output `name` of program `program`, as elements of `type`: allocated here. */
+static inline void *read_output(dlr_exec *exec, int program, const char *name, dl_dtype type) {
+    dlr_view v = dlr_exec_result(exec, program, DL_RESULT_OUTPUT, name);
+    CHECK(v.type != NULL, "no output '%s'", name);
+    if (!v.type) return NULL;
+    int64_t n = dl_type_count(v.type);
+    void *to = calloc((size_t)(n ? n : 1), (size_t)dl_dtype_bytes(type));
+    dlr_state_read(exec, v, type, to);
+    return to;
+}
+#endif

@@ -1,0 +1,279 @@
+/* Random numbers of a step: the same from compiled kernels (each target, threads, fusion, layout), from the
+ * interpreter and from their definition; and masks that are as random, and as independent, as they should be.
+ * Known answers of Philox itself: test_rng.c. */
+#include <math.h>
+
+#include "ir/base/philox.h"
+#include "ir/interp.h"
+#include "tests/unit/compiled.h"
+
+static double number_at(int64_t seed, int64_t step, uint32_t number, uint64_t element) {
+    return (double)dl_unit_float(dl_random_word((uint64_t)seed, (uint64_t)step, number, element));
+}
+
+/* Straight through memory; in rows of no whole vectors; channels last, where neighbours in memory are far
+ * apart in number; parts of a tensor of 2^34 elements, which is never stored; a number for a row. */
+static const char draws[] =
+    "graph @train {\n"
+    "  hyper $seed = %0 : i64[]\n  state $step = %1 : i64[]\n"
+    "  input $a = %2 : f32[N=3, T=41]\n  input $x = %3 : f32[N=2, C=19, H=5, W=3]\n"
+    "  param $w = %4 : f32[O=19, C=19, kH=1, kW=1] init zero\n"
+    "  %5 = random $seed, $step {number=0} : f32[N=3, T=41]\n  %6 = add $a, %5 : f32[N=3, T=41]\n"
+    "  %7 = random $seed, $step {number=16777215} : f32[N=3]\n  %8 = mul %7, $a : f32[N=3, T=41]\n"
+    "  %9 = conv $x, $w {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : f32[N=2, C=19, H=5, W=3]\n"
+    "  %10 = random $seed, $step {number=7} : f32[N=2, C=19, H=5, W=3]\n"
+    "  %11 = add %9, %10 : f32[N=2, C=19, H=5, W=3]\n"
+    "  %12 = random $seed, $step {number=1} : f32[A=1048576, B=16384]\n"
+    "  %13 = slice %12 {axis=A, start=1048573, stop=1048576} : f32[A=3, B=16384]\n"
+    "  %14 = slice %13 {axis=B, start=16321, stop=16382} : f32[A=3, B=61]\n  %15 = neg %14 : f32[A=3, B=61]\n"
+    "  %16 = random $seed, $step {number=2} : f32[K=1003]\n"
+    "  %17 = random $seed, $step {number=3} : f64[K=1003]\n  %18 = neg %17 : f64[K=1003]\n"
+    "  %19 = reduce_max %16 {over=[K]} : f32[]\n"
+    "  output \"rows\" = %6\n  output \"row\" = %8\n  output \"last\" = %11\n  output \"far\" = %15\n"
+    "  output \"bare\" = %16\n  output \"double\" = %18\n  output \"most\" = %19\n}\n";
+
+static const int64_t seeds[] = {0, 0x123456789abcdef, -1}, steps[] = {0, 1, ((int64_t)1 << 32) + 5};
+
+static void compare(const char *what, const char *name, const double *got, const double *want, int n) {
+    int wrong = 0;
+    for (int i = 0; got && i < n; i++)
+        if (got[i] != want[i] && !wrong++)
+            printf("%s, %s: element %d is %.9g, not %.9g\n", what, name, i, got[i], want[i]);
+    CHECK(got && wrong == 0, "%s, %s: %d of %d", what, name, wrong, n);
+}
+
+static void check_output(dlr_exec *exec, const char *what, const char *name, const double *want, int n) {
+    double *got = read_output(exec, 0, name, DL_F64);
+    compare(what, name, got, want, n);
+    free(got);
+}
+
+static void test_draws(const char *target, const char *skip, int threads) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_exec *exec = open_plan(compile_text(arena, draws, target, skip), threads);
+    for (int s = 0; exec && s < 3; s++) {
+        int64_t seed = seeds[s], step = steps[s];
+        double want[1003], most = 0;
+        const char *what = dl_format(arena, "%s, skip '%s', %d threads, seed %lld, step %lld", target,
+                                     skip ? skip : "", threads, (long long)seed, (long long)step);
+        dlr_state_write(exec, dlr_exec_variable(exec, "seed"), DL_I64, &seed);
+        dlr_state_write(exec, dlr_exec_variable(exec, "step"), DL_I64, &step);
+        float ones[123];
+        for (int i = 0; i < 123; i++) ones[i] = 1;
+        dlr_state_write(exec, dlr_exec_variable(exec, "a"), DL_F32, ones);
+        dlr_exec_run(exec, 0, NULL);
+        for (uint64_t i = 0; i < 123; i++) want[i] = (double)(float)(1 + number_at(seed, step, 0, i));
+        check_output(exec, what, "rows", want, 123);
+        for (uint64_t i = 0; i < 123; i++) want[i] = number_at(seed, step, 16777215, i / 41);
+        check_output(exec, what, "row", want, 123);
+        for (uint64_t i = 0; i < 570; i++) want[i] = number_at(seed, step, 7, i);
+        check_output(exec, what, "last", want, 570);
+        for (uint64_t i = 0; i < 183; i++)
+            want[i] = -number_at(seed, step, 1, (1048573 + i / 61) * 16384 + 16321 + i % 61);
+        check_output(exec, what, "far", want, 183);
+        for (uint64_t i = 0; i < 1003; i++) want[i] = -number_at(seed, step, 3, i);
+        check_output(exec, what, "double", want, 1003);
+        for (uint64_t i = 0; i < 1003; i++) want[i] = number_at(seed, step, 2, i), most = fmax(most, want[i]);
+        check_output(exec, what, "bare", want, 1003);
+        check_output(exec, what, "most", &most, 1);
+    }
+    dlr_exec_close(exec);
+    dl_arena_free(arena);
+}
+
+/* y = 2 dropout(dropout(x, 0.5), 0.3), and drop_path of it; a step counts. */
+static const char dropped[] =
+    "graph @train {\n"
+    "  param $x = %0 : f32[N=257, T=21, C=13] init zero\n"
+    "  %1 = dropout $x {rate=0.5} : f32[N=257, T=21, C=13]\n"
+    "  %2 = dropout %1 {rate=0.3} : f32[N=257, T=21, C=13]\n"
+    "  %3 = drop_path $x {rate=0.25} : f32[N=257, T=21, C=13]\n"
+    "  %4 = add %1, %3 : f32[N=257, T=21, C=13]\n  %5 = add %4, %2 : f32[N=257, T=21, C=13]\n"
+    "  %6 = mul %5, %5 : f32[N=257, T=21, C=13]\n  %7 = mean %6 {over=[N, T, C]} : f32[]\n"
+    "  output \"once\" = %1\n  output \"twice\" = %2\n  output \"path\" = %3\n  loss \"loss\" = %7\n}\n";
+enum { SAMPLES = 257, ROW = 21 * 13, ALL = SAMPLES * ROW };
+
+/* Correlation of two sequences of coin tosses, in standard deviations of what chance makes of it. */
+static double correlation(const bool *a, const bool *b, int n) {
+    double both = 0, sa = 0, sb = 0;
+    for (int i = 0; i < n; i++) both += a[i] && b[i], sa += a[i], sb += b[i];
+    double pa = sa / n, pb = sb / n, spread = sqrt(pa * (1 - pa) * pb * (1 - pb));
+    return (both / n - pa * pb) / spread * sqrt(n);
+}
+
+static void check_share(const char *what, const bool *kept, int n, double want) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += kept[i];
+    CHECK(fabs(sum / n - want) < 5 * sqrt(want * (1 - want) / n), "%s: %g of them, not %g", what, sum / n,
+          want);
+}
+
+typedef struct {
+    bool once[ALL], twice[ALL], path[SAMPLES]; /* what is kept */
+} masks;
+
+static void run_step(dlr_exec *exec, masks *m) {
+    dlr_exec_run(exec, 0, NULL);
+    float *once = read_output(exec, 0, "once", DL_F32), *twice = read_output(exec, 0, "twice", DL_F32);
+    float *path = read_output(exec, 0, "path", DL_F32);
+    for (int i = 0; i < ALL; i++) {
+        m->once[i] = once[i] != 0, m->twice[i] = twice[i] != 0;
+        CHECK(once[i] == 0 || once[i] == 2, "element %d of ones is %g", i, (double)once[i]);
+        CHECK(twice[i] == 0 || twice[i] == 2 * (float)(1 / 0.7), "element %d is %g", i, (double)twice[i]);
+        CHECK(path[i] == 0 || path[i] == (float)(1 / 0.75), "element %d is %g", i, (double)path[i]);
+        CHECK((path[i] != 0) == (path[i / ROW * ROW] != 0), "a sample is kept as a whole: element %d", i);
+        m->path[i / ROW] = path[i] != 0;
+    }
+    dlr_view dx = dlr_exec_result(exec, 0, DL_RESULT_GRAD, "x");
+    float *grad = calloc(ALL, sizeof *grad);
+    dlr_state_read(exec, dx, DL_F32, grad);
+    for (int i = 0; i < ALL; i++) { /* the same masks on the way back */
+        double slope = (double)once[i] + (double)path[i] + (double)twice[i], want = 2 * slope * slope / ALL;
+        CHECK(fabs((double)grad[i] - want) <= 1e-6 * want, "gradient of element %d", i);
+    }
+    free(once), free(twice), free(path), free(grad);
+}
+
+/* `more` compiled without what fuses and what draws again: the same. */
+static void test_masks(const char *target) {
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_plan *p = compile_text(arena, dropped, target, NULL),
+                  *more = compile_text(arena, dropped, target, "fuse,recompute,simplify");
+    dlr_exec *exec = open_plan(p, 3), *other = open_plan(more, 1);
+    masks *first = calloc(4, sizeof *first), *second = first + 1, *seeded = first + 2, *same = first + 3;
+    int64_t seed = 42, step = 0;
+    float *ones = calloc(ALL, sizeof *ones);
+    for (int i = 0; i < ALL; i++) ones[i] = 1;
+    dlr_exec *both[] = {exec, other};
+    for (int i = 0; exec && other && i < 2; i++) {
+        dlr_state_write(both[i], dlr_exec_variable(both[i], DL_RANDOM_SEED), DL_I64, &seed);
+        dlr_state_write(both[i], dlr_exec_variable(both[i], "x"), DL_F32, ones);
+    }
+    if (exec && other) {
+        run_step(exec, first), run_step(exec, second), run_step(other, same);
+        CHECK(memcmp(first, same, sizeof *first) == 0, "%s: the same step fused otherwise", target);
+        dlr_state_read(exec, dlr_exec_variable(exec, DL_RANDOM_STEP), DL_I64, &step);
+        CHECK(step == 2, "%s: two steps count %lld", target, (long long)step);
+        step = 0, seed = 43;
+        dlr_state_write(exec, dlr_exec_variable(exec, DL_RANDOM_STEP), DL_I64, &step);
+        dlr_state_write(exec, dlr_exec_variable(exec, DL_RANDOM_SEED), DL_I64, &seed);
+        run_step(exec, seeded);
+        check_share("kept at 0.5", first->once, ALL, 0.5);
+        check_share("kept at 0.5 and 0.3", first->twice, ALL, 0.35);
+        check_share("samples kept at 0.25", first->path, SAMPLES, 0.75);
+        bool kept[ALL], again[ALL];
+        int n = 0;
+        for (int i = 0; i < ALL; i++) /* the second op's tosses, seen where the first kept */
+            if (first->once[i] && second->once[i]) kept[n] = first->twice[i], again[n++] = second->twice[i];
+        const struct {
+            const char *what;
+            double is;
+        } rows[] = {{"two steps", correlation(first->once, second->once, ALL)},
+                    {"two steps of another op", correlation(kept, again, n)},
+                    {"two steps of samples", correlation(first->path, second->path, SAMPLES)},
+                    {"two seeds", correlation(first->once, seeded->once, ALL)},
+                    {"neighbours", correlation(first->once, first->once + 1, ALL - 1)},
+                    {"neighbours in blocks", correlation(first->once, first->once + 4, ALL - 4)},
+                    {"two samples", correlation(first->once, first->once + ROW, ALL - ROW)}};
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            CHECK(fabs(rows[i].is) < 5, "%s: %s: %g standard deviations", target, rows[i].what, rows[i].is);
+        n = 0;
+        for (int i = 0; i < ALL; i++) /* two ops of one step */
+            if (first->once[i]) kept[n] = first->twice[i], again[n++] = second->once[i];
+        CHECK(fabs(correlation(kept, again, n)) < 5, "%s: two ops", target);
+        CHECK(first->once[0] != first->path[0] || memcmp(first->once, first->path, SAMPLES) != 0, "two ops");
+    }
+    free(first), free(ones);
+    dlr_exec_close(exec), dlr_exec_close(other);
+    dl_arena_free(arena);
+}
+
+/* The interpreter, on the graph as written and behind the passes, against compiled code; and no mask is
+ * stored. */
+static void test_interpreter(void) {
+    static const char passes[] = "lower,simplify,autodiff,simplify,layout,recompute,fuse";
+    dl_error err = {0};
+    float *loss = NULL;
+    for (int behind = 0; behind < 2; behind++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_module *m = dl_parse_module(arena, dropped, strlen(dropped), "text", &err);
+        dl_pass_ctx ctx = {
+            .arena = arena, .recipe.optimizer = DL_OPT_NONE, .keep_gradients = true, .err = &err};
+        dl_dtype type = DL_BOOL;
+        CHECK(m && dl_run_passes(m, behind ? passes : "lower", &ctx, (dl_pass_options){.validate = true}),
+              "%s", err.message);
+        const dl_graph *g = m->graphs.at[0];
+        dl_interp *in = dl_interp_new(g, false);
+        const dl_var *x = dl_graph_find_var(g, "x");
+        for (int i = 0; i < ALL; i++) dl_interp_data(in, &x->value)[i] = 1;
+        *dl_interp_data(in, &dl_graph_find_var(g, DL_RANDOM_SEED)->value) = 42;
+        CHECK(dl_interp_run(in, &err), "%s", err.message);
+        dlr_exec *exec = open_plan(compile_text(arena, dropped, "cpu:generic", NULL), 1);
+        int64_t seed = 42;
+        float *ones = calloc(ALL, sizeof *ones);
+        for (int i = 0; i < ALL; i++) ones[i] = 1;
+        dlr_state_write(exec, dlr_exec_variable(exec, DL_RANDOM_SEED), DL_I64, &seed);
+        dlr_state_write(exec, dlr_exec_variable(exec, "x"), DL_F32, ones);
+        dlr_exec_run(exec, 0, NULL);
+        float *twice = read_output(exec, 0, "twice", DL_F32);
+        const double *want = dl_interp_data(in, dl_graph_find_result(g, DL_RESULT_OUTPUT, "twice")->value);
+        int wrong = 0;
+        for (int i = 0; i < ALL; i++) wrong += (twice[i] != 0) != (want[i] != 0);
+        CHECK(wrong == 0, "%d elements are kept by one alone", wrong);
+        for (int i = 0; behind && i < g->nodes.n; i++)
+            for (int k = 0; k < g->nodes.at[i]->nout; k++) {
+                const dl_type *t = &g->nodes.at[i]->out[k].type;
+                CHECK(t->dtype != type || dl_type_count(t) == SAMPLES, "a mask is stored: %s",
+                      dl_type_text(t));
+            }
+        free(ones), free(twice);
+        dlr_exec_close(exec);
+        dl_interp_free(in);
+        dl_arena_free(arena);
+    }
+    free(loss);
+}
+
+/* What a kernel of text may not say, and what a model's own variables may not be called. */
+static void test_refused(void) {
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"graph @train {\n  param $random.seed = %0 : f32[] init zero   # m.dl:2:3\n"
+         "  param $x = %1 : f32[N=4] init zero\n  %2 = dropout $x {rate=0.5} : f32[N=4]   # m.dl:4:3\n"
+         "  output \"y\" = %2\n}\n",
+         "m.dl:2:3: error: a variable is called $random.seed"},
+        {"graph @train {\n  input $s = %0 : f32[]\n  %1 = random $s, $s {number=0} : f32[N=4]   # m.dl:4:3\n"
+         "  output \"y\" = %1\n}\n",
+         "random takes a seed and a step, i64[] each"},
+        {"graph @train {\n  input $s = %0 : i64[]\n  %1 = random $s, $s {number=16777216} : f32[N=4]\n"
+         "  output \"y\" = %1\n}\n",
+         "numbers go from 0 to 16777215"},
+        {"graph @train {\n  input $s = %0 : i64[]\n  %1 = random $s, $s {number=0} : i32[N=4]\n"
+         "  output \"y\" = %1\n}\n",
+         "random makes f32 or f64"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_error err = {0};
+        dl_pass_ctx ctx = {.arena = arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
+        dl_module *m = dl_parse_module(arena, rows[i].text, strlen(rows[i].text), "text", &err);
+        bool ok = m && dl_validate_module(m, DL_STAGE_TENSOR, &err) &&
+                  dl_run_passes(m, "lower", &ctx, (dl_pass_options){0});
+        CHECK(!ok && strstr(err.message, rows[i].want), "row %zu: %s", i, err.message);
+        dl_arena_free(arena);
+    }
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_random_XXXXXX";
+    if (!compiled_cache(dir)) return 1;
+    for (int t = 0; t < COMPILED_TARGETS; t++) {
+        for (int threads = 1; threads <= 3; threads++) test_draws(compiled_targets[t], NULL, threads);
+        test_draws(compiled_targets[t], "fuse", 1);
+        test_masks(compiled_targets[t]);
+    }
+    test_interpreter();
+    test_refused();
+    return dl_test_end();
+}

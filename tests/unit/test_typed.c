@@ -1,0 +1,163 @@
+/* Each value of a kernel is of its own type: what an integer holds and a float of its size does not, and
+ * truth values in memory, come out of compiled code as they should, in vectors and one at a time. */
+#include "tests/unit/compiled.h"
+
+/* 2^24 + 1 elements in front of 8: a float cannot tell where the second part begins. */
+static const char places[] =
+    "graph @train {\n"
+    "  input $a = %0 : f32[T=16777217]\n  input $b = %1 : f32[T=8]\n"
+    "  %2 = cat $a, $b {axis=T} : f32[T=16777225]\n"
+    "  %3 = iota {axis=T} : i32[T=16777225]\n"
+    "  %4 = const {value=16777217} : i32[]\n  %5 = eq %3, %4 : bool[T=16777225]\n"
+    "  %6 = cast %5 : i32[T=16777225]\n  %7 = sum %6 {over=[T]} : i32[]\n"
+    "  %8 = iota {axis=T} : f32[T=16777225]\n"
+    "  %9 = slice %8 {axis=T, start=16777210, stop=16777225} : f32[T=15]\n"
+    "  %10 = slice %2 {axis=T, start=16777210, stop=16777225} : f32[T=15]\n"
+    "  %11 = mul %10, %10 : f32[T=15]\n  %12 = add %9, %9 : f32[T=15]\n"
+    "  output \"hits\" = %7\n  output \"end\" = %11\n  output \"numbers\" = %12\n  output \"all\" = %2\n}\n";
+
+static void test_places(const char *target) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_exec *exec = open_plan(compile_text(arena, places, target, NULL), 2);
+    if (exec) {
+        dlr_view a = dlr_exec_variable(exec, "a"), b = dlr_exec_variable(exec, "b");
+        for (int i = 0; i < 16777217; i++) ((float *)a.data)[i] = (float)(i % 5);
+        for (int i = 0; i < 8; i++) ((float *)b.data)[i] = (float)(100 + i);
+        dlr_exec_run(exec, 0, NULL);
+        int *hits = read_output(exec, 0, "hits", DL_I32);
+        float *all = read_output(exec, 0, "all", DL_F32), *end = read_output(exec, 0, "end", DL_F32);
+        float *numbers = read_output(exec, 0, "numbers", DL_F32);
+        CHECK(*hits == 1, "%s: one place is 2^24 + 1, not %d", target, *hits);
+        for (int i = 16777210; i < 16777225; i++) {
+            float want = i < 16777217 ? (float)(i % 5) : (float)(100 + i - 16777217);
+            CHECK(all[i] == want, "%s: element %d is %g, not %g", target, i, (double)all[i], (double)want);
+            CHECK(end[i - 16777210] == want * want, "%s: square of element %d", target, i);
+            CHECK(numbers[i - 16777210] == 2 * (float)i, "%s: number %d as a float", target, i);
+        }
+        free(hits), free(all), free(end), free(numbers);
+    }
+    dlr_exec_close(exec);
+    dl_arena_free(arena);
+}
+
+/* Beyond what doubles (i64) and floats (i32) hold; casts; truth values from and to memory. %m is stored,
+ * since two kernels over other points read it. */
+static const char numbers[] =
+    "graph @train {\n"
+    "  input $l = %0 : i64[T=37]\n  input $i = %1 : i32[T=37]\n  input $x = %2 : f32[T=37]\n"
+    "  input $t = %3 : bool[T=37]\n"
+    "  %4 = const {value=1} : i64[]\n  %5 = add $l, %4 : i64[T=37]\n"
+    "  %6 = reduce_max %5 {over=[T]} : i64[]\n  %7 = sum $l {over=[T]} : i64[]\n"
+    "  %8 = const {value=3} : i32[]\n  %9 = mul $i, %8 : i32[T=37]\n"
+    "  %10 = reduce_min %9 {over=[T]} : i32[]\n"
+    "  %11 = cast $x : i32[T=37]\n  %12 = cast $i : f32[T=37]\n  %13 = cast $l : f32[T=37]\n"
+    "  %14 = lt $i, %11 : bool[T=37]\n  %15 = not $t : bool[T=37]\n  %16 = or %14, %15 : bool[T=37]\n"
+    "  %17 = cast %16 : i32[T=37]\n  %18 = select %16, $i, %11 : i32[T=37]\n"
+    "  %19 = select $t, $x, %12 : f32[T=37]\n  %20 = abs $i : i32[T=37]\n  %21 = sign %20 : i32[T=37]\n"
+    "  %22 = eq $t, %16 : bool[T=37]\n  %23 = gt $t, %16 : bool[T=37]\n"
+    "  output \"next\" = %5\n  output \"most\" = %6\n  output \"sum\" = %7\n  output \"triple\" = %9\n"
+    "  output \"least\" = %10\n  output \"cut\" = %11\n  output \"rounded\" = %12\n"
+    "  output \"rounded_l\" = %13\n  output \"truth\" = %16\n  output \"counted\" = %17\n"
+    "  output \"chosen\" = %18\n  output \"chosen_f\" = %19\n  output \"sign\" = %21\n"
+    "  output \"equal\" = %22\n  output \"above\" = %23\n}\n";
+
+enum { N = 37 };
+
+#define EACH(NAME, T, DTYPE, WANT)                                                                           \
+    {                                                                                                        \
+        T *got = read_output(exec, 0, NAME, DTYPE);                                                          \
+        for (int k = 0; got && k < N; k++)                                                                   \
+            CHECK(got[k] == (WANT), "%s, skip '%s': %s, element %d", target, skip ? skip : "", NAME, k);     \
+        free(got);                                                                                           \
+    }
+#define ONE(NAME, T, DTYPE, WANT)                                                                            \
+    {                                                                                                        \
+        T *got = read_output(exec, 0, NAME, DTYPE);                                                          \
+        CHECK(got &&*got == (WANT), "%s, skip '%s': %s", target, skip ? skip : "", NAME);                    \
+        free(got);                                                                                           \
+    }
+
+static void test_numbers(const char *target, const char *skip) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_exec *exec = open_plan(compile_text(arena, numbers, target, skip), 1);
+    if (exec) {
+        int64_t l[N], most = INT64_MIN, sum = 0;
+        int32_t i[N], least = INT32_MAX;
+        float x[N];
+        unsigned char t[N];
+        for (int k = 0; k < N; k++) {
+            l[k] = ((int64_t)1 << 53) + 2 * k * (k % 3 - 1) + 1, i[k] = (k - 18) * 16777217 / 2 + k;
+            x[k] = (float)(k - 10) * 1e6f + 0.75f, t[k] = k % 3 == 0;
+            if (l[k] + 1 > most) most = l[k] + 1;
+            if (3 * i[k] < least) least = 3 * i[k];
+            sum += l[k];
+        }
+        dlr_state_write(exec, dlr_exec_variable(exec, "l"), DL_I64, l);
+        dlr_state_write(exec, dlr_exec_variable(exec, "i"), DL_I32, i);
+        dlr_state_write(exec, dlr_exec_variable(exec, "x"), DL_F32, x);
+        dlr_state_write(exec, dlr_exec_variable(exec, "t"), DL_BOOL, t);
+        dlr_exec_run(exec, 0, NULL);
+#define TRUTH (i[k] < (int32_t)x[k] || !t[k])
+        EACH("next", int64_t, DL_I64, l[k] + 1);
+        ONE("most", int64_t, DL_I64, most);
+        ONE("sum", int64_t, DL_I64, sum);
+        EACH("triple", int32_t, DL_I32, 3 * i[k]);
+        ONE("least", int32_t, DL_I32, least);
+        EACH("cut", int32_t, DL_I32, (int32_t)x[k]);
+        EACH("rounded", float, DL_F32, (float)i[k]);
+        EACH("rounded_l", float, DL_F32, (float)l[k]);
+        EACH("truth", unsigned char, DL_BOOL, TRUTH);
+        EACH("counted", int32_t, DL_I32, TRUTH);
+        EACH("chosen", int32_t, DL_I32, TRUTH ? i[k] : (int32_t)x[k]);
+        EACH("chosen_f", float, DL_F32, t[k] ? x[k] : (float)i[k]);
+        EACH("sign", int32_t, DL_I32, i[k] != 0);
+        EACH("equal", unsigned char, DL_BOOL, t[k] == TRUTH);
+        EACH("above", unsigned char, DL_BOOL, t[k] > TRUTH);
+    }
+    dlr_exec_close(exec);
+    dl_arena_free(arena);
+}
+
+/* What has no code yet is a located error, whatever the types. */
+static void test_refused(void) {
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"graph @train {\n  input $x = %0 : bf16[T=4]\n  %1 = neg $x : bf16[T=4]   # m.dl:3:5\n"
+         "  output \"y\" = %1\n}\n",
+         "bf16, which the CPU's kernels do not hold [DL-E0803]"},
+        {"graph @train {\n  input $x = %0 : f32[T=4]\n  %1 = cast $x : f16[T=4]   # m.dl:3:5\n"
+         "  %2 = neg %1 : f16[T=4]   # m.dl:3:5\n  %3 = cast %2 : f32[T=4]   # m.dl:3:5\n"
+         "  output \"y\" = %3\n}\n",
+         "m.dl:3:5: error: this is in f16, which the CPU's kernels do not hold [DL-E0803]"},
+        {"graph @train {\n  input $x = %0 : i32[T=4]\n  %1 = const {value=0.5} : i32[]   # m.dl:3:5\n"
+         "  %2 = add $x, %1 : i32[T=4]   # m.dl:3:5\n  output \"y\" = %2\n}\n",
+         "m.dl:3:5: error: the constant 0.5 is no number of i32 [DL-E0803]"},
+        {"graph @train {\n  input $a = %0 : f64[M=4, K=3]\n  input $b = %1 : f64[N=5, K=3]\n"
+         "  %2 = contract $a, $b {over=[K]} : f64[M=4, N=5]   # m.dl:3:5\n  output \"y\" = %2\n}\n",
+         "m.dl:3:5: error: 'contract' is in f64, and the CPU's kernels compute it in f32 [DL-E0803]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_error err = {0};
+        dl_compile_times times = {0};
+        dl_compile_options opt = {.target = dl_target_find("cpu", &err), .model = "text", .batch = 1};
+        opt.recipe.optimizer = DL_OPT_NONE;
+        dl_module *m = dl_parse_module(arena, rows[i].text, strlen(rows[i].text), "text", &err);
+        dl_plan *p = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+        CHECK(!p && err.code == DL_INPUT && strstr(err.message, rows[i].want), "%s", err.message);
+        dl_arena_free(arena);
+    }
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_typed_XXXXXX";
+    if (!compiled_cache(dir)) return 1;
+    for (int t = 0; t < COMPILED_TARGETS; t++) {
+        test_places(compiled_targets[t]);
+        test_numbers(compiled_targets[t], NULL);
+        test_numbers(compiled_targets[t], "fuse");
+    }
+    test_refused();
+    return dl_test_end();
+}
