@@ -1,9 +1,9 @@
 /* Chooses how every value lies in memory.
  *
- * Contractions ask: activations channels-last, weights in panels. What is computed element by element follows
- * its neighbours (a weight's gradient, moments and update take the weight's panels), so that no kernel mixes
- * layouts without need. Inputs and targets come from the host in PyTorch's layout and are turned once, by a
- * `relayout`. */
+ * Contractions ask: activations channels-last, weights in panels. Templates take and make what lies row by
+ * row. What is computed element by element follows its neighbours (a weight's gradient, moments and update
+ * take the weight's panels), so that no kernel mixes layouts without need. Inputs and targets come from the
+ * host in PyTorch's layout and are turned once, by a `relayout`. */
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "ir/walk.h"
@@ -170,6 +170,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_value *v = &g->nodes.at[i]->out[0];
+        if (dl_ops[g->nodes.at[i]->op].class == DL_CLASS_TEMPLATE) continue;
         if (panel[v->id])
             changed |= set_layout(v, in_panels);
         else if (cl_wanted[v->id] && is_activation(&v->type))
@@ -187,12 +188,14 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
-        bool slides = dl_op_slides(n->op);
+        bool slides = dl_op_slides(n->op), called = dl_ops[n->op].class == DL_CLASS_TEMPLATE;
         for (int k = 0; k < n->nin; k++) {
             dl_value *v = n->in[k];
             bool fed = v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);
             dl_value *to = v;
-            if (wants_panels(n, k))
+            if (called)
+                to = in_layout(g, v, (dl_layout){0}, &i, known);
+            else if (wants_panels(n, k))
                 to = in_layout(g, v, in_panels, &i, known);
             else if (slides || (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
                 to = in_layout(g, v, cl, &i, known);
