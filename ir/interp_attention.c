@@ -15,7 +15,7 @@ typedef struct {
     dl_attention a;
     dl_dtype type;
     const double *q, *k, *v, *log, *dy;
-    double unit, tiny; /* roundoff of the type; below its normal range, of any size */
+    double unit, tiny; /* roundoff of the type; what is so small may also be 0 */
     uint64_t seed, step;
     bool drops;
     int64_t row; /* elements of a token */
@@ -27,7 +27,7 @@ static work begin(const dl_node *n, double *const *data, int seed) {
     work w = {.a = dl_attention_of(n), .type = n->in[0]->type.dtype};
     w.q = data[DL_ATT_Q], w.k = data[DL_ATT_K], w.v = data[DL_ATT_V];
     w.unit = dl_range_widen(w.type, dl_range_exact(1), 1).high - 1;
-    w.tiny = dl_range_widen(w.type, dl_range_exact(0), 2).high;
+    w.tiny = w.type == DL_F32 ? 0x1p-125 : 0;
     w.row = w.a.heads * w.a.size;
     w.drops = w.a.rate > 0;
     if (w.drops) w.seed = (uint64_t)(int64_t)data[seed][0], w.step = (uint64_t)(int64_t)data[seed + 1][0];

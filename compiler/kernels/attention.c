@@ -176,39 +176,71 @@ INLINE long seen_of(const struct attention *s, long query, long key) {
     return s->causal && ahead < n ? (ahead < 0 ? 0 : ahead) : n;
 }
 
-INLINE float max_lanes(vf v) {
-    float m = v[0];
-    for (int i = 1; i < LANES; i++) m = s_max(m, v[i]);
-    return m;
+/* a where it is larger, else b: so b where a is no number. */
+#if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
+INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps512(a, b, 4); }
+#elif defined(__AVX512F__) && LANES == 16
+INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps512_mask(a, b, a, (short)-1, 4); }
+#elif defined(__AVX__) && LANES == 8
+INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps256(a, b); }
+#elif defined(__SSE__) && LANES == 4
+INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps(a, b); }
+#else
+INLINE vf larger(vf a, vf b) { return v_pick(a > b, a, b); }
+#endif
+INLINE float largest_lane(vf v) {
+#if LANES == 16
+    v = larger(v, __builtin_shufflevector(v, v, HI8));
+#endif
+#if LANES >= 8
+    v = larger(v, __builtin_shufflevector(v, v, HI4));
+#endif
+    v = larger(v, __builtin_shufflevector(v, v, HI2));
+    return larger(v, __builtin_shufflevector(v, v, HI1))[0];
+}
+
+/* v_exp for what is not above 0 by more than rounding. What would be below the normal range is 0; a NaN
+ * stays. */
+INLINE vf share_of(vf a) {
+    const float least = -87.0f;
+    vf x = larger(splat(least), a), t = x * 1.44269504f + 12582912.0f;
+    vi n = (vi)t - 0x4b400000;
+    vf m = t - 12582912.0f, r = x - m * 0.693359375f + m * 2.12194440e-4f;
+    vf y = ((((1.9875691e-4f * r + 1.3981999e-3f) * r + 8.3334519e-3f) * r + 4.1665796e-2f) * r +
+            1.6666665e-1f) *
+               r +
+           0.5f;
+    y = (y * r * r + r + 1.0f) * (vf)((n + 127) << 23);
+    return (vf)((vi)y & ~(a < least));
 }
 
 /* ---- forwards ---- */
 
 /* Scores of a block become shares, not yet divided by their sum: of each row the largest score so far, the
- * sum so far, and y so far change with it. */
+ * sum so far (in lanes), and y so far change with it. */
 HOT void soften(const struct attention *s, const struct draws *d, long query, long key, long rows,
                 float *score, float *most, float *sum, float *y) {
-    for (long i = 0; i < rows; i++, score += KEYS, y += s->width) {
+    for (long i = 0; i < rows; i++, score += KEYS, y += s->width, sum += LANES) {
         long n = seen_of(s, query + i, key);
         vf top = splat(most[i]), all = {0};
         for (long j = n / LANES * LANES; j < KEYS; j += LANES)
             st(score + j, v_pick(lane_numbers() + (int)j < (int)n, ld(score + j), splat(-__builtin_inff())));
-        for (long j = 0; j < n; j += LANES) top = v_max_(top, ld(score + j));
-        float now = max_lanes(top), old = most[i];
+        for (long j = 0; j < KEYS; j += LANES) top = larger(ld(score + j), top);
+        float now = largest_lane(top);
         vf m = splat(now);
         for (long j = 0; j < KEYS; j += LANES) {
-            vf p = j < n ? v_exp(ld(score + j) - m) : (vf){0};
+            vf p = share_of(ld(score + j) - m);
             all += p;
-            if (s->drops && j < n) p = dropped(s, d, i, j, p);
+            if (s->drops) p = dropped(s, d, i, j, p);
             st(score + j, p);
         }
-        most[i] = now;
-        if (now != old) { /* NaN too */
-            vf shrink = v_exp(splat(old - now));
-            sum[i] *= shrink[0];
+        if (now > most[i]) {
+            vf shrink = share_of(splat(most[i] - now));
+            st(sum, ld(sum) * shrink);
             for (long f = 0; f < s->width; f += LANES) st(y + f, ld(y + f) * shrink);
+            most[i] = now;
         }
-        sum[i] += sum_lanes(all);
+        st(sum, ld(sum) + all);
     }
 }
 
@@ -219,11 +251,11 @@ UNUSED void attention_unit(const struct attention *s, char *const *arg, long uni
     long blocks = p.queries / QUERIES, head = unit / blocks, query = unit % blocks * QUERIES;
     long rows = least(s->queries - query, QUERIES), row = s->heads * s->size;
     float *q = (float *)scratch, *y = q + QUERIES * s->width, *score = y + QUERIES * s->width;
-    float most[QUERIES], sum[QUERIES];
+    float most[QUERIES], sum[QUERIES * LANES];
     long at = head / s->heads * s->queries * row + head % s->heads * s->size;
     pack_rows(s, (const float *)arg[0] + at, s->queries, query, QUERIES, s->scale, q);
     for (long i = 0; i < QUERIES * s->width; i += LANES) st(y + i, (vf){0});
-    for (long i = 0; i < QUERIES; i++) most[i] = -__builtin_inff(), sum[i] = 0;
+    for (long i = 0; i < QUERIES; i++) most[i] = -__builtin_inff(), st(sum + i * LANES, (vf){0});
     long last = s->causal ? least(s->keys, query + rows) : s->keys;
     for (long key = 0; key < last; key += KEYS) {
         struct draws d = draws_of(s, arg, 3, head, query, key);
@@ -236,9 +268,10 @@ UNUSED void attention_unit(const struct attention *s, char *const *arg, long uni
     float *to = (float *)arg[s->drops ? 5 : 3] + at + query * row;
     float *log = (float *)arg[s->drops ? 6 : 4] + head * s->queries + query;
     for (long i = 0; i < rows; i++, to += row) {
-        vf each = splat(sum[i]);
+        float all = sum_lanes(ld(sum + i * LANES));
+        vf each = splat(all);
         for (long f = 0; f < s->size; f += LANES) stn(to + f, ld(y + i * s->width + f) / each, s->size - f);
-        log[i] = most[i] + __builtin_logf(sum[i]);
+        log[i] = most[i] + __builtin_logf(all);
     }
 }
 
@@ -270,10 +303,10 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
         long n = i < rows ? seen_of(s, query + i, key) : 0;
         vf l = splat(log[i]), less = splat(sum[i]);
         for (long j = 0; j < KEYS; j += LANES) {
-            vf p = j < n ? keep(v_exp(ld(share + j) - l), n - j) : (vf){0}, dp = ld(grad + j), used = p;
-            if (s->drops && j < n) used = dropped(s, d, i, j, p), dp = dropped(s, d, i, j, dp);
-            st(share + j, used);
-            st(grad + j, j < n ? keep(p * (dp - less), n - j) : (vf){0});
+            vf p = share_of(ld(share + j) - l), dp = ld(grad + j), used = p;
+            if (n < KEYS) p = used = keep(p, n - j);
+            if (s->drops) used = dropped(s, d, i, j, p), dp = dropped(s, d, i, j, dp);
+            st(share + j, used), st(grad + j, n < KEYS ? keep(p * (dp - less), n - j) : p * (dp - less));
         }
     }
 }
