@@ -113,11 +113,20 @@ static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
 }
 
 static bool follows(const dl_node *n) {
-    return dl_ops[n->op].class == DL_CLASS_ELEM || dl_ops[n->op].class == DL_CLASS_MOVE;
+    dl_op_class c = dl_ops[n->op].class;
+    return c == DL_CLASS_ELEM || c == DL_CLASS_MOVE || c == DL_CLASS_REDUCE;
 }
 
-/* Values that lie channels last: what contractions by windows read and make, and whatever of their rank is
- * element by element or piece by piece beside them. */
+/* May b lie as a does? Of one rank, or with the same samples and channels, as a pool's windows and what is
+ * left of them. */
+static bool alike(const dl_type *a, const dl_type *b) {
+    bool images = a->rank > 2 && b->rank > 2;
+    return a->rank == b->rank ||
+           (images && a->axis[0].name == b->axis[0].name && a->axis[1].name == b->axis[1].name);
+}
+
+/* Values that lie channels last: what contractions by windows read and make, and whatever is element by
+ * element or piece by piece beside them. */
 static void spread_channels_last(dl_graph *g, unsigned char *cl) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
@@ -129,13 +138,13 @@ static void spread_channels_last(dl_graph *g, unsigned char *cl) {
         more = false;
         for (int i = 0; i < g->nodes.n; i++) {
             dl_node *n = g->nodes.at[i];
-            int rank = n->out[0].type.rank;
+            const dl_type *t = &n->out[0].type;
             bool any = cl[n->out[0].id];
-            for (int k = 0; k < n->nin; k++) any |= n->in[k]->type.rank == rank && cl[n->in[k]->id];
+            for (int k = 0; k < n->nin; k++) any |= alike(&n->in[k]->type, t) && cl[n->in[k]->id];
             if (!any || !follows(n)) continue;
             for (int k = -1; k < n->nin; k++) {
                 dl_value *v = k < 0 ? &n->out[0] : n->in[k];
-                if (v->type.rank == rank && !cl[v->id]) cl[v->id] = 1, more = true;
+                if (alike(&v->type, t) && !cl[v->id]) cl[v->id] = 1, more = true;
             }
         }
     }
