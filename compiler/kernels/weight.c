@@ -92,6 +92,8 @@ static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {
 #endif
 };
 
+enum { PACK_AT_ONCE = 16 };
+
 struct grad_scratch {
     /* positions of the block: number in dy and, before the tap (may lie outside), in x; there by component */
     int y_pos[M_BLOCK], x_pos[M_BLOCK], at[3][M_BLOCK];
@@ -143,12 +145,14 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
     for (long q = 0; q < s->nx; row += s->x[q++].channels) {
         long channels = s->x[q].channels;
         const float *x = (const float *)arg[s->x[q].arg];
-        for (long m = 0; m < n; m++) {
-            const v_rows_any *from = (const void *)(x + (long)t->x_at[m] * channels);
-            float *to = t->data + row * M_BLOCK + m * TILE_ROWS;
-            for (long c = 0; c < channels; c += TILE_ROWS, to += M_BLOCK * TILE_ROWS)
-                *(v_rows_any *)to = *from++;
-        }
+        /* Some positions at a time: row blocks lie a page apart, and one position writes half a line of each.
+         */
+        for (long m = 0; m < n; m += PACK_AT_ONCE)
+            for (long c = 0; c < channels; c += TILE_ROWS) {
+                float *to = t->data + (row + c) * M_BLOCK + m * TILE_ROWS;
+                for (long i = m; i < n && i < m + PACK_AT_ONCE; i++, to += TILE_ROWS)
+                    *(v_rows_any *)to = *(const v_rows_any *)(x + (long)t->x_at[i] * channels + c);
+            }
     }
 }
 
