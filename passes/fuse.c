@@ -3,17 +3,18 @@
  * From the end of the graph to its beginning, a node joins the kernel of its readers when they compute on the
  * same points (a soft edge): so a contraction's accumulator flows into its bias, activation, residual and
  * even the parameter update without touching memory, and a value that several kernels read point by point
- * brings these together. Reading at other points (a contraction's operand, a view, a broadcast) is a hard
- * edge: it goes through memory and thus between two kernels. A kernel has at most one contraction and reduces
- * over one set of axes. A join that would make kernels wait for each other in a circle is refused. */
+ * brings these together. What a reduction over a kernel's points has left may be read at all of them again (a
+ * spread edge): the reduction then joins, too, where that moves fewer bytes (fuse_sweeps.c). Reading at other
+ * points (a contraction's operand, a view, another broadcast) is a hard edge: it goes through memory and thus
+ * between two kernels. A kernel has at most one contraction, beside which only its own sums are taken. A join
+ * that would make kernels wait for each other in a circle is refused. */
 #include "passes/fuse.h"
 
 #include <stdlib.h>
 
 #include "ir/walk.h"
 
-/* The same axes in any order; those without a name have size 1 and are alike. */
-static bool same_axes(const dl_type *a, const dl_type *b) {
+bool dl_fuse_same_axes(const dl_type *a, const dl_type *b) {
     int unnamed = 0;
     if (a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++) {
@@ -22,6 +23,15 @@ static bool same_axes(const dl_type *a, const dl_type *b) {
         unnamed += !*a->axis[i].name - !*b->axis[i].name;
     }
     return unnamed == 0;
+}
+
+/* Has b all named axes of a? */
+static bool has_axes(const dl_type *b, const dl_type *a) {
+    for (int i = 0; i < a->rank; i++) {
+        int k = *a->axis[i].name ? dl_type_axis(b, a->axis[i].name) : -1;
+        if (*a->axis[i].name && (k < 0 || b->axis[k].size != a->axis[i].size)) return false;
+    }
+    return true;
 }
 
 static bool is_wide_type(const dl_type *t) { return t->dtype == DL_F64 || t->dtype == DL_I64; }
@@ -79,7 +89,8 @@ static int read_by(const dl_node *n, int k, dl_value *values[4], int64_t *start)
 
 /* A view that gives axes other names or another order, and nothing else. */
 static bool is_renaming(const dl_node *n) {
-    return n->op == DL_OP_rename || (n->op == DL_OP_broadcast && same_axes(&n->in[0]->type, &n->out[0].type));
+    return n->op == DL_OP_rename ||
+           (n->op == DL_OP_broadcast && dl_fuse_same_axes(&n->in[0]->type, &n->out[0].type));
 }
 
 dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK]) {
@@ -174,15 +185,28 @@ static void find_stored(dl_fusion *f) {
     }
 }
 
-static void add_edges(dl_fusion *f, dl_value *v, int reader, bool soft) {
+/* Views that are read at the reader's coordinates, by name. */
+static bool is_by_name(dl_op op) {
+    return op == DL_OP_broadcast || op == DL_OP_squeeze || op == DL_OP_unsqueeze;
+}
+
+static void add_edges(dl_fusion *f, dl_value *v, int reader, dl_edge_kind kind) {
+    const dl_node *n = f->graph->nodes.at[reader];
+    const dl_type *t = &n->out[0].type;
+    bool by_name = is_pointwise(n->op);
     while (v->def && dl_fuse_inlined(f, v->def)) {
         if (dl_ops[v->def->op].class == DL_CLASS_SOURCE) {
-            for (int i = 0; i < v->def->nin; i++) add_edges(f, v->def->in[i], reader, false);
+            for (int i = 0; i < v->def->nin; i++) add_edges(f, v->def->in[i], reader, DL_EDGE_HARD);
             return;
         }
-        v = v->def->in[0], soft = false;
+        by_name = by_name && is_by_name(v->def->op);
+        v = v->def->in[0], kind = DL_EDGE_HARD;
     }
-    if (v->def) dl_push(f->ctx->arena, &f->out[f->position[v->id]], (dl_edge){reader, soft});
+    if (!v->def) return;
+    if (kind == DL_EDGE_HARD && by_name && has_axes(t, &v->type) && !dl_fuse_same_axes(t, &v->type) &&
+        dl_fuse_from_reduction(f, v, t))
+        kind = DL_EDGE_SPREAD;
+    dl_push(f->ctx->arena, &f->out[f->position[v->id]], (dl_edge){reader, kind});
 }
 
 static void find_edges(dl_fusion *f) {
@@ -196,11 +220,11 @@ static void find_edges(dl_fusion *f) {
                 int64_t start;
                 dl_value *values[4];
                 int count = read_by(n, k, values, &start);
-                for (int v = 0; v < count; v++) add_edges(f, values[v], i, false);
+                for (int v = 0; v < count; v++) add_edges(f, values[v], i, DL_EDGE_HARD);
             } else {
-                bool soft = is_pointwise(n->op) ? same_axes(&n->in[k]->type, &n->out[0].type)
+                bool soft = is_pointwise(n->op) ? dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)
                                                 : dl_ops[n->op].class == DL_CLASS_REDUCE;
-                add_edges(f, n->in[k], i, soft);
+                add_edges(f, n->in[k], i, soft ? DL_EDGE_SOFT : DL_EDGE_HARD);
             }
         }
     }
@@ -209,7 +233,8 @@ static void find_edges(dl_fusion *f) {
 /* ---- is a join legal? ---- */
 
 static bool same_reduction(const dl_node *a, const dl_node *b) {
-    return same_axes(&a->in[0]->type, &b->in[0]->type) && same_axes(&a->out[0].type, &b->out[0].type);
+    return dl_fuse_same_axes(&a->in[0]->type, &b->in[0]->type) &&
+           dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
 }
 
 /* Beside a contraction only sums that keep nothing or its channels are taken: each unit of work leaves a
@@ -254,13 +279,27 @@ static bool all_fit_panels(const dl_fusion *f, const dl_group *g) {
     return true;
 }
 
+static bool spreads_into(const dl_fusion *f, const dl_edges *out, int group) {
+    for (int i = 0; i < out->n; i++)
+        if (out->at[i].kind == DL_EDGE_SPREAD && f->group[out->at[i].node] == group) return true;
+    return false;
+}
+
+/* Would groups a and b as one be mixed? */
+static bool mix(const dl_fusion *f, int a, int b) {
+    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    return x->mixed || y->mixed || spreads_into(f, &x->out, b) || spreads_into(f, &y->out, a) ||
+           (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce));
+}
+
 static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
     if (x->members.n + y->members.n > MOST_MEMBERS) return false;
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
-    if (!same_axes(&x->space, &y->space)) return false;
-    if (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce)) return false;
+    if (!dl_fuse_same_axes(&x->space, &y->space)) return false;
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
+    bool mixed = mix(f, a, b);
+    if (mixed && (anchor || !dl_fuse_pays(f, a, b, -1, &x->space))) return false;
     if (anchor && x->reduce && !sums_beside(anchor, x->reduce)) return false;
     if (anchor && y->reduce && !sums_beside(anchor, y->reduce)) return false;
     if (anchor && makes_weight(anchor) && !(all_fit_panels(f, x) && all_fit_panels(f, y))) return false;
@@ -272,6 +311,7 @@ static bool can_merge(dl_fusion *f, int a, int b) {
 static int merge(dl_fusion *f, int into, int from) {
     dl_arena *arena = f->ctx->arena;
     dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
+    x->mixed = mix(f, into, from);
     if (y->anchor) x->anchor = y->anchor, x->space = y->space;
     if (!x->reduce) x->reduce = y->reduce, x->post = y->post;
     if (x->members.n < y->members.n) {
@@ -291,36 +331,94 @@ static int merge(dl_fusion *f, int into, int from) {
     return into;
 }
 
-static bool can_join(dl_fusion *f, int node, int at) {
-    const dl_node *n = f->graph->nodes.at[node];
-    const dl_group *g = &f->groups.at[at];
-    const dl_type *t = &n->out[0].type;
-    if (g->members.n == MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return false;
-    if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
-        if (g->reduce) {
-            if (!same_reduction(g->reduce, n) || (g->anchor && !sums_beside(g->anchor, n))) return false;
-        } else { /* what is there becomes the part behind the reduction */
-            if (g->anchor || !same_axes(&g->space, t)) return false;
+/* A contraction whose kernel could take in this reduction of what it makes: nearly for nothing. */
+static bool rides_along(const dl_fusion *f, const dl_node *reduce) {
+    enum { FAR = 16 };
+    const dl_value *v = reduce->in[0];
+    for (int i = 0; i < FAR && v->def; i++) {
+        const dl_node *n = v->def;
+        if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return sums_beside(n, reduce);
+        if (!is_pointwise(n->op)) return false;
+        v = NULL;
+        for (int k = 0; k < n->nin; k++) {
+            if (dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)) {
+                if (!v) v = n->in[k];
+            } else if (dl_fuse_from_reduction(f, n->in[k], &n->out[0].type)) {
+                return false;
+            }
         }
-    } else if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
-        if (g->anchor || !same_axes(&g->space, t)) return false;
-        for (int i = 0; i < g->members.n; i++) {
-            const dl_node *r = f->graph->nodes.at[g->members.at[i]];
-            if (dl_ops[r->op].class == DL_CLASS_REDUCE && !sums_beside(n, r)) return false;
-        }
-        if (makes_weight(n) && !all_fit_panels(f, g)) return false;
-    } else if (is_pointwise(n->op)) {
-        if (!same_axes(&g->space, t) && !(g->reduce && same_axes(&g->post, t))) return false;
-        if (g->anchor && makes_weight(g->anchor) && !fits_panels(f, n)) return false;
-    } else {
-        return false; /* cat and stored views stand alone */
+        if (!v) return false;
     }
-    return dl_fuse_order_join(f, node, at);
+    return false;
 }
 
-static void join(dl_fusion *f, int node, int at) {
+/* What group `at` is like when `node` has joined it, or that it cannot. */
+typedef struct {
+    bool can, mixed;
+    dl_type space;
+} joined;
+
+static joined join_reduction(dl_fusion *f, int node, const dl_group *g, bool mixed) {
+    const dl_node *n = f->graph->nodes.at[node];
+    const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
+    joined j = {.mixed = mixed, .space = g->space};
+    if (g->anchor) {
+        j.can = !mixed && g->reduce && same_reduction(g->reduce, n) && sums_beside(g->anchor, n);
+    } else if (g->reduce && !mixed && same_reduction(g->reduce, n)) {
+        j.can = true;
+    } else if (dl_fuse_same_axes(&g->space, t)) { /* what is there becomes the part behind the reduction */
+        j.mixed |= g->reduce != NULL;
+        j.can = true, j.space = *from;
+    } else {
+        j.mixed = true;
+        j.can = dl_fuse_same_axes(&g->space, from);
+    }
+    return j;
+}
+
+static joined join_point(dl_fusion *f, int node, const dl_group *g, bool mixed) {
+    const dl_node *n = f->graph->nodes.at[node];
+    const dl_type *t = &n->out[0].type;
+    joined j = {.mixed = mixed, .space = g->space};
+    j.can = dl_fuse_same_axes(&g->space, t) || (g->reduce && dl_fuse_same_axes(&g->post, t)) ||
+            (mixed && has_axes(&g->space, t));
+    if (g->anchor && (mixed || (makes_weight(g->anchor) && !fits_panels(f, n)))) j.can = false;
+    return j;
+}
+
+static bool can_anchor(const dl_fusion *f, const dl_group *g, const dl_node *n) {
+    if (g->anchor || g->mixed || !dl_fuse_same_axes(&g->space, &n->out[0].type)) return false;
+    for (int i = 0; i < g->members.n; i++) {
+        const dl_node *r = f->graph->nodes.at[g->members.at[i]];
+        if (dl_ops[r->op].class == DL_CLASS_REDUCE && !sums_beside(n, r)) return false;
+    }
+    return !makes_weight(n) || all_fit_panels(f, g);
+}
+
+static joined try_join(dl_fusion *f, int node, int at) {
+    const dl_node *n = f->graph->nodes.at[node];
+    const dl_group *g = &f->groups.at[at];
+    joined j = {.space = g->space}, no = {0};
+    if (g->members.n == MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return no;
+    bool spreads = spreads_into(f, &f->out[node], at), mixed = g->mixed || spreads;
+    if (dl_ops[n->op].class == DL_CLASS_REDUCE)
+        j = join_reduction(f, node, g, mixed);
+    else if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
+        j.can = !spreads && can_anchor(f, g, n);
+    else if (is_pointwise(n->op)) /* cat and stored views stand alone */
+        j = join_point(f, node, g, mixed);
+    if (j.can && j.mixed) {
+        int times = dl_fuse_pays(f, at, -1, node, &j.space);
+        j.can = times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && rides_along(f, n)));
+    }
+    return j.can && dl_fuse_order_join(f, node, at) ? j : no;
+}
+
+static void join(dl_fusion *f, int node, int at, const joined *j) {
     dl_node *n = f->graph->nodes.at[node];
     dl_group *g = &f->groups.at[at];
+    g->mixed = j->mixed;
+    g->space = j->space;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
         g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
@@ -333,23 +431,36 @@ static void join(dl_fusion *f, int node, int at) {
     }
 }
 
-static void place(dl_fusion *f, int node) {
+/* The groups of a node's readers that it may be part of: those that are read from at the same points become
+ * one where they can. */
+static int find_readers(dl_fusion *f, int node, int most, int *groups) {
     const dl_edges *out = &f->out[node];
-    int at = -1;
+    int n = 0;
     for (int i = 0; i < out->n && !f->alone; i++) {
-        int r = f->group[out->at[i].node];
-        if (!out->at[i].soft || r < 0 || r == at) continue;
-        if (at < 0)
-            at = r;
-        else if (can_merge(f, at, r))
-            at = merge(f, at, r);
-        else {
-            at = -1; /* readers that cannot be one: the value goes through memory */
+        int r = f->group[out->at[i].node], known = 0;
+        if (out->at[i].kind == DL_EDGE_HARD || r < 0) continue;
+        for (; known < n; known++) {
+            if (groups[known] == r) break;
+            if (out->at[i].kind == DL_EDGE_SPREAD || !can_merge(f, groups[known], r)) continue;
+            groups[known] = merge(f, groups[known], r);
             break;
         }
+        if (known == n && n < most) groups[n++] = r;
     }
-    if (at < 0 || !can_join(f, node, at)) at = dl_fuse_new_group(f, node);
-    join(f, node, at);
+    return n;
+}
+
+static void place(dl_fusion *f, int node) {
+    enum { MOST_READERS = 8 };
+    int groups[MOST_READERS], n = find_readers(f, node, MOST_READERS, groups), at = -1;
+    joined j = {0};
+    for (int i = 0; i < n && !j.can; i++) /* into the first that takes it; the others read it from memory */
+        j = try_join(f, node, at = groups[i]);
+    if (!j.can) {
+        at = dl_fuse_new_group(f, node);
+        j = (joined){.space = f->groups.at[at].space};
+    }
+    join(f, node, at, &j);
 }
 
 /* ---- the pass ---- */
@@ -415,7 +526,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
     }
     find_stored(&f);
     find_edges(&f);
-    bool *wanted = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    bool *wanted = f.wanted = DL_NEWS(ctx->arena, bool, g->next_id + 1);
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         wanted[r->value->id] = true;

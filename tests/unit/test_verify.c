@@ -202,7 +202,7 @@ static bool wrong_reduction(dl_kernel *k, dl_kinstr *in) {
         for (int b = 0; b < k->nspace; b++) {
             if (!(in->over >> a & 1) || in->over >> b & 1 || k->space[a].size != k->space[b].size) continue;
             if (k->space[a].size < 2) continue;
-            for (int i = dl_kernel_first_reduction(k); i < k->instrs.n; i++) {
+            for (int i = (int)(in - k->instrs.at); i < k->instrs.n; i++) {
                 dl_kinstr *behind = &k->instrs.at[i];
                 if (behind->kind == DL_K_REDUCE) behind->over ^= 1u << a | 1u << b;
                 for (int d = 0; d < DL_MAX_RANK; d++)
