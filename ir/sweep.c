@@ -8,6 +8,7 @@ typedef struct {
     const dl_step *steps;
     unsigned row;
     int *of;      /* by step: axes of the reductions of its own stage that it is made of, NOWHERE or MIXED */
+    bool *rows;   /* by sweep: reduces rows */
     bool *inside; /* by step: waits for a reduction of the row in its own sweep */
     bool *small;  /* by step: made behind reductions of its own axes, and can be kept */
     int *sweep;   /* by step: where a root runs, or -1 */
@@ -67,11 +68,24 @@ static int find_sweep(finder *f, int stage, bool behind, unsigned axes, unsigned
     return f->s.n++;
 }
 
+/* Is there a sweep behind first reductions that keep these axes? */
+static bool is_behind(const finder *f, unsigned axes) {
+    for (int i = 0; i < f->s.n; i++)
+        if (f->s.at[i].behind && f->s.at[i].stage == 1 && f->s.at[i].axes == axes) return true;
+    return false;
+}
+
+/* Is there a sweep at the points of these axes over rows that are reduced? */
+static bool has_rows(const finder *f, int stage, unsigned axes) {
+    for (int i = 0; i < f->s.n; i++)
+        if (f->rows[i] && f->s.at[i].stage == stage && f->s.at[i].axes == axes) return true;
+    return false;
+}
+
 /* Where a store or a reduction runs. */
 static void place_root(finder *f, int i) {
     const dl_step *s = &f->steps[i];
     bool store = s->kind == DL_K_STORE;
-    if (!store && !is_global(f, i)) return;
     int arg = s->args[0], stage = f->s.stage[arg];
     unsigned axes = store ? s->axes : f->steps[arg].axes | s->over;
     if (!store) {
@@ -80,13 +94,16 @@ static void place_root(finder *f, int i) {
     }
     if (store && stage && f->small[arg] && f->of[arg] == (int)axes)
         f->sweep[i] = find_sweep(f, stage, true, axes, 0);
+    else if (store && !stage && !f->inside[arg] && is_behind(f, axes))
+        f->sweep[i] = find_sweep(f, 1, true, axes, 0); /* it could run sooner, in a loop of its own */
     else if (f->row && (axes & f->row) == f->row)
         f->sweep[i] = find_sweep(f, stage, false, axes & ~f->row, f->row);
-    else if (f->inside[arg]) {
+    else if (f->inside[arg] || has_rows(f, stage, axes)) {
         f->sweep[i] = find_sweep(f, stage, false, axes, f->row);
         if (axes & f->row) f->s.valid = false; /* part of the row */
     } else
         f->sweep[i] = find_sweep(f, stage, false, axes, 0);
+    f->rows[f->sweep[i]] |= f->inside[arg];
 }
 
 /* What a sweep computes and reads, from its roots down. */
@@ -137,10 +154,14 @@ dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned 
     f.s.stage = DL_NEWS(arena, int, n + 1), f.s.level = DL_NEWS(arena, int, n + 1);
     f.s.kept = DL_NEWS(arena, bool, n + 1), f.s.at = DL_NEWS(arena, dl_sweep, 2 * n + 1);
     f.of = DL_NEWS(arena, int, n + 1), f.inside = DL_NEWS(arena, bool, n + 1);
-    f.need = DL_NEWS(arena, bool, n + 1);
+    f.need = DL_NEWS(arena, bool, n + 1), f.rows = DL_NEWS(arena, bool, 2 * n + 1);
     f.small = DL_NEWS(arena, bool, n + 1), f.sweep = DL_NEWS(arena, int, n + 1);
     for (int i = 0; i < n; i++) f.sweep[i] = -1, find_stage(&f, i);
-    for (int i = 0; i < n; i++) place_root(&f, i);
+    for (int last = 0; last < 4; last++) /* what has no choice first */
+        for (int i = 0; i < n; i++)
+            if ((is_global(&f, i) || steps[i].kind == DL_K_STORE) &&
+                (steps[i].kind == DL_K_STORE) + 2 * !f.inside[steps[i].args[0]] == last)
+                place_root(&f, i);
     int last = 0;
     for (int i = 0; i < f.s.n; i++) {
         if (f.s.at[i].stage > last) last = f.s.at[i].stage;

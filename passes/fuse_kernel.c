@@ -238,7 +238,7 @@ static const dl_node *member(const maker *m, int i) { return m->f->graph->nodes.
 
 static bool is_reduction(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_REDUCE; }
 
-/* Fills level; returns the highest of a value. */
+/* Fills level; returns the highest of a value. What has fewer axes than the space comes when it is needed. */
 static int find_levels(maker *m) {
     int most = 0;
     m->level = DL_NEWS(m->f->ctx->arena, int, m->group->members.n + 1);
@@ -252,6 +252,16 @@ static int find_levels(maker *m) {
         }
         int value = m->level[i] + is_reduction(n);
         if (value > most) most = value;
+    }
+    int *latest = DL_NEWS(m->f->ctx->arena, int, m->group->members.n + 1); /* at which it is needed */
+    for (int i = m->group->members.n - 1; i >= 0; i--) {
+        const dl_node *n = member(m, i);
+        bool early = is_reduction(n) || n->out[0].type.rank >= m->k->nspace;
+        if (!early) m->level[i] = most - latest[i];
+        for (int k = 0; k < n->nin; k++) {
+            int of = dl_fuse_member(m->f, m->group, n->in[k]);
+            if (of >= 0 && most - m->level[i] > latest[of]) latest[of] = most - m->level[i];
+        }
     }
     return most;
 }
