@@ -157,6 +157,7 @@ static void put_inner_loop(dl_emitter *e, const nest *s, const char *from, const
     }
     dl_putf(e->out, "        long i = %s;\n        for (; i + LANES <= %s; i += LANES) ", from, to);
     put_call(e, s, "i", "LANES");
+    if (s->inner % step == 0) return; /* units begin at multiples of it, too */
     dl_putf(e->out, "        if (i < %s) ", to);
     dl_buf rest = {0};
     dl_putf(&rest, "%s - i", to);

@@ -454,11 +454,13 @@ static void put_units(const rows *r, int64_t each, int64_t count, int64_t group)
             (long long)group, (long long)size);
         dl_putf(e->out, "        for (; x%d + LANES <= to; x%d += LANES) ", x, x);
         put_row_call(r, "LANES");
-        dl_buf n = {0};
-        dl_putf(&n, "to - x%d", x);
-        dl_putf(e->out, "        if (x%d < to) ", x);
-        put_row_call(r, n.at);
-        dl_buf_free(&n);
+        if (size % e->t->lanes) {
+            dl_buf n = {0};
+            dl_putf(&n, "to - x%d", x);
+            dl_putf(e->out, "        if (x%d < to) ", x);
+            put_row_call(r, n.at);
+            dl_buf_free(&n);
+        }
     }
     dl_puts(e->out, "    }\n}\n");
 }

@@ -2,6 +2,7 @@
 #include "ir/kernel.h"
 
 #include "ir/base/philox.h"
+#include "ir/sweep.h"
 
 int dl_kernel_anchor(const dl_kernel *k) {
     for (int i = 0; i < k->instrs.n; i++)
@@ -135,6 +136,20 @@ static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
     return times(2, dl_relation_products(&r));
 }
 
+/* How often parameter p goes through memory: once, or in each sweep over points that touches it. */
+static int64_t count_passes(const dl_kernel *k, const dl_sweeps *sweeps, int p) {
+    int64_t n = 0;
+    for (int i = 0; i < sweeps->n; i++) {
+        bool touches = false;
+        for (int j = 0; j < sweeps->at[i].run.n; j++) {
+            const dl_kinstr *in = &k->instrs.at[sweeps->at[i].run.at[j]];
+            touches |= (in->kind == DL_K_LOAD || in->kind == DL_K_STORE) && in->param == p;
+        }
+        n += touches && !sweeps->at[i].behind;
+    }
+    return n ? n : 1;
+}
+
 void dl_kernel_count(dl_kernel *k) {
     dl_arena *arena = dl_arena_new(NULL);
     const unsigned *axes = dl_kernel_axes(k, arena);
@@ -147,8 +162,13 @@ void dl_kernel_count(dl_kernel *k) {
         if (in->kind == DL_K_REDUCE)
             k->flops = plus(k->flops, dl_axes_points(k->nspace, k->space, axes[in->args[0]] | in->over));
     }
+    const dl_step *steps = dl_kernel_steps(k, arena);
+    unsigned row =
+        dl_kernel_anchor(k) < 0 ? dl_choose_row(arena, k->instrs.n, steps, k->nspace, k->space) : 0;
+    dl_sweeps sweeps = dl_find_sweeps(arena, k->instrs.n, steps, row);
+    for (int i = 0; i < k->params.n; i++)
+        k->bytes = plus(k->bytes, times(dl_type_bytes(&k->params.at[i].type), count_passes(k, &sweeps, i)));
     dl_arena_free(arena);
-    for (int i = 0; i < k->params.n; i++) k->bytes = plus(k->bytes, dl_type_bytes(&k->params.at[i].type));
 }
 
 /* --- faults --- */

@@ -97,7 +97,8 @@ struct dl_kernel {
     dl_axis space[DL_MAX_RANK];
     DL_ARRAY(dl_kinstr) instrs;
     DL_ARRAY(dl_loc) locs; /* the distinct source lines it came from */
-    int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once) */
+    int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once, or
+                              once a sweep over points: sweep.h) */
     int64_t bytes_unfused; /* what the nodes it replaces would have moved */
 };
 
