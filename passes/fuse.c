@@ -285,11 +285,25 @@ static bool spreads_into(const dl_fusion *f, const dl_edges *out, int group) {
     return false;
 }
 
+static bool one_spreads(const dl_fusion *f, int a, int b) {
+    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    return x->spreads || y->spreads || spreads_into(f, &x->out, b) || spreads_into(f, &y->out, a);
+}
+
 /* Would groups a and b as one be mixed? */
 static bool mix(const dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
-    return x->mixed || y->mixed || spreads_into(f, &x->out, b) || spreads_into(f, &y->out, a) ||
+    return x->mixed || y->mixed || one_spreads(f, a, b) ||
            (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce));
+}
+
+/* Can all reductions of a group stand beside a contraction? */
+static bool all_sum_beside(const dl_fusion *f, const dl_node *anchor, const dl_group *g) {
+    for (int i = 0; i < g->members.n && g->reduce; i++) {
+        const dl_node *n = f->graph->nodes.at[g->members.at[i]];
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !sums_beside(anchor, n)) return false;
+    }
+    return true;
 }
 
 static bool can_merge(dl_fusion *f, int a, int b) {
@@ -298,11 +312,10 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
     if (!dl_fuse_same_axes(&x->space, &y->space)) return false;
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
-    bool mixed = mix(f, a, b);
-    if (mixed && (anchor || !dl_fuse_pays(f, a, b, -1, &x->space))) return false;
-    if (anchor && x->reduce && !sums_beside(anchor, x->reduce)) return false;
-    if (anchor && y->reduce && !sums_beside(anchor, y->reduce)) return false;
+    if (anchor && (one_spreads(f, a, b) || !all_sum_beside(f, anchor, x) || !all_sum_beside(f, anchor, y)))
+        return false;
     if (anchor && makes_weight(anchor) && !(all_fit_panels(f, x) && all_fit_panels(f, y))) return false;
+    if (mix(f, a, b) && !dl_fuse_pays(f, a, b, -1, &x->space)) return false;
     return dl_fuse_order_merge(f, a, b);
 }
 
@@ -311,7 +324,7 @@ static bool can_merge(dl_fusion *f, int a, int b) {
 static int merge(dl_fusion *f, int into, int from) {
     dl_arena *arena = f->ctx->arena;
     dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
-    x->mixed = mix(f, into, from);
+    x->mixed = mix(f, into, from), x->spreads = one_spreads(f, into, from);
     if (y->anchor) x->anchor = y->anchor, x->space = y->space;
     if (!x->reduce) x->reduce = y->reduce, x->post = y->post;
     if (x->members.n < y->members.n) {
@@ -354,59 +367,46 @@ static bool rides_along(const dl_fusion *f, const dl_node *reduce) {
 
 /* What group `at` is like when `node` has joined it, or that it cannot. */
 typedef struct {
-    bool can, mixed;
+    bool can, mixed, spreads;
     dl_type space;
 } joined;
 
-static joined join_reduction(dl_fusion *f, int node, const dl_group *g, bool mixed) {
-    const dl_node *n = f->graph->nodes.at[node];
+static void join_reduction(const dl_node *n, const dl_group *g, joined *j) {
     const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
-    joined j = {.mixed = mixed, .space = g->space};
-    if (g->anchor) {
-        j.can = !mixed && g->reduce && same_reduction(g->reduce, n) && sums_beside(g->anchor, n);
-    } else if (g->reduce && !mixed && same_reduction(g->reduce, n)) {
-        j.can = true;
-    } else if (dl_fuse_same_axes(&g->space, t)) { /* what is there becomes the part behind the reduction */
-        j.mixed |= g->reduce != NULL;
-        j.can = true, j.space = *from;
-    } else {
-        j.mixed = true;
-        j.can = dl_fuse_same_axes(&g->space, from);
+    if (g->anchor && (j->spreads || !g->reduce || !sums_beside(g->anchor, n))) return;
+    if (dl_fuse_same_axes(&g->space, from)) {
+        j->mixed |= !g->reduce || !same_reduction(g->reduce, n);
+        j->can = true;
+    } else if (!g->anchor && dl_fuse_same_axes(&g->space, t)) { /* what is there becomes the part behind it */
+        if (g->reduce) j->mixed = j->spreads = true;
+        j->can = true, j->space = *from;
     }
-    return j;
 }
 
-static joined join_point(dl_fusion *f, int node, const dl_group *g, bool mixed) {
-    const dl_node *n = f->graph->nodes.at[node];
+static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
     const dl_type *t = &n->out[0].type;
-    joined j = {.mixed = mixed, .space = g->space};
-    j.can = dl_fuse_same_axes(&g->space, t) || (g->reduce && dl_fuse_same_axes(&g->post, t)) ||
-            (mixed && has_axes(&g->space, t));
-    if (g->anchor && (mixed || (makes_weight(g->anchor) && !fits_panels(f, n)))) j.can = false;
-    return j;
+    if (g->anchor && (j->spreads || (makes_weight(g->anchor) && !fits_panels(f, n)))) return;
+    j->can = dl_fuse_same_axes(&g->space, t) || (g->reduce && dl_fuse_same_axes(&g->post, t)) ||
+             (j->mixed && has_axes(&g->space, t));
 }
 
 static bool can_anchor(const dl_fusion *f, const dl_group *g, const dl_node *n) {
-    if (g->anchor || g->mixed || !dl_fuse_same_axes(&g->space, &n->out[0].type)) return false;
-    for (int i = 0; i < g->members.n; i++) {
-        const dl_node *r = f->graph->nodes.at[g->members.at[i]];
-        if (dl_ops[r->op].class == DL_CLASS_REDUCE && !sums_beside(n, r)) return false;
-    }
-    return !makes_weight(n) || all_fit_panels(f, g);
+    if (g->anchor || !dl_fuse_same_axes(&g->space, &n->out[0].type)) return false;
+    return all_sum_beside(f, n, g) && (!makes_weight(n) || all_fit_panels(f, g));
 }
 
 static joined try_join(dl_fusion *f, int node, int at) {
     const dl_node *n = f->graph->nodes.at[node];
     const dl_group *g = &f->groups.at[at];
-    joined j = {.space = g->space}, no = {0};
+    joined j = {.mixed = g->mixed, .spreads = g->spreads, .space = g->space}, no = {0};
     if (g->members.n == MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return no;
-    bool spreads = spreads_into(f, &f->out[node], at), mixed = g->mixed || spreads;
+    if (spreads_into(f, &f->out[node], at)) j.mixed = j.spreads = true;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE)
-        j = join_reduction(f, node, g, mixed);
+        join_reduction(n, g, &j);
     else if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
-        j.can = !spreads && can_anchor(f, g, n);
+        j.can = !j.spreads && can_anchor(f, g, n);
     else if (is_pointwise(n->op)) /* cat and stored views stand alone */
-        j = join_point(f, node, g, mixed);
+        join_point(f, n, g, &j);
     if (j.can && j.mixed) {
         int times = dl_fuse_pays(f, at, -1, node, &j.space);
         j.can = times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && rides_along(f, n)));
@@ -417,7 +417,7 @@ static joined try_join(dl_fusion *f, int node, int at) {
 static void join(dl_fusion *f, int node, int at, const joined *j) {
     dl_node *n = f->graph->nodes.at[node];
     dl_group *g = &f->groups.at[at];
-    g->mixed = j->mixed;
+    g->mixed = j->mixed, g->spreads = j->spreads;
     g->space = j->space;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
         g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;

@@ -17,12 +17,13 @@ typedef DL_ARRAY(dl_edge) dl_edges;
 
 /* Part of the graph that becomes one kernel. */
 typedef struct {
-    bool alive, wide; /* wide: computes in f64 (step counts, learning rates) */
-    dl_node *anchor;  /* its contraction, or NULL */
-    dl_node *reduce;  /* a reduction of it, or NULL */
-    bool mixed;       /* it has reductions of several kinds, or spreads their results: see dl_fuse_pays */
-    dl_type space;    /* full space (of the operand when it reduces) */
-    dl_type post;     /* what its reduction leaves, unless it is mixed */
+    bool alive, wide;      /* wide: computes in f64 (step counts, learning rates) */
+    dl_node *anchor;       /* its contraction, or NULL */
+    dl_node *reduce;       /* a reduction of it, or NULL */
+    bool mixed;            /* it has reductions of several kinds: dl_fuse_pays has been asked */
+    bool spreads;          /* some of them wait for others, or their results are read at all points again */
+    dl_type space;         /* full space (of the operand when it reduces) */
+    dl_type post;          /* what its reduction leaves, unless it is mixed */
     DL_ARRAY(int) members; /* node positions, in no order while groups grow */
     dl_edges out;          /* edges of its members to other groups, or to what has become a member since */
     int place;             /* in dl_fusion.line */
