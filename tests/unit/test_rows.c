@@ -210,10 +210,30 @@ static void test_target(const char *target) {
     }
 }
 
+/* Equal kernels, whatever they are called, are emitted once. */
+static void test_twins(void) {
+    dl_error err = {0};
+    dl_compile_options opt = {.target = dl_target_find("cpu:generic", &err),
+                              .recipe.optimizer = DL_OPT_NONE,
+                              .keep_gradients = true,
+                              .model = "twins",
+                              .batch = 1};
+    dl_module *m = dl_module_new(NULL);
+    for (int i = 0; i < 3; i++) build(m, 2, i < 2 ? 0 : 2, &err);
+    m->graphs.at[1]->name = dl_intern("again");
+    dl_compile_times times = {0};
+    dl_plan *p = dl_compile(m->arena, m, &opt, &times, &err);
+    CHECK(p && p->kernels.n == 3, "%s", err.message);
+    if (p) CHECK(p->kernels.at[0].symbol == p->kernels.at[1].symbol);
+    if (p) CHECK(p->kernels.at[0].symbol != p->kernels.at[2].symbol);
+    dl_arena_free(m->arena);
+}
+
 int main(void) {
     char dir[] = "/tmp/dl_rows_XXXXXX";
     if (!mkdtemp(dir)) return 1;
     setenv("DLR_CACHE_DIR", dir, 1);
+    test_twins();
     test_target("cpu:avx512");
     test_target("cpu:avx2");
     test_target("cpu:generic");
