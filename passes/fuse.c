@@ -127,11 +127,12 @@ static void mark_stored(dl_fusion *f, dl_value *v) {
     if (v->def && is_view(v->def->op)) f->stored[v->id] = true;
 }
 
-/* A source is made anew at its reader's coordinates, if those are plain ones. */
+/* A source is made anew at its reader's coordinates, if those are plain ones; a random number also where it
+ * is not used, so only where there is one. */
 static bool makes_source(const dl_type *space, const dl_value *v, const dl_index *index) {
     for (int i = 0; i < v->type.rank; i++)
         if (index[i].nterms || index[i].div > 1 ||
-            (index[i].outside != DL_OUT_ANY &&
+            ((index[i].outside != DL_OUT_ANY || v->def->op == DL_OP_random) &&
              !dl_index_inside(space->axis, &index[i], v->type.axis[i].size)))
             return false;
     return true;
