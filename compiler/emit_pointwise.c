@@ -239,7 +239,9 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
 
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
     unsigned row = dl_emit_within(e);
-    if (!row) row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space);
+    if (!row)
+        row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,
+                            dl_kernel_inner(e->k));
     e->sweeps = dl_find_sweeps(e->arena, e->k->instrs.n, e->steps, row);
     dl_emit_find_kept(e, code);
     return dl_emit_sweeps(e, 0, code, err);

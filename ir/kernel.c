@@ -163,8 +163,9 @@ void dl_kernel_count(dl_kernel *k) {
             k->flops = plus(k->flops, dl_axes_points(k->nspace, k->space, axes[in->args[0]] | in->over));
     }
     const dl_step *steps = dl_kernel_steps(k, arena);
-    unsigned row =
-        dl_kernel_anchor(k) < 0 ? dl_choose_row(arena, k->instrs.n, steps, k->nspace, k->space) : 0;
+    unsigned row = dl_kernel_anchor(k) < 0
+                       ? dl_choose_row(arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k))
+                       : 0;
     dl_sweeps sweeps = dl_find_sweeps(arena, k->instrs.n, steps, row);
     for (int i = 0; i < k->params.n; i++)
         k->bytes = plus(k->bytes, times(dl_type_bytes(&k->params.at[i].type), count_passes(k, &sweeps, i)));

@@ -179,18 +179,51 @@ dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned 
     return f.s;
 }
 
-unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace, const dl_axis *space) {
+int dl_kernel_inner(const dl_kernel *k) {
+    int64_t most = 0;
+    int inner = -1;
+    for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        const dl_type *t = &k->params.at[in->param].type;
+        if (t->layout.kind == DL_PANEL || dl_type_count(t) <= most) continue;
+        int64_t stride[DL_MAX_RANK];
+        dl_type_strides(t, stride);
+        for (int a = 0; a < t->rank; a++)
+            if (in->index[a].axis >= 0 && t->axis[a].size != 1 && stride[a] == 1)
+                inner = in->index[a].axis, most = dl_type_count(t);
+    }
+    return inner;
+}
+
+/* Points' values that a later pass over the row reads. */
+static int count_kept(int n, const dl_step *steps, const dl_sweeps *s, unsigned row) {
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        bool later = false;
+        for (int j = i + 1; j < n && !later && steps[i].kind == DL_K_ELEM && steps[i].axes & row; j++)
+            for (int a = 0; a < steps[j].nargs; a++)
+                later |= steps[j].args[a] == i && s->level[j] > s->level[i] && steps[j].kind != DL_K_REDUCE;
+        kept += later;
+    }
+    return kept;
+}
+
+unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace, const dl_axis *space,
+                       int inner) {
     int best = dl_find_sweeps(arena, n, steps, 0).times;
     unsigned row = 0, all = 0;
     for (int i = 0; i < nspace; i++) all |= 1u << i;
     for (int i = 0; i < n && best > 1; i++) {
         unsigned over = steps[i].kind == DL_K_REDUCE ? steps[i].over : 0;
+        bool across = inner >= 0 && !(over >> inner & 1);
         int64_t points = dl_axes_points(nspace, space, over),
                 rows = dl_axes_points(nspace, space, all & ~over);
-        if (!over || points > DL_ROW_POINTS) continue;
-        if (rows < DL_ROW_SHARED && rows * points > DL_ROW_SMALL) continue;
+        if (!over || points > (across ? DL_ROW_ACROSS : DL_ROW_POINTS)) continue;
+        if (rows / (across ? DL_ROW_LANES : 1) < DL_ROW_SHARED && rows * points > DL_ROW_SMALL) continue;
         dl_sweeps s = dl_find_sweeps(arena, n, steps, over);
-        if (s.valid && s.times < best) best = s.times, row = over;
+        if (!s.valid || s.times >= best || count_kept(n, steps, &s, over) * points > DL_ROW_KEPT) continue;
+        best = s.times, row = over;
     }
     return row;
 }

@@ -44,14 +44,20 @@ typedef struct {
 } dl_sweeps;
 
 enum {
-    DL_ROW_POINTS = 16384, /* a row has at most so many: its values stay in a core's own cache */
-    DL_ROW_SHARED = 16,    /* and there are at least so many rows, for threads to share, */
-    DL_ROW_SMALL = 65536   /* where all rows together are more points than these */
+    DL_ROW_POINTS = 16384, /* a row has at most so many: its values stay in a core's own cache; */
+    DL_ROW_ACROSS = 4096,  /* so many where memory's neighbours belong to other rows, which run beside it, */
+    DL_ROW_LANES = 16,     /* so many at a time; */
+    DL_ROW_KEPT = 1 << 17, /* so many values are put away for later passes. */
+    DL_ROW_SHARED = 16,    /* There are at least so many rows, or lanes full of them, for threads to share, */
+    DL_ROW_SMALL = 65536   /* where all together are more points than these */
 };
 
 dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena);
 /* The sweeps of `n` steps, each behind its operands, with these axes as a row; 0: none. */
 dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned row);
-/* The row for which fewest sweeps remain; 0 where none helps or none fits. */
-unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace, const dl_axis *space);
+/* The space axis along which the largest strided parameter has its neighbours in memory, or -1. */
+int dl_kernel_inner(const dl_kernel *k);
+/* The row for which fewest sweeps remain; 0 where none helps or none fits. inner: as dl_kernel_inner. */
+unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace, const dl_axis *space,
+                       int inner);
 #endif

@@ -335,8 +335,10 @@ static int find_alias(const maker *m, const dl_value *v, int nout) {
     dl_index here[DL_MAX_RANK] = {0};
     identity(m, &old->type, here);
     const dl_step *steps = dl_kernel_steps(k, m->f->ctx->arena);
-    unsigned rows[] = {
-        0, m->group->anchor ? 0 : dl_choose_row(m->f->ctx->arena, k->instrs.n, steps, k->nspace, k->space)};
+    unsigned rows[] = {0, 0};
+    if (!m->group->anchor)
+        rows[1] =
+            dl_choose_row(m->f->ctx->arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
     for (int i = 0; i < 2; i++) {
         dl_sweeps s = dl_find_sweeps(m->f->ctx->arena, k->instrs.n, steps, rows[i]);
         if (!leaves_place(m, &s, at, p, here)) return -1;

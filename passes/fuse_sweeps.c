@@ -142,7 +142,8 @@ int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space) {
     trial t = {.f = f, .space = space, .a = a, .b = b, .node = node};
     dl_arena *arena = f->ctx->arena;
     if (!find_steps(&t)) return 0;
-    unsigned row = dl_choose_row(arena, t.n, t.steps, space->rank, space->axis);
+    int inner = space->layout.kind == DL_CL ? 1 : space->rank - 1;
+    unsigned row = dl_choose_row(arena, t.n, t.steps, space->rank, space->axis, inner);
     dl_sweeps s = dl_find_sweeps(arena, t.n, t.steps, row);
     if (s.times > MOST_TIMES) return 0;
     int behind = 0;
