@@ -61,6 +61,19 @@ int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]);
  * itself, 0. */
 dl_value *dl_fuse_weight(const dl_node *n, int k, int64_t *start);
 
+/* fuse_edges.c: who reads whom. */
+
+/* Fills f->stored: views that contractions, results and other views cannot take in. */
+void dl_fuse_find_stored(dl_fusion *f);
+/* Fills f->out. */
+void dl_fuse_find_edges(dl_fusion *f);
+/* Ops that compute one value a point from operands at the same point. */
+bool dl_fuse_is_pointwise(dl_op op);
+/* Is operand k of a contraction (or its result, DL_RESULT_PLACE) the weight of windows, which is read as it
+ * is or as a slice? */
+bool dl_fuse_is_weight(const dl_node *n, int k);
+/* Has b all named axes of a? */
+bool dl_fuse_has_axes(const dl_type *b, const dl_type *a);
 /* The same axes in any order; those without a name have size 1 and are alike. */
 bool dl_fuse_same_axes(const dl_type *a, const dl_type *b);
 /* Number among the members of a group, which are in order, of the node that makes what is read as v, past
