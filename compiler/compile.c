@@ -7,6 +7,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/foreign.h"
 #include "ir/base/hash.h"
+#include "ir/text.h"
 #include "passes/memory.h"
 
 /* Sources that are compiled at the same time: few, since each carries the preludes. */
@@ -36,19 +37,37 @@ typedef struct {
     dl_emitted needs; /* of all its kernels */
 } source;
 
-/* Code that a kernel of the plan has already: evaluation repeats the forward half of training. The kernels
- * differ in name and source lines only, so they are compared as emitted under one name. */
-static int find_twin(const dl_plan *p, const uint64_t *hashes, const dl_kernel *k, const dl_target *t,
-                     uint64_t *hash, dl_error *err) {
+/* A kernel's text without what its code does not depend on: name, source lines, names of axes, and what the
+ * nodes would have moved. */
+static uint64_t hash_kernel(const dl_kernel *k) {
+    dl_arena *arena = dl_arena_new(NULL);
     dl_kernel bare = *k;
+    bare.name = "k", bare.locs.n = 0, bare.bytes_unfused = 0;
+    bare.params.at = DL_NEWS(arena, dl_kparam, k->params.n);
+    bare.instrs.at = DL_NEWS(arena, dl_kinstr, k->instrs.n);
+    for (int i = 0; i < k->nspace; i++) bare.space[i].name = "";
+    for (int i = 0; i < k->params.n; i++) {
+        bare.params.at[i] = k->params.at[i];
+        for (int a = 0; a < bare.params.at[i].type.rank; a++) bare.params.at[i].type.axis[a].name = "";
+    }
+    for (int i = 0; i < k->instrs.n; i++) {
+        bare.instrs.at[i] = k->instrs.at[i];
+        for (int a = 0; a < bare.instrs.at[i].nsums; a++)
+            bare.instrs.at[i].sum[a].name = dl_internf("s%d", a);
+    }
     dl_buf text = {0};
-    dl_emitted code;
-    bare.name = "k", bare.locs.n = 0;
-    bool ok = dl_emit_kernel(&text, &bare, t, &code, err);
-    *hash = ok ? dl_hash(text.at, text.n, 0) : 0;
+    dl_print_kernel(&text, &bare, (dl_print_options){0});
+    uint64_t hash = dl_hash(text.at, text.n, 0);
     dl_buf_free(&text);
-    for (int i = 0; ok && i < p->kernels.n; i++)
-        if (hashes[i] == *hash) return i;
+    dl_arena_free(arena);
+    return hash;
+}
+
+/* A kernel of the plan whose code serves this one, too: equal blocks of a model, and evaluation, which
+ * repeats the forward half of training. -1: none. */
+static int find_twin(const dl_plan *p, const uint64_t *hashes, uint64_t hash) {
+    for (int i = 0; i < p->kernels.n; i++)
+        if (hashes[i] == hash) return i;
     return -1;
 }
 
@@ -63,7 +82,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
     for (int g = 0; g < m->graphs.n && ok; g++)
         for (int i = 0; i < m->graphs.at[g]->kernels.n && ok; i++) {
             const dl_kernel *k = m->graphs.at[g]->kernels.at[i];
-            int twin = find_twin(p, hashes, k, t, &hashes[p->kernels.n], err), s = 0;
+            uint64_t hash = hashes[p->kernels.n] = hash_kernel(k);
+            int twin = find_twin(p, hashes, hash), s = 0;
             if (twin >= 0) {
                 dl_plan_kernel same = p->kernels.at[twin];
                 same.name = dl_strdup(p->arena, k->name), same.where = where_from(p->arena, k);

@@ -15,7 +15,7 @@ static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
         code->scratch = DL_ROW_BLOCK * DL_ROW_BYTES +
                         (DL_PACK_ROWS * (e->t->panel + s->taps * s->summed) + e->t->lanes) * 4;
     dl_emit_head(e, 0);
-    dl_emit_sums_at(e, 0);
+    dl_emit_sums(e, code->units[0], code);
     dl_putf(e->out, "    const float *w = (const float *)arg[%d];\n", s->c->parts[s->weight][0]);
     if (gathered)
         dl_putf(e->out, "    gathered_unit(&%s_shape, arg, w, %lldL, unit, scratch, %s_point, sums);\n}\n",
@@ -23,7 +23,6 @@ static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     else
         dl_putf(e->out, "    rows_unit(&%s_shape, arg, w, 0, unit, scratch, %s_point, sums);\n}\n", name,
                 name);
-    dl_emit_finish(e, code);
 }
 
 static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
@@ -34,11 +33,10 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     code->units[0] = t.units;
     code->scratch = dl_emit_rows_scratch(e->t);
     dl_emit_head(e, 0);
-    dl_emit_sums_at(e, 0);
+    dl_emit_sums(e, code->units[0], code);
     dl_putf(e->out,
             "    rows_unit(&%s_shape, arg, (const float *)arg[%d], 1, unit, scratch, %s_point, sums);\n}\n",
             name, s->c->parts[s->weight][0], name);
-    dl_emit_finish(e, code);
 }
 
 /* A transposed convolution into few channels: parities become columns. */
@@ -107,15 +105,14 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     dl_putf(e->out, "    fold_weight(&%s_fold, (const float *)arg[%d], unit, (float *)workspace);\n}\n", name,
             s->c->parts[s->weight][0]);
     code->workspace = columns * taps * reduced * e->t->panel * 4;
+    code->phases = 2;
+    code->units[0] = panels, code->units[1] = dl_ceil_div(rows, DL_ROW_BLOCK);
     dl_emit_head(e, 1);
-    dl_emit_sums_at(e, code->workspace);
+    dl_emit_sums(e, code->units[1], code);
     dl_putf(e->out,
             "    fold_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, sums);\n}\n",
             name, name);
-    code->phases = 2;
-    code->units[0] = panels, code->units[1] = dl_ceil_div(rows, DL_ROW_BLOCK);
     code->scratch = (columns * DL_ROW_BLOCK + columns + 1) * e->t->panel * 4 + DL_ROW_BLOCK * DL_ROW_BYTES;
-    dl_emit_finish(e, code);
 }
 
 enum { GRAD_INTS = 8 }; /* of struct grad_scratch, a position */
@@ -236,15 +233,14 @@ static put_family *const families[DL_NTENSORS] = {/* by what is made */
                                                   [DL_TENSOR_Y] = put_conv};
 
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    (void)err;
     const dl_kinstr *c = &e->k->instrs.at[dl_kernel_anchor(e->k)];
     dl_shape s = dl_shape_find(e->k, c);
     e->mode = DL_LANES, e->lane_axis = 1, e->flat = false;
     int order[DL_MAX_RANK];
     for (int i = 0; i < e->k->nspace; i++)
         order[i] = i == 0 ? 0 : i + 1 < e->k->nspace ? i + 1 : 1; /* channels last */
-    dl_emit_find_kept(e, order);
+    dl_emit_find_partial(e, e->k->nspace, order);
     code->phases = 1, code->contracts = true;
     (c->windows.groups > 1 ? dl_emit_groups : families[dl_op_tensor(c->op, DL_RESULT_PLACE)])(e, &s, code);
-    return true;
+    return dl_emit_sweeps(e, 1, code, err);
 }

@@ -63,16 +63,27 @@ static bool check_types(const dl_kernel *k, dl_error *err) {
     return true;
 }
 
+/* Does a sweep make the contraction, which is instruction 0? */
+static bool contracts(const dl_sweep *s) { return s->run.n && s->run.at[0] == 0; }
+
 /* What the loops around a contraction can address and compute. */
-static bool check_contraction(const dl_kernel *k, const dl_kinstr *c, dl_error *err) {
+static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error *err) {
+    const dl_kernel *k = e->k;
     if (c->type != DL_F32)
         return dl_emit_refuse(k, c, err, "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
                               dl_ops[c->op].name, dl_dtype_name(c->type));
-    if (!dl_emit_has_lanes(k, dl_kernel_first_reduction(k)))
+    bool of_weights = dl_op_tensor(c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    if (e->sweeps.n > 1 && (!dl_op_slides(c->op) || of_weights))
+        return dl_emit_refuse(k, c, err, "beside '%s' nothing is reduced [DL-E0803]", dl_ops[c->op].name);
+    int sweeps = 0; /* of the contraction: the first, or none */
+    for (int i = 0; i < e->sweeps.n; i++) sweeps += contracts(&e->sweeps.at[i]);
+    if (sweeps != 1)
+        return dl_emit_refuse(k, c, err, "what stands beside '%s' is swept over %s [DL-E0803]",
+                              dl_ops[c->op].name, sweeps ? "more than once" : "without it");
+    if (!dl_emit_has_lanes(e, &e->sweeps.at[0]))
         return dl_emit_refuse(
             k, c, err, "beside '%s' stand values of types that the CPU's vectors do not hold [DL-E0803]",
             dl_ops[c->op].name);
-    bool of_weights = dl_op_tensor(c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
     for (int i = 0; i < k->instrs.n && of_weights; i++)
         if (k->instrs.at[i].kind == DL_K_COORD || k->instrs.at[i].kind == DL_K_RANDOM)
             return dl_emit_refuse(k, c, err, "beside '%s' no places are known [DL-E0803]",
@@ -88,23 +99,41 @@ static bool check_contraction(const dl_kernel *k, const dl_kinstr *c, dl_error *
     return true;
 }
 
-bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
-    dl_emitter e = {.out = out, .k = k, .t = t, .lane_axis = -1};
-    *code = (dl_emitted){0};
+static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
+    const dl_kernel *k = e->k;
     if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     if (!check_types(k, err)) return false;
-    dl_putf(out, "\n/* @%s", k->name);
+    dl_putf(e->out, "\n/* @%s", k->name);
     for (int i = 0; i < k->locs.n; i++) {
-        dl_puts(out, " ");
-        dl_put_foreign(out, DL_IN_COMMENT, k->locs.at[i].file);
-        dl_putf(out, ":%d", k->locs.at[i].line);
+        dl_puts(e->out, " ");
+        dl_put_foreign(e->out, DL_IN_COMMENT, k->locs.at[i].file);
+        dl_putf(e->out, ":%d", k->locs.at[i].line);
     }
-    dl_puts(out, " */\n");
-    if (dl_kernel_call(k)) return dl_emit_attention(&e, code, err);
+    dl_puts(e->out, " */\n");
+    if (dl_kernel_call(k)) return dl_emit_attention(e, code, err);
     int anchor = dl_kernel_anchor(k);
     for (int i = 0; i < k->instrs.n; i++) code->draws |= k->instrs.at[i].kind == DL_K_RANDOM;
-    if (anchor < 0) return dl_emit_pointwise(&e, code, err);
-    if (!check_contraction(k, &k->instrs.at[anchor], err)) return false;
-    return dl_op_slides(k->instrs.at[anchor].op) ? dl_emit_contraction(&e, code, err)
-                                                 : dl_emit_product(&e, code, err);
+    e->steps = dl_kernel_steps(k, e->arena);
+    e->partial = DL_NEWS(e->arena, dl_partial, k->instrs.n + 1);
+    e->kept = DL_NEWS(e->arena, dl_kept, k->instrs.n + 1);
+    if (anchor < 0) return dl_emit_pointwise(e, code, err);
+    e->sweeps = dl_find_sweeps(e->arena, k->instrs.n, e->steps, 0);
+    for (int i = e->sweeps.n - 1; i > 0; i--) /* first of all */
+        if (contracts(&e->sweeps.at[i])) {
+            dl_sweep t = e->sweeps.at[i];
+            e->sweeps.at[i] = e->sweeps.at[i - 1], e->sweeps.at[i - 1] = t;
+        }
+    e->now = &e->sweeps.at[0];
+    if (!check_contraction(e, &k->instrs.at[anchor], err)) return false;
+    return dl_op_slides(k->instrs.at[anchor].op) ? dl_emit_contraction(e, code, err)
+                                                 : dl_emit_product(e, code, err);
+}
+
+bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
+    dl_emitter e = {
+        .out = out, .k = k, .t = t, .arena = dl_arena_new(NULL), .name = k->name, .lane_axis = -1};
+    *code = (dl_emitted){0};
+    bool ok = emit(&e, code, err);
+    dl_arena_free(e.arena);
+    return ok;
 }

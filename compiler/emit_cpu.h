@@ -3,6 +3,7 @@
 #ifndef DL_EMIT_CPU_H
 #define DL_EMIT_CPU_H
 #include "compiler/emit.h"
+#include "ir/sweep.h"
 
 /* How the program's values are written; each is of its own type. */
 typedef enum {
@@ -10,44 +11,85 @@ typedef enum {
     DL_SINGLE, /* one point at a time, of any type */
 } dl_lane_mode;
 
+/* Where the partial results of a reduction over all points of a sweep lie, of 8 bytes each: unit after unit,
+ * by the axes that it keeps. */
+typedef struct {
+    int n, axis[DL_MAX_RANK]; /* outermost first; without axes of one point */
+    int64_t count;            /* of one unit; a vector's worth when nothing is kept in vectors */
+    int64_t at, base;   /* of the first: doubles into a unit's, whose first one's lie so many bytes into the
+                           workspace */
+    int64_t units, all; /* units, and doubles of a unit */
+} dl_partial;
+
+/* Where a value that later sweeps read lies in the workspace, in elements of its own type. */
+typedef struct {
+    int n, axis[DL_MAX_RANK];
+    int64_t base;
+} dl_kept;
+
 typedef struct {
     dl_buf *out;
     const dl_kernel *k;
     const dl_target *t;
+    dl_arena *arena;  /* of this kernel */
+    const char *name; /* of the function being written, */
+    bool alone;       /* which is a phase by itself */
     dl_lane_mode mode;
     int lane_axis; /* the space axis along which vectors lie; -1: none */
     bool flat; /* all parameters of the full space are read straight through memory; the coordinate is x0 */
-    int kept;  /* reductions keep this many axes, */
-    int keep[DL_MAX_RANK]; /* these, in the order in which partial sums lie */
-    int64_t kept_count;    /* product of their sizes; 1 when none */
+    const dl_step *steps;
+    dl_sweeps sweeps;
+    const dl_sweep *now; /* the sweep being written */
+    dl_partial *partial; /* by instruction: reductions over all of a sweep */
+    dl_kept *kept;       /* by instruction: what sweeps.kept says */
 } dl_emitter;
 
 static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Can instructions [0, end) be written in vectors? */
-bool dl_emit_has_lanes(const dl_kernel *k, int end);
-/* Instructions [from, to) as statements; value i is named v<i>. Parameters are arg[i]; coordinates x<axis>;
- * `n` lanes are in use; `acc` points at the accumulators of a contraction; `sums` at this unit's partial
- * results. */
-void dl_emit_program(dl_emitter *e, int from, int to);
-int dl_emit_reductions(const dl_kernel *k);
-/* Partial results, of 8 bytes each, that a unit leaves in the workspace; 0 without reductions. */
-int64_t dl_emit_partial(const dl_emitter *e);
-/* Statements that set a unit's partial results to their start. */
-void dl_emit_clear_sums(const dl_emitter *e);
-/* One more phase: combines the partial results of `units` units, which lie at byte `at` of the workspace, in
- * order, and runs what stands behind. */
-void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted *code);
-/* Sets kept, keep and kept_count: the axes that the reductions leave, in order of `order`. */
-void dl_emit_find_kept(dl_emitter *e, const int *order);
+/* Can the instructions of a sweep, and what it reads, be written in vectors? */
+bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s);
+/* What the present sweep reads of earlier ones, then what it runs, as statements; value i is named v<i>.
+ * Parameters are arg[i]; coordinates x<axis>; `n` lanes are in use; `acc` points at the accumulators of a
+ * contraction; `sums` at this unit's partial results. */
+void dl_emit_run(dl_emitter *e);
+void dl_emit_read(dl_emitter *e, int number);
+void dl_emit_instr(dl_emitter *e, int number);
+/* Puts a value away for later sweeps; one value at a time. */
+void dl_emit_keep(dl_emitter *e, int number);
+/* "x0 * 12 + x3": a point's number among those of some axes, outermost first; 0 without axes. */
+void dl_emit_number(dl_emitter *e, int n, const int *axis);
+/* "float", how a value stands in the program in the present mode. */
+const char *dl_emit_type(const dl_emitter *e, dl_dtype d);
+/* What a reduction begins with and, other than a sum, the function that takes in one more: by what it is kept
+ * in (dl_emit_partial_type, of one value). */
+const char *dl_emit_partial_type(const dl_kinstr *in);
+const char *dl_emit_start(const dl_kinstr *in);
+const char *dl_emit_combine(const dl_kinstr *in);
+
+/* Where the present sweep's partial results lie, axes in order of `order`; their number a unit. */
+int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order);
+/* `sums`: a unit's partial results, set to their start. They lie behind what else the kernel keeps in the
+ * workspace, which then has room for those of `units` units. */
+void dl_emit_sums(dl_emitter *e, int64_t units, dl_emitted *code);
+/* Room in the workspace for what later sweeps read. */
+void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
+/* A sweep behind reductions as function e->name: combines units' partial results in order, and runs what
+ * stands behind. */
+int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s);
+/* The head of the function e->name. */
+void dl_emit_sweep_head(dl_emitter *e);
+/* The kernel's sweeps from number `from` on, each stage in a phase or two. False: refused. */
+bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 
 /* Refuses a kernel, at an instruction's place in the model, as "FILE:LINE:COLUMN: error: ...". False. */
 bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...)
     DL_PRINTF(4, 5);
 
-/* emit_within.c: reductions that each kept point does by itself. False, and nothing written, where that does
- * not pay. */
-bool dl_emit_within(dl_emitter *e, dl_emitted *code);
+/* One sweep as the function e->name; how many units it has. emit_pointwise.c; over rows: emit_rows.c */
+int64_t dl_emit_points(dl_emitter *e, dl_emitted *code);
+int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code);
+/* The row of a kernel whose reductions each kept point should do by itself, lane by lane; 0: none. */
+unsigned dl_emit_within(dl_emitter *e);
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err);   /* contractions by names */
 bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err); /* calls of either template */

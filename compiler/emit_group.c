@@ -27,18 +27,17 @@ static void put_depthwise(dl_emitter *e, const dl_shape *s, bool turned, dl_emit
     enum { TAP_BYTES = 16 }; /* of struct depth_tap */
     const char *name = e->k->name;
     const int64_t *size = turned ? s->x : s->y;
+    code->units[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
     put_window(e, s);
     dl_emit_point(e);
     dl_emit_head(e, 0);
-    dl_emit_sums_at(e, 0);
+    dl_emit_sums(e, code->units[0], code);
     dl_putf(e->out,
             "    _Static_assert(sizeof(struct depth_tap) == %d, \"scratch\");\n"
             "    depth_unit(&%s_window, %d, arg, %d, %d, %lldL, unit, scratch, %s_point, sums);\n}\n",
             TAP_BYTES, name, turned, s->c->parts[s->image][0], s->c->parts[s->weight][0],
             (long long)e->k->space[1].size, name);
-    code->units[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
     code->scratch = s->taps * TAP_BYTES;
-    dl_emit_finish(e, code);
 }
 
 /* Several: phase 0 packs the small matrices, a panel each; phase 1 multiplies. */
@@ -57,15 +56,14 @@ static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t ow
             "    group_weight(&%s_groups, %d, (const float *)arg[%d], unit, (float *)workspace);\n}\n", name,
             turned, s->c->parts[s->weight][0]);
     code->workspace = columns * s->taps * span * panel * 4;
+    code->phases = 2;
+    code->units[0] = columns, code->units[1] = t.units;
     dl_emit_head(e, 1);
-    dl_emit_sums_at(e, code->workspace);
+    dl_emit_sums(e, code->units[1], code);
     dl_putf(e->out,
             "    group_unit(&%s_groups, arg, (const float *)workspace, unit, scratch, %s_point, sums);\n}\n",
             name, name);
-    code->phases = 2;
-    code->units[0] = columns, code->units[1] = t.units;
     code->scratch = dl_emit_rows_scratch(e->t);
-    dl_emit_finish(e, code);
 }
 
 static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t own, dl_emitted *code) {

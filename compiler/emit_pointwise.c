@@ -1,4 +1,5 @@
-/* Kernels without a contraction: a loop nest, its innermost axis in vectors where the types allow. */
+/* Kernels without a contraction, and sweeps over points: a loop nest, its innermost axis in vectors where the
+ * types allow. */
 #include "compiler/emit_cpu.h"
 
 #include <stdio.h>
@@ -7,24 +8,24 @@ enum {
     UNIT_POINTS = 16384
 }; /* points a unit works on: some 20 us, and never dependent on the number of threads */
 
-/* The loop over the space. It runs the instructions [0, end) at every point and takes what they compute into
- * the reductions; it is these instructions alone that decide how the loop goes. What stands behind the
- * reductions runs on the axes that they keep, in a phase of its own (dl_emit_reduced_phase), and reads other
- * places. */
+/* The loop over a sweep's points. It is what the sweep runs alone that decides how the loop goes. */
 typedef struct {
     const dl_kernel *k;
-    int end;
-    unsigned reduced; /* space axes that the reductions remove */
+    const dl_sweep *sweep;
+    const dl_step *steps;
+    bool sums, sums_all; /* has reductions; they keep nothing */
     const dl_type
         *flat; /* how all that the loop touches lies when it goes straight through memory, or NULL */
-    int order[DL_MAX_RANK]; /* space axes, outermost first */
-    int64_t rows, inner;    /* product of the outer axes; size of the innermost, or all of memory when flat */
-    int64_t inner_chunk;    /* points of the innermost axis a unit takes when one row is long */
+    int norder, order[DL_MAX_RANK]; /* the sweep's axes, outermost first; with them those of one point */
+    int64_t rows, inner; /* product of the outer axes; size of the innermost, or all of memory when flat */
+    int64_t inner_chunk; /* points of the innermost axis a unit takes when one row is long */
 } nest;
+
+static const dl_kinstr *instr_of(const nest *s, int i) { return &s->k->instrs.at[s->sweep->run.at[i]]; }
 
 /* The type that instruction `i` of the loop reads or writes, or NULL when it touches no memory. */
 static const dl_type *touched(const nest *s, int i) {
-    const dl_kinstr *in = &s->k->instrs.at[i];
+    const dl_kinstr *in = instr_of(s, i);
     return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &s->k->params.at[in->param].type : NULL;
 }
 
@@ -37,9 +38,7 @@ static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
         if ((axes & bit) || at[a].nterms || at[a].div > 1) return 0;
         axes |= bit;
     }
-    for (int i = 0; i < s->k->nspace; i++)
-        if (!(axes >> i & 1) && s->k->space[i].size != 1) return 0;
-    return axes;
+    return s->sweep->axes & ~axes ? 0 : axes;
 }
 
 /* Are random numbers drawn by the number of the point, or the same one at all points? */
@@ -59,13 +58,17 @@ static const dl_type *find_flat(const nest *s) {
     const dl_kernel *k = s->k;
     const dl_type *first = NULL;
     bool draws = false, numbered = true; /* random numbers, by points in the order of rows */
-    if (s->reduced && s->reduced != (1u << k->nspace) - 1) return NULL;
-    for (int i = 0; i < s->end; i++) {
-        const dl_kinstr *in = &k->instrs.at[i];
+    if (s->sums && !s->sums_all) return NULL;
+    for (int i = 0; i < k->nspace; i++)
+        if (k->space[i].size != 1 && !(s->sweep->axes >> i & 1)) return NULL;
+    for (int i = 0; i < s->sweep->read.n; i++)
+        if (s->steps[s->sweep->read.at[i]].axes) return NULL;
+    for (int i = 0; i < s->sweep->run.n; i++) {
+        const dl_kinstr *in = instr_of(s, i);
         const dl_type *t = touched(s, i);
         if (in->kind == DL_K_COORD) return NULL;
         if (in->kind == DL_K_RANDOM) numbered = numbered && counts_points(k, in), draws = true;
-        if (!t || !t->rank) continue;
+        if (!t || (!t->rank && in->kind == DL_K_LOAD)) continue;
         if (t->rank != k->nspace) return NULL;
         for (int a = 0; a < t->rank; a++) {
             bool follows = in->index[a].axis == a || (in->index[a].axis < 0 && k->space[a].size == 1);
@@ -77,26 +80,23 @@ static const dl_type *find_flat(const nest *s) {
         first = t;
     }
     if (draws && (!numbered || !first || first->layout.kind != DL_ROW)) return NULL;
-    return first && s->reduced && dl_type_stored(first) != dl_type_count(first) ? NULL : first;
+    return first && s->sums && dl_type_stored(first) != dl_type_count(first) ? NULL : first;
 }
 
 /* Vectors need types that have them, accesses inside their bounds, strided layouts, and sums of f32 as
  * reductions. */
-static bool is_vector(const nest *s) {
-    const dl_kernel *k = s->k;
-    if (!dl_emit_has_lanes(k, s->end)) return false;
-    for (int i = 0; i < s->end && !s->flat; i++) {
-        const dl_kinstr *in = &k->instrs.at[i];
+static bool is_vector(const dl_emitter *e, const nest *s) {
+    if (!dl_emit_has_lanes(e, s->sweep)) return false;
+    for (int i = 0; i < s->sweep->run.n; i++) {
+        const dl_kinstr *in = instr_of(s, i);
         const dl_type *t = touched(s, i);
-        if (!t) continue;
+        if (s->steps[s->sweep->run.at[i]].kind == DL_K_REDUCE && (in->op != DL_OP_sum || in->type != DL_F32))
+            return false;
+        if (!t || s->flat) continue;
         if (t->layout.kind == DL_PANEL) return false;
         for (int a = 0; a < t->rank; a++) {
-            if (!dl_index_inside(k->space, &in->index[a], t->axis[a].size)) return false;
+            if (!dl_index_inside(s->k->space, &in->index[a], t->axis[a].size)) return false;
         }
-    }
-    for (int i = s->end; i < k->instrs.n; i++) {
-        const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind == DL_K_REDUCE && (in->op != DL_OP_sum || in->type != DL_F32)) return false;
     }
     return true;
 }
@@ -106,139 +106,143 @@ static bool is_vector(const nest *s) {
 static void choose_order(nest *s) {
     const dl_type *lead = NULL;
     const dl_index *at = NULL;
-    unsigned axes = 0;
-    for (int i = s->end - 1; i >= 0; i--) {
+    unsigned axes = 0, mine = s->sweep->axes;
+    for (int i = 0; i < s->k->nspace; i++) mine |= s->k->space[i].size == 1 ? 1u << i : 0;
+    for (int i = s->sweep->run.n - 1; i >= 0; i--) {
         const dl_type *t = touched(s, i);
-        const dl_index *index = s->k->instrs.at[i].index;
+        const dl_index *index = instr_of(s, i)->index;
         unsigned follows = t && t->layout.kind != DL_PANEL ? followed(s, t, index) : 0;
         if (follows && (!lead || dl_type_count(t) > dl_type_count(lead)))
             lead = t, at = index, axes = follows;
     }
     bool cl = lead && lead->layout.kind == DL_CL;
-    int n = 0;
+    s->norder = 0;
     for (int i = 0; i < s->k->nspace; i++)
-        if (!(axes >> i & 1)) s->order[n++] = i;
+        if (mine & ~axes & 1u << i) s->order[s->norder++] = i;
     for (int i = 0; lead && i < lead->rank; i++)
-        if (at[i].axis >= 0 && !(cl && i == 1)) s->order[n++] = at[i].axis;
-    if (cl && at[1].axis >= 0) s->order[n] = at[1].axis;
+        if (at[i].axis >= 0 && !(cl && i == 1)) s->order[s->norder++] = at[i].axis;
+    if (cl && at[1].axis >= 0) s->order[s->norder++] = at[1].axis;
 }
 
 /* The scalar program at one place, for `n` lanes (or one point). */
-static void put_point_function(dl_emitter *e) {
-    dl_putf(e->out, "INLINE void %s_point(char *const *arg, ", e->k->name);
-    for (int i = 0; i < (e->flat ? 1 : e->k->nspace); i++) dl_putf(e->out, "long x%d, ", i);
-    dl_puts(e->out, "long n, double *sums) {\n    (void)arg, (void)n, (void)sums");
-    for (int i = 0; i < (e->flat ? 1 : e->k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
+static void put_point_function(dl_emitter *e, const nest *s) {
+    dl_putf(e->out, "INLINE void %s_point(char *const *arg, ", e->name);
+    for (int i = 0; i < (e->flat ? 1 : s->norder); i++)
+        dl_putf(e->out, "long x%d, ", e->flat ? 0 : s->order[i]);
+    dl_puts(e->out, "long n, double *sums, const char *workspace) {\n    (void)arg, (void)n, (void)sums, "
+                    "(void)workspace");
+    for (int i = 0; i < (e->flat ? 1 : s->norder); i++)
+        dl_putf(e->out, ", (void)x%d", e->flat ? 0 : s->order[i]);
     dl_puts(e->out, ";\n");
-    int end = dl_kernel_first_reduction(e->k);
-    while (end < e->k->instrs.n && e->k->instrs.at[end].kind == DL_K_REDUCE) end++;
-    dl_emit_program(e, 0, end);
+    dl_emit_run(e);
     dl_puts(e->out, "}\n");
 }
 
-static void put_call(dl_emitter *e, const char *lane, const char *count) {
-    dl_putf(e->out, "%s_point(arg, ", e->k->name);
-    for (int i = 0; i < (e->flat ? 1 : e->k->nspace); i++)
-        if (e->flat || i == e->lane_axis)
+static void put_call(dl_emitter *e, const nest *s, const char *lane, const char *count) {
+    dl_putf(e->out, "%s_point(arg, ", e->name);
+    for (int i = 0; i < (e->flat ? 1 : s->norder); i++)
+        if (e->flat || s->order[i] == e->lane_axis)
             dl_putf(e->out, "%s, ", lane);
         else
-            dl_putf(e->out, "x%d, ", i);
-    dl_putf(e->out, "%s, sums);\n", count);
+            dl_putf(e->out, "x%d, ", s->order[i]);
+    dl_putf(e->out, "%s, sums, workspace);\n", count);
 }
 
-static void put_inner_loop(dl_emitter *e, const char *from, const char *to) {
+static void put_inner_loop(dl_emitter *e, const nest *s, const char *from, const char *to) {
     int step = e->mode == DL_LANES ? e->t->lanes : 1;
     if (step == 1) {
         dl_putf(e->out, "        for (long i = %s; i < %s; i++) ", from, to);
-        put_call(e, "i", "1");
+        put_call(e, s, "i", "1");
         return;
     }
     dl_putf(e->out, "        long i = %s;\n        for (; i + LANES <= %s; i += LANES) ", from, to);
-    put_call(e, "i", "LANES");
+    put_call(e, s, "i", "LANES");
+    if (s->inner % step == 0) return; /* units begin at multiples of it, too */
     dl_putf(e->out, "        if (i < %s) ", to);
     dl_buf rest = {0};
     dl_putf(&rest, "%s - i", to);
-    put_call(e, "i", rest.at);
+    put_call(e, s, "i", rest.at);
     dl_buf_free(&rest);
 }
 
-static void plan_units(nest *s, dl_emitted *code) {
+static int64_t plan_units(nest *s) {
     s->inner_chunk = s->rows == 1 ? UNIT_POINTS : s->inner;
     int64_t each = s->inner ? UNIT_POINTS / s->inner : 1;
     if (each < 1) each = 1;
-    code->units[0] =
-        s->rows == 1 ? (s->inner + s->inner_chunk - 1) / s->inner_chunk : (s->rows + each - 1) / each;
+    return s->rows == 1 ? dl_ceil_div(s->inner, s->inner_chunk) : dl_ceil_div(s->rows, each);
 }
 
 static nest plan_nest(dl_emitter *e) {
     const dl_kernel *k = e->k;
-    nest s = {.k = k, .end = dl_kernel_first_reduction(k), .reduced = dl_kernel_reduced(k)};
+    nest s = {.k = k, .sweep = e->now, .steps = e->steps, .sums_all = true};
+    for (int i = 0; i < e->now->run.n; i++)
+        if (e->steps[e->now->run.at[i]].kind == DL_K_REDUCE)
+            s.sums = true, s.sums_all = s.sums_all && !e->steps[e->now->run.at[i]].axes;
     s.flat = k->nspace ? find_flat(&s) : NULL;
     s.rows = s.inner = 1;
     choose_order(&s);
     e->flat = s.flat != NULL;
-    e->mode = k->nspace && is_vector(&s) ? DL_LANES : DL_SINGLE;
-    e->lane_axis = e->flat || !k->nspace ? -1 : s.order[k->nspace - 1];
+    e->mode = (e->flat || s.norder) && is_vector(e, &s) ? DL_LANES : DL_SINGLE;
+    e->lane_axis = e->flat || !s.norder ? -1 : s.order[s.norder - 1];
     if (e->flat) {
         s.inner = dl_type_stored(s.flat);
         return s;
     }
-    for (int i = 0; i + 1 < k->nspace; i++) s.rows *= k->space[s.order[i]].size;
-    if (k->nspace) s.inner = k->space[s.order[k->nspace - 1]].size;
+    for (int i = 0; i + 1 < s.norder; i++) s.rows *= k->space[s.order[i]].size;
+    if (s.norder) s.inner = k->space[s.order[s.norder - 1]].size;
     return s;
 }
 
-bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    (void)err;
+int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     const dl_kernel *k = e->k;
-    if (dl_emit_within(e, code)) return true;
     nest s = plan_nest(e);
-    plan_units(&s, code);
-    dl_emit_find_kept(e, s.order);
+    int64_t units = plan_units(&s);
 
     /* Many small partial results cost more than they gain: a reduction into much uses few units. */
-    int64_t partial = dl_emit_partial(e), most = partial ? (1 << 20) / partial : code->units[0];
+    int64_t partial = dl_emit_find_partial(e, s.norder, s.order),
+            most = partial ? (1 << 20) / partial : units;
     if (most < 16) most = 16;
-    if (code->units[0] > most) code->units[0] = most;
-    if (code->units[0] < 1) code->units[0] = 1;
-    int64_t each = (s.rows + code->units[0] - 1) / code->units[0];
-    if (s.rows == 1) s.inner_chunk = ((s.inner + code->units[0] - 1) / code->units[0] + 63) / 64 * 64;
-    code->phases = 1;
+    if (units > most) units = most;
+    if (units < 1) units = 1;
+    int64_t each = dl_ceil_div(s.rows, units);
+    if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, units) + 63) / 64 * 64;
 
-    put_point_function(e);
-    dl_putf(e->out,
-            "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch, "
-            "(void)workspace;\n",
-            k->name);
-    dl_putf(e->out, "    double *sums = (double *)workspace + unit * %lldL;\n    (void)sums;\n",
-            (long long)partial);
-    if (partial) dl_emit_clear_sums(e);
+    put_point_function(e, &s);
+    dl_emit_sweep_head(e);
+    dl_emit_sums(e, units, code);
     if (s.rows == 1) {
         dl_putf(e->out, "    long from = unit * %lldL, to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
                 (long long)s.inner_chunk, (long long)s.inner_chunk, (long long)s.inner,
                 (long long)s.inner_chunk, (long long)s.inner);
-        for (int i = 0; !e->flat && i + 1 < k->nspace; i++)
+        for (int i = 0; !e->flat && i + 1 < s.norder; i++)
             dl_putf(e->out, "    const long x%d = 0;\n", s.order[i]);
         dl_puts(e->out, "    {\n");
-        put_inner_loop(e, "from", "to");
+        put_inner_loop(e, &s, "from", "to");
         dl_puts(e->out, "    }\n}\n");
-    } else {
-        dl_putf(e->out,
-                "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
-                (long long)each, (long long)each, (long long)s.rows);
-        int64_t rest = s.rows;
-        for (int i = 0; i + 1 < k->nspace; i++) {
-            int64_t size = k->space[s.order[i]].size;
-            rest /= size ? size : 1;
-            dl_putf(e->out, "        const long x%d = row / %lldL %% %lldL;\n", s.order[i], (long long)rest,
-                    (long long)(size ? size : 1));
-        }
-        char inner[32];
-        snprintf(inner, sizeof inner, "%lldL", (long long)s.inner);
-        put_inner_loop(e, "0", inner);
-        dl_puts(e->out, "    }\n}\n");
+        return units;
     }
-    code->workspace = partial * code->units[0] * (int64_t)sizeof(double);
-    if (s.reduced) dl_emit_reduced_phase(e, code->units[0], 0, code);
-    return true;
+    dl_putf(e->out, "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
+            (long long)each, (long long)each, (long long)s.rows);
+    int64_t rest = s.rows;
+    for (int i = 0; i + 1 < s.norder; i++) {
+        int64_t size = k->space[s.order[i]].size;
+        rest /= size ? size : 1;
+        dl_putf(e->out, "        const long x%d = row / %lldL %% %lldL;\n", s.order[i], (long long)rest,
+                (long long)(size ? size : 1));
+    }
+    char inner[32];
+    snprintf(inner, sizeof inner, "%lldL", (long long)s.inner);
+    put_inner_loop(e, &s, "0", inner);
+    dl_puts(e->out, "    }\n}\n");
+    return units;
+}
+
+bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
+    unsigned row = dl_emit_within(e);
+    if (!row)
+        row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,
+                            dl_kernel_inner(e->k));
+    e->sweeps = dl_find_sweeps(e->arena, e->k->instrs.n, e->steps, row);
+    dl_emit_find_kept(e, code);
+    return dl_emit_sweeps(e, 0, code, err);
 }

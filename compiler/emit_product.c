@@ -123,7 +123,7 @@ static void put_row(dl_emitter *e, const product *p) {
     dl_puts(e->out, "long n, const float *acc) {\n    (void)arg, (void)n");
     for (int i = 0; i < k->nspace; i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
-    dl_emit_program(e, 0, k->instrs.n);
+    dl_emit_run(e);
     dl_putf(e->out,
             "}\nstatic void %s_row(char *const *arg, const float *acc, long batch, long row, long column, "
             "long n) {\n"

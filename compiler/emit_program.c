@@ -48,20 +48,27 @@ static bool is_shared(const dl_kernel *k, const dl_kinstr *in) {
     return in->type == DL_I64 && scalar;
 }
 
-bool dl_emit_has_lanes(const dl_kernel *k, int end) {
-    for (int i = 0; i < end; i++) {
-        const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind == DL_K_STORE) {
-            if (!has_lanes(k->params.at[in->param].type.dtype)) return false;
-        } else if (!has_lanes(in->type) && !is_shared(k, in)) {
-            return false;
-        }
-        if (in->kind == DL_K_LOAD && !is_shared(k, in) && !has_lanes(k->params.at[in->param].type.dtype))
-            return false;
-        if (in->kind == DL_K_COORD && k->space[in->axis].size > INT32_MAX) return false;
-        for (int a = 0; a < in->nargs; a++)
-            if (k->instrs.at[in->args[a]].type == DL_I64 && in->kind != DL_K_RANDOM) return false;
+const char *dl_emit_type(const dl_emitter *e, dl_dtype d) { return form_here(e, d).type; }
+
+static bool instr_has_lanes(const dl_kernel *k, const dl_kinstr *in) {
+    if (in->kind == DL_K_STORE) {
+        if (!has_lanes(k->params.at[in->param].type.dtype)) return false;
+    } else if (!has_lanes(in->type) && !is_shared(k, in)) {
+        return false;
     }
+    if (in->kind == DL_K_LOAD && !is_shared(k, in) && !has_lanes(k->params.at[in->param].type.dtype))
+        return false;
+    if (in->kind == DL_K_COORD && k->space[in->axis].size > INT32_MAX) return false;
+    for (int a = 0; a < in->nargs; a++)
+        if (k->instrs.at[in->args[a]].type == DL_I64 && in->kind != DL_K_RANDOM) return false;
+    return true;
+}
+
+bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s) {
+    for (int i = 0; i < s->run.n; i++)
+        if (!instr_has_lanes(e->k, &e->k->instrs.at[s->run.at[i]])) return false;
+    for (int i = 0; i < s->read.n; i++)
+        if (!has_lanes(e->k->instrs.at[s->read.at[i]].type)) return false;
     return true;
 }
 
@@ -98,12 +105,17 @@ static cast cast_of(dl_lane_mode mode, dl_dtype from, dl_dtype to) {
     return (cast){"__builtin_convertvector(", to == DL_F32 ? ", vf)" : ", vi)"};
 }
 
+/* The operand as the result's type. */
+static void put_cast(dl_emitter *e, const dl_kinstr *in) {
+    cast c = cast_of(e->mode, e->k->instrs.at[in->args[0]].type, in->type);
+    dl_putf(e->out, "%sv%d%s", c.open, in->args[0], c.close);
+}
+
 /* The op's expression with a, b, c as operand values, p as its attribute, k_f as f on their type. */
 static void put_expression(dl_emitter *e, const dl_kinstr *in) {
     dl_dtype of = e->k->instrs.at[in->args[in->op == DL_OP_select]].type;
     if (in->op == DL_OP_cast) {
-        cast c = cast_of(e->mode, of, in->type);
-        dl_putf(e->out, "%sv%d%s", c.open, in->args[0], c.close);
+        put_cast(e, in);
         return;
     }
     const char *prefix = form_here(e, of).prefix;
@@ -374,92 +386,29 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
     dl_putf(e->out, "] = %sv%d%s;\n", c.open, in->args[0], c.close);
 }
 
-/* ---- reductions ---- */
-
-int dl_emit_reductions(const dl_kernel *k) {
-    int n = 0;
-    for (int i = 0; i < k->instrs.n; i++) n += k->instrs.at[i].kind == DL_K_REDUCE;
-    return n;
-}
-
-void dl_emit_find_kept(dl_emitter *e, const int *order) {
-    unsigned over = dl_kernel_reduced(e->k);
-    e->kept = 0, e->kept_count = 1;
-    for (int i = 0; over && i < e->k->nspace; i++)
-        if (!(over >> order[i] & 1))
-            e->keep[e->kept++] = order[i], e->kept_count *= e->k->space[order[i]].size;
-}
-
-/* Doubles of one reduction's partial results: one a kept point, or a vector's worth when nothing is kept. */
-static int64_t partial_of_one(const dl_emitter *e) {
-    if (e->kept || e->mode != DL_LANES) return e->kept_count;
-    return e->t->lanes;
-}
-
-int64_t dl_emit_partial(const dl_emitter *e) { return dl_emit_reductions(e->k) * partial_of_one(e); }
-
-/* What partial results are kept in: 8 bytes that hold any value of the reduction's type, and more of a sum.
- */
-static const char *partial_type(const dl_kinstr *in) {
-    return dl_dtype_is_float(in->type) ? "double" : "long";
-}
-
-static const char *start_of(const dl_kinstr *in) {
-    bool max = in->op == DL_OP_reduce_max;
-    if (in->op == DL_OP_sum) return "0";
-    if (dl_dtype_is_float(in->type)) return max ? "-__builtin_inff()" : "__builtin_inff()";
-    if (in->type == DL_I64) return max ? "-__LONG_MAX__ - 1" : "__LONG_MAX__";
-    return max ? "-__INT_MAX__ - 1" : "__INT_MAX__";
-}
-
-/* The function that takes one more value into a partial result; not for sums. */
-static const char *combine(const dl_kinstr *in) {
-    bool real = dl_dtype_is_float(in->type);
-    return in->op == DL_OP_reduce_max ? real ? "d_max" : "l_max" : real ? "d_min" : "l_min";
-}
-
-void dl_emit_clear_sums(const dl_emitter *e) {
-    int r = 0;
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        const dl_kinstr *in = &e->k->instrs.at[i];
-        if (in->kind != DL_K_REDUCE) continue;
-        dl_putf(e->out, "    for (long i = 0; i < %lldL; i++) ((%s *)sums)[%lldL + i] = %s;\n",
-                (long long)partial_of_one(e), partial_type(in), (long long)(r++ * partial_of_one(e)),
-                start_of(in));
-    }
-}
-
-static void put_kept_index(dl_emitter *e) {
-    int64_t stride = e->kept_count;
-    for (int i = 0; i < e->kept; i++) {
-        stride /= e->k->space[e->keep[i]].size ? e->k->space[e->keep[i]].size : 1;
-        dl_putf(e->out, "%sx%d", i ? " + " : "", e->keep[i]);
-        if (stride != 1) dl_putf(e->out, " * %lldL", (long long)stride);
-    }
-    if (!e->kept) dl_puts(e->out, "0");
-}
-
 /* One reduction's step: into this unit's partial results, which are doubles of whatever floats the values
  * are: thousands of terms in one chain of floats would lose digits. */
-static void put_reduce(dl_emitter *e, const dl_kinstr *in, int which) {
-    bool sum = in->op == DL_OP_sum;
-    bool lanes_kept = e->kept && e->keep[e->kept - 1] == e->lane_axis;
-    dl_putf(e->out, "    {\n        %s *s = (%s *)sums + %lldL", partial_type(in), partial_type(in),
-            (long long)(which * partial_of_one(e)));
-    if (e->kept) dl_puts(e->out, " + "), put_kept_index(e);
+static void put_reduce(dl_emitter *e, int number) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    const dl_partial *p = &e->partial[number];
+    bool sum = in->op == DL_OP_sum, lanes_kept = p->n && p->axis[p->n - 1] == e->lane_axis;
+    const char *type = dl_emit_partial_type(in);
+    dl_putf(e->out, "    {\n        %s *s = (%s *)sums + %lldL", type, type, (long long)p->at);
+    if (p->n) dl_puts(e->out, " + "), dl_emit_number(e, p->n, p->axis);
     dl_puts(e->out, ";\n        ");
     if (e->mode != DL_LANES) {
         if (sum)
             dl_putf(e->out, "*s += v%d;\n", in->args[0]);
         else
-            dl_putf(e->out, "*s = %s(*s, v%d);\n", combine(in), in->args[0]);
-    } else if (e->kept && !lanes_kept) {
+            dl_putf(e->out, "*s = %s(*s, v%d);\n", dl_emit_combine(in), in->args[0]);
+    } else if (p->n && !lanes_kept) {
         DL_CHECK(sum);
         dl_putf(e->out, "*s += sum_lanes(keep(v%d, n));\n", in->args[0]);
     } else if (sum) {
         dl_putf(e->out, "add_to(s, v%d, n);\n", in->args[0]);
     } else {
-        dl_putf(e->out, "for (long j = 0; j < n; j++) s[j] = %s(s[j], v%d[j]);\n", combine(in), in->args[0]);
+        dl_putf(e->out, "for (long j = 0; j < n; j++) s[j] = %s(s[j], v%d[j]);\n", dl_emit_combine(in),
+                in->args[0]);
     }
     dl_puts(e->out, "    }\n");
 }
@@ -502,75 +451,71 @@ static void put_random(dl_emitter *e, const dl_kinstr *in) {
     dl_puts(e->out, e->mode == DL_LANES && !step ? ")" : c.close);
 }
 
-void dl_emit_program(dl_emitter *e, int from, int to) {
-    int reductions = 0;
-    for (int i = from; i < to; i++) {
-        const dl_kinstr *in = &e->k->instrs.at[i];
-        if (in->kind == DL_K_STORE) {
-            put_store(e, in);
-            continue;
-        }
-        if (in->kind == DL_K_REDUCE) {
-            put_reduce(e, in, reductions++);
-            continue;
-        }
-        dl_putf(e->out, "    %s v%d = ", form_here(e, in->type).type, i);
-        switch (in->kind) {
-        case DL_K_CONTRACT: dl_puts(e->out, e->mode == DL_LANES ? "ld(acc)" : "*acc"); break;
-        case DL_K_LOAD: put_load(e, in); break;
-        case DL_K_CONST: put_const(e, in); break;
-        case DL_K_COORD: put_coord(e, in); break;
-        case DL_K_RANDOM: put_random(e, in); break;
-        default: put_expression(e, in); break;
-        }
-        dl_puts(e->out, ";\n");
+void dl_emit_instr(dl_emitter *e, int number) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    if (in->kind == DL_K_STORE) {
+        put_store(e, in);
+        return;
     }
+    if (e->steps[number].kind == DL_K_REDUCE) {
+        put_reduce(e, number);
+        return;
+    }
+    dl_putf(e->out, "    %s v%d = ", form_here(e, in->type).type, number);
+    switch (in->kind) {
+    case DL_K_CONTRACT: dl_puts(e->out, e->mode == DL_LANES ? "ld(acc)" : "*acc"); break;
+    case DL_K_LOAD: put_load(e, in); break;
+    case DL_K_CONST: put_const(e, in); break;
+    case DL_K_COORD: put_coord(e, in); break;
+    case DL_K_RANDOM: put_random(e, in); break;
+    case DL_K_REDUCE: put_cast(e, in); break; /* of one point */
+    default: put_expression(e, in); break;
+    }
+    dl_puts(e->out, ";\n");
 }
 
-/* What stands behind the reductions runs one value at a time: it is small. */
-void dl_emit_reduced_phase(dl_emitter *e, int64_t units, int64_t at, dl_emitted *code) {
-    enum { CHUNK = 256 };
-    const dl_kernel *k = e->k;
-    int64_t one = partial_of_one(e), all = dl_emit_partial(e), each = e->kept ? 1 : one;
-    dl_emitter s = *e;
-    s.mode = DL_SINGLE;
-    s.flat = false, s.lane_axis = -1;
-    int phase = code->phases++;
-    code->units[phase] = (e->kept_count + CHUNK - 1) / CHUNK;
-    dl_putf(e->out,
-            "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n",
-            k->name, phase);
-    dl_putf(e->out, "    const double *sums = (const double *)(workspace + %lldL);\n", (long long)at);
-    dl_putf(e->out, "    for (long at = unit * %d; at < (unit + 1) * %d && at < %lldL; at++) {\n", CHUNK,
-            CHUNK, (long long)e->kept_count);
-    int64_t stride = e->kept_count;
-    for (int i = 0; i < e->kept; i++) {
-        int64_t size = k->space[e->keep[i]].size;
-        stride /= size ? size : 1;
-        dl_putf(e->out, "    long x%d = at / %lldL %% %lldL;\n", e->keep[i], (long long)stride,
-                (long long)(size ? size : 1));
-        dl_putf(e->out, "    (void)x%d;\n", e->keep[i]);
+/* A kept value: where it goes, or comes from. */
+static void put_kept_place(dl_emitter *e, int number) {
+    const dl_kept *at = &e->kept[number];
+    const char *type = element_type(e->k->instrs.at[number].type);
+    dl_putf(e->out, "((%s *)(workspace + %lldL))", type, (long long)at->base);
+}
+
+/* Steps that a kept value takes from lane to lane. */
+static int64_t kept_step(const dl_emitter *e, const dl_kept *at) {
+    int64_t step = 1;
+    for (int i = at->n - 1; i >= 0; step *= e->k->space[at->axis[i--]].size)
+        if (at->axis[i] == e->lane_axis) return step;
+    return 0;
+}
+
+void dl_emit_read(dl_emitter *e, int number) {
+    const dl_kept *at = &e->kept[number];
+    dl_dtype type = e->k->instrs.at[number].type;
+    int64_t step = e->mode == DL_LANES ? kept_step(e, at) : 0;
+    dl_putf(e->out, "    %s v%d = ", form_here(e, type).type, number);
+    if (step > 1) { /* lane by lane */
+        dl_putf(e->out, "({ %s r = {0}; for (long j = 0; j < n; j++) r[j] = %s", form_here(e, type).type,
+                type == DL_BOOL ? "-" : "");
+        put_kept_place(e, number);
+        dl_puts(e->out, "["), dl_emit_number(e, at->n, at->axis);
+        dl_putf(e->out, " + j * %lldL]; r; });\n", (long long)step);
+        return;
     }
-    int which = 0, behind = 0;
-    for (int i = 0; i < k->instrs.n; i++) {
-        const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind != DL_K_REDUCE) continue;
-        const char *type = partial_type(in);
-        dl_putf(e->out,
-                "    %s t%d = %s;\n    for (long u = 0; u < %lldL; u++)\n        for (long j = 0; j < %lldL; "
-                "j++) {\n",
-                type, i, start_of(in), (long long)units, (long long)each);
-        dl_putf(e->out, "            %s one = ((const %s *)sums)[u * %lldL + %lldL + at * %lldL + j];\n",
-                type, type, (long long)all, (long long)(which++ * one), (long long)each);
-        if (in->op == DL_OP_sum)
-            dl_putf(e->out, "            t%d += one;\n", i);
-        else
-            dl_putf(e->out, "            t%d = %s(t%d, one);\n", i, combine(in), i);
-        dl_putf(e->out, "        }\n    %s v%d = (%s)t%d;\n", form_here(&s, in->type).type, i,
-                form_here(&s, in->type).type, i);
-        behind = i + 1;
-    }
-    for (int i = dl_kernel_first_reduction(k); i < behind; i++) DL_CHECK(k->instrs.at[i].kind == DL_K_REDUCE);
-    dl_emit_program(&s, behind, k->instrs.n);
-    dl_puts(e->out, "    }\n}\n");
+    if (e->mode == DL_LANES) dl_putf(e->out, "%s%s(", step ? "ldn" : "splat", array_suffix(type));
+    put_kept_place(e, number);
+    dl_puts(e->out, step ? " + " : "["), dl_emit_number(e, at->n, at->axis);
+    dl_puts(e->out, step ? ", n)" : e->mode == DL_LANES ? "])" : "]");
+    dl_puts(e->out, ";\n");
+}
+
+void dl_emit_keep(dl_emitter *e, int number) { /* one value at a time */
+    dl_puts(e->out, "    "), put_kept_place(e, number);
+    dl_puts(e->out, "["), dl_emit_number(e, e->kept[number].n, e->kept[number].axis);
+    dl_putf(e->out, "] = v%d;\n", number);
+}
+
+void dl_emit_run(dl_emitter *e) {
+    for (int i = 0; i < e->now->read.n; i++) dl_emit_read(e, e->now->read.at[i]);
+    for (int i = 0; i < e->now->run.n; i++) dl_emit_instr(e, e->now->run.at[i]);
 }

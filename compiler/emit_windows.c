@@ -147,9 +147,7 @@ void dl_emit_body(dl_emitter *e) {
     dl_puts(e->out, "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)sums");
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
-    int end = dl_kernel_first_reduction(k);
-    while (end < k->instrs.n && k->instrs.at[end].kind == DL_K_REDUCE) end++;
-    dl_emit_program(e, 0, end);
+    dl_emit_run(e);
     dl_puts(e->out, "}\n");
 }
 
@@ -174,17 +172,4 @@ void dl_emit_head(dl_emitter *e, int phase) {
             "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch, "
             "(void)workspace;\n",
             e->k->name, phase);
-}
-
-/* Partial sums lie behind what else the kernel keeps in the workspace. */
-void dl_emit_sums_at(dl_emitter *e, int64_t at) {
-    dl_putf(e->out, "    double *sums = (double *)(workspace + %lldL) + unit * %lldL;\n    (void)sums;\n",
-            (long long)at, (long long)dl_emit_partial(e));
-    if (dl_emit_partial(e)) dl_emit_clear_sums(e);
-}
-
-void dl_emit_finish(dl_emitter *e, dl_emitted *code) {
-    int64_t units = code->units[code->phases - 1], at = code->workspace;
-    code->workspace += dl_emit_partial(e) * units * (int64_t)sizeof(double);
-    if (dl_kernel_reduced(e->k)) dl_emit_reduced_phase(e, units, at, code);
 }

@@ -50,10 +50,6 @@ void dl_emit_body(dl_emitter *e);
 void dl_emit_point(dl_emitter *e);
 /* "void <kernel>_<phase>(...) {" */
 void dl_emit_head(dl_emitter *e, int phase);
-/* `sums`: a unit's partial sums, `at` bytes behind the workspace's start. */
-void dl_emit_sums_at(dl_emitter *e, int64_t at);
-/* Room for partial sums in the workspace, and the phase that combines them. */
-void dl_emit_finish(dl_emitter *e, dl_emitted *code);
 /* Bytes of struct rows_scratch. */
 enum { DL_ROW_BYTES = 8 * 4 }; /* of struct rows, a row */
 int64_t dl_emit_rows_scratch(const dl_target *t);

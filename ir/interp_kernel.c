@@ -1,8 +1,9 @@
-/* Fused kernels: the program of kernel.h at every point of the space, a block of points at a time. */
+/* Fused kernels: the program of kernel.h in the sweeps of sweep.h, a block of points at a time. */
 #include <math.h>
 
 #include "ir/base/philox.h"
 #include "ir/interp_parts.h"
+#include "ir/sweep.h"
 
 enum { BLOCK = 64 };
 typedef struct {
@@ -10,18 +11,18 @@ typedef struct {
     double *const *data;
     double *const *low, *const *high; /* one array an output; NULL: no ranges are asked for */
     bool round, chain;
-    int first;        /* first reduction */
-    unsigned reduced; /* axes it removes */
+    const dl_step *steps;
+    dl_sweeps sweeps;
     dl_arena *scratch;
     double *anchor;         /* the contraction at every point, row-major; NULL without one */
     double *anchor_slack;   /* with ranges: how far it may be off */
-    dl_range_sum **partial; /* by instruction: a reduction's value at every reduced point */
+    dl_range_sum **partial; /* by instruction: a reduction's value at every point of its axes */
+    dl_ranges *kept;        /* by instruction: what a later sweep reads, at every point of its axes */
     dl_ranges *value;       /* by instruction, BLOCK points; without ranges only `at` means something */
     dl_ranges nothing;      /* what an operand that is not there is */
     /* The present block: n points, one behind the other along axis `inner` (-1: one point, no axis). */
     int n, inner;
-    int64_t at[DL_MAX_RANK], point, reduced_point; /* of the first */
-    int64_t reduced_step;                          /* of reduced_point, from one to the next */
+    int64_t at[DL_MAX_RANK]; /* of the first */
 } run;
 
 /* An operand of a contraction: its parts side by side along axis 1, row-major. */
@@ -61,6 +62,15 @@ static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
     for (int64_t i = 0; i < points; i++)
         to.size[i] = dl_sum_slack(in->type, terms, to.size[i], to.sum[i], chain[i]);
     r->anchor_slack = to.size;
+}
+
+/* Number of the block's first point among those of some axes; `step` from one to the next. */
+static int64_t number_in(const run *r, unsigned axes, int64_t *step) {
+    int64_t n = 0;
+    for (int i = 0; i < r->k->nspace; i++)
+        if (axes >> i & 1) n = n * r->k->space[i].size + r->at[i];
+    *step = r->inner >= 0 && axes >> r->inner & 1; /* the innermost of the sweep is that of a part of it */
+    return n;
 }
 
 static int64_t coordinate(const run *r, int axis, int k) { return r->at[axis] + (axis == r->inner ? k : 0); }
@@ -141,14 +151,22 @@ static void set_ends(const run *r, dl_ranges v) { /* what is exact */
     memcpy(v.high, v.at, sizeof *v.at * (size_t)r->n);
 }
 
+static void round_value(const run *r, const dl_kinstr *in, dl_ranges v) {
+    if (in->type == DL_F32 && r->round)
+        for (int k = 0; k < r->n; k++) v.at[k] = (double)(float)v.at[k];
+    else
+        for (int k = 0; k < r->n; k++) v.at[k] = dl_interp_convert(in->type, v.at[k], r->round);
+}
+
 static void run_instr(run *r, int number) {
     const dl_kinstr *in = &r->k->instrs.at[number];
-    const dl_ranges v = r->value[number];
-    const dl_range_sum *sum;
+    const dl_ranges v = r->value[number], *arg;
+    int64_t step, point;
     switch (in->kind) {
     case DL_K_CONTRACT:
-        for (int k = 0; k < r->n; k++) v.at[k] = r->anchor[r->point + k];
-        for (int k = 0; r->low && k < r->n; k++) dl_ranges_put(v, k, anchor_range(r, in, r->point + k));
+        point = number_in(r, r->steps[number].axes, &step);
+        for (int k = 0; k < r->n; k++) v.at[k] = r->anchor[point + k * step];
+        for (int k = 0; r->low && k < r->n; k++) dl_ranges_put(v, k, anchor_range(r, in, point + k * step));
         break;
     case DL_K_LOAD: run_load(r, in, v.at), set_ends(r, v); break;
     case DL_K_CONST:
@@ -163,27 +181,51 @@ static void run_instr(run *r, int number) {
         break;
     case DL_K_RANDOM: run_random(r, in, v.at), set_ends(r, v); break;
     case DL_K_ELEM: run_elem(r, in, v); break;
-    case DL_K_REDUCE:
-        sum = r->partial[number] + r->reduced_point;
-        for (int k = 0; k < r->n; k++) v.at[k] = sum[k * r->reduced_step].sum.at;
-        for (int k = 0; r->low && k < r->n; k++)
-            dl_ranges_put(v, k, reduced_range(in, &sum[k * r->reduced_step]));
+    case DL_K_REDUCE: /* of one point */
+        arg = &r->value[in->args[0]];
+        for (int k = 0; k < r->n; k++) v.at[k] = arg->at[k];
+        for (int k = 0; r->low && k < r->n; k++) dl_ranges_put(v, k, dl_ranges_get(*arg, k));
         break;
     case DL_K_STORE: run_store(r, in); return;
     default: return;
     }
-    if (in->type == DL_F32 && r->round)
-        for (int k = 0; k < r->n; k++) v.at[k] = (double)(float)v.at[k];
-    else
-        for (int k = 0; k < r->n; k++) v.at[k] = dl_interp_convert(in->type, v.at[k], r->round);
+    round_value(r, in, v);
+}
+
+/* Takes what an earlier sweep has made. */
+static void read_kept(run *r, int number) {
+    const dl_kinstr *in = &r->k->instrs.at[number];
+    const dl_ranges v = r->value[number], from = r->kept[number];
+    int64_t step, point = number_in(r, r->steps[number].axes, &step);
+    for (int k = 0; k < r->n; k++, point += step) {
+        if (r->partial[number]) {
+            const dl_range_sum *sum = &r->partial[number][point];
+            v.at[k] = sum->sum.at;
+            if (r->low) dl_ranges_put(v, k, reduced_range(in, sum));
+        } else {
+            v.at[k] = from.at[point];
+            if (r->low) dl_ranges_put(v, k, dl_ranges_get(from, (int)point));
+        }
+    }
+    round_value(r, in, v);
+}
+
+static void keep(run *r, int number) {
+    const dl_ranges v = r->value[number], to = r->kept[number];
+    int64_t step, point = number_in(r, r->steps[number].axes, &step);
+    for (int k = 0; k < r->n; k++, point += step) {
+        to.at[point] = v.at[k];
+        if (r->low) dl_ranges_put(to, (int)point, dl_ranges_get(v, k));
+    }
 }
 
 /* Adds the present points to a reduction. */
 static void run_reduction(run *r, int number) {
     const dl_kinstr *in = &r->k->instrs.at[number];
-    dl_range_sum *to = r->partial[number] + r->reduced_point;
+    int64_t step;
+    dl_range_sum *to = r->partial[number] + number_in(r, r->steps[number].axes, &step);
     const dl_ranges v = r->value[in->args[0]];
-    for (int k = 0; k < r->n; k++, to += r->reduced_step) {
+    for (int k = 0; k < r->n; k++, to += step) {
         if (r->low && in->op == DL_OP_sum) {
             dl_range_add(to, dl_ranges_get(v, k));
             continue;
@@ -195,50 +237,49 @@ static void run_reduction(run *r, int number) {
     }
 }
 
-/* Calls `body` at every block of the space without the axes in `skip`, which stay at 0. */
-static void walk(run *r, unsigned skip, void body(run *r)) {
+static void run_block(run *r, const dl_sweep *s) {
+    for (int i = 0; i < s->read.n; i++) read_kept(r, s->read.at[i]);
+    for (int i = 0; i < s->run.n; i++) {
+        int number = s->run.at[i];
+        if (r->steps[number].kind == DL_K_REDUCE) {
+            run_reduction(r, number);
+            continue;
+        }
+        run_instr(r, number);
+        if (r->kept[number].at) keep(r, number);
+    }
+}
+
+/* Every block of a sweep's points; the axes that it lacks stay at 0. */
+static void walk(run *r, const dl_sweep *s) {
     const dl_kernel *k = r->k;
     memset(r->at, 0, sizeof r->at);
     r->inner = -1;
     for (int i = 0; i < k->nspace; i++)
-        if (!(skip >> i & 1)) {
+        if (s->axes >> i & 1) {
             if (k->space[i].size == 0) return;
             r->inner = i;
         }
     int64_t length = r->inner < 0 ? 1 : k->space[r->inner].size, none = 0;
     int64_t *along = r->inner < 0 ? &none : &r->at[r->inner];
-    r->reduced_step = r->inner >= 0 && !(r->reduced >> r->inner & 1); /* behind it all are reduced */
-    for (r->point = 0;;) {
-        for (*along = 0; *along < length; *along += BLOCK, r->point += r->n) {
+    for (;;) {
+        for (*along = 0; *along < length; *along += BLOCK) {
             r->n = (int)(length - *along < BLOCK ? length - *along : BLOCK);
-            r->reduced_point = 0;
-            for (int i = 0; i < k->nspace; i++)
-                if (!(r->reduced >> i & 1)) r->reduced_point = r->reduced_point * k->space[i].size + r->at[i];
-            body(r);
+            run_block(r, s);
         }
         *along = 0;
         int i = r->inner - 1;
         for (; i >= 0; i--) {
-            if (!(skip >> i & 1) && ++r->at[i] < k->space[i].size) break;
+            if (s->axes >> i & 1 && ++r->at[i] < k->space[i].size) break;
             r->at[i] = 0;
         }
         if (i < 0) return;
     }
 }
 
-static void run_points(run *r) {
-    for (int i = 0; i < r->first; i++) run_instr(r, i);
-    for (int i = r->first; i < r->k->instrs.n; i++)
-        if (r->k->instrs.at[i].kind == DL_K_REDUCE) run_reduction(r, i);
-}
-
-static void run_reduced_points(run *r) {
-    for (int i = r->first; i < r->k->instrs.n; i++) run_instr(r, i);
-}
-
-static dl_ranges new_ranges(dl_arena *arena) {
-    double *columns = DL_NEWS(arena, double, 3 * BLOCK);
-    return (dl_ranges){columns, columns + BLOCK, columns + 2 * BLOCK};
+static dl_ranges new_ranges(dl_arena *arena, int64_t n) {
+    double *columns = DL_NEWS(arena, double, 3 * n);
+    return (dl_ranges){columns, columns + n, columns + 2 * n};
 }
 
 void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges) {
@@ -249,29 +290,27 @@ void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const
     }
     run r = {.k = k, .data = data, .round = round, .n = BLOCK, .inner = -1};
     if (ranges) r.low = ranges->low, r.high = ranges->high, r.chain = ranges->chain;
-    r.first = dl_kernel_first_reduction(k), r.reduced = dl_kernel_reduced(k);
     r.scratch = dl_arena_new(NULL);
+    r.steps = dl_kernel_steps(k, r.scratch);
+    r.sweeps = dl_find_sweeps(r.scratch, k->instrs.n, r.steps, 0);
     r.value = DL_NEWS(r.scratch, dl_ranges, k->instrs.n);
-    r.nothing = new_ranges(r.scratch);
-    for (int i = 0; i < k->instrs.n; i++) r.value[i] = new_ranges(r.scratch);
+    r.kept = DL_NEWS(r.scratch, dl_ranges, k->instrs.n);
+    r.nothing = new_ranges(r.scratch, BLOCK);
+    for (int i = 0; i < k->instrs.n; i++) r.value[i] = new_ranges(r.scratch, BLOCK);
     r.partial = DL_NEWS(r.scratch, dl_range_sum *, k->instrs.n);
-    int64_t points = 1, reduced_points = 1;
-    for (int i = 0; i < k->nspace; i++) {
-        points *= k->space[i].size;
-        if (!(r.reduced >> i & 1)) reduced_points *= k->space[i].size;
-    }
     for (int i = k->nin; i < k->params.n; i++)
         memset(data[i], 0, sizeof **data * (size_t)dl_type_count(&k->params.at[i].type));
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
+        int64_t points = dl_axes_points(k->nspace, k->space, r.steps[i].axes);
         if (in->kind == DL_K_CONTRACT) run_anchor(&r, in, points);
-        if (in->kind == DL_K_CONST) run_instr(&r, i); /* the point part may name one behind a reduction */
-        if (in->kind != DL_K_REDUCE) continue;
-        r.partial[i] = DL_NEWS(r.scratch, dl_range_sum, reduced_points);
-        for (int64_t j = 0; j < reduced_points; j++)
-            r.partial[i][j].sum = dl_range_exact(dl_interp_identity(in->op));
+        if (r.steps[i].kind != DL_K_REDUCE) {
+            if (r.sweeps.kept[i]) r.kept[i] = new_ranges(r.scratch, points);
+            continue;
+        }
+        r.partial[i] = DL_NEWS(r.scratch, dl_range_sum, points);
+        for (int64_t j = 0; j < points; j++) r.partial[i][j].sum = dl_range_exact(dl_interp_identity(in->op));
     }
-    walk(&r, 0, run_points);
-    if (r.first < k->instrs.n) walk(&r, r.reduced, run_reduced_points);
+    for (int i = 0; i < r.sweeps.n; i++) walk(&r, &r.sweeps.at[i]);
     dl_arena_free(r.scratch);
 }

@@ -4,6 +4,7 @@
 #include "ir/attention.h"
 #include "ir/base/philox.h"
 #include "ir/infer.h"
+#include "ir/sweep.h"
 
 const dl_node *dl_kernel_call(const dl_kernel *k) {
     return k->instrs.n && k->instrs.at[0].kind == DL_K_CALL ? k->instrs.at[0].call : NULL;
@@ -31,23 +32,57 @@ int dl_kernel_anchor(const dl_kernel *k) {
     return -1;
 }
 
-int dl_kernel_first_reduction(const dl_kernel *k) {
-    for (int i = 0; i < k->instrs.n; i++)
-        if (k->instrs.at[i].kind == DL_K_REDUCE) return i;
-    return k->instrs.n;
-}
-
-unsigned dl_kernel_reduced(const dl_kernel *k) {
-    int first = dl_kernel_first_reduction(k);
-    return first < k->instrs.n ? k->instrs.at[first].over : 0;
-}
-
-/* Points of the space without the axes in `reduced`. */
-static int64_t count_points(const dl_kernel *k, unsigned reduced) {
-    int64_t n = 1;
-    for (int i = 0; i < k->nspace; i++)
-        if (!(reduced >> i & 1)) n *= k->space[i].size;
+int dl_kernel_reductions(const dl_kernel *k) {
+    int n = 0;
+    for (int i = 0; i < k->instrs.n; i++) n += k->instrs.at[i].kind == DL_K_REDUCE;
     return n;
+}
+
+int64_t dl_axes_points(int nspace, const dl_axis *space, unsigned axes) {
+    int64_t n = 1;
+    for (int i = 0; i < nspace; i++)
+        if (axes >> i & 1) n *= space[i].size;
+    return n;
+}
+
+/* The axes that a load or store goes along. */
+static unsigned index_axes(const dl_kernel *k, const dl_kinstr *in) {
+    unsigned axes = 0;
+    for (int i = 0; i < k->params.at[in->param].type.rank; i++) {
+        if (in->index[i].axis >= 0) axes |= 1u << in->index[i].axis;
+        for (int t = 0; t < in->index[i].nterms; t++) axes |= 1u << in->index[i].term[t].axis;
+    }
+    return axes;
+}
+
+/* Of one instruction, behind its operands; `wide`: the axes of more or fewer than one point. */
+static unsigned find_axes(const dl_kernel *k, int number, unsigned wide, const unsigned *axes) {
+    const dl_kinstr *in = &k->instrs.at[number];
+    unsigned of = 0;
+    for (int a = 0; a < in->nargs; a++) of |= axes[in->args[a]];
+    switch (in->kind) {
+    case DL_K_CONTRACT: return wide;
+    case DL_K_COORD: return wide & 1u << in->axis;
+    case DL_K_REDUCE: return of & ~in->over;
+    case DL_K_LOAD:
+    case DL_K_STORE: return wide & index_axes(k, in);
+    case DL_K_RANDOM:
+        for (int a = 0; a < k->nspace; a++) of |= in->along[a] ? 1u << a : 0;
+        return wide & of;
+    default: return of;
+    }
+}
+
+static unsigned wide_axes(const dl_kernel *k) {
+    unsigned wide = 0;
+    for (int i = 0; i < k->nspace; i++) wide |= k->space[i].size != 1 ? 1u << i : 0;
+    return wide;
+}
+
+unsigned *dl_kernel_axes(const dl_kernel *k, dl_arena *arena) {
+    unsigned *axes = DL_NEWS(arena, unsigned, k->instrs.n + 1), wide = wide_axes(k);
+    for (int i = 0; i < k->instrs.n; i++) axes[i] = find_axes(k, i, wide, axes);
+    return axes;
 }
 
 dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *in) {
@@ -126,19 +161,41 @@ static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
 static int64_t (*const call_flops[DL_NOPS])(const dl_node *) = {
     [DL_OP_flash_attention] = dl_attention_flops, [DL_OP_flash_attention_grad] = dl_attention_flops};
 
+/* How often parameter p goes through memory: once, or in each sweep over points that touches it. */
+static int64_t count_passes(const dl_kernel *k, const dl_sweeps *sweeps, int p) {
+    int64_t n = 0;
+    for (int i = 0; i < sweeps->n; i++) {
+        bool touches = false;
+        for (int j = 0; j < sweeps->at[i].run.n; j++) {
+            const dl_kinstr *in = &k->instrs.at[sweeps->at[i].run.at[j]];
+            touches |= (in->kind == DL_K_LOAD || in->kind == DL_K_STORE) && in->param == p;
+        }
+        n += touches && !sweeps->at[i].behind;
+    }
+    return n ? n : 1;
+}
+
 void dl_kernel_count(dl_kernel *k) {
-    int first = dl_kernel_first_reduction(k);
-    int64_t points = count_points(k, 0), reduced = count_points(k, dl_kernel_reduced(k));
+    dl_arena *arena = dl_arena_new(NULL);
+    const unsigned *axes = dl_kernel_axes(k, arena);
     k->flops = k->bytes = 0;
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         if (in->kind == DL_K_CALL) k->flops = plus(k->flops, call_flops[in->call->op](in->call));
         if (in->kind == DL_K_CONTRACT) k->flops = plus(k->flops, contraction_flops(k, in));
         if (in->kind == DL_K_ELEM || in->kind == DL_K_RANDOM)
-            k->flops = plus(k->flops, i < first ? points : reduced);
-        if (in->kind == DL_K_REDUCE) k->flops = plus(k->flops, points);
+            k->flops = plus(k->flops, dl_axes_points(k->nspace, k->space, axes[i]));
+        if (in->kind == DL_K_REDUCE)
+            k->flops = plus(k->flops, dl_axes_points(k->nspace, k->space, axes[in->args[0]] | in->over));
     }
-    for (int i = 0; i < k->params.n; i++) k->bytes = plus(k->bytes, dl_type_bytes(&k->params.at[i].type));
+    const dl_step *steps = dl_kernel_steps(k, arena);
+    unsigned row = dl_kernel_anchor(k) < 0
+                       ? dl_choose_row(arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k))
+                       : 0;
+    dl_sweeps sweeps = dl_find_sweeps(arena, k->instrs.n, steps, row);
+    for (int i = 0; i < k->params.n; i++)
+        k->bytes = plus(k->bytes, times(dl_type_bytes(&k->params.at[i].type), count_passes(k, &sweeps, i)));
+    dl_arena_free(arena);
 }
 
 /* --- faults --- */
@@ -146,8 +203,7 @@ void dl_kernel_count(dl_kernel *k) {
 typedef struct {
     const dl_kernel *k;
     dl_arena *arena;
-    int first;        /* first reduction, or all instructions */
-    unsigned reduced; /* axes it removes */
+    const unsigned *axes; /* by instruction; of those that have been checked */
 } check;
 
 #define FAULT(c, ...) dl_format((c)->arena, __VA_ARGS__)
@@ -292,7 +348,7 @@ static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
-static const char *fault_in_terms(const check *c, const dl_index *x, unsigned gone, bool store) {
+static const char *fault_in_terms(const check *c, const dl_index *x, bool store) {
     if (x->nterms < 0 || x->nterms > DL_MAX_TERMS) return FAULT(c, "an index of %d terms", x->nterms);
     if (x->nterms && (x->axis >= 0 || store))
         return FAULT(c, store ? "a store at a sum of terms" : "an axis beside terms");
@@ -300,8 +356,7 @@ static const char *fault_in_terms(const check *c, const dl_index *x, unsigned go
         return FAULT(c, store ? "a store at a divided index" : "no way to divide an index");
     for (int i = 0; i < x->nterms; i++) {
         const dl_term *t = &x->term[i];
-        if (t->axis < 0 || t->axis >= c->k->nspace || gone >> t->axis & 1)
-            return FAULT(c, "a term follows no axis of its space");
+        if (t->axis < 0 || t->axis >= c->k->nspace) return FAULT(c, "a term follows no axis of its space");
         if (t->div < 1 || t->mod < 0 || !t->mul)
             return FAULT(c, "a term divides by %lld, mod %lld, times %lld", (long long)t->div,
                          (long long)t->mod, (long long)t->mul);
@@ -318,14 +373,12 @@ static const char *fault_in_place(const check *c, int number) {
     const dl_kparam *p = &k->params.at[in->param];
     if (p->is_out != store)
         return FAULT(c, store ? "a store into input %%%s" : "a load of output %%%s", p->name);
-    unsigned gone = number > c->first ? c->reduced : 0, used = 0;
+    unsigned used = 0;
     for (int i = 0; i < p->type.rank; i++) {
         int axis = in->index[i].axis;
         if (axis < -1 || axis >= k->nspace) return FAULT(c, "%%%s follows no axis of the space", p->name);
-        if (axis >= 0 && gone >> axis & 1)
-            return FAULT(c, "%%%s follows axis %s, which is reduced", p->name, k->space[axis].name);
         if (axis >= 0) used |= 1u << axis;
-        const char *fault = fault_in_terms(c, &in->index[i], gone, store);
+        const char *fault = fault_in_terms(c, &in->index[i], store);
         if (fault) return fault;
         if (dl_index_inside(k->space, &in->index[i], p->type.axis[i].size)) continue;
         if (!dl_outside_fills(in->index[i].outside)) {
@@ -336,26 +389,18 @@ static const char *fault_in_place(const check *c, int number) {
             return FAULT(c, "a load of %%%s knows two values for what lies outside", p->name);
     }
     for (int i = 0; store && i < k->nspace; i++)
-        if (!((used | gone) >> i & 1) && k->space[i].size > 1)
+        if (!(used >> i & 1) && c->axes[in->args[0]] >> i & 1)
             return FAULT(c, "all points along %s store into the same element of %%%s", k->space[i].name,
                          p->name);
     return NULL;
 }
 
-/* Operands are earlier results of the same space (constants have none). */
 static const char *fault_in_args(const check *c, int number) {
     const dl_kernel *k = c->k;
     const dl_kinstr *in = &k->instrs.at[number];
-    bool behind = number > c->first && in->kind != DL_K_REDUCE;
-    for (int i = 0; i < in->nargs; i++) {
-        int a = in->args[i];
-        if (a < 0 || a >= number || k->instrs.at[a].kind == DL_K_STORE)
-            return FAULT(c, "operand %%%d is no earlier result", a);
-        if (k->instrs.at[a].kind == DL_K_CONST) continue;
-        if (behind && a < c->first)
-            return FAULT(c, "%%%d has a value at each point, not behind the reduction", a);
-        if (!behind && a >= c->first) return FAULT(c, "a reduction of %%%d, which is reduced", a);
-    }
+    for (int i = 0; i < in->nargs; i++)
+        if (in->args[i] < 0 || in->args[i] >= number || k->instrs.at[in->args[i]].kind == DL_K_STORE)
+            return FAULT(c, "operand %%%d is no earlier result", in->args[i]);
     return NULL;
 }
 
@@ -363,7 +408,6 @@ static const char *fault_in_reduce(const check *c, const dl_kinstr *in) {
     bool known = in->op == DL_OP_sum || in->op == DL_OP_reduce_max || in->op == DL_OP_reduce_min;
     if (!known) return FAULT(c, "%s is no reduction of a kernel", dl_ops[in->op].name);
     if (!in->over || in->over >> c->k->nspace) return FAULT(c, "it reduces over no axis of the space");
-    if (in->over != c->reduced) return FAULT(c, "reductions of a kernel must remove the same axes");
     return NULL;
 }
 
@@ -377,8 +421,7 @@ static const char *fault_in_random(const check *c, int number) {
         return FAULT(c, "random numbers are f32 or f64, not %s", dl_dtype_name(in->type));
     if (in->number < 0 || in->number >= DL_RANDOM_NUMBERS) return FAULT(c, "random op %d", in->number);
     for (int i = 0; i < DL_MAX_RANK; i++) {
-        bool gone = i >= k->nspace || (number > c->first && c->reduced >> i & 1);
-        if (in->along[i] < 0 || (in->along[i] && gone))
+        if (in->along[i] < 0 || (in->along[i] && i >= k->nspace))
             return FAULT(c, "random elements along what is no axis of its space");
         if (i < k->nspace && k->space[i].size) most = plus(most, times(in->along[i], k->space[i].size - 1));
     }
@@ -432,20 +475,29 @@ static const char *fault_in_instr(const check *c, int number) {
     case DL_K_CALL: return fault_in_call(c, in);
     case DL_K_COORD:
         if (in->axis < 0 || in->axis >= c->k->nspace) return FAULT(c, "a coordinate along no axis");
-        if (number > c->first && c->reduced >> in->axis & 1)
-            return FAULT(c, "a coordinate along %s, which is reduced", c->k->space[in->axis].name);
         return NULL;
     default: return NULL;
     }
 }
 
 const char *dl_kernel_fault(const dl_kernel *k, dl_arena *arena) {
-    check c = {k, arena, dl_kernel_first_reduction(k), dl_kernel_reduced(k)};
+    check c = {k, arena, NULL};
     const char *fault = fault_in_params(&c);
     if (fault) return fault;
+    unsigned *axes = DL_NEWS(arena, unsigned, k->instrs.n + 1), wide = wide_axes(k);
+    int *stage = DL_NEWS(arena, int, k->instrs.n + 1);
+    c.axes = axes;
     for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
         fault = fault_in_instr(&c, i);
         if (fault) return FAULT(&c, "instruction %d: %s", i, fault);
+        axes[i] = find_axes(k, i, wide, axes);
+        for (int a = 0; a < in->nargs; a++)
+            if (stage[in->args[a]] > stage[i]) stage[i] = stage[in->args[a]];
+        stage[i] += in->kind == DL_K_REDUCE;
+        if (stage[i] > DL_MAX_STAGES)
+            return FAULT(&c, "instruction %d: more than %d reductions wait for each other", i,
+                         (int)DL_MAX_STAGES);
     }
     for (int p = k->nin; p < k->params.n && !dl_kernel_call(k); p++) {
         bool stored = false;

@@ -1,12 +1,16 @@
 /* The kernel: one loop nest over named axes, around at most one anchor; what a `fused` node does.
  *
  * A kernel reads its parameters, computes one scalar program at every point of its space, and stores results.
- * In order:
- *   1. optionally the anchor: a contraction whose accumulator has one value at each point;
- *   2. point instructions: loads, constants, coordinates, scalar ops, stores;
- *   3. optionally reductions over space axes, and behind them instructions on the reduced space (the axes
- * that no reduction of the kernel removes): scalar ops, loads and stores there. The text is the meaning; the
- * interpreter runs it point by point, and each emitter turns the same program into code.
+ * Every value carries its axes: those of the space along which it differs. A load has the axes that its
+ * coordinates follow, a scalar op those of its operands together, a reduction those of its operand without
+ * the ones that it is taken over, a contraction all. So what is reduced may be read at every point again, any
+ * number of times: layer norm, softmax and their gradients are one kernel each. A contraction, the anchor,
+ * comes first, and alone. A store goes along all axes of its value; along others that it has, it repeats the
+ * value. A reduction over axes that its operand lacks takes the same value that often. An output that shares
+ * an input's memory is written when all of the kernel have read what is there.
+ *
+ * The text is the meaning, as if each instruction were carried out at all points before the next; in which
+ * loops it runs is sweep.h's to say, and each emitter's.
  *
  *   kernel @k0(%a, %k, %b) -> (%o) space(N=2, C=32, D=32, H=32, W=32) {
  *     %0 = conv %a, %k {stride=[2, 2, 2], pad_lo=[1, 1, 1], pad_hi=[1, 1, 1]} : f32
@@ -101,7 +105,8 @@ struct dl_kernel {
     dl_axis space[DL_MAX_RANK];
     DL_ARRAY(dl_kinstr) instrs;
     DL_ARRAY(dl_loc) locs; /* the distinct source lines it came from */
-    int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once) */
+    int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once, or
+                              once a sweep over points: sweep.h) */
     int64_t bytes_unfused; /* what the nodes it replaces would have moved */
 };
 
@@ -112,12 +117,12 @@ dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_typ
                       const dl_attr *attrs, dl_loc loc);
 /* Index of the contraction, or -1. */
 int dl_kernel_anchor(const dl_kernel *k);
-/* Index of the first REDUCE, or the number of instructions. What stands before it runs at every point; what
- * stands behind it, other than further reductions, on the reduced space. */
-int dl_kernel_first_reduction(const dl_kernel *k);
-/* Bit mask of the axes that the kernel's reductions remove; 0 when it has none. All its reductions remove the
- * same. */
-unsigned dl_kernel_reduced(const dl_kernel *k);
+/* How many reductions it has. */
+int dl_kernel_reductions(const dl_kernel *k);
+/* The axes of each value, and of each store: a bit each, those of one point left out. */
+unsigned *dl_kernel_axes(const dl_kernel *k, dl_arena *arena);
+/* Points of some axes of the space. */
+int64_t dl_axes_points(int nspace, const dl_axis *space, unsigned axes);
 /* What a contraction of the kernel relates: its result is the space, its operands have all their parts. */
 dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *contract);
 /* Does an index over a space mean an element of an axis of `size` at every point, without its rule for what
@@ -127,10 +132,12 @@ bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size);
 bool dl_index_natural(const dl_axis *space, const dl_index *index);
 /* What the load `in` reads where its parameter has no element. */
 double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param);
-/* Counts flops (1 a scalar op; 2 a multiply-add of the anchor, every tap of every output, those on the
- * padding too) and bytes from the instructions. */
+/* Counts flops (1 a scalar op at each point of its axes; 2 a multiply-add of the anchor, every tap of every
+ * output, those on the padding too) and bytes from the instructions. */
 void dl_kernel_count(dl_kernel *k);
 
+/* Reductions that wait for each other, one behind the other, at most. */
+enum { DL_MAX_STAGES = 16 };
 /* What is wrong with a kernel (shapes of parameters against indices, order of instructions...), or NULL. */
 const char *dl_kernel_fault(const dl_kernel *k, dl_arena *arena);
 #endif

@@ -43,3 +43,26 @@ int dl_attr_find(const char *name) {
         if (strcmp(dl_attrs[i].name, name) == 0) return i;
     return -1;
 }
+
+bool dl_op_is_cheap(dl_op op) {
+    switch (op) {
+    case DL_OP_neg:
+    case DL_OP_not:
+    case DL_OP_cast:
+    case DL_OP_add:
+    case DL_OP_sub:
+    case DL_OP_mul:
+    case DL_OP_min:
+    case DL_OP_max:
+    case DL_OP_eq:
+    case DL_OP_ne:
+    case DL_OP_lt:
+    case DL_OP_le:
+    case DL_OP_gt:
+    case DL_OP_ge:
+    case DL_OP_and:
+    case DL_OP_or:
+    case DL_OP_select: return true;
+    default: return false;
+    }
+}

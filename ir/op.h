@@ -63,6 +63,8 @@ int dl_op_results(dl_op op);
 /* The op or attribute of this name, or -1. */
 int dl_op_find(const char *name);
 int dl_attr_find(const char *name);
+/* A scalar op of one instruction or two: computed again rather than kept. */
+bool dl_op_is_cheap(dl_op op);
 
 /* One attribute of a node; which member holds it follows from dl_attrs[id].kind. */
 typedef struct {

@@ -15,7 +15,7 @@
 #define DL_PLAN_H
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 2, DL_MAX_PHASES = 3 };
+enum { DL_PLAN_VERSION = 3, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */

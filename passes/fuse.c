@@ -3,219 +3,25 @@
  * From the end of the graph to its beginning, a node joins the kernel of its readers when they compute on the
  * same points (a soft edge): so a contraction's accumulator flows into its bias, activation, residual and
  * even the parameter update without touching memory, and a value that several kernels read point by point
- * brings these together. Reading at other points (a contraction's operand, a view, a broadcast) is a hard
- * edge: it goes through memory and thus between two kernels. A kernel has at most one contraction and reduces
- * over one set of axes. A join that would make kernels wait for each other in a circle is refused. */
+ * brings these together. What a reduction over a kernel's points has left may be read at all of them again (a
+ * spread edge): the reduction then joins, too, where that moves fewer bytes (fuse_sweeps.c). Reading at other
+ * points (a contraction's operand, a view, another broadcast) is a hard edge: it goes through memory and thus
+ * between two kernels. A kernel has at most one contraction, beside which only its own sums are taken. A join
+ * that would make kernels wait for each other in a circle is refused. */
 #include "passes/fuse.h"
 
 #include <stdlib.h>
 
 #include "ir/walk.h"
 
-/* The same axes in any order; those without a name have size 1 and are alike. */
-static bool same_axes(const dl_type *a, const dl_type *b) {
-    int unnamed = 0;
-    if (a->rank != b->rank) return false;
-    for (int i = 0; i < a->rank; i++) {
-        int k = *a->axis[i].name ? dl_type_axis(b, a->axis[i].name) : -1;
-        if (*a->axis[i].name && (k < 0 || b->axis[k].size != a->axis[i].size)) return false;
-        unnamed += !*a->axis[i].name - !*b->axis[i].name;
-    }
-    return unnamed == 0;
-}
-
-static bool is_wide_type(const dl_type *t) { return t->dtype == DL_F64 || t->dtype == DL_I64; }
-
-bool dl_fuse_is_wide(const dl_node *n) {
-    bool wide = is_wide_type(&n->out[0].type);
-    for (int i = 0; i < n->nin; i++) wide |= is_wide_type(&n->in[i]->type);
-    return wide;
-}
-
-/* Ops that compute one value a point from operands at the same point. */
-static bool is_pointwise(dl_op op) { return dl_ops[op].class == DL_CLASS_ELEM || op == DL_OP_relayout; }
-
-static bool is_view(dl_op op) {
-    return dl_ops[op].class == DL_CLASS_SOURCE ||
-           (dl_ops[op].class == DL_CLASS_MOVE && op != DL_OP_cat && op != DL_OP_relayout);
-}
-
-bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n) {
-    return is_view(n->op) && !f->stored[n->out[0].id];
-}
-
-/* Is operand k of a contraction the weight of windows, which is read as it is or as a slice? */
-static bool is_weight(const dl_node *n, int k) { return dl_op_tensor(n->op, k) == DL_TENSOR_W; }
-
-/* Does the contraction make a weight, whose panels the rest of its kernel runs straight through? */
-static bool makes_weight(const dl_node *n) { return is_weight(n, DL_RESULT_PLACE); }
-
-int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]) {
-    dl_value *v = n->in[k];
-    parts[0] = v;
-    if (!v->def || v->def->op != DL_OP_cat || v->def->nin > 4 || is_weight(n, k)) return 1;
-    if (dl_node_windows(n).groups > 1) return 1; /* whose channels end elsewhere than the parts */
-    if (v->type.axis[1].name != dl_node_name(v->def, DL_ATTR_axis)) return 1;
-    int weight = dl_op_place(n->op, DL_TENSOR_W);
-    bool lanes = dl_op_tensor(n->op, k) == DL_TENSOR_Y; /* its channels lie along the weight's lanes */
-    int width = lanes ? (weight == DL_RESULT_PLACE ? n->out[0] : *n->in[weight]).type.layout.width : 1;
-    for (int i = 0; i < v->def->nin; i++) {
-        if (i + 1 < v->def->nin && v->def->in[i]->type.axis[1].size % width) return 1;
-        if (v->def->in[i]->type.layout.kind != DL_CL) return 1;
-        parts[i] = v->def->in[i];
-    }
-    return v->def->nin;
-}
-
-/* Contractions and templates read operands from memory, as they lie. */
-static bool reads_memory(dl_op op) {
-    return dl_ops[op].class == DL_CLASS_CONTRACT || dl_ops[op].class == DL_CLASS_TEMPLATE;
-}
-
-/* What such a node reads in place of operand k: up to 4 values, of a contraction past views. A weight's slice
- * begins at row *start, otherwise 0. */
-static int read_by(const dl_node *n, int k, dl_value *values[4], int64_t *start) {
-    const char *names[DL_MAX_RANK];
-    *start = 0;
-    values[0] = n->in[k];
-    if (dl_ops[n->op].class == DL_CLASS_TEMPLATE) return 1;
-    if (dl_op_slides(n->op) && !is_weight(n, k)) return dl_fuse_parts(n, k, values);
-    values[0] = is_weight(n, k) ? dl_fuse_weight(n, k, start) : dl_fuse_named(n, k, names);
-    return 1;
-}
-
-/* A view that gives axes other names or another order, and nothing else. */
-static bool is_renaming(const dl_node *n) {
-    return n->op == DL_OP_rename || (n->op == DL_OP_broadcast && same_axes(&n->in[0]->type, &n->out[0].type));
-}
-
-dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK]) {
-    dl_value *v = n->in[k];
-    for (int i = 0; i < v->type.rank; i++) names[i] = v->type.axis[i].name;
-    while (v->def && is_renaming(v->def)) {
-        dl_value *of = v->def->in[0];
-        if (of->type.layout.kind == DL_PANEL) break; /* read as it is, and stored */
-        const char *known[DL_MAX_RANK];
-        memcpy(known, names, sizeof known);
-        for (int i = 0; i < of->type.rank && v->def->op == DL_OP_broadcast; i++)
-            names[i] = known[dl_type_axis(&v->type, of->type.axis[i].name)];
-        v = of;
-    }
-    return v;
-}
-
-dl_value *dl_fuse_weight(const dl_node *n, int k, int64_t *start) {
-    dl_value *w = n->in[k];
-    *start = 0;
-    if (dl_op_tensor(n->op, DL_RESULT_PLACE) != DL_TENSOR_Y || !w->def || w->def->op != DL_OP_slice) return w;
-    dl_value *whole = w->def->in[0];
-    int64_t first = dl_node_int(w->def, DL_ATTR_start), width = whole->type.layout.width;
-    if (whole->type.layout.kind != DL_PANEL || dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
-        return w;
-    if (first % width || dl_node_windows(n).groups > 1) return w;
-    *start = first;
-    return whole;
-}
-
-/* ---- edges ---- */
-
-static void mark_stored(dl_fusion *f, dl_value *v) {
-    if (v->def && is_view(v->def->op)) f->stored[v->id] = true;
-}
-
-/* A source is made anew at its reader's coordinates, if those are plain ones. */
-static bool makes_source(const dl_type *space, const dl_value *v, const dl_index *index) {
-    for (int i = 0; i < v->type.rank; i++)
-        if (index[i].nterms || index[i].div > 1 ||
-            (index[i].outside != DL_OUT_ANY &&
-             !dl_index_inside(space->axis, &index[i], v->type.axis[i].size)))
-            return false;
-    return true;
-}
-
-/* A view that a reader over `space` cannot read through, at `index` of v, must exist in memory. */
-static void store_unreadable(dl_fusion *f, const dl_type *space, dl_value *v, dl_index *index) {
-    while (v->def && dl_fuse_inlined(f, v->def)) {
-        bool source = dl_ops[v->def->op].class == DL_CLASS_SOURCE;
-        if (!(source ? makes_source(space, v, index) : dl_fuse_through_view(space->axis, v->def, index))) {
-            mark_stored(f, v);
-            return;
-        }
-        if (source) return;
-        v = v->def->in[0];
-    }
-}
-
-/* What node n reads through views it must be able to read. */
-static void store_unreadables(dl_fusion *f, const dl_node *n) {
-    const dl_type *space = dl_ops[n->op].class == DL_CLASS_REDUCE ? &n->in[0]->type : &n->out[0].type;
-    bool view = is_view(n->op);
-    int64_t start = 0;
-    for (int k = 0; k < n->nin; k++) {
-        const dl_type *t = view ? &n->out[0].type : &n->in[k]->type;
-        dl_index index[DL_MAX_RANK] = {0};
-        for (int i = 0; i < t->rank; i++)
-            index[i].axis = *t->axis[i].name ? dl_type_axis(space, t->axis[i].name) : -1;
-        if (n->op == DL_OP_cat) start += dl_fuse_part_index(n, k, start, index);
-        if (view) DL_CHECK(dl_fuse_through_view(space->axis, n, index));
-        store_unreadable(f, space, n->in[k], index);
-    }
-}
-
-/* Views that contractions, results and other views cannot take in must exist in memory. */
-static void find_stored(dl_fusion *f) {
-    dl_graph *g = f->graph;
-    for (int i = 0; i < g->results.n; i++) mark_stored(f, g->results.at[i].value);
-    for (int i = g->nodes.n - 1; i >= 0; i--) {
-        dl_node *n = g->nodes.at[i];
-        if (reads_memory(n->op)) {
-            for (int k = 0; k < n->nin; k++) {
-                int64_t start;
-                dl_value *values[4];
-                int count = read_by(n, k, values, &start);
-                for (int v = 0; v < count; v++) mark_stored(f, values[v]);
-            }
-        }
-        if (reads_memory(n->op) || dl_fuse_inlined(f, n)) continue;
-        store_unreadables(f, n);
-    }
-}
-
-static void add_edges(dl_fusion *f, dl_value *v, int reader, bool soft) {
-    while (v->def && dl_fuse_inlined(f, v->def)) {
-        if (dl_ops[v->def->op].class == DL_CLASS_SOURCE) {
-            for (int i = 0; i < v->def->nin; i++) add_edges(f, v->def->in[i], reader, false);
-            return;
-        }
-        v = v->def->in[0], soft = false;
-    }
-    if (v->def) dl_push(f->ctx->arena, &f->out[f->position[v->id]], (dl_edge){reader, soft});
-}
-
-static void find_edges(dl_fusion *f) {
-    f->out = DL_NEWS(f->ctx->arena, dl_edges, f->n ? f->n : 1);
-    for (int i = 0; i < f->n; i++) {
-        dl_node *n = f->graph->nodes.at[i];
-        if (dl_fuse_inlined(f, n)) continue;
-        for (int k = 0; k < n->nin; k++) {
-            if (reads_memory(n->op)) {
-                int64_t start;
-                dl_value *values[4];
-                int count = read_by(n, k, values, &start);
-                for (int v = 0; v < count; v++) add_edges(f, values[v], i, false);
-            } else {
-                bool soft = is_pointwise(n->op) ? same_axes(&n->in[k]->type, &n->out[0].type)
-                                                : dl_ops[n->op].class == DL_CLASS_REDUCE;
-                add_edges(f, n->in[k], i, soft);
-            }
-        }
-    }
-}
-
 /* ---- is a join legal? ---- */
 
+/* Does the contraction make a weight, whose panels the rest of its kernel runs straight through? */
+static bool makes_weight(const dl_node *n) { return dl_fuse_is_weight(n, DL_RESULT_PLACE); }
+
 static bool same_reduction(const dl_node *a, const dl_node *b) {
-    return same_axes(&a->in[0]->type, &b->in[0]->type) && same_axes(&a->out[0].type, &b->out[0].type);
+    return dl_fuse_same_axes(&a->in[0]->type, &b->in[0]->type) &&
+           dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
 }
 
 /* Beside a contraction only sums that keep nothing or its channels are taken: each unit of work leaves a
@@ -260,16 +66,43 @@ static bool all_fit_panels(const dl_fusion *f, const dl_group *g) {
     return true;
 }
 
+static bool spreads_into(const dl_fusion *f, const dl_edges *out, int group) {
+    for (int i = 0; i < out->n; i++)
+        if (out->at[i].kind == DL_EDGE_SPREAD && f->group[out->at[i].node] == group) return true;
+    return false;
+}
+
+static bool one_spreads(const dl_fusion *f, int a, int b) {
+    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    return x->spreads || y->spreads || spreads_into(f, &x->out, b) || spreads_into(f, &y->out, a);
+}
+
+/* Would groups a and b as one be mixed? */
+static bool mix(const dl_fusion *f, int a, int b) {
+    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    return x->mixed || y->mixed || one_spreads(f, a, b) ||
+           (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce));
+}
+
+/* Can all reductions of a group stand beside a contraction? */
+static bool all_sum_beside(const dl_fusion *f, const dl_node *anchor, const dl_group *g) {
+    for (int i = 0; i < g->members.n && g->reduce; i++) {
+        const dl_node *n = f->graph->nodes.at[g->members.at[i]];
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !sums_beside(anchor, n)) return false;
+    }
+    return true;
+}
+
 static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
     if (x->members.n + y->members.n > MOST_MEMBERS) return false;
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
-    if (!same_axes(&x->space, &y->space)) return false;
-    if (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce)) return false;
+    if (!dl_fuse_same_axes(&x->space, &y->space)) return false;
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
-    if (anchor && x->reduce && !sums_beside(anchor, x->reduce)) return false;
-    if (anchor && y->reduce && !sums_beside(anchor, y->reduce)) return false;
+    if (anchor && (one_spreads(f, a, b) || !all_sum_beside(f, anchor, x) || !all_sum_beside(f, anchor, y)))
+        return false;
     if (anchor && makes_weight(anchor) && !(all_fit_panels(f, x) && all_fit_panels(f, y))) return false;
+    if (mix(f, a, b) && !dl_fuse_pays(f, a, b, -1, &x->space)) return false;
     return dl_fuse_order_merge(f, a, b);
 }
 
@@ -278,6 +111,7 @@ static bool can_merge(dl_fusion *f, int a, int b) {
 static int merge(dl_fusion *f, int into, int from) {
     dl_arena *arena = f->ctx->arena;
     dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
+    x->mixed = mix(f, into, from), x->spreads = one_spreads(f, into, from);
     if (y->anchor) x->anchor = y->anchor, x->space = y->space;
     if (!x->reduce) x->reduce = y->reduce, x->post = y->post;
     if (x->members.n < y->members.n) {
@@ -297,36 +131,81 @@ static int merge(dl_fusion *f, int into, int from) {
     return into;
 }
 
-static bool can_join(dl_fusion *f, int node, int at) {
-    const dl_node *n = f->graph->nodes.at[node];
-    const dl_group *g = &f->groups.at[at];
-    const dl_type *t = &n->out[0].type;
-    if (g->members.n == MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return false;
-    if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
-        if (g->reduce) {
-            if (!same_reduction(g->reduce, n) || (g->anchor && !sums_beside(g->anchor, n))) return false;
-        } else { /* what is there becomes the part behind the reduction */
-            if (g->anchor || !same_axes(&g->space, t)) return false;
+/* A contraction whose kernel could take in this reduction of what it makes: nearly for nothing. */
+static bool rides_along(const dl_fusion *f, const dl_node *reduce) {
+    enum { FAR = 16 };
+    const dl_value *v = reduce->in[0];
+    for (int i = 0; i < FAR && v->def; i++) {
+        const dl_node *n = v->def;
+        if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return sums_beside(n, reduce);
+        if (!dl_fuse_is_pointwise(n->op)) return false;
+        v = NULL;
+        for (int k = 0; k < n->nin; k++) {
+            if (dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)) {
+                if (!v) v = n->in[k];
+            } else if (dl_fuse_from_reduction(f, n->in[k], &n->out[0].type)) {
+                return false;
+            }
         }
-    } else if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
-        if (g->anchor || !same_axes(&g->space, t)) return false;
-        for (int i = 0; i < g->members.n; i++) {
-            const dl_node *r = f->graph->nodes.at[g->members.at[i]];
-            if (dl_ops[r->op].class == DL_CLASS_REDUCE && !sums_beside(n, r)) return false;
-        }
-        if (makes_weight(n) && !all_fit_panels(f, g)) return false;
-    } else if (is_pointwise(n->op)) {
-        if (!same_axes(&g->space, t) && !(g->reduce && same_axes(&g->post, t))) return false;
-        if (g->anchor && makes_weight(g->anchor) && !fits_panels(f, n)) return false;
-    } else {
-        return false; /* templates, cat and stored views stand alone */
+        if (!v) return false;
     }
-    return dl_fuse_order_join(f, node, at);
+    return false;
 }
 
-static void join(dl_fusion *f, int node, int at) {
+/* What group `at` is like when `node` has joined it, or that it cannot. */
+typedef struct {
+    bool can, mixed, spreads;
+    dl_type space;
+} joined;
+
+static void join_reduction(const dl_node *n, const dl_group *g, joined *j) {
+    const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
+    if (g->anchor && (j->spreads || !g->reduce || !sums_beside(g->anchor, n))) return;
+    if (dl_fuse_same_axes(&g->space, from)) {
+        j->mixed |= !g->reduce || !same_reduction(g->reduce, n);
+        j->can = true;
+    } else if (!g->anchor && dl_fuse_same_axes(&g->space, t)) { /* what is there becomes the part behind it */
+        if (g->reduce) j->mixed = j->spreads = true;
+        j->can = true, j->space = *from;
+    }
+}
+
+static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
+    const dl_type *t = &n->out[0].type;
+    if (g->anchor && (j->spreads || (makes_weight(g->anchor) && !fits_panels(f, n)))) return;
+    j->can = dl_fuse_same_axes(&g->space, t) || (g->reduce && dl_fuse_same_axes(&g->post, t)) ||
+             (j->mixed && dl_fuse_has_axes(&g->space, t));
+}
+
+static bool can_anchor(const dl_fusion *f, const dl_group *g, const dl_node *n) {
+    if (g->anchor || !dl_fuse_same_axes(&g->space, &n->out[0].type)) return false;
+    return all_sum_beside(f, n, g) && (!makes_weight(n) || all_fit_panels(f, g));
+}
+
+static joined try_join(dl_fusion *f, int node, int at) {
+    const dl_node *n = f->graph->nodes.at[node];
+    const dl_group *g = &f->groups.at[at];
+    joined j = {.mixed = g->mixed, .spreads = g->spreads, .space = g->space}, no = {0};
+    if (g->members.n == MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return no;
+    if (spreads_into(f, &f->out[node], at)) j.mixed = j.spreads = true;
+    if (dl_ops[n->op].class == DL_CLASS_REDUCE)
+        join_reduction(n, g, &j);
+    else if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
+        j.can = !j.spreads && can_anchor(f, g, n);
+    else if (dl_fuse_is_pointwise(n->op)) /* templates, cat and stored views stand alone */
+        join_point(f, n, g, &j);
+    if (j.can && j.mixed) {
+        int times = dl_fuse_pays(f, at, -1, node, &j.space);
+        j.can = times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && rides_along(f, n)));
+    }
+    return j.can && dl_fuse_order_join(f, node, at) ? j : no;
+}
+
+static void join(dl_fusion *f, int node, int at, const joined *j) {
     dl_node *n = f->graph->nodes.at[node];
     dl_group *g = &f->groups.at[at];
+    g->mixed = j->mixed, g->spreads = j->spreads;
+    g->space = j->space;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
         g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
@@ -339,23 +218,36 @@ static void join(dl_fusion *f, int node, int at) {
     }
 }
 
-static void place(dl_fusion *f, int node) {
+/* The groups of a node's readers that it may be part of: those that are read from at the same points become
+ * one where they can. */
+static int find_readers(dl_fusion *f, int node, int most, int *groups) {
     const dl_edges *out = &f->out[node];
-    int at = -1;
+    int n = 0;
     for (int i = 0; i < out->n && !f->alone; i++) {
-        int r = f->group[out->at[i].node];
-        if (!out->at[i].soft || r < 0 || r == at) continue;
-        if (at < 0)
-            at = r;
-        else if (can_merge(f, at, r))
-            at = merge(f, at, r);
-        else {
-            at = -1; /* readers that cannot be one: the value goes through memory */
+        int r = f->group[out->at[i].node], known = 0;
+        if (out->at[i].kind == DL_EDGE_HARD || r < 0) continue;
+        for (; known < n; known++) {
+            if (groups[known] == r) break;
+            if (out->at[i].kind == DL_EDGE_SPREAD || !can_merge(f, groups[known], r)) continue;
+            groups[known] = merge(f, groups[known], r);
             break;
         }
+        if (known == n && n < most) groups[n++] = r;
     }
-    if (at < 0 || !can_join(f, node, at)) at = dl_fuse_new_group(f, node);
-    join(f, node, at);
+    return n;
+}
+
+static void place(dl_fusion *f, int node) {
+    enum { MOST_READERS = 8 };
+    int groups[MOST_READERS], n = find_readers(f, node, MOST_READERS, groups), at = -1;
+    joined j = {0};
+    for (int i = 0; i < n && !j.can; i++) /* into the first that takes it; the others read it from memory */
+        j = try_join(f, node, at = groups[i]);
+    if (!j.can) {
+        at = dl_fuse_new_group(f, node);
+        j = (joined){.space = f->groups.at[at].space};
+    }
+    join(f, node, at, &j);
 }
 
 /* ---- the pass ---- */
@@ -419,9 +311,9 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
         dl_fail_op(g, n, ctx->err);
         return false;
     }
-    find_stored(&f);
-    find_edges(&f);
-    bool *wanted = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    dl_fuse_find_stored(&f);
+    dl_fuse_find_edges(&f);
+    bool *wanted = f.wanted = DL_NEWS(ctx->arena, bool, g->next_id + 1);
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         wanted[r->value->id] = true;

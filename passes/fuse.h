@@ -6,10 +6,12 @@
 #include "passes/pass.h"
 
 /* Who reads a node's value, looking through inlined views. Soft: at the same points, so that the two may
- * share a kernel; hard: through memory. */
+ * share a kernel; spread: what a reduction over the reader's points has left, at all of them again, which a
+ * kernel without a contraction may hold; hard: through memory. */
+typedef enum { DL_EDGE_HARD, DL_EDGE_SPREAD, DL_EDGE_SOFT } dl_edge_kind;
 typedef struct {
     int node;
-    bool soft;
+    dl_edge_kind kind;
 } dl_edge;
 typedef DL_ARRAY(dl_edge) dl_edges;
 
@@ -17,9 +19,11 @@ typedef DL_ARRAY(dl_edge) dl_edges;
 typedef struct {
     bool alive, wide;      /* wide: computes in f64 (step counts, learning rates) */
     dl_node *anchor;       /* its contraction, or NULL */
-    dl_node *reduce;       /* its first reduction, or NULL; all have the same operand axes and `over` */
+    dl_node *reduce;       /* a reduction of it, or NULL */
+    bool mixed;            /* it has reductions of several kinds: dl_fuse_pays has been asked */
+    bool spreads;          /* some of them wait for others, or their results are read at all points again */
     dl_type space;         /* full space (of the operand when it reduces) */
-    dl_type post;          /* the reduced space, when it reduces */
+    dl_type post;          /* what its reduction leaves, unless it is mixed */
     DL_ARRAY(int) members; /* node positions, in no order while groups grow */
     dl_edges out;          /* edges of its members to other groups, or to what has become a member since */
     int place;             /* in dl_fusion.line */
@@ -36,6 +40,7 @@ typedef struct {
     dl_var **next_of; /* value id -> the variable that it updates, or NULL */
     int *instr;       /* node position -> its instruction in the kernel being made, -1: none */
     bool alone;       /* every node is a kernel of its own */
+    bool *wanted;     /* value id -> a result of the graph */
     dl_edges *out;    /* by node position */
     DL_ARRAY(dl_group) groups;
     DL_ARRAY(int)
@@ -55,6 +60,33 @@ int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]);
 /* A weight operand that is an aligned slice along O of a stored weight: that weight and the first row; else
  * itself, 0. */
 dl_value *dl_fuse_weight(const dl_node *n, int k, int64_t *start);
+
+/* fuse_edges.c: who reads whom. */
+
+/* Fills f->stored: views that contractions, results and other views cannot take in. */
+void dl_fuse_find_stored(dl_fusion *f);
+/* Fills f->out. */
+void dl_fuse_find_edges(dl_fusion *f);
+/* Ops that compute one value a point from operands at the same point. */
+bool dl_fuse_is_pointwise(dl_op op);
+/* Is operand k of a contraction (or its result, DL_RESULT_PLACE) the weight of windows, which is read as it
+ * is or as a slice? */
+bool dl_fuse_is_weight(const dl_node *n, int k);
+/* Has b all named axes of a? */
+bool dl_fuse_has_axes(const dl_type *b, const dl_type *a);
+/* The same axes in any order; those without a name have size 1 and are alike. */
+bool dl_fuse_same_axes(const dl_type *a, const dl_type *b);
+/* Number among the members of a group, which are in order, of the node that makes what is read as v, past
+ * inlined views; -1: none of them. */
+int dl_fuse_member(const dl_fusion *f, const dl_group *group, const dl_value *v);
+
+/* fuse_sweeps.c: what reductions and their readers cost in one kernel. */
+
+/* Is v made of reductions over the points of `space`, by ops on what they keep? */
+bool dl_fuse_from_reduction(const dl_fusion *f, const dl_value *v, const dl_type *space);
+/* How often the nodes of groups a and b (-1: none), with `node` (-1: none), as one kernel over `space`, would
+ * go over its points; 0 where they move fewer bytes apart. */
+int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space);
 
 /* fuse_order.c: joins that would not make kernels wait for each other in a circle. */
 

@@ -1,10 +1,11 @@
 /* Fusion, second half: the kernel of a group of nodes (ir/kernel.h says what a kernel is). */
 #include <stdlib.h>
 
+#include "ir/sweep.h"
 #include "passes/fuse.h"
 
 typedef struct {
-    int instr, section; /* section 0: points of the full space; 1: behind the reductions */
+    int instr;
     const dl_value *value;
     dl_index index[DL_MAX_RANK];
 } loaded;
@@ -15,7 +16,7 @@ typedef struct {
     dl_kernel *k;
     DL_ARRAY(dl_value *) operands; /* of the fused node, one an input parameter */
     DL_ARRAY(loaded) loads;
-    int section;
+    int *level; /* by member: how many reductions of the group, one behind the other, it waits for */
 } maker;
 
 static int emit(maker *m, dl_kinstr i) {
@@ -104,8 +105,8 @@ static int load(maker *m, dl_value *v, const dl_index *index) {
     return emit(m, load);
 }
 
-/* The instruction that has value `v` at this point, read at `index` of its axes. What was read so before in
- * this section is not read again: between the reductions nothing may stand. */
+/* The instruction that has value `v` at this point, read at `index` of its axes. What was read so before is
+ * not read again. */
 static int read_at(maker *m, dl_value *v, dl_index *index) {
     bool made = false;
     while (v->def && dl_fuse_inlined(m->f, v->def)) {
@@ -118,11 +119,10 @@ static int read_at(maker *m, dl_value *v, dl_index *index) {
     if (at >= 0 && m->f->instr[at] >= 0) return m->f->instr[at];
     for (int i = 0; i < m->loads.n; i++) {
         const loaded *l = &m->loads.at[i];
-        if (l->value == v && l->section == m->section &&
-            !memcmp(l->index, index, sizeof(dl_index) * (size_t)v->type.rank))
+        if (l->value == v && !memcmp(l->index, index, sizeof(dl_index) * (size_t)v->type.rank))
             return l->instr;
     }
-    loaded l = {.section = m->section, .value = v};
+    loaded l = {.value = v};
     l.instr = made ? source(m, v->def, index) : load(m, v, index);
     memcpy(l.index, index, sizeof l.index);
     dl_push(m->f->ctx->arena, &m->loads, l);
@@ -234,70 +234,114 @@ static int compute(maker *m, const dl_node *n) {
     return emit(m, e);
 }
 
-static bool is_behind(const maker *m,
-                      const dl_node *n) { /* a member of the reduced part that is no reduction */
-    return m->group->reduce && dl_ops[n->op].class != DL_CLASS_REDUCE && n->out[0].type.rank < m->k->nspace;
-}
+static const dl_node *member(const maker *m, int i) { return m->f->graph->nodes.at[m->group->members.at[i]]; }
 
-/* Members of one part: 0 the full space, 1 the reductions, 2 behind them. A contraction comes first. */
-static void compute_part(maker *m, int part) {
-    dl_graph *g = m->f->graph;
-    m->section = part == 2;
-    for (int first = 1; first >= 0; first--)
-        for (int i = 0; i < m->group->members.n; i++) {
-            int at = m->group->members.at[i];
-            const dl_node *n = g->nodes.at[at];
-            int of = dl_ops[n->op].class == DL_CLASS_REDUCE ? 1 : is_behind(m, n) ? 2 : 0;
-            if (of == part && (dl_ops[n->op].class == DL_CLASS_CONTRACT) == first)
-                m->f->instr[at] = compute(m, n);
-        }
-}
+static bool is_reduction(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_REDUCE; }
 
-/* What the reductions combine is read at every point, so in front of the first of them. */
-static void read_reduced(maker *m) {
+/* Fills level; returns the highest of a value. What has fewer axes than the space comes when it is needed. */
+static int find_levels(maker *m) {
+    int most = 0;
+    m->level = DL_NEWS(m->f->ctx->arena, int, m->group->members.n + 1);
     for (int i = 0; i < m->group->members.n; i++) {
-        const dl_node *n = m->f->graph->nodes.at[m->group->members.at[i]];
-        if (dl_ops[n->op].class == DL_CLASS_REDUCE) read_here(m, n->in[0]);
+        const dl_node *n = member(m, i);
+        for (int k = 0; k < n->nin; k++) {
+            int of = dl_fuse_member(m->f, m->group, n->in[k]);
+            if (of < 0) continue;
+            int level = m->level[of] + is_reduction(member(m, of));
+            if (level > m->level[i]) m->level[i] = level;
+        }
+        int value = m->level[i] + is_reduction(n);
+        if (value > most) most = value;
     }
+    int *latest = DL_NEWS(m->f->ctx->arena, int, m->group->members.n + 1); /* at which it is needed */
+    for (int i = m->group->members.n - 1; i >= 0; i--) {
+        const dl_node *n = member(m, i);
+        bool early = is_reduction(n) || n->out[0].type.rank >= m->k->nspace;
+        if (!early) m->level[i] = most - latest[i];
+        for (int k = 0; k < n->nin; k++) {
+            int of = dl_fuse_member(m->f, m->group, n->in[k]);
+            if (of >= 0 && most - m->level[i] > latest[of]) latest[of] = most - m->level[i];
+        }
+    }
+    return most;
 }
 
-static void store(maker *m, dl_value *v, int part) {
-    const dl_node *n = v->def;
-    int of = dl_ops[n->op].class == DL_CLASS_REDUCE || is_behind(m, n) ? 2 : 0;
-    if (of != part) return;
+static void store(maker *m, dl_value *v) {
     dl_kinstr s = {.kind = DL_K_STORE,
                    .type = v->type.dtype,
                    .nargs = 1,
                    .args = {m->f->instr[m->f->position[v->id]]},
-                   .loc = n->loc};
+                   .loc = v->def->loc};
     identity(m, &v->type, s.index);
     s.param = -1 - (int)v->id; /* outputs follow the inputs: numbered at the end */
     emit(m, s);
 }
 
-/* The input whose memory output `v` may take: the variable that it updates. What stands behind the reductions
- * runs when all points are done, so only reads in the output's own part matter: they must be at the point
- * that is written. */
-static int find_alias(const maker *m, const dl_value *v, bool behind) {
+/* Members of one level: those that are no reductions, a contraction first; what the reductions combine; what
+ * is stored by now; the reductions. */
+static void compute_level(maker *m, int level, int nouts, dl_value *const *outs) {
+    for (int first = 1; first >= 0; first--)
+        for (int i = 0; i < m->group->members.n; i++) {
+            const dl_node *n = member(m, i);
+            if (m->level[i] == level && !is_reduction(n) &&
+                (dl_ops[n->op].class == DL_CLASS_CONTRACT) == first)
+                m->f->instr[m->group->members.at[i]] = compute(m, n);
+        }
+    for (int i = 0; i < m->group->members.n; i++)
+        if (m->level[i] == level && is_reduction(member(m, i))) read_here(m, member(m, i)->in[0]);
+    for (int i = 0; i < nouts; i++) {
+        int at = dl_fuse_member(m->f, m->group, outs[i]);
+        if (m->level[at] + is_reduction(outs[i]->def) == level) store(m, outs[i]);
+    }
+    for (int i = 0; i < m->group->members.n; i++)
+        if (m->level[i] == level && is_reduction(member(m, i)))
+            m->f->instr[m->group->members.at[i]] = compute(m, member(m, i));
+}
+
+/* Does a sweep that reads parameter p leave it to the store at instruction `at` to write there? It does where
+ * it runs in an earlier phase, or is the store's own and reads no other point. */
+static bool leaves_place(const maker *m, const dl_sweeps *sweeps, int at, int p, const dl_index *here) {
+    const dl_sweep *writer = NULL;
+    for (int s = 0; s < sweeps->n; s++)
+        for (int i = 0; i < sweeps->at[s].run.n; i++)
+            if (sweeps->at[s].run.at[i] == at) writer = &sweeps->at[s];
+    for (int s = 0; s < sweeps->n; s++) {
+        const dl_sweep *w = &sweeps->at[s];
+        int phase = 2 * w->stage + !w->behind, limit = 2 * writer->stage + !writer->behind;
+        for (int i = 0; i < w->run.n && phase >= limit; i++) {
+            const dl_kinstr *in = &m->k->instrs.at[w->run.at[i]];
+            if (in->kind == DL_K_CONTRACT)
+                for (int k = 0; k < 2; k++)
+                    for (int q = 0; q < in->nparts[k]; q++)
+                        if (in->parts[k][q] == p) return false;
+            if (in->kind != DL_K_LOAD || in->param != p) continue;
+            int rank = m->k->params.at[p].type.rank;
+            if (w != writer || w->run.at[i] > at || memcmp(here, in->index, sizeof(dl_index) * (size_t)rank))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The input whose memory output `v` may take, or -1: the variable that it updates. */
+static int find_alias(const maker *m, const dl_value *v, int nout) {
     const dl_var *var = m->f->next_of[v->id];
     const dl_value *old = var ? &var->value : NULL;
-    int reduce_at = m->k->instrs.n, p = 0;
-    for (int i = m->k->instrs.n - 1; i >= 0; i--)
-        if (m->k->instrs.at[i].kind == DL_K_REDUCE) reduce_at = i;
+    dl_kernel *k = m->k;
+    int p = 0, at = 0;
     while (p < m->operands.n && m->operands.at[p] != old) p++;
     if (!old || p == m->operands.n) return -1;
+    while (k->instrs.at[at].kind != DL_K_STORE || k->instrs.at[at].param != nout) at++;
     dl_index here[DL_MAX_RANK] = {0};
     identity(m, &old->type, here);
-    for (int i = 0; i < m->k->instrs.n; i++) {
-        const dl_kinstr *in = &m->k->instrs.at[i];
-        if (in->kind == DL_K_CONTRACT && !behind)
-            for (int k = 0; k < 2; k++)
-                for (int q = 0; q < in->nparts[k]; q++)
-                    if (in->parts[k][q] == p) return -1;
-        if (in->kind != DL_K_LOAD || in->param != p) continue;
-        if (i > reduce_at && !behind) return -1;
-        if ((i > reduce_at) == behind && memcmp(here, in->index, sizeof(dl_index) * (size_t)old->type.rank))
-            return -1;
+    const dl_step *steps = dl_kernel_steps(k, m->f->ctx->arena);
+    unsigned rows[] = {0, 0};
+    if (!m->group->anchor)
+        rows[1] =
+            dl_choose_row(m->f->ctx->arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
+    for (int i = 0; i < 2; i++) {
+        dl_sweeps s = dl_find_sweeps(m->f->ctx->arena, k->instrs.n, steps, rows[i]);
+        if (!leaves_place(m, &s, at, p, here)) return -1;
     }
     return p;
 }
@@ -316,24 +360,19 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     k->nspace = group->space.rank;
     for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
     maker m = {.f = f, .group = group, .k = k};
-    for (int part = 0; part < 3; part++) {
-        compute_part(&m, part);
-        if (part == 0) read_reduced(&m);
-        for (int i = 0; i < nouts; i++) store(&m, outs[i], part);
-    }
+    for (int level = 0, most = find_levels(&m); level <= most; level++) compute_level(&m, level, nouts, outs);
 
     k->nin = m.operands.n;
     dl_type *types = DL_NEWS(f->ctx->arena, dl_type, nouts + 1);
     for (int i = 0; i < nouts; i++) {
         types[i] = outs[i]->type;
-        dl_kparam p = {.name = dl_internf("o%d", i), .type = outs[i]->type, .is_out = true};
-        bool behind = dl_ops[outs[i]->def->op].class == DL_CLASS_REDUCE || is_behind(&m, outs[i]->def);
-        p.alias = find_alias(&m, outs[i], behind);
+        dl_kparam p = {.name = dl_internf("o%d", i), .type = outs[i]->type, .is_out = true, .alias = -1};
         dl_push(arena, &k->params, p);
         for (int j = 0; j < k->instrs.n; j++)
             if (k->instrs.at[j].kind == DL_K_STORE && k->instrs.at[j].param == -1 - (int)outs[i]->id)
                 k->instrs.at[j].param = k->nin + i;
     }
+    for (int i = 0; i < nouts; i++) k->params.at[k->nin + i].alias = find_alias(&m, outs[i], k->nin + i);
     for (int i = 0; i < group->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[group->members.at[i]];
         add_location(&m, n->loc);

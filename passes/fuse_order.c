@@ -72,7 +72,7 @@ bool dl_fuse_order_join(dl_fusion *f, int node, int at) {
     for (int i = 0; i < f->out[node].n; i++) {
         dl_edge e = f->out[node].at[i];
         int to = f->group[e.node];
-        if (to < 0 || (to == at && e.soft)) continue;
+        if (to < 0 || (to == at && e.kind != DL_EDGE_HARD)) continue;
         if (look_at(&s, to)) return false;
         if (f->groups.at[to].place > high) high = f->groups.at[to].place;
     }
@@ -89,7 +89,7 @@ bool dl_fuse_order_merge(dl_fusion *f, int a, int b) {
     for (int i = 0; i < g->out.n; i++) {
         dl_edge e = g->out.at[i];
         int next = f->group[e.node];
-        if (next == from || (next == to && e.soft)) continue;
+        if (next == from || (next == to && e.kind != DL_EDGE_HARD)) continue;
         if (look_at(&s, next)) return false;
     }
     if (finish(&s)) return false;

@@ -7,36 +7,12 @@
 
 typedef DL_ARRAY(dl_node *) node_list;
 
-/* Ops of one instruction or two. */
-static bool is_cheap(dl_op op) {
-    switch (op) {
-    case DL_OP_neg:
-    case DL_OP_not:
-    case DL_OP_cast:
-    case DL_OP_add:
-    case DL_OP_sub:
-    case DL_OP_mul:
-    case DL_OP_min:
-    case DL_OP_max:
-    case DL_OP_eq:
-    case DL_OP_ne:
-    case DL_OP_lt:
-    case DL_OP_le:
-    case DL_OP_gt:
-    case DL_OP_ge:
-    case DL_OP_and:
-    case DL_OP_or:
-    case DL_OP_select: return true;
-    default: return false;
-    }
-}
-
 /* By value id: is it made of places alone? */
 static bool *find_free(const dl_graph *g, dl_arena *arena) {
     bool *is_free = DL_NEWS(arena, bool, g->next_id + 1);
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
-        bool of_free = is_cheap(n->op);
+        bool of_free = dl_op_is_cheap(n->op);
         for (int k = 0; k < n->nin; k++) of_free = of_free && is_free[n->in[k]->id];
         is_free[n->out[0].id] = of_free || dl_ops[n->op].class == DL_CLASS_SOURCE;
     }

@@ -154,9 +154,9 @@ INLINE void turn_block(const float *from, long fs, float *to, long ts) {
 INLINE vi lane_numbers(void) { return (vi){LOWER, UPPER}; }
 /* The lanes from n on set to zero. */
 INLINE vf keep(vf v, long n) { return (vf)((vi)v & (lane_numbers() < (int)n)); }
+typedef double vd __attribute__((vector_size(LANES * 4)));
 /* s[i] += v[i] in double, i < n */
 INLINE void add_to(double *s, vf v, long n) {
-    typedef double vd __attribute__((vector_size(LANES * 4)));
     typedef double vd_any __attribute__((vector_size(LANES * 4), aligned(8), may_alias));
     if (n < LANES) {
         for (long i = 0; i < n; i++) s[i] += v[i];
@@ -173,6 +173,27 @@ INLINE float sum_lanes(vf v) {
     for (int n = LANES / 2; n; n /= 2)
         for (int i = 0; i < n; i++) x[i] += x[i + n];
     return x[0];
+}
+
+/* Sums by lane in double, of whatever many terms: both halves of a vector; their total, lane behind lane; and
+ * as they are. */
+struct sums {
+    vd lower, upper;
+};
+INLINE void sum_in(struct sums *s, vf v) {
+    s->lower += __builtin_convertvector(__builtin_shufflevector(v, v, LOWER), vd);
+    s->upper += __builtin_convertvector(__builtin_shufflevector(v, v, UPPER), vd);
+}
+INLINE double total(struct sums s) {
+    vd all = s.lower + s.upper;
+    double sum = 0;
+    for (int i = 0; i < LANES / 2; i++) sum += all[i];
+    return sum;
+}
+INLINE vf narrow(struct sums s) {
+    vf v;
+    for (int i = 0; i < LANES / 2; i++) v[i] = (float)s.lower[i], v[i + LANES / 2] = (float)s.upper[i];
+    return v;
 }
 
 /* ---- scalar functions, one lane at a time where speed does not matter ---- */
@@ -333,3 +354,14 @@ SCALAR_FUNCTIONS(double, d_, LIBM_D)
 WHOLE_FUNCTIONS(int, i_)
 WHOLE_FUNCTIONS(long, l_)
 COMPARISONS(int, b_)
+/* The largest and the smallest lane. */
+INLINE float largest(vf v) {
+    float r = v[0];
+    for (int i = 1; i < LANES; i++) r = s_max(r, v[i]);
+    return r;
+}
+INLINE float smallest(vf v) {
+    float r = v[0];
+    for (int i = 1; i < LANES; i++) r = s_min(r, v[i]);
+    return r;
+}

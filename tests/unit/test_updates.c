@@ -16,17 +16,19 @@ static const struct {
     int copies; /* at least; 0: exactly none. For --save_grads what lies before the slash of `shown` */
     int shown;  /* the same where gradients are results */
 } models[] = {
+    {"one weight, whose penalty is added to a loss that its update's kernel sums",
+     "    param w: [C=4] = 0.7\n    y = x * w\n    loss = mean((y - t)**2) + 0.1*mean(w**2)\n", 1, 1},
     {"one weight, read by itself alone",
-     "    param w: [C=4] = 0.7\n    y = x * w\n    loss = mean((y - t)**2) + 0.1*mean(w**2)\n", 0, 0},
+     "    param w: [C=4] = 0.7\n    y = x * w\n    loss = mean((y - t)**2)\n", 0, 0},
     {"convolutions in a chain: an order exists",
      "    y = x |> conv(6, 3, pad=1) @a |> relu |> conv(4, 3, pad=1) @b\n    loss = mean((y - t)**2)\n", 0,
      0},
     {"a scale in front of a convolution",
-     "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1) @c)\n    loss = mean((y - t)**2)\n", 1, 1},
+     "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1) @c)\n    loss = mean((y - t)**2)\n", 0, 0},
     {"a scale behind it, with its penalty",
      "    param a: [] = 0.7\n    y = x |> conv(4, 1) @c\n    y = a * y\n"
      "    loss = mean((y - t)**2) + 0.1*mean(abs(y)) + 0.1*a**2\n",
-     1, 1},
+     0, 0},
     {"a product of low rank",
      "    param p: [C=4, R=2] ~ normal(0, 0.3)\n    param q: [R=2, D=4] ~ normal(0, 0.3)\n    w = sum(p*q, "
      "over=R)\n"
@@ -44,12 +46,12 @@ static const struct {
      "    y = x * a * b * c\n    loss = mean((y - t)**2) + mean(a * sum(b, over=C)) + mean(b * sum(c, "
      "over=C))"
      " + mean(c * sum(a, over=C))\n",
-     1, 1},
+     0, 0},
     {"a convolution's weight scaled by another parameter",
      "    param s: [] = 0.7\n    param w: [O=4, C=4, kH=3, kW=3] ~ normal(0, 0.3)\n    y = x |> conv(4, 3, "
      "pad=1) @c\n"
      "    y = y * s * mean(w)\n    loss = mean((y - t)**2) + s*mean(w**2)\n",
-     1, 1},
+     0, 0},
     {"many scales in a chain",
      "    param a: [] = 0.9\n    param b: [] = 0.8\n    param c: [] = 0.7\n    param d: [] = 0.6\n"
      "    y = d * tanh(c * tanh(b * tanh(a * x)))\n    loss = mean((y - t)**2)\n",

@@ -202,12 +202,21 @@ static bool wrong_reduction(dl_kernel *k, dl_kinstr *in) {
         for (int b = 0; b < k->nspace; b++) {
             if (!(in->over >> a & 1) || in->over >> b & 1 || k->space[a].size != k->space[b].size) continue;
             if (k->space[a].size < 2) continue;
-            for (int i = dl_kernel_first_reduction(k); i < k->instrs.n; i++) {
+            dl_arena *arena = dl_arena_new(NULL);
+            dl_kinstr *old = DL_NEWS(arena, dl_kinstr, k->instrs.n);
+            memcpy(old, k->instrs.at, sizeof *old * (size_t)k->instrs.n);
+            const unsigned *axes = dl_kernel_axes(k, arena);
+            for (int i = (int)(in - k->instrs.at); i < k->instrs.n; i++) { /* and what goes along b alone */
                 dl_kinstr *behind = &k->instrs.at[i];
-                if (behind->kind == DL_K_REDUCE) behind->over ^= 1u << a | 1u << b;
-                for (int d = 0; d < DL_MAX_RANK; d++)
+                if (behind->kind == DL_K_REDUCE && behind->over >> a & 1 && !(behind->over >> b & 1))
+                    behind->over ^= 1u << a | 1u << b;
+                for (int d = 0; d < DL_MAX_RANK && !(axes[i] >> a & 1); d++)
                     if (behind->index[d].axis == b) behind->index[d].axis = a;
             }
+            bool whole = !dl_kernel_fault(k, arena); /* where what is left fits together */
+            if (!whole) memcpy(k->instrs.at, old, sizeof *old * (size_t)k->instrs.n);
+            dl_arena_free(arena);
+            if (!whole) continue;
             return true;
         }
     return false;

@@ -1,0 +1,193 @@
+/* Reductions over all points of a sweep: each unit of work leaves partial results in the workspace, which the
+ * sweep behind combines in the order of units; what later sweeps read stays there. And the phases that a
+ * kernel's sweeps become. */
+#include "compiler/emit_cpu.h"
+
+const char *dl_emit_partial_type(const dl_kinstr *in) {
+    return dl_dtype_is_float(in->type) ? "double" : "long";
+}
+
+const char *dl_emit_start(const dl_kinstr *in) {
+    bool max = in->op == DL_OP_reduce_max;
+    if (in->op == DL_OP_sum) return "0";
+    if (dl_dtype_is_float(in->type)) return max ? "-__builtin_inff()" : "__builtin_inff()";
+    if (in->type == DL_I64) return max ? "-__LONG_MAX__ - 1" : "__LONG_MAX__";
+    return max ? "-__INT_MAX__ - 1" : "__INT_MAX__";
+}
+
+const char *dl_emit_combine(const dl_kinstr *in) {
+    bool real = dl_dtype_is_float(in->type);
+    return in->op == DL_OP_reduce_max ? real ? "d_max" : "l_max" : real ? "d_min" : "l_min";
+}
+
+void dl_emit_number(dl_emitter *e, int n, const int *axis) {
+    int64_t stride = 1;
+    for (int i = 0; i < n; i++) stride *= e->k->space[axis[i]].size;
+    for (int i = 0; i < n; i++) {
+        int64_t size = e->k->space[axis[i]].size;
+        stride /= size ? size : 1;
+        dl_putf(e->out, "%sx%d", i ? " + " : "", axis[i]);
+        if (stride != 1) dl_putf(e->out, " * %lldL", (long long)stride);
+    }
+    if (!n) dl_puts(e->out, "0");
+}
+
+/* The axes of `axes` in the order of `order`. */
+static int sort_axes(unsigned axes, int norder, const int *order, int *to) {
+    int n = 0;
+    for (int i = 0; i < norder; i++)
+        if (axes >> order[i] & 1) to[n++] = order[i];
+    return n;
+}
+
+int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order) {
+    int64_t all = 0;
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        if (e->steps[number].kind != DL_K_REDUCE || (e->now->row && e->steps[number].over == e->now->row))
+            continue;
+        dl_partial *p = &e->partial[number];
+        p->n = sort_axes(e->steps[number].axes, norder, order, p->axis);
+        p->count = dl_axes_points(e->k->nspace, e->k->space, e->steps[number].axes);
+        if (!p->n && e->mode == DL_LANES) p->count = e->t->lanes;
+        p->at = all, all += p->count;
+    }
+    return all;
+}
+
+void dl_emit_sums(dl_emitter *e, int64_t units, dl_emitted *code) {
+    int64_t all = 0;
+    for (int i = 0; i < e->now->run.n; i++) all += e->partial[e->now->run.at[i]].count;
+    dl_putf(e->out, "    double *sums = (double *)(workspace + %lldL) + unit * %lldL;\n    (void)sums;\n",
+            (long long)code->workspace, (long long)all);
+    for (int i = 0; i < e->now->run.n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[e->now->run.at[i]];
+        dl_partial *p = &e->partial[e->now->run.at[i]];
+        if (!p->count) continue;
+        p->base = code->workspace, p->units = units, p->all = all;
+        dl_putf(e->out, "    for (long i = 0; i < %lldL; i++) ((%s *)sums)[%lldL + i] = %s;\n",
+                (long long)p->count, dl_emit_partial_type(in), (long long)p->at, dl_emit_start(in));
+    }
+    code->workspace += all * units * (int64_t)sizeof(double);
+}
+
+void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        if (!e->sweeps.kept[i]) continue;
+        dl_kept *at = &e->kept[i];
+        for (int a = 0; a < e->k->nspace; a++)
+            if (e->steps[i].axes >> a & 1) at->axis[at->n++] = a;
+        at->base = code->workspace;
+        code->workspace += dl_plan_round(dl_axes_points(e->k->nspace, e->k->space, e->steps[i].axes) *
+                                         (int64_t)sizeof(double));
+    }
+}
+
+void dl_emit_sweep_head(dl_emitter *e) {
+    dl_putf(e->out,
+            "%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)arg, "
+            "(void)scratch, (void)workspace;\n",
+            e->alone ? "" : "static ", e->name);
+}
+
+/* v<number> of the partial results of all units, in their order. */
+static void put_combination(dl_emitter *e, int number) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    const dl_partial *p = &e->partial[number];
+    const char *type = dl_emit_partial_type(in);
+    int64_t each = p->n ? 1 : p->count;
+    dl_putf(e->out,
+            "    %s t%d = %s;\n    for (long u = 0; u < %lldL; u++)\n        for (long j = 0; j < %lldL; "
+            "j++) {\n",
+            type, number, dl_emit_start(in), (long long)p->units, (long long)each);
+    dl_putf(e->out, "            %s one = ((const %s *)(workspace + %lldL))[u * %lldL + %lldL + ", type, type,
+            (long long)p->base, (long long)p->all, (long long)p->at);
+    dl_emit_number(e, p->n, p->axis);
+    dl_puts(e->out, " + j];\n");
+    if (in->op == DL_OP_sum)
+        dl_putf(e->out, "            t%d += one;\n", number);
+    else
+        dl_putf(e->out, "            t%d = %s(t%d, one);\n", number, dl_emit_combine(in), number);
+    dl_putf(e->out, "        }\n    %s v%d = (%s)t%d;\n    (void)v%d;\n", dl_emit_type(e, in->type), number,
+            dl_emit_type(e, in->type), number, number);
+}
+
+static bool is_combined(const dl_sweep *s, int number) {
+    for (int i = 0; i < s->combined.n; i++)
+        if (s->combined.at[i] == number) return true;
+    return false;
+}
+
+/* One value at a time: it is small. */
+int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s) {
+    enum { CHUNK = 256 };
+    const dl_kernel *k = e->k;
+    const dl_partial *lead = &e->partial[s->combined.at[0]];
+    int64_t points = dl_axes_points(k->nspace, k->space, s->axes), stride = points;
+    e->now = s, e->mode = DL_SINGLE, e->flat = false, e->lane_axis = -1;
+    dl_emit_sweep_head(e);
+    dl_putf(e->out, "    for (long at = unit * %d; at < (unit + 1) * %d && at < %lldL; at++) {\n", CHUNK,
+            CHUNK, (long long)points);
+    for (int i = 0; i < k->nspace; i++)
+        if (!(s->axes >> i & 1)) dl_putf(e->out, "    const long x%d = 0;\n    (void)x%d;\n", i, i);
+    for (int i = 0; i < lead->n; i++) {
+        int64_t size = k->space[lead->axis[i]].size;
+        stride /= size ? size : 1;
+        dl_putf(e->out, "    const long x%d = at / %lldL %% %lldL;\n    (void)x%d;\n", lead->axis[i],
+                (long long)stride, (long long)(size ? size : 1), lead->axis[i]);
+    }
+    for (int i = 0; i < s->combined.n; i++) put_combination(e, s->combined.at[i]);
+    for (int i = 0; i < s->read.n; i++)
+        if (!is_combined(s, s->read.at[i])) dl_emit_read(e, s->read.at[i]);
+    for (int i = 0; i < s->run.n; i++) dl_emit_instr(e, s->run.at[i]);
+    for (int i = 0; i < s->combined.n; i++)
+        if (e->sweeps.kept[s->combined.at[i]]) dl_emit_keep(e, s->combined.at[i]);
+    for (int i = 0; i < s->run.n; i++)
+        if (e->sweeps.kept[s->run.at[i]]) dl_emit_keep(e, s->run.at[i]);
+    dl_puts(e->out, "    }\n}\n");
+    return dl_ceil_div(points, CHUNK);
+}
+
+static int64_t put_sweep(dl_emitter *e, const dl_sweep *s, dl_emitted *code) {
+    e->now = s;
+    return s->behind ? dl_emit_behind(e, s) : s->row ? dl_emit_rows(e, code) : dl_emit_points(e, code);
+}
+
+/* Sweeps [from, to), which do not wait for each other, as one phase. */
+static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
+    int phase = code->phases++;
+    dl_buf units = {0};
+    e->alone = to - from == 1;
+    for (int i = from; i < to; i++) {
+        dl_buf name = {0};
+        dl_putf(&name, e->alone ? "%s_%d" : "%s_%d_%d", e->k->name, phase, i - from);
+        e->name = dl_strdup(e->arena, name.at);
+        dl_buf_free(&name);
+        int64_t n = put_sweep(e, &e->sweeps.at[i], code);
+        dl_putf(
+            &units,
+            "    if (unit < %lldL) {\n        %s(arg, unit, scratch, workspace);\n        return;\n    }\n",
+            (long long)n, e->name);
+        dl_putf(&units, "    unit -= %lldL;\n", (long long)n);
+        code->units[phase] += n;
+    }
+    if (!e->alone)
+        dl_putf(e->out, "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n%s}\n",
+                e->k->name, phase, units.at);
+    dl_buf_free(&units);
+}
+
+bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
+    for (int to; from < e->sweeps.n; from = to) {
+        const dl_sweep *first = &e->sweeps.at[from];
+        for (to = from; to < e->sweeps.n; to++)
+            if (e->sweeps.at[to].stage != first->stage || e->sweeps.at[to].behind != first->behind) break;
+        if (code->phases == DL_MAX_PHASES)
+            return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
+                                  "a kernel of more than %d phases: too many reductions wait for each other "
+                                  "[DL-E0803]",
+                                  (int)DL_MAX_PHASES);
+        put_phase(e, from, to, code);
+    }
+    return true;
+}

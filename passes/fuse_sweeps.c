@@ -1,0 +1,178 @@
+/* Fusion: whether reductions and those who read their results at every point should be one kernel.
+ *
+ * Where a row is at hand (ir/sweep.h), they should: all that is read and written goes through memory once.
+ * Where the points are swept over several times, what is computed of earlier sweeps is computed again from
+ * what it reads: that may be more than to store it once. */
+#include <stdlib.h>
+
+#include "ir/sweep.h"
+#include "passes/fuse.h"
+
+enum {
+    MOST_TIMES = 4,   /* sweeps over the same points, one behind the other */
+    MOST_LEFT = 16384 /* points of several kinds that reductions of one kernel may leave */
+};
+
+static const dl_value *past_views(const dl_fusion *f, const dl_value *v) {
+    while (v->def && dl_fuse_inlined(f, v->def) && dl_ops[v->def->op].class == DL_CLASS_MOVE)
+        v = v->def->in[0];
+    return v;
+}
+
+static bool is_from(const dl_fusion *f, const dl_value *v, const dl_type *space, int *steps) {
+    v = past_views(f, v);
+    if (!v->def || --*steps < 0) return false;
+    if (dl_ops[v->def->op].class == DL_CLASS_REDUCE) return dl_fuse_same_axes(&v->def->in[0]->type, space);
+    if (dl_ops[v->def->op].class != DL_CLASS_ELEM || dl_fuse_same_axes(&v->type, space)) return false;
+    for (int i = 0; i < v->def->nin; i++)
+        if (is_from(f, v->def->in[i], space, steps)) return true;
+    return false;
+}
+
+bool dl_fuse_from_reduction(const dl_fusion *f, const dl_value *v, const dl_type *space) {
+    int steps = 64;
+    return is_from(f, v, space, &steps);
+}
+
+/* The nodes of a kernel that may be, as steps. */
+typedef struct {
+    dl_fusion *f;
+    const dl_type *space;
+    int a, b, node;
+    int n, nmembers, *member;
+    dl_step *steps;
+    int *of; /* by step: the member, or -1 */
+} trial;
+
+/* The axes of a type; false where the space lacks one. */
+static bool find_axes(const trial *t, const dl_type *type, unsigned *axes) {
+    *axes = 0;
+    for (int i = 0; i < type->rank; i++) {
+        if (type->axis[i].size == 1) continue;
+        int at = *type->axis[i].name ? dl_type_axis(t->space, type->axis[i].name) : -1;
+        if (at < 0) return false;
+        *axes |= 1u << at;
+    }
+    return true;
+}
+
+static bool is_here(const trial *t, int node) {
+    int group = t->f->group[node];
+    return node == t->node || (group >= 0 && (group == t->a || group == t->b));
+}
+
+static bool is_stored(const trial *t, int node) {
+    if (t->f->wanted[t->f->graph->nodes.at[node]->out[0].id]) return true;
+    for (int i = 0; i < t->f->out[node].n; i++)
+        if (!is_here(t, t->f->out[node].at[i].node)) return true;
+    return false;
+}
+
+static int add(trial *t, dl_step s, int member) {
+    t->of[t->n] = member;
+    t->steps[t->n] = s;
+    return t->n++;
+}
+
+static bool add_member(trial *t, int node) {
+    dl_fusion *f = t->f;
+    const dl_node *n = f->graph->nodes.at[node];
+    dl_step s = {.kind = DL_K_ELEM};
+    unsigned axes;
+    if (!find_axes(t, &n->out[0].type, &s.axes)) return false;
+    for (int i = 0; i < n->nin && s.nargs < 3; i++) {
+        const dl_value *v = past_views(f, n->in[i]);
+        int at = v->def ? f->instr[f->position[v->id]] : -1;
+        if (at >= 0) s.args[s.nargs++] = at;
+    }
+    if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
+        if (!find_axes(t, &n->in[0]->type, &axes)) return false;
+        s.over = axes & ~s.axes;
+        if (s.over) s.kind = DL_K_REDUCE;
+        if (!s.nargs) s.args[s.nargs++] = add(t, (dl_step){.kind = DL_K_LOAD, .axes = axes}, -1);
+    }
+    f->instr[node] = add(t, s, node);
+    if (is_stored(t, node))
+        add(t, (dl_step){.kind = DL_K_STORE, .axes = s.axes, .nargs = 1, .args = {f->instr[node]}}, -1);
+    return true;
+}
+
+static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+static bool find_steps(trial *t) {
+    dl_fusion *f = t->f;
+    const int groups[] = {t->a, t->b};
+    int most = 1;
+    for (int i = 0; i < 2; i++)
+        if (groups[i] >= 0) most += f->groups.at[groups[i]].members.n;
+    t->member = DL_NEWS(f->ctx->arena, int, most);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; groups[i] >= 0 && k < f->groups.at[groups[i]].members.n; k++)
+            t->member[t->nmembers++] = f->groups.at[groups[i]].members.at[k];
+    if (t->node >= 0) t->member[t->nmembers++] = t->node;
+    qsort(t->member, (size_t)t->nmembers, sizeof(int), by_value);
+    t->steps = DL_NEWS(f->ctx->arena, dl_step, 3 * most), t->of = DL_NEWS(f->ctx->arena, int, 3 * most);
+    bool ok = true;
+    for (int i = 0; i < t->nmembers; i++) ok = ok && add_member(t, t->member[i]);
+    for (int i = 0; i < t->nmembers; i++) f->instr[t->member[i]] = -1;
+    return ok;
+}
+
+/* What no vector instructions compute: dear to compute again. */
+static bool is_dear(dl_op op) {
+    return op == DL_OP_log || op == DL_OP_sin || op == DL_OP_cos || op == DL_OP_pow;
+}
+
+/* A member that runs in several sweeps reads its operands as often; apart, it would read them once, and be
+ * written once and read by each sweep. */
+static bool pays_again(const trial *t, int node, int sweeps) {
+    const dl_node *n = t->f->graph->nodes.at[node];
+    int reads = 0;
+    for (int i = 0; i < n->nin; i++) {
+        const dl_value *v = past_views(t->f, n->in[i]);
+        bool source = v->def && dl_ops[v->def->op].class == DL_CLASS_SOURCE;
+        bool own = v->def && is_here(t, t->f->position[v->id]);
+        reads += !source && !own && dl_type_count(&v->type) * 2 > dl_type_count(&n->out[0].type);
+    }
+    int written = is_stored(t, node);
+    return sweeps < 2 || (!is_dear(n->op) && sweeps * reads + written <= reads + 1 + sweeps);
+}
+
+int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space) {
+    trial t = {.f = f, .space = space, .a = a, .b = b, .node = node};
+    dl_arena *arena = f->ctx->arena;
+    if (!find_steps(&t)) return 0;
+    int inner = space->layout.kind == DL_CL ? 1 : space->rank - 1;
+    unsigned row = dl_choose_row(arena, t.n, t.steps, space->rank, space->axis, inner);
+    dl_sweeps s = dl_find_sweeps(arena, t.n, t.steps, row);
+    if (s.times > MOST_TIMES) return 0;
+    int behind = 0;
+    int64_t most = 0;
+    for (int i = 0; i < s.n; i++) {
+        if (!s.at[i].behind) continue;
+        int64_t left = dl_axes_points(space->rank, space->axis, s.at[i].axes);
+        behind++;
+        if (left > most) most = left;
+    }
+    if (behind > 1 && most > MOST_LEFT) return 0;
+    if (s.times <= 1) return 1;
+    int *sweeps = DL_NEWS(arena, int, t.n);
+    for (int i = 0; i < s.n; i++)
+        for (int k = 0; k < s.at[i].run.n && !s.at[i].behind; k++) sweeps[s.at[i].run.at[k]]++;
+    for (int i = 0; i < t.n; i++)
+        if (t.of[i] >= 0 && t.steps[i].kind == DL_K_ELEM && !pays_again(&t, t.of[i], sweeps[i])) return 0;
+    return s.times;
+}
+
+int dl_fuse_member(const dl_fusion *f, const dl_group *group, const dl_value *v) {
+    v = past_views(f, v);
+    if (!v->def) return -1;
+    int low = 0, high = group->members.n, at = f->position[v->id];
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (group->members.at[middle] == at) return middle;
+        *(group->members.at[middle] < at ? &low : &high) =
+            group->members.at[middle] < at ? middle + 1 : middle;
+    }
+    return -1;
+}

@@ -1,0 +1,241 @@
+/* Kernels with reductions whose results are spread again (ir/sweep.h): norms, softmax and their gradients
+ * over rows in vectors, across vectors and in phases, of awkward sizes: compiled for every target that this
+ * machine can run against the interpreter on the unfused graph, the same bits with one thread and with three,
+ * and in no more kernels than their data flow needs. */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "compiler/compile.h"
+#include "ir/base/hash.h"
+#include "ir/interp.h"
+#include "ir/text.h"
+#include "runtime/state.h"
+#include "tests/check.h"
+#include "tests/unit/random_numbers.h"
+
+typedef struct {
+    const char *what, *body; /* of sizes A, B, C; its last value is %9, of x's type where it has that */
+    bool scalar;             /* %9 is the loss itself */
+    int kernels;             /* of the gradients' step, at most */
+    int size[6][3];          /* ends with a 0 */
+} row_case;
+
+#define X "param $x = %%0 : f32[A=%1$d, B=%2$d, C=%3$d]\n"
+static const row_case cases[] = {
+    {"layer norm",
+     X "  param $w = %%1 : f32[C=%3$d]\n  param $b = %%2 : f32[C=%3$d]\n"
+       "  %%9 = layer_norm $x, $w, $b {eps=1e-05} : f32[A=%1$d, B=%2$d, C=%3$d]\n",
+     false,
+     2,
+     {{2, 9, 16}, {3, 7, 1}, {1, 31, 37}, {2, 17, 384}, {1, 16, 8191}}},
+    {"layer norm of few long rows", /* in phases: a row does not fit, and there is one */
+     X "  param $w = %%1 : f32[C=%3$d]\n  param $b = %%2 : f32[C=%3$d]\n"
+       "  %%9 = layer_norm $x, $w, $b {eps=1e-05} : f32[A=%1$d, B=%2$d, C=%3$d]\n",
+     false,
+     4,
+     {{1, 1, 20011}, {1, 3, 66001}}},
+    {"softmax along memory",
+     X "  %%9 = softmax $x {axis=C} : f32[A=%1$d, B=%2$d, C=%3$d]\n",
+     false,
+     1,
+     {{2, 9, 16}, {3, 5, 1}, {1, 31, 37}, {1, 3, 1009}, {2, 1, 16384}}},
+    {"softmax across memory", /* each lane has a row of its own */
+     X "  %%9 = softmax $x {axis=B} : f32[A=%1$d, B=%2$d, C=%3$d]\n",
+     false,
+     1,
+     {{2, 9, 16}, {3, 1, 5}, {1, 31, 37}, {7, 300, 19}}},
+    {"softmax of rows that do not fit",
+     X "  %%9 = softmax $x {axis=C} : f32[A=%1$d, B=%2$d, C=%3$d]\n",
+     false,
+     2,
+     {{1, 5, 20011}}},
+    {"batch norm", /* phases */
+     X "  param $w = %%1 : f32[B=%2$d]\n  param $b = %%2 : f32[B=%2$d]\n"
+       "  input $m = %%3 : f32[B=%2$d]\n  input $v = %%4 : f32[B=%2$d]\n"
+       "  %%9 = batch_norm $x, $w, $b, $m, $v {eps=1e-05, momentum=0.9} : f32[A=%1$d, B=%2$d, C=%3$d]\n",
+     false,
+     3,
+     {{5, 3, 7}, {2, 33, 1}, {17, 5, 4099}}},
+    {"cross-entropy",
+     X "  %%1 = reshape $x : f32[N=%4$d, C=%3$d]\n  input $c = %%2 : i64[N=%4$d]\n"
+       "  %%9 = cross_entropy %%1, $c : f32[]\n",
+     true,
+     3,
+     {{2, 9, 16}, {1, 31, 37}, {4, 16, 1000}, {3, 5, 1}}},
+    {"a norm, and what is divided by it",
+     X "  %%1 = mul $x, $x : f32[A=%1$d, B=%2$d, C=%3$d]\n  %%2 = sum %%1 {over=[B, C]} : f32[A=%1$d]\n"
+       "  %%3 = sqrt %%2 : f32[A=%1$d]\n  %%9 = div $x, %%3 : f32[A=%1$d, B=%2$d, C=%3$d]\n",
+     false,
+     1,
+     {{19, 3, 5}, {17, 1, 2}, {16, 7, 130}}},
+    {"by the largest of all, a thousand times smaller", /* one scalar for all points */
+     X "  %%1 = abs $x : f32[A=%1$d, B=%2$d, C=%3$d]\n  %%2 = reduce_max %%1 {over=[A, B, C]} : f32[]\n"
+       "  %%9 = div $x, %%2 : f32[A=%1$d, B=%2$d, C=%3$d]\n",
+     false,
+     4,
+     {{3, 5, 7}, {1, 1, 2}, {13, 70, 101}}},
+};
+enum { NCASES = sizeof cases / sizeof *cases, MOST = 64 };
+
+static const char *name_of(dl_arena *arena, int i, int s) { return dl_format(arena, "c%d_%d", i, s); }
+
+/* One case as a graph: with the sum of its products with $t as loss. */
+static void build(dl_module *m, int i, int s, dl_error *err) {
+    const int *n = cases[i].size[s];
+    const char *body = dl_format(m->arena, cases[i].body, n[0], n[1], n[2], n[0] * n[1]);
+    const char *type = dl_format(m->arena, "f32[A=%d, B=%d, C=%d]", n[0], n[1], n[2]);
+    const char *loss =
+        cases[i].scalar
+            ? "  loss \"loss\" = %9\n"
+            : dl_format(m->arena,
+                        "  input $t = %%10 : %s\n  %%11 = mul %%9, $t : %s\n  %%12 = sum %%11 "
+                        "{over=[A, B, C]} : f32[]\n  loss \"loss\" = %%12\n  output \"y\" = %%9\n",
+                        type, type);
+    const char *text = dl_format(m->arena, "graph @train {\n  %s%s}\n", body, loss);
+    dl_module *one = dl_parse_module(m->arena, text, strlen(text), "rows", err);
+    CHECK(one, "%s: %s", cases[i].what, err->message);
+    if (!one) return;
+    dl_pass_ctx ctx = {
+        .arena = m->arena, .panel = 16, .keep_gradients = true, .recipe.optimizer = DL_OPT_NONE, .err = err};
+    bool ok =
+        dl_run_passes(one, "lower,simplify,autodiff,simplify", &ctx, (dl_pass_options){.validate = true});
+    CHECK(ok, "%s: %s", cases[i].what, err->message);
+    dl_graph *g = one->graphs.at[0];
+    g->name = dl_intern(name_of(m->arena, i, s)), g->module = m;
+    for (int v = 0; v < g->vars.n; v++)
+        g->vars.at[v]->name = dl_internf("%s.%s", g->name, g->vars.at[v]->name);
+    dl_push(m->arena, &m->graphs, g);
+}
+
+/* The graphs of one size of each case. */
+static dl_module *build_all(int s, int *of, dl_error *err) {
+    dl_module *m = dl_module_new(NULL);
+    for (int i = 0; i < NCASES; i++)
+        if (s < 6 && cases[i].size[s][0]) of[m->graphs.n] = i, build(m, i, s, err);
+    return m;
+}
+
+static void feed(const dl_graph *g, dl_interp *in, dlr_exec *exec, uint64_t seed) {
+    rng r = {seed};
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_value *v = &g->vars.at[i]->value;
+        dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);
+        double *data = dl_interp_data(in, v);
+        for (int64_t k = 0; k < dl_type_count(&v->type); k++) {
+            data[k] = (double)(float)uniform(&r, -1, 1);
+            if (v->type.dtype == DL_I64) data[k] = 0;
+        }
+        if (view.type) dlr_state_write(exec, view, DL_F64, data);
+    }
+}
+
+/* Largest distance, by the largest value, or what terms that cancel consist of. */
+static double distance(const dlr_exec *exec, dlr_view view, const double *want) {
+    int64_t n = dl_type_count(view.type);
+    double off = 0, all = 1e-3, *got = calloc((size_t)(n ? n : 1), sizeof *got);
+    dlr_state_read(exec, view, DL_F64, got);
+    for (int64_t i = 0; i < n; i++) {
+        if (!(fabs(got[i] - want[i]) <= off)) off = fabs(got[i] - want[i]);
+        if (fabs(want[i]) > all) all = fabs(want[i]);
+    }
+    free(got);
+    return off / all;
+}
+
+static uint64_t bits_of(const dlr_exec *exec, int program, const dl_graph *g) {
+    uint64_t h = 0;
+    for (int r = 0; r < g->results.n; r++) {
+        dlr_view v = dlr_exec_result(exec, program, g->results.at[r].role, g->results.at[r].name);
+        if (v.type) h = dl_hash(v.data, (size_t)dl_type_bytes(v.type), h);
+    }
+    return h;
+}
+
+static void check_case(const dl_graph *g, dlr_exec *exec, int i, int s, const char *target, int threads,
+                       uint64_t *bits) {
+    dl_error err = {0};
+    dl_interp *in = dl_interp_new(g, false);
+    feed(g, in, exec, (uint64_t)i + 100);
+    CHECK(dl_interp_run(in, &err), "%s", err.message);
+    int program = dlr_exec_program(exec, g->name);
+    dlr_exec_run(exec, program, NULL);
+    for (int r = 0; r < g->results.n; r++) {
+        dlr_view v = dlr_exec_result(exec, program, g->results.at[r].role, g->results.at[r].name);
+        if (!v.type) continue;
+        double d = distance(exec, v, dl_interp_data(in, g->results.at[r].value));
+        /* float32 in a handful of operations a number, sums in double; where a gradient's terms cancel it is
+         * their size that the rounding goes by */
+        CHECK(d <= 5e-5, "%s, %d threads, %s, size %d, result %s: %.2e", target, threads, cases[i].what, s,
+              g->results.at[r].name, d);
+    }
+    uint64_t h = bits_of(exec, program, g);
+    CHECK(threads == 1 || h == *bits, "%s, %s, size %d: other bits with %d threads", target, cases[i].what, s,
+          threads);
+    *bits = h;
+    dl_interp_free(in);
+}
+
+static void test_target(const char *target) {
+    dl_error err = {0};
+    dl_compile_options opt = {.target = dl_target_find(target, &err),
+                              .recipe.optimizer = DL_OPT_NONE,
+                              .keep_gradients = true,
+                              .model = "rows",
+                              .batch = 1,
+                              .validate = true,
+                              .link = true};
+    if (!opt.target) {
+        printf("SKIP %s: %s\n", target, err.message);
+        return;
+    }
+    for (int s = 0; s < 6; s++) {
+        int of[NCASES];
+        uint64_t bits[NCASES] = {0};
+        dl_module *written = build_all(s, of, &err), *m = build_all(s, of, &err);
+        dl_compile_times times = {0};
+        dl_plan *p = m->graphs.n ? dl_compile(m->arena, m, &opt, &times, &err) : NULL;
+        CHECK(p || !m->graphs.n, "%s: %s", target, err.message);
+        for (int threads = 1; p && threads <= 3; threads += 2) {
+            dlr_exec *exec = dlr_exec_open(p, threads, &err);
+            CHECK(exec, "%s", err.message);
+            for (int i = 0; exec && i < written->graphs.n; i++)
+                check_case(written->graphs.at[i], exec, of[i], s, target, threads, &bits[i]);
+            dlr_exec_close(exec);
+        }
+        for (int i = 0; p && i < m->graphs.n; i++)
+            CHECK(m->graphs.at[i]->kernels.n <= cases[of[i]].kernels, "%s, size %d: %d kernels",
+                  cases[of[i]].what, s, m->graphs.at[i]->kernels.n);
+        dl_arena_free(m->arena), dl_arena_free(written->arena);
+    }
+}
+
+/* Equal kernels, whatever they are called, are emitted once. */
+static void test_twins(void) {
+    dl_error err = {0};
+    dl_compile_options opt = {.target = dl_target_find("cpu:generic", &err),
+                              .recipe.optimizer = DL_OPT_NONE,
+                              .keep_gradients = true,
+                              .model = "twins",
+                              .batch = 1};
+    dl_module *m = dl_module_new(NULL);
+    for (int i = 0; i < 3; i++) build(m, 2, i < 2 ? 0 : 2, &err);
+    m->graphs.at[1]->name = dl_intern("again");
+    dl_compile_times times = {0};
+    dl_plan *p = dl_compile(m->arena, m, &opt, &times, &err);
+    CHECK(p && p->kernels.n == 3, "%s", err.message);
+    if (p) CHECK(p->kernels.at[0].symbol == p->kernels.at[1].symbol);
+    if (p) CHECK(p->kernels.at[0].symbol != p->kernels.at[2].symbol);
+    dl_arena_free(m->arena);
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_rows_XXXXXX";
+    if (!mkdtemp(dir)) return 1;
+    setenv("DLR_CACHE_DIR", dir, 1);
+    test_twins();
+    test_target("cpu:avx512");
+    test_target("cpu:avx2");
+    test_target("cpu:generic");
+    return dl_test_end();
+}
