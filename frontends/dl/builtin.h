@@ -3,9 +3,12 @@
 #define DL_BUILTIN_H
 #include "frontends/dl/elab.h"
 
-/* bind.c: binds the arguments of `e` (call of `name`) to f's parameters and applies it. */
+/* bind.c: binds the arguments of `e` (call of `name`) to f's parameters and applies it; a layer with
+ * parameters that is given no tensor is a value, which waits for one. */
 dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name,
                         const dl_val *piped, const dl_ast_list *args, dl_step *step, const dl_ast *as);
+/* Applies such a layer. */
+dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step, const dl_ast *as);
 
 /* layers.c */
 dl_val dl_layer_conv(dl_call *c);

@@ -156,6 +156,12 @@ void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
         const char *path = dl_step_path(E, E->step);
         if (!path) return;
         name = dl_intern(dl_format(E->arena, "%s.%s", path, s->name));
+        for (int i = 0; i < E->params.n; i++) {
+            dl_param_info *info = &E->params.at[i];
+            if (info->var->name != name || !dl_is_shared(info, E->step)) continue;
+            dl_scope_set(E, s->name, dl_share_param(E, info, E->step, &type, s->at));
+            return;
+        }
         E->step->made++;
     }
     const dl_var *old = dl_graph_find_var(E->b.graph, name);
@@ -166,7 +172,7 @@ void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
     }
     dl_var *var =
         dl_graph_var(E->b.graph, DL_VAR_PARAM, name, type, init, dl_source_loc(E->source, s->at.begin));
-    dl_push(E->arena, &E->params, (dl_param_info){.var = var, .where = s->at});
+    dl_push(E->arena, &E->params, (dl_param_info){.var = var, .where = s->at, .step = E->step});
     dl_scope_set(E, s->name, dl_val_tensor(&var->value, s->at));
 }
 

@@ -9,8 +9,9 @@ static dl_val eval_name(dl_elab *E, const dl_ast *e) {
     const dl_val *v = dl_scope_find(E->scope, e->name);
     if (v) {
         dl_val r = *v;
-        /* A fault in a number is shown where it is used; a tensor's origin is where it was made. */
-        if (r.kind != DL_V_TENSOR) r.origin = e->span;
+        /* A fault in a number is shown where it is used; a tensor's or layer's origin is where it was made.
+         */
+        if (r.kind != DL_V_TENSOR && r.kind != DL_V_LAYER) r.origin = e->span;
         r.name = e->name;
         return r;
     }
@@ -163,6 +164,7 @@ static dl_val eval_index(dl_elab *E, const dl_ast *e) {
     if (x.kind == DL_V_POISON) return x;
     if (x.kind == DL_V_TENSOR) return dl_tensor_index(E, e, x);
     if (x.kind == DL_V_LIST) return index_list(E, e, x);
+    if (dl_refuse_layer(E, e->at, x)) return dl_poison();
     return dl_bad(E, e->at, DL_DIAG_bad_operand, "lists and tensors can be indexed, not %s",
                   dl_val_describe(E, x));
 }
@@ -190,6 +192,7 @@ static dl_val eval_attribute(dl_elab *E, const dl_ast *e) {
     }
     dl_val x = dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
+    if (dl_refuse_layer(E, e->at, x)) return dl_poison();
     if (x.kind != DL_V_TENSOR)
         return dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'", dl_val_describe(E, x), e->name);
     int at = dl_type_axis(&x.t->type, e->name);

@@ -42,6 +42,7 @@ dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b) {
 static dl_val none(void) { return (dl_val){.kind = DL_V_NONE}; }
 
 static dl_val want_number(dl_call *c, dl_val v) {
+    if (dl_refuse_layer(c->E, c->where, v)) return dl_poison();
     return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s works on tensors and numbers, not on %s",
                   c->what->name, dl_val_describe(c->E, v));
 }
@@ -196,6 +197,7 @@ dl_val dl_fn_cat(dl_call *c) {
     if (!dl_spend(c->E, c->where, in.n)) return dl_poison();
     for (; count < in.n; count++) {
         if (in.at[count].kind == DL_V_POISON) return dl_poison();
+        if (dl_refuse_layer(c->E, c->where, in.at[count])) return dl_poison();
         if (in.at[count].kind != DL_V_TENSOR)
             return dl_bad(c->E, c->where, DL_DIAG_not_a_tensor, "cat joins tensors, not %s",
                           dl_val_describe(c->E, in.at[count]));
