@@ -21,7 +21,7 @@ const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f) {
         const dl_param_spec *p = &f->params[i];
         if (i == 0 && f->makes) continue; /* the tensor that is piped in */
         dl_putf(&b, "%s%s", first ? "" : ", ", p->name);
-        if (p->otherwise) dl_putf(&b, "=%s", p->otherwise);
+        if (p->otherwise && p->kind != DL_P_KEYED) dl_putf(&b, "=%s", p->otherwise);
         first = false;
     }
     dl_puts(&b, ")");
@@ -69,9 +69,10 @@ static int find_param(const dl_builtin *f, const char *name) {
     return -1;
 }
 
+/* But those of any name, which come last. */
 static int count_params(const dl_builtin *f) {
     int n = 0;
-    while (n < DL_MAX_PARAMS && f->params[n].name) n++;
+    while (n < DL_MAX_PARAMS && f->params[n].name && f->params[n].kind != DL_P_KEYED) n++;
     return n;
 }
 
@@ -111,7 +112,8 @@ static bool place_argument(dl_call *c, int at, const dl_ast *arg, const dl_val *
 static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *args) {
     const dl_builtin *f = c->what;
     int n = count_params(f), next = 0;
-    bool good = true, rest = n > 0 && f->params[0].kind == DL_P_REST;
+    bool good = true, rest = n > 0 && f->params[0].kind == DL_P_REST,
+         keyed = n < DL_MAX_PARAMS && f->params[n].kind == DL_P_KEYED;
     if (piped && rest)
         dl_push(c->E->arena, &c->rest.items, *piped);
     else if (piped) {
@@ -125,7 +127,7 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
             int at = find_param(f, arg->name);
             if (at >= 0)
                 good &= place_argument(c, at, arg, NULL);
-            else if (strcmp(f->name, "rearrange") == 0) {
+            else if (keyed) {
                 dl_val v = dl_eval(c->E, arg->a);
                 v.name = arg->name;
                 dl_push(c->E->arena, &c->keyed.items, v);
@@ -175,6 +177,8 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
             return dl_poison();
     for (int i = 0; i < c->rest.items.n; i++)
         if (c->rest.items.at[i].kind == DL_V_POISON) return dl_poison();
+    for (int i = 0; i < c->keyed.items.n; i++)
+        if (c->keyed.items.at[i].kind == DL_V_POISON) return dl_poison();
     E->last = NULL;
     if (f->makes && !c->given[0]) {
         dl_layer layer = {.name = f->name, .call = c};

@@ -30,6 +30,12 @@ dl_val dl_fn_roll(dl_call *c);
 dl_val dl_fn_flip(dl_call *c);
 /* rearrange.c */
 dl_val dl_fn_rearrange(dl_call *c);
+/* literals.c */
+dl_val dl_fn_one_hot(dl_call *c);
+dl_val dl_fn_stop_gradient(dl_call *c);
+dl_val dl_fn_expand(dl_call *c);
+dl_val dl_fn_unsqueeze(dl_call *c);
+dl_val dl_fn_linspace(dl_call *c);
 /* functions.c */
 dl_val dl_fn_elementwise(dl_call *c); /* c->what->op on one operand */
 dl_val dl_fn_leaky_relu(dl_call *c);
@@ -44,12 +50,10 @@ dl_val dl_fn_var(dl_call *c);
 dl_val dl_fn_std(dl_call *c);
 dl_val dl_fn_sum_squares(dl_call *c);
 dl_val dl_fn_cat(dl_call *c);
-dl_val dl_fn_expand(dl_call *c);
 dl_val dl_fn_argmax(dl_call *c);
 dl_val dl_fn_cross_entropy(dl_call *c);
 dl_val dl_fn_in_top_k(dl_call *c);
 dl_val dl_fn_range(dl_call *c);
-dl_val dl_fn_linspace(dl_call *c);
 dl_val dl_fn_len(dl_call *c);
 dl_val dl_fn_int(dl_call *c);
 

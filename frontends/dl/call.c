@@ -48,7 +48,8 @@ static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
 
 /* The source of an expression where that is short, for messages; else "x". */
 static const char *source_words(dl_elab *E, const dl_ast *e) {
-    bool parenthesised = e->kind == DL_A_PIPE || e->kind == DL_A_BINARY || e->kind == DL_A_AS;
+    bool parenthesised =
+        e->kind == DL_A_PIPE || e->kind == DL_A_BINARY || e->kind == DL_A_AS || e->kind == DL_A_CAST;
     size_t n = e->span.end - e->span.begin - 2 * parenthesised;
     const char *at = E->source->text + e->span.begin + parenthesised;
     return n > 24 || memchr(at, '\n', n) ? "x" : dl_strndup(E->arena, at, n);

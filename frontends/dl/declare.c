@@ -87,15 +87,18 @@ static bool eval_axis(dl_elab *E, const dl_ast *arg, bool declares, dl_type *out
     return true;
 }
 
+bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out) {
+    if (dl_dtype_parse(name, out)) return true;
+    dl_bad(E, at, DL_DIAG_type_mismatch, "'%s' is no element type", name);
+    const char *near = dl_suggest(name, dtypes, DL_NDTYPES);
+    dl_help(E, "%s%s%s", near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
+            near ? near : "", near ? "'?" : "");
+    return false;
+}
+
 bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out) {
     dl_dtype d = DL_F32;
-    if (type->name && !dl_dtype_parse(type->name, &d)) {
-        dl_bad(E, type->at, DL_DIAG_type_mismatch, "'%s' is no element type", type->name);
-        const char *near = dl_suggest(type->name, dtypes, DL_NDTYPES);
-        dl_help(E, "%s%s%s", near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
-                near ? near : "", near ? "'?" : "");
-        return false;
-    }
+    if (type->name && !dl_dtype_named(E, type->name, type->at, &d)) return false;
     *out = dl_scalar(d);
     bool good = true;
     for (int i = 0; i < type->items.list.n; i++)

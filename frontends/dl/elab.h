@@ -210,6 +210,8 @@ void dl_exec_list(dl_elab *E, const dl_ast_list *list);
 /* The type that a declaration writes; sizes left out come from scope, configuration or assumption when
  * `declares`, and are -1 otherwise. False: reported. */
 bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out);
+/* The element type of that name; false: reported at `at`. */
+bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out);
 bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place, const char *what); /* false: reported */
 void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role);
 void dl_declare_parameter(dl_elab *E, const dl_ast *s);
@@ -239,6 +241,10 @@ dl_val dl_tensor_index(dl_elab *E, const dl_ast *e, dl_val x);
 dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x);
 dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, const char *const *over);
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
+/* A list of numbers, or of such lists, as a tensor along the axes that `as` names. (literals.c) */
+dl_val dl_tensor_literal(dl_elab *E, const dl_ast *as, dl_val list);
+/* `x as i32`: a tensor, or a number, which becomes one. (literals.c) */
+dl_val dl_tensor_convert(dl_elab *E, const dl_ast *cast, dl_val x);
 /* v as a tensor: a number becomes an f32 constant. */
 dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype);
 /* False, reported, when the type's sizes multiply beyond 2^47. */
@@ -272,7 +278,8 @@ typedef enum {
     DL_P_AXES,   /* axis names, not evaluated */
     DL_P_AXIS,
     DL_P_STR,
-    DL_P_REST /* all positional arguments from here; last but keywords */
+    DL_P_KEYED, /* keyword arguments of any other name, which go to `keyed`; last */
+    DL_P_REST   /* all positional arguments from here; last but keywords */
 } dl_param_kind;
 typedef struct {
     const char *name;
@@ -300,7 +307,7 @@ struct dl_call {
     const dl_ast *ast[DL_MAX_PARAMS];
     bool given[DL_MAX_PARAMS];
     dl_val_list rest;
-    dl_val_list keyed; /* keyword arguments beyond the table (rearrange), with .name */
+    dl_val_list keyed; /* of DL_P_KEYED, with .name */
 };
 
 const dl_builtin *dl_builtin_find(const char *name);

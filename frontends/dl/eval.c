@@ -220,10 +220,19 @@ static dl_val eval_as(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline) {
                : e->a->kind == DL_A_CALL ? dl_apply(E, e->a, NULL, pipeline, e)
                                          : dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
+    if (x.kind == DL_V_LIST) return dl_tensor_literal(E, e, x);
+    if (dl_refuse_layer(E, e->at, x)) return dl_poison();
     if (x.kind != DL_V_TENSOR)
         return dl_bad(E, e->at, DL_DIAG_not_a_tensor, "`as` names the axes of a tensor, not of %s",
                       dl_val_describe(E, x));
     return dl_tensor_as(E, e, x);
+}
+
+static dl_val eval_cast(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline) {
+    dl_val x = e->a->kind == DL_A_PIPE ? eval_pipe(E, e->a, pipeline, NULL)
+               : e->a->kind == DL_A_AS ? eval_as(E, e->a, pipeline)
+                                       : dl_eval(E, e->a);
+    return x.kind == DL_V_POISON ? x : dl_tensor_convert(E, e, x);
 }
 
 static dl_val eval_kind(dl_elab *E, const dl_ast *e, const char *variable) {
@@ -248,6 +257,7 @@ static dl_val eval_kind(dl_elab *E, const dl_ast *e, const char *variable) {
     case DL_A_LABEL: return dl_apply(E, e, NULL, &pipeline, NULL);
     case DL_A_PIPE: return eval_pipe(E, e, &pipeline, NULL);
     case DL_A_AS: return eval_as(E, e, &pipeline);
+    case DL_A_CAST: return eval_cast(E, e, &pipeline);
     case DL_A_INDEX: return eval_index(E, e);
     case DL_A_ATTR: return eval_attribute(E, e);
     case DL_A_SLICE:

@@ -215,28 +215,6 @@ dl_val dl_fn_cat(dl_call *c) {
     return dl_tensor_op(c->E, c->where, DL_OP_cat, in.n, in.at, 1, &axis, NULL);
 }
 
-/* x along further axes too, whose names are in sight with their sizes. */
-dl_val dl_fn_expand(dl_call *c) {
-    int n;
-    const char *names[DL_MAX_RANK];
-    dl_val x = c->arg[0];
-    dl_type t = x.t->type;
-    if (!dl_call_axes(c, 1, &n, names)) return dl_poison();
-    for (int i = 0; i < n; i++) {
-        const dl_ast *e = c->ast[1]->kind == DL_A_LIST ? c->ast[1]->items.list.at[i]->a : c->ast[1];
-        int64_t size;
-        if (dl_type_axis(&t, names[i]) >= 0)
-            return dl_bad(c->E, e->span, DL_DIAG_duplicate_axis, "%s has an axis %s already: it is %s",
-                          dl_val_words(c->E, x, "the tensor"), names[i], dl_type_text(&t));
-        if (t.rank == DL_MAX_RANK)
-            return dl_bad(c->E, e->span, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
-        if (!dl_val_count(c->E, dl_eval(c->E, e), 0, "the size of an axis", &size)) return dl_poison();
-        dl_type_push(&t, names[i], size);
-    }
-    if (!dl_check_count(c->E, c->where, &t)) return dl_poison();
-    return dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &t);
-}
-
 dl_val dl_fn_cross_entropy(dl_call *c) {
     return dl_tensor_op(c->E, c->where, DL_OP_cross_entropy, 2, c->arg, 0, NULL, NULL);
 }
@@ -266,37 +244,6 @@ dl_val dl_fn_range(dl_call *c) {
         if (__builtin_add_overflow(i, v[2], &i)) break;
     }
     return list;
-}
-
-/* linspace(a, b, n): a list. linspace(a, b, over=H): a tensor along H. */
-dl_val dl_fn_linspace(dl_call *c) {
-    double a = dl_val_number(c->arg[0]), b = dl_val_number(c->arg[1]);
-    if (c->given[2] == c->given[3])
-        return dl_bad(c->E, c->where, c->given[2] ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
-                      "linspace takes a count or an axis: linspace(a, b, n) or linspace(a, b, over=H)");
-    if (c->given[2]) {
-        dl_val list = dl_val_new_list(c->E, c->where);
-        int64_t n = c->arg[2].i;
-        for (int64_t i = 0; i < n; i++) {
-            double v = n == 1 ? a : i == n - 1 ? b : a + (b - a) * (double)i / (double)(n - 1);
-            if (!dl_val_append(c->E, list, dl_val_float(v, c->where), c->where)) return dl_poison();
-        }
-        return list;
-    }
-    int n;
-    const char *names[DL_MAX_RANK];
-    if (!dl_call_axes(c, 3, &n, names)) return dl_poison();
-    const dl_ast *e = c->ast[3]->kind == DL_A_LIST ? c->ast[3]->items.list.at[0]->a : c->ast[3];
-    dl_val size = dl_eval(c->E, e);
-    int64_t count;
-    if (!dl_val_count(c->E, size, 0, "the size of an axis", &count)) return dl_poison();
-    dl_type t = dl_scalar(DL_F32);
-    dl_type_push(&t, names[0], count);
-    dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
-    dl_val x = dl_tensor_op(c->E, c->where, DL_OP_iota, 0, NULL, 1, &axis, &t);
-    double step = count > 1 ? (b - a) / (double)(count - 1) : 0;
-    x = dl_call_elem(c, DL_OP_mul, x, dl_val_float(step, c->where));
-    return dl_call_elem(c, DL_OP_add, x, dl_val_float(a, c->where));
 }
 
 dl_val dl_fn_len(dl_call *c) {
