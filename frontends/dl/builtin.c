@@ -9,6 +9,10 @@
     { "x", DL_P_ANY, NULL }
 #define OVER                                                                                                 \
     { "over", DL_P_AXES, "none" }
+#define TARGET                                                                                               \
+    { "target", DL_P_ANY, NULL }
+#define REDUCTION                                                                                            \
+    { "reduction", DL_P_STR, "none" }
 #define NO_OP DL_OP_const
 #define ELEM(name, op, fold)                                                                                 \
     {                                                                                                        \
@@ -179,7 +183,38 @@ static const dl_builtin table[] = {
      DL_OP_cross_entropy,
      NULL,
      dl_fn_cross_entropy,
-     {{"scores", DL_P_TENSOR, NULL}, {"classes", DL_P_TENSOR, NULL}}},
+     {{"scores", DL_P_TENSOR, NULL},
+      {"classes", DL_P_TENSOR, NULL},
+      {"weight", DL_P_TENSOR, "none"},
+      {"label_smoothing", DL_P_NUMBER, "0.0"},
+      {"ignore_index", DL_P_NUMBER, "none"},
+      {"reduction", DL_P_STR, "none"},
+      {"over", DL_P_AXIS, "none"}}},
+    {"bce_with_logits",
+     NULL,
+     NO_OP,
+     NULL,
+     dl_fn_bce_with_logits,
+     {{"scores", DL_P_TENSOR, NULL},
+      {"target", DL_P_ANY, NULL},
+      {"weight", DL_P_ANY, "none"},
+      {"pos_weight", DL_P_ANY, "none"},
+      {"reduction", DL_P_STR, "none"}}},
+    {"mse_loss", NULL, NO_OP, NULL, dl_fn_mse_loss, {X, TARGET, REDUCTION}},
+    {"l1_loss", NULL, NO_OP, NULL, dl_fn_l1_loss, {X, TARGET, REDUCTION}},
+    {"smooth_l1_loss",
+     NULL,
+     NO_OP,
+     NULL,
+     dl_fn_smooth_l1_loss,
+     {X, TARGET, {"beta", DL_P_NUMBER, "1.0"}, REDUCTION}},
+    {"huber_loss",
+     NULL,
+     NO_OP,
+     NULL,
+     dl_fn_huber_loss,
+     {X, TARGET, {"delta", DL_P_NUMBER, "1.0"}, REDUCTION}},
+    {"relative_l2_loss", NULL, NO_OP, NULL, dl_fn_relative_l2_loss, {X, TARGET, OVER, REDUCTION}},
     {"in_top_k",
      NULL,
      DL_OP_in_top_k,
@@ -212,7 +247,12 @@ static const dl_builtin table[] = {
       {"stop", DL_P_NUMBER, NULL},
       {"n", DL_P_INT, "none"},
       {"over", DL_P_AXIS, "none"}}},
-    {"expand", NULL, DL_OP_broadcast, NULL, dl_fn_expand, {XA, {"over", DL_P_AXES, NULL}}},
+    {"expand",
+     NULL,
+     DL_OP_broadcast,
+     NULL,
+     dl_fn_expand,
+     {XA, {"over", DL_P_AXES, "none"}, {"axis=size...", DL_P_KEYED, "none"}}},
     {"unsqueeze",
      NULL,
      DL_OP_unsqueeze,

@@ -151,23 +151,44 @@ dl_val dl_fn_extreme(dl_call *c) {
     return r.origin = c->where, r.name = NULL, r;
 }
 
-static dl_val mean_square(dl_call *c, dl_op op, bool centred) {
+/* sum or mean of squares. */
+static dl_val squares(dl_call *c, dl_op op, dl_val x, int n, const char *const *over) {
+    if (!dl_call_float(c, &x)) return dl_poison();
+    return dl_tensor_reduce(c->E, c->where, op, dl_call_elem(c, DL_OP_mul, x, x), n, over);
+}
+
+/* The root, whose gradient at 0 is 0, as PyTorch has it for norms and deviations: where nothing is to be
+ * rooted the root of 1 is taken, and thrown away. */
+static dl_val root(dl_call *c, dl_val x) {
+    dl_val zero = dl_val_float(0, c->where), one = dl_val_float(1, c->where);
+    dl_val none_left = dl_call_elem(c, DL_OP_eq, x, zero);
+    dl_val safe = dl_tensor_elem(c->E, c->where, DL_OP_select, 3, (dl_val[]){none_left, one, x}, 0, NULL);
+    dl_val y = dl_call_elem(c, DL_OP_sqrt, safe, none());
+    return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, (dl_val[]){none_left, zero, y}, 0, NULL);
+}
+
+dl_val dl_call_norm(dl_call *c, dl_val x, int n, const char *const *over) {
+    return root(c, squares(c, DL_OP_sum, x, n, over));
+}
+
+dl_val dl_fn_norm(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
-    dl_val x = c->arg[0];
-    if (!dl_call_axes_of(c, 1, x, &n, names)) return dl_poison();
-    x = dl_tensor_cast(c->E, c->where, x, dl_dtype_is_float(x.t->type.dtype) ? x.t->type.dtype : DL_F32);
-    if (centred) x = dl_call_elem(c, DL_OP_sub, x, dl_tensor_reduce(c->E, c->where, DL_OP_mean, x, n, names));
-    if (x.kind != DL_V_TENSOR) return x;
-    return dl_tensor_reduce(c->E, c->where, op, dl_call_elem(c, DL_OP_mul, x, x), n, names);
+    if (!dl_call_axes_of(c, 1, c->arg[0], &n, names)) return dl_poison();
+    return dl_call_norm(c, c->arg[0], n, names);
 }
 
 /* The variance divides by the count (PyTorch's unbiased=False). */
-dl_val dl_fn_var(dl_call *c) { return mean_square(c, DL_OP_mean, true); }
-dl_val dl_fn_std(dl_call *c) { return dl_call_elem(c, DL_OP_sqrt, dl_fn_var(c), none()); }
-dl_val dl_fn_norm(dl_call *c) {
-    return dl_call_elem(c, DL_OP_sqrt, mean_square(c, DL_OP_sum, false), none());
+dl_val dl_fn_var(dl_call *c) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    dl_val x = c->arg[0];
+    if (!dl_call_axes_of(c, 1, x, &n, names) || !dl_call_float(c, &x)) return dl_poison();
+    dl_val mean = dl_tensor_reduce(c->E, c->where, DL_OP_mean, x, n, names);
+    x = dl_call_elem(c, DL_OP_sub, x, mean);
+    return x.kind == DL_V_TENSOR ? squares(c, DL_OP_mean, x, n, names) : x;
 }
+dl_val dl_fn_std(dl_call *c) { return root(c, dl_fn_var(c)); }
 
 static dl_val add_squares(dl_call *c, dl_val total, dl_val x) {
     if (x.kind == DL_V_LIST) {
@@ -213,10 +234,6 @@ dl_val dl_fn_cat(dl_call *c) {
         return dl_poison();
     dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
     return dl_tensor_op(c->E, c->where, DL_OP_cat, in.n, in.at, 1, &axis, NULL);
-}
-
-dl_val dl_fn_cross_entropy(dl_call *c) {
-    return dl_tensor_op(c->E, c->where, DL_OP_cross_entropy, 2, c->arg, 0, NULL, NULL);
 }
 
 dl_val dl_fn_in_top_k(dl_call *c) {

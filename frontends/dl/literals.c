@@ -216,7 +216,24 @@ dl_val dl_fn_stop_gradient(dl_call *c) { return stop(c, c->arg[0]); }
 
 /* New axes */
 
-/* x along further axes too, whose names are in sight with their sizes. */
+/* One more axis for t; false: reported. */
+static bool add_axis(dl_call *c, dl_type *t, const char *name, dl_val size, dl_span where) {
+    int64_t n;
+    if (dl_type_axis(t, name) >= 0) {
+        dl_bad(c->E, where, DL_DIAG_duplicate_axis, "%s has an axis %s already: it is %s",
+               dl_val_words(c->E, c->arg[0], "the tensor"), name, dl_type_text(t));
+        return false;
+    }
+    if (t->rank == DL_MAX_RANK) {
+        dl_bad(c->E, where, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
+        return false;
+    }
+    if (!dl_val_count(c->E, size, 0, "the size of an axis", &n)) return false;
+    dl_type_push(t, name, n);
+    return true;
+}
+
+/* x along further axes too: those of `over`, whose names are in sight with their sizes, and sized ones. */
 dl_val dl_fn_expand(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
@@ -229,14 +246,14 @@ dl_val dl_fn_expand(dl_call *c) {
     if (!dl_call_axes(c, 1, &n, names)) return dl_poison();
     for (int i = 0; i < n; i++) {
         const dl_ast *e = c->ast[1]->kind == DL_A_LIST ? c->ast[1]->items.list.at[i]->a : c->ast[1];
-        int64_t size;
-        if (dl_type_axis(&t, names[i]) >= 0)
-            return dl_bad(c->E, e->span, DL_DIAG_duplicate_axis, "%s has an axis %s already: it is %s",
-                          dl_val_words(c->E, x, "the tensor"), names[i], dl_type_text(&t));
-        if (t.rank == DL_MAX_RANK)
-            return dl_bad(c->E, e->span, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
-        if (!dl_val_count(c->E, dl_eval(c->E, e), 0, "the size of an axis", &size)) return dl_poison();
-        dl_type_push(&t, names[i], size);
+        if (!add_axis(c, &t, names[i], dl_eval(c->E, e), e->span)) return dl_poison();
+    }
+    for (int i = 0; i < c->keyed.items.n; i++)
+        if (!add_axis(c, &t, c->keyed.items.at[i].name, c->keyed.items.at[i], c->where)) return dl_poison();
+    if (t.rank == x.t->type.rank) {
+        dl_bad(c->E, c->where, DL_DIAG_missing_argument, "expand needs new axes");
+        dl_help(c->E, "expand(x, over=[H, W]), or with their sizes: expand(x, H=4)");
+        return dl_poison();
     }
     if (!dl_check_count(c->E, c->where, &t)) return dl_poison();
     return dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &t);

@@ -247,7 +247,14 @@ for axis, dim in (("C", 1), ("N", 0)):
 equal = torch.tensor([[1.0, 3.0, 3.0], [nan, 5.0, nan]])
 case("argmax", [put(equal, "NC")], {"axis": "C"}, "N", equal.argmax(1).double(), "i32")
 case("stop_gradient", [tw], {}, "NC", wide)
-case("cross_entropy", [tw, ti], {}, [], F.cross_entropy(wide, classes))
+case("cross_entropy", [tw, ti], {"axis": "C"}, "N", F.cross_entropy(wide, classes, reduction="none"))
+shares = torch.softmax(T(3, 5), 1)
+case("cross_entropy", [tw, put(shares, "NC")], {"axis": "C"}, "N", F.cross_entropy(wide, shares, reduction="none"))
+pixels, labels = T(2, 3, 4, 5), torch.arange(40).reshape(2, 4, 5) % 3
+case("cross_entropy", [put(pixels, "NCHW"), put(labels.double(), "NHW", "i64")], {"axis": "C"}, "NHW",
+     F.cross_entropy(pixels, labels, reduction="none"))
+case("cross_entropy", [put(pixels, "NCHW"), put(shares[0, :3], "C")], {"axis": "C"}, "NHW",
+     F.cross_entropy(pixels, shares[0, :3, None, None].expand(2, 3, 4, 5), reduction="none"))
 for k in (1, 2, 5):
     best = (wide.topk(k, 1).indices == classes[:, None]).any(1)
     case("in_top_k", [tw, ti], {"k": k}, "N", best.double(), "bool")
