@@ -5,7 +5,7 @@
 #include "frontends/dl/builtin.h"
 
 /* A list is written into the step as choices between its numbers; beyond this it belongs into an input. */
-enum { MAX_LITERAL = 4096 };
+enum { MAX_LITERAL = 1024 };
 
 /* Lists of numbers */
 
@@ -36,6 +36,11 @@ static bool flatten(dl_elab *E, const dl_ast *e, dl_val v, int depth, literal *o
         dl_bad(E, e->span, DL_DIAG_bad_list, "a tensor's elements are numbers, and not %s",
                dl_val_describe(E, v));
         if (v.kind == DL_V_TENSOR) dl_help(E, "join tensors along an axis that they have: cat(a, b, over=C)");
+        return false;
+    }
+    if (v.kind == DL_V_INT && (v.i > (int64_t)1 << 53 || v.i < -((int64_t)1 << 53))) {
+        dl_bad(E, v.origin, DL_DIAG_bad_list, "a tensor's whole numbers go up to 2^53, and this is %lld",
+               (long long)v.i);
         return false;
     }
     if (out->flat.n == MAX_LITERAL) {

@@ -94,6 +94,9 @@ y = put(finite, ["N"])
 case("cast", [y], {}, ["N"], finite.to(torch.int32), "i32")
 case("cast", [y], {}, ["N"], finite.to(torch.bool), "bool")
 case("cast", [p], {}, ["N"], flags)
+beyond = torch.tensor([2.0**31, -(2.0**31) - 1, 2147483647.5, 1e30, inf, -inf, nan])
+case("cast", [put(beyond, ["N"])], {}, ["N"], torch.tensor([-(2.0**31)] * 2 + [2147483647.0] + [-(2.0**31)] * 4), "i32")  # as x86 has it
+case("cast", [put(beyond, ["N"])], {}, ["N"], torch.where(beyond.abs() < 1e18, beyond.trunc(), torch.tensor(-(2.0**63))), "i64")
 
 # pointwise, two and three operands: every pair of special values, and broadcasting by name
 some = torch.tensor([-1.5, -0.0, 0.0, 0.5, 2.0, inf, -inf, nan])
