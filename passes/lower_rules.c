@@ -74,35 +74,6 @@ dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     return as_promised(b, contract(b, rename_axis(b, x, at, inner), w, inner), n);
 }
 
-/* [N, T, E] as [N, T, heads, E / heads]. */
-static dl_value *split_heads(dl_builder *b, dl_value *v, int64_t heads, const char *tokens) {
-    dl_type t = v->type;
-    int64_t size = t.axis[2].size / heads;
-    t.axis[1].name = tokens, t.axis[2] = (dl_axis){dl_intern("head"), heads},
-    t.axis[3] = (dl_axis){dl_intern("feature"), size};
-    t.rank = 4;
-    return dl_build_as(b, DL_OP_reshape, 1, &v, 0, NULL, t);
-}
-
-/* softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017), with dropout of the shares.
- * The scores are stored: a kernel that never does is to come. */
-dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
-    int64_t heads = dl_node_int(n, DL_ATTR_heads);
-    const dl_type *t = &n->in[0]->type;
-    const char *keys = dl_lower_fresh(t, t->axis[1].name);
-    dl_value *q = split_heads(b, n->in[0], heads, t->axis[1].name),
-             *k = split_heads(b, n->in[1], heads, keys), *v = split_heads(b, n->in[2], heads, keys);
-    double size = (double)t->axis[2].size / (double)heads;
-    dl_value *scores = contract(b, scale(b, q, 1 / sqrt(size)), k, dl_intern("feature"));
-    dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, scores, keys));
-    dl_value *share = divide(b, e, reduce_one(b, DL_OP_sum, e, keys));
-    share = dl_lower_drop_elements(b, share, dl_node_float(n, DL_ATTR_rate));
-    dl_value *y = contract(b, share, v, keys);
-    dl_type whole = q->type; /* [N, T, head, feature] in this order before the heads are one axis again */
-    if (!dl_type_same(&y->type, &whole)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, whole);
-    return dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, n->out[0].type);
-}
-
 dl_value *dl_lower_softmax(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, n->in[0], axis));

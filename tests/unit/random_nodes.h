@@ -10,11 +10,25 @@
 #include "tests/unit/random_numbers.h"
 
 /* Ops that cannot be compiled yet, and those that only passes make. Take out what becomes possible. */
-static const dl_op random_not_yet[] = {
-    DL_OP_linear,  DL_OP_gelu,         DL_OP_softmax,   DL_OP_layer_norm, DL_OP_batch_norm,
-    DL_OP_dropout, DL_OP_drop_path,    DL_OP_attention, DL_OP_rearrange,  DL_OP_cross_entropy,
-    DL_OP_argmax,  DL_OP_in_top_k,     DL_OP_fused,     DL_OP_relayout,   DL_OP_contract,
-    DL_OP_reshape, DL_OP_stop_gradient};
+static const dl_op random_not_yet[] = {DL_OP_linear,
+                                       DL_OP_gelu,
+                                       DL_OP_softmax,
+                                       DL_OP_layer_norm,
+                                       DL_OP_batch_norm,
+                                       DL_OP_dropout,
+                                       DL_OP_drop_path,
+                                       DL_OP_attention,
+                                       DL_OP_rearrange,
+                                       DL_OP_cross_entropy,
+                                       DL_OP_argmax,
+                                       DL_OP_in_top_k,
+                                       DL_OP_fused,
+                                       DL_OP_relayout,
+                                       DL_OP_contract,
+                                       DL_OP_reshape,
+                                       DL_OP_stop_gradient,
+                                       DL_OP_flash_attention,
+                                       DL_OP_flash_attention_grad};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 
@@ -566,20 +580,22 @@ static inline dl_value *random_rule_group_norm(random_maker *g, dl_op op) {
 }
 
 /* Rules whose ops are all in random_not_yet. */
-#define random_rule_given         NULL
-#define random_rule_contract      NULL
-#define random_rule_reshape       NULL
-#define random_rule_same          NULL
-#define random_rule_relayout      NULL
-#define random_rule_linear        NULL
-#define random_rule_softmax       NULL
-#define random_rule_layer_norm    NULL
-#define random_rule_batch_norm    NULL
-#define random_rule_dropout       NULL
-#define random_rule_attention     NULL
-#define random_rule_cross_entropy NULL
-#define random_rule_argmax        NULL
-#define random_rule_in_top_k      NULL
+#define random_rule_given                NULL
+#define random_rule_contract             NULL
+#define random_rule_reshape              NULL
+#define random_rule_same                 NULL
+#define random_rule_relayout             NULL
+#define random_rule_linear               NULL
+#define random_rule_softmax              NULL
+#define random_rule_layer_norm           NULL
+#define random_rule_batch_norm           NULL
+#define random_rule_dropout              NULL
+#define random_rule_attention            NULL
+#define random_rule_flash_attention      NULL
+#define random_rule_flash_attention_grad NULL
+#define random_rule_cross_entropy        NULL
+#define random_rule_argmax               NULL
+#define random_rule_in_top_k             NULL
 
 static random_rule *const random_rules[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) random_rule_##infer,
