@@ -18,8 +18,8 @@ place = Workplace(sys.argv[1])
 inf = float("inf")
 
 
-def replay(text, weights, batches, *more):
-    """Lines by step, the first gradients, the weights at the end."""
+def replay(text, weights, batches, *more, status=0):
+    """Lines by step, the first gradients, the weights at the end; only the output of a run that ends with another status."""
     path = place / "model.dl"
     path.write_text(text)
     (place / "m.yaml").write_text("base: {}\n")
@@ -30,7 +30,9 @@ def replay(text, weights, batches, *more):
     out = place.run("dlrun", path, f"--yaml_config={place / 'm.yaml'}", "--config=base", f"--local_batch_size={N}",
                     f"--expdir={place / 'run'}", f"--init_weights={place / 'w.safetensors'}",
                     f"--replay={place / 'b.safetensors'}", f"--save_grads={place / 'g.safetensors'}",
-                    f"--save_weights={place / 'end.safetensors'}", *more)
+                    f"--save_weights={place / 'end.safetensors'}", *more, status=status)
+    if status:
+        return out
     lines = [json.loads(x) for x in out.splitlines() if x.startswith("{") and '"step"' in x]
     return lines, load_tensors(place / "g.safetensors"), load_tensors(place / "end.safetensors")
 
@@ -222,6 +224,14 @@ for i, (name, dl, expect, params, inputs) in enumerate(cases):
             at = (~same).nonzero()[0].tolist()
             wrong += f" gradient of {k} at {at}: {mine[tuple(at)].item()!r}, PyTorch has {g[tuple(at)].item()!r}"
     check(not wrong, f"{name} {wrong}")
+
+# A class without a score: the loss is infinite, and training stops
+text = "model A():\n    input x: f32[N, F=3]\n    target t: i32[N]\n    y = x |> linear(5) as [N, C]\n    output y\n    loss = cross_entropy(y, t)\n"
+start = {"y.weight": torch.randn(5, 3), "y.bias": torch.randn(5)}
+for t in (5, -1):
+    classes = torch.tensor([0, 4, t, 2], dtype=torch.int32)
+    out = replay(text, start, [{"x": torch.randn(N, 3), "t": classes}], status=7)
+    check("not finite" in out, f"class {t} of 5 stops the run")
 
 
 # Shared layers: whole models for five steps of Adam.

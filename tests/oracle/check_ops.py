@@ -277,6 +277,9 @@ equal = torch.tensor([[1.0, 3.0, 3.0], [nan, 5.0, nan]])
 case("argmax", [put(equal, "NC")], {"axis": "C"}, "N", equal.argmax(1).double(), "i32")
 case("stop_gradient", [tw], {}, "NC", wide)
 case("cross_entropy", [tw, ti], {"axis": "C"}, "N", F.cross_entropy(wide, classes, reduction="none"))
+strangers = torch.tensor([4, 5, -1])  # of which PyTorch says that they are out of bounds
+case("cross_entropy", [tw, put(strangers.double(), "N", "i64")], {"axis": "C"}, "N",
+     torch.cat([F.cross_entropy(wide[:1], strangers[:1], reduction="none"), torch.tensor([inf, inf])]))
 shares = torch.softmax(T(3, 5), 1)
 case("cross_entropy", [tw, put(shares, "NC")], {"axis": "C"}, "N", F.cross_entropy(wide, shares, reduction="none"))
 pixels, labels = T(2, 3, 4, 5), torch.arange(40).reshape(2, 4, 5) % 3
