@@ -185,6 +185,26 @@ static dl_val layer_parameters(dl_elab *E, const dl_ast *e, const dl_builtin *f)
     return list;
 }
 
+/* enc.weight of a bound layer: its parameter; of a bound module: all weights made in it so far. */
+static dl_val bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer) {
+    const char *path = dl_step_path(E, layer.layer->step);
+    size_t n = strlen(path);
+    dl_val list = dl_val_new_list(E, e->span);
+    for (int i = 0; i < E->params.n; i++) {
+        const dl_param_info *p = &E->params.at[i];
+        if (strncmp(p->var->name, path, n) != 0 || p->var->name[n] != '.' || p->role != e->name) continue;
+        dl_val v = dl_val_tensor(&p->var->value, p->where);
+        if (!layer.layer->module) return v;
+        dl_val_append(E, list, v, e->span);
+    }
+    const dl_builtin *f = layer.layer->module ? NULL : layer.layer->call->what;
+    if (list.list->items.n) return list;
+    dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'%s", dl_val_words(E, layer, "this layer"),
+           e->name, layer.layer->applied ? "" : " before it is applied");
+    if (f) dl_help(E, "its parameters are: %s", f->makes);
+    return dl_poison();
+}
+
 static dl_val eval_attribute(dl_elab *E, const dl_ast *e) {
     if (e->a->kind == DL_A_NAME && !dl_scope_find(E->scope, e->a->name)) {
         const dl_builtin *f = dl_builtin_find(e->a->name);
@@ -192,7 +212,7 @@ static dl_val eval_attribute(dl_elab *E, const dl_ast *e) {
     }
     dl_val x = dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
-    if (dl_refuse_layer(E, e->at, x)) return dl_poison();
+    if (x.kind == DL_V_LAYER) return bound_parameters(E, e, x);
     if (x.kind != DL_V_TENSOR)
         return dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'", dl_val_describe(E, x), e->name);
     int at = dl_type_axis(&x.t->type, e->name);

@@ -350,6 +350,33 @@ model Forecast(w=8):
         return F.huber_loss(self.head(h), t, delta=0.7)
 
 
+class Tied(torch.nn.Module):
+    """The first layer's weight is the last one's, too; the weights of a module are decayed."""
+    text = """
+module Body(w)(x): return x |> linear(w) @a |> gelu |> linear(w) @b
+model Tied():
+    input  x: f32[N, V=7]
+    target t: i32[N]
+    embed = linear(6, bias=false)
+    body = Body(6)
+    h = x |> embed as [N, E] |> body
+    y = sum(h * (embed.weight as [E, V]), over=E)
+    output y
+    loss = cross_entropy(y, t) + 0.01 * sum_squares(body.weight)
+"""
+    shapes = {"x": (N, 7), "t": (N,)}
+    labels = staticmethod(lambda shape: torch.randint(0, 7, shape, dtype=torch.int32))
+
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.embed, self.body = nn.Linear(7, 6, bias=False), nn.ModuleDict({"a": nn.Linear(6, 6), "b": nn.Linear(6, 6)})
+
+    def forward(self, x, t):
+        h = self.body["b"](F.gelu(self.body["a"](self.embed(x))))
+        return F.cross_entropy(F.linear(h, self.embed.weight.t()), t.long()) + 0.01 * sum((v.weight**2).sum() for v in self.body.values())
+
+
 class SimSiam(torch.nn.Module):
     """Two views, an encoder and a predictor for both, no gradient into the targets (Chen and He 2020)."""
     text = """
@@ -407,6 +434,11 @@ model Segment(k=4):
 """
     shapes = {"x": (N, 1, 16, 16), "t": (N, 16, 16)}
 
+    @staticmethod
+    def labels(shape):
+        t = torch.randint(0, 4, shape, dtype=torch.int32)
+        return torch.where(torch.rand(shape) < 0.2, torch.tensor(255, dtype=torch.int32), t)
+
     def __init__(self):
         super().__init__()
         nn = torch.nn
@@ -422,19 +454,14 @@ model Segment(k=4):
         return F.cross_entropy(y, t, weight=torch.tensor([0.2, 1, 1, 2]).to(x.dtype), ignore_index=255) + dice
 
 
-def labels(shape):
-    t = torch.randint(0, 4, shape, dtype=torch.int32)
-    return torch.where(torch.rand(shape) < 0.2, torch.tensor(255, dtype=torch.int32), t)
-
-
 def ours(net, name):
     return getattr(net, "names", {}).get(name, name)
 
 
-for net in Siamese, Recurrent, Forecast, SimSiam, Segment:
+for net in Siamese, Recurrent, Forecast, Tied, SimSiam, Segment:
     model, rate = net(), 1e-3
     start = {ours(net, k): v.detach().clone() for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
-    batches = [{k: labels(shape) if net is Segment and k == "t" else torch.randn(shape) for k, shape in net.shapes.items()}
+    batches = [{k: net.labels(shape) if k == "t" and hasattr(net, "labels") else torch.randn(shape) for k, shape in net.shapes.items()}
                for _ in range(5)]
     lines, grads, end = replay(net.text, start, batches, f"--start_lr={rate}", f"--end_lr={rate}")
     truth = copy.deepcopy(model).double()
