@@ -206,7 +206,8 @@ dl_val dl_apply_layer(dl_elab *E, dl_layer *l, const dl_ast *call, const dl_val 
     const dl_ast *m = l->module;
     int want = m ? m->more.list.n : 1;
     dl_val *tensors = take_tensors(E, l->name, want, call, piped, targs, "x |> layer, or layer(x)");
-    if (!tensors || (m && recursive(E, m, call)) || !dl_spend(E, call->span, MODULE_WORK)) return dl_poison();
+    /* A layer may be in a layer of the same module; one that binds itself ends at the limit on nesting. */
+    if (!tensors || !dl_spend(E, call->span, MODULE_WORK)) return dl_poison();
     dl_step *step = DL_NEW(E->arena, dl_step);
     *step = (dl_step){.outer = l->step->outer, .where = call->span, .layer = l, .application = ++l->applied};
     return m ? run_module(E, m, call, l->args, want, tensors, step)
