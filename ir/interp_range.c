@@ -16,9 +16,9 @@ static double unit_of(dl_dtype d) {
     return units[d];
 }
 
-/* Roundings of one op, in u. The vectors' exp, erf and tanh promise 2, 2 and 3 ulp, of which each is up to 2 u;
- * sigmoid adds a sum and a division to exp; the C library promises 1 ulp. What is not listed is taken to be
- * as far off as any. */
+/* Roundings of one op, in u. The vectors' exp, erf and tanh promise 2, 2 and 3 ulp, of which each is up to 2
+ * u; sigmoid adds a sum and a division to exp; the C library promises 1 ulp. What is not listed is taken to
+ * be as far off as any. */
 enum {
     NEVER = 1
 }; /* chooses, counts or moves: one more than the roundings, so that 0 is what nobody listed */
