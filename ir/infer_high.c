@@ -1,4 +1,6 @@
 /* Rules of the composite ops (class HIGH) but pooling and attention. */
+#include <string.h>
+
 #include "ir/infer_rules.h"
 
 bool dl_want_rate(const dl_node *n, dl_shape_fault *fault) {
@@ -119,10 +121,30 @@ bool dl_rule_group_norm(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return true;
 }
 
-/* The mean over the batch, as PyTorch's default. */
 bool dl_rule_cross_entropy(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    *r = dl_scalar(dl_operand(n, 0)->dtype);
-    return want_classes(n, fault);
+    const dl_type *y = dl_operand(n, 0), *t = dl_operand(n, 1);
+    int at = dl_rule_axis(n, fault);
+    if (at < 0 || !dl_want_float(n, 0, fault)) return false;
+    bool classes = t->dtype == DL_I32 || t->dtype == DL_I64;
+    if (!classes && t->dtype != y->dtype)
+        return dl_fault(
+            fault, 1, "type_mismatch",
+            "cross_entropy expects class numbers (i32 or i64) or shares of the classes (%s), but the "
+            "second operand is %s",
+            dl_dtype_name(y->dtype), dl_type_text(t));
+    *r = dl_row_type(y);
+    memmove(&r->axis[at], &r->axis[at + 1], sizeof *r->axis * (size_t)(--r->rank - at));
+    bool fits = classes ? t->rank == r->rank : true;
+    for (int i = 0; fits && i < t->rank; i++) {
+        int k = dl_type_axis(classes ? r : y, t->axis[i].name);
+        fits = k >= 0 && (classes ? r : y)->axis[k].size == t->axis[i].size;
+    }
+    if (fits) return true;
+    return dl_fault(
+        fault, 1, "axis_mismatch",
+        classes ? "cross_entropy expects one class for each row along %s of %s, but the second operand is %s"
+                : "cross_entropy expects shares of the classes %s of %s, but the second operand is %s",
+        y->axis[at].name, dl_type_text(y), dl_type_text(t));
 }
 
 bool dl_rule_argmax(const dl_node *n, dl_type *r, dl_shape_fault *fault) {

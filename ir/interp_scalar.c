@@ -78,11 +78,17 @@ static double quantise(double v, int digits, int least, int most) {
     return fabs(r) >= ldexp(1, most + 1) ? copysign(INFINITY, v) : r;
 }
 
+/* A float as a whole number from -limit to limit - 1; what does not fit, NaN included, is -limit: so the
+ * machine's conversion has it. */
+static double whole(double v, double limit) {
+    return trunc(v) >= -limit && trunc(v) < limit ? trunc(v) : -limit;
+}
+
 double dl_interp_convert(dl_dtype d, double v, bool round) {
     switch (d) {
     case DL_BOOL: return v != 0;
-    case DL_I32:
-    case DL_I64: return trunc(v);
+    case DL_I32: return whole(v, 0x1p31);
+    case DL_I64: return whole(v, 0x1p63);
     case DL_F32: return round ? (double)(float)v : v;
     case DL_F16: return round ? quantise(v, 11, -14, 15) : v;
     case DL_BF16: return round ? quantise(v, 8, -126, 127) : v;

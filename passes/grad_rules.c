@@ -103,9 +103,11 @@ void dl_grad_pow(dl_grad *g) {
         dl_value *da = mul(g, mul(g, g->dy, b), less);
         dl_grad_give(g, 0, select(g, dl_build_k(g->b, DL_OP_ne, b, 0), da, zero));
     }
-    if (dl_grad_wanted(g, 1)) { /* y log a; 0 where y is 0 */
+    if (dl_grad_wanted(g, 1)) { /* y log a; 0 where a is 0 and b is not negative, as in PyTorch */
         dl_value *db = mul(g, g->dy, mul(g, result(g), dl_build1(g->b, DL_OP_log, a)));
-        dl_grad_give(g, 1, select(g, dl_build_k(g->b, DL_OP_ne, result(g), 0), db, zero));
+        dl_value *none =
+            dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_eq, a, 0), dl_build_k(g->b, DL_OP_ge, b, 0));
+        dl_grad_give(g, 1, select(g, none, zero, db));
     }
 }
 

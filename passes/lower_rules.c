@@ -134,21 +134,30 @@ dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) {
     return normalise(b, n, n_over, over, t->axis[1].name);
 }
 
-/* The score of each row's class: the one element of the row whose number is the class. */
-static dl_value *pick(dl_builder *b, dl_value *scores, dl_value *classes) {
-    const char *axis = scores->type.axis[1].name;
-    dl_value *hit = dl_build2(b, DL_OP_eq, classes, dl_build_count(b, &scores->type, 1, classes->type.dtype));
-    dl_value *only = dl_build3(b, DL_OP_select, hit, scores, dl_build_const(b, scores->type.dtype, 0));
-    return reduce_one(b, DL_OP_sum, only, axis);
+/* Where along axis `at` of the scores each row's class stands. */
+static dl_value *hits(dl_builder *b, dl_value *scores, dl_value *classes, int at) {
+    return dl_build2(b, DL_OP_eq, classes, dl_build_count(b, &scores->type, at, classes->type.dtype));
 }
 
-/* -log softmax at the class, its mean over the batch (torch.nn.functional.cross_entropy). */
+/* The one score that is hit; 0 where none is. */
+static dl_value *pick(dl_builder *b, dl_value *scores, dl_value *hit, int at) {
+    dl_value *only = dl_build3(b, DL_OP_select, hit, scores, dl_build_const(b, scores->type.dtype, 0));
+    return reduce_one(b, DL_OP_sum, only, scores->type.axis[at].name);
+}
+
+/* torch.nn.functional.cross_entropy(reduction="none"). A class without a score has the share 0, and -log 0.
+ */
 dl_value *dl_lower_cross_entropy(dl_builder *b, const dl_node *n) {
-    const char *axis = n->in[0]->type.axis[1].name;
-    dl_value *z = shift_scores(b, n->in[0], axis);
-    dl_value *all = reduce_one(b, DL_OP_sum, dl_build1(b, DL_OP_exp, z), axis);
-    dl_value *loss = sub(b, dl_build1(b, DL_OP_log, all), pick(b, z, n->in[1]));
-    return dl_build_reduce(b, DL_OP_mean, loss, 0, NULL);
+    const char *axis = dl_node_name(n, DL_ATTR_axis);
+    dl_value *z = shift_scores(b, n->in[0], axis), *t = n->in[1];
+    dl_value *all = reduce_one(b, DL_OP_sum, dl_build1(b, DL_OP_exp, z), axis),
+             *log = dl_build1(b, DL_OP_log, all);
+    if (dl_dtype_is_float(t->type.dtype))
+        return as_promised(b, reduce_one(b, DL_OP_sum, mul(b, sub(b, log, z), t), axis), n);
+    int at = dl_type_axis(&z->type, axis);
+    dl_value *hit = hits(b, z, t, at), *loss = sub(b, log, pick(b, z, hit, at));
+    dl_value *known = reduce_one(b, DL_OP_sum, dl_build_cast(b, hit, z->type.dtype), axis);
+    return as_promised(b, sub(b, loss, dl_build1(b, DL_OP_log, known)), n);
 }
 
 /* The first of the largest; a NaN counts as largest, as in PyTorch. */
@@ -167,7 +176,7 @@ dl_value *dl_lower_argmax(dl_builder *b, const dl_node *n) {
 /* Fewer than k scores are above that of the row's class. */
 dl_value *dl_lower_in_top_k(dl_builder *b, const dl_node *n) {
     dl_value *y = n->in[0];
-    dl_value *above = dl_build2(b, DL_OP_gt, y, pick(b, y, n->in[1]));
+    dl_value *above = dl_build2(b, DL_OP_gt, y, pick(b, y, hits(b, y, n->in[1], 1), 1));
     dl_value *count = reduce_one(b, DL_OP_sum, dl_build_cast(b, above, DL_F32), y->type.axis[1].name);
     return dl_build_k(b, DL_OP_lt, count, (double)dl_node_int(n, DL_ATTR_k));
 }

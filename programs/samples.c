@@ -22,13 +22,22 @@ static const dl_var *find(const dl_session *s, dl_var_role role, dl_error *err) 
 
 /* ---- synthetic ---- */
 
-/* How many classes a variable of whole numbers tells apart: the axis that it picks from in a cross entropy or
- * a top-k. 0: the model does not say. */
+/* Does n choose by the class numbers v along an axis of `from`: in a cross entropy or a top-k, or as one_hot,
+ * which compares them with the classes' numbers? */
+static bool chooses(const dl_node *n, const dl_var *v, const dl_type **from) {
+    bool scores = n->op == DL_OP_cross_entropy || n->op == DL_OP_in_top_k;
+    if (n->nin != 2 || n->in[!!scores] != &v->value) return false;
+    const dl_value *other = n->in[!scores];
+    *from = &other->type;
+    return scores || (n->op == DL_OP_eq && other->def && other->def->op == DL_OP_iota);
+}
+
+/* How many classes a variable of whole numbers tells apart: the axis that it chooses from. 0: the model does
+ * not say. */
 static int64_t count_classes(const dl_graph *g, const dl_var *v) {
     for (int i = 0; i < g->nodes.n; i++) {
-        const dl_node *n = g->nodes.at[i];
-        if ((n->op != DL_OP_cross_entropy && n->op != DL_OP_in_top_k) || n->in[1] != &v->value) continue;
-        const dl_type *from = &n->in[0]->type;
+        const dl_type *from;
+        if (!chooses(g->nodes.at[i], v, &from)) continue;
         for (int k = 0; k < from->rank; k++)
             if (dl_type_axis(&v->value.type, from->axis[k].name) < 0) return from->axis[k].size;
     }
@@ -46,7 +55,7 @@ static bool noise_of(const dl_session *s, const dl_var *v, dlr_noise *noise, dl_
     if (noise->classes >= 1 && noise->classes <= DLR_NOISE_MAX_CLASSES) return true;
     return dl_fail(err, DL_INPUT,
                    "synthetic: '%s' is %s, and the model does not say how many classes it tells apart (a "
-                   "cross_entropy or in_top_k that reads it does): give batches by --replay",
+                   "cross_entropy, in_top_k or one_hot that reads it does): give batches by --replay",
                    v->name, dl_type_text(t));
 }
 

@@ -25,6 +25,7 @@ typedef enum {
     DL_A_LABEL,  /* a @items; each item a STR or an expression in braces */
     DL_A_PIPE,   /* a |> b */
     DL_A_AS,     /* a as [items], each item an ARG */
+    DL_A_CAST,   /* a as name */
     DL_A_TYPE,   /* name[items]; name NULL when no element type is written; op 1: no brackets */
     /* statements */
     DL_A_ASSIGN,    /* name = a */

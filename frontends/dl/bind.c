@@ -21,7 +21,7 @@ const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f) {
         const dl_param_spec *p = &f->params[i];
         if (i == 0 && f->makes) continue; /* the tensor that is piped in */
         dl_putf(&b, "%s%s", first ? "" : ", ", p->name);
-        if (p->otherwise) dl_putf(&b, "=%s", p->otherwise);
+        if (p->otherwise && p->kind != DL_P_KEYED) dl_putf(&b, "=%s", p->otherwise);
         first = false;
     }
     dl_puts(&b, ")");
@@ -31,6 +31,7 @@ const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f) {
 }
 
 static bool wrong_kind(dl_call *c, const dl_param_spec *p, dl_val v, const char *want) {
+    if (dl_refuse_layer(c->E, c->where, v)) return false;
     dl_bad(c->E, v.kind == DL_V_TENSOR ? c->where : v.origin, DL_DIAG_bad_argument,
            "%s: '%s' must be %s, not %s", c->what->name, p->name, want, dl_val_describe(c->E, v));
     return false;
@@ -68,9 +69,10 @@ static int find_param(const dl_builtin *f, const char *name) {
     return -1;
 }
 
+/* But those of any name, which come last. */
 static int count_params(const dl_builtin *f) {
     int n = 0;
-    while (n < DL_MAX_PARAMS && f->params[n].name) n++;
+    while (n < DL_MAX_PARAMS && f->params[n].name && f->params[n].kind != DL_P_KEYED) n++;
     return n;
 }
 
@@ -92,7 +94,8 @@ static int unknown_argument(dl_call *c, const dl_ast *arg) {
     return near ? find_param(c->what, near) : -1;
 }
 
-static bool place_argument(dl_call *c, int at, const dl_ast *arg) {
+/* `v`: the argument's value, or NULL where it is not evaluated yet. */
+static bool place_argument(dl_call *c, int at, const dl_ast *arg, const dl_val *v) {
     const dl_param_spec *p = &c->what->params[at];
     if (c->given[at]) {
         dl_bad(c->E, arg->span, DL_DIAG_duplicate_argument, "%s: '%s' is given twice", c->what->name,
@@ -102,14 +105,15 @@ static bool place_argument(dl_call *c, int at, const dl_ast *arg) {
     c->given[at] = true;
     c->ast[at] = arg->a;
     if (p->kind == DL_P_AXES || p->kind == DL_P_AXIS) return true;
-    c->arg[at] = dl_eval(c->E, arg->a);
+    c->arg[at] = v ? *v : dl_eval(c->E, arg->a);
     return check_argument(c, at);
 }
 
 static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *args) {
     const dl_builtin *f = c->what;
     int n = count_params(f), next = 0;
-    bool good = true, rest = n > 0 && f->params[0].kind == DL_P_REST;
+    bool good = true, rest = n > 0 && f->params[0].kind == DL_P_REST,
+         keyed = n < DL_MAX_PARAMS && f->params[n].kind == DL_P_KEYED;
     if (piped && rest)
         dl_push(c->E->arena, &c->rest.items, *piped);
     else if (piped) {
@@ -122,8 +126,8 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
         if (arg->name) {
             int at = find_param(f, arg->name);
             if (at >= 0)
-                good &= place_argument(c, at, arg);
-            else if (strcmp(f->name, "rearrange") == 0) {
+                good &= place_argument(c, at, arg, NULL);
+            else if (keyed) {
                 dl_val v = dl_eval(c->E, arg->a);
                 v.name = arg->name;
                 dl_push(c->E->arena, &c->keyed.items, v);
@@ -140,12 +144,16 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
                    n, n == 1 ? "" : "s", piped ? ", the piped tensor included" : "");
             dl_help(c->E, "it is %s", dl_builtin_usage(c->E, f));
             return false;
+        } else if (f->makes && next == 0) { /* linear(x, 8), or linear(8), which waits for its x */
+            dl_val v = dl_eval(c->E, arg->a);
+            next = v.kind != DL_V_TENSOR && v.kind != DL_V_POISON;
+            good &= place_argument(c, next++, arg, &v);
         } else
-            good &= place_argument(c, next++, arg);
+            good &= place_argument(c, next++, arg, NULL);
     }
     for (int i = rest; i < n; i++) {
         const dl_param_spec *p = &f->params[i];
-        if (c->given[i]) continue;
+        if (c->given[i] || (i == 0 && f->makes)) continue;
         if (p->otherwise) {
             c->arg[i] = default_value(p->otherwise, c->where);
             continue;
@@ -169,6 +177,22 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
             return dl_poison();
     for (int i = 0; i < c->rest.items.n; i++)
         if (c->rest.items.at[i].kind == DL_V_POISON) return dl_poison();
+    for (int i = 0; i < c->keyed.items.n; i++)
+        if (c->keyed.items.at[i].kind == DL_V_POISON) return dl_poison();
     E->last = NULL;
+    if (f->makes && !c->given[0]) {
+        dl_layer layer = {.name = f->name, .call = c};
+        return dl_val_layer(E, layer, step, e->span);
+    }
     return f->apply(c);
+}
+
+dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step, const dl_ast *as) {
+    dl_call *c = DL_NEW(bound->E->arena, dl_call);
+    *c = *bound;
+    c->where = c->name_at = where;
+    c->step = step, c->as = as;
+    c->arg[0] = x, c->given[0] = true;
+    if (x.kind == DL_V_POISON || !check_argument(c, 0)) return dl_poison();
+    return c->what->apply(c);
 }

@@ -3,9 +3,12 @@
 #define DL_BUILTIN_H
 #include "frontends/dl/elab.h"
 
-/* bind.c: binds the arguments of `e` (call of `name`) to f's parameters and applies it. */
+/* bind.c: binds the arguments of `e` (call of `name`) to f's parameters and applies it; a layer with
+ * parameters that is given no tensor is a value, which waits for one. */
 dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name,
                         const dl_val *piped, const dl_ast_list *args, dl_step *step, const dl_ast *as);
+/* Applies such a layer. */
+dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step, const dl_ast *as);
 
 /* layers.c */
 dl_val dl_layer_conv(dl_call *c);
@@ -25,8 +28,22 @@ dl_val dl_layer_upsample(dl_call *c);
 dl_val dl_fn_pad(dl_call *c);
 dl_val dl_fn_roll(dl_call *c);
 dl_val dl_fn_flip(dl_call *c);
+/* losses.c */
+dl_val dl_fn_mse_loss(dl_call *c);
+dl_val dl_fn_l1_loss(dl_call *c);
+dl_val dl_fn_smooth_l1_loss(dl_call *c);
+dl_val dl_fn_huber_loss(dl_call *c);
+dl_val dl_fn_relative_l2_loss(dl_call *c);
+dl_val dl_fn_bce_with_logits(dl_call *c);
+dl_val dl_fn_cross_entropy(dl_call *c);
 /* rearrange.c */
 dl_val dl_fn_rearrange(dl_call *c);
+/* literals.c */
+dl_val dl_fn_one_hot(dl_call *c);
+dl_val dl_fn_stop_gradient(dl_call *c);
+dl_val dl_fn_expand(dl_call *c);
+dl_val dl_fn_unsqueeze(dl_call *c);
+dl_val dl_fn_linspace(dl_call *c);
 /* functions.c */
 dl_val dl_fn_elementwise(dl_call *c); /* c->what->op on one operand */
 dl_val dl_fn_leaky_relu(dl_call *c);
@@ -41,12 +58,9 @@ dl_val dl_fn_var(dl_call *c);
 dl_val dl_fn_std(dl_call *c);
 dl_val dl_fn_sum_squares(dl_call *c);
 dl_val dl_fn_cat(dl_call *c);
-dl_val dl_fn_expand(dl_call *c);
 dl_val dl_fn_argmax(dl_call *c);
-dl_val dl_fn_cross_entropy(dl_call *c);
 dl_val dl_fn_in_top_k(dl_call *c);
 dl_val dl_fn_range(dl_call *c);
-dl_val dl_fn_linspace(dl_call *c);
 dl_val dl_fn_len(dl_call *c);
 dl_val dl_fn_int(dl_call *c);
 
@@ -61,6 +75,8 @@ bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3
                      const int64_t dilation[3], int64_t lo[3], int64_t hi[3]);
 /* Elementwise shorthand for composites: op of tensors and numbers. */
 dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b);
+/* The root of the sum of squares over axes (n < 0: all); its gradient at the zero vector is 0. */
+dl_val dl_call_norm(dl_call *c, dl_val x, int n, const char *const *over);
 /* Argument i's axes; *n is -1 when it was not given: all axes. False: reported. */
 bool dl_call_axes(dl_call *c, int i, int *n, const char *names[DL_MAX_RANK]);
 /* The same, and x has them. */

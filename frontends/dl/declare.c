@@ -87,15 +87,18 @@ static bool eval_axis(dl_elab *E, const dl_ast *arg, bool declares, dl_type *out
     return true;
 }
 
+bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out) {
+    if (dl_dtype_parse(name, out)) return true;
+    dl_bad(E, at, DL_DIAG_type_mismatch, "'%s' is no element type", name);
+    const char *near = dl_suggest(name, dtypes, DL_NDTYPES);
+    dl_help(E, "%s%s%s", near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
+            near ? near : "", near ? "'?" : "");
+    return false;
+}
+
 bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out) {
     dl_dtype d = DL_F32;
-    if (type->name && !dl_dtype_parse(type->name, &d)) {
-        dl_bad(E, type->at, DL_DIAG_type_mismatch, "'%s' is no element type", type->name);
-        const char *near = dl_suggest(type->name, dtypes, DL_NDTYPES);
-        dl_help(E, "%s%s%s", near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
-                near ? near : "", near ? "'?" : "");
-        return false;
-    }
+    if (type->name && !dl_dtype_named(E, type->name, type->at, &d)) return false;
     *out = dl_scalar(d);
     bool good = true;
     for (int i = 0; i < type->items.list.n; i++)
@@ -156,6 +159,12 @@ void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
         const char *path = dl_step_path(E, E->step);
         if (!path) return;
         name = dl_intern(dl_format(E->arena, "%s.%s", path, s->name));
+        for (int i = 0; i < E->params.n; i++) {
+            dl_param_info *info = &E->params.at[i];
+            if (info->var->name != name || !dl_is_shared(info, E->step)) continue;
+            dl_scope_set(E, s->name, dl_share_param(E, info, E->step, &type, s->at));
+            return;
+        }
         E->step->made++;
     }
     const dl_var *old = dl_graph_find_var(E->b.graph, name);
@@ -166,7 +175,7 @@ void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
     }
     dl_var *var =
         dl_graph_var(E->b.graph, DL_VAR_PARAM, name, type, init, dl_source_loc(E->source, s->at.begin));
-    dl_push(E->arena, &E->params, (dl_param_info){.var = var, .where = s->at});
+    dl_push(E->arena, &E->params, (dl_param_info){.var = var, .where = s->at, .step = E->step});
     dl_scope_set(E, s->name, dl_val_tensor(&var->value, s->at));
 }
 

@@ -17,10 +17,14 @@ typedef enum {
     DL_V_FLOAT,
     DL_V_STR,
     DL_V_LIST,
-    DL_V_TENSOR
+    DL_V_TENSOR,
+    DL_V_LAYER /* a module or layer bound to its arguments */
 } dl_val_kind;
 
 typedef struct dl_val dl_val;
+typedef struct dl_layer dl_layer;
+typedef struct dl_arguments dl_arguments;
+typedef struct dl_call dl_call;
 typedef struct {
     DL_ARRAY(dl_val) items;
 } dl_val_list;
@@ -38,6 +42,7 @@ struct dl_val {
         const char *s;
         dl_val_list *list;
         dl_value *t;
+        dl_layer *layer;
     };
 };
 
@@ -77,7 +82,21 @@ struct dl_step {
     dl_pipeline *pipeline;
     const char *path; /* the full path, once asked for */
     dl_span where;
-    int made; /* parameters made under it */
+    int made;        /* parameters made under it */
+    dl_layer *layer; /* the bound layer that this is an application of, or NULL */
+    int application; /* of it, from 1 */
+};
+
+/* A module or a layer with parameters, bound to its arguments and to the place that names it: a value.
+ * However often it is applied, it has one set of parameters, which its first application makes. */
+struct dl_layer {
+    const char *name;         /* of the module or built-in */
+    const dl_ast *module;     /* or NULL */
+    const dl_arguments *args; /* the module's */
+    const dl_call *call;      /* the built-in's, all but its tensor */
+    dl_step *step;            /* where it was bound: label and pipeline */
+    int applied;
+    bool refused; /* reported as no tensor: once is enough */
 };
 
 /* A module or function being applied, innermost first. */
@@ -94,6 +113,7 @@ typedef struct {
     double fan_in, fan_out;
     dl_span where;
     bool used;
+    const dl_step *step; /* that made it, or shared it last; NULL in the model's own text */
 } dl_param_info;
 
 typedef struct {
@@ -139,6 +159,8 @@ void dl_help(dl_elab *E, const char *format, ...) DL_PRINTF(2, 3);
 void dl_note_tensor(dl_elab *E, dl_val v);
 /* "'h'" or "the first operand"-like words for a value in a message. */
 const char *dl_val_words(dl_elab *E, dl_val v, const char *otherwise);
+/* True, reported: v is a layer, which stands where a tensor is needed. */
+bool dl_refuse_layer(dl_elab *E, dl_span where, dl_val v);
 /* Counts work; false (reported once) when the budget is spent. */
 bool dl_spend(dl_elab *E, dl_span where, int64_t steps);
 
@@ -149,6 +171,7 @@ dl_val dl_val_float(double f, dl_span where);
 dl_val dl_val_bool(bool b, dl_span where);
 dl_val dl_val_str(const char *s, dl_span where);
 dl_val dl_val_tensor(dl_value *t, dl_span where);
+dl_val dl_val_layer(dl_elab *E, dl_layer layer, dl_step *step, dl_span where);
 dl_val dl_val_new_list(dl_elab *E, dl_span where);
 bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where);
 bool dl_val_is_number(dl_val v); /* INT, FLOAT or BOOL */
@@ -187,6 +210,8 @@ void dl_exec_list(dl_elab *E, const dl_ast_list *list);
 /* The type that a declaration writes; sizes left out come from scope, configuration or assumption when
  * `declares`, and are -1 otherwise. False: reported. */
 bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out);
+/* The element type of that name; false: reported at `at`. */
+bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out);
 bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place, const char *what); /* false: reported */
 void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role);
 void dl_declare_parameter(dl_elab *E, const dl_ast *s);
@@ -216,6 +241,10 @@ dl_val dl_tensor_index(dl_elab *E, const dl_ast *e, dl_val x);
 dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x);
 dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, const char *const *over);
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
+/* A list of numbers, or of such lists, as a tensor along the axes that `as` names. (literals.c) */
+dl_val dl_tensor_literal(dl_elab *E, const dl_ast *as, dl_val list);
+/* `x as i32`: a tensor, or a number, which becomes one. (literals.c) */
+dl_val dl_tensor_convert(dl_elab *E, const dl_ast *cast, dl_val x);
 /* v as a tensor: a number becomes an f32 constant. */
 dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype);
 /* False, reported, when the type's sizes multiply beyond 2^47. */
@@ -225,6 +254,14 @@ bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_
 
 /* Calls (call.c): e is what stands behind `|>` (piped given) or a call in an expression (piped NULL). */
 dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline, const dl_ast *as);
+/* What it comes down to (apply.c): a local function; a module applied, or without tensors bound; a bound
+ * layer. */
+dl_val dl_apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_ast *call, const dl_val *piped,
+                         const dl_ast_list *args);
+dl_val dl_apply_module(dl_elab *E, const dl_ast *m, const dl_ast *call, const dl_val *piped,
+                       const dl_ast_list *args, const dl_ast_list *targs, dl_step *step);
+dl_val dl_apply_layer(dl_elab *E, dl_layer *l, const dl_ast *call, const dl_val *piped,
+                      const dl_ast_list *targs, const dl_ast *as);
 /* Does a function, layer or module of this name exist? */
 bool dl_is_callable(const dl_elab *E, const char *name);
 
@@ -241,7 +278,8 @@ typedef enum {
     DL_P_AXES,   /* axis names, not evaluated */
     DL_P_AXIS,
     DL_P_STR,
-    DL_P_REST /* all positional arguments from here; last but keywords */
+    DL_P_KEYED, /* keyword arguments of any other name, which go to `keyed`; last */
+    DL_P_REST   /* all positional arguments from here; last but keywords */
 } dl_param_kind;
 typedef struct {
     const char *name;
@@ -249,7 +287,6 @@ typedef struct {
     const char *otherwise; /* the default's text; NULL: must be given */
 } dl_param_spec;
 
-typedef struct dl_call dl_call;
 typedef struct {
     const char *name;
     const char *makes; /* "weight", "weight bias"... when it makes parameters; else NULL */
@@ -270,7 +307,7 @@ struct dl_call {
     const dl_ast *ast[DL_MAX_PARAMS];
     bool given[DL_MAX_PARAMS];
     dl_val_list rest;
-    dl_val_list keyed; /* keyword arguments beyond the table (rearrange), with .name */
+    dl_val_list keyed; /* of DL_P_KEYED, with .name */
 };
 
 const dl_builtin *dl_builtin_find(const char *name);
@@ -287,7 +324,14 @@ const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what
 const char *dl_step_path(dl_elab *E, dl_step *step);
 /* A new parameter `role` of layer `c`; its init is the layer's default until the rules are applied. */
 dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in, double fan_out);
+/* Likewise a buffer, as the step has left it so far; and its next value. */
 dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init);
+void dl_update_state(dl_call *c, const char *role, dl_val next);
+/* Of the parameter `info`, which stands under the name of one that `step` wants: whether both are the same
+ * one, asked for by different applications of one bound layer. */
+bool dl_is_shared(const dl_param_info *info, const dl_step *step);
+/* The shared parameter as the step wants it. Poison, reported: its shape is another. */
+dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_type *want, dl_span where);
 /* A distribution: `normal(0, 0.02)`, `he_normal`, or with op '=' a number. */
 bool dl_eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *out);
 bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out, dl_init *out);

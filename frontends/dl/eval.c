@@ -9,8 +9,9 @@ static dl_val eval_name(dl_elab *E, const dl_ast *e) {
     const dl_val *v = dl_scope_find(E->scope, e->name);
     if (v) {
         dl_val r = *v;
-        /* A fault in a number is shown where it is used; a tensor's origin is where it was made. */
-        if (r.kind != DL_V_TENSOR) r.origin = e->span;
+        /* A fault in a number is shown where it is used; a tensor's or layer's origin is where it was made.
+         */
+        if (r.kind != DL_V_TENSOR && r.kind != DL_V_LAYER) r.origin = e->span;
         r.name = e->name;
         return r;
     }
@@ -163,6 +164,7 @@ static dl_val eval_index(dl_elab *E, const dl_ast *e) {
     if (x.kind == DL_V_POISON) return x;
     if (x.kind == DL_V_TENSOR) return dl_tensor_index(E, e, x);
     if (x.kind == DL_V_LIST) return index_list(E, e, x);
+    if (dl_refuse_layer(E, e->at, x)) return dl_poison();
     return dl_bad(E, e->at, DL_DIAG_bad_operand, "lists and tensors can be indexed, not %s",
                   dl_val_describe(E, x));
 }
@@ -183,6 +185,26 @@ static dl_val layer_parameters(dl_elab *E, const dl_ast *e, const dl_builtin *f)
     return list;
 }
 
+/* enc.weight of a bound layer: its parameter; of a bound module: all weights made in it so far. */
+static dl_val bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer) {
+    const char *path = dl_step_path(E, layer.layer->step);
+    size_t n = strlen(path);
+    dl_val list = dl_val_new_list(E, e->span);
+    for (int i = 0; i < E->params.n; i++) {
+        const dl_param_info *p = &E->params.at[i];
+        if (strncmp(p->var->name, path, n) != 0 || p->var->name[n] != '.' || p->role != e->name) continue;
+        dl_val v = dl_val_tensor(&p->var->value, p->where);
+        if (!layer.layer->module) return v;
+        dl_val_append(E, list, v, e->span);
+    }
+    const dl_builtin *f = layer.layer->module ? NULL : layer.layer->call->what;
+    if (list.list->items.n) return list;
+    dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'%s", dl_val_words(E, layer, "this layer"),
+           e->name, layer.layer->applied ? "" : " before it is applied");
+    if (f) dl_help(E, "its parameters are: %s", f->makes);
+    return dl_poison();
+}
+
 static dl_val eval_attribute(dl_elab *E, const dl_ast *e) {
     if (e->a->kind == DL_A_NAME && !dl_scope_find(E->scope, e->a->name)) {
         const dl_builtin *f = dl_builtin_find(e->a->name);
@@ -190,6 +212,7 @@ static dl_val eval_attribute(dl_elab *E, const dl_ast *e) {
     }
     dl_val x = dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
+    if (x.kind == DL_V_LAYER) return bound_parameters(E, e, x);
     if (x.kind != DL_V_TENSOR)
         return dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'", dl_val_describe(E, x), e->name);
     int at = dl_type_axis(&x.t->type, e->name);
@@ -217,10 +240,19 @@ static dl_val eval_as(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline) {
                : e->a->kind == DL_A_CALL ? dl_apply(E, e->a, NULL, pipeline, e)
                                          : dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
+    if (x.kind == DL_V_LIST) return dl_tensor_literal(E, e, x);
+    if (dl_refuse_layer(E, e->at, x)) return dl_poison();
     if (x.kind != DL_V_TENSOR)
         return dl_bad(E, e->at, DL_DIAG_not_a_tensor, "`as` names the axes of a tensor, not of %s",
                       dl_val_describe(E, x));
     return dl_tensor_as(E, e, x);
+}
+
+static dl_val eval_cast(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline) {
+    dl_val x = e->a->kind == DL_A_PIPE ? eval_pipe(E, e->a, pipeline, NULL)
+               : e->a->kind == DL_A_AS ? eval_as(E, e->a, pipeline)
+                                       : dl_eval(E, e->a);
+    return x.kind == DL_V_POISON ? x : dl_tensor_convert(E, e, x);
 }
 
 static dl_val eval_kind(dl_elab *E, const dl_ast *e, const char *variable) {
@@ -245,6 +277,7 @@ static dl_val eval_kind(dl_elab *E, const dl_ast *e, const char *variable) {
     case DL_A_LABEL: return dl_apply(E, e, NULL, &pipeline, NULL);
     case DL_A_PIPE: return eval_pipe(E, e, &pipeline, NULL);
     case DL_A_AS: return eval_as(E, e, &pipeline);
+    case DL_A_CAST: return eval_cast(E, e, &pipeline);
     case DL_A_INDEX: return eval_index(E, e);
     case DL_A_ATTR: return eval_attribute(E, e);
     case DL_A_SLICE:

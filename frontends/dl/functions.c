@@ -42,6 +42,7 @@ dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b) {
 static dl_val none(void) { return (dl_val){.kind = DL_V_NONE}; }
 
 static dl_val want_number(dl_call *c, dl_val v) {
+    if (dl_refuse_layer(c->E, c->where, v)) return dl_poison();
     return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s works on tensors and numbers, not on %s",
                   c->what->name, dl_val_describe(c->E, v));
 }
@@ -150,23 +151,44 @@ dl_val dl_fn_extreme(dl_call *c) {
     return r.origin = c->where, r.name = NULL, r;
 }
 
-static dl_val mean_square(dl_call *c, dl_op op, bool centred) {
+/* sum or mean of squares. */
+static dl_val squares(dl_call *c, dl_op op, dl_val x, int n, const char *const *over) {
+    if (!dl_call_float(c, &x)) return dl_poison();
+    return dl_tensor_reduce(c->E, c->where, op, dl_call_elem(c, DL_OP_mul, x, x), n, over);
+}
+
+/* The root, whose gradient at 0 is 0, as PyTorch has it for norms and deviations: where nothing is to be
+ * rooted the root of 1 is taken, and thrown away. */
+static dl_val root(dl_call *c, dl_val x) {
+    dl_val zero = dl_val_float(0, c->where), one = dl_val_float(1, c->where);
+    dl_val none_left = dl_call_elem(c, DL_OP_eq, x, zero);
+    dl_val safe = dl_tensor_elem(c->E, c->where, DL_OP_select, 3, (dl_val[]){none_left, one, x}, 0, NULL);
+    dl_val y = dl_call_elem(c, DL_OP_sqrt, safe, none());
+    return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, (dl_val[]){none_left, zero, y}, 0, NULL);
+}
+
+dl_val dl_call_norm(dl_call *c, dl_val x, int n, const char *const *over) {
+    return root(c, squares(c, DL_OP_sum, x, n, over));
+}
+
+dl_val dl_fn_norm(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
-    dl_val x = c->arg[0];
-    if (!dl_call_axes_of(c, 1, x, &n, names)) return dl_poison();
-    x = dl_tensor_cast(c->E, c->where, x, dl_dtype_is_float(x.t->type.dtype) ? x.t->type.dtype : DL_F32);
-    if (centred) x = dl_call_elem(c, DL_OP_sub, x, dl_tensor_reduce(c->E, c->where, DL_OP_mean, x, n, names));
-    if (x.kind != DL_V_TENSOR) return x;
-    return dl_tensor_reduce(c->E, c->where, op, dl_call_elem(c, DL_OP_mul, x, x), n, names);
+    if (!dl_call_axes_of(c, 1, c->arg[0], &n, names)) return dl_poison();
+    return dl_call_norm(c, c->arg[0], n, names);
 }
 
 /* The variance divides by the count (PyTorch's unbiased=False). */
-dl_val dl_fn_var(dl_call *c) { return mean_square(c, DL_OP_mean, true); }
-dl_val dl_fn_std(dl_call *c) { return dl_call_elem(c, DL_OP_sqrt, dl_fn_var(c), none()); }
-dl_val dl_fn_norm(dl_call *c) {
-    return dl_call_elem(c, DL_OP_sqrt, mean_square(c, DL_OP_sum, false), none());
+dl_val dl_fn_var(dl_call *c) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    dl_val x = c->arg[0];
+    if (!dl_call_axes_of(c, 1, x, &n, names) || !dl_call_float(c, &x)) return dl_poison();
+    dl_val mean = dl_tensor_reduce(c->E, c->where, DL_OP_mean, x, n, names);
+    x = dl_call_elem(c, DL_OP_sub, x, mean);
+    return x.kind == DL_V_TENSOR ? squares(c, DL_OP_mean, x, n, names) : x;
 }
+dl_val dl_fn_std(dl_call *c) { return root(c, dl_fn_var(c)); }
 
 static dl_val add_squares(dl_call *c, dl_val total, dl_val x) {
     if (x.kind == DL_V_LIST) {
@@ -196,6 +218,7 @@ dl_val dl_fn_cat(dl_call *c) {
     if (!dl_spend(c->E, c->where, in.n)) return dl_poison();
     for (; count < in.n; count++) {
         if (in.at[count].kind == DL_V_POISON) return dl_poison();
+        if (dl_refuse_layer(c->E, c->where, in.at[count])) return dl_poison();
         if (in.at[count].kind != DL_V_TENSOR)
             return dl_bad(c->E, c->where, DL_DIAG_not_a_tensor, "cat joins tensors, not %s",
                           dl_val_describe(c->E, in.at[count]));
@@ -211,32 +234,6 @@ dl_val dl_fn_cat(dl_call *c) {
         return dl_poison();
     dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
     return dl_tensor_op(c->E, c->where, DL_OP_cat, in.n, in.at, 1, &axis, NULL);
-}
-
-/* x along further axes too, whose names are in sight with their sizes. */
-dl_val dl_fn_expand(dl_call *c) {
-    int n;
-    const char *names[DL_MAX_RANK];
-    dl_val x = c->arg[0];
-    dl_type t = x.t->type;
-    if (!dl_call_axes(c, 1, &n, names)) return dl_poison();
-    for (int i = 0; i < n; i++) {
-        const dl_ast *e = c->ast[1]->kind == DL_A_LIST ? c->ast[1]->items.list.at[i]->a : c->ast[1];
-        int64_t size;
-        if (dl_type_axis(&t, names[i]) >= 0)
-            return dl_bad(c->E, e->span, DL_DIAG_duplicate_axis, "%s has an axis %s already: it is %s",
-                          dl_val_words(c->E, x, "the tensor"), names[i], dl_type_text(&t));
-        if (t.rank == DL_MAX_RANK)
-            return dl_bad(c->E, e->span, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
-        if (!dl_val_count(c->E, dl_eval(c->E, e), 0, "the size of an axis", &size)) return dl_poison();
-        dl_type_push(&t, names[i], size);
-    }
-    if (!dl_check_count(c->E, c->where, &t)) return dl_poison();
-    return dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &t);
-}
-
-dl_val dl_fn_cross_entropy(dl_call *c) {
-    return dl_tensor_op(c->E, c->where, DL_OP_cross_entropy, 2, c->arg, 0, NULL, NULL);
 }
 
 dl_val dl_fn_in_top_k(dl_call *c) {
@@ -264,37 +261,6 @@ dl_val dl_fn_range(dl_call *c) {
         if (__builtin_add_overflow(i, v[2], &i)) break;
     }
     return list;
-}
-
-/* linspace(a, b, n): a list. linspace(a, b, over=H): a tensor along H. */
-dl_val dl_fn_linspace(dl_call *c) {
-    double a = dl_val_number(c->arg[0]), b = dl_val_number(c->arg[1]);
-    if (c->given[2] == c->given[3])
-        return dl_bad(c->E, c->where, c->given[2] ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
-                      "linspace takes a count or an axis: linspace(a, b, n) or linspace(a, b, over=H)");
-    if (c->given[2]) {
-        dl_val list = dl_val_new_list(c->E, c->where);
-        int64_t n = c->arg[2].i;
-        for (int64_t i = 0; i < n; i++) {
-            double v = n == 1 ? a : i == n - 1 ? b : a + (b - a) * (double)i / (double)(n - 1);
-            if (!dl_val_append(c->E, list, dl_val_float(v, c->where), c->where)) return dl_poison();
-        }
-        return list;
-    }
-    int n;
-    const char *names[DL_MAX_RANK];
-    if (!dl_call_axes(c, 3, &n, names)) return dl_poison();
-    const dl_ast *e = c->ast[3]->kind == DL_A_LIST ? c->ast[3]->items.list.at[0]->a : c->ast[3];
-    dl_val size = dl_eval(c->E, e);
-    int64_t count;
-    if (!dl_val_count(c->E, size, 0, "the size of an axis", &count)) return dl_poison();
-    dl_type t = dl_scalar(DL_F32);
-    dl_type_push(&t, names[0], count);
-    dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
-    dl_val x = dl_tensor_op(c->E, c->where, DL_OP_iota, 0, NULL, 1, &axis, &t);
-    double step = count > 1 ? (b - a) / (double)(count - 1) : 0;
-    x = dl_call_elem(c, DL_OP_mul, x, dl_val_float(step, c->where));
-    return dl_call_elem(c, DL_OP_add, x, dl_val_float(a, c->where));
 }
 
 dl_val dl_fn_len(dl_call *c) {

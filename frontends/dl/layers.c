@@ -240,11 +240,6 @@ static dl_val norm_param(dl_call *c, const char *role, dl_axis axis, double valu
     return dl_make_param(c, role, t, (dl_init){value ? DL_INIT_CONST : DL_INIT_ZERO, value, 0}, 1, 1);
 }
 
-static void update(dl_call *c, dl_val state, dl_val next) {
-    if (state.kind != DL_V_TENSOR || next.kind != DL_V_TENSOR) return;
-    dl_graph_result(c->E->b.graph, DL_RESULT_UPDATE, state.t->var->name, next.t, state.t->var);
-}
-
 /* running = momentum * running + (1 - momentum) * batch: Keras' momentum, which is 1 - PyTorch's. The running
  * variance is the unbiased one, as in both. */
 static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, double momentum) {
@@ -260,12 +255,12 @@ static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, dou
     double unbias = count > 1 ? count / (count - 1) : 1;
     dl_val keep = dl_val_float(momentum, c->where), take = dl_val_float(1 - momentum, c->where);
     dl_val take_var = dl_val_float((1 - momentum) * unbias, c->where);
-    update(c, mean,
-           dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, mean, keep),
-                        dl_call_elem(c, DL_OP_mul, m, take)));
-    update(c, var,
-           dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, var, keep),
-                        dl_call_elem(c, DL_OP_mul, v, take_var)));
+    dl_update_state(c, "running_mean",
+                    dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, mean, keep),
+                                 dl_call_elem(c, DL_OP_mul, m, take)));
+    dl_update_state(c, "running_var",
+                    dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, var, keep),
+                                 dl_call_elem(c, DL_OP_mul, v, take_var)));
 }
 
 dl_val dl_layer_batch_norm(dl_call *c) {
@@ -292,7 +287,7 @@ dl_val dl_layer_batch_norm(dl_call *c) {
             dl_tensor_op(E, c->where, DL_OP_batch_norm, 5, (dl_val[]){x, w, b, mean, var}, 2, attrs, NULL);
         if (y.kind != DL_V_TENSOR) return y;
         update_statistics(c, x, mean, var, momentum);
-        update(c, seen, dl_call_elem(c, DL_OP_add, seen, dl_val_int(1, c->where)));
+        dl_update_state(c, "num_batches_tracked", dl_call_elem(c, DL_OP_add, seen, dl_val_int(1, c->where)));
         return y;
     }
     dl_val scale =

@@ -7,6 +7,7 @@ enum { MAX_PATH = 800 };
 
 const char *dl_step_path(dl_elab *E, dl_step *step) {
     if (step->path) return step->path;
+    if (step->layer) return step->path = dl_step_path(E, step->layer->step);
     const char *label = step->label;
     if (!label) {
         dl_pipeline *p = step->pipeline;
@@ -41,12 +42,70 @@ static dl_var *make_var(dl_call *c, dl_var_role role, const char *name, dl_type 
     return dl_graph_var(E->b.graph, role, name, type, init, dl_source_loc(E->source, c->name_at.begin));
 }
 
+/* Sharing. A parameter's name tells where it stands; whether a second one of that name is the same parameter
+ * or a second layer of one label is told by the applications of bound layers that the two steps are in. */
+
+/* The innermost application of a bound layer that a step is in, or NULL. */
+static const dl_step *application_of(const dl_step *step) {
+    while (step && !step->layer) step = step->outer;
+    return step;
+}
+
+static int count_applications(const dl_step *a) {
+    int n = 0;
+    for (a = application_of(a); a; a = application_of(a->outer)) n++;
+    return n;
+}
+
+/* The outermost application in which they differ is one of the same layer. */
+bool dl_is_shared(const dl_param_info *info, const dl_step *step) {
+    const dl_step *a = application_of(info->step), *b = application_of(step);
+    int n = count_applications(a), m = count_applications(b);
+    bool shared = false;
+    for (; n > m; n--) a = application_of(a->outer);
+    for (; m > n; m--) b = application_of(b->outer);
+    for (; a; a = application_of(a->outer), b = application_of(b->outer))
+        if (a->layer != b->layer || a->application != b->application) shared = a->layer == b->layer;
+    return shared;
+}
+
+static bool same_shape(const dl_type *a, const dl_type *b) {
+    bool same = a->rank == b->rank && a->dtype == b->dtype;
+    for (int i = 0; same && i < a->rank; i++) same = a->axis[i].size == b->axis[i].size;
+    return same;
+}
+
+/* v under the axis names of `want`. */
+static dl_val named_as(dl_elab *E, dl_span where, dl_val v, const dl_type *want) {
+    if (v.kind != DL_V_TENSOR || dl_type_same(&v.t->type, want)) return v;
+    return dl_tensor_op(E, where, DL_OP_rename, 1, &v, 0, NULL, want);
+}
+
+dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_type *want, dl_span where) {
+    dl_val v = dl_val_tensor(&info->var->value, where);
+    step->made++;
+    if (same_shape(&info->var->value.type, want)) {
+        info->step = step;
+        return named_as(E, where, v, want);
+    }
+    if (step->made > 1) return dl_poison(); /* one report a layer: the weight's */
+    dl_bad(E, where, DL_DIAG_shared_shape, "applied again, this layer would need '%s' as %s, but it is %s",
+           info->var->name, dl_type_text(want), dl_type_text(&info->var->value.type));
+    dl_note(E, info->where, "its first application, which made it");
+    dl_help(
+        E,
+        "a layer that is shared is applied to tensors of the same channels; for other shapes bind another");
+    return dl_poison();
+}
+
 dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in,
                      double fan_out) {
     dl_elab *E = c->E;
     const char *path = dl_step_path(E, c->step), *name = dl_internf("%s.%s", path, role);
     for (int i = 0; i < E->params.n; i++)
         if (E->params.at[i].var->name == name) {
+            if (dl_is_shared(&E->params.at[i], c->step))
+                return dl_share_param(E, &E->params.at[i], c->step, &type, c->where);
             /* One report a layer: the weight's; the bias goes under. */
             if (c->step->made == 0) {
                 dl_bad(E, c->where, DL_DIAG_duplicate_label, "two layers are called '%s'", path);
@@ -60,17 +119,42 @@ dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, d
     for (dl_step *s = c->step->outer; s; s = s->outer) s->made++;
     dl_var *var = make_var(c, DL_VAR_PARAM, name, type, init);
     if (!var) return dl_poison();
-    dl_push(
-        E->arena, &E->params,
-        (dl_param_info){var, dl_intern(c->what->name), dl_intern(role), fan_in, fan_out, c->where, false});
+    dl_push(E->arena, &E->params,
+            (dl_param_info){var, dl_intern(c->what->name), dl_intern(role), fan_in, fan_out, c->where, false,
+                            c->step});
     return dl_val_tensor(&var->value, c->where);
 }
 
+static const char *state_name(dl_call *c, const char *role) {
+    return dl_internf("%s.%s", dl_step_path(c->E, c->step), role);
+}
+
+/* A second one of a name belongs to a shared layer: it goes on where the first application left it. (If the
+ * layer is not shared, or of another shape, that has been reported with the weight.) */
 dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init) {
-    const char *name = dl_internf("%s.%s", dl_step_path(c->E, c->step), role);
-    /* A second one of this name has been reported with the weight. */
-    dl_var *var = make_var(c, DL_VAR_STATE, name, type, init);
-    return var ? dl_val_tensor(&var->value, c->where) : dl_poison();
+    const char *name = state_name(c, role);
+    dl_var *var = dl_graph_find_var(c->E->b.graph, name);
+    if (!var) {
+        var = make_var(c, DL_VAR_STATE, name, type, init);
+        return var ? dl_val_tensor(&var->value, c->where) : dl_poison();
+    }
+    if (var->role != DL_VAR_STATE || !same_shape(&var->value.type, &type)) return dl_poison();
+    const dl_result *next = dl_graph_find_result(c->E->b.graph, DL_RESULT_UPDATE, name);
+    return named_as(c->E, c->where, dl_val_tensor(next ? next->value : &var->value, c->where), &type);
+}
+
+void dl_update_state(dl_call *c, const char *role, dl_val next) {
+    dl_graph *g = c->E->b.graph;
+    const char *name = state_name(c, role);
+    dl_var *var = dl_graph_find_var(g, name);
+    if (!var || next.kind != DL_V_TENSOR) return;
+    next = named_as(c->E, c->where, next, &var->value.type);
+    if (next.kind != DL_V_TENSOR) return;
+    dl_result *earlier = dl_graph_find_result(g, DL_RESULT_UPDATE, name);
+    if (earlier)
+        earlier->value = next.t;
+    else
+        dl_graph_result(g, DL_RESULT_UPDATE, name, next.t, var);
 }
 
 /* Distributions. The fan-scaled ones are Keras' (He and Glorot normal are truncated at two deviations, and

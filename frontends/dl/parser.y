@@ -149,6 +149,7 @@ expr: pipe
 pipe: or
     | pipe PIPE postfix { $$ = dl_ast_op(p, DL_A_PIPE, @$, T_PIPE, @2, $1, $3); }
     | pipe AS LBRACKET args RBRACKET { $$ = dl_ast_items(p, DL_A_AS, @$, $1, $4); $$->at = @2; }
+    | pipe AS NAME { $$ = dl_ast_named(p, DL_A_CAST, @$, $3, @3, $1); }
 ;
 or: and
     | or OR and { $$ = dl_ast_op(p, DL_A_BINARY, @$, T_OR, @2, $1, $3); }

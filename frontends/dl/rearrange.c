@@ -2,7 +2,8 @@
  *
  * The pattern's names are its own; the left side goes along the operand's axes in order. The op's attribute
  * is the pattern with all sizes of split axes written out ("n (h=45 p=8) -> ..."), so that it says
- * everything. */
+ * everything. Axes of size 1, which it writes `1` (or `()`), are taken away before and put in behind: the op
+ * itself sees names only. */
 #include <ctype.h>
 
 #include "frontends/dl/builtin.h"
@@ -19,6 +20,7 @@ typedef struct {
     atom at[MAX_ATOMS];
     int n, groups;
     bool merged[DL_MAX_RANK + 1]; /* the group stands in parentheses */
+    int atoms[DL_MAX_RANK + 1];   /* of each group; none: `1` */
 } side;
 
 static bool bad(dl_call *c, const char *why) {
@@ -48,9 +50,15 @@ static bool parse_side(dl_call *c, const char *p, const char *end, side *s) {
             for (int i = 0; i < s->n; i++)
                 if (s->at[i].name == name)
                     return bad(c, dl_format(c->E->arena, "'%.60s' stands twice on one side", name));
-            s->at[s->n++] = (atom){name, -1, inside ? s->groups - 1 : s->groups++};
+            if (!inside) s->groups++;
+            s->at[s->n++] = (atom){name, -1, s->groups - 1};
+            s->atoms[s->groups - 1]++;
+        } else if (*p == '1' && (p + 1 == end || !isalnum((unsigned char)p[1]))) {
+            if (!inside && s->groups == DL_MAX_RANK) return bad(c, "more than 8 axes");
+            if (!inside) s->groups++; /* in parentheses it multiplies by 1 */
+            p++;
         } else
-            return bad(c, "only names, spaces and parentheses may stand in a pattern");
+            return bad(c, "only names, `1`, spaces and parentheses may stand in a pattern");
     }
     return !inside || bad(c, "a parenthesis is not closed");
 }
@@ -85,6 +93,12 @@ static bool solve(dl_call *c, side *left, const dl_type *t) {
             else if (__builtin_mul_overflow(known, a->size, &known))
                 return bad(c, "the sizes multiply beyond 64 bits");
         }
+        if (!left->atoms[g] && size != 1) {
+            dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_pattern, "rearrange: `1` stands for the axis %s=%lld",
+                   t->axis[g].name, (long long)size);
+            dl_note_tensor(c->E, c->arg[0]);
+            return false;
+        }
         bool divides = open ? size % known == 0 : size == known;
         if (!divides) {
             dl_bad(c->E, c->where, DL_DIAG_bad_pattern,
@@ -99,8 +113,11 @@ static bool solve(dl_call *c, side *left, const dl_type *t) {
 }
 
 static void print_side(dl_buf *b, const side *s, bool sizes) {
+    bool behind = false;
     for (int g = 0; g < s->groups; g++) {
-        if (g) dl_puts(b, " ");
+        if (!s->atoms[g]) continue;
+        if (behind) dl_puts(b, " ");
+        behind = true;
         if (s->merged[g]) dl_puts(b, "(");
         bool first = true;
         for (int i = 0; i < s->n; i++) {
@@ -119,6 +136,7 @@ static const char *result_name(dl_call *c, const side *left, const side *right, 
         const dl_ast *arg = c->as->items.list.at[g];
         return arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : dl_intern("");
     }
+    if (!right->atoms[g]) return dl_intern(""); /* of size 1: it may do without */
     if (right->merged[g]) return NULL;
     for (int i = 0; i < right->n; i++)
         if (right->at[i].group == g)
@@ -156,6 +174,20 @@ static bool result_type(dl_call *c, side *left, side *right, dl_type *t) {
     return true;
 }
 
+/* The type without the axes that are `1` on this side. */
+static dl_type without_ones(const side *s, const dl_type *t) {
+    dl_type r = dl_scalar(t->dtype);
+    for (int g = 0; g < s->groups; g++)
+        if (s->atoms[g]) r.axis[r.rank++] = t->axis[g];
+    return r;
+}
+
+/* The same elements under another type, where it is another. */
+static dl_val retype(dl_call *c, dl_val x, dl_type t) {
+    if (x.kind != DL_V_TENSOR || dl_type_same(&x.t->type, &t)) return x;
+    return dl_tensor_op(c->E, c->where, DL_OP_reshape, 1, &x, 0, NULL, &t);
+}
+
 dl_val dl_fn_rearrange(dl_call *c) {
     side left, right;
     const char *text = c->arg[1].s, *arrow = strstr(text, "->");
@@ -183,9 +215,12 @@ dl_val dl_fn_rearrange(dl_call *c) {
                    dl_poison();
     dl_type type;
     if (!result_type(c, &left, &right, &type)) return dl_poison();
+    dl_val x = retype(c, c->arg[0], without_ones(&left, t));
+    if (left.n == 0 || x.kind != DL_V_TENSOR) return retype(c, x, type);
+    dl_type named = without_ones(&right, &type);
     dl_buf b = {0};
     print_side(&b, &left, true), dl_puts(&b, " -> "), print_side(&b, &right, false);
     dl_attr pattern = {.id = DL_ATTR_pattern, .s = dl_intern(b.at)};
     dl_buf_free(&b);
-    return dl_tensor_op(c->E, c->where, DL_OP_rearrange, 1, c->arg, 1, &pattern, &type);
+    return retype(c, dl_tensor_op(c->E, c->where, DL_OP_rearrange, 1, &x, 1, &pattern, &named), type);
 }

@@ -8,6 +8,7 @@
 static bool want_tensor(dl_elab *E, const dl_ast *s, const char *what, dl_val v) {
     if (v.kind == DL_V_POISON) return false;
     if (v.kind == DL_V_TENSOR) return true;
+    if (dl_refuse_layer(E, s->a->span, v)) return false;
     dl_bad(E, s->a->span, DL_DIAG_not_a_tensor, "%s must be a tensor, not %s", what, dl_val_describe(E, v));
     return false;
 }

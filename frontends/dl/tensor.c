@@ -208,10 +208,14 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
     dl_val in[] = {a, b};
     for (int i = 0; i < 2; i++)
         if (in[i].kind != DL_V_TENSOR && !dl_val_is_number(in[i])) {
+            if (dl_refuse_layer(E, e->at, in[i])) return dl_poison();
             dl_bad(E, e->at, DL_DIAG_bad_operand, "the operator works on tensors and numbers, not on %s",
                    dl_val_describe(E, in[i]));
             if (in[i].kind == DL_V_LIST)
-                dl_help(E, "take an element of the list, or join tensors with cat(a, b, over=C)");
+                dl_help(
+                    E,
+                    "take an element of the list, join tensors with cat(a, b, over=C), or name the axes of "
+                    "numbers: ([1, 2] as [C])");
             return dl_poison();
         }
     /* A term with a weight of zero is left out, and so is not computed at all: `+ lambda_rho * ...`. */

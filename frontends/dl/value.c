@@ -67,6 +67,18 @@ dl_val dl_val_str(const char *s, dl_span where) {
 dl_val dl_val_tensor(dl_value *t, dl_span where) {
     return (dl_val){.kind = DL_V_TENSOR, .origin = where, .t = t};
 }
+/* The pipeline in which it is bound ends before the layer is applied. */
+dl_val dl_val_layer(dl_elab *E, dl_layer layer, dl_step *step, dl_span where) {
+    dl_layer *l = DL_NEW(E->arena, dl_layer);
+    *l = layer;
+    l->step = step;
+    if (step->pipeline) {
+        dl_pipeline *p = DL_NEW(E->arena, dl_pipeline);
+        *p = *step->pipeline;
+        step->pipeline = p;
+    }
+    return (dl_val){.kind = DL_V_LAYER, .origin = where, .layer = l};
+}
 dl_val dl_val_new_list(dl_elab *E, dl_span where) {
     return (dl_val){.kind = DL_V_LIST, .origin = where, .list = DL_NEW(E->arena, dl_val_list)};
 }
@@ -98,6 +110,7 @@ const char *dl_val_describe(dl_elab *E, dl_val v) {
     case DL_V_FLOAT: dl_puts(&b, "the number "), dl_put_double(&b, v.f); break;
     case DL_V_STR: return dl_format(E->arena, "the string \"%.60s\"", v.s);
     case DL_V_LIST: return dl_format(E->arena, "a list of %d", v.list->items.n);
+    case DL_V_LAYER: return dl_format(E->arena, "the layer %.60s, applied to nothing", v.layer->name);
     case DL_V_TENSOR: dl_puts(&b, "the tensor "), dl_type_print(&b, &v.t->type); break;
     }
     const char *text = dl_strdup(E->arena, b.at);
@@ -113,6 +126,18 @@ void dl_note_tensor(dl_elab *E, dl_val v) {
     if (v.kind != DL_V_TENSOR) return;
     dl_note(E, v.origin, "%s is %s, %s here", dl_val_words(E, v, "this"), dl_type_text(&v.t->type),
             v.t->var ? "declared" : "made");
+}
+
+bool dl_refuse_layer(dl_elab *E, dl_span where, dl_val v) {
+    if (v.kind != DL_V_LAYER) return false;
+    if (v.layer->refused) return true;
+    v.layer->refused = true;
+    dl_bad(E, where, DL_DIAG_not_a_tensor,
+           "here stands a tensor, but %s is a layer that is applied to nothing",
+           v.name ? dl_val_words(E, v, "") : dl_format(E->arena, "'%s'", v.layer->name));
+    if (v.origin.begin != where.begin) dl_note(E, v.origin, "bound here");
+    dl_help(E, "apply it: x |> %s", v.name ? v.name : dl_format(E->arena, "%s(...)", v.layer->name));
+    return true;
 }
 
 bool dl_val_count(dl_elab *E, dl_val v, int64_t least, const char *what, int64_t *out) {
@@ -135,6 +160,7 @@ bool dl_val_count(dl_elab *E, dl_val v, int64_t least, const char *what, int64_t
 /* Operators */
 
 static dl_val not_defined(dl_elab *E, const dl_ast *e, const char *op, dl_val a, dl_val b) {
+    if (dl_refuse_layer(E, e->at, a) || dl_refuse_layer(E, e->at, b)) return dl_poison();
     return dl_bad(E, e->at, DL_DIAG_bad_operand, "'%s' does not work on %s and %s", op, dl_val_describe(E, a),
                   dl_val_describe(E, b));
 }
@@ -145,6 +171,7 @@ static dl_val too_big(dl_elab *E, const dl_ast *e) {
 
 dl_val dl_fold_unary(dl_elab *E, const dl_ast *e, dl_val a) {
     if (e->op == T_NOT) return dl_val_bool(dl_val_number(a) == 0, e->span);
+    if (dl_refuse_layer(E, e->span, a)) return dl_poison();
     if (!dl_val_is_number(a))
         return dl_bad(E, e->at, DL_DIAG_bad_operand, "the sign works on numbers and tensors, not on %s",
                       dl_val_describe(E, a));

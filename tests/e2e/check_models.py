@@ -175,6 +175,10 @@ def test_resnet():
            "    loss = mean((mean(y, over=C) - t)**2)\n"
     refused(3, r"synthetic: 't' is i32\[.*the model does not say how many classes", DLRUN, write("classes.dl", text), "--data_loader_config=synthetic",
             "--local_batch_size=2", f"--expdir={TMP}/no")
+    text = text.replace("mean((mean(y, over=C) - t)**2)", "mse_loss(softmax(y, over=C), one_hot(t, C=k))")
+    points = train("one_hot", write("one_hot.dl", text), "--data_loader_config=synthetic", "--global_batch_size=2", "--Nsamples=8",
+                   "--Nsamples_val=4", "--num_epochs=2")[0]
+    check(all(0 < p["Loss/train"] < 1 for p in points), f"one_hot says how many classes: {points}")
 
 
 def test_classifier():

@@ -98,6 +98,9 @@ y = put(finite, ["N"])
 case("cast", [y], {}, ["N"], finite.to(torch.int32), "i32")
 case("cast", [y], {}, ["N"], finite.to(torch.bool), "bool")
 case("cast", [p], {}, ["N"], flags)
+beyond = torch.tensor([2.0**31, -(2.0**31) - 1, 2147483647.5, 1e30, inf, -inf, nan])
+case("cast", [put(beyond, ["N"])], {}, ["N"], torch.tensor([-(2.0**31)] * 2 + [2147483647.0] + [-(2.0**31)] * 4), "i32")  # as x86 has it
+case("cast", [put(beyond, ["N"])], {}, ["N"], torch.where(beyond.abs() < 1e18, beyond.trunc(), torch.tensor(-(2.0**63))), "i64")
 
 # pointwise, two and three operands: every pair of special values, and broadcasting by name
 some = torch.tensor([-1.5, -0.0, 0.0, 0.5, 2.0, inf, -inf, nan])
@@ -273,7 +276,17 @@ for axis, dim in (("C", 1), ("N", 0)):
 equal = torch.tensor([[1.0, 3.0, 3.0], [nan, 5.0, nan]])
 case("argmax", [put(equal, "NC")], {"axis": "C"}, "N", equal.argmax(1).double(), "i32")
 case("stop_gradient", [tw], {}, "NC", wide)
-case("cross_entropy", [tw, ti], {}, [], F.cross_entropy(wide, classes))
+case("cross_entropy", [tw, ti], {"axis": "C"}, "N", F.cross_entropy(wide, classes, reduction="none"))
+strangers = torch.tensor([4, 5, -1])  # of which PyTorch says that they are out of bounds
+case("cross_entropy", [tw, put(strangers.double(), "N", "i64")], {"axis": "C"}, "N",
+     torch.cat([F.cross_entropy(wide[:1], strangers[:1], reduction="none"), torch.tensor([inf, inf])]))
+shares = torch.softmax(T(3, 5), 1)
+case("cross_entropy", [tw, put(shares, "NC")], {"axis": "C"}, "N", F.cross_entropy(wide, shares, reduction="none"))
+pixels, labels = T(2, 3, 4, 5), torch.arange(40).reshape(2, 4, 5) % 3
+case("cross_entropy", [put(pixels, "NCHW"), put(labels.double(), "NHW", "i64")], {"axis": "C"}, "NHW",
+     F.cross_entropy(pixels, labels, reduction="none"))
+case("cross_entropy", [put(pixels, "NCHW"), put(shares[0, :3], "C")], {"axis": "C"}, "NHW",
+     F.cross_entropy(pixels, shares[0, :3, None, None].expand(2, 3, 4, 5), reduction="none"))
 for k in (1, 2, 5):
     best = (wide.topk(k, 1).indices == classes[:, None]).any(1)
     case("in_top_k", [tw, ti], {"k": k}, "N", best.double(), "bool")

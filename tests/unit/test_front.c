@@ -430,6 +430,11 @@ static size_t mutate(char *text, size_t n, size_t room) {
                                         "}",
                                         "@",
                                         "|>",
+                                        " as ",
+                                        " as [C]",
+                                        " @enc",
+                                        "[1, 2]",
+                                        "enc = linear(3)\n    ",
                                         ":",
                                         "=",
                                         "\n",
@@ -475,8 +480,8 @@ static size_t mutate(char *text, size_t n, size_t room) {
 }
 
 static void test_mutations(long count) {
-    static const char *const names[] = {"cnn_regressor.dl", "cnn_classifier.dl", "unet.dl", "vit.dl",
-                                        "resnet.dl"};
+    static const char *const names[] = {"cnn_regressor.dl", "cnn_classifier.dl",         "unet.dl",
+                                        "vit.dl",           "../tests/data/language.dl", "resnet.dl"};
     dl_arena *arena = dl_arena_new(NULL);
     double worst = 0;
     long faulty = 0;

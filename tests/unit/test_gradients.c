@@ -211,7 +211,12 @@ static dl_value *classify(dl_builder *b, const grad_case *c, dl_value **p) { /* 
     t.axis[t.rank++] = p[0]->type.axis[0];
     dl_value *number = dl_build_as(b, DL_OP_iota, 0, NULL, 1, &axis, t);
     dl_value *in[] = {p[0], dl_build_k(b, DL_OP_sub, number, 0)};
-    return dl_build(b, c->op, 2, in, 0, NULL);
+    dl_attr classes = dl_attr_name(DL_ATTR_axis, "C");
+    return dl_build(b, c->op, 2, in, 1, &classes);
+}
+static dl_value *share_out(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr classes = dl_attr_name(DL_ATTR_axis, "C");
+    return dl_build(b, c->op, 2, p, 1, &classes);
 }
 static dl_value *contract_k(dl_builder *b, const grad_case *c, dl_value **p) {
     const char *over[] = {dl_intern("K")};
@@ -326,6 +331,7 @@ static const grad_case cases[] = {
     {"layer_norm, other name", DL_OP_layer_norm, composite, -2, 2, {ONE, "E=3", "E=3"}},
     {"batch_norm", DL_OP_batch_norm, batch_norm, -2, 2, {"N=3 C=2 H=2", "C=2", "C=2"}},
     {"cross_entropy", DL_OP_cross_entropy, classify, -2, 2, {"N=3 C=4"}},
+    {"cross_entropy, shares", DL_OP_cross_entropy, share_out, -2, 2, {"N=3 C=4 T=2", "T=2 C=4"}},
     {"contract", DL_OP_contract, contract_k, -1, 1, {"N=2 K=3", "O=4 K=3"}},
     {"contract, batch", DL_OP_contract, contract_k, -1, 1, {"N=2 T=3 K=2", "K=2 N=2 S=3"}},
     {"contract, to a scalar", DL_OP_contract, contract_k, -1, 1, {"K=3", "K=3"}},
