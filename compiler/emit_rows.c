@@ -260,21 +260,21 @@ static void put_zeros(const rows *r, bool inner) {
             dl_putf(r->e->out, "    (void)x%d;\n", i);
 }
 
-/* Does a pass use the row's value i? */
-static bool uses_shared(const rows *r, int pass, int i) {
-    if (!r->shared[i] || instr_of(r, i)->kind == DL_K_CONST || is_root(r, i)) return false;
+/* Does something that a pass computes take i? */
+static bool is_taken(const rows *r, int pass, int i) {
     for (int j = i + 1; j < r->e->k->instrs.n; j++)
-        for (int a = 0; r->computed[pass][j] && a < instr_of(r, j)->nargs; a++)
+        for (int a = 0; r->computed[pass][j] && !r->read[j] && a < instr_of(r, j)->nargs; a++)
             if (instr_of(r, j)->args[a] == i) return true;
     return false;
 }
 
+/* Does a pass use the row's value i? */
+static bool uses_shared(const rows *r, int pass, int i) {
+    return r->shared[i] && instr_of(r, i)->kind != DL_K_CONST && !is_root(r, i) && is_taken(r, pass, i);
+}
+
 static bool uses_saved(const rows *r, int pass, int i) {
-    if (!r->saved[i] || r->e->sweeps.level[i] >= pass) return false;
-    for (int j = i + 1; j < r->e->k->instrs.n; j++)
-        for (int a = 0; r->computed[pass][j] && a < instr_of(r, j)->nargs; a++)
-            if (instr_of(r, j)->args[a] == i) return true;
-    return false;
+    return r->saved[i] && r->e->sweeps.level[i] < pass && is_taken(r, pass, i);
 }
 
 static bool grows_in(const rows *r, int pass, int i) {

@@ -59,7 +59,7 @@ static const row_case cases[] = {
      {{5, 3, 7}, {2, 33, 1}, {17, 5, 4099}}},
     {"cross-entropy",
      X "  %%1 = reshape $x : f32[N=%4$d, C=%3$d]\n  input $c = %%2 : i64[N=%4$d]\n"
-       "  %%9 = cross_entropy %%1, $c : f32[]\n",
+       "  %%3 = cross_entropy %%1, $c {axis=C} : f32[N=%4$d]\n  %%9 = mean %%3 {over=[N]} : f32[]\n",
      true,
      3,
      {{2, 9, 16}, {1, 31, 37}, {4, 16, 1000}, {3, 5, 1}}},
@@ -69,6 +69,12 @@ static const row_case cases[] = {
      false,
      1,
      {{19, 3, 5}, {17, 1, 2}, {16, 7, 130}}},
+    {"the smallest of means times a weight", /* a sweep over a row reads what one before it kept */
+     X "  param $w = %%1 : f32[]\n  %%2 = mean $x {over=[C]} : f32[A=%1$d, B=%2$d]\n"
+       "  %%3 = mul $w, %%2 : f32[A=%1$d, B=%2$d]\n  %%9 = reduce_min %%3 {over=[A, B]} : f32[]\n",
+     true,
+     2,
+     {{1, 52, 2}, {13, 4, 3}, {3, 70, 17}}},
     {"by the largest of all, a thousand times smaller", /* one scalar for all points */
      X "  %%1 = abs $x : f32[A=%1$d, B=%2$d, C=%3$d]\n  %%2 = reduce_max %%1 {over=[A, B, C]} : f32[]\n"
        "  %%9 = div $x, %%2 : f32[A=%1$d, B=%2$d, C=%3$d]\n",

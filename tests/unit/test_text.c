@@ -525,8 +525,12 @@ static void test_flops(void) {
     SUM(1, 0)                                                                                                \
     SUM(2, 1)                                                                                                \
     SUM(3, 2)                                                                                                \
-    SUM(4, 3) SUM(5, 4) SUM(6, 5) SUM(7, 6) SUM(8, 7) SUM(9, 8) SUM(10, 9) SUM(11, 10) SUM(12, 11)           \
-        SUM(13, 12) SUM(14, 13) SUM(15, 14) SUM(16, 15) SUM(17, 16)
+    SUM(4, 3)                                                                                                \
+    SUM(5, 4)                                                                                                \
+    SUM(6, 5)                                                                                                \
+    SUM(7, 6)                                                                                                \
+    SUM(8, 7)                                                                                                \
+    SUM(9, 8) SUM(10, 9) SUM(11, 10) SUM(12, 11) SUM(13, 12) SUM(14, 13) SUM(15, 14) SUM(16, 15) SUM(17, 16)
 static const struct {
     const char *text, *message;
 } kernel_faults[] = {
