@@ -116,8 +116,16 @@ static bool follows(const dl_node *n) {
     return dl_ops[n->op].class == DL_CLASS_ELEM || dl_ops[n->op].class == DL_CLASS_MOVE;
 }
 
-/* Values that lie channels last: what contractions by windows read and make, and whatever of their rank is
- * element by element or piece by piece beside them. */
+/* Are v's channels those of the node's result? Where axes change places ([N, C, H, W] beside [N, H, W, C])
+ * they are not: the other side has them last as it is. */
+static bool has_channels_of(const dl_node *n, const dl_value *v) {
+    const dl_type *t = &n->out[0].type;
+    if (v->type.rank != t->rank) return false;
+    return n->op == DL_OP_rename || t->rank < 2 || v->type.axis[1].name == t->axis[1].name;
+}
+
+/* Values that lie channels last: what contractions by windows read and make, and whatever has the same
+ * channels and is element by element or piece by piece beside them. */
 static void spread_channels_last(dl_graph *g, unsigned char *cl) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
@@ -129,13 +137,12 @@ static void spread_channels_last(dl_graph *g, unsigned char *cl) {
         more = false;
         for (int i = 0; i < g->nodes.n; i++) {
             dl_node *n = g->nodes.at[i];
-            int rank = n->out[0].type.rank;
             bool any = cl[n->out[0].id];
-            for (int k = 0; k < n->nin; k++) any |= n->in[k]->type.rank == rank && cl[n->in[k]->id];
+            for (int k = 0; k < n->nin; k++) any |= has_channels_of(n, n->in[k]) && cl[n->in[k]->id];
             if (!any || !follows(n)) continue;
             for (int k = -1; k < n->nin; k++) {
                 dl_value *v = k < 0 ? &n->out[0] : n->in[k];
-                if (v->type.rank == rank && !cl[v->id]) cl[v->id] = 1, more = true;
+                if (has_channels_of(n, v) && !cl[v->id]) cl[v->id] = 1, more = true;
             }
         }
     }
