@@ -153,6 +153,14 @@ def test_regressor():
     check(abs(rates(points)[1] - 1e-3 * (1 + math.cos(math.pi / 4)) / 2) < 1e-15, f"max_cosine_lr_epochs alone is a cosine of epochs: {rates(points)}")
     points, _ = train("sgd", *REGRESSOR, "--max_epochs=3", "--optimizer=sgd", "--lr_schedule=[{start_epoch:\t1, end_epoch:\t2, multiplier:\t0.5}]")
     check(rates(points) == [1e-3, 5e-4, 1e-3], f"ranges of epochs: {rates(points)}")
+    for scaling, factor in ("none", 1), ("sqrt", math.sqrt(4 / 1.0)), ("linear", 4):
+        points, _ = train(f"scaled {scaling}", *REGRESSOR, "--max_epochs=2", f"--scaling={scaling}", "--base_batch_size=1")
+        check(rates(points) == [1e-3 * factor] * 2, f"scaling {scaling}: {rates(points)}")
+    points, _ = train("warm steps", *REGRESSOR, "--max_epochs=3", "--warmup=9")
+    check(all(abs(a - 1e-3 * min(i / 9, 1)) < 1e-15 for a, i in zip(rates(points), (4, 8, 12))), f"a warm-up of steps: {rates(points)}")
+    points, _ = train("warm epochs", *REGRESSOR, "--max_epochs=4", "--scheduler=cosine", "--max_cosine_lr_epochs=7", "--lr_warmup_epochs=3")
+    want = [1e-3 * min((e + 1) / 3, 1) * (1 + math.cos(math.pi * e / 7)) / 2 for e in range(4)]
+    check(len(rates(points)) == 4 and all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"a warm-up of epochs: {rates(points)}, not {want}")
     # noise cannot be learned: the validation loss stays, and the rate falls
     falling = [*REGRESSOR, "--lr=1e-4", "--scheduler=reducelr", "--patience=0", "--optimizer=sgd"]
     whole, _ = train("plateau", *falling, "--max_epochs=5")
