@@ -168,7 +168,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         for (int i = 0; i < any->nodes.n; i++) contracts |= dl_op_slides(any->nodes.at[i]->op);
     }
     if (!contracts) return false;
-    const dl_layout cl = {.kind = DL_CL}, in_panels = {.kind = DL_PANEL, .width = ctx->panel};
+    const dl_layout rows = {0}, cl = {.kind = DL_CL}, in_panels = {.kind = DL_PANEL, .width = ctx->panel};
 
     const unsigned char *panel = find_panels(g, ctx->arena);
     unsigned char *cl_wanted = DL_NEWS(ctx->arena, unsigned char, g->next_id);
@@ -201,6 +201,8 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
             dl_value *to = v;
             if (wants_panels(n, k))
                 to = in_layout(g, v, in_panels, &i, known);
+            else if (dl_ops[n->op].class == DL_CLASS_CONTRACT && !slides && v->type.layout.kind == DL_PANEL)
+                to = in_layout(g, v, rows, &i, known); /* a product reads it element by element */
             else if (slides || (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
                 to = in_layout(g, v, cl, &i, known);
             if (to != v) n->in[k] = to, changed = true;
