@@ -42,13 +42,6 @@ static dl_value *shift_scores(dl_builder *b, dl_value *x, const char *axis) {
     return sub(b, x, most);
 }
 
-/* `v` with one axis of another name. */
-static dl_value *rename_axis(dl_builder *b, dl_value *v, int at, const char *name) {
-    dl_type t = v->type;
-    t.axis[at].name = name;
-    return dl_build_as(b, DL_OP_rename, 1, &v, 0, NULL, t);
-}
-
 static dl_value *contract(dl_builder *b, dl_value *x, dl_value *y, const char *over) {
     dl_value *in[] = {x, y};
     dl_attr attr = dl_attr_names(DL_ATTR_over, 1, &over);
@@ -61,39 +54,49 @@ const char *dl_lower_fresh(const dl_type *t, const char *name) {
     return name;
 }
 
+/* The type with a name for each axis: products go by names alone. */
+static dl_type with_names(dl_type t) {
+    for (int i = 0; i < t.rank; i++)
+        if (!*t.axis[i].name) t.axis[i].name = dl_lower_fresh(&t, "unnamed");
+    return t;
+}
+static dl_value *rename_to(dl_builder *b, dl_value *v, dl_type t) {
+    return dl_type_same(&v->type, &t) ? v : dl_build_as(b, DL_OP_rename, 1, &v, 0, NULL, t);
+}
+
 /* y[..., e] = sum over i of x[..., i] w[e, i]: the features are called i on the way in, so that e may bear
  * their name. */
 dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *w = n->in[1];
     int at = *w->type.axis[1].name ? dl_type_axis(&x->type, w->type.axis[1].name) : -1;
     if (at < 0) at = x->type.rank - 1;
-    const char *features = x->type.axis[at].name, *inner = dl_lower_fresh(&x->type, features);
-    dl_type t = w->type;
-    t.axis[0].name = features, t.axis[1].name = inner;
-    w = dl_build_as(b, DL_OP_rename, 1, &w, 0, NULL, t);
-    return as_promised(b, contract(b, rename_axis(b, x, at, inner), w, inner), n);
+    dl_type t = with_names(x->type), made = t, weight = w->type;
+    const char *inner = dl_lower_fresh(&t, t.axis[at].name);
+    weight.axis[0].name = t.axis[at].name, weight.axis[1].name = inner;
+    t.axis[at].name = inner, made.axis[at].size = weight.axis[0].size;
+    dl_value *y = contract(b, rename_to(b, x, t), rename_to(b, w, weight), inner);
+    if (!dl_type_same(&y->type, &made)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, made);
+    return rename_to(b, y, n->out[0].type);
 }
 
-/* [N, T, E] as [N, T, heads, E / heads]. */
-static dl_value *split_heads(dl_builder *b, dl_value *v, int64_t heads, const char *tokens) {
-    dl_type t = v->type;
-    int64_t size = t.axis[2].size / heads;
-    t.axis[1].name = tokens, t.axis[2] = (dl_axis){dl_intern("head"), heads},
-    t.axis[3] = (dl_axis){dl_intern("feature"), size};
-    t.rank = 4;
-    return dl_build_as(b, DL_OP_reshape, 1, &v, 0, NULL, t);
+/* [N, T, E] as [N, T, heads, E / heads], under the names of `t`. */
+static dl_value *split_heads(dl_builder *b, dl_value *v, const dl_type *t, const char *tokens) {
+    dl_type split = *t;
+    split.axis[1].name = tokens, split.dtype = v->type.dtype;
+    return dl_build_as(b, DL_OP_reshape, 1, &v, 0, NULL, split);
 }
 
 /* softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017), with dropout of the shares.
  * The scores are stored: a kernel that never does is to come. */
 dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
-    int64_t heads = dl_node_int(n, DL_ATTR_heads);
-    const dl_type *t = &n->in[0]->type;
-    const char *keys = dl_lower_fresh(t, t->axis[1].name);
-    dl_value *q = split_heads(b, n->in[0], heads, t->axis[1].name),
-             *k = split_heads(b, n->in[1], heads, keys), *v = split_heads(b, n->in[2], heads, keys);
-    double size = (double)t->axis[2].size / (double)heads;
-    dl_value *scores = contract(b, scale(b, q, 1 / sqrt(size)), k, dl_intern("feature"));
+    int64_t heads = dl_node_int(n, DL_ATTR_heads), size = n->in[0]->type.axis[2].size / heads;
+    dl_type t = with_names(n->in[0]->type);
+    t.axis[2] = (dl_axis){dl_lower_fresh(&t, "head"), heads};
+    dl_type_push(&t, dl_lower_fresh(&t, "feature"), size);
+    const char *keys = dl_lower_fresh(&t, t.axis[1].name);
+    dl_value *q = split_heads(b, n->in[0], &t, t.axis[1].name), *k = split_heads(b, n->in[1], &t, keys),
+             *v = split_heads(b, n->in[2], &t, keys);
+    dl_value *scores = contract(b, scale(b, q, 1 / sqrt((double)size)), k, t.axis[3].name);
     dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, scores, keys));
     dl_value *share = divide(b, e, reduce_one(b, DL_OP_sum, e, keys));
     share = dl_lower_drop_elements(b, share, dl_node_float(n, DL_ATTR_rate));
@@ -120,25 +123,30 @@ static dl_value *spread_of(dl_builder *b, dl_value *d, int n, const char *const 
     return dl_build1(b, DL_OP_sqrt, dl_build_k(b, DL_OP_add, variance, eps));
 }
 
-/* (x - mean) / sqrt(variance + eps) * weight + bias, the statistics over the given axes; the variance is the
- * biased one, of which the gradient is taken (Ioffe and Szegedy 2015; Ba, Kiros and Hinton 2016). */
-static dl_value *normalise(dl_builder *b, const dl_node *n, int n_over, const char *const *over,
-                           const char *kept) {
-    dl_value *w = along(b, n->in[1], kept), *bias = along(b, n->in[2], kept);
-    dl_value *d = deviation(b, n->in[0], n_over, over);
+/* (x - mean) / sqrt(variance + eps) * weight + bias along axis `kept`, the statistics over all axes whose bit
+ * is set; the variance is the biased one, of which the gradient is taken (Ioffe and Szegedy 2015; Ba, Kiros
+ * and Hinton 2016). */
+static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics, int kept) {
+    const dl_type t = with_names(n->in[0]->type);
+    const char *over[DL_MAX_RANK];
+    int n_over = 0;
+    for (int i = 0; i < t.rank; i++)
+        if (statistics >> i & 1) over[n_over++] = t.axis[i].name;
+    dl_value *w = along(b, n->in[1], t.axis[kept].name), *bias = along(b, n->in[2], t.axis[kept].name);
+    dl_value *d = deviation(b, rename_to(b, n->in[0], t), n_over, over);
     dl_value *spread = spread_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps));
-    return as_promised(b, add(b, mul(b, divide(b, d, spread), w), bias), n);
+    return rename_to(b, add(b, mul(b, divide(b, d, spread), w), bias), n->out[0].type);
 }
 
 dl_value *dl_lower_layer_norm(dl_builder *b, const dl_node *n) {
-    const dl_type *t = &n->in[0]->type;
-    const char *last = t->axis[t->rank - 1].name;
-    return normalise(b, n, 1, &last, last);
+    int last = n->in[0]->type.rank - 1;
+    return normalise(b, n, 1u << last, last);
 }
 
 /* Over the channels of a group and all behind them (Wu and He 2018). */
 dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
-    dl_type t = n->in[0]->type;
+    const dl_type named = with_names(n->in[0]->type);
+    dl_type t = named;
     const char *channels = t.axis[1].name, *over[DL_MAX_RANK];
     int64_t groups = dl_node_int(n, DL_ATTR_groups);
     int n_over = 0;
@@ -149,19 +157,13 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     dl_value *x = dl_build_as(b, DL_OP_reshape, 1, n->in, 0, NULL, t);
     dl_value *d = deviation(b, x, n_over, over);
     dl_value *y = divide(b, d, spread_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps)));
-    y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, n->out[0].type);
-    return as_promised(b, add(b, mul(b, y, along(b, n->in[1], channels)), along(b, n->in[2], channels)), n);
+    y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, named);
+    y = add(b, mul(b, y, along(b, n->in[1], channels)), along(b, n->in[2], channels));
+    return rename_to(b, y, n->out[0].type);
 }
 
 /* With the batch's statistics; the running ones are state that the front end updates. */
-dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) {
-    const dl_type *t = &n->in[0]->type;
-    const char *over[DL_MAX_RANK];
-    int n_over = 0;
-    for (int i = 0; i < t->rank; i++)
-        if (i != 1) over[n_over++] = t->axis[i].name;
-    return normalise(b, n, n_over, over, t->axis[1].name);
-}
+dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) { return normalise(b, n, ~(1u << 1), 1); }
 
 /* The score of each row's class: the one element of the row whose number is the class. */
 static dl_value *pick(dl_builder *b, dl_value *scores, dl_value *classes) {
@@ -171,12 +173,20 @@ static dl_value *pick(dl_builder *b, dl_value *scores, dl_value *classes) {
     return reduce_one(b, DL_OP_sum, only, axis);
 }
 
+/* Operand i of a node of scores [N, C] and classes [N], under names for both axes. */
+static dl_value *with_class_names(dl_builder *b, const dl_node *n, int i) {
+    dl_type scores = with_names(n->in[0]->type), t = n->in[i]->type;
+    for (int k = 0; k < t.rank; k++) t.axis[k].name = scores.axis[k].name;
+    return rename_to(b, n->in[i], t);
+}
+
 /* -log softmax at the class, its mean over the batch (torch.nn.functional.cross_entropy). */
 dl_value *dl_lower_cross_entropy(dl_builder *b, const dl_node *n) {
-    const char *axis = n->in[0]->type.axis[1].name;
-    dl_value *z = shift_scores(b, n->in[0], axis);
+    dl_value *scores = with_class_names(b, n, 0), *classes = with_class_names(b, n, 1);
+    const char *axis = scores->type.axis[1].name;
+    dl_value *z = shift_scores(b, scores, axis);
     dl_value *all = reduce_one(b, DL_OP_sum, dl_build1(b, DL_OP_exp, z), axis);
-    dl_value *loss = sub(b, dl_build1(b, DL_OP_log, all), pick(b, z, n->in[1]));
+    dl_value *loss = sub(b, dl_build1(b, DL_OP_log, all), pick(b, z, classes));
     return dl_build_reduce(b, DL_OP_mean, loss, 0, NULL);
 }
 
@@ -195,8 +205,8 @@ dl_value *dl_lower_argmax(dl_builder *b, const dl_node *n) {
 
 /* Fewer than k scores are above that of the row's class. */
 dl_value *dl_lower_in_top_k(dl_builder *b, const dl_node *n) {
-    dl_value *y = n->in[0];
-    dl_value *above = dl_build2(b, DL_OP_gt, y, pick(b, y, n->in[1]));
+    dl_value *y = with_class_names(b, n, 0);
+    dl_value *above = dl_build2(b, DL_OP_gt, y, pick(b, y, with_class_names(b, n, 1)));
     dl_value *count = reduce_one(b, DL_OP_sum, dl_build_cast(b, above, DL_F32), y->type.axis[1].name);
-    return dl_build_k(b, DL_OP_lt, count, (double)dl_node_int(n, DL_ATTR_k));
+    return rename_to(b, dl_build_k(b, DL_OP_lt, count, (double)dl_node_int(n, DL_ATTR_k)), n->out[0].type);
 }
