@@ -100,6 +100,7 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
     double d = fabs(a[0] - a[1]), both = e[0] + e[1];
     switch (op) {
     case DL_OP_neg:
+    case DL_OP_stop_gradient:
     case DL_OP_abs: return e[0];
     case DL_OP_add:
     case DL_OP_sub: return both;
