@@ -9,15 +9,11 @@ import re
 import struct
 import subprocess
 import sys
-import tempfile
+
+from checks import ENV, TMP, check, finish
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN = f"{BUILD}/programs/dlc", f"{BUILD}/programs/dlrun"
-passed = failed = 0
-work = tempfile.TemporaryDirectory(prefix="dlc_models_")
-TMP = work.name
-ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
-ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")
 
 VIT = ["models/vit.dl", "--config=base", "--data_loader_config=synthetic", "--img_size=[8,12]", "--n_in_channels=3", "--n_out_channels=3",
        "--patch_size=4", "--embed_dim=8", "--depth=1", "--num_heads=2", "--global_batch_size=4"]
@@ -25,13 +21,6 @@ REGRESSOR = ["models/cnn_regressor.dl", "--config=test", "--hidden=4", "--depth=
              "--Nsamples_val=4"]
 RESNET = ["models/resnet.dl", "--small=true", "--widths=[4,4,4,4]", "--depths=[1,1,1,1]", "--strides=[2,2,2,2]", "--expand=1", "--n_classes=5",
           "--input_shape=[16,16,3]", "--local_batch_size=4"]
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}", flush=True)
 
 
 def run(*args):
@@ -201,5 +190,4 @@ def test_same_bits():
 for name, test in list(globals().items()):
     if name.startswith("test_"):
         test()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0 or passed == 0)
+finish()
