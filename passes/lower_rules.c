@@ -32,7 +32,7 @@ static dl_value *as_promised(dl_builder *b, dl_value *v, const dl_node *n) {
 /* x Phi(x): Hendrycks and Gimpel 2016, with the error function as in torch.nn.GELU(). */
 dl_value *dl_lower_gelu(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *erf = dl_build1(b, DL_OP_erf, scale(b, x, M_SQRT1_2));
-    return mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, erf, 1));
+    return as_promised(b, mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, erf, 1)), n);
 }
 
 /* Scores less their largest along the axis. Nothing flows through the largest: the sum does not depend on it.
