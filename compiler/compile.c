@@ -76,6 +76,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
             dl_emitted code;
             ok = dl_emit_kernel(&sources[s].text, k, t, &code, err);
             sources[s].needs.contracts |= code.contracts, sources[s].needs.draws |= code.draws;
+            sources[s].needs.attends |= code.attends;
             sources[s].needs.grad_rows |= code.grad_rows;
             const char *name = dl_strdup(p->arena, k->name);
             dl_plan_kernel pk = {.name = name,

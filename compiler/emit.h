@@ -11,11 +11,12 @@ typedef struct {
     int64_t units[DL_MAX_PHASES], workspace, scratch; /* bytes */
     bool contracts;                                   /* needs the contraction preludes */
     bool draws;                                       /* needs the random numbers' prelude */
+    bool attends;                                     /* needs attention's prelude */
     unsigned grad_rows; /* heights of weight-gradient tiles it calls, a bit each */
 } dl_emitted;
 
 /* What a source begins with: block sizes and the preludes in compiler/kernels/, as its kernels together need
- * them (contracts, draws, grad_rows). */
+ * them (contracts, draws, attends, grad_rows). */
 void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 /* Appends the code of one kernel, exporting <name>_0 and perhaps <name>_1.
  * Errors: DL_INPUT for operands beyond what a CPU kernel addresses. */

@@ -8,7 +8,7 @@
 
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[],
-    dl_kernels_product[], dl_kernels_group[], dl_kernels_random[];
+    dl_kernels_product[], dl_kernels_group[], dl_kernels_random[], dl_kernels_attention[];
 
 void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out,
@@ -19,6 +19,7 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
             DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->grad_rows);
     dl_puts(out, dl_kernels_prelude);
     if (needs->draws) dl_puts(out, dl_kernels_random);
+    if (needs->attends) dl_puts(out, dl_kernels_attention);
     if (!needs->contracts) return;
     dl_puts(out, dl_kernels_contract);
     dl_puts(out, dl_kernels_weight);
@@ -99,6 +100,7 @@ bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emit
         dl_putf(out, ":%d", k->locs.at[i].line);
     }
     dl_puts(out, " */\n");
+    if (dl_kernel_call(k)) return dl_emit_attention(&e, code, err);
     int anchor = dl_kernel_anchor(k);
     for (int i = 0; i < k->instrs.n; i++) code->draws |= k->instrs.at[i].kind == DL_K_RANDOM;
     if (anchor < 0) return dl_emit_pointwise(&e, code, err);

@@ -49,6 +49,7 @@ bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, cons
  * not pay. */
 bool dl_emit_within(dl_emitter *e, dl_emitted *code);
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
-bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err); /* contractions by names */
+bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err);   /* contractions by names */
+bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err); /* calls of either template */
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

@@ -21,14 +21,15 @@ dl_attr dl_attr_names(dl_attr_id id, int n, const char *const *names) {
 dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
                        const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault) {
     uint32_t id = b->graph->next_id;
-    dl_type type = given ? *given : dl_scalar(DL_F32);
-    dl_node *n = dl_node_new(b->graph, op, nin, in, 1, &type, b->loc);
+    int results = op == DL_OP_fused ? 1 : dl_op_results(op); /* fused: whose kernel is to come */
+    dl_type type[DL_MAX_RESULTS] = {given ? *given : dl_scalar(DL_F32)};
+    dl_node *n = dl_node_new(b->graph, op, nin, in, results, type, b->loc);
     for (int i = 0; i < nattrs; i++) dl_node_set(b->graph, n, attrs[i]);
-    if (!dl_infer(n, &type, fault)) {
+    if (!dl_infer(n, type, fault)) {
         b->graph->next_id = id;
         return NULL;
     }
-    if (!given) n->out[0].type = type;
+    for (int i = 0; i < results && !given; i++) n->out[i].type = type[i];
     dl_push(b->graph->module->arena, &b->graph->nodes, n);
     return &n->out[0];
 }

@@ -12,7 +12,8 @@ typedef struct {
     dl_loc loc; /* given to every node built */
 } dl_builder;
 
-/* Any op: operands, attributes -> its single result. */
+/* Any op: operands, attributes -> its result, the first where it has several (the others are v->def->out[i]).
+ */
 dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs);
 /* The same with the result type given (const, iota, cast, broadcast, rename, rearrange...). */
 dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs,

@@ -162,11 +162,13 @@ static bool check_attrs(const dl_node *n, dl_shape_fault *fault) {
 }
 
 bool dl_infer(const dl_node *n, dl_type *result, dl_shape_fault *fault) {
-    dl_type type = {0};
+    dl_type type[DL_MAX_RESULTS] = {0};
     if ((unsigned)n->op >= DL_NOPS)
         return dl_fault(fault, -1, "bad_attribute", "no such op (number %d)", (int)n->op);
-    if (!check_arity(n, fault) || !check_attrs(n, fault) || !rules[n->op](n, &type, fault)) return false;
-    if (!dl_infer_type(&type, fault)) return false;
-    *result = type;
+    if (!check_arity(n, fault) || !check_attrs(n, fault) || !rules[n->op](n, type, fault)) return false;
+    int results = dl_op_results(n->op) ? dl_op_results(n->op) : 1;
+    for (int i = 0; i < results; i++)
+        if (!dl_infer_type(&type[i], fault)) return false;
+    memcpy(result, type, sizeof *type * (size_t)results);
     return true;
 }

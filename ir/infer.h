@@ -16,10 +16,11 @@ typedef struct {
     char help[200]; /* what would mend it; may be empty */
 } dl_shape_fault;
 
-/* Result type of a node whose operands and attributes are set; for ops whose row says `given` (and for
- * broadcast, cast, rename, relayout, const, iota, squeeze-free moves) node->out[0].type is checked instead of
- * computed. False: *fault is filled. Layouts: ROW is returned unless the op states one. A wrong number of
- * operands or attributes is a fault too ("wrong_arity", "bad_attribute"), so any node may be asked about. */
+/* Types of a node's dl_op_results results (a fused node: of the first), whose operands and attributes are
+ * set; `result` has room for DL_MAX_RESULTS. For ops whose row says `given` (and for broadcast, cast, rename,
+ * relayout, const, iota, squeeze-free moves) node->out[0].type is checked instead of computed. False: *fault
+ * is filled. Layouts: ROW is returned unless the op states one. A wrong number of operands or attributes is a
+ * fault too ("wrong_arity", "bad_attribute"), so any node may be asked about. */
 bool dl_infer(const dl_node *node, dl_type *result, dl_shape_fault *fault);
 
 /* Is the type legal by itself: at most DL_MAX_RANK axes, different names (an axis without a name has size 1),

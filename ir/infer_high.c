@@ -1,7 +1,7 @@
-/* Rules of the composite ops (class HIGH) but pooling. */
+/* Rules of the composite ops (class HIGH) but pooling and attention. */
 #include "ir/infer_rules.h"
 
-static bool check_rate(const dl_node *n, dl_shape_fault *fault) {
+bool dl_want_rate(const dl_node *n, dl_shape_fault *fault) {
     double rate = dl_node_float(n, DL_ATTR_rate);
     return (rate >= 0 && rate <= 1) ||
            dl_fault(fault, -1, "bad_range", "%s drops a share of %g; a share is from 0 to 1", dl_op_text(n),
@@ -35,7 +35,7 @@ static bool want_classes(const dl_node *n, dl_shape_fault *fault) {
 }
 
 bool dl_rule_dropout(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    return check_rate(n, fault) && dl_rule_elem_float(n, r, fault);
+    return dl_want_rate(n, fault) && dl_rule_elem_float(n, r, fault);
 }
 
 bool dl_rule_linear(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
@@ -116,25 +116,6 @@ bool dl_rule_group_norm(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     for (int i = 1; i < n->nin; i++)
         if (!want_vector(n, i, x->axis[1], fault)) return false;
     *r = dl_row_type(x);
-    return true;
-}
-
-bool dl_rule_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    const dl_type *q = dl_operand(n, 0);
-    int64_t heads = dl_node_int(n, DL_ATTR_heads);
-    if (!dl_want_float(n, 0, fault) || !dl_want_same_dtype(n, fault) || !check_rate(n, fault)) return false;
-    if (!dl_want_rank(n, 0, 3, "queries [N, T, E]", fault)) return false;
-    for (int i = 1; i < 3; i++)
-        if (!dl_type_same(q, dl_operand(n, i)))
-            return dl_fault(fault, i, "axis_mismatch",
-                            "attention expects queries, keys and values of one type, but has %s and %s (%s)",
-                            dl_type_text(q), dl_type_text(dl_operand(n, i)), dl_operand_text(i));
-    if (heads < 1 || q->axis[2].size % heads)
-        return dl_fault(fault, 0, "bad_range",
-                        "attention splits %s=%lld into %lld heads, which leaves a rest", q->axis[2].name,
-                        (long long)q->axis[2].size, (long long)heads),
-               dl_fault_help(fault, "take a number of heads that divides %lld", (long long)q->axis[2].size);
-    *r = dl_row_type(q);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* Private to infer*.c: the rules by name, and the words they share.
  *
- * A rule may rely on the node having the operands and attributes that its row promises; the result it fills
- * is checked by dl_infer_type behind it. */
+ * A rule may rely on the node having the operands and attributes that its row promises; the results it fills
+ * are checked by dl_infer_type behind it. */
 #ifndef DL_INFER_RULES_H
 #define DL_INFER_RULES_H
 #include "ir/infer.h"
@@ -24,6 +24,8 @@ dl_type dl_row_type(const dl_type *t);
 
 /* Index of the axis that attribute `axis` names in operand 0, or -1 and a fault that lists the axes. */
 int dl_rule_axis(const dl_node *n, dl_shape_fault *fault);
+/* Is attribute `rate` a share from 0 to 1? */
+bool dl_want_rate(const dl_node *n, dl_shape_fault *fault);
 /* Demands of operands: equal element types; a floating-point one; that of a given rank. */
 bool dl_want_same_dtype(const dl_node *n, dl_shape_fault *fault);
 bool dl_want_float(const dl_node *n, int operand, dl_shape_fault *fault);

@@ -225,6 +225,9 @@ static meaning *const of_op[DL_NOPS] = {
     [DL_OP_affine] = mean_affine,
 };
 
+dl_interp_call *const dl_interp_calls[DL_NOPS] = {
+    [DL_OP_flash_attention] = dl_interp_attention, [DL_OP_flash_attention_grad] = dl_interp_attention_grad};
+
 /* --- running --- */
 
 static double *need(dl_interp *in, const dl_value *v, dl_error *err) {
@@ -237,14 +240,16 @@ static double *need(dl_interp *in, const dl_value *v, dl_error *err) {
 
 static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ranges, dl_error *err) {
     meaning *mean = of_op[n->op] ? of_op[n->op] : of_class[dl_ops[n->op].class];
-    if (!mean && !n->kernel)
+    dl_interp_call *call = dl_interp_calls[n->op];
+    if (!mean && !call && !n->kernel)
         return dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
     double **data = dl_calloc((size_t)(n->nin + n->nout), sizeof *data); /* operands, then results */
     bool ok = true;
     for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
     for (int i = 0; i < n->nout && ok; i++) ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
     if (ok && n->kernel) dl_interp_kernel(n->kernel, data, in->round, ranges);
-    if (ok && !n->kernel) mean(n, (const double *const *)data, data[n->nin]);
+    if (ok && call) call(n, data, NULL);
+    if (ok && mean && !n->kernel) mean(n, (const double *const *)data, data[n->nin]);
     for (int i = 0; i < n->nout && ok; i++) {
         int64_t count = dl_type_count(&n->out[i].type);
         double *r = data[n->nin + i];

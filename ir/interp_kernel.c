@@ -242,6 +242,11 @@ static dl_ranges new_ranges(dl_arena *arena) {
 }
 
 void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges) {
+    const dl_node *call = dl_kernel_call(k);
+    if (call) {
+        dl_interp_calls[call->op](call, data, ranges);
+        return;
+    }
     run r = {.k = k, .data = data, .round = round, .n = BLOCK, .inner = -1};
     if (ranges) r.low = ranges->low, r.high = ranges->high, r.chain = ranges->chain;
     r.first = dl_kernel_first_reduction(k), r.reduced = dl_kernel_reduced(k);

@@ -43,6 +43,12 @@ dl_range dl_range_of_sum(dl_dtype type, const dl_range_sum *s);
  * above. */
 double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double chain);
 
+/* An op of class TEMPLATE on its operands' data, behind which its results' stand; with `ranges` (or NULL) the
+ * ends of its results' ranges too. interp_attention.c */
+typedef void dl_interp_call(const dl_node *n, double *const *data, const dl_interp_ranges *ranges);
+dl_interp_call dl_interp_attention, dl_interp_attention_grad;
+extern dl_interp_call *const dl_interp_calls[]; /* by op */
+
 /* A fused kernel on its parameters' data, inputs then outputs; with `ranges` (or NULL) the ends of its
  * results' ranges too. interp_kernel.c */
 void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges);

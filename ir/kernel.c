@@ -1,7 +1,29 @@
 /* Questions about kernels: the anchor, what is reduced, what it costs, whether it makes sense. */
 #include "ir/kernel.h"
 
+#include "ir/attention.h"
 #include "ir/base/philox.h"
+#include "ir/infer.h"
+
+const dl_node *dl_kernel_call(const dl_kernel *k) {
+    return k->instrs.n && k->instrs.at[0].kind == DL_K_CALL ? k->instrs.at[0].call : NULL;
+}
+
+dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_type *types, int nattrs,
+                      const dl_attr *attrs, dl_loc loc) {
+    dl_node *n = DL_NEW(arena, dl_node);
+    *n = (dl_node){.op = op, .nin = nin, .nout = nout, .nattrs = nattrs, .loc = loc};
+    n->in = DL_NEWS(arena, dl_value *, nin + 1), n->out = DL_NEWS(arena, dl_value, nout + 1);
+    n->attrs = DL_NEWS(arena, dl_attr, nattrs + 1);
+    for (int i = 0; i < nin; i++) {
+        n->in[i] = DL_NEW(arena, dl_value);
+        *n->in[i] = (dl_value){.type = types[i], .offset = -1};
+    }
+    for (int i = 0; i < nout; i++)
+        n->out[i] = (dl_value){.def = n, .index = i, .type = types[nin + i], .offset = -1};
+    if (nattrs) memcpy(n->attrs, attrs, sizeof *attrs * (size_t)nattrs);
+    return n;
+}
 
 int dl_kernel_anchor(const dl_kernel *k) {
     for (int i = 0; i < k->instrs.n; i++)
@@ -101,12 +123,16 @@ static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
     return times(2, dl_relation_products(&r));
 }
 
+static int64_t (*const call_flops[DL_NOPS])(const dl_node *) = {
+    [DL_OP_flash_attention] = dl_attention_flops, [DL_OP_flash_attention_grad] = dl_attention_flops};
+
 void dl_kernel_count(dl_kernel *k) {
     int first = dl_kernel_first_reduction(k);
     int64_t points = count_points(k, 0), reduced = count_points(k, dl_kernel_reduced(k));
     k->flops = k->bytes = 0;
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind == DL_K_CALL) k->flops = plus(k->flops, call_flops[in->call->op](in->call));
         if (in->kind == DL_K_CONTRACT) k->flops = plus(k->flops, contraction_flops(k, in));
         if (in->kind == DL_K_ELEM || in->kind == DL_K_RANDOM)
             k->flops = plus(k->flops, i < first ? points : reduced);
@@ -361,6 +387,29 @@ static const char *fault_in_random(const check *c, int number) {
     return NULL;
 }
 
+/* A template on the kernel's parameters, which lie row by row. */
+static const char *fault_in_call(const check *c, const dl_kinstr *in) {
+    const dl_kernel *k = c->k;
+    const dl_node *n = in->call;
+    dl_type type[DL_MAX_RESULTS];
+    dl_shape_fault fault;
+    if (!n || dl_ops[n->op].class != DL_CLASS_TEMPLATE) return FAULT(c, "a call of what is no template");
+    if (k->instrs.n != 1 || k->nspace) return FAULT(c, "a call is alone in its kernel, which has no space");
+    if (n->nin != k->nin || n->nout != k->params.n - k->nin || n->nout != dl_op_results(n->op))
+        return FAULT(c, "a call of %d operands and %d results", n->nin, n->nout);
+    for (int i = 0; i < k->params.n; i++) {
+        const dl_type *t = i < n->nin ? &n->in[i]->type : &n->out[i - n->nin].type,
+                      *p = &k->params.at[i].type;
+        if (!dl_type_same(t, p) || p->layout.kind != DL_ROW || k->params.at[i].alias >= 0)
+            return FAULT(c, "%%%s is not what is called for", k->params.at[i].name);
+    }
+    if (!dl_infer(n, type, &fault)) return FAULT(c, "%s", fault.message);
+    for (int i = 0; i < n->nout; i++)
+        if (!dl_type_same(&type[i], &n->out[i].type))
+            return FAULT(c, "result %d should be %s", i, dl_type_text(&type[i]));
+    return NULL;
+}
+
 static const char *fault_in_instr(const check *c, int number) {
     static const int nargs[DL_NKINSTRS] = {[DL_K_REDUCE] = 1, [DL_K_STORE] = 1, [DL_K_RANDOM] = 2};
     const dl_kinstr *in = &c->k->instrs.at[number];
@@ -380,6 +429,7 @@ static const char *fault_in_instr(const check *c, int number) {
     case DL_K_STORE: return fault_in_place(c, number);
     case DL_K_RANDOM: return fault_in_random(c, number);
     case DL_K_REDUCE: return fault_in_reduce(c, in);
+    case DL_K_CALL: return fault_in_call(c, in);
     case DL_K_COORD:
         if (in->axis < 0 || in->axis >= c->k->nspace) return FAULT(c, "a coordinate along no axis");
         if (number > c->first && c->reduced >> in->axis & 1)
@@ -397,7 +447,7 @@ const char *dl_kernel_fault(const dl_kernel *k, dl_arena *arena) {
         fault = fault_in_instr(&c, i);
         if (fault) return FAULT(&c, "instruction %d: %s", i, fault);
     }
-    for (int p = k->nin; p < k->params.n; p++) {
+    for (int p = k->nin; p < k->params.n && !dl_kernel_call(k); p++) {
         bool stored = false;
         for (int i = 0; i < k->instrs.n; i++)
             stored = stored || (k->instrs.at[i].kind == DL_K_STORE && k->instrs.at[i].param == p);

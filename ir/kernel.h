@@ -15,6 +15,12 @@
  *     %3 = leaky_relu %2 {slope=0.01} : f32
  *     store %o[N, C, D, H, W], %3
  *   }   # unet.dl:2 unet.dl:3
+ *
+ * Or it is a call of a template: no space, one instruction.
+ *
+ *   kernel @k1(%q, %k, %v) -> (%y, %sums) space() {
+ *     call flash_attention {rate=0, number=0, heads=8, causal=0}
+ *   }
  */
 #ifndef DL_KERNEL_H
 #define DL_KERNEL_H
@@ -50,6 +56,7 @@ typedef enum {
     DL_K_ELEM,     /* op on args; the op's float attribute in `p` */
     DL_K_REDUCE,   /* op sum, reduce_max or reduce_min of args[0] over the axes in `over` (a bit mask) */
     DL_K_STORE,    /* args[0] into params[param] at index[] */
+    DL_K_CALL,     /* an op of class TEMPLATE on all parameters, in their order; alone in its kernel */
     DL_NKINSTRS
 } dl_kinstr_kind;
 
@@ -75,7 +82,8 @@ typedef struct {
      * follow[side][i], or along sum[follow[side][i] - DL_MAX_RANK]. */
     int nsums, follow[2][DL_MAX_RANK];
     dl_axis sum[DL_MAX_RANK];
-    dl_loc loc; /* of the node it came from */
+    const dl_node *call; /* CALL: op, attributes, and the parameters' types; its values are no graph's */
+    dl_loc loc;          /* of the node it came from */
 } dl_kinstr;
 
 typedef struct {
@@ -97,6 +105,11 @@ struct dl_kernel {
     int64_t bytes_unfused; /* what the nodes it replaces would have moved */
 };
 
+/* What a kernel calls, or NULL. */
+const dl_node *dl_kernel_call(const dl_kernel *k);
+/* A node for a CALL of `op` with operands and results of these types. */
+dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_type *types, int nattrs,
+                      const dl_attr *attrs, dl_loc loc);
 /* Index of the contraction, or -1. */
 int dl_kernel_anchor(const dl_kernel *k);
 /* Index of the first REDUCE, or the number of instructions. What stands before it runs at every point; what

@@ -1,9 +1,12 @@
 #include "ir/op.h"
 
+#include <stdlib.h>
+
 /* The attrs column: how many, which, and how many of them may be absent. */
 #define NONE                0, {0}, 0
 #define A1(a)               1, {DL_ATTR_##a}, 0
 #define A2(a, b)            2, {DL_ATTR_##a, DL_ATTR_##b}, 0
+#define A2_1(a, b, c)       3, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c}, 1
 #define A3(a, b, c)         3, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c}, 0
 #define A4(a, b, c, d)      4, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d}, 0
 #define A5(a, b, c, d, e)   5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 0
@@ -23,6 +26,11 @@ const dl_attr_info dl_attrs[DL_NATTRS] = {
 #include "ir/attrs.def"
 #undef ATTR
 };
+
+int dl_op_results(dl_op op) {
+    if (dl_ops[op].class == DL_CLASS_FUSED) return 0;
+    return dl_ops[op].class == DL_CLASS_TEMPLATE ? atoi(dl_ops[op].expr) : 1;
+}
 
 int dl_op_find(const char *name) {
     for (int i = 0; i < DL_NOPS; i++)

@@ -24,6 +24,7 @@ typedef enum {
     DL_CLASS_MOVE,
     DL_CLASS_SOURCE,
     DL_CLASS_FUSED,
+    DL_CLASS_TEMPLATE,
     DL_CLASS_HIGH
 } dl_op_class;
 typedef enum { DL_AMP_LOW, DL_AMP_WIDE, DL_AMP_FOLLOW } dl_amp;
@@ -36,7 +37,7 @@ typedef enum {
     DL_KIND_STR
 } dl_attr_kind;
 
-enum { DL_MAX_ATTRS = 8 };
+enum { DL_MAX_ATTRS = 8, DL_MAX_RESULTS = 3 /* of an op; a fused node has as many as its kernel */ };
 
 typedef struct {
     const char *name;
@@ -57,6 +58,8 @@ typedef struct {
 extern const dl_op_info dl_ops[DL_NOPS];
 extern const dl_attr_info dl_attrs[DL_NATTRS];
 
+/* How many results the op has; 0: as many as its kernel. */
+int dl_op_results(dl_op op);
 /* The op or attribute of this name, or -1. */
 int dl_op_find(const char *name);
 int dl_attr_find(const char *name);

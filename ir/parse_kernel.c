@@ -318,11 +318,30 @@ static bool parse_making(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return true;
 }
 
+/* "flash_attention {rate=0, ...}" behind "call", on the parameters. */
+static bool parse_call(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
+    int n;
+    dl_attr attrs[DL_MAX_ATTRS];
+    dl_token at = p->tok;
+    if (!dl_parse_op(p, &in->op)) return false;
+    if (dl_ops[in->op].class != DL_CLASS_TEMPLATE)
+        return dl_lex_fail(p, &at, "%s is no template", dl_ops[in->op].name);
+    if (!dl_parse_attrs(p, in->op, &n, attrs)) return false;
+    dl_type *types = DL_NEWS(p->scratch, dl_type, k->params.n + 1);
+    for (int i = 0; i < k->params.n; i++) types[i] = k->params.at[i].type;
+    in->kind = DL_K_CALL;
+    in->call = dl_call_node(p->m->arena, in->op, k->nin, k->params.n - k->nin, types, n, attrs, (dl_loc){0});
+    return true;
+}
+
 static bool parse_instr(dl_parser *p, dl_kernel *k) {
     dl_kinstr in = {0};
-    bool store;
+    bool store, call = false;
     if (!dl_lex_accept_word(p, "store", &store)) return false;
-    if (store) {
+    if (!store && !dl_lex_accept_word(p, "call", &call)) return false;
+    if (call) {
+        if (!parse_call(p, k, &in)) return false;
+    } else if (store) {
         in.kind = DL_K_STORE;
         in.nargs = 1;
         if (!parse_place(p, k, &in) || !dl_lex_mark(p, ',') || !find_instr(p, k, &in.args[0])) return false;

@@ -92,6 +92,11 @@ static void put_attr(dl_buf *out, const dl_attr *a) {
     }
 }
 
+static void put_attrs(dl_buf *out, const dl_node *n) {
+    for (int i = 0; i < n->nattrs; i++) dl_puts(out, i ? ", " : " {"), put_attr(out, &n->attrs[i]);
+    if (n->nattrs) dl_puts(out, "}");
+}
+
 static void put_node(dl_buf *out, const dl_node *n) {
     for (int i = 0; i < n->nout; i++) dl_puts(out, i ? ", " : ""), put_value(out, &n->out[i]);
     dl_putf(out, " = %s", dl_ops[n->op].name);
@@ -99,8 +104,7 @@ static void put_node(dl_buf *out, const dl_node *n) {
     const char *first = n->op == DL_OP_fused ? "" : " ";
     for (int i = 0; i < n->nin; i++) dl_puts(out, i ? ", " : first), put_value(out, n->in[i]);
     if (n->op == DL_OP_fused) dl_puts(out, ")");
-    for (int i = 0; i < n->nattrs; i++) dl_puts(out, i ? ", " : " {"), put_attr(out, &n->attrs[i]);
-    if (n->nattrs) dl_puts(out, "}");
+    put_attrs(out, n);
     for (int i = 0; i < n->nout; i++) dl_puts(out, i ? ", " : " : "), put_typed(out, &n->out[i]);
 }
 
@@ -294,6 +298,11 @@ static void put_instr(dl_buf *out, const dl_kernel *k, int number) {
         dl_puts(out, "store ");
         put_place(out, k, in);
         dl_putf(out, ", %%%d", in->args[0]);
+        return;
+    }
+    if (in->kind == DL_K_CALL) {
+        dl_putf(out, "call %s", dl_ops[in->call->op].name);
+        put_attrs(out, in->call);
         return;
     }
     dl_putf(out, "%%%d = ", number);

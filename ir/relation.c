@@ -24,6 +24,7 @@ typedef struct {
 #define MOVE     NO_FORM
 #define SOURCE   NO_FORM
 #define FUSED    NO_FORM
+#define TEMPLATE NO_FORM
 #define HIGH     NO_FORM
 static const form forms[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) class(id, expr)

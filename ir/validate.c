@@ -163,7 +163,7 @@ static bool check_kernel(dl_checker *c, const dl_node *n) {
 /* What is so broken that the node could not even be printed, or NULL. */
 static const char *form_fault(const dl_node *n) {
     if ((unsigned)n->op >= DL_NOPS) return "has no known op";
-    if (n->nout < 1 || (n->nout > 1 && dl_ops[n->op].class != DL_CLASS_FUSED))
+    if (dl_op_results(n->op) ? n->nout != dl_op_results(n->op) : n->nout < 1)
         return "has the wrong number of results";
     for (int i = 0; i < n->nin; i++)
         if (!n->in[i]) return "lacks an operand";
@@ -177,8 +177,15 @@ static const char *form_fault(const dl_node *n) {
     return NULL;
 }
 
-/* What fusion and the emitters rely on: images channels last, weights in panels. */
+/* What fusion and the emitters rely on: images channels last, weights in panels, a template's tensors row by
+ * row. */
 static bool check_layouts(dl_checker *c, const dl_node *n) {
+    for (int i = 0; dl_ops[n->op].class == DL_CLASS_TEMPLATE && i < n->nin + n->nout; i++) {
+        const dl_type *t = i < n->nin ? &n->in[i]->type : &n->out[i - n->nin].type;
+        if (t->layout.kind != DL_ROW)
+            return dl_check_fail(c, n, "%s does not lie row by row (pass 'layout' sees to that)",
+                                 dl_type_text(t));
+    }
     if (!dl_op_slides(n->op)) return true;
     for (int place = 0; place < DL_PLACES; place++) {
         const dl_type *t = place < 2 ? &n->in[place]->type : &n->out[0].type;
@@ -203,11 +210,13 @@ static bool check_node(dl_checker *c, int at) {
             return dl_check_fail(c, n, "%%%u is read before it is defined", n->in[i]->id);
     for (int i = 0; i < n->nin; i++)
         if (!count(c, n, n->in[i])) return false;
-    dl_type type;
+    dl_type type[DL_MAX_RESULTS];
     dl_shape_fault fault;
-    if (!dl_infer(n, &type, &fault)) return dl_check_fail(c, n, "%s", fault.message);
-    if (!dl_type_same(&type, &n->out[0].type))
-        return dl_check_fail(c, n, "its type should be %s", dl_type_text(&type));
+    if (!dl_infer(n, type, &fault)) return dl_check_fail(c, n, "%s", fault.message);
+    for (int i = 0; i < (fused ? 1 : n->nout); i++)
+        if (!dl_type_same(&type[i], &n->out[i].type))
+            return i ? dl_check_fail(c, n, "its result %d should be %s", i, dl_type_text(&type[i]))
+                     : dl_check_fail(c, n, "its type should be %s", dl_type_text(&type[0]));
     for (int i = 0; i < n->nout; i++) {
         const dl_value *v = &n->out[i];
         if (!dl_infer_type(&v->type, &fault)) return dl_check_fail(c, n, "%s", fault.message);

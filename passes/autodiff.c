@@ -71,8 +71,8 @@ bool dl_pass_autodiff(dl_graph *g, dl_pass_ctx *ctx) {
     dl_grad grad = {.b = &b, .active = active, .grads = grads, .err = ctx->err};
     for (int i = forward - 1; i >= 0; i--) {
         const dl_node *n = g->nodes.at[i];
-        const dl_value *y = &n->out[0];
-        if (n->nout != 1 || !active[y->id] || !grads[y->id]) continue;
+        const dl_value *y = &n->out[0]; /* the one of a template's results that has a gradient */
+        if (!active[y->id] || !grads[y->id]) continue;
         grad.node = n, grad.dy = grads[y->id], b.loc = n->loc;
         rules[n->op](&grad);
         if (ctx->err->code != DL_OK) return false;

@@ -67,11 +67,18 @@ int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]) {
     return v->def->nin;
 }
 
-/* What a contraction reads in place of operand k, past views: up to 4 values. A weight's slice begins at row
- * *start, otherwise 0. */
+/* Contractions and templates read operands from memory, as they lie. */
+static bool reads_memory(dl_op op) {
+    return dl_ops[op].class == DL_CLASS_CONTRACT || dl_ops[op].class == DL_CLASS_TEMPLATE;
+}
+
+/* What such a node reads in place of operand k: up to 4 values, of a contraction past views. A weight's slice
+ * begins at row *start, otherwise 0. */
 static int read_by(const dl_node *n, int k, dl_value *values[4], int64_t *start) {
     const char *names[DL_MAX_RANK];
     *start = 0;
+    values[0] = n->in[k];
+    if (dl_ops[n->op].class == DL_CLASS_TEMPLATE) return 1;
     if (dl_op_slides(n->op) && !is_weight(n, k)) return dl_fuse_parts(n, k, values);
     values[0] = is_weight(n, k) ? dl_fuse_weight(n, k, start) : dl_fuse_named(n, k, names);
     return 1;
@@ -161,15 +168,15 @@ static void find_stored(dl_fusion *f) {
     for (int i = 0; i < g->results.n; i++) mark_stored(f, g->results.at[i].value);
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         dl_node *n = g->nodes.at[i];
-        if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
-            for (int k = 0; k < 2; k++) {
+        if (reads_memory(n->op)) {
+            for (int k = 0; k < n->nin; k++) {
                 int64_t start;
                 dl_value *values[4];
                 int count = read_by(n, k, values, &start);
                 for (int v = 0; v < count; v++) mark_stored(f, values[v]);
             }
         }
-        if (dl_ops[n->op].class == DL_CLASS_CONTRACT || dl_fuse_inlined(f, n)) continue;
+        if (reads_memory(n->op) || dl_fuse_inlined(f, n)) continue;
         store_unreadables(f, n);
     }
 }
@@ -190,9 +197,8 @@ static void find_edges(dl_fusion *f) {
     for (int i = 0; i < f->n; i++) {
         dl_node *n = f->graph->nodes.at[i];
         if (dl_fuse_inlined(f, n)) continue;
-        bool contract = dl_ops[n->op].class == DL_CLASS_CONTRACT;
         for (int k = 0; k < n->nin; k++) {
-            if (contract) {
+            if (reads_memory(n->op)) {
                 int64_t start;
                 dl_value *values[4];
                 int count = read_by(n, k, values, &start);
@@ -313,7 +319,7 @@ static bool can_join(dl_fusion *f, int node, int at) {
         if (!same_axes(&g->space, t) && !(g->reduce && same_axes(&g->post, t))) return false;
         if (g->anchor && makes_weight(g->anchor) && !fits_panels(f, n)) return false;
     } else {
-        return false; /* cat and stored views stand alone */
+        return false; /* templates, cat and stored views stand alone */
     }
     return dl_fuse_order_join(f, node, at);
 }
@@ -408,7 +414,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
     for (int i = 0; i < f.n; i++) {
         dl_node *n = g->nodes.at[i];
         f.group[i] = f.instr[i] = -1;
-        f.position[n->out[0].id] = i;
+        for (int k = 0; k < n->nout; k++) f.position[n->out[k].id] = i;
         if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
         dl_fail_op(g, n, ctx->err);
         return false;
@@ -439,7 +445,11 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
             for (int k = 0; k < f.out[at].n; k++) read |= f.group[f.out[at].at[k].node] != order[i];
             if (read) dl_push(ctx->arena, &outs, v);
         }
-        nodes[i] = dl_fuse_build(&f, group, outs.n, outs.at, dl_internf("%s_k%d", g->name, i));
+        dl_node *first = g->nodes.at[group->members.at[0]];
+        const char *name = dl_internf("%s_k%d", g->name, i);
+        nodes[i] = dl_ops[first->op].class == DL_CLASS_TEMPLATE
+                       ? dl_fuse_call(&f, first, name)
+                       : dl_fuse_build(&f, group, outs.n, outs.at, name);
     }
     g->nodes.n = 0;
     for (int i = 0; i < ngroups; i++) dl_push(g->module->arena, &g->nodes, nodes[i]);

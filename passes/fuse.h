@@ -81,6 +81,9 @@ int64_t dl_fuse_part_index(const dl_node *cat, int k, int64_t start, dl_index *i
  * of its axes the name under which the contraction knows it. */
 dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK]);
 
+/* fuse_call.c: the kernel and the fused node of a template. */
+dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name);
+
 /* Makes the kernel and the fused node of a group; `outs` are the values others read. */
 dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs, const char *name);
 #endif

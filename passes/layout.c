@@ -1,9 +1,9 @@
 /* Chooses how every value lies in memory.
  *
- * Contractions ask: activations channels-last, weights in panels. What is computed element by element follows
- * its neighbours (a weight's gradient, moments and update take the weight's panels), so that no kernel mixes
- * layouts without need. Inputs and targets come from the host in PyTorch's layout and are turned once, by a
- * `relayout`. */
+ * Contractions ask: activations channels-last, weights in panels. Templates take and make what lies row by
+ * row. What is computed element by element follows its neighbours (a weight's gradient, moments and update
+ * take the weight's panels), so that no kernel mixes layouts without need. Inputs and targets come from the
+ * host in PyTorch's layout and are turned once, by a `relayout`. */
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "ir/walk.h"
@@ -113,19 +113,23 @@ static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
 }
 
 static bool follows(const dl_node *n) {
-    return dl_ops[n->op].class == DL_CLASS_ELEM || dl_ops[n->op].class == DL_CLASS_MOVE;
+    dl_op_class c = dl_ops[n->op].class;
+    return c == DL_CLASS_ELEM || c == DL_CLASS_MOVE || c == DL_CLASS_REDUCE;
 }
 
-/* Are v's channels those of the node's result? Where axes change places ([N, C, H, W] beside [N, H, W, C])
- * they are not: the other side has them last as it is. */
-static bool has_channels_of(const dl_node *n, const dl_value *v) {
-    const dl_type *t = &n->out[0].type;
-    if (v->type.rank != t->rank) return false;
-    return n->op == DL_OP_rename || t->rank < 2 || v->type.axis[1].name == t->axis[1].name;
+/* May v lie as the node's result does? With the same samples and channels, as a pool's windows and what is
+ * left of them do. Where axes change places ([N, C, H, W] beside [N, H, W, C]) it may not: the other side has
+ * its channels last as it is. */
+static bool alike(const dl_node *n, const dl_value *v) {
+    const dl_type *t = &n->out[0].type, *u = &v->type;
+    if (u->rank < 2 || t->rank < 2) return u->rank == t->rank;
+    bool channels = u->axis[1].name == t->axis[1].name;
+    if (u->rank == t->rank) return channels || n->op == DL_OP_rename;
+    return channels && u->rank > 2 && t->rank > 2 && u->axis[0].name == t->axis[0].name;
 }
 
-/* Values that lie channels last: what contractions by windows read and make, and whatever has the same
- * channels and is element by element or piece by piece beside them. */
+/* Values that lie channels last: what contractions by windows read and make, and whatever is element by
+ * element or piece by piece beside them. */
 static void spread_channels_last(dl_graph *g, unsigned char *cl) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
@@ -138,11 +142,11 @@ static void spread_channels_last(dl_graph *g, unsigned char *cl) {
         for (int i = 0; i < g->nodes.n; i++) {
             dl_node *n = g->nodes.at[i];
             bool any = cl[n->out[0].id];
-            for (int k = 0; k < n->nin; k++) any |= has_channels_of(n, n->in[k]) && cl[n->in[k]->id];
+            for (int k = 0; k < n->nin; k++) any |= alike(n, n->in[k]) && cl[n->in[k]->id];
             if (!any || !follows(n)) continue;
             for (int k = -1; k < n->nin; k++) {
                 dl_value *v = k < 0 ? &n->out[0] : n->in[k];
-                if (has_channels_of(n, v) && !cl[v->id]) cl[v->id] = 1, more = true;
+                if (alike(n, v) && !cl[v->id]) cl[v->id] = 1, more = true;
             }
         }
     }
@@ -177,6 +181,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_value *v = &g->nodes.at[i]->out[0];
+        if (dl_ops[g->nodes.at[i]->op].class == DL_CLASS_TEMPLATE) continue;
         if (panel[v->id])
             changed |= set_layout(v, in_panels);
         else if (cl_wanted[v->id] && is_activation(&v->type))
@@ -194,12 +199,14 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
-        bool slides = dl_op_slides(n->op);
+        bool slides = dl_op_slides(n->op), called = dl_ops[n->op].class == DL_CLASS_TEMPLATE;
         for (int k = 0; k < n->nin; k++) {
             dl_value *v = n->in[k];
             bool fed = v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);
             dl_value *to = v;
-            if (wants_panels(n, k))
+            if (called)
+                to = in_layout(g, v, (dl_layout){0}, &i, known);
+            else if (wants_panels(n, k))
                 to = in_layout(g, v, in_panels, &i, known);
             else if (dl_ops[n->op].class == DL_CLASS_CONTRACT && !slides && v->type.layout.kind == DL_PANEL)
                 to = in_layout(g, v, rows, &i, known); /* a product reads it element by element */

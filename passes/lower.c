@@ -23,8 +23,8 @@ static int64_t first_free_number(const dl_graph *g) {
     int64_t next = 0;
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
-        if (n->op == DL_OP_random && dl_node_int(n, DL_ATTR_number) >= next)
-            next = dl_node_int(n, DL_ATTR_number) + 1;
+        const dl_attr *number = dl_node_attr(n, DL_ATTR_number);
+        if (number && number->i >= next) next = number->i + 1;
     }
     return next;
 }

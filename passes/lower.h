@@ -12,8 +12,9 @@ typedef struct {
 } dl_lowering;
 /* Of the builder that a rule gets. */
 static inline dl_lowering *dl_lowering_of(dl_builder *b) { return (dl_lowering *)b; }
-/* Dropout with a rate from 0 to 1, for rules that consist of it among others. lower_random.c */
-dl_value *dl_lower_drop_elements(dl_builder *b, dl_value *x, double rate);
+/* Begins to draw for one more op: its number in *number, the seed and the step. False: the pass' error is
+ * set. lower_random.c */
+bool dl_lower_draw(dl_builder *b, int64_t *number, dl_value **seed, dl_value **step);
 /* A name for an axis that the type has not, made of another. */
 const char *dl_lower_fresh(const dl_type *t, const char *name);
 

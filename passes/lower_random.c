@@ -31,18 +31,24 @@ static void begin(dl_lowering *l) {
     dl_graph_result(l->b.graph, DL_RESULT_UPDATE, l->step->var->name, next, l->step->var);
 }
 
-/* Numbers of its own for each element of a type, uniform in [0, 1); NULL and the pass' error where it may
- * not.
- */
-static dl_value *draw(dl_builder *b, dl_type type) {
+bool dl_lower_draw(dl_builder *b, int64_t *number, dl_value **seed, dl_value **step) {
     dl_lowering *l = dl_lowering_of(b);
     if (!l->seed) begin(l);
     if (l->next == DL_RANDOM_NUMBERS && l->err->code == DL_OK)
         dl_fail(l->err, DL_INPUT, "%s:%d:%d: error: a step draws for more than %d ops",
                 b->loc.file ? b->loc.file : b->graph->name, b->loc.line, b->loc.column, DL_RANDOM_NUMBERS);
-    if (l->err->code != DL_OK) return NULL;
-    dl_value *in[] = {l->seed, l->step};
-    dl_attr number = dl_attr_int(DL_ATTR_number, l->next++);
+    *number = l->next++, *seed = l->seed, *step = l->step;
+    return l->err->code == DL_OK;
+}
+
+/* Numbers of its own for each element of a type, uniform in [0, 1); NULL and the pass' error where it may
+ * not.
+ */
+static dl_value *draw(dl_builder *b, dl_type type) {
+    int64_t which;
+    dl_value *in[2];
+    if (!dl_lower_draw(b, &which, &in[0], &in[1])) return NULL;
+    dl_attr number = dl_attr_int(DL_ATTR_number, which);
     if (type.dtype != DL_F64) type.dtype = DL_F32;
     type.layout = (dl_layout){0};
     return dl_build_as(b, DL_OP_random, 2, in, 1, &number, type);
@@ -61,10 +67,6 @@ static dl_value *drop(dl_builder *b, dl_value *x, double rate, dl_type tossed) {
     return dl_build3(b, DL_OP_select, kept, scaled, dl_build_const(b, x->type.dtype, 0));
 }
 
-dl_value *dl_lower_drop_elements(dl_builder *b, dl_value *x, double rate) {
-    return drop(b, x, rate, x->type);
-}
-
 /* Axes without a name take no part in arithmetic: they come back at the end. */
 static dl_value *as_promised(dl_builder *b, dl_value *v, const dl_node *n) {
     const dl_type *want = &n->out[0].type;
@@ -73,7 +75,20 @@ static dl_value *as_promised(dl_builder *b, dl_value *v, const dl_node *n) {
 
 /* Each element for itself (Srivastava et al. 2014), as torch.nn.Dropout. */
 dl_value *dl_lower_dropout(dl_builder *b, const dl_node *n) {
-    return as_promised(b, dl_lower_drop_elements(b, n->in[0], dl_node_float(n, DL_ATTR_rate)), n);
+    return as_promised(b, drop(b, n->in[0], dl_node_float(n, DL_ATTR_rate), n->in[0]->type), n);
+}
+
+/* The template, with what it draws by where it drops; its second result is for the backward half alone. */
+dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
+    dl_value *in[5] = {n->in[0], n->in[1], n->in[2]};
+    double rate = dl_node_float(n, DL_ATTR_rate);
+    const dl_attr *causal = dl_node_attr(n, DL_ATTR_causal);
+    int64_t number = 0;
+    if (rate > 0 && !dl_lower_draw(b, &number, &in[3], &in[4])) return NULL;
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, rate), dl_attr_int(DL_ATTR_number, number),
+                       dl_attr_int(DL_ATTR_heads, dl_node_int(n, DL_ATTR_heads)),
+                       dl_attr_int(DL_ATTR_causal, causal ? causal->i : 0)};
+    return dl_build(b, DL_OP_flash_attention, rate > 0 ? 5 : 3, in, 4, attrs);
 }
 
 /* Each sample, along the first axis, as a whole (Huang et al. 2016, "stochastic depth"), as timm's DropPath.

@@ -79,33 +79,6 @@ dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     return rename_to(b, y, n->out[0].type);
 }
 
-/* [N, T, E] as [N, T, heads, E / heads], under the names of `t`. */
-static dl_value *split_heads(dl_builder *b, dl_value *v, const dl_type *t, const char *tokens) {
-    dl_type split = *t;
-    split.axis[1].name = tokens, split.dtype = v->type.dtype;
-    return dl_build_as(b, DL_OP_reshape, 1, &v, 0, NULL, split);
-}
-
-/* softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017), with dropout of the shares.
- * The scores are stored: a kernel that never does is to come. */
-dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
-    int64_t heads = dl_node_int(n, DL_ATTR_heads), size = n->in[0]->type.axis[2].size / heads;
-    dl_type t = with_names(n->in[0]->type);
-    t.axis[2] = (dl_axis){dl_lower_fresh(&t, "head"), heads};
-    dl_type_push(&t, dl_lower_fresh(&t, "feature"), size);
-    const char *keys = dl_lower_fresh(&t, t.axis[1].name);
-    dl_value *q = split_heads(b, n->in[0], &t, t.axis[1].name), *k = split_heads(b, n->in[1], &t, keys),
-             *v = split_heads(b, n->in[2], &t, keys);
-    dl_value *scores = contract(b, scale(b, q, 1 / sqrt((double)size)), k, t.axis[3].name);
-    dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, scores, keys));
-    dl_value *share = divide(b, e, reduce_one(b, DL_OP_sum, e, keys));
-    share = dl_lower_drop_elements(b, share, dl_node_float(n, DL_ATTR_rate));
-    dl_value *y = contract(b, share, v, keys);
-    dl_type whole = q->type; /* [N, T, head, feature] in this order before the heads are one axis again */
-    if (!dl_type_same(&y->type, &whole)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, whole);
-    return dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, n->out[0].type);
-}
-
 dl_value *dl_lower_softmax(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, n->in[0], axis));

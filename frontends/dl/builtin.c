@@ -131,7 +131,8 @@ static const dl_builtin table[] = {
       {"k", DL_P_TENSOR, NULL},
       {"v", DL_P_TENSOR, NULL},
       {"heads", DL_P_INT, NULL},
-      {"dropout", DL_P_NUMBER, "0.0"}}},
+      {"dropout", DL_P_NUMBER, "0.0"},
+      {"causal", DL_P_BOOL, "false"}}},
     {"rearrange", NULL, DL_OP_rearrange, NULL, dl_fn_rearrange, {X, {"pattern", DL_P_STR, NULL}}},
     /* activations */
     ELEM("relu", DL_OP_relu, relu),

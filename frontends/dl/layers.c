@@ -392,6 +392,6 @@ dl_val dl_layer_attention(dl_call *c) {
     if (!check_rate(c, 4, &rate)) return dl_poison();
     if (!dl_axes_agree(c->E, c->where, "attention", 3, c->arg, NULL)) return dl_poison();
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, c->E->train ? rate : 0),
-                       dl_attr_int(DL_ATTR_heads, c->arg[3].i)};
-    return dl_tensor_op(c->E, c->where, DL_OP_attention, 3, c->arg, 2, attrs, NULL);
+                       dl_attr_int(DL_ATTR_heads, c->arg[3].i), dl_attr_int(DL_ATTR_causal, 1)};
+    return dl_tensor_op(c->E, c->where, DL_OP_attention, 3, c->arg, c->arg[5].b ? 3 : 2, attrs, NULL);
 }

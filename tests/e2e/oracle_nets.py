@@ -376,8 +376,8 @@ model Drops(rate=0.3):
         self.step += 1
         z = self.drop(self.a(x), 0, 0.1, x.shape)
         q, k, v = (f(z).unflatten(2, (3, -1)) for f in (self.q, self.k, self.v))
-        share = torch.softmax(torch.einsum("nthf,nshf->nths", q, k) / q.shape[3]**0.5, 3)
-        y = torch.einsum("nths,nshf->nthf", self.drop(share, 1, 0.3, share.shape), v).flatten(2)
+        share = torch.softmax(torch.einsum("nthf,nshf->nhts", q, k) / q.shape[3]**0.5, 3)
+        y = torch.einsum("nhts,nshf->nthf", self.drop(share, 1, 0.3, share.shape), v).flatten(2)
         z = z + self.drop(y, 2, 0.4, y.shape[:1])
         return self.b(self.drop(z, 3, 0.5, z.shape))
 

@@ -53,14 +53,18 @@ def put(x, axes, dtype="f64"):
 
 
 def case(op, operands, attrs, axes, expect, dtype="f64"):
-    """A node whose result must be `expect` (a tensor)."""
+    """A node whose result must be `expect` (a tensor, or a list of them with a list of their axes)."""
     used.add(op)
-    v = new_id()
+    several = isinstance(expect, list)
+    each = list(zip(axes, expect)) if several else [(axes, expect)]
+    ids = [new_id() for _ in each]
     a = " {%s}" % ", ".join("%s=%s" % kv for kv in attrs.items()) if attrs else ""
-    lines.append("  %%%d = %s %s%s : %s" % (v, op, ", ".join(operands), a, text(dtype, list(zip(axes, expect.shape)))))
-    results.append('  output "%s%d" = %%%d' % (op, v, v))
-    names.append("%s%s" % (op, a))
-    want.append(expect.to(torch.float64))
+    types = ", ".join(text(dtype, list(zip(ax, e.shape))) for ax, e in each)
+    lines.append("  %s = %s %s%s : %s" % (", ".join("%%%d" % v for v in ids), op, ", ".join(operands), a, types))
+    for v, (_, e) in zip(ids, each):
+        results.append('  output "%s%d" = %%%d' % (op, v, v))
+        names.append("%s%s" % (op, a))
+        want.append(e.to(torch.float64))
 
 
 def T(*shape, lo=-2.0, hi=2.0):
@@ -222,6 +226,28 @@ for tokens, features, heads in ((5, 6, 3), (4, 48, 1), (1, 4, 2)):
     scores = parts[0] @ parts[1].transpose(2, 3) / (features // heads) ** 0.5
     case("attention", [put(v, "NTE") for v in qkv], {"rate": 0, "heads": heads}, "NTE",
          (torch.softmax(scores, 3) @ parts[2]).transpose(1, 2).reshape(2, tokens, features))
+
+# attention as a template: its logarithms, its gradients by PyTorch's own; more keys than queries, masked, in part dropped
+for tokens, keys, features, heads, causal, rate in ((5, 5, 6, 3, 0, 0), (4, 7, 48, 1, 0, 0), (1, 1, 4, 2, 1, 0), (9, 6, 6, 2, 1, 0), (6, 9, 8, 4, 1, 0.4)):
+    q, dy = T(2, tokens, features), T(2, tokens, features)
+    k, v = T(2, keys, features), T(2, keys, features)
+    for operand in (q, k, v):
+        operand.requires_grad_()
+    split = lambda tokens_of: tokens_of.reshape(2, -1, heads, features // heads).transpose(1, 2)
+    scores = split(q) @ split(k).transpose(2, 3) / (features // heads) ** 0.5
+    if causal:
+        scores = scores.masked_fill(~torch.ones(tokens, keys, dtype=torch.bool).tril(), -inf)
+    logs, shares, attrs = torch.logsumexp(scores, 3), torch.softmax(scores, 3), {"rate": rate, "number": 5, "heads": heads, "causal": causal}
+    drawn = []
+    if rate:
+        shares = shares * (philox(77, 3, 5, scores.numel()).reshape(scores.shape) >= rate) / (1 - rate)
+        drawn = [put(torch.tensor(c, dtype=torch.float64), "", "i64") for c in (77.0, 3.0)]
+    y = (shares @ split(v)).transpose(1, 2).reshape(2, tokens, features)
+    grads = torch.autograd.grad(y, (q, k, v), dy)
+    named = [put(q, "NTE"), put(k, "NSE"), put(v, "NSE")]
+    case("flash_attention", named + drawn, attrs, ["NTE", ("N", "head", "T")], [y.detach(), logs.detach()])
+    left = [put(y, "NTE"), put(logs, ("N", "head", "T")), put(dy, "NTE")]
+    case("flash_attention_grad", named + left + drawn, attrs, ["NTE", "NSE", "NSE"], list(grads))
 
 # random numbers: those of the test's own Philox; composites draw with seed and step 0, numbered as they stand
 draw = lambda seed, step, number, *shape: philox(seed, step, number, math.prod(shape)).reshape(shape).double()

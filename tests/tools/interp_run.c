@@ -24,12 +24,12 @@ static double now(void) {
 static bool check_types(const dl_graph *g, dl_error *err) {
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
-        dl_type t;
+        dl_type t[DL_MAX_RESULTS];
         dl_shape_fault fault = {0};
         if (n->op == DL_OP_fused) continue;
-        if (!dl_infer(n, &t, &fault)) return dl_fail(err, DL_INPUT, "%s", fault.message);
-        if (!dl_type_same(&t, &n->out[0].type))
-            return dl_fail(err, DL_INPUT, "%%%u must be %s", n->out[0].id, dl_type_text(&t));
+        if (!dl_infer(n, t, &fault)) return dl_fail(err, DL_INPUT, "%s", fault.message);
+        if (!dl_type_same(&t[0], &n->out[0].type))
+            return dl_fail(err, DL_INPUT, "%%%u must be %s", n->out[0].id, dl_type_text(&t[0]));
     }
     return true;
 }

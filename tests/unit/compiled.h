@@ -17,8 +17,9 @@ static const char *const compiled_targets[] = {"cpu:avx512", "cpu:avx2", "cpu:ge
 enum { COMPILED_TARGETS = 3 };
 
 /* The text's plan under `arena`, with passes but those in `skip`; NULL where the machine has not the target,
- * and, failing the test, where it does not compile. */
-static inline dl_plan *compile_text(dl_arena *arena, const char *text, const char *target, const char *skip) {
+ * and, failing the test, where it does not compile. *m is what it was made of. */
+static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, const char *target,
+                                           const char *skip, dl_module **m) {
     dl_error err = {0};
     dl_compile_times times = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
@@ -33,10 +34,15 @@ static inline dl_plan *compile_text(dl_arena *arena, const char *text, const cha
         printf("SKIP %s: %s\n", target, err.message);
         return NULL;
     }
-    dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
-    dl_plan *p = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+    *m = dl_parse_module(arena, text, strlen(text), "text", &err);
+    dl_plan *p = *m ? dl_compile(arena, *m, &opt, &times, &err) : NULL;
     CHECK(p && dl_plan_check(p, &err), "%s: %s", target, err.message);
     return p;
+}
+
+static inline dl_plan *compile_text(dl_arena *arena, const char *text, const char *target, const char *skip) {
+    dl_module *m;
+    return compile_text_module(arena, text, target, skip, &m);
 }
 
 /* A text that must not compile, a part of what is said of it, and by whom: DL_INPUT, or DL_INTERNAL by what

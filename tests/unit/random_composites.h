@@ -62,8 +62,9 @@ static inline dl_value *random_rule_linear(random_maker *g, dl_op op) {
     if (at < 0) return NULL;
     bool by_name = at < x->type.rank - 1;
     dl_type t = dl_scalar(g->real);
-    dl_type_push(&t, dl_intern("o"), random_size(g)); /* a name that no other axis has */
-    dl_type_push(&t, by_name ? x->type.axis[at].name : dl_intern("I"), x->type.axis[at].size);
+    const char *in = by_name ? x->type.axis[at].name : dl_intern("I"), *out = dl_intern("O");
+    dl_type_push(&t, in == out ? dl_intern("I") : out, random_size(g));
+    dl_type_push(&t, in, x->type.axis[at].size);
     if (dl_type_count(&x->type) / t.axis[1].size * t.axis[0].size > g->largest) return NULL;
     return random_2(g, op, x, random_like(g, &t));
 }
@@ -183,11 +184,14 @@ static inline dl_value *random_rule_attention(random_maker *g, dl_op op) {
     }
     int64_t e = q->type.axis[2].size, heads = 1 + below(&g->r, 4), tokens = q->type.axis[1].size;
     while (e % heads) heads--;
-    if (q->type.axis[0].size * heads * tokens * tokens > g->largest) return NULL;
-    dl_value *in[] = {q, one_in(&g->r, 3) ? q : random_like(g, &q->type), random_like(g, &q->type)};
+    dl_type keys = q->type;
+    if (one_in(&g->r, 3)) keys.axis[1] = (dl_axis){dl_intern("S"), random_size(g)};
+    if (q->type.axis[0].size * heads * tokens * keys.axis[1].size > g->largest) return NULL;
+    dl_value *in[] = {q, one_in(&g->r, 3) && dl_type_same(&keys, &q->type) ? q : random_like(g, &keys),
+                      random_like(g, &keys)};
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, one_in(&g->r, 2) ? 0 : random_rates[below(&g->r, 5)]),
-                       dl_attr_int(DL_ATTR_heads, heads)};
-    return random_node(g, op, 3, in, 2, attrs, NULL);
+                       dl_attr_int(DL_ATTR_heads, heads), dl_attr_int(DL_ATTR_causal, below(&g->r, 2))};
+    return random_node(g, op, 3, in, one_in(&g->r, 2) ? 2 : 3, attrs, NULL);
 }
 static inline bool is_rows(const random_maker *g, const dl_type *t) { return is_real(g, t) && t->rank == 2; }
 /* Scores and, in in[1], a class for each row; now and then one that no score has. */
@@ -223,7 +227,9 @@ static inline dl_value *random_rule_argmax(random_maker *g, dl_op op) {
 }
 
 /* Made by passes alone: random_by_passes. */
-#define random_rule_relayout NULL
+#define random_rule_relayout             NULL
+#define random_rule_flash_attention      NULL
+#define random_rule_flash_attention_grad NULL
 
 static random_rule *const random_rules[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) random_rule_##infer,

@@ -9,8 +9,9 @@
 #include "ir/relation.h"
 #include "tests/unit/random_numbers.h"
 
-/* Ops that only passes make. */
-static const dl_op random_by_passes[] = {DL_OP_fused, DL_OP_relayout};
+/* Ops that only passes make; a template by what it serves (attention). */
+static const dl_op random_by_passes[] = {DL_OP_fused, DL_OP_relayout, DL_OP_flash_attention,
+                                         DL_OP_flash_attention_grad};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 

@@ -234,6 +234,13 @@ static dl_value *attend_some(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_attr at[] = {dl_attr_float(DL_ATTR_rate, 0.4), dl_attr_int(DL_ATTR_heads, 2)};
     return dl_build(b, c->op, 3, p, 2, at);
 }
+/* The template itself: causal where the second parameter says so, by the name of its second axis. */
+static dl_value *flash(dl_builder *b, const grad_case *c, dl_value **p) {
+    bool causal = *p[1]->type.axis[1].name == 'S';
+    dl_attr at[] = {dl_attr_float(DL_ATTR_rate, 0), dl_attr_int(DL_ATTR_number, 0),
+                    dl_attr_int(DL_ATTR_heads, 2), dl_attr_int(DL_ATTR_causal, causal)};
+    return dl_build(b, c->op, 3, p, 4, at);
+}
 static dl_value *drop(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_attr rate = dl_attr_float(DL_ATTR_rate, 0.4);
     return dl_build1(b, DL_OP_sin, dl_build(b, c->op, 1, p, 1, &rate));
@@ -332,6 +339,13 @@ static const grad_case cases[] = {
      -1,
      1,
      {"N=2 T=5 E=4", "N=2 T=5 E=4", "N=2 T=5 E=4"}},
+    {"flash_attention", DL_OP_flash_attention, flash, -1, 1, {"N=2 T=3 E=4", "N=2 R=5 E=4", "N=2 R=5 E=4"}},
+    {"flash_attention, causal",
+     DL_OP_flash_attention,
+     flash,
+     -1,
+     1,
+     {"N=2 T=5 E=2", "N=2 S=4 E=2", "N=2 S=4 E=2"}},
     {"dropout", DL_OP_dropout, drop, -2, 2, {"N=4 C=7"}},
     {"dropout, unnamed axis", DL_OP_dropout, drop, -2, 2, {"1 C=7 1"}},
     {"drop_path", DL_OP_drop_path, drop, -2, 2, {"N=9 C=3"}},

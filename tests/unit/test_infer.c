@@ -52,10 +52,10 @@ static int attrs_of(const char *text, dl_attr *attrs) {
     return n;
 }
 
-enum { MAX_OPERANDS = 6 };
+enum { MAX_OPERANDS = 8 };
 typedef struct {
     const char *op, *in[MAX_OPERANDS], *attrs, *given;
-    const char *want;                  /* the result's type; or, for a fault: */
+    const char *want;                  /* the results' types; or, for a fault: */
     const char *code, *message, *help; /* its code, and what its words contain */
     int operand;
 } shape_case;
@@ -75,7 +75,10 @@ static const char *run(const shape_case *c, dl_shape_fault *fault) {
     if (c->given) given = type_of(c->given);
     const dl_value *v = dl_build_try(&b, (dl_op)dl_op_find(c->op), nin, in, attrs_of(c->attrs, attrs), attrs,
                                      c->given ? &given : NULL, fault);
-    return v ? dl_type_text(&v->type) : NULL;
+    const char *types = v ? dl_type_text(&v->type) : NULL;
+    for (int i = 1; v && i < v->def->nout; i++)
+        types = dl_internf("%s, %s", types, dl_type_text(&v->def->out[i].type));
+    return types;
 }
 
 static void check_good(const shape_case *c) {
@@ -105,11 +108,13 @@ static void check_fault(const shape_case *c) {
     {op, in, attrs, given, NULL, code, message, help, operand},
 #define IN(...)                                                                                              \
     { __VA_ARGS__ }
-#define X2  "f32 N=2 C=4 H=8 W=10"
-#define W2  "f32 O=6 C=4 kH=3 kW=5"
-#define DY2 "f32 N=2 C=6 H=4 W=5"
-#define WIN "stride=2,2 pad_lo=1,2 pad_hi=1,2"
-#define QKV "f32 N=2 T=5 E=12"
+#define X2          "f32 N=2 C=4 H=8 W=10"
+#define W2          "f32 O=6 C=4 kH=3 kW=5"
+#define DY2         "f32 N=2 C=6 H=4 W=5"
+#define WIN         "stride=2,2 pad_lo=1,2 pad_hi=1,2"
+#define QKV         "f32 N=2 T=5 E=12"
+#define KEYS        "f32 N=2 S=7 E=12"
+#define FLASH(rate) "rate=" rate " number=3 heads=4 causal=0"
 
 /* clang-format off */ /* a line a case */
 static const shape_case cases[] = {
@@ -329,6 +334,22 @@ static const shape_case cases[] = {
     BAD("group_norm", IN("f32 C=6", "f32 C=6", "f32 C=6"), "eps=1e-5 groups=3", NULL, 0, "rank_mismatch", "channel axis", NULL)
     BAD("group_norm", IN("f32 N=2 C=6", "f32 C=6", "f32 C=6"), "eps=-1 groups=3", NULL, -1, "bad_range", "eps", NULL)
     GOOD("attention", IN(QKV, QKV, QKV), "rate=0 heads=4", NULL, "f32[N=2, T=5, E=12]")
+    GOOD("attention", IN(QKV, "f32 N=2 S=7 E=12", "f32 N=2 S=7 E=12"), "rate=0 heads=4 causal=1", NULL, "f32[N=2, T=5, E=12]")
+    BAD("attention", IN(QKV, "f32 N=2 T=7 E=12", "f32 N=2 T=7 E=12"), "rate=0 heads=4", NULL, 1, "axis_mismatch", "in their second axis alone", NULL)
+    BAD("attention", IN(QKV, "f32 N=2 S=7 E=6", "f32 N=2 S=7 E=6"), "rate=0 heads=2", NULL, 1, "axis_mismatch", "in their second axis alone", NULL)
+    BAD("attention", IN(QKV, "f32 N=2 S=0 E=12", "f32 N=2 S=0 E=12"), "rate=0 heads=2", NULL, 1, "bad_range", "a key to look at", NULL)
+    BAD("attention", IN(QKV, QKV, QKV), "rate=0 heads=4 causal=2", NULL, -1, "bad_attribute", "causal (1) or not (0)", NULL)
+    GOOD("flash_attention", IN(QKV, QKV, QKV), FLASH("0"), NULL, "f32[N=2, T=5, E=12], f32[N=2, head=4, T=5]")
+    GOOD("flash_attention", IN("f32 N=2 head=5 E=12", KEYS, KEYS, "i64", "i64"), FLASH("0.5"), NULL, "f32[N=2, head=5, E=12], f32[N=2, head_=4, head=5]")
+    BAD("flash_attention", IN(QKV, QKV), FLASH("0"), NULL, -1, "wrong_arity", "takes queries, keys and values", NULL)
+    BAD("flash_attention", IN(QKV, QKV, QKV), FLASH("0.5"), NULL, -1, "wrong_arity", "with dropout takes 5 operands", NULL)
+    BAD("flash_attention", IN(QKV, QKV, QKV, "i64", "i64"), FLASH("0"), NULL, -1, "wrong_arity", "without dropout takes 3 operands", NULL)
+    BAD("flash_attention", IN(QKV, QKV, QKV, "i64", "f32"), FLASH("0.5"), NULL, 4, "axis_mismatch", "expects the step i64[]", NULL)
+    BAD("flash_attention", IN(QKV, QKV, QKV), "rate=0 number=16777216 heads=4 causal=0", NULL, -1, "bad_range", "random op 16777216", NULL)
+    GOOD("flash_attention_grad", IN(QKV, KEYS, KEYS, QKV, "f32 N=2 head=4 T=5", QKV), FLASH("0"), NULL, "f32[N=2, T=5, E=12], f32[N=2, S=7, E=12], f32[N=2, S=7, E=12]")
+    BAD("flash_attention_grad", IN(QKV, KEYS, KEYS, QKV, "f32 N=2 head=3 T=5", QKV), FLASH("0"), NULL, 4, "axis_mismatch", "expects logarithms f32[N=2, head=4, T=5]", NULL)
+    BAD("flash_attention_grad", IN(QKV, KEYS, KEYS, KEYS, "f32 N=2 head=4 T=5", QKV), FLASH("0"), NULL, 3, "axis_mismatch", "expects the result f32[N=2, T=5, E=12]", NULL)
+    BAD("flash_attention_grad", IN(QKV, KEYS, KEYS), FLASH("0"), NULL, -1, "wrong_arity", "takes q, k, v, y", NULL)
     BAD("attention", IN(QKV, QKV, QKV), "rate=0 heads=5", NULL, 0, "bad_range", "E=12 into 5 heads", "divides 12")
     BAD("attention", IN(QKV, QKV, QKV), "rate=0 heads=0", NULL, 0, "bad_range", "into 0 heads", NULL)
     BAD("attention", IN(QKV, QKV, QKV), "rate=2 heads=4", NULL, -1, "bad_range", "share of 2", NULL)
@@ -391,7 +412,7 @@ static void test_siblings(void) {
 static void test_form(void) {
     for (int op = 0; op < DL_NOPS; op++) {
         const dl_op_info *info = &dl_ops[op];
-        dl_type type = dl_scalar(DL_F32);
+        dl_type type = dl_scalar(DL_F32), inferred[DL_MAX_RESULTS];
         dl_value *in[MAX_OPERANDS],
             *x = &dl_graph_var(graph, DL_VAR_INPUT, info->name, type, (dl_init){0}, (dl_loc){0})->value;
         for (int i = 0; i < MAX_OPERANDS; i++) in[i] = x;
@@ -421,7 +442,7 @@ static void test_form(void) {
         dl_node *n = dl_node_new(graph, (dl_op)op, right, in, 1, &type, (dl_loc){0});
         for (int i = 0; i < info->nattrs; i++) dl_node_set(graph, n, attrs[i]);
         dl_node_set(graph, n, more);
-        CHECK(!dl_infer(n, &type, &fault), "%s", info->name);
+        CHECK(!dl_infer(n, inferred, &fault), "%s", info->name);
         CHECK_STR(fault.code, "bad_attribute");
         CHECK(graph->nodes.n == before, "a refused node is in the graph");
     }

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "ir/builder.h"
 #include "ir/text.h"
 
 static char *print(dl_arena *arena, const dl_module *m, bool locations) {
@@ -152,6 +153,21 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
     return k;
 }
 
+/* A call of a template, whatever it makes of its parameters. */
+static dl_kernel *make_call(dl_arena *a) {
+    dl_kernel *k = DL_NEW(a, dl_kernel);
+    dl_type types[] = {image_type(), weight_type(), image_type()};
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, 0.1), dl_attr_int(DL_ATTR_number, 5),
+                       dl_attr_int(DL_ATTR_heads, 3), dl_attr_int(DL_ATTR_causal, 1)};
+    k->name = dl_intern("called"), k->nin = 2;
+    for (int i = 0; i < 3; i++)
+        dl_push(a, &k->params, (dl_kparam){dl_internf("p%d", i), types[i], i == 2, -1});
+    dl_kinstr call = {.kind = DL_K_CALL, .op = DL_OP_flash_attention, .loc = {dl_intern("vit.dl"), 9, 2}};
+    call.call = dl_call_node(a, call.op, 2, 1, types, 4, attrs, call.loc);
+    dl_push(a, &k->instrs, call);
+    return k;
+}
+
 static dl_module *make_module(dl_arena *arena) {
     dl_module *m = dl_module_new(arena);
     dl_graph *g = dl_graph_new(m, "train"), *e = dl_graph_new(m, "eval / odd");
@@ -179,7 +195,9 @@ static dl_module *make_module(dl_arena *arena) {
         if (op % 6 == 0) t.layout = (dl_layout){DL_PANEL, 16};
         if (op % 6 == 1) t.layout.kind = DL_CL;
         g->next_id += op % 3 == 0; /* holes in the numbering */
-        dl_node *node = dl_node_append(g, (dl_op)op, n, in, 1, &t, op % 2 ? loc : none);
+        dl_type types[DL_MAX_RESULTS] = {t, weight, image};
+        dl_node *node =
+            dl_node_append(g, (dl_op)op, n, in, dl_op_results((dl_op)op), types, op % 2 ? loc : none);
         for (int i = 0; i < dl_ops[op].nattrs; i++) set_sample(g, node, dl_ops[op].attrs[i]);
         if (op % 4 == 0) node->out[0].offset = 4096 * op;
     }
@@ -196,6 +214,7 @@ static dl_module *make_module(dl_arena *arena) {
         dl_graph_result(to, DL_RESULT_LOSS, "loss", of, NULL);
     }
     dl_push(m->arena, &e->kernels, make_kernel(m->arena, "k1 odd"));
+    dl_push(m->arena, &e->kernels, make_call(m->arena));
     dl_value *last = &g->nodes.at[g->nodes.n - 1]->out[0];
     dl_graph_result(g, DL_RESULT_METRIC, "RMSE(u10m)", last, NULL);
     dl_graph_result(g, DL_RESULT_FIGURE, "t/0", last, NULL);
@@ -224,7 +243,7 @@ static void test_round_trip(void) {
     CHECK(g->vars.at[1]->loc.line == 1 && g->vars.at[1]->loc.file == was->vars.at[1]->loc.file);
     CHECK(dl_graph_find_result(g, DL_RESULT_GRAD, NULL)->var == g->vars.at[1]);
     const dl_kernel *k = g->kernels.at[0], *old = was->kernels.at[0];
-    CHECK(again->graphs.at[1]->kernels.n == 2 && k->flops == old->flops && k->bytes == old->bytes);
+    CHECK(again->graphs.at[1]->kernels.n == 3 && k->flops == old->flops && k->bytes == old->bytes);
     CHECK(k->bytes_unfused == old->bytes_unfused && k->locs.n == 2 && k->nin == 4);
     CHECK(k->params.at[5].alias == 3 && k->params.at[4].is_out && !k->params.at[3].is_out);
     for (int i = 0; i < k->params.n; i++)

@@ -218,6 +218,38 @@ static bool another_draw(dl_kernel *k, dl_kinstr *in) {
     return in->kind == DL_K_RANDOM && (in->number++, true);
 }
 
+/* A call with another attribute; `to` makes it of what it was. */
+static bool call_with(dl_kinstr *in, dl_attr_id id, int64_t to(int64_t)) {
+    if (in->kind != DL_K_CALL) return false;
+    const dl_node *n = in->call;
+    static dl_node other[64];
+    static dl_attr attrs[64][DL_MAX_ATTRS];
+    static int next;
+    int at = next++ % 64;
+    memcpy(attrs[at], n->attrs, sizeof *n->attrs * (size_t)n->nattrs);
+    other[at] = *n, other[at].attrs = attrs[at];
+    in->call = &other[at];
+    for (int i = 0; i < n->nattrs; i++)
+        if (attrs[at][i].id == id) attrs[at][i].i = to(attrs[at][i].i);
+    return true;
+}
+static int64_t one_more(int64_t v) { return v + 1; }
+static int64_t twice(int64_t v) { return 2 * v; }
+static int64_t opposite(int64_t v) { return !v; }
+static bool another_number(dl_kernel *k, dl_kinstr *in) {
+    (void)k;
+    return in->kind == DL_K_CALL && dl_node_float(in->call, DL_ATTR_rate) > 0 &&
+           call_with(in, DL_ATTR_number, one_more);
+}
+static bool more_heads(dl_kernel *k, dl_kinstr *in) {
+    (void)k;
+    return call_with(in, DL_ATTR_heads, twice);
+}
+static bool other_mask(dl_kernel *k, dl_kinstr *in) {
+    (void)k;
+    return call_with(in, DL_ATTR_causal, opposite);
+}
+
 static bool another_element(dl_kernel *k, dl_kinstr *in) {
     (void)k;
     return in->kind == DL_K_RANDOM && (in->first++, true);
@@ -232,6 +264,9 @@ EACH_INSTR(drop_last)
 EACH_INSTR(drop_taps)
 EACH_INSTR(wrong_reduction)
 EACH_INSTR(another_draw)
+EACH_INSTR(another_number)
+EACH_INSTR(more_heads)
+EACH_INSTR(other_mask)
 EACH_INSTR(another_element)
 
 /* A value is stored over one that is still to be read: a fault of the memory's plan. */
@@ -266,8 +301,11 @@ static const struct {
     {"row of taps missing", any_drop_taps, 3, 6, 1, "seeded"},
     {"wrong axis reduced", any_wrong_reduction, 1, 3, 1, "seeded"},
     {"stored over a live value", overwrite, 2, 3, 4, "seeded"},
-    {"another draw", any_another_draw, 4, 4, 1, "drops"},
-    {"another element", any_another_element, 4, 4, 1, "drops"},
+    {"another draw", any_another_draw, 3, 3, 1, "drops"},
+    {"another element", any_another_element, 3, 3, 1, "drops"},
+    {"another draw of attention", any_another_number, 2, 2, 1, "drops"},
+    {"other heads of attention", any_more_heads, 3, 6, 1, "drops"},
+    {"another mask of attention", any_other_mask, 3, 6, 1, "drops"},
 };
 enum { NKINDS = sizeof kinds / sizeof *kinds };
 

@@ -1,0 +1,92 @@
+/* Calls of attention and its gradients: the shape as a struct, and which function is which phase. The loops
+ * are compiler/kernels/attention.c. */
+#include <stdio.h>
+
+#include "compiler/emit_cpu.h"
+#include "ir/attention.h"
+
+/* Blocks, in tokens: QUERIES and KEYS of attention.c. */
+enum { QUERIES = 64 };
+static int64_t keys_of(const dl_target *t) { return 6 * t->lanes; }
+
+static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block) * block; }
+
+typedef struct {
+    dl_attention a;
+    int64_t heads, queries, keys, width, chunks; /* heads of all samples; tokens of a head in whole blocks */
+} shape;
+
+/* Keys are split where there are few heads, so that there is work to share; by sizes alone, never by the
+ * number of threads. */
+static shape find_shape(const dl_emitter *e, const dl_node *n) {
+    enum { UNITS = 32 };
+    shape s = {.a = dl_attention_of(n)};
+    s.heads = s.a.batch * s.a.heads;
+    s.queries = round_up(s.a.queries, QUERIES), s.keys = round_up(s.a.keys, keys_of(e->t));
+    s.width = round_up(s.a.size, e->t->lanes), s.chunks = 1;
+    while (s.heads * s.chunks < UNITS && s.chunks < s.keys / keys_of(e->t)) s.chunks++;
+    return s;
+}
+
+static void put_shape(dl_emitter *e, const shape *s) {
+    const dl_attention *a = &s->a;
+    dl_putf(
+        e->out,
+        "static const struct attention %s_shape = {.batch = %lld, .queries = %lld, .keys = %lld, .heads = "
+        "%lld, .size = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, .number = "
+        "%d, .causal = %d, .drops = %d, .chunks = %lld};\n",
+        e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads,
+        (long long)a->size, (long long)s->width, a->scale, a->threshold, a->kept, a->number, a->causal,
+        a->rate > 0, (long long)s->chunks);
+}
+
+static void put_phase(dl_emitter *e, dl_emitted *code, int64_t units, const char *calls) {
+    dl_putf(e->out,
+            "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    const struct "
+            "attention *s = &%s_shape;\n    (void)scratch;\n    %s\n}\n",
+            e->k->name, code->phases, e->k->name, calls);
+    code->units[code->phases++] = units;
+}
+
+static void emit_forward(dl_emitter *e, dl_emitted *code, const shape *s) {
+    int64_t keys = keys_of(e->t);
+    put_phase(e, code, s->heads * s->keys / keys, "pack_keys(s, arg, unit, workspace, 0);");
+    put_phase(e, code, s->heads * s->queries / QUERIES, "attention_unit(s, arg, unit, scratch, workspace);");
+    code->workspace = 4 * s->heads * s->keys * (s->a.size + s->width);
+    code->scratch = 4 * QUERIES * (2 * s->width + keys);
+}
+
+static void emit_backward(dl_emitter *e, dl_emitted *code, const shape *s) {
+    int64_t keys = keys_of(e->t), key_blocks = s->heads * s->keys / keys,
+            query_blocks = s->heads * s->queries / QUERIES;
+    char pack[200];
+    snprintf(pack, sizeof pack,
+             "if (unit < %lldL) pack_keys(s, arg, unit, workspace, 1);\n    else pack_queries(s, arg, unit - "
+             "%lldL, workspace);",
+             (long long)key_blocks, (long long)key_blocks);
+    put_phase(e, code, key_blocks + query_blocks, pack);
+    put_phase(e, code, s->heads * s->chunks, "attention_back(s, arg, unit, scratch, workspace);");
+    put_phase(e, code, query_blocks, "add_parts(s, arg, unit, workspace);");
+    code->workspace = 4 * (s->heads * s->keys * (2 * s->a.size + s->width) +
+                           s->heads * s->queries * ((2 + s->chunks) * s->width + 2));
+    code->scratch = 4 * (2 * QUERIES * keys + 2 * keys * s->width);
+}
+
+bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
+    const dl_node *n = dl_kernel_call(e->k);
+    for (int i = 0; i < n->nin + n->nout; i++) {
+        const dl_type *t = &e->k->params.at[i].type;
+        if (t->dtype != DL_F32 && !(t->dtype == DL_I64 && t->rank == 0))
+            return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
+                                  "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
+                                  dl_ops[n->op].name, dl_dtype_name(t->dtype));
+    }
+    shape s = find_shape(e, n);
+    put_shape(e, &s);
+    if (n->op == DL_OP_flash_attention)
+        emit_forward(e, code, &s);
+    else
+        emit_backward(e, code, &s);
+    code->attends = true, code->draws = true;
+    return true;
+}

@@ -1,0 +1,36 @@
+/* Attention: softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017), and its gradients,
+ * as one kernel each that never stores the scores (Dao et al. 2022). What shape rules, interpreter, cost and
+ * emitters know of it stands here once. */
+#ifndef DL_ATTENTION_H
+#define DL_ATTENTION_H
+#include "ir/graph.h"
+
+/* Operands and results of flash_attention. SEED and STEP (i64 scalars) are there where it drops. */
+enum { DL_ATT_Q, DL_ATT_K, DL_ATT_V, DL_ATT_SEED, DL_ATT_STEP };
+enum { DL_ATT_Y, DL_ATT_LOG };
+/* The same of flash_attention_grad; its seed and step stand behind GRAD_DY. */
+enum { DL_GRAD_Q, DL_GRAD_K, DL_GRAD_V, DL_GRAD_Y, DL_GRAD_LOG, DL_GRAD_DY, DL_GRAD_SEED, DL_GRAD_STEP };
+enum { DL_GRAD_DQ, DL_GRAD_DK, DL_GRAD_DV };
+
+/* Scores are [batch, heads, queries, keys]; q and y [batch, queries, heads * size], k and v [batch, keys,
+ * heads * size]; the logarithm of each query's sum of exponentials [batch, heads, queries]. */
+typedef struct {
+    int64_t batch, queries, keys, heads, size;
+    double scale;     /* 1 / sqrt(size) */
+    double rate;      /* share of the normalised scores that is dropped, 0 to 1 */
+    double threshold; /* what is drawn (multiples of 2^-24) and below it is dropped */
+    double kept;      /* by which the others are multiplied: 1 / (1 - rate); 0 where all are dropped */
+    int number;       /* of the op that draws; the score's row-major number is its element */
+    bool causal;      /* a query sees no key that stands behind it */
+} dl_attention;
+
+/* Of a node of either op, which is valid. */
+dl_attention dl_attention_of(const dl_node *n);
+/* Keys that query i sees. */
+static inline int64_t dl_attention_seen(const dl_attention *a, int64_t i) {
+    return a->causal && i + 1 < a->keys ? i + 1 : a->keys;
+}
+/* 2 a multiply-add; two products of the score matrix forwards, five backwards. Masked scores count, as in
+ * PyTorch's counter. */
+int64_t dl_attention_flops(const dl_node *n);
+#endif

@@ -1,0 +1,133 @@
+/* Rules of attention, composite and template; the shape that all rooms read. */
+#include <math.h>
+
+#include "ir/attention.h"
+#include "ir/base/philox.h"
+#include "ir/infer_rules.h"
+
+/* Operand i is of type `want`, whose words are `what`. */
+static bool want_type(const dl_node *n, int i, const dl_type *want, const char *what, dl_shape_fault *fault) {
+    return dl_type_same(dl_operand(n, i), want) ||
+           dl_fault(fault, i, "axis_mismatch", "%s expects %s %s as %s, but it is %s", dl_op_text(n), what,
+                    dl_type_text(want), dl_operand_text(i), dl_type_text(dl_operand(n, i)));
+}
+
+/* q [N, T, E]; k and v [N, S, E], of one type; whole heads. */
+static bool check_shapes(const dl_node *n, dl_shape_fault *fault) {
+    const dl_type *q = dl_operand(n, 0), *k = dl_operand(n, 1), *v = dl_operand(n, 2);
+    int64_t heads = dl_node_int(n, DL_ATTR_heads);
+    if (!dl_want_float(n, 0, fault) || !dl_want_rate(n, fault)) return false;
+    if (!dl_want_rank(n, 0, 3, "queries [N, T, E]", fault) ||
+        !dl_want_rank(n, 1, 3, "keys [N, S, E]", fault) || !dl_want_rank(n, 2, 3, "values [N, S, E]", fault))
+        return false;
+    if (!dl_type_same(k, v))
+        return dl_fault(fault, 2, "axis_mismatch",
+                        "%s expects keys and values of one type, but has %s and %s (%s)", dl_op_text(n),
+                        dl_type_text(k), dl_type_text(v), dl_operand_text(2));
+    dl_type like = dl_row_type(q);
+    like.axis[1] = k->axis[1];
+    if (!dl_type_same(k, &like) || (k->axis[1].name == q->axis[1].name && k->axis[1].size != q->axis[1].size))
+        return dl_fault(fault, 1, "axis_mismatch",
+                        "%s expects keys that differ from the queries' %s in their second axis alone, but "
+                        "they are %s",
+                        dl_op_text(n), dl_type_text(q), dl_type_text(k));
+    if (k->axis[1].size < 1)
+        return dl_fault(fault, 1, "bad_range", "%s needs a key to look at, but the keys are %s",
+                        dl_op_text(n), dl_type_text(k));
+    if (heads < 1 || q->axis[2].size % heads)
+        return dl_fault(fault, 0, "bad_range", "%s splits %s=%lld into %lld heads, which leaves a rest",
+                        dl_op_text(n), q->axis[2].name, (long long)q->axis[2].size, (long long)heads),
+               dl_fault_help(fault, "take a number of heads that divides %lld", (long long)q->axis[2].size);
+    const dl_attr *causal = dl_node_attr(n, DL_ATTR_causal);
+    return !causal || causal->i == 0 || causal->i == 1 ||
+           dl_fault(fault, -1, "bad_attribute", "%s is causal (1) or not (0), not %lld", dl_op_text(n),
+                    (long long)causal->i);
+}
+
+bool dl_rule_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    *r = dl_row_type(dl_operand(n, 0));
+    return dl_want_same_dtype(n, fault) && check_shapes(n, fault);
+}
+
+/* What the template draws by, from operand `first` on, exactly where it drops. */
+static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
+    const dl_type counter = dl_scalar(DL_I64);
+    bool drops = dl_node_float(n, DL_ATTR_rate) > 0;
+    int64_t number = dl_node_int(n, DL_ATTR_number);
+    if (n->nin != (drops ? first + 2 : first))
+        return dl_fault(fault, -1, "wrong_arity", "%s %s takes %d operands, not %d", dl_op_text(n),
+                        drops ? "with dropout" : "without dropout", drops ? first + 2 : first, n->nin);
+    if (number < 0 || number >= DL_RANDOM_NUMBERS)
+        return dl_fault(fault, -1, "bad_range", "random op %lld", (long long)number);
+    return !drops || (want_type(n, first, &counter, "the seed", fault) &&
+                      want_type(n, first + 1, &counter, "the step", fault));
+}
+
+/* Of each query and head. */
+static dl_type log_type(const dl_node *n) {
+    const dl_type *q = dl_operand(n, 0);
+    dl_type t = dl_row_type(q);
+    const char *head = dl_intern("head");
+    while (dl_type_axis(q, head) >= 0) head = dl_internf("%s_", head);
+    t.axis[2] = q->axis[1];
+    t.axis[1] = (dl_axis){head, dl_node_int(n, DL_ATTR_heads)};
+    return t;
+}
+
+static bool want_same_dtypes(const dl_node *n, int count, dl_shape_fault *fault) {
+    dl_node some = *n;
+    if (some.nin > count) some.nin = count;
+    return dl_want_same_dtype(&some, fault);
+}
+
+bool dl_rule_flash_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    if (n->nin < DL_ATT_SEED)
+        return dl_fault(fault, -1, "wrong_arity", "%s takes queries, keys and values", dl_op_text(n));
+    if (!want_same_dtypes(n, DL_ATT_SEED, fault) || !check_shapes(n, fault) ||
+        !check_draws(n, DL_ATT_SEED, fault))
+        return false;
+    r[DL_ATT_Y] = dl_row_type(dl_operand(n, DL_ATT_Q));
+    r[DL_ATT_LOG] = log_type(n);
+    return true;
+}
+
+bool dl_rule_flash_attention_grad(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    if (n->nin < DL_GRAD_SEED)
+        return dl_fault(fault, -1, "wrong_arity", "%s takes q, k, v, y, the logarithms and dy",
+                        dl_op_text(n));
+    if (!want_same_dtypes(n, DL_GRAD_SEED, fault) || !check_shapes(n, fault) ||
+        !check_draws(n, DL_GRAD_SEED, fault))
+        return false;
+    const dl_type y = dl_row_type(dl_operand(n, DL_GRAD_Q)), log = log_type(n);
+    if (!want_type(n, DL_GRAD_Y, &y, "the result", fault) ||
+        !want_type(n, DL_GRAD_LOG, &log, "logarithms", fault) ||
+        !want_type(n, DL_GRAD_DY, &y, "the result's gradient", fault))
+        return false;
+    for (int i = 0; i < 3; i++) r[i] = dl_row_type(dl_operand(n, i));
+    return true;
+}
+
+dl_attention dl_attention_of(const dl_node *n) {
+    const dl_type *q = &n->in[DL_ATT_Q]->type, *k = &n->in[DL_ATT_K]->type;
+    dl_attention a = {.batch = q->axis[0].size,
+                      .queries = q->axis[1].size,
+                      .keys = k->axis[1].size,
+                      .heads = dl_node_int(n, DL_ATTR_heads),
+                      .rate = dl_node_float(n, DL_ATTR_rate),
+                      .number = (int)dl_node_int(n, DL_ATTR_number),
+                      .causal = dl_node_int(n, DL_ATTR_causal)};
+    a.size = q->axis[2].size / a.heads;
+    a.scale = 1 / sqrt((double)(a.size ? a.size : 1));
+    a.threshold = ceil(a.rate * 0x1p24) * 0x1p-24;
+    a.kept = a.rate < 1 ? 1 / (1 - a.rate) : 0;
+    return a;
+}
+
+int64_t dl_attention_flops(const dl_node *n) {
+    dl_attention a = dl_attention_of(n);
+    int64_t products = n->op == DL_OP_flash_attention ? 2 : 5, flops = 2 * products;
+    const int64_t sizes[] = {a.batch, a.heads, a.queries, a.keys, a.size};
+    for (int i = 0; i < 5; i++)
+        if (__builtin_mul_overflow(flops, sizes[i], &flops)) return INT64_MAX;
+    return flops;
+}
