@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ir/base/clock.h"
+#include "ir/base/cpus.h"
 
 static volatile sig_atomic_t signal_got;
 static void on_signal(int number) { signal_got = number; }
@@ -104,7 +105,7 @@ static bool simulate(const nbody_setup *s, const char *path, progress *bar, dl_e
 }
 
 bool command_nbody(int argc, char **argv, dl_error *err) {
-    long long size = 128, seed = 0, steps = 40, threads = parallel_processors();
+    long long size = 128, seed = 0, steps = 40, threads = dl_cpus_allowed();
     double box = 64;
     const char *path = NULL, *extra;
     bool quiet = false, force = false, help = false;
@@ -115,7 +116,7 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
         {"seed", NULL, OPTION_INTEGER, &seed, 0, 9e15, "N", "another seed, another universe (0)"},
         {"box", NULL, OPTION_REAL, &box, 1, 10000, "B", "side of the box in Mpc/h (64)"},
         {"steps", NULL, OPTION_INTEGER, &steps, 5, 10000, "N", "time steps from redshift 49 to 0 (40)"},
-        {"threads", NULL, OPTION_INTEGER, &threads, 1, 256, "N",
+        {"threads", NULL, OPTION_INTEGER, &threads, 1, PARALLEL_THREADS, "N",
          "threads; the bytes written do not depend on it (all)"},
         {"force", NULL, OPTION_FLAG, &force, 0, 0, NULL, "replace a file that this command did not make"},
         {"quiet", "q", OPTION_FLAG, &quiet, 0, 0, NULL, "print errors alone"},
@@ -123,6 +124,7 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
     };
     enum { N = sizeof options / sizeof options[0] };
     int n_files;
+    if (threads > PARALLEL_THREADS) threads = PARALLEL_THREADS;
     if (!options_read(options, N, argc, argv, &extra, 0, &n_files, err)) return false;
     if (help) {
         printf("usage: dldata nbody -o FILE [OPTIONS]\n\n"

@@ -1,10 +1,7 @@
 #include "dldata/parallel.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-
-enum { MAX_THREADS = 256 };
 
 typedef struct {
     atomic_int next;
@@ -21,18 +18,11 @@ static void *work(void *arg) {
 
 void parallel_for(int threads, int n, void (*fn)(void *ctx, int i), void *ctx) {
     loop l = {.n = n, .fn = fn, .ctx = ctx};
-    pthread_t helper[MAX_THREADS];
+    pthread_t helper[PARALLEL_THREADS];
     int helpers = 0, wanted = (threads < n ? threads : n) - 1;
-    if (wanted > MAX_THREADS) wanted = MAX_THREADS;
+    if (wanted > PARALLEL_THREADS) wanted = PARALLEL_THREADS;
     /* A thread that cannot be had is not missed: the others take its items. */
     while (helpers < wanted && pthread_create(&helper[helpers], NULL, work, &l) == 0) helpers++;
     work(&l);
     for (int i = 0; i < helpers; i++) pthread_join(helper[i], NULL);
-}
-
-int parallel_processors(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int n = CPU_COUNT(&set);
-    return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
 }

@@ -3,8 +3,8 @@
 #ifndef DLDATA_PARALLEL_H
 #define DLDATA_PARALLEL_H
 
+enum { PARALLEL_THREADS = 256 }; /* at most */
+
 /* Calls fn(ctx, i) once for each i in [0, n), on up to `threads` threads, the caller's included. */
 void parallel_for(int threads, int n, void (*fn)(void *ctx, int i), void *ctx);
-/* Processors that this process may run on. */
-int parallel_processors(void);
 #endif

@@ -117,12 +117,15 @@ static bool follows(const dl_node *n) {
     return c == DL_CLASS_ELEM || c == DL_CLASS_MOVE || c == DL_CLASS_REDUCE;
 }
 
-/* May b lie as a does? Of one rank, or with the same samples and channels, as a pool's windows and what is
- * left of them. */
-static bool alike(const dl_type *a, const dl_type *b) {
-    bool images = a->rank > 2 && b->rank > 2;
-    return a->rank == b->rank ||
-           (images && a->axis[0].name == b->axis[0].name && a->axis[1].name == b->axis[1].name);
+/* May v lie as the node's result does? With the same samples and channels, as a pool's windows and what is
+ * left of them do. Where axes change places ([N, C, H, W] beside [N, H, W, C]) it may not: the other side has
+ * its channels last as it is. */
+static bool alike(const dl_node *n, const dl_value *v) {
+    const dl_type *t = &n->out[0].type, *u = &v->type;
+    if (u->rank < 2 || t->rank < 2) return u->rank == t->rank;
+    bool channels = u->axis[1].name == t->axis[1].name;
+    if (u->rank == t->rank) return channels || n->op == DL_OP_rename;
+    return channels && u->rank > 2 && t->rank > 2 && u->axis[0].name == t->axis[0].name;
 }
 
 /* Values that lie channels last: what contractions by windows read and make, and whatever is element by
@@ -138,13 +141,12 @@ static void spread_channels_last(dl_graph *g, unsigned char *cl) {
         more = false;
         for (int i = 0; i < g->nodes.n; i++) {
             dl_node *n = g->nodes.at[i];
-            const dl_type *t = &n->out[0].type;
             bool any = cl[n->out[0].id];
-            for (int k = 0; k < n->nin; k++) any |= alike(&n->in[k]->type, t) && cl[n->in[k]->id];
+            for (int k = 0; k < n->nin; k++) any |= alike(n, n->in[k]) && cl[n->in[k]->id];
             if (!any || !follows(n)) continue;
             for (int k = -1; k < n->nin; k++) {
                 dl_value *v = k < 0 ? &n->out[0] : n->in[k];
-                if (alike(&v->type, t) && !cl[v->id]) cl[v->id] = 1, more = true;
+                if (alike(n, v) && !cl[v->id]) cl[v->id] = 1, more = true;
             }
         }
     }
@@ -170,7 +172,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         for (int i = 0; i < any->nodes.n; i++) contracts |= dl_op_slides(any->nodes.at[i]->op);
     }
     if (!contracts) return false;
-    const dl_layout cl = {.kind = DL_CL}, in_panels = {.kind = DL_PANEL, .width = ctx->panel};
+    const dl_layout rows = {0}, cl = {.kind = DL_CL}, in_panels = {.kind = DL_PANEL, .width = ctx->panel};
 
     const unsigned char *panel = find_panels(g, ctx->arena);
     unsigned char *cl_wanted = DL_NEWS(ctx->arena, unsigned char, g->next_id);
@@ -206,6 +208,8 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
                 to = in_layout(g, v, (dl_layout){0}, &i, known);
             else if (wants_panels(n, k))
                 to = in_layout(g, v, in_panels, &i, known);
+            else if (dl_ops[n->op].class == DL_CLASS_CONTRACT && !slides && v->type.layout.kind == DL_PANEL)
+                to = in_layout(g, v, rows, &i, known); /* a product reads it element by element */
             else if (slides || (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
                 to = in_layout(g, v, cl, &i, known);
             if (to != v) n->in[k] = to, changed = true;

@@ -32,7 +32,7 @@ static dl_value *as_promised(dl_builder *b, dl_value *v, const dl_node *n) {
 /* x Phi(x): Hendrycks and Gimpel 2016, with the error function as in torch.nn.GELU(). */
 dl_value *dl_lower_gelu(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *erf = dl_build1(b, DL_OP_erf, scale(b, x, M_SQRT1_2));
-    return mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, erf, 1));
+    return as_promised(b, mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, erf, 1)), n);
 }
 
 /* Scores less their largest along the axis. Nothing flows through the largest: the sum does not depend on it.
@@ -40,13 +40,6 @@ dl_value *dl_lower_gelu(dl_builder *b, const dl_node *n) {
 static dl_value *shift_scores(dl_builder *b, dl_value *x, const char *axis) {
     dl_value *most = dl_build1(b, DL_OP_stop_gradient, reduce_one(b, DL_OP_reduce_max, x, axis));
     return sub(b, x, most);
-}
-
-/* `v` with one axis of another name. */
-static dl_value *rename_axis(dl_builder *b, dl_value *v, int at, const char *name) {
-    dl_type t = v->type;
-    t.axis[at].name = name;
-    return dl_build_as(b, DL_OP_rename, 1, &v, 0, NULL, t);
 }
 
 static dl_value *contract(dl_builder *b, dl_value *x, dl_value *y, const char *over) {
@@ -61,17 +54,29 @@ const char *dl_lower_fresh(const dl_type *t, const char *name) {
     return name;
 }
 
+/* The type with a name for each axis: products go by names alone. */
+static dl_type with_names(dl_type t) {
+    for (int i = 0; i < t.rank; i++)
+        if (!*t.axis[i].name) t.axis[i].name = dl_lower_fresh(&t, "unnamed");
+    return t;
+}
+static dl_value *rename_to(dl_builder *b, dl_value *v, dl_type t) {
+    return dl_type_same(&v->type, &t) ? v : dl_build_as(b, DL_OP_rename, 1, &v, 0, NULL, t);
+}
+
 /* y[..., e] = sum over i of x[..., i] w[e, i]: the features are called i on the way in, so that e may bear
  * their name. */
 dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *w = n->in[1];
     int at = *w->type.axis[1].name ? dl_type_axis(&x->type, w->type.axis[1].name) : -1;
     if (at < 0) at = x->type.rank - 1;
-    const char *features = x->type.axis[at].name, *inner = dl_lower_fresh(&x->type, features);
-    dl_type t = w->type;
-    t.axis[0].name = features, t.axis[1].name = inner;
-    w = dl_build_as(b, DL_OP_rename, 1, &w, 0, NULL, t);
-    return as_promised(b, contract(b, rename_axis(b, x, at, inner), w, inner), n);
+    dl_type t = with_names(x->type), made = t, weight = w->type;
+    const char *inner = dl_lower_fresh(&t, t.axis[at].name);
+    weight.axis[0].name = t.axis[at].name, weight.axis[1].name = inner;
+    t.axis[at].name = inner, made.axis[at].size = weight.axis[0].size;
+    dl_value *y = contract(b, rename_to(b, x, t), rename_to(b, w, weight), inner);
+    if (!dl_type_same(&y->type, &made)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, made);
+    return rename_to(b, y, n->out[0].type);
 }
 
 dl_value *dl_lower_softmax(dl_builder *b, const dl_node *n) {
@@ -91,25 +96,30 @@ static dl_value *spread_of(dl_builder *b, dl_value *d, int n, const char *const 
     return dl_build1(b, DL_OP_sqrt, dl_build_k(b, DL_OP_add, variance, eps));
 }
 
-/* (x - mean) / sqrt(variance + eps) * weight + bias, the statistics over the given axes; the variance is the
- * biased one, of which the gradient is taken (Ioffe and Szegedy 2015; Ba, Kiros and Hinton 2016). */
-static dl_value *normalise(dl_builder *b, const dl_node *n, int n_over, const char *const *over,
-                           const char *kept) {
-    dl_value *w = along(b, n->in[1], kept), *bias = along(b, n->in[2], kept);
-    dl_value *d = deviation(b, n->in[0], n_over, over);
+/* (x - mean) / sqrt(variance + eps) * weight + bias along axis `kept`, the statistics over all axes whose bit
+ * is set; the variance is the biased one, of which the gradient is taken (Ioffe and Szegedy 2015; Ba, Kiros
+ * and Hinton 2016). */
+static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics, int kept) {
+    const dl_type t = with_names(n->in[0]->type);
+    const char *over[DL_MAX_RANK];
+    int n_over = 0;
+    for (int i = 0; i < t.rank; i++)
+        if (statistics >> i & 1) over[n_over++] = t.axis[i].name;
+    dl_value *w = along(b, n->in[1], t.axis[kept].name), *bias = along(b, n->in[2], t.axis[kept].name);
+    dl_value *d = deviation(b, rename_to(b, n->in[0], t), n_over, over);
     dl_value *spread = spread_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps));
-    return as_promised(b, add(b, mul(b, divide(b, d, spread), w), bias), n);
+    return rename_to(b, add(b, mul(b, divide(b, d, spread), w), bias), n->out[0].type);
 }
 
 dl_value *dl_lower_layer_norm(dl_builder *b, const dl_node *n) {
-    const dl_type *t = &n->in[0]->type;
-    const char *last = t->axis[t->rank - 1].name;
-    return normalise(b, n, 1, &last, last);
+    int last = n->in[0]->type.rank - 1;
+    return normalise(b, n, 1u << last, last);
 }
 
 /* Over the channels of a group and all behind them (Wu and He 2018). */
 dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
-    dl_type t = n->in[0]->type;
+    const dl_type named = with_names(n->in[0]->type);
+    dl_type t = named;
     const char *channels = t.axis[1].name, *over[DL_MAX_RANK];
     int64_t groups = dl_node_int(n, DL_ATTR_groups);
     int n_over = 0;
@@ -120,19 +130,13 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     dl_value *x = dl_build_as(b, DL_OP_reshape, 1, n->in, 0, NULL, t);
     dl_value *d = deviation(b, x, n_over, over);
     dl_value *y = divide(b, d, spread_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps)));
-    y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, n->out[0].type);
-    return as_promised(b, add(b, mul(b, y, along(b, n->in[1], channels)), along(b, n->in[2], channels)), n);
+    y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, named);
+    y = add(b, mul(b, y, along(b, n->in[1], channels)), along(b, n->in[2], channels));
+    return rename_to(b, y, n->out[0].type);
 }
 
 /* With the batch's statistics; the running ones are state that the front end updates. */
-dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) {
-    const dl_type *t = &n->in[0]->type;
-    const char *over[DL_MAX_RANK];
-    int n_over = 0;
-    for (int i = 0; i < t->rank; i++)
-        if (i != 1) over[n_over++] = t->axis[i].name;
-    return normalise(b, n, n_over, over, t->axis[1].name);
-}
+dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) { return normalise(b, n, ~(1u << 1), 1); }
 
 /* Where along axis `at` of the scores each row's class stands. */
 static dl_value *hits(dl_builder *b, dl_value *scores, dl_value *classes, int at) {
@@ -173,10 +177,17 @@ dl_value *dl_lower_argmax(dl_builder *b, const dl_node *n) {
         b, reduce_one(b, DL_OP_reduce_min, dl_build3(b, DL_OP_select, is_most, number, none), axis), n);
 }
 
+/* Operand i of a node of scores [N, C] and classes [N], under names for both axes. */
+static dl_value *with_class_names(dl_builder *b, const dl_node *n, int i) {
+    dl_type scores = with_names(n->in[0]->type), t = n->in[i]->type;
+    for (int k = 0; k < t.rank; k++) t.axis[k].name = scores.axis[k].name;
+    return rename_to(b, n->in[i], t);
+}
+
 /* Fewer than k scores are above that of the row's class. */
 dl_value *dl_lower_in_top_k(dl_builder *b, const dl_node *n) {
-    dl_value *y = n->in[0];
-    dl_value *above = dl_build2(b, DL_OP_gt, y, pick(b, y, hits(b, y, n->in[1], 1), 1));
+    dl_value *y = with_class_names(b, n, 0);
+    dl_value *above = dl_build2(b, DL_OP_gt, y, pick(b, y, hits(b, y, with_class_names(b, n, 1), 1), 1));
     dl_value *count = reduce_one(b, DL_OP_sum, dl_build_cast(b, above, DL_F32), y->type.axis[1].name);
-    return dl_build_k(b, DL_OP_lt, count, (double)dl_node_int(n, DL_ATTR_k));
+    return rename_to(b, dl_build_k(b, DL_OP_lt, count, (double)dl_node_int(n, DL_ATTR_k)), n->out[0].type);
 }

@@ -20,19 +20,20 @@ static dl_value *half_cosine(dl_optimization *o, dl_value *at) {
     return dl_o_add(o, end(o), dl_o_mul(o, dl_o_mul(o, dl_o_k(o, 0.5), dl_o_sub(o, init(o), end(o))), wave));
 }
 
+/* it / warmup, which is infinite without a warm-up. */
+static dl_value *risen(dl_optimization *o) { return dl_o_div(o, o->step, warmup(o)); }
+
 /* it < warmup: it / warmup init; otherwise the cosine of it - warmup. */
 dl_value *dl_schedule_warmup_cosine(dl_optimization *o) {
-    dl_value *rising = dl_o_mul(o, dl_o_div(o, o->step, warmup(o)), init(o));
+    dl_value *rising = dl_o_mul(o, risen(o), init(o));
     dl_value *falling = half_cosine(o, dl_o_sub(o, o->step, warmup(o)));
     return dl_build3(o->b, DL_OP_select, dl_build2(o->b, DL_OP_lt, o->step, warmup(o)), rising, falling);
 }
 
-/* i = it - 1: init min((i + 1) / warmup, (1 + cos(pi i / total)) / 2); without a warm-up the first is
- * infinite. */
+/* i = it - 1: init min((i + 1) / warmup, (1 + cos(pi i / total)) / 2) */
 dl_value *dl_schedule_cosine(dl_optimization *o) {
     dl_value *falling = half_cosine(o, dl_o_sub(o, o->step, dl_o_k(o, 1)));
-    dl_value *rising = dl_o_mul(o, dl_o_div(o, o->step, warmup(o)), init(o));
-    return dl_build2(o->b, DL_OP_min, rising, falling);
+    return dl_build2(o->b, DL_OP_min, dl_o_mul(o, risen(o), init(o)), falling);
 }
 
 /* Epochs finished before this step. */
@@ -41,7 +42,12 @@ static dl_value *epoch(dl_optimization *o) {
     return dl_build1(o->b, DL_OP_floor, dl_o_div(o, before, dl_optimizer_hyper(o, "lr.steps", 1)));
 }
 
-dl_value *dl_schedule_cosine_epochs(dl_optimization *o) { return half_cosine(o, epoch(o)); }
+/* A rate that has no warm-up of its own, times min(1, it / warmup). */
+static dl_value *warmed(dl_optimization *o, dl_value *rate) {
+    return dl_o_mul(o, rate, dl_build2(o->b, DL_OP_min, risen(o), dl_o_k(o, 1)));
+}
+
+dl_value *dl_schedule_cosine_epochs(dl_optimization *o) { return warmed(o, half_cosine(o, epoch(o))); }
 
 /* init, times the factor of the last of the recipe's ranges [start, end) that holds the epoch (1 where none
  * does), times a warm-up that rises from lr.warmup.from to 1 over the steps of lr.warmup (Goyal et al. 2017).
@@ -66,5 +72,5 @@ dl_value *dl_schedule_piecewise(dl_optimization *o) {
 }
 
 dl_value *dl_schedule_constant(dl_optimization *o) {
-    return dl_o_mul(o, init(o), dl_optimizer_hyper(o, "lr.scale", 1));
+    return warmed(o, dl_o_mul(o, init(o), dl_optimizer_hyper(o, "lr.scale", 1)));
 }

@@ -22,8 +22,7 @@ dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t glob
                           .scaling = dl_config_str(c, DL_KEY_scaling),
                           .warmup_steps = dl_config_int(c, DL_KEY_warmup_steps),
                           .warmup_where_scaled = which == DL_SCHEDULE_warmup_cosine,
-                          .warmup_epochs =
-                              which == DL_SCHEDULE_piecewise ? dl_config_int(c, DL_KEY_lr_warmup_epochs) : 0,
+                          .warmup_epochs = dl_config_int(c, DL_KEY_lr_warmup_epochs),
                           .by_epochs = which == DL_SCHEDULE_cosine_epochs,
                           .cosine_epochs = epochs->kind == DL_YAML_INT ? epochs->integer : 0,
                           .range = list ? ranges_of(arena, list) : NULL,

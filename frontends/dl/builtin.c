@@ -74,7 +74,7 @@ static const dl_builtin table[] = {
      DL_OP_layer_norm,
      NULL,
      dl_layer_layer_norm,
-     {X, {"eps", DL_P_NUMBER, "1e-05"}}},
+     {X, {"eps", DL_P_NUMBER, "1e-05"}, {"over", DL_P_AXIS, "none"}}},
     {"group_norm",
      "weight, bias",
      DL_OP_group_norm,

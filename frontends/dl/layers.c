@@ -298,17 +298,35 @@ dl_val dl_layer_batch_norm(dl_call *c) {
                         b);
 }
 
+/* x with an axis moved to the place `to`. */
+static dl_val with_axis_at(dl_call *c, dl_val x, int from, int to) {
+    dl_type t = x.t->type;
+    dl_axis moved = t.axis[from];
+    for (int i = from; i < to; i++) t.axis[i] = t.axis[i + 1];
+    for (int i = from; i > to; i--) t.axis[i] = t.axis[i - 1];
+    t.axis[to] = moved;
+    return from == to ? x : dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &t);
+}
+
+/* Along the last axis, or along the one that `over` names, which is the last one meanwhile. */
 dl_val dl_layer_layer_norm(dl_call *c) {
     dl_val x = c->arg[0];
     if (!dl_call_float(c, &x)) return dl_poison();
-    int rank = x.t->type.rank;
-    if (rank < 1 || !*x.t->type.axis[rank - 1].name)
+    int last = x.t->type.rank - 1, at = last, n;
+    const char *names[DL_MAX_RANK];
+    if (last < 0 || !*x.t->type.axis[last].name)
         return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
                       "layer_norm works along the last axis, but its input is %s", dl_type_text(&x.t->type));
-    dl_axis last = x.t->type.axis[rank - 1];
-    dl_val w = norm_param(c, "weight", last, 1), b = norm_param(c, "bias", last, 0);
+    if (c->arg[2].kind != DL_V_NONE) {
+        if (!dl_call_axes_of(c, 2, x, &n, names)) return dl_poison();
+        at = dl_type_axis(&x.t->type, names[0]);
+    }
+    dl_axis axis = x.t->type.axis[at];
+    dl_val w = norm_param(c, "weight", axis, 1), b = norm_param(c, "bias", axis, 0);
     dl_attr eps = dl_attr_float(DL_ATTR_eps, dl_val_number(c->arg[1]));
-    return dl_tensor_op(c->E, c->where, DL_OP_layer_norm, 3, (dl_val[]){x, w, b}, 1, &eps, NULL);
+    dl_val in[] = {with_axis_at(c, x, at, last), w, b};
+    dl_val y = dl_tensor_op(c->E, c->where, DL_OP_layer_norm, 3, in, 1, &eps, NULL);
+    return y.kind == DL_V_TENSOR ? with_axis_at(c, y, last, at) : y;
 }
 
 /* Groups of channels; of one group a channel it is instance_norm. Without parameters it is as with ones and

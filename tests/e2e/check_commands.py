@@ -6,20 +6,11 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
+
+from checks import TMP, check, finish
 
 DLC = os.path.abspath(sys.argv[1])
 MODEL = "tests/data/small.dl"
-passed = failed = 0
-work = tempfile.TemporaryDirectory(prefix="dlc_test_")
-TMP = work.name
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
 
 
 def dlc(*args):
@@ -102,5 +93,4 @@ def test_warned_once():
 
 for test in [v for k, v in list(globals().items()) if k.startswith("test_")]:
     test()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed != 0 or passed == 0)
+finish()

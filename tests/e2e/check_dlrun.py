@@ -11,24 +11,13 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
+
+from checks import ENV, TMP, check, finish, save_file
 
 DLRUN = os.path.abspath(sys.argv[1])
 MODEL = "tests/data/small.dl"
 METRICS = ("again", "error 0", "error 1")  # of this model
-passed = failed = 0
-work = tempfile.TemporaryDirectory(prefix="dlrun_test_")
-TMP = work.name
-ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
-ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
 
 
 def arguments(expdir, *more, samples=16):
@@ -64,18 +53,6 @@ def points(expdir):
 def weights(expdir):
     last = f"{folder(expdir)}/checkpoints/last"
     return read(f"{last}/model.safetensors", "rb"), read(f"{last}/optimizer.safetensors", "rb")
-
-
-def save_file(path, tensors):
-    """Safetensors of f32: {name: (shape, list of numbers)}."""
-    header, data = {}, b""
-    for name, (shape, values) in tensors.items():
-        raw = struct.pack(f"<{len(values)}f", *values)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
 
 
 def load_header(path):
@@ -421,5 +398,4 @@ if sys.argv[2:] == ["long"]:
 for test_name, test in [(k, v) for k, v in globals().items() if k.startswith("test_")]:
     if len(sys.argv) == 2 or test_name[5:] in ["run"] + sys.argv[2:]:  # `run` leaves what others compare with
         test()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed != 0 or passed == 0)
+finish()

@@ -8,30 +8,18 @@ import json
 import os
 import resource
 import shutil
-import signal
 import socket
 import stat
 import struct
 import subprocess
 import sys
-import tempfile
+
+from checks import ENV, TMP, check, finish
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN, DLDATA, PLOT = (f"{BUILD}/{p}" for p in ("programs/dlc", "programs/dlrun", "dldata/dldata", "tools/plot_curves"))
-passed = failed = 0
-work = tempfile.TemporaryDirectory(prefix="dl_files_")
-TMP = work.name
-ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
-ENV["DLR_CACHE_DIR"] = f"{TMP}/cache"
 SMALL = ["--data_size=16", "--local_batch_size=2"]
 DOCUMENTED = {0, 2, 3, 4, 5, 6, 7, 75}
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
 
 
 def run(args, **more):
@@ -341,8 +329,7 @@ def main():
     prepare()
     for name in sys.argv[2:] or tests:
         tests[name]()
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed != 0)
+    finish()
 
 
 main()

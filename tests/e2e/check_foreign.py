@@ -7,25 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
+
+from checks import ENV, TMP, check, finish
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN, DLDATA = (os.path.join(BUILD, p) for p in ("programs/dlc", "programs/dlrun", "dldata/dldata"))
-passed = failed = 0
-work = tempfile.TemporaryDirectory(prefix="dlc_foreign_")
-TMP = work.name
-ENV = {**os.environ, "DLR_CACHE_DIR": os.path.join(TMP, "cache")}
 SMALL = ["--data_loader_config=synthetic", "--data_size=16", "--local_batch_size=2", "--Nsamples=4", "--Nsamples_val=2",
          "--num_epochs=1", "--start_lr=1e-3"]
 HOSTILE = ["d*/\n#ifndef Q\n#define Q\n__attribute__((constructor)) static void f(void) { __builtin_puts(\"RUN\" \"NING\"); }\n#endif\n",
            "\033]0;owned\007\033[31m", "a\\\nb", "\"quoted\"; $(touch owned) `id`", "\u202ereversed\u009b1m", "??/x", "%s%n%s"]
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
 
 
 def run(*args, **env):
@@ -123,5 +113,4 @@ check_names()
 check_warnings()
 check_help()
 check_cache()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0 or not passed)
+finish()

@@ -6,25 +6,19 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
+
+from checks import ENV, TMP, check, finish
 
 DLRUN = os.path.abspath(sys.argv[1])
 MIB = 1 << 20
-passed = failed = 0
 
 
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    print(f"{'' if ok else 'failed: '}{what}")
-
-
-def run(tmp, *more):
+def run(*more):
     """Exit status, output, and the most that was resident at any moment, in bytes."""
     args = [DLRUN, "models/unet.dl", "--data_loader_config=synthetic", "--data_size=64", "--local_batch_size=1", "--Nsamples=1",
-            "--Nsamples_val=1", "--keep_checkpoints=1", f"--expdir={tmp}/runs", *more]
-    with open(f"{tmp}/out", "w+") as out:
-        p = subprocess.Popen(args, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env={**os.environ, "DLR_CACHE_DIR": f"{tmp}/cache"})
+            "--Nsamples_val=1", "--keep_checkpoints=1", f"--expdir={TMP}/runs", *more]
+    with open(f"{TMP}/out", "w+") as out:
+        p = subprocess.Popen(args, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=ENV)
         _, status, usage = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
@@ -38,16 +32,15 @@ def judge(what, rc, text, resident):
         plan, n, batch = (float(x or 0) * MIB for x in stated.groups())
         allowed = 1.01 * plan + n / MIB * batch + 40 * MIB
         check(plan > 1000 * MIB, f"{what}: the plan has {plan / MIB:.1f} MiB")
+        print(f"{what}: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
         check(resident <= allowed, f"{what}: {resident / MIB:.1f} MiB resident, {allowed / MIB:.1f} allowed: {(resident - plan) / MIB:.1f} above the plan")
 
 
-with tempfile.TemporaryDirectory(prefix="dlrun_memory_") as tmp:
-    judge("compiling, a step, validation, a checkpoint", *run(tmp, "--num_epochs=1"))
-    last = f"{tmp}/runs/base/1GPU/00/checkpoints/last"
-    check(sum(os.path.getsize(f"{last}/{f}") for f in os.listdir(last)) > 1300 * MIB, "the checkpoint has all moments")
-    judge("resuming, and another checkpoint", *run(tmp, "--num_epochs=2", "--resume"))
-    judge("initial weights, gradients", *run(tmp, "--num_epochs=1", "--run_num=01", "--enable_benchy", f"--init_weights={last}/model.safetensors",
-                                             f"--save_grads={tmp}/g.safetensors"))
-    check(os.path.getsize(f"{tmp}/g.safetensors") > 400 * MIB, "gradients of all weights")
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed != 0 or passed == 0)
+judge("compiling, a step, validation, a checkpoint", *run("--num_epochs=1"))
+last = f"{TMP}/runs/base/1GPU/00/checkpoints/last"
+check(sum(os.path.getsize(f"{last}/{f}") for f in os.listdir(last)) > 1300 * MIB, "the checkpoint has all moments")
+judge("resuming, and another checkpoint", *run("--num_epochs=2", "--resume"))
+judge("initial weights, gradients", *run("--num_epochs=1", "--run_num=01", "--enable_benchy", f"--init_weights={last}/model.safetensors",
+                                         f"--save_grads={TMP}/g.safetensors"))
+check(os.path.getsize(f"{TMP}/g.safetensors") > 400 * MIB, "gradients of all weights")
+finish()

@@ -9,15 +9,11 @@ import re
 import struct
 import subprocess
 import sys
-import tempfile
+
+from checks import ENV, TMP, check, finish
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN = f"{BUILD}/programs/dlc", f"{BUILD}/programs/dlrun"
-passed = failed = 0
-work = tempfile.TemporaryDirectory(prefix="dlc_models_")
-TMP = work.name
-ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
-ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")
 
 VIT = ["models/vit.dl", "--config=base", "--data_loader_config=synthetic", "--img_size=[8,12]", "--n_in_channels=3", "--n_out_channels=3",
        "--patch_size=4", "--embed_dim=8", "--depth=1", "--num_heads=2", "--global_batch_size=4"]
@@ -25,13 +21,6 @@ REGRESSOR = ["models/cnn_regressor.dl", "--config=test", "--hidden=4", "--depth=
              "--Nsamples_val=4"]
 RESNET = ["models/resnet.dl", "--small=true", "--widths=[4,4,4,4]", "--depths=[1,1,1,1]", "--strides=[2,2,2,2]", "--expand=1", "--n_classes=5",
           "--input_shape=[16,16,3]", "--local_batch_size=4"]
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}", flush=True)
 
 
 def run(*args):
@@ -153,6 +142,14 @@ def test_regressor():
     check(abs(rates(points)[1] - 1e-3 * (1 + math.cos(math.pi / 4)) / 2) < 1e-15, f"max_cosine_lr_epochs alone is a cosine of epochs: {rates(points)}")
     points, _ = train("sgd", *REGRESSOR, "--max_epochs=3", "--optimizer=sgd", "--lr_schedule=[{start_epoch:\t1, end_epoch:\t2, multiplier:\t0.5}]")
     check(rates(points) == [1e-3, 5e-4, 1e-3], f"ranges of epochs: {rates(points)}")
+    for scaling, factor in ("none", 1), ("sqrt", math.sqrt(4 / 1.0)), ("linear", 4):
+        points, _ = train(f"scaled {scaling}", *REGRESSOR, "--max_epochs=2", f"--scaling={scaling}", "--base_batch_size=1")
+        check(rates(points) == [1e-3 * factor] * 2, f"scaling {scaling}: {rates(points)}")
+    points, _ = train("warm steps", *REGRESSOR, "--max_epochs=3", "--warmup=9")
+    check(all(abs(a - 1e-3 * min(i / 9, 1)) < 1e-15 for a, i in zip(rates(points), (4, 8, 12))), f"a warm-up of steps: {rates(points)}")
+    points, _ = train("warm epochs", *REGRESSOR, "--max_epochs=4", "--scheduler=cosine", "--max_cosine_lr_epochs=7", "--lr_warmup_epochs=3")
+    want = [1e-3 * min((e + 1) / 3, 1) * (1 + math.cos(math.pi * e / 7)) / 2 for e in range(4)]
+    check(len(rates(points)) == 4 and all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"a warm-up of epochs: {rates(points)}, not {want}")
     # noise cannot be learned: the validation loss stays, and the rate falls
     falling = [*REGRESSOR, "--lr=1e-4", "--scheduler=reducelr", "--patience=0", "--optimizer=sgd"]
     whole, _ = train("plateau", *falling, "--max_epochs=5")
@@ -197,5 +194,4 @@ def test_same_bits():
 for name, test in list(globals().items()):
     if name.startswith("test_"):
         test()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0 or passed == 0)
+finish()

@@ -10,22 +10,11 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
+from checks import ENV, TMP, check, finish, save_file
+
 DLRUN = os.path.abspath(sys.argv[1])
-passed = failed = 0
-work = tempfile.TemporaryDirectory(prefix="dlrun_random_")
-TMP = work.name
-ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
-ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
 
 
 def arguments(expdir, *more):
@@ -49,18 +38,6 @@ def result(expdir):
         with open(f"{folder(expdir)}/checkpoints/last/{part}.safetensors", "rb") as f:
             found.append(f.read())
     return found
-
-
-def save_file(path, tensors):
-    """Safetensors of f32: {name: (shape, list of numbers)}."""
-    header, data = {}, b""
-    for name, (shape, values) in tensors.items():
-        raw = struct.pack(f"<{len(values)}f", *values)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
 
 
 def test_same_bits():
@@ -137,5 +114,4 @@ def test_vit():
 
 for test in (test_same_bits, test_seed, test_resume, test_vit):
     test()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+finish()

@@ -42,6 +42,8 @@ typedef struct {
 /* Parses the text, adds gradients and Adam, and runs it. False: err. */
 bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_error *err);
 void fuzz_close(fuzz_case *c);
+/* Attention as scores, softmax and products, drawing what it draws. */
+void fuzz_write_out_attention(dl_graph *g, dl_arena *arena);
 
 /* Fills verdicts[i] for cases[i]. All graphs become one plan, compiled once, in a process of its own; when
  * that dies, each half is tried again. */

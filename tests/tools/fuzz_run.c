@@ -76,6 +76,7 @@ bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_error *err) {
     *c = (fuzz_case){
         .text = text, .seed = seed, .written = dl_parse_module(NULL, text, strlen(text), "random", err)};
     if (!c->written) return false;
+    fuzz_write_out_attention(c->written->graphs.at[0], c->written->arena);
     dl_pass_ctx ctx = context(c->written->arena, &(fuzz_way){.keep_gradients = true}, 8, err);
     if (dl_run_passes(c->written, "lower,autodiff,optimizer", &ctx, (dl_pass_options){.validate = true})) {
         c->want = reference(c->written->graphs.at[0], seed, err);

@@ -6,6 +6,7 @@
 
 #include "compiler/compile.h"
 #include "ir/text.h"
+#include "ir/validate.h"
 #include "runtime/state.h"
 #include "tests/check.h"
 
@@ -42,6 +43,28 @@ static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, co
 static inline dl_plan *compile_text(dl_arena *arena, const char *text, const char *target, const char *skip) {
     dl_module *m;
     return compile_text_module(arena, text, target, skip, &m);
+}
+
+/* A text that must not compile, a part of what is said of it, and by whom: DL_INPUT, or DL_INTERNAL by what
+ * checks the IR. */
+typedef struct {
+    const char *text, *want;
+    dl_code code;
+} compiled_refusal;
+static inline void check_refusals(const compiled_refusal *rows, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_error err = {0};
+        dl_compile_times times = {0};
+        dl_compile_options opt = {.target = dl_target_find("cpu", &err), .model = "text", .batch = 1};
+        opt.recipe.optimizer = DL_OPT_NONE;
+        dl_module *m = dl_parse_module(arena, rows[i].text, strlen(rows[i].text), "text", &err);
+        bool valid = m && dl_validate_module(m, DL_STAGE_TENSOR, &err);
+        dl_plan *p = valid ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+        CHECK(!p && err.code == rows[i].code && strstr(err.message, rows[i].want), "row %zu: %s", i,
+              err.message);
+        dl_arena_free(arena);
+    }
 }
 
 static inline dlr_exec *open_plan(const dl_plan *p, int threads) {

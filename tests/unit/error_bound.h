@@ -7,6 +7,11 @@
  * product...). A sum of n terms adds min(n, 8 sqrt n) u times the sum of their sizes (the probabilistic bound
  * of Higham and Mary 2019), whatever its order. What is exact stays exact, so that ties stay ties.
  *
+ * A chain of additions is such a sum, too: a gradient is accumulated in the order of its readers, and which
+ * of them are one node is the passes' affair. What cancels first here may cancel last there, and two products
+ * added here, exact or not, may be the product of a sum there. So the sizes of all that was added up are kept
+ * (`terms`) and bear a rounding each, and a chain is exact only where it would be in any order.
+ *
  * Where a comparison, a kink or a step is nearer than the errors of its operands, both sides are right: the
  * bound holds the distance between them. Beyond f32's range, and where nothing is known, it is infinite. */
 #ifndef DL_ERROR_BOUND_H
@@ -22,21 +27,29 @@
 typedef struct {
     const dl_graph *graph;
     dl_interp *value, *bound, *size;
+    dl_interp
+        *terms;   /* sizes of what was added up to make an element, once for each rounding that it may bear */
+    bool *added;  /* by value id: made by additions */
     int **rivals; /* by value id, of the largest and smallest: elements that may be the extreme */
 } bounded_run;
 
 static inline bounded_run *bounded_new(const dl_graph *g) {
     bounded_run *r = calloc(1, sizeof *r);
     DL_CHECK(r);
-    *r = (bounded_run){g, dl_interp_new(g, false), dl_interp_new(g, false), dl_interp_new(g, false),
-                       calloc(g->next_id + 1, sizeof(int *))};
-    DL_CHECK(r->rivals);
+    *r = (bounded_run){.graph = g,
+                       .value = dl_interp_new(g, false),
+                       .bound = dl_interp_new(g, false),
+                       .size = dl_interp_new(g, false),
+                       .terms = dl_interp_new(g, false),
+                       .added = calloc(g->next_id + 1, sizeof(bool)),
+                       .rivals = calloc(g->next_id + 1, sizeof(int *))};
+    DL_CHECK(r->rivals && r->added);
     return r;
 }
 static inline void bounded_free(bounded_run *r) {
     for (uint32_t i = 0; i <= r->graph->next_id; i++) free(r->rivals[i]);
-    dl_interp_free(r->value), dl_interp_free(r->bound), dl_interp_free(r->size);
-    free(r->rivals), free(r);
+    dl_interp_free(r->value), dl_interp_free(r->bound), dl_interp_free(r->size), dl_interp_free(r->terms);
+    free(r->added), free(r->rivals), free(r);
 }
 
 static inline double unit_of(dl_dtype d) { return d == DL_F32 ? 0x1p-24 : d == DL_F64 ? 0x1p-53 : 0; }
@@ -100,6 +113,7 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
     double d = fabs(a[0] - a[1]), both = e[0] + e[1];
     switch (op) {
     case DL_OP_neg:
+    case DL_OP_stop_gradient:
     case DL_OP_abs: return e[0];
     case DL_OP_add:
     case DL_OP_sub: return both;
@@ -180,10 +194,18 @@ static inline bool is_extreme(const dl_value *v) {
                       v->def->op == DL_OP_reduce_min);
 }
 
+/* Does the op leave a sum what it is, but for signs? */
+static inline bool keeps_sum(const dl_node *n) {
+    bool cast = n->op == DL_OP_cast && dl_dtype_is_float(n->out[0].type.dtype);
+    return n->op == DL_OP_neg || n->op == DL_OP_stop_gradient || cast;
+}
+
 static inline void bound_elem(bounded_run *r, const dl_node *n) {
     const dl_value *y = &n->out[0];
+    bool adds = n->op == DL_OP_add || n->op == DL_OP_sub, on = false;
+    for (int k = 0; k < n->nin; k++) on |= r->added[n->in[k]->id];
     const double *v = dl_interp_data(r->value, y);
-    double *e = dl_interp_data(r->bound, y), p = 0;
+    double *e = dl_interp_data(r->bound, y), *terms = dl_interp_data(r->terms, y), p = 0;
     int64_t at[DL_MAX_RANK] = {0}, stride[3][DL_MAX_RANK], count = dl_type_count(&y->type);
     if (n->nattrs && dl_attrs[n->attrs[0].id].kind == DL_KIND_FLOAT) p = n->attrs[0].f;
     for (int k = 0; k < n->nin; k++) strides_along(&n->in[k]->type, &y->type, stride[k]);
@@ -191,11 +213,13 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
     /* An element beside its own extreme: the two are one number where it has no rival. */
     bool mine = n->op == DL_OP_eq && is_extreme(n->in[1]) && n->in[1]->def->in[0] == n->in[0];
     for (int64_t i = 0; i < count; i++, step_on(&y->type, at)) {
-        double a[3] = {0}, ea[3] = {0};
+        double a[3] = {0}, ea[3] = {0}, sum = 0;
         for (int k = 0; k < n->nin; k++) {
             int64_t from = place_at(&y->type, at, stride[k]);
             a[k] = dl_interp_data(r->value, n->in[k])[from], ea[k] = dl_interp_data(r->bound, n->in[k])[from];
+            sum += dl_interp_data(r->terms, n->in[k])[from];
         }
+        if (adds || keeps_sum(n)) terms[i] = sum;
         bool exact = ea[0] == 0 && ea[1] == 0 && fits_f32(v[i]) &&
                      (n->op == DL_OP_add || n->op == DL_OP_sub || n->op == DL_OP_mul || n->op == DL_OP_cast);
         double h = n->op == DL_OP_cast ? bound_cast(&n->in[0]->type, &y->type, v[i], a[0], ea[0])
@@ -205,32 +229,39 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
         if (n->op == DL_OP_cast && dl_dtype_is_float(n->in[0]->type.dtype) &&
             unit_of(n->in[0]->type.dtype) >= u)
             exact = true; /* to a type at least as wide */
+        if (adds && on) exact &= is_round(v[i]) && is_round(sum);
+        if (adds && !exact) h += own * (sum - fabs(v[i]));
         e[i] = with_rounding(y->type.dtype, v[i], h, exact ? 0 : own);
     }
+    r->added[y->id] = adds || (keeps_sum(n) && on);
 }
 
-static inline double of_terms(double n) { return REWRITES * fmin(n, 8 * sqrt(n)); }
+/* How many roundings of its size a sum of n terms may be off by. */
+static inline double roundings(double n) { return ceil(fmin(n, 8 * sqrt(n))); }
+static inline double of_terms(double n) { return REWRITES * roundings(n); }
 
 /* sum and mean: the sizes of what was summed decide. */
 static inline void bound_sum(bounded_run *r, const dl_node *n) {
     const dl_value *x = n->in[0], *y = &n->out[0];
     const double *v = dl_interp_data(r->value, y), *a = dl_interp_data(r->value, x);
     double *e = dl_interp_data(r->bound, y), *ea = dl_interp_data(r->bound, x),
-           *s = dl_interp_data(r->size, y);
+           *s = dl_interp_data(r->size, y), *all = dl_interp_data(r->terms, y);
+    const double *parts = dl_interp_data(r->terms, x);
     int64_t at[DL_MAX_RANK] = {0}, stride[DL_MAX_RANK], from = dl_type_count(&x->type),
             to = dl_type_count(&y->type);
     double terms = to ? (double)from / (double)to : 0, u = unit_of(y->type.dtype);
     double share = n->op == DL_OP_mean ? 1 / terms : 1;
     bool *rough = calloc((size_t)to + 1, sizeof *rough);
     strides_along(&y->type, &x->type, stride);
-    for (int64_t i = 0; i < to; i++) e[i] = s[i] = 0;
+    for (int64_t i = 0; i < to; i++) e[i] = s[i] = all[i] = 0;
     for (int64_t i = 0; i < from; i++, step_on(&x->type, at)) {
         int64_t p = place_at(&x->type, at, stride);
-        e[p] += ea[i], s[p] += fabs(a[i]) + ea[i];
+        e[p] += ea[i], s[p] += fabs(a[i]) + ea[i], all[p] += parts[i] - fabs(a[i]);
         rough[p] |= ea[i] != 0 || !is_round(a[i]);
     }
     for (int64_t i = 0; i < to; i++) {
         bool exact = !rough[i] && is_round(s[i]) && (n->op == DL_OP_sum || fits_f32(share));
+        all[i] = share * (all[i] + roundings(terms) * s[i]);
         e[i] = exact ? 0
                      : with_rounding(y->type.dtype, v[i], share * (e[i] + of_terms(terms) * u * s[i]), 2 * u);
     }
@@ -286,18 +317,28 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
     double terms = (double)dl_relation_terms(&relation);
     for (int64_t i = 0; i < count; i++) {
         double h = s[i] - e[i] + of_terms(terms) * u * s[i];
+        dl_interp_data(r->terms, y)[i] = roundings(terms) * s[i];
         e[i] = exact ? 0 : with_rounding(y->type.dtype, v[i], isnan(h) ? INFINITY : h, 2 * u);
     }
     return true;
 }
 
+/* Sizes of what a value's elements are the sum of: their own, where they are none. */
+static inline void set_terms(bounded_run *r, const dl_value *v) {
+    const double *a = dl_interp_data(r->value, v);
+    double *terms = dl_interp_data(r->terms, v);
+    for (int64_t i = 0; i < dl_type_count(&v->type); i++) terms[i] = fabs(a[i]);
+}
+
 /* Values and bounds of every node; variables' values stand in r->value already. False: the interpreter's
  * error. */
 static inline bool bounded_run_all(bounded_run *r, dl_error *err) {
+    for (int i = 0; i < r->graph->vars.n; i++) set_terms(r, &r->graph->vars.at[i]->value);
     for (int i = 0; i < r->graph->nodes.n; i++) {
         const dl_node *n = r->graph->nodes.at[i];
         if (!dl_interp_node(r->value, n, err)) return false;
         const dl_value *y = &n->out[0];
+        set_terms(r, y);
         switch (dl_ops[n->op].class) {
         case DL_CLASS_ELEM: bound_elem(r, n); break;
         case DL_CLASS_REDUCE:
@@ -306,8 +347,9 @@ static inline bool bounded_run_all(bounded_run *r, dl_error *err) {
         case DL_CLASS_CONTRACT:
             if (!bound_contraction(r, n, err)) return false;
             break;
-        case DL_CLASS_MOVE: /* errors move with their elements */
-            if (!dl_interp_node(r->bound, n, err)) return false;
+        case DL_CLASS_MOVE: /* errors and sums move with their elements */
+            if (!dl_interp_node(r->bound, n, err) || !dl_interp_node(r->terms, n, err)) return false;
+            for (int k = 0; k < n->nin; k++) r->added[y->id] |= r->added[n->in[k]->id];
             break;
         default: /* sources */
             for (int64_t k = 0; k < dl_type_count(&y->type); k++) {

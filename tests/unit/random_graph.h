@@ -1,7 +1,7 @@
 /* Random graphs: random nodes, outputs, metrics, and losses of every shape. */
 #ifndef DL_RANDOM_GRAPH_H
 #define DL_RANDOM_GRAPH_H
-#include "tests/unit/random_nodes.h"
+#include "tests/unit/random_composites.h"
 
 /* One element of x, as a scalar: what v[K=1] is. */
 static inline dl_value *random_element(random_maker *g, dl_value *x) {

@@ -1,40 +1,23 @@
 /* Random nodes, made from types so that nearly every one is legal.
  *
  * Each op of ops.def is made by the maker of its shape rule (column `infer`): a new row is drawn as soon as
- * it stands there, and a new rule does not build until it has a maker here. Ops that no pass lowers yet are
- * named in random_not_yet; pass_fuzz fails when an op is neither drawn nor named. */
+ * it stands there, and a new rule does not build until it has a maker here or in random_composites.h. Ops
+ * that only passes make are named in random_by_passes; pass_fuzz fails when another is never drawn. */
 #ifndef DL_RANDOM_NODES_H
 #define DL_RANDOM_NODES_H
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "tests/unit/random_numbers.h"
 
-/* Ops that cannot be compiled yet, and those that only passes make. Take out what becomes possible. */
-static const dl_op random_not_yet[] = {DL_OP_linear,
-                                       DL_OP_gelu,
-                                       DL_OP_softmax,
-                                       DL_OP_layer_norm,
-                                       DL_OP_batch_norm,
-                                       DL_OP_dropout,
-                                       DL_OP_drop_path,
-                                       DL_OP_attention,
-                                       DL_OP_rearrange,
-                                       DL_OP_cross_entropy,
-                                       DL_OP_argmax,
-                                       DL_OP_in_top_k,
-                                       DL_OP_fused,
-                                       DL_OP_relayout,
-                                       DL_OP_contract,
-                                       DL_OP_reshape,
-                                       DL_OP_stop_gradient,
-                                       DL_OP_flash_attention,
-                                       DL_OP_flash_attention_grad};
+/* Ops that only passes make; a template by what it serves (attention). */
+static const dl_op random_by_passes[] = {DL_OP_fused, DL_OP_relayout, DL_OP_flash_attention,
+                                         DL_OP_flash_attention_grad};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 
 static inline bool random_makes(dl_op op) {
-    for (size_t i = 0; i < sizeof random_not_yet / sizeof *random_not_yet; i++)
-        if (random_not_yet[i] == op) return false;
+    for (size_t i = 0; i < sizeof random_by_passes / sizeof *random_by_passes; i++)
+        if (random_by_passes[i] == op) return false;
     return true;
 }
 
@@ -578,28 +561,4 @@ static inline dl_value *random_rule_group_norm(random_maker *g, dl_op op) {
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, 0.1), dl_attr_int(DL_ATTR_groups, groups)};
     return random_node(g, op, 3, in, 2, attrs, NULL);
 }
-
-/* Rules whose ops are all in random_not_yet. */
-#define random_rule_given                NULL
-#define random_rule_contract             NULL
-#define random_rule_reshape              NULL
-#define random_rule_same                 NULL
-#define random_rule_relayout             NULL
-#define random_rule_linear               NULL
-#define random_rule_softmax              NULL
-#define random_rule_layer_norm           NULL
-#define random_rule_batch_norm           NULL
-#define random_rule_dropout              NULL
-#define random_rule_attention            NULL
-#define random_rule_flash_attention      NULL
-#define random_rule_flash_attention_grad NULL
-#define random_rule_cross_entropy        NULL
-#define random_rule_argmax               NULL
-#define random_rule_in_top_k             NULL
-
-static random_rule *const random_rules[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) random_rule_##infer,
-#include "ir/ops.def"
-#undef OP
-};
 #endif

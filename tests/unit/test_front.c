@@ -115,6 +115,8 @@ static void test_models(void) {
                                 {"n_classes", set_int(10)}},
                 5, 7704394 - 2 * 6784, 2 * 6784);
     check_model("cnn_classifier.dl", NULL, 0, 156074, 0);
+    check_model("convnext.dl", NULL, 0, 2878592, 0); /* these two as tests/e2e/oracle_examples.py has them */
+    check_model("resunet.dl", NULL, 0, 12624773, 0);
     check_model("cnn_regressor.dl", NULL, 0, (9 + 1) * 64 + 3 * (64 * 9 + 1) * 64 + 64 * 9 + 1, 0);
 }
 
@@ -480,8 +482,9 @@ static size_t mutate(char *text, size_t n, size_t room) {
 }
 
 static void test_mutations(long count) {
-    static const char *const names[] = {"cnn_regressor.dl", "cnn_classifier.dl",         "unet.dl",
-                                        "vit.dl",           "../tests/data/language.dl", "resnet.dl"};
+    static const char *const names[] = {
+        "cnn_regressor.dl", "cnn_classifier.dl", "unet.dl",    "vit.dl",
+        "resnet.dl",        "convnext.dl",       "resunet.dl", "../tests/data/language.dl"};
     dl_arena *arena = dl_arena_new(NULL);
     double worst = 0;
     long faulty = 0;

@@ -1,5 +1,6 @@
 /* Every optimiser and every schedule against PyTorch in f64: the learning rate and the parameters of each
  * step, as the pass builds them and behind the whole pipeline. */
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -8,7 +9,7 @@
 #include "passes/pass.h"
 #include "tests/check.h"
 
-enum { STEPS = 6, MOST_SETTINGS = 14, NUMBERS = 7 }; /* a step's line: rate, four weights, two biases */
+enum { STEPS = 24, MOST_SETTINGS = 14, NUMBERS = 7 }; /* a step's line: rate, four weights, two biases */
 
 static const char model[] = "graph @train {\n"
                             "  param $w = %0 : f64[K=2, J=2] init zero\n"
@@ -22,12 +23,13 @@ static const char model[] = "graph @train {\n"
                             "}\n";
 static const double w0[] = {0.5, -0.25, 0.125, 1.0}, b0[] = {0.25, -0.5}, x0[] = {0.3, -1.2};
 
-/* `make`: the optimiser in PyTorch, of parameters p and rate lr; `rate`: the rate of step it (from 1);
- * `clip`: the largest norm, 0 for none. */
+/* `make`: the optimiser in PyTorch, of parameters p; `schedule`: its rate's, of optimiser o, which steps
+ * behind every `every`-th step; `clip`: the largest norm, 0 for none. */
 typedef struct {
     const char *name;
     dl_recipe recipe;
-    const char *make, *rate;
+    const char *make, *schedule;
+    int every;
     double clip;
     struct {
         const char *name;
@@ -35,99 +37,195 @@ typedef struct {
     } set[MOST_SETTINGS];
 } optimizer_case;
 
-#define CONSTANT "0.05"
+#define CONSTANT "ConstantLR(o, 1)", 1
 #define FIXED    .schedule = DL_SCHEDULE_constant
+#define DECAYS   .decay = true, .decay_vectors = true
+#define RATE                                                                                                 \
+    { "lr.init", 0.0371 }
+#define HALF(at, total) "0.5 * (1 + math.cos(math.pi * (" at ") / " total "))"
 static const optimizer_case cases[] = {
-    {"adam", {.optimizer = DL_OPT_adam, FIXED}, "Adam(p, lr=lr)", CONSTANT, 0, {{"lr.init", 0.05}}},
+    {"adam", {.optimizer = DL_OPT_adam, FIXED}, "Adam(p, lr=0.0371)", CONSTANT, 0, {RATE}},
     {"adam, betas, eps, decay",
-     {.optimizer = DL_OPT_adam, FIXED, .decay = true, .decay_vectors = true},
-     "Adam(p, lr=lr, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1)",
+     {.optimizer = DL_OPT_adam, FIXED, DECAYS},
+     "Adam(p, lr=0.0371, betas=(0.83, 0.957), eps=3e-4, weight_decay=0.0123)",
      CONSTANT,
      0,
-     {{"lr.init", 0.05}, {"beta1", 0.8}, {"beta2", 0.95}, {"eps", 1e-3}, {"weight_decay", 0.1}}},
+     {RATE, {"beta1", 0.83}, {"beta2", 0.957}, {"eps", 3e-4}, {"weight_decay", 0.0123}}},
+    {"adam, no memory", /* the signs of the gradients, nearly */
+     {.optimizer = DL_OPT_adam, FIXED},
+     "Adam(p, lr=0.0371, betas=(0, 0), eps=1e-2)",
+     CONSTANT,
+     0,
+     {RATE, {"beta1", 0}, {"beta2", 0}, {"eps", 1e-2}}},
+    {"adam, no decay of vectors",
+     {.optimizer = DL_OPT_adam, FIXED, .decay = true},
+     "Adam([{'params': p[:1], 'weight_decay': 0.31}, {'params': p[1:]}], lr=0.0371)",
+     CONSTANT,
+     0,
+     {RATE, {"weight_decay", 0.31}}},
     {"adamw",
-     {.optimizer = DL_OPT_adamw, FIXED, .decay = true, .decay_vectors = true},
-     "AdamW(p, lr=lr, weight_decay=0.1)",
+     {.optimizer = DL_OPT_adamw, FIXED, DECAYS},
+     "AdamW(p, lr=0.0371, weight_decay=0.13)",
      CONSTANT,
      0,
-     {{"lr.init", 0.05}, {"weight_decay", 0.1}}},
+     {RATE, {"weight_decay", 0.13}}},
+    {"adamw, betas, eps",
+     {.optimizer = DL_OPT_adamw, FIXED, DECAYS},
+     "AdamW(p, lr=0.0371, betas=(0.71, 0.9), eps=7e-3, weight_decay=0.29)",
+     CONSTANT,
+     0,
+     {RATE, {"beta1", 0.71}, {"beta2", 0.9}, {"eps", 7e-3}, {"weight_decay", 0.29}}},
     {"adamw, no decay of vectors",
      {.optimizer = DL_OPT_adamw, FIXED, .decay = true},
-     "AdamW([{'params': p[:1], 'weight_decay': 0.1}, {'params': p[1:], 'weight_decay': 0}], lr=lr)",
+     "AdamW([{'params': p[:1], 'weight_decay': 0.13}, {'params': p[1:], 'weight_decay': 0}], lr=0.0371)",
      CONSTANT,
      0,
-     {{"lr.init", 0.05}, {"weight_decay", 0.1}}},
-    {"sgd", {.optimizer = DL_OPT_sgd, FIXED}, "SGD(p, lr=lr)", CONSTANT, 0, {{"lr.init", 0.05}}},
+     {RATE, {"weight_decay", 0.13}}},
+    {"sgd", {.optimizer = DL_OPT_sgd, FIXED}, "SGD(p, lr=0.0371)", CONSTANT, 0, {RATE}},
+    {"sgd, decay",
+     {.optimizer = DL_OPT_sgd, FIXED, DECAYS},
+     "SGD(p, lr=0.0371, weight_decay=0.17)",
+     CONSTANT,
+     0,
+     {RATE, {"weight_decay", 0.17}}},
     {"sgd, momentum, decay",
-     {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, .decay = true, .decay_vectors = true},
-     "SGD(p, lr=lr, momentum=0.7, weight_decay=0.1)",
+     {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, DECAYS},
+     "SGD(p, lr=0.0371, momentum=0.73, weight_decay=0.17)",
      CONSTANT,
      0,
-     {{"lr.init", 0.05}, {"momentum", 0.7}, {"weight_decay", 0.1}}},
+     {RATE, {"momentum", 0.73}, {"weight_decay", 0.17}}},
     {"sgd, nesterov",
      {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, .nesterov = true},
-     "SGD(p, lr=lr, momentum=0.9, nesterov=True)",
+     "SGD(p, lr=0.0371, momentum=0.9, nesterov=True)",
      CONSTANT,
      0,
-     {{"lr.init", 0.05}}},
+     {RATE}},
+    {"sgd, nesterov, no decay of vectors",
+     {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, .nesterov = true, .decay = true},
+     "SGD([{'params': p[:1], 'weight_decay': 0.17}, {'params': p[1:]}], lr=0.0371, momentum=0.87, "
+     "nesterov=True)",
+     CONSTANT,
+     0,
+     {RATE, {"momentum", 0.87}, {"weight_decay", 0.17}}},
     {"clipped",
      {.optimizer = DL_OPT_sgd, FIXED, .clip = true},
-     "SGD(p, lr=lr)",
+     "SGD(p, lr=0.0371)",
      CONSTANT,
-     0.5,
-     {{"lr.init", 0.05}, {"max_norm", 0.5}}},
+     0.37,
+     {RATE, {"max_norm", 0.37}}},
+    {"adamw, clipped, decay is not", /* from some step on: the gradient falls below */
+     {.optimizer = DL_OPT_adamw, FIXED, .clip = true, DECAYS},
+     "AdamW(p, lr=0.0371, weight_decay=0.29)",
+     CONSTANT,
+     1.1,
+     {RATE, {"max_norm", 1.1}, {"weight_decay", 0.29}}},
     {"clipped by nothing",
      {.optimizer = DL_OPT_sgd, FIXED, .clip = true},
-     "SGD(p, lr=lr)",
+     "SGD(p, lr=0.0371)",
      CONSTANT,
      100,
-     {{"lr.init", 0.05}, {"max_norm", 100}}},
+     {RATE, {"max_norm", 100}}},
     {"warmup_cosine",
      {.schedule = DL_SCHEDULE_warmup_cosine},
-     "Adam(p, lr=lr)",
-     "it / 3 * 0.1 if it < 3 else 0.01 + 0.5 * 0.09 * (1 + math.cos(math.pi * (it - 3) / 7))",
+     "Adam(p, lr=0.113)",
+     "LambdaLR(o, lambda i: (i + 1) / 7 if i + 1 < 7 else (0.0071 + 0.1059 * " HALF("i + 1 - 7",
+                                                                                    "13") ") / 0.113)",
+     1,
      0,
-     {{"lr.init", 0.1}, {"lr.end", 0.01}, {"lr.warmup", 3}, {"lr.total", 7}}},
-    {"warmup_cosine without warm-up",
+     {{"lr.init", 0.113}, {"lr.end", 0.0071}, {"lr.warmup", 7}, {"lr.total", 13}}},
+    {"warmup_cosine without warm-up", /* one step ahead of PyTorch's */
      {.schedule = DL_SCHEDULE_warmup_cosine},
-     "Adam(p, lr=lr)",
-     "0.5 * 2e-4 * (1 + math.cos(math.pi * it / 100))",
+     "Adam(p, lr=2.3e-2)",
+     "ahead(CosineAnnealingLR(o, 31, eta_min=1.7e-4))",
+     1,
      0,
-     {{"lr.init", 2e-4}, {"lr.total", 100}}},
+     {{"lr.init", 2.3e-2}, {"lr.end", 1.7e-4}, {"lr.total", 31}}},
     {"cosine",
      {.schedule = DL_SCHEDULE_cosine},
-     "Adam(p, lr=lr)",
-     "0.1 * min(it / 3, 0.5 * (1 + math.cos(math.pi * (it - 1) / 8)))",
+     "Adam(p, lr=0.113)",
+     "LambdaLR(o, lambda i: min((i + 1) / 9, " HALF("i", "29") "))",
+     1,
      0,
-     {{"lr.init", 0.1}, {"lr.warmup", 3}, {"lr.total", 8}}},
+     {{"lr.init", 0.113}, {"lr.warmup", 9}, {"lr.total", 29}}},
     {"cosine without warm-up",
      {.schedule = DL_SCHEDULE_cosine},
-     "Adam(p, lr=lr)",
-     "0.1 * 0.5 * (1 + math.cos(math.pi * (it - 1) / 8))",
+     "Adam(p, lr=0.113)",
+     "CosineAnnealingLR(o, 23)",
+     1,
      0,
-     {{"lr.init", 0.1}, {"lr.total", 8}}},
-    {"cosine_epochs", /* PyTorch's own schedule, stepped behind every second step */
+     {{"lr.init", 0.113}, {"lr.total", 23}}},
+    {"cosine_epochs", /* beyond its end, too, where it rises again */
      {.schedule = DL_SCHEDULE_cosine_epochs},
-     "Adam(p, lr=lr)",
-     "annealing(0.1, 5, (it - 1) // 2)",
+     "Adam(p, lr=0.113)",
+     "CosineAnnealingLR(o, 7, eta_min=0.0017)",
+     2,
      0,
-     {{"lr.init", 0.1}, {"lr.total", 5}, {"lr.steps", 2}}},
+     {{"lr.init", 0.113}, {"lr.end", 0.0017}, {"lr.total", 7}, {"lr.steps", 2}}},
+    {"cosine_epochs, warm-up",
+     {.schedule = DL_SCHEDULE_cosine_epochs},
+     "Adam(p, lr=0.113)",
+     "LambdaLR(o, lambda i: min((i + 1) / 11, 1) * " HALF("i // 3", "7") ")",
+     1,
+     0,
+     {{"lr.init", 0.113}, {"lr.total", 7}, {"lr.steps", 3}, {"lr.warmup", 11}}},
     {"piecewise",
      {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
-     "Adam(p, lr=lr)",
-     "0.1 * [1, 0.5, 0.1][(it - 1) // 2] * (0.25 + 0.75 * min((it - 1) / 3, 1))",
+     "Adam(p, lr=0.113)",
+     "MultiStepLR(o, [2, 5], gamma=0.3)",
+     3,
      0,
-     {{"lr.init", 0.1},
-      {"lr.steps", 2},
-      {"lr.warmup", 3},
-      {"lr.warmup.from", 0.25},
+     {{"lr.init", 0.113},
+      {"lr.steps", 3},
+      {"lr.range.0.start", 2},
+      {"lr.range.0.end", 5},
+      {"lr.range.0.factor", 0.3},
+      {"lr.range.1.start", 5},
+      {"lr.range.1.end", INFINITY},
+      {"lr.range.1.factor", 0.09}}},
+    {"piecewise, warm-up",
+     {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
+     "Adam(p, lr=0.113)",
+     "ChainedScheduler([LinearLR(o, start_factor=0.23, total_iters=11), MultiStepLR(o, [6, 15], gamma=0.3)])",
+     1,
+     0,
+     {{"lr.init", 0.113},
+      {"lr.steps", 3},
+      {"lr.warmup", 11},
+      {"lr.warmup.from", 0.23},
+      {"lr.range.0.start", 2},
+      {"lr.range.0.end", 5},
+      {"lr.range.0.factor", 0.3},
+      {"lr.range.1.start", 5},
+      {"lr.range.1.end", 1e9},
+      {"lr.range.1.factor", 0.09}}},
+    {"piecewise, ranges that overlap and end",
+     {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
+     "Adam(p, lr=0.113)",
+     "LambdaLR(o, lambda e: 0.7 if 3 <= e < 4 else 0.13 if 1 <= e < 6 else 1)",
+     3,
+     0,
+     {{"lr.init", 0.113},
+      {"lr.steps", 3},
       {"lr.range.0.start", 1},
-      {"lr.range.0.end", 2},
-      {"lr.range.0.factor", 0.5},
-      {"lr.range.1.start", 2},
-      {"lr.range.1.end", 3},
-      {"lr.range.1.factor", 0.1}}},
-    {"constant, lowered", {FIXED}, "Adam(p, lr=lr)", "0.1 * 0.2", 0, {{"lr.init", 0.1}, {"lr.scale", 0.2}}},
+      {"lr.range.0.end", 6},
+      {"lr.range.0.factor", 0.13},
+      {"lr.range.1.start", 3},
+      {"lr.range.1.end", 4},
+      {"lr.range.1.factor", 0.7}}},
+    {"constant, warm-up",
+     {FIXED},
+     "Adam(p, lr=0.113)",
+     "LinearLR(o, start_factor=1 / 13, total_iters=12)",
+     1,
+     0,
+     {{"lr.init", 0.113}, {"lr.warmup", 13}}},
+    {"constant, lowered",
+     {FIXED},
+     "Adam(p, lr=0.113)",
+     "ConstantLR(o, 0.2, total_iters=99)",
+     1,
+     0,
+     {{"lr.init", 0.113}, {"lr.scale", 0.2}}},
 };
 enum { NCASES = (int)(sizeof cases / sizeof *cases) };
 
@@ -136,23 +234,24 @@ static const char oracle_head[] =
     "try: import torch\n"
     "except ImportError: print('none'); raise SystemExit\n"
     "from torch.optim import Adam, AdamW, SGD\n"
-    "def annealing(lr, t_max, epoch):\n"
-    "    opt = SGD([torch.zeros(1, requires_grad=True)], lr=lr)\n"
-    "    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=t_max)\n"
-    "    for _ in range(epoch): opt.step(); schedule.step()\n"
-    "    return opt.param_groups[0]['lr']\n"
-    "def run(make, rate, clip):\n"
+    "from torch.optim.lr_scheduler import *\n"
+    "def ahead(schedule):\n"
+    "    schedule.step()\n"
+    "    return schedule\n"
+    "def run(make, schedule, every, clip):\n"
     "    w = torch.tensor([[0.5, -0.25], [0.125, 1.0]], dtype=torch.float64, requires_grad=True)\n"
     "    b = torch.tensor([0.25, -0.5], dtype=torch.float64, requires_grad=True)\n"
     "    x = torch.tensor([[0.3], [-1.2]], dtype=torch.float64)\n"
-    "    opt = make([w, b], 1.0)\n"
-    "    for it in range(1, 7):\n"
-    "        for group in opt.param_groups: group['lr'] = rate(it)\n"
+    "    opt = make([w, b])\n"
+    "    rates = schedule(opt)\n"
+    "    for it in range(1, 25):\n"
+    "        rate = opt.param_groups[0]['lr']\n"
     "        opt.zero_grad()\n"
     "        torch.tanh(w * x + b).sum().backward()\n"
     "        if clip: torch.nn.utils.clip_grad_norm_([w, b], clip)\n"
     "        opt.step()\n"
-    "        print(repr(rate(it)), *map(repr, w.flatten().tolist() + b.tolist()))\n";
+    "        if it % every == 0: rates.step()\n"
+    "        print(repr(float(rate)), *map(repr, w.flatten().tolist() + b.tolist()))\n";
 
 /* The oracle's numbers for all cases, or false without PyTorch. */
 static bool ask_oracle(double want[NCASES][STEPS][NUMBERS]) {
@@ -162,11 +261,11 @@ static bool ask_oracle(double want[NCASES][STEPS][NUMBERS]) {
     if (!script) return false;
     fputs(oracle_head, script);
     for (int i = 0; i < NCASES; i++)
-        fprintf(script, "run(lambda p, lr: %s, lambda it: %s, %g)\n", cases[i].make, cases[i].rate,
-                cases[i].clip);
+        fprintf(script, "run(lambda p: %s, lambda o: %s, %d, %g)\n", cases[i].make, cases[i].schedule,
+                cases[i].every, cases[i].clip);
     fclose(script);
     char command[64];
-    snprintf(command, sizeof command, "/usr/bin/python3 %s", path);
+    snprintf(command, sizeof command, "/usr/bin/python3 -W ignore %s", path);
     FILE *lines = access("/usr/bin/python3", X_OK) == 0 ? popen(command, "r") : NULL;
     int read = 0;
     for (double *at = &want[0][0][0];

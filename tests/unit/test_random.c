@@ -236,33 +236,22 @@ static void test_interpreter(void) {
 
 /* What a kernel of text may not say, and what a model's own variables may not be called. */
 static void test_refused(void) {
-    static const struct {
-        const char *text, *want;
-    } rows[] = {
+    static const compiled_refusal rows[] = {
         {"graph @train {\n  param $random.seed = %0 : f32[] init zero   # m.dl:2:3\n"
          "  param $x = %1 : f32[N=4] init zero\n  %2 = dropout $x {rate=0.5} : f32[N=4]   # m.dl:4:3\n"
          "  output \"y\" = %2\n}\n",
-         "m.dl:2:3: error: a variable is called $random.seed"},
+         "m.dl:2:3: error: a variable is called $random.seed", DL_INPUT},
         {"graph @train {\n  input $s = %0 : f32[]\n  %1 = random $s, $s {number=0} : f32[N=4]   # m.dl:4:3\n"
          "  output \"y\" = %1\n}\n",
-         "random takes a seed and a step, i64[] each"},
+         "random takes a seed and a step, i64[] each", DL_INTERNAL},
         {"graph @train {\n  input $s = %0 : i64[]\n  %1 = random $s, $s {number=16777216} : f32[N=4]\n"
          "  output \"y\" = %1\n}\n",
-         "numbers go from 0 to 16777215"},
+         "numbers go from 0 to 16777215", DL_INTERNAL},
         {"graph @train {\n  input $s = %0 : i64[]\n  %1 = random $s, $s {number=0} : i32[N=4]\n"
          "  output \"y\" = %1\n}\n",
-         "random makes f32 or f64"},
+         "random makes f32 or f64", DL_INTERNAL},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        dl_arena *arena = dl_arena_new(NULL);
-        dl_error err = {0};
-        dl_pass_ctx ctx = {.arena = arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
-        dl_module *m = dl_parse_module(arena, rows[i].text, strlen(rows[i].text), "text", &err);
-        bool ok = m && dl_validate_module(m, DL_STAGE_TENSOR, &err) &&
-                  dl_run_passes(m, "lower", &ctx, (dl_pass_options){0});
-        CHECK(!ok && strstr(err.message, rows[i].want), "row %zu: %s", i, err.message);
-        dl_arena_free(arena);
-    }
+    check_refusals(rows, sizeof rows / sizeof *rows);
 }
 
 int main(void) {

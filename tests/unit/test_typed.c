@@ -120,34 +120,23 @@ static void test_numbers(const char *target, const char *skip) {
 
 /* What has no code yet is a located error, whatever the types. */
 static void test_refused(void) {
-    static const struct {
-        const char *text, *want;
-    } rows[] = {
+    static const compiled_refusal rows[] = {
         {"graph @train {\n  input $x = %0 : bf16[T=4]\n  %1 = neg $x : bf16[T=4]   # m.dl:3:5\n"
          "  output \"y\" = %1\n}\n",
-         "bf16, which the CPU's kernels do not hold [DL-E0803]"},
+         "bf16, which the CPU's kernels do not hold [DL-E0803]", DL_INPUT},
         {"graph @train {\n  input $x = %0 : f32[T=4]\n  %1 = cast $x : f16[T=4]   # m.dl:3:5\n"
          "  %2 = neg %1 : f16[T=4]   # m.dl:3:5\n  %3 = cast %2 : f32[T=4]   # m.dl:3:5\n"
          "  output \"y\" = %3\n}\n",
-         "m.dl:3:5: error: this is in f16, which the CPU's kernels do not hold [DL-E0803]"},
+         "m.dl:3:5: error: this is in f16, which the CPU's kernels do not hold [DL-E0803]", DL_INPUT},
         {"graph @train {\n  input $x = %0 : i32[T=4]\n  %1 = const {value=0.5} : i32[]   # m.dl:3:5\n"
          "  %2 = add $x, %1 : i32[T=4]   # m.dl:3:5\n  output \"y\" = %2\n}\n",
-         "m.dl:3:5: error: the constant 0.5 is no number of i32 [DL-E0803]"},
+         "m.dl:3:5: error: the constant 0.5 is no number of i32 [DL-E0803]", DL_INPUT},
         {"graph @train {\n  input $a = %0 : f64[M=4, K=3]\n  input $b = %1 : f64[N=5, K=3]\n"
          "  %2 = contract $a, $b {over=[K]} : f64[M=4, N=5]   # m.dl:3:5\n  output \"y\" = %2\n}\n",
-         "m.dl:3:5: error: 'contract' is in f64, and the CPU's kernels compute it in f32 [DL-E0803]"},
+         "m.dl:3:5: error: 'contract' is in f64, and the CPU's kernels compute it in f32 [DL-E0803]",
+         DL_INPUT},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        dl_arena *arena = dl_arena_new(NULL);
-        dl_error err = {0};
-        dl_compile_times times = {0};
-        dl_compile_options opt = {.target = dl_target_find("cpu", &err), .model = "text", .batch = 1};
-        opt.recipe.optimizer = DL_OPT_NONE;
-        dl_module *m = dl_parse_module(arena, rows[i].text, strlen(rows[i].text), "text", &err);
-        dl_plan *p = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
-        CHECK(!p && err.code == DL_INPUT && strstr(err.message, rows[i].want), "%s", err.message);
-        dl_arena_free(arena);
-    }
+    check_refusals(rows, sizeof rows / sizeof *rows);
 }
 
 int main(void) {

@@ -1,0 +1,41 @@
+"""What the checks of whole programs share: counting, a temporary directory with a kernel cache of its own, safetensors.
+
+They need nothing but Python's own library; those beside PyTorch have oracle_tools.py. Each ends with finish(), which prints the line
+"N passed, N failed" and fails where nothing was checked.
+"""
+import json
+import os
+import struct
+import sys
+import tempfile
+
+passed = failed = 0
+work = tempfile.TemporaryDirectory(prefix="dlc_test_")
+TMP = work.name
+# No variable of a launcher: a test is one rank.
+ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
+ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"failed: {what}", flush=True)
+
+
+def finish():
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0 or passed == 0)
+
+
+def save_file(path, tensors):
+    """Safetensors of f32: {name: (shape, list of numbers)}."""
+    header, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        raw = struct.pack(f"<{len(values)}f", *values)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)

@@ -1,0 +1,241 @@
+/* Makers of random nodes, the rest of random_nodes.h: products by names, moves that regroup elements, and
+ * composites. */
+#ifndef DL_RANDOM_COMPOSITES_H
+#define DL_RANDOM_COMPOSITES_H
+#include <stdio.h>
+
+#include "tests/unit/random_nodes.h"
+
+/* A value of this type: one that is there, or a new one. */
+static inline dl_value *random_like(random_maker *g, const dl_type *t) {
+    for (int i = 0; i < g->n; i++)
+        if (dl_type_same(&g->pool[i]->type, t) && one_in(&g->r, 2)) return g->pool[i];
+    return random_var(g, *t);
+}
+/* A learned vector along an axis of x. */
+static inline dl_value *random_vector(random_maker *g, const dl_value *x, int at) {
+    dl_type t = dl_scalar(g->real);
+    t.axis[t.rank++] = x->type.axis[at];
+    return random_like(g, &t);
+}
+static inline bool all_named(const dl_type *t) {
+    for (int i = 0; i < t->rank; i++)
+        if (!*t->axis[i].name) return false;
+    return true;
+}
+
+/* ---- products by names ---- */
+/* The second operand has some of the first one's axes and some others; of those that both have, some are
+ * summed over, in any order. */
+static inline dl_value *random_rule_contract(random_maker *g, dl_op op) {
+    dl_value *x = random_with_axes(g), *y = random_pick(g, real_axes);
+    if (!y || !all_named(&y->type) || !random_joins(g, &x->type, &y->type) || one_in(&g->r, 2)) {
+        dl_type t = dl_scalar(g->real);
+        for (int i = 0; i < x->type.rank; i++)
+            if (one_in(&g->r, 2)) t.axis[t.rank++] = x->type.axis[i];
+        for (int i = below(&g->r, 3); i; i--) {
+            const char *name = dl_internf("J%d", i);
+            if (dl_type_axis(&x->type, name) < 0) dl_type_push(&t, name, random_size(g));
+        }
+        for (int i = 0; i + 1 < t.rank; i++) {
+            int j = i + below(&g->r, t.rank - i);
+            dl_axis swap = t.axis[i];
+            t.axis[i] = t.axis[j], t.axis[j] = swap;
+        }
+        if (!random_joins(g, &x->type, &t)) return NULL;
+        y = random_like(g, &t);
+    }
+    if (!all_named(&x->type)) return NULL;
+    const char *over[DL_MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < y->type.rank; i++)
+        if (dl_type_axis(&x->type, y->type.axis[i].name) >= 0 && !one_in(&g->r, 3))
+            over[n++] = y->type.axis[i].name;
+    dl_attr attr = dl_attr_names(DL_ATTR_over, n, over);
+    dl_value *in[] = {x, y};
+    if (one_in(&g->r, 2)) in[0] = y, in[1] = x;
+    return random_node(g, op, 2, in, 1, &attr, NULL);
+}
+static inline dl_value *random_rule_linear(random_maker *g, dl_op op) {
+    dl_value *x = random_with_axes(g);
+    int at = one_in(&g->r, 3) ? random_axis(g, x) : x->type.rank - 1;
+    if (at < 0) return NULL;
+    bool by_name = at < x->type.rank - 1;
+    dl_type t = dl_scalar(g->real);
+    const char *in = by_name ? x->type.axis[at].name : dl_intern("I"), *out = dl_intern("O");
+    dl_type_push(&t, in == out ? dl_intern("I") : out, random_size(g));
+    dl_type_push(&t, in, x->type.axis[at].size);
+    if (dl_type_count(&x->type) / t.axis[1].size * t.axis[0].size > g->largest) return NULL;
+    return random_2(g, op, x, random_like(g, &t));
+}
+
+/* ---- the same elements, regrouped ---- */
+/* Neighbours made one axis, or one axis made two. */
+static inline dl_value *random_rule_reshape(random_maker *g, dl_op op) {
+    dl_value *x = random_pick(g, has_axes);
+    if (!x) return NULL;
+    dl_type t = x->type;
+    int at = below(&g->r, t.rank);
+    if (one_in(&g->r, 2) && at + 1 < t.rank) {
+        t.axis[at] = (dl_axis){dl_internf("S%d", below(&g->r, 3)), t.axis[at].size * t.axis[at + 1].size};
+        for (int i = at + 1; i + 1 < t.rank; i++) t.axis[i] = t.axis[i + 1];
+        t.rank--;
+    } else {
+        int64_t size = t.axis[at].size, part = 1 + below(&g->r, 8);
+        while (size % part) part--;
+        if (t.rank > 4) return NULL;
+        for (int i = t.rank++; i > at; i--) t.axis[i] = t.axis[i - 1];
+        t.axis[at] = (dl_axis){dl_internf("S%d", below(&g->r, 3)), size / part};
+        t.axis[at + 1] = (dl_axis){dl_internf("S%d", 3 + below(&g->r, 3)), part};
+    }
+    for (int i = 0; i < t.rank; i++)
+        for (int k = 0; k < i; k++)
+            if (*t.axis[i].name && t.axis[i].name == t.axis[k].name) return NULL;
+    return random_node(g, op, 1, &x, 0, NULL, &t);
+}
+static inline dl_value *random_rule_same(random_maker *g, dl_op op) {
+    return random_1(g, op, random_real(g));
+}
+/* "a (b0=2 b1=3) c -> c (a b1) b0", as the front end writes it. */
+static inline dl_value *random_rule_given(random_maker *g, dl_op op) {
+    dl_value *x = random_pick(g, has_axes);
+    if (op != DL_OP_rearrange || !x || !all_named(&x->type)) return NULL;
+    char left[200] = "", right[200] = "", name[DL_MAX_RANK][16];
+    int64_t size[DL_MAX_RANK];
+    int atoms = 0;
+    for (int i = 0; i < x->type.rank; i++) {
+        int64_t whole = x->type.axis[i].size, part = 2 + below(&g->r, 3);
+        bool splits = whole % part == 0 && atoms + x->type.rank - i < 5 && one_in(&g->r, 2);
+        size_t end = strlen(left);
+        snprintf(name[atoms], sizeof name[0], "a%d", atoms), size[atoms] = splits ? whole / part : whole;
+        if (splits) {
+            snprintf(left + end, sizeof left - end, "(%s=%d a%d=%d) ", name[atoms], (int)size[atoms],
+                     atoms + 1, (int)part);
+            atoms++;
+            snprintf(name[atoms], sizeof name[0], "a%d", atoms), size[atoms] = part;
+        } else {
+            snprintf(left + end, sizeof left - end, "%s ", name[atoms]);
+        }
+        atoms++;
+    }
+    int order[DL_MAX_RANK] = {0};
+    for (int i = 0; i < atoms; i++) {
+        int j = below(&g->r, i + 1);
+        order[i] = order[j], order[j] = i;
+    }
+    dl_type t = dl_scalar(x->type.dtype);
+    for (int i = 0; i < atoms;) {
+        int joined = one_in(&g->r, 3) && i + 1 < atoms ? 2 : 1;
+        size_t end = strlen(right);
+        snprintf(right + end, sizeof right - end, joined == 2 ? " (%s %s)" : " %s", name[order[i]],
+                 name[order[i + joined - 1]]);
+        int64_t n = size[order[i]] * (joined == 2 ? size[order[i + 1]] : 1);
+        dl_type_push(&t, dl_internf("Q%d", t.rank), n);
+        i += joined;
+    }
+    dl_attr pattern = dl_attr_name(DL_ATTR_pattern, dl_internf("%s->%s", left, right));
+    return random_node(g, op, 1, &x, 1, &pattern, &t);
+}
+
+/* ---- norms ---- */
+static inline dl_value *random_rule_softmax(random_maker *g, dl_op op) {
+    dl_value *x = random_with_axes(g);
+    int at = random_axis(g, x);
+    if (at < 0) return NULL;
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, x->type.axis[at].name);
+    return random_node(g, op, 1, &x, 1, &axis, NULL);
+}
+/* A large eps: of few or equal elements the spread is about its root, and what is divided by it stays within
+ * sight of rounding. */
+static inline dl_value *random_rule_layer_norm(random_maker *g, dl_op op) {
+    dl_value *x = random_with_axes(g);
+    int last = x->type.rank - 1;
+    dl_value *in[] = {x, random_vector(g, x, last), random_vector(g, x, last)};
+    dl_attr eps = dl_attr_float(DL_ATTR_eps, 0.1);
+    return random_node(g, op, 3, in, 1, &eps, NULL);
+}
+static inline dl_value *random_rule_batch_norm(random_maker *g, dl_op op) {
+    dl_value *x = random_image(g), *in[5] = {x};
+    for (int i = 1; i < 5; i++) in[i] = random_vector(g, x, 1);
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, 0.1), dl_attr_float(DL_ATTR_momentum, 0.9)};
+    return random_node(g, op, 5, in, 2, attrs, NULL);
+}
+
+/* ---- what is drawn ---- */
+static const double random_rates[] = {0, 0.1, 0.25, 0.5, 0.75, 1};
+static inline dl_value *random_rule_dropout(random_maker *g, dl_op op) {
+    dl_value *x = random_real(g);
+    dl_attr rate = dl_attr_float(DL_ATTR_rate, random_rates[below(&g->r, 6)]);
+    return random_node(g, op, 1, &x, 1, &rate, NULL);
+}
+
+/* ---- attention, classes ---- */
+static inline bool is_tokens(const random_maker *g, const dl_type *t) {
+    return is_real(g, t) && t->rank == 3;
+}
+static inline dl_value *random_rule_attention(random_maker *g, dl_op op) {
+    dl_value *q = random_pick(g, is_tokens);
+    if (!q || one_in(&g->r, 4)) {
+        dl_type t = dl_scalar(g->real);
+        dl_type_push(&t, dl_intern("N"), 1 + below(&g->r, 3));
+        dl_type_push(&t, dl_intern("T"), random_size(g));
+        dl_type_push(&t, dl_intern("E"), random_size(g));
+        q = random_var(g, t);
+    }
+    int64_t e = q->type.axis[2].size, heads = 1 + below(&g->r, 4), tokens = q->type.axis[1].size;
+    while (e % heads) heads--;
+    dl_type keys = q->type;
+    if (one_in(&g->r, 3)) keys.axis[1] = (dl_axis){dl_intern("S"), random_size(g)};
+    if (q->type.axis[0].size * heads * tokens * keys.axis[1].size > g->largest) return NULL;
+    dl_value *in[] = {q, one_in(&g->r, 3) && dl_type_same(&keys, &q->type) ? q : random_like(g, &keys),
+                      random_like(g, &keys)};
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, one_in(&g->r, 2) ? 0 : random_rates[below(&g->r, 5)]),
+                       dl_attr_int(DL_ATTR_heads, heads), dl_attr_int(DL_ATTR_causal, below(&g->r, 2))};
+    return random_node(g, op, 3, in, one_in(&g->r, 2) ? 2 : 3, attrs, NULL);
+}
+static inline bool is_rows(const random_maker *g, const dl_type *t) { return is_real(g, t) && t->rank == 2; }
+/* Scores and, in in[1], a class for each row; now and then one that no score has. */
+static inline bool random_scores(random_maker *g, dl_value *in[2]) {
+    in[0] = random_pick(g, is_rows);
+    if (!in[0] || one_in(&g->r, 4)) {
+        dl_type t = dl_scalar(g->real);
+        dl_type_push(&t, dl_intern("N"), random_size(g)), dl_type_push(&t, dl_intern("C"), random_size(g));
+        if (dl_type_count(&t) > g->largest) return false;
+        in[0] = random_var(g, t);
+    }
+    dl_type t = dl_scalar(one_in(&g->r, 2) ? DL_I32 : DL_I64);
+    t.axis[t.rank++] = in[0]->type.axis[0];
+    in[1] = random_like(g, &t);
+    return true;
+}
+static inline dl_value *random_rule_cross_entropy(random_maker *g, dl_op op) {
+    dl_value *in[2];
+    if (!random_scores(g, in)) return NULL;
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, in[0]->type.axis[1].name);
+    return random_node(g, op, 2, in, 1, &axis, NULL);
+}
+static inline dl_value *random_rule_in_top_k(random_maker *g, dl_op op) {
+    dl_value *in[2];
+    if (!random_scores(g, in)) return NULL;
+    dl_attr k = dl_attr_int(DL_ATTR_k, 1 + below(&g->r, (int)in[0]->type.axis[1].size));
+    return random_node(g, op, 2, in, 1, &k, NULL);
+}
+static inline dl_value *random_rule_argmax(random_maker *g, dl_op op) {
+    dl_value *x = random_with_axes(g);
+    int at = random_axis(g, x);
+    if (at < 0) return NULL;
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, x->type.axis[at].name);
+    return random_node(g, op, 1, &x, 1, &axis, NULL);
+}
+
+/* Made by passes alone: random_by_passes. */
+#define random_rule_relayout             NULL
+#define random_rule_flash_attention      NULL
+#define random_rule_flash_attention_grad NULL
+
+static random_rule *const random_rules[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) random_rule_##infer,
+#include "ir/ops.def"
+#undef OP
+};
+#endif
