@@ -8,8 +8,9 @@
  * of Higham and Mary 2019), whatever its order. What is exact stays exact, so that ties stay ties.
  *
  * A chain of additions is such a sum, too: a gradient is accumulated in the order of its readers, and which
- * of them are one node is the passes' affair, so that what cancels first here may cancel last there. Its
- * terms' sizes are added up beside it (`terms`), and it is exact only where it would be in any order.
+ * of them are one node is the passes' affair. What cancels first here may cancel last there, and two products
+ * added here, exact or not, may be the product of a sum there. So the sizes of all that was added up are kept
+ * (`terms`) and bear a rounding each, and a chain is exact only where it would be in any order.
  *
  * Where a comparison, a kink or a step is nearer than the errors of its operands, both sides are right: the
  * bound holds the distance between them. Beyond f32's range, and where nothing is known, it is infinite. */
@@ -26,9 +27,10 @@
 typedef struct {
     const dl_graph *graph;
     dl_interp *value, *bound, *size;
-    dl_interp *terms; /* sizes of what was added up to make an element */
-    bool *added;      /* by value id: made by additions */
-    int **rivals;     /* by value id, of the largest and smallest: elements that may be the extreme */
+    dl_interp
+        *terms;   /* sizes of what was added up to make an element, once for each rounding that it may bear */
+    bool *added;  /* by value id: made by additions */
+    int **rivals; /* by value id, of the largest and smallest: elements that may be the extreme */
 } bounded_run;
 
 static inline bounded_run *bounded_new(const dl_graph *g) {
@@ -234,28 +236,32 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
     r->added[y->id] = adds || (keeps_sum(n) && on);
 }
 
-static inline double of_terms(double n) { return REWRITES * fmin(n, 8 * sqrt(n)); }
+/* How many roundings of its size a sum of n terms may be off by. */
+static inline double roundings(double n) { return ceil(fmin(n, 8 * sqrt(n))); }
+static inline double of_terms(double n) { return REWRITES * roundings(n); }
 
 /* sum and mean: the sizes of what was summed decide. */
 static inline void bound_sum(bounded_run *r, const dl_node *n) {
     const dl_value *x = n->in[0], *y = &n->out[0];
     const double *v = dl_interp_data(r->value, y), *a = dl_interp_data(r->value, x);
     double *e = dl_interp_data(r->bound, y), *ea = dl_interp_data(r->bound, x),
-           *s = dl_interp_data(r->size, y);
+           *s = dl_interp_data(r->size, y), *all = dl_interp_data(r->terms, y);
+    const double *parts = dl_interp_data(r->terms, x);
     int64_t at[DL_MAX_RANK] = {0}, stride[DL_MAX_RANK], from = dl_type_count(&x->type),
             to = dl_type_count(&y->type);
     double terms = to ? (double)from / (double)to : 0, u = unit_of(y->type.dtype);
     double share = n->op == DL_OP_mean ? 1 / terms : 1;
     bool *rough = calloc((size_t)to + 1, sizeof *rough);
     strides_along(&y->type, &x->type, stride);
-    for (int64_t i = 0; i < to; i++) e[i] = s[i] = 0;
+    for (int64_t i = 0; i < to; i++) e[i] = s[i] = all[i] = 0;
     for (int64_t i = 0; i < from; i++, step_on(&x->type, at)) {
         int64_t p = place_at(&x->type, at, stride);
-        e[p] += ea[i], s[p] += fabs(a[i]) + ea[i];
+        e[p] += ea[i], s[p] += fabs(a[i]) + ea[i], all[p] += parts[i] - fabs(a[i]);
         rough[p] |= ea[i] != 0 || !is_round(a[i]);
     }
     for (int64_t i = 0; i < to; i++) {
         bool exact = !rough[i] && is_round(s[i]) && (n->op == DL_OP_sum || fits_f32(share));
+        all[i] = share * (all[i] + roundings(terms) * s[i]);
         e[i] = exact ? 0
                      : with_rounding(y->type.dtype, v[i], share * (e[i] + of_terms(terms) * u * s[i]), 2 * u);
     }
@@ -311,6 +317,7 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
     double terms = (double)dl_relation_terms(&relation);
     for (int64_t i = 0; i < count; i++) {
         double h = s[i] - e[i] + of_terms(terms) * u * s[i];
+        dl_interp_data(r->terms, y)[i] = roundings(terms) * s[i];
         e[i] = exact ? 0 : with_rounding(y->type.dtype, v[i], isnan(h) ? INFINITY : h, 2 * u);
     }
     return true;

@@ -62,8 +62,9 @@ static inline dl_value *random_rule_linear(random_maker *g, dl_op op) {
     if (at < 0) return NULL;
     bool by_name = at < x->type.rank - 1;
     dl_type t = dl_scalar(g->real);
-    dl_type_push(&t, dl_intern("o"), random_size(g)); /* a name that no other axis has */
-    dl_type_push(&t, by_name ? x->type.axis[at].name : dl_intern("I"), x->type.axis[at].size);
+    const char *in = by_name ? x->type.axis[at].name : dl_intern("I"), *out = dl_intern("O");
+    dl_type_push(&t, in == out ? dl_intern("I") : out, random_size(g));
+    dl_type_push(&t, in, x->type.axis[at].size);
     if (dl_type_count(&x->type) / t.axis[1].size * t.axis[0].size > g->largest) return NULL;
     return random_2(g, op, x, random_like(g, &t));
 }
