@@ -147,6 +147,14 @@ def test_regressor():
         check(rates(points) == [1e-3 * factor] * 2, f"scaling {scaling}: {rates(points)}")
     points, _ = train("warm steps", *REGRESSOR, "--max_epochs=3", "--warmup=9")
     check(all(abs(a - 1e-3 * min(i / 9, 1)) < 1e-15 for a, i in zip(rates(points), (4, 8, 12))), f"a warm-up of steps: {rates(points)}")
+    path = write("warm.yaml", "default: {lr: 1E-3, max_epochs: 2, warmup: 9, batch_size: 4, data_loader_config: synthetic, lr_schedule: none}\n")
+    few = [REGRESSOR[0], *REGRESSOR[2:5], "--Nsamples=16", "--Nsamples_val=4", f"--yaml_config={path}"]
+    found = rates(train("warm file", *few)[0])
+    check(all(abs(a - 1e-3 * i / 9) < 1e-15 for a, i in zip(found, (4, 8))), "a warm-up beside lr_schedule: none in one file holds")
+    check(rates(train("warm none", *few, "--lr_schedule=none")[0]) == [1e-3] * 2, "the line's lr_schedule leaves the file's warm-up out")
+    check(rates(train("warm other", *few, "--scheduler=none")[0]) == [1e-3] * 2, "and so does its scheduler")
+    found = rates(train("warm line", *few, "--lr_schedule=none", "--warmup=9")[0])
+    check(abs(found[0] - 1e-3 * 4 / 9) < 1e-15, "but not the line's own")
     points, _ = train("warm epochs", *REGRESSOR, "--max_epochs=4", "--scheduler=cosine", "--max_cosine_lr_epochs=7", "--lr_warmup_epochs=3")
     want = [1e-3 * min((e + 1) / 3, 1) * (1 + math.cos(math.pi * e / 7)) / 2 for e in range(4)]
     check(len(rates(points)) == 4 and all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"a warm-up of epochs: {rates(points)}, not {want}")
