@@ -260,7 +260,8 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (t->layout.kind == DL_PANEL) return true;
     for (int i = 0; i < t->rank; i++)
         if (along_lanes(e, &at[i]) && !steps_evenly(e, &at[i], t->axis[i].size)) return true;
-    return t->dtype != DL_F32 && lane_step(e, t, at) > 1;
+    int64_t step = lane_step(e, t, at);
+    return t->dtype != DL_F32 && step != 0 && step != 1;
 }
 
 /* "if (...) " around what follows, where an access may lie outside. */

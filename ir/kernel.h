@@ -27,7 +27,7 @@
  * `outside` says what a load reads where its parameter has no such element: mostly 0, so that pad, cat and
  * slice are loads. A load knows one such value for all its coordinates. A store outside is dropped; it knows
  * neither terms nor division. */
-enum { DL_MAX_TERMS = 3 };
+enum { DL_MAX_TERMS = DL_MAX_RANK }; /* of an axis split into as many as there can be */
 typedef struct {
     int axis;
     int64_t div, mod, mul;

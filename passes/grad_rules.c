@@ -54,8 +54,8 @@ void dl_grad_erf(dl_grad *g) { /* 2 / sqrt(pi) exp(-a^2) */
     dl_grad_give(g, 0, mul(g, g->dy, scale(g, bell, M_2_SQRTPI)));
 }
 void dl_grad_relu(dl_grad *g) {
-    dl_value *on = dl_build_k(g->b, DL_OP_gt, result(g), 0);
-    dl_grad_give(g, 0, select(g, on, g->dy, constant(g, 0)));
+    dl_value *off = dl_build_k(g->b, DL_OP_le, result(g), 0); /* not of a NaN */
+    dl_grad_give(g, 0, select(g, off, constant(g, 0), g->dy));
 }
 void dl_grad_leaky_relu(dl_grad *g) {
     double slope = dl_node_float(g->node, DL_ATTR_slope);
@@ -90,9 +90,11 @@ void dl_grad_pow(dl_grad *g) {
         dl_value *da = mul(g, mul(g, g->dy, b), less);
         dl_grad_give(g, 0, select(g, dl_build_k(g->b, DL_OP_ne, b, 0), da, zero));
     }
-    if (dl_grad_wanted(g, 1)) { /* y log a; 0 where y is 0 */
+    if (dl_grad_wanted(g, 1)) { /* y log a; 0 where a is 0 and b not negative */
         dl_value *db = mul(g, g->dy, mul(g, result(g), dl_build1(g->b, DL_OP_log, a)));
-        dl_grad_give(g, 1, select(g, dl_build_k(g->b, DL_OP_ne, result(g), 0), db, zero));
+        dl_value *is_zero =
+            dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_eq, a, 0), dl_build_k(g->b, DL_OP_ge, b, 0));
+        dl_grad_give(g, 1, select(g, is_zero, zero, db));
     }
 }
 

@@ -197,7 +197,7 @@ INLINE vf v_min_(vf a, vf b) { return v_pick((a < b) | (a != a), a, b); }
 #define v_max(a, b) v_max_(V(a), V(b))
 #define v_min(a, b) v_min_(V(a), V(b))
 INLINE vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
-INLINE vf v_sign(vf a) { return v_pick(a != a, a, v_truth(a > 0) - v_truth(a < 0)); }
+INLINE vf v_sign(vf a) { return v_truth(a > 0) - v_truth(a < 0); } /* 0 of a NaN, as PyTorch */
 #if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
 INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps512(a, 4); }
 #elif defined(__AVX512F__) && LANES == 16
@@ -294,7 +294,7 @@ INLINE vi vi_floor(vi a) { return a; }
     INLINE T p##max(T a, T b) { return a > b || a != a ? a : b; }                                            \
     INLINE T p##min(T a, T b) { return a < b || a != a ? a : b; }                                            \
     INLINE T p##abs(T a) { return m(fabs)(a); }                                                              \
-    INLINE T p##sign(T a) { return a != a ? a : (T)((a > 0) - (a < 0)); }                                    \
+    INLINE T p##sign(T a) { return (T)((a > 0) - (a < 0)); }                                                 \
     INLINE T p##exp(T a) { return m(exp)(a); }                                                               \
     INLINE T p##log(T a) { return m(log)(a); }                                                               \
     INLINE T p##sqrt(T a) { return m(sqrt)(a); }                                                             \
