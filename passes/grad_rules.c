@@ -36,6 +36,21 @@ void dl_grad_abs(dl_grad *g) {
 }
 void dl_grad_exp(dl_grad *g) { dl_grad_give(g, 0, mul(g, g->dy, result(g))); }
 void dl_grad_log(dl_grad *g) { dl_grad_give(g, 0, divide(g, g->dy, operand(g, 0))); }
+void dl_grad_expm1(dl_grad *g) { /* exp a, as y + 1: 0 far below zero, where exp is less than rounding */
+    dl_grad_give(g, 0, mul(g, g->dy, dl_build_k(g->b, DL_OP_add, result(g), 1)));
+}
+void dl_grad_log1p(dl_grad *g) {
+    dl_grad_give(g, 0, divide(g, g->dy, dl_build_k(g->b, DL_OP_add, operand(g, 0), 1)));
+}
+void dl_grad_rsqrt(dl_grad *g) { /* -y^3 / 2 */
+    dl_value *y = result(g);
+    dl_grad_give(g, 0, mul(g, scale(g, g->dy, -0.5), mul(g, mul(g, y, y), y)));
+}
+void dl_grad_elu(dl_grad *g) { /* p exp a below zero: y + p */
+    double alpha = dl_node_float(g->node, DL_ATTR_alpha);
+    dl_value *bent = mul(g, g->dy, dl_build_k(g->b, DL_OP_add, result(g), alpha));
+    dl_grad_give(g, 0, select(g, dl_build_k(g->b, DL_OP_gt, operand(g, 0), 0), g->dy, bent));
+}
 void dl_grad_sqrt(dl_grad *g) { dl_grad_give(g, 0, divide(g, scale(g, g->dy, 0.5), result(g))); }
 void dl_grad_sin(dl_grad *g) { dl_grad_give(g, 0, mul(g, g->dy, dl_build1(g->b, DL_OP_cos, operand(g, 0)))); }
 void dl_grad_cos(dl_grad *g) {

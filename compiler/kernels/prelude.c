@@ -210,6 +210,8 @@ INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps(a); }
 INLINE vf v_sqrt(vf a) { return EACH(__builtin_sqrtf, a); }
 #endif
 INLINE vf v_log(vf a) { return EACH(__builtin_logf, a); }
+INLINE vf v_expm1(vf a) { return EACH(__builtin_expm1f, a); }
+INLINE vf v_log1p(vf a) { return EACH(__builtin_log1pf, a); }
 INLINE vf v_sin(vf a) { return EACH(__builtin_sinf, a); }
 INLINE vf v_cos(vf a) { return EACH(__builtin_cosf, a); }
 INLINE vf v_erf(vf a) { return EACH(__builtin_erff, a); }
@@ -297,6 +299,8 @@ INLINE vi vi_floor(vi a) { return a; }
     INLINE T p##sign(T a) { return (T)((a > 0) - (a < 0)); }                                                 \
     INLINE T p##exp(T a) { return m(exp)(a); }                                                               \
     INLINE T p##log(T a) { return m(log)(a); }                                                               \
+    INLINE T p##expm1(T a) { return m(expm1)(a); }                                                           \
+    INLINE T p##log1p(T a) { return m(log1p)(a); }                                                           \
     INLINE T p##sqrt(T a) { return m(sqrt)(a); }                                                             \
     INLINE T p##tanh(T a) { return m(tanh)(a); }                                                             \
     INLINE T p##sigmoid(T a) { return 1 / (1 + m(exp)(-a)); }                                                \

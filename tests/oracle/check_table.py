@@ -220,7 +220,7 @@ def judge(case, draw, engine, found, dtype):
     if draw in case.row.skip:
         return
     compare(what, found["y%d" % case.id], e.y, slack, dtype)
-    if e.grads is None:
+    if e.grads is None or (case.row.tame and draw == "special"):
         return
     extra = case.row.extra * e.dy.abs().max().item() if case.row.extra and e.dy.numel() else 0.0
     for operand, want, spread in zip([o for o in case.operands if o.role == "param"], e.grads, e.spread):

@@ -10,6 +10,7 @@ A new op is a new row:   row("softsign", FLOATS, unary(F.softsign))
   uncompiled  {type: words of the refusal} where compiled code holds no such thing
   refused     [(operands as (type, axes, shape), attributes, axes, shape, words)]: shape faults, sizes of 0 that mean nothing among them
   cancels     f(dy, operands): the size of what cancels in its gradients, where that is more than dy and the derivative say
+  tame        gradients are compared where there is no NaN and no infinity: PyTorch's depend on how it divides there
   few         has less to vary than 32 samples
   skip        draws that say nothing
 """
@@ -32,7 +33,8 @@ rows = {}
 
 
 class Row:
-    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, uncompiled=None, refused=(), few=False, skip=(), cancels=None):
+    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, uncompiled=None, refused=(), few=False, skip=(), cancels=None, tame=False):
+        self.tame = tame
         self.cancels = cancels
         self.types, self.sample, self.ulps, self.extra, self.smooth, self.few, self.skip = types, make, ulps, extra, smooth, few, skip
         self.uncompiled, self.refused, self.pointwise, self.asked = uncompiled or {}, refused, False, bends
@@ -182,6 +184,9 @@ row("floor", NUMBERS, unary(torch.floor))
 row("relu", NUMBERS, unary(torch.relu))
 row("exp", FLOATS, unary(torch.exp))
 row("log", FLOATS, unary(torch.log, lo=0.01))
+row("expm1", FLOATS, unary(torch.expm1), extra=4)  # y + 1, as PyTorch has it: near 0 where y is near -1
+row("log1p", FLOATS, unary(torch.log1p, lo=-0.9), bends=True)
+row("rsqrt", FLOATS, unary(torch.rsqrt, lo=0.01), ulps=8)
 row("sqrt", FLOATS, unary(torch.sqrt, lo=0.01))
 row("tanh", FLOATS, unary(torch.tanh), ulps=8, extra=8)
 row("sigmoid", FLOATS, unary(torch.sigmoid), ulps=8, extra=8)
@@ -189,6 +194,12 @@ row("sin", FLOATS, unary(torch.sin))
 row("cos", FLOATS, unary(torch.cos))
 row("erf", FLOATS, unary(torch.erf), bends=True)
 row("leaky_relu", FLOATS, unary(lambda x, slope: F.leaky_relu(x, slope), attrs=lambda s: {"slope": s.pick(0.01, 0.0, 2.0, 0.3)}))
+def elu(x, alpha):
+    y = F.elu(x, alpha)  # whose exp(x) - 1 loses digits near 0
+    return y + (torch.where(x > 0, x, alpha * torch.expm1(x)) - y).nan_to_num(0, 0, 0).detach()
+
+
+row("elu", FLOATS, unary(elu, attrs=lambda s: {"alpha": s.pick(1.0, 0.5, 2.0)}), extra=8, tame=True)
 row("not", ("bool",), unary(torch.logical_not))
 row("stop_gradient", TYPES, unary(lambda x: x.detach()), smooth=False)
 
@@ -249,13 +260,15 @@ row("random", FLOATS, random)
 # ---- reductions ----
 def reduction(f):
     def make(op, s):
-        shape = s.shape() if s.i != 3 else (3, 0) if op in ("sum", "mean") else (3, 4)
+        shape = s.shape() if s.i != 3 else (3, 0) if op in ("sum", "mean", "prod") else (3, 4)
         axes = AXES[:len(shape)]
         over = [a for k, a in enumerate(axes) if (s.i >> k) & 1 or k == 0]
-        if op not in ("sum", "mean"):  # of nothing there is no largest
+        if op not in ("sum", "mean", "prod"):  # of nothing there is no largest
             over = [a for a in over if shape[axes.index(a)]]
-        dims = [axes.index(a) for a in over]
-        return s.case(op, [s.var(shape)], {"over": names(over)}, [a for a in axes if a not in over], lambda x: f(x, dims) if dims else x * 1)
+        dims, x = [axes.index(a) for a in over], s.var(shape)
+        if op == "prod" and s.dtype in WHOLE:  # whose products fit
+            x.values = {draw: torch.where(v % 8 == 0, 2, torch.where(v % 2 == 0, 1, -1)) for draw, v in x.values.items()}
+        return s.case(op, [x], {"over": names(over)}, [a for a in axes if a not in over], lambda x: f(x, dims) if dims else x * 1)
     return make
 
 
@@ -269,6 +282,12 @@ def first_largest(x, dims):
     at = torch.where(rows_of.isnan(), torch.arange(n), torch.tensor(-1)).amax(-1)
     at = torch.where(at < 0, rows_of.nan_to_num(-inf, inf, -inf).argmax(-1), at)
     return rows_of.gather(-1, at.unsqueeze(-1)).squeeze(-1)
+
+
+def product(x, dims):
+    for d in sorted(dims, reverse=True):
+        x = torch.prod(x, d)
+    return x
 
 
 row("sum", NUMBERS, reduction(torch.sum))
@@ -566,6 +585,15 @@ def in_top_k(op, s):
 
 row("linear", FLOATS, linear, uncompiled=in_f32)
 row("gelu", FLOATS, unary(F.gelu), ulps=8)
+row("gelu_tanh", FLOATS, unary(lambda x: F.gelu(x, approximate="tanh")), ulps=8)
+row("silu", FLOATS, unary(F.silu), ulps=8)
+row("softplus", FLOATS, unary(lambda x, beta, threshold: F.softplus(x, beta, threshold), lo=-30, hi=30,
+                              attrs=lambda s: {"beta": s.pick(1.0, 2.0, 0.5), "threshold": s.pick(20.0, 1.0)}), ulps=8)
+row("clamp", NUMBERS, unary(lambda x, low=None, high=None: torch.clamp(x, low, high),
+                            attrs=lambda s: s.pick({"low": -1, "high": 1}, {"low": 0}, {"high": 1}, {"low": 1, "high": -1})))
+row("prod", NUMBERS, reduction(product), tame=True)
+row("cumsum", NUMBERS, along(lambda x, k: torch.cumsum(x, k)))
+row("log_softmax", FLOATS, along(torch.log_softmax))
 row("softmax", FLOATS, along(torch.softmax))
 row("layer_norm", FLOATS, layer_norm, cancels=norm_sizes(lambda x: x.var(-1, False).min()))
 row("batch_norm", FLOATS, batch_norm, cancels=norm_sizes(lambda x: x.transpose(0, 1).flatten(1).var(1, False).min()))

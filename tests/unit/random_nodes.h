@@ -11,10 +11,11 @@
 
 /* Ops that cannot be compiled yet, and those that only passes make. Take out what becomes possible. */
 static const dl_op random_not_yet[] = {
-    DL_OP_linear,  DL_OP_gelu,         DL_OP_softmax,   DL_OP_layer_norm, DL_OP_batch_norm,
-    DL_OP_dropout, DL_OP_drop_path,    DL_OP_attention, DL_OP_rearrange,  DL_OP_cross_entropy,
-    DL_OP_argmax,  DL_OP_in_top_k,     DL_OP_fused,     DL_OP_relayout,   DL_OP_contract,
-    DL_OP_reshape, DL_OP_stop_gradient};
+    DL_OP_linear,  DL_OP_gelu,          DL_OP_softmax,   DL_OP_layer_norm, DL_OP_batch_norm,
+    DL_OP_dropout, DL_OP_drop_path,     DL_OP_attention, DL_OP_rearrange,  DL_OP_cross_entropy,
+    DL_OP_argmax,  DL_OP_in_top_k,      DL_OP_fused,     DL_OP_relayout,   DL_OP_contract,
+    DL_OP_reshape, DL_OP_stop_gradient, DL_OP_gelu_tanh, DL_OP_silu,       DL_OP_softplus,
+    DL_OP_clamp,   DL_OP_prod,          DL_OP_cumsum,    DL_OP_log_softmax};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 
@@ -215,6 +216,10 @@ static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
     switch (op) {
     case DL_OP_exp: return random_1(g, op, one_in(&g->r, 4) ? x : random_1(g, DL_OP_tanh, x));
     case DL_OP_log: return random_1(g, op, random_positive(g, x, 0.5));
+    case DL_OP_log1p: return random_1(g, op, random_positive(g, x, 0));
+    case DL_OP_rsqrt: return random_1(g, op, random_positive(g, x, 0.5));
+    case DL_OP_expm1:
+    case DL_OP_elu: x = random_1(g, DL_OP_tanh, x); break;
     case DL_OP_sqrt: return random_1(g, op, random_positive(g, x, 0.25));
     case DL_OP_div: return y = random_partner(g, x), random_2(g, op, x, random_positive(g, y, 0.5));
     case DL_OP_pow:
@@ -224,7 +229,8 @@ static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
         return random_2(g, op, random_positive(g, x, 0.5), random_1(g, DL_OP_sin, y));
     default: break;
     }
-    dl_attr slope = dl_attr_float(DL_ATTR_slope, (below(&g->r, 5) - 1) * 0.25);
+    dl_attr slope =
+        dl_attr_float(dl_ops[op].nattrs ? dl_ops[op].attrs[0] : DL_ATTR_slope, (below(&g->r, 5) - 1) * 0.25);
     return random_node(g, op, 1, &x, dl_ops[op].nattrs, &slope, NULL);
 }
 static inline dl_value *random_rule_elem_logic(random_maker *g, dl_op op) {
@@ -580,6 +586,7 @@ static inline dl_value *random_rule_group_norm(random_maker *g, dl_op op) {
 #define random_rule_cross_entropy NULL
 #define random_rule_argmax        NULL
 #define random_rule_in_top_k      NULL
+#define random_rule_along         NULL
 
 static random_rule *const random_rules[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) random_rule_##infer,
