@@ -101,6 +101,11 @@ bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emit
     dl_puts(out, " */\n");
     int anchor = dl_kernel_anchor(k);
     for (int i = 0; i < k->instrs.n; i++) code->draws |= k->instrs.at[i].kind == DL_K_RANDOM;
+    for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind == DL_K_STORE && dl_kinstr_goes_by_value(in, &k->params.at[in->param].type))
+            return dl_emit_scatter(&e, code, err);
+    }
     if (anchor < 0) return dl_emit_pointwise(&e, code, err);
     if (!check_contraction(k, &k->instrs.at[anchor], err)) return false;
     return dl_op_slides(k->instrs.at[anchor].op) ? dl_emit_contraction(&e, code, err)

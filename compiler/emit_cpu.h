@@ -48,6 +48,7 @@ bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, cons
 /* emit_within.c: reductions that each kept point does by itself. False, and nothing written, where that does
  * not pay. */
 bool dl_emit_within(dl_emitter *e, dl_emitted *code);
+bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err); /* a store at places that values tell */
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err); /* contractions by names */
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);

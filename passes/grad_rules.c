@@ -188,6 +188,23 @@ void dl_grad_cat(dl_grad *g) {
     }
 }
 
+void dl_grad_gather(dl_grad *g) {
+    dl_value *in[] = {g->dy, operand(g, 1)};
+    dl_grad_give(g, 0,
+                 dl_build_as(g->b, DL_OP_scatter_add, 2, in, 1, dl_node_attr(g->node, DL_ATTR_axis),
+                             operand(g, 0)->type));
+}
+void dl_grad_scatter_add(dl_grad *g) { /* what went to no element has no gradient */
+    const char *axis = dl_node_name(g->node, DL_ATTR_axis);
+    const dl_type *t = &g->dy->type;
+    dl_value *numbers = operand(g, 1), *in[] = {g->dy, numbers};
+    dl_value *there =
+        dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_ge, numbers, 0),
+                  dl_build_k(g->b, DL_OP_lt, numbers, (double)t->axis[dl_type_axis(t, axis)].size));
+    dl_value *taken = dl_build(g->b, DL_OP_gather, 2, in, 1, dl_node_attr(g->node, DL_ATTR_axis));
+    dl_grad_give(g, 0, select(g, there, taken, constant(g, 0)));
+}
+
 /* squeeze, unsqueeze and rename keep the elements and their order: so does the way back. */
 void dl_grad_squeeze(dl_grad *g) {
     int index = dl_type_axis(&operand(g, 0)->type, dl_node_name(g->node, DL_ATTR_axis));

@@ -378,6 +378,59 @@ def affine(op, s):
     return s.case(op, [s.var((2, n))], attrs, "NCK" if taps else "NC", f)
 
 
+# axes of what is read, of the numbers, and the numbered one; sizes; beyond: numbers that mean no element, negative ones among them
+NUMBERED = [("VE", "NT", "V", (7, 3, 2, 5)), ("VE", "", "V", (5, 4, 1, 1)), ("NC", "NK", "C", 0), ("NC", "NC", "C", 1), ("V", "N", "V", (1, 1, 13, 1)),
+            ("EV", "N", "V", (11, 2, 7, 1)), ("VE", "N", "V", (3, 67, 31, 1)), ("VE", "NT", "V", (4, 3, 0, 5)), ("NVE", "NT", "V", (5, 2, 3, 7)),
+            ("VEN", "TN", "V", (2, 3, 1, 5)), ("VE", "VN", "V", (3, 5, 2, 1)), ("VE", "N", "V", (101, 1, 17, 1))]
+
+
+def numbered(s):
+    x, n, axis, size = NUMBERED[s.i]
+    length = dict(zip("VENT", size)) if isinstance(size, tuple) else {"N": 5, "C": 7, "K": 3}
+    of_n = dict(length, **({"C": 2} if size == 1 else {"V": 4} if s.i == 10 else {}))  # the numbered axis' name may be theirs too
+    have = [length[a] for a in x]
+    numbers = s.index([of_n[a] for a in n], n, length[axis], s.pick("i32", "i64"))
+    for draw in ("special",):
+        v = numbers.values[draw]
+        numbers.values[draw] = torch.where(torch.from_numpy(np.asarray(s.rng.uniform(0, 1, tuple(v.shape)) < 0.3)), s.pick(-1, length[axis], -1000, 10**6), v)
+    want = list(n) + [a for a in x if a != axis and a not in n]
+    return x, list(n), axis, have, length, of_n, numbers, want
+
+
+def take(x, numbers, axes, n, axis, want, of_n, length):
+    """x, whose axes are `axes`, at the numbers: NaN (0) where they mean none."""
+    shape = [of_n[a] if a in n else length[a] for a in want]
+    at = by_name(numbers, n, want).expand(shape)
+    there = (at >= 0) & (at < length[axis])
+    places = []
+    for a in axes:
+        if a == axis:
+            places.append(at.clamp(0, length[axis] - 1))
+        else:
+            places.append(by_name(torch.arange(length[a]), [a], want).expand(shape))
+    y = x[tuple(places)] if x.dim() else x.expand(shape)
+    return torch.where(there, y, torch.full((), nan, dtype=y.dtype) if y.dtype.is_floating_point else torch.zeros((), dtype=y.dtype))
+
+
+def gather(op, s):
+    x, n, axis, have, length, of_n, numbers, want = numbered(s)
+    return s.case(op, [s.var(have, x), numbers], {"axis": axis}, want, lambda v, i: take(v, i, list(x), n, axis, want, of_n, length))
+
+
+def scatter_add(op, s):
+    x, n, axis, have, length, of_n, numbers, want = numbered(s)
+    shape = [of_n[a] if a in n else length[a] for a in want]
+
+    def f(v, i):
+        at = by_name(i, n, want).expand(shape)
+        there = (at >= 0) & (at < length[axis])
+        places = [at.clamp(0, length[axis] - 1) if a == axis else by_name(torch.arange(length[a]), [a], want).expand(shape) for a in x]
+        return torch.zeros(have, dtype=v.dtype).index_put(places, torch.where(there, v, torch.zeros((), dtype=v.dtype)), accumulate=True)
+    return s.case(op, [s.var(shape, want), numbers], {"axis": axis}, list(x), f)
+
+
+row("gather", TYPES, gather)
+row("scatter_add", NUMBERS, scatter_add)
 row("broadcast", TYPES, broadcast)
 row("slice", TYPES, cut)
 row("pad", TYPES, pad)

@@ -15,7 +15,7 @@ static const dl_op random_not_yet[] = {
     DL_OP_dropout, DL_OP_drop_path,     DL_OP_attention, DL_OP_rearrange,  DL_OP_cross_entropy,
     DL_OP_argmax,  DL_OP_in_top_k,      DL_OP_fused,     DL_OP_relayout,   DL_OP_contract,
     DL_OP_reshape, DL_OP_stop_gradient, DL_OP_gelu_tanh, DL_OP_silu,       DL_OP_softplus,
-    DL_OP_clamp,   DL_OP_prod,          DL_OP_cumsum,    DL_OP_log_softmax};
+    DL_OP_clamp,   DL_OP_prod,          DL_OP_cumsum,    DL_OP_log_softmax, DL_OP_gather, DL_OP_scatter_add};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 
@@ -587,6 +587,8 @@ static inline dl_value *random_rule_group_norm(random_maker *g, dl_op op) {
 #define random_rule_argmax        NULL
 #define random_rule_in_top_k      NULL
 #define random_rule_along         NULL
+#define random_rule_gather        NULL
+#define random_rule_scatter_add   NULL
 
 static random_rule *const random_rules[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) random_rule_##infer,
