@@ -59,3 +59,27 @@ dl_val dl_fn_any(dl_call *c) {
     for (int i = 0; n < 0 && i < x.t->type.rank; i++) over.names[over.n++] = x.t->type.axis[i].name;
     return dl_tensor_op(c->E, c->where, c->what->op, 1, &x, 1, &over, NULL);
 }
+
+/* x at the numbers along one axis: torch.gather, and with axes of their own an embedding. */
+dl_val dl_fn_gather(dl_call *c) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    if (!dl_call_axes_of(c, 2, c->arg[0], &n, names)) return dl_poison();
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
+    return dl_tensor_op(c->E, c->where, DL_OP_gather, 2, c->arg, 1, &axis, NULL);
+}
+
+/* A row of the weight for each number (torch.nn.Embedding): along a new last axis E. */
+dl_val dl_layer_embedding(dl_call *c) {
+    const dl_type *x = &c->arg[0].t->type;
+    const char *rows = dl_intern("V"), *features = dl_intern("E");
+    if (dl_type_axis(x, features) >= 0 || dl_type_axis(x, rows) >= 0)
+        return dl_bad(c->E, c->where, DL_DIAG_duplicate_axis,
+                      "embedding makes an axis E, by rows V, but its numbers are %s", dl_type_text(x));
+    dl_type t = dl_scalar(DL_F32);
+    dl_type_push(&t, rows, c->arg[1].i), dl_type_push(&t, features, c->arg[2].i);
+    dl_val w = dl_make_param(c, "weight", t, (dl_init){DL_INIT_NORMAL, 0, 1}, (double)c->arg[2].i,
+                             (double)c->arg[1].i);
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, rows);
+    return dl_tensor_op(c->E, c->where, DL_OP_gather, 2, (dl_val[]){w, c->arg[0]}, 1, &axis, NULL);
+}

@@ -131,6 +131,13 @@ static const shape_case cases[] = {
     /* pointwise */
     GOOD("neg", IN("i32 N=2 =1 C=3"), NULL, NULL, "i32[N=2, 1, C=3]")
     GOOD( "exp", IN("bf16 N=2"), NULL, NULL, "bf16[N=2]")
+    GOOD("gather", IN("f32 V=10 E=4", "i32 N=2 T=3"), "axis=V", NULL, "f32[N=2, T=3, E=4]")
+    GOOD("gather", IN("f32 N=2 C=4", "i64 N=2 C=3"), "axis=C", NULL, "f32[N=2, C=3]")
+    BAD("gather", IN("f32 V=10 E=4", "f32 N=2"), "axis=V", NULL, 1, "type_mismatch", "whole numbers", "cast it to i32")
+    BAD("gather", IN("f32 N=3 C=4", "i32 N=2"), "axis=C", NULL, 1, "axis_mismatch", "N is 3", NULL)
+    GOOD("scatter_add", IN("f32 N=2 E=4", "i32 N=2"), "axis=V", "f32 V=7 E=4", "f32[V=7, E=4]")
+    BAD("scatter_add", IN("f32 N=2 E=4", "i32 N=2"), "axis=V", "f32 E=4", -1, "missing_axis", "lacks", NULL)
+    BAD("scatter_add", IN("f32 N=2 E=4", "i32 N=3"), "axis=V", "f32 V=7 E=4", 0, "axis_mismatch", "not of", NULL)
     GOOD("expm1", IN("f32 N=2"), NULL, NULL, "f32[N=2]")
     GOOD("log1p", IN("f64 N=0"), NULL, NULL, "f64[N=0]")
     BAD("rsqrt", IN("i32 N=2"), NULL, NULL, 0, "type_mismatch", "rsqrt", NULL)
