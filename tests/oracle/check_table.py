@@ -336,6 +336,10 @@ def main():
     code, out, err = op_run("table")
     table = [line.split(" ") for line in out.split("\n")[:-1]]
     names = [fields[0] for fields in table]
+    for name, arity, kind, infer, _, _, *attrs in table:  # a function of PyTorch's name, of one operand, needs no row
+        f = getattr(torch, name, None) or getattr(torch.nn.functional, name, None)
+        if name not in rows and kind == "ELEM" and arity == "1" and infer in ("elem", "elem_float") and not attrs and f:
+            table_rows.row(name, table_rows.NUMBERS if infer == "elem" else FLOATS, table_rows.unary(f), bends=True)
     for fields in table:
         check(fields[0] in rows, "op %s has no row in table_rows.py: say what PyTorch calls it", fields[0])
     for op in rows:

@@ -138,7 +138,7 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
     case DL_OP_gt:
     case DL_OP_ge: return d > both || both == 0 ? 0 : 1;
     case DL_OP_not: return e[0];
-    case DL_OP_rsqrt: return a[0] > e[0] ? by_ends(op, v, a[0], e[0], p) : INFINITY;
+    case DL_OP_rsqrt: return e[0] == 0 ? 0 : a[0] > e[0] ? by_ends(op, v, a[0], e[0], p) : INFINITY;
     case DL_OP_and: return (e[0] && (a[1] || e[1])) || (e[1] && a[0]) ? 1 : 0;
     case DL_OP_or: return (e[0] && (!a[1] || e[1])) || (e[1] && !a[0]) ? 1 : 0;
     case DL_OP_select: return e[0] ? fabs(a[1] - a[2]) + fmax(e[1], e[2]) : a[0] ? e[1] : e[2];

@@ -11,11 +11,12 @@
 
 /* Ops that cannot be compiled yet, and those that only passes make. Take out what becomes possible. */
 static const dl_op random_not_yet[] = {
-    DL_OP_linear,  DL_OP_gelu,          DL_OP_softmax,   DL_OP_layer_norm, DL_OP_batch_norm,
-    DL_OP_dropout, DL_OP_drop_path,     DL_OP_attention, DL_OP_rearrange,  DL_OP_cross_entropy,
-    DL_OP_argmax,  DL_OP_in_top_k,      DL_OP_fused,     DL_OP_relayout,   DL_OP_contract,
-    DL_OP_reshape, DL_OP_stop_gradient, DL_OP_gelu_tanh, DL_OP_silu,       DL_OP_softplus,
-    DL_OP_clamp,   DL_OP_prod,          DL_OP_cumsum,    DL_OP_log_softmax, DL_OP_gather, DL_OP_scatter_add};
+    DL_OP_linear,     DL_OP_gelu,          DL_OP_softmax,   DL_OP_layer_norm,  DL_OP_batch_norm,
+    DL_OP_dropout,    DL_OP_drop_path,     DL_OP_attention, DL_OP_rearrange,   DL_OP_cross_entropy,
+    DL_OP_argmax,     DL_OP_in_top_k,      DL_OP_fused,     DL_OP_relayout,    DL_OP_contract,
+    DL_OP_reshape,    DL_OP_stop_gradient, DL_OP_gelu_tanh, DL_OP_silu,        DL_OP_softplus,
+    DL_OP_clamp,      DL_OP_prod,          DL_OP_cumsum,    DL_OP_log_softmax, DL_OP_gather,
+    DL_OP_scatter_add};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 
