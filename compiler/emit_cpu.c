@@ -116,6 +116,11 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->steps = dl_kernel_steps(k, e->arena);
     e->partial = DL_NEWS(e->arena, dl_partial, k->instrs.n + 1);
     e->kept = DL_NEWS(e->arena, dl_kept, k->instrs.n + 1);
+    for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind == DL_K_STORE && dl_kinstr_goes_by_value(in, &k->params.at[in->param].type))
+            return dl_emit_scatter(e, code, err);
+    }
     if (anchor < 0) return dl_emit_pointwise(e, code, err);
     e->sweeps = dl_find_sweeps(e->arena, k->instrs.n, e->steps, 0);
     for (int i = e->sweeps.n - 1; i > 0; i--) /* first of all */

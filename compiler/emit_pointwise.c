@@ -35,7 +35,7 @@ static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
     unsigned axes = 0;
     for (int a = 0; a < t->rank; a++) {
         unsigned bit = at[a].axis >= 0 ? 1u << at[a].axis : 0;
-        if ((axes & bit) || at[a].nterms || at[a].div > 1) return 0;
+        if ((axes & bit) || at[a].by || at[a].nterms || at[a].div > 1) return 0;
         axes |= bit;
     }
     return s->sweep->axes & ~axes ? 0 : axes;
@@ -72,8 +72,8 @@ static const dl_type *find_flat(const nest *s) {
         if (t->rank != k->nspace) return NULL;
         for (int a = 0; a < t->rank; a++) {
             bool follows = in->index[a].axis == a || (in->index[a].axis < 0 && k->space[a].size == 1);
-            if (!follows || in->index[a].nterms || in->index[a].offset || in->index[a].div > 1 ||
-                t->axis[a].size != k->space[a].size)
+            if (!follows || in->index[a].by || in->index[a].nterms || in->index[a].offset ||
+                in->index[a].div > 1 || t->axis[a].size != k->space[a].size)
                 return NULL;
         }
         if (first && !dl_layout_same(first->layout, t->layout)) return NULL;

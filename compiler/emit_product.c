@@ -83,7 +83,7 @@ static int64_t even_step(const product *p, int operand, const group *g) {
 /* " + number / rest % size * stride" for each axis of a group. */
 static void put_offset(dl_emitter *e, const product *p, int operand, const group *g, const char *number) {
     int64_t rest = g->size;
-    for (int i = 0; i < g->n; i++) {
+    for (int i = 0; i < g->n && g->size; i++) { /* of no terms there is no place */
         int64_t size = axis_size(p, g->axis[i]), stride = p->stride[operand][g->axis[i]];
         rest /= size ? size : 1;
         if (!stride || size == 1) continue;

@@ -161,6 +161,10 @@ static void put_sum(dl_emitter *e, dl_index at) {
 
 /* The element along an axis of `size` that an index means; where none is, put_bounds has asked before. */
 static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
+    if (at.by) {
+        dl_putf(e->out, e->mode == DL_LANES ? "v%d[j]" : "v%d", at.by - 1);
+        return;
+    }
     bool inside = dl_index_inside(e->k->space, &at, size), moves = !inside && !dl_outside_fills(at.outside);
     if (moves) dl_putf(e->out, "%s_place(", dl_outside_names[at.outside]);
     if (at.div > 1) {
@@ -201,7 +205,7 @@ static void put_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
         dl_type_strides(t, stride);
         bool any = false;
         for (int i = 0; i < t->rank; i++) {
-            if (at[i].axis < 0 && !at[i].offset && !at[i].nterms) continue;
+            if (at[i].axis < 0 && !at[i].offset && !at[i].nterms && !at[i].by) continue;
             dl_puts(e->out, any ? " + " : "");
             put_coordinate(e, at[i], t->axis[i].size);
             if (stride[i] != 1) dl_putf(e->out, " * %lldL", (long long)stride[i]);
@@ -271,8 +275,11 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat || !t->rank) return false;
     if (t->layout.kind == DL_PANEL) return true;
     for (int i = 0; i < t->rank; i++)
+        if (at[i].by) return true;
+    for (int i = 0; i < t->rank; i++)
         if (along_lanes(e, &at[i]) && !steps_evenly(e, &at[i], t->axis[i].size)) return true;
-    return t->dtype != DL_F32 && lane_step(e, t, at) > 1;
+    int64_t step = lane_step(e, t, at);
+    return t->dtype != DL_F32 && step != 0 && step != 1;
 }
 
 /* "if (...) " around what follows, where an access may lie outside. */

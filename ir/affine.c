@@ -4,8 +4,9 @@
 #include <string.h>
 
 const char *const dl_outside_names[DL_NOUTSIDES] = {
-    [DL_OUT_ZERO] = "zero", [DL_OUT_LOWEST] = "lowest",   [DL_OUT_EXACT] = "exact", [DL_OUT_EDGE] = "edge",
-    [DL_OUT_WRAP] = "wrap", [DL_OUT_REFLECT] = "reflect", [DL_OUT_ANY] = ""};
+    [DL_OUT_ZERO] = "zero",       [DL_OUT_LOWEST] = "lowest", [DL_OUT_NAN] = "nan",
+    [DL_OUT_EXACT] = "exact",     [DL_OUT_EDGE] = "edge",     [DL_OUT_WRAP] = "wrap",
+    [DL_OUT_REFLECT] = "reflect", [DL_OUT_ANY] = ""};
 
 int dl_outside_find(const char *name) {
     for (int i = 0; i < DL_OUT_ANY; i++)
@@ -33,4 +34,4 @@ int64_t dl_affine_place(int64_t sum, int64_t div, dl_outside outside, int64_t si
     }
 }
 
-double dl_outside_value(dl_outside o) { return o == DL_OUT_LOWEST ? -INFINITY : 0; }
+double dl_outside_value(dl_outside o) { return o == DL_OUT_LOWEST ? -INFINITY : o == DL_OUT_NAN ? NAN : 0; }

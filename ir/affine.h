@@ -8,6 +8,7 @@
 typedef enum {
     DL_OUT_ZERO,    /* 0 */
     DL_OUT_LOWEST,  /* minus infinity */
+    DL_OUT_NAN,     /* no number */
     DL_OUT_EXACT,   /* 0, and also where the division leaves a rest */
     DL_OUT_EDGE,    /* the nearest element */
     DL_OUT_WRAP,    /* the axis goes round: -1 is its last element */

@@ -141,9 +141,9 @@ bool dl_rule_reduce(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0);
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     if (n->op == DL_OP_mean && !dl_want_float(n, 0, fault)) return false;
-    if (n->op == DL_OP_sum && x->dtype == DL_BOOL)
-        return dl_fault(fault, 0, "type_mismatch", "sum adds numbers, but its operand is %s",
-                        dl_type_text(x)),
+    if ((n->op == DL_OP_sum || n->op == DL_OP_prod) && x->dtype == DL_BOOL)
+        return dl_fault(fault, 0, "type_mismatch", "%s works on numbers, but its operand is %s",
+                        dl_op_text(n), dl_type_text(x)),
                dl_fault_help(fault, "cast it to f32 to count what is true");
     for (int i = 0; i < over->n; i++) {
         const char *name = over->names[i];

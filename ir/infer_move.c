@@ -135,8 +135,9 @@ bool dl_rule_affine(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     if (outside < 0)
         return dl_fault(fault, -1, "bad_range", "affine: '%s' says nothing about what lies outside",
                         dl_node_name(n, DL_ATTR_outside));
-    if (outside == DL_OUT_LOWEST && !dl_dtype_is_float(x->dtype))
-        return dl_fault(fault, 0, "type_mismatch", "affine: %s has no lowest number", dl_type_text(x));
+    if ((outside == DL_OUT_LOWEST || outside == DL_OUT_NAN) && !dl_dtype_is_float(x->dtype))
+        return dl_fault(fault, 0, "type_mismatch", "affine: %s has no lowest number and no NaN",
+                        dl_type_text(x));
     if (!dl_outside_fills((dl_outside)outside) && !x->axis[at].size)
         return dl_fault(fault, 0, "bad_range", "affine: there is no element along %s", along->names[0]);
     return true;
@@ -202,4 +203,60 @@ bool dl_rule_given(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     if (n->nout < 1) return dl_fault(fault, -1, "wrong_arity", "%s has no result", dl_op_text(n));
     *r = n->out[0].type;
     return true;
+}
+
+/* What gather makes of x by numbers n. */
+static bool gathered(const dl_type *x, const dl_type *n, const char *axis, dl_type *r,
+                     dl_shape_fault *fault) {
+    *r = dl_row_type(n);
+    r->dtype = x->dtype;
+    for (int i = 0; i < x->rank; i++) {
+        dl_axis a = x->axis[i];
+        if (a.name == axis) continue;
+        int at = *a.name ? dl_type_axis(n, a.name) : -1;
+        if (at >= 0 && n->axis[at].size != a.size)
+            return dl_fault(fault, 1, "axis_mismatch", "%s is %lld in %s and %lld in the numbers, %s", a.name,
+                            (long long)a.size, dl_type_text(x), (long long)n->axis[at].size, dl_type_text(n));
+        if (at < 0 && r->rank == DL_MAX_RANK)
+            return dl_fault(fault, 1, "rank_mismatch", "together there are more than %d axes", DL_MAX_RANK);
+        if (at < 0) r->axis[r->rank++] = a;
+    }
+    return true;
+}
+
+static bool want_numbers(const dl_node *n, dl_shape_fault *fault) {
+    const dl_type *t = dl_operand(n, 1);
+    if (!*dl_node_name(n, DL_ATTR_axis))
+        return dl_fault(fault, -1, "missing_axis", "%s goes along an axis that has a name", dl_op_text(n));
+    if (t->dtype == DL_I32 || t->dtype == DL_I64) return true;
+    dl_fault(fault, 1, "type_mismatch", "%s takes elements by whole numbers, but the second operand is %s",
+             dl_op_text(n), dl_type_text(t));
+    return dl_fault_help(fault, "cast it to i32");
+}
+
+bool dl_rule_gather(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    return dl_rule_axis(n, fault) >= 0 && want_numbers(n, fault) &&
+           gathered(dl_operand(n, 0), dl_operand(n, 1), dl_node_name(n, DL_ATTR_axis), r, fault);
+}
+
+bool dl_rule_scatter_add(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    const dl_type *x = dl_operand(n, 0);
+    const char *axis = dl_node_name(n, DL_ATTR_axis);
+    dl_type from;
+    *r = dl_row_type(&n->out[0].type);
+    if (!want_numbers(n, fault)) return false;
+    if (x->dtype == DL_BOOL || x->dtype != r->dtype)
+        return dl_fault(fault, 0, "type_mismatch", "scatter_add adds numbers, but makes %s of %s",
+                        dl_type_text(r), dl_type_text(x));
+    if (dl_type_axis(r, axis) < 0)
+        return dl_fault(fault, -1, "missing_axis", "scatter_add goes along %s, which %s lacks", axis,
+                        dl_type_text(r));
+    if (!gathered(r, dl_operand(n, 1), axis, &from, fault)) return false;
+    bool alike = from.rank == x->rank;
+    for (int i = 0; alike && i < x->rank; i++) {
+        int at = dl_type_axis(&from, x->axis[i].name);
+        alike = at >= 0 && from.axis[at].size == x->axis[i].size;
+    }
+    return alike || dl_fault(fault, 0, "axis_mismatch", "scatter_add makes %s of %s, not of %s",
+                             dl_type_text(r), dl_type_text(&from), dl_type_text(x));
 }

@@ -203,6 +203,46 @@ static void mean_affine(const dl_node *n, const double *const *a, double *r) {
     }
 }
 
+/* Walks over `whole` beside the numbers a[1] and a tensor along whose axis they go; for each place in whole:
+ * the numbers' and, of the tensor, the element's, -1 where the number means none. */
+static void walk_numbered(const dl_node *n, const dl_type *whole, const dl_type *along, const double *numbers,
+                          int64_t *places) {
+    const dl_type *t = &n->in[1]->type;
+    int axis = dl_type_axis(along, dl_node_name(n, DL_ATTR_axis)),
+        own_axis = dl_type_axis(whole, along->axis[axis].name);
+    dl_type row = *along;
+    int64_t own[DL_MAX_RANK], count = dl_type_count(whole);
+    walk w = {.type = whole, .n = 2};
+    row.layout = (dl_layout){0};
+    dl_type_strides(&row, own);
+    follow(t, whole, w.stride[0]);
+    follow(along, whole, w.stride[1]);
+    if (own_axis >= 0) w.stride[1][own_axis] = 0;
+    for (int64_t i = 0; i < count; i++, step(&w)) {
+        double v = numbers[w.place[0]];
+        places[i] = v >= 0 && v < (double)along->axis[axis].size ? w.place[1] + (int64_t)v * own[axis] : -1;
+    }
+}
+
+static void mean_gather(const dl_node *n, const double *const *a, double *r) {
+    const dl_type *t = &n->out[0].type;
+    int64_t count = dl_type_count(t), *places = dl_calloc((size_t)count + 1, sizeof *places);
+    walk_numbered(n, t, &n->in[0]->type, a[1], places);
+    for (int64_t i = 0; i < count; i++)
+        r[i] = places[i] >= 0 ? a[0][places[i]] : dl_outside_value(dl_outside_of_gather(t->dtype));
+    free(places);
+}
+
+static void mean_scatter_add(const dl_node *n, const double *const *a, double *r) {
+    const dl_type *t = &n->in[0]->type;
+    int64_t count = dl_type_count(t), *places = dl_calloc((size_t)count + 1, sizeof *places);
+    for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) r[i] = 0;
+    walk_numbered(n, t, &n->out[0].type, a[1], places);
+    for (int64_t i = 0; i < count; i++)
+        if (places[i] >= 0) r[places[i]] += a[0][i];
+    free(places);
+}
+
 /* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout. */
 static void mean_same(const dl_node *n, const double *const *a, double *r) {
     memcpy(r, a[0], sizeof *r * (size_t)dl_type_count(&n->out[0].type));
@@ -216,13 +256,21 @@ static void mean_contract(const dl_node *n, const double *const *a, double *r) {
 static meaning *const of_class[DL_CLASS_HIGH + 1] = {
     [DL_CLASS_ELEM] = mean_elem, [DL_CLASS_REDUCE] = mean_reduce, [DL_CLASS_CONTRACT] = mean_contract};
 static meaning *const of_op[DL_NOPS] = {
-    [DL_OP_const] = mean_const,    [DL_OP_iota] = mean_iota,
-    [DL_OP_random] = mean_random,  [DL_OP_broadcast] = mean_broadcast,
-    [DL_OP_slice] = mean_slice,    [DL_OP_pad] = mean_pad,
-    [DL_OP_cat] = mean_cat,        [DL_OP_squeeze] = mean_same,
-    [DL_OP_unsqueeze] = mean_same, [DL_OP_rename] = mean_same,
-    [DL_OP_relayout] = mean_same,  [DL_OP_reshape] = mean_same,
+    [DL_OP_const] = mean_const,
+    [DL_OP_iota] = mean_iota,
+    [DL_OP_random] = mean_random,
+    [DL_OP_broadcast] = mean_broadcast,
+    [DL_OP_slice] = mean_slice,
+    [DL_OP_pad] = mean_pad,
+    [DL_OP_cat] = mean_cat,
+    [DL_OP_squeeze] = mean_same,
+    [DL_OP_unsqueeze] = mean_same,
+    [DL_OP_rename] = mean_same,
+    [DL_OP_relayout] = mean_same,
+    [DL_OP_reshape] = mean_same,
     [DL_OP_affine] = mean_affine,
+    [DL_OP_gather] = mean_gather,
+    [DL_OP_scatter_add] = mean_scatter_add,
 };
 
 dl_interp_call *const dl_interp_calls[DL_NOPS] = {

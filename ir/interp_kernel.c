@@ -88,6 +88,10 @@ static void find_places(const run *r, const dl_kinstr *in, int64_t place[BLOCK])
                 int64_t part = coordinate(r, at->term[j].axis, k) / at->term[j].div;
                 x += (at->term[j].mod ? part % at->term[j].mod : part) * at->term[j].mul;
             }
+            if (at->by) {
+                double v = r->value[at->by - 1].at[k];
+                x = v >= 0 && v < (double)size ? (int64_t)v : -1;
+            }
             x = dl_affine_place(x, at->div, at->outside, size);
             place[k] = place[k] < 0 || x < 0 ? -1 : place[k] * size + x;
         }
@@ -101,14 +105,31 @@ static void run_load(const run *r, const dl_kinstr *in, double *to) {
     for (int k = 0; k < r->n; k++) to[k] = place[k] < 0 ? outside : r->data[in->param][place[k]];
 }
 
+/* One more of what comes to an element; each addition rounds. */
+static void add_to(run *r, int param, int number, int64_t place, dl_range v) {
+    dl_dtype type = r->k->params.at[param].type.dtype;
+    double *to = &r->data[param][place];
+    *to = dl_interp_convert(type, *to + v.at, r->round);
+    if (!r->low) return;
+    double *low = &r->low[number][place], *high = &r->high[number][place];
+    dl_range sum = dl_range_widen(type, (dl_range){*to, *low + v.low, *high + v.high}, 1);
+    *low = sum.low, *high = sum.high;
+}
+
 static void run_store(run *r, const dl_kinstr *in) {
     int64_t place[BLOCK];
     int number = in->param - r->k->nin;
     dl_dtype type = r->k->params.at[in->param].type.dtype;
     const dl_ranges v = r->value[in->args[0]];
+    bool adds =
+        dl_kinstr_goes_by_value(in, &r->k->params.at[in->param].type); /* to the zeros that were there */
     find_places(r, in, place);
     for (int k = 0; k < r->n; k++) {
         if (place[k] < 0) continue;
+        if (adds) {
+            add_to(r, in->param, number, place[k], dl_ranges_get(v, k));
+            continue;
+        }
         r->data[in->param][place[k]] = dl_interp_convert(type, v.at[k], r->round);
         if (!r->low) continue;
         r->low[number][place[k]] = dl_interp_convert(type, v.low[k], false);

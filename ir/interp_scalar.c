@@ -9,6 +9,8 @@ static inline double k_abs(double a) { return fabs(a); }
 static inline double k_sign(double a) { return (a > 0) - (a < 0); }
 static inline double k_exp(double a) { return exp(a); }
 static inline double k_log(double a) { return log(a); }
+static inline double k_expm1(double a) { return expm1(a); }
+static inline double k_log1p(double a) { return log1p(a); }
 static inline double k_sqrt(double a) { return sqrt(a); }
 static inline double k_tanh(double a) { return tanh(a); }
 static inline double k_sigmoid(double a) { return 1 / (1 + exp(-a)); }

@@ -55,6 +55,12 @@ static unsigned index_axes(const dl_kernel *k, const dl_kinstr *in) {
     return axes;
 }
 
+int dl_kinstr_by(const dl_kernel *k, const dl_kinstr *in) {
+    for (int i = 0; i < k->params.at[in->param].type.rank; i++)
+        if (in->index[i].by) return in->index[i].by - 1;
+    return -1;
+}
+
 /* Of one instruction, behind its operands; `wide`: the axes of more or fewer than one point. */
 static unsigned find_axes(const dl_kernel *k, int number, unsigned wide, const unsigned *axes) {
     const dl_kinstr *in = &k->instrs.at[number];
@@ -65,7 +71,9 @@ static unsigned find_axes(const dl_kernel *k, int number, unsigned wide, const u
     case DL_K_COORD: return wide & 1u << in->axis;
     case DL_K_REDUCE: return of & ~in->over;
     case DL_K_LOAD:
-    case DL_K_STORE: return wide & index_axes(k, in);
+    case DL_K_STORE:
+        if (dl_kinstr_by(k, in) < 0) return wide & index_axes(k, in);
+        return wide & (index_axes(k, in) | of | axes[dl_kinstr_by(k, in)]);
     case DL_K_RANDOM:
         for (int a = 0; a < k->nspace; a++) of |= in->along[a] ? 1u << a : 0;
         return wide & of;
@@ -133,6 +141,7 @@ static bool find_range(const dl_axis *space, const dl_index *index, int64_t *lea
 
 bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size) {
     int64_t least, most, div = index->div > 1 ? index->div : 1;
+    if (index->by) return false;
     if (!find_range(space, index, &least, &most)) return true;
     if (div > 1 && index->outside == DL_OUT_EXACT) return false;
     return least >= 0 && most / div < size;
@@ -140,7 +149,13 @@ bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size) 
 
 bool dl_index_natural(const dl_axis *space, const dl_index *index) {
     int64_t least, most;
-    return !find_range(space, index, &least, &most) || least >= 0;
+    return !index->by && (!find_range(space, index, &least, &most) || least >= 0);
+}
+
+bool dl_kinstr_goes_by_value(const dl_kinstr *in, const dl_type *param) {
+    for (int i = 0; i < param->rank; i++)
+        if (in->index[i].by) return true;
+    return false;
 }
 
 double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param) {
@@ -348,6 +363,19 @@ static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
+static const char *fault_in_value(const check *c, int number, const dl_index *x) {
+    int by = x->by - 1;
+    if (by < 0 || by >= number || c->k->instrs.at[by].kind == DL_K_STORE)
+        return FAULT(c, "a coordinate is no earlier result");
+    if (c->k->instrs.at[by].type != DL_I32 && c->k->instrs.at[by].type != DL_I64)
+        return FAULT(c, "a coordinate is no whole number");
+    for (int i = 0; i < c->k->instrs.n; i++)
+        if (c->k->instrs.at[i].kind == DL_K_REDUCE || c->k->instrs.at[i].kind == DL_K_CONTRACT)
+            return FAULT(c, "a coordinate that a value tells, beside a reduction");
+    return x->axis >= 0 || x->nterms || x->offset || x->div > 1 ? FAULT(c, "a coordinate beside a value")
+                                                                : NULL;
+}
+
 static const char *fault_in_terms(const check *c, const dl_index *x, bool store) {
     if (x->nterms < 0 || x->nterms > DL_MAX_TERMS) return FAULT(c, "an index of %d terms", x->nterms);
     if (x->nterms && (x->axis >= 0 || store))
@@ -379,16 +407,20 @@ static const char *fault_in_place(const check *c, int number) {
         if (axis < -1 || axis >= k->nspace) return FAULT(c, "%%%s follows no axis of the space", p->name);
         if (axis >= 0) used |= 1u << axis;
         const char *fault = fault_in_terms(c, &in->index[i], store);
+        if (!fault && in->index[i].by) fault = fault_in_value(c, number, &in->index[i]);
+        if (!fault && in->index[i].by && dl_kinstr_by(k, in) != in->index[i].by - 1)
+            fault = FAULT(c, "several values tell where %%%s is read or written", p->name);
         if (fault) return fault;
         if (dl_index_inside(k->space, &in->index[i], p->type.axis[i].size)) continue;
         if (!dl_outside_fills(in->index[i].outside)) {
             if (!p->type.axis[i].size) return FAULT(c, "%%%s has no element along axis %d", p->name, i);
             continue;
         }
-        if (dl_outside_value(in->index[i].outside) != dl_kinstr_outside(in, k->space, &p->type))
+        double here = dl_outside_value(in->index[i].outside), all = dl_kinstr_outside(in, k->space, &p->type);
+        if (here != all && !(here != here && all != all))
             return FAULT(c, "a load of %%%s knows two values for what lies outside", p->name);
     }
-    for (int i = 0; store && i < k->nspace; i++)
+    for (int i = 0; store && !dl_kinstr_goes_by_value(in, &p->type) && i < k->nspace; i++)
         if (!(used >> i & 1) && c->axes[in->args[0]] >> i & 1)
             return FAULT(c, "all points along %s store into the same element of %%%s", k->space[i].name,
                          p->name);

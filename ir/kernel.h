@@ -34,10 +34,11 @@
 /* One coordinate of a load or store: the space axis it follows plus an offset; axis -1: the offset alone, or
  * with it a sum of terms ((x div DIV) mod MOD) mul MUL of axes' coordinates x (mod 0: as it is), which is
  * what a reshaped tensor or a window is read at. All of it is divided by `div` (0: by nothing), downwards.
- * `outside` says what a load reads where its parameter has no such element: mostly 0, so that pad, cat and
- * slice are loads. A load knows one such value for all its coordinates. A store outside is dropped; it knows
- * neither terms nor division. */
-enum { DL_MAX_TERMS = 3 };
+ * Or, `by`, the value of an earlier instruction, a whole number: then a store adds up what comes to one
+ * element, and what nothing comes to is 0. `outside` says what a load reads where its parameter has no such
+ * element: mostly 0, so that pad, cat and slice are loads. A load knows one such value for all its
+ * coordinates. A store outside is dropped; it knows neither terms nor division. */
+enum { DL_MAX_TERMS = DL_MAX_RANK }; /* of an axis split into as many as there can be */
 typedef struct {
     int axis;
     int64_t div, mod, mul;
@@ -46,6 +47,7 @@ typedef struct {
     int axis;
     dl_outside outside;
     int64_t offset, div;
+    int by; /* one more than the instruction's number; 0: none */
     int nterms;
     dl_term term[DL_MAX_TERMS];
 } dl_index;
@@ -130,6 +132,14 @@ dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *contract);
 bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size);
 /* Is the whole sum, before it is divided, never negative? */
 bool dl_index_natural(const dl_axis *space, const dl_index *index);
+/* What gather reads where there is no such element. */
+static inline dl_outside dl_outside_of_gather(dl_dtype d) {
+    return dl_dtype_is_float(d) ? DL_OUT_NAN : DL_OUT_ZERO;
+}
+/* The instruction whose value tells a coordinate of this load or store, or -1. */
+int dl_kinstr_by(const dl_kernel *k, const dl_kinstr *in);
+/* Does a load or store go by values of the program? */
+bool dl_kinstr_goes_by_value(const dl_kinstr *in, const dl_type *param);
 /* What the load `in` reads where its parameter has no element. */
 double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param);
 /* Counts flops (1 a scalar op at each point of its axes; 2 a multiply-add of the anchor, every tap of every

@@ -132,6 +132,11 @@ static bool parse_place(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
         bool constant = p->tok.kind == TOK_NUMBER;
         x->axis = -1;
         bool terms;
+        if (p->tok.kind == TOK_VALUE) {
+            if (!find_instr(p, k, &x->by) || !parse_landing(p, x)) return false;
+            x->by++;
+            continue;
+        }
         if (!dl_lex_accept(p, '(', &terms)) return false;
         if (terms ? !parse_terms(p, k, x) : !constant && !find_axis(p, k, &x->axis)) return false;
         bool sign = p->tok.kind == TOK_NUMBER && (*p->tok.at == '+' || *p->tok.at == '-');

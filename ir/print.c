@@ -201,7 +201,9 @@ static void put_place(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
     for (int i = 0; i < k->params.at[in->param].type.rank; i++) {
         dl_puts(out, i ? ", " : "");
         const dl_index *x = &in->index[i];
-        if (x->nterms)
+        if (x->by)
+            dl_putf(out, "%%%d", x->by - 1);
+        else if (x->nterms)
             put_terms(out, k, x);
         else if (x->axis < 0)
             put_int(out, x->offset);

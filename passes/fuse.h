@@ -52,6 +52,8 @@ typedef struct {
 
 /* Is this node a mere view or constant that its readers take in? (SOURCE and most MOVE ops, unless stored) */
 bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n);
+/* Does it read or write at places that its second operand tells? It is a kernel of its own. */
+bool dl_fuse_numbered(dl_op op);
 /* Does it compute in f64? */
 bool dl_fuse_is_wide(const dl_node *n);
 /* Operand `k` of a contraction may be several values side by side, read in place: fills parts (at most 4),

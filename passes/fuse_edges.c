@@ -32,9 +32,12 @@ bool dl_fuse_is_wide(const dl_node *n) {
 /* Ops that compute one value a point from operands at the same point. */
 bool dl_fuse_is_pointwise(dl_op op) { return dl_ops[op].class == DL_CLASS_ELEM || op == DL_OP_relayout; }
 
+bool dl_fuse_numbered(dl_op op) { return op == DL_OP_gather || op == DL_OP_scatter_add; }
+
 static bool is_view(dl_op op) {
-    return dl_ops[op].class == DL_CLASS_SOURCE ||
-           (dl_ops[op].class == DL_CLASS_MOVE && op != DL_OP_cat && op != DL_OP_relayout);
+    return !dl_fuse_numbered(op) &&
+           (dl_ops[op].class == DL_CLASS_SOURCE ||
+            (dl_ops[op].class == DL_CLASS_MOVE && op != DL_OP_cat && op != DL_OP_relayout));
 }
 
 bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n) {
@@ -172,6 +175,8 @@ void dl_fuse_find_stored(dl_fusion *f) {
                 for (int v = 0; v < count; v++) mark_stored(f, values[v]);
             }
         }
+        for (int k = 0; k < 2 && dl_fuse_numbered(n->op); k++)
+            mark_stored(f, n->in[k]); /* read as they are */
         if (reads_memory(n->op) || dl_fuse_inlined(f, n)) continue;
         store_unreadables(f, n);
     }

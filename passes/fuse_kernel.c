@@ -210,7 +210,28 @@ static int cat(maker *m, const dl_node *n) {
     return result;
 }
 
+/* The indices of `t`, along whose axis the numbers of n go: by value there, elsewhere the space axis of the
+ * name. */
+static void by_number(const maker *m, const dl_node *n, const dl_type *t, int number, dl_outside outside,
+                      dl_index *index) {
+    const char *axis = dl_node_name(n, DL_ATTR_axis);
+    for (int i = 0; i < t->rank; i++) {
+        const char *name = t->axis[i].name;
+        index[i] = name == axis ? (dl_index){.axis = -1, .by = number + 1, .outside = outside}
+                                : (dl_index){.axis = *name ? space_axis(m, name) : -1};
+    }
+}
+
+static int gather(maker *m, const dl_node *n) {
+    dl_index index[DL_MAX_RANK] = {0};
+    by_number(m, n, &n->in[0]->type, read_here(m, n->in[1]), dl_outside_of_gather(n->in[0]->type.dtype),
+              index);
+    return load(m, n->in[0], index);
+}
+
 static int compute(maker *m, const dl_node *n) {
+    if (n->op == DL_OP_gather) return gather(m, n);
+    if (n->op == DL_OP_scatter_add) return read_here(m, n->in[1]), read_here(m, n->in[0]);
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return contract(m, n);
     if (n->op == DL_OP_cat) return cat(m, n);
     if (n->op == DL_OP_relayout) return read_here(m, n->in[0]);
@@ -272,7 +293,10 @@ static void store(maker *m, dl_value *v) {
                    .nargs = 1,
                    .args = {m->f->instr[m->f->position[v->id]]},
                    .loc = v->def->loc};
-    identity(m, &v->type, s.index);
+    if (v->def->op == DL_OP_scatter_add)
+        by_number(m, v->def, &v->type, read_here(m, v->def->in[1]), DL_OUT_ZERO, s.index);
+    else
+        identity(m, &v->type, s.index);
     s.param = -1 - (int)v->id; /* outputs follow the inputs: numbered at the end */
     emit(m, s);
 }

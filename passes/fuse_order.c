@@ -59,9 +59,11 @@ static void settle(dl_fusion *f, const search *s, int at, int low, int high) {
 
 int dl_fuse_new_group(dl_fusion *f, int node) {
     const dl_node *n = f->graph->nodes.at[node];
-    dl_push(
-        f->ctx->arena, &f->groups,
-        (dl_group){.alive = true, .wide = dl_fuse_is_wide(n), .space = n->out[0].type, .place = f->line.n});
+    dl_push(f->ctx->arena, &f->groups,
+            (dl_group){.alive = true,
+                       .wide = dl_fuse_is_wide(n),
+                       .space = (n->op == DL_OP_scatter_add ? n->in[0] : &n->out[0])->type,
+                       .place = f->line.n});
     dl_push(f->ctx->arena, &f->line, f->groups.n - 1);
     return f->groups.n - 1;
 }

@@ -193,14 +193,14 @@ static bool through_names(const dl_axis *space, const dl_type *from, const dl_ty
 
 /* A load knows one value for what its parameter has not. */
 static bool agree_outside(const dl_axis *space, const dl_type *t, dl_index *index) {
-    bool zero = false, lowest = false;
+    bool seen[DL_NOUTSIDES] = {false};
     for (int i = 0; i < t->rank; i++) {
         bool plain = index[i].outside != DL_OUT_ANY && !misses(space, t, index, i);
         if (plain) index[i].outside = DL_OUT_ZERO; /* of no effect: alike loads look alike */
         if (plain || !dl_outside_fills(index[i].outside)) continue;
-        (index[i].outside == DL_OUT_LOWEST ? &lowest : &zero)[0] = true;
+        seen[index[i].outside == DL_OUT_EXACT ? DL_OUT_ZERO : index[i].outside] = true;
     }
-    return !(zero && lowest);
+    return seen[DL_OUT_ZERO] + seen[DL_OUT_LOWEST] + seen[DL_OUT_NAN] <= 1;
 }
 
 int64_t dl_fuse_part_index(const dl_node *cat, int k, int64_t start, dl_index *index) {

@@ -49,6 +49,21 @@ void dl_grad_abs(dl_grad *g) {
 }
 void dl_grad_exp(dl_grad *g) { dl_grad_give(g, 0, mul(g, g->dy, result(g))); }
 void dl_grad_log(dl_grad *g) { dl_grad_give(g, 0, divide(g, g->dy, operand(g, 0))); }
+void dl_grad_expm1(dl_grad *g) { /* exp a, as y + 1: 0 far below zero, where exp is less than rounding */
+    dl_grad_give(g, 0, mul(g, g->dy, dl_build_k(g->b, DL_OP_add, result(g), 1)));
+}
+void dl_grad_log1p(dl_grad *g) {
+    dl_grad_give(g, 0, divide(g, g->dy, dl_build_k(g->b, DL_OP_add, operand(g, 0), 1)));
+}
+void dl_grad_rsqrt(dl_grad *g) { /* -y^3 / 2 */
+    dl_value *y = result(g);
+    dl_grad_give(g, 0, mul(g, scale(g, g->dy, -0.5), mul(g, mul(g, y, y), y)));
+}
+void dl_grad_elu(dl_grad *g) { /* p exp a below zero: y + p */
+    double alpha = dl_node_float(g->node, DL_ATTR_alpha);
+    dl_value *bent = mul(g, g->dy, dl_build_k(g->b, DL_OP_add, result(g), alpha));
+    dl_grad_give(g, 0, select(g, dl_build_k(g->b, DL_OP_gt, operand(g, 0), 0), g->dy, bent));
+}
 void dl_grad_sqrt(dl_grad *g) { dl_grad_give(g, 0, divide(g, scale(g, g->dy, 0.5), result(g))); }
 void dl_grad_sin(dl_grad *g) { dl_grad_give(g, 0, mul(g, g->dy, dl_build1(g->b, DL_OP_cos, operand(g, 0)))); }
 void dl_grad_cos(dl_grad *g) {
@@ -67,8 +82,8 @@ void dl_grad_erf(dl_grad *g) { /* 2 / sqrt(pi) exp(-a^2) */
     dl_grad_give(g, 0, mul(g, g->dy, scale(g, bell, M_2_SQRTPI)));
 }
 void dl_grad_relu(dl_grad *g) {
-    dl_value *on = dl_build_k(g->b, DL_OP_gt, result(g), 0);
-    dl_grad_give(g, 0, select(g, on, g->dy, constant(g, 0)));
+    dl_value *off = dl_build_k(g->b, DL_OP_le, result(g), 0); /* not of a NaN */
+    dl_grad_give(g, 0, select(g, off, constant(g, 0), g->dy));
 }
 void dl_grad_leaky_relu(dl_grad *g) {
     double slope = dl_node_float(g->node, DL_ATTR_slope);
@@ -184,6 +199,23 @@ void dl_grad_cat(dl_grad *g) {
         if (dl_grad_wanted(g, i)) dl_grad_give(g, i, slice(g, g->dy, axis, at, at + size));
         at += size;
     }
+}
+
+void dl_grad_gather(dl_grad *g) {
+    dl_value *in[] = {g->dy, operand(g, 1)};
+    dl_grad_give(g, 0,
+                 dl_build_as(g->b, DL_OP_scatter_add, 2, in, 1, dl_node_attr(g->node, DL_ATTR_axis),
+                             operand(g, 0)->type));
+}
+void dl_grad_scatter_add(dl_grad *g) { /* what went to no element has no gradient */
+    const char *axis = dl_node_name(g->node, DL_ATTR_axis);
+    const dl_type *t = &g->dy->type;
+    dl_value *numbers = operand(g, 1), *in[] = {g->dy, numbers};
+    dl_value *there =
+        dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_ge, numbers, 0),
+                  dl_build_k(g->b, DL_OP_lt, numbers, (double)t->axis[dl_type_axis(t, axis)].size));
+    dl_value *taken = dl_build(g->b, DL_OP_gather, 2, in, 1, dl_node_attr(g->node, DL_ATTR_axis));
+    dl_grad_give(g, 0, select(g, there, taken, constant(g, 0)));
 }
 
 /* squeeze, unsqueeze and rename keep the elements and their order: so does the way back. */

@@ -12,7 +12,7 @@ static dl_lower_rule *const rules[DL_NOPS] = {
 #undef OP
 };
 
-/* Not there yet: the op stays, and the pass that cannot take it refuses it by name. */
+/* The op stays; a composite that is not there yet is refused by name by the pass that cannot take it. */
 dl_value *dl_lower_none(dl_builder *b, const dl_node *n) {
     (void)b, (void)n;
     return NULL;
@@ -44,8 +44,11 @@ bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
         for (int k = 0; k < node->nin; k++)
             if (node->in[k]->id < known && now[node->in[k]->id]) node->in[k] = now[node->in[k]->id];
         l.b.loc = node->loc;
-        dl_value *v = dl_ops[node->op].class == DL_CLASS_HIGH ? rules[node->op](&l.b, node) : NULL;
+        dl_value *v = rules[node->op](&l.b, node);
         if (l.err->code != DL_OK) return false;
+        /* Axes come in the order that the composite promised, those without a name come back. */
+        if (v && !dl_type_same(&v->type, &node->out[0].type))
+            v = dl_build_as(&l.b, DL_OP_broadcast, 1, &v, 0, NULL, node->out[0].type);
         if (v)
             now[node->out[0].id] = v, changed = true;
         else

@@ -60,3 +60,25 @@ dl_value *dl_lower_rearrange(dl_builder *b, const dl_node *n) {
     dl_value *turned = retype(b, DL_OP_broadcast, atoms, right.atoms);
     return retype(b, right.groups == right.atoms.rank ? DL_OP_rename : DL_OP_reshape, turned, n->out[0].type);
 }
+
+/* Axes are split or joined, each of which is an index of a kernel. Where several become several others, of
+ * which none is a part of another, they are one axis in between. */
+dl_value *dl_lower_reshape(dl_builder *b, const dl_node *n) {
+    const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
+    dl_type between = dl_scalar(from->dtype);
+    bool many = false;
+    if (!dl_type_count(from)) return NULL;
+    for (int u = 0, v = 0; u < from->rank || v < to->rank;) {
+        int u0 = u, v0 = v;
+        int64_t a = u < from->rank ? from->axis[u++].size : 1, c = v < to->rank ? to->axis[v++].size : 1;
+        while (a != c) {
+            if (a < c)
+                a *= from->axis[u++].size;
+            else
+                c *= to->axis[v++].size;
+        }
+        many = many || (u - u0 > 1 && v - v0 > 1);
+        dl_type_push(&between, dl_internf("%d'", between.rank), a); /* no axis of a model is called so */
+    }
+    return many ? retype(b, DL_OP_reshape, retype(b, DL_OP_reshape, n->in[0], between), *to) : NULL;
+}

@@ -35,6 +35,90 @@ dl_value *dl_lower_gelu(dl_builder *b, const dl_node *n) {
     return as_promised(b, mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, erf, 1)), n);
 }
 
+/* The same with tanh for the error function (Hendrycks and Gimpel 2016): GELU(approximate="tanh"). */
+dl_value *dl_lower_gelu_tanh(dl_builder *b, const dl_node *n) {
+    dl_value *x = n->in[0], *cube = mul(b, mul(b, x, x), x);
+    dl_value *inner = scale(b, add(b, x, scale(b, cube, 0.044715)), M_2_SQRTPI * M_SQRT1_2);
+    return mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, dl_build1(b, DL_OP_tanh, inner), 1));
+}
+
+dl_value *dl_lower_silu(dl_builder *b, const dl_node *n) {
+    return mul(b, n->in[0], dl_build1(b, DL_OP_sigmoid, n->in[0]));
+}
+
+/* log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold (torch.nn.Softplus); what is
+ * not chosen must not overflow, for its gradient would be 0 times infinity. */
+dl_value *dl_lower_softplus(dl_builder *b, const dl_node *n) {
+    double beta = dl_node_float(n, DL_ATTR_beta), most = dl_node_float(n, DL_ATTR_threshold);
+    dl_value *x = n->in[0], *steep = scale(b, x, beta), *straight = dl_build_k(b, DL_OP_gt, steep, most);
+    dl_value *bounded = dl_build3(b, DL_OP_select, straight, dl_build_const(b, x->type.dtype, most), steep);
+    dl_value *bent = dl_build1(b, DL_OP_log1p, dl_build1(b, DL_OP_exp, bounded));
+    return dl_build3(b, DL_OP_select, straight, x, scale(b, bent, 1 / beta));
+}
+
+/* A NaN stays one. The gradient goes through from bound to bound, both included (torch.clamp). */
+dl_value *dl_lower_clamp(dl_builder *b, const dl_node *n) {
+    static const dl_attr_id bounds[] = {DL_ATTR_low, DL_ATTR_high};
+    static const dl_op beyond[] = {DL_OP_lt, DL_OP_gt}, within[] = {DL_OP_ge, DL_OP_le};
+    dl_value *x = n->in[0], *inside = NULL, *moved = dl_build1(b, DL_OP_stop_gradient, x);
+    for (int i = 0; i < 2; i++) {
+        const dl_attr *bound = dl_node_attr(n, bounds[i]);
+        if (!bound) continue;
+        dl_value *end = dl_build_const(b, x->type.dtype, bound->f), *in = dl_build2(b, within[i], x, end);
+        inside = inside ? dl_build2(b, DL_OP_and, inside, in) : in;
+        moved = dl_build3(b, DL_OP_select, dl_build2(b, beyond[i], moved, end), end, moved);
+    }
+    if (!inside) return dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, n->out[0].type);
+    return as_promised(b, dl_build3(b, DL_OP_select, inside, x, moved), n);
+}
+
+static dl_value *part(dl_builder *b, dl_value *v, const char *axis, int64_t start, int64_t stop) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, start),
+                    dl_attr_int(DL_ATTR_stop, stop)};
+    return dl_build(b, DL_OP_slice, 1, &v, 3, at);
+}
+
+/* Half times half until one element is left: no division, so zeros have gradients, too; and as many roundings
+ * as there are halvings. */
+static dl_value *multiply_along(dl_builder *b, dl_value *x, const char *axis) {
+    dl_value *rest = NULL;
+    dl_attr squeezed = dl_attr_name(DL_ATTR_axis, axis);
+    int64_t n = x->type.axis[dl_type_axis(&x->type, axis)].size;
+    if (!n) { /* of nothing: 1 */
+        dl_value *none = reduce_one(b, DL_OP_sum, x, axis);
+        return dl_build_k(b, DL_OP_add, none, 1);
+    }
+    for (; n > 1; n /= 2) {
+        if (n % 2) {
+            dl_value *last = part(b, x, axis, n - 1, n);
+            rest = rest ? mul(b, rest, last) : last;
+        }
+        x = mul(b, part(b, x, axis, 0, n / 2), part(b, x, axis, n / 2, n / 2 * 2));
+    }
+    if (rest) x = mul(b, x, rest);
+    return dl_build(b, DL_OP_squeeze, 1, &x, 1, &squeezed);
+}
+
+dl_value *dl_lower_prod(dl_builder *b, const dl_node *n) {
+    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
+    dl_value *x = n->in[0];
+    if (!over->n) return dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, n->out[0].type);
+    for (int i = 0; i < over->n; i++) x = multiply_along(b, x, over->names[i]);
+    return as_promised(b, x, n);
+}
+
+/* Each element and the one before it, then the two before those, then four (Hillis and Steele 1986): in a
+ * fixed order, with as many roundings as there are doublings. */
+dl_value *dl_lower_cumsum(dl_builder *b, const dl_node *n) {
+    const char *axis = dl_node_name(n, DL_ATTR_axis);
+    dl_value *x = n->in[0];
+    int64_t size = x->type.axis[dl_type_axis(&x->type, axis)].size;
+    for (int64_t step = 1; step < size; step *= 2)
+        x = add(b, x,
+                dl_build_affine(b, x, (dl_affine){.axis = axis, .size = size, .stride = 1, .start = -step}));
+    return x == n->in[0] ? dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, n->out[0].type) : x;
+}
+
 /* Scores less their largest along the axis. Nothing flows through the largest: the sum does not depend on it.
  */
 static dl_value *shift_scores(dl_builder *b, dl_value *x, const char *axis) {
@@ -83,6 +167,14 @@ dl_value *dl_lower_softmax(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, n->in[0], axis));
     return as_promised(b, divide(b, e, reduce_one(b, DL_OP_sum, e, axis)), n);
+}
+
+/* Without a division: far below the largest a share is 0, its logarithm is not. */
+dl_value *dl_lower_log_softmax(dl_builder *b, const dl_node *n) {
+    const char *axis = dl_node_name(n, DL_ATTR_axis);
+    dl_value *z = shift_scores(b, n->in[0], axis);
+    dl_value *all = reduce_one(b, DL_OP_sum, dl_build1(b, DL_OP_exp, z), axis);
+    return as_promised(b, sub(b, z, dl_build1(b, DL_OP_log, all)), n);
 }
 
 /* x less its mean over the axes. */

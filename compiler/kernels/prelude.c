@@ -218,7 +218,7 @@ INLINE vf v_min_(vf a, vf b) { return v_pick((a < b) | (a != a), a, b); }
 #define v_max(a, b) v_max_(V(a), V(b))
 #define v_min(a, b) v_min_(V(a), V(b))
 INLINE vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
-INLINE vf v_sign(vf a) { return v_pick(a != a, a, v_truth(a > 0) - v_truth(a < 0)); }
+INLINE vf v_sign(vf a) { return v_truth(a > 0) - v_truth(a < 0); } /* 0 of a NaN, as PyTorch */
 #if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
 INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps512(a, 4); }
 #elif defined(__AVX512F__) && LANES == 16
@@ -231,6 +231,8 @@ INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps(a); }
 INLINE vf v_sqrt(vf a) { return EACH(__builtin_sqrtf, a); }
 #endif
 INLINE vf v_log(vf a) { return EACH(__builtin_logf, a); }
+INLINE vf v_expm1(vf a) { return EACH(__builtin_expm1f, a); }
+INLINE vf v_log1p(vf a) { return EACH(__builtin_log1pf, a); }
 INLINE vf v_sin(vf a) { return EACH(__builtin_sinf, a); }
 INLINE vf v_cos(vf a) { return EACH(__builtin_cosf, a); }
 INLINE vf v_floor(vf a) { return EACH(__builtin_floorf, a); }
@@ -336,9 +338,11 @@ INLINE vi vi_floor(vi a) { return a; }
     INLINE T p##max(T a, T b) { return a > b || a != a ? a : b; }                                            \
     INLINE T p##min(T a, T b) { return a < b || a != a ? a : b; }                                            \
     INLINE T p##abs(T a) { return m(fabs)(a); }                                                              \
-    INLINE T p##sign(T a) { return a != a ? a : (T)((a > 0) - (a < 0)); }                                    \
+    INLINE T p##sign(T a) { return (T)((a > 0) - (a < 0)); }                                                 \
     INLINE T p##exp(T a) { return m(exp)(a); }                                                               \
     INLINE T p##log(T a) { return m(log)(a); }                                                               \
+    INLINE T p##expm1(T a) { return m(expm1)(a); }                                                           \
+    INLINE T p##log1p(T a) { return m(log1p)(a); }                                                           \
     INLINE T p##sqrt(T a) { return m(sqrt)(a); }                                                             \
     INLINE T p##tanh(T a) { return m(tanh)(a); }                                                             \
     INLINE T p##sigmoid(T a) { return 1 / (1 + m(exp)(-a)); }                                                \

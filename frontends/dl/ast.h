@@ -20,7 +20,7 @@ typedef enum {
     DL_A_CALL,   /* a(items), each item an ARG */
     DL_A_INDEX,  /* a[items], each item an ARG, whose value may be a SLICE */
     DL_A_ARG,    /* name = a; name NULL when positional */
-    DL_A_SLICE,  /* a:b; either may be NULL */
+    DL_A_SLICE,  /* a:b:c; each may be NULL */
     DL_A_ATTR,   /* a.name */
     DL_A_LABEL,  /* a @items; each item a STR or an expression in braces */
     DL_A_PIPE,   /* a |> b */

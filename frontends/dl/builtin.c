@@ -26,6 +26,8 @@
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double relu(double x) { return x > 0 ? x : 0; }
 static double sign(double x) { return (x > 0) - (x < 0); }
+static double silu(double x) { return x / (1 + exp(-x)); }
+static double rsqrt(double x) { return 1 / sqrt(x); }
 static double gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2))); }
 
 static const dl_builtin table[] = {
@@ -63,6 +65,12 @@ static const dl_builtin table[] = {
      NULL,
      dl_layer_linear,
      {X, {"features", DL_P_INT, NULL}, {"bias", DL_P_BOOL, "true"}}},
+    {"embedding",
+     "weight",
+     DL_OP_gather,
+     NULL,
+     dl_layer_embedding,
+     {{"numbers", DL_P_TENSOR, NULL}, {"count", DL_P_INT, NULL}, {"features", DL_P_INT, NULL}}},
     {"batch_norm",
      "weight, bias",
      DL_OP_batch_norm,
@@ -145,15 +153,33 @@ static const dl_builtin table[] = {
      {X, {"pattern", DL_P_STR, NULL}, {"name=size...", DL_P_KEYED, "none"}}},
     /* activations */
     ELEM("relu", DL_OP_relu, relu),
-    {"leaky_relu", NULL, DL_OP_leaky_relu, NULL, dl_fn_leaky_relu, {XA, {"slope", DL_P_NUMBER, "0.01"}}},
-    ELEM("gelu", DL_OP_gelu, gelu),
+    {"leaky_relu", NULL, DL_OP_leaky_relu, NULL, dl_fn_with_number, {X, {"slope", DL_P_NUMBER, "0.01"}}},
+    {"elu", NULL, DL_OP_elu, NULL, dl_fn_with_number, {X, {"alpha", DL_P_NUMBER, "1.0"}}},
+    {"gelu", NULL, DL_OP_gelu, gelu, dl_fn_gelu, {XA, {"approximate", DL_P_STR, "none"}}},
+    ELEM("silu", DL_OP_silu, silu),
+    {"softplus",
+     NULL,
+     DL_OP_softplus,
+     NULL,
+     dl_fn_softplus,
+     {X, {"beta", DL_P_NUMBER, "1.0"}, {"threshold", DL_P_NUMBER, "20.0"}}},
+    {"clamp",
+     NULL,
+     DL_OP_clamp,
+     NULL,
+     dl_fn_clamp,
+     {X, {"min", DL_P_NUMBER, "none"}, {"max", DL_P_NUMBER, "none"}}},
     ELEM("sigmoid", DL_OP_sigmoid, sigmoid),
     ELEM("tanh", DL_OP_tanh, tanh),
-    {"silu", NULL, NO_OP, NULL, dl_fn_silu, {X}},
     {"softmax", NULL, DL_OP_softmax, NULL, dl_fn_softmax, {X, {"over", DL_P_AXIS, NULL}}},
+    {"log_softmax", NULL, DL_OP_log_softmax, NULL, dl_fn_softmax, {X, {"over", DL_P_AXIS, NULL}}},
+    {"cumsum", NULL, DL_OP_cumsum, NULL, dl_fn_softmax, {X, {"over", DL_P_AXIS, NULL}}},
     /* mathematics */
     ELEM("exp", DL_OP_exp, exp),
     ELEM("log", DL_OP_log, log),
+    ELEM("expm1", DL_OP_expm1, expm1),
+    ELEM("log1p", DL_OP_log1p, log1p),
+    ELEM("rsqrt", DL_OP_rsqrt, rsqrt),
     ELEM("sqrt", DL_OP_sqrt, sqrt),
     ELEM("abs", DL_OP_abs, fabs),
     ELEM("sin", DL_OP_sin, sin),
@@ -173,6 +199,9 @@ static const dl_builtin table[] = {
     /* reductions */
     REDUCE("sum", DL_OP_sum),
     REDUCE("mean", DL_OP_mean),
+    REDUCE("prod", DL_OP_prod),
+    {"any", NULL, DL_OP_reduce_max, NULL, dl_fn_any, {X, OVER}},
+    {"all", NULL, DL_OP_reduce_min, NULL, dl_fn_any, {X, OVER}},
     {"var", NULL, NO_OP, NULL, dl_fn_var, {X, OVER}},
     {"std", NULL, NO_OP, NULL, dl_fn_std, {X, OVER}},
     {"norm", NULL, NO_OP, NULL, dl_fn_norm, {X, OVER}},
@@ -224,6 +253,12 @@ static const dl_builtin table[] = {
      {{"scores", DL_P_TENSOR, NULL}, {"classes", DL_P_TENSOR, NULL}, {"k", DL_P_INT, NULL}}},
     /* structure */
     {"cat", NULL, DL_OP_cat, NULL, dl_fn_cat, {{"tensors", DL_P_REST, NULL}, {"over", DL_P_AXIS, NULL}}},
+    {"gather",
+     NULL,
+     DL_OP_gather,
+     NULL,
+     dl_fn_gather,
+     {X, {"numbers", DL_P_TENSOR, NULL}, {"over", DL_P_AXIS, NULL}}},
     {"pad",
      NULL,
      DL_OP_affine,

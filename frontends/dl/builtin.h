@@ -46,8 +46,14 @@ dl_val dl_fn_unsqueeze(dl_call *c);
 dl_val dl_fn_linspace(dl_call *c);
 /* functions.c */
 dl_val dl_fn_elementwise(dl_call *c); /* c->what->op on one operand */
-dl_val dl_fn_leaky_relu(dl_call *c);
-dl_val dl_fn_silu(dl_call *c);
+/* further_functions.c */
+dl_val dl_fn_gelu(dl_call *c);
+dl_val dl_fn_with_number(dl_call *c); /* c->what->op with its one float attribute as second argument */
+dl_val dl_fn_softplus(dl_call *c);
+dl_val dl_fn_clamp(dl_call *c);
+dl_val dl_layer_embedding(dl_call *c);
+dl_val dl_fn_gather(dl_call *c);
+dl_val dl_fn_any(dl_call *c); /* any and all */
 dl_val dl_fn_square(dl_call *c);
 dl_val dl_fn_softmax(dl_call *c);
 dl_val dl_fn_where(dl_call *c);

@@ -240,6 +240,10 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b);
 dl_val dl_tensor_index(dl_elab *E, const dl_ast *e, dl_val x);
 dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x);
 dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, const char *const *over);
+/* The step of a slice: 1 where none is written. */
+bool dl_slice_step(dl_elab *E, const dl_ast *slice, int64_t *step);
+/* The element type in which an op of numbers works on one of type `d`. */
+dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d);
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
 /* A list of numbers, or of such lists, as a tensor along the axes that `as` names. (literals.c) */
 dl_val dl_tensor_literal(dl_elab *E, const dl_ast *as, dl_val list);

@@ -140,9 +140,13 @@ static dl_val index_list(dl_elab *E, const dl_ast *e, dl_val list) {
         int64_t from = 0, to = n;
         if (arg->a->a && !list_position(E, arg->a->a, n, &from)) return dl_poison();
         if (arg->a->b && !list_position(E, arg->a->b, n, &to)) return dl_poison();
+        int64_t step;
+        if (!dl_slice_step(E, arg->a, &step)) return dl_poison();
         dl_val r = dl_val_new_list(E, e->span);
-        for (int64_t i = from < 0 ? 0 : from; i < to && i < n; i++)
+        for (int64_t i = from < 0 ? 0 : from; i < to && i < n; i += step) {
             dl_val_append(E, r, list.list->items.at[i], e->span);
+            if (step > n) break;
+        }
         return r;
     }
     int64_t at;
@@ -281,7 +285,8 @@ static dl_val eval_kind(dl_elab *E, const dl_ast *e, const char *variable) {
     case DL_A_INDEX: return eval_index(E, e);
     case DL_A_ATTR: return eval_attribute(E, e);
     case DL_A_SLICE:
-        return dl_bad(E, e->span, DL_DIAG_syntax, "a slice a:b stands only in brackets behind a value");
+        return dl_bad(E, e->span, DL_DIAG_syntax,
+                      "a slice a:b or a:b:step stands only in brackets behind a value");
     default: return dl_poison();
     }
 }

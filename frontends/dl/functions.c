@@ -61,16 +61,6 @@ dl_val dl_fn_elementwise(dl_call *c) {
     return dl_val_float(r, c->where);
 }
 
-dl_val dl_fn_leaky_relu(dl_call *c) {
-    dl_attr slope = dl_attr_float(DL_ATTR_slope, dl_val_number(c->arg[1]));
-    if (c->arg[0].kind != DL_V_TENSOR) return want_number(c, c->arg[0]);
-    return dl_tensor_elem(c->E, c->where, DL_OP_leaky_relu, 1, c->arg, 1, &slope);
-}
-
-dl_val dl_fn_silu(dl_call *c) {
-    return dl_call_elem(c, DL_OP_mul, c->arg[0], dl_call_elem(c, DL_OP_sigmoid, c->arg[0], none()));
-}
-
 dl_val dl_fn_square(dl_call *c) {
     dl_val x = c->arg[0];
     if (x.kind == DL_V_TENSOR) return dl_call_elem(c, DL_OP_mul, x, x);
@@ -86,7 +76,12 @@ static dl_val along_axis(dl_call *c, int i) {
     return dl_tensor_op(c->E, c->where, c->what->op, 1, c->arg, 1, &axis, NULL);
 }
 
-dl_val dl_fn_softmax(dl_call *c) { return along_axis(c, 1); }
+/* softmax, log_softmax, cumsum */
+dl_val dl_fn_softmax(dl_call *c) {
+    c->arg[0] = dl_tensor_cast(c->E, c->where, c->arg[0],
+                               dl_tensor_number_type(c->what->op, c->arg[0].t->type.dtype));
+    return c->arg[0].kind == DL_V_POISON ? c->arg[0] : along_axis(c, 1);
+}
 dl_val dl_fn_argmax(dl_call *c) { return along_axis(c, 1); }
 
 dl_val dl_fn_where(dl_call *c) {
@@ -110,11 +105,13 @@ static dl_val fold_list(dl_call *c, const dl_val_list *l) {
         }
         double d = dl_val_number(v);
         whole &= v.kind == DL_V_INT;
-        r = i == 0                     ? d
-            : c->what->op == DL_OP_max ? fmax(r, d)
-            : c->what->op == DL_OP_min ? fmin(r, d)
-                                       : r + d;
+        r = i == 0                      ? d
+            : c->what->op == DL_OP_max  ? fmax(r, d)
+            : c->what->op == DL_OP_min  ? fmin(r, d)
+            : c->what->op == DL_OP_prod ? r * d
+                                        : r + d;
     }
+    if (l->items.n == 0 && c->what->op == DL_OP_prod) return dl_val_int(1, c->where);
     if (l->items.n == 0 && c->what->op != DL_OP_sum)
         return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of an empty list", c->what->name);
     if (c->what->op == DL_OP_mean) r /= l->items.n;

@@ -114,19 +114,6 @@ dl_val dl_fn_relative_l2_loss(dl_call *c) {
     return finish(c, 3, op2(c, DL_OP_div, off, size), none());
 }
 
-/* log(1 + u) for u from 0 to 1, whole digits at small u: log(w) u / (w - 1) with w = 1 + u rounded, where the
- * errors of both differences cancel (Goldberg 1991, theorem 4); its gradient is that of log(1 + u). */
-static dl_val log_one_plus(dl_call *c, dl_val u) {
-    dl_val w = add(c, u, number(c, 1)), log = op1(c, DL_OP_log, w);
-    dl_val exact = op2(c, DL_OP_div, mul(c, log, u), sub(c, w, number(c, 1)));
-    dl_val value = dl_tensor_elem(c->E, c->where, DL_OP_select, 3,
-                                  (dl_val[]){op2(c, DL_OP_eq, w, number(c, 1)), u, exact}, 0, NULL);
-    dl_val in[] = {value, log};
-    for (int i = 0; i < 2; i++)
-        in[i] = dl_tensor_op(c->E, c->where, DL_OP_stop_gradient, 1, &in[i], 0, NULL, NULL);
-    return add(c, in[0], sub(c, log, in[1]));
-}
-
 /* A weight: a number, or a tensor of some of y's axes. False: reported. */
 static bool check_weight(dl_call *c, int i, dl_val y) {
     dl_val w = c->arg[i];
@@ -154,7 +141,7 @@ dl_val dl_fn_bce_with_logits(dl_call *c) {
     dl_val x, t, weight = c->arg[2], positive = c->arg[3], one = number(c, 1);
     if (!take_pair(c, &x, &t) || !check_weight(c, 2, x) || !check_weight(c, 3, x)) return dl_poison();
     dl_val size = op1(c, DL_OP_exp, op1(c, DL_OP_neg, op1(c, DL_OP_abs, x)));
-    dl_val off = add(c, log_one_plus(c, size), op2(c, DL_OP_max, op1(c, DL_OP_neg, x), number(c, 0)));
+    dl_val off = add(c, op1(c, DL_OP_log1p, size), op2(c, DL_OP_max, op1(c, DL_OP_neg, x), number(c, 0)));
     if (positive.kind != DL_V_NONE) off = mul(c, off, add(c, mul(c, t, sub(c, positive, one)), one));
     dl_val losses = add(c, mul(c, x, sub(c, one, t)), off);
     if (weight.kind != DL_V_NONE) losses = mul(c, losses, weight);

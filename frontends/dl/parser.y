@@ -228,6 +228,10 @@ slice: COLON { $$ = dl_ast_node(p, DL_A_SLICE, @$, NULL, NULL, NULL); }
     | expr COLON { $$ = dl_ast_node(p, DL_A_SLICE, @$, $1, NULL, NULL); }
     | COLON expr { $$ = dl_ast_node(p, DL_A_SLICE, @$, NULL, $2, NULL); }
     | expr COLON expr { $$ = dl_ast_node(p, DL_A_SLICE, @$, $1, $3, NULL); }
+    | COLON COLON expr { $$ = dl_ast_node(p, DL_A_SLICE, @$, NULL, NULL, $3); }
+    | expr COLON COLON expr { $$ = dl_ast_node(p, DL_A_SLICE, @$, $1, NULL, $4); }
+    | COLON expr COLON expr { $$ = dl_ast_node(p, DL_A_SLICE, @$, NULL, $2, $4); }
+    | expr COLON expr COLON expr { $$ = dl_ast_node(p, DL_A_SLICE, @$, $1, $3, $5); }
 ;
 %%
 #include "frontends/dl/parse.inc"

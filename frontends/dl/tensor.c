@@ -135,7 +135,14 @@ static bool takes_bool(dl_op op) { return op == DL_OP_and || op == DL_OP_or || o
 static bool needs_float(dl_op op) {
     return op == DL_OP_div || op == DL_OP_pow || op == DL_OP_exp || op == DL_OP_log || op == DL_OP_sqrt ||
            op == DL_OP_tanh || op == DL_OP_sigmoid || op == DL_OP_sin || op == DL_OP_cos || op == DL_OP_erf ||
-           op == DL_OP_leaky_relu || op == DL_OP_gelu || op == DL_OP_mean || op == DL_OP_dropout;
+           op == DL_OP_leaky_relu || op == DL_OP_gelu || op == DL_OP_gelu_tanh || op == DL_OP_silu ||
+           op == DL_OP_softplus || op == DL_OP_elu || op == DL_OP_expm1 || op == DL_OP_log1p ||
+           op == DL_OP_rsqrt || op == DL_OP_softmax || op == DL_OP_log_softmax || op == DL_OP_mean ||
+           op == DL_OP_dropout;
+}
+
+dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d) {
+    return d == DL_BOOL || (needs_float(op) && !dl_dtype_is_float(d)) ? DL_F32 : d;
 }
 
 static bool commutes(dl_op op) {
@@ -273,6 +280,29 @@ static bool position(dl_elab *E, const dl_ast *e, dl_axis axis, bool end, int64_
     return false;
 }
 
+bool dl_slice_step(dl_elab *E, const dl_ast *slice, int64_t *step) {
+    *step = 1;
+    if (!slice->c) return true;
+    if (!dl_val_count(E, dl_eval(E, slice->c), INT64_MIN, "the step of a slice", step)) return false;
+    if (*step > 0 && *step <= INT32_MAX) return true;
+    dl_bad(E, slice->c->span, DL_DIAG_bad_range, "a slice goes forwards, by 1 or more, not by %lld",
+           (long long)*step);
+    dl_help(E, "flip(x, over=H) turns an axis round");
+    return false;
+}
+
+/* Elements from, from + step, ... below `to` of an axis. */
+static dl_val every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_t from, int64_t to,
+                    int64_t step) {
+    dl_type t = x.t->type;
+    int64_t size = (to - from) / step + ((to - from) % step != 0);
+    dl_attr at[] = {dl_attr_ints(DL_ATTR_stride, 1, &step), dl_attr_int(DL_ATTR_start, from),
+                    dl_attr_names(DL_ATTR_along, 1, &axis.name), dl_attr_int(DL_ATTR_div, 1),
+                    dl_attr_name(DL_ATTR_outside, dl_outside_names[DL_OUT_ZERO])};
+    t.axis[dl_type_axis(&t, axis.name)].size = size;
+    return dl_tensor_op(E, where, DL_OP_affine, 1, &x, 5, at, &t);
+}
+
 /* x[:, 0] as it is written here: x[C=0]. */
 static dl_val positional_index(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
     dl_buf b = {0};
@@ -307,11 +337,12 @@ static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val 
         return dl_poison();
     }
     dl_axis axis = x.t->type.axis[at];
-    int64_t from = 0, to = axis.size;
+    int64_t from = 0, to = axis.size, step = 1;
     bool slice = arg->a->kind == DL_A_SLICE;
     if (slice) {
         if (arg->a->a && !position(E, arg->a->a, axis, true, &from)) return dl_poison();
         if (arg->a->b && !position(E, arg->a->b, axis, true, &to)) return dl_poison();
+        if (!dl_slice_step(E, arg->a, &step)) return dl_poison();
         if (to < from)
             return dl_bad(E, arg->a->span, DL_DIAG_bad_range,
                           "the slice of %s ends at %lld before it begins at %lld", axis.name, (long long)to,
@@ -320,6 +351,7 @@ static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val 
         if (!position(E, arg->a, axis, false, &from)) return dl_poison();
         to = from + 1;
     }
+    if (step > 1) return every(E, e->span, x, axis, from, to, step);
     dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, axis.name), dl_attr_int(DL_ATTR_start, from),
                        dl_attr_int(DL_ATTR_stop, to)};
     dl_val r = dl_tensor_op(E, e->span, DL_OP_slice, 1, &x, 3, attrs, NULL);

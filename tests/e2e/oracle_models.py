@@ -22,7 +22,7 @@ def main(build, *options):
         path.write_text(net.text.lstrip())
         got = place.replay(weights, batches, f"--yaml_config={place / 'models.yaml'}", "--config", "base",
                            f"--model={path}", f"--local_batch_size={net.shapes[0][0]}", *options, rate=1e-3)
-        compare_training(name, got, train_in_torch(model, net.loss, batches, rate=1e-3))
+        compare_training(name, got, train_in_torch(model, model.loss, batches, rate=1e-3))
     finish()
 
 

@@ -426,4 +426,39 @@ model Windows():
         return ((y - t) ** 2).mean()
 
 
-NETS = Signal, Field, Volume, Dilated, Separable, Patches, Norms, Drops, Windows
+class Tokens(nn.Module):
+    """An embedding of numbers, elements by number, running sums, every second element, and functions of one tensor."""
+    shapes = (3, 7, 12), (3, 12, 6)
+    text = """
+model Tokens():
+    input  x: f32[N, C=7, T=12]
+    target t: f32[N, T, E=6]
+    a = argmax(x, over=C) |> embedding(7, 8) @table
+    b = a |> linear(6) @b |> elu(0.7)
+    c = b + clamp(cumsum(b, over=T) / 3, min=-1, max=1) + gelu(b, approximate="tanh") - silu(b)
+    d = log_softmax(c, over=E) + softplus(c, beta=2, threshold=1)
+    y = d * rsqrt(square(c) + 1) + log1p(square(b)) - expm1(b / 8)
+    output y
+    best = gather(y, argmax(x[C=0:6], over=C), over=E)
+    loss = mean((y - t)**2) + mean(best[T=1:12:3]) + mean(prod(b[E=0::4], over=E)) * 0.1
+    metric "some" = mean(where(any(x > 2, over=[C, T]), 1.0, 0.0)) + mean(where(all(x > -2, over=C), 1.0, 0.0))
+"""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.b = nn.Embedding(7, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        f = nn.functional
+        self.x, self.h = x, f.elu(self.b(self.table(x.argmax(1))), 0.7)
+        b = self.h
+        c = b + (b.cumsum(1) / 3).clamp(-1, 1) + f.gelu(b, approximate="tanh") - f.silu(b)
+        d = f.log_softmax(c, 2) + f.softplus(c, 2, 1)
+        return d * torch.rsqrt(c.square() + 1) + torch.log1p(b.square()) - torch.expm1(b / 8)
+
+    def loss(self, y, t):
+        best = y.gather(2, self.x[:, :6].argmax(1)[:, :, None])[..., 0]
+        return ((y - t) ** 2).mean() + best[:, 1:12:3].mean() + self.h[..., 0::4].prod(2).mean() * 0.1
+
+
+NETS = Tokens, Signal, Field, Volume, Dilated, Separable, Patches, Norms, Drops, Windows

@@ -60,6 +60,10 @@ static inline double unit_of(dl_dtype d) { return d == DL_F32 ? 0x1p-24 : d == D
 static inline double accuracy(dl_op op) {
     switch (op) {
     case DL_OP_exp:
+    case DL_OP_expm1:
+    case DL_OP_log1p:
+    case DL_OP_rsqrt:
+    case DL_OP_elu:
     case DL_OP_log:
     case DL_OP_sin:
     case DL_OP_cos:
@@ -122,13 +126,16 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
     case DL_OP_sin:
     case DL_OP_cos: return fmin(e[0], 2);
     case DL_OP_exp:
+    case DL_OP_expm1:
     case DL_OP_log:
+    case DL_OP_log1p:
     case DL_OP_sqrt:
     case DL_OP_tanh:
     case DL_OP_sigmoid:
     case DL_OP_erf:
     case DL_OP_floor:
     case DL_OP_relu: return by_ends(op, v, a[0], e[0], p);
+    case DL_OP_elu:
     case DL_OP_leaky_relu:
         return fmax(p < 0 && fabs(a[0]) <= e[0] ? fabs(v) : 0, by_ends(op, v, a[0], e[0], p));
     case DL_OP_sign: return fabs(a[0]) > e[0] || e[0] == 0 ? 0 : 2;
@@ -145,6 +152,7 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
     case DL_OP_gt:
     case DL_OP_ge: return d > both || both == 0 ? 0 : 1;
     case DL_OP_not: return e[0];
+    case DL_OP_rsqrt: return e[0] == 0 ? 0 : a[0] > e[0] ? by_ends(op, v, a[0], e[0], p) : INFINITY;
     case DL_OP_and: return (e[0] && (a[1] || e[1])) || (e[1] && a[0]) ? 1 : 0;
     case DL_OP_or: return (e[0] && (!a[1] || e[1])) || (e[1] && !a[0]) ? 1 : 0;
     case DL_OP_select: return e[0] ? fabs(a[1] - a[2]) + fmax(e[1], e[2]) : a[0] ? e[1] : e[2];

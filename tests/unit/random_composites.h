@@ -229,6 +229,10 @@ static inline dl_value *random_rule_argmax(random_maker *g, dl_op op) {
 }
 
 /* Made by passes alone: random_by_passes. */
+/* Or not made yet: random_not_yet. */
+#define random_rule_along                NULL
+#define random_rule_gather               NULL
+#define random_rule_scatter_add          NULL
 #define random_rule_relayout             NULL
 #define random_rule_flash_attention      NULL
 #define random_rule_flash_attention_grad NULL

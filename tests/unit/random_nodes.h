@@ -12,12 +12,17 @@
 /* Ops that only passes make; a template by what it serves (attention). */
 static const dl_op random_by_passes[] = {DL_OP_fused, DL_OP_relayout, DL_OP_flash_attention,
                                          DL_OP_flash_attention_grad};
+/* Ops that have no maker yet. */
+static const dl_op random_not_yet[] = {DL_OP_prod,        DL_OP_cumsum, DL_OP_gather,
+                                       DL_OP_scatter_add, DL_OP_clamp,  DL_OP_softplus};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 
 static inline bool random_makes(dl_op op) {
     for (size_t i = 0; i < sizeof random_by_passes / sizeof *random_by_passes; i++)
         if (random_by_passes[i] == op) return false;
+    for (size_t i = 0; i < sizeof random_not_yet / sizeof *random_not_yet; i++)
+        if (random_not_yet[i] == op) return false;
     return true;
 }
 
@@ -212,6 +217,10 @@ static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
     switch (op) {
     case DL_OP_exp: return random_1(g, op, one_in(&g->r, 4) ? x : random_1(g, DL_OP_tanh, x));
     case DL_OP_log: return random_1(g, op, random_positive(g, x, 0.5));
+    case DL_OP_log1p: return random_1(g, op, random_positive(g, x, 0));
+    case DL_OP_rsqrt: return random_1(g, op, random_positive(g, x, 0.5));
+    case DL_OP_expm1:
+    case DL_OP_elu: x = random_1(g, DL_OP_tanh, x); break;
     case DL_OP_sqrt: return random_1(g, op, random_positive(g, x, 0.25));
     case DL_OP_div: return y = random_partner(g, x), random_2(g, op, x, random_positive(g, y, 0.5));
     case DL_OP_pow:
@@ -221,7 +230,8 @@ static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
         return random_2(g, op, random_positive(g, x, 0.5), random_1(g, DL_OP_sin, y));
     default: break;
     }
-    dl_attr slope = dl_attr_float(DL_ATTR_slope, (below(&g->r, 5) - 1) * 0.25);
+    dl_attr slope =
+        dl_attr_float(dl_ops[op].nattrs ? dl_ops[op].attrs[0] : DL_ATTR_slope, (below(&g->r, 5) - 1) * 0.25);
     return random_node(g, op, 1, &x, dl_ops[op].nattrs, &slope, NULL);
 }
 static inline dl_value *random_rule_elem_logic(random_maker *g, dl_op op) {

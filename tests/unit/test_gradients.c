@@ -27,6 +27,33 @@ static dl_value *apply(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_attr slope = dl_attr_float(DL_ATTR_slope, 0.3);
     return dl_build(b, c->op, n, p, c->op == DL_OP_leaky_relu, &slope);
 }
+static dl_value *with_alpha(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr alpha = dl_attr_float(DL_ATTR_alpha, 0.7);
+    return dl_build(b, c->op, 1, p, 1, &alpha);
+}
+static dl_value *with_softplus(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr at[] = {dl_attr_float(DL_ATTR_beta, 1.5), dl_attr_float(DL_ATTR_threshold, 2)};
+    return dl_build(b, c->op, 1, p, 2, at);
+}
+static dl_value *with_bounds(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr at[] = {dl_attr_float(DL_ATTR_low, -0.5), dl_attr_float(DL_ATTR_high, 1)};
+    return dl_build(b, c->op, 1, p, 2, at);
+}
+/* Four of the five along C, by numbers along K. */
+static dl_value *numbered(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_type k = parse_type("K=4", DL_F64), x = parse_type("N=2 C=5", DL_F64);
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, "C");
+    dl_value *in[] = {p[0], dl_build_count(b, &k, 0, DL_I32)};
+    if (c->op == DL_OP_gather) return dl_build1(b, DL_OP_sin, dl_build(b, c->op, 2, in, 1, &axis));
+    return dl_build1(b, DL_OP_sin, dl_build_as(b, c->op, 2, in, 1, &axis, x));
+}
+static dl_value *along_c(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, "C");
+    return dl_build1(b, DL_OP_sin, dl_build(b, c->op, 1, p, 1, &axis));
+}
+static dl_value *regroup(dl_builder *b, const grad_case *c, dl_value **p) {
+    return dl_build1(b, DL_OP_sin, dl_build_as(b, c->op, 1, p, 0, NULL, parse_type("A=2 B=6", DL_F64)));
+}
 static dl_value *falling_leak(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_attr slope = dl_attr_float(DL_ATTR_slope, -0.3);
     return dl_build(b, c->op, 1, p, 1, &slope);
@@ -260,6 +287,20 @@ static const grad_case cases[] = {
     {"abs", DL_OP_abs, apply, -2, 2, {ONE}},
     {"exp", DL_OP_exp, apply, -2, 2, {ONE}},
     {"log", DL_OP_log, apply, 0.3, 2, {ONE}},
+    {"expm1", DL_OP_expm1, apply, -2, 2, {ONE}},
+    {"log1p", DL_OP_log1p, apply, -0.7, 2, {ONE}},
+    {"rsqrt", DL_OP_rsqrt, apply, 0.3, 2, {ONE}},
+    {"elu", DL_OP_elu, with_alpha, -2, 2, {ONE}},
+    {"gelu_tanh", DL_OP_gelu_tanh, apply, -2, 2, {ONE}},
+    {"silu", DL_OP_silu, apply, -2, 2, {ONE}},
+    {"softplus", DL_OP_softplus, with_softplus, -2, 2, {ONE}},
+    {"clamp", DL_OP_clamp, with_bounds, -2, 2, {ONE}},
+    {"prod", DL_OP_prod, reduce_inner, -2, 2, {"N=3 C=5 T=2"}},
+    {"cumsum", DL_OP_cumsum, along_c, -2, 2, {"N=2 C=7"}},
+    {"gather", DL_OP_gather, numbered, -2, 2, {"N=2 C=5"}},
+    {"scatter_add", DL_OP_scatter_add, numbered, -2, 2, {"N=2 K=4"}},
+    {"log_softmax", DL_OP_log_softmax, along_c, -2, 2, {"N=2 C=5"}},
+    {"reshape, several into others", DL_OP_reshape, regroup, -2, 2, {"N=4 C=3"}},
     {"sqrt", DL_OP_sqrt, apply, 0.3, 2, {ONE}},
     {"tanh", DL_OP_tanh, apply, -2, 2, {ONE}},
     {"sigmoid", DL_OP_sigmoid, apply, -2, 2, {ONE}},
