@@ -93,6 +93,40 @@ static bool all_sum_beside(const dl_fusion *f, const dl_node *anchor, const dl_g
     return true;
 }
 
+static bool compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
+
+static bool reads(const dl_fusion *f, int node, int reader) {
+    for (int i = 0; i < f->out[node].n; i++)
+        if (f->out[node].at[i].node == reader) return true;
+    return false;
+}
+
+/* Would a node's value be compared, in groups a and b as one, with the largest or smallest of its own? Sweeps
+ * compute it again, and round otherwise where they use it otherwise: the largest might then be none of them.
+ * It goes through memory. */
+static bool meets_itself(const dl_fusion *f, int node, int a, int b) {
+    for (int i = 0; i < f->out[node].n; i++) {
+        int r = f->out[node].at[i].node;
+        dl_op op = f->graph->nodes.at[r]->op;
+        if ((op != DL_OP_reduce_max && op != DL_OP_reduce_min) || (f->group[r] != a && f->group[r] != b))
+            continue;
+        for (int k = 0; k < f->out[r].n; k++) {
+            int c = f->out[r].at[k].node;
+            bool here = f->group[c] == a || f->group[c] == b;
+            if (here && compares(f->graph->nodes.at[c]->op) && reads(f, node, c)) return true;
+        }
+    }
+    return false;
+}
+
+static bool one_meets_itself(const dl_fusion *f, int a, int b) {
+    const int groups[] = {a, b};
+    for (int g = 0; g < 2; g++)
+        for (int i = 0; i < f->groups.at[groups[g]].members.n; i++)
+            if (meets_itself(f, f->groups.at[groups[g]].members.at[i], a, b)) return true;
+    return false;
+}
+
 static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
     if (x->members.n + y->members.n > MOST_MEMBERS) return false;
@@ -102,7 +136,7 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     if (anchor && (one_spreads(f, a, b) || !all_sum_beside(f, anchor, x) || !all_sum_beside(f, anchor, y)))
         return false;
     if (anchor && makes_weight(anchor) && !(all_fit_panels(f, x) && all_fit_panels(f, y))) return false;
-    if (mix(f, a, b) && !dl_fuse_pays(f, a, b, -1, &x->space)) return false;
+    if (mix(f, a, b) && (one_meets_itself(f, a, b) || !dl_fuse_pays(f, a, b, -1, &x->space))) return false;
     return dl_fuse_order_merge(f, a, b);
 }
 
@@ -194,6 +228,7 @@ static joined try_join(dl_fusion *f, int node, int at) {
         j.can = !j.spreads && can_anchor(f, g, n);
     else if (dl_fuse_is_pointwise(n->op)) /* templates, cat and stored views stand alone */
         join_point(f, n, g, &j);
+    if (j.can && j.mixed && meets_itself(f, node, at, at)) return no;
     if (j.can && j.mixed) {
         int times = dl_fuse_pays(f, at, -1, node, &j.space);
         j.can = times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && rides_along(f, n)));
