@@ -164,13 +164,14 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_putf(e->out,
             "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, .terms = "
             "%lld, .left = %d, "
-            ".right = %d, .left_step = %lld, .right_step = %lld, .column_step = %lld, .left_at = %s_left, "
+            ".right = %d, .left_step = %lld, .right_step = %lld, .row_step = %lld, .column_step = %lld, "
+            ".left_at = %s_left, "
             ".right_at = %s_right, "
             ".unit_panels = %lld};\n",
             k->name, (long long)p.batch.size, (long long)p.rows.size, (long long)p.column.size,
             (long long)p.terms.size, c->parts[p.side[0]][0], c->parts[p.side[1]][0], (long long)left_step,
-            (long long)even_step(&p, 1, &p.terms), (long long)even_step(&p, 1, &p.column), k->name, k->name,
-            (long long)unit_panels);
+            (long long)even_step(&p, 1, &p.terms), (long long)even_step(&p, 0, &p.rows),
+            (long long)even_step(&p, 1, &p.column), k->name, k->name, (long long)unit_panels);
     dl_putf(e->out,
             "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n"
             "    pack_right(&%s_shape, arg, unit, (float *)workspace);\n}\n"

@@ -170,7 +170,8 @@ static bool through_affine(const dl_axis *space, const dl_node *n, const dl_inde
             sum.term[sum.nterms] = x.term[k];
             sum.term[sum.nterms++].mul *= by;
         }
-        if (x.outside == DL_OUT_ANY) sum.outside = DL_OUT_ANY;
+        /* Beside its part of a concatenation nothing is used, but inside of it the rule holds. */
+        if (x.outside == DL_OUT_ANY && sum.outside != DL_OUT_ZERO) return false;
     }
     sum.offset += dl_node_int(n, DL_ATTR_start) * own;
     sum.div = own * div > 1 ? own * div : 0;

@@ -6,8 +6,9 @@ typedef long offset_fn(long batch, long row, long term);
 struct product {
     long batch, rows, columns, terms;
     int left, right;            /* arguments */
-    long left_step, right_step; /* from term to term, and */
-    long column_step;           /* from column to column, where that is the same everywhere; 0: ask */
+    long left_step, right_step; /* from term to term, */
+    long row_step,
+        column_step; /* from row to row and column to column, where that is the same everywhere; 0: ask */
     offset_fn *left_at, *right_at;
     long unit_panels; /* columns of panels that a unit works on */
 };
@@ -50,7 +51,7 @@ struct product_scratch {
 UNUSED void pack_left(const struct product *s, const float *from, long batch, long row, long n, float *left) {
     for (long k = 0; k < s->terms; k++) {
         long at = s->left_at(batch, row, k);
-        if (n >= LANES && s->left_at(batch, row + n - 1, k) - at == n - 1) { /* rows are neighbours */
+        if (s->row_step == 1) { /* rows are neighbours */
             for (long i = 0; i < n; i++) left[i * s->terms + k] = from[at + i];
             continue;
         }

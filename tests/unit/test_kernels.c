@@ -206,7 +206,12 @@ static const char *const sums[] = {
     "  %2 = conv $x, $w {stride=[1], pad_lo=[1], pad_hi=[1]} : f32[N=2, C=16, W=9]\n"
     "  %3 = mean %2 {over=[N, C, W]} : f32[]\n  %4 = slice $w {axis=C, start=1, stop=2} : f32[O=16, C=1, "
     "kW=3]\n"
-    "  %5 = sum %4 {over=[O, C, kW]} : f32[]\n  %6 = mul %3, %5 : f32[]\n"};
+    "  %5 = sum %4 {over=[O, C, kW]} : f32[]\n  %6 = mul %3, %5 : f32[]\n",
+    "param $x = %0 : f32[K=5, T=16, B=8]\n  param $w = %1 : f32[K=5, O=3]\n" /* a product whose 128 rows end
+                                                                                where neighbours would */
+    "  %2 = broadcast $x : f32[K=5, B=8, T=16]\n  %3 = contract %2, $w {over=[K]} : f32[B=8, T=16, O=3]\n"
+    "  %4 = mul %3, %3 : f32[B=8, T=16, O=3]\n  %5 = tanh %4 : f32[B=8, T=16, O=3]\n"
+    "  %6 = mean %5 {over=[B, T, O]} : f32[]\n"};
 enum { NSUMS = sizeof sums / sizeof *sums };
 
 static const char *const axes[] = {"D", "H", "W"};
