@@ -328,6 +328,15 @@ static void lower_reductions(dl_graph *g, dl_arena *arena) {
 
 static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
+/* Is any result of node i read, by a kernel or as the graph's result? A template has several, and each of
+ * them may be the only one. */
+static bool is_read(const dl_fusion *f, int i) {
+    const dl_node *n = f->graph->nodes.at[i];
+    bool read = f->out[i].n > 0;
+    for (int k = 0; k < n->nout; k++) read |= f->wanted[n->out[k].id];
+    return read;
+}
+
 /* Makes kernels of the graph's nodes. */
 static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
     lower_reductions(g, ctx->arena);
@@ -355,8 +364,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
         if (r->role == DL_RESULT_UPDATE) f.next_of[r->value->id] = r->var;
     }
     for (int i = f.n - 1; i >= 0; i--) {
-        if (dl_fuse_inlined(&f, g->nodes.at[i])) continue;
-        if (f.out[i].n || wanted[g->nodes.at[i]->out[0].id]) place(&f, i);
+        if (!dl_fuse_inlined(&f, g->nodes.at[i]) && is_read(&f, i)) place(&f, i);
     }
 
     int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups = dl_fuse_order_groups(&f, order);
