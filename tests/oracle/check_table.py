@@ -202,7 +202,9 @@ class Expectation:
                 spread = [s for s, o in zip(spread, [o for o in case.operands if o.dtype in FLOATS]) if o.role == "param"]
                 self.spread = [torch.maximum(s, g.abs()) for s, g in zip(spread, self.grads)]
                 if case.row.cancels and self.dy.numel():
-                    self.spread = [s + case.row.cancels(self.dy, *inputs) for s in self.spread]
+                    sizes = case.row.cancels(case.attrs, self.dy, *inputs)
+                    sizes = sizes if isinstance(sizes, tuple) else [sizes] * len(inputs)
+                    self.spread = [s + z for s, z in zip(self.spread, [z for z, o in zip(sizes, case.operands) if o.role == "param"])]
         elif not tame:
             finite = lambda v: v[v.isfinite()].double().abs().max().item() if v.isfinite().any() else 0.0
             size = max([1.0] + [finite(x) for x in inputs]) * max([1.0, finite(self.y)])

@@ -9,7 +9,8 @@ A new op is a new row:   row("softsign", FLOATS, unary(F.softsign))
   smooth      central differences say what its gradient is
   uncompiled  {type: words of the refusal} where compiled code holds no such thing
   refused     [(operands as (type, axes, shape), attributes, axes, shape, words)]: shape faults, sizes of 0 that mean nothing among them
-  cancels     f(dy, operands): the size of what cancels in its gradients, where that is more than dy and the derivative say
+  cancels     f(attributes, dy, operands): the size of what cancels in its gradients, where that is more than dy and the derivative say; one
+              for all operands, or a tuple of one for each
   tame        gradients are compared where there is no NaN and no infinity: PyTorch's depend on how it divides there
   few         has less to vary than 32 samples
   skip        draws that say nothing
@@ -530,7 +531,7 @@ IMAGES = [(2, 4, 3), (1, 2, 7), (3, 1, 5), (2, 3, 1, 5), (5, 2), (7, 3, 2), (2, 
 def norm_sizes(over):
     """A deviation is of the size of x and divided by the spread, which may be as small as sqrt(eps) = 0.003; so is each term of the gradient,
     though of two elements alone nothing remains: 1 and -1 do not move."""
-    def sizes(dy, x, w, *rest):
+    def sizes(attrs, dy, x, w, *rest):
         spread = over(x).clamp(min=1e-5).sqrt()
         return (dy.abs().max() * w.abs().max().clamp(min=1) / spread * (1 + x.abs().max() / spread)).item()
     return sizes
@@ -611,6 +612,19 @@ def attention(op, s):
     return s.case(op, [s.var((n, t, e), "NTE") for _ in range(3)], {"rate": 0, "heads": h}, "NTE", f)
 
 
+def attention_sizes(attrs, dy, q, k, v):
+    """q and k have their gradients from p (v dy - y dy), two sums over a head's channels of which nothing may remain (all of it with one token,
+    where y is v), though each is rounded: what either adds up in magnitude, times p and the scale, times what it is multiplied by then."""
+    n, t, e = q.shape
+    h = attrs["heads"]
+    q, k, v, dy = (x.reshape(n, x.shape[1], h, e // h).transpose(1, 2) for x in (q, k, v, dy))
+    scale = 1 / math.sqrt(e // h)
+    p = torch.softmax(q @ k.transpose(2, 3) * scale, 3)
+    ds = p * (dy.abs() @ v.abs().transpose(2, 3) + (dy * (p @ v)).abs().sum(3, keepdim=True)) * scale
+    whole = lambda x: x.transpose(1, 2).reshape(n, -1, e)
+    return whole(ds @ k.abs()), whole(ds.transpose(2, 3) @ q.abs()), 0.0
+
+
 def rearrange(op, s):
     shape, axes, pattern, to, f = s.pick(
         ((2, 6, 8), "NTC", "n (h=2 w=3) (p=2 q=2 c=2) -> n c (h p) (w q)", "NCHW", lambda x: x.reshape(2, 2, 3, 2, 2, 2).permute(0, 5, 1, 3, 2, 4).reshape(2, 2, 4, 6)),
@@ -660,10 +674,14 @@ row("avg_pool", FLOATS, avg_pool)
 row("adaptive_avg_pool", FLOATS, adaptive)
 # a neighbour's weight is what is left of its place, which is up to 17 and rounded before
 row("upsample", FLOATS, upsample, ulps=64, extra=64)
-row("attention", FLOATS, attention, uncompiled=in_f32)
+row("attention", FLOATS, attention, uncompiled=in_f32, cancels=attention_sizes)
 row("rearrange", TYPES, rearrange)
 row("cross_entropy", FLOATS, cross_entropy)
 row("argmax", TYPES, along(lambda x, k: x.double().argmax(k), "i32", True), refused=[([("f32", "NC", (3, 0))], {"axis": "C"}, "N", (3,), "argmax needs at least one element along C")])
 row("in_top_k", FLOATS, in_top_k)
 # A kernel: what every other op is computed in here, compiled.
 row("fused", (), lambda op, s: None, few=True)
+# Templates, which have several results: `attention` becomes these above, forward and backward, whose first results it sees; their other results,
+# the causal ones, other numbers of keys and dropout check_ops.py compares with PyTorch and tests/unit/test_attention.c, compiled, with the interpreter.
+for op in ("flash_attention", "flash_attention_grad"):
+    row(op, (), lambda op, s: None, few=True)

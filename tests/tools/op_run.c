@@ -18,18 +18,17 @@
 #include "runtime/state.h"
 
 static const struct {
-    const char *infer, *grad, *lower;
+    const char *class, *infer, *grad, *lower;
 } rules[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) {#infer, #grad, #lower},
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) {#class, #infer, #grad, #lower},
 #include "ir/ops.def"
 #undef OP
 };
 
 static void print_table(void) {
-    static const char *const classes[] = {"ELEM", "REDUCE", "CONTRACT", "MOVE", "SOURCE", "FUSED", "HIGH"};
     for (int i = 0; i < DL_NOPS; i++) {
         const dl_op_info *o = &dl_ops[i];
-        printf("%s %d %s %s %s %s", o->name, o->arity, classes[o->class], rules[i].infer, rules[i].grad,
+        printf("%s %d %s %s %s %s", o->name, o->arity, rules[i].class, rules[i].infer, rules[i].grad,
                rules[i].lower);
         for (int a = 0; a < o->nattrs; a++) printf(" %s", dl_attrs[o->attrs[a]].name);
         printf("\n");
