@@ -203,14 +203,8 @@ INLINE float largest_lane(vf v) {
  * stays. */
 INLINE vf share_of(vf a) {
     const float least = -87.0f;
-    vf x = larger(splat(least), a), t = x * 1.44269504f + 12582912.0f;
-    vi n = (vi)t - 0x4b400000;
-    vf m = t - 12582912.0f, r = x - m * 0.693359375f + m * 2.12194440e-4f;
-    vf y = ((((1.9875691e-4f * r + 1.3981999e-3f) * r + 8.3334519e-3f) * r + 4.1665796e-2f) * r +
-            1.6666665e-1f) *
-               r +
-           0.5f;
-    y = (y * r * r + r + 1.0f) * (vf)((n + 127) << 23);
+    vi n;
+    vf y = exp_parts(larger(splat(least), a), &n) * (vf)((n + 127) << 23);
     return (vf)((vi)y & ~(a < least));
 }
 

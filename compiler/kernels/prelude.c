@@ -242,19 +242,22 @@ INLINE vf v_pow(vf a, vf b) {
     return r;
 }
 
-/* exp by range reduction to |r| <= ln(2)/2, a polynomial of degree 6 and two scalings (so that results below
- * the normal range come out right); the constants are the Taylor series' improved by least squares. Within 2
- * ulp. */
-INLINE vf v_exp(vf a) {
-    vf x = v_pick(a > 89.0f, splat(89.0f), v_pick(a < -104.0f, splat(-104.0f), a));
+/* exp(x) as y 2^n by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6; the constants are the
+ * Taylor series' improved by least squares. */
+INLINE vf exp_parts(vf x, vi *n) {
     vf t = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: rounds to an integer in the low bits */
-    vi n = (vi)t - 0x4b400000;
+    *n = (vi)t - 0x4b400000;
     vf m = t - 12582912.0f, r = x - m * 0.693359375f + m * 2.12194440e-4f;
     vf y = ((((1.9875691e-4f * r + 1.3981999e-3f) * r + 8.3334519e-3f) * r + 4.1665796e-2f) * r +
             1.6666665e-1f) *
                r +
            0.5f;
-    y = y * r * r + r + 1.0f;
+    return y * r * r + r + 1.0f;
+}
+/* Two scalings, so that results below the normal range come out right. Within 2 ulp. */
+INLINE vf v_exp(vf a) {
+    vi n;
+    vf y = exp_parts(v_pick(a > 89.0f, splat(89.0f), v_pick(a < -104.0f, splat(-104.0f), a)), &n);
     vi half = n >> 1;
     y = y * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
     return v_pick(a != a, a, y);
