@@ -69,11 +69,19 @@ static const row_case cases[] = {
      false,
      1,
      {{19, 3, 5}, {17, 1, 2}, {16, 7, 130}}},
-    {"the smallest of means times a weight", /* a sweep over a row reads what one before it kept */
+    {"squares of means times a weight", /* a sweep over a row reads what one before it kept */
+     X "  param $w = %%1 : f32[]\n  %%2 = mean $x {over=[C]} : f32[A=%1$d, B=%2$d]\n"
+       "  %%3 = mul $w, %%2 : f32[A=%1$d, B=%2$d]\n  %%4 = mul %%3, %%3 : f32[A=%1$d, B=%2$d]\n"
+       "  %%5 = mean %%4 {over=[A, B]} : f32[]\n  %%6 = mul %%4, %%5 : f32[A=%1$d, B=%2$d]\n"
+       "  %%9 = sum %%6 {over=[A, B]} : f32[]\n",
+     true,
+     2,
+     {{1, 52, 2}, {13, 4, 3}, {3, 70, 17}}},
+    {"the smallest of means times a weight", /* compared with the smallest: it goes through memory */
      X "  param $w = %%1 : f32[]\n  %%2 = mean $x {over=[C]} : f32[A=%1$d, B=%2$d]\n"
        "  %%3 = mul $w, %%2 : f32[A=%1$d, B=%2$d]\n  %%9 = reduce_min %%3 {over=[A, B]} : f32[]\n",
      true,
-     2,
+     3,
      {{1, 52, 2}, {13, 4, 3}, {3, 70, 17}}},
     {"by the largest of all, a thousand times smaller", /* one scalar for all points */
      X "  %%1 = abs $x : f32[A=%1$d, B=%2$d, C=%3$d]\n  %%2 = reduce_max %%1 {over=[A, B, C]} : f32[]\n"
