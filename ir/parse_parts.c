@@ -129,8 +129,7 @@ static bool takes(const dl_op_info *op, dl_attr_id id) {
 bool dl_parse_attrs(dl_parser *p, dl_op id, int *n, dl_attr attrs[DL_MAX_ATTRS]) {
     const dl_op_info *op = &dl_ops[id];
     dl_token at = p->tok;
-    unsigned seen = 0;
-    bool more;
+    bool seen[DL_NATTRS] = {false}, more;
     *n = 0;
     if (!dl_lex_accept(p, '{', &more)) return false;
     while (more) {
@@ -141,16 +140,15 @@ bool dl_parse_attrs(dl_parser *p, dl_op id, int *n, dl_attr attrs[DL_MAX_ATTRS])
         if (found < 0 || !takes(op, (dl_attr_id)found))
             return dl_lex_fail(p, &p->tok, "%s has no attribute '%.60s'%s", op->name, p->tok.text,
                                dl_lex_nearest(p, p->tok.text, names, op->nattrs));
-        if (seen >> found & 1)
-            return dl_lex_fail(p, &p->tok, "attribute '%s' stands there twice", p->tok.text);
-        seen |= 1u << found;
+        if (seen[found]) return dl_lex_fail(p, &p->tok, "attribute '%s' stands there twice", p->tok.text);
+        seen[found] = true;
         if (!dl_lex(p) || !dl_lex_mark(p, '=')) return false;
         if (!dl_parse_attr_value(p, (dl_attr_id)found, &attrs[(*n)++])) return false;
         if (!dl_lex_accept(p, ',', &more)) return false;
         if (!more && !dl_lex_mark(p, '}')) return false;
     }
     for (int i = 0; i < op->nattrs - op->noptional; i++)
-        if (!(seen >> op->attrs[i] & 1))
+        if (!seen[op->attrs[i]])
             return dl_lex_fail(p, &at, "%s lacks its attribute '%s'", op->name, dl_attrs[op->attrs[i]].name);
     return true;
 }
