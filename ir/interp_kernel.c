@@ -121,8 +121,7 @@ static void run_store(run *r, const dl_kinstr *in) {
     int number = in->param - r->k->nin;
     dl_dtype type = r->k->params.at[in->param].type.dtype;
     const dl_ranges v = r->value[in->args[0]];
-    bool adds =
-        dl_kinstr_goes_by_value(in, &r->k->params.at[in->param].type); /* to the zeros that were there */
+    bool adds = dl_kinstr_by(r->k, in) >= 0; /* to the zeros that were there */
     find_places(r, in, place);
     for (int k = 0; k < r->n; k++) {
         if (place[k] < 0) continue;

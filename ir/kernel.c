@@ -152,12 +152,6 @@ bool dl_index_natural(const dl_axis *space, const dl_index *index) {
     return !index->by && (!find_range(space, index, &least, &most) || least >= 0);
 }
 
-bool dl_kinstr_goes_by_value(const dl_kinstr *in, const dl_type *param) {
-    for (int i = 0; i < param->rank; i++)
-        if (in->index[i].by) return true;
-    return false;
-}
-
 double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param) {
     for (int i = 0; i < param->rank; i++)
         if (!dl_index_inside(space, &in->index[i], param->axis[i].size) &&
@@ -420,7 +414,7 @@ static const char *fault_in_place(const check *c, int number) {
         if (here != all && !(here != here && all != all))
             return FAULT(c, "a load of %%%s knows two values for what lies outside", p->name);
     }
-    for (int i = 0; store && !dl_kinstr_goes_by_value(in, &p->type) && i < k->nspace; i++)
+    for (int i = 0; store && dl_kinstr_by(k, in) < 0 && i < k->nspace; i++)
         if (!(used >> i & 1) && c->axes[in->args[0]] >> i & 1)
             return FAULT(c, "all points along %s store into the same element of %%%s", k->space[i].name,
                          p->name);

@@ -138,8 +138,6 @@ static inline dl_outside dl_outside_of_gather(dl_dtype d) {
 }
 /* The instruction whose value tells a coordinate of this load or store, or -1. */
 int dl_kinstr_by(const dl_kernel *k, const dl_kinstr *in);
-/* Does a load or store go by values of the program? */
-bool dl_kinstr_goes_by_value(const dl_kinstr *in, const dl_type *param);
 /* What the load `in` reads where its parameter has no element. */
 double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param);
 /* Counts flops (1 a scalar op at each point of its axes; 2 a multiply-add of the anchor, every tap of every

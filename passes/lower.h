@@ -19,7 +19,7 @@ bool dl_lower_draw(dl_builder *b, int64_t *number, dl_value **seed, dl_value **s
 const char *dl_lower_fresh(const dl_type *t, const char *name);
 
 /* Builds what the composite node means out of other ops, in front of it; returns the value that stands for
- * its result, of the same type. */
+ * its result; the pass brings its axes into the order that the node promised. */
 typedef dl_value *dl_lower_rule(dl_builder *b, const dl_node *n);
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_lower_rule dl_lower_##lower;
 #include "ir/ops.def"

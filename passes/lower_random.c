@@ -67,15 +67,9 @@ static dl_value *drop(dl_builder *b, dl_value *x, double rate, dl_type tossed) {
     return dl_build3(b, DL_OP_select, kept, scaled, dl_build_const(b, x->type.dtype, 0));
 }
 
-/* Axes without a name take no part in arithmetic: they come back at the end. */
-static dl_value *as_promised(dl_builder *b, dl_value *v, const dl_node *n) {
-    const dl_type *want = &n->out[0].type;
-    return dl_type_same(&v->type, want) ? v : dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, *want);
-}
-
 /* Each element for itself (Srivastava et al. 2014), as torch.nn.Dropout. */
 dl_value *dl_lower_dropout(dl_builder *b, const dl_node *n) {
-    return as_promised(b, drop(b, n->in[0], dl_node_float(n, DL_ATTR_rate), n->in[0]->type), n);
+    return drop(b, n->in[0], dl_node_float(n, DL_ATTR_rate), n->in[0]->type);
 }
 
 /* The template, with what it draws by where it drops; its second result is for the backward half alone. */
@@ -96,5 +90,5 @@ dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
 dl_value *dl_lower_drop_path(dl_builder *b, const dl_node *n) {
     dl_type samples = n->in[0]->type;
     if (samples.rank > 1) samples.rank = 1;
-    return as_promised(b, drop(b, n->in[0], dl_node_float(n, DL_ATTR_rate), samples), n);
+    return drop(b, n->in[0], dl_node_float(n, DL_ATTR_rate), samples);
 }

@@ -22,17 +22,10 @@ static dl_value *along(dl_builder *b, dl_value *vector, const char *axis) {
     return dl_build_as(b, DL_OP_rename, 1, &vector, 0, NULL, t);
 }
 
-/* The result under the type that the composite promised: its order of axes, where broadcasting made another.
- */
-static dl_value *as_promised(dl_builder *b, dl_value *v, const dl_node *n) {
-    const dl_type *want = &n->out[0].type;
-    return dl_type_same(&v->type, want) ? v : dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, *want);
-}
-
 /* x Phi(x): Hendrycks and Gimpel 2016, with the error function as in torch.nn.GELU(). */
 dl_value *dl_lower_gelu(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *erf = dl_build1(b, DL_OP_erf, scale(b, x, M_SQRT1_2));
-    return as_promised(b, mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, erf, 1)), n);
+    return mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, erf, 1));
 }
 
 /* The same with tanh for the error function (Hendrycks and Gimpel 2016): GELU(approximate="tanh"). */
@@ -69,7 +62,7 @@ dl_value *dl_lower_clamp(dl_builder *b, const dl_node *n) {
         moved = dl_build3(b, DL_OP_select, dl_build2(b, beyond[i], moved, end), end, moved);
     }
     if (!inside) return dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, n->out[0].type);
-    return as_promised(b, dl_build3(b, DL_OP_select, inside, x, moved), n);
+    return dl_build3(b, DL_OP_select, inside, x, moved);
 }
 
 static dl_value *part(dl_builder *b, dl_value *v, const char *axis, int64_t start, int64_t stop) {
@@ -104,7 +97,7 @@ dl_value *dl_lower_prod(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0];
     if (!over->n) return dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, n->out[0].type);
     for (int i = 0; i < over->n; i++) x = multiply_along(b, x, over->names[i]);
-    return as_promised(b, x, n);
+    return x;
 }
 
 /* Each element and the one before it, then the two before those, then four (Hillis and Steele 1986): in a
@@ -166,7 +159,7 @@ dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
 dl_value *dl_lower_softmax(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *e = dl_build1(b, DL_OP_exp, shift_scores(b, n->in[0], axis));
-    return as_promised(b, divide(b, e, reduce_one(b, DL_OP_sum, e, axis)), n);
+    return divide(b, e, reduce_one(b, DL_OP_sum, e, axis));
 }
 
 /* Without a division: far below the largest a share is 0, its logarithm is not. */
@@ -174,7 +167,7 @@ dl_value *dl_lower_log_softmax(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *z = shift_scores(b, n->in[0], axis);
     dl_value *all = reduce_one(b, DL_OP_sum, dl_build1(b, DL_OP_exp, z), axis);
-    return as_promised(b, sub(b, z, dl_build1(b, DL_OP_log, all)), n);
+    return sub(b, z, dl_build1(b, DL_OP_log, all));
 }
 
 /* x less its mean over the axes. */
@@ -248,12 +241,11 @@ dl_value *dl_lower_cross_entropy(dl_builder *b, const dl_node *n) {
     dl_value *z = shift_scores(b, n->in[0], axis), *t = n->in[1];
     dl_value *all = reduce_one(b, DL_OP_sum, dl_build1(b, DL_OP_exp, z), axis),
              *log = dl_build1(b, DL_OP_log, all);
-    if (dl_dtype_is_float(t->type.dtype))
-        return as_promised(b, reduce_one(b, DL_OP_sum, mul(b, sub(b, log, z), t), axis), n);
+    if (dl_dtype_is_float(t->type.dtype)) return reduce_one(b, DL_OP_sum, mul(b, sub(b, log, z), t), axis);
     int at = dl_type_axis(&z->type, axis);
     dl_value *hit = hits(b, z, t, at), *loss = sub(b, log, pick(b, z, hit, at));
     dl_value *known = reduce_one(b, DL_OP_sum, dl_build_cast(b, hit, z->type.dtype), axis);
-    return as_promised(b, sub(b, loss, dl_build1(b, DL_OP_log, known)), n);
+    return sub(b, loss, dl_build1(b, DL_OP_log, known));
 }
 
 /* The first of the largest; a NaN counts as largest, as in PyTorch. */
@@ -265,8 +257,7 @@ dl_value *dl_lower_argmax(dl_builder *b, const dl_node *n) {
     dl_value *is_most = dl_build2(b, DL_OP_or, dl_build2(b, DL_OP_eq, x, most), dl_build2(b, DL_OP_ne, x, x));
     dl_value *number = dl_build_count(b, &x->type, at, n->out[0].type.dtype);
     dl_value *none = dl_build_const(b, n->out[0].type.dtype, (double)x->type.axis[at].size);
-    return as_promised(
-        b, reduce_one(b, DL_OP_reduce_min, dl_build3(b, DL_OP_select, is_most, number, none), axis), n);
+    return reduce_one(b, DL_OP_reduce_min, dl_build3(b, DL_OP_select, is_most, number, none), axis);
 }
 
 /* Operand i of a node of scores [N, C] and classes [N], under names for both axes. */
