@@ -46,9 +46,9 @@ static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t ow
     const char *name = e->k->name;
     int64_t panel = e->t->panel, channels = e->k->space[1].size, columns = dl_ceil_div(channels, panel),
             span = find_span(channels, panel, own, per);
-    dl_tables t = dl_emit_tables(e, s);
-    dl_emit_image_shape(e, s, t.positions);
-    dl_emit_point(e);
+    dl_tables t = dl_emit_tables(e, s, 1);
+    dl_emit_image_shape(e, s, 1, t.positions);
+    dl_emit_rows_behind(e);
     dl_putf(e->out, "static const struct groups %s_groups = {&%s_shape, %lld, %lld, %lld};\n", name, name,
             (long long)own, (long long)per, (long long)span);
     dl_emit_head(e, 0);
@@ -61,7 +61,7 @@ static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t ow
     dl_emit_head(e, 1);
     dl_emit_sums(e, code->units[1], code);
     dl_putf(e->out,
-            "    group_unit(&%s_groups, arg, (const float *)workspace, unit, scratch, %s_point, sums);\n}\n",
+            "    group_unit(&%s_groups, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
             name, name);
     code->scratch = dl_emit_rows_scratch(e->t);
 }
@@ -94,7 +94,7 @@ static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t 
     code->units[0] = dl_ceil_div(own * groups, panel) * places;
     code->grad_rows = depthwise ? 0 : 1u << e->t->rows;
     code->scratch =
-        depthwise ? block * 4 : (3 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
+        depthwise ? block * 4 : (4 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
 }
 
 void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code) {

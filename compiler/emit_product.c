@@ -116,7 +116,7 @@ static void put_coordinates(dl_emitter *e, const product *p, const group *g, con
     }
 }
 
-static void put_row(dl_emitter *e, const product *p) {
+static void put_rows(dl_emitter *e, const product *p) {
     const dl_kernel *k = e->k;
     dl_putf(e->out, "INLINE void %s_body(char *const *arg, ", k->name);
     for (int i = 0; i < k->nspace; i++) dl_putf(e->out, "long x%d, ", i);
@@ -125,9 +125,10 @@ static void put_row(dl_emitter *e, const product *p) {
     dl_puts(e->out, ";\n");
     dl_emit_run(e);
     dl_putf(e->out,
-            "}\nstatic void %s_row(char *const *arg, const float *acc, long batch, long row, long column, "
-            "long n) {\n"
-            "    (void)batch, (void)row, (void)column, (void)n;\n",
+            "}\nstatic void %s_rows(char *const *arg, const float *acc, long batch, long row, long rows, "
+            "long column, long n) {\n"
+            "    (void)batch, (void)column, (void)n;\n"
+            "    for (long end = row + rows; row < end; row++, acc += PANEL) {\n",
             k->name);
     put_coordinates(e, p, &p->batch, "batch");
     put_coordinates(e, p, &p->rows, "row");
@@ -135,13 +136,13 @@ static void put_row(dl_emitter *e, const product *p) {
     dl_putf(&call, "%s_body(arg, ", k->name);
     for (int i = 0; i < k->nspace; i++) dl_putf(&call, i == e->lane_axis ? "column + i, " : "x%d, ", i);
     if (e->lane_axis < 0) {
-        dl_putf(e->out, "    %s1, acc);\n}\n", call.at);
+        dl_putf(e->out, "    %s1, acc);\n", call.at);
     } else {
         dl_putf(e->out, "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, acc + i);\n",
                 call.at);
         if (p->column.size % e->t->lanes) dl_putf(e->out, "    if (i < n) %sn - i, acc + i);\n", call.at);
-        dl_puts(e->out, "}\n");
     }
+    dl_puts(e->out, "    }\n}\n");
     dl_buf_free(&call);
 }
 
@@ -155,7 +156,7 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->mode = p.column.n ? DL_LANES : DL_SINGLE;
     put_at(e, &p, 0);
     put_at(e, &p, 1);
-    put_row(e, &p);
+    put_rows(e, &p);
 
     int64_t panels = dl_ceil_div(p.column.size, e->t->panel), blocks = dl_ceil_div(p.rows.size, DL_ROW_BLOCK),
             groups = 1;
@@ -176,12 +177,12 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
             "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n"
             "    pack_right(&%s_shape, arg, unit, (float *)workspace);\n}\n"
             "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n"
-            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_row);\n}\n",
+            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows);\n}\n",
             k->name, k->name, k->name, k->name, k->name);
     code->phases = 2, code->contracts = true;
     code->units[0] = p.batch.size * panels;
     code->units[1] = p.batch.size * blocks * dl_ceil_div(panels, unit_panels);
     code->workspace = p.batch.size * panels * p.terms.size * e->t->panel * 4;
-    code->scratch = (DL_ROW_BLOCK * e->t->panel + (left_step == 1 ? 0 : DL_ROW_BLOCK * p.terms.size)) * 4;
+    code->scratch = (e->t->rows * e->t->panel + (left_step == 1 ? 0 : DL_ROW_BLOCK * p.terms.size)) * 4;
     return true;
 }

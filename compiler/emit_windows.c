@@ -70,7 +70,7 @@ static void put_forward_tables(dl_emitter *e, const dl_shape *s) {
 }
 
 /* Positions of x by parity, in all directions. */
-static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t columns) {
+static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t groups) {
     dl_tables made = {0};
     dl_buf positions = {0};
     int first = 0;
@@ -93,7 +93,7 @@ static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t col
         dl_emit_three(&positions, "count", count), dl_emit_three(&positions, "step", s->stride),
             dl_emit_three(&positions, "shift", shift);
         dl_putf(&positions, ".first_tap = %d, .taps = %lld},\n", first, (long long)taps);
-        made.units += dl_ceil_div(s->batch * count[0] * count[1] * count[2], DL_ROW_BLOCK) * columns;
+        made.units += dl_ceil_div(s->batch * count[0] * count[1] * count[2], DL_ROW_BLOCK) * groups;
         first += (int)taps, made.positions++;
     }
     if (!first) dl_puts(e->out, "{0, {0, 0, 0}}");
@@ -102,24 +102,25 @@ static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t col
     return made;
 }
 
-dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s) {
-    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
+dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns) {
+    int64_t groups = dl_ceil_div(dl_ceil_div(e->k->space[1].size, e->t->panel), unit_columns);
     dl_emit_parts(e, s->c, s->image, "parts");
-    if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X) return put_parity_tables(e, s, columns);
+    if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X) return put_parity_tables(e, s, groups);
     put_forward_tables(e, s);
     int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
-    return (dl_tables){1, dl_ceil_div(rows, DL_ROW_BLOCK) * columns};
+    return (dl_tables){1, dl_ceil_div(rows, DL_ROW_BLOCK) * groups};
 }
 
 void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
-                   const int64_t *scale, int64_t channels, int64_t columns, int positions) {
+                   const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
+                   int positions) {
     const char *name = e->k->name;
     dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name, (long long)s->batch);
     dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out), dl_emit_three(e->out, "scale", scale);
     dl_putf(e->out,
-            ".channels = %lld, .reduced = %lld, .columns = %lld, .weight = %d, .weight_taps = %lld, "
+            ".channels = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, .weight_taps = %lld, "
             ".weight_start = %lld, .weight_channels = %lld, ",
-            (long long)channels, (long long)s->summed, (long long)columns, s->c->parts[s->weight][0],
+            (long long)channels, (long long)s->summed, (long long)columns, (long long)unit_columns,
             (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c);
     dl_putf(
         e->out,
@@ -127,16 +128,27 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
         s->c->nparts[s->image], positions, name, name, name);
 }
 
-void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int positions) {
+void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns, int positions) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size;
     dl_emit_shape(e, s, back ? s->y : s->x, back ? s->x : s->y, back ? one : s->stride, channels,
-                  dl_ceil_div(channels, e->t->panel), positions);
+                  dl_ceil_div(channels, e->t->panel), unit_columns, positions);
 }
 
-int64_t dl_emit_rows_scratch(const dl_target *t) {
-    return (2 * DL_ROW_BLOCK + DL_K_BLOCK) * t->panel * 4 + DL_ROW_BLOCK * DL_ROW_BYTES;
+dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s) {
+    enum { UNITS = 32, TERMS = 1024 }; /* of a unit: its beginning costs about as much as 64 */
+    const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
+    int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_ROW_BLOCK);
+    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1;
+    while (unit < columns && unit * s->taps * s->summed < TERMS &&
+           blocks * dl_ceil_div(columns, unit + 1) >= UNITS)
+        unit++;
+    dl_tables t = dl_emit_tables(e, s, unit);
+    dl_emit_image_shape(e, s, unit, t.positions);
+    return t;
 }
+
+int64_t dl_emit_rows_scratch(const dl_target *t) { return DL_ROW_BLOCK * (t->panel * 4 + DL_ROW_BYTES); }
 
 /* ---- what stands behind the sum ---- */
 
@@ -151,20 +163,43 @@ void dl_emit_body(dl_emitter *e) {
     dl_puts(e->out, "}\n");
 }
 
-void dl_emit_point(dl_emitter *e) {
+/* Runs the body over m channels of one position; its coordinates are written as `at`, by axis. */
+static void put_channels(dl_emitter *e, const char *at, const char *indent) {
     const dl_kernel *k = e->k;
     dl_buf call = {0};
-    dl_putf(&call, "%s_body(arg, at[0], channel + i, ", k->name);
-    for (int i = 2; i < k->nspace; i++) dl_putf(&call, "at[%d], ", i + 4 - k->nspace);
+    dl_putf(&call, "%s_body(arg, ", k->name);
+    for (int i = 0; i < k->nspace; i++) {
+        if (i == 1)
+            dl_puts(&call, "channel + i, ");
+        else
+            dl_putf(&call, at, i ? i + 4 - k->nspace : 0);
+    }
+    dl_putf(e->out, "%slong i = 0;\n%sfor (; i + LANES <= m; i += LANES) %sLANES, acc + i, sums);\n", indent,
+            indent, call.at);
+    if (k->space[1].size % e->t->lanes)
+        dl_putf(e->out, "%sif (i < m) %sm - i, acc + i, sums);\n", indent, call.at);
+    dl_buf_free(&call);
+}
+
+void dl_emit_point(dl_emitter *e) {
     dl_emit_body(e);
     dl_putf(e->out,
             "static void %s_point(char *const *arg, const float *acc, const long at[4], long channel, long "
-            "n, double *sums) {\n"
-            "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, acc + i, sums);\n",
-            k->name, call.at);
-    if (k->space[1].size % e->t->lanes) dl_putf(e->out, "    if (i < n) %sn - i, acc + i, sums);\n", call.at);
+            "m, double *sums) {\n",
+            e->k->name);
+    put_channels(e, "at[%d], ", "    ");
     dl_puts(e->out, "}\n");
-    dl_buf_free(&call);
+}
+
+void dl_emit_rows_behind(dl_emitter *e) {
+    dl_emit_body(e);
+    dl_putf(e->out,
+            "static void %s_rows(char *const *arg, const float *acc, const struct rows *row, long from, long "
+            "n, long channel, long m, double *sums) {\n"
+            "    for (long r = from; r < from + n; r++, acc += PANEL) {\n",
+            e->k->name);
+    put_channels(e, "row->out[%d][r], ", "        ");
+    dl_puts(e->out, "    }\n}\n");
 }
 
 void dl_emit_head(dl_emitter *e, int phase) {

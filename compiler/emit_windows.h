@@ -32,27 +32,45 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v);
 /* The table <kernel>_<name> of an operand's parts. */
 void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, const char *name);
 /* The tables <kernel>_parts, _taps and _positions of an image that is made: y, or x by parity of its
- * positions. Units of DL_ROW_BLOCK positions by one panel of the result's channels; how many entries
- * _positions has. */
+ * positions. Units of DL_ROW_BLOCK positions by `unit_columns` panels of the result's channels; how many
+ * entries _positions has. */
 typedef struct {
     int positions;
     int64_t units;
 } dl_tables;
-dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s);
+dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns);
 /* The table <kernel>_shape behind them: struct contraction. */
 void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
-                   const int64_t *scale, int64_t channels, int64_t columns, int positions);
+                   const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
+                   int positions);
 /* The same with what an image that is made reads, as it is. */
-void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int positions);
+void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns, int positions);
+/* Both, with as many columns a unit as make it worth its beginning and leave enough units to share. */
+dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s);
 
-/* What stands behind the sum: <kernel>_body, and <kernel>_point around it, which finishes a position. */
+/* What stands behind the sum: <kernel>_body, and around it <kernel>_point, which finishes a position, or
+ * <kernel>_rows, which finishes some rows of a block. */
 void dl_emit_body(dl_emitter *e);
 void dl_emit_point(dl_emitter *e);
+void dl_emit_rows_behind(dl_emitter *e);
 /* "void <kernel>_<phase>(...) {" */
 void dl_emit_head(dl_emitter *e, int phase);
 /* Bytes of struct rows_scratch. */
 enum { DL_ROW_BYTES = 8 * 4 }; /* of struct rows, a row */
 int64_t dl_emit_rows_scratch(const dl_target *t);
+
+/* A weight gradient as the loops of compiler/kernels/weight.c take it, whose tables <kernel>_x, <kernel>_y
+ * and whose <kernel>_block, which finishes sums, stand before it. */
+typedef struct {
+    int64_t batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
+    int nx, ny;              /* parts of x and of dy */
+    int64_t channels, lanes; /* of x, of dy */
+    /* found by dl_emit_gradient: see struct weight_gradient */
+    int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, shares;
+    bool direct;
+} dl_gradient;
+void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code);
+void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code);
 
 /* Kernels whose contraction has groups. */
 void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code);

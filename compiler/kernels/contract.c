@@ -3,7 +3,8 @@
  * A tile is TILE_ROWS output positions by PANEL output channels, held in registers: TILE_ROWS x 2 vectors.
  * Each row of the tile has a pointer of its own to the channels it reads, so that one tile serves
  * convolutions, their input gradients (by parity of the position) and cat operands: padding is a pointer to
- * zeros, a tap is an offset. */
+ * zeros, a tap is an offset. A tile stays in registers over several taps and operands, CHAIN terms in all,
+ * and its rows are finished at once, so that what they store overlaps with the next tile's arithmetic. */
 struct tap {
     int w;     /* position in the weight's taps */
     int at[3]; /* displacement of the input */
@@ -18,61 +19,55 @@ struct positions {
 };
 struct contraction {
     int batch, in[3], out[3], scale[3];
-    int channels;                          /* of the result */
-    int reduced;                           /* channels summed over */
-    int columns;                           /* panels of result channels */
-    int weight, weight_taps, weight_start; /* argument; its taps; first panel used (conv) */
-    int weight_channels;                   /* second axis of the weight */
+    int channels;                  /* of the result */
+    int reduced;                   /* channels summed over */
+    int columns, unit_columns;     /* panels of result channels; those that a unit works on */
+    int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
+    int weight_channels;           /* its second axis */
     int nparts, npositions;
     const struct part *part;
     const struct positions *positions;
     const struct tap *taps;
 };
-/* The rest of a kernel at one output position: `acc` has the sums of `n` channels from `channel` on. */
-typedef void point_fn(char *const *arg, const float *acc, const long at[4], long channel, long n,
-                      double *sums);
 
 #if TILE_ROWS == 8
 #define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #else
 #define ROWS(X) X(0) X(1) X(2) X(3)
 #endif
-#define ROW_AT(r) const float *a##r = a[r];
-#define ROW_ZERO(r)                                                                                          \
-    ROW_AT(r)                                                                                                \
-    vf c##r##0 = {0}, c##r##1 = {0};
-#define ROW_ON(r)                                                                                            \
-    ROW_AT(r)                                                                                                \
-    vf c##r##0 = ld(c + r * PANEL), c##r##1 = ld(c + r * PANEL + LANES);
+#define ROW_ZERO(r) vf c##r##0 = {0}, c##r##1 = {0};
+#define ROW_AT(r)   const float *a##r = s->a[r];
 #define ROW_STEP(r)                                                                                          \
     {                                                                                                        \
         vf x = splat(a##r[k]);                                                                               \
         c##r##0 += x * b0, c##r##1 += x * b1;                                                                \
     }
-#define ROW_ADD(r)                                                                                           \
-    st(c + r * PANEL, ld(c + r * PANEL) + c##r##0);                                                          \
-    st(c + r * PANEL + LANES, ld(c + r * PANEL + LANES) + c##r##1);
+#define ROW_ADD(r) c##r##0 += ld(c + r * PANEL), c##r##1 += ld(c + r * PANEL + LANES);
 #define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
 
-/* c[TILE_ROWS][PANEL] += a[row][k] * b[k][PANEL], k < n. Errors grow with the length of a chain of additions
- * and the number of chains, not with all terms: `tile` sums its slice by itself, from zero, and then adds it;
- * `tile_on` goes on with the chain in c, which is cheaper for short slices, and whose caller ends it in time
- * (end_chain). */
-#define TILE(name, BEGIN, END)                                                                               \
-    HOT void name(const float *const *a, const float *b, long n, float *c) {                                 \
-        ROWS(BEGIN)                                                                                          \
-        for (long k = 0; k < n; k++, b += PANEL) {                                                           \
-            vf b0 = ld(b), b1 = ld(b + LANES);                                                               \
-            ROWS(ROW_STEP)                                                                                   \
-        }                                                                                                    \
-        ROWS(END)                                                                                            \
-    }
-TILE(tile, ROW_ZERO, ROW_ADD)
-TILE(tile_on, ROW_ON, ROW_OUT)
+/* A stretch of a tile's sum: where each row's terms begin, the weights' panels, and how many terms. */
+struct stretch {
+    const float *a[TILE_ROWS], *b;
+    long n;
+};
 
-/* Adds a block's chains to its sums and begins new ones. */
-HOT void end_chain(float *chain, float *sum, long n) {
-    for (long i = 0; i < n; i += LANES) st(sum + i, ld(sum + i) + ld(chain + i)), st(chain + i, (vf){0});
+/* c[TILE_ROWS][PANEL] = the sum of a[row][k] * b[k][PANEL] over all stretches, `more`: added to what c holds.
+ * Errors grow with the length of a chain of additions and the number of chains, not with all terms: a tile's
+ * sum is one chain, which begins at zero, and its callers give it CHAIN terms at most. */
+HOT void tile(const struct stretch *s, long n, float *c, int more) {
+    ROWS(ROW_ZERO)
+    for (const struct stretch *end = s + n; s < end; s++) {
+        const float *b = s->b;
+        ROWS(ROW_AT)
+        for (long k = 0; k < s->n; k++, b += PANEL) {
+            vf b0 = ld(b), b1 = ld(b + LANES);
+            ROWS(ROW_STEP)
+        }
+    }
+    if (more) {
+        ROWS(ROW_ADD)
+    }
+    ROWS(ROW_OUT)
 }
 
 /* Output positions of a block, by component: input position before the tap (may lie outside), its index in
@@ -80,6 +75,12 @@ HOT void end_chain(float *chain, float *sum, long n) {
 struct rows {
     int at[3][ROW_BLOCK], base[ROW_BLOCK], out[4][ROW_BLOCK];
 };
+/* The rest of a kernel at rows [from, from + n) of a block, or at one output position: `acc` has the sums of
+ * `m` channels from `channel` on, PANEL a row. */
+typedef void rows_fn(char *const *arg, const float *acc, const struct rows *row, long from, long n,
+                     long channel, long m, double *sums);
+typedef void point_fn(char *const *arg, const float *acc, const long at[4], long channel, long m,
+                      double *sums);
 typedef int v_rows __attribute__((vector_size(TILE_ROWS * 4)));
 typedef int v_rows_any __attribute__((vector_size(TILE_ROWS * 4), aligned(4), may_alias));
 typedef unsigned u_rows __attribute__((vector_size(TILE_ROWS * 4)));
@@ -110,7 +111,7 @@ UNUSED long fill_rows(const struct contraction *s, const struct positions *p, lo
     return n;
 }
 
-static const float zeros[K_BLOCK] __attribute__((aligned(64), unused));
+static const float zeros[CHAIN] __attribute__((aligned(64), unused));
 
 /* All-ones where rows r.. read inside the input at this tap. */
 INLINE v_rows inside(const struct contraction *s, const struct rows *row, long r, const struct tap *tap) {
@@ -131,37 +132,135 @@ INLINE int any(v_rows m) {
     return some != 0;
 }
 
-/* One tap and reduction slice for all rows of a block. */
-HOT void tap_rows(const struct contraction *s, const struct rows *row, long n, const struct tap *tap,
-                  const float *x, long channels, long k0, long nk, const float *b, float *acc, int on) {
-    long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
-    const char *from = (const char *)(x + by * channels + k0);
-    for (long r = 0; r < n; r += TILE_ROWS) {
-        v_rows in = inside(s, row, r, tap);
-        if (!any(in)) continue;
-        v_pointers use = __builtin_convertvector(in, v_pointers);
-        v_pointers at =
-            __builtin_convertvector(*(const v_rows_any *)(row->base + r), v_pointers) * (channels * 4) +
-            (long)from;
-        const float *a[TILE_ROWS];
-        at = (at & use) | ((long)zeros & ~use);
-        __builtin_memcpy(a, &at, sizeof a);
-        (on ? tile_on : tile)(a, b, nk, acc + r * PANEL);
+/* What one column of panels sums at the rows of a block: channels [first, first + channels) of the parts,
+ * whose weights are b[tap][depth][PANEL], with the rest of the kernel. */
+struct column {
+    const struct contraction *of;
+    const struct positions *positions;
+    const struct rows *row;
+    long rows, first, channels, depth;
+    const float *b;
+    rows_fn *finish; /* of n channels from `channel` on; 0: the caller does */
+    long channel, n;
+};
+
+/* Neighbouring channels of one part at one tap. */
+struct piece {
+    const struct tap *tap;
+    const float *x, *b; /* where the row whose base is 0 reads; the weights */
+    long step, n;       /* floats from position to position; channels */
+};
+enum { PIECES = 64 }; /* at most in a tile's chain */
+
+INLINE int reaches(const struct column *c, const struct tap *tap) {
+    for (long r = 0; r < c->rows; r += TILE_ROWS)
+        if (any(inside(c->of, c->row, r, tap))) return 1;
+    return 0;
+}
+
+/* Pieces from tap *tap_at and channel *k on for one chain; taps that lie outside for all rows are left out.
+ * Returns how many; behind the last ones *tap_at is the number of taps. */
+UNUSED long next_pieces(const struct column *c, char *const *arg, long *tap_at, long *k,
+                        struct piece *piece) {
+    const struct contraction *s = c->of;
+    long n = 0, room = CHAIN;
+    for (; *tap_at < c->positions->taps; ++*tap_at, *k = 0) {
+        const struct tap *tap = s->taps + c->positions->first_tap + *tap_at;
+        if (*k == 0 && !reaches(c, tap)) continue;
+        long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
+        while (*k < c->channels) {
+            if (!room || n == PIECES) return n;
+            const struct part *part = s->part;
+            long at = c->first + *k, most = c->channels - *k < room ? c->channels - *k : room;
+            for (; at >= part->channels; part++) at -= part->channels;
+            if (most > part->channels - at) most = part->channels - at;
+            piece[n++] = (struct piece){tap, (const float *)arg[part->arg] + by * part->channels + at,
+                                        c->b + (tap->w * c->depth + *k) * PANEL, part->channels, most};
+            *k += most, room -= most;
+        }
+    }
+    return n;
+}
+
+/* Where the rows of a tile read a piece. */
+INLINE void point_rows(const struct piece *p, const struct rows *row, long r, v_rows in, struct stretch *to) {
+    v_pointers use = __builtin_convertvector(in, v_pointers);
+    v_pointers at =
+        __builtin_convertvector(*(const v_rows_any *)(row->base + r), v_pointers) * (p->step * 4) +
+        (long)p->x;
+    at = (at & use) | ((long)zeros & ~use);
+    __builtin_memcpy(to->a, &at, sizeof to->a);
+    to->b = p->b, to->n = p->n;
+}
+
+/* One chain of each tile: acc[row][PANEL], and behind the `last` one the rest of the kernel. */
+HOT void sum_pieces(const struct column *c, char *const *arg, const struct piece *piece, long n, float *acc,
+                    int more, int last, double *sums) {
+    struct stretch stretch[PIECES];
+    for (long r = 0; r < c->rows; r += TILE_ROWS) {
+        long some = 0;
+        for (long i = 0; i < n; i++) {
+            v_rows in = inside(c->of, c->row, r, piece[i].tap);
+            if (any(in)) point_rows(piece + i, c->row, r, in, stretch + some++);
+        }
+        tile(stretch, some, acc + r * PANEL, more);
+        if (last && c->finish)
+            c->finish(arg, acc + r * PANEL, c->row, r, c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS,
+                      c->channel, c->n, sums);
     }
 }
 
-UNUSED void finish_rows(const struct contraction *s, char *const *arg, const struct rows *row, long n,
-                        const float *acc, long column, point_fn *point, double *sums) {
-    long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
-    for (long i = 0; i < n; i++) {
-        long at[4] = {row->out[0][i], row->out[1][i], row->out[2][i], row->out[3][i]};
-        point(arg, acc + i * PANEL, at, channel, m, sums);
+/* All of a column: acc[row][PANEL], whole tiles of rows. */
+UNUSED void sum_column(const struct column *c, char *const *arg, float *acc, double *sums) {
+    struct piece piece[PIECES];
+    long tap = 0, k = 0;
+    for (int more = 0; !more || tap < c->positions->taps; more = 1) {
+        long n = next_pieces(c, arg, &tap, &k, piece);
+        sum_pieces(c, arg, piece, n, acc, more, tap == c->positions->taps, sums);
     }
 }
 
-/* The weight panel of a convolution for (column, tap, channel): already in order. */
-INLINE const float *panel_at(const struct contraction *s, const float *w, long column, long tap, long k) {
-    return w + (((s->weight_start + column) * s->weight_taps + tap) * s->weight_channels + k) * PANEL;
+struct rows_scratch {
+    struct rows row;
+    float acc[ROW_BLOCK * PANEL];
+};
+
+/* Units: positions, then groups of columns, then row blocks. Sets the block's rows, and returns the first
+ * column. */
+INLINE long begin_unit(const struct contraction *s, long unit, struct column *c, struct rows *row) {
+    long groups = (s->columns + s->unit_columns - 1) / s->unit_columns;
+    for (const struct positions *p = s->positions;; p++) {
+        long rows = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
+             blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
+        if (unit >= blocks * groups) {
+            unit -= blocks * groups;
+            continue;
+        }
+        *c =
+            (struct column){.of = s, .positions = p, .row = row, .channels = s->reduced, .depth = s->reduced};
+        c->rows = fill_rows(s, p, unit % blocks * ROW_BLOCK, row, ROW_BLOCK);
+        return unit / blocks * s->unit_columns;
+    }
+}
+
+/* The column `column` of a unit; 0 behind the unit's last one. `b`: the weights of all columns. */
+INLINE int next_column(struct column *c, long first, long column, const float *b, rows_fn *finish) {
+    const struct contraction *s = c->of;
+    if (column >= s->columns || column >= first + s->unit_columns) return 0;
+    c->b = b + column * s->weight_taps * c->depth * PANEL, c->finish = finish;
+    c->channel = column * PANEL, c->n = s->channels - c->channel < PANEL ? s->channels - c->channel : PANEL;
+    return 1;
+}
+
+/* A block of rows by some columns of panels. w: [column][tap][channel][PANEL] */
+UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float *w, long unit, char *scratch,
+                      rows_fn *finish, double *sums) {
+    struct rows_scratch *t = (void *)scratch;
+    struct column c;
+    long first = begin_unit(s, unit, &c, &t->row);
+    w += (long)s->weight_start * s->weight_taps * s->reduced * PANEL;
+    for (long column = first; next_column(&c, first, column, w, finish); column++)
+        sum_column(&c, arg, t->acc, sums);
 }
 
 /* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie
@@ -188,62 +287,10 @@ HOT void turn_panel(const struct contraction *s, const float *w, long tap, long 
     }
 }
 
-struct rows_scratch {
-    float chain[ROW_BLOCK * PANEL], acc[ROW_BLOCK * PANEL], b[K_BLOCK * PANEL];
-    struct rows row;
-};
-
-INLINE void unit_of(const struct contraction *s, long unit, long *which, long *column, long *from) {
-    *which = 0;
-    for (;; ++*which) { /* units: positions, then columns, then row blocks */
-        const struct positions *p = s->positions + *which;
-        long rows = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
-             blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
-        if (unit < blocks * s->columns) {
-            *column = unit / blocks, *from = unit % blocks * ROW_BLOCK;
-            return;
-        }
-        unit -= blocks * s->columns;
-    }
-}
-
-/* A block of rows by one column of panels. `turned`: the weight is read across its panels (input gradients).
- */
-UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float *w, int turned, long unit,
-                      char *scratch, point_fn *point, double *sums) {
-    struct rows_scratch *t = (void *)scratch;
-    long which, column, from;
-    unit_of(s, unit, &which, &column, &from);
-    const struct positions *p = s->positions + which;
-    long n = fill_rows(s, p, from, &t->row, ROW_BLOCK), whole = (n + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-    __builtin_memset(t->acc, 0, sizeof(float) * (unsigned long)(whole * PANEL));
-    __builtin_memset(t->chain, 0, sizeof(float) * (unsigned long)(whole * PANEL));
-    long length = 0;
-    for (long i = 0; i < p->taps; i++) {
-        const struct tap *tap = s->taps + p->first_tap + i;
-        int some = 0;
-        for (long r = 0; r < n && !some; r += TILE_ROWS) some = any(inside(s, &t->row, r, tap));
-        if (!some) continue;
-        for (long q = 0, start = 0; q < s->nparts; start += s->part[q++].channels) {
-            const float *x = (const float *)arg[s->part[q].arg];
-            long channels = s->part[q].channels;
-            for (long k = 0; k < channels; k += K_BLOCK) {
-                long nk = channels - k < K_BLOCK ? channels - k : K_BLOCK;
-                const float *b = t->b;
-                if (turned)
-                    turn_panel(s, w, tap->w, column * PANEL, start + k, nk, t->b);
-                else
-                    b = panel_at(s, w, column, tap->w, start + k);
-                tap_rows(s, &t->row, n, tap, x, channels, k, nk, b, t->chain, 1);
-                length += nk;
-                if (length < CHAIN) continue;
-                end_chain(t->chain, t->acc, whole * PANEL);
-                length = 0;
-            }
-        }
-    }
-    end_chain(t->chain, t->acc, whole * PANEL);
-    finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
+/* The weight as an input gradient reads it: packed[column][tap][o][PANEL]. Unit: one tap of a column. */
+UNUSED void turn_weight(const struct contraction *s, const float *w, long unit, float *packed) {
+    turn_panel(s, w, unit % s->weight_taps, unit / s->weight_taps * PANEL, 0, s->reduced,
+               packed + unit * s->reduced * PANEL);
 }
 
 /* Few channels: the taps of PACK_ROWS positions are gathered into rows, then all is one reduction. Taps that
@@ -251,7 +298,7 @@ UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float
  * that write past the run what the next one overwrites. */
 struct gather_scratch {
     struct rows row;
-    float acc[PACK_ROWS * PANEL], a[];
+    float acc[TILE_ROWS * PANEL], a[];
 };
 
 INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, const float *x,
@@ -276,7 +323,7 @@ INLINE void gather_row(const struct contraction *s, const struct rows *row, long
 }
 
 UNUSED void gathered_unit(const struct contraction *s, char *const *arg, const float *w, long run, long unit,
-                          char *scratch, point_fn *point, double *sums) {
+                          char *scratch, rows_fn *finish, double *sums) {
     struct gather_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long n = fill_rows(s, p, unit * PACK_ROWS, &t->row, PACK_ROWS), channels = s->part[0].channels,
@@ -285,16 +332,16 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, const f
     const float *end = x + (long)s->batch * s->in[0] * s->in[1] * s->in[2] * channels;
     for (long r = 0; r < n; r++) gather_row(s, &t->row, r, x, end, channels, p->taps, run, t->a + r * nk);
     for (long column = 0; column < s->columns; column++) {
-        __builtin_memset(t->acc, 0, sizeof t->acc);
+        long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
         for (long r = 0; r < n; r += TILE_ROWS) {
-            const float *rows[TILE_ROWS];
-            for (int i = 0; i < TILE_ROWS; i++) rows[i] = t->a + (r + i < n ? r + i : r) * nk;
-            const float *b = panel_at(s, w, column, 0, 0);
-            for (long k = 0; k < nk; k += K_BLOCK, b += K_BLOCK * PANEL) {
-                tile(rows, b, nk - k < K_BLOCK ? nk - k : K_BLOCK, t->acc + r * PANEL);
-                for (int i = 0; i < TILE_ROWS; i++) rows[i] += K_BLOCK;
+            long rows = n - r < TILE_ROWS ? n - r : TILE_ROWS;
+            for (long k = 0; k < nk; k += CHAIN) {
+                struct stretch one = {.b = w + ((s->weight_start + column) * nk + k) * PANEL,
+                                      .n = nk - k < CHAIN ? nk - k : CHAIN};
+                for (long i = 0; i < TILE_ROWS; i++) one.a[i] = t->a + (i < rows ? r + i : r) * nk + k;
+                tile(&one, 1, t->acc, k > 0);
             }
+            finish(arg, t->acc, &t->row, r, rows, channel, m, sums);
         }
-        finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
     }
 }

@@ -37,19 +37,12 @@ UNUSED void fold_unit(const struct fold *f, char *const *arg, const float *packe
     struct rows *row = (void *)(line + (s->columns + 1) * PANEL);
     const struct positions *p = s->positions;
     long n = fill_rows(s, p, unit * ROW_BLOCK, row, ROW_BLOCK);
-    __builtin_memset(acc, 0, sizeof(float) * (unsigned long)s->columns * ROW_BLOCK * PANEL);
-    for (long i = 0; i < p->taps; i++)
-        for (long q = 0, start = 0; q < s->nparts; start += s->part[q++].channels) {
-            long channels = s->part[q].channels;
-            for (long k = 0; k < channels; k += K_BLOCK) {
-                long nk = channels - k < K_BLOCK ? channels - k : K_BLOCK;
-                for (long column = 0; column < s->columns; column++) {
-                    const float *b = packed + ((column * p->taps + i) * s->reduced + start + k) * PANEL;
-                    tap_rows(s, row, n, s->taps + i, (const float *)arg[s->part[q].arg], channels, k, nk, b,
-                             acc + column * ROW_BLOCK * PANEL, 0);
-                }
-            }
-        }
+    struct column c = {
+        .of = s, .positions = p, .row = row, .rows = n, .channels = s->reduced, .depth = s->reduced};
+    for (long column = 0; column < s->columns; column++) {
+        c.b = packed + column * p->taps * s->reduced * PANEL;
+        sum_column(&c, arg, acc + column * ROW_BLOCK * PANEL, sums);
+    }
     for (long r = 0; r < n; r++) {
         for (long column = 0; column < s->columns; column++)
             for (long i = 0; i < PANEL; i += LANES)

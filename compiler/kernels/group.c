@@ -47,23 +47,14 @@ UNUSED void group_weight(const struct groups *g, int turned, const float *w, lon
 
 /* A block of rows by one column, as rows_unit. */
 UNUSED void group_unit(const struct groups *g, char *const *arg, const float *packed, long unit,
-                       char *scratch, point_fn *point, double *sums) {
-    const struct contraction *s = g->rows;
+                       char *scratch, rows_fn *finish, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    long which, column, from, first;
-    unit_of(s, unit, &which, &column, &from);
-    const struct positions *p = s->positions + which;
-    long n = fill_rows(s, p, from, &t->row, ROW_BLOCK), whole = (n + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
-    long reads = column_reads(g, column, &first);
-    __builtin_memset(t->acc, 0, sizeof(float) * (unsigned long)(whole * PANEL));
-    for (long i = 0; i < p->taps; i++) {
-        const struct tap *tap = s->taps + p->first_tap + i;
-        const float *b = packed + (column * s->weight_taps + tap->w) * g->span * PANEL;
-        for (long k = 0; k < reads; k += K_BLOCK)
-            tap_rows(s, &t->row, n, tap, (const float *)arg[s->part->arg], s->part->channels, first + k,
-                     reads - k < K_BLOCK ? reads - k : K_BLOCK, b + k * PANEL, t->acc, 0);
-    }
-    finish_rows(s, arg, &t->row, n, t->acc, column, point, sums);
+    struct column c;
+    long column = begin_unit(g->rows, unit, &c, &t->row);
+    c.depth = g->span;
+    next_column(&c, column, column, packed, finish);
+    c.channels = column_reads(g, column, &c.first);
+    sum_column(&c, arg, t->acc, sums);
 }
 
 /* ---- depthwise ---- */
@@ -184,7 +175,8 @@ INLINE struct met_line meet_line(const struct group_window *v, long tap, long li
 }
 
 struct group_scratch {
-    int y_at[M_BLOCK], x_at[M_BLOCK], packed_at[M_BLOCK]; /* positions in y, in x, and where y is packed */
+    int y_at[M_BLOCK], x_at[M_BLOCK];       /* positions in y and in x */
+    int packed_at[M_BLOCK], order[M_BLOCK]; /* where both are packed */
     float data[]; /* sums [span][PANEL], result [per][PANEL], y [M_BLOCK][PANEL], x [span /
                      TILE_ROWS][M_BLOCK] [TILE_ROWS] */
 };
@@ -202,10 +194,10 @@ UNUSED void meet_block(const struct group_gradient *g, char *const *arg, struct 
         from = (const float *)arg[g->x] + (long)t->x_at[m] * g->channels_x + first;
         for (long r = 0; r < g->span; r++)
             x[(r / TILE_ROWS * M_BLOCK + m) * TILE_ROWS + r % TILE_ROWS] = r < rows ? from[r] : 0;
-        t->packed_at[m] = (int)m * PANEL;
+        t->packed_at[m] = (int)m * PANEL, t->order[m] = (int)m;
     }
     for (long r = 0; r < g->span; r += TILE_ROWS)
-        grad_tiles[TILE_ROWS](x + r * M_BLOCK, y, t->packed_at, n, t->data + r * PANEL);
+        grad_tiles[TILE_ROWS](x + r * M_BLOCK, t->order, TILE_ROWS, y, t->packed_at, n, t->data + r * PANEL);
 }
 
 /* result[channel of a group][lane], which is returned. */

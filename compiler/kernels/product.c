@@ -12,8 +12,10 @@ struct product {
     offset_fn *left_at, *right_at;
     long unit_panels; /* columns of panels that a unit works on */
 };
-/* The rest of a kernel at one row: `acc` has the sums of `n` columns from `column` on. */
-typedef void row_fn(char *const *arg, const float *acc, long batch, long row, long column, long n);
+/* The rest of a kernel at `rows` rows from `row` on: `acc` has the sums of `n` columns from `column` on,
+ * PANEL a row. */
+typedef void product_fn(char *const *arg, const float *acc, long batch, long row, long rows, long column,
+                        long n);
 
 INLINE long panels_of(const struct product *s) { return (s->columns + PANEL - 1) / PANEL; }
 
@@ -44,7 +46,7 @@ UNUSED void pack_right(const struct product *s, char *const *arg, long unit, flo
 }
 
 struct product_scratch {
-    float acc[ROW_BLOCK * PANEL], left[];
+    float acc[TILE_ROWS * PANEL], left[];
 };
 
 /* Rows [row, row + n) of the left operand: left[row][term]. */
@@ -61,7 +63,7 @@ UNUSED void pack_left(const struct product *s, const float *from, long batch, lo
 
 /* A block of rows by some panels. */
 UNUSED void product_unit(const struct product *s, char *const *arg, const float *packed, long unit,
-                         char *scratch, row_fn *finish) {
+                         char *scratch, product_fn *finish) {
     struct product_scratch *t = (void *)scratch;
     long panels = panels_of(s), groups = (panels + s->unit_panels - 1) / s->unit_panels;
     long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK;
@@ -75,16 +77,15 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
     for (long p = group * s->unit_panels; p < last; p++) {
         const float *right = packed + (batch * panels + p) * s->terms * PANEL;
-        __builtin_memset(t->acc, 0, sizeof t->acc);
-        for (long k = 0; k < s->terms; k += K_BLOCK) {
-            long nk = s->terms - k < K_BLOCK ? s->terms - k : K_BLOCK;
-            for (long r = 0; r < n; r += TILE_ROWS) {
-                const float *a[TILE_ROWS];
-                for (int i = 0; i < TILE_ROWS; i++) a[i] = rows[r + i] + k;
-                tile(a, right + k * PANEL, nk, t->acc + r * PANEL);
+        long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
+        for (long r = 0; r < n; r += TILE_ROWS) {
+            for (long k = 0; k == 0 || k < s->terms; k += CHAIN) {
+                struct stretch one = {.b = right + k * PANEL,
+                                      .n = s->terms - k < CHAIN ? s->terms - k : CHAIN};
+                for (long i = 0; i < TILE_ROWS; i++) one.a[i] = rows[r + i] + k;
+                tile(&one, 1, t->acc, k > 0);
             }
+            finish(arg, t->acc, batch, row + r, n - r < TILE_ROWS ? n - r : TILE_ROWS, column, m);
         }
-        long m = s->columns - p * PANEL < PANEL ? s->columns - p * PANEL : PANEL;
-        for (long i = 0; i < n; i++) finish(arg, t->acc + i * PANEL, batch, row + i, p * PANEL, m);
     }
 }

@@ -1,24 +1,27 @@
-/* Weight gradients, behind contract.c.
+/* Weight gradients, behind contract.c: sums over positions of the products of x's and dy's channels.
  *
- * Taps go by groups: one tap, or, where x has few channels, all taps along W (they are neighbours in memory).
- * A unit is a few groups that differ in W (or H) only, and a few panels of O, over all positions; or, where
- * all sums together are small, all of these over a share of the positions, and the shares are added later.
- * Positions go by M_BLOCK: dy is packed into panels once a block, x into blocks of TILE_ROWS channels once a
- * group, so that the tile runs through L1 whatever the strides were. */
+ * Rows are x's channels at one tap, or, where these are few, at all taps along W, which are neighbours in
+ * memory; lanes are dy's channels. A unit's block is some groups of taps, rows and panels, whose sums stay in
+ * cache; where there are few blocks, a unit has a share of the positions only, and the shares are added
+ * later. Positions go by M_BLOCK: dy is packed into panels once for all groups and rows, x once for all
+ * panels, or, where these are few and other taps will find it in cache, read where it lies. */
 struct weight_gradient {
     int batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
     const struct part *x, *y;
-    int channels;            /* second axis of the weight */
-    int run, rows;           /* taps a group, run * channels */
-    int unit_groups;         /* groups a unit works on; they divide the groups that share a place along D */
-    int panels, unit_panels; /* of O; those a unit works on */
+    int channels;               /* of x */
+    int run, rows;              /* taps a group, run * channels */
+    int panels, groups;         /* of dy's channels; of taps */
+    int unit_groups;            /* they divide the groups that share a place along D */
+    int unit_rows, unit_panels; /* rows: whole tiles, or all */
+    int shares, direct;         /* is x read where it lies? */
 };
+/* The rest of the kernel: the gradient's rows [row, row + rows) of one group and panel, PANEL each. */
+typedef void block_fn(char *const *arg, long group, long panel, long row, long rows, const float *sum);
 
-#define GRAD_IN(r) vf c##r##0 = {0}, c##r##1 = {0};
 #define GRAD_STEP(r)                                                                                         \
     {                                                                                                        \
-        vf v = splat(x[r]);                                                                                  \
+        vf v = splat(from[r]);                                                                               \
         c##r##0 += v * b0, c##r##1 += v * b1;                                                                \
     }
 #define R1(X) X(0)
@@ -29,16 +32,19 @@ struct weight_gradient {
 #define R6(X) R5(X) X(5)
 #define R7(X) R6(X) X(6)
 #define R8(X) R7(X) X(7)
-/* c[rows][PANEL] += x[m][row] * y[y_at[m]][lane], m < n; x in steps of TILE_ROWS */
+/* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n */
 #define GRAD_TILE(rows)                                                                                      \
-    HOT void grad_tile_##rows(const float *x, const float *y, const int *y_at, long n, float *c) {           \
-        R##rows(GRAD_IN) for (long m = 0; m < n; m++, x += TILE_ROWS) {                                      \
+    HOT void grad_tile_##rows(const float *x, const int *x_at, long step, const float *y, const int *y_at,   \
+                              long n, float *c) {                                                            \
+        R##rows(ROW_ZERO) for (long m = 0; m < n; m++) {                                                     \
+            const float *from = x + x_at[m] * step;                                                          \
             vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                           \
             R##rows(GRAD_STEP)                                                                               \
         }                                                                                                    \
-        R##rows(ROW_ADD)                                                                                     \
+        R##rows(ROW_ADD) R##rows(ROW_OUT)                                                                    \
     }
-typedef void grad_tile_fn(const float *x, const float *y, const int *y_at, long n, float *c);
+typedef void grad_tile_fn(const float *x, const int *x_at, long step, const float *y, const int *y_at, long n,
+                          float *c);
 /* Only the heights that the kernels below need: GRAD_ROWS is a mask that the emitter sets. */
 #if GRAD_ROWS & 2
 GRAD_TILE(1)
@@ -97,22 +103,27 @@ enum { PACK_AT_ONCE = 16 };
 struct grad_scratch {
     /* positions of the block: number in dy and, before the tap (may lie outside), in x; there by component */
     int y_pos[M_BLOCK], x_pos[M_BLOCK], at[3][M_BLOCK];
-    int y_at[M_BLOCK], x_at[M_BLOCK],
-        x_w[M_BLOCK]; /* those that a group's taps reach: where in packed dy, in x, x's W */
-    float data[]; /* x [row block][M_BLOCK][TILE_ROWS], dy [panel][M_BLOCK][PANEL], sums as in `sum` below */
+    /* those that a group's taps reach: where in packed dy, in x and in packed x; x's W */
+    int y_at[M_BLOCK], x_at[M_BLOCK], order[M_BLOCK], x_w[M_BLOCK];
+    float data[]; /* x [row block][M_BLOCK][TILE_ROWS], dy [panel][M_BLOCK][PANEL], sums
+                     [group][panel][row][PANEL] */
+};
+/* The block of a unit. */
+struct grad_block {
+    long group, row, rows, panel, panels;
 };
 
-/* Where the rows of x do not fall into whole blocks: few channels with their taps, odd parts of a cat. */
+/* Where the rows of x do not fall into whole tiles: few channels with their taps, odd parts of a cat. */
 UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                          long from, long to) {
-    long row = 0;
+                          const struct grad_block *b, long from, long to) {
+    long row = -b->row;
     for (long tap = 0; tap < s->run; tap++)
         for (long q = 0; q < s->nx; q++) {
             long channels = s->x[q].channels;
             const float *x = (const float *)arg[s->x[q].arg] + tap * channels;
             for (long m = from; m < to; m++) {
                 int in = (unsigned)(t->x_w[m] + (int)tap) < (unsigned)s->in[2];
-                for (long c = 0; c < channels; c++) {
+                for (long c = row < 0 ? -row : 0; c < channels && row + c < b->rows; c++) {
                     long r = row + c;
                     t->data[r / TILE_ROWS * TILE_ROWS * M_BLOCK + m * TILE_ROWS + r % TILE_ROWS] =
                         in ? x[(long)t->x_at[m] * channels + c] : 0;
@@ -122,14 +133,15 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, str
         }
 }
 
-INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long n) {
-    long row = 0, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
+INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                   const struct grad_block *b, long n) {
+    long row = -b->row, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
     int whole = 1;
     for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % TILE_ROWS == 0;
     if (s->run > 1 && s->nx == 1) { /* neighbouring taps are neighbours in memory */
         for (long m = 0; m < n; m++) {
             if (t->x_w[m] < 0 || t->x_w[m] + s->run > s->in[2] || t->x_at[m] + s->run + TILE_ROWS > last) {
-                pack_x_slowly(s, arg, t, m, m + 1);
+                pack_x_slowly(s, arg, t, b, m, m + 1);
                 continue;
             }
             const float *from = (const float *)arg[s->x[0].arg] + (long)t->x_at[m] * s->channels;
@@ -139,16 +151,16 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
         return;
     }
     if (s->run > 1 || !whole) {
-        pack_x_slowly(s, arg, t, 0, n);
+        pack_x_slowly(s, arg, t, b, 0, n);
         return;
     }
     for (long q = 0; q < s->nx; row += s->x[q++].channels) {
-        long channels = s->x[q].channels;
+        long channels = s->x[q].channels, first = row < 0 ? -row : 0,
+             end = row + channels < b->rows ? channels : b->rows - row;
         const float *x = (const float *)arg[s->x[q].arg];
-        /* Some positions at a time: row blocks lie a page apart, and one position writes half a line of each.
-         */
+        /* Some positions at a time: tiles lie a page apart, and one position writes half a line of each. */
         for (long m = 0; m < n; m += PACK_AT_ONCE)
-            for (long c = 0; c < channels; c += TILE_ROWS) {
+            for (long c = first; c < end; c += TILE_ROWS) {
                 float *to = t->data + (row + c) * M_BLOCK + m * TILE_ROWS;
                 for (long i = m; i < n && i < m + PACK_AT_ONCE; i++, to += TILE_ROWS)
                     *(v_rows_any *)to = *(const v_rows_any *)(x + (long)t->x_at[i] * channels + c);
@@ -188,60 +200,111 @@ INLINE long reach(const struct weight_gradient *s, struct grad_scratch *t, const
 
 /* Where a unit's data lie behind its scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
-    return t->data + (long)(s->rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * M_BLOCK;
+    return t->data + (s->direct ? 0 : (long)(s->unit_rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * M_BLOCK);
 }
 INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
     return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
 }
+INLINE long block_size(const struct weight_gradient *s) {
+    return (long)s->unit_groups * s->unit_panels * s->unit_rows * PANEL;
+}
 
-/* Adds a block's n positions to sum[group][panel][rows][PANEL]. */
-UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long group,
-                      long panel, long panels, long n, float *sum) {
+/* Adds n positions to sum[group][panel][row][PANEL]. */
+UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                      const struct grad_block *b, long n, float *sum) {
     int groups_w = s->kernel[2] / s->run;
     float *y = packed_y(s, t);
-    for (long p = 0; p < panels; p++) pack_y(s, arg, t, panel + p, n, y + p * M_BLOCK * PANEL);
-    for (int g = (int)group; g < group + s->unit_groups; g++, sum += s->unit_panels * s->rows * PANEL) {
+    for (long p = 0; p < b->panels; p++) pack_y(s, arg, t, b->panel + p, n, y + p * M_BLOCK * PANEL);
+    for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
         int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
                     g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
         long some = reach(s, t, k, n);
-        if (!some) continue;
-        pack_x(s, arg, t, some);
-        for (long p = 0; p < panels; p++)
-            for (long r = 0; r < s->rows; r += TILE_ROWS)
-                grad_tiles[s->rows - r < TILE_ROWS ? s->rows - r : TILE_ROWS](
-                    t->data + r * M_BLOCK, y + p * M_BLOCK * PANEL, t->y_at, some,
-                    sum + (p * s->rows + r) * PANEL);
+        if (some && !s->direct) pack_x(s, arg, t, b, some);
+        for (long p = 0; p < b->panels && some; p++)
+            for (long r = 0; r < b->rows; r += TILE_ROWS) {
+                grad_tile_fn *add = grad_tiles[b->rows - r < TILE_ROWS ? b->rows - r : TILE_ROWS];
+                float *to = sum + (p * s->unit_rows + r) * PANEL, *yp = y + p * M_BLOCK * PANEL;
+                if (s->direct)
+                    add((const float *)arg[s->x->arg] + b->row + r, t->x_at, s->channels, yp, t->y_at, some,
+                        to);
+                else
+                    add(t->data + r * M_BLOCK, t->order, TILE_ROWS, yp, t->y_at, some, to);
+            }
+        sum += (long)s->unit_panels * s->unit_rows * PANEL;
     }
 }
 
-/* The sums of groups group.. and panels panel.. over dy's lines along W from `line` to `last`, zeros
- * included. */
-UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long group, long panel,
-                          long panels, long line, long last, char *scratch, float *sum) {
-    struct grad_scratch *t = (void *)scratch;
-    int per_d = s->kernel[2] / s->run * s->kernel[1], kd = (int)group / per_d * s->dilation[0],
+/* The sums of a block over dy's positions from `from` to `to`. */
+UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
+                          long from, long to, struct grad_scratch *t, float *sum) {
+    int per_d = s->kernel[2] / s->run * s->kernel[1], kd = (int)b->group / per_d * s->dilation[0],
         one_d = s->unit_groups <= per_d;
-    __builtin_memset(
-        sum, 0, sizeof(float) * (unsigned long)((long)s->unit_groups * s->unit_panels * s->rows * PANEL));
-    long n = 0;
-    for (; line < last; line++) {
-        int h = (int)(line % s->out[1]) * s->scale[1] - s->pad[1],
-            d = (int)(line / s->out[1] % s->out[0]) * s->scale[0] - s->pad[0];
-        if (one_d && (unsigned)(d + kd) >= (unsigned)s->in[0]) continue;
-        int x = (((int)(line / s->out[1] / s->out[0]) * s->in[0] + d) * s->in[1] + h) * s->in[2];
-        for (int i = 0; i < s->out[2]; i++) {
-            int w = i * s->scale[2] - s->pad[2];
-            t->y_pos[n] = (int)line * s->out[2] + i, t->x_pos[n] = x + w;
+    int at[4]; /* of dy: batch, D, H, W */
+    long rest = from, n = 0;
+    for (int i = 2; i >= 0; i--) at[1 + i] = (int)(rest % s->out[i]), rest /= s->out[i];
+    at[0] = (int)rest;
+    __builtin_memset(sum, 0, sizeof(float) * (unsigned long)block_size(s));
+    for (int m = 0; m < M_BLOCK; m++) t->order[m] = m;
+    while (from < to) { /* line by line along W */
+        int d = at[1] * s->scale[0] - s->pad[0], h = at[2] * s->scale[1] - s->pad[1];
+        long end = from + s->out[2] - at[3] < to ? from + s->out[2] - at[3] : to;
+        if (one_d && (unsigned)(d + kd) >= (unsigned)s->in[0]) from = end;
+        int x = ((at[0] * s->in[0] + d) * s->in[1] + h) * s->in[2];
+        int w = at[3] * s->scale[2] - s->pad[2];
+        for (; from < end; from++, w += s->scale[2]) {
+            t->y_pos[n] = (int)from, t->x_pos[n] = x + w;
             t->at[0][n] = d, t->at[1][n] = h, t->at[2][n] = w;
-            if (++n == M_BLOCK) sum_block(s, arg, t, group, panel, panels, n, sum), n = 0;
+            if (++n == M_BLOCK) sum_block(s, arg, t, b, n, sum), n = 0;
         }
+        at[3] = 0;
+        if (++at[2] == s->out[1] && (at[2] = 0, ++at[1] == s->out[0])) at[1] = 0, at[0]++;
     }
-    if (n) sum_block(s, arg, t, group, panel, panels, n, sum);
+    if (n) sum_block(s, arg, t, b, n, sum);
 }
 
-/* What the shares [share][size] have at one place, in their order. */
-INLINE vf add_shares(const float *from, long size, long shares) {
-    vf sum = ld(from);
-    for (long i = 1; i < shares; i++) sum += ld(from + i * size);
-    return sum;
+INLINE long blocks_of(int all, int unit) { return (all + unit - 1) / unit; }
+
+/* Blocks: groups, then panels, then rows. */
+INLINE struct grad_block block_of(const struct weight_gradient *s, long number) {
+    long rows = blocks_of(s->rows, s->unit_rows), panels = blocks_of(s->panels, s->unit_panels);
+    struct grad_block b = {.group = number / (rows * panels) * s->unit_groups,
+                           .row = number % rows * s->unit_rows,
+                           .panel = number / rows % panels * s->unit_panels};
+    b.rows = s->rows - b.row < s->unit_rows ? s->rows - b.row : s->unit_rows;
+    b.panels = s->panels - b.panel < s->unit_panels ? s->panels - b.panel : s->unit_panels;
+    return b;
+}
+
+UNUSED void finish_block(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
+                         const float *sum, block_fn *finish) {
+    for (long g = 0; g < s->unit_groups; g++)
+        for (long p = 0; p < b->panels; p++)
+            finish(arg, b->group + g, b->panel + p, b->row, b->rows,
+                   sum + (g * s->unit_panels + p) * s->unit_rows * PANEL);
+}
+
+/* A share of a block's positions: into the workspace, [block][share]; all of them: finished at once. */
+UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long unit, char *scratch,
+                          char *workspace, block_fn *finish) {
+    struct grad_scratch *t = (void *)scratch;
+    struct grad_block b = block_of(s, unit / s->shares);
+    long share = unit % s->shares, all = (long)s->batch * s->out[0] * s->out[1] * s->out[2];
+    float *sum = s->shares > 1 ? (float *)workspace + unit * block_size(s) : unit_sums(s, t);
+    sum_positions(s, arg, &b, share * all / s->shares, (share + 1) * all / s->shares, t, sum);
+    if (s->shares == 1) finish_block(s, arg, &b, sum, finish);
+}
+
+/* Adds a block's shares, in their order. */
+UNUSED void gradient_shares(const struct weight_gradient *s, char *const *arg, long unit, char *scratch,
+                            const char *workspace, block_fn *finish) {
+    struct grad_block b = block_of(s, unit);
+    long size = block_size(s);
+    const float *from = (const float *)workspace + unit * s->shares * size;
+    float *sum = (float *)scratch;
+    for (long i = 0; i < size; i += LANES) {
+        vf v = ld(from + i);
+        for (long share = 1; share < s->shares; share++) v += ld(from + share * size + i);
+        st(sum + i, v);
+    }
+    finish_block(s, arg, &b, sum, finish);
 }

@@ -1,0 +1,133 @@
+/* Weight gradients: how the sums are cut into units, and what finishes a block of them. The loops are
+ * compiler/kernels/weight.c. */
+#include "compiler/emit_windows.h"
+
+enum {
+    GRAD_INTS = 9,      /* of struct grad_scratch, a position */
+    UNITS = 32,         /* enough to share */
+    PANEL_FLOATS = 256, /* lanes that a block wants, so that x is packed for many */
+    FEW_ROWS = 64,      /* rows that it wants, so that dy is */
+    DIRECT_PANELS = 3,  /* fewer than four panels do not pay for packing x */
+};
+
+/* Blocks of sums that stay in cache: many panels first, then rows, then groups that share positions. Where
+ * there are too few blocks, the positions are shared out, too. */
+static void find_units(const dl_target *t, dl_gradient *g) {
+    int64_t most = DL_GRAD_ACC / (t->panel * 4), wide = PANEL_FLOATS / t->panel;
+    bool runs = g->channels < DL_RUN_BELOW && g->dilation[2] == 1;
+    g->run = runs ? g->kernel[2] : 1, g->rows = g->run * g->channels;
+    g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
+    g->panels = dl_ceil_div(g->lanes, t->panel);
+    g->unit_groups = g->groups, g->unit_panels = g->panels, g->unit_rows = g->rows;
+    bool all = g->unit_groups * g->unit_panels * g->unit_rows <= most;
+    if (!all) {
+        g->unit_groups = runs ? g->kernel[1] : g->kernel[2];
+        while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
+        for (; g->unit_groups * g->unit_panels * g->unit_rows > most;
+             g->unit_rows = dl_ceil_div(g->unit_rows, 2))
+            if (g->unit_rows <= FEW_ROWS || runs) break;
+        if (g->unit_groups * g->unit_panels * g->unit_rows > most) g->unit_groups = 1;
+        while (g->unit_panels > 1 && g->unit_panels * g->unit_rows > most)
+            g->unit_panels = dl_ceil_div(g->unit_panels, 2);
+        if (g->unit_rows < g->rows) g->unit_rows = dl_ceil_div(g->unit_rows, t->rows) * t->rows;
+    }
+    g->blocks = g->groups / g->unit_groups * dl_ceil_div(g->panels, g->unit_panels) *
+                dl_ceil_div(g->rows, g->unit_rows);
+    int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
+    g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, g->blocks) : 1;
+    if (g->shares > positions / DL_M_BLOCK) g->shares = positions / DL_M_BLOCK ? positions / DL_M_BLOCK : 1;
+    g->direct = !runs && g->nx == 1 && g->groups > 1 && g->unit_panels <= DIRECT_PANELS;
+}
+
+void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
+    const char *name = e->k->name;
+    find_units(e->t, g);
+    int64_t tile = e->t->rows, panel = e->t->panel,
+            sums = g->unit_groups * g->unit_panels * g->unit_rows * panel,
+            packed = (g->direct ? 0 : dl_ceil_div(g->unit_rows, tile) * tile * DL_M_BLOCK) +
+                     g->unit_panels * DL_M_BLOCK * panel;
+    dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,
+            (long long)g->batch);
+    dl_emit_three(e->out, "in", g->in), dl_emit_three(e->out, "out", g->out);
+    dl_emit_three(e->out, "scale", g->scale), dl_emit_three(e->out, "dilation", g->dilation);
+    dl_emit_three(e->out, "pad", g->pad), dl_emit_three(e->out, "kernel", g->kernel);
+    dl_putf(e->out, ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .run = %lld, .rows = %lld, ",
+            g->nx, g->ny, name, name, (long long)g->channels, (long long)g->run, (long long)g->rows);
+    dl_putf(e->out,
+            ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels = %lld, "
+            ".shares = %lld, .direct = %d};\n",
+            (long long)g->panels, (long long)g->groups, (long long)g->unit_groups, (long long)g->unit_rows,
+            (long long)g->unit_panels, (long long)g->shares, g->direct);
+    dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
+            DL_M_BLOCK * GRAD_INTS * 4);
+    code->grad_rows |= (g->rows >= tile ? 1u << tile : 0) | (g->rows % tile ? 1u << g->rows % tile : 0);
+    code->phases = 1, code->units[0] = g->blocks * g->shares;
+    code->scratch = (DL_M_BLOCK * GRAD_INTS + packed + (g->shares > 1 ? 0 : sums)) * 4;
+    dl_emit_head(e, 0);
+    dl_putf(e->out, "    gradient_unit(&%s_shape, arg, unit, scratch, workspace, %s_block);\n}\n", name,
+            name);
+    if (g->shares == 1) return;
+    dl_emit_head(e, 1);
+    dl_putf(e->out, "    gradient_shares(&%s_shape, arg, unit, scratch, workspace, %s_block);\n}\n", name,
+            name);
+    code->phases = 2, code->units[1] = g->blocks;
+    code->workspace = g->blocks * g->shares * sums * 4;
+    if (code->scratch < sums * 4) code->scratch = sums * 4;
+}
+
+/* Sums in the order of the weight, which is read and written straight through. */
+static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+    dl_putf(e->out,
+            "static void %s_block(char *const *arg, long group, long panel, long row, long rows, const float "
+            "*sum) {\n"
+            "    double *sums = 0;\n"
+            "    for (long i = 0; i < rows * PANEL; i += LANES)\n"
+            "        %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + row) * PANEL + i, LANES, sum + "
+            "i, sums);\n}\n",
+            e->k->name, e->k->name, (long long)s->taps, (long long)run, (long long)s->weight_c);
+}
+
+/* Rows are dy's few channels by mirrored taps, lanes are x's. */
+static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+    dl_putf(
+        e->out,
+        "static void %s_block(char *const *arg, long group, long panel, long row, long rows, const float "
+        "*sum) {\n"
+        "    (void)row;\n    double *sums = 0;\n"
+        "    for (long tap = 0; tap < %lldL; tap++)\n"
+        "        for (long c = panel * PANEL; c < %lldL && c < (panel + 1) * PANEL; c++) {\n"
+        "            float acc[PANEL] = {0};\n"
+        "            for (long o = 0; o < %lldL; o++) acc[o] = sum[(tap * %lldL + o) * PANEL + c %% "
+        "PANEL];\n"
+        "            for (long i = 0; i < PANEL; i += LANES)\n"
+        "                %s_body(arg, ((%lldL - group * %lldL - tap) * %lldL + c) * PANEL + i, LANES, acc + "
+        "i, sums);\n        }\n}\n",
+        e->k->name, (long long)run, (long long)s->weight_c, (long long)s->weight_o, (long long)s->weight_o,
+        e->k->name, (long long)(s->taps - 1), (long long)run, (long long)s->weight_c);
+}
+
+/* Where dy has few channels and x many, they change places: x's position p meets dy's p + pad - tap. */
+static bool is_turned(const dl_shape *s, int nx) {
+    return s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o && nx == 1 && s->stride[0] == 1 &&
+           s->stride[1] == 1 && s->stride[2] == 1;
+}
+
+void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+    int x = dl_op_place(s->c->op, DL_TENSOR_X), y = dl_op_place(s->c->op, DL_TENSOR_Y);
+    bool turned = is_turned(s, s->c->nparts[x]);
+    dl_gradient g = {
+        .batch = s->batch, .nx = s->c->nparts[turned ? y : x], .ny = s->c->nparts[turned ? x : y]};
+    g.channels = turned ? s->weight_o : s->weight_c, g.lanes = turned ? s->weight_c : s->weight_o;
+    for (int i = 0; i < 3; i++) {
+        g.in[i] = turned ? s->y[i] : s->x[i], g.out[i] = turned ? s->x[i] : s->y[i];
+        g.scale[i] = s->stride[i], g.dilation[i] = s->dilation[i], g.kernel[i] = s->kernel[i];
+        g.pad[i] = turned ? (s->kernel[i] - 1) * s->dilation[i] - s->pad[i] : s->pad[i];
+    }
+    dl_emit_parts(e, s->c, turned ? y : x, "x");
+    dl_emit_parts(e, s->c, turned ? x : y, "y");
+    e->flat = true;
+    dl_emit_body(e);
+    int64_t run = g.channels < DL_RUN_BELOW && g.dilation[2] == 1 ? g.kernel[2] : 1;
+    (turned ? put_turned_block : put_block)(e, s, run);
+    dl_emit_gradient(e, &g, code);
+}
