@@ -2,25 +2,72 @@
  * weight.c and fold.c, and the rest of the kernel as the function that finishes one output position. */
 #include "compiler/emit_windows.h"
 
-static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+/* Phase `phase`: blocks of rows, with weights that the C expression `w` points at. Few channels are gathered
+ * tap by tap into rows, where all positions have the same taps. */
+static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int phase, const char *w,
+                          dl_emitted *code) {
     const char *name = e->k->name;
-    dl_tables t = dl_emit_image(e, s);
-    dl_emit_rows_behind(e);
-    bool gathered = s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW && s->taps > 1;
-    int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
-    code->units[0] = gathered ? dl_ceil_div(rows, DL_PACK_ROWS) : t.units;
+    bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
+    const int64_t *made = back ? s->x : s->y;
+    bool gathered =
+        s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW && s->taps > 1 && t.positions == 1;
+    int64_t rows = s->batch * made[0] * made[1] * made[2];
+    code->units[phase] = gathered ? dl_ceil_div(rows, DL_PACK_ROWS) : t.units;
     code->scratch = dl_emit_rows_scratch(e->t);
     if (gathered)
         code->scratch = DL_ROW_BLOCK * DL_ROW_BYTES +
                         (e->t->rows * e->t->panel + DL_PACK_ROWS * s->taps * s->summed + e->t->lanes) * 4;
-    dl_emit_head(e, 0);
-    dl_emit_sums(e, code->units[0], code);
-    dl_putf(e->out, "    const float *w = (const float *)arg[%d];\n", s->c->parts[s->weight][0]);
+    dl_emit_head(e, phase);
+    dl_emit_sums(e, code->units[phase], code);
     if (gathered)
-        dl_putf(e->out, "    gathered_unit(&%s_shape, arg, w, %lldL, unit, scratch, %s_rows, sums);\n}\n",
-                name, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name);
+        dl_putf(e->out, "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, sums);\n}\n",
+                name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name);
     else
-        dl_putf(e->out, "    rows_unit(&%s_shape, arg, w, unit, scratch, %s_rows, sums);\n}\n", name, name);
+        dl_putf(e->out, "    rows_unit(&%s_shape, arg, %s, unit, scratch, %s_rows, sums);\n}\n", name, w,
+                name);
+}
+
+/* "(const float *)arg[3]" */
+static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
+    return dl_format(e->arena, "(const float *)arg[%d]", s->c->parts[s->weight][0]);
+}
+
+/* Into few channels: phase 0 turns the weight, so that what is summed over lies along lanes. */
+static bool is_narrow(const dl_emitter *e, const dl_shape *s) {
+    return e->k->space[1].size <= DL_NARROW && s->c->nparts[s->image] == 1 && s->summed >= e->t->lanes &&
+           s->summed <= DL_CHAIN && s->taps * s->summed <= DL_CHAIN * e->t->lanes;
+}
+
+static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+    enum { STRETCH_BYTES = 16 }; /* of struct stretch, beside a pointer for each row */
+    const char *name = e->k->name;
+    int64_t whole = dl_ceil_div(s->summed, e->t->lanes) * e->t->lanes, made = e->k->space[1].size;
+    dl_emit_image(e, s);
+    dl_emit_rows_behind(e);
+    dl_emit_head(e, 0);
+    dl_putf(e->out, "    narrow_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
+            weight_argument(e, s));
+    code->phases = 2;
+    code->units[0] = made;
+    code->units[1] = dl_ceil_div(s->batch * s->y[0] * s->y[1] * s->y[2], DL_ROW_BLOCK);
+    code->workspace = made * s->taps * whole * 4;
+    code->scratch = DL_ROW_BLOCK * DL_ROW_BYTES + e->t->rows * e->t->panel * 4 +
+                    s->taps * (STRETCH_BYTES + 8 * e->t->rows);
+    dl_emit_head(e, 1);
+    dl_emit_sums(e, code->units[1], code);
+    dl_putf(e->out,
+            "    narrow_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
+            name, name);
+}
+
+static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+    if (is_narrow(e, s)) {
+        put_narrow(e, s, code);
+        return;
+    }
+    dl_tables t = dl_emit_image(e, s);
+    dl_emit_rows_behind(e);
+    put_rows_unit(e, s, t, 0, weight_argument(e, s), code);
 }
 
 /* Phase 0 turns the weight, so that the channels that are made lie along lanes. */
@@ -30,17 +77,12 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     dl_tables t = dl_emit_image(e, s);
     dl_emit_rows_behind(e);
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    turn_weight(&%s_shape, (const float *)arg[%d], unit, (float *)workspace);\n}\n",
-            name, s->c->parts[s->weight][0]);
+    dl_putf(e->out, "    turn_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
+            weight_argument(e, s));
     code->phases = 2;
-    code->units[0] = columns * s->taps, code->units[1] = t.units;
+    code->units[0] = columns * s->taps;
     code->workspace = columns * s->taps * s->summed * e->t->panel * 4;
-    code->scratch = dl_emit_rows_scratch(e->t);
-    dl_emit_head(e, 1);
-    dl_emit_sums(e, code->units[1], code);
-    dl_putf(e->out,
-            "    rows_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
-            name, name);
+    put_rows_unit(e, s, t, 1, "(const float *)workspace", code);
 }
 
 /* A transposed convolution into few channels: parities become columns. */

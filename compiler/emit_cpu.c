@@ -8,7 +8,8 @@
 
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[],
-    dl_kernels_product[], dl_kernels_group[], dl_kernels_random[], dl_kernels_attention[];
+    dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
+    dl_kernels_attention[];
 
 void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n", t->lanes,
@@ -20,6 +21,7 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     if (needs->attends) dl_puts(out, dl_kernels_attention);
     if (!needs->contracts) return;
     dl_puts(out, dl_kernels_contract);
+    dl_puts(out, dl_kernels_narrow);
     dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
     dl_puts(out, dl_kernels_product);

@@ -1,7 +1,7 @@
 /* Kernels around a contraction by names: which of its axes are batch, rows, columns and terms; where
  * operands' elements lie; and the rest of the kernel as the function that finishes one row of a panel. The
  * loops are compiler/kernels/product.c. */
-#include "compiler/emit_cpu.h"
+#include "compiler/emit_windows.h"
 
 /* Axes of the relation that one number counts, outermost first. Space axes come first in it, in their order.
  */
@@ -146,22 +146,40 @@ static void put_rows(dl_emitter *e, const product *p) {
     dl_buf_free(&call);
 }
 
-bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    enum { UNITS = 32 }; /* enough to share */
-    const dl_kernel *k = e->k;
-    const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
-    (void)err;
-    product p = find_product(k, c);
-    e->lane_axis = p.column.n ? p.column.axis[0] : -1, e->flat = false;
-    e->mode = p.column.n ? DL_LANES : DL_SINGLE;
-    put_at(e, &p, 0);
-    put_at(e, &p, 1);
-    put_rows(e, &p);
+/* A sum over the first axis of two matrices, as of a linear layer's weights: a weight gradient of one tap. */
+static bool is_gradient(const product *p) {
+    return p->batch.size == 1 && p->column.n && p->rows.size > 1 && p->terms.size > 1 &&
+           even_step(p, 0, &p->rows) == 1 && even_step(p, 0, &p->terms) == p->rows.size &&
+           even_step(p, 1, &p->column) == 1 && even_step(p, 1, &p->terms) == p->column.size;
+}
 
-    int64_t panels = dl_ceil_div(p.column.size, e->t->panel), blocks = dl_ceil_div(p.rows.size, DL_ROW_BLOCK),
-            groups = 1;
-    while (p.batch.size * blocks * groups < UNITS && groups < panels) groups++;
-    int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(&p, 0, &p.terms);
+static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
+    const char *name = e->k->name;
+    dl_gradient g = {.batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size};
+    for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
+    g.in[2] = g.out[2] = p->terms.size;
+    for (int i = 0; i < 2; i++)
+        dl_putf(e->out, "static const struct part %s_%s[] = {{%d, %lld}};\n", name, i ? "y" : "x",
+                p->c->parts[p->side[i]][0], (long long)(i ? p->column.size : p->rows.size));
+    dl_putf(e->out,
+            "static void %s_block(char *const *arg, long group, long panel, long row, long rows, const float "
+            "*sum) {\n"
+            "    long column = panel * PANEL, n = %lldL - column < PANEL ? %lldL - column : PANEL;\n"
+            "    %s_rows(arg, sum, 0, row, rows, column, n);\n}\n",
+            name, (long long)p->column.size, (long long)p->column.size, name);
+    dl_emit_gradient(e, &g, code);
+}
+
+/* Phase 0 packs the right operand, phase 1 multiplies. */
+static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
+    enum { UNITS = 32 }; /* enough to share */
+    const char *name = e->k->name;
+    put_at(e, p, 0);
+    put_at(e, p, 1);
+    int64_t panels = dl_ceil_div(p->column.size, e->t->panel),
+            blocks = dl_ceil_div(p->rows.size, DL_ROW_BLOCK), groups = 1;
+    while (p->batch.size * blocks * groups < UNITS && groups < panels) groups++;
+    int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(p, 0, &p->terms);
     dl_putf(e->out,
             "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, .terms = "
             "%lld, .left = %d, "
@@ -169,20 +187,31 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
             ".left_at = %s_left, "
             ".right_at = %s_right, "
             ".unit_panels = %lld};\n",
-            k->name, (long long)p.batch.size, (long long)p.rows.size, (long long)p.column.size,
-            (long long)p.terms.size, c->parts[p.side[0]][0], c->parts[p.side[1]][0], (long long)left_step,
-            (long long)even_step(&p, 1, &p.terms), (long long)even_step(&p, 0, &p.rows),
-            (long long)even_step(&p, 1, &p.column), k->name, k->name, (long long)unit_panels);
+            name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
+            (long long)p->terms.size, p->c->parts[p->side[0]][0], p->c->parts[p->side[1]][0],
+            (long long)left_step, (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
+            (long long)even_step(p, 1, &p->column), name, name, (long long)unit_panels);
     dl_putf(e->out,
             "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n"
             "    pack_right(&%s_shape, arg, unit, (float *)workspace);\n}\n"
             "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n"
             "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows);\n}\n",
-            k->name, k->name, k->name, k->name, k->name);
-    code->phases = 2, code->contracts = true;
-    code->units[0] = p.batch.size * panels;
-    code->units[1] = p.batch.size * blocks * dl_ceil_div(panels, unit_panels);
-    code->workspace = p.batch.size * panels * p.terms.size * e->t->panel * 4;
-    code->scratch = (e->t->rows * e->t->panel + (left_step == 1 ? 0 : DL_ROW_BLOCK * p.terms.size)) * 4;
+            name, name, name, name, name);
+    code->phases = 2;
+    code->units[0] = p->batch.size * panels;
+    code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
+    code->workspace = p->batch.size * panels * p->terms.size * e->t->panel * 4;
+    code->scratch = (e->t->rows * e->t->panel + (left_step == 1 ? 0 : DL_ROW_BLOCK * p->terms.size)) * 4;
+}
+
+bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
+    const dl_kernel *k = e->k;
+    (void)err;
+    product p = find_product(k, &k->instrs.at[dl_kernel_anchor(k)]);
+    e->lane_axis = p.column.n ? p.column.axis[0] : -1, e->flat = false;
+    e->mode = p.column.n ? DL_LANES : DL_SINGLE;
+    put_rows(e, &p);
+    code->contracts = true;
+    (is_gradient(&p) ? put_gradient : put_product)(e, &p, code);
     return true;
 }

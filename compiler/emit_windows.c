@@ -82,10 +82,11 @@ static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t gro
         int64_t count[3] = {p[0].count, p[1].count, p[2].count},
                 shift[3] = {p[0].shift, p[1].shift, p[2].shift};
         int64_t taps = p[0].taps * p[1].taps * p[2].taps;
-        for (int64_t i = 0; i < taps; i++) {
-            int64_t t[3] = {i / (p[1].taps * p[2].taps), i / p[2].taps % p[1].taps, i % p[2].taps}, w = 0;
+        for (int64_t i = 0; i < taps; i++) { /* as the places of y follow each other */
+            int64_t at = taps - 1 - i, w = 0,
+                    t[3] = {at / (p[1].taps * p[2].taps), at / p[2].taps % p[1].taps, at % p[2].taps};
             for (int a = 0; a < 3; a++) w = w * s->kernel[a] + p[a].first + t[a] * p[a].step;
-            dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)w,
+            dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)(s->taps - 1 - w),
                     (long long)(p[0].base - t[0] * p[0].fall), (long long)(p[1].base - t[1] * p[1].fall),
                     (long long)(p[2].base - t[2] * p[2].fall), i % 4 == 3 ? "\n" : " ");
         }

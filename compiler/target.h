@@ -11,6 +11,7 @@ enum {
     DL_M_BLOCK = 128,        /* positions of a weight gradient whose packed operands stay in L1 */
     DL_RUN_BELOW = 8,        /* fewer channels than this: a weight gradient takes the taps along W together */
     DL_GRAD_ACC = 256 << 10, /* bytes of accumulators that a unit of a weight gradient may hold */
+    DL_NARROW = 8,           /* channels made, at most, that are summed along lanes */
     DL_PACK_BELOW = 16,      /* fewer channels than this are gathered tap by tap into rows */
 };
 

@@ -158,12 +158,20 @@ INLINE int reaches(const struct column *c, const struct tap *tap) {
     return 0;
 }
 
+/* Terms of a chain: CHAIN at most, chains of about the same length, and whole taps if that is possible. */
+INLINE long chain_of(const struct column *c) {
+    long all = c->channels * c->positions->taps, chains = (all + CHAIN - 1) / CHAIN;
+    long even = chains ? (all + chains - 1) / chains : 0;
+    long taps = c->channels ? (even + c->channels - 1) / c->channels * c->channels : 0;
+    return taps <= CHAIN ? taps : even;
+}
+
 /* Pieces from tap *tap_at and channel *k on for one chain; taps that lie outside for all rows are left out.
  * Returns how many; behind the last ones *tap_at is the number of taps. */
 UNUSED long next_pieces(const struct column *c, char *const *arg, long *tap_at, long *k,
                         struct piece *piece) {
     const struct contraction *s = c->of;
-    long n = 0, room = CHAIN;
+    long n = 0, room = chain_of(c);
     for (; *tap_at < c->positions->taps; ++*tap_at, *k = 0) {
         const struct tap *tap = s->taps + c->positions->first_tap + *tap_at;
         if (*k == 0 && !reaches(c, tap)) continue;
@@ -287,9 +295,10 @@ HOT void turn_panel(const struct contraction *s, const float *w, long tap, long 
     }
 }
 
-/* The weight as an input gradient reads it: packed[column][tap][o][PANEL]. Unit: one tap of a column. */
+/* The weight as an input gradient reads it: packed[column][mirrored tap][o][PANEL], so that neighbouring taps
+ * read neighbours of dy. Unit: one tap of a column. */
 UNUSED void turn_weight(const struct contraction *s, const float *w, long unit, float *packed) {
-    turn_panel(s, w, unit % s->weight_taps, unit / s->weight_taps * PANEL, 0, s->reduced,
+    turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps * PANEL, 0, s->reduced,
                packed + unit * s->reduced * PANEL);
 }
 

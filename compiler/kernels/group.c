@@ -26,13 +26,14 @@ INLINE long column_reads(const struct groups *g, long column, long *first) {
 }
 
 /* Packs one column: packed[column][tap][channel read][lane]. `turned`: x is made, and a lane is a channel of
- * x. */
+ * x, and taps are mirrored (turn_weight). */
 UNUSED void group_weight(const struct groups *g, int turned, const float *w, long column, float *packed) {
     const struct contraction *s = g->rows;
     long first, n = column_reads(g, column, &first);
     for (long tap = 0; tap < s->weight_taps; tap++)
         for (long k = 0; k < n; k++) {
-            float *to = packed + ((column * s->weight_taps + tap) * g->span + k) * PANEL;
+            long place = column * s->weight_taps + (turned ? s->weight_taps - 1 - tap : tap);
+            float *to = packed + (place * g->span + k) * PANEL;
             for (long lane = 0; lane < PANEL; lane++) {
                 long made = column * PANEL + lane, read = first + k, o = turned ? read : made;
                 long c = (turned ? made : read) % s->weight_channels;

@@ -262,11 +262,11 @@ UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg, con
     if (n) sum_block(s, arg, t, b, n, sum);
 }
 
-INLINE long blocks_of(int all, int unit) { return (all + unit - 1) / unit; }
+INLINE long count_blocks(int all, int unit) { return (all + unit - 1) / unit; }
 
 /* Blocks: groups, then panels, then rows. */
 INLINE struct grad_block block_of(const struct weight_gradient *s, long number) {
-    long rows = blocks_of(s->rows, s->unit_rows), panels = blocks_of(s->panels, s->unit_panels);
+    long rows = count_blocks(s->rows, s->unit_rows), panels = count_blocks(s->panels, s->unit_panels);
     struct grad_block b = {.group = number / (rows * panels) * s->unit_groups,
                            .row = number % rows * s->unit_rows,
                            .panel = number / rows % panels * s->unit_panels};

@@ -1,0 +1,67 @@
+/* Convolutions into few channels, behind contract.c: lanes lie along the channels that are summed over, so
+ * that no lane is idle, and are added up at the end. */
+
+/* packed[made][tap][channel], channels rounded up to whole vectors, zeros behind the last. Unit: one made. */
+UNUSED void narrow_weight(const struct contraction *s, const float *w, long made, float *packed) {
+    long whole = (s->reduced + LANES - 1) / LANES * LANES, o = s->weight_start * PANEL + made;
+    for (long tap = 0; tap < s->weight_taps; tap++)
+        for (long c = 0; c < whole; c++)
+            packed[(made * s->weight_taps + tap) * whole + c] =
+                c < s->reduced
+                    ? w[((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL + o % PANEL]
+                    : 0;
+}
+
+#define NARROW_ZERO(r) vf c##r = {0};
+#define NARROW_AT(r)   const float *a##r = s->a[r];
+#define NARROW_STEP(r) c##r += ld(a##r + k) * b;
+#define NARROW_PART(r) c##r += ld_part(a##r + k, s->n - k) * b;
+#define NARROW_OUT(r)  acc[r * PANEL] = sum_lanes(c##r);
+/* acc[TILE_ROWS][PANEL]: the sum over all stretches in the first lane of each row; b: weights of one made. */
+HOT void narrow_tile(const struct stretch *s, long n, float *acc) {
+    ROWS(NARROW_ZERO)
+    for (const struct stretch *end = s + n; s < end; s++) {
+        ROWS(NARROW_AT)
+        long k = 0;
+        for (; k + LANES <= s->n; k += LANES) {
+            vf b = ld(s->b + k);
+            ROWS(NARROW_STEP)
+        }
+        if (k < s->n) {
+            vf b = ld(s->b + k);
+            ROWS(NARROW_PART)
+        }
+    }
+    ROWS(NARROW_OUT)
+}
+
+/* A block of rows, all channels that are made. One part; taps that lie outside are left out. */
+struct narrow_scratch {
+    struct rows row;
+    float acc[TILE_ROWS * PANEL];
+    struct stretch stretch[];
+};
+
+UNUSED void narrow_unit(const struct contraction *s, char *const *arg, const float *packed, long unit,
+                        char *scratch, rows_fn *finish, double *sums) {
+    struct narrow_scratch *t = (void *)scratch;
+    const struct positions *p = s->positions;
+    long rows = fill_rows(s, p, unit * ROW_BLOCK, &t->row, ROW_BLOCK), channels = s->part->channels,
+         whole = (channels + LANES - 1) / LANES * LANES;
+    for (long r = 0; r < rows; r += TILE_ROWS) {
+        long some = 0;
+        for (long i = 0; i < p->taps; i++) {
+            const struct tap *tap = s->taps + i;
+            v_rows in = inside(s, &t->row, r, tap);
+            long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
+            struct piece piece = {tap, (const float *)arg[s->part->arg] + by * channels, packed + i * whole,
+                                  channels, channels};
+            if (any(in)) point_rows(&piece, &t->row, r, in, t->stretch + some++);
+        }
+        for (long made = 0; made < s->channels; made++) {
+            narrow_tile(t->stretch, some, t->acc + made);
+            for (long i = 0; i < some; i++) t->stretch[i].b += s->weight_taps * whole;
+        }
+        finish(arg, t->acc, &t->row, r, rows - r < TILE_ROWS ? rows - r : TILE_ROWS, 0, s->channels, sums);
+    }
+}
