@@ -4,35 +4,39 @@
 
 enum {
     GRAD_INTS = 9,      /* of struct grad_scratch, a position */
-    UNITS = 32,         /* enough to share */
+    UNITS = 16,         /* enough to share */
     PANEL_FLOATS = 256, /* lanes that a block wants, so that x is packed for many */
     FEW_ROWS = 64,      /* rows that it wants, so that dy is */
     DIRECT_PANELS = 3,  /* fewer than four panels do not pay for packing x */
 };
 
+static int64_t count_blocks(const dl_gradient *g) {
+    return g->groups / g->unit_groups * dl_ceil_div(g->panels, g->unit_panels) *
+           dl_ceil_div(g->rows, g->unit_rows);
+}
+
+static bool fits(const dl_target *t, const dl_gradient *g) {
+    return g->unit_groups * g->unit_panels * g->unit_rows * t->panel * 4 <= DL_GRAD_ACC;
+}
+
 /* Blocks of sums that stay in cache: many panels first, then rows, then groups that share positions. Where
- * there are too few blocks, the positions are shared out, too. */
+ * there are too few blocks, the positions are shared out. */
 static void find_units(const dl_target *t, dl_gradient *g) {
-    int64_t most = DL_GRAD_ACC / (t->panel * 4), wide = PANEL_FLOATS / t->panel;
+    int64_t wide = PANEL_FLOATS / t->panel;
     bool runs = g->channels < DL_RUN_BELOW && g->dilation[2] == 1;
     g->run = runs ? g->kernel[2] : 1, g->rows = g->run * g->channels;
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
     g->unit_groups = g->groups, g->unit_panels = g->panels, g->unit_rows = g->rows;
-    bool all = g->unit_groups * g->unit_panels * g->unit_rows <= most;
-    if (!all) {
+    if (!fits(t, g)) {
         g->unit_groups = runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
-        for (; g->unit_groups * g->unit_panels * g->unit_rows > most;
-             g->unit_rows = dl_ceil_div(g->unit_rows, 2))
-            if (g->unit_rows <= FEW_ROWS || runs) break;
-        if (g->unit_groups * g->unit_panels * g->unit_rows > most) g->unit_groups = 1;
-        while (g->unit_panels > 1 && g->unit_panels * g->unit_rows > most)
-            g->unit_panels = dl_ceil_div(g->unit_panels, 2);
-        if (g->unit_rows < g->rows) g->unit_rows = dl_ceil_div(g->unit_rows, t->rows) * t->rows;
+        while (!runs && g->unit_rows >= 2 * FEW_ROWS && (!fits(t, g) || count_blocks(g) < UNITS))
+            g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), t->rows) * t->rows;
+        if (!fits(t, g)) g->unit_groups = 1;
+        while (!fits(t, g) && g->unit_panels > 1) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
     }
-    g->blocks = g->groups / g->unit_groups * dl_ceil_div(g->panels, g->unit_panels) *
-                dl_ceil_div(g->rows, g->unit_rows);
+    g->blocks = count_blocks(g);
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
     g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, g->blocks) : 1;
     if (g->shares > positions / DL_M_BLOCK) g->shares = positions / DL_M_BLOCK ? positions / DL_M_BLOCK : 1;
