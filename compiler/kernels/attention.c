@@ -170,6 +170,11 @@ INLINE vf dropped(const struct attention *s, const struct draws *d, long i, long
     return v_pick(drawn < s->threshold, (vf){0}, v * s->kept);
 }
 
+/* Keys of the block from `key` on that are computed: whole vectors. */
+INLINE long wide_of(const struct attention *s, long key) {
+    return blocks_of(least(s->keys - key, KEYS), LANES) * LANES;
+}
+
 /* Keys of the block from `key` on that query i sees. */
 INLINE long seen_of(const struct attention *s, long query, long key) {
     long n = least(s->keys - key, KEYS), ahead = query + 1 - key;
@@ -214,15 +219,16 @@ INLINE vf share_of(vf a) {
  * sum so far (in lanes), and y so far change with it. */
 HOT void soften(const struct attention *s, const struct draws *d, long query, long key, long rows,
                 float *score, float *most, float *sum, float *y) {
+    long wide = wide_of(s, key);
     for (long i = 0; i < rows; i++, score += KEYS, y += s->width, sum += LANES) {
         long n = seen_of(s, query + i, key);
         vf top = splat(most[i]), all = {0};
-        for (long j = n / LANES * LANES; j < KEYS; j += LANES)
+        for (long j = n / LANES * LANES; j < wide; j += LANES)
             st(score + j, v_pick(lane_numbers() + (int)j < (int)n, ld(score + j), splat(-__builtin_inff())));
-        for (long j = 0; j < KEYS; j += LANES) top = larger(ld(score + j), top);
+        for (long j = 0; j < wide; j += LANES) top = larger(ld(score + j), top);
         float now = largest_lane(top);
         vf m = splat(now);
-        for (long j = 0; j < KEYS; j += LANES) {
+        for (long j = 0; j < wide; j += LANES) {
             vf p = share_of(ld(score + j) - m);
             all += p;
             if (s->drops) p = dropped(s, d, i, j, p);
@@ -253,10 +259,11 @@ UNUSED void attention_unit(const struct attention *s, char *const *arg, long uni
     long last = s->causal ? least(s->keys, query + rows) : s->keys;
     for (long key = 0; key < last; key += KEYS) {
         struct draws d = draws_of(s, arg, 3, head, query, key);
+        long wide = wide_of(s, key);
         product_set(q, s->width, 1, p.k_turned + (head * p.keys + key) * s->size, KEYS, s->size, score, KEYS,
-                    tiles_of(rows), KEYS);
+                    tiles_of(rows), wide);
         soften(s, &d, query, key, rows, score, most, sum, y);
-        product_sum(score, KEYS, 1, p.v + (head * p.keys + key) * s->width, s->width, KEYS, y, s->width,
+        product_sum(score, KEYS, 1, p.v + (head * p.keys + key) * s->width, s->width, wide, y, s->width,
                     tiles_of(rows), s->width);
     }
     float *to = (float *)arg[s->drops ? 5 : 3] + at + query * row;
@@ -293,10 +300,11 @@ UNUSED void pack_queries(const struct attention *s, char *const *arg, long unit,
 /* Of a block: scores become shares, v dy becomes the gradient of the scores (before `scale`). */
 HOT void soften_back(const struct attention *s, const struct draws *d, long query, long key, long rows,
                      long tiles, float *share, float *grad, const float *log, const float *sum) {
+    long wide = wide_of(s, key);
     for (long i = 0; i < tiles; i++, share += KEYS, grad += KEYS) {
         long n = i < rows ? seen_of(s, query + i, key) : 0;
         vf l = splat(log[i]), less = splat(sum[i]);
-        for (long j = 0; j < KEYS; j += LANES) {
+        for (long j = 0; j < wide; j += LANES) {
             vf p = share_of(ld(share + j) - l), dp = ld(grad + j), used = p;
             if (n < KEYS) p = used = keep(p, n - j);
             if (s->drops) used = dropped(s, d, i, j, p), dp = dropped(s, d, i, j, dp);
@@ -317,7 +325,7 @@ UNUSED void attention_back(const struct attention *s, char *const *arg, long uni
     float *dq = p.dq + (head * s->chunks + chunk) * p.queries * s->width;
     for (long i = 0; i < p.queries * s->width; i += LANES) st(dq + i, (vf){0});
     for (long key = from; key < to; key += KEYS) {
-        long block = head * p.keys + key;
+        long block = head * p.keys + key, wide = wide_of(s, key);
         for (long i = 0; i < KEYS * s->width; i += LANES) st(dk + i, (vf){0}), st(dv + i, (vf){0});
         for (long query = s->causal ? key / QUERIES * QUERIES : 0; query < s->queries; query += QUERIES) {
             struct draws d = draws_of(s, arg, 6, head, query, key);
@@ -325,13 +333,13 @@ UNUSED void attention_back(const struct attention *s, char *const *arg, long uni
                  tiles = tiles_of(rows);
             const float *q = p.q + here * s->width, *dy = p.dy + here * s->width;
             product_set(q, s->width, 1, p.k_turned + block * s->size, KEYS, s->size, share, KEYS, tiles,
-                        KEYS);
+                        wide);
             product_set(dy, s->width, 1, p.v_turned + block * s->size, KEYS, s->size, grad, KEYS, tiles,
-                        KEYS);
+                        wide);
             soften_back(s, &d, query, key, rows, tiles, share, grad, p.log + here, p.d + here);
-            product_sum(share, 1, KEYS, dy, s->width, tiles, dv, s->width, KEYS, s->width);
-            product_sum(grad, 1, KEYS, q, s->width, tiles, dk, s->width, KEYS, s->width);
-            product_sum(grad, KEYS, 1, p.k + block * s->width, s->width, KEYS, dq + query * s->width,
+            product_sum(share, 1, KEYS, dy, s->width, tiles, dv, s->width, wide, s->width);
+            product_sum(grad, 1, KEYS, q, s->width, tiles, dk, s->width, wide, s->width);
+            product_sum(grad, KEYS, 1, p.k + block * s->width, s->width, wide, dq + query * s->width,
                         s->width, tiles, s->width);
         }
         long at = head / s->heads * s->keys * row + head % s->heads * s->size + key * row;
