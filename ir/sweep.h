@@ -45,7 +45,7 @@ typedef struct {
 
 enum {
     DL_ROW_POINTS = 16384, /* a row has at most so many: its values stay in a core's own cache; */
-    DL_ROW_ACROSS = 4096,  /* so many where memory's neighbours belong to other rows, which run beside it, */
+    DL_ROW_ACROSS = 512,   /* so many where memory's neighbours belong to other rows, which run beside it, */
     DL_ROW_LANES = 16,     /* so many at a time; */
     DL_ROW_KEPT = 1 << 17, /* so many values are put away for later passes. */
     DL_ROW_SHARED = 16,    /* There are at least so many rows, or lanes full of them, for threads to share, */

@@ -175,10 +175,11 @@ static dl_value *deviation(dl_builder *b, dl_value *x, int n, const char *const 
     return sub(b, x, dl_build_reduce(b, DL_OP_mean, x, n, over));
 }
 
-/* sqrt(variance + eps) of the deviation d; the variance is the biased one. */
-static dl_value *spread_of(dl_builder *b, dl_value *d, int n, const char *const *over, double eps) {
+/* 1 / sqrt(variance + eps) of the deviation d; the variance is the biased one. One root and one division for
+ * all points of a mean, which are then multiplied, as in PyTorch. */
+static dl_value *scale_of(dl_builder *b, dl_value *d, int n, const char *const *over, double eps) {
     dl_value *variance = dl_build_reduce(b, DL_OP_mean, mul(b, d, d), n, over);
-    return dl_build1(b, DL_OP_sqrt, dl_build_k(b, DL_OP_add, variance, eps));
+    return dl_build1(b, DL_OP_rsqrt, dl_build_k(b, DL_OP_add, variance, eps));
 }
 
 /* (x - mean) / sqrt(variance + eps) * weight + bias along axis `kept`, the statistics over all axes whose bit
@@ -192,8 +193,8 @@ static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics,
         if (statistics >> i & 1) over[n_over++] = t.axis[i].name;
     dl_value *w = along(b, n->in[1], t.axis[kept].name), *bias = along(b, n->in[2], t.axis[kept].name);
     dl_value *d = deviation(b, rename_to(b, n->in[0], t), n_over, over);
-    dl_value *spread = spread_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps));
-    return rename_to(b, add(b, mul(b, divide(b, d, spread), w), bias), n->out[0].type);
+    dl_value *scale = scale_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps));
+    return rename_to(b, add(b, mul(b, mul(b, d, scale), w), bias), n->out[0].type);
 }
 
 dl_value *dl_lower_layer_norm(dl_builder *b, const dl_node *n) {
@@ -214,7 +215,7 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     for (int i = 2; i < t.rank; i++) over[n_over++] = t.axis[i].name;
     dl_value *x = dl_build_as(b, DL_OP_reshape, 1, n->in, 0, NULL, t);
     dl_value *d = deviation(b, x, n_over, over);
-    dl_value *y = divide(b, d, spread_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps)));
+    dl_value *y = mul(b, d, scale_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps)));
     y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, named);
     y = add(b, mul(b, y, along(b, n->in[1], channels)), along(b, n->in[2], channels));
     return rename_to(b, y, n->out[0].type);
