@@ -132,16 +132,17 @@ INLINE int any(v_rows m) {
     return some != 0;
 }
 
-/* What one column of panels sums at the rows of a block: channels [first, first + channels) of the parts,
- * whose weights are b[tap][depth][PANEL], with the rest of the kernel. */
-struct column {
+/* What columns of panels sum at the rows of a block: channels [first, first + channels) of the parts, whose
+ * weights are b[column][weight_taps][depth][PANEL], with the rest of the kernel. Several columns go together
+ * where their sums are one chain: what a row stores then lies side by side. */
+struct columns {
     const struct contraction *of;
     const struct positions *positions;
     const struct rows *row;
     long rows, first, channels, depth;
     const float *b;
-    rows_fn *finish; /* of n channels from `channel` on; 0: the caller does */
-    long channel, n;
+    long first_column, columns;
+    rows_fn *finish; /* 0: the caller does */
 };
 
 /* Neighbouring channels of one part at one tap. */
@@ -152,14 +153,14 @@ struct piece {
 };
 enum { PIECES = 64 }; /* at most in a tile's chain */
 
-INLINE int reaches(const struct column *c, const struct tap *tap) {
+INLINE int reaches(const struct columns *c, const struct tap *tap) {
     for (long r = 0; r < c->rows; r += TILE_ROWS)
         if (any(inside(c->of, c->row, r, tap))) return 1;
     return 0;
 }
 
 /* Terms of a chain: CHAIN at most, chains of about the same length, and whole taps if that is possible. */
-INLINE long chain_of(const struct column *c) {
+INLINE long chain_of(const struct columns *c) {
     long all = c->channels * c->positions->taps, chains = (all + CHAIN - 1) / CHAIN;
     long even = chains ? (all + chains - 1) / chains : 0;
     long taps = c->channels ? (even + c->channels - 1) / c->channels * c->channels : 0;
@@ -168,7 +169,7 @@ INLINE long chain_of(const struct column *c) {
 
 /* Pieces from tap *tap_at and channel *k on for one chain; taps that lie outside for all rows are left out.
  * Returns how many; behind the last ones *tap_at is the number of taps. */
-UNUSED long next_pieces(const struct column *c, char *const *arg, long *tap_at, long *k,
+UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at, long *k,
                         struct piece *piece) {
     const struct contraction *s = c->of;
     long n = 0, room = chain_of(c);
@@ -202,8 +203,9 @@ INLINE void point_rows(const struct piece *p, const struct rows *row, long r, v_
 }
 
 /* One chain of each tile: acc[row][PANEL], and behind the `last` one the rest of the kernel. */
-HOT void sum_pieces(const struct column *c, char *const *arg, const struct piece *piece, long n, float *acc,
+HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piece *piece, long n, float *acc,
                     int more, int last, double *sums) {
+    const struct contraction *s = c->of;
     struct stretch stretch[PIECES];
     for (long r = 0; r < c->rows; r += TILE_ROWS) {
         long some = 0;
@@ -211,15 +213,18 @@ HOT void sum_pieces(const struct column *c, char *const *arg, const struct piece
             v_rows in = inside(c->of, c->row, r, piece[i].tap);
             if (any(in)) point_rows(piece + i, c->row, r, in, stretch + some++);
         }
-        tile(stretch, some, acc + r * PANEL, more);
-        if (last && c->finish)
-            c->finish(arg, acc + r * PANEL, c->row, r, c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS,
-                      c->channel, c->n, sums);
+        long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
+        for (long column = c->first_column; column < c->first_column + c->columns; column++) {
+            tile(stretch, some, acc + r * PANEL, more);
+            long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
+            if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
+            for (long i = 0; i < some; i++) stretch[i].b += s->weight_taps * c->depth * PANEL;
+        }
     }
 }
 
-/* All of a column: acc[row][PANEL], whole tiles of rows. */
-UNUSED void sum_column(const struct column *c, char *const *arg, float *acc, double *sums) {
+/* All of them: acc[row][PANEL], whole tiles of rows. */
+UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, double *sums) {
     struct piece piece[PIECES];
     long tap = 0, k = 0;
     for (int more = 0; !more || tap < c->positions->taps; more = 1) {
@@ -233,9 +238,10 @@ struct rows_scratch {
     float acc[ROW_BLOCK * PANEL];
 };
 
-/* Units: positions, then groups of columns, then row blocks. Sets the block's rows, and returns the first
- * column. */
-INLINE long begin_unit(const struct contraction *s, long unit, struct column *c, struct rows *row) {
+/* The block of a unit, whose weights are w[column][tap][depth][PANEL]. Units: positions, then groups of
+ * columns, then row blocks. */
+INLINE struct columns columns_of(const struct contraction *s, long unit, struct rows *row, const float *w,
+                                 long depth, rows_fn *finish) {
     long groups = (s->columns + s->unit_columns - 1) / s->unit_columns;
     for (const struct positions *p = s->positions;; p++) {
         long rows = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
@@ -244,31 +250,22 @@ INLINE long begin_unit(const struct contraction *s, long unit, struct column *c,
             unit -= blocks * groups;
             continue;
         }
-        *c =
-            (struct column){.of = s, .positions = p, .row = row, .channels = s->reduced, .depth = s->reduced};
-        c->rows = fill_rows(s, p, unit % blocks * ROW_BLOCK, row, ROW_BLOCK);
-        return unit / blocks * s->unit_columns;
+        struct columns c = {.of = s, .positions = p, .row = row, .channels = s->reduced, .depth = depth};
+        c.rows = fill_rows(s, p, unit % blocks * ROW_BLOCK, row, ROW_BLOCK), c.finish = finish;
+        c.first_column = unit / blocks * s->unit_columns, c.columns = s->columns - c.first_column;
+        if (c.columns > s->unit_columns) c.columns = s->unit_columns;
+        c.b = w + c.first_column * s->weight_taps * depth * PANEL;
+        return c;
     }
-}
-
-/* The column `column` of a unit; 0 behind the unit's last one. `b`: the weights of all columns. */
-INLINE int next_column(struct column *c, long first, long column, const float *b, rows_fn *finish) {
-    const struct contraction *s = c->of;
-    if (column >= s->columns || column >= first + s->unit_columns) return 0;
-    c->b = b + column * s->weight_taps * c->depth * PANEL, c->finish = finish;
-    c->channel = column * PANEL, c->n = s->channels - c->channel < PANEL ? s->channels - c->channel : PANEL;
-    return 1;
 }
 
 /* A block of rows by some columns of panels. w: [column][tap][channel][PANEL] */
 UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float *w, long unit, char *scratch,
                       rows_fn *finish, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct column c;
-    long first = begin_unit(s, unit, &c, &t->row);
     w += (long)s->weight_start * s->weight_taps * s->reduced * PANEL;
-    for (long column = first; next_column(&c, first, column, w, finish); column++)
-        sum_column(&c, arg, t->acc, sums);
+    struct columns c = columns_of(s, unit, &t->row, w, s->reduced, finish);
+    sum_columns(&c, arg, t->acc, sums);
 }
 
 /* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie

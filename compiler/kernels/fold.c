@@ -37,11 +37,16 @@ UNUSED void fold_unit(const struct fold *f, char *const *arg, const float *packe
     struct rows *row = (void *)(line + (s->columns + 1) * PANEL);
     const struct positions *p = s->positions;
     long n = fill_rows(s, p, unit * ROW_BLOCK, row, ROW_BLOCK);
-    struct column c = {
-        .of = s, .positions = p, .row = row, .rows = n, .channels = s->reduced, .depth = s->reduced};
+    struct columns c = {.of = s,
+                        .positions = p,
+                        .row = row,
+                        .rows = n,
+                        .channels = s->reduced,
+                        .depth = s->reduced,
+                        .columns = 1};
     for (long column = 0; column < s->columns; column++) {
         c.b = packed + column * p->taps * s->reduced * PANEL;
-        sum_column(&c, arg, acc + column * ROW_BLOCK * PANEL, sums);
+        sum_columns(&c, arg, acc + column * ROW_BLOCK * PANEL, sums);
     }
     for (long r = 0; r < n; r++) {
         for (long column = 0; column < s->columns; column++)

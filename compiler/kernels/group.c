@@ -50,12 +50,9 @@ UNUSED void group_weight(const struct groups *g, int turned, const float *w, lon
 UNUSED void group_unit(const struct groups *g, char *const *arg, const float *packed, long unit,
                        char *scratch, rows_fn *finish, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct column c;
-    long column = begin_unit(g->rows, unit, &c, &t->row);
-    c.depth = g->span;
-    next_column(&c, column, column, packed, finish);
-    c.channels = column_reads(g, column, &c.first);
-    sum_column(&c, arg, t->acc, sums);
+    struct columns c = columns_of(g->rows, unit, &t->row, packed, g->span, finish);
+    c.channels = column_reads(g, c.first_column, &c.first);
+    sum_columns(&c, arg, t->acc, sums);
 }
 
 /* ---- depthwise ---- */
