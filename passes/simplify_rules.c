@@ -170,6 +170,11 @@ static dl_value *simplify_retyping(dl_simplifier *s, dl_node *n) {
     return v ? v : dl_build_as(&s->b, n->op, 1, &before, 0, NULL, result(n)->type);
 }
 
+static dl_value *simplify_rename(dl_simplifier *s, dl_node *n) {
+    dl_value *v = simplify_retyping(s, n);
+    return v ? v : dl_simplify_rename(s, n);
+}
+
 /* ---- reductions ---- */
 
 /* Splits `over` at a broadcast operand: axes that its source has are left in *kept; returns how many elements
@@ -320,7 +325,7 @@ static rule *const rules[DL_NOPS] = {
     [DL_OP_neg] = simplify_neg,
     [DL_OP_select] = simplify_select,
     [DL_OP_cast] = simplify_retyping,
-    [DL_OP_rename] = simplify_retyping,
+    [DL_OP_rename] = simplify_rename,
     [DL_OP_relayout] = simplify_retyping,
     [DL_OP_sum] = simplify_reduce,
     [DL_OP_reduce_max] = simplify_reduce,
