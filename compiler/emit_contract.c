@@ -2,15 +2,22 @@
  * weight.c and fold.c, and the rest of the kernel as the function that finishes one output position. */
 #include "compiler/emit_windows.h"
 
-/* Phase `phase`: blocks of rows, with weights that the C expression `w` points at. Few channels are gathered
- * tap by tap into rows, where all positions have the same taps. */
+enum { MOST_COLUMNS = 8 }; /* of a unit */
+
+/* Few channels are gathered tap by tap into rows, where all positions have the same taps. */
+static bool is_gathered(const dl_shape *s) {
+    bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X,
+         spread = s->stride[0] * s->stride[1] * s->stride[2] > 1;
+    return s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW && s->taps > 1 && !(back && spread);
+}
+
+/* Phase `phase`: blocks of rows by `unit`, with weights that the C expression `w` points at. */
 static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int phase, const char *w,
-                          dl_emitted *code) {
+                          const char *unit, dl_emitted *code) {
     const char *name = e->k->name;
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *made = back ? s->x : s->y;
-    bool gathered =
-        s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW && s->taps > 1 && t.positions == 1;
+    bool gathered = is_gathered(s);
     int64_t rows = s->batch * made[0] * made[1] * made[2];
     code->units[phase] = gathered ? dl_ceil_div(rows, DL_PACK_ROWS) : t.units;
     code->scratch = dl_emit_rows_scratch(e->t);
@@ -23,7 +30,7 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
         dl_putf(e->out, "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, sums);\n}\n",
                 name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name);
     else
-        dl_putf(e->out, "    rows_unit(&%s_shape, arg, %s, unit, scratch, %s_rows, sums);\n}\n", name, w,
+        dl_putf(e->out, "    %s(&%s_shape, arg, %s, unit, scratch, %s_rows, sums);\n}\n", unit, name, w,
                 name);
 }
 
@@ -42,7 +49,7 @@ static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     enum { STRETCH_BYTES = 16 }; /* of struct stretch, beside a pointer for each row */
     const char *name = e->k->name;
     int64_t whole = dl_ceil_div(s->summed, e->t->lanes) * e->t->lanes, made = e->k->space[1].size;
-    dl_emit_image(e, s);
+    dl_emit_image(e, s, MOST_COLUMNS);
     dl_emit_rows_behind(e);
     dl_emit_head(e, 0);
     dl_putf(e->out, "    narrow_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
@@ -65,24 +72,35 @@ static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
         put_narrow(e, s, code);
         return;
     }
-    dl_tables t = dl_emit_image(e, s);
+    dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
     dl_emit_rows_behind(e);
-    put_rows_unit(e, s, t, 0, weight_argument(e, s), code);
+    put_rows_unit(e, s, t, 0, weight_argument(e, s), "rows_unit", code);
 }
 
-/* Phase 0 turns the weight, so that the channels that are made lie along lanes. */
+/* The weight is turned, so that the channels that are made lie along lanes: in a phase of its own where many
+ * blocks of rows share it, else chain by chain where it is used, which needs no room for all of it. */
 static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+    enum { MANY = 8 };
     const char *name = e->k->name;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
-    dl_tables t = dl_emit_image(e, s);
+    int64_t positions = s->batch; /* of one parity */
+    for (int a = 0; a < 3; a++) positions *= dl_shape_parity(s, a, 0).count;
+    bool ahead = dl_ceil_div(positions, DL_ROW_BLOCK) >= MANY || is_gathered(s);
+    dl_tables t = dl_emit_image(e, s, ahead ? MOST_COLUMNS : 1);
     dl_emit_rows_behind(e);
+    code->phases = 1;
+    if (!ahead) {
+        put_rows_unit(e, s, t, 0, weight_argument(e, s), "turning_unit", code);
+        code->scratch += DL_CHAIN * e->t->panel * 4;
+        return;
+    }
     dl_emit_head(e, 0);
     dl_putf(e->out, "    turn_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
             weight_argument(e, s));
     code->phases = 2;
     code->units[0] = columns * s->taps;
     code->workspace = columns * s->taps * s->summed * e->t->panel * 4;
-    put_rows_unit(e, s, t, 1, "(const float *)workspace", code);
+    put_rows_unit(e, s, t, 1, "(const float *)workspace", "rows_unit", code);
 }
 
 /* A transposed convolution into few channels: parities become columns. */

@@ -136,12 +136,12 @@ void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns,
                   dl_ceil_div(channels, e->t->panel), unit_columns, positions);
 }
 
-dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s) {
-    enum { UNITS = 32, MOST = 8, WEIGHTS = 256 << 10 }; /* at least; columns, and bytes that stay in cache */
+dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
+    enum { UNITS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
     const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
     int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_ROW_BLOCK);
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1;
-    while (s->taps * s->summed <= DL_CHAIN && unit < columns && unit < MOST &&
+    while (s->taps * s->summed <= DL_CHAIN && unit < columns && unit < most &&
            (unit + 1) * s->taps * s->summed * e->t->panel * 4 <= WEIGHTS &&
            blocks * dl_ceil_div(columns, unit + 1) >= UNITS)
         unit++;

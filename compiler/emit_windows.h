@@ -45,9 +45,9 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
                    int positions);
 /* The same with what an image that is made reads, as it is. */
 void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns, int positions);
-/* Both. A unit has several columns where their sums are one chain, their weights stay in cache and enough
- * units are left to share. */
-dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s);
+/* Both. A unit has several columns, `most` of them, where their sums are one chain, their weights stay in
+ * cache and enough units are left to share. */
+dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most);
 
 /* What stands behind the sum: <kernel>_body, and around it <kernel>_point, which finishes a position, or
  * <kernel>_rows, which finishes some rows of a block. */

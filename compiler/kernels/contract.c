@@ -142,7 +142,9 @@ struct columns {
     long rows, first, channels, depth;
     const float *b;
     long first_column, columns;
-    rows_fn *finish; /* 0: the caller does */
+    const float *turn; /* the weight as it lies, from which each chain's part of b is made; or 0 */
+    float *turned;     /* [CHAIN][PANEL] */
+    rows_fn *finish;   /* 0: the caller does */
 };
 
 /* Neighbouring channels of one part at one tap. */
@@ -223,19 +225,62 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
     }
 }
 
+/* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie
+ * along lanes. */
+HOT void turn_panel(const struct contraction *s, const float *w, long tap, long c0, long o0, long n,
+                    float *b) {
+    long channels = s->weight_channels, m = channels - c0 < PANEL ? channels - c0 : PANEL;
+    for (long k = 0; k < n;) {
+        long o = o0 + k, in = o % PANEL, run = PANEL - in < n - k ? PANEL - in : n - k;
+        const float *from = w + ((o / PANEL * s->weight_taps + tap) * channels + c0) * PANEL + in;
+        if (run == PANEL && m == PANEL) {
+            for (long c = 0; c < PANEL; c += LANES)
+                for (long i = 0; i < PANEL; i += LANES)
+                    turn_block(from + c * PANEL + i, PANEL, b + (k + i) * PANEL + c, PANEL);
+            k += run;
+            continue;
+        }
+        for (long i = 0; i < run; i++) {
+            float *to = b + (k + i) * PANEL;
+            for (long c = 0; c < m; c++) to[c] = from[c * PANEL + i];
+            for (long c = m; c < PANEL; c++) to[c] = 0;
+        }
+        k += run;
+    }
+}
+
+/* The weight as an input gradient reads it: packed[column][mirrored tap][o][PANEL], so that neighbouring taps
+ * read neighbours of dy. Unit: one tap of a column. */
+UNUSED void turn_weight(const struct contraction *s, const float *w, long unit, float *packed) {
+    turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps * PANEL, 0, s->reduced,
+               packed + unit * s->reduced * PANEL);
+}
+
+/* The weights of a chain, where they are not turned yet. */
+UNUSED void turn_pieces(const struct columns *c, struct piece *piece, long n) {
+    float *to = c->turned;
+    for (long i = 0; i < n; to += piece[i++].n * PANEL) {
+        long at = (piece[i].b - c->b) / PANEL;
+        turn_panel(c->of, c->turn, c->of->weight_taps - 1 - at / c->depth, c->first_column * PANEL,
+                   at % c->depth, piece[i].n, to);
+        piece[i].b = to;
+    }
+}
+
 /* All of them: acc[row][PANEL], whole tiles of rows. */
 UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, double *sums) {
     struct piece piece[PIECES];
     long tap = 0, k = 0;
     for (int more = 0; !more || tap < c->positions->taps; more = 1) {
         long n = next_pieces(c, arg, &tap, &k, piece);
+        if (c->turn) turn_pieces(c, piece, n);
         sum_pieces(c, arg, piece, n, acc, more, tap == c->positions->taps, sums);
     }
 }
 
 struct rows_scratch {
     struct rows row;
-    float acc[ROW_BLOCK * PANEL];
+    float acc[ROW_BLOCK * PANEL], turned[]; /* where weights are turned chain by chain */
 };
 
 /* The block of a unit, whose weights are w[column][tap][depth][PANEL]. Units: positions, then groups of
@@ -268,35 +313,13 @@ UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float
     sum_columns(&c, arg, t->acc, sums);
 }
 
-/* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie
- * along lanes. */
-HOT void turn_panel(const struct contraction *s, const float *w, long tap, long c0, long o0, long n,
-                    float *b) {
-    long channels = s->weight_channels, m = channels - c0 < PANEL ? channels - c0 : PANEL;
-    for (long k = 0; k < n;) {
-        long o = o0 + k, in = o % PANEL, run = PANEL - in < n - k ? PANEL - in : n - k;
-        const float *from = w + ((o / PANEL * s->weight_taps + tap) * channels + c0) * PANEL + in;
-        if (run == PANEL && m == PANEL) {
-            for (long c = 0; c < PANEL; c += LANES)
-                for (long i = 0; i < PANEL; i += LANES)
-                    turn_block(from + c * PANEL + i, PANEL, b + (k + i) * PANEL + c, PANEL);
-            k += run;
-            continue;
-        }
-        for (long i = 0; i < run; i++) {
-            float *to = b + (k + i) * PANEL;
-            for (long c = 0; c < m; c++) to[c] = from[c * PANEL + i];
-            for (long c = m; c < PANEL; c++) to[c] = 0;
-        }
-        k += run;
-    }
-}
-
-/* The weight as an input gradient reads it: packed[column][mirrored tap][o][PANEL], so that neighbouring taps
- * read neighbours of dy. Unit: one tap of a column. */
-UNUSED void turn_weight(const struct contraction *s, const float *w, long unit, float *packed) {
-    turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps * PANEL, 0, s->reduced,
-               packed + unit * s->reduced * PANEL);
+/* The same for an input gradient whose weights few blocks of rows share: they are turned as they are used. */
+UNUSED void turning_unit(const struct contraction *s, char *const *arg, const float *w, long unit,
+                         char *scratch, rows_fn *finish, double *sums) {
+    struct rows_scratch *t = (void *)scratch;
+    struct columns c = columns_of(s, unit, &t->row, t->turned, s->reduced, finish);
+    c.b = t->turned, c.turn = w, c.turned = t->turned;
+    sum_columns(&c, arg, t->acc, sums);
 }
 
 /* Few channels: the taps of PACK_ROWS positions are gathered into rows, then all is one reduction. Taps that
