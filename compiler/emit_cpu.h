@@ -58,6 +58,9 @@ void dl_emit_instr(dl_emitter *e, int number);
 void dl_emit_keep(dl_emitter *e, int number);
 /* "x0 * 12 + x3": a point's number among those of some axes, outermost first; 0 without axes. */
 void dl_emit_number(dl_emitter *e, int n, const int *axis);
+/* Where a parameter of this type is read or written at the index, in elements: rows, channels last or panels.
+ */
+void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at);
 /* "float", how a value stands in the program in the present mode. */
 const char *dl_emit_type(const dl_emitter *e, dl_dtype d);
 /* What a reduction begins with and, other than a sum, the function that takes in one more: by what it is kept

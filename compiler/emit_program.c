@@ -178,8 +178,7 @@ static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
     if (moves) dl_putf(e->out, ", %lldL)", (long long)size);
 }
 
-/* Where a parameter is read or written, in elements. */
-static void put_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
+void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat) {
         dl_puts(e->out, t->rank ? "x0" : "0");
     } else if (t->layout.kind == DL_PANEL) {
@@ -314,7 +313,7 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "r[j] = %s((const %s *)arg[%d])[", p->type.dtype == DL_BOOL ? "-" : "", type,
                 in->param);
-        put_address(e, &p->type, in->index);
+        dl_emit_address(e, &p->type, in->index);
         dl_puts(e->out, "]; } r; })");
         return;
     }
@@ -330,7 +329,7 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
             : step == 1 ? "ldn"
                         : "ld_step",
             suffix, type, in->param, step ? " + " : "[");
-    put_address(e, &p->type, in->index);
+    dl_emit_address(e, &p->type, in->index);
     if (step == 0)
         dl_puts(e->out, "])");
     else if (step == 1)
@@ -351,7 +350,7 @@ static void put_load(dl_emitter *e, const dl_kinstr *in) {
     bool bounded = put_bounds(e, &p->type, in->index);
     dl_putf(e->out, "%s%s((const %s *)arg[%d])[", bounded ? " ? " : "", c.open, element_type(p->type.dtype),
             in->param);
-    put_address(e, &p->type, in->index);
+    dl_emit_address(e, &p->type, in->index);
     dl_putf(e->out, "]%s", c.close);
     if (!bounded) return;
     dl_puts(e->out, " : ");
@@ -369,7 +368,7 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
         put_lane_loop(e);
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
-        put_address(e, &p->type, in->index);
+        dl_emit_address(e, &p->type, in->index);
         dl_putf(e->out, "] = (%s)r[j]%s; } }\n", type, p->type.dtype == DL_BOOL ? " & 1" : "");
         return;
     }
@@ -382,14 +381,14 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "%s%s((%s *)arg[%d] + ", step == 1 ? "stn" : "st_step", array_suffix(p->type.dtype),
                 type, in->param);
-        put_address(e, &p->type, in->index);
+        dl_emit_address(e, &p->type, in->index);
         if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
         dl_putf(e->out, ", %sv%d%s, n);\n", c.open, in->args[0], c.close);
         return;
     }
     put_guard(e, &p->type, in->index);
     dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
-    put_address(e, &p->type, in->index);
+    dl_emit_address(e, &p->type, in->index);
     dl_putf(e->out, "] = %sv%d%s;\n", c.open, in->args[0], c.close);
 }
 

@@ -105,9 +105,8 @@ static void put_sort(dl_emitter *e, const scatter *s) {
 static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *sum, const char *element) {
     enum { CHUNK = 64 };
     const dl_type *t = &s->k->params.at[s->store->param].type;
-    int64_t stride[DL_MAX_RANK], inner = s->nrest ? size_of(s, s->rest[s->nrest - 1]) : 1;
+    int64_t inner = s->nrest ? size_of(s, s->rest[s->nrest - 1]) : 1;
     int64_t outer = inner ? s->row / inner : 0;
-    dl_type_strides(t, stride);
     dl_putf(
         e->out,
         "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n"
@@ -127,7 +126,7 @@ static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *
     dl_puts(e->out, "            sum[i] += ");
     put_call(e, s, "value");
     dl_puts(e->out, ";\n        }\n        }\n");
-    dl_putf(e->out, "        const long v = place %% %lldL;\n        (void)v;\n",
+    dl_putf(e->out, "        const long v%d = place %% %lldL;\n", s->number,
             (long long)(s->choices ? s->choices : 1));
     int64_t before = s->places / (s->choices ? s->choices : 1);
     char number[48];
@@ -135,14 +134,8 @@ static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *
     put_axes(e, s, s->nkept, s->kept, number, before);
     dl_puts(e->out, "        for (long i = 0; i < n; i++) {\n");
     if (s->nrest) dl_putf(e->out, "            const long x%d = from + i;\n", s->rest[s->nrest - 1]);
-    dl_putf(e->out, "            ((%s *)arg[%d])[0", element, s->store->param);
-    for (int i = 0; i < t->rank; i++) {
-        const dl_index *at = &s->store->index[i];
-        if (at->by)
-            dl_putf(e->out, " + v * %lldL", (long long)stride[i]);
-        else if (at->axis >= 0)
-            dl_putf(e->out, " + x%d * %lldL", at->axis, (long long)stride[i]);
-    }
+    dl_putf(e->out, "            ((%s *)arg[%d])[", element, s->store->param);
+    dl_emit_address(e, t, s->store->index);
     dl_putf(e->out, "] = (%s)sum[i];\n        }\n    }\n}\n", element);
 }
 
@@ -155,7 +148,7 @@ bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kparam *to = &k->params.at[s.store->param];
     int end = k->instrs.n - 1;
     if (&k->instrs.at[end] != s.store || k->instrs.at[s.number].kind != DL_K_LOAD ||
-        !elements[to->type.dtype] || to->type.layout.kind == DL_PANEL)
+        !elements[to->type.dtype])
         return dl_emit_refuse(k, s.store, err,
                               "additions at numbered places stand alone in a kernel [DL-E0803]");
     e->mode = DL_SINGLE, e->flat = false, e->lane_axis = -1;

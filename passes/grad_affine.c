@@ -144,10 +144,18 @@ static dl_value *find_inside(dl_grad *g, const dl_value *v) {
     return inside;
 }
 
-/* A view that adds an axis of taps, and nothing that its inverse would not find back. */
-static bool is_window(const dl_value *v) {
+static bool goes_over(const dl_attr *over, const char *axis) {
+    for (int i = 0; i < over->n; i++)
+        if (over->names[i] == axis) return true;
+    return false;
+}
+
+/* A view that adds an axis of taps, and nothing that its inverse would not find back: the places along its
+ * axis are still there behind the reduction. */
+static bool is_window(const dl_value *v, const dl_attr *over) {
     if (!v->def || v->def->op != DL_OP_affine) return false;
     dl_affine a = view_of(v->def);
+    if (goes_over(over, a.axis)) return false;
     bool adds = a.tap && dl_type_axis(&v->def->in[0]->type, a.tap) < 0;
     return adds && a.div == 1 && dl_outside_fills(a.outside) && a.outside != DL_OUT_EXACT;
 }
@@ -182,7 +190,7 @@ void dl_grad_first_max(dl_grad *g) {
     /* Past windows the elements themselves gather: from each that holds them, dy if they are what it chose.
      */
     dl_value *dy = g->dy;
-    for (; is_window(x); x = x->def->in[0]) {
+    for (; is_window(x, over); x = x->def->in[0]) {
         int64_t n = size_of(&x->def->in[0]->type, view_of(x->def).axis);
         best = invert(g, best, view_of(x->def), n), dy = invert(g, dy, view_of(x->def), n);
     }

@@ -3,8 +3,9 @@
  * Where a group has several channels, each panel of the result's lanes is one small matrix over the channels
  * that its groups read: zero where lane and channel are of different groups, and else the weight. Tiles then
  * run as ever, of PANEL / (channels of a group) times as many products as there are, and none in vain where a
- * group fills panels. Where groups have one channel on both sides (depthwise), a lane reads its own channel:
- * lines go lane by lane. */
+ * group fills panels; positions whose sums are not finite are summed again without the zeros, which would
+ * hand one group's infinity on to its neighbours as a NaN. Where groups have one channel on both sides
+ * (depthwise), a lane reads its own channel: lines go lane by lane. */
 
 /* What the positions of x and y have to do with each other: x = y * stride + tap * dilation - pad. */
 struct group_window {
@@ -46,13 +47,53 @@ UNUSED void group_weight(const struct groups *g, int turned, const float *w, lon
         }
 }
 
+INLINE int all_finite(const float *v, long n) {
+    vi bad = {0};
+    int some = 0;
+    for (long i = 0; i < n; i += LANES) bad |= (vi)(ld(v + i) - ld(v + i)); /* 0, of others NaN */
+    for (long i = 0; i < LANES; i++) some |= bad[i];
+    return some == 0;
+}
+
+/* Row r's sums once more, each lane's over its own group alone. */
+UNUSED void sum_by_group(const struct groups *g, const struct positions *p, const struct rows *row, long r,
+                         const float *x, const float *packed, long column, float *acc) {
+    const struct contraction *s = g->rows;
+    long first, own = g->own, from = column * PANEL;
+    column_reads(g, column, &first);
+    __builtin_memset(acc, 0, sizeof(float) * PANEL);
+    for (long i = 0; i < p->taps; i++) {
+        const struct tap *tap = s->taps + p->first_tap + i;
+        long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
+        int there = 1;
+        for (int k = 0; k < 3; k++) there &= (unsigned)(row->at[k][r] + tap->at[k]) < (unsigned)s->in[k];
+        if (!there) continue;
+        const float *read = x + (row->base[r] + by) * s->part->channels;
+        for (long lane = 0; lane < PANEL && from + lane < s->channels; lane++) {
+            long k = (from + lane) / own * g->per;
+            const float *b =
+                packed + ((column * s->weight_taps + tap->w) * g->span + k - first) * PANEL + lane;
+            float sum = 0;
+            for (long c = 0; c < g->per; c++) sum += read[k + c] * b[c * PANEL];
+            acc[lane] += sum;
+        }
+    }
+}
+
 /* A block of rows by one column, as rows_unit. */
 UNUSED void group_unit(const struct groups *g, char *const *arg, const float *packed, long unit,
                        char *scratch, rows_fn *finish, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(g->rows, unit, &t->row, packed, g->span, finish);
-    c.channels = column_reads(g, c.first_column, &c.first);
+    struct columns c = columns_of(g->rows, unit, &t->row, packed, g->span, 0);
+    long column = c.first_column, channel = column * PANEL, m = g->rows->channels - channel;
+    c.channels = column_reads(g, column, &c.first);
     sum_columns(&c, arg, t->acc, sums);
+    if (c.channels > g->per && !all_finite(t->acc, c.rows * PANEL))
+        for (long r = 0; r < c.rows; r++)
+            if (!all_finite(t->acc + r * PANEL, PANEL))
+                sum_by_group(g, c.positions, &t->row, r, (const float *)arg[g->rows->part->arg], packed,
+                             column, t->acc + r * PANEL);
+    finish(arg, t->acc, &t->row, 0, c.rows, channel, m < PANEL ? m : PANEL, sums);
 }
 
 /* ---- depthwise ---- */

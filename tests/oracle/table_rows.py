@@ -474,9 +474,8 @@ def windows(made):
         attrs = {"stride": ints(stride), "pad_lo": ints(lo), "pad_hi": ints(hi)}
         out = [(z + p + q - e * (w - 1) - 1) // t + 1 for z, p, q, e, w, t in zip(sizes, lo, hi, dilation, k, stride)]
         conv = lambda x, w: CONV[d - 1](F.pad(x, [v for i in reversed(range(d)) for v in (lo[i], hi[i])]), w, stride=stride, dilation=dilation, groups=groups)
-        # no infinities where PyTorch multiplies them by the zeros of the padding, which are not there for us, nor beside other groups, which
-        # compiled code multiplies by zeros where they share a vector (docs/language.md)
-        x = lambda: s.var((n, c, *sizes), ["N", "C", *spatial], special=groups == 1)
+        # no infinities where they meet the zeros of the padding, which some multiply
+        x = lambda: s.var((n, c, *sizes), ["N", "C", *spatial])
         w = lambda: s.var((o, c // groups, *k), ["O", "C", *taps], special=False)
         y = lambda: s.var((n, o, *out), ["N", "C", *spatial], special=False)
         more = {**({"dilation": ints(dilation)} if max(dilation) > 1 else {}), **({"groups": groups} if groups > 1 else {})}

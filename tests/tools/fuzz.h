@@ -39,6 +39,8 @@ typedef struct {
     char why[500];
 } fuzz_verdict;
 
+/* Does a process of its own live through opening this? False: v says how it died. */
+bool fuzz_opens(const char *text, uint64_t seed, fuzz_verdict *v);
 /* Parses the text, adds gradients and Adam, and runs it. False: err. */
 bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_error *err);
 void fuzz_close(fuzz_case *c);

@@ -340,28 +340,59 @@ static void try_compiled(const fuzz_case *cases, int n, const fuzz_way *way, fuz
 
 /* ---- in a process of its own ---- */
 
-static void try_in_child(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *verdicts,
-                         FILE *errors) {
+/* Its status; what it says goes to `errors`. */
+static int in_child(void (*work)(void *), void *of, FILE *errors) {
+    fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
         dup2(fileno(errors), 2);
-        if (way->target)
-            try_compiled(cases, n, way, verdicts);
-        else
-            for (int i = 0; i < n; i++) try_passes(&cases[i], way, &verdicts[i]);
+        work(of);
         fflush(NULL);
         _exit(0);
     }
-    int status = 0;
+    int status = -1;
     while (child > 0 && waitpid(child, &status, 0) < 0) {
     }
-    if (n > 1 || verdicts[0].state != FUZZ_NOT_RUN) return;
+    return status;
+}
+
+static void say_died(fuzz_verdict *v, int status, FILE *errors) {
     char text[400] = "";
     long end = lseek(fileno(errors), 0, SEEK_END), from = end > 390 ? end - 390 : 0;
     ssize_t got = pread(fileno(errors), text, sizeof text - 1, from);
-    verdicts[0].state = FUZZ_DIED;
-    snprintf(verdicts[0].why, sizeof verdicts[0].why, "died (status 0x%x): %.*s", status,
-             got > 0 ? (int)got : 0, text);
+    v->state = FUZZ_DIED;
+    snprintf(v->why, sizeof v->why, "died (status 0x%x): %.*s", status, got > 0 ? (int)got : 0, text);
+}
+
+static void open_and_close(void *of) {
+    const fuzz_case *c = of;
+    fuzz_case opened;
+    dl_error err = {0};
+    if (fuzz_open(&opened, c->text, c->seed, &err)) fuzz_close(&opened);
+}
+
+bool fuzz_opens(const char *text, uint64_t seed, fuzz_verdict *v) {
+    FILE *errors = tmpfile();
+    DL_CHECK(errors);
+    int status = in_child(open_and_close, &(fuzz_case){.text = text, .seed = seed}, errors);
+    if (status) say_died(v, status, errors);
+    fclose(errors);
+    return !status;
+}
+
+typedef struct {
+    const fuzz_case *cases;
+    int n;
+    const fuzz_way *way;
+    fuzz_verdict *verdicts;
+} trial;
+
+static void try_all(void *of) {
+    const trial *t = of;
+    if (t->way->target)
+        try_compiled(t->cases, t->n, t->way, t->verdicts);
+    else
+        for (int i = 0; i < t->n; i++) try_passes(&t->cases[i], t->way, &t->verdicts[i]);
 }
 
 void fuzz_try(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *verdicts) {
@@ -370,8 +401,8 @@ void fuzz_try(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *
     fuzz_verdict *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     FILE *errors = tmpfile();
     DL_CHECK(shared != MAP_FAILED && errors);
-    fflush(NULL);
-    try_in_child(cases, n, way, shared, errors);
+    int status = in_child(try_all, &(trial){cases, n, way, shared}, errors);
+    if (n == 1 && shared->state == FUZZ_NOT_RUN) say_died(shared, status, errors);
     memcpy(verdicts, shared, bytes);
     munmap(shared, bytes);
     fclose(errors);

@@ -33,6 +33,7 @@ typedef struct {
 
 static long states[FUZZ_DIED + 1], compared, open_ones, reduced;
 static random_counts counts;
+static long trained[DL_NOPS];
 static double nodes;
 
 static const char *text_of(const dl_module *m, dl_arena *arena) {
@@ -43,10 +44,30 @@ static const char *text_of(const dl_module *m, dl_arena *arena) {
     return text;
 }
 
+/* Counts each op once for every node of it that stands between a parameter and the loss, in floats. */
+static void count_trained(const dl_graph *g, dl_arena *arena) {
+    bool *learns = DL_NEWS(arena, bool, g->next_id + 1), *matters = DL_NEWS(arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->vars.n; i++) learns[g->vars.at[i]->value.id] = g->vars.at[i]->role == DL_VAR_PARAM;
+    for (int i = 0; i < g->results.n; i++)
+        matters[g->results.at[i].value->id] |= g->results.at[i].role == DL_RESULT_LOSS;
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nin; k++)
+            learns[g->nodes.at[i]->out[0].id] |=
+                dl_dtype_is_float(g->nodes.at[i]->out[0].type.dtype) && learns[g->nodes.at[i]->in[k]->id];
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const dl_node *n = g->nodes.at[i];
+        if (!learns[n->out[0].id] || !matters[n->out[0].id]) continue;
+        trained[n->op]++;
+        for (int k = 0; k < n->nin; k++) matters[n->in[k]->id] = true;
+    }
+}
+
 /* In f64 where passes alone are looked at: doubles are close enough to show every slip. */
 static const char *generate(uint64_t seed, bool doubles, dl_arena *arena) {
     dl_module *m = dl_module_new(arena);
-    nodes += random_graph(m, "train", seed, STEPS, doubles ? DL_F64 : DL_F32, &counts)->nodes.n;
+    const dl_graph *g = random_graph(m, "train", seed, STEPS, doubles ? DL_F64 : DL_F32, &counts);
+    nodes += g->nodes.n;
+    count_trained(g, arena);
     return text_of(m, arena);
 }
 
@@ -72,6 +93,18 @@ static void report(const fuzz_case *c, const fuzz_way *way, const fuzz_verdict *
     printf("%s", text);
     if (!dl_write_file(path, text, strlen(text), &err)) printf("%s\n", err.message);
     dl_arena_free(arena);
+}
+
+/* Opens the graph as a case. False: it is no graph, or gradients and reference cannot be made of it. */
+static bool open_case(fuzz_case *c, const char *text, uint64_t seed, const options *o) {
+    dl_error err = {0};
+    fuzz_verdict v = {0};
+    bool lives = fuzz_opens(text, seed, &v), ok = lives && fuzz_open(c, text, seed, &err);
+    CHECK(ok, "graph %llu: %s\n%s", (unsigned long long)seed, err.message, text);
+    if (lives) return ok;
+    states[FUZZ_DIED]++;
+    report(&(fuzz_case){.text = text, .seed = seed}, &(fuzz_way){.skip = ""}, &v, o);
+    return false;
 }
 
 static void try_way(const fuzz_case *cases, int n, const fuzz_way *way, const options *o) {
@@ -152,9 +185,18 @@ static void check_faults(const options *o) {
     }
 }
 
-/* Every op is drawn, or named as one that cannot be. */
+static const char *const gradients[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) #grad,
+#include "ir/ops.def"
+#undef OP
+};
+
+/* Every op is drawn, and where it has a gradient on the way to a loss; or it is named as one that cannot be.
+ */
 static void check_cover(void) {
     for (int op = 0; op < DL_NOPS; op++) {
+        CHECK(trained[op] > 0 || !random_makes((dl_op)op) || !strcmp(gradients[op], "zero"),
+              "no gradient of op '%s' was drawn", dl_ops[op].name);
         CHECK((counts.made[op] > 0) == random_makes((dl_op)op), "op '%s' was drawn %ld times",
               dl_ops[op].name, counts.made[op]);
         CHECK(bounded_op((dl_op)op) || !random_makes((dl_op)op), "op '%s' has no bound (error_bound.h)",
@@ -173,8 +215,8 @@ static void run(const options *o) {
             uint64_t seed = o->from + (uint64_t)i;
             const char *text = o->file ? dl_read_file(arena, o->file, 1 << 20, NULL, &err)
                                        : generate(seed, o->passes, arena);
-            bool ok = text && fuzz_open(&cases[n], text, seed, &err);
-            CHECK(ok, "graph %llu: %s\n%s", (unsigned long long)seed, err.message, text ? text : "");
+            CHECK(text, "%s", err.message);
+            bool ok = text && open_case(&cases[n], text, seed, o);
             n += ok, opened += ok;
         }
         if (o->faults)

@@ -16,13 +16,10 @@
  * bound holds the distance between them. Beyond f32's range, and where nothing is known, it is infinite. */
 #ifndef DL_ERROR_BOUND_H
 #define DL_ERROR_BOUND_H
-#include <math.h>
 #include <stdlib.h>
 
-#include "ir/interp.h"
 #include "ir/relation.h"
-
-#define REWRITES 4.0
+#include "tests/unit/error_scalar.h"
 
 typedef struct {
     const dl_graph *graph;
@@ -50,131 +47,6 @@ static inline void bounded_free(bounded_run *r) {
     for (uint32_t i = 0; i <= r->graph->next_id; i++) free(r->rivals[i]);
     dl_interp_free(r->value), dl_interp_free(r->bound), dl_interp_free(r->size), dl_interp_free(r->terms);
     free(r->added), free(r->rivals), free(r);
-}
-
-static inline double unit_of(dl_dtype d) { return d == DL_F32 ? 0x1p-24 : d == DL_F64 ? 0x1p-53 : 0; }
-
-/* ---- one value ---- */
-
-/* Units that a function's result may be off by, everywhere it is called exact to the last bit or two. */
-static inline double accuracy(dl_op op) {
-    switch (op) {
-    case DL_OP_exp:
-    case DL_OP_expm1:
-    case DL_OP_log1p:
-    case DL_OP_rsqrt:
-    case DL_OP_elu:
-    case DL_OP_log:
-    case DL_OP_sin:
-    case DL_OP_cos:
-    case DL_OP_erf:
-    case DL_OP_pow: return 4;
-    case DL_OP_tanh:
-    case DL_OP_sigmoid: return 8;
-    case DL_OP_add:
-    case DL_OP_sub:
-    case DL_OP_mul:
-    case DL_OP_div:
-    case DL_OP_sqrt:
-    case DL_OP_leaky_relu:
-    case DL_OP_cast: return 1;
-    default: return 0; /* chooses, compares, changes a sign */
-    }
-}
-
-static inline double furthest(double v, const double *other, int n) {
-    double far = 0;
-    for (int i = 0; i < n; i++) {
-        if (isnan(other[i])) return INFINITY;
-        far = fmax(far, fabs(other[i] - v));
-    }
-    return far;
-}
-
-/* Of a function that only rises or only falls: its ends. */
-static inline double by_ends(dl_op op, double v, double a, double e, double p) {
-    double ends[] = {dl_interp_scalar(op, a - e, 0, 0, p), dl_interp_scalar(op, a + e, 0, 0, p)};
-    return e == 0 ? 0 : furthest(v, ends, 2);
-}
-
-static inline double by_corners(dl_op op, double v, const double *a, const double *e) {
-    double corners[4];
-    for (int i = 0; i < 4; i++)
-        corners[i] = dl_interp_scalar(op, a[0] + (i & 1 ? e[0] : -e[0]), a[1] + (i & 2 ? e[1] : -e[1]), 0, 0);
-    return furthest(v, corners, 4);
-}
-
-static inline double bound_cast(const dl_type *from, const dl_type *to, double v, double a, double e) {
-    if (dl_dtype_is_float(to->dtype) || e == 0) return e;
-    if (to->dtype == DL_BOOL) return fabs(a) > e ? 0 : 1;
-    (void)from;
-    double ends[] = {trunc(a - e), trunc(a + e)};
-    return furthest(v, ends, 2);
-}
-
-/* What errors `e` of operands `a` can do to v = op(a). */
-static inline double handed_on(dl_op op, double v, const double *a, const double *e, double p) {
-    double d = fabs(a[0] - a[1]), both = e[0] + e[1];
-    switch (op) {
-    case DL_OP_neg:
-    case DL_OP_stop_gradient:
-    case DL_OP_abs: return e[0];
-    case DL_OP_add:
-    case DL_OP_sub: return both;
-    case DL_OP_mul: return fabs(a[0]) * e[1] + fabs(a[1]) * e[0] + e[0] * e[1];
-    case DL_OP_div: return fabs(a[1]) <= e[1] ? INFINITY : (e[0] + fabs(v) * e[1]) / (fabs(a[1]) - e[1]);
-    case DL_OP_sin:
-    case DL_OP_cos: return fmin(e[0], 2);
-    case DL_OP_exp:
-    case DL_OP_expm1:
-    case DL_OP_log:
-    case DL_OP_log1p:
-    case DL_OP_sqrt:
-    case DL_OP_tanh:
-    case DL_OP_sigmoid:
-    case DL_OP_erf:
-    case DL_OP_floor:
-    case DL_OP_relu: return by_ends(op, v, a[0], e[0], p);
-    case DL_OP_elu:
-    case DL_OP_leaky_relu:
-        return fmax(p < 0 && fabs(a[0]) <= e[0] ? fabs(v) : 0, by_ends(op, v, a[0], e[0], p));
-    case DL_OP_sign: return fabs(a[0]) > e[0] || e[0] == 0 ? 0 : 2;
-    case DL_OP_pow:
-        if (both == 0) return 0;
-        if (fabs(a[0]) <= e[0] && (a[1] - e[1] < 1 || a[1] != rint(a[1]))) return INFINITY;
-        return by_corners(op, v, a, e);
-    case DL_OP_max: return d > both ? (a[0] > a[1] ? e[0] : e[1]) : fmax(e[0], e[1]);
-    case DL_OP_min: return d > both ? (a[0] < a[1] ? e[0] : e[1]) : fmax(e[0], e[1]);
-    case DL_OP_eq:
-    case DL_OP_ne:
-    case DL_OP_lt:
-    case DL_OP_le:
-    case DL_OP_gt:
-    case DL_OP_ge: return d > both || both == 0 ? 0 : 1;
-    case DL_OP_not: return e[0];
-    case DL_OP_rsqrt: return e[0] == 0 ? 0 : a[0] > e[0] ? by_ends(op, v, a[0], e[0], p) : INFINITY;
-    case DL_OP_and: return (e[0] && (a[1] || e[1])) || (e[1] && a[0]) ? 1 : 0;
-    case DL_OP_or: return (e[0] && (!a[1] || e[1])) || (e[1] && !a[0]) ? 1 : 0;
-    case DL_OP_select: return e[0] ? fabs(a[1] - a[2]) + fmax(e[1], e[2]) : a[0] ? e[1] : e[2];
-    default: return INFINITY; /* an op without a rule here is not checked: bounded_op says so */
-    }
-}
-/* Is there a rule for this pointwise op? Everything else follows from its class. */
-static inline bool bounded_op(dl_op op) {
-    double zero[3] = {0};
-    return dl_ops[op].class != DL_CLASS_ELEM || op == DL_OP_cast || op == DL_OP_div || op == DL_OP_pow ||
-           handed_on(op, 0, zero, zero, 0) == 0;
-}
-
-/* A multiple of 1/64 below 2^15: sums and products of a few such are exact in f32. */
-static inline bool is_round(double v) { return fabs(v) < 0x1p15 && v * 64 == rint(v * 64); }
-static inline bool fits_f32(double v) { return (double)(float)v == v; }
-
-static inline double with_rounding(dl_dtype d, double v, double e, double own) {
-    double all = e + own * (fabs(v) + e);
-    if (own > 0 && d == DL_F32) all += 0x1p-140; /* below the normal range, units are absolute */
-    double most = d == DL_F32 ? 3e38 : d == DL_I32 ? 0x1p31 : d == DL_I64 ? 0x1p53 : INFINITY;
-    return !(fabs(v) + all < most) ? INFINITY : all;
 }
 
 /* ---- nodes ---- */
@@ -331,6 +203,97 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
     return true;
 }
 
+/* ---- by number ---- */
+
+/* The elements of an axis that a number may mean, by its own error; -1 and `size` are none. */
+typedef struct {
+    int64_t first, last;
+} meant;
+static inline meant meant_by(double number, double e, int64_t size) {
+    double first = fmin(fmax(number - e, -1), (double)size), last = fmax(fmin(number + e, (double)size), -1);
+    return (meant){(int64_t)ceil(first), (int64_t)floor(last)};
+}
+
+/* A walk over what gather makes or scatter_add takes: for each element its number's place and, in `along`,
+ * whose axis of `size` the numbers go along, that of element 0, `own` from one to the next. */
+typedef struct {
+    int64_t number[DL_MAX_RANK], place[DL_MAX_RANK], at[DL_MAX_RANK], own, size;
+} numbered;
+static inline numbered numbered_along(const dl_node *n, const dl_type *whole, const dl_type *along) {
+    int axis = dl_type_axis(along, dl_node_name(n, DL_ATTR_axis)),
+        same = dl_type_axis(whole, along->axis[axis].name);
+    numbered w = {.own = 1, .size = along->axis[axis].size};
+    for (int i = axis + 1; i < along->rank; i++) w.own *= along->axis[i].size;
+    strides_along(&n->in[1]->type, whole, w.number), strides_along(along, whole, w.place);
+    if (same >= 0) w.place[same] = 0;
+    return w;
+}
+
+/* The furthest of the elements that the number may mean. */
+static inline void bound_gather(bounded_run *r, const dl_node *n) {
+    const dl_value *x = n->in[0], *y = &n->out[0];
+    const double *v = dl_interp_data(r->value, y), *a = dl_interp_data(r->value, x),
+                 *ea = dl_interp_data(r->bound, x), *parts = dl_interp_data(r->terms, x),
+                 *k = dl_interp_data(r->value, n->in[1]), *ek = dl_interp_data(r->bound, n->in[1]);
+    double *e = dl_interp_data(r->bound, y), *all = dl_interp_data(r->terms, y);
+    numbered w = numbered_along(n, &y->type, &x->type);
+    for (int64_t i = 0; i < dl_type_count(&y->type); i++, step_on(&y->type, w.at)) {
+        int64_t from = place_at(&y->type, w.at, w.number), p = place_at(&y->type, w.at, w.place);
+        meant m = meant_by(k[from], ek[from], w.size);
+        e[i] = all[i] = 0;
+        for (int64_t j = m.first; j <= m.last; j++) {
+            bool there = j >= 0 && j < w.size;
+            double other = there ? a[p + j * w.own] : dl_dtype_is_float(y->type.dtype) ? NAN : 0;
+            double far = furthest(v[i], &other, 1) + (there ? ea[p + j * w.own] : 0);
+            e[i] = isnan(far) ? INFINITY : fmax(e[i], far);
+            all[i] = fmax(all[i], there ? parts[p + j * w.own] : 0);
+        }
+    }
+    r->added[y->id] = r->added[x->id];
+}
+
+/* A sum; a number that may mean several elements brings each of them the whole size of what it takes there.
+ */
+static inline void bound_scatter_add(bounded_run *r, const dl_node *n) {
+    const dl_value *x = n->in[0], *y = &n->out[0];
+    const double *v = dl_interp_data(r->value, y), *a = dl_interp_data(r->value, x),
+                 *ea = dl_interp_data(r->bound, x), *parts = dl_interp_data(r->terms, x),
+                 *k = dl_interp_data(r->value, n->in[1]), *ek = dl_interp_data(r->bound, n->in[1]);
+    double *e = dl_interp_data(r->bound, y), *s = dl_interp_data(r->size, y),
+           *all = dl_interp_data(r->terms, y), u = unit_of(y->type.dtype);
+    int64_t to = dl_type_count(&y->type), *terms = calloc((size_t)to + 1, sizeof *terms);
+    bool *rough = calloc((size_t)to + 1, sizeof *rough);
+    numbered w = numbered_along(n, &x->type, &y->type);
+    for (int64_t i = 0; i < to; i++) e[i] = s[i] = all[i] = 0;
+    for (int64_t i = 0; i < dl_type_count(&x->type); i++, step_on(&x->type, w.at)) {
+        int64_t from = place_at(&x->type, w.at, w.number), first = place_at(&x->type, w.at, w.place);
+        meant m = meant_by(k[from], ek[from], w.size);
+        for (int64_t j = m.first < 0 ? 0 : m.first; j <= m.last && j < w.size; j++) {
+            int64_t p = first + j * w.own;
+            double far = ea[i] + (m.first < m.last ? fabs(a[i]) : 0);
+            e[p] += far, s[p] += fabs(a[i]) + ea[i], all[p] += parts[i] - fabs(a[i]), terms[p]++;
+            rough[p] |= far != 0 || !is_round(a[i]);
+        }
+    }
+    for (int64_t i = 0; i < to; i++) {
+        double many = (double)terms[i];
+        all[i] += roundings(many) * s[i];
+        e[i] = !rough[i] && is_round(s[i])
+                   ? 0
+                   : with_rounding(y->type.dtype, v[i], e[i] + of_terms(many) * u * s[i], 2 * u);
+    }
+    free(terms), free(rough);
+}
+
+/* Errors and sums move with their elements. */
+static inline bool bound_move(bounded_run *r, const dl_node *n, dl_error *err) {
+    if (n->op == DL_OP_gather) return bound_gather(r, n), true;
+    if (n->op == DL_OP_scatter_add) return bound_scatter_add(r, n), true;
+    if (!dl_interp_node(r->bound, n, err) || !dl_interp_node(r->terms, n, err)) return false;
+    for (int k = 0; k < n->nin; k++) r->added[n->out[0].id] |= r->added[n->in[k]->id];
+    return true;
+}
+
 /* Sizes of what a value's elements are the sum of: their own, where they are none. */
 static inline void set_terms(bounded_run *r, const dl_value *v) {
     const double *a = dl_interp_data(r->value, v);
@@ -355,9 +318,8 @@ static inline bool bounded_run_all(bounded_run *r, dl_error *err) {
         case DL_CLASS_CONTRACT:
             if (!bound_contraction(r, n, err)) return false;
             break;
-        case DL_CLASS_MOVE: /* errors and sums move with their elements */
-            if (!dl_interp_node(r->bound, n, err) || !dl_interp_node(r->terms, n, err)) return false;
-            for (int k = 0; k < n->nin; k++) r->added[y->id] |= r->added[n->in[k]->id];
+        case DL_CLASS_MOVE:
+            if (!bound_move(r, n, err)) return false;
             break;
         default: /* sources */
             for (int64_t k = 0; k < dl_type_count(&y->type); k++) {

@@ -37,11 +37,7 @@ static inline dl_value *random_rule_contract(random_maker *g, dl_op op) {
             const char *name = dl_internf("J%d", i);
             if (dl_type_axis(&x->type, name) < 0) dl_type_push(&t, name, random_size(g));
         }
-        for (int i = 0; i + 1 < t.rank; i++) {
-            int j = i + below(&g->r, t.rank - i);
-            dl_axis swap = t.axis[i];
-            t.axis[i] = t.axis[j], t.axis[j] = swap;
-        }
+        random_shuffle(g, &t);
         if (!random_joins(g, &x->type, &t)) return NULL;
         y = random_like(g, &t);
     }
@@ -228,11 +224,78 @@ static inline dl_value *random_rule_argmax(random_maker *g, dl_op op) {
     return random_node(g, op, 1, &x, 1, &axis, NULL);
 }
 
+/* ---- along one axis, by number ---- */
+static inline dl_value *random_rule_along(random_maker *g, dl_op op) {
+    dl_value *x = one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
+    int at = x ? random_axis(g, x) : -1;
+    if (at < 0) return NULL;
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, x->type.axis[at].name);
+    return random_node(g, op, 1, &x, 1, &axis, NULL);
+}
+
+static inline bool is_whole(const random_maker *g, const dl_type *t) {
+    return is_number(g, t) && !dl_dtype_is_float(t->dtype);
+}
+/* A new axis, of a name that the type has not. */
+static inline void random_new_axis(random_maker *g, dl_type *t) {
+    const char *name = dl_internf("V%d", below(&g->r, 3));
+    if (t->rank < 5 && dl_type_axis(t, name) < 0) dl_type_push(t, name, random_size(g));
+}
+/* Numbers made such that each means one of `size` elements, one again and again, too; one in `as_is` times
+ * they stay what they are, of which some mean none. */
+static inline dl_value *random_places(random_maker *g, dl_value *n, int64_t size, int as_is) {
+    if (one_in(&g->r, as_is)) return n;
+    dl_value *far = random_k(g, DL_OP_mul, n, 1 + below(&g->r, 1 + (int)(size / 5)));
+    return random_k(g, DL_OP_min, random_1(g, DL_OP_abs, far), (double)size - 1);
+}
+/* By numbers that are there, or by new ones, of which some axes are those of x and others are not. */
+static inline dl_value *random_rule_gather(random_maker *g, dl_op op) {
+    dl_value *x = one_in(&g->r, 4) ? random_pick(g, has_axes) : random_with_axes(g);
+    dl_value *n = random_pick(g, is_whole);
+    int at = x ? random_axis(g, x) : -1;
+    if (at < 0) return NULL;
+    dl_type others = x->type;
+    others.axis[at] = others.axis[--others.rank], others.dtype = n ? n->type.dtype : DL_I32;
+    if (!n || !random_joins(g, &others, &n->type) || one_in(&g->r, 3)) {
+        dl_type t = dl_scalar(one_in(&g->r, 2) ? DL_I32 : DL_I64);
+        for (int i = 0; i < others.rank; i++)
+            if (*others.axis[i].name && one_in(&g->r, 3)) t.axis[t.rank++] = others.axis[i];
+        if (one_in(&g->r, 3)) dl_type_push(&t, x->type.axis[at].name, random_size(g));
+        for (int i = below(&g->r, 3); i; i--) random_new_axis(g, &t);
+        random_shuffle(g, &t);
+        others.dtype = t.dtype;
+        if (!random_joins(g, &others, &t)) return NULL;
+        n = random_like(g, &t);
+    }
+    dl_value *in[] = {x, random_places(g, n, x->type.axis[at].size, 12)};
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, x->type.axis[at].name);
+    return random_node(g, op, 2, in, 1, &axis, NULL);
+}
+/* Some of x's axes are those of the numbers, of these a few the result's, too; the others are the result's.
+ */
+static inline dl_value *random_rule_scatter_add(random_maker *g, dl_op op) {
+    dl_value *x = one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
+    if (!x || !all_named(&x->type)) return NULL;
+    dl_type n = dl_scalar(one_in(&g->r, 2) ? DL_I32 : DL_I64), to = dl_scalar(x->type.dtype);
+    dl_axis along = {dl_internf("V%d", below(&g->r, 3)), random_size(g)};
+    for (int i = 0; i < x->type.rank; i++) {
+        bool numbers = !one_in(&g->r, 3);
+        if (numbers) n.axis[n.rank++] = x->type.axis[i];
+        if (!numbers || one_in(&g->r, 4))
+            to.axis[to.rank++] = x->type.axis[i];
+        else if (one_in(&g->r, 3))
+            along.name = x->type.axis[i].name;
+    }
+    if (to.rank > 4 || dl_type_axis(&to, along.name) >= 0) return NULL;
+    to.axis[to.rank++] = along;
+    if (dl_type_count(&to) > g->largest) return NULL;
+    random_shuffle(g, &n), random_shuffle(g, &to);
+    dl_value *in[] = {x, random_places(g, random_like(g, &n), along.size, 3)};
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, along.name);
+    return random_node(g, op, 2, in, 1, &axis, &to);
+}
+
 /* Made by passes alone: random_by_passes. */
-/* Or not made yet: random_not_yet. */
-#define random_rule_along                NULL
-#define random_rule_gather               NULL
-#define random_rule_scatter_add          NULL
 #define random_rule_relayout             NULL
 #define random_rule_flash_attention      NULL
 #define random_rule_flash_attention_grad NULL

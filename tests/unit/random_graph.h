@@ -60,6 +60,20 @@ static inline dl_value *random_loss(random_maker *g) {
     return loss;
 }
 
+/* Adds what nobody reads to the loss, so that it has gradients, too. */
+static inline dl_value *random_ends(random_maker *g, dl_value *loss) {
+    const dl_graph *graph = g->b.graph;
+    for (int i = 0, last = g->n; i < last; i++) {
+        bool read = !is_real(g, &g->pool[i]->type);
+        for (int k = 0; k < graph->nodes.n && !read; k++)
+            for (int j = 0; j < graph->nodes.at[k]->nin; j++) read |= graph->nodes.at[k]->in[j] == g->pool[i];
+        if (read) continue;
+        dl_value *x = one_in(&g->r, 2) ? g->pool[i] : random_1(g, DL_OP_tanh, g->pool[i]);
+        loss = random_2(g, DL_OP_add, loss, random_full(g, DL_OP_mean, x));
+    }
+    return loss;
+}
+
 /* Once more what a node does: a duplicate. */
 static inline dl_value *random_again(random_maker *g) {
     const dl_node *n = g->b.graph->nodes.n ? g->b.graph->nodes.at[below(&g->r, g->b.graph->nodes.n)] : NULL;
@@ -91,6 +105,7 @@ static inline dl_graph *random_graph(dl_module *m, const char *name, uint64_t se
         if (random_keep(&g, v)) left--;
     }
     dl_value *loss = random_loss(&g);
+    if (one_in(&g.r, 2)) loss = random_ends(&g, loss);
     for (int i = 0; i < g.n; i++) {
         bool var = g.pool[i]->var != NULL;
         if (one_in(&g.r, var ? 24 : 6))

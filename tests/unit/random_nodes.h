@@ -12,17 +12,12 @@
 /* Ops that only passes make; a template by what it serves (attention). */
 static const dl_op random_by_passes[] = {DL_OP_fused, DL_OP_relayout, DL_OP_flash_attention,
                                          DL_OP_flash_attention_grad};
-/* Ops that have no maker yet. */
-static const dl_op random_not_yet[] = {DL_OP_prod,        DL_OP_cumsum, DL_OP_gather,
-                                       DL_OP_scatter_add, DL_OP_clamp,  DL_OP_softplus};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 
 static inline bool random_makes(dl_op op) {
     for (size_t i = 0; i < sizeof random_by_passes / sizeof *random_by_passes; i++)
         if (random_by_passes[i] == op) return false;
-    for (size_t i = 0; i < sizeof random_not_yet / sizeof *random_not_yet; i++)
-        if (random_not_yet[i] == op) return false;
     return true;
 }
 
@@ -103,6 +98,15 @@ static inline dl_type random_type(random_maker *g, dl_dtype dtype, int most) {
     return t;
 }
 
+/* The same axes in another order. */
+static inline void random_shuffle(random_maker *g, dl_type *t) {
+    for (int i = 0; i + 1 < t->rank; i++) {
+        int j = i + below(&g->r, t->rank - i);
+        dl_axis swap = t->axis[i];
+        t->axis[i] = t->axis[j], t->axis[j] = swap;
+    }
+}
+
 typedef bool random_filter(const random_maker *g, const dl_type *t);
 static inline bool is_real(const random_maker *g, const dl_type *t) { return t->dtype == g->real; }
 static inline bool is_number(const random_maker *g, const dl_type *t) { return (void)g, t->dtype != DL_BOOL; }
@@ -171,6 +175,23 @@ static inline dl_value *random_positive(random_maker *g, dl_value *x, double k) 
     return one_in(&g->r, 24) ? x : random_k(g, DL_OP_add, random_1(g, DL_OP_abs, x), k);
 }
 
+/* The op's numbers; of those that may be absent one in four is. Whole where the operand is. */
+static inline int random_floats(random_maker *g, dl_op op, const dl_value *x, dl_attr attrs[DL_MAX_ATTRS]) {
+    static const double sharp[] = {0.5, 1, 2, -1}, threshold[] = {0.5, 1, 4, 20};
+    int n = 0;
+    for (int i = 0; i < dl_ops[op].nattrs; i++) {
+        dl_attr_id id = dl_ops[op].attrs[i];
+        double v = (below(&g->r, 5) - 1) * 0.25;
+        if (id == DL_ATTR_beta) v = sharp[below(&g->r, 4)];
+        if (id == DL_ATTR_threshold) v = threshold[below(&g->r, 4)];
+        if (id == DL_ATTR_low || id == DL_ATTR_high)
+            v = (below(&g->r, 5) - 3 * (id == DL_ATTR_low)) * (dl_dtype_is_float(x->type.dtype) ? 0.5 : 1);
+        bool absent = i >= dl_ops[op].nattrs - dl_ops[op].noptional && one_in(&g->r, 4);
+        if (!absent) attrs[n++] = dl_attr_float(id, v);
+    }
+    return n;
+}
+
 /* ---- makers, one a shape rule ---- */
 typedef dl_value *random_rule(random_maker *g, dl_op op);
 
@@ -210,7 +231,9 @@ static inline dl_value *random_rule_random(random_maker *g, dl_op op) {
 static inline dl_value *random_rule_elem(random_maker *g, dl_op op) {
     dl_value *x = one_in(&g->r, 4) ? random_pick(g, is_number) : random_real(g);
     if (!x) return NULL;
-    return dl_ops[op].arity == 1 ? random_1(g, op, x) : random_2(g, op, x, random_partner(g, x));
+    if (dl_ops[op].arity == 2) return random_2(g, op, x, random_partner(g, x));
+    dl_attr attrs[DL_MAX_ATTRS];
+    return random_node(g, op, 1, &x, random_floats(g, op, x, attrs), attrs, NULL);
 }
 static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
     dl_value *x = random_real(g), *y;
@@ -230,9 +253,8 @@ static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
         return random_2(g, op, random_positive(g, x, 0.5), random_1(g, DL_OP_sin, y));
     default: break;
     }
-    dl_attr slope =
-        dl_attr_float(dl_ops[op].nattrs ? dl_ops[op].attrs[0] : DL_ATTR_slope, (below(&g->r, 5) - 1) * 0.25);
-    return random_node(g, op, 1, &x, dl_ops[op].nattrs, &slope, NULL);
+    dl_attr attrs[DL_MAX_ATTRS];
+    return random_node(g, op, 1, &x, random_floats(g, op, x, attrs), attrs, NULL);
 }
 static inline dl_value *random_rule_elem_logic(random_maker *g, dl_op op) {
     dl_value *x = random_truth(g);

@@ -130,6 +130,16 @@ static dl_value *windows(dl_builder *b, const grad_case *c, dl_value **p) { /* p
                    .tap_stride = 2};
     return dl_build1(b, DL_OP_sin, dl_build_affine(b, p[0], a));
 }
+/* The first of the largest in each window, of all windows, and across them. */
+static dl_value *first_of_windows(dl_builder *b, const grad_case *c, dl_value **p) {
+    const char *over[] = {dl_intern("C"), dl_intern("kC"), dl_intern("N")};
+    dl_value *x = dl_build_affine(
+        b, p[0],
+        (dl_affine){.axis = over[0], .tap = over[1], .size = 3, .taps = 3, .stride = 2, .tap_stride = 1});
+    dl_value *each = dl_build_reduce(b, c->op, x, 1, over + 1), *all = dl_build_reduce(b, c->op, x, 2, over),
+             *across = dl_build_reduce(b, c->op, x, 1, over + 2);
+    return dl_build2(b, DL_OP_mul, dl_build2(b, DL_OP_mul, each, all), across);
+}
 /* The second parameter's axis tells which choice, and how many elements; it is added. */
 static dl_value *choice_of(dl_builder *b, const grad_case *c, dl_value **p) {
     static const dl_affine ways[] = {{.stride = 3, .start = -1},
@@ -341,6 +351,7 @@ static const grad_case cases[] = {
     {"reduce_max, normalised", DL_OP_reduce_max, normalise, 0.5, 2, {"C=3 N=2"}},
     {"reduce_min", DL_OP_reduce_min, reduce_inner, -2, 2, {"N=2 C=3 T=2"}},
     {"first_max", DL_OP_first_max, reduce_inner, -2, 2, {"N=2 C=3 T=2"}},
+    {"first_max, windows", DL_OP_first_max, first_of_windows, -2, 2, {"N=2 C=7"}},
     {"affine, windows", DL_OP_affine, windows, -2, 2, {"N=2 C=5"}},
     {"affine, every third", DL_OP_affine, choice_of, -2, 2, {"N=2 C=7", "a=3"}},
     {"affine, backwards", DL_OP_affine, choice_of, -2, 2, {"N=2 C=7", "b=4"}},

@@ -1,0 +1,96 @@
+/* Groups of a convolution have nothing to do with each other: what is no number in one stays there, though
+ * groups share vectors in compiled code, which is held against the interpreter on each target. */
+#include <math.h>
+
+#include "ir/interp.h"
+#include "tests/unit/compiled.h"
+#include "tests/unit/random_numbers.h"
+
+typedef struct {
+    const char *what, *a, *b, *node; /* the types of its operands, and the node that makes %2 */
+    int odd;                         /* the operand in which some are no numbers */
+} group_case;
+
+#define SPACED "{stride=[2], pad_lo=[1], pad_hi=[1], "
+static const group_case cases[] = {
+    {"groups across panels", "f32[N=2, C=12, H=5, W=6]", "f32[O=20, C=3, kH=3, kW=3]",
+     "conv $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], groups=4} : f32[N=2, C=20, H=5, W=6]", 0},
+    {"small groups", "f32[N=1, C=96, W=9]", "f32[O=96, C=4, kW=3]",
+     "conv $a, $b " SPACED "groups=24} : f32[N=1, C=96, W=5]", 0},
+    {"many channels into few", "f32[N=1, C=300, W=70]", "f32[O=4, C=150, kW=3]",
+     "conv $a, $b " SPACED "groups=2} : f32[N=1, C=4, W=35]", 0},
+    {"an input gradient", "f32[N=2, C=60, W=5]", "f32[O=60, C=4, kW=3]",
+     "conv_grad_input $a, $b " SPACED "size=[9], groups=6} : f32[N=2, C=24, W=9]", 0},
+    {"a weight gradient", "f32[N=2, C=12, W=9]", "f32[N=2, C=20, W=5]",
+     "conv_grad_weight $a, $b " SPACED "kernel=[3], groups=4} : f32[O=20, C=3, kW=3]", 0},
+    {"a weight gradient of such", "f32[N=2, C=12, W=9]", "f32[N=2, C=20, W=5]",
+     "conv_grad_weight $a, $b " SPACED "kernel=[3], groups=4} : f32[O=20, C=3, kW=3]", 1},
+    {"depthwise", "f32[N=1, C=40, W=9]", "f32[O=40, C=1, kW=3]",
+     "conv $a, $b " SPACED "groups=40} : f32[N=1, C=40, W=5]", 0},
+};
+
+/* Some eight, where `odd`, are no numbers: infinite, or NaN. */
+static void draw(const dl_type *t, uint64_t seed, bool odd, double *to) {
+    rng r = {seed};
+    int rare = 1 + (int)(dl_type_count(t) / 8);
+    for (int64_t i = 0; i < dl_type_count(t); i++) {
+        to[i] = (double)(float)uniform(&r, -1, 1);
+        if (odd && one_in(&r, rare)) to[i] = one_in(&r, 3) ? NAN : one_in(&r, 2) ? INFINITY : -INFINITY;
+    }
+}
+
+static void set(dlr_exec *exec, const dl_var *v, const double *from) {
+    dlr_view view = dlr_exec_variable(exec, v->name);
+    int64_t at[DL_MAX_RANK] = {0};
+    for (int64_t i = 0; i < dl_type_count(view.type); i++) {
+        ((float *)view.data)[dl_type_offset(view.type, at)] = (float)from[i];
+        for (int k = view.type->rank - 1; k >= 0 && ++at[k] == view.type->axis[k].size; k--) at[k] = 0;
+    }
+}
+
+static bool alike(double got, double want) {
+    if (isnan(want)) return isnan(got);
+    return isinf(want) ? got == want : fabs(got - want) <= 1e-4; /* sums of 450 products of numbers below 1 */
+}
+
+static void test_case(const group_case *c, const char *target) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    const char *text = dl_format(arena,
+                                 "graph @train {\n  input $a = %%0 : %s\n  input $b = %%1 : %s\n  %%2 = %s\n"
+                                 "  output \"y\" = %%2\n}\n",
+                                 c->a, c->b, c->node);
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "groups", &err);
+    CHECK(m, "%s: %s", c->what, err.message);
+    dlr_exec *exec = m ? open_plan(compile_text(arena, text, target, NULL), 2) : NULL;
+    if (exec) {
+        const dl_graph *g = m->graphs.at[0];
+        dl_interp *in = dl_interp_new(g, false);
+        for (int i = 0; i < 2; i++) {
+            const dl_value *v = &g->vars.at[i]->value;
+            draw(&v->type, 7 + (uint64_t)i, i == c->odd, dl_interp_data(in, v));
+            set(exec, g->vars.at[i], dl_interp_data(in, v));
+        }
+        CHECK(dl_interp_run(in, &err), "%s", err.message);
+        dlr_exec_run(exec, 0, NULL);
+        float *y = read_output(exec, 0, "y", DL_F32);
+        const double *want = dl_interp_data(in, g->results.at[0].value);
+        int64_t n = dl_type_count(&g->results.at[0].value->type), wrong = 0, numbers = 0;
+        for (int64_t i = 0; i < n; i++) wrong += !alike((double)y[i], want[i]), numbers += isfinite(want[i]);
+        CHECK(wrong == 0, "%s, %s: %lld of %lld elements", target, c->what, (long long)wrong, (long long)n);
+        CHECK(numbers > 0 && numbers < n, "%s: %lld of %lld are numbers", c->what, (long long)numbers,
+              (long long)n);
+        free(y);
+        dl_interp_free(in);
+    }
+    dlr_exec_close(exec);
+    dl_arena_free(arena);
+}
+
+int main(void) {
+    static char dir[] = "/tmp/dl_groups_XXXXXX";
+    if (!compiled_cache(dir)) return DL_IO;
+    for (int t = 0; t < COMPILED_TARGETS; t++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) test_case(&cases[i], compiled_targets[t]);
+    return dl_test_end();
+}
