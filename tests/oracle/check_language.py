@@ -454,18 +454,67 @@ model Segment(k=4):
         return F.cross_entropy(y, t, weight=torch.tensor([0.2, 1, 1, 2]).to(x.dtype), ignore_index=255) + dice
 
 
+class Penalised(torch.nn.Module):
+    """Sums of squares by kind of parameter: weights and biases of every kind of layer, each kind by a factor of its own; what is
+    made behind the sum is not in it."""
+    text = """
+model Penalised():
+    input  n: i32[N]
+    input  x: f32[N, C=4, T=6]
+    target t: f32[N, C=3]
+    param gain: [C=3] ~ normal(1, 0.1)
+    h = x |> conv(5, 3) @c1 |> batch_norm @bn |> conv(5, 1) @c2 |> conv_transpose(2, 3) @up
+    early = sum_squares(conv.weight)
+    h = h |> group_norm(1) @gn |> conv(2, 1) @c3 |> layer_norm @ln |> instance_norm(affine=true) @inn
+    e = n |> embedding(7, 3) @emb as [N, C]
+    y = (mean(h, over=T) |> linear(3) @fc) * gain + e
+    output y
+    loss = mean((y - t)**2) + 0.11 * early + 0.07 * sum_squares(conv.weight, linear.weight, gain)
+    loss += 0.13 * sum_squares(conv_transpose.weight) + 0.17 * sum_squares(conv.bias, linear.bias, conv_transpose.bias)
+    loss += 0.19 * sum_squares(batch_norm.weight, layer_norm.weight) + 0.23 * sum_squares(group_norm.weight, instance_norm.weight)
+    loss += 0.29 * sum_squares(batch_norm.bias, layer_norm.bias, group_norm.bias, instance_norm.bias) + 0.31 * sum_squares(embedding.weight)
+    metric size = sqrt(sum_squares([conv.weight, [gain]], embedding.weight))
+"""
+    shapes = {"n": (N,), "x": (N, 4, 6), "t": (N, 3)}
+    labelled = "n"
+    labels = staticmethod(lambda shape: torch.randint(0, 7, shape, dtype=torch.int32))
+
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.c1, self.bn, self.c2, self.up = nn.Conv1d(4, 5, 3), nn.BatchNorm1d(5), nn.Conv1d(5, 5, 1), nn.ConvTranspose1d(5, 2, 3)
+        self.gn, self.c3, self.ln, self.inn = nn.GroupNorm(1, 2), nn.Conv1d(2, 2, 1), nn.LayerNorm(6), nn.InstanceNorm1d(2, affine=True)
+        self.emb, self.fc, self.gain = nn.Embedding(7, 3), nn.Linear(2, 3), nn.Parameter(torch.randn(3))
+        for layer in self.bn, self.gn, self.ln, self.inn:  # not at 1 and 0
+            nn.init.normal_(layer.weight), nn.init.normal_(layer.bias)
+
+    def squares(self, *names):
+        return sum((p**2).sum() for k, p in self.named_parameters() if k in names)
+
+    def forward(self, n, x, t):
+        h = self.inn(self.ln(self.c3(self.gn(self.up(self.c2(self.bn(self.c1(x))))))))
+        y = self.fc(h.mean(2)) * self.gain + self.emb(n.long())
+        kinds = {0.11: "c1.weight c2.weight", 0.07: "c1.weight c2.weight c3.weight fc.weight gain", 0.13: "up.weight",
+                 0.17: "c1.bias c2.bias c3.bias fc.bias up.bias", 0.19: "bn.weight ln.weight", 0.23: "gn.weight inn.weight",
+                 0.29: "bn.bias ln.bias gn.bias inn.bias", 0.31: "emb.weight"}
+        self.metrics = {"size": self.squares("c1.weight", "c2.weight", "c3.weight", "gain", "emb.weight").sqrt().item()}
+        return ((y - t) ** 2).mean() + sum(factor * self.squares(*names.split()) for factor, names in kinds.items())
+
+
 def ours(net, name):
     return getattr(net, "names", {}).get(name, name)
 
 
-for net in Siamese, Recurrent, Forecast, Tied, SimSiam, Segment:
+for net in Siamese, Recurrent, Forecast, Tied, SimSiam, Segment, Penalised:
     model, rate = net(), 1e-3
     start = {ours(net, k): v.detach().clone() for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
-    batches = [{k: net.labels(shape) if k == "t" and hasattr(net, "labels") else torch.randn(shape) for k, shape in net.shapes.items()}
+    batches = [{k: net.labels(shape) if k == getattr(net, "labelled", "t") and hasattr(net, "labels") else torch.randn(shape) for k, shape in net.shapes.items()}
                for _ in range(5)]
     lines, grads, end = replay(net.text, start, batches, f"--start_lr={rate}", f"--end_lr={rate}")
     truth = copy.deepcopy(model).double()
     truth(**{k: v.double() if v.is_floating_point() else v for k, v in batches[0].items()}).backward()
+    for k, v in getattr(truth, "metrics", {}).items():  # of some hundred numbers in float32
+        check(abs(lines[0][k] / v - 1) < 1e-6, f"{net.__name__}: metric {k}, {lines[0][k]} and {v}")
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     for i, batch in enumerate(batches):
         optimizer.zero_grad()
