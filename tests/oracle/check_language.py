@@ -135,6 +135,16 @@ case("a list of lists", "sum(([[0, 1, 0], [1, -4, 1]] as [H=2, W]) * {y})",
      lambda y: (torch.tensor([[0.0, 1, 0], [1, -4, 1]]) * y).sum(), {"y": P("N, H=2, W=3", N, 2, 3)})
 case("a long list", "sum(([k*k % 17 / 3 for k in range(100)] as [K]) * {y})",
      lambda y: (torch.tensor([k * k % 17 / 3 for k in range(100)]).double() * y).sum(), {"y": P("N, K=100", N, 100)})
+case("a list of 5,000 numbers", "sum(([sin(0.37 * k) for k in range(5000)] as [K]) * {y})",
+     lambda y: ((0.37 * torch.arange(5000).double()).sin() * y).sum(), {"y": P("N, K=5000", N, 5000)})
+case("the longest list, of whole numbers", "sum(([k * k % 1009 for k in range(65536)] as [K]) * {y})",
+     lambda y: (torch.arange(65536)**2 % 1009 * y).sum(), {"y": P("K=65536", 65536)})
+case("lists of large numbers and truth values", "sum(where([true, false, true] as [K], ([4000000000, -1, 2] as [K]) / 1e9, 3) * {y})",
+     lambda y: (torch.tensor([4, 3, 2e-9]).double() * y).sum(), {"y": P("N, K=3", N, 3)})
+case("a list by number", "sum(gather([0.5, -2, 8, 3] as [K], {t}, over=K) * {y})",
+     lambda y, t: (torch.tensor([0.5, -2, 8, 3]).double()[t.long()] * y).sum(), {"y": P("N", N)}, {"t": whole("N", 4, N)})
+case("one list twice, and as another", "sum(([3, 1, 2] as [K]) * {y}) + sum(([3, 1, 2] as [K]) * {z}) - sum(([3, 1, 2] as [C]) * {w}) + sum(([3., 1, 2] as [K]) * {y})",
+     lambda y, z, w: (torch.tensor([3, 1, 2]) * (2 * y + z - w)).sum(), {"y": P("N, K=3", N, 3), "z": P("N, K=3", N, 3), "w": P("N, C=3", N, 3)})
 case("one_hot", "sum(one_hot({t}, C=5) * {y})", lambda y, t: (F.one_hot(t.long(), 5) * y).sum(), {"y": P("N, C=5", N, 5)}, {"t": whole("N", 5, N)})
 case("one_hot of pixels", "sum(one_hot({t}, C=3) * {y})", lambda y, t: (F.one_hot(t.long(), 3).permute(0, 3, 1, 2) * y).sum(),
      {"y": image}, {"t": labels})
