@@ -5,6 +5,8 @@
  * that only passes make are named in random_by_passes; pass_fuzz fails when another is never drawn. */
 #ifndef DL_RANDOM_NODES_H
 #define DL_RANDOM_NODES_H
+#include <math.h>
+
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "tests/unit/random_numbers.h"
