@@ -16,7 +16,7 @@ F = torch.nn.functional
 N = 4
 torch.manual_seed(5)
 place = Workplace(sys.argv[1])
-inf = float("inf")
+inf, nan = float("inf"), float("nan")
 
 
 def replay(text, weights, batches, *more, status=0):
@@ -246,6 +246,59 @@ for t in (5, -1):
     classes = torch.tensor([0, 4, t, 2], dtype=torch.int32)
     out = replay(text, start, [{"x": torch.randn(N, 3), "t": classes}], status=7)
     check("not finite" in out, f"class {t} of 5 stops the run")
+
+
+# Numbers that are no class, beside scores of every sign and such that are none: losses one by one, what counts as a hit, shares.
+inputs = torch.tensor([[3.0, 1, 2, -1, 0], [-5, -1, -2, -3, -4], [1, 1, 0, 0, 0], [nan, 1, 2, 3, 4], [5, -1, inf, 2, nan], [-inf, -1, -2, -3, -4]])
+classes = torch.tensor([0, 1, 2, 3, 4, 5, -1, -2147483648, 2147483647, 255], dtype=torch.int32)
+inputs, classes = inputs.repeat_interleave(len(classes), 0), classes.repeat(len(inputs))
+known, gain = (classes >= 0) & (classes < 5), torch.tensor([0.5, 2, 0, 1, 3])
+finite = inputs.isfinite().all(1)
+losses = {"": {}, ", weight=w": {"weight": gain}, ", label_smoothing=0.25": {"label_smoothing": 0.25},
+          ", weight=w, label_smoothing=0.25": {"weight": gain, "label_smoothing": 0.25}, ", ignore_index=255": {"ignore_index": 255},
+          ", weight=w, ignore_index=255": {"weight": gain, "ignore_index": 255}}
+text = f"""
+model Strangers():
+    input  x: f32[N, C=5]
+    input  t: i32[N]
+    input  each: f32[N]
+    param  p: [C=5] = 0
+    y = x + p
+    w = [0.5, 2, 0, 1, 3] as [C]
+    output y
+    loss = mean(p**2)
+    at(v) = sum(where(each > 0, v, 0))
+"""
+counted = [f"loss{i}" for i in range(len(losses))] + [f"top{k}" for k in (1, 2, 3, 5)] + ["hot"]
+for i, options in enumerate(losses):
+    text += f"    metric loss{i} = at(cross_entropy(y, t{options}, reduction=\"none\"))\n"
+    text += f"    metric infinite{i} = at(where(cross_entropy(y, t{options}, reduction=\"none\") > 1e30, 1.0, 0.0))\n"
+for k in (1, 2, 3, 5):
+    text += f"    metric top{k} = at(where(in_top_k(y, t, {k}), 1.0, 0.0))\n"
+text += "    metric hot = at(sum(one_hot(t, C=5) * ([1, 10, 100, 1000, 10000] as [C]), over=C))\n"
+rows = len(inputs)
+batches = [{"x": inputs, "t": classes, "each": (torch.arange(rows) == i).float()} for i in range(rows)]
+lines, _, _ = replay(text, {"p": torch.zeros(5)}, batches, f"--local_batch_size={rows}", "--start_lr=0")
+for i in range(rows):
+    x, t, got = inputs[i : i + 1], classes[i : i + 1].long(), lines[i]
+    what = f"class {t.item()} beside {x[0].tolist()}"
+    for j, (options, of) in enumerate(losses.items()):
+        ignored = of.get("ignore_index") == t.item()
+        if not finite[i]:
+            continue
+        if known[i] or ignored:
+            want = F.cross_entropy(x.double(), t, reduction="none", **{k: v.double() if k == "weight" else v for k, v in of.items()}).item()
+            check(abs(got[f"loss{j}"] - want) < 1e-5 * (1 + abs(want)) and not got[f"infinite{j}"], f"loss{options} of {what}: {got[f'loss{j}']}, {want}")
+        else:
+            check(got[f"loss{j}"] is None and got[f"infinite{j}"] == 1, f"loss{options} of {what}: infinite")
+    for k in (1, 2, 3, 5):  # among equal scores the first counts for PyTorch, and each for us: none is left out where k of them are equal
+        of = x[0, t[0]] if known[i] else None
+        order = torch.where(x[0].isnan(), torch.tensor(1e38), x[0].clamp(-1e30, 1e30))  # NaN is largest, as topk has it
+        want = bool(known[i]) and (order > order[t[0]]).sum().item() < k
+        check(got[f"top{k}"] == want, f"in_top_k {k} of {what}: {got[f'top{k}']}")
+        if known[i] and len(order.unique()) == 5:
+            check(want == (x.topk(k, 1).indices == t).any().item(), f"as topk has it: {k} of {what}")
+    check(got["hot"] == (10 ** t.item() if known[i] else 0), f"one_hot of {what}: {got['hot']}")
 
 
 # Shared layers: whole models for five steps of Adam.
