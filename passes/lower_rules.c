@@ -275,10 +275,10 @@ static dl_value *count_true(dl_builder *b, dl_value *truths, const char *axis) {
 dl_value *dl_lower_in_top_k(dl_builder *b, const dl_node *n) {
     dl_value *y = with_class_names(b, n, 0), *hit = hits(b, y, with_class_names(b, n, 1), 1);
     dl_value *own = pick(b, y, hit, 1);
-    dl_value *strange =
-        dl_build2(b, DL_OP_and, dl_build2(b, DL_OP_ne, y, y), dl_build2(b, DL_OP_eq, own, own));
-    dl_value *above =
-        count_true(b, dl_build2(b, DL_OP_or, dl_build2(b, DL_OP_gt, y, own), strange), y->type.axis[1].name);
+    dl_value *nan = dl_build2(b, DL_OP_ne, y, y), *number = dl_build2(b, DL_OP_eq, own, own);
+    dl_value *above = dl_build2(b, DL_OP_gt, y, own);
+    above = dl_build2(b, DL_OP_or, above, dl_build2(b, DL_OP_and, nan, number));
+    above = count_true(b, above, y->type.axis[1].name);
     dl_value *known = dl_build_k(b, DL_OP_gt, count_true(b, hit, y->type.axis[1].name), 0);
     dl_value *among = dl_build_k(b, DL_OP_lt, above, (double)dl_node_int(n, DL_ATTR_k));
     return rename_to(b, dl_build2(b, DL_OP_and, known, among), n->out[0].type);
