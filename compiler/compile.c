@@ -138,6 +138,7 @@ static int add_var(dl_plan *p, const dl_var *v) {
                       .type = v->value.type,
                       .init = v->init,
                       .offset = v->value.offset};
+    for (int i = 0; i < v->numbers.n; i++) dl_push(p->arena, &pv.numbers, v->numbers.at[i]);
     dl_push(p->arena, &p->vars, pv);
     return p->vars.n - 1;
 }

@@ -68,6 +68,7 @@ bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err) {
                           .nesterov = dl_config_bool(c, DL_KEY_nesterov),
                           .decay = dl_config_float(c, DL_KEY_weight_decay) > 0,
                           .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
-                          .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0};
+                          .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0,
+                          .norms = dl_config_bool(c, DL_KEY_log_norms)};
     return true;
 }

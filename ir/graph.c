@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-const char *const dl_var_roles[DL_NVAR_ROLES] = {"input", "target", "param", "state", "hyper"};
+const char *const dl_var_roles[DL_NVAR_ROLES] = {"input", "target", "param", "state", "hyper", "table"};
 const char *const dl_init_kinds[DL_NINITS] = {"zero", "const", "normal", "trunc_normal", "uniform"};
 const char *const dl_result_roles[DL_NRESULT_ROLES] = {"output", "loss", "metric",
                                                        "figure", "grad", "update"};
@@ -34,6 +34,15 @@ dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type ty
     *v = (dl_var){.role = role, .name = dl_intern(name), .init = init, .loc = loc};
     v->value = (dl_value){.id = g->next_id++, .var = v, .type = type, .offset = -1};
     dl_push(g->module->arena, &g->vars, v);
+    return v;
+}
+
+dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers,
+                       dl_loc loc) {
+    dl_var *v = dl_graph_var(g, DL_VAR_TABLE, name, type, (dl_init){0}, loc);
+    v->numbers.at = DL_NEWS(g->module->arena, double, n + 1);
+    v->numbers.n = v->numbers.cap = n;
+    if (n) memcpy(v->numbers.at, numbers, sizeof *numbers * (size_t)n);
     return v;
 }
 

@@ -44,9 +44,11 @@ typedef enum {
     DL_VAR_PARAM,  /* trained */
     DL_VAR_STATE,  /* kept from step to step: optimiser moments, counters, running statistics */
     DL_VAR_HYPER,  /* a scalar the host sets before the first step and may change between steps */
+    DL_VAR_TABLE,  /* numbers that the model's text states: there from the start, written by nobody */
     DL_NVAR_ROLES
 } dl_var_role;
-extern const char *const dl_var_roles[DL_NVAR_ROLES]; /* "input", "target", "param", "state", "hyper" */
+extern const char
+    *const dl_var_roles[DL_NVAR_ROLES]; /* "input", "target", "param", "state", "hyper", "table" */
 
 /* How a variable starts. Drawn by Philox from (seed, the variable's name, logical element), so that neither
  * layout nor order changes it. */
@@ -69,6 +71,7 @@ struct dl_var {
     const char *name; /* interned; for parameters PyTorch's path in the state dict */
     const char *of;   /* STATE: the parameter it belongs to, or NULL */
     dl_init init;
+    DL_ARRAY(double) numbers; /* TABLE: its elements, row-major */
     dl_loc loc;
     dl_value value;
 };
@@ -116,6 +119,9 @@ dl_graph *dl_graph_new(dl_module *m, const char *name);
 
 /* Adds a variable; its value is &var->value. */
 dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init, dl_loc loc);
+/* Adds a table, with a copy of `n` numbers, as many as the type has elements: row-major, whole ones for whole
+ * types. */
+dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers, dl_loc loc);
 dl_var *dl_graph_find_var(const dl_graph *g, const char *name); /* NULL when there is none */
 /* The graph's variables by name, for many questions; valid until one is added. */
 typedef struct {

@@ -44,9 +44,12 @@ static double toss(dl_interp *in) {
 
 double *dl_interp_data(dl_interp *in, const dl_value *v) {
     DL_CHECK(v->id < in->n);
+    if (in->data[v->id]) return in->data[v->id];
     int64_t count = dl_type_count(&v->type);
-    if (!in->data[v->id]) in->data[v->id] = calloc(count ? (size_t)count : 1, sizeof(double));
-    return in->data[v->id];
+    double *data = in->data[v->id] = calloc(count ? (size_t)count : 1, sizeof(double));
+    for (int i = 0; data && v->var && i < v->var->numbers.n; i++)
+        data[i] = dl_interp_convert(v->type.dtype, v->var->numbers.at[i], in->round);
+    return data;
 }
 
 /* --- walking --- */

@@ -16,8 +16,8 @@ void dl_interp_free(dl_interp *in);
 /* Lets later runs free each value behind its last reader, so that a large step fits into memory; only
  * variables and values that are results of the graph keep their data. */
 void dl_interp_release(dl_interp *in);
-/* Data of a variable or value: row-major, dl_type_count elements, owned by the run. Variables start as zeros.
- * NULL when there is no memory for it. */
+/* Data of a variable or value: row-major, dl_type_count elements, owned by the run. Variables start as zeros,
+ * tables as their numbers. NULL when there is no memory for it. */
 double *dl_interp_data(dl_interp *in, const dl_value *v);
 /* Runs all nodes, then applies the updates. The graph must be valid (validate.h). False: DL_INPUT naming an
  * op that has no meaning yet (class HIGH), DL_RESOURCE without memory. */

@@ -88,12 +88,26 @@ static bool parse_init(dl_parser *p, dl_init *init) {
     return dl_lex_mark(p, ')');
 }
 
+/* "numbers(1, 2, 0.5)", of a table. */
+static bool parse_numbers(dl_parser *p, dl_var *v) {
+    bool more, said;
+    if (!dl_lex_accept_word(p, "numbers", &said)) return false;
+    if (!said) return dl_lex_expected(p, "the table's numbers (1, 2...)");
+    if (!dl_lex_mark(p, '(') || !dl_lex_accept(p, ')', &said)) return false;
+    for (more = !said; more;) {
+        double d;
+        if (!dl_lex_double(p, &d) || !dl_lex_accept(p, ',', &more)) return false;
+        dl_push(p->m->arena, &v->numbers, d);
+    }
+    return said || dl_lex_mark(p, ')');
+}
+
 static bool parse_var(dl_parser *p, dl_graph *g, dl_var_role role) {
     const char *name, *of = NULL;
     uint32_t id;
     dl_type type;
     int64_t offset;
-    dl_init init;
+    dl_var said = {0};
     dl_loc loc;
     bool has_of;
     if (!dl_lex(p)) return false;
@@ -103,9 +117,11 @@ static bool parse_var(dl_parser *p, dl_graph *g, dl_var_role role) {
     if (!dl_lex_accept_word(p, "of", &has_of)) return false;
     if (has_of && !dl_lex_name(p, TOK_VAR, "the parameter's name ($name)", &of)) return false;
     if (!dl_lex_mark(p, '=') || !parse_new_id(p, &id) || !dl_lex_mark(p, ':')) return false;
-    if (!parse_typed(p, &type, &offset) || !parse_init(p, &init) || !dl_lex_end_line(p, &loc)) return false;
-    dl_var *v = dl_graph_var(g, role, name, type, init, loc);
-    v->of = of;
+    if (!parse_typed(p, &type, &offset)) return false;
+    if (!(role == DL_VAR_TABLE ? parse_numbers(p, &said) : parse_init(p, &said.init))) return false;
+    if (!dl_lex_end_line(p, &loc)) return false;
+    dl_var *v = dl_graph_var(g, role, name, type, said.init, loc);
+    v->of = of, v->numbers = said.numbers;
     define(p, &v->value, id, offset);
     dl_map_set(p, &p->vars, (uintptr_t)name, v);
     return true;

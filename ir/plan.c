@@ -84,6 +84,9 @@ static bool check_var(const dl_plan *p, int i, dl_error *err) {
         return false;
     if ((unsigned)v->role >= DL_NVAR_ROLES || (unsigned)v->init.kind >= DL_NINITS)
         return dl_fail(err, DL_INPUT, "variable '%s' has an unknown role or initialisation", v->name);
+    if (v->numbers.n != (v->role == DL_VAR_TABLE ? dl_type_count(&v->type) : 0))
+        return dl_fail(err, DL_INPUT, "variable '%s' of %s has %d numbers", v->name, dl_type_text(&v->type),
+                       v->numbers.n);
     return check_place(p, "variable", v->name, v->offset, dl_type_bytes(&v->type), err);
 }
 

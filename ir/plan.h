@@ -15,14 +15,15 @@
 #define DL_PLAN_H
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 3, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 4, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
     dl_var_role role;
     dl_type type; /* with its layout */
     dl_init init;
-    int64_t offset; /* bytes from the arena's start */
+    DL_ARRAY(double) numbers; /* as dl_var */
+    int64_t offset;           /* bytes from the arena's start */
 } dl_plan_var;
 
 typedef struct {

@@ -157,6 +157,7 @@ static void code_var(codec *c, dl_plan_var *v) {
     CODE_ENUM(c, dl_init_kind, v->init.kind);
     code_double(c, &v->init.a);
     code_double(c, &v->init.b);
+    CODE_LIST(c, double, &v->numbers, sizeof(double), code_double);
     code_int64(c, &v->offset);
 }
 
@@ -219,7 +220,7 @@ static void code_meta(codec *c, dl_plan *p) {
     code_int64(c, &p->scratch_bytes);
 }
 
-static void code_vars(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_var, &p->vars, 56, code_var); }
+static void code_vars(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_var, &p->vars, 60, code_var); }
 static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 72, code_kernel); }
 static void code_objects(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_object, &p->objects, 20, code_object); }
 static void code_programs(codec *c, dl_plan *p) {

@@ -110,12 +110,22 @@ static void put_node(dl_buf *out, const dl_node *n) {
 
 void dl_print_node(dl_buf *out, const dl_node *n) { put_node(out, n); }
 
+static void put_numbers(dl_buf *out, const dl_var *v) {
+    dl_puts(out, " numbers(");
+    for (int i = 0; i < v->numbers.n; i++) dl_puts(out, i ? ", " : ""), dl_put_double(out, v->numbers.at[i]);
+    dl_puts(out, ")");
+}
+
 static void put_var(dl_buf *out, const dl_var *v) {
     dl_putf(out, "  %s", dl_var_roles[v->role]);
     put_name(out, " $", v->name);
     if (v->of) put_name(out, " of $", v->of);
     dl_putf(out, " = %%%u : ", v->value.id);
     put_typed(out, &v->value);
+    if (v->role == DL_VAR_TABLE) {
+        put_numbers(out, v);
+        return;
+    }
     bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
     if (fed && v->init.kind == DL_INIT_ZERO) return;
     dl_putf(out, " init %s", dl_init_kinds[v->init.kind]);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "ir/infer.h"
+#include "ir/interp.h"
 #include "ir/kernel.h"
 #include "ir/text.h"
 
@@ -76,6 +77,19 @@ static const char *init_fault(const dl_var *v) {
     return NULL;
 }
 
+static const char *table_fault(const dl_var *v) {
+    dl_dtype type = v->value.type.dtype;
+    if (v->init.kind != DL_INIT_ZERO) return "is a table, but starts otherwise than as its numbers";
+    if (v->numbers.n != dl_type_count(&v->value.type)) return "has not as many numbers as elements";
+    for (int i = 0; i < v->numbers.n; i++) {
+        double d = v->numbers.at[i];
+        double held = isfinite(d) ? dl_interp_convert(type, d, true) : d;
+        if (!isfinite(held)) return "has a number that is not finite in its type";
+        if (!dl_dtype_is_float(type) && d != held) return "has a number that its type cannot hold";
+    }
+    return NULL;
+}
+
 static const char *var_fault(const dl_checker *c, const dl_var *v) {
     if ((unsigned)v->role >= DL_NVAR_ROLES) return "has no known role";
     if (v->value.var != v || v->value.def) return "has a value that is not its own";
@@ -85,7 +99,8 @@ static const char *var_fault(const dl_checker *c, const dl_var *v) {
         if (v->role != DL_VAR_STATE) return "is said to belong to a parameter, but is not state";
         if (!of || of->role != DL_VAR_PARAM) return "belongs to a parameter that the graph does not have";
     }
-    return init_fault(v);
+    if (v->role == DL_VAR_TABLE) return table_fault(v);
+    return v->numbers.n ? "has numbers, but is no table" : init_fault(v);
 }
 
 static bool check_vars(dl_checker *c) {
@@ -328,6 +343,11 @@ static int by_name_and_graph(const void *pa, const void *pb) {
     return names ? names : a->graph - b->graph;
 }
 
+static bool same_numbers(const dl_var *a, const dl_var *b) {
+    if (a->numbers.n != b->numbers.n) return false;
+    return !a->numbers.n || memcmp(a->numbers.at, b->numbers.at, sizeof(double) * (size_t)a->numbers.n) == 0;
+}
+
 /* Variables of one name are one variable. */
 static bool check_shared(const dl_module *m, dl_error *err) {
     int n = 0;
@@ -346,10 +366,14 @@ static bool check_shared(const dl_module *m, dl_error *err) {
         bool alike = a->role == b->role && dl_type_same(&a->value.type, &b->value.type) &&
                      dl_layout_same(a->value.type.layout, b->value.type.layout) &&
                      a->value.offset == b->value.offset;
-        legal = alike || dl_fail(err, DL_INTERNAL, "variable $%s is %s %s in graph %s and %s %s in graph %s",
-                                 a->name, dl_var_roles[a->role], dl_type_text(&a->value.type),
-                                 m->graphs.at[vars[i - 1].graph]->name, dl_var_roles[b->role],
-                                 dl_type_text(&b->value.type), m->graphs.at[vars[i].graph]->name);
+        const char *in_a = m->graphs.at[vars[i - 1].graph]->name, *in_b = m->graphs.at[vars[i].graph]->name;
+        if (!alike)
+            legal = dl_fail(err, DL_INTERNAL, "variable $%s is %s %s in graph %s and %s %s in graph %s",
+                            a->name, dl_var_roles[a->role], dl_type_text(&a->value.type), in_a,
+                            dl_var_roles[b->role], dl_type_text(&b->value.type), in_b);
+        else if (!same_numbers(a, b))
+            legal = dl_fail(err, DL_INTERNAL, "table $%s has other numbers in graph %s than in graph %s",
+                            a->name, in_a, in_b);
     }
     dl_arena_free(scratch);
     return legal;

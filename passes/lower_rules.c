@@ -268,10 +268,19 @@ static dl_value *with_class_names(dl_builder *b, const dl_node *n, int i) {
     return rename_to(b, n->in[i], t);
 }
 
-/* Fewer than k scores are above that of the row's class. */
+static dl_value *count_true(dl_builder *b, dl_value *truths, const char *axis) {
+    return reduce_one(b, DL_OP_sum, dl_build_cast(b, truths, DL_F32), axis);
+}
+
+/* The row's class has a score, and fewer than k are above it; a NaN is above all numbers, as for argmax. */
 dl_value *dl_lower_in_top_k(dl_builder *b, const dl_node *n) {
-    dl_value *y = with_class_names(b, n, 0);
-    dl_value *above = dl_build2(b, DL_OP_gt, y, pick(b, y, hits(b, y, with_class_names(b, n, 1), 1), 1));
-    dl_value *count = reduce_one(b, DL_OP_sum, dl_build_cast(b, above, DL_F32), y->type.axis[1].name);
-    return rename_to(b, dl_build_k(b, DL_OP_lt, count, (double)dl_node_int(n, DL_ATTR_k)), n->out[0].type);
+    dl_value *y = with_class_names(b, n, 0), *hit = hits(b, y, with_class_names(b, n, 1), 1);
+    dl_value *own = pick(b, y, hit, 1);
+    dl_value *nan = dl_build2(b, DL_OP_ne, y, y), *number = dl_build2(b, DL_OP_eq, own, own);
+    dl_value *above = dl_build2(b, DL_OP_gt, y, own);
+    above = dl_build2(b, DL_OP_or, above, dl_build2(b, DL_OP_and, nan, number));
+    above = count_true(b, above, y->type.axis[1].name);
+    dl_value *known = dl_build_k(b, DL_OP_gt, count_true(b, hit, y->type.axis[1].name), 0);
+    dl_value *among = dl_build_k(b, DL_OP_lt, above, (double)dl_node_int(n, DL_ATTR_k));
+    return rename_to(b, dl_build2(b, DL_OP_and, known, among), n->out[0].type);
 }

@@ -64,13 +64,15 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallba
     return &v->value;
 }
 
-/* The Euclidean norm of all gradients together, in f64. */
-static dl_value *gradient_norm(dl_optimization *o, int results) {
+/* The Euclidean norm, in f64, of the parameters' results of this role from number `from` on: of all gradients
+ * together, or of the weights behind the step. */
+static dl_value *common_norm(dl_optimization *o, dl_result_role role, int from) {
     dl_graph *g = o->b->graph;
     dl_value *all = NULL;
-    for (int i = 0; i < results; i++) {
-        if (g->results.at[i].role != DL_RESULT_GRAD) continue;
-        dl_value *grad = g->results.at[i].value, *square = dl_build2(o->b, DL_OP_mul, grad, grad);
+    for (int i = from; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        if (r->role != role || r->var->role != DL_VAR_PARAM) continue;
+        dl_value *square = dl_build2(o->b, DL_OP_mul, r->value, r->value);
         dl_value *sum = dl_build_cast(o->b, dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL), DL_F64);
         all = all ? dl_o_add(o, all, sum) : sum;
     }
@@ -78,9 +80,8 @@ static dl_value *gradient_norm(dl_optimization *o, int results) {
 }
 
 /* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). */
-static dl_value *clip_factor(dl_optimization *o, int results) {
-    dl_value *norm = gradient_norm(o, results), *most = dl_optimizer_hyper(o, "max_norm", 1);
-    dl_graph_result(o->b->graph, DL_RESULT_METRIC, "grad_norm", norm, NULL);
+static dl_value *clip_factor(dl_optimization *o, dl_value *norm) {
+    dl_value *most = dl_optimizer_hyper(o, "max_norm", 1);
     return dl_build2(o->b, DL_OP_min, dl_o_k(o, 1), dl_o_div(o, most, dl_o_add(o, norm, dl_o_k(o, 1e-6))));
 }
 
@@ -126,7 +127,8 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, o.rate, NULL);
 
     int results = g->results.n; /* those before the updates */
-    dl_value *clip = recipe->clip ? clip_factor(&o, results) : NULL;
+    dl_value *norm = recipe->clip || recipe->norms ? common_norm(&o, DL_RESULT_GRAD, 0) : NULL;
+    dl_value *clip = recipe->clip ? clip_factor(&o, norm) : NULL;
     for (int i = 0; i < results; i++) {
         dl_result r = g->results.at[i];
         if (r.role != DL_RESULT_GRAD) continue;
@@ -135,6 +137,12 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
         if (clip) grad = dl_o_mul(&o, grad, dl_build_cast(&b, clip, grad->type.dtype));
         bool decays = recipe->decay && (recipe->decay_vectors || r.var->value.type.rank > 1);
         optimizers[recipe->optimizer](&o, r.var, grad, decays);
+    }
+    if (recipe->norms) {
+        b.loc = (dl_loc){0};
+        dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, norm, NULL);
+        dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, common_norm(&o, DL_RESULT_UPDATE, results),
+                        NULL);
     }
     if (!ctx->keep_gradients) drop_gradients(g);
     return true;

@@ -6,6 +6,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/object.h"
 #include "runtime/memory.h"
+#include "runtime/state.h"
 
 typedef void dlr_kernel_fn(char *const *arg, int64_t unit, char *scratch, char *workspace);
 
@@ -85,6 +86,15 @@ static void bind_launches(dlr_exec *e) {
     }
 }
 
+/* Nobody writes these later: they are there from the start. */
+static void write_tables(dlr_exec *e) {
+    for (int i = 0; i < e->plan->vars.n; i++) {
+        const dl_plan_var *v = &e->plan->vars.at[i];
+        if (v->role == DL_VAR_TABLE)
+            dlr_state_write(e, (dlr_view){&v->type, e->memory.base + v->offset}, DL_F64, v->numbers.at);
+    }
+}
+
 dlr_exec *dlr_exec_open(const dl_plan *plan, int threads, dl_error *err) {
     if (!dl_plan_check(plan, err)) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
@@ -93,6 +103,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, int threads, dl_error *err) {
     e->pool = dlr_pool_open(threads, err);
     if (e->pool && load_objects(e, err) && resolve_kernels(e, err) && map_memory(e, err)) {
         bind_launches(e);
+        write_tables(e);
         return e;
     }
     dlr_exec_close(e);

@@ -15,8 +15,9 @@ typedef struct {
 /* Loads and resolves every kernel, maps arena, workspace and scratch (dl_plan_peak bytes, zeroed), starts
  * `threads` threads (0: one a CPU). The plan must outlive the executor, and is trusted: its objects are
  * machine code, which runs in this process (dl_plan_read refuses files that others may write). Variables are
- * zero until dlr_state_init. Errors: DL_USAGE (threads), DL_RESOURCE (memory, threads), DL_INPUT (a plan that
- * does not hold together, a kernel missing from its object), DL_IO (the system refuses to load code). */
+ * zero until dlr_state_init, but tables hold their numbers. Errors: DL_USAGE (threads), DL_RESOURCE (memory,
+ * threads), DL_INPUT (a plan that does not hold together, a kernel missing from its object), DL_IO (the
+ * system refuses to load code). */
 dlr_exec *dlr_exec_open(const dl_plan *plan, int threads, dl_error *err);
 void dlr_exec_close(dlr_exec *exec); /* NULL is fine */
 

@@ -74,6 +74,7 @@ bool dlr_state_init(dlr_exec *e, uint64_t seed, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(e);
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
+        if (v->role == DL_VAR_TABLE) continue;
         if (draws[v->init.kind] && dl_type_count(&v->type) > most_random)
             return dl_fail(err, DL_RESOURCE, "variable '%s' (%s) has more than 2^34 random elements", v->name,
                            dl_type_text(&v->type));

@@ -5,10 +5,10 @@
 #define DLR_STATE_H
 #include "runtime/exec.h"
 
-/* Gives every variable its start by its init rule; padding of layouts becomes zero. Random ones are a
- * function of (seed, the variable's name, the element's row-major number) alone, to the last bit: not of
- * layout, order, threads or machine (runtime/rng.h). They are drawn as floats; a wider variable holds those
- * floats. trunc_normal draws again, from another stream, each element that lies beyond two standard
+/* Gives every variable but tables its start by its init rule; padding of layouts becomes zero. Random ones
+ * are a function of (seed, the variable's name, the element's row-major number) alone, to the last bit: not
+ * of layout, order, threads or machine (runtime/rng.h). They are drawn as floats; a wider variable holds
+ * those floats. trunc_normal draws again, from another stream, each element that lies beyond two standard
  * deviations, until it does not. Errors: DL_RESOURCE (a random variable of more than 2^34 elements). */
 bool dlr_state_init(dlr_exec *exec, uint64_t seed, dl_error *err);
 

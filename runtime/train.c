@@ -200,6 +200,9 @@ static bool train_epoch(dlr_run *r, dl_error *err) {
     dlr_log_info("Time taken for epoch %lld is %f sec, avg %f samples/sec", (long long)r->at.epoch + 1,
                  r->seconds, (double)(r->at.position * r->batch) / r->seconds);
     dlr_log_info("  Avg train loss=%f", r->at.epoch_loss / (double)r->at.position);
+    for (int i = 0; i < r->trained.n; i++)
+        if (r->trained.terms[i].own)
+            dlr_log_info("  Avg %s=%g", r->trained.terms[i].name, dlr_averages_mean(&r->trained, i));
     return true;
 }
 

@@ -1,4 +1,5 @@
-/* The model's own metrics: one number each a batch, averaged over batches as the loss is. */
+/* The model's own metrics, and the norms of log_norms: one number each a batch, averaged over batches as the
+ * loss is. */
 #include "ir/base/tags.h"
 #include "runtime/state.h"
 #include "runtime/train_parts.h"
@@ -8,9 +9,11 @@ dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const
     dlr_averages a = {.terms = DL_NEWS(arena, dlr_average, p->results.n + 1)};
     for (int i = 0; i < p->results.n; i++) {
         const dl_plan_result *r = &p->results.at[i];
-        if (r->role != DL_RESULT_METRIC || dl_tag_find(r->name)) continue; /* the optimiser's is the loop's */
+        if (r->role != DL_RESULT_METRIC || strcmp(r->name, DL_TAG_RATE) == 0) continue;
+        bool own = dl_tag_find(r->name) != NULL; /* norms: of training alone */
         a.terms[a.n++] = (dlr_average){.name = r->name,
-                                       .tag = dl_format(arena, "%s/%s", r->name, split),
+                                       .own = own,
+                                       .tag = own ? r->name : dl_format(arena, "%s/%s", r->name, split),
                                        .now = dlr_exec_result(exec, program, DL_RESULT_METRIC, r->name)};
     }
     return a;

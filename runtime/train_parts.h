@@ -9,9 +9,11 @@
 #include "runtime/tensors.h"
 #include "runtime/train.h"
 
-/* A metric of the model in one program, under its name and under its tag, NAME/train or NAME/valid. */
+/* A metric of one program under its name and under its tag: NAME/train or NAME/valid of the model's, the name
+ * of the loop's own. */
 typedef struct {
     const char *name, *tag;
+    bool own;
     dlr_view now; /* of the batch just run */
     double sum;
 } dlr_average;

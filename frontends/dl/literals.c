@@ -3,9 +3,7 @@
 #include <math.h>
 
 #include "frontends/dl/builtin.h"
-
-/* A list is written into the step as choices between its numbers; beyond this it belongs into an input. */
-enum { MAX_LITERAL = 1024 };
+#include "ir/base/hash.h"
 
 /* Lists of numbers */
 
@@ -43,12 +41,6 @@ static bool flatten(dl_elab *E, const dl_ast *e, dl_val v, int depth, literal *o
                (long long)v.i);
         return false;
     }
-    if (out->flat.n == MAX_LITERAL) {
-        dl_bad(E, e->span, DL_DIAG_too_much_work, "a list becomes a tensor of at most %d elements",
-               MAX_LITERAL);
-        dl_help(E, "feed it as an input, or compute it: linspace(a, b, over=C), exp, cos...");
-        return false;
-    }
     out->fraction |= v.kind == DL_V_FLOAT, out->numbers |= v.kind != DL_V_BOOL;
     double d = dl_val_number(v);
     dl_push(E->arena, &out->flat, d);
@@ -69,44 +61,30 @@ static dl_val count_along(dl_elab *E, dl_span where, dl_axis axis, dl_dtype dtyp
     return dl_tensor_op(E, where, DL_OP_iota, 0, NULL, 1, &along, &t);
 }
 
-/* The number of the element that stands at each place, row-major. */
-static dl_val element_number(dl_elab *E, dl_span where, const dl_type *t) {
-    dl_val number = dl_poison();
-    for (int i = 0; i < t->rank; i++) {
-        dl_val at = count_along(E, where, t->axis[i], DL_I32);
-        if (i == 0) {
-            number = at;
-            continue;
+/* A variable of those numbers. Equal ones are one, in both of the model's graphs: the name follows from type
+ * and numbers, and is none that a layer can have. */
+static dl_val table(dl_elab *E, dl_span where, const literal *l, const dl_type *t) {
+    dl_graph *g = E->b.graph;
+    size_t bytes = sizeof(double) * (size_t)l->flat.n;
+    for (uint64_t salt = 0;; salt++) {
+        uint64_t hash = dl_hash(l->flat.at, bytes, dl_hash_str(dl_type_text(t), salt));
+        const char *name = dl_internf("list %016llx", (unsigned long long)hash);
+        dl_var *v = dl_graph_find_var(g, name);
+        if (!v) {
+            dl_loc loc = dl_source_loc(E->source, where.begin);
+            v = dl_graph_table(g, name, *t, l->flat.n, l->flat.at, loc);
+            return dl_val_tensor(&v->value, where);
         }
-        dl_val in[] = {number, constant(E, where, (double)t->axis[i].size, DL_I32)};
-        dl_val sum[] = {dl_tensor_op(E, where, DL_OP_mul, 2, in, 0, NULL, NULL), at};
-        number = dl_tensor_op(E, where, DL_OP_add, 2, sum, 0, NULL, NULL);
+        if (dl_type_same(&v->value.type, t) && memcmp(v->numbers.at, l->flat.at, bytes) == 0)
+            return dl_val_tensor(&v->value, where);
     }
-    return number;
 }
 
-/* The elements from run `lo` to `hi` (exclusive); run i goes from first[i] to first[i + 1]: halved, and each
- * half chosen by the element's number. */
-static dl_val choose(dl_elab *E, dl_span where, dl_val number, const literal *l, const int *first, int lo,
-                     int hi, dl_dtype dtype) {
-    if (hi - lo == 1) return constant(E, where, l->flat.at[first[lo]], dtype);
-    int mid = lo + (hi - lo) / 2;
-    dl_val before[] = {number, constant(E, where, first[mid], DL_I32)};
-    dl_val in[] = {dl_tensor_op(E, where, DL_OP_lt, 2, before, 0, NULL, NULL),
-                   choose(E, where, number, l, first, lo, mid, dtype),
-                   choose(E, where, number, l, first, mid, hi, dtype)};
-    return dl_tensor_op(E, where, DL_OP_select, 3, in, 0, NULL, NULL);
-}
-
-/* Equal neighbours are one run. */
+/* All alike: that number everywhere. */
 static dl_val build(dl_elab *E, dl_span where, const literal *l, dl_type t) {
-    DL_ARRAY(int) first = {0};
-    for (int i = 0; i < l->flat.n; i++)
-        if (i == 0 || l->flat.at[i] != l->flat.at[i - 1] ||
-            signbit(l->flat.at[i]) != signbit(l->flat.at[i - 1]))
-            dl_push(E->arena, &first, i);
-    if (first.n > 1) return choose(E, where, element_number(E, where, &t), l, first.at, 0, first.n, t.dtype);
-    dl_val one = constant(E, where, first.n ? l->flat.at[0] : 0, t.dtype);
+    for (int i = 1; i < l->flat.n; i++)
+        if (memcmp(&l->flat.at[i], &l->flat.at[0], sizeof(double)) != 0) return table(E, where, l, &t);
+    dl_val one = constant(E, where, l->flat.n ? l->flat.at[0] : 0, t.dtype);
     return dl_tensor_op(E, where, DL_OP_broadcast, 1, &one, 0, NULL, &t);
 }
 
@@ -152,6 +130,10 @@ dl_val dl_tensor_literal(dl_elab *E, const dl_ast *e, dl_val list) {
     t.dtype = l.fraction ? DL_F32 : l.numbers || !l.flat.n ? DL_I32 : DL_BOOL;
     for (int i = 0; t.dtype == DL_I32 && i < l.flat.n; i++)
         if (fabs(l.flat.at[i]) > INT32_MAX) t.dtype = DL_I64;
+    for (int i = 0; t.dtype == DL_F32 && i < l.flat.n; i++)
+        if (!isfinite((float)l.flat.at[i]))
+            return dl_bad(E, e->span, DL_DIAG_bad_list,
+                          "a tensor of fractions is f32, which %g is too large for", l.flat.at[i]);
     return build(E, e->span, &l, t);
 }
 

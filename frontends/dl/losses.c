@@ -203,7 +203,7 @@ static dl_val class_weights(dl_call *c, dl_val y, const char *axis, dl_val weigh
     return dl_poison();
 }
 
-/* The weight of each row's class. */
+/* The weight of each row's class: 1 of a number that is none, whose loss stays infinite. */
 static dl_val weight_of_class(dl_call *c, dl_val weight, dl_val t) {
     const dl_type *w = &weight.t->type;
     dl_attr axis = dl_attr_name(DL_ATTR_axis, w->axis[0].name);
@@ -213,7 +213,10 @@ static dl_val weight_of_class(dl_call *c, dl_val weight, dl_val t) {
     dl_val hit = dl_tensor_op(c->E, c->where, DL_OP_eq, 2, (dl_val[]){t, number_of}, 0, NULL, NULL);
     dl_val zero = dl_tensor_of(c->E, number(c, 0), w->dtype);
     dl_val only = dl_tensor_op(c->E, c->where, DL_OP_select, 3, (dl_val[]){hit, weight, zero}, 0, NULL, NULL);
-    return dl_tensor_reduce(c->E, c->where, DL_OP_sum, only, 1, &w->axis[0].name);
+    dl_val known = dl_tensor_cast(c->E, c->where, hit, w->dtype);
+    const char *const *along = &w->axis[0].name;
+    dl_val strange = sub(c, number(c, 1), dl_tensor_reduce(c->E, c->where, DL_OP_sum, known, 1, along));
+    return add(c, dl_tensor_reduce(c->E, c->where, DL_OP_sum, only, 1, along), strange);
 }
 
 /* (1 - s) of the classes' entropy and s of that of all classes alike, weighted by the class; of shares the

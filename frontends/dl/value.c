@@ -125,7 +125,7 @@ const char *dl_val_words(dl_elab *E, dl_val v, const char *otherwise) {
 void dl_note_tensor(dl_elab *E, dl_val v) {
     if (v.kind != DL_V_TENSOR) return;
     dl_note(E, v.origin, "%s is %s, %s here", dl_val_words(E, v, "this"), dl_type_text(&v.t->type),
-            v.t->var ? "declared" : "made");
+            v.t->var && v.t->var->role != DL_VAR_TABLE ? "declared" : "made");
 }
 
 bool dl_refuse_layer(dl_elab *E, dl_span where, dl_val v) {

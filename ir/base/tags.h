@@ -14,6 +14,9 @@
 #define DL_TAG_ITERATION  "iteration"
 #define DL_TAG_STEP       "step"
 #define DL_TAG_LOSS       "loss"
+/* With log_norms; results of the step under these names. */
+#define DL_TAG_GRAD_NORM   "grad_norm"
+#define DL_TAG_WEIGHT_NORM "weight_norm"
 
 /* The loop's own spelling of `name`, whatever the case of its letters; NULL when the loop has no such name.
  */

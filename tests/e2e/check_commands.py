@@ -4,6 +4,7 @@ check_commands.py DLC     from the project's root; needs nothing but Python's ow
 """
 import os
 import re
+import re
 import subprocess
 import sys
 
@@ -89,6 +90,15 @@ def test_warned_once():
         check(r.returncode == 3 and r.stderr == f"{yaml}:3:9: error: unknown key 'sead'; did you mean 'seed'?\n", f"{command}: {r.stderr}")
     r = dlc("compile", MODEL, "--data_size=16")
     check(r.returncode == 0 and r.stderr == "", f"a model without a configuration file is nothing to warn of: {r.stderr}")
+
+
+def test_verified_norms():
+    """The norms are kernels as others: of a run whose gradients are clipped by one of them, too."""
+    for clip in ("0", "1e-3"):
+        r = dlc("verify", MODEL, "--data_size=8", "--log_norms", f"--clip_grad_norm={clip}")
+        plain = dlc("verify", MODEL, "--data_size=8", f"--clip_grad_norm={clip}")
+        results = [int(re.search(r"train +\d+ kernels, (\d+) results", x.stdout).group(1)) for x in (r, plain)]
+        check(r.returncode == 0 and "all agree" in r.stdout and results[0] > results[1], f"clip {clip}: exit {r.returncode} {results} {r.stdout}{r.stderr}")
 
 
 for test in [v for k, v in list(globals().items()) if k.startswith("test_")]:

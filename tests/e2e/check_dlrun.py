@@ -4,6 +4,7 @@ check_dlrun.py DLRUN [NAME... | long]     from the project's root; needs nothing
 """
 import glob
 import json
+import math
 import os
 import random
 import re
@@ -98,6 +99,36 @@ def test_run():
     model = load_header(f"{folder('whole')}/checkpoints/last/model.safetensors")
     check(model["down.weight"]["shape"] == [8, 4, 4, 4, 4] and model["up.weight"]["shape"] == [8, 5, 4, 4, 4],
           "the checkpoint has PyTorch's names and layouts")
+
+
+def load_floats(path):
+    """Every float32 of a file of safetensors."""
+    raw, header = read(path, "rb"), load_header(path)
+    start = 8 + struct.unpack("<Q", raw[:8])[0]
+    spans = [entry["data_offsets"] for name, entry in header.items() if name != "__metadata__" and entry["dtype"] == "F32"]
+    return [v for first, last in spans for (v,) in struct.iter_unpack("<f", raw[start + first : start + last])]
+
+
+def test_norms():
+    """log_norms: of the gradients that are there to be saved, and of the weights behind the step, in every place; nowhere without it."""
+    g = f"{TMP}/norms.safetensors"
+    for clip in ("0", "1e-3"):
+        r = small(f"norms{clip}", "--log_norms", f"--clip_grad_norm={clip}", f"--save_grads={g}", samples=2)
+        first, one, two = points(f"norms{clip}")
+        check(not any("norm" in tag for tag in first), f"the untrained model has no norms: {first}")
+        want = math.hypot(*load_floats(g))
+        check(want > 1e-3, f"they are clipped: {want}")
+        check(abs(one["grad_norm"] / want - 1) < 1e-5, f"of the gradients before clipping, in float32: {one}, {want}")
+        want = math.hypot(*load_floats(f"{folder(f'norms{clip}')}/checkpoints/last/model.safetensors"))
+        check(abs(two["weight_norm"] / want - 1) < 1e-5, f"of the weights that the step leaves: {two}, {want}")
+        log = read(f"{folder(f'norms{clip}')}/out.log")
+        for p in (one, two):
+            for tag in ("grad_norm", "weight_norm"):
+                check(f"  Avg {tag}={p[tag]:g}\n" in log, f"the log has {tag} of {p[tag]}")
+        events = read(f"{folder(f'norms{clip}')}/logs/" + os.listdir(f"{folder(f'norms{clip}')}/logs")[0], "rb")
+        check(b"grad_norm" in events and b"weight_norm" in events, "TensorBoard has them")
+    r = small("clipped", "--clip_grad_norm=1e-3", samples=2)
+    check(r.returncode == 0 and not any("norm" in tag for p in points("clipped") for tag in p), "clipping alone tells no norms")
 
 
 def test_same_bits():

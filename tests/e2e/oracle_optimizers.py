@@ -60,7 +60,7 @@ RECIPES = {
 def in_torch(model, loss_of, batches, make, schedule, clip):
     optimizer = make(model)
     rates = schedule(optimizer)
-    losses, norms = [], []
+    losses, norms, weights = [], [], []
     for x, t in batches:
         optimizer.zero_grad()
         loss = loss_of(model(x), t)
@@ -69,7 +69,8 @@ def in_torch(model, loss_of, batches, make, schedule, clip):
         optimizer.step()
         rates.step()
         losses.append(loss.item())
-    return losses, norms
+        weights.append(torch.cat([p.detach().double().flatten() for p in model.parameters()]).norm().item())
+    return losses, norms, weights
 
 
 def compare(place, net, name, recipe):
@@ -81,16 +82,20 @@ def compare(place, net, name, recipe):
     save_tensors(place / "batches.safetensors", {f"{n}.{i}": v for i, b in enumerate(batches) for n, v in zip("xt", b)})
     path = place / f"{net.__name__.lower()}.dl"
     path.write_text(net.text.lstrip())
-    output = place.run("dlrun", path, f"--yaml_config={place / 'models.yaml'}", f"--local_batch_size={BATCH}", *options,
+    output = place.run("dlrun", path, f"--yaml_config={place / 'models.yaml'}", f"--local_batch_size={BATCH}", *options, "--log_norms",
                        f"--expdir={place / 'runs'}", f"--init_weights={place / 'weights.safetensors'}",
                        f"--replay={place / 'batches.safetensors'}", f"--save_weights={place / 'end.safetensors'}")
-    losses = [json.loads(line)["loss"] for line in output.splitlines() if line.startswith("{") and '"step"' in line]
-    want, norms = in_torch(model, net.loss, batches, make, schedule, clip)
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{") and '"step"' in line]
+    losses = [line["loss"] for line in lines]
+    want, norms, weights = in_torch(model, net.loss, batches, make, schedule, clip)
     if clip:
         check(min(norms) < clip < max(norms), f"{name}: the bound {clip} lies among norms of {min(norms):.2f} to {max(norms):.2f}")
     worst = max(abs(a - b) / b for a, b in zip(losses, want))
     # 24 steps of float32, each of which adds a rounding to the weights
     check(len(losses) == STEPS and worst < 1e-4, f"{net.__name__}, {name}: {STEPS} losses, worst {worst:.1e} relative (at most 1e-4)")
+    for key, of in {"grad_norm": norms, "weight_norm": weights}.items():  # as the losses and the weights at the end
+        worst = max(abs(line[key] - b) / b for line, b in zip(lines, of))
+        check(worst < 1e-3, f"{net.__name__}, {name}: {key} of {STEPS} steps, worst {worst:.1e} relative (at most 1e-3)")
     end = load_tensors(place / "end.safetensors")
     errors = {k: relative(end[k], v.detach()) for k, v in model.named_parameters()}
     worst = max(errors, key=errors.get)

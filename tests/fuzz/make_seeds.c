@@ -62,6 +62,9 @@ static bool make_plan(const char *dir) {
     add_var(p, DL_VAR_PARAM, "conv.weight", vector(16), (dl_init){0}, 0);
     add_var(p, DL_VAR_INPUT, "x", type_of(DL_F32, (dl_layout){.kind = DL_CL}, 3, (int64_t[]){2, 4, 8}),
             (dl_init){0}, 64);
+    add_var(p, DL_VAR_TABLE, "list 1", vector(2), (dl_init){0}, 320);
+    dl_push(p->arena, &p->vars.at[2].numbers, 0.5);
+    dl_push(p->arena, &p->vars.at[2].numbers, -3);
     dl_push(p->arena, &p->objects,
             ((dl_plan_object){.key = 7,
                               .source = "void k_0(void) {}",

@@ -16,7 +16,7 @@ F = torch.nn.functional
 N = 4
 torch.manual_seed(5)
 place = Workplace(sys.argv[1])
-inf = float("inf")
+inf, nan = float("inf"), float("nan")
 
 
 def replay(text, weights, batches, *more, status=0):
@@ -135,6 +135,16 @@ case("a list of lists", "sum(([[0, 1, 0], [1, -4, 1]] as [H=2, W]) * {y})",
      lambda y: (torch.tensor([[0.0, 1, 0], [1, -4, 1]]) * y).sum(), {"y": P("N, H=2, W=3", N, 2, 3)})
 case("a long list", "sum(([k*k % 17 / 3 for k in range(100)] as [K]) * {y})",
      lambda y: (torch.tensor([k * k % 17 / 3 for k in range(100)]).double() * y).sum(), {"y": P("N, K=100", N, 100)})
+case("a list of 5,000 numbers", "sum(([sin(0.37 * k) for k in range(5000)] as [K]) * {y})",
+     lambda y: ((0.37 * torch.arange(5000).double()).sin() * y).sum(), {"y": P("N, K=5000", N, 5000)})
+case("the longest list, of whole numbers", "sum(([k * k % 1009 for k in range(65536)] as [K]) * {y})",
+     lambda y: (torch.arange(65536)**2 % 1009 * y).sum(), {"y": P("K=65536", 65536)})
+case("lists of large numbers and truth values", "sum(where([true, false, true] as [K], ([4000000000, -1, 2] as [K]) / 1e9, 3) * {y})",
+     lambda y: (torch.tensor([4, 3, 2e-9]).double() * y).sum(), {"y": P("N, K=3", N, 3)})
+case("a list by number", "sum(gather([0.5, -2, 8, 3] as [K], {t}, over=K) * {y})",
+     lambda y, t: (torch.tensor([0.5, -2, 8, 3]).double()[t.long()] * y).sum(), {"y": P("N", N)}, {"t": whole("N", 4, N)})
+case("one list twice, and as another", "sum(([3, 1, 2] as [K]) * {y}) + sum(([3, 1, 2] as [K]) * {z}) - sum(([3, 1, 2] as [C]) * {w}) + sum(([3., 1, 2] as [K]) * {y})",
+     lambda y, z, w: (torch.tensor([3, 1, 2]) * (2 * y + z - w)).sum(), {"y": P("N, K=3", N, 3), "z": P("N, K=3", N, 3), "w": P("N, C=3", N, 3)})
 case("one_hot", "sum(one_hot({t}, C=5) * {y})", lambda y, t: (F.one_hot(t.long(), 5) * y).sum(), {"y": P("N, C=5", N, 5)}, {"t": whole("N", 5, N)})
 case("one_hot of pixels", "sum(one_hot({t}, C=3) * {y})", lambda y, t: (F.one_hot(t.long(), 3).permute(0, 3, 1, 2) * y).sum(),
      {"y": image}, {"t": labels})
@@ -236,6 +246,58 @@ for t in (5, -1):
     classes = torch.tensor([0, 4, t, 2], dtype=torch.int32)
     out = replay(text, start, [{"x": torch.randn(N, 3), "t": classes}], status=7)
     check("not finite" in out, f"class {t} of 5 stops the run")
+
+
+# Numbers that are no class, beside scores of every sign and such that are none: losses one by one, what counts as a hit, shares.
+inputs = torch.tensor([[3.0, 1, 2, -1, 0], [-5, -1, -2, -3, -4], [1, 1, 0, 0, 0], [nan, 1, 2, 3, 4], [5, -1, inf, 2, nan], [-inf, -1, -2, -3, -4]])
+classes = torch.tensor([0, 1, 2, 3, 4, 5, -1, -2147483648, 2147483647, 255], dtype=torch.int32)
+inputs, classes = inputs.repeat_interleave(len(classes), 0), classes.repeat(len(inputs))
+known, gain = (classes >= 0) & (classes < 5), torch.tensor([0.5, 2, 0, 1, 3])
+finite = inputs.isfinite().all(1)
+losses = {"": {}, ", weight=w": {"weight": gain}, ", label_smoothing=0.25": {"label_smoothing": 0.25},
+          ", weight=w, label_smoothing=0.25": {"weight": gain, "label_smoothing": 0.25}, ", ignore_index=255": {"ignore_index": 255},
+          ", weight=w, ignore_index=255": {"weight": gain, "ignore_index": 255}}
+text = f"""
+model Strangers():
+    input  x: f32[N, C=5]
+    input  t: i32[N]
+    input  each: f32[N]
+    param  p: [C=5] = 0
+    y = x + p
+    w = [0.5, 2, 0, 1, 3] as [C]
+    output y
+    loss = mean(p**2)
+    at(v) = sum(where(each > 0, v, 0))
+"""
+counted = [f"loss{i}" for i in range(len(losses))] + [f"top{k}" for k in (1, 2, 3, 5)] + ["hot"]
+for i, options in enumerate(losses):
+    text += f"    metric loss{i} = at(cross_entropy(y, t{options}, reduction=\"none\"))\n"
+    text += f"    metric infinite{i} = at(where(cross_entropy(y, t{options}, reduction=\"none\") > 1e30, 1.0, 0.0))\n"
+for k in (1, 2, 3, 5):
+    text += f"    metric top{k} = at(where(in_top_k(y, t, {k}), 1.0, 0.0))\n"
+text += "    metric hot = at(sum(one_hot(t, C=5) * ([1, 10, 100, 1000, 10000] as [C]), over=C))\n"
+rows = len(inputs)
+batches = [{"x": inputs, "t": classes, "each": (torch.arange(rows) == i).float()} for i in range(rows)]
+lines, _, _ = replay(text, {"p": torch.zeros(5)}, batches, f"--local_batch_size={rows}", "--start_lr=0")
+for i in range(rows):
+    x, t, got = inputs[i : i + 1], classes[i : i + 1].long(), lines[i]
+    what = f"class {t.item()} beside {x[0].tolist()}"
+    for j, (options, of) in enumerate(losses.items()):
+        ignored = of.get("ignore_index") == t.item()
+        if not finite[i]:
+            continue
+        if known[i] or ignored:
+            want = F.cross_entropy(x.double(), t, reduction="none", **{k: v.double() if k == "weight" else v for k, v in of.items()}).item()
+            check(abs(got[f"loss{j}"] - want) < 1e-5 * (1 + abs(want)) and not got[f"infinite{j}"], f"loss{options} of {what}: {got[f'loss{j}']}, {want}")
+        else:
+            check(got[f"loss{j}"] is None and got[f"infinite{j}"] == 1, f"loss{options} of {what}: infinite")
+    for k in (1, 2, 3, 5):  # not below the k-th of topk, for which NaN is largest; its numbers of equal scores are any
+        own = x[0, t[0]] if known[i] else torch.tensor(-inf)
+        want = known[i].item() and (own.isnan() | (own >= x.topk(k, 1).values[0, -1])).item()
+        check(got[f"top{k}"] == want, f"in_top_k {k} of {what}: {got[f'top{k}']}")
+        if known[i] and len(set(x[0].tolist())) == 5:
+            check(want == (x.topk(k, 1).indices == t).any().item(), f"as topk has it: {k} of {what}")
+    check(got["hot"] == (10 ** t.item() if known[i] else 0), f"one_hot of {what}: {got['hot']}")
 
 
 # Shared layers: whole models for five steps of Adam.
@@ -454,18 +516,67 @@ model Segment(k=4):
         return F.cross_entropy(y, t, weight=torch.tensor([0.2, 1, 1, 2]).to(x.dtype), ignore_index=255) + dice
 
 
+class Penalised(torch.nn.Module):
+    """Sums of squares by kind of parameter: weights and biases of every kind of layer, each kind by a factor of its own; what is
+    made behind the sum is not in it."""
+    text = """
+model Penalised():
+    input  n: i32[N]
+    input  x: f32[N, C=4, T=6]
+    target t: f32[N, C=3]
+    param gain: [C=3] ~ normal(1, 0.1)
+    h = x |> conv(5, 3) @c1 |> batch_norm @bn |> conv(5, 1) @c2 |> conv_transpose(2, 3) @up
+    early = sum_squares(conv.weight)
+    h = h |> group_norm(1) @gn |> conv(2, 1) @c3 |> layer_norm @ln |> instance_norm(affine=true) @inn
+    e = n |> embedding(7, 3) @emb as [N, C]
+    y = (mean(h, over=T) |> linear(3) @fc) * gain + e
+    output y
+    loss = mean((y - t)**2) + 0.11 * early + 0.07 * sum_squares(conv.weight, linear.weight, gain)
+    loss += 0.13 * sum_squares(conv_transpose.weight) + 0.17 * sum_squares(conv.bias, linear.bias, conv_transpose.bias)
+    loss += 0.19 * sum_squares(batch_norm.weight, layer_norm.weight) + 0.23 * sum_squares(group_norm.weight, instance_norm.weight)
+    loss += 0.29 * sum_squares(batch_norm.bias, layer_norm.bias, group_norm.bias, instance_norm.bias) + 0.31 * sum_squares(embedding.weight)
+    metric size = sqrt(sum_squares([conv.weight, [gain]], embedding.weight))
+"""
+    shapes = {"n": (N,), "x": (N, 4, 6), "t": (N, 3)}
+    labelled = "n"
+    labels = staticmethod(lambda shape: torch.randint(0, 7, shape, dtype=torch.int32))
+
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.c1, self.bn, self.c2, self.up = nn.Conv1d(4, 5, 3), nn.BatchNorm1d(5), nn.Conv1d(5, 5, 1), nn.ConvTranspose1d(5, 2, 3)
+        self.gn, self.c3, self.ln, self.inn = nn.GroupNorm(1, 2), nn.Conv1d(2, 2, 1), nn.LayerNorm(6), nn.InstanceNorm1d(2, affine=True)
+        self.emb, self.fc, self.gain = nn.Embedding(7, 3), nn.Linear(2, 3), nn.Parameter(torch.randn(3))
+        for layer in self.bn, self.gn, self.ln, self.inn:  # not at 1 and 0
+            nn.init.normal_(layer.weight), nn.init.normal_(layer.bias)
+
+    def squares(self, *names):
+        return sum((p**2).sum() for k, p in self.named_parameters() if k in names)
+
+    def forward(self, n, x, t):
+        h = self.inn(self.ln(self.c3(self.gn(self.up(self.c2(self.bn(self.c1(x))))))))
+        y = self.fc(h.mean(2)) * self.gain + self.emb(n.long())
+        kinds = {0.11: "c1.weight c2.weight", 0.07: "c1.weight c2.weight c3.weight fc.weight gain", 0.13: "up.weight",
+                 0.17: "c1.bias c2.bias c3.bias fc.bias up.bias", 0.19: "bn.weight ln.weight", 0.23: "gn.weight inn.weight",
+                 0.29: "bn.bias ln.bias gn.bias inn.bias", 0.31: "emb.weight"}
+        self.metrics = {"size": self.squares("c1.weight", "c2.weight", "c3.weight", "gain", "emb.weight").sqrt().item()}
+        return ((y - t) ** 2).mean() + sum(factor * self.squares(*names.split()) for factor, names in kinds.items())
+
+
 def ours(net, name):
     return getattr(net, "names", {}).get(name, name)
 
 
-for net in Siamese, Recurrent, Forecast, Tied, SimSiam, Segment:
+for net in Siamese, Recurrent, Forecast, Tied, SimSiam, Segment, Penalised:
     model, rate = net(), 1e-3
     start = {ours(net, k): v.detach().clone() for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
-    batches = [{k: net.labels(shape) if k == "t" and hasattr(net, "labels") else torch.randn(shape) for k, shape in net.shapes.items()}
+    batches = [{k: net.labels(shape) if k == getattr(net, "labelled", "t") and hasattr(net, "labels") else torch.randn(shape) for k, shape in net.shapes.items()}
                for _ in range(5)]
     lines, grads, end = replay(net.text, start, batches, f"--start_lr={rate}", f"--end_lr={rate}")
     truth = copy.deepcopy(model).double()
     truth(**{k: v.double() if v.is_floating_point() else v for k, v in batches[0].items()}).backward()
+    for k, v in getattr(truth, "metrics", {}).items():  # of some hundred numbers in float32
+        check(abs(lines[0][k] / v - 1) < 1e-6, f"{net.__name__}: metric {k}, {lines[0][k]} and {v}")
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     for i, batch in enumerate(batches):
         optimizer.zero_grad()

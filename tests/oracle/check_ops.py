@@ -290,6 +290,12 @@ case("cross_entropy", [put(pixels, "NCHW"), put(shares[0, :3], "C")], {"axis": "
 for k in (1, 2, 5):
     best = (wide.topk(k, 1).indices == classes[:, None]).any(1)
     case("in_top_k", [tw, ti], {"k": k}, "N", best.double(), "bool")
+    best = (wide.topk(k, 1).indices == strangers[:, None]).any(1)
+    case("in_top_k", [tw, put(strangers.double(), "N", "i64")], {"k": k}, "N", best.double(), "bool")
+holes = torch.tensor([[nan, 1.0, 2.0], [nan, 1.0, 2.0], [3.0, nan, 2.0]])  # a NaN is largest
+for k in (1, 2, 3):
+    case("in_top_k", [put(holes, "NC"), put(torch.tensor([2.0, 0, 0]), "N", "i32")], {"k": k}, "N",
+         (holes.topk(k, 1).indices == torch.tensor([2, 0, 0])[:, None]).any(1).double(), "bool")
 for gain in (T(5), torch.zeros(5)):
     shift = T(5)
     case("layer_norm", [tw, put(gain, "C"), put(shift, "C")], {"eps": 1e-5}, "NC", F.layer_norm(wide, (5,), gain, shift, 1e-5))

@@ -648,7 +648,12 @@ def cross_entropy(op, s):
 def in_top_k(op, s):
     x, t, n, c = scores(s)
     k = 1 + s.i % c
-    return s.case(op, [x, t], {"k": k}, "N", lambda v, u: (v > v.gather(1, u[:, None])).sum(1) < k, "bool")
+
+    def hit(v, u):  # not below the k-th of topk, for which NaN is largest; its numbers of equal scores are any
+        own = v.gather(1, u[:, None])[:, 0]
+        return own.isnan() | (own >= v.topk(k, 1).values[:, -1])
+
+    return s.case(op, [x, t], {"k": k}, "N", hit, "bool")
 
 
 row("linear", FLOATS, linear, uncompiled=in_f32)

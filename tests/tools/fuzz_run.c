@@ -22,7 +22,8 @@ static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, int panel, dl_e
 
 /* ---- numbers in, numbers out ---- */
 
-/* Element k of a variable, by seed and name alone; of every fourth seed multiples of 1/2, for ties. */
+/* Element k of a variable but a table, by seed and name alone; of every fourth seed multiples of 1/2, for
+ * ties. */
 static void draw(const dl_var *v, const char *name, uint64_t seed, double *to) {
     static const struct {
         const char *name;
@@ -31,6 +32,7 @@ static void draw(const dl_var *v, const char *name, uint64_t seed, double *to) {
         {"optimizer.step", 3}, {"lr.init", 0.5}, {"lr.end", 0.25}, {"lr.warmup", 0}, {"lr.total", 64}};
     rng r = {dl_hash_str(name, seed)};
     dl_dtype d = v->value.type.dtype;
+    if (v->role == DL_VAR_TABLE) return;
     for (int64_t k = 0; k < dl_type_count(&v->value.type); k++) {
         double x = uniform(&r, -1.5, 1.5);
         if (strncmp(name, "exp_avg_sq.", 11) == 0) x = 0.5 + fabs(x);
@@ -295,6 +297,7 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
            (size_t)(p->arena_bytes - end)); /* what nobody wrote is no number */
     for (int i = 0; i < w->vars.n; i++) {
         const dl_var *var = w->vars.at[i];
+        if (var->role == DL_VAR_TABLE) continue;
         dlr_view view = dlr_exec_variable(exec, dl_internf("%s.%s", name, var->name));
         if (!view.type) view = dlr_exec_variable(exec, var->name);
         int64_t at[DL_MAX_RANK] = {0}, count = dl_type_count(&var->value.type);

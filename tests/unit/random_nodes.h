@@ -5,6 +5,8 @@
  * that only passes make are named in random_by_passes; pass_fuzz fails when another is never drawn. */
 #ifndef DL_RANDOM_NODES_H
 #define DL_RANDOM_NODES_H
+#include <math.h>
+
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "tests/unit/random_numbers.h"
@@ -72,9 +74,27 @@ static inline int64_t random_size(random_maker *g) {
     return random_sizes[below(&g->r, (int)(sizeof random_sizes / sizeof *random_sizes))];
 }
 
+/* Numbers of a table: of every second one multiples of 1/2, for ties. */
+static inline dl_var *random_table(random_maker *g, dl_type t, rng r) {
+    double numbers[RANDOM_LARGEST + 1];
+    int n = (int)dl_type_count(&t);
+    bool halves = one_in(&r, 2);
+    for (int i = 0; i < n; i++) {
+        double x = uniform(&r, -1.5, 1.5);
+        numbers[i] = !dl_dtype_is_float(t.dtype) ? floor(3 * x) : halves ? rint(2 * x) / 2 : (double)(float)x;
+        if (t.dtype == DL_BOOL) numbers[i] = x > 0;
+    }
+    return dl_graph_table(g->b.graph, dl_internf("table %d", g->nvars++), t, n, numbers, g->b.loc);
+}
+
 static inline dl_value *random_var(random_maker *g, dl_type t) {
     dl_var_role role = one_in(&g->r, 3) ? DL_VAR_INPUT : one_in(&g->r, 5) ? DL_VAR_TARGET : DL_VAR_PARAM;
     if (!dl_dtype_is_float(t.dtype)) role = DL_VAR_INPUT;
+    /* Decided apart from the graph's own random numbers: a seed makes the graph that it made without tables.
+     */
+    rng apart = {g->r.state ^ 0x7461626c65u};
+    if (role == DL_VAR_INPUT && dl_type_count(&t) <= RANDOM_LARGEST && one_in(&apart, 3))
+        return random_keep(g, &random_table(g, t, apart)->value);
     dl_var *v = dl_graph_var(g->b.graph, role, dl_internf("v%d", g->nvars++), t, (dl_init){0}, g->b.loc);
     return random_keep(g, &v->value);
 }

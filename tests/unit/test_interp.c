@@ -232,6 +232,28 @@ static void test_rounding(void) {
     dl_arena_free(arena);
 }
 
+/* A table's numbers are there without being set, rounded where the run rounds. */
+static void test_table(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_module *m =
+        parse(arena, "graph @g {\n  table $w = %0 : f32[N=3] numbers(0.1, -2, 7)\n  table $k = %1 : i64[N=3] "
+                     "numbers(1, 2, 9007199254740992)\n"
+                     "  %2 = mul $w, $w : f32[N=3]\n  output \"y\" = %2\n  output \"k\" = $k\n}\n");
+    for (int round = 0; round < 2; round++) {
+        dl_interp *in = dl_interp_new(m->graphs.at[0], round);
+        dl_error err = {0};
+        CHECK(dl_interp_run(in, &err), "%s", err.message);
+        const double *y = dl_interp_data(in, m->graphs.at[0]->results.at[0].value),
+                     *k = dl_interp_data(in, m->graphs.at[0]->results.at[1].value);
+        double tenth = round ? (double)0.1f : 0.1;
+        CHECK(y[0] == (round ? (double)(float)(tenth * tenth) : tenth * tenth) && y[1] == 4 && y[2] == 49,
+              "%.17g %g %g", y[0], y[1], y[2]);
+        CHECK(k[0] == 1 && k[1] == 2 && k[2] == 9007199254740992);
+        dl_interp_free(in);
+    }
+    dl_arena_free(arena);
+}
+
 static void test_refusal(void) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_module *m = parse(arena, "graph @g {\n  input $q = %0 : f32[N=1, T=2, E=4]\n"
@@ -251,6 +273,7 @@ int main(void) {
     test_point_kernels();
     test_updates();
     test_rounding();
+    test_table();
     test_refusal();
     return dl_test_end();
 }

@@ -1,5 +1,5 @@
-/* Every optimiser and every schedule against PyTorch in f64: the learning rate and the parameters of each
- * step, as the pass builds them and behind the whole pipeline. */
+/* Every optimiser and every schedule against PyTorch in f64: the learning rate, the parameters and the norms
+ * of each step, as the pass builds them and behind the whole pipeline. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,7 +9,9 @@
 #include "passes/pass.h"
 #include "tests/check.h"
 
-enum { STEPS = 24, MOST_SETTINGS = 14, NUMBERS = 7 }; /* a step's line: rate, four weights, two biases */
+enum { STEPS = 24, MOST_SETTINGS = 14, NUMBERS = 9 };
+/* a step's line: rate, four weights, two biases, the norms of all gradients before clipping and of all
+ * weights behind the step */
 
 static const char model[] = "graph @train {\n"
                             "  param $w = %0 : f64[K=2, J=2] init zero\n"
@@ -248,10 +250,11 @@ static const char oracle_head[] =
     "        rate = opt.param_groups[0]['lr']\n"
     "        opt.zero_grad()\n"
     "        torch.tanh(w * x + b).sum().backward()\n"
-    "        if clip: torch.nn.utils.clip_grad_norm_([w, b], clip)\n"
+    "        norm = torch.nn.utils.clip_grad_norm_([w, b], clip or math.inf)\n"
     "        opt.step()\n"
     "        if it % every == 0: rates.step()\n"
-    "        print(repr(float(rate)), *map(repr, w.flatten().tolist() + b.tolist()))\n";
+    "        p = torch.cat([w.flatten(), b])\n"
+    "        print(repr(float(rate)), *map(repr, p.tolist() + [norm.item(), p.norm().item()]))\n";
 
 /* The oracle's numbers for all cases, or false without PyTorch. */
 static bool ask_oracle(double want[NCASES][STEPS][NUMBERS]) {
@@ -283,11 +286,44 @@ static double *data_of(dl_interp *run, const dl_graph *g, const char *name) {
     return v ? dl_interp_data(run, &v->value) : NULL;
 }
 
-static void check_case(const optimizer_case *c, const char *passes, double want[STEPS][NUMBERS]) {
+static double *metric_of(dl_interp *run, const dl_graph *g, const char *name) {
+    const dl_result *r = dl_graph_find_result(g, DL_RESULT_METRIC, name);
+    CHECK(r && r->value->type.dtype == DL_F64, "%s", name);
+    return r ? dl_interp_data(run, r->value) : NULL;
+}
+
+static int count_op(const dl_graph *g, dl_op op) {
+    int n = 0;
+    for (int i = 0; i < g->nodes.n; i++) n += g->nodes.at[i]->op == op;
+    return n;
+}
+
+/* The gradients' norm is taken once, for clipping and for who wants to see it; nobody asked, nothing is. */
+static void check_norms_shared(void) {
+    static const int roots[2][2] = {{0, 2}, {1, 2}}; /* [clipped][seen] */
+    for (int clip = 0; clip < 2; clip++)
+        for (int norms = 0; norms < 2; norms++) {
+            dl_error err = {0};
+            dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
+            dl_pass_ctx ctx = {
+                .arena = m->arena, .recipe = {DL_OPT_sgd, FIXED, .clip = clip, .norms = norms}, .err = &err};
+            CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = true}), "%s",
+                  err.message);
+            const dl_graph *g = m->graphs.at[0];
+            CHECK(count_op(g, DL_OP_sqrt) == roots[clip][norms], "clip %d, norms %d: %d roots", clip, norms,
+                  count_op(g, DL_OP_sqrt));
+            CHECK(!dl_graph_find_result(g, DL_RESULT_METRIC, "grad_norm") == !norms);
+            CHECK(!dl_graph_find_result(g, DL_RESULT_METRIC, "weight_norm") == !norms);
+            dl_arena_free(m->arena);
+        }
+}
+
+static void check_case(const optimizer_case *c, const char *passes, bool norms, double want[STEPS][NUMBERS]) {
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
     CHECK(m, "%s", err.message);
     dl_pass_ctx ctx = {.arena = m->arena, .panel = 16, .recipe = c->recipe, .err = &err};
+    ctx.recipe.norms = norms;
     CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}), "%s: %s", c->name,
           err.message);
     dl_graph *g = m->graphs.at[0];
@@ -300,15 +336,15 @@ static void check_case(const optimizer_case *c, const char *passes, double want[
         *data_of(run, g, c->set[i].name) = c->set[i].value;
     double *w = data_of(run, g, "w"), *b = data_of(run, g, "b");
     memcpy(w, w0, sizeof w0), memcpy(b, b0, sizeof b0), memcpy(data_of(run, g, "x"), x0, sizeof x0);
-    const dl_result *rate = dl_graph_find_result(g, DL_RESULT_METRIC, "Learning Rate");
-    CHECK(rate && rate->value->type.dtype == DL_F64, "%s: learning rate", c->name);
+    const double *rate = metric_of(run, g, "Learning Rate");
+    const double *grad_norm = norms ? metric_of(run, g, "grad_norm") : NULL;
+    const double *weight_norm = norms ? metric_of(run, g, "weight_norm") : NULL;
     for (int step = 0; step < STEPS; step++) {
         CHECK(dl_interp_run(run, &err), "%s", err.message);
-        CHECK(fabs(*dl_interp_data(run, rate->value) - want[step][0]) <= 1e-15,
-              "%s, step %d: rate %.17g, want %.17g", c->name, step + 1, *dl_interp_data(run, rate->value),
-              want[step][0]);
-        for (int i = 0; i < 6; i++) {
-            double got = i < 4 ? w[i] : b[i - 4];
+        CHECK(fabs(*rate - want[step][0]) <= 1e-15, "%s, step %d: rate %.17g, want %.17g", c->name, step + 1,
+              *rate, want[step][0]);
+        for (int i = 0; i < (norms ? 8 : 6); i++) {
+            double got = i < 4 ? w[i] : i < 6 ? b[i - 4] : i == 6 ? *grad_norm : *weight_norm;
             CHECK(fabs(got - want[step][1 + i]) <= 1e-12, "%s, step %d, number %d: %.17g, want %.17g",
                   c->name, step + 1, i, got, want[step][1 + i]);
         }
@@ -340,10 +376,13 @@ static void check_coverage(void) {
 int main(void) {
     static double want[NCASES][STEPS][NUMBERS];
     check_coverage();
+    check_norms_shared();
     if (ask_oracle(want)) {
         for (int i = 0; i < NCASES; i++) {
-            check_case(&cases[i], "autodiff,optimizer", want[i]);
-            check_case(&cases[i], dl_pipeline, want[i]);
+            for (int norms = 0; norms < 2; norms++) {
+                check_case(&cases[i], "autodiff,optimizer", norms, want[i]);
+                check_case(&cases[i], dl_pipeline, norms, want[i]);
+            }
         }
     } else {
         printf("SKIP: optimisers against PyTorch (no /usr/bin/python3 with torch)\n");

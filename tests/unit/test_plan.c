@@ -22,6 +22,8 @@ static dl_plan *make_plan(void) {
     p->vars.at[2].of = "conv.weight";
     add_var(p, DL_VAR_HYPER, "lr", dl_scalar(DL_F64), (dl_init){DL_INIT_CONST, 1e-3, 0}, 65600);
     add_var(p, DL_VAR_STATE, "none", vector(0), (dl_init){0}, 65600); /* no elements: overlaps nothing */
+    add_var(p, DL_VAR_TABLE, "list 1", vector(3), (dl_init){0}, 65664);
+    for (int i = 0; i < 3; i++) dl_push(p->arena, &p->vars.at[5].numbers, 0.1 - i);
     add_kernel(p, "k0", 2, 8, 1, 256, 128, 3, (int64_t[]){1536, 32 * 81 * 4, 4});
     add_kernel(p, "k1", 1, 0, 0, 0, 0, 0, NULL);
     dl_push(p->arena, &p->objects,
@@ -54,6 +56,9 @@ static void test_round_trip(const dl_plan *p, const char *path) {
         CHECK(same_text(a->name, b->name) && same_text(a->of, b->of) && a->role == b->role &&
               a->offset == b->offset);
         CHECK(dl_type_same(&a->type, &b->type) && dl_layout_same(a->type.layout, b->type.layout));
+        CHECK(
+            a->numbers.n == b->numbers.n &&
+            (!a->numbers.n || !memcmp(a->numbers.at, b->numbers.at, sizeof(double) * (size_t)a->numbers.n)));
         CHECK(a->init.kind == b->init.kind && a->init.a == b->init.a && a->init.b == b->init.b);
     }
     const dl_plan_kernel *k = &q->kernels.at[0];
@@ -239,6 +244,9 @@ static void test_check(dl_plan *p) {
     FAULT(w->type.layout.width, 0, "panel width");
     FAULT(w->type.rank, 1, "panels need");
     FAULT(p->vars.at[2].of, "nobody", "'nobody'");
+    FAULT(p->vars.at[5].numbers.n, 2, "variable 'list 1' of f32[N=3] has 2 numbers");
+    FAULT(p->vars.at[5].role, DL_VAR_STATE, "variable 'list 1' of f32[N=3] has 3 numbers");
+    FAULT(w->role, DL_VAR_TABLE, "has 0 numbers");
     FAULT(p->kernels.at[0].symbol, "a b", "kernel 'k0'");
     FAULT(p->kernels.at[0].object, 1, "kernel 'k0'");
     FAULT(p->kernels.at[0].phases, DL_MAX_PHASES + 1, "kernel 'k0'");

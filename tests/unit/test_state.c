@@ -243,6 +243,34 @@ static void test_starts(void) {
     }
 }
 
+/* Tables hold their numbers from the beginning, in every layout and type, and no start changes them. */
+static void test_tables(void) {
+    static const dl_layout layouts[] = {{DL_ROW, 0}, {DL_CL, 0}, {DL_PANEL, 16}};
+    static const dl_dtype dtypes[] = {DL_F32, DL_F64, DL_I32, DL_I64, DL_BOOL};
+    enum { NUMBERS = 5 * 7 * 3 };
+    for (int l = 0; l < 3; l++)
+        for (int d = 0; d < 5; d++) {
+            dl_plan *p = plan_of_one(type_of(dtypes[d], layouts[l], 3, (int64_t[]){5, 7, 3}), (dl_init){0});
+            p->vars.at[0].role = DL_VAR_TABLE;
+            double want[NUMBERS], got[NUMBERS];
+            for (int i = 0; i < NUMBERS; i++) {
+                want[i] = dl_dtype_is_float(dtypes[d]) ? (double)(0.1f * (float)(i - 50))
+                          : dtypes[d] == DL_BOOL       ? i % 3 == 1
+                                                       : i * i - 9;
+                dl_push(p->arena, &p->vars.at[0].numbers, want[i]);
+            }
+            dlr_exec *e = open_exec(p, 2);
+            dl_error err = {0};
+            for (int started = 0; started < 2; started++) {
+                dlr_state_read(e, dlr_exec_variable(e, "w"), DL_F64, got);
+                CHECK(memcmp(got, want, sizeof got) == 0, "layout %d, type %d, started %d", l, d, started);
+                CHECK(dlr_state_init(e, 3, &err), "%s", err.message);
+            }
+            dlr_exec_close(e);
+            dl_arena_free(p->arena);
+        }
+}
+
 /* Names decide, not places: two variables swapped in the plan start the same; two names differ. */
 static void test_names(void) {
     float out[2][2][100];
@@ -299,6 +327,7 @@ int main(int argc, char **argv) {
     test_layouts();
     test_convert();
     test_starts();
+    test_tables();
     test_names();
     show_rates(argc > 1 ? atol(argv[1]) : 128);
     return dl_test_end();

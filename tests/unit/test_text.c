@@ -184,6 +184,10 @@ static dl_module *make_module(dl_arena *arena) {
     dl_graph_var(g, DL_VAR_STATE, "", dl_scalar(DL_BOOL), (dl_init){DL_INIT_TRUNC_NORMAL, 0, 1e-8}, none);
     dl_graph_var(g, DL_VAR_INPUT, "empty", make_type(DL_F16, 2, (dl_axis[]){{"N", 0}, {"C'", 3}}),
                  (dl_init){0}, none);
+    static const double numbers[] = {0.1, -0.0, 1e300, 0x1p-1074, 9007199254740992, -3};
+    dl_graph_table(g, "list 1", make_type(DL_F64, 2, (dl_axis[]){{"H", 2}, {"W", 3}}), 6, numbers, loc)
+        ->value.offset = 64;
+    dl_graph_table(g, "of none", make_type(DL_I32, 1, (dl_axis[]){{"N", 0}}), 0, NULL, none);
     dl_graph_var(e, DL_VAR_INPUT, "x", image, (dl_init){0}, none);
     dl_value *x = &g->vars.at[0]->value, *in[8];
     for (int op = 0; op < DL_NOPS; op++) {
@@ -241,6 +245,13 @@ static void test_round_trip(void) {
     CHECK(g->vars.at[0]->value.offset == 0 && g->vars.at[1]->value.offset == -1);
     CHECK(g->vars.at[3]->of == g->vars.at[1]->name && g->vars.at[1]->init.b == 0.02);
     CHECK(g->vars.at[1]->loc.line == 1 && g->vars.at[1]->loc.file == was->vars.at[1]->loc.file);
+    for (int i = 7; i < 9; i++) {
+        const dl_var *v = g->vars.at[i], *table = was->vars.at[i];
+        CHECK(v->role == DL_VAR_TABLE && v->numbers.n == table->numbers.n &&
+              v->numbers.n == (i == 7 ? 6 : 0));
+        for (int k = 0; k < v->numbers.n; k++)
+            CHECK(!memcmp(&v->numbers.at[k], &table->numbers.at[k], sizeof(double)), "to the last bit");
+    }
     CHECK(dl_graph_find_result(g, DL_RESULT_GRAD, NULL)->var == g->vars.at[1]);
     const dl_kernel *k = g->kernels.at[0], *old = was->kernels.at[0];
     CHECK(again->graphs.at[1]->kernels.n == 3 && k->flops == old->flops && k->bytes == old->bytes);
@@ -329,6 +340,12 @@ static const struct {
     {GRAPH("  input $x = %1 : f32[]"), "3:9: $x is declared twice"},
     {GRAPH("  param $y = %1 : f32[] init normel(0, 1)"),
      "3:30: unknown initial value 'normel'; did you mean 'normal'?"},
+    {GRAPH("  table $y = %1 : f32[] init zero"),
+     "3:25: expected the table's numbers (1, 2...), found 'init'"},
+    {GRAPH("  table $y = %1 : f32[N=2] numbers(1 2)"), "3:38: expected ')', found '2'"},
+    {GRAPH("  table $y = %1 : f32[N=2] numbers(1,)"), "3:38: expected a number, found ')'"},
+    {GRAPH("  param $y = %1 : f32[N=2] numbers(1, 2)"),
+     "3:28: expected the end of the line, found 'numbers'"},
     {GRAPH("  param $y = %1 : f32[] init normal(0)"), "3:38: expected ',', found ')'"},
     {GRAPH("  outputs \"y\" = $x"), "3:3: unknown statement 'outputs'; did you mean 'output'?"},
     {GRAPH("  output y = $x"), "3:10: expected the result's name in quotes, found 'y'"},

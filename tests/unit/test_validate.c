@@ -75,6 +75,12 @@ static dl_node *node(dl_graph *g, int i) { return g->nodes.at[i]; }
 static dl_result *result(dl_graph *g, dl_result_role role) { return dl_graph_find_result(g, role, NULL); }
 static dl_kernel *kernel(dl_graph *g, int i) { return g->nodes.at[i]->kernel; }
 
+static dl_var *table(dl_graph *g, dl_dtype dtype, int n, double a, double b) {
+    dl_type t = dl_scalar(dtype);
+    dl_type_push(&t, "C", n);
+    return dl_graph_table(g, "table", t, n, (double[]){a, b, b}, (dl_loc){0});
+}
+
 /* One breakage: what is done to a legal graph, and what the error must say. */
 #define BREAKS(X)                                                                                            \
     /* variables */                                                                                          \
@@ -95,6 +101,18 @@ static dl_kernel *kernel(dl_graph *g, int i) { return g->nodes.at[i]->kernel; }
     X(TENSOR, init_const, var(g, "lr")->init.a = INFINITY, "$lr starts as a number that is not finite")      \
     X(TENSOR, init_negative, var(g, "w")->init.b = -1, "negative standard deviation")                        \
     X(TENSOR, init_interval, var(g, "w")->init = ((dl_init){DL_INIT_UNIFORM, 1, -1}), "empty interval")      \
+    X(TENSOR, table_count, table(g, DL_F32, 2, 1, 2)->value.type.axis[0].size = 3,                           \
+      "$table has not as many numbers as elements")                                                          \
+    X(TENSOR, table_infinite, table(g, DL_F32, 2, 1, INFINITY), "$table has a number that is not finite")    \
+    X(TENSOR, table_too_large, table(g, DL_F32, 2, 1, 1e39), "$table has a number that is not finite")       \
+    X(TENSOR, table_fraction, table(g, DL_I32, 2, 1, 2.5), "$table has a number that its type cannot hold")  \
+    X(TENSOR, table_wide, table(g, DL_I32, 2, 1, 0x1p31), "$table has a number that its type cannot hold")   \
+    X(TENSOR, table_truth, table(g, DL_BOOL, 2, 1, 2), "$table has a number that its type cannot hold")      \
+    X(TENSOR, table_init, table(g, DL_F32, 2, 1, 2)->init.kind = DL_INIT_CONST, "starts otherwise than")     \
+    X(TENSOR, table_written, result(g, DL_RESULT_UPDATE)->var = table(g, DL_F32, 3, 1, 2),                   \
+      "only the host sets")                                                                                  \
+    X(TENSOR, numbers_of_state, table(g, DL_F32, 2, 1, 2)->role = DL_VAR_STATE,                              \
+      "$table has numbers, but is no table")                                                                 \
     X(TENSOR, init_integer, var(g, "w")->value.type.dtype = DL_I32,                                          \
       "drawn at random, but does not hold floating-point")                                                   \
     /* nodes */                                                                                              \
