@@ -172,7 +172,7 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
 
 /* Phase 0 packs the right operand, phase 1 multiplies. */
 static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
-    enum { UNITS = 32 }; /* enough to share */
+    enum { UNITS = 32, PANELS_STAY = 1 << 20 }; /* enough to share; bytes that stay in a core's cache */
     const char *name = e->k->name;
     put_at(e, p, 0);
     put_at(e, p, 1);
@@ -186,11 +186,12 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             ".right = %d, .left_step = %lld, .right_step = %lld, .row_step = %lld, .column_step = %lld, "
             ".left_at = %s_left, "
             ".right_at = %s_right, "
-            ".unit_panels = %lld};\n",
+            ".unit_panels = %lld, .by_rows = %d};\n",
             name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
             (long long)p->terms.size, p->c->parts[p->side[0]][0], p->c->parts[p->side[1]][0],
             (long long)left_step, (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
-            (long long)even_step(p, 1, &p->column), name, name, (long long)unit_panels);
+            (long long)even_step(p, 1, &p->column), name, name, (long long)unit_panels,
+            panels * p->terms.size * e->t->panel * 4 <= PANELS_STAY);
     dl_putf(e->out,
             "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n"
             "    pack_right(&%s_shape, arg, unit, (float *)workspace);\n}\n"

@@ -11,6 +11,8 @@ struct product {
         column_step; /* from row to row and column to column, where that is the same everywhere; 0: ask */
     offset_fn *left_at, *right_at;
     long unit_panels; /* columns of panels that a unit works on */
+    int by_rows; /* units of the same rows follow each other: all panels stay in cache, else these rows' are
+                    read again for each group of panels */
 };
 /* The rest of a kernel at `rows` rows from `row` on: `acc` has the sums of `n` columns from `column` on,
  * PANEL a row. */
@@ -67,7 +69,9 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     struct product_scratch *t = (void *)scratch;
     long panels = panels_of(s), groups = (panels + s->unit_panels - 1) / s->unit_panels;
     long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK;
-    long batch = unit / (groups * blocks), group = unit / blocks % groups, row = unit % blocks * ROW_BLOCK;
+    long batch = unit / (groups * blocks), in = unit % (groups * blocks);
+    long group = s->by_rows ? in % groups : in / blocks,
+         row = (s->by_rows ? in / groups : in % blocks) * ROW_BLOCK;
     long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
     const float *from = (const float *)arg[s->left], *rows[ROW_BLOCK + TILE_ROWS];
     if (s->left_step != 1) pack_left(s, from, batch, row, n, t->left);
