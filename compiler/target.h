@@ -6,7 +6,7 @@
 /* Blocking of the generated code. Emitted into every source as the constants of the same names. */
 enum {
     DL_ROW_BLOCK = 128,      /* rows of a contraction's accumulator that stay in cache */
-    DL_CHAIN = 512,          /* terms that a register tile adds in one chain before it goes to the sums */
+    DL_CHAIN = 256,          /* terms that a register tile adds in one chain before it goes to the sums */
     DL_PACK_ROWS = 32,       /* rows gathered at a time where a tap has few channels */
     DL_M_BLOCK = 128,        /* positions of a weight gradient whose packed operands stay in L1 */
     DL_RUN_BELOW = 8,        /* fewer channels than this: a weight gradient takes the taps along W together */

@@ -161,10 +161,15 @@ INLINE int reaches(const struct columns *c, const struct tap *tap) {
     return 0;
 }
 
-/* Terms of a chain: CHAIN at most, chains of about the same length, and whole taps if that is possible. */
+/* Chains of about the same length, CHAIN terms at most. */
+INLINE long even_chain(long terms) {
+    long chains = (terms + CHAIN - 1) / CHAIN;
+    return chains ? (terms + chains - 1) / chains : 0;
+}
+
+/* Terms of a column's chains: whole taps if that is possible. */
 INLINE long chain_of(const struct columns *c) {
-    long all = c->channels * c->positions->taps, chains = (all + CHAIN - 1) / CHAIN;
-    long even = chains ? (all + chains - 1) / chains : 0;
+    long even = even_chain(c->channels * c->positions->taps);
     long taps = c->channels ? (even + c->channels - 1) / c->channels * c->channels : 0;
     return taps <= CHAIN ? taps : even;
 }

@@ -74,6 +74,7 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
          row = (s->by_rows ? in / groups : in % blocks) * ROW_BLOCK;
     long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
     const float *from = (const float *)arg[s->left], *rows[ROW_BLOCK + TILE_ROWS];
+    long chain = even_chain(s->terms);
     if (s->left_step != 1) pack_left(s, from, batch, row, n, t->left);
     for (long i = 0; i < n; i++)
         rows[i] = s->left_step == 1 ? from + s->left_at(batch, row + i, 0) : t->left + i * s->terms;
@@ -83,9 +84,9 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
         const float *right = packed + (batch * panels + p) * s->terms * PANEL;
         long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
         for (long r = 0; r < n; r += TILE_ROWS) {
-            for (long k = 0; k == 0 || k < s->terms; k += CHAIN) {
+            for (long k = 0; k == 0 || k < s->terms; k += chain) {
                 struct stretch one = {.b = right + k * PANEL,
-                                      .n = s->terms - k < CHAIN ? s->terms - k : CHAIN};
+                                      .n = s->terms - k < chain ? s->terms - k : chain};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = rows[r + i] + k;
                 tile(&one, 1, t->acc, k > 0);
             }
