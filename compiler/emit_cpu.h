@@ -48,6 +48,9 @@ static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b
 
 /* Can the instructions of a sweep, and what it reads, be written in vectors? */
 bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s);
+/* Are all accesses of a sweep vectors, at places that are sums of steps? Other loops gain from an optimiser.
+ */
+bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s);
 /* What the present sweep reads of earlier ones, then what it runs, as statements; value i is named v<i>.
  * Parameters are arg[i]; coordinates x<axis>; `n` lanes are in use; `acc` points at the accumulators of a
  * contraction; `sums` at this unit's partial results. */

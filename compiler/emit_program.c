@@ -281,6 +281,19 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     return t->dtype != DL_F32 && step != 0 && step != 1;
 }
 
+bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s) {
+    for (int i = 0; i < s->run.n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[s->run.at[i]];
+        if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || is_shared(e->k, in)) continue;
+        const dl_type *t = &e->k->params.at[in->param].type;
+        int64_t step = lane_step(e, t, in->index);
+        if (e->mode != DL_LANES || is_slow(e, t, in->index) || (step != 0 && step != 1)) return false;
+        for (int a = 0; a < t->rank; a++)
+            if (in->index[a].nterms || in->index[a].div > 1) return false;
+    }
+    return true;
+}
+
 /* "if (...) " around what follows, where an access may lie outside. */
 static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
     size_t mark = e->out->n;

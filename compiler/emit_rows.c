@@ -509,6 +509,7 @@ int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     if (units < 1) units = 1;
     each = dl_ceil_div(count, units);
     put_row_function(&r);
+    set_mode(&r, true);
     dl_emit_sweep_head(e);
     dl_emit_sums(e, units, code);
     put_units(&r, each, count, group);

@@ -85,9 +85,9 @@ void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
 
 void dl_emit_sweep_head(dl_emitter *e) {
     dl_putf(e->out,
-            "%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)arg, "
+            "%s%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)arg, "
             "(void)scratch, (void)workspace;\n",
-            e->alone ? "" : "static ", e->name);
+            e->now->behind || dl_emit_is_plain(e, e->now) ? "" : "WARM ", e->alone ? "" : "static ", e->name);
 }
 
 /* v<number> of the partial results of all units, in their order. */
