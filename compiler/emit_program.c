@@ -286,8 +286,9 @@ bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s) {
         const dl_kinstr *in = &e->k->instrs.at[s->run.at[i]];
         if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || is_shared(e->k, in)) continue;
         const dl_type *t = &e->k->params.at[in->param].type;
+        if (e->mode != DL_LANES || is_slow(e, t, in->index)) return false;
         int64_t step = lane_step(e, t, in->index);
-        if (e->mode != DL_LANES || is_slow(e, t, in->index) || (step != 0 && step != 1)) return false;
+        if (step != 0 && step != 1) return false;
         for (int a = 0; a < t->rank; a++)
             if (in->index[a].nterms || in->index[a].div > 1) return false;
     }
