@@ -87,6 +87,6 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
         emit_forward(e, code, &s);
     else
         emit_backward(e, code, &s);
-    code->attends = true, code->draws = true;
+    code->attends = true, code->draws = s.a.rate > 0;
     return true;
 }

@@ -48,6 +48,8 @@ static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b
 
 /* Can the instructions of a sweep, and what it reads, be written in vectors? */
 bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s);
+/* Are all lanes of every vector in use? */
+bool dl_emit_is_whole(const dl_emitter *e);
 /* Are all accesses of a sweep vectors, at places that are sums of steps? Other loops gain from an optimiser.
  */
 bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s);

@@ -305,6 +305,16 @@ static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
         e->out->n = mark, e->out->at[mark] = 0;
 }
 
+bool dl_emit_is_whole(const dl_emitter *e) {
+    if (e->mode != DL_LANES) return false;
+    if (!e->flat) return e->lane_axis >= 0 && e->k->space[e->lane_axis].size % e->t->lanes == 0;
+    for (int i = 0; i < e->k->params.n; i++) {
+        const dl_type *t = &e->k->params.at[i].type;
+        if (t->rank && dl_type_stored(t) % e->t->lanes) return false;
+    }
+    return true;
+}
+
 /* Lane by lane: the loop's head; x<lane axis> is the lane's own coordinate in it. */
 static void put_lane_loop(dl_emitter *e) {
     if (e->lane_axis >= 0) dl_putf(e->out, "const long lane0 = x%d; ", e->lane_axis);
@@ -338,8 +348,10 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     else
         e->out->n = mark, e->out->at[mark] = 0;
     int64_t step = lane_step(e, &p->type, in->index);
+    bool whole = step == 1 && p->type.dtype == DL_F32 && dl_emit_is_whole(e);
     dl_putf(e->out, "%s%s(((const %s *)arg[%d])%s",
             step == 0   ? "splat"
+            : whole     ? "ld"
             : step == 1 ? "ldn"
                         : "ld_step",
             suffix, type, in->param, step ? " + " : "[");
@@ -347,7 +359,7 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     if (step == 0)
         dl_puts(e->out, "])");
     else if (step == 1)
-        dl_puts(e->out, ", n)");
+        dl_puts(e->out, whole ? ")" : ", n)");
     else
         dl_putf(e->out, ", %lldL, n)", (long long)step);
     if (asked) dl_puts(e->out, "; r; })");
@@ -392,12 +404,16 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
             DL_CHECK(e->k->space[e->lane_axis].size == 1);
             step = 1;
         }
+        bool whole = step == 1 && p->type.dtype == DL_F32 && dl_emit_is_whole(e);
         put_guard(e, &p->type, in->index);
-        dl_putf(e->out, "%s%s((%s *)arg[%d] + ", step == 1 ? "stn" : "st_step", array_suffix(p->type.dtype),
-                type, in->param);
+        dl_putf(e->out, "%s%s((%s *)arg[%d] + ",
+                whole       ? "st"
+                : step == 1 ? "stn"
+                            : "st_step",
+                array_suffix(p->type.dtype), type, in->param);
         dl_emit_address(e, &p->type, in->index);
         if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
-        dl_putf(e->out, ", %sv%d%s, n);\n", c.open, in->args[0], c.close);
+        dl_putf(e->out, ", %sv%d%s%s);\n", c.open, in->args[0], c.close, whole ? "" : ", n");
         return;
     }
     put_guard(e, &p->type, in->index);
@@ -423,9 +439,10 @@ static void put_reduce(dl_emitter *e, int number) {
             dl_putf(e->out, "*s = %s(*s, v%d);\n", dl_emit_combine(in), in->args[0]);
     } else if (p->n && !lanes_kept) {
         DL_CHECK(sum);
-        dl_putf(e->out, "*s += sum_lanes(keep(v%d, n));\n", in->args[0]);
+        dl_putf(e->out, dl_emit_is_whole(e) ? "*s += sum_lanes(v%d);\n" : "*s += sum_lanes(keep(v%d, n));\n",
+                in->args[0]);
     } else if (sum) {
-        dl_putf(e->out, "add_to(s, v%d, n);\n", in->args[0]);
+        dl_putf(e->out, "add_to(s, v%d, %s);\n", in->args[0], dl_emit_is_whole(e) ? "LANES" : "n");
     } else {
         dl_putf(e->out, "for (long j = 0; j < n; j++) s[j] = %s(s[j], v%d[j]);\n", dl_emit_combine(in),
                 in->args[0]);

@@ -213,6 +213,7 @@ static void put_growth(const rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     dl_buf *out = r->e->out;
     const char *most = in->op == DL_OP_reduce_max ? "max" : "min";
+    bool whole = r->across || dl_emit_is_whole(r->e);
     if (!r->lanes && in->op == DL_OP_sum)
         dl_putf(out, "    *a%d += v%d;\n", i, in->args[0]);
     else if (!r->lanes)
@@ -221,9 +222,9 @@ static void put_growth(const rows *r, int i) {
         dl_putf(out, "    *a%d += v%d;\n", i, in->args[0]);
     else if (in->op == DL_OP_sum)
         dl_putf(out,
-                r->across ? "    sum_in(a%d, v%d);\n" : "    sum_in(a%d, n >= LANES ? v%d : keep(v%d, n));\n",
-                i, in->args[0], in->args[0]);
-    else if (r->across)
+                whole ? "    sum_in(a%d, v%d);\n" : "    sum_in(a%d, n >= LANES ? v%d : keep(v%d, n));\n", i,
+                in->args[0], in->args[0]);
+    else if (whole)
         dl_putf(out, "    *a%d = v_%s(*a%d, v%d);\n", i, most, i, in->args[0]);
     else
         dl_putf(out,

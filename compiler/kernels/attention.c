@@ -166,8 +166,12 @@ INLINE struct draws draws_of(const struct attention *s, char *const *arg, int se
     return d;
 }
 INLINE vf dropped(const struct attention *s, const struct draws *d, long i, long j, vf v) {
+#if !DRAWS /* by none of this source: nothing to compile */
+    return v;
+#else
     vf drawn = v_random_row(d->first + (unsigned long)(i * s->keys + j), *d->seed, *d->step, s->number);
     return v_pick(drawn < s->threshold, (vf){0}, v * s->kept);
+#endif
 }
 
 /* Keys of the block from `key` on that are computed: whole vectors. */
