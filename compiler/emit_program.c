@@ -295,6 +295,57 @@ bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s) {
     return true;
 }
 
+static bool has_axis(int n, const int *axes, int a, int b) {
+    for (int i = 0; i < n; i++)
+        if (axes[i] == a || axes[i] == b) return true;
+    return false;
+}
+
+/* Does an access step from the last of axis b to the first of axis a's next as it steps along b? */
+static bool joins_access(const dl_emitter *e, const dl_type *t, const dl_index *at, int a, int b) {
+    int64_t stride[DL_MAX_RANK], by_a = 0, by_b = 0;
+    if (t->layout.kind == DL_PANEL) return false;
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++) {
+        bool used = !at[i].nterms && (at[i].axis == a || at[i].axis == b);
+        for (int k = 0; k < at[i].nterms; k++)
+            if (at[i].term[k].axis == a || at[i].term[k].axis == b) return false;
+        if (used && (at[i].div > 1 || !dl_index_inside(e->k->space, &at[i], t->axis[i].size))) return false;
+        if (used) *(at[i].axis == a ? &by_a : &by_b) += stride[i];
+    }
+    return by_a == by_b * e->k->space[b].size;
+}
+
+bool dl_emit_joins(const dl_emitter *e, int a, int b) {
+    const dl_sweep *s = e->now;
+    for (int i = 0; i < s->read.n; i++)
+        if (has_axis(e->kept[s->read.at[i]].n, e->kept[s->read.at[i]].axis, a, b)) return false;
+    for (int i = 0; i < s->run.n; i++) {
+        int number = s->run.at[i];
+        const dl_kinstr *in = &e->k->instrs.at[number];
+        if (has_axis(e->partial[number].n, e->partial[number].axis, a, b)) return false;
+        if (in->kind == DL_K_COORD && (in->axis == a || in->axis == b)) return false;
+        if (in->kind == DL_K_RANDOM && in->along[a] != in->along[b] * e->k->space[b].size) return false;
+        if ((in->kind == DL_K_LOAD || in->kind == DL_K_STORE) &&
+            !joins_access(e, &e->k->params.at[in->param].type, in->index, a, b))
+            return false;
+    }
+    return true;
+}
+
+void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, const int *axes) {
+    for (int i = 0, first = 0; i < n; first = ++i) {
+        int64_t size = e->k->space[axes[i]].size;
+        for (; i + 1 < n && dl_emit_joins(e, axes[i], axes[i + 1]); size *= e->k->space[axes[++i]].size)
+            dl_putf(e->out, "        const long x%d = 0;\n", axes[i]);
+        count /= size ? size : 1;
+        dl_putf(e->out, "        const long x%d = %s", axes[i], number);
+        if (count > 1) dl_putf(e->out, " / %lldL", (long long)count);
+        if (first) dl_putf(e->out, " %% %lldL", (long long)(size ? size : 1));
+        dl_puts(e->out, ";\n");
+    }
+}
+
 /* "if (...) " around what follows, where an access may lie outside. */
 static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
     size_t mark = e->out->n;

@@ -353,9 +353,13 @@ static void put_pass(const rows *r, int pass) {
     bool along = r->lanes && !r->across;
     int last = r->inner[r->ninner - 1], loops = along ? r->ninner - 1 : r->ninner;
     dl_puts(e->out, "    {\n        long at = 0;\n");
-    for (int i = 0; i < loops; i++)
+    for (int i = 0; i < loops; i++) {
+        int64_t size = e->k->space[r->inner[i]].size; /* an axis that joins the next stays at 0 */
+        while (i + 1 < loops && dl_emit_joins(e, r->inner[i], r->inner[i + 1]))
+            size *= e->k->space[r->inner[++i]].size;
         dl_putf(e->out, "        for (long x%d = 0; x%d < %lldL; x%d++)\n", r->inner[i], r->inner[i],
-                (long long)e->k->space[r->inner[i]].size, r->inner[i]);
+                (long long)size, r->inner[i]);
+    }
     dl_puts(e->out, "        {\n");
     if (along) {
         int64_t size = e->k->space[last].size, whole = size / e->t->lanes * e->t->lanes;
@@ -432,16 +436,9 @@ static void put_row_call(const rows *r, const char *n) {
 /* Units of `each` rows; across, `group` lanes of a row at a time count as one. */
 static void put_units(const rows *r, int64_t each, int64_t count, int64_t group) {
     dl_emitter *e = r->e;
-    int64_t rest = count;
     dl_putf(e->out, "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)count);
-    for (int i = 0; i < r->nouter; i++) {
-        int64_t size = e->k->space[r->outer[i]].size;
-        if (r->across && i + 1 == r->nouter) break;
-        rest /= size ? size : 1;
-        dl_putf(e->out, "        const long x%d = row / %lldL %% %lldL;\n", r->outer[i], (long long)rest,
-                (long long)(size ? size : 1));
-    }
+    dl_emit_split(e, "row", count, r->nouter - r->across, r->outer);
     if (!r->across) {
         dl_puts(e->out, "        "), put_row_call(r, "1");
     } else {
