@@ -25,11 +25,13 @@ typedef struct {
     bool attends;                                     /* needs attention's prelude */
     bool groups;                                      /* needs that of contractions in groups */
     dl_loops loops;
+    unsigned
+        attention_ends; /* of attention's tiles: one and two vectors set, one and two summed, a bit each */
     unsigned grad_rows; /* heights of weight-gradient tiles it calls, a bit each */
 } dl_emitted;
 
 /* What a source begins with: block sizes and the preludes in compiler/kernels/, as its kernels together need
- * them (contracts, draws, attends, groups, grad_rows). */
+ * them (contracts, draws, attends, groups, attention_ends, grad_rows). */
 void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 /* Appends the code of one kernel, exporting <name>_0 and perhaps <name>_1.
  * Errors: DL_INPUT for operands beyond what a CPU kernel addresses. */

@@ -16,7 +16,7 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
             t->panel, t->rows, DL_ROW_BLOCK);
     dl_putf(out, "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
             DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->grad_rows);
-    dl_putf(out, "#define DRAWS %d\n", needs->draws);
+    dl_putf(out, "#define DRAWS %d\n#define ATTENTION_ENDS %u\n", needs->draws, needs->attention_ends);
     dl_puts(out, dl_kernels_prelude);
     if (needs->draws) dl_puts(out, dl_kernels_random);
     if (needs->attends) dl_puts(out, dl_kernels_attention);

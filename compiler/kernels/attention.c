@@ -59,11 +59,28 @@ struct attention {
         ATTENTION_ROWS(END##_##VECTORS)                                                                      \
     }
 ATTENTION_TILE(set_3, 3, ROW_SET)
-ATTENTION_TILE(set_2, 2, ROW_SET)
-ATTENTION_TILE(set_1, 1, ROW_SET)
 ATTENTION_TILE(sum_3, 3, ROW_SUM)
-ATTENTION_TILE(sum_2, 2, ROW_SUM)
+/* Only the ends that the kernels below need: ATTENTION_ENDS is a mask that the emitter sets. */
+#if ATTENTION_ENDS & 1
+ATTENTION_TILE(set_1, 1, ROW_SET)
+#else
+#define set_1(...) __builtin_trap()
+#endif
+#if ATTENTION_ENDS & 2
+ATTENTION_TILE(set_2, 2, ROW_SET)
+#else
+#define set_2(...) __builtin_trap()
+#endif
+#if ATTENTION_ENDS & 4
 ATTENTION_TILE(sum_1, 1, ROW_SUM)
+#else
+#define sum_1(...) __builtin_trap()
+#endif
+#if ATTENTION_ENDS & 8
+ATTENTION_TILE(sum_2, 2, ROW_SUM)
+#else
+#define sum_2(...) __builtin_trap()
+#endif
 
 /* c[rows][width] = or += a b, whole tiles of rows. */
 #define ATTENTION_PRODUCT(name, tile)                                                                        \
