@@ -10,8 +10,14 @@
 #include "ir/text.h"
 #include "passes/memory.h"
 
-/* Sources that are compiled at the same time: few, since each carries the preludes. */
-enum { NSOURCES = 2 };
+enum { NSOURCES = 2 }; /* that are compiled at the same time */
+
+/* Bytes of kernels' text that take as long to compile as these loops (gcc 12, Xeon with AVX-512). */
+static const size_t loops_bytes[DL_NLOOPS] = {[DL_LOOPS_IMAGE] = 18 << 10,
+                                              [DL_LOOPS_WEIGHT] = 30 << 10,
+                                              [DL_LOOPS_GROUP] = 30 << 10,
+                                              [DL_LOOPS_PRODUCT] = 18 << 10,
+                                              [DL_LOOPS_ATTENTION] = 60 << 10};
 
 static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     dl_buf b = {0};
@@ -32,9 +38,17 @@ static int64_t *touched_bytes(dl_arena *arena, const dl_kernel *k) {
     return bytes;
 }
 
+/* The code of a kernel that has no twin before it. */
 typedef struct {
     dl_buf text;
-    dl_emitted needs; /* of all its kernels */
+    dl_emitted code;
+    int source;
+} piece;
+
+typedef struct {
+    size_t bytes;        /* of text, and what its loops weigh */
+    bool has[DL_NLOOPS]; /* loops that stand in it */
+    dl_emitted needs;    /* of all its kernels */
 } source;
 
 /* A kernel's text without what its code does not depend on: name, source lines, names of axes, and what the
@@ -71,59 +85,104 @@ static int find_twin(const dl_plan *p, const uint64_t *hashes, uint64_t hash) {
     return -1;
 }
 
-/* Every kernel's code goes to the source that is shortest so far; what they need decides the preludes in
- * front. */
-static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_error *err) {
-    source sources[NSOURCES] = {0};
-    bool ok = true;
-    int all = 0;
-    for (int g = 0; g < m->graphs.n; g++) all += m->graphs.at[g]->kernels.n;
-    uint64_t *hashes = DL_NEWS(p->arena, uint64_t, all + 1);
-    for (int g = 0; g < m->graphs.n && ok; g++)
-        for (int i = 0; i < m->graphs.at[g]->kernels.n && ok; i++) {
-            const dl_kernel *k = m->graphs.at[g]->kernels.at[i];
-            uint64_t hash = hashes[p->kernels.n] = hash_kernel(k);
-            int twin = find_twin(p, hashes, hash), s = 0;
-            if (twin >= 0) {
-                dl_plan_kernel same = p->kernels.at[twin];
-                same.name = dl_strdup(p->arena, k->name), same.where = where_from(p->arena, k);
-                same.arg_bytes = touched_bytes(p->arena, k);
-                dl_push(p->arena, &p->kernels, same);
-                continue;
-            }
-            for (int j = 1; j < NSOURCES; j++)
-                if (sources[j].text.n < sources[s].text.n) s = j;
-            dl_emitted code;
-            ok = dl_emit_kernel(&sources[s].text, k, t, &code, err);
-            sources[s].needs.contracts |= code.contracts, sources[s].needs.draws |= code.draws;
-            sources[s].needs.attends |= code.attends;
-            sources[s].needs.grad_rows |= code.grad_rows;
-            const char *name = dl_strdup(p->arena, k->name);
-            dl_plan_kernel pk = {.name = name,
-                                 .symbol = name,
-                                 .where = where_from(p->arena, k),
-                                 .object = s,
-                                 .phases = code.phases,
-                                 .nargs = k->params.n,
-                                 .arg_bytes = touched_bytes(p->arena, k),
-                                 .workspace = code.workspace,
-                                 .scratch = code.scratch,
-                                 .flops = k->flops,
-                                 .bytes = k->bytes,
-                                 .predicted_us = dl_predict_us(k, t)};
-            for (int j = 0; j < code.phases; j++) pk.units[j] = code.units[j];
-            if (code.workspace > p->workspace_bytes) p->workspace_bytes = code.workspace;
-            if (code.scratch > p->scratch_bytes) p->scratch_bytes = code.scratch;
-            dl_push(p->arena, &p->kernels, pk);
+/* The source where a kernel with these loops costs least; `rest`: text that will find its place later, and
+ * can make up for a difference that new loops would. */
+static int choose_source(const source *sources, dl_loops loops, size_t rest) {
+    size_t least = SIZE_MAX;
+    int best = 0;
+    for (int s = 0; s < NSOURCES; s++) {
+        size_t bytes = sources[s].bytes + (loops && !sources[s].has[loops] ? loops_bytes[loops] + rest : 0);
+        if (bytes < least) least = bytes, best = s;
+    }
+    return best;
+}
+
+/* Shares the kernels out, so that sources take the same time and few loops stand in two of them: first
+ * kernels with loops, the kind with most text before the others, then those without. */
+static void share_out(int n, piece *pieces, source *sources) {
+    size_t all[DL_NLOOPS] = {0}, rest = 0;
+    bool done[DL_NLOOPS] = {0};
+    for (int l = 0; l < DL_NLOOPS; l++) all[l] = loops_bytes[l];
+    for (int i = 0; i < n; i++) all[pieces[i].code.loops] += pieces[i].text.n, rest += pieces[i].text.n;
+    for (int round = 0; round < DL_NLOOPS; round++) {
+        dl_loops loops = DL_LOOPS_NONE;
+        for (int l = 1; l < DL_NLOOPS; l++)
+            if (!done[l] && (!loops || all[l] > all[loops])) loops = (dl_loops)l;
+        done[loops] = true;
+        for (int i = 0; i < n; i++) {
+            const dl_emitted *code = &pieces[i].code;
+            if (code->loops != loops) continue;
+            source *s = &sources[pieces[i].source = choose_source(sources, loops, rest)];
+            s->bytes += pieces[i].text.n + (s->has[loops] ? 0 : loops_bytes[loops]);
+            rest -= pieces[i].text.n;
+            s->has[loops] = true;
+            s->needs.contracts |= code->contracts, s->needs.draws |= code->draws;
+            s->needs.attends |= code->attends, s->needs.groups |= code->groups;
+            s->needs.attention_ends |= code->attention_ends, s->needs.grad_rows |= code->grad_rows;
         }
+    }
+}
+
+static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *t, const dl_emitted *code) {
+    const char *name = dl_strdup(p->arena, k->name);
+    dl_plan_kernel pk = {.name = name,
+                         .symbol = name,
+                         .where = where_from(p->arena, k),
+                         .phases = code->phases,
+                         .nargs = k->params.n,
+                         .arg_bytes = touched_bytes(p->arena, k),
+                         .workspace = code->workspace,
+                         .scratch = code->scratch,
+                         .flops = k->flops,
+                         .bytes = k->bytes,
+                         .predicted_us = dl_predict_us(k, t)};
+    for (int j = 0; j < code->phases; j++) pk.units[j] = code->units[j];
+    if (code->workspace > p->workspace_bytes) p->workspace_bytes = code->workspace;
+    if (code->scratch > p->scratch_bytes) p->scratch_bytes = code->scratch;
+    return pk;
+}
+
+static void put_sources(dl_plan *p, const dl_target *t, int n, piece *pieces) {
+    source sources[NSOURCES] = {0};
+    share_out(n, pieces, sources);
     for (int s = 0; s < NSOURCES; s++) {
         dl_buf whole = {0};
         dl_emit_prelude(&whole, t, &sources[s].needs);
-        if (sources[s].text.n) dl_puts(&whole, sources[s].text.at);
+        for (int i = 0; i < n; i++)
+            if (pieces[i].source == s && pieces[i].text.n)
+                dl_putn(&whole, pieces[i].text.at, pieces[i].text.n);
         dl_push(p->arena, &p->objects, (dl_plan_object){.source = dl_strndup(p->arena, whole.at, whole.n)});
         dl_buf_free(&whole);
-        dl_buf_free(&sources[s].text);
     }
+}
+
+static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_error *err) {
+    bool ok = true;
+    int all = 0, n = 0;
+    for (int g = 0; g < m->graphs.n; g++) all += m->graphs.at[g]->kernels.n;
+    uint64_t *hashes = DL_NEWS(p->arena, uint64_t, all + 1);
+    piece *pieces = DL_NEWS(p->arena, piece, all + 1);
+    int *from = DL_NEWS(p->arena, int, all + 1); /* by kernel: its piece */
+    for (int g = 0; g < m->graphs.n && ok; g++)
+        for (int i = 0; i < m->graphs.at[g]->kernels.n && ok; i++) {
+            const dl_kernel *k = m->graphs.at[g]->kernels.at[i];
+            int number = p->kernels.n, twin;
+            hashes[number] = hash_kernel(k);
+            if ((twin = find_twin(p, hashes, hashes[number])) >= 0) {
+                dl_plan_kernel same = p->kernels.at[twin];
+                same.name = dl_strdup(p->arena, k->name), same.where = where_from(p->arena, k);
+                same.arg_bytes = touched_bytes(p->arena, k);
+                from[number] = from[twin];
+                dl_push(p->arena, &p->kernels, same);
+                continue;
+            }
+            piece *own = &pieces[from[number] = n++];
+            ok = dl_emit_kernel(&own->text, k, t, &own->code, err);
+            dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
+        }
+    put_sources(p, t, n, pieces);
+    for (int i = 0; i < p->kernels.n; i++) p->kernels.at[i].object = pieces[from[i]].source;
+    for (int i = 0; i < n; i++) dl_buf_free(&pieces[i].text);
     p->workspace_bytes = (p->workspace_bytes + 63) & ~63LL;
     p->scratch_bytes = (p->scratch_bytes + 63) & ~63LL;
     return ok;

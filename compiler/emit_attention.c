@@ -72,6 +72,13 @@ static void emit_backward(dl_emitter *e, dl_emitted *code, const shape *s) {
     code->scratch = 4 * (2 * QUERIES * keys + 2 * keys * s->width);
 }
 
+/* A block's keys go by three vectors, and so do a token's features: what remains of either. */
+static unsigned find_ends(const dl_emitter *e, const shape *s) {
+    int64_t keys = dl_ceil_div(s->a.keys % keys_of(e->t), e->t->lanes) % 3,
+            features = s->width / e->t->lanes % 3;
+    return (keys ? 1u << (keys - 1) : 0) | (features ? 4u << (features - 1) : 0);
+}
+
 bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_node *n = dl_kernel_call(e->k);
     for (int i = 0; i < n->nin + n->nout; i++) {
@@ -87,6 +94,7 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
         emit_forward(e, code, &s);
     else
         emit_backward(e, code, &s);
-    code->attends = true, code->draws = true;
+    code->attends = true, code->draws = s.a.rate > 0;
+    code->attention_ends = find_ends(e, &s);
     return true;
 }

@@ -16,6 +16,7 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
             t->panel, t->rows, DL_ROW_BLOCK);
     dl_putf(out, "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
             DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->grad_rows);
+    dl_putf(out, "#define DRAWS %d\n#define ATTENTION_ENDS %u\n", needs->draws, needs->attention_ends);
     dl_puts(out, dl_kernels_prelude);
     if (needs->draws) dl_puts(out, dl_kernels_random);
     if (needs->attends) dl_puts(out, dl_kernels_attention);
@@ -25,7 +26,7 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
     dl_puts(out, dl_kernels_product);
-    dl_puts(out, dl_kernels_group);
+    if (needs->groups) dl_puts(out, dl_kernels_group);
 }
 
 bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
@@ -99,6 +100,16 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
     return true;
 }
 
+static dl_loops loops_of(const dl_kernel *k) {
+    int anchor = dl_kernel_anchor(k);
+    if (dl_kernel_call(k)) return DL_LOOPS_ATTENTION;
+    if (anchor < 0) return DL_LOOPS_NONE;
+    const dl_kinstr *c = &k->instrs.at[anchor];
+    if (!dl_op_slides(c->op)) return DL_LOOPS_PRODUCT;
+    if (c->windows.groups > 1) return DL_LOOPS_GROUP;
+    return dl_op_tensor(c->op, DL_RESULT_PLACE) == DL_TENSOR_W ? DL_LOOPS_WEIGHT : DL_LOOPS_IMAGE;
+}
+
 static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
@@ -136,7 +147,8 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
 bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
     dl_emitter e = {
         .out = out, .k = k, .t = t, .arena = dl_arena_new(NULL), .name = k->name, .lane_axis = -1};
-    *code = (dl_emitted){0};
+    *code = (dl_emitted){.loops = loops_of(k)};
+    code->groups = code->loops == DL_LOOPS_GROUP;
     bool ok = emit(&e, code, err);
     dl_arena_free(e.arena);
     return ok;

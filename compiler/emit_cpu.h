@@ -48,6 +48,17 @@ static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b
 
 /* Can the instructions of a sweep, and what it reads, be written in vectors? */
 bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s);
+/* Do all accesses of the present sweep step through axis `b` and the one around it, `a`, as through one axis?
+ * Then the coordinate of b can run through both, beside 0 for a. */
+bool dl_emit_joins(const dl_emitter *e, int a, int b);
+/* "const long x2 = row / 4L % 3L;" for each of these axes, outermost first, of which `number` counts `count`
+ * points; axes that join are one. */
+void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, const int *axes);
+/* Are all lanes of every vector in use? */
+bool dl_emit_is_whole(const dl_emitter *e);
+/* Are all accesses of a sweep vectors, at places that are sums of steps? Other loops gain from an optimiser.
+ */
+bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s);
 /* What the present sweep reads of earlier ones, then what it runs, as statements; value i is named v<i>.
  * Parameters are arg[i]; coordinates x<axis>; `n` lanes are in use; `acc` points at the accumulators of a
  * contraction; `sums` at this unit's partial results. */

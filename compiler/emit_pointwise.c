@@ -194,7 +194,6 @@ static nest plan_nest(dl_emitter *e) {
 }
 
 int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
-    const dl_kernel *k = e->k;
     nest s = plan_nest(e);
     int64_t units = plan_units(&s);
 
@@ -223,13 +222,7 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     }
     dl_putf(e->out, "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)s.rows);
-    int64_t rest = s.rows;
-    for (int i = 0; i + 1 < s.norder; i++) {
-        int64_t size = k->space[s.order[i]].size;
-        rest /= size ? size : 1;
-        dl_putf(e->out, "        const long x%d = row / %lldL %% %lldL;\n", s.order[i], (long long)rest,
-                (long long)(size ? size : 1));
-    }
+    dl_emit_split(e, "row", s.rows, s.norder - 1, s.order);
     char inner[32];
     snprintf(inner, sizeof inner, "%lldL", (long long)s.inner);
     put_inner_loop(e, &s, "0", inner);

@@ -281,6 +281,71 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     return t->dtype != DL_F32 && step != 0 && step != 1;
 }
 
+bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s) {
+    for (int i = 0; i < s->run.n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[s->run.at[i]];
+        if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || is_shared(e->k, in)) continue;
+        const dl_type *t = &e->k->params.at[in->param].type;
+        if (e->mode != DL_LANES || is_slow(e, t, in->index)) return false;
+        int64_t step = lane_step(e, t, in->index);
+        if (step != 0 && step != 1) return false;
+        for (int a = 0; a < t->rank; a++)
+            if (in->index[a].nterms || in->index[a].div > 1) return false;
+    }
+    return true;
+}
+
+static bool has_axis(int n, const int *axes, int a, int b) {
+    for (int i = 0; i < n; i++)
+        if (axes[i] == a || axes[i] == b) return true;
+    return false;
+}
+
+/* Does an access step from the last of axis b to the first of axis a's next as it steps along b? */
+static bool joins_access(const dl_emitter *e, const dl_type *t, const dl_index *at, int a, int b) {
+    int64_t stride[DL_MAX_RANK], by_a = 0, by_b = 0;
+    if (t->layout.kind == DL_PANEL) return false;
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++) {
+        bool used = !at[i].nterms && (at[i].axis == a || at[i].axis == b);
+        for (int k = 0; k < at[i].nterms; k++)
+            if (at[i].term[k].axis == a || at[i].term[k].axis == b) return false;
+        if (used && (at[i].div > 1 || !dl_index_inside(e->k->space, &at[i], t->axis[i].size))) return false;
+        if (used) *(at[i].axis == a ? &by_a : &by_b) += stride[i];
+    }
+    return by_a == by_b * e->k->space[b].size;
+}
+
+bool dl_emit_joins(const dl_emitter *e, int a, int b) {
+    const dl_sweep *s = e->now;
+    for (int i = 0; i < s->read.n; i++)
+        if (has_axis(e->kept[s->read.at[i]].n, e->kept[s->read.at[i]].axis, a, b)) return false;
+    for (int i = 0; i < s->run.n; i++) {
+        int number = s->run.at[i];
+        const dl_kinstr *in = &e->k->instrs.at[number];
+        if (has_axis(e->partial[number].n, e->partial[number].axis, a, b)) return false;
+        if (in->kind == DL_K_COORD && (in->axis == a || in->axis == b)) return false;
+        if (in->kind == DL_K_RANDOM && in->along[a] != in->along[b] * e->k->space[b].size) return false;
+        if ((in->kind == DL_K_LOAD || in->kind == DL_K_STORE) &&
+            !joins_access(e, &e->k->params.at[in->param].type, in->index, a, b))
+            return false;
+    }
+    return true;
+}
+
+void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, const int *axes) {
+    for (int i = 0, first = 0; i < n; first = ++i) {
+        int64_t size = e->k->space[axes[i]].size;
+        for (; i + 1 < n && dl_emit_joins(e, axes[i], axes[i + 1]); size *= e->k->space[axes[++i]].size)
+            dl_putf(e->out, "        const long x%d = 0;\n", axes[i]);
+        count /= size ? size : 1;
+        dl_putf(e->out, "        const long x%d = %s", axes[i], number);
+        if (count > 1) dl_putf(e->out, " / %lldL", (long long)count);
+        if (first) dl_putf(e->out, " %% %lldL", (long long)(size ? size : 1));
+        dl_puts(e->out, ";\n");
+    }
+}
+
 /* "if (...) " around what follows, where an access may lie outside. */
 static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
     size_t mark = e->out->n;
@@ -289,6 +354,16 @@ static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
         dl_puts(e->out, ") ");
     else
         e->out->n = mark, e->out->at[mark] = 0;
+}
+
+bool dl_emit_is_whole(const dl_emitter *e) {
+    if (e->mode != DL_LANES) return false;
+    if (!e->flat) return e->lane_axis >= 0 && e->k->space[e->lane_axis].size % e->t->lanes == 0;
+    for (int i = 0; i < e->k->params.n; i++) {
+        const dl_type *t = &e->k->params.at[i].type;
+        if (t->rank && dl_type_stored(t) % e->t->lanes) return false;
+    }
+    return true;
 }
 
 /* Lane by lane: the loop's head; x<lane axis> is the lane's own coordinate in it. */
@@ -324,8 +399,10 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     else
         e->out->n = mark, e->out->at[mark] = 0;
     int64_t step = lane_step(e, &p->type, in->index);
+    bool whole = step == 1 && p->type.dtype == DL_F32 && dl_emit_is_whole(e);
     dl_putf(e->out, "%s%s(((const %s *)arg[%d])%s",
             step == 0   ? "splat"
+            : whole     ? "ld"
             : step == 1 ? "ldn"
                         : "ld_step",
             suffix, type, in->param, step ? " + " : "[");
@@ -333,7 +410,7 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     if (step == 0)
         dl_puts(e->out, "])");
     else if (step == 1)
-        dl_puts(e->out, ", n)");
+        dl_puts(e->out, whole ? ")" : ", n)");
     else
         dl_putf(e->out, ", %lldL, n)", (long long)step);
     if (asked) dl_puts(e->out, "; r; })");
@@ -378,12 +455,16 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
             DL_CHECK(e->k->space[e->lane_axis].size == 1);
             step = 1;
         }
+        bool whole = step == 1 && p->type.dtype == DL_F32 && dl_emit_is_whole(e);
         put_guard(e, &p->type, in->index);
-        dl_putf(e->out, "%s%s((%s *)arg[%d] + ", step == 1 ? "stn" : "st_step", array_suffix(p->type.dtype),
-                type, in->param);
+        dl_putf(e->out, "%s%s((%s *)arg[%d] + ",
+                whole       ? "st"
+                : step == 1 ? "stn"
+                            : "st_step",
+                array_suffix(p->type.dtype), type, in->param);
         dl_emit_address(e, &p->type, in->index);
         if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
-        dl_putf(e->out, ", %sv%d%s, n);\n", c.open, in->args[0], c.close);
+        dl_putf(e->out, ", %sv%d%s%s);\n", c.open, in->args[0], c.close, whole ? "" : ", n");
         return;
     }
     put_guard(e, &p->type, in->index);
@@ -409,9 +490,10 @@ static void put_reduce(dl_emitter *e, int number) {
             dl_putf(e->out, "*s = %s(*s, v%d);\n", dl_emit_combine(in), in->args[0]);
     } else if (p->n && !lanes_kept) {
         DL_CHECK(sum);
-        dl_putf(e->out, "*s += sum_lanes(keep(v%d, n));\n", in->args[0]);
+        dl_putf(e->out, dl_emit_is_whole(e) ? "*s += sum_lanes(v%d);\n" : "*s += sum_lanes(keep(v%d, n));\n",
+                in->args[0]);
     } else if (sum) {
-        dl_putf(e->out, "add_to(s, v%d, n);\n", in->args[0]);
+        dl_putf(e->out, "add_to(s, v%d, %s);\n", in->args[0], dl_emit_is_whole(e) ? "LANES" : "n");
     } else {
         dl_putf(e->out, "for (long j = 0; j < n; j++) s[j] = %s(s[j], v%d[j]);\n", dl_emit_combine(in),
                 in->args[0]);

@@ -213,6 +213,7 @@ static void put_growth(const rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     dl_buf *out = r->e->out;
     const char *most = in->op == DL_OP_reduce_max ? "max" : "min";
+    bool whole = r->across || dl_emit_is_whole(r->e);
     if (!r->lanes && in->op == DL_OP_sum)
         dl_putf(out, "    *a%d += v%d;\n", i, in->args[0]);
     else if (!r->lanes)
@@ -221,9 +222,9 @@ static void put_growth(const rows *r, int i) {
         dl_putf(out, "    *a%d += v%d;\n", i, in->args[0]);
     else if (in->op == DL_OP_sum)
         dl_putf(out,
-                r->across ? "    sum_in(a%d, v%d);\n" : "    sum_in(a%d, n >= LANES ? v%d : keep(v%d, n));\n",
-                i, in->args[0], in->args[0]);
-    else if (r->across)
+                whole ? "    sum_in(a%d, v%d);\n" : "    sum_in(a%d, n >= LANES ? v%d : keep(v%d, n));\n", i,
+                in->args[0], in->args[0]);
+    else if (whole)
         dl_putf(out, "    *a%d = v_%s(*a%d, v%d);\n", i, most, i, in->args[0]);
     else
         dl_putf(out,
@@ -352,9 +353,13 @@ static void put_pass(const rows *r, int pass) {
     bool along = r->lanes && !r->across;
     int last = r->inner[r->ninner - 1], loops = along ? r->ninner - 1 : r->ninner;
     dl_puts(e->out, "    {\n        long at = 0;\n");
-    for (int i = 0; i < loops; i++)
+    for (int i = 0; i < loops; i++) {
+        int64_t size = e->k->space[r->inner[i]].size; /* an axis that joins the next stays at 0 */
+        while (i + 1 < loops && dl_emit_joins(e, r->inner[i], r->inner[i + 1]))
+            size *= e->k->space[r->inner[++i]].size;
         dl_putf(e->out, "        for (long x%d = 0; x%d < %lldL; x%d++)\n", r->inner[i], r->inner[i],
-                (long long)e->k->space[r->inner[i]].size, r->inner[i]);
+                (long long)size, r->inner[i]);
+    }
     dl_puts(e->out, "        {\n");
     if (along) {
         int64_t size = e->k->space[last].size, whole = size / e->t->lanes * e->t->lanes;
@@ -431,16 +436,9 @@ static void put_row_call(const rows *r, const char *n) {
 /* Units of `each` rows; across, `group` lanes of a row at a time count as one. */
 static void put_units(const rows *r, int64_t each, int64_t count, int64_t group) {
     dl_emitter *e = r->e;
-    int64_t rest = count;
     dl_putf(e->out, "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)count);
-    for (int i = 0; i < r->nouter; i++) {
-        int64_t size = e->k->space[r->outer[i]].size;
-        if (r->across && i + 1 == r->nouter) break;
-        rest /= size ? size : 1;
-        dl_putf(e->out, "        const long x%d = row / %lldL %% %lldL;\n", r->outer[i], (long long)rest,
-                (long long)(size ? size : 1));
-    }
+    dl_emit_split(e, "row", count, r->nouter - r->across, r->outer);
     if (!r->across) {
         dl_puts(e->out, "        "), put_row_call(r, "1");
     } else {
@@ -509,6 +507,7 @@ int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     if (units < 1) units = 1;
     each = dl_ceil_div(count, units);
     put_row_function(&r);
+    set_mode(&r, true);
     dl_emit_sweep_head(e);
     dl_emit_sums(e, units, code);
     put_units(&r, each, count, group);

@@ -85,9 +85,9 @@ void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
 
 void dl_emit_sweep_head(dl_emitter *e) {
     dl_putf(e->out,
-            "%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)arg, "
+            "%s%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)arg, "
             "(void)scratch, (void)workspace;\n",
-            e->alone ? "" : "static ", e->name);
+            e->now->behind || dl_emit_is_plain(e, e->now) ? "" : "WARM ", e->alone ? "" : "static ", e->name);
 }
 
 /* v<number> of the partial results of all units, in their order. */
@@ -95,15 +95,13 @@ static void put_combination(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_partial *p = &e->partial[number];
     const char *type = dl_emit_partial_type(in);
-    int64_t each = p->n ? 1 : p->count;
-    dl_putf(e->out,
-            "    %s t%d = %s;\n    for (long u = 0; u < %lldL; u++)\n        for (long j = 0; j < %lldL; "
-            "j++) {\n",
-            type, number, dl_emit_start(in), (long long)p->units, (long long)each);
-    dl_putf(e->out, "            %s one = ((const %s *)(workspace + %lldL))[u * %lldL + %lldL + ", type, type,
-            (long long)p->base, (long long)p->all, (long long)p->at);
+    dl_putf(e->out, "    %s t%d = %s;\n    for (long u = 0; u < %lldL; u++)\n", type, number,
+            dl_emit_start(in), (long long)p->units);
+    if (!p->n) dl_putf(e->out, "        for (long j = 0; j < %lldL; j++)\n", (long long)p->count);
+    dl_putf(e->out, "        {\n            %s one = ((const %s *)(workspace + %lldL))[u * %lldL + %lldL + ",
+            type, type, (long long)p->base, (long long)p->all, (long long)p->at);
     dl_emit_number(e, p->n, p->axis);
-    dl_puts(e->out, " + j];\n");
+    dl_puts(e->out, p->n ? "];\n" : " + j];\n");
     if (in->op == DL_OP_sum)
         dl_putf(e->out, "            t%d += one;\n", number);
     else

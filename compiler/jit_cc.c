@@ -21,7 +21,7 @@ enum { PATIENCE = 60 }; /* seconds before the user is told what takes so long */
 
 /* -ffp-contract=fast: a * b + c is one rounding wherever the target has FMA, which the tile is built on. */
 static const char *const common_flags[] = {"-std=gnu17",
-                                           "-O1",
+                                           "-Og",
                                            "-fPIC",
                                            "-shared",
                                            "-fno-math-errno",

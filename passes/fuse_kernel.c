@@ -12,6 +12,7 @@ typedef struct {
 
 typedef struct {
     dl_fusion *f;
+    dl_arena *scratch; /* of this kernel */
     const dl_group *group;
     dl_kernel *k;
     DL_ARRAY(dl_value *) operands; /* of the fused node, one an input parameter */
@@ -20,14 +21,14 @@ typedef struct {
 } maker;
 
 static int emit(maker *m, dl_kinstr i) {
-    dl_push(m->f->graph->module->arena, &m->k->instrs, i);
+    dl_push(m->scratch, &m->k->instrs, i);
     return m->k->instrs.n - 1;
 }
 
 static int param_of(maker *m, dl_value *v) {
     for (int i = 0; i < m->operands.n; i++)
         if (m->operands.at[i] == v) return i;
-    dl_push(m->f->ctx->arena, &m->operands, v);
+    dl_push(m->scratch, &m->operands, v);
     dl_push(m->f->graph->module->arena, &m->k->params,
             (dl_kparam){.name = dl_internf("i%d", m->operands.n - 1), .type = v->type, .alias = -1});
     return m->operands.n - 1;
@@ -125,7 +126,7 @@ static int read_at(maker *m, dl_value *v, dl_index *index) {
     loaded l = {.value = v};
     l.instr = made ? source(m, v->def, index) : load(m, v, index);
     memcpy(l.index, index, sizeof l.index);
-    dl_push(m->f->ctx->arena, &m->loads, l);
+    dl_push(m->scratch, &m->loads, l);
     return l.instr;
 }
 
@@ -262,7 +263,7 @@ static bool is_reduction(const dl_node *n) { return dl_ops[n->op].class == DL_CL
 /* Fills level; returns the highest of a value. What has fewer axes than the space comes when it is needed. */
 static int find_levels(maker *m) {
     int most = 0;
-    m->level = DL_NEWS(m->f->ctx->arena, int, m->group->members.n + 1);
+    m->level = DL_NEWS(m->scratch, int, m->group->members.n + 1);
     for (int i = 0; i < m->group->members.n; i++) {
         const dl_node *n = member(m, i);
         for (int k = 0; k < n->nin; k++) {
@@ -274,7 +275,7 @@ static int find_levels(maker *m) {
         int value = m->level[i] + is_reduction(n);
         if (value > most) most = value;
     }
-    int *latest = DL_NEWS(m->f->ctx->arena, int, m->group->members.n + 1); /* at which it is needed */
+    int *latest = DL_NEWS(m->scratch, int, m->group->members.n + 1); /* at which it is needed */
     for (int i = m->group->members.n - 1; i >= 0; i--) {
         const dl_node *n = member(m, i);
         bool early = is_reduction(n) || n->out[0].type.rank >= m->k->nspace;
@@ -358,13 +359,12 @@ static int find_alias(const maker *m, const dl_value *v, int nout) {
     while (k->instrs.at[at].kind != DL_K_STORE || k->instrs.at[at].param != nout) at++;
     dl_index here[DL_MAX_RANK] = {0};
     identity(m, &old->type, here);
-    const dl_step *steps = dl_kernel_steps(k, m->f->ctx->arena);
+    const dl_step *steps = dl_kernel_steps(k, m->scratch);
     unsigned rows[] = {0, 0};
     if (!m->group->anchor)
-        rows[1] =
-            dl_choose_row(m->f->ctx->arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
+        rows[1] = dl_choose_row(m->scratch, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
     for (int i = 0; i < 2; i++) {
-        dl_sweeps s = dl_find_sweeps(m->f->ctx->arena, k->instrs.n, steps, rows[i]);
+        dl_sweeps s = dl_find_sweeps(m->scratch, k->instrs.n, steps, rows[i]);
         if (!leaves_place(m, &s, at, p, here)) return -1;
     }
     return p;
@@ -383,11 +383,11 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     k->name = name;
     k->nspace = group->space.rank;
     for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
-    maker m = {.f = f, .group = group, .k = k};
+    maker m = {.f = f, .scratch = dl_arena_new(NULL), .group = group, .k = k};
     for (int level = 0, most = find_levels(&m); level <= most; level++) compute_level(&m, level, nouts, outs);
 
     k->nin = m.operands.n;
-    dl_type *types = DL_NEWS(f->ctx->arena, dl_type, nouts + 1);
+    dl_type *types = DL_NEWS(m.scratch, dl_type, nouts + 1);
     for (int i = 0; i < nouts; i++) {
         types[i] = outs[i]->type;
         dl_kparam p = {.name = dl_internf("o%d", i), .type = outs[i]->type, .is_out = true, .alias = -1};
@@ -403,6 +403,9 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
         k->bytes_unfused += dl_type_bytes(&n->out[0].type);
         for (int j = 0; j < n->nin; j++) k->bytes_unfused += dl_type_bytes(&n->in[j]->type);
     }
+    dl_kinstr *kept = DL_NEWS(arena, dl_kinstr, k->instrs.n + 1);
+    memcpy(kept, k->instrs.at, sizeof *kept * (size_t)k->instrs.n);
+    k->instrs.at = kept, k->instrs.cap = k->instrs.n + 1;
     dl_kernel_count(k);
     for (int i = 0; i < group->members.n; i++) f->instr[group->members.at[i]] = -1;
 
@@ -412,5 +415,6 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     f->graph->next_id = next;
     for (int i = 0; i < nouts; i++) fused->out[i].id = outs[i]->id; /* value numbers survive */
     fused->kernel = k;
+    dl_arena_free(m.scratch);
     return fused;
 }

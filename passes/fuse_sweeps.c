@@ -37,6 +37,7 @@ bool dl_fuse_from_reduction(const dl_fusion *f, const dl_value *v, const dl_type
 /* The nodes of a kernel that may be, as steps. */
 typedef struct {
     dl_fusion *f;
+    dl_arena *arena; /* of this trial */
     const dl_type *space;
     int a, b, node;
     int n, nmembers, *member;
@@ -105,13 +106,13 @@ static bool find_steps(trial *t) {
     int most = 1;
     for (int i = 0; i < 2; i++)
         if (groups[i] >= 0) most += f->groups.at[groups[i]].members.n;
-    t->member = DL_NEWS(f->ctx->arena, int, most);
+    t->member = DL_NEWS(t->arena, int, most);
     for (int i = 0; i < 2; i++)
         for (int k = 0; groups[i] >= 0 && k < f->groups.at[groups[i]].members.n; k++)
             t->member[t->nmembers++] = f->groups.at[groups[i]].members.at[k];
     if (t->node >= 0) t->member[t->nmembers++] = t->node;
     qsort(t->member, (size_t)t->nmembers, sizeof(int), by_value);
-    t->steps = DL_NEWS(f->ctx->arena, dl_step, 3 * most), t->of = DL_NEWS(f->ctx->arena, int, 3 * most);
+    t->steps = DL_NEWS(t->arena, dl_step, 3 * most), t->of = DL_NEWS(t->arena, int, 3 * most);
     bool ok = true;
     for (int i = 0; i < t->nmembers; i++) ok = ok && add_member(t, t->member[i]);
     for (int i = 0; i < t->nmembers; i++) f->instr[t->member[i]] = -1;
@@ -138,13 +139,14 @@ static bool pays_again(const trial *t, int node, int sweeps) {
     return sweeps < 2 || (!is_dear(n->op) && sweeps * reads + written <= reads + 1 + sweeps);
 }
 
-int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space) {
-    trial t = {.f = f, .space = space, .a = a, .b = b, .node = node};
-    dl_arena *arena = f->ctx->arena;
-    if (!find_steps(&t)) return 0;
+/* How often the points are swept over; 0: it does not pay. */
+static int weigh(trial *t) {
+    dl_arena *arena = t->arena;
+    const dl_type *space = t->space;
+    if (!find_steps(t)) return 0;
     int inner = space->layout.kind == DL_CL ? 1 : space->rank - 1;
-    unsigned row = dl_choose_row(arena, t.n, t.steps, space->rank, space->axis, inner);
-    dl_sweeps s = dl_find_sweeps(arena, t.n, t.steps, row);
+    unsigned row = dl_choose_row(arena, t->n, t->steps, space->rank, space->axis, inner);
+    dl_sweeps s = dl_find_sweeps(arena, t->n, t->steps, row);
     if (s.times > MOST_TIMES) return 0;
     int behind = 0;
     int64_t most = 0;
@@ -156,12 +158,19 @@ int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space) {
     }
     if (behind > 1 && most > MOST_LEFT) return 0;
     if (s.times <= 1) return 1;
-    int *sweeps = DL_NEWS(arena, int, t.n);
+    int *sweeps = DL_NEWS(arena, int, t->n);
     for (int i = 0; i < s.n; i++)
         for (int k = 0; k < s.at[i].run.n && !s.at[i].behind; k++) sweeps[s.at[i].run.at[k]]++;
-    for (int i = 0; i < t.n; i++)
-        if (t.of[i] >= 0 && t.steps[i].kind == DL_K_ELEM && !pays_again(&t, t.of[i], sweeps[i])) return 0;
+    for (int i = 0; i < t->n; i++)
+        if (t->of[i] >= 0 && t->steps[i].kind == DL_K_ELEM && !pays_again(t, t->of[i], sweeps[i])) return 0;
     return s.times;
+}
+
+int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space) {
+    trial t = {.f = f, .arena = dl_arena_new(NULL), .space = space, .a = a, .b = b, .node = node};
+    int times = weigh(&t);
+    dl_arena_free(t.arena);
+    return times;
 }
 
 int dl_fuse_member(const dl_fusion *f, const dl_group *group, const dl_value *v) {

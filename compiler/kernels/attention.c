@@ -59,11 +59,28 @@ struct attention {
         ATTENTION_ROWS(END##_##VECTORS)                                                                      \
     }
 ATTENTION_TILE(set_3, 3, ROW_SET)
-ATTENTION_TILE(set_2, 2, ROW_SET)
-ATTENTION_TILE(set_1, 1, ROW_SET)
 ATTENTION_TILE(sum_3, 3, ROW_SUM)
-ATTENTION_TILE(sum_2, 2, ROW_SUM)
+/* Only the ends that the kernels below need: ATTENTION_ENDS is a mask that the emitter sets. */
+#if ATTENTION_ENDS & 1
+ATTENTION_TILE(set_1, 1, ROW_SET)
+#else
+#define set_1(...) __builtin_trap()
+#endif
+#if ATTENTION_ENDS & 2
+ATTENTION_TILE(set_2, 2, ROW_SET)
+#else
+#define set_2(...) __builtin_trap()
+#endif
+#if ATTENTION_ENDS & 4
 ATTENTION_TILE(sum_1, 1, ROW_SUM)
+#else
+#define sum_1(...) __builtin_trap()
+#endif
+#if ATTENTION_ENDS & 8
+ATTENTION_TILE(sum_2, 2, ROW_SUM)
+#else
+#define sum_2(...) __builtin_trap()
+#endif
 
 /* c[rows][width] = or += a b, whole tiles of rows. */
 #define ATTENTION_PRODUCT(name, tile)                                                                        \
@@ -166,8 +183,12 @@ INLINE struct draws draws_of(const struct attention *s, char *const *arg, int se
     return d;
 }
 INLINE vf dropped(const struct attention *s, const struct draws *d, long i, long j, vf v) {
+#if !DRAWS /* by none of this source: nothing to compile */
+    return v;
+#else
     vf drawn = v_random_row(d->first + (unsigned long)(i * s->keys + j), *d->seed, *d->step, s->number);
     return v_pick(drawn < s->threshold, (vf){0}, v * s->kept);
+#endif
 }
 
 /* Keys of the block from `key` on that are computed: whole vectors. */
