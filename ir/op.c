@@ -67,3 +67,16 @@ bool dl_op_is_cheap(dl_op op) {
     default: return false;
     }
 }
+
+bool dl_op_is_dear(dl_op op) {
+    switch (op) {
+    case DL_OP_log:
+    case DL_OP_log1p:
+    case DL_OP_expm1:
+    case DL_OP_elu:
+    case DL_OP_sin:
+    case DL_OP_cos:
+    case DL_OP_pow: return true;
+    default: return false;
+    }
+}

@@ -10,8 +10,6 @@
  * that would make kernels wait for each other in a circle is refused. */
 #include "passes/fuse.h"
 
-#include <stdlib.h>
-
 #include "ir/walk.h"
 
 /* ---- is a join legal? ---- */
@@ -33,10 +31,6 @@ static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
     const dl_type *kept = &reduce->out[0].type;
     return kept->rank == 0 || (kept->rank == 1 && kept->axis[0].name == anchor->out[0].type.axis[1].name);
 }
-
-/* A kernel is one C function, and a C compiler's time grows faster than its length: chains of hundreds of
- * nodes become several kernels. */
-enum { MOST_MEMBERS = 128 };
 
 /* A weight gradient's program runs straight through its panels: what a member reads beside them lies in the
  * same panels, or is a scalar or a constant. A view, which is read at other places, is none of these. */
@@ -129,7 +123,7 @@ static bool one_meets_itself(const dl_fusion *f, int a, int b) {
 
 static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
-    if (x->members.n + y->members.n > MOST_MEMBERS) return false;
+    if (x->members.n + y->members.n > DL_FUSE_MOST_MEMBERS) return false;
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
     if (!dl_fuse_same_axes(&x->space, &y->space)) return false;
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
@@ -220,7 +214,7 @@ static joined try_join(dl_fusion *f, int node, int at) {
     const dl_node *n = f->graph->nodes.at[node];
     const dl_group *g = &f->groups.at[at];
     joined j = {.mixed = g->mixed, .spreads = g->spreads, .space = g->space}, no = {0};
-    if (g->members.n == MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return no;
+    if (g->members.n == DL_FUSE_MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return no;
     if (spreads_into(f, &f->out[node], at)) j.mixed = j.spreads = true;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE)
         join_reduction(n, g, &j);
@@ -326,8 +320,6 @@ static void lower_reductions(dl_graph *g, dl_arena *arena) {
     }
 }
 
-static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
-
 /* Is any result of node i read, by a kernel or as the graph's result? A template has several, and each of
  * them may be the only one. */
 static bool is_read(const dl_fusion *f, int i) {
@@ -367,25 +359,25 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
         if (!dl_fuse_inlined(&f, g->nodes.at[i]) && is_read(&f, i)) place(&f, i);
     }
 
-    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups = dl_fuse_order_groups(&f, order);
+    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups = dl_fuse_order_groups(&f, order), n = 0;
+    dl_fuse_again(&f, ngroups, order);
     dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, ngroups + 1);
     for (int i = 0; i < ngroups; i++) {
         dl_group *group = &f.groups.at[order[i]];
-        qsort(group->members.at, (size_t)group->members.n, sizeof(int), by_value);
+        if (!group->members.n) continue;
         DL_ARRAY(dl_value *) outs = {0};
         for (int m = 0; m < group->members.n; m++) {
             int at = group->members.at[m];
             dl_value *v = &g->nodes.at[at]->out[0];
-            bool read = wanted[v->id];
-            for (int k = 0; k < f.out[at].n; k++) read |= f.group[f.out[at].at[k].node] != order[i];
-            if (read) dl_push(ctx->arena, &outs, v);
+            if (f.group[at] == order[i] && (f.kept[at] || wanted[v->id])) dl_push(ctx->arena, &outs, v);
         }
         dl_node *first = g->nodes.at[group->members.at[0]];
-        const char *name = dl_internf("%s_k%d", g->name, i);
-        nodes[i] = dl_ops[first->op].class == DL_CLASS_TEMPLATE
-                       ? dl_fuse_call(&f, first, name)
-                       : dl_fuse_build(&f, group, outs.n, outs.at, name);
+        const char *name = dl_internf("%s_k%d", g->name, n);
+        nodes[n++] = dl_ops[first->op].class == DL_CLASS_TEMPLATE
+                         ? dl_fuse_call(&f, first, name)
+                         : dl_fuse_build(&f, group, outs.n, outs.at, name);
     }
+    ngroups = n;
     g->nodes.n = 0;
     for (int i = 0; i < ngroups; i++) dl_push(g->module->arena, &g->nodes, nodes[i]);
     g->kernels.n = 0;

@@ -14,6 +14,9 @@ typedef struct {
     dl_edge_kind kind;
 } dl_edge;
 typedef DL_ARRAY(dl_edge) dl_edges;
+typedef DL_ARRAY(int) dl_nodes; /* positions, or groups */
+enum { DL_FUSE_MOST_MEMBERS = 128 }; /* A kernel is one C function, and a C compiler's time grows faster than its
+                                        length: chains of hundreds of nodes become several kernels. */
 
 /* Part of the graph that becomes one kernel. */
 typedef struct {
@@ -24,7 +27,7 @@ typedef struct {
     bool spreads;          /* some of them wait for others, or their results are read at all points again */
     dl_type space;         /* full space (of the operand when it reduces) */
     dl_type post;          /* what its reduction leaves, unless it is mixed */
-    DL_ARRAY(int) members; /* node positions, in no order while groups grow */
+    dl_nodes members;      /* node positions, in no order while groups grow */
     dl_edges out;          /* edges of its members to other groups, or to what has become a member since */
     int place;             /* in dl_fusion.line */
     int seen;              /* number of the last search that came by */
@@ -42,6 +45,8 @@ typedef struct {
     bool alone;       /* every node is a kernel of its own */
     bool *wanted;     /* value id -> a result of the graph */
     dl_edges *out;    /* by node position */
+    dl_nodes *hosts;  /* node position -> groups beside its own that compute it again */
+    bool *kept;       /* node position -> a value that other groups read from memory */
     DL_ARRAY(dl_group) groups;
     DL_ARRAY(int)
     line;         /* groups in an order in which they can run, from the last to the first; -1: none here */
@@ -69,6 +74,8 @@ dl_value *dl_fuse_weight(const dl_node *n, int k, int64_t *start);
 void dl_fuse_find_stored(dl_fusion *f);
 /* Fills f->out. */
 void dl_fuse_find_edges(dl_fusion *f);
+/* What is read as v, past inlined views. */
+dl_value *dl_fuse_past_views(const dl_fusion *f, dl_value *v);
 /* Ops that compute one value a point from operands at the same point. */
 bool dl_fuse_is_pointwise(dl_op op);
 /* Is operand k of a contraction (or its result, DL_RESULT_PLACE) the weight of windows, which is read as it
@@ -80,15 +87,22 @@ bool dl_fuse_has_axes(const dl_type *b, const dl_type *a);
 bool dl_fuse_same_axes(const dl_type *a, const dl_type *b);
 /* Number among the members of a group, which are in order, of the node that makes what is read as v, past
  * inlined views; -1: none of them. */
-int dl_fuse_member(const dl_fusion *f, const dl_group *group, const dl_value *v);
+int dl_fuse_member(const dl_fusion *f, const dl_group *group, dl_value *v);
 
 /* fuse_sweeps.c: what reductions and their readers cost in one kernel. */
 
 /* Is v made of reductions over the points of `space`, by ops on what they keep? */
-bool dl_fuse_from_reduction(const dl_fusion *f, const dl_value *v, const dl_type *space);
+bool dl_fuse_from_reduction(const dl_fusion *f, dl_value *v, const dl_type *space);
 /* How often the nodes of groups a and b (-1: none), with `node` (-1: none), as one kernel over `space`, would
  * go over its points; 0 where they move fewer bytes apart. */
 int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space);
+/* How often the kernel of a group goes over its points, with n nodes of other groups as members. */
+int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes);
+
+/* fuse_again.c: when all nodes have their groups, which stand in this order: makes nodes members of further
+ * groups that compute their values again instead of reading them, leaves out what nobody reads any more, sorts
+ * the members, and fills f->hosts and f->kept. A group may be left without members. */
+void dl_fuse_again(dl_fusion *f, int ngroups, const int *order);
 
 /* fuse_order.c: joins that would not make kernels wait for each other in a circle. */
 

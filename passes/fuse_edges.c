@@ -44,6 +44,12 @@ bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n) {
     return is_view(n->op) && !f->stored[n->out[0].id];
 }
 
+dl_value *dl_fuse_past_views(const dl_fusion *f, dl_value *v) {
+    while (v->def && dl_fuse_inlined(f, v->def) && dl_ops[v->def->op].class == DL_CLASS_MOVE)
+        v = v->def->in[0];
+    return v;
+}
+
 /* Is operand k of a contraction the weight of windows, which is read as it is or as a slice? */
 bool dl_fuse_is_weight(const dl_node *n, int k) { return dl_op_tensor(n->op, k) == DL_TENSOR_W; }
 

@@ -400,6 +400,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     for (int i = 0; i < group->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[group->members.at[i]];
         add_location(&m, n->loc);
+        if (&f->groups.at[f->group[group->members.at[i]]] != group) continue; /* computed again */
         k->bytes_unfused += dl_type_bytes(&n->out[0].type);
         for (int j = 0; j < n->nin; j++) k->bytes_unfused += dl_type_bytes(&n->in[j]->type);
     }

@@ -13,14 +13,8 @@ enum {
     MOST_LEFT = 16384 /* points of several kinds that reductions of one kernel may leave */
 };
 
-static const dl_value *past_views(const dl_fusion *f, const dl_value *v) {
-    while (v->def && dl_fuse_inlined(f, v->def) && dl_ops[v->def->op].class == DL_CLASS_MOVE)
-        v = v->def->in[0];
-    return v;
-}
-
-static bool is_from(const dl_fusion *f, const dl_value *v, const dl_type *space, int *steps) {
-    v = past_views(f, v);
+static bool is_from(const dl_fusion *f, dl_value *v, const dl_type *space, int *steps) {
+    v = dl_fuse_past_views(f, v);
     if (!v->def || --*steps < 0) return false;
     if (dl_ops[v->def->op].class == DL_CLASS_REDUCE) return dl_fuse_same_axes(&v->def->in[0]->type, space);
     if (dl_ops[v->def->op].class != DL_CLASS_ELEM || dl_fuse_same_axes(&v->type, space)) return false;
@@ -29,7 +23,7 @@ static bool is_from(const dl_fusion *f, const dl_value *v, const dl_type *space,
     return false;
 }
 
-bool dl_fuse_from_reduction(const dl_fusion *f, const dl_value *v, const dl_type *space) {
+bool dl_fuse_from_reduction(const dl_fusion *f, dl_value *v, const dl_type *space) {
     int steps = 64;
     return is_from(f, v, space, &steps);
 }
@@ -40,6 +34,8 @@ typedef struct {
     dl_arena *arena; /* of this trial */
     const dl_type *space;
     int a, b, node;
+    int nguests;
+    const int *guests; /* nodes of other groups that are computed here, too */
     int n, nmembers, *member;
     dl_step *steps;
     int *of; /* by step: the member, or -1 */
@@ -82,7 +78,7 @@ static bool add_member(trial *t, int node) {
     unsigned axes;
     if (!find_axes(t, &n->out[0].type, &s.axes)) return false;
     for (int i = 0; i < n->nin && s.nargs < 3; i++) {
-        const dl_value *v = past_views(f, n->in[i]);
+        const dl_value *v = dl_fuse_past_views(f, n->in[i]);
         int at = v->def ? f->instr[f->position[v->id]] : -1;
         if (at >= 0) s.args[s.nargs++] = at;
     }
@@ -93,7 +89,7 @@ static bool add_member(trial *t, int node) {
         if (!s.nargs) s.args[s.nargs++] = add(t, (dl_step){.kind = DL_K_LOAD, .axes = axes}, -1);
     }
     f->instr[node] = add(t, s, node);
-    if (is_stored(t, node))
+    if (is_here(t, node) && is_stored(t, node)) /* of another group it is not stored here */
         add(t, (dl_step){.kind = DL_K_STORE, .axes = s.axes, .nargs = 1, .args = {f->instr[node]}}, -1);
     return true;
 }
@@ -103,7 +99,7 @@ static int by_value(const void *a, const void *b) { return *(const int *)a - *(c
 static bool find_steps(trial *t) {
     dl_fusion *f = t->f;
     const int groups[] = {t->a, t->b};
-    int most = 1;
+    int most = 1 + t->nguests;
     for (int i = 0; i < 2; i++)
         if (groups[i] >= 0) most += f->groups.at[groups[i]].members.n;
     t->member = DL_NEWS(t->arena, int, most);
@@ -111,6 +107,7 @@ static bool find_steps(trial *t) {
         for (int k = 0; groups[i] >= 0 && k < f->groups.at[groups[i]].members.n; k++)
             t->member[t->nmembers++] = f->groups.at[groups[i]].members.at[k];
     if (t->node >= 0) t->member[t->nmembers++] = t->node;
+    for (int i = 0; i < t->nguests; i++) t->member[t->nmembers++] = t->guests[i];
     qsort(t->member, (size_t)t->nmembers, sizeof(int), by_value);
     t->steps = DL_NEWS(t->arena, dl_step, 3 * most), t->of = DL_NEWS(t->arena, int, 3 * most);
     bool ok = true;
@@ -119,24 +116,43 @@ static bool find_steps(trial *t) {
     return ok;
 }
 
-/* What no vector instructions compute: dear to compute again. */
-static bool is_dear(dl_op op) {
-    return op == DL_OP_log || op == DL_OP_sin || op == DL_OP_cos || op == DL_OP_pow;
-}
-
 /* A member that runs in several sweeps reads its operands as often; apart, it would read them once, and be
  * written once and read by each sweep. */
 static bool pays_again(const trial *t, int node, int sweeps) {
     const dl_node *n = t->f->graph->nodes.at[node];
     int reads = 0;
     for (int i = 0; i < n->nin; i++) {
-        const dl_value *v = past_views(t->f, n->in[i]);
+        const dl_value *v = dl_fuse_past_views(t->f, n->in[i]);
         bool source = v->def && dl_ops[v->def->op].class == DL_CLASS_SOURCE;
         bool own = v->def && is_here(t, t->f->position[v->id]);
         reads += !source && !own && dl_type_count(&v->type) * 2 > dl_type_count(&n->out[0].type);
     }
     int written = is_stored(t, node);
-    return sweeps < 2 || (!is_dear(n->op) && sweeps * reads + written <= reads + 1 + sweeps);
+    return sweeps < 2 || (!dl_op_is_dear(n->op) && sweeps * reads + written <= reads + 1 + sweeps);
+}
+
+static dl_sweeps find_trial_sweeps(const trial *t) {
+    dl_arena *arena = t->arena;
+    const dl_type *space = t->space;
+    int inner = space->layout.kind == DL_CL ? 1 : space->rank - 1;
+    unsigned row = dl_choose_row(arena, t->n, t->steps, space->rank, space->axis, inner);
+    return dl_find_sweeps(arena, t->n, t->steps, row);
+}
+
+int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes) {
+    const dl_group *g = &f->groups.at[group];
+    if (!g->reduce || g->anchor) return 1;
+    trial t = {.f = f,
+               .arena = dl_arena_new(NULL),
+               .space = &g->space,
+               .a = group,
+               .b = -1,
+               .node = -1,
+               .nguests = n,
+               .guests = nodes};
+    int times = find_steps(&t) ? find_trial_sweeps(&t).times : 1;
+    dl_arena_free(t.arena);
+    return times > 1 ? times : 1;
 }
 
 /* How often the points are swept over; 0: it does not pay. */
@@ -144,9 +160,7 @@ static int weigh(trial *t) {
     dl_arena *arena = t->arena;
     const dl_type *space = t->space;
     if (!find_steps(t)) return 0;
-    int inner = space->layout.kind == DL_CL ? 1 : space->rank - 1;
-    unsigned row = dl_choose_row(arena, t->n, t->steps, space->rank, space->axis, inner);
-    dl_sweeps s = dl_find_sweeps(arena, t->n, t->steps, row);
+    dl_sweeps s = find_trial_sweeps(t);
     if (s.times > MOST_TIMES) return 0;
     int behind = 0;
     int64_t most = 0;
@@ -173,8 +187,8 @@ int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space) {
     return times;
 }
 
-int dl_fuse_member(const dl_fusion *f, const dl_group *group, const dl_value *v) {
-    v = past_views(f, v);
+int dl_fuse_member(const dl_fusion *f, const dl_group *group, dl_value *v) {
+    v = dl_fuse_past_views(f, v);
     if (!v->def) return -1;
     int low = 0, high = group->members.n, at = f->position[v->id];
     while (low < high) {

@@ -138,7 +138,7 @@ static void run_step(dlr_exec *exec, masks *m) {
 static void test_masks(const char *target) {
     dl_arena *arena = dl_arena_new(NULL);
     const dl_plan *p = compile_text(arena, dropped, target, NULL),
-                  *more = compile_text(arena, dropped, target, "fuse,recompute,simplify");
+                  *more = compile_text(arena, dropped, target, "fuse,simplify");
     dlr_exec *exec = open_plan(p, 3), *other = open_plan(more, 1);
     masks *first = calloc(4, sizeof *first), *second = first + 1, *seeded = first + 2, *same = first + 3;
     int64_t seed = 42, step = 0;
@@ -191,7 +191,7 @@ static void test_masks(const char *target) {
 /* The interpreter, on the graph as written and behind the passes, against compiled code; and no mask is
  * stored. */
 static void test_interpreter(void) {
-    static const char passes[] = "lower,simplify,autodiff,simplify,layout,recompute,fuse";
+    static const char passes[] = "lower,simplify,autodiff,simplify,layout,fuse";
     dl_error err = {0};
     float *loss = NULL;
     for (int behind = 0; behind < 2; behind++) {
