@@ -142,7 +142,34 @@ static void find_fragile(again *a) {
 
 /* ---- the network of a group ---- */
 
-/* Is operand k of a pointwise node read without a division for where it stands, past views? */
+static bool is_made(const dl_fusion *f, const dl_value *v) { /* where it is read */
+    return v->def && dl_ops[v->def->op].class == DL_CLASS_SOURCE && dl_fuse_inlined(f, v->def);
+}
+
+/* The axis along which a tensor has its neighbours in memory, or -1. */
+static int find_inner(const dl_type *t) {
+    int64_t stride[DL_MAX_RANK];
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++)
+        if (t->axis[i].size != 1 && stride[i] == 1) return i;
+    return -1;
+}
+
+/* Is a tensor read at these places of a type's points in the order in which both lie in memory? One that is
+ * small does not matter. */
+static bool is_in_order(const dl_type *space, const dl_type *t, const dl_index *index) {
+    if (dl_type_count(t) * 2 <= dl_type_count(space)) return true;
+    if (t->layout.kind == DL_PANEL || space->layout.kind == DL_PANEL)
+        return dl_layout_same(t->layout, space->layout);
+    int from = find_inner(t), to = find_inner(space);
+    if (from < 0 || to < 0) return true;
+    int follows = index[from].axis;
+    for (int i = 0; i < index[from].nterms; i++)
+        if (index[from].term[i].mul == 1) follows = index[from].term[i].axis;
+    return follows == to;
+}
+
+/* Is operand k of a pointwise node read past views without a division for where it stands, and in order? */
 static bool is_at_hand(const dl_fusion *f, const dl_node *n, int k) {
     const dl_type *space = &n->out[0].type;
     dl_index index[DL_MAX_RANK] = {0};
@@ -157,7 +184,7 @@ static bool is_at_hand(const dl_fusion *f, const dl_node *n, int k) {
         for (int t = 0; t < index[i].nterms; t++)
             if (index[i].term[t].div > 1 || index[i].term[t].mod) return false;
     }
-    return true;
+    return is_made(f, v) || is_in_order(space, &v->type, index);
 }
 
 /* Can other kernels of its points compute it, from its operands? */
@@ -212,10 +239,6 @@ static uint64_t find_wanted(again *a, int i) {
         }
     }
     return soft & ~hard;
-}
-
-static bool is_made(const dl_fusion *f, const dl_value *v) { /* where it is read */
-    return v->def && dl_ops[v->def->op].class == DL_CLASS_SOURCE && dl_fuse_inlined(f, v->def);
 }
 
 static void find_vertices(again *a) {
