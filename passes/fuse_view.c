@@ -31,8 +31,10 @@ static bool misses(const dl_axis *space, const dl_type *t, const dl_index *index
     return index[i].outside != DL_OUT_ANY && !dl_index_inside(space, &index[i], t->axis[i].size);
 }
 
-/* Do the terms count like digits: each whole range below the step of the next? */
+/* Do the terms count like digits: upwards, each whole range below the step of the next? */
 static bool are_digits(const dl_axis *space, const dl_index *x) {
+    for (int i = 0; i < x->nterms; i++)
+        if (x->term[i].mul < 1) return false;
     for (int i = 0; i < x->nterms; i++)
         for (int k = 0; k < x->nterms; k++) {
             const dl_term *low = &x->term[i], *high = &x->term[k];
