@@ -44,7 +44,8 @@ static bool send(dl_cut *c, int source, int sink, int *by, int *queue) {
 bool *dl_cut_find(dl_cut *c, int source, int sink) {
     int *by = DL_NEWS(c->arena, int, c->n), *queue = DL_NEWS(c->arena, int, c->n), head = 0, tail = 0;
     bool *behind = DL_NEWS(c->arena, bool, c->n);
-    while (send(c, source, sink, by, queue)) {}
+    while (send(c, source, sink, by, queue)) {
+    }
     queue[tail++] = sink, behind[sink] = true;
     while (head < tail) { /* all from which the sink can still be reached */
         int at = queue[head++];

@@ -87,8 +87,6 @@ static bool all_sum_beside(const dl_fusion *f, const dl_node *anchor, const dl_g
     return true;
 }
 
-static bool compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
-
 static bool reads(const dl_fusion *f, int node, int reader) {
     for (int i = 0; i < f->out[node].n; i++)
         if (f->out[node].at[i].node == reader) return true;
@@ -107,7 +105,7 @@ static bool meets_itself(const dl_fusion *f, int node, int a, int b) {
         for (int k = 0; k < f->out[r].n; k++) {
             int c = f->out[r].at[k].node;
             bool here = f->group[c] == a || f->group[c] == b;
-            if (here && compares(f->graph->nodes.at[c]->op) && reads(f, node, c)) return true;
+            if (here && dl_fuse_compares(f->graph->nodes.at[c]->op) && reads(f, node, c)) return true;
         }
     }
     return false;

@@ -15,22 +15,24 @@ typedef struct {
 } dl_edge;
 typedef DL_ARRAY(dl_edge) dl_edges;
 typedef DL_ARRAY(int) dl_nodes; /* positions, or groups */
-enum { DL_FUSE_MOST_MEMBERS = 128 }; /* A kernel is one C function, and a C compiler's time grows faster than its
-                                        length: chains of hundreds of nodes become several kernels. */
+enum {
+    DL_FUSE_MOST_MEMBERS = 128
+}; /* A kernel is one C function, and a C compiler's time grows faster than its
+      length: chains of hundreds of nodes become several kernels. */
 
 /* Part of the graph that becomes one kernel. */
 typedef struct {
-    bool alive, wide;      /* wide: computes in f64 (step counts, learning rates) */
-    dl_node *anchor;       /* its contraction, or NULL */
-    dl_node *reduce;       /* a reduction of it, or NULL */
-    bool mixed;            /* it has reductions of several kinds: dl_fuse_pays has been asked */
-    bool spreads;          /* some of them wait for others, or their results are read at all points again */
-    dl_type space;         /* full space (of the operand when it reduces) */
-    dl_type post;          /* what its reduction leaves, unless it is mixed */
-    dl_nodes members;      /* node positions, in no order while groups grow */
-    dl_edges out;          /* edges of its members to other groups, or to what has become a member since */
-    int place;             /* in dl_fusion.line */
-    int seen;              /* number of the last search that came by */
+    bool alive, wide; /* wide: computes in f64 (step counts, learning rates) */
+    dl_node *anchor;  /* its contraction, or NULL */
+    dl_node *reduce;  /* a reduction of it, or NULL */
+    bool mixed;       /* it has reductions of several kinds: dl_fuse_pays has been asked */
+    bool spreads;     /* some of them wait for others, or their results are read at all points again */
+    dl_type space;    /* full space (of the operand when it reduces) */
+    dl_type post;     /* what its reduction leaves, unless it is mixed */
+    dl_nodes members; /* node positions, in no order while groups grow */
+    dl_edges out;     /* edges of its members to other groups, or to what has become a member since */
+    int place;        /* in dl_fusion.line */
+    int seen;         /* number of the last search that came by */
 } dl_group;
 
 typedef struct {
@@ -100,9 +102,21 @@ int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space);
 int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes);
 
 /* fuse_again.c: when all nodes have their groups, which stand in this order: makes nodes members of further
- * groups that compute their values again instead of reading them, leaves out what nobody reads any more, sorts
- * the members, and fills f->hosts and f->kept. A group may be left without members. */
+ * groups that compute their values again instead of reading them, leaves out what nobody reads any more,
+ * sorts the members, and fills f->hosts and f->kept. A group may be left without members. */
 void dl_fuse_again(dl_fusion *f, int ngroups, const int *order);
+
+/* fuse_same.c: what can be computed again. */
+
+bool dl_fuse_compares(dl_op op);
+/* By node: would its value round otherwise when it is computed elsewhere, and does that matter to a reader?
+ */
+bool *dl_fuse_find_fragile(const dl_fusion *f);
+/* Is v made anew wherever it is read? (a source that is not stored) */
+bool dl_fuse_is_made(const dl_fusion *f, const dl_value *v);
+/* Is operand k of a pointwise node read past views without a division for where it stands, and in the order
+ * in which both lie in memory? */
+bool dl_fuse_at_hand(const dl_fusion *f, const dl_node *n, int k);
 
 /* fuse_order.c: joins that would not make kernels wait for each other in a circle. */
 

@@ -16,14 +16,16 @@
  * or two, a point; one of some twenty, like a division or an exponential: as much as reading a float. */
 enum { UNIT = 4, CHEAP = 1, OTHER = 16 };
 enum { MOST_READERS = 64 };
+#define MOST_COUNTED ((int64_t)1 << 36) /* of a tensor: so that all costs together are below DL_CUT_NEVER */
 
 /* A value beside or behind which may be cut. */
 typedef struct {
     dl_value *value;
-    int node;               /* its position; -1: a variable */
-    bool again;             /* others can compute it */
-    uint64_t wanted, loads; /* by reader: reads it, if it is there, instead of computing it; reads it anyway */
-    uint64_t needs;         /* by reader: what it wants is made of this */
+    int node;        /* its position; -1: a variable */
+    bool again;      /* others can compute it */
+    uint64_t wanted; /* by reader: reads it, if it does not compute it */
+    uint64_t loads;  /* by reader: reads it anyway */
+    uint64_t needs;  /* by reader: what it wants is made of this */
 } vertex;
 
 /* A group that reads values of the one at hand. */
@@ -35,7 +37,6 @@ typedef struct {
 
 typedef struct {
     dl_fusion *f;
-    const int *order;
     int *place;     /* by group: in the order */
     dl_edges *in;   /* by node: what it reads */
     bool *fragile;  /* by node: must not be computed again, since it would round otherwise */
@@ -64,128 +65,7 @@ static bool has(const again *a, int group, int node) {
     return false;
 }
 
-/* ---- what rounds otherwise ----
- *
- * A product that is added to something is one rounding or two, as the C compiler sees fit. That matters only
- * to what jumps: the way back must not take another branch than the way there, nor find that the largest is
- * none of them. */
-
-static bool compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
-
-static bool jumps(const dl_node *n, const dl_value *v) {
-    bool f = dl_dtype_is_float(v->type.dtype);
-    switch (n->op) {
-    case DL_OP_reduce_max:
-    case DL_OP_reduce_min: return true;
-    case DL_OP_sign:
-    case DL_OP_floor:
-    case DL_OP_not:
-    case DL_OP_and:
-    case DL_OP_or: return f;
-    case DL_OP_cast: return f && !dl_dtype_is_float(n->out[0].type.dtype);
-    default: return f && compares(n->op);
-    }
-}
-
-/* Is it the last to round in what it computes, whoever reads it? */
-static bool is_plain(dl_op op) {
-    switch (op) {
-    case DL_OP_neg:
-    case DL_OP_abs:
-    case DL_OP_mul:
-    case DL_OP_div:
-    case DL_OP_min:
-    case DL_OP_max:
-    case DL_OP_relu:
-    case DL_OP_select:
-    case DL_OP_stop_gradient: return true;
-    default: return false;
-    }
-}
-
-static bool may_join_sum(const dl_fusion *f, dl_value *v) {
-    v = dl_fuse_past_views(f, v);
-    while (v->def && (v->def->op == DL_OP_neg || v->def->op == DL_OP_cast || v->def->op == DL_OP_stop_gradient))
-        v = dl_fuse_past_views(f, v->def->in[0]);
-    if (!v->def || dl_ops[v->def->op].class != DL_CLASS_ELEM) return false;
-    switch (v->def->op) {
-    case DL_OP_add:
-    case DL_OP_sub:
-    case DL_OP_min:
-    case DL_OP_max:
-    case DL_OP_abs:
-    case DL_OP_relu:
-    case DL_OP_select: return false;
-    default: return dl_dtype_is_float(v->type.dtype);
-    }
-}
-
-static void find_fragile(again *a) {
-    dl_fusion *f = a->f;
-    bool *settled = DL_NEWS(f->ctx->arena, bool, f->n + 1); /* rounds in one way */
-    a->fragile = DL_NEWS(f->ctx->arena, bool, f->n + 1);
-    for (int i = 0; i < f->n; i++) {
-        const dl_node *n = node_at(a, i);
-        settled[i] = true;
-        for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
-            dl_value *v = dl_fuse_past_views(f, n->in[k]);
-            if (v->def && !settled[f->position[v->id]]) settled[i] = false;
-            if (!is_plain(n->op) && !jumps(n, v) && may_join_sum(f, v)) settled[i] = false;
-        }
-        for (int k = 0; k < f->out[i].n; k++) {
-            const dl_node *by = node_at(a, f->out[i].at[k].node);
-            bool extreme = by->op == DL_OP_reduce_max || by->op == DL_OP_reduce_min;
-            a->fragile[i] |= extreme || (!settled[i] && jumps(by, &n->out[0]));
-        }
-    }
-}
-
 /* ---- the network of a group ---- */
-
-static bool is_made(const dl_fusion *f, const dl_value *v) { /* where it is read */
-    return v->def && dl_ops[v->def->op].class == DL_CLASS_SOURCE && dl_fuse_inlined(f, v->def);
-}
-
-/* The axis along which a tensor has its neighbours in memory, or -1. */
-static int find_inner(const dl_type *t) {
-    int64_t stride[DL_MAX_RANK];
-    dl_type_strides(t, stride);
-    for (int i = 0; i < t->rank; i++)
-        if (t->axis[i].size != 1 && stride[i] == 1) return i;
-    return -1;
-}
-
-/* Is a tensor read at these places of a type's points in the order in which both lie in memory? One that is
- * small does not matter. */
-static bool is_in_order(const dl_type *space, const dl_type *t, const dl_index *index) {
-    if (dl_type_count(t) * 2 <= dl_type_count(space)) return true;
-    if (t->layout.kind == DL_PANEL || space->layout.kind == DL_PANEL)
-        return dl_layout_same(t->layout, space->layout);
-    int from = find_inner(t), to = find_inner(space);
-    if (from < 0 || to < 0) return true;
-    int follows = index[from].axis;
-    for (int i = 0; i < index[from].nterms; i++)
-        if (index[from].term[i].mul == 1) follows = index[from].term[i].axis;
-    return follows == to;
-}
-
-/* Is operand k of a pointwise node read past views without a division for where it stands, and in order? */
-static bool is_at_hand(const dl_fusion *f, const dl_node *n, int k) {
-    const dl_type *space = &n->out[0].type;
-    dl_index index[DL_MAX_RANK] = {0};
-    dl_value *v = n->in[k];
-    for (int i = 0; i < v->type.rank; i++)
-        index[i].axis = *v->type.axis[i].name ? dl_type_axis(space, v->type.axis[i].name) : -1;
-    for (; v->def && dl_fuse_inlined(f, v->def) && dl_ops[v->def->op].class == DL_CLASS_MOVE;
-         v = v->def->in[0])
-        DL_CHECK(dl_fuse_through_view(space->axis, v->def, index));
-    for (int i = 0; i < v->type.rank; i++) {
-        if (index[i].div > 1 || !dl_index_inside(space->axis, &index[i], v->type.axis[i].size)) return false;
-        for (int t = 0; t < index[i].nterms; t++)
-            if (index[i].term[t].div > 1 || index[i].term[t].mod) return false;
-    }
-    return is_made(f, v) || is_in_order(space, &v->type, index);
-}
 
 /* Can other kernels of its points compute it, from its operands? */
 static bool can_again(const again *a, int i) {
@@ -194,7 +74,7 @@ static bool can_again(const again *a, int i) {
         !n->out[0].type.rank || !dl_fuse_same_axes(&n->out[0].type, &group_at(a, a->at)->space))
         return false;
     for (int k = 0; k < n->nin; k++)
-        if (!is_at_hand(a->f, n, k)) return false;
+        if (!dl_fuse_at_hand(a->f, n, k)) return false;
     return true;
 }
 
@@ -234,7 +114,7 @@ static uint64_t find_wanted(again *a, int i) {
         dl_edge e = a->f->out[i].at[k];
         for (int h = 0; h < nhomes(a, e.node); h++) {
             int group = home(a, e.node, h);
-            int r = has(a, group, i) ? -1 : reader_of(a, group);
+            int r = group < 0 || has(a, group, i) ? -1 : reader_of(a, group); /* -1: nobody needs it */
             if (r >= 0) *(e.kind == DL_EDGE_SOFT ? &soft : &hard) |= (uint64_t)1 << r;
         }
     }
@@ -254,7 +134,7 @@ static void find_vertices(again *a) {
         v->wanted = wanted, v->again = can;
         for (int k = 0; k < n->nin && can; k++) {
             dl_value *of = dl_fuse_past_views(a->f, n->in[k]);
-            if (!is_made(a->f, of)) add_vertex(a, of)->needs |= needs;
+            if (!dl_fuse_is_made(a->f, of)) add_vertex(a, of)->needs |= needs;
         }
     }
 }
@@ -302,13 +182,15 @@ static int times_of(again *a, int group) {
     return a->times[group];
 }
 
+static int64_t counted(int64_t n) { return n < MOST_COUNTED ? n : MOST_COUNTED; }
+
 static int64_t cost_of_keeping(again *a, const vertex *v) {
-    if (a->updated[v->value->id] && dl_type_count(&v->value->type) * 2 > /* would be copied first */
-                                        dl_axes_points(group_at(a, a->at)->space.rank,
-                                                       group_at(a, a->at)->space.axis, ~0u))
+    if (a->updated[v->value->id] &&
+        dl_type_count(&v->value->type) * 2 > /* would be copied first */
+            dl_axes_points(group_at(a, a->at)->space.rank, group_at(a, a->at)->space.axis, ~0u))
         return DL_CUT_NEVER;
     int last = find_last(a, v), until = 0;
-    int64_t bytes = dl_type_bytes(&v->value->type), shares = last < 0;
+    int64_t bytes = counted(dl_type_bytes(&v->value->type)), shares = last < 0;
     for (int r = 0; r < a->nreaders; r++) {
         if (!(v->needs >> r & 1)) continue;
         int group = a->readers[r].group;
@@ -319,7 +201,7 @@ static int64_t cost_of_keeping(again *a, const vertex *v) {
 }
 
 static int64_t cost_of_computing(again *a, const vertex *v) {
-    int64_t points = dl_type_count(&v->value->type), times = 0;
+    int64_t points = counted(dl_type_count(&v->value->type)), times = 0;
     for (int r = 0; r < a->nreaders; r++)
         if (v->needs >> r & 1) times += times_of(a, a->readers[r].group);
     return points * times * (dl_op_is_cheap(v->value->def->op) ? CHEAP : OTHER);
@@ -382,7 +264,8 @@ static bool are_welcome(again *a, int r) {
             if (member && in->at[k].kind != DL_EDGE_SOFT) return false;
         }
     }
-    return !g->reduce || dl_fuse_times(a->f, to->group, to->guests.n, to->guests.at) <= times_of(a, to->group);
+    return !g->reduce ||
+           dl_fuse_times(a->f, to->group, to->guests.n, to->guests.at) <= times_of(a, to->group);
 }
 
 static void take_in(again *a, int r) {
@@ -446,7 +329,7 @@ void dl_fuse_again(dl_fusion *f, int ngroups, const int *order) {
     dl_arena *arena = f->ctx->arena;
     const dl_graph *g = f->graph;
     again *a = DL_NEW(arena, again);
-    *a = (again){.f = f, .order = order};
+    *a = (again){.f = f};
     f->hosts = DL_NEWS(arena, dl_nodes, f->n + 1), f->kept = DL_NEWS(arena, bool, f->n + 1);
     a->in = DL_NEWS(arena, dl_edges, f->n + 1);
     a->place = DL_NEWS(arena, int, f->groups.n + 1), a->times = DL_NEWS(arena, int, f->groups.n + 1);
@@ -458,7 +341,7 @@ void dl_fuse_again(dl_fusion *f, int ngroups, const int *order) {
     for (int i = 0; i < g->results.n; i++)
         if (g->results.at[i].role == DL_RESULT_UPDATE) a->updated[g->results.at[i].var->value.id] = true;
     for (int i = 0; i < ngroups; i++) a->place[order[i]] = i;
-    find_fragile(a);
+    a->fragile = dl_fuse_find_fragile(f);
     for (int i = 0; i < ngroups && !f->alone; i++) compute_again(a, order[i]);
     int *used = DL_NEWS(arena, int, f->n + 1);
     for (int i = ngroups - 1; i >= 0; i--) prune(a, order[i], used);

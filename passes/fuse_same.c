@@ -1,0 +1,121 @@
+/* Fusion: what kernels may compute again instead of reading it, and find the same numbers.
+ *
+ * A product that is added to something is one rounding or two, as the C compiler sees fit. That matters only
+ * to what jumps: the way back must not take another branch than the way there, nor find that the largest is
+ * none of them. */
+#include "passes/fuse.h"
+
+bool dl_fuse_compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
+
+static bool jumps(const dl_node *n, const dl_value *v) {
+    bool f = dl_dtype_is_float(v->type.dtype);
+    switch (n->op) {
+    case DL_OP_reduce_max:
+    case DL_OP_reduce_min: return true;
+    case DL_OP_sign:
+    case DL_OP_floor:
+    case DL_OP_not:
+    case DL_OP_and:
+    case DL_OP_or: return f;
+    case DL_OP_cast: return f && !dl_dtype_is_float(n->out[0].type.dtype);
+    default: return f && dl_fuse_compares(n->op);
+    }
+}
+
+/* Is it the last to round in what it computes, whoever reads it? */
+static bool is_plain(dl_op op) {
+    switch (op) {
+    case DL_OP_neg:
+    case DL_OP_abs:
+    case DL_OP_mul:
+    case DL_OP_div:
+    case DL_OP_min:
+    case DL_OP_max:
+    case DL_OP_relu:
+    case DL_OP_select:
+    case DL_OP_stop_gradient: return true;
+    default: return false;
+    }
+}
+
+static bool may_join_sum(const dl_fusion *f, dl_value *v) {
+    v = dl_fuse_past_views(f, v);
+    while (v->def &&
+           (v->def->op == DL_OP_neg || v->def->op == DL_OP_cast || v->def->op == DL_OP_stop_gradient))
+        v = dl_fuse_past_views(f, v->def->in[0]);
+    if (!v->def || dl_ops[v->def->op].class != DL_CLASS_ELEM) return false;
+    switch (v->def->op) {
+    case DL_OP_add:
+    case DL_OP_sub:
+    case DL_OP_min:
+    case DL_OP_max:
+    case DL_OP_abs:
+    case DL_OP_relu:
+    case DL_OP_select: return false;
+    default: return dl_dtype_is_float(v->type.dtype);
+    }
+}
+
+bool *dl_fuse_find_fragile(const dl_fusion *f) {
+    bool *settled = DL_NEWS(f->ctx->arena, bool, f->n + 1); /* rounds in one way */
+    bool *fragile = DL_NEWS(f->ctx->arena, bool, f->n + 1);
+    for (int i = 0; i < f->n; i++) {
+        const dl_node *n = f->graph->nodes.at[i];
+        settled[i] = true;
+        for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
+            dl_value *v = dl_fuse_past_views(f, n->in[k]);
+            if (v->def && !settled[f->position[v->id]]) settled[i] = false;
+            if (!is_plain(n->op) && !jumps(n, v) && may_join_sum(f, v)) settled[i] = false;
+        }
+        for (int k = 0; k < f->out[i].n; k++) {
+            const dl_node *by = f->graph->nodes.at[f->out[i].at[k].node];
+            bool extreme = by->op == DL_OP_reduce_max || by->op == DL_OP_reduce_min;
+            fragile[i] |= extreme || (!settled[i] && jumps(by, &n->out[0]));
+        }
+    }
+    return fragile;
+}
+
+bool dl_fuse_is_made(const dl_fusion *f, const dl_value *v) {
+    return v->def && dl_ops[v->def->op].class == DL_CLASS_SOURCE && dl_fuse_inlined(f, v->def);
+}
+
+/* The axis along which a tensor has its neighbours in memory, or -1. */
+static int find_inner(const dl_type *t) {
+    int64_t stride[DL_MAX_RANK];
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++)
+        if (t->axis[i].size != 1 && stride[i] == 1) return i;
+    return -1;
+}
+
+/* Is a tensor read at these places of a type's points in the order in which both lie in memory? One that is
+ * small does not matter. */
+static bool is_in_order(const dl_type *space, const dl_type *t, const dl_index *index) {
+    if (dl_type_count(t) * 2 <= dl_type_count(space)) return true;
+    if (t->layout.kind == DL_PANEL || space->layout.kind == DL_PANEL)
+        return dl_layout_same(t->layout, space->layout);
+    int from = find_inner(t), to = find_inner(space);
+    if (from < 0 || to < 0) return true;
+    int follows = index[from].axis;
+    for (int i = 0; i < index[from].nterms; i++)
+        if (index[from].term[i].mul == 1) follows = index[from].term[i].axis;
+    return follows == to;
+}
+
+bool dl_fuse_at_hand(const dl_fusion *f, const dl_node *n, int k) {
+    const dl_type *space = &n->out[0].type;
+    dl_index index[DL_MAX_RANK] = {0};
+    dl_value *v = n->in[k];
+    for (int i = 0; i < v->type.rank; i++)
+        index[i].axis = *v->type.axis[i].name ? dl_type_axis(space, v->type.axis[i].name) : -1;
+    for (; v->def && dl_fuse_inlined(f, v->def) && dl_ops[v->def->op].class == DL_CLASS_MOVE;
+         v = v->def->in[0])
+        DL_CHECK(dl_fuse_through_view(space->axis, v->def, index));
+    for (int i = 0; i < v->type.rank; i++) {
+        if (index[i].div > 1 || !dl_index_inside(space->axis, &index[i], v->type.axis[i].size)) return false;
+        for (int t = 0; t < index[i].nterms; t++)
+            if (index[i].term[t].div > 1 || index[i].term[t].mod) return false;
+    }
+    return dl_fuse_is_made(f, v) || is_in_order(space, &v->type, index);
+}
