@@ -204,9 +204,11 @@ void dl_emit_rows_behind(dl_emitter *e) {
     dl_puts(e->out, "    }\n}\n");
 }
 
+/* As the loops are, which then may stand in it where no other kernel calls them. */
 void dl_emit_head(dl_emitter *e, int phase) {
-    dl_putf(e->out,
-            "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch, "
-            "(void)workspace;\n",
-            e->k->name, phase);
+    dl_putf(
+        e->out,
+        "WARM void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch, "
+        "(void)workspace;\n",
+        e->k->name, phase);
 }
