@@ -10,6 +10,8 @@ enum {
     DIRECT_PANELS = 3,  /* fewer than four panels do not pay for packing x */
 };
 
+static int64_t at_least_one(int64_t n) { return n ? n : 1; } /* where there is nothing to sum, or no sum */
+
 static int64_t count_blocks(const dl_gradient *g) {
     return g->groups / g->unit_groups * dl_ceil_div(g->panels, g->unit_panels) *
            dl_ceil_div(g->rows, g->unit_rows);
@@ -24,10 +26,11 @@ static bool fits(const dl_target *t, const dl_gradient *g) {
 static void find_units(const dl_target *t, dl_gradient *g) {
     int64_t wide = PANEL_FLOATS / t->panel;
     bool runs = g->channels < DL_RUN_BELOW && g->dilation[2] == 1;
-    g->run = runs ? g->kernel[2] : 1, g->rows = g->run * g->channels;
+    g->run = runs ? at_least_one(g->kernel[2]) : 1, g->rows = g->run * g->channels;
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
-    g->unit_groups = g->groups, g->unit_panels = g->panels, g->unit_rows = g->rows;
+    g->unit_groups = at_least_one(g->groups), g->unit_panels = at_least_one(g->panels);
+    g->unit_rows = at_least_one(g->rows);
     if (!fits(t, g)) {
         g->unit_groups = runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
@@ -38,8 +41,8 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     }
     g->blocks = count_blocks(g);
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
-    g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, g->blocks) : 1;
-    if (g->shares > positions / DL_M_BLOCK) g->shares = positions / DL_M_BLOCK ? positions / DL_M_BLOCK : 1;
+    g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, at_least_one(g->blocks)) : 1;
+    if (g->shares > positions / DL_M_BLOCK) g->shares = at_least_one(positions / DL_M_BLOCK);
     g->direct = !runs && g->nx == 1 && g->groups > 1 && g->unit_panels <= DIRECT_PANELS;
 }
 

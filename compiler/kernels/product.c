@@ -74,7 +74,7 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
          row = (s->by_rows ? in / groups : in % blocks) * ROW_BLOCK;
     long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
     const float *from = (const float *)arg[s->left], *rows[ROW_BLOCK + TILE_ROWS];
-    long chain = even_chain(s->terms);
+    long chain = s->terms ? even_chain(s->terms) : 1;
     if (s->left_step != 1) pack_left(s, from, batch, row, n, t->left);
     for (long i = 0; i < n; i++)
         rows[i] = s->left_step == 1 ? from + s->left_at(batch, row + i, 0) : t->left + i * s->terms;

@@ -241,9 +241,10 @@ UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg, con
         one_d = s->unit_groups <= per_d;
     int at[4]; /* of dy: batch, D, H, W */
     long rest = from, n = 0;
+    __builtin_memset(sum, 0, sizeof(float) * (unsigned long)block_size(s));
+    if (from == to) return;
     for (int i = 2; i >= 0; i--) at[1 + i] = (int)(rest % s->out[i]), rest /= s->out[i];
     at[0] = (int)rest;
-    __builtin_memset(sum, 0, sizeof(float) * (unsigned long)block_size(s));
     for (int m = 0; m < M_BLOCK; m++) t->order[m] = m;
     while (from < to) { /* line by line along W */
         int d = at[1] * s->scale[0] - s->pad[0], h = at[2] * s->scale[1] - s->pad[1];
