@@ -115,7 +115,7 @@ static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
 
 /* Where dy has few channels and x many, they change places: x's position p meets dy's p + pad - tap. */
 static bool is_turned(const dl_shape *s, int nx) {
-    return s->weight_o < DL_RUN_BELOW && s->weight_c >= DL_PACK_BELOW && nx == 1 && s->stride[0] == 1 &&
+    return s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o && nx == 1 && s->stride[0] == 1 &&
            s->stride[1] == 1 && s->stride[2] == 1;
 }
 

@@ -121,14 +121,12 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, str
         for (long q = 0; q < s->nx; q++) {
             long channels = s->x[q].channels;
             const float *x = (const float *)arg[s->x[q].arg] + tap * channels;
-            for (long m = from; m < to; m++) {
-                int in = (unsigned)(t->x_w[m] + (int)tap) < (unsigned)s->in[2];
+            for (long m = from; m < to; m++)
                 for (long c = row < 0 ? -row : 0; c < channels && row + c < b->rows; c++) {
                     long r = row + c;
                     t->data[r / TILE_ROWS * TILE_ROWS * M_BLOCK + m * TILE_ROWS + r % TILE_ROWS] =
-                        in ? x[(long)t->x_at[m] * channels + c] : 0;
+                        x[(long)t->x_at[m] * channels + c];
                 }
-            }
             row += channels;
         }
 }
@@ -140,7 +138,7 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
     for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % TILE_ROWS == 0;
     if (s->run > 1 && s->nx == 1) { /* neighbouring taps are neighbours in memory */
         for (long m = 0; m < n; m++) {
-            if (t->x_w[m] < 0 || t->x_w[m] + s->run > s->in[2] || t->x_at[m] + s->run + TILE_ROWS > last) {
+            if (t->x_at[m] + s->run + TILE_ROWS > last) { /* would be read beyond its end */
                 pack_x_slowly(s, arg, t, b, m, m + 1);
                 continue;
             }
@@ -209,6 +207,32 @@ INLINE long block_size(const struct weight_gradient *s) {
     return (long)s->unit_groups * s->unit_panels * s->unit_rows * PANEL;
 }
 
+/* Takes positions of whose taps only some lie inside out of those that a group's taps reach. What lies
+ * outside is not there at all: a zero in its place would make an infinity of dy's NaN. */
+UNUSED long sum_edges(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                      const struct grad_block *b, long n, float *sum) {
+    const float *y = packed_y(s, t);
+    long whole = 0;
+    for (long m = 0; m < n; m++) {
+        long w = t->x_w[m], edge = w < 0 || w + s->run > s->in[2];
+        long tap = w < 0 ? -w : 0, end = s->in[2] - w < s->run ? s->in[2] - w : s->run;
+        for (float *to = sum + tap * s->channels * PANEL; edge && tap < end; tap++)
+            for (long q = 0; q < s->nx; q++) {
+                long channels = s->x[q].channels;
+                const float *x = (const float *)arg[s->x[q].arg] + (t->x_at[m] + tap) * channels;
+                for (long c = 0; c < channels; c++, to += PANEL)
+                    for (long p = 0; p < b->panels; p++)
+                        for (long i = 0; i < PANEL; i += LANES) {
+                            float *at = to + p * s->unit_rows * PANEL + i;
+                            st(at, ld(at) + splat(x[c]) * ld(y + p * M_BLOCK * PANEL + t->y_at[m] + i));
+                        }
+            }
+        t->y_at[whole] = t->y_at[m], t->x_at[whole] = t->x_at[m];
+        whole += !edge;
+    }
+    return whole;
+}
+
 /* Adds n positions to sum[group][panel][row][PANEL]. */
 UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                       const struct grad_block *b, long n, float *sum) {
@@ -219,6 +243,7 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
         int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
                     g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
         long some = reach(s, t, k, n);
+        if (s->run > 1) some = sum_edges(s, arg, t, b, some, sum);
         if (some && !s->direct) pack_x(s, arg, t, b, some);
         for (long p = 0; p < b->panels && some; p++)
             for (long r = 0; r < b->rows; r += TILE_ROWS) {
