@@ -56,8 +56,8 @@ void dl_grad_log1p(dl_grad *g) {
     dl_grad_give(g, 0, divide(g, g->dy, dl_build_k(g->b, DL_OP_add, operand(g, 0), 1)));
 }
 void dl_grad_rsqrt(dl_grad *g) { /* -y^3 / 2 */
-    dl_value *y = result(g);
-    dl_grad_give(g, 0, mul(g, scale(g, g->dy, -0.5), mul(g, mul(g, y, y), y)));
+    dl_value *y = result(g), *cube = mul(g, mul(g, y, y), y);
+    dl_grad_give(g, 0, mul(g, scale(g, g->dy, -0.5), cube));
 }
 void dl_grad_elu(dl_grad *g) { /* p exp a below zero: y + p */
     double alpha = dl_node_float(g->node, DL_ATTR_alpha);
@@ -120,9 +120,8 @@ void dl_grad_pow(dl_grad *g) {
     }
     if (dl_grad_wanted(g, 1)) { /* y log a; 0 where a is 0 and b is not negative, as in PyTorch */
         dl_value *db = mul(g, g->dy, mul(g, result(g), dl_build1(g->b, DL_OP_log, a)));
-        dl_value *none =
-            dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_eq, a, 0), dl_build_k(g->b, DL_OP_ge, b, 0));
-        dl_grad_give(g, 1, select(g, none, zero, db));
+        dl_value *positive = dl_build_k(g->b, DL_OP_ge, b, 0), *nil = dl_build_k(g->b, DL_OP_eq, a, 0);
+        dl_grad_give(g, 1, select(g, dl_build2(g->b, DL_OP_and, nil, positive), zero, db));
     }
 }
 
@@ -211,9 +210,8 @@ void dl_grad_scatter_add(dl_grad *g) { /* what went to no element has no gradien
     const char *axis = dl_node_name(g->node, DL_ATTR_axis);
     const dl_type *t = &g->dy->type;
     dl_value *numbers = operand(g, 1), *in[] = {g->dy, numbers};
-    dl_value *there =
-        dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_ge, numbers, 0),
-                  dl_build_k(g->b, DL_OP_lt, numbers, (double)t->axis[dl_type_axis(t, axis)].size));
+    dl_value *below = dl_build_k(g->b, DL_OP_lt, numbers, (double)t->axis[dl_type_axis(t, axis)].size);
+    dl_value *there = dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_ge, numbers, 0), below);
     dl_value *taken = dl_build(g->b, DL_OP_gather, 2, in, 1, dl_node_attr(g->node, DL_ATTR_axis));
     dl_grad_give(g, 0, select(g, there, taken, constant(g, 0)));
 }

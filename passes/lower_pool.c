@@ -127,8 +127,9 @@ static dl_value *interpolate(dl_builder *b, dl_value *x, int axis, int64_t m, bo
                               (double)c / (double)d);
     at = dl_build_k(b, DL_OP_min, dl_build_k(b, DL_OP_max, at, 0), (double)(n - 1));
     /* 1 - |at - (left - 1 + tap)| */
-    dl_value *far = dl_build2(b, DL_OP_sub, dl_build_k(b, DL_OP_add, dl_build2(b, DL_OP_sub, at, left), 1),
-                              dl_build_count(b, &u->type, u->type.rank - 1, dtype));
+    dl_value *taps = dl_build_count(b, &u->type, u->type.rank - 1, dtype);
+    dl_value *past = dl_build_k(b, DL_OP_add, dl_build2(b, DL_OP_sub, at, left), 1);
+    dl_value *far = dl_build2(b, DL_OP_sub, past, taps);
     dl_value *share = dl_build_k(b, DL_OP_add, dl_build1(b, DL_OP_neg, dl_build1(b, DL_OP_abs, far)), 1);
     return dl_build_reduce(b, DL_OP_sum, mul(b, u, dl_build_k(b, DL_OP_max, share, 0)), 1, &tap);
 }

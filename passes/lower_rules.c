@@ -25,14 +25,16 @@ static dl_value *along(dl_builder *b, dl_value *vector, const char *axis) {
 /* x Phi(x): Hendrycks and Gimpel 2016, with the error function as in torch.nn.GELU(). */
 dl_value *dl_lower_gelu(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *erf = dl_build1(b, DL_OP_erf, scale(b, x, M_SQRT1_2));
-    return mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, erf, 1));
+    dl_value *twice = dl_build_k(b, DL_OP_add, erf, 1);
+    return mul(b, scale(b, x, 0.5), twice);
 }
 
 /* The same with tanh for the error function (Hendrycks and Gimpel 2016): GELU(approximate="tanh"). */
 dl_value *dl_lower_gelu_tanh(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *cube = mul(b, mul(b, x, x), x);
     dl_value *inner = scale(b, add(b, x, scale(b, cube, 0.044715)), M_2_SQRTPI * M_SQRT1_2);
-    return mul(b, scale(b, x, 0.5), dl_build_k(b, DL_OP_add, dl_build1(b, DL_OP_tanh, inner), 1));
+    dl_value *twice = dl_build_k(b, DL_OP_add, dl_build1(b, DL_OP_tanh, inner), 1);
+    return mul(b, scale(b, x, 0.5), twice);
 }
 
 dl_value *dl_lower_silu(dl_builder *b, const dl_node *n) {
@@ -86,7 +88,8 @@ static dl_value *multiply_along(dl_builder *b, dl_value *x, const char *axis) {
             dl_value *last = part(b, x, axis, n - 1, n);
             rest = rest ? mul(b, rest, last) : last;
         }
-        x = mul(b, part(b, x, axis, 0, n / 2), part(b, x, axis, n / 2, n / 2 * 2));
+        dl_value *upper = part(b, x, axis, n / 2, n / 2 * 2);
+        x = mul(b, part(b, x, axis, 0, n / 2), upper);
     }
     if (rest) x = mul(b, x, rest);
     return dl_build(b, DL_OP_squeeze, 1, &x, 1, &squeezed);
@@ -151,7 +154,8 @@ dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     const char *inner = dl_lower_fresh(&t, t.axis[at].name);
     weight.axis[0].name = t.axis[at].name, weight.axis[1].name = inner;
     t.axis[at].name = inner, made.axis[at].size = weight.axis[0].size;
-    dl_value *y = contract(b, rename_to(b, x, t), rename_to(b, w, weight), inner);
+    w = rename_to(b, w, weight);
+    dl_value *y = contract(b, rename_to(b, x, t), w, inner);
     if (!dl_type_same(&y->type, &made)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, made);
     return rename_to(b, y, n->out[0].type);
 }
@@ -217,7 +221,8 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     dl_value *d = deviation(b, x, n_over, over);
     dl_value *y = mul(b, d, scale_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps)));
     y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, named);
-    y = add(b, mul(b, y, along(b, n->in[1], channels)), along(b, n->in[2], channels));
+    dl_value *shift = along(b, n->in[2], channels);
+    y = add(b, mul(b, y, along(b, n->in[1], channels)), shift);
     return rename_to(b, y, n->out[0].type);
 }
 
@@ -255,7 +260,8 @@ dl_value *dl_lower_argmax(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     int at = dl_type_axis(&x->type, axis);
     dl_value *most = reduce_one(b, DL_OP_reduce_max, x, axis);
-    dl_value *is_most = dl_build2(b, DL_OP_or, dl_build2(b, DL_OP_eq, x, most), dl_build2(b, DL_OP_ne, x, x));
+    dl_value *is_nan = dl_build2(b, DL_OP_ne, x, x);
+    dl_value *is_most = dl_build2(b, DL_OP_or, dl_build2(b, DL_OP_eq, x, most), is_nan);
     dl_value *number = dl_build_count(b, &x->type, at, n->out[0].type.dtype);
     dl_value *none = dl_build_const(b, n->out[0].type.dtype, (double)x->type.axis[at].size);
     return reduce_one(b, DL_OP_reduce_min, dl_build3(b, DL_OP_select, is_most, number, none), axis);

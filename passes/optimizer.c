@@ -82,7 +82,7 @@ static dl_value *common_norm(dl_optimization *o, dl_result_role role, int from) 
 /* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). */
 static dl_value *clip_factor(dl_optimization *o, dl_value *norm) {
     dl_value *most = dl_optimizer_hyper(o, "max_norm", 1);
-    return dl_build2(o->b, DL_OP_min, dl_o_k(o, 1), dl_o_div(o, most, dl_o_add(o, norm, dl_o_k(o, 1e-6))));
+    return dl_build_k(o->b, DL_OP_min, dl_o_div(o, most, dl_build_k(o->b, DL_OP_add, norm, 1e-6)), 1);
 }
 
 static void drop_gradients(dl_graph *g) {

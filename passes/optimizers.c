@@ -16,6 +16,8 @@ static dl_value *as(dl_optimization *o, dl_value *scalar, const dl_var *param) {
 
 static dl_value *decay(dl_optimization *o) { return dl_optimizer_hyper(o, "weight_decay", 0); }
 
+static dl_value *rest(dl_optimization *o, dl_value *share) { return dl_o_sub(o, dl_o_k(o, 1), share); }
+
 /* L2: grad + decay p, the gradient of decay / 2 |p|^2. */
 static dl_value *with_decay(dl_optimization *o, const dl_var *param, dl_value *grad) {
     return dl_o_add(o, grad, dl_o_mul(o, (dl_value *)&param->value, as(o, decay(o), param)));
@@ -24,22 +26,23 @@ static dl_value *with_decay(dl_optimization *o, const dl_var *param, dl_value *g
 /* keep old + (1 - keep) fresh */
 static dl_value *average(dl_optimization *o, const dl_var *param, dl_value *keep, dl_value *old,
                          dl_value *fresh) {
-    dl_value *take = dl_o_sub(o, dl_o_k(o, 1), keep);
-    return dl_o_add(o, dl_o_mul(o, old, as(o, keep, param)), dl_o_mul(o, fresh, as(o, take, param)));
+    dl_value *take = dl_o_mul(o, fresh, as(o, rest(o, keep), param));
+    return dl_o_add(o, dl_o_mul(o, old, as(o, keep, param)), take);
 }
 
 /* m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g g,  p <- p - (rate / c1) m / (sqrt(v) / sqrt(c2) + eps),
  * with c1 = 1 - b1^step and c2 = 1 - b2^step (Kingma and Ba 2015). `from`: what the move starts at. */
 static void build_adam(dl_optimization *o, dl_var *param, dl_value *grad, dl_value *from) {
     dl_value *b1 = dl_optimizer_hyper(o, "beta1", 0.9), *b2 = dl_optimizer_hyper(o, "beta2", 0.999);
-    dl_value *c1 = dl_o_sub(o, dl_o_k(o, 1), dl_build2(o->b, DL_OP_pow, b1, o->step));
-    dl_value *c2 = dl_o_sub(o, dl_o_k(o, 1), dl_build2(o->b, DL_OP_pow, b2, o->step));
+    dl_value *c1 = rest(o, dl_build2(o->b, DL_OP_pow, b1, o->step));
+    dl_value *c2 = rest(o, dl_build2(o->b, DL_OP_pow, b2, o->step));
     dl_value *pace = dl_build1(o->b, DL_OP_neg, dl_o_div(o, o->rate, c1));
-    dl_value *unbias = dl_o_div(o, dl_o_k(o, 1), dl_build1(o->b, DL_OP_sqrt, c2));
+    dl_value *root = dl_build1(o->b, DL_OP_sqrt, c2), *unbias = dl_o_div(o, dl_o_k(o, 1), root);
     dl_var *m = dl_optimizer_state(o, "exp_avg", param), *v = dl_optimizer_state(o, "exp_avg_sq", param);
     dl_value *m1 = average(o, param, b1, &m->value, grad);
     dl_value *v1 = average(o, param, b2, &v->value, dl_o_mul(o, grad, grad));
-    dl_value *spread = dl_o_mul(o, dl_build1(o->b, DL_OP_sqrt, v1), as(o, unbias, param));
+    dl_value *spread = as(o, unbias, param);
+    spread = dl_o_mul(o, dl_build1(o->b, DL_OP_sqrt, v1), spread);
     dl_value *floor = dl_o_add(o, spread, as(o, dl_optimizer_hyper(o, "eps", 1e-8), param));
     update(o, param, dl_o_add(o, from, dl_o_div(o, dl_o_mul(o, m1, as(o, pace, param)), floor)));
     update(o, m, m1);
@@ -54,7 +57,7 @@ void dl_optimize_adam(dl_optimization *o, dl_var *param, dl_value *grad, bool de
 void dl_optimize_adamw(dl_optimization *o, dl_var *param, dl_value *grad, bool decays) {
     dl_value *from = &param->value;
     if (decays) {
-        dl_value *shrink = dl_o_sub(o, dl_o_k(o, 1), dl_o_mul(o, o->rate, decay(o)));
+        dl_value *shrink = rest(o, dl_o_mul(o, o->rate, decay(o)));
         from = dl_o_mul(o, from, as(o, shrink, param));
     }
     build_adam(o, param, grad, from);

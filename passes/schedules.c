@@ -15,9 +15,10 @@ static dl_value *warmup(dl_optimization *o) { return dl_optimizer_hyper(o, "lr.w
 
 /* end + (init - end) / 2 (1 + cos(pi at / total)) */
 static dl_value *half_cosine(dl_optimization *o, dl_value *at) {
-    dl_value *angle = dl_o_div(o, dl_o_mul(o, dl_o_k(o, M_PI), at), total(o));
-    dl_value *wave = dl_o_add(o, dl_o_k(o, 1), dl_build1(o->b, DL_OP_cos, angle));
-    return dl_o_add(o, end(o), dl_o_mul(o, dl_o_mul(o, dl_o_k(o, 0.5), dl_o_sub(o, init(o), end(o))), wave));
+    dl_value *all = total(o), *angle = dl_o_div(o, dl_o_mul(o, dl_o_k(o, M_PI), at), all);
+    dl_value *wave = dl_build_k(o->b, DL_OP_add, dl_build1(o->b, DL_OP_cos, angle), 1);
+    dl_value *to = end(o), *height = dl_o_sub(o, init(o), to);
+    return dl_o_add(o, to, dl_o_mul(o, dl_o_mul(o, dl_o_k(o, 0.5), height), wave));
 }
 
 /* it / warmup, which is infinite without a warm-up. */
@@ -25,7 +26,7 @@ static dl_value *risen(dl_optimization *o) { return dl_o_div(o, o->step, warmup(
 
 /* it < warmup: it / warmup init; otherwise the cosine of it - warmup. */
 dl_value *dl_schedule_warmup_cosine(dl_optimization *o) {
-    dl_value *rising = dl_o_mul(o, risen(o), init(o));
+    dl_value *height = init(o), *rising = dl_o_mul(o, risen(o), height);
     dl_value *falling = half_cosine(o, dl_o_sub(o, o->step, warmup(o)));
     return dl_build3(o->b, DL_OP_select, dl_build2(o->b, DL_OP_lt, o->step, warmup(o)), rising, falling);
 }
@@ -33,7 +34,8 @@ dl_value *dl_schedule_warmup_cosine(dl_optimization *o) {
 /* i = it - 1: init min((i + 1) / warmup, (1 + cos(pi i / total)) / 2) */
 dl_value *dl_schedule_cosine(dl_optimization *o) {
     dl_value *falling = half_cosine(o, dl_o_sub(o, o->step, dl_o_k(o, 1)));
-    return dl_build2(o->b, DL_OP_min, dl_o_mul(o, risen(o), init(o)), falling);
+    dl_value *height = init(o);
+    return dl_build2(o->b, DL_OP_min, dl_o_mul(o, risen(o), height), falling);
 }
 
 /* Epochs finished before this step. */
@@ -44,7 +46,7 @@ static dl_value *epoch(dl_optimization *o) {
 
 /* A rate that has no warm-up of its own, times min(1, it / warmup). */
 static dl_value *warmed(dl_optimization *o, dl_value *rate) {
-    return dl_o_mul(o, rate, dl_build2(o->b, DL_OP_min, risen(o), dl_o_k(o, 1)));
+    return dl_o_mul(o, rate, dl_build_k(o->b, DL_OP_min, risen(o), 1));
 }
 
 dl_value *dl_schedule_cosine_epochs(dl_optimization *o) { return warmed(o, half_cosine(o, epoch(o))); }
@@ -58,19 +60,20 @@ dl_value *dl_schedule_piecewise(dl_optimization *o) {
         dl_value *from = dl_optimizer_hyper(o, dl_internf("lr.range.%d.start", i), 0);
         dl_value *to = dl_optimizer_hyper(o, dl_internf("lr.range.%d.end", i), 0);
         dl_value *k = dl_optimizer_hyper(o, dl_internf("lr.range.%d.factor", i), 1);
-        dl_value *inside = dl_build2(o->b, DL_OP_and, dl_build2(o->b, DL_OP_ge, now, from),
-                                     dl_build2(o->b, DL_OP_lt, now, to));
+        dl_value *before = dl_build2(o->b, DL_OP_lt, now, to);
+        dl_value *inside = dl_build2(o->b, DL_OP_and, dl_build2(o->b, DL_OP_ge, now, from), before);
         factor = dl_build3(o->b, DL_OP_select, inside, k, factor);
     }
     dl_value *first = dl_optimizer_hyper(o, "lr.warmup.from", 1),
              *before = dl_o_sub(o, o->step, dl_o_k(o, 1));
-    dl_value *share = dl_build2(o->b, DL_OP_min, dl_o_div(o, before, warmup(o)), dl_o_k(o, 1));
+    dl_value *share = dl_build_k(o->b, DL_OP_min, dl_o_div(o, before, warmup(o)), 1);
     dl_value *rise = dl_o_add(o, first, dl_o_mul(o, dl_o_sub(o, dl_o_k(o, 1), first), share));
-    dl_value *warm =
-        dl_build3(o->b, DL_OP_select, dl_build2(o->b, DL_OP_lt, before, warmup(o)), rise, dl_o_k(o, 1));
+    dl_value *rises = dl_build2(o->b, DL_OP_lt, before, warmup(o));
+    dl_value *warm = dl_build3(o->b, DL_OP_select, rises, rise, dl_o_k(o, 1));
     return dl_o_mul(o, dl_o_mul(o, init(o), factor), warm);
 }
 
 dl_value *dl_schedule_constant(dl_optimization *o) {
-    return warmed(o, dl_o_mul(o, init(o), dl_optimizer_hyper(o, "lr.scale", 1)));
+    dl_value *by = dl_optimizer_hyper(o, "lr.scale", 1);
+    return warmed(o, dl_o_mul(o, init(o), by));
 }

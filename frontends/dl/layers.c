@@ -255,12 +255,12 @@ static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, dou
     double unbias = count > 1 ? count / (count - 1) : 1;
     dl_val keep = dl_val_float(momentum, c->where), take = dl_val_float(1 - momentum, c->where);
     dl_val take_var = dl_val_float((1 - momentum) * unbias, c->where);
-    dl_update_state(c, "running_mean",
-                    dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, mean, keep),
-                                 dl_call_elem(c, DL_OP_mul, m, take)));
-    dl_update_state(c, "running_var",
-                    dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, var, keep),
-                                 dl_call_elem(c, DL_OP_mul, v, take_var)));
+    dl_val new_mean = dl_call_elem(c, DL_OP_mul, m, take), new_var;
+    new_mean = dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, mean, keep), new_mean);
+    dl_update_state(c, "running_mean", new_mean);
+    new_var = dl_call_elem(c, DL_OP_mul, v, take_var);
+    new_var = dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, var, keep), new_var);
+    dl_update_state(c, "running_var", new_var);
 }
 
 dl_val dl_layer_batch_norm(dl_call *c) {

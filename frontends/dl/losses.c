@@ -18,8 +18,10 @@ static dl_val finish(dl_call *c, int i, dl_val losses, dl_val weight) {
     if (strcmp(how, "none") == 0) return losses;
     if (strcmp(how, "sum") == 0) return reduce(c, DL_OP_sum, losses);
     if (strcmp(how, "mean") == 0 && weight.kind != DL_V_TENSOR) return reduce(c, DL_OP_mean, losses);
-    if (strcmp(how, "mean") == 0)
-        return op2(c, DL_OP_div, reduce(c, DL_OP_sum, losses), reduce(c, DL_OP_sum, weight));
+    if (strcmp(how, "mean") == 0) {
+        dl_val weights = reduce(c, DL_OP_sum, weight);
+        return op2(c, DL_OP_div, reduce(c, DL_OP_sum, losses), weights);
+    }
     dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument,
            "%s: the reduction is \"mean\", \"sum\" or \"none\", not \"%.60s\"", c->what->name, how);
     return dl_poison();
@@ -141,7 +143,8 @@ dl_val dl_fn_bce_with_logits(dl_call *c) {
     dl_val x, t, weight = c->arg[2], positive = c->arg[3], one = number(c, 1);
     if (!take_pair(c, &x, &t) || !check_weight(c, 2, x) || !check_weight(c, 3, x)) return dl_poison();
     dl_val size = op1(c, DL_OP_exp, op1(c, DL_OP_neg, op1(c, DL_OP_abs, x)));
-    dl_val off = add(c, op1(c, DL_OP_log1p, size), op2(c, DL_OP_max, op1(c, DL_OP_neg, x), number(c, 0)));
+    dl_val off = op2(c, DL_OP_max, op1(c, DL_OP_neg, x), number(c, 0));
+    off = add(c, op1(c, DL_OP_log1p, size), off);
     if (positive.kind != DL_V_NONE) off = mul(c, off, add(c, mul(c, t, sub(c, positive, one)), one));
     dl_val losses = add(c, mul(c, x, sub(c, one, t)), off);
     if (weight.kind != DL_V_NONE) losses = mul(c, losses, weight);
@@ -249,8 +252,10 @@ dl_val dl_fn_cross_entropy(dl_call *c) {
     dl_val losses = entropy(c, y, t, axis), rows = none();
     if (losses.kind != DL_V_TENSOR) return losses;
     if (weight.kind != DL_V_NONE) losses = mul(c, losses, rows = weight_of_class(c, of, t));
-    if (s > 0)
-        losses = add(c, mul(c, losses, number(c, 1 - s)), mul(c, entropy(c, y, of, axis), number(c, each)));
+    if (s > 0) {
+        dl_val spread = mul(c, entropy(c, y, of, axis), number(c, each));
+        losses = add(c, mul(c, losses, number(c, 1 - s)), spread);
+    }
     if (ignored.kind != DL_V_NONE) {
         dl_val valid = op2(c, DL_OP_ne, t, ignored), zero = number(c, 0);
         rows = rows.kind == DL_V_NONE
