@@ -202,18 +202,6 @@ INLINE long seen_of(const struct attention *s, long query, long key) {
     return s->causal && ahead < n ? (ahead < 0 ? 0 : ahead) : n;
 }
 
-/* a where it is larger, else b: so b where a is no number. */
-#if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
-INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps512(a, b, 4); }
-#elif defined(__AVX512F__) && LANES == 16
-INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps512_mask(a, b, a, (short)-1, 4); }
-#elif defined(__AVX__) && LANES == 8
-INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps256(a, b); }
-#elif defined(__SSE__) && LANES == 4
-INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps(a, b); }
-#else
-INLINE vf larger(vf a, vf b) { return v_pick(a > b, a, b); }
-#endif
 INLINE float largest_lane(vf v) {
 #if LANES == 16
     v = larger(v, __builtin_shufflevector(v, v, HI8));
@@ -229,9 +217,7 @@ INLINE float largest_lane(vf v) {
  * stays. */
 INLINE vf share_of(vf a) {
     const float least = -87.0f;
-    vi n;
-    vf y = exp_parts(larger(splat(least), a), &n) * (vf)((n + 127) << 23);
-    return (vf)((vi)y & ~(a < least));
+    return (vf)((vi)exp_normal(larger(splat(least), a)) & ~(a < least));
 }
 
 /* ---- forwards ---- */

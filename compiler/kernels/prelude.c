@@ -217,8 +217,35 @@ INLINE vf v_truth(vi m) { return (vf)((vi)splat(1.0f) & m); }
 #define v_le(a, b)        ((vb)(V(a) <= V(b)))
 #define v_gt(a, b)        ((vb)(V(a) > V(b)))
 #define v_ge(a, b)        ((vb)(V(a) >= V(b)))
-INLINE vf v_max_(vf a, vf b) { return v_pick((a > b) | (a != a), a, b); } /* a NaN goes through */
-INLINE vf v_min_(vf a, vf b) { return v_pick((a < b) | (a != a), a, b); }
+/* a where it is larger, or smaller, else b: so b where one is no number. */
+#if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
+INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps512(a, b, 4); }
+INLINE vf smaller(vf a, vf b) { return __builtin_ia32_minps512(a, b, 4); }
+#elif defined(__AVX512F__) && LANES == 16
+INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps512_mask(a, b, a, (short)-1, 4); }
+INLINE vf smaller(vf a, vf b) { return __builtin_ia32_minps512_mask(a, b, a, (short)-1, 4); }
+#elif defined(__AVX__) && LANES == 8
+INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps256(a, b); }
+INLINE vf smaller(vf a, vf b) { return __builtin_ia32_minps256(a, b); }
+#elif defined(__SSE__) && LANES == 4
+INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps(a, b); }
+INLINE vf smaller(vf a, vf b) { return __builtin_ia32_minps(a, b); }
+#else
+INLINE vf larger(vf a, vf b) { return v_pick(a > b, a, b); }
+INLINE vf smaller(vf a, vf b) { return v_pick(a < b, a, b); }
+#endif
+/* a b + c, rounded once where the target can: written out, since -Og contracts nothing. */
+#if defined(__AVX512F__) && LANES == 16
+INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, (short)-1, 4); }
+#elif defined(__FMA__) && LANES == 8
+INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_ia32_vfmaddps256(a, b, c); }
+#else
+INLINE vf v_fma(vf a, vf b, vf c) { return a * b + c; }
+#endif
+/* A polynomial's next coefficient (Horner). */
+INLINE vf v_on(vf sum, vf x, float k) { return v_fma(sum, x, splat(k)); }
+INLINE vf v_max_(vf a, vf b) { return v_pick(a != a, a, larger(a, b)); } /* a NaN goes through */
+INLINE vf v_min_(vf a, vf b) { return v_pick(a != a, a, smaller(a, b)); }
 #define v_max(a, b) v_max_(V(a), V(b))
 #define v_min(a, b) v_min_(V(a), V(b))
 INLINE vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
@@ -249,54 +276,49 @@ INLINE vf v_pow(vf a, vf b) {
 /* exp(x) as y 2^n by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6; the constants are the
  * Taylor series' improved by least squares. */
 INLINE vf exp_parts(vf x, vi *n) {
-    vf t = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: rounds to an integer in the low bits */
+    vf t = v_on(x, splat(1.44269504f), 12582912.0f); /* 1.5 * 2^23: rounds to an integer in the low bits */
     *n = (vi)t - 0x4b400000;
-    vf m = t - 12582912.0f, r = x - m * 0.693359375f + m * 2.12194440e-4f;
-    vf y = ((((1.9875691e-4f * r + 1.3981999e-3f) * r + 8.3334519e-3f) * r + 4.1665796e-2f) * r +
-            1.6666665e-1f) *
-               r +
-           0.5f;
-    return y * r * r + r + 1.0f;
+    vf m = t - 12582912.0f, r = v_fma(m, splat(2.12194440e-4f), v_fma(m, splat(-0.693359375f), x));
+    vf y = v_on(v_on(splat(1.9875691e-4f), r, 1.3981999e-3f), r, 8.3334519e-3f);
+    y = v_on(v_on(v_on(y, r, 4.1665796e-2f), r, 1.6666665e-1f), r, 0.5f);
+    return v_fma(y * r, r, r) + 1.0f;
 }
-/* Two scalings, so that results below the normal range come out right. Within 2 ulp. */
+/* Of what is from -87 to 88, or a NaN. Within 2 ulp, as the next. */
+INLINE vf exp_normal(vf a) {
+    vi n;
+    vf y = exp_parts(a, &n);
+    return y * (vf)((n + 127) << 23);
+}
+/* Two scalings, so that results below the normal range come out right. */
 INLINE vf v_exp(vf a) {
     vi n;
-    vf y = exp_parts(v_pick(a > 89.0f, splat(89.0f), v_pick(a < -104.0f, splat(-104.0f), a)), &n);
+    vf y = exp_parts(larger(splat(-104.0f), smaller(splat(89.0f), a)), &n);
     vi half = n >> 1;
-    y = y * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
-    return v_pick(a != a, a, y);
+    return y * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
 }
 /* tanh: odd polynomial below 0.625, 1 - 2 / (exp(2|x|) + 1) above. Within 3 ulp. */
 INLINE vf v_tanh(vf a) {
     vf x = v_abs(a), z = a * a;
-    vf small = (((-5.70498872e-3f * z + 2.06390888e-2f) * z - 5.37397156e-2f) * z + 1.33314422e-1f) * z -
-               3.33332819e-1f;
-    vf e = v_exp(v_pick(x > 10.0f, splat(20.0f), 2.0f * x));
+    vf small = v_on(v_on(splat(-5.70498872e-3f), z, 2.06390888e-2f), z, -5.37397156e-2f);
+    small = v_on(v_on(small, z, 1.33314422e-1f), z, -3.33332819e-1f);
+    vf e = exp_normal(2.0f * smaller(splat(10.0f), x));
     vf large = 1.0f - 2.0f / (e + 1.0f);
     large = (vf)((vi)large | ((vi)a & (int)0x80000000u));
-    return v_pick(a != a, a, v_pick(x < 0.625f, small * z * a + a, large));
+    return v_pick(x < 0.625f, v_fma(small * z, a, a), large);
 }
 /* erf: odd polynomial below 1, above it 1 - exp(polynomial), which is log(1 - erf); both by least squares,
  * weighted towards the smallest largest error. Within 2 ulp. */
 INLINE vf v_erf(vf a) {
-    vf x = v_abs(a), z = a * a, t = v_pick(x > 4.0f, splat(4.0f), x);
-    vf small = (((((7.8891193e-5f * z - 8.02084105e-4f) * z + 5.18953521e-3f) * z - 2.68544443e-2f) * z +
-                 0.112836003f) *
-                    z -
-                0.37612626f) *
-                   z +
-               0.128379167f;
-    vf q = ((((((-2.16868502e-5f * t + 4.41336364e-4f) * t - 4.20456193e-3f) * t + 2.52082571e-2f) * t -
-              0.108418576f) *
-                 t -
-             0.633219898f) *
-                t -
-            1.12957847f) *
-               t +
-           1.88040227e-4f;
-    vf large = 1.0f - v_exp(q);
+    vf x = v_abs(a), z = a * a, t = smaller(splat(4.0f), x);
+    vf small = v_on(v_on(splat(7.8891193e-5f), z, -8.02084105e-4f), z, 5.18953521e-3f);
+    small = v_on(v_on(small, z, -2.68544443e-2f), z, 0.112836003f);
+    small = v_on(v_on(small, z, -0.37612626f), z, 0.128379167f);
+    vf q = v_on(v_on(splat(-2.16868502e-5f), t, 4.41336364e-4f), t, -4.20456193e-3f);
+    q = v_on(v_on(v_on(q, t, 2.52082571e-2f), t, -0.108418576f), t, -0.633219898f);
+    q = v_on(v_on(q, t, -1.12957847f), t, 1.88040227e-4f);
+    vf large = 1.0f - exp_normal(q);
     large = (vf)((vi)large | ((vi)a & (int)0x80000000u));
-    return v_pick(a != a, a, v_pick(x < 1.0f, small * a + a, large));
+    return v_pick(x < 1.0f, v_fma(small, a, a), large);
 }
 INLINE vf v_sigmoid(vf a) { return 1.0f / (1.0f + v_exp(-a)); }
 
