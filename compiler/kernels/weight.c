@@ -166,16 +166,23 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
     }
 }
 
-INLINE void pack_y(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t, long panel,
-                   long n, float *to) {
-    long lane = panel * PANEL, q = 0;
-    while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
-    long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
-    const float *y = (const float *)arg[s->y[q].arg] + lane;
-    for (long m = 0; m < n; m++, to += PANEL) {
-        for (long i = 0; i < PANEL; i += LANES) {
-            const float *from = y + t->y_pos[m] * stride + i;
-            st(to + i, lanes - i >= LANES ? ld(from) : lanes > i ? ld_part(from, lanes - i) : (vf){0});
+/* As many positions at a time as above: a panel has a line or two of each. */
+INLINE void pack_y(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                   const struct grad_block *b, long n, float *to) {
+    for (long m = 0; m < n; m += PACK_AT_ONCE, to += PACK_AT_ONCE * PANEL) {
+        long q = 0, lane = b->panel * PANEL, end = n - m < PACK_AT_ONCE ? n : m + PACK_AT_ONCE;
+        for (long p = 0; p < b->panels; p++, lane += PANEL) {
+            while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
+            long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
+            const float *y = (const float *)arg[s->y[q].arg] + lane;
+            float *at = to + p * M_BLOCK * PANEL;
+            for (long i = m; i < end; i++, at += PANEL)
+                for (long j = 0; j < PANEL; j += LANES) {
+                    const float *from = y + t->y_pos[i] * stride + j;
+                    st(at + j, lanes - j >= LANES ? ld(from)
+                               : lanes > j        ? ld_part(from, lanes - j)
+                                                  : (vf){0});
+                }
         }
     }
 }
@@ -238,7 +245,7 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
                       const struct grad_block *b, long n, float *sum) {
     int groups_w = s->kernel[2] / s->run;
     float *y = packed_y(s, t);
-    for (long p = 0; p < b->panels; p++) pack_y(s, arg, t, b->panel + p, n, y + p * M_BLOCK * PANEL);
+    pack_y(s, arg, t, b, n, y);
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
         int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
                     g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
