@@ -98,7 +98,7 @@ static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {
 #endif
 };
 
-enum { PACK_AT_ONCE = 16 };
+enum { PACK_AT_ONCE = 16, LINE = 16 }; /* positions; floats of a cache line */
 
 struct grad_scratch {
     /* positions of the block: number in dy and, before the tap (may lie outside), in x; there by component */
@@ -156,9 +156,12 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
         long channels = s->x[q].channels, first = row < 0 ? -row : 0,
              end = row + channels < b->rows ? channels : b->rows - row;
         const float *x = (const float *)arg[s->x[q].arg];
-        /* Some positions at a time: tiles lie a page apart, and one position writes half a line of each. */
+        /* Some positions at a time: tiles lie a page apart, and one position writes half a line of each. The
+         * next ones are fetched meanwhile. */
         for (long m = 0; m < n; m += PACK_AT_ONCE)
             for (long c = first; c < end; c += TILE_ROWS) {
+                for (long i = m + PACK_AT_ONCE; c % LINE == 0 && i < n && i < m + 2 * PACK_AT_ONCE; i++)
+                    __builtin_prefetch(x + (long)t->x_at[i] * channels + c);
                 float *to = t->data + (row + c) * M_BLOCK + m * TILE_ROWS;
                 for (long i = m; i < n && i < m + PACK_AT_ONCE; i++, to += TILE_ROWS)
                     *(v_rows_any *)to = *(const v_rows_any *)(x + (long)t->x_at[i] * channels + c);
@@ -176,6 +179,8 @@ INLINE void pack_y(const struct weight_gradient *s, char *const *arg, const stru
             long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
             const float *y = (const float *)arg[s->y[q].arg] + lane;
             float *at = to + p * M_BLOCK * PANEL;
+            for (long i = end; i < n && i < end + PACK_AT_ONCE; i++)
+                for (long j = 0; j < PANEL; j += LINE) __builtin_prefetch(y + t->y_pos[i] * stride + j);
             for (long i = m; i < end; i++, at += PANEL)
                 for (long j = 0; j < PANEL; j += LANES) {
                     const float *from = y + t->y_pos[i] * stride + j;
