@@ -22,7 +22,7 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
     code->units[phase] = gathered ? dl_ceil_div(rows, DL_PACK_ROWS) : t.units;
     code->scratch = dl_emit_rows_scratch(e->t);
     if (gathered)
-        code->scratch = DL_ROW_BLOCK * DL_ROW_BYTES +
+        code->scratch = e->t->row_block * DL_ROW_BYTES +
                         (e->t->rows * e->t->panel + DL_PACK_ROWS * s->taps * s->summed + e->t->lanes) * 4;
     dl_emit_head(e, phase);
     dl_emit_sums(e, code->units[phase], code);
@@ -56,9 +56,9 @@ static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
             weight_argument(e, s));
     code->phases = 2;
     code->units[0] = made;
-    code->units[1] = dl_ceil_div(s->batch * s->y[0] * s->y[1] * s->y[2], DL_ROW_BLOCK);
+    code->units[1] = dl_ceil_div(s->batch * s->y[0] * s->y[1] * s->y[2], e->t->row_block);
     code->workspace = made * s->taps * whole * 4;
-    code->scratch = DL_ROW_BLOCK * DL_ROW_BYTES + e->t->rows * e->t->panel * 4 +
+    code->scratch = e->t->row_block * DL_ROW_BYTES + e->t->rows * e->t->panel * 4 +
                     s->taps * (STRETCH_BYTES + 8 * e->t->rows);
     dl_emit_head(e, 1);
     dl_emit_sums(e, code->units[1], code);
@@ -85,7 +85,7 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
     int64_t positions = s->batch; /* of one parity */
     for (int a = 0; a < 3; a++) positions *= dl_shape_parity(s, a, 0).count;
-    bool ahead = dl_ceil_div(positions, DL_ROW_BLOCK) >= MANY || is_gathered(s);
+    bool ahead = dl_ceil_div(positions, e->t->row_block) >= MANY || is_gathered(s);
     dl_tables t = dl_emit_image(e, s, ahead ? MOST_COLUMNS : 1);
     dl_emit_rows_behind(e);
     code->phases = 1;
@@ -171,13 +171,14 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
             s->c->parts[s->weight][0]);
     code->workspace = columns * taps * reduced * e->t->panel * 4;
     code->phases = 2;
-    code->units[0] = panels, code->units[1] = dl_ceil_div(rows, DL_ROW_BLOCK);
+    code->units[0] = panels, code->units[1] = dl_ceil_div(rows, e->t->row_block);
     dl_emit_head(e, 1);
     dl_emit_sums(e, code->units[1], code);
     dl_putf(e->out,
             "    fold_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, sums);\n}\n",
             name, name);
-    code->scratch = (columns * DL_ROW_BLOCK + columns + 1) * e->t->panel * 4 + DL_ROW_BLOCK * DL_ROW_BYTES;
+    code->scratch =
+        (columns * e->t->row_block + columns + 1) * e->t->panel * 4 + e->t->row_block * DL_ROW_BYTES;
 }
 
 static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {

@@ -13,7 +13,8 @@ extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight
 
 void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n", t->lanes,
-            t->panel, t->rows, DL_ROW_BLOCK);
+            t->panel, t->rows, t->row_block);
+    dl_putf(out, "#define GRAD_HEIGHT %d\n", t->grad_rows);
     dl_putf(out, "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
             DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->grad_rows);
     dl_putf(out, "#define DRAWS %d\n#define ATTENTION_ENDS %u\n", needs->draws, needs->attention_ends);

@@ -72,7 +72,7 @@ static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t 
     int64_t panel = e->t->panel, groups = s->c->windows.groups,
             run = depthwise ? s->kernel[2] : 1, /* taps a unit */
         block = run * per * panel, places = s->taps / run,
-            span = dl_ceil_div(find_span(own * groups, panel, own, per), e->t->rows) * e->t->rows;
+            span = dl_ceil_div(find_span(own * groups, panel, own, per), e->t->grad_rows) * e->t->grad_rows;
     put_window(e, s);
     dl_putf(e->out,
             "static const struct group_gradient %s_gradient = {&%s_window, %d, %d, %lld, %lld, %lld, %lld, "
@@ -92,7 +92,7 @@ static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t 
         depthwise ? "depth" : "group", name, (long long)places, (long long)places, (long long)block, name,
         (long long)block);
     code->units[0] = dl_ceil_div(own * groups, panel) * places;
-    code->grad_rows = depthwise ? 0 : 1u << e->t->rows;
+    code->grad_rows = depthwise ? 0 : 1u << e->t->grad_rows;
     code->scratch =
         depthwise ? block * 4 : (4 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
 }

@@ -177,7 +177,7 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     put_at(e, p, 0);
     put_at(e, p, 1);
     int64_t panels = dl_ceil_div(p->column.size, e->t->panel),
-            blocks = dl_ceil_div(p->rows.size, DL_ROW_BLOCK), groups = 1;
+            blocks = dl_ceil_div(p->rows.size, e->t->row_block), groups = 1;
     while (p->batch.size * blocks * groups < UNITS && groups < panels) groups++;
     int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(p, 0, &p->terms);
     dl_putf(e->out,
@@ -202,7 +202,7 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     code->units[0] = p->batch.size * panels;
     code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
     code->workspace = p->batch.size * panels * p->terms.size * e->t->panel * 4;
-    code->scratch = (e->t->rows * e->t->panel + (left_step == 1 ? 0 : DL_ROW_BLOCK * p->terms.size)) * 4;
+    code->scratch = (e->t->rows * e->t->panel + (left_step == 1 ? 0 : e->t->row_block * p->terms.size)) * 4;
 }
 
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {

@@ -35,7 +35,7 @@ static void find_units(const dl_target *t, dl_gradient *g) {
         g->unit_groups = runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
         while (!runs && g->unit_rows >= 2 * FEW_ROWS && (!fits(t, g) || count_blocks(g) < UNITS))
-            g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), t->rows) * t->rows;
+            g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), t->grad_rows) * t->grad_rows;
         if (!fits(t, g)) g->unit_groups = 1;
         while (!fits(t, g) && g->unit_panels > 1) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
     }
@@ -49,7 +49,7 @@ static void find_units(const dl_target *t, dl_gradient *g) {
 void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     const char *name = e->k->name;
     find_units(e->t, g);
-    int64_t tile = e->t->rows, panel = e->t->panel,
+    int64_t tile = e->t->grad_rows, panel = e->t->panel,
             sums = g->unit_groups * g->unit_panels * g->unit_rows * panel,
             packed = (g->direct ? 0 : dl_ceil_div(g->unit_rows, tile) * tile * DL_M_BLOCK) +
                      g->unit_panels * DL_M_BLOCK * panel;

@@ -94,7 +94,7 @@ static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t gro
         dl_emit_three(&positions, "count", count), dl_emit_three(&positions, "step", s->stride),
             dl_emit_three(&positions, "shift", shift);
         dl_putf(&positions, ".first_tap = %d, .taps = %lld},\n", first, (long long)taps);
-        made.units += dl_ceil_div(s->batch * count[0] * count[1] * count[2], DL_ROW_BLOCK) * groups;
+        made.units += dl_ceil_div(s->batch * count[0] * count[1] * count[2], e->t->row_block) * groups;
         first += (int)taps, made.positions++;
     }
     if (!first) dl_puts(e->out, "{0, {0, 0, 0}}");
@@ -109,7 +109,7 @@ dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns)
     if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X) return put_parity_tables(e, s, groups);
     put_forward_tables(e, s);
     int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
-    return (dl_tables){1, dl_ceil_div(rows, DL_ROW_BLOCK) * groups};
+    return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups};
 }
 
 void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
@@ -139,7 +139,7 @@ void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns,
 dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     enum { UNITS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
     const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
-    int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_ROW_BLOCK);
+    int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1;
     while (s->taps * s->summed <= DL_CHAIN && unit < columns && unit < most &&
            (unit + 1) * s->taps * s->summed * e->t->panel * 4 <= WEIGHTS &&
@@ -150,7 +150,7 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     return t;
 }
 
-int64_t dl_emit_rows_scratch(const dl_target *t) { return DL_ROW_BLOCK * (t->panel * 4 + DL_ROW_BYTES); }
+int64_t dl_emit_rows_scratch(const dl_target *t) { return t->row_block * (t->panel * 4 + DL_ROW_BYTES); }
 
 /* ---- what stands behind the sum ---- */
 

@@ -32,7 +32,7 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v);
 /* The table <kernel>_<name> of an operand's parts. */
 void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, const char *name);
 /* The tables <kernel>_parts, _taps and _positions of an image that is made: y, or x by parity of its
- * positions. Units of DL_ROW_BLOCK positions by `unit_columns` panels of the result's channels; how many
+ * positions. Units of a target's row block by `unit_columns` panels of the result's channels; how many
  * entries _positions has. */
 typedef struct {
     int positions;

@@ -5,7 +5,6 @@
 
 /* Blocking of the generated code. Emitted into every source as the constants of the same names. */
 enum {
-    DL_ROW_BLOCK = 128,      /* rows of a contraction's accumulator that stay in cache */
     DL_CHAIN = 256,          /* terms that a register tile adds in one chain before it goes to the sums */
     DL_PACK_ROWS = 32,       /* rows gathered at a time where a tap has few channels */
     DL_M_BLOCK = 128,        /* positions of a weight gradient whose packed operands stay in L1 */
@@ -19,7 +18,9 @@ typedef struct {
     const char *name;     /* "cpu:avx512", "cpu:avx2", "cpu:generic" */
     int lanes;            /* f32 a vector */
     int panel;            /* width of weight panels: 2 vectors */
-    int rows;             /* rows of the register tile */
+    int rows;             /* rows of the register tile: as many as there are registers for */
+    int row_block;        /* whole tiles of rows of a contraction's accumulator that stay in cache */
+    int grad_rows;        /* rows of a weight gradient's tile, which lie side by side: a power of 2 */
     const char *flags[4]; /* for the compiler, NULL-terminated */
 } dl_target;
 

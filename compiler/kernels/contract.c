@@ -31,9 +31,14 @@ struct contraction {
 };
 
 #if TILE_ROWS == 8
-#define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define ROWS(X)   X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define ROW_LANES 8
+#elif TILE_ROWS == 6
+#define ROWS(X)   X(0) X(1) X(2) X(3) X(4) X(5)
+#define ROW_LANES 8 /* of vectors that hold something of each row: two are idle */
 #else
-#define ROWS(X) X(0) X(1) X(2) X(3)
+#define ROWS(X)   X(0) X(1) X(2) X(3)
+#define ROW_LANES 4
 #endif
 #define ROW_ZERO(r) vf c##r##0 = {0}, c##r##1 = {0};
 #define ROW_AT(r)   const float *a##r = s->a[r];
@@ -71,7 +76,7 @@ HOT void tile(const struct stretch *s, long n, float *c, int more) {
 }
 
 /* Output positions of a block, by component: input position before the tap (may lie outside), its index in
- * the whole input, and the output position. */
+ * the whole input, and the output position. Idle lanes read what follows: `out` stands last. */
 struct rows {
     int at[3][ROW_BLOCK], base[ROW_BLOCK], out[4][ROW_BLOCK];
 };
@@ -81,10 +86,10 @@ typedef void rows_fn(char *const *arg, const float *acc, const struct rows *row,
                      long channel, long m, double *sums);
 typedef void point_fn(char *const *arg, const float *acc, const long at[4], long channel, long m,
                       double *sums);
-typedef int v_rows __attribute__((vector_size(TILE_ROWS * 4)));
-typedef int v_rows_any __attribute__((vector_size(TILE_ROWS * 4), aligned(4), may_alias));
-typedef unsigned u_rows __attribute__((vector_size(TILE_ROWS * 4)));
-typedef long v_pointers __attribute__((vector_size(TILE_ROWS * 8)));
+typedef int v_rows __attribute__((vector_size(ROW_LANES * 4)));
+typedef int v_rows_any __attribute__((vector_size(ROW_LANES * 4), aligned(4), may_alias));
+typedef unsigned u_rows __attribute__((vector_size(ROW_LANES * 4)));
+typedef long v_pointers __attribute__((vector_size(ROW_LANES * 8)));
 
 /* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile. Returns how many there
  * are. */
@@ -115,8 +120,8 @@ static const float zeros[CHAIN] __attribute__((aligned(64), unused));
 
 /* All-ones where rows r.. read inside the input at this tap. */
 INLINE v_rows inside(const struct contraction *s, const struct rows *row, long r, const struct tap *tap) {
-    v_rows in = {0};
-    in = ~in;
+    v_rows in = {-1, -1, -1, -1};
+    for (int i = 4; i < TILE_ROWS; i++) in[i] = -1;
     for (int k = 0; k < 3; k++) {
         v_rows at = *(const v_rows_any *)(row->at[k] + r) + tap->at[k];
         in &= (u_rows)at < (unsigned)s->in[k];
@@ -125,10 +130,10 @@ INLINE v_rows inside(const struct contraction *s, const struct rows *row, long r
 }
 
 INLINE int any(v_rows m) {
-    long x[TILE_ROWS / 2];
+    long x[ROW_LANES / 2];
     *(v_rows_any *)x = m;
     long some = x[0] | x[1];
-    for (int i = 2; i < TILE_ROWS / 2; i++) some |= x[i];
+    for (int i = 2; i < ROW_LANES / 2; i++) some |= x[i];
     return some != 0;
 }
 

@@ -217,7 +217,7 @@ struct group_scratch {
     int y_at[M_BLOCK], x_at[M_BLOCK];       /* positions in y and in x */
     int packed_at[M_BLOCK], order[M_BLOCK]; /* where both are packed */
     float data[]; /* sums [span][PANEL], result [per][PANEL], y [M_BLOCK][PANEL], x [span /
-                     TILE_ROWS][M_BLOCK] [TILE_ROWS] */
+                     GRAD_HEIGHT][M_BLOCK] [GRAD_HEIGHT] */
 };
 
 /* Adds n positions to the sums of all channels that the panel's groups meet, by all of its lanes. */
@@ -232,11 +232,12 @@ UNUSED void meet_block(const struct group_gradient *g, char *const *arg, struct 
             st(y + m * PANEL + i, i < lanes ? ldn(from + i, lanes - i) : (vf){0});
         from = (const float *)arg[g->x] + (long)t->x_at[m] * g->channels_x + first;
         for (long r = 0; r < g->span; r++)
-            x[(r / TILE_ROWS * M_BLOCK + m) * TILE_ROWS + r % TILE_ROWS] = r < rows ? from[r] : 0;
+            x[(r / GRAD_HEIGHT * M_BLOCK + m) * GRAD_HEIGHT + r % GRAD_HEIGHT] = r < rows ? from[r] : 0;
         t->packed_at[m] = (int)m * PANEL, t->order[m] = (int)m;
     }
-    for (long r = 0; r < g->span; r += TILE_ROWS)
-        grad_tiles[TILE_ROWS](x + r * M_BLOCK, t->order, TILE_ROWS, y, t->packed_at, n, t->data + r * PANEL);
+    for (long r = 0; r < g->span; r += GRAD_HEIGHT)
+        grad_tiles[GRAD_HEIGHT](x + r * M_BLOCK, t->order, GRAD_HEIGHT, y, t->packed_at, n,
+                                t->data + r * PANEL);
 }
 
 /* result[channel of a group][lane], which is returned. */

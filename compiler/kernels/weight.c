@@ -19,6 +19,7 @@ struct weight_gradient {
 /* The rest of the kernel: the gradient's rows [row, row + rows) of one group and panel, PANEL each. */
 typedef void block_fn(char *const *arg, long group, long panel, long row, long rows, const float *sum);
 
+typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
 #define GRAD_STEP(r)                                                                                         \
     {                                                                                                        \
         vf v = splat(from[r]);                                                                               \
@@ -105,7 +106,7 @@ struct grad_scratch {
     int y_pos[M_BLOCK], x_pos[M_BLOCK], at[3][M_BLOCK];
     /* those that a group's taps reach: where in packed dy, in x and in packed x; x's W */
     int y_at[M_BLOCK], x_at[M_BLOCK], order[M_BLOCK], x_w[M_BLOCK];
-    float data[]; /* x [row block][M_BLOCK][TILE_ROWS], dy [panel][M_BLOCK][PANEL], sums
+    float data[]; /* x [row block][M_BLOCK][GRAD_HEIGHT], dy [panel][M_BLOCK][PANEL], sums
                      [group][panel][row][PANEL] */
 };
 /* The block of a unit. */
@@ -124,7 +125,7 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, str
             for (long m = from; m < to; m++)
                 for (long c = row < 0 ? -row : 0; c < channels && row + c < b->rows; c++) {
                     long r = row + c;
-                    t->data[r / TILE_ROWS * TILE_ROWS * M_BLOCK + m * TILE_ROWS + r % TILE_ROWS] =
+                    t->data[r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + m * GRAD_HEIGHT + r % GRAD_HEIGHT] =
                         x[(long)t->x_at[m] * channels + c];
                 }
             row += channels;
@@ -135,16 +136,16 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
                    const struct grad_block *b, long n) {
     long row = -b->row, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
     int whole = 1;
-    for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % TILE_ROWS == 0;
+    for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % GRAD_HEIGHT == 0;
     if (s->run > 1 && s->nx == 1) { /* neighbouring taps are neighbours in memory */
         for (long m = 0; m < n; m++) {
-            if (t->x_at[m] + s->run + TILE_ROWS > last) { /* would be read beyond its end */
+            if (t->x_at[m] + s->run + GRAD_HEIGHT > last) { /* would be read beyond its end */
                 pack_x_slowly(s, arg, t, b, m, m + 1);
                 continue;
             }
             const float *from = (const float *)arg[s->x[0].arg] + (long)t->x_at[m] * s->channels;
-            for (long r = 0; r < s->rows; r += TILE_ROWS)
-                *(v_rows_any *)(t->data + r * M_BLOCK + m * TILE_ROWS) = *(const v_rows_any *)(from + r);
+            for (long r = 0; r < s->rows; r += GRAD_HEIGHT)
+                *(v_grad_any *)(t->data + r * M_BLOCK + m * GRAD_HEIGHT) = *(const v_grad_any *)(from + r);
         }
         return;
     }
@@ -159,12 +160,12 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
         /* Some positions at a time: tiles lie a page apart, and one position writes half a line of each. The
          * next ones are fetched meanwhile. */
         for (long m = 0; m < n; m += PACK_AT_ONCE)
-            for (long c = first; c < end; c += TILE_ROWS) {
+            for (long c = first; c < end; c += GRAD_HEIGHT) {
                 for (long i = m + PACK_AT_ONCE; c % LINE == 0 && i < n && i < m + 2 * PACK_AT_ONCE; i++)
                     __builtin_prefetch(x + (long)t->x_at[i] * channels + c);
-                float *to = t->data + (row + c) * M_BLOCK + m * TILE_ROWS;
-                for (long i = m; i < n && i < m + PACK_AT_ONCE; i++, to += TILE_ROWS)
-                    *(v_rows_any *)to = *(const v_rows_any *)(x + (long)t->x_at[i] * channels + c);
+                float *to = t->data + (row + c) * M_BLOCK + m * GRAD_HEIGHT;
+                for (long i = m; i < n && i < m + PACK_AT_ONCE; i++, to += GRAD_HEIGHT)
+                    *(v_grad_any *)to = *(const v_grad_any *)(x + (long)t->x_at[i] * channels + c);
             }
     }
 }
@@ -210,7 +211,8 @@ INLINE long reach(const struct weight_gradient *s, struct grad_scratch *t, const
 
 /* Where a unit's data lie behind its scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
-    return t->data + (s->direct ? 0 : (long)(s->unit_rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * M_BLOCK);
+    return t->data +
+           (s->direct ? 0 : (long)(s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK);
 }
 INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
     return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
@@ -258,14 +260,14 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
         if (s->run > 1) some = sum_edges(s, arg, t, b, some, sum);
         if (some && !s->direct) pack_x(s, arg, t, b, some);
         for (long p = 0; p < b->panels && some; p++)
-            for (long r = 0; r < b->rows; r += TILE_ROWS) {
-                grad_tile_fn *add = grad_tiles[b->rows - r < TILE_ROWS ? b->rows - r : TILE_ROWS];
+            for (long r = 0; r < b->rows; r += GRAD_HEIGHT) {
+                grad_tile_fn *add = grad_tiles[b->rows - r < GRAD_HEIGHT ? b->rows - r : GRAD_HEIGHT];
                 float *to = sum + (p * s->unit_rows + r) * PANEL, *yp = y + p * M_BLOCK * PANEL;
                 if (s->direct)
                     add((const float *)arg[s->x->arg] + b->row + r, t->x_at, s->channels, yp, t->y_at, some,
                         to);
                 else
-                    add(t->data + r * M_BLOCK, t->order, TILE_ROWS, yp, t->y_at, some, to);
+                    add(t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, yp, t->y_at, some, to);
             }
         sum += (long)s->unit_panels * s->unit_rows * PANEL;
     }
