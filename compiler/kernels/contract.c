@@ -89,7 +89,12 @@ typedef void point_fn(char *const *arg, const float *acc, const long at[4], long
 typedef int v_rows __attribute__((vector_size(ROW_LANES * 4)));
 typedef int v_rows_any __attribute__((vector_size(ROW_LANES * 4), aligned(4), may_alias));
 typedef unsigned u_rows __attribute__((vector_size(ROW_LANES * 4)));
-typedef long v_pointers __attribute__((vector_size(ROW_LANES * 8)));
+/* Pointers go by vectors that the target has: wider ones go through memory, in pieces that wait for each
+ * other. */
+enum { POINTERS = LANES / 2 };
+typedef int v_ints_any __attribute__((vector_size(POINTERS * 4), aligned(4), may_alias));
+typedef long v_pointers __attribute__((vector_size(POINTERS * 8)));
+typedef long v_pointers_any __attribute__((vector_size(POINTERS * 8), aligned(8), may_alias));
 
 /* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile. Returns how many there
  * are. */
@@ -203,14 +208,21 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
     return n;
 }
 
-/* Where the rows of a tile read a piece. */
-INLINE void point_rows(const struct piece *p, const struct rows *row, long r, v_rows in, struct stretch *to) {
-    v_pointers use = __builtin_convertvector(in, v_pointers);
-    v_pointers at =
-        __builtin_convertvector(*(const v_rows_any *)(row->base + r), v_pointers) * (p->step * 4) +
-        (long)p->x;
-    at = (at & use) | ((long)zeros & ~use);
-    __builtin_memcpy(to->a, &at, sizeof to->a);
+/* Bytes from where a position with base 0 reads to where a tile's rows do. */
+INLINE void find_offsets(const struct rows *row, long r, long step, long *at) {
+    for (long i = 0; i < ROW_LANES; i += POINTERS)
+        *(v_pointers_any *)(at + i) =
+            __builtin_convertvector(*(const v_ints_any *)(row->base + r + i), v_pointers) * (step * 4);
+}
+/* Where the rows of a tile read a piece. Idle lanes lie on b and n. */
+INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct stretch *to) {
+    int use[ROW_LANES];
+    *(v_rows_any *)use = in;
+    for (long i = 0; i < ROW_LANES; i += POINTERS) {
+        v_pointers m = __builtin_convertvector(*(const v_ints_any *)(use + i), v_pointers);
+        *(v_pointers_any *)((long *)to + i) =
+            ((*(const v_pointers_any *)(at + i) + (long)p->x) & m) | ((long)zeros & ~m);
+    }
     to->b = p->b, to->n = p->n;
 }
 
@@ -220,10 +232,13 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
     const struct contraction *s = c->of;
     struct stretch stretch[PIECES];
     for (long r = 0; r < c->rows; r += TILE_ROWS) {
-        long some = 0;
+        long some = 0, step = -1;
+        long at[ROW_LANES];
         for (long i = 0; i < n; i++) {
             v_rows in = inside(c->of, c->row, r, piece[i].tap);
-            if (any(in)) point_rows(piece + i, c->row, r, in, stretch + some++);
+            if (!any(in)) continue;
+            if (step != piece[i].step) find_offsets(c->row, r, step = piece[i].step, at);
+            point_rows(piece + i, at, in, stretch + some++);
         }
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
         for (long column = c->first_column; column < c->first_column + c->columns; column++) {

@@ -49,14 +49,15 @@ UNUSED void narrow_unit(const struct contraction *s, char *const *arg, const flo
     long rows = fill_rows(s, p, unit * ROW_BLOCK, &t->row, ROW_BLOCK), channels = s->part->channels,
          whole = (channels + LANES - 1) / LANES * LANES;
     for (long r = 0; r < rows; r += TILE_ROWS) {
-        long some = 0;
+        long some = 0, at[ROW_LANES];
+        find_offsets(&t->row, r, channels, at);
         for (long i = 0; i < p->taps; i++) {
             const struct tap *tap = s->taps + i;
             v_rows in = inside(s, &t->row, r, tap);
             long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
             struct piece piece = {tap, (const float *)arg[s->part->arg] + by * channels, packed + i * whole,
                                   channels, channels};
-            if (any(in)) point_rows(&piece, &t->row, r, in, t->stretch + some++);
+            if (any(in)) point_rows(&piece, at, in, t->stretch + some++);
         }
         for (long made = 0; made < s->channels; made++) {
             narrow_tile(t->stretch, some, t->acc + made);
