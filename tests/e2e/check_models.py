@@ -186,6 +186,23 @@ def test_resnet():
     check(all(0 < p["Loss/train"] < 1 for p in points), f"one_hot says how many classes: {points}")
 
 
+def test_arrays():
+    """Any number of inputs and targets, of any type; or no target."""
+    text = "model A(k=5):\n    input a: f32[N, C=2, T=4]\n    input b: i64[N]\n    input c: bool[N, T]\n    target t: i32[N]\n    target u: f32[N, C=k]\n" \
+           "    y = mean(a |> conv(k, 1) @a, over=T) + one_hot(b, C=k) + mean(c as f32, over=T)\n    output y\n    loss = cross_entropy(y, t) + mse_loss(y, u)\n" \
+           "    metric top2 = mean(in_top_k(y, t, 2))\n"
+    few = ["--data_loader_config=synthetic", "--local_batch_size=4", "--Nsamples=16", "--Nsamples_val=8", "--num_epochs=2"]
+    many = write("many.dl", text)
+    losses = [[p["Loss/train"] for p in train(f"many{w}", many, *few, f"--num_data_workers={w}")[0]] for w in (0, 3)]
+    check(losses[0] == losses[1] and len(losses[0]) == 3, f"five arrays, any number of workers: {losses}")
+    text = "model A(k=3):\n    input x: f32[N, C=2, H=8, W=8]\n    y = x |> conv(k, 3, pad=1) @a |> tanh |> conv(2, 3, pad=1) @b\n    output y\n    loss = mean((y - x)**2)\n"
+    points, _ = train("auto", write("auto.dl", text), *few[:-1], "--num_epochs=8", "--lr=1e-2", "--lr_schedule=none")
+    check(points[-1]["Loss/valid"] < 0.9 * points[0]["Loss/valid"], f"an autoencoder learns without a target: {points}")
+    found = [f for d, _, files in os.walk(f"{TMP}/auto") for f in files if f == "prediction.png"]
+    check(len(found) == 1, "and is drawn")
+    refused(3, r"takes 1 input and 0 targets; the loader 'crops' gives one of each", DLRUN, write("auto.dl", text), *few[1:], f"--expdir={TMP}/no")
+
+
 def test_classifier():
     """It binds; what is not compiled yet is named."""
     r = run(DLC, "compile", "models/cnn_classifier.dl", "--input_shape=[16,16,3]", "--n_classes=3")
