@@ -71,9 +71,8 @@ static dlr_volume *open_side(const dlr_dataset *d, const char *path, const dlr_h
         dl_buf_free(&holds);
         return NULL;
     }
-    dlr_volume *v = dlr_volume_open(path, set, err);
-    if (v && !check_shape(d, path, set, side, err)) dlr_volume_close(v), v = NULL;
-    return v;
+    bool stored = set->layout != DLR_HDF5_LINK && set->layout != DLR_HDF5_EMPTY; /* else that is the fault */
+    return stored && !check_shape(d, path, set, side, err) ? NULL : dlr_volume_open(path, set, err);
 }
 
 static bool check_options(const dlr_dataset *d, const dlr_crops_options *o, dl_error *err) {

@@ -576,29 +576,30 @@ static void test_sandbox(void) {
 static void test_reader(void) {
     dl_error err = {0};
     const char *path = in_dir("good.h5");
-    dlr_reader *r = dlr_reader_open(path, "no such set", "good.h5: 'no such set'", &err);
+    dlr_reader *r = dlr_reader_open(path, "no such set", "good.h5: 'no such set'", 0, &err);
     CHECK(!r && err.code == DL_INPUT && strstr(err.message, "good.h5"), "%s", err.message);
     err = (dl_error){0};
-    r = dlr_reader_open(path, "Nbody", "good.h5: 'Nbody'", &err);
+    r = dlr_reader_open(path, "Nbody", "good.h5: 'Nbody'", 1 << 20, &err);
     CHECK(r, "%s", err.message);
-    float scratch[2 * 2 * 2] = {0};
-    dlr_slab s = {.planes = 2, .size = 2, .scratch = scratch};
-    CHECK(r && dlr_reader_read(r, &s, &err), "%s", err.message);
+    float out[2 * 2 * 2] = {0};
+    dlr_block s = {.count = {1, 2, 2, 2}};
+    CHECK(r && dlr_reader_read(r, &s, out, &err), "%s", err.message);
     pid_t child = 0;
     FILE *f = fopen("/proc/thread-self/children", "r");
     CHECK(f && fscanf(f, "%d", &child) == 1);
     if (f) fclose(f);
     for (int i = 0; child && i < 3; i++) kill(child, (int[]){SIGINT, SIGTERM, SIGHUP}[i]);
-    CHECK(r && dlr_reader_read(r, &s, &err), "%s", err.message);
-    s.channel = 99;
-    CHECK(r && !dlr_reader_read(r, &s, &err) && err.code == DL_INPUT, "%s", err.message);
-    s.channel = 0;
+    CHECK(r && dlr_reader_read(r, &s, out, &err), "%s", err.message);
+    s.start[0] = 99;
+    CHECK(r && !dlr_reader_read(r, &s, out, &err) && err.code == DL_INPUT, "%s", err.message);
+    s.start[0] = 0;
     err = (dl_error){0};
-    CHECK(r && dlr_reader_read(r, &s, &err), "a fault is not the end: %s", err.message);
+    CHECK(r && dlr_reader_read(r, &s, out, &err), "a fault is not the end: %s", err.message);
     if (child) kill(child, SIGXCPU);
-    CHECK(r && !dlr_reader_read(r, &s, &err) && strstr(err.message, "good.h5: 'Nbody'"), "%s", err.message);
+    CHECK(r && !dlr_reader_read(r, &s, out, &err) && strstr(err.message, "good.h5: 'Nbody'"), "%s",
+          err.message);
     err = (dl_error){0};
-    CHECK(r && !dlr_reader_read(r, &s, &err) && strstr(err.message, "lost"), "%s", err.message);
+    CHECK(r && !dlr_reader_read(r, &s, out, &err) && strstr(err.message, "lost"), "%s", err.message);
     dlr_reader_close(r);
 }
 
