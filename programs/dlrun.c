@@ -94,7 +94,8 @@ static bool open_session(program *p, dl_error *err) {
     p->model = dl_identify(p->arena, p->session);
     /* what local_batch_size made of it, for log and record */
     return dl_config_set(c, "global_batch_size", dl_format(p->arena, "%lld", (long long)p->global_batch),
-                         err);
+                         err) &&
+           dl_samples_settle(c, err);
 }
 
 /* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan runs. */

@@ -2,11 +2,13 @@
 
 #include "runtime/data/crops.h"
 #include "runtime/data/noise.h"
+#include "runtime/data/weather.h"
 
 static const struct {
-    dl_key path, samples, limit;
-} keys[] = {[DLR_TRAIN] = {DL_KEY_train_path, DL_KEY_Nsamples, DL_KEY_limit_nsamples},
-            [DLR_VALID] = {DL_KEY_val_path, DL_KEY_Nsamples_val, DL_KEY_limit_nsamples_val}};
+    dl_key path, folder, samples, limit;
+} keys[] = {
+    [DLR_TRAIN] = {DL_KEY_train_path, DL_KEY_train_data_path, DL_KEY_Nsamples, DL_KEY_limit_nsamples},
+    [DLR_VALID] = {DL_KEY_val_path, DL_KEY_valid_data_path, DL_KEY_Nsamples_val, DL_KEY_limit_nsamples_val}};
 
 /* What the makers of options see. */
 typedef struct {
@@ -53,10 +55,10 @@ static int64_t samples_of(const request *q) {
     return limit < n ? limit : n;
 }
 
-static bool check_enough(const request *q, const dlr_dataset *d, dl_error *err) {
+static bool check_enough(const request *q, const dlr_dataset *d, dl_key source, dl_error *err) {
     int64_t n = dlr_dataset_samples(d);
     if (n >= q->session->batch) return true;
-    return dl_config_fail(q->config, n == limit_of(q) ? keys[q->split].limit : keys[q->split].samples, err,
+    return dl_config_fail(q->config, n == limit_of(q) ? keys[q->split].limit : source, err,
                           "%lld samples do not fill one batch of %lld: set local_batch_size", (long long)n,
                           (long long)q->session->batch);
 }
@@ -105,14 +107,17 @@ static dlr_dataset *open_noise(const request *q, dl_error *err) {
     return dlr_dataset_open(&dlr_noise_loader, &o, q->common, err);
 }
 
-/* ---- volumes ---- */
+/* ---- files ---- */
 
-/* --use_cache: the copy of a data file that lies in another folder. */
+/* --use_cache: the copy of a data file, or of a folder of them, that lies in another folder. */
 static const char *data_path(const request *q, dl_key key) {
     const char *path = dl_config_str(q->config, key), *folder = dl_config_str(q->config, DL_KEY_use_cache);
     if (!path || !folder) return path;
-    const char *slash = strrchr(path, '/');
-    return dl_format(q->arena, "%s/%s", folder, slash ? slash + 1 : path);
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    return dl_format(q->arena, "%s/%.*s", folder, (int)(end - begin), path + begin);
 }
 
 static int64_t box_size(const request *q) {
@@ -132,24 +137,34 @@ static dlr_dataset *open_crops(const request *q, bool in_memory, dl_error *err) 
 static dlr_dataset *open_crops_in_file(const request *q, dl_error *err) { return open_crops(q, false, err); }
 static dlr_dataset *open_crops_in_memory(const request *q, dl_error *err) { return open_crops(q, true, err); }
 
-/* ---- all ---- */
-
-static dlr_dataset *refuse_weather(const request *q, dl_error *err) {
-    dl_config_fail(q->config, DL_KEY_data_loader_config, err,
-                   "'%s' reads weather files, which this version does not: "
-                   "--data_loader_config=synthetic, or --replay",
-                   dl_config_str(q->config, DL_KEY_data_loader_config));
-    return NULL;
+static dlr_dataset *open_weather(const request *q, dl_error *err) {
+    int64_t limit = limit_of(q);
+    dlr_weather_options o = {.folder = data_path(q, keys[q->split].folder),
+                             .means = dl_config_str(q->config, DL_KEY_global_means_path),
+                             .stds = dl_config_str(q->config, DL_KEY_global_stds_path),
+                             .dt = dl_config_int(q->config, DL_KEY_dt),
+                             .limit = limit == INT64_MAX ? 0 : limit};
+    return dlr_dataset_open(&dlr_weather_loader, &o, q->common, err);
 }
+
+/* ---- all ---- */
 
 /* By data_loader_config, whose values config.def lists. */
 static const struct {
     const char *name;
     maker *open;
+    bool is_folder; /* its samples are those of a folder of files, not Nsamples */
 } makers[] = {
-    {"synthetic", open_noise},           {"inmem", open_crops_in_memory}, {"lowmem", open_crops_in_file},
-    {"dali-lowmem", open_crops_in_file}, {"pytorch", refuse_weather},     {"dali", refuse_weather},
+    {"synthetic", open_noise, false},      {"inmem", open_crops_in_memory, false},
+    {"lowmem", open_crops_in_file, false}, {"dali-lowmem", open_crops_in_file, false},
+    {"pytorch", open_weather, true},       {"dali", open_weather, true},
 };
+
+bool dl_samples_settle(dl_config *c, dl_error *err) {
+    bool folders = !dl_config_is_null(c, DL_KEY_train_data_path);
+    if (dl_config_is_given(c, DL_KEY_data_loader_config) || !folders) return true;
+    return dl_config_set(c, "data_loader_config", "pytorch", err);
+}
 
 dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, bool probe,
                              dl_error *err) {
@@ -159,10 +174,14 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
     request q = {arena, s, c, split, &common};
     const char *loader = dl_config_str(c, DL_KEY_data_loader_config);
     if (!arrays_of(s, &arrays, err)) return NULL;
-    dlr_dataset *d = NULL;
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
-        if (strcmp(loader, makers[i].name) == 0) d = makers[i].open(&q, err);
-    if (!d || check_enough(&q, d, err)) return d;
-    dlr_dataset_close(d);
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        if (strcmp(loader, makers[i].name) != 0) continue;
+        dlr_dataset *d = makers[i].open(&q, err);
+        dl_key source = makers[i].is_folder ? keys[split].folder : keys[split].samples;
+        if (!d || check_enough(&q, d, source, err)) return d;
+        dlr_dataset_close(d);
+        return NULL;
+    }
+    dl_config_fail(c, DL_KEY_data_loader_config, err, "no loader '%s' in this version", loader);
     return NULL;
 }

@@ -4,6 +4,10 @@
 #include "compiler/session.h"
 #include "runtime/data/dataset.h"
 
+/* Where no data_loader_config is given, the keys that name the data choose one: train_data_path weather
+ * files. */
+bool dl_samples_settle(dl_config *config, dl_error *err);
+
 /* Of a session whose graphs are as the front end built them; `probe` as in dataset.h. Errors: those of the
  * loader; DL_INPUT for a model that it does not serve; DL_USAGE or DL_INPUT at the key for too few samples.
  */
