@@ -115,6 +115,8 @@ def test_vit():
     check(all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"{rates(points)}, not {want}")
     points, _ = train("epochs", *VIT, "--num_epochs=2", "--lr_schedule=none", "--limit_nsamples=8", "--limit_nsamples_val=4")
     check([p["iteration"] for p in points] == [0, 2, 4] and rates(points) == [5e-4] * 2, f"num_epochs of the line beats num_iters of the file: {points}")
+    points, _ = train("two", *[a.replace("channels=3", "channels=2") for a in VIT], "--num_iters=2", "--limit_nsamples=8", "--limit_nsamples_val=4")
+    check(len(points) == 2, "two channels: no picture of the third")
     refused(4, r"train_data_path: cannot read the folder .*none", DLRUN, *VIT[:2], *VIT[3:], f"--train_data_path={TMP}/none", f"--expdir={TMP}/no")
     refused(2, r"limit_nsamples: 3 samples do not fill one batch of 4", DLRUN, *VIT, "--limit_nsamples=3", f"--expdir={TMP}/no")
 
