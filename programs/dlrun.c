@@ -94,7 +94,8 @@ static bool open_session(program *p, dl_error *err) {
     p->model = dl_identify(p->arena, p->session);
     /* what local_batch_size made of it, for log and record */
     return dl_config_set(c, "global_batch_size", dl_format(p->arena, "%lld", (long long)p->global_batch),
-                         err);
+                         err) &&
+           dl_samples_settle(c, err);
 }
 
 /* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan runs. */
@@ -166,16 +167,18 @@ static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
 
 /* ---- data ---- */
 
-/* Opens a data set; with `check`, only looks whether it could be. */
-static bool open_data(const program *p, dlr_split split, bool check, dlr_dataset **out, dl_error *err) {
-    dlr_dataset_options o;
-    if (!dl_samples_options(p->arena, p->session, split, &o, err)) return false;
-    if (check && !strcmp(o.loader, "synthetic")) return true;
-    if (check) o.loader = "lowmem"; /* which does not read it whole */
-    dlr_dataset *d = dlr_dataset_open(&o, err);
-    if (!check) *out = d;
-    if (check) dlr_dataset_close(d);
-    return d != NULL;
+/* Both data sets; with `check`, only looks whether they could be opened. */
+static bool open_both(program *p, bool check, dl_error *err) {
+    dlr_dataset **const data[] = {[DLR_TRAIN] = &p->train, [DLR_VALID] = &p->valid};
+    for (dlr_split split = DLR_TRAIN; split <= DLR_VALID; split++) {
+        dlr_dataset *d = dl_samples_open(p->arena, p->session, split, check, err);
+        if (!d) return false;
+        if (check)
+            dlr_dataset_close(d);
+        else
+            *data[split] = d;
+    }
+    return true;
 }
 
 /* ---- the run's directory and its log ---- */
@@ -288,10 +291,6 @@ static bool train(const program *p, dl_error *err) {
                                    : dlr_train(&o, err);
     dl_buf_free(&yaml);
     return ok;
-}
-
-static bool open_both(program *p, bool check, dl_error *err) {
-    return open_data(p, DLR_TRAIN, check, &p->train, err) && open_data(p, DLR_VALID, check, &p->valid, err);
 }
 
 static bool load_data(program *p, dl_error *err) {

@@ -1,23 +1,66 @@
 #include "programs/samples.h"
 
-#include "runtime/feed.h"
+#include "runtime/data/crops.h"
+#include "runtime/data/noise.h"
+#include "runtime/data/weather.h"
 
 static const struct {
-    dl_key path, samples, limit;
-} keys[] = {[DLR_TRAIN] = {DL_KEY_train_path, DL_KEY_Nsamples, DL_KEY_limit_nsamples},
-            [DLR_VALID] = {DL_KEY_val_path, DL_KEY_Nsamples_val, DL_KEY_limit_nsamples_val}};
+    dl_key path, folder, samples, limit;
+} keys[] = {
+    [DLR_TRAIN] = {DL_KEY_train_path, DL_KEY_train_data_path, DL_KEY_Nsamples, DL_KEY_limit_nsamples},
+    [DLR_VALID] = {DL_KEY_val_path, DL_KEY_valid_data_path, DL_KEY_Nsamples_val, DL_KEY_limit_nsamples_val}};
 
-/* The one variable of a role. */
-static const dl_var *find(const dl_session *s, dl_var_role role, dl_error *err) {
+/* What the makers of options see. */
+typedef struct {
+    dl_arena *arena;
+    const dl_session *session;
+    const dl_config *config;
+    dlr_split split;
+    const dlr_dataset_options *common;
+} request;
+
+typedef dlr_dataset *maker(const request *q, dl_error *err);
+
+/* ---- what the model takes ---- */
+
+static const dl_var *find(const dl_session *s, const dlr_array *a) {
     const dl_graph *g = s->module->graphs.at[0];
-    const dl_var *found = NULL;
-    int n = 0;
     for (int i = 0; i < g->vars.n; i++)
-        if (g->vars.at[i]->role == role) found = g->vars.at[i], n++;
-    if (n == 1) return found;
-    dl_fail(err, DL_INPUT, "%s states %d %ss; data sets of this version feed one: --replay feeds any number",
-            s->model_path, n, dl_var_roles[role]);
+        if (strcmp(g->vars.at[i]->name, a->name) == 0) return g->vars.at[i];
     return NULL;
+}
+
+static bool arrays_of(const dl_session *s, dlr_arrays *arrays, dl_error *err) {
+    static const dl_var_role roles[] = {DL_VAR_INPUT, DL_VAR_TARGET};
+    const dl_graph *g = s->module->graphs.at[0];
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < g->vars.n; i++) {
+            const dl_var *v = g->vars.at[i];
+            if (v->role == roles[r] && !dlr_arrays_add(arrays, v->name, r == 1, &v->value.type, err))
+                return false;
+        }
+    return true;
+}
+
+/* ---- how many ---- */
+
+static int64_t limit_of(const request *q) {
+    const dl_yaml *limit = dl_config_value(q->config, keys[q->split].limit);
+    return limit->kind == DL_YAML_INT ? limit->integer : INT64_MAX;
+}
+
+/* Of data that could be drawn without end: Nsamples, or the limit. */
+static int64_t samples_of(const request *q) {
+    int64_t n = dl_config_int(q->config, keys[q->split].samples), limit = limit_of(q);
+    return limit < n ? limit : n;
+}
+
+static bool check_enough(const request *q, const dlr_dataset *d, dl_key source, dl_error *err) {
+    int64_t n = dlr_dataset_samples(d);
+    if (n >= q->session->batch) return true;
+    return dl_config_fail(q->config, n == limit_of(q) ? keys[q->split].limit : source, err,
+                          "%lld samples do not fill one batch of %lld: set local_batch_size", (long long)n,
+                          (long long)q->session->batch);
 }
 
 /* ---- synthetic ---- */
@@ -44,80 +87,101 @@ static int64_t count_classes(const dl_graph *g, const dl_var *v) {
     return 0;
 }
 
-static bool noise_of(const dl_session *s, const dl_var *v, dlr_noise *noise, dl_error *err) {
+static bool classes_of(const dl_session *s, const dl_var *v, int64_t *classes, dl_error *err) {
     const dl_type *t = &v->value.type;
-    *noise = (dlr_noise){.elements = dl_type_count(t) / s->batch};
-    if (t->rank < 1 || strcmp(t->axis[0].name, "N") != 0)
-        return dl_fail(err, DL_INPUT, "the model's '%s' is %s: synthetic samples want N as its first axis",
-                       v->name, dl_type_text(t));
+    *classes = 0;
     if (dl_dtype_is_float(t->dtype)) return true;
-    noise->classes = t->dtype == DL_BOOL ? 2 : count_classes(s->module->graphs.at[0], v);
-    if (noise->classes >= 1 && noise->classes <= DLR_NOISE_MAX_CLASSES) return true;
+    *classes = t->dtype == DL_BOOL ? 2 : count_classes(s->module->graphs.at[0], v);
+    if (*classes >= 1 && *classes <= DLR_NOISE_MAX_CLASSES) return true;
     return dl_fail(err, DL_INPUT,
                    "synthetic: '%s' is %s, and the model does not say how many classes it tells apart (a "
                    "cross_entropy, in_top_k or one_hot that reads it does): give batches by --replay",
                    v->name, dl_type_text(t));
 }
 
-/* ---- volumes ---- */
-
-/* --use_cache: the copy of a data file that lies in another folder. */
-static const char *data_path(dl_arena *arena, const dl_config *c, dl_key key) {
-    const char *path = dl_config_str(c, key), *folder = dl_config_str(c, DL_KEY_use_cache);
-    if (!path || !folder) return path;
-    const char *slash = strrchr(path, '/');
-    return dl_format(arena, "%s/%s", folder, slash ? slash + 1 : path);
+static dlr_dataset *open_noise(const request *q, dl_error *err) {
+    dlr_noise_options o = {.samples = samples_of(q)};
+    const dlr_arrays *arrays = q->common->arrays;
+    for (int i = 0; i < arrays->n; i++)
+        if (!classes_of(q->session, find(q->session, &arrays->at[i]), &o.classes[i], err)) return NULL;
+    return dlr_dataset_open(&dlr_noise_loader, &o, q->common, err);
 }
 
-static int64_t box_size(const dl_config *c, dlr_split split) {
-    const dl_yaml *v = dl_config_value(c, DL_KEY_box_size);
-    if (v->kind == DL_YAML_LIST) v = v->items.at[split == DLR_VALID];
+/* ---- files ---- */
+
+/* --use_cache: the copy of a data file, or of a folder of them, that lies in another folder. */
+static const char *data_path(const request *q, dl_key key) {
+    const char *path = dl_config_str(q->config, key), *folder = dl_config_str(q->config, DL_KEY_use_cache);
+    if (!path || !folder) return path;
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    return dl_format(q->arena, "%s/%.*s", folder, (int)(end - begin), path + begin);
+}
+
+static int64_t box_size(const request *q) {
+    const dl_yaml *v = dl_config_value(q->config, DL_KEY_box_size);
+    if (v->kind == DL_YAML_LIST) v = v->items.at[q->split == DLR_VALID];
     return v->kind == DL_YAML_INT ? v->integer : 0;
 }
 
-static bool crops_of(const dl_var *x, const dl_var *t, dlr_dataset_options *o, dl_error *err) {
-    const dl_type *type = &x->value.type;
-    int64_t edge = type->rank > 2 ? type->axis[2].size : 0;
-    o->data_size = edge > INT32_MAX ? 0 : (int)edge;
-    return dlr_feed_channels(x->name, type, edge, &o->input_channels, err) &&
-           dlr_feed_channels(t->name, &t->value.type, edge, &o->target_channels, err);
+static dlr_dataset *open_crops(const request *q, bool in_memory, dl_error *err) {
+    dlr_crops_options o = {.path = data_path(q, keys[q->split].path),
+                           .box_size = box_size(q),
+                           .samples = samples_of(q),
+                           .in_memory = in_memory};
+    return dlr_dataset_open(&dlr_crops_loader, &o, q->common, err);
+}
+
+static dlr_dataset *open_crops_in_file(const request *q, dl_error *err) { return open_crops(q, false, err); }
+static dlr_dataset *open_crops_in_memory(const request *q, dl_error *err) { return open_crops(q, true, err); }
+
+static dlr_dataset *open_weather(const request *q, dl_error *err) {
+    int64_t limit = limit_of(q);
+    dlr_weather_options o = {.folder = data_path(q, keys[q->split].folder),
+                             .means = dl_config_str(q->config, DL_KEY_global_means_path),
+                             .stds = dl_config_str(q->config, DL_KEY_global_stds_path),
+                             .dt = dl_config_int(q->config, DL_KEY_dt),
+                             .limit = limit == INT64_MAX ? 0 : limit};
+    return dlr_dataset_open(&dlr_weather_loader, &o, q->common, err);
 }
 
 /* ---- all ---- */
 
-static bool has_loader(const dl_config *c, dl_error *err) {
-    static const char *const weather[] = {"pytorch", "dali"};
-    const char *loader = dl_config_str(c, DL_KEY_data_loader_config);
-    for (size_t i = 0; i < sizeof weather / sizeof *weather; i++)
-        if (strcmp(loader, weather[i]) == 0)
-            return dl_config_fail(c, DL_KEY_data_loader_config, err,
-                                  "'%s' reads weather files, which this version does not: "
-                                  "--data_loader_config=synthetic, or --replay",
-                                  loader);
-    return true;
+/* By data_loader_config, whose values config.def lists. */
+static const struct {
+    const char *name;
+    maker *open;
+    bool is_folder; /* its samples are those of a folder of files, not Nsamples */
+} makers[] = {
+    {"synthetic", open_noise, false},      {"inmem", open_crops_in_memory, false},
+    {"lowmem", open_crops_in_file, false}, {"dali-lowmem", open_crops_in_file, false},
+    {"pytorch", open_weather, true},       {"dali", open_weather, true},
+};
+
+bool dl_samples_settle(dl_config *c, dl_error *err) {
+    bool folders = !dl_config_is_null(c, DL_KEY_train_data_path);
+    if (dl_config_is_given(c, DL_KEY_data_loader_config) || !folders) return true;
+    return dl_config_set(c, "data_loader_config", "pytorch", err);
 }
 
-bool dl_samples_options(dl_arena *arena, const dl_session *s, dlr_split split, dlr_dataset_options *o,
-                        dl_error *err) {
+dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, bool probe,
+                             dl_error *err) {
     const dl_config *c = s->config;
-    const dl_yaml *limit = dl_config_value(c, keys[split].limit);
-    *o = (dlr_dataset_options){.loader = dl_config_str(c, DL_KEY_data_loader_config),
-                               .split = split,
-                               .path = data_path(arena, c, keys[split].path),
-                               .box_size = box_size(c, split),
-                               .samples = dl_config_int(c, keys[split].samples),
-                               .seed = (uint64_t)dl_config_int(c, DL_KEY_seed)};
-    bool limited = limit->kind == DL_YAML_INT && limit->integer < o->samples;
-    if (limited) o->samples = limit->integer;
-    if (!has_loader(c, err)) return false;
-    const dl_var *x = find(s, DL_VAR_INPUT, err), *t = x ? find(s, DL_VAR_TARGET, err) : NULL;
-    if (!t) return false;
-    bool synthetic = strcmp(o->loader, "synthetic") == 0;
-    if (synthetic ? !noise_of(s, x, &o->input_noise, err) || !noise_of(s, t, &o->target_noise, err)
-                  : !crops_of(x, t, o, err))
-        return false;
-    if (o->samples >= s->batch) return true;
-    return dl_config_fail(c, limited ? keys[split].limit : keys[split].samples, err,
-                          "%lld samples do not fill one batch of %lld: set local_batch_size",
-                          (long long)o->samples, (long long)s->batch);
+    dlr_arrays arrays = {0};
+    dlr_dataset_options common = {split, (uint64_t)dl_config_int(c, DL_KEY_seed), &arrays, probe};
+    request q = {arena, s, c, split, &common};
+    const char *loader = dl_config_str(c, DL_KEY_data_loader_config);
+    if (!arrays_of(s, &arrays, err)) return NULL;
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        if (strcmp(loader, makers[i].name) != 0) continue;
+        dlr_dataset *d = makers[i].open(&q, err);
+        dl_key source = makers[i].is_folder ? keys[split].folder : keys[split].samples;
+        if (!d || check_enough(&q, d, source, err)) return d;
+        dlr_dataset_close(d);
+        return NULL;
+    }
+    dl_config_fail(c, DL_KEY_data_loader_config, err, "no loader '%s' in this version", loader);
+    return NULL;
 }

@@ -4,21 +4,22 @@
 #include "runtime/data/prefetch.h"
 #include "runtime/exec.h"
 
-/* Whether a variable of a model is what the volume loaders give, f32[N, C, S, S, S] with S = data_size; then
- * its number of channels. Errors: DL_INPUT naming the variable and what it is. */
-bool dlr_feed_channels(const char *name, const dl_type *type, int64_t data_size, int *channels,
-                       dl_error *err);
+/* What a plan takes: its inputs, then its targets. Errors: those of dlr_arrays_add. */
+bool dlr_feed_arrays(const dlr_exec *exec, dlr_arrays *arrays, dl_error *err);
 
-/* A model of one input and one target. */
+/* The arrays of a data set, and where in the arena each goes. */
 typedef struct {
     dlr_exec *exec;
-    const dl_plan_var *input, *target;
-    dlr_view input_view, target_view;
+    int n;
+    const dl_plan_var *var[DLR_MAX_ARRAYS];
+    dlr_view view[DLR_MAX_ARRAYS];
 } dlr_feed;
-/* Finds them. Errors: DL_INPUT for a model of more or fewer. */
-bool dlr_feed_open(dlr_feed *feed, dlr_exec *exec, dl_error *err);
-/* Copies a batch into the arena. */
+/* Finds them by name. Errors: DL_INPUT, naming what the plan takes and the data set has not. */
+bool dlr_feed_open(dlr_feed *feed, dlr_exec *exec, const dlr_arrays *arrays, dl_error *err);
+/* Copies a batch of such arrays into the arena. */
 void dlr_feed_batch(const dlr_feed *feed, const dlr_batch *batch);
+/* The first array of a role (DL_VAR_INPUT, DL_VAR_TARGET), or -1. */
+int dlr_feed_first(const dlr_feed *feed, dl_var_role role);
 
 /* The batches of a file, as `dlrun --replay` takes them: for each variable NAME of role input or target the
  * tensors NAME.0, NAME.1, ... */

@@ -24,16 +24,19 @@ static bool find_programs(dlr_run *r, dl_error *err) {
     if (!r->rate.type) return dl_fail(err, DL_INPUT, "the plan has no optimiser");
     r->trained = dlr_averages_of(r->arena, r->exec, r->train, "train");
     r->validated = dlr_averages_of(r->arena, r->exec, r->eval, "valid");
-    return dlr_feed_open(&r->feed, r->exec, err);
+    return dlr_feed_open(&r->feed, r->exec, dlr_dataset_arrays(r->o->train), err);
 }
 
 /* Batches of many megabytes are read one ahead, smaller ones two: the host's memory stays small beside the
  * plan's. Without workers there is the one in use. */
 dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
     dlr_train_ring ring = {0};
-    for (int i = 0; i < plan->vars.n; i++)
-        if (plan->vars.at[i].role == DL_VAR_INPUT || plan->vars.at[i].role == DL_VAR_TARGET)
-            ring.bytes += dl_type_count(&plan->vars.at[i].type) * (int64_t)sizeof(float);
+    for (int i = 0; i < plan->vars.n; i++) {
+        const dl_plan_var *v = &plan->vars.at[i];
+        if (v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) continue;
+        int element = dl_dtype_is_float(v->type.dtype) ? (int)sizeof(float) : dl_dtype_bytes(v->type.dtype);
+        ring.bytes += dl_type_count(&v->type) * element;
+    }
     ring.batches = workers == 0 ? 1 : ring.bytes > 16 << 20 ? 2 : 3;
     return ring;
 }

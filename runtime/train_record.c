@@ -93,17 +93,25 @@ static dlr_figure_row row_of_view(dl_arena *arena, const dlr_exec *exec, const c
     return (dlr_figure_row){label, t, planes, plane, -1};
 }
 
+/* Of the first input, the first target if there is one, and the output. */
 static bool draw_prediction(dlr_run *r, const dlr_batch *batch, dl_arena *arena, dl_error *err) {
+    static const dl_var_role roles[] = {DL_VAR_INPUT, DL_VAR_TARGET};
+    static const char *const labels[] = {"input", "target"};
     dlr_view y = dlr_exec_result(r->exec, r->eval, DL_RESULT_OUTPUT, NULL);
-    const dl_plan_var *x = r->feed.input, *t = r->feed.target;
-    if (!y.type || !dlr_figure_can_show(&x->type) || !dlr_figure_can_show(&t->type) ||
-        !dlr_figure_can_show(y.type))
-        return true;
-    dlr_figure_row rows[] = {row_of_batch("input", &x->type, batch->input),
-                             row_of_batch("target", &t->type, batch->target),
-                             row_of_view(arena, r->exec, "predicted", y)};
-    if (y.type->axis[1].size == t->type.axis[1].size) rows[2].like = 1;
-    dlr_image *image = dlr_figure_rows(arena, rows, 3, err);
+    if (!y.type || !dlr_figure_can_show(y.type)) return true;
+    dlr_figure_row rows[3];
+    int n = 0, like = -1;
+    for (int i = 0; i < 2; i++) {
+        int k = dlr_feed_first(&r->feed, roles[i]);
+        if (k < 0) continue;
+        const dl_type *t = &r->feed.var[k]->type;
+        if (!dlr_figure_can_show(t)) return true;
+        if (i == 1 && y.type->axis[1].size == t->axis[1].size) like = n;
+        rows[n++] = row_of_batch(labels[i], t, batch->data[k]);
+    }
+    rows[n++] = row_of_view(arena, r->exec, "predicted", y);
+    rows[n - 1].like = like;
+    dlr_image *image = dlr_figure_rows(arena, rows, n, err);
     return image && put_image(r, DL_TAG_PICTURE, image, r->o->dir->picture, err);
 }
 

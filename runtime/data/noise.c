@@ -1,11 +1,60 @@
 #include "runtime/data/noise.h"
 
-void dlr_noise_fill(const dlr_noise *noise, dlr_rng_place place, float *out) {
-    if (!noise->classes) {
-        dlr_normals(place, 0, (size_t)noise->elements, 0, 1, out);
+#include "runtime/data/loader.h"
+#include "runtime/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool open_noise(dlr_dataset *d, const void *options, dl_error *err) {
+    const dlr_noise_options *o = options;
+    for (int i = 0; i < d->arrays.n; i++) {
+        const dl_type *t = &d->arrays.at[i].type;
+        bool drawn = dl_dtype_is_float(t->dtype) ? o->classes[i] >= 0 : o->classes[i] >= 1;
+        if (dl_type_count(t) < 1 || !drawn || o->classes[i] > DLR_NOISE_MAX_CLASSES)
+            return dl_fail(err, DL_USAGE, "no synthetic samples of %s and %lld classes", dl_type_text(t),
+                           (long long)o->classes[i]);
+    }
+    if (o->samples < 1 || o->samples > UINT32_MAX)
+        return dl_fail(err, DL_USAGE, "an epoch has 1 sample or more, not %lld", (long long)o->samples);
+    dlr_noise_options *kept = malloc(sizeof *kept);
+    if (!kept) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
+    *kept = *o;
+    d->state = kept, d->samples = o->samples;
+    return true;
+}
+
+static void fill(const dl_type *type, int64_t classes, dlr_rng_place place, void *out) {
+    int64_t n = dl_type_count(type);
+    if (!classes) {
+        dlr_normals(place, 0, (size_t)n, 0, 1, out);
         return;
     }
     dlr_rng rng = dlr_rng_at(place);
-    for (int64_t i = 0; i < noise->elements; i++)
-        out[i] = (float)dlr_rng_below(&rng, (uint32_t)noise->classes);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t class = dlr_rng_below(&rng, (uint32_t)classes);
+        switch (type->dtype) {
+        case DL_I32: ((int32_t *)out)[i] = (int32_t) class; break;
+        case DL_I64: ((int64_t *)out)[i] = (int64_t) class; break;
+        case DL_BOOL: ((uint8_t *)out)[i] = class != 0; break;
+        default: ((float *)out)[i] = (float)class;
+        }
+    }
 }
+
+static bool draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
+                        dl_error *err) {
+    (void)epoch, (void)scratch, (void)err;
+    const dlr_noise_options *o = d->state;
+    for (int i = 0; i < d->arrays.n; i++) {
+        /* arrays in twos, so that the first two draw what they did before there could be more */
+        uint32_t step = (uint32_t)(4 * (i / 2) + 2 * (d->split == DLR_VALID) + i % 2);
+        fill(&d->arrays.at[i].type, o->classes[i],
+             (dlr_rng_place){d->seed, DLR_STREAM_NOISE, step, (uint32_t)sample}, out[i]);
+    }
+    return true;
+}
+
+static void close_noise(dlr_dataset *d) { free(d->state); }
+
+const dlr_loader dlr_noise_loader = {"synthetic", open_noise, draw_sample, close_noise};

@@ -1,15 +1,19 @@
-/* Synthetic data: what a model is fed where there is no file, by the types that it declares. */
+/* Synthetic data: what a model is fed where there is no file, by the types that it declares.
+ *
+ * Any number of arrays of any types. A sample is drawn from (seed, split, sample): the same at each epoch, as
+ * a file's would be. */
 #ifndef DLR_NOISE_H
 #define DLR_NOISE_H
-#include "runtime/rng.h"
+#include "runtime/data/dataset.h"
 
-/* One array of a sample. */
-typedef struct {
-    int64_t elements;
-    int64_t classes; /* whole numbers from 0 to classes - 1, each as likely; 0: standard normal numbers */
-} dlr_noise;
 enum { DLR_NOISE_MAX_CLASSES = 1 << 24 }; /* all of which a float holds */
 
-/* Writes the array of one sample: a function of its place alone. */
-void dlr_noise_fill(const dlr_noise *noise, dlr_rng_place place, float *out);
+typedef struct {
+    int64_t samples; /* in an epoch */
+    /* of each array: whole numbers from 0 to classes - 1, each as likely; 0: standard normal numbers (floats)
+     */
+    int64_t classes[DLR_MAX_ARRAYS];
+} dlr_noise_options;
+
+extern const dlr_loader dlr_noise_loader;
 #endif

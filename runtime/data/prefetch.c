@@ -10,10 +10,10 @@
 enum { DEFAULT_DEPTH = 3, MAX_DEPTH = 1024, ALIGN = 64 };
 
 typedef struct {
-    float *input, *target;
-    int filled;       /* samples done, well or not */
-    int failed;       /* the first that failed, in order of samples; -1: none */
-    dl_error failure; /* its error */
+    void *data[DLR_MAX_ARRAYS]; /* of each array the batch */
+    int filled;                 /* samples done, well or not */
+    int failed;                 /* the first that failed, in order of samples; -1: none */
+    dl_error failure;           /* its error */
 } slot;
 
 /* Positions count batches from epoch 0 without end; position p lies in slot p % depth. `first` is the oldest
@@ -23,10 +23,10 @@ struct dlr_prefetch {
     const dlr_dataset *data;
     dlr_prefetch_options o;
     int64_t batches, dropped;
-    size_t input_floats, target_floats; /* a sample's */
+    size_t bytes[DLR_MAX_ARRAYS]; /* of each array of a sample */
     slot *slots;
-    float *memory, *scratch; /* scratch: one for each worker, or for the caller */
-    size_t scratch_floats;   /* of each */
+    char *memory, *scratch; /* scratch: one for each worker, or for the caller */
+    size_t scratch_bytes;   /* of each */
 
     pthread_mutex_t lock;
     pthread_cond_t room, done; /* a sample may be claimed; a sample or a worker's round was finished */
@@ -39,13 +39,16 @@ struct dlr_prefetch {
 
 static slot *slot_of(const dlr_prefetch *p, int64_t position) { return &p->slots[position % p->o.depth]; }
 
+static int count_arrays(const dlr_prefetch *p) { return dlr_dataset_arrays(p->data)->n; }
+
 /* Makes sample `i` of the batch at `position`, without the lock. */
-static bool make(const dlr_prefetch *p, int64_t position, int i, float *scratch, dl_error *err) {
+static bool make(const dlr_prefetch *p, int64_t position, int i, void *scratch, dl_error *err) {
     const slot *s = slot_of(p, position);
     int64_t epoch = position / p->batches, index = position % p->batches;
     int64_t sample = (index * p->o.batch + i) * p->o.world + p->o.rank;
-    return dlr_dataset_sample(p->data, epoch, sample, s->input + (size_t)i * p->input_floats,
-                              s->target + (size_t)i * p->target_floats, scratch, err);
+    void *out[DLR_MAX_ARRAYS];
+    for (int k = 0; k < count_arrays(p); k++) out[k] = (char *)s->data[k] + (size_t)i * p->bytes[k];
+    return dlr_dataset_sample(p->data, epoch, sample, out, scratch, err);
 }
 
 static void settle(slot *s, int i, bool ok, const dl_error *err) {
@@ -79,7 +82,7 @@ static void *work(void *arg) {
         p->busy++;
         pthread_mutex_unlock(&p->lock);
         dl_error err = {0};
-        bool ok = make(p, position, i, p->scratch + w.index * p->scratch_floats, &err);
+        bool ok = make(p, position, i, p->scratch + w.index * p->scratch_bytes, &err);
         pthread_mutex_lock(&p->lock);
         p->busy--;
         slot *s = slot_of(p, position);
@@ -109,47 +112,48 @@ static bool start_workers(dlr_prefetch *p, dl_error *err) {
     return err->code == DL_OK;
 }
 
-static size_t round_up(size_t floats) {
-    const size_t unit = ALIGN / sizeof(float);
-    return (floats + unit - 1) / unit * unit;
-}
+static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
 /* Room for the workers' scratch where a data set needs more of it. */
 static bool grow_scratch(dlr_prefetch *p, const dlr_dataset *d, dl_error *err) {
-    size_t floats = round_up(dlr_dataset_scratch(d)), scratches = p->o.workers ? (size_t)p->o.workers : 1;
-    if (floats <= p->scratch_floats && p->scratch) return true;
-    double bytes = (double)scratches * (double)floats * sizeof(float);
+    size_t each = round_up(dlr_dataset_scratch(d) + 1), scratches = p->o.workers ? (size_t)p->o.workers : 1;
+    if (each <= p->scratch_bytes) return true;
+    double bytes = (double)scratches * (double)each;
     int64_t available = dl_memory_available();
     bool room = available < 0 || bytes < (double)available;
-    float *more = room ? aligned_alloc(ALIGN, scratches * floats * sizeof *more) : NULL;
+    char *more = room ? aligned_alloc(ALIGN, scratches * each) : NULL;
     if (!more)
         return dl_fail(err, DL_RESOURCE,
                        "no memory for %zu data workers (%.1f GiB): use fewer num_data_workers", scratches,
                        bytes / 0x1p30);
     free(p->scratch);
-    p->scratch = more, p->scratch_floats = floats;
+    p->scratch = more, p->scratch_bytes = each;
     return true;
 }
 
-/* One allocation for the ring: for each slot the inputs and then the targets of a batch. */
+/* One allocation for the ring: for each slot the arrays of a batch, one behind the other. */
 static bool allocate(dlr_prefetch *p, dl_error *err) {
-    size_t input = round_up((size_t)p->o.batch * p->input_floats);
-    size_t target = round_up((size_t)p->o.batch * p->target_floats);
-    size_t depth = (size_t)p->o.depth, floats = depth * (input + target);
-    double bytes = sizeof(float) * (double)p->o.depth * p->o.batch *
-                   ((double)p->input_floats + (double)p->target_floats); /* which cannot overflow */
+    size_t depth = (size_t)p->o.depth, each = 0;
+    double bytes = 0; /* which cannot overflow */
+    for (int k = 0; k < count_arrays(p); k++) {
+        each += round_up((size_t)p->o.batch * p->bytes[k]);
+        bytes += (double)p->o.depth * p->o.batch * (double)p->bytes[k];
+    }
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc((size_t)p->o.workers + 1, sizeof *p->threads);
     int64_t available = dl_memory_available();
-    if (available < 0 || bytes < (double)available) p->memory = aligned_alloc(ALIGN, floats * sizeof(float));
+    if (available < 0 || bytes < (double)available) p->memory = aligned_alloc(ALIGN, depth * each + ALIGN);
     if (!p->slots || !p->threads || !p->memory)
         return dl_fail(err, DL_RESOURCE,
                        "no memory for %d batches of data (%.1f GiB): use a smaller local_batch_size",
                        p->o.depth, bytes / 0x1p30);
-    float *at = p->memory;
-    for (int i = 0; i < p->o.depth; i++, at += input + target) {
-        p->slots[i] = (slot){.input = at, .target = at + input};
+    char *at = p->memory;
+    for (int i = 0; i < p->o.depth; i++) {
         empty(&p->slots[i]);
+        for (int k = 0; k < count_arrays(p); k++) {
+            p->slots[i].data[k] = at;
+            at += round_up((size_t)p->o.batch * p->bytes[k]);
+        }
     }
     return grow_scratch(p, p->data, err);
 }
@@ -183,7 +187,7 @@ dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_option
     if (p->o.workers == 0) p->o.depth = 1;
     if (p->o.depth < 1) p->o.depth = DEFAULT_DEPTH;
     count(p, d);
-    p->input_floats = dlr_dataset_input_floats(d), p->target_floats = dlr_dataset_target_floats(d);
+    for (int k = 0; k < count_arrays(p); k++) p->bytes[k] = dlr_array_bytes(&dlr_dataset_arrays(d)->at[k]);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->room, NULL);
     pthread_cond_init(&p->done, NULL);
@@ -229,7 +233,8 @@ bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
     while (s->filled < p->o.batch) pthread_cond_wait(&p->done, &p->lock);
     bool ok = s->failed < 0;
     if (ok) {
-        *batch = (dlr_batch){s->input, s->target, p->first / p->batches, p->first % p->batches};
+        *batch =
+            (dlr_batch){dlr_dataset_arrays(p->data), s->data, p->first / p->batches, p->first % p->batches};
         p->lent = true;
     } else {
         dl_fail(err, s->failure.code, "%s", s->failure.message);
@@ -261,8 +266,9 @@ void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index) {
 }
 
 bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, int64_t epoch, int64_t index, dl_error *err) {
-    DL_CHECK(dlr_dataset_input_floats(d) == p->input_floats &&
-             dlr_dataset_target_floats(d) == p->target_floats);
+    DL_CHECK(dlr_dataset_arrays(d)->n == count_arrays(p));
+    for (int k = 0; k < count_arrays(p); k++)
+        DL_CHECK(dlr_array_bytes(&dlr_dataset_arrays(d)->at[k]) == p->bytes[k]);
     if (!check_options(&p->o, dlr_dataset_samples(d), err)) return false;
     pthread_mutex_lock(&p->lock);
     halt(p);

@@ -17,8 +17,9 @@ typedef struct {
 } dlr_prefetch_options;
 
 typedef struct {
-    const float *input, *target; /* [batch,C,S,S,S] and [batch,K,S,S,S] f32, at 64-byte boundaries */
-    int64_t epoch, index;        /* index: in the epoch */
+    const dlr_arrays *arrays; /* the data set's */
+    void *const *data;        /* of each [batch, ...], as arrays->at[k].type says, at 64-byte boundaries */
+    int64_t epoch, index;     /* index: in the epoch */
 } dlr_batch;
 
 typedef struct dlr_prefetch dlr_prefetch;
@@ -41,7 +42,7 @@ bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err);
 /* Makes that batch the next one, at once wherever it lies: for a resumed run. index is below
  * dlr_prefetch_batches. */
 void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index);
-/* The same in another data set, of samples as large, which is read from here on: one ring serves training and
+/* The same in another data set, of the same arrays, which is read from here on: one ring serves training and
  * validation, which never run at once. Errors: DL_USAGE (fewer samples than one batch), DL_RESOURCE; then the
  * ring is as it was. */
 bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, int64_t epoch, int64_t index, dl_error *err);

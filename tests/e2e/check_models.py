@@ -115,7 +115,9 @@ def test_vit():
     check(all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"{rates(points)}, not {want}")
     points, _ = train("epochs", *VIT, "--num_epochs=2", "--lr_schedule=none", "--limit_nsamples=8", "--limit_nsamples_val=4")
     check([p["iteration"] for p in points] == [0, 2, 4] and rates(points) == [5e-4] * 2, f"num_epochs of the line beats num_iters of the file: {points}")
-    refused(3, r"data_loader_config: 'pytorch' reads weather files", DLRUN, *VIT[:2], *VIT[3:], f"--expdir={TMP}/no")
+    points, _ = train("two", *[a.replace("channels=3", "channels=2") for a in VIT], "--num_iters=2", "--limit_nsamples=8", "--limit_nsamples_val=4")
+    check(len(points) == 2, "two channels: no picture of the third")
+    refused(4, r"train_data_path: cannot read the folder .*none", DLRUN, *VIT[:2], *VIT[3:], f"--train_data_path={TMP}/none", f"--expdir={TMP}/no")
     refused(2, r"limit_nsamples: 3 samples do not fill one batch of 4", DLRUN, *VIT, "--limit_nsamples=3", f"--expdir={TMP}/no")
 
 
@@ -184,6 +186,23 @@ def test_resnet():
     points = train("one_hot", write("one_hot.dl", text), "--data_loader_config=synthetic", "--global_batch_size=2", "--Nsamples=8",
                    "--Nsamples_val=4", "--num_epochs=2")[0]
     check(all(0 < p["Loss/train"] < 1 for p in points), f"one_hot says how many classes: {points}")
+
+
+def test_arrays():
+    """Any number of inputs and targets, of any type; or no target."""
+    text = "model A(k=5):\n    input a: f32[N, C=2, T=4]\n    input b: i64[N]\n    input c: bool[N, T]\n    target t: i32[N]\n    target u: f32[N, C=k]\n" \
+           "    y = mean(a |> conv(k, 1) @a, over=T) + one_hot(b, C=k) + mean(c as f32, over=T)\n    output y\n    loss = cross_entropy(y, t) + mse_loss(y, u)\n" \
+           "    metric top2 = mean(in_top_k(y, t, 2))\n"
+    few = ["--data_loader_config=synthetic", "--local_batch_size=4", "--Nsamples=16", "--Nsamples_val=8", "--num_epochs=2"]
+    many = write("many.dl", text)
+    losses = [[p["Loss/train"] for p in train(f"many{w}", many, *few, f"--num_data_workers={w}")[0]] for w in (0, 3)]
+    check(losses[0] == losses[1] and len(losses[0]) == 3, f"five arrays, any number of workers: {losses}")
+    text = "model A(k=3):\n    input x: f32[N, C=2, H=8, W=8]\n    y = x |> conv(k, 3, pad=1) @a |> tanh |> conv(2, 3, pad=1) @b\n    output y\n    loss = mean((y - x)**2)\n"
+    points, _ = train("auto", write("auto.dl", text), *few[:-1], "--num_epochs=8", "--lr=1e-2", "--lr_schedule=none")
+    check(points[-1]["Loss/valid"] < 0.9 * points[0]["Loss/valid"], f"an autoencoder learns without a target: {points}")
+    found = [f for d, _, files in os.walk(f"{TMP}/auto") for f in files if f == "prediction.png"]
+    check(len(found) == 1, "and is drawn")
+    refused(3, r"takes 1 input and 0 targets; the loader 'crops' gives one of each", DLRUN, write("auto.dl", text), *few[1:], f"--expdir={TMP}/no")
 
 
 def test_classifier():

@@ -123,6 +123,7 @@ int __open64_2(const char *path, int flags);
 WRAP(int, __open64_2, (const char *path, int flags), (path, flags), FILES, EIO, -1)
 WRAP(ssize_t, read, (int fd, void *to, size_t n), (fd, to, n), FILES, EIO, -1)
 WRAP(ssize_t, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), FILES, EIO, -1)
+WRAP(ssize_t, preadv, (int fd, const struct iovec *to, int n, off_t at), (fd, to, n, at), FILES, EIO, -1)
 WRAP(ssize_t, write, (int fd, const void *from, size_t n), (fd, from, n), FILES, ENOSPC, -1)
 WRAP(ssize_t, pwrite, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at), FILES, ENOSPC, -1)
 WRAP(ssize_t, writev, (int fd, const struct iovec *v, int n), (fd, v, n), FILES, ENOSPC, -1)
@@ -138,6 +139,10 @@ WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags), FILES
 WRAP(int, pipe2, (int ends[2], int flags), (ends, flags), FILES, EMFILE, -1)
 WRAP(int, socketpair, (int domain, int type, int protocol, int ends[2]), (domain, type, protocol, ends),
      FILES, EMFILE, -1)
+typedef int pick(const struct dirent *);
+typedef int order(const struct dirent **, const struct dirent **);
+WRAP(int, scandir, (const char *path, struct dirent ***list, pick *p, order *o), (path, list, p, o), FILES,
+     EMFILE, -1)
 WRAP(DIR *, opendir, (const char *path), (path), FILES, EMFILE, NULL)
 WRAP(int, mkstemp, (char *name), (name), FILES, EIO, -1)
 WRAP(char *, mkdtemp, (char *name), (name), FILES, EIO, NULL)

@@ -1,9 +1,11 @@
-/* NumPy's .npy: the header, and a block of the data. */
+/* NumPy's .npy: the header, and a block of the data; the same file as means of channels. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "dldata/array.h"
+#include "ir/base/input.h"
+#include "runtime/data/statistics.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
@@ -23,6 +25,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         }
         close((int)a->handle); /* left open for the life of a process that reads one file */
     }
+    float means[6];
+    dl_error fault = {0};
+    ok = dlr_statistics_read(fuzz_file(data, n), "means", 6, true, means, &fault);
+    FUZZ_CHECK(ok || fault.code == DL_INPUT || fault.code == DL_IO);
+    dl_input_forget();
     dl_arena_free(arena);
     return 0;
 }

@@ -1,6 +1,8 @@
 /* HDF5 files for the tests of runtime/data: volumes whose every voxel says where it is, in any layout. */
 #ifndef DL_TEST_DATA_FILES_H
 #define DL_TEST_DATA_FILES_H
+#include "runtime/data/crops.h"
+
 #include <hdf5.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -55,5 +57,44 @@ static inline void write_volumes(const char *path, hsize_t edge, test_layout lay
     add_set(file, "Nbody", 4, (hsize_t[]){2, edge, edge, edge}, layout, type);
     add_set(file, "Hydro", 4, (hsize_t[]){3, edge, edge, edge}, layout, type);
     H5Fclose(file);
+}
+
+/* A data set of crops, for a model that takes x [N, input_channels, S, S, S] and t [N, target_channels, ...].
+ */
+typedef struct {
+    dlr_crops_options crops;
+    dlr_split split;
+    int input_channels, target_channels, size;
+    uint64_t seed;
+    bool probe;
+} test_crops;
+
+static inline dlr_arrays volume_arrays(const test_crops *o) {
+    dlr_arrays arrays = {0};
+    dl_error err = {0};
+    for (int i = 0; i < 2; i++) {
+        static const char *const axes[] = {"N", "C", "D", "H", "W"};
+        dl_type t = dl_scalar(DL_F32);
+        for (int k = 0; k < 5; k++)
+            dl_type_push(&t, axes[k],
+                         k > 1   ? o->size
+                         : k < 1 ? 1
+                         : i     ? o->target_channels
+                                 : o->input_channels);
+        dlr_arrays_add(&arrays, i ? "t" : "x", i, &t, &err);
+    }
+    return arrays;
+}
+
+static inline dlr_dataset *open_crops(const test_crops *o, dl_error *err) {
+    dlr_arrays arrays = volume_arrays(o);
+    dlr_dataset_options common = {o->split, o->seed, &arrays, o->probe};
+    return dlr_dataset_open(&dlr_crops_loader, &o->crops, &common, err);
+}
+
+/* One sample of two arrays. */
+static inline bool sample_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void *x, void *t,
+                               void *scratch, dl_error *err) {
+    return dlr_dataset_sample(d, epoch, sample, (void *[]){x, t}, scratch, err);
 }
 #endif

@@ -1,7 +1,7 @@
 /* Samples from files: every rotation, layout and fault. */
 #include "ir/base/sandbox.h"
-#include "runtime/data/dataset.h"
 #include "runtime/data/hdf5_facts.h"
+#include "runtime/data/noise.h"
 #include "runtime/data/rotate.h"
 #include "runtime/data/volume.h"
 #include "runtime/rng.h"
@@ -85,25 +85,26 @@ static void test_placement(void) {
 
 /* ---- samples ---- */
 
-static dlr_dataset_options options(const char *loader, const char *path, int size) {
-    return (dlr_dataset_options){.loader = loader,
-                                 .path = path,
-                                 .input_channels = 2,
-                                 .target_channels = 3,
-                                 .data_size = size,
-                                 .samples = 100,
-                                 .seed = 11};
+static test_crops options(bool in_memory, const char *path, int size) {
+    return (test_crops){.crops = {.path = path, .samples = 100, .in_memory = in_memory},
+                        .input_channels = 2,
+                        .target_channels = 3,
+                        .size = size,
+                        .seed = 11};
+}
+
+static size_t bytes_of(const dlr_dataset *d, int array) {
+    return dlr_array_bytes(&dlr_dataset_arrays(d)->at[array]);
 }
 
 /* Counts the voxels of some samples that are not where their draw says. */
 static int wrong_voxels(const dlr_dataset *d, int size, int samples, dl_error *err) {
-    float *x = malloc(dlr_dataset_input_floats(d) * sizeof *x),
-          *t = malloc(dlr_dataset_target_floats(d) * sizeof *t);
-    float *scratch = malloc(dlr_dataset_scratch(d) * sizeof *scratch);
+    float *x = malloc(bytes_of(d, 0)), *t = malloc(bytes_of(d, 1));
+    void *scratch = malloc(dlr_dataset_scratch(d));
     int wrong = 0, cube = size * size * size;
     for (int s = 0; s < samples; s++) {
-        dlr_draw draw = dlr_dataset_draw(d, 1, s);
-        if (!dlr_dataset_sample(d, 1, s, x, t, scratch, err)) wrong += 1000000;
+        dlr_draw draw = dlr_crops_draw(d, 1, s);
+        if (!sample_pair(d, 1, s, x, t, scratch, err)) wrong += 1000000;
         for (int n = 0; n < 5 * cube; n++) {
             int c = n / cube, i = n % cube;
             int64_t j[3];
@@ -127,21 +128,21 @@ static void test_layouts(void) {
         {"packed.h5", CHUNKED, H5T_IEEE_F32LE, 30, 0},   {"double.h5", PLAIN, H5T_IEEE_F64LE, 30, 0},
         {"big-endian.h5", PLAIN, H5T_IEEE_F32BE, 30, 0}, {"compact.h5", COMPACT, H5T_IEEE_F32LE, 17, 0},
     };
-    const char *const loaders[] = {"lowmem", "inmem", "dali-lowmem"};
+    static const char *const places[] = {"in the file", "in memory"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *path = in_dir(rows[i].name);
         write_volumes(path, rows[i].edge, rows[i].layout, rows[i].type, rows[i].userblock);
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 2; k++)
             for (int boxed = 0; boxed < 2; boxed++) {
-                dlr_dataset_options o = options(loaders[k], path, 13);
-                if (boxed) o.box_size = 15;
+                test_crops o = options(k == 1, path, 13);
+                if (boxed) o.crops.box_size = 15;
                 dl_error err = {0};
-                dlr_dataset *d = dlr_dataset_open(&o, &err);
-                CHECK(d != NULL, "%s %s: %s", rows[i].name, loaders[k], err.message);
+                dlr_dataset *d = open_crops(&o, &err);
+                CHECK(d != NULL, "%s %s: %s", rows[i].name, places[k], err.message);
                 if (!d) continue;
-                CHECK(dlr_dataset_box(d) == (boxed ? 15 : (int64_t)rows[i].edge));
+                CHECK(dlr_crops_box(d) == (boxed ? 15 : (int64_t)rows[i].edge));
                 int wrong = wrong_voxels(d, 13, 40, &err);
-                CHECK(wrong == 0, "%s %s: %d %s", rows[i].name, loaders[k], wrong, err.message);
+                CHECK(wrong == 0, "%s %s: %d %s", rows[i].name, places[k], wrong, err.message);
                 dlr_dataset_close(d);
             }
         unlink(path);
@@ -166,16 +167,17 @@ static void test_sparse_rows(void) {
     free(data);
     H5Sclose(part), H5Dclose(set), H5Sclose(space), H5Pclose(plist), H5Fclose(file);
 
-    dlr_dataset_options o = options("lowmem", path, 8);
-    o.input_name = o.target_name = "rho", o.input_channels = o.target_channels = 1, o.box_size = KNOWN;
+    test_crops o = options(false, path, 8);
+    o.crops.input_name = o.crops.target_name = "rho", o.crops.box_size = KNOWN;
+    o.input_channels = o.target_channels = 1;
     dl_error err = {0};
-    dlr_dataset *d = dlr_dataset_open(&o, &err);
+    dlr_dataset *d = open_crops(&o, &err);
     CHECK(d != NULL, "%s", err.message);
-    float *scratch = d ? malloc(dlr_dataset_scratch(d) * sizeof *scratch) : NULL;
+    void *scratch = d ? malloc(dlr_dataset_scratch(d)) : NULL;
     for (int s = 0; d && s < 30; s++) {
-        dlr_draw draw = dlr_dataset_draw(d, 0, s);
+        dlr_draw draw = dlr_crops_draw(d, 0, s);
         int wrong = 0;
-        CHECK(dlr_dataset_sample(d, 0, s, x, t, scratch, &err), "%s", err.message);
+        CHECK(sample_pair(d, 0, s, x, t, scratch, &err), "%s", err.message);
         for (int i = 0; i < 512; i++) {
             int64_t j[3];
             source_of(draw.rotation, 8, (int[]){i / 64, i / 8 % 8, i % 8}, j);
@@ -196,18 +198,18 @@ static void test_draws(void) {
     const char *path = in_dir("draws.h5");
     write_volumes(path, 12, PLAIN, H5T_IEEE_F32LE, 0);
     dl_error err = {0};
-    dlr_dataset_options o = options("lowmem", path, 5), v = o, seeded = o, whole = o;
-    v.split = DLR_VALID, seeded.seed++, whole.data_size = 12;
-    dlr_dataset *train = dlr_dataset_open(&o, &err), *valid = dlr_dataset_open(&v, &err);
-    dlr_dataset *other = dlr_dataset_open(&seeded, &err), *full = dlr_dataset_open(&whole, &err);
+    test_crops o = options(false, path, 5), v = o, seeded = o, whole = o;
+    v.split = DLR_VALID, seeded.seed++, whole.size = 12;
+    dlr_dataset *train = open_crops(&o, &err), *valid = open_crops(&v, &err);
+    dlr_dataset *other = open_crops(&seeded, &err), *full = open_crops(&whole, &err);
     CHECK(train && valid && other && full, "%s", err.message);
     if (!train || !valid || !other || !full) return;
     int corners[3][7] = {{0}}, rotations[25] = {0}, outside = 0, same_epoch = 0, same_split = 0,
         same_seed = 0, moved = 0;
     for (int s = 0; s < 2000; s++) {
-        dlr_draw a = dlr_dataset_draw(train, 3, s), again = dlr_dataset_draw(train, 3, s);
-        dlr_draw next = dlr_dataset_draw(train, 4, s), val = dlr_dataset_draw(valid, 3, s);
-        dlr_draw val_next = dlr_dataset_draw(valid, 4, s), foreign = dlr_dataset_draw(other, 3, s);
+        dlr_draw a = dlr_crops_draw(train, 3, s), again = dlr_crops_draw(train, 3, s);
+        dlr_draw next = dlr_crops_draw(train, 4, s), val = dlr_crops_draw(valid, 3, s);
+        dlr_draw val_next = dlr_crops_draw(valid, 4, s), foreign = dlr_crops_draw(other, 3, s);
         for (int k = 0; k < 3; k++) {
             bool in = a.corner[k] >= 0 && a.corner[k] < 7;
             outside += !in;
@@ -219,7 +221,7 @@ static void test_draws(void) {
         same_epoch += memcmp(a.corner, next.corner, sizeof a.corner) == 0;
         same_split += memcmp(a.corner, val.corner, sizeof a.corner) == 0;
         same_seed += memcmp(a.corner, foreign.corner, sizeof a.corner) == 0;
-        dlr_draw only = dlr_dataset_draw(full, 3, s);
+        dlr_draw only = dlr_crops_draw(full, 3, s);
         moved += only.corner[0] || only.corner[1] || only.corner[2];
     }
     CHECK(outside == 0 && moved == 0, "%d %d", outside, moved);
@@ -234,31 +236,40 @@ static void test_draws(void) {
 
 /* Noise by the model's types: normal numbers, or classes each as likely; the same at each epoch, others for
  * each sample, split and seed. */
+static void add_array(dlr_arrays *arrays, const char *name, bool is_target, dl_dtype dtype, int64_t n) {
+    dl_error err = {0};
+    dl_type t = dl_scalar(dtype);
+    dl_type_push(&t, "N", 1), dl_type_push(&t, "T", n);
+    CHECK(dlr_arrays_add(arrays, name, is_target, &t, &err), "%s", err.message);
+}
+
+static dlr_dataset *open_noise(const dlr_noise_options *o, const dlr_arrays *arrays, dlr_split split,
+                               uint64_t seed, dl_error *err) {
+    return dlr_dataset_open(&dlr_noise_loader, o, &(dlr_dataset_options){split, seed, arrays, false}, err);
+}
+
 static void test_synthetic(void) {
     enum { X = 3 * 17 * 5, T = 7, CLASSES = 11, SAMPLES = 400 };
-    dlr_dataset_options o = {.loader = "synthetic",
-                             .input_noise = {.elements = X},
-                             .target_noise = {.elements = T, .classes = CLASSES},
-                             .samples = SAMPLES,
-                             .seed = 11};
     dl_error err = {0};
-    dlr_dataset *d = dlr_dataset_open(&o, &err);
-    o.split = DLR_VALID;
-    dlr_dataset *valid = dlr_dataset_open(&o, &err);
-    o.split = DLR_TRAIN, o.seed = 12;
-    dlr_dataset *other = dlr_dataset_open(&o, &err);
+    dlr_arrays arrays = {0};
+    add_array(&arrays, "x", false, DL_F32, X), add_array(&arrays, "t", true, DL_I32, T);
+    dlr_noise_options o = {.samples = SAMPLES, .classes = {0, CLASSES}};
+    dlr_dataset *d = open_noise(&o, &arrays, DLR_TRAIN, 11, &err);
+    dlr_dataset *valid = open_noise(&o, &arrays, DLR_VALID, 11, &err);
+    dlr_dataset *other = open_noise(&o, &arrays, DLR_TRAIN, 12, &err);
     CHECK(d && valid && other, "%s", err.message);
     if (!d || !valid || !other) return;
-    CHECK(dlr_dataset_input_floats(d) == X && dlr_dataset_target_floats(d) == T && !dlr_dataset_held(d));
-    float x[X], first[X], t[T];
+    CHECK(bytes_of(d, 0) == X * 4 && bytes_of(d, 1) == T * 4 && !dlr_dataset_held(d));
+    float x[X], first[X];
+    int32_t t[T];
     double sum = 0, squares = 0;
     int counts[CLASSES] = {0}, wrong = 0;
     for (int s = 0; s < SAMPLES; s++) {
-        CHECK(dlr_dataset_sample(d, s % 3, s, x, t, NULL, &err), "%s", err.message);
+        CHECK(sample_pair(d, s % 3, s, x, t, NULL, &err), "%s", err.message);
         for (int i = 0; i < X; i++) sum += x[i], squares += (double)x[i] * x[i];
         for (int i = 0; i < T; i++) {
-            int k = (int)t[i];
-            if (k < 0 || k >= CLASSES || (float)k != t[i])
+            int k = t[i];
+            if (k < 0 || k >= CLASSES)
                 wrong++;
             else
                 counts[k]++;
@@ -271,13 +282,61 @@ static void test_synthetic(void) {
     CHECK_NEAR(squares / (SAMPLES * X), 1, 0.02);
     for (int k = 0; k < CLASSES; k++)
         CHECK_NEAR(counts[k], SAMPLES * T / (double)CLASSES, 64); /* 4 deviations */
-    dlr_dataset_sample(d, 5, 0, x, t, NULL, &err);
+    sample_pair(d, 5, 0, x, t, NULL, &err);
     CHECK(memcmp(first, x, sizeof x) == 0, "another epoch, the same sample");
-    dlr_dataset_sample(valid, 0, 0, x, t, NULL, &err);
+    sample_pair(valid, 0, 0, x, t, NULL, &err);
     CHECK(memcmp(first, x, sizeof x) != 0, "validation is other data");
-    dlr_dataset_sample(other, 0, 0, x, t, NULL, &err);
+    sample_pair(other, 0, 0, x, t, NULL, &err);
     CHECK(memcmp(first, x, sizeof x) != 0, "another seed is, too");
     dlr_dataset_close(d), dlr_dataset_close(valid), dlr_dataset_close(other);
+}
+
+/* Any number of arrays of any types, or no target; the first two draw the same whatever is behind them. */
+static void test_synthetic_arrays(void) {
+    enum { T = 50 };
+    static const dl_dtype dtypes[] = {DL_F32, DL_BF16, DL_I32, DL_I64, DL_BOOL};
+    static const int64_t classes[] = {0, 0, 7, 7, 2};
+    dl_error err = {0};
+    dlr_arrays few = {0}, many = {0};
+    dlr_noise_options o = {.samples = 4};
+    add_array(&few, "a", false, DL_F32, T);
+    for (int i = 0; i < 5; i++) {
+        static const char *const names[] = {"a", "b", "c", "d", "e"};
+        add_array(&many, names[i], false, dtypes[i], T);
+        o.classes[i] = classes[i];
+    }
+    CHECK(many.at[1].type.dtype == DL_F32 && many.at[3].type.dtype == DL_I64, "a sample's floats are f32");
+    dlr_dataset *one = open_noise(&o, &few, DLR_TRAIN, 5, &err),
+                *all = open_noise(&o, &many, DLR_TRAIN, 5, &err);
+    dlr_dataset *valid = open_noise(&o, &many, DLR_VALID, 5, &err);
+    CHECK(one && all && valid, "%s", err.message);
+    if (!one || !all || !valid) return;
+    float a[T], alone[T], b[T], v[T];
+    int32_t c[T], vc[T];
+    int64_t d[T], vd[T];
+    uint8_t e[T], ve[T];
+    CHECK(dlr_dataset_sample(one, 0, 2, (void *[]){alone}, NULL, &err));
+    CHECK(dlr_dataset_sample(all, 0, 2, (void *[]){a, b, c, d, e}, NULL, &err));
+    CHECK(dlr_dataset_sample(valid, 0, 2, (void *[]){v, v, vc, vd, ve}, NULL, &err));
+    CHECK(memcmp(a, alone, sizeof a) == 0 && memcmp(a, b, sizeof a) != 0 && memcmp(c, vc, sizeof c) != 0);
+    int wrong = 0, same = 0, ones = 0;
+    for (int i = 0; i < T; i++) {
+        wrong += c[i] < 0 || c[i] >= 7 || d[i] < 0 || d[i] >= 7 || e[i] > 1;
+        same += c[i] == d[i], ones += e[i];
+    }
+    CHECK(wrong == 0 && same < T / 2 && ones > 0 && ones < T, "%d %d %d", wrong, same, ones);
+    dlr_dataset_close(one), dlr_dataset_close(all), dlr_dataset_close(valid);
+    CHECK(!open_noise(&(dlr_noise_options){.samples = 0}, &few, DLR_TRAIN, 5, &err) && err.code == DL_USAGE);
+    err = (dl_error){0}, o.classes[2] = 0;
+    CHECK(!open_noise(&o, &many, DLR_TRAIN, 5, &err) && strstr(err.message, "i32[T=50] and 0 classes"), "%s",
+          err.message);
+    err = (dl_error){0};
+    dl_type bare = dl_scalar(DL_F32);
+    CHECK(!dlr_arrays_add(&few, "s", false, &bare, &err) && err.code == DL_INPUT, "%s", err.message);
+    err = (dl_error){0};
+    dl_type_push(&bare, "N", 1);
+    while (few.n < DLR_MAX_ARRAYS) CHECK(dlr_arrays_add(&few, "s", false, &bare, &err), "%s", err.message);
+    CHECK(!dlr_arrays_add(&few, "s", false, &bare, &err) && err.code == DL_INPUT, "%s", err.message);
 }
 
 /* The real file, against H5Dread. */
@@ -288,20 +347,20 @@ static void test_cosmology(void) {
         return;
     }
     enum { S = 64, CUBE = S * S * S };
-    dlr_dataset_options o = options("lowmem", path, S);
+    test_crops o = options(false, path, S);
     o.input_channels = 4, o.target_channels = 5;
     dl_error err = {0};
-    dlr_dataset *d = dlr_dataset_open(&o, &err);
+    dlr_dataset *d = open_crops(&o, &err);
     CHECK(d != NULL, "%s", err.message);
     if (!d) return;
-    CHECK(dlr_dataset_box(d) == 80);
+    CHECK(dlr_crops_box(d) == 80);
     float *x = malloc(4 * CUBE * sizeof *x), *t = malloc(5 * CUBE * sizeof *t),
           *want = malloc(5 * CUBE * sizeof *want);
-    float *scratch = malloc(dlr_dataset_scratch(d) * sizeof *scratch);
+    void *scratch = malloc(dlr_dataset_scratch(d));
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     for (int s = 0; s < 6; s++) {
-        dlr_draw draw = dlr_dataset_draw(d, 0, s);
-        CHECK(dlr_dataset_sample(d, 0, s, x, t, scratch, &err), "%s", err.message);
+        dlr_draw draw = dlr_crops_draw(d, 0, s);
+        CHECK(sample_pair(d, 0, s, x, t, scratch, &err), "%s", err.message);
         for (int k = 0; k < 2; k++) {
             hsize_t count[4] = {k ? 5 : 4, S, S, S}, start[4] = {0};
             for (int a = 0; a < 3; a++) start[a + 1] = (hsize_t)draw.corner[a];
@@ -392,62 +451,67 @@ static void test_faults(void) {
         dl_code code;
         const char *input_name;
         int size, box;
-        const char *loader;
     } rows[] = {
-        {"none.h5", {"none.h5", "dldata nbody -o ", "train_path"}, DL_IO, NULL, 4, 0, NULL},
-        {"", {"is a directory, not a file"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"pipe.h5", {"pipe.h5 is a FIFO, not a file"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"text.h5", {"text.h5 is damaged or no HDF5 file", "signature"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"empty.h5", {"empty.h5 is damaged or no HDF5 file"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"cut.h5", {"cut.h5 is damaged or no HDF5 file", "truncated"}, DL_INPUT, NULL, 4, 0, NULL},
+        {"none.h5", {"none.h5", "dldata nbody -o ", "train_path"}, DL_IO, NULL, 4, 0},
+        {"", {"is a directory, not a file"}, DL_INPUT, NULL, 4, 0},
+        {"pipe.h5", {"pipe.h5 is a FIFO, not a file"}, DL_INPUT, NULL, 4, 0},
+        {"text.h5", {"text.h5 is damaged or no HDF5 file", "signature"}, DL_INPUT, NULL, 4, 0},
+        {"empty.h5", {"empty.h5 is damaged or no HDF5 file"}, DL_INPUT, NULL, 4, 0},
+        {"cut.h5", {"cut.h5 is damaged or no HDF5 file", "truncated"}, DL_INPUT, NULL, 4, 0},
         {"weather.h5",
          {"no data set 'Nbody' (the model's input)", "fields [6, 3, 4, 5] f64 BE", "group/inner [4] u8"},
          DL_INPUT,
          NULL,
          4,
-         0,
-         NULL},
-        {"channels.h5", {"[3, 8, 8, 8] f32", "input has 2 channels"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"rank.h5", {"[8, 8, 8] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"flat.h5", {"[2, 8, 8, 7] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"integers.h5", {"holds i16"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"unwritten.h5", {"never written"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"filter.h5", {"filter 6", "h5repack"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"external.h5", {"external storage"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"virtual.h5", {"virtual data set"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"links.h5", {"is a link to somewhere else"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"links.h5", {"is a link to somewhere else"}, DL_INPUT, "soft", 4, 0, NULL},
-        {"sizes.h5", {"8^3", "9^3"}, DL_INPUT, NULL, 4, 0, NULL},
-        {"good.h5",
-         {"data_size 128 does not fit the box of 8^3 in ", "good.h5"},
-         DL_INPUT,
-         NULL,
-         128,
-         0,
-         NULL},
-        {"good.h5",
-         {"data_size 6 does not fit the box of 5^3 that box_size leaves"},
-         DL_INPUT,
-         NULL,
-         6,
-         5,
-         NULL},
-        {"good.h5", {"box_size 9 is larger than the box of 8^3"}, DL_INPUT, NULL, 4, 9, NULL},
-        {"good.h5", {"data_size must be at least 1, not 0"}, DL_USAGE, NULL, 0, 0, NULL},
-        {"good.h5", {"box_size must be"}, DL_USAGE, NULL, 4, -1, NULL},
-        {"good.h5", {"no synthetic samples of 0 elements"}, DL_USAGE, NULL, 10, 9, "synthetic"},
-        {"good.h5", {"'lowmen' is none of", "did you mean 'lowmem'?"}, DL_USAGE, NULL, 4, 0, "lowmen"},
+         0},
+        {"channels.h5", {"[3, 8, 8, 8] f32", "input has 2 channels"}, DL_INPUT, NULL, 4, 0},
+        {"rank.h5", {"[8, 8, 8] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0},
+        {"flat.h5", {"[2, 8, 8, 7] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0},
+        {"integers.h5", {"holds i16"}, DL_INPUT, NULL, 4, 0},
+        {"unwritten.h5", {"never written"}, DL_INPUT, NULL, 4, 0},
+        {"filter.h5", {"filter 6", "h5repack"}, DL_INPUT, NULL, 4, 0},
+        {"external.h5", {"external storage"}, DL_INPUT, NULL, 4, 0},
+        {"virtual.h5", {"virtual data set"}, DL_INPUT, NULL, 4, 0},
+        {"links.h5", {"is a link to somewhere else"}, DL_INPUT, NULL, 4, 0},
+        {"links.h5", {"is a link to somewhere else"}, DL_INPUT, "soft", 4, 0},
+        {"sizes.h5", {"8^3", "9^3"}, DL_INPUT, NULL, 4, 0},
+        {"good.h5", {"data_size 128 does not fit the box of 8^3 in ", "good.h5"}, DL_INPUT, NULL, 128, 0},
+        {"good.h5", {"data_size 6 does not fit the box of 5^3 that box_size leaves"}, DL_INPUT, NULL, 6, 5},
+        {"good.h5", {"box_size 9 is larger than the box of 8^3"}, DL_INPUT, NULL, 4, 9},
+        {"good.h5", {"data_size must be 1 to 1048576, not 0"}, DL_USAGE, NULL, 0, 0},
+        {"good.h5", {"box_size must be"}, DL_USAGE, NULL, 4, -1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        dlr_dataset_options o =
-            options(rows[i].loader ? rows[i].loader : "lowmem", in_dir(rows[i].file), rows[i].size);
-        o.box_size = rows[i].box, o.input_name = rows[i].input_name;
+        test_crops o = options(false, in_dir(rows[i].file), rows[i].size);
+        o.crops.box_size = rows[i].box, o.crops.input_name = rows[i].input_name;
         dl_error err = {0};
-        dlr_dataset *d = dlr_dataset_open(&o, &err);
+        dlr_dataset *d = open_crops(&o, &err);
         CHECK(d == NULL && err.code == rows[i].code, "%s: code %d, %s", rows[i].file, err.code, err.message);
         for (int k = 0; k < 3 && rows[i].says[k]; k++)
             CHECK(strstr(err.message, rows[i].says[k]) != NULL, "'%s' in '%s'", rows[i].says[k], err.message);
         dlr_dataset_close(d);
+    }
+}
+
+/* What crops are not: other shapes, types and numbers of arrays than a volume in and one out. */
+static void test_model_types(void) {
+    test_crops o = options(false, "none.h5", 4);
+    const dlr_arrays good = volume_arrays(&o);
+    for (int i = 0; i < 5; i++) {
+        static const char *const says[] = {"'t' is f32[C=3, D=4, H=4, W=5]", "'x' is i32[",
+                                           "'x' is f32[C=2, D=4, H=4]", "takes 1 input and 0 targets",
+                                           "takes 2 inputs and 1 target"};
+        dlr_arrays bad = good;
+        if (i == 0) bad.at[1].type.axis[3].size = 5;
+        if (i == 1) bad.at[0].type.dtype = DL_I32;
+        if (i == 2) bad.at[0].type.rank = 3;
+        if (i == 3) bad.n = 1;
+        if (i == 4) bad.at[bad.n++] = good.at[1], bad.at[1].is_target = false;
+        dl_error err = {0};
+        dlr_dataset *d = dlr_dataset_open(&dlr_crops_loader, &o.crops,
+                                          &(dlr_dataset_options){DLR_TRAIN, 0, &bad, false}, &err);
+        CHECK(!d && err.code == DL_INPUT && strstr(err.message, says[i]), "'%s' in '%s'", says[i],
+              err.message);
     }
 }
 
@@ -465,9 +529,9 @@ static void test_damage(void) {
             CHECK(pwrite(fd, &byte, 1, dlr_rng_below(&rng, METADATA)) == 1);
         }
         close(fd);
-        dlr_dataset_options o = options("lowmem", path, 4);
+        test_crops o = options(false, path, 4);
         dl_error err = {0};
-        dlr_dataset *d = dlr_dataset_open(&o, &err);
+        dlr_dataset *d = open_crops(&o, &err);
         refused += d == NULL;
         CHECK((d != NULL) == (err.code == DL_OK));
         CHECK(d || err.code == DL_INPUT, "%s", err.message);
@@ -512,29 +576,30 @@ static void test_sandbox(void) {
 static void test_reader(void) {
     dl_error err = {0};
     const char *path = in_dir("good.h5");
-    dlr_reader *r = dlr_reader_open(path, "no such set", "good.h5: 'no such set'", &err);
+    dlr_reader *r = dlr_reader_open(path, "no such set", "good.h5: 'no such set'", 0, &err);
     CHECK(!r && err.code == DL_INPUT && strstr(err.message, "good.h5"), "%s", err.message);
     err = (dl_error){0};
-    r = dlr_reader_open(path, "Nbody", "good.h5: 'Nbody'", &err);
+    r = dlr_reader_open(path, "Nbody", "good.h5: 'Nbody'", 1 << 20, &err);
     CHECK(r, "%s", err.message);
-    float scratch[2 * 2 * 2] = {0};
-    dlr_slab s = {.planes = 2, .size = 2, .scratch = scratch};
-    CHECK(r && dlr_reader_read(r, &s, &err), "%s", err.message);
+    float out[2 * 2 * 2] = {0};
+    dlr_block s = {.count = {1, 2, 2, 2}};
+    CHECK(r && dlr_reader_read(r, &s, out, &err), "%s", err.message);
     pid_t child = 0;
     FILE *f = fopen("/proc/thread-self/children", "r");
     CHECK(f && fscanf(f, "%d", &child) == 1);
     if (f) fclose(f);
     for (int i = 0; child && i < 3; i++) kill(child, (int[]){SIGINT, SIGTERM, SIGHUP}[i]);
-    CHECK(r && dlr_reader_read(r, &s, &err), "%s", err.message);
-    s.channel = 99;
-    CHECK(r && !dlr_reader_read(r, &s, &err) && err.code == DL_INPUT, "%s", err.message);
-    s.channel = 0;
+    CHECK(r && dlr_reader_read(r, &s, out, &err), "%s", err.message);
+    s.start[0] = 99;
+    CHECK(r && !dlr_reader_read(r, &s, out, &err) && err.code == DL_INPUT, "%s", err.message);
+    s.start[0] = 0;
     err = (dl_error){0};
-    CHECK(r && dlr_reader_read(r, &s, &err), "a fault is not the end: %s", err.message);
+    CHECK(r && dlr_reader_read(r, &s, out, &err), "a fault is not the end: %s", err.message);
     if (child) kill(child, SIGXCPU);
-    CHECK(r && !dlr_reader_read(r, &s, &err) && strstr(err.message, "good.h5: 'Nbody'"), "%s", err.message);
+    CHECK(r && !dlr_reader_read(r, &s, out, &err) && strstr(err.message, "good.h5: 'Nbody'"), "%s",
+          err.message);
     err = (dl_error){0};
-    CHECK(r && !dlr_reader_read(r, &s, &err) && strstr(err.message, "lost"), "%s", err.message);
+    CHECK(r && !dlr_reader_read(r, &s, out, &err) && strstr(err.message, "lost"), "%s", err.message);
     dlr_reader_close(r);
 }
 
@@ -546,6 +611,8 @@ int main(void) {
     test_sparse_rows();
     test_draws();
     test_synthetic();
+    test_synthetic_arrays();
+    test_model_types();
     test_cosmology();
     test_sandbox();
     test_faults();

@@ -7,17 +7,16 @@
 enum { S = 6, INPUT = 2 * S * S * S, TARGET = 3 * S * S * S };
 static char dir[] = "/tmp/dl_prefetch_XXXXXX", path[100];
 
-static dlr_dataset *open_split(dlr_split split, const char *loader, int64_t samples) {
-    dlr_dataset_options o = {.loader = loader,
-                             .split = split,
-                             .path = path,
-                             .input_channels = 2,
-                             .target_channels = 3,
-                             .data_size = S,
-                             .samples = samples,
-                             .seed = 3};
+enum { IN_FILE, IN_MEMORY };
+static dlr_dataset *open_split(dlr_split split, bool in_memory, int64_t samples) {
+    test_crops o = {.crops = {.path = path, .samples = samples, .in_memory = in_memory},
+                    .split = split,
+                    .input_channels = 2,
+                    .target_channels = 3,
+                    .size = S,
+                    .seed = 3};
     dl_error err = {0};
-    dlr_dataset *d = dlr_dataset_open(&o, &err);
+    dlr_dataset *d = open_crops(&o, &err);
     CHECK(d != NULL, "%s", err.message);
     return d;
 }
@@ -35,9 +34,9 @@ static float *take(dlr_prefetch *p, int batch, int n, int64_t epoch, int64_t ind
         if (!ok) break;
         CHECK(b.epoch == epoch && b.index == index, "%d.%d, not %d.%d", (int)b.epoch, (int)b.index,
               (int)epoch, (int)index);
-        CHECK(((uintptr_t)b.input & 63) == 0 && ((uintptr_t)b.target & 63) == 0);
-        memcpy(all + (size_t)i * each, b.input, (size_t)batch * INPUT * sizeof *all);
-        memcpy(all + (size_t)i * each + (size_t)batch * INPUT, b.target,
+        CHECK(((uintptr_t)b.data[0] & 63) == 0 && ((uintptr_t)b.data[1] & 63) == 0 && b.arrays->n == 2);
+        memcpy(all + (size_t)i * each, b.data[0], (size_t)batch * INPUT * sizeof *all);
+        memcpy(all + (size_t)i * each + (size_t)batch * INPUT, b.data[1],
                (size_t)batch * TARGET * sizeof *all);
         if (++index == dlr_prefetch_batches(p)) index = 0, epoch++;
     }
@@ -59,17 +58,17 @@ static dlr_prefetch *start(const dlr_dataset *d, dlr_prefetch_options o) {
 static void test_workers(void) {
     enum { BATCH = 4, N = 13 };
     static const int workers[] = {0, 1, 2, 5};
-    static const char *const loaders[] = {"lowmem", "inmem"};
+    static const char *const places[] = {"in the file", "in memory"};
     float *want = NULL;
     for (int l = 0; l < 2; l++) {
-        dlr_dataset *d = open_split(DLR_TRAIN, loaders[l], 23);
+        dlr_dataset *d = open_split(DLR_TRAIN, l == IN_MEMORY, 23);
         for (int k = 0; k < 4; k++)
             for (int depth = 0; depth < 5; depth++) {
                 dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers[k], depth});
                 CHECK(dlr_prefetch_batches(p) == 5 && dlr_prefetch_dropped(p) == 3);
                 float *got = take(p, BATCH, N, 0, 0);
                 if (want)
-                    CHECK(equal(got, want, BATCH, N), "%s, %d workers, depth %d", loaders[l], workers[k],
+                    CHECK(equal(got, want, BATCH, N), "%s, %d workers, depth %d", places[l], workers[k],
                           depth);
                 else
                     want = got;
@@ -87,8 +86,9 @@ static void test_workers(void) {
  * would. */
 static void test_ranks(void) {
     enum { WORLD = 3, BATCH = 2 };
-    dlr_dataset *d = open_split(DLR_TRAIN, "lowmem", 20);
-    float x[INPUT], t[TARGET], *scratch = malloc(dlr_dataset_scratch(d) * sizeof *scratch);
+    dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 20);
+    float x[INPUT], t[TARGET];
+    void *scratch = malloc(dlr_dataset_scratch(d));
     for (int rank = 0; rank < WORLD; rank++) {
         dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, rank, WORLD, 2, 0});
         CHECK(dlr_prefetch_batches(p) == 3 && dlr_prefetch_dropped(p) == 2);
@@ -96,7 +96,7 @@ static void test_ranks(void) {
             float *got = take(p, BATCH, 1, 0, b);
             for (int i = 0; i < BATCH; i++) {
                 dl_error err = {0};
-                CHECK(dlr_dataset_sample(d, 0, (b * BATCH + i) * WORLD + rank, x, t, scratch, &err));
+                CHECK(sample_pair(d, 0, (b * BATCH + i) * WORLD + rank, x, t, scratch, &err));
                 CHECK(memcmp(got + i * INPUT, x, sizeof x) == 0 &&
                           memcmp(got + BATCH * INPUT + i * TARGET, t, sizeof t) == 0,
                       "rank %d batch %d sample %d", rank, b, i);
@@ -111,7 +111,7 @@ static void test_ranks(void) {
 
 static void test_seek(void) {
     enum { BATCH = 3, N = 14 };
-    dlr_dataset *d = open_split(DLR_TRAIN, "lowmem", 15);
+    dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 15);
     for (int workers = 0; workers < 4; workers++) {
         dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0});
         float *whole = take(p, BATCH, N, 0, 0);
@@ -134,7 +134,7 @@ static void test_seek(void) {
 
 /* Every epoch is validated on the same crops. */
 static void test_validation(void) {
-    dlr_dataset *d = open_split(DLR_VALID, "lowmem", 8);
+    dlr_dataset *d = open_split(DLR_VALID, IN_FILE, 8);
     dlr_prefetch *p = start(d, (dlr_prefetch_options){2, 0, 1, 2, 0});
     float *first = take(p, 2, 4, 0, 0), *second = take(p, 2, 4, 1, 0);
     CHECK(equal(first, second, 2, 4));
@@ -147,8 +147,8 @@ static void test_validation(void) {
 static void test_turn(void) {
     enum { BATCH = 2, N = 5 };
     dl_error err = {0};
-    dlr_dataset *train = open_split(DLR_TRAIN, "lowmem", 11), *valid = open_split(DLR_VALID, "inmem", 7);
-    dlr_dataset *few = open_split(DLR_VALID, "lowmem", 1);
+    dlr_dataset *train = open_split(DLR_TRAIN, IN_FILE, 11), *valid = open_split(DLR_VALID, IN_MEMORY, 7);
+    dlr_dataset *few = open_split(DLR_VALID, IN_FILE, 1);
     for (int workers = 0; workers < 4; workers++) {
         dlr_prefetch *one = start(valid, (dlr_prefetch_options){BATCH, 0, 1, workers, 0});
         float *want_valid = take(one, BATCH, 3, 0, 0);
@@ -183,15 +183,13 @@ static void test_errors_surface(void) {
     snprintf(copy, sizeof copy, "%s/cut.h5", dir);
     for (int workers = 0; workers < 3; workers++) {
         write_volumes(copy, 16, PLAIN, H5T_IEEE_F32LE, 0);
-        dlr_dataset_options o = {.loader = "lowmem",
-                                 .path = copy,
-                                 .input_channels = 2,
-                                 .target_channels = 3,
-                                 .data_size = S,
-                                 .samples = 64,
-                                 .seed = 3};
+        test_crops o = {.crops = {.path = copy, .samples = 64},
+                        .input_channels = 2,
+                        .target_channels = 3,
+                        .size = S,
+                        .seed = 3};
         dl_error err = {0};
-        dlr_dataset *d = dlr_dataset_open(&o, &err);
+        dlr_dataset *d = open_crops(&o, &err);
         CHECK(d != NULL, "%s", err.message);
         dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, workers, 2});
         free(take(p, 4, 2, 0, 0));
@@ -214,7 +212,7 @@ static void test_errors_surface(void) {
 }
 
 static void test_stop_any_time(void) {
-    dlr_dataset *d = open_split(DLR_TRAIN, "lowmem", 64);
+    dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 64);
     for (int i = 0; i < 30; i++) {
         dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, i % 4, 0});
         free(take(p, 4, i % 5, 0, 0));
@@ -226,7 +224,7 @@ static void test_stop_any_time(void) {
 }
 
 static void test_options(void) {
-    dlr_dataset *d = open_split(DLR_TRAIN, "lowmem", 1 << 20);
+    dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 1 << 20);
     const struct {
         dlr_prefetch_options o;
         const char *says;

@@ -40,10 +40,18 @@ static void fill(float *at, size_t n, unsigned seed) {
         at[i] = (float)((seed = seed * 1664525 + 1013904223) >> 8) / (float)(1 << 24) - 0.5f;
 }
 
+static bool open_feed(dlr_feed *feed, dlr_exec *e, dl_error *err) {
+    dlr_arrays takes = {0};
+    return dlr_feed_arrays(e, &takes, err) && dlr_feed_open(feed, e, &takes, err);
+}
+
 static void feed_noise(const dlr_feed *feed) {
     static float x[2 * 4 * 8 * 8 * 8], t[2 * 5 * 8 * 8 * 8];
     fill(x, sizeof x / sizeof *x, 1), fill(t, sizeof t / sizeof *t, 2);
-    dlr_feed_batch(feed, &(dlr_batch){.input = x, .target = t});
+    dlr_arrays arrays = {0};
+    dl_error err = {0};
+    CHECK(dlr_feed_arrays(feed->exec, &arrays, &err), "%s", err.message);
+    dlr_feed_batch(feed, &(dlr_batch){.arrays = &arrays, .data = (void *[]){x, t}});
 }
 
 /* The rate as the plan works it out is the formula's, through warm-up and cosine; and the same steps are run
@@ -64,7 +72,7 @@ static void test_device_rate(dlr_exec *e) {
     dlr_view rate = dlr_exec_result(e, train, DL_RESULT_METRIC, "Learning Rate");
     dlr_view loss = dlr_exec_result(e, train, DL_RESULT_LOSS, NULL);
     double losses[12];
-    CHECK(dlr_schedule_rates(&schedule, &rates, &err) && dlr_feed_open(&feed, e, &err), "%s", err.message);
+    CHECK(dlr_schedule_rates(&schedule, &rates, &err) && open_feed(&feed, e, &err), "%s", err.message);
     for (int round = 0; round < 2; round++) {
         dlr_train_options o = {.exec = e, .seed = 3};
         CHECK(dlr_run_start_weights(&o, &err), "%s", err.message);
@@ -112,18 +120,26 @@ static void test_tensors(dlr_exec *e) {
           "%s", err.message);
 }
 
-static void test_channels(void) {
+/* What the plan takes, and what a data set gives, must be the same arrays. */
+static void test_feed(dlr_exec *e) {
     dl_error err = {0};
-    int channels = 0;
-    dl_type t = dl_scalar(DL_F32);
-    static const int64_t sizes[] = {2, 4, 8, 8, 8};
-    for (int i = 0; i < 5; i++) dl_type_push(&t, i ? "x" : "N", sizes[i]);
-    CHECK(dlr_feed_channels("x", &t, 8, &channels, &err) && channels == 4);
-    CHECK(!dlr_feed_channels("x", &t, 16, &channels, &err) && err.code == DL_INPUT &&
-              strstr(err.message, "16"),
-          "%s", err.message);
-    err = (dl_error){0}, t.rank = 4;
-    CHECK(!dlr_feed_channels("x", &t, 8, &channels, &err) && err.code == DL_INPUT);
+    dlr_arrays takes = {0};
+    dlr_feed feed;
+    CHECK(dlr_feed_arrays(e, &takes, &err) && takes.n == 2, "%s", err.message);
+    CHECK_STR(takes.at[0].name, "x");
+    CHECK_STR(dl_type_text(&takes.at[1].type), "f32[C=5, D=8, H=8, W=8]");
+    CHECK(takes.at[1].is_target && dlr_feed_open(&feed, e, &takes, &err), "%s", err.message);
+    CHECK(dlr_feed_first(&feed, DL_VAR_INPUT) == 0 && dlr_feed_first(&feed, DL_VAR_TARGET) == 1 &&
+          dlr_feed_first(&feed, DL_VAR_PARAM) == -1);
+    for (int i = 0; i < 4; i++) {
+        dlr_arrays gives = takes;
+        if (i == 0) gives.at[0].type.axis[1].size = 16;
+        if (i == 1) gives.at[0].type.dtype = DL_I32;
+        if (i == 2) gives.at[0].name = "z";
+        if (i == 3) gives.n = 1;
+        err = (dl_error){0};
+        CHECK(!dlr_feed_open(&feed, e, &gives, &err) && err.code == DL_INPUT, "%d: %s", i, err.message);
+    }
 }
 
 static void test_directory(void) {
@@ -246,7 +262,7 @@ static void test_figures(dlr_exec *e) {
     const char *name;
     dlr_feed feed;
     int eval = dlr_exec_program(e, "eval");
-    CHECK(dlr_feed_open(&feed, e, &err));
+    CHECK(open_feed(&feed, e, &err));
     feed_noise(&feed);
     dlr_exec_run(e, eval, NULL);
     image = dlr_figure_of_model(arena, e, eval, 0, &name, &err);
@@ -263,11 +279,11 @@ int main(void) {
     CHECK(e != NULL, "%s", err.message);
     if (e) {
         test_device_rate(e);
+        test_feed(e);
         test_tensors(e);
         test_figures(e);
     }
     dlr_exec_close(e);
-    test_channels();
     test_directory();
     test_directory_stopped();
     test_signals();

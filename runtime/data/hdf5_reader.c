@@ -1,7 +1,7 @@
 /* Data sets that only libhdf5 can unpack: it reads them in a child that stays, under limits on memory and
  * time. */
 #include "ir/base/sandbox.h"
-#include "runtime/data/volume.h"
+#include "runtime/data/hdf5_source.h"
 
 #include <errno.h>
 #include <hdf5.h>
@@ -21,11 +21,7 @@ struct dlr_reader {
     pid_t child;
 };
 
-/* A slab without its pointers, and the answer to it; the numbers follow when `ok`. */
-typedef struct {
-    int channel, planes, size;
-    int64_t x, y, z;
-} question;
+/* The answer to a block that is asked for; the numbers follow when `ok`. */
 typedef struct {
     bool ok;
     char reason[200];
@@ -33,22 +29,19 @@ typedef struct {
 
 /* ---- in the child ---- */
 
-static hid_t open_set(const char *path, const char *name) {
-    /* Room for the chunks of a crop and the next: with the default of 1 MiB each slab would unpack them
-     * again. */
+static hid_t open_set(const char *path, const char *name, size_t cache) {
     const size_t cache_slots = 12421;
     dlr_hdf5_quiet();
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), chunks = H5Pcreate(H5P_DATASET_ACCESS);
     H5Pset_file_locking(access, false, true);
-    H5Pset_chunk_cache(chunks, cache_slots, DLR_READER_CHUNKS, 1.0);
+    H5Pset_chunk_cache(chunks, cache_slots, cache, 1.0);
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
     return file < 0 ? file : H5Dopen2(file, name, chunks);
 }
 
-static bool read_slab(hid_t set, const question *q, float *out) {
-    hsize_t size = (hsize_t)q->size, planes = (hsize_t)q->planes;
-    hsize_t start[4] = {(hsize_t)q->channel, (hsize_t)q->x, (hsize_t)q->y, (hsize_t)q->z};
-    hsize_t count[4] = {1, planes, size, size};
+static bool read_block(hid_t set, const dlr_block *q, float *out) {
+    hsize_t start[4], count[4];
+    for (int i = 0; i < 4; i++) start[i] = (hsize_t)q->start[i], count[i] = (hsize_t)q->count[i];
     hid_t from = H5Dget_space(set), to = H5Screate_simple(4, count, NULL);
     bool ok = from >= 0 && to >= 0 &&
               H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
@@ -58,28 +51,30 @@ static bool read_slab(hid_t set, const question *q, float *out) {
     return ok;
 }
 
-static size_t slab_bytes(const question *q) {
-    return (size_t)q->planes * (size_t)q->size * (size_t)q->size * sizeof(float);
+static size_t block_bytes(const dlr_block *q) {
+    size_t n = sizeof(float);
+    for (int i = 0; i < 4; i++) n *= (size_t)q->count[i];
+    return n;
 }
 
 /* Answers until the parent is gone. */
-_Noreturn static void serve(int fd, const char *path, const char *name) {
+_Noreturn static void serve(int fd, const char *path, const char *name, size_t cache) {
     fd = dl_sandbox_enter(fd);
     dl_sandbox_allow(CPU_SECONDS);
     answer a = {0};
-    hid_t set = open_set(path, name);
+    hid_t set = open_set(path, name, cache);
     a.ok = set >= 0;
     if (!a.ok) dlr_hdf5_reason(a.reason, sizeof a.reason);
     bool there = dl_send_bytes(fd, &a, sizeof a);
-    for (question q; there && set >= 0;) {
+    for (dlr_block q; there && set >= 0;) {
         dl_sandbox_allow(0);
         if (!dl_receive_bytes(fd, &q, sizeof q)) break;
         dl_sandbox_allow(CPU_SECONDS);
-        float *out = malloc(slab_bytes(&q));
+        float *out = malloc(block_bytes(&q));
         a = (answer){.reason = "no memory"};
-        a.ok = out && read_slab(set, &q, out);
+        a.ok = out && read_block(set, &q, out);
         if (out && !a.ok) dlr_hdf5_reason(a.reason, sizeof a.reason);
-        there = dl_send_bytes(fd, &a, sizeof a) && (!a.ok || dl_send_bytes(fd, out, slab_bytes(&q)));
+        there = dl_send_bytes(fd, &a, sizeof a) && (!a.ok || dl_send_bytes(fd, out, block_bytes(&q)));
         free(out);
     }
     _exit(0);
@@ -107,7 +102,8 @@ static bool receive_answer(dlr_reader *r, const char *what, dl_error *err) {
     return a.ok || dl_fail(err, DL_INPUT, "cannot %s %s: %s", what, r->label, a.reason);
 }
 
-dlr_reader *dlr_reader_open(const char *path, const char *set, const char *label, dl_error *err) {
+dlr_reader *dlr_reader_open(const char *path, const char *set, const char *label, size_t cache,
+                            dl_error *err) {
     int ends[2];
     dlr_reader *r = calloc(1, sizeof *r);
     if (!r) return dl_fail(err, DL_RESOURCE, "no memory to open %s", path), NULL;
@@ -117,7 +113,7 @@ dlr_reader *dlr_reader_open(const char *path, const char *set, const char *label
         return NULL;
     }
     *r = (dlr_reader){.lock = PTHREAD_MUTEX_INITIALIZER, .label = label, .fd = ends[0], .child = fork()};
-    if (r->child == 0) serve(ends[1], path, set);
+    if (r->child == 0) serve(ends[1], path, set, cache);
     close(ends[1]);
     if (r->child < 0) {
         dl_fail_errno(err, DL_RESOURCE, "cannot start a process to read %s", path);
@@ -128,15 +124,12 @@ dlr_reader *dlr_reader_open(const char *path, const char *set, const char *label
     return NULL;
 }
 
-bool dlr_reader_read(dlr_reader *r, const dlr_slab *s, dl_error *err) {
-    question q;
-    memset(&q, 0, sizeof q);
-    q.channel = s->channel, q.planes = s->planes, q.size = s->size, q.x = s->x, q.y = s->y, q.z = s->z;
+bool dlr_reader_read(dlr_reader *r, const dlr_block *q, float *out, dl_error *err) {
     pthread_mutex_lock(&r->lock);
     bool ok = r->fd >= 0 || dl_fail(err, DL_INPUT, "cannot read %s: its reader was lost", r->label);
-    if (ok) ok = dl_send_bytes(r->fd, &q, sizeof q) || lose(r, err);
+    if (ok) ok = dl_send_bytes(r->fd, q, sizeof *q) || lose(r, err);
     ok = ok && receive_answer(r, "read", err);
-    if (ok) ok = dl_receive_bytes(r->fd, s->scratch, slab_bytes(&q)) || lose(r, err);
+    if (ok) ok = dl_receive_bytes(r->fd, out, block_bytes(q)) || lose(r, err);
     pthread_mutex_unlock(&r->lock);
     return ok;
 }

@@ -1,0 +1,28 @@
+/* NumPy's .npy files: what the header says, and the numbers as doubles. Files are not trusted: every length
+ * is held against the file's. */
+#ifndef DL_NPY_H
+#define DL_NPY_H
+#include "ir/base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DL_NPY_RANK = 8 };
+
+typedef struct {
+    char code[32];    /* NumPy's name of the element type, "<f4" */
+    const char *type; /* ours, "f32"; NULL: not one of numbers that are read */
+    int element;      /* which of those, for dl_npy_read; -1 */
+    bool fortran;     /* the first axis fastest */
+    int rank;
+    uint64_t dims[DL_NPY_RANK], count; /* count: at most 2^47 */
+    uint64_t offset;                   /* of the numbers in the file */
+} dl_npy;
+
+/* Reads the header of an open file. Errors (DL_INPUT): it is none, is damaged, or is shorter than it says. */
+bool dl_npy_header(int fd, const char *path, uint64_t file_bytes, dl_npy *out, dl_error *err);
+/* Numbers first .. first + n - 1 of those that begin at `offset`, as they lie in the file. Errors: DL_IO,
+ * DL_RESOURCE. */
+bool dl_npy_read(int fd, const char *path, int element, uint64_t offset, uint64_t first, size_t n,
+                 double *out, dl_error *err);
+#endif

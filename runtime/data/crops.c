@@ -1,0 +1,175 @@
+#include "runtime/data/crops.h"
+
+#include "runtime/data/loader.h"
+#include "runtime/data/volume.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct {
+    dlr_volume *volume[2]; /* of input and target */
+    int64_t box;
+    int size;
+} crops;
+
+enum { MAX_EDGE = 1 << 20 };
+
+/* ---- what the model takes ---- */
+
+/* f32[C, S, S, S] with one S for both. */
+static bool check_model(const dlr_dataset *d, int *size, dl_error *err) {
+    if (!dlr_loader_pair(d, err)) return false;
+    int64_t edge = d->arrays.at[0].type.rank > 1 ? d->arrays.at[0].type.axis[1].size : 0;
+    for (int i = 0; i < 2; i++) {
+        const dl_type *t = &d->arrays.at[i].type;
+        bool fits =
+            t->dtype == DL_F32 && t->rank == 4 && t->axis[0].size >= 1 && t->axis[0].size <= INT32_MAX;
+        for (int k = 1; fits && k < 4; k++) fits = t->axis[k].size == edge;
+        if (!fits)
+            return dl_fail(
+                err, DL_INPUT,
+                "a sample of the model's '%s' is %s; crops of a volume are f32[C, %lld, %lld, %lld]",
+                d->arrays.at[i].name, dl_type_text(t), (long long)edge, (long long)edge, (long long)edge);
+    }
+    if (edge < 1 || edge > MAX_EDGE)
+        return dl_fail(err, DL_USAGE, "data_size must be 1 to %d, not %lld", MAX_EDGE, (long long)edge);
+    *size = (int)edge;
+    return true;
+}
+
+static int64_t channels_of(const dlr_dataset *d, int side) { return d->arrays.at[side].type.axis[0].size; }
+
+/* ---- files ---- */
+
+static const char *const roles[] = {"input", "target"};
+
+static bool check_shape(const dlr_dataset *d, const char *path, const dlr_hdf5_set *set, int side,
+                        dl_error *err) {
+    bool cube = set->rank == 4 && set->dims[1] == set->dims[2] && set->dims[2] == set->dims[3];
+    bool shaped = cube && set->dims[1] >= 1 && set->dims[1] <= MAX_EDGE;
+    if (shaped && set->dims[0] == channels_of(d, side)) return true;
+    dl_buf holds = {0};
+    dlr_hdf5_put_shape(&holds, set);
+    if (!shaped)
+        dl_fail(err, DL_INPUT, "%s: '%s' is %s; a volume is [channels, L, L, L]", path, set->name, holds.at);
+    else
+        dl_fail(err, DL_INPUT, "%s: '%s' is %s, but the model's %s has %lld channels", path, set->name,
+                holds.at, roles[side], (long long)channels_of(d, side));
+    dl_buf_free(&holds);
+    return false;
+}
+
+static dlr_volume *open_side(const dlr_dataset *d, const char *path, const dlr_hdf5_facts *facts,
+                             const char *name, int side, dl_error *err) {
+    const dlr_hdf5_set *set = dlr_hdf5_find(facts, name);
+    if (!set) {
+        dl_buf holds = {0};
+        dlr_hdf5_put_sets(&holds, facts, 8);
+        dl_fail(err, DL_INPUT, "%s has no data set '%s' (the model's %s); it holds: %.500s", path, name,
+                roles[side], holds.at);
+        dl_buf_free(&holds);
+        return NULL;
+    }
+    bool stored = set->layout != DLR_HDF5_LINK && set->layout != DLR_HDF5_EMPTY; /* else that is the fault */
+    return stored && !check_shape(d, path, set, side, err) ? NULL : dlr_volume_open(path, set, err);
+}
+
+static bool check_options(const dlr_dataset *d, const dlr_crops_options *o, dl_error *err) {
+    bool train = d->split == DLR_TRAIN;
+    const char *key = train ? "train_path" : "val_path";
+    if (o->samples < 1 || o->samples > UINT32_MAX)
+        return dl_fail(err, DL_USAGE, "%s must be at least 1, not %lld", train ? "Nsamples" : "Nsamples_val",
+                       (long long)o->samples);
+    if (o->box_size < 0 || o->box_size > MAX_EDGE)
+        return dl_fail(err, DL_USAGE, "box_size must be 1 to %d, or null for the file's, not %lld", MAX_EDGE,
+                       (long long)o->box_size);
+    if (!o->path || !o->path[0]) return dl_fail(err, DL_USAGE, "%s is not set", key);
+    if (access(o->path, F_OK) != 0 && errno == ENOENT)
+        return dl_fail(err, DL_IO,
+                       "no file %s: make one with `dldata nbody -o %s`, or set %s to a file you have",
+                       o->path, o->path, key);
+    return true;
+}
+
+static bool open_volumes(const dlr_dataset *d, crops *c, const dlr_crops_options *o, dl_error *err) {
+    const char *names[] = {o->input_name ? o->input_name : "Nbody",
+                           o->target_name ? o->target_name : "Hydro"};
+    dlr_hdf5_facts *facts = dlr_hdf5_inspect(o->path, err);
+    if (!facts) return false;
+    for (int i = 0; i < 2 && (i == 0 || c->volume[0]); i++)
+        c->volume[i] = open_side(d, o->path, facts, names[i], i, err);
+    free(facts);
+    if (!c->volume[1]) return false;
+    int64_t edge = c->volume[0]->edge;
+    if (c->volume[1]->edge != edge)
+        return dl_fail(err, DL_INPUT, "%s: '%s' is a box of %lld^3 but '%s' of %lld^3", o->path, names[0],
+                       (long long)edge, names[1], (long long)c->volume[1]->edge);
+    if (o->box_size > edge)
+        return dl_fail(err, DL_INPUT,
+                       "box_size %lld is larger than the box of %lld^3 in %s: set box_size to null",
+                       (long long)o->box_size, (long long)edge, o->path);
+    c->box = o->box_size ? o->box_size : edge;
+    if (c->size > c->box)
+        return dl_fail(err, DL_INPUT, "data_size %d does not fit the box of %lld^3 %s %s", c->size,
+                       (long long)c->box, o->box_size ? "that box_size leaves of" : "in", o->path);
+    return true;
+}
+
+static bool load(crops *c, dl_error *err) {
+    for (int i = 0; i < 2; i++) {
+        dlr_volume *loaded = dlr_volume_load(c->volume[i], c->box, err);
+        if (!loaded) return false;
+        dlr_volume_close(c->volume[i]);
+        c->volume[i] = loaded;
+    }
+    return true;
+}
+
+/* ---- the loader ---- */
+
+static bool open_crops(dlr_dataset *d, const void *options, dl_error *err) {
+    const dlr_crops_options *o = options;
+    crops *c = d->state = calloc(1, sizeof *c);
+    if (!c) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
+    if (!check_model(d, &c->size, err) || !check_options(d, o, err) || !open_volumes(d, c, o, err))
+        return false;
+    if (o->in_memory && !d->probe && !load(c, err)) return false;
+    d->samples = o->samples;
+    d->scratch = dlr_volume_scratch(c->volume[0]->edge, c->size) * sizeof(float);
+    d->held = c->volume[0]->held + c->volume[1]->held;
+    return true;
+}
+
+dlr_draw dlr_crops_draw(const dlr_dataset *d, int64_t epoch, int64_t sample) {
+    const crops *c = d->state;
+    bool train = d->split == DLR_TRAIN;
+    dlr_rng rng = dlr_rng_at((dlr_rng_place){d->seed, train ? DLR_STREAM_TRAIN : DLR_STREAM_VALID,
+                                             train ? (uint32_t)epoch : 0, (uint32_t)sample});
+    int64_t room = c->box - c->size;
+    dlr_draw draw;
+    for (int a = 0; a < 3; a++) draw.corner[a] = room ? dlr_rng_below(&rng, (uint32_t)room) : 0;
+    draw.rotation = 1 + (int)dlr_rng_below(&rng, DLR_ROTATIONS);
+    return draw;
+}
+
+int64_t dlr_crops_box(const dlr_dataset *d) { return ((const crops *)d->state)->box; }
+
+static bool cut_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
+                       dl_error *err) {
+    const crops *c = d->state;
+    dlr_draw draw = dlr_crops_draw(d, epoch, sample);
+    for (int i = 0; i < 2; i++)
+        if (!dlr_volume_crop(c->volume[i], draw.corner, c->size, draw.rotation, out[i], scratch, err))
+            return false;
+    return true;
+}
+
+static void close_crops(dlr_dataset *d) {
+    crops *c = d->state;
+    if (!c) return;
+    dlr_volume_close(c->volume[0]), dlr_volume_close(c->volume[1]);
+    free(c);
+}
+
+const dlr_loader dlr_crops_loader = {"crops", open_crops, cut_sample, close_crops};

@@ -1,0 +1,213 @@
+#include "runtime/data/weather.h"
+
+#include "runtime/data/hdf5_source.h"
+#include "runtime/data/loader.h"
+#include "runtime/data/shuffle.h"
+#include "runtime/data/statistics.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+
+static const char set_name[] = "fields";
+
+typedef struct {
+    dlr_source source;
+    int64_t first; /* samples of the years before */
+} year;
+
+typedef struct {
+    year *years;
+    int n;
+    int64_t dt, channels, height, width;
+    float *mean, *deviation; /* of each channel */
+} weather;
+
+/* ---- what the model takes ---- */
+
+/* f32[C, H, W], twice the same. */
+static bool check_model(const dlr_dataset *d, weather *w, dl_error *err) {
+    if (!dlr_loader_pair(d, err)) return false;
+    const dlr_array *x = &d->arrays.at[0], *t = &d->arrays.at[1];
+    for (int i = 0; i < 2; i++) {
+        const dl_type *type = &d->arrays.at[i].type;
+        if (type->dtype != DL_F32 || type->rank != 3 || dl_type_count(type) < 1)
+            return dl_fail(err, DL_INPUT,
+                           "a sample of the model's '%s' is %s; a field of weather is f32[C, H, W]",
+                           d->arrays.at[i].name, dl_type_text(type));
+    }
+    bool same = true;
+    for (int i = 0; i < 3; i++) same = same && x->type.axis[i].size == t->type.axis[i].size;
+    if (!same)
+        return dl_fail(
+            err, DL_INPUT,
+            "the model's '%s' is %s and its '%s' %s; of weather files both are the same channels (the "
+            "target dt steps later)",
+            x->name, dl_type_text(&x->type), t->name, dl_type_text(&t->type));
+    w->channels = x->type.axis[0].size, w->height = x->type.axis[1].size, w->width = x->type.axis[2].size;
+    return true;
+}
+
+/* ---- the files ---- */
+
+static int is_data(const struct dirent *e) {
+    size_t n = strlen(e->d_name);
+    return n > 3 && e->d_name[0] != '.' && strcmp(e->d_name + n - 3, ".h5") == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static bool check_set(const weather *w, const char *path, const dlr_hdf5_set *set, dl_error *err) {
+    dl_buf holds = {0};
+    dlr_hdf5_put_shape(&holds, set);
+    const int64_t *d = set->dims;
+    bool fits = false;
+    if (set->layout == DLR_HDF5_LINK)
+        fits = true; /* which dlr_source_open refuses */
+    else if (set->rank != 4)
+        dl_fail(err, DL_INPUT, "%s: '%s' is %s; a year of weather is [time, channel, lat, lon]", path,
+                set_name, holds.at);
+    else if (d[1] != w->channels)
+        dl_fail(err, DL_INPUT,
+                "%s: '%s' is %s, that is %lld channels, but the model's input has %lld (n_in_channels, "
+                "n_out_channels)",
+                path, set_name, holds.at, (long long)d[1], (long long)w->channels);
+    else if (d[2] < w->height || d[3] < w->width)
+        dl_fail(err, DL_INPUT, "%s: '%s' is %s: a crop of %lld x %lld (img_size) does not fit %lld x %lld",
+                path, set_name, holds.at, (long long)w->height, (long long)w->width, (long long)d[2],
+                (long long)d[3]);
+    else if (d[0] < 3 * w->dt)
+        dl_fail(
+            err, DL_INPUT,
+            "%s: '%s' is %s: dt of %lld pairs times that a year of %lld steps does not have (it needs 3 dt)",
+            path, set_name, holds.at, (long long)w->dt, (long long)d[0]);
+    else if (d[0] > UINT32_MAX)
+        dl_fail(err, DL_INPUT, "%s: '%s' is %s: more times than can be numbered", path, set_name, holds.at);
+    else
+        fits = true;
+    dl_buf_free(&holds);
+    return fits;
+}
+
+static bool open_year(const weather *w, const char *path, year *y, dl_error *err) {
+    enum { CHUNKS = 16 << 20 }; /* times come in any order: only the chunks of one field are of use */
+    dlr_hdf5_facts *facts = dlr_hdf5_inspect(path, err);
+    if (!facts) return false;
+    const dlr_hdf5_set *set = dlr_hdf5_find(facts, set_name);
+    bool ok = set && check_set(w, path, set, err) && dlr_source_open(&y->source, path, set, CHUNKS, err);
+    if (!set) {
+        dl_buf holds = {0};
+        dlr_hdf5_put_sets(&holds, facts, 8);
+        dl_fail(err, DL_INPUT, "%s has no data set '%s'; it holds: %.500s", path, set_name, holds.at);
+        dl_buf_free(&holds);
+    }
+    free(facts);
+    return ok;
+}
+
+static bool open_years(dlr_dataset *d, weather *w, const char *folder, dl_error *err) {
+    const char *key = d->split == DLR_TRAIN ? "train_data_path" : "valid_data_path";
+    struct dirent **found = NULL;
+    if (!folder || !folder[0])
+        return dl_fail(err, DL_USAGE, "%s is not set: a folder of one HDF5 file a year", key);
+    int n = scandir(folder, &found, is_data, by_name);
+    if (n < 0) return dl_fail_errno(err, DL_IO, "%s: cannot read the folder %s", key, folder);
+    w->years = calloc((size_t)n + 1, sizeof *w->years);
+    bool ok = w->years || dl_fail(err, DL_RESOURCE, "no memory for %d files", n);
+    if (ok && n == 0) ok = dl_fail(err, DL_IO, "%s: the folder %s has no file that ends in .h5", key, folder);
+    for (int i = 0; i < n; i++) {
+        dl_buf path = {0};
+        dl_putf(&path, "%s/%s", folder, found[i]->d_name);
+        year *y = ok ? &w->years[i] : NULL;
+        ok = ok && open_year(w, path.at, y, err);
+        if (ok) {
+            w->n = i + 1;
+            y->first = d->samples;
+            d->samples += y->source.dims[0], d->held += y->source.held;
+        }
+        dl_buf_free(&path);
+        free(found[i]);
+    }
+    free(found);
+    if (ok && d->samples > UINT32_MAX)
+        return dl_fail(err, DL_INPUT, "%s: %lld times are more than can be numbered", folder,
+                       (long long)d->samples);
+    return ok;
+}
+
+/* ---- the loader ---- */
+
+static bool open_weather(dlr_dataset *d, const void *options, dl_error *err) {
+    const dlr_weather_options *o = options;
+    weather *w = d->state = calloc(1, sizeof *w);
+    if (!w) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
+    w->dt = o->dt;
+    if (o->dt < 1 || o->dt > 1 << 20)
+        return dl_fail(err, DL_USAGE, "dt must be at least 1, not %lld", (long long)o->dt);
+    if (!check_model(d, w, err) || !open_years(d, w, o->folder, err)) return false;
+    if (o->limit > 0 && o->limit < d->samples) d->samples = o->limit;
+    w->mean = calloc((size_t)w->channels, sizeof *w->mean);
+    w->deviation = calloc((size_t)w->channels, sizeof *w->deviation);
+    if (!w->mean || !w->deviation)
+        return dl_fail(err, DL_RESOURCE, "no memory for %lld channels", (long long)w->channels);
+    return dlr_statistics_read(o->means, "global_means_path", w->channels, false, w->mean, err) &&
+           dlr_statistics_read(o->stds, "global_stds_path", w->channels, true, w->deviation, err);
+}
+
+int64_t dlr_weather_pair(int64_t local, int64_t n, int64_t dt) {
+    local %= n - dt;
+    return local < dt ? local + dt : local;
+}
+
+static const year *find_year(const weather *w, int64_t sample) {
+    int i = w->n - 1;
+    while (w->years[i].first > sample) i--;
+    return &w->years[i];
+}
+
+static bool refuse_value(const weather *w, const dlr_source *s, const dlr_block *b, int64_t at, float value,
+                         dl_error *err) {
+    int64_t plane = w->height * w->width;
+    return dl_fail(err, DL_INPUT,
+                   "%s [time %lld, channel %lld, lat %lld, lon %lld] is %g: data must be finite", s->label,
+                   (long long)b->start[0], (long long)(b->start[1] + at / plane),
+                   (long long)(at % plane / w->width), (long long)(at % w->width), (double)value);
+}
+
+/* The field of one time: by our own reads a channel after another, which is then normalised in the cache; of
+ * the child in one question. */
+static bool read_field(const weather *w, const dlr_source *s, int64_t time, float *out, dl_error *err) {
+    const int64_t together = s->reader ? w->channels : 1, plane = w->height * w->width;
+    for (int64_t c = 0; c < w->channels; c += together, out += together * plane) {
+        dlr_block b = {{time, c, 0, 0}, {1, together, w->height, w->width}};
+        if (!dlr_source_block(s, &b, out, err)) return false;
+        for (int64_t k = 0; k < together; k++) {
+            int64_t bad = dlr_normalise(out + k * plane, (size_t)plane, w->mean[c + k], w->deviation[c + k]);
+            if (bad >= 0) return refuse_value(w, s, &b, k * plane + bad, out[k * plane + bad], err);
+        }
+    }
+    return true;
+}
+
+static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
+                      dl_error *err) {
+    (void)scratch;
+    const weather *w = d->state;
+    if (d->split == DLR_TRAIN)
+        sample =
+            dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0}, d->samples, sample);
+    const year *y = find_year(w, sample);
+    int64_t time = dlr_weather_pair(sample - y->first, y->source.dims[0], w->dt);
+    return read_field(w, &y->source, time, out[0], err) &&
+           read_field(w, &y->source, time + w->dt, out[1], err);
+}
+
+static void close_weather(dlr_dataset *d) {
+    weather *w = d->state;
+    if (!w) return;
+    for (int i = 0; i < w->n; i++) dlr_source_close(&w->years[i].source);
+    free(w->years), free(w->mean), free(w->deviation), free(w);
+}
+
+const dlr_loader dlr_weather_loader = {"weather", open_weather, read_pair, close_weather};
