@@ -4,7 +4,7 @@
 #ifndef DLR_TENSORS_H
 #define DLR_TENSORS_H
 #include "runtime/exec.h"
-#include "runtime/io/safetensors.h"
+#include "runtime/io/stored.h"
 
 typedef struct {
     dlr_exec *exec;
