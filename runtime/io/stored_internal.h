@@ -15,6 +15,9 @@ bool dlr_st_size(const dlr_st_tensor *tensor, uint64_t *bytes);
 /* The first of n values that is not finite, or -1; always -1 for integers. *nan tells NaN from infinity. */
 int64_t dlr_st_find_not_finite(dlr_st_dtype dtype, const void *data, int64_t n, bool *nan);
 
+/* dlr_st_load of a tensor that is not row-major in its file. */
+bool dlr_st_gather(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
+
 /* Reading
  * ------------------------------------------------------------------------------------------------------- */
 
@@ -58,10 +61,13 @@ bool dlr_st_put_tensor(dlr_st_stream *s, int index);
 
 /* Puts a whole file of one format; `arena` is freed behind it. */
 typedef bool dlr_st_format(dlr_st_stream *s, dl_arena *arena, const void *ctx);
-dlr_st_format dlr_safetensors_put, dlr_torch_put;
+dlr_st_format dlr_safetensors_put;
 /* dlr_st_write in a given format. `ctx` is handed to it. */
 bool dlr_st_write_as(const char *path, const dlr_st_content *content, dlr_st_format *format, const void *ctx,
                      dlr_st_written *written, dl_error *err);
+/* A file of PyTorch's with the content as an OrderedDict, a state_dict. */
+bool dlr_torch_write_state(const char *path, const dlr_st_content *content, dlr_st_written *written,
+                           dl_error *err);
 /* Whether shape and rank of a tensor to be written are valid; its bytes. Errors: DL_INTERNAL. */
 bool dlr_st_check_shape(const dlr_st_tensor *tensor, uint64_t *bytes, dl_error *err);
 #endif

@@ -65,6 +65,14 @@ static bool index_names(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
     return true;
 }
 
+/* The reader of a file's format, by how it begins; NULL: failed. */
+static dlr_st_describe *find_format(const dlr_st_file *f, dl_error *err) {
+    unsigned char head[16];
+    size_t n = f->private->size < sizeof head ? (size_t)f->private->size : sizeof head;
+    if (!dl_read_at(f->private->fd, f->path, head, n, 0, err)) return NULL;
+    return dlr_torch_begins(head, n) ? dlr_torch_describe : dlr_safetensors_describe;
+}
+
 dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err) {
     int fd = flags & DLR_ST_INPUT ? dl_input_open(path, err) : dl_file_open(path, err);
     struct stat st;
@@ -81,7 +89,8 @@ dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err) {
         ok = map != MAP_FAILED || dl_fail_errno(err, DL_IO, "cannot map %s", path);
         if (ok) f->private->map = map;
     }
-    if (ok && dlr_safetensors_describe(f, err) && index_names(f, flags, err)) return f;
+    dlr_st_describe *describe = ok ? find_format(f, err) : NULL;
+    if (describe && describe(f, err) && index_names(f, flags, err)) return f;
     dlr_st_close(f);
     return NULL;
 }
@@ -117,12 +126,13 @@ const char *dlr_st_metadata(const dlr_st_file *f, const char *key) {
 dlr_st_tensor dlr_st_part(const dlr_st_tensor *t, int64_t first, int64_t n) {
     uint64_t size = dtypes[t->dtype].size;
     dlr_st_tensor part = {.name = t->name, .dtype = t->dtype, .rank = 1, .shape = {n}};
-    part.data = (const unsigned char *)t->data + (uint64_t)first * size;
-    part.bytes = (uint64_t)n * size;
+    part.bytes = (uint64_t)n * size, part.view = t->view, part.first = t->first + first;
+    part.data = t->view ? t->data : (const unsigned char *)t->data + (uint64_t)first * size;
     return part;
 }
 
 bool dlr_st_load(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_error *err) {
+    if (t->view) return dlr_st_gather(f, t, dst, err);
     int64_t at = (const unsigned char *)t->data - f->private->map;
     return dl_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err);
 }
