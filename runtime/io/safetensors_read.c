@@ -14,11 +14,14 @@ enum { MAX_VALUES = 1500000, MAX_DEPTH = 8 };
 static char *read_header(dlr_st_file *f, uint64_t *n, dl_error *err) {
     struct dlr_st_private *p = f->private;
     if (p->size < 8)
-        return dl_fail(err, DL_INPUT, "%s: no safetensors file: shorter than 8 bytes", f->path), NULL;
+        return dl_fail(err, DL_INPUT, "%s: no safetensors and no file of PyTorch's: shorter than 8 bytes",
+                       f->path),
+               NULL;
     if (!dl_read_at(p->fd, f->path, n, 8, 0, err)) return NULL;
     if (*n > DLR_ST_MAX_HEADER)
         return dl_fail(err, DL_INPUT,
-                       "%s: no safetensors file: its first 8 bytes announce a header of %llu bytes, at "
+                       "%s: no file of PyTorch's, nor safetensors: its first 8 bytes announce a header of "
+                       "%llu bytes, at "
                        "most %d are allowed",
                        f->path, (unsigned long long)*n, DLR_ST_MAX_HEADER),
                NULL;

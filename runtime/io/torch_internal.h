@@ -56,9 +56,21 @@ bool dlr_pickle_run(dlr_pickle *m, dlr_torch_value *root);
 
 /* DL_INPUT: the file, the byte, and the fault. Returns false. */
 bool dlr_pickle_refuse(dlr_pickle *m, const char *format, ...) DL_PRINTF(2, 3);
+
+/* torch_tree.c: the stack. Values above the last mark; whether there are n of them (DL_INPUT). */
+int dlr_pickle_above(const dlr_pickle *m);
+bool dlr_pickle_need(dlr_pickle *m, int n);
 bool dlr_pickle_push(dlr_pickle *m, dlr_torch_value v);
 /* A new container on the stack. */
 bool dlr_pickle_push_object(dlr_pickle *m, dlr_torch_kind kind, bool ordered);
+/* Adds the n values on top to the container below them, which is of this kind. */
+bool dlr_pickle_add_top(dlr_pickle *m, dlr_torch_kind kind, int n);
+/* Makes a tuple of the n values on top. */
+bool dlr_pickle_make_tuple(dlr_pickle *m, int n);
+/* Whether a value is or holds a global or a storage. */
+bool dlr_pickle_is_inner(dlr_torch_value v);
+/* No dictionary has a key twice. */
+bool dlr_pickle_check_keys(dlr_pickle *m);
 /* What a value is, for messages: "text", "a list". */
 const char *dlr_torch_kind_name(dlr_torch_kind kind);
 /* Orders keys of dictionaries, for qsort. */

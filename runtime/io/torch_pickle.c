@@ -2,17 +2,9 @@
  * and calls nothing but what torch_rebuild.c lists. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "ir/base/utf8.h"
 #include "runtime/io/torch_internal.h"
-
-const char *dlr_torch_kind_name(dlr_torch_kind kind) {
-    static const char *const names[] = {
-        "None",   "a truth value", "a whole number",      "a number", "text", "a tensor", "a tuple",
-        "a list", "a dictionary",  "a class or function", "a storage"};
-    return names[kind];
-}
 
 bool dlr_pickle_refuse(dlr_pickle *m, const char *format, ...) {
     char what[600];
@@ -24,20 +16,6 @@ bool dlr_pickle_refuse(dlr_pickle *m, const char *format, ...) {
 }
 
 /* ---- stack and bytes ---- */
-
-bool dlr_pickle_push(dlr_pickle *m, dlr_torch_value v) {
-    if (++m->pushes > DLR_PICKLE_PUSHES)
-        return dlr_pickle_refuse(m, "more than %d values", DLR_PICKLE_PUSHES);
-    dl_push(m->arena, &m->stack, v);
-    return true;
-}
-
-/* How many values stand above the last mark. */
-static int above(const dlr_pickle *m) { return m->stack.n - (m->marks.n ? m->marks.at[m->marks.n - 1] : 0); }
-
-static bool need(dlr_pickle *m, int n) {
-    return above(m) >= n || dlr_pickle_refuse(m, "takes more values than there are");
-}
 
 static dlr_torch_value pop(dlr_pickle *m) { return m->stack.at[--m->stack.n]; }
 static dlr_torch_value *top(const dlr_pickle *m) { return &m->stack.at[m->stack.n - 1]; }
@@ -57,113 +35,11 @@ static bool take_number(dlr_pickle *m, int n, uint64_t *value) {
     return p != NULL;
 }
 
-static bool is_container(dlr_torch_kind k) {
-    return k == DLR_TORCH_TUPLE || k == DLR_TORCH_LIST || k == DLR_TORCH_DICT;
-}
-
-static dlr_pickle_object *object_of(dlr_torch_value v) {
-    return is_container(v.kind) ? (dlr_pickle_object *)(uintptr_t)v.items : NULL;
-}
-
-/* ---- containers ---- */
-
-bool dlr_pickle_push_object(dlr_pickle *m, dlr_torch_kind kind, bool ordered) {
-    dlr_pickle_object *o = DL_NEW(m->arena, dlr_pickle_object);
-    o->items.ordered = ordered, o->weight = 1, o->depth = 1;
-    if (kind == DLR_TORCH_DICT) dl_push(m->arena, &m->dicts, o);
-    return dlr_pickle_push(m, (dlr_torch_value){.kind = kind, .items = &o->items});
-}
-
-/* Adds n values to a container, which they are held by from now on. */
-static bool add(dlr_pickle *m, dlr_torch_value container, const dlr_torch_value *values, int n) {
-    dlr_pickle_object *o = object_of(container);
-    bool args = container.kind == DLR_TORCH_TUPLE; /* only they may hold what is in no tree */
-    for (int i = 0; i < n; i++) {
-        dlr_pickle_object *c = object_of(values[i]);
-        bool inner = values[i].kind >= DLR_TORCH_N_KINDS || (c && c->inner);
-        if (inner && !args)
-            return dlr_pickle_refuse(m, "%s in %s", dlr_torch_kind_name(values[i].kind),
-                                     dlr_torch_kind_name(container.kind));
-        o->inner = o->inner || inner, o->weight++;
-        if (!c) continue;
-        c->held = true;
-        if (o->depth <= c->depth) o->depth = c->depth + 1;
-        o->weight += c->weight;
-        if (o->depth > DLR_PICKLE_DEPTH)
-            return dlr_pickle_refuse(m, "nested more than %d deep", DLR_PICKLE_DEPTH);
-        if (o->weight > DLR_PICKLE_PUSHES)
-            return dlr_pickle_refuse(m, "unfolds to more than %d values", DLR_PICKLE_PUSHES);
-    }
-    if (o->held)
-        return dlr_pickle_refuse(m, "%s that another one holds, or that holds itself, grows",
-                                 dlr_torch_kind_name(container.kind));
-    if (o->items.n + n > o->cap) {
-        int cap = 2 * o->cap > o->items.n + n ? 2 * o->cap : o->items.n + n;
-        dlr_torch_value *more = DL_NEWS(m->arena, dlr_torch_value, cap);
-        if (o->items.n) memcpy(more, o->items.at, (size_t)o->items.n * sizeof *more);
-        o->items.at = more, o->cap = cap;
-    }
-    if (n) memcpy((dlr_torch_value *)(uintptr_t)o->items.at + o->items.n, values, (size_t)n * sizeof *values);
-    o->items.n += n;
-    return true;
-}
-
-/* Adds the n values on top to the container below them. */
-static bool add_top(dlr_pickle *m, dlr_torch_kind kind, int n) {
-    if (!need(m, n + 1)) return false;
-    dlr_torch_value container = m->stack.at[m->stack.n - n - 1];
-    const dlr_torch_value *values = m->stack.at + m->stack.n - n;
-    if (container.kind != kind)
-        return dlr_pickle_refuse(m, "adds to %s as if it were %s", dlr_torch_kind_name(container.kind),
-                                 dlr_torch_kind_name(kind));
-    for (int i = 0; kind == DLR_TORCH_DICT && i < n; i += 2)
-        if (values[i].kind != DLR_TORCH_TEXT && values[i].kind != DLR_TORCH_INT)
-            return dlr_pickle_refuse(m, "%s as a dictionary's key, where text or a whole number is wanted",
-                                     dlr_torch_kind_name(values[i].kind));
-    m->stack.n -= n;
-    return add(m, container, values, n);
-}
-
 /* Drops the last mark; how many values stand above it. */
 static bool pop_mark(dlr_pickle *m, int *n) {
     if (m->marks.n == 0) return dlr_pickle_refuse(m, "no mark on the stack");
-    *n = above(m);
+    *n = dlr_pickle_above(m);
     m->marks.n--;
-    return true;
-}
-
-static bool make_tuple(dlr_pickle *m, int n) {
-    if (!need(m, n) || !dlr_pickle_push_object(m, DLR_TORCH_TUPLE, false)) return false;
-    dlr_torch_value tuple = pop(m);
-    m->stack.n -= n;
-    if (!add(m, tuple, m->stack.at + m->stack.n, n)) return false;
-    object_of(tuple)->held = true;
-    m->stack.at[m->stack.n++] = tuple;
-    return true;
-}
-
-static int by_key(const void *a, const void *b) { return dlr_torch_compare_keys(a, b); }
-
-/* No dictionary has a key twice. */
-static bool check_keys(dlr_pickle *m) {
-    for (int k = 0; k < m->dicts.n; k++) {
-        const dlr_torch_items *d = &m->dicts.at[k]->items;
-        int n = d->n / 2;
-        dlr_torch_value *keys = n > 1 ? malloc((size_t)n * sizeof *keys) : NULL;
-        bool twice = false;
-        char name[64] = "";
-        for (int i = 0; keys && i < n; i++) keys[i] = d->at[2 * i];
-        if (keys) qsort(keys, (size_t)n, sizeof *keys, by_key);
-        for (int i = 1; keys && i < n && !twice; i++) {
-            twice = by_key(&keys[i - 1], &keys[i]) == 0;
-            if (twice && keys[i].kind == DLR_TORCH_TEXT) snprintf(name, sizeof name, "'%.60s'", keys[i].text);
-            if (twice && keys[i].kind == DLR_TORCH_INT)
-                snprintf(name, sizeof name, "%lld", (long long)keys[i].integer);
-        }
-        free(keys);
-        if (n > 1 && !keys) return dl_fail(m->err, DL_RESOURCE, "no memory to read %s", m->path);
-        if (twice) return dlr_pickle_refuse(m, "a dictionary has the key %s twice", name);
-    }
     return true;
 }
 
@@ -184,7 +60,8 @@ static bool run_proto(dlr_pickle *m) {
 
 static bool run_stop(dlr_pickle *m) {
     if (m->stack.n != 1 || m->marks.n)
-        return dlr_pickle_refuse(m, "ends with %d values, not one", m->stack.n);
+        return dlr_pickle_refuse(m, "ends with %d values and %d marks, where one value is wanted", m->stack.n,
+                                 m->marks.n);
     m->done = true;
     return true;
 }
@@ -223,7 +100,7 @@ static bool run_global(dlr_pickle *m) {
 }
 
 static bool run_reduce(dlr_pickle *m) {
-    if (!need(m, 2)) return false;
+    if (!dlr_pickle_need(m, 2)) return false;
     dlr_torch_value args = pop(m), function = pop(m);
     if (function.kind != DLR_PICKLE_GLOBAL || args.kind != DLR_TORCH_TUPLE)
         return dlr_pickle_refuse(m, "calls %s with %s", dlr_torch_kind_name(function.kind),
@@ -233,17 +110,19 @@ static bool run_reduce(dlr_pickle *m) {
 
 /* What an OrderedDict carries besides its items: _metadata, the versions of modules. It is let go. */
 static bool run_build(dlr_pickle *m) {
-    if (!need(m, 2)) return false;
+    if (!dlr_pickle_need(m, 2)) return false;
     dlr_torch_value state = pop(m), of = *top(m);
     return (of.kind == DLR_TORCH_DICT && of.items->ordered && state.kind == DLR_TORCH_DICT) ||
            dlr_pickle_refuse(m, "gives a state to %s", dlr_torch_kind_name(of.kind));
 }
 
-static bool run_persistent(dlr_pickle *m) { return need(m, 1) && dlr_pickle_load_storage(m, pop(m)); }
+static bool run_persistent(dlr_pickle *m) {
+    return dlr_pickle_need(m, 1) && dlr_pickle_load_storage(m, pop(m));
+}
 
 static bool put(dlr_pickle *m, int bytes) {
     uint64_t index;
-    if (!take_number(m, bytes, &index) || !need(m, 1)) return false;
+    if (!take_number(m, bytes, &index) || !dlr_pickle_need(m, 1)) return false;
     if (index > (uint64_t)m->memo.n || index >= DLR_PICKLE_PUSHES)
         return dlr_pickle_refuse(m, "remembers number %llu of %d", (unsigned long long)index, m->memo.n);
     if (index == (uint64_t)m->memo.n)
@@ -324,28 +203,29 @@ static bool run_text(dlr_pickle *m) {
         m, (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = dl_strndup(m->arena, p, (size_t)n)});
 }
 
-static bool run_tuple0(dlr_pickle *m) { return make_tuple(m, 0); }
-static bool run_tuple1(dlr_pickle *m) { return make_tuple(m, 1); }
-static bool run_tuple2(dlr_pickle *m) { return make_tuple(m, 2); }
-static bool run_tuple3(dlr_pickle *m) { return make_tuple(m, 3); }
+static bool run_tuple0(dlr_pickle *m) { return dlr_pickle_make_tuple(m, 0); }
+static bool run_tuple1(dlr_pickle *m) { return dlr_pickle_make_tuple(m, 1); }
+static bool run_tuple2(dlr_pickle *m) { return dlr_pickle_make_tuple(m, 2); }
+static bool run_tuple3(dlr_pickle *m) { return dlr_pickle_make_tuple(m, 3); }
 static bool run_tuple(dlr_pickle *m) {
     int n = 0;
-    return pop_mark(m, &n) && make_tuple(m, n);
+    return pop_mark(m, &n) && dlr_pickle_make_tuple(m, n);
 }
 
 static bool run_list(dlr_pickle *m) { return dlr_pickle_push_object(m, DLR_TORCH_LIST, false); }
-static bool run_append(dlr_pickle *m) { return add_top(m, DLR_TORCH_LIST, 1); }
+static bool run_append(dlr_pickle *m) { return dlr_pickle_add_top(m, DLR_TORCH_LIST, 1); }
 static bool run_appends(dlr_pickle *m) {
     int n = 0;
-    return pop_mark(m, &n) && add_top(m, DLR_TORCH_LIST, n);
+    return pop_mark(m, &n) && dlr_pickle_add_top(m, DLR_TORCH_LIST, n);
 }
 
 static bool run_dict(dlr_pickle *m) { return dlr_pickle_push_object(m, DLR_TORCH_DICT, false); }
-static bool run_set_item(dlr_pickle *m) { return add_top(m, DLR_TORCH_DICT, 2); }
+static bool run_set_item(dlr_pickle *m) { return dlr_pickle_add_top(m, DLR_TORCH_DICT, 2); }
 static bool run_set_items(dlr_pickle *m) {
     int n = 0;
     if (!pop_mark(m, &n)) return false;
-    return n % 2 == 0 ? add_top(m, DLR_TORCH_DICT, n) : dlr_pickle_refuse(m, "a key without a value");
+    return n % 2 == 0 ? dlr_pickle_add_top(m, DLR_TORCH_DICT, n)
+                      : dlr_pickle_refuse(m, "a key without a value");
 }
 
 static opcode run_refuse;
@@ -375,9 +255,8 @@ bool dlr_pickle_run(dlr_pickle *m, dlr_torch_value *root) {
         if (!opcodes[*byte].run(m)) return false;
     }
     *root = pop(m);
-    const dlr_pickle_object *o = object_of(*root);
-    if (root->kind >= DLR_TORCH_N_KINDS || (o && o->inner))
+    if (dlr_pickle_is_inner(*root))
         return dlr_pickle_refuse(m, "ends with a class, a function or a storage, and no tensor of it");
     if (m->at != m->n) return dlr_pickle_refuse(m, "%zu bytes follow the end of the pickle", m->n - m->at);
-    return check_keys(m);
+    return dlr_pickle_check_keys(m);
 }

@@ -439,6 +439,51 @@ static void test_zip64(void) {
     dl_buf_free(&b);
 }
 
+typedef struct {
+    const char *names[3], *texts[3];
+} entries;
+
+static bool put_entries(dlr_st_stream *s, dl_arena *a, const void *ctx) {
+    const entries *e = ctx;
+    dlr_zip_writer z = {.s = s};
+    (void)a;
+    s->counts_crc = true;
+    bool ok = true;
+    for (int i = 0; i < 3 && e->names[i]; i++)
+        ok = ok && dlr_zip_put(&z, e->names[i], e->texts[i], strlen(e->texts[i]));
+    ok = ok && dlr_zip_finish(&z);
+    dlr_zip_free(&z);
+    return ok;
+}
+
+/* Sound zip files that PyTorch did not write, and one of another kind of machine. */
+static void test_foreign_archives(void) {
+    static const struct {
+        entries e;
+        const char *says; /* NULL: it is read */
+    } cases[] = {
+        {{{"a/data.pkl"}, {"\x80\2}."}}, NULL},
+        {{{"a/data.pkl", "a/byteorder"}, {"\x80\2}.", "little"}}, NULL},
+        {{{"a/data.pkl", "a/byteorder"}, {"\x80\2}.", "big"}}, "not little-endian"},
+        {{{"a/data.pkl", "a/byteorder"}, {"\x80\2}.", "little, or nearly"}}, "not little-endian"},
+        {{{"a/b", "b/data.pkl"}, {"", "\x80\2}."}}, "without a/data.pkl"},
+        {{{"readme.txt"}, {"x"}}, "it begins with 'readme.txt'"},
+        {{{"/data.pkl"}, {"\x80\2}."}}, "it begins with '/data.pkl'"},
+        {{{"a/data.pkl", "a/data.pkl"}, {"\x80\2}.", "\x80\2}."}}, "is there twice"},
+        {{{NULL}, {NULL}}, "it is empty"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_error err = {0};
+        const char *path = in_dir("hand.pt");
+        CHECK(dlr_st_write_as(path, &(dlr_st_content){0}, put_entries, &cases[i].e, NULL, &err), "%s",
+              err.message);
+        dlr_st_file *f = dlr_st_open(path, DLR_ST_PLAIN, &err);
+        CHECK(cases[i].says ? !f && err.code == DL_INPUT && strstr(err.message, cases[i].says) : f != NULL,
+              "%zu: %s", i, err.message);
+        dlr_st_close(f);
+    }
+}
+
 /* A tree that holds what its own kinds are for. */
 static void test_tree(void) {
     static const float x[2] = {1, 2};
@@ -484,6 +529,7 @@ int main(void) {
     test_damaged_zip();
     test_hostile_zip();
     test_zip64();
+    test_foreign_archives();
     static const char *const left[] = {"a.pt", "a.pth", "a.tar", "hand.pt", "zip.pt", "tree.tar"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) unlink(in_dir(left[i]));
     CHECK(rmdir(dir) == 0);
