@@ -14,7 +14,7 @@
 #include "programs/rates.h"
 #include "programs/samples.h"
 #include "runtime/io/log.h"
-#include "runtime/io/safetensors.h"
+#include "runtime/io/stored.h"
 #include "runtime/train.h"
 
 static const dl_option options[] = {

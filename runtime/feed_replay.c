@@ -1,4 +1,4 @@
-/* Batches from a safetensors file. */
+/* Batches from a file of tensors. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
-/* The plan's tensors under their names, on the way to and from safetensors files: weights, optimiser state,
+/* The plan's tensors under their names, on the way to and from files of tensors: weights, optimiser state,
  * gradients. Files hold PyTorch's names and layouts; the plan's own layouts are undone and redone on the way.
  */
 #ifndef DLR_TENSORS_H
 #define DLR_TENSORS_H
 #include "runtime/exec.h"
-#include "runtime/io/safetensors.h"
+#include "runtime/io/stored.h"
 
 typedef struct {
     dlr_exec *exec;
@@ -36,7 +36,7 @@ bool dlr_tensors_load_file(const dlr_tensors *tensors, const char *path, dl_erro
 bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
                      void *buffer, dl_error *err);
 
-/* The safetensors name of an element type. */
+/* The element type of files of tensors (stored.h) that is this one. */
 dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype);
 /* A scalar result or variable. */
 double dlr_scalar(const dlr_exec *exec, dlr_view view);

@@ -29,7 +29,7 @@ typedef struct {
     const dlr_hyper *hypers; /* beside those of the schedule */
     int n_hypers;
     uint64_t seed;            /* of initial weights, and what the data sets were opened with */
-    const char *init_weights; /* safetensors with PyTorch's names; NULL: drawn */
+    const char *init_weights; /* a file of tensors (stored.h) with PyTorch's names; NULL: drawn */
     const char *save_grads;   /* where the first step's gradients go; NULL: nowhere */
     const char *save_weights; /* where parameters and buffers go at the end; NULL: nowhere */
 

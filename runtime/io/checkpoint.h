@@ -11,7 +11,7 @@
  * others loads. One process writes a directory; any number may read it meanwhile. */
 #ifndef DLR_CHECKPOINT_H
 #define DLR_CHECKPOINT_H
-#include "runtime/io/safetensors.h"
+#include "runtime/io/stored.h"
 
 /* A further value of state.json, for what only the loop knows: a number, a list of numbers, or text. */
 typedef enum { DLR_STATE_INT, DLR_STATE_REALS, DLR_STATE_TEXT } dlr_state_kind;

@@ -6,6 +6,7 @@
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
 #include "runtime/io/checkpoint_internal.h"
+#include "runtime/io/torch_file.h"
 #include "tests/unit/plan_fixture.h"
 
 static dl_arena *arena;
@@ -35,6 +36,34 @@ static bool make_safetensors(const char *dir) {
     if (!dlr_st_write(in(dir, "safetensors", "seven"), &content, NULL, &err)) return false;
     content.n = 1, content.n_metadata = 0;
     return dlr_st_write(in(dir, "safetensors", "one"), &content, NULL, &err);
+}
+
+static bool make_torch(const char *dir) {
+    static const float w[6] = {1, 2, 3, 4, 5, 6};
+    static const unsigned char truth[4] = {1, 0, 1, 1};
+    const dlr_st_tensor all[] = {
+        {.name = "module.w", .dtype = DLR_ST_F32, .rank = 2, .shape = {2, 3}, .data = w},
+        {.name = "mask", .dtype = DLR_ST_BOOL, .rank = 1, .shape = {4}, .data = truth},
+        {.name = "none", .dtype = DLR_ST_F16, .rank = 2, .shape = {0, 5}, .data = w},
+    };
+    dlr_st_content content = {.tensors = all, .n = 3};
+    if (!dlr_st_write(in(dir, "torch", "state.pt"), &content, NULL, &err)) return false;
+    dlr_torch_value state[] = {{.kind = DLR_TORCH_TEXT, .text = "w"},
+                               {.kind = DLR_TORCH_TENSOR, .tensor = all}};
+    dlr_torch_items state_items = {.at = state, .n = 2, .ordered = true};
+    dlr_torch_value list[] = {{.kind = DLR_TORCH_REAL, .real = 0.9},
+                              {.kind = DLR_TORCH_NONE},
+                              {.kind = DLR_TORCH_BOOL, .truth = true},
+                              {.kind = DLR_TORCH_INT, .integer = 1LL << 40}};
+    dlr_torch_items tuple = {.at = list, .n = 4}, one = {.at = list, .n = 1};
+    dlr_torch_value top[] = {
+        {.kind = DLR_TORCH_TEXT, .text = "model_state"}, {.kind = DLR_TORCH_DICT, .items = &state_items},
+        {.kind = DLR_TORCH_TEXT, .text = "betas"},       {.kind = DLR_TORCH_TUPLE, .items = &tuple},
+        {.kind = DLR_TORCH_INT, .integer = -1},          {.kind = DLR_TORCH_LIST, .items = &one}};
+    dlr_torch_items items = {.at = top, .n = 6};
+    content.n = 1;
+    return dlr_torch_write(in(dir, "torch", "tree.tar"),
+                           &(dlr_torch_value){.kind = DLR_TORCH_DICT, .items = &items}, &content, NULL, &err);
 }
 
 static bool make_npy(const char *dir) {
@@ -112,7 +141,8 @@ int main(int argc, char **argv) {
         return DL_USAGE;
     }
     arena = dl_arena_new(NULL);
-    bool ok = make_safetensors(argv[1]) && make_npy(argv[1]) && make_plan(argv[1]) && make_state(argv[1]);
+    bool ok = make_safetensors(argv[1]) && make_torch(argv[1]) && make_npy(argv[1]) && make_plan(argv[1]) &&
+              make_state(argv[1]);
     if (!ok) fprintf(stderr, "make_seeds: %s\n", err.message);
     dl_arena_free(arena);
     return ok ? 0 : (int)err.code;

@@ -132,5 +132,21 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
         want = F.l1_loss(model(batches["x.0"]), batches["t.0"]).item()
     got = dlrun(tmp, f"--init_weights={saved}", f"--replay={tmp}/b.safetensors")[0][0]
     check(worst([got], [want]) < 1e-6, f"loss with our checkpoint: {got}, in PyTorch {want}")
+
+    # PyTorch's own files, in and out: a program's checkpoint as weights, batches, gradients, weights at the end
+    ddp = {f"module.{k}": v for k, v in model.state_dict().items()}
+    torch.save({"iters": 7, "epoch": 1, "model_state": ddp, "optimizer_state_dict": torch.optim.Adam(model.parameters()).state_dict(),
+                "scheduler_state_dict": None}, f"{tmp}/ckpt.tar")
+    torch.save({k: v for k, v in batches.items() if k.split(".")[1] in "012"}, f"{tmp}/b.pt")
+    save_file(f"{tmp}/b3.safetensors", {k: v for k, v in batches.items() if k.split(".")[1] in "012"})
+    ends = f"--save_grads={tmp}/g.pth", f"--save_weights={tmp}/end.tar"
+    got = dlrun(tmp, f"--init_weights={tmp}/ckpt.tar", f"--replay={tmp}/b.pt", *ends)
+    want = dlrun(tmp, f"--init_weights={saved}", f"--replay={tmp}/b3.safetensors", f"--save_grads={tmp}/g3.safetensors",
+                 f"--save_weights={tmp}/end.safetensors")
+    check(got == want and len(got[0]) == 3, f"the same run from either format: {got} and {want}")
+    for ours, other in (("g.pth", "g3.safetensors"), ("end.tar", "end.safetensors")):
+        ours, other = torch.load(f"{tmp}/{ours}", weights_only=True), load_file(f"{tmp}/{other}")
+        check(set(ours) == set(other) and all(torch.equal(ours[k], other[k]) for k in other), f"{sorted(ours)} in either format")
+    model.load_state_dict(torch.load(f"{tmp}/end.tar", weights_only=True))
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed != 0)

@@ -1,7 +1,7 @@
 /* Values that are not finite: those whose exponent is all ones. */
 #include <string.h>
 
-#include "runtime/io/safetensors_internal.h"
+#include "runtime/io/stored_internal.h"
 
 enum { BLOCK = 1024 };
 

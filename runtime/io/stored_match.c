@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "ir/base/str.h"
-#include "runtime/io/safetensors_internal.h"
+#include "runtime/io/stored_internal.h"
 
 static float from_bits(uint32_t bits) {
     float v;

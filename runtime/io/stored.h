@@ -1,11 +1,11 @@
-/* Safetensors: named arrays in one file, as PyTorch, NumPy and Hugging Face exchange them.
+/* Stored tensors: named arrays in one file, as PyTorch, NumPy and Hugging Face exchange them.
  *
- * The file is u64le N, N bytes of JSON {name: {dtype, shape, data_offsets}, "__metadata__": {text: text}},
- * then the tensors, little-endian and row-major, without gaps. The writer pads the header so that the data
- * starts at a multiple of 64; other programs pad to 8 or not at all, so what a file holds may be unaligned:
+ * There are two formats, each in files of its own: safetensors (safetensors_*.c) and PyTorch's (torch_*.c). A
+ * file that is read is known by its content; one that is written is PyTorch's where its name ends with .pt,
+ * .pth or .tar, and safetensors otherwise. Numbers are little-endian. What a file holds may be unaligned:
  * copy it out. */
-#ifndef DLR_SAFETENSORS_H
-#define DLR_SAFETENSORS_H
+#ifndef DLR_STORED_H
+#define DLR_STORED_H
 #include "ir/base/arena.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +24,13 @@ size_t dlr_st_dtype_size(dlr_st_dtype dtype);
 
 enum { DLR_ST_MAX_RANK = 8 };
 
+/* How elements lie that are not row-major: element (i, j, ...) at i stride[0] + j stride[1] + ... of the
+ * data, counted in elements. */
+typedef struct {
+    int rank;
+    int64_t shape[DLR_ST_MAX_RANK], stride[DLR_ST_MAX_RANK];
+} dlr_st_view;
+
 /* A tensor as the writer takes it and the reader gives it. */
 typedef struct {
     const char *name;
@@ -31,7 +38,11 @@ typedef struct {
     int rank;
     int64_t shape[DLR_ST_MAX_RANK];
     const void *data; /* row-major; writing: NULL means that `read` gives it */
-    uint64_t bytes;   /* of the data; set by the reader, ignored by the writer */
+    uint64_t bytes;   /* of its elements; set by the reader, ignored by the writer */
+    /* Reading, of a tensor that is not row-major in its file (NULL: it is): how it lies there, and its first
+     * element, counted row-major. */
+    const dlr_st_view *view;
+    int64_t first;
 } dlr_st_tensor;
 
 typedef struct {
@@ -63,12 +74,13 @@ typedef struct {
     const char *not_finite;   /* the first tensor with a value that is not finite, as the content names it */
 } dlr_st_written;
 
-/* Writes a file whole or not at all: temporary beside it, fsync, rename. Tensors stand in the given order,
- * but wider elements before narrower ones, so that each is aligned to its size. No second copy of the state
- * is made: `read` goes through one buffer of DLR_ST_PIECE bytes. `written` may be NULL. Errors: DL_IO with
- * path and cause; DL_NUMERIC naming tensor and element, where `finite` is asked for; DL_RESOURCE when that
- * buffer cannot be had; DL_INTERNAL for a name given twice, a negative size or a rank over DLR_ST_MAX_RANK;
- * what `read` reports. */
+/* Writes a file whole or not at all: temporary beside it, fsync, rename. Safetensors stand in the given
+ * order, but wider elements before narrower ones, so that each is aligned to its size, behind a header padded
+ * to 64; PyTorch's file is a state_dict in the given order (torch_file.h), without metadata. No second copy
+ * of the state is made: `read` goes through one buffer of DLR_ST_PIECE bytes. `written` may be NULL. Errors:
+ * DL_IO with path and cause; DL_NUMERIC naming tensor and element, where `finite` is asked for; DL_RESOURCE
+ * when that buffer cannot be had; DL_INTERNAL for a name given twice, a negative size, a rank over
+ * DLR_ST_MAX_RANK or what the format cannot hold; what `read` reports. */
 bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_written *written, dl_error *err);
 
 /* Reading
@@ -77,7 +89,7 @@ bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_writte
 typedef struct {
     const char *path;
     const dlr_st_tensor
-        *tensors; /* in the order of the data; `data` points into the mapped file, maybe unaligned */
+        *tensors; /* in the file's order; `data` points into the mapped file, maybe unaligned */
     int n;
     const dlr_st_meta *metadata;
     int n_metadata;
@@ -91,9 +103,10 @@ typedef enum {
     DLR_ST_INPUT = 2 /* an input of the user's, which no output of this process may replace */
 } dlr_st_flags;
 
-/* Opens and checks a file: sizes, offsets without gap or overlap, header of at most 100 MB, no name twice.
- * Nothing of the data is read. Errors, each naming the file: DL_IO when it cannot be read, DL_INPUT with the
- * fault. */
+/* Opens and checks a file of either format: sizes, offsets without overlap, a description of at most 100 MB,
+ * no name twice. Nothing of the data is read. Of PyTorch's files the tensors are those of the model's state
+ * (torch_file.h says where it is looked for). Errors, each naming the file: DL_IO when it cannot be read,
+ * DL_INPUT with the fault. */
 dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err);
 void dlr_st_close(dlr_st_file *file); /* NULL is fine */
 

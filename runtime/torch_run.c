@@ -1,0 +1,203 @@
+/* Weights and the optimiser's state as PyTorch arranges them. */
+#include "runtime/torch_run.h"
+
+#include "runtime/tensors.h"
+
+typedef DL_ARRAY(dlr_torch_value) values;
+
+typedef struct {
+    dl_arena *arena;
+    dlr_exec *exec;
+    const dlr_torch_run *run;
+    dlr_tensors all;           /* the model's, then moments, then step counts, which have data */
+    int n_model;               /* of `all` */
+    const dl_plan_var **param; /* the model's parameters */
+    int n_params;
+    float step;
+} writer;
+
+/* ---- values ---- */
+
+static dlr_torch_value none(void) { return (dlr_torch_value){.kind = DLR_TORCH_NONE}; }
+static dlr_torch_value truth(bool v) { return (dlr_torch_value){.kind = DLR_TORCH_BOOL, .truth = v}; }
+static dlr_torch_value whole(int64_t v) { return (dlr_torch_value){.kind = DLR_TORCH_INT, .integer = v}; }
+static dlr_torch_value real(double v) { return (dlr_torch_value){.kind = DLR_TORCH_REAL, .real = v}; }
+static dlr_torch_value text(const char *v) { return (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = v}; }
+static dlr_torch_value tensor(const dlr_st_tensor *t) {
+    return (dlr_torch_value){.kind = DLR_TORCH_TENSOR, .tensor = t};
+}
+
+static dlr_torch_value container(dl_arena *arena, dlr_torch_kind kind, values v, bool ordered) {
+    dlr_torch_items *items = DL_NEW(arena, dlr_torch_items);
+    *items = (dlr_torch_items){.at = v.at, .n = v.n, .ordered = ordered};
+    return (dlr_torch_value){.kind = kind, .items = items};
+}
+
+static void put(dl_arena *arena, values *dict, const char *key, dlr_torch_value value) {
+    dl_push(arena, dict, text(key));
+    dl_push(arena, dict, value);
+}
+
+/* ---- the model ---- */
+
+static dlr_torch_value model_state(writer *w) {
+    values v = {0};
+    for (int i = 0; i < w->n_model; i++) put(w->arena, &v, w->all.list[i].name, tensor(&w->all.list[i]));
+    return container(w->arena, DLR_TORCH_DICT, v, true);
+}
+
+/* ---- the optimiser ---- */
+
+static double hyper(const writer *w, const char *name) {
+    dlr_view v = dlr_exec_variable(w->exec, name);
+    return v.type ? dlr_scalar(w->exec, v) : 0;
+}
+
+/* A parameter's moment of this name; NULL: the optimiser keeps none of it. */
+static const dlr_st_tensor *moment(writer *w, const char *what, const char *param) {
+    const char *name = dl_format(w->arena, "%s.%s", what, param);
+    dlr_view view = dlr_exec_variable(w->exec, name);
+    if (!view.type) return NULL;
+    dlr_st_tensor *t = &w->all.list[w->all.n];
+    *t = (dlr_st_tensor){.name = name, .dtype = dlr_tensors_dtype(view.type->dtype), .rank = view.type->rank};
+    for (int i = 0; i < t->rank; i++) t->shape[i] = view.type->axis[i].size;
+    w->all.views[w->all.n++] = view;
+    return t;
+}
+
+/* How often a parameter was stepped; each has a tensor of its own, since PyTorch counts in place. */
+static const dlr_st_tensor *step_count(writer *w) {
+    dlr_st_tensor *t = &w->all.list[w->all.n++];
+    *t = (dlr_st_tensor){.name = "step", .dtype = DLR_ST_F32, .rank = 0, .data = &w->step};
+    return t;
+}
+
+static bool is_sgd(const writer *w) { return strcmp(w->run->optimizer, "sgd") == 0; }
+
+static void put_moment(writer *w, values *state, const char *what, const char *param) {
+    const dlr_st_tensor *t = moment(w, what, param);
+    if (t) put(w->arena, state, what, tensor(t));
+}
+
+/* What is kept of a parameter. */
+static values param_state(writer *w, const char *param) {
+    values state = {0};
+    if (is_sgd(w)) {
+        put_moment(w, &state, "momentum_buffer", param);
+        return state;
+    }
+    put_moment(w, &state, "exp_avg", param);
+    put_moment(w, &state, "exp_avg_sq", param);
+    if (state.n) put(w->arena, &state, "step", tensor(step_count(w)));
+    return state;
+}
+
+/* The entries of a group but its parameters, which torch.optim takes over as they stand: those of all
+ * versions. */
+static values options(writer *w, bool decays) {
+    dl_arena *a = w->arena;
+    values g = {0}, betas = {0};
+    put(a, &g, "lr", real(w->run->rate));
+    if (w->run->initial_rate == w->run->initial_rate) put(a, &g, "initial_lr", real(w->run->initial_rate));
+    put(a, &g, "weight_decay", real(decays ? hyper(w, "weight_decay") : 0));
+    put(a, &g, "maximize", truth(false)), put(a, &g, "foreach", none());
+    put(a, &g, "differentiable", truth(false)), put(a, &g, "fused", none());
+    if (is_sgd(w)) {
+        put(a, &g, "momentum", real(hyper(w, "momentum"))), put(a, &g, "dampening", real(0));
+        put(a, &g, "nesterov", truth(w->run->nesterov));
+        return g;
+    }
+    dl_push(a, &betas, real(hyper(w, "beta1")));
+    dl_push(a, &betas, real(hyper(w, "beta2")));
+    put(a, &g, "betas", container(a, DLR_TORCH_TUPLE, betas, false));
+    put(a, &g, "eps", real(hyper(w, "eps")));
+    put(a, &g, "amsgrad", truth(false)), put(a, &g, "capturable", truth(false));
+    put(a, &g, "decoupled_weight_decay", truth(strcmp(w->run->optimizer, "adamw") == 0));
+    return g;
+}
+
+/* Adds a group of the parameters that decay, or of those that do not, and their state. Parameters are
+ * numbered as torch.optim does: group by group. */
+static void put_group(writer *w, bool decays, values *groups, values *states, int *number) {
+    dl_arena *a = w->arena;
+    values numbers = {0}, names = {0};
+    for (int i = 0; i < w->n_params; i++) {
+        const dl_plan_var *p = w->param[i];
+        if ((w->run->decay_vectors || p->type.rank > 1) != decays) continue;
+        values state = w->step > 0 ? param_state(w, p->name) : (values){0};
+        if (state.n) {
+            dl_push(a, states, whole(*number));
+            dl_push(a, states, container(a, DLR_TORCH_DICT, state, false));
+        }
+        dl_push(a, &numbers, whole((*number)++));
+        dl_push(a, &names, text(p->name));
+    }
+    if (!numbers.n) return;
+    values g = options(w, decays);
+    put(a, &g, "params", container(a, DLR_TORCH_LIST, numbers, false));
+    put(a, &g, "param_names", container(a, DLR_TORCH_LIST, names, false));
+    dl_push(a, groups, container(a, DLR_TORCH_DICT, g, false));
+}
+
+static dlr_torch_value optimizer_state(writer *w) {
+    values groups = {0}, states = {0}, v = {0};
+    int number = 0;
+    put_group(w, true, &groups, &states, &number);
+    put_group(w, false, &groups, &states, &number);
+    put(w->arena, &v, "state", container(w->arena, DLR_TORCH_DICT, states, false));
+    put(w->arena, &v, "param_groups", container(w->arena, DLR_TORCH_LIST, groups, false));
+    return container(w->arena, DLR_TORCH_DICT, v, false);
+}
+
+/* ---- the file ---- */
+
+/* The model's tensors, with room for three more of each parameter. */
+static void begin(writer *w) {
+    const dl_plan *p = dlr_exec_plan(w->exec);
+    dlr_tensors model = dlr_tensors_of_model(w->arena, w->exec);
+    int room = model.n + 3 * p->vars.n;
+    w->all = (dlr_tensors){w->exec, DL_NEWS(w->arena, dlr_st_tensor, room), DL_NEWS(w->arena, dlr_view, room),
+                           model.n};
+    w->n_model = model.n;
+    if (model.n) {
+        memcpy(w->all.list, model.list, (size_t)model.n * sizeof *model.list);
+        memcpy(w->all.views, model.views, (size_t)model.n * sizeof *model.views);
+    }
+    w->param = DL_NEWS(w->arena, const dl_plan_var *, p->vars.n);
+    for (int i = 0; i < p->vars.n; i++)
+        if (p->vars.at[i].role == DL_VAR_PARAM) w->param[w->n_params++] = &p->vars.at[i];
+    w->step = (float)hyper(w, "optimizer.step");
+}
+
+static bool check(const writer *w, dl_error *err) {
+    static const struct {
+        const char *name, *variable; /* which the plan has if it was compiled with it */
+    } rows[] = {{"adam", "eps"}, {"adamw", "eps"}, {"sgd", "optimizer.step"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(w->run->optimizer, rows[i].name) == 0 && dlr_exec_variable(w->exec, rows[i].variable).type)
+            return true;
+    return dl_fail(err, DL_INTERNAL,
+                   "the plan's optimiser is not '%.40s', or PyTorch's file has no room for it",
+                   w->run->optimizer);
+}
+
+bool dlr_torch_run_save(const char *path, dlr_exec *exec, const dlr_torch_run *run, dlr_st_written *written,
+                        dl_error *err) {
+    writer w = {.arena = dl_arena_new(NULL), .exec = exec, .run = run};
+    bool ok = check(&w, err);
+    if (ok) {
+        values top = {0};
+        begin(&w);
+        put(w.arena, &top, "iters", whole(run->iters)), put(w.arena, &top, "epoch", whole(run->epoch));
+        put(w.arena, &top, "model_state", model_state(&w));
+        put(w.arena, &top, "optimizer_state_dict", optimizer_state(&w));
+        put(w.arena, &top, "scheduler_state_dict", run->scheduler ? *run->scheduler : none());
+        for (int i = 0; i < run->n_more; i++) dl_push(w.arena, &top, run->more[i]);
+        dlr_torch_value root = container(w.arena, DLR_TORCH_DICT, top, false);
+        dlr_st_content content = dlr_tensors_content(&w.all);
+        content.finite = run->finite;
+        ok = dlr_torch_write(path, &root, &content, written, err);
+    }
+    dl_arena_free(w.arena);
+    return ok;
+}

@@ -1,0 +1,29 @@
+/* A run as PyTorch's programs keep it: {iters, epoch, model_state, optimizer_state_dict,
+ * scheduler_state_dict} in a file that torch.load reads, whose optimizer_state_dict torch.optim's Adam, AdamW
+ * and SGD load and go on from. */
+#ifndef DLR_TORCH_RUN_H
+#define DLR_TORCH_RUN_H
+#include "runtime/exec.h"
+#include "runtime/io/torch_file.h"
+
+typedef struct {
+    const char *optimizer; /* "adam", "adamw" or "sgd", as the plan was compiled */
+    bool nesterov;         /* of sgd with momentum */
+    bool decay_vectors;    /* weight decay is for biases and norms, too (decay_norm_and_bias) */
+    double rate;           /* what the next step begins with: lr */
+    double initial_rate;   /* where a scheduler of PyTorch's began: initial_lr; NaN: none has */
+    int64_t iters, epoch;
+    const dlr_torch_value *scheduler; /* scheduler_state_dict, without tensors; NULL: None */
+    const dlr_torch_value *more; /* further entries behind these: key, value, key, value, without tensors */
+    int n_more;                  /* of `more` */
+    bool finite;                 /* a value that is not finite is an error */
+} dlr_torch_run;
+
+/* Writes the run whole or not at all. Weights, buffers and moments have PyTorch's names and layouts;
+ * parameters are numbered in the order of the model's text, with their names in each group's param_names. The
+ * numbers of the optimiser are the plan's variables as they stand. There is one group, or, where decay is not
+ * for vectors, a second one of these without it; before the first step there is no state. Errors: those of
+ * dlr_torch_write; DL_INTERNAL for another optimiser or one that the plan was not compiled with. */
+bool dlr_torch_run_save(const char *path, dlr_exec *exec, const dlr_torch_run *run, dlr_st_written *written,
+                        dl_error *err);
+#endif
