@@ -212,6 +212,7 @@ static bool open_log(program *p, dl_error *err) {
     if (!path || !dlr_rundir_open(p->arena, path, &p->dir, err) || !dlr_log_open(p->dir.log, err))
         return false;
     p->logs = true;
+    dlr_log_set_named(!dlr_record_find(dl_config_str(c, DL_KEY_record))->plain_log);
     if (dl_config_option(c, "show-config")) dlr_log_info("Command line config: %s", p->command_line);
     dl_config_log(c, log_line, NULL);
     tell_warnings(p);

@@ -12,7 +12,8 @@
     .begin = "Starting Training Loop...",                                                                    \
     .trained = "Time taken for epoch {epoch} is {seconds} sec, avg {samples_per_sec} samples/sec\n"          \
                "  Avg train loss={train}",                                                                   \
-    .validated = "  Avg val loss={valid}", .finished = "  Total validation time: {valid_seconds} sec"
+    .end = "DONE ---- rank 0", .validated = "  Avg val loss={valid}",                                        \
+    .finished = "  Total validation time: {valid_seconds} sec"
 
 static const dlr_record_style styles[] = {
     /* system A: NERSC/ml-pm-training-2022 */
@@ -36,7 +37,19 @@ static const dlr_record_style styles[] = {
      .begin = "Starting training loop...",
      .finished =
          "Time taken for epoch {epoch} is {all_seconds} sec; with {seconds}/{valid_seconds} in tr/val\n"
-         "Loss = {train}, Val loss = {valid}"},
+         "Loss = {train}, Val loss = {valid}",
+     .end = "DONE"},
+    /* system E: NERSC/dl4sci-scaling-tutorial */
+    {.name = "history",
+     .tags = {COMMON_TAGS, [DLR_VALUE_ALL_SECONDS] = "time_per_epoch"},
+     .plain_log = true,
+     .begin = "Initialized rank 0 out of 1",
+     .trained = "Epoch {epoch}/{epochs}",
+     .finished = " - {all_seconds}s - loss: {train} - val_loss: {valid}",
+     .best = {{"accuracy/valid", "Best validation accuracy: "},
+              {"top5/valid", "Best top-5 validation accuracy: "}},
+     .mean_seconds = "Average time per epoch: ",
+     .end = "All done!"},
 };
 
 const dlr_record_style *dlr_record_find(const char *name) {
@@ -57,7 +70,7 @@ static void put_number(dl_buf *b, const char *word, size_t n, const dlr_record_n
             dl_putf(b, "%f", words[i].value);
             return;
         }
-    dl_putf(b, "%lld", (long long)v->epoch);
+    dl_putf(b, "%lld", (long long)(n == strlen("epochs") ? v->epochs : v->epoch));
 }
 
 bool dlr_record_line(dl_buf *b, const char *lines, int n, const dlr_record_numbers *numbers) {

@@ -15,6 +15,7 @@ typedef enum {
     DLR_VALUE_ITERS_PER_SEC,   /* steps */
     DLR_VALUE_SAMPLES_PER_SEC, /* samples, over all ranks */
     DLR_VALUE_SECONDS,         /* of the epoch's steps */
+    DLR_VALUE_ALL_SECONDS,     /* and of its validation */
     DLR_VALUE_BEST_LOSS,       /* lowest validation loss so far */
     DLR_VALUE_BEST_EPOCH,      /* where that was, from 0 */
     DLR_VALUE_GRAD_NORM,       /* mean over the epoch's steps */
@@ -22,10 +23,12 @@ typedef enum {
     DLR_N_VALUES
 } dlr_value_name;
 
-/* Numbers that log lines name in braces: {epoch} from 1, {seconds} of the epoch's steps, {samples_per_sec},
- * {train} and {valid} losses, {valid_seconds}, {all_seconds} of steps and validation. */
+enum { DLR_RECORD_BEST = 2 };
+
+/* Numbers that log lines name in braces: {epoch} from 1, {epochs} of the run, {seconds} of the epoch's steps,
+ * {samples_per_sec}, {train} and {valid} losses, {valid_seconds}, {all_seconds} of steps and validation. */
 typedef struct {
-    int64_t epoch;
+    int64_t epoch, epochs; /* this one, and those of the run */
     double seconds, samples_per_sec, train, valid, valid_seconds, all_seconds;
 } dlr_record_numbers;
 
@@ -34,11 +37,16 @@ typedef struct {
     const char *tags[DLR_N_VALUES]; /* NULL: not recorded */
     bool untrained;                 /* a first point at step 0: losses before any training */
     bool weights_at_end;
+    bool plain_log; /* lines without the logger's name */
     /* Log lines, '\n' between two; NULL: none. */
     const char *begin;   /* before the first step */
     const char *trained; /* behind an epoch's steps */
     const char *validated,
         *finished; /* behind its validation, before and behind the lines of the model's metrics */
+    /* At the end, of all points: the largest of a value by its tag, and the words before it in the log; then
+     * the mean of all_seconds likewise. */
+    const struct { const char *tag, *words; } best[DLR_RECORD_BEST];
+    const char *mean_seconds, *end; /* the run's last line */
 } dlr_record_style;
 
 /* NULL: there is none of that name. */

@@ -193,6 +193,7 @@ static bool train_steps(dlr_run *r, dl_error *err) {
 /* Of an epoch whose steps are done. */
 static dlr_record_numbers epoch_numbers(const dlr_run *r) {
     return (dlr_record_numbers){.epoch = r->at.epoch + 1,
+                                .epochs = count_epochs(r),
                                 .seconds = r->seconds,
                                 .samples_per_sec = (double)(r->at.position * r->batch) / r->seconds,
                                 .train = r->at.epoch_loss / (double)r->at.position};
@@ -228,13 +229,14 @@ static void log_validation(const dlr_run *r, double loss, double seconds) {
     log_lines(r->o->style->finished, &numbers);
 }
 
-static void put_epoch(dlr_run *r, double valid) {
+static void put_epoch(dlr_run *r, double valid, double seconds) {
     dlr_record_numbers numbers = epoch_numbers(r);
     dlr_run_put(r, DLR_VALUE_TRAIN_LOSS, numbers.train);
     dlr_run_put(r, DLR_VALUE_RATE, r->last_rate);
     dlr_run_put(r, DLR_VALUE_ITERS_PER_SEC, (double)r->at.position / r->seconds);
     dlr_run_put(r, DLR_VALUE_SAMPLES_PER_SEC, numbers.samples_per_sec);
     dlr_run_put(r, DLR_VALUE_SECONDS, r->seconds);
+    dlr_run_put(r, DLR_VALUE_ALL_SECONDS, r->seconds + seconds);
     if (!r->o->measure) {
         dlr_run_put(r, DLR_VALUE_VALID_LOSS, valid);
         dlr_run_put(r, DLR_VALUE_BEST_LOSS, r->at.best_loss);
@@ -246,14 +248,15 @@ static void put_epoch(dlr_run *r, double valid) {
 
 /* Validates, records, and leaves a checkpoint at the start of the next epoch. */
 static bool finish_epoch(dlr_run *r, dl_error *err) {
-    double valid = NAN, began = dl_clock_seconds();
+    double valid = NAN, seconds = 0, began = dl_clock_seconds();
     if (!r->o->measure) {
         if (!validate(r, true, &valid, err)) return false;
-        log_validation(r, valid, dl_clock_seconds() - began);
+        seconds = dl_clock_seconds() - began;
+        log_validation(r, valid, seconds);
     }
     bool is_best = valid < r->at.best_loss;
     if (is_best) r->at.best_loss = valid, r->best_epoch = r->at.epoch;
-    put_epoch(r, valid);
+    put_epoch(r, valid, seconds);
     r->at.epoch++; /* epochs finished */
     if (!dlr_run_record(r, err)) return false;
     if (r->o->plateau && !r->o->measure && dlr_plateau_step(&r->plateau, r->o->plateau, valid)) {
@@ -276,11 +279,11 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     dlr_signals_release();
-    ok = ok && dlr_run_save_weights(o, err);
+    ok = ok && dlr_run_save_weights(o, err) && dlr_run_log_history(&r, err);
 
     dlr_run_close_records(&r);
     dlr_prefetch_stop(r.batches);
     dl_arena_free(arena);
-    if (ok) dlr_log_info("DONE ---- rank 0");
+    if (ok) dlr_log_info("%s", o->style->end);
     return ok;
 }

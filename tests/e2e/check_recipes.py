@@ -102,7 +102,7 @@ MINIMAL = dict(CNN, recipe="minimal", scheduler="cosine", max_epochs=25, max_cos
 TRACKED = dict(CNN, recipe="tracked", scheduler="none", max_epochs=50, max_cosine_lr_epochs=10, loss_func="mse", seed=0, patience=10, momentum=0.9,
                log_norms=True, entity="nersc", project="test", root_dir=".", run_dir="{expdir}/expts/{config}/{run_num}")
 
-KERAS = dict(recipe="keras", batch_size_of="rank", lr_scaling="linear", adam_eps=1e-7, adam_beta2=0.999, run_dir="{expdir}", resume=False)
+KERAS = dict(recipe="keras", record="history", batch_size_of="rank", lr_scaling="linear", adam_eps=1e-7, adam_beta2=0.999, run_dir="{expdir}", resume=False)
 FILES = {
     "hello": dict(KERAS, model="models/cnn_classifier.dl", input_shape=[64, 64, 3], n_classes=1, dropout=0, data="dummy", n_train=1024, n_valid=1024,
                   optimizer="adam", lr=1e-3, batch_size=32, n_epochs=1, lr_warmup_epochs=0, lr_schedule="none", momentum=0),
@@ -260,7 +260,7 @@ def test_directories():
     points(*regressor, "--yaml_config=models/config/multigpu.yaml", f"--root_dir={TMP}/b", "--run_num=7", at="b/default/7")
     _, err = points("models/config/hello.yaml", "--input_shape=[16,16,3]", "--batch_size=4", "--n_train=8", "--n_valid=4", f"--output_dir={TMP}/e/f/",
                     "-d", "--verbose", "--show-config", at="e/f")
-    check(re.search(r"Command line config: \S*dlrun models/config/hello\.yaml --input_shape", err) and "Avg train loss=0.000000" in err, f"{err[-500:]}")
+    check(re.search(r"Command line config: \S*dlrun models/config/hello\.yaml --input_shape", err) and "Epoch 1/1" in err, f"{err[-500:]}")
     points(*regressor, "--config=test", "--recipe=volumes", f"--expdir={TMP}/a", "--data_loader_config=synthetic", at="a/test/1GPU/00")
     points(*regressor, "--config=test", f"--expdir={TMP}/own", "--run_dir={expdir}/{run_num}-{config}", at="own/0-test")
     refused(2, r"run_dir: \{expdri\}/x is none of \{expdir\}, \{config\}, \{ranks\} and \{run_num\}", *regressor, "--run_dir=/tmp/{expdri}/x")
@@ -268,7 +268,7 @@ def test_directories():
 
 
 def test_records():
-    """Names of recorded values and words of the log: B's and C's, which go on by themselves, D's and A's."""
+    """Names of recorded values and words of the log: B's and C's, which go on by themselves, E's, D's and A's."""
     regressor = ["models/cnn_regressor.dl", *SMALL, "--config=test", "--lr=0.1"]
     tags = {"train_loss", "val_loss", "learning_rate", "time_per_epoch", "best_val_loss", "best_epoch", "grad", "wt_norm"}
     whole, err = points(*regressor, "--max_epochs=6", f"--root_dir={TMP}/whole", at="whole/expts/test/0")
@@ -293,6 +293,16 @@ def test_records():
     check([{k: p[k] for k in fixed} for p in cut] == [{k: p[k] for k in fixed} for p in whole], f"{cut}\n{whole}")
     anew, err = points(*regressor, "--max_epochs=2", f"--root_dir={TMP}/cut", "--resume=false", at="cut/expts/test/0")
     check(len(anew) == 2 and "resuming" not in err and os.path.exists(f"{TMP}/cut/expts/test/0.1/metrics.jsonl"), "--resume=false begins anew")
+
+    hello = ["models/config/hello.yaml", "--n_classes=3", "--input_shape=[16,16,3]", "--batch_size=4", "--n_train=16", "--n_valid=8", f"--output_dir={TMP}/hello"]
+    points(*hello, "--n_epochs=2", at="hello")
+    found, err = points(*hello, "--n_epochs=3", "--resume", at="hello")  # what it says at the end is of all epochs
+    check([p["iteration"] for p in found] == [4, 8, 12] and all("accuracy/valid" in p and "Loss/train" in p for p in found), f"{found}")
+    best, mean = max(p["accuracy/valid"] for p in found), sum(p["time_per_epoch"] for p in found) / 3
+    stamp = r"\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO "
+    for line in (r"Initialized rank 0 out of 1", r"Epoch 3/3", r" - \d+\.\d+s - loss: \d+\.\d+ - val_loss: \d+\.\d+", f"Best validation accuracy: {best:.3f}",
+                 f"Average time per epoch: {mean:.3f} s", "All done!"):
+        check(re.search(stamp + line + r"\n", err), f"no line '{line}' in {err[-900:]}")
 
     vit = ["models/vit.dl", "--data_loader_config=synthetic", "--img_size=[8,12]", "--n_in_channels=3", "--n_out_channels=3", "--patch_size=4",
            "--embed_dim=8", "--depth=1", "--num_heads=2", "--global_batch_size=4", "--num_iters=2", "--limit_nsamples=8", "--limit_nsamples_val=4"]
