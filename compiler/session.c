@@ -19,6 +19,14 @@ static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err
                    diags->errors == 1 ? "" : "s");
 }
 
+/* Over all ranks. */
+static int64_t global_batch(const dl_config *c, int world) {
+    if (!dl_config_is_null(c, DL_KEY_local_batch_size))
+        return dl_config_int(c, DL_KEY_local_batch_size) * world;
+    bool of_rank = strcmp(dl_config_str(c, DL_KEY_batch_size_of), "rank") == 0;
+    return dl_config_int(c, DL_KEY_global_batch_size) * (of_rank ? world : 1);
+}
+
 static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
     dl_axis_size batch = {"N", s->batch};
     dl_model_config config = {.sizes = &batch, .nsizes = 1};
@@ -48,9 +56,7 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     ok = ok && dl_arguments_declare(arena, config, s->model, s->source, err) &&
          dl_config_finish(config, err) && dl_recipe_settle(config, err);
     if (ok) {
-        bool local = !dl_config_is_null(config, DL_KEY_local_batch_size);
-        s->global_batch = local ? dl_config_int(config, DL_KEY_local_batch_size) * world
-                                : dl_config_int(config, DL_KEY_global_batch_size);
+        s->global_batch = global_batch(config, world);
         s->batch = s->global_batch / world;
         s->model_name = dl_model_name(s->model);
         ok = s->batch > 0 ||

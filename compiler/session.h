@@ -31,8 +31,9 @@ typedef struct {
 
 /* Loads configuration and model (config key `model`), declares the model's arguments as configuration keys,
  * finishes the configuration (unknown keys are errors), and builds the graphs. The batch is local_batch_size
- * where it is set, unless a stronger source sets global_batch_size; else that / world. NULL: DL_USAGE,
- * DL_INPUT (s->diagnostics is lost: it is copied into *diagnostics when that is not NULL), DL_IO. */
+ * where it is set, unless a stronger source sets global_batch_size; else that (batch_size_of: rank), or that
+ * / world. NULL: DL_USAGE, DL_INPUT (s->diagnostics is lost: it is copied into *diagnostics when that is not
+ * NULL), DL_IO. */
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err);
 /* Frees what is not in the arena. NULL is fine. */

@@ -62,6 +62,7 @@ static int help_model(int argc, char **argv) {
 }
 
 void dlc_tell_warnings(const dl_session *s) {
+    for (int i = 0; i < s->config->warnings.n; i++) dlc_warn(s->config->warnings.at[i]);
     if (s->diagnostics.n) fputs(s->diagnostics.at, stderr);
 }
 

@@ -12,6 +12,7 @@
 #include "programs/environment.h"
 #include "programs/identity.h"
 #include "programs/rates.h"
+#include "programs/run_dir.h"
 #include "programs/samples.h"
 #include "runtime/io/log.h"
 #include "runtime/io/stored.h"
@@ -19,19 +20,24 @@
 
 static const dl_option options[] = {
     {"dry_run", 0, NULL, "compile, print parameters, memory and kernels, and stop there"},
+    {"json", 0, NULL, "with --dry_run: print them, and every key's value, as one JSON object"},
+    {"distributed", 'd', NULL, "taken for compatibility: ranks are those of the environment"},
+    {"verbose", 'v', NULL, "log more"},
+    {"show-config", 0, NULL, "log the command line, too"},
     {"help", 'h', NULL, "this text"},
     {"version", 0, NULL, "print the version"},
     {0},
 };
 
 static const char usage[] =
-    "usage: dlrun [MODEL.dl] [--config NAME] [--yaml_config FILE] [--key=value...]\n\n"
+    "usage: dlrun [MODEL.dl] [FILE.yaml] [--config NAME] [--key=value...]\n\n"
     "Trains a model; docs/training.md tells the whole story.\n\n"
     "  dlrun --config tiny                         about a minute on two cores\n"
     "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it leaves\n"
     "  dlrun --config short --resume               go on where a run stopped (Ctrl-C leaves a checkpoint)\n"
     "  dlrun --data_loader_config synthetic        on noise, without any data file\n"
     "  dlrun --config base --dry_run               parameters and exact memory, nothing else\n"
+    "  dlrun models/config/hello.yaml              a file that is one configuration, and names its model\n"
     "  dlrun models/vit.dl --help                  all options and keys, the model's among them\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 75 stopped by a "
     "signal\n"
@@ -40,8 +46,9 @@ static const char usage[] =
 typedef struct {
     dl_arena *arena;
     dl_config *config;
-    dl_arena *compiler;  /* of the session, which is gone once there is a plan */
-    dl_session *session; /* NULL then */
+    const char *command_line; /* words with blanks between them */
+    dl_arena *compiler;       /* of the session, which is gone once there is a plan */
+    dl_session *session;      /* NULL then */
     const char *model_path;
     int64_t batch, global_batch;
     dl_compile_times times;
@@ -92,10 +99,15 @@ static bool open_session(program *p, dl_error *err) {
     p->model_path = p->session->model_path, p->batch = p->session->batch;
     p->global_batch = p->session->global_batch;
     p->model = dl_identify(p->arena, p->session);
-    /* what local_batch_size made of it, for log and record */
-    return dl_config_set(c, "global_batch_size", dl_format(p->arena, "%lld", (long long)p->global_batch),
-                         err) &&
-           dl_samples_settle(c, err);
+    for (int i = 0; i < c->warnings.n; i++) dl_push(p->arena, &p->warnings, c->warnings.at[i]);
+    return dl_samples_settle(c, err);
+}
+
+/* What local_batch_size, and a batch size of each rank, made of it, for log and record. */
+static bool settle_batch(const program *p, dl_error *err) {
+    return dl_config_set(p->config, "global_batch_size",
+                         dl_format(p->arena, "%lld", (long long)p->global_batch), err) &&
+           dl_config_set(p->config, "batch_size_of", "job", err);
 }
 
 /* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan runs. */
@@ -167,6 +179,17 @@ static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
 
 /* ---- data ---- */
 
+/* System E's images. Noise, which its `dummy` is, or given batches take their place where they are asked for.
+ */
+static bool check_data(const dl_config *c, dl_error *err) {
+    const char *data = dl_config_str(c, DL_KEY_data);
+    bool images = data && strcmp(data, "dummy") != 0;
+    if (!images || is_replay(c) || dl_config_is_given(c, DL_KEY_data_loader_config)) return true;
+    return dl_config_fail(
+        c, DL_KEY_data, err,
+        "'%s': images are not read in this version: --data_loader_config=synthetic, or --replay", data);
+}
+
 /* Both data sets; with `check`, only looks whether they could be opened. */
 static bool open_both(program *p, bool check, dl_error *err) {
     dlr_dataset **const data[] = {[DLR_TRAIN] = &p->train, [DLR_VALID] = &p->valid};
@@ -187,9 +210,12 @@ static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", 
 
 static bool open_log(program *p, dl_error *err) {
     const dl_config *c = p->config;
-    dlr_rundir_name name = {dl_config_str(c, DL_KEY_expdir), c->name, dl_config_str(c, DL_KEY_run_num), 1};
-    if (!dlr_rundir_open(p->arena, &name, &p->dir, err) || !dlr_log_open(p->dir.log, err)) return false;
+    const char *path = dl_run_dir(p->arena, c, 1, err);
+    if (!path || !dlr_rundir_open(p->arena, path, &p->dir, err) || !dlr_log_open(p->dir.log, err))
+        return false;
     p->logs = true;
+    dlr_log_set_named(!dlr_record_find(dl_config_str(c, DL_KEY_record))->plain_log);
+    if (dl_config_option(c, "show-config")) dlr_log_info("Command line config: %s", p->command_line);
     dl_config_log(c, log_line, NULL);
     tell_warnings(p);
     return true;
@@ -223,12 +249,29 @@ static const char *data_text(const program *p) {
                      held ? dl_format(p->arena, ", data sets of %.1f MiB", (double)held / 0x1p20) : "");
 }
 
+/* The same for programs. `configuration` is what was asked for; `batch` and `global_batch` what it comes to.
+ */
+static void print_json(const program *p, int threads) {
+    dl_buf b = {0};
+    dl_config_put_json(p->config, &b);
+    printf("{\"configuration\": %s, \"batch\": %lld, \"global_batch\": %lld, \"parameters\": %lld, "
+           "\"peak_bytes\": %lld, \"threads\": %d, \"kernels\": %d}\n",
+           b.at, (long long)p->batch, (long long)p->global_batch, (long long)dl_plan_parameters(p->plan),
+           (long long)dl_plan_peak(p->plan, threads), threads,
+           dl_plan_program_find(p->plan, "train")->launches.n);
+    dl_buf_free(&b);
+}
+
 static bool print_plan(const program *p, dl_error *err) {
     int threads = (int)dl_config_int(p->config, DL_KEY_threads);
     dlr_pool *pool = dlr_pool_open(threads, err); /* how many 0 means */
     if (!pool) return false;
     threads = dlr_pool_threads(pool);
     dlr_pool_close(pool);
+    if (dl_config_option(p->config, "json")) {
+        print_json(p, threads);
+        return true;
+    }
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
            "it %s, read ahead\n  kernels     %d in a training step\n",
            dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
@@ -262,6 +305,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
     return (dlr_train_options){
         .exec = p->exec,
         .dir = &p->dir,
+        .style = dlr_record_find(dl_config_str(c, DL_KEY_record)),
         .schedule = dl_rates_schedule(p->arena, c, p->global_batch),
         .plateau = dl_rates_plateau(p->arena, c),
         .hypers = hypers,
@@ -303,12 +347,16 @@ static bool load_data(program *p, dl_error *err) {
 
 static bool run(program *p, dl_error *err) {
     const dl_config *c = p->config;
+    bool dry = dl_config_option(c, "dry_run") != NULL;
+    if (dl_config_option(c, "json") && !dry) return dl_fail(err, DL_USAGE, "--json goes with --dry_run");
+    if (dl_config_option(c, "verbose")) dlr_log_set_level(DLR_DEBUG);
     if (!open_session(p, err) || !refuse_unbuilt(c, err)) return false;
     add_warnings(p);
-    if (dl_config_option(c, "dry_run")) {
+    if (dry) {
         tell_warnings(p);
         return compile(p, err) && print_plan(p, err);
     }
+    if (!settle_batch(p, err) || !check_data(c, err)) return false;
     if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
     if (!is_replay(c) && !open_both(p, true, err)) return false;
     static const dl_key outputs[] = {DL_KEY_save_grads, DL_KEY_save_weights};
@@ -360,11 +408,20 @@ static bool help(const program *p, dl_error *err) {
     return true;
 }
 
+static const char *join(dl_arena *arena, int n, char *const *words) {
+    dl_buf b = {0};
+    for (int i = 0; i < n; i++) dl_putf(&b, "%s%s", i ? " " : "", words[i]);
+    const char *text = b.at ? dl_strndup(arena, b.at, b.n) : "";
+    dl_buf_free(&b);
+    return text;
+}
+
 int main(int argc, char **argv) {
     dl_exit_without_memory("dlrun");
     dl_streams_start();
     dl_error err = {0};
     program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
+    p.command_line = join(p.arena, argc, argv);
     p.config = dl_config_open(p.arena, argc, argv, options, &err);
     int code = DL_OK;
     bool ok = p.config;

@@ -12,12 +12,8 @@
 #include "ir/base/dirs.h"
 #include "ir/base/str.h"
 
-bool dlr_rundir_open(dl_arena *arena, const dlr_rundir_name *name, dlr_rundir *dir, dl_error *err) {
-    if (!dl_is_file_name(name->config) || !dl_is_file_name(name->run_num))
-        return dl_fail(err, DL_USAGE, "no run can be kept under '%.80s' and '%.80s': both name a folder",
-                       name->config, name->run_num);
-    const char *path =
-        dl_format(arena, "%s/%s/%dGPU/%s", name->expdir, name->config, name->ranks, name->run_num);
+bool dlr_rundir_open(dl_arena *arena, const char *path, dlr_rundir *dir, dl_error *err) {
+    if (!strchr(path, '/')) path = dl_format(arena, "./%s", path);
     *dir = (dlr_rundir){.path = path,
                         .log = dl_format(arena, "%s/out.log", path),
                         .hyperparams = dl_format(arena, "%s/hyperparams.yaml", path),

@@ -22,8 +22,8 @@ static bool find_programs(dlr_run *r, dl_error *err) {
     if (!r->loss.type || !r->valid.type)
         return dl_fail(err, DL_INPUT, "the model states no loss to train on");
     if (!r->rate.type) return dl_fail(err, DL_INPUT, "the plan has no optimiser");
-    r->trained = dlr_averages_of(r->arena, r->exec, r->train, "train");
-    r->validated = dlr_averages_of(r->arena, r->exec, r->eval, "valid");
+    r->trained = dlr_averages_of(r->arena, r->exec, r->train, "train", r->o->style);
+    r->validated = dlr_averages_of(r->arena, r->exec, r->eval, "valid", r->o->style);
     return dlr_feed_open(&r->feed, r->exec, dlr_dataset_arrays(r->o->train), err);
 }
 
@@ -162,10 +162,10 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
     dlr_feed_batch(&r->feed, &batch);
     dlr_exec_run(r->exec, r->eval, NULL);
     double train = dlr_scalar(r->exec, r->valid);
-    dlr_averages metrics = dlr_averages_of(r->arena, r->exec, r->eval, "train");
+    dlr_averages metrics = dlr_averages_of(r->arena, r->exec, r->eval, "train", r->o->style);
     dlr_averages_add(&metrics, r->exec);
     if (!check_loss(r, "initial", train, err) || !validate(r, false, &valid, err)) return false;
-    dlr_run_put(r, DL_TAG_TRAIN_LOSS, train), dlr_run_put(r, DL_TAG_VALID_LOSS, valid);
+    dlr_run_put(r, DLR_VALUE_TRAIN_LOSS, train), dlr_run_put(r, DLR_VALUE_VALID_LOSS, valid);
     dlr_run_put_averages(r, &metrics), dlr_run_put_averages(r, &r->validated);
     return dlr_run_record(r, err);
 }
@@ -193,6 +193,21 @@ static bool train_steps(dlr_run *r, dl_error *err) {
     return true;
 }
 
+/* Of an epoch whose steps are done. */
+static dlr_record_numbers epoch_numbers(const dlr_run *r) {
+    return (dlr_record_numbers){.epoch = r->at.epoch + 1,
+                                .epochs = count_epochs(r),
+                                .seconds = r->seconds,
+                                .samples_per_sec = (double)(r->at.position * r->batch) / r->seconds,
+                                .train = r->at.epoch_loss / (double)r->at.position};
+}
+
+static void log_lines(const char *lines, const dlr_record_numbers *numbers) {
+    dl_buf line = {0};
+    for (int i = 0; dlr_record_line(&line, lines, i, numbers); i++, line.n = 0) dlr_log_info("%s", line.at);
+    dl_buf_free(&line);
+}
+
 static bool train_epoch(dlr_run *r, dl_error *err) {
     char label[64];
     snprintf(label, sizeof label, "epoch %lld/%lld", (long long)r->at.epoch + 1, (long long)count_epochs(r));
@@ -200,9 +215,8 @@ static bool train_epoch(dlr_run *r, dl_error *err) {
     bool ok = train_steps(r, err);
     dlr_progress_finish(&r->progress);
     if (!ok) return false;
-    dlr_log_info("Time taken for epoch %lld is %f sec, avg %f samples/sec", (long long)r->at.epoch + 1,
-                 r->seconds, (double)(r->at.position * r->batch) / r->seconds);
-    dlr_log_info("  Avg train loss=%f", r->at.epoch_loss / (double)r->at.position);
+    dlr_record_numbers numbers = epoch_numbers(r);
+    log_lines(r->o->style->trained, &numbers);
     for (int i = 0; i < r->trained.n; i++)
         if (r->trained.terms[i].own)
             dlr_log_info("  Avg %s=%g", r->trained.terms[i].name, dlr_averages_mean(&r->trained, i));
@@ -210,33 +224,48 @@ static bool train_epoch(dlr_run *r, dl_error *err) {
 }
 
 static void log_validation(const dlr_run *r, double loss, double seconds) {
-    dlr_log_info("  Avg val loss=%f", loss);
+    dlr_record_numbers numbers = epoch_numbers(r);
+    numbers.valid = loss, numbers.valid_seconds = seconds, numbers.all_seconds = r->seconds + seconds;
+    log_lines(r->o->style->validated, &numbers);
     for (int i = 0; i < r->validated.n; i++)
         dlr_log_info("  Avg val %s=%f", r->validated.terms[i].name, dlr_averages_mean(&r->validated, i));
-    dlr_log_info("  Total validation time: %f sec", seconds);
+    log_lines(r->o->style->finished, &numbers);
+}
+
+static void put_epoch(dlr_run *r, double valid, double seconds) {
+    dlr_record_numbers numbers = epoch_numbers(r);
+    dlr_run_put(r, DLR_VALUE_TRAIN_LOSS, numbers.train);
+    dlr_run_put(r, DLR_VALUE_RATE, r->last_rate);
+    dlr_run_put(r, DLR_VALUE_ITERS_PER_SEC, (double)r->at.position / r->seconds);
+    dlr_run_put(r, DLR_VALUE_SAMPLES_PER_SEC, numbers.samples_per_sec);
+    dlr_run_put(r, DLR_VALUE_SECONDS, r->seconds);
+    dlr_run_put(r, DLR_VALUE_ALL_SECONDS, r->seconds + seconds);
+    if (!r->o->measure) {
+        dlr_run_put(r, DLR_VALUE_VALID_LOSS, valid);
+        dlr_run_put(r, DLR_VALUE_BEST_LOSS, r->at.best_loss);
+        dlr_run_put(r, DLR_VALUE_BEST_EPOCH, (double)r->best_epoch);
+    }
+    dlr_run_put_averages(r, &r->trained);
+    if (!r->o->measure) dlr_run_put_averages(r, &r->validated);
 }
 
 /* Validates, records, and leaves a checkpoint at the start of the next epoch. */
 static bool finish_epoch(dlr_run *r, dl_error *err) {
-    double valid = NAN, began = dl_clock_seconds();
+    double valid = NAN, seconds = 0, began = dl_clock_seconds();
     if (!r->o->measure) {
         if (!validate(r, true, &valid, err)) return false;
-        log_validation(r, valid, dl_clock_seconds() - began);
+        seconds = dl_clock_seconds() - began;
+        log_validation(r, valid, seconds);
     }
-    dlr_run_put(r, DL_TAG_TRAIN_LOSS, r->at.epoch_loss / (double)r->at.position);
-    dlr_run_put(r, DL_TAG_RATE, r->last_rate);
-    dlr_run_put(r, DL_TAG_SPEED, (double)r->at.position / r->seconds);
-    if (!r->o->measure) dlr_run_put(r, DL_TAG_VALID_LOSS, valid);
-    dlr_run_put_averages(r, &r->trained);
-    if (!r->o->measure) dlr_run_put_averages(r, &r->validated);
+    bool is_best = valid < r->at.best_loss;
+    if (is_best) r->at.best_loss = valid, r->best_epoch = r->at.epoch;
+    put_epoch(r, valid, seconds);
     r->at.epoch++; /* epochs finished */
     if (!dlr_run_record(r, err)) return false;
     if (r->o->plateau && !r->o->measure && dlr_plateau_step(&r->plateau, r->o->plateau, valid)) {
         dlr_log_info("  Learning rate reduced to %g", r->plateau.rate);
         set_scale(r);
     }
-    bool is_best = valid < r->at.best_loss;
-    if (is_best) r->at.best_loss = valid;
     r->at.position = 0, r->at.epoch_loss = 0, r->seconds = 0;
     dlr_averages_clear(&r->trained);
     return dlr_run_save(r, is_best, err);
@@ -248,16 +277,16 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     r.at = (dlr_state){.seed = o->seed, .best_loss = INFINITY};
 
     bool ok = start(&r, err);
-    if (ok) dlr_log_info("Starting Training Loop...");
+    if (ok) log_lines(o->style->begin, &(dlr_record_numbers){0});
     dlr_signals_watch();
-    if (ok && r.at.iteration == 0 && !o->measure) ok = record_untrained(&r, err);
+    if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     dlr_signals_release();
-    ok = ok && dlr_run_save_weights(o, err);
+    ok = ok && dlr_run_save_weights(o, err) && dlr_run_log_history(&r, err);
 
     dlr_run_close_records(&r);
     dlr_prefetch_stop(r.batches);
     dl_arena_free(arena);
-    if (ok) dlr_log_info("DONE ---- rank 0");
+    if (ok) dlr_log_info("%s", o->style->end);
     return ok;
 }

@@ -4,6 +4,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/exec.h"
 #include "runtime/plateau.h"
+#include "runtime/record.h"
 #include "runtime/rundir.h"
 #include "runtime/schedule.h"
 
@@ -22,7 +23,8 @@ typedef struct {
 
 typedef struct {
     dlr_exec *exec;        /* programs "train" and "eval" */
-    const dlr_rundir *dir; /* dlr_train alone */
+    const dlr_rundir *dir; /* dlr_train alone, and */
+    const dlr_record_style *style;
     dlr_schedule schedule; /* its steps are worked out here */
     const dlr_plateau_options
         *plateau;            /* lowers the rate behind epochs that do not help; NULL: nothing does */

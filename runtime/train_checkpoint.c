@@ -25,8 +25,10 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dlr_checkpoint_part parts[] = {{"model", only_finite(&model)}, {"optimizer", only_finite(&optimizer)}};
     const dlr_run_model *m = &r->o->model;
     double *sums = DL_NEWS(arena, double, r->trained.n + 1); /* of the model's metrics, behind their count */
-    sums[0] = (double)r->trained.batches;
-    for (int i = 0; i < r->trained.n; i++) sums[i + 1] = r->trained.terms[i].sum;
+    double *last = DL_NEWS(arena, double, r->trained.n + 1); /* of the newest step, likewise */
+    sums[0] = last[0] = (double)r->trained.batches;
+    for (int i = 0; i < r->trained.n; i++)
+        sums[i + 1] = r->trained.terms[i].sum, last[i + 1] = r->trained.terms[i].last;
     const double plateau[] = {r->plateau.best, (double)r->plateau.bad, r->plateau.rate};
     dlr_state_value values[] = {
         {.key = "model", .kind = DLR_STATE_TEXT, .text = dlr_exec_plan(r->exec)->model},
@@ -35,6 +37,8 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
         {.key = "epoch_seconds", .kind = DLR_STATE_REALS, .reals = &r->seconds, .n_reals = 1},
         {.key = "learning_rate", .kind = DLR_STATE_REALS, .reals = &r->last_rate, .n_reals = 1},
         {.key = "metric_sums", .kind = DLR_STATE_REALS, .reals = sums, .n_reals = r->trained.n + 1},
+        {.key = "metric_last", .kind = DLR_STATE_REALS, .reals = last, .n_reals = r->trained.n + 1},
+        {.key = "best_epoch", .kind = DLR_STATE_INT, .integer = r->best_epoch},
         {.key = "hyperparams", .kind = DLR_STATE_TEXT, .text = r->o->hyperparams ? r->o->hyperparams : ""},
         {.key = "graph", .kind = DLR_STATE_TEXT, .text = m->graph ? m->graph : ""},
         {.key = "source", .kind = DLR_STATE_TEXT, .text = m->source ? m->source : ""},
@@ -65,6 +69,9 @@ static void restore_sums(dlr_averages *a, const dlr_checkpoint *c) {
     if (!v || v->kind != DLR_STATE_REALS || v->n_reals != a->n + 1) return;
     a->batches = (int64_t)v->reals[0];
     for (int i = 0; i < a->n; i++) a->terms[i].sum = v->reals[i + 1];
+    v = dlr_checkpoint_value(c, "metric_last");
+    if (!v || v->kind != DLR_STATE_REALS || v->n_reals != a->n + 1) return;
+    for (int i = 0; i < a->n; i++) a->terms[i].last = v->reals[i + 1];
 }
 
 /* Where a run goes on that was lowered by a plateau; of one that was not, it begins now. */
@@ -102,6 +109,8 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     r->at = c->state;
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
     r->seconds = real(c, "epoch_seconds"), r->last_rate = real(c, "learning_rate");
+    const dlr_state_value *best = dlr_checkpoint_value(c, "best_epoch");
+    if (best && best->kind == DLR_STATE_INT) r->best_epoch = best->integer;
     restore_sums(&r->trained, c);
     if (r->o->plateau) restore_plateau(&r->plateau, c);
     return true;
@@ -113,7 +122,7 @@ bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err) {
     switch (dlr_checkpoint_open(dir, "last", &c, err)) {
     case DLR_CHECKPOINT_FAILED: return false;
     case DLR_CHECKPOINT_NONE:
-        dlr_log_info("--resume: no checkpoint in %s yet, so this run starts from the beginning", dir);
+        dlr_log_info("resume: no checkpoint in %s yet, so this run starts from the beginning", dir);
         return true;
     case DLR_CHECKPOINT_LOADED: break;
     }

@@ -9,13 +9,13 @@
 #include "runtime/tensors.h"
 #include "runtime/train.h"
 
-/* A metric of one program under its name and under its tag: NAME/train or NAME/valid of the model's, the name
- * of the loop's own. */
+/* A metric of one program under its name and under its tag: NAME/train or NAME/valid of the model's, the
+ * style's for the loop's own (NULL: not recorded; so is all of the loop's own without a style). */
 typedef struct {
     const char *name, *tag;
     bool own;
     dlr_view now; /* of the batch just run */
-    double sum;
+    double sum, last;
 } dlr_average;
 
 /* All of them, averaged over the batches added since the last clear. (train_metrics.c) */
@@ -24,10 +24,13 @@ typedef struct {
     int n;
     int64_t batches;
 } dlr_averages;
-dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split);
+dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split,
+                             const dlr_record_style *style);
 void dlr_averages_clear(dlr_averages *averages);
 void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec);
 double dlr_averages_mean(const dlr_averages *averages, int term); /* NaN of no batch */
+/* What is recorded of a term: its mean; of the weights' norm the last, where the style has it so. */
+double dlr_averages_value(const dlr_averages *averages, int term, const dlr_record_style *style);
 
 /* A run. Where it stands is in `at` and nowhere else: a checkpoint is `at` and the tensors. */
 typedef struct {
@@ -44,8 +47,9 @@ typedef struct {
     dlr_plateau plateau; /* where o->plateau is set */
 
     dlr_state at;
-    double seconds;   /* spent on the current epoch's steps so far */
-    double last_rate; /* of the newest step */
+    double seconds;     /* spent on the current epoch's steps so far */
+    double last_rate;   /* of the newest step */
+    int64_t best_epoch; /* that of at.best_loss, from 0 */
     dlr_averages trained, validated;
     DL_ARRAY(dlr_metric) point; /* that is being put together */
 
@@ -75,11 +79,14 @@ void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *checkpoint, dlr_dif
 /* train_record.c: the files that people look at. */
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err);
 void dlr_run_close_records(dlr_run *r);
-/* Adds a value, or all averages, to the next point. */
-void dlr_run_put(dlr_run *r, const char *tag, double value);
+/* Adds a value, where the style has a tag for it, or all averages, to the next point. */
+void dlr_run_put(dlr_run *r, dlr_value_name name, double value);
 void dlr_run_put_averages(dlr_run *r, const dlr_averages *averages);
 /* Writes that point of all curves, at the run's iteration. */
 bool dlr_run_record(dlr_run *r, dl_error *err);
+/* train_history.c: what the style has to say at the end of all points of the run, those before a resume too.
+ */
+bool dlr_run_log_history(dlr_run *r, dl_error *err);
 /* Slices of input, target and prediction of the batch that eval has just run on, and the model's own figures.
  */
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err);

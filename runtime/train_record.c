@@ -28,10 +28,9 @@ bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     const char *kept = NULL;
     if (!restored && !dlr_rundir_renew(r->arena, dir, &kept, err)) return false;
     if (kept)
-        dlr_log_info(
-            "starting anew where an earlier run was, which is now run %s (--resume would have gone on; "
-            "--resume --run_num=%s still does)",
-            kept, kept);
+        dlr_log_info("starting anew where an earlier run was, which is now run %s beside it "
+                     "(--resume would have gone on)",
+                     kept);
     int64_t newest = restored ? newest_point(r) : -1;
     dlr_metrics_repair repair;
     r->metrics = dlr_metrics_open(dir->metrics, newest, &repair, err);
@@ -48,12 +47,14 @@ void dlr_run_close_records(dlr_run *r) {
     dlr_tensorboard_close(r->board);
 }
 
-void dlr_run_put(dlr_run *r, const char *tag, double value) {
-    dl_push(r->arena, &r->point, (dlr_metric){tag, value});
+static void put(dlr_run *r, const char *tag, double value) {
+    if (tag) dl_push(r->arena, &r->point, (dlr_metric){tag, value});
 }
 
+void dlr_run_put(dlr_run *r, dlr_value_name name, double value) { put(r, r->o->style->tags[name], value); }
+
 void dlr_run_put_averages(dlr_run *r, const dlr_averages *a) {
-    for (int i = 0; i < a->n; i++) dlr_run_put(r, a->terms[i].tag, dlr_averages_mean(a, i));
+    for (int i = 0; i < a->n; i++) put(r, a->terms[i].tag, dlr_averages_value(a, i, r->o->style));
 }
 
 bool dlr_run_record(dlr_run *r, dl_error *err) {

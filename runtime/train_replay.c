@@ -31,7 +31,7 @@ static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from
     int train = dlr_exec_program(o->exec, "train");
     dlr_view loss = dlr_exec_result(o->exec, train, DL_RESULT_LOSS, NULL);
     if (!loss.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
-    dlr_averages metrics = dlr_averages_of(arena, o->exec, train, "train");
+    dlr_averages metrics = dlr_averages_of(arena, o->exec, train, "train", NULL);
     for (int64_t i = 0; i < dlr_replay_batches(from); i++) {
         if (!dlr_replay_feed(from, i, err)) return false;
         dlr_exec_run(o->exec, train, NULL);

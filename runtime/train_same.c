@@ -57,6 +57,7 @@ static void compare_settings(const dlr_run *r, const char *then, dlr_differences
      * batches have lines of their own. */
     static const char *const passed_over[] = {"resume",
                                               "expdir",
+                                              "run_dir",
                                               "run_num",
                                               "model",
                                               "use_cache",

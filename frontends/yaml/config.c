@@ -4,10 +4,8 @@
 #include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "frontends/yaml/config_private.h"
-#include "frontends/yaml/data_file.h"
 
 /* ---- settings ---- */
 
@@ -68,80 +66,6 @@ bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, d
         }
     }
     return true;
-}
-
-/* ---- the file ---- */
-
-/* "unet" for "models/unet.dl" */
-static const char *stem_of(dl_arena *arena, const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t n = strlen(name);
-    if (n > 3 && strcmp(name + n - 3, ".dl") == 0) n -= 3;
-    return dl_strndup(arena, name, n);
-}
-
-static const char *find_file(const dl_config *c, dl_error *err) {
-    dl_arena *arena = c->state->arena;
-    if (c->state->yaml_config) return c->state->yaml_config;
-    const char *model = dl_config_str(c, DL_KEY_model), *stem = stem_of(arena, model);
-    const char *slash = strrchr(model, '/');
-    const char *beside =
-        dl_format(arena, "%.*sconfig/%s.yaml", slash ? (int)(slash + 1 - model) : 0, model, stem);
-    if (access(beside, F_OK) == 0) return beside;
-    return dl_find_data_file(arena, dl_format(arena, "models/config/%s.yaml", stem), err);
-}
-
-static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error *err) {
-    enum { LONGEST = 500 };
-    dl_arena *arena = c->state->arena;
-    dl_buf list = {0};
-    DL_ARRAY(const char *) names = {0};
-    for (int i = 0; i < file->entries.n; i++) {
-        if (file->entries.at[i].value->kind != DL_YAML_MAP) continue;
-        dl_push(arena, &names, file->entries.at[i].key);
-        if (list.n < LONGEST)
-            dl_putf(&list, "%s%.100s", list.n ? ", " : "", file->entries.at[i].key);
-        else if (list.at[list.n - 1] != '.')
-            dl_puts(&list, ", ...");
-    }
-    const char *near = dl_nearest(c->name, names.at, names.n);
-    dl_fail(err, c->state->is_named ? DL_USAGE : DL_INPUT, "%.200s has no configuration %s%s; it has %s",
-            c->file, dl_yaml_quote(arena, c->name),
-            near ? dl_format(arena, " (did you mean '%.80s'?)", near) : "", list.n ? list.at : "none");
-    dl_buf_free(&list);
-    return false;
-}
-
-/* What holds where nobody says: base, else default, else the first configuration. */
-static const char *default_name(const dl_yaml *file) {
-    static const char *const usual[] = {"base", "default"};
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (dl_yaml_get(file, usual[i])) return usual[i];
-    for (int i = 0; i < file->entries.n; i++)
-        if (file->entries.at[i].value->kind == DL_YAML_MAP) return file->entries.at[i].key;
-    return usual[0];
-}
-
-bool dl_config_load(dl_config *c, dl_error *err) {
-    dl_arena *arena = c->state->arena;
-    dl_error missing = {0};
-    c->file = find_file(c, &missing);
-    if (!c->file && c->state->is_named)
-        return dl_fail(err, DL_USAGE, "--config %.80s: %.600s; give --yaml_config FILE", c->name,
-                       missing.message);
-    if (!c->file) return true;
-    const dl_yaml *file = dl_yaml_read_file(arena, c->file, err);
-    if (!file) return false;
-    if (file->kind != DL_YAML_MAP)
-        return dl_yaml_fail(err, file->place, "a configuration file is a map of named configurations, not %s",
-                            dl_yaml_show(arena, file));
-    if (!c->state->is_named) c->name = default_name(file);
-    const dl_yaml *chosen = dl_yaml_get(file, c->name);
-    if (!chosen) return fail_no_such_name(c, file, err);
-    if (chosen->kind != DL_YAML_MAP)
-        return dl_yaml_fail(err, chosen->place, "the configuration %s must be a map of keys, not %s",
-                            dl_yaml_quote(arena, c->name), dl_yaml_show(arena, chosen));
-    return dl_config_take_map(c, "", chosen, DL_BY_FILE, err);
 }
 
 /* ---- the model's arguments ---- */
@@ -207,19 +131,6 @@ bool dl_config_declare(dl_config *c, const dl_config_argument *a, dl_error *err)
 
 /* ---- the end of reading ---- */
 
-bool dl_config_take_model(dl_config *c, dl_error *err) {
-    const dl_setting *model = &c->state->settings.at[DL_KEY_model];
-    if (!c->positional.n) return true;
-    const char *first = c->positional.at[0];
-    if (c->positional.n > 1)
-        return dl_fail(err, DL_USAGE, "one model at a time: '%.200s' and '%.200s'", first,
-                       c->positional.at[1]);
-    if (model->source == DL_BY_ARGUMENT)
-        return dl_fail(err, DL_USAGE, "one model at a time: '%.200s' and %.200s", first,
-                       model->value->place.file);
-    return dl_config_set(c, "model", first, err);
-}
-
 const char *dl_config_suggest(const dl_config *c, const char *name, bool with_options) {
     const struct dl_config_state *st = c->state;
     DL_ARRAY(const char *) names = {0};
@@ -237,6 +148,62 @@ const char *dl_config_suggest(const dl_config *c, const char *name, bool with_op
                      own ? dl_key_full_name(st->arena, s->row) : near);
 }
 
+/* "description, loss and metrics mean nothing here", once for all; and those of recipes that this model has
+ * not are passed over. What is left is nobody's. */
+static void drop_ignored(dl_config *c) {
+    struct dl_config_state *st = c->state;
+    dl_buf names = {0};
+    int n = 0;
+    for (int i = 0; i < st->unknown_keys.n; i++) {
+        dl_unknown_key k = st->unknown_keys.at[i];
+        const char *const *ignored = dl_key_ignored;
+        while (*ignored && strcmp(*ignored, k.entry.key) != 0) ignored++;
+        if (*ignored && k.source == DL_BY_FILE)
+            dl_putf(&names, "%s%s", names.n ? ", " : "", k.entry.key);
+        else if (k.source != DL_BY_RECIPE)
+            st->unknown_keys.at[n++] = k;
+    }
+    st->unknown_keys.n = n;
+    if (names.n)
+        dl_push(
+            st->arena, &c->warnings,
+            dl_format(st->arena, "%.200s: without a meaning here, and passed over: %s", c->file, names.at));
+    dl_buf_free(&names);
+}
+
+static void warn_of_variables(dl_config *c) {
+    struct dl_config_state *st = c->state;
+    for (int i = 0; i < st->settings.n; i++) {
+        const dl_setting *s = &st->settings.at[i];
+        if (s->value && s->value->unset)
+            dl_push(st->arena, &c->warnings,
+                    dl_format(st->arena,
+                              "%s: the environment variable %s is not set, and stands as it is: %.200s",
+                              dl_key_full_name(st->arena, s->row), s->value->unset, s->value->text));
+    }
+}
+
+bool dl_config_check_written(const dl_config *c, dl_key key, dl_error *err) {
+    const dl_yaml *v = dl_config_value(c, key);
+    return !v->unset ||
+           dl_config_fail(c, key, err, "the run writes to %.200s, and the environment variable %s is not set",
+                          v->text, v->unset);
+}
+
+static bool fail_unknown_key(const dl_config *c, dl_error *err) {
+    const struct dl_config_state *st = c->state;
+    dl_unknown_key k = st->unknown_keys.at[0];
+    const char *in = *k.section ? dl_format(st->arena, " in %s", k.section) : "";
+    const char *more =
+        st->unknown_keys.n > 1 ? dl_format(st->arena, " (and %d more)", st->unknown_keys.n - 1) : "";
+    if (strcmp(k.section, "data") == 0 && (!strcmp(k.entry.key, "inputs") || !strcmp(k.entry.key, "targets")))
+        return dl_yaml_fail(err, k.entry.place,
+                            "data.%s: data of one's own are not in this version; give batches by --replay",
+                            k.entry.key);
+    return dl_yaml_fail(err, k.entry.place, "unknown key %s%s%s%s", dl_yaml_quote(st->arena, k.entry.key), in,
+                        dl_config_suggest(c, k.entry.key, false), more);
+}
+
 bool dl_config_finish(dl_config *c, dl_error *err) {
     struct dl_config_state *st = c->state;
     if (st->unknown_arguments.n) {
@@ -244,13 +211,10 @@ bool dl_config_finish(dl_config *c, dl_error *err) {
         return dl_fail(err, DL_USAGE, "unknown option '--%.100s'%s (--help lists them)", name,
                        dl_config_suggest(c, name, true));
     }
-    if (!st->unknown_keys.n) return true;
-    dl_unknown_key k = st->unknown_keys.at[0];
-    const char *in = *k.section ? dl_format(st->arena, " in %s", k.section) : "";
-    const char *more =
-        st->unknown_keys.n > 1 ? dl_format(st->arena, " (and %d more)", st->unknown_keys.n - 1) : "";
-    return dl_yaml_fail(err, k.entry.place, "unknown key %s%s%s%s", dl_yaml_quote(st->arena, k.entry.key), in,
-                        dl_config_suggest(c, k.entry.key, false), more);
+    drop_ignored(c);
+    if (st->unknown_keys.n) return fail_unknown_key(c, err);
+    warn_of_variables(c);
+    return true;
 }
 
 /* ---- look-up ---- */

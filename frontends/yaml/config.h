@@ -1,5 +1,6 @@
-/* The configuration of a run: defaults, then the model's own defaults, then a named configuration of a YAML
- * file, then the command line; each beats what comes before it. Keys are declared once, in config.def.
+/* The configuration of a run: defaults, then the model's own defaults, then the recipe's values
+ * (recipes.def), then a configuration of a YAML file, then the command line; each beats what comes before it.
+ * Keys are declared once, in config.def.
  *
  * A program goes through it in this order (config.c follows it, too):
  *
@@ -54,6 +55,7 @@ typedef struct {
     const char *file;                  /* the YAML file; NULL when there is none */
     const char *name;                  /* the configuration's: --config, or base, default or the first */
     DL_ARRAY(const char *) positional; /* arguments that are no options */
+    DL_ARRAY(const char *) warnings;   /* what was taken, but does nothing; by dl_config_finish */
     struct dl_config_state *state;
 } dl_config;
 
@@ -67,12 +69,15 @@ typedef struct {
 dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
                           dl_error *err);
 
-/* Reads a configuration of the YAML file: that of --config, else `base`, else `default`, else the first. The
- * file is that of --yaml_config, or for the model X.dl `config/X.yaml` beside the model, or
- * models/config/X.yaml (dl_find_data_file). A model needs no such file: where there is none, the defaults
- * hold, and only --config is an error. Maps in it group keys, which are found by their own names; a section
- * of the table holds none but its own. Errors: DL_IO; DL_INPUT `file:line:column: error: ...`; DL_USAGE for a
- * name that the file does not have. */
+/* Reads a configuration of the YAML file: that of --config, else `base`, else `default`, else the first; a
+ * file with keys at its top and none of these is one configuration itself, named as the file. The file is
+ * that of
+ * --yaml_config, or for the model X.dl `config/X.yaml` beside the model, or models/config/X.yaml
+ * (dl_find_data_file). A model needs no such file: where there is none, the defaults hold, and only --config
+ * is an error. Puts the values of the recipe in force, and the file and arguments of a `model` that is a name
+ * of models/config/names.yaml. Maps in it group keys, which are found by their own names; a section of the
+ * table holds none but its own. Errors: DL_IO; DL_INPUT `file:line:column: error: ...`; DL_USAGE for a name
+ * that the file does not have. */
 bool dl_config_load(dl_config *c, dl_error *err);
 
 /* An argument of a model. */
@@ -94,12 +99,13 @@ bool dl_config_is_reserved(const char *name);
  * from others). */
 bool dl_config_set(dl_config *c, const char *name, const char *text, dl_error *err);
 
-/* The one positional argument, if there is one, as the model. Errors: DL_USAGE when there are more, or when
- * --model names one, too. */
+/* Positional arguments, if there are any: X.yaml or X.yml as --yaml_config, another as the model. Errors:
+ * DL_USAGE when there are two of a kind, counting --model and --yaml_config. */
 bool dl_config_take_model(dl_config *c, dl_error *err);
 
-/* The end of reading. Errors: DL_USAGE for an option, DL_INPUT for a key of the file that nobody knows, at
- * its place and with the nearest known name. */
+/* The end of reading. Warns of keys of other systems that mean nothing here, once, and of environment
+ * variables that are not set and stand in a value as they were written. Errors: DL_USAGE for an option,
+ * DL_INPUT for a key of the file that nobody knows, at its place and with the nearest known name. */
 bool dl_config_finish(dl_config *c, dl_error *err);
 
 /* A program's option: what it was given, "" for one that takes nothing, NULL when it was not given. */
@@ -114,6 +120,9 @@ bool dl_config_is_null(const dl_config *c, dl_key key);
 bool dl_config_is_given(const dl_config *c, dl_key key); /* by the file or the command line */
 /* Whether a stronger source sets a than b: of two keys that exclude each other, the one that holds. */
 bool dl_config_outranks(const dl_config *c, dl_key a, dl_key b);
+/* Whether a path can be written to: false and an error at its place where it holds an environment variable
+ * that is not set. */
+bool dl_config_check_written(const dl_config *c, dl_key key, dl_error *err);
 /* By name, config.def's keys and declared ones alike; NULL when there is no such key or nothing sets it. */
 const dl_yaml *dl_config_find(const dl_config *c, const char *name);
 
@@ -125,6 +134,9 @@ bool dl_config_fail(const dl_config *c, dl_key key, dl_error *err, const char *f
 void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text), void *to);
 /* The effective values as a YAML file with this one configuration: read again, it gives the same values. */
 void dl_config_put_yaml(const dl_config *c, dl_buf *b);
+/* The effective values as one JSON object: every key, the model's among them, under its own name and each
+ * other name of it, without sections; the configuration's name as "config". */
+void dl_config_put_json(const dl_config *c, dl_buf *b);
 /* For --help: the program's options, then all keys by group with type, default and meaning; before them those
  * of the model whose arguments are declared in c, if any are. */
 void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c);

@@ -16,6 +16,13 @@
 #define ONE_OF(choices_)                                                                                     \
     { -DBL_MAX, DBL_MAX, choices_ }
 
+/* "|keras|tracked|..." */
+static const char recipe_names[] =
+#define RECIPE(name, marks, values) "|" #name
+#include "frontends/yaml/recipes.def"
+    ;
+#define DL_RECIPE_NAMES (recipe_names + 1)
+
 const dl_key_row dl_key_rows[DL_N_KEYS] = {
 #define GROUP(title)
 #define KEY(name, section, type, fallback, limits, help)                                                     \
@@ -29,6 +36,14 @@ const dl_key_alias dl_key_aliases[] = {
 #define ALIAS(name, key) {#name, DL_KEY_##key},
 #include "frontends/yaml/config.def"
     {0},
+};
+
+const char *const dl_key_ignored[] = {
+#define GROUP(title)
+#define KEY(...)
+#define IGNORED(name) #name,
+#include "frontends/yaml/config.def"
+    NULL,
 };
 
 static const struct {
@@ -102,9 +117,9 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Appends the variable that stands at s (behind its '$'); its length there, 0 when it is none, -1 and what is
- * wrong with it when it has no value. */
-static int put_variable(dl_buf *b, const char *s, const char **wrong, dl_arena *arena) {
+/* Appends the variable that stands at s (behind its '$'), or, where it is not set, the text of it as it is,
+ * and the first such name in *unset; its length there, 0 when it is none, -1 and what is wrong with it. */
+static int put_variable(dl_buf *b, const char *s, const char **unset, const char **wrong, dl_arena *arena) {
     bool braced = *s == '{';
     const char *first = s + braced, *end = first;
     while (is_name_char(*end)) end++;
@@ -115,33 +130,36 @@ static int put_variable(dl_buf *b, const char *s, const char **wrong, dl_arena *
         return -1;
     }
     const char *name = dl_strndup(arena, first, (size_t)(end - first)), *value = getenv(name);
-    if (!value) {
-        *wrong = dl_format(arena, "the environment variable %s is not set", name);
-        return -1;
-    }
-    dl_puts(b, value);
-    return (int)(end + braced - s);
+    int length = (int)(end + braced - s);
+    if (value)
+        dl_puts(b, value);
+    else
+        *unset = *unset ? *unset : name, dl_putn(b, s - 1, (size_t)length + 1);
+    return length;
 }
 
-/* `$VAR` and `${VAR}` by the environment's value, `$$` by one `$`; any other `$` stands for itself. */
-static const char *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
-    if (!strchr(v->text, '$')) return v->text;
+/* `$VAR` and `${VAR}` by the environment's value, `$$` by one `$`; any other `$` stands for itself. NULL with
+ * an error. */
+static const dl_yaml *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
+    if (!strchr(v->text, '$')) return dl_yaml_string(arena, v->text, v->place);
     dl_buf b = {0};
-    const char *wrong = NULL;
+    const char *wrong = NULL, *unset = NULL;
     int n = 0;
     for (const char *s = v->text; *s && n >= 0; s++) {
         n = 0;
         if (s[0] == '$' && s[1] == '$')
             s++;
         else if (s[0] == '$')
-            n = put_variable(&b, s + 1, &wrong, arena);
+            n = put_variable(&b, s + 1, &unset, &wrong, arena);
         if (n > 0)
             s += n;
         else if (n == 0)
             dl_putn(&b, s, 1);
     }
-    const char *text = n < 0 ? NULL : dl_strndup(arena, b.at ? b.at : "", b.n);
-    if (!text)
+    dl_yaml *text = n < 0 ? NULL : dl_yaml_string(arena, dl_strndup(arena, b.at ? b.at : "", b.n), v->place);
+    if (text)
+        text->unset = unset;
+    else
         dl_yaml_fail(err, v->place, "%s: %s ('$$' writes a plain '$')", dl_key_full_name(arena, row), wrong);
     dl_buf_free(&b);
     return text;
@@ -220,9 +238,12 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     }
 }
 
-/* Null, and, as system A's reader has it, the string 'None'. */
-static bool is_null(const dl_yaml *v) {
-    return v->kind == DL_YAML_NULL || (v->kind == DL_YAML_STRING && strcmp(v->text, "None") == 0);
+/* Null; as system A's reader has it, the string 'None'; and, as B's and C's files write it, a path of no
+ * letters. (On a command line that is a variable of the shell that was meant to hold one.) */
+static bool is_null(const dl_key_row *row, const dl_yaml *v) {
+    if (v->kind != DL_YAML_STRING) return v->kind == DL_YAML_NULL;
+    return strcmp(v->text, "None") == 0 ||
+           (dl_key_base_type(row) == DL_CONFIG_PATH && v->place.line > 0 && !*v->text);
 }
 
 static const dl_yaml *refuse(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
@@ -236,12 +257,12 @@ static const dl_yaml *refuse(dl_arena *arena, const dl_key_row *row, const dl_ya
 }
 
 const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value, dl_error *err) {
-    if (row->type & DL_CONFIG_OR_NULL && is_null(value)) return dl_yaml_plain(arena, "null", value->place);
+    if (row->type & DL_CONFIG_OR_NULL && is_null(row, value))
+        return dl_yaml_plain(arena, "null", value->place);
     if (dl_key_is_text(row) && value->kind != DL_YAML_LIST && value->kind != DL_YAML_MAP &&
         value->kind != DL_YAML_NULL) {
-        const char *text = expand(arena, row, value, err);
-        if (!text) return NULL;
-        value = dl_yaml_string(arena, text, value->place);
+        value = expand(arena, row, value, err);
+        if (!value) return NULL;
     }
     if (!fits(row, value)) return refuse(arena, row, value, err);
     if (!row->limits.choices || value->kind == DL_YAML_LIST) return value;

@@ -24,11 +24,14 @@ typedef struct {
 } dl_key_alias;
 extern const dl_key_alias dl_key_aliases[];
 
+/* Keys of the five systems that mean nothing here; ends with NULL. */
+extern const char *const dl_key_ignored[];
+
 /* --config and --yaml_config, which every program has; ends with {0}. */
 extern const dl_option dl_standard_options[];
 
 /* Who set a value; a later one beats an earlier one. */
-typedef enum { DL_BY_DEFAULT, DL_BY_MODEL, DL_BY_FILE, DL_BY_ARGUMENT } dl_config_source;
+typedef enum { DL_BY_DEFAULT, DL_BY_MODEL, DL_BY_RECIPE, DL_BY_FILE, DL_BY_ARGUMENT } dl_config_source;
 
 typedef struct {
     const dl_key_row *row;

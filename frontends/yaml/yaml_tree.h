@@ -38,6 +38,8 @@ struct dl_yaml {
     dl_yaml_kind kind;
     dl_yaml_place place;
     const char *text;                /* a scalar as it was written; of a DL_YAML_STRING, its value */
+    const char *unset;               /* of a checked DL_YAML_STRING: an environment variable in it that is not
+                                        set; NULL: none */
     bool truth;                      /* DL_YAML_BOOL */
     int64_t integer;                 /* DL_YAML_INT */
     double number;                   /* DL_YAML_FLOAT and DL_YAML_INT */

@@ -19,7 +19,7 @@ static struct {
     int failed; /* errno of the first line that the file did not take */
     char *path;
     atomic_int level;
-    atomic_bool quiet;
+    atomic_bool quiet, unnamed;
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .level = DLR_INFO};
 
 static const char *const level_names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
@@ -45,7 +45,7 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
     if (n < 0) dl_no_memory(0);
     pthread_mutex_lock(&sink.lock); /* the time is taken under it: lines stand in the order of their times */
     put_time(&line);
-    dl_putf(&line, " - root - %s - ", level_names[level]);
+    dl_putf(&line, atomic_load(&sink.unnamed) ? " %s " : " - root - %s - ", level_names[level]);
     dl_put_foreign(&line, DL_IN_LINE, message);
     dl_puts(&line, "\n");
     if (!atomic_load(&sink.quiet)) dlr_terminal_write(line.at, line.n);
@@ -79,4 +79,5 @@ bool dlr_log_close(dl_error *err) {
 }
 
 void dlr_log_set_level(dlr_log_level level) { atomic_store(&sink.level, (int)level); }
+void dlr_log_set_named(bool on) { atomic_store(&sink.unnamed, !on); }
 void dlr_log_set_stderr(bool on) { atomic_store(&sink.quiet, !on); }

@@ -17,6 +17,9 @@ bool dlr_log_open(const char *path, dl_error *err);
 bool dlr_log_close(dl_error *err);
 /* Lines below this level are dropped; DLR_INFO at first. */
 void dlr_log_set_level(dlr_log_level level);
+/* Whether lines name the logger, " - root - INFO - " (true, at first), or are `2024-11-08 22:22:33,936 INFO
+ * text`. */
+void dlr_log_set_named(bool on);
 /* Where lines go besides the file: standard error (true, at first) or nowhere (a rank other than 0). */
 void dlr_log_set_stderr(bool on);
 

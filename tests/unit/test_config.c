@@ -196,8 +196,26 @@ static void test_values(void) {
     CHECK_STR(dl_config_str(c, DL_KEY_train_path), "/scratch/me2/a.h5");
     CHECK_STR(dl_config_str(c, DL_KEY_run_num), "a$DL_NOWHERE$-$5");
     CHECK_STR(dl_config_str(c, DL_KEY_val_path), "/scratch/me");
-    check_file_fault("  expdir: ${DL_NOWHERE}/x",
-                     "f.yaml:2:11: error: expdir: the environment variable DL_NOWHERE is not");
+    /* One that is not set stays as it stands, is warned of, and refused where it would be written to. */
+    c = configure_ok("base: {expdir: '${DL_NOWHERE}/x', val_path: a$DL_NOWHERE, train_path: $$DL_NOWHERE}\n",
+                     "");
+    CHECK_STR(dl_config_str(c, DL_KEY_expdir), "${DL_NOWHERE}/x");
+    CHECK_STR(dl_config_str(c, DL_KEY_val_path), "a$DL_NOWHERE");
+    CHECK(c->warnings.n == 2, "%d", c->warnings.n);
+    CHECK_STR(c->warnings.at[0],
+              "expdir: the environment variable DL_NOWHERE is not set, and stands as it is: ${DL_NOWHERE}/x");
+    dl_error err = {0};
+    CHECK(dl_config_check_written(c, DL_KEY_train_path, &err), "a '$' of its own: %s", err.message);
+    CHECK(!dl_config_check_written(c, DL_KEY_expdir, &err), " ");
+    CHECK_STR(err.message,
+              "f.yaml:1:16: error: expdir: the run writes to ${DL_NOWHERE}/x, and the environment "
+              "variable DL_NOWHERE is not set");
+    CHECK(configure_ok("base: {expdir: $DL_NOWHERE}\n", "--expdir=x")->warnings.n == 0, "it does not hold");
+
+    /* A path of no letters, as systems B and C write it, is null where that is allowed. */
+    c = configure_ok("base: {train_path: '', val_path: null}\n", "");
+    CHECK(dl_config_is_null(c, DL_KEY_train_path), " ");
+    check_file_fault("  expdir: ''", "f.yaml:2:11: error: expdir must be a path, not ''");
 }
 
 static void test_file_faults(void) {
@@ -323,7 +341,6 @@ static void test_line(void) {
     check_line_fault("--adam_beta2=1", "adam_beta2 must be a number from 0 to 0.999999");
     check_line_fault("--expdir=${NOPE", "--expdir=${NOPE: expdir: '${NOPE' is no variable: ${NAME}");
     check_line_fault("--expdir=a/${}/b", "expdir: '${}/b' is no variable");
-    check_line_fault("--run_num=$DL_NOWHERE", "the environment variable DL_NOWHERE is not set");
     check_line_fault("--lr_schedule=5",
                      "--lr_schedule=5: lr_schedule must be one of warmup_cosine, cosine, none");
     check_line_fault("--lr_schedule={start:\t1}", "no key 'start' in lr_schedule");
@@ -332,7 +349,16 @@ static void test_line(void) {
 
 static void test_model(void) {
     dl_error err;
-    dl_config *c = open_line("", &err);
+    dl_config *c = open_line("a.yaml m.dl", &err); /* a configuration file, wherever it stands */
+    CHECK(dl_config_take_model(c, &err), "%s", err.message);
+    CHECK_STR(dl_config_str(c, DL_KEY_model), "m.dl");
+    c = open_line("a.yaml b.yml", &err);
+    CHECK(!dl_config_take_model(c, &err) && err.code == DL_USAGE, " ");
+    CHECK_STR(err.message, "one configuration file at a time: 'a.yaml' and 'b.yml'");
+    c = open_line("a.yaml --yaml_config=b.yaml", &err);
+    CHECK(!dl_config_take_model(c, &err) && err.code == DL_USAGE, " ");
+    CHECK_STR(err.message, "one configuration file at a time: 'a.yaml' and --yaml_config=b.yaml");
+    c = open_line("", &err);
     CHECK(dl_config_take_model(c, &err), "%s", err.message);
     CHECK_STR(dl_config_str(c, DL_KEY_model), "models/unet.dl");
     c = open_line("m.dl", &err);
@@ -584,7 +610,7 @@ static void test_print(void) {
     dl_config_log(c, add_line, &log);
     const char *want[] = {
         "------------------ Configuration ------------------\nConfiguration file: /",
-        "/f.yaml\nConfiguration name: my run\nmodel models/unet.dl\nglobal_batch_size 64\n",
+        "/f.yaml\nConfiguration name: my run\nmodel models/unet.dl\nrecipe volumes\nglobal_batch_size 64\n",
         "\nenable_amp True\n",
         "\nexpdir $x/a'b\nlr_schedule {'name': 'warmup_cosine', 'scaling': 'none', 'start_lr': 0.0002, "
         "'end_lr': 0.0, 'warmup_steps': "

@@ -144,11 +144,11 @@ static void test_feed(dlr_exec *e) {
 
 static void test_directory(void) {
     dl_error err = {0};
-    dlr_rundir_name name = {folder, "short", "07", 1};
+    const char *path = dl_format(arena, "%s/short/1GPU/07", folder);
     dlr_rundir dir, other;
-    CHECK(dlr_rundir_open(arena, &name, &dir, &err), "%s", err.message);
+    CHECK(dlr_rundir_open(arena, path, &dir, &err), "%s", err.message);
     CHECK(strcmp(dir.path + strlen(folder), "/short/1GPU/07") == 0, "%s", dir.path);
-    CHECK(!dlr_rundir_open(arena, &name, &other, &err) && err.code == DL_USAGE &&
+    CHECK(!dlr_rundir_open(arena, path, &other, &err) && err.code == DL_USAGE &&
               strstr(err.message, dir.path),
           "%s", err.message);
     err = (dl_error){0};
@@ -177,7 +177,7 @@ static void test_directory(void) {
     CHECK(access(dl_format(arena, "%s.3/metrics.jsonl", dir.path), F_OK) == 0 &&
           access(dl_format(arena, "%s.4/metrics.jsonl", dir.path), F_OK) != 0);
     dlr_rundir_close(&dir);
-    CHECK(dlr_rundir_open(arena, &name, &dir, &err), "the lock is given back: %s", err.message);
+    CHECK(dlr_rundir_open(arena, path, &dir, &err), "the lock is given back: %s", err.message);
     dlr_rundir_close(&dir);
 }
 
@@ -195,10 +195,10 @@ static void test_directory_stopped(void) {
                                         "hyperparams.yaml"};
     for (int k = 1; k <= 6; k++) {
         dl_error err = {0};
-        dlr_rundir_name name = {folder, "stopped", dl_format(arena, "%d", k), 1};
+        const char *path = dl_format(arena, "%s/stopped/1GPU/%d", folder, k);
         dlr_rundir dir;
         const char *kept;
-        CHECK(dlr_rundir_open(arena, &name, &dir, &err), "%s", err.message);
+        CHECK(dlr_rundir_open(arena, path, &dir, &err), "%s", err.message);
         for (int i = 0; i < 5; i++) CHECK(mkdir(dl_format(arena, "%s/%s", dir.path, names[i]), 0777) == 0);
         failing_rename = k;
         bool ok = dlr_rundir_renew(arena, &dir, &kept, &err);

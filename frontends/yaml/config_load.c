@@ -1,0 +1,213 @@
+/* The YAML file: where it is, which configuration of it holds, its recipe, the model that it names. */
+#include <unistd.h>
+
+#include "frontends/yaml/config_private.h"
+#include "frontends/yaml/data_file.h"
+
+/* Where `model: NAME` is looked up. */
+#define NAMES "models/config/names.yaml"
+
+/* ---- positional arguments ---- */
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+static bool is_yaml(const char *path) { return ends_with(path, ".yaml") || ends_with(path, ".yml"); }
+
+bool dl_config_take_model(dl_config *c, dl_error *err) {
+    const dl_setting *model = &c->state->settings.at[DL_KEY_model];
+    const char *first[2] = {NULL, NULL}; /* model and YAML file */
+    static const char *const one[2] = {"one model at a time", "one configuration file at a time"};
+    for (int i = 0; i < c->positional.n; i++) {
+        const char *word = c->positional.at[i];
+        int k = is_yaml(word);
+        if (first[k]) return dl_fail(err, DL_USAGE, "%s: '%.200s' and '%.200s'", one[k], first[k], word);
+        first[k] = word;
+    }
+    if (first[1] && c->state->yaml_config && strcmp(first[1], c->state->yaml_config) != 0)
+        return dl_fail(err, DL_USAGE, "%s: '%.200s' and --yaml_config=%.200s", one[1], first[1],
+                       c->state->yaml_config);
+    if (first[1]) c->state->yaml_config = first[1];
+    if (!first[0]) return true;
+    if (model->source == DL_BY_ARGUMENT)
+        return dl_fail(err, DL_USAGE, "%s: '%.200s' and %.200s", one[0], first[0], model->value->place.file);
+    return dl_config_set(c, "model", first[0], err);
+}
+
+/* ---- the file ---- */
+
+/* "unet" for "models/unet.dl" */
+static const char *stem_of(dl_arena *arena, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return dl_strndup(arena, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+}
+
+static const char *find_file(const dl_config *c, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    if (c->state->yaml_config) return c->state->yaml_config;
+    const char *model = dl_config_str(c, DL_KEY_model), *stem = stem_of(arena, model);
+    const char *slash = strrchr(model, '/');
+    const char *beside =
+        dl_format(arena, "%.*sconfig/%s.yaml", slash ? (int)(slash + 1 - model) : 0, model, stem);
+    if (access(beside, F_OK) == 0) return beside;
+    return dl_find_data_file(arena, dl_format(arena, "models/config/%s.yaml", stem), err);
+}
+
+/* "a, b, c" of a map's keys whose values are maps, cut where there are many. In the arena. */
+static const char *list_maps(dl_arena *arena, const dl_yaml *map) {
+    enum { LONGEST = 500 };
+    dl_buf list = {0};
+    for (int i = 0; map && i < map->entries.n; i++) {
+        if (map->entries.at[i].value->kind != DL_YAML_MAP) continue;
+        if (list.n < LONGEST)
+            dl_putf(&list, "%s%.100s", list.n ? ", " : "", map->entries.at[i].key);
+        else if (list.at[list.n - 1] != '.')
+            dl_puts(&list, ", ...");
+    }
+    const char *text = list.n ? dl_strndup(arena, list.at, list.n) : "none";
+    dl_buf_free(&list);
+    return text;
+}
+
+static const char *nearest_map(dl_arena *arena, const dl_yaml *map, const char *name) {
+    DL_ARRAY(const char *) names = {0};
+    for (int i = 0; map && i < map->entries.n; i++)
+        if (map->entries.at[i].value->kind == DL_YAML_MAP) dl_push(arena, &names, map->entries.at[i].key);
+    const char *near = dl_nearest(name, names.at, names.n);
+    return near ? dl_format(arena, " (did you mean '%.80s'?)", near) : "";
+}
+
+static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    return dl_fail(err, c->state->is_named ? DL_USAGE : DL_INPUT,
+                   "%.200s has no configuration %s%s; it has %s", c->file, dl_yaml_quote(arena, c->name),
+                   nearest_map(arena, file, c->name), list_maps(arena, file));
+}
+
+/* What holds where nobody says: base, else default, else the first configuration. */
+static const char *default_name(const dl_yaml *file) {
+    static const char *const usual[] = {"base", "default"};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (dl_yaml_get(file, usual[i])) return usual[i];
+    for (int i = 0; i < file->entries.n; i++)
+        if (file->entries.at[i].value->kind == DL_YAML_MAP) return file->entries.at[i].key;
+    return usual[0];
+}
+
+/* Whether the file is one configuration instead of a map of several, as system E's are: keys stand at its
+ * top, and no configuration has one of the names that are looked for. */
+static bool is_single(const dl_config *c, const dl_yaml *file) {
+    bool usual = dl_yaml_get(file, "base") || dl_yaml_get(file, "default"), keys = false;
+    for (int i = 0; i < file->entries.n; i++) keys |= dl_find_setting(c, file->entries.at[i].key) != NULL;
+    return keys && !(c->state->is_named ? dl_yaml_get(file, c->name) != NULL : usual);
+}
+
+/* The configuration that holds; NULL with an error. */
+static const dl_yaml *choose(dl_config *c, const dl_yaml *file, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    if (file->kind != DL_YAML_MAP) {
+        dl_yaml_fail(err, file->place, "a configuration file is a map of named configurations, not %s",
+                     dl_yaml_show(arena, file));
+        return NULL;
+    }
+    if (is_single(c, file)) {
+        if (c->state->is_named)
+            return dl_fail(err, DL_USAGE, "--config %.80s: %.200s is one configuration, without names",
+                           c->name, c->file),
+                   NULL;
+        c->name = stem_of(arena, c->file);
+        if (!dl_is_file_name(c->name) || dl_find_setting(c, c->name)) c->name = "base";
+        return file;
+    }
+    if (!c->state->is_named) c->name = default_name(file);
+    const dl_yaml *chosen = dl_yaml_get(file, c->name);
+    if (!chosen) return fail_no_such_name(c, file, err), NULL;
+    if (chosen->kind == DL_YAML_MAP) return chosen;
+    dl_yaml_fail(err, chosen->place, "the configuration %s must be a map of keys, not %s",
+                 dl_yaml_quote(arena, c->name), dl_yaml_show(arena, chosen));
+    return NULL;
+}
+
+/* ---- the recipe ---- */
+
+static const struct {
+    const char *name, *marks, *values;
+} recipes[] = {
+#define RECIPE(name, marks, values) {#name, marks, values},
+#include "frontends/yaml/recipes.def"
+};
+enum { N_RECIPES = sizeof recipes / sizeof *recipes };
+
+static bool has_marks(dl_arena *arena, const dl_yaml *map, const char *marks) {
+    while (*marks) {
+        size_t n = strcspn(marks, " ");
+        if (!map || !dl_yaml_get(map, dl_strndup(arena, marks, n))) return false;
+        marks += n + (marks[n] == ' ');
+    }
+    return true;
+}
+
+/* Puts in force what recipe holds for a configuration (NULL: none): that of the key, else by the marks. */
+static bool take_recipe(dl_config *c, const dl_yaml *chosen, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    dl_setting *s = &c->state->settings.at[DL_KEY_recipe];
+    const dl_yaml *said = chosen ? dl_yaml_get(chosen, "recipe") : NULL;
+    if (said && !dl_setting_put(arena, s, said, DL_BY_FILE, err)) return false;
+    int k = 0;
+    if (s->value->kind == DL_YAML_NULL)
+        while (!has_marks(arena, chosen, recipes[k].marks)) k++; /* the last row has none */
+    else
+        while (strcmp(recipes[k].name, s->value->text) != 0) k++; /* the key allows no others */
+    dl_yaml_place nowhere = {0};
+    const dl_yaml *values = dl_yaml_read_argument(arena, recipes[k].values, recipes[k].name, err);
+    DL_CHECK(values); /* tests/unit/test_recipes.c reads them all */
+    if (s->value->kind == DL_YAML_NULL) s->value = dl_yaml_string(arena, recipes[k].name, nowhere);
+    return dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
+}
+
+/* ---- the model's name ---- */
+
+/* A `model` that is no file's name means what NAMES says of it: a file, and arguments. */
+static bool take_model_name(dl_config *c, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    dl_setting *s = &c->state->settings.at[DL_KEY_model];
+    const char *name = s->value->text, *recipe = dl_config_str(c, DL_KEY_recipe);
+    if (strchr(name, '/') || ends_with(name, ".dl") || access(name, F_OK) == 0) return true;
+    const char *path = dl_find_data_file(arena, NAMES, err);
+    const dl_yaml *all = path ? dl_yaml_read_file(arena, path, err) : NULL;
+    if (!all) return false;
+    const dl_yaml *known = all->kind == DL_YAML_MAP ? dl_yaml_get(all, recipe) : NULL;
+    const dl_yaml *meant = known && known->kind == DL_YAML_MAP ? dl_yaml_get(known, name) : NULL;
+    if (!meant)
+        return dl_yaml_fail(err, s->value->place,
+                            "model: %s is no file X.dl, and no model of recipe %s%s; %s has: %s",
+                            dl_yaml_quote(arena, name), recipe,
+                            known && known->kind == DL_YAML_MAP ? nearest_map(arena, known, name) : "", path,
+                            known && known->kind == DL_YAML_MAP ? list_maps(arena, known) : "none");
+    const dl_yaml *file = meant->kind == DL_YAML_MAP ? dl_yaml_get(meant, "model") : NULL;
+    if (!file || file->kind != DL_YAML_STRING || !*file->text)
+        return dl_yaml_fail(err, meant->place, "%s must say which file it is: {model: models/X.dl}",
+                            dl_yaml_quote(arena, name));
+    s->value = dl_yaml_string(arena, file->text, s->value->place); /* so that the map's own is passed over */
+    return dl_config_take_map(c, "", meant, DL_BY_RECIPE, err);
+}
+
+/* ---- all ---- */
+
+bool dl_config_load(dl_config *c, dl_error *err) {
+    dl_error missing = {0};
+    const dl_yaml *chosen = NULL;
+    c->file = find_file(c, &missing);
+    if (!c->file && c->state->is_named)
+        return dl_fail(err, DL_USAGE, "--config %.80s: %.600s; give --yaml_config FILE", c->name,
+                       missing.message);
+    if (c->file) {
+        const dl_yaml *file = dl_yaml_read_file(c->state->arena, c->file, err);
+        chosen = file ? choose(c, file, err) : NULL;
+        if (!chosen) return false;
+    }
+    return take_recipe(c, chosen, err) && (!chosen || dl_config_take_map(c, "", chosen, DL_BY_FILE, err)) &&
+           take_model_name(c, err);
+}

@@ -1,0 +1,11 @@
+/* Where a configuration's run is kept. */
+#ifndef DLC_RUN_DIR_H
+#define DLC_RUN_DIR_H
+#include "frontends/yaml/config.h"
+
+/* The key run_dir with the values of its keys in braces: {expdir}, {config} (the configuration's name),
+ * {ranks} and {run_num}. In the arena. NULL: DL_USAGE or DL_INPUT for another word in braces, a brace that is
+ * never closed, a configuration or run_num that can be no folder's name, an environment variable in it that
+ * is not set. */
+const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error *err);
+#endif

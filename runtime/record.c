@@ -1,0 +1,89 @@
+#include "runtime/record.h"
+
+#include <string.h>
+
+#include "ir/base/tags.h"
+
+#define COMMON_TAGS                                                                                          \
+    [DLR_VALUE_TRAIN_LOSS] = DL_TAG_TRAIN_LOSS, [DLR_VALUE_VALID_LOSS] = DL_TAG_VALID_LOSS,                  \
+    [DLR_VALUE_RATE] = DL_TAG_RATE, [DLR_VALUE_ITERS_PER_SEC] = DL_TAG_SPEED,                                \
+    [DLR_VALUE_GRAD_NORM] = DL_TAG_GRAD_NORM, [DLR_VALUE_WEIGHT_NORM] = DL_TAG_WEIGHT_NORM
+#define COMMON_LINES                                                                                         \
+    .begin = "Starting Training Loop...",                                                                    \
+    .trained = "Time taken for epoch {epoch} is {seconds} sec, avg {samples_per_sec} samples/sec\n"          \
+               "  Avg train loss={train}",                                                                   \
+    .end = "DONE ---- rank 0", .validated = "  Avg val loss={valid}",                                        \
+    .finished = "  Total validation time: {valid_seconds} sec"
+
+static const dlr_record_style styles[] = {
+    /* system A: NERSC/ml-pm-training-2022 */
+    {.name = "iters", .tags = {COMMON_TAGS}, .untrained = true, COMMON_LINES},
+    /* system D: NERSC/dl-at-scale-training */
+    {.name = "samples",
+     .tags = {COMMON_TAGS, [DLR_VALUE_SAMPLES_PER_SEC] = "Avg samples per sec"},
+     .untrained = true,
+     COMMON_LINES},
+    /* systems B and C: NERSC/nersc-dl-multigpu, NERSC/nersc-dl-wandb */
+    {.name = "tracked",
+     .tags = {[DLR_VALUE_TRAIN_LOSS] = "train_loss",
+              [DLR_VALUE_VALID_LOSS] = "val_loss",
+              [DLR_VALUE_RATE] = "learning_rate",
+              [DLR_VALUE_SECONDS] = "time_per_epoch",
+              [DLR_VALUE_BEST_LOSS] = "best_val_loss",
+              [DLR_VALUE_BEST_EPOCH] = "best_epoch",
+              [DLR_VALUE_GRAD_NORM] = "grad",
+              [DLR_VALUE_WEIGHT_NORM] = "wt_norm"},
+     .weights_at_end = true,
+     .begin = "Starting training loop...",
+     .finished =
+         "Time taken for epoch {epoch} is {all_seconds} sec; with {seconds}/{valid_seconds} in tr/val\n"
+         "Loss = {train}, Val loss = {valid}",
+     .end = "DONE"},
+    /* system E: NERSC/dl4sci-scaling-tutorial */
+    {.name = "history",
+     .tags = {COMMON_TAGS, [DLR_VALUE_ALL_SECONDS] = "time_per_epoch"},
+     .plain_log = true,
+     .begin = "Initialized rank 0 out of 1",
+     .trained = "Epoch {epoch}/{epochs}",
+     .finished = " - {all_seconds}s - loss: {train} - val_loss: {valid}",
+     .best = {{"accuracy/valid", "Best validation accuracy: "},
+              {"top5/valid", "Best top-5 validation accuracy: "}},
+     .mean_seconds = "Average time per epoch: ",
+     .end = "All done!"},
+};
+
+const dlr_record_style *dlr_record_find(const char *name) {
+    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
+        if (strcmp(styles[i].name, name) == 0) return &styles[i];
+    return NULL;
+}
+
+static void put_number(dl_buf *b, const char *word, size_t n, const dlr_record_numbers *v) {
+    const struct {
+        const char *name;
+        double value;
+    } words[] = {
+        {"seconds", v->seconds}, {"samples_per_sec", v->samples_per_sec}, {"train", v->train},
+        {"valid", v->valid},     {"valid_seconds", v->valid_seconds},     {"all_seconds", v->all_seconds}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i].name) == n && strncmp(words[i].name, word, n) == 0) {
+            dl_putf(b, "%f", words[i].value);
+            return;
+        }
+    dl_putf(b, "%lld", (long long)(n == strlen("epochs") ? v->epochs : v->epoch));
+}
+
+bool dlr_record_line(dl_buf *b, const char *lines, int n, const dlr_record_numbers *numbers) {
+    for (; lines && n > 0; n--) lines = strchr(lines, '\n') ? strchr(lines, '\n') + 1 : NULL;
+    if (!lines) return false;
+    while (*lines && *lines != '\n') {
+        size_t plain = strcspn(lines, "{\n");
+        dl_putn(b, lines, plain);
+        lines += plain;
+        if (*lines != '{') continue;
+        size_t word = strcspn(++lines, "}");
+        put_number(b, lines, word, numbers);
+        lines += word + 1;
+    }
+    return true;
+}

@@ -1,0 +1,56 @@
+/* What a run calls the values that it records, and what it says in its log: a row for each system that has
+ * its own. Scripts that people have look for both, word by word. */
+#ifndef DLR_RECORD_H
+#define DLR_RECORD_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ir/base/str.h"
+
+/* Values of the loop's own, one a point. */
+typedef enum {
+    DLR_VALUE_TRAIN_LOSS,      /* mean over the epoch's steps */
+    DLR_VALUE_VALID_LOSS,      /* mean over the validation's batches */
+    DLR_VALUE_RATE,            /* of the last step */
+    DLR_VALUE_ITERS_PER_SEC,   /* steps */
+    DLR_VALUE_SAMPLES_PER_SEC, /* samples, over all ranks */
+    DLR_VALUE_SECONDS,         /* of the epoch's steps */
+    DLR_VALUE_ALL_SECONDS,     /* and of its validation */
+    DLR_VALUE_BEST_LOSS,       /* lowest validation loss so far */
+    DLR_VALUE_BEST_EPOCH,      /* where that was, from 0 */
+    DLR_VALUE_GRAD_NORM,       /* mean over the epoch's steps */
+    DLR_VALUE_WEIGHT_NORM,     /* mean likewise, or that of the last step: weights_at_end */
+    DLR_N_VALUES
+} dlr_value_name;
+
+enum { DLR_RECORD_BEST = 2 };
+
+/* Numbers that log lines name in braces: {epoch} from 1, {epochs} of the run, {seconds} of the epoch's steps,
+ * {samples_per_sec}, {train} and {valid} losses, {valid_seconds}, {all_seconds} of steps and validation. */
+typedef struct {
+    int64_t epoch, epochs; /* this one, and those of the run */
+    double seconds, samples_per_sec, train, valid, valid_seconds, all_seconds;
+} dlr_record_numbers;
+
+typedef struct {
+    const char *name;
+    const char *tags[DLR_N_VALUES]; /* NULL: not recorded */
+    bool untrained;                 /* a first point at step 0: losses before any training */
+    bool weights_at_end;
+    bool plain_log; /* lines without the logger's name */
+    /* Log lines, '\n' between two; NULL: none. */
+    const char *begin;   /* before the first step */
+    const char *trained; /* behind an epoch's steps */
+    const char *validated,
+        *finished; /* behind its validation, before and behind the lines of the model's metrics */
+    /* At the end, of all points: the largest of a value by its tag, and the words before it in the log; then
+     * the mean of all_seconds likewise. */
+    const struct { const char *tag, *words; } best[DLR_RECORD_BEST];
+    const char *mean_seconds, *end; /* the run's last line */
+} dlr_record_style;
+
+/* NULL: there is none of that name. */
+const dlr_record_style *dlr_record_find(const char *name);
+/* Appends the n-th line (from 0) of `lines` with its numbers, without a line's end. False: there is none. */
+bool dlr_record_line(dl_buf *b, const char *lines, int n, const dlr_record_numbers *numbers);
+#endif
