@@ -11,8 +11,9 @@ static const struct {
     command *run; /* NULL: named in the plan, not built yet */
 } commands[] = {
     {"nbody", "simulate a piece of the universe for the 3-D U-Net (HDF5: Nbody, Hydro)", command_nbody},
+    {"weather", "simulate a small atmosphere for weather models (HDF5: fields, a file a year)",
+     command_weather},
     {"inspect", "describe an HDF5 or .npy data file and draw a slice of it as PNG", command_inspect},
-    {"weather", NULL, NULL},
     {"images", NULL, NULL},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
