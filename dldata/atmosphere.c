@@ -24,9 +24,10 @@ bool atmosphere_open(atmosphere *a, const atmosphere_setup *setup, dl_error *err
     size_t lines = (size_t)rows * sphere_line(&a->grid);
     a->land = calloc(cells, sizeof *a->land);
     a->height = calloc(cells, sizeof *a->height);
+    a->sun = calloc(cells, sizeof *a->sun);
     a->rows = calloc(cells * (N_IN + N_OUT), sizeof *a->rows);
     fftw_complex **fields[] = {&a->mountains, &a->target, &a->season, &a->stirring, &a->psi, &a->chi};
-    bool ok = a->land && a->height && a->rows;
+    bool ok = a->land && a->height && a->sun && a->rows;
     for (int i = 0; i < 6; i++) ok = (*fields[i] = complexes(a->modes)) != NULL && ok;
     a->state = complexes(n);
     a->room = complexes(3 * n);
@@ -79,17 +80,13 @@ static void to_rows(void *ctx, int m) {
 }
 
 static void carry(const atmosphere *a, int j, double *const in[N_IN], double *const out[N_OUT]) {
-    double season = climate_season(a, a->at), source[AIR_FIELDS];
+    double upper = climate_upper(a->grid.latitude[j], climate_season(a, a->at)), source[AIR_FIELDS];
     for (int i = 0; i < a->grid.columns; i++) {
         size_t at = (size_t)(j * a->grid.columns + i);
         double u = in[IN_EAST][i], v = in[IN_NORTH][i];
-        climate_point p = {.latitude = a->grid.latitude[j],
-                           .longitude = 2 * M_PI * i / a->grid.columns,
-                           .land = a->land[at],
-                           .height = a->height[at],
-                           .wind = sqrt(u * u + v * v)};
+        climate_point p = {a->land[at], a->height[at], sqrt(u * u + v * v), a->sun[at], upper, {0}};
         for (int f = AIR_CORE; f < AIR_FIELDS; f++) p.value[f] = in[f][i];
-        climate_sources(&p, season, a->at, source);
+        climate_sources(&p, source);
         for (int f = AIR_CORE; f < AIR_FIELDS; f++) {
             double *const *to = out + OUT_CORE + OUT_EACH * (f - AIR_CORE);
             to[0][i] = u * in[f][i];
@@ -226,6 +223,7 @@ void atmosphere_step(atmosphere *a, double dt) {
     if (a->setup.bare) return;
     diffuse(a, dt);
     climate_stir(a, dt);
+    climate_shine(a);
 }
 
 /* ---- what is set and measured ---- */

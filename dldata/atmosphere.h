@@ -41,8 +41,9 @@ typedef struct {
     int fields;          /* AIR_CORE or AIR_FIELDS */
     size_t modes;        /* complex numbers a field */
     fftw_complex *state; /* [fields][modes] */
-    /* The ground, and what drives the air; all zero where bare. */
+    /* The ground, and what drives the air, held for a step; all zero where bare. */
     double *land, *height;         /* [rows][columns]: 0 sea to 1 land; m */
+    double *sun;                   /* [rows][columns]: climate_shine */
     fftw_complex *mountains;       /* gravity times height */
     fftw_complex *target, *season; /* of thickness and mountains: the year's mean, and its swing */
     fftw_complex *stirring;        /* of vorticity, 1/s2 */

@@ -16,7 +16,7 @@
 #define SWING         0.35    /* of it, between winter and summer */
 #define STIR_FROM     6
 #define STIR_TO       14    /* total wave numbers */
-#define STIR_STRENGTH 4e-11 /* rms, 1/s2 */
+#define STIR_STRENGTH 1.2e-10 /* rms, 1/s2 */
 #define STIR_MEMORY   (2 * EARTH_DAY)
 #define LATENT        2488.0 /* K: of vaporisation, over the heat capacity of air */
 
@@ -148,6 +148,7 @@ bool climate_open(atmosphere *a, dl_error *err) {
     free(east);
     free(north);
     if (ok) climate_stir(a, 1e9); /* long after any beginning */
+    if (ok) climate_shine(a);
     return ok;
 }
 
@@ -165,23 +166,40 @@ double climate_saturation(double kelvin) {
     return 0.622 * 611.2 * exp(17.67 * celsius / (celsius + 243.5)) / 1e5;
 }
 
+double climate_upper(double latitude, double season) {
+    double up = sin(latitude - 0.1 * season);
+    return 264 - 32 * up * up;
+}
+
+/* How long the surface's temperature remembers, s. */
+static double memory(double land) { return (12 - 7 * land) * EARTH_DAY; }
+
 double climate_rain(const climate_point *p) {
     double excess =
         p->value[AIR_HUMIDITY] - climate_saturation(p->value[AIR_SURFACE_T] - CLIMATE_LAPSE * p->height);
     return excess > 0 ? excess / (3 * 3600.0) : 0;
 }
 
-void climate_sources(const climate_point *p, double season, double day, double out[AIR_FIELDS]) {
-    /* The sun's latitude, as the ground follows it: 6 degrees over sea, 18 over land. */
-    double ground = sin(p->latitude - season * (0.10 + 0.21 * p->land)),
-           above = sin(p->latitude - 0.1 * season);
+void climate_shine(atmosphere *a) {
+    const sphere *g = &a->grid;
+    double season = climate_season(a, a->time), turn = 2 * M_PI / EARTH_DAY;
+    for (int j = 0; j < g->rows; j++)
+        for (int i = 0; i < g->columns; i++) {
+            /* The sun's latitude, as the ground follows it: 6 degrees over sea, 18 over land. */
+            int at = j * g->columns + i;
+            double land = a->land[at], up = sin(g->latitude[j] - season * (0.10 + 0.21 * land));
+            double want = 302 - (44 + 10 * land) * up * up;
+            double hour = turn * a->time + 2 * M_PI * i / g->columns - M_PI; /* 0 at noon */
+            a->sun[at] = want / memory(land) + 4 * turn * land * cos(g->latitude[j]) * cos(hour);
+        }
+}
+
+void climate_sources(const climate_point *p, double out[AIR_FIELDS]) {
     double surface = p->value[AIR_SURFACE_T], upper = p->value[AIR_UPPER_T], water = p->value[AIR_HUMIDITY];
-    double rain = climate_rain(p), turn = 2 * M_PI / EARTH_DAY;
-    double want = 302 - (44 + 10 * p->land) * ground * ground;
-    out[AIR_SURFACE_T] = (want - surface) / ((12 - 7 * p->land) * EARTH_DAY) +
-                         4 * p->land * cos(p->latitude) * turn * cos(turn * day + p->longitude - M_PI);
-    out[AIR_UPPER_T] = (264 - 32 * above * above - upper) / (20 * EARTH_DAY) +
-                       (surface - 36 - upper) / (15 * EARTH_DAY) + 0.3 * LATENT * rain;
+    double rain = climate_rain(p);
+    out[AIR_SURFACE_T] = p->sun - surface / memory(p->land);
+    out[AIR_UPPER_T] = (p->upper - upper) / (20 * EARTH_DAY) + (surface - 36 - upper) / (15 * EARTH_DAY) +
+                       0.3 * LATENT * rain;
     double lack = 0.85 * climate_saturation(surface) - water;
     double evaporation = lack > 0 ? (1 - 0.6 * p->land) * lack * (3 + p->wind) / 12 / (4 * EARTH_DAY) : 0;
     out[AIR_HUMIDITY] = evaporation - rain;

@@ -17,9 +17,15 @@ void climate_stir(atmosphere *a, double dt);
 /* The swing of the year at a time, -1 in January to 1 in July. */
 double climate_season(const atmosphere *a, double time);
 
+/* What the sun does at the present time: a->sun, which holds for a step. */
+void climate_shine(atmosphere *a);
+/* The upper air's own temperature at a latitude (radians), K. */
+double climate_upper(double latitude, double season);
+
 typedef struct {
-    double latitude, longitude, land, height, wind; /* radians; 0 to 1; m; m/s */
-    double value[AIR_FIELDS];                       /* of which the carried ones are read */
+    double land, height, wind; /* 0 to 1; m; m/s */
+    double sun, upper;         /* of climate_shine, K/s; of climate_upper, K */
+    double value[AIR_FIELDS];  /* of which the carried ones are read */
 } climate_point;
 
 /* Specific humidity of saturated air at 1,000 hPa (Bolton 1980, equation 10), kg/kg. */
@@ -27,5 +33,5 @@ double climate_saturation(double kelvin);
 /* Rate at which water condenses, 1/s. */
 double climate_rain(const climate_point *p);
 /* d/dt of the carried fields, but for the wind's work. */
-void climate_sources(const climate_point *p, double season, double day, double out[AIR_FIELDS]);
+void climate_sources(const climate_point *p, double out[AIR_FIELDS]);
 #endif

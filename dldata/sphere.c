@@ -144,14 +144,14 @@ void sphere_close(sphere *s) {
  * P_nm(-mu) = (-1)^(n-m) P_nm(mu), and dP/dlat has the other sign: sums of even and of odd n - m are kept
  * apart, and make the northern and the southern row together. */
 
-enum { PIECE = 32 }; /* rows whose sums stay in the core */
+enum { PIECE = 32 }; /* rows whose sums stay in the nearest cache */
 
 typedef struct {
     double even[2][PIECE], odd[2][PIECE]; /* real, imaginary */
 } piece;
 
 /* sums += c times[...] for one mode, rows [j, j + PIECE) as far as there are any. */
-static void add(double sums[2][PIECE], double re, double im, const double *times, int n) {
+static void add(double sums[restrict 2][PIECE], double re, double im, const double *restrict times, int n) {
     for (int k = 0; k < n; k++) {
         sums[0][k] += re * times[k];
         sums[1][k] += im * times[k];
@@ -216,7 +216,8 @@ static void fold(const sphere *s, fftw_complex *fourier, size_t stride, int m, d
 }
 
 /* The products of both parts of x with a mode's row, in a fixed order. */
-static void project(const sphere *s, const double *x, const double *mode, double out[2]) {
+static void project(const sphere *s, const double *restrict x, const double *restrict mode,
+                    double *restrict out) {
     double re[VECTOR] = {0}, im[VECTOR] = {0};
     for (int j = 0; j < s->pitch; j += VECTOR)
         for (int k = 0; k < VECTOR; k++) {

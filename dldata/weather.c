@@ -93,7 +93,7 @@ static void look_row(void *ctx, int j) {
         double value[WEATHER_FIELDS];
         for (int f = 0; f < WEATHER_FIELDS; f++) value[f] = field(w, f)[at];
         double u = value[EAST], v = value[NORTH], land = (double)w->land[at], ground = (double)w->height[at];
-        climate_point p = {.latitude = lat, .land = land, .height = ground};
+        climate_point p = {.land = land, .height = ground};
         memcpy(p.value, value, sizeof p.value);
         /* Friction slows the wind and turns it towards lower pressure: to the left in the north. */
         double slowed = 0.85 - 0.25 * land, turned = (10 + 15 * land) * M_PI / 180 * tanh(lat / 0.2);

@@ -143,6 +143,7 @@ static bool simulate(run *r, dl_output_dir *d, const volatile sig_atomic_t *stop
         return false;
     for (int i = 0; i < spin_up; i++)
         if (!go_on(r, err)) return false;
+    r->air.time = 0; /* but for rounding it is */
     for (int i = 0; i < s->train_years + s->valid_years; i++)
         if (!simulate_year(r, i, d, stop, err)) return false;
     return write_statistics(r, d, err);
