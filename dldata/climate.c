@@ -15,7 +15,7 @@
 #define SLOPE         17000.0 /* m2/s2: how much thinner the air is to be beyond a jet */
 #define SWING         0.35    /* of it, between winter and summer */
 #define STIR_FROM     6
-#define STIR_TO       14    /* total wave numbers */
+#define STIR_TO       14      /* total wave numbers */
 #define STIR_STRENGTH 1.2e-10 /* rms, 1/s2 */
 #define STIR_MEMORY   (2 * EARTH_DAY)
 #define LATENT        2488.0 /* K: of vaporisation, over the heat capacity of air */

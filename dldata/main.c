@@ -13,8 +13,8 @@ static const struct {
     {"nbody", "simulate a piece of the universe for the 3-D U-Net (HDF5: Nbody, Hydro)", command_nbody},
     {"weather", "simulate a small atmosphere for weather models (HDF5: fields, a file a year)",
      command_weather},
+    {"images", "draw labelled pictures (CIFAR-10's binary files, or JPEG class folders)", command_images},
     {"inspect", "describe an HDF5 or .npy data file and draw a slice of it as PNG", command_inspect},
-    {"images", NULL, NULL},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
