@@ -1,17 +1,14 @@
 /* dldata nbody: the command line of a simulation of the universe. */
-#include "dldata/array.h"
 #include "dldata/commands.h"
 #include "dldata/options.h"
 #include "dldata/parallel.h"
 #include "dldata/progress.h"
+#include "dldata/target.h"
 #include "dldata/volume_file.h"
 #include "ir/base/foreign.h"
-#include "ir/base/sandbox.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ir/base/clock.h"
@@ -35,30 +32,6 @@ static bool check_memory(int size, dl_error *err) {
     if (need < have) return true;
     return dl_fail(err, DL_RESOURCE, "--size %d needs %.1f GiB of memory, and this machine has %.1f GiB",
                    size, need / (1 << 30), have / (1 << 30));
-}
-
-static bool read_generator(void *file, dl_sandbox_result *out, dl_error *err) {
-    return hdf5_read_generator(file, &out->text, err);
-}
-
-/* Whether the file's root attribute `generator` says that this command made it. */
-static bool is_ours(const char *path) {
-    dl_error ignored = {0};
-    dl_sandbox_result r;
-    if (!dl_sandbox_run(path, 10, read_generator, (char *)(uintptr_t)path, &r, &ignored)) return false;
-    bool ours = strcmp(r.text.at, VOLUME_GENERATOR) == 0;
-    dl_buf_free(&r.text);
-    dl_buf_free(&r.bytes);
-    return ours;
-}
-
-/* An older file goes only when this command made it, or with --force. */
-static bool check_target(const char *path, bool force, dl_error *err) {
-    struct stat st;
-    if (force || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return true; /* no other thing is replaced */
-    if (is_ours(path)) return true;
-    return dl_fail(err, DL_USAGE,
-                   "%s exists and was not made by `dldata nbody`; choose another name, or add --force", path);
 }
 
 static bool simulate(const nbody_setup *s, const char *path, progress *bar, dl_error *err) {
@@ -121,7 +94,7 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
     if (!path) return dl_fail(err, DL_USAGE, "where to? give an output file: %s", example);
     if (size % 2) return dl_fail(err, DL_USAGE, "--size %lld is odd; the mesh needs an even number", size);
     if (!check_memory((int)size, err) || !volume_file_prepare(path, (int)size, err) ||
-        !check_target(path, force, err))
+        !target_check(path, VOLUME_GENERATOR, force, err))
         return false;
 
     nbody_setup s = {.size = (int)size,
