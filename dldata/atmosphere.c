@@ -42,8 +42,8 @@ bool atmosphere_open(atmosphere *a, const atmosphere_setup *setup, dl_error *err
 }
 
 void atmosphere_close(atmosphere *a) {
-    void *rooms[] = {a->land, a->height, a->rows,  a->mountains, a->target, a->season, a->stirring,
-                     a->psi,  a->chi,    a->state, a->room,      a->waves,  a->flux};
+    void *rooms[] = {a->sun,      a->land, a->height, a->rows,  a->mountains, a->target, a->season,
+                     a->stirring, a->psi,  a->chi,    a->state, a->room,      a->waves,  a->flux};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) free(rooms[i]);
     sphere_close(&a->grid);
     *a = (atmosphere){0};
