@@ -15,7 +15,8 @@ static const struct {
      command_weather},
     {"images", "draw labelled pictures (CIFAR-10's binary files, or JPEG class folders)", command_images},
     {"fields", "make pairs of random fields and what becomes of them (HDF5: x, t)", command_fields},
-    {"inspect", "describe an HDF5 or .npy data file and draw a slice of it as PNG", command_inspect},
+    {"inspect", "describe an HDF5, .npy, JPEG or CIFAR-10 data file and draw a slice of it as PNG",
+     command_inspect},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

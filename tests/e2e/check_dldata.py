@@ -133,6 +133,19 @@ def images():
             at += 2 + struct.unpack(">H", data[at + 2:at + 4])[0]
         sizes.add(struct.unpack(">HH", data[at + 5:at + 9]))
     check(len(sizes) > 20 and min(min(s) for s in sizes) >= 33 and max(max(s) for s in sizes) <= 84, f"sizes: {sizes}")
+    said = run("inspect", "c/test_batch.bin", "-o", "c.png")
+    x = pictures[5][:, 1:].reshape(-1, 3, 1024)
+    green = f"{x[:, 1].mean():.5g}"
+    check("CIFAR-10" in said and "[50, 3, 32, 32]" in said and green in said, f"inspect on records: {said[-900:]}")
+    name = sorted(n for n in files if n.startswith("val"))[0]
+    said = run("inspect", f"j/{name}", "-o", "j.png")
+    check("JPEG picture" in said and "picture  u8 [1, 3, " in said, f"inspect on a JPEG file: {said}")
+    with open(f"{TMP}/cut.jpg", "wb") as f:
+        f.write(files[name][:len(files[name]) // 2])
+    check("damaged, and guessed in part" in run("inspect", "cut.jpg", "-o", "j.png"), "a JPEG file cut short")
+    with open(f"{TMP}/odd.bin", "wb") as f:
+        f.write(bytes([11]) + bytes(3072))
+    check("neither" in run("inspect", "odd.bin", "-o", "j.png", status=3), "a label above 9")
     check("multiple of 5" in run("images", "-o", "bad", "--train", "201", status=2), "--train 201")
 
 
