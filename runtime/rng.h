@@ -23,9 +23,9 @@ typedef enum {
     DLR_STREAM_NOISE = 4,   /* synthetic samples: step: 2 split + (0 input, 1 target), item: sample */
     /* 6, DL_STREAM_STEP of ir/base/philox.h: what a step draws in its kernels */
     DLR_STREAM_UNIVERSE = 5, /* initial conditions of `dldata nbody` */
-    DLR_STREAM_WEATHER = 7,  /* `dldata weather`: step: draw, item: wave number */
-    DLR_STREAM_IMAGES = 8,   /* `dldata images`: step: split, item: image */
-    DLR_STREAM_FIELDS = 9    /* `dldata fields`: step: channel, item: sample */
+    DLR_STREAM_WEATHER = 16, /* `dldata weather`: step: draw, item: wave number */
+    DLR_STREAM_IMAGES = 17,  /* `dldata images`: step: split, item: image */
+    DLR_STREAM_FIELDS = 18   /* `dldata fields`: step: channel, item: sample */
 } dlr_stream;
 
 typedef struct {

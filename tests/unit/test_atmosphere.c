@@ -234,7 +234,7 @@ static void test_files(const char *dir) {
 }
 
 int main(void) {
-    char dir[] = "/tmp/test_weather.XXXXXX", command[64];
+    char dir[] = "/tmp/test_atmosphere.XXXXXX", command[64];
     if (!mkdtemp(dir)) return 1;
     test_harmonics();
     steady_flow(EARTH_ROTATION, 0);
