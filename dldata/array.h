@@ -18,22 +18,24 @@ struct array {
     const char *unreadable; /* why its data are not read, or NULL */
     /* Reads the block [start, start + size) of each axis, row-major. Errors: DL_INPUT, DL_IO. */
     bool (*read)(const array *a, const uint64_t *start, const uint64_t *size, double *out, dl_error *err);
-    int64_t handle;  /* of the format: HDF5's identifier, or a file descriptor */
+    int64_t handle;  /* of the format: HDF5's identifier, a file descriptor, or where the bytes are */
     uint64_t offset; /* of the data in the file, where contiguous */
-    int element;     /* npy: index into its table of types */
+    int element;     /* npy: index into its table of types; pictures: elements a record */
 };
 
 typedef struct {
-    const char *format; /* "HDF5", "NumPy array" */
+    const char *format; /* "HDF5", "NumPy array", ... */
     uint64_t bytes;
     DL_ARRAY(const char *) attributes; /* lines "name = value" */
     DL_ARRAY(array) arrays;
 } array_file;
 
-/* Both fill `f` in the arena and leave the file open for the life of the process (a sandbox's child).
+/* These fill `f` in the arena and leave the file open for the life of the process (a sandbox's child).
  * Errors: DL_INPUT for what is no such file, is damaged, or refers outside itself; DL_IO. */
 bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
+/* The same for JPEG and CIFAR-10's binary layout, known by the bytes; what is neither is DL_INPUT. */
+bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* Opens by the file's first bytes. */
 bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 

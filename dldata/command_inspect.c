@@ -46,7 +46,8 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     if (!options_read(options, N, argc, argv, &file, 1, &n_files, err)) return false;
     if (help) {
         printf("usage: dldata inspect FILE [OPTIONS]\n\n"
-               "Describes an HDF5 or .npy data file: arrays, shapes, types, storage, range, mean and "
+               "Describes an HDF5, .npy, JPEG or CIFAR-10 data file: arrays, shapes, types, storage, range, "
+               "mean and "
                "standard deviation of\n"
                "each channel, attributes, and which loaders read it; draws a slice of each channel into a "
                "PNG file.\n\n");

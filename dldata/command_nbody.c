@@ -1,47 +1,23 @@
-/* dldata nbody: the command line, progress and stopping of a simulation. */
-#include "dldata/array.h"
+/* dldata nbody: the command line of a simulation of the universe. */
 #include "dldata/commands.h"
 #include "dldata/options.h"
 #include "dldata/parallel.h"
+#include "dldata/progress.h"
+#include "dldata/target.h"
 #include "dldata/volume_file.h"
 #include "ir/base/foreign.h"
-#include "ir/base/sandbox.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ir/base/clock.h"
 #include "ir/base/cpus.h"
 
-static volatile sig_atomic_t signal_got;
-static void on_signal(int number) { signal_got = number; }
-
-typedef struct {
-    bool quiet, terminal;
-    double start, printed;
-} progress;
-
-/* On a terminal a bar in one line; otherwise a line every ten seconds, the first and the last. */
-static bool show_progress(void *ctx, int step, int steps, double a) {
-    progress *p = ctx;
-    double now = dl_clock_seconds(), left = step > 0 ? (now - p->start) / step * (steps - step) : 0;
-    if (signal_got) return false;
-    if (p->quiet || (!p->terminal && step > 0 && step < steps && now - p->printed < 10)) return true;
-    p->printed = now;
-    if (p->terminal) {
-        char bar[31] = "";
-        memset(bar, '.', sizeof bar - 1);
-        memset(bar, '#', (sizeof bar - 1) * (size_t)step / (size_t)steps);
-        fprintf(stderr, "\r[%s] step %d/%d  redshift %.2f  %.0f s left   %s", bar, step, steps, 1 / a - 1,
-                left, step == steps ? "\n" : "");
-    } else
-        fprintf(stderr, "step %d/%d, redshift %.2f, %.0f s left\n", step, steps, 1 / a - 1, left);
-    fflush(stderr);
-    return true;
+static bool show(void *ctx, int step, int steps, double a) {
+    char note[32];
+    snprintf(note, sizeof note, "redshift %.2f", 1 / a - 1);
+    return progress_show(ctx, step, steps, note);
 }
 
 static const char example[] = "`dldata nbody -o data/nbody_train.h5`";
@@ -58,36 +34,12 @@ static bool check_memory(int size, dl_error *err) {
                    size, need / (1 << 30), have / (1 << 30));
 }
 
-static bool read_generator(void *file, dl_sandbox_result *out, dl_error *err) {
-    return hdf5_read_generator(file, &out->text, err);
-}
-
-/* Whether the file's root attribute `generator` says that this command made it. */
-static bool is_ours(const char *path) {
-    dl_error ignored = {0};
-    dl_sandbox_result r;
-    if (!dl_sandbox_run(path, 10, read_generator, (char *)(uintptr_t)path, &r, &ignored)) return false;
-    bool ours = strcmp(r.text.at, VOLUME_GENERATOR) == 0;
-    dl_buf_free(&r.text);
-    dl_buf_free(&r.bytes);
-    return ours;
-}
-
-/* An older file goes only when this command made it, or with --force. */
-static bool check_target(const char *path, bool force, dl_error *err) {
-    struct stat st;
-    if (force || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return true; /* no other thing is replaced */
-    if (is_ours(path)) return true;
-    return dl_fail(err, DL_USAGE,
-                   "%s exists and was not made by `dldata nbody`; choose another name, or add --force", path);
-}
-
 static bool simulate(const nbody_setup *s, const char *path, progress *bar, dl_error *err) {
     mesh m;
     particles ps;
     size_t cells = (size_t)s->size * (size_t)s->size * (size_t)s->size;
     if (!mesh_open(&m, s->size, s->threads, err)) return false;
-    bool ok = nbody_run(s, &m, &ps, show_progress, bar, err);
+    bool ok = nbody_run(s, &m, &ps, show, bar, err);
     if (ok) {
         float *nbody = malloc(NBODY_CHANNELS * cells * sizeof *nbody);
         float *hydro = malloc(HYDRO_CHANNELS * cells * sizeof *hydro);
@@ -96,7 +48,7 @@ static bool simulate(const nbody_setup *s, const char *path, progress *bar, dl_e
                          s->size);
         ok = ok && volumes_make(s, &ps, nbody, hydro, err);
         particles_close(&ps); /* whose memory the file takes */
-        ok = ok && volume_file_write(path, s, nbody, hydro, &signal_got, err);
+        ok = ok && volume_file_write(path, s, nbody, hydro, &progress_stop, err);
         free(nbody);
         free(hydro);
     }
@@ -142,7 +94,7 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
     if (!path) return dl_fail(err, DL_USAGE, "where to? give an output file: %s", example);
     if (size % 2) return dl_fail(err, DL_USAGE, "--size %lld is odd; the mesh needs an even number", size);
     if (!check_memory((int)size, err) || !volume_file_prepare(path, (int)size, err) ||
-        !check_target(path, force, err))
+        !target_check(path, VOLUME_GENERATOR, force, err))
         return false;
 
     nbody_setup s = {.size = (int)size,
@@ -152,22 +104,12 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
                      .z_start = 49,
                      .threads = (int)threads,
                      .cosmos = cosmology_planck()};
-    struct sigaction act = {.sa_handler = on_signal}, old[2];
-    static const int signals[2] = {SIGINT, SIGTERM};
-    for (int i = 0; i < 2; i++) /* what our caller ignores stays ignored */
-        if (sigaction(signals[i], NULL, &old[i]) == 0 && old[i].sa_handler != SIG_IGN)
-            sigaction(signals[i], &act, NULL);
-    progress bar = {.quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = dl_clock_seconds()};
+    progress bar;
+    progress_begin(&bar, quiet);
     if (!quiet)
         fprintf(stderr, "simulating %lld^3 particles in a box of %g Mpc/h, seed %lld, on %lld thread%s\n",
                 size, box, seed, threads, threads == 1 ? "" : "s");
-    bool ok = simulate(&s, path, &bar, err);
-    for (int i = 0; i < 2; i++) sigaction(signals[i], &old[i], NULL);
-    if (!ok && signal_got && err->code == DL_OK) {
-        fprintf(stderr, "%sdldata: stopped; nothing was written\n", bar.terminal ? "\n" : "");
-        raise(signal_got); /* ends us as the sender expects; were it blocked, the error below does */
-        return dl_fail(err, DL_IO, "stopped by a signal");
-    }
+    bool ok = progress_end(&bar, simulate(&s, path, &bar, err), err);
     if (ok && !quiet) {
         dl_arena *arena = dl_arena_new(NULL);
         const char *shown = dl_shown(arena, path);

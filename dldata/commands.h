@@ -5,5 +5,5 @@
 #include "ir/base/status.h"
 
 typedef bool command(int argc, char **argv, dl_error *err);
-command command_nbody, command_inspect;
+command command_nbody, command_weather, command_images, command_fields, command_inspect;
 #endif

@@ -72,5 +72,5 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
     if (f->bytes == 0) return dl_fail(err, DL_INPUT, "%s is empty", path);
     if (is_npy) return npy_open(arena, path, f, err);
     if (is_hdf5) return hdf5_open(arena, path, f, err);
-    return dl_fail(err, DL_INPUT, "%s is neither an HDF5 file nor a .npy file", path);
+    return image_open(arena, path, f, err);
 }

@@ -24,7 +24,10 @@ typedef enum {
     /* 6, DL_STREAM_STEP of ir/base/philox.h: what a step draws in its kernels */
     DLR_STREAM_UNIVERSE = 5, /* initial conditions of `dldata nbody` */
     DLR_STREAM_SHUFFLE =
-        7 /* order of samples: step: epoch, item: half of a number and round (data/shuffle.h) */
+        7, /* order of samples: step: epoch, item: half of a number and round (data/shuffle.h) */
+    DLR_STREAM_WEATHER = 16, /* `dldata weather`: step: draw, item: wave number */
+    DLR_STREAM_IMAGES = 17,  /* `dldata images`: step: split, item: image */
+    DLR_STREAM_FIELDS = 18   /* `dldata fields`: step: channel, item: sample */
 } dlr_stream;
 
 typedef struct {

@@ -75,7 +75,7 @@ def torn(folder):
     """What a command left that is neither whole nor marked as unfinished, and temporaries of its outputs."""
     for path in folder.rglob("*"):
         rel = path.relative_to(folder)
-        if path.name.startswith(".dlc-") and not is_hidden(rel.parent):  # the next run clears away what is unfinished
+        if path.name.startswith(".dlc-") and path.is_file() and not is_hidden(rel.parent):  # of directories: run()
             yield f"the temporary {rel} was left"
         if path.is_file() and not is_hidden(rel) and path.suffix in WHOLE:
             try:
@@ -94,6 +94,10 @@ COMMANDS = {
     "train": ("dlrun", [MODEL, *SMALL, "--expdir={}/run"]),
     "resume": ("dlrun", [MODEL, *SMALL, "--num_epochs=2", "--resume", "--expdir={}/run"]),
     "simulate": ("dldata", ["nbody", "--size=16", "-o", "{}/v.h5"]),
+    "weather": ("dldata", ["weather", "--size=8x16", "--years=1", "--samples=2", "--spin-up=0", "-o", "{}/w"]),
+    "images": ("dldata", ["images", "--train=5", "--valid=1", "-o", "{}/c"]),
+    "jpegs": ("dldata", ["images", "--jpeg", "--train=5", "--valid=1", "--side=16", "-o", "{}/j"]),
+    "fields": ("dldata", ["fields", "--samples=2", "--size=8", "-o", "{}/f.h5"]),
     "inspect": ("dldata", ["inspect", "{}/given.npy", "-o", "{}/given.png"]),
 }
 
@@ -139,6 +143,11 @@ def run(name, kind, k, ever):
             return n, f"{what}: its input was changed"
         for t in torn(folder):
             return n, f"{what}: {t}"
+        if any(p.is_dir() for p in folder.glob(".dlc-*")):  # it took memory to remove it: the next run clears it away
+            again = subprocess.run([program(of), *(a.format(folder) for a in args)], env=environment(folder), capture_output=True, text=True,
+                                   stdin=subprocess.DEVNULL)
+            if again.returncode != 0 or any(folder.glob(".dlc-*")):
+                return n, f"{what}: the next run does not clear away an unfinished directory: {again.stderr[-300:]}"
         if name == "resume":  # whatever happened, the run can go on
             again = subprocess.run([program(of), *(a.format(folder) for a in args)], env=environment(folder), capture_output=True, text=True,
                                    stdin=subprocess.DEVNULL)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dldata/jpeg_file.h"
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
 #include "runtime/io/checkpoint_internal.h"
@@ -86,6 +87,17 @@ static bool make_npy(const char *dir) {
     return true;
 }
 
+static bool make_images(const char *dir) {
+    unsigned char rgb[24 * 17 * 3], record[2 * 3073] = {3};
+    for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (unsigned char)(i * i / 7);
+    dl_buf jpeg = {0};
+    bool ok = jpeg_encode(rgb, 24, 17, 80, &jpeg, &err) &&
+              dl_write_file(in(dir, "image", "jpeg"), jpeg.at, jpeg.n, &err) &&
+              dl_write_file(in(dir, "image", "cifar"), record, sizeof record, &err);
+    dl_buf_free(&jpeg);
+    return ok;
+}
+
 static bool make_plan(const char *dir) {
     dl_plan *p = new_plan(1024);
     add_var(p, DL_VAR_PARAM, "conv.weight", vector(16), (dl_init){0}, 0);
@@ -141,8 +153,8 @@ int main(int argc, char **argv) {
         return DL_USAGE;
     }
     arena = dl_arena_new(NULL);
-    bool ok = make_safetensors(argv[1]) && make_torch(argv[1]) && make_npy(argv[1]) && make_plan(argv[1]) &&
-              make_state(argv[1]);
+    bool ok = make_safetensors(argv[1]) && make_torch(argv[1]) && make_npy(argv[1]) && make_images(argv[1]) &&
+              make_plan(argv[1]) && make_state(argv[1]);
     if (!ok) fprintf(stderr, "make_seeds: %s\n", err.message);
     dl_arena_free(arena);
     return ok ? 0 : (int)err.code;

@@ -1,0 +1,34 @@
+/* Pairs of fields to learn from: random densities of populations, and what becomes of them when they spread,
+ * grow and compete (Fisher 1937; Lotka & Volterra). docs/fields.md has the equations. */
+#ifndef DLDATA_REACTION_H
+#define DLDATA_REACTION_H
+#include "ir/base/status.h"
+#include <signal.h>
+#include <stdint.h>
+
+#define REACTION_GENERATOR "dldata fields" /* root attribute `generator` of the files */
+
+typedef struct {
+    int samples, channels, size; /* fields are periodic, size x size */
+    int threads;
+    uint64_t seed;
+    double smooth;      /* rms of the Gaussian that the random fields are smoothed by, cells */
+    double time;        /* from x to t */
+    double diffusivity; /* cells^2 a unit of time */
+    double competition; /* of other channels, beside 1 of a channel with itself */
+} reaction_setup;
+
+/* Sample number `sample` into x[channels][size][size]: each value alone is uniform between 0 and 1. Errors:
+ * DL_RESOURCE. */
+bool reaction_draw(const reaction_setup *s, int sample, float *x, dl_error *err);
+/* t = x after s->time: du_c/dt = D laplace u_c + u_c (1 - u_c - competition sum of the others). Errors:
+ * DL_RESOURCE. */
+bool reaction_evolve(const reaction_setup *s, const float *x, float *t, dl_error *err);
+
+/* Bytes of the file, and all of it: `x` and `t` f32 [samples, channels, size, size]. *stop as in
+ * dldata/hdf5_file.h. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
+uint64_t reaction_file_bytes(const reaction_setup *s);
+typedef bool reaction_watch(void *ctx, long long done, long long all);
+bool reaction_write(const char *path, const reaction_setup *s, reaction_watch *watch, void *ctx,
+                    const volatile sig_atomic_t *stop, dl_error *err);
+#endif
