@@ -116,12 +116,15 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
                    const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
                    int positions) {
     const char *name = e->k->name;
+    /* What is the larger stays in cache, and the other one streams: a block's rows, or a column's weights. */
+    bool by_rows = s->taps * e->t->panel < e->t->row_block;
     dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name, (long long)s->batch);
     dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out), dl_emit_three(e->out, "scale", scale);
     dl_putf(e->out,
-            ".channels = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, .weight_taps = %lld, "
+            ".channels = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, .by_rows = %d, "
+            ".weight_taps = %lld, "
             ".weight_start = %lld, .weight_channels = %lld, ",
-            (long long)channels, (long long)s->summed, (long long)columns, (long long)unit_columns,
+            (long long)channels, (long long)s->summed, (long long)columns, (long long)unit_columns, by_rows,
             (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c);
     dl_putf(
         e->out,

@@ -19,9 +19,10 @@ struct positions {
 };
 struct contraction {
     int batch, in[3], out[3], scale[3];
-    int channels;                  /* of the result */
-    int reduced;                   /* channels summed over */
-    int columns, unit_columns;     /* panels of result channels; those that a unit works on */
+    int channels;              /* of the result */
+    int reduced;               /* channels summed over */
+    int columns, unit_columns; /* panels of result channels; those that a unit works on */
+    int by_rows;               /* units of the same rows follow each other, else those of the same columns */
     int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
     int weight_channels;           /* its second axis */
     int nparts, npositions;
@@ -308,8 +309,8 @@ struct rows_scratch {
     float acc[ROW_BLOCK * PANEL], turned[]; /* where weights are turned chain by chain */
 };
 
-/* The block of a unit, whose weights are w[column][tap][depth][PANEL]. Units: positions, then groups of
- * columns, then row blocks. */
+/* The block of a unit, whose weights are w[column][tap][depth][PANEL]. Units: positions, then row blocks and
+ * groups of columns. */
 INLINE struct columns columns_of(const struct contraction *s, long unit, struct rows *row, const float *w,
                                  long depth, rows_fn *finish) {
     long groups = (s->columns + s->unit_columns - 1) / s->unit_columns;
@@ -320,9 +321,11 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
             unit -= blocks * groups;
             continue;
         }
+        long block = s->by_rows ? unit / groups : unit % blocks,
+             group = s->by_rows ? unit % groups : unit / blocks;
         struct columns c = {.of = s, .positions = p, .row = row, .channels = s->reduced, .depth = depth};
-        c.rows = fill_rows(s, p, unit % blocks * ROW_BLOCK, row, ROW_BLOCK), c.finish = finish;
-        c.first_column = unit / blocks * s->unit_columns, c.columns = s->columns - c.first_column;
+        c.rows = fill_rows(s, p, block * ROW_BLOCK, row, ROW_BLOCK), c.finish = finish;
+        c.first_column = group * s->unit_columns, c.columns = s->columns - c.first_column;
         if (c.columns > s->unit_columns) c.columns = s->unit_columns;
         c.b = w + c.first_column * s->weight_taps * depth * PANEL;
         return c;
