@@ -34,7 +34,7 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     if (!fits(t, g)) {
         g->unit_groups = runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
-        while (!runs && g->unit_rows >= 2 * FEW_ROWS && (!fits(t, g) || count_blocks(g) < UNITS))
+        while (!runs && g->unit_rows >= 2 * FEW_ROWS && !fits(t, g))
             g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), t->grad_rows) * t->grad_rows;
         if (!fits(t, g)) g->unit_groups = 1;
         while (!fits(t, g) && g->unit_panels > 1) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
