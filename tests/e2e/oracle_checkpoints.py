@@ -16,6 +16,7 @@ from oracle_tools import Workplace, check, finish, load_tensors, torch
 SIDE, SAMPLES, DEPTH = 16, 4, 4
 MODERN = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 3)
 SMALL = (f"--data_size={SIDE}", f"--depth={DEPTH}", f"--Nsamples={SAMPLES}", f"--Nsamples_val={SAMPLES}", f"--batch_size={SAMPLES}")
+NOISE = ("--data_loader_config=synthetic", "--synthetic_noise=uniform")  # what the recipes of B and C say
 MODEL = "models/cnn_regressor.dl"
 MULTIGPU = (MODEL, "--yaml_config=models/config/multigpu.yaml", *SMALL)
 TRACKED = (MODEL, "--config=test", *SMALL)
@@ -93,7 +94,9 @@ def step(net, optimizer, batch):
 
 def go_on(place, what, args, folder, build, epochs=(2, 5), bound=1e-5):
     """Trains to epochs[0], keeps ckpt.tar, goes on to epochs[1]; then the same from there by PyTorch."""
-    batch = batch_of(place, "--data_loader_config=synthetic")
+    batch = batch_of(place, *NOISE)
+    check(all(v.min() >= 0 and v.max() < 1 and abs(v.mean() - 0.5) < 0.04 and abs(v.var() - 1 / 12) < 0.012 for v in batch),
+          f"{what}: fields are uniform between 0 and 1")
     run = place / folder
     checkpoint = run / "checkpoints/ckpt.tar"
     place.run("dlrun", *args, f"--max_epochs={epochs[0]}")
@@ -154,7 +157,7 @@ def test_best(place, what, run, curve):
 def test_theirs(place):
     """--init_weights of what a run of theirs on several GPUs keeps, and of what ours does."""
     torch.manual_seed(3)
-    batch = batch_of(place, "--data_loader_config=synthetic")
+    batch = batch_of(place, *NOISE)
     wrapped = torch.nn.Module()
     wrapped.module = Regressor()  # as DistributedDataParallel names it
     optimizer = torch.optim.Adam(wrapped.parameters(), lr=1e-3)
