@@ -322,6 +322,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),
         .resume = dl_config_bool(c, DL_KEY_resume),
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
+        .torch = dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
         .hyperparams = yaml->at,
         .model = p->model,
     };

@@ -39,6 +39,14 @@ const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c)
     return o;
 }
 
+const dlr_run_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *c) {
+    dlr_run_optimizer *o = DL_NEW(arena, dlr_run_optimizer);
+    *o = (dlr_run_optimizer){.optimizer = dl_config_str(c, DL_KEY_optimizer),
+                             .nesterov = dl_config_bool(c, DL_KEY_nesterov),
+                             .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias)};
+    return o;
+}
+
 const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
     static const struct {
         const char *name;

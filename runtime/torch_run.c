@@ -1,6 +1,8 @@
 /* Weights and the optimiser's state as PyTorch arranges them. */
 #include "runtime/torch_run.h"
 
+#include <math.h>
+
 #include "runtime/tensors.h"
 
 typedef DL_ARRAY(dlr_torch_value) values;
@@ -139,14 +141,50 @@ static void put_group(writer *w, bool decays, values *groups, values *states, in
     dl_push(a, groups, container(a, DLR_TORCH_DICT, g, false));
 }
 
-static dlr_torch_value optimizer_state(writer *w) {
+static dlr_torch_value optimizer_state(writer *w, int *n_groups) {
     values groups = {0}, states = {0}, v = {0};
     int number = 0;
     put_group(w, true, &groups, &states, &number);
     put_group(w, false, &groups, &states, &number);
+    *n_groups = groups.n;
     put(w->arena, &v, "state", container(w->arena, DLR_TORCH_DICT, states, false));
     put(w->arena, &v, "param_groups", container(w->arena, DLR_TORCH_LIST, groups, false));
     return container(w->arena, DLR_TORCH_DICT, v, false);
+}
+
+/* ---- the scheduler ---- */
+
+/* A number for each group, all the same. */
+static dlr_torch_value of_groups(dl_arena *arena, int n_groups, double v) {
+    values list = {0};
+    for (int i = 0; i < n_groups; i++) dl_push(arena, &list, real(v));
+    return container(arena, DLR_TORCH_LIST, list, false);
+}
+
+/* What a scheduler of PyTorch has as its attributes and load_state_dict sets: those of 1.13, of which later
+ * versions have all that they need. */
+static dlr_torch_value scheduler_state(writer *w, int n_groups) {
+    const dlr_torch_scheduler *s = w->run->scheduler;
+    dl_arena *a = w->arena;
+    values v = {0};
+    if (!s) return none();
+    put(a, &v, "last_epoch", whole(s->epochs));
+    put(a, &v, "_last_lr", of_groups(a, n_groups, w->run->rate));
+    if (!s->plateau) {
+        put(a, &v, "T_max", whole(s->total)), put(a, &v, "eta_min", real(s->least_rate));
+        put(a, &v, "base_lrs", of_groups(a, n_groups, w->run->initial_rate));
+        put(a, &v, "_step_count", whole(s->epochs + 1)); /* the first is its constructor's */
+        put(a, &v, "_get_lr_called_within_step", truth(false));
+        return container(a, DLR_TORCH_DICT, v, false);
+    }
+    put(a, &v, "factor", real(s->plateau->factor)), put(a, &v, "patience", whole(s->plateau->patience));
+    put(a, &v, "threshold", real(s->plateau->threshold)), put(a, &v, "threshold_mode", text("rel"));
+    put(a, &v, "mode", text("min")), put(a, &v, "mode_worse", real(INFINITY));
+    put(a, &v, "min_lrs", of_groups(a, n_groups, s->plateau->least));
+    put(a, &v, "eps", real(s->plateau->smallest));
+    put(a, &v, "cooldown", whole(0)), put(a, &v, "cooldown_counter", whole(0));
+    put(a, &v, "best", real(s->at.best)), put(a, &v, "num_bad_epochs", whole(s->at.bad));
+    return container(a, DLR_TORCH_DICT, v, false);
 }
 
 /* ---- the file ---- */
@@ -187,11 +225,12 @@ bool dlr_torch_run_save(const char *path, dlr_exec *exec, const dlr_torch_run *r
     bool ok = check(&w, err);
     if (ok) {
         values top = {0};
+        int n_groups;
         begin(&w);
         put(w.arena, &top, "iters", whole(run->iters)), put(w.arena, &top, "epoch", whole(run->epoch));
         put(w.arena, &top, "model_state", model_state(&w));
-        put(w.arena, &top, "optimizer_state_dict", optimizer_state(&w));
-        put(w.arena, &top, "scheduler_state_dict", run->scheduler ? *run->scheduler : none());
+        put(w.arena, &top, "optimizer_state_dict", optimizer_state(&w, &n_groups));
+        put(w.arena, &top, "scheduler_state_dict", scheduler_state(&w, n_groups));
         for (int i = 0; i < run->n_more; i++) dl_push(w.arena, &top, run->more[i]);
         dlr_torch_value root = container(w.arena, DLR_TORCH_DICT, top, false);
         dlr_st_content content = dlr_tensors_content(&w.all);

@@ -1,10 +1,21 @@
 /* A run as PyTorch's programs keep it: {iters, epoch, model_state, optimizer_state_dict,
  * scheduler_state_dict} in a file that torch.load reads, whose optimizer_state_dict torch.optim's Adam, AdamW
- * and SGD load and go on from. */
+ * and SGD load and go on from, and scheduler_state_dict CosineAnnealingLR and ReduceLROnPlateau. */
 #ifndef DLR_TORCH_RUN_H
 #define DLR_TORCH_RUN_H
 #include "runtime/exec.h"
 #include "runtime/io/torch_file.h"
+#include "runtime/plateau.h"
+
+/* A scheduler of torch.optim.lr_scheduler as it stands behind an epoch. */
+typedef struct {
+    int64_t epochs; /* finished: how often it was stepped */
+    /* ReduceLROnPlateau; NULL: CosineAnnealingLR, of */
+    const dlr_plateau_options *plateau;
+    dlr_plateau at;    /* where that plateau stands */
+    int64_t total;     /* epochs: T_max */
+    double least_rate; /* eta_min */
+} dlr_torch_scheduler;
 
 typedef struct {
     const char *optimizer; /* "adam", "adamw" or "sgd", as the plan was compiled */
@@ -13,7 +24,7 @@ typedef struct {
     double rate;           /* what the next step begins with: lr */
     double initial_rate;   /* where a scheduler of PyTorch's began: initial_lr; NaN: none has */
     int64_t iters, epoch;
-    const dlr_torch_value *scheduler; /* scheduler_state_dict, without tensors; NULL: None */
+    const dlr_torch_scheduler *scheduler; /* scheduler_state_dict; NULL: None */
     const dlr_torch_value *more; /* further entries behind these: key, value, key, value, without tensors */
     int n_more;                  /* of `more` */
     bool finite;                 /* a value that is not finite is an error */
@@ -22,7 +33,8 @@ typedef struct {
 /* Writes the run whole or not at all. Weights, buffers and moments have PyTorch's names and layouts;
  * parameters are numbered in the order of the model's text, with their names in each group's param_names. The
  * numbers of the optimiser are the plan's variables as they stand. There is one group, or, where decay is not
- * for vectors, a second one of these without it; before the first step there is no state. Errors: those of
+ * for vectors, a second one of these without it; before the first step there is no state. Of a scheduler the
+ * rates are `rate` and `initial_rate`, in each group. Errors: those of
  * dlr_torch_write; DL_INTERNAL for another optimiser or one that the plan was not compiled with. */
 bool dlr_torch_run_save(const char *path, dlr_exec *exec, const dlr_torch_run *run, dlr_st_written *written,
                         dl_error *err);

@@ -15,6 +15,12 @@ typedef struct {
     const char *const *keys;
 } dlr_run_model;
 
+/* The optimiser that the plan was compiled with, for PyTorch's files (torch_run.h). */
+typedef struct {
+    const char *optimizer;
+    bool nesterov, decay_vectors;
+} dlr_run_optimizer;
+
 /* A hyperparameter of the plan and its value. Names that the plan has not are passed over. */
 typedef struct {
     const char *name;
@@ -42,7 +48,8 @@ typedef struct {
     bool measure;  /* no validation, no point at step 0 */
     bool resume;   /* go on from the newest checkpoint, if there is one */
     int keep;      /* newest checkpoints kept */
-    const char *hyperparams; /* the configuration as YAML */
+    const dlr_run_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
+    const char *hyperparams;        /* the configuration as YAML */
     dlr_run_model model;
 } dlr_train_options;
 

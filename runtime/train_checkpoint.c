@@ -51,6 +51,7 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     /* points first: a resumed run drops those behind its checkpoint and writes them again */
     dl_error fault = {0};
     bool ok = dlr_metrics_flush(r->metrics, &fault) && dlr_tensorboard_flush(r->board, &fault) &&
+              (r->at.position > 0 || dlr_run_save_torch(r, is_best, &fault)) && /* epochs only */
               dlr_checkpoint_save(r->o->dir->checkpoints, &content, &fault);
     dl_arena_free(arena);
     if (ok) return true;

@@ -72,6 +72,10 @@ bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err);
 /* train_checkpoint.c: the newest checkpoint of the directory into the run; a log line says what was found. */
 bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err);
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err);
+/* train_torch.c: at the end of an epoch, those of PyTorch's programs, if they are wanted. They go before
+ * ours: a run that is killed between the two does the epoch again and writes the same. Errors: those of
+ * dlr_torch_run_save. */
+bool dlr_run_save_torch(const dlr_run *r, bool is_best, dl_error *err);
 /* train_same.c: adds what forbids this run to go on from that checkpoint, tensors apart; what it may have
  * otherwise is told in the log. */
 void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *checkpoint, dlr_differences *list);

@@ -24,12 +24,15 @@ static bool open_noise(dlr_dataset *d, const void *options, dl_error *err) {
     return true;
 }
 
-static void fill(const dl_type *type, int64_t classes, dlr_rng_place place, void *out) {
-    int64_t n = dl_type_count(type);
-    if (!classes) {
+static void fill_floats(int64_t n, bool uniform, dlr_rng_place place, float *out) {
+    if (uniform)
+        dlr_uniforms(place, 0, (size_t)n, 0, 1, out);
+    else
         dlr_normals(place, 0, (size_t)n, 0, 1, out);
-        return;
-    }
+}
+
+static void fill_classes(const dl_type *type, int64_t classes, dlr_rng_place place, void *out) {
+    int64_t n = dl_type_count(type);
     dlr_rng rng = dlr_rng_at(place);
     for (int64_t i = 0; i < n; i++) {
         uint32_t class = dlr_rng_below(&rng, (uint32_t)classes);
@@ -49,8 +52,12 @@ static bool draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, voi
     for (int i = 0; i < d->arrays.n; i++) {
         /* arrays in twos, so that the first two draw what they did before there could be more */
         uint32_t step = (uint32_t)(4 * (i / 2) + 2 * (d->split == DLR_VALID) + i % 2);
-        fill(&d->arrays.at[i].type, o->classes[i],
-             (dlr_rng_place){d->seed, DLR_STREAM_NOISE, step, (uint32_t)sample}, out[i]);
+        dlr_rng_place place = {d->seed, DLR_STREAM_NOISE, step, (uint32_t)sample};
+        const dl_type *type = &d->arrays.at[i].type;
+        if (o->classes[i])
+            fill_classes(type, o->classes[i], place, out[i]);
+        else
+            fill_floats(dl_type_count(type), o->uniform, place, out[i]);
     }
     return true;
 }

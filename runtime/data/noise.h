@@ -10,8 +10,8 @@ enum { DLR_NOISE_MAX_CLASSES = 1 << 24 }; /* all of which a float holds */
 
 typedef struct {
     int64_t samples; /* in an epoch */
-    /* of each array: whole numbers from 0 to classes - 1, each as likely; 0: standard normal numbers (floats)
-     */
+    bool uniform;    /* floats are uniform in [0, 1), multiples of 2^-24, instead of standard normal */
+    /* of each array: whole numbers from 0 to classes - 1, each as likely; 0: floats as above */
     int64_t classes[DLR_MAX_ARRAYS];
 } dlr_noise_options;
 

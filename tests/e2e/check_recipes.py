@@ -48,7 +48,7 @@ def write(name, text):
 # Small models, so that only the configuration takes its size from the file: compiling is another test's.
 VIT = dict(img_size=[360, 720], n_in_channels=20, n_out_channels=20, embed_dim=384, depth=12, num_heads=8, patch_size=8, dropout=0.0,
            dt=1, lr_schedule="cosine", warmup=0, optimizer="adam", adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0,
-           recipe="weather", record="samples", resume=False, run_num="00", run_dir="{expdir}/{config}/{ranks}GPU/{run_num}")
+           recipe="weather", record="samples", resume=False, torch_checkpoints=False, run_num="00", run_dir="{expdir}/{config}/{ranks}GPU/{run_num}")
 PLAIN = dict(data_loader_config="pytorch", num_data_workers=0, amp_mode="none", enable_jit=False, enable_fused=False)
 OPT = dict(data_loader_config="dali", num_data_workers=8, amp_mode="fp16", enable_jit=True, enable_fused=True)
 MP = dict(OPT, embed_dim=1024, enable_jit=False)
@@ -73,7 +73,7 @@ WEATHER = {
 
 UNET = dict(conv_init="normal", conv_scale=0.02, conv_bias=0.0, lambda_rho=0, full_scale=True, N_out_channels=5, base_batch_size=64,
             data_size=64, num_data_workers=2, lr_schedule="warmup_cosine", scaling="sqrt", start_lr=2e-4, end_lr=0.0, warmup_steps=128,
-            optimizer="adam", adam_beta1=0.9, adam_beta2=0.999, recipe="volumes", record="iters", resume=False, run_num="00",
+            optimizer="adam", adam_beta1=0.9, adam_beta2=0.999, recipe="volumes", record="iters", resume=False, torch_checkpoints=False, run_num="00",
             enable_benchy=False, use_cache=None, run_dir="{expdir}/{config}/{ranks}GPU/{run_num}")
 
 
@@ -96,13 +96,15 @@ VOLUMES = {
 
 CNN = dict(in_chan=1, out_chan=1, depth=5, hidden=64, data_size=128, lr=1e-3, valid_batch_size=32, log_to_screen=True, save_checkpoint=True,
            num_data_workers=1, train_path=None, val_path=None, Nsamples=128, Nsamples_val=128, data_loader_config="synthetic", optimizer="adam",
-           resume=True, run_num="0", record="tracked")
+           resume=True, run_num="0", record="tracked", torch_checkpoints=True,
+           synthetic_noise="uniform")
 MINIMAL = dict(CNN, recipe="minimal", scheduler="cosine", max_epochs=25, max_cosine_lr_epochs=25, root_dir="outputs",
                run_dir="{expdir}/{config}/{run_num}")
 TRACKED = dict(CNN, recipe="tracked", scheduler="none", max_epochs=50, max_cosine_lr_epochs=10, loss_func="mse", seed=0, patience=10, momentum=0.9,
                log_norms=True, entity="nersc", project="test", root_dir=".", run_dir="{expdir}/expts/{config}/{run_num}")
 
-KERAS = dict(recipe="keras", record="history", batch_size_of="rank", lr_scaling="linear", adam_eps=1e-7, adam_beta2=0.999, run_dir="{expdir}", resume=False)
+KERAS = dict(recipe="keras", record="history", batch_size_of="rank", lr_scaling="linear", adam_eps=1e-7, adam_beta2=0.999, run_dir="{expdir}", resume=False,
+             torch_checkpoints=False, synthetic_noise="normal")
 FILES = {
     "hello": dict(KERAS, model="models/cnn_classifier.dl", input_shape=[64, 64, 3], n_classes=1, dropout=0, data="dummy", n_train=1024, n_valid=1024,
                   optimizer="adam", lr=1e-3, batch_size=32, n_epochs=1, lr_warmup_epochs=0, lr_schedule="none", momentum=0),
@@ -263,6 +265,10 @@ def test_directories():
     check(re.search(r"Command line config: \S*dlrun models/config/hello\.yaml --input_shape", err) and "Epoch 1/1" in err, f"{err[-500:]}")
     points(*regressor, "--config=test", "--recipe=volumes", f"--expdir={TMP}/a", "--data_loader_config=synthetic", at="a/test/1GPU/00")
     points(*regressor, "--config=test", f"--expdir={TMP}/own", "--run_dir={expdir}/{run_num}-{config}", at="own/0-test")
+    tars = ["ckpt.tar", "ckpt_best.tar"]  # what is in them is oracle_checkpoints.py's
+    for at, want in ("c/expts/test/0", tars), ("b/default/7", tars), ("e/f", []), ("a/test/1GPU/00", []), ("own/0-test", tars):
+        found = sorted(n for n in os.listdir(f"{TMP}/{at}/checkpoints") if n.endswith(".tar"))
+        check(found == want, f"{at}: {found}")
     refused(2, r"run_dir: \{expdri\}/x is none of \{expdir\}, \{config\}, \{ranks\} and \{run_num\}", *regressor, "--run_dir=/tmp/{expdri}/x")
     refused(2, r"run_dir: \{expdir is none of", *regressor, "--run_dir=/tmp/{expdir")
 

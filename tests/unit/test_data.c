@@ -291,6 +291,39 @@ static void test_synthetic(void) {
     dlr_dataset_close(d), dlr_dataset_close(valid), dlr_dataset_close(other);
 }
 
+/* Uniform floats lie in [0, 1), evenly; classes are what they are beside normal ones. */
+static void test_uniform_noise(void) {
+    enum { X = 101, T = 9, SAMPLES = 400, BINS = 8 };
+    dl_error err = {0};
+    dlr_arrays arrays = {0};
+    add_array(&arrays, "x", false, DL_F32, X), add_array(&arrays, "t", true, DL_I32, T);
+    dlr_noise_options o = {.samples = SAMPLES, .uniform = true, .classes = {0, 5}};
+    dlr_dataset *d = open_noise(&o, &arrays, DLR_TRAIN, 11, &err);
+    o.uniform = false;
+    dlr_dataset *normal = open_noise(&o, &arrays, DLR_TRAIN, 11, &err);
+    CHECK(d && normal, "%s", err.message);
+    if (!d || !normal) return;
+    float x[X], y[X];
+    int32_t t[T], u[T];
+    int counts[BINS] = {0}, outside = 0;
+    double sum = 0, squares = 0;
+    for (int s = 0; s < SAMPLES; s++) {
+        CHECK(sample_pair(d, 0, s, x, t, NULL, &err) && sample_pair(normal, 0, s, y, u, NULL, &err), "%s",
+              err.message);
+        CHECK(memcmp(t, u, sizeof t) == 0);
+        for (int i = 0; i < X; i++) {
+            bool inside = x[i] >= 0 && x[i] < 1;
+            outside += !inside, sum += x[i], squares += (double)x[i] * x[i];
+            if (inside) counts[(int)(x[i] * BINS)]++;
+        }
+    }
+    CHECK(outside == 0, "%d", outside);
+    CHECK_NEAR(sum / (SAMPLES * X), 0.5, 0.006); /* 4 deviations */
+    CHECK_NEAR(squares / (SAMPLES * X), 1 / 3.0, 0.006);
+    for (int k = 0; k < BINS; k++) CHECK_NEAR(counts[k], SAMPLES * X / (double)BINS, 266);
+    dlr_dataset_close(d), dlr_dataset_close(normal);
+}
+
 /* Any number of arrays of any types, or no target; the first two draw the same whatever is behind them. */
 static void test_synthetic_arrays(void) {
     enum { T = 50 };
@@ -611,6 +644,7 @@ int main(void) {
     test_sparse_rows();
     test_draws();
     test_synthetic();
+    test_uniform_noise();
     test_synthetic_arrays();
     test_model_types();
     test_cosmology();

@@ -1,0 +1,45 @@
+/* The checkpoints that PyTorch's programs keep: ckpt.tar behind each epoch, ckpt_best.tar behind the best. */
+#include <math.h>
+
+#include "ir/base/dirs.h"
+#include "runtime/torch_run.h"
+#include "runtime/train_parts.h"
+
+/* The cosine of epochs behind so many of them. */
+static double cosine_rate(const dlr_rates *rates, int64_t epochs) {
+    dlr_rates cosine = *rates;
+    cosine.warmup = 0; /* which no scheduler of PyTorch's knows */
+    return dlr_schedule_rate(&cosine, epochs);
+}
+
+static bool write(const dlr_run *r, const dlr_torch_run *t, const char *name, dl_error *err) {
+    dl_arena *arena = dl_arena_new(r->arena);
+    const char *path = dl_format(arena, "%s/%s", r->o->dir->checkpoints, name);
+    bool ok = dlr_torch_run_save(path, r->exec, t, NULL, err);
+    dl_arena_free(arena);
+    return ok;
+}
+
+bool dlr_run_save_torch(const dlr_run *r, bool is_best, dl_error *err) {
+    const dlr_train_options *o = r->o;
+    if (!o->torch) return true;
+    bool cosine = o->schedule.by_epochs;
+    dlr_torch_scheduler scheduler = {.epochs = r->at.epoch,
+                                     .plateau = o->plateau,
+                                     .at = r->plateau,
+                                     .total = (int64_t)r->rates.total,
+                                     .least_rate = r->rates.end};
+    dlr_torch_run t = {.optimizer = o->torch->optimizer,
+                       .nesterov = o->torch->nesterov,
+                       .decay_vectors = o->torch->decay_vectors,
+                       .rate = cosine       ? cosine_rate(&r->rates, r->at.epoch)
+                               : o->plateau ? r->plateau.rate
+                                            : r->last_rate,
+                       .initial_rate = cosine || o->plateau ? r->rates.init : NAN,
+                       .iters = r->at.iteration,
+                       .epoch = r->at.epoch - 1, /* the one just finished, from 0 */
+                       .scheduler = cosine || o->plateau ? &scheduler : NULL,
+                       .finite = true};
+    return dl_make_dirs(o->dir->checkpoints, 0777, err) && write(r, &t, "ckpt.tar", err) &&
+           (!is_best || write(r, &t, "ckpt_best.tar", err));
+}
