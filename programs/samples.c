@@ -205,6 +205,7 @@ static const struct {
         const char *name, *value;
     } values[5];
 } sets[] = {
+    {"dummy", {{DL_KEY_data_loader_config, "data_loader_config", "synthetic"}}},
     {"cifar10",
      {{DL_KEY_data_loader_config, "data_loader_config", "cifar10"},
       {DL_KEY_image_scaling, "image_scaling", "unit"},
@@ -225,6 +226,14 @@ static const struct {
 } sources[] = {
     {DL_KEY_train_data_path, "pytorch"}, {DL_KEY_data_dir, "cifar10"}, {DL_KEY_train_dir, "image_folder"}};
 
+/* Data on the command line beats a file's `synthetic`, and nothing else that names a loader. */
+static bool leaves_choice(const dl_config *c, dl_key source) {
+    if (dl_config_is_null(c, source)) return false;
+    if (!dl_config_is_given(c, DL_KEY_data_loader_config)) return true;
+    return strcmp(dl_config_str(c, DL_KEY_data_loader_config), "synthetic") == 0 &&
+           dl_config_outranks(c, source, DL_KEY_data_loader_config);
+}
+
 bool dl_samples_settle(dl_config *c, dl_error *err) {
     const char *data = dl_config_str(c, DL_KEY_data);
     for (size_t i = 0; data && i < sizeof sets / sizeof *sets; i++)
@@ -232,8 +241,8 @@ bool dl_samples_settle(dl_config *c, dl_error *err) {
             if (!dl_config_is_given(c, sets[i].values[k].key) &&
                 !dl_config_set(c, sets[i].values[k].name, sets[i].values[k].value, err))
                 return false;
-    for (size_t i = 0; !data && i < sizeof sources / sizeof *sources; i++)
-        if (!dl_config_is_given(c, DL_KEY_data_loader_config) && !dl_config_is_null(c, sources[i].key))
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        if (leaves_choice(c, sources[i].key))
             return dl_config_set(c, "data_loader_config", sources[i].loader, err);
     return true;
 }
