@@ -38,7 +38,8 @@ static bool list(dl_arena *arena, const char *key, const char *folder, bool fold
                  dl_error *err) {
     DIR *at = opendir(folder);
     if (!at) return dl_fail_errno(err, DL_IO, "%s: cannot read the folder %s", key, folder);
-    for (const struct dirent *e; (e = readdir(at));) {
+    const struct dirent *e;
+    while (errno = 0, (e = readdir(at))) {
         struct stat st;
         bool is_folder = e->d_type == DT_DIR;
         if (e->d_name[0] == '.') continue;
@@ -46,9 +47,10 @@ static bool list(dl_arena *arena, const char *key, const char *folder, bool fold
             is_folder = fstatat(dirfd(at), e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
         if (is_folder == folders) dl_push(arena, out, dl_strdup(arena, e->d_name));
     }
+    bool ok = errno == 0 || dl_fail_errno(err, DL_IO, "%s: cannot read all of the folder %s", key, folder);
     closedir(at);
-    if (out->n) qsort(out->at, (size_t)out->n, sizeof *out->at, by_name);
-    return true;
+    if (ok && out->n) qsort(out->at, (size_t)out->n, sizeof *out->at, by_name);
+    return ok;
 }
 
 static bool ends_with(const char *name, const char *const *endings) {
