@@ -179,17 +179,6 @@ static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
 
 /* ---- data ---- */
 
-/* System E's images. Noise, which its `dummy` is, or given batches take their place where they are asked for.
- */
-static bool check_data(const dl_config *c, dl_error *err) {
-    const char *data = dl_config_str(c, DL_KEY_data);
-    bool images = data && strcmp(data, "dummy") != 0;
-    if (!images || is_replay(c) || dl_config_is_given(c, DL_KEY_data_loader_config)) return true;
-    return dl_config_fail(
-        c, DL_KEY_data, err,
-        "'%s': images are not read in this version: --data_loader_config=synthetic, or --replay", data);
-}
-
 /* Both data sets; with `check`, only looks whether they could be opened. */
 static bool open_both(program *p, bool check, dl_error *err) {
     dlr_dataset **const data[] = {[DLR_TRAIN] = &p->train, [DLR_VALID] = &p->valid};
@@ -357,7 +346,7 @@ static bool run(program *p, dl_error *err) {
         tell_warnings(p);
         return compile(p, err) && print_plan(p, err);
     }
-    if (!settle_batch(p, err) || !check_data(c, err)) return false;
+    if (!settle_batch(p, err)) return false;
     if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
     if (!is_replay(c) && !open_both(p, true, err)) return false;
     static const dl_key outputs[] = {DL_KEY_save_grads, DL_KEY_save_weights};

@@ -1,6 +1,8 @@
 #include "programs/samples.h"
 
+#include "runtime/data/cifar.h"
 #include "runtime/data/crops.h"
+#include "runtime/data/image_folder.h"
 #include "runtime/data/noise.h"
 #include "runtime/data/weather.h"
 
@@ -148,23 +150,102 @@ static dlr_dataset *open_weather(const request *q, dl_error *err) {
     return dlr_dataset_open(&dlr_weather_loader, &o, q->common, err);
 }
 
+/* ---- pictures ---- */
+
+static dlr_picture_options pictures(const request *q) {
+    const dl_config *c = q->config;
+    int64_t limit = limit_of(q);
+    dlr_picture_options o = {
+        .scaling =
+            strcmp(dl_config_str(c, DL_KEY_image_scaling), "caffe") ? DLR_SCALING_UNIT : DLR_SCALING_CAFFE,
+        .moves = {dl_config_float(c, DL_KEY_shift_range), dl_config_float(c, DL_KEY_zoom_range),
+                  dl_config_bool(c, DL_KEY_horizontal_flip)},
+        .limit = limit == INT64_MAX ? 0 : limit};
+    const dlr_arrays *arrays = q->common->arrays;
+    for (int i = 0; i < arrays->n; i++)
+        if (arrays->at[i].is_target)
+            o.classes = count_classes(q->session->module->graphs.at[0], find(q->session, &arrays->at[i]));
+    return o;
+}
+
+static dlr_dataset *open_cifar(const request *q, dl_error *err) {
+    dlr_cifar_options o = {data_path(q, DL_KEY_data_dir), pictures(q)};
+    return dlr_dataset_open(&dlr_cifar_loader, &o, q->common, err);
+}
+
+static dlr_dataset *open_folders(const request *q, dl_error *err) {
+    dlr_image_folder_options o = {data_path(q, DL_KEY_train_dir), data_path(q, DL_KEY_valid_dir),
+                                  pictures(q)};
+    return dlr_dataset_open(&dlr_image_folder_loader, &o, q->common, err);
+}
+
 /* ---- all ---- */
 
 /* By data_loader_config, whose values config.def lists. */
 static const struct {
     const char *name;
     maker *open;
-    bool is_folder; /* its samples are those of a folder of files, not Nsamples */
+    /* What says how many samples there are, in training and validation: Nsamples, or a folder of files. */
+    dl_key samples[2];
 } makers[] = {
-    {"synthetic", open_noise, false},      {"inmem", open_crops_in_memory, false},
-    {"lowmem", open_crops_in_file, false}, {"dali-lowmem", open_crops_in_file, false},
-    {"pytorch", open_weather, true},       {"dali", open_weather, true},
+    {"synthetic", open_noise, {DL_KEY_Nsamples, DL_KEY_Nsamples_val}},
+    {"inmem", open_crops_in_memory, {DL_KEY_Nsamples, DL_KEY_Nsamples_val}},
+    {"lowmem", open_crops_in_file, {DL_KEY_Nsamples, DL_KEY_Nsamples_val}},
+    {"dali-lowmem", open_crops_in_file, {DL_KEY_Nsamples, DL_KEY_Nsamples_val}},
+    {"pytorch", open_weather, {DL_KEY_train_data_path, DL_KEY_valid_data_path}},
+    {"dali", open_weather, {DL_KEY_train_data_path, DL_KEY_valid_data_path}},
+    {"cifar10", open_cifar, {DL_KEY_data_dir, DL_KEY_data_dir}},
+    {"image_folder", open_folders, {DL_KEY_train_dir, DL_KEY_valid_dir}},
 };
 
+/* `data: NAME`: system E's data sets, with what its code does to their pictures. */
+static const struct {
+    const char *name;
+    struct {
+        dl_key key;
+        const char *name, *value;
+    } values[5];
+} sets[] = {
+    {"dummy", {{DL_KEY_data_loader_config, "data_loader_config", "synthetic"}}},
+    {"cifar10",
+     {{DL_KEY_data_loader_config, "data_loader_config", "cifar10"},
+      {DL_KEY_image_scaling, "image_scaling", "unit"},
+      {DL_KEY_shift_range, "shift_range", "0.1"},
+      {DL_KEY_horizontal_flip, "horizontal_flip", "true"}}},
+    {"imagenet",
+     {{DL_KEY_data_loader_config, "data_loader_config", "image_folder"},
+      {DL_KEY_image_scaling, "image_scaling", "caffe"},
+      {DL_KEY_shift_range, "shift_range", "0.33"},
+      {DL_KEY_zoom_range, "zoom_range", "0.5"},
+      {DL_KEY_horizontal_flip, "horizontal_flip", "true"}}},
+};
+
+/* The key that names the data, for each loader that one chooses. */
+static const struct {
+    dl_key key;
+    const char *loader;
+} sources[] = {
+    {DL_KEY_train_data_path, "pytorch"}, {DL_KEY_data_dir, "cifar10"}, {DL_KEY_train_dir, "image_folder"}};
+
+/* Data on the command line beats a file's `synthetic`, and nothing else that names a loader. */
+static bool leaves_choice(const dl_config *c, dl_key source) {
+    if (dl_config_is_null(c, source)) return false;
+    if (!dl_config_is_given(c, DL_KEY_data_loader_config)) return true;
+    return strcmp(dl_config_str(c, DL_KEY_data_loader_config), "synthetic") == 0 &&
+           dl_config_outranks(c, source, DL_KEY_data_loader_config);
+}
+
 bool dl_samples_settle(dl_config *c, dl_error *err) {
-    bool folders = !dl_config_is_null(c, DL_KEY_train_data_path);
-    if (dl_config_is_given(c, DL_KEY_data_loader_config) || !folders) return true;
-    return dl_config_set(c, "data_loader_config", "pytorch", err);
+    const char *data = dl_config_str(c, DL_KEY_data);
+    for (size_t i = 0; data && i < sizeof sets / sizeof *sets; i++)
+        for (int k = 0; k < 5 && sets[i].values[k].name && !strcmp(data, sets[i].name); k++)
+            if (!dl_config_is_given(c, sets[i].values[k].key) &&
+                !dl_config_set(c, sets[i].values[k].name, sets[i].values[k].value, err))
+                return false;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        if (leaves_choice(c, sources[i].key))
+            return dl_config_set(c, "data_loader_config", sources[i].loader, err);
+    return true;
 }
 
 dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, bool probe,
@@ -178,8 +259,7 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         if (strcmp(loader, makers[i].name) != 0) continue;
         dlr_dataset *d = makers[i].open(&q, err);
-        dl_key source = makers[i].is_folder ? keys[split].folder : keys[split].samples;
-        if (!d || check_enough(&q, d, source, err)) return d;
+        if (!d || check_enough(&q, d, makers[i].samples[split], err)) return d;
         dlr_dataset_close(d);
         return NULL;
     }

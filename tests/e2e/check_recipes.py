@@ -232,7 +232,7 @@ def test_theirs():
     check(err.count("without a meaning here, and passed over: description, loss, metrics\n") == 1, f"{err}")
     check(err.count("the environment variable SCRATCH is not set") == 1 and err.count("warning") == 2, f"{err}")
     refused(3, r"e\.yaml:2:13: error: .*the run writes to \$SCRATCH/cifar10.*SCRATCH is not set", e, "--data_loader_config=synthetic", "--n_epochs=1")
-    refused(3, r"e\.yaml:4:11: error: data: 'cifar10': images are not read in this version", e, f"--output_dir={TMP}/no")
+    refused(2, r"data_dir is not set: a folder of CIFAR-10's binary files", e, f"--output_dir={TMP}/no")
     check(not os.path.exists(f"{TMP}/no"), "what is refused leaves nothing")
     line = [e, "--optimizer=name=SGD,lr=0.25,lr_scaling=none,lr_warmup_epochs=2", "--batch_size", "8", "--n_epochs", "3", "-d", "-v", "--show-config"]
     check_values(line, dict(optimizer="sgd", lr=0.25, lr_scaling="none", lr_warmup_epochs=2, batch_size=8, n_epochs=3, model="models/resnet.dl"))

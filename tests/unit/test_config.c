@@ -248,8 +248,9 @@ static void test_file_faults(void) {
     check_file_fault("  box_size: [80, 0]", "not [80, 0]");
     check_file_fault("  expdir: ''", "expdir must be a path, not ''");
     check_file_fault("  expdir: {a: 1}", "expdir must be a path, not a map");
-    check_file_fault("  data_loader_config: dalli",
-                     "one of synthetic, inmem, lowmem, dali-lowmem, pytorch, dali, not 'dalli'");
+    check_file_fault(
+        "  data_loader_config: dalli",
+        "one of synthetic, inmem, lowmem, dali-lowmem, pytorch, dali, cifar10, image_folder, not 'dalli'");
 
     const char *three = "base: {}\nshort: {}\ntext: 5\nshort_opt: {}\n";
     check_fault(three, "--config shrt", DL_USAGE,

@@ -1,0 +1,140 @@
+#include "runtime/data/cifar.h"
+
+#include "ir/base/input.h"
+#include "ir/base/str.h"
+#include "runtime/data/loader.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, CLASSES = 10 };
+
+typedef struct {
+    dlr_picture_options o;
+    unsigned char *records;
+} cifar;
+
+/* ---- files ---- */
+
+static int is_training(const struct dirent *e) {
+    return fnmatch("data_batch_*.bin", e->d_name, FNM_PERIOD) == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static bool check_labels(const char *path, const unsigned char *at, int64_t n, dl_error *err) {
+    for (int64_t i = 0; i < n; i++)
+        if (at[i * RECORD] >= CLASSES)
+            return dl_fail(err, DL_INPUT,
+                           "%s: record %lld (at byte %lld) has the label %d; CIFAR-10's are 0 to 9", path,
+                           (long long)i, (long long)(i * RECORD), at[i * RECORD]);
+    return true;
+}
+
+static bool read_open(dlr_dataset *d, cifar *s, int fd, const char *path, dl_error *err) {
+    struct stat st;
+    if (fstat(fd, &st) < 0) return dl_fail_errno(err, DL_IO, "%s: cannot be read", path);
+    int64_t n = st.st_size / RECORD, room = s->o.limit ? s->o.limit - d->samples : n;
+    if (n == 0 || st.st_size % RECORD)
+        return dl_fail(
+            err, DL_INPUT,
+            "%s is %lld bytes: records of CIFAR-10 are %d (a label and 3 x 32 x 32), so that it was cut "
+            "short or is something else",
+            path, (long long)st.st_size, RECORD);
+    if (n > room) n = room;
+    if (n == 0) return true;
+    if (d->samples + n > UINT32_MAX)
+        return dl_fail(err, DL_INPUT, "%s: more pictures than can be numbered", path);
+    size_t before = (size_t)d->samples * RECORD, bytes = (size_t)n * RECORD;
+    d->samples += n;
+    if (d->probe) return true;
+    unsigned char *more = realloc(s->records, before + bytes);
+    if (!more) return dl_fail(err, DL_RESOURCE, "no memory for the pictures of %s", path);
+    s->records = more;
+    return dl_read_at(fd, path, more + before, bytes, 0, err) && check_labels(path, more + before, n, err);
+}
+
+static bool read_file(dlr_dataset *d, const char *path, dl_error *err) {
+    int fd = dl_input_open(path, err);
+    if (fd < 0) return false;
+    bool ok = read_open(d, d->state, fd, path, err);
+    close(fd);
+    return ok;
+}
+
+static bool read_training(dlr_dataset *d, const char *folder, dl_error *err) {
+    struct dirent **found = NULL;
+    int n = scandir(folder, &found, is_training, by_name);
+    if (n < 0) return dl_fail_errno(err, DL_IO, "data_dir: cannot read the folder %s", folder);
+    bool ok = n > 0 || dl_fail(err, DL_IO, "data_dir: the folder %s has no file data_batch_*.bin", folder);
+    for (int i = 0; i < n; i++) {
+        dl_buf path = {0};
+        dl_putf(&path, "%s/%s", folder, found[i]->d_name);
+        ok = ok && read_file(d, path.at, err);
+        dl_buf_free(&path);
+        free(found[i]);
+    }
+    free(found);
+    return ok;
+}
+
+static bool read_validation(dlr_dataset *d, const char *folder, dl_error *err) {
+    dl_buf path = {0};
+    dl_putf(&path, "%s/test_batch.bin", folder);
+    bool ok = read_file(d, path.at, err);
+    dl_buf_free(&path);
+    return ok;
+}
+
+/* ---- the loader ---- */
+
+static bool open_cifar(dlr_dataset *d, const void *options, dl_error *err) {
+    const dlr_cifar_options *o = options;
+    cifar *s = d->state = calloc(1, sizeof *s);
+    int64_t height, width;
+    if (!s) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
+    s->o = o->pictures;
+    if (!dlr_picture_check(d, &s->o, &height, &width, err)) return false;
+    if (height != SIDE || width != SIDE)
+        return dl_fail(
+            err, DL_INPUT,
+            "a sample of the model's '%s' is %s; pictures of CIFAR-10 are f32[3, 32, 32] (input_shape: "
+            "[32, 32, 3])",
+            d->arrays.at[0].name, dl_type_text(&d->arrays.at[0].type));
+    if (s->o.classes && s->o.classes < CLASSES)
+        return dl_fail(err, DL_INPUT, "the model tells %lld classes apart; CIFAR-10 has 10 (n_classes)",
+                       (long long)s->o.classes);
+    if (!o->folder || !o->folder[0])
+        return dl_fail(err, DL_USAGE,
+                       "data_dir is not set: a folder of CIFAR-10's binary files, data_batch_*.bin and "
+                       "test_batch.bin (or --data_loader_config=synthetic)");
+    if (!(d->split == DLR_TRAIN ? read_training : read_validation)(d, o->folder, err)) return false;
+    d->held = d->samples * RECORD;
+    d->scratch = 3 * PLANE * sizeof(float) + dlr_picture_scratch(SIDE, SIDE);
+    return true;
+}
+
+static bool read_picture(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
+                         dl_error *err) {
+    (void)err;
+    const cifar *s = d->state;
+    const unsigned char *record = s->records + dlr_picture_of(d, epoch, sample) * RECORD;
+    float *planes = scratch;
+    for (int i = 0; i < 3 * PLANE; i++) planes[i] = record[1 + i];
+    dlr_move move = dlr_move_of(d, &s->o.moves, epoch, sample);
+    dlr_picture_write(planes, SIDE, SIDE, &move, s->o.scaling, out[0], planes + 3 * PLANE);
+    dlr_label_write(&d->arrays.at[1].type, record[0], out[1]);
+    return true;
+}
+
+static void close_cifar(dlr_dataset *d) {
+    cifar *s = d->state;
+    if (!s) return;
+    free(s->records), free(s);
+}
+
+const dlr_loader dlr_cifar_loader = {"cifar10", open_cifar, read_picture, close_cifar};

@@ -1,0 +1,207 @@
+#include "runtime/data/image_folder.h"
+
+#include "ir/base/arena.h"
+#include "ir/base/str.h"
+#include "runtime/data/jpeg.h"
+#include "runtime/data/loader.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+typedef DL_ARRAY(const char *) names;
+
+typedef struct {
+    const char *name;
+    int class;
+} image;
+
+typedef struct {
+    dl_arena *arena; /* of all names; `held` counts what they take */
+    dlr_picture_options o;
+    const char *folder;
+    names classes;
+    image *images; /* [d->samples] */
+    int64_t height, width;
+} images;
+
+/* ---- folders ---- */
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names in a folder that do not begin with a dot, sorted; those of folders, or of what is none. */
+static bool list(dl_arena *arena, const char *key, const char *folder, bool folders, names *out,
+                 dl_error *err) {
+    DIR *at = opendir(folder);
+    if (!at) return dl_fail_errno(err, DL_IO, "%s: cannot read the folder %s", key, folder);
+    const struct dirent *e;
+    while (errno = 0, (e = readdir(at))) {
+        struct stat st;
+        bool is_folder = e->d_type == DT_DIR;
+        if (e->d_name[0] == '.') continue;
+        if (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN)
+            is_folder = fstatat(dirfd(at), e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+        if (is_folder == folders) dl_push(arena, out, dl_strdup(arena, e->d_name));
+    }
+    bool ok = errno == 0 || dl_fail_errno(err, DL_IO, "%s: cannot read all of the folder %s", key, folder);
+    closedir(at);
+    if (ok && out->n) qsort(out->at, (size_t)out->n, sizeof *out->at, by_name);
+    return ok;
+}
+
+static bool ends_with(const char *name, const char *const *endings) {
+    const char *dot = strrchr(name, '.');
+    for (; dot && *endings; endings++)
+        if (strcasecmp(dot, *endings) == 0) return true;
+    return false;
+}
+
+/* The JPEG files of a class. Pictures of other formats are an error: left out they would be missed late. */
+static bool list_class(dl_arena *arena, const char *key, const char *folder, names *out, dl_error *err) {
+    static const char *const jpeg[] = {".jpg", ".jpeg", ".jpe", ".jfif", NULL};
+    static const char *const others[] = {".png", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".webp", NULL};
+    names all = {0};
+    if (!list(arena, key, folder, false, &all, err)) return false;
+    for (int i = 0; i < all.n; i++) {
+        if (ends_with(all.at[i], others))
+            return dl_fail(err, DL_INPUT, "%s: %s/%s: only JPEG pictures are read", key, folder, all.at[i]);
+        if (ends_with(all.at[i], jpeg)) dl_push(arena, out, all.at[i]);
+    }
+    return true;
+}
+
+static bool list_classes(images *s, const char *folder, dl_error *err) {
+    if (!folder || !folder[0])
+        return dl_fail(err, DL_USAGE,
+                       "train_dir is not set: a folder of JPEG files, a folder each class (or "
+                       "--data_loader_config=synthetic)");
+    if (!list(s->arena, "train_dir", folder, true, &s->classes, err)) return false;
+    int n = s->classes.n;
+    if (n == 0) return dl_fail(err, DL_INPUT, "train_dir: %s holds no folders, one for each class", folder);
+    if (s->o.classes && s->o.classes != n)
+        return dl_fail(
+            err, DL_INPUT,
+            "train_dir: %s holds %d class folders (%.80s to %.80s), and the model tells %lld classes "
+            "apart (n_classes)",
+            folder, n, s->classes.at[0], s->classes.at[n - 1], (long long)s->o.classes);
+    return true;
+}
+
+/* Each folder of the validation must be a class of the training, by name; classes without one are none of it.
+ */
+static bool check_classes(images *s, const char *key, dl_error *err) {
+    names found = {0};
+    if (!list(s->arena, key, s->folder, true, &found, err)) return false;
+    for (int i = 0; i < found.n; i++)
+        if (!bsearch(&found.at[i], s->classes.at, (size_t)s->classes.n, sizeof *s->classes.at, by_name))
+            return dl_fail(err, DL_INPUT, "%s: %s/%s is no class of train_dir, which has no such folder", key,
+                           s->folder, found.at[i]);
+    return true;
+}
+
+/* ---- samples ---- */
+
+/* The first of each class, the second of each, ... */
+static bool number_images(dlr_dataset *d, images *s, const names *of, dl_error *err) {
+    int64_t all = 0, limit = s->o.limit;
+    for (int c = 0; c < s->classes.n; c++) all += of[c].n;
+    if (limit && limit < all) all = limit;
+    if (all > UINT32_MAX) return dl_fail(err, DL_INPUT, "%s: more pictures than can be numbered", s->folder);
+    s->images = malloc(((size_t)all + 1) * sizeof *s->images);
+    if (!s->images)
+        return dl_fail(err, DL_RESOURCE, "no memory for the names of %lld pictures", (long long)all);
+    for (int k = 0; d->samples < all; k++)
+        for (int c = 0; c < s->classes.n && d->samples < all; c++)
+            if (k < of[c].n) s->images[d->samples++] = (image){of[c].at[k], c};
+    return true;
+}
+
+static const char *path_of(const images *s, const image *i, dl_buf *path) {
+    dl_putf(path, "%s/%s/%s", s->folder, s->classes.at[i->class], i->name);
+    return path->at;
+}
+
+/* Files of something else are found before a model is compiled; the others when their turn comes. */
+static bool check_first(const dlr_dataset *d, const images *s, dl_error *err) {
+    bool ok = true;
+    for (int64_t i = 0; ok && i < d->samples && i < s->classes.n; i++) {
+        dl_buf path = {0};
+        ok = dlr_jpeg_check(path_of(s, &s->images[i], &path), err);
+        dl_buf_free(&path);
+    }
+    return ok;
+}
+
+static bool open_images(dlr_dataset *d, const char *key, images *s, dl_error *err) {
+    names *of = dl_alloc_array(s->arena, (size_t)s->classes.n, sizeof *of);
+    for (int c = 0; c < s->classes.n; c++) {
+        const char *folder = dl_format(s->arena, "%s/%s", s->folder, s->classes.at[c]);
+        struct stat st;
+        if (d->split == DLR_VALID && stat(folder, &st) < 0 && errno == ENOENT) continue;
+        if (!list_class(s->arena, key, folder, &of[c], err)) return false;
+        for (int i = 0; i < of[c].n; i++) d->held += (int64_t)strlen(of[c].at[i]) + 64;
+        if (of[c].n == 0 && d->split == DLR_TRAIN)
+            return dl_fail(err, DL_INPUT, "%s: %s has no file .jpg or .jpeg", key, folder);
+    }
+    if (!number_images(d, s, of, err)) return false;
+    if (d->samples == 0)
+        return dl_fail(err, DL_INPUT, "%s: %s has no pictures in its folders", key, s->folder);
+    return check_first(d, s, err);
+}
+
+/* ---- the loader ---- */
+
+static bool open_folder(dlr_dataset *d, const void *options, dl_error *err) {
+    const dlr_image_folder_options *o = options;
+    const char *key = d->split == DLR_TRAIN ? "train_dir" : "valid_dir";
+    const char *folder = d->split == DLR_TRAIN ? o->train : o->valid;
+    images *s = d->state = calloc(1, sizeof *s);
+    if (!s) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
+    s->arena = dl_arena_new(NULL);
+    s->o = o->pictures;
+    if (!dlr_picture_check(d, &s->o, &s->height, &s->width, err) || !list_classes(s, o->train, err))
+        return false;
+    if (!folder || !folder[0])
+        return dl_fail(err, DL_USAGE, "%s is not set: a folder of JPEG files, a folder each class", key);
+    s->folder = dl_strdup(s->arena, folder);
+    d->scratch =
+        3 * (size_t)(s->height * s->width) * sizeof(float) + dlr_picture_scratch(s->height, s->width);
+    return (d->split == DLR_TRAIN || check_classes(s, key, err)) && open_images(d, key, s, err);
+}
+
+static bool read_planes(const images *s, const image *i, float *planes, dl_error *err) {
+    dl_buf path = {0};
+    dlr_jpeg picture;
+    bool ok = dlr_jpeg_read(path_of(s, i, &path), s->height, s->width, &picture, err);
+    dl_buf_free(&path);
+    if (!ok) return false;
+    ok = dlr_jpeg_resize(&picture, s->height, s->width, planes, err);
+    free(picture.rgb);
+    return ok;
+}
+
+static bool read_picture(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
+                         dl_error *err) {
+    const images *s = d->state;
+    const image *i = &s->images[dlr_picture_of(d, epoch, sample)];
+    float *planes = scratch;
+    if (!read_planes(s, i, planes, err)) return false;
+    dlr_move move = dlr_move_of(d, &s->o.moves, epoch, sample);
+    dlr_picture_write(planes, s->height, s->width, &move, s->o.scaling, out[0],
+                      planes + 3 * s->height * s->width);
+    dlr_label_write(&d->arrays.at[1].type, i->class, out[1]);
+    return true;
+}
+
+static void close_folder(dlr_dataset *d) {
+    images *s = d->state;
+    if (!s) return;
+    dl_arena_free(s->arena);
+    free(s->images), free(s);
+}
+
+const dlr_loader dlr_image_folder_loader = {"image_folder", open_folder, read_picture, close_folder};

@@ -1,0 +1,106 @@
+#include "runtime/data/picture.h"
+
+#include "runtime/data/loader.h"
+#include "runtime/data/shuffle.h"
+
+#include <math.h>
+
+/* ---- what the model takes ---- */
+
+bool dlr_picture_check(const dlr_dataset *d, const dlr_picture_options *o, int64_t *height, int64_t *width,
+                       dl_error *err) {
+    enum { MOST = 1 << 14 }; /* points of a side: what is multiplied below stays far from overflow */
+    if (!dlr_loader_pair(d, err)) return false;
+    const dlr_array *x = &d->arrays.at[0], *t = &d->arrays.at[1];
+    const dl_axis *axis = x->type.axis;
+    if (x->type.dtype != DL_F32 || x->type.rank != 3 || axis[0].size != 3)
+        return dl_fail(err, DL_INPUT, "a sample of the model's '%s' is %s; a picture is f32[3, H, W]",
+                       x->name, dl_type_text(&x->type));
+    if (axis[1].size < 1 || axis[2].size < 1 || axis[1].size > MOST || axis[2].size > MOST)
+        return dl_fail(err, DL_INPUT,
+                       "a sample of the model's '%s' is %s; pictures have 1 to %d points a side", x->name,
+                       dl_type_text(&x->type), MOST);
+    if ((t->type.dtype != DL_I32 && t->type.dtype != DL_I64) || t->type.rank != 0)
+        return dl_fail(err, DL_INPUT, "a sample of the model's '%s' is %s; a class is i32 or i64, one number",
+                       t->name, dl_type_text(&t->type));
+    if (!(o->moves.shift >= 0 && o->moves.shift <= 1) || !(o->moves.zoom >= 0 && o->moves.zoom < 1))
+        return dl_fail(err, DL_USAGE,
+                       "pictures are shifted by 0 to 1, not %g, and zoomed by 0 to below 1, not %g",
+                       o->moves.shift, o->moves.zoom);
+    *height = axis[1].size, *width = axis[2].size;
+    return true;
+}
+
+void dlr_label_write(const dl_type *type, int64_t label, void *out) {
+    if (type->dtype == DL_I64)
+        *(int64_t *)out = label;
+    else
+        *(int32_t *)out = (int32_t)label;
+}
+
+/* ---- which one, and how it is moved ---- */
+
+int64_t dlr_picture_of(const dlr_dataset *d, int64_t epoch, int64_t sample) {
+    if (d->split != DLR_TRAIN) return sample;
+    return dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0}, d->samples, sample);
+}
+
+static double between(dlr_rng *rng, double low, double high) {
+    return low + (high - low) * (double)dlr_rng_float(rng);
+}
+
+dlr_move dlr_move_draw(const dlr_moves *moves, dlr_rng_place place) {
+    dlr_rng rng = dlr_rng_at(place);
+    dlr_move m;
+    for (int i = 0; i < 2; i++) m.shift[i] = between(&rng, -moves->shift, moves->shift);
+    for (int i = 0; i < 2; i++) m.zoom[i] = between(&rng, 1 - moves->zoom, 1 + moves->zoom);
+    m.flip = moves->flip && dlr_rng_float(&rng) < 0.5f;
+    return m;
+}
+
+dlr_move dlr_move_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, int64_t sample) {
+    if (d->split != DLR_TRAIN) return (dlr_move){.zoom = {1, 1}};
+    return dlr_move_draw(moves,
+                         (dlr_rng_place){d->seed, DLR_STREAM_TRAIN, (uint32_t)epoch, (uint32_t)sample});
+}
+
+/* ---- moving and scaling ---- */
+
+/* A point between two others of an axis. */
+typedef struct {
+    int32_t low, high;
+    float part; /* of `high` */
+} place;
+
+static void find_places(int64_t n, double shift, double zoom, bool flip, place *at) {
+    double centre = (double)(n - 1) / 2;
+    for (int64_t i = 0; i < n; i++) {
+        double p = zoom * ((double)i - centre) + centre + shift * (double)n;
+        p = p < 0 ? 0 : p > (double)(n - 1) ? (double)(n - 1) : p;
+        int32_t low = (int32_t)p, high = low + 1 < n ? low + 1 : low;
+        at[flip ? n - 1 - i : i] = (place){low, high, (float)(p - low)};
+    }
+}
+
+size_t dlr_picture_scratch(int64_t height, int64_t width) { return (size_t)(height + width) * sizeof(place); }
+
+void dlr_picture_write(const float *planes, int64_t height, int64_t width, const dlr_move *move,
+                       dlr_scaling scaling, float *out, void *scratch) {
+    static const float means[3] = {103.939f, 116.779f, 123.68f};
+    place *rows = scratch, *columns = rows + height;
+    find_places(height, move->shift[0], move->zoom[0], false, rows);
+    find_places(width, move->shift[1], move->zoom[1], move->flip, columns);
+    for (int c = 0; c < 3; c++) {
+        const float *from = planes + (scaling == DLR_SCALING_CAFFE ? 2 - c : c) * height * width;
+        for (int64_t y = 0; y < height; y++, out += width) {
+            const float *low = from + rows[y].low * width, *high = from + rows[y].high * width;
+            for (int64_t x = 0; x < width; x++) {
+                const place *p = &columns[x];
+                float above = low[p->low] + (low[p->high] - low[p->low]) * p->part;
+                float below = high[p->low] + (high[p->high] - high[p->low]) * p->part;
+                float v = above + (below - above) * rows[y].part;
+                out[x] = scaling == DLR_SCALING_CAFFE ? v - means[c] : v / 255;
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+/* Pictures as samples: what a model must take for them, how they are moved in training, and how bytes become
+ * its values.
+ *
+ * A picture is float planes [3, H, W] of 0 to 255, red, green, blue. */
+#ifndef DLR_PICTURE_H
+#define DLR_PICTURE_H
+#include "runtime/data/dataset.h"
+#include "runtime/rng.h"
+
+typedef enum {
+    DLR_SCALING_UNIT, /* value / 255 */
+    /* Keras' caffe mode: blue, green, red less 103.939, 116.779 and 123.68, ImageNet's means */
+    DLR_SCALING_CAFFE
+} dlr_scaling;
+
+/* What is drawn for each picture of training; all zero: nothing. */
+typedef struct {
+    double shift; /* moved by up to this share of its height and width each way, 0 to 1 */
+    double zoom;  /* height and width each seen 1 - zoom to 1 + zoom times as large a part, 0 to below 1 */
+    bool flip;    /* left to right, every second one */
+} dlr_moves;
+
+/* What the loaders of pictures (cifar.h, image_folder.h) share. */
+typedef struct {
+    dlr_scaling scaling;
+    dlr_moves moves;
+    int64_t classes; /* that the model tells apart; 0: it does not say */
+    int64_t limit;   /* the first so many samples alone; 0: all */
+} dlr_picture_options;
+
+/* How the points of a picture come from those of another of its size: point p of an axis of n points from
+ * zoom (p - c) + c + shift n, c = (n - 1) / 2, and then from right to left with `flip`. Between points it is
+ * linear; outside the outermost point goes on. */
+typedef struct {
+    double shift[2], zoom[2]; /* height, width */
+    bool flip;
+} dlr_move;
+
+/* Drawn as Keras' ImageDataGenerator does it: every quantity uniform and by itself. */
+dlr_move dlr_move_draw(const dlr_moves *moves, dlr_rng_place place);
+/* The move of a sample: drawn from (seed, epoch, sample) in training, none in validation. */
+dlr_move dlr_move_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, int64_t sample);
+/* Which picture a sample is: in training in another order in each epoch. */
+int64_t dlr_picture_of(const dlr_dataset *d, int64_t epoch, int64_t sample);
+
+/* The size of the pictures of a model that takes f32[3, H, W] and a class, a whole number. Errors: DL_INPUT
+ * for a model that takes something else; DL_USAGE for moves out of their ranges. */
+bool dlr_picture_check(const dlr_dataset *d, const dlr_picture_options *o, int64_t *height, int64_t *width,
+                       dl_error *err);
+/* Bytes that dlr_picture_write needs. */
+size_t dlr_picture_scratch(int64_t height, int64_t width);
+/* planes[3][height][width] moved and scaled into out[3][height][width]; the class into `label`, of `type`. */
+void dlr_picture_write(const float *planes, int64_t height, int64_t width, const dlr_move *move,
+                       dlr_scaling scaling, float *out, void *scratch);
+void dlr_label_write(const dl_type *type, int64_t label, void *out);
+#endif

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""System E's pictures in whole runs: both layouts as `dldata images` writes them, on any number of workers, stopped and resumed.
+
+check_pictures.py BUILD     from the project's root; needs nothing but Python's own library
+
+The model's metrics are means of what it was fed, so that a run's points say which pictures came, and how scaled and moved.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from checks import ENV, TMP, check, finish
+
+BUILD = os.path.abspath(sys.argv[1])
+DLRUN, DLDATA = BUILD + "/programs/dlrun", BUILD + "/dldata/dldata"
+PLANE, RECORD, BATCH = 1024, 3073, 8
+MODEL = """model Probe(input_shape=[32, 32, 3], n_classes=10):
+    input x: f32[N, C=input_shape[2], H=input_shape[0], W=input_shape[1]]
+    target t: i32[N]
+    y = x |> conv(4, 3, pad=same, stride=2) @conv |> relu |> mean(over=[H, W]) |> linear(n_classes) @fc
+    output y
+    loss = cross_entropy(y, t)
+    metric accuracy = mean(argmax(y, over=C) == t)
+    metric first = mean(x[C=0] * linspace(1, 2, over=H))
+    metric last = mean(x[C=2] * linspace(0, 3, over=W))
+    metric third = mean(t == 3)
+"""
+
+
+def run(*args):
+    return subprocess.run(args, capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL)
+
+
+def train(name, *args):
+    out = f"{TMP}/{name}"
+    r = run(DLRUN, f"{TMP}/probe.dl", "--recipe=keras", f"--batch_size={BATCH}", "--n_epochs=2", f"--output_dir={out}",
+            f"--save_weights={TMP}/{name}.safetensors", *args)
+    check(r.returncode == 0, f"{name}: exit {r.returncode}: {r.stderr[-500:]}")
+    with open(f"{out}/metrics.jsonl") as f:
+        return [json.loads(line) for line in f]
+
+
+def weights(name):
+    with open(f"{TMP}/{name}.safetensors", "rb") as f:
+        return f.read()
+
+
+def refused(code, pattern, *args):
+    r = run(DLRUN, f"{TMP}/probe.dl", "--recipe=keras", f"--batch_size={BATCH}", f"--output_dir={TMP}/no", *args)
+    check(r.returncode == code and re.search(pattern, r.stderr), f"exit {r.returncode}, wanted {code} and /{pattern}/: {r.stderr[-500:]}")
+
+
+def reference(path, n):
+    """Means of the first n records, as the model's metrics."""
+    with open(path, "rb") as f:
+        data = f.read()
+    rows = [1 + i / 31 for i in range(32)]
+    first = last = third = 0.0
+    for k in range(n):
+        at = k * RECORD
+        third += data[at] == 3
+        red, blue = data[at + 1:at + 1 + PLANE], data[at + 1 + 2 * PLANE:at + RECORD]
+        first += sum(v * rows[i // 32] for i, v in enumerate(red)) / 255 / PLANE
+        last += sum(v * (rows[i % 32] - 1) * 3 for i, v in enumerate(blue)) / 255 / PLANE
+    return {"first": first / n, "last": last / n, "third": third / n}
+
+
+def near(point, split, want, bound, what):
+    for k, v in want.items():
+        check(abs(point[f"{k}/{split}"] - v) < bound * (abs(v) + 0.1), f"{what}: {k}/{split} is {point[f'{k}/{split}']}, not {v}")
+
+
+def same_bits(name, *data):
+    """Any number of workers, and a run cut behind an epoch, train to the same weights."""
+    train(name, *data, "--num_data_workers=0")
+    for workers in 1, 3:
+        train(f"{name}{workers}", *data, f"--num_data_workers={workers}")
+        check(weights(name) == weights(f"{name}{workers}"), f"{name}: {workers} workers")
+    train(f"{name}cut", *data, "--n_epochs=1")
+    train(f"{name}cut", *data, "--resume")
+    check(weights(name) == weights(f"{name}cut"), f"{name}: cut and resumed")
+
+
+def test_cifar():
+    made = run(DLDATA, "images", "-o", f"{TMP}/cifar", "--train=80", "--valid=20", "-q")
+    check(made.returncode == 0, made.stderr)
+    folder = f"--data_dir={TMP}/cifar"
+    all_of_them = b"".join(open(f"{TMP}/cifar/data_batch_{k}.bin", "rb").read() for k in range(1, 6))
+    with open(f"{TMP}/train.bin", "wb") as f:
+        f.write(all_of_them)
+    points = train("plain", folder)  # a folder alone: bytes / 255, nothing moved
+    valid = reference(f"{TMP}/cifar/test_batch.bin", 16)  # the last batch would not be full
+    near(points[-1], "valid", valid, 1e-5, "validation is the first pictures in order")
+    near(points[-1], "train", reference(f"{TMP}/train.bin", 80), 1e-5, "an epoch is all pictures")
+    r = run(DLRUN, "models/cnn_classifier.dl", "--config=default", folder, f"--expdir={TMP}/line", "--local_batch_size=8", "--num_epochs=1")
+    check(r.returncode == 0 and "data_loader_config cifar10" in r.stderr, f"data on the line beats a file's synthetic: {r.stderr[-500:]}")
+    points = train("few", folder, "--n_train=24", "--n_valid=8")
+    near(points[-1], "train", reference(f"{TMP}/train.bin", 24), 1e-5, "n_train")
+    near(points[-1], "valid", reference(f"{TMP}/cifar/test_batch.bin", 8), 1e-5, "n_valid")
+    points = train("moved", folder, "--data=cifar10")
+    near(points[-1], "valid", valid, 1e-5, "validation is not moved")
+    check(abs(points[-1]["first/train"] - reference(f"{TMP}/train.bin", 80)["first"]) > 1e-5, "training is")
+    same_bits("cifar", folder, "--data=cifar10", "--shift_range=0.2", "--zoom_range=0.3")
+    shutil.copytree(f"{TMP}/cifar", f"{TMP}/cut")
+    with open(f"{TMP}/cut/data_batch_3.bin", "ab") as f:
+        f.write(b"x")
+    refused(3, r"data_batch_3\.bin is 49169 bytes: records of CIFAR-10 are 3073", f"--data_dir={TMP}/cut")
+    refused(2, r"data_dir is not set", "--data=cifar10")
+    refused(3, r"input_shape", folder, "--input_shape=[64,64,3]")
+    refused(2, r"n_train=5: .*5 samples do not fill one batch of 8", folder, "--n_train=5")
+
+
+def test_folders():
+    made = run(DLDATA, "images", "-o", f"{TMP}/jpeg", "--jpeg", "--train=40", "--valid=16", "--side=48", "-q")
+    check(made.returncode == 0, made.stderr)
+    small = ["--input_shape=[40,24,3]", f"--n_classes={len(os.listdir(f'{TMP}/jpeg/train'))}"]
+    data = [f"--train_dir={TMP}/jpeg/train", f"--valid_dir={TMP}/jpeg/val", *small]
+    twice = [f"--train_dir={TMP}/jpeg/train", f"--valid_dir={TMP}/jpeg/train", *small]
+    point = train("both", *twice)[-1]  # nothing moved: training and validation are the same pictures
+    near(point, "train", {k: point[f"{k}/valid"] for k in ("first", "last", "third")}, 1e-5, "one folder for both")
+    check(0 < point["first/valid"] < 1.5 and 0 < point["last/valid"] < 1.5, f"values are 0 to 1: {point}")
+    # Planes in the other order less the means, which linspace weighs by 1.5: blue first, red last.
+    caffe = train("caffe", *twice, "--image_scaling=caffe")[-1]
+    swapped = f"{TMP}/swapped.dl"
+    with open(f"{TMP}/probe.dl") as f, open(swapped, "w") as g:
+        g.write(f.read().replace("x[C=0]", "x[C=2]").replace("x[C=2] * linspace(0", "x[C=0] * linspace(0"))
+    r = run(DLRUN, swapped, "--recipe=keras", f"--batch_size={BATCH}", "--n_epochs=1", f"--output_dir={TMP}/swapped", *twice)
+    check(r.returncode == 0, r.stderr[-500:])
+    with open(f"{TMP}/swapped/metrics.jsonl") as f:
+        other = json.loads(f.readlines()[-1])
+    near(caffe, "valid", {"first": other["first/valid"] * 255 - 1.5 * 103.939, "last": other["last/valid"] * 255 - 1.5 * 123.68}, 1e-4, "caffe")
+    moved = train("imagenet", *twice, "--data=imagenet")[-1]
+    near(moved, "valid", {k: caffe[f"{k}/valid"] for k in ("first", "last", "third")}, 1e-5, "imagenet's validation is not moved")
+    check(abs(moved["first/train"] - caffe["first/train"]) > 1e-3, "its training is")
+    same_bits("folders", *data, "--data=imagenet")
+    refused(3, r"class folders .* and the model tells 99 classes apart", *data[:3], "--n_classes=99")
+    refused(2, r"valid_dir is not set", data[0], *small)
+    worst = sorted(os.listdir(f"{TMP}/jpeg/train"))[1]
+    with open(f"{TMP}/jpeg/train/{worst}/zz.jpg", "wb") as f:
+        f.write(b"\xff\xd8\xff\xe0 and no more")
+    refused(3, worst + r"/zz\.jpg: not a JPEG file that can be read", *data)
+
+
+with open(f"{TMP}/probe.dl", "w") as model:
+    model.write(MODEL)
+test_cifar()
+test_folders()
+finish()
