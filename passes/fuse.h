@@ -98,7 +98,8 @@ bool dl_fuse_from_reduction(const dl_fusion *f, dl_value *v, const dl_type *spac
 /* How often the nodes of groups a and b (-1: none), with `node` (-1: none), as one kernel over `space`, would
  * go over its points; 0 where they move fewer bytes apart. */
 int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space);
-/* How often the kernel of a group goes over its points, with n nodes of other groups as members. */
+/* How often the kernel of a group goes over its points, with n nodes of other groups as members; INT_MAX
+ * where more of its reductions would wait for each other than a kernel may have. */
 int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes);
 
 /* fuse_again.c: when all nodes have their groups, which stand in this order: makes nodes members of further

@@ -3,6 +3,7 @@
  * Where a row is at hand (ir/sweep.h), they should: all that is read and written goes through memory once.
  * Where the points are swept over several times, what is computed of earlier sweeps is computed again from
  * what it reads: that may be more than to store it once. */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "ir/sweep.h"
@@ -139,6 +140,19 @@ static dl_sweeps find_trial_sweeps(const trial *t) {
     return dl_find_sweeps(arena, t->n, t->steps, row);
 }
 
+/* Do more reductions wait for each other than a kernel may have? */
+static bool is_deep(const trial *t) {
+    int *stage = DL_NEWS(t->arena, int, t->n + 1);
+    for (int i = 0; i < t->n; i++) {
+        const dl_step *s = &t->steps[i];
+        for (int k = 0; k < s->nargs; k++)
+            if (stage[s->args[k]] > stage[i]) stage[i] = stage[s->args[k]];
+        stage[i] += s->kind == DL_K_REDUCE;
+        if (stage[i] > DL_MAX_STAGES) return true;
+    }
+    return false;
+}
+
 int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes) {
     const dl_group *g = &f->groups.at[group];
     if (!g->reduce || g->anchor) return 1;
@@ -150,7 +164,8 @@ int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes) {
                .node = -1,
                .nguests = n,
                .guests = nodes};
-    int times = find_steps(&t) ? find_trial_sweeps(&t).times : 1;
+    bool found = find_steps(&t);
+    int times = found && is_deep(&t) ? INT_MAX : found ? find_trial_sweeps(&t).times : 1;
     dl_arena_free(t.arena);
     return times > 1 ? times : 1;
 }
@@ -159,7 +174,7 @@ int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes) {
 static int weigh(trial *t) {
     dl_arena *arena = t->arena;
     const dl_type *space = t->space;
-    if (!find_steps(t)) return 0;
+    if (!find_steps(t) || is_deep(t)) return 0;
     dl_sweeps s = find_trial_sweeps(t);
     if (s.times > MOST_TIMES) return 0;
     int behind = 0;
