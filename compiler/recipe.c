@@ -3,15 +3,12 @@
 /* A schedule that has no warm-up of its own takes one that stands beside it, or is given over it: not what a
  * file has for the schedule that the command line replaces. */
 static bool settle_warmup(dl_config *c, dl_key schedule, dl_error *err) {
-    static const struct {
-        dl_key key;
-        const char *name;
-    } warmups[] = {{DL_KEY_warmup_steps, "warmup_steps"}, {DL_KEY_lr_warmup_epochs, "lr_warmup_epochs"}};
+    static const dl_key warmups[] = {DL_KEY_warmup_steps, DL_KEY_lr_warmup_epochs};
     const dl_yaml *v = dl_config_value(c, DL_KEY_lr_schedule);
     bool own = schedule == DL_KEY_lr_schedule && (v->kind == DL_YAML_LIST || strcmp(v->text, "none") != 0);
     for (size_t i = 0; i < sizeof warmups / sizeof *warmups; i++)
-        if (!own && dl_config_int(c, warmups[i].key) > 0 && dl_config_outranks(c, schedule, warmups[i].key) &&
-            !dl_config_set(c, warmups[i].name, "0", err))
+        if (!own && dl_config_int(c, warmups[i]) > 0 && dl_config_outranks(c, schedule, warmups[i]) &&
+            !dl_config_set(c, warmups[i], "0", err))
             return false;
     return true;
 }
@@ -19,10 +16,9 @@ static bool settle_warmup(dl_config *c, dl_key schedule, dl_error *err) {
 bool dl_recipe_settle(dl_config *c, dl_error *err) {
     static const struct {
         dl_key key, beaten_by;
-        const char *name;
-    } pairs[] = {{DL_KEY_scheduler, DL_KEY_lr_schedule, "scheduler"},
-                 {DL_KEY_local_batch_size, DL_KEY_global_batch_size, "local_batch_size"},
-                 {DL_KEY_num_iters, DL_KEY_num_epochs, "num_iters"}};
+    } pairs[] = {{DL_KEY_scheduler, DL_KEY_lr_schedule},
+                 {DL_KEY_local_batch_size, DL_KEY_global_batch_size},
+                 {DL_KEY_num_iters, DL_KEY_num_epochs}};
     bool epochs = dl_config_is_null(c, DL_KEY_scheduler) &&
                   !dl_config_is_null(c, DL_KEY_max_cosine_lr_epochs) &&
                   dl_config_outranks(c, DL_KEY_max_cosine_lr_epochs, DL_KEY_lr_schedule);
@@ -32,9 +28,9 @@ bool dl_recipe_settle(dl_config *c, dl_error *err) {
     if (!settle_warmup(c, schedule, err)) return false;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (dl_config_outranks(c, pairs[i].beaten_by, pairs[i].key) &&
-            !dl_config_set(c, pairs[i].name, "null", err))
+            !dl_config_set(c, pairs[i].key, "null", err))
             return false;
-    return !epochs || dl_config_set(c, "scheduler", "cosine", err);
+    return !epochs || dl_config_set(c, DL_KEY_scheduler, "cosine", err);
 }
 
 const dl_yaml *dl_recipe_ranges(const dl_config *c) {

@@ -73,7 +73,7 @@ dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
     bool ok = dl_config_take_model(c, &err);
     if (ok && !dl_config_option(c, "config") && dl_config_is_null(c, DL_KEY_local_batch_size))
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
-             dl_config_set(c, "local_batch_size", "1", &err);
+             dl_config_set(c, DL_KEY_local_batch_size, "1", &err);
     if (ok) s = dl_session_open(arena, c, 1, &diagnostics, &err);
     if (!s && diagnostics.n) fputs(diagnostics.at, stderr);
     if (!s) *code = dlc_fail(&err);

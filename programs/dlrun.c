@@ -105,9 +105,9 @@ static bool open_session(program *p, dl_error *err) {
 
 /* What local_batch_size, and a batch size of each rank, made of it, for log and record. */
 static bool settle_batch(const program *p, dl_error *err) {
-    return dl_config_set(p->config, "global_batch_size",
+    return dl_config_set(p->config, DL_KEY_global_batch_size,
                          dl_format(p->arena, "%lld", (long long)p->global_batch), err) &&
-           dl_config_set(p->config, "batch_size_of", "job", err);
+           dl_config_set(p->config, DL_KEY_batch_size_of, "job", err);
 }
 
 /* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan runs. */

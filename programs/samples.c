@@ -203,21 +203,21 @@ static const struct {
     const char *name;
     struct {
         dl_key key;
-        const char *name, *value;
+        const char *value; /* NULL behind the last */
     } values[5];
 } sets[] = {
-    {"dummy", {{DL_KEY_data_loader_config, "data_loader_config", "synthetic"}}},
+    {"dummy", {{DL_KEY_data_loader_config, "synthetic"}}},
     {"cifar10",
-     {{DL_KEY_data_loader_config, "data_loader_config", "cifar10"},
-      {DL_KEY_image_scaling, "image_scaling", "unit"},
-      {DL_KEY_shift_range, "shift_range", "0.1"},
-      {DL_KEY_horizontal_flip, "horizontal_flip", "true"}}},
+     {{DL_KEY_data_loader_config, "cifar10"},
+      {DL_KEY_image_scaling, "unit"},
+      {DL_KEY_shift_range, "0.1"},
+      {DL_KEY_horizontal_flip, "true"}}},
     {"imagenet",
-     {{DL_KEY_data_loader_config, "data_loader_config", "image_folder"},
-      {DL_KEY_image_scaling, "image_scaling", "caffe"},
-      {DL_KEY_shift_range, "shift_range", "0.33"},
-      {DL_KEY_zoom_range, "zoom_range", "0.5"},
-      {DL_KEY_horizontal_flip, "horizontal_flip", "true"}}},
+     {{DL_KEY_data_loader_config, "image_folder"},
+      {DL_KEY_image_scaling, "caffe"},
+      {DL_KEY_shift_range, "0.33"},
+      {DL_KEY_zoom_range, "0.5"},
+      {DL_KEY_horizontal_flip, "true"}}},
 };
 
 /* The key that names the data, for each loader that one chooses. */
@@ -238,13 +238,13 @@ static bool leaves_choice(const dl_config *c, dl_key source) {
 bool dl_samples_settle(dl_config *c, dl_error *err) {
     const char *data = dl_config_str(c, DL_KEY_data);
     for (size_t i = 0; data && i < sizeof sets / sizeof *sets; i++)
-        for (int k = 0; k < 5 && sets[i].values[k].name && !strcmp(data, sets[i].name); k++)
+        for (int k = 0; k < 5 && sets[i].values[k].value && !strcmp(data, sets[i].name); k++)
             if (!dl_config_is_given(c, sets[i].values[k].key) &&
-                !dl_config_set(c, sets[i].values[k].name, sets[i].values[k].value, err))
+                !dl_config_set(c, sets[i].values[k].key, sets[i].values[k].value, err))
                 return false;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
         if (leaves_choice(c, sources[i].key))
-            return dl_config_set(c, "data_loader_config", sources[i].loader, err);
+            return dl_config_set(c, DL_KEY_data_loader_config, sources[i].loader, err);
     return true;
 }
 

@@ -95,9 +95,9 @@ bool dl_config_declare(dl_config *c, const dl_config_argument *argument, dl_erro
  * argument of a model may have it. */
 bool dl_config_is_reserved(const char *name);
 
-/* Sets a known key as `--name=text` would (a positional argument that is the model, a batch size that follows
- * from others). */
-bool dl_config_set(dl_config *c, const char *name, const char *text, dl_error *err);
+/* Sets a key as `--name=text` would (a positional argument that is the model, a batch size that follows from
+ * others). */
+bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err);
 
 /* Positional arguments, if there are any: X.yaml or X.yml as --yaml_config, another as the model. Errors:
  * DL_USAGE when there are two of a kind, counting --model and --yaml_config. */

@@ -189,7 +189,8 @@ const char *dl_config_option(const dl_config *c, const char *name) {
     return NULL;
 }
 
-bool dl_config_set(dl_config *c, const char *name, const char *text, dl_error *err) {
+bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err) {
+    const char *name = dl_key_rows[key].name;
     const char *whole = dl_format(c->state->arena, "--%s=%.150s", name, text);
     dl_taken taken = dl_config_take_argument(c, (dl_argument){name, text, whole}, err);
     DL_CHECK(taken != DL_UNKNOWN_NAME);

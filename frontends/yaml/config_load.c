@@ -33,7 +33,7 @@ bool dl_config_take_model(dl_config *c, dl_error *err) {
     if (!first[0]) return true;
     if (model->source == DL_BY_ARGUMENT)
         return dl_fail(err, DL_USAGE, "%s: '%.200s' and %.200s", one[0], first[0], model->value->place.file);
-    return dl_config_set(c, "model", first[0], err);
+    return dl_config_set(c, DL_KEY_model, first[0], err);
 }
 
 /* ---- the file ---- */

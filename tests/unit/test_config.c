@@ -99,10 +99,11 @@ static void test_order(void) {
     c = configure_ok("base: {expdir: $DL_NOWHERE/x}\n", "--expdir=here");
     CHECK_STR(dl_config_str(c, DL_KEY_expdir), "here");
 
-    CHECK(dl_config_set(c, "global_batch_size", "12", &err) &&
+    CHECK(dl_config_set(c, DL_KEY_global_batch_size, "12", &err) &&
               dl_config_int(c, DL_KEY_global_batch_size) == 12,
           " ");
-    CHECK(!dl_config_set(c, "global_batch_size", "0", &err) && strstr(err.message, "--global_batch_size=0"),
+    CHECK(!dl_config_set(c, DL_KEY_global_batch_size, "0", &err) &&
+              strstr(err.message, "--global_batch_size=0"),
           " ");
     err = (dl_error){0};
     dl_config_fail(c, DL_KEY_box_size, &err, "64 is more than the file's %d", 32);
