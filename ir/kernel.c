@@ -518,9 +518,7 @@ const char *dl_kernel_fault(const dl_kernel *k, dl_arena *arena) {
         fault = fault_in_instr(&c, i);
         if (fault) return FAULT(&c, "instruction %d: %s", i, fault);
         axes[i] = find_axes(k, i, wide, axes);
-        for (int a = 0; a < in->nargs; a++)
-            if (stage[in->args[a]] > stage[i]) stage[i] = stage[in->args[a]];
-        stage[i] += in->kind == DL_K_REDUCE;
+        stage[i] = dl_reductions_up_to(stage, in->nargs, in->args, in->kind == DL_K_REDUCE);
         if (stage[i] > DL_MAX_STAGES)
             return FAULT(&c, "instruction %d: more than %d reductions wait for each other", i,
                          (int)DL_MAX_STAGES);

@@ -146,6 +146,13 @@ void dl_kernel_count(dl_kernel *k);
 
 /* Reductions that wait for each other, one behind the other, at most. */
 enum { DL_MAX_STAGES = 16 };
+/* How many do up to an instruction, it included, of those that its arguments wait for. */
+static inline int dl_reductions_up_to(const int *stage, int nargs, const int *args, bool reduces) {
+    int most = 0;
+    for (int i = 0; i < nargs; i++)
+        if (stage[args[i]] > most) most = stage[args[i]];
+    return most + reduces;
+}
 /* What is wrong with a kernel (shapes of parameters against indices, order of instructions...), or NULL. */
 const char *dl_kernel_fault(const dl_kernel *k, dl_arena *arena);
 #endif

@@ -15,10 +15,9 @@ typedef struct {
 } dl_edge;
 typedef DL_ARRAY(dl_edge) dl_edges;
 typedef DL_ARRAY(int) dl_nodes; /* positions, or groups */
-enum {
-    DL_FUSE_MOST_MEMBERS = 128
-}; /* A kernel is one C function, and a C compiler's time grows faster than its
-      length: chains of hundreds of nodes become several kernels. */
+/* A kernel is one C function, and a C compiler's time grows faster than its length: chains of hundreds of
+ * nodes become several kernels. */
+enum { DL_FUSE_MOST_MEMBERS = 128 };
 
 /* Part of the graph that becomes one kernel. */
 typedef struct {

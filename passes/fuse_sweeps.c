@@ -145,9 +145,7 @@ static bool is_deep(const trial *t) {
     int *stage = DL_NEWS(t->arena, int, t->n + 1);
     for (int i = 0; i < t->n; i++) {
         const dl_step *s = &t->steps[i];
-        for (int k = 0; k < s->nargs; k++)
-            if (stage[s->args[k]] > stage[i]) stage[i] = stage[s->args[k]];
-        stage[i] += s->kind == DL_K_REDUCE;
+        stage[i] = dl_reductions_up_to(stage, s->nargs, s->args, s->kind == DL_K_REDUCE);
         if (stage[i] > DL_MAX_STAGES) return true;
     }
     return false;
