@@ -6,8 +6,6 @@
 #include "dldata/progress.h"
 #include "dldata/reaction.h"
 #include "dldata/target.h"
-#include "ir/base/clock.h"
-#include "ir/base/cpus.h"
 #include "ir/base/foreign.h"
 #include "ir/base/memory.h"
 
@@ -40,7 +38,7 @@ static void print_usage(const option *options, int n) {
 }
 
 bool command_fields(int argc, char **argv, dl_error *err) {
-    long long seed = 0, threads = dl_cpus_allowed(), samples = 128, channels = 1, size = 128;
+    long long seed = 0, threads = parallel_default(), samples = 128, channels = 1, size = 128;
     double smooth = 2, time = 2, diffusivity = 1, competition = 0.5;
     const char *path = NULL, *extra;
     bool quiet = false, force = false, help = false;
@@ -63,7 +61,6 @@ bool command_fields(int argc, char **argv, dl_error *err) {
     };
     enum { N = sizeof options / sizeof options[0] };
     int n_files;
-    if (threads > PARALLEL_THREADS) threads = PARALLEL_THREADS;
     if (!options_read(options, N, argc, argv, &extra, 0, &n_files, err)) return false;
     if (help) return print_usage(options, N), true;
     if (!path)
@@ -87,8 +84,7 @@ bool command_fields(int argc, char **argv, dl_error *err) {
     if (ok && !quiet) {
         dl_arena *arena = dl_arena_new(NULL);
         const char *shown = dl_shown(arena, path);
-        printf("wrote %s (%.0f MiB) in %.1f s\n", shown, (double)reaction_file_bytes(&s) / (1 << 20),
-               dl_clock_seconds() - bar.start);
+        progress_wrote(&bar, shown, reaction_file_bytes(&s));
         printf("to see it: dldata inspect %s\n", shown);
         dl_arena_free(arena);
     }

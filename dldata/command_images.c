@@ -7,7 +7,6 @@
 #include "dldata/progress.h"
 #include "dldata/scene.h"
 #include "ir/base/clock.h"
-#include "ir/base/cpus.h"
 #include "ir/base/foreign.h"
 
 #include <stdio.h>
@@ -32,7 +31,7 @@ static void print_usage(const option *options, int n) {
 }
 
 bool command_images(int argc, char **argv, dl_error *err) {
-    long long seed = 0, threads = dl_cpus_allowed(), train = -1, valid = -1, side = 160;
+    long long seed = 0, threads = parallel_default(), train = -1, valid = -1, side = 160;
     const char *path = NULL, *extra;
     bool jpeg = false, quiet = false, help = false;
     const option options[] = {
@@ -52,7 +51,6 @@ bool command_images(int argc, char **argv, dl_error *err) {
     };
     enum { N = sizeof options / sizeof options[0] };
     int n_files;
-    if (threads > PARALLEL_THREADS) threads = PARALLEL_THREADS;
     if (!options_read(options, N, argc, argv, &extra, 0, &n_files, err)) return false;
     if (help) return print_usage(options, N), true;
     if (!path)

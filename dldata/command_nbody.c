@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "ir/base/clock.h"
-#include "ir/base/cpus.h"
-
 static bool show(void *ctx, int step, int steps, double a) {
     char note[32];
     snprintf(note, sizeof note, "redshift %.2f", 1 / a - 1);
@@ -57,7 +54,7 @@ static bool simulate(const nbody_setup *s, const char *path, progress *bar, dl_e
 }
 
 bool command_nbody(int argc, char **argv, dl_error *err) {
-    long long size = 128, seed = 0, steps = 40, threads = dl_cpus_allowed();
+    long long size = 128, seed = 0, steps = 40, threads = parallel_default();
     double box = 64;
     const char *path = NULL, *extra;
     bool quiet = false, force = false, help = false;
@@ -76,7 +73,6 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
     };
     enum { N = sizeof options / sizeof options[0] };
     int n_files;
-    if (threads > PARALLEL_THREADS) threads = PARALLEL_THREADS;
     if (!options_read(options, N, argc, argv, &extra, 0, &n_files, err)) return false;
     if (help) {
         printf("usage: dldata nbody -o FILE [OPTIONS]\n\n"
@@ -113,8 +109,7 @@ bool command_nbody(int argc, char **argv, dl_error *err) {
     if (ok && !quiet) {
         dl_arena *arena = dl_arena_new(NULL);
         const char *shown = dl_shown(arena, path);
-        printf("wrote %s (%.0f MiB) in %.1f s\n", shown, (double)volume_file_bytes(s.size) / (1 << 20),
-               dl_clock_seconds() - bar.start);
+        progress_wrote(&bar, shown, volume_file_bytes(s.size));
         if (seed == 0) printf("next, a box to validate on: dldata nbody -o data/nbody_valid.h5 --seed 1\n");
         printf("to see it: dldata inspect %s\n", shown);
         dl_arena_free(arena);

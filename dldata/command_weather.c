@@ -5,8 +5,6 @@
 #include "dldata/parallel.h"
 #include "dldata/progress.h"
 #include "dldata/weather_files.h"
-#include "ir/base/clock.h"
-#include "ir/base/cpus.h"
 #include "ir/base/foreign.h"
 #include "ir/base/memory.h"
 
@@ -60,7 +58,7 @@ static void print_usage(const option *options, int n) {
 }
 
 bool command_weather(int argc, char **argv, dl_error *err) {
-    long long seed = 0, threads = dl_cpus_allowed(), years = 4, valid = 1, samples = 120, first = 2001;
+    long long seed = 0, threads = parallel_default(), years = 4, valid = 1, samples = 120, first = 2001;
     double hours = 6, spin_up = 20;
     const char *path = NULL, *size = "64x128", *extra;
     bool quiet = false, help = false;
@@ -82,7 +80,6 @@ bool command_weather(int argc, char **argv, dl_error *err) {
     };
     enum { N = sizeof options / sizeof options[0] };
     int n_files;
-    if (threads > PARALLEL_THREADS) threads = PARALLEL_THREADS;
     if (!options_read(options, N, argc, argv, &extra, 0, &n_files, err)) return false;
     if (help) return print_usage(options, N), true;
     if (!path)
@@ -108,8 +105,7 @@ bool command_weather(int argc, char **argv, dl_error *err) {
     if (ok && !quiet) {
         dl_arena *arena = dl_arena_new(NULL);
         const char *shown = dl_shown(arena, path);
-        printf("wrote %s (%.0f MiB) in %.1f s\n", shown, (double)weather_bytes(&s) / (1 << 20),
-               dl_clock_seconds() - bar.start);
+        progress_wrote(&bar, shown, weather_bytes(&s));
         printf("to see it: dldata inspect %s/train/%04d.h5\n", shown, s.first_year);
         dl_arena_free(arena);
     }

@@ -1,14 +1,12 @@
 /* Pictures: CIFAR-10's binary layout (records of a label and 3 x 32 x 32 bytes), and JPEG by libjpeg-turbo.
  */
 #include "dldata/array.h"
+#include "dldata/jpeg_fault.h"
 #include "ir/base/input.h"
 
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <jpeglib.h>
 
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, CLASSES = 10 };
 enum { MOST_BYTES = 1 << 30, MOST_PIXELS = 1 << 26 };
@@ -40,20 +38,8 @@ static void push(dl_arena *arena, array_file *f, array a, const unsigned char *b
     dl_push(arena, &f->arrays, a);
 }
 
-typedef struct {
-    struct jpeg_error_mgr base;
-    jmp_buf away;
-    char message[JMSG_LENGTH_MAX];
-} fault;
-
-static void leave(j_common_ptr c) { /* libjpeg's own would end the program */
-    fault *f = (fault *)c->err;
-    c->err->format_message(c, f->message);
-    longjmp(f->away, 1);
-}
-
 static void note(j_common_ptr c, int level) { /* -1: data that are damaged but can be guessed */
-    fault *f = (fault *)c->err;
+    jpeg_fault *f = (jpeg_fault *)c->err;
     if (level < 0 && c->err->num_warnings++ == 0) c->err->format_message(c, f->message);
 }
 
@@ -61,9 +47,9 @@ static void note(j_common_ptr c, int level) { /* -1: data that are damaged but c
 static unsigned char *decode(dl_arena *arena, const char *path, const unsigned char *bytes, size_t n,
                              uint64_t dims[3], dl_buf *warning, dl_error *err) {
     struct jpeg_decompress_struct d;
-    fault f = {.message = ""};
+    jpeg_fault f = {.message = ""};
     d.err = jpeg_std_error(&f.base);
-    f.base.error_exit = leave;
+    f.base.error_exit = jpeg_leave;
     f.base.emit_message = note;
     if (setjmp(f.away)) {
         dl_fail(err, DL_INPUT, "%s is a damaged JPEG file: %s", path, f.message);

@@ -1,32 +1,18 @@
 #include "dldata/jpeg_file.h"
+#include "dldata/jpeg_fault.h"
 
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <jpeglib.h>
-
-typedef struct {
-    struct jpeg_error_mgr base;
-    jmp_buf away;
-    char message[JMSG_LENGTH_MAX];
-} fault;
-
-static void leave(j_common_ptr c) { /* libjpeg's own would end the program */
-    fault *f = (fault *)c->err;
-    c->err->format_message(c, f->message);
-    longjmp(f->away, 1);
-}
 
 static void keep_quiet(j_common_ptr c) { (void)c; }
 
 bool jpeg_encode(const unsigned char *rgb, int width, int height, int quality, dl_buf *out, dl_error *err) {
     struct jpeg_compress_struct c;
-    fault f;
+    jpeg_fault f;
     unsigned char *bytes = NULL;
     unsigned long n = 0;
     c.err = jpeg_std_error(&f.base);
-    f.base.error_exit = leave;
+    f.base.error_exit = jpeg_leave;
     f.base.output_message = keep_quiet;
     if (setjmp(f.away)) {
         jpeg_destroy_compress(&c);

@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "ir/base/cpus.h"
+
 typedef struct {
     atomic_int next;
     int n;
@@ -25,4 +27,9 @@ void parallel_for(int threads, int n, void (*fn)(void *ctx, int i), void *ctx) {
     while (helpers < wanted && pthread_create(&helper[helpers], NULL, work, &l) == 0) helpers++;
     work(&l);
     for (int i = 0; i < helpers; i++) pthread_join(helper[i], NULL);
+}
+
+int parallel_default(void) {
+    int n = dl_cpus_allowed();
+    return n < PARALLEL_THREADS ? n : PARALLEL_THREADS;
 }

@@ -44,3 +44,8 @@ bool progress_end(progress *p, bool ok, dl_error *err) {
     raise(progress_stop); /* ends us as the sender expects; were it blocked, the error below does */
     return dl_fail(err, DL_IO, "stopped by a signal");
 }
+
+void progress_wrote(const progress *p, const char *shown, uint64_t bytes) {
+    printf("wrote %s (%.0f MiB) in %.1f s\n", shown, (double)bytes / (1 << 20),
+           dl_clock_seconds() - p->start);
+}

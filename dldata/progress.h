@@ -3,6 +3,7 @@
 #define DLDATA_PROGRESS_H
 #include "ir/base/status.h"
 #include <signal.h>
+#include <stdint.h>
 
 /* The number of the signal that asked to stop, or 0. */
 extern volatile sig_atomic_t progress_stop;
@@ -18,6 +19,8 @@ void progress_begin(progress *p, bool quiet);
 /* Step 0 to `steps`, with `note` behind it: on a terminal a bar in one line; otherwise a line every ten
  * seconds, the first and the last. False when a signal asked to stop. */
 bool progress_show(progress *p, long long step, long long steps, const char *note);
+/* "wrote PATH (12 MiB) in 3.4 s" on standard output. `shown`: the path as it may be printed. */
+void progress_wrote(const progress *p, const char *shown, uint64_t bytes);
 /* Gives the signals back. When one came and `ok` is false without an error, says so and ends the process by
  * it. Returns ok, or false with DL_IO. */
 bool progress_end(progress *p, bool ok, dl_error *err);

@@ -1,0 +1,22 @@
+/* How libjpeg reports a fault here: its own way would end the program. */
+#ifndef DLDATA_JPEG_FAULT_H
+#define DLDATA_JPEG_FAULT_H
+#include <setjmp.h>
+#include <stdio.h> /* before jpeglib.h, which wants it */
+#include <stdlib.h>
+
+#include <jpeglib.h>
+
+typedef struct {
+    struct jpeg_error_mgr base; /* first: libjpeg knows this alone */
+    jmp_buf away;
+    char message[JMSG_LENGTH_MAX];
+} jpeg_fault;
+
+/* An error_exit: fills `message` and goes to `away`. */
+static inline void jpeg_leave(j_common_ptr c) {
+    jpeg_fault *f = (jpeg_fault *)c->err;
+    c->err->format_message(c, f->message);
+    longjmp(f->away, 1);
+}
+#endif
