@@ -1,0 +1,286 @@
+/* From arrays to arrays: samples read, predicted, compared with the truth and written. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ir/base/clock.h"
+#include "programs/predict_job.h"
+
+/* One sample on its way, or one step of it. */
+typedef struct {
+    dl_predict_job *job;
+    const dlr_field *data;
+    int64_t sample, step; /* of the data; of the rollout, from 0 */
+    int64_t row;          /* of the output file: samples before this one */
+    float *now, *next;    /* of a rollout: what this step reads, and leaves for the one behind it */
+    dlr_field truth;      /* not opened: what to read from; source NULL: none */
+    int64_t true_sample;
+    float *channel, *true_block; /* room for rows of one channel, and of all channels of the truth */
+    int64_t room;
+    dlr_h5_file *file;
+} passage;
+
+static bool from_file(void *ctx, const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE], float *out,
+                      dl_error *err) {
+    const passage *p = ctx;
+    return dlr_field_read(p->data, p->sample, start, count, out, err);
+}
+
+static dlr_extent whole_input(const dl_predict_job *job) {
+    dlr_extent e = job->engine.tile;
+    for (int k = 0; k < DLR_SPACE; k++) {
+        const dlr_tiles *t = &job->engine.tiles[k];
+        e.size[k] = t->pieces.at[t->pieces.n - 1].start + e.size[k];
+    }
+    return e;
+}
+
+static bool from_memory(void *ctx, const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE], float *out,
+                        dl_error *err) {
+    const passage *p = ctx;
+    (void)err;
+    dlr_extent e = whole_input(p->job);
+    for (int64_t c = 0; c < e.channels; c++)
+        for (int64_t i = start[0]; i < start[0] + count[0]; i++)
+            for (int64_t j = start[1]; j < start[1] + count[1]; j++, out += count[2])
+                memcpy(out, p->now + ((c * e.size[0] + i) * e.size[1] + j) * e.size[2] + start[2],
+                       (size_t)count[2] * sizeof *out);
+    return true;
+}
+
+static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
+    if (n <= p->room) return true;
+    free(p->channel), free(p->true_block);
+    p->channel = malloc((size_t)n * sizeof *p->channel);
+    p->true_block = malloc((size_t)(n * channels) * sizeof *p->true_block);
+    p->room = p->channel && p->true_block ? n : 0;
+    return p->room || dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
+}
+
+/* Rows of an output: into the rollout's next step as they are, into the file in the data's units. */
+static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data, dl_error *err) {
+    passage *p = ctx;
+    dl_predict_job *job = p->job;
+    const dlr_extent *e = &job->engine.output[output].whole;
+    int64_t plane = e->size[1] * e->size[2], n = rows * plane, all = e->size[0] * plane;
+    bool scored = output == 0 && p->truth.source;
+    if (!grow(p, n, e->channels, err)) return false;
+    if (scored && !dlr_field_read(&p->truth, p->true_sample, (const int64_t[]){first, 0, 0},
+                                  (const int64_t[]){rows, e->size[1], e->size[2]}, p->true_block, err))
+        return false;
+    for (int64_t c = 0; c < e->channels; c++) {
+        const float *from = data + c * n;
+        if (p->next) memcpy(p->next + c * all + first * plane, from, (size_t)n * sizeof *from);
+        for (int64_t i = 0; i < n; i++) {
+            float v = from[i];
+            job->not_finite += !isfinite(v);
+            p->channel[i] = job->mean ? v * job->deviation[c] + job->mean[c] : v;
+        }
+        int64_t at = (((p->row * job->steps + p->step) * e->channels + c) * all) + first * plane;
+        if (!dlr_h5_write(p->file, output, at, n, p->channel, err)) return false;
+        if (scored) dlr_score_add(&job->score, p->step, c, p->channel, p->true_block + c * n, n);
+    }
+    return true;
+}
+
+/* What the prediction of this step is compared with: the target's same sample, or of weather the field so many
+ * steps of time later, if there is one. */
+static void find_truth(passage *p) {
+    const dl_predict_job *job = p->job;
+    p->truth.source = NULL;
+    if (!job->scored) return;
+    p->truth = job->has_target ? job->target : *p->data;
+    p->truth.mean = p->truth.deviation = NULL;
+    p->true_sample = job->has_target ? p->sample : p->sample + (p->step + 1) * job->dt;
+    if (p->true_sample >= p->truth.samples) p->truth.source = NULL;
+}
+
+static bool predict_sample(passage *p, dl_error *err) {
+    dl_predict_job *job = p->job;
+    for (p->step = 0; p->step < job->steps; p->step++) {
+        float *swap = p->now;
+        find_truth(p);
+        if (p->step) p->now = p->next, p->next = swap;
+        if (!dlr_predict_run(&job->engine, p->step ? from_memory : from_file, take_rows, p, err)) return false;
+    }
+    job->predicted++;
+    return true;
+}
+
+/* ---- the file ---- */
+
+static int64_t samples_of(const dl_predict_job *job, const dlr_field *f) {
+    int64_t last = job->last < f->samples ? job->last : f->samples;
+    return last > job->first ? last - job->first : 0;
+}
+
+/* Axes of an output's set: samples, where the data have some or are several; steps of a rollout; the model's. */
+static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_error *err) {
+    const dlr_predict_output *o = &job->engine.output[output];
+    const dl_type *t = o->view.type;
+    int64_t samples = 0;
+    bool in_order = job->n > 1;
+    for (int i = 0; i < job->n; i++) in_order |= job->data[i].in_order, samples += samples_of(job, &job->data[i]);
+    *s = (dlr_h5_set){.name = o->name, .type = DLR_H5_F32};
+    if (t->rank - 1 + in_order + job->rolls > DLR_H5_RANK)
+        return dl_fail(err, DL_INPUT, "the output '%s' has too many axes for a file", o->name);
+    if (in_order) s->dims[s->rank++] = samples;
+    if (job->rolls) s->dims[s->rank++] = job->steps;
+    bool tiled = dlr_predict_is_tiled(&job->engine);
+    for (int k = 1; k < t->rank; k++) {
+        int space = k - (t->rank - job->space);
+        s->dims[s->rank++] = tiled && space >= 0 ? o->whole.size[DLR_SPACE - job->space + space] : t->axis[k].size;
+    }
+    return true;
+}
+
+static dlr_h5_attribute text(const char *name, const char *value) {
+    return (dlr_h5_attribute){name, DLR_H5_TEXT, (int64_t)strlen(value), value};
+}
+
+typedef DL_ARRAY(dlr_h5_attribute) attribute_list;
+typedef DL_ARRAY(dlr_h5_set) set_list;
+
+/* What the input's array says about itself goes along with a prediction of the same quantities. */
+static void add_attributes(const dl_predict_job *job, attribute_list *list) {
+    static const char *const packing[] = {"scale_factor", "add_offset", "_FillValue", "missing_value",
+                                          "DIMENSION_LIST", "CLASS", "NAME", "REFERENCE_LIST"};
+    const dlr_array_facts *a = job->data[0].array;
+    for (int i = 0; i < a->attribute_count; i++) {
+        const dlr_attribute *from = &a->attributes[i];
+        bool skip = strlen(from->name) > 200 || (from->text && strlen(from->text) > DLR_H5_ATTRIBUTE / 2);
+        for (size_t k = 0; k < sizeof packing / sizeof *packing; k++) skip |= !strcmp(from->name, packing[k]);
+        if (skip) continue;
+        if (isnan(from->number) && from->text)
+            dl_push(job->arena, list, text(from->name, from->text));
+        else
+            dl_push(job->arena, list, (dlr_h5_attribute){from->name, DLR_H5_F64, -1, &from->number});
+    }
+}
+
+/* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes, times, ... */
+static bool is_coordinate(const dl_predict_job *job, const dlr_array_facts *a) {
+    const dlr_field *f = &job->data[0];
+    bool fits = false;
+    if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return false;
+    for (int i = 0; i < job->engine.n_outputs; i++)
+        if (strcmp(job->engine.output[i].name, a->name) == 0) return false;
+    for (int k = f->in_order; k < f->array->rank; k++) fits |= a->dims[0] == f->array->dims[k];
+    /* times only where all are predicted */
+    if (f->in_order && job->n == 1 && samples_of(job, f) == f->samples) fits |= a->dims[0] == f->samples;
+    return fits;
+}
+
+static bool copy_coordinate(const dl_predict_job *job, const dlr_array_facts *a, dlr_h5_file *file, int set,
+                            dl_error *err) {
+    double *all = malloc((size_t)(a->dims[0] + 1) * sizeof *all);
+    dlr_source *s = dlr_source_open(job->data[0].file, a, 0, err);
+    dlr_block b = {.count = {a->dims[0]}};
+    bool ok = s && (all || dl_fail(err, DL_RESOURCE, "no memory for '%s'", a->name)) &&
+              dlr_source_read(s, &b, DLR_EL_F64, all, err) && dlr_h5_write(file, set, 0, a->dims[0], all, err);
+    dlr_source_close(s);
+    free(all);
+    return ok;
+}
+
+static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error *err) {
+    const dl_predict_job *j = job;
+    attribute_list root = {0}, own = {0};
+    set_list sets = {0};
+    DL_ARRAY(const dlr_array_facts *) coordinates = {0};
+    dl_push(j->arena, &root, text("generator", "dlrun predict " DL_VERSION));
+    dl_push(j->arena, &root, text("model", j->plan->model));
+    dl_push(j->arena, &root, text("weights", j->checkpoint ? j->checkpoint->path : j->weights));
+    dl_push(j->arena, &root, text("input", dlr_source_label(j->data[0].source)));
+    dl_push(j->arena, &root, text("way", j->way));
+    add_attributes(j, &own);
+    for (int i = 0; i < j->engine.n_outputs; i++) {
+        dlr_h5_set s;
+        if (!shape_set(j, i, &s, err)) return NULL;
+        if (j->engine.output[i].whole.channels == j->data[0].size.channels)
+            s.attributes = own.at, s.n_attributes = own.n;
+        dl_push(j->arena, &sets, s);
+    }
+    for (int i = 0; i < j->data[0].file->n; i++) {
+        const dlr_array_facts *a = &j->data[0].file->arrays[i];
+        if (!is_coordinate(j, a)) continue;
+        dl_push(j->arena, &coordinates, a);
+        dl_push(j->arena, &sets, (dlr_h5_set){.name = a->name, .type = DLR_H5_F64, .rank = 1, .dims = {a->dims[0]}});
+    }
+    dlr_h5_file *f = dlr_h5_open(path, sets.n, sets.at, root.n, root.at, err);
+    for (int i = 0; f && i < coordinates.n; i++)
+        if (!copy_coordinate(j, coordinates.at[i], f, j->engine.n_outputs + i, err)) {
+            dlr_h5_discard(f);
+            return NULL;
+        }
+    return f;
+}
+
+/* ---- all samples ---- */
+
+static bool check_rollout(const dl_predict_job *job, dl_error *err) {
+    const dlr_predict *e = &job->engine;
+    dlr_extent in = whole_input(job);
+    bool same = e->n_outputs == 1 && memcmp(&e->output[0].whole, &in, sizeof in) == 0;
+    return !job->rolls || same ||
+           dl_fail(err, DL_INPUT, "--rollout: the output feeds the input, and so must be one and of its shape: the "
+                                  "model's input is %s, its output '%s' is %s",
+                   dl_type_text(&job->input), e->output[0].name, dl_type_text(e->output[0].view.type));
+}
+
+static bool check_statistics(const dl_predict_job *job, dl_error *err) {
+    for (int i = 0; job->mean && i < job->engine.n_outputs; i++)
+        if (job->engine.output[i].whole.channels != job->data[0].size.channels)
+            return dl_fail(err, DL_INPUT, "the statistics are of %lld channels, the output '%s' has %lld",
+                           (long long)job->data[0].size.channels, job->engine.output[i].name,
+                           (long long)job->engine.output[i].whole.channels);
+    return true;
+}
+
+static bool check_target(const dl_predict_job *job, dl_error *err) {
+    const dlr_extent *e = &job->engine.output[0].whole;
+    const dlr_field *t = job->has_target ? &job->target : &job->data[0];
+    if (!job->scored) return true;
+    bool fits = t->size.channels == e->channels;
+    /* weather files reach beyond the crop */
+    for (int k = 0; k < DLR_SPACE; k++)
+        fits = fits && (t->size.size[k] == e->size[k] || (job->mode == DL_TILES_CROP && t->size.size[k] > e->size[k]));
+    return fits || dl_fail(err, DL_INPUT, "%s is no truth for the output '%s': %lld x [%lld, %lld, %lld] beside %lld x "
+                                          "[%lld, %lld, %lld]",
+                           dlr_source_label(t->source), job->engine.output[0].name, (long long)t->size.channels,
+                           (long long)t->size.size[0], (long long)t->size.size[1], (long long)t->size.size[2],
+                           (long long)e->channels, (long long)e->size[0], (long long)e->size[1],
+                           (long long)e->size[2]);
+}
+
+static bool predict_files(passage *p, dl_error *err) {
+    dl_predict_job *job = p->job;
+    for (int i = 0; i < job->n; i++) {
+        p->data = &job->data[i];
+        for (int64_t k = 0; k < samples_of(job, p->data); k++, p->row++) {
+            p->sample = job->first + k;
+            if (!predict_sample(p, err)) return false;
+        }
+    }
+    return true;
+}
+
+bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
+    double start = dl_clock_seconds();
+    passage p = {.job = job};
+    if (!check_rollout(job, err) || !check_statistics(job, err) || !check_target(job, err)) return false;
+    job->score = dlr_score_new(job->arena, job->engine.output[0].whole.channels, job->steps);
+    bool ok = dlr_predict_open(&job->engine, err);
+    if (ok && job->rolls) {
+        size_t n = (size_t)dlr_extent_count(&job->engine.output[0].whole);
+        p.now = calloc(n + 1, sizeof *p.now), p.next = calloc(n + 1, sizeof *p.next);
+        ok = (p.now && p.next) || dl_fail(err, DL_RESOURCE, "no memory for the fields of a rollout");
+    }
+    ok = ok && (p.file = create(job, path, err)) != NULL && predict_files(&p, err);
+    free(p.now), free(p.next), free(p.channel), free(p.true_block);
+    if (ok)
+        ok = dlr_h5_commit(p.file, err);
+    else
+        dlr_h5_discard(p.file);
+    job->seconds = dl_clock_seconds() - start;
+    return ok;
+}
