@@ -17,7 +17,7 @@ typedef struct {
 } extent;
 
 typedef struct {
-    extent *of; /* by value id */
+    extent *of;   /* by value id */
     int64_t size; /* of the axis */
     int64_t step;
 } reach;
@@ -51,7 +51,8 @@ static bool scale(extent *e, int64_t a, double b_lo, double b_hi, int64_t c) {
     return true;
 }
 
-/* Adds what another operand has to do with it; `to[k]` is the result's axis that its axis k goes along, or -1.
+/* Adds what another operand has to do with it; `to[k]` is the result's axis that its axis k goes along, or
+ * -1.
  */
 static void join(extent *sum, const extent *e, const dl_type *t, const int *to, const dl_node *n) {
     if (sum->all) return;
@@ -101,7 +102,8 @@ static extent in_order(const reach *r, const dl_node *n) {
 /* in = out stride + tap dilation - pad; forwards, or solved for out. */
 static extent slide(const reach *r, const dl_node *n) {
     bool forwards = dl_op_tensor(n->op, DL_RESULT_PLACE) == DL_TENSOR_Y;
-    int data = dl_op_place(n->op, forwards ? DL_TENSOR_X : DL_TENSOR_Y), weight = dl_op_place(n->op, DL_TENSOR_W);
+    int data = dl_op_place(n->op, forwards ? DL_TENSOR_X : DL_TENSOR_Y),
+        weight = dl_op_place(n->op, DL_TENSOR_W);
     if (weight == DL_RESULT_PLACE) return everything(n, "sums over it");
     extent e = r->of[n->in[data]->id];
     const extent *w = &r->of[n->in[weight]->id];
@@ -116,8 +118,8 @@ static extent slide(const reach *r, const dl_node *n) {
     int i = e.axis - 2;
     double taps = (double)((n->in[weight]->type.axis[2 + i].size - 1) * v.dilation[i]);
     double pad = (double)v.pad_lo[i];
-    bool fits = forwards ? scale(&e, v.stride[i], -pad, taps - pad, 1)
-                         : scale(&e, 1, pad - taps, pad, v.stride[i]);
+    bool fits =
+        forwards ? scale(&e, v.stride[i], -pad, taps - pad, 1) : scale(&e, 1, pad - taps, pad, v.stride[i]);
     return fits ? e : everything(n, "has strides beyond counting");
 }
 
@@ -133,14 +135,13 @@ static extent view(const reach *r, const dl_node *n) {
         return e;
     }
     if (r->of[n->in[0]->id].axis != axis) return e;
-    if (dl_outside_find(dl_node_name(n, DL_ATTR_outside)) == DL_OUT_WRAP) return everything(n, "goes round it");
+    if (dl_outside_find(dl_node_name(n, DL_ATTR_outside)) == DL_OUT_WRAP)
+        return everything(n, "goes round it");
     if (div < 1) div = 1;
-    double taps = along->n < 2 ? 0
-                               : (double)((t->axis[dl_type_axis(t, along->names[1])].size - 1) *
-                                          stride->ints[1]);
+    double taps =
+        along->n < 2 ? 0 : (double)((t->axis[dl_type_axis(t, along->names[1])].size - 1) * stride->ints[1]);
     double lo = (double)start + fmin(0, taps), hi = (double)start + fmax(0, taps);
-    return scale(&e, stride->ints[0], lo - (double)(div - 1), hi, div) ? e
-                                                                       : everything(n, "turns it round");
+    return scale(&e, stride->ints[0], lo - (double)(div - 1), hi, div) ? e : everything(n, "turns it round");
 }
 
 /* Axes split or joined: of a split axis the outermost part goes along, of joined ones the outermost. */
@@ -255,7 +256,8 @@ static void settle(reach *r, const dl_node *n, const dl_type *t, extent *e) {
 
 dl_reach dl_find_reach(const dl_graph *g, const dl_var *input, int axis, const dl_value *output) {
     dl_arena *scratch = dl_arena_new(NULL);
-    reach r = {.of = DL_NEWS(scratch, extent, g->next_id + 1), .size = input->value.type.axis[axis].size, .step = 1};
+    reach r = {
+        .of = DL_NEWS(scratch, extent, g->next_id + 1), .size = input->value.type.axis[axis].size, .step = 1};
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
         extent *e = &r.of[v->value.id];

@@ -52,8 +52,8 @@ typedef struct {
     double seconds;
 } dl_predict_job;
 
-/* The model's one input, into job->input, input_name and space. Errors (DL_INPUT): none, several, or one that is
- * no array of floats [N, channels, ...]. */
+/* The model's one input, into job->input, input_name and space. Errors (DL_INPUT): none, several, or one that
+ * is no array of floats [N, channels, ...]. */
 bool dl_predict_input(dl_predict_job *job, dl_error *err);
 /* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but for the
  * executor; session and module are used up. Errors: sizes that the model cannot have; those of compiling. */

@@ -56,14 +56,15 @@ static bool compile(dl_predict_job *job, dl_error *err) {
 
 static bool fits_memory(const dl_predict_job *job, dl_error *err) {
     int threads = (int)dl_config_int(job->config, DL_KEY_threads);
-    double peak = (double)dl_plan_peak(job->plan, threads ? threads : 1), free = (double)dl_memory_available();
+    double peak = (double)dl_plan_peak(job->plan, threads ? threads : 1),
+           free = (double)dl_memory_available();
     return free < 0 || peak < 0.9 * free ||
            dl_fail(err, DL_RESOURCE, "%.1f MiB of memory for it, and %.1f MiB are free", peak / 0x1p20,
                    free / 0x1p20);
 }
 
-/* The model at the sample's size, if it leaves the sizes of its axes open, keeps its parameters there, and fits
- * into memory. */
+/* The model at the sample's size, if it leaves the sizes of its axes open, keeps its parameters there, and
+ * fits into memory. */
 static bool try_whole(dl_predict_job *job, const dlr_extent *sample, dl_error *err) {
     dl_axis_size sizes[DLR_SPACE];
     for (int i = 0; i < job->space; i++)
@@ -75,7 +76,8 @@ static bool try_whole(dl_predict_job *job, const dlr_extent *sample, dl_error *e
         return dl_fail(err, DL_INPUT, "the model states the size of its input itself (%s)", dl_type_text(t));
     job->way = "at once, by a plan of its size", job->engine.tile = *sample;
     for (int k = 0; k < DLR_SPACE; k++) {
-        dlr_axis a = {.whole = now.size[k], .tile = now.size[k], .num = 1, .den = 1, .step = 1, .exact = true};
+        dlr_axis a = {
+            .whole = now.size[k], .tile = now.size[k], .num = 1, .den = 1, .step = 1, .exact = true};
         if (!dlr_tiles_make(job->arena, &a, &job->engine.tiles[k], err)) return false;
     }
     return compile(job, err) && fits_memory(job, err);
@@ -98,14 +100,16 @@ static bool find_ratio(const dl_predict_job *job, int i, dlr_axis *a, dl_error *
         const dl_type *t = &g->results.at[k].value->type;
         int axis = axis_along(job, t, i);
         if (axis < 0 || t->axis[axis].size < 1)
-            return dl_fail(err, DL_INPUT,
-                           "the output '%s' is %s: without the axis %s of the input, it cannot be put together "
-                           "of pieces; the data must have the model's size %s",
-                           g->results.at[k].name, dl_type_text(t), job->input.axis[2 + i].name,
-                           dl_type_text(&job->input));
+            return dl_fail(
+                err, DL_INPUT,
+                "the output '%s' is %s: without the axis %s of the input, it cannot be put together "
+                "of pieces; the data must have the model's size %s",
+                g->results.at[k].name, dl_type_text(t), job->input.axis[2 + i].name,
+                dl_type_text(&job->input));
         int64_t d = divisor(a->tile, t->axis[axis].size), num = a->tile / d, den = t->axis[axis].size / d;
         if (k && (num != a->num || den != a->den))
-            return dl_fail(err, DL_INPUT, "outputs of different sizes along %s cannot be put together of pieces",
+            return dl_fail(err, DL_INPUT,
+                           "outputs of different sizes along %s cannot be put together of pieces",
                            job->input.axis[2 + i].name);
         a->num = num, a->den = den;
     }
@@ -120,10 +124,11 @@ static bool find_reach(const dl_predict_job *job, const dl_graph *seen, int i, d
         dl_reach r = dl_find_reach(seen, input_of(seen), 2 + i, y);
         const char *axis = job->input.axis[2 + i].name;
         if (!r.bounded && r.why)
-            return dl_fail(err, DL_INPUT, "along %s there is no bound to what an output sees: %s:%d:%d %s", axis,
-                           r.where.file ? r.where.file : "", r.where.line, r.where.column, r.why);
+            return dl_fail(err, DL_INPUT, "along %s there is no bound to what an output sees: %s:%d:%d %s",
+                           axis, r.where.file ? r.where.file : "", r.where.line, r.where.column, r.why);
         if (!r.bounded || r.axis != axis_along(job, &y->type, i) || r.num != a->num || r.den != a->den)
-            return dl_fail(err, DL_INPUT, "'%s' does not go along %s of the input", seen->results.at[k].name, axis);
+            return dl_fail(err, DL_INPUT, "'%s' does not go along %s of the input", seen->results.at[k].name,
+                           axis);
         a->step *= r.step / divisor(a->step, r.step);
         if (r.lo < a->lo) a->lo = r.lo;
         if (r.hi > a->hi) a->hi = r.hi;
@@ -139,15 +144,16 @@ static bool make_tiles(dl_predict_job *job, const dlr_extent *sample, bool exact
     dl_buf b = {0};
     for (int k = 0; k < DLR_SPACE; k++) {
         int i = k - (DLR_SPACE - job->space);
-        dlr_axis a = {.whole = sample->size[k], .tile = tile.size[k], .num = 1, .den = 1, .step = 1, .exact = true};
+        dlr_axis a = {
+            .whole = sample->size[k], .tile = tile.size[k], .num = 1, .den = 1, .step = 1, .exact = true};
         bool longer = a.whole > a.tile;
         if (i >= 0 && !same_size(sample, &tile) && !find_ratio(job, i, &a, err)) break;
         if (i >= 0 && longer && exact && !find_reach(job, seen, i, &a, err)) break;
         a.exact = exact || !longer;
         if (!dlr_tiles_make(job->arena, &a, &job->engine.tiles[k], err)) break;
         if (i >= 0 && longer && exact)
-            dl_putf(&b, "%s %s sees %.0f positions", b.n ? "," : "; an output along", job->input.axis[2 + i].name,
-                    a.hi - a.lo + 1);
+            dl_putf(&b, "%s %s sees %.0f positions", b.n ? "," : "; an output along",
+                    job->input.axis[2 + i].name, a.hi - a.lo + 1);
     }
     bool ok = err->code == DL_OK;
     const dlr_tiles *t = job->engine.tiles;

@@ -53,7 +53,8 @@ static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
     p->channel = malloc((size_t)n * sizeof *p->channel);
     p->true_block = malloc((size_t)(n * channels) * sizeof *p->true_block);
     p->room = p->channel && p->true_block ? n : 0;
-    return p->room || dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
+    return p->room ||
+           dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
 }
 
 /* Rows of an output: into the rollout's next step as they are, into the file in the data's units. */
@@ -82,8 +83,8 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
     return true;
 }
 
-/* What the prediction of this step is compared with: the target's same sample, or of weather the field so many
- * steps of time later, if there is one. */
+/* What the prediction of this step is compared with: the target's same sample, or of weather the field so
+ * many steps of time later, if there is one. */
 static void find_truth(passage *p) {
     const dl_predict_job *job = p->job;
     p->truth.source = NULL;
@@ -100,7 +101,8 @@ static bool predict_sample(passage *p, dl_error *err) {
         float *swap = p->now;
         find_truth(p);
         if (p->step) p->now = p->next, p->next = swap;
-        if (!dlr_predict_run(&job->engine, p->step ? from_memory : from_file, take_rows, p, err)) return false;
+        if (!dlr_predict_run(&job->engine, p->step ? from_memory : from_file, take_rows, p, err))
+            return false;
     }
     job->predicted++;
     return true;
@@ -113,13 +115,15 @@ static int64_t samples_of(const dl_predict_job *job, const dlr_field *f) {
     return last > job->first ? last - job->first : 0;
 }
 
-/* Axes of an output's set: samples, where the data have some or are several; steps of a rollout; the model's. */
+/* Axes of an output's set: samples, where the data have some or are several; steps of a rollout; the model's.
+ */
 static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_error *err) {
     const dlr_predict_output *o = &job->engine.output[output];
     const dl_type *t = o->view.type;
     int64_t samples = 0;
     bool in_order = job->n > 1;
-    for (int i = 0; i < job->n; i++) in_order |= job->data[i].in_order, samples += samples_of(job, &job->data[i]);
+    for (int i = 0; i < job->n; i++)
+        in_order |= job->data[i].in_order, samples += samples_of(job, &job->data[i]);
     *s = (dlr_h5_set){.name = o->name, .type = DLR_H5_F32};
     if (t->rank - 1 + in_order + job->rolls > DLR_H5_RANK)
         return dl_fail(err, DL_INPUT, "the output '%s' has too many axes for a file", o->name);
@@ -128,7 +132,8 @@ static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_e
     bool tiled = dlr_predict_is_tiled(&job->engine);
     for (int k = 1; k < t->rank; k++) {
         int space = k - (t->rank - job->space);
-        s->dims[s->rank++] = tiled && space >= 0 ? o->whole.size[DLR_SPACE - job->space + space] : t->axis[k].size;
+        s->dims[s->rank++] =
+            tiled && space >= 0 ? o->whole.size[DLR_SPACE - job->space + space] : t->axis[k].size;
     }
     return true;
 }
@@ -142,8 +147,8 @@ typedef DL_ARRAY(dlr_h5_set) set_list;
 
 /* What the input's array says about itself goes along with a prediction of the same quantities. */
 static void add_attributes(const dl_predict_job *job, attribute_list *list) {
-    static const char *const packing[] = {"scale_factor", "add_offset", "_FillValue", "missing_value",
-                                          "DIMENSION_LIST", "CLASS", "NAME", "REFERENCE_LIST"};
+    static const char *const packing[] = {"scale_factor",   "add_offset", "_FillValue", "missing_value",
+                                          "DIMENSION_LIST", "CLASS",      "NAME",       "REFERENCE_LIST"};
     const dlr_array_facts *a = job->data[0].array;
     for (int i = 0; i < a->attribute_count; i++) {
         const dlr_attribute *from = &a->attributes[i];
@@ -157,58 +162,64 @@ static void add_attributes(const dl_predict_job *job, attribute_list *list) {
     }
 }
 
-/* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes, times, ... */
-static bool is_coordinate(const dl_predict_job *job, const dlr_array_facts *a) {
+/* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes, times, ... How
+ * many of their numbers go along with what is predicted; 0: it is none. */
+static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_facts *a) {
     const dlr_field *f = &job->data[0];
-    bool fits = false;
-    if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return false;
+    dlr_extent whole = whole_input(job);
+    if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return 0;
     for (int i = 0; i < job->engine.n_outputs; i++)
-        if (strcmp(job->engine.output[i].name, a->name) == 0) return false;
-    for (int k = f->in_order; k < f->array->rank; k++) fits |= a->dims[0] == f->array->dims[k];
+        if (strcmp(job->engine.output[i].name, a->name) == 0) return 0;
+    for (int k = f->in_order; k < f->array->rank; k++) {
+        int space = k - (f->array->rank - f->space);
+        if (a->dims[0] == f->array->dims[k])
+            return space < 0 ? a->dims[0] : whole.size[DLR_SPACE - f->space + space];
+    }
     /* times only where all are predicted */
-    if (f->in_order && job->n == 1 && samples_of(job, f) == f->samples) fits |= a->dims[0] == f->samples;
-    return fits;
+    bool all = f->in_order && job->n == 1 && samples_of(job, f) == f->samples;
+    return all && a->dims[0] == f->samples ? f->samples : 0;
 }
 
 static bool copy_coordinate(const dl_predict_job *job, const dlr_array_facts *a, dlr_h5_file *file, int set,
                             dl_error *err) {
-    double *all = malloc((size_t)(a->dims[0] + 1) * sizeof *all);
+    int64_t n = coordinate_length(job, a);
+    double *all = malloc((size_t)(n + 1) * sizeof *all);
     dlr_source *s = dlr_source_open(job->data[0].file, a, 0, err);
-    dlr_block b = {.count = {a->dims[0]}};
+    dlr_block b = {.count = {n}};
     bool ok = s && (all || dl_fail(err, DL_RESOURCE, "no memory for '%s'", a->name)) &&
-              dlr_source_read(s, &b, DLR_EL_F64, all, err) && dlr_h5_write(file, set, 0, a->dims[0], all, err);
+              dlr_source_read(s, &b, DLR_EL_F64, all, err) && dlr_h5_write(file, set, 0, n, all, err);
     dlr_source_close(s);
     free(all);
     return ok;
 }
 
 static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error *err) {
-    const dl_predict_job *j = job;
     attribute_list root = {0}, own = {0};
     set_list sets = {0};
     DL_ARRAY(const dlr_array_facts *) coordinates = {0};
-    dl_push(j->arena, &root, text("generator", "dlrun predict " DL_VERSION));
-    dl_push(j->arena, &root, text("model", j->plan->model));
-    dl_push(j->arena, &root, text("weights", j->checkpoint ? j->checkpoint->path : j->weights));
-    dl_push(j->arena, &root, text("input", dlr_source_label(j->data[0].source)));
-    dl_push(j->arena, &root, text("way", j->way));
-    add_attributes(j, &own);
-    for (int i = 0; i < j->engine.n_outputs; i++) {
+    dl_push(job->arena, &root, text("generator", "dlrun predict " DL_VERSION));
+    dl_push(job->arena, &root, text("model", job->plan->model));
+    dl_push(job->arena, &root, text("weights", job->checkpoint ? job->checkpoint->path : job->weights));
+    dl_push(job->arena, &root, text("input", dlr_source_label(job->data[0].source)));
+    dl_push(job->arena, &root, text("way", job->way));
+    add_attributes(job, &own);
+    for (int i = 0; i < job->engine.n_outputs; i++) {
         dlr_h5_set s;
-        if (!shape_set(j, i, &s, err)) return NULL;
-        if (j->engine.output[i].whole.channels == j->data[0].size.channels)
+        if (!shape_set(job, i, &s, err)) return NULL;
+        if (job->engine.output[i].whole.channels == job->data[0].size.channels)
             s.attributes = own.at, s.n_attributes = own.n;
-        dl_push(j->arena, &sets, s);
+        dl_push(job->arena, &sets, s);
     }
-    for (int i = 0; i < j->data[0].file->n; i++) {
-        const dlr_array_facts *a = &j->data[0].file->arrays[i];
-        if (!is_coordinate(j, a)) continue;
-        dl_push(j->arena, &coordinates, a);
-        dl_push(j->arena, &sets, (dlr_h5_set){.name = a->name, .type = DLR_H5_F64, .rank = 1, .dims = {a->dims[0]}});
+    for (int i = 0; i < job->data[0].file->n; i++) {
+        const dlr_array_facts *a = &job->data[0].file->arrays[i];
+        int64_t n = coordinate_length(job, a);
+        if (!n) continue;
+        dl_push(job->arena, &coordinates, a);
+        dl_push(job->arena, &sets, (dlr_h5_set){.name = a->name, .type = DLR_H5_F64, .rank = 1, .dims = {n}});
     }
     dlr_h5_file *f = dlr_h5_open(path, sets.n, sets.at, root.n, root.at, err);
     for (int i = 0; f && i < coordinates.n; i++)
-        if (!copy_coordinate(j, coordinates.at[i], f, j->engine.n_outputs + i, err)) {
+        if (!copy_coordinate(job, coordinates.at[i], f, job->engine.n_outputs + i, err)) {
             dlr_h5_discard(f);
             return NULL;
         }
@@ -222,8 +233,9 @@ static bool check_rollout(const dl_predict_job *job, dl_error *err) {
     dlr_extent in = whole_input(job);
     bool same = e->n_outputs == 1 && memcmp(&e->output[0].whole, &in, sizeof in) == 0;
     return !job->rolls || same ||
-           dl_fail(err, DL_INPUT, "--rollout: the output feeds the input, and so must be one and of its shape: the "
-                                  "model's input is %s, its output '%s' is %s",
+           dl_fail(err, DL_INPUT,
+                   "--rollout: the output feeds the input, and so must be one and of its shape: the "
+                   "model's input is %s, its output '%s' is %s",
                    dl_type_text(&job->input), e->output[0].name, dl_type_text(e->output[0].view.type));
 }
 
@@ -243,13 +255,15 @@ static bool check_target(const dl_predict_job *job, dl_error *err) {
     bool fits = t->size.channels == e->channels;
     /* weather files reach beyond the crop */
     for (int k = 0; k < DLR_SPACE; k++)
-        fits = fits && (t->size.size[k] == e->size[k] || (job->mode == DL_TILES_CROP && t->size.size[k] > e->size[k]));
-    return fits || dl_fail(err, DL_INPUT, "%s is no truth for the output '%s': %lld x [%lld, %lld, %lld] beside %lld x "
-                                          "[%lld, %lld, %lld]",
-                           dlr_source_label(t->source), job->engine.output[0].name, (long long)t->size.channels,
-                           (long long)t->size.size[0], (long long)t->size.size[1], (long long)t->size.size[2],
-                           (long long)e->channels, (long long)e->size[0], (long long)e->size[1],
-                           (long long)e->size[2]);
+        fits = fits && (t->size.size[k] == e->size[k] ||
+                        (job->mode == DL_TILES_CROP && t->size.size[k] > e->size[k]));
+    return fits || dl_fail(err, DL_INPUT,
+                           "%s is no truth for the output '%s': %lld x [%lld, %lld, %lld] beside %lld x "
+                           "[%lld, %lld, %lld]",
+                           dlr_source_label(t->source), job->engine.output[0].name,
+                           (long long)t->size.channels, (long long)t->size.size[0],
+                           (long long)t->size.size[1], (long long)t->size.size[2], (long long)e->channels,
+                           (long long)e->size[0], (long long)e->size[1], (long long)e->size[2]);
 }
 
 static bool predict_files(passage *p, dl_error *err) {

@@ -32,7 +32,8 @@ static uint32_t checksum(const char *data, size_t n) {
     uint32_t v[3];
     v[0] = v[1] = v[2] = 0xdeadbeef + (uint32_t)n;
     for (;; data += 12, n -= 12) {
-        for (size_t i = 0; i < n && i < 12; i++) v[i / 4] += (uint32_t)(unsigned char)data[i] << (8 * (i % 4));
+        for (size_t i = 0; i < n && i < 12; i++)
+            v[i / 4] += (uint32_t)(unsigned char)data[i] << (8 * (i % 4));
         if (n <= 12) break;
         for (int r = 0; r < 6; r++) {
             uint32_t *a = &v[r % 3], *b = &v[(r + 1) % 3], *c = &v[(r + 2) % 3];
@@ -60,8 +61,8 @@ static void put_type(dl_buf *b, dlr_h5_type t, int64_t length) {
     } else {
         bool wide = t == DLR_H5_F64;
         put(b, 0x11, 1), put(b, wide ? 0x3f20 : 0x1f20, 3), put(b, wide ? 8 : 4, 4);
-        put(b, 0, 2), put(b, wide ? 64 : 32, 2);                     /* bits */
-        put(b, wide ? 52 : 23, 1), put(b, wide ? 11 : 8, 1);         /* exponent */
+        put(b, 0, 2), put(b, wide ? 64 : 32, 2);                               /* bits */
+        put(b, wide ? 52 : 23, 1), put(b, wide ? 11 : 8, 1);                   /* exponent */
         put(b, 0, 1), put(b, wide ? 52 : 23, 1), put(b, wide ? 1023 : 127, 4); /* mantissa, bias */
     }
 }
@@ -178,16 +179,18 @@ static bool check_sets(const char *path, int n, const dlr_h5_set *sets, dl_error
         int64_t bytes = (int64_t)size_of(s->type);
         bool fits = dl_is_file_name(s->name) && s->rank >= 0 && s->rank <= DLR_H5_RANK;
         for (int k = 0; fits && k < s->rank; k++)
-            fits = s->dims[k] >= 0 && !__builtin_mul_overflow(bytes, s->dims[k], &bytes) && bytes < INT64_MAX / 8;
+            fits = s->dims[k] >= 0 && !__builtin_mul_overflow(bytes, s->dims[k], &bytes) &&
+                   bytes < INT64_MAX / 8;
         for (int k = 0; fits && k < i; k++) fits = strcmp(sets[k].name, s->name) != 0;
-        if (!fits) return dl_fail(err, DL_INPUT, "%s cannot hold a data set '%.80s' of this size", path, s->name);
+        if (!fits)
+            return dl_fail(err, DL_INPUT, "%s cannot hold a data set '%.80s' of this size", path, s->name);
         if (!check_attributes(path, s->n_attributes, s->attributes, err)) return false;
     }
     return true;
 }
 
-/* Headers depend on where others lie only in the values of addresses, never in size: written twice, the second
- * time they are right. Returns where the file ends. */
+/* Headers depend on where others lie only in the values of addresses, never in size: written twice, the
+ * second time they are right. Returns where the file ends. */
 static uint64_t put_headers(dl_buf *b, dlr_h5_file *f, const dlr_h5_set *sets, int n_attributes,
                             const dlr_h5_attribute *attributes, uint64_t *header) {
     uint64_t end = 0;
@@ -212,7 +215,8 @@ static uint64_t put_headers(dl_buf *b, dlr_h5_file *f, const dlr_h5_set *sets, i
 
 dlr_h5_file *dlr_h5_open(const char *path, int n, const dlr_h5_set *sets, int n_attributes,
                          const dlr_h5_attribute *attributes, dl_error *err) {
-    if (!check_sets(path, n, sets, err) || !check_attributes(path, n_attributes, attributes, err)) return NULL;
+    if (!check_sets(path, n, sets, err) || !check_attributes(path, n_attributes, attributes, err))
+        return NULL;
     dlr_h5_file *f = dl_calloc(1, sizeof *f);
     *f = (dlr_h5_file){.n = n,
                        .at = dl_calloc((size_t)n + 1, sizeof *f->at),
@@ -232,8 +236,8 @@ dlr_h5_file *dlr_h5_open(const char *path, int n, const dlr_h5_set *sets, int n_
 }
 
 bool dlr_h5_write(dlr_h5_file *f, int set, int64_t first, int64_t n, const void *data, dl_error *err) {
-    return dl_output_write_at(f->out, f->at[set] + (uint64_t)first * f->size[set], data, (size_t)n * f->size[set],
-                              err);
+    return dl_output_write_at(f->out, f->at[set] + (uint64_t)first * f->size[set], data,
+                              (size_t)n * f->size[set], err);
 }
 
 static void release(dlr_h5_file *f) { free(f->at), free(f->size), free(f); }

@@ -39,7 +39,8 @@ static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, d
     int n = 0;
     if (name) {
         f->array = dlr_array_file_find(f->file, name);
-        if (!f->array) return refuse(f->file, want, dl_format(f->file->arena, "no array '%.100s'", name), err);
+        if (!f->array)
+            return refuse(f->file, want, dl_format(f->file->arena, "no array '%.100s'", name), err);
         if (f->array->refused || fits(f->array, want)) return true; /* the first is said when it is opened */
         return refuse(f->file, want, dl_format(f->file->arena, "'%.100s' does not fit", name), err);
     }
@@ -83,7 +84,8 @@ static bool refuse_value(const dlr_field *f, int64_t sample, const int64_t start
                          const int64_t count[DLR_SPACE], int64_t at, float value, dl_error *err) {
     int64_t place[DLR_SPACE];
     for (int k = DLR_SPACE - 1; k >= 0; k--) place[k] = start[k] + at % count[k], at /= count[k];
-    return dl_fail(err, DL_INPUT, "%s, sample %lld, channel %lld, place [%lld, %lld, %lld] is %g: data must be finite",
+    return dl_fail(err, DL_INPUT,
+                   "%s, sample %lld, channel %lld, place [%lld, %lld, %lld] is %g: data must be finite",
                    dlr_source_label(f->source), (long long)sample, (long long)at, (long long)place[0],
                    (long long)place[1], (long long)place[2], (double)value);
 }

@@ -4,9 +4,7 @@
 
 #include "runtime/state.h"
 
-int64_t dlr_extent_count(const dlr_extent *e) {
-    return e->channels * e->size[0] * e->size[1] * e->size[2];
-}
+int64_t dlr_extent_count(const dlr_extent *e) { return e->channels * e->size[0] * e->size[1] * e->size[2]; }
 
 bool dlr_predict_is_tiled(const dlr_predict *p) {
     for (int k = 0; k < DLR_SPACE; k++)
@@ -66,8 +64,8 @@ static void add_piece(const dlr_predict *p, const int at[DLR_SPACE], int output)
         for (int64_t i = t[0]->from; i < t[0]->to; i++)
             for (int64_t j = t[1]->from; j < t[1]->to; j++) {
                 const float *from = p->piece + ((c * slab_rows(p) + i) * n1 + j) * n2;
-                float *to = p->slab[output] +
-                            ((c * slab_rows(p) + i) * size[1] + t[1]->begin + j) * size[2] + t[2]->begin;
+                float *to = p->slab[output] + ((c * slab_rows(p) + i) * size[1] + t[1]->begin + j) * size[2] +
+                            t[2]->begin;
                 float share = t[0]->weight[i] * t[1]->weight[j];
                 for (int64_t k = t[2]->from; k < t[2]->to; k++) to[k] += share * t[2]->weight[k] * from[k];
             }

@@ -4,7 +4,7 @@
 
 dlr_score dlr_score_new(dl_arena *arena, int64_t channels, int64_t steps) {
     return (dlr_score){channels, steps, DL_NEWS(arena, double, channels *steps),
-                       DL_NEWS(arena, double, channels *steps), DL_NEWS(arena, int64_t, channels *steps)};
+                       DL_NEWS(arena, double, channels *steps), DL_NEWS(arena, int64_t, channels * steps)};
 }
 
 void dlr_score_add(dlr_score *s, int64_t step, int64_t channel, const float *predicted, const float *truth,

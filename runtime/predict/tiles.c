@@ -8,7 +8,8 @@ static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Pieces at 0, hop, 2 hop, ..., the last where the axis ends. */
 static void place(dl_arena *arena, const dlr_axis *a, int64_t hop, dlr_tiles *t) {
     int64_t last = a->whole - a->tile;
-    for (int64_t start = 0; start < last; start += hop) dl_push(arena, &t->pieces, (dlr_tile){.start = start});
+    for (int64_t start = 0; start < last; start += hop)
+        dl_push(arena, &t->pieces, (dlr_tile){.start = start});
     dl_push(arena, &t->pieces, (dlr_tile){.start = last});
     for (int i = 0; i < t->pieces.n; i++) t->pieces.at[i].begin = t->pieces.at[i].start * a->den / a->num;
 }
@@ -18,11 +19,12 @@ static bool check(const dlr_axis *a, int64_t step, dl_error *err) {
         return dl_fail(err, DL_INPUT, "%lld positions are fewer than the %lld of the model's input",
                        (long long)a->whole, (long long)a->tile);
     if (a->tile * a->den % a->num || (a->whole - a->tile) % step)
-        return dl_fail(err, DL_INPUT,
-                       "%lld positions do not go with the model's input of %lld: they must be that many and a "
-                       "multiple of %lld (%lld would do)",
-                       (long long)a->whole, (long long)a->tile, (long long)step,
-                       (long long)(a->whole - (a->whole - a->tile) % step));
+        return dl_fail(
+            err, DL_INPUT,
+            "%lld positions do not go with the model's input of %lld: they must be that many and a "
+            "multiple of %lld (%lld would do)",
+            (long long)a->whole, (long long)a->tile, (long long)step,
+            (long long)(a->whole - (a->whole - a->tile) % step));
     return true;
 }
 
@@ -35,10 +37,11 @@ static bool discard(dl_arena *arena, const dlr_axis *a, dlr_tiles *t, dl_error *
     int64_t to = min(t->tile, (int64_t)floor(((double)a->tile - 1 - a->hi) / s + 1e-9) + 1);
     int64_t hop = to > from ? (to - from) * a->num / a->den / a->step * a->step : 0;
     if (hop < 1 && a->whole > a->tile)
-        return dl_fail(err, DL_INPUT,
-                       "an output sees %.0f positions, too many for pieces of %lld that begin at multiples of "
-                       "%lld",
-                       floor(a->hi - a->lo) + 1, (long long)a->tile, (long long)a->step);
+        return dl_fail(
+            err, DL_INPUT,
+            "an output sees %.0f positions, too many for pieces of %lld that begin at multiples of "
+            "%lld",
+            floor(a->hi - a->lo) + 1, (long long)a->tile, (long long)a->step);
     place(arena, a, max(hop, 1), t);
     dlr_tile *piece = t->pieces.at;
     for (int i = 0; i < t->pieces.n; i++) {
