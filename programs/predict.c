@@ -2,7 +2,7 @@
 #include "programs/predict.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -126,7 +126,8 @@ static bool open_config(dl_predict_job *job, const origin *o, int argc, char **a
 static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
     dl_config *c = job->config;
     dl_buf faults = {0};
-    job->session = dl_session_open(job->arena, c, 1, &faults, err);
+    job->compiler = dl_arena_new(job->arena);
+    job->session = dl_session_open(job->compiler, c, 1, &faults, err);
     if (!job->session && faults.n) fputs(faults.at, stderr);
     dl_buf_free(&faults);
     if (!job->session) return false;
@@ -257,7 +258,17 @@ static bool open_target(dl_predict_job *job, dl_error *err) {
 
 /* ---- the run ---- */
 
+/* Not a byte of the compiler's stays while the plan runs. */
+static void close_session(dl_predict_job *job) {
+    dl_session_close(job->session);
+    dl_arena_free(job->compiler);
+    job->session = NULL, job->compiler = NULL;
+    malloc_trim(0);
+}
+
 static bool load(dl_predict_job *job, dl_error *err) {
+    dl_arena_move(job->plan->arena, job->arena);
+    close_session(job);
     job->exec = dlr_exec_open(job->plan, (int)dl_config_int(job->config, DL_KEY_threads), err);
     if (!job->exec) return false;
     dlr_tensors model = dlr_tensors_of_model(job->arena, job->exec);

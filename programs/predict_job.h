@@ -24,6 +24,7 @@ typedef struct {
     /* the model */
     dlr_checkpoint *checkpoint; /* NULL: */
     const char *weights;        /* a file of weights */
+    dl_arena *compiler;         /* of the session, which is gone once there is a plan */
     dl_session *session;
     const char *model_path;
     dl_type input; /* of the model at its own size: [1, channels, spatial...] */

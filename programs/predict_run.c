@@ -145,23 +145,6 @@ static dlr_h5_attribute text(const char *name, const char *value) {
 typedef DL_ARRAY(dlr_h5_attribute) attribute_list;
 typedef DL_ARRAY(dlr_h5_set) set_list;
 
-/* What the input's array says about itself goes along with a prediction of the same quantities. */
-static void add_attributes(const dl_predict_job *job, attribute_list *list) {
-    static const char *const packing[] = {"scale_factor",   "add_offset", "_FillValue", "missing_value",
-                                          "DIMENSION_LIST", "CLASS",      "NAME",       "REFERENCE_LIST"};
-    const dlr_array_facts *a = job->data[0].array;
-    for (int i = 0; i < a->attribute_count; i++) {
-        const dlr_attribute *from = &a->attributes[i];
-        bool skip = strlen(from->name) > 200 || (from->text && strlen(from->text) > DLR_H5_ATTRIBUTE / 2);
-        for (size_t k = 0; k < sizeof packing / sizeof *packing; k++) skip |= !strcmp(from->name, packing[k]);
-        if (skip) continue;
-        if (isnan(from->number) && from->text)
-            dl_push(job->arena, list, text(from->name, from->text));
-        else
-            dl_push(job->arena, list, (dlr_h5_attribute){from->name, DLR_H5_F64, -1, &from->number});
-    }
-}
-
 /* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes, times, ... How
  * many of their numbers go along with what is predicted; 0: it is none. */
 static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_facts *a) {
@@ -194,7 +177,7 @@ static bool copy_coordinate(const dl_predict_job *job, const dlr_array_facts *a,
 }
 
 static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error *err) {
-    attribute_list root = {0}, own = {0};
+    attribute_list root = {0};
     set_list sets = {0};
     DL_ARRAY(const dlr_array_facts *) coordinates = {0};
     dl_push(job->arena, &root, text("generator", "dlrun predict " DL_VERSION));
@@ -202,12 +185,9 @@ static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error
     dl_push(job->arena, &root, text("weights", job->checkpoint ? job->checkpoint->path : job->weights));
     dl_push(job->arena, &root, text("input", dlr_source_label(job->data[0].source)));
     dl_push(job->arena, &root, text("way", job->way));
-    add_attributes(job, &own);
     for (int i = 0; i < job->engine.n_outputs; i++) {
         dlr_h5_set s;
         if (!shape_set(job, i, &s, err)) return NULL;
-        if (job->engine.output[i].whole.channels == job->data[0].size.channels)
-            s.attributes = own.at, s.n_attributes = own.n;
         dl_push(job->arena, &sets, s);
     }
     for (int i = 0; i < job->data[0].file->n; i++) {

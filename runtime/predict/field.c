@@ -28,8 +28,10 @@ static bool fits(const dlr_array_facts *a, const dlr_field_want *want) {
 static bool refuse(const dlr_array_file *file, const dlr_field_want *want, const char *why, dl_error *err) {
     dl_buf holds = {0};
     dlr_array_file_put(&holds, file, 8);
-    dl_fail(err, DL_INPUT, "%s: %s for %s, %s without N or with samples in its place; it holds: %.400s",
-            file->path, why, want->what, dl_type_text(want->type), holds.at ? holds.at : "nothing");
+    dl_fail(
+        err, DL_INPUT,
+        "%s: %s: %s takes %s, and an array holds one sample, or many along a first axis; there are: %.400s",
+        file->path, why, want->what, dl_type_text(want->type), holds.at ? holds.at : "none");
     dl_buf_free(&holds);
     return false;
 }
