@@ -4,8 +4,8 @@
 #include "compiler/session.h"
 #include "runtime/data/dataset.h"
 
-/* Where no data_loader_config is given, the keys that name the data choose one: train_data_path weather
- * files, data_dir CIFAR-10's, train_dir class folders; and `data: cifar10 | imagenet` sets, besides, what
+/* Where no data_loader_config is given, the keys that name the data choose one: a map of `data` the files of
+ * one's own, train_data_path weather files, data_dir CIFAR-10's, train_dir class folders; and `data: cifar10 | imagenet` sets, besides, what
  * system E's code does to these pictures, as far as keys do not say otherwise. */
 bool dl_samples_settle(dl_config *config, dl_error *err);
 
