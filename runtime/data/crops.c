@@ -44,13 +44,16 @@ static int64_t channels_of(const dlr_dataset *d, int side) { return d->arrays.at
 
 static const char *const roles[] = {"input", "target"};
 
-static bool check_shape(const dlr_dataset *d, const char *path, const dlr_hdf5_set *set, int side,
+static bool check_shape(const dlr_dataset *d, const char *path, const dlr_array_facts *set, int side,
                         dl_error *err) {
+    if (!dlr_element_is_float(set->type))
+        return dl_fail(err, DL_INPUT, "%s: '%s' holds %s, not floating-point numbers", path, set->name,
+                       set->stored);
     bool cube = set->rank == 4 && set->dims[1] == set->dims[2] && set->dims[2] == set->dims[3];
     bool shaped = cube && set->dims[1] >= 1 && set->dims[1] <= MAX_EDGE;
     if (shaped && set->dims[0] == channels_of(d, side)) return true;
     dl_buf holds = {0};
-    dlr_hdf5_put_shape(&holds, set);
+    dlr_array_put_shape(&holds, set);
     if (!shaped)
         dl_fail(err, DL_INPUT, "%s: '%s' is %s; a volume is [channels, L, L, L]", path, set->name, holds.at);
     else
@@ -60,19 +63,19 @@ static bool check_shape(const dlr_dataset *d, const char *path, const dlr_hdf5_s
     return false;
 }
 
-static dlr_volume *open_side(const dlr_dataset *d, const char *path, const dlr_hdf5_facts *facts,
-                             const char *name, int side, dl_error *err) {
-    const dlr_hdf5_set *set = dlr_hdf5_find(facts, name);
+static dlr_volume *open_side(const dlr_dataset *d, const dlr_array_file *file, const char *name, int side,
+                             dl_error *err) {
+    const dlr_array_facts *set = dlr_array_file_find(file, name);
     if (!set) {
         dl_buf holds = {0};
-        dlr_hdf5_put_sets(&holds, facts, 8);
-        dl_fail(err, DL_INPUT, "%s has no data set '%s' (the model's %s); it holds: %.500s", path, name,
+        dlr_array_file_put(&holds, file, 8);
+        dl_fail(err, DL_INPUT, "%s has no data set '%s' (the model's %s); it holds: %.500s", file->path, name,
                 roles[side], holds.at);
         dl_buf_free(&holds);
         return NULL;
     }
-    bool stored = set->layout != DLR_HDF5_LINK && set->layout != DLR_HDF5_EMPTY; /* else that is the fault */
-    return stored && !check_shape(d, path, set, side, err) ? NULL : dlr_volume_open(path, set, err);
+    bool fits = set->refused || check_shape(d, file->path, set, side, err); /* refused: that is the fault */
+    return fits ? dlr_volume_open(file, set, err) : NULL;
 }
 
 static bool check_options(const dlr_dataset *d, const dlr_crops_options *o, dl_error *err) {
@@ -95,11 +98,11 @@ static bool check_options(const dlr_dataset *d, const dlr_crops_options *o, dl_e
 static bool open_volumes(const dlr_dataset *d, crops *c, const dlr_crops_options *o, dl_error *err) {
     const char *names[] = {o->input_name ? o->input_name : "Nbody",
                            o->target_name ? o->target_name : "Hydro"};
-    dlr_hdf5_facts *facts = dlr_hdf5_inspect(o->path, err);
-    if (!facts) return false;
+    dlr_array_file *file = dlr_array_file_open(o->path, err);
+    if (!file) return false;
     for (int i = 0; i < 2 && (i == 0 || c->volume[0]); i++)
-        c->volume[i] = open_side(d, o->path, facts, names[i], i, err);
-    free(facts);
+        c->volume[i] = open_side(d, file, names[i], i, err);
+    dlr_array_file_close(file);
     if (!c->volume[1]) return false;
     int64_t edge = c->volume[0]->edge;
     if (c->volume[1]->edge != edge)

@@ -23,20 +23,72 @@ void dlr_hdf5_reason(char *text, size_t size) {
 
 /* ---- in the child ---- */
 
+/* Half precision, which libhdf5 has no name for. */
+static bool is_half(hid_t type) {
+    size_t sign, exponent, exponent_bits, mantissa, mantissa_bits;
+    return H5Tget_size(type) == 2 &&
+           H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
+           sign == 15 && exponent == 10 && exponent_bits == 5 && mantissa == 0 && mantissa_bits == 10 &&
+           H5Tget_ebias(type) == 15;
+}
+
+/* What h5py and PyTables make of a bool. */
+static bool is_truth(hid_t type) {
+    int8_t no = -1, yes = -1;
+    return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && H5Tenum_valueof(type, "FALSE", &no) >= 0 &&
+           H5Tenum_valueof(type, "TRUE", &yes) >= 0 && no == 0 && yes == 1;
+}
+
+static bool is_ieee(hid_t type) {
+    const hid_t ieee[] = {H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE, H5T_IEEE_F64BE};
+    for (int i = 0; i < 4; i++)
+        if (H5Tequal(type, ieee[i]) > 0) return true;
+    return is_half(type);
+}
+
+/* The element, and the letter of its kind or 0. What libhdf5 must convert goes to the next wider one. */
+static char find_element(hid_t type, dlr_hdf5_set *set) {
+    size_t bytes = H5Tget_size(type), whole = 1;
+    while (whole < bytes) whole *= 2;
+    switch (H5Tget_class(type)) {
+    case H5T_FLOAT:
+        set->plain = is_ieee(type);
+        set->element = set->plain ? dlr_element_of('f', bytes) : bytes <= 4 ? DLR_EL_F32 : DLR_EL_F64;
+        return 'f';
+    case H5T_ENUM:
+        if (is_truth(type)) {
+            set->plain = true, set->element = DLR_EL_BOOL;
+            return 'b';
+        }
+        type = H5Tget_super(type); /* fall through: its numbers */
+        __attribute__((fallthrough));
+    case H5T_INTEGER: {
+        char letter = H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
+        set->plain = bytes == whole && H5Tget_precision(type) == 8 * bytes;
+        set->element = dlr_element_of(letter, whole);
+        return letter;
+    }
+    default: set->element = DLR_EL_NONE; return 0;
+    }
+}
+
 static void name_type(hid_t type, dlr_hdf5_set *set) {
-    H5T_class_t class = H5Tget_class(type);
-    size_t bits = 8 * H5Tget_size(type);
-    set->is_float = class == H5T_FLOAT;
-    set->is_native_f32 = H5Tequal(type, H5T_NATIVE_FLOAT) > 0;
-    char letter = class == H5T_FLOAT                  ? 'f'
-                  : class != H5T_INTEGER              ? 0
-                  : H5Tget_sign(type) == H5T_SGN_NONE ? 'u'
-                                                      : 'i';
+    char letter = find_element(type, set);
+    bool big = H5Tget_order(type) == H5T_ORDER_BE;
+    set->swapped = H5Tget_size(type) > 1 && big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
     if (!letter)
         snprintf(set->type, sizeof set->type, "other");
+    else if (letter == 'b')
+        snprintf(set->type, sizeof set->type, "bool");
     else
-        snprintf(set->type, sizeof set->type, "%c%zu%s", letter, bits,
-                 bits > 8 && H5Tget_order(type) == H5T_ORDER_BE ? " BE" : "");
+        snprintf(set->type, sizeof set->type, "%c%zu%s", letter, 8 * H5Tget_size(type),
+                 H5Tget_size(type) > 1 && big ? " BE" : "");
+}
+
+static void describe_chunks(hid_t plist, dlr_hdf5_set *set) {
+    hsize_t chunk[H5S_MAX_RANK];
+    int rank = H5Pget_chunk(plist, H5S_MAX_RANK, chunk);
+    for (int i = 0; i < rank && i < DLR_ARRAY_RANK; i++) set->chunk[i] = (int64_t)chunk[i];
 }
 
 static void describe_storage(hid_t data, hid_t plist, dlr_hdf5_set *set) {
@@ -57,7 +109,10 @@ static void describe_storage(hid_t data, hid_t plist, dlr_hdf5_set *set) {
         else
             set->layout = DLR_HDF5_CONTIGUOUS, set->offset = (int64_t)at;
         break;
-    case H5D_CHUNKED: set->layout = H5Dget_storage_size(data) ? DLR_HDF5_CHUNKED : DLR_HDF5_EMPTY; break;
+    case H5D_CHUNKED:
+        set->layout = H5Dget_storage_size(data) ? DLR_HDF5_CHUNKED : DLR_HDF5_EMPTY;
+        describe_chunks(plist, set);
+        break;
     case H5D_COMPACT: set->layout = DLR_HDF5_COMPACT; break;
     default: set->layout = DLR_HDF5_VIRTUAL;
     }
@@ -67,7 +122,7 @@ static void describe(hid_t data, dlr_hdf5_set *set) {
     hid_t space = H5Dget_space(data), type = H5Dget_type(data), plist = H5Dget_create_plist(data);
     hsize_t dims[H5S_MAX_RANK];
     set->rank = H5Sget_simple_extent_dims(space, dims, NULL);
-    for (int i = 0; i < set->rank && i < DLR_HDF5_RANK; i++) set->dims[i] = (int64_t)dims[i];
+    for (int i = 0; i < set->rank && i < DLR_ARRAY_RANK; i++) set->dims[i] = (int64_t)dims[i];
     name_type(type, set);
     describe_storage(data, plist, set);
     H5Pclose(plist), H5Tclose(type), H5Sclose(space);
@@ -125,10 +180,11 @@ static bool check_facts(dlr_hdf5_facts *facts, const char *path, dl_error *err) 
         set->name[sizeof set->name - 1] = set->type[sizeof set->type - 1] = 0;
         if (set->rank < 0) set->rank = 0;
         if (set->filter_count < 0) set->filter_count = 0;
-        int64_t bytes = 4;
-        for (int k = 0; k < set->rank && k < DLR_HDF5_RANK; k++)
+        if (set->element < 0 || set->element > DLR_EL_NONE) set->element = DLR_EL_NONE;
+        int64_t bytes = (int64_t)dlr_element_bytes(set->element);
+        for (int k = 0; k < set->rank && k < DLR_ARRAY_RANK; k++)
             if (set->dims[k] < 0 || __builtin_mul_overflow(bytes, set->dims[k], &bytes)) bytes = INT64_MAX;
-        if (set->layout == DLR_HDF5_CONTIGUOUS && set->is_native_f32 && set->rank <= DLR_HDF5_RANK &&
+        if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->rank <= DLR_ARRAY_RANK &&
             (set->offset < 0 || set->offset > facts->file_bytes || bytes > facts->file_bytes - set->offset))
             return dl_fail(err, DL_INPUT, "%s is damaged: '%s' reaches beyond the file's %lld bytes", path,
                            set->name, (long long)facts->file_bytes);
@@ -159,29 +215,4 @@ dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err) {
     if (ok) return facts;
     free(facts);
     return NULL;
-}
-
-const dlr_hdf5_set *dlr_hdf5_find(const dlr_hdf5_facts *facts, const char *name) {
-    for (int i = 0; i < facts->n; i++)
-        if (strcmp(facts->set[i].name, name) == 0) return &facts->set[i];
-    return NULL;
-}
-
-void dlr_hdf5_put_shape(dl_buf *out, const dlr_hdf5_set *set) {
-    dl_puts(out, "[");
-    for (int i = 0; i < set->rank && i < DLR_HDF5_RANK; i++)
-        dl_putf(out, "%s%lld", i ? ", " : "", (long long)set->dims[i]);
-    dl_putf(out, "%s] %s", set->rank > DLR_HDF5_RANK ? ", ..." : "", set->type);
-}
-
-void dlr_hdf5_put_sets(dl_buf *out, const dlr_hdf5_facts *facts, int most) {
-    if (facts->n == 0) dl_puts(out, "no data set");
-    for (int i = 0; i < facts->n && i < most; i++) {
-        dl_putf(out, "%s%s ", i ? ", " : "", facts->set[i].name);
-        if (facts->set[i].layout == DLR_HDF5_LINK)
-            dl_puts(out, "(a link)");
-        else
-            dlr_hdf5_put_shape(out, &facts->set[i]);
-    }
-    if (facts->more || facts->n > most) dl_puts(out, ", ...");
 }

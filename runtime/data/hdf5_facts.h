@@ -7,10 +7,9 @@
 #define DLR_HDF5_FACTS_H
 #include "ir/base/status.h"
 #include "ir/base/str.h"
+#include "runtime/data/element.h"
 
-#include <stdint.h>
-
-enum { DLR_HDF5_SETS = 256, DLR_HDF5_RANK = 8, DLR_HDF5_FILTERS = 6 };
+enum { DLR_HDF5_SETS = 256, DLR_HDF5_FILTERS = 6 };
 
 typedef enum {
     DLR_HDF5_CONTIGUOUS, /* one run of bytes at `offset` */
@@ -27,10 +26,12 @@ typedef struct {
     char type[16]; /* "f32", "f64", "i16", "u8", with " BE" behind it when the bytes are swapped; else "other"
                     */
     dlr_hdf5_layout layout;
-    int rank; /* more than DLR_HDF5_RANK: only the first dimensions are in dims */
-    int64_t dims[DLR_HDF5_RANK];
-    bool is_float, is_native_f32;
-    int64_t offset; /* bytes from the file's begin; contiguous only */
+    int rank; /* more than DLR_ARRAY_RANK: only the first dimensions are in dims */
+    int64_t dims[DLR_ARRAY_RANK], chunk[DLR_ARRAY_RANK];
+    dlr_element element; /* that its numbers belong to; DLR_EL_NONE: they are none */
+    bool plain;          /* they are stored as such, */
+    bool swapped;        /* with their bytes in the order that is not this machine's */
+    int64_t offset;      /* bytes from the file's begin; contiguous only */
     int filter_count, filter[DLR_HDF5_FILTERS];
 } dlr_hdf5_set;
 
@@ -45,14 +46,6 @@ typedef struct {
  * DL_INPUT when it is damaged or not HDF5. free() them. Forks: open files before devices and MPI are started.
  */
 dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err);
-
-/* The data set or link of that name, or NULL. */
-const dlr_hdf5_set *dlr_hdf5_find(const dlr_hdf5_facts *facts, const char *name);
-
-/* Writes "[4, 80, 80, 80] f32", and "Nbody [4, 80, 80, 80] f32, Hydro ..." (at most `most` of them), for
- * messages. */
-void dlr_hdf5_put_shape(dl_buf *out, const dlr_hdf5_set *set);
-void dlr_hdf5_put_sets(dl_buf *out, const dlr_hdf5_facts *facts, int most);
 
 /* For the children that call libhdf5 (sandbox.h), alone: it prints nothing and loads no plugins. */
 void dlr_hdf5_quiet(void);

@@ -25,7 +25,7 @@ bool own_open_part(own *w, const dlr_arrays *arrays, const dlr_own_options *o, d
 
 void own_close(own *w) {
     for (int k = 0; k < w->n; k++)
-        for (int i = 0; i < w->at[k].files.n; i++) dlr_array_close(w->at[k].files.at[i].array);
+        for (int i = 0; i < w->at[k].files.n; i++) dlr_source_close(w->at[k].files.at[i].source);
     dl_arena_free(w->arena);
 }
 
@@ -86,7 +86,7 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
         if (!own_open_scale(w, k, d, o, err)) return false;
         size_t bytes = dlr_array_bytes(&a->to);
         if (bytes > d->scratch) d->scratch = bytes;
-        for (int i = 0; i < a->files.n; i++) d->held += dlr_array_held(a->files.at[i].array);
+        for (int i = 0; i < a->files.n; i++) d->held += dlr_source_held(a->files.at[i].source);
         keep_source(w, a);
     }
     w->o = NULL;

@@ -110,7 +110,7 @@ static bool open_array(own_array *a, own_file *f, dl_error *err) {
                     f->path, holds.at);
         dl_buf_free(&holds);
     }
-    ok = ok && (f->array = dlr_array_open(file, facts, CHUNKS, err));
+    ok = ok && (f->source = dlr_source_open(file, facts, CHUNKS, err));
     dlr_array_file_close(file);
     return ok;
 }
@@ -119,8 +119,8 @@ static bool open_file(own *w, own_array *a, const char *path, dl_error *err) {
     own_file f = {.path = path};
     dl_error reason = {0};
     if (!open_array(a, &f, &reason)) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
-    int rank = dlr_array_rank(f.array);
-    memcpy(f.dims, dlr_array_dims(f.array), (size_t)rank * sizeof *f.dims);
+    int rank = dlr_source_rank(f.source);
+    memcpy(f.dims, dlr_source_dims(f.source), (size_t)rank * sizeof *f.dims);
     dl_push(w->arena, &a->files, f);
     if (a->files.n == 1) a->rank = rank;
     return rank == a->rank ||

@@ -9,14 +9,14 @@
 enum { OWN_SAMPLES = -1, OWN_LEFT_OUT = -2 };
 
 typedef struct {
-    dlr_array *array;
+    dlr_source *source;
     const char *path;
     int64_t dims[DL_MAX_RANK], first, n; /* indices of N: the first, and how many */
 } own_file;
 
 /* One array of the model's, and where it comes from. */
 typedef struct {
-    dlr_tensor to;
+    dlr_array to;
     dlr_own_source from; /* its names and lists are copies */
     DL_ARRAY(own_file) files;
     int rank, axis[DL_MAX_RANK]; /* of the files; axis of `to`, or one of the above */

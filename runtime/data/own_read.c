@@ -43,7 +43,7 @@ static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel
 bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
               dl_error *err) {
     dl_error reason = {0};
-    if (!dlr_array_read(f->array, b, element_of(a->to.type.dtype), out, &reason))
+    if (!dlr_source_read(f->source, b, element_of(a->to.type.dtype), out, &reason))
         return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
     if (a->to.type.dtype != DL_F32) return true;
     int64_t outer = 1, channels = 1, inner = 1;

@@ -114,7 +114,7 @@ typedef struct {
 static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_error *err) {
     const own_array *a = s->a;
     dl_error reason = {0};
-    if (!dlr_array_read(f->array, b, DLR_EL_F64, s->values, &reason))
+    if (!dlr_source_read(f->source, b, DLR_EL_F64, s->values, &reason))
         return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
     int64_t n = 1, behind = 1;
     for (int j = 0; j < a->rank; j++) n *= b->count[j];

@@ -64,7 +64,7 @@ dlr_volume *dlr_volume_load(const dlr_volume *from, int64_t edge, dl_error *err)
     float *scratch = malloc(dlr_volume_scratch(from->edge, (int)edge) * sizeof *scratch);
     const int64_t corner[3] = {0};
     bool ok = scratch ? dlr_volume_crop(from, corner, (int)edge, DLR_NO_ROTATION, v->memory, scratch, err)
-                      : dl_fail(err, DL_RESOURCE, "no memory to load %s", from->source.label);
+                      : dl_fail(err, DL_RESOURCE, "no memory to load %s", dlr_source_label(from->source));
     free(scratch);
     if (!ok) dlr_volume_close(v), v = NULL;
     return v;

@@ -1,7 +1,7 @@
 /* A volume: one array [C, L, L, L] of f32 that crops are cut from, in memory or in a file. */
 #ifndef DLR_VOLUME_H
 #define DLR_VOLUME_H
-#include "runtime/data/hdf5_source.h"
+#include "runtime/data/array_file.h"
 #include "runtime/data/rotate.h"
 #include "runtime/rng.h"
 
@@ -23,13 +23,13 @@ struct dlr_volume {
     /* Reads a slab; called by many threads at once. */
     bool (*read)(const dlr_volume *v, dlr_slab *slab, dl_error *err);
     void (*close)(dlr_volume *v);
-    float *memory;     /* kind memory */
-    dlr_source source; /* kind file */
-    int64_t held;      /* bytes of memory that it takes at most, in this process or its child */
+    float *memory;      /* kind memory */
+    dlr_source *source; /* kind file */
+    int64_t held;       /* bytes of memory that it takes at most, in this process or its child */
 };
 
-/* Opens a data set [channels, L, L, L] of a file. Errors: dlr_source_open's. */
-dlr_volume *dlr_volume_open(const char *path, const dlr_hdf5_set *set, dl_error *err);
+/* Opens an array [channels, L, L, L] of a file. Errors: dlr_source_open's. */
+dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *array, dl_error *err);
 /* The first edge^3 voxels of every channel of `from`, read into memory. */
 dlr_volume *dlr_volume_load(const dlr_volume *from, int64_t edge, dl_error *err);
 void dlr_volume_close(dlr_volume *v); /* NULL is fine */

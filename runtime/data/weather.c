@@ -1,6 +1,6 @@
 #include "runtime/data/weather.h"
 
-#include "runtime/data/hdf5_source.h"
+#include "runtime/data/array_file.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/data/statistics.h"
@@ -11,7 +11,7 @@
 static const char set_name[] = "fields";
 
 typedef struct {
-    dlr_source source;
+    dlr_source *source;
     int64_t first; /* samples of the years before */
 } year;
 
@@ -58,13 +58,15 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static bool check_set(const weather *w, const char *path, const dlr_hdf5_set *set, dl_error *err) {
+static bool check_set(const weather *w, const char *path, const dlr_array_facts *set, dl_error *err) {
     dl_buf holds = {0};
-    dlr_hdf5_put_shape(&holds, set);
+    dlr_array_put_shape(&holds, set);
     const int64_t *d = set->dims;
     bool fits = false;
-    if (set->layout == DLR_HDF5_LINK)
-        fits = true; /* which dlr_source_open refuses */
+    if (set->refused)
+        fits = true; /* dlr_source_open says why */
+    else if (!dlr_element_is_float(set->type))
+        dl_fail(err, DL_INPUT, "%s: '%s' holds %s, not floating-point numbers", path, set_name, set->stored);
     else if (set->rank != 4)
         dl_fail(err, DL_INPUT, "%s: '%s' is %s; a year of weather is [time, channel, lat, lon]", path,
                 set_name, holds.at);
@@ -92,18 +94,18 @@ static bool check_set(const weather *w, const char *path, const dlr_hdf5_set *se
 
 static bool open_year(const weather *w, const char *path, year *y, dl_error *err) {
     enum { CHUNKS = 16 << 20 }; /* times come in any order: only the chunks of one field are of use */
-    dlr_hdf5_facts *facts = dlr_hdf5_inspect(path, err);
-    if (!facts) return false;
-    const dlr_hdf5_set *set = dlr_hdf5_find(facts, set_name);
-    bool ok = set && check_set(w, path, set, err) && dlr_source_open(&y->source, path, set, CHUNKS, err);
+    dlr_array_file *file = dlr_array_file_open(path, err);
+    if (!file) return false;
+    const dlr_array_facts *set = dlr_array_file_find(file, set_name);
+    if (set && check_set(w, path, set, err)) y->source = dlr_source_open(file, set, CHUNKS, err);
     if (!set) {
         dl_buf holds = {0};
-        dlr_hdf5_put_sets(&holds, facts, 8);
+        dlr_array_file_put(&holds, file, 8);
         dl_fail(err, DL_INPUT, "%s has no data set '%s'; it holds: %.500s", path, set_name, holds.at);
         dl_buf_free(&holds);
     }
-    free(facts);
-    return ok;
+    dlr_array_file_close(file);
+    return y->source != NULL;
 }
 
 static bool open_years(dlr_dataset *d, weather *w, const char *folder, dl_error *err) {
@@ -124,7 +126,7 @@ static bool open_years(dlr_dataset *d, weather *w, const char *folder, dl_error 
         if (ok) {
             w->n = i + 1;
             y->first = d->samples;
-            d->samples += y->source.dims[0], d->held += y->source.held;
+            d->samples += dlr_source_dims(y->source)[0], d->held += dlr_source_held(y->source);
         }
         dl_buf_free(&path);
         free(found[i]);
@@ -170,18 +172,18 @@ static bool refuse_value(const weather *w, const dlr_source *s, const dlr_block 
                          dl_error *err) {
     int64_t plane = w->height * w->width;
     return dl_fail(err, DL_INPUT,
-                   "%s [time %lld, channel %lld, lat %lld, lon %lld] is %g: data must be finite", s->label,
-                   (long long)b->start[0], (long long)(b->start[1] + at / plane),
+                   "%s [time %lld, channel %lld, lat %lld, lon %lld] is %g: data must be finite",
+                   dlr_source_label(s), (long long)b->start[0], (long long)(b->start[1] + at / plane),
                    (long long)(at % plane / w->width), (long long)(at % w->width), (double)value);
 }
 
 /* The field of one time: by our own reads a channel after another, which is then normalised in the cache; of
  * the child in one question. */
 static bool read_field(const weather *w, const dlr_source *s, int64_t time, float *out, dl_error *err) {
-    const int64_t together = s->reader ? w->channels : 1, plane = w->height * w->width;
+    const int64_t together = dlr_source_chunked(s) ? w->channels : 1, plane = w->height * w->width;
     for (int64_t c = 0; c < w->channels; c += together, out += together * plane) {
-        dlr_block b = {{time, c, 0, 0}, {1, together, w->height, w->width}};
-        if (!dlr_source_block(s, &b, out, err)) return false;
+        dlr_block b = {.start = {time, c}, .count = {1, together, w->height, w->width}};
+        if (!dlr_source_read(s, &b, DLR_EL_F32, out, err)) return false;
         for (int64_t k = 0; k < together; k++) {
             int64_t bad = dlr_normalise(out + k * plane, (size_t)plane, w->mean[c + k], w->deviation[c + k]);
             if (bad >= 0) return refuse_value(w, s, &b, k * plane + bad, out[k * plane + bad], err);
@@ -198,15 +200,14 @@ static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void 
         sample =
             dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0}, d->samples, sample);
     const year *y = find_year(w, sample);
-    int64_t time = dlr_weather_pair(sample - y->first, y->source.dims[0], w->dt);
-    return read_field(w, &y->source, time, out[0], err) &&
-           read_field(w, &y->source, time + w->dt, out[1], err);
+    int64_t time = dlr_weather_pair(sample - y->first, dlr_source_dims(y->source)[0], w->dt);
+    return read_field(w, y->source, time, out[0], err) && read_field(w, y->source, time + w->dt, out[1], err);
 }
 
 static void close_weather(dlr_dataset *d) {
     weather *w = d->state;
     if (!w) return;
-    for (int i = 0; i < w->n; i++) dlr_source_close(&w->years[i].source);
+    for (int i = 0; i < w->n; i++) dlr_source_close(w->years[i].source);
     free(w->years), free(w->mean), free(w->deviation), free(w);
 }
 

@@ -1,6 +1,6 @@
 /* Samples from files: every rotation, layout and fault. */
 #include "ir/base/sandbox.h"
-#include "runtime/data/hdf5_facts.h"
+#include "runtime/data/array_format.h"
 #include "runtime/data/noise.h"
 #include "runtime/data/rotate.h"
 #include "runtime/data/volume.h"
@@ -606,34 +606,36 @@ static void test_sandbox(void) {
 
 /* A chunked set: read in a child that a signal to its group does not end, and whose loss is an error with a
  * name. */
-static void test_reader(void) {
+static void test_child(void) {
     dl_error err = {0};
     const char *path = in_dir("good.h5");
-    dlr_reader *r = dlr_reader_open(path, "no such set", "good.h5: 'no such set'", 0, &err);
-    CHECK(!r && err.code == DL_INPUT && strstr(err.message, "good.h5"), "%s", err.message);
+    dlr_source r = {.label = "good.h5: 'Nbody'", .rank = 4, .type = DLR_EL_F32};
+    CHECK(!dlr_hdf5_child_open(&r, path, "no such set", DLR_EL_F32, 0, &err) && err.code == DL_INPUT &&
+              strstr(err.message, "good.h5"),
+          "%s", err.message);
+    r.close(&r);
     err = (dl_error){0};
-    r = dlr_reader_open(path, "Nbody", "good.h5: 'Nbody'", 1 << 20, &err);
-    CHECK(r, "%s", err.message);
+    CHECK(dlr_hdf5_child_open(&r, path, "Nbody", DLR_EL_F32, 1 << 20, &err), "%s", err.message);
     float out[2 * 2 * 2] = {0};
-    dlr_block s = {.count = {1, 2, 2, 2}};
-    CHECK(r && dlr_reader_read(r, &s, out, &err), "%s", err.message);
+    dlr_block s = {.count = {1, 2, 2, 2}, .stride = {1, 1, 1, 1}};
+    CHECK(r.read(&r, &s, DLR_EL_F32, out, &err), "%s", err.message);
     pid_t child = 0;
     FILE *f = fopen("/proc/thread-self/children", "r");
     CHECK(f && fscanf(f, "%d", &child) == 1);
     if (f) fclose(f);
     for (int i = 0; child && i < 3; i++) kill(child, (int[]){SIGINT, SIGTERM, SIGHUP}[i]);
-    CHECK(r && dlr_reader_read(r, &s, out, &err), "%s", err.message);
+    CHECK(r.read(&r, &s, DLR_EL_F32, out, &err), "%s", err.message);
     s.start[0] = 99;
-    CHECK(r && !dlr_reader_read(r, &s, out, &err) && err.code == DL_INPUT, "%s", err.message);
+    CHECK(!r.read(&r, &s, DLR_EL_F32, out, &err) && err.code == DL_INPUT, "%s", err.message);
     s.start[0] = 0;
     err = (dl_error){0};
-    CHECK(r && dlr_reader_read(r, &s, out, &err), "a fault is not the end: %s", err.message);
+    CHECK(r.read(&r, &s, DLR_EL_F32, out, &err), "a fault is not the end: %s", err.message);
     if (child) kill(child, SIGXCPU);
-    CHECK(r && !dlr_reader_read(r, &s, out, &err) && strstr(err.message, "good.h5: 'Nbody'"), "%s",
+    CHECK(!r.read(&r, &s, DLR_EL_F32, out, &err) && strstr(err.message, "good.h5: 'Nbody'"), "%s",
           err.message);
     err = (dl_error){0};
-    CHECK(r && !dlr_reader_read(r, &s, out, &err) && strstr(err.message, "lost"), "%s", err.message);
-    dlr_reader_close(r);
+    CHECK(!r.read(&r, &s, DLR_EL_F32, out, &err) && strstr(err.message, "lost"), "%s", err.message);
+    r.close(&r);
 }
 
 int main(void) {
@@ -651,7 +653,7 @@ int main(void) {
     test_sandbox();
     test_faults();
     test_damage();
-    test_reader();
+    test_child();
     const char *const left[] = {"channels.h5", "rank.h5",     "flat.h5",    "integers.h5", "unwritten.h5",
                                 "filter.h5",   "external.h5", "virtual.h5", "links.h5",    "sizes.h5",
                                 "weather.h5",  "text.h5",     "cut.h5",     "empty.h5",    "pipe.h5",

@@ -1,0 +1,140 @@
+#include "runtime/data/array_file.h"
+
+#include "ir/base/input.h"
+#include "runtime/data/array_format.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- what a file holds ---- */
+
+/* By the first bytes; what is nothing else is libhdf5's to judge, for its own may stand behind others'. */
+static const dlr_array_format *recognise(const char *path, dl_error *err) {
+    char head[8] = {0};
+    int fd = dl_input_open(path, err);
+    if (fd < 0) return NULL;
+    ssize_t n = pread(fd, head, sizeof head, 0);
+    close(fd);
+    if (n < 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path), NULL;
+    return memcmp(head, "\x93NUMPY", 6) == 0 ? &dlr_npy_format : &dlr_hdf5_format;
+}
+
+dlr_array_file *dlr_array_file_open(const char *path, dl_error *err) {
+    const dlr_array_format *format = recognise(path, err);
+    if (!format) return NULL;
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_array_file *f = DL_NEW(arena, dlr_array_file);
+    *f = (dlr_array_file){.path = dl_strdup(arena, path), .format = format, .arena = arena};
+    if (format->list(f, err)) return f;
+    dlr_array_file_close(f);
+    return NULL;
+}
+
+void dlr_array_file_close(dlr_array_file *f) {
+    if (f) dl_arena_free(f->arena);
+}
+
+const char *dlr_array_file_format(const dlr_array_file *f) { return f->format->name; }
+
+const dlr_array_facts *dlr_array_file_find(const dlr_array_file *f, const char *name) {
+    if (!name || !name[0]) return f->n == 1 && !f->more ? f->arrays : NULL;
+    for (int i = 0; i < f->n; i++)
+        if (strcmp(f->arrays[i].name, name) == 0) return &f->arrays[i];
+    return NULL;
+}
+
+const dlr_attribute *dlr_array_attribute(const dlr_array_facts *a, const char *name) {
+    for (int i = 0; i < a->attribute_count; i++)
+        if (strcmp(a->attributes[i].name, name) == 0) return &a->attributes[i];
+    return NULL;
+}
+
+void dlr_array_put_shape(dl_buf *out, const dlr_array_facts *a) {
+    dl_puts(out, "[");
+    for (int i = 0; i < a->rank && i < DLR_ARRAY_RANK; i++)
+        dl_putf(out, "%s%lld", i ? ", " : "", (long long)a->dims[i]);
+    dl_putf(out, "%s] %s", a->rank > DLR_ARRAY_RANK ? ", ..." : "", a->stored);
+}
+
+void dlr_array_file_put(dl_buf *out, const dlr_array_file *f, int most) {
+    if (f->n == 0) dl_puts(out, "no array");
+    for (int i = 0; i < f->n && i < most; i++) {
+        dl_putf(out, "%s%s%s", i ? ", " : "", f->arrays[i].name, f->arrays[i].name[0] ? " " : "");
+        dlr_array_put_shape(out, &f->arrays[i]);
+    }
+    if (f->more || f->n > most) dl_puts(out, ", ...");
+}
+
+/* ---- reading one ---- */
+
+dlr_source *dlr_source_open(const dlr_array_file *f, const dlr_array_facts *a, size_t cache, dl_error *err) {
+    dl_buf label = {0};
+    dlr_source *s = calloc(1, sizeof *s);
+    if (!s) return dl_fail(err, DL_RESOURCE, "no memory to open %s", f->path), NULL;
+    if (a->name[0])
+        dl_putf(&label, "%s: '%s'", f->path, a->name);
+    else
+        dl_puts(&label, f->path);
+    s->label = label.at, s->type = a->type;
+    s->rank = a->rank < DLR_ARRAY_RANK ? a->rank : DLR_ARRAY_RANK;
+    memcpy(s->dims, a->dims, sizeof s->dims);
+    bool ok = true;
+    int64_t bytes = (int64_t)dlr_element_bytes(a->type);
+    for (int i = 0; i < s->rank; i++)
+        if (a->dims[i] < 0 || __builtin_mul_overflow(bytes, a->dims[i] ? a->dims[i] : 1, &bytes)) ok = false;
+    if (!ok)
+        dl_fail(err, DL_INPUT, "%s has more numbers than can be counted: the file is damaged", s->label);
+    else if (a->refused)
+        ok = dl_fail(err, DL_INPUT, "%s %s", s->label, a->refused);
+    else if (a->rank > DLR_ARRAY_RANK)
+        ok = dl_fail(err, DL_INPUT, "%s has %d axes; %d can be read", s->label, a->rank, DLR_ARRAY_RANK);
+    else if (a->type == DLR_EL_NONE)
+        ok = dl_fail(err, DL_INPUT, "%s holds %s, not numbers that can be read", s->label, a->stored);
+    if (ok && f->format->open(s, f, a, cache, err)) return s;
+    dlr_source_close(s);
+    return NULL;
+}
+
+void dlr_source_close(dlr_source *s) {
+    if (!s) return;
+    if (s->close) s->close(s);
+    free(s->label);
+    free(s);
+}
+
+int dlr_source_rank(const dlr_source *s) { return s->rank; }
+const int64_t *dlr_source_dims(const dlr_source *s) { return s->dims; }
+dlr_element dlr_source_type(const dlr_source *s) { return s->type; }
+const char *dlr_source_label(const dlr_source *s) { return s->label; }
+int64_t dlr_source_held(const dlr_source *s) { return s->held; }
+bool dlr_source_chunked(const dlr_source *s) { return s->chunked; }
+
+bool dlr_source_read(const dlr_source *s, const dlr_block *block, dlr_element to, void *out, dl_error *err) {
+    dlr_block b = *block;
+    bool empty = false;
+    DL_CHECK(to < DLR_NELEMENTS && to != DLR_EL_F16);
+    for (int i = 0; i < s->rank; i++) {
+        if (b.stride[i] < 1 || b.count[i] == 1) b.stride[i] = 1;
+        DL_CHECK(b.start[i] >= 0 && b.count[i] >= 0 && b.start[i] <= s->dims[i]);
+        DL_CHECK(b.count[i] == 0 ||
+                 (s->dims[i] > b.start[i] && b.count[i] - 1 <= (s->dims[i] - 1 - b.start[i]) / b.stride[i]));
+        empty = empty || b.count[i] == 0;
+    }
+    return empty || s->read(s, &b, to, out, err);
+}
+
+void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step) {
+    ptrdiff_t each = (ptrdiff_t)bytes;
+    for (int i = rank - 1; i >= 0; i--) step[i] = each, each *= count[i];
+}
+
+bool dlr_refuse_number(const dlr_source *s, const dlr_block *block, const int64_t *bad, double value,
+                       dlr_element to, dl_error *err) {
+    dl_buf place = {0};
+    for (int i = 0; i < s->rank; i++)
+        dl_putf(&place, "%s%lld", i ? ", " : "", (long long)(block->start[i] + bad[i] * block->stride[i]));
+    dl_fail(err, DL_INPUT, "%s [%s] is %g, which is no whole number of type %s", s->label,
+            place.at ? place.at : "", value, dlr_element_name(to));
+    dl_buf_free(&place);
+    return false;
+}

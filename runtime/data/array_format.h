@@ -1,0 +1,48 @@
+/* What a format of arrays is, and the ways in which sources read: for array_*.c alone. */
+#ifndef DLR_ARRAY_FORMAT_H
+#define DLR_ARRAY_FORMAT_H
+#include "ir/base/arena.h"
+#include "runtime/data/array_file.h"
+
+struct dlr_array_format {
+    const char *name;
+    /* Fills f->arrays and f->state, in f->arena. */
+    bool (*list)(dlr_array_file *f, dl_error *err);
+    /* Fills what is behind `held` of a source whose label, shape and type are set; `a` is readable. */
+    bool (*open)(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
+                 dl_error *err);
+};
+extern const dlr_array_format dlr_hdf5_format, dlr_npy_format;
+
+struct dlr_source {
+    char *label;
+    int rank;
+    int64_t dims[DLR_ARRAY_RANK];
+    dlr_element type;
+    int64_t held;
+    bool chunked;
+    /* The block is within dims and not empty, its strides are 1 at least. */
+    bool (*read)(const dlr_source *s, const dlr_block *block, dlr_element to, void *out, dl_error *err);
+    void (*close)(dlr_source *s); /* NULL: nothing is open */
+    void *state;
+};
+
+/* Numbers that lie in one run in a file. */
+typedef struct {
+    int64_t offset; /* in bytes */
+    bool swapped;   /* the bytes of a number are in the order that is not this machine's */
+    bool fortran;   /* the first axis fastest */
+} dlr_run;
+/* The caller has held their end against the file's. */
+bool dlr_run_open(dlr_source *s, const char *path, const dlr_run *run, dl_error *err);
+
+/* An HDF5 set that only libhdf5 can unpack (hdf5_child.c): `as` is the type in which it hands numbers out. */
+bool dlr_hdf5_child_open(dlr_source *s, const char *path, const char *set, dlr_element as, size_t cache,
+                         dl_error *err);
+
+/* Bytes to the next number along each axis of a packed block of that size. */
+void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step);
+/* The error for the number at `bad` of a block that is none of the wanted type. */
+bool dlr_refuse_number(const dlr_source *s, const dlr_block *block, const int64_t *bad, double value,
+                       dlr_element to, dl_error *err);
+#endif

@@ -1,0 +1,86 @@
+/* HDF5 files (NetCDF-4's among them): what may be read, and how. */
+#include "runtime/data/array_format.h"
+#include "runtime/data/hdf5_facts.h"
+
+#include <hdf5.h>
+#include <stdlib.h>
+
+static const struct {
+    int filter;
+    const char *name;
+} filters[] = {
+    {H5Z_FILTER_DEFLATE, "deflate"},
+    {H5Z_FILTER_SHUFFLE, "shuffle"},
+    {H5Z_FILTER_FLETCHER32, "fletcher32"},
+};
+enum { N_FILTERS = sizeof filters / sizeof *filters };
+
+static const char *name_filter(const dlr_hdf5_set *set, int i) {
+    for (int k = 0; i < DLR_HDF5_FILTERS && k < N_FILTERS; k++)
+        if (set->filter[i] == filters[k].filter) return filters[k].name;
+    return NULL;
+}
+
+/* As the end of a sentence, or NULL. */
+static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
+    static const char *const layouts[] = {
+        [DLR_HDF5_EMPTY] = "has no data: it was declared but never written",
+        [DLR_HDF5_EXTERNAL] =
+            "keeps its data in other files (external storage), which is not followed: copy it into "
+            "one file with h5repack",
+        [DLR_HDF5_VIRTUAL] =
+            "is a virtual data set, which is not followed: copy it into one file with h5repack",
+        [DLR_HDF5_LINK] = "is a link to somewhere else, which is not followed: name the data set itself",
+    };
+    if ((size_t)set->layout < sizeof layouts / sizeof *layouts && layouts[set->layout])
+        return layouts[set->layout];
+    for (int i = 0; i < set->filter_count; i++)
+        if (!name_filter(set, i))
+            return dl_format(arena,
+                             "is packed with filter %d, which is not supported: rewrite the file with "
+                             "h5repack -f NONE",
+                             i < DLR_HDF5_FILTERS ? set->filter[i] : -1);
+    return NULL;
+}
+
+static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts *a) {
+    dl_buf packing = {0};
+    for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++)
+        dl_putf(&packing, "%s%s", i ? ", " : "", name_filter(set, i) ? name_filter(set, i) : "unknown");
+    *a = (dlr_array_facts){
+        .name = set->name,
+        .stored = set->layout == DLR_HDF5_LINK ? "(a link)" : set->type,
+        .type = set->element,
+        .rank = set->rank,
+        .chunked = set->layout == DLR_HDF5_CHUNKED,
+        .packing = packing.n ? dl_strdup(arena, packing.at) : "none",
+        .refused = refuse(arena, set),
+    };
+    dl_buf_free(&packing);
+    memcpy(a->dims, set->dims, sizeof a->dims);
+    memcpy(a->chunk, set->chunk, sizeof a->chunk);
+}
+
+static bool list_hdf5(dlr_array_file *f, dl_error *err) {
+    dlr_hdf5_facts *found = dlr_hdf5_inspect(f->path, err);
+    if (!found) return false;
+    dlr_hdf5_facts *facts = DL_NEW(f->arena, dlr_hdf5_facts);
+    dlr_array_facts *arrays = DL_NEWS(f->arena, dlr_array_facts, found->n + 1);
+    *facts = *found;
+    free(found);
+    for (int i = 0; i < facts->n; i++) put_facts(f->arena, &facts->set[i], &arrays[i]);
+    f->arrays = arrays, f->n = facts->n, f->more = facts->more, f->state = facts;
+    return true;
+}
+
+static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
+                      dl_error *err) {
+    const dlr_hdf5_facts *facts = f->state;
+    const dlr_hdf5_set *set = &facts->set[a - f->arrays];
+    if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->filter_count == 0)
+        return dlr_run_open(s, f->path, &(dlr_run){set->offset, set->swapped, false}, err);
+    dlr_element as = set->element == DLR_EL_F16 ? DLR_EL_F32 : set->element;
+    return dlr_hdf5_child_open(s, f->path, set->name, as, cache, err);
+}
+
+const dlr_array_format dlr_hdf5_format = {"HDF5", list_hdf5, open_hdf5};

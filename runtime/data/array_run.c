@@ -1,0 +1,192 @@
+/* Arrays whose numbers lie in one run in a file: our own reads at their offsets. */
+#include "ir/base/input.h"
+#include "runtime/data/array_format.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    /* Rows nearer than this are read in one call with the gap between them: a system call costs as much as
+     * copying about this many bytes. */
+    GAP_BYTES = 2048,
+    SCRATCH = 1 << 18, /* of a piece that is converted or moved on its way */
+    SPARSE = 16        /* a piece is read whole when at least one in so many of its bytes is wanted */
+};
+
+typedef struct {
+    dlr_run run;
+    int fd;
+    ptrdiff_t step[DLR_ARRAY_RANK]; /* bytes to the next number along each axis */
+} run_state;
+
+/* Fills the pieces one after another from the file, at `at`. The pieces are used up. */
+static bool read_pieces(const dlr_source *s, struct iovec *piece, int n, int64_t at, dl_error *err) {
+    const run_state *r = s->state;
+    while (n > 0) {
+        ssize_t got = preadv(r->fd, piece, n, at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return dl_fail_errno(err, DL_IO, "cannot read %s", s->label);
+        if (got == 0)
+            return dl_fail(err, DL_IO, "%s ends too early: was the file cut while it was open?", s->label);
+        at += got;
+        for (size_t left = (size_t)got; left > 0;) {
+            size_t part = left < piece->iov_len ? left : piece->iov_len;
+            piece->iov_base = (char *)piece->iov_base + part, piece->iov_len -= part, left -= part;
+            if (piece->iov_len == 0) piece++, n--;
+        }
+    }
+    return true;
+}
+
+static int64_t offset_of(const dlr_source *s, const int64_t *at) {
+    const run_state *r = s->state;
+    int64_t offset = r->run.offset;
+    for (int i = 0; i < s->rank; i++) offset += at[i] * r->step[i];
+    return offset;
+}
+
+/* ---- as they are: straight to where they belong ---- */
+
+/* Rows of `bytes`, `pitch` apart in the file, packed; what lies between near ones goes nowhere. */
+static bool read_rows(const dlr_source *s, int64_t offset, int64_t rows, int64_t bytes, int64_t pitch,
+                      char *out, dl_error *err) {
+    enum { MOST = 256 };
+    const int64_t gap = pitch - bytes;
+    char nowhere[GAP_BYTES];
+    struct iovec piece[2 * MOST];
+    int64_t together = gap <= GAP_BYTES ? MOST : 1;
+    for (int64_t row = 0; row < rows; row += together) {
+        int n = 0;
+        for (int64_t i = row; i < rows && i < row + together; i++) {
+            if (i > row && gap) piece[n++] = (struct iovec){nowhere, (size_t)gap};
+            piece[n++] = (struct iovec){out + i * bytes, (size_t)bytes};
+        }
+        if (!read_pieces(s, piece, n, offset + row * pitch, err)) return false;
+    }
+    return true;
+}
+
+/* Axes from `whole` on are one row; the one before them is its rows; those before that are walked. */
+static bool read_as_stored(const dlr_source *s, const dlr_block *b, char *out, dl_error *err) {
+    const run_state *r = s->state;
+    int64_t bytes = (int64_t)dlr_element_bytes(s->type), at[DLR_ARRAY_RANK], rows = 1, pitch = 0;
+    int whole = s->rank;
+    while (whole > 0 && r->step[whole - 1] == bytes) bytes *= b->count[--whole];
+    if (whole > 0) rows = b->count[whole - 1], pitch = r->step[whole - 1];
+    memcpy(at, b->start, sizeof at);
+    for (;;) {
+        if (!read_rows(s, offset_of(s, at), rows, bytes, pitch ? pitch : bytes, out, err)) return false;
+        out += rows * bytes;
+        int i = whole - 2;
+        for (; i >= 0; i--) {
+            if (++at[i] < b->start[i] + b->count[i]) break;
+            at[i] = b->start[i];
+        }
+        if (i < 0) return true;
+    }
+}
+
+/* ---- converted, swapped, turned or thinned out: by way of scratch memory ---- */
+
+typedef struct {
+    const dlr_source *s;
+    const dlr_block *block;
+    char *scratch;
+    dlr_element_move move;       /* `from` is in scratch; count and `to` are those of the piece at hand */
+    int64_t at[DLR_ARRAY_RANK];  /* numbers of the block before the piece, along each axis */
+    int slowest[DLR_ARRAY_RANK]; /* the axes as they lie in the file */
+    dl_error *err;
+} walk;
+
+/* Bytes from the first to the last number of the block's axes slowest[k] and faster ones. */
+static int64_t span_of(const walk *w, int k) {
+    int64_t span = (int64_t)dlr_element_bytes(w->s->type);
+    for (; k < w->s->rank; k++)
+        span += (w->block->count[w->slowest[k]] - 1) * w->move.from_step[w->slowest[k]];
+    return span;
+}
+
+static bool move_piece(walk *w, int64_t span) {
+    int64_t first[DLR_ARRAY_RANK], bad[DLR_ARRAY_RANK];
+    char *out = w->move.to;
+    dlr_element_move m = w->move;
+    double value;
+    for (int i = 0; i < w->s->rank; i++) {
+        first[i] = w->block->start[i] + w->at[i] * w->block->stride[i];
+        out += w->at[i] * m.to_step[i];
+    }
+    struct iovec piece = {w->scratch, (size_t)span};
+    if (!read_pieces(w->s, &piece, 1, offset_of(w->s, first), w->err)) return false;
+    m.from = w->scratch, m.to = out;
+    if (dlr_elements_move(&m, bad, &value)) return true;
+    for (int i = 0; i < w->s->rank; i++) bad[i] += w->at[i];
+    return dlr_refuse_number(w->s, w->block, bad, value, m.to_type, w->err);
+}
+
+/* Pieces along axis slowest[k] that fit the scratch memory and are not mostly gaps; single numbers of that
+ * axis where a piece of one would not be. */
+static bool walk_axis(walk *w, int k) {
+    if (k == w->s->rank) return move_piece(w, span_of(w, k));
+    int axis = w->slowest[k];
+    int64_t each = w->move.from_step[axis], inner = span_of(w, k + 1), all = w->block->count[axis];
+    int64_t wanted = (int64_t)dlr_element_bytes(w->s->type);
+    for (int j = k + 1; j < w->s->rank; j++) wanted *= w->block->count[w->slowest[j]];
+    bool dense = all == 1 || each / SPARSE <= wanted;
+    int64_t piece = inner > SCRATCH || inner / SPARSE > wanted ? 0 : dense ? 1 + (SCRATCH - inner) / each : 1;
+    for (int64_t i = 0; i < all;) {
+        int64_t n = !piece ? 1 : piece < all - i ? piece : all - i;
+        w->at[axis] = i, w->move.count[axis] = n;
+        if (!(piece ? move_piece(w, inner + (n - 1) * each) : walk_axis(w, k + 1))) return false;
+        for (int j = k + 1; j < w->s->rank; j++)
+            w->at[w->slowest[j]] = 0, w->move.count[w->slowest[j]] = w->block->count[w->slowest[j]];
+        i += n;
+    }
+    return true;
+}
+
+static bool read_moved(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
+    const run_state *r = s->state;
+    walk w = {.s = s, .block = b, .scratch = malloc(SCRATCH), .err = err};
+    if (!w.scratch) return dl_fail(err, DL_RESOURCE, "no memory to read %s", s->label);
+    w.move = (dlr_element_move){
+        .rank = s->rank, .from_type = s->type, .swapped = r->run.swapped, .to = out, .to_type = to};
+    memcpy(w.move.count, b->count, sizeof b->count);
+    dlr_packed_steps(s->rank, b->count, dlr_element_bytes(to), w.move.to_step);
+    for (int i = 0; i < s->rank; i++) {
+        w.move.from_step[i] = r->step[i] * b->stride[i];
+        w.slowest[i] = r->run.fortran ? s->rank - 1 - i : i;
+    }
+    bool ok = walk_axis(&w, 0);
+    free(w.scratch);
+    return ok;
+}
+
+static bool read_run(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
+    const run_state *r = s->state;
+    bool as_stored =
+        to == s->type && to != DLR_EL_BOOL && !r->run.swapped && (!r->run.fortran || s->rank < 2);
+    for (int i = 0; i < s->rank; i++) as_stored = as_stored && b->stride[i] == 1;
+    return as_stored ? read_as_stored(s, b, out, err) : read_moved(s, b, to, out, err);
+}
+
+static void close_run(dlr_source *s) {
+    run_state *r = s->state;
+    if (r->fd >= 0) close(r->fd);
+    free(r);
+}
+
+bool dlr_run_open(dlr_source *s, const char *path, const dlr_run *run, dl_error *err) {
+    run_state *r = s->state = calloc(1, sizeof *r);
+    if (!r) return dl_fail(err, DL_RESOURCE, "no memory to open %s", path);
+    *r = (run_state){.run = *run, .fd = -1};
+    s->read = read_run, s->close = close_run;
+    ptrdiff_t each = (ptrdiff_t)dlr_element_bytes(s->type);
+    for (int i = 0; i < s->rank; i++) {
+        int axis = run->fortran ? i : s->rank - 1 - i;
+        r->step[axis] = each;
+        each *= s->dims[axis];
+    }
+    return (r->fd = dl_input_open(path, err)) >= 0;
+}

@@ -1,0 +1,190 @@
+/* Sets that only libhdf5 can unpack: it reads them in a child that stays, under limits: 2 GiB of memory, and
+ * for each block 20 s of processor time and 80 s in all. */
+#include "ir/base/input.h"
+#include "ir/base/sandbox.h"
+#include "runtime/data/array_format.h"
+#include "runtime/data/hdf5_facts.h"
+
+#include <errno.h>
+#include <hdf5.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CPU_SECONDS = 20 };
+
+typedef struct {
+    pthread_mutex_t lock; /* one question at a time */
+    int fd;               /* our end of the socket; -1 once the child is lost */
+    pid_t child;
+    dlr_element as;
+} reader;
+
+typedef struct {
+    int rank;
+    dlr_element as;
+    dlr_block block;
+} question;
+
+/* The answer to a block that is asked for; the numbers follow when `ok`. */
+typedef struct {
+    bool ok;
+    char reason[200];
+} answer;
+
+/* ---- in the child ---- */
+
+static hid_t open_set(const char *path, const char *name, size_t cache) {
+    const size_t cache_slots = 12421;
+    dlr_hdf5_quiet();
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), chunks = H5Pcreate(H5P_DATASET_ACCESS);
+    H5Pset_file_locking(access, false, true);
+    H5Pset_chunk_cache(chunks, cache_slots, cache, 1.0);
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
+    return file < 0 ? file : H5Dopen2(file, name, chunks);
+}
+
+/* Enumerations come as they are stored, for libhdf5 makes no other numbers of them. */
+static hid_t type_of(hid_t set, dlr_element as) {
+    const hid_t native[] = {
+        [DLR_EL_F32] = H5T_NATIVE_FLOAT,  [DLR_EL_F64] = H5T_NATIVE_DOUBLE, [DLR_EL_I8] = H5T_NATIVE_INT8,
+        [DLR_EL_I16] = H5T_NATIVE_INT16,  [DLR_EL_I32] = H5T_NATIVE_INT32,  [DLR_EL_I64] = H5T_NATIVE_INT64,
+        [DLR_EL_U8] = H5T_NATIVE_UINT8,   [DLR_EL_U16] = H5T_NATIVE_UINT16, [DLR_EL_U32] = H5T_NATIVE_UINT32,
+        [DLR_EL_U64] = H5T_NATIVE_UINT64, [DLR_EL_BOOL] = H5T_NATIVE_INT8,
+    };
+    hid_t type = H5Dget_type(set);
+    return H5Tget_class(type) == H5T_ENUM ? H5Tget_native_type(type, H5T_DIR_ASCEND) : native[as];
+}
+
+static bool read_block(hid_t set, const question *q, void *out) {
+    hsize_t start[DLR_ARRAY_RANK], count[DLR_ARRAY_RANK], stride[DLR_ARRAY_RANK];
+    for (int i = 0; i < q->rank; i++)
+        start[i] = (hsize_t)q->block.start[i], count[i] = (hsize_t)q->block.count[i],
+        stride[i] = (hsize_t)q->block.stride[i];
+    hid_t from = H5Dget_space(set), type = type_of(set, q->as);
+    hid_t to = q->rank ? H5Screate_simple(q->rank, count, NULL) : H5Screate(H5S_SCALAR);
+    bool ok = from >= 0 && to >= 0 && H5Tget_size(type) == dlr_element_bytes(q->as) &&
+              (q->rank == 0 || H5Sselect_hyperslab(from, H5S_SELECT_SET, start, stride, count, NULL) >= 0) &&
+              H5Dread(set, type, to, from, H5P_DEFAULT, out) >= 0;
+    if (to >= 0) H5Sclose(to);
+    if (from >= 0) H5Sclose(from);
+    return ok;
+}
+
+static size_t block_bytes(const question *q) {
+    size_t n = dlr_element_bytes(q->as);
+    for (int i = 0; i < q->rank; i++) n *= (size_t)q->block.count[i];
+    return n;
+}
+
+/* Answers until the parent is gone. */
+_Noreturn static void serve(int fd, const char *path, const char *name, size_t cache) {
+    fd = dl_sandbox_enter(fd);
+    dl_sandbox_allow(CPU_SECONDS);
+    answer a = {0};
+    hid_t set = open_set(path, name, cache);
+    a.ok = set >= 0;
+    if (!a.ok) dlr_hdf5_reason(a.reason, sizeof a.reason);
+    bool there = dl_send_bytes(fd, &a, sizeof a);
+    for (question q; there && set >= 0;) {
+        dl_sandbox_allow(0);
+        if (!dl_receive_bytes(fd, &q, sizeof q)) break;
+        dl_sandbox_allow(CPU_SECONDS);
+        void *out = malloc(block_bytes(&q));
+        a = (answer){.reason = "no memory"};
+        a.ok = out && read_block(set, &q, out);
+        if (out && !a.ok) dlr_hdf5_reason(a.reason, sizeof a.reason);
+        there = dl_send_bytes(fd, &a, sizeof a) && (!a.ok || dl_send_bytes(fd, out, block_bytes(&q)));
+        free(out);
+    }
+    _exit(0);
+}
+
+/* ---- in this process ---- */
+
+/* The child is lost: why, and no more questions. */
+static bool lose(const dlr_source *s, dl_error *err) {
+    reader *r = s->state;
+    char why[160];
+    int status = -1;
+    pid_t ended;
+    close(r->fd);
+    r->fd = -1;
+    while ((ended = waitpid(r->child, &status, 0)) < 0 && errno == EINTR) {
+    }
+    dl_sandbox_fate(ended < 0 ? -1 : status, why, sizeof why);
+    return dl_fail(err, DL_INPUT, "cannot read %s: %s", s->label, why);
+}
+
+static bool receive_answer(const dlr_source *s, const char *what, dl_error *err) {
+    const reader *r = s->state;
+    answer a;
+    if (!dl_receive_bytes(r->fd, &a, sizeof a)) return lose(s, err);
+    a.reason[sizeof a.reason - 1] = 0;
+    return a.ok || dl_fail(err, DL_INPUT, "cannot %s %s: %s", what, s->label, a.reason);
+}
+
+static bool ask(const dlr_source *s, const question *q, void *out, dl_error *err) {
+    reader *r = s->state;
+    pthread_mutex_lock(&r->lock);
+    bool ok = r->fd >= 0 || dl_fail(err, DL_INPUT, "cannot read %s: its reader was lost", s->label);
+    if (ok) ok = dl_send_bytes(r->fd, q, sizeof *q) || lose(s, err);
+    ok = ok && receive_answer(s, "read", err);
+    if (ok) ok = dl_receive_bytes(r->fd, out, block_bytes(q)) || lose(s, err);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
+    const reader *r = s->state;
+    const question q = {s->rank, r->as, *b};
+    if (to == r->as && to != DLR_EL_BOOL) return ask(s, &q, out, err);
+    void *packed = malloc(block_bytes(&q));
+    if (!packed) return dl_fail(err, DL_RESOURCE, "no memory to read %s", s->label);
+    dlr_element_move m = {.rank = s->rank, .from = packed, .from_type = r->as, .to = out, .to_type = to};
+    int64_t bad[DLR_ARRAY_RANK];
+    double value;
+    memcpy(m.count, b->count, sizeof m.count);
+    dlr_packed_steps(s->rank, b->count, dlr_element_bytes(r->as), m.from_step);
+    dlr_packed_steps(s->rank, b->count, dlr_element_bytes(to), m.to_step);
+    bool ok = ask(s, &q, packed, err) &&
+              (dlr_elements_move(&m, bad, &value) || dlr_refuse_number(s, b, bad, value, to, err));
+    free(packed);
+    return ok;
+}
+
+static void close_child(dlr_source *s) {
+    reader *r = s->state;
+    if (r->fd >= 0) {
+        close(r->fd); /* which ends it */
+        while (waitpid(r->child, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+bool dlr_hdf5_child_open(dlr_source *s, const char *path, const char *set, dlr_element as, size_t cache,
+                         dl_error *err) {
+    int ends[2];
+    if (!dl_check_descriptors(2, path, err)) return false;
+    reader *r = s->state = calloc(1, sizeof *r);
+    if (!r) return dl_fail(err, DL_RESOURCE, "no memory to open %s", path);
+    *r = (reader){.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .as = as};
+    s->read = read_by_child, s->close = close_child, s->held = (int64_t)cache, s->chunked = true;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return dl_fail_errno(err, DL_RESOURCE, "cannot start a process to read %s", path);
+    r->child = fork();
+    if (r->child == 0) serve(ends[1], path, set, cache);
+    close(ends[1]);
+    if (r->child < 0) {
+        dl_fail_errno(err, DL_RESOURCE, "cannot start a process to read %s", path);
+        close(ends[0]);
+        return false;
+    }
+    r->fd = ends[0];
+    return receive_answer(s, "open", err);
+}
