@@ -28,12 +28,18 @@ static bool has_sizes(const own_array *a, const axis_names *names) {
     return true;
 }
 
+static bool has_channels(const axis_names *names) {
+    for (int j = 0; j < names->n; j++)
+        if (strcmp(names->at[j], "C") == 0) return true;
+    return false;
+}
+
 /* The first of the four whose number of axes fits; better one whose sizes do, too. */
 static bool guess_axes(const own_array *a, axis_names *out, dl_error *err) {
     bool found = false;
     for (int k = 0; k < 4; k++) {
         axis_names names = usual(&a->to.type, k < 2, k % 2 == 0);
-        if (names.n != a->rank) continue;
+        if (names.n != a->rank || (a->from.channels && !has_channels(&names))) continue;
         if (has_sizes(a, &names)) {
             *out = names;
             return true;

@@ -1,10 +1,8 @@
 /* Which files an array lies in, and what of them belongs to a part of the split. */
-#include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "runtime/data/own_private.h"
 
@@ -28,10 +26,6 @@ bool own_fail(const own_array *a, const own_file *f, dl_error *err, const char *
 /* ---- names ---- */
 
 typedef DL_ARRAY(const char *) names;
-
-static int compare(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 /* The paths that a word names, in the order of their names: a file, a folder (Zarr), or what a pattern fits.
  */

@@ -137,7 +137,7 @@ static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_erro
 
 bool own_count_samples(own *w, dlr_split part, dl_error *err) {
     const dlr_own_split *s = &w->o->split;
-    int64_t total, low = 0, high;
+    int64_t total = 0, low = 0, high;
     bool all_static, by_axis = s->axis && strcmp(s->axis, "N") != 0;
     if (!agree(w, &total, &all_static, err)) return false;
     high = total;

@@ -201,10 +201,16 @@ static bool compute(const own *part, const own_array *a, dlr_own_channel *out, i
 
 /* ---- all ---- */
 
+enum { MOST_CHANNELS = 1 << 16 };
+
 static bool measured(own *w, own_array *a, const own *part, const own_array *there, dl_error *err) {
-    int n = there->channel < 0 ? 1 : (int)there->files.at[0].dims[there->channel];
+    int64_t stored = there->channel < 0 ? 1 : there->files.at[0].dims[there->channel];
+    if (stored > MOST_CHANNELS)
+        return own_fail(a, NULL, err, "statistics of %lld channels: at most %d", (long long)stored,
+                        MOST_CHANNELS);
+    int n = (int)stored;
     dlr_own_channel *all = DL_NEWS(w->arena, dlr_own_channel, n);
-    uint64_t identity;
+    uint64_t identity = 0;
     if (!identify(part, there, &identity, err)) return false;
     const char *path = path_of(w->arena, there);
     dl_error ignored = {0};
