@@ -33,7 +33,7 @@ static const dl_var *find(const dl_session *s, const dlr_array *a) {
     return NULL;
 }
 
-static bool arrays_of(const dl_session *s, dlr_arrays *arrays, dl_error *err) {
+bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err) {
     static const dl_var_role roles[] = {DL_VAR_INPUT, DL_VAR_TARGET};
     const dl_graph *g = s->module->graphs.at[0];
     for (int r = 0; r < 2; r++)
@@ -288,7 +288,7 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
     dlr_dataset_options common = {split, (uint64_t)dl_config_int(c, DL_KEY_seed), &arrays, probe};
     request q = {arena, s, c, split, &common};
     const char *loader = dl_config_str(c, DL_KEY_data_loader_config);
-    if (!arrays_of(s, &arrays, err)) return NULL;
+    if (!dl_samples_arrays(s, &arrays, err)) return NULL;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         if (strcmp(loader, makers[i].name) != 0) continue;
         dlr_dataset *d = makers[i].open(&q, err);

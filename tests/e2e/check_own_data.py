@@ -345,6 +345,34 @@ check(done.returncode == 0 and b"16 samples for training, 4 for validation" in d
 config(base)
 faults("field", "H=8", "--h=8")
 
+# ---- what dldata inspect proposes can be pasted, and passes ----
+
+
+def propose(name, *files, status=0):
+    done = run(BUILD + "/dldata/dldata", "inspect", *files, name + ".dl")
+    check(done.returncode == status, f"dldata inspect {files}: {done.returncode} {done.stderr.decode()}")
+    text = done.stdout.decode()
+    section = text[text.index("  data:\n"):] if "  data:\n" in text else ""
+    write("c.yaml", "default:\n  local_batch_size: 2\n" + section)
+    return text, section
+
+
+for name, files, wants in [
+        ("field", ["a.h5"], ["x: {file: 'a.h5', array: 'group/x', normalize: standardize}  # [20, 2, 6, 8] f32 for f32[C=2, H=6, W=8]",
+                             "t: {file: 'a.h5', array: 't', axes: [N, H, W], normalize: standardize}", "split: {valid: 0.1}"]),
+        ("classes", ["x.npy", "mask.npy", "b.h5"], ["x: {file: 'x.npy', normalize", "mask: {file: 'mask.npy', axes: [H, W]", "label: {file: 'b.h5', array: 'label'}"]),
+        ("auto", ["signal.npy"], ["x: {file: 'signal.npy', axes: [N, L]", "crop: random"]),
+        ("box", ["box.h5"], ["t: {file: 'box.h5', array: 't', axes: [D, H, W, C]", "crop: random", "Nsamples: 1024"])]:
+    text, section = propose(name, *files)
+    for want in wants:
+        check(want in section, f"{name}: {want!r} not in {section}")
+    done = run(BUILD + "/programs/dlc", "check", name + ".dl", "--yaml_config=c.yaml")
+    check(done.returncode == 0 and b" for training" in done.stdout, f"{name}: what is proposed passes: {section} {done.stderr.decode()}")
+text, section = propose("box", "signal.npy")
+check("FILE:ARRAY  # nothing in these files fits" in section, section)
+text, _ = propose("field", "bad.npy")
+check("bad.npy" in text and "1 NaN!" in text, "NaN is counted")
+
 # ---- whole runs: the same points for any number of workers, stopped and resumed ----
 
 points = {}
