@@ -341,11 +341,11 @@ static bool read_split(const reader *section, dlr_own_split *s) {
     return true;
 }
 
-bool dl_own_data_options(dl_arena *arena, const dl_config *c, const dlr_arrays *arrays, dlr_own_options *out,
-                         dl_error *err) {
+bool dl_own_data_options(dl_arena *arena, const dl_yaml *section, const dlr_arrays *arrays,
+                         dlr_own_options *out, dl_error *err) {
     static const char *const known[] = {"inputs", "targets", "split", "crop", "step", "augment", NULL};
     static const char *const crops[] = {"none", "origin", "center", "random"};
-    reader r = {arena, dl_config_value(c, DL_KEY_data), "data", err};
+    reader r = {arena, section, "data", err};
     int crop = 0;
     *out = (dlr_own_options){0};
     if (!check_keys(&r, known) || !read_sources(arena, r.map, arrays, out, err)) return false;

@@ -197,7 +197,8 @@ static dlr_dataset *open_own(const request *q, dl_error *err) {
         dl_config_fail(c, DL_KEY_use_cache, err, "not for data of one's own: name the copies in data");
         return NULL;
     }
-    if (!dl_own_data_options(q->arena, c, q->common->arrays, &o, err)) return NULL;
+    if (!dl_own_data_options(q->arena, dl_config_value(c, DL_KEY_data), q->common->arrays, &o, err))
+        return NULL;
     o.samples = dl_config_is_given(c, samples) ? dl_config_int(c, samples) : 0;
     o.limit = limit == INT64_MAX ? 0 : limit;
     return dlr_dataset_open(&dlr_own_loader, &o, q->common, err);
