@@ -375,19 +375,20 @@ check("bad.npy" in text and "1 NaN!" in text, "NaN is counted")
 
 # ---- whole runs: the same points for any number of workers, stopped and resumed ----
 
-points = {}
 for name, text, more in [("field", base, {}), ("classes", "inputs: {x: x.npy, mask: mask.npy, weight: b.h5:weight}\ntargets: {label: b.h5:label}\nsplit: {valid: 0.2}", {}),
                          ("auto", "inputs: {x: signal.npy}\nsplit: {valid: 0.33}\ncrop: random", {"Nsamples": 20}),
                          ("box", "inputs: {x: box.h5:x}\ntargets: {t: {file: box.h5, array: t, axes: [D, H, W, C]}}\nsplit: {valid: 0.34}\ncrop: random\n"
                           "augment: {rotate: [D, H, W], flip: [W]}", {"Nsamples": 24, "Nsamples_val": 8})]:
-    config(text, num_epochs=2, lr="1e-3", **more)
-    for workers in (0, 3):
-        done = run(BUILD + "/programs/dlrun", name + ".dl", "--yaml_config=c.yaml", f"--num_data_workers={workers}", f"--expdir=runs_{name}_{workers}")
-        check(done.returncode == 0, f"{name}: {done.stderr.decode()[-600:]}")
+    config(text, lr="1e-3", lr_schedule="none", **more)
+    for workers, epochs in ((0, [2]), (3, [1, 2])):  # the second stops behind its first epoch, and goes on
+        for n in epochs:
+            done = run(BUILD + "/programs/dlrun", name + ".dl", "--yaml_config=c.yaml", f"--num_data_workers={workers}", f"--expdir=runs_{name}_{workers}",
+                       f"--num_epochs={n}", "--resume")
+            check(done.returncode == 0, f"{name}: {done.stderr.decode()[-600:]}")
     logs = []
     for workers in (0, 3):
         rows = [json.loads(line) for line in open(f"runs_{name}_{workers}/default/1GPU/00/metrics.jsonl")]
         logs.append([(r["Loss/train"], r["Loss/valid"]) for r in rows])
-    check(len(logs[0]) == 3 and logs[0] == logs[1], f"{name}: the same losses with 0 and 3 workers: {logs}")
+    check(len(logs[0]) == 3 and logs[0] == logs[1], f"{name}: the same losses with 0 workers, and with 3 and resumed: {logs}")
 
 finish()
