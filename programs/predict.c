@@ -15,7 +15,6 @@
 #include "programs/environment.h"
 #include "programs/predict_job.h"
 #include "programs/samples.h"
-#include "runtime/data/statistics.h"
 #include "runtime/io/json.h"
 #include "runtime/tensors.h"
 
@@ -149,8 +148,8 @@ static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
         (strlen(source->text) != job->session->source->n ||
          memcmp(source->text, job->session->source->text, job->session->source->n) != 0))
         fprintf(stderr, "dlrun: warning: %s is not what the checkpoint was trained with\n", job->model_path);
-    return dl_samples_settle(c, err) && dl_session_predict(job->session, 0, NULL, err) &&
-           dl_predict_input(job, err);
+    return dl_samples_settle(c, err) && dl_predict_scales(job, err) &&
+           dl_session_predict(job->session, 0, NULL, err) && dl_predict_input(job, err);
 }
 
 /* ---- what is asked for ---- */
@@ -190,30 +189,6 @@ static bool take_options(dl_predict_job *job, dl_error *err) {
 
 /* ---- the data ---- */
 
-static bool is_loader(const dl_config *c, const char *name) {
-    return strcmp(dl_config_str(c, DL_KEY_data_loader_config), name) == 0;
-}
-
-/* What the run's loader does to numbers is done here, too; one whose work is not is refused. */
-static bool open_statistics(dl_predict_job *job, dl_error *err) {
-    const dl_config *c = job->config;
-    int64_t channels = job->input.axis[1].size;
-    if (is_loader(c, "cifar10") || is_loader(c, "image_folder"))
-        return dl_fail(err, DL_INPUT,
-                       "data_loader_config %s: predict does not read pictures; give arrays as the model "
-                       "takes them with --data_loader_config=synthetic",
-                       dl_config_str(c, DL_KEY_data_loader_config));
-    job->weather = is_loader(c, "pytorch") || is_loader(c, "dali");
-    job->dt = dl_config_int(c, DL_KEY_dt);
-    if (!job->weather) return true;
-    float *mean = DL_NEWS(job->arena, float, channels), *deviation = DL_NEWS(job->arena, float, channels);
-    job->mean = mean, job->deviation = deviation;
-    return dlr_statistics_read(dl_config_str(c, DL_KEY_global_means_path), "global_means_path", channels,
-                               false, mean, err) &&
-           dlr_statistics_read(dl_config_str(c, DL_KEY_global_stds_path), "global_stds_path", channels, true,
-                               deviation, err);
-}
-
 static bool open_data(dl_predict_job *job, dl_error *err) {
     static const char *const usual[] = {"Nbody", "fields", NULL}; /* what the loaders read */
     const dl_config *c = job->config;
@@ -223,7 +198,7 @@ static bool open_data(dl_predict_job *job, dl_error *err) {
     for (int i = 1; i < c->positional.n; i++) {
         dlr_field *f = &job->data[job->n++];
         if (!dlr_field_open(f, job->arena, c->positional.at[i], &want, err)) return false;
-        f->mean = job->mean, f->deviation = job->deviation;
+        f->mean = job->in.mean, f->deviation = job->in.deviation;
         if (memcmp(&f->size, &job->data[0].size, sizeof f->size) != 0)
             return dl_fail(err, DL_INPUT,
                            "%s and %s hold samples of different sizes: predict them one by one",
@@ -240,9 +215,11 @@ static bool open_data(dl_predict_job *job, dl_error *err) {
 static bool open_target(dl_predict_job *job, dl_error *err) {
     static const char *const usual[] = {"Hydro", "fields", NULL};
     const char *given = dl_config_option(job->config, "target");
-    if (!job->scored || (!given && (job->weather || job->rolls))) return true;
+    if (!job->scored || (!given && job->dt)) return true;
     if (!given)
-        return dl_fail(err, DL_USAGE, "--metrics: say where the truth is, --target=FILE or FILE:ARRAY");
+        return dl_fail(err, DL_USAGE,
+                       "--metrics: say where the truth is: --target=FILE or FILE:ARRAY; or --dt=N, in the "
+                       "data, N samples later");
     if (job->n > 1) return dl_fail(err, DL_USAGE, "--target goes with one file of data");
     const dl_type *t = job->engine.output[0].view.type;
     dlr_field_want want = {dl_format(job->arena, "the model's output '%s'", job->engine.output[0].name), t,
@@ -359,10 +336,9 @@ static bool run(dl_predict_job *job, int argc, char **argv, dl_error *err) {
     if (!find_origin(job, job->config->positional.at[0], dl_config_option(job->config, "checkpoint"), &from,
                      err) ||
         !open_config(job, &from, argc, argv, err) || !take_options(job, err) ||
-        !open_checkpoint(job, &from, err) || !open_session(job, &from, err) || !open_statistics(job, err) ||
-        !open_data(job, err) || (path && !dl_output_check(path, err)) ||
-        !dl_predict_plan(job, &job->data[0].size, err) || !load(job, err) || !dl_predict_outputs(job, err) ||
-        !open_target(job, err))
+        !open_checkpoint(job, &from, err) || !open_session(job, &from, err) || !open_data(job, err) ||
+        (path && !dl_output_check(path, err)) || !dl_predict_plan(job, &job->data[0].size, err) ||
+        !load(job, err) || !dl_predict_outputs(job, err) || !open_target(job, err))
         return false;
     if (!dry && !dl_predict_all(job, path, err)) return false;
     print(job, dry ? NULL : path);

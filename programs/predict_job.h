@@ -18,6 +18,12 @@ typedef enum {
 } dl_tiles_mode;
 extern const char *const dl_tiles_modes[DL_N_TILES];
 
+/* (x - mean[c]) / deviation[c] of channel c; NULL: numbers as they are. */
+typedef struct {
+    const float *mean, *deviation;
+    int64_t channels;
+} dl_predict_scale;
+
 typedef struct {
     dl_arena *arena;
     dl_config *config;
@@ -36,12 +42,14 @@ typedef struct {
     /* the data */
     dlr_field *data; /* n of them */
     int n;
-    bool weather; /* the run's data are files of weather, with statistics */
-    const float *mean, *deviation;
-    dlr_field target; /* opened where `scored` and not `weather` */
-    bool scored, has_target;
-    int64_t first, last; /* samples of each file: first .. last - 1 */
-    int64_t steps, dt;   /* of a rollout; 1 without */
+    bool crops;          /* the run's loader takes the part at the origin of what is larger */
+    dl_predict_scale in; /* what the run's loader does to inputs, and what outputs are undone by */
+    dl_predict_scale out;
+    dlr_field target;
+    bool scored, has_target; /* target is open; else the truth is in the data, dt steps later */
+    int64_t first, last;     /* samples of each file: first .. last - 1 */
+    int64_t steps;           /* of a rollout; 1 without */
+    int64_t dt;              /* a step in samples of the data; 0: inputs and targets are others */
     bool rolls;
     /* the way */
     dl_tiles_mode mode;
@@ -56,6 +64,9 @@ typedef struct {
 /* The model's one input, into job->input, input_name and space. Errors (DL_INPUT): none, several, or one that
  * is no array of floats [N, channels, ...]. */
 bool dl_predict_input(dl_predict_job *job, dl_error *err);
+/* What the run's loader does to numbers, in job->in, out, dt and crops; before dl_session_predict, while the
+ * session has the model's targets. Errors: a loader whose work is not done here; those of its files. */
+bool dl_predict_scales(dl_predict_job *job, dl_error *err);
 /* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but for the
  * executor; session and module are used up. Errors: sizes that the model cannot have; those of compiling. */
 bool dl_predict_plan(dl_predict_job *job, const dlr_extent *sample, dl_error *err);

@@ -195,7 +195,7 @@ static bool try_mode(dl_predict_job *job, const dlr_extent *sample, dl_tiles_mod
 bool dl_predict_plan(dl_predict_job *job, const dlr_extent *given, dl_error *err) {
     dlr_extent tile = extent_of(&job->input, job->space), sample = *given;
     dl_error why[DL_N_TILES] = {0};
-    if (job->mode == DL_TILES_AUTO && job->weather) job->mode = DL_TILES_CROP;
+    if (job->mode == DL_TILES_AUTO && job->crops) job->mode = DL_TILES_CROP;
     if (job->mode == DL_TILES_CROP && !check_size(job, &sample, err)) return false;
     if (job->mode == DL_TILES_CROP || same_size(&sample, &tile)) return try_pieces(job, &tile, false, err);
     dl_tiles_mode first = job->mode == DL_TILES_AUTO ? DL_TILES_WHOLE : job->mode,

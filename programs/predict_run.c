@@ -57,7 +57,18 @@ static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
            dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
 }
 
-/* Rows of an output: into the rollout's next step as they are, into the file in the data's units. */
+/* What an output is in the data's units, and that as an input. */
+static float undo(const dl_predict_job *job, int64_t c, float v) {
+    return job->out.mean ? v * job->out.deviation[c] + job->out.mean[c] : v;
+}
+
+static float as_input(const dl_predict_job *job, int64_t c, float v) {
+    if (job->in.mean == job->out.mean) return v; /* the same statistics, or none */
+    v = undo(job, c, v);
+    return job->in.mean ? (v - job->in.mean[c]) / job->in.deviation[c] : v;
+}
+
+/* Rows of an output: into the rollout's next step, and into the file. */
 static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data, dl_error *err) {
     passage *p = ctx;
     dl_predict_job *job = p->job;
@@ -70,11 +81,10 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
         return false;
     for (int64_t c = 0; c < e->channels; c++) {
         const float *from = data + c * n;
-        if (p->next) memcpy(p->next + c * all + first * plane, from, (size_t)n * sizeof *from);
         for (int64_t i = 0; i < n; i++) {
-            float v = from[i];
-            job->not_finite += !isfinite(v);
-            p->channel[i] = job->mean ? v * job->deviation[c] + job->mean[c] : v;
+            job->not_finite += !isfinite(from[i]);
+            p->channel[i] = undo(job, c, from[i]);
+            if (p->next) p->next[c * all + first * plane + i] = as_input(job, c, from[i]);
         }
         int64_t at = (((p->row * job->steps + p->step) * e->channels + c) * all) + first * plane;
         if (!dlr_h5_write(p->file, output, at, n, p->channel, err)) return false;
@@ -219,12 +229,15 @@ static bool check_rollout(const dl_predict_job *job, dl_error *err) {
                    dl_type_text(&job->input), e->output[0].name, dl_type_text(e->output[0].view.type));
 }
 
-static bool check_statistics(const dl_predict_job *job, dl_error *err) {
-    for (int i = 0; job->mean && i < job->engine.n_outputs; i++)
-        if (job->engine.output[i].whole.channels != job->data[0].size.channels)
+static bool check_scales(const dl_predict_job *job, dl_error *err) {
+    for (int i = 0; job->out.mean && i < job->engine.n_outputs; i++)
+        if (job->engine.output[i].whole.channels != job->out.channels)
             return dl_fail(err, DL_INPUT, "the statistics are of %lld channels, the output '%s' has %lld",
-                           (long long)job->data[0].size.channels, job->engine.output[i].name,
+                           (long long)job->out.channels, job->engine.output[i].name,
                            (long long)job->engine.output[i].whole.channels);
+    if (job->in.mean && job->in.channels != job->data[0].size.channels)
+        return dl_fail(err, DL_INPUT, "the statistics are of %lld channels, the input of %lld",
+                       (long long)job->in.channels, (long long)job->data[0].size.channels);
     return true;
 }
 
@@ -261,7 +274,7 @@ static bool predict_files(passage *p, dl_error *err) {
 bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
     double start = dl_clock_seconds();
     passage p = {.job = job};
-    if (!check_rollout(job, err) || !check_statistics(job, err) || !check_target(job, err)) return false;
+    if (!check_rollout(job, err) || !check_scales(job, err) || !check_target(job, err)) return false;
     job->score = dlr_score_new(job->arena, job->engine.output[0].whole.channels, job->steps);
     bool ok = dlr_predict_open(&job->engine, err);
     if (ok && job->rolls) {

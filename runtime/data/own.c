@@ -302,6 +302,11 @@ static bool sample_own(const dlr_dataset *d, int64_t epoch, int64_t sample, void
     return true;
 }
 
+dlr_own_facts dlr_own_facts_of(const dlr_dataset *d, int k) {
+    const own_array *a = &((const own *)d->state)->at[k];
+    return (dlr_own_facts){&a->from, a->mean, a->deviation, a->mean ? a->n_scales : 0};
+}
+
 static void close_own(dlr_dataset *d) {
     own *w = d->state;
     if (!w) return;

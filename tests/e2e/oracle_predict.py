@@ -288,6 +288,36 @@ def test_run():
     check(memory["peak_bytes"] == how["peak_bytes"] and "samples" not in memory, "dry run: memory alone")
 
 
+def test_own_data():
+    """A run on data of one's own: its statistics are taken off and put on again; the next state as truth."""
+    net = nn.ModuleDict({"a": nn.Conv1d(2, 2, 3, padding=1)})
+    with open(place / "own.dl", "w") as f:
+        f.write("model Own():\n    input x: f32[N, C=2, L=16]\n    target t: f32[N, C=2, L]\n    y = x |> conv(2, 3, pad=1) @a\n    output y\n"
+                "    loss = mean((y - t)**2)\n")
+    a = np.random.default_rng(8).standard_normal((20, 2, 16)) * [[3], [0.1]] + [[50], [-7]]
+    data = write("series.h5", u=a.astype("f4"))
+    entry = f"{{file: {data}, array: u, normalize: standardize"
+    with open(place / "own.yaml", "w") as f:
+        f.write(f"base:\n  local_batch_size: 2\n  num_epochs: 1\n  lr_schedule: none\n  data:\n    inputs: {{x: {entry}}}}}\n"
+                f"    targets: {{t: {entry}, offset: 1}}}}\n    split: {{valid: 0.2}}\n")
+    place.run("dlrun", place / "own.dl", f"--yaml_config={place / 'own.yaml'}", f"--expdir={place / 'own'}")
+    run = place / "own/base/1GPU/00"
+    from oracle_tools import load_tensors
+    net.load_state_dict(load_tensors(run / "checkpoints/last/model.safetensors"))
+    got, how = result("series_out", run, f"{data}:u", "--checkpoint=last", "--metrics", "--rollout=3")
+    kept = {line for p in place.dir.glob("series.h5*.statistics") for line in open(p)}
+    check(kept and got["y"].shape == (20, 3, 2, 16), f"statistics of the training part are kept: {len(kept)} lines")
+    mean, std = (f(a[:16].astype("f4"), (0, 2)).astype("f4")[:, None] for f in (np.mean, np.std))  # the first 80%
+    x, worst = a.astype("f4"), 0
+    with torch.no_grad():
+        for step in range(3):
+            x = net["a"](torch.from_numpy((x - mean) / std)).numpy() * std + mean
+            worst = max(worst, np.abs((got["y"][:, step] - x) / std).max())
+    check(worst < 1e-4, f"three steps in the data's units: {worst:.1e}")
+    error = np.sqrt(((got["y"][:19, 0].astype("f8") - a[1:]) ** 2).mean((0, 2)))
+    check(np.allclose(how["rmse"][0], error, rtol=1e-4), f"RMSE one sample later: {how['rmse'][0]} {error}")
+
+
 def test_faults():
     weights, model = model_of(Plane(), "plane")
     x = np.zeros((3, 24, 36), "f4")
