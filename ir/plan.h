@@ -1,7 +1,7 @@
 /* The plan: everything one step does, as data. Written by the compiler, replayed by the runtime; a file
  * (.dlp).
  *
- * A plan has programs ("train", "eval"): lists of launches over one arena of fixed offsets. Variables keep
+ * A plan has programs ("train" and "eval", or "predict"): lists of launches over one arena of fixed offsets. Variables keep
  * their offsets from program to program; what is between programs in the arena is scratch. Kernels are
  * compiled objects carried in the plan, so that a machine without a compiler can run it.
  *
