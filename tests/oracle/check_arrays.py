@@ -174,12 +174,43 @@ def check_hdf5(rng, folder):
             compare(rng, path, arrays, 2, cache=0)
 
 
+def check_chunks(rng, folder):
+    """Chunks that are not stored, too many to be placed, behind a user block, damaged."""
+    data = rng.normal(size=(60, 70)).astype("f4")
+    with h5py.File(folder / "sparse.h5", "w") as f:
+        sparse = f.create_dataset("x", (60, 70), "f4", chunks=(7, 9), fillvalue=2.5, compression="gzip")
+        sparse[20:31, 8:40] = data[20:31, 8:40]
+        whole = f.create_dataset("y", (60, 70), ">i2", chunks=(60, 10), fillvalue=-3)
+        whole[:, 30:40] = 7
+        arrays = {"x": sparse[:], "y": whole[:]}
+    compare(rng, folder / "sparse.h5", arrays, 20)
+    many = rng.normal(size=(50, 50)).astype("f8")
+    for name, options in (("many.h5", {}), ("block.h5", dict(userblock_size=1024))):
+        with h5py.File(folder / name, "w", **options) as f:
+            f.create_dataset("x", data=many, chunks=(1, 1) if not options else (9, 11), shuffle=True, compression="gzip")
+            hole = f.create_dataset("y", (50, 50), "i4", chunks=(1, 1) if not options else (9, 11), fillvalue=4)
+            hole[3:40:2] = 5
+            arrays = {"x": many, "y": hole[:]}
+        compare(rng, folder / name, arrays, 10)
+        compare(rng, folder / name, arrays, 5, cache=0)
+    for filters, says in ((dict(fletcher32=True), "checksum"), (dict(compression="gzip"), "does not unpack")):
+        with h5py.File(folder / "damaged.h5", "w") as f:
+            f.create_dataset("x", data=data, chunks=(60, 70), **filters)
+            at = f["x"].id.get_chunk_info(0).byte_offset
+        raw = bytearray((folder / "damaged.h5").read_bytes())
+        raw[at + 100] ^= 1
+        (folder / "damaged.h5").write_bytes(raw)
+        got = ask(folder / "damaged.h5", [("x", "f32", [0, 0], [1, 1], [1, 1])])[0]
+        check(isinstance(got, str) and says in got and "'x'" in got, got)
+
+
 def main():
     rng = np.random.default_rng(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         check_npy(rng, folder)
         check_hdf5(rng, folder)
+        check_chunks(rng, folder)
     print(f"{passed} passed, 0 failed")
 
 
