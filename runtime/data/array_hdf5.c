@@ -79,6 +79,8 @@ static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
     const dlr_hdf5_set *set = &facts->set[a - f->arrays];
     if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->filter_count == 0)
         return dlr_run_open(s, f->path, &(dlr_run){set->offset, set->swapped, false}, err);
+    if (set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges)
+        return dlr_hdf5_chunks_open(s, f->path, set, cache, err);
     dlr_element as = set->element == DLR_EL_F16 ? DLR_EL_F32 : set->element;
     return dlr_hdf5_child_open(s, f->path, set->name, as, cache, err);
 }

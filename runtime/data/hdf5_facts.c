@@ -85,13 +85,16 @@ static void name_type(hid_t type, dlr_hdf5_set *set) {
                  H5Tget_size(type) > 1 && big ? " BE" : "");
 }
 
-static void describe_chunks(hid_t plist, dlr_hdf5_set *set) {
+static void describe_chunks(hid_t plist, hid_t type, dlr_hdf5_set *set) {
     hsize_t chunk[H5S_MAX_RANK];
+    unsigned options = 0;
     int rank = H5Pget_chunk(plist, H5S_MAX_RANK, chunk);
     for (int i = 0; i < rank && i < DLR_ARRAY_RANK; i++) set->chunk[i] = (int64_t)chunk[i];
+    set->odd_edges = H5Pget_chunk_opts(plist, &options) < 0 || options != 0;
+    if (H5Tget_size(type) <= sizeof set->fill) H5Pget_fill_value(plist, type, set->fill);
 }
 
-static void describe_storage(hid_t data, hid_t plist, dlr_hdf5_set *set) {
+static void describe_storage(hid_t data, hid_t plist, hid_t type, dlr_hdf5_set *set) {
     haddr_t at = H5Dget_offset(data);
     set->offset = -1;
     set->filter_count = H5Pget_nfilters(plist);
@@ -111,7 +114,7 @@ static void describe_storage(hid_t data, hid_t plist, dlr_hdf5_set *set) {
         break;
     case H5D_CHUNKED:
         set->layout = H5Dget_storage_size(data) ? DLR_HDF5_CHUNKED : DLR_HDF5_EMPTY;
-        describe_chunks(plist, set);
+        describe_chunks(plist, type, set);
         break;
     case H5D_COMPACT: set->layout = DLR_HDF5_COMPACT; break;
     default: set->layout = DLR_HDF5_VIRTUAL;
@@ -124,7 +127,7 @@ static void describe(hid_t data, dlr_hdf5_set *set) {
     set->rank = H5Sget_simple_extent_dims(space, dims, NULL);
     for (int i = 0; i < set->rank && i < DLR_ARRAY_RANK; i++) set->dims[i] = (int64_t)dims[i];
     name_type(type, set);
-    describe_storage(data, plist, set);
+    describe_storage(data, plist, type, set);
     H5Pclose(plist), H5Tclose(type), H5Sclose(space);
 }
 
