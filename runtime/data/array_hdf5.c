@@ -43,6 +43,16 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     return NULL;
 }
 
+static void put_attributes(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts *a) {
+    dlr_attribute *all = DL_NEWS(arena, dlr_attribute, DLR_HDF5_ATTRIBUTES);
+    a->attributes = all;
+    for (int i = 0; i < DLR_HDF5_ATTRIBUTES; i++) {
+        if (!set->has_attribute[i]) continue;
+        const char *text = dl_format(arena, "%.17g", set->attribute[i]);
+        all[a->attribute_count++] = (dlr_attribute){dlr_hdf5_attributes[i], text, set->attribute[i]};
+    }
+}
+
 static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts *a) {
     dl_buf packing = {0};
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++)
@@ -57,6 +67,7 @@ static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts 
         .refused = refuse(arena, set),
     };
     dl_buf_free(&packing);
+    put_attributes(arena, set, a);
     memcpy(a->dims, set->dims, sizeof a->dims);
     memcpy(a->chunk, set->chunk, sizeof a->chunk);
 }

@@ -121,6 +121,22 @@ static void describe_storage(hid_t data, hid_t plist, hid_t type, dlr_hdf5_set *
     }
 }
 
+const char *const dlr_hdf5_attributes[DLR_HDF5_ATTRIBUTES] = {"scale_factor", "add_offset", "_FillValue",
+                                                              "missing_value"};
+
+static void describe_attributes(hid_t data, dlr_hdf5_set *set) {
+    for (int i = 0; i < DLR_HDF5_ATTRIBUTES; i++) {
+        if (H5Aexists(data, dlr_hdf5_attributes[i]) <= 0) continue;
+        hid_t attribute = H5Aopen(data, dlr_hdf5_attributes[i], H5P_DEFAULT);
+        hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+        H5T_class_t class = H5Tget_class(type);
+        set->has_attribute[i] = (class == H5T_FLOAT || class == H5T_INTEGER) && H5Tget_size(type) <= 8 &&
+                                H5Sget_simple_extent_npoints(space) == 1 &&
+                                H5Aread(attribute, H5T_NATIVE_DOUBLE, &set->attribute[i]) >= 0;
+        H5Sclose(space), H5Tclose(type), H5Aclose(attribute);
+    }
+}
+
 static void describe(hid_t data, dlr_hdf5_set *set) {
     hid_t space = H5Dget_space(data), type = H5Dget_type(data), plist = H5Dget_create_plist(data);
     hsize_t dims[H5S_MAX_RANK];
@@ -128,6 +144,7 @@ static void describe(hid_t data, dlr_hdf5_set *set) {
     for (int i = 0; i < set->rank && i < DLR_ARRAY_RANK; i++) set->dims[i] = (int64_t)dims[i];
     name_type(type, set);
     describe_storage(data, plist, type, set);
+    describe_attributes(data, set);
     H5Pclose(plist), H5Tclose(type), H5Sclose(space);
 }
 

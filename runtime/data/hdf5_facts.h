@@ -21,6 +21,10 @@ typedef enum {
     DLR_HDF5_LINK      /* no data set, but a link to somewhere else */
 } dlr_hdf5_layout;
 
+/* Attributes that say what a number stands for (NetCDF's conventions), where they are one number. */
+enum { DLR_HDF5_ATTRIBUTES = 4 };
+extern const char *const dlr_hdf5_attributes[DLR_HDF5_ATTRIBUTES];
+
 typedef struct dlr_hdf5_set {
     char name[128]; /* the path inside the file, without a leading slash */
     char type[16]; /* "f32", "f64", "i16", "u8", with " BE" behind it when the bytes are swapped; else "other"
@@ -33,8 +37,10 @@ typedef struct dlr_hdf5_set {
     bool swapped;        /* with their bytes in the order that is not this machine's */
     int64_t offset;      /* bytes from the file's begin; contiguous only */
     int filter_count, filter[DLR_HDF5_FILTERS];
-    bool odd_edges; /* chunked: those that reach beyond dims are not packed */
-    char fill[8];   /* chunked: the number of chunks that are not stored, as it would be stored */
+    bool odd_edges;                          /* chunked: those that reach beyond dims are not packed */
+    bool has_attribute[DLR_HDF5_ATTRIBUTES]; /* of dlr_hdf5_attributes */
+    double attribute[DLR_HDF5_ATTRIBUTES];
+    char fill[8]; /* chunked: the number of chunks that are not stored, as it would be stored */
 } dlr_hdf5_set;
 
 typedef struct {

@@ -36,6 +36,12 @@ static bool check_types(const own *w, dl_error *err) {
         if (!is_float && a->from.scale != DLR_SCALE_NONE)
             return own_fail(a, NULL, err, "the model's '%s' is %s, whole numbers: they are not normalised",
                             a->to.name, dl_type_text(&a->to.type));
+        const own_packing *p = &a->files.at[0].packing;
+        if (!is_float && (p->scale != 1 || p->offset != 0))
+            return own_fail(
+                a, NULL, err,
+                "its attributes scale_factor and add_offset make fractions of it, and the model's '%s' is %s",
+                a->to.name, dl_type_text(&a->to.type));
         if (!is_float && a->from.replaces_nan)
             return own_fail(a, NULL, err, "the model's '%s' is %s, whole numbers: nan is for floats",
                             a->to.name, dl_type_text(&a->to.type));

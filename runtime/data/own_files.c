@@ -1,6 +1,7 @@
 /* Which files an array lies in, and what of them belongs to a part of the split. */
 #include <fnmatch.h>
 #include <glob.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -87,6 +88,21 @@ static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out,
 
 /* ---- arrays ---- */
 
+static own_packing packing_of(const dlr_array_facts *facts) {
+    static const char *const missing[2] = {"_FillValue", "missing_value"};
+    const dlr_attribute *scale = dlr_array_attribute(facts, "scale_factor"),
+                        *offset = dlr_array_attribute(facts, "add_offset");
+    own_packing p = {1, 0, {NAN, NAN}, false};
+    if (scale && isfinite(scale->number)) p.scale = scale->number;
+    if (offset && isfinite(offset->number)) p.offset = offset->number;
+    for (int i = 0; i < 2; i++) {
+        const dlr_attribute *m = dlr_array_attribute(facts, missing[i]);
+        if (m) p.missing[i] = m->number;
+    }
+    p.any = p.scale != 1 || p.offset != 0 || !isnan(p.missing[0]) || !isnan(p.missing[1]);
+    return p;
+}
+
 static bool open_array(own_array *a, own_file *f, dl_error *err) {
     enum { CHUNKS = 16 << 20 }; /* samples come in any order: only the chunks of one are of use */
     dlr_array_file *file = dlr_array_file_open(f->path, err);
@@ -105,6 +121,7 @@ static bool open_array(own_array *a, own_file *f, dl_error *err) {
         dl_buf_free(&holds);
     }
     ok = ok && (f->source = dlr_source_open(file, facts, CHUNKS, err));
+    if (ok) f->packing = packing_of(facts);
     dlr_array_file_close(file);
     return ok;
 }

@@ -200,6 +200,24 @@ config("inputs: {x: {file: bad.npy, mean: 1, std: 2, nan: 0.25}}\ntargets: {t: t
 want = (bad[16:] - np.float32(1)) / np.float32(2)
 same(samples("field", "valid")["x"], np.where(np.isnan(want), np.float32(0.25), want), "nan: 0.25")
 
+with h5py.File("netcdf.h5", "w") as f:  # as NetCDF packs it: whole numbers, with a scale and a number for what is not there
+    packed = np.round(X * 1000).astype("i2")
+    packed[16, 0, 0, 0] = -32768
+    f["x"] = packed
+    f["x"].attrs["scale_factor"], f["x"].attrs["add_offset"], f["x"].attrs["_FillValue"] = 0.002, 5.0, np.int16(-32768)
+config("inputs: {x: {file: netcdf.h5, nan: -9}}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
+want = (packed[16:] * 0.002 + 5.0).astype("f4")
+want[0, 0, 0, 0] = -9
+same(samples("field", "valid")["x"], want, "scale_factor, add_offset, _FillValue")
+config("inputs: {x: netcdf.h5}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
+text = samples("field", "valid")
+check(isinstance(text, str) and "[16, 0, 0, 0] is nan" in text, text)
+config("inputs: {x: {file: netcdf.h5, nan: 0, normalize: standardize}}\ntargets: {t: t.npy}\nsplit: {train: 0.5, valid: 0.2}")
+values = packed[:10] * 0.002 + 5.0
+mean2, std2 = values.mean((0, 2, 3))[:, None, None], values.std((0, 2, 3))[:, None, None]
+want = (packed[17:] * 0.002 + 5.0 - mean2) / std2
+near(samples("field", "valid")["x"][1:], want, "statistics of what the numbers stand for")
+
 # ---- several inputs, a mask, labels, none ----
 
 model("classes", """model Classes():
