@@ -72,8 +72,8 @@ typedef struct {
 bool own_open_part(own *w, const dlr_arrays *arrays, const dlr_own_options *o, dlr_split part, dl_error *err);
 void own_close(own *w);
 
-/* own_files.c: the paths of an array in one part of the split, in order, and their arrays opened. */
-bool own_open_files(own *w, own_array *a, dlr_split part, dl_error *err);
+/* own_files.c: the files of all arrays in one part of the split, in order, and their arrays opened. */
+bool own_open_files(own *w, dlr_split part, dl_error *err);
 /* The file that has index i of N, of an array that is not static. */
 const own_file *own_find_file(const own_array *a, int64_t i);
 /* An error about an array in a file (NULL: the first): "data.inputs.x: FILE: 'ARRAY' is [10, 3, 5]; ...". */
