@@ -12,7 +12,7 @@ struct dlr_array_format {
     bool (*open)(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
                  dl_error *err);
 };
-extern const dlr_array_format dlr_hdf5_format, dlr_npy_format;
+extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, dlr_zarr_format;
 
 struct dlr_source {
     char *label;

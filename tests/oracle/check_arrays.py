@@ -2,10 +2,16 @@
 
 check_arrays.py ARRAY_BLOCKS   (the program built from array_blocks.c); exit status 77: numpy or h5py is missing
 """
+import ctypes
+import ctypes.util
+import gzip
+import itertools
+import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+import zlib
 
 try:
     import h5py
@@ -101,7 +107,7 @@ def compare(rng, path, arrays, n=8, cache=1 << 20):
 
 
 def numbers(rng, shape, kind):
-    kind = np.dtype(kind)
+    kind = np.dtype(kind).newbyteorder("=")
     if kind == bool:
         return rng.random(shape) < 0.5
     if kind.kind == "f":
@@ -204,6 +210,133 @@ def check_chunks(rng, folder):
         check(isinstance(got, str) and says in got and "'x'" in got, got)
 
 
+# NumPy's archives --------------------------------------------------------------------------------------------------
+
+def check_npz(rng, folder):
+    for save in (np.savez, np.savez_compressed):
+        arrays = {f"a{i}": numbers(rng, draw_shape(rng), kind) for i, kind in enumerate(STORED)}
+        arrays["f"] = np.asfortranarray(rng.normal(size=(30, 20, 7)))
+        arrays["scalar"] = np.array(3.0)
+        save(folder / "archive.npz", **arrays)
+        facts, form = listed(folder / "archive.npz")
+        check(form == "NumPy archive" and list(facts) == sorted(arrays), facts)
+        check(facts["f"][3] == ("none" if save is np.savez else "deflate"), facts["f"])
+        del arrays["scalar"]
+        compare(rng, folder / "archive.npz", arrays)
+        raw = bytearray((folder / "archive.npz").read_bytes())
+        (folder / "cut.npz").write_bytes(raw[:-9])
+        check("damaged zip" in ask(folder / "cut.npz", [("a1", "f32", [0], [1], [1])])[0], "a cut archive")
+
+
+# Zarr, written by its specifications: packed by the libraries themselves ----------------------------------------------
+
+def blosc(data, size, name, shuffle):
+    library = ctypes.CDLL("libblosc.so.1")
+    out = ctypes.create_string_buffer(len(data) + 16)
+    n = library.blosc_compress_ctx(5, shuffle, ctypes.c_size_t(size), ctypes.c_size_t(len(data)), data, out,
+                                   ctypes.c_size_t(len(out)), name.encode(), ctypes.c_size_t(0), 1)
+    check(n > 0, "blosc packs")
+    return out.raw[:n]
+
+
+def zstd(data):
+    library = ctypes.CDLL("libzstd.so.1")
+    library.ZSTD_compress.restype = library.ZSTD_compressBound.restype = ctypes.c_size_t
+    out = ctypes.create_string_buffer(library.ZSTD_compressBound(ctypes.c_size_t(len(data))))
+    n = library.ZSTD_compress(out, ctypes.c_size_t(len(out)), data, ctypes.c_size_t(len(data)), 3)
+    return out.raw[:n]
+
+
+PACKERS = {  # version 2's compressor, version 3's codec, and what packs
+    "none": (None, None, lambda data, size: data),
+    "zlib": ({"id": "zlib", "level": 1}, None, lambda data, size: zlib.compress(data)),
+    "gzip": ({"id": "gzip", "level": 1}, {"name": "gzip", "configuration": {"level": 1}}, lambda data, size: gzip.compress(data)),
+    "zstd": ({"id": "zstd", "level": 3}, {"name": "zstd", "configuration": {"level": 3}}, lambda data, size: zstd(data)),
+}
+for code, mode in itertools.product(("lz4", "zstd", "zlib", "blosclz"), (0, 1, 2)):
+    PACKERS[f"{code}-{mode}"] = ({"id": "blosc", "cname": code, "clevel": 5, "shuffle": mode}, {"name": "blosc", "configuration": {
+        "cname": code, "clevel": 5, "shuffle": ["noshuffle", "shuffle", "bitshuffle"][mode]}},
+        lambda data, size, code=code, mode=mode: blosc(data, size, code, mode))
+
+
+def chunks_of(data, chunk, fill):
+    """(place in the grid, the whole chunk); the last ones are filled up."""
+    for at in itertools.product(*(range(-(-n // c)) for n, c in zip(data.shape, chunk))):
+        part = data[tuple(slice(k * c, (k + 1) * c) for k, c in zip(at, chunk))]
+        whole = np.full(chunk, fill, data.dtype)
+        whole[tuple(slice(0, n) for n in part.shape)] = part
+        yield at, whole
+
+
+def write_zarr(rng, folder, data, version, packer, fill, separator):
+    """Leaves out about a third of the chunks, which are then the fill value; returns what a reader sees."""
+    chunk = tuple(int(rng.integers(1, n + 1)) for n in data.shape)
+    order = str(rng.choice(["C", "F"])) if version == 2 else "C"
+    compressor, codec, pack = PACKERS[packer]
+    folder.mkdir(parents=True)
+    if version == 2:
+        meta = {"zarr_format": 2, "shape": data.shape, "chunks": chunk, "dtype": data.dtype.str, "order": order,
+                "compressor": compressor, "filters": None, "fill_value": fill, "dimension_separator": separator}
+        (folder / ".zarray").write_text(json.dumps(meta))
+        (folder / ".zattrs").write_text(json.dumps({"units": "K", "scale_factor": 0.5, "_ARRAY_DIMENSIONS": ["t", "y", "x"][:data.ndim]}))
+    else:
+        order_of = {"name": "bytes", "configuration": {"endian": "big" if data.dtype.byteorder == ">" else "little"}}
+        meta = {"zarr_format": 3, "node_type": "array", "shape": data.shape, "data_type": data.dtype.name, "fill_value": fill,
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": separator}},
+                "codecs": [order_of] + ([codec] if codec else []), "attributes": {"units": "K", "scale_factor": 0.5},
+                "dimension_names": ["t", "y", "x"][:data.ndim]}
+        (folder / "zarr.json").write_text(json.dumps(meta))
+    seen = data.copy()
+    for at, whole in chunks_of(data, chunk, fill):
+        if rng.random() < 0.3:
+            seen[tuple(slice(k * c, (k + 1) * c) for k, c in zip(at, chunk))] = fill
+            continue
+        name = folder / separator.join((["c"] if version == 3 else []) + [str(k) for k in at])
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.write_bytes(pack(whole.tobytes(order), data.dtype.itemsize))
+    return seen
+
+
+def check_zarr(rng, folder):
+    for version in (2, 3):
+        root, arrays = folder / f"z{version}", {}
+        root.mkdir()
+        if version == 2:
+            (root / ".zgroup").write_text('{"zarr_format": 2}')
+        else:
+            (root / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {}}')
+        for i, packer in enumerate(p for p in PACKERS if PACKERS[p][version - 2] or p == "none"):
+            kind = np.dtype(str(rng.choice([k for k in STORED if k not in ("f2", "?")]))).newbyteorder("<>"[i % 2])
+            data = numbers(rng, tuple(int(n) for n in rng.integers(2, 20, rng.integers(1, 4))), kind)
+            data = data.astype(kind)
+            fill = int(rng.integers(0, 100))
+            arrays[packer] = write_zarr(rng, root / packer, data, version, packer, fill, str(rng.choice([".", "/"])))
+        compare(rng, root, arrays)
+        facts, form = listed(root)
+        check(form == "Zarr" and sorted(facts) == sorted(arrays), facts)
+        check("units=K" in facts["zstd"][5] and "scale_factor=0.5" in facts["zstd"][5] and facts["zstd"][4].startswith("t"), facts["zstd"])
+        compare(rng, root / "zstd", {"": arrays["zstd"]})
+        for chunk in (root / "zstd").rglob("*"):
+            if chunk.is_file() and chunk.suffix != ".json" and not chunk.name.startswith(".z"):
+                chunk.write_bytes(chunk.read_bytes()[:-3])
+        whole = ("zstd", "f64", [0] * arrays["zstd"].ndim, list(arrays["zstd"].shape), [1] * arrays["zstd"].ndim)
+        got = ask(root, [whole])[0]
+        check(isinstance(got, str) and "does not unpack" in got, got)
+    meta = json.loads((folder / "z3/zstd/zarr.json").read_text())
+    for change, says in (({"codecs": [{"name": "sharding_indexed", "configuration": {}}]}, "shards"),
+                         ({"codecs": [{"name": "transpose", "configuration": {"order": [0]}}] + meta["codecs"]}, "transpose"),
+                         ({"codecs": []}, "lacks the codec 'bytes'"),
+                         ({"data_type": "complex64"}, "complex64"),
+                         ({"chunk_grid": {"name": "rectangular"}}, "chunks' shape"),
+                         ({"shape": [-1]}, "'shape'"), ({"fill_value": "moon"}, "fill_value")):
+        (folder / "z3/zstd/zarr.json").write_text(json.dumps({**meta, **change}))
+        got = ask(folder / "z3/zstd", [("", "f32", [0] * len(meta["shape"]), [1] * len(meta["shape"]), [1] * len(meta["shape"]))])[0]
+        check(isinstance(got, str) and says in got, f"{says}: {got}")
+    (folder / "nothing").mkdir()
+    check("no Zarr array" in ask(folder / "nothing", [("", "f32", [], [], [])])[0], "an empty folder")
+
+
 def main():
     rng = np.random.default_rng(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     with tempfile.TemporaryDirectory() as folder:
@@ -211,6 +344,8 @@ def main():
         check_npy(rng, folder)
         check_hdf5(rng, folder)
         check_chunks(rng, folder)
+        check_npz(rng, folder)
+        check_zarr(rng, folder)
     print(f"{passed} passed, 0 failed")
 
 
