@@ -208,6 +208,13 @@ near(samples("field", "valid")["x"], (X[10:] - X[:10].mean((0, 2, 3))[:, None, N
 write("x.npy.statistics", "dlc statistics 1: rubbish")
 near(samples("field", "valid")["x"], (X[10:] - X[:10].mean((0, 2, 3))[:, None, None]) / X[:10].std((0, 2, 3))[:, None, None], "damaged: anew")
 np.save("x.npy", X)
+config("inputs: {x: {file: z2.zarr, array: x, normalize: standardize}}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
+near(samples("field", "valid")["x"], (X[16:] - mean) / std, "Zarr, standardize")
+with open("z2.zarr/x/0.0.0.0", "wb") as f:  # in a chunk alone
+    f.write(gzip.compress(np.full((3, 2, 4, 5), 9, "f4").tobytes()))
+changed = X.copy()
+changed[:3, :, :4, :5] = 9
+near(samples("field", "valid")["x"], (X[16:] - changed[:16].mean((0, 2, 3), "f8")[:, None, None]) / changed[:16].astype("f8").std((0, 2, 3))[:, None, None], "a chunk that changed")
 np.save("means.npy", np.array([[[[0.5]], [[-2]]]], "f4"))
 for given in ["mean: [0.5, -2], std: [2, 4]", "mean: means.npy, std: [2, 4]"]:
     config(f"inputs: {{x: {{file: x.npy, {given}}}}}\ntargets: {{t: {{file: t.npy, mean: 1, std: 0.5}}}}\nsplit: {{valid: 0.2}}")
