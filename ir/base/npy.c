@@ -112,15 +112,21 @@ static bool take_header(cursor *c, dl_npy *a) {
 }
 
 bool dl_npy_header(int fd, const char *path, uint64_t file_bytes, dl_npy *a, dl_error *err) {
+    char head[DL_NPY_HEAD];
     dl_error unread = {0};
-    uint8_t head[12];
-    uint32_t n = 0;
+    size_t n = file_bytes < sizeof head ? (size_t)file_bytes : sizeof head;
+    if (!dl_read_at(fd, path, head, n, 0, &unread)) n = 0;
+    return dl_npy_parse(head, n, path, file_bytes, a, err);
+}
+
+bool dl_npy_parse(const void *start, size_t given, const char *path, uint64_t file_bytes, dl_npy *a,
+                  dl_error *err) {
+    const uint8_t *head = start;
     *a = (dl_npy){.count = 1, .element = -1};
-    bool ok = dl_read_at(fd, path, head, 10, 0, &unread) && memcmp(head, "\x93NUMPY", 6) == 0;
-    if (!ok) return dl_fail(err, DL_INPUT, "%s is not a .npy file", path);
-    bool long_header = head[6] > 1;
-    if (long_header) ok = dl_read_at(fd, path, head + 10, 2, 10, &unread);
-    n = (uint32_t)head[8] | (uint32_t)head[9] << 8;
+    if (given < 10 || memcmp(head, "\x93NUMPY", 6) != 0)
+        return dl_fail(err, DL_INPUT, "%s is not a .npy file", path);
+    bool long_header = head[6] > 1, ok = !long_header || given >= 12;
+    uint32_t n = (uint32_t)head[8] | (uint32_t)head[9] << 8;
     if (ok && long_header) n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
     if (!ok || head[6] < 1 || head[6] > 3 || n > MAX_HEADER)
         return dl_fail(err, DL_INPUT, "%s is a damaged .npy file: its header has no valid version and length",
@@ -129,7 +135,9 @@ bool dl_npy_header(int fd, const char *path, uint64_t file_bytes, dl_npy *a, dl_
     char text[MAX_HEADER + 1];
     cursor c = {text};
     text[n] = 0;
-    if (!dl_read_at(fd, path, text, n, (int64_t)(a->offset - n), &unread) || !take_header(&c, a))
+    ok = a->offset <= given;
+    if (ok) memcpy(text, head + a->offset - n, n);
+    if (!ok || !take_header(&c, a))
         return dl_fail(err, DL_INPUT,
                        "%s is a damaged .npy file: its header does not say type, order and shape", path);
     for (int i = 0; i < N_TYPES; i++)

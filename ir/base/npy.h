@@ -21,6 +21,10 @@ typedef struct {
 
 /* Reads the header of an open file. Errors (DL_INPUT): it is none, is damaged, or is shorter than it says. */
 bool dl_npy_header(int fd, const char *path, uint64_t file_bytes, dl_npy *out, dl_error *err);
+/* The same of an array that stands elsewhere: `head` are its first n bytes, or as many as `bytes`, which it
+ * has in all. */
+enum { DL_NPY_HEAD = 12 + (1 << 16) }; /* bytes that are always enough */
+bool dl_npy_parse(const void *head, size_t n, const char *path, uint64_t bytes, dl_npy *out, dl_error *err);
 /* Numbers first .. first + n - 1 of those that begin at `offset`, as they lie in the file. Errors: DL_IO,
  * DL_RESOURCE. */
 bool dl_npy_read(int fd, const char *path, int element, uint64_t offset, uint64_t first, size_t n,

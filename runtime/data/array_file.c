@@ -11,12 +11,16 @@
 /* By the first bytes; what is nothing else is libhdf5's to judge, for its own may stand behind others'. */
 static const dlr_array_format *recognise(const char *path, dl_error *err) {
     char head[8] = {0};
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return &dlr_zarr_format;
     int fd = dl_input_open(path, err);
     if (fd < 0) return NULL;
     ssize_t n = pread(fd, head, sizeof head, 0);
     close(fd);
     if (n < 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path), NULL;
-    return memcmp(head, "\x93NUMPY", 6) == 0 ? &dlr_npy_format : &dlr_hdf5_format;
+    return memcmp(head, "\x93NUMPY", 6) == 0 ? &dlr_npy_format
+           : memcmp(head, "PK\3\4", 4) == 0  ? &dlr_npz_format
+                                             : &dlr_hdf5_format;
 }
 
 dlr_array_file *dlr_array_file_open(const char *path, dl_error *err) {

@@ -12,7 +12,7 @@ struct dlr_array_format {
     bool (*open)(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
                  dl_error *err);
 };
-extern const dlr_array_format dlr_hdf5_format, dlr_npy_format;
+extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, dlr_zarr_format;
 
 struct dlr_source {
     char *label;
@@ -36,9 +36,34 @@ typedef struct {
 /* The caller has held their end against the file's. */
 bool dlr_run_open(dlr_source *s, const char *path, const dlr_run *run, dl_error *err);
 
+/* Numbers in chunks that are unpacked by our threads. */
+typedef struct dlr_chunking dlr_chunking;
+struct dlr_chunking {
+    int64_t chunk[DLR_ARRAY_RANK];
+    bool swapped, fortran; /* as of a run */
+    char fill[8];          /* the number that chunks have which are not stored, as it would be stored */
+    /* Unpacks the chunk of that number (counted along the grid of chunks, the last axis fastest), or says
+     * that it is not stored; for many threads at once. */
+    bool (*load)(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out, bool *absent,
+                 dl_error *err);
+    void (*close)(void *state); /* NULL: nothing is open */
+    void *state;
+};
+/* Takes over how->state, also when it fails. Keeps at most `cache` bytes of unpacked chunks. */
+bool dlr_chunks_open(dlr_source *s, const dlr_chunking *how, size_t cache, dl_error *err);
+
 /* An HDF5 set that only libhdf5 can unpack (hdf5_child.c): `as` is the type in which it hands numbers out. */
 bool dlr_hdf5_child_open(dlr_source *s, const char *path, const char *set, dlr_element as, size_t cache,
                          dl_error *err);
+
+/* The chunk that begins at `start` as it is packed, of a source opened by the above: in a buffer to free,
+ * NULL where it is not stored. Bit i of `skipped`: filter i was left out. */
+bool dlr_hdf5_child_chunk(const dlr_source *s, const int64_t *start, char **packed, size_t *bytes,
+                          uint32_t *skipped, dl_error *err);
+/* A chunked set, unpacked by our threads (hdf5_chunks.c). */
+typedef struct dlr_hdf5_set dlr_hdf5_set;
+bool dlr_hdf5_chunks_open(dlr_source *s, const char *path, const dlr_hdf5_set *set, size_t cache,
+                          dl_error *err);
 
 /* Bytes to the next number along each axis of a packed block of that size. */
 void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step);

@@ -43,6 +43,16 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     return NULL;
 }
 
+static void put_attributes(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts *a) {
+    dlr_attribute *all = DL_NEWS(arena, dlr_attribute, DLR_HDF5_ATTRIBUTES);
+    a->attributes = all;
+    for (int i = 0; i < DLR_HDF5_ATTRIBUTES; i++) {
+        if (!set->has_attribute[i]) continue;
+        const char *text = dl_format(arena, "%.17g", set->attribute[i]);
+        all[a->attribute_count++] = (dlr_attribute){dlr_hdf5_attributes[i], text, set->attribute[i]};
+    }
+}
+
 static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts *a) {
     dl_buf packing = {0};
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++)
@@ -57,6 +67,7 @@ static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts 
         .refused = refuse(arena, set),
     };
     dl_buf_free(&packing);
+    put_attributes(arena, set, a);
     memcpy(a->dims, set->dims, sizeof a->dims);
     memcpy(a->chunk, set->chunk, sizeof a->chunk);
 }
@@ -79,6 +90,8 @@ static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
     const dlr_hdf5_set *set = &facts->set[a - f->arrays];
     if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->filter_count == 0)
         return dlr_run_open(s, f->path, &(dlr_run){set->offset, set->swapped, false}, err);
+    if (set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges)
+        return dlr_hdf5_chunks_open(s, f->path, set, cache, err);
     dlr_element as = set->element == DLR_EL_F16 ? DLR_EL_F32 : set->element;
     return dlr_hdf5_child_open(s, f->path, set->name, as, cache, err);
 }

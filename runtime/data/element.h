@@ -12,8 +12,9 @@
     X(F32, "f32", 4)                                                                                         \
     X(F64, "f64", 8)                                                                                         \
     X(I8, "i8", 1)                                                                                           \
-    X(I16, "i16", 2) X(I32, "i32", 4) X(I64, "i64", 8) X(U8, "u8", 1) X(U16, "u16", 2) X(U32, "u32", 4)      \
-        X(U64, "u64", 8) X(BOOL, "bool", 1)
+    X(I16, "i16", 2)                                                                                         \
+    X(I32, "i32", 4)                                                                                         \
+    X(I64, "i64", 8) X(U8, "u8", 1) X(U16, "u16", 2) X(U32, "u32", 4) X(U64, "u64", 8) X(BOOL, "bool", 1)
 
 typedef enum {
 #define X(id, text, bytes) DLR_EL_##id,

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CPU_SECONDS = 20 };
+enum { CPU_SECONDS = 20, MAX_PACKED = 1 << 30 };
 
 typedef struct {
     pthread_mutex_t lock; /* one question at a time */
@@ -24,15 +24,18 @@ typedef struct {
 } reader;
 
 typedef struct {
+    bool packed; /* the chunk at block.start as it is packed; else the block */
     int rank;
     dlr_element as;
     dlr_block block;
 } question;
 
-/* The answer to a block that is asked for; the numbers follow when `ok`. */
+/* The answer to what is asked for; `bytes` of it follow when `ok`. */
 typedef struct {
     bool ok;
     char reason[200];
+    uint64_t bytes;
+    uint32_t skipped;
 } answer;
 
 /* ---- in the child ---- */
@@ -80,6 +83,33 @@ static size_t block_bytes(const question *q) {
     return n;
 }
 
+static void *read_numbers(hid_t set, const question *q, answer *a) {
+    void *out = malloc(block_bytes(q));
+    a->bytes = block_bytes(q);
+    a->ok = out && read_block(set, q, out);
+    return out;
+}
+
+/* libhdf5 takes it for an error to ask for a chunk that is not stored. */
+static bool is_absent(hid_t set, const hsize_t *start) {
+    haddr_t at;
+    hsize_t bytes = 1;
+    unsigned skipped;
+    return H5Dget_chunk_info_by_coord(set, start, &skipped, &at, &bytes) >= 0 && bytes == 0;
+}
+
+/* What is not stored has no bytes. */
+static void *read_packed(hid_t set, const question *q, answer *a) {
+    hsize_t start[DLR_ARRAY_RANK], bytes = 0;
+    for (int i = 0; i < q->rank; i++) start[i] = (hsize_t)q->block.start[i];
+    bool read = H5Dget_chunk_storage_size(set, start, &bytes) >= 0 && bytes <= MAX_PACKED;
+    void *out = malloc(read ? bytes + 1 : 1);
+    read = read && out && bytes > 0 && H5Dread_chunk(set, H5P_DEFAULT, start, &a->skipped, out) >= 0;
+    a->ok = read || (out && is_absent(set, start));
+    a->bytes = read ? bytes : 0;
+    return out;
+}
+
 /* Answers until the parent is gone. */
 _Noreturn static void serve(int fd, const char *path, const char *name, size_t cache) {
     fd = dl_sandbox_enter(fd);
@@ -93,11 +123,10 @@ _Noreturn static void serve(int fd, const char *path, const char *name, size_t c
         dl_sandbox_allow(0);
         if (!dl_receive_bytes(fd, &q, sizeof q)) break;
         dl_sandbox_allow(CPU_SECONDS);
-        void *out = malloc(block_bytes(&q));
         a = (answer){.reason = "no memory"};
-        a.ok = out && read_block(set, &q, out);
+        void *out = q.packed ? read_packed(set, &q, &a) : read_numbers(set, &q, &a);
         if (out && !a.ok) dlr_hdf5_reason(a.reason, sizeof a.reason);
-        there = dl_send_bytes(fd, &a, sizeof a) && (!a.ok || dl_send_bytes(fd, out, block_bytes(&q)));
+        there = dl_send_bytes(fd, &a, sizeof a) && (!a.ok || dl_send_bytes(fd, out, a.bytes));
         free(out);
     }
     _exit(0);
@@ -119,29 +148,44 @@ static bool lose(const dlr_source *s, dl_error *err) {
     return dl_fail(err, DL_INPUT, "cannot read %s: %s", s->label, why);
 }
 
-static bool receive_answer(const dlr_source *s, const char *what, dl_error *err) {
+static bool receive_answer(const dlr_source *s, const char *what, answer *a, dl_error *err) {
     const reader *r = s->state;
-    answer a;
-    if (!dl_receive_bytes(r->fd, &a, sizeof a)) return lose(s, err);
-    a.reason[sizeof a.reason - 1] = 0;
-    return a.ok || dl_fail(err, DL_INPUT, "cannot %s %s: %s", what, s->label, a.reason);
+    if (!dl_receive_bytes(r->fd, a, sizeof *a)) return lose(s, err);
+    a->reason[sizeof a->reason - 1] = 0;
+    return a->ok || dl_fail(err, DL_INPUT, "cannot %s %s: %s", what, s->label, a->reason);
 }
 
-static bool ask(const dlr_source *s, const question *q, void *out, dl_error *err) {
+/* Asks for what comes into *out, or for a packed chunk, into a buffer to free that goes to *out. */
+static bool ask(const dlr_source *s, const question *q, void **out, answer *a, dl_error *err) {
     reader *r = s->state;
     pthread_mutex_lock(&r->lock);
     bool ok = r->fd >= 0 || dl_fail(err, DL_INPUT, "cannot read %s: its reader was lost", s->label);
     if (ok) ok = dl_send_bytes(r->fd, q, sizeof *q) || lose(s, err);
-    ok = ok && receive_answer(s, "read", err);
-    if (ok) ok = dl_receive_bytes(r->fd, out, block_bytes(q)) || lose(s, err);
+    ok = ok && receive_answer(s, "read", a, err);
+    if (ok && (q->packed ? a->bytes > MAX_PACKED : a->bytes != block_bytes(q))) ok = lose(s, err);
+    if (ok && q->packed && a->bytes && !(*out = malloc(a->bytes)))
+        ok = lose(s, err); /* for what it sends now nobody can take */
+    if (ok && a->bytes) ok = dl_receive_bytes(r->fd, *out, a->bytes) || lose(s, err);
     pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+bool dlr_hdf5_child_chunk(const dlr_source *s, const int64_t *start, char **packed, size_t *bytes,
+                          uint32_t *skipped, dl_error *err) {
+    question q = {.packed = true, .rank = s->rank, .as = s->type};
+    answer a;
+    void *at = NULL;
+    memcpy(q.block.start, start, (size_t)s->rank * sizeof *start);
+    bool ok = ask(s, &q, &at, &a, err);
+    *packed = at, *bytes = a.bytes, *skipped = a.skipped;
     return ok;
 }
 
 static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
     const reader *r = s->state;
-    const question q = {s->rank, r->as, *b};
-    if (to == r->as && to != DLR_EL_BOOL) return ask(s, &q, out, err);
+    const question q = {false, s->rank, r->as, *b};
+    answer a;
+    if (to == r->as && to != DLR_EL_BOOL) return ask(s, &q, &out, &a, err);
     void *packed = malloc(block_bytes(&q));
     if (!packed) return dl_fail(err, DL_RESOURCE, "no memory to read %s", s->label);
     dlr_element_move m = {.rank = s->rank, .from = packed, .from_type = r->as, .to = out, .to_type = to};
@@ -150,7 +194,7 @@ static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element t
     memcpy(m.count, b->count, sizeof m.count);
     dlr_packed_steps(s->rank, b->count, dlr_element_bytes(r->as), m.from_step);
     dlr_packed_steps(s->rank, b->count, dlr_element_bytes(to), m.to_step);
-    bool ok = ask(s, &q, packed, err) &&
+    bool ok = ask(s, &q, &packed, &a, err) &&
               (dlr_elements_move(&m, bad, &value) || dlr_refuse_number(s, b, bad, value, to, err));
     free(packed);
     return ok;
@@ -186,5 +230,6 @@ bool dlr_hdf5_child_open(dlr_source *s, const char *path, const char *set, dlr_e
         return false;
     }
     r->fd = ends[0];
-    return receive_answer(s, "open", err);
+    answer a;
+    return receive_answer(s, "open", &a, err);
 }

@@ -85,13 +85,16 @@ static void name_type(hid_t type, dlr_hdf5_set *set) {
                  H5Tget_size(type) > 1 && big ? " BE" : "");
 }
 
-static void describe_chunks(hid_t plist, dlr_hdf5_set *set) {
+static void describe_chunks(hid_t plist, hid_t type, dlr_hdf5_set *set) {
     hsize_t chunk[H5S_MAX_RANK];
+    unsigned options = 0;
     int rank = H5Pget_chunk(plist, H5S_MAX_RANK, chunk);
     for (int i = 0; i < rank && i < DLR_ARRAY_RANK; i++) set->chunk[i] = (int64_t)chunk[i];
+    set->odd_edges = H5Pget_chunk_opts(plist, &options) < 0 || options != 0;
+    if (H5Tget_size(type) <= sizeof set->fill) H5Pget_fill_value(plist, type, set->fill);
 }
 
-static void describe_storage(hid_t data, hid_t plist, dlr_hdf5_set *set) {
+static void describe_storage(hid_t data, hid_t plist, hid_t type, dlr_hdf5_set *set) {
     haddr_t at = H5Dget_offset(data);
     set->offset = -1;
     set->filter_count = H5Pget_nfilters(plist);
@@ -111,10 +114,26 @@ static void describe_storage(hid_t data, hid_t plist, dlr_hdf5_set *set) {
         break;
     case H5D_CHUNKED:
         set->layout = H5Dget_storage_size(data) ? DLR_HDF5_CHUNKED : DLR_HDF5_EMPTY;
-        describe_chunks(plist, set);
+        describe_chunks(plist, type, set);
         break;
     case H5D_COMPACT: set->layout = DLR_HDF5_COMPACT; break;
     default: set->layout = DLR_HDF5_VIRTUAL;
+    }
+}
+
+const char *const dlr_hdf5_attributes[DLR_HDF5_ATTRIBUTES] = {"scale_factor", "add_offset", "_FillValue",
+                                                              "missing_value"};
+
+static void describe_attributes(hid_t data, dlr_hdf5_set *set) {
+    for (int i = 0; i < DLR_HDF5_ATTRIBUTES; i++) {
+        if (H5Aexists(data, dlr_hdf5_attributes[i]) <= 0) continue;
+        hid_t attribute = H5Aopen(data, dlr_hdf5_attributes[i], H5P_DEFAULT);
+        hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+        H5T_class_t class = H5Tget_class(type);
+        set->has_attribute[i] = (class == H5T_FLOAT || class == H5T_INTEGER) && H5Tget_size(type) <= 8 &&
+                                H5Sget_simple_extent_npoints(space) == 1 &&
+                                H5Aread(attribute, H5T_NATIVE_DOUBLE, &set->attribute[i]) >= 0;
+        H5Sclose(space), H5Tclose(type), H5Aclose(attribute);
     }
 }
 
@@ -124,7 +143,8 @@ static void describe(hid_t data, dlr_hdf5_set *set) {
     set->rank = H5Sget_simple_extent_dims(space, dims, NULL);
     for (int i = 0; i < set->rank && i < DLR_ARRAY_RANK; i++) set->dims[i] = (int64_t)dims[i];
     name_type(type, set);
-    describe_storage(data, plist, set);
+    describe_storage(data, plist, type, set);
+    describe_attributes(data, set);
     H5Pclose(plist), H5Tclose(type), H5Sclose(space);
 }
 

@@ -21,7 +21,11 @@ typedef enum {
     DLR_HDF5_LINK      /* no data set, but a link to somewhere else */
 } dlr_hdf5_layout;
 
-typedef struct {
+/* Attributes that say what a number stands for (NetCDF's conventions), where they are one number. */
+enum { DLR_HDF5_ATTRIBUTES = 4 };
+extern const char *const dlr_hdf5_attributes[DLR_HDF5_ATTRIBUTES];
+
+typedef struct dlr_hdf5_set {
     char name[128]; /* the path inside the file, without a leading slash */
     char type[16]; /* "f32", "f64", "i16", "u8", with " BE" behind it when the bytes are swapped; else "other"
                     */
@@ -33,6 +37,10 @@ typedef struct {
     bool swapped;        /* with their bytes in the order that is not this machine's */
     int64_t offset;      /* bytes from the file's begin; contiguous only */
     int filter_count, filter[DLR_HDF5_FILTERS];
+    bool odd_edges;                          /* chunked: those that reach beyond dims are not packed */
+    bool has_attribute[DLR_HDF5_ATTRIBUTES]; /* of dlr_hdf5_attributes */
+    double attribute[DLR_HDF5_ATTRIBUTES];
+    char fill[8]; /* chunked: the number of chunks that are not stored, as it would be stored */
 } dlr_hdf5_set;
 
 typedef struct {
@@ -46,6 +54,18 @@ typedef struct {
  * DL_INPUT when it is damaged or not HDF5. free() them. Forks: open files before devices and MPI are started.
  */
 dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err);
+
+/* One stored chunk of a set: its number along the grid of chunks (the last axis fastest), and where it lies.
+ */
+typedef struct {
+    int64_t index, at, bytes;
+    uint32_t skipped; /* bit i: filter i was left out */
+} dlr_hdf5_chunk;
+
+/* The chunks of a chunked set by rising index, all within the file; free() them. NULL without an error when
+ * there are more than are worth it (libhdf5 takes a time for each that grows with their number) or libhdf5's
+ * addresses do not count from the file's begin: then it must be asked for each. Errors and forks as above. */
+dlr_hdf5_chunk *dlr_hdf5_chunks(const char *path, const dlr_hdf5_set *set, int *n, dl_error *err);
 
 /* For the children that call libhdf5 (sandbox.h), alone: it prints nothing and loads no plugins. */
 void dlr_hdf5_quiet(void);

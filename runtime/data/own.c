@@ -15,11 +15,10 @@ enum { MAX_AXES = DLR_MAX_ARRAYS * DL_MAX_RANK };
 bool own_open_part(own *w, const dlr_arrays *arrays, const dlr_own_options *o, dlr_split part,
                    dl_error *err) {
     *w = (own){.arena = dl_arena_new(NULL), .o = o, .n = arrays->n};
-    for (int k = 0; k < w->n; k++) {
-        own_array *a = &w->at[k];
-        a->to = arrays->at[k], a->from = o->source[k];
-        if (!own_open_files(w, a, part, err) || !own_match_axes(a, err)) return false;
-    }
+    for (int k = 0; k < w->n; k++) w->at[k].to = arrays->at[k], w->at[k].from = o->source[k];
+    if (!own_open_files(w, part, err)) return false;
+    for (int k = 0; k < w->n; k++)
+        if (!own_match_axes(&w->at[k], err)) return false;
     return own_share_axes(w, err) && own_count_samples(w, part, err);
 }
 
@@ -36,6 +35,12 @@ static bool check_types(const own *w, dl_error *err) {
         if (!is_float && a->from.scale != DLR_SCALE_NONE)
             return own_fail(a, NULL, err, "the model's '%s' is %s, whole numbers: they are not normalised",
                             a->to.name, dl_type_text(&a->to.type));
+        const own_packing *p = &a->files.at[0].packing;
+        if (!is_float && (p->scale != 1 || p->offset != 0))
+            return own_fail(
+                a, NULL, err,
+                "its attributes scale_factor and add_offset make fractions of it, and the model's '%s' is %s",
+                a->to.name, dl_type_text(&a->to.type));
         if (!is_float && a->from.replaces_nan)
             return own_fail(a, NULL, err, "the model's '%s' is %s, whole numbers: nan is for floats",
                             a->to.name, dl_type_text(&a->to.type));

@@ -1,6 +1,7 @@
 /* Which files an array lies in, and what of them belongs to a part of the split. */
 #include <fnmatch.h>
 #include <glob.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -87,45 +88,76 @@ static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out,
 
 /* ---- arrays ---- */
 
-static bool open_array(own_array *a, own_file *f, dl_error *err) {
+static own_packing packing_of(const dlr_array_facts *facts) {
+    static const char *const missing[2] = {"_FillValue", "missing_value"};
+    const dlr_attribute *scale = dlr_array_attribute(facts, "scale_factor"),
+                        *offset = dlr_array_attribute(facts, "add_offset");
+    own_packing p = {1, 0, {NAN, NAN}, false};
+    if (scale && isfinite(scale->number)) p.scale = scale->number;
+    if (offset && isfinite(offset->number)) p.offset = offset->number;
+    for (int i = 0; i < 2; i++) {
+        const dlr_attribute *m = dlr_array_attribute(facts, missing[i]);
+        if (m) p.missing[i] = m->number;
+    }
+    p.any = p.scale != 1 || p.offset != 0 || !isnan(p.missing[0]) || !isnan(p.missing[1]);
+    return p;
+}
+
+/* The array of `a` in a file of its that is open as `file`. */
+static bool open_array(own_array *a, own_file *f, const dlr_array_file *file, dl_error *err) {
     enum { CHUNKS = 16 << 20 }; /* samples come in any order: only the chunks of one are of use */
-    dlr_array_file *file = dlr_array_file_open(f->path, err);
-    if (!file) return false;
     const dlr_array_facts *facts = dlr_array_file_find(file, a->from.array);
-    bool ok = facts != NULL;
-    if (!ok) {
+    dl_error reason = {0};
+    if (!facts) {
         dl_buf holds = {0};
         dlr_array_file_put(&holds, file, 8);
         if (a->from.array)
-            dl_fail(err, DL_INPUT, "%.300s has no array '%.100s'; it holds: %.400s", f->path, a->from.array,
-                    holds.at);
+            dl_fail(err, DL_INPUT, "%s: %.300s has no array '%.100s'; it holds: %.400s", a->from.key, f->path,
+                    a->from.array, holds.at);
         else
-            dl_fail(err, DL_INPUT, "%.300s holds several arrays: say which (array: NAME); it holds: %.400s",
+            dl_fail(err, DL_INPUT,
+                    "%s: %.300s holds several arrays: say which (array: NAME); it holds: %.400s", a->from.key,
                     f->path, holds.at);
         dl_buf_free(&holds);
+        return false;
     }
-    ok = ok && (f->source = dlr_source_open(file, facts, CHUNKS, err));
+    f->packing = packing_of(facts);
+    f->source = dlr_source_open(file, facts, CHUNKS, &reason);
+    if (!f->source) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
+    int rank = dlr_source_rank(f->source);
+    memcpy(f->dims, dlr_source_dims(f->source), (size_t)rank * sizeof *f->dims);
+    if (f == a->files.at) a->rank = rank;
+    return rank == a->rank ||
+           own_fail(a, NULL, err, "%.300s has %d axes: files of one array have the same", f->path, rank);
+}
+
+/* File i of array k, and of the arrays behind it that lie in the same one: to look what a file holds may take
+ * a process. */
+static bool open_file(own *w, int k, int i, dl_error *err) {
+    const own_file *first = &w->at[k].files.at[i];
+    dl_error reason = {0};
+    if (first->source) return true;
+    dlr_array_file *file = dlr_array_file_open(first->path, &reason);
+    if (!file) return dl_fail(err, reason.code, "%s: %s", w->at[k].from.key, reason.message);
+    bool ok = true;
+    for (int other = k; ok && other < w->n; other++) {
+        own_array *a = &w->at[other];
+        if (i < a->files.n && strcmp(a->files.at[i].path, first->path) == 0)
+            ok = open_array(a, &a->files.at[i], file, err);
+    }
     dlr_array_file_close(file);
     return ok;
 }
 
-static bool open_file(own *w, own_array *a, const char *path, dl_error *err) {
-    own_file f = {.path = path};
-    dl_error reason = {0};
-    if (!open_array(a, &f, &reason)) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
-    int rank = dlr_source_rank(f.source);
-    memcpy(f.dims, dlr_source_dims(f.source), (size_t)rank * sizeof *f.dims);
-    dl_push(w->arena, &a->files, f);
-    if (a->files.n == 1) a->rank = rank;
-    return rank == a->rank ||
-           own_fail(a, NULL, err, "%.300s has %d axes: files of one array have the same", path, rank);
-}
-
-bool own_open_files(own *w, own_array *a, dlr_split part, dl_error *err) {
-    names paths = {0};
-    if (!choose_paths(w, a, part, &paths, err)) return false;
-    for (int i = 0; i < paths.n; i++)
-        if (!open_file(w, a, paths.at[i], err)) return false;
+bool own_open_files(own *w, dlr_split part, dl_error *err) {
+    for (int k = 0; k < w->n; k++) {
+        names paths = {0};
+        if (!choose_paths(w, &w->at[k], part, &paths, err)) return false;
+        for (int i = 0; i < paths.n; i++) dl_push(w->arena, &w->at[k].files, (own_file){.path = paths.at[i]});
+    }
+    for (int k = 0; k < w->n; k++)
+        for (int i = 0; i < w->at[k].files.n; i++)
+            if (!open_file(w, k, i, err)) return false;
     return true;
 }
 

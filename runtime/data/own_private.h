@@ -8,8 +8,16 @@
 /* What an axis of an array in the files is, where it is no axis of the model's. */
 enum { OWN_SAMPLES = -1, OWN_LEFT_OUT = -2 };
 
+/* What the stored numbers stand for, as NetCDF's conventions have it: value = stored * scale + offset, and
+ * one or two stored numbers that stand for nothing (NaN: none). */
+typedef struct {
+    double scale, offset, missing[2];
+    bool any; /* any of these */
+} own_packing;
+
 typedef struct {
     dlr_source *source;
+    own_packing packing;
     const char *path;
     int64_t dims[DL_MAX_RANK], first, n; /* indices of N: the first, and how many */
 } own_file;
@@ -64,8 +72,8 @@ typedef struct {
 bool own_open_part(own *w, const dlr_arrays *arrays, const dlr_own_options *o, dlr_split part, dl_error *err);
 void own_close(own *w);
 
-/* own_files.c: the paths of an array in one part of the split, in order, and their arrays opened. */
-bool own_open_files(own *w, own_array *a, dlr_split part, dl_error *err);
+/* own_files.c: the files of all arrays in one part of the split, in order, and their arrays opened. */
+bool own_open_files(own *w, dlr_split part, dl_error *err);
 /* The file that has index i of N, of an array that is not static. */
 const own_file *own_find_file(const own_array *a, int64_t i);
 /* An error about an array in a file (NULL: the first): "data.inputs.x: FILE: 'ARRAY' is [10, 3, 5]; ...". */
@@ -84,6 +92,9 @@ int64_t own_index(const own *w, int64_t sample);
  * those that are taken. Floats are normalised and held to be finite. */
 bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
               dl_error *err);
+
+/* The value of a stored number; NaN where it is missing. */
+double own_unpack(const own_packing *p, double stored);
 
 /* own_statistics.c: mean and deviation of an array whose scale asks for them, given or of the training part
  * (kept in a file beside the data). */

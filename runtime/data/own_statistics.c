@@ -1,4 +1,5 @@
 /* Mean and deviation of an array: given, or computed once over the training part and kept beside the data. */
+#include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -44,18 +45,36 @@ bool dlr_own_statistics_parse(const char *text, uint64_t identity, dlr_own_chann
     return true;
 }
 
+/* Size and time of a file; of a folder (Zarr) those of all files below it, in any order. */
+static uint64_t identify_path(const char *path, int depth) {
+    struct stat st;
+    if (depth > 16 || stat(path, &st) != 0) return 0;
+    if (!S_ISDIR(st.st_mode)) {
+        int64_t facts[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+        return dl_hash(facts, sizeof facts, 3);
+    }
+    uint64_t sum = 0;
+    DIR *folder = opendir(path);
+    for (const struct dirent *e; folder && (e = readdir(folder));) {
+        if (e->d_name[0] == '.' && (!e->d_name[1] || (e->d_name[1] == '.' && !e->d_name[2]))) continue;
+        dl_buf below = {0};
+        dl_putf(&below, "%s/%s", path, e->d_name);
+        sum += dl_hash_str(e->d_name, identify_path(below.at, depth + 1));
+        dl_buf_free(&below);
+    }
+    if (folder) closedir(folder);
+    return sum;
+}
+
 /* What the numbers depend on: files with size and time of change, the array, and the part of it. */
-static bool identify(const own *part, const own_array *a, uint64_t *out, dl_error *err) {
+static uint64_t identify(const own *part, const own_array *a) {
     uint64_t h = dl_hash_str(a->from.array ? a->from.array : "", 1);
     for (int i = 0; i < a->files.n; i++) {
         const own_file *f = &a->files.at[i];
-        struct stat st;
-        if (stat(f->path, &st) != 0)
-            return dl_fail_errno(err, DL_IO, "%s: cannot look at %s", a->from.key, f->path);
-        int64_t facts[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+        uint64_t facts = identify_path(f->path, 0);
         const char *slash = strrchr(f->path, '/');
         h = dl_hash_str(slash ? slash + 1 : f->path, h);
-        h = dl_hash(facts, sizeof facts, h);
+        h = dl_hash(&facts, sizeof facts, h);
         h = dl_hash(f->dims, sizeof f->dims, h);
     }
     for (int j = 0; j < a->rank; j++) {
@@ -73,8 +92,7 @@ static bool identify(const own *part, const own_array *a, uint64_t *out, dl_erro
         int64_t run[] = {part->runs.at[i].begin, part->runs.at[i].n};
         h = dl_hash(run, sizeof run, h);
     }
-    *out = h;
-    return true;
+    return h;
 }
 
 /* "data/train.h5.density.statistics" */
@@ -121,12 +139,13 @@ static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_
     for (int j = a->channel + 1; a->channel >= 0 && j < a->rank; j++) behind *= b->count[j];
     for (int64_t i = 0; i < n; i++) {
         int64_t c = a->channel < 0 ? 0 : b->start[a->channel] + i / behind % b->count[a->channel];
-        if (isfinite(s->values[i]))
-            add(&s->at[c], s->values[i]);
+        double value = f->packing.any ? own_unpack(&f->packing, s->values[i]) : s->values[i];
+        if (isfinite(value))
+            add(&s->at[c], value);
         else if (!a->from.replaces_nan)
             return own_fail(a, f, err,
                             "a value of the training part is %g (statistics; nan: 0 leaves such values out)",
-                            s->values[i]);
+                            value);
     }
     return true;
 }
@@ -210,8 +229,7 @@ static bool measured(own *w, own_array *a, const own *part, const own_array *the
                         MOST_CHANNELS);
     int n = (int)stored;
     dlr_own_channel *all = DL_NEWS(w->arena, dlr_own_channel, n);
-    uint64_t identity = 0;
-    if (!identify(part, there, &identity, err)) return false;
+    uint64_t identity = identify(part, there);
     const char *path = path_of(w->arena, there);
     dl_error ignored = {0};
     size_t size;

@@ -61,6 +61,13 @@ static bool read_root(dlr_st_file *f, dl_error *err) {
     struct dlr_st_private *p = f->private;
     dlr_zip zip;
     if (!dlr_zip_read(p->arena, p->fd, f->path, p->size, &zip, err)) return false;
+    for (int i = 0; i < zip.n; i++)
+        if (zip.entries[i].deflated)
+            return dl_fail(
+                err, DL_INPUT,
+                "%s: entry '%.200s' of the zip file is compressed; PyTorch stores: save it again with "
+                "torch.save",
+                f->path, zip.entries[i].name);
     const char *slash = strchr(zip.first, '/');
     size_t n = slash ? (size_t)(slash - zip.first) : 0;
     if (n == 0 || n > 250)

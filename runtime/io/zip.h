@@ -1,4 +1,4 @@
-/* Zip files whose entries are stored, not compressed: PyTorch's (torch_file.h).
+/* Zip files, whose entries are stored (PyTorch's, torch_file.h; NumPy's .npz) or deflated (.npz).
  *
  * Source: PKWARE, APPNOTE.TXT 6.3.10; sizes and offsets of 4 GiB and more by its zip64 records. Checksums of
  * entries are written and not looked at: torch.save can be told to leave them out. */
@@ -10,7 +10,9 @@
 typedef struct {
     const char *name;
     uint64_t header;    /* where its local header stands in the file */
-    uint64_t at, bytes; /* its data */
+    uint64_t at, bytes; /* its data in the file */
+    bool deflated;      /* they are RFC 1951, */
+    uint64_t unpacked;  /* of so many bytes; else the same number */
 } dlr_zip_entry;
 
 typedef struct {
@@ -19,9 +21,9 @@ typedef struct {
     const char *first; /* the name that the directory lists first */
 } dlr_zip;
 
-/* Reads the directory of an open file of `size` bytes. What it says is checked: entries are stored, lie
- * within the file apart from each other, and have names of their own, which their local headers repeat.
- * Errors: DL_INPUT naming `path`, entry and fault; DL_IO. */
+/* Reads the directory of an open file of `size` bytes. What it says is checked: entries are stored or
+ * deflated, lie within the file apart from each other, and have names of their own, which their local headers
+ * repeat. Errors: DL_INPUT naming `path`, entry and fault; DL_IO. */
 bool dlr_zip_read(dl_arena *arena, int fd, const char *path, uint64_t size, dlr_zip *zip, dl_error *err);
 /* The entry of that name, or NULL. */
 const dlr_zip_entry *dlr_zip_find(const dlr_zip *zip, const char *name);

@@ -10,7 +10,9 @@ enum {
     LOCAL = 30,          /* bytes of a local header before its name */
     CENTRAL = 46,        /* of a directory's entry */
     WIDE_FIELD = 0x0001, /* id of the zip64 extra field */
-    ENCRYPTED = 1
+    ENCRYPTED = 1,
+    STORED = 0, /* methods */
+    DEFLATED = 8
 };
 
 static uint16_t u16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
@@ -104,7 +106,8 @@ static bool read_local(const reader *r, dlr_zip_entry *e, size_t name_bytes) {
     if (!at(r, e->header, head, LOCAL)) return false;
     uint64_t names = e->header + LOCAL;
     e->at = names + u16(head + 26) + u16(head + 28);
-    if (u32(head) != 0x04034b50 || u16(head + 8) != 0 || u16(head + 26) != name_bytes || e->at > r->at)
+    if (u32(head) != 0x04034b50 || u16(head + 8) != (e->deflated ? DEFLATED : STORED) ||
+        u16(head + 26) != name_bytes || e->at > r->at)
         return bad_entry(r, e->name, "has another header than the directory says");
     char name[1 << 16];
     if (!at(r, names, name, name_bytes)) return false;
@@ -123,13 +126,16 @@ static bool read_entry(const reader *r, const unsigned char **p, const unsigned 
         return damaged(r, "an entry's name is empty or has a zero byte");
     e->name = dl_strndup(r->arena, (const char *)c + CENTRAL, name);
     if (u16(c + 8) & ENCRYPTED) return bad_entry(r, e->name, "is encrypted");
-    if (u16(c + 10) != 0)
-        return bad_entry(r, e->name, "is compressed; PyTorch stores: save it again with torch.save");
-    uint64_t packed = u32(c + 20);
-    e->bytes = u32(c + 24), e->header = u32(c + 42);
-    if (!read_wide(r, e->name, c + CENTRAL + name, extra, (uint64_t *[]){&e->bytes, &packed, &e->header}))
+    if (u16(c + 10) != STORED && u16(c + 10) != DEFLATED)
+        return bad_entry(r, e->name,
+                         "is compressed by a method that is not supported (stored and deflate are)");
+    e->deflated = u16(c + 10) == DEFLATED;
+    e->bytes = u32(c + 20), e->unpacked = u32(c + 24), e->header = u32(c + 42);
+    if (!read_wide(r, e->name, c + CENTRAL + name, extra,
+                   (uint64_t *[]){&e->unpacked, &e->bytes, &e->header}))
         return false;
-    if (packed != e->bytes) return bad_entry(r, e->name, "has two sizes, though it is not compressed");
+    if (!e->deflated && e->unpacked != e->bytes)
+        return bad_entry(r, e->name, "has two sizes, though it is not compressed");
     *p = c + CENTRAL + name + extra + comment;
     return read_local(r, e, name);
 }

@@ -5,6 +5,7 @@ check_own_data.py BUILD
 
 What is in the files says where it is from, so that a sample tells its crop and its moves; numpy then makes the same one.
 """
+import gzip
 import itertools
 import json
 import os
@@ -100,7 +101,35 @@ with h5py.File("a.h5", "w") as f:
 np.save("x.npy", X)
 np.save("t.npy", T.astype("f4"))
 np.save("fortran.npy", np.asfortranarray(X))
-for x in ["a.h5:group/x", "a.h5:packed", "x.npy", "fortran.npy", "{file: a.h5, array: last, axes: [N, H, W, C]}",
+np.savez_compressed("a.npz", x=X, t=T)
+
+
+def write_zarr(folder, version, a, chunk):
+    """An array as its specification has it: gzip in chunks of a grid."""
+    os.makedirs(folder)
+    if version == 2:
+        write(folder + "/.zarray", json.dumps({"zarr_format": 2, "shape": a.shape, "chunks": chunk, "dtype": a.dtype.str, "order": "C", "fill_value": 0,
+                                               "filters": None, "compressor": {"id": "gzip", "level": 1}}))
+    else:
+        write(folder + "/zarr.json", json.dumps({"zarr_format": 3, "node_type": "array", "shape": a.shape, "data_type": "float32", "attributes": {},
+              "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}}, "fill_value": 0,
+              "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+              "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 1}}]}))
+    for at in itertools.product(*[range(-(-n // c)) for n, c in zip(a.shape, chunk)]):
+        block = a[tuple(slice(i * c, (i + 1) * c) for i, c in zip(at, chunk))]
+        whole = np.zeros(chunk, a.dtype)
+        whole[tuple(slice(n) for n in block.shape)] = block
+        path = folder + "/" + (".".join(map(str, at)) if version == 2 else "c/" + "/".join(map(str, at)))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
+            f.write(gzip.compress(whole.tobytes()))
+
+
+os.makedirs("z2.zarr")
+write("z2.zarr/.zgroup", '{"zarr_format": 2}')
+write_zarr("z2.zarr/x", 2, X, (3, 2, 4, 5))
+write_zarr("z3.zarr", 3, X, (7, 1, 6, 8))
+for x in ["a.npz:x", "z2.zarr:x", "z3.zarr", "a.h5:group/x", "a.h5:packed", "x.npy", "fortran.npy", "{file: a.h5, array: last, axes: [N, H, W, C]}",
           "{file: a.h5, array: time_last, axes: [C, H, W, N]}", "{file: a.h5, array: with_level, axes: [N, C, 1, H, W]}"]:
     config(f"inputs: {{x: {x}}}\ntargets: {{t: a.h5:t}}\nsplit: {{valid: 0.2}}")
     got = samples("field", "valid")
@@ -179,6 +208,13 @@ near(samples("field", "valid")["x"], (X[10:] - X[:10].mean((0, 2, 3))[:, None, N
 write("x.npy.statistics", "dlc statistics 1: rubbish")
 near(samples("field", "valid")["x"], (X[10:] - X[:10].mean((0, 2, 3))[:, None, None]) / X[:10].std((0, 2, 3))[:, None, None], "damaged: anew")
 np.save("x.npy", X)
+config("inputs: {x: {file: z2.zarr, array: x, normalize: standardize}}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
+near(samples("field", "valid")["x"], (X[16:] - mean) / std, "Zarr, standardize")
+with open("z2.zarr/x/0.0.0.0", "wb") as f:  # in a chunk alone
+    f.write(gzip.compress(np.full((3, 2, 4, 5), 9, "f4").tobytes()))
+changed = X.copy()
+changed[:3, :, :4, :5] = 9
+near(samples("field", "valid")["x"], (X[16:] - changed[:16].mean((0, 2, 3), "f8")[:, None, None]) / changed[:16].astype("f8").std((0, 2, 3))[:, None, None], "a chunk that changed")
 np.save("means.npy", np.array([[[[0.5]], [[-2]]]], "f4"))
 for given in ["mean: [0.5, -2], std: [2, 4]", "mean: means.npy, std: [2, 4]"]:
     config(f"inputs: {{x: {{file: x.npy, {given}}}}}\ntargets: {{t: {{file: t.npy, mean: 1, std: 0.5}}}}\nsplit: {{valid: 0.2}}")
@@ -199,6 +235,24 @@ check(isinstance(text, str) and "data.inputs.x: bad.npy" in text and "[17, 1, 2,
 config("inputs: {x: {file: bad.npy, mean: 1, std: 2, nan: 0.25}}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
 want = (bad[16:] - np.float32(1)) / np.float32(2)
 same(samples("field", "valid")["x"], np.where(np.isnan(want), np.float32(0.25), want), "nan: 0.25")
+
+with h5py.File("netcdf.h5", "w") as f:  # as NetCDF packs it: whole numbers, with a scale and a number for what is not there
+    packed = np.round(X * 1000).astype("i2")
+    packed[16, 0, 0, 0] = -32768
+    f["x"] = packed
+    f["x"].attrs["scale_factor"], f["x"].attrs["add_offset"], f["x"].attrs["_FillValue"] = 0.002, 5.0, np.int16(-32768)
+config("inputs: {x: {file: netcdf.h5, nan: -9}}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
+want = (packed[16:] * 0.002 + 5.0).astype("f4")
+want[0, 0, 0, 0] = -9
+same(samples("field", "valid")["x"], want, "scale_factor, add_offset, _FillValue")
+config("inputs: {x: netcdf.h5}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
+text = samples("field", "valid")
+check(isinstance(text, str) and "[16, 0, 0, 0] is nan" in text, text)
+config("inputs: {x: {file: netcdf.h5, nan: 0, normalize: standardize}}\ntargets: {t: t.npy}\nsplit: {train: 0.5, valid: 0.2}")
+values = packed[:10] * 0.002 + 5.0
+mean2, std2 = values.mean((0, 2, 3))[:, None, None], values.std((0, 2, 3))[:, None, None]
+want = (packed[17:] * 0.002 + 5.0 - mean2) / std2
+near(samples("field", "valid")["x"][1:], want, "statistics of what the numbers stand for")
 
 # ---- several inputs, a mask, labels, none ----
 
@@ -360,6 +414,7 @@ def propose(name, *files, status=0):
 for name, files, wants in [
         ("field", ["a.h5"], ["x: {file: 'a.h5', array: 'group/x', normalize: standardize}  # [20, 2, 6, 8] f32 for f32[C=2, H=6, W=8]",
                              "t: {file: 'a.h5', array: 't', axes: [N, H, W], normalize: standardize}", "split: {valid: 0.1}"]),
+        ("field", ["z2.zarr", "a.npz"], ["x: {file: 'z2.zarr', array: 'x', normalize", "t: {file: 'a.npz', array: 't', axes: [N, H, W]"]),
         ("classes", ["x.npy", "mask.npy", "b.h5"], ["x: {file: 'x.npy', normalize", "mask: {file: 'mask.npy', axes: [H, W]", "label: {file: 'b.h5', array: 'label'}"]),
         ("auto", ["signal.npy"], ["x: {file: 'signal.npy', axes: [N, L]", "crop: random"]),
         ("box", ["box.h5"], ["t: {file: 'box.h5', array: 't', axes: [D, H, W, C]", "crop: random", "Nsamples: 1024"])]:

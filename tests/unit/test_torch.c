@@ -358,7 +358,7 @@ static void test_hostile_zip(void) {
         size_t where;
         uint64_t value;
     } cases[] = {
-        {"is compressed", at + 10, 8},
+        {"is compressed", at + 10, 9},
         {"is encrypted", at + 8, 0x0801},
         {"two sizes", at + 20, 5},
         {"lacks the zip64 field", at + 42, 0xffffffff},

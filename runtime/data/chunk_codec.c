@@ -1,0 +1,130 @@
+#include "runtime/data/chunk_codec.h"
+
+#include <blosc.h>
+#include <libdeflate.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "runtime/io/crc32c.h"
+
+/* ---- what undoes each, `from` into `to` of exactly `room` bytes ---- */
+
+typedef bool undo_fn(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
+                     size_t room);
+
+static bool undo_deflated(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
+                          size_t room) {
+    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+    if (!d) return false;
+    enum libdeflate_result r =
+        c->kind == DLR_CODEC_ZLIB   ? libdeflate_zlib_decompress(d, from, bytes, to, room, NULL)
+        : c->kind == DLR_CODEC_GZIP ? libdeflate_gzip_decompress(d, from, bytes, to, room, NULL)
+                                    : libdeflate_deflate_decompress(d, from, bytes, to, room, NULL);
+    libdeflate_free_decompressor(d);
+    return r == LIBDEFLATE_SUCCESS;
+}
+
+static bool undo_zstd(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
+                      size_t room) {
+    (void)c;
+    return ZSTD_decompress(to, room, from, bytes) == room;
+}
+
+static bool undo_blosc(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
+                       size_t room) {
+    (void)c;
+    size_t says = 0;
+    return blosc_cbuffer_validate(from, bytes, &says) == 0 && says == room && room <= INT32_MAX &&
+           blosc_decompress_ctx(from, to, room, 1) == (int)room;
+}
+
+static bool undo_shuffle(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
+                         size_t room) {
+    if (bytes != room) return false;
+    size_t size = c->element, n = bytes / size, rest = n * size;
+    const unsigned char *a = from, *b = from + n, *x = from + 2 * n, *y = from + 3 * n;
+    if (size == 4)
+        for (size_t i = 0; i < n; i++) {
+            uint32_t v = a[i] | (uint32_t)b[i] << 8 | (uint32_t)x[i] << 16 | (uint32_t)y[i] << 24;
+            to[4 * i] = (unsigned char)v, to[4 * i + 1] = (unsigned char)(v >> 8);
+            to[4 * i + 2] = (unsigned char)(v >> 16), to[4 * i + 3] = (unsigned char)(v >> 24);
+        }
+    else
+        for (size_t k = 0; k < size; k++)
+            for (size_t i = 0; i < n; i++) to[i * size + k] = from[k * n + i];
+    memcpy(to + rest, from + rest, bytes - rest);
+    return true;
+}
+
+static undo_fn *const undo[] = {
+    [DLR_CODEC_DEFLATE] = undo_deflated, [DLR_CODEC_ZLIB] = undo_deflated, [DLR_CODEC_GZIP] = undo_deflated,
+    [DLR_CODEC_ZSTD] = undo_zstd,        [DLR_CODEC_BLOSC] = undo_blosc,   [DLR_CODEC_SHUFFLE] = undo_shuffle,
+    [DLR_CODEC_FLETCHER32] = NULL,       [DLR_CODEC_CRC32C] = NULL,
+};
+
+/* ---- checksums, which stand behind the data ---- */
+
+enum { CHECKSUM = 4 };
+
+/* J. Fletcher, "An arithmetic checksum for serial transmissions" (1982), of 16-bit words, high byte first,
+ * as HDF5 has it. */
+static uint32_t fletcher32(const unsigned char *p, size_t n) {
+    enum { BLOCK = 360 }; /* words after which the sums are reduced at the latest */
+    uint32_t a = 0, b = 0;
+    size_t words = n / 2;
+    while (words > 0) {
+        size_t part = words < BLOCK ? words : BLOCK;
+        words -= part;
+        for (; part > 0; part--, p += 2) a += (uint32_t)(p[0] << 8 | p[1]), b += a;
+        a = (a & 0xffff) + (a >> 16), b = (b & 0xffff) + (b >> 16);
+    }
+    if (n % 2) {
+        a += (uint32_t)p[0] << 8, b += a;
+        a = (a & 0xffff) + (a >> 16), b = (b & 0xffff) + (b >> 16);
+    }
+    a = (a & 0xffff) + (a >> 16), b = (b & 0xffff) + (b >> 16);
+    return b << 16 | a;
+}
+
+static bool is_checksum(const dlr_codec *c) { return !undo[c->kind]; }
+
+static bool checksum_holds(const dlr_codec *c, const unsigned char *data, size_t bytes) {
+    const unsigned char *p = data + bytes;
+    uint32_t want = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    uint32_t found = c->kind == DLR_CODEC_CRC32C ? dlr_crc32c(data, bytes) : fletcher32(data, bytes);
+    return found == want;
+}
+
+/* ---- all of them ---- */
+
+bool dlr_chunk_unpack(const dlr_codec *codecs, int n, uint32_t skipped, void *packed, size_t bytes, void *out,
+                      size_t out_bytes, const char **why) {
+    unsigned char *now = packed, *spare = NULL;
+    int moves = 0;
+    size_t room =
+        out_bytes; /* what the codec at hand must yield: the data, and checksums of those before it */
+    for (int i = 0; i < n; i++)
+        if (!(skipped >> i & 1)) is_checksum(&codecs[i]) ? (room += CHECKSUM) : (size_t)moves++;
+    bool ok = true;
+    *why = "is damaged: its chunk does not unpack";
+    for (int i = n - 1; ok && i >= 0; i--) {
+        if (skipped >> i & 1) continue;
+        if (is_checksum(&codecs[i])) {
+            ok = bytes >= CHECKSUM && checksum_holds(&codecs[i], now, bytes - CHECKSUM);
+            if (!ok) *why = "is damaged: the checksum of a chunk does not fit";
+            bytes -= CHECKSUM, room -= CHECKSUM;
+            continue;
+        }
+        unsigned char *to = --moves == 0 && room == out_bytes ? out : malloc(room + 1);
+        if (!to) *why = "has chunks for which there is no memory";
+        ok = to && undo[codecs[i].kind](&codecs[i], now, bytes, to, room);
+        if (spare) free(spare);
+        spare = to == out ? NULL : to;
+        now = to, bytes = room;
+    }
+    ok = ok && bytes == out_bytes;
+    if (ok && now != out) memcpy(out, now, out_bytes);
+    free(spare);
+    return ok;
+}

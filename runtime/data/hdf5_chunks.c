@@ -1,0 +1,179 @@
+/* Chunked sets outside libhdf5: a child says where the packed chunks lie, or hands them out; our threads
+ * unpack them. */
+#include "ir/base/input.h"
+#include "ir/base/sandbox.h"
+#include "runtime/data/array_format.h"
+#include "runtime/data/chunk_codec.h"
+#include "runtime/data/hdf5_facts.h"
+
+#include <hdf5.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* libhdf5 1.10 walks from the first chunk to the one asked for: so many are found in some tenths of a second.
+ */
+enum { MOST_PLACES = 2048, CPU_SECONDS = 20 };
+
+/* ---- in a child: where the chunks lie ---- */
+
+typedef struct {
+    const char *path;
+    const dlr_hdf5_set *set;
+} place_job;
+
+static bool number_chunk(const dlr_hdf5_set *set, const hsize_t *offset, int64_t *index) {
+    *index = 0;
+    for (int i = 0; i < set->rank; i++) {
+        if (set->chunk[i] < 1 || offset[i] >= (hsize_t)set->dims[i]) return false;
+        int64_t grid = set->dims[i] / set->chunk[i] + (set->dims[i] % set->chunk[i] != 0);
+        if (__builtin_mul_overflow(*index, grid, index)) return false;
+        *index += (int64_t)offset[i] / set->chunk[i];
+    }
+    return true;
+}
+
+static bool place_chunks(void *context, dl_sandbox_result *out, dl_error *err) {
+    const place_job *job = context;
+    char reason[200];
+    dlr_hdf5_quiet();
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_file_locking(access, false, true);
+    hid_t file = H5Fopen(job->path, H5F_ACC_RDONLY, access);
+    hid_t data = file < 0 ? file : H5Dopen2(file, job->set->name, H5P_DEFAULT);
+    hid_t space = data < 0 ? data : H5Dget_space(data),
+          creation = file < 0 ? file : H5Fget_create_plist(file);
+    hsize_t n = 0, userblock = 0;
+    bool ok =
+        space >= 0 && H5Dget_num_chunks(data, space, &n) >= 0 && H5Pget_userblock(creation, &userblock) >= 0;
+    if (ok && (n > MOST_PLACES || userblock > 0)) return true;
+    for (hsize_t i = 0; ok && i < n; i++) {
+        hsize_t offset[H5S_MAX_RANK], bytes;
+        haddr_t at;
+        dlr_hdf5_chunk c = {0};
+        ok = H5Dget_chunk_info(data, space, i, offset, &c.skipped, &at, &bytes) >= 0;
+        c.at = (int64_t)at, c.bytes = (int64_t)bytes;
+        if (ok && number_chunk(job->set, offset, &c.index)) dl_putn(&out->bytes, (const char *)&c, sizeof c);
+    }
+    if (ok) dl_puts(&out->text, "placed");
+    if (ok) return true;
+    dlr_hdf5_reason(reason, sizeof reason);
+    return dl_fail(err, DL_INPUT, "%s: cannot read '%s': %s", job->path, job->set->name, reason);
+}
+
+/* ---- in this process ---- */
+
+static int by_index(const void *a, const void *b) {
+    const dlr_hdf5_chunk *x = a, *y = b;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+dlr_hdf5_chunk *dlr_hdf5_chunks(const char *path, const dlr_hdf5_set *set, int *n, dl_error *err) {
+    struct stat st;
+    place_job job = {path, set};
+    dl_sandbox_result r;
+    enum { CHILD_FILES = 6 };
+    if (stat(path, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path), NULL;
+    if (!dl_check_descriptors(CHILD_FILES, path, err) ||
+        !dl_sandbox_run(path, CPU_SECONDS, place_chunks, &job, &r, err))
+        return NULL;
+    dlr_hdf5_chunk *chunks = NULL;
+    bool placed = r.text.n > 0 && r.bytes.n % sizeof *chunks == 0;
+    *n = (int)(r.bytes.n / sizeof *chunks);
+    if (placed) {
+        chunks = malloc(r.bytes.n + 1);
+        bool ok = chunks || dl_fail(err, DL_RESOURCE, "no memory to read %s", path);
+        if (ok && r.bytes.n) memcpy(chunks, r.bytes.at, r.bytes.n);
+        for (int i = 0; ok && i < *n; i++) {
+            const dlr_hdf5_chunk *c = &chunks[i];
+            ok = (c->index >= 0 && c->at >= 0 && c->bytes >= 0 && c->bytes <= INT32_MAX &&
+                  c->at <= st.st_size && c->bytes <= st.st_size - c->at) ||
+                 dl_fail(err, DL_INPUT, "%s is damaged: a chunk of '%s' reaches beyond the file's %lld bytes",
+                         path, set->name, (long long)st.st_size);
+        }
+        if (ok) qsort(chunks, (size_t)*n, sizeof *chunks, by_index);
+        if (!ok) free(chunks), chunks = NULL;
+    }
+    dl_buf_free(&r.text);
+    dl_buf_free(&r.bytes);
+    return chunks;
+}
+
+typedef struct {
+    dlr_codec codec[DLR_HDF5_FILTERS];
+    int codecs, fd;
+    dlr_hdf5_chunk *chunks; /* NULL: the child is asked */
+    int n;
+    size_t bytes; /* of a chunk, unpacked */
+    int64_t grid[DLR_ARRAY_RANK];
+    dlr_source child;
+} hdf5_state;
+
+/* The packed bytes of a chunk, in a buffer to free, or none where it is not stored. */
+static bool fetch(const dlr_source *s, const dlr_chunking *how, int64_t index, char **packed, size_t *bytes,
+                  uint32_t *skipped, dl_error *err) {
+    const hdf5_state *h = how->state;
+    *packed = NULL;
+    if (!h->chunks) {
+        int64_t start[DLR_ARRAY_RANK];
+        for (int i = s->rank - 1; i >= 0; i--)
+            start[i] = index % h->grid[i] * how->chunk[i], index /= h->grid[i];
+        return dlr_hdf5_child_chunk(&h->child, start, packed, bytes, skipped, err);
+    }
+    const dlr_hdf5_chunk key = {.index = index};
+    const dlr_hdf5_chunk *c = bsearch(&key, h->chunks, (size_t)h->n, sizeof key, by_index);
+    if (!c) return true;
+    *bytes = (size_t)c->bytes, *skipped = c->skipped;
+    *packed = malloc(*bytes + 1);
+    if (!*packed) return dl_fail(err, DL_RESOURCE, "no memory for a chunk of %s", s->label);
+    return dl_read_at(h->fd, s->label, *packed, *bytes, c->at, err);
+}
+
+static bool load_chunk(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out, bool *absent,
+                       dl_error *err) {
+    const hdf5_state *h = how->state;
+    char *packed;
+    size_t bytes = 0;
+    uint32_t skipped = 0;
+    const char *why;
+    bool ok = fetch(s, how, index, &packed, &bytes, &skipped, err);
+    *absent = ok && !packed;
+    if (ok && packed && !dlr_chunk_unpack(h->codec, h->codecs, skipped, packed, bytes, out, h->bytes, &why))
+        ok = dl_fail(err, DL_INPUT, "%s %s", s->label, why);
+    free(packed);
+    return ok;
+}
+
+static void close_hdf5(void *state) {
+    hdf5_state *h = state;
+    if (h->fd >= 0) close(h->fd);
+    if (h->child.close) h->child.close(&h->child);
+    free(h->chunks);
+    free(h);
+}
+
+bool dlr_hdf5_chunks_open(dlr_source *s, const char *path, const dlr_hdf5_set *set, size_t cache,
+                          dl_error *err) {
+    dlr_chunking how = {.swapped = set->swapped, .load = load_chunk, .close = close_hdf5};
+    hdf5_state *h = how.state = calloc(1, sizeof *h);
+    if (!h) return dl_fail(err, DL_RESOURCE, "no memory to open %s", path);
+    h->fd = -1, h->bytes = dlr_element_bytes(set->element);
+    memcpy(how.chunk, set->chunk, sizeof how.chunk);
+    memcpy(how.fill, set->fill, sizeof how.fill);
+    for (int i = 0; i < set->filter_count; i++) {
+        dlr_codec_kind kind = set->filter[i] == H5Z_FILTER_DEFLATE   ? DLR_CODEC_ZLIB
+                              : set->filter[i] == H5Z_FILTER_SHUFFLE ? DLR_CODEC_SHUFFLE
+                                                                     : DLR_CODEC_FLETCHER32;
+        h->codec[h->codecs++] = (dlr_codec){kind, h->bytes};
+    }
+    if (!dlr_chunks_open(s, &how, cache, err)) return false;
+    for (int i = 0; i < s->rank; i++) { /* dlr_chunks_open has held them against limits */
+        h->bytes *= (size_t)set->chunk[i];
+        h->grid[i] = (set->dims[i] + set->chunk[i] - 1) / set->chunk[i];
+    }
+    h->chunks = dlr_hdf5_chunks(path, set, &h->n, err);
+    if (err->code != DL_OK) return false;
+    if (h->chunks) return (h->fd = dl_input_open(path, err)) >= 0;
+    h->child = (dlr_source){.label = s->label, .rank = s->rank, .type = s->type};
+    return dlr_hdf5_child_open(&h->child, path, set->name, s->type, 0, err);
+}

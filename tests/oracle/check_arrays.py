@@ -1,0 +1,353 @@
+"""Arrays of files, read by our readers and by NumPy and h5py: what is listed, and blocks with strides in every type.
+
+check_arrays.py ARRAY_BLOCKS   (the program built from array_blocks.c); exit status 77: numpy or h5py is missing
+"""
+import ctypes
+import ctypes.util
+import gzip
+import itertools
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zlib
+
+try:
+    import h5py
+    import numpy as np
+except ImportError:
+    print("SKIP: needs numpy and h5py")
+    sys.exit(77)
+
+WANTED = {"f32": "f4", "f64": "f8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2", "u32": "u4",
+          "u64": "u8", "bool": "?"}
+STORED = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
+passed = 0
+
+
+def check(condition, what):
+    global passed
+    if not condition:
+        sys.exit(f"failed: {what}")
+    passed += 1
+
+
+def listed(path):
+    """{name: (type, shape, chunk, packing, axes, attributes, refusal)}, and the format."""
+    done = subprocess.run([PROGRAM, str(path)], stdout=subprocess.PIPE, text=True)
+    check(done.returncode == 0, f"{path}: {done.stdout}")
+    lines = done.stdout.splitlines()
+    return {row.split("\t")[0]: row.split("\t")[1:] for row in lines[1:]}, lines[0]
+
+
+def ask(path, questions, cache=1 << 20):
+    """The answers to (name, type, start, count, stride): arrays, or error texts."""
+    text = "\n".join(" ".join(map(str, [name or "-", kind, len(start), *start, *count, *stride]))
+                     for name, kind, start, count, stride in questions)
+    done = subprocess.run([PROGRAM, str(path), str(cache)], input=text.encode(), stdout=subprocess.PIPE)
+    if done.returncode:
+        return [done.stdout.decode().strip()] * len(questions)
+    raw, at, answers = done.stdout, 0, []
+    for name, kind, start, count, stride in questions:
+        end = raw.index(b"\n", at)
+        word, rest = raw[at:end].decode().split(" ", 1)
+        at = end + 1
+        if word == "ok":
+            answers.append(np.frombuffer(raw[at:at + int(rest)], WANTED[kind]).reshape(count))
+            at += int(rest)
+        else:
+            answers.append(f"error {rest}")
+    check(at == len(raw), f"{path}: nothing behind the last answer")
+    return answers
+
+
+def fits(data, kind):
+    """Whether every number is exactly one of that whole type."""
+    if not np.issubdtype(kind, np.integer) or data.dtype == bool:
+        return True
+    if np.issubdtype(data.dtype, np.floating) and not (np.isfinite(data).all() and (data == np.trunc(data)).all()):
+        return False
+    limits = np.iinfo(kind)
+    return all(limits.min <= int(v) <= limits.max for v in data.ravel())
+
+
+def draw_block(rng, shape):
+    start, count, stride = [], [], []
+    for n in shape:
+        step = int(rng.choice([1, 1, 1, 2, 3, n]))
+        first = int(rng.integers(n))
+        start.append(first), stride.append(step), count.append(int(rng.integers(1, (n - 1 - first) // step + 2)))
+    if rng.random() < 0.25:  # whole
+        start, count, stride = [0] * len(shape), list(shape), [1] * len(shape)
+    return start, count, stride
+
+
+def compare(rng, path, arrays, n=8, cache=1 << 20):
+    """Random blocks of every array of a file, in random types, beside NumPy's."""
+    questions, wanted = [], []
+    for name, data in arrays.items():
+        for _ in range(n):
+            kind = str(rng.choice(list(WANTED)))
+            if rng.random() < 0.4 and data.dtype.newbyteorder("=").kind == "f":
+                kind = "f32"
+            start, count, stride = draw_block(rng, data.shape)
+            block = data[tuple(slice(a, a + (c - 1) * s + 1, s) for a, c, s in zip(start, count, stride))]
+            questions.append((name, kind, start, count, stride))
+            wanted.append((block, kind))
+    for question, got, (block, kind) in zip(questions, ask(path, questions, cache), wanted):
+        about = f"{path.name} {question} of {block.dtype}"
+        if fits(block, WANTED[kind]):
+            check(not isinstance(got, str), f"{about}: {got}")
+            with np.errstate(all="ignore"):
+                want = block.astype(WANTED[kind])
+            check(np.array_equal(got, want, equal_nan=kind[0] == "f"), f"{about}: {got} is not {want}")
+        else:
+            check(isinstance(got, str) and path.name in got and "no whole number" in got, f"{about}: {got}")
+
+
+def numbers(rng, shape, kind):
+    kind = np.dtype(kind).newbyteorder("=")
+    if kind == bool:
+        return rng.random(shape) < 0.5
+    if kind.kind == "f":
+        data = np.round(rng.normal(0, 40, shape), int(rng.integers(0, 2)))  # whole ones, too
+        if rng.random() < 0.3:
+            data[tuple(int(rng.integers(n)) for n in shape)] = rng.choice([np.nan, np.inf, 6e4, -6e-8])
+        return data.astype(kind)
+    limits = np.iinfo(kind)
+    if rng.random() < 0.5:
+        return rng.integers(0, 100, shape).astype(kind)
+    return rng.integers(limits.min, limits.max, shape, dtype=kind, endpoint=True)
+
+
+def draw_shape(rng):
+    return tuple(int(rng.integers(1, most + 1)) for most in rng.permutation([40, 9, 5, 3, 2, 1, 1, 2])[:rng.integers(1, 9)])
+
+
+# NumPy's files -----------------------------------------------------------------------------------------------------
+
+def check_npy(rng, folder):
+    for kind in STORED:
+        for order in "<>":
+            for fortran in (False, True):
+                data = numbers(rng, draw_shape(rng), kind).astype(np.dtype(kind).newbyteorder(order))
+                path = folder / f"{np.dtype(kind).name}.npy"
+                np.save(path, np.asfortranarray(data) if fortran else data)
+                compare(rng, path, {"": data})
+    large = rng.normal(size=(70, 300, 40)).astype("f4")  # more than one piece of scratch memory
+    for order in (large, np.asfortranarray(large)):
+        np.save(folder / "large.npy", order)
+        compare(rng, folder / "large.npy", {"": large}, 20)
+    for data, says in ((np.array(["a", "b"]), "not numbers"), (np.zeros(3, "c8"), "not numbers"),
+                       (np.zeros(3, [("a", "f4")]), "not numbers")):
+        np.save(folder / "odd.npy", data)
+        got = ask(folder / "odd.npy", [("", "f32", [0], [1], [1])])[0]
+        check(isinstance(got, str) and says in got, got)
+    np.save(folder / "scalar.npy", np.float64(2.5))
+    check(ask(folder / "scalar.npy", [("", "f32", [], [], [])])[0] == 2.5, "a scalar")
+    whole = (folder / "large.npy").read_bytes()
+    (folder / "cut.npy").write_bytes(whole[:-1])
+    check("truncated" in ask(folder / "cut.npy", [("", "f32", [0], [1], [1])])[0], "a cut file")
+    facts, form = listed(folder / "large.npy")
+    check(form == "NumPy array" and facts[""][:4] == ["f32", "70,300,40", "", "none"], facts)
+
+
+# HDF5 --------------------------------------------------------------------------------------------------------------
+
+LAYOUTS = {
+    "plain": {},
+    "chunks": dict(chunks=True),
+    "deflate": dict(chunks=True, compression="gzip"),
+    "packed": dict(chunks=True, compression="gzip", compression_opts=1, shuffle=True, fletcher32=True),
+    "checked": dict(chunks=True, fletcher32=True),
+}
+
+
+def check_hdf5(rng, folder):
+    for libver in ("earliest", "latest"):
+        for layout, options in LAYOUTS.items():
+            path, arrays = folder / f"{layout}-{libver}.h5", {}
+            with h5py.File(path, "w", libver=libver) as f:
+                for kind in STORED:
+                    for order in "<>":
+                        data = numbers(rng, draw_shape(rng), kind).astype(np.dtype(kind).newbyteorder(order))
+                        name = f"group/{np.dtype(kind).name}{'be' if order == '>' else ''}"
+                        if options:
+                            options["chunks"] = tuple(int(rng.integers(1, n + 1)) for n in data.shape)
+                        arrays[name] = f.create_dataset(name, data=data, **options)[:]
+            compare(rng, path, arrays, 4)
+            compare(rng, path, arrays, 2, cache=0)
+
+
+def check_chunks(rng, folder):
+    """Chunks that are not stored, too many to be placed, behind a user block, damaged."""
+    data = rng.normal(size=(60, 70)).astype("f4")
+    with h5py.File(folder / "sparse.h5", "w") as f:
+        sparse = f.create_dataset("x", (60, 70), "f4", chunks=(7, 9), fillvalue=2.5, compression="gzip")
+        sparse[20:31, 8:40] = data[20:31, 8:40]
+        whole = f.create_dataset("y", (60, 70), ">i2", chunks=(60, 10), fillvalue=-3)
+        whole[:, 30:40] = 7
+        arrays = {"x": sparse[:], "y": whole[:]}
+    compare(rng, folder / "sparse.h5", arrays, 20)
+    many = rng.normal(size=(50, 50)).astype("f8")
+    for name, options in (("many.h5", {}), ("block.h5", dict(userblock_size=1024))):
+        with h5py.File(folder / name, "w", **options) as f:
+            f.create_dataset("x", data=many, chunks=(1, 1) if not options else (9, 11), shuffle=True, compression="gzip")
+            hole = f.create_dataset("y", (50, 50), "i4", chunks=(1, 1) if not options else (9, 11), fillvalue=4)
+            hole[3:40:2] = 5
+            arrays = {"x": many, "y": hole[:]}
+        compare(rng, folder / name, arrays, 10)
+        compare(rng, folder / name, arrays, 5, cache=0)
+    for filters, says in ((dict(fletcher32=True), "checksum"), (dict(compression="gzip"), "does not unpack")):
+        with h5py.File(folder / "damaged.h5", "w") as f:
+            f.create_dataset("x", data=data, chunks=(60, 70), **filters)
+            at = f["x"].id.get_chunk_info(0).byte_offset
+        raw = bytearray((folder / "damaged.h5").read_bytes())
+        raw[at + 100] ^= 1
+        (folder / "damaged.h5").write_bytes(raw)
+        got = ask(folder / "damaged.h5", [("x", "f32", [0, 0], [1, 1], [1, 1])])[0]
+        check(isinstance(got, str) and says in got and "'x'" in got, got)
+
+
+# NumPy's archives --------------------------------------------------------------------------------------------------
+
+def check_npz(rng, folder):
+    for save in (np.savez, np.savez_compressed):
+        arrays = {f"a{i}": numbers(rng, draw_shape(rng), kind) for i, kind in enumerate(STORED)}
+        arrays["f"] = np.asfortranarray(rng.normal(size=(30, 20, 7)))
+        arrays["scalar"] = np.array(3.0)
+        save(folder / "archive.npz", **arrays)
+        facts, form = listed(folder / "archive.npz")
+        check(form == "NumPy archive" and list(facts) == sorted(arrays), facts)
+        check(facts["f"][3] == ("none" if save is np.savez else "deflate"), facts["f"])
+        del arrays["scalar"]
+        compare(rng, folder / "archive.npz", arrays)
+        raw = bytearray((folder / "archive.npz").read_bytes())
+        (folder / "cut.npz").write_bytes(raw[:-9])
+        check("damaged zip" in ask(folder / "cut.npz", [("a1", "f32", [0], [1], [1])])[0], "a cut archive")
+
+
+# Zarr, written by its specifications: packed by the libraries themselves ----------------------------------------------
+
+def blosc(data, size, name, shuffle):
+    library = ctypes.CDLL("libblosc.so.1")
+    out = ctypes.create_string_buffer(len(data) + 16)
+    n = library.blosc_compress_ctx(5, shuffle, ctypes.c_size_t(size), ctypes.c_size_t(len(data)), data, out,
+                                   ctypes.c_size_t(len(out)), name.encode(), ctypes.c_size_t(0), 1)
+    check(n > 0, "blosc packs")
+    return out.raw[:n]
+
+
+def zstd(data):
+    library = ctypes.CDLL("libzstd.so.1")
+    library.ZSTD_compress.restype = library.ZSTD_compressBound.restype = ctypes.c_size_t
+    out = ctypes.create_string_buffer(library.ZSTD_compressBound(ctypes.c_size_t(len(data))))
+    n = library.ZSTD_compress(out, ctypes.c_size_t(len(out)), data, ctypes.c_size_t(len(data)), 3)
+    return out.raw[:n]
+
+
+PACKERS = {  # version 2's compressor, version 3's codec, and what packs
+    "none": (None, None, lambda data, size: data),
+    "zlib": ({"id": "zlib", "level": 1}, None, lambda data, size: zlib.compress(data)),
+    "gzip": ({"id": "gzip", "level": 1}, {"name": "gzip", "configuration": {"level": 1}}, lambda data, size: gzip.compress(data)),
+    "zstd": ({"id": "zstd", "level": 3}, {"name": "zstd", "configuration": {"level": 3}}, lambda data, size: zstd(data)),
+}
+for code, mode in itertools.product(("lz4", "zstd", "zlib", "blosclz"), (0, 1, 2)):
+    PACKERS[f"{code}-{mode}"] = ({"id": "blosc", "cname": code, "clevel": 5, "shuffle": mode}, {"name": "blosc", "configuration": {
+        "cname": code, "clevel": 5, "shuffle": ["noshuffle", "shuffle", "bitshuffle"][mode]}},
+        lambda data, size, code=code, mode=mode: blosc(data, size, code, mode))
+
+
+def chunks_of(data, chunk, fill):
+    """(place in the grid, the whole chunk); the last ones are filled up."""
+    for at in itertools.product(*(range(-(-n // c)) for n, c in zip(data.shape, chunk))):
+        part = data[tuple(slice(k * c, (k + 1) * c) for k, c in zip(at, chunk))]
+        whole = np.full(chunk, fill, data.dtype)
+        whole[tuple(slice(0, n) for n in part.shape)] = part
+        yield at, whole
+
+
+def write_zarr(rng, folder, data, version, packer, fill, separator):
+    """Leaves out about a third of the chunks, which are then the fill value; returns what a reader sees."""
+    chunk = tuple(int(rng.integers(1, n + 1)) for n in data.shape)
+    order = str(rng.choice(["C", "F"])) if version == 2 else "C"
+    compressor, codec, pack = PACKERS[packer]
+    folder.mkdir(parents=True)
+    if version == 2:
+        meta = {"zarr_format": 2, "shape": data.shape, "chunks": chunk, "dtype": data.dtype.str, "order": order,
+                "compressor": compressor, "filters": None, "fill_value": fill, "dimension_separator": separator}
+        (folder / ".zarray").write_text(json.dumps(meta))
+        (folder / ".zattrs").write_text(json.dumps({"units": "K", "scale_factor": 0.5, "_ARRAY_DIMENSIONS": ["t", "y", "x"][:data.ndim]}))
+    else:
+        order_of = {"name": "bytes", "configuration": {"endian": "big" if data.dtype.byteorder == ">" else "little"}}
+        meta = {"zarr_format": 3, "node_type": "array", "shape": data.shape, "data_type": data.dtype.name, "fill_value": fill,
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": separator}},
+                "codecs": [order_of] + ([codec] if codec else []), "attributes": {"units": "K", "scale_factor": 0.5},
+                "dimension_names": ["t", "y", "x"][:data.ndim]}
+        (folder / "zarr.json").write_text(json.dumps(meta))
+    seen = data.copy()
+    for at, whole in chunks_of(data, chunk, fill):
+        if rng.random() < 0.3:
+            seen[tuple(slice(k * c, (k + 1) * c) for k, c in zip(at, chunk))] = fill
+            continue
+        name = folder / separator.join((["c"] if version == 3 else []) + [str(k) for k in at])
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.write_bytes(pack(whole.tobytes(order), data.dtype.itemsize))
+    return seen
+
+
+def check_zarr(rng, folder):
+    for version in (2, 3):
+        root, arrays = folder / f"z{version}", {}
+        root.mkdir()
+        if version == 2:
+            (root / ".zgroup").write_text('{"zarr_format": 2}')
+        else:
+            (root / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {}}')
+        for i, packer in enumerate(p for p in PACKERS if PACKERS[p][version - 2] or p == "none"):
+            kind = np.dtype(str(rng.choice([k for k in STORED if k not in ("f2", "?")]))).newbyteorder("<>"[i % 2])
+            data = numbers(rng, tuple(int(n) for n in rng.integers(2, 20, rng.integers(1, 4))), kind)
+            data = data.astype(kind)
+            fill = int(rng.integers(0, 100))
+            arrays[packer] = write_zarr(rng, root / packer, data, version, packer, fill, str(rng.choice([".", "/"])))
+        compare(rng, root, arrays)
+        facts, form = listed(root)
+        check(form == "Zarr" and sorted(facts) == sorted(arrays), facts)
+        check("units=K" in facts["zstd"][5] and "scale_factor=0.5" in facts["zstd"][5] and facts["zstd"][4].startswith("t"), facts["zstd"])
+        compare(rng, root / "zstd", {"": arrays["zstd"]})
+        for chunk in (root / "zstd").rglob("*"):
+            if chunk.is_file() and chunk.suffix != ".json" and not chunk.name.startswith(".z"):
+                chunk.write_bytes(chunk.read_bytes()[:-3])
+        whole = ("zstd", "f64", [0] * arrays["zstd"].ndim, list(arrays["zstd"].shape), [1] * arrays["zstd"].ndim)
+        got = ask(root, [whole])[0]
+        check(isinstance(got, str) and "does not unpack" in got, got)
+    meta = json.loads((folder / "z3/zstd/zarr.json").read_text())
+    for change, says in (({"codecs": [{"name": "sharding_indexed", "configuration": {}}]}, "shards"),
+                         ({"codecs": [{"name": "transpose", "configuration": {"order": [0]}}] + meta["codecs"]}, "transpose"),
+                         ({"codecs": []}, "lacks the codec 'bytes'"),
+                         ({"data_type": "complex64"}, "complex64"),
+                         ({"chunk_grid": {"name": "rectangular"}}, "chunks' shape"),
+                         ({"shape": [-1]}, "'shape'"), ({"fill_value": "moon"}, "fill_value")):
+        (folder / "z3/zstd/zarr.json").write_text(json.dumps({**meta, **change}))
+        got = ask(folder / "z3/zstd", [("", "f32", [0] * len(meta["shape"]), [1] * len(meta["shape"]), [1] * len(meta["shape"]))])[0]
+        check(isinstance(got, str) and says in got, f"{says}: {got}")
+    (folder / "nothing").mkdir()
+    check("no Zarr array" in ask(folder / "nothing", [("", "f32", [], [], [])])[0], "an empty folder")
+
+
+def main():
+    rng = np.random.default_rng(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        check_npy(rng, folder)
+        check_hdf5(rng, folder)
+        check_chunks(rng, folder)
+        check_npz(rng, folder)
+        check_zarr(rng, folder)
+    print(f"{passed} passed, 0 failed")
+
+
+PROGRAM = sys.argv[1]
+main()
