@@ -193,7 +193,7 @@ static bool open_data(dl_predict_job *job, dl_error *err) {
     static const char *const usual[] = {"Nbody", "fields", NULL}; /* what the loaders read */
     const dl_config *c = job->config;
     dlr_field_want want = {dl_format(job->arena, "the model's input '%s'", job->input_name), &job->input,
-                           job->space, usual};
+                           job->space, job->unpacks, usual};
     job->data = DL_NEWS(job->arena, dlr_field, c->positional.n);
     for (int i = 1; i < c->positional.n; i++) {
         dlr_field *f = &job->data[job->n++];
@@ -223,7 +223,7 @@ static bool open_target(dl_predict_job *job, dl_error *err) {
     if (job->n > 1) return dl_fail(err, DL_USAGE, "--target goes with one file of data");
     const dl_type *t = job->engine.output[0].view.type;
     dlr_field_want want = {dl_format(job->arena, "the model's output '%s'", job->engine.output[0].name), t,
-                           t->rank > 2 ? t->rank - 2 : 0, usual};
+                           t->rank > 2 ? t->rank - 2 : 0, job->unpacks, usual};
     job->has_target = true;
     if (want.space > DLR_SPACE)
         return dl_fail(err, DL_INPUT, "--metrics: %s is too many axes", dl_type_text(t));
@@ -289,13 +289,14 @@ static void print_json(const dl_predict_job *job, const char *path, int threads)
     dl_buf_free(&b);
 }
 
-static void print_score(const dl_predict_job *job) {
+/* Of each channel, whose units may differ. */
+static void print_errors(const dl_predict_job *job, const char *what,
+                         double (*error)(const dlr_score *, int64_t, int64_t)) {
     for (int64_t s = 0; s < job->steps; s++) {
-        if (job->rolls) printf("step %lld (%lld later)  ", (long long)s + 1, (long long)((s + 1) * job->dt));
-        printf("RMSE %.6g", dlr_score_rmse(&job->score, s, -1));
-        for (int64_t c = 0; c < job->score.channels; c++)
-            printf("%s%.6g", c ? " " : ": ", dlr_score_rmse(&job->score, s, c));
-        printf("; mean absolute error %.6g\n", dlr_score_mae(&job->score, s, -1));
+        if (job->rolls) printf("  step %-6lld", (long long)s + 1);
+        printf("  %s", what);
+        for (int64_t c = 0; c < job->score.channels; c++) printf(" %.6g", error(&job->score, s, c));
+        printf("\n");
     }
 }
 
@@ -312,7 +313,8 @@ static void print(const dl_predict_job *job, const char *path) {
     if (!path) return;
     printf("  written     %lld to %s in %.1f s\n", (long long)job->predicted, dl_shown(job->arena, path),
            job->seconds);
-    if (job->scored) print_score(job);
+    if (job->scored)
+        print_errors(job, "RMSE", dlr_score_rmse), print_errors(job, "mean |error|", dlr_score_mae);
 }
 
 static bool run(dl_predict_job *job, int argc, char **argv, dl_error *err) {

@@ -42,6 +42,7 @@ typedef struct {
     /* the data */
     dlr_field *data; /* n of them */
     int n;
+    bool unpacks;        /* the run's loader takes NetCDF's packed numbers for what they stand for */
     bool crops;          /* the run's loader takes the part at the origin of what is larger */
     dl_predict_scale in; /* what the run's loader does to inputs, and what outputs are undone by */
     dl_predict_scale out;

@@ -58,6 +58,7 @@ static bool own_scales(dl_predict_job *job, dl_error *err) {
     dlr_dataset *d = dl_samples_open(job->arena, job->session, DLR_TRAIN, false, err);
     if (!d) return false;
     const dlr_arrays *arrays = dlr_dataset_arrays(d);
+    job->unpacks = true;
     int input = 0, targets = 0;
     bool ok = true;
     for (int k = 0; ok && k < arrays->n; k++) {

@@ -35,7 +35,7 @@ static bool check_types(const own *w, dl_error *err) {
         if (!is_float && a->from.scale != DLR_SCALE_NONE)
             return own_fail(a, NULL, err, "the model's '%s' is %s, whole numbers: they are not normalised",
                             a->to.name, dl_type_text(&a->to.type));
-        const own_packing *p = &a->files.at[0].packing;
+        const dlr_packing *p = &a->files.at[0].packing;
         if (!is_float && (p->scale != 1 || p->offset != 0))
             return own_fail(
                 a, NULL, err,

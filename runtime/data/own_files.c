@@ -88,21 +88,6 @@ static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out,
 
 /* ---- arrays ---- */
 
-static own_packing packing_of(const dlr_array_facts *facts) {
-    static const char *const missing[2] = {"_FillValue", "missing_value"};
-    const dlr_attribute *scale = dlr_array_attribute(facts, "scale_factor"),
-                        *offset = dlr_array_attribute(facts, "add_offset");
-    own_packing p = {1, 0, {NAN, NAN}, false};
-    if (scale && isfinite(scale->number)) p.scale = scale->number;
-    if (offset && isfinite(offset->number)) p.offset = offset->number;
-    for (int i = 0; i < 2; i++) {
-        const dlr_attribute *m = dlr_array_attribute(facts, missing[i]);
-        if (m) p.missing[i] = m->number;
-    }
-    p.any = p.scale != 1 || p.offset != 0 || !isnan(p.missing[0]) || !isnan(p.missing[1]);
-    return p;
-}
-
 /* The array of `a` in a file of its that is open as `file`. */
 static bool open_array(own_array *a, own_file *f, const dlr_array_file *file, dl_error *err) {
     enum { CHUNKS = 16 << 20 }; /* samples come in any order: only the chunks of one are of use */
@@ -121,7 +106,7 @@ static bool open_array(own_array *a, own_file *f, const dlr_array_file *file, dl
         dl_buf_free(&holds);
         return false;
     }
-    f->packing = packing_of(facts);
+    f->packing = dlr_packing_of(facts);
     f->source = dlr_source_open(file, facts, CHUNKS, &reason);
     if (!f->source) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
     int rank = dlr_source_rank(f->source);

@@ -4,20 +4,14 @@
 #include "runtime/data/array_file.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/own.h"
+#include "runtime/data/packing.h"
 
 /* What an axis of an array in the files is, where it is no axis of the model's. */
 enum { OWN_SAMPLES = -1, OWN_LEFT_OUT = -2 };
 
-/* What the stored numbers stand for, as NetCDF's conventions have it: value = stored * scale + offset, and
- * one or two stored numbers that stand for nothing (NaN: none). */
-typedef struct {
-    double scale, offset, missing[2];
-    bool any; /* any of these */
-} own_packing;
-
 typedef struct {
     dlr_source *source;
-    own_packing packing;
+    dlr_packing packing;
     const char *path;
     int64_t dims[DL_MAX_RANK], first, n; /* indices of N: the first, and how many */
 } own_file;
@@ -92,9 +86,6 @@ int64_t own_index(const own *w, int64_t sample);
  * those that are taken. Floats are normalised and held to be finite. */
 bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
               dl_error *err);
-
-/* The value of a stored number; NaN where it is missing. */
-double own_unpack(const own_packing *p, double stored);
 
 /* own_statistics.c: mean and deviation of an array whose scale asks for them, given or of the training part
  * (kept in a file beside the data). */

@@ -11,12 +11,6 @@ static dlr_element element_of(dl_dtype d) {
     return elements[d];
 }
 
-double own_unpack(const own_packing *p, double stored) {
-    for (int i = 0; i < 2; i++) /* f32 has them rounded */
-        if (stored == p->missing[i] || stored == (double)(float)p->missing[i]) return NAN;
-    return stored * p->scale + p->offset;
-}
-
 static bool refuse_value(const own_array *a, const own_file *f, const dlr_block *b, int64_t at, float value,
                          dl_error *err) {
     dl_buf place = {0};
@@ -55,7 +49,7 @@ bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t
     int64_t outer = 1, channels = 1, inner = 1, n = 1;
     for (int j = 0; j < a->rank; j++) n *= b->count[j];
     for (int64_t i = 0; f->packing.any && i < n; i++)
-        ((float *)out)[i] = (float)own_unpack(&f->packing, ((float *)out)[i]);
+        ((float *)out)[i] = (float)dlr_unpack(&f->packing, ((float *)out)[i]);
     bool by_channel = a->n_scales > 1 && a->channel >= 0;
     for (int j = 0; j < a->rank; j++) {
         if (by_channel && j < a->channel)

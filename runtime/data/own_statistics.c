@@ -139,7 +139,7 @@ static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_
     for (int j = a->channel + 1; a->channel >= 0 && j < a->rank; j++) behind *= b->count[j];
     for (int64_t i = 0; i < n; i++) {
         int64_t c = a->channel < 0 ? 0 : b->start[a->channel] + i / behind % b->count[a->channel];
-        double value = f->packing.any ? own_unpack(&f->packing, s->values[i]) : s->values[i];
+        double value = f->packing.any ? dlr_unpack(&f->packing, s->values[i]) : s->values[i];
         if (isfinite(value))
             add(&s->at[c], value);
         else if (!a->from.replaces_nan)

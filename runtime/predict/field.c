@@ -65,6 +65,7 @@ bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_f
     if (!f->file || !choose(f, name, want, err)) return false;
     f->source = dlr_source_open(f->file, f->array, CHUNKS, err);
     if (!f->source) return false;
+    if (want->unpacks) f->packing = dlr_packing_of(f->array);
     int rank = want->type->rank - 1, first = f->array->rank - rank;
     f->channel_axes = rank - want->space;
     f->in_order = first == 1;
@@ -102,6 +103,7 @@ bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_
     if (!dlr_source_read(f->source, &b, DLR_EL_F32, out, err)) return false;
     int64_t n = count[0] * count[1] * count[2];
     for (int64_t i = 0; i < f->size.channels * n; i++) {
+        if (f->packing.any) out[i] = (float)dlr_unpack(&f->packing, out[i]);
         if (!isfinite(out[i])) return refuse_value(f, sample, start, count, i, out[i], err);
         if (f->mean) out[i] = (out[i] - f->mean[i / n]) / f->deviation[i / n];
     }

@@ -2,7 +2,7 @@
  * them one behind the other along a first axis. */
 #ifndef DLR_FIELD_H
 #define DLR_FIELD_H
-#include "runtime/data/array_file.h"
+#include "runtime/data/packing.h"
 #include "runtime/predict/predict.h"
 
 typedef struct {
@@ -13,6 +13,7 @@ typedef struct {
     int64_t samples;
     dlr_extent size; /* of a sample */
     int channel_axes, space;
+    dlr_packing packing;           /* undone first, where any */
     const float *mean, *deviation; /* of each channel, which reading takes off; NULL: as it is */
 } dlr_field;
 
@@ -21,8 +22,9 @@ typedef struct {
     const char *what;    /* "the model's input 'x'" */
     const dl_type *type; /* with N in front */
     int space;
-    const char *const
-        *usual; /* names of arrays that are taken where several would do; NULL behind the last */
+    bool unpacks; /* packed numbers of NetCDF stand for others, as the loader of data of one's own has it */
+    /* names of arrays that are taken where several would do; NULL behind the last */
+    const char *const *usual;
 } dlr_field_want;
 
 /* `spec` is FILE or FILE:ARRAY; without ARRAY it is the one that fits. A file whose name has a colon wants

@@ -19,11 +19,8 @@ void dlr_score_add(dlr_score *s, int64_t step, int64_t channel, const float *pre
 }
 
 static double mean(const dlr_score *s, const double *sums, int64_t step, int64_t channel) {
-    double sum = 0, n = 0;
-    for (int64_t c = 0; c < s->channels; c++)
-        if (channel < 0 || c == channel)
-            sum += sums[step * s->channels + c], n += (double)s->n[step * s->channels + c];
-    return n > 0 ? sum / n : NAN;
+    int64_t at = step * s->channels + channel;
+    return s->n[at] > 0 ? sums[at] / (double)s->n[at] : NAN;
 }
 
 double dlr_score_rmse(const dlr_score *s, int64_t step, int64_t channel) {

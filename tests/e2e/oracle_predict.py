@@ -317,6 +317,12 @@ def test_own_data():
     check(worst < 1e-4, f"three steps in the data's units: {worst:.1e}")
     error = np.sqrt(((got["y"][:19, 0].astype("f8") - a[1:]) ** 2).mean((0, 2)))
     check(np.allclose(how["rmse"][0], error, rtol=1e-4), f"RMSE one sample later: {how['rmse'][0]} {error}")
+    stored = np.round(a * 100).astype("i2")
+    with h5py.File(write("packed.h5", u=stored), "r+") as f:
+        f["u"].attrs["scale_factor"] = 0.01
+    packed, _ = result("packed_out", run, place / "packed.h5", "--checkpoint=last")
+    plain, _ = result("plain_out", run, write("plain.h5", u=(stored * 0.01).astype("f4")), "--checkpoint=last")
+    check(np.allclose(packed["y"], plain["y"], rtol=1e-5), "NetCDF's packed numbers stand for others")
 
 
 def test_faults():
