@@ -221,8 +221,9 @@ static bool open_target(dl_predict_job *job, dl_error *err) {
                        "--metrics: say where the truth is: --target=FILE or FILE:ARRAY; or --dt=N, in the "
                        "data, N samples later");
     if (job->n > 1) return dl_fail(err, DL_USAGE, "--target goes with one file of data");
-    const dl_type *t = job->engine.output[0].view.type;
-    dlr_field_want want = {dl_format(job->arena, "the model's output '%s'", job->engine.output[0].name), t,
+    const dl_plan_result *y = &dl_plan_program_find(job->plan, "predict")->results.at[0];
+    const dl_type *t = &y->type;
+    dlr_field_want want = {dl_format(job->arena, "the model's output '%s'", y->name), t,
                            t->rank > 2 ? t->rank - 2 : 0, job->unpacks, usual};
     job->has_target = true;
     if (want.space > DLR_SPACE)
@@ -340,7 +341,8 @@ static bool run(dl_predict_job *job, int argc, char **argv, dl_error *err) {
         !open_config(job, &from, argc, argv, err) || !take_options(job, err) ||
         !open_checkpoint(job, &from, err) || !open_session(job, &from, err) || !open_data(job, err) ||
         (path && !dl_output_check(path, err)) || !dl_predict_plan(job, &job->data[0].size, err) ||
-        !load(job, err) || !dl_predict_outputs(job, err) || !open_target(job, err))
+        !open_target(job, err) || !dl_predict_coordinates(job, err) || !load(job, err) ||
+        !dl_predict_outputs(job, err))
         return false;
     if (!dry && !dl_predict_all(job, path, err)) return false;
     print(job, dry ? NULL : path);

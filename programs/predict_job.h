@@ -24,6 +24,13 @@ typedef struct {
     int64_t channels;
 } dl_predict_scale;
 
+/* An array of one axis beside the input, which goes along with its prediction. */
+typedef struct {
+    const char *name;
+    int64_t n;
+    const double *at;
+} dl_coordinate;
+
 typedef struct {
     dl_arena *arena;
     dl_config *config;
@@ -48,9 +55,10 @@ typedef struct {
     dl_predict_scale out;
     dlr_field target;
     bool scored, has_target; /* target is open; else the truth is in the data, dt steps later */
-    int64_t first, last;     /* samples of each file: first .. last - 1 */
-    int64_t steps;           /* of a rollout; 1 without */
-    int64_t dt;              /* a step in samples of the data; 0: inputs and targets are others */
+    DL_ARRAY(dl_coordinate) coordinates;
+    int64_t first, last; /* samples of each file: first .. last - 1 */
+    int64_t steps;       /* of a rollout; 1 without */
+    int64_t dt;          /* a step in samples of the data; 0: inputs and targets are others */
     bool rolls;
     /* the way */
     dl_tiles_mode mode;
@@ -71,6 +79,8 @@ bool dl_predict_scales(dl_predict_job *job, dl_error *err);
 /* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but for the
  * executor; session and module are used up. Errors: sizes that the model cannot have; those of compiling. */
 bool dl_predict_plan(dl_predict_job *job, const dlr_extent *sample, dl_error *err);
+/* Reads job->coordinates, once there is a plan; before threads are started, since it may fork. */
+bool dl_predict_coordinates(dl_predict_job *job, dl_error *err);
 /* Engine's outputs, once the executor is there. */
 bool dl_predict_outputs(dl_predict_job *job, dl_error *err);
 /* Predicts every sample into the file. Errors: those of reading, writing and memory. */

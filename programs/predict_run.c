@@ -155,14 +155,20 @@ static dlr_h5_attribute text(const char *name, const char *value) {
 typedef DL_ARRAY(dlr_h5_attribute) attribute_list;
 typedef DL_ARRAY(dlr_h5_set) set_list;
 
+static bool is_output(const dl_predict_job *job, const char *name) {
+    const dl_plan_program *g = dl_plan_program_find(job->plan, "predict");
+    for (int i = 0; i < g->results.n; i++)
+        if (strcmp(g->results.at[i].name, name) == 0) return true;
+    return false;
+}
+
 /* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes, times, ... How
  * many of their numbers go along with what is predicted; 0: it is none. */
 static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_facts *a) {
     const dlr_field *f = &job->data[0];
     dlr_extent whole = whole_input(job);
     if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return 0;
-    for (int i = 0; i < job->engine.n_outputs; i++)
-        if (strcmp(job->engine.output[i].name, a->name) == 0) return 0;
+    if (is_output(job, a->name)) return 0;
     for (int k = f->in_order; k < f->array->rank; k++) {
         int space = k - (f->array->rank - f->space);
         if (a->dims[0] == f->array->dims[k])
@@ -173,23 +179,25 @@ static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_fact
     return all && a->dims[0] == f->samples ? f->samples : 0;
 }
 
-static bool copy_coordinate(const dl_predict_job *job, const dlr_array_facts *a, dlr_h5_file *file, int set,
-                            dl_error *err) {
-    int64_t n = coordinate_length(job, a);
-    double *all = malloc((size_t)(n + 1) * sizeof *all);
-    dlr_source *s = dlr_source_open(job->data[0].file, a, 0, err);
-    dlr_block b = {.count = {n}};
-    bool ok = s && (all || dl_fail(err, DL_RESOURCE, "no memory for '%s'", a->name)) &&
-              dlr_source_read(s, &b, DLR_EL_F64, all, err) && dlr_h5_write(file, set, 0, n, all, err);
-    dlr_source_close(s);
-    free(all);
-    return ok;
+bool dl_predict_coordinates(dl_predict_job *job, dl_error *err) {
+    const dlr_array_file *file = job->data[0].file;
+    for (int i = 0; i < file->n; i++) {
+        const dlr_array_facts *a = &file->arrays[i];
+        dlr_block b = {.count = {coordinate_length(job, a)}};
+        if (!b.count[0]) continue;
+        double *all = DL_NEWS(job->arena, double, b.count[0]);
+        dlr_source *s = dlr_source_open(file, a, 0, err);
+        bool ok = s && dlr_source_read(s, &b, DLR_EL_F64, all, err);
+        dlr_source_close(s);
+        if (!ok) return false;
+        dl_push(job->arena, &job->coordinates, (dl_coordinate){a->name, b.count[0], all});
+    }
+    return true;
 }
 
 static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error *err) {
     attribute_list root = {0};
     set_list sets = {0};
-    DL_ARRAY(const dlr_array_facts *) coordinates = {0};
     dl_push(job->arena, &root, text("generator", "dlrun predict " DL_VERSION));
     dl_push(job->arena, &root, text("model", job->plan->model));
     dl_push(job->arena, &root, text("weights", job->checkpoint ? job->checkpoint->path : job->weights));
@@ -200,19 +208,19 @@ static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error
         if (!shape_set(job, i, &s, err)) return NULL;
         dl_push(job->arena, &sets, s);
     }
-    for (int i = 0; i < job->data[0].file->n; i++) {
-        const dlr_array_facts *a = &job->data[0].file->arrays[i];
-        int64_t n = coordinate_length(job, a);
-        if (!n) continue;
-        dl_push(job->arena, &coordinates, a);
-        dl_push(job->arena, &sets, (dlr_h5_set){.name = a->name, .type = DLR_H5_F64, .rank = 1, .dims = {n}});
-    }
+    for (int i = 0; i < job->coordinates.n; i++)
+        dl_push(job->arena, &sets,
+                (dlr_h5_set){.name = job->coordinates.at[i].name,
+                             .type = DLR_H5_F64,
+                             .rank = 1,
+                             .dims = {job->coordinates.at[i].n}});
     dlr_h5_file *f = dlr_h5_open(path, sets.n, sets.at, root.n, root.at, err);
-    for (int i = 0; f && i < coordinates.n; i++)
-        if (!copy_coordinate(job, coordinates.at[i], f, job->engine.n_outputs + i, err)) {
-            dlr_h5_discard(f);
-            return NULL;
-        }
+    for (int i = 0; f && i < job->coordinates.n; i++) {
+        const dl_coordinate *c = &job->coordinates.at[i];
+        if (dlr_h5_write(f, job->engine.n_outputs + i, 0, c->n, c->at, err)) continue;
+        dlr_h5_discard(f);
+        return NULL;
+    }
     return f;
 }
 
