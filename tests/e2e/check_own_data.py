@@ -424,7 +424,10 @@ for name, files, wants in [
     done = run(BUILD + "/programs/dlc", "check", name + ".dl", "--yaml_config=c.yaml")
     check(done.returncode == 0 and b" for training" in done.stdout, f"{name}: what is proposed passes: {section} {done.stderr.decode()}")
 text, section = propose("box", "signal.npy")
-check("FILE:ARRAY  # nothing in these files fits" in section, section)
+check("FILE:ARRAY  # nothing in these files has the axes of" in section, section)
+np.save("small.npy", X[:, :, :3])
+text, section = propose("field", "small.npy")
+check("# [20, 2, 3, 8] f32 for f32[C=2, H=6, W=8]: sizes differ, set the model's arguments" in section and "offset: 1" in section, section)
 text, _ = propose("field", "bad.npy")
 check("bad.npy" in text and "1 NaN!" in text, "NaN is counted")
 
