@@ -1,0 +1,92 @@
+"""The rival's loaders, as systems A and D have them: h5py behind torch's DataLoader, a worker process each.
+
+rival_loaders.py crops FILE EDGE WORKERS SECONDS
+rival_loaders.py weather FOLDER MEANS STDS CHANNELS HEIGHT WIDTH WORKERS SECONDS
+
+Batches of four; prints {"samples": N, "seconds": S, "torch": version, "h5py": version}.
+"""
+import json
+import pathlib
+import sys
+import time
+
+import h5py
+import numpy as np
+import torch
+
+BATCH, WARM = 4, 4
+
+
+class Crops(torch.utils.data.Dataset):
+    """A crop of both sets, turned by one of the cube's rotations."""
+
+    def __init__(self, path, edge):
+        self.path, self.edge, self.file = path, edge, None
+        with h5py.File(path) as f:
+            self.box = f["Nbody"].shape[1]
+
+    def __len__(self):
+        return 1 << 20
+
+    def __getitem__(self, index):
+        if self.file is None:  # of each worker's own: h5py does not survive a fork
+            self.file = h5py.File(self.path)
+        rng = np.random.default_rng(index)
+        x, y, z = rng.integers(0, max(self.box - self.edge, 1), 3)
+        axes, flips = rng.permutation(3), rng.integers(0, 2, 3)
+        out = []
+        for name in ("Nbody", "Hydro"):
+            crop = self.file[name][:, x:x + self.edge, y:y + self.edge, z:z + self.edge]
+            crop = np.transpose(np.flip(crop, [1 + a for a in range(3) if flips[a]]), (0, *(1 + axes)))
+            out.append(torch.as_tensor(np.ascontiguousarray(crop)))
+        return out
+
+
+class Weather(torch.utils.data.Dataset):
+    """The fields of two times, normalised."""
+
+    def __init__(self, folder, means, stds, channels, height, width):
+        self.paths = sorted(str(p) for p in pathlib.Path(folder).glob("*.h5"))
+        self.files = [None] * len(self.paths)
+        self.means, self.stds = np.load(means)[0].astype("f4"), np.load(stds)[0].astype("f4")
+        self.height, self.width = height, width
+        with h5py.File(self.paths[0]) as f:
+            self.times = f["fields"].shape[0]
+
+    def __len__(self):
+        return self.times * len(self.paths)
+
+    def __getitem__(self, index):
+        year, local = divmod(index, self.times)
+        if self.files[year] is None:
+            self.files[year] = h5py.File(self.paths[year])["fields"]
+        local = local % (self.times - 1)
+        local += local < 1
+        return [torch.as_tensor((self.files[year][t, :, :self.height, :self.width] - self.means) / self.stds)
+                for t in (local, local + 1)]
+
+
+def batches(loader):
+    while True:
+        yield from loader
+
+
+def main():
+    kind, *rest = sys.argv[1:]
+    workers, seconds = int(rest[-2]), float(rest[-1])
+    data = Crops(rest[0], int(rest[1])) if kind == "crops" else Weather(*rest[:3], *map(int, rest[3:6]))
+    torch.set_num_threads(1)
+    loader = torch.utils.data.DataLoader(data, batch_size=BATCH, num_workers=workers, shuffle=kind == "weather", drop_last=True,
+                                         persistent_workers=workers > 0)
+    stream, samples = batches(loader), 0
+    for _ in range(WARM):
+        next(stream)
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        next(stream)
+        samples += BATCH
+    print(json.dumps({"samples": samples, "seconds": time.perf_counter() - begin, "torch": torch.__version__,
+                      "h5py": h5py.__version__}), flush=True)
+
+
+main()

@@ -1,0 +1,75 @@
+/* A loader without training: how many samples a second it gives, for bench/loaders.
+ *
+ *   loader_run crops FILE EDGE WORKERS SECONDS
+ *   loader_run weather FOLDER MEANS STDS CHANNELS HEIGHT WIDTH WORKERS SECONDS
+ *
+ * Batches of four; prints {"samples": N, "seconds": S, "held": BYTES, "checksum": mean of |x|}. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/base/clock.h"
+#include "runtime/data/crops.h"
+#include "runtime/data/prefetch.h"
+#include "runtime/data/weather.h"
+
+enum { BATCH = 4, WARM = 4 };
+
+static bool add(dlr_arrays *arrays, const char *name, bool target, const int64_t *sizes, int rank,
+                dl_error *err) {
+    static const char *const axes[] = {"C", "D", "H", "W"};
+    dl_type t = dl_scalar(DL_F32);
+    dl_type_push(&t, "N", BATCH);
+    for (int i = 0; i < rank; i++) dl_type_push(&t, axes[i], sizes[i]);
+    return dlr_arrays_add(arrays, name, target, &t, err);
+}
+
+static bool run(const dlr_dataset *d, int workers, double seconds, dl_error *err) {
+    dlr_prefetch_options o = {.batch = BATCH, .world = 1, .workers = workers};
+    dlr_prefetch *p = dlr_prefetch_start(d, &o, err);
+    dlr_batch b;
+    bool ok = p != NULL;
+    int64_t samples = 0;
+    for (int i = 0; ok && i < WARM; i++) ok = dlr_prefetch_next(p, &b, err);
+    double begin = dl_clock_seconds(), took = 0, sum = 0;
+    for (; ok && took < seconds; samples += BATCH, took = dl_clock_seconds() - begin) {
+        ok = dlr_prefetch_next(p, &b, err);
+        if (ok) sum += fabs(*(const float *)b.data[0]);
+    }
+    dlr_prefetch_stop(p);
+    if (ok)
+        printf("{\"samples\": %lld, \"seconds\": %.6f, \"held\": %lld, \"checksum\": %g}\n",
+               (long long)samples, took, (long long)dlr_dataset_held(d), sum / (double)samples);
+    return ok;
+}
+
+static dlr_dataset *open_crops(char **v, const dlr_arrays *arrays, dl_error *err) {
+    dlr_crops_options o = {.path = v[0], .samples = 1 << 20};
+    return dlr_dataset_open(&dlr_crops_loader, &o, &(dlr_dataset_options){.arrays = arrays}, err);
+}
+
+static dlr_dataset *open_weather(char **v, const dlr_arrays *arrays, dl_error *err) {
+    dlr_weather_options o = {.folder = v[0], .means = v[1], .stds = v[2], .dt = 1};
+    return dlr_dataset_open(&dlr_weather_loader, &o, &(dlr_dataset_options){.arrays = arrays}, err);
+}
+
+int main(int argc, char **argv) {
+    dl_error err = {0};
+    dlr_arrays arrays = {.n = 0};
+    dlr_dataset *d = NULL;
+    if (argc == 6 && strcmp(argv[1], "crops") == 0) {
+        int64_t edge = atoll(argv[3]), x[] = {4, edge, edge, edge}, t[] = {5, edge, edge, edge};
+        if (add(&arrays, "x", false, x, 4, &err) && add(&arrays, "t", true, t, 4, &err))
+            d = open_crops(argv + 2, &arrays, &err);
+    } else if (argc == 10 && strcmp(argv[1], "weather") == 0) {
+        int64_t size[] = {atoll(argv[5]), atoll(argv[6]), atoll(argv[7])};
+        if (add(&arrays, "x", false, size, 3, &err) && add(&arrays, "t", true, size, 3, &err))
+            d = open_weather(argv + 2, &arrays, &err);
+    } else
+        return fprintf(stderr, "usage: loader_run crops|weather ... (see loader_run.c)\n"), DL_USAGE;
+    bool ok = d && run(d, atoi(argv[argc - 2]), atof(argv[argc - 1]), &err);
+    dlr_dataset_close(d);
+    if (!ok) fprintf(stderr, "loader_run: %s\n", err.message);
+    return ok ? 0 : err.code;
+}
