@@ -184,6 +184,17 @@ config("inputs: {x: {file: x.npy, offset: -3}}\ntargets: {t: {file: t.npy, offse
 got = samples("field", "valid")
 same(got["x"], X[10:16], "before"), same(got["t"], T[14:20, None].astype("f4"), "behind")
 
+# Moved round along a whole axis, flipped along another: input and target alike, in training alone.
+np.save("periodic.npy", X), np.save("shifted.npy", 2 * X[:, :1])
+config("inputs: {x: periodic.npy}\ntargets: {t: shifted.npy}\nsplit: {valid: 0.2}\naugment: {shift: W, flip: [H]}")
+got, seen = samples("field"), set()
+for x, t in zip(got["x"], got["t"]):
+    found = [(i, s, f) for i in range(16) for s in range(8) for f in (1, -1) if np.array_equal(np.roll(X[i], -s, 2)[:, ::f], x)]
+    check(len(found) == 1 and np.array_equal(t, 2 * x[:1]), f"a sample moved round: {found}")
+    seen.update(found)
+check(len({i for i, _, _ in seen}) == 16 and len({s for _, s, _ in seen}) > 3 and len({f for _, _, f in seen}) == 2, f"{seen}")
+same(samples("field", "valid")["x"], X[16:], "validation is as it is")
+
 # ---- normalisation ----
 
 config("inputs: {x: {file: x.npy, normalize: standardize}}\ntargets: {t: {file: t.npy, normalize: minmax}}\nsplit: {valid: 0.2}")
