@@ -96,7 +96,7 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
                "  dldata inspect mine.h5 models/mine.dl\n");
         return true;
     }
-    if (n_files && is_model(files[n_files - 1])) model = files[--n_files];
+    if (n_files > 1 && is_model(files[n_files - 1])) model = files[--n_files];
     if (!n_files)
         return dl_fail(err, DL_USAGE, "which file? for example `dldata inspect data/nbody_train.h5`");
     if (picture && n_files > 1) return dl_fail(err, DL_USAGE, "--output goes with one file");

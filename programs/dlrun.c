@@ -129,8 +129,6 @@ static void add_warnings(program *p) {
         dl_key key;
         const char *name;
     } rates[] = {{DL_KEY_start_lr, "start_lr"}, {DL_KEY_end_lr, "end_lr"}};
-    static const dl_key npy[] = {DL_KEY_train_path_npy_data, DL_KEY_train_path_npy_label,
-                                 DL_KEY_val_path_npy_data, DL_KEY_val_path_npy_label};
     const dl_config *c = p->config;
     bool amp = strcmp(dl_config_str(c, DL_KEY_amp_mode), "none") != 0;
     if (amp || dl_config_bool(c, DL_KEY_enable_amp))
@@ -153,12 +151,14 @@ static void add_warnings(program *p) {
                               "%s is %g: Adam moves a weight by about the learning rate in each step, and "
                               "rates are well below 1",
                               rates[i].name, dl_config_float(c, rates[i].key)));
-    bool names_npy = false;
-    for (size_t i = 0; i < sizeof npy / sizeof *npy; i++) names_npy |= !dl_config_is_null(c, npy[i]);
-    if (names_npy && !strcmp(dl_config_str(c, DL_KEY_data_loader_config), "dali-lowmem"))
-        dl_push(p->arena, &p->warnings,
-                "dali-lowmem: .npy files are not read in this version; the data are those of train_path and "
-                "val_path (train_path_npy_... and val_path_npy_... mean nothing)");
+    const char *npy[2][2], *missing = dl_samples_npy(p->arena, c, npy);
+    if (missing && missing[0] && !is_replay(c))
+        dl_push(
+            p->arena, &p->warnings,
+            dl_format(p->arena,
+                      "dali-lowmem: of its four .npy files %s is not there; the data are those of train_path "
+                      "and val_path",
+                      missing));
 }
 
 /* Tells all warnings, once: in the log if there is one, and else on standard error. */

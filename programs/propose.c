@@ -19,6 +19,8 @@ typedef struct {
     int n_axes;
     bool usual;      /* the axes are the model's, with N first */
     bool cropped;    /* some are longer than the model's */
+    bool other;      /* some are shorter, or other channels: the model's arguments must change */
+    bool again;      /* an input has it, too: the target is a later sample */
     int64_t samples; /* along N; 0: it has no N */
 } match;
 
@@ -74,17 +76,17 @@ static int name_points(const dlr_array *want, const char *name) {
     return points;
 }
 
-/* Sizes of an order held against the file's; false: it cannot be. */
+/* Sizes of an order held against the file's; false: it has another number of axes. */
 static bool hold_sizes(const dlr_array *want, const dlr_array_facts *a, match *m) {
     if (m->n_axes != a->rank || a->rank > DL_MAX_RANK) return false;
-    m->cropped = false, m->samples = 0;
+    m->cropped = m->other = false, m->samples = 0;
     for (int j = 0; j < a->rank; j++) {
         if (strcmp(m->axes[j], "N") == 0) {
             m->samples = a->dims[j];
             continue;
         }
         const dl_axis *x = &want->type.axis[dl_type_axis(&want->type, dl_intern(m->axes[j]))];
-        if (a->dims[j] < x->size || (a->dims[j] > x->size && strcmp(x->name, "C") == 0)) return false;
+        m->other |= a->dims[j] < x->size || (a->dims[j] > x->size && strcmp(x->name, "C") == 0);
         m->cropped |= a->dims[j] > x->size;
         if (a->axis[j] && strcasecmp(a->axis[j], x->name) == 0) m->points += 5;
     }
@@ -106,12 +108,12 @@ static match find_match(const holdings *h, const dlr_array *want, const match *t
             for (int order = 0; order < N_ORDERS; order++) {
                 match m = {.file = f, .array = i};
                 if (!order_axes(&want->type, order, &m) || !hold_sizes(want, a, &m)) continue;
-                m.points +=
-                    100 + name_points(want, a->name) - order - 40 * m.cropped - 30 * (order == WITHOUT_N);
+                m.points += 100 + name_points(want, a->name) - order - 40 * m.cropped - 80 * m.other -
+                            30 * (order == WITHOUT_N);
                 if (m.cropped && count_spatial(&m) < want->type.rank) m.points -= 20;
                 if (!dl_dtype_is_float(want->type.dtype) && dlr_element_is_float(a->type)) m.points -= 40;
                 for (int k = 0; k < n_taken; k++)
-                    if (taken[k].file == f && taken[k].array == i) m.points -= 50;
+                    if (taken[k].file == f && taken[k].array == i) m.points -= 50, m.again = true;
                 if (best.file < 0 || m.points > best.points) best = m;
             }
         }
@@ -128,7 +130,7 @@ static void put_quoted(dl_buf *out, const char *text) {
 static void put_match(dl_buf *out, const holdings *h, const dlr_array *want, const match *m) {
     dl_putf(out, "      %s: ", want->name);
     if (m->file < 0) {
-        dl_putf(out, "FILE:ARRAY  # nothing in these files fits %s\n", dl_type_text(&want->type));
+        dl_putf(out, "FILE:ARRAY  # nothing in these files has the axes of %s\n", dl_type_text(&want->type));
         return;
     }
     const dlr_array_file *file = h->files.at[m->file];
@@ -141,10 +143,12 @@ static void put_match(dl_buf *out, const holdings *h, const dlr_array *want, con
         for (int j = 0; j < m->n_axes; j++) dl_putf(out, "%s%s", j ? ", " : "", m->axes[j]);
         dl_puts(out, "]");
     }
+    if (m->again && want->is_target && m->samples) dl_puts(out, ", offset: 1");
     if (want->type.dtype == DL_F32) dl_puts(out, ", normalize: standardize");
     dl_puts(out, "}  # ");
     dlr_array_put_shape(out, a);
-    dl_putf(out, " for %s\n", dl_type_text(&want->type));
+    dl_putf(out, " for %s%s\n", dl_type_text(&want->type),
+            m->other ? ": sizes differ, set the model's arguments (or channels)" : "");
 }
 
 static void put_section(dl_buf *out, const holdings *h, const dlr_arrays *arrays) {

@@ -1,5 +1,7 @@
 #include "programs/samples.h"
 
+#include <unistd.h>
+
 #include "programs/own_data.h"
 #include "runtime/data/cifar.h"
 #include "runtime/data/crops.h"
@@ -8,10 +10,17 @@
 #include "runtime/data/weather.h"
 
 static const struct {
-    dl_key path, folder, samples, limit;
-} keys[] = {
-    [DLR_TRAIN] = {DL_KEY_train_path, DL_KEY_train_data_path, DL_KEY_Nsamples, DL_KEY_limit_nsamples},
-    [DLR_VALID] = {DL_KEY_val_path, DL_KEY_valid_data_path, DL_KEY_Nsamples_val, DL_KEY_limit_nsamples_val}};
+    dl_key path, npy[2], folder, samples, limit;
+} keys[] = {[DLR_TRAIN] = {DL_KEY_train_path,
+                           {DL_KEY_train_path_npy_data, DL_KEY_train_path_npy_label},
+                           DL_KEY_train_data_path,
+                           DL_KEY_Nsamples,
+                           DL_KEY_limit_nsamples},
+            [DLR_VALID] = {DL_KEY_val_path,
+                           {DL_KEY_val_path_npy_data, DL_KEY_val_path_npy_label},
+                           DL_KEY_valid_data_path,
+                           DL_KEY_Nsamples_val,
+                           DL_KEY_limit_nsamples_val}};
 
 /* What the makers of options see. */
 typedef struct {
@@ -114,14 +123,30 @@ static dlr_dataset *open_noise(const request *q, dl_error *err) {
 /* ---- files ---- */
 
 /* --use_cache: the copy of a data file, or of a folder of them, that lies in another folder. */
-static const char *data_path(const request *q, dl_key key) {
-    const char *path = dl_config_str(q->config, key), *folder = dl_config_str(q->config, DL_KEY_use_cache);
+static const char *cached(dl_arena *arena, const dl_config *config, dl_key key) {
+    const char *path = dl_config_str(config, key), *folder = dl_config_str(config, DL_KEY_use_cache);
     if (!path || !folder) return path;
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') end--;
     size_t begin = end;
     while (begin > 0 && path[begin - 1] != '/') begin--;
-    return dl_format(q->arena, "%s/%.*s", folder, (int)(end - begin), path + begin);
+    return dl_format(arena, "%s/%.*s", folder, (int)(end - begin), path + begin);
+}
+
+static const char *data_path(const request *q, dl_key key) { return cached(q->arena, q->config, key); }
+
+const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char *path[2][2]) {
+    static const char *const names[2][2] = {{"train_path_npy_data", "train_path_npy_label"},
+                                            {"val_path_npy_data", "val_path_npy_label"}};
+    const char *missing = NULL;
+    if (strcmp(dl_config_str(config, DL_KEY_data_loader_config), "dali-lowmem") != 0) return "";
+    for (int split = DLR_TRAIN; split <= DLR_VALID; split++)
+        for (int i = 0; i < 2; i++) {
+            path[split][i] = cached(arena, config, keys[split].npy[i]);
+            if (missing || (path[split][i] && access(path[split][i], F_OK) == 0)) continue;
+            missing = path[split][i] ? path[split][i] : names[split][i];
+        }
+    return missing;
 }
 
 static int64_t box_size(const request *q) {
@@ -135,6 +160,9 @@ static dlr_dataset *open_crops(const request *q, bool in_memory, dl_error *err) 
                            .box_size = box_size(q),
                            .samples = samples_of(q),
                            .in_memory = in_memory};
+    const char *npy[2][2];
+    if (!dl_samples_npy(q->arena, q->config, npy))
+        o.path = npy[q->split][0], o.target_path = npy[q->split][1];
     return dlr_dataset_open(&dlr_crops_loader, &o, q->common, err);
 }
 

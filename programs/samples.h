@@ -18,4 +18,10 @@ bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err);
  */
 dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, bool probe,
                              dl_error *err);
+
+/* System A's .npy files of inputs and targets, channels last, which data_loader_config: dali-lowmem reads
+ * where all four are there: fills their paths, by split, and returns NULL. Else the first that is missing, as
+ * its path or key, and what is read is train_path and val_path; "" for other loaders, which never read them.
+ */
+const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char *path[2][2]);
 #endif

@@ -47,6 +47,9 @@ static bool list_member(dlr_array_file *f, int fd, const dlr_zip_entry *e, dlr_a
         return false;
     a->name = dl_strndup(f->arena, e->name, strlen(e->name) - strlen(".npy"));
     if (!e->deflated) return true;
+    uint64_t numbers = header.count * dlr_element_bytes(a->type);
+    if (a->type != DLR_EL_NONE && m->run.offset + (int64_t)numbers != (int64_t)e->unpacked)
+        return dl_fail(err, DL_INPUT, "%s is damaged: it has more bytes than its array", path);
     a->packing = "deflate", a->chunked = true;
     for (int i = 0; i < a->rank; i++) a->chunk[i] = a->dims[i];
     return true;

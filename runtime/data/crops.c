@@ -44,38 +44,49 @@ static int64_t channels_of(const dlr_dataset *d, int side) { return d->arrays.at
 
 static const char *const roles[] = {"input", "target"};
 
-static bool check_shape(const dlr_dataset *d, const char *path, const dlr_array_facts *set, int side,
-                        dl_error *err) {
-    if (!dlr_element_is_float(set->type))
-        return dl_fail(err, DL_INPUT, "%s: '%s' holds %s, not floating-point numbers", path, set->name,
-                       set->stored);
-    bool cube = set->rank == 4 && set->dims[1] == set->dims[2] && set->dims[2] == set->dims[3];
-    bool shaped = cube && set->dims[1] >= 1 && set->dims[1] <= MAX_EDGE;
-    if (shaped && set->dims[0] == channels_of(d, side)) return true;
-    dl_buf holds = {0};
-    dlr_array_put_shape(&holds, set);
-    if (!shaped)
-        dl_fail(err, DL_INPUT, "%s: '%s' is %s; a volume is [channels, L, L, L]", path, set->name, holds.at);
+/* The file, and the array's name where it has one. */
+static const char *label_of(dl_buf *label, const dlr_array_file *file, const dlr_array_facts *a) {
+    dl_putf(label, "%s", file->path);
+    if (a->name[0]) dl_putf(label, ": '%s'", a->name);
+    return label->at;
+}
+
+static bool check_shape(const dlr_dataset *d, const dlr_array_file *file, const dlr_array_facts *a, int side,
+                        bool last, dl_error *err) {
+    dl_buf holds = {0}, label = {0};
+    const int64_t *size = a->dims + !last, channels = a->dims[last ? 3 : 0];
+    bool cube = a->rank == 4 && size[0] == size[1] && size[1] == size[2];
+    bool shaped = cube && size[0] >= 1 && size[0] <= MAX_EDGE, fits = false;
+    dlr_array_put_shape(&holds, a);
+    label_of(&label, file, a);
+    if (!dlr_element_is_float(a->type))
+        dl_fail(err, DL_INPUT, "%s holds %s, not floating-point numbers", label.at, a->stored);
+    else if (!shaped)
+        dl_fail(err, DL_INPUT, "%s is %s; a volume is %s", label.at, holds.at,
+                last ? "[L, L, L, channels]" : "[channels, L, L, L]");
+    else if (channels != channels_of(d, side))
+        dl_fail(err, DL_INPUT, "%s is %s, but the model's %s has %lld channels", label.at, holds.at,
+                roles[side], (long long)channels_of(d, side));
     else
-        dl_fail(err, DL_INPUT, "%s: '%s' is %s, but the model's %s has %lld channels", path, set->name,
-                holds.at, roles[side], (long long)channels_of(d, side));
+        fits = true;
     dl_buf_free(&holds);
-    return false;
+    dl_buf_free(&label);
+    return fits;
 }
 
 static dlr_volume *open_side(const dlr_dataset *d, const dlr_array_file *file, const char *name, int side,
-                             dl_error *err) {
-    const dlr_array_facts *set = dlr_array_file_find(file, name);
-    if (!set) {
+                             bool last, dl_error *err) {
+    const dlr_array_facts *a = dlr_array_file_find(file, name);
+    if (!a) {
         dl_buf holds = {0};
         dlr_array_file_put(&holds, file, 8);
-        dl_fail(err, DL_INPUT, "%s has no data set '%s' (the model's %s); it holds: %.500s", file->path, name,
-                roles[side], holds.at);
+        dl_fail(err, DL_INPUT, "%s has no data set '%s' (the model's %s); it holds: %.500s", file->path,
+                name ? name : "", roles[side], holds.at);
         dl_buf_free(&holds);
         return NULL;
     }
-    bool fits = set->refused || check_shape(d, file->path, set, side, err); /* refused: that is the fault */
-    return fits ? dlr_volume_open(file, set, err) : NULL;
+    bool fits = a->refused || check_shape(d, file, a, side, last, err); /* refused: that is the fault */
+    return fits ? dlr_volume_open(file, a, last, err) : NULL;
 }
 
 static bool check_options(const dlr_dataset *d, const dlr_crops_options *o, dl_error *err) {
@@ -95,19 +106,30 @@ static bool check_options(const dlr_dataset *d, const dlr_crops_options *o, dl_e
     return true;
 }
 
-static bool open_volumes(const dlr_dataset *d, crops *c, const dlr_crops_options *o, dl_error *err) {
-    const char *names[] = {o->input_name ? o->input_name : "Nbody",
-                           o->target_name ? o->target_name : "Hydro"};
-    dlr_array_file *file = dlr_array_file_open(o->path, err);
-    if (!file) return false;
-    for (int i = 0; i < 2 && (i == 0 || c->volume[0]); i++)
-        c->volume[i] = open_side(d, file, names[i], i, err);
+static bool open_sides(const dlr_dataset *d, crops *c, const dlr_crops_options *o, dl_error *err) {
+    const bool last = o->target_path != NULL;
+    const char *const names[] = {o->input_name ? o->input_name : "Nbody",
+                                 o->target_name ? o->target_name : "Hydro"};
+    dlr_array_file *file = NULL;
+    for (int i = 0; i < 2; i++) {
+        if (i == 0 || last) {
+            dlr_array_file_close(file);
+            file = dlr_array_file_open(i ? o->target_path : o->path, err);
+        }
+        if (file) c->volume[i] = open_side(d, file, last ? NULL : names[i], i, last, err);
+        if (!c->volume[i]) break;
+    }
     dlr_array_file_close(file);
-    if (!c->volume[1]) return false;
+    return c->volume[0] && c->volume[1];
+}
+
+static bool open_volumes(const dlr_dataset *d, crops *c, const dlr_crops_options *o, dl_error *err) {
+    if (!open_sides(d, c, o, err)) return false;
     int64_t edge = c->volume[0]->edge;
     if (c->volume[1]->edge != edge)
-        return dl_fail(err, DL_INPUT, "%s: '%s' is a box of %lld^3 but '%s' of %lld^3", o->path, names[0],
-                       (long long)edge, names[1], (long long)c->volume[1]->edge);
+        return dl_fail(err, DL_INPUT, "%s is a box of %lld^3 but %s of %lld^3",
+                       dlr_source_label(c->volume[0]->source), (long long)edge,
+                       dlr_source_label(c->volume[1]->source), (long long)c->volume[1]->edge);
     if (o->box_size > edge)
         return dl_fail(err, DL_INPUT,
                        "box_size %lld is larger than the box of %lld^3 in %s: set box_size to null",
@@ -139,7 +161,10 @@ static bool open_crops(dlr_dataset *d, const void *options, dl_error *err) {
         return false;
     if (o->in_memory && !d->probe && !load(c, err)) return false;
     d->samples = o->samples;
-    d->scratch = dlr_volume_scratch(c->volume[0]->edge, c->size) * sizeof(float);
+    for (int i = 0; i < 2; i++) {
+        size_t scratch = dlr_volume_scratch(c->volume[i], c->size) * sizeof(float);
+        if (scratch > d->scratch) d->scratch = scratch;
+    }
     d->held = c->volume[0]->held + c->volume[1]->held;
     return true;
 }

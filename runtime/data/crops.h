@@ -10,11 +10,12 @@
 #include "runtime/data/dataset.h"
 
 typedef struct {
-    const char *path;                     /* HDF5 */
-    const char *input_name, *target_name; /* the data sets [C,L,L,L] and [K,L,L,L]; NULL: "Nbody", "Hydro" */
-    int64_t box_size;                     /* crops stay within [0, box_size)^3; 0: the file's whole box */
-    int64_t samples;                      /* in an epoch: Nsamples or Nsamples_val */
-    bool in_memory;                       /* the box is loaded once; else crops are read from the file */
+    const char *path;                     /* of a file of arrays (array_file.h) */
+    const char *input_name, *target_name; /* the arrays [C,L,L,L] and [K,L,L,L]; NULL: "Nbody", "Hydro" */
+    const char *target_path; /* channels last: another file; of both the only array is [L,L,L,C]. Else NULL */
+    int64_t box_size;        /* crops stay within [0, box_size)^3; 0: the file's whole box */
+    int64_t samples;         /* in an epoch: Nsamples or Nsamples_val */
+    bool in_memory;          /* the box is loaded once; else crops are read from the file */
 } dlr_crops_options;
 
 extern const dlr_loader dlr_crops_loader;

@@ -143,17 +143,17 @@ static int64_t step_of(const dlr_own_options *o, const char *name) {
     return 1;
 }
 
-/* How much of an axis of the files a sample covers. */
-static int64_t covered(const own_axis *x) { return x->size < 1 ? 0 : (x->size - 1) * x->step + 1; }
-
+/* What a sample takes of an axis of the files: all of it in its steps, or a crop. */
 static bool fit_axis(const own *w, const own_array *a, own_axis *x, dl_error *err) {
     static const char remedy[] = "crop: random, center or origin takes a part";
-    bool whole = (x->extent + x->step - 1) / x->step == x->size;
-    if (whole) return true;
-    if (x->extent < covered(x))
-        return own_fail(a, NULL, err, "%s=%lld of the model's '%s'%s needs %lld of its %lld elements",
-                        x->name, (long long)x->size, a->to.name, x->step > 1 ? " in steps" : "",
-                        (long long)covered(x), (long long)x->extent);
+    const char *in_steps = x->step > 1 ? " in steps" : "";
+    if (x->size < 1 || x->extent > INT32_MAX)
+        return own_fail(a, NULL, err, "%s=%lld of the model's '%s' cannot be taken of its %lld elements",
+                        x->name, (long long)x->size, a->to.name, (long long)x->extent);
+    if ((x->extent + x->step - 1) / x->step == x->size) return true;
+    if (x->size > (x->extent + x->step - 1) / x->step)
+        return own_fail(a, NULL, err, "%s=%lld of the model's '%s' is more than its %lld elements%s", x->name,
+                        (long long)x->size, a->to.name, (long long)x->extent, in_steps);
     if (w->o->crop == DLR_CROP_NONE)
         return own_fail(a, NULL, err, "%s=%lld of the model's '%s' is not its %lld elements%s: %s", x->name,
                         (long long)x->size, a->to.name, (long long)x->extent, x->step > 1 ? " in steps" : "",

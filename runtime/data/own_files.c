@@ -135,11 +135,18 @@ static bool open_file(own *w, int k, int i, dl_error *err) {
 }
 
 bool own_open_files(own *w, dlr_split part, dl_error *err) {
+    bool parted = false; /* some array has files of both parts */
     for (int k = 0; k < w->n; k++) {
         names paths = {0};
         if (!choose_paths(w, &w->at[k], part, &paths, err)) return false;
         for (int i = 0; i < paths.n; i++) dl_push(w->arena, &w->at[k].files, (own_file){.path = paths.at[i]});
+        parted |= w->at[k].from.files.n != 1 || strpbrk(w->at[k].from.files.at[0], "*?[");
     }
+    if (!parted && w->o->split.kind == DLR_SPLIT_FILES)
+        return dl_fail(err, DL_INPUT,
+                       "data.split.%s names files, and no input or target has several: give all in file, or "
+                       "leave file out",
+                       parts[part]);
     for (int k = 0; k < w->n; k++)
         for (int i = 0; i < w->at[k].files.n; i++)
             if (!open_file(w, k, i, err)) return false;

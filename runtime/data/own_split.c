@@ -28,6 +28,8 @@ static bool agree(own *w, int64_t *total, bool *all_static, dl_error *err) {
     for (int k = 0; k < w->n; k++) {
         own_array *a = &w->at[k];
         count_indices(a);
+        if (a->is_static && a->from.offset)
+            return own_fail(a, NULL, err, "offset is of axis N, which it has not (axes)");
         if (a->is_static) continue;
         if (!first) first = a;
         if (a->total != first->total)
@@ -67,10 +69,19 @@ static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, in
 /* The axis whose parts are training's and validation's, where that is not N: of that name, or the first that
  * is cropped. */
 static own_axis *find_cropped(own *w, const char *name, dl_error *err) {
+    own_axis *found = NULL;
     for (int i = 0; i < w->axes.n; i++) {
         own_axis *x = &w->axes.at[i];
-        if (name ? !strcmp(x->name, name) : x->crop != DLR_CROP_NONE) return x;
+        if (!found && (name ? !strcmp(x->name, name) : x->crop != DLR_CROP_NONE))
+            found = x;
+        else if (found && strcmp(x->name, found->name) == 0)
+            return dl_fail(
+                       err, DL_INPUT,
+                       "data.split parts axis %s, which is %lld elements for one array and %lld for another",
+                       x->name, (long long)found->extent, (long long)x->extent),
+                   NULL;
     }
+    if (found) return found;
     if (name)
         dl_fail(err, DL_INPUT, "data.split.axis: no array has an axis '%.60s' (N: the samples)", name);
     else

@@ -8,16 +8,19 @@ bool dlr_volume_crop(const dlr_volume *v, const int64_t corner[3], int size, int
                      float *scratch, dl_error *err) {
     dlr_placement to = dlr_place(rotation, size);
     dlr_slab slab = {.size = size, .y = corner[1], .z = corner[2], .scratch = scratch};
-    for (slab.channel = 0; slab.channel < v->channels; slab.channel++)
-        for (int first = 0; first < size; first += slab.planes) {
-            slab.x = corner[0] + first;
-            slab.planes = (int)min(DLR_SLAB_PLANES, size - first);
+    for (int first = 0; first < size; first += slab.planes) {
+        slab.x = corner[0] + first;
+        slab.planes = (int)min(DLR_SLAB_PLANES, size - first);
+        for (slab.channel = 0; slab.channel < v->channels; slab.channel++) {
             if (!v->read(v, &slab, err)) return false;
             dlr_place_planes(&to, size, first, slab.planes, slab.plane, slab.row,
                              out + (size_t)slab.channel * (size_t)size * (size_t)size * (size_t)size);
         }
+    }
     return true;
 }
+
+size_t dlr_volume_scratch(const dlr_volume *v, int size) { return v->scratch ? v->scratch(v, size) : 0; }
 
 void dlr_volume_close(dlr_volume *v) {
     if (!v) return;
@@ -61,7 +64,7 @@ static dlr_volume *memory_new(int channels, int64_t edge, dl_error *err) {
 dlr_volume *dlr_volume_load(const dlr_volume *from, int64_t edge, dl_error *err) {
     dlr_volume *v = memory_new(from->channels, edge, err);
     if (!v) return NULL;
-    float *scratch = malloc(dlr_volume_scratch(from->edge, (int)edge) * sizeof *scratch);
+    float *scratch = malloc(dlr_volume_scratch(from, (int)edge) * sizeof *scratch);
     const int64_t corner[3] = {0};
     bool ok = scratch ? dlr_volume_crop(from, corner, (int)edge, DLR_NO_ROTATION, v->memory, scratch, err)
                       : dl_fail(err, DL_RESOURCE, "no memory to load %s", dlr_source_label(from->source));

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+/* ---- channels first ---- */
+
 /* Whole rows where the gaps between a crop's are small: they are read along, and nothing is moved. A system
  * call costs as much as copying about this many bytes. */
 static bool reads_whole_rows(int64_t edge, int size) {
@@ -10,11 +12,11 @@ static bool reads_whole_rows(int64_t edge, int size) {
     return (edge - size) * (int64_t)sizeof(float) <= GAP_BYTES;
 }
 
-size_t dlr_volume_scratch(int64_t edge, int size) {
-    return DLR_SLAB_PLANES * (size_t)(reads_whole_rows(edge, size) ? edge : size) * (size_t)size;
+static size_t first_scratch(const dlr_volume *v, int size) {
+    return DLR_SLAB_PLANES * (size_t)(reads_whole_rows(v->edge, size) ? v->edge : size) * (size_t)size;
 }
 
-static bool file_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
+static bool first_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
     bool whole = !dlr_source_chunked(v->source) && reads_whole_rows(v->edge, s->size);
     int64_t row = whole ? v->edge : s->size;
     dlr_block block = {.start = {s->channel, s->x, s->y, whole ? 0 : s->z},
@@ -24,16 +26,46 @@ static bool file_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
     return dlr_source_read(v->source, &block, DLR_EL_F32, s->scratch, err);
 }
 
+/* ---- channels last ---- */
+
+/* All channels of the planes as they lie, and behind them channel by channel. */
+static size_t last_scratch(const dlr_volume *v, int size) {
+    return 2 * DLR_SLAB_PLANES * (size_t)size * (size_t)size * (size_t)v->channels;
+}
+
+static bool last_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
+    const int64_t size = s->size, planes = s->planes, channels = v->channels, f = sizeof(float);
+    float *apart = s->scratch + planes * size * size * channels;
+    s->row = size;
+    for (int p = 0; p < s->planes; p++) s->plane[p] = apart + (s->channel * planes + p) * size * size;
+    if (s->channel > 0) return true;
+    dlr_block block = {.start = {s->x, s->y, s->z, 0}, .count = {planes, size, size, channels}};
+    dlr_element_move turn = {.rank = 2,
+                             .count = {channels, planes * size * size},
+                             .from = s->scratch,
+                             .from_step = {f, channels * f},
+                             .from_type = DLR_EL_F32,
+                             .to = apart,
+                             .to_step = {planes * size * size * f, f},
+                             .to_type = DLR_EL_F32};
+    return dlr_source_read(v->source, &block, DLR_EL_F32, s->scratch, err) &&
+           dlr_elements_move(&turn, (int64_t[DLR_ARRAY_RANK]){0}, &(double){0});
+}
+
 static void file_close(dlr_volume *v) { dlr_source_close(v->source); }
 
-dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *array, dl_error *err) {
+dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *array, bool channels_last,
+                            dl_error *err) {
     enum {
         CHUNKS = 64 << 20
     }; /* those of a crop and the next: with less, each slab would unpack them again */
     dlr_volume *v = calloc(1, sizeof *v);
     if (!v) return dl_fail(err, DL_RESOURCE, "no memory to open %s", file->path), NULL;
-    *v = (dlr_volume){
-        .channels = (int)array->dims[0], .edge = array->dims[1], .read = file_read, .close = file_close};
+    *v = (dlr_volume){.channels = (int)array->dims[channels_last ? 3 : 0],
+                      .edge = array->dims[1],
+                      .read = channels_last ? last_read : first_read,
+                      .scratch = channels_last ? last_scratch : first_scratch,
+                      .close = file_close};
     v->source = dlr_source_open(file, array, CHUNKS, err);
     if (v->source) {
         v->held = dlr_source_held(v->source);

@@ -344,7 +344,7 @@ def test_warnings():
     for name, args in (("warned", ["--num_epochs=1", "--replay=" + f"{TMP}/none.safetensors"]), ("warned", ["--dry_run", "--data_loader_config=dali-lowmem"])):
         r = small(name, *more, *args)
         for warning, n in (("start_lr is 1e+30", 1),
-                           ("end_lr is 1e+30", 1), (".npy files are not read", int("--dry_run" in args))):
+                           ("end_lr is 1e+30", 1), ("of its four .npy files x.npy is not there", int("--dry_run" in args))):
             check(r.stderr.count(warning) == n, f"{args}: {n} times '{warning}': {r.stderr[-900:]}")
         r = small(name, f"--yaml_config={yaml}", "--config=wrong", *args)
         check(r.returncode == 3 and f"{yaml}:5:3: error: unknown key 'sead'; did you mean 'seed'?" in r.stderr, f"an unknown key: {r.stderr[-300:]}")

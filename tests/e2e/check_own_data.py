@@ -184,6 +184,17 @@ config("inputs: {x: {file: x.npy, offset: -3}}\ntargets: {t: {file: t.npy, offse
 got = samples("field", "valid")
 same(got["x"], X[10:16], "before"), same(got["t"], T[14:20, None].astype("f4"), "behind")
 
+# Moved round along a whole axis, flipped along another: input and target alike, in training alone.
+np.save("periodic.npy", X), np.save("shifted.npy", 2 * X[:, :1])
+config("inputs: {x: periodic.npy}\ntargets: {t: shifted.npy}\nsplit: {valid: 0.2}\naugment: {shift: W, flip: [H]}")
+got, seen = samples("field"), set()
+for x, t in zip(got["x"], got["t"]):
+    found = [(i, s, f) for i in range(16) for s in range(8) for f in (1, -1) if np.array_equal(np.roll(X[i], -s, 2)[:, ::f], x)]
+    check(len(found) == 1 and np.array_equal(t, 2 * x[:1]), f"a sample moved round: {found}")
+    seen.update(found)
+check(len({i for i, _, _ in seen}) == 16 and len({s for _, s, _ in seen}) > 3 and len({f for _, _, f in seen}) == 2, f"{seen}")
+same(samples("field", "valid")["x"], X[16:], "validation is as it is")
+
 # ---- normalisation ----
 
 config("inputs: {x: {file: x.npy, normalize: standardize}}\ntargets: {t: {file: t.npy, normalize: minmax}}\nsplit: {valid: 0.2}")
@@ -380,11 +391,13 @@ for text, want in [
         (base.replace("x.npy", "t.npy"), "data.inputs.x: t.npy"),
         (base.replace("x.npy", "signal.npy"), "signal.npy: '(its only array)' is [9, 100]"),
         (base.replace("x.npy", "{file: x.npy, axes: [N, C, H, Q]}"), "has no axis 'Q'"),
-        (base.replace("x.npy", "{file: x.npy, axes: [N, C, W, H]}"), "W=8 of the model's 'x' needs 8 of its 6 elements"),
+        (base.replace("x.npy", "{file: x.npy, axes: [N, C, W, H]}"), "W=8 of the model's 'x' is more than its 6 elements"),
         (base.replace("x.npy", "{file: x.npy, channels: [0, 2]}"), "channels: 2 is not below its 2"),
         (base.replace("x.npy", "{file: x.npy, channels: [0]}"), "1 channels, where the model's 'x' is f32[C=2"),
         (base + "\naugment: {rotate: [H, Z]}", "data.augment.rotate: no array has an axis 'Z'"),
         (base + "\naugment: {flip: [C]}", "data.augment.flip: no array has an axis 'C'"),
+        (base.replace("0.2", "elsewhere.npy"), "no input or target has several"),
+        (base.replace("x.npy", "{file: one0.npy, offset: 1}"), "offset is of axis N, which it has not"),
         (base.replace("0.2", "[0, 99]").replace("valid", "train: [0, 1], valid"), "have samples in common"),
         (base.replace("valid: 0.2", "train: [0, 10], valid: [10, 99]"), "goes behind the 20"),
 ]:
@@ -424,7 +437,10 @@ for name, files, wants in [
     done = run(BUILD + "/programs/dlc", "check", name + ".dl", "--yaml_config=c.yaml")
     check(done.returncode == 0 and b" for training" in done.stdout, f"{name}: what is proposed passes: {section} {done.stderr.decode()}")
 text, section = propose("box", "signal.npy")
-check("FILE:ARRAY  # nothing in these files fits" in section, section)
+check("FILE:ARRAY  # nothing in these files has the axes of" in section, section)
+np.save("small.npy", X[:, :, :3])
+text, section = propose("field", "small.npy")
+check("# [20, 2, 3, 8] f32 for f32[C=2, H=6, W=8]: sizes differ, set the model's arguments" in section and "offset: 1" in section, section)
 text, _ = propose("field", "bad.npy")
 check("bad.npy" in text and "1 NaN!" in text, "NaN is counted")
 

@@ -67,6 +67,33 @@ static bool make_torch(const char *dir) {
                            &(dlr_torch_value){.kind = DLR_TORCH_DICT, .items = &items}, &content, NULL, &err);
 }
 
+static void put_number(dl_buf *out, uint64_t v, int bytes) {
+    for (int i = 0; i < bytes; i++) dl_putn(out, (const char[]){(char)(v >> 8 * i)}, 1);
+}
+
+/* A zip of one entry, w.npy: as it is, or as a block that deflate does not pack (RFC 1951, 3.2.4). */
+static bool make_npz(const char *dir, const char *name, const void *npy, size_t n, bool deflated) {
+    dl_buf data = {0}, zip = {0};
+    if (deflated) put_number(&data, 1, 1), put_number(&data, n, 2), put_number(&data, ~n, 2);
+    dl_putn(&data, npy, n);
+    for (int central = 0; central < 2; central++) {
+        put_number(&zip, central ? 0x02014b50 : 0x04034b50, 4);
+        if (central) put_number(&zip, 20, 2);
+        put_number(&zip, 20, 4), put_number(&zip, deflated ? 8 : 0, 2), put_number(&zip, 0, 8);
+        put_number(&zip, data.n, 4), put_number(&zip, n, 4), put_number(&zip, 5, 4);
+        if (central) put_number(&zip, 0, 14);
+        dl_puts(&zip, "w.npy");
+        if (!central) dl_putn(&zip, data.at, data.n);
+    }
+    size_t directory = 46 + 5, at = zip.n - directory;
+    put_number(&zip, 0x06054b50, 4), put_number(&zip, 0, 4), put_number(&zip, 1, 2), put_number(&zip, 1, 2);
+    put_number(&zip, directory, 4), put_number(&zip, at, 4), put_number(&zip, 0, 2);
+    bool ok =
+        dl_write_file(in(dir, "arrays", dl_format(arena, "%s-%d.npz", name, deflated)), zip.at, zip.n, &err);
+    dl_buf_free(&data), dl_buf_free(&zip);
+    return ok;
+}
+
 static bool make_npy(const char *dir) {
     static const struct {
         const char *name, *dict;
@@ -81,10 +108,31 @@ static bool make_npy(const char *dir) {
         int n = snprintf((char *)file + 10, 400, "%-117s\n", all[i].dict);
         file[8] = (unsigned char)n, file[9] = (unsigned char)(n >> 8);
         memset(file + 10 + n, 0x3f, all[i].bytes);
-        if (!dl_write_file(in(dir, "npy", all[i].name), file, 10 + (size_t)n + all[i].bytes, &err))
+        size_t bytes = 10 + (size_t)n + all[i].bytes;
+        if (!dl_write_file(in(dir, "npy", all[i].name), file, bytes, &err) ||
+            !dl_write_file(in(dir, "arrays", all[i].name), file, bytes, &err) ||
+            !make_npz(dir, all[i].name, file, bytes, false) || !make_npz(dir, all[i].name, file, bytes, true))
             return false;
     }
     return true;
+}
+
+static bool make_zarr(const char *dir) {
+    static const char two[] =
+        "{\"zarr_format\": 2, \"shape\": [4, 6], \"chunks\": [2, 6], \"dtype\": \">f4\", \"order\": \"F\",\n"
+        " \"compressor\": {\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 5, \"shuffle\": 1},\n"
+        " \"filters\": [{\"id\": \"shuffle\", \"elementsize\": 4}], \"fill_value\": \"NaN\",\n"
+        " \"dimension_separator\": \"/\"}";
+    static const char three[] =
+        "{\"zarr_format\": 3, \"node_type\": \"array\", \"shape\": [4, 6], \"data_type\": \"int16\",\n"
+        " \"chunk_grid\": {\"name\": \"regular\", \"configuration\": {\"chunk_shape\": [2, 6]}},\n"
+        " \"chunk_key_encoding\": {\"name\": \"default\", \"configuration\": {\"separator\": \".\"}},\n"
+        " \"fill_value\": 7, \"codecs\": [{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}},\n"
+        " {\"name\": \"gzip\", \"configuration\": {\"level\": 1}}, {\"name\": \"crc32c\"}],\n"
+        " \"attributes\": {\"units\": \"K\", \"scale_factor\": 0.5, \"_ARRAY_DIMENSIONS\": [\"t\", \"x\"]},\n"
+        " \"dimension_names\": [\"t\", null]}";
+    return dl_write_file(in(dir, "zarr", "two"), two, sizeof two - 1, &err) &&
+           dl_write_file(in(dir, "zarr", "three"), three, sizeof three - 1, &err);
 }
 
 static bool make_images(const char *dir) {
@@ -153,8 +201,8 @@ int main(int argc, char **argv) {
         return DL_USAGE;
     }
     arena = dl_arena_new(NULL);
-    bool ok = make_safetensors(argv[1]) && make_torch(argv[1]) && make_npy(argv[1]) && make_images(argv[1]) &&
-              make_plan(argv[1]) && make_state(argv[1]);
+    bool ok = make_safetensors(argv[1]) && make_torch(argv[1]) && make_npy(argv[1]) && make_zarr(argv[1]) &&
+              make_images(argv[1]) && make_plan(argv[1]) && make_state(argv[1]);
     if (!ok) fprintf(stderr, "make_seeds: %s\n", err.message);
     dl_arena_free(arena);
     return ok ? 0 : (int)err.code;

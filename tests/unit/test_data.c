@@ -149,6 +149,49 @@ static void test_layouts(void) {
     }
 }
 
+/* An .npy of f32 [edge, edge, edge, channels]. */
+static void write_channels_last(const char *path, int edge, int channels) {
+    char header[118];
+    int n = snprintf(header, sizeof header,
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d, %d), }", edge, edge,
+                     edge, channels);
+    memset(header + n, ' ', sizeof header - (size_t)n - 1);
+    header[sizeof header - 1] = '\n';
+    FILE *f = fopen(path, "w");
+    fwrite("\x93NUMPY\1\0\x76\0", 1, 10, f);
+    fwrite(header, 1, sizeof header, f);
+    for (int i = 0; i < edge * edge * edge; i++)
+        for (int c = 0; c < channels; c++) {
+            float v = voxel(c, i / (edge * edge), i / edge % edge, i % edge);
+            fwrite(&v, sizeof v, 1, f);
+        }
+    fclose(f);
+}
+
+static void test_channels_last(void) {
+    const char *input = in_dir("data.npy"), *target = in_dir("label.npy");
+    write_channels_last(input, 21, 2), write_channels_last(target, 21, 3);
+    for (int k = 0; k < 2; k++) {
+        test_crops o = options(k == 1, input, 19);
+        o.crops.target_path = target;
+        dl_error err = {0};
+        dlr_dataset *d = open_crops(&o, &err);
+        CHECK(d != NULL, "%s", err.message);
+        if (!d) continue;
+        CHECK(dlr_crops_box(d) == 21);
+        int wrong = wrong_voxels(d, 19, 20, &err);
+        CHECK(wrong == 0, "channels last, %d: %d %s", k, wrong, err.message);
+        dlr_dataset_close(d);
+    }
+    test_crops o = options(false, target, 19);
+    o.crops.target_path = target;
+    dl_error err = {0};
+    CHECK(!open_crops(&o, &err) &&
+              strstr(err.message, "label.npy is [21, 21, 21, 3] f32, but the model's input"),
+          "%s", err.message);
+    unlink(input), unlink(target);
+}
+
 /* Rows far apart are read one by one: a box of 600^3 that is a hole in the file but for one corner. */
 static void test_sparse_rows(void) {
     enum { EDGE = 600, KNOWN = 24 };
@@ -643,6 +686,7 @@ int main(void) {
     test_rotation_table();
     test_placement();
     test_layouts();
+    test_channels_last();
     test_sparse_rows();
     test_draws();
     test_synthetic();

@@ -1,0 +1,67 @@
+/* Arrays of files as loaders read them, .npy and .npz; and chunks as they are packed: what is no such file is
+ * taken for one, its first bytes for the codecs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/base/input.h"
+#include "runtime/data/array_file.h"
+#include "runtime/data/chunk_codec.h"
+#include "tests/fuzz/fuzz.h"
+
+static void read_array(const dlr_array_file *f, const dlr_array_facts *a) {
+    static const dlr_element wanted[] = {DLR_EL_F32, DLR_EL_I16, DLR_EL_BOOL};
+    dl_error err = {0};
+    int64_t count = 1;
+    dlr_source *s = dlr_source_open(f, a, 1 << 16, &err);
+    FUZZ_CHECK(s || err.code == DL_INPUT || err.code == DL_IO || err.code == DL_RESOURCE);
+    if (!s) return;
+    dlr_block b = {0};
+    for (int i = 0; i < a->rank; i++) {
+        b.count[i] = a->dims[i] < 5 ? a->dims[i] : 5;
+        b.start[i] = a->dims[i] - b.count[i];
+        count *= b.count[i];
+    }
+    for (int k = 0; k < 3 && count <= 1 << 16; k++) {
+        dl_error fault = {0};
+        void *out = malloc((size_t)count * dlr_element_bytes(wanted[k]) + 1);
+        FUZZ_CHECK(out && (dlr_source_read(s, &b, wanted[k], out, &fault) || fault.code == DL_INPUT ||
+                           fault.code == DL_IO || fault.code == DL_RESOURCE));
+        free(out);
+    }
+    dlr_source_close(s);
+}
+
+static void unpack(const uint8_t *data, size_t n) {
+    dlr_codec codecs[3];
+    const char *why;
+    if (n < 6) return;
+    for (int i = 0; i < 3; i++)
+        codecs[i] = (dlr_codec){(dlr_codec_kind)(data[i] % (DLR_CODEC_CRC32C + 1)), 1 + data[3] % 8};
+    size_t room = data[4] + 256u * (data[5] % 16);
+    char *packed = malloc(n), *out = malloc(room + 1);
+    FUZZ_CHECK(packed && out);
+    memcpy(packed, data + 6, n - 6);
+    if (!dlr_chunk_unpack(codecs, 1 + data[3] % 3, 0, packed, n - 6, out, room, &why))
+        FUZZ_CHECK(why && *why);
+    free(packed), free(out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    bool npy = n >= 6 && memcmp(data, "\x93NUMPY", 6) == 0, npz = n >= 4 && memcmp(data, "PK\3\4", 4) == 0;
+    if (!npy && !npz) { /* HDF5 is libhdf5's, in a process of its own */
+        unpack(data, n);
+        return 0;
+    }
+    dl_error err = {0};
+    dlr_array_file *f = dlr_array_file_open(fuzz_file(data, n), &err);
+    FUZZ_CHECK(f || err.code == DL_INPUT || err.code == DL_IO);
+    for (int i = 0; f && i < f->n; i++) read_array(f, &f->arrays[i]);
+    dlr_array_file_close(f);
+    dl_input_forget();
+    return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned seed) {
+    fuzz_random r = {seed};
+    return n > 4 ? 4 + fuzz_mutate_bytes(data + 4, n - 4, max - 4, &r) : n;
+}
