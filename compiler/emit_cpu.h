@@ -39,7 +39,8 @@ typedef struct {
     bool flat; /* all parameters of the full space are read straight through memory; the coordinate is x0 */
     const dl_step *steps;
     dl_sweeps sweeps;
-    const dl_sweep *now; /* the sweep being written */
+    const dl_sweep *now; /* the sweep being written; */
+    bool ahead;          /* its sums are so much work that memory is to be asked ahead */
     dl_partial *partial; /* by instruction: reductions over all of a sweep */
     dl_kept *kept;       /* by instruction: what sweeps.kept says */
 } dl_emitter;
