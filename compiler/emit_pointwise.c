@@ -210,7 +210,7 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     put_point_function(e, &s);
     e->ahead = false;
     dl_emit_sweep_head(e);
-    dl_emit_sums(e, units, code);
+    dl_emit_unit_sums(e, units, code);
     if (s.rows == 1) {
         dl_putf(e->out, "    long from = unit * %lldL, to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
                 (long long)s.inner_chunk, (long long)s.inner_chunk, (long long)s.inner,
