@@ -13,7 +13,7 @@
 /* What a file says about an array beside its numbers: NetCDF's scale_factor, units and the like. */
 typedef struct {
     const char *name;
-    const char *text; /* a string, or the numbers in decimal */
+    const char *text; /* a string, or the first number in decimal */
     double number;    /* the first number; NAN for text */
 } dlr_attribute;
 

@@ -3,6 +3,7 @@
 #include "runtime/data/hdf5_facts.h"
 
 #include <hdf5.h>
+#include <math.h>
 #include <stdlib.h>
 
 static const struct {
@@ -43,16 +44,6 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     return NULL;
 }
 
-static void put_attributes(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts *a) {
-    dlr_attribute *all = DL_NEWS(arena, dlr_attribute, DLR_HDF5_ATTRIBUTES);
-    a->attributes = all;
-    for (int i = 0; i < DLR_HDF5_ATTRIBUTES; i++) {
-        if (!set->has_attribute[i]) continue;
-        const char *text = dl_format(arena, "%.17g", set->attribute[i]);
-        all[a->attribute_count++] = (dlr_attribute){dlr_hdf5_attributes[i], text, set->attribute[i]};
-    }
-}
-
 static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts *a) {
     dl_buf packing = {0};
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++)
@@ -67,9 +58,28 @@ static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts 
         .refused = refuse(arena, set),
     };
     dl_buf_free(&packing);
-    put_attributes(arena, set, a);
     memcpy(a->dims, set->dims, sizeof a->dims);
     memcpy(a->chunk, set->chunk, sizeof a->chunk);
+    for (int i = 0; i < DLR_ARRAY_RANK; i++) a->axis[i] = set->axis[i][0] ? set->axis[i] : NULL;
+}
+
+/* Those of one set stand together. */
+static void put_attributes(dl_arena *arena, const dlr_hdf5_facts *facts, dlr_array_facts *arrays) {
+    dlr_attribute *all = DL_NEWS(arena, dlr_attribute, facts->attributes + 1);
+    for (int i = 0; i < facts->attributes; i++) {
+        const dlr_hdf5_attribute *found = &facts->attribute[i];
+        if (found->set < 0 || found->set >= facts->n) continue;
+        dlr_array_facts *a = &arrays[found->set];
+        if (a->attribute_count == 0) a->attributes = &all[i];
+        if (&a->attributes[a->attribute_count] != &all[i]) continue;
+        dl_buf text = {0};
+        dl_put_double(&text, found->number);
+        all[i] = (dlr_attribute){.name = found->name,
+                                 .text = found->is_text ? found->text : dl_strdup(arena, text.at),
+                                 .number = found->is_text ? NAN : found->number};
+        a->attribute_count++;
+        dl_buf_free(&text);
+    }
 }
 
 static bool list_hdf5(dlr_array_file *f, dl_error *err) {
@@ -80,6 +90,7 @@ static bool list_hdf5(dlr_array_file *f, dl_error *err) {
     *facts = *found;
     free(found);
     for (int i = 0; i < facts->n; i++) put_facts(f->arena, &facts->set[i], &arrays[i]);
+    put_attributes(f->arena, facts, arrays);
     f->arrays = arrays, f->n = facts->n, f->more = facts->more, f->state = facts;
     return true;
 }

@@ -121,22 +121,6 @@ static void describe_storage(hid_t data, hid_t plist, hid_t type, dlr_hdf5_set *
     }
 }
 
-const char *const dlr_hdf5_attributes[DLR_HDF5_ATTRIBUTES] = {"scale_factor", "add_offset", "_FillValue",
-                                                              "missing_value"};
-
-static void describe_attributes(hid_t data, dlr_hdf5_set *set) {
-    for (int i = 0; i < DLR_HDF5_ATTRIBUTES; i++) {
-        if (H5Aexists(data, dlr_hdf5_attributes[i]) <= 0) continue;
-        hid_t attribute = H5Aopen(data, dlr_hdf5_attributes[i], H5P_DEFAULT);
-        hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
-        H5T_class_t class = H5Tget_class(type);
-        set->has_attribute[i] = (class == H5T_FLOAT || class == H5T_INTEGER) && H5Tget_size(type) <= 8 &&
-                                H5Sget_simple_extent_npoints(space) == 1 &&
-                                H5Aread(attribute, H5T_NATIVE_DOUBLE, &set->attribute[i]) >= 0;
-        H5Sclose(space), H5Tclose(type), H5Aclose(attribute);
-    }
-}
-
 static void describe(hid_t data, dlr_hdf5_set *set) {
     hid_t space = H5Dget_space(data), type = H5Dget_type(data), plist = H5Dget_create_plist(data);
     hsize_t dims[H5S_MAX_RANK];
@@ -144,8 +128,82 @@ static void describe(hid_t data, dlr_hdf5_set *set) {
     for (int i = 0; i < set->rank && i < DLR_ARRAY_RANK; i++) set->dims[i] = (int64_t)dims[i];
     name_type(type, set);
     describe_storage(data, plist, type, set);
-    describe_attributes(data, set);
     H5Pclose(plist), H5Tclose(type), H5Sclose(space);
+}
+
+/* ---- attributes ---- */
+
+typedef struct {
+    dlr_hdf5_facts *facts;
+    dlr_hdf5_set *set;
+} attribute_visit;
+
+/* A string of fixed or variable length into `text`, cut to nothing when it does not fit. */
+static bool read_text(hid_t at, hid_t type, char *text, size_t room) {
+    size_t size = H5Tget_size(type);
+    if (H5Tis_variable_str(type) > 0) {
+        char *found = NULL;
+        hid_t memory = H5Tcopy(H5T_C_S1);
+        H5Tset_size(memory, H5T_VARIABLE), H5Tset_cset(memory, H5Tget_cset(type));
+        bool ok = H5Aread(at, memory, &found) >= 0 && found && strlen(found) < room;
+        if (ok) strcpy(text, found);
+        if (found) H5free_memory(found);
+        H5Tclose(memory);
+        return ok;
+    }
+    if (size >= room || H5Aread(at, type, text) < 0) return false;
+    text[size] = 0;
+    return true;
+}
+
+/* The names of the axes by the scales that netCDF and h5py attach to them: references to their sets. */
+static void read_axes(hid_t at, hid_t type, hid_t space, dlr_hdf5_set *set) {
+    hid_t base = H5Tget_class(type) == H5T_VLEN ? H5Tget_super(type) : -1;
+    hvl_t list[DLR_ARRAY_RANK] = {{0}};
+    if (base < 0 || set->rank > DLR_ARRAY_RANK || H5Sget_simple_extent_npoints(space) != set->rank) return;
+    hid_t memory = H5Tvlen_create(H5T_STD_REF_OBJ);
+    if (H5Tequal(base, H5T_STD_REF_OBJ) > 0 && H5Aread(at, memory, list) >= 0) {
+        for (int i = 0; i < set->rank; i++) {
+            hid_t scale = list[i].len ? H5Rdereference2(at, H5P_DEFAULT, H5R_OBJECT, list[i].p) : -1;
+            char name[256];
+            ssize_t n = scale < 0 ? 0 : H5Iget_name(scale, name, sizeof name);
+            const char *last = n > 0 && n < (ssize_t)sizeof name ? strrchr(name, '/') : NULL;
+            if (last && strlen(last + 1) < sizeof set->axis[i]) strcpy(set->axis[i], last + 1);
+            if (scale >= 0) H5Oclose(scale);
+        }
+        H5Dvlen_reclaim(memory, space, H5P_DEFAULT, list);
+    }
+    H5Tclose(memory), H5Tclose(base);
+}
+
+static herr_t visit_attribute(hid_t object, const char *name, const H5A_info_t *info, void *context) {
+    attribute_visit *v = context;
+    dlr_hdf5_facts *facts = v->facts;
+    (void)info;
+    if (facts->attributes == DLR_HDF5_ATTRIBUTES) return 1;
+    dlr_hdf5_attribute *a = &facts->attribute[facts->attributes];
+    hid_t at = H5Aopen(object, name, H5P_DEFAULT);
+    if (at < 0) return 0;
+    hid_t type = H5Aget_type(at), space = H5Aget_space(at);
+    H5T_class_t class = H5Tget_class(type);
+    hssize_t count = H5Sget_simple_extent_npoints(space);
+    enum { MOST = 64 };
+    double numbers[MOST];
+    bool kept = false;
+    if (strcmp(name, "DIMENSION_LIST") == 0)
+        read_axes(at, type, space, v->set);
+    else if (class == H5T_STRING && count == 1)
+        kept = a->is_text = read_text(at, type, a->text, sizeof a->text);
+    else if ((class == H5T_INTEGER || class == H5T_FLOAT) && count >= 1 && count <= MOST)
+        kept = H5Aread(at, H5T_NATIVE_DOUBLE, numbers) >= 0, a->number = numbers[0];
+    if (kept && strlen(name) < sizeof a->name) {
+        strcpy(a->name, name);
+        a->set = (int)(v->set - facts->set);
+        facts->attributes++;
+    } else
+        *a = (dlr_hdf5_attribute){0};
+    H5Sclose(space), H5Tclose(type), H5Aclose(at);
+    return 0;
 }
 
 /* One link of the file: a data set is described, a link to elsewhere noted and not followed, a group passed
@@ -163,7 +221,12 @@ static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *
     }
     hid_t object = H5Oopen(file, name, H5P_DEFAULT);
     if (object < 0) return -1;
-    if (H5Iget_type(object) == H5I_DATASET) describe(object, set), facts->n++;
+    if (H5Iget_type(object) == H5I_DATASET) {
+        describe(object, set);
+        H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, NULL, visit_attribute,
+                    &(attribute_visit){facts, set});
+        facts->n++;
+    }
     H5Oclose(object);
     return 0;
 }
@@ -194,9 +257,16 @@ static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
 /* The child's facts come from a file that nobody vouches for: every string is ended, every number put in
  * range. */
 static bool check_facts(dlr_hdf5_facts *facts, const char *path, dl_error *err) {
-    if (facts->n < 0 || facts->n > DLR_HDF5_SETS) return dl_fail(err, DL_INPUT, "%s is damaged", path);
+    if (facts->n < 0 || facts->n > DLR_HDF5_SETS || facts->attributes < 0 ||
+        facts->attributes > DLR_HDF5_ATTRIBUTES)
+        return dl_fail(err, DL_INPUT, "%s is damaged", path);
+    for (int i = 0; i < facts->attributes; i++) {
+        dlr_hdf5_attribute *a = &facts->attribute[i];
+        a->name[sizeof a->name - 1] = a->text[sizeof a->text - 1] = 0;
+    }
     for (int i = 0; i < facts->n; i++) {
         dlr_hdf5_set *set = &facts->set[i];
+        for (int k = 0; k < DLR_ARRAY_RANK; k++) set->axis[k][sizeof set->axis[k] - 1] = 0;
         set->name[sizeof set->name - 1] = set->type[sizeof set->type - 1] = 0;
         if (set->rank < 0) set->rank = 0;
         if (set->filter_count < 0) set->filter_count = 0;

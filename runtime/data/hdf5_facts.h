@@ -9,7 +9,7 @@
 #include "ir/base/str.h"
 #include "runtime/data/element.h"
 
-enum { DLR_HDF5_SETS = 256, DLR_HDF5_FILTERS = 6 };
+enum { DLR_HDF5_SETS = 256, DLR_HDF5_FILTERS = 6, DLR_HDF5_ATTRIBUTES = 1024 };
 
 typedef enum {
     DLR_HDF5_CONTIGUOUS, /* one run of bytes at `offset` */
@@ -20,10 +20,6 @@ typedef enum {
     DLR_HDF5_VIRTUAL,  /* the numbers lie in other data sets */
     DLR_HDF5_LINK      /* no data set, but a link to somewhere else */
 } dlr_hdf5_layout;
-
-/* Attributes that say what a number stands for (NetCDF's conventions), where they are one number. */
-enum { DLR_HDF5_ATTRIBUTES = 4 };
-extern const char *const dlr_hdf5_attributes[DLR_HDF5_ATTRIBUTES];
 
 typedef struct dlr_hdf5_set {
     char name[128]; /* the path inside the file, without a leading slash */
@@ -37,16 +33,24 @@ typedef struct dlr_hdf5_set {
     bool swapped;        /* with their bytes in the order that is not this machine's */
     int64_t offset;      /* bytes from the file's begin; contiguous only */
     int filter_count, filter[DLR_HDF5_FILTERS];
-    bool odd_edges;                          /* chunked: those that reach beyond dims are not packed */
-    bool has_attribute[DLR_HDF5_ATTRIBUTES]; /* of dlr_hdf5_attributes */
-    double attribute[DLR_HDF5_ATTRIBUTES];
+    bool odd_edges;                /* chunked: those that reach beyond dims are not packed */
+    char axis[DLR_ARRAY_RANK][32]; /* names of the axes, of their dimension scales; "" without */
     char fill[8]; /* chunked: the number of chunks that are not stored, as it would be stored */
 } dlr_hdf5_set;
 
+/* An attribute of a set: a string, or its first number; longer names and strings are passed over. */
+typedef struct {
+    int set;
+    bool is_text;
+    char name[48], text[96];
+    double number;
+} dlr_hdf5_attribute;
+
 typedef struct {
     int64_t file_bytes;
-    int n;
-    bool more; /* the file holds more data sets than fit here */
+    int n, attributes;
+    bool more;                                         /* the file holds more data sets than fit here */
+    dlr_hdf5_attribute attribute[DLR_HDF5_ATTRIBUTES]; /* by rising set; what is more is left out */
     dlr_hdf5_set set[DLR_HDF5_SETS];
 } dlr_hdf5_facts;
 

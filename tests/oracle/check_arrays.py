@@ -180,6 +180,25 @@ def check_hdf5(rng, folder):
             compare(rng, path, arrays, 2, cache=0)
 
 
+def check_attributes(folder):
+    """NetCDF's: strings of both kinds, numbers, dimension scales."""
+    with h5py.File(folder / "netcdf.h5", "w") as f:
+        data = f.create_dataset("t2m", data=np.zeros((3, 4), "i2"))
+        data.attrs["scale_factor"], data.attrs["_FillValue"] = 0.25, np.array([-999], "i2")
+        data.attrs["units"], data.attrs["long_name"] = "K", np.bytes_("2 metre temperature")
+        data.attrs["wide"] = np.zeros((9, 9))
+        f["lat"], f["lon"] = np.arange(3.0), np.arange(4.0)
+        for axis, name in enumerate(("lat", "lon")):
+            f[name].make_scale(name)
+            data.dims[axis].attach_scale(f[name])
+        f["bare"] = np.zeros(3)
+    facts, _ = listed(folder / "netcdf.h5")
+    check(facts["t2m"][4] == "lat,lon", facts["t2m"])
+    check(sorted(facts["t2m"][5].split(";")) == ["_FillValue=-999", "long_name=2 metre temperature", "scale_factor=0.25", "units=K"],
+          facts["t2m"])
+    check(facts["bare"][4:6] == ["", ""] and "CLASS=DIMENSION_SCALE" in facts["lat"][5], facts)
+
+
 def check_chunks(rng, folder):
     """Chunks that are not stored, too many to be placed, behind a user block, damaged."""
     data = rng.normal(size=(60, 70)).astype("f4")
@@ -343,6 +362,7 @@ def main():
         folder = pathlib.Path(folder)
         check_npy(rng, folder)
         check_hdf5(rng, folder)
+        check_attributes(folder)
         check_chunks(rng, folder)
         check_npz(rng, folder)
         check_zarr(rng, folder)
