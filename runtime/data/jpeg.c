@@ -78,13 +78,13 @@ static void choose_form(decoder *d) {
     }
 }
 
+/* Ink, four bytes a point, as red, green and blue. */
 static void write_row(const decoder *d, const unsigned char *row, unsigned char *rgb) {
     const struct jpeg_decompress_struct *j = &d->jpeg;
-    for (JDIMENSION i = 0; i < j->output_width; i++, row += j->output_components)
+    for (JDIMENSION i = 0; i < j->output_width; i++, row += 4)
         for (int c = 0; c < 3; c++) {
-            bool ink = j->out_color_space == JCS_CMYK;
-            int v = row[c], black = ink ? row[3] : 255;
-            if (ink && !j->saw_Adobe_marker) v = 255 - v, black = 255 - black;
+            int v = row[c], black = row[3];
+            if (!j->saw_Adobe_marker) v = 255 - v, black = 255 - black;
             *rgb++ = (unsigned char)((v * black + 127) / 255);
         }
 }
@@ -101,12 +101,13 @@ static void decode_picture(decoder *d) {
                  j->output_height);
         leave(d, DL_RESOURCE);
     }
-    JSAMPARRAY row = j->mem->alloc_sarray((j_common_ptr)j, JPOOL_IMAGE,
-                                          j->output_width * (JDIMENSION)j->output_components, 1);
+    JSAMPARRAY ink = NULL;
+    if (j->out_color_space == JCS_CMYK)
+        ink = j->mem->alloc_sarray((j_common_ptr)j, JPOOL_IMAGE, j->output_width * 4, 1);
     while (j->output_scanline < j->output_height) {
-        unsigned char *to = d->out.rgb + j->output_scanline * stride;
-        jpeg_read_scanlines(j, row, 1);
-        write_row(d, row[0], to);
+        JSAMPROW to = d->out.rgb + j->output_scanline * stride;
+        jpeg_read_scanlines(j, ink ? ink : &to, 1);
+        if (ink) write_row(d, ink[0], to);
     }
     jpeg_finish_decompress(j);
 }

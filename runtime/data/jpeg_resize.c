@@ -1,7 +1,12 @@
-/* Pictures of another size: a triangle filter, rows first, then columns. */
+/* Pictures of another size: a triangle filter, columns first (a row of bytes is a long vector), then rows. */
 #include "runtime/data/jpeg.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* A point's three values, and one of the next. */
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* Which points of `from` an output point is a mean of, and their weights, `taps` for each. */
 typedef struct {
@@ -12,7 +17,7 @@ typedef struct {
 
 static bool make_filter(int64_t from, int64_t to, filter *f, dl_error *err) {
     double scale = (double)from / (double)to, radius = scale > 1 ? scale : 1;
-    f->taps = 2 * (int64_t)radius + 3;
+    f->taps = (int64_t)ceil(2 * radius);
     if (f->taps > from) f->taps = from;
     f->first = calloc((size_t)to, sizeof *f->first);
     f->weight = calloc((size_t)(to * f->taps), sizeof *f->weight);
@@ -20,7 +25,7 @@ static bool make_filter(int64_t from, int64_t to, filter *f, dl_error *err) {
         return dl_fail(err, DL_RESOURCE, "no memory for pictures %lld points wide", (long long)to);
     for (int64_t i = 0; i < to; i++) {
         double centre = ((double)i + 0.5) * scale - 0.5, sum = 0;
-        int64_t first = centre - radius < 0 ? 0 : (int64_t)(centre - radius);
+        int64_t first = centre < radius ? 0 : (int64_t)(centre - radius) + 1;
         if (first + f->taps > from) first = from - f->taps;
         f->first[i] = first;
         float *w = f->weight + i * f->taps;
@@ -37,43 +42,37 @@ static bool make_filter(int64_t from, int64_t to, filter *f, dl_error *err) {
     return true;
 }
 
-/* A row of points, each three values, to `width` points. */
-static void resize_row(const unsigned char *row, const filter *f, int64_t width, float *out) {
-    for (int64_t x = 0; x < width; x++) {
-        const unsigned char *at = row + f->first[x] * 3;
-        const float *w = f->weight + x * f->taps;
-        float sum[3] = {0};
-        for (int64_t k = 0; k < f->taps; k++)
-            for (int c = 0; c < 3; c++) sum[c] += w[k] * (float)at[k * 3 + c];
-        for (int c = 0; c < 3; c++) out[c * width + x] = sum[c];
+/* Row y of the new height, at the old width: row[from->width][3]. */
+static void mix_rows(const dlr_jpeg *from, const filter *f, int64_t y, float *restrict row) {
+    int64_t n = from->width * 3;
+    memset(row, 0, (size_t)n * sizeof *row);
+    for (int64_t k = 0; k < f->taps; k++) {
+        const unsigned char *at = from->rgb + (f->first[y] + k) * n;
+        float w = f->weight[y * f->taps + k];
+        for (int64_t x = 0; x < n; x++) row[x] += w * (float)at[x];
     }
 }
 
-static void resize_columns(const float *rows, const filter *f, int64_t height, int64_t width, float *planes) {
-    for (int64_t y = 0; y < height; y++)
-        for (int c = 0; c < 3; c++) {
-            float *out = planes + (c * height + y) * width;
-            for (int64_t x = 0; x < width; x++) out[x] = 0;
-            for (int64_t k = 0; k < f->taps; k++) {
-                const float *from = rows + ((f->first[y] + k) * 3 + c) * width,
-                            w = f->weight[y * f->taps + k];
-                if (w == 0) continue;
-                for (int64_t x = 0; x < width; x++) out[x] += w * from[x];
-            }
-        }
+/* A row of points as `width` points of three planes, `plane` values apart. */
+static void mix_columns(const float *row, const filter *f, int64_t width, int64_t plane, float *out) {
+    for (int64_t x = 0; x < width; x++) {
+        const float *at = row + f->first[x] * 3, *w = f->weight + x * f->taps;
+        quad sum = {0};
+        for (int64_t k = 0; k < f->taps; k++) sum += w[k] * *(const quad *)(at + k * 3);
+        for (int c = 0; c < 3; c++) out[c * plane + x] = sum[c];
+    }
 }
 
 bool dlr_jpeg_resize(const dlr_jpeg *from, int64_t height, int64_t width, float *planes, dl_error *err) {
     filter across = {0}, down = {0};
-    float *rows = malloc((size_t)from->height * (size_t)width * 3 * sizeof *rows);
-    bool ok = (rows || dl_fail(err, DL_RESOURCE, "no memory for a picture of %lld x %lld points",
-                               (long long)from->height, (long long)width)) &&
-              make_filter(from->width, width, &across, err) && make_filter(from->height, height, &down, err);
-    if (ok) {
-        for (int64_t y = 0; y < from->height; y++)
-            resize_row(from->rgb + y * from->width * 3, &across, width, rows + y * width * 3);
-        resize_columns(rows, &down, height, width, planes);
+    float *row = calloc((size_t)from->width * 3 + 1, sizeof *row); /* a quad's last value may be beyond */
+    bool ok =
+        (row || dl_fail(err, DL_RESOURCE, "no memory for a row of %lld points", (long long)from->width)) &&
+        make_filter(from->width, width, &across, err) && make_filter(from->height, height, &down, err);
+    for (int64_t y = 0; ok && y < height; y++) {
+        mix_rows(from, &down, y, row);
+        mix_columns(row, &across, width, height * width, planes + y * width);
     }
-    free(across.first), free(across.weight), free(down.first), free(down.weight), free(rows);
+    free(across.first), free(across.weight), free(down.first), free(down.weight), free(row);
     return ok;
 }

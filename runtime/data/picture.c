@@ -82,25 +82,36 @@ static void find_places(int64_t n, double shift, double zoom, bool flip, place *
     }
 }
 
-size_t dlr_picture_scratch(int64_t height, int64_t width) { return (size_t)(height + width) * sizeof(place); }
+size_t dlr_picture_scratch(int64_t height, int64_t width) {
+    return (size_t)(height + width) * sizeof(place) + (size_t)width * sizeof(float);
+}
+
+/* A row between two others, in `row`, and of it the points at `columns`. */
+static void move_row(const float *low, const float *high, float part, const place *columns, int64_t width,
+                     float *restrict row, float *restrict out) {
+    for (int64_t x = 0; x < width; x++) row[x] = low[x] + (high[x] - low[x]) * part;
+    for (int64_t x = 0; x < width; x++) {
+        const place *p = &columns[x];
+        out[x] = row[p->low] + (row[p->high] - row[p->low]) * p->part;
+    }
+}
 
 void dlr_picture_write(const float *planes, int64_t height, int64_t width, const dlr_move *move,
                        dlr_scaling scaling, float *out, void *scratch) {
     static const float means[3] = {103.939f, 116.779f, 123.68f};
     place *rows = scratch, *columns = rows + height;
+    float *row = (float *)(columns + width);
     find_places(height, move->shift[0], move->zoom[0], false, rows);
     find_places(width, move->shift[1], move->zoom[1], move->flip, columns);
     for (int c = 0; c < 3; c++) {
         const float *from = planes + (scaling == DLR_SCALING_CAFFE ? 2 - c : c) * height * width;
         for (int64_t y = 0; y < height; y++, out += width) {
-            const float *low = from + rows[y].low * width, *high = from + rows[y].high * width;
-            for (int64_t x = 0; x < width; x++) {
-                const place *p = &columns[x];
-                float above = low[p->low] + (low[p->high] - low[p->low]) * p->part;
-                float below = high[p->low] + (high[p->high] - high[p->low]) * p->part;
-                float v = above + (below - above) * rows[y].part;
-                out[x] = scaling == DLR_SCALING_CAFFE ? v - means[c] : v / 255;
-            }
+            move_row(from + rows[y].low * width, from + rows[y].high * width, rows[y].part, columns, width,
+                     row, out);
+            if (scaling == DLR_SCALING_CAFFE)
+                for (int64_t x = 0; x < width; x++) out[x] -= means[c];
+            else
+                for (int64_t x = 0; x < width; x++) out[x] /= 255;
         }
     }
 }

@@ -24,7 +24,7 @@ except ImportError as missing:
     print(f"SKIP: {missing} (scripts/install-packages test)")
     sys.exit(77)
 
-torch.set_num_threads(os.cpu_count() or 1)
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
 DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4"}
@@ -123,7 +123,7 @@ class Workplace:
         return output
 
     def replay(self, weights, batches, *args, rate=1e-4):
-        """Trains from `weights` ({name: tensor}) on `batches` ([(x, t), ...]) at a constant learning rate.
+        """Trains from `weights` ({name: tensor}) on `batches` ([(x, t), ...]) at a constant learning rate; None: the configuration's.
 
         Returns the losses by step, the gradients of the first step, and the printed lines' objects."""
         save_tensors(self / "weights.safetensors", weights)
@@ -134,9 +134,9 @@ class Workplace:
         grads = self / "grads.safetensors"
         grads.unlink(missing_ok=True)
         shutil.rmtree(self / "replay", ignore_errors=True)
-        output = self.run("dlrun", *args, f"--start_lr={rate}", f"--end_lr={rate}", f"--expdir={self / 'replay'}",
-                          f"--init_weights={self / 'weights.safetensors'}", f"--replay={self / 'batches.safetensors'}",
-                          f"--save_grads={grads}")
+        rates = [f"--start_lr={rate}", f"--end_lr={rate}"] if rate is not None else []
+        output = self.run("dlrun", *args, *rates, f"--expdir={self / 'replay'}", f"--init_weights={self / 'weights.safetensors'}",
+                          f"--replay={self / 'batches.safetensors'}", f"--save_grads={grads}")
         lines = [json.loads(line) for line in output.splitlines() if line.startswith("{") and '"step"' in line]
         return [line["loss"] for line in lines], load_tensors(grads), lines
 

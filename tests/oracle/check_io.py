@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+from strict import check, finish
+
 try:
     import numpy as np
     import torch
@@ -17,14 +19,6 @@ except ImportError:
     sys.exit(77)
 
 DTYPES = {"F32": torch.float32, "F64": torch.float64, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
-passed = 0
-
-
-def check(condition, what):
-    global passed
-    if not condition:
-        sys.exit(f"failed: {what}")
-    passed += 1
 
 
 # Safetensors ------------------------------------------------------------------------------------------------------
@@ -185,4 +179,4 @@ with tempfile.TemporaryDirectory() as tmp:
     check_reading(sys.argv[1], run)
     check_events(run)
     check_metrics(run)
-print(f"{passed} passed, 0 failed")
+finish()

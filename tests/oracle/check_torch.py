@@ -10,6 +10,8 @@ import sys
 import tempfile
 import zipfile
 
+from strict import check, finish, is_modern
+
 try:
     import torch
 except ImportError:
@@ -19,19 +21,10 @@ except ImportError:
 PROGRAM = sys.argv[1]
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
           torch.uint8, torch.bool]
-MODERN = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 3)
-passed = 0
-
-
-def check(condition, what):
-    global passed
-    if not condition:
-        sys.exit(f"failed: {what}")
-    passed += 1
 
 
 def load(path, **more):
-    return torch.load(path, map_location="cpu", **({"weights_only": False} if MODERN and not more else more))
+    return torch.load(path, map_location="cpu", **({"weights_only": False} if is_modern(torch) and not more else more))
 
 
 def bits(t):
@@ -123,7 +116,7 @@ def check_copies(tmp):
         same(load(path), load(out), name)
         check(all(i.header_offset == 0 or i.compress_type == 0 for i in zipfile.ZipFile(out).infolist()), "stored")
         check(zipfile.ZipFile(out).testzip() is None, f"{name}: CRCs")
-        if MODERN:
+        if is_modern(torch):
             same(load(path), load(out, weights_only=True), f"{name}, weights only")
 
 
@@ -218,6 +211,6 @@ with tempfile.TemporaryDirectory() as place:
     check_copies(pathlib.Path(place))
     check_states(pathlib.Path(place))
     check_refusals(pathlib.Path(place))
-    if MODERN:
+    if is_modern(torch):
         check_unsigned(pathlib.Path(place))
-print(f"{passed} passed, 0 failed")
+finish()

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 
+from strict import check, finish, is_modern
+
 try:
     import torch
 except ImportError:
@@ -15,15 +17,6 @@ except ImportError:
     sys.exit(77)
 
 STEPS, RATE = 5, 2e-3
-MODERN = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 3)
-passed = 0
-
-
-def check(condition, what):
-    global passed
-    if not condition:
-        sys.exit(f"failed: {what}")
-    passed += 1
 
 
 class Net(torch.nn.Module):
@@ -62,7 +55,7 @@ OPTIMIZERS = {
 
 
 def load(path):
-    return torch.load(path, map_location="cpu", weights_only=True) if MODERN else torch.load(path, map_location="cpu")
+    return torch.load(path, map_location="cpu", weights_only=True) if is_modern(torch) else torch.load(path, map_location="cpu")
 
 
 def check_optimizer(tmp, name, options, make, batches):
@@ -103,4 +96,4 @@ with tempfile.TemporaryDirectory() as place:
     drawn = {f"{k}.{i}": torch.randn(4, c, 8, 8) for i in range(STEPS) for k, c in (("x", 3), ("t", 2))}
     for about, (keys, build) in OPTIMIZERS.items():
         check_optimizer(pathlib.Path(place), about, keys, build, drawn)
-print(f"{passed} passed, 0 failed")
+finish()

@@ -4,6 +4,7 @@
 #include "dldata/weather_files.h"
 #include "ir/base/input.h"
 #include "tests/check.h"
+#include "tests/unit/written.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -175,14 +176,6 @@ static void test_conserved(void) {
     CHECK(fabs(enstrophy[0]) < 2e-6 && fabs(enstrophy[1]) < 2e-6);
 }
 
-static char *all(dl_arena *arena, const char *dir, const char *name, size_t *n) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    char *bytes = dl_read_file(arena, path, 1 << 28, n, &err);
-    CHECK(bytes, "%s: %s", path, err.message);
-    return bytes;
-}
-
 static bool stop_at(void *ctx, long long step, long long steps, const atmosphere *a, const air_budget *b) {
     (void)steps, (void)a, (void)b;
     return step < *(int *)ctx;
@@ -210,13 +203,15 @@ static void test_files(const char *dir) {
     CHECK(weather_write(path[1], &s, NULL, NULL, NULL, &err), "%s", err.message);
     for (int i = 0; i < 5; i++) {
         size_t n[2];
-        char *one = all(arena, path[0], names[i], &n[0]), *three = all(arena, path[1], names[i], &n[1]);
+        char *one = written_bytes(arena, path[0], names[i], &n[0]),
+             *three = written_bytes(arena, path[1], names[i], &n[1]);
         CHECK(n[0] == n[1] && !memcmp(one, three, n[0]), "%s hangs on the number of threads", names[i]);
     }
     s.seed = 4;
     CHECK(weather_write(path[2], &s, NULL, NULL, NULL, &err), "%s", err.message);
     size_t n[2];
-    char *one = all(arena, path[0], names[2], &n[0]), *other = all(arena, path[2], names[2], &n[1]);
+    char *one = written_bytes(arena, path[0], names[2], &n[0]),
+         *other = written_bytes(arena, path[2], names[2], &n[1]);
     CHECK(n[0] == n[1] && memcmp(one, other, n[0]), "another seed does not differ");
     CHECK(!output_tree_prepare(path[0], 1, &err) && err.code == DL_USAGE);
     err = (dl_error){0};

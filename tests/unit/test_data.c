@@ -7,6 +7,7 @@
 #include "runtime/rng.h"
 #include "tests/check.h"
 #include "tests/unit/data_files.h"
+#include "tests/unit/written.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,13 +15,7 @@
 
 static char dir[] = "/tmp/dl_data_XXXXXX";
 
-static const char *in_dir(const char *name) {
-    static char path[4][200];
-    static int turn;
-    char *p = path[turn++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", dir, name);
-    return p;
-}
+static const char *in_dir(const char *name) { return written_path(dir, name); }
 
 /* ---- rotations ---- */
 

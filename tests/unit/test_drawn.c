@@ -4,6 +4,7 @@
 #include "dldata/scene.h"
 #include "ir/base/input.h"
 #include "tests/check.h"
+#include "tests/unit/written.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -86,14 +87,6 @@ static void test_jpeg(void) {
     dl_buf_free(&poor);
 }
 
-static char *all(dl_arena *arena, const char *dir, const char *name, size_t *n) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    char *bytes = dl_read_file(arena, path, 1 << 28, n, &err);
-    CHECK(bytes, "%s: %s", path, err.message);
-    return bytes;
-}
-
 static bool stop_soon(void *ctx, long long done, long long of) {
     (void)ctx, (void)of;
     return done == 0;
@@ -109,8 +102,8 @@ static void test_files(const char *dir) {
     s.threads = 3;
     CHECK(image_write(path[1], &s, NULL, NULL, &err), "%s", err.message);
     size_t n[2];
-    char *one = all(arena, path[0], "data_batch_3.bin", &n[0]),
-         *three = all(arena, path[1], "data_batch_3.bin", &n[1]);
+    char *one = written_bytes(arena, path[0], "data_batch_3.bin", &n[0]),
+         *three = written_bytes(arena, path[1], "data_batch_3.bin", &n[1]);
     CHECK(n[0] == 20 * RECORD && n[0] == n[1] && !memcmp(one, three, n[0]));
     /* Record 4 of the third file is picture 44 of the training's, in planes. */
     unsigned char rgb[3072];
@@ -121,7 +114,7 @@ static void test_files(const char *dir) {
         for (int c = 0; c < 3; c++)
             same = same && (unsigned char)one[4 * RECORD + 1 + c * 1024 + i] == rgb[3 * i + c];
     CHECK(same, "a record is not its picture");
-    CHECK(all(arena, path[0], "test_batch.bin", &n[0]) && n[0] == 30 * RECORD);
+    CHECK(written_bytes(arena, path[0], "test_batch.bin", &n[0]) && n[0] == 30 * RECORD);
 
     s.jpeg = true;
     CHECK(image_write(path[2], &s, NULL, NULL, &err), "%s", err.message);
@@ -130,7 +123,7 @@ static void test_files(const char *dir) {
     image_size(&s, 1, 17, &width, &height);
     CHECK(width >= 28 && height >= 28 && width <= 70 && height <= 70, "%dx%d", width, height);
     snprintf(name, sizeof name, "val/%s/000017.jpg", scene_class_names[scene_label(9, 1, 17)]);
-    char *jpeg = all(arena, path[2], name, &n[0]);
+    char *jpeg = written_bytes(arena, path[2], name, &n[0]);
     unsigned char *back = decode(jpeg, n[0], width, height), *drawn = malloc((size_t)(width * height * 3));
     scene_draw(9, 1, 17, width, height, drawn);
     CHECK(back && apart(back, drawn, (size_t)(width * height * 3)) < 400, "not the picture that was drawn");

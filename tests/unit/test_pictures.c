@@ -8,6 +8,7 @@
 #include "runtime/data/jpeg.h"
 #include "runtime/data/prefetch.h"
 #include "tests/check.h"
+#include "tests/unit/written.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,13 +19,7 @@
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE };
 static char dir[] = "/tmp/dl_pictures_XXXXXX";
 
-static const char *in_dir(const char *name) {
-    static char path[4][300];
-    static int turn;
-    char *p = path[turn++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", dir, name);
-    return p;
-}
+static const char *in_dir(const char *name) { return written_path(dir, name); }
 
 static unsigned char point(int y, int x, int c) {
     return (unsigned char)(y * 37 + x * 91 + c * 53 + y * x % 7 * 11);

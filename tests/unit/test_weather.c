@@ -5,6 +5,7 @@
 #include "runtime/data/weather.h"
 #include "tests/check.h"
 #include "tests/unit/data_files.h"
+#include "tests/unit/written.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -13,13 +14,7 @@ enum { C = 3, H = 6, W = 5, PLANE = H * W, FIELD = C * PLANE };
 static char dir[] = "/tmp/dl_weather_XXXXXX";
 static const float mean[C] = {0.5f, -20, 3e4f}, deviation[C] = {0.25f, 7, 1234.5f};
 
-static const char *in_dir(const char *name) {
-    static char path[4][300];
-    static int turn;
-    char *p = path[turn++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", dir, name);
-    return p;
-}
+static const char *in_dir(const char *name) { return written_path(dir, name); }
 
 /* ---- files ---- */
 
