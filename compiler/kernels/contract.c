@@ -114,8 +114,7 @@ UNUSED long fill_rows(const struct contraction *s, const struct positions *p, lo
             row->out[1 + k][i] = j[k] * p->step[k] + p->shift[k];
         }
         row->out[0][i] = (int)b;
-        row->base[i] =
-            ((b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
+        row->base[i] = ((b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
         if (++w == p->count[2] && (w = 0, ++h == p->count[1]) && (h = 0, ++d == p->count[0])) d = 0, b++;
     }
     for (long i = n; i % TILE_ROWS; i++)

@@ -35,7 +35,7 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
 #define R8(X) R7(X) X(7)
 /* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n */
 #define GRAD_TILE(rows)                                                                                      \
-    HOT void grad_tile_##rows(const float *x, const long *x_at, long step, const float *y, const int *y_at,   \
+    HOT void grad_tile_##rows(const float *x, const long *x_at, long step, const float *y, const int *y_at,  \
                               long n, float *c) {                                                            \
         R##rows(ROW_ZERO) for (long m = 0; m < n; m++) {                                                     \
             const float *from = x + x_at[m] * step;                                                          \
@@ -44,8 +44,8 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
         }                                                                                                    \
         R##rows(ROW_ADD) R##rows(ROW_OUT)                                                                    \
     }
-typedef void grad_tile_fn(const float *x, const long *x_at, long step, const float *y, const int *y_at, long n,
-                          float *c);
+typedef void grad_tile_fn(const float *x, const long *x_at, long step, const float *y, const int *y_at,
+                          long n, float *c);
 /* Only the heights that the kernels below need: GRAD_ROWS is a mask that the emitter sets. */
 #if GRAD_ROWS & 2
 GRAD_TILE(1)
