@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "compiler/emit_windows.h"
 #include "ir/base/foreign.h"
 
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
@@ -68,6 +69,13 @@ static bool check_types(const dl_kernel *k, dl_error *err) {
 /* Does a sweep make the contraction, which is instruction 0? */
 static bool contracts(const dl_sweep *s) { return s->run.n && s->run.at[0] == 0; }
 
+static int64_t longest_axis(int rank, const dl_axis *axis) {
+    int64_t most = 0;
+    for (int i = 0; i < rank; i++)
+        if (axis[i].size > most) most = axis[i].size;
+    return most;
+}
+
 /* What the loops around a contraction can address and compute. */
 static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error *err) {
     const dl_kernel *k = e->k;
@@ -90,14 +98,17 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
         if (k->instrs.at[i].kind == DL_K_COORD || k->instrs.at[i].kind == DL_K_RANDOM)
             return dl_emit_refuse(k, c, err, "beside '%s' no places are known [DL-E0803]",
                                   dl_ops[c->op].name);
+    int64_t longest = longest_axis(k->nspace, k->space);
     for (int o = 0; o < 2; o++)
-        for (int i = 0; i < c->nparts[o]; i++)
-            if (dl_type_stored(&k->params.at[c->parts[o][i]].type) > INT32_MAX)
-                return dl_emit_refuse(
-                    k, c, err,
-                    "an operand of '%s' has more than 2^31 elements: use a smaller batch or "
-                    "crop [DL-E0804]",
-                    dl_ops[c->op].name);
+        for (int i = 0; i < c->nparts[o]; i++) {
+            const dl_type *t = &k->params.at[c->parts[o][i]].type;
+            int64_t n = longest_axis(t->rank, t->axis);
+            if (longest < n) longest = n;
+        }
+    if (longest > DL_MOST_PLACES)
+        return dl_emit_refuse(
+            k, c, err, "an axis of '%s' has more than 2^30 elements: use a smaller batch or crop [DL-E0804]",
+            dl_ops[c->op].name);
     return true;
 }
 

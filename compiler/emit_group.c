@@ -94,7 +94,7 @@ static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t 
     code->units[0] = dl_ceil_div(own * groups, panel) * places;
     code->grad_rows = depthwise ? 0 : 1u << e->t->grad_rows;
     code->scratch =
-        depthwise ? block * 4 : (4 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
+        depthwise ? block * 4 : (7 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
 }
 
 void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code) {

@@ -149,8 +149,10 @@ static void put_rows(dl_emitter *e, const product *p) {
 /* A sum over the first axis of two matrices, as of a linear layer's weights: a weight gradient of one tap. */
 static bool is_gradient(const product *p) {
     return p->batch.size == 1 && p->column.n && p->column.size > 0 && p->rows.size > 1 && p->terms.size > 1 &&
-           even_step(p, 0, &p->rows) == 1 && even_step(p, 0, &p->terms) == p->rows.size &&
-           even_step(p, 1, &p->column) == 1 && even_step(p, 1, &p->terms) == p->column.size;
+           p->column.size <= DL_MOST_PLACES && p->rows.size <= DL_MOST_PLACES &&
+           p->terms.size <= DL_MOST_PLACES && even_step(p, 0, &p->rows) == 1 &&
+           even_step(p, 0, &p->terms) == p->rows.size && even_step(p, 1, &p->column) == 1 &&
+           even_step(p, 1, &p->terms) == p->column.size;
 }
 
 static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {

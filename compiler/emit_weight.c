@@ -3,7 +3,7 @@
 #include "compiler/emit_windows.h"
 
 enum {
-    GRAD_INTS = 9,      /* of struct grad_scratch, a position */
+    GRAD_INTS = 13,     /* of struct grad_scratch, a position: nine numbers, four of them of 8 bytes */
     UNITS = 16,         /* enough to share */
     PANEL_FLOATS = 256, /* lanes that a block wants, so that x is packed for many */
     FEW_ROWS = 64,      /* rows that it wants, so that dy is */

@@ -59,7 +59,11 @@ void dl_emit_rows_behind(dl_emitter *e);
 /* "void <kernel>_<phase>(...) {" */
 void dl_emit_head(dl_emitter *e, int phase);
 /* Bytes of struct rows_scratch. */
-enum { DL_ROW_BYTES = 8 * 4 }; /* of struct rows, a row */
+enum {
+    DL_ROW_BYTES = 9 * 4, /* of struct rows, a row */
+    DL_MOST_PLACES =
+        1 << 30 /* along an axis, so that one a window's reach away is an int of the kernels, too */
+};
 int64_t dl_emit_rows_scratch(const dl_target *t);
 
 /* A weight gradient as the loops of compiler/kernels/weight.c take it, whose tables <kernel>_x, <kernel>_y

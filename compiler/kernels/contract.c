@@ -79,7 +79,8 @@ HOT void tile(const struct stretch *s, long n, float *c, int more) {
 /* Output positions of a block, by component: input position before the tap (may lie outside), its index in
  * the whole input, and the output position. Idle lanes read what follows: `out` stands last. */
 struct rows {
-    int at[3][ROW_BLOCK], base[ROW_BLOCK], out[4][ROW_BLOCK];
+    long base[ROW_BLOCK];
+    int at[3][ROW_BLOCK], out[4][ROW_BLOCK];
 };
 /* The rest of a kernel at rows [from, from + n) of a block, or at one output position: `acc` has the sums of
  * `m` channels from `channel` on, PANEL a row. */
@@ -113,12 +114,11 @@ UNUSED long fill_rows(const struct contraction *s, const struct positions *p, lo
             row->out[1 + k][i] = j[k] * p->step[k] + p->shift[k];
         }
         row->out[0][i] = (int)b;
-        row->base[i] =
-            (((int)b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
+        row->base[i] = ((b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
         if (++w == p->count[2] && (w = 0, ++h == p->count[1]) && (h = 0, ++d == p->count[0])) d = 0, b++;
     }
     for (long i = n; i % TILE_ROWS; i++)
-        row->at[0][i] = 1 << 30, row->at[1][i] = row->at[2][i] = row->base[i] = 0;
+        row->at[0][i] = 1 << 30, row->at[1][i] = row->at[2][i] = 0, row->base[i] = 0;
     return n;
 }
 
@@ -212,8 +212,7 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
 /* Bytes from where a position with base 0 reads to where a tile's rows do. */
 INLINE void find_offsets(const struct rows *row, long r, long step, long *at) {
     for (long i = 0; i < ROW_LANES; i += POINTERS)
-        *(v_pointers_any *)(at + i) =
-            __builtin_convertvector(*(const v_ints_any *)(row->base + r + i), v_pointers) * (step * 4);
+        *(v_pointers_any *)(at + i) = *(const v_pointers_any *)(row->base + r + i) * (step * 4);
 }
 /* Where the rows of a tile read a piece. Idle lanes lie on b and n. */
 INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct stretch *to) {

@@ -214,8 +214,9 @@ INLINE struct met_line meet_line(const struct group_window *v, long tap, long li
 }
 
 struct group_scratch {
-    int y_at[M_BLOCK], x_at[M_BLOCK];       /* positions in y and in x */
-    int packed_at[M_BLOCK], order[M_BLOCK]; /* where both are packed */
+    long y_at[M_BLOCK], x_at[M_BLOCK]; /* positions in y and in x */
+    long order[M_BLOCK];               /* where both are packed */
+    int packed_at[M_BLOCK];
     float data[]; /* sums [span][PANEL], result [per][PANEL], y [M_BLOCK][PANEL], x [span /
                      GRAD_HEIGHT][M_BLOCK] [GRAD_HEIGHT] */
 };
@@ -227,13 +228,13 @@ UNUSED void meet_block(const struct group_gradient *g, char *const *arg, struct 
     long first = lane / g->own * g->per, rows = ((lane + lanes - 1) / g->own + 1) * g->per - first;
     float *y = t->data + (g->span + g->per) * PANEL, *x = y + M_BLOCK * PANEL;
     for (long m = 0; m < n; m++) {
-        const float *from = (const float *)arg[g->y] + (long)t->y_at[m] * g->channels_y + lane;
+        const float *from = (const float *)arg[g->y] + t->y_at[m] * g->channels_y + lane;
         for (long i = 0; i < PANEL; i += LANES)
             st(y + m * PANEL + i, i < lanes ? ldn(from + i, lanes - i) : (vf){0});
-        from = (const float *)arg[g->x] + (long)t->x_at[m] * g->channels_x + first;
+        from = (const float *)arg[g->x] + t->x_at[m] * g->channels_x + first;
         for (long r = 0; r < g->span; r++)
             x[(r / GRAD_HEIGHT * M_BLOCK + m) * GRAD_HEIGHT + r % GRAD_HEIGHT] = r < rows ? from[r] : 0;
-        t->packed_at[m] = (int)m * PANEL, t->order[m] = (int)m;
+        t->packed_at[m] = (int)m * PANEL, t->order[m] = m;
     }
     for (long r = 0; r < g->span; r += GRAD_HEIGHT)
         grad_tiles[GRAD_HEIGHT](x + r * M_BLOCK, t->order, GRAD_HEIGHT, y, t->packed_at, n,
@@ -251,7 +252,7 @@ UNUSED float *group_gradient_unit(const struct group_gradient *g, char *const *a
     for (long line = 0; line < (long)v->batch * v->y[0] * v->y[1]; line++) {
         struct met_line m = meet_line(v, tap, line);
         for (long i = 0; i < m.n; i++) {
-            t->y_at[n] = (int)(m.y + i), t->x_at[n] = (int)(m.x + i * m.step);
+            t->y_at[n] = m.y + i, t->x_at[n] = m.x + i * m.step;
             if (++n == M_BLOCK) meet_block(g, arg, t, panel, n), n = 0;
         }
     }

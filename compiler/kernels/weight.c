@@ -35,7 +35,7 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
 #define R8(X) R7(X) X(7)
 /* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n */
 #define GRAD_TILE(rows)                                                                                      \
-    HOT void grad_tile_##rows(const float *x, const int *x_at, long step, const float *y, const int *y_at,   \
+    HOT void grad_tile_##rows(const float *x, const long *x_at, long step, const float *y, const int *y_at,  \
                               long n, float *c) {                                                            \
         R##rows(ROW_ZERO) for (long m = 0; m < n; m++) {                                                     \
             const float *from = x + x_at[m] * step;                                                          \
@@ -44,8 +44,8 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
         }                                                                                                    \
         R##rows(ROW_ADD) R##rows(ROW_OUT)                                                                    \
     }
-typedef void grad_tile_fn(const float *x, const int *x_at, long step, const float *y, const int *y_at, long n,
-                          float *c);
+typedef void grad_tile_fn(const float *x, const long *x_at, long step, const float *y, const int *y_at,
+                          long n, float *c);
 /* Only the heights that the kernels below need: GRAD_ROWS is a mask that the emitter sets. */
 #if GRAD_ROWS & 2
 GRAD_TILE(1)
@@ -103,9 +103,11 @@ enum { PACK_AT_ONCE = 16, LINE = 16 }; /* positions; floats of a cache line */
 
 struct grad_scratch {
     /* positions of the block: number in dy and, before the tap (may lie outside), in x; there by component */
-    int y_pos[M_BLOCK], x_pos[M_BLOCK], at[3][M_BLOCK];
+    long y_pos[M_BLOCK], x_pos[M_BLOCK];
+    int at[3][M_BLOCK];
     /* those that a group's taps reach: where in packed dy, in x and in packed x; x's W */
-    int y_at[M_BLOCK], x_at[M_BLOCK], order[M_BLOCK], x_w[M_BLOCK];
+    int y_at[M_BLOCK], x_w[M_BLOCK];
+    long x_at[M_BLOCK], order[M_BLOCK];
     float data[]; /* x [row block][M_BLOCK][GRAD_HEIGHT], dy [panel][M_BLOCK][PANEL], sums
                      [group][panel][row][PANEL] */
 };
@@ -126,7 +128,7 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, str
                 for (long c = row < 0 ? -row : 0; c < channels && row + c < b->rows; c++) {
                     long r = row + c;
                     t->data[r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + m * GRAD_HEIGHT + r % GRAD_HEIGHT] =
-                        x[(long)t->x_at[m] * channels + c];
+                        x[t->x_at[m] * channels + c];
                 }
             row += channels;
         }
@@ -143,7 +145,7 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
                 pack_x_slowly(s, arg, t, b, m, m + 1);
                 continue;
             }
-            const float *from = (const float *)arg[s->x[0].arg] + (long)t->x_at[m] * s->channels;
+            const float *from = (const float *)arg[s->x[0].arg] + t->x_at[m] * s->channels;
             for (long r = 0; r < s->rows; r += GRAD_HEIGHT)
                 *(v_grad_any *)(t->data + r * M_BLOCK + m * GRAD_HEIGHT) = *(const v_grad_any *)(from + r);
         }
@@ -162,10 +164,10 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
         for (long m = 0; m < n; m += PACK_AT_ONCE)
             for (long c = first; c < end; c += GRAD_HEIGHT) {
                 for (long i = m + PACK_AT_ONCE; c % LINE == 0 && i < n && i < m + 2 * PACK_AT_ONCE; i++)
-                    __builtin_prefetch(x + (long)t->x_at[i] * channels + c);
+                    __builtin_prefetch(x + t->x_at[i] * channels + c);
                 float *to = t->data + (row + c) * M_BLOCK + m * GRAD_HEIGHT;
                 for (long i = m; i < n && i < m + PACK_AT_ONCE; i++, to += GRAD_HEIGHT)
-                    *(v_grad_any *)to = *(const v_grad_any *)(x + (long)t->x_at[i] * channels + c);
+                    *(v_grad_any *)to = *(const v_grad_any *)(x + t->x_at[i] * channels + c);
             }
     }
 }
@@ -196,7 +198,7 @@ INLINE void pack_y(const struct weight_gradient *s, char *const *arg, const stru
 /* The positions of the block that reach inside the input with a tap that lies k away. */
 INLINE long reach(const struct weight_gradient *s, struct grad_scratch *t, const int k[3], long n) {
     long some = 0;
-    int by = (k[0] * s->in[1] + k[1]) * s->in[2] + k[2];
+    long by = ((long)k[0] * s->in[1] + k[1]) * s->in[2] + k[2];
     for (long m = 0; m < n; m++) {
         int w = t->at[2][m] + k[2];
         int in = ((unsigned)(t->at[0][m] + k[0]) < (unsigned)s->in[0]) &
@@ -307,10 +309,10 @@ UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg, con
         int d = at[1] * s->scale[0] - s->pad[0], h = at[2] * s->scale[1] - s->pad[1];
         long end = from + s->out[2] - at[3] < to ? from + s->out[2] - at[3] : to;
         if (one_d && (unsigned)(d + kd) >= (unsigned)s->in[0]) from = end;
-        int x = ((at[0] * s->in[0] + d) * s->in[1] + h) * s->in[2];
+        long x = (((long)at[0] * s->in[0] + d) * s->in[1] + h) * s->in[2];
         int w = at[3] * s->scale[2] - s->pad[2];
         for (; from < end; from++, w += s->scale[2]) {
-            t->y_pos[n] = (int)from, t->x_pos[n] = x + w;
+            t->y_pos[n] = from, t->x_pos[n] = x + w;
             t->at[0][n] = d, t->at[1][n] = h, t->at[2][n] = w;
             if (++n == M_BLOCK) sum_block(s, arg, t, b, n, sum), n = 0;
         }

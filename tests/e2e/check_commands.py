@@ -54,7 +54,7 @@ def test_not_compilable():
     for code, where, x, body, text in (
         ("E0803", "2:11", "f16[N, C=4, H=8, W=8]", f"t |> {conv}\n    metric again = mean(x * x)", "this is in f16"),
         ("E0803", "2:11", "bf16[N, C=4, H=8, W=8]", f"t |> {conv}\n    metric again = mean(x * x)", "this is in bf16"),
-        ("E0804", "4:14", "f32[N, C=4, H=32768, W=32768]", f"x |> {conv}", "an operand of 'conv' has more than 2^31 elements"),
+        ("E0804", "4:14", "f32[N, C=4, W=1073741825]", f"x |> {conv}", "an axis of 'conv' has more than 2^30 elements"),
     ):
         model, plan = f"{TMP}/refused.dl", f"{TMP}/refused.dlp"
         with open(model, "w") as f:

@@ -39,12 +39,6 @@ def refused(code, pattern, *args):
     check(r.returncode == code and re.search(pattern, r.stderr), f"{args}: exit {r.returncode}, wanted {code} and /{pattern}/: {r.stderr[-500:]}")
 
 
-def write(name, text):
-    with open(f"{TMP}/{name}", "w") as f:
-        f.write(text)
-    return f"{TMP}/{name}"
-
-
 # Small models, so that only the configuration takes its size from the file: compiling is another test's.
 VIT = dict(img_size=[360, 720], n_in_channels=20, n_out_channels=20, embed_dim=384, depth=12, num_heads=8, patch_size=8, dropout=0.0,
            dt=1, lr_schedule="cosine", warmup=0, optimizer="adam", adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0,
@@ -127,7 +121,7 @@ def names_of(path):
 
 def test_values():
     """models/config: all configurations of systems A to E, value by value, and none that the tables here lack."""
-    for model, table, more in ("vit", WEATHER, set()), ("unet", VOLUMES, {"tiny"}):
+    for model, table, more in ("vit", WEATHER, {"tiny"}), ("unet", VOLUMES, {"tiny"}):
         check(names_of(f"models/config/{model}.yaml") == set(table) | more, f"{model}: {names_of(f'models/config/{model}.yaml')}")
         for name, want in table.items():
             check_values([f"models/{model}.dl", f"--config={name}", "--local_batch_size=1"], want)
@@ -154,84 +148,36 @@ def test_json():
     refused(2, r"--json goes with --dry_run", "models/vit.dl", *both, "--json")
 
 
-# The keys of the systems' own files as they write them.
-B = """default: &default
-  num_data_workers: 1
-  in_chan: 1
-  out_chan: 1
-  depth: 5
-  lr: 1E-3
-  max_epochs: 25
-  max_cosine_lr_epochs: 25
-  batch_size: 32
-  valid_batch_size: 32
-  log_to_screen: !!bool True
-  save_checkpoint: !!bool True
-  train_path: ''
-  val_path: ''
-test:
-  <<: *default
-  batch_size: 16
-"""
-C = """test: &test
-  num_data_workers: 1
-  model: 'cnn'
-  in_chan: 1
-  out_chan: 1
-  depth: 5
-  loss_func: 'mse'
-  optimizer: 'adam'
-  scheduler: 'none'
-  lr: 1E-3
-  max_epochs: 50
-  max_cosine_lr_epochs: 10
-  batch_size: 32
-  valid_batch_size: 32
-  log_to_screen: !!bool True
-  save_checkpoint: !!bool True
-  seed: 0
-  train_path: ''
-  val_path: ''
-  log_to_wandb: !!bool True
-  entity: 'nersc'
-  project: 'test'
-test2:
-  <<: *test
-  batch_size: 16
-"""
-E = """description: 'ResNet CIFAR10'
-output_dir: $SCRATCH/cifar10-resnet-N${SLURM_JOB_NUM_NODES}-${SLURM_JOB_ID}
-data:
-    name: cifar10
-model:
-    name: resnet_small
-    input_shape: [32, 32, 3]
-    n_classes: 10
-optimizer:
-    name: Adam
-    lr: 0.0001
-    lr_scaling: linear
-training:
-    batch_size: 64
-    n_epochs: 32
-    lr_warmup_epochs: 5
-    loss: categorical_crossentropy
-    metrics: [accuracy]
-device:
-    intra_threads: 32
-"""
+THEIRS = "tests/data/theirs"  # the systems' own files, keys and values as they write them
+
+
+def test_whole_files():
+    """Every configuration of every system's own file, unchanged and at its own size: resolved, value by value, with its peak, whatever that is."""
+    for file, model, table, paths in (
+        ("a", "unet", VOLUMES, dict(expdir="/logs", box_size=[1024, 512], train_path="/data/downsamp_2048crop_train.h5", val_path="/data/downsamp_1024crop_valid.h5",
+                                    train_path_npy_data="/data/downsamp_2048crop_train_data.npy", val_path_npy_label="/data/downsamp_1024crop_valid_label.npy")),
+        ("d", "vit", WEATHER, dict(expdir="/logs", train_data_path="/data/train", valid_data_path="/data/valid", inf_data_path="/data/test", wireup_info="env",
+                                   time_means_path="/data/stats/time_means.npy", global_means_path="/data/stats/global_means.npy", wireup_store="tcp")),
+    ):
+        check(names_of(f"{THEIRS}/{file}.yaml") == set(table), f"{file}: {names_of(f'{THEIRS}/{file}.yaml')}")
+        for name, want in table.items():
+            check_values([f"models/{model}.dl", f"--yaml_config={THEIRS}/{file}.yaml", f"--config={name}"], {**want, **paths})
+    for file, name, want in (("b", "default", dict(MINIMAL, batch_size=32)), ("b", "test", dict(MINIMAL, batch_size=16)),
+                             ("c", "test", dict(TRACKED, batch_size=32, log_to_wandb=True)), ("c", "test2", dict(TRACKED, batch_size=16, log_to_wandb=True))):
+        check_values(["models/cnn_regressor.dl", f"--yaml_config={THEIRS}/{file}.yaml", f"--config={name}"], want)
+    job = "-N${SLURM_JOB_NUM_NODES}-${SLURM_JOB_ID}"
+    for name, output in (("hello", "hello-world"), ("cifar10_cnn", "cifar-cnn" + job), ("cifar10_resnet", "cifar10-resnet" + job), ("imagenet_resnet", "imagenet-resnet" + job)):
+        check_values([f"{THEIRS}/{name}.yaml"], dict(FILES[name], output_dir="$SCRATCH/isc19-dl-tutorial/" + output))
 
 
 def test_theirs():
-    """Their files as they are: keys without a meaning here are named once, variables that are not set stay."""
-    b, c, e = write("b.yaml", B), write("c.yaml", C), write("e.yaml", E)
-    check_values(["models/cnn_regressor.dl", f"--yaml_config={b}", "--config=test"], dict(MINIMAL, batch_size=16))
-    check_values([f"--yaml_config={c}", "--config=test2"], dict(TRACKED, batch_size=16, model="models/cnn_regressor.dl", log_to_wandb=True))
-    check_values([e], {**FILES["cifar10_resnet"], "output_dir": "$SCRATCH/cifar10-resnet-N${SLURM_JOB_NUM_NODES}-${SLURM_JOB_ID}"})
+    """Their files as they are: keys without a meaning here are named once, variables that are not set stay; the command line beats them."""
+    e = f"{THEIRS}/cifar10_resnet.yaml"
+    check_values([f"--yaml_config={THEIRS}/c.yaml", "--config=test2"], dict(TRACKED, batch_size=16, model="models/cnn_regressor.dl", log_to_wandb=True))
     _, err = configuration(e)
     check(err.count("without a meaning here, and passed over: description, loss, metrics\n") == 1, f"{err}")
     check(err.count("the environment variable SCRATCH is not set") == 1 and err.count("warning") == 2, f"{err}")
-    refused(3, r"e\.yaml:2:13: error: .*the run writes to \$SCRATCH/cifar10.*SCRATCH is not set", e, "--data_loader_config=synthetic", "--n_epochs=1")
+    refused(3, r"cifar10_resnet\.yaml:2:13: error: .*the run writes to \$SCRATCH/isc19.*SCRATCH is not set", e, "--data_loader_config=synthetic", "--n_epochs=1")
     refused(2, r"data_dir is not set: a folder of CIFAR-10's binary files", e, f"--output_dir={TMP}/no")
     check(not os.path.exists(f"{TMP}/no"), "what is refused leaves nothing")
     line = [e, "--optimizer=name=SGD,lr=0.25,lr_scaling=none,lr_warmup_epochs=2", "--batch_size", "8", "--n_epochs", "3", "-d", "-v", "--show-config"]
@@ -320,6 +266,6 @@ def test_records():
     check(set(found[1]) == common, f"{found[1]}")
 
 
-for test in test_values, test_json, test_theirs, test_directories, test_records:
+for test in test_values, test_json, test_whole_files, test_theirs, test_directories, test_records:
     test()
 finish()

@@ -59,6 +59,11 @@ def check_showing(place):
     metrics.write_text("".join(json.dumps(p) + "\n" for p in points) + '{"epoch": 2, "iter')
     status, out, _ = run(ROOT / "scripts/show-run", place)
     check(status == 0 and "0.08000" in out and "0.04000" in out and "\n    2 " not in out, f"show-run: {status} {out}")
+    points = [{"epoch": e, "train_loss": .3 / e, "val_loss": .2 / e, "accuracy/valid": .25 * e, "never/valid": None} for e in (1, 2)]
+    metrics.write_text("".join(json.dumps(p) + "\n" for p in points))
+    status, out, _ = run(ROOT / "scripts/show-run", place)
+    check(status == 0 and "\n    2     0.15000     0.10000  ####" in out and "accuracy/valid         0.25000 at first, 0.50000 at last" in out
+          and "never" not in out, f"show-run by other systems' tags: {status} {out}")
     metrics.write_text("")
     check(run(ROOT / "scripts/show-run", place)[0] == 1, "show-run without a loss")
     metrics.unlink()
