@@ -103,7 +103,9 @@ static bool classes_of(const dl_session *s, const dl_var *v, int64_t *classes, d
 
 static dlr_dataset *open_noise(const request *q, dl_error *err) {
     const char *noise = dl_config_str(q->config, DL_KEY_synthetic_noise);
-    dlr_noise_options o = {.samples = samples_of(q), .uniform = strcmp(noise, "uniform") == 0};
+    dlr_noise_options o = {.samples = samples_of(q),
+                           .uniform = strcmp(noise, "uniform") == 0,
+                           .redraw = dl_config_bool(q->config, DL_KEY_synthetic_redraw)};
     const dlr_arrays *arrays = q->common->arrays;
     for (int i = 0; i < arrays->n; i++)
         if (!classes_of(q->session, find(q->session, &arrays->at[i]), &o.classes[i], err)) return NULL;

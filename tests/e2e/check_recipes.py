@@ -97,14 +97,14 @@ VOLUMES = {
 CNN = dict(in_chan=1, out_chan=1, depth=5, hidden=64, data_size=128, lr=1e-3, valid_batch_size=32, log_to_screen=True, save_checkpoint=True,
            num_data_workers=1, train_path=None, val_path=None, Nsamples=128, Nsamples_val=128, data_loader_config="synthetic", optimizer="adam",
            resume=True, run_num="0", record="tracked", torch_checkpoints=True,
-           synthetic_noise="uniform")
+           synthetic_noise="uniform", synthetic_redraw=True)
 MINIMAL = dict(CNN, recipe="minimal", scheduler="cosine", max_epochs=25, max_cosine_lr_epochs=25, root_dir="outputs",
                run_dir="{expdir}/{config}/{run_num}")
 TRACKED = dict(CNN, recipe="tracked", scheduler="none", max_epochs=50, max_cosine_lr_epochs=10, loss_func="mse", seed=0, patience=10, momentum=0.9,
                log_norms=True, entity="nersc", project="test", root_dir=".", run_dir="{expdir}/expts/{config}/{run_num}")
 
 KERAS = dict(recipe="keras", record="history", batch_size_of="rank", lr_scaling="linear", adam_eps=1e-7, adam_beta2=0.999, run_dir="{expdir}", resume=False,
-             torch_checkpoints=False, synthetic_noise="normal")
+             torch_checkpoints=False, synthetic_noise="normal", synthetic_redraw=False)
 FILES = {
     "hello": dict(KERAS, model="models/cnn_classifier.dl", input_shape=[64, 64, 3], n_classes=1, dropout=0, data="dummy", n_train=1024, n_valid=1024,
                   optimizer="adam", lr=1e-3, batch_size=32, n_epochs=1, lr_warmup_epochs=0, lr_schedule="none", momentum=0),
