@@ -49,6 +49,8 @@ static const dlr_record_style styles[] = {
      .best = {{"accuracy/valid", "Best validation accuracy: "},
               {"top5/valid", "Best top-5 validation accuracy: "}},
      .mean_seconds = "Average time per epoch: ",
+     .history = "history.npz",
+     .renamed = {{"accuracy", "acc"}, {"top5", "top_k_categorical_accuracy"}},
      .end = "All done!"},
 };
 

@@ -23,7 +23,7 @@ typedef enum {
     DLR_N_VALUES
 } dlr_value_name;
 
-enum { DLR_RECORD_BEST = 2 };
+enum { DLR_RECORD_BEST = 2, DLR_RECORD_RENAMED = 2 };
 
 /* Numbers that log lines name in braces: {epoch} from 1, {epochs} of the run, {seconds} of the epoch's steps,
  * {samples_per_sec}, {train} and {valid} losses, {valid_seconds}, {all_seconds} of steps and validation. */
@@ -43,10 +43,14 @@ typedef struct {
     const char *trained; /* behind an epoch's steps */
     const char *validated,
         *finished; /* behind its validation, before and behind the lines of the model's metrics */
-    /* At the end, of all points: the largest of a value by its tag, and the words before it in the log; then
-     * the mean of all_seconds likewise. */
+    /* At the end, of all points, where there is a `history`: the largest of a value by its tag, and the words
+     * before it in the log; then the mean of all_seconds likewise. */
     const struct { const char *tag, *words; } best[DLR_RECORD_BEST];
     const char *mean_seconds, *end; /* the run's last line */
+    /* And all of them in a .npz of this name in the run's directory, as Keras' History has them (loss,
+     * val_loss, lr, NAME and val_NAME of metrics); metrics with another name there. */
+    const char *history;
+    const struct { const char *name, *kept; } renamed[DLR_RECORD_RENAMED];
 } dlr_record_style;
 
 /* NULL: there is none of that name. */

@@ -282,7 +282,7 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     dlr_signals_release();
-    ok = ok && dlr_run_save_weights(o, err) && dlr_run_log_history(&r, err);
+    ok = ok && dlr_run_save_weights(o, err) && dlr_run_end_history(&r, err);
 
     dlr_run_close_records(&r);
     dlr_prefetch_stop(r.batches);

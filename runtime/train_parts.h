@@ -98,9 +98,9 @@ void dlr_run_put(dlr_run *r, dlr_value_name name, double value);
 void dlr_run_put_averages(dlr_run *r, const dlr_averages *averages);
 /* Writes that point of all curves, at the run's iteration. */
 bool dlr_run_record(dlr_run *r, dl_error *err);
-/* train_history.c: what the style has to say at the end of all points of the run, those before a resume too.
- */
-bool dlr_run_log_history(dlr_run *r, dl_error *err);
+/* train_history.c: what the style has to say, and to keep, at the end of all points of the run, those before
+ * a resume too. */
+bool dlr_run_end_history(dlr_run *r, dl_error *err);
 /* Slices of input, target and prediction of the batch that eval has just run on, and the model's own figures.
  */
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err);
