@@ -150,6 +150,13 @@ static void add_warnings(program *p) {
                               "%s is %g: Adam moves a weight by about the learning rate in each step, and "
                               "rates are well below 1",
                               rates[i].name, dl_config_float(c, rates[i].key)));
+    bool means = !dl_config_is_null(c, DL_KEY_time_means_path),
+         test = !dl_config_is_null(c, DL_KEY_inf_data_path);
+    if (means || test)
+        dl_push(p->arena, &p->warnings,
+                dl_format(p->arena, "%s%s%s: training reads nothing of it, here as in system D's code",
+                          test ? "inf_data_path" : "", test && means ? ", " : "",
+                          means ? "time_means_path" : ""));
     bool names_npy = false;
     for (size_t i = 0; i < sizeof npy / sizeof *npy; i++) names_npy |= !dl_config_is_null(c, npy[i]);
     if (names_npy && !strcmp(dl_config_str(c, DL_KEY_data_loader_config), "dali-lowmem"))

@@ -5,6 +5,7 @@
 #include "runtime/data/image_folder.h"
 #include "runtime/data/noise.h"
 #include "runtime/data/weather.h"
+#include "runtime/io/log.h"
 
 static const struct {
     dl_key path, folder, samples, limit;
@@ -157,11 +158,12 @@ static dlr_dataset *open_weather(const request *q, dl_error *err) {
 static dlr_picture_options pictures(const request *q) {
     const dl_config *c = q->config;
     int64_t limit = limit_of(q);
+    double crop = dl_config_float(c, DL_KEY_crop_scale);
     dlr_picture_options o = {
         .scaling =
             strcmp(dl_config_str(c, DL_KEY_image_scaling), "caffe") ? DLR_SCALING_UNIT : DLR_SCALING_CAFFE,
         .moves = {dl_config_float(c, DL_KEY_shift_range), dl_config_float(c, DL_KEY_zoom_range),
-                  dl_config_bool(c, DL_KEY_horizontal_flip)},
+                  dl_config_bool(c, DL_KEY_horizontal_flip), crop < 1 ? crop : 0},
         .limit = limit == INT64_MAX ? 0 : limit};
     const dlr_arrays *arrays = q->common->arrays;
     for (int i = 0; i < arrays->n; i++)
@@ -175,9 +177,12 @@ static dlr_dataset *open_cifar(const request *q, dl_error *err) {
     return dlr_dataset_open(&dlr_cifar_loader, &o, q->common, err);
 }
 
+static void tell_skipped(const char *why) { dlr_log_warning("skipped: %s", why); }
+
 static dlr_dataset *open_folders(const request *q, dl_error *err) {
-    dlr_image_folder_options o = {data_path(q, DL_KEY_train_dir), data_path(q, DL_KEY_valid_dir),
-                                  pictures(q)};
+    bool skips = dl_config_bool(q->config, DL_KEY_skip_unreadable);
+    dlr_image_folder_options o = {data_path(q, DL_KEY_train_dir), data_path(q, DL_KEY_valid_dir), pictures(q),
+                                  skips ? tell_skipped : NULL};
     return dlr_dataset_open(&dlr_image_folder_loader, &o, q->common, err);
 }
 

@@ -35,6 +35,7 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
         {.key = "epoch_batches", .kind = DLR_STATE_INT, .integer = r->epoch_batches},
         {.key = "batch", .kind = DLR_STATE_INT, .integer = r->batch},
         {.key = "epoch_seconds", .kind = DLR_STATE_REALS, .reals = &r->seconds, .n_reals = 1},
+        {.key = "epoch_wait", .kind = DLR_STATE_REALS, .reals = &r->wait, .n_reals = 1},
         {.key = "learning_rate", .kind = DLR_STATE_REALS, .reals = &r->last_rate, .n_reals = 1},
         {.key = "metric_sums", .kind = DLR_STATE_REALS, .reals = sums, .n_reals = r->trained.n + 1},
         {.key = "metric_last", .kind = DLR_STATE_REALS, .reals = last, .n_reals = r->trained.n + 1},
@@ -109,7 +110,8 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
         return false;
     r->at = c->state;
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
-    r->seconds = real(c, "epoch_seconds"), r->last_rate = real(c, "learning_rate");
+    r->seconds = real(c, "epoch_seconds"), r->wait = real(c, "epoch_wait"),
+    r->last_rate = real(c, "learning_rate");
     const dlr_state_value *best = dlr_checkpoint_value(c, "best_epoch");
     if (best && best->kind == DLR_STATE_INT) r->best_epoch = best->integer;
     restore_sums(&r->trained, c);

@@ -48,6 +48,7 @@ typedef struct {
 
     dlr_state at;
     double seconds;     /* spent on the current epoch's steps so far */
+    double wait;        /* of them, for batches */
     double last_rate;   /* of the newest step */
     int64_t best_epoch; /* that of at.best_loss, from 0 */
     dlr_averages trained, validated;

@@ -276,7 +276,7 @@ def test_directories():
 def test_records():
     """Names of recorded values and words of the log: B's and C's, which go on by themselves, E's, D's and A's."""
     regressor = ["models/cnn_regressor.dl", *SMALL, "--config=test", "--lr=0.1"]
-    tags = {"train_loss", "val_loss", "learning_rate", "time_per_epoch", "best_val_loss", "best_epoch", "grad", "wt_norm"}
+    tags = {"train_loss", "val_loss", "learning_rate", "time_per_epoch", "data_wait_time", "best_val_loss", "best_epoch", "grad", "wt_norm"}
     whole, err = points(*regressor, "--max_epochs=6", f"--root_dir={TMP}/whole", at="whole/expts/test/0")
     check([p["iteration"] for p in whole] == [4 * e for e in range(1, 7)], f"no point of the untrained model: {whole}")
     check(all(set(p) == tags | {"epoch", "iteration"} for p in whole), f"{whole[:1]}")
@@ -295,7 +295,8 @@ def test_records():
     for epochs in 2, 6:  # cut in two: the same bits, best loss and best epoch among them
         cut, err = points(*regressor, f"--max_epochs={epochs}", f"--root_dir={TMP}/cut", at="cut/expts/test/0")
     check("resuming from" in err and "epoch 3" in err, f"{err[-600:]}")
-    fixed = tags - {"time_per_epoch"}
+    fixed = tags - {"time_per_epoch", "data_wait_time"}
+    check(all(0 <= p["data_wait_time"] <= p["time_per_epoch"] for p in whole), f"the loop waits for its data within the epoch: {whole}")
     check([{k: p[k] for k in fixed} for p in cut] == [{k: p[k] for k in fixed} for p in whole], f"{cut}\n{whole}")
     anew, err = points(*regressor, "--max_epochs=2", f"--root_dir={TMP}/cut", "--resume=false", at="cut/expts/test/0")
     check(len(anew) == 2 and "resuming" not in err and os.path.exists(f"{TMP}/cut/expts/test/0.1/metrics.jsonl"), "--resume=false begins anew")
@@ -312,9 +313,13 @@ def test_records():
 
     vit = ["models/vit.dl", "--data_loader_config=synthetic", "--img_size=[8,12]", "--n_in_channels=3", "--n_out_channels=3", "--patch_size=4",
            "--embed_dim=8", "--depth=1", "--num_heads=2", "--global_batch_size=4", "--num_iters=2", "--limit_nsamples=8", "--limit_nsamples_val=4"]
-    common = {"epoch", "iteration", "Loss/train", "Loss/valid", "Learning Rate", "Avg iters per sec", "RMSE(u10m)/train", "RMSE(u10m)/valid"}
+    common = {"epoch", "iteration", "Loss/train", "Loss/valid", "Learning Rate", "Avg iters per sec", "Data wait time", "RMSE(u10m)/train", "RMSE(u10m)/valid"}
     found, _ = points(*vit, f"--expdir={TMP}/d", at="d/base/1GPU/00")
     check(len(found) == 2 and found[0]["iteration"] == 0 and set(found[1]) == common | {"Avg samples per sec"}, f"{found}")
+    with open(f"{TMP}/d/base/1GPU/00/out.log") as f:
+        memory = re.findall(r"INFO - Scaffolding memory high watermark: (\d+\.\d+) GB\.\n|INFO -  Memory usage after forward pass: (\d+\.\d+) GB\.\n", f.read())
+    most, now = float(memory[0][0] or 0), float(memory[-1][1] or 0)  # of this process: some ten megabytes
+    check(len(memory) == 2 and 0.004 < most < 0.5 and 0.004 < now < 0.5, f"the memory lines of system D: {memory}")
     check(abs(found[1]["Avg samples per sec"] / found[1]["Avg iters per sec"] - 4) < 1e-9, f"{found[1]}")
     found, _ = points(*vit, f"--expdir={TMP}/a2", "--record=iters", at="a2/base/1GPU/00")
     check(set(found[1]) == common, f"{found[1]}")
