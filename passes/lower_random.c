@@ -63,8 +63,10 @@ static dl_value *drop(dl_builder *b, dl_value *x, double rate, dl_type tossed) {
     dl_value *toss = draw(b, tossed);
     if (!toss) return x;
     dl_value *kept = dl_build_k(b, DL_OP_ge, toss, threshold);
-    dl_value *scaled = dl_build_k(b, DL_OP_mul, x, 1 / (1 - rate));
-    return dl_build3(b, DL_OP_select, kept, scaled, dl_build_const(b, x->type.dtype, 0));
+    /* a product, as PyTorch's: what is not finite stays so where it is dropped, and training stops there */
+    dl_value *scale = dl_build3(b, DL_OP_select, kept, dl_build_const(b, x->type.dtype, 1 / (1 - rate)),
+                                dl_build_const(b, x->type.dtype, 0));
+    return dl_build2(b, DL_OP_mul, x, scale);
 }
 
 /* Each element for itself (Srivastava et al. 2014), as torch.nn.Dropout. */

@@ -151,6 +151,13 @@ static void add_warnings(program *p) {
                               "%s is %g: Adam moves a weight by about the learning rate in each step, and "
                               "rates are well below 1",
                               rates[i].name, dl_config_float(c, rates[i].key)));
+    bool means = !dl_config_is_null(c, DL_KEY_time_means_path),
+         test = !dl_config_is_null(c, DL_KEY_inf_data_path);
+    if (means || test)
+        dl_push(p->arena, &p->warnings,
+                dl_format(p->arena, "%s%s%s: training reads nothing of it, here as in system D's code",
+                          test ? "inf_data_path" : "", test && means ? ", " : "",
+                          means ? "time_means_path" : ""));
     const char *npy[2][2], *missing = dl_samples_npy(p->arena, c, npy);
     if (missing && missing[0] && !is_replay(c))
         dl_push(

@@ -8,6 +8,7 @@
 #include "runtime/data/image_folder.h"
 #include "runtime/data/noise.h"
 #include "runtime/data/weather.h"
+#include "runtime/io/log.h"
 
 static const struct {
     dl_key path, npy[2], folder, samples, limit;
@@ -113,7 +114,9 @@ static bool classes_of(const dl_session *s, const dl_var *v, int64_t *classes, d
 
 static dlr_dataset *open_noise(const request *q, dl_error *err) {
     const char *noise = dl_config_str(q->config, DL_KEY_synthetic_noise);
-    dlr_noise_options o = {.samples = samples_of(q), .uniform = strcmp(noise, "uniform") == 0};
+    dlr_noise_options o = {.samples = samples_of(q),
+                           .uniform = strcmp(noise, "uniform") == 0,
+                           .redraw = dl_config_bool(q->config, DL_KEY_synthetic_redraw)};
     const dlr_arrays *arrays = q->common->arrays;
     for (int i = 0; i < arrays->n; i++)
         if (!classes_of(q->session, find(q->session, &arrays->at[i]), &o.classes[i], err)) return NULL;
@@ -184,11 +187,12 @@ static dlr_dataset *open_weather(const request *q, dl_error *err) {
 static dlr_picture_options pictures(const request *q) {
     const dl_config *c = q->config;
     int64_t limit = limit_of(q);
+    double crop = dl_config_float(c, DL_KEY_crop_scale);
     dlr_picture_options o = {
         .scaling =
             strcmp(dl_config_str(c, DL_KEY_image_scaling), "caffe") ? DLR_SCALING_UNIT : DLR_SCALING_CAFFE,
         .moves = {dl_config_float(c, DL_KEY_shift_range), dl_config_float(c, DL_KEY_zoom_range),
-                  dl_config_bool(c, DL_KEY_horizontal_flip)},
+                  dl_config_bool(c, DL_KEY_horizontal_flip), crop < 1 ? crop : 0},
         .limit = limit == INT64_MAX ? 0 : limit};
     const dlr_arrays *arrays = q->common->arrays;
     for (int i = 0; i < arrays->n; i++)
@@ -202,9 +206,12 @@ static dlr_dataset *open_cifar(const request *q, dl_error *err) {
     return dlr_dataset_open(&dlr_cifar_loader, &o, q->common, err);
 }
 
+static void tell_skipped(const char *why) { dlr_log_warning("skipped: %s", why); }
+
 static dlr_dataset *open_folders(const request *q, dl_error *err) {
-    dlr_image_folder_options o = {data_path(q, DL_KEY_train_dir), data_path(q, DL_KEY_valid_dir),
-                                  pictures(q)};
+    bool skips = dl_config_bool(q->config, DL_KEY_skip_unreadable);
+    dlr_image_folder_options o = {data_path(q, DL_KEY_train_dir), data_path(q, DL_KEY_valid_dir), pictures(q),
+                                  skips ? tell_skipped : NULL};
     return dlr_dataset_open(&dlr_image_folder_loader, &o, q->common, err);
 }
 

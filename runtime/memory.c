@@ -1,6 +1,8 @@
 #include "runtime/memory.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "ir/base/memory.h"
@@ -47,4 +49,15 @@ void dlr_memory_unmap(dlr_memory *m) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (m->base) munmap(m->base, (m->bytes + page - 1) / page * page);
     *m = (dlr_memory){0};
+}
+
+dlr_memory_use dlr_memory_used(void) {
+    dlr_memory_use use = {0};
+    struct rusage all;
+    long pages;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f && fscanf(f, "%*s %ld", &pages) == 1) use.now = (double)pages * (double)sysconf(_SC_PAGESIZE);
+    if (f) fclose(f);
+    if (getrusage(RUSAGE_SELF, &all) == 0) use.most = (double)all.ru_maxrss * 1024;
+    return use;
 }

@@ -16,4 +16,10 @@ typedef struct {
  * cannot give, and kills later. */
 bool dlr_memory_map(dlr_memory *memory, size_t bytes, dlr_pool *pool, dl_error *err);
 void dlr_memory_unmap(dlr_memory *memory); /* a zeroed one is fine */
+
+/* Bytes of this process that are in memory now, and that ever were; 0 where the system does not say. */
+typedef struct {
+    double now, most;
+} dlr_memory_use;
+dlr_memory_use dlr_memory_used(void);
 #endif

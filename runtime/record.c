@@ -7,21 +7,28 @@
 #define COMMON_TAGS                                                                                          \
     [DLR_VALUE_TRAIN_LOSS] = DL_TAG_TRAIN_LOSS, [DLR_VALUE_VALID_LOSS] = DL_TAG_VALID_LOSS,                  \
     [DLR_VALUE_RATE] = DL_TAG_RATE, [DLR_VALUE_ITERS_PER_SEC] = DL_TAG_SPEED,                                \
-    [DLR_VALUE_GRAD_NORM] = DL_TAG_GRAD_NORM, [DLR_VALUE_WEIGHT_NORM] = DL_TAG_WEIGHT_NORM
+    [DLR_VALUE_WAIT] = DL_TAG_WAIT, [DLR_VALUE_GRAD_NORM] = DL_TAG_GRAD_NORM,                                \
+    [DLR_VALUE_WEIGHT_NORM] = DL_TAG_WEIGHT_NORM
 #define COMMON_LINES                                                                                         \
-    .begin = "Starting Training Loop...",                                                                    \
     .trained = "Time taken for epoch {epoch} is {seconds} sec, avg {samples_per_sec} samples/sec\n"          \
-               "  Avg train loss={train}",                                                                   \
+               "  Avg train loss={train}\n"                                                                  \
+               "  Data wait time: {wait} sec",                                                               \
     .end = "DONE ---- rank 0", .validated = "  Avg val loss={valid}",                                        \
     .finished = "  Total validation time: {valid_seconds} sec"
 
 static const dlr_record_style styles[] = {
     /* system A: NERSC/ml-pm-training-2022 */
-    {.name = "iters", .tags = {COMMON_TAGS}, .untrained = true, COMMON_LINES},
+    {.name = "iters",
+     .tags = {COMMON_TAGS},
+     .untrained = true,
+     .begin = "Starting Training Loop...",
+     COMMON_LINES},
     /* system D: NERSC/dl-at-scale-training */
     {.name = "samples",
      .tags = {COMMON_TAGS, [DLR_VALUE_SAMPLES_PER_SEC] = "Avg samples per sec"},
      .untrained = true,
+     .begin = "Scaffolding memory high watermark: {most_memory} GB.\nStarting Training Loop...",
+     .stepped = " Memory usage after forward pass: {memory} GB.",
      COMMON_LINES},
     /* systems B and C: NERSC/nersc-dl-multigpu, NERSC/nersc-dl-wandb */
     {.name = "tracked",
@@ -29,6 +36,7 @@ static const dlr_record_style styles[] = {
               [DLR_VALUE_VALID_LOSS] = "val_loss",
               [DLR_VALUE_RATE] = "learning_rate",
               [DLR_VALUE_SECONDS] = "time_per_epoch",
+              [DLR_VALUE_WAIT] = "data_wait_time",
               [DLR_VALUE_BEST_LOSS] = "best_val_loss",
               [DLR_VALUE_BEST_EPOCH] = "best_epoch",
               [DLR_VALUE_GRAD_NORM] = "grad",
@@ -37,7 +45,8 @@ static const dlr_record_style styles[] = {
      .begin = "Starting training loop...",
      .finished =
          "Time taken for epoch {epoch} is {all_seconds} sec; with {seconds}/{valid_seconds} in tr/val\n"
-         "Loss = {train}, Val loss = {valid}",
+         "Loss = {train}, Val loss = {valid}\n"
+         "Data wait time: {wait} sec",
      .end = "DONE"},
     /* system E: NERSC/dl4sci-scaling-tutorial */
     {.name = "history",
@@ -45,10 +54,12 @@ static const dlr_record_style styles[] = {
      .plain_log = true,
      .begin = "Initialized rank 0 out of 1",
      .trained = "Epoch {epoch}/{epochs}",
-     .finished = " - {all_seconds}s - loss: {train} - val_loss: {valid}",
+     .finished = " - {all_seconds}s - loss: {train} - val_loss: {valid}\nData wait time: {wait} s",
      .best = {{"accuracy/valid", "Best validation accuracy: "},
               {"top5/valid", "Best top-5 validation accuracy: "}},
      .mean_seconds = "Average time per epoch: ",
+     .history = "history.npz",
+     .renamed = {{"accuracy", "acc"}, {"top5", "top_k_categorical_accuracy"}},
      .end = "All done!"},
 };
 
@@ -62,9 +73,15 @@ static void put_number(dl_buf *b, const char *word, size_t n, const dlr_record_n
     const struct {
         const char *name;
         double value;
-    } words[] = {
-        {"seconds", v->seconds}, {"samples_per_sec", v->samples_per_sec}, {"train", v->train},
-        {"valid", v->valid},     {"valid_seconds", v->valid_seconds},     {"all_seconds", v->all_seconds}};
+    } words[] = {{"seconds", v->seconds},
+                 {"wait", v->wait},
+                 {"memory", v->memory},
+                 {"most_memory", v->most_memory},
+                 {"samples_per_sec", v->samples_per_sec},
+                 {"train", v->train},
+                 {"valid", v->valid},
+                 {"valid_seconds", v->valid_seconds},
+                 {"all_seconds", v->all_seconds}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i].name) == n && strncmp(words[i].name, word, n) == 0) {
             dl_putf(b, "%f", words[i].value);

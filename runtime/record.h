@@ -15,6 +15,7 @@ typedef enum {
     DLR_VALUE_ITERS_PER_SEC,   /* steps */
     DLR_VALUE_SAMPLES_PER_SEC, /* samples, over all ranks */
     DLR_VALUE_SECONDS,         /* of the epoch's steps */
+    DLR_VALUE_WAIT,            /* those of them that the loop waited for batches */
     DLR_VALUE_ALL_SECONDS,     /* and of its validation */
     DLR_VALUE_BEST_LOSS,       /* lowest validation loss so far */
     DLR_VALUE_BEST_EPOCH,      /* where that was, from 0 */
@@ -23,13 +24,15 @@ typedef enum {
     DLR_N_VALUES
 } dlr_value_name;
 
-enum { DLR_RECORD_BEST = 2 };
+enum { DLR_RECORD_BEST = 2, DLR_RECORD_RENAMED = 2 };
 
-/* Numbers that log lines name in braces: {epoch} from 1, {epochs} of the run, {seconds} of the epoch's steps,
- * {samples_per_sec}, {train} and {valid} losses, {valid_seconds}, {all_seconds} of steps and validation. */
+/* Numbers that log lines name in braces: {epoch} from 1, {epochs} of the run, {seconds} of the epoch's steps
+ * and {wait}, those of them that the loop waited for batches, {samples_per_sec}, {train} and {valid} losses,
+ * {valid_seconds}, {all_seconds} of steps and validation; {memory} of the process that is resident, and
+ * {most_memory} that was, GiB. */
 typedef struct {
     int64_t epoch, epochs; /* this one, and those of the run */
-    double seconds, samples_per_sec, train, valid, valid_seconds, all_seconds;
+    double seconds, wait, samples_per_sec, train, valid, valid_seconds, all_seconds, memory, most_memory;
 } dlr_record_numbers;
 
 typedef struct {
@@ -40,13 +43,18 @@ typedef struct {
     bool plain_log; /* lines without the logger's name */
     /* Log lines, '\n' between two; NULL: none. */
     const char *begin;   /* before the first step */
+    const char *stepped; /* behind the second step of each epoch */
     const char *trained; /* behind an epoch's steps */
     const char *validated,
         *finished; /* behind its validation, before and behind the lines of the model's metrics */
-    /* At the end, of all points: the largest of a value by its tag, and the words before it in the log; then
-     * the mean of all_seconds likewise. */
+    /* At the end, of all points, where there is a `history`: the largest of a value by its tag, and the words
+     * before it in the log; then the mean of all_seconds likewise. */
     const struct { const char *tag, *words; } best[DLR_RECORD_BEST];
     const char *mean_seconds, *end; /* the run's last line */
+    /* And all of them in a .npz of this name in the run's directory, as Keras' History has them (loss,
+     * val_loss, lr, NAME and val_NAME of metrics); metrics with another name there. */
+    const char *history;
+    const struct { const char *name, *kept; } renamed[DLR_RECORD_RENAMED];
 } dlr_record_style;
 
 /* NULL: there is none of that name. */

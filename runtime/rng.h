@@ -20,7 +20,8 @@ typedef enum {
     DLR_STREAM_WEIGHTS = 1, /* item: parameter */
     DLR_STREAM_TRAIN = 2,   /* step: epoch, item: sample */
     DLR_STREAM_VALID = 3,   /* step: 0, item: sample */
-    DLR_STREAM_NOISE = 4, /* synthetic samples: step: 2 split + k % 2 + 4 (k / 2) of array k, item: sample */
+    DLR_STREAM_NOISE = 4,   /* synthetic samples: step: 2 split + k % 2 + 4 (k / 2) of array k, and 32 epoch
+                               where   they are drawn anew, item: sample */
     /* 6, DL_STREAM_STEP of ir/base/philox.h: what a step draws in its kernels */
     DLR_STREAM_UNIVERSE = 5, /* initial conditions of `dldata nbody` */
     DLR_STREAM_SHUFFLE =

@@ -110,9 +110,7 @@ static bool may_lack(const char *name) {
     return n >= sizeof end - 1 && strcmp(name + n - (sizeof end - 1), end) == 0;
 }
 
-bool dlr_tensors_load_file(const dlr_tensors *t, const char *path, dl_error *err) {
-    dlr_st_file *file = dlr_st_open(path, DLR_ST_STRIP | DLR_ST_INPUT, err);
-    if (!file) return false;
+bool dlr_tensors_load_model(const dlr_tensors *t, const dlr_st_file *file, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors there = {.exec = t->exec,
                          .list = DL_NEWS(arena, dlr_st_tensor, t->n),
@@ -123,6 +121,12 @@ bool dlr_tensors_load_file(const dlr_tensors *t, const char *path, dl_error *err
     }
     bool ok = dlr_tensors_load(&there, file, err);
     dl_arena_free(arena);
+    return ok;
+}
+
+bool dlr_tensors_load_file(const dlr_tensors *t, const char *path, dl_error *err) {
+    dlr_st_file *file = dlr_st_open(path, DLR_ST_STRIP | DLR_ST_INPUT, err);
+    bool ok = file && dlr_tensors_load_model(t, file, err);
     dlr_st_close(file);
     return ok;
 }

@@ -27,8 +27,10 @@ dlr_st_content dlr_tensors_content(const dlr_tensors *tensors);
  * DL_INPUT listing what is missing, too much or of another shape; DL_IO; DL_RESOURCE. */
 bool dlr_tensors_load(const dlr_tensors *tensors, const dlr_st_file *file, dl_error *err);
 
-/* Opens `path` (names with or without `module.`), loads, closes. Counts of batches that a norm has seen
- * (num_batches_tracked) may be missing there. */
+/* The same of a file that other programs wrote: counts of batches that a norm has seen (num_batches_tracked)
+ * may be missing there, as PyTorch's older ones leave them out. */
+bool dlr_tensors_load_model(const dlr_tensors *model, const dlr_st_file *file, dl_error *err);
+/* Opens `path` (names with or without `module.`), loads as dlr_tensors_load_model, closes. */
 bool dlr_tensors_load_file(const dlr_tensors *tensors, const char *path, dl_error *err);
 
 /* One tensor of a file into its place: as it is, or from one float type into another, by way of a buffer of

@@ -7,6 +7,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/tags.h"
 #include "runtime/io/log.h"
+#include "runtime/memory.h"
 #include "runtime/signals.h"
 #include "runtime/train_parts.h"
 
@@ -170,6 +171,19 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
     return dlr_run_record(r, err);
 }
 
+/* ---- log lines ---- */
+
+static void log_lines(const char *lines, const dlr_record_numbers *numbers) {
+    dl_buf line = {0};
+    for (int i = 0; dlr_record_line(&line, lines, i, numbers); i++, line.n = 0) dlr_log_info("%s", line.at);
+    dl_buf_free(&line);
+}
+
+static void log_memory(const char *lines) {
+    dlr_memory_use use = dlr_memory_used();
+    log_lines(lines, &(dlr_record_numbers){.memory = use.now / 0x1p30, .most_memory = use.most / 0x1p30});
+}
+
 /* ---- an epoch ---- */
 
 static bool train_steps(dlr_run *r, dl_error *err) {
@@ -177,6 +191,7 @@ static bool train_steps(dlr_run *r, dl_error *err) {
         dlr_batch batch;
         double began = dl_clock_seconds();
         if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
+        r->wait += dl_clock_seconds() - began;
         dlr_feed_batch(&r->feed, &batch);
         dlr_exec_run(r->exec, r->train, NULL);
         double loss = dlr_scalar(r->exec, r->loss);
@@ -187,6 +202,7 @@ static bool train_steps(dlr_run *r, dl_error *err) {
         r->seconds += dl_clock_seconds() - began;
         if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
         if (!check_loss(r, "training", loss, err)) return false;
+        if (r->at.position == 2) log_memory(r->o->style->stepped);
         dlr_progress_step(&r->progress, r->batch, loss);
         if (dlr_signal_pending()) return pause_run(r, err);
     }
@@ -198,14 +214,9 @@ static dlr_record_numbers epoch_numbers(const dlr_run *r) {
     return (dlr_record_numbers){.epoch = r->at.epoch + 1,
                                 .epochs = count_epochs(r),
                                 .seconds = r->seconds,
+                                .wait = r->wait,
                                 .samples_per_sec = (double)(r->at.position * r->batch) / r->seconds,
                                 .train = r->at.epoch_loss / (double)r->at.position};
-}
-
-static void log_lines(const char *lines, const dlr_record_numbers *numbers) {
-    dl_buf line = {0};
-    for (int i = 0; dlr_record_line(&line, lines, i, numbers); i++, line.n = 0) dlr_log_info("%s", line.at);
-    dl_buf_free(&line);
 }
 
 static bool train_epoch(dlr_run *r, dl_error *err) {
@@ -239,6 +250,7 @@ static void put_epoch(dlr_run *r, double valid, double seconds) {
     dlr_run_put(r, DLR_VALUE_ITERS_PER_SEC, (double)r->at.position / r->seconds);
     dlr_run_put(r, DLR_VALUE_SAMPLES_PER_SEC, numbers.samples_per_sec);
     dlr_run_put(r, DLR_VALUE_SECONDS, r->seconds);
+    dlr_run_put(r, DLR_VALUE_WAIT, r->wait);
     dlr_run_put(r, DLR_VALUE_ALL_SECONDS, r->seconds + seconds);
     if (!r->o->measure) {
         dlr_run_put(r, DLR_VALUE_VALID_LOSS, valid);
@@ -266,7 +278,7 @@ static bool finish_epoch(dlr_run *r, dl_error *err) {
         dlr_log_info("  Learning rate reduced to %g", r->plateau.rate);
         set_scale(r);
     }
-    r->at.position = 0, r->at.epoch_loss = 0, r->seconds = 0;
+    r->at.position = 0, r->at.epoch_loss = 0, r->seconds = r->wait = 0;
     dlr_averages_clear(&r->trained);
     return dlr_run_save(r, is_best, err);
 }
@@ -276,13 +288,13 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     dlr_run r = {.o = o, .arena = arena, .exec = o->exec};
     r.at = (dlr_state){.seed = o->seed, .best_loss = INFINITY};
 
+    dlr_signals_watch(); /* from here on, so that one that comes before the first step is heard, too */
     bool ok = start(&r, err);
-    if (ok) log_lines(o->style->begin, &(dlr_record_numbers){0});
-    dlr_signals_watch();
+    if (ok) log_memory(o->style->begin);
     if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     dlr_signals_release();
-    ok = ok && dlr_run_save_weights(o, err) && dlr_run_log_history(&r, err);
+    ok = ok && dlr_run_save_weights(o, err) && dlr_run_end_history(&r, err);
 
     dlr_run_close_records(&r);
     dlr_prefetch_stop(r.batches);

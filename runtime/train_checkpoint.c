@@ -35,6 +35,7 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
         {.key = "epoch_batches", .kind = DLR_STATE_INT, .integer = r->epoch_batches},
         {.key = "batch", .kind = DLR_STATE_INT, .integer = r->batch},
         {.key = "epoch_seconds", .kind = DLR_STATE_REALS, .reals = &r->seconds, .n_reals = 1},
+        {.key = "epoch_wait", .kind = DLR_STATE_REALS, .reals = &r->wait, .n_reals = 1},
         {.key = "learning_rate", .kind = DLR_STATE_REALS, .reals = &r->last_rate, .n_reals = 1},
         {.key = "metric_sums", .kind = DLR_STATE_REALS, .reals = sums, .n_reals = r->trained.n + 1},
         {.key = "metric_last", .kind = DLR_STATE_REALS, .reals = last, .n_reals = r->trained.n + 1},
@@ -109,7 +110,8 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
         return false;
     r->at = c->state;
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
-    r->seconds = real(c, "epoch_seconds"), r->last_rate = real(c, "learning_rate");
+    r->seconds = real(c, "epoch_seconds"), r->wait = real(c, "epoch_wait"),
+    r->last_rate = real(c, "learning_rate");
     const dlr_state_value *best = dlr_checkpoint_value(c, "best_epoch");
     if (best && best->kind == DLR_STATE_INT) r->best_epoch = best->integer;
     restore_sums(&r->trained, c);
@@ -117,23 +119,30 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     return true;
 }
 
+/* The newest of our own; *c NULL: there is none. */
+static bool open_own(const dlr_run *r, dlr_checkpoint **c, dl_error *err) {
+    *c = NULL;
+    if (dlr_checkpoint_open(r->o->dir->checkpoints, "last", c, err) == DLR_CHECKPOINT_FAILED) return false;
+    for (int i = 0; *c && i < (*c)->n_warnings; i++) dlr_log_warning("%s", (*c)->warnings[i]);
+    return true;
+}
+
 bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err) {
-    dlr_checkpoint *c = NULL;
-    const char *dir = r->o->dir->checkpoints;
-    switch (dlr_checkpoint_open(dir, "last", &c, err)) {
-    case DLR_CHECKPOINT_FAILED: return false;
-    case DLR_CHECKPOINT_NONE:
-        dlr_log_info("resume: no checkpoint in %s yet, so this run starts from the beginning", dir);
-        return true;
-    case DLR_CHECKPOINT_LOADED: break;
-    }
-    for (int i = 0; i < c->n_warnings; i++) dlr_log_warning("%s", c->warnings[i]);
-    bool ok = load(r, c, err);
-    if (ok)
-        dlr_log_info("resuming from %s: epoch %lld, step %lld, batch %lld of %lld", c->path,
+    dlr_checkpoint *own;
+    dlr_st_file *theirs = NULL;
+    if (!open_own(r, &own, err)) return false;
+    bool ok = dlr_run_find_torch(r, own ? &own->state : NULL, &theirs, err);
+    const char *path = theirs ? theirs->path : own ? own->path : NULL;
+    if (ok && path) ok = theirs ? dlr_run_load_torch(r, theirs, err) : load(r, own, err);
+    if (ok && path)
+        dlr_log_info("resuming from %s: epoch %lld, step %lld, batch %lld of %lld", path,
                      (long long)r->at.epoch + 1, (long long)r->at.iteration, (long long)r->at.position,
                      (long long)r->epoch_batches);
-    *restored = ok;
-    dlr_checkpoint_close(c);
+    else if (ok)
+        dlr_log_info("resume: no checkpoint in %s yet, so this run starts from the beginning",
+                     r->o->dir->checkpoints);
+    *restored = ok && path;
+    dlr_st_close(theirs);
+    dlr_checkpoint_close(own);
     return ok;
 }

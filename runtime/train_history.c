@@ -1,53 +1,78 @@
-/* What a run says at its end of all its epochs: read from the points that it recorded, so that a resumed run
- * knows those before it. */
+/* What a run says and keeps at its end of all its epochs: read from the points that it recorded, so that a
+ * resumed run knows those before it. */
 #include <math.h>
 
-#include "ir/base/input.h"
-#include "runtime/io/json.h"
 #include "runtime/io/log.h"
+#include "runtime/io/npz.h"
 #include "runtime/train_parts.h"
 
-enum { MAX_BYTES = 1 << 30 };
+/* A value of all epochs. */
+typedef struct {
+    const char *tag, *name; /* as it was recorded, as it is kept */
+    DL_ARRAY(double) values;
+} column;
 
 typedef struct {
+    dl_arena *arena;
+    const dlr_record_style *style;
+    DL_ARRAY(column) columns;
     double best[DLR_RECORD_BEST]; /* -infinity: none */
     double seconds;               /* sum */
     int64_t epochs;               /* that have seconds */
 } history;
 
-static bool number(const dlr_json *point, const char *tag, double *value) {
-    const dlr_json *v = tag ? dlr_json_get(point, tag) : NULL;
-    if (!v || (v->kind != DLR_JSON_INT && v->kind != DLR_JSON_REAL)) return false;
-    *value = v->kind == DLR_JSON_INT ? (double)v->integer : v->real;
-    return true;
+static void add_column(history *h, const char *tag, const char *name) {
+    if (tag) dl_push(h->arena, &h->columns, ((column){.tag = tag, .name = name}));
 }
 
-static void add_point(history *h, const dlr_record_style *style, const char *line, size_t n) {
-    dl_arena *arena = dl_arena_new(NULL);
-    dl_error ignored = {0};
-    const dlr_json *point = dlr_json_parse(arena, line, n, (dlr_json_limits){8, 100000}, "", &ignored);
-    double value;
-    for (int i = 0; point && i < DLR_RECORD_BEST; i++)
-        if (number(point, style->best[i].tag, &value) && value > h->best[i]) h->best[i] = value;
-    if (point && number(point, style->tags[DLR_VALUE_ALL_SECONDS], &value)) h->seconds += value, h->epochs++;
-    dl_arena_free(arena);
-}
-
-bool dlr_run_log_history(dlr_run *r, dl_error *err) {
-    const dlr_record_style *style = r->o->style;
-    if (!style->mean_seconds) return true;
-    size_t size;
-    const char *text = dl_read_file(r->arena, r->o->dir->metrics, MAX_BYTES, &size, err);
-    if (!text) return false;
-    history h = {0};
-    for (int i = 0; i < DLR_RECORD_BEST; i++) h.best[i] = -INFINITY;
-    for (const char *at = text, *end = text + size; at < end;) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
-        add_point(&h, style, at, (size_t)(stop - at));
-        at = stop + 1;
+/* Metrics of the model, as NAME or val_NAME; some have another name. */
+static void add_metrics(history *h, const dlr_averages *a, const char *before) {
+    for (int i = 0; i < a->n; i++) {
+        const char *name = a->terms[i].name;
+        for (int k = 0; k < DLR_RECORD_RENAMED && h->style->renamed[k].name; k++)
+            if (!a->terms[i].own && strcmp(name, h->style->renamed[k].name) == 0)
+                name = h->style->renamed[k].kept;
+        add_column(h, a->terms[i].tag, dl_format(h->arena, "%s%s", before, name));
     }
+}
+
+static void add_point(void *to, const dlr_json *point) {
+    history *h = to;
+    double value;
+    for (int i = 0; i < DLR_RECORD_BEST; i++)
+        if (dlr_metrics_value(point, h->style->best[i].tag, &value) && value > h->best[i]) h->best[i] = value;
+    if (dlr_metrics_value(point, h->style->tags[DLR_VALUE_ALL_SECONDS], &value))
+        h->seconds += value, h->epochs++;
+    for (int i = 0; i < h->columns.n; i++) {
+        if (!dlr_metrics_value(point, h->columns.at[i].tag, &value)) value = NAN;
+        dl_push(h->arena, &h->columns.at[i].values, value);
+    }
+}
+
+static bool keep(const history *h, const char *path, dl_error *err) {
+    dlr_npz_array *arrays = DL_NEWS(h->arena, dlr_npz_array, h->columns.n + 1);
+    static const double none[1];
+    arrays[0] = (dlr_npz_array){.name = "n_ranks", .whole = 1};
+    for (int i = 0; i < h->columns.n; i++) {
+        const column *c = &h->columns.at[i];
+        arrays[i + 1] = (dlr_npz_array){c->name, c->values.n ? c->values.at : none, c->values.n, 0};
+    }
+    return dlr_npz_write(path, arrays, h->columns.n + 1, err);
+}
+
+bool dlr_run_end_history(dlr_run *r, dl_error *err) {
+    const dlr_record_style *style = r->o->style;
+    if (!style->history) return true;
+    history h = {.arena = r->arena, .style = style};
+    for (int i = 0; i < DLR_RECORD_BEST; i++) h.best[i] = -INFINITY;
+    add_column(&h, style->tags[DLR_VALUE_TRAIN_LOSS], "loss");
+    add_metrics(&h, &r->trained, "");
+    add_column(&h, style->tags[DLR_VALUE_VALID_LOSS], "val_loss");
+    add_metrics(&h, &r->validated, "val_");
+    add_column(&h, style->tags[DLR_VALUE_RATE], "lr");
+    if (!dlr_metrics_read(r->o->dir->metrics, add_point, &h, err)) return false;
     for (int i = 0; i < DLR_RECORD_BEST; i++)
         if (h.best[i] > -INFINITY) dlr_log_info("%s%.3f", style->best[i].words, h.best[i]);
     if (h.epochs) dlr_log_info("%s%.3f s", style->mean_seconds, h.seconds / (double)h.epochs);
-    return true;
+    return keep(&h, dl_format(r->arena, "%s/%s", r->o->dir->path, style->history), err);
 }

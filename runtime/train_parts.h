@@ -48,6 +48,7 @@ typedef struct {
 
     dlr_state at;
     double seconds;     /* spent on the current epoch's steps so far */
+    double wait;        /* of them, for batches */
     double last_rate;   /* of the newest step */
     int64_t best_epoch; /* that of at.best_loss, from 0 */
     dlr_averages trained, validated;
@@ -69,13 +70,23 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
 /* Writes parameters and buffers to o->save_weights, if that is wanted. */
 bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err);
 
-/* train_checkpoint.c: the newest checkpoint of the directory into the run; a log line says what was found. */
+/* train_checkpoint.c: the newest checkpoint of the directory, our own or PyTorch's, into the run; a log line
+ * says what was found. */
 bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err);
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err);
 /* train_torch.c: at the end of an epoch, those of PyTorch's programs, if they are wanted. They go before
  * ours: a run that is killed between the two does the epoch again and writes the same. Errors: those of
  * dlr_torch_run_save. */
 bool dlr_run_save_torch(const dlr_run *r, bool is_best, dl_error *err);
+/* The rate that a scheduler of PyTorch's has set for the next epoch; NaN: there is none. */
+double dlr_run_next_rate(const dlr_run *r);
+/* train_torch_resume.c: the ckpt.tar that a program of PyTorch's left in the place of ours and that is
+ * further than our own checkpoint (NULL: there is none); *file NULL where there is no such, or it is not
+ * wanted. Errors: DL_INPUT where it cannot be read and there is nothing else to go on from. */
+bool dlr_run_find_torch(const dlr_run *r, const dlr_state *own, dlr_st_file **file, dl_error *err);
+/* Weights, the optimiser's state, plateau and place in the run from it; what it was trained with otherwise is
+ * told in the log. Best loss and epoch are those of the points recorded here, which such a file lacks. */
+bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, dl_error *err);
 /* train_same.c: adds what forbids this run to go on from that checkpoint, tensors apart; what it may have
  * otherwise is told in the log. */
 void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *checkpoint, dlr_differences *list);
@@ -88,9 +99,9 @@ void dlr_run_put(dlr_run *r, dlr_value_name name, double value);
 void dlr_run_put_averages(dlr_run *r, const dlr_averages *averages);
 /* Writes that point of all curves, at the run's iteration. */
 bool dlr_run_record(dlr_run *r, dl_error *err);
-/* train_history.c: what the style has to say at the end of all points of the run, those before a resume too.
- */
-bool dlr_run_log_history(dlr_run *r, dl_error *err);
+/* train_history.c: what the style has to say, and to keep, at the end of all points of the run, those before
+ * a resume too. */
+bool dlr_run_end_history(dlr_run *r, dl_error *err);
 /* Slices of input, target and prediction of the batch that eval has just run on, and the model's own figures.
  */
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err);

@@ -12,6 +12,12 @@ static double cosine_rate(const dlr_rates *rates, int64_t epochs) {
     return dlr_schedule_rate(&cosine, epochs);
 }
 
+double dlr_run_next_rate(const dlr_run *r) {
+    return r->o->schedule.by_epochs ? cosine_rate(&r->rates, r->at.epoch)
+           : r->o->plateau          ? r->plateau.rate
+                                    : NAN;
+}
+
 static bool write(const dlr_run *r, const dlr_torch_run *t, const char *name, dl_error *err) {
     dl_arena *arena = dl_arena_new(r->arena);
     const char *path = dl_format(arena, "%s/%s", r->o->dir->checkpoints, name);
@@ -24,6 +30,7 @@ bool dlr_run_save_torch(const dlr_run *r, bool is_best, dl_error *err) {
     const dlr_train_options *o = r->o;
     if (!o->torch) return true;
     bool cosine = o->schedule.by_epochs;
+    double scheduled = dlr_run_next_rate(r);
     dlr_torch_scheduler scheduler = {.epochs = r->at.epoch,
                                      .plateau = o->plateau,
                                      .at = r->plateau,
@@ -32,9 +39,7 @@ bool dlr_run_save_torch(const dlr_run *r, bool is_best, dl_error *err) {
     dlr_torch_run t = {.optimizer = o->torch->optimizer,
                        .nesterov = o->torch->nesterov,
                        .decay_vectors = o->torch->decay_vectors,
-                       .rate = cosine       ? cosine_rate(&r->rates, r->at.epoch)
-                               : o->plateau ? r->plateau.rate
-                                            : r->last_rate,
+                       .rate = scheduled == scheduled ? scheduled : r->last_rate,
                        .initial_rate = cosine || o->plateau ? r->rates.init : NAN,
                        .iters = r->at.iteration,
                        .epoch = r->at.epoch - 1, /* the one just finished, from 0 */

@@ -304,6 +304,7 @@ static const dl_builtin table[] = {
     {"stop_gradient", NULL, DL_OP_stop_gradient, NULL, dl_fn_stop_gradient, {XA}},
     {"len", NULL, NO_OP, NULL, dl_fn_len, {{"list", DL_P_ANY, NULL}}},
     {"int", NULL, NO_OP, NULL, dl_fn_int, {{"number", DL_P_NUMBER, NULL}}},
+    {"fail", NULL, NO_OP, NULL, dl_fn_fail, {{"message", DL_P_REST, NULL}}},
 };
 
 int dl_builtin_count(void) { return (int)(sizeof table / sizeof *table); }

@@ -69,6 +69,7 @@ dl_val dl_fn_in_top_k(dl_call *c);
 dl_val dl_fn_range(dl_call *c);
 dl_val dl_fn_len(dl_call *c);
 dl_val dl_fn_int(dl_call *c);
+dl_val dl_fn_fail(dl_call *c);
 
 /* Whole numbers, one a spatial axis, from argument i: a number stands for all axes. False: reported. */
 bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3]);

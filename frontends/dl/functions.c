@@ -273,3 +273,17 @@ dl_val dl_fn_int(dl_call *c) {
         return dl_bad(c->E, c->where, DL_DIAG_overflow, "%g is too large for a whole number", d);
     return dl_val_int((int64_t)d, c->where);
 }
+
+/* What a model has to say of an argument that it cannot be built with: a text, and values to be shown. */
+dl_val dl_fn_fail(dl_call *c) {
+    if (c->rest.items.n < 1 || c->rest.items.at[0].kind != DL_V_STR)
+        return dl_bad(c->E, c->where, DL_DIAG_bad_argument,
+                      "fail says what is wrong: fail(\"...\", values...)");
+    dl_buf b = {0};
+    dl_puts(&b, c->rest.items.at[0].s);
+    for (int i = 1; i < c->rest.items.n; i++)
+        dl_putf(&b, "%s %s", i > 1 ? "," : "", dl_val_describe(c->E, c->rest.items.at[i]));
+    dl_val poison = dl_bad(c->E, c->where, DL_DIAG_refused, "%.800s", b.at);
+    dl_buf_free(&b);
+    return poison;
+}

@@ -8,6 +8,7 @@
 #define DL_TAG_VALID_LOSS "Loss/valid"
 #define DL_TAG_RATE       "Learning Rate"
 #define DL_TAG_SPEED      "Avg iters per sec"
+#define DL_TAG_WAIT       "Data wait time"
 #define DL_TAG_PICTURE    "Visualization"
 #define DL_TAG_SETTINGS   "hyperparams"
 #define DL_TAG_EPOCH      "epoch"

@@ -108,6 +108,10 @@ static bool open_cifar(dlr_dataset *d, const void *options, dl_error *err) {
     if (s->o.classes && s->o.classes < CLASSES)
         return dl_fail(err, DL_INPUT, "the model tells %lld classes apart; CIFAR-10 has 10 (n_classes)",
                        (long long)s->o.classes);
+    if (s->o.moves.crop > 0)
+        return dl_fail(
+            err, DL_USAGE,
+            "crop_scale is for folders of pictures; CIFAR-10's are moved by shift_range and zoom_range");
     if (!o->folder || !o->folder[0])
         return dl_fail(err, DL_USAGE,
                        "data_dir is not set: a folder of CIFAR-10's binary files, data_batch_*.bin and "

@@ -7,6 +7,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -16,11 +18,13 @@ typedef DL_ARRAY(const char *) names;
 typedef struct {
     const char *name;
     int class;
+    atomic_bool told; /* that it is skipped */
 } image;
 
 typedef struct {
     dl_arena *arena; /* of all names; `held` counts what they take */
     dlr_picture_options o;
+    void (*skipped)(const char *why);
     const char *folder;
     names classes;
     image *images; /* [d->samples] */
@@ -116,7 +120,7 @@ static bool number_images(dlr_dataset *d, images *s, const names *of, dl_error *
         return dl_fail(err, DL_RESOURCE, "no memory for the names of %lld pictures", (long long)all);
     for (int k = 0; d->samples < all; k++)
         for (int c = 0; c < s->classes.n && d->samples < all; c++)
-            if (k < of[c].n) s->images[d->samples++] = (image){of[c].at[k], c};
+            if (k < of[c].n) s->images[d->samples++] = (image){.name = of[c].at[k], .class = c};
     return true;
 }
 
@@ -125,12 +129,22 @@ static const char *path_of(const images *s, const image *i, dl_buf *path) {
     return path->at;
 }
 
+/* Whether a fault of this file is one to skip; it is told at the first time. */
+static bool skip(const images *s, image *i, const dl_error *fault) {
+    if (!s->skipped || fault->code != DL_INPUT) return false;
+    if (!atomic_exchange(&i->told, true)) s->skipped(fault->message);
+    return true;
+}
+
 /* Files of something else are found before a model is compiled; the others when their turn comes. */
 static bool check_first(const dlr_dataset *d, const images *s, dl_error *err) {
     bool ok = true;
     for (int64_t i = 0; ok && i < d->samples && i < s->classes.n; i++) {
         dl_buf path = {0};
-        ok = dlr_jpeg_check(path_of(s, &s->images[i], &path), err);
+        dl_error fault = {0};
+        ok = dlr_jpeg_check(path_of(s, &s->images[i], &path), &fault) ||
+             (s->skipped && fault.code == DL_INPUT);
+        if (!ok) *err = fault;
         dl_buf_free(&path);
     }
     return ok;
@@ -162,7 +176,7 @@ static bool open_folder(dlr_dataset *d, const void *options, dl_error *err) {
     images *s = d->state = calloc(1, sizeof *s);
     if (!s) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
     s->arena = dl_arena_new(NULL);
-    s->o = o->pictures;
+    s->o = o->pictures, s->skipped = o->skipped;
     if (!dlr_picture_check(d, &s->o, &s->height, &s->width, err) || !list_classes(s, o->train, err))
         return false;
     if (!folder || !folder[0])
@@ -173,23 +187,52 @@ static bool open_folder(dlr_dataset *d, const void *options, dl_error *err) {
     return (d->split == DLR_TRAIN || check_classes(s, key, err)) && open_images(d, key, s, err);
 }
 
-static bool read_planes(const images *s, const image *i, float *planes, dl_error *err) {
+/* Decoded so large that the smallest part that may be shown has the model's points, where the file has them.
+ */
+static int64_t wanted(const dlr_dataset *d, int64_t points) {
+    const images *s = d->state;
+    bool parts = d->split == DLR_TRAIN && s->o.moves.crop > 0;
+    return parts ? (int64_t)ceil((double)points / sqrt(s->o.moves.crop)) : points;
+}
+
+static bool read_planes(const dlr_dataset *d, const image *i, int64_t epoch, int64_t sample, float *planes,
+                        dl_error *err) {
+    const images *s = d->state;
     dl_buf path = {0};
     dlr_jpeg picture;
-    bool ok = dlr_jpeg_read(path_of(s, i, &path), s->height, s->width, &picture, err);
+    bool ok = dlr_jpeg_read(path_of(s, i, &path), wanted(d, s->height), wanted(d, s->width), &picture, err);
     dl_buf_free(&path);
     if (!ok) return false;
+    dlr_box b = dlr_box_of(d, &s->o.moves, epoch, sample, picture.height, picture.width);
+    dlr_jpeg_crop(&picture, b.top, b.left, b.height, b.width);
     ok = dlr_jpeg_resize(&picture, s->height, s->width, planes, err);
     free(picture.rgb);
     return ok;
 }
 
+/* The sample's picture, or where it is skipped the next in the folder's order that is not. */
+static const image *read_next(const dlr_dataset *d, int64_t epoch, int64_t sample, float *planes,
+                              dl_error *err) {
+    const images *s = d->state;
+    int64_t first = dlr_picture_of(d, epoch, sample);
+    for (int64_t k = 0; k < d->samples; k++) {
+        image *i = &s->images[(first + k) % d->samples];
+        dl_error fault = {0};
+        if (read_planes(d, i, epoch, sample, planes, &fault)) return i;
+        if (skip(s, i, &fault)) continue;
+        *err = fault;
+        return NULL;
+    }
+    dl_fail(err, DL_INPUT, "%s: none of its pictures can be read", s->folder);
+    return NULL;
+}
+
 static bool read_picture(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                          dl_error *err) {
     const images *s = d->state;
-    const image *i = &s->images[dlr_picture_of(d, epoch, sample)];
     float *planes = scratch;
-    if (!read_planes(s, i, planes, err)) return false;
+    const image *i = read_next(d, epoch, sample, planes, err);
+    if (!i) return false;
     dlr_move move = dlr_move_of(d, &s->o.moves, epoch, sample);
     dlr_picture_write(planes, s->height, s->width, &move, s->o.scaling, out[0],
                       planes + 3 * s->height * s->width);

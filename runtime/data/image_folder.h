@@ -10,6 +10,9 @@
 typedef struct {
     const char *train, *valid; /* train_dir, valid_dir; validation reads both */
     dlr_picture_options pictures;
+    /* Files that are no JPEG that can be read: an error; or, where this is not NULL, the next one that can be
+     * is taken instead, and each is told once, from any thread. */
+    void (*skipped)(const char *why);
 } dlr_image_folder_options;
 
 extern const dlr_loader dlr_image_folder_loader;

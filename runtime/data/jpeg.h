@@ -30,6 +30,10 @@ bool dlr_jpeg_read(const char *path, int64_t height, int64_t width, dlr_jpeg *ou
 /* Looks only whether it begins as a JPEG file does, up to its picture. */
 bool dlr_jpeg_check(const char *path, dl_error *err);
 
+/* A part of the picture in its place: rows top .. top + height - 1, columns left .. left + width - 1, all
+ * within it. */
+void dlr_jpeg_crop(dlr_jpeg *picture, int64_t top, int64_t left, int64_t height, int64_t width);
+
 /* A picture as planes[3][height][width] of 0 to 255: each point a mean of those around its place, weighted by
  * a triangle two points of the coarser picture wide (as torch.nn.functional.interpolate, bilinear,
  * antialias=True). Errors: DL_RESOURCE. */

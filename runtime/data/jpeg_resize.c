@@ -1,4 +1,5 @@
-/* Pictures of another size: a triangle filter, columns first (a row of bytes is a long vector), then rows. */
+/* Parts of pictures, and pictures of another size: a triangle filter, columns first (a row of bytes is a long
+ * vector), then rows. */
 #include "runtime/data/jpeg.h"
 
 #include <math.h>
@@ -75,4 +76,10 @@ bool dlr_jpeg_resize(const dlr_jpeg *from, int64_t height, int64_t width, float 
     }
     free(across.first), free(across.weight), free(down.first), free(down.weight), free(row);
     return ok;
+}
+
+void dlr_jpeg_crop(dlr_jpeg *p, int64_t top, int64_t left, int64_t height, int64_t width) {
+    for (int64_t y = 0; y < height; y++) /* never behind what is read next */
+        memmove(p->rgb + y * width * 3, p->rgb + ((top + y) * p->width + left) * 3, (size_t)width * 3);
+    p->height = height, p->width = width;
 }

@@ -27,6 +27,9 @@ bool dlr_picture_check(const dlr_dataset *d, const dlr_picture_options *o, int64
         return dl_fail(err, DL_USAGE,
                        "pictures are shifted by 0 to 1, not %g, and zoomed by 0 to below 1, not %g",
                        o->moves.shift, o->moves.zoom);
+    if (!(o->moves.crop >= 0 && o->moves.crop < 1))
+        return dl_fail(err, DL_USAGE, "a part of a picture is 0 to below 1 of its area, not %g",
+                       o->moves.crop);
     *height = axis[1].size, *width = axis[2].size;
     return true;
 }
@@ -62,6 +65,45 @@ dlr_move dlr_move_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch
     if (d->split != DLR_TRAIN) return (dlr_move){.zoom = {1, 1}};
     return dlr_move_draw(moves,
                          (dlr_rng_place){d->seed, DLR_STREAM_TRAIN, (uint32_t)epoch, (uint32_t)sample});
+}
+
+/* ---- a part of it ---- */
+
+/* What a move draws from a place lies before these. */
+enum { MOVE_NUMBERS = 8 };
+
+/* The largest part of the middle whose sides are in a ratio that may be drawn. */
+static dlr_box middle(int64_t height, int64_t width) {
+    dlr_box b = {0, 0, height, width};
+    if (3 * width > 4 * height) b.width = (4 * height + 1) / 3;
+    if (4 * width < 3 * height) b.height = (4 * width + 1) / 3;
+    if (b.width > width) b.width = width;
+    if (b.height > height) b.height = height;
+    b.top = (height - b.height) / 2, b.left = (width - b.width) / 2;
+    return b;
+}
+
+dlr_box dlr_box_draw(const dlr_moves *moves, dlr_rng_place place, int64_t height, int64_t width) {
+    enum { TRIES = 10 };
+    if (moves->crop == 0) return (dlr_box){0, 0, height, width};
+    dlr_rng rng = dlr_rng_at(place);
+    for (int i = 0; i < MOVE_NUMBERS; i++) dlr_rng_u32(&rng);
+    for (int i = 0; i < TRIES; i++) {
+        double area = (double)height * (double)width * between(&rng, moves->crop, 1);
+        double ratio = exp(between(&rng, -log(4.0 / 3), log(4.0 / 3)));
+        int64_t w = llround(sqrt(area * ratio)), h = llround(sqrt(area / ratio));
+        if (w < 1 || h < 1 || w > width || h > height) continue;
+        int64_t top = dlr_rng_below(&rng, (uint32_t)(height - h + 1));
+        int64_t left = dlr_rng_below(&rng, (uint32_t)(width - w + 1));
+        return (dlr_box){top, left, h, w};
+    }
+    return middle(height, width);
+}
+
+dlr_box dlr_box_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, int64_t sample,
+                   int64_t height, int64_t width) {
+    dlr_rng_place place = {d->seed, DLR_STREAM_TRAIN, (uint32_t)epoch, (uint32_t)sample};
+    return d->split == DLR_TRAIN ? dlr_box_draw(moves, place, height, width) : (dlr_box){0, 0, height, width};
 }
 
 /* ---- moving and scaling ---- */

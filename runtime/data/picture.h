@@ -18,6 +18,7 @@ typedef struct {
     double shift; /* moved by up to this share of its height and width each way, 0 to 1 */
     double zoom;  /* height and width each seen 1 - zoom to 1 + zoom times as large a part, 0 to below 1 */
     bool flip;    /* left to right, every second one */
+    double crop;  /* a part of at least this share of its area is shown, above 0 to below 1; 0: all of it */
 } dlr_moves;
 
 /* What the loaders of pictures (cifar.h, image_folder.h) share. */
@@ -38,6 +39,17 @@ typedef struct {
 
 /* Drawn as Keras' ImageDataGenerator does it: every quantity uniform and by itself. */
 dlr_move dlr_move_draw(const dlr_moves *moves, dlr_rng_place place);
+/* A part of a picture, in points. */
+typedef struct {
+    int64_t top, left, height, width;
+} dlr_box;
+/* The part of a picture of height x width points that is shown, as torchvision's RandomResizedCrop draws it:
+ * a share of the area from moves->crop to 1, sides in a ratio between 3/4 and 4/3 (each as likely as its
+ * inverse), anywhere; where ten such do not fit, the middle. All of it without moves->crop. */
+dlr_box dlr_box_draw(const dlr_moves *moves, dlr_rng_place place, int64_t height, int64_t width);
+/* That of a sample: drawn from (seed, epoch, sample) in training, all of it in validation. */
+dlr_box dlr_box_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, int64_t sample,
+                   int64_t height, int64_t width);
 /* The move of a sample: drawn from (seed, epoch, sample) in training, none in validation. */
 dlr_move dlr_move_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, int64_t sample);
 /* Which picture a sample is: in training in another order in each epoch. */

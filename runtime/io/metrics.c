@@ -6,7 +6,6 @@
 
 #include "ir/base/input.h"
 #include "ir/base/output.h"
-#include "runtime/io/json.h"
 
 enum { MAX_BYTES = 1 << 30 };
 
@@ -91,4 +90,30 @@ void dlr_metrics_close(dlr_metrics *m) {
     if (!m) return;
     if (m->fd >= 0) close(m->fd);
     dl_arena_free(m->arena);
+}
+
+bool dlr_metrics_read(const char *path, dlr_metrics_each *each, void *ctx, dl_error *err) {
+    if (access(path, F_OK) != 0) return true;
+    dl_arena *arena = dl_arena_new(NULL);
+    size_t size;
+    const char *text = dl_read_file(arena, path, MAX_BYTES, &size, err);
+    for (const char *at = text, *end = text + (text ? size : 0); at < end;) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
+        dl_arena *one = dl_arena_new(arena);
+        dl_error ignored = {0};
+        const dlr_json *point =
+            dlr_json_parse(one, at, (size_t)(stop - at), (dlr_json_limits){8, 100000}, "", &ignored);
+        if (point) each(ctx, point);
+        dl_arena_free(one);
+        at = stop + 1;
+    }
+    dl_arena_free(arena);
+    return text != NULL;
+}
+
+bool dlr_metrics_value(const dlr_json *point, const char *tag, double *value) {
+    const dlr_json *v = tag ? dlr_json_get(point, tag) : NULL;
+    if (!v || (v->kind != DLR_JSON_INT && v->kind != DLR_JSON_REAL)) return false;
+    *value = v->kind == DLR_JSON_INT ? (double)v->integer : v->real;
+    return true;
 }

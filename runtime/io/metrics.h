@@ -5,7 +5,7 @@
  * whole. */
 #ifndef DLR_METRICS_H
 #define DLR_METRICS_H
-#include "ir/base/status.h"
+#include "runtime/io/json.h"
 #include <stdint.h>
 
 typedef struct dlr_metrics dlr_metrics;
@@ -35,4 +35,12 @@ bool dlr_metrics_put(dlr_metrics *metrics, int64_t epoch, int64_t iteration, con
 /* Makes all so far durable: before each checkpoint. Errors: DL_IO. */
 bool dlr_metrics_flush(dlr_metrics *metrics, dl_error *err);
 void dlr_metrics_close(dlr_metrics *metrics); /* NULL is fine */
+
+/* A point of a file: an object with epoch, iteration and the values by their tags. */
+typedef void dlr_metrics_each(void *ctx, const dlr_json *point);
+/* Reads all points of a file in its order, one in memory at a time; of a file that is not there none. Lines
+ * that are no JSON are passed over. Errors: DL_IO, DL_INPUT (over 1 GiB). */
+bool dlr_metrics_read(const char *path, dlr_metrics_each *each, void *ctx, dl_error *err);
+/* The value of a tag; false: the point has none, or no number. */
+bool dlr_metrics_value(const dlr_json *point, const char *tag, double *value);
 #endif

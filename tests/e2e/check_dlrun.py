@@ -47,7 +47,7 @@ def points(expdir):
     """metrics.jsonl without what a clock says."""
     lines = [json.loads(line) for line in read(f"{folder(expdir)}/metrics.jsonl").splitlines()]
     for p in lines:
-        p.pop("Avg iters per sec", None)
+        p.pop("Avg iters per sec", None), p.pop("Data wait time", None)
     return lines
 
 
@@ -152,6 +152,22 @@ def interrupt(expdir, args, number, delay):
         p.send_signal(number)
     _, text = p.communicate()
     return p.returncode, text
+
+
+def test_stop_early():
+    """Asked to stop while it still draws its first weights: it makes one step, keeps it, and goes on from there."""
+    args = [DLRUN, "models/cnn_classifier.dl", "--h4=10000", "--data_loader_config=synthetic", "--local_batch_size=2", "--Nsamples=8", "--Nsamples_val=2",
+            "--num_epochs=1", f"--expdir={TMP}/early", "--resume"]
+    check(run([*args, "--dry_run"]).returncode == 0, "compiled before")
+    p = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV, text=True, stdin=subprocess.DEVNULL)
+    for line in p.stderr:
+        if "no checkpoint in" in line:
+            p.send_signal(signal.SIGTERM)
+            break
+    _, text = p.communicate()
+    check(p.returncode == 75 and "after step 1 " in text, f"exit {p.returncode}: {text[-300:]}")
+    r = run(args)
+    check(r.returncode == 0 and "epoch 1, step 1, batch 1 of 4" in r.stderr, f"and goes on: {r.stderr[-300:]}")
 
 
 def test_stop_and_resume():

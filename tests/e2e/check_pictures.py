@@ -142,6 +142,14 @@ def test_folders():
     with open(f"{TMP}/jpeg/train/{worst}/zz.jpg", "wb") as f:
         f.write(b"\xff\xd8\xff\xe0 and no more")
     refused(3, worst + r"/zz\.jpg: not a JPEG file that can be read", *data)
+    r = run(DLRUN, f"{TMP}/probe.dl", "--recipe=keras", f"--batch_size={BATCH}", "--n_epochs=3", f"--output_dir={TMP}/skip", *data, "--skip_unreadable")
+    check(r.returncode == 0 and len(re.findall(rf"WARNING skipped: \S*{worst}/zz\.jpg: not a JPEG file", r.stderr)) == 1, f"skipped, told once: {r.stderr[-500:]}")
+    os.remove(f"{TMP}/jpeg/train/{worst}/zz.jpg")
+    part = train("part", *twice, "--crop_scale=0.2")[-1]
+    near(part, "valid", {k: point[f"{k}/valid"] for k in ("first", "last", "third")}, 1e-5, "validation shows all of a picture")
+    check(abs(part["first/train"] - point["first/train"]) > 1e-4 and abs(part["third/train"] - point["third/train"]) < 1e-6, "training parts of the same ones")
+    same_bits("parts", *data, "--crop_scale=0.2", "--horizontal_flip")
+    refused(2, r"crop_scale is for folders", f"--data_dir={TMP}/cifar", "--crop_scale=0.5")
 
 
 with open(f"{TMP}/probe.dl", "w") as model:

@@ -33,7 +33,7 @@ def folder(expdir):
 def result(expdir):
     """Losses, and the last checkpoint's weights and state, byte by byte."""
     points = [json.loads(line) for line in open(f"{folder(expdir)}/metrics.jsonl")]
-    found = [{k: v for k, v in p.items() if k != "Avg iters per sec"} for p in points]
+    found = [{k: v for k, v in p.items() if k not in ("Avg iters per sec", "Data wait time")} for p in points]
     for part in ("model", "optimizer"):
         with open(f"{folder(expdir)}/checkpoints/last/{part}.safetensors", "rb") as f:
             found.append(f.read())

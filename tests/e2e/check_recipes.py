@@ -91,14 +91,14 @@ VOLUMES = {
 CNN = dict(in_chan=1, out_chan=1, depth=5, hidden=64, data_size=128, lr=1e-3, valid_batch_size=32, log_to_screen=True, save_checkpoint=True,
            num_data_workers=1, train_path=None, val_path=None, Nsamples=128, Nsamples_val=128, data_loader_config="synthetic", optimizer="adam",
            resume=True, run_num="0", record="tracked", torch_checkpoints=True,
-           synthetic_noise="uniform")
+           synthetic_noise="uniform", synthetic_redraw=True)
 MINIMAL = dict(CNN, recipe="minimal", scheduler="cosine", max_epochs=25, max_cosine_lr_epochs=25, root_dir="outputs",
                run_dir="{expdir}/{config}/{run_num}")
 TRACKED = dict(CNN, recipe="tracked", scheduler="none", max_epochs=50, max_cosine_lr_epochs=10, loss_func="mse", seed=0, patience=10, momentum=0.9,
                log_norms=True, entity="nersc", project="test", root_dir=".", run_dir="{expdir}/expts/{config}/{run_num}")
 
 KERAS = dict(recipe="keras", record="history", batch_size_of="rank", lr_scaling="linear", adam_eps=1e-7, adam_beta2=0.999, run_dir="{expdir}", resume=False,
-             torch_checkpoints=False, synthetic_noise="normal")
+             torch_checkpoints=False, synthetic_noise="normal", synthetic_redraw=False)
 FILES = {
     "hello": dict(KERAS, model="models/cnn_classifier.dl", input_shape=[64, 64, 3], n_classes=1, dropout=0, data="dummy", n_train=1024, n_valid=1024,
                   optimizer="adam", lr=1e-3, batch_size=32, n_epochs=1, lr_warmup_epochs=0, lr_schedule="none", momentum=0),
@@ -175,7 +175,7 @@ def test_theirs():
     e = f"{THEIRS}/cifar10_resnet.yaml"
     check_values([f"--yaml_config={THEIRS}/c.yaml", "--config=test2"], dict(TRACKED, batch_size=16, model="models/cnn_regressor.dl", log_to_wandb=True))
     _, err = configuration(e)
-    check(err.count("without a meaning here, and passed over: description, loss, metrics\n") == 1, f"{err}")
+    check(err.count("without a meaning here, and passed over: description\n") == 1, f"{err}")
     check(err.count("the environment variable SCRATCH is not set") == 1 and err.count("warning") == 2, f"{err}")
     refused(3, r"cifar10_resnet\.yaml:2:13: error: .*the run writes to \$SCRATCH/isc19.*SCRATCH is not set", e, "--data_loader_config=synthetic", "--n_epochs=1")
     refused(2, r"data_dir is not set: a folder of CIFAR-10's binary files", e, f"--output_dir={TMP}/no")
@@ -222,7 +222,7 @@ def test_directories():
 def test_records():
     """Names of recorded values and words of the log: B's and C's, which go on by themselves, E's, D's and A's."""
     regressor = ["models/cnn_regressor.dl", *SMALL, "--config=test", "--lr=0.1"]
-    tags = {"train_loss", "val_loss", "learning_rate", "time_per_epoch", "best_val_loss", "best_epoch", "grad", "wt_norm"}
+    tags = {"train_loss", "val_loss", "learning_rate", "time_per_epoch", "data_wait_time", "best_val_loss", "best_epoch", "grad", "wt_norm"}
     whole, err = points(*regressor, "--max_epochs=6", f"--root_dir={TMP}/whole", at="whole/expts/test/0")
     check([p["iteration"] for p in whole] == [4 * e for e in range(1, 7)], f"no point of the untrained model: {whole}")
     check(all(set(p) == tags | {"epoch", "iteration"} for p in whole), f"{whole[:1]}")
@@ -241,7 +241,8 @@ def test_records():
     for epochs in 2, 6:  # cut in two: the same bits, best loss and best epoch among them
         cut, err = points(*regressor, f"--max_epochs={epochs}", f"--root_dir={TMP}/cut", at="cut/expts/test/0")
     check("resuming from" in err and "epoch 3" in err, f"{err[-600:]}")
-    fixed = tags - {"time_per_epoch"}
+    fixed = tags - {"time_per_epoch", "data_wait_time"}
+    check(all(0 <= p["data_wait_time"] <= p["time_per_epoch"] for p in whole), f"the loop waits for its data within the epoch: {whole}")
     check([{k: p[k] for k in fixed} for p in cut] == [{k: p[k] for k in fixed} for p in whole], f"{cut}\n{whole}")
     anew, err = points(*regressor, "--max_epochs=2", f"--root_dir={TMP}/cut", "--resume=false", at="cut/expts/test/0")
     check(len(anew) == 2 and "resuming" not in err and os.path.exists(f"{TMP}/cut/expts/test/0.1/metrics.jsonl"), "--resume=false begins anew")
@@ -258,9 +259,13 @@ def test_records():
 
     vit = ["models/vit.dl", "--data_loader_config=synthetic", "--img_size=[8,12]", "--n_in_channels=3", "--n_out_channels=3", "--patch_size=4",
            "--embed_dim=8", "--depth=1", "--num_heads=2", "--global_batch_size=4", "--num_iters=2", "--limit_nsamples=8", "--limit_nsamples_val=4"]
-    common = {"epoch", "iteration", "Loss/train", "Loss/valid", "Learning Rate", "Avg iters per sec", "RMSE(u10m)/train", "RMSE(u10m)/valid"}
+    common = {"epoch", "iteration", "Loss/train", "Loss/valid", "Learning Rate", "Avg iters per sec", "Data wait time", "RMSE(u10m)/train", "RMSE(u10m)/valid"}
     found, _ = points(*vit, f"--expdir={TMP}/d", at="d/base/1GPU/00")
     check(len(found) == 2 and found[0]["iteration"] == 0 and set(found[1]) == common | {"Avg samples per sec"}, f"{found}")
+    with open(f"{TMP}/d/base/1GPU/00/out.log") as f:
+        memory = re.findall(r"INFO - Scaffolding memory high watermark: (\d+\.\d+) GB\.\n|INFO -  Memory usage after forward pass: (\d+\.\d+) GB\.\n", f.read())
+    most, now = float(memory[0][0] or 0), float(memory[-1][1] or 0)  # of this process: some ten megabytes
+    check(len(memory) == 2 and 0.004 < most < 0.5 and 0.004 < now < 0.5, f"the memory lines of system D: {memory}")
     check(abs(found[1]["Avg samples per sec"] / found[1]["Avg iters per sec"] - 4) < 1e-9, f"{found[1]}")
     found, _ = points(*vit, f"--expdir={TMP}/a2", "--record=iters", at="a2/base/1GPU/00")
     check(set(found[1]) == common, f"{found[1]}")

@@ -4,6 +4,8 @@ steps made, and the file that our own run keeps at its end is the same.
 
 oracle_checkpoints.py BUILD
 
+And the other way round: our runs go on from the ckpt.tar that such a program left, as it would have itself.
+
 An epoch is one step on all samples, so that their order means nothing. What the samples are is seen through a model whose
 gradients they are.
 """
@@ -16,10 +18,11 @@ from oracle_tools import Workplace, check, finish, load_tensors, torch
 SIDE, SAMPLES, DEPTH = 16, 4, 4
 MODERN = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 3)
 SMALL = (f"--data_size={SIDE}", f"--depth={DEPTH}", f"--Nsamples={SAMPLES}", f"--Nsamples_val={SAMPLES}", f"--batch_size={SAMPLES}")
-NOISE = ("--data_loader_config=synthetic", "--synthetic_noise=uniform")  # what the recipes of B and C say
+NOISE = ("--data_loader_config=synthetic", "--synthetic_noise=uniform")  # what the recipes of B and C say, but for
+STILL = "--synthetic_redraw=false"  # so that one epoch's batch is every epoch's
 MODEL = "models/cnn_regressor.dl"
-MULTIGPU = (MODEL, "--yaml_config=models/config/multigpu.yaml", *SMALL)
-TRACKED = (MODEL, "--config=test", *SMALL)
+MULTIGPU = (MODEL, "--yaml_config=models/config/multigpu.yaml", *SMALL, STILL)
+TRACKED = (MODEL, "--config=test", *SMALL, STILL)
 PROBE = f"""model Probe():
     input  x: f32[N, C=1, H={SIDE}, W={SIDE}]
     target t: f32[N, C=1, H={SIDE}, W={SIDE}]
@@ -183,6 +186,111 @@ def test_theirs(place):
     check(all(torch.equal(same[n], ours[n]) for n in ours), "and from our ckpt.tar: the same bits")
 
 
+def write_theirs(path, net, optimizer, scheduler, epochs, iters=None, wrap=False):
+    """What Trainer.save_checkpoint of B and C writes behind so many epochs of one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    prefix = "module." if wrap else ""  # as DistributedDataParallel names its own
+    torch.save({"iters": iters or epochs, "epoch": epochs - 1, "model_state": {prefix + k: v for k, v in net.state_dict().items()},
+                "optimizer_state_dict": optimizer.state_dict(), "scheduler_state_dict": scheduler.state_dict() if scheduler else None}, path)
+
+
+def take_over(place, what, args, folder, build, epochs=(3, 6), bound=1e-5, wrap=False):
+    """Their program trains to epochs[0] and is stopped; ours goes on in its directory to epochs[1], beside what theirs would have done."""
+    torch.manual_seed(11)
+    batch = batch_of(place, *NOISE)
+    net = Regressor()
+    optimizer, scheduler = build(net)
+    run = place / folder
+    plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
+
+    def epoch_of(epoch, val_loss):
+        lr, loss = optimizer.param_groups[0]["lr"], step(net, optimizer, batch)
+        if plateau:
+            scheduler.step(val_loss)
+        elif scheduler:
+            scheduler.step()
+        return lr, loss
+
+    for epoch in range(epochs[0]):
+        epoch_of(epoch, 0.1 if epoch == 0 else 0.2)
+    write_theirs(run / "checkpoints/ckpt.tar", net, optimizer, scheduler, epochs[0], wrap=wrap)
+    before = {n: p.clone() for n, p in net.state_dict().items()}
+    output = place.run("dlrun", *args, f"--max_epochs={epochs[1]}")
+    check(f"resuming from {run}/checkpoints/ckpt.tar: epoch {epochs[0] + 1}, step {epochs[0]}, batch 0 of 1" in output, f"{what}: goes on from it")
+    check("set otherwise" not in output and "does not say its best validation loss" in output, f"{what}: as it was set")
+    curve = points(run)
+    check([p["epoch"] for p in curve] == list(range(epochs[0] + 1, epochs[1] + 1)), f"{what}: the epochs behind it are recorded: {len(curve)}")
+    for p in curve:
+        lr, loss = epoch_of(p["epoch"], p["val_loss"])
+        check(abs(lr - p["learning_rate"]) <= 1e-7 * lr and abs(loss - p["train_loss"]) <= bound * loss,
+              f"{what}: epoch {p['epoch']}: rate {lr:.9g} and {p['learning_rate']:.9g}, loss {loss:.9g} and {p['train_loss']:.9g}")
+    last = load(run / "checkpoints/ckpt.tar")
+    moved = {n: (p - before[n]).norm().item() for n, p in net.state_dict().items()}
+    off = max((p - last["model_state"][n]).norm().item() / moved[n] for n, p in net.state_dict().items())
+    check(min(moved.values()) > 0 and off < 1e-3, f"{what}: weights of {epochs[1] - epochs[0]} more epochs: {off:.1e} of the way (at most 1e-3)")
+    far = worst(last["optimizer_state_dict"]["state"], optimizer.state_dict()["state"])
+    check(far < 1e-4, f"{what}: the optimiser's state: {far:.1e} (at most 1e-4)")
+    check((last["iters"], last["epoch"]) == (epochs[1], epochs[1] - 1), f"{what}: ckpt.tar is ours now")
+    return run, net, optimizer, scheduler, batch
+
+
+def test_both(place):
+    """B's program and ours take turns in one directory; the further of the two is gone on from."""
+    args = (*MULTIGPU, f"--root_dir={place / 't'}", "--max_cosine_lr_epochs=12")
+    run, net, optimizer, scheduler, batch = take_over(
+        place, "B, theirs", args, "t/default/0",
+        lambda n: ((o := torch.optim.Adam(n.parameters(), lr=1e-3)), torch.optim.lr_scheduler.CosineAnnealingLR(o, T_max=12)), wrap=True)
+    best = min(points(run), key=lambda p: p["val_loss"])
+    for _ in range(2):  # their program again, from what ours left: epochs 7 and 8
+        step(net, optimizer, batch), scheduler.step()
+    write_theirs(run / "checkpoints/ckpt.tar", net, optimizer, scheduler, 8)
+    output = place.run("dlrun", *args, "--max_epochs=9")
+    check("ckpt.tar: epoch 9, step 8" in output, "theirs is further than our own checkpoint")
+    last = points(run)[-1]
+    loss = step(net, optimizer, batch)
+    check(last["epoch"] == 9 and abs(last["train_loss"] - loss) <= 1e-5 * loss, f"theirs, ours, theirs, ours: loss {loss:.9g} and {last['train_loss']:.9g}")
+    if last["best_epoch"] != 8:  # nothing better came: what our own points say holds
+        check((last["best_val_loss"], last["best_epoch"]) == (best["val_loss"], best["epoch"] - 1), f"best loss and epoch survive: {last['best_val_loss']}")
+    output = place.run("dlrun", *args, "--max_epochs=10")
+    check("checkpoints/step-00000009" in output or "last: epoch 10" in output, f"our own is further now")
+    (run / "checkpoints/ckpt.tar").write_bytes(b"PK\3\4 torn")
+    output = place.run("dlrun", *args, "--max_epochs=11")
+    check("passed over for our own checkpoint" in output and "epoch 11, step 10" in output, "a torn ckpt.tar beside our own is passed over")
+    ours = load_tensors(run / "checkpoints/last/model.safetensors")
+    output = place.run("dlrun", *args, "--max_epochs=1", "--resume=false")
+    check("starting anew" in output and points(run)[-1]["epoch"] == 1 and len(points(run)) == 1, "--resume=false begins anew")
+    kept = load_tensors(place / "t/default/0.1/checkpoints/last/model.safetensors")
+    check(all(torch.equal(kept[n], ours[n]) for n in ours), "and keeps what was there beside it")
+
+
+def test_refused(place):
+    """What cannot be gone on from is said, and nothing is lost."""
+    def fault(what, want, change, args=()):
+        net = Regressor()
+        optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+        step(net, optimizer, (torch.rand(2, 1, SIDE, SIDE), torch.rand(2, 1, SIDE, SIDE)))
+        kept = {"iters": 1, "epoch": 0, "model_state": net.state_dict(), "optimizer_state_dict": optimizer.state_dict(), "scheduler_state_dict": None}
+        path = place / "refused/default/0/checkpoints/ckpt.tar"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = change(kept) or kept
+        path.write_bytes(kept) if isinstance(kept, bytes) else torch.save(kept, path)
+        before = path.read_bytes()
+        output = place.run("dlrun", *MULTIGPU, f"--root_dir={place / 'refused'}", "--max_epochs=2", *args, status=3)
+        check(want in output and "ckpt.tar" in output and path.read_bytes() == before, f"{what}: {output.splitlines()[-1]}")
+
+    state = "optimizer_state_dict"
+    fault("no optimiser", "no 'optimizer_state_dict'", lambda k: k.pop(state) and None)
+    fault("SGD's for Adam", "'momentum_buffer'", lambda k: k[state]["state"][0].update(momentum_buffer=torch.zeros(1)))
+    fault("Adam's for SGD", "'exp_avg'", lambda k: None, ("--optimizer=sgd",))
+    fault("another shape", "'exp_avg' of 'conv_in.0.bias' is of another shape", lambda k: k[state]["state"][1].update(exp_avg=torch.zeros(3)))
+    fault("a missing moment", "'exp_avg_sq' of 'conv_in.0.bias' is not there", lambda k: k[state]["state"][1].pop("exp_avg_sq") is None)
+    fault("amsgrad", "amsgrad", lambda k: k[state]["param_groups"][0].update(amsgrad=True))
+    fault("other steps", "stepped", lambda k: k[state]["state"][2].update(step=torch.tensor(7.0)))
+    fault("another model", "8 parameters, the model's state 7", lambda k: k["model_state"].pop("conv_out.0.weight") is None)
+    fault("no epoch", "'epoch'", lambda k: k.pop("epoch") and None)
+    fault("torn", "--resume=false", lambda k: b"PK\3\4 torn")
+
+
 def main(build):
     place = Workplace(build)
     optim = torch.optim
@@ -200,6 +308,13 @@ def main(build):
     rates = [p["learning_rate"] for p in curve]
     check(rates[4] > rates[-1], f"C, sgd, reducelr: the rate fell after the file that PyTorch went on from: {rates}")
     test_theirs(place)
+    test_both(place)
+    take_over(place, "C, theirs", (*TRACKED, f"--root_dir={place / 'u'}", "--lr=0.01"), "u/expts/test/0",
+              lambda net: (optim.Adam(net.parameters(), lr=0.01), None), bound=1e-4)
+    take_over(place, "C, theirs, sgd, reducelr", (*TRACKED, f"--root_dir={place / 'v'}", "--optimizer=sgd", "--scheduler=reducelr", "--lr=0.3", "--patience=1"),
+              "v/expts/test/0", lambda net: ((o := optim.SGD(net.parameters(), lr=0.3, momentum=0.9)),
+                                             optim.lr_scheduler.ReduceLROnPlateau(o, "min", patience=1, min_lr=1e-8, factor=0.2)), epochs=(4, 8), bound=1e-4)
+    test_refused(place)
     finish()
 
 

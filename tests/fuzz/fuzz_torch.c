@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/io/torch_file.h"
+#include "runtime/io/torch_training.h"
 #include "tests/fuzz/fuzz.h"
 
 static void load(const dlr_st_file *f, const dlr_st_tensor *t) {
@@ -29,6 +29,23 @@ static void walk(const dlr_st_file *f, const dlr_torch_value *v, int depth) {
     for (int i = 0; nested && i < v->items->n; i++) walk(f, &v->items->at[i], depth + 1);
 }
 
+/* As the run to go on from, of a model whose parameters are the file's tensors, or the first of them. */
+static void go_on(const dlr_st_file *f, dlr_torch_family family, int n) {
+    dl_error err = {0};
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_torch_training t;
+    if (dlr_torch_training_read(arena, f, family, f->tensors, n, &t, &err)) {
+        FUZZ_CHECK(t.iters >= 0 && t.epoch >= 0 && t.steps >= 0 && t.rate >= 0);
+        FUZZ_CHECK(dlr_torch_training_iters(f) == t.iters);
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < DLR_TORCH_MOMENTS; k++)
+                if (t.kept[i].moment[k]) load(f, t.kept[i].moment[k]);
+    } else {
+        FUZZ_CHECK(err.code == DL_INPUT);
+    }
+    dl_arena_free(arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     for (int flags = DLR_ST_PLAIN; flags <= DLR_ST_STRIP; flags++) {
         dl_error err = {0};
@@ -40,6 +57,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
             load(f, &f->tensors[i]);
         }
         if (dlr_torch_root(f)) walk(f, dlr_torch_root(f), 1);
+        for (int params = 0; params <= f->n && params <= 8; params += f->n > 0 ? f->n : 1) {
+            go_on(f, DLR_TORCH_ADAM, params);
+            go_on(f, DLR_TORCH_SGD, params);
+        }
         dlr_st_close(f);
     }
     return 0;
@@ -87,6 +108,11 @@ static const struct {
     WORD("cos\nsystem\n"),
     WORD("X\7\0\0\0storage"),
     WORD("X\5\0\0\0model"),
+    WORD("X\4\0\0\0step"),
+    WORD("X\5\0\0\0state"),
+    WORD("X\6\0\0\0params"),
+    WORD("X\x0c\0\0\0param_groups"),
+    WORD("X\x0e\0\0\0num_bad_epochs"),
     WORD("X\1\0\0\0"
          "0"),
     WORD("tQ"),

@@ -39,6 +39,46 @@ static bool make_safetensors(const char *dir) {
     return dlr_st_write(in(dir, "safetensors", "one"), &content, NULL, &err);
 }
 
+static dlr_torch_value text(const char *v) { return (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = v}; }
+static dlr_torch_value whole(int64_t v) { return (dlr_torch_value){.kind = DLR_TORCH_INT, .integer = v}; }
+static dlr_torch_value real(double v) { return (dlr_torch_value){.kind = DLR_TORCH_REAL, .real = v}; }
+
+static dlr_torch_value container(dlr_torch_kind kind, const dlr_torch_value *at, int n) {
+    dlr_torch_items *items = DL_NEW(arena, dlr_torch_items);
+    dlr_torch_value *own = DL_NEWS(arena, dlr_torch_value, n + 1);
+    memcpy(own, at, (size_t)n * sizeof *own);
+    *items = (dlr_torch_items){.at = own, .n = n};
+    return (dlr_torch_value){.kind = kind, .items = items};
+}
+
+/* A run to go on from: one parameter and two moments of it. */
+static bool make_run(const char *dir, const char *name, const char *first, const char *second) {
+    static const float w[6] = {1, 2, 3, 4, 5, 6};
+    dlr_st_tensor all[3];
+    for (int i = 0; i < 3; i++)
+        all[i] = (dlr_st_tensor){.name = "w", .dtype = DLR_ST_F32, .rank = 2, .shape = {2, 3}, .data = w};
+    dlr_st_content tensors = {.tensors = all, .n = 3};
+#define TENSOR(i) ((dlr_torch_value){.kind = DLR_TORCH_TENSOR, .tensor = &all[i]})
+#define MAP(...)                                                                                             \
+    container(DLR_TORCH_DICT, (dlr_torch_value[]){__VA_ARGS__},                                              \
+              (int)(sizeof(dlr_torch_value[]){__VA_ARGS__} / sizeof(dlr_torch_value)))
+    dlr_torch_value zero = whole(0);
+    dlr_torch_value betas = container(DLR_TORCH_TUPLE, (dlr_torch_value[]){real(0.9), real(0.999)}, 2);
+    dlr_torch_value group = MAP(text("lr"), real(0.1), text("betas"), betas, text("amsgrad"), real(0),
+                                text("params"), container(DLR_TORCH_LIST, &zero, 1));
+    dlr_torch_value state = MAP(text(first), TENSOR(1), text(second), TENSOR(2), text("step"), real(3));
+    if (strcmp(second, "step") == 0) state = MAP(text(first), TENSOR(1));
+    dlr_torch_value optimizer =
+        MAP(text("state"), MAP(whole(0), state), text("param_groups"), container(DLR_TORCH_LIST, &group, 1));
+    dlr_torch_value root =
+        MAP(text("iters"), whole(3), text("epoch"), whole(2), text("model_state"), MAP(text("w"), TENSOR(0)),
+            text("optimizer_state_dict"), optimizer, text("scheduler_state_dict"),
+            MAP(text("best"), real(0.5), text("num_bad_epochs"), whole(1)));
+#undef MAP
+#undef TENSOR
+    return dlr_torch_write(in(dir, "torch", name), &root, &tensors, NULL, &err);
+}
+
 static bool make_torch(const char *dir) {
     static const float w[6] = {1, 2, 3, 4, 5, 6};
     static const unsigned char truth[4] = {1, 0, 1, 1};
@@ -64,7 +104,10 @@ static bool make_torch(const char *dir) {
     dlr_torch_items items = {.at = top, .n = 6};
     content.n = 1;
     return dlr_torch_write(in(dir, "torch", "tree.tar"),
-                           &(dlr_torch_value){.kind = DLR_TORCH_DICT, .items = &items}, &content, NULL, &err);
+                           &(dlr_torch_value){.kind = DLR_TORCH_DICT, .items = &items}, &content, NULL,
+                           &err) &&
+           make_run(dir, "adam.tar", "exp_avg", "exp_avg_sq") &&
+           make_run(dir, "sgd.tar", "momentum_buffer", "step");
 }
 
 static void put_number(dl_buf *out, uint64_t v, int bytes) {

@@ -362,6 +362,33 @@ static void test_uniform_noise(void) {
     dlr_dataset_close(d), dlr_dataset_close(normal);
 }
 
+/* Drawn anew at each epoch of training; the first is as without that, and validation stays. */
+static void test_redrawn_noise(void) {
+    enum { X = 31, T = 9 };
+    dl_error err = {0};
+    dlr_arrays arrays = {0};
+    add_array(&arrays, "x", false, DL_F32, X), add_array(&arrays, "t", true, DL_F32, T);
+    dlr_noise_options o = {.samples = 4};
+    dlr_dataset *still = open_noise(&o, &arrays, DLR_TRAIN, 11, &err);
+    o.redraw = true;
+    dlr_dataset *d = open_noise(&o, &arrays, DLR_TRAIN, 11, &err);
+    dlr_dataset *valid = open_noise(&o, &arrays, DLR_VALID, 11, &err);
+    CHECK(still && d && valid, "%s", err.message);
+    if (!still || !d || !valid) return;
+    float x[3][X], t[3][T], other[X], unused[T];
+    for (int epoch = 0; epoch < 3; epoch++)
+        CHECK(sample_pair(d, epoch, 1, x[epoch], t[epoch], NULL, &err), "%s", err.message);
+    CHECK(memcmp(x[0], x[1], sizeof *x) && memcmp(x[1], x[2], sizeof *x) && memcmp(x[0], x[2], sizeof *x));
+    CHECK(memcmp(t[0], t[1], sizeof *t) && memcmp(t[1], t[2], sizeof *t) && memcmp(t[0], t[2], sizeof *t));
+    sample_pair(still, 2, 1, other, unused, NULL, &err);
+    CHECK(memcmp(x[0], other, sizeof other) == 0, "the first epoch is what it was");
+    sample_pair(d, 2, 1, other, unused, NULL, &err);
+    CHECK(memcmp(x[2], other, sizeof other) == 0, "asked for again");
+    sample_pair(valid, 0, 1, x[0], t[0], NULL, &err), sample_pair(valid, 2, 1, x[1], t[1], NULL, &err);
+    CHECK(memcmp(x[0], x[1], sizeof *x) == 0, "validation compares epochs on the same data");
+    dlr_dataset_close(still), dlr_dataset_close(d), dlr_dataset_close(valid);
+}
+
 /* Any number of arrays of any types, or no target; the first two draw the same whatever is behind them. */
 static void test_synthetic_arrays(void) {
     enum { T = 50 };
@@ -686,6 +713,7 @@ int main(void) {
     test_draws();
     test_synthetic();
     test_uniform_noise();
+    test_redrawn_noise();
     test_synthetic_arrays();
     test_model_types();
     test_cosmology();

@@ -10,6 +10,8 @@
 #include "tests/check.h"
 #include "tests/unit/written.h"
 
+#include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,7 +83,7 @@ static void test_moves(void) {
 /* Every quantity is uniform over its range, and by itself. */
 static void test_draws(void) {
     enum { N = 20000 };
-    const dlr_moves moves = {0.33, 0.5, true};
+    const dlr_moves moves = {.shift = 0.33, .zoom = 0.5, .flip = true};
     double sum[5] = {0}, square[5] = {0}, least[5], most[5], product = 0;
     for (int k = 0; k < 5; k++) least[k] = 9, most[k] = -9;
     for (int i = 0; i < N; i++) {
@@ -104,6 +106,49 @@ static void test_draws(void) {
     CHECK_NEAR(product / N, 0, 0.03);
     dlr_move none = dlr_move_draw(&(dlr_moves){0}, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, 2});
     CHECK(none.shift[0] == 0 && none.shift[1] == 0 && none.zoom[0] == 1 && none.zoom[1] == 1 && !none.flip);
+}
+
+/* Parts of a picture lie within it; their areas and ratios are spread as torchvision's RandomResizedCrop's.
+ */
+static void test_boxes(void) {
+    enum { N = 20000, HEIGHT = 400, WIDTH = 500 };
+    const dlr_moves moves = {.crop = 0.08};
+    double area = 0, squares = 0, ratio = 0, least = 9, most = 0, place[2] = {0};
+    int outside = 0, edges[2] = {0};
+    for (int i = 0; i < N; i++) {
+        dlr_box b = dlr_box_draw(&moves, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, (uint32_t)i}, HEIGHT, WIDTH);
+        outside += b.top < 0 || b.left < 0 || b.height < 1 || b.width < 1 || b.top + b.height > HEIGHT ||
+                   b.left + b.width > WIDTH;
+        double a = (double)(b.height * b.width) / (HEIGHT * WIDTH),
+               r = log((double)b.width / (double)b.height);
+        area += a, squares += a * a, ratio += r;
+        least = r < least ? r : least, most = r > most ? r : most;
+        place[0] += HEIGHT > b.height ? (double)b.top / (double)(HEIGHT - b.height) : 0.5;
+        place[1] += WIDTH > b.width ? (double)b.left / (double)(WIDTH - b.width) : 0.5;
+        edges[0] += b.top == 0, edges[1] += b.top + b.height == HEIGHT;
+    }
+    CHECK(outside == 0 && edges[0] > 20 && edges[1] > 20, "%d %d %d", outside, edges[0], edges[1]);
+    CHECK(least > -log(4.0 / 3) - 0.02 && most < log(4.0 / 3) + 0.02 && least < -0.27 && most > 0.27, "%g %g",
+          least, most);
+    CHECK_NEAR(place[0] / N, 0.5, 0.01);
+    CHECK_NEAR(place[1] / N, 0.5, 0.01);
+    /* torchvision.transforms.RandomResizedCrop.get_params of 0.29, scale (0.08, 1), its usual ratio, 100,000
+     * times */
+    CHECK_NEAR(area / N, 0.4543, 0.008);
+    CHECK_NEAR(squares / N, 0.2576, 0.008);
+    CHECK_NEAR(ratio / N, 0.0287, 0.006);
+    dlr_box all = dlr_box_draw(&(dlr_moves){0}, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, 2}, 7, 9);
+    CHECK(all.top == 0 && all.left == 0 && all.height == 7 && all.width == 9);
+    dlr_box wide =
+        dlr_box_draw(&(dlr_moves){.crop = 0.99}, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, 2}, 10, 100);
+    CHECK(wide.height == 10 && wide.width == 13 && wide.top == 0 && wide.left == 43, "%d at %d",
+          (int)wide.width, (int)wide.left); /* none fits: the middle of the nearest ratio */
+    unsigned char rgb[4 * 5 * 3];
+    for (int i = 0; i < 4 * 5 * 3; i++) rgb[i] = (unsigned char)i;
+    dlr_jpeg p = {4, 5, rgb};
+    dlr_jpeg_crop(&p, 1, 2, 3, 2);
+    CHECK(p.height == 3 && p.width == 2);
+    for (int i = 0; i < 3 * 2 * 3; i++) CHECK(rgb[i] == (1 + i / 6) * 15 + 6 + i % 6, "%d", i);
 }
 
 /* ---- data sets ---- */
@@ -396,6 +441,35 @@ static void write_jpeg(const char *path, int red) {
     dl_buf_free(&b);
 }
 
+static atomic_int skipped;
+static void count_skipped(const char *why) {
+    skipped++;
+    CHECK(strstr(why, "t/cat/3.jpg") || strstr(why, "t/bee/1.JPG"), "%s", why);
+}
+
+/* With `skipped`, a file that cannot be read gives way to the next one, and is told once, however often met.
+ */
+static void check_skipping(const set_options *s) {
+    static float x[3 * 16 * 12];
+    static _Alignas(64) char scratch[1 << 14];
+    dlr_image_folder_options o = *(const dlr_image_folder_options *)s->options;
+    set_options with = *s;
+    dl_error err = {0};
+    o.skipped = count_skipped, o.pictures.moves.crop = 0, with.options = &o, skipped = 0;
+    dlr_dataset *d = open_set(&with, &err);
+    CHECK(d && dlr_dataset_samples(d) == 6, "%s", err.message);
+    for (int epoch = 0; d && epoch < 3; epoch++) {
+        int64_t t, of[3] = {0};
+        for (int k = 0; k < 6; k++) {
+            CHECK(dlr_dataset_sample(d, epoch, k, (void *[]){x, &t}, scratch, &err), "%s", err.message);
+            of[t]++;
+        }
+        CHECK(of[1] == 0 && of[0] + of[2] == 6, "the damaged class' only picture: others in its place");
+    }
+    CHECK(skipped == 2, "%d told", (int)skipped);
+    dlr_dataset_close(d);
+}
+
 static void test_folder(void) {
     static const char *const folders[] = {"t", "t/ape", "t/bee", "t/cat", "v", "v/bee", "v/cat"};
     static const struct {
@@ -411,7 +485,8 @@ static void test_folder(void) {
     for (int i = 0; i < 6; i++) write_jpeg(in_dir(files[i].path), files[i].red);
     write_jpeg(in_dir("v/cat/a.jpg"), 200), write_jpeg(in_dir("v/bee/a.jpg"), 220);
     CHECK(dl_write_file(in_dir("t/cat/notes.txt"), "x", 1, &err));
-    dlr_image_folder_options o = {strdup(in_dir("t")), strdup(in_dir("v")), {.classes = 3}};
+    dlr_image_folder_options o = {
+        .train = strdup(in_dir("t")), .valid = strdup(in_dir("v")), .pictures = {.classes = 3}};
     set_options s = {&dlr_image_folder_loader, &o, DLR_VALID, 3, 16, 12, DL_I64, 0};
     dlr_dataset *d = open_set(&s, &err); /* a class without a folder shifts no label */
     CHECK(d && dlr_dataset_samples(d) == 2 && dlr_dataset_scratch(d) <= sizeof scratch, "%s", err.message);
@@ -435,7 +510,7 @@ static void test_folder(void) {
         CHECK(seen == (1 << n) - 1, "%x", (unsigned)seen);
         dlr_dataset_close(d);
     }
-    o.pictures.limit = 0, o.pictures.moves = (dlr_moves){0.33, 0.5, true},
+    o.pictures.limit = 0, o.pictures.moves = (dlr_moves){0.33, 0.5, true, 0.1},
     o.pictures.scaling = DLR_SCALING_CAFFE;
     d = open_set(&s, &err);
     CHECK(d != NULL, "%s", err.message);
@@ -454,6 +529,7 @@ static void test_folder(void) {
     dlr_dataset_close(d);
     CHECK(dl_write_file(in_dir("t/bee/1.JPG"), "", 0, &err));
     refuse(&s, DL_INPUT, "t/bee/1.JPG is empty", "");
+    check_skipping(&s);
     o.pictures.classes = 5;
     refuse(&s, DL_INPUT, "holds 3 class folders (ape to cat)", "5 classes apart (n_classes)");
     o.pictures.classes = 0;
@@ -474,6 +550,7 @@ int main(void) {
     test_resize();
     test_moves();
     test_draws();
+    test_boxes();
     test_cifar();
     test_cifar_faults();
     test_decoding();

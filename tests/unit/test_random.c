@@ -188,6 +188,31 @@ static void test_masks(const char *target) {
     dl_arena_free(arena);
 }
 
+/* What is not a number stays so where it is dropped, as PyTorch's product makes it, so that a loss shows it.
+ */
+static void test_not_finite(const char *target) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_exec *exec = open_plan(compile_text(arena, dropped, target, NULL), 2);
+    int64_t seed = 42;
+    float *x = calloc(ALL, sizeof *x);
+    for (int i = 0; i < ALL; i++) x[i] = i % 2 ? NAN : INFINITY;
+    if (exec) {
+        dlr_state_write(exec, dlr_exec_variable(exec, DL_RANDOM_SEED), DL_I64, &seed);
+        dlr_state_write(exec, dlr_exec_variable(exec, "x"), DL_F32, x);
+        dlr_exec_run(exec, 0, NULL);
+        float *once = read_output(exec, 0, "once", DL_F32);
+        int finite = 0, numbers = 0, infinite = 0;
+        for (int i = 0; i < ALL; i++)
+            finite += isfinite(once[i]), numbers += i % 2 && !isnan(once[i]), infinite += isinf(once[i]) != 0;
+        CHECK(finite == 0 && numbers == 0, "%s: %d finite, %d no NaN", target, finite, numbers);
+        CHECK(infinite > ALL / 5 && infinite < ALL / 3, "%s: infinities that are kept: %d", target, infinite);
+        free(once);
+    }
+    free(x);
+    dlr_exec_close(exec);
+    dl_arena_free(arena);
+}
+
 /* The interpreter, on the graph as written and behind the passes, against compiled code; and no mask is
  * stored. */
 static void test_interpreter(void) {
@@ -261,6 +286,7 @@ int main(void) {
         for (int threads = 1; threads <= 3; threads++) test_draws(compiled_targets[t], NULL, threads);
         test_draws(compiled_targets[t], "fuse", 1);
         test_masks(compiled_targets[t]);
+        test_not_finite(compiled_targets[t]);
     }
     test_interpreter();
     test_refused();

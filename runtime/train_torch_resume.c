@@ -1,0 +1,163 @@
+/* Going on from a ckpt.tar that a program of PyTorch's wrote. */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "ir/base/philox.h"
+#include "runtime/io/log.h"
+#include "runtime/io/torch_training.h"
+#include "runtime/state.h"
+#include "runtime/train_parts.h"
+
+/* ---- whose file it is ---- */
+
+typedef struct {
+    int64_t iteration;
+    bool found;
+} point_at;
+
+static void look_for(void *ctx, const dlr_json *point) {
+    point_at *p = ctx;
+    const dlr_json *at = dlr_json_get(point, "iteration");
+    if (at && at->kind == DLR_JSON_INT && at->integer == p->iteration) p->found = true;
+}
+
+/* Ours is written behind the point of its iteration, and before our own checkpoint: where that did not come
+ * to be, the epoch is done again. Another program's has no point here. */
+static bool is_ours(const dlr_run *r, int64_t iters, bool *ours, dl_error *err) {
+    point_at p = {.iteration = iters};
+    if (!dlr_metrics_read(r->o->dir->metrics, look_for, &p, err)) return false;
+    *ours = p.found;
+    return true;
+}
+
+bool dlr_run_find_torch(const dlr_run *r, const dlr_state *own, dlr_st_file **file, dl_error *err) {
+    const char *path = dl_format(r->arena, "%s/ckpt.tar", r->o->dir->checkpoints);
+    dl_error fault = {0};
+    *file = NULL;
+    if (!r->o->torch || access(path, F_OK) != 0) return true;
+    dlr_st_file *f = dlr_st_open(path, DLR_ST_STRIP, &fault);
+    if (!f && !own)
+        return dl_fail(
+            err, fault.code,
+            "%s. A run is there that cannot be gone on with: put its ckpt_best.tar in this place, or "
+            "begin anew with --resume=false",
+            fault.message);
+    if (!f) {
+        dlr_log_warning("%s: passed over for our own checkpoint", fault.message);
+        return true;
+    }
+    int64_t iters = dlr_torch_training_iters(f);
+    bool ours = false, ok = !own || is_ours(r, iters, &ours, err);
+    if (ok && (!own || (iters > own->iteration && !ours)))
+        *file = f;
+    else
+        dlr_st_close(f);
+    return ok;
+}
+
+/* ---- into the run ---- */
+
+static dlr_torch_family family_of(const dlr_run_optimizer *o) {
+    return strcmp(o->optimizer, "sgd") == 0 ? DLR_TORCH_SGD : DLR_TORCH_ADAM;
+}
+
+/* The model's tensors that are parameters. */
+static dlr_tensors params_of(dl_arena *arena, dlr_exec *exec) {
+    dlr_tensors all = dlr_tensors_of_model(arena, exec), params = all;
+    const dl_plan *plan = dlr_exec_plan(exec);
+    params.list = DL_NEWS(arena, dlr_st_tensor, all.n + 1), params.n = 0;
+    for (int i = 0, k = 0; i < plan->vars.n && k < all.n; i++) {
+        if (strcmp(plan->vars.at[i].name, all.list[k].name) != 0) continue;
+        if (plan->vars.at[i].role == DL_VAR_PARAM) params.list[params.n++] = all.list[k];
+        k++;
+    }
+    return params;
+}
+
+/* Moments that the plan keeps; those that the file has not stay zero, as they begin. */
+static bool load_moments(dlr_run *r, const dlr_st_file *file, dlr_torch_family family,
+                         const dlr_tensors *params, const dlr_torch_training *t, dl_error *err) {
+    void *buffer = malloc(DLR_ST_PIECE);
+    bool ok = buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s", file->path);
+    for (int i = 0; ok && i < params->n; i++)
+        for (int k = 0; ok && k < DLR_TORCH_MOMENTS && dlr_torch_moment_name(family, k); k++) {
+            const char *name =
+                dl_format(r->arena, "%s.%s", dlr_torch_moment_name(family, k), params->list[i].name);
+            dlr_view view = dlr_exec_variable(r->exec, name);
+            const dlr_st_tensor *from = t->kept[i].moment[k];
+            if (view.type && from) ok = dlr_tensor_load(r->exec, view, file, from, buffer, err);
+        }
+    free(buffer);
+    return ok;
+}
+
+static void write_count(dlr_exec *exec, const char *name, int64_t count) {
+    dlr_view v = dlr_exec_variable(exec, name);
+    if (v.type) dlr_state_write(exec, v, DL_I64, &count);
+}
+
+/* ---- best loss and epoch ---- */
+
+static void keep_best(void *ctx, const dlr_json *point) {
+    dlr_run *r = ctx;
+    const dlr_json *at = dlr_json_get(point, "iteration"), *epoch = dlr_json_get(point, "epoch");
+    double loss;
+    if (!at || at->kind != DLR_JSON_INT || at->integer > r->at.iteration || !epoch ||
+        epoch->kind != DLR_JSON_INT || epoch->integer < 1)
+        return;
+    if (!dlr_metrics_value(point, r->o->style->tags[DLR_VALUE_VALID_LOSS], &loss)) return;
+    if (loss < r->at.best_loss) r->at.best_loss = loss, r->best_epoch = epoch->integer - 1;
+}
+
+/* ---- what is set otherwise here ---- */
+
+static void tell_other(const char *what, double then, double now) {
+    if (then == then && fabs(then - now) > 1e-6 * fabs(now))
+        dlr_log_info("this run is set otherwise: %s: %.9g in the checkpoint, %.9g now", what, then, now);
+}
+
+static double set_to(const dlr_run *r, const char *name) {
+    for (int i = 0; i < r->o->n_hypers; i++)
+        if (strcmp(r->o->hypers[i].name, name) == 0) return r->o->hypers[i].value;
+    return NAN;
+}
+
+static void tell_others(const dlr_run *r, const dlr_torch_training *t) {
+    if (family_of(r->o->torch) == DLR_TORCH_ADAM) {
+        tell_other("adam_beta1", t->beta1, set_to(r, "beta1"));
+        tell_other("adam_beta2", t->beta2, set_to(r, "beta2"));
+        tell_other("adam_eps", t->eps, set_to(r, "eps"));
+    } else {
+        tell_other("momentum", t->momentum, set_to(r, "momentum"));
+    }
+    tell_other("weight_decay", t->weight_decay, set_to(r, "weight_decay"));
+    double rate = dlr_run_next_rate(r);
+    if (rate == rate) tell_other("the next epoch's learning rate", t->rate, rate);
+    if (t->iters != (t->epoch + 1) * r->epoch_batches)
+        dlr_log_info(
+            "its %lld steps were no %lld epochs of %lld batches: the course of the learning rate goes by "
+            "steps",
+            (long long)t->iters, (long long)t->epoch + 1, (long long)r->epoch_batches);
+}
+
+bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, dl_error *err) {
+    const dlr_train_options *o = r->o;
+    dlr_torch_family family = family_of(o->torch);
+    dlr_tensors model = dlr_tensors_of_model(r->arena, r->exec), params = params_of(r->arena, r->exec);
+    dlr_torch_training t;
+    if (!dlr_torch_training_read(r->arena, file, family, params.list, params.n, &t, err)) return false;
+    if (!dlr_state_init(r->exec, o->seed, err) || !dlr_tensors_load_model(&model, file, err) ||
+        !load_moments(r, file, family, &params, &t, err))
+        return false;
+    write_count(r->exec, "optimizer.step", t.steps);
+    write_count(r->exec, DL_RANDOM_STEP, t.iters);
+    r->at.epoch = t.epoch + 1, r->at.iteration = t.iters;
+    r->last_rate = t.rate;
+    if (o->plateau && t.has_plateau) r->plateau = (dlr_plateau){t.best, t.bad_epochs, t.rate};
+    if (!dlr_metrics_read(o->dir->metrics, keep_best, r, err)) return false;
+    if (!isfinite(r->at.best_loss))
+        dlr_log_info("%s does not say its best validation loss: it is looked for from here on", file->path);
+    tell_others(r, &t);
+    return true;
+}
