@@ -11,6 +11,28 @@ static bool is_gathered(const dl_shape *s) {
     return s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW && s->taps > 1 && !(back && spread);
 }
 
+/* Do all sums beside the contraction keep its channels? */
+static bool keep_channels(const dl_emitter *e) {
+    for (int i = 0; i < e->now->run.n; i++) {
+        const dl_partial *p = &e->partial[e->now->run.at[i]];
+        if (p->count && !(p->n == 1 && p->axis[0] == 1)) return false;
+    }
+    return true;
+}
+
+/* Units of the same rows sum different channels: one set of partial results is enough for them. */
+static void put_shared_sums(dl_emitter *e, const dl_shape *s, dl_tables t, dl_emitted *code) {
+    bool by_rows = dl_units_by_rows(e->t, s);
+    int64_t blocks = t.units / t.groups, by = by_rows ? t.groups : blocks, channels = e->k->space[1].size,
+            width = t.columns * e->t->panel;
+    const char *block = by_rows ? "/" : "%", *group = by_rows ? "%" : "/";
+    dl_putf(e->out, "    const long block = unit %s %lldL, from = unit %s %lldL * %lldL;\n", block,
+            (long long)by, group, (long long)by, (long long)width);
+    dl_putf(e->out, "    const long to = from + %lldL < %lldL ? from + %lldL : %lldL;\n", (long long)width,
+            (long long)channels, (long long)width, (long long)channels);
+    dl_emit_sums(e, &(dl_sharing){blocks, "block", "from", "to"}, code);
+}
+
 /* Phase `phase`: blocks of rows by `unit`, with weights that the C expression `w` points at. */
 static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int phase, const char *w,
                           const char *unit, dl_emitted *code) {
@@ -25,7 +47,10 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
         code->scratch = e->t->row_block * DL_ROW_BYTES +
                         (e->t->rows * e->t->panel + DL_PACK_ROWS * s->taps * s->summed + e->t->lanes) * 4;
     dl_emit_head(e, phase);
-    dl_emit_sums(e, code->units[phase], code);
+    if (!gathered && t.groups > 1 && keep_channels(e))
+        put_shared_sums(e, s, t, code);
+    else
+        dl_emit_unit_sums(e, code->units[phase], code);
     if (gathered)
         dl_putf(e->out, "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, sums);\n}\n",
                 name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name);
@@ -61,7 +86,7 @@ static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     code->scratch = e->t->row_block * DL_ROW_BYTES + e->t->rows * e->t->panel * 4 +
                     s->taps * (STRETCH_BYTES + 8 * e->t->rows);
     dl_emit_head(e, 1);
-    dl_emit_sums(e, code->units[1], code);
+    dl_emit_unit_sums(e, code->units[1], code);
     dl_putf(e->out,
             "    narrow_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
             name, name);
@@ -173,7 +198,7 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     code->phases = 2;
     code->units[0] = panels, code->units[1] = dl_ceil_div(rows, e->t->row_block);
     dl_emit_head(e, 1);
-    dl_emit_sums(e, code->units[1], code);
+    dl_emit_unit_sums(e, code->units[1], code);
     dl_putf(e->out,
             "    fold_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, sums);\n}\n",
             name, name);

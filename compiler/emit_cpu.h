@@ -39,7 +39,8 @@ typedef struct {
     bool flat; /* all parameters of the full space are read straight through memory; the coordinate is x0 */
     const dl_step *steps;
     dl_sweeps sweeps;
-    const dl_sweep *now; /* the sweep being written */
+    const dl_sweep *now; /* the sweep being written; */
+    bool ahead;          /* its sums are so much work that memory is to be asked ahead */
     dl_partial *partial; /* by instruction: reductions over all of a sweep */
     dl_kept *kept;       /* by instruction: what sweeps.kept says */
 } dl_emitter;
@@ -82,9 +83,17 @@ const char *dl_emit_combine(const dl_kinstr *in);
 
 /* Where the present sweep's partial results lie, axes in order of `order`; their number a unit. */
 int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order);
+/* Units that share partial results, each its own part of their axis: `unit` is which of `units` such results,
+ * [from, to) the part, as C expressions. */
+typedef struct {
+    int64_t units;
+    const char *unit, *from, *to; /* from and to NULL: all, which nobody shares */
+} dl_sharing;
 /* `sums`: a unit's partial results, set to their start. They lie behind what else the kernel keeps in the
- * workspace, which then has room for those of `units` units. */
-void dl_emit_sums(dl_emitter *e, int64_t units, dl_emitted *code);
+ * workspace, which then has room for those of all. */
+void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code);
+/* The same where no units share. */
+void dl_emit_unit_sums(dl_emitter *e, int64_t units, dl_emitted *code);
 /* Room in the workspace for what later sweeps read. */
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
 /* A sweep behind reductions as function e->name: combines units' partial results in order, and runs what

@@ -31,7 +31,7 @@ static void put_depthwise(dl_emitter *e, const dl_shape *s, bool turned, dl_emit
     put_window(e, s);
     dl_emit_point(e);
     dl_emit_head(e, 0);
-    dl_emit_sums(e, code->units[0], code);
+    dl_emit_unit_sums(e, code->units[0], code);
     dl_putf(e->out,
             "    _Static_assert(sizeof(struct depth_tap) == %d, \"scratch\");\n"
             "    depth_unit(&%s_window, %d, arg, %d, %d, %lldL, unit, scratch, %s_point, sums);\n}\n",
@@ -59,7 +59,7 @@ static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t ow
     code->phases = 2;
     code->units[0] = columns, code->units[1] = t.units;
     dl_emit_head(e, 1);
-    dl_emit_sums(e, code->units[1], code);
+    dl_emit_unit_sums(e, code->units[1], code);
     dl_putf(e->out,
             "    group_unit(&%s_groups, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
             name, name);

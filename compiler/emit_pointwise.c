@@ -206,9 +206,11 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     int64_t each = dl_ceil_div(s.rows, units);
     if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, units) + 63) / 64 * 64;
 
+    e->ahead = s.sums;
     put_point_function(e, &s);
+    e->ahead = false;
     dl_emit_sweep_head(e);
-    dl_emit_sums(e, units, code);
+    dl_emit_unit_sums(e, units, code);
     if (s.rows == 1) {
         dl_putf(e->out, "    long from = unit * %lldL, to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
                 (long long)s.inner_chunk, (long long)s.inner_chunk, (long long)s.inner,

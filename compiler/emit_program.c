@@ -3,6 +3,8 @@
 
 #include <ctype.h>
 
+enum { FROM_MEMORY = 2 << 20 }; /* bytes of an array that no core's own cache holds */
+
 /* How a value of an element type stands in the program, by mode: its C type, and what the functions of
  * ops.def on it begin with. In lanes an f64 or i64 is one number that all lanes share. */
 typedef struct {
@@ -400,9 +402,10 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
         e->out->n = mark, e->out->at[mark] = 0;
     int64_t step = lane_step(e, &p->type, in->index);
     bool whole = step == 1 && p->type.dtype == DL_F32 && dl_emit_is_whole(e);
+    bool ahead = e->ahead && dl_type_stored(&p->type) * (int64_t)sizeof(float) >= FROM_MEMORY;
     dl_putf(e->out, "%s%s(((const %s *)arg[%d])%s",
             step == 0   ? "splat"
-            : whole     ? "ld"
+            : whole     ? ahead ? "ld_ahead" : "ld"
             : step == 1 ? "ldn"
                         : "ld_step",
             suffix, type, in->param, step ? " + " : "[");

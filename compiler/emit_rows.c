@@ -509,7 +509,7 @@ int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     put_row_function(&r);
     set_mode(&r, true);
     dl_emit_sweep_head(e);
-    dl_emit_sums(e, units, code);
+    dl_emit_unit_sums(e, units, code);
     put_units(&r, each, count, group);
     return units;
 }

@@ -55,20 +55,25 @@ int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order) {
     return all;
 }
 
-void dl_emit_sums(dl_emitter *e, int64_t units, dl_emitted *code) {
+void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code) {
     int64_t all = 0;
     for (int i = 0; i < e->now->run.n; i++) all += e->partial[e->now->run.at[i]].count;
-    dl_putf(e->out, "    double *sums = (double *)(workspace + %lldL) + unit * %lldL;\n    (void)sums;\n",
-            (long long)code->workspace, (long long)all);
+    dl_putf(e->out, "    double *sums = (double *)(workspace + %lldL) + %s * %lldL;\n    (void)sums;\n",
+            (long long)code->workspace, s->unit, (long long)all);
     for (int i = 0; i < e->now->run.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[e->now->run.at[i]];
         dl_partial *p = &e->partial[e->now->run.at[i]];
         if (!p->count) continue;
-        p->base = code->workspace, p->units = units, p->all = all;
-        dl_putf(e->out, "    for (long i = 0; i < %lldL; i++) ((%s *)sums)[%lldL + i] = %s;\n",
-                (long long)p->count, dl_emit_partial_type(in), (long long)p->at, dl_emit_start(in));
+        p->base = code->workspace, p->units = s->units, p->all = all;
+        const char *to = s->to ? s->to : dl_format(e->arena, "%lldL", (long long)p->count);
+        dl_putf(e->out, "    for (long i = %s; i < %s; i++) ((%s *)sums)[%lldL + i] = %s;\n",
+                s->from ? s->from : "0", to, dl_emit_partial_type(in), (long long)p->at, dl_emit_start(in));
     }
-    code->workspace += all * units * (int64_t)sizeof(double);
+    code->workspace += all * s->units * (int64_t)sizeof(double);
+}
+
+void dl_emit_unit_sums(dl_emitter *e, int64_t units, dl_emitted *code) {
+    dl_emit_sums(e, &(dl_sharing){.units = units, .unit = "unit"}, code);
 }
 
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {

@@ -109,15 +109,17 @@ dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns)
     if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X) return put_parity_tables(e, s, groups);
     put_forward_tables(e, s);
     int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
-    return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups};
+    return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups, groups, unit_columns};
 }
+
+/* What is the larger stays in cache, and the other one streams: a block's rows, or a column's weights. */
+bool dl_units_by_rows(const dl_target *t, const dl_shape *s) { return s->taps * t->panel < t->row_block; }
 
 void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
                    const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
                    int positions) {
     const char *name = e->k->name;
-    /* What is the larger stays in cache, and the other one streams: a block's rows, or a column's weights. */
-    bool by_rows = s->taps * e->t->panel < e->t->row_block;
+    bool by_rows = dl_units_by_rows(e->t, s);
     dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name, (long long)s->batch);
     dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out), dl_emit_three(e->out, "scale", scale);
     dl_putf(e->out,

@@ -36,13 +36,15 @@ void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, const char *n
  * entries _positions has. */
 typedef struct {
     int positions;
-    int64_t units;
+    int64_t units, groups, columns; /* groups of so many columns; 0: positions have groups of their own */
 } dl_tables;
 dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns);
 /* The table <kernel>_shape behind them: struct contraction. */
 void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
                    const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
                    int positions);
+/* Do units of the same rows follow each other, else those of the same columns? */
+bool dl_units_by_rows(const dl_target *t, const dl_shape *s);
 /* The same with what an image that is made reads, as it is. */
 void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns, int positions);
 /* Both. A unit has several columns, `most` of them, where their sums are one chain, their weights stay in

@@ -27,11 +27,18 @@ static int64_t global_batch(const dl_config *c, int world) {
     return dl_config_int(c, DL_KEY_global_batch_size) * (of_rank ? world : 1);
 }
 
-static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
-    dl_axis_size batch = {"N", s->batch};
-    dl_model_config config = {.sizes = &batch, .nsizes = 1};
+/* The model's graphs for a batch, at sizes of axes that it leaves open. */
+static dl_module *build_module(const dl_session *s, int nsizes, const dl_axis_size *sizes, dl_diags *diags) {
+    dl_axis_size *all = DL_NEWS(s->arena, dl_axis_size, nsizes + 1);
+    dl_model_config config = {.sizes = all, .nsizes = nsizes + 1};
+    all[0] = (dl_axis_size){"N", s->batch};
+    for (int i = 0; i < nsizes; i++) all[i + 1] = sizes[i];
     config.arguments = dl_arguments_values(s->arena, s->config, s->model, &config.narguments);
-    s->module = dl_model_build(s->arena, s->model, &config, diags);
+    return dl_model_build(s->arena, s->model, &config, diags);
+}
+
+static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
+    s->module = build_module(s, 0, NULL, diags);
     if (!s->module) return fail_model(s, diags, err);
     s->parameters = dl_count_parameters(s->module->graphs.at[0]);
     return true;
@@ -75,6 +82,48 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
 void dl_session_close(dl_session *s) {
     if (s) dl_buf_free(&s->diagnostics);
 }
+
+/* ---- prediction ---- */
+
+/* Sizes that change a parameter make another model. */
+static bool check_parameters(const dl_session *s, const dl_module *m, dl_error *err) {
+    const dl_graph *then = s->module->graphs.at[0], *now = m->graphs.at[0];
+    for (int i = 0; i < now->vars.n; i++) {
+        const dl_var *v = now->vars.at[i], *was = dl_graph_find_var(then, v->name);
+        if (v->role != DL_VAR_PARAM && v->role != DL_VAR_STATE) continue;
+        if (!was || !dl_type_same(&was->value.type, &v->value.type))
+            return dl_fail(err, DL_INPUT, "%s: '%s' would be %s there, and is %s", s->model_path, v->name,
+                           dl_type_text(&v->value.type), was ? dl_type_text(&was->value.type) : "not there");
+    }
+    return true;
+}
+
+/* NULL with an error: a fault of the model, which is of these sizes if it comes now. */
+static dl_module *prediction_of(const dl_session *s, int nsizes, const dl_axis_size *sizes, dl_error *err) {
+    dl_diags *diags = dl_diags_new(s->arena, s->source);
+    dl_module *m = build_module(s, nsizes, sizes, diags);
+    for (int i = 0; !m && i < diags->list.n; i++)
+        if (diags->list.at[i]->message)
+            return dl_fail(err, DL_INPUT, "%s: %s", s->model_path, diags->list.at[i]->message), NULL;
+    if (!m) return fail_model(s, diags, err), NULL;
+    return dl_keep_prediction(m, err) ? m : NULL;
+}
+
+bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl_error *err) {
+    dl_module *m = prediction_of(s, nsizes, sizes, err);
+    if (!m || !check_parameters(s, m, err)) return false;
+    s->module = m;
+    return true;
+}
+
+const dl_graph *dl_session_seen(const dl_session *s, dl_error *err) {
+    dl_module *m = prediction_of(s, 0, NULL, err);
+    if (!m) return NULL;
+    dl_pass_ctx ctx = {.arena = s->arena, .err = err};
+    return dl_run_passes(m, "lower", &ctx, (dl_pass_options){0}) ? m->graphs.at[0] : NULL;
+}
+
+/* ---- the plan ---- */
 
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
     *opt = (dl_compile_options){

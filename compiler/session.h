@@ -12,6 +12,7 @@
 #include "compiler/compile.h"
 #include "frontends/dl/front.h"
 #include "frontends/yaml/config.h"
+#include "passes/prediction.h"
 
 typedef struct {
     dl_arena *arena;
@@ -20,7 +21,7 @@ typedef struct {
     const char *model_name; /* "UNet" */
     dl_source *source;
     dl_model *model;
-    dl_module *module;      /* graphs train and eval; lowered in place by dl_session_compile */
+    dl_module *module;      /* graphs train and eval, or predict; lowered in place by dl_session_compile */
     int64_t batch;          /* samples a rank and step: axis N */
     int64_t global_batch;   /* over all ranks */
     int64_t parameters;     /* trained elements */
@@ -38,6 +39,15 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
                             dl_error *err);
 /* Frees what is not in the arena. NULL is fine. */
 void dl_session_close(dl_session *s);
+
+/* Makes the session's module that of prediction alone, with the one graph "predict" (passes/prediction.h), at
+ * these sizes of axes that the model's inputs leave open; none: at the configuration's. Errors (DL_INPUT): a
+ * model that does not fit them, or has other parameters there; an output made of a target. The module is then
+ * as it was. */
+bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl_error *err);
+/* The graph "predict" at the configuration's sizes as the pass `lower` leaves it, for dl_find_reach; NULL:
+ * as above. */
+const dl_graph *dl_session_seen(const dl_session *s, dl_error *err);
 
 /* Options with the session's model, batch, Adam's constants and this environment's DLC_SKIP; the best target
  * of this machine, or `target`. NULL target name: best. False: unknown target. */

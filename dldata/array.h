@@ -34,6 +34,8 @@ typedef struct {
  * Errors: DL_INPUT for what is no such file, is damaged, or refers outside itself; DL_IO. */
 bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
+/* The same for .npz files and Zarr folders. */
+bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* The same for JPEG and CIFAR-10's binary layout, known by the bytes; what is neither is DL_INPUT. */
 bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* Opens by the file's first bytes. */

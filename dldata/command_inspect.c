@@ -5,6 +5,7 @@
 #include "ir/base/foreign.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
+#include "programs/propose.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,34 +32,8 @@ static const char *default_picture(const char *path, char out[512]) {
     return out;
 }
 
-bool command_inspect(int argc, char **argv, dl_error *err) {
-    long long slice = -1;
-    const char *picture = NULL, *file = NULL;
-    bool help = false;
-    int n_files;
-    const option options[] = {
-        {"slice", NULL, OPTION_INTEGER, &slice, 0, 1e9, "K", "draw slice K of each channel (the middle one)"},
-        {"output", "o", OPTION_TEXT, &picture, 0, 0, "PNG",
-         "the picture's file (FILE's name with .png, in this directory)"},
-        {"help", "h", OPTION_FLAG, &help, 0, 0, NULL, "this text"},
-    };
-    enum { N = sizeof options / sizeof options[0] };
-    if (!options_read(options, N, argc, argv, &file, 1, &n_files, err)) return false;
-    if (help) {
-        printf("usage: dldata inspect FILE [OPTIONS]\n\n"
-               "Describes an HDF5, .npy, JPEG or CIFAR-10 data file: arrays, shapes, types, storage, range, "
-               "mean and "
-               "standard deviation of\n"
-               "each channel, attributes, and which loaders read it; draws a slice of each channel into a "
-               "PNG file.\n\n");
-        options_print(options, N);
-        printf("\nexample:\n  dldata inspect data/nbody_train.h5 --slice 10 -o slice.png\n");
-        return true;
-    }
-    if (!n_files)
-        return dl_fail(err, DL_USAGE, "which file? for example `dldata inspect data/nbody_train.h5`");
-    dl_input_remember(file);
-    if (picture && !dl_output_check(picture, err)) return false;
+/* One file: its description to standard output, its picture to `picture` (NULL: by the file's name). */
+static bool inspect(const char *file, long long slice, const char *picture, dl_error *err) {
     describe_request request = {file, slice};
     dl_sandbox_result result;
     char name[512];
@@ -77,4 +52,59 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     dl_buf_free(&result.text);
     dl_buf_free(&result.bytes);
     return ok;
+}
+
+static bool propose(const char *model, const char *const *files, int n_files, dl_error *err) {
+    dl_buf text = {0};
+    bool ok = dl_propose(model, files, n_files, &text, err);
+    if (ok) print_safely(&text);
+    dl_buf_free(&text);
+    return ok;
+}
+
+static bool is_model(const char *path) {
+    size_t n = strlen(path);
+    return n > 3 && strcmp(path + n - 3, ".dl") == 0;
+}
+
+bool command_inspect(int argc, char **argv, dl_error *err) {
+    enum { MAX_FILES = 64 };
+    long long slice = -1;
+    const char *picture = NULL, *files[MAX_FILES], *model = NULL;
+    bool help = false;
+    int n_files;
+    const option options[] = {
+        {"slice", NULL, OPTION_INTEGER, &slice, 0, 1e9, "K", "draw slice K of each channel (the middle one)"},
+        {"output", "o", OPTION_TEXT, &picture, 0, 0, "PNG",
+         "the picture's file (FILE's name with .png, in this directory)"},
+        {"help", "h", OPTION_FLAG, &help, 0, 0, NULL, "this text"},
+    };
+    enum { N = sizeof options / sizeof options[0] };
+    if (!options_read(options, N, argc, argv, files, MAX_FILES, &n_files, err)) return false;
+    if (help) {
+        printf("usage: dldata inspect FILE... [MODEL.dl] [OPTIONS]\n\n"
+               "Describes HDF5, .npy, .npz, Zarr, JPEG or CIFAR-10 data files: arrays, shapes, types, "
+               "storage, range, "
+               "mean,\n"
+               "standard deviation and NaN of each channel (of a large array: of blocks spread over it), "
+               "attributes, "
+               "and which\n"
+               "loaders read it; draws a slice of each channel into a PNG file.\n"
+               "With a model, proposes the section `data:` of its configuration (docs/data.md).\n\n");
+        options_print(options, N);
+        printf("\nexamples:\n  dldata inspect data/nbody_train.h5 --slice 10 -o slice.png\n"
+               "  dldata inspect mine.h5 models/mine.dl\n");
+        return true;
+    }
+    if (n_files > 1 && is_model(files[n_files - 1])) model = files[--n_files];
+    if (!n_files)
+        return dl_fail(err, DL_USAGE, "which file? for example `dldata inspect data/nbody_train.h5`");
+    if (picture && n_files > 1) return dl_fail(err, DL_USAGE, "--output goes with one file");
+    for (int i = 0; i < n_files; i++) dl_input_remember(files[i]);
+    if (picture && !dl_output_check(picture, err)) return false;
+    for (int i = 0; i < n_files; i++) {
+        if (i) printf("\n");
+        if (!inspect(files[i], slice, picture, err)) return false;
+    }
+    return !model || propose(model, files, n_files, err);
 }

@@ -35,12 +35,12 @@ static axes axes_of(const array *a) {
 
 typedef struct {
     double low, high, sum, square, shift;
-    uint64_t n, odd; /* finite values; NaN or infinite ones */
+    uint64_t n, nan, infinite; /* finite values; others */
 } statistics;
 
 static void add_value(statistics *s, double v) {
     if (!isfinite(v)) {
-        s->odd++;
+        s->nan += isnan(v) != 0, s->infinite += isinf(v) != 0;
         return;
     }
     if (s->n++ == 0) s->low = s->high = s->shift = v; /* sums around the first value do not cancel */
@@ -179,7 +179,8 @@ static void put_statistics(dl_arena *arena, dl_buf *text, const array *a, const 
         dl_putf(text, "  %7llu %11.5g %11.5g %11.5g %11.5g%s%s", (unsigned long long)c,
                 s[c].n ? s[c].low : NAN, s[c].n ? s[c].high : NAN, mean + s[c].shift, sqrt(fmax(variance, 0)),
                 a->labels ? "  " : "", label_of(arena, a, c, false));
-        if (s[c].odd) dl_putf(text, "  %llu not finite!", (unsigned long long)s[c].odd);
+        if (s[c].nan) dl_putf(text, "  %llu NaN!", (unsigned long long)s[c].nan);
+        if (s[c].infinite) dl_putf(text, "  %llu infinite!", (unsigned long long)s[c].infinite);
         dl_puts(text, "\n");
     }
 }
@@ -205,14 +206,15 @@ static void put_loaders(dl_buf *text, const array_file *f) {
                 nbody->contiguous && hydro->contiguous ? "lowmem, " : "", (unsigned long long)nbody->dims[1],
                 nbody->contiguous && hydro->contiguous ? "" : "; lowmem needs contiguous data");
     else if (fields)
-        dl_puts(text, "loaders: none in this version; the layout is a year of weather fields for the vision "
-                      "transformer\n");
+        dl_puts(text,
+                "loaders: pytorch of the vision transformer (train_data_path): a year of weather fields\n");
     else if (channels_last)
         dl_puts(text, "loaders: none in this version; the layout is dali-lowmem's (train_path_npy_*) of the "
                       "3-D U-Net\n");
     else
-        dl_puts(text,
-                "loaders: none; the 3-D U-Net reads f32 data sets Nbody [4,L,L,L] and Hydro [5,L,L,L]\n");
+        dl_puts(text, "loaders: own, as far as the arrays can be read (docs/data.md; with a model's file "
+                      "behind this one "
+                      "the section is proposed)\n");
 }
 
 static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_buf *text, row_list *rows,

@@ -99,7 +99,7 @@ typedef struct dl_module dl_module;
 
 typedef struct {
     dl_module *module;
-    const char *name;          /* interned: "train" or "eval" */
+    const char *name;          /* interned: "train", "eval" or "predict" */
     DL_ARRAY(dl_node *) nodes; /* topological order */
     DL_ARRAY(dl_var *) vars;
     DL_ARRAY(dl_result) results;

@@ -1,9 +1,9 @@
 /* The plan: everything one step does, as data. Written by the compiler, replayed by the runtime; a file
  * (.dlp).
  *
- * A plan has programs ("train", "eval"): lists of launches over one arena of fixed offsets. Variables keep
- * their offsets from program to program; what is between programs in the arena is scratch. Kernels are
- * compiled objects carried in the plan, so that a machine without a compiler can run it.
+ * A plan has programs ("train" and "eval", or "predict"): lists of launches over one arena of fixed offsets.
+ * Variables keep their offsets from program to program; what is between programs in the arena is scratch.
+ * Kernels are compiled objects carried in the plan, so that a machine without a compiler can run it.
  *
  * Kernel ABI. For each phase p of a kernel the object exports
  *     void <symbol>_<p>(char *const *arg, int64_t unit, char *scratch, char *workspace);

@@ -19,7 +19,7 @@ static dl_value *reduce_to(dl_builder *b, dl_value *v, const dl_type *type) {
         const char *name = v->type.axis[i].name;
         if (*name && dl_type_axis(type, name) < 0) over[n++] = name;
     }
-    if (n) v = dl_build_reduce(b, DL_OP_sum, v, n, over);
+    if (n) v = dl_grad_unspread(b, v, n, over);
     if (dl_type_same(&v->type, type)) return v;
     return dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, *type);
 }
@@ -55,7 +55,22 @@ static bool *find_active(const dl_graph *g, dl_arena *arena) {
     return active;
 }
 
-bool dl_pass_autodiff(dl_graph *g, dl_pass_ctx *ctx) {
+static bool pass_stop(dl_value **v) {
+    bool stops = (*v)->def && (*v)->def->op == DL_OP_stop_gradient;
+    if (stops) *v = (*v)->def->in[0];
+    return stops;
+}
+
+/* What stopped a gradient has done its work: its operand is read in its place. */
+static bool forget_stops(dl_graph *g) {
+    bool any = false;
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nin; k++) any |= pass_stop(&g->nodes.at[i]->in[k]);
+    for (int i = 0; i < g->results.n; i++) any |= pass_stop(&g->results.at[i].value);
+    return any;
+}
+
+static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
     bool trains = strcmp(g->name, "train") == 0 && loss && !dl_graph_find_result(g, DL_RESULT_GRAD, NULL);
     if (!trains) return false;
@@ -83,4 +98,9 @@ bool dl_pass_autodiff(dl_graph *g, dl_pass_ctx *ctx) {
             dl_graph_result(g, DL_RESULT_GRAD, v->name, grads[v->value.id], v);
     }
     return true;
+}
+
+bool dl_pass_autodiff(dl_graph *g, dl_pass_ctx *ctx) {
+    bool changed = differentiate(g, ctx);
+    return ctx->err->code == DL_OK && (forget_stops(g) || changed);
 }

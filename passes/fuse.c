@@ -119,6 +119,38 @@ static bool one_meets_itself(const dl_fusion *f, int a, int b) {
     return false;
 }
 
+/* A contraction whose kernel could take in this reduction of what it makes: nearly for nothing. */
+static bool rides_along(const dl_fusion *f, const dl_node *reduce) {
+    enum { FAR = 16 };
+    const dl_value *v = reduce->in[0];
+    for (int i = 0; i < FAR && v->def; i++) {
+        const dl_node *n = v->def;
+        if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return sums_beside(n, reduce);
+        if (!dl_fuse_is_pointwise(n->op)) return false;
+        v = NULL;
+        for (int k = 0; k < n->nin; k++) {
+            if (dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)) {
+                if (!v) v = n->in[k];
+            } else if (dl_fuse_from_reduction(f, n->in[k], &n->out[0].type)) {
+                return false;
+            }
+        }
+        if (!v) return false;
+    }
+    return false;
+}
+
+/* May all that group a sums stand beside a contraction, unless it becomes one with group b, which cannot? */
+static bool rides_apart(const dl_fusion *f, int a, int b) {
+    const dl_group *x = &f->groups.at[a];
+    if (!x->reduce || x->mixed || !f->groups.at[b].spreads) return false;
+    for (int i = 0; i < x->members.n; i++) {
+        const dl_node *n = f->graph->nodes.at[x->members.at[i]];
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !rides_along(f, n)) return false;
+    }
+    return true;
+}
+
 static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
     if (x->members.n + y->members.n > DL_FUSE_MOST_MEMBERS) return false;
@@ -128,6 +160,7 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     if (anchor && (one_spreads(f, a, b) || !all_sum_beside(f, anchor, x) || !all_sum_beside(f, anchor, y)))
         return false;
     if (anchor && makes_weight(anchor) && !(all_fit_panels(f, x) && all_fit_panels(f, y))) return false;
+    if (rides_apart(f, a, b) || rides_apart(f, b, a)) return false;
     if (mix(f, a, b) && (one_meets_itself(f, a, b) || !dl_fuse_pays(f, a, b, -1, &x->space))) return false;
     return dl_fuse_order_merge(f, a, b);
 }
@@ -155,27 +188,6 @@ static int merge(dl_fusion *f, int into, int from) {
     for (int i = 0; i < y->out.n; i++) dl_push(arena, &x->out, y->out.at[i]);
     y->alive = false, y->members.n = y->out.n = 0;
     return into;
-}
-
-/* A contraction whose kernel could take in this reduction of what it makes: nearly for nothing. */
-static bool rides_along(const dl_fusion *f, const dl_node *reduce) {
-    enum { FAR = 16 };
-    const dl_value *v = reduce->in[0];
-    for (int i = 0; i < FAR && v->def; i++) {
-        const dl_node *n = v->def;
-        if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return sums_beside(n, reduce);
-        if (!dl_fuse_is_pointwise(n->op)) return false;
-        v = NULL;
-        for (int k = 0; k < n->nin; k++) {
-            if (dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)) {
-                if (!v) v = n->in[k];
-            } else if (dl_fuse_from_reduction(f, n->in[k], &n->out[0].type)) {
-                return false;
-            }
-        }
-        if (!v) return false;
-    }
-    return false;
 }
 
 /* What group `at` is like when `node` has joined it, or that it cannot. */

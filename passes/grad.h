@@ -24,6 +24,9 @@ void dl_grad_give(dl_grad *g, int operand, dl_value *contribution);
  * too. */
 void dl_grad_give_to(dl_grad *g, const dl_value *v, dl_value *contribution);
 
+/* The sum of v over n of its axes, in which factors that are the same all along them stand outside. */
+dl_value *dl_grad_unspread(dl_builder *b, dl_value *v, int n, const char *const *over);
+
 /* A rule gives each wanted operand its contribution, or sets g->err. */
 typedef void dl_grad_rule(dl_grad *g);
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_grad_rule dl_grad_##grad;

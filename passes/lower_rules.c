@@ -174,16 +174,15 @@ dl_value *dl_lower_log_softmax(dl_builder *b, const dl_node *n) {
     return sub(b, z, dl_build1(b, DL_OP_log, all));
 }
 
-/* x less its mean over the axes. */
-static dl_value *deviation(dl_builder *b, dl_value *x, int n, const char *const *over) {
-    return sub(b, x, dl_build_reduce(b, DL_OP_mean, x, n, over));
-}
-
-/* 1 / sqrt(variance + eps) of the deviation d; the variance is the biased one. One root and one division for
- * all points of a mean, which are then multiplied, as in PyTorch. */
-static dl_value *scale_of(dl_builder *b, dl_value *d, int n, const char *const *over, double eps) {
+/* (x - mean) / sqrt(variance + eps) over the axes; the variance is the biased one. One root and one division
+ * for all points of a mean, which are then multiplied, as in PyTorch. The variance's gradient does not go
+ * through the mean, where deviations, which sum to nothing, would leave their rounding. */
+static dl_value *standardise(dl_builder *b, dl_value *x, int n, const char *const *over, double eps) {
+    dl_value *mean = dl_build_reduce(b, DL_OP_mean, x, n, over);
+    dl_value *d = sub(b, x, dl_build1(b, DL_OP_stop_gradient, mean));
     dl_value *variance = dl_build_reduce(b, DL_OP_mean, mul(b, d, d), n, over);
-    return dl_build1(b, DL_OP_rsqrt, dl_build_k(b, DL_OP_add, variance, eps));
+    dl_value *scale = dl_build1(b, DL_OP_rsqrt, dl_build_k(b, DL_OP_add, variance, eps));
+    return mul(b, sub(b, x, mean), scale);
 }
 
 /* (x - mean) / sqrt(variance + eps) * weight + bias along axis `kept`, the statistics over all axes whose bit
@@ -196,9 +195,8 @@ static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics,
     for (int i = 0; i < t.rank; i++)
         if (statistics >> i & 1) over[n_over++] = t.axis[i].name;
     dl_value *w = along(b, n->in[1], t.axis[kept].name), *bias = along(b, n->in[2], t.axis[kept].name);
-    dl_value *d = deviation(b, rename_to(b, n->in[0], t), n_over, over);
-    dl_value *scale = scale_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps));
-    return rename_to(b, add(b, mul(b, mul(b, d, scale), w), bias), n->out[0].type);
+    dl_value *y = standardise(b, rename_to(b, n->in[0], t), n_over, over, dl_node_float(n, DL_ATTR_eps));
+    return rename_to(b, add(b, mul(b, y, w), bias), n->out[0].type);
 }
 
 dl_value *dl_lower_layer_norm(dl_builder *b, const dl_node *n) {
@@ -218,8 +216,7 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     t.axis[1] = (dl_axis){dl_lower_fresh(&t, channels), groups};
     for (int i = 2; i < t.rank; i++) over[n_over++] = t.axis[i].name;
     dl_value *x = dl_build_as(b, DL_OP_reshape, 1, n->in, 0, NULL, t);
-    dl_value *d = deviation(b, x, n_over, over);
-    dl_value *y = mul(b, d, scale_of(b, d, n_over, over, dl_node_float(n, DL_ATTR_eps)));
+    dl_value *y = standardise(b, x, n_over, over, dl_node_float(n, DL_ATTR_eps));
     y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, named);
     dl_value *shift = along(b, n->in[2], channels);
     y = add(b, mul(b, y, along(b, n->in[1], channels)), shift);

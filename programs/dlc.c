@@ -15,7 +15,7 @@ static const struct {
      dlc_compile},
     {"bench", "time a training step on this machine beside its peak", dlc_bench},
     {"verify", "run every compiled kernel beside the interpreter", dlc_verify},
-    {"check", "check model files, all faults of each", dlc_check},
+    {"check", "check model files, all faults of each; with --config NAME their data, too", dlc_check},
     {"explain", "explain a diagnostic by its code", dlc_explain},
     {"opt", "run passes on textual IR", dlc_opt},
 };

@@ -1,51 +1,102 @@
-/* `dlc check` and `dlc explain`: the faults of model files, and what a code means. */
+/* `dlc check` and `dlc explain`: the faults of model files, alone or with a configuration's data; what a code
+ * means. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "compiler/check.h"
 #include "programs/dlc.h"
+#include "programs/samples.h"
 
 static const dl_option options[] = {{"help", 'h', NULL, "this text"}, {0}};
+
+static const char usage[] =
+    "usage: dlc check FILE...\n"
+    "       dlc check MODEL.dl [--yaml_config FILE.yaml] --config NAME [--key=value...]\n\n"
+    "Reports every fault of each model file (.dl) with its place, code and what would mend it, and\n"
+    "what `dlc compile` would refuse, without making machine code.\n"
+    "With a configuration, holds the model's inputs and targets against its data files as well: names, "
+    "shapes,\n"
+    "channels, samples for training and validation.\n"
+    "Exit status 3 when there is a fault. `dlc explain CODE` tells more about a code.\nSizes "
+    "that a model leaves to its configuration are assumed where none is given.\n\n";
+
+static void print(dl_buf *text) {
+    if (text->n) fputs(text->at, stderr);
+    dl_buf_free(text);
+}
+
+/* A model file by itself: 0, or the exit status. */
+static int check_model(dl_arena *arena, const char *path, const dl_target *target) {
+    dl_error err = {0};
+    dl_source *source = dl_source_read(arena, path, &err);
+    if (!source) return dlc_fail(&err);
+    dl_diags *diags = dl_diags_new(arena, source);
+    bool compiles = dl_check_file(arena, source, target, diags, &err);
+    dl_buf b = {0};
+    dl_diags_print(&b, diags, isatty(2) && !getenv("NO_COLOR"));
+    print(&b);
+    if (!compiles) return dlc_fail(&err);
+    return diags->errors ? DL_INPUT : 0;
+}
+
+/* Samples in an epoch of a part; 0 with an error. */
+static int64_t count_samples(dl_arena *arena, const dl_session *s, dlr_split split, dl_error *err) {
+    dlr_dataset *d = dl_samples_open(arena, s, split, true, err);
+    int64_t n = d ? dlr_dataset_samples(d) : 0;
+    dlr_dataset_close(d);
+    return n;
+}
+
+/* A model, at the sizes of its configuration, and the data of it. */
+static int check_configured(dl_arena *arena, dl_config *c, const dl_target *target) {
+    dl_error err = {0};
+    dl_buf faults = {0};
+    if (!dl_config_take_model(c, &err)) return dlc_fail(&err);
+    dl_session *s = dl_session_open(arena, c, 1, &faults, &err);
+    print(s ? &s->diagnostics : &faults);
+    if (!s) return dlc_fail(&err);
+    int64_t train = 0, valid = 0;
+    bool ok = dl_samples_settle(c, &err) && (train = count_samples(arena, s, DLR_TRAIN, &err)) > 0 &&
+              (valid = count_samples(arena, s, DLR_VALID, &err)) > 0;
+    dl_buf_free(&faults);
+    const char *path = s->model_path;
+    dl_session_close(s);
+    if (!ok) return dlc_fail(&err);
+    int code = check_model(arena, path, target);
+    if (code == 0)
+        printf("%s: ok; %lld samples for training, %lld for validation\n", dl_shown(arena, path),
+               (long long)train, (long long)valid);
+    return code;
+}
+
+static bool is_configured(const dl_config *c) {
+    bool yaml = dl_config_option(c, "config") || dl_config_option(c, "yaml_config");
+    for (int i = 0; i < c->positional.n; i++) {
+        const char *dot = strrchr(c->positional.at[i], '.');
+        yaml = yaml || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
+    }
+    return yaml;
+}
 
 int dlc_check(dl_arena *arena, int argc, char **argv) {
     dl_error err = {0};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (!c) return dlc_fail(&err);
-    if (dl_config_option(c, "help"))
-        return dlc_help(
-            "usage: dlc check FILE...\n\nReports every fault of each model file (.dl) with its "
-            "place, code and what would mend it, and\nwhat `dlc compile` would refuse, without making "
-            "machine code.\n"
-            "Exit status 3 when there is one. `dlc explain CODE` tells more about a code.\nSizes "
-            "that a model leaves to its configuration "
-            "are assumed.\n\n",
-            options, NULL);
+    if (dl_config_option(c, "help")) return dlc_help(usage, options, NULL);
+    const dl_target *target = dl_target_find(NULL, &err);
+    if (!target) return dlc_fail(&err);
+    if (is_configured(c)) return check_configured(arena, c, target);
     if (!dl_config_finish(c, &err)) return dlc_fail(&err);
     if (!c->positional.n) {
         dl_fail(&err, DL_USAGE, "usage: dlc check FILE...");
         return dlc_fail(&err);
     }
-    const dl_target *target = dl_target_find(NULL, &err);
-    if (!target) return dlc_fail(&err);
     int code = 0;
     for (int i = 0; i < c->positional.n; i++) {
-        err = (dl_error){0};
-        dl_source *source = dl_source_read(arena, c->positional.at[i], &err);
-        if (!source) {
-            code = dlc_fail(&err);
-            continue;
-        }
-        dl_diags *diags = dl_diags_new(arena, source);
-        bool compiles = dl_check_file(arena, source, target, diags, &err);
-        dl_buf b = {0};
-        dl_diags_print(&b, diags, isatty(2) && !getenv("NO_COLOR"));
-        if (b.n) fputs(b.at, stderr);
-        dl_buf_free(&b);
-        if (!compiles)
-            code = dlc_fail(&err);
-        else if (diags->errors)
-            code = DL_INPUT;
+        int status = check_model(arena, c->positional.at[i], target);
+        if (status)
+            code = status;
         else
             printf("%s: ok\n", dl_shown(arena, c->positional.at[i]));
     }

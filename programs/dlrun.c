@@ -11,6 +11,7 @@
 #include "ir/base/streams.h"
 #include "programs/environment.h"
 #include "programs/identity.h"
+#include "programs/predict.h"
 #include "programs/rates.h"
 #include "programs/run_dir.h"
 #include "programs/samples.h"
@@ -37,6 +38,8 @@ static const char usage[] =
     "  dlrun --config short --resume               go on where a run stopped (Ctrl-C leaves a checkpoint)\n"
     "  dlrun --data_loader_config synthetic        on noise, without any data file\n"
     "  dlrun --config base --dry_run               parameters and exact memory, nothing else\n"
+    "  dlrun predict runs/short/1GPU/00 FILE -o OUT   what the trained model makes of a file (predict "
+    "--help)\n"
     "  dlrun models/config/hello.yaml              a file that is one configuration, and names its model\n"
     "  dlrun models/vit.dl --help                  all options and keys, the model's among them\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 75 stopped by a "
@@ -409,6 +412,8 @@ static const char *join(dl_arena *arena, int n, char *const *words) {
 int main(int argc, char **argv) {
     dl_exit_without_memory("dlrun");
     dl_streams_start();
+    if (argc > 1 && strcmp(argv[1], "predict") == 0)
+        return dl_streams_end("dlrun", dl_predict_main(argc - 1, argv + 1));
     dl_error err = {0};
     program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
     p.command_line = join(p.arena, argc, argv);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "programs/own_data.h"
 #include "runtime/data/cifar.h"
 #include "runtime/data/crops.h"
 #include "runtime/data/image_folder.h"
@@ -41,7 +42,7 @@ static const dl_var *find(const dl_session *s, const dlr_array *a) {
     return NULL;
 }
 
-static bool arrays_of(const dl_session *s, dlr_arrays *arrays, dl_error *err) {
+bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err) {
     static const dl_var_role roles[] = {DL_VAR_INPUT, DL_VAR_TARGET};
     const dl_graph *g = s->module->graphs.at[0];
     for (int r = 0; r < 2; r++)
@@ -207,6 +208,30 @@ static dlr_dataset *open_folders(const request *q, dl_error *err) {
     return dlr_dataset_open(&dlr_image_folder_loader, &o, q->common, err);
 }
 
+/* ---- data of one's own ---- */
+
+static dlr_dataset *open_own(const request *q, dl_error *err) {
+    const dl_config *c = q->config;
+    dl_key samples = keys[q->split].samples;
+    int64_t limit = limit_of(q);
+    dlr_own_options o;
+    if (!dl_own_data_given(c)) {
+        dl_config_fail(
+            c, DL_KEY_data_loader_config, err,
+            "own: where are the data? data: {inputs: ..., targets: ..., split: ...} (docs/data.md)");
+        return NULL;
+    }
+    if (!dl_config_is_null(c, DL_KEY_use_cache)) {
+        dl_config_fail(c, DL_KEY_use_cache, err, "not for data of one's own: name the copies in data");
+        return NULL;
+    }
+    if (!dl_own_data_options(q->arena, dl_config_value(c, DL_KEY_data), q->common->arrays, &o, err))
+        return NULL;
+    o.samples = dl_config_is_given(c, samples) ? dl_config_int(c, samples) : 0;
+    o.limit = limit == INT64_MAX ? 0 : limit;
+    return dlr_dataset_open(&dlr_own_loader, &o, q->common, err);
+}
+
 /* ---- all ---- */
 
 /* By data_loader_config, whose values config.def lists. */
@@ -224,6 +249,7 @@ static const struct {
     {"dali", open_weather, {DL_KEY_train_data_path, DL_KEY_valid_data_path}},
     {"cifar10", open_cifar, {DL_KEY_data_dir, DL_KEY_data_dir}},
     {"image_folder", open_folders, {DL_KEY_train_dir, DL_KEY_valid_dir}},
+    {"own", open_own, {DL_KEY_data, DL_KEY_data}},
 };
 
 /* `data: NAME`: system E's data sets, with what its code does to their pictures. */
@@ -252,19 +278,27 @@ static const struct {
 static const struct {
     dl_key key;
     const char *loader;
-} sources[] = {
-    {DL_KEY_train_data_path, "pytorch"}, {DL_KEY_data_dir, "cifar10"}, {DL_KEY_train_dir, "image_folder"}};
+} sources[] = {{DL_KEY_data, "own"},
+               {DL_KEY_train_data_path, "pytorch"},
+               {DL_KEY_data_dir, "cifar10"},
+               {DL_KEY_train_dir, "image_folder"}};
+
+/* `data` as a name says what E's data set is; as a map, where data of one's own are. */
+static bool names_source(const dl_config *c, dl_key source) {
+    return source == DL_KEY_data ? dl_own_data_given(c) : !dl_config_is_null(c, source);
+}
 
 /* Data on the command line beats a file's `synthetic`, and nothing else that names a loader. */
 static bool leaves_choice(const dl_config *c, dl_key source) {
-    if (dl_config_is_null(c, source)) return false;
+    if (!names_source(c, source)) return false;
     if (!dl_config_is_given(c, DL_KEY_data_loader_config)) return true;
     return strcmp(dl_config_str(c, DL_KEY_data_loader_config), "synthetic") == 0 &&
            dl_config_outranks(c, source, DL_KEY_data_loader_config);
 }
 
 bool dl_samples_settle(dl_config *c, dl_error *err) {
-    const char *data = dl_config_str(c, DL_KEY_data);
+    const dl_yaml *value = dl_config_value(c, DL_KEY_data);
+    const char *data = value->kind == DL_YAML_STRING ? value->text : NULL;
     for (size_t i = 0; data && i < sizeof sets / sizeof *sets; i++)
         for (int k = 0; k < 5 && sets[i].values[k].value && !strcmp(data, sets[i].name); k++)
             if (!dl_config_is_given(c, sets[i].values[k].key) &&
@@ -283,7 +317,7 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
     dlr_dataset_options common = {split, (uint64_t)dl_config_int(c, DL_KEY_seed), &arrays, probe};
     request q = {arena, s, c, split, &common};
     const char *loader = dl_config_str(c, DL_KEY_data_loader_config);
-    if (!arrays_of(s, &arrays, err)) return NULL;
+    if (!dl_samples_arrays(s, &arrays, err)) return NULL;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         if (strcmp(loader, makers[i].name) != 0) continue;
         dlr_dataset *d = makers[i].open(&q, err);

@@ -4,10 +4,14 @@
 #include "compiler/session.h"
 #include "runtime/data/dataset.h"
 
-/* Where no data_loader_config is given, the keys that name the data choose one: train_data_path weather
- * files, data_dir CIFAR-10's, train_dir class folders; and `data: cifar10 | imagenet` sets, besides, what
- * system E's code does to these pictures, as far as keys do not say otherwise. */
+/* Where no data_loader_config is given, the keys that name the data choose one: a map of `data` the files of
+ * one's own, train_data_path weather files, data_dir CIFAR-10's, train_dir class folders; and `data: cifar10
+ * | imagenet` sets, besides, what system E's code does to these pictures, as far as keys do not say
+ * otherwise. */
 bool dl_samples_settle(dl_config *config, dl_error *err);
+
+/* What the model takes: inputs, then targets, each without N. Errors: dlr_arrays_add's. */
+bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err);
 
 /* Of a session whose graphs are as the front end built them; `probe` as in dataset.h. Errors: those of the
  * loader; DL_INPUT for a model that it does not serve; DL_USAGE or DL_INPUT at the key for too few samples.

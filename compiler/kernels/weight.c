@@ -247,10 +247,27 @@ UNUSED long sum_edges(const struct weight_gradient *s, char *const *arg, struct 
     return whole;
 }
 
+/* Fetches into the second cache what lies n positions behind the block's position m: dy, and x where
+ * positions follow each other as dy's do. Asked for between tiles, it comes while those compute. */
+INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                         const struct grad_block *b, long m, long n) {
+    if (s->ny == 1) {
+        const float *y = (const float *)arg[s->y->arg] + (t->y_pos[m] + n) * s->y->channels;
+        for (long i = b->panel * PANEL; i < (b->panel + b->panels) * PANEL; i += LINE)
+            __builtin_prefetch(y + i, 0, 2);
+    }
+    if (s->nx == 1 && s->run == 1) {
+        const float *x = (const float *)arg[s->x->arg] + (t->x_pos[m] + n) * s->channels;
+        for (long i = b->row; i < b->row + b->rows; i += LINE) __builtin_prefetch(x + i, 0, 2);
+    }
+}
+
 /* Adds n positions to sum[group][panel][row][PANEL]. */
 UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                       const struct grad_block *b, long n, float *sum) {
     int groups_w = s->kernel[2] / s->run;
+    long tiles = s->unit_groups * b->panels * ((b->rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT), tile = 0,
+         fetched = 0;
     float *y = packed_y(s, t);
     pack_y(s, arg, t, b, n, y);
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
@@ -268,6 +285,7 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
                         to);
                 else
                     add(t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, yp, t->y_at, some, to);
+                for (tile++; fetched * tiles < tile * n; fetched++) fetch_behind(s, arg, t, b, fetched, n);
             }
         sum += (long)s->unit_panels * s->unit_rows * PANEL;
     }

@@ -49,6 +49,7 @@ bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_con
 
 bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map) {
     const dl_setting *s = find(c, name);
+    if (s && dl_key_base_type(s->row) == DL_CONFIG_DATA && dl_is_own_data(map)) return false;
     return !s || dl_is_section(name) || s->row->limits.choices || dl_yaml_get(map, "name");
 }
 
@@ -196,10 +197,6 @@ static bool fail_unknown_key(const dl_config *c, dl_error *err) {
     const char *in = *k.section ? dl_format(st->arena, " in %s", k.section) : "";
     const char *more =
         st->unknown_keys.n > 1 ? dl_format(st->arena, " (and %d more)", st->unknown_keys.n - 1) : "";
-    if (strcmp(k.section, "data") == 0 && (!strcmp(k.entry.key, "inputs") || !strcmp(k.entry.key, "targets")))
-        return dl_yaml_fail(err, k.entry.place,
-                            "data.%s: data of one's own are not in this version; give batches by --replay",
-                            k.entry.key);
     return dl_yaml_fail(err, k.entry.place, "unknown key %s%s%s%s", dl_yaml_quote(st->arena, k.entry.key), in,
                         dl_config_suggest(c, k.entry.key, false), more);
 }

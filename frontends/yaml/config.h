@@ -36,11 +36,13 @@ typedef enum {
     DL_CONFIG_LIST,
     DL_CONFIG_NAME,     /* a string that can name a folder */
     DL_CONFIG_SCHEDULE, /* a name, or a list of {start_epoch, end_epoch, multiplier} */
+    DL_CONFIG_DATA, /* a name, or a map with `inputs` or `targets`, whose strings have their $VAR expanded */
     DL_CONFIG_OR_NULL = 16,
     DL_CONFIG_INT_OR_NULL = DL_CONFIG_INT | DL_CONFIG_OR_NULL,
     DL_CONFIG_STRING_OR_NULL = DL_CONFIG_STRING | DL_CONFIG_OR_NULL,
     DL_CONFIG_PATH_OR_NULL = DL_CONFIG_PATH | DL_CONFIG_OR_NULL,
     DL_CONFIG_BOX_OR_NULL = DL_CONFIG_BOX | DL_CONFIG_OR_NULL,
+    DL_CONFIG_DATA_OR_NULL = DL_CONFIG_DATA | DL_CONFIG_OR_NULL,
 } dl_config_type;
 
 /* An option of one program, which is no configuration key. A table of them ends with {0}. */

@@ -58,6 +58,7 @@ static const struct {
     [DL_CONFIG_BOX] = {"int or list", "an integer, or [training, validation],"},
     [DL_CONFIG_LIST] = {"list", "a list"},
     [DL_CONFIG_SCHEDULE] = {"name or list", ""}, /* always one of some names */
+    [DL_CONFIG_DATA] = {"name or map", ""},      /* likewise */
     [DL_CONFIG_NAME] = {"name", "a folder's name (without '/', not '..')"},
 };
 
@@ -100,6 +101,8 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
         dl_puts(&b, types[dl_key_base_type(row)].allowed);
     if (dl_key_base_type(row) == DL_CONFIG_SCHEDULE)
         dl_puts(&b, ", or a list of {start_epoch, end_epoch, multiplier}");
+    if (dl_key_base_type(row) == DL_CONFIG_DATA)
+        dl_puts(&b, ", or a map of inputs, targets and split (docs/data.md)");
     if (has_items(row)) dl_putf(&b, " whose items are each %s", types[row->item].allowed);
     if (row->limits.least > -DBL_MAX) {
         if (row->limits.most == DBL_MAX)
@@ -165,6 +168,30 @@ static const dl_yaml *expand(dl_arena *arena, const dl_key_row *row, const dl_ya
     return text;
 }
 
+/* The same for every string of a value. Where a variable is not set, the value as a whole knows it, too. */
+static dl_yaml *expand_all(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
+    dl_yaml *copy = DL_NEW(arena, dl_yaml);
+    *copy = *v;
+    copy->items.at = DL_NEWS(arena, const dl_yaml *, v->items.n);
+    copy->entries.at = DL_NEWS(arena, dl_yaml_entry, v->entries.n);
+    for (int i = 0, n = v->items.n + v->entries.n; i < n; i++) {
+        bool is_item = i < v->items.n;
+        const dl_yaml *from = is_item ? v->items.at[i] : v->entries.at[i - v->items.n].value, *to;
+        if (from->kind == DL_YAML_STRING)
+            to = expand(arena, row, from, err);
+        else
+            to = expand_all(arena, row, from, err);
+        if (!to) return NULL;
+        if (to->unset && !copy->unset) copy->unset = to->unset, copy->text = to->text;
+        if (is_item)
+            copy->items.at[i] = to;
+        else
+            copy->entries.at[i - v->items.n] =
+                (dl_yaml_entry){v->entries.at[i - v->items.n].key, v->entries.at[i - v->items.n].place, to};
+    }
+    return copy;
+}
+
 /* ---- checks, one a type ---- */
 
 /* The choice that a word is in any case of letters, as the table writes it; NULL: none. */
@@ -213,6 +240,10 @@ static bool is_ranges(const dl_yaml *v) {
     return v->items.n > 0;
 }
 
+bool dl_is_own_data(const dl_yaml *v) {
+    return v->kind == DL_YAML_MAP && (dl_yaml_get(v, "inputs") || dl_yaml_get(v, "targets"));
+}
+
 static bool fits(const dl_key_row *row, const dl_yaml *v);
 
 static bool is_list(const dl_key_row *row, const dl_yaml *v) {
@@ -233,6 +264,7 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     case DL_CONFIG_NAME: return is_text(row, v);
     case DL_CONFIG_BOX: return is_box(row, v);
     case DL_CONFIG_LIST: return is_list(row, v);
+    case DL_CONFIG_DATA: return v->kind == DL_YAML_STRING || dl_is_own_data(v);
     case DL_CONFIG_SCHEDULE: return v->kind == DL_YAML_STRING || is_ranges(v);
     default: return true;
     }
@@ -265,6 +297,8 @@ const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yam
         if (!value) return NULL;
     }
     if (!fits(row, value)) return refuse(arena, row, value, err);
+    if (dl_key_base_type(row) == DL_CONFIG_DATA && value->kind == DL_YAML_MAP)
+        return expand_all(arena, row, value, err);
     if (!row->limits.choices || value->kind == DL_YAML_LIST) return value;
     const char *choice = find_choice(arena, row->limits.choices, value->text);
     return choice ? dl_yaml_string(arena, choice, value->place) : refuse(arena, row, value, err);

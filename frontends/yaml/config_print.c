@@ -85,17 +85,30 @@ void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text),
 
 /* ---- YAML ---- */
 
-static void put_yaml_value(dl_buf *b, const dl_setting *s) {
-    if (!dl_key_is_text(s->row) || s->value->kind != DL_YAML_STRING) {
-        dl_yaml_put(b, s->value);
-        return;
+/* A copy in which no '$' is a variable any more. */
+static const dl_yaml *plain_dollars(dl_arena *arena, const dl_yaml *v) {
+    dl_yaml *copy = DL_NEW(arena, dl_yaml);
+    *copy = *v;
+    if (v->kind == DL_YAML_STRING) {
+        dl_buf text = {0};
+        dl_puts(&text, "");
+        for (const char *p = v->text; *p; p++) dl_puts(&text, *p == '$' ? "$$" : (char[]){*p, 0});
+        copy->text = dl_strndup(arena, text.at, text.n);
+        dl_buf_free(&text);
     }
-    dl_buf text = {0}; /* a '$' here is no variable any more */
-    dl_puts(&text, "");
-    for (const char *p = s->value->text; *p; p++) dl_puts(&text, *p == '$' ? "$$" : (char[]){*p, 0});
-    dl_yaml v = {.kind = DL_YAML_STRING, .text = text.at};
-    dl_yaml_put(b, &v);
-    dl_buf_free(&text);
+    copy->items.at = DL_NEWS(arena, const dl_yaml *, v->items.n);
+    for (int i = 0; i < v->items.n; i++) copy->items.at[i] = plain_dollars(arena, v->items.at[i]);
+    copy->entries.at = DL_NEWS(arena, dl_yaml_entry, v->entries.n);
+    for (int i = 0; i < v->entries.n; i++) {
+        copy->entries.at[i] = v->entries.at[i];
+        copy->entries.at[i].value = plain_dollars(arena, v->entries.at[i].value);
+    }
+    return copy;
+}
+
+static void put_yaml_value(dl_buf *b, const dl_config *c, const dl_setting *s) {
+    bool expanded = dl_key_is_text(s->row) || s->value->kind == DL_YAML_MAP;
+    dl_yaml_put(b, expanded ? plain_dollars(c->state->arena, s->value) : s->value);
 }
 
 void dl_config_put_yaml(const dl_config *c, dl_buf *b) {
@@ -107,7 +120,7 @@ void dl_config_put_yaml(const dl_config *c, dl_buf *b) {
         if (!s->value) continue;
         if (starts_section(c, i)) dl_putf(b, "  %s:\n", s->row->section);
         dl_putf(b, "%s%s: ", *s->row->section ? "    " : "  ", name_in_section(s->row));
-        put_yaml_value(b, s);
+        put_yaml_value(b, c, s);
         dl_puts(b, "\n");
     }
 }

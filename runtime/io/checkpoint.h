@@ -72,9 +72,10 @@ typedef enum {
     DLR_CHECKPOINT_FAILED /* something is there and cannot be loaded: do not start anew over it */
 } dlr_checkpoint_outcome;
 
-/* Opens the checkpoint that the link `which` names ("last" or "best"), every file verified by size and
- * checksum. When that one is damaged, the newest older one that verifies, with a warning for each passed
- * over, and for a link that is missing. Errors (FAILED only): DL_INPUT naming each fault; DL_IO. */
+/* Opens the checkpoint that the link `which` names ("last" or "best"), or that is so called itself, every
+ * file verified by size and checksum. When that one is damaged, the newest older one that verifies, with a
+ * warning for each passed over, and for a link that is missing. Errors (FAILED only): DL_INPUT naming each
+ * fault; DL_IO. */
 dlr_checkpoint_outcome dlr_checkpoint_open(const char *dir, const char *which, dlr_checkpoint **checkpoint,
                                            dl_error *err);
 void dlr_checkpoint_close(dlr_checkpoint *checkpoint); /* NULL is fine */

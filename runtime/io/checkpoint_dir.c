@@ -51,6 +51,7 @@ bool dlr_checkpoint_scan(dl_arena *arena, const char *dir, dlr_checkpoint_list *
 
 const char *dlr_checkpoint_target(dl_arena *arena, const char *dir, const char *which) {
     char target[PATH_MAX];
+    if (dlr_checkpoint_step(which, NULL) >= 0) return which;
     ssize_t n = readlink(dl_format(arena, "%s/%s", dir, which), target, sizeof target - 1);
     if (n < 0) return NULL;
     target[n] = 0;

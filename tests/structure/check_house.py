@@ -30,7 +30,7 @@ ARROWS = {
     "runtime/data": ["ir/base", "ir/type.h", "runtime/rng.h", "runtime/io/crc32c.h", "runtime/io/json.h", "runtime/io/zip.h"],
     "runtime/io": ["ir/base"],
     "runtime/image": ["ir/base"],
-    "dldata": ["ir/base", "runtime/rng.h", "runtime/image", "runtime/io/json.h"],
+    "dldata": ["ir/base", "runtime/rng.h", "runtime/data", "runtime/image", "runtime/io/json.h", "programs/propose.h"],
     "tools": ["ir/base", "runtime/image", "runtime/io"],
     "programs": None,
     "tests": None,

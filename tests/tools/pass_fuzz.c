@@ -2,7 +2,7 @@
  * gradients and Adam, beside the interpreter in double precision, within the bounds of
  * tests/unit/error_bound.h.
  *
- *   pass_fuzz [--graphs=N] [--from=SEED] [--passes] [--targets] [--skips] [--faults] [--reduce=DIR]
+ *   pass_fuzz [--graphs=N] [--from=SEED] [--passes] [--targets] [--skips] [--faults] [--reduce=DIR] [--hour]
  *   pass_fuzz FILE.dlir [--from=SEED] ...
  *
  *   --passes   behind the passes: all of them, each left out alone, and as many as possible left out
@@ -10,9 +10,12 @@
  *   --skips    compiled with each pass left out alone, and as many as possible, in turn from batch to batch
  *   --faults   the other way round: faults put into the kernels must be found
  *   --reduce   where failing graphs go, made small (each is also printed)
+ *   --hour     as many graphs as FUZZ_SECONDS (3600) have room for
  *
  * A FILE is one such graph: `--from` is the seed in its first line. */
+#include <limits.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ir/base/input.h"
@@ -27,7 +30,7 @@ enum { BATCH = 125, STEPS = 10, MOST_REDUCED = 5 };
 typedef struct {
     int graphs;
     uint64_t from;
-    bool passes, targets, skips, faults;
+    bool passes, targets, skips, faults, hour;
     const char *reduce, *file;
 } options;
 
@@ -204,9 +207,22 @@ static void check_cover(void) {
     }
 }
 
-static void run(const options *o) {
+static bool has_time(const options *o) {
+    const char *seconds = getenv("FUZZ_SECONDS");
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    static time_t end;
+    if (!end) end = t.tv_sec + (seconds ? atoi(seconds) : 3600);
+    return !o->hour || t.tv_sec < end;
+}
+
+static void run(options *o) {
     int opened = 0;
     for (int first = 0, batch = 0; first < o->graphs; first += BATCH, batch++) {
+        if (!has_time(o)) {
+            o->graphs = first;
+            break;
+        }
         dl_arena *arena = dl_arena_new(NULL);
         fuzz_case cases[BATCH];
         int n = 0;
@@ -245,6 +261,7 @@ static bool read_option(const char *arg, options *o) {
     if (!strcmp(arg, "--targets")) return o->targets = true;
     if (!strcmp(arg, "--skips")) return o->skips = true;
     if (!strcmp(arg, "--faults")) return o->faults = true;
+    if (!strcmp(arg, "--hour")) return o->graphs = INT_MAX - BATCH, o->hour = true;
     return *arg != '-' && (o->file = arg, true);
 }
 

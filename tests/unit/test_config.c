@@ -205,6 +205,27 @@ static void test_values(void) {
     CHECK(c->warnings.n == 2, "%d", c->warnings.n);
     CHECK_STR(c->warnings.at[0],
               "expdir: the environment variable DL_NOWHERE is not set, and stands as it is: ${DL_NOWHERE}/x");
+    /* In every string of a value of several, which reads back as it is. */
+    c = configure_ok(
+        "base: {data: {inputs: {x: [$DL_SCRATCH/a, {file: b$DL_NOWHERE}]}, split: {valid: 0.1}}}\n", "");
+    const dl_yaml *x = dl_yaml_get(dl_yaml_get(dl_config_value(c, DL_KEY_data), "inputs"), "x");
+    CHECK_STR(x->items.at[0]->text, "/scratch/me/a");
+    CHECK(c->warnings.n == 1 && strstr(c->warnings.at[0], "data: the environment variable DL_NOWHERE"), " ");
+    dl_buf text = {0};
+    dl_config_put_yaml(c, &text);
+    CHECK(strstr(text.at, "  data: {'inputs': {'x': ['/scratch/me/a', {'file': 'b$$DL_NOWHERE'}]}, 'split': "
+                          "{'valid': 0.1}}\n"),
+          "%s", text.at);
+    dl_buf_free(&text);
+    /* A value of `data` is a name, or a map by its shape; E's map groups keys. */
+    c = configure_ok("base: {data: {name: dummy, n_train: 5}}\n", "");
+    CHECK_STR(dl_config_value(c, DL_KEY_data)->text, "dummy");
+    c = configure_ok("base: {data: {targets: {t: a}}}\n", "");
+    CHECK(dl_config_value(c, DL_KEY_data)->kind == DL_YAML_MAP, " ");
+    check_file_fault("  data: {inptus: {x: a}}", "unknown key 'inptus' in data");
+    check_file_fault("  data: [a]", "or a map of inputs, targets and split");
+    c = configure_ok("base: {expdir: '${DL_NOWHERE}/x', train_path: $$DL_NOWHERE}\n", "");
+
     dl_error err = {0};
     CHECK(dl_config_check_written(c, DL_KEY_train_path, &err), "a '$' of its own: %s", err.message);
     CHECK(!dl_config_check_written(c, DL_KEY_expdir, &err), " ");
@@ -249,9 +270,8 @@ static void test_file_faults(void) {
     check_file_fault("  box_size: [80, 0]", "not [80, 0]");
     check_file_fault("  expdir: ''", "expdir must be a path, not ''");
     check_file_fault("  expdir: {a: 1}", "expdir must be a path, not a map");
-    check_file_fault(
-        "  data_loader_config: dalli",
-        "one of synthetic, inmem, lowmem, dali-lowmem, pytorch, dali, cifar10, image_folder, not 'dalli'");
+    check_file_fault("  data_loader_config: dalli", "one of synthetic, inmem, lowmem, dali-lowmem, pytorch, "
+                                                    "dali, cifar10, image_folder, own, not 'dalli'");
 
     const char *three = "base: {}\nshort: {}\ntext: 5\nshort_opt: {}\n";
     check_fault(three, "--config shrt", DL_USAGE,

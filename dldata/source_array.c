@@ -1,0 +1,58 @@
+/* The arrays of .npz files and Zarr folders, by the readers that training uses. */
+#include "dldata/array.h"
+#include "runtime/data/array_file.h"
+
+/* What `handle` stands for: arrays stay open for the life of the process. */
+static dlr_source **opened(int64_t handle) { return (dlr_source **)(intptr_t)handle; }
+
+static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,
+                       dl_error *err) {
+    dlr_block b = {0};
+    for (int i = 0; i < a->rank; i++) b.start[i] = (int64_t)start[i], b.count[i] = (int64_t)size[i];
+    return dlr_source_read(*opened(a->handle), &b, DLR_EL_F64, out, err);
+}
+
+static const char *storage_of(dl_arena *arena, const dlr_array_facts *facts) {
+    dl_buf text = {0};
+    dl_puts(&text, facts->chunked ? "chunks of [" : "contiguous");
+    for (int i = 0; facts->chunked && i < facts->rank; i++)
+        dl_putf(&text, "%s%lld", i ? ", " : "", (long long)facts->chunk[i]);
+    if (facts->chunked) dl_puts(&text, "]");
+    if (facts->packing && strcmp(facts->packing, "none") != 0) dl_putf(&text, ", %s", facts->packing);
+    const char *s = dl_strdup(arena, text.at);
+    dl_buf_free(&text);
+    return s;
+}
+
+static bool add_array(dl_arena *arena, const dlr_array_file *file, const dlr_array_facts *facts,
+                      array_file *f, dl_error *err) {
+    enum { CHUNKS = 64 << 20 };
+    array a = {.name = dl_strdup(arena, *facts->name ? facts->name : "array"),
+               .type = dl_strdup(arena, facts->stored),
+               .storage = storage_of(arena, facts),
+               .rank = facts->rank < ARRAY_MAX_RANK ? facts->rank : ARRAY_MAX_RANK,
+               .count = 1,
+               .numeric = facts->type != DLR_EL_NONE,
+               .f32 = facts->type == DLR_EL_F32,
+               .read = read_block};
+    for (int i = 0; i < a.rank; i++) a.dims[i] = (uint64_t)facts->dims[i], a.count *= a.dims[i];
+    if (facts->refused) a.unreadable = dl_strdup(arena, facts->refused);
+    if (a.numeric && !a.unreadable) {
+        dlr_source **source = DL_NEW(arena, dlr_source *);
+        *source = dlr_source_open(file, facts, CHUNKS, err);
+        if (!*source) return false;
+        a.handle = (int64_t)(intptr_t)source;
+    }
+    dl_push(arena, &f->arrays, a);
+    return true;
+}
+
+bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
+    dlr_array_file *file = dlr_array_file_open(path, err);
+    if (!file) return false;
+    f->format = dlr_array_file_format(file);
+    bool ok = true;
+    for (int i = 0; ok && i < file->n; i++) ok = add_array(arena, file, &file->arrays[i], f, err);
+    dlr_array_file_close(file);
+    return ok;
+}

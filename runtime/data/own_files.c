@@ -1,0 +1,166 @@
+/* Which files an array lies in, and what of them belongs to a part of the split. */
+#include <fnmatch.h>
+#include <glob.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "runtime/data/own_private.h"
+
+static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
+
+bool own_fail(const own_array *a, const own_file *f, dl_error *err, const char *format, ...) {
+    char message[sizeof err->message];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(message, sizeof message, format, ap);
+    va_end(ap);
+    dl_buf shape = {0};
+    for (int i = 0; i < a->rank; i++)
+        dl_putf(&shape, "%s%lld", i ? ", " : "", (long long)(f ? f : a->files.at)->dims[i]);
+    dl_fail(err, DL_INPUT, "%s: %.300s: '%.100s' is [%s]; %s", a->from.key, (f ? f : a->files.at)->path,
+            a->from.array ? a->from.array : "(its only array)", shape.at ? shape.at : "", message);
+    dl_buf_free(&shape);
+    return false;
+}
+
+/* ---- names ---- */
+
+typedef DL_ARRAY(const char *) names;
+
+/* The paths that a word names, in the order of their names: a file, a folder (Zarr), or what a pattern fits.
+ */
+static bool find_paths(own *w, const char *key, const char *word, names *out, dl_error *err) {
+    glob_t found;
+    if (!strpbrk(word, "*?[")) {
+        dl_push(w->arena, out, dl_strdup(w->arena, word));
+        return true;
+    }
+    int rc = glob(word, 0, NULL, &found); /* sorted */
+    if (rc == GLOB_NOSPACE) return dl_fail(err, DL_RESOURCE, "%s: no memory to look for %.300s", key, word);
+    if (rc != 0) return dl_fail(err, DL_IO, "%s: no file fits the pattern %.300s", key, word);
+    bool ok = found.gl_pathc <= DLR_OWN_MAX_FILES;
+    for (size_t i = 0; ok && i < found.gl_pathc; i++)
+        dl_push(w->arena, out, dl_strdup(w->arena, found.gl_pathv[i]));
+    globfree(&found);
+    return ok || dl_fail(err, DL_RESOURCE, "%s: more than %d files fit %.300s", key, DLR_OWN_MAX_FILES, word);
+}
+
+static bool find_all(own *w, const char *key, const dlr_own_names *words, names *out, dl_error *err) {
+    for (int i = 0; i < words->n; i++)
+        if (!find_paths(w, key, words->at[i], out, err)) return false;
+    return true;
+}
+
+static bool fits(const dlr_own_names *patterns, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (int i = 0; i < patterns->n; i++)
+        if (fnmatch(patterns->at[i], path, 0) == 0 || fnmatch(patterns->at[i], name, 0) == 0) return true;
+    return false;
+}
+
+/* Which of the files given for both parts belong to one: those that its patterns fit; training without
+ * patterns takes what validation leaves. */
+static bool belongs(const dlr_own_split *s, dlr_split part, const char *path) {
+    if (s->files[part].n) return fits(&s->files[part], path);
+    return !fits(&s->files[!part], path);
+}
+
+static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out, dl_error *err) {
+    const dlr_own_source *from = &a->from;
+    const dlr_own_split *split = &w->o->split;
+    if (!from->files.n) { /* those that the split names */
+        if (!split->files[part].n)
+            return dl_fail(err, DL_USAGE, "%s.file and data.split.%s are missing: where are its files?",
+                           from->key, parts[part]);
+        return find_all(w, from->key, &split->files[part], out, err);
+    }
+    names all = {0};
+    if (!find_all(w, from->key, &from->files, &all, err)) return false;
+    /* one file without others to choose from belongs to both parts: an array that all samples share, or
+     * labels of all files */
+    bool split_here = split->kind == DLR_SPLIT_FILES && all.n > 1;
+    for (int i = 0; i < all.n; i++)
+        if (!split_here || belongs(split, part, all.at[i])) dl_push(w->arena, out, all.at[i]);
+    return out->n > 0 || dl_fail(err, DL_INPUT, "%s: none of its %d files belongs to data.split.%s",
+                                 from->key, all.n, parts[part]);
+}
+
+/* ---- arrays ---- */
+
+/* The array of `a` in a file of its that is open as `file`. */
+static bool open_array(own_array *a, own_file *f, const dlr_array_file *file, dl_error *err) {
+    enum { CHUNKS = 16 << 20 }; /* samples come in any order: only the chunks of one are of use */
+    const dlr_array_facts *facts = dlr_array_file_find(file, a->from.array);
+    dl_error reason = {0};
+    if (!facts) {
+        dl_buf holds = {0};
+        dlr_array_file_put(&holds, file, 8);
+        if (a->from.array)
+            dl_fail(err, DL_INPUT, "%s: %.300s has no array '%.100s'; it holds: %.400s", a->from.key, f->path,
+                    a->from.array, holds.at);
+        else
+            dl_fail(err, DL_INPUT,
+                    "%s: %.300s holds several arrays: say which (array: NAME); it holds: %.400s", a->from.key,
+                    f->path, holds.at);
+        dl_buf_free(&holds);
+        return false;
+    }
+    f->packing = dlr_packing_of(facts);
+    f->source = dlr_source_open(file, facts, CHUNKS, &reason);
+    if (!f->source) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
+    int rank = dlr_source_rank(f->source);
+    memcpy(f->dims, dlr_source_dims(f->source), (size_t)rank * sizeof *f->dims);
+    if (f == a->files.at) a->rank = rank;
+    return rank == a->rank ||
+           own_fail(a, NULL, err, "%.300s has %d axes: files of one array have the same", f->path, rank);
+}
+
+/* File i of array k, and of the arrays behind it that lie in the same one: to look what a file holds may take
+ * a process. */
+static bool open_file(own *w, int k, int i, dl_error *err) {
+    const own_file *first = &w->at[k].files.at[i];
+    dl_error reason = {0};
+    if (first->source) return true;
+    dlr_array_file *file = dlr_array_file_open(first->path, &reason);
+    if (!file) return dl_fail(err, reason.code, "%s: %s", w->at[k].from.key, reason.message);
+    bool ok = true;
+    for (int other = k; ok && other < w->n; other++) {
+        own_array *a = &w->at[other];
+        if (i < a->files.n && strcmp(a->files.at[i].path, first->path) == 0)
+            ok = open_array(a, &a->files.at[i], file, err);
+    }
+    dlr_array_file_close(file);
+    return ok;
+}
+
+bool own_open_files(own *w, dlr_split part, dl_error *err) {
+    bool parted = false; /* some array has files of both parts */
+    for (int k = 0; k < w->n; k++) {
+        names paths = {0};
+        if (!choose_paths(w, &w->at[k], part, &paths, err)) return false;
+        for (int i = 0; i < paths.n; i++) dl_push(w->arena, &w->at[k].files, (own_file){.path = paths.at[i]});
+        parted |= w->at[k].from.files.n != 1 || strpbrk(w->at[k].from.files.at[0], "*?[");
+    }
+    if (!parted && w->o->split.kind == DLR_SPLIT_FILES)
+        return dl_fail(err, DL_INPUT,
+                       "data.split.%s names files, and no input or target has several: give all in file, or "
+                       "leave file out",
+                       parts[part]);
+    for (int k = 0; k < w->n; k++)
+        for (int i = 0; i < w->at[k].files.n; i++)
+            if (!open_file(w, k, i, err)) return false;
+    return true;
+}
+
+const own_file *own_find_file(const own_array *a, int64_t i) {
+    int low = 0, high = a->files.n - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (a->files.at[middle].first <= i)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &a->files.at[low];
+}

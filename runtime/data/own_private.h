@@ -1,0 +1,93 @@
+/* What the files of the loader of data of one's own share. */
+#ifndef DLR_OWN_PRIVATE_H
+#define DLR_OWN_PRIVATE_H
+#include "runtime/data/array_file.h"
+#include "runtime/data/loader.h"
+#include "runtime/data/own.h"
+#include "runtime/data/packing.h"
+
+/* What an axis of an array in the files is, where it is no axis of the model's. */
+enum { OWN_SAMPLES = -1, OWN_LEFT_OUT = -2 };
+
+typedef struct {
+    dlr_source *source;
+    dlr_packing packing;
+    const char *path;
+    int64_t dims[DL_MAX_RANK], first, n; /* indices of N: the first, and how many */
+} own_file;
+
+/* One array of the model's, and where it comes from. */
+typedef struct {
+    dlr_array to;
+    dlr_own_source from; /* its names and lists are copies */
+    DL_ARRAY(own_file) files;
+    int rank, axis[DL_MAX_RANK]; /* of the files; axis of `to`, or one of the above */
+    int channel;                 /* which of them is C; -1: none */
+    bool has_samples;            /* an axis N */
+    bool is_static;              /* the same for all samples */
+    int64_t total;               /* indices of N, or files; static: 1 */
+    int shared[DL_MAX_RANK];     /* own.axes' number of each axis of `to`; -1: C, or not in the files */
+    float *mean, *deviation;     /* of each channel that is taken, or of all; NULL: as it is */
+    int n_scales;                /* how many of these */
+} own_array;
+
+/* An axis by name, for all arrays that have it (but C). */
+typedef struct {
+    const char *name;
+    int64_t size, extent, step; /* the model's; in the files */
+    int64_t low, high;          /* the part of the files that samples come from */
+    dlr_own_crop crop;
+    bool flips, shifts;
+} own_axis;
+
+/* Samples first .. first + n - 1 have the indices begin .. of N. */
+typedef struct {
+    int64_t first, begin, n;
+} own_run;
+
+/* A turn: place `a` of the turned axes shows source[a], backwards where flip[a]. */
+typedef struct {
+    signed char source[3], flip[3];
+} own_turn;
+
+typedef struct {
+    dl_arena *arena;
+    const dlr_own_options *o; /* while it is being opened */
+    own_array at[DLR_MAX_ARRAYS];
+    int n;
+    DL_ARRAY(own_axis) axes;
+    DL_ARRAY(own_run) runs;
+    int64_t available; /* samples that the files hold */
+    int turned[3], n_turned;
+    DL_ARRAY(own_turn) turns;
+} own;
+
+/* own.c: files, axes and samples of one part of the split, in w->arena; closed by own_close. */
+bool own_open_part(own *w, const dlr_arrays *arrays, const dlr_own_options *o, dlr_split part, dl_error *err);
+void own_close(own *w);
+
+/* own_files.c: the files of all arrays in one part of the split, in order, and their arrays opened. */
+bool own_open_files(own *w, dlr_split part, dl_error *err);
+/* The file that has index i of N, of an array that is not static. */
+const own_file *own_find_file(const own_array *a, int64_t i);
+/* An error about an array in a file (NULL: the first): "data.inputs.x: FILE: 'ARRAY' is [10, 3, 5]; ...". */
+bool own_fail(const own_array *a, const own_file *f, dl_error *err, const char *format, ...) DL_PRINTF(4, 5);
+
+/* own_axes.c: what each axis of an array is; the axes that arrays share, their crops, steps and moves. */
+bool own_match_axes(own_array *a, dl_error *err);
+bool own_share_axes(own *w, dl_error *err);
+
+/* own_split.c: which samples there are. */
+bool own_count_samples(own *w, dlr_split part, dl_error *err);
+/* The index of N that a sample of 0 .. available - 1 has. */
+int64_t own_index(const own *w, int64_t sample);
+
+/* own_read.c: a block of a file, packed, in the type of the model's; `channel`: its first one of C among
+ * those that are taken. Floats are normalised and held to be finite. */
+bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
+              dl_error *err);
+
+/* own_statistics.c: mean and deviation of an array whose scale asks for them, given or of the training part
+ * (kept in a file beside the data). */
+bool own_open_scale(own *w, int k, const dlr_dataset *d, const dlr_own_options *o, dl_error *err);
+#endif

@@ -1,0 +1,68 @@
+/* Blocks of arrays as a model takes them: converted, normalised, finite. */
+#include <math.h>
+
+#include "runtime/data/own_private.h"
+#include "runtime/data/statistics.h"
+
+static dlr_element element_of(dl_dtype d) {
+    static const dlr_element elements[DL_NDTYPES] = {
+        [DL_F32] = DLR_EL_F32, [DL_F64] = DLR_EL_F64, [DL_F16] = DLR_EL_NONE, [DL_BF16] = DLR_EL_NONE,
+        [DL_I32] = DLR_EL_I32, [DL_I64] = DLR_EL_I64, [DL_BOOL] = DLR_EL_BOOL};
+    return elements[d];
+}
+
+static bool refuse_value(const own_array *a, const own_file *f, const dlr_block *b, int64_t at, float value,
+                         dl_error *err) {
+    dl_buf place = {0};
+    int64_t index[DL_MAX_RANK];
+    for (int j = a->rank - 1; j >= 0; j--) {
+        int64_t step = b->stride[j] ? b->stride[j] : 1;
+        index[j] = b->start[j] + at % b->count[j] * step;
+        at /= b->count[j];
+    }
+    for (int j = 0; j < a->rank; j++) dl_putf(&place, "%s%lld", j ? ", " : "", (long long)index[j]);
+    own_fail(a, f, err, "[%s] is %g: data must be finite (nan: 0 puts 0 in the place of such values)",
+             place.at ? place.at : "", (double)value);
+    dl_buf_free(&place);
+    return false;
+}
+
+/* Normalises n numbers of one channel that lie together; where some are not finite, one after another. */
+static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel) {
+    float mean = 0, deviation = 1;
+    if (a->mean) {
+        int64_t c = a->n_scales > 1 ? channel : 0;
+        mean = a->mean[c], deviation = a->deviation[c];
+    }
+    int64_t bad = dlr_normalise(x, n, mean, deviation);
+    if (bad < 0 || !a->from.replaces_nan) return bad;
+    for (size_t i = 0; i < n; i++) x[i] = isfinite(x[i]) ? (x[i] - mean) / deviation : (float)a->from.nan;
+    return -1;
+}
+
+bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
+              dl_error *err) {
+    dl_error reason = {0};
+    if (!dlr_source_read(f->source, b, element_of(a->to.type.dtype), out, &reason))
+        return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
+    if (a->to.type.dtype != DL_F32) return true;
+    int64_t outer = 1, channels = 1, inner = 1, n = 1;
+    for (int j = 0; j < a->rank; j++) n *= b->count[j];
+    for (int64_t i = 0; f->packing.any && i < n; i++)
+        ((float *)out)[i] = (float)dlr_unpack(&f->packing, ((float *)out)[i]);
+    bool by_channel = a->n_scales > 1 && a->channel >= 0;
+    for (int j = 0; j < a->rank; j++) {
+        if (by_channel && j < a->channel)
+            outer *= b->count[j];
+        else if (by_channel && j == a->channel)
+            channels = b->count[j];
+        else
+            inner *= b->count[j];
+    }
+    float *x = out;
+    for (int64_t i = 0; i < outer * channels; i++, x += inner) {
+        int64_t bad = scale_run(a, x, (size_t)inner, channel + i % channels);
+        if (bad >= 0) return refuse_value(a, f, b, i * inner + bad, x[bad], err);
+    }
+    return true;
+}

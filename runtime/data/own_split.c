@@ -1,0 +1,173 @@
+/* Which samples of the files belong to a part of the split: runs of indices of axis N, or a part of an axis
+ * that is cropped. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/data/own_private.h"
+
+static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
+
+/* ---- how many indices ---- */
+
+static void count_indices(own_array *a) {
+    int samples = -1;
+    for (int j = 0; j < a->rank; j++)
+        if (a->axis[j] == OWN_SAMPLES) samples = j;
+    a->is_static = samples < 0 && a->files.n == 1;
+    a->total = 0;
+    for (int i = 0; i < a->files.n; i++) {
+        own_file *f = &a->files.at[i];
+        f->first = a->total, f->n = samples < 0 ? 1 : f->dims[samples];
+        a->total += f->n;
+    }
+}
+
+/* The arrays that are not static have as many indices of N, all of them; *total is 1 where there is none. */
+static bool agree(own *w, int64_t *total, bool *all_static, dl_error *err) {
+    const own_array *first = NULL;
+    for (int k = 0; k < w->n; k++) {
+        own_array *a = &w->at[k];
+        count_indices(a);
+        if (a->is_static && a->from.offset)
+            return own_fail(a, NULL, err, "offset is of axis N, which it has not (axes)");
+        if (a->is_static) continue;
+        if (!first) first = a;
+        if (a->total != first->total)
+            return dl_fail(err, DL_INPUT,
+                           "%s has %lld samples in %d files (%.200s), and %s %lld in %d (%.200s)",
+                           first->from.key, (long long)first->total, first->files.n, first->files.at[0].path,
+                           a->from.key, (long long)a->total, a->files.n, a->files.at[0].path);
+    }
+    *total = first ? first->total : 1;
+    *all_static = !first;
+    if (*total > 0 && *total <= UINT32_MAX) return true;
+    return dl_fail(err, DL_INPUT, "%s has %lld samples%s", first->from.key, (long long)*total,
+                   *total ? ": more than can be numbered" : "");
+}
+
+/* ---- the part ---- */
+
+/* What the part takes of n: [*low, *high). */
+static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, int64_t n, int64_t *low,
+                    int64_t *high, dl_error *err) {
+    *low = 0, *high = n;
+    if (s->kind == DLR_SPLIT_FILES) return true;
+    if (s->kind == DLR_SPLIT_RANGE) {
+        *low = s->range[part][0], *high = s->range[part][1];
+        return *high <= n || dl_fail(err, DL_INPUT, "data.split.%s: [%lld, %lld] goes behind the %lld of %s",
+                                     parts[part], (long long)*low, (long long)*high, (long long)n, what);
+    }
+    int64_t taken = (int64_t)floor(s->fraction[part] * (double)n + 0.5);
+    if (part == DLR_TRAIN)
+        *high = taken;
+    else
+        *low = n - taken;
+    return taken > 0 || dl_fail(err, DL_INPUT, "data.split.%s: %g of the %lld of %s is none", parts[part],
+                                s->fraction[part], (long long)n, what);
+}
+
+/* The axis whose parts are training's and validation's, where that is not N: of that name, or the first that
+ * is cropped. */
+static own_axis *find_cropped(own *w, const char *name, dl_error *err) {
+    own_axis *found = NULL;
+    for (int i = 0; i < w->axes.n; i++) {
+        own_axis *x = &w->axes.at[i];
+        if (!found && (name ? !strcmp(x->name, name) : x->crop != DLR_CROP_NONE))
+            found = x;
+        else if (found && strcmp(x->name, found->name) == 0)
+            return dl_fail(
+                       err, DL_INPUT,
+                       "data.split parts axis %s, which is %lld elements for one array and %lld for another",
+                       x->name, (long long)found->extent, (long long)x->extent),
+                   NULL;
+    }
+    if (found) return found;
+    if (name)
+        dl_fail(err, DL_INPUT, "data.split.axis: no array has an axis '%.60s' (N: the samples)", name);
+    else
+        dl_fail(err, DL_INPUT,
+                "data.split: without an axis N in one file there is one sample, and nothing is cropped: "
+                "split by files, or "
+                "say which axis is N (axes)");
+    return NULL;
+}
+
+static bool split_axis(own *w, const dlr_own_split *s, dlr_split part, dl_error *err) {
+    own_axis *x = find_cropped(w, s->axis, err);
+    if (!x || !part_of(s, part, x->name, x->extent, &x->low, &x->high, err)) return false;
+    if (x->shifts)
+        return dl_fail(err, DL_INPUT,
+                       "data.split parts axis %s, along which data.augment.shift moves round: choose another "
+                       "(data.split.axis)",
+                       x->name);
+    if (x->crop == DLR_CROP_NONE)
+        return dl_fail(err, DL_INPUT, "data.split parts axis %s, which a sample takes whole: crop", x->name);
+    int64_t covered = (x->size - 1) * x->step + 1;
+    return x->high - x->low >= covered ||
+           dl_fail(err, DL_INPUT,
+                   "data.split.%s: %lld elements of axis %s are less than the %lld of a sample", parts[part],
+                   (long long)(x->high - x->low), x->name, (long long)covered);
+}
+
+/* ---- runs ---- */
+
+static int by_size(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Samples whose indices, with every offset, lie in [low, high) and in one file of each array with N: a pair
+ * in time does not reach into another file, nor into the other part. */
+static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_error *err) {
+    int64_t before = 0, behind = 0;
+    DL_ARRAY(int64_t) cuts = {0};
+    for (int k = 0; k < w->n; k++) {
+        int64_t offset = w->at[k].is_static ? 0 : w->at[k].from.offset;
+        if (offset < -before) before = -offset;
+        if (offset > behind) behind = offset;
+    }
+    dl_push(w->arena, &cuts, low);
+    for (int k = 0; k < w->n && before + behind > 0; k++)
+        for (int i = 1; w->at[k].has_samples && i < w->at[k].files.n; i++) {
+            int64_t first = w->at[k].files.at[i].first;
+            if (first > low && first < high) dl_push(w->arena, &cuts, first);
+        }
+    dl_push(w->arena, &cuts, high);
+    qsort(cuts.at, (size_t)cuts.n, sizeof *cuts.at, by_size);
+    for (int i = 0; i + 1 < cuts.n; i++) {
+        own_run run = {w->available, cuts.at[i] + before, cuts.at[i + 1] - cuts.at[i] - before - behind};
+        if (run.n <= 0) continue;
+        dl_push(w->arena, &w->runs, run);
+        w->available += run.n;
+    }
+    return w->available > 0 ||
+           dl_fail(err, DL_INPUT,
+                   "data.split.%s: no %lld samples in a row, which the offsets need, in its %lld",
+                   parts[part], (long long)(before + behind + 1), (long long)(high - low));
+}
+
+bool own_count_samples(own *w, dlr_split part, dl_error *err) {
+    const dlr_own_split *s = &w->o->split;
+    int64_t total = 0, low = 0, high;
+    bool all_static, by_axis = s->axis && strcmp(s->axis, "N") != 0;
+    if (!agree(w, &total, &all_static, err)) return false;
+    high = total;
+    if (s->kind != DLR_SPLIT_FILES && (by_axis || all_static)) {
+        if (!split_axis(w, s, part, err)) return false;
+    } else if (!part_of(s, part, "axis N", total, &low, &high, err))
+        return false;
+    return make_runs(w, low, high, part, err);
+}
+
+int64_t own_index(const own *w, int64_t sample) {
+    int low = 0, high = w->runs.n - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (w->runs.at[middle].first <= sample)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    const own_run *r = &w->runs.at[low];
+    return r->begin + sample - r->first;
+}

@@ -1,0 +1,291 @@
+/* Mean and deviation of an array: given, or computed once over the training part and kept beside the data. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "ir/base/hash.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
+#include "runtime/data/own_private.h"
+#include "runtime/data/own_statistics.h"
+#include "runtime/data/statistics.h"
+
+/* ---- the file ---- */
+
+static const char heading[] =
+    "dlc statistics 1: mean, std, min and max of each channel over the training part";
+
+void dlr_own_statistics_put(dl_buf *out, uint64_t identity, const dlr_own_channel *at, int n) {
+    dl_putf(out, "%s\nidentity %016" PRIx64 "\nchannels %d\n", heading, identity, n);
+    for (int c = 0; c < n; c++)
+        dl_putf(out, "%.17g %.17g %.17g %.17g\n", at[c].mean, at[c].std, at[c].least, at[c].most);
+}
+
+bool dlr_own_statistics_parse(const char *text, uint64_t identity, dlr_own_channel *at, int n) {
+    size_t length = strlen(heading);
+    if (strncmp(text, heading, length) != 0 || text[length] != '\n') return false;
+    uint64_t stated;
+    int channels, used = 0;
+    if (sscanf(text + length, "\nidentity %16" SCNx64 "\nchannels %9d%n", &stated, &channels, &used) != 2)
+        return false;
+    if (stated != identity || channels != n) return false;
+    text += length + (size_t)used;
+    for (int c = 0; c < n; c++) {
+        double *const to[] = {&at[c].mean, &at[c].std, &at[c].least, &at[c].most};
+        for (int i = 0; i < 4; i++) {
+            char *end;
+            *to[i] = strtod(text, &end);
+            if (end == text || !isfinite(*to[i])) return false;
+            text = end;
+        }
+    }
+    return true;
+}
+
+/* Size and time of a file; of a folder (Zarr) those of all files below it, in any order. */
+static uint64_t identify_path(const char *path, int depth) {
+    struct stat st;
+    if (depth > 16 || stat(path, &st) != 0) return 0;
+    if (!S_ISDIR(st.st_mode)) {
+        int64_t facts[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+        return dl_hash(facts, sizeof facts, 3);
+    }
+    uint64_t sum = 0;
+    DIR *folder = opendir(path);
+    for (const struct dirent *e; folder && (e = readdir(folder));) {
+        if (e->d_name[0] == '.' && (!e->d_name[1] || (e->d_name[1] == '.' && !e->d_name[2]))) continue;
+        dl_buf below = {0};
+        dl_putf(&below, "%s/%s", path, e->d_name);
+        sum += dl_hash_str(e->d_name, identify_path(below.at, depth + 1));
+        dl_buf_free(&below);
+    }
+    if (folder) closedir(folder);
+    return sum;
+}
+
+/* What the numbers depend on: files with size and time of change, the array, and the part of it. */
+static uint64_t identify(const own *part, const own_array *a) {
+    uint64_t h = dl_hash_str(a->from.array ? a->from.array : "", 1);
+    for (int i = 0; i < a->files.n; i++) {
+        const own_file *f = &a->files.at[i];
+        uint64_t facts = identify_path(f->path, 0);
+        const char *slash = strrchr(f->path, '/');
+        h = dl_hash_str(slash ? slash + 1 : f->path, h);
+        h = dl_hash(&facts, sizeof facts, h);
+        h = dl_hash(f->dims, sizeof f->dims, h);
+    }
+    for (int j = 0; j < a->rank; j++) {
+        int m = a->axis[j];
+        int64_t role[] = {m < 0 ? m : j == a->channel ? -3 : 0, 0, 0};
+        if (m >= 0 && j != a->channel) {
+            const own_axis *x = &part->axes.at[a->shared[m]];
+            role[1] = x->low, role[2] = x->high;
+        }
+        h = dl_hash(role, sizeof role, h);
+    }
+    int64_t more[] = {a->from.offset, a->from.replaces_nan, a->is_static};
+    h = dl_hash(more, sizeof more, h);
+    for (int i = 0; i < part->runs.n && !a->is_static; i++) {
+        int64_t run[] = {part->runs.at[i].begin, part->runs.at[i].n};
+        h = dl_hash(run, sizeof run, h);
+    }
+    return h;
+}
+
+/* "data/train.h5.density.statistics" */
+static const char *path_of(dl_arena *arena, const own_array *a) {
+    const char *path = a->files.at[0].path, *array = a->from.array ? a->from.array : "";
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    char *name = dl_format(arena, "%.*s%s%s.statistics", (int)n, path, *array ? "." : "", array);
+    for (char *s = name + n; *s; s++)
+        if (*s == '/') *s = '.';
+    return name;
+}
+
+/* ---- computing ---- */
+
+/* Of one channel, about its first value: a mean far from 0 costs no digits of the deviation. */
+typedef struct {
+    double first, sum, square, least, most;
+    int64_t n;
+} moments;
+
+static void add(moments *m, double v) {
+    if (!m->n) m->first = m->least = m->most = v;
+    double x = v - m->first;
+    m->sum += x, m->square += x * x, m->n++;
+    if (v < m->least) m->least = v;
+    if (v > m->most) m->most = v;
+}
+
+typedef struct {
+    const own_array *a;
+    moments *at; /* of each channel */
+    int n;
+    double *values;
+} sweep;
+
+static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_error *err) {
+    const own_array *a = s->a;
+    dl_error reason = {0};
+    if (!dlr_source_read(f->source, b, DLR_EL_F64, s->values, &reason))
+        return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
+    int64_t n = 1, behind = 1;
+    for (int j = 0; j < a->rank; j++) n *= b->count[j];
+    for (int j = a->channel + 1; a->channel >= 0 && j < a->rank; j++) behind *= b->count[j];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t c = a->channel < 0 ? 0 : b->start[a->channel] + i / behind % b->count[a->channel];
+        double value = f->packing.any ? dlr_unpack(&f->packing, s->values[i]) : s->values[i];
+        if (isfinite(value))
+            add(&s->at[c], value);
+        else if (!a->from.replaces_nan)
+            return own_fail(a, f, err,
+                            "a value of the training part is %g (statistics; nan: 0 leaves such values out)",
+                            value);
+    }
+    return true;
+}
+
+enum { MOST_VALUES = 1 << 20 };
+
+/* All of a block, in parts of at most MOST_VALUES numbers: ranges of one axis, single places of those before.
+ */
+static bool add_blocks(const sweep *s, const own_file *f, const dlr_block *all, dl_error *err) {
+    int rank = s->a->rank, cut = rank - 1;
+    int64_t behind = 1, rows = 1;
+    while (cut > 0 && behind * all->count[cut] <= MOST_VALUES) behind *= all->count[cut--];
+    if (rank == 0) return add_block(s, f, all, err);
+    int64_t range = MOST_VALUES / behind < 1 ? 1 : MOST_VALUES / behind;
+    int64_t ranges = (all->count[cut] + range - 1) / range;
+    for (int j = 0; j < cut; j++) rows *= all->count[j];
+    for (int64_t i = 0; i < rows * ranges; i++) {
+        dlr_block b = *all;
+        int64_t rest = i / ranges;
+        for (int j = cut - 1; j >= 0; j--) {
+            b.start[j] += rest % all->count[j], b.count[j] = 1;
+            rest /= all->count[j];
+        }
+        b.start[cut] += i % ranges * range;
+        int64_t left = all->start[cut] + all->count[cut] - b.start[cut];
+        b.count[cut] = left < range ? left : range;
+        if (!add_block(s, f, &b, err)) return false;
+    }
+    return true;
+}
+
+/* Indices [low, high) of N of the array. */
+static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t high, dl_error *err) {
+    const own_array *a = s->a;
+    for (int i = 0; i < a->files.n; i++) {
+        const own_file *f = &a->files.at[i];
+        int64_t from = low > f->first ? low : f->first, to = high < f->first + f->n ? high : f->first + f->n;
+        if (from >= to && !a->is_static) continue;
+        dlr_block b = {0};
+        for (int j = 0; j < a->rank; j++) {
+            int m = a->axis[j];
+            b.count[j] = f->dims[j];
+            if (m == OWN_SAMPLES) b.start[j] = from - f->first, b.count[j] = to - from;
+            if (m < 0 || j == a->channel) continue;
+            const own_axis *x = &part->axes.at[a->shared[m]];
+            b.start[j] = x->low, b.count[j] = x->high - x->low;
+        }
+        if (!add_blocks(s, f, &b, err)) return false;
+    }
+    return true;
+}
+
+static bool compute(const own *part, const own_array *a, dlr_own_channel *out, int n, dl_error *err) {
+    sweep s = {a, calloc((size_t)n, sizeof *s.at), n, malloc(MOST_VALUES * sizeof *s.values)};
+    bool ok = (s.at && s.values) || dl_fail(err, DL_RESOURCE, "%s: no memory for statistics", a->from.key);
+    if (ok && a->is_static)
+        ok = add_indices(part, &s, 0, 1, err);
+    else
+        for (int i = 0; ok && i < part->runs.n; i++) {
+            const own_run *r = &part->runs.at[i];
+            ok = add_indices(part, &s, r->begin + a->from.offset, r->begin + r->n + a->from.offset, err);
+        }
+    for (int c = 0; ok && c < n; c++) {
+        const moments *m = &s.at[c];
+        double count = (double)m->n, mean = m->n ? m->sum / count : 0;
+        double variance = m->n ? m->square / count - mean * mean : 0;
+        out[c] = (dlr_own_channel){mean + m->first, sqrt(variance > 0 ? variance : 0), m->least, m->most};
+    }
+    free(s.at), free(s.values);
+    return ok;
+}
+
+/* ---- all ---- */
+
+enum { MOST_CHANNELS = 1 << 16 };
+
+static bool measured(own *w, own_array *a, const own *part, const own_array *there, dl_error *err) {
+    int64_t stored = there->channel < 0 ? 1 : there->files.at[0].dims[there->channel];
+    if (stored > MOST_CHANNELS)
+        return own_fail(a, NULL, err, "statistics of %lld channels: at most %d", (long long)stored,
+                        MOST_CHANNELS);
+    int n = (int)stored;
+    dlr_own_channel *all = DL_NEWS(w->arena, dlr_own_channel, n);
+    uint64_t identity = identify(part, there);
+    const char *path = path_of(w->arena, there);
+    dl_error ignored = {0};
+    size_t size;
+    char *text = access(path, R_OK) == 0
+                     ? dl_read_file(w->arena, path, DLR_OWN_STATISTICS_BYTES, &size, &ignored)
+                     : NULL;
+    if (!text || !dlr_own_statistics_parse(text, identity, all, n)) {
+        if (!compute(part, there, all, n, err)) return false;
+        dl_buf out = {0};
+        dlr_own_statistics_put(&out, identity, all, n);
+        dl_write_file(path, out.at, out.n,
+                      &ignored); /* a folder that cannot be written to: computed each time */
+        dl_buf_free(&out);
+    }
+    a->n_scales = a->from.channels ? a->from.n_channels : n;
+    for (int i = 0; i < a->n_scales; i++) {
+        const dlr_own_channel *c = &all[a->from.channels ? a->from.channels[i] : i];
+        bool range = a->from.scale == DLR_SCALE_MINMAX;
+        a->mean[i] = (float)(range ? c->least : c->mean);
+        a->deviation[i] = (float)(range ? c->most - c->least : c->std);
+        if (!(a->deviation[i] > 0) || !isfinite(a->deviation[i]))
+            return own_fail(
+                a, NULL, err,
+                "channel %d is %g to %g over the training part: nothing to divide by (give mean and std, or "
+                "leave the channel out)",
+                i, c->least, c->most);
+    }
+    return true;
+}
+
+static bool given(own_array *a, const dlr_own_numbers *from, const char *name, bool positive, int channels,
+                  float *out, dl_error *err) {
+    char key[200];
+    snprintf(key, sizeof key, "%.180s.%s", a->from.key, name);
+    if (from->path) return dlr_statistics_read(from->path, key, channels, positive, out, err);
+    if (from->n != 1 && from->n != channels)
+        return own_fail(a, NULL, err, "%s has %d numbers; one, or one for each of the model's %d channels",
+                        name, from->n, channels);
+    for (int c = 0; c < channels; c++) out[c] = (float)from->at[from->n == 1 ? 0 : c];
+    return true;
+}
+
+bool own_open_scale(own *w, int k, const dlr_dataset *d, const dlr_own_options *o, dl_error *err) {
+    own_array *a = &w->at[k];
+    if (a->from.scale == DLR_SCALE_NONE) return true;
+    int channels = a->channel < 0 ? 1 : (int)a->to.type.axis[a->axis[a->channel]].size;
+    a->mean = DL_NEWS(w->arena, float, channels), a->deviation = DL_NEWS(w->arena, float, channels);
+    a->n_scales = channels;
+    if (a->from.scale == DLR_SCALE_GIVEN)
+        return given(a, &a->from.mean, "mean", false, channels, a->mean, err) &&
+               given(a, &a->from.std, "std", true, channels, a->deviation, err);
+    if (d->probe) return true;
+    if (d->split == DLR_TRAIN) return measured(w, a, w, a, err);
+    own train;
+    bool ok =
+        own_open_part(&train, &d->arrays, o, DLR_TRAIN, err) && measured(w, a, &train, &train.at[k], err);
+    own_close(&train);
+    return ok;
+}
