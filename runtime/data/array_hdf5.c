@@ -35,6 +35,7 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     };
     if ((size_t)set->layout < sizeof layouts / sizeof *layouts && layouts[set->layout])
         return layouts[set->layout];
+    if (set->cut_attributes) return "has attributes that were not read: the file has more than 4096 of them";
     for (int i = 0; i < set->filter_count; i++)
         if (!name_filter(set, i))
             return dl_format(arena,

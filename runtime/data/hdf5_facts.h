@@ -9,7 +9,7 @@
 #include "ir/base/str.h"
 #include "runtime/data/element.h"
 
-enum { DLR_HDF5_SETS = 256, DLR_HDF5_FILTERS = 6, DLR_HDF5_ATTRIBUTES = 1024 };
+enum { DLR_HDF5_SETS = 256, DLR_HDF5_FILTERS = 6, DLR_HDF5_ATTRIBUTES = 4096 };
 
 typedef enum {
     DLR_HDF5_CONTIGUOUS, /* one run of bytes at `offset` */
@@ -33,7 +33,8 @@ typedef struct dlr_hdf5_set {
     bool swapped;        /* with their bytes in the order that is not this machine's */
     int64_t offset;      /* bytes from the file's begin; contiguous only */
     int filter_count, filter[DLR_HDF5_FILTERS];
-    bool odd_edges;                /* chunked: those that reach beyond dims are not packed */
+    bool cut_attributes; /* the file has more than DLR_HDF5_ATTRIBUTES: some of this set's are left out */
+    bool odd_edges;      /* chunked: those that reach beyond dims are not packed */
     char axis[DLR_ARRAY_RANK][32]; /* names of the axes, of their dimension scales; "" without */
     char fill[8]; /* chunked: the number of chunks that are not stored, as it would be stored */
 } dlr_hdf5_set;
@@ -50,7 +51,7 @@ typedef struct {
     int64_t file_bytes;
     int n, attributes;
     bool more;                                         /* the file holds more data sets than fit here */
-    dlr_hdf5_attribute attribute[DLR_HDF5_ATTRIBUTES]; /* by rising set; what is more is left out */
+    dlr_hdf5_attribute attribute[DLR_HDF5_ATTRIBUTES]; /* by rising set */
     dlr_hdf5_set set[DLR_HDF5_SETS];
 } dlr_hdf5_facts;
 
