@@ -48,7 +48,7 @@ static inline double furthest(double v, const double *other, int n) {
 /* Of a function that only rises or only falls: its ends. */
 static inline double by_ends(dl_op op, double v, double a, double e, double p) {
     double ends[] = {dl_interp_scalar(op, a - e, 0, 0, p), dl_interp_scalar(op, a + e, 0, 0, p)};
-    return e == 0 ? 0 : furthest(v, ends, 2);
+    return e == 0 ? 0 : isinf(e) ? INFINITY : furthest(v, ends, 2);
 }
 
 static inline double by_corners(dl_op op, double v, const double *a, const double *e) {
@@ -66,7 +66,8 @@ static inline double bound_cast(const dl_type *from, const dl_type *to, double v
     return furthest(v, ends, 2);
 }
 
-/* What errors `e` of operands `a` can do to v = op(a). */
+/* What errors `e` of operands `a` can do to v = op(a). An operand beyond f32's range may be no number, which
+ * not even a function between -1 and 1 bounds. */
 static inline double handed_on(dl_op op, double v, const double *a, const double *e, double p) {
     double d = fabs(a[0] - a[1]), both = e[0] + e[1];
     switch (op) {
@@ -78,7 +79,7 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
     case DL_OP_mul: return fabs(a[0]) * e[1] + fabs(a[1]) * e[0] + e[0] * e[1];
     case DL_OP_div: return fabs(a[1]) <= e[1] ? INFINITY : (e[0] + fabs(v) * e[1]) / (fabs(a[1]) - e[1]);
     case DL_OP_sin:
-    case DL_OP_cos: return fmin(e[0], 2);
+    case DL_OP_cos: return isinf(e[0]) ? INFINITY : fmin(e[0], 2);
     case DL_OP_exp:
     case DL_OP_expm1:
     case DL_OP_log:
@@ -92,7 +93,7 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
     case DL_OP_elu:
     case DL_OP_leaky_relu:
         return fmax(p < 0 && fabs(a[0]) <= e[0] ? fabs(v) : 0, by_ends(op, v, a[0], e[0], p));
-    case DL_OP_sign: return fabs(a[0]) > e[0] || e[0] == 0 ? 0 : 2;
+    case DL_OP_sign: return fabs(a[0]) > e[0] || e[0] == 0 ? 0 : isinf(e[0]) ? INFINITY : 2;
     case DL_OP_pow:
         if (both == 0) return 0;
         if (fabs(a[0]) <= e[0] && (a[1] - e[1] < 1 || a[1] != rint(a[1]))) return INFINITY;
