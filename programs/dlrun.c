@@ -195,10 +195,12 @@ static bool open_both(program *p, bool check, dl_error *err) {
     for (dlr_split split = DLR_TRAIN; split <= DLR_VALID; split++) {
         dlr_dataset *d = dl_samples_open(p->arena, p->session, split, check, err);
         if (!d) return false;
-        if (check)
+        bool counted = dl_samples_count(p->config, split, d, err);
+        if (check || !counted)
             dlr_dataset_close(d);
         else
             *data[split] = d;
+        if (!counted) return false;
     }
     return true;
 }

@@ -124,6 +124,11 @@ static bool open_config(dl_predict_job *job, const origin *o, int argc, char **a
 
 static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
     dl_config *c = job->config;
+    if (!o->yaml && !dl_config_is_given(c, DL_KEY_model))
+        return dl_fail(err, DL_USAGE,
+                       "%s says nothing of its model: --model=FILE.dl, and --config=NAME where it has "
+                       "configurations",
+                       o->weights ? o->weights : o->dir);
     dl_buf faults = {0};
     job->compiler = dl_arena_new(job->arena);
     job->session = dl_session_open(job->compiler, c, 1, &faults, err);
@@ -131,11 +136,6 @@ static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
     dl_buf_free(&faults);
     if (!job->session) return false;
     job->model_path = job->session->model_path;
-    if (!o->yaml && !dl_config_is_given(c, DL_KEY_model))
-        return dl_fail(err, DL_USAGE,
-                       "%s says nothing of its model: --model=FILE.dl, and --config=NAME where it has "
-                       "configurations",
-                       o->weights ? o->weights : o->dir);
     if (job->session->batch != 1)
         return dl_fail(err, DL_USAGE, "local_batch_size: predictions are made one sample at a time");
     if (strcmp(dl_config_str(c, DL_KEY_device), "cpu") != 0)

@@ -53,7 +53,7 @@ static int64_t channels_of(const dlr_array *a) { return a->type.rank ? a->type.a
 /* The statistics are of the training data, computed or kept beside them. A target one step behind the input
  * in the same array is the next state. */
 static bool own_scales(dl_predict_job *job, dl_error *err) {
-    /* No sample is asked for, so that none need be there; a recorded configuration gives every key. */
+    /* No sample is asked for, so that no more than one need be there. */
     if (!dl_config_set(job->config, DL_KEY_Nsamples, "1", err)) return false;
     dlr_dataset *d = dl_samples_open(job->arena, job->session, DLR_TRAIN, false, err);
     if (!d) return false;

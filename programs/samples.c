@@ -1,5 +1,6 @@
 #include "programs/samples.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "programs/own_data.h"
@@ -237,6 +238,13 @@ static dlr_dataset *open_own(const request *q, dl_error *err) {
     o.samples = dl_config_is_given(c, samples) ? dl_config_int(c, samples) : 0;
     o.limit = limit == INT64_MAX ? 0 : limit;
     return dlr_dataset_open(&dlr_own_loader, &o, q->common, err);
+}
+
+bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, dl_error *err) {
+    if (strcmp(dl_config_str(config, DL_KEY_data_loader_config), "own") != 0) return true;
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)dlr_dataset_samples(d));
+    return dl_config_set(config, keys[split].samples, text, err);
 }
 
 /* ---- all ---- */

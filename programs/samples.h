@@ -19,6 +19,10 @@ bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err);
 dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, bool probe,
                              dl_error *err);
 
+/* Of data of one's own the files say how many samples there are: sets Nsamples or Nsamples_val to it, so that
+ * what a run records of itself can be run again. */
+bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, dl_error *err);
+
 /* System A's .npy files of inputs and targets, channels last, which data_loader_config: dali-lowmem reads
  * where all four are there: fills their paths, by split, and returns NULL. Else the first that is missing, as
  * its path or key, and what is read is train_path and val_path; "" for other loaders, which never read them.

@@ -86,7 +86,7 @@ static uint64_t identify(const own *part, const own_array *a) {
         }
         h = dl_hash(role, sizeof role, h);
     }
-    int64_t more[] = {a->from.offset, a->from.replaces_nan, a->is_static};
+    int64_t more[] = {a->from.replaces_nan, a->is_static};
     h = dl_hash(more, sizeof more, h);
     for (int i = 0; i < part->runs.n && !a->is_static; i++) {
         int64_t run[] = {part->runs.at[i].begin, part->runs.at[i].n};
@@ -198,6 +198,9 @@ static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t hi
     return true;
 }
 
+/* Over the part's indices whatever the offset, so that one array's statistics are the same as input and as
+ * target.
+ */
 static bool compute(const own *part, const own_array *a, dlr_own_channel *out, int n, dl_error *err) {
     sweep s = {a, calloc((size_t)n, sizeof *s.at), n, malloc(MOST_VALUES * sizeof *s.values)};
     bool ok = (s.at && s.values) || dl_fail(err, DL_RESOURCE, "%s: no memory for statistics", a->from.key);
@@ -206,7 +209,7 @@ static bool compute(const own *part, const own_array *a, dlr_own_channel *out, i
     else
         for (int i = 0; ok && i < part->runs.n; i++) {
             const own_run *r = &part->runs.at[i];
-            ok = add_indices(part, &s, r->begin + a->from.offset, r->begin + r->n + a->from.offset, err);
+            ok = add_indices(part, &s, r->begin, r->begin + r->n, err);
         }
     for (int c = 0; ok && c < n; c++) {
         const moments *m = &s.at[c];

@@ -444,6 +444,22 @@ check("# [20, 2, 3, 8] f32 for f32[C=2, H=6, W=8]: sizes differ, set the model's
 text, _ = propose("field", "bad.npy")
 check("bad.npy" in text and "1 NaN!" in text, "NaN is counted")
 
+# One array as input and, some indices later, as target: one set of statistics, kept.
+model("next", """model Next():
+    input x: f32[N, C=%d, H=%d, W=%d]
+    target t: f32[N, C=%d, H=%d, W=%d]
+    y = x |> conv(%d, kernel=1) @c
+    output y
+    loss = mean((y - t)**2)
+""" % (X.shape[1:] * 2 + X.shape[1:2]))
+config("inputs: {x: {file: x.npy, normalize: standardize}}\ntargets: {t: {file: x.npy, offset: 1, normalize: standardize}}\nsplit: {valid: 0.5}")
+pairs = samples("next", "valid")
+kept = open("x.npy.statistics").read()
+os.utime("x.npy.statistics", (1, 1))
+same(pairs["x"][1:], pairs["t"][:-1], "the target is the next input, in the same numbers")
+samples("next", "valid")
+check(open("x.npy.statistics").read() == kept and os.path.getmtime("x.npy.statistics") == 1, "and its statistics are not computed again")
+
 # ---- whole runs: the same points for any number of workers, stopped and resumed ----
 
 for name, text, more in [("field", base, {}), ("classes", "inputs: {x: x.npy, mask: mask.npy, weight: b.h5:weight}\ntargets: {label: b.h5:label}\nsplit: {valid: 0.2}", {}),
@@ -461,5 +477,8 @@ for name, text, more in [("field", base, {}), ("classes", "inputs: {x: x.npy, ma
         rows = [json.loads(line) for line in open(f"runs_{name}_{workers}/default/1GPU/00/metrics.jsonl")]
         logs.append([(r["Loss/train"], r["Loss/valid"]) for r in rows])
     check(len(logs[0]) == 3 and logs[0] == logs[1], f"{name}: the same losses with 0 workers, and with 3 and resumed: {logs}")
+    done = run(BUILD + "/programs/dlrun", name + ".dl", f"--yaml_config=runs_{name}_0/default/1GPU/00/hyperparams.yaml", f"--expdir=again_{name}")
+    rows = [json.loads(line) for line in open(f"again_{name}/default/1GPU/00/metrics.jsonl")] if done.returncode == 0 else done.stderr.decode()[-600:]
+    check(rows and [(r["Loss/train"], r["Loss/valid"]) for r in rows] == logs[0], f"{name}: a run's record, run again: {rows}")
 
 finish()
