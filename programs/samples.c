@@ -329,7 +329,8 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
                              dl_error *err) {
     const dl_config *c = s->config;
     dlr_arrays arrays = {0};
-    dlr_dataset_options common = {split, (uint64_t)dl_config_int(c, DL_KEY_seed), &arrays, probe};
+    dlr_dataset_options common = {split, (uint64_t)dl_config_int(c, DL_KEY_seed), &arrays,
+                                  dl_config_bool(c, DL_KEY_mmap), probe};
     request q = {arena, s, c, split, &common};
     const char *loader = dl_config_str(c, DL_KEY_data_loader_config);
     if (!dl_samples_arrays(s, &arrays, err)) return NULL;

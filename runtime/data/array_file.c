@@ -79,7 +79,7 @@ dlr_source *dlr_source_open(const dlr_array_file *f, const dlr_array_facts *a, s
         dl_putf(&label, "%s: '%s'", f->path, a->name);
     else
         dl_puts(&label, f->path);
-    s->label = label.at, s->type = a->type;
+    s->label = label.at, s->type = a->type, s->mapped = f->mapped;
     s->rank = a->rank < DLR_ARRAY_RANK ? a->rank : DLR_ARRAY_RANK;
     memcpy(s->dims, a->dims, sizeof s->dims);
     bool ok = true;

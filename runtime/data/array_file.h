@@ -41,6 +41,9 @@ typedef struct {
     const dlr_array_facts *arrays; /* in the file's order */
     int n;
     bool more; /* it holds more than are listed */
+    /* For the caller to set: numbers that lie in one run are read from the file mapped into memory, without a
+     * system call for each few rows. A disk that fails then ends the process (SIGBUS). */
+    bool mapped;
     dl_arena *arena;
     const void *state; /* of the format */
 } dlr_array_file;

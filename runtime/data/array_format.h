@@ -20,7 +20,7 @@ struct dlr_source {
     int64_t dims[DLR_ARRAY_RANK];
     dlr_element type;
     int64_t held;
-    bool chunked;
+    bool chunked, mapped;
     /* The block is within dims and not empty, its strides are 1 at least. */
     bool (*read)(const dlr_source *s, const dlr_block *block, dlr_element to, void *out, dl_error *err);
     void (*close)(dlr_source *s); /* NULL: nothing is open */

@@ -116,6 +116,7 @@ static bool open_sides(const dlr_dataset *d, crops *c, const dlr_crops_options *
             dlr_array_file_close(file);
             file = dlr_array_file_open(i ? o->target_path : o->path, err);
         }
+        if (file) file->mapped = d->mapped;
         if (file) c->volume[i] = open_side(d, file, last ? NULL : names[i], i, last, err);
         if (!c->volume[i]) break;
     }

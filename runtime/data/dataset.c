@@ -24,8 +24,12 @@ dlr_dataset *dlr_dataset_open(const dlr_loader *loader, const void *options, con
                               dl_error *err) {
     dlr_dataset *d = calloc(1, sizeof *d);
     if (!d) return dl_fail(err, DL_RESOURCE, "no memory for a data set"), NULL;
-    *d = (dlr_dataset){
-        .loader = loader, .arrays = *o->arrays, .split = o->split, .seed = o->seed, .probe = o->probe};
+    *d = (dlr_dataset){.loader = loader,
+                       .arrays = *o->arrays,
+                       .split = o->split,
+                       .seed = o->seed,
+                       .mapped = o->mapped,
+                       .probe = o->probe};
     if (loader->open(d, options, err)) return d;
     dlr_dataset_close(d);
     return NULL;

@@ -36,6 +36,7 @@ typedef struct {
     dlr_split split;
     uint64_t seed;
     const dlr_arrays *arrays; /* what a sample consists of */
+    bool mapped;              /* array_file.h */
     bool probe;               /* only look whether it can be opened: no sample will be asked for */
 } dlr_dataset_options;
 

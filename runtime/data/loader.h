@@ -23,7 +23,7 @@ struct dlr_dataset {
     dlr_arrays arrays;
     dlr_split split;
     uint64_t seed;
-    bool probe;
+    bool mapped, probe;
     int64_t samples; /* in an epoch, at least 1 */
     size_t scratch;  /* bytes that `sample` needs */
     int64_t held;    /* bytes that `state` takes at most, its children included */

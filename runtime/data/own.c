@@ -12,10 +12,9 @@ enum { MAX_AXES = DLR_MAX_ARRAYS * DL_MAX_RANK };
 
 /* ---- opening ---- */
 
-bool own_open_part(own *w, const dlr_arrays *arrays, const dlr_own_options *o, dlr_split part,
-                   dl_error *err) {
-    *w = (own){.arena = dl_arena_new(NULL), .o = o, .n = arrays->n};
-    for (int k = 0; k < w->n; k++) w->at[k].to = arrays->at[k], w->at[k].from = o->source[k];
+bool own_open_part(own *w, const dlr_dataset *d, const dlr_own_options *o, dlr_split part, dl_error *err) {
+    *w = (own){.arena = dl_arena_new(NULL), .o = o, .n = d->arrays.n, .mapped = d->mapped};
+    for (int k = 0; k < w->n; k++) w->at[k].to = d->arrays.at[k], w->at[k].from = o->source[k];
     if (!own_open_files(w, part, err)) return false;
     for (int k = 0; k < w->n; k++)
         if (!own_match_axes(&w->at[k], err)) return false;
@@ -83,8 +82,7 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
     const dlr_own_options *o = options;
     own *w = d->state = calloc(1, sizeof *w);
     if (!w) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
-    if (!own_open_part(w, &d->arrays, o, d->split, err) || !check_types(w, err) ||
-        !settle_samples(d, w, o, err))
+    if (!own_open_part(w, d, o, d->split, err) || !check_types(w, err) || !settle_samples(d, w, o, err))
         return false;
     for (int k = 0; k < w->n; k++) {
         own_array *a = &w->at[k];

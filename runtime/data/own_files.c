@@ -125,6 +125,7 @@ static bool open_file(own *w, int k, int i, dl_error *err) {
     dlr_array_file *file = dlr_array_file_open(first->path, &reason);
     if (!file) return dl_fail(err, reason.code, "%s: %s", w->at[k].from.key, reason.message);
     bool ok = true;
+    file->mapped = w->mapped;
     for (int other = k; ok && other < w->n; other++) {
         own_array *a = &w->at[other];
         if (i < a->files.n && strcmp(a->files.at[i].path, first->path) == 0)

@@ -55,6 +55,7 @@ typedef struct {
     const dlr_own_options *o; /* while it is being opened */
     own_array at[DLR_MAX_ARRAYS];
     int n;
+    bool mapped;
     DL_ARRAY(own_axis) axes;
     DL_ARRAY(own_run) runs;
     int64_t available; /* samples that the files hold */
@@ -62,8 +63,8 @@ typedef struct {
     DL_ARRAY(own_turn) turns;
 } own;
 
-/* own.c: files, axes and samples of one part of the split, in w->arena; closed by own_close. */
-bool own_open_part(own *w, const dlr_arrays *arrays, const dlr_own_options *o, dlr_split part, dl_error *err);
+/* own.c: files, axes and samples of one part of the split of d, in w->arena; closed by own_close. */
+bool own_open_part(own *w, const dlr_dataset *d, const dlr_own_options *o, dlr_split part, dl_error *err);
 void own_close(own *w);
 
 /* own_files.c: the files of all arrays in one part of the split, in order, and their arrays opened. */

@@ -287,8 +287,7 @@ bool own_open_scale(own *w, int k, const dlr_dataset *d, const dlr_own_options *
     if (d->probe) return true;
     if (d->split == DLR_TRAIN) return measured(w, a, w, a, err);
     own train;
-    bool ok =
-        own_open_part(&train, &d->arrays, o, DLR_TRAIN, err) && measured(w, a, &train, &train.at[k], err);
+    bool ok = own_open_part(&train, d, o, DLR_TRAIN, err) && measured(w, a, &train, &train.at[k], err);
     own_close(&train);
     return ok;
 }

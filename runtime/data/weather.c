@@ -92,10 +92,11 @@ static bool check_set(const weather *w, const char *path, const dlr_array_facts 
     return fits;
 }
 
-static bool open_year(const weather *w, const char *path, year *y, dl_error *err) {
+static bool open_year(const weather *w, const char *path, bool mapped, year *y, dl_error *err) {
     enum { CHUNKS = 16 << 20 }; /* times come in any order: only the chunks of one field are of use */
     dlr_array_file *file = dlr_array_file_open(path, err);
     if (!file) return false;
+    file->mapped = mapped;
     const dlr_array_facts *set = dlr_array_file_find(file, set_name);
     if (set && check_set(w, path, set, err)) y->source = dlr_source_open(file, set, CHUNKS, err);
     if (!set) {
@@ -122,7 +123,7 @@ static bool open_years(dlr_dataset *d, weather *w, const char *folder, dl_error 
         dl_buf path = {0};
         dl_putf(&path, "%s/%s", folder, found[i]->d_name);
         year *y = ok ? &w->years[i] : NULL;
-        ok = ok && open_year(w, path.at, y, err);
+        ok = ok && open_year(w, path.at, d->mapped, y, err);
         if (ok) {
             w->n = i + 1;
             y->first = d->samples;

@@ -1,6 +1,6 @@
 /* A loader without training: how many samples a second it gives, for bench/loaders.
  *
- *   loader_run crops FILE EDGE WORKERS SECONDS
+ *   loader_run crops|mapped FILE EDGE WORKERS SECONDS        mapped: the file mapped into memory
  *   loader_run weather FOLDER MEANS STDS CHANNELS HEIGHT WIDTH WORKERS SECONDS
  *
  * Batches of four; prints {"samples": N, "seconds": S, "held": BYTES, "checksum": mean of |x|}. */
@@ -44,9 +44,10 @@ static bool run(const dlr_dataset *d, int workers, double seconds, dl_error *err
     return ok;
 }
 
-static dlr_dataset *open_crops(char **v, const dlr_arrays *arrays, dl_error *err) {
+static dlr_dataset *open_crops(char **v, const dlr_arrays *arrays, bool mapped, dl_error *err) {
     dlr_crops_options o = {.path = v[0], .samples = 1 << 20};
-    return dlr_dataset_open(&dlr_crops_loader, &o, &(dlr_dataset_options){.arrays = arrays}, err);
+    return dlr_dataset_open(&dlr_crops_loader, &o, &(dlr_dataset_options){.arrays = arrays, .mapped = mapped},
+                            err);
 }
 
 static dlr_dataset *open_weather(char **v, const dlr_arrays *arrays, dl_error *err) {
@@ -58,10 +59,11 @@ int main(int argc, char **argv) {
     dl_error err = {0};
     dlr_arrays arrays = {.n = 0};
     dlr_dataset *d = NULL;
-    if (argc == 6 && strcmp(argv[1], "crops") == 0) {
+    bool mapped = argc > 1 && strcmp(argv[1], "mapped") == 0;
+    if (argc == 6 && (mapped || strcmp(argv[1], "crops") == 0)) {
         int64_t edge = atoll(argv[3]), x[] = {4, edge, edge, edge}, t[] = {5, edge, edge, edge};
         if (add(&arrays, "x", false, x, 4, &err) && add(&arrays, "t", true, t, 4, &err))
-            d = open_crops(argv + 2, &arrays, &err);
+            d = open_crops(argv + 2, &arrays, mapped, &err);
     } else if (argc == 10 && strcmp(argv[1], "weather") == 0) {
         int64_t size[] = {atoll(argv[5]), atoll(argv[6]), atoll(argv[7])};
         if (add(&arrays, "x", false, size, 3, &err) && add(&arrays, "t", true, size, 3, &err))

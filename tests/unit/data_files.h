@@ -66,7 +66,7 @@ typedef struct {
     dlr_split split;
     int input_channels, target_channels, size;
     uint64_t seed;
-    bool probe;
+    bool mapped, probe;
 } test_crops;
 
 static inline dlr_arrays volume_arrays(const test_crops *o) {
@@ -88,7 +88,7 @@ static inline dlr_arrays volume_arrays(const test_crops *o) {
 
 static inline dlr_dataset *open_crops(const test_crops *o, dl_error *err) {
     dlr_arrays arrays = volume_arrays(o);
-    dlr_dataset_options common = {o->split, o->seed, &arrays, o->probe};
+    dlr_dataset_options common = {o->split, o->seed, &arrays, o->mapped, o->probe};
     return dlr_dataset_open(&dlr_crops_loader, &o->crops, &common, err);
 }
 

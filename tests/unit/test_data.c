@@ -123,13 +123,14 @@ static void test_layouts(void) {
         {"packed.h5", CHUNKED, H5T_IEEE_F32LE, 30, 0},   {"double.h5", PLAIN, H5T_IEEE_F64LE, 30, 0},
         {"big-endian.h5", PLAIN, H5T_IEEE_F32BE, 30, 0}, {"compact.h5", COMPACT, H5T_IEEE_F32LE, 17, 0},
     };
-    static const char *const places[] = {"in the file", "in memory"};
+    static const char *const places[] = {"in the file", "in memory", "mapped"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *path = in_dir(rows[i].name);
         write_volumes(path, rows[i].edge, rows[i].layout, rows[i].type, rows[i].userblock);
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < 3; k++)
             for (int boxed = 0; boxed < 2; boxed++) {
                 test_crops o = options(k == 1, path, 13);
+                o.mapped = k == 2;
                 if (boxed) o.crops.box_size = 15;
                 dl_error err = {0};
                 dlr_dataset *d = open_crops(&o, &err);
@@ -142,6 +143,24 @@ static void test_layouts(void) {
             }
         unlink(path);
     }
+}
+
+/* A mapped file that was cut meanwhile is an error, not a signal. */
+static void test_cut(void) {
+    const char *path = in_dir("cut.h5");
+    for (int mapped = 0; mapped < 2; mapped++) {
+        write_volumes(path, 30, PLAIN, H5T_IEEE_F32LE, 0);
+        test_crops o = options(false, path, 13);
+        o.mapped = mapped;
+        dl_error err = {0};
+        dlr_dataset *d = open_crops(&o, &err);
+        CHECK(d && truncate(path, 4096) == 0, "%s", err.message);
+        CHECK(d && wrong_voxels(d, 13, 1, &err) > 0 && err.code == DL_IO &&
+                  strstr(err.message, "ends too early"),
+              "mapped %d: %s", mapped, err.message);
+        dlr_dataset_close(d);
+    }
+    unlink(path);
 }
 
 /* An .npy of f32 [edge, edge, edge, channels]. */
@@ -283,7 +302,8 @@ static void add_array(dlr_arrays *arrays, const char *name, bool is_target, dl_d
 
 static dlr_dataset *open_noise(const dlr_noise_options *o, const dlr_arrays *arrays, dlr_split split,
                                uint64_t seed, dl_error *err) {
-    return dlr_dataset_open(&dlr_noise_loader, o, &(dlr_dataset_options){split, seed, arrays, false}, err);
+    return dlr_dataset_open(&dlr_noise_loader, o, &(dlr_dataset_options){split, seed, arrays, false, false},
+                            err);
 }
 
 static void test_synthetic(void) {
@@ -607,7 +627,7 @@ static void test_model_types(void) {
         if (i == 4) bad.at[bad.n++] = good.at[1], bad.at[1].is_target = false;
         dl_error err = {0};
         dlr_dataset *d = dlr_dataset_open(&dlr_crops_loader, &o.crops,
-                                          &(dlr_dataset_options){DLR_TRAIN, 0, &bad, false}, &err);
+                                          &(dlr_dataset_options){DLR_TRAIN, 0, &bad, false, false}, &err);
         CHECK(!d && err.code == DL_INPUT && strstr(err.message, says[i]), "'%s' in '%s'", says[i],
               err.message);
     }
@@ -708,6 +728,7 @@ int main(void) {
     test_rotation_table();
     test_placement();
     test_layouts();
+    test_cut();
     test_channels_last();
     test_sparse_rows();
     test_draws();

@@ -170,7 +170,8 @@ static dlr_dataset *open_set(const set_options *o, dl_error *err) {
     dl_type_push(&t, "N", 2);
     if (o->label_axis) dl_type_push(&t, "C", o->label_axis);
     CHECK(dlr_arrays_add(&arrays, "x", false, &x, err) && dlr_arrays_add(&arrays, "t", true, &t, err));
-    return dlr_dataset_open(o->loader, o->options, &(dlr_dataset_options){o->split, 7, &arrays, false}, err);
+    return dlr_dataset_open(o->loader, o->options, &(dlr_dataset_options){o->split, 7, &arrays, false, false},
+                            err);
 }
 
 static void refuse(const set_options *o, dl_code code, const char *first, const char *second) {

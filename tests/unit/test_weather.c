@@ -102,7 +102,7 @@ static dlr_dataset *open_set(const set_options *o, dl_error *err) {
         CHECK(dlr_arrays_add(&arrays, i ? "t" : "x", i, &t, err), "%s", err->message);
     }
     return dlr_dataset_open(&dlr_weather_loader, &o->weather,
-                            &(dlr_dataset_options){o->split, o->seed, &arrays, false}, err);
+                            &(dlr_dataset_options){o->split, o->seed, &arrays, false, false}, err);
 }
 
 /* ---- pairs and order ---- */
