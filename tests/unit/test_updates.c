@@ -23,12 +23,15 @@ static const struct {
     {"convolutions in a chain: an order exists",
      "    y = x |> conv(6, 3, pad=1) @a |> relu |> conv(4, 3, pad=1) @b\n    loss = mean((y - t)**2)\n", 0,
      0},
-    {"a scale in front of a convolution",
-     "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1) @c)\n    loss = mean((y - t)**2)\n", 0, 0},
+    {"a scale in front of a convolution, by which its bias's gradient is multiplied in the same kernel",
+     "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1) @c)\n    loss = mean((y - t)**2)\n", 1, 1},
+    {"the same without a bias",
+     "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1, bias=false) @c)\n    loss = mean((y - t)**2)\n", 0,
+     0},
     {"a scale behind it, with its penalty",
      "    param a: [] = 0.7\n    y = x |> conv(4, 1) @c\n    y = a * y\n"
      "    loss = mean((y - t)**2) + 0.1*mean(abs(y)) + 0.1*a**2\n",
-     0, 0},
+     1, 1},
     {"a product of low rank",
      "    param p: [C=4, R=2] ~ normal(0, 0.3)\n    param q: [R=2, D=4] ~ normal(0, 0.3)\n    w = sum(p*q, "
      "over=R)\n"
