@@ -11,13 +11,15 @@ static bool is_gathered(const dl_shape *s) {
     return s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW && s->taps > 1 && !(back && spread);
 }
 
-/* Do all sums beside the contraction keep its channels? */
+/* Are there sums beside the contraction, which all keep its channels? */
 static bool keep_channels(const dl_emitter *e) {
+    bool any = false;
     for (int i = 0; i < e->now->run.n; i++) {
         const dl_partial *p = &e->partial[e->now->run.at[i]];
         if (p->count && !(p->n == 1 && p->axis[0] == 1)) return false;
+        any |= p->count > 0;
     }
-    return true;
+    return any;
 }
 
 /* Units of the same rows sum different channels: one set of partial results is enough for them. */
