@@ -571,7 +571,7 @@ static void test_faults(void) {
         int size, box;
     } rows[] = {
         {"none.h5", {"none.h5", "dldata nbody -o ", "train_path"}, DL_IO, NULL, 4, 0},
-        {"", {"is a folder, and no Zarr array"}, DL_INPUT, NULL, 4, 0},
+        {"", {"is a directory, and no Zarr array"}, DL_INPUT, NULL, 4, 0},
         {"pipe.h5", {"pipe.h5 is a FIFO, not a file"}, DL_INPUT, NULL, 4, 0},
         {"text.h5", {"text.h5 is damaged or no HDF5 file", "signature"}, DL_INPUT, NULL, 4, 0},
         {"empty.h5", {"empty.h5 is damaged or no HDF5 file"}, DL_INPUT, NULL, 4, 0},

@@ -249,7 +249,7 @@ static void test_cifar(void) {
     write_records(in_dir("cifar/data_batch_1.bin"), 0, 5, 0);
     write_records(in_dir("cifar/test_batch.bin"), 20, 3, 0);
     write_records(in_dir("cifar/other.bin"), 0, 1, 5);
-    dlr_cifar_options o = {dir, {.moves = {0.1, 0, true}, .classes = 10}};
+    dlr_cifar_options o = {dir, {.moves = {.shift = 0.1, .flip = true}, .classes = 10}};
     o.folder = strdup(in_dir("cifar"));
     set_options s = cifar_set(&o, DLR_VALID);
     dlr_dataset *d = open_set(&s, &err);
