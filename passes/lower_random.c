@@ -64,8 +64,9 @@ static dl_value *drop(dl_builder *b, dl_value *x, double rate, dl_type tossed) {
     if (!toss) return x;
     dl_value *kept = dl_build_k(b, DL_OP_ge, toss, threshold);
     /* a product, as PyTorch's: what is not finite stays so where it is dropped, and training stops there */
-    dl_value *scale = dl_build3(b, DL_OP_select, kept, dl_build_const(b, x->type.dtype, 1 / (1 - rate)),
-                                dl_build_const(b, x->type.dtype, 0));
+    dl_value *more = dl_build_const(b, x->type.dtype, 1 / (1 - rate)),
+             *none = dl_build_const(b, x->type.dtype, 0);
+    dl_value *scale = dl_build3(b, DL_OP_select, kept, more, none);
     return dl_build2(b, DL_OP_mul, x, scale);
 }
 
