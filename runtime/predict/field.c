@@ -1,8 +1,9 @@
 #include "runtime/predict/field.h"
 
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "runtime/data/statistics.h"
 
 enum { CHUNKS = 64 << 20 /* of unpacked ones, those of neighbouring pieces */ };
 
@@ -102,10 +103,11 @@ bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_
     for (int i = DLR_SPACE - f->space; i < DLR_SPACE; i++, k++) b.start[k] = start[i], b.count[k] = count[i];
     if (!dlr_source_read(f->source, &b, DLR_EL_F32, out, err)) return false;
     int64_t n = count[0] * count[1] * count[2];
-    for (int64_t i = 0; i < f->size.channels * n; i++) {
-        if (f->packing.any) out[i] = (float)dlr_unpack(&f->packing, out[i]);
-        if (!isfinite(out[i])) return refuse_value(f, sample, start, count, i, out[i], err);
-        if (f->mean) out[i] = (out[i] - f->mean[i / n]) / f->deviation[i / n];
+    for (int64_t i = 0; f->packing.any && i < f->size.channels * n; i++)
+        out[i] = (float)dlr_unpack(&f->packing, out[i]);
+    for (int64_t c = 0; c < f->size.channels; c++, out += n) {
+        int64_t bad = dlr_normalise(out, (size_t)n, f->mean ? f->mean[c] : 0, f->mean ? f->deviation[c] : 1);
+        if (bad >= 0) return refuse_value(f, sample, start, count, c * n + bad, out[bad], err);
     }
     return true;
 }
