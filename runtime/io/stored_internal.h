@@ -15,6 +15,9 @@ bool dlr_st_size(const dlr_st_tensor *tensor, uint64_t *bytes);
 /* The first of n values that is not finite, or -1; always -1 for integers. *nan tells NaN from infinity. */
 int64_t dlr_st_find_not_finite(dlr_st_dtype dtype, const void *data, int64_t n, bool *nan);
 
+/* A tensor's name without what DLR_ST_STRIP drops in front of it. */
+const char *dlr_st_bare_name(const char *name);
+
 /* dlr_st_load of a tensor that is not row-major in its file. */
 bool dlr_st_gather(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
 

@@ -33,7 +33,7 @@ bool dlr_st_size(const dlr_st_tensor *t, uint64_t *bytes) {
     return true;
 }
 
-static const char *strip(const char *name) {
+const char *dlr_st_bare_name(const char *name) {
     static const char *const prefixes[] = {"module.", "_orig_mod."};
     for (bool again = true; again;) {
         again = false;
@@ -54,7 +54,7 @@ static int by_name(const void *a, const void *b, void *tensors) {
 static bool index_names(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
     f->tensors = f->private->tensors;
     for (int i = 0; i < f->n && flags & DLR_ST_STRIP; i++)
-        f->private->tensors[i].name = strip(f->tensors[i].name);
+        f->private->tensors[i].name = dlr_st_bare_name(f->tensors[i].name);
     int *order = f->private->by_name = DL_NEWS(f->private->arena, int, f->n);
     for (int i = 0; i < f->n; i++) order[i] = i;
     if (f->n > 1) qsort_r(order, (size_t)f->n, sizeof *order, by_name, (void *)f->tensors);

@@ -1,6 +1,8 @@
 /* The optimiser's and the scheduler's state in a file of PyTorch's, held against a model's parameters. */
 #include "runtime/io/torch_training.h"
 
+#include "runtime/io/stored_internal.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -76,17 +78,9 @@ static bool count_of(const reader *r, const dlr_torch_value *dict, const char *k
 
 /* ---- which number a parameter has ---- */
 
-/* A name as the file's tensors have it: without `module.` in front where it is theirs that is looked up. */
-static const char *strip(const char *name) {
-    static const char *const before[] = {"module.", "_orig_mod."};
-    for (int i = 0; i < 2; i++)
-        if (strncmp(name, before[i], strlen(before[i])) == 0) return strip(name + strlen(before[i]));
-    return name;
-}
-
 static int find_param(const reader *r, const char *name) {
     for (int i = 0; i < r->n; i++)
-        if (strcmp(r->params[i].name, strip(name)) == 0) return i;
+        if (strcmp(r->params[i].name, dlr_st_bare_name(name)) == 0) return i;
     return -1;
 }
 
