@@ -13,6 +13,8 @@ import sys
 import tempfile
 import zlib
 
+from strict import check, finish
+
 try:
     import h5py
     import numpy as np
@@ -23,16 +25,6 @@ except ImportError:
 WANTED = {"f32": "f4", "f64": "f8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2", "u32": "u4",
           "u64": "u8", "bool": "?"}
 STORED = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
-passed = 0
-
-
-def check(condition, what):
-    global passed
-    if not condition:
-        sys.exit(f"failed: {what}")
-    passed += 1
-
-
 def listed(path):
     """{name: (type, shape, chunk, packing, axes, attributes, refusal)}, and the format."""
     done = subprocess.run([PROGRAM, str(path)], stdout=subprocess.PIPE, text=True)
@@ -366,7 +358,7 @@ def main():
         check_chunks(rng, folder)
         check_npz(rng, folder)
         check_zarr(rng, folder)
-    print(f"{passed} passed, 0 failed")
+    finish()
 
 
 PROGRAM = sys.argv[1]

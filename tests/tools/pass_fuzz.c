@@ -15,9 +15,9 @@
  * A FILE is one such graph: `--from` is the seed in its first line. */
 #include <limits.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "ir/base/clock.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/text.h"
@@ -209,11 +209,9 @@ static void check_cover(void) {
 
 static bool has_time(const options *o) {
     const char *seconds = getenv("FUZZ_SECONDS");
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    static time_t end;
-    if (!end) end = t.tv_sec + (seconds ? atoi(seconds) : 3600);
-    return !o->hour || t.tv_sec < end;
+    static double end;
+    if (end == 0) end = dl_clock_seconds() + (seconds ? atoi(seconds) : 3600);
+    return !o->hour || dl_clock_seconds() < end;
 }
 
 static void run(options *o) {
