@@ -74,30 +74,20 @@ typedef bool row_fn(const void *from, void *to, size_t n);
         return true;                                                                                         \
     }
 
-#define FLOAT_ROWS(A, T)                                                                                     \
+#define ALL_ROWS(A, T, WHOLE_OF)                                                                             \
     CAST(A, T, F32, float)                                                                                   \
     CAST(A, T, F64, double)                                                                                  \
-    WHOLE_OF_FLOAT(A, T, I8, int8_t)                                                                         \
-    WHOLE_OF_FLOAT(A, T, I16, int16_t)                                                                       \
-    WHOLE_OF_FLOAT(A, T, I32, int32_t)                                                                       \
-    WHOLE_OF_FLOAT(A, T, I64, int64_t)                                                                       \
-    WHOLE_OF_FLOAT(A, T, U8, uint8_t)                                                                        \
-    WHOLE_OF_FLOAT(A, T, U16, uint16_t)                                                                      \
-    WHOLE_OF_FLOAT(A, T, U32, uint32_t)                                                                      \
-    WHOLE_OF_FLOAT(A, T, U64, uint64_t)                                                                      \
+    WHOLE_OF(A, T, I8, int8_t)                                                                               \
+    WHOLE_OF(A, T, I16, int16_t)                                                                             \
+    WHOLE_OF(A, T, I32, int32_t)                                                                             \
+    WHOLE_OF(A, T, I64, int64_t)                                                                             \
+    WHOLE_OF(A, T, U8, uint8_t)                                                                              \
+    WHOLE_OF(A, T, U16, uint16_t)                                                                            \
+    WHOLE_OF(A, T, U32, uint32_t)                                                                            \
+    WHOLE_OF(A, T, U64, uint64_t)                                                                            \
     TRUTH(A, T)
-#define WHOLE_ROWS(A, T)                                                                                     \
-    CAST(A, T, F32, float)                                                                                   \
-    CAST(A, T, F64, double)                                                                                  \
-    WHOLE_OF_WHOLE(A, T, I8, int8_t)                                                                         \
-    WHOLE_OF_WHOLE(A, T, I16, int16_t)                                                                       \
-    WHOLE_OF_WHOLE(A, T, I32, int32_t)                                                                       \
-    WHOLE_OF_WHOLE(A, T, I64, int64_t)                                                                       \
-    WHOLE_OF_WHOLE(A, T, U8, uint8_t)                                                                        \
-    WHOLE_OF_WHOLE(A, T, U16, uint16_t)                                                                      \
-    WHOLE_OF_WHOLE(A, T, U32, uint32_t)                                                                      \
-    WHOLE_OF_WHOLE(A, T, U64, uint64_t)                                                                      \
-    TRUTH(A, T)
+#define FLOAT_ROWS(A, T) ALL_ROWS(A, T, WHOLE_OF_FLOAT)
+#define WHOLE_ROWS(A, T) ALL_ROWS(A, T, WHOLE_OF_WHOLE)
 FLOATS(FLOAT_ROWS)
 WHOLE(WHOLE_ROWS)
 
