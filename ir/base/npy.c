@@ -160,3 +160,18 @@ bool dl_npy_read(int fd, const char *path, int element, uint64_t offset, uint64_
     free(raw);
     return ok;
 }
+
+void dl_npy_put_header(dl_buf *out, const char *code, const int *dims, int rank) {
+    enum { BEFORE = 10, ALIGN = 64 }; /* magic, version and length; what the numbers begin at a multiple of */
+    dl_buf words = {0};
+    dl_putf(&words, "{'descr': '%s', 'fortran_order': False, 'shape': (", code);
+    for (int i = 0; i < rank; i++) dl_putf(&words, i + 1 < rank ? "%d, " : rank == 1 ? "%d," : "%d", dims[i]);
+    dl_puts(&words, "), }");
+    while ((BEFORE + words.n + 1) % ALIGN) dl_puts(&words, " ");
+    dl_puts(&words, "\n");
+    const char length[2] = {(char)(words.n & 255), (char)(words.n >> 8)};
+    dl_putn(out, "\x93NUMPY\x01\x00", 8);
+    dl_putn(out, length, 2);
+    dl_putn(out, words.at, words.n);
+    dl_buf_free(&words);
+}

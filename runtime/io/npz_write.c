@@ -1,5 +1,6 @@
 #include "runtime/io/npz.h"
 
+#include "ir/base/npy.h"
 #include "runtime/io/zip.h"
 
 typedef struct {
@@ -7,30 +8,12 @@ typedef struct {
     int n;
 } arrays;
 
-/* What stands before the numbers: a dictionary in Python's words, padded with blanks so that they begin at a
- * multiple of 64. */
-static void put_header(dl_buf *b, const dlr_npz_array *a) {
-    enum { BEFORE = 10 };
-    dl_buf words = {0};
-    if (a->numbers)
-        dl_putf(&words, "{'descr': '<f8', 'fortran_order': False, 'shape': (%d,), }", a->n);
-    else
-        dl_puts(&words, "{'descr': '<i8', 'fortran_order': False, 'shape': (), }");
-    while ((BEFORE + words.n + 1) % DLR_ST_ALIGN) dl_puts(&words, " ");
-    dl_puts(&words, "\n");
-    const char length[2] = {(char)(words.n & 255), (char)(words.n >> 8)};
-    dl_putn(b, "\x93NUMPY\x01\x00", 8);
-    dl_putn(b, length, 2);
-    dl_putn(b, words.at, words.n);
-    dl_buf_free(&words);
-}
-
 static bool put_array(dlr_zip_writer *z, dl_arena *arena, const dlr_npz_array *a) {
     dl_buf b = {0};
     char *name = dl_format(arena, "%s.npy", a->name);
     for (char *s = name; *s; s++)
         if (*s == '/') *s = '_';
-    put_header(&b, a);
+    dl_npy_put_header(&b, a->numbers ? "<f8" : "<i8", &a->n, a->numbers ? 1 : 0);
     if (a->numbers)
         dl_putn(&b, (const char *)a->numbers, (size_t)a->n * sizeof *a->numbers);
     else
