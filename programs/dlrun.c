@@ -125,10 +125,7 @@ static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_
 
 /* What is taken, but will hardly do what was meant. */
 static void add_warnings(program *p) {
-    static const struct {
-        dl_key key;
-        const char *name;
-    } rates[] = {{DL_KEY_start_lr, "start_lr"}, {DL_KEY_end_lr, "end_lr"}};
+    static const dl_key rates[] = {DL_KEY_start_lr, DL_KEY_end_lr};
     const dl_config *c = p->config;
     bool amp = strcmp(dl_config_str(c, DL_KEY_amp_mode), "none") != 0;
     if (amp || dl_config_bool(c, DL_KEY_enable_amp))
@@ -145,12 +142,12 @@ static void add_warnings(program *p) {
                           "valid_batch_size: validation runs on batches of %lld, the training's size",
                           (long long)p->global_batch));
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
-        if (dl_config_float(c, rates[i].key) > 1)
+        if (dl_config_float(c, rates[i]) > 1)
             dl_push(p->arena, &p->warnings,
                     dl_format(p->arena,
                               "%s is %g: Adam moves a weight by about the learning rate in each step, and "
                               "rates are well below 1",
-                              rates[i].name, dl_config_float(c, rates[i].key)));
+                              dl_key_name(rates[i]), dl_config_float(c, rates[i])));
     bool means = !dl_config_is_null(c, DL_KEY_time_means_path),
          test = !dl_config_is_null(c, DL_KEY_inf_data_path);
     if (means || test)

@@ -140,15 +140,13 @@ static const char *cached(dl_arena *arena, const dl_config *config, dl_key key) 
 static const char *data_path(const request *q, dl_key key) { return cached(q->arena, q->config, key); }
 
 const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char *path[2][2]) {
-    static const char *const names[2][2] = {{"train_path_npy_data", "train_path_npy_label"},
-                                            {"val_path_npy_data", "val_path_npy_label"}};
     const char *missing = NULL;
     if (strcmp(dl_config_str(config, DL_KEY_data_loader_config), "dali-lowmem") != 0) return "";
     for (int split = DLR_TRAIN; split <= DLR_VALID; split++)
         for (int i = 0; i < 2; i++) {
             path[split][i] = cached(arena, config, keys[split].npy[i]);
             if (missing || (path[split][i] && access(path[split][i], F_OK) == 0)) continue;
-            missing = path[split][i] ? path[split][i] : names[split][i];
+            missing = path[split][i] ? path[split][i] : dl_key_name(keys[split].npy[i]);
         }
     return missing;
 }

@@ -113,6 +113,7 @@ bool dl_config_finish(dl_config *c, dl_error *err);
 /* A program's option: what it was given, "" for one that takes nothing, NULL when it was not given. */
 const char *dl_config_option(const dl_config *c, const char *name);
 
+const char *dl_key_name(dl_key key); /* as in YAML and on the command line */
 bool dl_config_bool(const dl_config *c, dl_key key);
 int64_t dl_config_int(const dl_config *c, dl_key key);
 double dl_config_float(const dl_config *c, dl_key key);
