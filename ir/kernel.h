@@ -73,7 +73,7 @@ typedef struct {
     int nargs, args[3];                /* earlier instructions */
     double p;                          /* ELEM: its float attribute; CONST: the value */
     int param;                         /* LOAD, STORE */
-    dl_index index[DL_MAX_RANK];       /* LOAD, STORE: one an axis of the parameter */
+    dl_index *index;                   /* LOAD, STORE: one an axis of the parameter */
     int axis;                          /* COORD */
     int number;                        /* RANDOM */
     int64_t first, along[DL_MAX_RANK]; /* RANDOM: the element, by space axis */

@@ -126,6 +126,7 @@ static bool parse_place(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     int rank = k->params.at[in->param].type.rank;
     dl_token at = p->tok;
     if (!dl_lex_mark(p, '[')) return false;
+    in->index = DL_NEWS(p->m->arena, dl_index, rank);
     for (int i = 0; i < rank; i++) {
         dl_index *x = &in->index[i];
         if (i && !dl_lex_mark(p, ',')) return false;

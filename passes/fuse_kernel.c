@@ -7,7 +7,7 @@
 typedef struct {
     int instr;
     const dl_value *value;
-    dl_index index[DL_MAX_RANK];
+    const dl_index *index;
 } loaded;
 
 typedef struct {
@@ -95,11 +95,16 @@ static int source(maker *m, const dl_node *n, const dl_index *index) {
             .kind = DL_K_ELEM, .op = DL_OP_cast, .type = type, .nargs = 1, .args = {moved}, .loc = n->loc});
 }
 
+static dl_index *new_index(const maker *m, const dl_type *t) {
+    return DL_NEWS(m->f->graph->module->arena, dl_index, t->rank);
+}
+
 static int load(maker *m, dl_value *v, const dl_index *index) {
     dl_kinstr load = {.kind = DL_K_LOAD,
                       .type = v->type.dtype,
                       .param = param_of(m, v),
                       .loc = v->def ? v->def->loc : v->var->loc};
+    load.index = new_index(m, &v->type);
     memcpy(load.index, index, sizeof(dl_index) * (size_t)v->type.rank);
     for (int i = 0; i < v->type.rank; i++)
         if (load.index[i].outside == DL_OUT_ANY) load.index[i].outside = DL_OUT_ZERO;
@@ -125,7 +130,8 @@ static int read_at(maker *m, dl_value *v, dl_index *index) {
     }
     loaded l = {.value = v};
     l.instr = made ? source(m, v->def, index) : load(m, v, index);
-    memcpy(l.index, index, sizeof l.index);
+    l.index =
+        memcpy(DL_NEWS(m->scratch, dl_index, v->type.rank), index, sizeof(dl_index) * (size_t)v->type.rank);
     dl_push(m->scratch, &m->loads, l);
     return l.instr;
 }
@@ -293,6 +299,7 @@ static void store(maker *m, dl_value *v) {
                    .type = v->type.dtype,
                    .nargs = 1,
                    .args = {m->f->instr[m->f->position[v->id]]},
+                   .index = new_index(m, &v->type),
                    .loc = v->def->loc};
     if (v->def->op == DL_OP_scatter_add)
         by_number(m, v->def, &v->type, read_here(m, v->def->in[1]), DL_OUT_ZERO, s.index);

@@ -206,15 +206,22 @@ static bool wrong_reduction(dl_kernel *k, dl_kinstr *in) {
             dl_kinstr *old = DL_NEWS(arena, dl_kinstr, k->instrs.n);
             memcpy(old, k->instrs.at, sizeof *old * (size_t)k->instrs.n);
             const unsigned *axes = dl_kernel_axes(k, arena);
+            unsigned *moved = DL_NEWS(arena, unsigned, k->instrs.n);       /* dimensions, a bit each */
             for (int i = (int)(in - k->instrs.at); i < k->instrs.n; i++) { /* and what goes along b alone */
                 dl_kinstr *behind = &k->instrs.at[i];
                 if (behind->kind == DL_K_REDUCE && behind->over >> a & 1 && !(behind->over >> b & 1))
                     behind->over ^= 1u << a | 1u << b;
-                for (int d = 0; d < DL_MAX_RANK && !(axes[i] >> a & 1); d++)
-                    if (behind->index[d].axis == b) behind->index[d].axis = a;
+                bool memory = behind->kind == DL_K_LOAD || behind->kind == DL_K_STORE;
+                int rank = memory ? k->params.at[behind->param].type.rank : 0;
+                for (int d = 0; d < rank && !(axes[i] >> a & 1); d++)
+                    if (behind->index[d].axis == b) behind->index[d].axis = a, moved[i] |= 1u << d;
             }
             bool whole = !dl_kernel_fault(k, arena); /* where what is left fits together */
-            if (!whole) memcpy(k->instrs.at, old, sizeof *old * (size_t)k->instrs.n);
+            for (int i = 0; i < k->instrs.n && !whole; i++) {
+                k->instrs.at[i] = old[i];
+                for (int d = 0; d < DL_MAX_RANK; d++)
+                    if (moved[i] >> d & 1) old[i].index[d].axis = b;
+            }
             dl_arena_free(arena);
             if (!whole) continue;
             return true;
