@@ -520,8 +520,6 @@ unsigned dl_emit_within(dl_emitter *e) {
     for (int i = 0; i < k->nspace; i++) all |= 1u << i;
     for (int i = 0; i < k->params.n; i++)
         if (k->params.at[i].alias >= 0) return 0; /* whose old values other points may read */
-    for (int i = 0; i < k->params.n; i++)
-        if (k->params.at[i].alias >= 0) return 0; /* whose old values other points may read */
     for (int i = 0; i < k->instrs.n; i++) {
         if (e->steps[i].kind != DL_K_REDUCE) continue;
         if (k->instrs.at[i].type != DL_F32 || (row && e->steps[i].over != row)) return 0;
