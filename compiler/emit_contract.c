@@ -130,37 +130,37 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     put_rows_unit(e, s, t, 1, "(const float *)workspace", "rows_unit", code);
 }
 
-/* A transposed convolution into few channels: parities become columns. */
+/* A transposed convolution into few channels: parities become columns. All have the same taps: a zero in the
+ * place of one would make a NaN of an infinity that this parity never sees. */
 static bool is_folded(const dl_emitter *e, const dl_shape *s) {
     int64_t parities = s->stride[0] * s->stride[1] * s->stride[2];
-    bool spread = s->dilation[0] > 1 || s->dilation[1] > 1 || s->dilation[2] > 1;
-    return !spread && parities > 1 && parities <= 64 && 2 * e->k->space[1].size <= e->t->panel;
+    bool even = true;
+    for (int a = 0; a < 3; a++) even &= s->dilation[a] == 1 && s->kernel[a] % s->stride[a] == 0;
+    return even && parities > 1 && parities <= 64 && 2 * e->k->space[1].size <= e->t->panel;
 }
 
 static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size,
             parities = s->stride[0] * s->stride[1] * s->stride[2];
-    int64_t columns = dl_ceil_div(parities * channels, e->t->panel), low[3], count[3], most[3], taps;
+    int64_t columns = dl_ceil_div(parities * channels, e->t->panel), low[3], count[3], reach[3], taps = 1;
     for (int a = 0; a < 3;
          a++) { /* rows low + j, such that every parity reads the inputs at row, row - 1, ... */
         int64_t lo = INT64_MAX, hi = INT64_MIN;
-        most[a] = 0;
         for (int64_t q = 0; q < s->stride[a]; q++) {
             dl_parity p = dl_shape_parity(s, a, q);
             if (p.base < lo) lo = p.base;
             if (p.count && p.base + p.count > hi) hi = p.base + p.count;
-            if (p.taps > most[a]) most[a] = p.taps;
         }
         low[a] = lo, count[a] = hi > lo ? hi - lo : 0;
+        reach[a] = s->kernel[a] / s->stride[a], taps *= reach[a];
     }
-    taps = most[0] * most[1] * most[2];
     dl_emit_parts(e, s->c, s->image, "parts");
     dl_putf(e->out, "static const struct tap %s_taps[] = {", name);
     for (int64_t i = 0; i < taps; i++)
         dl_putf(e->out, "{%lld, {%lld, %lld, %lld}}, ", (long long)i,
-                (long long)(low[0] - i / (most[1] * most[2])), (long long)(low[1] - i / most[2] % most[1]),
-                (long long)(low[2] - i % most[2]));
+                (long long)(low[0] - i / (reach[1] * reach[2])),
+                (long long)(low[1] - i / reach[2] % reach[1]), (long long)(low[2] - i % reach[2]));
     dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {{", name);
     dl_emit_three(e->out, "count", count), dl_emit_three(e->out, "step", one),
         dl_emit_three(e->out, "shift", low);
@@ -177,11 +177,9 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
         dl_emit_three(e->out, "step", s->stride), dl_emit_three(e->out, "shift", shift);
         dl_puts(e->out, "},\n");
         for (int64_t i = 0; i < taps; i++) {
-            int64_t t[3] = {i / (most[1] * most[2]), i / most[2] % most[1], i % most[2]}, w = 0;
-            bool has = true;
-            for (int a = 0; a < 3; a++)
-                has &= t[a] < p[a].taps, w = w * s->kernel[a] + p[a].first + t[a] * p[a].step;
-            dl_putf(&map, "%lld, ", has ? (long long)w : -1LL);
+            int64_t t[3] = {i / (reach[1] * reach[2]), i / reach[2] % reach[1], i % reach[2]}, w = 0;
+            for (int a = 0; a < 3; a++) w = w * s->kernel[a] + p[a].first + t[a] * p[a].step;
+            dl_putf(&map, "%lld, ", (long long)w);
         }
     }
     dl_putf(e->out, "};\nstatic const int %s_tap_of[] = {%s};\n", name, map.at);

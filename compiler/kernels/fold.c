@@ -6,7 +6,7 @@ struct fold {
         *rows; /* a convolution with the columns as channels, its weight packed in the workspace */
     int parities, channels, panels; /* panels: of the weight's first axis */
     const struct positions *out;    /* of each parity: step and shift */
-    const int *tap_of;              /* [parity][tap]: the weight's tap, or -1 */
+    const int *tap_of;              /* [parity][tap]: the weight's tap */
 };
 
 /* Packs the weight: packed[column panel][tap][o][lane]. Unit: one panel of o. */
@@ -20,10 +20,10 @@ UNUSED void fold_weight(const struct fold *f, const float *w, long unit, float *
                 float *to = packed + ((column * taps + tap) * s->reduced + unit * PANEL + i) * PANEL;
                 for (long lane = 0; lane < PANEL; lane++) {
                     long at = column * PANEL + lane, parity = at / f->channels, c = at % f->channels;
-                    int from = parity < f->parities ? f->tap_of[parity * taps + tap] : -1;
-                    to[lane] = from < 0
-                                   ? 0
-                                   : w[((unit * s->weight_taps + from) * s->weight_channels + c) * PANEL + i];
+                    to[lane] = 0;
+                    if (parity >= f->parities) continue;
+                    int from = f->tap_of[parity * taps + tap];
+                    to[lane] = w[((unit * s->weight_taps + from) * s->weight_channels + c) * PANEL + i];
                 }
             }
 }
