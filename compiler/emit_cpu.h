@@ -40,7 +40,7 @@ typedef struct {
     const dl_step *steps;
     dl_sweeps sweeps;
     const dl_sweep *now; /* the sweep being written; */
-    bool ahead;          /* its sums are so much work that memory is to be asked ahead */
+    int64_t ahead; /* floats that memory is to be asked ahead, since there is so much work beside; or 0 */
     dl_partial *partial; /* by instruction: reductions over all of a sweep */
     dl_kept *kept;       /* by instruction: what sweeps.kept says */
 } dl_emitter;

@@ -5,8 +5,9 @@
 #include <stdio.h>
 
 enum {
-    UNIT_POINTS = 16384
-}; /* points a unit works on: some 20 us, and never dependent on the number of threads */
+    UNIT_POINTS = 16384, /* that a unit works on: some 20 us, and never dependent on the number of threads */
+    AHEAD = 512          /* floats: 2 KiB */
+};
 
 /* The loop over a sweep's points. It is what the sweep runs alone that decides how the loop goes. */
 typedef struct {
@@ -206,9 +207,9 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     int64_t each = dl_ceil_div(s.rows, units);
     if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, units) + 63) / 64 * 64;
 
-    e->ahead = s.sums;
+    e->ahead = s.sums ? AHEAD : 0;
     put_point_function(e, &s);
-    e->ahead = false;
+    e->ahead = 0;
     dl_emit_sweep_head(e);
     dl_emit_unit_sums(e, units, code);
     if (s.rows == 1) {

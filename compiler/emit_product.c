@@ -157,7 +157,8 @@ static bool is_gradient(const product *p) {
 
 static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
     const char *name = e->k->name;
-    dl_gradient g = {.batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size};
+    dl_gradient g = {
+        .batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size, .across = true};
     for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
     g.in[2] = g.out[2] = p->terms.size;
     for (int i = 0; i < 2; i++)
@@ -213,8 +214,11 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     product p = find_product(k, &k->instrs.at[dl_kernel_anchor(k)]);
     e->lane_axis = p.column.n ? p.column.axis[0] : -1, e->flat = false;
     e->mode = p.column.n ? DL_LANES : DL_SINGLE;
+    bool gradient = is_gradient(&p);
+    e->ahead = gradient ? p.column.size : 0; /* a weight's next row, and its moments' */
     put_rows(e, &p);
+    e->ahead = 0;
     code->contracts = true;
-    (is_gradient(&p) ? put_gradient : put_product)(e, &p, code);
+    (gradient ? put_gradient : put_product)(e, &p, code);
     return true;
 }

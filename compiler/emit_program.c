@@ -3,7 +3,7 @@
 
 #include <ctype.h>
 
-enum { FROM_MEMORY = 2 << 20 }; /* bytes of an array that no core's own cache holds */
+enum { FROM_MEMORY = 1 << 18 }; /* bytes of an array that no core's own cache holds */
 
 /* How a value of an element type stands in the program, by mode: its C type, and what the functions of
  * ops.def on it begin with. In lanes an f64 or i64 is one number that all lanes share. */
@@ -412,6 +412,8 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     dl_emit_address(e, &p->type, in->index);
     if (step == 0)
         dl_puts(e->out, "])");
+    else if (whole && ahead)
+        dl_putf(e->out, ", %lldL)", (long long)e->ahead);
     else if (step == 1)
         dl_puts(e->out, whole ? ")" : ", n)");
     else

@@ -62,9 +62,9 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             g->nx, g->ny, name, name, (long long)g->channels, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
             ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels = %lld, "
-            ".shares = %lld, .direct = %d};\n",
+            ".shares = %lld, .direct = %d, .across = %d};\n",
             (long long)g->panels, (long long)g->groups, (long long)g->unit_groups, (long long)g->unit_rows,
-            (long long)g->unit_panels, (long long)g->shares, g->direct);
+            (long long)g->unit_panels, (long long)g->shares, g->direct, g->across);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             DL_M_BLOCK * GRAD_INTS * 4);
     code->grad_rows |= (g->rows >= tile ? 1u << tile : 0) | (g->rows % tile ? 1u << g->rows % tile : 0);

@@ -72,6 +72,7 @@ typedef struct {
     int64_t batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny;              /* parts of x and of dy */
     int64_t channels, lanes; /* of x, of dy */
+    bool across;             /* the result's rows lie panel behind panel */
     /* found by dl_emit_gradient: see struct weight_gradient */
     int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, shares;
     bool direct;

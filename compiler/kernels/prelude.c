@@ -33,9 +33,10 @@ INLINE long reflect_place(long x, long n) {
 /* ---- memory; the _part forms touch the first n lanes only, the others read as zero ---- */
 INLINE vf splat(float a) { return a - (vf){0}; }
 INLINE vf ld(const float *p) { return *(const vf_any *)p; }
-/* And asks for what lies 2 KiB behind. Among sums in memory a core does not see so far ahead by itself. */
-INLINE vf ld_ahead(const float *p) {
-    __builtin_prefetch(p + 512, 0, 1);
+/* And asks for what lies n floats behind. Among sums in memory a core does not see far ahead by itself, nor
+ * from row to row. */
+INLINE vf ld_ahead(const float *p, long n) {
+    __builtin_prefetch(p + n, 0, 1);
     return ld(p);
 }
 INLINE void st(float *p, vf v) { *(vf_any *)p = v; }

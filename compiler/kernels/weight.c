@@ -15,6 +15,7 @@ struct weight_gradient {
     int unit_groups;            /* they divide the groups that share a place along D */
     int unit_rows, unit_panels; /* rows: whole tiles, or all */
     int shares, direct;         /* is x read where it lies? */
+    int across;                 /* does a row of the result lie panel behind panel? */
 };
 /* The rest of the kernel: the gradient's rows [row, row + rows) of one group and panel, PANEL each. */
 typedef void block_fn(char *const *arg, long group, long panel, long row, long rows, const float *sum);
@@ -337,10 +338,12 @@ INLINE struct grad_block block_of(const struct weight_gradient *s, long number) 
 
 UNUSED void finish_block(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
                          const float *sum, block_fn *finish) {
+    long at_once = s->across ? 1 : b->rows; /* as they lie in memory */
     for (long g = 0; g < s->unit_groups; g++)
-        for (long p = 0; p < b->panels; p++)
-            finish(arg, b->group + g, b->panel + p, b->row, b->rows,
-                   sum + (g * s->unit_panels + p) * s->unit_rows * PANEL);
+        for (long r = 0; r < b->rows; r += at_once)
+            for (long p = 0; p < b->panels; p++)
+                finish(arg, b->group + g, b->panel + p, b->row + r, at_once,
+                       sum + ((g * s->unit_panels + p) * s->unit_rows + r) * PANEL);
 }
 
 /* A share of a block's positions: into the workspace, [block][share]; all of them: finished at once. */
