@@ -87,9 +87,10 @@ static bool through_group(const dl_axis *space, const dl_type *from, int u0, int
     for (int v = v1 - 1; v >= v0; step *= to->axis[v--].size) {
         dl_index x = as_terms(old[v]);
         if (x.div > 1 || misses(space, to, old, v)) return false;
+        if (to->axis[v].size == 1)
+            continue; /* its one element, whatever the index says of other parts of a cat */
         flat.offset += x.offset * step;
         for (int i = 0; i < x.nterms; i++) {
-            if (to->axis[v].size == 1) continue;
             if (flat.nterms == DL_MAX_TERMS) return false;
             flat.term[flat.nterms] = x.term[i];
             flat.term[flat.nterms++].mul *= step;

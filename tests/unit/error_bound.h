@@ -178,6 +178,16 @@ static inline void bound_extreme(bounded_run *r, const dl_node *n) {
         e[i] = with_rounding(y->type.dtype, v[i], fmax(e[i], sign * v[i] - low[i]), 0);
 }
 
+/* Does an image come from a weight that is not finite? Then what stands for the places outside counts: zeros,
+ * whose products are NaN, or no products at all, as in PyTorch's several convolutions. */
+static inline bool meets_edges(const bounded_run *r, const dl_node *n) {
+    if (!dl_op_slides(n->op) || dl_op_tensor(n->op, DL_RESULT_PLACE) == DL_TENSOR_W) return false;
+    const dl_value *w = n->in[dl_op_place(n->op, DL_TENSOR_W)];
+    for (int64_t i = 0; i < dl_type_count(&w->type); i++)
+        if (!isfinite(dl_interp_data(r->value, w)[i])) return true;
+    return false;
+}
+
 /* Sums of products: the same contraction of sizes. */
 static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error *err) {
     const dl_value *y = &n->out[0];
@@ -201,8 +211,9 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
     if (!dl_interp_node(r->size, n, err)) return false;
     dl_relation relation = dl_relation_of(n);
     double terms = (double)dl_relation_terms(&relation);
+    bool open = meets_edges(r, n);
     for (int64_t i = 0; i < count; i++) {
-        double h = s[i] - e[i] + of_terms(terms) * u * s[i];
+        double h = open ? INFINITY : s[i] - e[i] + of_terms(terms) * u * s[i];
         dl_interp_data(r->terms, y)[i] = roundings(terms) * s[i];
         e[i] = exact ? 0 : with_rounding(y->type.dtype, v[i], isnan(h) ? INFINITY : h, 2 * u);
     }
