@@ -5,7 +5,7 @@
  * broadcasts and a reduction an operand, and become lean here. plan_memory is last: offsets hold for one
  * order. */
 const char dl_pipeline[] =
-    "lower,simplify,autodiff,optimizer,simplify,layout,fuse,updates,schedule,plan_memory";
+    "lower,simplify,autodiff,optimizer,simplify,layout,fuse,updates,recompute,schedule,plan_memory";
 
 #define dl_skip_nothing NULL
 const dl_pass dl_passes[] = {
