@@ -21,7 +21,8 @@ enum {
 typedef struct {
     dl_graph *g;
     dl_arena *scratch;
-    dl_uses *uses;
+    dl_uses *uses; /* of values with ids below `known`, before anything changed */
+    uint32_t known;
     bool *early;   /* by node: loss or outputs are made of it */
     int *position; /* by value id: of the node that makes it, or -1 */
     bool *gone;    /* by value id: made again, so that the way back reads it no more */
@@ -182,12 +183,27 @@ static bool has_operands(const remade *m, const dl_node *n, int *of) {
     return true;
 }
 
-/* One more result of a node; what it had moves. */
-static dl_value *add_result(dl_graph *g, dl_node *n, const dl_type *type) {
+static void move_value(const remaker *r, dl_value *from, dl_value *to) {
+    dl_graph *g = r->g;
+    if (from->id >= r->known) {
+        dl_replace_value(g, from, to);
+        return;
+    }
+    const dl_uses *u = &r->uses[from->id];
+    for (int i = 0; i < u->n; i++)
+        for (int k = 0; k < u->readers[i]->nin; k++)
+            if (u->readers[i]->in[k] == from) u->readers[i]->in[k] = to;
+    for (int i = 0; i < g->results.n && u->results; i++)
+        if (g->results.at[i].value == from) g->results.at[i].value = to;
+}
+
+/* One more result of a node; those that it had move. */
+static dl_value *add_result(const remaker *r, dl_node *n, const dl_type *type) {
+    dl_graph *g = r->g;
     dl_value *out = DL_NEWS(g->module->arena, dl_value, n->nout + 1);
     for (int k = 0; k < n->nout; k++) {
         out[k] = n->out[k];
-        dl_replace_value(g, &n->out[k], &out[k]);
+        move_value(r, &n->out[k], &out[k]);
     }
     out[n->nout] = (dl_value){.id = g->next_id++, .def = n, .index = n->nout, .type = *type, .offset = -1};
     n->out = out;
@@ -218,7 +234,7 @@ static dl_value *make_beside(const remade *m, int first) {
                 .name = dl_internf("o%d", host->nout), .type = m->value->type, .is_out = true, .alias = -1});
     k->bytes_unfused += dl_type_bytes(&m->value->type);
     dl_kernel_count(k);
-    return add_result(r->g, host, &m->value->type);
+    return add_result(r, host, &m->value->type);
 }
 
 /* The value made again in front of position `first`: by a node that has its operands at hand, or by a new
@@ -290,7 +306,7 @@ static void find_early(remaker *r) {
 
 bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
     dl_arena *scratch = dl_arena_new(ctx->arena);
-    remaker r = {.g = g, .scratch = scratch, .uses = dl_graph_uses(g, scratch)};
+    remaker r = {.g = g, .scratch = scratch, .uses = dl_graph_uses(g, scratch), .known = g->next_id};
     typedef DL_ARRAY(dl_node *) nodes;
     int count = g->nodes.n;
     nodes *before = DL_NEWS(scratch, nodes, count); /* by node: what is made again in front of it */
@@ -310,12 +326,13 @@ bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
             if (node) dl_push(scratch, &before[find_front(&r, node, first)], node);
         }
     }
-    typeof(g->nodes) all = {0};
-    for (int i = 0; i < count && r.number; i++) {
-        for (int k = 0; k < before[i].n; k++) dl_push(g->module->arena, &all, before[i].at[k]);
-        dl_push(g->module->arena, &all, g->nodes.at[i]);
+    dl_node **old = DL_NEWS(scratch, dl_node *, count);
+    if (count) memcpy(old, g->nodes.at, sizeof *old * (size_t)count);
+    g->nodes.n = 0;
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < before[i].n; k++) dl_push(g->module->arena, &g->nodes, before[i].at[k]);
+        dl_push(g->module->arena, &g->nodes, old[i]);
     }
-    if (r.number) g->nodes.at = all.at, g->nodes.n = all.n, g->nodes.cap = all.cap;
     dl_arena_free(scratch);
     return r.changed;
 }
