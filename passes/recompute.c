@@ -171,14 +171,18 @@ static int find_same(const remade *m, const dl_node *host, const int *of, int i)
 }
 
 static bool has_operands(const remade *m, const dl_node *n, int *of) {
-    const dl_kernel *k = n->op == DL_OP_fused ? n->kernel : NULL;
-    if (!k || dl_kernel_call(k) || k->nspace != m->made->nspace) return false;
+    if (n->op != DL_OP_fused || dl_kernel_call(n->kernel)) return false;
+    const dl_kernel *k = n->kernel;
+    int anchor = dl_kernel_anchor(k);
+    bool of_weight = anchor >= 0 && dl_op_tensor(k->instrs.at[anchor].op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    if (of_weight || k->nspace != m->made->nspace) return false;
     for (int a = 0; a < k->nspace; a++)
         if (k->space[a].name != m->made->space[a].name || k->space[a].size != m->made->space[a].size)
             return false;
     for (int i = 0; i < m->made->instrs.n; i++) {
-        of[i] = find_same(m, n, of, i);
-        if (of[i] < 0 && m->made->instrs.at[i].kind == DL_K_LOAD) return false;
+        dl_kinstr_kind kind = m->made->instrs.at[i].kind;
+        of[i] = kind == DL_K_STORE ? -1 : find_same(m, n, of, i);
+        if (of[i] < 0 && kind == DL_K_LOAD) return false;
     }
     return true;
 }
@@ -327,7 +331,7 @@ bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
         }
     }
     dl_node **old = DL_NEWS(scratch, dl_node *, count);
-    if (count) memcpy(old, g->nodes.at, sizeof *old * (size_t)count);
+    if (count > 0) memcpy(old, g->nodes.at, sizeof *old * (size_t)count);
     g->nodes.n = 0;
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < before[i].n; k++) dl_push(g->module->arena, &g->nodes, before[i].at[k]);
