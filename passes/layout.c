@@ -188,14 +188,23 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
             changed |= set_layout(v, cl);
     }
 
-    for (int i = 0; i < g->results.n; i++) { /* a variable and its next value lie alike */
-        const dl_result *r = &g->results.at[i];
-        if (r->var) changed |= set_layout(r->value, r->var->value.type.layout);
+    dl_value **known = DL_NEWS(ctx->arena, dl_value *, 2 * g->next_id + 16);
+    for (int i = 0; i < g->results.n; i++) { /* a variable, its next value and its gradient lie alike */
+        dl_result *r = &g->results.at[i];
+        if (!r->var) continue;
+        bool called = r->value->def && dl_ops[r->value->def->op].class == DL_CLASS_TEMPLATE;
+        if (called) { /* whose results lie row by row */
+            int end = g->nodes.n;
+            dl_value *turned = in_layout(g, r->value, r->var->value.type.layout, &end, known);
+            changed |= turned != r->value;
+            r->value = turned;
+        } else {
+            changed |= set_layout(r->value, r->var->value.type.layout);
+        }
     }
 
     /* Each input is turned at most once, in front of its first reader. At most one relayout a value and node
      * is new. */
-    dl_value **known = DL_NEWS(ctx->arena, dl_value *, 2 * g->next_id + 16);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
