@@ -111,7 +111,7 @@ static bool make_torch(const char *dir) {
 }
 
 static void put_number(dl_buf *out, uint64_t v, int bytes) {
-    for (int i = 0; i < bytes; i++) dl_putn(out, (const char[]){(char)(v >> 8 * i)}, 1);
+    for (int i = 0; i < bytes; i++, v >>= 8) dl_putn(out, (const char[]){(char)v}, 1);
 }
 
 /* A zip of one entry, w.npy: as it is, or as a block that deflate does not pack (RFC 1951, 3.2.4). */
