@@ -168,9 +168,9 @@ static size_t change(uint8_t *p, size_t n, size_t max, fuzz_random *r) {
 }
 
 /* All that stands behind the pickle moves by this much. */
-static void move_entries(uint8_t *data, const archive *a, size_t by, size_t pickle) {
+static void move_entries(uint8_t *data, const archive *a, ptrdiff_t by, size_t pickle) {
     uint8_t *end = data + a->last + by, *e = data + a->directory + by;
-    put(end + 16, (uint32_t)(a->directory + by));
+    put(end + 16, (uint32_t)(a->directory + (size_t)by));
     put(e + 20, (uint32_t)pickle), put(e + 24, (uint32_t)pickle);
     for (bool first = true; end - e >= 46 && memcmp(e, "PK\1\2", 4) == 0; first = false) {
         if (!first) put(e + 42, get(e + 42, 4) + (uint32_t)by);
@@ -190,7 +190,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
     memcpy(rest, data + a.at + a.n, behind);
     size_t pickle = change(data + a.at, a.n, max - a.at - behind, &r);
     memcpy(data + a.at + pickle, rest, behind);
-    move_entries(data, &a, pickle - a.n, pickle);
+    move_entries(data, &a, (ptrdiff_t)pickle - (ptrdiff_t)a.n, pickle);
     free(rest);
     return a.at + pickle + behind;
 }
