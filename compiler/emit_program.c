@@ -3,7 +3,7 @@
 
 #include <ctype.h>
 
-enum { FROM_MEMORY = 1 << 18 }; /* bytes of an array that no core's own cache holds */
+enum { FROM_MEMORY = 1 << 18 }; /* bytes of an array that has left a core's cache when it is read again */
 
 /* How a value of an element type stands in the program, by mode: its C type, and what the functions of
  * ops.def on it begin with. In lanes an f64 or i64 is one number that all lanes share. */

@@ -41,14 +41,14 @@ typedef struct {
     int *place; /* by instruction of the kernel that made it: here, or -1 */
 } remade;
 
-static bool is_variable(const dl_value *v) { return v->var != NULL; }
+static bool is_late(const remaker *r, const dl_node *n) { return !r->early[r->position[n->out[0].id]]; }
 
 /* Does the way back read the value anyway? */
 static bool is_kept(const remaker *r, const dl_value *v) {
     const dl_uses *u = &r->uses[v->id];
-    if (is_variable(v) || u->results) return true;
+    if (v->var || u->results) return true;
     for (int i = 0; i < u->n && !r->gone[v->id]; i++)
-        if (!r->early[r->position[u->readers[i]->out[0].id]]) return true;
+        if (is_late(r, u->readers[i])) return true;
     return false;
 }
 
@@ -121,20 +121,20 @@ static int find_front(const remaker *r, const dl_node *made, int first) {
  * position, or -1. */
 static int find_late(const remaker *r, const dl_value *v) {
     const dl_uses *u = &r->uses[v->id];
-    int first = -1, early = 0;
+    int first = -1;
+    bool early = false;
     int64_t flops = 0;
     for (int i = 0; i < u->n; i++) {
         const dl_node *n = u->readers[i];
-        int at = r->position[n->out[0].id];
-        early += r->early[at];
-        if (r->early[at] || (i && n == u->readers[i - 1])) continue;
+        early |= !is_late(r, n);
+        if (!is_late(r, n) || (i && n == u->readers[i - 1])) continue;
         int anchor = n->op == DL_OP_fused ? dl_kernel_anchor(n->kernel) : -1;
         if (anchor < 0) return -1;
         for (int k = 0; k < n->kernel->instrs.n; k++) {
             const dl_kinstr *in = &n->kernel->instrs.at[k];
             if (in->kind == DL_K_LOAD && n->in[in->param] == v) return -1;
         }
-        if (first < 0) first = at;
+        if (first < 0) first = r->position[n->out[0].id];
         flops += n->kernel->flops;
     }
     bool pays = flops / LEAST_FLOPS >= dl_type_bytes(&v->type);
@@ -218,13 +218,16 @@ static dl_value *add_result(const remaker *r, dl_node *n, const dl_type *type) {
  * through panels. */
 static dl_value *make_beside(const remade *m, int first) {
     const remaker *r = m->r;
-    dl_kernel *made = m->made, *k = NULL;
+    const dl_kernel *made = m->made;
     dl_node *host = NULL;
     int *of = DL_NEWS(r->scratch, int, made->instrs.n + 1);
-    for (int i = first - 1; i >= 0 && !host; i--)
-        if (!r->early[i] && has_operands(m, r->g->nodes.at[i], of)) host = r->g->nodes.at[i];
+    const dl_uses *u = m->operands.n ? &r->uses[m->operands.at[0]->id] : &(dl_uses){0};
+    for (int i = u->n - 1; i >= 0 && !host; i--) {
+        dl_node *n = u->readers[i];
+        if (r->position[n->out[0].id] < first && is_late(r, n) && has_operands(m, n, of)) host = n;
+    }
     if (!host) return NULL;
-    k = host->kernel;
+    dl_kernel *k = host->kernel;
     for (int i = 0; i < made->instrs.n; i++) {
         dl_kinstr in = made->instrs.at[i];
         if (of[i] >= 0) continue;
@@ -284,7 +287,7 @@ static void give(const remaker *r, const dl_value *from, dl_value *to) {
     const dl_uses *u = &r->uses[from->id];
     for (int i = 0; i < u->n; i++) {
         dl_node *n = u->readers[i];
-        for (int k = 0; k < n->nin && !r->early[r->position[n->out[0].id]]; k++)
+        for (int k = 0; k < n->nin && is_late(r, n); k++)
             if (n->in[k] == from) n->in[k] = to;
     }
 }

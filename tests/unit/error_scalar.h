@@ -22,25 +22,12 @@ static inline double accuracy(dl_op op) {
     case DL_OP_sqrt:
     case DL_OP_leaky_relu:
     case DL_OP_cast: return 1;
-    case DL_OP_neg: /* chooses, compares, changes a sign */
-    case DL_OP_stop_gradient:
+    case DL_OP_stop_gradient: /* as the cheap ops that are left: chooses, compares, changes a sign */
     case DL_OP_abs:
     case DL_OP_floor:
     case DL_OP_relu:
-    case DL_OP_sign:
-    case DL_OP_max:
-    case DL_OP_min:
-    case DL_OP_eq:
-    case DL_OP_ne:
-    case DL_OP_lt:
-    case DL_OP_le:
-    case DL_OP_gt:
-    case DL_OP_ge:
-    case DL_OP_not:
-    case DL_OP_and:
-    case DL_OP_or:
-    case DL_OP_select: return 0;
-    default: return dl_ops[op].class == DL_CLASS_ELEM ? 4 : 0;
+    case DL_OP_sign: return 0;
+    default: return dl_ops[op].class == DL_CLASS_ELEM && !dl_op_is_cheap(op) ? 4 : 0;
     }
 }
 
