@@ -52,6 +52,13 @@ dl_schedule dl_recipe_schedule(const dl_config *c) {
     return dl_config_int(c, DL_KEY_lr_warmup_epochs) > 0 ? DL_SCHEDULE_piecewise : DL_SCHEDULE_constant;
 }
 
+/* system A's flag is amp_mode: fp16. */
+static dl_dtype low_type(const dl_config *c) {
+    const char *mode = dl_config_str(c, DL_KEY_amp_mode);
+    if (strcmp(mode, "bf16") == 0) return DL_BF16;
+    return strcmp(mode, "fp16") == 0 || dl_config_bool(c, DL_KEY_enable_amp) ? DL_F16 : DL_F32;
+}
+
 bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err) {
     if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
         return dl_config_fail(c, DL_KEY_nesterov, err, "Nesterov's momentum needs a momentum above 0");
@@ -59,6 +66,7 @@ bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err) {
     *recipe = (dl_recipe){.optimizer = (dl_optimizer)dl_optimizer_find(
                               dl_config_str(c, DL_KEY_optimizer)), /* the key allows no others */
                           .schedule = dl_recipe_schedule(c),
+                          .low = low_type(c),
                           .ranges = ranges ? ranges->items.n : 0,
                           .momentum = dl_config_float(c, DL_KEY_momentum) > 0,
                           .nesterov = dl_config_bool(c, DL_KEY_nesterov),

@@ -30,8 +30,9 @@ typedef struct {
     bool momentum, nesterov;   /* sgd */
     bool decay, decay_vectors; /* weight decay: at all; of biases and of norms' weights too */
     bool clip;                 /* gradients by their common norm */
-    bool norms; /* of all gradients before clipping, and of all weights behind the step: metrics */
-    int ranges; /* piecewise: how many ranges of epochs have a factor */
+    bool norms;   /* of all gradients before clipping, and of all weights behind the step: metrics */
+    int ranges;   /* piecewise: how many ranges of epochs have a factor */
+    dl_dtype low; /* mixed precision: bf16, or f16, whose loss is scaled; f32: none */
 } dl_recipe;
 
 /* What passes may know beside the graph. */
