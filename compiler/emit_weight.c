@@ -3,7 +3,8 @@
 #include "compiler/emit_windows.h"
 
 enum {
-    GRAD_INTS = 13,     /* of struct grad_scratch, a position: nine numbers, four of them of 8 bytes */
+    GRAD_INTS = 17,     /* of struct grad_scratch, a position: twelve numbers, five of them of 8 bytes */
+    GRAD_HEAD = 16,     /* of it, once */
     UNITS = 16,         /* enough to share */
     PANEL_FLOATS = 256, /* lanes that a block wants, so that x is packed for many */
     FEW_ROWS = 64,      /* rows that it wants, so that dy is */
@@ -43,7 +44,13 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
     g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, at_least_one(g->blocks)) : 1;
     if (g->shares > positions / DL_M_BLOCK) g->shares = at_least_one(positions / DL_M_BLOCK);
-    g->direct = !runs && g->nx == 1 && g->groups > 1 && g->unit_panels <= DIRECT_PANELS;
+    g->direct = g->nx == 1 && g->groups > 1 && g->unit_panels <= DIRECT_PANELS;
+    g->height = g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : t->grad_rows;
+}
+
+/* The heights of the tiles that `rows` fall into, a bit each. */
+static unsigned find_heights(int64_t rows, int64_t height) {
+    return (rows >= height ? 1u << height : 0) | (rows % height ? 1u << rows % height : 0);
 }
 
 void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
@@ -62,14 +69,15 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             g->nx, g->ny, name, name, (long long)g->channels, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
             ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels = %lld, "
-            ".shares = %lld, .direct = %d, .across = %d};\n",
+            ".shares = %lld, .direct = %d, .height = %lld, .across = %d};\n",
             (long long)g->panels, (long long)g->groups, (long long)g->unit_groups, (long long)g->unit_rows,
-            (long long)g->unit_panels, (long long)g->shares, g->direct, g->across);
+            (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->across);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
-            DL_M_BLOCK * GRAD_INTS * 4);
-    code->grad_rows |= (g->rows >= tile ? 1u << tile : 0) | (g->rows % tile ? 1u << g->rows % tile : 0);
+            (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
+    code->grad_rows |= find_heights(g->rows % g->unit_rows, g->height);
+    if (g->rows >= g->unit_rows) code->grad_rows |= find_heights(g->unit_rows, g->height);
     code->phases = 1, code->units[0] = g->blocks * g->shares;
-    code->scratch = (DL_M_BLOCK * GRAD_INTS + packed + (g->shares > 1 ? 0 : sums)) * 4;
+    code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->shares > 1 ? 0 : sums)) * 4;
     dl_emit_head(e, 0);
     dl_putf(e->out, "    gradient_unit(&%s_shape, arg, unit, scratch, workspace, %s_block);\n}\n", name,
             name);

@@ -76,6 +76,7 @@ typedef struct {
     /* found by dl_emit_gradient: see struct weight_gradient */
     int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, shares;
     bool direct;
+    int64_t height; /* rows of a tile */
 } dl_gradient;
 void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code);
 void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code);

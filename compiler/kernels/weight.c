@@ -15,6 +15,7 @@ struct weight_gradient {
     int unit_groups;            /* they divide the groups that share a place along D */
     int unit_rows, unit_panels; /* rows: whole tiles, or all */
     int shares, direct;         /* is x read where it lies? */
+    int height;                 /* rows of a tile: GRAD_HEIGHT where x is packed */
     int across;                 /* does a row of the result lie panel behind panel? */
 };
 /* The rest of the kernel: the gradient's rows [row, row + rows) of one group and panel, PANEL each. */
@@ -102,15 +103,21 @@ static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {
 
 enum { PACK_AT_ONCE = 16, LINE = 16 }; /* positions; floats of a cache line */
 
+/* Positions of the block that lie in one line along W: x's first before the tap, which may lie outside. */
+struct grad_line {
+    long x;
+    int at[3], from, n;
+};
 struct grad_scratch {
-    /* positions of the block: number in dy and, before the tap (may lie outside), in x; there by component */
-    long y_pos[M_BLOCK], x_pos[M_BLOCK];
-    int at[3][M_BLOCK];
-    /* those that a group's taps reach: where in packed dy, in x and in packed x; x's W */
-    int y_at[M_BLOCK], x_w[M_BLOCK];
+    long y_pos[M_BLOCK],
+        x_pos[M_BLOCK]; /* of the block's positions: number in dy and, before the tap, in x */
+    struct grad_line line[M_BLOCK];
+    /* those that a group's taps reach: where in packed dy, in x and in packed x */
+    int y_at[M_BLOCK];
     long x_at[M_BLOCK], order[M_BLOCK];
-    float data[]; /* x [row block][M_BLOCK][GRAD_HEIGHT], dy [panel][M_BLOCK][PANEL], sums
-                     [group][panel][row][PANEL] */
+    long lines;
+    float data[] __attribute__((aligned(64))); /* x [row block][M_BLOCK][GRAD_HEIGHT], dy
+                     [panel][M_BLOCK][PANEL], sums [group][panel][row][PANEL] */
 };
 /* The block of a unit. */
 struct grad_block {
@@ -196,22 +203,6 @@ INLINE void pack_y(const struct weight_gradient *s, char *const *arg, const stru
     }
 }
 
-/* The positions of the block that reach inside the input with a tap that lies k away. */
-INLINE long reach(const struct weight_gradient *s, struct grad_scratch *t, const int k[3], long n) {
-    long some = 0;
-    long by = ((long)k[0] * s->in[1] + k[1]) * s->in[2] + k[2];
-    for (long m = 0; m < n; m++) {
-        int w = t->at[2][m] + k[2];
-        int in = ((unsigned)(t->at[0][m] + k[0]) < (unsigned)s->in[0]) &
-                 ((unsigned)(t->at[1][m] + k[1]) < (unsigned)s->in[1]) & (w + s->run > 0) & (w < s->in[2]);
-        t->y_at[some] = (int)m * PANEL;
-        t->x_at[some] = t->x_pos[m] + by;
-        t->x_w[some] = w;
-        some += in;
-    }
-    return some;
-}
-
 /* Where a unit's data lie behind its scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
     return t->data +
@@ -224,30 +215,41 @@ INLINE long block_size(const struct weight_gradient *s) {
     return (long)s->unit_groups * s->unit_panels * s->unit_rows * PANEL;
 }
 
-/* Takes positions of whose taps only some lie inside out of those that a group's taps reach. What lies
- * outside is not there at all: a zero in its place would make an infinity of dy's NaN. */
-UNUSED long sum_edges(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                      const struct grad_block *b, long n, float *sum) {
+/* One position of whose taps along W only some lie inside, w the first one's. What lies outside is not there
+ * at all: a zero in its place would make an infinity of dy's NaN. */
+UNUSED void sum_edge(const struct weight_gradient *s, char *const *arg, const float *y,
+                     const struct grad_block *b, long x_at, long w, float *sum) {
+    long tap = w < 0 ? -w : 0, end = s->in[2] - w < s->run ? s->in[2] - w : s->run;
+    for (float *to = sum + tap * s->channels * PANEL; tap < end; tap++)
+        for (long q = 0; q < s->nx; q++) {
+            long channels = s->x[q].channels;
+            const float *x = (const float *)arg[s->x[q].arg] + (x_at + tap) * channels;
+            for (long c = 0; c < channels; c++, to += PANEL)
+                for (long p = 0; p < b->panels; p++)
+                    for (long i = 0; i < PANEL; i += LANES) {
+                        float *at = to + p * s->unit_rows * PANEL + i;
+                        st(at, ld(at) + splat(x[c]) * ld(y + p * M_BLOCK * PANEL + i));
+                    }
+        }
+}
+
+/* The positions of the block that reach inside the input with all taps of a group whose first lies k away;
+ * those of whose taps only some lie inside are summed at once. */
+INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                  const struct grad_block *b, const int k[3], float *sum) {
     const float *y = packed_y(s, t);
-    long whole = 0;
-    for (long m = 0; m < n; m++) {
-        long w = t->x_w[m], edge = w < 0 || w + s->run > s->in[2];
-        long tap = w < 0 ? -w : 0, end = s->in[2] - w < s->run ? s->in[2] - w : s->run;
-        for (float *to = sum + tap * s->channels * PANEL; edge && tap < end; tap++)
-            for (long q = 0; q < s->nx; q++) {
-                long channels = s->x[q].channels;
-                const float *x = (const float *)arg[s->x[q].arg] + (t->x_at[m] + tap) * channels;
-                for (long c = 0; c < channels; c++, to += PANEL)
-                    for (long p = 0; p < b->panels; p++)
-                        for (long i = 0; i < PANEL; i += LANES) {
-                            float *at = to + p * s->unit_rows * PANEL + i;
-                            st(at, ld(at) + splat(x[c]) * ld(y + p * M_BLOCK * PANEL + t->y_at[m] + i));
-                        }
-            }
-        t->y_at[whole] = t->y_at[m], t->x_at[whole] = t->x_at[m];
-        whole += !edge;
+    long some = 0, by = ((long)k[0] * s->in[1] + k[1]) * s->in[2] + k[2], step = s->scale[2];
+    for (const struct grad_line *l = t->line; l < t->line + t->lines; l++) {
+        if ((unsigned)(l->at[0] + k[0]) >= (unsigned)s->in[0]) continue;
+        if ((unsigned)(l->at[1] + k[1]) >= (unsigned)s->in[1]) continue;
+        long x = l->x + by, w = l->at[2] + k[2], m = l->from, end = m + l->n;
+        for (; m < end && w < 0; m++, x += step, w += step) sum_edge(s, arg, y + m * PANEL, b, x, w, sum);
+        for (; m < end && w + s->run <= s->in[2]; m++, x += step, w += step)
+            t->y_at[some] = (int)m * PANEL, t->x_at[some++] = x;
+        for (; m < end && w < s->in[2]; m++, x += step, w += step)
+            sum_edge(s, arg, y + m * PANEL, b, x, w, sum);
     }
-    return whole;
+    return some;
 }
 
 /* Fetches into the second cache what lies n positions behind the block's position m: dy, and x where
@@ -269,19 +271,17 @@ INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg, cons
 UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                       const struct grad_block *b, long n, float *sum) {
     int groups_w = s->kernel[2] / s->run;
-    long tiles = s->unit_groups * b->panels * ((b->rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT), tile = 0,
-         fetched = 0;
+    long tiles = s->unit_groups * b->panels * ((b->rows + s->height - 1) / s->height), tile = 0, fetched = 0;
     float *y = packed_y(s, t);
     pack_y(s, arg, t, b, n, y);
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
         int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
                     g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
-        long some = reach(s, t, k, n);
-        if (s->run > 1) some = sum_edges(s, arg, t, b, some, sum);
+        long some = reach(s, arg, t, b, k, sum);
         if (some && !s->direct) pack_x(s, arg, t, b, some);
         for (long p = 0; p < b->panels && some; p++)
-            for (long r = 0; r < b->rows; r += GRAD_HEIGHT) {
-                grad_tile_fn *add = grad_tiles[b->rows - r < GRAD_HEIGHT ? b->rows - r : GRAD_HEIGHT];
+            for (long r = 0; r < b->rows; r += s->height) {
+                grad_tile_fn *add = grad_tiles[b->rows - r < s->height ? b->rows - r : s->height];
                 float *to = sum + (p * s->unit_rows + r) * PANEL, *yp = y + p * M_BLOCK * PANEL;
                 if (s->direct)
                     add((const float *)arg[s->x->arg] + b->row + r, t->x_at, s->channels, yp, t->y_at, some,
@@ -306,16 +306,18 @@ UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg, con
     for (int i = 2; i >= 0; i--) at[1 + i] = (int)(rest % s->out[i]), rest /= s->out[i];
     at[0] = (int)rest;
     for (int m = 0; m < M_BLOCK; m++) t->order[m] = m;
+    t->lines = 0;
     while (from < to) { /* line by line along W */
         int d = at[1] * s->scale[0] - s->pad[0], h = at[2] * s->scale[1] - s->pad[1];
         long end = from + s->out[2] - at[3] < to ? from + s->out[2] - at[3] : to;
         if (one_d && (unsigned)(d + kd) >= (unsigned)s->in[0]) from = end;
         long x = (((long)at[0] * s->in[0] + d) * s->in[1] + h) * s->in[2];
         int w = at[3] * s->scale[2] - s->pad[2];
-        for (; from < end; from++, w += s->scale[2]) {
-            t->y_pos[n] = from, t->x_pos[n] = x + w;
-            t->at[0][n] = d, t->at[1][n] = h, t->at[2][n] = w;
-            if (++n == M_BLOCK) sum_block(s, arg, t, b, n, sum), n = 0;
+        while (from < end) {
+            long some = end - from < M_BLOCK - n ? end - from : M_BLOCK - n;
+            t->line[t->lines++] = (struct grad_line){x + w, {d, h, w}, (int)n, (int)some};
+            for (; some; some--, w += s->scale[2]) t->y_pos[n] = from++, t->x_pos[n++] = x + w;
+            if (n == M_BLOCK) sum_block(s, arg, t, b, n, sum), n = t->lines = 0;
         }
         at[3] = 0;
         if (++at[2] == s->out[1] && (at[2] = 0, ++at[1] == s->out[0])) at[1] = 0, at[0]++;
