@@ -45,10 +45,12 @@ typedef enum {
     DL_VAR_STATE,  /* kept from step to step: optimiser moments, counters, running statistics */
     DL_VAR_HYPER,  /* a scalar the host sets before the first step and may change between steps */
     DL_VAR_TABLE,  /* numbers that the model's text states: there from the start, written by nobody */
+    DL_VAR_COPY,   /* a parameter in another element type: written with it, made anew where the host writes it
+                    */
     DL_NVAR_ROLES
 } dl_var_role;
 extern const char
-    *const dl_var_roles[DL_NVAR_ROLES]; /* "input", "target", "param", "state", "hyper", "table" */
+    *const dl_var_roles[DL_NVAR_ROLES]; /* "input", "target", "param", "state", "hyper", "table", "copy" */
 
 /* How a variable starts. Drawn by Philox from (seed, the variable's name, logical element), so that neither
  * layout nor order changes it. */
@@ -69,7 +71,7 @@ typedef struct {
 struct dl_var {
     dl_var_role role;
     const char *name; /* interned; for parameters PyTorch's path in the state dict */
-    const char *of;   /* STATE: the parameter it belongs to, or NULL */
+    const char *of;   /* the parameter that it belongs to: a COPY, and perhaps a STATE */
     dl_init init;
     DL_ARRAY(double) numbers; /* TABLE: its elements, row-major */
     dl_loc loc;

@@ -117,6 +117,10 @@ const dl_node *dl_kernel_call(const dl_kernel *k);
 /* A node for a CALL of `op` with operands and results of these types. */
 dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_type *types, int nattrs,
                       const dl_attr *attrs, dl_loc loc);
+/* The type in which kernels hold an element: 16 bits are a matter of memory, and computed with as f32. Loads
+ * widen and stores round, to the nearest, ties to even; an instruction of a 16-bit type rounds what it makes.
+ */
+dl_dtype dl_kernel_type(dl_dtype d);
 /* Index of the contraction, or -1. */
 int dl_kernel_anchor(const dl_kernel *k);
 /* How many reductions it has. */

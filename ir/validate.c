@@ -96,8 +96,15 @@ static const char *var_fault(const dl_checker *c, const dl_var *v) {
     if (v->role == DL_VAR_HYPER && v->value.type.rank) return "is a hyper-parameter, but not a scalar";
     if (v->of) {
         const dl_var *of = find_var(c, v->of);
-        if (v->role != DL_VAR_STATE) return "is said to belong to a parameter, but is not state";
+        if (v->role != DL_VAR_STATE && v->role != DL_VAR_COPY)
+            return "is said to belong to a parameter, but is not state";
         if (!of || of->role != DL_VAR_PARAM) return "belongs to a parameter that the graph does not have";
+        dl_type t = of->value.type;
+        t.dtype = v->value.type.dtype;
+        if (v->role == DL_VAR_COPY && !dl_type_same(&t, &v->value.type))
+            return "has not its parameter's shape";
+    } else if (v->role == DL_VAR_COPY) {
+        return "is a copy, but of no parameter";
     }
     if (v->role == DL_VAR_TABLE) return table_fault(v);
     return v->numbers.n ? "has numbers, but is no table" : init_fault(v);
@@ -264,7 +271,8 @@ static const char *result_fault(const dl_checker *c, const dl_result *r) {
     if (!dl_type_same(t, &r->var->value.type)) return "is not of its variable's type";
     if (c->stage != DL_STAGE_TENSOR && !dl_layout_same(t->layout, r->var->value.type.layout))
         return "does not have its variable's layout";
-    if (r->role == DL_RESULT_UPDATE && r->var->role != DL_VAR_PARAM && r->var->role != DL_VAR_STATE)
+    if (r->role == DL_RESULT_UPDATE && r->var->role != DL_VAR_PARAM && r->var->role != DL_VAR_STATE &&
+        r->var->role != DL_VAR_COPY)
         return "writes a variable that only the host sets";
     return NULL;
 }

@@ -58,7 +58,7 @@ static int draw(maker *m, const dl_node *n, const dl_index *index) {
     const dl_type *t = &n->out[0].type;
     dl_kinstr in = {.kind = DL_K_RANDOM,
                     .op = n->op,
-                    .type = t->dtype,
+                    .type = dl_kernel_type(t->dtype),
                     .nargs = 2,
                     .number = (int)dl_node_int(n, DL_ATTR_number),
                     .loc = n->loc};
@@ -72,7 +72,7 @@ static int draw(maker *m, const dl_node *n, const dl_index *index) {
 }
 
 static int source(maker *m, const dl_node *n, const dl_index *index) {
-    dl_dtype type = n->out[0].type.dtype;
+    dl_dtype type = dl_kernel_type(n->out[0].type.dtype);
     if (n->op == DL_OP_random) return draw(m, n, index);
     if (n->op == DL_OP_const)
         return emit(
@@ -101,7 +101,7 @@ static dl_index *new_index(const maker *m, const dl_type *t) {
 
 static int load(maker *m, dl_value *v, const dl_index *index) {
     dl_kinstr load = {.kind = DL_K_LOAD,
-                      .type = v->type.dtype,
+                      .type = dl_kernel_type(v->type.dtype),
                       .param = param_of(m, v),
                       .loc = v->def ? v->def->loc : v->var->loc};
     load.index = new_index(m, &v->type);
@@ -143,8 +143,11 @@ static int read_here(maker *m, dl_value *v) {
 }
 
 static int contract_names(maker *m, const dl_node *n) {
-    dl_kinstr c = {
-        .kind = DL_K_CONTRACT, .op = n->op, .type = n->out[0].type.dtype, .nparts = {1, 1}, .loc = n->loc};
+    dl_kinstr c = {.kind = DL_K_CONTRACT,
+                   .op = n->op,
+                   .type = dl_kernel_type(n->out[0].type.dtype),
+                   .nparts = {1, 1},
+                   .loc = n->loc};
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     for (; c.nsums < over->n; c.nsums++)
         c.sum[c.nsums] = n->in[0]->type.axis[dl_type_axis(&n->in[0]->type, over->names[c.nsums])];
@@ -165,7 +168,7 @@ static int contract(maker *m, const dl_node *n) {
     if (!dl_op_slides(n->op)) return contract_names(m, n);
     dl_kinstr c = {.kind = DL_K_CONTRACT,
                    .op = n->op,
-                   .type = n->out[0].type.dtype,
+                   .type = dl_kernel_type(n->out[0].type.dtype),
                    .windows = dl_node_windows(n),
                    .loc = n->loc};
     for (int k = 0; k < 2; k++) {
@@ -184,7 +187,7 @@ static int contract(maker *m, const dl_node *n) {
 /* cat: the part whose range along the axis holds this point. */
 static int cat(maker *m, const dl_node *n) {
     int axis = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis)), result = -1;
-    dl_dtype type = n->out[0].type.dtype, count = count_type(n->out[0].type.axis[axis].size);
+    dl_dtype type = dl_kernel_type(n->out[0].type.dtype), count = count_type(n->out[0].type.axis[axis].size);
     int64_t start = 0;
     for (int p = 0; p < n->nin; p++) {
         dl_index index[DL_MAX_RANK] = {0};
@@ -236,7 +239,46 @@ static int gather(maker *m, const dl_node *n) {
     return load(m, n->in[0], index);
 }
 
+/* Rounded to 16 bits, and held as what all is computed in. */
+static int rounded(maker *m, int value, dl_dtype type, dl_loc loc) {
+    dl_kinstr in = {
+        .kind = DL_K_ELEM, .op = DL_OP_cast, .type = type, .nargs = 1, .args = {value}, .loc = loc};
+    in.args[0] = emit(m, in);
+    in.type = dl_kernel_type(type);
+    return emit(m, in);
+}
+
+static bool is_read_here(const maker *m, const dl_value *v) {
+    const dl_edges *out = &m->f->out[m->f->position[v->id]];
+    for (int i = 0; i < out->n; i++)
+        if (dl_fuse_member(m->f, m->group, &m->f->graph->nodes.at[out->at[i].node]->out[0]) >= 0) return true;
+    return false;
+}
+
+/* Between f32 and 16 bits a cast does nothing where the store rounds, or the load has. */
+static int cast(maker *m, const dl_node *n) {
+    int v = read_here(m, n->in[0]);
+    dl_dtype to = n->out[0].type.dtype, from = m->k->instrs.at[v].type;
+    if (dl_kernel_type(to) != to && is_read_here(m, &n->out[0])) return rounded(m, v, to, n->loc);
+    if (dl_kernel_type(to) == from) return v;
+    return emit(m, (dl_kinstr){.kind = DL_K_ELEM,
+                               .op = n->op,
+                               .type = dl_kernel_type(to),
+                               .nargs = 1,
+                               .args = {v},
+                               .loc = n->loc});
+}
+
+/* An operand of a comparison is what other kernels read of it: rounded. */
+static int compared(maker *m, dl_value *v) {
+    int at = read_here(m, v);
+    bool computed = m->k->instrs.at[at].kind != DL_K_LOAD && m->k->instrs.at[at].kind != DL_K_CONST;
+    bool half = dl_kernel_type(v->type.dtype) != v->type.dtype;
+    return half && computed ? rounded(m, at, v->type.dtype, v->def->loc) : at;
+}
+
 static int compute(maker *m, const dl_node *n) {
+    if (n->op == DL_OP_cast) return cast(m, n);
     if (n->op == DL_OP_gather) return gather(m, n);
     if (n->op == DL_OP_scatter_add) return read_here(m, n->in[1]), read_here(m, n->in[0]);
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return contract(m, n);
@@ -249,8 +291,11 @@ static int compute(maker *m, const dl_node *n) {
         DL_CHECK(dl_fuse_through_view(m->k->space, n, index));
         return read_at(m, n->in[0], index);
     }
-    dl_kinstr e = {
-        .kind = DL_K_ELEM, .op = n->op, .type = n->out[0].type.dtype, .nargs = n->nin, .loc = n->loc};
+    dl_kinstr e = {.kind = DL_K_ELEM,
+                   .op = n->op,
+                   .type = dl_kernel_type(n->out[0].type.dtype),
+                   .nargs = n->nin,
+                   .loc = n->loc};
     if (dl_ops[n->op].class == DL_CLASS_REDUCE) {
         e.kind = DL_K_REDUCE;
         const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
@@ -258,7 +303,8 @@ static int compute(maker *m, const dl_node *n) {
     }
     if (dl_ops[n->op].nattrs == 1 && dl_attrs[dl_ops[n->op].attrs[0]].kind == DL_KIND_FLOAT)
         e.p = dl_node_float(n, dl_ops[n->op].attrs[0]);
-    for (int i = 0; i < n->nin; i++) e.args[i] = read_here(m, n->in[i]);
+    for (int i = 0; i < n->nin; i++)
+        e.args[i] = (dl_fuse_compares(n->op) ? compared : read_here)(m, n->in[i]);
     return emit(m, e);
 }
 

@@ -62,7 +62,7 @@ static int emit(remade *m, dl_kinstr in) {
 }
 
 static int load(remade *m, dl_value *v, dl_index *index, dl_loc loc) {
-    dl_kinstr in = {.kind = DL_K_LOAD, .type = v->type.dtype, .index = index, .loc = loc};
+    dl_kinstr in = {.kind = DL_K_LOAD, .type = dl_kernel_type(v->type.dtype), .index = index, .loc = loc};
     while (in.param < m->operands.n && m->operands.at[in.param] != v) in.param++;
     if (in.param == m->operands.n) {
         dl_push(m->r->scratch, &m->operands, v);
@@ -79,7 +79,8 @@ static const dl_kinstr *find_stored(const remade *m, int i) {
         const dl_kinstr *in = &k->instrs.at[s];
         if (in->kind != DL_K_STORE || in->args[0] != i || dl_kinstr_by(k, in) >= 0) continue;
         const dl_value *v = &m->from->out[in->param - k->nin];
-        if (v != m->value && v->type.dtype == k->instrs.at[i].type && may_keep(m, v)) return in;
+        if (v != m->value && dl_kernel_type(v->type.dtype) == k->instrs.at[i].type && may_keep(m, v))
+            return in;
     }
     return NULL;
 }

@@ -161,10 +161,26 @@ static dl_value *simplify_select(dl_simplifier *s, dl_node *n) {
     return is_const(n->in[0], &c) ? same_typed(n, n->in[c != 0 ? 1 : 2]) : NULL;
 }
 
-/* What gives back its operand when the type stays: cast, relayout and rename; each swallows its like. */
+/* Does a float of the second type hold each of the first? */
+static bool widens(dl_dtype from, dl_dtype to) {
+    return dl_dtype_is_float(from) && (to == DL_F64 || (to == DL_F32 && from != DL_F64));
+}
+
+/* To a wider type and back, or on to a wider one. */
+static dl_value *simplify_cast(dl_simplifier *s, dl_node *n) {
+    dl_value *v = same_typed(n, n->in[0]);
+    if (v || !made_by(n->in[0], DL_OP_cast)) return v;
+    dl_value *before = n->in[0]->def->in[0];
+    if (!widens(before->type.dtype, n->in[0]->type.dtype)) return NULL;
+    v = same_typed(n, before);
+    if (v || !dl_dtype_is_float(result(n)->type.dtype)) return v;
+    return dl_build_cast(&s->b, before, result(n)->type.dtype);
+}
+
+/* What gives back its operand when the type stays: relayout and rename; each swallows its like. */
 static dl_value *simplify_retyping(dl_simplifier *s, dl_node *n) {
     dl_value *v = same_typed(n, n->in[0]);
-    if (v || n->op == DL_OP_cast || !made_by(n->in[0], n->op)) return v;
+    if (v || !made_by(n->in[0], n->op)) return v;
     dl_value *before = n->in[0]->def->in[0];
     v = same_typed(n, before);
     return v ? v : dl_build_as(&s->b, n->op, 1, &before, 0, NULL, result(n)->type);
@@ -324,7 +340,7 @@ static rule *const rules[DL_NOPS] = {
     [DL_OP_pow] = simplify_pow,
     [DL_OP_neg] = simplify_neg,
     [DL_OP_select] = simplify_select,
-    [DL_OP_cast] = simplify_retyping,
+    [DL_OP_cast] = simplify_cast,
     [DL_OP_rename] = simplify_rename,
     [DL_OP_relayout] = simplify_retyping,
     [DL_OP_sum] = simplify_reduce,

@@ -34,8 +34,10 @@ static dl_kernel *new_copy_kernel(updater *u, const dl_type *t, dl_loc loc) {
     dl_push(arena, &k->params, (dl_kparam){.name = dl_intern("i0"), .type = *t, .alias = -1});
     dl_push(arena, &k->params, (dl_kparam){.name = dl_intern("o0"), .type = *t, .is_out = true, .alias = -1});
     k->nin = 1, k->nspace = t->rank;
-    dl_kinstr load = {
-        .kind = DL_K_LOAD, .type = t->dtype, .index = DL_NEWS(arena, dl_index, t->rank), .loc = loc};
+    dl_kinstr load = {.kind = DL_K_LOAD,
+                      .type = dl_kernel_type(t->dtype),
+                      .index = DL_NEWS(arena, dl_index, t->rank),
+                      .loc = loc};
     for (int i = 0; i < t->rank; i++) k->space[i] = t->axis[i], load.index[i] = (dl_index){.axis = i};
     dl_kinstr store = load; /* at the same place */
     store.kind = DL_K_STORE, store.nargs = 1, store.param = 1;

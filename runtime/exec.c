@@ -21,6 +21,11 @@ typedef struct {
     char **arg;
 } launch;
 
+/* A parameter, and where it is kept in another type, too. */
+typedef struct {
+    dlr_view from, to;
+} copy;
+
 struct dlr_exec {
     const dl_plan *plan;
     dl_arena *arena; /* of the tables below */
@@ -32,6 +37,8 @@ struct dlr_exec {
     int nobjects; /* loaded */
     code *codes;  /* one a kernel */
     launch **programs;
+    DL_ARRAY(copy) copies;
+    bool stale; /* the host has written a parameter that has a copy */
 };
 
 static bool load_objects(dlr_exec *e, dl_error *err) {
@@ -95,6 +102,34 @@ static void write_tables(dlr_exec *e) {
     }
 }
 
+static void find_copies(dlr_exec *e) {
+    for (int i = 0; i < e->plan->vars.n; i++) {
+        const dl_plan_var *v = &e->plan->vars.at[i];
+        if (v->role != DL_VAR_COPY) continue;
+        copy c = {dlr_exec_variable(e, v->of), {&v->type, e->memory.base + v->offset}};
+        dl_push(e->arena, &e->copies, c);
+    }
+}
+
+/* Piece by piece, since the two may lie in different layouts. */
+static void renew_copies(dlr_exec *e) {
+    float piece[1 << 14];
+    for (int i = 0; i < e->copies.n; i++) {
+        const copy *c = &e->copies.at[i];
+        int64_t all = dl_type_count(c->to.type), most = sizeof piece / sizeof *piece;
+        for (dlr_range r = {0}; r.first < all; r.first += r.n) {
+            r.n = all - r.first < most ? all - r.first : most;
+            dlr_state_read_range(e, c->from, r, DL_F32, piece);
+            dlr_state_write_range(e, c->to, r, DL_F32, piece);
+        }
+    }
+    e->stale = false;
+}
+
+void dlr_exec_written(dlr_exec *e, const void *data) {
+    for (int i = 0; i < e->copies.n && !e->stale; i++) e->stale = e->copies.at[i].from.data == data;
+}
+
 dlr_exec *dlr_exec_open(const dl_plan *plan, int threads, dl_error *err) {
     if (!dl_plan_check(plan, err)) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
@@ -104,6 +139,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, int threads, dl_error *err) {
     if (e->pool && load_objects(e, err) && resolve_kernels(e, err) && map_memory(e, err)) {
         bind_launches(e);
         write_tables(e);
+        find_copies(e);
         return e;
     }
     dlr_exec_close(e);
@@ -131,6 +167,7 @@ static void run_unit(void *context, int64_t unit, int thread) {
 }
 
 void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
+    if (e->stale) renew_copies(e);
     const launch *launches = e->programs[program];
     int n = e->plan->programs.at[program].launches.n;
     phase p = {.scratch = e->scratch, .workspace = e->workspace, .scratch_stride = e->scratch_stride};

@@ -33,6 +33,11 @@ dlr_view dlr_exec_variable(const dlr_exec *exec, const char *name);
  * NULL: the first of this role. */
 dlr_view dlr_exec_result(const dlr_exec *exec, int program, dl_result_role role, const char *name);
 
+/* Says that the host has written the tensor that begins at `data` (dlr_state_write does): where it is a
+ * parameter that the plan keeps in another type, too (DL_VAR_COPY), all such copies are made anew before the
+ * next run. */
+void dlr_exec_written(dlr_exec *exec, const void *data);
+
 const dl_plan *dlr_exec_plan(const dlr_exec *exec);
 dlr_pool *dlr_exec_pool(const dlr_exec *exec); /* for the host's own loops between runs */
 char *dlr_exec_arena(const dlr_exec *exec);    /* plan->arena_bytes bytes */

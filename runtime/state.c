@@ -84,6 +84,7 @@ bool dlr_state_init(dlr_exec *e, uint64_t seed, dl_error *err) {
                    .init = v->init,
                    .place = {seed, DLR_STREAM_WEIGHTS, (uint32_t)(name >> 32), (uint32_t)name}};
         dlr_pool_run(dlr_exec_pool(e), dlr_layout_tiles(&v->type), init_tile, &s);
+        dlr_exec_written(e, s.tensor);
     }
     return true;
 }
@@ -162,6 +163,7 @@ void dlr_state_write_range(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype d
     transfer x = {to.type, to.data, (char *)from, dtype, range.first, range.first + range.n,
                   0}; /* only read */
     run_transfer(e, &x, write_tile);
+    dlr_exec_written(e, to.data);
 }
 
 void dlr_state_read_range(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype, void *to) {

@@ -8,6 +8,7 @@
 typedef struct {
     const char *text;
     uint64_t seed; /* of the numbers in its variables */
+    dl_dtype low;  /* of its mixed precision; f32: none */
     dl_module *written;
     bounded_run *want;
 } fuzz_case;
@@ -40,9 +41,9 @@ typedef struct {
 } fuzz_verdict;
 
 /* Does a process of its own live through opening this? False: v says how it died. */
-bool fuzz_opens(const char *text, uint64_t seed, fuzz_verdict *v);
-/* Parses the text, adds gradients and Adam, and runs it. False: err. */
-bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_error *err);
+bool fuzz_opens(const char *text, uint64_t seed, dl_dtype low, fuzz_verdict *v);
+/* Parses the text, adds casts, gradients and Adam, and runs it. False: err. */
+bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_dtype low, dl_error *err);
 void fuzz_close(fuzz_case *c);
 /* Attention as scores, softmax and products, drawing what it draws. */
 void fuzz_write_out_attention(dl_graph *g, dl_arena *arena);

@@ -70,12 +70,12 @@ static const char *try_edit(dl_arena *arena, const char *text, int number, bool 
     return result;
 }
 
-static bool still_fails(const char *text, uint64_t seed, const fuzz_way *way, fuzz_state state) {
+static bool still_fails(const char *text, const fuzz_case *of, const fuzz_way *way, fuzz_state state) {
     fuzz_case c;
     fuzz_verdict v = {0};
     dl_error err = {0};
-    if (!fuzz_opens(text, seed, &v)) return v.state == state;
-    if (!fuzz_open(&c, text, seed, &err)) return false;
+    if (!fuzz_opens(text, of->seed, of->low, &v)) return v.state == state;
+    if (!fuzz_open(&c, text, of->seed, of->low, &err)) return false;
     fuzz_try(&c, 1, way, &v);
     fuzz_close(&c);
     return v.state == state;
@@ -89,7 +89,7 @@ const char *fuzz_reduce(dl_arena *arena, const fuzz_case *c, const fuzz_way *way
         bool more = true;
         for (int number = 0; more && tries < MOST_TRIES;) {
             const char *next = try_edit(arena, text, number, &more);
-            bool taken = next && strcmp(next, text) != 0 && (tries++, still_fails(next, c->seed, way, state));
+            bool taken = next && strcmp(next, text) != 0 && (tries++, still_fails(next, c, way, state));
             if (taken)
                 text = next, smaller = true; /* what was number + 1 is now `number`, or near it */
             else

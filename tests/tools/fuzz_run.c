@@ -12,11 +12,11 @@
 #include "tests/tools/fuzz.h"
 #include "tests/unit/random_numbers.h"
 
-static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, int panel, dl_error *err) {
+static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, dl_dtype low, int panel, dl_error *err) {
     return (dl_pass_ctx){.arena = arena,
                          .panel = panel,
                          .keep_gradients = way->keep_gradients,
-                         .recipe.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam,
+                         .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},
                          .err = err};
 }
 
@@ -74,13 +74,16 @@ static bounded_run *reference(const dl_graph *g, uint64_t seed, dl_error *err) {
     return NULL;
 }
 
-bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_error *err) {
-    *c = (fuzz_case){
-        .text = text, .seed = seed, .written = dl_parse_module(NULL, text, strlen(text), "random", err)};
+bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_dtype low, dl_error *err) {
+    *c = (fuzz_case){.text = text,
+                     .seed = seed,
+                     .low = low,
+                     .written = dl_parse_module(NULL, text, strlen(text), "random", err)};
     if (!c->written) return false;
     fuzz_write_out_attention(c->written->graphs.at[0], c->written->arena);
-    dl_pass_ctx ctx = context(c->written->arena, &(fuzz_way){.keep_gradients = true}, 8, err);
-    if (dl_run_passes(c->written, "lower,autodiff,optimizer", &ctx, (dl_pass_options){.validate = true})) {
+    dl_pass_ctx ctx = context(c->written->arena, &(fuzz_way){.keep_gradients = true}, low, 8, err);
+    if (dl_run_passes(c->written, "amp,lower,autodiff,optimizer", &ctx,
+                      (dl_pass_options){.validate = true})) {
         c->want = reference(c->written->graphs.at[0], seed, err);
     }
     if (c->want) return true;
@@ -167,14 +170,17 @@ static void refuse(fuzz_verdict *v, const dl_error *err) {
 static void try_passes(const fuzz_case *c, const fuzz_way *way, fuzz_verdict *v) {
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, c->text, strlen(c->text), "random", &err);
-    dl_pass_ctx ctx = context(m->arena, way, 8, &err);
+    dl_pass_ctx ctx = context(m->arena, way, c->low, 8, &err);
     dl_pass_options opt = {.validate = true, .skip = way->skip};
     dl_interp *in = NULL;
     const dl_graph *g = m->graphs.at[0];
     if (dl_run_passes(m, dl_pipeline, &ctx, opt)) {
         in = dl_interp_new(g, false);
-        for (int i = 0; i < g->vars.n; i++)
-            draw(g->vars.at[i], g->vars.at[i]->name, c->seed, dl_interp_data(in, &g->vars.at[i]->value));
+        for (int i = 0; i < g->vars.n; i++) {
+            const dl_var *var = g->vars.at[i];
+            draw(var, var->role == DL_VAR_COPY ? var->of : var->name, c->seed,
+                 dl_interp_data(in, &var->value));
+        }
         for (int i = 0; i < g->nodes.n && err.code == DL_OK; i++) dl_interp_node(in, g->nodes.at[i], &err);
     }
     const dl_graph *w = c->written->graphs.at[0];
@@ -197,9 +203,9 @@ static void try_passes(const fuzz_case *c, const fuzz_way *way, fuzz_verdict *v)
 static dl_graph *make_step(const fuzz_case *c, int number, const fuzz_way *way, dl_arena *arena, int panel,
                            dl_error *err) {
     dl_module *m = dl_parse_module(arena, c->text, strlen(c->text), "random", err);
-    dl_pass_ctx ctx = context(arena, way, panel, err);
+    dl_pass_ctx ctx = context(arena, way, c->low, panel, err);
     dl_pass_options opt = {.validate = true, .skip = way->skip};
-    if (!m || !dl_run_passes(m, "lower,simplify,autodiff,optimizer", &ctx, opt)) return NULL;
+    if (!m || !dl_run_passes(m, "amp,lower,simplify,autodiff,optimizer", &ctx, opt)) return NULL;
     dl_graph *g = m->graphs.at[0];
     g->name = dl_internf("g%d", number);
     for (int i = 0; i < g->vars.n; i++) {
@@ -262,16 +268,17 @@ static void spoil_all(void *user, int number, const dl_pass *pass, const dl_modu
 static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_arena *arena, bool *spoilt,
                         bool link, const fuzz_verdict *verdicts, dl_error *err) {
     spoiler s = {way, spoilt};
-    dl_compile_options opt = {.target = dl_target_find(way->target, err),
-                              .recipe.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam,
-                              .keep_gradients = way->keep_gradients,
-                              .model = "random",
-                              .batch = 1,
-                              .skip = way->skip,
-                              .validate = !way->fault,
-                              .observe = spoil_all,
-                              .user = &s,
-                              .link = link};
+    dl_compile_options opt = {
+        .target = dl_target_find(way->target, err),
+        .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = cases->low},
+        .keep_gradients = way->keep_gradients,
+        .model = "random",
+        .batch = 1,
+        .skip = way->skip,
+        .validate = !way->fault,
+        .observe = spoil_all,
+        .user = &s,
+        .link = link};
     dl_compile_times times;
     dl_module *m = dl_module_new(arena);
     for (int i = 0; i < n && opt.target && err->code == DL_OK; i++) {
@@ -304,6 +311,7 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
         const double *x = dl_interp_data(c->want->value, &var->value);
         for (int64_t k = 0; view.type && k < count; k++, step_on(view.type, at))
             put(view.data, view.type->dtype, dl_type_offset(view.type, at), x[k]);
+        if (view.type) dlr_exec_written(exec, view.data);
     }
     dlr_exec_run(exec, program, NULL);
     for (int i = 0; i < w->results.n && v->state != FUZZ_WRONG; i++) {
@@ -371,13 +379,13 @@ static void open_and_close(void *of) {
     const fuzz_case *c = of;
     fuzz_case opened;
     dl_error err = {0};
-    if (fuzz_open(&opened, c->text, c->seed, &err)) fuzz_close(&opened);
+    if (fuzz_open(&opened, c->text, c->seed, c->low, &err)) fuzz_close(&opened);
 }
 
-bool fuzz_opens(const char *text, uint64_t seed, fuzz_verdict *v) {
+bool fuzz_opens(const char *text, uint64_t seed, dl_dtype low, fuzz_verdict *v) {
     FILE *errors = tmpfile();
     DL_CHECK(errors);
-    int status = in_child(open_and_close, &(fuzz_case){.text = text, .seed = seed}, errors);
+    int status = in_child(open_and_close, &(fuzz_case){.text = text, .seed = seed, .low = low}, errors);
     if (status) say_died(v, status, errors);
     fclose(errors);
     return !status;

@@ -8,6 +8,7 @@
  *   --passes   behind the passes: all of them, each left out alone, and as many as possible left out
  *   --targets  compiled for each target that this machine runs
  *   --skips    compiled with each pass left out alone, and as many as possible, in turn from batch to batch
+ *   --low=TYPE with mixed precision in bf16 or f16
  *   --faults   the other way round: faults put into the kernels must be found
  *   --reduce   where failing graphs go, made small (each is also printed)
  *   --hour     as many graphs as FUZZ_SECONDS (3600) have room for
@@ -31,6 +32,7 @@ typedef struct {
     int graphs;
     uint64_t from;
     bool passes, targets, skips, faults, hour;
+    dl_dtype low;
     const char *reduce, *file;
 } options;
 
@@ -102,11 +104,11 @@ static void report(const fuzz_case *c, const fuzz_way *way, const fuzz_verdict *
 static bool open_case(fuzz_case *c, const char *text, uint64_t seed, const options *o) {
     dl_error err = {0};
     fuzz_verdict v = {0};
-    bool lives = fuzz_opens(text, seed, &v), ok = lives && fuzz_open(c, text, seed, &err);
+    bool lives = fuzz_opens(text, seed, o->low, &v), ok = lives && fuzz_open(c, text, seed, o->low, &err);
     CHECK(ok, "graph %llu: %s\n%s", (unsigned long long)seed, err.message, text);
     if (lives) return ok;
     states[FUZZ_DIED]++;
-    report(&(fuzz_case){.text = text, .seed = seed}, &(fuzz_way){.skip = ""}, &v, o);
+    report(&(fuzz_case){.text = text, .seed = seed, .low = o->low}, &(fuzz_way){.skip = ""}, &v, o);
     return false;
 }
 
@@ -127,8 +129,8 @@ static void try_way(const fuzz_case *cases, int n, const fuzz_way *way, const op
 static const char *skip_of(int i) { /* NULL behind the last */
     if (i == 0) return "";
     for (int k = 0; k < dl_npasses; k++) {
-        bool meaning = !strcmp(dl_passes[k].name, "lower") || !strcmp(dl_passes[k].name, "autodiff") ||
-                       !strcmp(dl_passes[k].name, "optimizer");
+        bool meaning = !strcmp(dl_passes[k].name, "amp") || !strcmp(dl_passes[k].name, "lower") ||
+                       !strcmp(dl_passes[k].name, "autodiff") || !strcmp(dl_passes[k].name, "optimizer");
         if (!meaning && --i == 0) return dl_passes[k].name;
     }
     return i == 1 ? "simplify,fuse,schedule" : NULL;
@@ -228,7 +230,7 @@ static void run(options *o) {
             dl_error err = {0};
             uint64_t seed = o->from + (uint64_t)i;
             const char *text = o->file ? dl_read_file(arena, o->file, 1 << 20, NULL, &err)
-                                       : generate(seed, o->passes, arena);
+                                       : generate(seed, o->passes && o->low == DL_F32, arena);
             CHECK(text, "%s", err.message);
             bool ok = text && open_case(&cases[n], text, seed, o);
             n += ok, opened += ok;
@@ -255,6 +257,8 @@ static bool read_option(const char *arg, options *o) {
     if (!strncmp(arg, "--graphs=", 9)) return (o->graphs = atoi(arg + 9)) > 0;
     if (!strncmp(arg, "--from=", 7)) return o->from = strtoull(arg + 7, NULL, 10), true;
     if (!strncmp(arg, "--reduce=", 9)) return o->reduce = arg + 9, true;
+    if (!strcmp(arg, "--low=bf16")) return o->low = DL_BF16, true;
+    if (!strcmp(arg, "--low=f16")) return o->low = DL_F16, true;
     if (!strcmp(arg, "--passes")) return o->passes = true;
     if (!strcmp(arg, "--targets")) return o->targets = true;
     if (!strcmp(arg, "--skips")) return o->skips = true;

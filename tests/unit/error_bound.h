@@ -106,7 +106,7 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
             sum += dl_interp_data(r->terms, n->in[k])[from];
         }
         if (adds || keeps_sum(n)) terms[i] = sum;
-        bool exact = ea[0] == 0 && ea[1] == 0 && fits_f32(v[i]) &&
+        bool exact = ea[0] == 0 && ea[1] == 0 && fits_type(y->type.dtype, v[i]) &&
                      (n->op == DL_OP_add || n->op == DL_OP_sub || n->op == DL_OP_mul || n->op == DL_OP_cast);
         double h = n->op == DL_OP_cast ? bound_cast(&n->in[0]->type, &y->type, v[i], a[0], ea[0])
                                        : handed_on(n->op, v[i], a, ea, p);
@@ -115,7 +115,7 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
         if (n->op == DL_OP_cast && dl_dtype_is_float(n->in[0]->type.dtype) &&
             unit_of(n->in[0]->type.dtype) >= u)
             exact = true; /* to a type at least as wide */
-        if (adds && on) exact &= is_round(v[i]) && is_round(sum);
+        if (adds && on) exact &= !is_half(y->type.dtype) && is_round(v[i]) && is_round(sum);
         if (adds && !exact) h += own * (sum - fabs(v[i]));
         e[i] = with_rounding(y->type.dtype, v[i], h, exact ? 0 : own);
     }
@@ -135,7 +135,8 @@ static inline void bound_sum(bounded_run *r, const dl_node *n) {
     const double *parts = dl_interp_data(r->terms, x);
     int64_t at[DL_MAX_RANK] = {0}, stride[DL_MAX_RANK], from = dl_type_count(&x->type),
             to = dl_type_count(&y->type);
-    double terms = to ? (double)from / (double)to : 0, u = unit_of(y->type.dtype);
+    double terms = to ? (double)from / (double)to : 0, u = unit_of(y->type.dtype),
+           sums = unit_of_sum(y->type.dtype);
     double share = n->op == DL_OP_mean ? 1 / terms : 1;
     bool *rough = calloc((size_t)to + 1, sizeof *rough);
     strides_along(&y->type, &x->type, stride);
@@ -146,10 +147,12 @@ static inline void bound_sum(bounded_run *r, const dl_node *n) {
         rough[p] |= ea[i] != 0 || !is_round(a[i]);
     }
     for (int64_t i = 0; i < to; i++) {
-        bool exact = !rough[i] && is_round(s[i]) && (n->op == DL_OP_sum || fits_f32(share));
+        bool exact =
+            !rough[i] && is_round(s[i]) && !is_half(y->type.dtype) && (n->op == DL_OP_sum || fits_f32(share));
         all[i] = share * (all[i] + roundings(terms) * s[i]);
-        e[i] = exact ? 0
-                     : with_rounding(y->type.dtype, v[i], share * (e[i] + of_terms(terms) * u * s[i]), 2 * u);
+        e[i] =
+            exact ? 0
+                  : with_rounding(y->type.dtype, v[i], share * (e[i] + of_terms(terms) * sums * s[i]), 2 * u);
     }
     free(rough);
 }
@@ -193,8 +196,9 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
     const dl_value *y = &n->out[0];
     int64_t count = dl_type_count(&y->type);
     const double *v = dl_interp_data(r->value, y);
-    double *e = dl_interp_data(r->bound, y), *s = dl_interp_data(r->size, y), u = unit_of(y->type.dtype);
-    bool exact = true;
+    double *e = dl_interp_data(r->bound, y), *s = dl_interp_data(r->size, y), u = unit_of(y->type.dtype),
+           sums = unit_of_sum(y->type.dtype);
+    bool exact = !is_half(y->type.dtype);
     for (int k = 0; k < 2; k++) {
         const double *a = dl_interp_data(r->value, n->in[k]), *ea = dl_interp_data(r->bound, n->in[k]);
         double *size = dl_interp_data(r->size, n->in[k]);
@@ -213,7 +217,7 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
     double terms = (double)dl_relation_terms(&relation);
     bool open = meets_edges(r, n);
     for (int64_t i = 0; i < count; i++) {
-        double h = open ? INFINITY : s[i] - e[i] + of_terms(terms) * u * s[i];
+        double h = open ? INFINITY : s[i] - e[i] + of_terms(terms) * sums * s[i];
         dl_interp_data(r->terms, y)[i] = roundings(terms) * s[i];
         e[i] = exact ? 0 : with_rounding(y->type.dtype, v[i], isnan(h) ? INFINITY : h, 2 * u);
     }
@@ -341,8 +345,9 @@ static inline bool bounded_run_all(bounded_run *r, dl_error *err) {
         default: /* sources */
             for (int64_t k = 0; k < dl_type_count(&y->type); k++) {
                 double v = dl_interp_data(r->value, y)[k];
-                dl_interp_data(r->bound, y)[k] =
-                    y->type.dtype == DL_F32 && !fits_f32(v) ? REWRITES * unit_of(DL_F32) * fabs(v) : 0;
+                dl_interp_data(r->bound, y)[k] = !fits_type(y->type.dtype, v) && y->type.dtype != DL_F64
+                                                     ? REWRITES * unit_of(y->type.dtype) * fabs(v)
+                                                     : 0;
             }
         }
     }

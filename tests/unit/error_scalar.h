@@ -8,7 +8,14 @@
 
 #define REWRITES 4.0
 
-static inline double unit_of(dl_dtype d) { return d == DL_F32 ? 0x1p-24 : d == DL_F64 ? 0x1p-53 : 0; }
+static inline double unit_of(dl_dtype d) {
+    static const double units[DL_NDTYPES] = {
+        [DL_F32] = 0x1p-24, [DL_F64] = 0x1p-53, [DL_F16] = 0x1p-11, [DL_BF16] = 0x1p-8};
+    return units[d];
+}
+static inline bool is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
+/* Of the type in which the elements of a sum are added up. */
+static inline double unit_of_sum(dl_dtype d) { return unit_of(is_half(d) ? DL_F32 : d); }
 
 /* Units that a function's result may be off by, everywhere it is called exact to the last bit or two. */
 static inline double accuracy(dl_op op) {
@@ -129,11 +136,20 @@ static inline bool bounded_op(dl_op op) {
 /* A multiple of 1/64 below 2^15: sums and products of a few such are exact in f32. */
 static inline bool is_round(double v) { return fabs(v) < 0x1p15 && v * 64 == rint(v * 64); }
 static inline bool fits_f32(double v) { return (double)(float)v == v; }
+static inline bool fits_type(dl_dtype d, double v) {
+    return fits_f32(v) && (!is_half(d) || dl_interp_convert(d, v, true) == v);
+}
 
 static inline double with_rounding(dl_dtype d, double v, double e, double own) {
     double all = e + own * (fabs(v) + e);
-    if (own > 0 && d == DL_F32) all += 0x1p-140; /* below the normal range, units are absolute */
-    double most = d == DL_F32 ? 3e38 : d == DL_I32 ? 0x1p31 : d == DL_I64 ? 0x1p53 : INFINITY;
+    if (own > 0 && (d == DL_F32 || d == DL_BF16))
+        all += d == DL_F32 ? 0x1p-140 : 0x1p-130; /* below the normal range, units are absolute */
+    if (own > 0 && d == DL_F16) all += 0x1p-22;
+    double most = d == DL_F32 || d == DL_BF16 ? 3e38
+                  : d == DL_F16               ? 65500
+                  : d == DL_I32               ? 0x1p31
+                  : d == DL_I64               ? 0x1p53
+                                              : INFINITY;
     return !(fabs(v) + all < most) ? INFINITY : all;
 }
 #endif
