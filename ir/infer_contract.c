@@ -27,14 +27,14 @@ static bool check_over(const dl_node *n, const dl_attr *over, dl_shape_fault *fa
 bool dl_rule_contract(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     const dl_type *types[] = {dl_operand(n, 0), dl_operand(n, 1)};
-    if (!dl_want_float(n, 0, fault) || !dl_want_same_dtype(n, fault) || !check_over(n, over, fault))
-        return false;
+    dl_dtype product;
+    if (!dl_want_factors(n, &product, fault) || !check_over(n, over, fault)) return false;
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < types[k]->rank; i++)
             if (!*types[k]->axis[i].name)
                 return dl_fault(fault, k, "missing_axis", "%s needs a name for axis %d of %s", dl_op_text(n),
                                 i + 1, dl_type_text(types[k]));
-    *r = dl_scalar(types[0]->dtype);
+    *r = dl_scalar(product);
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < types[k]->rank; i++) {
             dl_axis a = types[k]->axis[i];

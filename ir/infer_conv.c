@@ -95,10 +95,6 @@ static bool want_weight(const dl_node *n, int operand, int rank, dl_shape_fault 
     return true;
 }
 
-static bool want_two_floats(const dl_node *n, dl_shape_fault *fault) {
-    return dl_want_float(n, 0, fault) && dl_want_float(n, 1, fault) && dl_want_same_dtype(n, fault);
-}
-
 /* Channels that every group has as many of. */
 static bool check_groups(const dl_node *n, const dl_windows *v, dl_axis channels, dl_shape_fault *fault) {
     if (channels.size % v->groups == 0) return true;
@@ -219,7 +215,8 @@ bool dl_rule_windows(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     static maker *const make[DL_NTENSORS] = {
         [DL_TENSOR_X] = make_x, [DL_TENSOR_W] = make_w, [DL_TENSOR_Y] = make_y};
     const dl_type *x = dl_operand(n, 0), *second = dl_operand(n, 1);
-    if (!want_two_floats(n, fault) || !want_tensor(n, 0, x->rank, fault) ||
+    dl_dtype product;
+    if (!dl_want_factors(n, &product, fault) || !want_tensor(n, 0, x->rank, fault) ||
         !want_tensor(n, 1, x->rank, fault))
         return false;
     if (x->rank != second->rank)
@@ -230,7 +227,9 @@ bool dl_rule_windows(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     if (v.groups < 1 || v.groups > huge)
         return dl_fault(fault, -1, "bad_window", "%s: 'groups' is %lld; it must be 1 or more", dl_op_text(n),
                         (long long)v.groups);
-    return make[dl_op_tensor(n->op, DL_RESULT_PLACE)](n, &v, r, fault);
+    if (!make[dl_op_tensor(n->op, DL_RESULT_PLACE)](n, &v, r, fault)) return false;
+    r->dtype = product;
+    return true;
 }
 
 /* PyTorch pads by half the window at most: every window then holds an element, the first or last of the axis.

@@ -5,6 +5,7 @@
  * updates the weight, where a cast of its own would read it all once more in each step. The executor makes
  * the copies anew where the host has written a parameter. */
 #include "ir/builder.h"
+#include "ir/walk.h"
 #include "passes/pass.h"
 
 /* A vector is cast where it is read: it stays in cache. */
@@ -43,7 +44,22 @@ static void add_update(dl_graph *g, dl_var *v) {
     dl_graph_result(g, DL_RESULT_UPDATE, v->name, dl_build_cast(&b, r->value, v->value.type.dtype), v);
 }
 
+/* Products read what is behind a weight's cast. */
+static bool read_weights(dl_graph *g) {
+    bool any = false;
+    for (int i = 0; i < g->nodes.n; i++) {
+        dl_node *n = g->nodes.at[i];
+        if (dl_ops[n->op].class != DL_CLASS_CONTRACT) continue;
+        bool cast[2]; /* not both: the product would be another type's */
+        for (int k = 0; k < 2; k++) cast[k] = n->in[k]->def && is_copied(n->in[k]->def);
+        for (int k = 0; k < 2; k++)
+            if (cast[k] && !cast[1 - k]) n->in[k] = n->in[k]->def->in[0], any = true;
+    }
+    return dl_graph_sweep(g) || any;
+}
+
 bool dl_pass_low_weights(dl_graph *g, dl_pass_ctx *ctx) {
+    if (!ctx->low_products) return read_weights(g);
     uint32_t ids = g->next_id;
     dl_value **copy =
         DL_NEWS(ctx->arena, dl_value *, ids + 1); /* by the cast's value id: what is read in its place */

@@ -39,6 +39,7 @@ typedef struct {
 typedef struct {
     dl_arena *arena;     /* scratch of one pipeline run */
     int panel;           /* width of weight panels: two vectors of the target */
+    bool low_products;   /* the target multiplies 16 bits: weights have a copy in them */
     bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
     dl_recipe recipe;
     dl_error *err; /* a user fault found by a pass (an op not lowered yet, a gradient that does not exist) */

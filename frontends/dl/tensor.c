@@ -36,6 +36,12 @@ dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in
     E->b.loc = dl_source_loc(E->source, where.begin);
     dl_value *v = dl_build_try(&E->b, op, n, values, nattrs, attrs, given, &fault);
     if (!v) return shape_fault(E, where, &fault, n, in);
+    if (dl_ops[op].class == DL_CLASS_CONTRACT && values[0]->type.dtype != values[1]->type.dtype) {
+        dl_bad(E, where, DL_DIAG_type_mismatch, "%s has %s as the first operand and %s as the second operand",
+               dl_ops[op].name, dl_type_text(&values[0]->type), dl_type_text(&values[1]->type));
+        dl_help(E, "nothing is converted silently: cast one of them to the other's element type");
+        return dl_poison();
+    }
     dl_val r = dl_val_tensor(v, where);
     r.mixed = dl_mixes_axes(op, n, in, &v->type);
     return r;

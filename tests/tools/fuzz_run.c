@@ -15,6 +15,7 @@
 static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, dl_dtype low, int panel, dl_error *err) {
     return (dl_pass_ctx){.arena = arena,
                          .panel = panel,
+                         .low_products = way->low_products,
                          .keep_gradients = way->keep_gradients,
                          .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},
                          .err = err};

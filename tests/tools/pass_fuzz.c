@@ -153,17 +153,29 @@ static const char *best_target(int i) { /* the i-th that runs here, or NULL */
 
 static void try_batch(const fuzz_case *cases, int n, int batch, const options *o) {
     for (int s = 0; o->passes && skip_of(s); s++)
-        try_way(cases, n, &(fuzz_way){.skip = skip_of(s), .keep_gradients = (batch + s) % 2}, o);
+        try_way(
+            cases, n,
+            &(fuzz_way){.skip = skip_of(s), .keep_gradients = (batch + s) % 2, .low_products = batch / 2 % 2},
+            o);
     /* Compiled, half of them for their gradients and half for their updates, which is half the code each. */
     for (int t = 0; o->targets && best_target(t); t++) {
         bool gradients = (batch + t) % 2;
         try_way(cases, n,
-                &(fuzz_way){best_target(t), "", gradients, gradients, 1 + 2 * (batch / 2 % 2), NULL}, o);
+                &(fuzz_way){.target = best_target(t),
+                            .skip = "",
+                            .keep_gradients = gradients,
+                            .no_updates = gradients,
+                            .threads = 1 + 2 * (batch / 2 % 2)},
+                o);
     }
     int skips = count_skips() - 1;
     const char *skip = skip_of(1 + batch % skips), *target = best_target(batch % 2);
     bool gradients = batch / skips % 2;
-    fuzz_way way = {target ? target : best_target(0), skip, gradients, gradients, 1, NULL};
+    fuzz_way way = {.target = target ? target : best_target(0),
+                    .skip = skip,
+                    .keep_gradients = gradients,
+                    .no_updates = gradients,
+                    .threads = 1};
     if (o->skips) try_way(cases, n, &way, o);
 }
 
@@ -174,7 +186,11 @@ static int had[8], found[8];
 static void try_faults(const fuzz_case *cases, int n) {
     for (int f = 0; f < fuzz_nfaults; f++) {
         fuzz_verdict v[BATCH] = {0};
-        fuzz_way way = {best_target(0), "", true, false, 1, fuzz_faults[f]};
+        fuzz_way way = {.target = best_target(0),
+                        .skip = "",
+                        .keep_gradients = true,
+                        .threads = 1,
+                        .fault = fuzz_faults[f]};
         fuzz_try(cases, n, &way, v);
         for (int i = 0; i < n; i++) {
             had[f] += v[i].state != FUZZ_NONE && v[i].state != FUZZ_REFUSED;
