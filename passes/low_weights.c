@@ -44,17 +44,27 @@ static void add_update(dl_graph *g, dl_var *v) {
     dl_graph_result(g, DL_RESULT_UPDATE, v->name, dl_build_cast(&b, r->value, v->value.type.dtype), v);
 }
 
-/* Products read what is behind a weight's cast. */
+/* The weight as it is where v is its cast, or a part of that; else NULL. */
+static dl_value *find_weight(dl_builder *b, dl_value *v) {
+    const dl_node *n = v->def;
+    if (!n || is_copied(n)) return n ? n->in[0] : NULL;
+    dl_value *of = n->op == DL_OP_slice ? find_weight(b, n->in[0]) : NULL;
+    return of ? dl_build(b, DL_OP_slice, 1, &of, n->nattrs, n->attrs) : NULL;
+}
+
 static bool read_weights(dl_graph *g) {
     bool any = false;
-    for (int i = 0; i < g->nodes.n; i++) {
+    dl_builder b = {.graph = g};
+    for (int i = 0, nodes = g->nodes.n; i < nodes; i++) {
         dl_node *n = g->nodes.at[i];
-        if (dl_ops[n->op].class != DL_CLASS_CONTRACT) continue;
-        bool cast[2]; /* not both: the product would be another type's */
-        for (int k = 0; k < 2; k++) cast[k] = n->in[k]->def && is_copied(n->in[k]->def);
-        for (int k = 0; k < 2; k++)
-            if (cast[k] && !cast[1 - k]) n->in[k] = n->in[k]->def->in[0], any = true;
+        b.loc = n->loc;
+        for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_CONTRACT; k++) {
+            if (n->in[1 - k]->type.dtype == DL_F32) break; /* one of 16 bits remains: the result's type */
+            dl_value *weight = find_weight(&b, n->in[k]);
+            if (weight) n->in[k] = weight, any = true;
+        }
     }
+    if (any) dl_graph_sort(g);
     return dl_graph_sweep(g) || any;
 }
 
