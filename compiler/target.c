@@ -9,7 +9,7 @@
 static const dl_target targets[] = {
 #ifdef __x86_64__
     {"cpu:avx512", 16, 32, 8, 128, 8, {"-mavx512f", "-mfma", "-mprefer-vector-width=512", NULL}},
-    {"cpu:avx2", 8, 16, 6, 132, 4, {"-mavx2", "-mfma", NULL}},
+    {"cpu:avx2", 8, 16, 6, 132, 4, {"-mavx2", "-mfma", "-mf16c", NULL}},
 #endif
     {"cpu:generic", 4, 8, 4, 128, 4, {NULL}},
 };

@@ -63,10 +63,11 @@ static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
                       want_type(n, first + 1, &counter, "the step", fault));
 }
 
-/* Of each query and head. */
+/* Of each query and head, in f32 at least: what is left of a score is its distance from the logarithm. */
 static dl_type log_type(const dl_node *n) {
     const dl_type *q = dl_operand(n, 0);
     dl_type t = dl_row_type(q);
+    if (t.dtype != DL_F64) t.dtype = DL_F32;
     const char *head = dl_intern("head");
     while (dl_type_axis(q, head) >= 0) head = dl_internf("%s_", head);
     t.axis[2] = q->axis[1];
