@@ -96,7 +96,7 @@ bool dl_rule_flash_attention_grad(const dl_node *n, dl_type *r, dl_shape_fault *
     if (n->nin < DL_GRAD_SEED)
         return dl_fault(fault, -1, "wrong_arity", "%s takes q, k, v, y, the logarithms and dy",
                         dl_op_text(n));
-    if (!want_same_dtypes(n, DL_GRAD_SEED, fault) || !check_shapes(n, fault) ||
+    if (!want_same_dtypes(n, DL_GRAD_Y, fault) || !check_shapes(n, fault) ||
         !check_draws(n, DL_GRAD_SEED, fault))
         return false;
     const dl_type y = dl_row_type(dl_operand(n, DL_GRAD_Q)), log = log_type(n);
