@@ -324,7 +324,7 @@ UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
         if (c->made == BY_TURNING)
             turn_panel(c->of, c->weight, taps - 1 - at / c->depth, c->first_column * PANEL, at % c->depth,
                        piece[i].n, to);
-        for (long column = 0; c->made == BY_WIDENING && column < c->columns; column++)
+        for (long column = 0; HALVES && c->made == BY_WIDENING && column < c->columns; column++)
             widen(from_element(c->weight, ((c->first_column + column) * taps * c->depth + at) * PANEL),
                   piece[i].n * PANEL, to + column * terms * PANEL);
         piece[i].b = to;

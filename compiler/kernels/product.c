@@ -54,7 +54,7 @@ struct product_scratch {
 
 /* Rows [row, row + n) of the left operand: left[row][term]. */
 UNUSED void pack_left(const struct product *s, struct array from, long batch, long row, long n, float *left) {
-    if (s->left_step == 1) { /* terms are */
+    if (HALVES && s->left_step == 1) { /* terms are */
         for (long i = 0; i < n; i++)
             widen(from_element(from, s->left_at(batch, row + i, 0)), s->terms, left + i * s->terms);
         return;

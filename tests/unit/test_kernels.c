@@ -211,7 +211,17 @@ static const char *const sums[] = {
                                                                                 where neighbours would */
     "  %2 = broadcast $x : f32[K=5, B=8, T=16]\n  %3 = contract %2, $w {over=[K]} : f32[B=8, T=16, O=3]\n"
     "  %4 = mul %3, %3 : f32[B=8, T=16, O=3]\n  %5 = tanh %4 : f32[B=8, T=16, O=3]\n"
-    "  %6 = mean %5 {over=[B, T, O]} : f32[]\n"};
+    "  %6 = mean %5 {over=[B, T, O]} : f32[]\n",
+    "param $x = %0 : f32[B=3, T=47, E=37]\n  param $w = %1 : f32[O=83, E=37]\n" /* a linear layer and its
+                                                                                    gradients */
+    "  param $b = %9 : f32[O=83]\n  %2 = contract $x, $w {over=[E]} : f32[B=3, T=47, O=83]\n"
+    "  %3 = add %2, $b : f32[B=3, T=47, O=83]\n  %4 = mul %3, %3 : f32[B=3, T=47, O=83]\n"
+    "  %6 = mean %4 {over=[B, T, O]} : f32[]\n",
+    "param $x = %0 : f32[B=2, S=19, H=3, E=33]\n  param $w = %1 : f32[B=2, T=21, H=3, E=33]\n" /* products by
+                                                                                                   heads */
+    "  %2 = contract $x, $w {over=[E]} : f32[B=2, S=19, H=3, T=21]\n"
+    "  %3 = contract %2, $w {over=[T]} : f32[B=2, S=19, H=3, E=33]\n"
+    "  %4 = mul %3, %3 : f32[B=2, S=19, H=3, E=33]\n  %6 = mean %4 {over=[B, S, H, E]} : f32[]\n"};
 enum { NSUMS = sizeof sums / sizeof *sums };
 
 static const char *const axes[] = {"D", "H", "W"};
@@ -270,9 +280,17 @@ static void build_case(dl_module *m, dl_dtype dtype, int number) {
 }
 
 /* Sum number `number`: its last value is the loss. */
-static void build_sum(dl_module *m, int number, dl_error *err) {
-    const char *text =
-        dl_format(m->arena, "graph @sum%d {\n  %s  loss \"loss\" = %%6\n}\n", number, sums[number]);
+static void build_sum(dl_module *m, dl_dtype dtype, int number, dl_error *err) {
+    dl_buf b = {0};
+    dl_putf(&b, "graph @sum%d {\n  ", number);
+    for (const char *c = sums[number]; *c;)
+        if (strncmp(c, "f32[", 4) == 0)
+            dl_puts(&b, dl_dtype_name(dtype)), c += 3;
+        else
+            dl_putn(&b, c++, 1);
+    dl_puts(&b, "  loss \"loss\" = %6\n}\n");
+    const char *text = dl_strdup(m->arena, b.at);
+    dl_buf_free(&b);
     dl_module *one = dl_parse_module(m->arena, text, strlen(text), "sums", err);
     if (!one) return;
     dl_graph *g = one->graphs.at[0];
@@ -303,7 +321,7 @@ static void differentiate(dl_module *m, dl_error *err) {
 static dl_module *build_all(dl_dtype dtype, dl_error *err) {
     dl_module *m = dl_module_new(NULL);
     for (int i = 0; i < NCASES; i++) build_case(m, dtype, i);
-    for (int i = 0; i < NSUMS && dtype == DL_F32; i++) build_sum(m, i, err);
+    for (int i = 0; i < NSUMS; i++) build_sum(m, dtype, i, err);
     differentiate(m, err);
     return m;
 }
