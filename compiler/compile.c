@@ -119,6 +119,7 @@ static void share_out(int n, piece *pieces, source *sources) {
             s->needs.contracts |= code->contracts, s->needs.draws |= code->draws;
             s->needs.attends |= code->attends, s->needs.groups |= code->groups;
             s->needs.attention_ends |= code->attention_ends, s->needs.grad_rows |= code->grad_rows;
+            s->needs.halves |= code->halves;
         }
     }
 }

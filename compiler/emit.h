@@ -28,10 +28,11 @@ typedef struct {
     unsigned
         attention_ends; /* of attention's tiles: one and two vectors set, one and two summed, a bit each */
     unsigned grad_rows; /* heights of weight-gradient tiles it calls, a bit each */
+    unsigned halves;    /* types of 16 bits: f16 1, bf16 2 */
 } dl_emitted;
 
 /* What a source begins with: block sizes and the preludes in compiler/kernels/, as its kernels together need
- * them (contracts, draws, attends, groups, attention_ends, grad_rows). */
+ * them (contracts, draws, attends, groups, attention_ends, grad_rows, halves). */
 void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 /* Appends the code of one kernel, exporting <name>_0 and perhaps <name>_1.
  * Errors: DL_INPUT for operands beyond what a CPU kernel addresses. */

@@ -34,10 +34,10 @@ static void put_shape(dl_emitter *e, const shape *s) {
         e->out,
         "static const struct attention %s_shape = {.batch = %lld, .queries = %lld, .keys = %lld, .heads = "
         "%lld, .size = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, .number = "
-        "%d, .causal = %d, .drops = %d, .chunks = %lld};\n",
+        "%d, .causal = %d, .drops = %d, .type = %s, .chunks = %lld};\n",
         e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads,
         (long long)a->size, (long long)s->width, a->scale, a->threshold, a->kept, a->number, a->causal,
-        a->rate > 0, (long long)s->chunks);
+        a->rate > 0, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), (long long)s->chunks);
 }
 
 static void put_phase(dl_emitter *e, dl_emitted *code, int64_t units, const char *calls) {
@@ -83,7 +83,7 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_node *n = dl_kernel_call(e->k);
     for (int i = 0; i < n->nin + n->nout; i++) {
         const dl_type *t = &e->k->params.at[i].type;
-        if (t->dtype != DL_F32 && !(t->dtype == DL_I64 && t->rank == 0))
+        if (!dl_emit_is_float(t->dtype) && !(t->dtype == DL_I64 && t->rank == 0))
             return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
                                   "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
                                   dl_ops[n->op].name, dl_dtype_name(t->dtype));

@@ -61,9 +61,16 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
                 name);
 }
 
-/* "(const float *)arg[3]" */
 static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
-    return dl_format(e->arena, "(const float *)arg[%d]", s->c->parts[s->weight][0]);
+    return dl_emit_array(e, s->c->parts[s->weight][0]);
+}
+
+/* Bytes in which a unit makes floats of weights that are none: those of `columns` at a time, a chain of them,
+ * or one column's where all terms are gathered. */
+static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t columns) {
+    int64_t terms = s->taps * s->summed, chain = terms < DL_CHAIN ? terms : DL_CHAIN;
+    if (dl_shape_part(e->k, s->c, s->weight, 0)->dtype == DL_F32) return 0;
+    return (is_gathered(s) ? terms : columns * chain) * e->t->panel * 4;
 }
 
 /* Into few channels: phase 0 turns the weight, so that what is summed over lies along lanes. */
@@ -102,6 +109,7 @@ static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
     dl_emit_rows_behind(e);
     put_rows_unit(e, s, t, 0, weight_argument(e, s), "rows_unit", code);
+    code->scratch += widened_bytes(e, s, t.columns);
 }
 
 /* The weight is turned, so that the channels that are made lie along lanes: in a phase of its own where many
@@ -127,7 +135,7 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     code->phases = 2;
     code->units[0] = columns * s->taps;
     code->workspace = columns * s->taps * s->summed * e->t->panel * 4;
-    put_rows_unit(e, s, t, 1, "(const float *)workspace", "rows_unit", code);
+    put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "rows_unit", code);
 }
 
 /* A transposed convolution into few channels: parities become columns. All have the same taps: a zero in the
@@ -192,8 +200,8 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
             "static const struct fold %s_fold = {&%s_shape, %lld, %lld, %lld, %s_parities, %s_tap_of};\n",
             name, name, (long long)parities, (long long)channels, (long long)panels, name, name);
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    fold_weight(&%s_fold, (const float *)arg[%d], unit, (float *)workspace);\n}\n", name,
-            s->c->parts[s->weight][0]);
+    dl_putf(e->out, "    fold_weight(&%s_fold, %s, unit, (float *)workspace);\n}\n", name,
+            weight_argument(e, s));
     code->workspace = columns * taps * reduced * e->t->panel * 4;
     code->phases = 2;
     code->units[0] = panels, code->units[1] = dl_ceil_div(rows, e->t->row_block);

@@ -8,8 +8,8 @@
 #include "ir/base/foreign.h"
 
 /* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
-extern const char dl_kernels_prelude[], dl_kernels_contract[], dl_kernels_weight[], dl_kernels_fold[],
-    dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
+extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[], dl_kernels_weight[],
+    dl_kernels_fold[], dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
     dl_kernels_attention[];
 
 void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
@@ -19,7 +19,9 @@ void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
             DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->grad_rows);
     dl_putf(out, "#define DRAWS %d\n#define ATTENTION_ENDS %u\n", needs->draws, needs->attention_ends);
+    dl_putf(out, "#define HALVES %u\n", needs->halves);
     dl_puts(out, dl_kernels_prelude);
+    if (needs->halves || needs->attends || needs->contracts) dl_puts(out, dl_kernels_elements);
     if (needs->draws) dl_puts(out, dl_kernels_random);
     if (needs->attends) dl_puts(out, dl_kernels_attention);
     if (!needs->contracts) return;
@@ -41,29 +43,30 @@ bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, cons
                    at->loc.column, text);
 }
 
-static bool is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
-
 /* Does an integer type hold this number, which came here as a double? */
 static bool is_whole(dl_dtype d, double v) {
     double most = d == DL_BOOL ? 1 : d == DL_I32 ? INT32_MAX : 0x1p53, least = d == DL_BOOL ? 0 : -most;
     return dl_dtype_is_float(d) || (v >= least && v <= most && v == (double)(int64_t)v);
 }
 
-/* Element types that the emitted C has. */
-static bool check_types(const dl_kernel *k, dl_error *err) {
+/* Are constants of integer types whole? */
+static bool check_constants(const dl_kernel *k, dl_error *err) {
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        bool memory = in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
-        dl_dtype d = memory ? k->params.at[in->param].type.dtype : in->type;
-        if (in->kind == DL_K_LOAD && is_half(in->type)) d = in->type;
-        if (is_half(d))
-            return dl_emit_refuse(k, in, err, "this is in %s, which the CPU's kernels do not hold [DL-E0803]",
-                                  dl_dtype_name(d));
         if (in->kind == DL_K_CONST && !is_whole(in->type, in->p))
             return dl_emit_refuse(k, in, err, "the constant %g is no number of %s [DL-E0803]", in->p,
                                   dl_dtype_name(in->type));
     }
     return true;
+}
+
+/* The types of 16 bits that a kernel has, as dl_emitted.halves. */
+static unsigned find_halves(const dl_kernel *k) {
+    unsigned types = 0;
+    for (int i = 0; i < k->params.n; i++) types |= 1u << k->params.at[i].type.dtype;
+    for (int i = 0; i < k->instrs.n; i++)
+        if (k->instrs.at[i].kind != DL_K_CALL) types |= 1u << k->instrs.at[i].type;
+    return (types >> DL_F16 & 1) | (types >> DL_BF16 & 1) << 1;
 }
 
 /* Does a sweep make the contraction, which is instruction 0? */
@@ -79,9 +82,14 @@ static int64_t longest_axis(int rank, const dl_axis *axis) {
 /* What the loops around a contraction can address and compute. */
 static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error *err) {
     const dl_kernel *k = e->k;
-    if (c->type != DL_F32)
-        return dl_emit_refuse(k, c, err, "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
-                              dl_ops[c->op].name, dl_dtype_name(c->type));
+    for (int o = -1; o < 2; o++)
+        for (int i = 0; i < (o < 0 ? 1 : c->nparts[o]); i++) {
+            dl_dtype d = o < 0 ? c->type : k->params.at[c->parts[o][i]].type.dtype;
+            if (!dl_emit_is_float(d))
+                return dl_emit_refuse(k, c, err,
+                                      "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
+                                      dl_ops[c->op].name, dl_dtype_name(d));
+        }
     bool of_weights = dl_op_tensor(c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
     if (e->sweeps.n > 1 && (!dl_op_slides(c->op) || of_weights))
         return dl_emit_refuse(k, c, err, "beside '%s' nothing is reduced [DL-E0803]", dl_ops[c->op].name);
@@ -125,7 +133,8 @@ static dl_loops loops_of(const dl_kernel *k) {
 static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
-    if (!check_types(k, err)) return false;
+    if (!check_constants(k, err)) return false;
+    code->halves = find_halves(k);
     dl_putf(e->out, "\n/* @%s", k->name);
     for (int i = 0; i < k->locs.n; i++) {
         dl_puts(e->out, " ");

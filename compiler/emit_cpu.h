@@ -45,6 +45,19 @@ typedef struct {
     dl_kept *kept;       /* by instruction: what sweeps.kept says */
 } dl_emitter;
 
+/* Is a value of the type a float in the program: f32, and what is rounded to 16 bits? */
+static inline bool dl_emit_is_float(dl_dtype d) { return d == DL_F32 || d == DL_F16 || d == DL_BF16; }
+/* "BF16": such an element type in the constant tables of compiler/kernels/. */
+const char *dl_emit_element(dl_dtype d);
+/* "(struct array){arg[3], BF16}": a parameter as an operand of its loops. */
+const char *dl_emit_array(dl_emitter *e, int param);
+/* What makes a value, as a float or one that is `wide` (a double), one of the type `d`: in front of it, and
+ * behind. */
+typedef struct {
+    const char *open, *close;
+} dl_cast;
+dl_cast dl_emit_rounding(dl_lane_mode mode, dl_dtype d, bool wide);
+
 static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Can the instructions of a sweep, and what it reads, be written in vectors? */

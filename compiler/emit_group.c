@@ -34,9 +34,9 @@ static void put_depthwise(dl_emitter *e, const dl_shape *s, bool turned, dl_emit
     dl_emit_unit_sums(e, code->units[0], code);
     dl_putf(e->out,
             "    _Static_assert(sizeof(struct depth_tap) == %d, \"scratch\");\n"
-            "    depth_unit(&%s_window, %d, arg, %d, %d, %lldL, unit, scratch, %s_point, sums);\n}\n",
-            TAP_BYTES, name, turned, s->c->parts[s->image][0], s->c->parts[s->weight][0],
-            (long long)e->k->space[1].size, name);
+            "    depth_unit(&%s_window, %d, arg, %s, %s, %lldL, unit, scratch, %s_point, sums);\n}\n",
+            TAP_BYTES, name, turned, dl_emit_array(e, s->c->parts[s->image][0]),
+            dl_emit_array(e, s->c->parts[s->weight][0]), (long long)e->k->space[1].size, name);
     code->scratch = s->taps * TAP_BYTES;
 }
 
@@ -52,9 +52,8 @@ static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t ow
     dl_putf(e->out, "static const struct groups %s_groups = {&%s_shape, %lld, %lld, %lld};\n", name, name,
             (long long)own, (long long)per, (long long)span);
     dl_emit_head(e, 0);
-    dl_putf(e->out,
-            "    group_weight(&%s_groups, %d, (const float *)arg[%d], unit, (float *)workspace);\n}\n", name,
-            turned, s->c->parts[s->weight][0]);
+    dl_putf(e->out, "    group_weight(&%s_groups, %d, %s, unit, (float *)workspace);\n}\n", name, turned,
+            dl_emit_array(e, s->c->parts[s->weight][0]));
     code->workspace = columns * s->taps * span * panel * 4;
     code->phases = 2;
     code->units[0] = columns, code->units[1] = t.units;
@@ -68,6 +67,8 @@ static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t ow
 
 static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t own, dl_emitted *code) {
     const char *name = e->k->name;
+    int x = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
+        y = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0];
     bool depthwise = per == 1 && own == 1;
     int64_t panel = e->t->panel, groups = s->c->windows.groups,
             run = depthwise ? s->kernel[2] : 1, /* taps a unit */
@@ -75,11 +76,11 @@ static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t 
             span = dl_ceil_div(find_span(own * groups, panel, own, per), e->t->grad_rows) * e->t->grad_rows;
     put_window(e, s);
     dl_putf(e->out,
-            "static const struct group_gradient %s_gradient = {&%s_window, %d, %d, %lld, %lld, %lld, %lld, "
-            "%lld};\n",
-            name, name, s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
-            s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0], (long long)(per * groups),
-            (long long)(own * groups), (long long)per, (long long)own, (long long)span);
+            "static const struct group_gradient %s_gradient = {&%s_window, {%d, %lld, %s}, {%d, %lld, %s}, "
+            "%lld, %lld, %lld};\n",
+            name, name, x, (long long)(per * groups), dl_emit_element(e->k->params.at[x].type.dtype), y,
+            (long long)(own * groups), dl_emit_element(e->k->params.at[y].type.dtype), (long long)per,
+            (long long)own, (long long)span);
     e->flat = true;
     dl_emit_body(e);
     dl_emit_head(e, 0);

@@ -84,14 +84,15 @@ static const dl_type *find_flat(const nest *s) {
     return first && s->sums && dl_type_stored(first) != dl_type_count(first) ? NULL : first;
 }
 
-/* Vectors need types that have them, accesses inside their bounds, strided layouts, and sums of f32 as
+/* Vectors need types that have them, accesses inside their bounds, strided layouts, and sums of floats as
  * reductions. */
 static bool is_vector(const dl_emitter *e, const nest *s) {
     if (!dl_emit_has_lanes(e, s->sweep)) return false;
     for (int i = 0; i < s->sweep->run.n; i++) {
         const dl_kinstr *in = instr_of(s, i);
         const dl_type *t = touched(s, i);
-        if (s->steps[s->sweep->run.at[i]].kind == DL_K_REDUCE && (in->op != DL_OP_sum || in->type != DL_F32))
+        if (s->steps[s->sweep->run.at[i]].kind == DL_K_REDUCE &&
+            (in->op != DL_OP_sum || !dl_emit_is_float(in->type)))
             return false;
         if (!t || s->flat) continue;
         if (t->layout.kind == DL_PANEL) return false;

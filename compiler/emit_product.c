@@ -19,6 +19,11 @@ typedef struct {
     int64_t stride[2][DL_MAX_RELATION]; /* of left and right, by axis; 0 where it has none */
 } product;
 
+/* The element type of the left operand (0) or the right one (1). */
+static dl_dtype side_type(const product *p, int side) {
+    return p->k->params.at[p->c->parts[p->side[side]][0]].type.dtype;
+}
+
 static int64_t axis_size(const product *p, int axis) { return p->r.axis[axis].size; }
 
 /* Is it an axis that the left operand (0) or the right one (1) alone has? */
@@ -159,11 +164,13 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
     const char *name = e->k->name;
     dl_gradient g = {
         .batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size, .across = true};
+    g.packs = side_type(p, 0) != DL_F32;
     for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
     g.in[2] = g.out[2] = p->terms.size;
     for (int i = 0; i < 2; i++)
-        dl_putf(e->out, "static const struct part %s_%s[] = {{%d, %lld}};\n", name, i ? "y" : "x",
-                p->c->parts[p->side[i]][0], (long long)(i ? p->column.size : p->rows.size));
+        dl_putf(e->out, "static const struct part %s_%s[] = {{%d, %lld, %s}};\n", name, i ? "y" : "x",
+                p->c->parts[p->side[i]][0], (long long)(i ? p->column.size : p->rows.size),
+                dl_emit_element(side_type(p, i)));
     dl_putf(e->out,
             "static void %s_block(char *const *arg, long group, long panel, long row, long rows, const float "
             "*sum) {\n"
@@ -183,16 +190,19 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             blocks = dl_ceil_div(p->rows.size, e->t->row_block), groups = 1;
     while (p->batch.size * blocks * groups < UNITS && groups < panels) groups++;
     int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(p, 0, &p->terms);
+    bool direct = left_step == 1 && side_type(p, 0) == DL_F32;
     dl_putf(e->out,
             "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, .terms = "
-            "%lld, .left = %d, "
-            ".right = %d, .left_step = %lld, .right_step = %lld, .row_step = %lld, .column_step = %lld, "
+            "%lld, .left = {%d, 0, %s}, "
+            ".right = {%d, 0, %s}, .direct = %d, .left_step = %lld, .right_step = %lld, .row_step = %lld, "
+            ".column_step = %lld, "
             ".left_at = %s_left, "
             ".right_at = %s_right, "
             ".unit_panels = %lld, .by_rows = %d};\n",
             name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
-            (long long)p->terms.size, p->c->parts[p->side[0]][0], p->c->parts[p->side[1]][0],
-            (long long)left_step, (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
+            (long long)p->terms.size, p->c->parts[p->side[0]][0], dl_emit_element(side_type(p, 0)),
+            p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)), direct, (long long)left_step,
+            (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
             (long long)even_step(p, 1, &p->column), name, name, (long long)unit_panels,
             panels * p->terms.size * e->t->panel * 4 <= PANELS_STAY);
     dl_putf(e->out,
@@ -205,7 +215,7 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     code->units[0] = p->batch.size * panels;
     code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
     code->workspace = p->batch.size * panels * p->terms.size * e->t->panel * 4;
-    code->scratch = (e->t->rows * e->t->panel + (left_step == 1 ? 0 : e->t->row_block * p->terms.size)) * 4;
+    code->scratch = (e->t->rows * e->t->panel + (direct ? 0 : e->t->row_block * p->terms.size)) * 4;
 }
 
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {

@@ -12,16 +12,21 @@ typedef struct {
 } form;
 
 static form form_of(dl_lane_mode mode, dl_dtype d) {
-    static const form forms[2][DL_NDTYPES] = {[DL_LANES] = {[DL_F32] = {"vf", "v_"},
-                                                            [DL_F64] = {"double", "d_"},
-                                                            [DL_I32] = {"vi", "vi_"},
-                                                            [DL_I64] = {"long", "l_"},
-                                                            [DL_BOOL] = {"vb", "vb_"}},
-                                              [DL_SINGLE] = {[DL_F32] = {"float", "s_"},
-                                                             [DL_F64] = {"double", "d_"},
-                                                             [DL_I32] = {"int", "i_"},
-                                                             [DL_I64] = {"long", "l_"},
-                                                             [DL_BOOL] = {"int", "b_"}}};
+    static const form forms[2][DL_NDTYPES] = {
+        [DL_LANES] = {[DL_F32] = {"vf", "v_"},
+                      [DL_F64] = {"double", "d_"},
+                      [DL_F16] = {"vf", "v_"},
+                      [DL_BF16] = {"vf", "v_"},
+                      [DL_I32] = {"vi", "vi_"},
+                      [DL_I64] = {"long", "l_"},
+                      [DL_BOOL] = {"vb", "vb_"}},
+        [DL_SINGLE] = {[DL_F32] = {"float", "s_"},
+                       [DL_F64] = {"double", "d_"},
+                       [DL_F16] = {"float", "s_"},
+                       [DL_BF16] = {"float", "s_"},
+                       [DL_I32] = {"int", "i_"},
+                       [DL_I64] = {"long", "l_"},
+                       [DL_BOOL] = {"int", "b_"}}};
     DL_CHECK(forms[mode][d].type);
     return forms[mode][d];
 }
@@ -30,19 +35,25 @@ static form form_here(const dl_emitter *e, dl_dtype d) { return form_of(e->mode,
 
 /* An element in memory; the letters that the prelude's functions on arrays of it end with. */
 static const char *element_type(dl_dtype d) {
-    static const char *const names[DL_NDTYPES] = {[DL_F32] = "float",
-                                                  [DL_F64] = "double",
-                                                  [DL_I32] = "int",
-                                                  [DL_I64] = "long",
-                                                  [DL_BOOL] = "unsigned char"};
+    static const char *const names[DL_NDTYPES] = {
+        [DL_F32] = "float", [DL_F64] = "double", [DL_F16] = "f16",           [DL_BF16] = "bf16",
+        [DL_I32] = "int",   [DL_I64] = "long",   [DL_BOOL] = "unsigned char"};
     DL_CHECK(names[d]);
     return names[d];
 }
 
-static const char *array_suffix(dl_dtype d) { return d == DL_I32 ? "_i" : d == DL_BOOL ? "_b" : ""; }
+static const char *array_suffix(dl_dtype d) {
+    static const char *const suffixes[DL_NDTYPES] = {
+        [DL_F16] = "_f16", [DL_BF16] = "_bf16", [DL_I32] = "_i", [DL_BOOL] = "_b"};
+    return suffixes[d] ? suffixes[d] : "";
+}
+
+/* The type that a value has in the program, and in the workspace. */
+static dl_dtype held_as(dl_dtype d) { return dl_emit_is_float(d) ? DL_F32 : d; }
+static bool is_half(dl_dtype d) { return held_as(d) != d; }
 
 /* A type of which vectors are made. */
-static bool has_lanes(dl_dtype d) { return d == DL_F32 || d == DL_I32 || d == DL_BOOL; }
+static bool has_lanes(dl_dtype d) { return dl_emit_is_float(d) || d == DL_I32 || d == DL_BOOL; }
 
 /* One number that all lanes share: what a random number is drawn by. */
 static bool is_shared(const dl_kernel *k, const dl_kinstr *in) {
@@ -89,27 +100,49 @@ static void put_number(dl_emitter *e, dl_dtype d, double v) {
         dl_putf(e->out, "%.17g%s%s", v, v == (double)(int64_t)v && v < 1e15 && v > -1e15 ? ".0" : "", suffix);
 }
 
-/* What stands in front of an expression of type `from` and behind it to make it one of type `to`. */
-typedef struct {
-    const char *open, *close;
-} cast;
+const char *dl_emit_element(dl_dtype d) {
+    static const char *const names[DL_NDTYPES] = {[DL_F32] = "F32", [DL_F16] = "F16", [DL_BF16] = "BF16"};
+    DL_CHECK(names[d]);
+    return names[d];
+}
 
-static cast cast_of(dl_lane_mode mode, dl_dtype from, dl_dtype to) {
-    static const cast singles[DL_NDTYPES] = {[DL_F32] = {"(float)(", ")"},
-                                             [DL_F64] = {"(double)(", ")"},
-                                             [DL_I32] = {"(int)(", ")"},
-                                             [DL_I64] = {"(long)(", ")"},
-                                             [DL_BOOL] = {"((", ") != 0)"}};
-    if (from == to) return (cast){"", ""};
+const char *dl_emit_array(dl_emitter *e, int param) {
+    return dl_format(e->arena, "(struct array){arg[%d], %s}", param,
+                     dl_emit_element(e->k->params.at[param].type.dtype));
+}
+
+dl_cast dl_emit_rounding(dl_lane_mode mode, dl_dtype d, bool wide) {
+    static const dl_cast
+        lanes[DL_NDTYPES] = {[DL_F16] = {"round_f16(", ")"}, [DL_BF16] = {"round_bf16(", ")"}},
+        singles[DL_NDTYPES] = {[DL_F16] = {"s_round_f16(", ")"}, [DL_BF16] = {"s_round_bf16(", ")"}},
+        doubles[DL_NDTYPES] = {
+            [DL_F16] = {"s_round_f16(odd_float(", "))"}, [DL_BF16] = {"s_round_bf16(odd_float(", "))"}};
+    dl_cast c = mode == DL_LANES ? lanes[d] : wide ? doubles[d] : singles[d];
+    return c.open ? c : (dl_cast){"", ""};
+}
+
+/* What stands in front of an expression of type `from` and behind it to make it one of type `to`. */
+static dl_cast cast_of(dl_lane_mode mode, dl_dtype from, dl_dtype to) {
+    static const dl_cast singles[DL_NDTYPES] = {[DL_F32] = {"(float)(", ")"},
+                                                [DL_F64] = {"(double)(", ")"},
+                                                [DL_I32] = {"(int)(", ")"},
+                                                [DL_I64] = {"(long)(", ")"},
+                                                [DL_BOOL] = {"((", ") != 0)"}};
+    static const dl_cast of_whole[DL_NDTYPES] = {
+        [DL_F16] = {"round_f16(odd_floats(", "))"}, [DL_BF16] = {"round_bf16(odd_floats(", "))"}};
+    if (from == to) return (dl_cast){"", ""};
+    if (dl_emit_is_float(from) && dl_emit_is_float(to)) return dl_emit_rounding(mode, to, false);
+    if (is_half(to) && mode == DL_SINGLE) return dl_emit_rounding(mode, to, true);
+    if (is_half(to) && from == DL_I32) return of_whole[to];
     if (mode == DL_SINGLE || !has_lanes(to)) return singles[to];
-    if (to == DL_BOOL) return (cast){"(vb)((", ") != 0)"};
-    if (from == DL_BOOL) return to == DL_F32 ? (cast){"v_truth(", ")"} : (cast){"((", ") & 1)"};
-    return (cast){"__builtin_convertvector(", to == DL_F32 ? ", vf)" : ", vi)"};
+    if (to == DL_BOOL) return (dl_cast){"(vb)((", ") != 0)"};
+    if (from == DL_BOOL) return dl_emit_is_float(to) ? (dl_cast){"v_truth(", ")"} : (dl_cast){"((", ") & 1)"};
+    return (dl_cast){"__builtin_convertvector(", to == DL_F32 ? ", vf)" : ", vi)"};
 }
 
 /* The operand as the result's type. */
 static void put_cast(dl_emitter *e, const dl_kinstr *in) {
-    cast c = cast_of(e->mode, e->k->instrs.at[in->args[0]].type, in->type);
+    dl_cast c = cast_of(e->mode, e->k->instrs.at[in->args[0]].type, in->type);
     dl_putf(e->out, "%sv%d%s", c.open, in->args[0], c.close);
 }
 
@@ -271,7 +304,7 @@ static bool put_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
 }
 
 /* Accesses that no vector instruction serves: panels read across, lanes that may lie outside or at uneven
- * places, steps in arrays of other than f32. */
+ * places, steps in arrays of other than floats. */
 static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat || !t->rank) return false;
     if (t->layout.kind == DL_PANEL) return true;
@@ -280,7 +313,7 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     for (int i = 0; i < t->rank; i++)
         if (along_lanes(e, &at[i]) && !steps_evenly(e, &at[i], t->axis[i].size)) return true;
     int64_t step = lane_step(e, t, at);
-    return t->dtype != DL_F32 && step != 0 && step != 1;
+    return !dl_emit_is_float(t->dtype) && step != 0 && step != 1;
 }
 
 bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s) {
@@ -376,22 +409,27 @@ static void put_lane_loop(dl_emitter *e) {
         dl_putf(e->out, "const long x%d = lane0 + j; (void)x%d; ", e->lane_axis, e->lane_axis);
 }
 
+/* In front of an element of memory: what makes it one in the program. */
+static const char *widening(dl_dtype d) {
+    return d == DL_F16 ? "s_widen_f16" : d == DL_BF16 ? "s_widen_bf16" : d == DL_BOOL ? "-" : "";
+}
+
 /* A vector read from memory, in memory's type. */
 static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
     const char *type = element_type(p->type.dtype), *suffix = array_suffix(p->type.dtype);
     double outside = dl_kinstr_outside(in, e->k->space, &p->type);
     size_t mark = e->out->n; /* what holds for all lanes is asked once */
-    dl_putf(e->out, "({ %s r = splat%s(", form_here(e, p->type.dtype).type, suffix);
-    put_number(e, p->type.dtype, outside);
+    dl_putf(e->out, "({ %s r = splat%s(", form_here(e, p->type.dtype).type,
+            array_suffix(held_as(p->type.dtype)));
+    put_number(e, held_as(p->type.dtype), outside);
     dl_puts(e->out, "); ");
     if (is_slow(e, &p->type, in->index)) {
         put_lane_loop(e);
         put_guard(e, &p->type, in->index);
-        dl_putf(e->out, "r[j] = %s((const %s *)arg[%d])[", p->type.dtype == DL_BOOL ? "-" : "", type,
-                in->param);
+        dl_putf(e->out, "r[j] = %s(((const %s *)arg[%d])[", widening(p->type.dtype), type, in->param);
         dl_emit_address(e, &p->type, in->index);
-        dl_puts(e->out, "]; } r; })");
+        dl_puts(e->out, "]); } r; })");
         return;
     }
     dl_puts(e->out, "if (");
@@ -401,7 +439,7 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     else
         e->out->n = mark, e->out->at[mark] = 0;
     int64_t step = lane_step(e, &p->type, in->index);
-    bool whole = step == 1 && p->type.dtype == DL_F32 && dl_emit_is_whole(e);
+    bool whole = step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_is_whole(e);
     bool ahead = e->ahead && dl_type_stored(&p->type) * (int64_t)sizeof(float) >= FROM_MEMORY;
     dl_putf(e->out, "%s%s(((const %s *)arg[%d])%s",
             step == 0   ? "splat"
@@ -424,16 +462,17 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
 static void put_load(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
     bool shared = is_shared(e->k, in);
-    cast c = cast_of(shared ? DL_SINGLE : e->mode, p->type.dtype, in->type);
+    dl_cast c = cast_of(shared ? DL_SINGLE : e->mode, p->type.dtype, in->type);
     if (e->mode == DL_LANES && !shared) {
         dl_puts(e->out, c.open), put_load_lanes(e, in), dl_puts(e->out, c.close);
         return;
     }
     bool bounded = put_bounds(e, &p->type, in->index);
-    dl_putf(e->out, "%s%s((const %s *)arg[%d])[", bounded ? " ? " : "", c.open, element_type(p->type.dtype),
-            in->param);
+    const char *half = is_half(p->type.dtype) ? widening(p->type.dtype) : "";
+    dl_putf(e->out, "%s%s%s(((const %s *)arg[%d])[", bounded ? " ? " : "", c.open, half,
+            element_type(p->type.dtype), in->param);
     dl_emit_address(e, &p->type, in->index);
-    dl_putf(e->out, "]%s", c.close);
+    dl_putf(e->out, "])%s", c.close);
     if (!bounded) return;
     dl_puts(e->out, " : ");
     put_number(e, in->type, dl_kinstr_outside(in, e->k->space, &p->type));
@@ -442,11 +481,16 @@ static void put_load(dl_emitter *e, const dl_kinstr *in) {
 static void put_store(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
     const char *type = element_type(p->type.dtype);
-    cast c = cast_of(e->mode, e->k->instrs.at[in->args[0]].type, p->type.dtype);
+    dl_dtype from = e->k->instrs.at[in->args[0]].type;
+    /* a float is rounded as it is written */
+    dl_cast c = dl_emit_is_float(from) && is_half(p->type.dtype) ? (dl_cast){"", ""}
+                                                                 : cast_of(e->mode, from, p->type.dtype);
+    const char *narrow = p->type.dtype == DL_F16 ? "narrow_f16" : "narrow_bf16";
     dl_puts(e->out, "    ");
     if (e->mode == DL_LANES && is_slow(e, &p->type, in->index)) {
-        dl_putf(e->out, "{ const %s r = %sv%d%s; ", form_here(e, p->type.dtype).type, c.open, in->args[0],
-                c.close);
+        bool half = is_half(p->type.dtype);
+        dl_putf(e->out, "{ const %s r = %s(%sv%d%s); ", half ? "vh" : form_here(e, p->type.dtype).type,
+                half ? narrow : "", c.open, in->args[0], c.close);
         put_lane_loop(e);
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
@@ -460,7 +504,7 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
             DL_CHECK(e->k->space[e->lane_axis].size == 1);
             step = 1;
         }
-        bool whole = step == 1 && p->type.dtype == DL_F32 && dl_emit_is_whole(e);
+        bool whole = step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_is_whole(e);
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "%s%s((%s *)arg[%d] + ",
                 whole       ? "st"
@@ -475,7 +519,10 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
     put_guard(e, &p->type, in->index);
     dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
     dl_emit_address(e, &p->type, in->index);
-    dl_putf(e->out, "] = %sv%d%s;\n", c.open, in->args[0], c.close);
+    if (is_half(p->type.dtype))
+        dl_putf(e->out, "] = s_%s(%sv%d%s);\n", narrow, c.open, in->args[0], c.close);
+    else
+        dl_putf(e->out, "] = %sv%d%s;\n", c.open, in->args[0], c.close);
 }
 
 /* One reduction's step: into this unit's partial results, which are doubles of whatever floats the values
@@ -508,18 +555,21 @@ static void put_reduce(dl_emitter *e, int number) {
 
 static void put_const(dl_emitter *e, const dl_kinstr *in) {
     bool lanes = e->mode == DL_LANES && !is_shared(e->k, in);
-    if (lanes) dl_putf(e->out, "splat%s(", array_suffix(in->type));
-    put_number(e, in->type, in->p);
-    dl_puts(e->out, lanes ? ")" : "");
+    dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
+    if (lanes) dl_putf(e->out, "splat%s(", array_suffix(held_as(in->type)));
+    dl_puts(e->out, c.open);
+    put_number(e, is_half(in->type) ? DL_F64 : in->type, in->p);
+    dl_putf(e->out, "%s%s", c.close, lanes ? ")" : "");
 }
 
 /* Exact in integers first, whatever it becomes. */
 static void put_coord(dl_emitter *e, const dl_kinstr *in) {
     if (e->mode != DL_LANES) {
-        dl_putf(e->out, "(%s)x%d", form_here(e, in->type).type, in->axis);
+        dl_cast c = cast_of(DL_SINGLE, DL_I64, in->type);
+        dl_putf(e->out, "%sx%d%s", c.open, in->axis, c.close);
         return;
     }
-    cast c = cast_of(DL_LANES, DL_I32, in->type);
+    dl_cast c = cast_of(DL_LANES, DL_I32, in->type);
     dl_putf(e->out, "%ssplat_i((int)x%d)%s%s", c.open, in->axis,
             in->axis == e->lane_axis ? " + lane_numbers()" : "", c.close);
 }
@@ -529,7 +579,7 @@ static void put_random(dl_emitter *e, const dl_kinstr *in) {
     int64_t step = 0, any = 0;
     for (int i = 0; i < e->k->nspace; i++) any |= in->along[i];
     if (e->mode == DL_LANES) step = e->flat ? any != 0 : e->lane_axis >= 0 ? in->along[e->lane_axis] : 0;
-    cast c = cast_of(step ? DL_LANES : DL_SINGLE, DL_F32, in->type);
+    dl_cast c = cast_of(step ? DL_LANES : DL_SINGLE, DL_F32, in->type);
     dl_puts(e->out, e->mode == DL_LANES && !step ? "splat(" : c.open);
     dl_putf(e->out, "%s(%lldL",
             step == 0   ? "s_random"
@@ -555,6 +605,10 @@ void dl_emit_instr(dl_emitter *e, int number) {
         return;
     }
     dl_putf(e->out, "    %s v%d = ", form_here(e, in->type).type, number);
+    /* what casts round themselves */
+    bool rounds = in->kind == DL_K_CONTRACT || (in->kind == DL_K_ELEM && in->op != DL_OP_cast);
+    dl_cast rounding = rounds ? dl_emit_rounding(e->mode, in->type, false) : (dl_cast){"", ""};
+    dl_puts(e->out, rounding.open);
     switch (in->kind) {
     case DL_K_CONTRACT: dl_puts(e->out, e->mode == DL_LANES ? "ld(acc)" : "*acc"); break;
     case DL_K_LOAD: put_load(e, in); break;
@@ -564,13 +618,13 @@ void dl_emit_instr(dl_emitter *e, int number) {
     case DL_K_REDUCE: put_cast(e, in); break; /* of one point */
     default: put_expression(e, in); break;
     }
-    dl_puts(e->out, ";\n");
+    dl_putf(e->out, "%s;\n", rounding.close);
 }
 
 /* A kept value: where it goes, or comes from. */
 static void put_kept_place(dl_emitter *e, int number) {
     const dl_kept *at = &e->kept[number];
-    const char *type = element_type(e->k->instrs.at[number].type);
+    const char *type = element_type(held_as(e->k->instrs.at[number].type));
     dl_putf(e->out, "((%s *)(workspace + %lldL))", type, (long long)at->base);
 }
 
@@ -584,7 +638,7 @@ static int64_t kept_step(const dl_emitter *e, const dl_kept *at) {
 
 void dl_emit_read(dl_emitter *e, int number) {
     const dl_kept *at = &e->kept[number];
-    dl_dtype type = e->k->instrs.at[number].type;
+    dl_dtype type = held_as(e->k->instrs.at[number].type);
     int64_t step = e->mode == DL_LANES ? kept_step(e, at) : 0;
     dl_putf(e->out, "    %s v%d = ", form_here(e, type).type, number);
     if (step > 1) { /* lane by lane */

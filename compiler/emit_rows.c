@@ -93,10 +93,10 @@ static bool can_have_lanes(const rows *r) {
     for (int i = 0; i < r->sweep->run.n; i++) {
         int number = r->sweep->run.at[i];
         const dl_kinstr *in = instr_of(r, number);
-        bool sum = in->op == DL_OP_sum && in->type == DL_F32;
+        bool sum = in->op == DL_OP_sum && dl_emit_is_float(in->type);
         if (touched(r, number) && touched(r, number)->layout.kind == DL_PANEL) return false;
         if (step_of(r, number)->kind == DL_K_REDUCE &&
-            !(is_reduction_of_row(r, number) ? in->type == DL_F32 : sum))
+            !(is_reduction_of_row(r, number) ? dl_emit_is_float(in->type) : sum))
             return false;
     }
     return true;
@@ -243,7 +243,11 @@ static void put_end(const rows *r, int i) {
                      : r->chains           ? ""
                      : r->across           ? "narrow"
                                            : "total";
-    dl_putf(r->e->out, "    const %s v%d = (%s)%s(a%d);\n    (void)v%d;\n", type, i, type, of, i, i);
+    bool wide = !r->lanes || (in->op == DL_OP_sum && !r->chains);
+    dl_cast c = dl_emit_rounding(r->e->mode, in->type, wide);
+    if (!*c.open) c = (dl_cast){dl_format(r->e->arena, "(%s)", type), ""};
+    dl_putf(r->e->out, "    const %s v%d = %s%s(a%d)%s;\n    (void)v%d;\n", type, i, c.open, of, i, c.close,
+            i);
 }
 
 static void put_coordinates(const rows *r, bool inner, bool types) {
@@ -522,7 +526,7 @@ unsigned dl_emit_within(dl_emitter *e) {
         if (k->params.at[i].alias >= 0) return 0; /* whose old values other points may read */
     for (int i = 0; i < k->instrs.n; i++) {
         if (e->steps[i].kind != DL_K_REDUCE) continue;
-        if (k->instrs.at[i].type != DL_F32 || (row && e->steps[i].over != row)) return 0;
+        if (!dl_emit_is_float(k->instrs.at[i].type) || (row && e->steps[i].over != row)) return 0;
         row = e->steps[i].over;
     }
     int64_t terms = dl_axes_points(k->nspace, k->space, row),

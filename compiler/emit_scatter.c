@@ -102,7 +102,9 @@ static void put_sort(dl_emitter *e, const scatter *s) {
             (long long)s->choices, (long long)s->places);
 }
 
-static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *sum, const char *element) {
+/* `element`: its type in memory; `rounding`: what makes one of the sum. */
+static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *sum, const char *element,
+                     dl_cast rounding) {
     enum { CHUNK = 64 };
     const dl_type *t = &s->k->params.at[s->store->param].type;
     int64_t inner = s->nrest ? size_of(s, s->rest[s->nrest - 1]) : 1;
@@ -136,27 +138,35 @@ static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *
     if (s->nrest) dl_putf(e->out, "            const long x%d = from + i;\n", s->rest[s->nrest - 1]);
     dl_putf(e->out, "            ((%s *)arg[%d])[", element, s->store->param);
     dl_emit_address(e, t, s->store->index);
-    dl_putf(e->out, "] = (%s)sum[i];\n        }\n    }\n}\n", element);
+    dl_putf(e->out, "] = %ssum[i]%s;\n        }\n    }\n}\n", rounding.open, rounding.close);
 }
 
 bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    static const char *const elements[DL_NDTYPES] = {
-        [DL_F32] = "float", [DL_F64] = "double", [DL_I32] = "int", [DL_I64] = "long"};
+    static const struct {
+        const char *name;
+        dl_cast rounding;
+    } elements[DL_NDTYPES] = {[DL_F32] = {"float", {"(float)", ""}},
+                              [DL_F64] = {"double", {"", ""}},
+                              [DL_F16] = {"f16", {"s_narrow_f16(odd_float(", "))"}},
+                              [DL_BF16] = {"bf16", {"s_narrow_bf16(odd_float(", "))"}},
+                              [DL_I32] = {"int", {"(int)", ""}},
+                              [DL_I64] = {"long", {"", ""}}};
     enum { UNITS = 64 }; /* enough to share */
     const dl_kernel *k = e->k;
     scatter s = find_scatter(k);
     const dl_kparam *to = &k->params.at[s.store->param];
     int end = k->instrs.n - 1;
     if (&k->instrs.at[end] != s.store || k->instrs.at[s.number].kind != DL_K_LOAD ||
-        !elements[to->type.dtype])
+        !elements[to->type.dtype].name)
         return dl_emit_refuse(k, s.store, err,
                               "additions at numbered places stand alone in a kernel [DL-E0803]");
     e->mode = DL_SINGLE, e->flat = false, e->lane_axis = -1;
     put_function(e, &s, "number", "long", s.number + 1, s.number);
-    put_function(e, &s, "value", elements[k->instrs.at[s.store->args[0]].type], end, s.store->args[0]);
+    put_function(e, &s, "value", dl_emit_type(e, k->instrs.at[s.store->args[0]].type), end, s.store->args[0]);
     put_sort(e, &s);
     int64_t each = dl_ceil_div(s.places ? s.places : 1, UNITS);
-    put_sums(e, &s, each, dl_dtype_is_float(to->type.dtype) ? "double" : "long", elements[to->type.dtype]);
+    put_sums(e, &s, each, dl_dtype_is_float(to->type.dtype) ? "double" : "long",
+             elements[to->type.dtype].name, elements[to->type.dtype].rounding);
     code->phases = 2;
     code->units[0] = 1, code->units[1] = dl_ceil_div(s.places, each);
     code->workspace = (s.places + 1 + s.points) * (int64_t)sizeof(long);

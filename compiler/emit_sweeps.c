@@ -111,8 +111,10 @@ static void put_combination(dl_emitter *e, int number) {
         dl_putf(e->out, "            t%d += one;\n", number);
     else
         dl_putf(e->out, "            t%d = %s(t%d, one);\n", number, dl_emit_combine(in), number);
-    dl_putf(e->out, "        }\n    %s v%d = (%s)t%d;\n    (void)v%d;\n", dl_emit_type(e, in->type), number,
-            dl_emit_type(e, in->type), number, number);
+    dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
+    if (!*c.open) c.open = dl_format(e->arena, "(%s)", dl_emit_type(e, in->type));
+    dl_putf(e->out, "        }\n    %s v%d = %st%d%s;\n    (void)v%d;\n", dl_emit_type(e, in->type), number,
+            c.open, number, c.close, number);
 }
 
 static bool is_combined(const dl_sweep *s, int number) {

@@ -44,7 +44,7 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
     g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, at_least_one(g->blocks)) : 1;
     if (g->shares > positions / DL_M_BLOCK) g->shares = at_least_one(positions / DL_M_BLOCK);
-    g->direct = g->nx == 1 && g->groups > 1 && g->unit_panels <= DIRECT_PANELS;
+    g->direct = !g->packs && g->nx == 1 && g->groups > 1 && g->unit_panels <= DIRECT_PANELS;
     g->height = g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : t->grad_rows;
 }
 
@@ -138,6 +138,7 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
         g.scale[i] = s->stride[i], g.dilation[i] = s->dilation[i], g.kernel[i] = s->kernel[i];
         g.pad[i] = turned ? (s->kernel[i] - 1) * s->dilation[i] - s->pad[i] : s->pad[i];
     }
+    g.packs = dl_shape_part(e->k, s->c, turned ? y : x, 0)->dtype != DL_F32;
     dl_emit_parts(e, s->c, turned ? y : x, "x");
     dl_emit_parts(e, s->c, turned ? x : y, "y");
     e->flat = true;

@@ -45,8 +45,9 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
 void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, const char *name) {
     dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
     for (int i = 0; i < c->nparts[operand]; i++)
-        dl_putf(e->out, "{%d, %lld}, ", c->parts[operand][i],
-                (long long)dl_shape_part(e->k, c, operand, i)->axis[1].size);
+        dl_putf(e->out, "{%d, %lld, %s}, ", c->parts[operand][i],
+                (long long)dl_shape_part(e->k, c, operand, i)->axis[1].size,
+                dl_emit_element(dl_shape_part(e->k, c, operand, i)->dtype));
     dl_puts(e->out, "};\n");
 }
 

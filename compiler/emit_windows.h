@@ -71,6 +71,7 @@ int64_t dl_emit_rows_scratch(const dl_target *t);
 typedef struct {
     int64_t batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny;              /* parts of x and of dy */
+    bool packs;              /* x is no array of floats, and never read where it lies */
     int64_t channels, lanes; /* of x, of dy */
     bool across;             /* the result's rows lie panel behind panel */
     /* found by dl_emit_gradient: see struct weight_gradient */

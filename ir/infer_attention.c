@@ -63,10 +63,11 @@ static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
                       want_type(n, first + 1, &counter, "the step", fault));
 }
 
-/* Of each query and head. */
+/* Of each query and head, in f32 at least: what is left of a score is its distance from the logarithm. */
 static dl_type log_type(const dl_node *n) {
     const dl_type *q = dl_operand(n, 0);
     dl_type t = dl_row_type(q);
+    if (t.dtype != DL_F64) t.dtype = DL_F32;
     const char *head = dl_intern("head");
     while (dl_type_axis(q, head) >= 0) head = dl_internf("%s_", head);
     t.axis[2] = q->axis[1];
@@ -95,7 +96,7 @@ bool dl_rule_flash_attention_grad(const dl_node *n, dl_type *r, dl_shape_fault *
     if (n->nin < DL_GRAD_SEED)
         return dl_fault(fault, -1, "wrong_arity", "%s takes q, k, v, y, the logarithms and dy",
                         dl_op_text(n));
-    if (!want_same_dtypes(n, DL_GRAD_SEED, fault) || !check_shapes(n, fault) ||
+    if (!want_same_dtypes(n, DL_GRAD_Y, fault) || !check_shapes(n, fault) ||
         !check_draws(n, DL_GRAD_SEED, fault))
         return false;
     const dl_type y = dl_row_type(dl_operand(n, DL_GRAD_Q)), log = log_type(n);

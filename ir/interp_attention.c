@@ -13,9 +13,9 @@
 
 typedef struct {
     dl_attention a;
-    dl_dtype type;
+    dl_dtype type, made; /* of what is computed, and of what is stored but the logarithms */
     const double *q, *k, *v, *log, *dy;
-    double unit, tiny; /* roundoff of the type; what is so small may also be 0 */
+    double unit, tiny; /* roundoff of what is computed in; what is so small may also be 0 */
     uint64_t seed, step;
     bool drops;
     int64_t row; /* elements of a token */
@@ -24,7 +24,9 @@ typedef struct {
 } work;
 
 static work begin(const dl_node *n, double *const *data, int seed) {
-    work w = {.a = dl_attention_of(n), .type = n->in[0]->type.dtype};
+    work w = {.a = dl_attention_of(n),
+              .type = n->in[0]->type.dtype == DL_F64 ? DL_F64 : DL_F32,
+              .made = n->in[0]->type.dtype};
     w.q = data[DL_ATT_Q], w.k = data[DL_ATT_K], w.v = data[DL_ATT_V];
     w.unit = dl_range_widen(w.type, dl_range_exact(1), 1).high - 1;
     w.tiny = w.type == DL_F32 ? 0x1p-125 : 0;
@@ -83,11 +85,12 @@ static double share_off(const work *w, int64_t j, double reference) {
     return expm1(exponent) + 8 * w->unit;
 }
 
-static void put(const dl_interp_ranges *to, int k, int64_t at, double value, double off) {
+static void put(const dl_interp_ranges *to, dl_dtype type, int k, int64_t at, double value, double off) {
     if (!to) return;
     bool finite = isfinite(value) && isfinite(off);
-    to->low[k][at] = finite ? value - off : -INFINITY;
-    to->high[k][at] = finite ? value + off : INFINITY;
+    dl_range r = dl_range_store(type, (dl_range){value, value - off, value + off});
+    to->low[k][at] = finite ? r.low : -INFINITY;
+    to->high[k][at] = finite ? r.high : INFINITY;
 }
 
 /* Shares of the keys, from the largest score; the query's y and logarithm. `sized` and `moved` are what
@@ -114,9 +117,9 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
     /* Twice the adding: the sums so far are scaled anew, block by block, where a larger score comes. */
     double whole = worst + 2 * slack(w, seen, 1);
     for (int64_t f = 0; f < a->size; f++)
-        put(ranges, DL_ATT_Y, at + f, y[f],
+        put(ranges, w->made, DL_ATT_Y, at + f, y[f],
             moved[f] + 2 * slack(w, seen, sized[f]) + sized[f] * (whole + 4 * w->unit));
-    put(ranges, DL_ATT_LOG, log, out[DL_ATT_LOG][log],
+    put(ranges, w->type, DL_ATT_LOG, log, out[DL_ATT_LOG][log],
         whole + 4 * w->unit * (1 + fabs(most) + fabs(out[DL_ATT_LOG][log])));
 }
 
@@ -185,7 +188,7 @@ void dl_interp_attention_grad(const dl_node *n, double *const *data, const dl_in
     for (int k = 0; k < 3; k++) {
         int64_t terms = k == DL_GRAD_DQ ? w.a.keys : w.a.queries;
         for (int64_t i = 0; ranges && i < dl_type_count(&n->out[k].type); i++)
-            put(ranges, k, i, out[k][i],
+            put(ranges, w.made, k, i, out[k][i],
                 sums.moved[k][i] + slack(&w, terms, sums.sized[k][i]) + 4 * w.unit * sums.sized[k][i]);
         free(sums.sized[k]), free(sums.moved[k]);
     }

@@ -131,8 +131,8 @@ static void run_store(run *r, const dl_kinstr *in) {
         }
         r->data[in->param][place[k]] = dl_interp_convert(type, v.at[k], r->round);
         if (!r->low) continue;
-        r->low[number][place[k]] = dl_interp_convert(type, v.low[k], false);
-        r->high[number][place[k]] = dl_interp_convert(type, v.high[k], false);
+        dl_range stored = dl_range_store(type, dl_ranges_get(v, k));
+        r->low[number][place[k]] = stored.low, r->high[number][place[k]] = stored.high;
     }
 }
 

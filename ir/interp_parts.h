@@ -17,8 +17,11 @@ typedef struct {
     double at, low, high;
 } dl_range;
 dl_range dl_range_exact(double at);
-/* Both ends moved outwards by that many roundings to `type`. */
+/* Both ends moved outwards by that many roundings to `type`; to f32 and then rounded, of a type of 16 bits.
+ */
 dl_range dl_range_widen(dl_dtype type, dl_range r, double roundings);
+/* What becomes of a range where it is stored as `type`. */
+dl_range dl_range_store(dl_dtype type, dl_range r);
 /* Many of them, in columns. */
 typedef struct {
     double *at, *low, *high;

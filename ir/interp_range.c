@@ -4,17 +4,21 @@
  * Interval arithmetic with the rounding of each operation added. u is the element type's unit roundoff, 2^-24
  * for f32: an operation that rounds once is off by at most u of its result. What a discontinuity (a
  * comparison, floor, sign, a cast to whole numbers) makes of a range that reaches across it is the range of
- * both sides' results. */
+ * both sides' results.
+ *
+ * f16 and bf16 are types of memory: what is computed in them is computed in f32 and then rounded, which keeps
+ * the order of numbers, so that the rounded ends are the ends of what is rounded. */
 #include <float.h>
 #include <math.h>
 
 #include "ir/interp_parts.h"
 
 static double unit_of(dl_dtype d) {
-    static const double units[DL_NDTYPES] = {
-        [DL_F32] = 0x1p-24, [DL_F64] = 0x1p-53, [DL_F16] = 0x1p-11, [DL_BF16] = 0x1p-8};
+    static const double units[DL_NDTYPES] = {[DL_F32] = 0x1p-24, [DL_F64] = 0x1p-53};
     return units[d];
 }
+
+static bool is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
 
 /* Roundings of one op, in u. The vectors' exp, erf and tanh promise 2, 2 and 3 ulp, of which each is up to 2
  * u; sigmoid adds a sum and a division to exp; the C library promises 1 ulp. What is not listed is taken to
@@ -42,7 +46,14 @@ static dl_range whole(double at) { return (dl_range){at, -INFINITY, INFINITY}; }
 
 dl_range dl_range_exact(double at) { return (dl_range){at, at, at}; }
 
+dl_range dl_range_store(dl_dtype type, dl_range r) {
+    bool round = is_half(type);
+    return (dl_range){dl_interp_convert(type, r.at, round), dl_interp_convert(type, r.low, round),
+                      dl_interp_convert(type, r.high, round)};
+}
+
 dl_range dl_range_widen(dl_dtype type, dl_range r, double roundings) {
+    if (is_half(type)) return dl_range_store(type, dl_range_widen(DL_F32, r, roundings));
     double u = unit_of(type) * roundings;
     if (u == 0) return r;
     double least = type == DL_F32 ? roundings * 0x1p-149 : 0; /* below the normal range ulps do not shrink */
@@ -112,7 +123,7 @@ static dl_range elem(const dl_kinstr *in, dl_range a, dl_range b, dl_range c) {
     }
     bool rounds_p = (double)(float)in->p != in->p; /* its attribute, as a constant of its own would be */
     r = dl_range_widen(in->type, r, roundings_of(in->op) + rounds_p);
-    if (in->op == DL_OP_sigmoid && in->type == DL_F32 && r.low < 0x1p-126) r.low = 0; /* its exp overflows */
+    if (in->op == DL_OP_sigmoid && in->type != DL_F64 && r.low < 0x1p-126) r.low = 0; /* its exp overflows */
     r.at = dl_interp_convert(in->type, r.at, true);
     return r;
 }
@@ -176,6 +187,7 @@ void dl_range_elems(const dl_kinstr *in, const dl_ranges arg[3], dl_ranges to, i
  * 3 times less. One more for the product or the store. Where terms are alike (a constant summed a million
  * times) the steps err in one direction; what a plain float32 loop then loses, twice, is allowed too. */
 double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double chain) {
+    if (is_half(type)) type = DL_F32;
     double n = (double)terms, lost = type == DL_F32 ? 2 * fabs(at - chain) : 0;
     return unit_of(type) * (fmin(n, 4 * sqrt(n)) + 1) * size + (isfinite(lost) ? lost : 0);
 }

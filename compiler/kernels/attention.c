@@ -20,6 +20,7 @@ struct attention {
     long width; /* floats of a packed row: `size`, rounded up to whole vectors */
     float scale, threshold, kept;
     int number, causal, drops;
+    int type;    /* of all but the logarithms, which are floats */
     long chunks; /* backwards: parts of the keys that are units of their own */
 };
 
@@ -106,30 +107,34 @@ INLINE long tiles_of(long rows) { return blocks_of(rows, ROWS_AT_ONCE) * ROWS_AT
 
 /* Tokens [first, first + n) of a head, times `scale`: to[token][width]; rows behind the last token are zero.
  */
-UNUSED void pack_rows(const struct attention *s, const float *from, long tokens, long first, long n,
+UNUSED void pack_rows(const struct attention *s, struct array from, long tokens, long first, long n,
                       float scale, float *to) {
     long row = s->heads * s->size;
     for (long i = 0; i < n; i++, to += s->width) {
-        const float *p = from + (first + i) * row;
+        long at = (first + i) * row;
         for (long f = 0; f < s->width; f += LANES)
             st(to + f, first + i >= tokens    ? (vf){0}
-                       : f + LANES <= s->size ? ld(p + f) * scale
-                                              : ld_part(p + f, s->size - f) * scale);
+                       : f + LANES <= s->size ? load(from, at + f) * scale
+                                              : load_part(from, at + f, s->size - f) * scale);
     }
 }
 
 /* A block of KEYS tokens, turned: to[feature][KEYS]. */
-UNUSED void pack_turned(const struct attention *s, const float *from, long tokens, long first, float *to) {
+UNUSED void pack_turned(const struct attention *s, struct array from, long tokens, long first, float *to) {
     long row = s->heads * s->size;
     for (long j = 0; j < KEYS; j += LANES) {
-        const float *p = from + (first + j) * row;
-        long f = 0;
+        long f = 0, at = (first + j) * row;
         if (first + j + LANES <= tokens)
-            for (; f + LANES <= s->size; f += LANES) turn_block(p + f, row, to + f * KEYS + j, KEYS);
+            for (; f + LANES <= s->size; f += LANES) turn_block(from, at + f, row, to + f * KEYS + j, KEYS);
         for (; f < s->size; f++)
             for (long i = 0; i < LANES; i++)
-                to[f * KEYS + j + i] = first + j + i < tokens ? p[i * row + f] : 0;
+                to[f * KEYS + j + i] = first + j + i < tokens ? element(from, at + i * row + f) : 0;
     }
+}
+
+/* Argument `i` from an element on. */
+INLINE struct array tokens_of(const struct attention *s, char *const *arg, int i, long at) {
+    return from_element((struct array){arg[i], s->type}, at);
 }
 
 /* Where things lie in the workspace, in floats; heads of all samples one behind the other. */
@@ -158,7 +163,7 @@ UNUSED void pack_keys(const struct attention *s, char *const *arg, long unit, ch
     long blocks = p.keys / KEYS, head = unit / blocks, first = unit % blocks * KEYS;
     long at = head / s->heads * s->keys * s->heads * s->size + head % s->heads * s->size,
          key = head * p.keys + first;
-    const float *k = (const float *)arg[1] + at, *v = (const float *)arg[2] + at;
+    struct array k = tokens_of(s, arg, 1, at), v = tokens_of(s, arg, 2, at);
     pack_turned(s, k, s->keys, first, p.k_turned + key * s->size);
     if (!back) {
         pack_rows(s, v, s->keys, first, KEYS, 1, p.v + key * s->width);
@@ -260,7 +265,7 @@ UNUSED void attention_unit(const struct attention *s, char *const *arg, long uni
     float *q = (float *)scratch, *y = q + QUERIES * s->width, *score = y + QUERIES * s->width;
     float most[QUERIES], sum[QUERIES * LANES];
     long at = head / s->heads * s->queries * row + head % s->heads * s->size;
-    pack_rows(s, (const float *)arg[0] + at, s->queries, query, QUERIES, s->scale, q);
+    pack_rows(s, tokens_of(s, arg, 0, at), s->queries, query, QUERIES, s->scale, q);
     for (long i = 0; i < QUERIES * s->width; i += LANES) st(y + i, (vf){0});
     for (long i = 0; i < QUERIES; i++) most[i] = -__builtin_inff(), st(sum + i * LANES, (vf){0});
     long last = s->causal ? least(s->keys, query + rows) : s->keys;
@@ -273,12 +278,13 @@ UNUSED void attention_unit(const struct attention *s, char *const *arg, long uni
         product_sum(score, KEYS, 1, p.v + (head * p.keys + key) * s->width, s->width, wide, y, s->width,
                     tiles_of(rows), s->width);
     }
-    float *to = (float *)arg[s->drops ? 5 : 3] + at + query * row;
+    struct array to = tokens_of(s, arg, s->drops ? 5 : 3, at + query * row);
     float *log = (float *)arg[s->drops ? 6 : 4] + head * s->queries + query;
-    for (long i = 0; i < rows; i++, to += row) {
+    for (long i = 0; i < rows; i++) {
         float all = sum_lanes(ld(sum + i * LANES));
         vf each = splat(all);
-        for (long f = 0; f < s->size; f += LANES) stn(to + f, ld(y + i * s->width + f) / each, s->size - f);
+        for (long f = 0; f < s->size; f += LANES)
+            store_n(to, i * row + f, ld(y + i * s->width + f) / each, s->size - f);
         log[i] = most[i] + __builtin_logf(all);
     }
 }
@@ -290,16 +296,16 @@ UNUSED void pack_queries(const struct attention *s, char *const *arg, long unit,
     struct packed p = packed_of(s, workspace, 1);
     long blocks = p.queries / QUERIES, head = unit / blocks, query = unit % blocks * QUERIES;
     long row = s->heads * s->size, at = head / s->heads * s->queries * row + head % s->heads * s->size;
-    const float *y = (const float *)arg[3] + at, *dy = (const float *)arg[5] + at;
+    struct array y = tokens_of(s, arg, 3, at), dy = tokens_of(s, arg, 5, at);
     const float *log = (const float *)arg[4] + head * s->queries;
     long to = head * p.queries + query;
-    pack_rows(s, (const float *)arg[0] + at, s->queries, query, QUERIES, s->scale, p.q + to * s->width);
+    pack_rows(s, tokens_of(s, arg, 0, at), s->queries, query, QUERIES, s->scale, p.q + to * s->width);
     pack_rows(s, dy, s->queries, query, QUERIES, 1, p.dy + to * s->width);
     for (long i = 0; i < QUERIES; i++) {
         vf sum = {0};
         long token = query + i, here = token < s->queries;
         for (long f = 0; here && f < s->size; f += LANES)
-            sum += ldn(y + token * row + f, s->size - f) * ldn(dy + token * row + f, s->size - f);
+            sum += load_n(y, token * row + f, s->size - f) * load_n(dy, token * row + f, s->size - f);
         p.d[to + i] = sum_lanes(sum), p.log[to + i] = here ? log[token] : 0;
     }
 }
@@ -350,10 +356,11 @@ UNUSED void attention_back(const struct attention *s, char *const *arg, long uni
                         s->width, tiles, s->width);
         }
         long at = head / s->heads * s->keys * row + head % s->heads * s->size + key * row;
+        struct array to_k = tokens_of(s, arg, out + 1, at), to_v = tokens_of(s, arg, out + 2, at);
         for (long j = 0; j < least(s->keys - key, KEYS); j++)
             for (long f = 0; f < s->size; f += LANES) {
-                stn((float *)arg[out + 1] + at + j * row + f, ld(dk + j * s->width + f), s->size - f);
-                stn((float *)arg[out + 2] + at + j * row + f, ld(dv + j * s->width + f), s->size - f);
+                store_n(to_k, j * row + f, ld(dk + j * s->width + f), s->size - f);
+                store_n(to_v, j * row + f, ld(dv + j * s->width + f), s->size - f);
             }
     }
 }
@@ -363,12 +370,12 @@ UNUSED void add_parts(const struct attention *s, char *const *arg, long unit, ch
     struct packed p = packed_of(s, workspace, 1);
     long blocks = p.queries / QUERIES, head = unit / blocks, query = unit % blocks * QUERIES;
     long row = s->heads * s->size, at = head / s->heads * s->queries * row + head % s->heads * s->size;
-    float *to = (float *)arg[s->drops ? 8 : 6] + at + query * row;
-    for (long i = 0; i < least(s->queries - query, QUERIES); i++, to += row)
+    struct array to = tokens_of(s, arg, s->drops ? 8 : 6, at + query * row);
+    for (long i = 0; i < least(s->queries - query, QUERIES); i++)
         for (long f = 0; f < s->size; f += LANES) {
             vf sum = {0};
             for (long c = 0; c < s->chunks; c++)
                 sum += ld(p.dq + ((head * s->chunks + c) * p.queries + query + i) * s->width + f);
-            stn(to + f, sum * s->scale, s->size - f);
+            store_n(to, i * row + f, sum * s->scale, s->size - f);
         }
 }

@@ -10,8 +10,9 @@ struct tap {
     int at[3]; /* displacement of the input */
 };
 struct part { /* operands that lie side by side along the channels */
-    int arg, channels;
+    int arg, channels, type;
 };
+#define PART_OF(arg, part) ((struct array){(arg)[(part).arg], (part).type})
 /* Output positions out = step * j + shift, j < count, that share their taps: all of a convolution's, or one
  * parity of an input gradient's. Input position: scale * j + tap. */
 struct positions {
@@ -153,16 +154,21 @@ struct columns {
     long rows, first, channels, depth;
     const float *b;
     long first_column, columns;
-    const float *turn; /* the weight as it lies, from which each chain's part of b is made; or 0 */
-    float *turned;     /* [CHAIN][PANEL] */
-    rows_fn *finish;   /* 0: the caller does */
+    /* b, or what its part for each chain is made of: the weight as it lies, or b's elements that are no
+     * floats */
+    struct array weight;
+    enum { AS_IT_LIES, BY_TURNING, BY_WIDENING } made;
+    float *chain;    /* where it is made: [columns][terms of the chain][PANEL] */
+    rows_fn *finish; /* 0: the caller does */
 };
 
 /* Neighbouring channels of one part at one tap. */
 struct piece {
     const struct tap *tap;
-    const float *x, *b; /* where the row whose base is 0 reads; the weights */
-    long step, n;       /* floats from position to position; channels */
+    const char *x;  /* where the row whose base is 0 reads, */
+    int type;       /* elements of this type; */
+    const float *b; /* the weights */
+    long step, n;   /* bytes from position to position; channels */
 };
 enum { PIECES = 64 }; /* at most in a tile's chain */
 
@@ -201,8 +207,13 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
             long at = c->first + *k, most = c->channels - *k < room ? c->channels - *k : room;
             for (; at >= part->channels; part++) at -= part->channels;
             if (most > part->channels - at) most = part->channels - at;
-            piece[n++] = (struct piece){tap, (const float *)arg[part->arg] + by * part->channels + at,
-                                        c->b + (tap->w * c->depth + *k) * PANEL, part->channels, most};
+            long bytes = bytes_of(part->type);
+            piece[n++] = (struct piece){tap,
+                                        arg[part->arg] + (by * part->channels + at) * bytes,
+                                        part->type,
+                                        c->b + (tap->w * c->depth + *k) * PANEL,
+                                        part->channels * bytes,
+                                        most};
             *k += most, room -= most;
         }
     }
@@ -212,7 +223,7 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
 /* Bytes from where a position with base 0 reads to where a tile's rows do. */
 INLINE void find_offsets(const struct rows *row, long r, long step, long *at) {
     for (long i = 0; i < ROW_LANES; i += POINTERS)
-        *(v_pointers_any *)(at + i) = *(const v_pointers_any *)(row->base + r + i) * (step * 4);
+        *(v_pointers_any *)(at + i) = *(const v_pointers_any *)(row->base + r + i) * step;
 }
 /* Where the rows of a tile read a piece. Idle lanes lie on b and n. */
 INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct stretch *to) {
@@ -226,11 +237,26 @@ INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct 
     to->b = p->b, to->n = p->n;
 }
 
-/* One chain of each tile: acc[row][PANEL], and behind the `last` one the rest of the kernel. */
-HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piece *piece, long n, float *acc,
-                    int more, int last, double *sums) {
+/* What a tile's rows read as floats: in `wide` where they are not, CHAIN a row. type[i]: of stretch i. */
+INLINE void widen_rows(struct stretch *stretch, const int *type, long n, float *wide) {
+    for (long i = 0, k = 0; i < n; k += stretch[i++].n)
+        for (long r = 0; r < TILE_ROWS && bytes_of(type[i]) != 4; r++) {
+            float *to = wide + r * CHAIN + k;
+            widen((struct array){stretch[i].a[r], type[i]}, stretch[i].n, to);
+            stretch[i].a[r] = to;
+        }
+}
+
+/* One chain of each tile: acc[row][PANEL], and behind the `last` one the rest of the kernel. The weights of
+ * columns lie `apart` floats. */
+HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piece *piece, long n, long apart,
+                    float *acc, int more, int last, double *sums) {
     const struct contraction *s = c->of;
     struct stretch stretch[PIECES];
+#if HALVES
+    float wide[TILE_ROWS * CHAIN] __attribute__((aligned(64)));
+    int type[PIECES];
+#endif
     for (long r = 0; r < c->rows; r += TILE_ROWS) {
         long some = 0, step = -1;
         long at[ROW_LANES];
@@ -238,36 +264,42 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
             v_rows in = inside(c->of, c->row, r, piece[i].tap);
             if (!any(in)) continue;
             if (step != piece[i].step) find_offsets(c->row, r, step = piece[i].step, at);
+#if HALVES
+            type[some] = piece[i].type;
+#endif
             point_rows(piece + i, at, in, stretch + some++);
         }
+#if HALVES
+        widen_rows(stretch, type, some, wide);
+#endif
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
         for (long column = c->first_column; column < c->first_column + c->columns; column++) {
             tile(stretch, some, acc + r * PANEL, more);
             long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
             if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
-            for (long i = 0; i < some; i++) stretch[i].b += s->weight_taps * c->depth * PANEL;
+            for (long i = 0; i < some; i++) stretch[i].b += apart;
         }
     }
 }
 
 /* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie
  * along lanes. */
-HOT void turn_panel(const struct contraction *s, const float *w, long tap, long c0, long o0, long n,
+HOT void turn_panel(const struct contraction *s, struct array w, long tap, long c0, long o0, long n,
                     float *b) {
     long channels = s->weight_channels, m = channels - c0 < PANEL ? channels - c0 : PANEL;
     for (long k = 0; k < n;) {
         long o = o0 + k, in = o % PANEL, run = PANEL - in < n - k ? PANEL - in : n - k;
-        const float *from = w + ((o / PANEL * s->weight_taps + tap) * channels + c0) * PANEL + in;
+        long from = ((o / PANEL * s->weight_taps + tap) * channels + c0) * PANEL + in;
         if (run == PANEL && m == PANEL) {
             for (long c = 0; c < PANEL; c += LANES)
                 for (long i = 0; i < PANEL; i += LANES)
-                    turn_block(from + c * PANEL + i, PANEL, b + (k + i) * PANEL + c, PANEL);
+                    turn_block(w, from + c * PANEL + i, PANEL, b + (k + i) * PANEL + c, PANEL);
             k += run;
             continue;
         }
         for (long i = 0; i < run; i++) {
             float *to = b + (k + i) * PANEL;
-            for (long c = 0; c < m; c++) to[c] = from[c * PANEL + i];
+            for (long c = 0; c < m; c++) to[c] = element(w, from + c * PANEL + i);
             for (long c = m; c < PANEL; c++) to[c] = 0;
         }
         k += run;
@@ -276,20 +308,28 @@ HOT void turn_panel(const struct contraction *s, const float *w, long tap, long 
 
 /* The weight as an input gradient reads it: packed[column][mirrored tap][o][PANEL], so that neighbouring taps
  * read neighbours of dy. Unit: one tap of a column. */
-UNUSED void turn_weight(const struct contraction *s, const float *w, long unit, float *packed) {
+UNUSED void turn_weight(const struct contraction *s, struct array w, long unit, float *packed) {
     turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps * PANEL, 0, s->reduced,
                packed + unit * s->reduced * PANEL);
 }
 
-/* The weights of a chain, where they are not turned yet. */
-UNUSED void turn_pieces(const struct columns *c, struct piece *piece, long n) {
-    float *to = c->turned;
-    for (long i = 0; i < n; to += piece[i++].n * PANEL) {
+/* The weights of a chain, where they are not turned yet (one column), or no floats. Returns how far columns
+ * then lie apart. */
+UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
+    long taps = c->of->weight_taps, terms = 0, k = 0;
+    for (long i = 0; i < n; i++) terms += piece[i].n;
+    for (long i = 0; i < n; k += piece[i++].n) {
         long at = (piece[i].b - c->b) / PANEL;
-        turn_panel(c->of, c->turn, c->of->weight_taps - 1 - at / c->depth, c->first_column * PANEL,
-                   at % c->depth, piece[i].n, to);
+        float *to = c->chain + k * PANEL;
+        if (c->made == BY_TURNING)
+            turn_panel(c->of, c->weight, taps - 1 - at / c->depth, c->first_column * PANEL, at % c->depth,
+                       piece[i].n, to);
+        for (long column = 0; HALVES && c->made == BY_WIDENING && column < c->columns; column++)
+            widen(from_element(c->weight, ((c->first_column + column) * taps * c->depth + at) * PANEL),
+                  piece[i].n * PANEL, to + column * terms * PANEL);
         piece[i].b = to;
     }
+    return terms * PANEL;
 }
 
 /* All of them: acc[row][PANEL], whole tiles of rows. */
@@ -297,21 +337,21 @@ UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, d
     struct piece piece[PIECES];
     long tap = 0, k = 0;
     for (int more = 0; !more || tap < c->positions->taps; more = 1) {
-        long n = next_pieces(c, arg, &tap, &k, piece);
-        if (c->turn) turn_pieces(c, piece, n);
-        sum_pieces(c, arg, piece, n, acc, more, tap == c->positions->taps, sums);
+        long n = next_pieces(c, arg, &tap, &k, piece), apart = c->of->weight_taps * c->depth * PANEL;
+        if (c->made) apart = make_pieces(c, piece, n);
+        sum_pieces(c, arg, piece, n, apart, acc, more, tap == c->positions->taps, sums);
     }
 }
 
 struct rows_scratch {
     struct rows row;
-    float acc[ROW_BLOCK * PANEL], turned[]; /* where weights are turned chain by chain */
+    float acc[ROW_BLOCK * PANEL], chain[]; /* where weights are made chain by chain */
 };
 
-/* The block of a unit, whose weights are w[column][tap][depth][PANEL]. Units: positions, then row blocks and
- * groups of columns. */
-INLINE struct columns columns_of(const struct contraction *s, long unit, struct rows *row, const float *w,
-                                 long depth, rows_fn *finish) {
+/* The block of a unit, whose weights are w[column][tap][depth][PANEL] as floats, or made so. Units:
+ * positions, then row blocks and groups of columns. */
+INLINE struct columns columns_of(const struct contraction *s, long unit, struct rows_scratch *t,
+                                 struct array w, long depth, rows_fn *finish) {
     long groups = (s->columns + s->unit_columns - 1) / s->unit_columns;
     for (const struct positions *p = s->positions;; p++) {
         long rows = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
@@ -322,30 +362,32 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
         }
         long block = s->by_rows ? unit / groups : unit % blocks,
              group = s->by_rows ? unit % groups : unit / blocks;
-        struct columns c = {.of = s, .positions = p, .row = row, .channels = s->reduced, .depth = depth};
-        c.rows = fill_rows(s, p, block * ROW_BLOCK, row, ROW_BLOCK), c.finish = finish;
+        struct columns c = {.of = s, .positions = p, .row = &t->row, .channels = s->reduced, .depth = depth};
+        c.rows = fill_rows(s, p, block * ROW_BLOCK, &t->row, ROW_BLOCK), c.finish = finish;
         c.first_column = group * s->unit_columns, c.columns = s->columns - c.first_column;
         if (c.columns > s->unit_columns) c.columns = s->unit_columns;
-        c.b = w + c.first_column * s->weight_taps * depth * PANEL;
+        c.weight = w, c.chain = t->chain;
+        c.b = (const float *)w.at + c.first_column * s->weight_taps * depth * PANEL;
+        if (!is_float(w)) c.made = BY_WIDENING, c.b = t->chain;
         return c;
     }
 }
 
 /* A block of rows by some columns of panels. w: [column][tap][channel][PANEL] */
-UNUSED void rows_unit(const struct contraction *s, char *const *arg, const float *w, long unit, char *scratch,
+UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct array w, long unit, char *scratch,
                       rows_fn *finish, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    w += (long)s->weight_start * s->weight_taps * s->reduced * PANEL;
-    struct columns c = columns_of(s, unit, &t->row, w, s->reduced, finish);
+    w = from_element(w, (long)s->weight_start * s->weight_taps * s->reduced * PANEL);
+    struct columns c = columns_of(s, unit, t, w, s->reduced, finish);
     sum_columns(&c, arg, t->acc, sums);
 }
 
 /* The same for an input gradient whose weights few blocks of rows share: they are turned as they are used. */
-UNUSED void turning_unit(const struct contraction *s, char *const *arg, const float *w, long unit,
+UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct array w, long unit,
                          char *scratch, rows_fn *finish, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(s, unit, &t->row, t->turned, s->reduced, finish);
-    c.b = t->turned, c.turn = w, c.turned = t->turned;
+    struct columns c = columns_of(s, unit, t, w, s->reduced, finish);
+    c.b = t->chain, c.made = BY_TURNING;
     sum_columns(&c, arg, t->acc, sums);
 }
 
@@ -357,43 +399,45 @@ struct gather_scratch {
     float acc[TILE_ROWS * PANEL], a[];
 };
 
-INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, const float *x,
-                       const float *end, long channels, long taps, long run, float *to) {
+INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, struct array x, long end,
+                       long channels, long taps, long run, float *to) {
     for (long i = 0; i < taps; i += run, to += run * channels) {
         const struct tap *tap = s->taps + i;
         int w = row->at[2][r] + tap->at[2];
         int in = (unsigned)(row->at[0][r] + tap->at[0]) < (unsigned)s->in[0] &&
                  (unsigned)(row->at[1][r] + tap->at[1]) < (unsigned)s->in[1];
-        const float *from =
-            x +
+        long from =
             (row->base[r] + ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2]) * channels;
         if (in && w >= 0 && w + run <= s->in[2] && from + run * channels + LANES <= end) {
-            for (long c = 0; c < run * channels; c += LANES) st(to + c, ld(from + c));
+            for (long c = 0; c < run * channels; c += LANES) st(to + c, load(x, from + c));
             continue;
         }
         for (long j = 0; j < run; j++)
             for (long c = 0; c < channels; c++)
                 to[j * channels + c] =
-                    in && (unsigned)(w + j) < (unsigned)s->in[2] ? from[j * channels + c] : 0;
+                    in && (unsigned)(w + j) < (unsigned)s->in[2] ? element(x, from + j * channels + c) : 0;
     }
 }
 
-UNUSED void gathered_unit(const struct contraction *s, char *const *arg, const float *w, long run, long unit,
+UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct array w, long run, long unit,
                           char *scratch, rows_fn *finish, double *sums) {
     struct gather_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long n = fill_rows(s, p, unit * PACK_ROWS, &t->row, PACK_ROWS), channels = s->part[0].channels,
          nk = p->taps * channels;
-    const float *x = (const float *)arg[s->part[0].arg];
-    const float *end = x + (long)s->batch * s->in[0] * s->in[1] * s->in[2] * channels;
+    struct array x = PART_OF(arg, s->part[0]);
+    long end = (long)s->batch * s->in[0] * s->in[1] * s->in[2] * channels;
+    float *wide = t->a + PACK_ROWS * nk + LANES; /* a column's weights, where they are no floats */
     for (long r = 0; r < n; r++) gather_row(s, &t->row, r, x, end, channels, p->taps, run, t->a + r * nk);
     for (long column = 0; column < s->columns; column++) {
         long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
+        struct array own = from_element(w, (s->weight_start + column) * nk * PANEL);
+        const float *b = own.at;
+        if (!is_float(w)) widen(own, nk * PANEL, wide), b = wide;
         for (long r = 0; r < n; r += TILE_ROWS) {
             long rows = n - r < TILE_ROWS ? n - r : TILE_ROWS;
             for (long k = 0; k < nk; k += CHAIN) {
-                struct stretch one = {.b = w + ((s->weight_start + column) * nk + k) * PANEL,
-                                      .n = nk - k < CHAIN ? nk - k : CHAIN};
+                struct stretch one = {.b = b + k * PANEL, .n = nk - k < CHAIN ? nk - k : CHAIN};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = t->a + (i < rows ? r + i : r) * nk + k;
                 tile(&one, 1, t->acc, k > 0);
             }

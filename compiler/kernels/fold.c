@@ -10,7 +10,7 @@ struct fold {
 };
 
 /* Packs the weight: packed[column panel][tap][o][lane]. Unit: one panel of o. */
-UNUSED void fold_weight(const struct fold *f, const float *w, long unit, float *packed) {
+UNUSED void fold_weight(const struct fold *f, struct array w, long unit, float *packed) {
     const struct contraction *s = f->rows;
     long taps = s->positions->taps,
          most = s->reduced - unit * PANEL < PANEL ? s->reduced - unit * PANEL : PANEL;
@@ -23,7 +23,8 @@ UNUSED void fold_weight(const struct fold *f, const float *w, long unit, float *
                     to[lane] = 0;
                     if (parity >= f->parities) continue;
                     int from = f->tap_of[parity * taps + tap];
-                    to[lane] = w[((unit * s->weight_taps + from) * s->weight_channels + c) * PANEL + i];
+                    to[lane] =
+                        element(w, ((unit * s->weight_taps + from) * s->weight_channels + c) * PANEL + i);
                 }
             }
 }

@@ -28,7 +28,7 @@ INLINE long column_reads(const struct groups *g, long column, long *first) {
 
 /* Packs one column: packed[column][tap][channel read][lane]. `turned`: x is made, and a lane is a channel of
  * x, and taps are mirrored (turn_weight). */
-UNUSED void group_weight(const struct groups *g, int turned, const float *w, long column, float *packed) {
+UNUSED void group_weight(const struct groups *g, int turned, struct array w, long column, float *packed) {
     const struct contraction *s = g->rows;
     long first, n = column_reads(g, column, &first);
     for (long tap = 0; tap < s->weight_taps; tap++)
@@ -41,7 +41,8 @@ UNUSED void group_weight(const struct groups *g, int turned, const float *w, lon
                 int joined = made < s->channels && made / g->own == read / g->per;
                 to[lane] =
                     joined
-                        ? w[((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL + o % PANEL]
+                        ? element(w, ((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL +
+                                         o % PANEL)
                         : 0;
             }
         }
@@ -57,7 +58,7 @@ INLINE int all_finite(const float *v, long n) {
 
 /* Row r's sums once more, each lane's over its own group alone. */
 UNUSED void sum_by_group(const struct groups *g, const struct positions *p, const struct rows *row, long r,
-                         const float *x, const float *packed, long column, float *acc) {
+                         struct array x, const float *packed, long column, float *acc) {
     const struct contraction *s = g->rows;
     long first, own = g->own, from = column * PANEL;
     column_reads(g, column, &first);
@@ -68,13 +69,13 @@ UNUSED void sum_by_group(const struct groups *g, const struct positions *p, cons
         int there = 1;
         for (int k = 0; k < 3; k++) there &= (unsigned)(row->at[k][r] + tap->at[k]) < (unsigned)s->in[k];
         if (!there) continue;
-        const float *read = x + (row->base[r] + by) * s->part->channels;
+        struct array read = from_element(x, (row->base[r] + by) * s->part->channels);
         for (long lane = 0; lane < PANEL && from + lane < s->channels; lane++) {
             long k = (from + lane) / own * g->per;
             const float *b =
                 packed + ((column * s->weight_taps + tap->w) * g->span + k - first) * PANEL + lane;
             float sum = 0;
-            for (long c = 0; c < g->per; c++) sum += read[k + c] * b[c * PANEL];
+            for (long c = 0; c < g->per; c++) sum += element(read, k + c) * b[c * PANEL];
             acc[lane] += sum;
         }
     }
@@ -84,15 +85,15 @@ UNUSED void sum_by_group(const struct groups *g, const struct positions *p, cons
 UNUSED void group_unit(const struct groups *g, char *const *arg, const float *packed, long unit,
                        char *scratch, rows_fn *finish, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(g->rows, unit, &t->row, packed, g->span, 0);
+    struct columns c = columns_of(g->rows, unit, t, (struct array){packed, F32}, g->span, 0);
     long column = c.first_column, channel = column * PANEL, m = g->rows->channels - channel;
     c.channels = column_reads(g, column, &c.first);
     sum_columns(&c, arg, t->acc, sums);
     if (c.channels > g->per && !all_finite(t->acc, c.rows * PANEL))
         for (long r = 0; r < c.rows; r++)
             if (!all_finite(t->acc + r * PANEL, PANEL))
-                sum_by_group(g, c.positions, &t->row, r, (const float *)arg[g->rows->part->arg], packed,
-                             column, t->acc + r * PANEL);
+                sum_by_group(g, c.positions, &t->row, r, PART_OF(arg, *g->rows->part), packed, column,
+                             t->acc + r * PANEL);
     finish(arg, t->acc, &t->row, 0, c.rows, channel, m < PANEL ? m : PANEL, sums);
 }
 
@@ -109,25 +110,26 @@ INLINE long place_read(const struct group_window *v, int axis, int turned, long 
 }
 
 struct depth_tap {
-    const float *x; /* the channels read */
-    const float *w; /* their weights, in the first panel */
+    const void *x; /* the channels read */
+    const void *w; /* their weights, in the first panel */
 };
 
 /* The taps of one position of the result. */
-INLINE long find_taps(const struct group_window *v, int turned, const float *read, long channels,
-                      const float *w, const long at[4], struct depth_tap *tap) {
+INLINE long find_taps(const struct group_window *v, int turned, struct array read, long channels,
+                      struct array w, const long at[4], struct depth_tap *tap) {
     const int *size = turned ? v->y : v->x;
     long n = 0, place[3];
     for (long kd = 0; kd < v->kernel[0]; kd++) {
         if ((place[0] = place_read(v, 0, turned, kd, at[1])) < 0) continue;
         for (long kh = 0; kh < v->kernel[1]; kh++) {
             if ((place[1] = place_read(v, 1, turned, kh, at[2])) < 0) continue;
-            const float *line =
-                read + ((at[0] * size[0] + place[0]) * size[1] + place[1]) * size[2] * channels;
-            const float *row = w + (kd * v->kernel[1] + kh) * v->kernel[2] * PANEL;
+            struct array line =
+                from_element(read, ((at[0] * size[0] + place[0]) * size[1] + place[1]) * size[2] * channels);
+            struct array row = from_element(w, (kd * v->kernel[1] + kh) * v->kernel[2] * PANEL);
             for (long kw = 0; kw < v->kernel[2]; kw++)
                 if ((place[2] = place_read(v, 2, turned, kw, at[3])) >= 0)
-                    tap[n++] = (struct depth_tap){line + place[2] * channels, row + kw * PANEL};
+                    tap[n++] = (struct depth_tap){from_element(line, place[2] * channels).at,
+                                                  from_element(row, kw * PANEL).at};
         }
     }
     return n;
@@ -135,28 +137,41 @@ INLINE long find_taps(const struct group_window *v, int turned, const float *rea
 
 /* acc[PANEL] = the taps' products in channels [lane, lane + lanes), whose weights lie `by` behind the first
  * ones. */
-HOT void sum_taps(const struct depth_tap *tap, long n, long lane, long lanes, long by, float *acc) {
+INLINE void sum_taps(const struct depth_tap *tap, int x_type, int w_type, long n, long lane, long lanes,
+                     long by, float *acc) {
+#define X_OF(tap, i) load((struct array){(tap)->x, x_type}, lane + (i))
+#define W_OF(tap, i) load((struct array){(tap)->w, w_type}, by + (i))
     vf a = {0}, b = {0}, c = {0}, d = {0};
     const struct depth_tap *end = tap + n;
     if (lanes < PANEL)
         for (; tap < end; tap++) {
-            const float *x = tap->x + lane, *w = tap->w + by;
-            a += ldn(x, lanes) * ld(w);
-            if (lanes > LANES) b += ld_part(x + LANES, lanes - LANES) * ld(w + LANES);
+            struct array x = {tap->x, x_type};
+            a += load_n(x, lane, lanes) * W_OF(tap, 0);
+            if (lanes > LANES) b += load_part(x, lane + LANES, lanes - LANES) * W_OF(tap, LANES);
         }
     for (; tap + 1 < end; tap += 2) {
-        const float *x = tap[0].x + lane, *w = tap[0].w + by, *x2 = tap[1].x + lane, *w2 = tap[1].w + by;
-        a += ld(x) * ld(w), b += ld(x + LANES) * ld(w + LANES);
-        c += ld(x2) * ld(w2), d += ld(x2 + LANES) * ld(w2 + LANES);
+        a += X_OF(tap, 0) * W_OF(tap, 0), b += X_OF(tap, LANES) * W_OF(tap, LANES);
+        c += X_OF(tap + 1, 0) * W_OF(tap + 1, 0), d += X_OF(tap + 1, LANES) * W_OF(tap + 1, LANES);
     }
-    if (tap < end)
-        a += ld(tap->x + lane) * ld(tap->w + by), b += ld(tap->x + lane + LANES) * ld(tap->w + by + LANES);
+    if (tap < end) a += X_OF(tap, 0) * W_OF(tap, 0), b += X_OF(tap, LANES) * W_OF(tap, LANES);
     st(acc, a + c), st(acc + LANES, b + d);
 }
+#define SUM_TAPS(x_type, w_type)                                                                             \
+    {                                                                                                        \
+        sum_taps(tap, x_type, w_type, n, lane, lanes, by, acc);                                              \
+        return;                                                                                              \
+    }
+/* Of operands of one type, or with one of them in floats. */
+HOT void sum_taps_of(const struct depth_tap *tap, int x_type, int w_type, long n, long lane, long lanes,
+                     long by, float *acc){
+    IF_F16(x_type, IF_F16(w_type, SUM_TAPS(F16, F16))) IF_F16(x_type, SUM_TAPS(F16, w_type))
+        IF_BF16(x_type, IF_BF16(w_type, SUM_TAPS(BF16, BF16))) IF_BF16(x_type, SUM_TAPS(BF16, w_type))
+            SUM_TAPS(F32, w_type)}
 
 /* PACK_ROWS positions of the result, all channels. */
-UNUSED void depth_unit(const struct group_window *v, int turned, char *const *arg, int read, int weight,
-                       long channels, long unit, char *scratch, point_fn *point, double *sums) {
+UNUSED void depth_unit(const struct group_window *v, int turned, char *const *arg, struct array read,
+                       struct array weight, long channels, long unit, char *scratch, point_fn *point,
+                       double *sums) {
     const int *size = turned ? v->x : v->y;
     long plane = (long)size[1] * size[2], all = (long)v->batch * size[0] * plane,
          panels = (channels + PANEL - 1) / PANEL;
@@ -165,11 +180,10 @@ UNUSED void depth_unit(const struct group_window *v, int turned, char *const *ar
     for (long i = unit * PACK_ROWS; i < all && i < (unit + 1) * PACK_ROWS; i++) {
         long at[4] = {i / plane / size[0], i / plane % size[0], i / size[2] % size[1], i % size[2]};
         struct depth_tap *tap = (struct depth_tap *)scratch;
-        long n =
-            find_taps(v, turned, (const float *)arg[read], channels, (const float *)arg[weight], at, tap);
+        long n = find_taps(v, turned, read, channels, weight, at, tap);
         for (long column = 0; column < panels; column++) {
             long lane = column * PANEL, lanes = channels - lane < PANEL ? channels - lane : PANEL;
-            sum_taps(tap, n, lane, lanes, column * taps * PANEL, acc);
+            sum_taps_of(tap, read.type, weight.type, n, lane, lanes, column * taps * PANEL, acc);
             point(arg, acc, at, lane, lanes, sums);
         }
     }
@@ -179,9 +193,9 @@ UNUSED void depth_unit(const struct group_window *v, int turned, char *const *ar
 
 struct group_gradient {
     const struct group_window *window;
-    int x, y, channels_x, channels_y; /* arguments and their channels */
-    int per, own;                     /* channels of a group: of x and of y */
-    int span;                         /* channels of x that the groups of one panel meet, in whole tiles */
+    struct part x, y; /* arguments and their channels */
+    int per, own;     /* channels of a group: of x and of y */
+    int span;         /* channels of x that the groups of one panel meet, in whole tiles */
 };
 
 /* Places [*made, *made + n) of y along W that meet x with tap k, and what they meet first. Returns n. */
@@ -224,16 +238,17 @@ struct group_scratch {
 /* Adds n positions to the sums of all channels that the panel's groups meet, by all of its lanes. */
 UNUSED void meet_block(const struct group_gradient *g, char *const *arg, struct group_scratch *t, long panel,
                        long n) {
-    long lane = panel * PANEL, lanes = g->channels_y - lane < PANEL ? g->channels_y - lane : PANEL;
+    long lane = panel * PANEL, lanes = g->y.channels - lane < PANEL ? g->y.channels - lane : PANEL;
     long first = lane / g->own * g->per, rows = ((lane + lanes - 1) / g->own + 1) * g->per - first;
     float *y = t->data + (g->span + g->per) * PANEL, *x = y + M_BLOCK * PANEL;
     for (long m = 0; m < n; m++) {
-        const float *from = (const float *)arg[g->y] + t->y_at[m] * g->channels_y + lane;
+        struct array from = from_element(PART_OF(arg, g->y), t->y_at[m] * g->y.channels + lane);
         for (long i = 0; i < PANEL; i += LANES)
-            st(y + m * PANEL + i, i < lanes ? ldn(from + i, lanes - i) : (vf){0});
-        from = (const float *)arg[g->x] + t->x_at[m] * g->channels_x + first;
+            st(y + m * PANEL + i, i < lanes ? load_n(from, i, lanes - i) : (vf){0});
+        from = from_element(PART_OF(arg, g->x), t->x_at[m] * g->x.channels + first);
         for (long r = 0; r < g->span; r++)
-            x[(r / GRAD_HEIGHT * M_BLOCK + m) * GRAD_HEIGHT + r % GRAD_HEIGHT] = r < rows ? from[r] : 0;
+            x[(r / GRAD_HEIGHT * M_BLOCK + m) * GRAD_HEIGHT + r % GRAD_HEIGHT] =
+                r < rows ? element(from, r) : 0;
         t->packed_at[m] = (int)m * PANEL, t->order[m] = m;
     }
     for (long r = 0; r < g->span; r += GRAD_HEIGHT)
@@ -257,46 +272,58 @@ UNUSED float *group_gradient_unit(const struct group_gradient *g, char *const *a
         }
     }
     if (n) meet_block(g, arg, t, panel, n);
-    for (long i = 0; i < PANEL && lane + i < g->channels_y; i++)
+    for (long i = 0; i < PANEL && lane + i < g->y.channels; i++)
         for (long c = 0; c < g->per; c++)
             result[c * PANEL + i] = t->data[((lane + i) / g->own * g->per - first + c) * PANEL + i];
     return result;
 }
 
 /* Depthwise, lane by lane: sum[PANEL] += the products of n positions, of `lanes` lanes. */
-HOT void dot_line(const float *x, long x_step, const float *y, long y_step, long n, long lanes, float *sum) {
+INLINE void dot_line(struct array x, long x_step, struct array y, long y_step, long n, long lanes,
+                     float *sum) {
     vf a = {0}, b = {0}, c = {0}, d = {0};
     if (lanes < PANEL) {
         long more = lanes - LANES;
-        for (long i = 0; i < n; i++, x += x_step, y += y_step) {
-            a += ldn(x, lanes) * ldn(y, lanes);
-            if (more > 0) b += ld_part(x + LANES, more) * ld_part(y + LANES, more);
+        for (long i = 0; i < n; i++, x = from_element(x, x_step), y = from_element(y, y_step)) {
+            a += load_n(x, 0, lanes) * load_n(y, 0, lanes);
+            if (more > 0) b += load_part(x, LANES, more) * load_part(y, LANES, more);
         }
         n = 0;
     }
-    for (; n > 1; n -= 2, x += 2 * x_step, y += 2 * y_step) {
-        const float *x2 = x + x_step, *y2 = y + y_step;
-        a += ld(x) * ld(y), b += ld(x + LANES) * ld(y + LANES);
-        c += ld(x2) * ld(y2), d += ld(x2 + LANES) * ld(y2 + LANES);
+    for (; n > 1; n -= 2, x = from_element(x, 2 * x_step), y = from_element(y, 2 * y_step)) {
+        struct array x2 = from_element(x, x_step), y2 = from_element(y, y_step);
+        a += load(x, 0) * load(y, 0), b += load(x, LANES) * load(y, LANES);
+        c += load(x2, 0) * load(y2, 0), d += load(x2, LANES) * load(y2, LANES);
     }
-    if (n) a += ld(x) * ld(y), b += ld(x + LANES) * ld(y + LANES);
+    if (n) a += load(x, 0) * load(y, 0), b += load(x, LANES) * load(y, LANES);
     st(sum, ld(sum) + (a + c)), st(sum + LANES, ld(sum + LANES) + (b + d));
 }
+#define DOT_LINE(x_type, y_type)                                                                             \
+    {                                                                                                        \
+        dot_line((struct array){x.at, x_type}, x_step, (struct array){y.at, y_type}, y_step, n, lanes, sum); \
+        return;                                                                                              \
+    }
+HOT void dot_line_of(struct array x, long x_step, struct array y, long y_step, long n, long lanes,
+                     float *sum){IF_F16(x.type, IF_F16(y.type, DOT_LINE(F16, F16)))
+                                     IF_F16(x.type, DOT_LINE(F16, y.type))
+                                         IF_BF16(x.type, IF_BF16(y.type, DOT_LINE(BF16, BF16)))
+                                             IF_BF16(x.type, DOT_LINE(BF16, y.type)) DOT_LINE(F32, y.type)}
 
 /* All taps along W of one place of the kernel: result[tap][lane]. */
 UNUSED float *depth_gradient_unit(const struct group_gradient *g, char *const *arg, long panel, long place,
                                   char *scratch) {
     const struct group_window *v = g->window;
     float *result = (float *)scratch;
-    long lane = panel * PANEL, channels = g->channels_x, lanes = channels - lane;
+    long lane = panel * PANEL, channels = g->x.channels, lanes = channels - lane;
     __builtin_memset(result, 0, sizeof(float) * (unsigned long)(v->kernel[2] * PANEL));
     for (long line = 0; line < (long)v->batch * v->y[0] * v->y[1]; line++)
         for (long kw = 0; kw < v->kernel[2]; kw++) {
             struct met_line m = meet_line(v, place * v->kernel[2] + kw, line);
             for (long from = 0; from < m.n; from += M_BLOCK)
-                dot_line((const float *)arg[g->x] + (m.x + from * m.step) * channels + lane,
-                         m.step * channels, (const float *)arg[g->y] + (m.y + from) * channels + lane,
-                         channels, m.n - from < M_BLOCK ? m.n - from : M_BLOCK, lanes, result + kw * PANEL);
+                dot_line_of(from_element(PART_OF(arg, g->x), (m.x + from * m.step) * channels + lane),
+                            m.step * channels,
+                            from_element(PART_OF(arg, g->y), (m.y + from) * channels + lane), channels,
+                            m.n - from < M_BLOCK ? m.n - from : M_BLOCK, lanes, result + kw * PANEL);
         }
     return result;
 }

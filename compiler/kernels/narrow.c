@@ -2,23 +2,24 @@
  * that no lane is idle, and are added up at the end. */
 
 /* packed[made][tap][channel], channels rounded up to whole vectors, zeros behind the last. Unit: one made. */
-UNUSED void narrow_weight(const struct contraction *s, const float *w, long made, float *packed) {
+UNUSED void narrow_weight(const struct contraction *s, struct array w, long made, float *packed) {
     long whole = (s->reduced + LANES - 1) / LANES * LANES, o = s->weight_start * PANEL + made;
     for (long tap = 0; tap < s->weight_taps; tap++)
         for (long c = 0; c < whole; c++)
             packed[(made * s->weight_taps + tap) * whole + c] =
                 c < s->reduced
-                    ? w[((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL + o % PANEL]
+                    ? element(w, ((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL +
+                                     o % PANEL)
                     : 0;
 }
 
 #define NARROW_ZERO(r) vf c##r = {0};
-#define NARROW_AT(r)   const float *a##r = s->a[r];
-#define NARROW_STEP(r) c##r += ld(a##r + k) * b;
-#define NARROW_PART(r) c##r += ld_part(a##r + k, s->n - k) * b;
+#define NARROW_AT(r)   const struct array a##r = {s->a[r], type};
+#define NARROW_STEP(r) c##r += load(a##r, k) * b;
+#define NARROW_PART(r) c##r += load_part(a##r, k, s->n - k) * b;
 #define NARROW_OUT(r)  acc[r * PANEL] = sum_lanes(c##r);
 /* acc[TILE_ROWS][PANEL]: the sum over all stretches in the first lane of each row; b: weights of one made. */
-HOT void narrow_tile(const struct stretch *s, long n, float *acc) {
+INLINE void narrow_sum(const struct stretch *s, long n, int type, float *acc) {
     ROWS(NARROW_ZERO)
     for (const struct stretch *end = s + n; s < end; s++) {
         ROWS(NARROW_AT)
@@ -34,6 +35,18 @@ HOT void narrow_tile(const struct stretch *s, long n, float *acc) {
     }
     ROWS(NARROW_OUT)
 }
+/* Of rows of each type. */
+HOT void narrow_tile(const struct stretch *s, long n, int type, float *acc) {
+    IF_F16(type, {
+        narrow_sum(s, n, F16, acc);
+        return;
+    })
+    IF_BF16(type, {
+        narrow_sum(s, n, BF16, acc);
+        return;
+    })
+    narrow_sum(s, n, F32, acc);
+}
 
 /* A block of rows, all channels that are made. One part; taps that lie outside are left out. */
 struct narrow_scratch {
@@ -47,20 +60,21 @@ UNUSED void narrow_unit(const struct contraction *s, char *const *arg, const flo
     struct narrow_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long rows = fill_rows(s, p, unit * ROW_BLOCK, &t->row, ROW_BLOCK), channels = s->part->channels,
-         whole = (channels + LANES - 1) / LANES * LANES;
+         whole = (channels + LANES - 1) / LANES * LANES, bytes = bytes_of(s->part->type);
     for (long r = 0; r < rows; r += TILE_ROWS) {
         long some = 0, at[ROW_LANES];
-        find_offsets(&t->row, r, channels, at);
+        find_offsets(&t->row, r, channels * bytes, at);
         for (long i = 0; i < p->taps; i++) {
             const struct tap *tap = s->taps + i;
             v_rows in = inside(s, &t->row, r, tap);
             long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
-            struct piece piece = {tap, (const float *)arg[s->part->arg] + by * channels, packed + i * whole,
-                                  channels, channels};
+            struct piece piece = {tap,           arg[s->part->arg] + by * channels * bytes,
+                                  s->part->type, packed + i * whole,
+                                  channels,      channels};
             if (any(in)) point_rows(&piece, at, in, t->stretch + some++);
         }
         for (long made = 0; made < s->channels; made++) {
-            narrow_tile(t->stretch, some, t->acc + made);
+            narrow_tile(t->stretch, some, s->part->type, t->acc + made);
             for (long i = 0; i < some; i++) t->stretch[i].b += s->weight_taps * whole;
         }
         finish(arg, t->acc, &t->row, r, rows - r < TILE_ROWS ? rows - r : TILE_ROWS, 0, s->channels, sums);

@@ -98,8 +98,8 @@ INLINE void stn_b(unsigned char *p, vb v, long n) {
     else
         for (long i = 0; i < n; i++) p[i] = (unsigned char)(v[i] & 1);
 }
-/* Turns a LANES x LANES block: to[j][i] = from[i][j], rows `fs` and `ts` floats apart. Halves, quarters, ...
- * change places; LO and HI take from a pair of rows what stays above and what goes below. */
+/* Turns a LANES x LANES block, whose rows are r0, r1, ...: halves, quarters, ... change places; LO and HI
+ * take from a pair of rows what stays above and what goes below. */
 #define TURN(h, i, j)                                                                                        \
     {                                                                                                        \
         vf a = r##i, b = r##j;                                                                               \
@@ -154,13 +154,6 @@ INLINE void stn_b(unsigned char *p, vb v, long n) {
 #define BLOCK_ROWS(X) X(0) X(1) X(2) X(3)
 #define TURN_ALL      TURN(2, 0, 2) TURN(2, 1, 3) TURN(1, 0, 1) TURN(1, 2, 3)
 #endif
-INLINE void turn_block(const float *from, long fs, float *to, long ts) {
-#define BLOCK_IN(i)  vf r##i = ld(from + i * fs);
-#define BLOCK_OUT(i) st(to + i * ts, r##i);
-    BLOCK_ROWS(BLOCK_IN)
-    TURN_ALL
-    BLOCK_ROWS(BLOCK_OUT)
-}
 INLINE vi lane_numbers(void) { return (vi){LOWER, UPPER}; }
 /* The lanes from n on set to zero. */
 INLINE vf keep(vf v, long n) { return (vf)((vi)v & (lane_numbers() < (int)n)); }

@@ -1,11 +1,12 @@
 /* Products by axis names, around the tile of contract.c. The right operand is packed into panels once a
  * launch, [column of panels][term][PANEL], so that the tile streams it; the left one is read as it lies where
- * its terms are neighbours, and is otherwise packed block by block. Where operands' elements lie is the
- * emitter's: `at` functions from the numbers of batch, row (or column) and term to an offset. */
+ * its terms are floats side by side, and is otherwise packed block by block. Where operands' elements lie is
+ * the emitter's: `at` functions from the numbers of batch, row (or column) and term to an offset. */
 typedef long offset_fn(long batch, long row, long term);
 struct product {
     long batch, rows, columns, terms;
-    int left, right;            /* arguments */
+    struct part left, right;    /* arguments; channels: none */
+    int direct;                 /* is the left one read where it lies? */
     long left_step, right_step; /* from term to term, */
     long row_step,
         column_step; /* from row to row and column to column, where that is the same everywhere; 0: ask */
@@ -25,25 +26,25 @@ INLINE long panels_of(const struct product *s) { return (s->columns + PANEL - 1)
 UNUSED void pack_right(const struct product *s, char *const *arg, long unit, float *packed) {
     long panels = panels_of(s), batch = unit / panels, column = unit % panels * PANEL;
     long m = s->columns - column < PANEL ? s->columns - column : PANEL;
-    const float *from = (const float *)arg[s->right];
+    struct array from = PART_OF(arg, s->right);
     float *to = packed + unit * s->terms * PANEL;
     long k = 0;
     if (m == PANEL && s->right_step == 1 && s->column_step > 1) /* terms are neighbours: blocks are turned */
         for (; k + LANES <= s->terms; k += LANES)
             for (long i = 0; i < PANEL; i += LANES)
-                turn_block(from + s->right_at(batch, column + i, k), s->column_step, to + k * PANEL + i,
+                turn_block(from, s->right_at(batch, column + i, k), s->column_step, to + k * PANEL + i,
                            PANEL);
     for (; k < s->terms; k++) {
         if (s->column_step == 1) {
-            const float *row = from + s->right_at(batch, column, k);
+            long row = s->right_at(batch, column, k);
             for (long i = 0; i < PANEL; i += LANES)
-                st(to + k * PANEL + i, m - i >= LANES ? ld(row + i)
-                                       : m > i        ? ld_part(row + i, m - i)
+                st(to + k * PANEL + i, m - i >= LANES ? load(from, row + i)
+                                       : m > i        ? load_part(from, row + i, m - i)
                                                       : (vf){0});
             continue;
         }
         for (long i = 0; i < PANEL; i++)
-            to[k * PANEL + i] = i < m ? from[s->right_at(batch, column + i, k)] : 0;
+            to[k * PANEL + i] = i < m ? element(from, s->right_at(batch, column + i, k)) : 0;
     }
 }
 
@@ -52,14 +53,19 @@ struct product_scratch {
 };
 
 /* Rows [row, row + n) of the left operand: left[row][term]. */
-UNUSED void pack_left(const struct product *s, const float *from, long batch, long row, long n, float *left) {
+UNUSED void pack_left(const struct product *s, struct array from, long batch, long row, long n, float *left) {
+    if (HALVES && s->left_step == 1) { /* terms are */
+        for (long i = 0; i < n; i++)
+            widen(from_element(from, s->left_at(batch, row + i, 0)), s->terms, left + i * s->terms);
+        return;
+    }
     for (long k = 0; k < s->terms; k++) {
         long at = s->left_at(batch, row, k);
         if (s->row_step == 1) { /* rows are neighbours */
-            for (long i = 0; i < n; i++) left[i * s->terms + k] = from[at + i];
+            for (long i = 0; i < n; i++) left[i * s->terms + k] = element(from, at + i);
             continue;
         }
-        for (long i = 0; i < n; i++) left[i * s->terms + k] = from[s->left_at(batch, row + i, k)];
+        for (long i = 0; i < n; i++) left[i * s->terms + k] = element(from, s->left_at(batch, row + i, k));
     }
 }
 
@@ -73,11 +79,12 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     long group = s->by_rows ? in % groups : in / blocks,
          row = (s->by_rows ? in / groups : in % blocks) * ROW_BLOCK;
     long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
-    const float *from = (const float *)arg[s->left], *rows[ROW_BLOCK + TILE_ROWS];
+    struct array from = PART_OF(arg, s->left);
+    const float *rows[ROW_BLOCK + TILE_ROWS];
     long chain = s->terms ? even_chain(s->terms) : 1;
-    if (s->left_step != 1) pack_left(s, from, batch, row, n, t->left);
+    if (!s->direct) pack_left(s, from, batch, row, n, t->left);
     for (long i = 0; i < n; i++)
-        rows[i] = s->left_step == 1 ? from + s->left_at(batch, row + i, 0) : t->left + i * s->terms;
+        rows[i] = s->direct ? (const float *)from.at + s->left_at(batch, row + i, 0) : t->left + i * s->terms;
     for (long i = n; i % TILE_ROWS; i++) rows[i] = rows[n - 1]; /* computed, and not looked at */
     long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
     for (long p = group * s->unit_panels; p < last; p++) {

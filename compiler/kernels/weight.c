@@ -4,7 +4,7 @@
  * memory; lanes are dy's channels. A unit's block is some groups of taps, rows and panels, whose sums stay in
  * cache; where there are few blocks, a unit has a share of the positions only, and the shares are added
  * later. Positions go by M_BLOCK: dy is packed into panels once for all groups and rows, x once for all
- * panels, or, where these are few and other taps will find it in cache, read where it lies. */
+ * panels, or, where these are few and other taps will find it in cache, read where its floats lie. */
 struct weight_gradient {
     int batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
@@ -131,15 +131,52 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, str
     for (long tap = 0; tap < s->run; tap++)
         for (long q = 0; q < s->nx; q++) {
             long channels = s->x[q].channels;
-            const float *x = (const float *)arg[s->x[q].arg] + tap * channels;
+            struct array x = from_element(PART_OF(arg, s->x[q]), tap * channels);
             for (long m = from; m < to; m++)
                 for (long c = row < 0 ? -row : 0; c < channels && row + c < b->rows; c++) {
                     long r = row + c;
                     t->data[r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + m * GRAD_HEIGHT + r % GRAD_HEIGHT] =
-                        x[t->x_at[m] * channels + c];
+                        element(x, t->x_at[m] * channels + c);
                 }
             row += channels;
         }
+}
+
+#if HALVES
+/* GRAD_HEIGHT elements of 16 bits as floats, in vectors of LANES, of which they may be half. */
+#if GRAD_HEIGHT == LANES
+#define FIRST_OF(h) (h)
+#define TILE_OF(v)  (v)
+#else
+#define FIRST_OF(h) __builtin_shufflevector(h, h, LOWER, LOWER)
+#define TILE_OF(v)  __builtin_shufflevector(v, v, LOWER)
+#endif
+typedef unsigned short vh_grad_any __attribute__((vector_size(GRAD_HEIGHT * 2), aligned(2), may_alias));
+typedef float vf_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
+#define COPY_ROWS(T)                                                                                         \
+    INLINE void copy_rows_##T(const T *x, float *to) {                                                       \
+        vh_grad_any h = *(const vh_grad_any *)x;                                                             \
+        vf v = widen_##T(FIRST_OF(h));                                                                       \
+        *(vf_grad_any *)to = TILE_OF(v);                                                                     \
+    }
+#if HALVES & 1
+COPY_ROWS(f16)
+#endif
+#if HALVES & 2
+COPY_ROWS(bf16)
+#endif
+#endif
+/* A tile's elements of one position. */
+INLINE void copy_rows(struct array x, long at, float *to) {
+    IF_F16(x.type, {
+        copy_rows_f16((const f16 *)x.at + at, to);
+        return;
+    })
+    IF_BF16(x.type, {
+        copy_rows_bf16((const bf16 *)x.at + at, to);
+        return;
+    })
+    *(v_grad_any *)to = *(const v_grad_any *)((const float *)x.at + at);
 }
 
 INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
@@ -153,9 +190,9 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
                 pack_x_slowly(s, arg, t, b, m, m + 1);
                 continue;
             }
-            const float *from = (const float *)arg[s->x[0].arg] + t->x_at[m] * s->channels;
             for (long r = 0; r < s->rows; r += GRAD_HEIGHT)
-                *(v_grad_any *)(t->data + r * M_BLOCK + m * GRAD_HEIGHT) = *(const v_grad_any *)(from + r);
+                copy_rows(PART_OF(arg, s->x[0]), t->x_at[m] * s->channels + r,
+                          t->data + r * M_BLOCK + m * GRAD_HEIGHT);
         }
         return;
     }
@@ -166,16 +203,16 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
     for (long q = 0; q < s->nx; row += s->x[q++].channels) {
         long channels = s->x[q].channels, first = row < 0 ? -row : 0,
              end = row + channels < b->rows ? channels : b->rows - row;
-        const float *x = (const float *)arg[s->x[q].arg];
+        struct array x = PART_OF(arg, s->x[q]);
         /* Some positions at a time: tiles lie a page apart, and one position writes half a line of each. The
          * next ones are fetched meanwhile. */
         for (long m = 0; m < n; m += PACK_AT_ONCE)
             for (long c = first; c < end; c += GRAD_HEIGHT) {
                 for (long i = m + PACK_AT_ONCE; c % LINE == 0 && i < n && i < m + 2 * PACK_AT_ONCE; i++)
-                    __builtin_prefetch(x + t->x_at[i] * channels + c);
+                    __builtin_prefetch(from_element(x, t->x_at[i] * channels + c).at);
                 float *to = t->data + (row + c) * M_BLOCK + m * GRAD_HEIGHT;
                 for (long i = m; i < n && i < m + PACK_AT_ONCE; i++, to += GRAD_HEIGHT)
-                    *(v_grad_any *)to = *(const v_grad_any *)(x + t->x_at[i] * channels + c);
+                    copy_rows(x, t->x_at[i] * channels + c, to);
             }
     }
 }
@@ -188,15 +225,16 @@ INLINE void pack_y(const struct weight_gradient *s, char *const *arg, const stru
         for (long p = 0; p < b->panels; p++, lane += PANEL) {
             while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
             long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
-            const float *y = (const float *)arg[s->y[q].arg] + lane;
+            struct array y = from_element(PART_OF(arg, s->y[q]), lane);
             float *at = to + p * M_BLOCK * PANEL;
             for (long i = end; i < n && i < end + PACK_AT_ONCE; i++)
-                for (long j = 0; j < PANEL; j += LINE) __builtin_prefetch(y + t->y_pos[i] * stride + j);
+                for (long j = 0; j < PANEL; j += LINE)
+                    __builtin_prefetch(from_element(y, t->y_pos[i] * stride + j).at);
             for (long i = m; i < end; i++, at += PANEL)
                 for (long j = 0; j < PANEL; j += LANES) {
-                    const float *from = y + t->y_pos[i] * stride + j;
-                    st(at + j, lanes - j >= LANES ? ld(from)
-                               : lanes > j        ? ld_part(from, lanes - j)
+                    long from = t->y_pos[i] * stride + j;
+                    st(at + j, lanes - j >= LANES ? load(y, from)
+                               : lanes > j        ? load_part(y, from, lanes - j)
                                                   : (vf){0});
                 }
         }
@@ -223,12 +261,12 @@ UNUSED void sum_edge(const struct weight_gradient *s, char *const *arg, const fl
     for (float *to = sum + tap * s->channels * PANEL; tap < end; tap++)
         for (long q = 0; q < s->nx; q++) {
             long channels = s->x[q].channels;
-            const float *x = (const float *)arg[s->x[q].arg] + (x_at + tap) * channels;
+            struct array x = from_element(PART_OF(arg, s->x[q]), (x_at + tap) * channels);
             for (long c = 0; c < channels; c++, to += PANEL)
                 for (long p = 0; p < b->panels; p++)
                     for (long i = 0; i < PANEL; i += LANES) {
                         float *at = to + p * s->unit_rows * PANEL + i;
-                        st(at, ld(at) + splat(x[c]) * ld(y + p * M_BLOCK * PANEL + i));
+                        st(at, ld(at) + splat(element(x, c)) * ld(y + p * M_BLOCK * PANEL + i));
                     }
         }
 }
@@ -257,13 +295,14 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
 INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
                          const struct grad_block *b, long m, long n) {
     if (s->ny == 1) {
-        const float *y = (const float *)arg[s->y->arg] + (t->y_pos[m] + n) * s->y->channels;
+        struct array y = from_element(PART_OF(arg, *s->y), (t->y_pos[m] + n) * s->y->channels);
         for (long i = b->panel * PANEL; i < (b->panel + b->panels) * PANEL; i += LINE)
-            __builtin_prefetch(y + i, 0, 2);
+            __builtin_prefetch(from_element(y, i).at, 0, 2);
     }
     if (s->nx == 1 && s->run == 1) {
-        const float *x = (const float *)arg[s->x->arg] + (t->x_pos[m] + n) * s->channels;
-        for (long i = b->row; i < b->row + b->rows; i += LINE) __builtin_prefetch(x + i, 0, 2);
+        struct array x = from_element(PART_OF(arg, *s->x), (t->x_pos[m] + n) * s->channels);
+        for (long i = b->row; i < b->row + b->rows; i += LINE)
+            __builtin_prefetch(from_element(x, i).at, 0, 2);
     }
 }
 

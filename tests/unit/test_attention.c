@@ -19,17 +19,18 @@ static const attention_case cases[] = {
 enum { NCASES = sizeof cases / sizeof *cases };
 
 /* y and the gradients of q, k and v for a gradient of y that is an input. */
-static char *text_of(dl_arena *arena, const attention_case *c) {
+static char *text_of(dl_arena *arena, const attention_case *c, dl_dtype dtype) {
     int features = c->heads * c->size;
-    char *q = dl_format(arena, "f32[N=%d, T=%d, E=%d]", c->batch, c->queries, features);
-    char *k = dl_format(arena, "f32[N=%d, S=%d, E=%d]", c->batch, c->keys, features);
+    const char *type = dl_dtype_name(dtype);
+    char *q = dl_format(arena, "%s[N=%d, T=%d, E=%d]", type, c->batch, c->queries, features);
+    char *k = dl_format(arena, "%s[N=%d, S=%d, E=%d]", type, c->batch, c->keys, features);
     return dl_format(arena,
                      "graph @train {\n  param $q = %%0 : %s init zero\n  param $k = %%1 : %s init zero\n"
                      "  param $v = %%2 : %s init zero\n  input $dy = %%3 : %s\n"
                      "  %%4 = attention $q, $k, $v {rate=%g, heads=%d, causal=%d} : %s\n"
-                     "  %%5 = mul %%4, $dy : %s\n  %%6 = sum %%5 {over=[N, T, E]} : f32[]\n"
+                     "  %%5 = mul %%4, $dy : %s\n  %%6 = sum %%5 {over=[N, T, E]} : %s[]\n"
                      "  output \"y\" = %%4\n  loss \"loss\" = %%6\n}\n",
-                     q, k, k, q, c->rate, c->heads, c->causal, q, q);
+                     q, k, k, q, c->rate, c->heads, c->causal, q, q, type);
 }
 
 static bool fill(dlr_exec *exec, void *user, dl_error *err) {
@@ -38,7 +39,7 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
     if (!dlr_state_init(exec, 1, err)) return false;
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
-        if (v->type.dtype != DL_F32) continue;
+        if (!dl_dtype_is_float(v->type.dtype)) continue;
         size_t n = (size_t)dl_type_count(&v->type);
         float *noise = calloc(n + 1, sizeof *noise);
         dlr_normals((dlr_rng_place){.seed = 5, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i}, 0, n, 0,
@@ -66,13 +67,14 @@ static dl_buf run_on(const dl_plan *p, const attention_case *c, int threads) {
     return bytes;
 }
 
-static void test_case(const attention_case *c, const char *target) {
+static void test_case(const attention_case *c, dl_dtype dtype, const char *target) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
-    char *name = dl_format(arena, "%s, [%d, %d x %d, %d of %d], causal %d, rate %g", target, c->batch,
-                           c->queries, c->keys, c->heads, c->size, c->causal, c->rate);
+    char *name =
+        dl_format(arena, "%s, %s, [%d, %d x %d, %d of %d], causal %d, rate %g", target, dl_dtype_name(dtype),
+                  c->batch, c->queries, c->keys, c->heads, c->size, c->causal, c->rate);
     dl_module *m = NULL;
-    dl_plan *p = compile_text_module(arena, text_of(arena, c), target, NULL, &m);
+    dl_plan *p = compile_text_module(arena, text_of(arena, c, dtype), target, NULL, &m);
     if (p) {
         dl_verdict v = {0};
         dl_verify_run run = {2, fill, (void *)(uintptr_t)c};
@@ -91,7 +93,7 @@ static void test_nan(const char *target) {
     const attention_case c = {1, 70, 100, 2, 8, 0, 0, 1};
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
-    dl_plan *p = compile_text(arena, text_of(arena, &c), target, NULL);
+    dl_plan *p = compile_text(arena, text_of(arena, &c, DL_F32), target, NULL);
     dlr_exec *exec = open_plan(p, 1);
     if (exec && fill(exec, (void *)(uintptr_t)&c, &err)) {
         ((float *)dlr_exec_variable(exec, "q").data)[66 * 16 + 3] = __builtin_nanf("");
@@ -105,10 +107,12 @@ static void test_nan(const char *target) {
 }
 
 int main(void) {
+    static const dl_dtype types[] = {DL_F32, DL_BF16, DL_F16};
     char dir[] = "/tmp/dl_attention_XXXXXX";
     if (!compiled_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++) {
-        for (int i = 0; i < NCASES; i++) test_case(&cases[i], compiled_targets[t]);
+        for (int i = 0; i < NCASES; i++)
+            for (int d = 0; d < 3; d++) test_case(&cases[i], types[d], compiled_targets[t]);
         test_nan(compiled_targets[t]);
     }
     return dl_test_end();

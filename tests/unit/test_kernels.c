@@ -211,13 +211,23 @@ static const char *const sums[] = {
                                                                                 where neighbours would */
     "  %2 = broadcast $x : f32[K=5, B=8, T=16]\n  %3 = contract %2, $w {over=[K]} : f32[B=8, T=16, O=3]\n"
     "  %4 = mul %3, %3 : f32[B=8, T=16, O=3]\n  %5 = tanh %4 : f32[B=8, T=16, O=3]\n"
-    "  %6 = mean %5 {over=[B, T, O]} : f32[]\n"};
+    "  %6 = mean %5 {over=[B, T, O]} : f32[]\n",
+    "param $x = %0 : f32[B=3, T=47, E=37]\n  param $w = %1 : f32[O=83, E=37]\n" /* a linear layer and its
+                                                                                    gradients */
+    "  param $b = %9 : f32[O=83]\n  %2 = contract $x, $w {over=[E]} : f32[B=3, T=47, O=83]\n"
+    "  %3 = add %2, $b : f32[B=3, T=47, O=83]\n  %4 = mul %3, %3 : f32[B=3, T=47, O=83]\n"
+    "  %6 = mean %4 {over=[B, T, O]} : f32[]\n",
+    "param $x = %0 : f32[B=2, S=19, H=3, E=33]\n  param $w = %1 : f32[B=2, T=21, H=3, E=33]\n" /* products by
+                                                                                                   heads */
+    "  %2 = contract $x, $w {over=[E]} : f32[B=2, S=19, H=3, T=21]\n"
+    "  %3 = contract %2, $w {over=[T]} : f32[B=2, S=19, H=3, E=33]\n"
+    "  %4 = mul %3, %3 : f32[B=2, S=19, H=3, E=33]\n  %6 = mean %4 {over=[B, S, H, E]} : f32[]\n"};
 enum { NSUMS = sizeof sums / sizeof *sums };
 
 static const char *const axes[] = {"D", "H", "W"};
 
-static dl_value *input(dl_graph *g, const contraction_case *c, int part) {
-    dl_type t = dl_scalar(DL_F32);
+static dl_value *input(dl_graph *g, const contraction_case *c, dl_dtype dtype, int part) {
+    dl_type t = dl_scalar(dtype);
     dl_type_push(&t, "N", c->batch), dl_type_push(&t, "C", c->in[part]);
     for (int i = 0; i < c->spatial; i++) dl_type_push(&t, axes[i], c->size[i]);
     dl_var *v =
@@ -227,16 +237,16 @@ static dl_value *input(dl_graph *g, const contraction_case *c, int part) {
 
 /* loss = sum(leaky_relu(conv(cat(x...), w) + b)^2): epilogues, all gradients, bias gradients in the same
  * kernels. */
-static void build_case(dl_module *m, int number) {
+static void build_case(dl_module *m, dl_dtype dtype, int number) {
     const contraction_case *c = &cases[number];
     dl_graph *g = dl_graph_new(m, dl_internf("case%d", number));
     dl_builder b = {.graph = g};
     dl_value *parts[3];
     int n = 0, channels = 0, groups = c->groups ? c->groups : 1;
-    for (; n < 3 && c->in[n]; n++) parts[n] = input(g, c, n), channels += c->in[n];
+    for (; n < 3 && c->in[n]; n++) parts[n] = input(g, c, dtype, n), channels += c->in[n];
     dl_attr axis = dl_attr_name(DL_ATTR_axis, "C");
     dl_value *x = n == 1 ? parts[0] : dl_build(&b, DL_OP_cat, n, parts, 1, &axis);
-    dl_type wt = dl_scalar(DL_F32), bt = dl_scalar(DL_F32);
+    dl_type wt = dl_scalar(dtype), bt = dl_scalar(dtype);
     dl_type_push(&wt, "O", c->transposed ? channels : c->out),
         dl_type_push(&wt, "C", (c->transposed ? c->out : channels) / groups);
     int64_t stride[3], lo[3], hi[3], size[3], dilation[3];
@@ -270,9 +280,17 @@ static void build_case(dl_module *m, int number) {
 }
 
 /* Sum number `number`: its last value is the loss. */
-static void build_sum(dl_module *m, int number, dl_error *err) {
-    const char *text =
-        dl_format(m->arena, "graph @sum%d {\n  %s  loss \"loss\" = %%6\n}\n", number, sums[number]);
+static void build_sum(dl_module *m, dl_dtype dtype, int number, dl_error *err) {
+    dl_buf b = {0};
+    dl_putf(&b, "graph @sum%d {\n  ", number);
+    for (const char *c = sums[number]; *c;)
+        if (strncmp(c, "f32[", 4) == 0)
+            dl_puts(&b, dl_dtype_name(dtype)), c += 3;
+        else
+            dl_putn(&b, c++, 1);
+    dl_puts(&b, "  loss \"loss\" = %6\n}\n");
+    const char *text = dl_strdup(m->arena, b.at);
+    dl_buf_free(&b);
     dl_module *one = dl_parse_module(m->arena, text, strlen(text), "sums", err);
     if (!one) return;
     dl_graph *g = one->graphs.at[0];
@@ -300,15 +318,43 @@ static void differentiate(dl_module *m, dl_error *err) {
     }
 }
 
-static dl_module *build_all(dl_error *err) {
+static dl_module *build_all(dl_dtype dtype, dl_error *err) {
     dl_module *m = dl_module_new(NULL);
-    for (int i = 0; i < NCASES; i++) build_case(m, i);
-    for (int i = 0; i < NSUMS; i++) build_sum(m, i, err);
+    for (int i = 0; i < NCASES; i++) build_case(m, dtype, i);
+    for (int i = 0; i < NSUMS; i++) build_sum(m, dtype, i, err);
     differentiate(m, err);
     return m;
 }
 
-/* The same numbers, rounded to f32, for interpreter and executor. */
+static void narrow_value(dl_value *v, dl_dtype dtype) {
+    if (v->type.rank && v->type.dtype == DL_F32 && (v->id * 2654435761u) >> 31) v->type.dtype = dtype;
+}
+
+/* After fusion, of tensors in memory one of two becomes one of 16 bits, by its number, as mixed precision
+ * makes them: the kernels' values stay in f32, and contractions have operands of either type. */
+static void narrow(void *user, int number, const dl_pass *pass, const dl_module *m) {
+    dl_dtype dtype = *(const dl_dtype *)user;
+    (void)number;
+    if (!pass || strcmp(pass->name, "fuse") != 0) return;
+    for (int i = 0; i < m->graphs.n; i++) {
+        dl_graph *g = m->graphs.at[i];
+        for (int k = 0; k < g->vars.n; k++) narrow_value(&g->vars.at[k]->value, dtype);
+        for (int k = 0; k < g->nodes.n; k++)
+            for (int r = 0; r < g->nodes.at[k]->nout; r++) narrow_value(&g->nodes.at[k]->out[r], dtype);
+        for (int k = 0; k < g->results.n; k++) /* gradients are of their variables' types */
+            if (g->results.at[k].var)
+                g->results.at[k].value->type.dtype = g->results.at[k].var->value.type.dtype;
+        for (int k = 0; k < g->nodes.n; k++) {
+            dl_node *n = g->nodes.at[k];
+            for (int p = 0; p < n->kernel->params.n; p++)
+                n->kernel->params.at[p].type.dtype =
+                    (p < n->nin ? n->in[p] : &n->out[p - n->nin])->type.dtype;
+            dl_kernel_count(n->kernel);
+        }
+    }
+}
+
+/* The same numbers, rounded to their type, for interpreter and executor. */
 static void feed(const dl_graph *g, dl_interp *in, dlr_exec *exec, uint64_t seed) {
     rng r = {seed};
     for (int i = 0; i < g->vars.n; i++) {
@@ -316,7 +362,8 @@ static void feed(const dl_graph *g, dl_interp *in, dlr_exec *exec, uint64_t seed
         dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);
         double *data = dl_interp_data(in, v);
         for (int64_t k = 0; k < dl_type_count(&v->type); k++) {
-            data[k] = (double)(float)uniform(&r, -1, 1);
+            data[k] = uniform(&r, -1, 1);
+            if (dl_dtype_is_float(v->type.dtype)) data[k] = dl_interp_convert(v->type.dtype, data[k], true);
             if (!dl_dtype_is_float(v->type.dtype)) data[k] = floor(2 * data[k]);
             if (v->type.dtype == DL_BOOL) data[k] = data[k] > 0;
         }
@@ -331,14 +378,15 @@ static double distance(const dlr_exec *exec, dlr_view view, const double *want) 
     dlr_state_read(exec, view, DL_F64, got);
     for (int64_t i = 0; i < n; i++) {
         double x = got[i], y = want[i];
-        if ((isnan(x) && isnan(y)) || x == y || (isinf(x) && fabs(y) > 3e38)) continue;
+        if ((isnan(x) && isnan(y)) || (isinf(x) && (x == y || fabs(y) > 3e38))) continue;
         off += (x - y) * (x - y), all += y * y;
     }
     free(got);
     return off == 0 ? 0 : sqrt(off / all);
 }
 
-static void test_target(const char *target) {
+/* All in one type; or `mixed`: in f32 and, after fusion, in that one. */
+static void test_target(const char *target, dl_dtype dtype, bool mixed) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
                               .recipe.optimizer = DL_OPT_NONE,
@@ -351,8 +399,19 @@ static void test_target(const char *target) {
         printf("SKIP %s: %s\n", target, err.message);
         return;
     }
-    dl_module *written = build_all(&err), *m = build_all(&err);
+    dl_module *written = build_all(mixed ? DL_F32 : dtype, &err),
+              *m = build_all(mixed ? DL_F32 : dtype, &err);
     dl_compile_times times = {0};
+    if (mixed) {
+        opt.observe = narrow, opt.user = &dtype;
+        opt.skip = "recompute"; /* which takes a value as it was before it was rounded */
+        opt.link = false;
+        CHECK(dl_compile(written->arena, written, &opt, &times, &err), "%s: %s", target, err.message);
+        opt.link = true;
+    }
+    /* f32 sums of some thousand terms against double ones; of 16 bits, a few then fall on the other side of a
+     * tie */
+    double most = dtype == DL_F32 ? 1e-5 : dtype == DL_F16 ? 0x1p-13 : 0x1p-11;
     dl_plan *p = err.code ? NULL : dl_compile(m->arena, m, &opt, &times, &err);
     CHECK(p != NULL && dl_plan_check(p, &err), "%s: %s", target, err.message);
     for (int threads = 1; p && threads <= 3; threads += 2) {
@@ -368,8 +427,8 @@ static void test_target(const char *target) {
             for (int r = 0; r < g->results.n; r++) {
                 dlr_view v = dlr_exec_result(exec, program, g->results.at[r].role, g->results.at[r].name);
                 double d = v.type ? distance(exec, v, dl_interp_data(in, g->results.at[r].value)) : INFINITY;
-                /* f32 sums of some thousand terms against double ones */
-                CHECK(d <= 1e-5, "%s, %d threads, %s (%s), result %s: %.2e", target, threads, g->name,
+                CHECK(d <= most, "%s, %s%s, %d threads, %s (%s), result %s: %.2e", target,
+                      dl_dtype_name(dtype), mixed ? " beside f32" : "", threads, g->name,
                       i < NCASES ? cases[i].what : "sums", g->results.at[r].name, d);
             }
             dl_interp_free(in);
@@ -383,12 +442,17 @@ int main(void) {
     char dir[] = "/tmp/dl_kernels_XXXXXX";
     if (!mkdtemp(dir)) return 1;
     setenv("DLR_CACHE_DIR", dir, 1);
-    test_target("cpu:avx512");
-    test_target("cpu:avx2");
-    test_target("cpu:generic");
+    static const dl_dtype types[] = {DL_F32, DL_BF16, DL_F16};
+    for (int i = 0; i < 3; i++) {
+        for (int mixed = 0; mixed <= (types[i] != DL_F32); mixed++) {
+            test_target("cpu:avx512", types[i], mixed);
+            test_target("cpu:avx2", types[i], mixed);
+            test_target("cpu:generic", types[i], mixed);
+        }
+    }
     setenv("CC", "clang", 1); /* the other compiler that users have */
     if (system("clang --version > /dev/null 2>&1") == 0)
-        test_target("cpu");
+        for (int i = 0; i < 3; i++) test_target("cpu", types[i], types[i] != DL_F32);
     else
         printf("SKIP kernels by clang: there is none\n");
     return dl_test_end();

@@ -121,13 +121,6 @@ static void test_numbers(const char *target, const char *skip) {
 /* What has no code yet is a located error, whatever the types. */
 static void test_refused(void) {
     static const compiled_refusal rows[] = {
-        {"graph @train {\n  input $x = %0 : bf16[T=4]\n  %1 = neg $x : bf16[T=4]   # m.dl:3:5\n"
-         "  output \"y\" = %1\n}\n",
-         "bf16, which the CPU's kernels do not hold [DL-E0803]", DL_INPUT},
-        {"graph @train {\n  input $x = %0 : f32[T=4]\n  %1 = cast $x : f16[T=4]   # m.dl:3:5\n"
-         "  %2 = neg %1 : f16[T=4]   # m.dl:3:5\n  %3 = cast %2 : f32[T=4]   # m.dl:3:5\n"
-         "  output \"y\" = %3\n}\n",
-         "m.dl:3:5: error: this is in f16, which the CPU's kernels do not hold [DL-E0803]", DL_INPUT},
         {"graph @train {\n  input $x = %0 : i32[T=4]\n  %1 = const {value=0.5} : i32[]   # m.dl:3:5\n"
          "  %2 = add $x, %1 : i32[T=4]   # m.dl:3:5\n  output \"y\" = %2\n}\n",
          "m.dl:3:5: error: the constant 0.5 is no number of i32 [DL-E0803]", DL_INPUT},

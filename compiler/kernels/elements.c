@@ -1,0 +1,176 @@
+/* Behind the prelude: elements of memory by their type. All arithmetic is in floats; f16 (IEEE 754 binary16)
+ * and bf16 (the upper half of a float) stand in memory alone. HALVES says which of them the source has, a bit
+ * each: of the others nothing is compiled. Conversions are exact, or to nearest with ties to even; what is
+ * too large becomes infinite, what is too small for the normal range keeps what digits it can, and a NaN
+ * stays one. */
+enum { F32, F16, BF16 };
+enum { HAS_F16 = 1, HAS_BF16 = 2 };
+typedef unsigned short f16, bf16;
+
+#if HALVES
+typedef unsigned vw __attribute__((vector_size(LANES * 4)));
+typedef unsigned short vh __attribute__((vector_size(LANES * 2)));
+typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+
+/* The float beside a double that has its last digit set, where the double is between two: rounded once more,
+ * it becomes what the double would have become (Boldo and Melquiond, IEEE Transactions on Computers 57(4),
+ * 2008). */
+INLINE float odd_float(double v) {
+    float f = (float)v;
+    int u;
+    __builtin_memcpy(&u, &f, sizeof u);
+    if (f == f && (double)f != v) u = (u - (__builtin_fabs((double)f) > __builtin_fabs(v))) | 1;
+    __builtin_memcpy(&f, &u, sizeof f);
+    return f;
+}
+INLINE vf odd_floats(vi v) {
+    vf r;
+    for (int i = 0; i < LANES; i++) r[i] = odd_float(v[i]);
+    return r;
+}
+#endif
+
+#if HALVES & 1
+#if defined(__AVX512F__) && LANES == 16
+typedef short vs __attribute__((vector_size(32)));
+INLINE vf widen_f16(vh h) { return __builtin_ia32_vcvtph2ps512_mask((vs)h, (vf){0}, (short)-1, 4); }
+INLINE vh narrow_f16(vf v) { return (vh)__builtin_ia32_vcvtps2ph512_mask(v, 0, (vs){0}, (short)-1); }
+#elif defined(__F16C__) && LANES == 8
+typedef short vs __attribute__((vector_size(16)));
+INLINE vf widen_f16(vh h) { return __builtin_ia32_vcvtph2ps256((vs)h); }
+INLINE vh narrow_f16(vf v) { return (vh)__builtin_ia32_vcvtps2ph256(v, 0); }
+#else
+INLINE vf widen_f16(vh h) {
+    vi w = __builtin_convertvector(h, vi), m = w & 0x7fff;
+    vf small = __builtin_convertvector(m, vf) * 0x1p-24f; /* below the normal range */
+    vi large = (m << 13) + 0x38000000 + ((m >= 0x7c00) & 0x38000000);
+    return (vf)(vi_pick(m < 0x400, (vi)small, large) | (w & 0x8000) << 16);
+}
+INLINE vh narrow_f16(vf v) {
+    vi all = (vi)v, u = all & 0x7fffffff;
+    vi r = (u - 0x38000000 + 0xfff + (u >> 13 & 1)) >> 13;
+    /* next to 0.5 floats lie as far apart as f16 does below its normal range */
+    r = vi_pick(u < 0x38800000, (vi)((vf)u + 0.5f) - 0x3f000000, r);
+    r = vi_pick(u >= 0x477ff000, splat_i(0x7c00), r);
+    r = vi_pick(u > 0x7f800000, splat_i(0x7e00), r);
+    return __builtin_convertvector(r | (all >> 16 & 0x8000), vh);
+}
+#endif
+#endif
+#if HALVES & 2
+INLINE vf widen_bf16(vh h) { return (vf)(__builtin_convertvector(h, vw) << 16); }
+INLINE vh narrow_bf16(vf v) {
+    vw u = (vw)v, nan = (vw)(v != v), r = u + 0x7fff + (u >> 16 & 1);
+    return __builtin_convertvector(((r & ~nan) | ((u | 0x400000) & nan)) >> 16, vh);
+}
+#endif
+
+/* What the prelude has for floats in memory; and a value rounded to the type, which stays a float. */
+#define HALF_FUNCTIONS(T)                                                                                    \
+    INLINE float s_widen_##T(T h) { return widen_##T((vh){h})[0]; }                                          \
+    INLINE T s_narrow_##T(float v) { return narrow_##T((vf){v})[0]; }                                        \
+    INLINE vf round_##T(vf v) { return widen_##T(narrow_##T(v)); }                                           \
+    INLINE float s_round_##T(float v) { return s_widen_##T(s_narrow_##T(v)); }                               \
+    INLINE vf splat_##T(T h) { return splat(s_widen_##T(h)); }                                               \
+    INLINE vf ld_##T(const T *p) { return widen_##T(*(const vh_any *)p); }                                   \
+    INLINE vf ld_ahead_##T(const T *p, long n) {                                                             \
+        __builtin_prefetch(p + n, 0, 1);                                                                     \
+        return ld_##T(p);                                                                                    \
+    }                                                                                                        \
+    INLINE void st_##T(T *p, vf v) { *(vh_any *)p = narrow_##T(v); }                                         \
+    INLINE vf ld_step_##T(const T *p, long step, long n) {                                                   \
+        vh h = {0};                                                                                          \
+        for (long i = 0; i < n; i++) h[i] = p[i * step];                                                     \
+        return widen_##T(h);                                                                                 \
+    }                                                                                                        \
+    INLINE void st_step_##T(T *p, long step, vf v, long n) {                                                 \
+        vh h = narrow_##T(v);                                                                                \
+        for (long i = 0; i < n; i++) p[i * step] = h[i];                                                     \
+    }                                                                                                        \
+    INLINE vf ldn_##T(const T *p, long n) { return n >= LANES ? ld_##T(p) : ld_step_##T(p, 1, n); }          \
+    INLINE void stn_##T(T *p, vf v, long n) {                                                                \
+        if (n >= LANES)                                                                                      \
+            st_##T(p, v);                                                                                    \
+        else                                                                                                 \
+            st_step_##T(p, 1, v, n);                                                                         \
+    }
+#if HALVES & 1
+HALF_FUNCTIONS(f16)
+#endif
+#if HALVES & 2
+HALF_FUNCTIONS(bf16)
+#endif
+
+/* ---- operands of hand-written loops: elements of a type that a constant table tells ---- */
+
+struct array {
+    const void *at;
+    int type;
+};
+/* f_f16(...) or f_bf16(...) where elements are of that type; what stands behind is for floats. */
+#if HALVES & 1
+#define IF_F16(type, statement)                                                                              \
+    if ((type) == F16) statement
+#else
+#define IF_F16(type, statement)
+#endif
+#if HALVES & 2
+#define IF_BF16(type, statement)                                                                             \
+    if ((type) == BF16) statement
+#else
+#define IF_BF16(type, statement)
+#endif
+
+INLINE long bytes_of(int type) {
+    IF_F16(type, return 2;)
+    IF_BF16(type, return 2;)
+    return (void)type, 4;
+}
+/* Is each element a float of memory? */
+INLINE int is_float(struct array a) { return bytes_of(a.type) == 4; }
+INLINE struct array from_element(struct array a, long i) {
+    return (struct array){(const char *)a.at + i * bytes_of(a.type), a.type};
+}
+/* Elements i, i + 1, ... as a vector; n of them, and zeros; one. */
+INLINE vf load(struct array a, long i) {
+    IF_F16(a.type, return ld_f16((const f16 *)a.at + i);)
+    IF_BF16(a.type, return ld_bf16((const bf16 *)a.at + i);)
+    return ld((const float *)a.at + i);
+}
+INLINE vf load_part(struct array a, long i, long n) {
+    IF_F16(a.type, return ld_step_f16((const f16 *)a.at + i, 1, n);)
+    IF_BF16(a.type, return ld_step_bf16((const bf16 *)a.at + i, 1, n);)
+    return ld_part((const float *)a.at + i, n);
+}
+INLINE vf load_n(struct array a, long i, long n) { return n >= LANES ? load(a, i) : load_part(a, i, n); }
+INLINE float element(struct array a, long i) {
+    IF_F16(a.type, return s_widen_f16(((const f16 *)a.at)[i]);)
+    IF_BF16(a.type, return s_widen_bf16(((const bf16 *)a.at)[i]);)
+    return ((const float *)a.at)[i];
+}
+INLINE void store_n(struct array a, long i, vf v, long n) {
+    IF_F16(a.type, {
+        stn_f16((f16 *)a.at + i, v, n);
+        return;
+    })
+    IF_BF16(a.type, {
+        stn_bf16((bf16 *)a.at + i, v, n);
+        return;
+    })
+    stn((float *)a.at + i, v, n);
+}
+/* to[0], to[1], ... = n elements. */
+HOT void widen(struct array a, long n, float *to) {
+    long i = 0;
+    for (; i + LANES <= n; i += LANES) st(to + i, load(a, i));
+    for (; i < n; i++) to[i] = element(a, i);
+}
+/* Turns a LANES x LANES block of elements from i on: to[j][k] = a[i + k * by + j], rows of `to` so many
+ * floats apart. */
+INLINE void turn_block(struct array a, long i, long by, float *to, long apart) {
+#define BLOCK_IN(k)  vf r##k = load(a, i + k * by);
+#define BLOCK_OUT(k) st(to + k * apart, r##k);
+    BLOCK_ROWS(BLOCK_IN)
+    TURN_ALL
+    BLOCK_ROWS(BLOCK_OUT)
+}
