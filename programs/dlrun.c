@@ -306,6 +306,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .style = dlr_record_find(dl_config_str(c, DL_KEY_record)),
         .schedule = dl_rates_schedule(p->arena, c, p->global_batch),
         .plateau = dl_rates_plateau(p->arena, c),
+        .loss_scale = dl_config_float(c, DL_KEY_loss_scale_init),
         .hypers = hypers,
         .n_hypers = n_hypers,
         .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
