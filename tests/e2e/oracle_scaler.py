@@ -6,6 +6,7 @@ oracle_scaler.py BUILD [OPTION...]
 """
 import json
 import math
+import shutil
 import signal
 import sys
 
@@ -263,6 +264,27 @@ def resumed(place):
     check(float(scaler["scaler.scale"]) == 1024 and int(scaler["scaler.good"]) == 4, "and counts from there")
 
 
+def with_torch_files(place):
+    """PyTorch's file has the steps that Adam took; gone on from there, the others were skipped."""
+    fp16 = ["--amp_mode=fp16", "--loss_scale_init=3e38", "--torch_checkpoints=true", "--Nsamples=160"]
+    train(place, 2, *fp16, "--num_epochs=1")
+    folder = place / "trained/2/checkpoints"
+    skipped = int(load_tensors(folder / "last/scaler.safetensors")["scaler.skipped"])
+    file = torch.load(folder / "ckpt.tar")
+    steps = {int(s["step"]) for s in file["optimizer_state_dict"]["state"].values()}
+    check(skipped > 0 and file["iters"] == 40 and steps == {40 - skipped}, f"ckpt.tar has {steps} of 40 steps, {skipped} were skipped")
+    for path in folder.iterdir():
+        if path.is_symlink():
+            path.unlink()
+        elif path.is_dir():
+            shutil.rmtree(path)
+    (folder.parent / "metrics.jsonl").unlink()
+    train(place, 2, *fp16, "--num_epochs=2", "--resume", "--loss_scale_init=64")
+    after = load_tensors(folder / "last/scaler.safetensors")
+    step = int(load_tensors(folder / "last/optimizer.safetensors")["optimizer.step"])
+    check(step == 80 and int(after["scaler.skipped"]) == skipped and float(after["scaler.scale"]) == 64, "and a run goes on from there")
+
+
 def main(build, *_):
     place = Workplace(build)
     (place / "models.yaml").write_text("base: {}\n")
@@ -274,6 +296,7 @@ def main(build, *_):
     gradients_are_unscaled(place)
     faults_at_the_floor(place)
     resumed(place)
+    with_torch_files(place)
     finish()
 
 
