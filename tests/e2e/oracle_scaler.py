@@ -6,6 +6,7 @@ oracle_scaler.py BUILD [OPTION...]
 """
 import json
 import math
+import re
 import shutil
 import signal
 import sys
@@ -211,6 +212,18 @@ def faults_at_the_floor(place):
     check(len(lines) == 30 and "(" + str(path) + ":5)" in output, "or the op and its line: " + output.strip()[-330:])
 
 
+def faults_without_a_scaler(place):
+    """float32 and bf16: losses that are not finite, where they were told already, say what is not."""
+    batches = [[torch.randn(shape) for shape in Plain.shapes]]
+    batches[0][0][2, 6] = math.nan
+    output, _ = replay(place, place / "plain.dl", batches, "--amp_mode=none", status=7)
+    check("loss is not finite at step 1. Not finite is the input 'x', at [N=2, E=6]" in output, "float32: " + output.strip()[-200:])
+    output = place.run("dlrun", place / "steep.dl", f"--yaml_config={place / 'models.yaml'}", "--data_loader_config=synthetic", "--local_batch_size=4",
+                       "--Nsamples=8", "--Nsamples_val=4", f"--expdir={place / 'runs'}", status=7)
+    check(re.search(r"initial loss is (nan|infinite).*The first value that is not finite is made by '\w+' \(\S+steep\.dl:[56]\)", output),
+          "the untrained model: " + output.strip()[-330:])
+
+
 def options_of_run(place, number, *options):
     """Of a run on noise, whose losses are large."""
     path = place / "large.dl"
@@ -295,6 +308,7 @@ def main(build, *_):
                 compare(place, net, name, case)
     gradients_are_unscaled(place)
     faults_at_the_floor(place)
+    faults_without_a_scaler(place)
     resumed(place)
     with_torch_files(place)
     finish()
