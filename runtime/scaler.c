@@ -47,7 +47,11 @@ const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program) {
         if (found) return dl_format(arena, ". Not finite is %s %s", rows[i].what, found);
     }
     const char *made = program < 0 ? NULL : dlr_not_finite_made(arena, exec, program);
-    return made ? dl_format(arena, ". The first value that is not finite is made by %s", made) : "";
+    return made ? dl_format(arena,
+                            ". The first value that is not finite is made by %s, or before it in "
+                            "the same kernel (DLC_SKIP=fuse: each op is one)",
+                            made)
+                : "";
 }
 
 /* The step's own beginning again: a skipped one changed nothing else that it reads. */

@@ -53,42 +53,52 @@ def new_scaler(init):
     return torch.amp.GradScaler("cpu", init_scale=init) if THEIRS else Restated(init)
 
 
+# Models without contractions, all of whose ops fp16 leaves in float32: what is compared is the scaler alone.
 class Plain(nn.Module):
     shapes = (3, 7), (3, 5)
     text = """
 model Plain():
     input  x: f32[N, E=7]
-    target t: f32[N, E=5]
-    y = x |> linear(9) @first |> tanh |> linear(5) @last
+    target t: f32[N, O=5]
+    param first: [H=9, E=7] ~ normal(0, 0.3)
+    param last: [O=5, H=9] ~ normal(0, 0.3)
+    param bias: [O=5] = 0
+    y = tanh(sum(x * first, over=E))
+    y = sum(y * last, over=H) + bias
     output y
     loss = mean((y - t)**2)
 """
 
     def __init__(self):
         super().__init__()
-        self.first, self.last = nn.Linear(7, 9), nn.Linear(9, 5)
+        self.first, self.last = (nn.Parameter(0.3 * torch.randn(shape)) for shape in ((9, 7), (5, 9)))
+        self.bias = nn.Parameter(torch.zeros(5))
 
     def forward(self, x):
-        return self.last(torch.tanh(self.first(x)))
+        y = torch.tanh((x[:, None] * self.first).sum(2))
+        return (y[:, None] * self.last).sum(2) + self.bias
 
 
 class Normed(nn.Module):
-    shapes = (3, 2, 6, 6), (3, 4, 6, 6)
+    shapes = (3, 4, 6, 6), (3, 4, 6, 6)
     text = """
 model Normed():
-    input  x: f32[N, C=2, H=6, W=6]
+    input  x: f32[N, C=4, H=6, W=6]
     target t: f32[N, C=4, H, W]
-    y = x |> conv(8, 3, pad=1, bias=false) @conv |> batch_norm @norm |> relu |> conv(4, 3, pad=1) @last
+    param scale: [C=4] = 1
+    param shift: [C=4] = 0
+    y = (x |> batch_norm @norm |> tanh) * scale + shift
     output y
     loss = mean((y - t)**2)
 """
 
     def __init__(self):
         super().__init__()
-        self.conv, self.norm, self.last = nn.Conv2d(2, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.Conv2d(8, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.scale, self.shift = nn.Parameter(1 + 0.1 * torch.randn(4)), nn.Parameter(torch.zeros(4))
 
     def forward(self, x):
-        return self.last(torch.relu(self.norm(self.conv(x))))
+        return torch.tanh(self.norm(x)) * self.scale[:, None, None] + self.shift[:, None, None]
 
 
 def cosine(at, total):
@@ -179,7 +189,7 @@ def compare(place, net, name, case):
     end = load_tensors(place / "end.safetensors")
     errors = {k: relative(end[k].float(), v.float()) for k, v in model.state_dict().items() if k in end}
     worst = max(errors, key=errors.get)
-    check(errors[worst] < 1e-4 and len(errors) >= 4, f"{name}: weights and statistics at the end, worst {errors[worst]:.1e} of {worst} (at most 1e-4)")
+    check(errors[worst] < 1e-4 and len(errors) >= 3, f"{name}: weights and statistics at the end, worst {errors[worst]:.1e} of {worst} (at most 1e-4)")
 
 
 def gradients_are_unscaled(place):
@@ -206,10 +216,10 @@ def faults_at_the_floor(place):
     check(len(lines) == 30 and lines[-1]["loss_scale"] == 2.0**-13, f"the floor is met behind {len(lines)} steps")
     check("the input 'x', at [N=1, E=2]" in output and "bf16" in output, "and the message names the data's fault: " + output.strip()[-330:])
     path = place / "steep.dl"
-    path.write_text(Plain.text.lstrip().replace("|> tanh", "\n    y = exp(1000*exp(y)) * 0.5\n    y = y").replace("Plain", "Steep"))
+    path.write_text(Plain.text.lstrip().replace("y = tanh(", "y = exp(1000*exp(").replace("over=E))", "over=E)*0))*0.5").replace("Plain", "Steep"))
     batches = [[torch.ones(shape) for shape in Plain.shapes] for _ in range(40)]
     output, lines = replay(place, path, batches, status=7)
-    check(len(lines) == 30 and "(" + str(path) + ":5)" in output, "or the op and its line: " + output.strip()[-330:])
+    check(len(lines) == 30 and "(" + str(path) + ":7)" in output, "or the op and its line: " + output.strip()[-330:])
 
 
 def faults_without_a_scaler(place):
@@ -220,7 +230,7 @@ def faults_without_a_scaler(place):
     check("loss is not finite at step 1. Not finite is the input 'x', at [N=2, E=6]" in output, "float32: " + output.strip()[-200:])
     output = place.run("dlrun", place / "steep.dl", f"--yaml_config={place / 'models.yaml'}", "--data_loader_config=synthetic", "--local_batch_size=4",
                        "--Nsamples=8", "--Nsamples_val=4", f"--expdir={place / 'runs'}", status=7)
-    check(re.search(r"initial loss is (nan|infinite).*The first value that is not finite is made by '\w+' \(\S+steep\.dl:[56]\)", output),
+    check(re.search(r"initial loss is (nan|infinite).*The first value that is not finite is made by '\w+' \(\S+steep\.dl:7\)", output),
           "the untrained model: " + output.strip()[-330:])
 
 
