@@ -52,13 +52,18 @@ static bool is_input(const dl_node *n) {
     return n->op == DL_OP_cast && n->in[0]->var && n->in[0]->var->role == DL_VAR_INPUT;
 }
 
-/* The variable as it is where product n reads its cast, or a part of that, in v; else NULL. */
+/* The variable as it is where product n reads its cast in v, or what moves of that make: slices, renamed and
+ * spread axes. Else NULL. */
 static dl_value *find_source(dl_builder *b, const dl_node *n, dl_value *v) {
     const dl_node *by = v->def;
     if (!by) return NULL;
     if (is_copied(by) || (is_input(by) && !dl_op_slides(n->op))) return by->in[0];
-    dl_value *of = by->op == DL_OP_slice ? find_source(b, n, by->in[0]) : NULL;
-    return of ? dl_build(b, DL_OP_slice, 1, &of, by->nattrs, by->attrs) : NULL;
+    bool moves = dl_ops[by->op].class == DL_CLASS_MOVE && by->nin == 1;
+    dl_value *of = moves ? find_source(b, n, by->in[0]) : NULL;
+    if (!of) return NULL;
+    dl_type t = v->type;
+    t.dtype = of->type.dtype;
+    return dl_build_as(b, by->op, 1, &of, by->nattrs, by->attrs, t);
 }
 
 /* A product of two such is one in f32, and then rounded. */
