@@ -25,4 +25,7 @@ dl_session *dlc_session(dl_arena *arena, dl_config *config, int *code);
 dl_session *dlc_session_again(dl_arena *arena, dl_config *config, int *code);
 /* Prints the model's warnings. */
 void dlc_tell_warnings(const dl_session *session);
+/* `dlc compile --memory=SIZE` (8GiB): prints the largest batch whose step fits, for each amp_mode; `options`
+ * are those of the command whose arguments argv are. The exit code. */
+int dlc_largest(const char *memory, int argc, char **argv, const dl_option *options, bool json);
 #endif

@@ -12,6 +12,7 @@
 static const dl_option options[] = {
     {"output", 'o', "FILE", "write the plan here (.dlp)"},
     {"json", 0, NULL, "print the figures as JSON"},
+    {"memory", 0, "SIZE", "print the largest batch that fits into 8GiB (512MiB...), in each precision"},
     {"target", 0, "TARGET", "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic"},
     {"dump", 0, "WHAT", "print ast, ir, kernel, source, plan or memory"},
     {"dump-after", 0, "PASS", "print the IR behind this pass"},
@@ -166,6 +167,8 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (!c) return dlc_fail(&err);
     if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
+    if (dl_config_option(c, "memory"))
+        return dlc_largest(dl_config_option(c, "memory"), argc, argv, options, dl_config_option(c, "json"));
     int code = 0;
     dl_session *s = dlc_session(arena, c, &code);
     if (!s) return code;

@@ -2,8 +2,8 @@
 
 check_commands.py DLC     from the project's root; needs nothing but Python's own library
 """
+import json
 import os
-import re
 import re
 import subprocess
 import sys
@@ -99,6 +99,31 @@ def test_verified_norms():
         plain = dlc("verify", MODEL, "--data_size=8", f"--clip_grad_norm={clip}")
         results = [int(re.search(r"train +\d+ kernels, (\d+) results", x.stdout).group(1)) for x in (r, plain)]
         check(r.returncode == 0 and "all agree" in r.stdout and results[0] > results[1], f"clip {clip}: exit {r.returncode} {results} {r.stdout}{r.stderr}")
+
+
+def test_largest():
+    """--memory finds the largest batch that fits: one more does not; 16 bits leave room for more."""
+    r = compile_small("--memory=40MiB", "--json")
+    found = json.loads(r.stdout)
+    check(r.returncode == 0 and found["memory_bytes"] == 40 << 20, f"exit {r.returncode} {r.stdout} {r.stderr}")
+    batch = {mode: f["batch"] for mode, f in found["largest_batch"].items()}
+    check(1 < batch["none"] < batch["bf16"], f"{batch}")
+    for mode, n in batch.items():
+        peaks = [json.loads(compile_small("--json", f"--amp_mode={mode}", f"--local_batch_size={b}").stdout)["peak_bytes"] for b in (n, n + 1)]
+        check(peaks[0] == found["largest_batch"][mode]["peak_bytes"] <= 40 << 20 < peaks[1], f"{mode}, {n}: {peaks}")
+    r = compile_small("--memory=1KiB", "--json")
+    check(r.returncode == 0 and json.loads(r.stdout)["largest_batch"]["none"]["batch"] == 0, f"{r.stdout} {r.stderr}")
+    r = compile_small("--memory=much")
+    check(r.returncode == 2 and "--memory=much: a size such as 8GiB" in r.stderr, f"exit {r.returncode} {r.stderr}")
+
+
+def test_amp_counted():
+    r = compile_small("--json", "--amp_mode=bf16")
+    got = json.loads(r.stdout)
+    check(got["amp"]["mode"] == "bf16" and got["amp"]["values"]["bf16"]["count"] > 0 and got["amp"]["bytes_saved"] > 0, f"{r.stdout}")
+    check(got["cast_kernels"] == 0, f"{r.stdout}")
+    plain = json.loads(compile_small("--json").stdout)
+    check(plain["amp"]["bytes_saved"] == 0 and "bf16" not in plain["amp"]["values"], f"{plain}")
 
 
 for test in [v for k, v in list(globals().items()) if k.startswith("test_")]:
