@@ -19,16 +19,45 @@ static const size_t loops_bytes[DL_NLOOPS] = {[DL_LOOPS_IMAGE] = 18 << 10,
                                               [DL_LOOPS_PRODUCT] = 18 << 10,
                                               [DL_LOOPS_ATTENTION] = 60 << 10};
 
+static void put_line(dl_buf *b, dl_loc loc) {
+    dl_put_foreign(b, DL_IN_LINE, loc.file);
+    dl_putf(b, ":%d", loc.line);
+}
+
 static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     dl_buf b = {0};
     for (int i = 0; i < k->locs.n; i++) {
         dl_puts(&b, i ? " " : "");
-        dl_put_foreign(&b, DL_IN_LINE, k->locs.at[i].file);
-        dl_putf(&b, ":%d", k->locs.at[i].line);
+        put_line(&b, k->locs.at[i]);
     }
     const char *s = dl_strdup(arena, b.at ? b.at : "");
     dl_buf_free(&b);
     return s;
+}
+
+static const char *name_of(const dl_kinstr *in) {
+    bool has_op = in->kind == DL_K_ELEM || in->kind == DL_K_REDUCE || in->kind == DL_K_CONTRACT;
+    return has_op ? dl_ops[in->op].name : in->kind == DL_K_LOAD ? "a move" : "a source";
+}
+
+/* What is stored, by parameter; a template stores all its results. */
+static void add_stores(dl_plan *p, dl_plan_kernel *pk, const dl_kernel *k) {
+    const dl_node *call = dl_kernel_call(k);
+    for (int i = k->nin; i < k->params.n; i++) {
+        const dl_kinstr *made = NULL;
+        dl_loc loc = call ? call->loc : (dl_loc){0};
+        for (int s = 0; s < k->instrs.n; s++)
+            if (k->instrs.at[s].kind == DL_K_STORE && k->instrs.at[s].param == i)
+                made = &k->instrs.at[k->instrs.at[s].args[0]], loc = made->loc;
+        dl_buf where = {0};
+        if (loc.line) put_line(&where, loc);
+        dl_push(p->arena, &pk->stores,
+                (dl_plan_store){.arg = i,
+                                .type = k->params.at[i].type,
+                                .op = made ? name_of(made) : dl_ops[call->op].name,
+                                .where = dl_strdup(p->arena, where.at ? where.at : "")});
+        dl_buf_free(&where);
+    }
 }
 
 /* A kernel touches its parameters' own bytes, and no others. */
@@ -137,6 +166,7 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
                          .flops = k->flops,
                          .bytes = k->bytes,
                          .predicted_us = dl_predict_us(k, t)};
+    add_stores(p, &pk, k);
     for (int j = 0; j < code->phases; j++) pk.units[j] = code->units[j];
     if (code->workspace > p->workspace_bytes) p->workspace_bytes = code->workspace;
     if (code->scratch > p->scratch_bytes) p->scratch_bytes = code->scratch;
@@ -173,6 +203,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
                 dl_plan_kernel same = p->kernels.at[twin];
                 same.name = dl_strdup(p->arena, k->name), same.where = where_from(p->arena, k);
                 same.arg_bytes = touched_bytes(p->arena, k);
+                memset(&same.stores, 0, sizeof same.stores);
+                add_stores(p, &same, k);
                 from[number] = from[twin];
                 dl_push(p->arena, &p->kernels, same);
                 continue;

@@ -133,6 +133,13 @@ static bool is_identifier(const char *s) {
     return !*s;
 }
 
+static bool check_store(const dl_plan_kernel *k, const dl_plan_store *s, dl_error *err) {
+    if (!check_type("a result of kernel", k->name, &s->type, err)) return false;
+    bool ok = s->op && s->where && s->arg >= 0 && s->arg < k->nargs &&
+              dl_type_bytes(&s->type) <= k->arg_bytes[s->arg];
+    return ok || dl_fail(err, DL_INPUT, "kernel '%s' stores what is none of its parameters", k->name);
+}
+
 static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_kernel *k = &p->kernels.at[i];
     if (!check_name("kernel", i, k->name, err)) return false;
@@ -143,6 +150,8 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
               k->nargs >= 0 && (k->arg_bytes || !k->nargs);
     for (int j = 0; ok && j < k->phases; j++) ok = k->units[j] >= 0;
     for (int j = 0; ok && j < k->nargs; j++) ok = k->arg_bytes[j] >= 0;
+    for (int j = 0; ok && j < k->stores.n; j++)
+        if (!check_store(k, &k->stores.at[j], err)) return false;
     return ok ||
            dl_fail(
                err, DL_INPUT,

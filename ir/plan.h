@@ -15,7 +15,7 @@
 #define DL_PLAN_H
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 4, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 5, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -34,6 +34,14 @@ typedef struct {
     int var; /* GRAD, UPDATE: index into vars; -1 otherwise */
 } dl_plan_result;
 
+/* What a kernel stores: for who asks what made a value (runtime/not_finite.h). */
+typedef struct {
+    int arg;           /* the parameter */
+    dl_type type;      /* with its layout */
+    const char *op;    /* the op that made what is stored: "mul" */
+    const char *where; /* its source line, "unet.dl:3"; "": none */
+} dl_plan_store;
+
 typedef struct {
     const char *name, *symbol;
     const char *where; /* source lines: "unet.dl:2 unet.dl:3" */
@@ -41,7 +49,8 @@ typedef struct {
     int phases;
     int64_t units[DL_MAX_PHASES];
     int nargs;
-    int64_t *arg_bytes;         /* by parameter: bytes that it touches from where an argument begins */
+    int64_t *arg_bytes; /* by parameter: bytes that it touches from where an argument begins */
+    DL_ARRAY(dl_plan_store) stores;
     int64_t workspace, scratch; /* bytes */
     int64_t flops, bytes;       /* of one run */
     double predicted_us;

@@ -161,6 +161,13 @@ static void code_var(codec *c, dl_plan_var *v) {
     code_int64(c, &v->offset);
 }
 
+static void code_store(codec *c, dl_plan_store *s) {
+    code_int(c, &s->arg);
+    code_type(c, &s->type);
+    code_text(c, &s->op);
+    code_text(c, &s->where);
+}
+
 static void code_kernel(codec *c, dl_plan_kernel *k) {
     code_name(c, &k->name);
     code_text(c, &k->symbol);
@@ -173,6 +180,7 @@ static void code_kernel(codec *c, dl_plan_kernel *k) {
     }
     for (int i = 0; i < k->phases; i++) code_int64(c, &k->units[i]);
     code_int64s(c, &k->nargs, &k->arg_bytes);
+    CODE_LIST(c, dl_plan_store, &k->stores, 28, code_store);
     code_int64(c, &k->workspace);
     code_int64(c, &k->scratch);
     code_int64(c, &k->flops);
@@ -221,7 +229,7 @@ static void code_meta(codec *c, dl_plan *p) {
 }
 
 static void code_vars(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_var, &p->vars, 60, code_var); }
-static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 72, code_kernel); }
+static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 76, code_kernel); }
 static void code_objects(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_object, &p->objects, 20, code_object); }
 static void code_programs(codec *c, dl_plan *p) {
     CODE_LIST(c, dl_plan_program, &p->programs, 12, code_program);

@@ -1,6 +1,7 @@
 /* Reverse-mode differentiation of the train graph: walks the nodes backwards, and asks each op's rule (column
  * `grad` of ops.def) for what its result's gradient means for its operands. */
 #include "passes/grad.h"
+#include "passes/scaler.h"
 
 static dl_grad_rule *const rules[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_grad_##grad,
@@ -81,7 +82,9 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     dl_value *root = loss->value;
     if (!active[root->id]) return false; /* a loss without parameters: nothing to train */
     dl_builder b = {.graph = g, .loc = root->def ? root->def->loc : (dl_loc){0}};
-    grads[root->id] = dl_build_const(&b, root->type.dtype, 1);
+    grads[root->id] = dl_recipe_scales(&ctx->recipe) ? dl_scaler_seed(&b, root->type.dtype, ctx->err)
+                                                     : dl_build_const(&b, root->type.dtype, 1);
+    if (ctx->err->code != DL_OK) return false;
 
     dl_grad grad = {.b = &b, .active = active, .grads = grads, .err = ctx->err};
     for (int i = forward - 1; i >= 0; i--) {

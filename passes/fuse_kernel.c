@@ -259,7 +259,8 @@ static bool is_read_here(const maker *m, const dl_value *v) {
 static int cast(maker *m, const dl_node *n) {
     int v = read_here(m, n->in[0]);
     dl_dtype to = n->out[0].type.dtype, from = m->k->instrs.at[v].type;
-    if (dl_kernel_type(to) != to && is_read_here(m, &n->out[0])) return rounded(m, v, to, n->loc);
+    bool half = dl_kernel_type(to) != to;
+    if (half && (from != DL_F32 || is_read_here(m, &n->out[0]))) return rounded(m, v, to, n->loc);
     if (dl_kernel_type(to) == from) return v;
     return emit(m, (dl_kinstr){.kind = DL_K_ELEM,
                                .op = n->op,

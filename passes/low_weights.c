@@ -1,10 +1,14 @@
-/* low_weights: a weight that is cast to 16 bits is kept in 16 bits, too.
+/* low_weights: what becomes of the casts of weights. A weight stays f32: its steps are too small for 16 bits.
  *
- * The weight itself stays f32: its steps are too small for 16 bits. What reads its cast reads a variable of
- * role COPY instead, whose next value is the cast of the weight's next one: a second store of the kernel that
- * updates the weight, where a cast of its own would read it all once more in each step. The executor makes
- * the copies anew where the host has written a parameter. */
+ * Where the target multiplies 16 bits, what reads a weight's cast reads a variable of role COPY instead,
+ * whose next value is the cast of the weight's next one: a second store of the kernel that updates the
+ * weight, where a cast of its own would read it all once more in each step. The executor makes the copies
+ * anew where the host has written a parameter. Where the target computes in f32 all the same, products read
+ * the weight as it is: no copy, no cast, and nothing is rounded; a product by names reads the model's input
+ * so, too, which else were cast by a kernel of its own (an image is turned channels last by one, which may as
+ * well round it). */
 #include "ir/builder.h"
+#include "ir/relation.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
@@ -44,32 +48,49 @@ static void add_update(dl_graph *g, dl_var *v) {
     dl_graph_result(g, DL_RESULT_UPDATE, v->name, dl_build_cast(&b, r->value, v->value.type.dtype), v);
 }
 
-/* The weight as it is where v is its cast, or a part of that; else NULL. */
-static dl_value *find_weight(dl_builder *b, dl_value *v) {
-    const dl_node *n = v->def;
-    if (!n || is_copied(n)) return n ? n->in[0] : NULL;
-    dl_value *of = n->op == DL_OP_slice ? find_weight(b, n->in[0]) : NULL;
-    return of ? dl_build(b, DL_OP_slice, 1, &of, n->nattrs, n->attrs) : NULL;
+static bool is_input(const dl_node *n) {
+    return n->op == DL_OP_cast && n->in[0]->var && n->in[0]->var->role == DL_VAR_INPUT;
 }
 
-static bool read_weights(dl_graph *g) {
+/* The variable as it is where product n reads its cast in v, or what moves of that make: slices, renamed and
+ * spread axes. Else NULL. */
+static dl_value *find_source(dl_builder *b, const dl_node *n, dl_value *v) {
+    const dl_node *by = v->def;
+    if (!by) return NULL;
+    if (is_copied(by) || (is_input(by) && !dl_op_slides(n->op))) return by->in[0];
+    bool moves = dl_ops[by->op].class == DL_CLASS_MOVE && by->nin == 1;
+    dl_value *of = moves ? find_source(b, n, by->in[0]) : NULL;
+    if (!of) return NULL;
+    dl_type t = v->type;
+    t.dtype = of->type.dtype;
+    return dl_build_as(b, by->op, 1, &of, by->nattrs, by->attrs, t);
+}
+
+/* A product of two such is one in f32, and then rounded. */
+static void round_result(dl_builder *b, dl_node *n) {
+    n->in[0] = dl_build(b, n->op, 2, n->in, n->nattrs, n->attrs);
+    n->op = DL_OP_cast, n->nin = 1, n->nattrs = 0;
+}
+
+static bool read_sources(dl_graph *g) {
     bool any = false;
     dl_builder b = {.graph = g};
     for (int i = 0, nodes = g->nodes.n; i < nodes; i++) {
         dl_node *n = g->nodes.at[i];
         b.loc = n->loc;
-        for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_CONTRACT; k++) {
-            if (n->in[1 - k]->type.dtype == DL_F32) break; /* one of 16 bits remains: the result's type */
-            dl_value *weight = find_weight(&b, n->in[k]);
-            if (weight) n->in[k] = weight, any = true;
+        if (dl_ops[n->op].class != DL_CLASS_CONTRACT || n->out[0].type.dtype == DL_F32) continue;
+        for (int k = 0; k < 2; k++) {
+            dl_value *source = find_source(&b, n, n->in[k]);
+            if (source) n->in[k] = source, any = true;
         }
+        if (n->in[0]->type.dtype == DL_F32 && n->in[1]->type.dtype == DL_F32) round_result(&b, n);
     }
     if (any) dl_graph_sort(g);
     return dl_graph_sweep(g) || any;
 }
 
 bool dl_pass_low_weights(dl_graph *g, dl_pass_ctx *ctx) {
-    if (!ctx->low_products) return read_weights(g);
+    if (!ctx->low_products) return read_sources(g);
     uint32_t ids = g->next_id;
     dl_value **copy =
         DL_NEWS(ctx->arena, dl_value *, ids + 1); /* by the cast's value id: what is read in its place */

@@ -3,6 +3,7 @@
 #include "passes/optimizer.h"
 
 #include "ir/base/tags.h"
+#include "passes/scaler.h"
 
 static dl_optimizer_rule *const optimizers[] = {
 #define OPTIMIZER(id, help) dl_optimize_##id,
@@ -35,13 +36,16 @@ static int find_name(const char *const *names, const char *name) {
 int dl_optimizer_find(const char *name) { return find_name(optimizer_names, name); }
 int dl_schedule_find(const char *name) { return find_name(schedule_names, name); }
 
+bool dl_optimizer_fail_taken(const dl_graph *g, const dl_var *v, dl_error *err) {
+    return dl_fail(err, DL_INPUT,
+                   "%s:%d:%d: error: a variable is called $%.200s, as the optimiser's own: rename it",
+                   v->loc.file ? v->loc.file : g->name, v->loc.line, v->loc.column, v->name);
+}
+
 /* A model's own variable of a name that the optimiser needs. */
 static void check_free(const dl_optimization *o, const char *name) {
     const dl_var *v = dl_var_set_find(&o->model, name);
-    if (!v) return;
-    dl_fail(o->err, DL_INPUT,
-            "%s:%d:%d: error: a variable is called $%.200s, as the optimiser's own: rename it",
-            v->loc.file ? v->loc.file : o->b->graph->name, v->loc.line, v->loc.column, v->name);
+    if (v) dl_optimizer_fail_taken(o->b->graph, v, o->err);
 }
 
 dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_var *param) {
@@ -121,11 +125,12 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     dl_var *step = dl_graph_var(g, DL_VAR_STATE, "optimizer.step", dl_scalar(DL_I64),
                                 (dl_init){.kind = DL_INIT_ZERO}, b.loc);
     dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1);
-    o.step = dl_build_cast(&b, next, DL_F64);
+    o.step = o.taken = dl_build_cast(&b, next, DL_F64);
     o.rate = schedules[recipe->schedule](&o);
     dl_graph_result(g, DL_RESULT_UPDATE, step->name, next, step);
     dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, o.rate, NULL);
 
+    if (dl_recipe_scales(recipe)) dl_scaler_unscale(&o);
     int results = g->results.n; /* those before the updates */
     dl_value *norm = recipe->clip || recipe->norms ? common_norm(&o, DL_RESULT_GRAD, 0) : NULL;
     dl_value *clip = recipe->clip ? clip_factor(&o, norm) : NULL;

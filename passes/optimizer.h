@@ -12,8 +12,10 @@ typedef struct {
     dl_var_set model;          /* variables that were there before */
     DL_ARRAY(dl_var *) hypers; /* those made so far */
     dl_error *err;
-    dl_value *step; /* the number of this step, from 1 */
-    dl_value *rate; /* the learning rate, once the schedule has built it */
+    dl_value *step;  /* the number of this step, from 1 */
+    dl_value *taken; /* the same among the steps that were not skipped (scaler.h): step without a scaler */
+    dl_value *sound; /* true where this step is not skipped; NULL: none ever is */
+    dl_value *rate;  /* the learning rate, once the schedule has built it */
 } dl_optimization;
 
 /* A number that the host may set: the variable of role HYPER of this name, which is worth `fallback` until
@@ -23,6 +25,9 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *name, double fallba
 /* What the optimiser keeps for a parameter from step to step: a variable WHAT.NAME like it, zero at first.
  * Both set o->err where the model has a variable of that name. */
 dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_var *param);
+
+/* The fault of a model's variable that has a name of the optimiser's own. */
+bool dl_optimizer_fail_taken(const dl_graph *g, const dl_var *v, dl_error *err);
 
 /* Builds the learning rate of step o->step. */
 typedef dl_value *dl_schedule_rule(dl_optimization *o);

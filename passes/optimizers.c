@@ -4,6 +4,7 @@
 
 /* Axes without a name take no part in arithmetic: they come back at the end. */
 static void update(dl_optimization *o, dl_var *var, dl_value *next) {
+    if (o->sound) next = dl_build3(o->b, DL_OP_select, o->sound, next, &var->value);
     if (!dl_type_same(&next->type, &var->value.type))
         next = dl_build_as(o->b, DL_OP_broadcast, 1, &next, 0, NULL, var->value.type);
     dl_graph_result(o->b->graph, DL_RESULT_UPDATE, var->name, next, var);
@@ -31,11 +32,11 @@ static dl_value *average(dl_optimization *o, const dl_var *param, dl_value *keep
 }
 
 /* m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g g,  p <- p - (rate / c1) m / (sqrt(v) / sqrt(c2) + eps),
- * with c1 = 1 - b1^step and c2 = 1 - b2^step (Kingma and Ba 2015). `from`: what the move starts at. */
+ * with c1 = 1 - b1^taken and c2 = 1 - b2^taken (Kingma and Ba 2015). `from`: what the move starts at. */
 static void build_adam(dl_optimization *o, dl_var *param, dl_value *grad, dl_value *from) {
     dl_value *b1 = dl_optimizer_hyper(o, "beta1", 0.9), *b2 = dl_optimizer_hyper(o, "beta2", 0.999);
-    dl_value *c1 = rest(o, dl_build2(o->b, DL_OP_pow, b1, o->step));
-    dl_value *c2 = rest(o, dl_build2(o->b, DL_OP_pow, b2, o->step));
+    dl_value *c1 = rest(o, dl_build2(o->b, DL_OP_pow, b1, o->taken));
+    dl_value *c2 = rest(o, dl_build2(o->b, DL_OP_pow, b2, o->taken));
     dl_value *pace = dl_build1(o->b, DL_OP_neg, dl_o_div(o, o->rate, c1));
     dl_value *root = dl_build1(o->b, DL_OP_sqrt, c2), *unbias = dl_o_div(o, dl_o_k(o, 1), root);
     dl_var *m = dl_optimizer_state(o, "exp_avg", param), *v = dl_optimizer_state(o, "exp_avg_sq", param);

@@ -5,6 +5,7 @@
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
 #include "ir/text.h"
+#include "passes/amp.h"
 #include "passes/memory.h"
 #include "programs/dlc.h"
 
@@ -69,18 +70,37 @@ static void observe(void *user, int number, const dl_pass *pass, const dl_module
     dl_buf_free(&b);
 }
 
-static void print_figures(const dl_session *s, const dl_plan *p, int64_t flops, int64_t bytes, int kernels,
-                          double predicted_us, bool json) {
+/* ..., "amp": {...}, "cast_kernels": 0 */
+static void print_amp(const dl_graph *g, dl_dtype low) {
+    dl_amp_report r = dl_amp_report_of(g);
+    const char *between = "";
+    printf("\"amp\": {\"mode\": \"%s\", \"values\": {", low == DL_F32   ? "none"
+                                                        : low == DL_F16 ? "fp16"
+                                                                        : dl_dtype_name(low));
+    for (int d = 0; d < DL_NDTYPES; d++) {
+        if (!r.values[d]) continue;
+        printf("%s\"%s\": {\"count\": %lld, \"bytes\": %lld}", between, dl_dtype_name((dl_dtype)d),
+               (long long)r.values[d], (long long)r.bytes[d]);
+        between = ", ";
+    }
+    printf("}, \"bytes_saved\": %lld, \"casts\": %d}, \"cast_kernels\": %d", (long long)r.saved, r.casts,
+           r.cast_kernels);
+}
+
+static void print_figures(const dl_session *s, const dl_plan *p, dl_dtype low, int64_t flops, int64_t bytes,
+                          int kernels, double predicted_us, bool json) {
     double ms = s->front_ms + s->times.passes_ms + s->times.emit_ms + s->times.cc_ms;
     int64_t peak = dl_plan_peak(p, dl_cpus_allowed());
     if (json) {
         printf("{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"parameters\": %lld, \"flops\": "
                "%lld, \"bytes\": %lld, \"kernels\": %d, "
                "\"peak_bytes\": %lld, \"predicted_ms\": %.3f, \"compile_ms\": %.1f, \"passes_ms\": %.1f, "
-               "\"cc_ms\": %.1f, \"compiled\": %d}\n",
+               "\"cc_ms\": %.1f, \"compiled\": %d, ",
                s->model_name, p->target, (long long)s->batch, (long long)s->parameters, (long long)flops,
                (long long)bytes, kernels, (long long)peak, predicted_us * 1e-3, ms, s->times.passes_ms,
                s->times.cc_ms, s->times.compiled);
+        print_amp(s->module->graphs.at[0], low);
+        puts("}");
         return;
     }
     printf("%s, batch %lld, %s\n", dl_shown(s->arena, s->model_path), (long long)s->batch, p->target);
@@ -180,7 +200,7 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
     if (what)
         code = dump(s, p, what, d.print);
     else if (!after)
-        print_figures(s, p, flops, bytes, train->launches.n, us, dl_config_option(c, "json"));
+        print_figures(s, p, opt.recipe.low, flops, bytes, train->launches.n, us, dl_config_option(c, "json"));
     dl_session_close(s);
     return code;
 }

@@ -127,11 +127,6 @@ static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_
 static void add_warnings(program *p) {
     static const dl_key rates[] = {DL_KEY_start_lr, DL_KEY_end_lr};
     const dl_config *c = p->config;
-    bool amp = strcmp(dl_config_str(c, DL_KEY_amp_mode), "none") != 0;
-    if (amp || dl_config_bool(c, DL_KEY_enable_amp))
-        dl_push(p->arena, &p->warnings,
-                dl_format(p->arena, "%s: not in this version; training in float32",
-                          amp ? "amp_mode" : "enable_amp"));
     if (dl_config_bool(c, DL_KEY_log_to_wandb))
         dl_push(p->arena, &p->warnings,
                 "log_to_wandb: not in this version; metrics.jsonl and TensorBoard's files are written");
@@ -306,6 +301,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .style = dlr_record_find(dl_config_str(c, DL_KEY_record)),
         .schedule = dl_rates_schedule(p->arena, c, p->global_batch),
         .plateau = dl_rates_plateau(p->arena, c),
+        .loss_scale = dl_config_float(c, DL_KEY_loss_scale_init),
         .hypers = hypers,
         .n_hypers = n_hypers,
         .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),

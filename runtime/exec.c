@@ -166,19 +166,26 @@ static void run_unit(void *context, int64_t unit, int thread) {
     p->run(p->arg, unit, p->scratch + (size_t)thread * p->scratch_stride, p->workspace);
 }
 
+static void run_launch(dlr_exec *e, const launch *l) {
+    phase p = {
+        .scratch = e->scratch, .workspace = e->workspace, .scratch_stride = e->scratch_stride, .arg = l->arg};
+    for (int j = 0; j < l->kernel->phases; j++) {
+        p.run = l->code->phase[j];
+        dlr_pool_run(e->pool, l->kernel->units[j], run_unit, &p);
+    }
+}
+
+void dlr_exec_run_launch(dlr_exec *e, int program, int number) {
+    run_launch(e, &e->programs[program][number]);
+}
+
 void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
     if (e->stale) renew_copies(e);
     const launch *launches = e->programs[program];
     int n = e->plan->programs.at[program].launches.n;
-    phase p = {.scratch = e->scratch, .workspace = e->workspace, .scratch_stride = e->scratch_stride};
     int64_t before = launch_ns ? dl_clock_ns() : 0;
     for (int i = 0; i < n; i++) {
-        const dl_plan_kernel *k = launches[i].kernel;
-        p.arg = launches[i].arg;
-        for (int j = 0; j < k->phases; j++) {
-            p.run = launches[i].code->phase[j];
-            dlr_pool_run(e->pool, k->units[j], run_unit, &p);
-        }
+        run_launch(e, &launches[i]);
         if (launch_ns) {
             int64_t after = dl_clock_ns();
             launch_ns[i] = after - before;

@@ -25,6 +25,8 @@ void dlr_exec_close(dlr_exec *exec); /* NULL is fine */
  * that waits. Same plan and same memory before: same bits after, for any number of threads. launch_ns, if not
  * NULL: nanoseconds of each launch, plan->programs.at[program].launches.n of them. */
 void dlr_exec_run(dlr_exec *exec, int program, int64_t *launch_ns);
+/* Runs one launch of a program; all of them in order are dlr_exec_run. */
+void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
 /* Index of a program, or -1. */
 int dlr_exec_program(const dlr_exec *exec, const char *name);
 

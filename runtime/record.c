@@ -8,7 +8,7 @@
     [DLR_VALUE_TRAIN_LOSS] = DL_TAG_TRAIN_LOSS, [DLR_VALUE_VALID_LOSS] = DL_TAG_VALID_LOSS,                  \
     [DLR_VALUE_RATE] = DL_TAG_RATE, [DLR_VALUE_ITERS_PER_SEC] = DL_TAG_SPEED,                                \
     [DLR_VALUE_WAIT] = DL_TAG_WAIT, [DLR_VALUE_GRAD_NORM] = DL_TAG_GRAD_NORM,                                \
-    [DLR_VALUE_WEIGHT_NORM] = DL_TAG_WEIGHT_NORM
+    [DLR_VALUE_WEIGHT_NORM] = DL_TAG_WEIGHT_NORM, [DLR_VALUE_LOSS_SCALE] = DL_TAG_LOSS_SCALE
 #define COMMON_LINES                                                                                         \
     .trained = "Time taken for epoch {epoch} is {seconds} sec, avg {samples_per_sec} samples/sec\n"          \
                "  Avg train loss={train}\n"                                                                  \
@@ -40,7 +40,8 @@ static const dlr_record_style styles[] = {
               [DLR_VALUE_BEST_LOSS] = "best_val_loss",
               [DLR_VALUE_BEST_EPOCH] = "best_epoch",
               [DLR_VALUE_GRAD_NORM] = "grad",
-              [DLR_VALUE_WEIGHT_NORM] = "wt_norm"},
+              [DLR_VALUE_WEIGHT_NORM] = "wt_norm",
+              [DLR_VALUE_LOSS_SCALE] = DL_TAG_LOSS_SCALE},
      .weights_at_end = true,
      .begin = "Starting training loop...",
      .finished =

@@ -21,6 +21,7 @@ typedef enum {
     DLR_VALUE_BEST_EPOCH,      /* where that was, from 0 */
     DLR_VALUE_GRAD_NORM,       /* mean over the epoch's steps */
     DLR_VALUE_WEIGHT_NORM,     /* mean likewise, or that of the last step: weights_at_end */
+    DLR_VALUE_LOSS_SCALE,      /* of the last step, where the loss is scaled */
     DLR_N_VALUES
 } dlr_value_name;
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ir/base/philox.h"
+#include "ir/base/tags.h"
 #include "runtime/state.h"
 
 dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype) {
@@ -30,26 +31,37 @@ static dlr_tensors room(dl_arena *arena, dlr_exec *exec, int n) {
     return (dlr_tensors){exec, DL_NEWS(arena, dlr_st_tensor, n + 1), DL_NEWS(arena, dlr_view, n + 1), 0};
 }
 
-/* State of the optimiser: the moments of a parameter, and what it counts, as random numbers' step. */
-static bool is_optimizers(const dl_plan_var *v) {
+typedef enum { OF_NOBODY, OF_MODEL, OF_OPTIMIZER, OF_SCALER } owner;
+
+/* State of the optimiser are the moments of a parameter, and what it counts, as random numbers' step. */
+static owner owner_of(const dl_plan_var *v) {
     bool counts = strncmp(v->name, "optimizer.", 10) == 0 || strcmp(v->name, DL_RANDOM_STEP) == 0;
-    return v->role == DL_VAR_STATE && (v->of || counts);
+    bool scales = strcmp(v->name, DL_SCALER_SCALE) == 0 || strcmp(v->name, DL_SCALER_GOOD) == 0 ||
+                  strcmp(v->name, DL_SCALER_SKIPPED) == 0;
+    if (v->role == DL_VAR_PARAM) return OF_MODEL;
+    if (v->role != DL_VAR_STATE) return OF_NOBODY;
+    return v->of || counts ? OF_OPTIMIZER : scales ? OF_SCALER : OF_MODEL;
 }
 
-static dlr_tensors variables(dl_arena *arena, dlr_exec *exec, bool optimizers) {
+static dlr_tensors variables(dl_arena *arena, dlr_exec *exec, owner of) {
     const dl_plan *p = dlr_exec_plan(exec);
     dlr_tensors t = room(arena, exec, p->vars.n);
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
-        bool wanted = v->role == DL_VAR_PARAM || v->role == DL_VAR_STATE;
-        if (wanted && is_optimizers(v) == optimizers) add(&t, v->name, dlr_exec_variable(exec, v->name));
+        if (owner_of(v) == of) add(&t, v->name, dlr_exec_variable(exec, v->name));
     }
     return t;
 }
 
-dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec) { return variables(arena, exec, false); }
+dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec) { return variables(arena, exec, OF_MODEL); }
 
-dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec) { return variables(arena, exec, true); }
+dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec) {
+    return variables(arena, exec, OF_OPTIMIZER);
+}
+
+dlr_tensors dlr_tensors_of_scaler(dl_arena *arena, dlr_exec *exec) {
+    return variables(arena, exec, OF_SCALER);
+}
 
 dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int program) {
     const dl_plan *p = dlr_exec_plan(exec);

@@ -17,6 +17,8 @@ typedef struct {
 dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec);
 /* What the optimiser keeps: its step count and the moments of each parameter. */
 dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec);
+/* What the loss scaler keeps; none where the plan has no scaler. */
+dlr_tensors dlr_tensors_of_scaler(dl_arena *arena, dlr_exec *exec);
 /* The gradients that a program leaves behind, under their parameters' names; none unless the plan was
  * compiled to keep them. */
 dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int program);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "ir/base/tags.h"
 #include "runtime/tensors.h"
 
 typedef DL_ARRAY(dlr_torch_value) values;
@@ -204,7 +205,7 @@ static void begin(writer *w) {
     w->param = DL_NEWS(w->arena, const dl_plan_var *, p->vars.n);
     for (int i = 0; i < p->vars.n; i++)
         if (p->vars.at[i].role == DL_VAR_PARAM) w->param[w->n_params++] = &p->vars.at[i];
-    w->step = (float)hyper(w, "optimizer.step");
+    w->step = (float)(hyper(w, "optimizer.step") - hyper(w, DL_SCALER_SKIPPED));
 }
 
 static bool check(const writer *w, dl_error *err) {

@@ -20,6 +20,7 @@ static bool find_programs(dlr_run *r, dl_error *err) {
     r->loss = dlr_exec_result(r->exec, r->train, DL_RESULT_LOSS, NULL);
     r->rate = dlr_exec_result(r->exec, r->train, DL_RESULT_METRIC, DL_TAG_RATE);
     r->valid = dlr_exec_result(r->exec, r->eval, DL_RESULT_LOSS, NULL);
+    r->scaler = dlr_scaler_of(r->exec, r->train);
     if (!r->loss.type || !r->valid.type)
         return dl_fail(err, DL_INPUT, "the model states no loss to train on");
     if (!r->rate.type) return dl_fail(err, DL_INPUT, "the plan has no optimiser");
@@ -113,13 +114,17 @@ static bool pause_run(dlr_run *r, dl_error *err) {
                    (long long)r->at.epoch + 1);
 }
 
-static bool check_loss(const dlr_run *r, const char *what, double loss, dl_error *err) {
+/* Of the program just run. That of a training step has changed its weights, so that it cannot run again. */
+static bool check_loss(const dlr_run *r, const char *what, int program, double loss, dl_error *err) {
     if (isfinite(loss)) return true;
-    return dl_fail(err, DL_NUMERIC,
-                   "%s loss is %s at step %lld, epoch %lld: stopped; checkpoints stay as they were. A lower "
-                   "start_lr may help; or the data hold values that are not finite",
-                   what, isnan(loss) ? "nan" : "infinite", (long long)r->at.iteration,
-                   (long long)r->at.epoch + 1);
+    dl_arena *arena = dl_arena_new(r->arena);
+    dl_fail(err, DL_NUMERIC,
+            "%s loss is %s at step %lld, epoch %lld: stopped; checkpoints stay as they were%s. A lower "
+            "start_lr may help; or the data hold values that are not finite",
+            what, isnan(loss) ? "nan" : "infinite", (long long)r->at.iteration, (long long)r->at.epoch + 1,
+            dlr_not_finite_text(arena, r->exec, program == r->eval ? program : -1));
+    dl_arena_free(arena);
+    return false;
 }
 
 /* ---- validation: also the loss of the untrained model, on one batch ---- */
@@ -134,10 +139,10 @@ static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_erro
         dlr_feed_batch(&r->feed, &batch);
         dlr_exec_run(r->exec, r->eval, NULL);
         double loss = dlr_scalar(r->exec, r->valid);
-        if (!check_loss(r, "validation", loss, err)) return false;
+        if (!check_loss(r, "validation", r->eval, loss, err)) return false;
         if (i == 0 && epoch && !dlr_run_draw(r, &batch, err)) return false;
         sum += loss;
-        dlr_averages_add(&r->validated, r->exec);
+        dlr_averages_add(&r->validated, r->exec, false);
         dlr_progress_step(&r->progress, r->batch, loss);
         if (epoch && dlr_signal_pending()) return pause_run(r, err); /* it will be done again */
     }
@@ -164,8 +169,8 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
     dlr_exec_run(r->exec, r->eval, NULL);
     double train = dlr_scalar(r->exec, r->valid);
     dlr_averages metrics = dlr_averages_of(r->arena, r->exec, r->eval, "train", r->o->style);
-    dlr_averages_add(&metrics, r->exec);
-    if (!check_loss(r, "initial", train, err) || !validate(r, false, &valid, err)) return false;
+    dlr_averages_add(&metrics, r->exec, false);
+    if (!check_loss(r, "initial", r->eval, train, err) || !validate(r, false, &valid, err)) return false;
     dlr_run_put(r, DLR_VALUE_TRAIN_LOSS, train), dlr_run_put(r, DLR_VALUE_VALID_LOSS, valid);
     dlr_run_put_averages(r, &metrics), dlr_run_put_averages(r, &r->validated);
     return dlr_run_record(r, err);
@@ -195,13 +200,16 @@ static bool train_steps(dlr_run *r, dl_error *err) {
         dlr_feed_batch(&r->feed, &batch);
         dlr_exec_run(r->exec, r->train, NULL);
         double loss = dlr_scalar(r->exec, r->loss);
+        bool skipped = dlr_scaler_note(&r->scaler, r->exec), lost = skipped && !isfinite(loss);
         r->at.iteration++, r->at.position++;
-        r->at.epoch_loss += loss;
-        dlr_averages_add(&r->trained, r->exec);
+        r->at.epoch_loss += lost ? 0 : loss;
+        r->lost += lost;
+        dlr_averages_add(&r->trained, r->exec, skipped);
         r->last_rate = dlr_scalar(r->exec, r->rate);
         r->seconds += dl_clock_seconds() - began;
         if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
-        if (!check_loss(r, "training", loss, err)) return false;
+        if (!lost && !check_loss(r, "training", r->train, loss, err)) return false;
+        if (!dlr_scaler_check(&r->scaler, r->exec, r->train, r->at.iteration, err)) return false;
         if (r->at.position == 2) log_memory(r->o->style->stepped);
         dlr_progress_step(&r->progress, r->batch, loss);
         if (dlr_signal_pending()) return pause_run(r, err);
@@ -216,7 +224,7 @@ static dlr_record_numbers epoch_numbers(const dlr_run *r) {
                                 .seconds = r->seconds,
                                 .wait = r->wait,
                                 .samples_per_sec = (double)(r->at.position * r->batch) / r->seconds,
-                                .train = r->at.epoch_loss / (double)r->at.position};
+                                .train = r->at.epoch_loss / (double)(r->at.position - r->lost)};
 }
 
 static bool train_epoch(dlr_run *r, dl_error *err) {
@@ -231,6 +239,9 @@ static bool train_epoch(dlr_run *r, dl_error *err) {
     for (int i = 0; i < r->trained.n; i++)
         if (r->trained.terms[i].own)
             dlr_log_info("  Avg %s=%g", r->trained.terms[i].name, dlr_averages_mean(&r->trained, i));
+    if (r->scaler.used.type)
+        dlr_log_info("  Loss scale=%g, %.0f steps skipped so far", r->scaler.last,
+                     dlr_scalar(r->exec, r->scaler.all));
     return true;
 }
 
@@ -247,6 +258,7 @@ static void put_epoch(dlr_run *r, double valid, double seconds) {
     dlr_record_numbers numbers = epoch_numbers(r);
     dlr_run_put(r, DLR_VALUE_TRAIN_LOSS, numbers.train);
     dlr_run_put(r, DLR_VALUE_RATE, r->last_rate);
+    if (r->scaler.used.type) dlr_run_put(r, DLR_VALUE_LOSS_SCALE, r->scaler.last);
     dlr_run_put(r, DLR_VALUE_ITERS_PER_SEC, (double)r->at.position / r->seconds);
     dlr_run_put(r, DLR_VALUE_SAMPLES_PER_SEC, numbers.samples_per_sec);
     dlr_run_put(r, DLR_VALUE_SECONDS, r->seconds);
@@ -278,7 +290,7 @@ static bool finish_epoch(dlr_run *r, dl_error *err) {
         dlr_log_info("  Learning rate reduced to %g", r->plateau.rate);
         set_scale(r);
     }
-    r->at.position = 0, r->at.epoch_loss = 0, r->seconds = r->wait = 0;
+    r->at.position = 0, r->at.epoch_loss = 0, r->lost = 0, r->seconds = r->wait = 0;
     dlr_averages_clear(&r->trained);
     return dlr_run_save(r, is_best, err);
 }

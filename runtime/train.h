@@ -34,6 +34,7 @@ typedef struct {
     dlr_schedule schedule; /* its steps are worked out here */
     const dlr_plateau_options
         *plateau;            /* lowers the rate behind epochs that do not help; NULL: nothing does */
+    double loss_scale;       /* that a loss scaler begins with */
     const dlr_hyper *hypers; /* beside those of the schedule */
     int n_hypers;
     uint64_t seed;            /* of initial weights, and what the data sets were opened with */

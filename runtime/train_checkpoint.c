@@ -18,11 +18,23 @@ static dlr_st_content only_finite(const dlr_tensors *tensors) {
     return content;
 }
 
+/* The newest scale; values of the epoch that are left out of its means: of the loss, and of each metric. */
+static const double *scaler_numbers(dl_arena *arena, const dlr_run *r) {
+    double *numbers = DL_NEWS(arena, double, r->trained.n + 2);
+    numbers[0] = r->scaler.last, numbers[1] = (double)r->lost;
+    for (int i = 0; i < r->trained.n; i++) numbers[i + 2] = (double)r->trained.terms[i].lost;
+    return numbers;
+}
+
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dl_arena *arena = dl_arena_new(r->arena);
     dlr_tensors model = dlr_tensors_of_model(arena, r->exec);
     dlr_tensors optimizer = dlr_tensors_of_optimizer(arena, r->exec);
-    dlr_checkpoint_part parts[] = {{"model", only_finite(&model)}, {"optimizer", only_finite(&optimizer)}};
+    dlr_tensors scaler = dlr_tensors_of_scaler(arena, r->exec);
+    bool scales = scaler.n > 0;
+    dlr_checkpoint_part parts[] = {{"model", only_finite(&model)},
+                                   {"optimizer", only_finite(&optimizer)},
+                                   {"scaler", only_finite(&scaler)}};
     const dlr_run_model *m = &r->o->model;
     double *sums = DL_NEWS(arena, double, r->trained.n + 1); /* of the model's metrics, behind their count */
     double *last = DL_NEWS(arena, double, r->trained.n + 1); /* of the newest step, likewise */
@@ -43,12 +55,22 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
         {.key = "hyperparams", .kind = DLR_STATE_TEXT, .text = r->o->hyperparams ? r->o->hyperparams : ""},
         {.key = "graph", .kind = DLR_STATE_TEXT, .text = m->graph ? m->graph : ""},
         {.key = "source", .kind = DLR_STATE_TEXT, .text = m->source ? m->source : ""},
-        {.key = "plateau", .kind = DLR_STATE_REALS, .reals = plateau, .n_reals = 3},
+        {0}, /* the plateau's and the scaler's, only where there is one */
+        {0},
     };
+    int n_values = (int)(sizeof values / sizeof *values) - 2;
+    if (r->o->plateau)
+        values[n_values++] =
+            (dlr_state_value){.key = "plateau", .kind = DLR_STATE_REALS, .reals = plateau, .n_reals = 3};
+    if (scales)
+        values[n_values++] = (dlr_state_value){.key = "scaler",
+                                               .kind = DLR_STATE_REALS,
+                                               .reals = scaler_numbers(arena, r),
+                                               .n_reals = r->trained.n + 2};
     dlr_checkpoint_content content = {
-        .parts = parts, .n_parts = 2, .state = r->at, .is_best = is_best, .keep = r->o->keep};
-    content.state.values = values; /* the plateau's only where there is one */
-    content.state.n_values = (int)(sizeof values / sizeof *values) - !r->o->plateau;
+        .parts = parts, .n_parts = 2 + scales, .state = r->at, .is_best = is_best, .keep = r->o->keep};
+    content.state.values = values;
+    content.state.n_values = n_values;
     /* points first: a resumed run drops those behind its checkpoint and writes them again */
     dl_error fault = {0};
     bool ok = dlr_metrics_flush(r->metrics, &fault) && dlr_tensorboard_flush(r->board, &fault) &&
@@ -83,6 +105,30 @@ static void restore_plateau(dlr_plateau *p, const dlr_checkpoint *c) {
     *p = (dlr_plateau){.best = v->reals[0], .bad = (int64_t)v->reals[1], .rate = v->reals[2]};
 }
 
+static void restore_scaler_numbers(dlr_run *r, const dlr_checkpoint *c) {
+    const dlr_state_value *v = dlr_checkpoint_value(c, "scaler");
+    if (!v || v->kind != DLR_STATE_REALS || v->n_reals != r->trained.n + 2) return;
+    r->scaler.last = v->reals[0], r->lost = (int64_t)v->reals[1];
+    for (int i = 0; i < r->trained.n; i++) r->trained.terms[i].lost = (int64_t)v->reals[i + 2];
+}
+
+/* The loss scaler's state, which either side may lack: another precision is a choice. */
+static bool load_scaler(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
+    dlr_tensors scaler = dlr_tensors_of_scaler(r->arena, r->exec);
+    dl_error none = {0};
+    const dlr_st_file *file = dlr_checkpoint_part_file(c, "scaler", &none);
+    if (file && scaler.n > 0) {
+        restore_scaler_numbers(r, c);
+        return dlr_tensors_load(&scaler, file, err);
+    }
+    if (scaler.n > 0)
+        dlr_log_info("the checkpoint has no loss scaler: it begins at %g", r->o->loss_scale);
+    else if (file)
+        dlr_log_info("the checkpoint's loss scaler is dropped: nothing is scaled now");
+    dlr_scaler_start(r->exec, r->o->loss_scale);
+    return true;
+}
+
 /* Everything that is another one now, each in the log where the error has no room for all. */
 static bool check_same(const dlr_run *r, const dlr_checkpoint *c, const dlr_differences *list,
                        dl_error *err) {
@@ -106,7 +152,7 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     dlr_st_compare(r->arena, a, model.list, model.n, &list);
     dlr_st_compare(r->arena, b, optimizer.list, optimizer.n, &list);
     if (!check_same(r, c, &list, err) || !dlr_tensors_load(&model, a, err) ||
-        !dlr_tensors_load(&optimizer, b, err))
+        !dlr_tensors_load(&optimizer, b, err) || !load_scaler(r, c, err))
         return false;
     r->at = c->state;
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */

@@ -1,5 +1,6 @@
 /* The model's own metrics, and the norms of log_norms: one number each a batch, averaged over batches as the
  * loss is. */
+#include <math.h>
 #include <string.h>
 
 #include "ir/base/tags.h"
@@ -13,13 +14,19 @@ static const char *own_tag(const char *name, const dlr_record_style *style) {
                                                                     : DLR_VALUE_WEIGHT_NORM];
 }
 
+/* What is told of single steps, and has no mean. */
+static bool is_of_step(const char *name) {
+    return strcmp(name, DL_TAG_RATE) == 0 || strcmp(name, DL_TAG_LOSS_SCALE) == 0 ||
+           strcmp(name, DL_TAG_SKIPPED) == 0;
+}
+
 dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split,
                              const dlr_record_style *style) {
     const dl_plan_program *p = &dlr_exec_plan(exec)->programs.at[program];
     dlr_averages a = {.terms = DL_NEWS(arena, dlr_average, p->results.n + 1)};
     for (int i = 0; i < p->results.n; i++) {
         const dl_plan_result *r = &p->results.at[i];
-        if (r->role != DL_RESULT_METRIC || strcmp(r->name, DL_TAG_RATE) == 0) continue;
+        if (r->role != DL_RESULT_METRIC || is_of_step(r->name)) continue;
         bool own = dl_tag_find(r->name) != NULL; /* norms: of training alone */
         a.terms[a.n++] =
             (dlr_average){.name = r->name,
@@ -32,18 +39,24 @@ dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const
 
 void dlr_averages_clear(dlr_averages *a) {
     a->batches = 0;
-    for (int i = 0; i < a->n; i++) a->terms[i].sum = a->terms[i].last = 0;
+    for (int i = 0; i < a->n; i++) a->terms[i].sum = a->terms[i].last = 0, a->terms[i].lost = 0;
 }
 
-void dlr_averages_add(dlr_averages *a, const dlr_exec *exec) {
+void dlr_averages_add(dlr_averages *a, const dlr_exec *exec, bool skipped) {
     a->batches++;
     for (int i = 0; i < a->n; i++) {
-        a->terms[i].last = dlr_scalar(exec, a->terms[i].now);
-        a->terms[i].sum += a->terms[i].last;
+        dlr_average *term = &a->terms[i];
+        double value = dlr_scalar(exec, term->now);
+        if (skipped && !isfinite(value))
+            term->lost++;
+        else
+            term->last = value, term->sum += value;
     }
 }
 
-double dlr_averages_mean(const dlr_averages *a, int i) { return a->terms[i].sum / (double)a->batches; }
+double dlr_averages_mean(const dlr_averages *a, int i) {
+    return a->terms[i].sum / (double)(a->batches - a->terms[i].lost);
+}
 
 double dlr_averages_value(const dlr_averages *a, int i, const dlr_record_style *style) {
     bool last = style->weights_at_end && a->terms[i].own && strcmp(a->terms[i].name, DL_TAG_WEIGHT_NORM) == 0;

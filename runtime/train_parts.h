@@ -6,6 +6,7 @@
 #include "runtime/io/metrics.h"
 #include "runtime/io/progress.h"
 #include "runtime/io/tensorboard.h"
+#include "runtime/scaler.h"
 #include "runtime/tensors.h"
 #include "runtime/train.h"
 
@@ -16,6 +17,7 @@ typedef struct {
     bool own;
     dlr_view now; /* of the batch just run */
     double sum, last;
+    int64_t lost; /* batches whose value is left out */
 } dlr_average;
 
 /* All of them, averaged over the batches added since the last clear. (train_metrics.c) */
@@ -27,7 +29,8 @@ typedef struct {
 dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split,
                              const dlr_record_style *style);
 void dlr_averages_clear(dlr_averages *averages);
-void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec);
+/* Of a step that was skipped, what is not finite is left out. */
+void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec, bool skipped);
 double dlr_averages_mean(const dlr_averages *averages, int term); /* NaN of no batch */
 /* What is recorded of a term: its mean; of the weights' norm the last, where the style has it so. */
 double dlr_averages_value(const dlr_averages *averages, int term, const dlr_record_style *style);
@@ -45,6 +48,9 @@ typedef struct {
     int64_t epoch_batches; /* in an epoch */
     dlr_rates rates;
     dlr_plateau plateau; /* where o->plateau is set */
+
+    dlr_scaler scaler; /* of `train` */
+    int64_t lost;      /* skipped steps of the epoch whose loss is not finite, and left out of its mean */
 
     dlr_state at;
     double seconds;     /* spent on the current epoch's steps so far */

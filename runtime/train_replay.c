@@ -8,19 +8,26 @@
 #include "runtime/io/log.h"
 #include "runtime/train_parts.h"
 
-/* {"step": 1, "loss": 0.123456789, "psnr": 21.5}: loss and metrics are those of one batch. */
-static bool print_step(const dlr_train_options *o, int64_t step, double loss, const dlr_averages *metrics,
-                       dl_error *err) {
+static void put_number(dl_buf *b, const char *name, double value) {
+    dlr_json_put_key(b, name);
+    if (isfinite(value))
+        dl_putf(b, "%.9g", value);
+    else
+        dl_puts(b, "null");
+}
+
+/* {"step": 1, "loss": 0.123456789, "psnr": 21.5}: loss and metrics are those of one batch. With a loss scaler
+ * the step's scale, to the last digit, and whether it was skipped stand behind the loss. */
+static bool print_step(const dlr_train_options *o, int64_t step, double loss, const dlr_scaler *scaler,
+                       const dlr_averages *metrics, dl_error *err) {
     dl_buf b = {0};
-    dl_putf(&b, "{\"" DL_TAG_STEP "\": %lld, \"" DL_TAG_LOSS "\": %.9g", (long long)step, loss);
-    for (int i = 0; i < metrics->n; i++) {
-        double value = dlr_scalar(o->exec, metrics->terms[i].now);
-        dlr_json_put_key(&b, metrics->terms[i].name);
-        if (isfinite(value))
-            dl_putf(&b, "%.9g", value);
-        else
-            dl_puts(&b, "null");
-    }
+    dl_putf(&b, "{\"" DL_TAG_STEP "\": %lld", (long long)step);
+    put_number(&b, DL_TAG_LOSS, loss);
+    if (scaler->used.type)
+        dl_putf(&b, ", \"" DL_TAG_LOSS_SCALE "\": %.17g, \"" DL_TAG_SKIPPED "\": %g", scaler->last,
+                dlr_scalar(o->exec, scaler->skipped));
+    for (int i = 0; i < metrics->n; i++)
+        put_number(&b, metrics->terms[i].name, dlr_scalar(o->exec, metrics->terms[i].now));
     dl_puts(&b, "}\n");
     bool ok = fputs(b.at, stdout) >= 0 && fflush(stdout) == 0;
     dl_buf_free(&b);
@@ -32,14 +39,19 @@ static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from
     dlr_view loss = dlr_exec_result(o->exec, train, DL_RESULT_LOSS, NULL);
     if (!loss.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
     dlr_averages metrics = dlr_averages_of(arena, o->exec, train, "train", NULL);
+    dlr_scaler scaler = dlr_scaler_of(o->exec, train);
     for (int64_t i = 0; i < dlr_replay_batches(from); i++) {
         if (!dlr_replay_feed(from, i, err)) return false;
         dlr_exec_run(o->exec, train, NULL);
         double value = dlr_scalar(o->exec, loss);
         if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
-        if (!isfinite(value))
-            return dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld", (long long)i + 1);
-        if (!print_step(o, i + 1, value, &metrics, err)) return false;
+        bool skipped = dlr_scaler_note(&scaler, o->exec);
+        if (!isfinite(value) && !skipped)
+            return dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld%s", (long long)i + 1,
+                           dlr_not_finite_text(arena, o->exec, -1));
+        if (!print_step(o, i + 1, value, &scaler, &metrics, err) ||
+            !dlr_scaler_check(&scaler, o->exec, train, i + 1, err))
+            return false;
     }
     return true;
 }

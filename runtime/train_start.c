@@ -8,6 +8,7 @@
 
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err) {
     if (!dlr_state_init(o->exec, o->seed, err)) return false;
+    dlr_scaler_start(o->exec, o->loss_scale);
     if (!o->init_weights) return true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, o->exec);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "ir/base/philox.h"
+#include "ir/base/tags.h"
 #include "runtime/io/log.h"
 #include "runtime/io/torch_training.h"
 #include "runtime/state.h"
@@ -97,6 +98,15 @@ static void write_count(dlr_exec *exec, const char *name, int64_t count) {
     if (v.type) dlr_state_write(exec, v, DL_I64, &count);
 }
 
+/* The optimiser's count is of steps that a scaler did not skip (of PyTorch's scaler such a file says nothing
+ * else: it begins anew); where nothing is scaled, it is what the course of the rate goes by, too. */
+static void write_steps(const dlr_run *r, const dlr_torch_training *t) {
+    dlr_scaler_start(r->exec, r->o->loss_scale);
+    bool skipped = r->scaler.used.type && t->iters > t->steps;
+    write_count(r->exec, "optimizer.step", skipped ? t->iters : t->steps);
+    write_count(r->exec, DL_SCALER_SKIPPED, skipped ? t->iters - t->steps : 0);
+}
+
 /* ---- best loss and epoch ---- */
 
 static void keep_best(void *ctx, const dlr_json *point) {
@@ -150,7 +160,7 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, dl_error *err) {
     if (!dlr_state_init(r->exec, o->seed, err) || !dlr_tensors_load_model(&model, file, err) ||
         !load_moments(r, file, family, &params, &t, err))
         return false;
-    write_count(r->exec, "optimizer.step", t.steps);
+    write_steps(r, &t);
     write_count(r->exec, DL_RANDOM_STEP, t.iters);
     r->at.epoch = t.epoch + 1, r->at.iteration = t.iters;
     r->last_rate = t.rate;

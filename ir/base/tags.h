@@ -15,9 +15,16 @@
 #define DL_TAG_ITERATION  "iteration"
 #define DL_TAG_STEP       "step"
 #define DL_TAG_LOSS       "loss"
+/* The state of the loss scaler (passes/scaler.h). */
+#define DL_SCALER_SCALE   "scaler.scale"
+#define DL_SCALER_GOOD    "scaler.good"
+#define DL_SCALER_SKIPPED "scaler.skipped"
 /* With log_norms; results of the step under these names. */
 #define DL_TAG_GRAD_NORM   "grad_norm"
 #define DL_TAG_WEIGHT_NORM "weight_norm"
+/* With a loss scaler: the scale of the step, and 1 where it overflowed and changed nothing, else 0. */
+#define DL_TAG_LOSS_SCALE "loss_scale"
+#define DL_TAG_SKIPPED    "skipped"
 
 /* The loop's own spelling of `name`, whatever the case of its letters; NULL when the loop has no such name.
  */

@@ -2,6 +2,7 @@
  *
  *   checkpoints/step-00000048/model.safetensors       parameters and buffers under PyTorch's names
  *                             optimizer.safetensors   Adam's exp_avg.NAME, exp_avg_sq.NAME, step.NAME
+ *                             scaler.safetensors      with fp16: scaler.scale, scaler.good, scaler.skipped
  *                             state.json              where the run stood; size and checksum of every file,
  * and its own checkpoints/last -> step-00000048                 what a resume takes checkpoints/best ->
  * step-00000024                 lowest validation loss

@@ -2,6 +2,7 @@
 #include "tests/check.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 
 #include "runtime/exec.h"
 #include "runtime/memory.h"
+#include "runtime/not_finite.h"
 #include "tests/unit/plan_fixture.h"
 
 /* Counts what a step asks of the system. In programs with a sanitizer its own malloc stays. */
@@ -214,6 +216,8 @@ static bool make_plan(dl_plan **out) {
     add_kernel(p, "scale", 1, N / 16, 0, 0, 0, 2, (int64_t[]){N * 4, N * 4});
     add_kernel(p, "sum", 2, N / 16, 1, N / 16 * 4, 64, 3, (int64_t[]){N * 4, N * 4, 4});
     add_kernel(p, "where", 1, 512, 0, 64, 100, 1, (int64_t[]){512 * 8});
+    dl_push(p->arena, &p->kernels.at[0].stores, ((dl_plan_store){1, vector(N), "add", "m.dl:1"}));
+    dl_push(p->arena, &p->kernels.at[1].stores, ((dl_plan_store){2, dl_scalar(DL_F32), "sum", "m.dl:2"}));
     add_program(p, "train"), add_program(p, "eval");
     dl_plan_program *train = &p->programs.at[0], *eval = &p->programs.at[1];
     add_launch(p, train, 0, (int64_t[]){X, Y});
@@ -277,6 +281,35 @@ static void test_run(const dl_plan *p) {
         dlr_exec_close(e);
     }
     dlr_exec_close(NULL);
+}
+
+/* A step, launch by launch: the same bits; and what is the first to be not finite. */
+static void test_not_finite(const dl_plan *p) {
+    static char whole[ARENA];
+    dl_error err = {0};
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_exec *e = dlr_exec_open(p, 2, &err);
+    CHECK(e, "%s", err.message);
+    if (!e) return;
+    float *x = dlr_exec_variable(e, "x").data;
+    for (int by_launch = 0; by_launch < 2; by_launch++) {
+        for (int i = 0; i < N; i++) x[i] = start(i);
+        for (int i = 0; by_launch && i < 3; i++) dlr_exec_run_launch(e, 0, i);
+        if (!by_launch) dlr_exec_run(e, 0, NULL), memcpy(whole, dlr_exec_arena(e), ARENA);
+    }
+    CHECK(memcmp(whole, dlr_exec_arena(e), PLACES) == 0);
+    CHECK(!dlr_not_finite_made(arena, e, 0) && !dlr_not_finite_variable(arena, e, DL_VAR_PARAM));
+    x[700] = -3e38f; /* finite, but not its double */
+    CHECK(!dlr_not_finite_variable(arena, e, DL_VAR_PARAM));
+    CHECK_STR(dlr_not_finite_made(arena, e, 0), "'add' (m.dl:1), at [N=700]");
+    CHECK(!dlr_not_finite_variable(arena, e, DL_VAR_INPUT));
+    x[5] = NAN;
+    CHECK_STR(dlr_not_finite_variable(arena, e, DL_VAR_PARAM), "'x', at [N=5]");
+    dlr_exec_run_launch(e, 0, 2);
+    for (int i = 0; i < N; i++) x[i] = 1e30f;
+    CHECK_STR(dlr_not_finite_made(arena, e, 1), "'sum' (m.dl:2)");
+    dlr_exec_close(e);
+    dl_arena_free(arena);
 }
 
 /* Two executors of two plans at once: the loader must not give one the other's code. */
@@ -354,6 +387,7 @@ int main(void) {
     dl_plan *p, *q;
     if (make_plan(&p)) {
         test_run(p);
+        test_not_finite(p);
         test_temporary(p);
         test_faults(p);
         if (make_plan(&q)) {

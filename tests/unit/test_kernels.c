@@ -405,6 +405,8 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed) {
     if (mixed) {
         opt.observe = narrow, opt.user = &dtype;
         opt.skip = "recompute"; /* which takes a value as it was before it was rounded */
+    }
+    if (dtype != DL_F32) { /* kernels round where they store: the same ones are interpreted */
         opt.link = false;
         CHECK(dl_compile(written->arena, written, &opt, &times, &err), "%s: %s", target, err.message);
         opt.link = true;

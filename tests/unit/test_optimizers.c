@@ -354,6 +354,106 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms, 
     dl_arena_free(m->arena);
 }
 
+/* ---- the loss scaler ---- */
+
+typedef struct {
+    double p[6], m[6], v[6]; /* four weights, two biases; their moments */
+    double scale;
+    int good, skipped;
+} scaled_run;
+
+/* Adam by its formulas on what is left of the steps; the rate rises by all of them. Growth behind 3 good
+ * ones.
+ */
+static void take_step(scaled_run *r, const double x[2], int step) {
+    double g[6] = {0}, rate = 0.05 * fmin(1, step / 7.0);
+    bool finite = true;
+    for (int i = 0; i < 4; i++) {
+        double y = tanh(r->p[i] * x[i / 2] + r->p[4 + i % 2]), dy = r->scale * (1 - y * y);
+        g[i] = dy * x[i / 2], g[4 + i % 2] += dy;
+    }
+    for (int i = 0; i < 6; i++) finite = finite && isfinite(g[i]);
+    if (!finite) {
+        r->scale /= 2, r->good = 0, r->skipped++;
+        return;
+    }
+    int taken = step - r->skipped;
+    for (int i = 0; i < 6; i++) {
+        double unscaled = g[i] * (1 / r->scale);
+        r->m[i] = 0.9 * r->m[i] + 0.1 * unscaled, r->v[i] = 0.999 * r->v[i] + 0.001 * unscaled * unscaled;
+        r->p[i] -= rate / (1 - pow(0.9, taken)) * r->m[i] / (sqrt(r->v[i] / (1 - pow(0.999, taken))) + 1e-8);
+    }
+    if (++r->good == 3) r->good = 0, r->scale *= r->scale < 0x1p127 ? 2 : 1;
+}
+
+/* Scales, skipped steps and weights through infinite and undefined gradients; where a scale cannot grow. */
+static void check_scaler(const char *passes, double first) {
+    static const double faults[STEPS] = {[0] = INFINITY, [1] = NAN, [9] = -INFINITY, [16] = NAN, [17] = NAN};
+    dl_error err = {0};
+    dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
+    dl_pass_ctx ctx = {.arena = m->arena, .panel = 16, .recipe = {FIXED, .low = DL_F16}, .err = &err};
+    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}), "%s", err.message);
+    dl_graph *g = m->graphs.at[0];
+    dl_interp *run = dl_interp_new(g, false);
+    for (int i = 0; i < g->vars.n; i++) *dl_interp_data(run, &g->vars.at[i]->value) = g->vars.at[i]->init.a;
+    double *w = data_of(run, g, "w"), *b = data_of(run, g, "b"), *x = data_of(run, g, "x");
+    double *scale = data_of(run, g, "scaler.scale"), *good = data_of(run, g, "scaler.good");
+    const double *used = metric_of(run, g, "loss_scale"), *skipped = metric_of(run, g, "skipped");
+    CHECK(*scale == 65536 && *data_of(run, g, "scaler.growth_interval") == 2000);
+    scaled_run want = {.scale = *scale = first};
+    memcpy(want.p, w0, sizeof w0), memcpy(want.p + 4, b0, sizeof b0);
+    memcpy(w, w0, sizeof w0), memcpy(b, b0, sizeof b0);
+    *data_of(run, g, "scaler.growth_interval") = 3;
+    *data_of(run, g, "lr.init") = 0.05, *data_of(run, g, "lr.warmup") = 7;
+    for (int step = 1; step <= STEPS; step++) {
+        double before = want.scale, lost = want.skipped;
+        memcpy(x, x0, sizeof x0);
+        if (faults[step - 1] != 0) x[1] = faults[step - 1];
+        take_step(&want, x, step);
+        CHECK(dl_interp_run(run, &err), "%s", err.message);
+        CHECK(*scale == want.scale && *good == want.good &&
+                  *data_of(run, g, "scaler.skipped") == want.skipped,
+              "%s, step %d: scale %g, %g good steps; want %g, %d", passes, step, *scale, *good, want.scale,
+              want.good);
+        CHECK(*used == before && *skipped == want.skipped - lost);
+        for (int i = 0; i < 6; i++)
+            CHECK(fabs((i < 4 ? w[i] : b[i - 4]) - want.p[i]) <= 1e-12,
+                  "%s, step %d, number %d: %.17g, want %.17g", passes, step, i, i < 4 ? w[i] : b[i - 4],
+                  want.p[i]);
+    }
+    CHECK(want.skipped == 5 && *data_of(run, g, "optimizer.step") == STEPS);
+    dl_interp_free(run);
+    dl_arena_free(m->arena);
+}
+
+/* Nothing of it where nothing is scaled, and its names are its own. */
+static void check_scaler_names(void) {
+    static const dl_dtype lows[] = {DL_F32, DL_BF16, DL_F16};
+    for (int i = 0; i < 3; i++) {
+        dl_error err = {0};
+        dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
+        dl_pass_ctx ctx = {.arena = m->arena, .recipe = {FIXED, .low = lows[i]}, .err = &err};
+        CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = true}), "%s",
+              err.message);
+        CHECK(!dl_graph_find_var(m->graphs.at[0], "scaler.scale") == (lows[i] != DL_F16));
+        CHECK(!dl_graph_find_result(m->graphs.at[0], DL_RESULT_METRIC, "skipped") == (lows[i] != DL_F16));
+        dl_arena_free(m->arena);
+    }
+    static const char taken[] = "graph @train {\n"
+                                "  param $scaler.scale = %0 : f32[] init zero\n"
+                                "  %1 = mul $scaler.scale, $scaler.scale : f32[]\n"
+                                "  loss \"loss\" = %1\n"
+                                "}\n";
+    dl_error err = {0};
+    dl_module *m = dl_parse_module(NULL, taken, sizeof taken - 1, "optimizers", &err);
+    CHECK(m, "%s", err.message);
+    dl_pass_ctx ctx = {.arena = m->arena, .recipe = {FIXED, .low = DL_F16}, .err = &err};
+    CHECK(!dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){0}) && err.code == DL_INPUT &&
+              strstr(err.message, "$scaler.scale"),
+          "%s", err.message);
+    dl_arena_free(m->arena);
+}
+
 /* Each row of both tables has a case, and is found by its name. */
 static void check_coverage(void) {
     for (int row = 0; row < DL_OPT_NONE; row++) {
@@ -377,6 +477,11 @@ int main(void) {
     static double want[NCASES][STEPS][NUMBERS];
     check_coverage();
     check_norms_shared();
+    check_scaler_names();
+    for (int i = 0; i < 2; i++) {
+        check_scaler(i ? dl_pipeline : "autodiff,optimizer", 65536);
+        check_scaler(i ? dl_pipeline : "autodiff,optimizer", 0x1p127);
+    }
     if (ask_oracle(want)) {
         for (int i = 0; i < NCASES; i++) {
             for (int norms = 0; norms < 2; norms++) {

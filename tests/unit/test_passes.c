@@ -49,7 +49,7 @@ static void test_manager(void) {
     CHECK(dl_run_passes(m, "simplify, autodiff,optimizer", &ctx, opt), "%s", err.message);
     CHECK(l.n == 3 && l.numbers[0] == 0 && l.numbers[1] == 1 && l.numbers[2] == 3, "%d calls", l.n);
     CHECK_STR(l.last, "optimizer");
-    CHECK(dl_pass_find("lower") == &dl_passes[0] && !dl_pass_find("simpl"), "find");
+    CHECK(dl_pass_find("amp") == &dl_passes[0] && !dl_pass_find("simpl"), "find");
     dl_arena_free(m->arena);
 }
 

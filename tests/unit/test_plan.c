@@ -26,6 +26,7 @@ static dl_plan *make_plan(void) {
     for (int i = 0; i < 3; i++) dl_push(p->arena, &p->vars.at[5].numbers, 0.1 - i);
     add_kernel(p, "k0", 2, 8, 1, 256, 128, 3, (int64_t[]){1536, 32 * 81 * 4, 4});
     add_kernel(p, "k1", 1, 0, 0, 0, 0, 0, NULL);
+    dl_push(p->arena, &p->kernels.at[0].stores, ((dl_plan_store){2, dl_scalar(DL_F32), "mul", "m.dl:3"}));
     dl_push(p->arena, &p->objects,
             (dl_plan_object){99, "int x;\n", 11, (const unsigned char *)"not code..."});
     dl_plan_program *train = add_program(p, "train");
@@ -66,6 +67,8 @@ static void test_round_trip(const dl_plan *p, const char *path) {
           k->object == 0);
     CHECK(k->phases == 2 && k->units[0] == 8 && k->units[1] == 1 && k->workspace == 256 && k->scratch == 128);
     CHECK(k->nargs == 3 && k->arg_bytes[0] == 1536 && k->arg_bytes[1] == 32 * 81 * 4 && k->arg_bytes[2] == 4);
+    CHECK(k->stores.n == 1 && k->stores.at[0].arg == 2 && same_text(k->stores.at[0].op, "mul") &&
+          same_text(k->stores.at[0].where, "m.dl:3") && k->stores.at[0].type.dtype == DL_F32);
     CHECK(k->flops == 10 && k->bytes == 20 && k->predicted_us == 1.5);
     CHECK(q->objects.at[0].key == 99 && same_text(q->objects.at[0].source, "int x;\n"));
     CHECK(q->objects.at[0].bytes == 11 && memcmp(q->objects.at[0].image, "not code...", 11) == 0);
@@ -255,6 +258,10 @@ static void test_check(dl_plan *p) {
     FAULT(p->kernels.at[0].predicted_us, (double)NAN, "kernel 'k0'");
     FAULT(p->kernels.at[0].arg_bytes[2], -4, "kernel 'k0'");
     FAULT(p->kernels.at[0].nargs, -1, "kernel 'k0'");
+    FAULT(p->kernels.at[0].stores.at[0].arg, 3, "kernel 'k0'");
+    FAULT(p->kernels.at[0].stores.at[0].type.dtype, DL_F64, "kernel 'k0'");
+    FAULT(p->kernels.at[0].stores.at[0].type.rank, -1, "kernel 'k0'");
+    FAULT(p->kernels.at[0].stores.at[0].where, NULL, "kernel 'k0'");
     FAULT(p->objects.at[0].bytes, 0, "object 0 is empty");
     FAULT(l->kernel, 2, "runs no kernel");
     FAULT(p->programs.at[0].launches.at[1].kernel, 0, "takes 3 arguments and is launched with 0");
