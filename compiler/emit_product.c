@@ -180,9 +180,14 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
     dl_emit_gradient(e, &g, code);
 }
 
-/* Phase 0 packs the right operand, phase 1 multiplies. */
+/* Phase 0 packs the right operand, and a left one of 16 bits where more than a few units would widen the same
+ * rows; phase 1 multiplies. */
 static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
-    enum { UNITS = 32, PANELS_STAY = 1 << 20 }; /* enough to share; bytes that stay in a core's cache */
+    enum {
+        UNITS = 32,
+        PANELS_STAY = 1 << 20,
+        FEW = 2
+    }; /* enough to share; bytes that stay in a core's cache */
     const char *name = e->k->name;
     put_at(e, p, 0);
     put_at(e, p, 1);
@@ -191,31 +196,43 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     while (p->batch.size * blocks * groups < UNITS && groups < panels) groups++;
     int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(p, 0, &p->terms);
     bool direct = left_step == 1 && side_type(p, 0) == DL_F32;
+    bool ahead = side_type(p, 0) != DL_F32 && groups > FEW;
+    int64_t right_floats = p->batch.size * panels * p->terms.size * e->t->panel;
     dl_putf(e->out,
             "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, .terms = "
             "%lld, .left = {%d, 0, %s}, "
-            ".right = {%d, 0, %s}, .direct = %d, .left_step = %lld, .right_step = %lld, .row_step = %lld, "
+            ".right = {%d, 0, %s}, .direct = %d, .left_packed = %lld, .left_step = %lld, .right_step = %lld, "
+            ".row_step = %lld, "
             ".column_step = %lld, "
             ".left_at = %s_left, "
             ".right_at = %s_right, "
             ".unit_panels = %lld, .by_rows = %d};\n",
             name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
             (long long)p->terms.size, p->c->parts[p->side[0]][0], dl_emit_element(side_type(p, 0)),
-            p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)), direct, (long long)left_step,
+            p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)), direct,
+            (long long)(ahead ? right_floats : 0), (long long)left_step,
             (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
             (long long)even_step(p, 1, &p->column), name, name, (long long)unit_panels,
             panels * p->terms.size * e->t->panel * 4 <= PANELS_STAY);
     dl_putf(e->out,
-            "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n"
+            "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n",
+            name);
+    if (ahead)
+        dl_putf(e->out,
+                "    if (unit >= %lldL) {\n        pack_left_block(&%s_shape, arg, unit - %lldL, (float "
+                "*)workspace);\n"
+                "        return;\n    }\n",
+                (long long)(p->batch.size * panels), name, (long long)(p->batch.size * panels));
+    dl_putf(e->out,
             "    pack_right(&%s_shape, arg, unit, (float *)workspace);\n}\n"
             "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n"
             "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows);\n}\n",
-            name, name, name, name, name);
+            name, name, name, name);
     code->phases = 2;
-    code->units[0] = p->batch.size * panels;
+    code->units[0] = p->batch.size * (panels + (ahead ? blocks : 0));
     code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
-    code->workspace = p->batch.size * panels * p->terms.size * e->t->panel * 4;
-    code->scratch = (e->t->rows * e->t->panel + (direct ? 0 : e->t->row_block * p->terms.size)) * 4;
+    code->workspace = (right_floats + (ahead ? p->batch.size * p->rows.size * p->terms.size : 0)) * 4;
+    code->scratch = (e->t->rows * e->t->panel + (direct || ahead ? 0 : e->t->row_block * p->terms.size)) * 4;
 }
 
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {

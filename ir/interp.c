@@ -299,7 +299,7 @@ static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ra
     for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
     for (int i = 0; i < n->nout && ok; i++) ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
     if (ok && n->kernel) dl_interp_kernel(n->kernel, data, in->round, ranges);
-    if (ok && call) call(n, data, NULL);
+    if (ok && call) call(n, data, in->round, NULL);
     if (ok && mean && !n->kernel) mean(n, (const double *const *)data, data[n->nin]);
     for (int i = 0; i < n->nout && ok; i++) {
         int64_t count = dl_type_count(&n->out[i].type);

@@ -17,16 +17,17 @@ typedef struct {
     const double *q, *k, *v, *log, *dy;
     double unit, tiny; /* roundoff of what is computed in; what is so small may also be 0 */
     uint64_t seed, step;
-    bool drops;
+    bool drops, round;
     int64_t row; /* elements of a token */
     /* Of the present query, by key: the score and how far it may be off, its share, the factor of dropout. */
     double *score, *score_off, *share, *factor;
 } work;
 
-static work begin(const dl_node *n, double *const *data, int seed) {
+static work begin(const dl_node *n, double *const *data, bool round, int seed) {
     work w = {.a = dl_attention_of(n),
               .type = n->in[0]->type.dtype == DL_F64 ? DL_F64 : DL_F32,
-              .made = n->in[0]->type.dtype};
+              .made = n->in[0]->type.dtype,
+              .round = round};
     w.q = data[DL_ATT_Q], w.k = data[DL_ATT_K], w.v = data[DL_ATT_V];
     w.unit = dl_range_widen(w.type, dl_range_exact(1), 1).high - 1;
     w.tiny = w.type == DL_F32 ? 0x1p-125 : 0;
@@ -67,7 +68,7 @@ static int64_t find_scores(work *w, int64_t n, int64_t i, int64_t head) {
     int64_t seen = dl_attention_seen(a, i);
     for (int64_t j = 0; j < seen; j++) {
         double size, s = dot(q, w->k + key_at(w, n, j, head), a->size, &size) * a->scale;
-        w->score[j] = s;
+        w->score[j] = dl_interp_convert(w->type, s, w->round); /* else exp(score - log) might be anything */
         w->score_off[j] = slack(w, a->size, size * a->scale) + 3 * w->unit * size * a->scale;
         w->factor[j] = 1;
         if (!w->drops) continue;
@@ -123,8 +124,8 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
         whole + 4 * w->unit * (1 + fabs(most) + fabs(out[DL_ATT_LOG][log])));
 }
 
-void dl_interp_attention(const dl_node *n, double *const *data, const dl_interp_ranges *ranges) {
-    work w = begin(n, data, DL_ATT_SEED);
+void dl_interp_attention(const dl_node *n, double *const *data, bool round, const dl_interp_ranges *ranges) {
+    work w = begin(n, data, round, DL_ATT_SEED);
     double *sums = dl_calloc((size_t)w.a.size * 2 + 1, sizeof *sums);
     for (int64_t b = 0; b < w.a.batch; b++)
         for (int64_t h = 0; h < w.a.heads; h++)
@@ -171,8 +172,9 @@ static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const doubl
     }
 }
 
-void dl_interp_attention_grad(const dl_node *n, double *const *data, const dl_interp_ranges *ranges) {
-    work w = begin(n, data, DL_GRAD_SEED);
+void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
+                              const dl_interp_ranges *ranges) {
+    work w = begin(n, data, round, DL_GRAD_SEED);
     double *const *out = data + n->nin;
     totals sums, *t = ranges ? &sums : NULL;
     w.log = data[DL_GRAD_LOG], w.dy = data[DL_GRAD_DY];

@@ -305,7 +305,7 @@ static dl_ranges new_ranges(dl_arena *arena, int64_t n) {
 void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges) {
     const dl_node *call = dl_kernel_call(k);
     if (call) {
-        dl_interp_calls[call->op](call, data, ranges);
+        dl_interp_calls[call->op](call, data, round, ranges);
         return;
     }
     run r = {.k = k, .data = data, .round = round, .n = BLOCK, .inner = -1};

@@ -47,8 +47,10 @@ dl_range dl_range_of_sum(dl_dtype type, const dl_range_sum *s);
 double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double chain);
 
 /* An op of class TEMPLATE on its operands' data, behind which its results' stand; with `ranges` (or NULL) the
- * ends of its results' ranges too. interp_attention.c */
-typedef void dl_interp_call(const dl_node *n, double *const *data, const dl_interp_ranges *ranges);
+ * ends of its results' ranges too. `round`: what stands on both ways is rounded as results are.
+ * interp_attention.c */
+typedef void dl_interp_call(const dl_node *n, double *const *data, bool round,
+                            const dl_interp_ranges *ranges);
 dl_interp_call dl_interp_attention, dl_interp_attention_grad;
 extern dl_interp_call *const dl_interp_calls[]; /* by op */
 

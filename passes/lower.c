@@ -29,6 +29,36 @@ static int64_t first_free_number(const dl_graph *g) {
     return next;
 }
 
+static bool is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
+
+static bool has_halves(const dl_node *n) {
+    bool half = is_half(n->out[0].type.dtype);
+    for (int k = 0; k < n->nin; k++) half |= is_half(n->in[k]->type.dtype);
+    return half;
+}
+
+/* The node with f32 in place of 16 bits, rounded once behind it: each of its parts, and of its gradient's,
+ * would round and overflow by itself. */
+static dl_value *lower_in_f32(dl_builder *b, const dl_node *n) {
+    dl_node wide = *n;
+    dl_value out = n->out[0], *v;
+    wide.out = &out, wide.in = DL_NEWS(b->graph->module->arena, dl_value *, n->nin);
+    if (is_half(out.type.dtype)) out.type.dtype = DL_F32;
+    for (int k = 0; k < n->nin; k++)
+        wide.in[k] = is_half(n->in[k]->type.dtype) ? dl_build_cast(b, n->in[k], DL_F32) : n->in[k];
+    v = rules[n->op](b, &wide);
+    if (!v) v = dl_build_as(b, n->op, n->nin, wide.in, n->nattrs, n->attrs, out.type);
+    return dl_build_cast(b, v, n->out[0].type.dtype);
+}
+
+/* What the node consists of, or NULL where it stays. Of 16 bits what mixed precision computes in f32 is
+ * computed so here, too: the model's own text may have asked for those types. */
+static dl_value *lower(dl_builder *b, const dl_node *n) {
+    dl_amp amp = dl_ops[n->op].amp;
+    bool wide = (amp == DL_AMP_WIDE || amp == DL_AMP_KEEP) && dl_ops[n->op].class != DL_CLASS_TEMPLATE;
+    return wide && has_halves(n) ? lower_in_f32(b, n) : rules[n->op](b, n);
+}
+
 bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
     dl_node **old = g->nodes.at;
     int n = g->nodes.n;
@@ -44,7 +74,7 @@ bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
         for (int k = 0; k < node->nin; k++)
             if (node->in[k]->id < known && now[node->in[k]->id]) node->in[k] = now[node->in[k]->id];
         l.b.loc = node->loc;
-        dl_value *v = rules[node->op](&l.b, node);
+        dl_value *v = lower(&l.b, node);
         if (l.err->code != DL_OK) return false;
         /* Axes come in the order that the composite promised, those without a name come back. */
         if (v && !dl_type_same(&v->type, &node->out[0].type))

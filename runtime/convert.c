@@ -1,6 +1,22 @@
 #include "runtime/convert.h"
 
+#include <math.h>
+
 enum { CHUNK = 256 };
+
+/* The float toward zero, whose last bit is set where digits were lost: rounding that once more to 16 bits
+ * gives what rounding v would have given (Boldo and Melquiond 2008, Emulation of FMA and Correctly Rounded
+ * Sums: Proved Algorithms Using Rounding to Odd). Beyond the largest float it is the largest. */
+static float odd_float(double v) {
+    float f = (float)v;
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    if (v != v || (double)f == v) return f;
+    if (fabs((double)f) > fabs(v)) u--;
+    u |= 1;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
 
 /* bf16 is the upper half of f32. */
 static uint16_t bf16_of(float f) {
@@ -59,8 +75,8 @@ static int32_t narrow(int64_t v) {
 #define FLOATS(X)                                                                                            \
     X(F32, float, (double)x, (float)v)                                                                       \
     X(F64, double, x, v)                                                                                     \
-    X(F16, uint16_t, (double)float_of_f16(x), f16_of((float)v))                                              \
-    X(BF16, uint16_t, (double)float_of_bf16(x), bf16_of((float)v))
+    X(F16, uint16_t, (double)float_of_f16(x), f16_of(odd_float(v)))                                          \
+    X(BF16, uint16_t, (double)float_of_bf16(x), bf16_of(odd_float(v)))
 /* X(type, its C type, from double, from int64) */
 #define INTEGERS(X)                                                                                          \
     X(I32, int32_t, (int32_t)int_of(v, INT32_MIN, INT32_MAX), narrow(v))                                     \

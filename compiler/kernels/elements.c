@@ -56,21 +56,24 @@ INLINE vh narrow_f16(vf v) {
     return __builtin_convertvector(r | (all >> 16 & 0x8000), vh);
 }
 #endif
+INLINE vf round_f16(vf v) { return widen_f16(narrow_f16(v)); }
 #endif
 #if HALVES & 2
 INLINE vf widen_bf16(vh h) { return (vf)(__builtin_convertvector(h, vw) << 16); }
-INLINE vh narrow_bf16(vf v) {
-    vw u = (vw)v, nan = (vw)(v != v), r = u + 0x7fff + (u >> 16 & 1);
-    return __builtin_convertvector(((r & ~nan) | ((u | 0x400000) & nan)) >> 16, vh);
+/* Rounded in the upper halves, a NaN made a quiet one; the lower ones are anything. */
+INLINE vw round_upper(vf v) {
+    vw u = (vw)v, number = (vw)(v == v);
+    return (u + ((0x7fff + (u >> 16 & 1)) & number)) | (0x400000 & ~number);
 }
+INLINE vh narrow_bf16(vf v) { return __builtin_convertvector(round_upper(v) >> 16, vh); }
+INLINE vf round_bf16(vf v) { return (vf)(round_upper(v) & 0xffff0000); }
 #endif
 
 /* What the prelude has for floats in memory; and a value rounded to the type, which stays a float. */
 #define HALF_FUNCTIONS(T)                                                                                    \
     INLINE float s_widen_##T(T h) { return widen_##T((vh){h})[0]; }                                          \
     INLINE T s_narrow_##T(float v) { return narrow_##T((vf){v})[0]; }                                        \
-    INLINE vf round_##T(vf v) { return widen_##T(narrow_##T(v)); }                                           \
-    INLINE float s_round_##T(float v) { return s_widen_##T(s_narrow_##T(v)); }                               \
+    INLINE float s_round_##T(float v) { return round_##T((vf){v})[0]; }                                      \
     INLINE vf splat_##T(T h) { return splat(s_widen_##T(h)); }                                               \
     INLINE vf ld_##T(const T *p) { return widen_##T(*(const vh_any *)p); }                                   \
     INLINE vf ld_ahead_##T(const T *p, long n) {                                                             \

@@ -1,12 +1,14 @@
 /* Products by axis names, around the tile of contract.c. The right operand is packed into panels once a
  * launch, [column of panels][term][PANEL], so that the tile streams it; the left one is read as it lies where
- * its terms are floats side by side, and is otherwise packed block by block. Where operands' elements lie is
- * the emitter's: `at` functions from the numbers of batch, row (or column) and term to an offset. */
+ * its terms are floats side by side, and is otherwise packed: block by block, or, where many units share a
+ * block, once a launch behind the panels. Where operands' elements lie is the emitter's: `at` functions from
+ * the numbers of batch, row (or column) and term to an offset. */
 typedef long offset_fn(long batch, long row, long term);
 struct product {
     long batch, rows, columns, terms;
-    struct part left, right;    /* arguments; channels: none */
-    int direct;                 /* is the left one read where it lies? */
+    struct part left, right; /* arguments; channels: none */
+    int direct;              /* is the left one read where it lies? */
+    long left_packed;        /* floats from the panels to the left one, packed once a launch; 0: it is not */
     long left_step, right_step; /* from term to term, */
     long row_step,
         column_step; /* from row to row and column to column, where that is the same everywhere; 0: ask */
@@ -69,6 +71,15 @@ UNUSED void pack_left(const struct product *s, struct array from, long batch, lo
     }
 }
 
+/* The same of all rows: units behind the panels', a block each. */
+UNUSED void pack_left_block(const struct product *s, char *const *arg, long unit, float *packed) {
+    long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK, batch = unit / blocks,
+         row = unit % blocks * ROW_BLOCK;
+    long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
+    pack_left(s, PART_OF(arg, s->left), batch, row, n,
+              packed + s->left_packed + (batch * s->rows + row) * s->terms);
+}
+
 /* A block of rows by some panels. */
 UNUSED void product_unit(const struct product *s, char *const *arg, const float *packed, long unit,
                          char *scratch, product_fn *finish) {
@@ -82,9 +93,13 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     struct array from = PART_OF(arg, s->left);
     const float *rows[ROW_BLOCK + TILE_ROWS];
     long chain = s->terms ? even_chain(s->terms) : 1;
-    if (!s->direct) pack_left(s, from, batch, row, n, t->left);
+    const float *left = t->left;
+    if (HALVES && s->left_packed)
+        left = packed + s->left_packed + (batch * s->rows + row) * s->terms;
+    else if (!s->direct)
+        pack_left(s, from, batch, row, n, t->left);
     for (long i = 0; i < n; i++)
-        rows[i] = s->direct ? (const float *)from.at + s->left_at(batch, row + i, 0) : t->left + i * s->terms;
+        rows[i] = s->direct ? (const float *)from.at + s->left_at(batch, row + i, 0) : left + i * s->terms;
     for (long i = n; i % TILE_ROWS; i++) rows[i] = rows[n - 1]; /* computed, and not looked at */
     long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
     for (long p = group * s->unit_panels; p < last; p++) {

@@ -11,6 +11,7 @@ A new op is a new row:   row("softsign", FLOATS, unary(F.softsign))
   refused     [(operands as (type, axes, shape), attributes, axes, shape, words)]: shape faults, sizes of 0 that mean nothing among them
   cancels     f(attributes, dy, operands): the size of what cancels in its gradients, where that is more than dy and the derivative say; one
               for all operands, or a tuple of one for each
+  rereads     the same, in 16 bits, of what its gradients make of its own result, which is rounded by then
   tame        gradients are compared where there is no NaN and no infinity: PyTorch's depend on how it divides there
   few         has less to vary than 32 samples
   skip        draws that say nothing
@@ -23,20 +24,30 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-FLOATS, WHOLE, TYPES = ("f32", "f64"), ("i32", "i64"), ("f32", "f64", "i32", "i64", "bool")
-NUMBERS = FLOATS + WHOLE
+HALVES, WHOLE = ("f16", "bf16"), ("i32", "i64")
+FLOATS = ("f32", "f64") + HALVES
+NUMBERS, TYPES = FLOATS + WHOLE, FLOATS + WHOLE + ("bool",)
+TORCH = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "i32": torch.int64, "i64": torch.int64, "bool": torch.bool}
 DRAWS = ("plain", "ties", "special")
 AXES = "NCHW"
 BASE = [(), (1,), (7,), (0,), (3, 5), (1, 13), (2, 1, 3), (0, 3), (17,), (2, 3, 1, 5), (31,), (11, 7)]
 SHAPES, MODULE_CASES = len(BASE), 240
 nan, inf = float("nan"), float("inf")
+# Of 16 bits, in `special`: least and other denormals, the least normal number, the largest, what overflows when it is doubled or squared
+EDGES = {"f16": [2.0**-24, 1.5e-5, -2.0**-14, 65504.0, -65504.0, 40000.0, -300.0], "bf16": [2.0**-133, 1e-39, -2.0**-126, 1e9, -1e9]}
+BEYOND = {"bf16": [2.0**127 * 1.9921875, -2e38]}  # where one element makes one: in sums of products f32 itself overflows, in each order elsewhere
 rows = {}
 
 
+def representable(v, dtype):
+    """v rounded to the type, as float64."""
+    return torch.as_tensor(v).to(TORCH[dtype]).double()
+
+
 class Row:
-    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, uncompiled=None, refused=(), few=False, skip=(), cancels=None, tame=False):
+    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, uncompiled=None, refused=(), few=False, skip=(), cancels=None, rereads=None, tame=False):
         self.tame = tame
-        self.cancels = cancels
+        self.cancels, self.rereads = cancels, rereads
         self.types, self.sample, self.ulps, self.extra, self.smooth, self.few, self.skip = types, make, ulps, extra, smooth, few, skip
         self.uncompiled, self.refused, self.pointwise, self.asked = uncompiled or {}, refused, False, bends
 
@@ -91,10 +102,10 @@ class Sampler:
             few = np.array([x for x in (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5) if lo <= x <= hi])
             v = few[rng.integers(0, len(few), shape)]
         if draw == "special" and special:
-            odd = np.array([nan, inf, -inf, 0.0, -0.0, 1e-30, 30.0, -30.0])[rng.integers(0, 8, shape)]
+            odd = [nan, inf, -inf, 0.0, -0.0, 1e-30, 30.0, -30.0] + EDGES.get(dtype, []) + (BEYOND.get(dtype, []) if self.row.pointwise else [])
+            odd = np.array(odd)[rng.integers(0, len(odd), shape)]
             v = np.where(rng.uniform(0, 1, shape) < 0.4, odd, v)
-        v = np.asarray(v, "f4" if dtype == "f32" else "f8")
-        return torch.from_numpy(v.astype("f8"))
+        return representable(v, dtype)
 
     def var(self, shape, axes=None, dtype=None, lo=-2.0, hi=2.0, special=True, role=None):
         dtype, axes = dtype or self.dtype, AXES[:len(shape)] if axes is None else axes
@@ -206,10 +217,10 @@ row("stop_gradient", TYPES, unary(lambda x: x.detach()), smooth=False)
 
 
 def cast(op, s):
-    to = (TYPES[TYPES.index(s.dtype):] + TYPES[:TYPES.index(s.dtype)])[1 + s.i % 4]
+    to = (TYPES[TYPES.index(s.dtype):] + TYPES[:TYPES.index(s.dtype)])[1 + s.i % (len(TYPES) - 1)]
     shape = s.shape()
     x = s.var(shape, special=to in FLOATS)
-    kind = {"f32": torch.float64, "f64": torch.float64, "i32": torch.int64, "i64": torch.int64, "bool": torch.bool}[to]
+    kind = torch.float64 if to in FLOATS else TORCH[to]  # each type's own rounding is the judge's
     return s.case(op, [x], {}, AXES[:len(shape)], lambda v: v.to(kind), to)
 
 
@@ -255,7 +266,7 @@ def random(op, s):
 
 row("const", TYPES, const, few=True, skip=())
 row("iota", NUMBERS, count)
-row("random", FLOATS, random)
+row("random", ("f32", "f64"), random)
 
 
 # ---- reductions ----
@@ -484,7 +495,7 @@ def windows(made):
 
         def derivative(a, b):  # linear in each operand: PyTorch's own transposed forms, by its autograd
             with torch.enable_grad():
-                at = torch.zeros((n, c, *sizes) if made == "X" else (o, c // groups, *k), requires_grad=True)
+                at = torch.zeros((n, c, *sizes) if made == "X" else (o, c // groups, *k), dtype=a.dtype, requires_grad=True)
                 made_y = conv(at, b) if made == "X" else conv(a, at)
                 return torch.autograd.grad(made_y, at, a if made == "X" else b, create_graph=True)[0]
         if made == "X":
@@ -613,7 +624,8 @@ def attention(op, s):
 
 def attention_sizes(attrs, dy, q, k, v):
     """q and k have their gradients from p (v dy - y dy), two sums over a head's channels of which nothing may remain (all of it with one token,
-    where y is v), though each is rounded: what either adds up in magnitude, times p and the scale, times what it is multiplied by then."""
+    where y is v), though each is rounded: what either adds up in magnitude, times p and the scale, times what it is multiplied by then. In 16 bits y is read as it
+    was stored, as in the algorithm's source (Dao et al. 2022, FlashAttention, algorithm 4)."""
     n, t, e = q.shape
     h = attrs["heads"]
     q, k, v, dy = (x.reshape(n, x.shape[1], h, e // h).transpose(1, 2) for x in (q, k, v, dy))
@@ -678,7 +690,7 @@ row("avg_pool", FLOATS, avg_pool)
 row("adaptive_avg_pool", FLOATS, adaptive)
 # a neighbour's weight is what is left of its place, which is up to 17 and rounded before
 row("upsample", FLOATS, upsample, ulps=64, extra=64)
-row("attention", FLOATS, attention, uncompiled=in_f32, cancels=attention_sizes)
+row("attention", FLOATS, attention, uncompiled=in_f32, cancels=attention_sizes, rereads=attention_sizes)
 row("rearrange", TYPES, rearrange)
 row("cross_entropy", FLOATS, cross_entropy)
 row("argmax", TYPES, along(lambda x, k: x.double().argmax(k), "i32", True), refused=[([("f32", "NC", (3, 0))], {"axis": "C"}, "N", (3,), "argmax needs at least one element along C")])

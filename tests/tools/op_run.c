@@ -1,11 +1,18 @@
 /* What the oracle over the op table (oracle/check_table.py) asks of us.
- *   op_run table                          ops.def, an op a line: name, arity, class, infer, grad, lower,
- * attributes op_run types FILE.dlir                each node's fault by its shape rule: "%ID CODE: MESSAGE"
- *   op_run run FILE.dlir DIR ENGINE N...  graph @train and its gradients on `interp` or a target, once for
- * each number: reads DIR/in.N, writes DIR/ENGINE.N op_run refused FILE.dlir ENGINE       prints why it does
- * not compile; fails when it does Files hold doubles, row-major: of all variables in order, and of all
- * outputs and gradients in the order that `run` prints ("output NAME", "grad NAME"). Compiled code runs with
- * one thread and with three, which must agree to the last bit. */
+ *
+ *   op_run table
+ *       ops.def, an op a line: name, arity, class, infer, grad, lower, attributes
+ *   op_run types FILE.dlir
+ *       each node's fault by its shape rule: "%ID CODE: MESSAGE"
+ *   op_run run FILE.dlir DIR ENGINE N...
+ *       graph @train and its gradients, once for each number: reads DIR/in.N, writes DIR/ENGINE.N
+ *   op_run refused FILE.dlir ENGINE
+ *       prints why it does not compile; fails when it does
+ *
+ * An engine is `interp` (in double), `rounded` (kernels, which round what they store) or a target. Files hold
+ * doubles, row-major: of all variables in order, and of all outputs and gradients in the order that `run`
+ * prints ("output NAME", "grad NAME"). Compiled code runs with one thread and with three, which must agree to
+ * the last bit. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -80,11 +87,13 @@ static bool write_values(dl_arena *arena, const char *dir, const char *engine, c
 
 static bool is_asked(const dl_result *r) { return r->role == DL_RESULT_OUTPUT || r->role == DL_RESULT_GRAD; }
 
-static bool run_interp(dl_arena *arena, const char *path, const char *dir, int n, char **number,
-                       dl_error *err) {
+static bool run_interp(dl_arena *arena, const char *path, const char *dir, const char *engine, int n,
+                       char **number, dl_error *err) {
     dl_module *m = read_module(arena, path, err);
-    dl_pass_ctx ctx = {.arena = arena, .err = err};
-    if (!m || !dl_run_passes(m, "lower,autodiff", &ctx, (dl_pass_options){.validate = true})) return false;
+    dl_pass_ctx ctx = {.arena = arena, .err = err, .panel = 16};
+    bool rounds = strcmp(engine, "rounded") == 0;
+    const char *passes = rounds ? "lower,simplify,autodiff,simplify,layout,fuse" : "lower,autodiff";
+    if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true})) return false;
     const dl_graph *g = m->graphs.at[0];
     int64_t ins = 0, outs = 0;
     for (int i = 0; i < g->vars.n; i++) ins += dl_type_count(&g->vars.at[i]->value.type);
@@ -97,7 +106,7 @@ static bool run_interp(dl_arena *arena, const char *path, const char *dir, int n
     for (int k = 0; k < n; k++) {
         values in = read_values(arena, dir, number[k], ins, err), out = {DL_NEWS(arena, double, outs + 1), 0};
         if (err->code != DL_OK) return false;
-        dl_interp *run = dl_interp_new(g, false);
+        dl_interp *run = dl_interp_new(g, rounds);
         for (int i = 0; i < g->vars.n; i++) {
             const dl_value *v = &g->vars.at[i]->value;
             size_t count = (size_t)dl_type_count(&v->type);
@@ -111,7 +120,7 @@ static bool run_interp(dl_arena *arena, const char *path, const char *dir, int n
             out.n += count;
         }
         dl_interp_free(run);
-        if (!ok || !write_values(arena, dir, "interp", number[k], out, err)) return false;
+        if (!ok || !write_values(arena, dir, engine, number[k], out, err)) return false;
     }
     return true;
 }
@@ -198,8 +207,9 @@ int main(int argc, char **argv) {
         ok = print_faults(arena, argv[2], &err);
     else if (argc == 4 && strcmp(argv[1], "refused") == 0)
         ok = print_refusal(arena, argv[2], argv[3], &err);
-    else if (argc > 5 && strcmp(argv[1], "run") == 0 && strcmp(argv[4], "interp") == 0)
-        ok = run_interp(arena, argv[2], argv[3], argc - 5, argv + 5, &err);
+    else if (argc > 5 && strcmp(argv[1], "run") == 0 &&
+             (strcmp(argv[4], "interp") == 0 || strcmp(argv[4], "rounded") == 0))
+        ok = run_interp(arena, argv[2], argv[3], argv[4], argc - 5, argv + 5, &err);
     else if (argc > 5 && strcmp(argv[1], "run") == 0)
         ok = run_compiled(arena, argv[2], argv[3], argv[4], argc - 5, argv + 5, &err);
     else

@@ -123,6 +123,25 @@ static void test_layouts(void) {
 }
 
 /* ---- element types ---- */
+/* What lies between two neighbours, halfway or next to it by less than a float's digits tell: rounded once.
+ */
+static void test_rounding_once(dl_dtype type, uint16_t infinity) {
+    int wrong = 0;
+    for (uint32_t v = 0; v + 1 < infinity; v++)
+        for (uint16_t sign = 0; sign < 2; sign++) {
+            uint16_t ends[] = {(uint16_t)(v | (uint32_t)sign << 15),
+                               (uint16_t)((v + 1) | (uint32_t)sign << 15)},
+                     got[3];
+            double at[2];
+            dlr_convert(DL_F64, at, type, ends, 2);
+            double middle = (at[0] + at[1]) / 2,
+                   near[] = {middle * (1 - 0x1p-50), middle, middle * (1 + 0x1p-50)};
+            dlr_convert(type, got, DL_F64, near, 3);
+            wrong += got[0] != ends[0] || got[1] != ends[v & 1] || got[2] != ends[1];
+        }
+    CHECK(!wrong, "%s: %d of %d", dl_dtype_name(type), wrong, 2 * infinity);
+}
+
 static void test_convert(void) {
     const double in[] = {0,     1,      -2.5,        1e-3, 65504,   65519.99,     65520,
                          1e300, -1e300, (double)NAN, 6e-8, 0x1p-25, 1.5 * 0x1p-24};
@@ -153,6 +172,8 @@ static void test_convert(void) {
         }
     }
     CHECK(exact);
+    test_rounding_once(DL_F16, 0x7c00);
+    test_rounding_once(DL_BF16, 0x7f80);
     const float ties[] = {0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, -0x1.03p0f};
     dlr_convert(DL_BF16, h, DL_F32, ties, 4);
     CHECK(h[0] == 0x3f80 && h[1] == 0x3f82 && h[2] == 0x3f81 && h[3] == 0xbf82, "%x %x %x %x", h[0], h[1],
