@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rival: training steps of a model in PyTorch, as fast as we know to make it. Called by bench/step.
 
-rival.py MODEL [--batch 1] [--threads 2] [--steps 5] [--warm 2] [--fused] [--channels-last] [--compile]
+rival.py MODEL [--batch 1] [--threads 2] [--steps 5] [--warm 2] [--fused] [--channels-last] [--compile] [--amp bf16]
 
 Prints one line of JSON. tcmalloc is preloaded by the caller (LD_PRELOAD), since it cannot be taken later.
 """
@@ -23,6 +23,7 @@ def main():
         options.add_argument(f"--{name}", type=int, default=value)
     for name in ("fused", "channels-last", "compile"):
         options.add_argument(f"--{name}", action="store_true")
+    options.add_argument("--amp", choices=["bf16", "fp16"], help="torch.autocast; fp16 with a GradScaler")
     o = options.parse_args()
 
     torch.set_num_threads(o.threads)
@@ -33,13 +34,17 @@ def main():
         model, x = model.to(memory_format=last), x.to(memory_format=last)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=decay, **({"fused": True} if o.fused else {}))
     call = torch.compile(model) if o.compile else model
+    low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(o.amp)
+    scaler = torch.amp.GradScaler("cpu", enabled=o.amp == "fp16")
 
     def step():
         start, cpu = time.perf_counter(), time.process_time()
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(call(x), t)
-        loss.backward()
-        optimizer.step()
+        with torch.autocast("cpu", dtype=low, enabled=low is not None):
+            loss = loss_of(call(x), t)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
         return 1e3 * (time.perf_counter() - start), loss.item(), 1e3 * (time.process_time() - cpu)
 
     first = step()[0]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rules of the house that a compiler does not check. Names of rules as arguments; all without any.
 
-check_house.py [headers] [length] [readmes] [arrows] [paths] [format]
+check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [format]
 
 Looks at what git tracks (and at what it would), so that build directories and data do not count.
 """
@@ -168,6 +168,29 @@ def ops(files):
     yield len(names)
 
 
+def categories():
+    """The rows of docs/precision.md's table, made of the op table."""
+    found = {}
+    for op, category in re.findall(r"^OP\((\w+), .*?, (LOW|KEEP|WIDE|FOLLOW), ", read("ir/ops.def"), re.M):
+        found.setdefault(category, []).append(f"`{op}`")
+    yield "| category | ops |"
+    yield "|---|---|"
+    for category in ("LOW", "KEEP", "WIDE", "FOLLOW"):
+        yield f"| {category} | {', '.join(found[category])} |"
+
+
+def precision(files):
+    """docs/precision.md has the op table's categories. With UPDATE=1 they are written."""
+    name, text = "docs/precision.md", read("docs/precision.md")
+    table = "\n".join(["<!-- categories -->", *categories(), "<!-- /categories -->"])
+    new = re.sub(r"<!-- categories -->.*<!-- /categories -->", lambda _: table, text, flags=re.S)
+    if new != text and os.environ.get("UPDATE"):
+        (ROOT / name).write_text(new)
+    elif new != text:
+        yield f"{name}: its table of categories is not that of ir/ops.def (UPDATE=1 tests/structure/check_house.py precision)"
+    yield len(table.splitlines())
+
+
 def format(files):
     """Sources are as clang-format leaves them."""
     if not shutil.which("clang-format"):
@@ -184,7 +207,7 @@ def format(files):
     yield len(names)
 
 
-RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, format)}
+RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, precision, format)}
 
 
 def main(names):
