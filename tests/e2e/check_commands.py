@@ -39,6 +39,18 @@ def test_filter():
         check(r.returncode == 2 and r.stdout == "" and re.search(pattern, r.stderr.strip()), f"{args}: exit {r.returncode}, {r.stdout[:100]} {r.stderr}")
 
 
+def test_low():
+    """`dlc opt` runs the passes of mixed precision, too."""
+    graph = "tests/golden/passes/low_weights_views.in.dlir"
+    for args, text in (([], "contract $x, %"), (["--low-products"], "copy $bf16.m of $m")):
+        r = dlc("opt", "--passes=low_weights", "--low=bf16", *args, graph)
+        check(r.returncode == 0 and text in r.stdout, f"opt --low {args}: {r.stdout[-300:]} {r.stderr}")
+    r = dlc("opt", "--passes=amp", "--low=f16", "tests/golden/passes/amp_none.in.dlir")
+    check(r.returncode == 0 and "f16[N=2, E=3]" in r.stdout, f"opt --low=f16: {r.stdout} {r.stderr}")
+    r = dlc("opt", "--passes=amp", "--low=f8", graph)
+    check(r.returncode == 2 and "--low=f8: bf16 or f16" in r.stderr, f"opt --low=f8: exit {r.returncode} {r.stderr}")
+
+
 def test_refused():
     for args, pattern in ((["compile", MODEL, "--data_size=16", "-o", ""], "-o needs a value that is not empty: -o FILE"),
                           (["compile", MODEL, "--model=other.dl"], f"one model at a time: '{MODEL}' and --model=other.dl"),
