@@ -4,8 +4,8 @@
  * What an op does is the column `amp` of ir/ops.def, as torch.autocast groups the same ops: products and
  * convolutions take 16 bits and make 16 bits (LOW); what loses digits takes and makes f32 (WIDE); batch norm
  * computes in f32 and gives back what it got (KEEP); everything else takes the widest of its operands
- * (FOLLOW). A scalar decides nothing, nor does the bias of a LOW op. What the model's text pins (`x as f32`, a
- * cast from f32 to f32) is f32, and so is what a LOW op makes of it. Variables and the graph's results keep
+ * (FOLLOW). A scalar decides nothing, nor does the bias of a LOW op. What the model's text pins (`x as f32`,
+ * a cast from f32 to f32) is f32, and so is what a LOW op makes of it. Variables and the graph's results keep
  * their types; a value is cast once. */
 #include "ir/builder.h"
 #include "passes/pass.h"

@@ -139,8 +139,8 @@ dl_val dl_tensor_literal(dl_elab *E, const dl_ast *e, dl_val list) {
 
 /* Element types */
 
-/* `x as f32` of f32 is a node, too: mixed precision leaves x as it is there (passes/amp.c). Without it nothing
- * comes of it. */
+/* `x as f32` of f32 is a node, too: mixed precision leaves x as it is there (passes/amp.c). Without it
+ * nothing comes of it. */
 static dl_val pin(dl_elab *E, dl_span where, dl_val x) {
     return dl_tensor_op(E, where, DL_OP_cast, 1, &x, 0, NULL, &x.t->type);
 }
