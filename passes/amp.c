@@ -4,7 +4,8 @@
  * What an op does is the column `amp` of ir/ops.def, as torch.autocast groups the same ops: products and
  * convolutions take 16 bits and make 16 bits (LOW); what loses digits takes and makes f32 (WIDE); batch norm
  * computes in f32 and gives back what it got (KEEP); everything else takes the widest of its operands
- * (FOLLOW). A scalar decides nothing, nor does the bias of a LOW op. Variables and the graph's results keep
+ * (FOLLOW). A scalar decides nothing, nor does the bias of a LOW op. What the model's text pins (`x as f32`,
+ * a cast from f32 to f32) is f32, and so is what a LOW op makes of it. Variables and the graph's results keep
  * their types; a value is cast once. */
 #include "ir/builder.h"
 #include "passes/pass.h"
@@ -14,6 +15,7 @@ typedef struct {
     dl_dtype low;
     dl_value **as[2]; /* by value id: the value in f32, in the low type, where it was cast */
     bool *made_low;   /* by value id: is it a LOW op's result? */
+    bool *pinned;     /* by value id: does the model's text say that it is f32? */
     uint32_t ids;     /* of the values that were there before */
     bool changed;
 } caster;
@@ -48,11 +50,6 @@ static bool is_bias(const caster *c, const dl_node *n, int k) {
            other->id < c->ids && c->made_low[other->id];
 }
 
-/* A value that the model's text pins to f32: `x as f32`. */
-static bool is_pinned(const dl_value *v) {
-    return v->def && v->def->op == DL_OP_cast && is_wide(v) && is_wide(v->def->in[0]);
-}
-
 /* The type of what a FOLLOW op makes: of its operands' types the widest, where a scalar says nothing. */
 static dl_dtype follow(caster *c, dl_node *n) {
     bool half = false, wide = false, bias = false;
@@ -69,7 +66,7 @@ static dl_dtype follow(caster *c, dl_node *n) {
 
 static void lower(caster *c, dl_node *n) {
     bool pinned = false;
-    for (int k = 0; k < n->nin; k++) pinned |= is_pinned(n->in[k]);
+    for (int k = 0; k < n->nin; k++) pinned |= n->in[k]->id < c->ids && c->pinned[n->in[k]->id];
     take(c, n, pinned ? DL_F32 : c->low);
     if (pinned || n->in[0]->type.dtype != c->low) return;
     make_low(c, n);
@@ -91,6 +88,14 @@ static dl_value *put(caster *c, dl_node *n) {
     return keeps ? in_type(c, &n->out[0], c->low) : &n->out[0];
 }
 
+/* Before any type changes. */
+static void find_pins(caster *c) {
+    for (int i = 0; i < c->b.graph->nodes.n; i++) {
+        const dl_node *n = c->b.graph->nodes.at[i];
+        c->pinned[n->out[0].id] = n->op == DL_OP_cast && is_wide(&n->out[0]) && is_wide(n->in[0]);
+    }
+}
+
 /* Has the graph gradients, or updates made of them? Their types follow the graph's, which has its casts. */
 static bool trains(const dl_graph *g) {
     for (int i = 0; i < g->results.n; i++) {
@@ -106,7 +111,8 @@ bool dl_pass_amp(dl_graph *g, dl_pass_ctx *ctx) {
     if (low == DL_F32 || trains(g)) return false;
     caster c = {.b = {.graph = g}, .low = low, .ids = g->next_id};
     for (int i = 0; i < 2; i++) c.as[i] = DL_NEWS(ctx->arena, dl_value *, g->next_id);
-    c.made_low = DL_NEWS(ctx->arena, bool, g->next_id);
+    c.made_low = DL_NEWS(ctx->arena, bool, g->next_id), c.pinned = DL_NEWS(ctx->arena, bool, g->next_id);
+    find_pins(&c);
     dl_value **stands =
         DL_NEWS(ctx->arena, dl_value *, g->next_id); /* by value id: what is read in its place */
     int n = g->nodes.n;

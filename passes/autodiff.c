@@ -78,7 +78,7 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
 
     bool *active = find_active(g, ctx->arena);
     dl_value **grads = DL_NEWS(ctx->arena, dl_value *, g->next_id);
-    int forward = g->nodes.n; /* gradient nodes come behind */
+    int forward = g->nodes.n, vars = g->vars.n; /* gradient nodes and the scaler's state come behind */
     dl_value *root = loss->value;
     if (!active[root->id]) return false; /* a loss without parameters: nothing to train */
     dl_builder b = {.graph = g, .loc = root->def ? root->def->loc : (dl_loc){0}};
@@ -95,7 +95,7 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
         rules[n->op](&grad);
         if (ctx->err->code != DL_OK) return false;
     }
-    for (int i = 0; i < g->vars.n; i++) {
+    for (int i = 0; i < vars; i++) {
         dl_var *v = g->vars.at[i];
         if (active[v->value.id] && grads[v->value.id])
             dl_graph_result(g, DL_RESULT_GRAD, v->name, grads[v->value.id], v);

@@ -1,5 +1,6 @@
 /* `dlc opt`: passes on textual IR, for tests and for looking at one pass. */
 #include <stdio.h>
+#include <string.h>
 
 #include "ir/base/input.h"
 #include "ir/text.h"
@@ -9,6 +10,8 @@ static const dl_option options[] = {
     {"passes", 0, "[LIST]", "comma-separated passes, in order; empty: none"},
     {"target", 0, "TARGET", "whose vectors layout and fusion are for"},
     {"keep-gradients", 0, NULL, "gradients stay results of the train graph"},
+    {"low", 0, "TYPE", "mixed precision in bf16 or f16"},
+    {"low-products", 0, NULL, "as for a target that multiplies 16 bits: weights have copies in them"},
     {"help", 'h', NULL, "this text"},
     {0},
 };
@@ -24,6 +27,14 @@ static int help(void) {
     return code;
 }
 
+/* The type that --low names; f32 where it is not given. */
+static bool read_low(const char *name, dl_dtype *low, dl_error *err) {
+    static const dl_dtype types[] = {DL_BF16, DL_F16};
+    for (int i = 0; name && i < 2; i++)
+        if (!strcmp(name, dl_dtype_name(types[i]))) return *low = types[i], true;
+    return !name || dl_fail(err, DL_USAGE, "--low=%.80s: bf16 or f16", name);
+}
+
 int dlc_opt(dl_arena *arena, int argc, char **argv) {
     dl_error err = {0};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
@@ -37,6 +48,8 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     const dl_target *t = dl_target_find(dl_config_option(c, "target"), &err);
     if (!t) return dlc_fail(&err);
     dl_pass_ctx ctx = {.arena = arena, .panel = t->panel, .err = &err};
+    ctx.low_products = dl_config_option(c, "low-products") != NULL;
+    if (!read_low(dl_config_option(c, "low"), &ctx.recipe.low, &err)) return dlc_fail(&err);
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;
     const char *list = dl_config_option(c, "passes");
     dl_module *none = dl_module_new(arena); /* unknown passes are told before the file is looked at */

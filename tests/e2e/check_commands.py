@@ -39,6 +39,18 @@ def test_filter():
         check(r.returncode == 2 and r.stdout == "" and re.search(pattern, r.stderr.strip()), f"{args}: exit {r.returncode}, {r.stdout[:100]} {r.stderr}")
 
 
+def test_low():
+    """`dlc opt` runs the passes of mixed precision, too."""
+    graph = "tests/golden/passes/low_weights_views.in.dlir"
+    for args, text in (([], "contract $x, %"), (["--low-products"], "copy $bf16.m of $m")):
+        r = dlc("opt", "--passes=low_weights", "--low=bf16", *args, graph)
+        check(r.returncode == 0 and text in r.stdout, f"opt --low {args}: {r.stdout[-300:]} {r.stderr}")
+    r = dlc("opt", "--passes=amp", "--low=f16", "tests/golden/passes/amp_none.in.dlir")
+    check(r.returncode == 0 and "f16[N=2, E=3]" in r.stdout, f"opt --low=f16: {r.stdout} {r.stderr}")
+    r = dlc("opt", "--passes=amp", "--low=f8", graph)
+    check(r.returncode == 2 and "--low=f8: bf16 or f16" in r.stderr, f"opt --low=f8: exit {r.returncode} {r.stderr}")
+
+
 def test_refused():
     for args, pattern in ((["compile", MODEL, "--data_size=16", "-o", ""], "-o needs a value that is not empty: -o FILE"),
                           (["compile", MODEL, "--model=other.dl"], f"one model at a time: '{MODEL}' and --model=other.dl"),
@@ -52,13 +64,12 @@ def test_not_compilable():
     """What only a later stage refuses is said by `check` as by `compile`: at its place, by its code, and nothing is written."""
     conv = "conv(4, 3, pad=1) @c"
     for code, where, x, body, text in (
-        ("E0803", "2:11", "f16[N, C=4, H=8, W=8]", f"t |> {conv}\n    metric again = mean(x * x)", "this is in f16"),
-        ("E0803", "2:11", "bf16[N, C=4, H=8, W=8]", f"t |> {conv}\n    metric again = mean(x * x)", "this is in bf16"),
+        ("E0803", "5:25", "f64[N, T=4, E=8]", "t |> linear(8) @l\n    metric again = mean(attention(x, x, x, 2))", "'flash_attention' is in f64"),
         ("E0804", "4:14", "f32[N, C=4, W=1073741825]", f"x |> {conv}", "an axis of 'conv' has more than 2^30 elements"),
     ):
         model, plan = f"{TMP}/refused.dl", f"{TMP}/refused.dlp"
         with open(model, "w") as f:
-            f.write(f"model M():\n    input x: {x}\n    target t: {x.replace('bf16', 'f32').replace('f16', 'f32')}\n    y = {body}\n"
+            f.write(f"model M():\n    input x: {x}\n    target t: {x.replace('f64', 'f32')}\n    y = {body}\n"
                     "    output y\n    loss = mean((y - t)**2)\n")
         for args in (["check", model], ["compile", model, "-o", plan]):
             r = dlc(*args)

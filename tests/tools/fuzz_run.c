@@ -271,7 +271,7 @@ static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_a
     spoiler s = {way, spoilt};
     dl_compile_options opt = {
         .target = dl_target_find(way->target, err),
-        .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = cases->low},
+        .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam}, /* the casts are there */
         .keep_gradients = way->keep_gradients,
         .model = "random",
         .batch = 1,

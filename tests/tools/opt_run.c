@@ -1,7 +1,8 @@
 /* Golden tests of passes: for each NAME.in.dlir of a folder, runs the passes that its first line names
- * ("# passes: simplify,autodiff") and compares the text with NAME.out.dlir.
- *   opt_run DIR            compare
- *   opt_run --update DIR   write what came out: look at the difference before committing it */
+ * ("# passes: simplify,autodiff") and compares the text with NAME.out.dlir. Behind the names may stand what
+ * the passes are told: --low=bf16 or --low=f16 (mixed precision), --low-products (the target multiplies 16
+ * bits). opt_run DIR            compare opt_run --update DIR   write what came out: look at the difference
+ * before committing it */
 #include <dirent.h>
 #include <stdlib.h>
 
@@ -19,15 +20,30 @@ static int is_input(const struct dirent *e) {
     return n > s && strcmp(e->d_name + n - s, in_suffix) == 0;
 }
 
+/* The passes that the first line names; what stands behind them goes to ctx. */
+static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
+    if (strncmp(text, heading, sizeof heading - 1) != 0) return "";
+    text += sizeof heading - 1;
+    char *line = dl_strndup(ctx->arena, text, strcspn(text, "\n")), *rest = NULL;
+    const char *passes = strtok_r(line, " ", &rest);
+    for (const char *word; (word = strtok_r(NULL, " ", &rest));) {
+        if (!strcmp(word, "--low=bf16"))
+            ctx->recipe.low = DL_BF16;
+        else if (!strcmp(word, "--low=f16"))
+            ctx->recipe.low = DL_F16;
+        else if (!strcmp(word, "--low-products"))
+            ctx->low_products = true;
+        else
+            CHECK(false, "'%s' in the first line is no option", word);
+    }
+    return passes ? passes : "";
+}
+
 /* The text behind the passes, or the error's, which has its place in golden files too. */
 static char *transform(dl_arena *arena, const char *name, const char *text, size_t n) {
     dl_error err = {0};
-    const char *passes = "";
-    if (strncmp(text, heading, sizeof heading - 1) == 0) {
-        const char *start = text + sizeof heading - 1;
-        passes = dl_strndup(arena, start, strcspn(start, "\n"));
-    }
     dl_pass_ctx ctx = {.arena = arena, .panel = 16, .err = &err};
+    const char *passes = read_heading(text, &ctx);
     dl_module *m = dl_read_module(arena, text, n, name, &err);
     if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}))
         return dl_format(arena, "error: %s\n", err.message);

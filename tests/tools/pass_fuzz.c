@@ -157,14 +157,16 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
             cases, n,
             &(fuzz_way){.skip = skip_of(s), .keep_gradients = (batch + s) % 2, .low_products = batch / 2 % 2},
             o);
-    /* Compiled, half of them for their gradients and half for their updates, which is half the code each. */
+    /* Compiled, half of them for their gradients and half for their updates, which is half the code each; in
+     * f16 for both, since the optimiser's scale is in the gradients. */
+    bool scales = o->low == DL_F16;
     for (int t = 0; o->targets && best_target(t); t++) {
         bool gradients = (batch + t) % 2;
         try_way(cases, n,
                 &(fuzz_way){.target = best_target(t),
                             .skip = "",
                             .keep_gradients = gradients,
-                            .no_updates = gradients,
+                            .no_updates = gradients && !scales,
                             .threads = 1 + 2 * (batch / 2 % 2)},
                 o);
     }
@@ -174,7 +176,7 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
     fuzz_way way = {.target = target ? target : best_target(0),
                     .skip = skip,
                     .keep_gradients = gradients,
-                    .no_updates = gradients,
+                    .no_updates = gradients && !scales,
                     .threads = 1};
     if (o->skips) try_way(cases, n, &way, o);
 }

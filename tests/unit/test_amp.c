@@ -1,0 +1,89 @@
+/* From the model's text to mixed precision: what `as f32` pins, and that it is nothing without. What the pass
+ * casts else is in golden/passes. */
+#include "frontends/dl/front.h"
+#include "passes/pass.h"
+#include "tests/check.h"
+
+/* The eval graph of a model of [N=2, E=4] with these lines, behind the passes. */
+static dl_graph *build(dl_arena *arena, const char *body, const char *passes, dl_dtype low) {
+    const char *text = dl_format(
+        arena, "model M():\n    input x: f32[N=2, E=4]\n%s    output y\n    loss = mean(y**2)\n", body);
+    dl_source *source = dl_source_new(arena, "m.dl", text, strlen(text));
+    dl_diags *diags = dl_diags_new(arena, source);
+    dl_model *model = dl_model_parse(arena, source, diags);
+    dl_module *m = model ? dl_model_build(arena, model, &(dl_model_config){0}, diags) : NULL;
+    CHECK(m, "%s: %s", body, diags->list.n ? diags->list.at[0]->message : "");
+    if (!m) return NULL;
+    dl_error err = {0};
+    dl_pass_ctx ctx = {.arena = arena, .panel = 16, .recipe = {.low = low}, .err = &err};
+    bool ok = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true});
+    CHECK(ok, "%s", err.message);
+    return ok ? dl_module_graph(m, "eval") : NULL;
+}
+
+static int count(const dl_graph *g, dl_op op, dl_dtype dtype) {
+    int n = 0;
+    for (int i = 0; g && i < g->nodes.n; i++)
+        n += g->nodes.at[i]->op == op && g->nodes.at[i]->out[0].type.dtype == dtype;
+    return n;
+}
+
+/* The k-th op of its kind makes this type. */
+static void check_type(const dl_graph *g, dl_op op, int k, dl_dtype dtype, const char *what) {
+    for (int i = 0; g && i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == op && k-- == 0) {
+            CHECK_STR(dl_dtype_name(g->nodes.at[i]->out[0].type.dtype), dl_dtype_name(dtype));
+            return;
+        }
+    CHECK(false, "%s: there is no such op", what);
+}
+
+/* The number of casts from f32 to f32 that the text's `as f32` make. */
+static int pins(dl_arena *arena, const char *body) {
+    const dl_graph *g = build(arena, body, "", DL_F32);
+    int n = 0;
+    for (int i = 0; g && i < g->nodes.n; i++) {
+        const dl_node *node = g->nodes.at[i];
+        n += node->op == DL_OP_cast && node->in[0]->type.dtype == DL_F32 && node->out[0].type.dtype == DL_F32;
+    }
+    return n;
+}
+
+static void test_text(dl_arena *arena) {
+    CHECK(pins(arena, "    y = x |> linear(3) @a as f32\n") == 1, "behind a layer");
+    CHECK(pins(arena, "    h = x |> linear(3) @a\n    y = (h as f32) + (h as f32 as [N, E])\n") == 2, "two");
+    CHECK(pins(arena, "    y = (x |> linear(3) @a) * 2 + 1\n") == 0, "none is written");
+    CHECK(pins(arena, "    y = where(x > 0, x, 0) + mean(x > 1)\n") == 0, "casts that no one wrote");
+    CHECK(pins(arena, "    y = x * ((x > 0) as f32)\n") == 0, "a cast of another type");
+}
+
+static void test_pass(dl_arena *arena) {
+    const char *low = "    h = x |> linear(4) @a\n    y = h |> linear(4) @b\n";
+    const dl_graph *g = build(arena, low, "amp", DL_BF16);
+    check_type(g, DL_OP_linear, 1, DL_BF16, "not pinned");
+    g = build(arena, "    h = x |> linear(4) @a\n    y = h as f32 |> linear(4) @b\n", "amp", DL_BF16);
+    check_type(g, DL_OP_linear, 0, DL_BF16, "in front of the pin");
+    check_type(g, DL_OP_linear, 1, DL_F32, "behind the pin");
+    g = build(arena, "    y = x as f32 |> linear(4) @a\n", "amp", DL_F16);
+    check_type(g, DL_OP_linear, 0, DL_F32, "an input that is pinned");
+    g = build(arena, "    h = x |> linear(4) @a\n    y = tanh(h) * (h as f32)\n", "amp", DL_F16);
+    check_type(g, DL_OP_tanh, 0, DL_F16, "what follows");
+    check_type(g, DL_OP_mul, 0, DL_F32, "what is promoted");
+}
+
+static void test_without(dl_arena *arena) {
+    const char *passes = "amp,lower,simplify";
+    const dl_graph *g =
+        build(arena, "    y = x |> linear(4) @a |> tanh as f32 |> linear(4) @b\n", passes, DL_F32);
+    CHECK(g && count(g, DL_OP_cast, DL_F32) == 0 && count(g, DL_OP_contract, DL_F32) == 2,
+          "float32: nothing is left of it");
+}
+
+int main(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    test_text(arena);
+    test_pass(arena);
+    test_without(arena);
+    dl_arena_free(arena);
+    return dl_test_end();
+}
