@@ -1,8 +1,10 @@
 """Learning curves as one SVG: validation losses over the steps, and beside them where each run ended."""
 import math
 
+# Thick and pale below, thin above: runs that lie on each other are all seen.
+STROKES = {"f32": ("6", "0.45"), "bf16": ("3", "1"), "fp16": ("1", "1")}
 COLOURS = {("dlc", "f32"): "#1f5fa8", ("dlc", "bf16"): "#d9730d", ("dlc", "fp16"): "#2c8a3d", ("PyTorch", "f32"): "#7a7a7a", ("PyTorch", "bf16"): "#b04a9a"}
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM, ENDS = 720, 360, 62, 480, 40, 310, 150  # of the picture, the curves' frame, the ends' frame
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM, ENDS = 760, 360, 62, 480, 40, 310, 200  # of the picture, the curves' frame, the ends' frame
 
 
 def ticks(low, high, most):
@@ -47,9 +49,11 @@ def chart(title, curves):
         out.append(text(across(v), BOTTOM + 16, f"{v:.6g}", "middle"))
     out.append(text(RIGHT, BOTTOM + 32, "steps", "end"))
     for by, mode, _, points in curves:
+        width, opacity = STROKES[mode] if by == "dlc" else ("1.2", "1")
         dashes = ' stroke-dasharray="5 3"' if by != "dlc" else ""
         path = " ".join(f"{across(s):.1f},{at(v):.1f}" for s, v in points)
-        out.append(f'<polyline points="{path}" clip-path="url(#curves)" fill="none" stroke="{COLOURS[by, mode]}" stroke-width="1.3"{dashes}/>')
+        out.append(f'<polyline points="{path}" clip-path="url(#curves)" fill="none" stroke="{COLOURS[by, mode]}" '
+                   f'stroke-width="{width}" stroke-opacity="{opacity}"{dashes}/>')
     left, right = WIDTH - ENDS - 10, WIDTH - 10
     finals = {}
     for by, mode, _, points in curves:
@@ -63,6 +67,7 @@ def chart(title, curves):
         x, colour = left + (i + 0.5) * (right - left) / len(finals), COLOURS[by, mode]
         out += [f'<circle cx="{x:.1f}" cy="{at(v):.1f}" r="3.5" fill="{colour if by == "dlc" else "#fff"}" stroke="{colour}"/>' for v in values]
         out.append(text(x, BOTTOM + 16, mode, "middle", colour))
-        if by != "dlc":
-            out.append(text(x, BOTTOM + 31, by, "middle", colour))
+    others = [left + (i + 0.5) * (right - left) / len(finals) for i, (by, _) in enumerate(finals) if by != "dlc"]
+    if others:
+        out.append(text(sum(others) / len(others), BOTTOM + 31, "PyTorch", "middle"))
     return "\n".join([*out, "</svg>"]) + "\n"
