@@ -192,4 +192,5 @@ def main(build, what, *options):
     finish()
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -102,4 +102,5 @@ def main(build, side, *options):
     finish()
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])
