@@ -22,6 +22,11 @@ def processor():
     return name + "".join(f", {k} {v}" for k, v in family)
 
 
+def machine_name():
+    """The processor, as results' files are named."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", processor()).strip("-").lower()
+
+
 def program(build, name):
     """One of ours; the bench ends where it is not built."""
     found = next((p for p in (ROOT / build).glob(f"*/{name}") if p.is_file()), None)

@@ -46,7 +46,7 @@ typedef struct {
 } dl_emitter;
 
 /* Is a value of the type a float in the program: f32, and what is rounded to 16 bits? */
-static inline bool dl_emit_is_float(dl_dtype d) { return d == DL_F32 || d == DL_F16 || d == DL_BF16; }
+static inline bool dl_emit_is_float(dl_dtype d) { return dl_kernel_type(d) == DL_F32; }
 /* "BF16": such an element type in the constant tables of compiler/kernels/. */
 const char *dl_emit_element(dl_dtype d);
 /* "(struct array){arg[3], BF16}": a parameter as an operand of its loops. */

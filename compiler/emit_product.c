@@ -184,10 +184,10 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
  * rows; phase 1 multiplies. */
 static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     enum {
+        FEW = 2,
         UNITS = 32,
-        PANELS_STAY = 1 << 20,
-        FEW = 2
-    }; /* enough to share; bytes that stay in a core's cache */
+        PANELS_STAY = 1 << 20
+    }; /* units: few; enough to share; bytes that stay in cache */
     const char *name = e->k->name;
     put_at(e, p, 0);
     put_at(e, p, 1);

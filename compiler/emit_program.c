@@ -48,10 +48,6 @@ static const char *array_suffix(dl_dtype d) {
     return suffixes[d] ? suffixes[d] : "";
 }
 
-/* The type that a value has in the program, and in the workspace. */
-static dl_dtype held_as(dl_dtype d) { return dl_emit_is_float(d) ? DL_F32 : d; }
-static bool is_half(dl_dtype d) { return held_as(d) != d; }
-
 /* A type of which vectors are made. */
 static bool has_lanes(dl_dtype d) { return dl_emit_is_float(d) || d == DL_I32 || d == DL_BOOL; }
 
@@ -132,8 +128,8 @@ static dl_cast cast_of(dl_lane_mode mode, dl_dtype from, dl_dtype to) {
         [DL_F16] = {"round_f16(odd_floats(", "))"}, [DL_BF16] = {"round_bf16(odd_floats(", "))"}};
     if (from == to) return (dl_cast){"", ""};
     if (dl_emit_is_float(from) && dl_emit_is_float(to)) return dl_emit_rounding(mode, to, false);
-    if (is_half(to) && mode == DL_SINGLE) return dl_emit_rounding(mode, to, true);
-    if (is_half(to) && from == DL_I32) return of_whole[to];
+    if (dl_dtype_is_half(to) && mode == DL_SINGLE) return dl_emit_rounding(mode, to, true);
+    if (dl_dtype_is_half(to) && from == DL_I32) return of_whole[to];
     if (mode == DL_SINGLE || !has_lanes(to)) return singles[to];
     if (to == DL_BOOL) return (dl_cast){"(vb)((", ") != 0)"};
     if (from == DL_BOOL) return dl_emit_is_float(to) ? (dl_cast){"v_truth(", ")"} : (dl_cast){"((", ") & 1)"};
@@ -421,8 +417,8 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     double outside = dl_kinstr_outside(in, e->k->space, &p->type);
     size_t mark = e->out->n; /* what holds for all lanes is asked once */
     dl_putf(e->out, "({ %s r = splat%s(", form_here(e, p->type.dtype).type,
-            array_suffix(held_as(p->type.dtype)));
-    put_number(e, held_as(p->type.dtype), outside);
+            array_suffix(dl_kernel_type(p->type.dtype)));
+    put_number(e, dl_kernel_type(p->type.dtype), outside);
     dl_puts(e->out, "); ");
     if (is_slow(e, &p->type, in->index)) {
         put_lane_loop(e);
@@ -468,7 +464,7 @@ static void put_load(dl_emitter *e, const dl_kinstr *in) {
         return;
     }
     bool bounded = put_bounds(e, &p->type, in->index);
-    const char *half = is_half(p->type.dtype) ? widening(p->type.dtype) : "";
+    const char *half = dl_dtype_is_half(p->type.dtype) ? widening(p->type.dtype) : "";
     dl_putf(e->out, "%s%s%s(((const %s *)arg[%d])[", bounded ? " ? " : "", c.open, half,
             element_type(p->type.dtype), in->param);
     dl_emit_address(e, &p->type, in->index);
@@ -483,12 +479,13 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
     const char *type = element_type(p->type.dtype);
     dl_dtype from = e->k->instrs.at[in->args[0]].type;
     /* a float is rounded as it is written */
-    dl_cast c = dl_emit_is_float(from) && is_half(p->type.dtype) ? (dl_cast){"", ""}
-                                                                 : cast_of(e->mode, from, p->type.dtype);
+    dl_cast c = dl_emit_is_float(from) && dl_dtype_is_half(p->type.dtype)
+                    ? (dl_cast){"", ""}
+                    : cast_of(e->mode, from, p->type.dtype);
     const char *narrow = p->type.dtype == DL_F16 ? "narrow_f16" : "narrow_bf16";
     dl_puts(e->out, "    ");
     if (e->mode == DL_LANES && is_slow(e, &p->type, in->index)) {
-        bool half = is_half(p->type.dtype);
+        bool half = dl_dtype_is_half(p->type.dtype);
         dl_putf(e->out, "{ const %s r = %s(%sv%d%s); ", half ? "vh" : form_here(e, p->type.dtype).type,
                 half ? narrow : "", c.open, in->args[0], c.close);
         put_lane_loop(e);
@@ -519,7 +516,7 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
     put_guard(e, &p->type, in->index);
     dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
     dl_emit_address(e, &p->type, in->index);
-    if (is_half(p->type.dtype))
+    if (dl_dtype_is_half(p->type.dtype))
         dl_putf(e->out, "] = s_%s(%sv%d%s);\n", narrow, c.open, in->args[0], c.close);
     else
         dl_putf(e->out, "] = %sv%d%s;\n", c.open, in->args[0], c.close);
@@ -556,9 +553,9 @@ static void put_reduce(dl_emitter *e, int number) {
 static void put_const(dl_emitter *e, const dl_kinstr *in) {
     bool lanes = e->mode == DL_LANES && !is_shared(e->k, in);
     dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
-    if (lanes) dl_putf(e->out, "splat%s(", array_suffix(held_as(in->type)));
+    if (lanes) dl_putf(e->out, "splat%s(", array_suffix(dl_kernel_type(in->type)));
     dl_puts(e->out, c.open);
-    put_number(e, is_half(in->type) ? DL_F64 : in->type, in->p);
+    put_number(e, dl_dtype_is_half(in->type) ? DL_F64 : in->type, in->p);
     dl_putf(e->out, "%s%s", c.close, lanes ? ")" : "");
 }
 
@@ -624,7 +621,7 @@ void dl_emit_instr(dl_emitter *e, int number) {
 /* A kept value: where it goes, or comes from. */
 static void put_kept_place(dl_emitter *e, int number) {
     const dl_kept *at = &e->kept[number];
-    const char *type = element_type(held_as(e->k->instrs.at[number].type));
+    const char *type = element_type(dl_kernel_type(e->k->instrs.at[number].type));
     dl_putf(e->out, "((%s *)(workspace + %lldL))", type, (long long)at->base);
 }
 
@@ -638,7 +635,7 @@ static int64_t kept_step(const dl_emitter *e, const dl_kept *at) {
 
 void dl_emit_read(dl_emitter *e, int number) {
     const dl_kept *at = &e->kept[number];
-    dl_dtype type = held_as(e->k->instrs.at[number].type);
+    dl_dtype type = dl_kernel_type(e->k->instrs.at[number].type);
     int64_t step = e->mode == DL_LANES ? kept_step(e, at) : 0;
     dl_putf(e->out, "    %s v%d = ", form_here(e, type).type, number);
     if (step > 1) { /* lane by lane */

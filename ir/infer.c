@@ -71,13 +71,12 @@ bool dl_want_same_dtype(const dl_node *n, dl_shape_fault *fault) {
     return true;
 }
 
-static bool is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
-
 bool dl_want_factors(const dl_node *n, dl_dtype *product, dl_shape_fault *fault) {
     dl_dtype a = dl_operand(n, 0)->dtype, b = dl_operand(n, 1)->dtype;
-    *product = is_half(b) ? b : a;
+    *product = dl_dtype_is_half(b) ? b : a;
     return dl_want_float(n, 0, fault) && dl_want_float(n, 1, fault) &&
-           ((a == DL_F32 && is_half(b)) || (is_half(a) && b == DL_F32) || dl_want_same_dtype(n, fault));
+           ((a == DL_F32 && dl_dtype_is_half(b)) || (dl_dtype_is_half(a) && b == DL_F32) ||
+            dl_want_same_dtype(n, fault));
 }
 
 bool dl_want_float(const dl_node *n, int operand, dl_shape_fault *fault) {

@@ -18,8 +18,6 @@ static double unit_of(dl_dtype d) {
     return units[d];
 }
 
-static bool is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
-
 /* Roundings of one op, in u. The vectors' exp, erf and tanh promise 2, 2 and 3 ulp, of which each is up to 2
  * u; sigmoid adds a sum and a division to exp; the C library promises 1 ulp. What is not listed is taken to
  * be as far off as any. */
@@ -47,13 +45,13 @@ static dl_range whole(double at) { return (dl_range){at, -INFINITY, INFINITY}; }
 dl_range dl_range_exact(double at) { return (dl_range){at, at, at}; }
 
 dl_range dl_range_store(dl_dtype type, dl_range r) {
-    bool round = is_half(type);
+    bool round = dl_dtype_is_half(type);
     return (dl_range){dl_interp_convert(type, r.at, round), dl_interp_convert(type, r.low, round),
                       dl_interp_convert(type, r.high, round)};
 }
 
 dl_range dl_range_widen(dl_dtype type, dl_range r, double roundings) {
-    if (is_half(type)) return dl_range_store(type, dl_range_widen(DL_F32, r, roundings));
+    if (dl_dtype_is_half(type)) return dl_range_store(type, dl_range_widen(DL_F32, r, roundings));
     double u = unit_of(type) * roundings;
     if (u == 0) return r;
     double least = type == DL_F32 ? roundings * 0x1p-149 : 0; /* below the normal range ulps do not shrink */
@@ -187,7 +185,7 @@ void dl_range_elems(const dl_kinstr *in, const dl_ranges arg[3], dl_ranges to, i
  * 3 times less. One more for the product or the store. Where terms are alike (a constant summed a million
  * times) the steps err in one direction; what a plain float32 loop then loses, twice, is allowed too. */
 double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double chain) {
-    if (is_half(type)) type = DL_F32;
+    if (dl_dtype_is_half(type)) type = DL_F32;
     double n = (double)terms, lost = type == DL_F32 ? 2 * fabs(at - chain) : 0;
     return unit_of(type) * (fmin(n, 4 * sqrt(n)) + 1) * size + (isfinite(lost) ? lost : 0);
 }

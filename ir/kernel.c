@@ -26,7 +26,7 @@ dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_typ
     return n;
 }
 
-dl_dtype dl_kernel_type(dl_dtype d) { return d == DL_F16 || d == DL_BF16 ? DL_F32 : d; }
+dl_dtype dl_kernel_type(dl_dtype d) { return dl_dtype_is_half(d) ? DL_F32 : d; }
 
 int dl_kernel_anchor(const dl_kernel *k) {
     for (int i = 0; i < k->instrs.n; i++)

@@ -49,6 +49,7 @@ int dl_dtype_bytes(dl_dtype d);
 /* False when no element type has this name. */
 bool dl_dtype_parse(const char *name, dl_dtype *out);
 static inline bool dl_dtype_is_float(dl_dtype d) { return d <= DL_BF16; }
+static inline bool dl_dtype_is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
 
 /* A scalar type (rank 0). */
 dl_type dl_scalar(dl_dtype d);

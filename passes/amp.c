@@ -20,7 +20,7 @@ typedef struct {
     bool changed;
 } caster;
 
-static bool is_half(const dl_value *v) { return v->type.dtype == DL_F16 || v->type.dtype == DL_BF16; }
+static bool is_half(const dl_value *v) { return dl_dtype_is_half(v->type.dtype); }
 static bool is_wide(const dl_value *v) { return v->type.dtype == DL_F32; }
 
 /* The value as f32 or in the low type; f64, whole numbers and truth values stay. */

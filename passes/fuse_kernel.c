@@ -259,8 +259,8 @@ static bool is_read_here(const maker *m, const dl_value *v) {
 static int cast(maker *m, const dl_node *n) {
     int v = read_here(m, n->in[0]);
     dl_dtype to = n->out[0].type.dtype, from = m->k->instrs.at[v].type;
-    bool half = dl_kernel_type(to) != to;
-    if (half && (from != DL_F32 || is_read_here(m, &n->out[0]))) return rounded(m, v, to, n->loc);
+    if (dl_dtype_is_half(to) && (from != DL_F32 || is_read_here(m, &n->out[0])))
+        return rounded(m, v, to, n->loc);
     if (dl_kernel_type(to) == from) return v;
     return emit(m, (dl_kinstr){.kind = DL_K_ELEM,
                                .op = n->op,
@@ -274,8 +274,7 @@ static int cast(maker *m, const dl_node *n) {
 static int compared(maker *m, dl_value *v) {
     int at = read_here(m, v);
     bool computed = m->k->instrs.at[at].kind != DL_K_LOAD && m->k->instrs.at[at].kind != DL_K_CONST;
-    bool half = dl_kernel_type(v->type.dtype) != v->type.dtype;
-    return half && computed ? rounded(m, at, v->type.dtype, v->def->loc) : at;
+    return dl_dtype_is_half(v->type.dtype) && computed ? rounded(m, at, v->type.dtype, v->def->loc) : at;
 }
 
 static int compute(maker *m, const dl_node *n) {

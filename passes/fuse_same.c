@@ -61,8 +61,7 @@ bool *dl_fuse_find_fragile(const dl_fusion *f) {
     bool *fragile = DL_NEWS(f->ctx->arena, bool, f->n + 1);
     for (int i = 0; i < f->n; i++) {
         const dl_node *n = f->graph->nodes.at[i];
-        settled[i] = dl_kernel_type(n->out[0].type.dtype) ==
-                     n->out[0].type.dtype; /* else rounded where it is stored */
+        settled[i] = !dl_dtype_is_half(n->out[0].type.dtype); /* else rounded where it is stored */
         for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
             dl_value *v = dl_fuse_past_views(f, n->in[k]);
             if (v->def && !settled[f->position[v->id]]) settled[i] = false;

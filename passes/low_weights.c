@@ -15,8 +15,7 @@
 /* A vector is cast where it is read: it stays in cache. */
 static bool is_copied(const dl_node *n) {
     const dl_var *v = n->op == DL_OP_cast ? n->in[0]->var : NULL;
-    dl_dtype to = n->out[0].type.dtype;
-    return v && v->role == DL_VAR_PARAM && v->value.type.rank > 1 && (to == DL_F16 || to == DL_BF16);
+    return v && v->role == DL_VAR_PARAM && v->value.type.rank > 1 && dl_dtype_is_half(n->out[0].type.dtype);
 }
 
 /* The variable that holds this cast; NULL and the error where its name is taken. */
@@ -26,8 +25,7 @@ static dl_var *copy_of(dl_graph *g, const dl_node *n, dl_error *err) {
     dl_var *v = dl_graph_find_var(g, name);
     if (v && v->role == DL_VAR_COPY) return v; /* of an equal node */
     if (v) {
-        dl_fail(err, DL_INPUT, "%s:%d:%d: error: a variable is called $%.200s, as a weight's copy: rename it",
-                v->loc.file ? v->loc.file : g->name, v->loc.line, v->loc.column, v->name);
+        dl_fail_taken(g, v, "a weight's copy", err);
         return NULL;
     }
     v = dl_graph_var(g, DL_VAR_COPY, name, n->out[0].type, (dl_init){.kind = DL_INIT_ZERO}, of->loc);
@@ -85,8 +83,10 @@ static bool read_sources(dl_graph *g) {
         }
         if (n->in[0]->type.dtype == DL_F32 && n->in[1]->type.dtype == DL_F32) round_result(&b, n);
     }
-    if (any) dl_graph_sort(g);
-    return dl_graph_sweep(g) || any;
+    if (!any) return false;
+    dl_graph_sort(g);
+    dl_graph_sweep(g);
+    return true;
 }
 
 bool dl_pass_low_weights(dl_graph *g, dl_pass_ctx *ctx) {

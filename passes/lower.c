@@ -29,11 +29,9 @@ static int64_t first_free_number(const dl_graph *g) {
     return next;
 }
 
-static bool is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
-
 static bool has_halves(const dl_node *n) {
-    bool half = is_half(n->out[0].type.dtype);
-    for (int k = 0; k < n->nin; k++) half |= is_half(n->in[k]->type.dtype);
+    bool half = dl_dtype_is_half(n->out[0].type.dtype);
+    for (int k = 0; k < n->nin; k++) half |= dl_dtype_is_half(n->in[k]->type.dtype);
     return half;
 }
 
@@ -43,9 +41,9 @@ static dl_value *lower_in_f32(dl_builder *b, const dl_node *n) {
     dl_node wide = *n;
     dl_value out = n->out[0], *v;
     wide.out = &out, wide.in = DL_NEWS(b->graph->module->arena, dl_value *, n->nin);
-    if (is_half(out.type.dtype)) out.type.dtype = DL_F32;
+    if (dl_dtype_is_half(out.type.dtype)) out.type.dtype = DL_F32;
     for (int k = 0; k < n->nin; k++)
-        wide.in[k] = is_half(n->in[k]->type.dtype) ? dl_build_cast(b, n->in[k], DL_F32) : n->in[k];
+        wide.in[k] = dl_dtype_is_half(n->in[k]->type.dtype) ? dl_build_cast(b, n->in[k], DL_F32) : n->in[k];
     v = rules[n->op](b, &wide);
     if (!v) v = dl_build_as(b, n->op, n->nin, wide.in, n->nattrs, n->attrs, out.type);
     return dl_build_cast(b, v, n->out[0].type.dtype);

@@ -6,6 +6,7 @@
 
 #include "ir/base/philox.h"
 #include "passes/lower.h"
+#include "passes/pass.h"
 
 /* The scalar of this name, made where there is none yet. */
 static dl_value *counter(dl_lowering *l, dl_var_role role, const char *name) {
@@ -14,9 +15,7 @@ static dl_value *counter(dl_lowering *l, dl_var_role role, const char *name) {
     name = dl_intern(name);
     dl_var *v = dl_graph_find_var(g, name);
     if (v && (v->role != role || !dl_type_same(&v->value.type, &type)) && l->err->code == DL_OK)
-        dl_fail(l->err, DL_INPUT,
-                "%s:%d:%d: error: a variable is called $%s, as what random numbers are drawn by: rename it",
-                v->loc.file ? v->loc.file : g->name, v->loc.line, v->loc.column, name);
+        dl_fail_taken(g, v, "what random numbers are drawn by", l->err);
     return v ? &v->value : &dl_graph_var(g, role, name, type, (dl_init){0}, l->b.loc)->value;
 }
 

@@ -36,16 +36,10 @@ static int find_name(const char *const *names, const char *name) {
 int dl_optimizer_find(const char *name) { return find_name(optimizer_names, name); }
 int dl_schedule_find(const char *name) { return find_name(schedule_names, name); }
 
-bool dl_optimizer_fail_taken(const dl_graph *g, const dl_var *v, dl_error *err) {
-    return dl_fail(err, DL_INPUT,
-                   "%s:%d:%d: error: a variable is called $%.200s, as the optimiser's own: rename it",
-                   v->loc.file ? v->loc.file : g->name, v->loc.line, v->loc.column, v->name);
-}
-
 /* A model's own variable of a name that the optimiser needs. */
 static void check_free(const dl_optimization *o, const char *name) {
     const dl_var *v = dl_var_set_find(&o->model, name);
-    if (v) dl_optimizer_fail_taken(o->b->graph, v, o->err);
+    if (v) dl_fail_taken(o->b->graph, v, "the optimiser's own", o->err);
 }
 
 dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_var *param) {

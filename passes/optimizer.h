@@ -26,9 +26,6 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *name, double fallba
  * Both set o->err where the model has a variable of that name. */
 dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_var *param);
 
-/* The fault of a model's variable that has a name of the optimiser's own. */
-bool dl_optimizer_fail_taken(const dl_graph *g, const dl_var *v, dl_error *err);
-
 /* Builds the learning rate of step o->step. */
 typedef dl_value *dl_schedule_rule(dl_optimization *o);
 #define SCHEDULE(id, help) dl_schedule_rule dl_schedule_##id;

@@ -82,6 +82,10 @@ bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_op
  * although a loss needs one (DL-E0802). Returns false. */
 bool dl_fail_op(const dl_graph *g, const dl_node *n, dl_error *err);
 
+/* The fault of a model's own variable `v` that has a name which a pass needs: "as the optimiser's own".
+ * Returns false. */
+bool dl_fail_taken(const dl_graph *g, const dl_var *v, const char *as, dl_error *err);
+
 /* The one visible order, from a model's graphs to a planned module. */
 extern const char dl_pipeline[];
 #endif

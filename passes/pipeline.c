@@ -140,3 +140,8 @@ bool dl_fail_op(const dl_graph *g, const dl_node *n, dl_error *err) {
                         : "has no gradient, and the loss needs one",
                    high ? 1 : 2);
 }
+
+bool dl_fail_taken(const dl_graph *g, const dl_var *v, const char *as, dl_error *err) {
+    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: a variable is called $%.200s, as %s: rename it",
+                   v->loc.file ? v->loc.file : g->name, v->loc.line, v->loc.column, v->name, as);
+}

@@ -10,7 +10,7 @@ static const double first_scale = 65536, interval = 2000, growth = 2, backoff = 
 
 static dl_var *add_state(dl_builder *b, const char *name, dl_dtype dtype, double first, dl_error *err) {
     const dl_var *taken = dl_graph_find_var(b->graph, name);
-    if (taken) dl_optimizer_fail_taken(b->graph, taken, err);
+    if (taken) dl_fail_taken(b->graph, taken, "the optimiser's own", err);
     dl_init init = {.kind = first ? DL_INIT_CONST : DL_INIT_ZERO, .a = first};
     return dl_graph_var(b->graph, DL_VAR_STATE, dl_intern(name), dl_scalar(dtype), init, b->loc);
 }

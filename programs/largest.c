@@ -6,7 +6,7 @@
 #include "ir/base/cpus.h"
 #include "programs/dlc.h"
 
-enum { MOST_ARGS = 256 };
+enum { OWN = 4 /* keys that the search sets itself */ };
 static const int64_t most_batch = (int64_t)1 << 24;
 static const char *const modes[] = {"none", "bf16", "fp16"};
 enum { NMODES = sizeof modes / sizeof *modes };
@@ -27,15 +27,6 @@ static bool parse_size(const char *text, int64_t *bytes, dl_error *err) {
     return dl_fail(err, DL_USAGE, "--memory=%.100s: a size such as 8GiB or 512MiB", text);
 }
 
-/* What the search sets itself. */
-static bool is_own(const char *arg) {
-    static const char *const names[] = {"--memory", "--amp_mode", "--enable_amp", "--local_batch_size",
-                                        "--global_batch_size"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(arg, names[i], strlen(names[i])) == 0) return true;
-    return false;
-}
-
 typedef struct {
     int argc;
     char **argv;
@@ -47,13 +38,13 @@ typedef struct {
 static int64_t find_peak(const search *s, int64_t batch, int *code) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
-    char *argv[MOST_ARGS + 3];
-    int argc = 0;
-    for (int i = 0; i < s->argc; i++)
-        if (!is_own(s->argv[i])) argv[argc++] = s->argv[i];
-    argv[argc++] = (char *)dl_format(arena, "--amp_mode=%s", s->mode);
-    argv[argc++] = (char *)dl_format(arena, "--local_batch_size=%lld", (long long)batch);
-    argv[argc] = NULL;
+    const char *const own[OWN] = {dl_format(arena, "--amp_mode=%s", s->mode), "--enable_amp=false",
+                                  dl_format(arena, "--local_batch_size=%lld", (long long)batch),
+                                  dl_format(arena, "--global_batch_size=%lld", (long long)batch)};
+    int argc = s->argc; /* what stands last holds */
+    char **argv = DL_NEWS(arena, char *, argc + OWN + 1);
+    memcpy(argv, s->argv, sizeof *argv * (size_t)argc);
+    for (int i = 0; i < OWN; i++) argv[argc++] = (char *)own[i];
     dl_config *c = dl_config_open(arena, argc, argv, s->options, &err);
     dl_session *session = c ? dlc_session_again(arena, c, code) : NULL;
     dl_compile_options opt;
@@ -93,8 +84,7 @@ int dlc_largest(const char *memory, int argc, char **argv, const dl_option *opti
     dl_error err = {0};
     int64_t bytes = 0;
     int code = 0;
-    if (argc > MOST_ARGS) dl_fail(&err, DL_USAGE, "more than %d arguments", MOST_ARGS);
-    if (err.code || !parse_size(memory, &bytes, &err)) return dlc_fail(&err);
+    if (!parse_size(memory, &bytes, &err)) return dlc_fail(&err);
     if (json)
         printf("{\"memory_bytes\": %lld, \"largest_batch\": {", (long long)bytes);
     else

@@ -4,7 +4,6 @@
  * too large becomes infinite, what is too small for the normal range keeps what digits it can, and a NaN
  * stays one. */
 enum { F32, F16, BF16 };
-enum { HAS_F16 = 1, HAS_BF16 = 2 };
 typedef unsigned short f16, bf16;
 
 #if HALVES

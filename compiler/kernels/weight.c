@@ -109,15 +109,15 @@ struct grad_line {
     int at[3], from, n;
 };
 struct grad_scratch {
-    long y_pos[M_BLOCK],
-        x_pos[M_BLOCK]; /* of the block's positions: number in dy and, before the tap, in x */
+    /* of the block's positions: number in dy and, before the tap, in x */
+    long y_pos[M_BLOCK], x_pos[M_BLOCK];
     struct grad_line line[M_BLOCK];
     /* those that a group's taps reach: where in packed dy, in x and in packed x */
     int y_at[M_BLOCK];
     long x_at[M_BLOCK], order[M_BLOCK];
     long lines;
-    float data[] __attribute__((aligned(64))); /* x [row block][M_BLOCK][GRAD_HEIGHT], dy
-                     [panel][M_BLOCK][PANEL], sums [group][panel][row][PANEL] */
+    /* x [row block][M_BLOCK][GRAD_HEIGHT], dy [panel][M_BLOCK][PANEL], sums [group][panel][row][PANEL] */
+    float data[] __attribute__((aligned(64)));
 };
 /* The block of a unit. */
 struct grad_block {

@@ -122,6 +122,8 @@ def test_largest():
     for mode, n in batch.items():
         peaks = [json.loads(compile_small("--json", f"--amp_mode={mode}", f"--local_batch_size={b}").stdout)["peak_bytes"] for b in (n, n + 1)]
         check(peaks[0] == found["largest_batch"][mode]["peak_bytes"] <= 40 << 20 < peaks[1], f"{mode}, {n}: {peaks}")
+    apart = compile_small("--memory", "40MiB", "--local_batch_size", "7", "--amp_mode", "fp16", "--json")
+    check(apart.returncode == 0 and apart.stdout == r.stdout, f"values as words of their own: {apart.stdout} {apart.stderr}")
     r = compile_small("--memory=1KiB", "--json")
     check(r.returncode == 0 and json.loads(r.stdout)["largest_batch"]["none"]["batch"] == 0, f"{r.stdout} {r.stderr}")
     r = compile_small("--memory=much")

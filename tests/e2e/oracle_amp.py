@@ -13,7 +13,7 @@ import statistics
 import sys
 
 from oracle_nets import UNet
-from oracle_tools import Workplace, check, finish, torch
+from oracle_tools import Workplace, check, finish, torch, train_in_torch
 from torch import nn
 
 f = nn.functional
@@ -203,16 +203,8 @@ def errors(got, truth):
 
 def in_double(net, batches):
     """Losses by step and the first gradients, trained by Adam in float64."""
-    net, losses, grads = copy.deepcopy(net).double(), [], {}
-    optimizer = torch.optim.Adam(net.parameters(), lr=RATE)
-    for x, t in batches:
-        optimizer.zero_grad()
-        loss = net.loss(net(x.double()), t.double() if t.is_floating_point() else t)
-        loss.backward()
-        grads = grads or {name: p.grad.clone() for name, p in net.named_parameters()}
-        optimizer.step()
-        losses.append(loss.item())
-    return losses, grads
+    wide = copy.deepcopy(net).double()
+    return train_in_torch(wide, wide.loss, [(x.double(), t.double() if t.is_floating_point() else t) for x, t in batches], RATE)
 
 
 def by_autocast(net, batch, dtype):

@@ -115,7 +115,7 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
         if (n->op == DL_OP_cast && dl_dtype_is_float(n->in[0]->type.dtype) &&
             unit_of(n->in[0]->type.dtype) >= u)
             exact = true; /* to a type at least as wide */
-        if (adds && on) exact &= !is_half(y->type.dtype) && is_round(v[i]) && is_round(sum);
+        if (adds && on) exact &= !dl_dtype_is_half(y->type.dtype) && is_round(v[i]) && is_round(sum);
         if (adds && !exact) h += own * (sum - fabs(v[i]));
         e[i] = with_rounding(y->type.dtype, v[i], h, exact ? 0 : own);
     }
@@ -147,8 +147,8 @@ static inline void bound_sum(bounded_run *r, const dl_node *n) {
         rough[p] |= ea[i] != 0 || !is_round(a[i]);
     }
     for (int64_t i = 0; i < to; i++) {
-        bool exact =
-            !rough[i] && is_round(s[i]) && !is_half(y->type.dtype) && (n->op == DL_OP_sum || fits_f32(share));
+        bool exact = !rough[i] && is_round(s[i]) && !dl_dtype_is_half(y->type.dtype) &&
+                     (n->op == DL_OP_sum || fits_f32(share));
         all[i] = share * (all[i] + roundings(terms) * s[i]);
         e[i] =
             exact ? 0
@@ -198,7 +198,7 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
     const double *v = dl_interp_data(r->value, y);
     double *e = dl_interp_data(r->bound, y), *s = dl_interp_data(r->size, y), u = unit_of(y->type.dtype),
            sums = unit_of_sum(y->type.dtype);
-    bool exact = !is_half(y->type.dtype);
+    bool exact = !dl_dtype_is_half(y->type.dtype);
     for (int k = 0; k < 2; k++) {
         const double *a = dl_interp_data(r->value, n->in[k]), *ea = dl_interp_data(r->bound, n->in[k]);
         double *size = dl_interp_data(r->size, n->in[k]);

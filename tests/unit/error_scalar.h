@@ -13,9 +13,8 @@ static inline double unit_of(dl_dtype d) {
         [DL_F32] = 0x1p-24, [DL_F64] = 0x1p-53, [DL_F16] = 0x1p-11, [DL_BF16] = 0x1p-8};
     return units[d];
 }
-static inline bool is_half(dl_dtype d) { return d == DL_F16 || d == DL_BF16; }
 /* Of the type in which the elements of a sum are added up. */
-static inline double unit_of_sum(dl_dtype d) { return unit_of(is_half(d) ? DL_F32 : d); }
+static inline double unit_of_sum(dl_dtype d) { return unit_of(dl_kernel_type(d)); }
 
 /* Units that a function's result may be off by, everywhere it is called exact to the last bit or two. */
 static inline double accuracy(dl_op op) {
@@ -137,7 +136,7 @@ static inline bool bounded_op(dl_op op) {
 static inline bool is_round(double v) { return fabs(v) < 0x1p15 && v * 64 == rint(v * 64); }
 static inline bool fits_f32(double v) { return (double)(float)v == v; }
 static inline bool fits_type(dl_dtype d, double v) {
-    return fits_f32(v) && (!is_half(d) || dl_interp_convert(d, v, true) == v);
+    return fits_f32(v) && (!dl_dtype_is_half(d) || dl_interp_convert(d, v, true) == v);
 }
 
 static inline double with_rounding(dl_dtype d, double v, double e, double own) {
