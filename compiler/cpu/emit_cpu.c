@@ -74,6 +74,10 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
                                       dl_ops[c->op].name, dl_dtype_name(d));
         }
     bool of_weights = dl_op_tensor(c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    for (int i = 0; i < k->nin && dl_op_slides(c->op) && !of_weights; i++)
+        if (i == c->parts[dl_op_place(c->op, DL_TENSOR_W)][0] && k->params.at[i].type.layout.kind != DL_PANEL)
+            return dl_emit_refuse(k, c, err, "the weight of '%s' does not lie in panels [DL-E0803]",
+                                  dl_ops[c->op].name);
     if (e->sweeps.n > 1 && (!dl_op_slides(c->op) || of_weights))
         return dl_emit_refuse(k, c, err, "beside '%s' nothing is reduced [DL-E0803]", dl_ops[c->op].name);
     int sweeps = 0; /* of the contraction: the first, or none */
