@@ -206,6 +206,8 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     dl_arena *scratch = dl_arena_new(parent), *arena = dl_arena_new(parent);
     dl_pass_ctx ctx = {.arena = scratch,
                        .weights = opt->target->weights,
+                       .low_products = opt->target->low_products,
+                       .tf32 = opt->tf32 && opt->target->has_tf32,
                        .keep_gradients = opt->keep_gradients,
                        .recipe = opt->recipe,
                        .err = err};

@@ -3,12 +3,13 @@
 
 #include "compiler/cuda/cuda.h"
 
-#define GPU(sm)                                                                                              \
-    {.name = "cuda:" sm, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL}, .arch = sm}, {             \
-        .name = "cuda:" sm ":emulated", .backend = &dl_backend_cuda, .weights = {.kind = DL_CL}, .arch = sm, \
-        .emulated = true                                                                                     \
+#define GPU(sm, suffix, ...)                                                                                 \
+    {                                                                                                        \
+        .name = "cuda:" sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},                  \
+        .low_products = true, .has_tf32 = true, .arch = sm, __VA_ARGS__                                      \
     }
-static const dl_target targets[] = {GPU("sm_80"), GPU("sm_90"), GPU("sm_90a"), GPU("sm_100")};
+#define BOTH(sm) GPU(sm, "", .emulated = false), GPU(sm, ":emulated", .emulated = true)
+static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"), BOTH("sm_90a"), BOTH("sm_100")};
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 static const dl_target *find(const char *name, dl_error *err) {
