@@ -31,7 +31,6 @@ void *mmap(void *, size_t, int, int, int, long);
 int mprotect(void *, size_t, int);
 int munmap(void *, size_t);
 int posix_memalign(void **, size_t, size_t);
-int vsnprintf(char *, size_t, const char *, __builtin_va_list);
 float expf(float), exp2f(float), logf(float), log2f(float), expm1f(float), log1pf(float), sqrtf(float),
     tanhf(float), erff(float), erfcf(float), sinf(float), cosf(float), floorf(float), ceilf(float),
     rintf(float), fabsf(float), powf(float, float), fmaxf(float, float), fminf(float, float),
@@ -190,7 +189,7 @@ static void fail(const char *format, ...) {
     int n = __builtin_snprintf(now.error, now.error_size, "kernel %s, block %u of %u, thread %u: ", now.name,
                                now.block.x, now.blocks.x, now.thread.x);
     __builtin_va_start(args, format);
-    if (n >= 0 && (size_t)n < now.error_size) vsnprintf(now.error + n, now.error_size - n, format, args);
+    if (n >= 0 && (size_t)n < now.error_size) __builtin_vsnprintf(now.error + n, now.error_size - n, format, args);
     __builtin_va_end(args);
     now.failed = true;
     kd_switch(&now.running->top, now.host);
