@@ -2,22 +2,11 @@
 
 #include <unistd.h>
 
-#include "compiler/cost.h"
-#include "compiler/jit_cc.h"
 #include "ir/base/clock.h"
 #include "ir/base/foreign.h"
 #include "ir/base/hash.h"
 #include "ir/text.h"
 #include "passes/memory.h"
-
-enum { NSOURCES = 2 }; /* that are compiled at the same time */
-
-/* Bytes of kernels' text that take as long to compile as these loops (gcc 12, Xeon with AVX-512). */
-static const size_t loops_bytes[DL_NLOOPS] = {[DL_LOOPS_IMAGE] = 18 << 10,
-                                              [DL_LOOPS_WEIGHT] = 30 << 10,
-                                              [DL_LOOPS_GROUP] = 30 << 10,
-                                              [DL_LOOPS_PRODUCT] = 18 << 10,
-                                              [DL_LOOPS_ATTENTION] = 60 << 10};
 
 static void put_line(dl_buf *b, dl_loc loc) {
     dl_put_foreign(b, DL_IN_LINE, loc.file);
@@ -67,19 +56,6 @@ static int64_t *touched_bytes(dl_arena *arena, const dl_kernel *k) {
     return bytes;
 }
 
-/* The code of a kernel that has no twin before it. */
-typedef struct {
-    dl_buf text;
-    dl_emitted code;
-    int source;
-} piece;
-
-typedef struct {
-    size_t bytes;        /* of text, and what its loops weigh */
-    bool has[DL_NLOOPS]; /* loops that stand in it */
-    dl_emitted needs;    /* of all its kernels */
-} source;
-
 /* A kernel's text without what its code does not depend on: name, source lines, names of axes, and what the
  * nodes would have moved. */
 static uint64_t hash_kernel(const dl_kernel *k) {
@@ -114,45 +90,6 @@ static int find_twin(const dl_plan *p, const uint64_t *hashes, uint64_t hash) {
     return -1;
 }
 
-/* The source where a kernel with these loops costs least; `rest`: text that will find its place later, and
- * can make up for a difference that new loops would. */
-static int choose_source(const source *sources, dl_loops loops, size_t rest) {
-    size_t least = SIZE_MAX;
-    int best = 0;
-    for (int s = 0; s < NSOURCES; s++) {
-        size_t bytes = sources[s].bytes + (loops && !sources[s].has[loops] ? loops_bytes[loops] + rest : 0);
-        if (bytes < least) least = bytes, best = s;
-    }
-    return best;
-}
-
-/* Shares the kernels out, so that sources take the same time and few loops stand in two of them: first
- * kernels with loops, the kind with most text before the others, then those without. */
-static void share_out(int n, piece *pieces, source *sources) {
-    size_t all[DL_NLOOPS] = {0}, rest = 0;
-    bool done[DL_NLOOPS] = {0};
-    for (int l = 0; l < DL_NLOOPS; l++) all[l] = loops_bytes[l];
-    for (int i = 0; i < n; i++) all[pieces[i].code.loops] += pieces[i].text.n, rest += pieces[i].text.n;
-    for (int round = 0; round < DL_NLOOPS; round++) {
-        dl_loops loops = DL_LOOPS_NONE;
-        for (int l = 1; l < DL_NLOOPS; l++)
-            if (!done[l] && (!loops || all[l] > all[loops])) loops = (dl_loops)l;
-        done[loops] = true;
-        for (int i = 0; i < n; i++) {
-            const dl_emitted *code = &pieces[i].code;
-            if (code->loops != loops) continue;
-            source *s = &sources[pieces[i].source = choose_source(sources, loops, rest)];
-            s->bytes += pieces[i].text.n + (s->has[loops] ? 0 : loops_bytes[loops]);
-            rest -= pieces[i].text.n;
-            s->has[loops] = true;
-            s->needs.contracts |= code->contracts, s->needs.draws |= code->draws;
-            s->needs.attends |= code->attends, s->needs.groups |= code->groups;
-            s->needs.attention_ends |= code->attention_ends, s->needs.grad_rows |= code->grad_rows;
-            s->needs.halves |= code->halves;
-        }
-    }
-}
-
 static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *t, const dl_emitted *code) {
     const char *name = dl_strdup(p->arena, k->name);
     dl_plan_kernel pk = {.name = name,
@@ -165,7 +102,7 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
                          .scratch = code->scratch,
                          .flops = k->flops,
                          .bytes = k->bytes,
-                         .predicted_us = dl_predict_us(k, t)};
+                         .predicted_us = t->backend->predict(k, t)};
     add_stores(p, &pk, k);
     for (int j = 0; j < code->phases; j++) pk.units[j] = code->units[j];
     if (code->workspace > p->workspace_bytes) p->workspace_bytes = code->workspace;
@@ -173,12 +110,15 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
     return pk;
 }
 
-static void put_sources(dl_plan *p, const dl_target *t, int n, piece *pieces) {
-    source sources[NSOURCES] = {0};
-    share_out(n, pieces, sources);
-    for (int s = 0; s < NSOURCES; s++) {
+static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces) {
+    int nsources = t->backend->share(n, pieces);
+    for (int s = 0; s < nsources; s++) {
         dl_buf whole = {0};
-        dl_emit_prelude(&whole, t, &sources[s].needs);
+        dl_emitted needs = {0};
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < DL_NEEDS; k++)
+                needs.needs[k] |= pieces[i].source == s ? pieces[i].code.needs[k] : 0;
+        t->backend->open(&whole, t, &needs);
         for (int i = 0; i < n; i++)
             if (pieces[i].source == s && pieces[i].text.n)
                 dl_putn(&whole, pieces[i].text.at, pieces[i].text.n);
@@ -192,7 +132,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
     int all = 0, n = 0;
     for (int g = 0; g < m->graphs.n; g++) all += m->graphs.at[g]->kernels.n;
     uint64_t *hashes = DL_NEWS(p->arena, uint64_t, all + 1);
-    piece *pieces = DL_NEWS(p->arena, piece, all + 1);
+    dl_piece *pieces = DL_NEWS(p->arena, dl_piece, all + 1);
     int *from = DL_NEWS(p->arena, int, all + 1); /* by kernel: its piece */
     for (int g = 0; g < m->graphs.n && ok; g++)
         for (int i = 0; i < m->graphs.at[g]->kernels.n && ok; i++) {
@@ -209,8 +149,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
                 dl_push(p->arena, &p->kernels, same);
                 continue;
             }
-            piece *own = &pieces[from[number] = n++];
-            ok = dl_emit_kernel(&own->text, k, t, &own->code, err);
+            dl_piece *own = &pieces[from[number] = n++];
+            ok = t->backend->emit(&own->text, k, t, &own->code, err);
             dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
         }
     put_sources(p, t, n, pieces);
@@ -265,7 +205,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     double start = dl_clock_ms();
     dl_arena *scratch = dl_arena_new(parent), *arena = dl_arena_new(parent);
     dl_pass_ctx ctx = {.arena = scratch,
-                       .panel = opt->target->panel,
+                       .weights = opt->target->weights,
                        .keep_gradients = opt->keep_gradients,
                        .recipe = opt->recipe,
                        .err = err};
@@ -286,8 +226,8 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     p->arena_bytes = dl_module_arena_bytes(m);
     times->emit_ms = dl_clock_ms() - start;
     start = dl_clock_ms();
-    ok = ok && (!opt->link || dl_jit_compile(arena, p->objects.n, p->objects.at, opt->target, opt->warn,
-                                             &times->compiled, err));
+    ok = ok && (!opt->link || opt->target->backend->build(arena, p->objects.n, p->objects.at, opt->target,
+                                                          opt->warn, &times->compiled, err));
     times->cc_ms = dl_clock_ms() - start;
     for (int i = 0; i < p->objects.n; i++) p->key = dl_hash(&p->objects.at[i].key, sizeof(uint64_t), p->key);
     dl_arena_free(scratch);

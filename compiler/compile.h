@@ -1,7 +1,7 @@
 /* A model's graphs -> a plan: passes, kernels, code, objects. */
 #ifndef DL_COMPILE_H
 #define DL_COMPILE_H
-#include "compiler/emit.h"
+#include "compiler/backend.h"
 #include "passes/pass.h"
 
 typedef struct {

@@ -1,9 +1,39 @@
 /* The scalar program of a kernel as C statements. */
-#include "compiler/emit_cpu.h"
+#include "compiler/emit_program.h"
 
 #include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 enum { FROM_MEMORY = 1 << 18 }; /* bytes of an array that has left a core's cache when it is read again */
+
+bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
+    va_list ap;
+    char text[400];
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", at->loc.file ? at->loc.file : k->name, at->loc.line,
+                   at->loc.column, text);
+}
+
+/* Does an integer type hold this number, which came here as a double? */
+static bool is_whole(dl_dtype d, double v) {
+    double most = d == DL_BOOL ? 1 : d == DL_I32 ? INT32_MAX : 0x1p53, least = d == DL_BOOL ? 0 : -most;
+    return dl_dtype_is_float(d) || (v >= least && v <= most && v == (double)(int64_t)v);
+}
+
+bool dl_check_constants(const dl_kernel *k, dl_error *err) {
+    for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind == DL_K_CONST && !is_whole(in->type, in->p))
+            return dl_emit_refuse(k, in, err, "the constant %g is no number of %s [DL-E0803]", in->p,
+                                  dl_dtype_name(in->type));
+    }
+    return true;
+}
+
+const dl_dialect dl_dialect_c = {"long", "unsigned long", "L", "UL", false};
 
 /* How a value of an element type stands in the program, by mode: its C type, and what the functions of
  * ops.def on it begin with. In lanes an f64 or i64 is one number that all lanes share. */
@@ -34,7 +64,7 @@ static form form_of(dl_lane_mode mode, dl_dtype d) {
 static form form_here(const dl_emitter *e, dl_dtype d) { return form_of(e->mode, d); }
 
 /* An element in memory; the letters that the prelude's functions on arrays of it end with. */
-static const char *element_type(dl_dtype d) {
+const char *dl_emit_element_type(dl_dtype d) {
     static const char *const names[DL_NDTYPES] = {
         [DL_F32] = "float", [DL_F64] = "double", [DL_F16] = "f16",           [DL_BF16] = "bf16",
         [DL_I32] = "int",   [DL_I64] = "long",   [DL_BOOL] = "unsigned char"};
@@ -94,17 +124,6 @@ static void put_number(dl_emitter *e, dl_dtype d, double v) {
         dl_putf(e->out, "%s__builtin_inf%s()", v < 0 ? "-" : "", suffix);
     else
         dl_putf(e->out, "%.17g%s%s", v, v == (double)(int64_t)v && v < 1e15 && v > -1e15 ? ".0" : "", suffix);
-}
-
-const char *dl_emit_element(dl_dtype d) {
-    static const char *const names[DL_NDTYPES] = {[DL_F32] = "F32", [DL_F16] = "F16", [DL_BF16] = "BF16"};
-    DL_CHECK(names[d]);
-    return names[d];
-}
-
-const char *dl_emit_array(dl_emitter *e, int param) {
-    return dl_format(e->arena, "(struct array){arg[%d], %s}", param,
-                     dl_emit_element(e->k->params.at[param].type.dtype));
 }
 
 dl_cast dl_emit_rounding(dl_lane_mode mode, dl_dtype d, bool wide) {
@@ -169,23 +188,32 @@ static void put_expression(dl_emitter *e, const dl_kinstr *in) {
     }
 }
 
+/* "4L": a number among coordinates. */
+static const char *whole(const dl_emitter *e, int64_t v) {
+    return dl_format(e->arena, "%lld%s", (long long)v, e->dialect->whole);
+}
+
+static const char *natural(const dl_emitter *e, int64_t v) {
+    return dl_format(e->arena, "%lld%s", (long long)v, e->dialect->not_signed);
+}
+
 static void put_term(dl_emitter *e, const dl_term *t) {
     dl_putf(e->out, "x%d", t->axis);
-    if (t->div != 1) dl_putf(e->out, " / %lldL", (long long)t->div);
-    if (t->mod) dl_putf(e->out, " %% %lldL", (long long)t->mod);
-    if (t->mul != 1) dl_putf(e->out, " * %lldL", (long long)t->mul);
+    if (t->div != 1) dl_putf(e->out, " / %s", whole(e, t->div));
+    if (t->mod) dl_putf(e->out, " %% %s", whole(e, t->mod));
+    if (t->mul != 1) dl_putf(e->out, " * %s", whole(e, t->mul));
 }
 
 /* The sum of an index, before it is divided. */
 static void put_sum(dl_emitter *e, dl_index at) {
     if (at.nterms) {
         for (int i = 0; i < at.nterms; i++) dl_puts(e->out, i ? " + " : "("), put_term(e, &at.term[i]);
-        if (at.offset) dl_putf(e->out, " + %lldL", (long long)at.offset);
+        if (at.offset) dl_putf(e->out, " + %s", whole(e, at.offset));
         dl_puts(e->out, ")");
     } else if (at.axis < 0)
-        dl_putf(e->out, "%lldL", (long long)at.offset);
+        dl_putf(e->out, "%s", whole(e, at.offset));
     else if (at.offset)
-        dl_putf(e->out, "(x%d + %lldL)", at.axis, (long long)at.offset);
+        dl_putf(e->out, "(x%d + %s)", at.axis, whole(e, at.offset));
     else
         dl_putf(e->out, "x%d", at.axis);
 }
@@ -202,11 +230,11 @@ static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
         bool plain = at.outside == DL_OUT_EXACT || dl_index_natural(e->k->space, &at);
         dl_puts(e->out, plain ? "(" : "floor_div(");
         put_sum(e, at);
-        dl_putf(e->out, plain ? " / %lldL)" : ", %lldL)", (long long)at.div);
+        dl_putf(e->out, plain ? " / %s)" : ", %s)", whole(e, at.div));
     } else {
         put_sum(e, at);
     }
-    if (moves) dl_putf(e->out, ", %lldL)", (long long)size);
+    if (moves) dl_putf(e->out, ", %s)", whole(e, size));
 }
 
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
@@ -217,19 +245,19 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
         for (int i = 2; i < t->rank; i++) taps *= t->axis[i].size;
         dl_puts(e->out, "((");
         put_coordinate(e, at[0], t->axis[0].size);
-        dl_putf(e->out, " / %d * %lldL", t->layout.width, (long long)taps);
+        dl_putf(e->out, " / %d * %s", t->layout.width, whole(e, taps));
         for (int i = 2; i < t->rank; i++) {
             int64_t rest = 1;
             for (int j = i + 1; j < t->rank; j++) rest *= t->axis[j].size;
             dl_puts(e->out, " + ");
             put_coordinate(e, at[i], t->axis[i].size);
-            dl_putf(e->out, " * %lldL", (long long)rest);
+            dl_putf(e->out, " * %s", whole(e, rest));
         }
-        dl_putf(e->out, ") * %lldL + ", (long long)t->axis[1].size);
+        dl_putf(e->out, ") * %s + ", whole(e, t->axis[1].size));
         put_coordinate(e, at[1], t->axis[1].size);
-        dl_putf(e->out, ") * %dL + ", t->layout.width);
+        dl_putf(e->out, ") * %s + ", whole(e, t->layout.width));
         put_coordinate(e, at[0], t->axis[0].size);
-        dl_putf(e->out, " %% %dL", t->layout.width);
+        dl_putf(e->out, " %% %s", whole(e, t->layout.width));
     } else {
         int64_t stride[DL_MAX_RANK];
         dl_type_strides(t, stride);
@@ -238,7 +266,7 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
             if (at[i].axis < 0 && !at[i].offset && !at[i].nterms && !at[i].by) continue;
             dl_puts(e->out, any ? " + " : "");
             put_coordinate(e, at[i], t->axis[i].size);
-            if (stride[i] != 1) dl_putf(e->out, " * %lldL", (long long)stride[i]);
+            if (stride[i] != 1) dl_putf(e->out, " * %s", whole(e, stride[i]));
             any = true;
         }
         if (!any) dl_puts(e->out, "0");
@@ -290,10 +318,10 @@ static bool put_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
             continue;
         dl_puts(e->out, any ? " && " : "");
         if (at[i].outside == DL_OUT_EXACT && at[i].div > 1)
-            put_sum(e, at[i]), dl_putf(e->out, " %% %lldL == 0 && ", (long long)at[i].div);
-        dl_puts(e->out, "(unsigned long)");
+            put_sum(e, at[i]), dl_putf(e->out, " %% %s == 0 && ", whole(e, at[i].div));
+        dl_putf(e->out, "(%s)", e->dialect->natural);
         put_coordinate(e, at[i], t->axis[i].size);
-        dl_putf(e->out, " < %lldUL", (long long)t->axis[i].size);
+        dl_putf(e->out, " < %s", natural(e, t->axis[i].size));
         any = true;
     }
     return any;
@@ -368,11 +396,11 @@ void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, cons
     for (int i = 0, first = 0; i < n; first = ++i) {
         int64_t size = e->k->space[axes[i]].size;
         for (; i + 1 < n && dl_emit_joins(e, axes[i], axes[i + 1]); size *= e->k->space[axes[++i]].size)
-            dl_putf(e->out, "        const long x%d = 0;\n", axes[i]);
+            dl_putf(e->out, "        const %s x%d = 0;\n", e->dialect->index, axes[i]);
         count /= size ? size : 1;
-        dl_putf(e->out, "        const long x%d = %s", axes[i], number);
-        if (count > 1) dl_putf(e->out, " / %lldL", (long long)count);
-        if (first) dl_putf(e->out, " %% %lldL", (long long)(size ? size : 1));
+        dl_putf(e->out, "        const %s x%d = %s", e->dialect->index, axes[i], number);
+        if (count > 1) dl_putf(e->out, " / %s", whole(e, count));
+        if (first) dl_putf(e->out, " %% %s", whole(e, (size ? size : 1)));
         dl_puts(e->out, ";\n");
     }
 }
@@ -405,6 +433,12 @@ static void put_lane_loop(dl_emitter *e) {
         dl_putf(e->out, "const long x%d = lane0 + j; (void)x%d; ", e->lane_axis, e->lane_axis);
 }
 
+const char *dl_emit_param(const dl_emitter *e, int param) {
+    if (e->dialect->named) return dl_format(e->arena, "p%d", param);
+    return dl_format(e->arena, "((%s%s *)arg[%d])", param < e->k->nin ? "const " : "",
+                     dl_emit_element_type(e->k->params.at[param].type.dtype), param);
+}
+
 /* In front of an element of memory: what makes it one in the program. */
 static const char *widening(dl_dtype d) {
     return d == DL_F16 ? "s_widen_f16" : d == DL_BF16 ? "s_widen_bf16" : d == DL_BOOL ? "-" : "";
@@ -413,7 +447,7 @@ static const char *widening(dl_dtype d) {
 /* A vector read from memory, in memory's type. */
 static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
-    const char *type = element_type(p->type.dtype), *suffix = array_suffix(p->type.dtype);
+    const char *type = dl_emit_element_type(p->type.dtype), *suffix = array_suffix(p->type.dtype);
     double outside = dl_kinstr_outside(in, e->k->space, &p->type);
     size_t mark = e->out->n; /* what holds for all lanes is asked once */
     dl_putf(e->out, "({ %s r = splat%s(", form_here(e, p->type.dtype).type,
@@ -465,8 +499,7 @@ static void put_load(dl_emitter *e, const dl_kinstr *in) {
     }
     bool bounded = put_bounds(e, &p->type, in->index);
     const char *half = dl_dtype_is_half(p->type.dtype) ? widening(p->type.dtype) : "";
-    dl_putf(e->out, "%s%s%s(((const %s *)arg[%d])[", bounded ? " ? " : "", c.open, half,
-            element_type(p->type.dtype), in->param);
+    dl_putf(e->out, "%s%s%s(%s[", bounded ? " ? " : "", c.open, half, dl_emit_param(e, in->param));
     dl_emit_address(e, &p->type, in->index);
     dl_putf(e->out, "])%s", c.close);
     if (!bounded) return;
@@ -476,7 +509,7 @@ static void put_load(dl_emitter *e, const dl_kinstr *in) {
 
 static void put_store(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
-    const char *type = element_type(p->type.dtype);
+    const char *type = dl_emit_element_type(p->type.dtype);
     dl_dtype from = e->k->instrs.at[in->args[0]].type;
     /* a float is rounded as it is written */
     dl_cast c = dl_emit_is_float(from) && dl_dtype_is_half(p->type.dtype)
@@ -514,12 +547,41 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
         return;
     }
     put_guard(e, &p->type, in->index);
-    dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
+    dl_putf(e->out, "%s[", dl_emit_param(e, in->param));
     dl_emit_address(e, &p->type, in->index);
     if (dl_dtype_is_half(p->type.dtype))
         dl_putf(e->out, "] = s_%s(%sv%d%s);\n", narrow, c.open, in->args[0], c.close);
     else
         dl_putf(e->out, "] = %sv%d%s;\n", c.open, in->args[0], c.close);
+}
+
+const char *dl_emit_partial_type(const dl_kinstr *in) {
+    return dl_dtype_is_float(in->type) ? "double" : "long";
+}
+
+const char *dl_emit_start(const dl_kinstr *in) {
+    bool max = in->op == DL_OP_reduce_max;
+    if (in->op == DL_OP_sum) return "0";
+    if (dl_dtype_is_float(in->type)) return max ? "-__builtin_inff()" : "__builtin_inff()";
+    if (in->type == DL_I64) return max ? "-__LONG_MAX__ - 1" : "__LONG_MAX__";
+    return max ? "-__INT_MAX__ - 1" : "__INT_MAX__";
+}
+
+const char *dl_emit_combine(const dl_kinstr *in) {
+    bool real = dl_dtype_is_float(in->type);
+    return in->op == DL_OP_reduce_max ? real ? "d_max" : "l_max" : real ? "d_min" : "l_min";
+}
+
+void dl_emit_number(dl_emitter *e, int n, const int *axis) {
+    int64_t stride = 1;
+    for (int i = 0; i < n; i++) stride *= e->k->space[axis[i]].size;
+    for (int i = 0; i < n; i++) {
+        int64_t size = e->k->space[axis[i]].size;
+        stride /= size ? size : 1;
+        dl_putf(e->out, "%sx%d", i ? " + " : "", axis[i]);
+        if (stride != 1) dl_putf(e->out, " * %s", whole(e, stride));
+    }
+    if (!n) dl_puts(e->out, "0");
 }
 
 /* One reduction's step: into this unit's partial results, which are doubles of whatever floats the values
@@ -598,7 +660,7 @@ void dl_emit_instr(dl_emitter *e, int number) {
         return;
     }
     if (e->steps[number].kind == DL_K_REDUCE) {
-        put_reduce(e, number);
+        (e->reduce ? e->reduce : put_reduce)(e, number);
         return;
     }
     dl_putf(e->out, "    %s v%d = ", form_here(e, in->type).type, number);
@@ -621,7 +683,7 @@ void dl_emit_instr(dl_emitter *e, int number) {
 /* A kept value: where it goes, or comes from. */
 static void put_kept_place(dl_emitter *e, int number) {
     const dl_kept *at = &e->kept[number];
-    const char *type = element_type(dl_kernel_type(e->k->instrs.at[number].type));
+    const char *type = dl_emit_element_type(dl_kernel_type(e->k->instrs.at[number].type));
     dl_putf(e->out, "((%s *)(workspace + %lldL))", type, (long long)at->base);
 }
 

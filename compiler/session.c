@@ -6,12 +6,10 @@
 
 #include "compiler/arguments.h"
 #include "compiler/cache.h"
-#include "compiler/jit_cc.h"
 #include "compiler/recipe.h"
 #include "frontends/yaml/data_file.h"
 #include "ir/base/clock.h"
 #include "ir/base/hash.h"
-#include "ir/base/object.h"
 #include "ir/text.h"
 
 static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err) {
@@ -142,12 +140,12 @@ dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_err
 
 /* Everything that the plan depends on: the graphs as built (which hold the model's text, arguments and
  * sizes), what the options ask for, the C compiler, and this program itself. */
-static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, const dl_jit_cc *cc) {
+static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uint64_t toolchain) {
     dl_buf text = {0};
     dl_print_module(&text, s->module, (dl_print_options){.locations = true});
     uint64_t h = dl_hash(text.at, text.n, DL_PLAN_VERSION);
     dl_buf_free(&text);
-    h = dl_hash(&cc->key, sizeof cc->key, h); /* the target is part of it */
+    h = dl_hash(&toolchain, sizeof toolchain, h); /* the target is part of it */
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
@@ -157,40 +155,21 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, con
     return dl_hash(&st.st_mtim, sizeof st.st_mtim, dl_hash_str(DL_VERSION, h));
 }
 
-/* Whether the plan's objects load here and hold its kernels' functions. */
-static bool check_code(const dl_plan *p, dl_error *err) {
-    bool ok = true;
-    for (int i = 0; ok && i < p->objects.n; i++) {
-        dl_object object;
-        ok = dl_object_load(&object, p->objects.at[i].image, p->objects.at[i].bytes, err);
-        if (!ok) break;
-        for (int k = 0; k < p->kernels.n; k++)
-            for (int phase = 0; p->kernels.at[k].object == i && phase < p->kernels.at[k].phases; phase++) {
-                const char *name = dl_format(p->arena, "%s_%d", p->kernels.at[k].symbol, phase);
-                if (!dl_object_find(&object, name))
-                    ok =
-                        dl_fail(err, DL_RESOURCE,
-                                "the compiled code holds no function %s; set CC to another C compiler", name);
-            }
-        dl_object_unload(&object);
-    }
-    return ok;
-}
-
 dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached, dl_error *err) {
-    dl_jit_cc cc;
+    const dl_backend *backend = opt->target->backend;
+    uint64_t toolchain = 0;
     const char *dir = dl_cache_dir(s->arena, err);
-    if (!dir || !dl_jit_find(s->arena, opt->target, &cc, err)) return NULL;
-    uint64_t key = plan_key(s, opt, &cc);
+    if (!dir || !backend->toolchain(s->arena, opt->target, &toolchain, err)) return NULL;
+    uint64_t key = plan_key(s, opt, toolchain);
     const char *path = dl_format(s->arena, "%s/%016llx.dlp", dir, (unsigned long long)key);
     dl_error unusable = {0}; /* no plan, a damaged one, another's: compiled anew */
     dl_plan *p = dl_cache_owns(path) ? dl_plan_read(s->arena, path, &unusable) : NULL;
-    *cached = p && p->key == key && check_code(p, &unusable);
+    *cached = p && p->key == key && backend->check(p, &unusable);
     if (*cached) return p;
     if (unusable.code && opt->warn)
         opt->warn(dl_format(s->arena, "the plan in the cache is compiled anew: %s", unusable.message));
     p = dl_session_compile(s, opt, err);
     if (!p) return NULL;
     p->key = key;
-    return check_code(p, err) && dl_plan_write(p, path, err) ? p : NULL;
+    return backend->check(p, err) && dl_plan_write(p, path, err) ? p : NULL;
 }

@@ -65,7 +65,7 @@ int dl_op_find(const char *name);
 int dl_attr_find(const char *name);
 /* A scalar op of one instruction or two: computed again rather than kept. */
 bool dl_op_is_cheap(dl_op op);
-/* A scalar op that no vector instructions compute (compiler/kernels/prelude.c): never computed again. */
+/* A scalar op that no vector instructions compute (compiler/cpu/kernels/prelude.c): never computed again. */
 bool dl_op_is_dear(dl_op op);
 
 /* One attribute of a node; which member holds it follows from dl_attrs[id].kind. */

@@ -199,8 +199,8 @@ static const char *form_fault(const dl_node *n) {
     return NULL;
 }
 
-/* What fusion and the emitters rely on: images channels last, weights in panels, a template's tensors row by
- * row. */
+/* What fusion and the emitters rely on: images channels last, weights in panels or channels last,
+ * as the target wants them, a template's tensors row by row. */
 static bool check_layouts(dl_checker *c, const dl_node *n) {
     for (int i = 0; dl_ops[n->op].class == DL_CLASS_TEMPLATE && i < n->nin + n->nout; i++) {
         const dl_type *t = i < n->nin ? &n->in[i]->type : &n->out[i - n->nin].type;
@@ -212,8 +212,8 @@ static bool check_layouts(dl_checker *c, const dl_node *n) {
     for (int place = 0; place < DL_PLACES; place++) {
         const dl_type *t = place < 2 ? &n->in[place]->type : &n->out[0].type;
         bool weight = dl_op_tensor(n->op, place) == DL_TENSOR_W;
-        if (weight && t->layout.kind != DL_PANEL)
-            return dl_check_fail(c, n, "its weight %s does not lie in panels (pass 'layout' sees to that)",
+        if (weight && t->layout.kind == DL_ROW)
+            return dl_check_fail(c, n, "its weight %s lies row by row (pass 'layout' sees to that)",
                                  dl_type_text(t));
         if (!weight && place < 2 && t->layout.kind != DL_CL)
             return dl_check_fail(c, n, "its operand %s is not channels last (pass 'layout' sees to that)",

@@ -172,7 +172,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         for (int i = 0; i < any->nodes.n; i++) contracts |= dl_op_slides(any->nodes.at[i]->op);
     }
     if (!contracts) return false;
-    const dl_layout rows = {0}, cl = {.kind = DL_CL}, in_panels = {.kind = DL_PANEL, .width = ctx->panel};
+    const dl_layout rows = {0}, cl = {.kind = DL_CL}, in_panels = ctx->weights;
 
     const unsigned char *panel = find_panels(g, ctx->arena);
     unsigned char *cl_wanted = DL_NEWS(ctx->arena, unsigned char, g->next_id);

@@ -38,7 +38,7 @@ typedef struct {
 /* What passes may know beside the graph. */
 typedef struct {
     dl_arena *arena;     /* scratch of one pipeline run */
-    int panel;           /* width of weight panels: two vectors of the target */
+    dl_layout weights;   /* how contractions by windows want them to lie; images lie channels last */
     bool low_products;   /* the target multiplies 16 bits: weights have a copy in them */
     bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
     dl_recipe recipe;

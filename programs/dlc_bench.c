@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "compiler/cost.h"
-#include "compiler/peak.h"
+#include "compiler/cpu/peak.h"
 #include "ir/base/clock.h"
 #include "programs/dlc.h"
 #include "programs/fill.h"

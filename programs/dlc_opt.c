@@ -47,7 +47,7 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     }
     const dl_target *t = dl_target_find(dl_config_option(c, "target"), &err);
     if (!t) return dlc_fail(&err);
-    dl_pass_ctx ctx = {.arena = arena, .panel = t->panel, .err = &err};
+    dl_pass_ctx ctx = {.arena = arena, .weights = t->weights, .err = &err};
     ctx.low_products = dl_config_option(c, "low-products") != NULL;
     if (!read_low(dl_config_option(c, "low"), &ctx.recipe.low, &err)) return dlc_fail(&err);
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;

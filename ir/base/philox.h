@@ -1,7 +1,7 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): random
  * numbers as a pure function of a counter and a key. Integers alone: the same everywhere. The numbers of the
  * host are placed in runtime/rng.h, those of a step here; kernels have this once more in vectors
- * (compiler/kernels/random.c). */
+ * (compiler/cpu/kernels/random.c). */
 #ifndef DL_PHILOX_H
 #define DL_PHILOX_H
 #include <stdint.h>

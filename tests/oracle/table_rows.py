@@ -3,7 +3,7 @@
 A new op is a new row:   row("softsign", FLOATS, unary(F.softsign))
   types       element types that its shape rule takes: of the first operand (of the second, for a condition)
   make(op, s) a sample: operands from s.var(shape, axes), then s.case(op, operands, attributes, axes of the result, function)
-  ulps        roundings of one result, as promised by the functions it is made of (compiler/kernels/prelude.c)
+  ulps        roundings of one result, as promised by the functions it is made of (compiler/cpu/kernels/prelude.c)
   extra       roundings of its gradient that are relative to the incoming one instead (1 - y*y near 1, as PyTorch computes it too)
   bends       its gradient is computed from rounded values: what these do counts (always so for what is not pointwise)
   smooth      central differences say what its gradient is

@@ -12,9 +12,10 @@
 #include "tests/tools/fuzz.h"
 #include "tests/unit/random_numbers.h"
 
-static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, dl_dtype low, int panel, dl_error *err) {
+static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, dl_dtype low, dl_layout weights,
+                           dl_error *err) {
     return (dl_pass_ctx){.arena = arena,
-                         .panel = panel,
+                         .weights = weights,
                          .low_products = way->low_products,
                          .keep_gradients = way->keep_gradients,
                          .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},
@@ -82,7 +83,8 @@ bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_dtype low, dl_e
                      .written = dl_parse_module(NULL, text, strlen(text), "random", err)};
     if (!c->written) return false;
     fuzz_write_out_attention(c->written->graphs.at[0], c->written->arena);
-    dl_pass_ctx ctx = context(c->written->arena, &(fuzz_way){.keep_gradients = true}, low, 8, err);
+    dl_pass_ctx ctx =
+        context(c->written->arena, &(fuzz_way){.keep_gradients = true}, low, (dl_layout){DL_PANEL, 8}, err);
     if (dl_run_passes(c->written, "amp,lower,autodiff,optimizer", &ctx,
                       (dl_pass_options){.validate = true})) {
         c->want = reference(c->written->graphs.at[0], seed, err);
@@ -171,7 +173,7 @@ static void refuse(fuzz_verdict *v, const dl_error *err) {
 static void try_passes(const fuzz_case *c, const fuzz_way *way, fuzz_verdict *v) {
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, c->text, strlen(c->text), "random", &err);
-    dl_pass_ctx ctx = context(m->arena, way, c->low, 8, &err);
+    dl_pass_ctx ctx = context(m->arena, way, c->low, (dl_layout){DL_PANEL, 8}, &err);
     dl_pass_options opt = {.validate = true, .skip = way->skip};
     dl_interp *in = NULL;
     const dl_graph *g = m->graphs.at[0];
@@ -201,10 +203,10 @@ static void try_passes(const fuzz_case *c, const fuzz_way *way, fuzz_verdict *v)
 /* ---- compiled ---- */
 
 /* The graph of a case, with its gradients and updates, under another name: "train" is but one in a plan. */
-static dl_graph *make_step(const fuzz_case *c, int number, const fuzz_way *way, dl_arena *arena, int panel,
-                           dl_error *err) {
+static dl_graph *make_step(const fuzz_case *c, int number, const fuzz_way *way, dl_arena *arena,
+                           dl_layout weights, dl_error *err) {
     dl_module *m = dl_parse_module(arena, c->text, strlen(c->text), "random", err);
-    dl_pass_ctx ctx = context(arena, way, c->low, panel, err);
+    dl_pass_ctx ctx = context(arena, way, c->low, weights, err);
     dl_pass_options opt = {.validate = true, .skip = way->skip};
     if (!m || !dl_run_passes(m, "amp,lower,simplify,autodiff,optimizer", &ctx, opt)) return NULL;
     dl_graph *g = m->graphs.at[0];
@@ -284,7 +286,7 @@ static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_a
     dl_module *m = dl_module_new(arena);
     for (int i = 0; i < n && opt.target && err->code == DL_OK; i++) {
         if (verdicts[i].state != FUZZ_NOT_RUN) continue;
-        dl_graph *g = make_step(&cases[i], i, way, m->arena, opt.target->panel, err);
+        dl_graph *g = make_step(&cases[i], i, way, m->arena, opt.target->weights, err);
         if (!g) break;
         g->module = m;
         dl_push(m->arena, &m->graphs, g);

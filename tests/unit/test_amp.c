@@ -15,7 +15,7 @@ static dl_graph *build(dl_arena *arena, const char *body, const char *passes, dl
     CHECK(m, "%s: %s", body, diags->list.n ? diags->list.at[0]->message : "");
     if (!m) return NULL;
     dl_error err = {0};
-    dl_pass_ctx ctx = {.arena = arena, .panel = 16, .recipe = {.low = low}, .err = &err};
+    dl_pass_ctx ctx = {.arena = arena, .weights = {DL_PANEL, 16}, .recipe = {.low = low}, .err = &err};
     bool ok = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true});
     CHECK(ok, "%s", err.message);
     return ok ? dl_module_graph(m, "eval") : NULL;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "compiler/emit.h"
+#include "compiler/backend.h"
 #include "compiler/jit_cc.h"
 #include "ir/base/foreign.h"
 #include "ir/base/object.h"
@@ -204,7 +204,7 @@ static void test_emitter(dl_arena *arena) {
         dl_buf out = {0};
         k.locs.n = 0;
         dl_push(arena, &k.locs, (dl_loc){nasty[i], 7, 1});
-        dl_emit_kernel(&out, &k, t, &code, &err);
+        t->backend->emit(&out, &k, t, &code, &err);
         char *end = out.at ? strstr(out.at, ":7 */\n") : NULL;
         CHECK(end && strstr(out.at, "*/") == end + 3, "%s", out.at);
         dl_buf_free(&out);
@@ -214,7 +214,7 @@ static void test_emitter(dl_arena *arena) {
         dl_buf out = {0};
         dl_error refused = {0};
         k.name = bad[i];
-        CHECK(!dl_emit_kernel(&out, &k, t, &code, &refused) && refused.code == DL_INPUT && !out.n, "'%s'",
+        CHECK(!t->backend->emit(&out, &k, t, &code, &refused) && refused.code == DL_INPUT && !out.n, "'%s'",
               bad[i]);
         dl_buf_free(&out);
     }

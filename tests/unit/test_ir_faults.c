@@ -180,7 +180,7 @@ static void test_case(int i) {
     dl_error err = {0};
     const char *text = cases[i].text ? cases[i].text : many_large(a), *says = cases[i].says;
     dl_module *m = dl_read_module(a, text, strlen(text), "t.dlir", &err);
-    dl_pass_ctx ctx = {.arena = a, .panel = 16, .err = &err};
+    dl_pass_ctx ctx = {.arena = a, .weights = {DL_PANEL, 16}, .err = &err};
     bool ok = m && dl_run_passes(m, cases[i].passes, &ctx, (dl_pass_options){.validate = true});
     if (!says)
         CHECK(ok, "%s: %s", cases[i].what, err.message);
@@ -206,7 +206,7 @@ static void test_skips(void) {
         dl_arena *a = dl_arena_new(NULL);
         dl_error err = {0};
         dl_module *m = dl_read_module(a, text, sizeof text - 1, "t.dlir", &err);
-        dl_pass_ctx ctx = {.arena = a, .panel = 16, .err = &err};
+        dl_pass_ctx ctx = {.arena = a, .weights = {DL_PANEL, 16}, .err = &err};
         bool ok = m && dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){.skip = skips[i].skip});
         CHECK(ok == skips[i].works, "%s: %s", skips[i].skip, err.message);
         if (ok) CHECK(dl_validate_module(m, DL_STAGE_PLANNED, &err), "%s: %s", skips[i].skip, err.message);

@@ -309,7 +309,7 @@ static void differentiate(dl_module *m, dl_error *err) {
         dl_push(m->arena, &one.graphs, g);
         g->name = dl_intern("train"), g->module = &one;
         dl_pass_ctx ctx = {.arena = m->arena,
-                           .panel = 16,
+                           .weights = {DL_PANEL, 16},
                            .keep_gradients = true,
                            .recipe.optimizer = DL_OPT_NONE,
                            .err = err};

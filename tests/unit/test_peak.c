@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compiler/peak.h"
+#include "compiler/cpu/peak.h"
 #include "runtime/exec.h"
 #include "tests/check.h"
 

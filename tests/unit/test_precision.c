@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "compiler/compile.h"
+#include "compiler/cpu/cpu.h"
 #include "ir/builder.h"
 #include "runtime/exec.h"
 #include "tests/check.h"

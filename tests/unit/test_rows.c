@@ -111,7 +111,7 @@ static void build(dl_module *m, int i, int s, dl_error *err) {
     CHECK(one, "%s: %s", cases[i].what, err->message);
     if (!one) return;
     dl_pass_ctx ctx = {
-        .arena = m->arena, .panel = 16, .keep_gradients = true, .recipe.optimizer = DL_OPT_NONE, .err = err};
+        .arena = m->arena, .weights = {DL_PANEL, 16}, .keep_gradients = true, .recipe.optimizer = DL_OPT_NONE, .err = err};
     bool ok =
         dl_run_passes(one, "lower,simplify,autodiff,simplify", &ctx, (dl_pass_options){.validate = true});
     CHECK(ok, "%s: %s", cases[i].what, err->message);

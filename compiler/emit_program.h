@@ -1,8 +1,8 @@
-/* Shared by the emitters of one target: the scalar program of a kernel as C, in vectors or one value at a
- * time. */
-#ifndef DL_EMIT_CPU_H
-#define DL_EMIT_CPU_H
-#include "compiler/emit.h"
+/* The scalar program of a kernel as C statements, for the emitters of every target: one value at a time, or,
+ * on CPUs, in vectors. What differs between their languages is a dialect. */
+#ifndef DL_EMIT_PROGRAM_H
+#define DL_EMIT_PROGRAM_H
+#include "compiler/backend.h"
 #include "ir/sweep.h"
 
 /* How the program's values are written; each is of its own type. */
@@ -10,6 +10,14 @@ typedef enum {
     DL_LANES,  /* vectors along one axis, of f32, i32 and truth values */
     DL_SINGLE, /* one point at a time, of any type */
 } dl_lane_mode;
+
+/* How a target's language says it. */
+typedef struct {
+    const char *index, *natural;    /* the type of a coordinate, and of one that is not negative: "long", */
+    const char *whole, *not_signed; /* and what numbers of them end with: "L", "UL" */
+    bool named; /* parameters are p0, p1, ..., each of its own type; else arg[0], arg[1], ... */
+} dl_dialect;
+extern const dl_dialect dl_dialect_c; /* of the CPU's C */
 
 /* Where the partial results of a reduction over all points of a sweep lie, of 8 bytes each: unit after unit,
  * by the axes that it keeps. */
@@ -27,7 +35,7 @@ typedef struct {
     int64_t base;
 } dl_kept;
 
-typedef struct {
+typedef struct dl_emitter {
     dl_buf *out;
     const dl_kernel *k;
     const dl_target *t;
@@ -35,6 +43,7 @@ typedef struct {
     const char *name; /* of the function being written, */
     bool alone;       /* which is a phase by itself */
     dl_lane_mode mode;
+    const dl_dialect *dialect;
     int lane_axis; /* the space axis along which vectors lie; -1: none */
     bool flat; /* all parameters of the full space are read straight through memory; the coordinate is x0 */
     const dl_step *steps;
@@ -43,14 +52,12 @@ typedef struct {
     int64_t ahead; /* floats that memory is to be asked ahead, since there is so much work beside; or 0 */
     dl_partial *partial; /* by instruction: reductions over all of a sweep */
     dl_kept *kept;       /* by instruction: what sweeps.kept says */
+    /* how a reduction takes in one more value, where it is not the CPU's partial results that do */
+    void (*reduce)(struct dl_emitter *e, int number);
 } dl_emitter;
 
 /* Is a value of the type a float in the program: f32, and what is rounded to 16 bits? */
 static inline bool dl_emit_is_float(dl_dtype d) { return dl_kernel_type(d) == DL_F32; }
-/* "BF16": such an element type in the constant tables of compiler/kernels/. */
-const char *dl_emit_element(dl_dtype d);
-/* "(struct array){arg[3], BF16}": a parameter as an operand of its loops. */
-const char *dl_emit_array(dl_emitter *e, int param);
 /* What makes a value, as a float or one that is `wide` (a double), one of the type `d`: in front of it, and
  * behind. */
 typedef struct {
@@ -58,6 +65,10 @@ typedef struct {
 } dl_cast;
 dl_cast dl_emit_rounding(dl_lane_mode mode, dl_dtype d, bool wide);
 
+/* "float": an element of memory. */
+const char *dl_emit_element_type(dl_dtype d);
+/* "((const float *)arg[3])", "p3": a parameter as an array. */
+const char *dl_emit_param(const dl_emitter *e, int param);
 static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Can the instructions of a sweep, and what it reads, be written in vectors? */
@@ -94,41 +105,9 @@ const char *dl_emit_partial_type(const dl_kinstr *in);
 const char *dl_emit_start(const dl_kinstr *in);
 const char *dl_emit_combine(const dl_kinstr *in);
 
-/* Where the present sweep's partial results lie, axes in order of `order`; their number a unit. */
-int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order);
-/* Units that share partial results, each its own part of their axis: `unit` is which of `units` such results,
- * [from, to) the part, as C expressions. */
-typedef struct {
-    int64_t units;
-    const char *unit, *from, *to; /* from and to NULL: all, which nobody shares */
-} dl_sharing;
-/* `sums`: a unit's partial results, set to their start. They lie behind what else the kernel keeps in the
- * workspace, which then has room for those of all. */
-void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code);
-/* The same where no units share. */
-void dl_emit_unit_sums(dl_emitter *e, int64_t units, dl_emitted *code);
-/* Room in the workspace for what later sweeps read. */
-void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
-/* A sweep behind reductions as function e->name: combines units' partial results in order, and runs what
- * stands behind. */
-int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s);
-/* The head of the function e->name. */
-void dl_emit_sweep_head(dl_emitter *e);
-/* The kernel's sweeps from number `from` on, each stage in a phase or two. False: refused. */
-bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
-
+/* Are constants of integer types whole numbers of theirs? False: refused. */
+bool dl_check_constants(const dl_kernel *k, dl_error *err);
 /* Refuses a kernel, at an instruction's place in the model, as "FILE:LINE:COLUMN: error: ...". False. */
 bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...)
     DL_PRINTF(4, 5);
-
-/* One sweep as the function e->name; how many units it has. emit_pointwise.c; over rows: emit_rows.c */
-int64_t dl_emit_points(dl_emitter *e, dl_emitted *code);
-int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code);
-/* The row of a kernel whose reductions each kept point should do by itself, lane by lane; 0: none. */
-unsigned dl_emit_within(dl_emitter *e);
-bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err); /* a store at places that values tell */
-bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
-bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err);   /* contractions by names */
-bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err); /* calls of either template */
-bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

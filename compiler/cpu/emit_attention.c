@@ -1,8 +1,8 @@
 /* Calls of attention and its gradients: the shape as a struct, and which function is which phase. The loops
- * are compiler/kernels/attention.c. */
+ * are compiler/cpu/kernels/attention.c. */
 #include <stdio.h>
 
-#include "compiler/emit_cpu.h"
+#include "compiler/cpu/emit_cpu.h"
 #include "ir/attention.h"
 
 /* Blocks, in tokens: QUERIES and KEYS of attention.c. */
@@ -94,7 +94,7 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
         emit_forward(e, code, &s);
     else
         emit_backward(e, code, &s);
-    code->attends = true, code->draws = s.a.rate > 0;
-    code->attention_ends = find_ends(e, &s);
+    code->needs[DL_NEED_DRAWS] = s.a.rate > 0;
+    code->needs[DL_NEED_ENDS] = find_ends(e, &s);
     return true;
 }

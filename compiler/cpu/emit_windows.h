@@ -1,8 +1,8 @@
 /* What the emitters of contractions by windows share: the geometry, constant tables for the loops of
- * compiler/kernels/, and the function that finishes one position. */
+ * compiler/cpu/kernels/, and the function that finishes one position. */
 #ifndef DL_EMIT_WINDOWS_H
 #define DL_EMIT_WINDOWS_H
-#include "compiler/emit_cpu.h"
+#include "compiler/cpu/emit_cpu.h"
 
 /* A contraction by windows as the tables need it. */
 typedef struct {
@@ -66,8 +66,8 @@ enum {
 };
 int64_t dl_emit_rows_scratch(const dl_target *t);
 
-/* A weight gradient as the loops of compiler/kernels/weight.c take it, whose tables <kernel>_x, <kernel>_y
- * and whose <kernel>_block, which finishes sums, stand before it. */
+/* A weight gradient as the loops of compiler/cpu/kernels/weight.c take it, whose tables <kernel>_x,
+ * <kernel>_y and whose <kernel>_block, which finishes sums, stand before it. */
 typedef struct {
     int64_t batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny;              /* parts of x and of dy */

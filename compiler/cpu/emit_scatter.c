@@ -2,7 +2,7 @@
  * a counting sort does (Knuth, The Art of Computer Programming 3, 5.2): one unit, two passes. Then each place
  * adds up its own, in order, so that no two threads add to one and any number of them makes the same bits; in
  * double, whatever the floats. */
-#include "compiler/emit_cpu.h"
+#include "compiler/cpu/emit_cpu.h"
 
 #include <stdio.h>
 

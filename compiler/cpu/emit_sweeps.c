@@ -1,36 +1,7 @@
 /* Reductions over all points of a sweep: each unit of work leaves partial results in the workspace, which the
  * sweep behind combines in the order of units; what later sweeps read stays there. And the phases that a
  * kernel's sweeps become. */
-#include "compiler/emit_cpu.h"
-
-const char *dl_emit_partial_type(const dl_kinstr *in) {
-    return dl_dtype_is_float(in->type) ? "double" : "long";
-}
-
-const char *dl_emit_start(const dl_kinstr *in) {
-    bool max = in->op == DL_OP_reduce_max;
-    if (in->op == DL_OP_sum) return "0";
-    if (dl_dtype_is_float(in->type)) return max ? "-__builtin_inff()" : "__builtin_inff()";
-    if (in->type == DL_I64) return max ? "-__LONG_MAX__ - 1" : "__LONG_MAX__";
-    return max ? "-__INT_MAX__ - 1" : "__INT_MAX__";
-}
-
-const char *dl_emit_combine(const dl_kinstr *in) {
-    bool real = dl_dtype_is_float(in->type);
-    return in->op == DL_OP_reduce_max ? real ? "d_max" : "l_max" : real ? "d_min" : "l_min";
-}
-
-void dl_emit_number(dl_emitter *e, int n, const int *axis) {
-    int64_t stride = 1;
-    for (int i = 0; i < n; i++) stride *= e->k->space[axis[i]].size;
-    for (int i = 0; i < n; i++) {
-        int64_t size = e->k->space[axis[i]].size;
-        stride /= size ? size : 1;
-        dl_putf(e->out, "%sx%d", i ? " + " : "", axis[i]);
-        if (stride != 1) dl_putf(e->out, " * %lldL", (long long)stride);
-    }
-    if (!n) dl_puts(e->out, "0");
-}
+#include "compiler/cpu/emit_cpu.h"
 
 /* The axes of `axes` in the order of `order`. */
 static int sort_axes(unsigned axes, int norder, const int *order, int *to) {

@@ -1,5 +1,5 @@
 /* Geometry and tables of contractions by windows; emit_windows.h says which. */
-#include "compiler/emit_windows.h"
+#include "compiler/cpu/emit_windows.h"
 
 const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part) {
     return &k->params.at[c->parts[operand][part]].type;

@@ -1,7 +1,7 @@
 /* Kernels around a contraction by names: which of its axes are batch, rows, columns and terms; where
  * operands' elements lie; and the rest of the kernel as the function that finishes one row of a panel. The
- * loops are compiler/kernels/product.c. */
-#include "compiler/emit_windows.h"
+ * loops are compiler/cpu/kernels/product.c. */
+#include "compiler/cpu/emit_windows.h"
 
 /* Axes of the relation that one number counts, outermost first. Space axes come first in it, in their order.
  */
@@ -245,7 +245,7 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->ahead = gradient ? p.column.size : 0; /* a weight's next row, and its moments' */
     put_rows(e, &p);
     e->ahead = 0;
-    code->contracts = true;
+    code->needs[DL_NEED_CONTRACTS] = true;
     (gradient ? put_gradient : put_product)(e, &p, code);
     return true;
 }

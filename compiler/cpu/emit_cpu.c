@@ -1,66 +1,49 @@
 /* Kernel IR -> C for the CPU: the sources' head, and which emitter serves a kernel. */
-#include "compiler/emit_cpu.h"
+#include "compiler/cpu/emit_cpu.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
-#include "compiler/emit_windows.h"
+#include "compiler/cpu/emit_windows.h"
 #include "ir/base/foreign.h"
 
-/* The texts of compiler/kernels/, embedded at build time (scripts/embed.py). */
+/* The texts of compiler/cpu/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[], dl_kernels_weight[],
     dl_kernels_fold[], dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
     dl_kernels_attention[];
 
-void dl_emit_prelude(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
+void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n", t->lanes,
             t->panel, t->rows, t->row_block);
     dl_putf(out, "#define GRAD_HEIGHT %d\n", t->grad_rows);
     dl_putf(out, "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
-            DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->grad_rows);
-    dl_putf(out, "#define DRAWS %d\n#define ATTENTION_ENDS %u\n", needs->draws, needs->attention_ends);
-    dl_putf(out, "#define HALVES %u\n", needs->halves);
+            DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->needs[DL_NEED_GRAD_ROWS]);
+    const unsigned *has = needs->needs;
+    bool attends = has[DL_NEED_LOOPS] >> DL_LOOPS_ATTENTION & 1;
+    dl_putf(out, "#define DRAWS %u\n#define ATTENTION_ENDS %u\n", has[DL_NEED_DRAWS], has[DL_NEED_ENDS]);
+    dl_putf(out, "#define HALVES %u\n", has[DL_NEED_HALVES]);
     dl_puts(out, dl_kernels_prelude);
-    if (needs->halves || needs->attends || needs->contracts) dl_puts(out, dl_kernels_elements);
-    if (needs->draws) dl_puts(out, dl_kernels_random);
-    if (needs->attends) dl_puts(out, dl_kernels_attention);
-    if (!needs->contracts) return;
+    if (has[DL_NEED_HALVES] || attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_elements);
+    if (has[DL_NEED_DRAWS]) dl_puts(out, dl_kernels_random);
+    if (attends) dl_puts(out, dl_kernels_attention);
+    if (!has[DL_NEED_CONTRACTS]) return;
     dl_puts(out, dl_kernels_contract);
     dl_puts(out, dl_kernels_narrow);
     dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
     dl_puts(out, dl_kernels_product);
-    if (needs->groups) dl_puts(out, dl_kernels_group);
+    if (has[DL_NEED_LOOPS] >> DL_LOOPS_GROUP & 1) dl_puts(out, dl_kernels_group);
 }
 
-bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
-    va_list ap;
-    char text[400];
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", at->loc.file ? at->loc.file : k->name, at->loc.line,
-                   at->loc.column, text);
+const char *dl_emit_element(dl_dtype d) {
+    static const char *const names[DL_NDTYPES] = {[DL_F32] = "F32", [DL_F16] = "F16", [DL_BF16] = "BF16"};
+    DL_CHECK(names[d]);
+    return names[d];
 }
 
-/* Does an integer type hold this number, which came here as a double? */
-static bool is_whole(dl_dtype d, double v) {
-    double most = d == DL_BOOL ? 1 : d == DL_I32 ? INT32_MAX : 0x1p53, least = d == DL_BOOL ? 0 : -most;
-    return dl_dtype_is_float(d) || (v >= least && v <= most && v == (double)(int64_t)v);
+const char *dl_emit_array(dl_emitter *e, int param) {
+    return dl_format(e->arena, "(struct array){arg[%d], %s}", param,
+                     dl_emit_element(e->k->params.at[param].type.dtype));
 }
 
-/* Are constants of integer types whole? */
-static bool check_constants(const dl_kernel *k, dl_error *err) {
-    for (int i = 0; i < k->instrs.n; i++) {
-        const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind == DL_K_CONST && !is_whole(in->type, in->p))
-            return dl_emit_refuse(k, in, err, "the constant %g is no number of %s [DL-E0803]", in->p,
-                                  dl_dtype_name(in->type));
-    }
-    return true;
-}
-
-/* The types of 16 bits that a kernel has, as dl_emitted.halves. */
+/* The types of 16 bits that a kernel has, as DL_NEED_HALVES says. */
 static unsigned find_halves(const dl_kernel *k) {
     unsigned types = 0;
     for (int i = 0; i < k->params.n; i++) types |= 1u << k->params.at[i].type.dtype;
@@ -91,6 +74,10 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
                                       dl_ops[c->op].name, dl_dtype_name(d));
         }
     bool of_weights = dl_op_tensor(c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    for (int i = 0; i < k->nin && dl_op_slides(c->op) && !of_weights; i++)
+        if (i == c->parts[dl_op_place(c->op, DL_TENSOR_W)][0] && k->params.at[i].type.layout.kind != DL_PANEL)
+            return dl_emit_refuse(k, c, err, "the weight of '%s' does not lie in panels [DL-E0803]",
+                                  dl_ops[c->op].name);
     if (e->sweeps.n > 1 && (!dl_op_slides(c->op) || of_weights))
         return dl_emit_refuse(k, c, err, "beside '%s' nothing is reduced [DL-E0803]", dl_ops[c->op].name);
     int sweeps = 0; /* of the contraction: the first, or none */
@@ -133,8 +120,8 @@ static dl_loops loops_of(const dl_kernel *k) {
 static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
-    if (!check_constants(k, err)) return false;
-    code->halves = find_halves(k);
+    if (!dl_check_constants(k, err)) return false;
+    code->needs[DL_NEED_HALVES] = find_halves(k);
     dl_putf(e->out, "\n/* @%s", k->name);
     for (int i = 0; i < k->locs.n; i++) {
         dl_puts(e->out, " ");
@@ -144,7 +131,7 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_puts(e->out, " */\n");
     if (dl_kernel_call(k)) return dl_emit_attention(e, code, err);
     int anchor = dl_kernel_anchor(k);
-    for (int i = 0; i < k->instrs.n; i++) code->draws |= k->instrs.at[i].kind == DL_K_RANDOM;
+    for (int i = 0; i < k->instrs.n; i++) code->needs[DL_NEED_DRAWS] |= k->instrs.at[i].kind == DL_K_RANDOM;
     e->steps = dl_kernel_steps(k, e->arena);
     e->partial = DL_NEWS(e->arena, dl_partial, k->instrs.n + 1);
     e->kept = DL_NEWS(e->arena, dl_kept, k->instrs.n + 1);
@@ -165,11 +152,15 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
                                                  : dl_emit_product(e, code, err);
 }
 
-bool dl_emit_kernel(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
-    dl_emitter e = {
-        .out = out, .k = k, .t = t, .arena = dl_arena_new(NULL), .name = k->name, .lane_axis = -1};
-    *code = (dl_emitted){.loops = loops_of(k)};
-    code->groups = code->loops == DL_LOOPS_GROUP;
+bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
+    dl_emitter e = {.out = out,
+                    .k = k,
+                    .t = t,
+                    .arena = dl_arena_new(NULL),
+                    .name = k->name,
+                    .lane_axis = -1,
+                    .dialect = &dl_dialect_c};
+    *code = (dl_emitted){.needs = {[DL_NEED_LOOPS] = 1u << loops_of(k)}};
     bool ok = emit(&e, code, err);
     dl_arena_free(e.arena);
     return ok;

@@ -1,6 +1,6 @@
 /* Kernels without a contraction, and sweeps over points: a loop nest, its innermost axis in vectors where the
  * types allow. */
-#include "compiler/emit_cpu.h"
+#include "compiler/cpu/emit_cpu.h"
 
 #include <stdio.h>
 

@@ -1,11 +1,10 @@
-#include "compiler/cost.h"
-
+#include "compiler/cpu/cpu.h"
 #include "ir/base/cpus.h"
 
 /* What a thread of a Zen 3 reaches, two at work (`dlc bench` measures both ceilings). */
 static const double gflops_a_lane = 12.5, gbytes = 22, launch_us = 5;
 
-double dl_predict_us(const dl_kernel *k, const dl_target *t) {
+double dl_cpu_predict(const dl_kernel *k, const dl_target *t) {
     int threads = dl_cpus_allowed();
     bool contraction = dl_kernel_anchor(k) >= 0 || dl_kernel_call(k);
     /* Shares of the ceilings there: convolutions of 64 channels and more 0.70 to 0.81 alone on a core,

@@ -1,6 +1,6 @@
-/* Kernels around a contraction by windows: constant tables for the loops of compiler/kernels/contract.c,
+/* Kernels around a contraction by windows: constant tables for the loops of compiler/cpu/kernels/contract.c,
  * weight.c and fold.c, and the rest of the kernel as the function that finishes one output position. */
-#include "compiler/emit_windows.h"
+#include "compiler/cpu/emit_windows.h"
 
 enum { MOST_COLUMNS = 8 }; /* of a unit */
 
@@ -232,7 +232,7 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     for (int i = 0; i < e->k->nspace; i++)
         order[i] = i == 0 ? 0 : i + 1 < e->k->nspace ? i + 1 : 1; /* channels last */
     dl_emit_find_partial(e, e->k->nspace, order);
-    code->phases = 1, code->contracts = true;
+    code->phases = 1, code->needs[DL_NEED_CONTRACTS] = true;
     (c->windows.groups > 1 ? dl_emit_groups : families[dl_op_tensor(c->op, DL_RESULT_PLACE)])(e, &s, code);
     return dl_emit_sweeps(e, 1, code, err);
 }

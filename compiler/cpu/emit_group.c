@@ -1,6 +1,6 @@
 /* Kernels around a contraction by windows whose channels fall into groups; the loops are
- * compiler/kernels/group.c. */
-#include "compiler/emit_windows.h"
+ * compiler/cpu/kernels/group.c. */
+#include "compiler/cpu/emit_windows.h"
 
 static void put_window(dl_emitter *e, const dl_shape *s) {
     dl_putf(e->out, "static const struct group_window %s_window = {.batch = %lld, ", e->k->name,
@@ -93,7 +93,7 @@ static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t 
         depthwise ? "depth" : "group", name, (long long)places, (long long)places, (long long)block, name,
         (long long)block);
     code->units[0] = dl_ceil_div(own * groups, panel) * places;
-    code->grad_rows = depthwise ? 0 : 1u << e->t->grad_rows;
+    code->needs[DL_NEED_GRAD_ROWS] = depthwise ? 0 : 1u << e->t->grad_rows;
     code->scratch =
         depthwise ? block * 4 : (7 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
 }

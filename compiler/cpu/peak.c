@@ -1,6 +1,6 @@
-#include "compiler/peak.h"
+#include "compiler/cpu/peak.h"
 
-#include "compiler/emit.h"
+#include "compiler/cpu/cpu.h"
 #include "compiler/jit_cc.h"
 
 extern const char dl_kernels_peak[];
@@ -15,7 +15,7 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, int threads, double 
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena, .model = "peak", .target = t->name, .batch = 1};
     dl_buf source = {0};
-    dl_emit_prelude(&source, t, &(dl_emitted){0});
+    dl_cpu_open(&source, t, &(dl_emitted){0});
     dl_putf(&source, "#define PEAK_STEPS %dL\n#define PEAK_BYTES %dL\n#define PEAK_SWEEPS %dL\n%s", STEPS,
             STREAM, SWEEPS, dl_kernels_peak);
     dl_push(arena, &p->objects, (dl_plan_object){.source = dl_strdup(arena, source.at)});

@@ -1,6 +1,6 @@
 /* Weight gradients: how the sums are cut into units, and what finishes a block of them. The loops are
- * compiler/kernels/weight.c. */
-#include "compiler/emit_windows.h"
+ * compiler/cpu/kernels/weight.c. */
+#include "compiler/cpu/emit_windows.h"
 
 enum {
     GRAD_INTS = 17,     /* of struct grad_scratch, a position: twelve numbers, five of them of 8 bytes */
@@ -74,8 +74,8 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->across);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
-    code->grad_rows |= find_heights(g->rows % g->unit_rows, g->height);
-    if (g->rows >= g->unit_rows) code->grad_rows |= find_heights(g->unit_rows, g->height);
+    code->needs[DL_NEED_GRAD_ROWS] |= find_heights(g->rows % g->unit_rows, g->height);
+    if (g->rows >= g->unit_rows) code->needs[DL_NEED_GRAD_ROWS] |= find_heights(g->unit_rows, g->height);
     code->phases = 1, code->units[0] = g->blocks * g->shares;
     code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->shares > 1 ? 0 : sums)) * 4;
     dl_emit_head(e, 0);

@@ -1,0 +1,57 @@
+/* What a family of targets does with kernels: one table each (compiler/cpu/, compiler/cuda/), which is all
+ * that compile.c and session.c know of it. */
+#ifndef DL_BACKEND_H
+#define DL_BACKEND_H
+#include "compiler/target.h"
+#include "ir/kernel.h"
+#include "ir/plan.h"
+
+enum { DL_NEEDS = 8 };
+
+/* How a kernel's code is to be launched (plan.h: the kernel ABI), and what it must find in its source. */
+typedef struct {
+    int phases;
+    int64_t units[DL_MAX_PHASES];
+    int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* on a device: of a unit; bytes */
+    int64_t workspace, scratch;                        /* bytes */
+    unsigned needs[DL_NEEDS]; /* what the backend's preludes must have, each a bit or several; those of all
+                                 kernels of a source are joined */
+} dl_emitted;
+
+/* The code of one kernel on its way into a source. */
+typedef struct {
+    dl_buf text;
+    dl_emitted code;
+    int source;
+} dl_piece;
+
+typedef struct dl_backend {
+    const char *name; /* "cpu", with which its targets' names begin */
+    /* The target of that name, of which this backend's name is the beginning (alone: the best there is).
+     * NULL: DL_USAGE for an unknown name, DL_RESOURCE for one that cannot be compiled for or run here. */
+    const dl_target *(*find)(const char *name, dl_error *err);
+    /* Appends to `names` those of its targets, ", " between them. */
+    void (*list)(dl_buf *names);
+    /* Appends the code of one kernel, exporting <name>_0, <name>_1, ... Errors: DL_INPUT, located, for what
+     * this backend's kernels cannot do. */
+    bool (*emit)(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
+    /* Says which source each piece stands in, so that all compile in the least time; returns how many sources
+     * there are, at least one. */
+    int (*share)(int n, dl_piece *pieces);
+    /* What a source begins with, for the needs of all its kernels together. */
+    void (*open)(dl_buf *out, const dl_target *t, const dl_emitted *needs);
+    /* Fills each object's image (and its key and bytes) from its source, by the cache where it is there;
+     * *compiled: how many were not. Errors: DL_RESOURCE, DL_IO, DL_TRUST, DL_REQUEUE (jit_cc.h). */
+    bool (*build)(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,
+                  void (*warn)(const char *text), int *compiled, dl_error *err);
+    /* What an image depends on beside its source: the compiler found, its version and options. */
+    bool (*toolchain)(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err);
+    /* Whether a plan's objects can be loaded and hold its kernels' functions. Errors: DL_RESOURCE. */
+    bool (*check)(const dl_plan *p, dl_error *err);
+    /* What one run of a kernel should take, in microseconds: the larger of arithmetic and traffic, each at
+     * the share of its ceiling that kernels of this kind reach, plus the launch. */
+    double (*predict)(const dl_kernel *k, const dl_target *t);
+} dl_backend;
+
+extern const dl_backend dl_backend_cpu, dl_backend_cuda;
+#endif

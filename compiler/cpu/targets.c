@@ -1,0 +1,98 @@
+/* Which CPUs there are, which of them this one is, and the table of the backend. */
+#include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+#include "compiler/cpu/cpu.h"
+#include "compiler/jit_cc.h"
+#include "ir/base/object.h"
+
+/* Best first. The generic path relies on nothing but the baseline of the architecture (SSE2 on x86-64). Two
+ * FMA pipes of four cycles want eight accumulators at least: 8 x 2 vectors fit the 32 registers of AVX-512, 4
+ * x 2 the 16 of AVX2. */
+#define CPU(width)                                                                                           \
+    .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .weights = {DL_PANEL, 2 * width}
+static const dl_target targets[] = {
+#ifdef __x86_64__
+    {"cpu:avx512", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8,
+     .flags = {"-mavx512f", "-mfma", "-mprefer-vector-width=512"}},
+    {"cpu:avx2", CPU(8), .rows = 6, .row_block = 132, .grad_rows = 4, .flags = {"-mavx2", "-mfma", "-mf16c"}},
+#endif
+    {"cpu:generic", CPU(4), .rows = 4, .row_block = 128, .grad_rows = 4},
+};
+enum { NTARGETS = sizeof targets / sizeof *targets };
+
+#ifdef __x86_64__
+/* Not every compiler can be asked for this feature by name. */
+static bool has_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+#endif
+
+static bool runs_here(const dl_target *t) {
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    if (t->lanes == 16) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
+    if (t->lanes == 8) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+#endif
+    (void)t;
+    return true;
+}
+
+static const dl_target *find(const char *name, dl_error *err) {
+    bool any = strcmp(name, dl_backend_cpu.name) == 0;
+    for (int i = 0; i < NTARGETS; i++) {
+        if (!any && strcmp(targets[i].name, name) != 0) continue;
+        if (runs_here(&targets[i])) return &targets[i];
+        if (any) continue;
+        dl_fail(err, DL_RESOURCE, "this CPU cannot run target '%s'; leave --target out to use what it has",
+                name);
+        return NULL;
+    }
+    dl_fail(err, DL_USAGE, "no such CPU");
+    return NULL;
+}
+
+static void list(dl_buf *names) {
+    dl_puts(names, "cpu (the best here)");
+    for (int i = 0; i < NTARGETS; i++) dl_putf(names, ", %s", targets[i].name);
+}
+
+static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err) {
+    dl_jit_cc cc;
+    if (!dl_jit_find(arena, t, &cc, err)) return false;
+    *key = cc.key;
+    return true;
+}
+
+static bool check(const dl_plan *p, dl_error *err) {
+    bool ok = true;
+    for (int i = 0; ok && i < p->objects.n; i++) {
+        dl_object object;
+        ok = dl_object_load(&object, p->objects.at[i].image, p->objects.at[i].bytes, err);
+        if (!ok) break;
+        for (int k = 0; k < p->kernels.n; k++)
+            for (int phase = 0; p->kernels.at[k].object == i && phase < p->kernels.at[k].phases; phase++) {
+                const char *name = dl_format(p->arena, "%s_%d", p->kernels.at[k].symbol, phase);
+                if (!dl_object_find(&object, name))
+                    ok =
+                        dl_fail(err, DL_RESOURCE,
+                                "the compiled code holds no function %s; set CC to another C compiler", name);
+            }
+        dl_object_unload(&object);
+    }
+    return ok;
+}
+
+const dl_backend dl_backend_cpu = {.name = "cpu",
+                                   .find = find,
+                                   .list = list,
+                                   .emit = dl_cpu_emit,
+                                   .share = dl_cpu_share,
+                                   .open = dl_cpu_open,
+                                   .build = dl_jit_compile,
+                                   .toolchain = toolchain,
+                                   .check = check,
+                                   .predict = dl_cpu_predict};

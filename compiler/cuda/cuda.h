@@ -1,0 +1,25 @@
+/* The CUDA backend: header-free CUDA C++, compiled by NVRTC for one architecture; or, emulated, by the
+ * system's C++ compiler behind another prelude, whose blocks run on the CPU.
+ *
+ * A phase p of a kernel is
+ *     extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace)
+ * with a typed pointer a kernel parameter, in order, and the workspace behind them. Grid and block have one
+ * dimension: the plan's units and threads; `shared` are the bytes of dynamic shared memory. */
+#ifndef DL_CUDA_H
+#define DL_CUDA_H
+#include "compiler/backend.h"
+
+/* What a kernel must find in its source (dl_emitted.needs), 1 each. */
+enum {
+    DL_NEED_TILES,     /* contractions: kernels/contract.cu */
+    DL_NEED_ATTENTION, /* kernels/attention.cu */
+    DL_CUDA_NEEDS
+};
+_Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
+
+/* dl_backend's functions. emit_cuda.c, share.c, cost.c */
+bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
+void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
+int dl_cuda_share(int n, dl_piece *pieces);
+double dl_cuda_predict(const dl_kernel *k, const dl_target *t);
+#endif

@@ -1,0 +1,106 @@
+/* Kernel IR -> CUDA C++: the sources' head, the kernels' heads, and which emitter serves a kernel. */
+#include "compiler/cuda/emit_cuda.h"
+#include "ir/base/foreign.h"
+
+static const dl_dialect narrow = {"int", "unsigned", "", "U", true},
+                        wide = {"long", "unsigned long", "L", "UL", true};
+
+void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
+    (void)out, (void)t, (void)needs;
+}
+
+bool dl_cuda_is_narrow(const dl_kernel *k) {
+    int64_t points = 1;
+    for (int i = 0; i < k->nspace; i++)
+        if (__builtin_mul_overflow(points, k->space[i].size ? k->space[i].size : 1, &points)) return false;
+    bool ok = points < INT32_MAX / 2;
+    for (int i = 0; i < k->params.n; i++) ok = ok && dl_type_stored(&k->params.at[i].type) < INT32_MAX / 2;
+    /* a window's or a pad's reach beyond an axis' ends is small beside these halves */
+    for (int i = 0; ok && i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        for (int a = 0; a < k->params.at[in->param].type.rank; a++) {
+            ok = ok && in->index[a].offset < INT32_MAX / 4 && in->index[a].offset > -INT32_MAX / 4;
+            for (int t = 0; t < in->index[a].nterms; t++) {
+                int64_t reach = in->index[a].term[t].mul, size = k->space[in->index[a].term[t].axis].size;
+                ok = ok && !__builtin_mul_overflow(reach, size, &reach) && reach < INT32_MAX / 8 &&
+                     reach > -INT32_MAX / 8;
+            }
+        }
+    }
+    return ok;
+}
+
+/* May a parameter's memory be another's, too, which the kernel writes? */
+static bool is_shared(const dl_kernel *k, int param) {
+    for (int i = 0; i < k->params.n; i++)
+        if (k->params.at[i].alias == param || (i == param && k->params.at[i].alias >= 0)) return true;
+    return false;
+}
+
+bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared,
+                  dl_error *err) {
+    const dl_kernel *k = e->k;
+    if (code->phases == DL_MAX_PHASES)
+        return dl_emit_refuse(
+            k, &k->instrs.at[0], err,
+            "a kernel of more than %d phases: too many reductions wait for each other [DL-E0803]",
+            (int)DL_MAX_PHASES);
+    if (units > DL_GRID_MOST)
+        return dl_emit_refuse(
+            k, &k->instrs.at[0], err,
+            "a kernel of %lld blocks, more than a GPU launches: use a smaller batch or crop "
+            "[DL-E0804]",
+            (long long)units);
+    int phase = code->phases++;
+    code->units[phase] = units, code->threads[phase] = threads, code->shared[phase] = (int)shared;
+    e->name = dl_format(e->arena, "%s_%d", k->name, phase);
+    dl_putf(e->out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", threads, e->name);
+    for (int i = 0; i < k->params.n; i++)
+        dl_putf(e->out, "%s%s *%sp%d, ", i < k->nin ? "const " : "",
+                dl_emit_element_type(k->params.at[i].type.dtype), is_shared(k, i) ? "" : "__restrict__ ", i);
+    dl_puts(e->out, "char *workspace) {\n");
+    return true;
+}
+
+void dl_cuda_foot(dl_emitter *e) { dl_puts(e->out, "}\n"); }
+
+void dl_cuda_still_axes(dl_emitter *e, unsigned axes) {
+    for (int i = 0; i < e->k->nspace; i++)
+        if (!(axes >> i & 1)) dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);
+}
+
+static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
+    const dl_kernel *k = e->k;
+    if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
+    dl_putf(e->out, "\n/* @%s", k->name);
+    for (int i = 0; i < k->locs.n; i++) {
+        dl_puts(e->out, " ");
+        dl_put_foreign(e->out, DL_IN_COMMENT, k->locs.at[i].file);
+        dl_putf(e->out, ":%d", k->locs.at[i].line);
+    }
+    dl_puts(e->out, " */\n");
+    if (dl_kernel_call(k)) return dl_cuda_attention(e, code, err);
+    e->steps = dl_kernel_steps(k, e->arena);
+    e->partial = DL_NEWS(e->arena, dl_partial, k->instrs.n + 1);
+    e->kept = DL_NEWS(e->arena, dl_kept, k->instrs.n + 1);
+    for (int i = 0; i < k->instrs.n; i++)
+        if (k->instrs.at[i].kind == DL_K_STORE && dl_kinstr_by(k, &k->instrs.at[i]) >= 0)
+            return dl_cuda_scatter(e, code, err);
+    return dl_kernel_anchor(k) < 0 ? dl_cuda_sweeps(e, code, err) : dl_cuda_contraction(e, code, err);
+}
+
+bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
+    dl_emitter e = {.out = out,
+                    .k = k,
+                    .t = t,
+                    .arena = dl_arena_new(NULL),
+                    .name = k->name,
+                    .mode = DL_SINGLE,
+                    .dialect = dl_cuda_is_narrow(k) ? &narrow : &wide,
+                    .lane_axis = -1};
+    *code = (dl_emitted){0};
+    bool ok = dl_check_constants(k, err) && emit(&e, code, err);
+    dl_arena_free(e.arena);
+    return ok;
+}

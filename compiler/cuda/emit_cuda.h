@@ -1,0 +1,35 @@
+/* Shared by the emitters of CUDA kernels. */
+#ifndef DL_EMIT_CUDA_H
+#define DL_EMIT_CUDA_H
+#include "compiler/cuda/cuda.h"
+#include "compiler/emit_program.h"
+
+enum {
+    DL_WARP = 32,
+    DL_BLOCK = 256,               /* threads of a block, where nothing speaks for another number */
+    DL_GRID_MOST = INT32_MAX,     /* blocks of a launch */
+    DL_SHARED_MOST = 99 * 1024,   /* dynamic shared memory of a block that every architecture here grants */
+    DL_SHARED_STATIC = 48 * 1024, /* static */
+};
+
+/* Are all of a kernel's coordinates and places in its parameters counted by ints? */
+bool dl_cuda_is_narrow(const dl_kernel *k);
+
+/* Begins the kernel's next phase: its head up to and with "{". The emitter's name is the function's. False,
+ * refused: too many phases or blocks. */
+bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared, dl_error *err);
+/* Ends it: "}". */
+void dl_cuda_foot(dl_emitter *e);
+/* "const int x2 = ...;" for axes of the space that a function knows as one point, so that every coordinate
+ * has a name. `axes`: those that have one already, a bit each. */
+void dl_cuda_still_axes(dl_emitter *e, unsigned axes);
+
+/* Kernels without a contraction: e->steps, partial and kept are there. emit_sweeps.c */
+bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* A store at places that values tell. emit_scatter.c */
+bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* Kernels around a contraction, by windows or by names. emit_contract.c */
+bool dl_cuda_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* Calls of attention and its gradients. emit_attention.c */
+bool dl_cuda_attention(dl_emitter *e, dl_emitted *code, dl_error *err);
+#endif
