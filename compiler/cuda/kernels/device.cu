@@ -26,7 +26,9 @@ typedef unsigned kd_saddr;
 KD_INLINE kd_saddr kd_saddr_of(const void *p) { return (kd_saddr)__cvta_generic_to_shared(p); }
 
 /* 16 bytes, at a multiple of 16. */
-struct __align__(16) kd_words { unsigned w[4]; };
+struct __align__(16) kd_words {
+    unsigned w[4];
+};
 KD_INLINE kd_words kd_load16(const void *p) {
     uint4 v = *(const uint4 *)p;
     return {{v.x, v.y, v.z, v.w}};
@@ -124,8 +126,8 @@ KD_INLINE void kd_mma_f16(float c[4], const unsigned a[4], const unsigned b[2]) 
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-/* c[16][8] += a[16][8] b[8][8] of floats that kd_round_tf32 made (their lower 13 bits are not looked at). c as
- * above. a: {g, q}, {g + 8, q}, {g, q + 4}, {g + 8, q + 4}; b, of column g: row q, row q + 4. */
+/* c[16][8] += a[16][8] b[8][8] of floats that kd_round_tf32 made (their lower 13 bits are not looked at). c
+ * as above. a: {g, q}, {g + 8, q}, {g, q + 4}, {g + 8, q + 4}; b, of column g: row q, row q + 4. */
 KD_INLINE void kd_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2]) {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
                  "{%8, %9}, {%0, %1, %2, %3};"
@@ -147,4 +149,6 @@ KD_INLINE void kd_copy4(kd_saddr to, const void *from, int bytes) {
 /* The thread's copies since the last commit become a group. */
 KD_INLINE void kd_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* Waits for the thread's own groups, all but the last N of them. */
-template <int N> KD_INLINE void kd_copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+template <int N> KD_INLINE void kd_copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}

@@ -11,9 +11,9 @@
  * are found too. Not seen: banks, timing, races between blocks.
  *
  * No header: a source compiles in a fraction of the time. The text behind this one stands in a nameless
- * namespace, which compiler/cuda/emulate.c closes: a compiler may then put what templates declare __shared__
- * into one section with the rest. */
-#define __global__      __attribute__((visibility("default")))
+ * namespace, which lets a compiler put what templates declare __shared__ into one section with the rest;
+ * compiler/cuda/emulate.c closes it and writes down which kernels there are. */
+#define __global__ __attribute__((visibility("default")))
 #define __device__
 #define __host__
 #define __constant__    static const
@@ -45,10 +45,16 @@ extern unsigned char __start_kd_shared[] __attribute__((weak, visibility("hidden
 extern unsigned char __stop_kd_shared[] __attribute__((weak, visibility("hidden")));
 }
 
-struct uint3 { unsigned x, y, z; };
+struct uint3 {
+    unsigned x, y, z;
+};
 #define VECTORS(T, name)                                                                                     \
-    struct __align__(2 * sizeof(T)) name##2 { T x, y; };                                                     \
-    struct __align__(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)) name##4 { T x, y, z, w; };                     \
+    struct __align__(2 * sizeof(T)) name##2 {                                                                \
+        T x, y;                                                                                              \
+    };                                                                                                       \
+    struct __align__(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)) name##4 {                                      \
+        T x, y, z, w;                                                                                        \
+    };                                                                                                       \
     KD_INLINE name##2 make_##name##2(T x, T y) { return {x, y}; }                                            \
     KD_INLINE name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 VECTORS(float, float)
@@ -100,7 +106,7 @@ struct state {
     unsigned dynamic_bytes;
     /* the launch */
     void (*kernel)();
-    void *args[8], *const *more;
+    void *const *args;
     int nargs, n; /* n: threads of a block */
     const char *name;
     /* the block */
@@ -189,7 +195,8 @@ static void fail(const char *format, ...) {
     int n = __builtin_snprintf(now.error, now.error_size, "kernel %s, block %u of %u, thread %u: ", now.name,
                                now.block.x, now.blocks.x, now.thread.x);
     __builtin_va_start(args, format);
-    if (n >= 0 && (size_t)n < now.error_size) __builtin_vsnprintf(now.error + n, now.error_size - n, format, args);
+    if (n >= 0 && (size_t)n < now.error_size)
+        __builtin_vsnprintf(now.error + n, now.error_size - n, format, args);
     __builtin_va_end(args);
     now.failed = true;
     kd_switch(&now.running->top, now.host);
@@ -247,17 +254,23 @@ static void go_on(bool own) {
     if (now.running != self) kd_switch(&self->top, now.running->top);
 }
 
+/* The kernels of the source, a nameless one last: compiler/cuda/emulate.c writes this behind it. */
+struct entry {
+    const char *name;
+    void (*run)();
+};
+extern const entry kernels[];
+
 /* A kernel takes pointers alone. Those too many do not disturb it: the caller clears the stack on every
  * system that this runs on. */
-#define P4  void *, void *, void *, void *
-#define P8  P4, P4
-#define P32 P8, P8, P8, P8
-#define A4(i)                                                                                                \
-    now.more[i], now.more[i + 1], now.more[i + 2], now.more[i + 3]
+#define P4     void *, void *, void *, void *
+#define P8     P4, P4
+#define P32    P8, P8, P8, P8
+#define A4(i)  a[i], a[i + 1], a[i + 2], a[i + 3]
 #define A8(i)  A4(i), A4(i + 4)
 #define A32(i) A8(i), A8(i + 8), A8(i + 16), A8(i + 24)
 static void call() {
-    void *const *a = now.more;
+    void *const *a = now.args;
     if (now.nargs <= 4)
         ((void (*)(P4))now.kernel)(a[0], a[1], a[2], a[3]);
     else if (now.nargs <= 8)
@@ -391,10 +404,10 @@ static bool refuse(char *error, size_t size, const char *name, const char *why) 
     return false;
 }
 
-static bool launch(unsigned seed) {
+static bool launch(void *const *args, unsigned seed) {
     void *all[MOST_ARGS] = {nullptr};
-    __builtin_memcpy(all, now.more, now.nargs * sizeof *all);
-    now.more = all;
+    for (int i = 0; i < now.nargs; i++) all[i] = *(void *const *)args[i];
+    now.args = all;
     if (!begin(seed)) return refuse(now.error, now.error_size, now.name, "no memory to emulate it");
     for (unsigned i = 0; i < now.blocks.x && !now.failed; i++) {
         now.block.x = seed % 2 ? now.blocks.x - 1 - i : i;
@@ -406,24 +419,27 @@ static bool launch(unsigned seed) {
 }
 } /* namespace emulated */
 
-/* Runs the kernel at `kernel` (a symbol of this object), called `name` in messages, on `nargs` pointers, the
- * values themselves: `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory. `seed`
- * draws the order of threads; 0: as they are numbered, as far as that goes. Returns 0, or 1 with a message in
- * error[size]. One launch at a time. */
-extern "C" __global__ int dl_emulated_launch(void (*kernel)(void), const char *name, int nargs,
-                                             void *const *args, unsigned grid, unsigned block,
-                                             unsigned shared, unsigned seed, char *error, size_t size) {
+/* Runs a kernel of this object on `nargs` arguments, each a pointer; args[i] is where it stands, as for
+ * cuLaunchKernel. `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory. `seed` draws
+ * the order of threads and blocks; 0: they begin as they are numbered. Returns 0, or 1 with a message in
+ * error[size]. One launch of an object at a time. */
+extern "C" __global__ int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid,
+                                             unsigned block, unsigned shared, unsigned seed, char *error,
+                                             size_t size) {
     using namespace emulated;
+    const entry *found = kernels;
+    while (found->name && __builtin_strcmp(found->name, kernel) != 0) found++;
+    if (!found->name) return !refuse(error, size, kernel, "its object has none of that name");
     if (!block || block > THREADS || block % WARP)
-        return !refuse(error, size, name, "threads of a block are a multiple of 32, at most 1024");
-    if (shared > 227 << 10) return !refuse(error, size, name, "more than 227 KiB of shared memory");
-    if (nargs < 0 || nargs > MOST_ARGS) return !refuse(error, size, name, "more than 512 arguments");
+        return !refuse(error, size, kernel, "a block has a multiple of 32 threads, at most 1024");
+    if (shared > 227 << 10) return !refuse(error, size, kernel, "more than 227 KiB of shared memory");
+    if (nargs < 0 || nargs > MOST_ARGS) return !refuse(error, size, kernel, "more than 512 arguments");
     if (__atomic_exchange_n(&now.busy, true, __ATOMIC_ACQUIRE))
-        return !refuse(error, size, name, "another kernel of its object is running");
-    now.kernel = kernel, now.name = name, now.nargs = nargs, now.more = args;
+        return !refuse(error, size, kernel, "another kernel of its object is running");
+    now.kernel = found->run, now.name = kernel, now.nargs = nargs;
     now.blocks = {grid, 1, 1}, now.threads = {block, 1, 1}, now.n = (int)block;
     now.dynamic_bytes = shared, now.error = error, now.error_size = size, now.failed = false;
-    bool ok = launch(seed);
+    bool ok = launch(args, seed);
     __atomic_store_n(&now.busy, false, __ATOMIC_RELEASE);
     return !ok;
 }
@@ -529,7 +545,9 @@ KD_INLINE int abs(int a) { return a < 0 ? -a : a; }
 typedef unsigned long kd_saddr; /* the host's address */
 KD_INLINE kd_saddr kd_saddr_of(const void *p) { return (kd_saddr)p; }
 
-struct __align__(16) kd_words { unsigned w[4]; };
+struct __align__(16) kd_words {
+    unsigned w[4];
+};
 inline void check16(const void *p, int line) {
     if ((unsigned long)p % 16) emulated::fail("line %d: 16 bytes at an address that is no multiple", line);
 }
@@ -589,12 +607,12 @@ template <int N, bool TURNED> void ldmatrix_all(void *const *lane, unsigned) {
     for (int b = 0; b < N; b++) {
         unsigned short e[8][8];
         for (int i = 0; i < 8; i++)
-            __builtin_memcpy(e[i], emulated::shared(own[8 * b + i]->row, 16, "a row of ldmatrix", own[0]->line),
-                             16);
+            __builtin_memcpy(
+                e[i], emulated::shared(own[8 * b + i]->row, 16, "a row of ldmatrix", own[0]->line), 16);
         for (int i = 0; i < emulated::WARP; i++) {
             int g = i / 4, q = 2 * (i % 4);
-            own[i]->r[b] = TURNED ? e[q][g] | (unsigned)e[q + 1][g] << 16
-                                  : e[g][q] | (unsigned)e[g][q + 1] << 16;
+            own[i]->r[b] =
+                TURNED ? e[q][g] | (unsigned)e[q + 1][g] << 16 : e[g][q] | (unsigned)e[g][q + 1] << 16;
         }
     }
 }

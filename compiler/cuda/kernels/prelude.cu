@@ -75,7 +75,8 @@ INLINE float odd_float(double v) {
 
 /* ---- random numbers: ir/base/philox.h; at element `at` of what op `number` draws ---- */
 INLINE float s_random(unsigned long at, long seed, long step, int number) {
-    unsigned c[4] = {(unsigned)(at / 4), (unsigned)(at / 4 >> 32), (unsigned)step, 6u | (unsigned)number << 8};
+    unsigned c[4] = {(unsigned)(at / 4), (unsigned)(at / 4 >> 32), (unsigned)step,
+                     6u | (unsigned)number << 8};
     unsigned k0 = (unsigned)seed, k1 = (unsigned)((unsigned long)seed >> 32);
     for (int round = 0; round < 10; round++) {
         unsigned long p0 = 0xD2511F53ul * c[0], p1 = 0xCD9E8D57ul * c[2];
