@@ -36,6 +36,8 @@ typedef struct {
     dl_layout_kind kind;
     int width; /* PANEL: lanes a panel */
 } dl_layout;
+/* Elements along the first axis that lie side by side. */
+static inline int dl_layout_lanes(dl_layout l) { return l.kind == DL_PANEL ? l.width : 1; }
 
 typedef struct {
     dl_dtype dtype;

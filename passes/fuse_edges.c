@@ -61,7 +61,8 @@ int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]) {
     if (v->type.axis[1].name != dl_node_name(v->def, DL_ATTR_axis)) return 1;
     int weight = dl_op_place(n->op, DL_TENSOR_W);
     bool lanes = dl_op_tensor(n->op, k) == DL_TENSOR_Y; /* its channels lie along the weight's lanes */
-    int width = lanes ? (weight == DL_RESULT_PLACE ? n->out[0] : *n->in[weight]).type.layout.width : 1;
+    dl_layout of = (weight == DL_RESULT_PLACE ? n->out[0] : *n->in[weight]).type.layout;
+    int width = lanes ? dl_layout_lanes(of) : 1;
     for (int i = 0; i < v->def->nin; i++) {
         if (i + 1 < v->def->nin && v->def->in[i]->type.axis[1].size % width) return 1;
         if (v->def->in[i]->type.layout.kind != DL_CL) return 1;
@@ -113,8 +114,8 @@ dl_value *dl_fuse_weight(const dl_node *n, int k, int64_t *start) {
     *start = 0;
     if (dl_op_tensor(n->op, DL_RESULT_PLACE) != DL_TENSOR_Y || !w->def || w->def->op != DL_OP_slice) return w;
     dl_value *whole = w->def->in[0];
-    int64_t first = dl_node_int(w->def, DL_ATTR_start), width = whole->type.layout.width;
-    if (whole->type.layout.kind != DL_PANEL || dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
+    int64_t first = dl_node_int(w->def, DL_ATTR_start), width = dl_layout_lanes(whole->type.layout);
+    if (whole->type.layout.kind == DL_ROW || dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
         return w;
     if (first % width || dl_node_windows(n).groups > 1) return w;
     *start = first;

@@ -110,8 +110,11 @@ static void build(dl_module *m, int i, int s, dl_error *err) {
     dl_module *one = dl_parse_module(m->arena, text, strlen(text), "rows", err);
     CHECK(one, "%s: %s", cases[i].what, err->message);
     if (!one) return;
-    dl_pass_ctx ctx = {
-        .arena = m->arena, .weights = {DL_PANEL, 16}, .keep_gradients = true, .recipe.optimizer = DL_OPT_NONE, .err = err};
+    dl_pass_ctx ctx = {.arena = m->arena,
+                       .weights = {DL_PANEL, 16},
+                       .keep_gradients = true,
+                       .recipe.optimizer = DL_OPT_NONE,
+                       .err = err};
     bool ok =
         dl_run_passes(one, "lower,simplify,autodiff,simplify", &ctx, (dl_pass_options){.validate = true});
     CHECK(ok, "%s: %s", cases[i].what, err->message);
