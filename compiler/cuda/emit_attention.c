@@ -35,7 +35,7 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
 static int64_t rows_of(const tiles *t) { return 16LL * t->groups * t->warps; }
 
 static int64_t shared_of(const shape *s, const tiles *t, bool back) {
-    int64_t row = s->width * dl_dtype_size(s->type) + 16;
+    int64_t row = s->width * dl_dtype_bytes(s->type) + 16;
     int64_t beside = back ? 2LL * t->stages * t->columns * 4 : 0;
     return ((back ? 2 : 1) * rows_of(t) + 2LL * t->stages * t->columns) * row + beside;
 }
@@ -57,7 +57,7 @@ static tiles find_tiles(const shape *s, bool back) {
 static void put_shape(dl_emitter *e, const shape *s) {
     const dl_attention *a = &s->a;
     dl_putf(e->out,
-            "    const attention_shape s = {%lld, %lld, %lld, %lld, %.9gf, %.9gf, %.9gf, %.9gf, %d, %s};\n",
+            "    const attention_shape s = {%lld, %lld, %lld, %lld, %.9g, %.9g, %.9g, %.9g, %d, %s};\n",
             (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads, a->scale,
             a->scale * 1.4426950408889634, a->threshold, a->kept, a->number, a->causal ? "true" : "false");
 }
