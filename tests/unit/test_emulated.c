@@ -1,12 +1,9 @@
 /* CUDA kernels on the CPU: hand-written ones beside plain C, in every order of threads; and mistakes put into
- * them, each of which is found. The same texts go through NVRTC in test_cuda_texts.c. */
+ * them, each of which is found. Numbers are in test_emulated_numbers.c. */
 #include <sys/wait.h>
 
-#include "ir/base/philox.h"
 #include "tests/unit/emulated.h"
 #include "tests/unit/sixteen_bits.h"
-
-static float number(int i) { return dl_unit_float(dl_random_word(5, 1, 1, (uint64_t)i)) * 4 - 2; }
 
 /* How many of n are further from what is right than `tolerance` (absolute); a NaN is. */
 static int count_wrong(const float *got, const double *want, int n, double tolerance) {
@@ -216,7 +213,7 @@ static const struct {
 static void test_faults(void) {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         int wrong = 0, fails = 0, says = 0;
-        if (!load(source_with(faults[i].after, faults[i].text, faults[i].fault))) continue;
+        if (!load(source_with(faults[i].kernel, faults[i].after, faults[i].text, faults[i].fault))) continue;
         for (unsigned seed = 0; seed < 4; seed++) {
             error[0] = 0;
             int n = faults[i].wrong(faults[i].kernel, seed);
@@ -256,7 +253,7 @@ static int run_child(const char *fault) {
     setenv("DLR_EMULATE", "address", 1);
     unsetenv("LD_PRELOAD"); /* the compiler has no need of it */
     arena = dl_arena_new(NULL);
-    if (!load(source_with("scale_0(", "i < 100", fault))) return 3;
+    if (!load(source_with(NULL, "scale_0(", "i < 100", fault))) return 3;
     float *x = calloc(100, sizeof *x), *y = calloc(100, sizeof *y);
     bool ok = x && y && RUN("scale_0", 2, 64, 0, 1, x, y);
     for (size_t i = 0; ok && i < sizeof kernels / sizeof *kernels; i++)
@@ -303,7 +300,7 @@ int main(int argc, char **argv) {
     static char cache[] = "/tmp/dlc_emulated_XXXXXX";
     if (argc == 3) return run_child(argv[2]);
     if (!begin(cache)) return 77;
-    if (load(source_with(NULL, NULL, NULL))) {
+    if (load(source_with(NULL, NULL, NULL, NULL))) {
         test_kernels();
         test_errors();
         dl_object_unload(&object);
