@@ -16,7 +16,7 @@ typedef struct {
 typedef struct {
     dl_attention a;
     dl_dtype type;
-    int64_t heads; /* of all samples */
+    int64_t heads;   /* of all samples */
     int64_t width;   /* features of a row in shared memory, */
     int64_t out, of; /* of what a block makes of y, and of the gradients */
 } shape;
@@ -79,12 +79,13 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, dl_err
     tiles t = find_tiles(s, false);
     bool drops = s->a.rate > 0;
     int out = drops ? DL_ATT_STEP + 1 : DL_ATT_SEED;
-    if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.queries, rows_of(&t)) * (s->width / s->out), DL_WARP * t.warps, t.shared, err))
+    if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.queries, rows_of(&t)) * (s->width / s->out),
+                      DL_WARP * t.warps, t.shared, err))
         return false;
     put_shape(e, s);
     dl_putf(e->out, "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d>(s, p0, p1, p2, %s, p%d, p%d);\n",
-            operands(e, s), (long long)s->a.size, (long long)s->width, (long long)s->out, truth(drops), t.groups, t.warps,
-            t.columns, t.stages, draws(e, s, DL_ATT_SEED), out, out + 1);
+            operands(e, s), (long long)s->a.size, (long long)s->width, (long long)s->out, truth(drops),
+            t.groups, t.warps, t.columns, t.stages, draws(e, s, DL_ATT_SEED), out, out + 1);
     dl_cuda_foot(e);
     return true;
 }
@@ -143,5 +144,6 @@ bool dl_cuda_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
                               "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
                               dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
     code->needs[DL_NEED_ATTENTION] = 1;
+    e->resident = 2; /* else the compiler spills a few registers for one block more */
     return n->op == DL_OP_flash_attention ? emit_forward(e, code, &s, err) : emit_backward(e, code, &s, err);
 }
