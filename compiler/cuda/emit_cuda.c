@@ -60,7 +60,9 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
     int phase = code->phases++;
     code->units[phase] = units, code->threads[phase] = threads, code->shared[phase] = (int)shared;
     e->name = dl_format(e->arena, "%s_%d", k->name, phase);
-    dl_putf(e->out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", threads, e->name);
+    dl_putf(e->out, "extern \"C\" __global__ void __launch_bounds__(%d", threads);
+    if (e->resident) dl_putf(e->out, ", %d", e->resident);
+    dl_putf(e->out, ") %s(", e->name);
     for (int i = 0; i < k->params.n; i++)
         dl_putf(e->out, "%s%s *%sp%d, ", i < k->nin ? "const " : "",
                 dl_emit_element_type(k->params.at[i].type.dtype), is_shared(k, i) ? "" : "__restrict__ ", i);
