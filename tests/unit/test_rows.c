@@ -164,7 +164,7 @@ static uint64_t bits_of(const dlr_exec *exec, int program, const dl_graph *g) {
     uint64_t h = 0;
     for (int r = 0; r < g->results.n; r++) {
         dlr_view v = dlr_exec_result(exec, program, g->results.at[r].role, g->results.at[r].name);
-        if (v.type) h = dl_hash(v.data, (size_t)dl_type_bytes(v.type), h);
+        if (v.type) h = dl_hash(dlr_exec_data(exec, v), (size_t)dl_type_bytes(v.type), h);
     }
     return h;
 }
@@ -214,7 +214,7 @@ static void test_target(const char *target) {
         dl_plan *p = m->graphs.n ? dl_compile(m->arena, m, &opt, &times, &err) : NULL;
         CHECK(p || !m->graphs.n, "%s: %s", target, err.message);
         for (int threads = 1; p && threads <= 3; threads += 2) {
-            dlr_exec *exec = dlr_exec_open(p, threads, &err);
+            dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err);
             CHECK(exec, "%s", err.message);
             for (int i = 0; exec && i < written->graphs.n; i++)
                 check_case(written->graphs.at[i], exec, of[i], s, target, threads, &bits[i]);
