@@ -53,8 +53,8 @@ typedef struct dl_backend {
     bool (*toolchain)(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err);
     /* Whether a plan's objects can be loaded and hold its kernels' functions. Errors: DL_RESOURCE. */
     bool (*check)(const dl_plan *p, dl_error *err);
-    /* By kernel of such a plan, as its objects say; NULL: no such thing is known of this backend's code. Errors:
-     * DL_INPUT. */
+    /* By kernel of such a plan, as its objects say; NULL: no such thing is known of this backend's code.
+     * Errors: DL_INPUT. */
     bool (*resources)(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_error *err);
     /* What one run of a kernel should take, in microseconds: the larger of arithmetic and traffic, each at
      * the share of its ceiling that kernels of this kind reach, plus the launch. */

@@ -104,7 +104,8 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
                          .bytes = k->bytes,
                          .predicted_us = t->backend->predict(k, t)};
     add_stores(p, &pk, k);
-    for (int j = 0; j < code->phases; j++) pk.units[j] = code->units[j];
+    for (int j = 0; j < code->phases; j++)
+        pk.units[j] = code->units[j], pk.threads[j] = code->threads[j], pk.shared[j] = code->shared[j];
     if (code->workspace > p->workspace_bytes) p->workspace_bytes = code->workspace;
     if (code->scratch > p->scratch_bytes) p->scratch_bytes = code->scratch;
     return pk;

@@ -57,11 +57,13 @@ static bool each_phase(dl_arena *arena, const dl_plan *p, phase_fn *see, void *u
 }
 
 /* It takes a pointer an argument, and the workspace. */
-static bool check_phase(void *user, int kernel, const char *name, const dl_cubin_kernel *phase, dl_error *err) {
+static bool check_phase(void *user, int kernel, const char *name, const dl_cubin_kernel *phase,
+                        dl_error *err) {
     const dl_plan *p = user;
     if (!phase) return dl_fail(err, DL_RESOURCE, "the cubin holds no kernel %s", name);
     bool ok = phase->nparams == p->kernels.at[kernel].nargs + 1;
-    for (int i = 0; ok && i < phase->nparams; i++) ok = phase->params[i].bytes == 8 && phase->params[i].offset == 8 * i;
+    for (int i = 0; ok && i < phase->nparams; i++)
+        ok = phase->params[i].bytes == 8 && phase->params[i].offset == 8 * i;
     return ok || dl_fail(err, DL_RESOURCE, "the cubin's kernel %s does not take %d pointers", name,
                          p->kernels.at[kernel].nargs + 1);
 }
