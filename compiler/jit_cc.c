@@ -20,42 +20,54 @@
 enum { PATIENCE = 60 }; /* seconds before the user is told what takes so long */
 
 /* -ffp-contract=fast: a * b + c is one rounding wherever the target has FMA, which the tile is built on. */
-static const char *const common_flags[] = {"-std=gnu17",
-                                           "-Og",
-                                           "-fPIC",
-                                           "-shared",
-                                           "-fno-math-errno",
-                                           "-fno-trapping-math",
-                                           "-ffp-contract=fast",
-                                           "-fno-semantic-interposition",
-                                           "-w"};
-enum { NCOMMON = sizeof common_flags / sizeof *common_flags };
+static const char *const c_flags[] = {"-std=gnu17",
+                                      "-Og",
+                                      "-fPIC",
+                                      "-shared",
+                                      "-fno-math-errno",
+                                      "-fno-trapping-math",
+                                      "-ffp-contract=fast",
+                                      "-fno-semantic-interposition",
+                                      "-w",
+                                      NULL};
+const dl_jit_language dl_jit_c = {.name = "C",
+                                  .variable = "CC",
+                                  .names = {"cc", "gcc", "clang"},
+                                  .package = "gcc",
+                                  .suffix = "c",
+                                  .include_path = "C_INCLUDE_PATH",
+                                  .flags = c_flags};
 
 /* The compiler's path: $CC or the first of the usual names on PATH. */
-static const char *find_compiler(dl_arena *arena, dl_error *err) {
-    const char *own = getenv("CC"),
-               *names[] = {own && *own && !strchr(own, ' ') ? own : "cc", "gcc", "clang"};
-    const char *path = getenv("PATH");
+static const char *find_compiler(dl_arena *arena, const dl_jit_language *in, dl_error *err) {
+    const char *own = getenv(in->variable), *path = getenv("PATH");
     for (int i = 0; i < 3; i++) {
-        if (strchr(names[i], '/') && access(names[i], X_OK) == 0) return names[i];
+        const char *name = i == 0 && own && *own && !strchr(own, ' ') ? own : in->names[i];
+        if (strchr(name, '/') && access(name, X_OK) == 0) return name;
         for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
             size_t n = strcspn(p, ":");
-            const char *file = dl_format(arena, "%.*s/%s", (int)n, p, names[i]);
+            const char *file = dl_format(arena, "%.*s/%s", (int)n, p, name);
             struct stat st;
             if (n && stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0) return file;
             p += n + (p[n] == ':');
         }
     }
     dl_fail(err, DL_RESOURCE,
-            "no C compiler found (tried $CC, cc, gcc and clang on PATH); install gcc, or run a plan that was "
-            "compiled elsewhere with `dlc compile -o`");
+            "no %s compiler found (tried $%s, %s, %s and %s on PATH); install %s, or run a plan that was "
+            "compiled elsewhere with `dlc compile -o`",
+            in->name, in->variable, in->names[0], in->names[1], in->names[2], in->package);
     return NULL;
 }
 
 /* What compilers, and those who stand in for them, read beside their arguments. */
-static const char *const read_by_compilers[] = {
-    "CPATH",           "C_INCLUDE_PATH",       "LIBRARY_PATH",    "COMPILER_PATH", "GCC_EXEC_PREFIX",
-    "LD_LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS", "CCACHE_COMPILER", "CCACHE_PREFIX", "SOURCE_DATE_EPOCH"};
+static const char *const read_by_compilers[] = {"CPATH",           "LIBRARY_PATH",    "COMPILER_PATH",
+                                                "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS",
+                                                "CCACHE_COMPILER", "CCACHE_PREFIX",   "SOURCE_DATE_EPOCH"};
+
+static uint64_t hash_variable(const char *name, uint64_t h) {
+    const char *value = getenv(name);
+    return value ? dl_hash_str(value, dl_hash_str(name, h)) : h;
+}
 
 static uint64_t hash_file(const char *path, uint64_t h) {
     struct stat st = {0};
@@ -64,35 +76,43 @@ static uint64_t hash_file(const char *path, uint64_t h) {
     return dl_hash(&st.st_mtim, sizeof st.st_mtim, h);
 }
 
-bool dl_jit_find(dl_arena *arena, const dl_target *t, dl_jit_cc *cc, dl_error *err) {
+bool dl_jit_find(dl_arena *arena, const dl_jit_language *in, const dl_target *t, dl_jit_cc *cc,
+                 dl_error *err) {
     char real[PATH_MAX];
-    cc->path = find_compiler(arena, err);
+    cc->path = find_compiler(arena, in, err);
     if (!cc->path) return false;
     uint64_t h = dl_hash_str(cc->path, 0);
     h = hash_file(realpath(cc->path, real) ? real : cc->path, h);
-    for (int i = 0; i < NCOMMON; i++) h = dl_hash_str(common_flags[i], h);
+    for (int i = 0; in->flags[i]; i++) h = dl_hash_str(in->flags[i], h);
     for (int i = 0; t->flags[i]; i++) h = dl_hash_str(t->flags[i], h);
-    for (size_t i = 0; i < sizeof read_by_compilers / sizeof *read_by_compilers; i++) {
-        const char *value = getenv(read_by_compilers[i]);
-        h = value ? dl_hash_str(value, dl_hash_str(read_by_compilers[i], h)) : h;
-    }
+    h = hash_variable(in->include_path, h);
+    for (size_t i = 0; i < sizeof read_by_compilers / sizeof *read_by_compilers; i++)
+        h = hash_variable(read_by_compilers[i], h);
     cc->key = dl_hash_str(DL_VERSION, dl_hash_str(t->name, h));
     return true;
 }
 
+/* How sources are compiled: one way for all of a call. */
+typedef struct {
+    const dl_jit_language *in;
+    const dl_target *target;
+    dl_jit_cc cc;
+} way;
+
 /* One source on its way through the compiler. */
 typedef struct {
     dl_plan_object *object;
-    const char *base; /* BASE.c, BASE.so and BASE.log in the work folder */
+    const char *base, *file; /* BASE.so and BASE.log in the work folder; the source's */
 } job;
 
-static char *const *command_line(dl_arena *arena, const char *cc, const char *base, const dl_target *t) {
-    char **argv = DL_NEWS(arena, char *, 32);
+static char *const *command_line(dl_arena *arena, const way *w, const job *j) {
+    char **argv = DL_NEWS(arena, char *, 40);
     int n = 0;
-    argv[n++] = (char *)(uintptr_t)cc;
-    for (int i = 0; i < NCOMMON; i++) argv[n++] = (char *)(uintptr_t)common_flags[i];
-    for (int i = 0; t->flags[i]; i++) argv[n++] = (char *)(uintptr_t)t->flags[i];
-    argv[n++] = "-o", argv[n++] = dl_format(arena, "%s.so", base), argv[n++] = dl_format(arena, "%s.c", base);
+    argv[n++] = (char *)(uintptr_t)w->cc.path;
+    for (int i = 0; w->in->flags[i]; i++) argv[n++] = (char *)(uintptr_t)w->in->flags[i];
+    for (int i = 0; w->target->flags[i]; i++) argv[n++] = (char *)(uintptr_t)w->target->flags[i];
+    argv[n++] = "-o", argv[n++] = dl_format(arena, "%s.so", j->base);
+    argv[n++] = (char *)(uintptr_t)j->file;
     argv[n++] = "-lm";
     return argv;
 }
@@ -119,8 +139,8 @@ static bool loads(const dl_plan_object *o, dl_error *why) {
 }
 
 /* The object that a compiler left, if it did what it says. */
-static bool take_object(dl_arena *arena, const char *cc, const job *j, int status, dl_error *err) {
-    const char *file = dl_format(arena, "%s.so", j->base);
+static bool take_object(dl_arena *arena, const way *w, const job *j, int status, dl_error *err) {
+    const char *cc = w->cc.path, *file = dl_format(arena, "%s.so", j->base);
     dl_error why = {0};
     struct stat st;
     if (status != -1 && WIFSIGNALED(status))
@@ -131,15 +151,15 @@ static bool take_object(dl_arena *arena, const char *cc, const job *j, int statu
                        printed(arena, j->base));
     if (lstat(file, &st) != 0 || !S_ISREG(st.st_mode))
         return dl_fail(err, DL_RESOURCE,
-                       "%s reported success but made no object of a kernel, %s; set CC to a C compiler", cc,
-                       printed(arena, j->base));
+                       "%s reported success but made no object of a kernel, %s; set %s to a %s compiler", cc,
+                       printed(arena, j->base), w->in->variable, w->in->name);
     j->object->image = (unsigned char *)dl_read_file(arena, file, 64 << 20, &j->object->bytes, err);
     if (!j->object->image) return false;
     return loads(j->object, &why) ||
            dl_fail(
                err, DL_RESOURCE,
-               "%s reported success but made an object that does not load, %s; set CC to a C compiler (%s)",
-               cc, printed(arena, j->base), why.message);
+               "%s reported success but made an object that does not load, %s; set %s to a %s compiler (%s)",
+               cc, printed(arena, j->base), w->in->variable, w->in->name, why.message);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at) {
@@ -147,30 +167,41 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
     return remove(path) != 0 && 0; /* what cannot be removed stays, the rest goes */
 }
 
+static bool write_source(const dl_jit_language *in, const job *j, dl_error *err) {
+    dl_buf text = {0};
+    dl_puts(&text, j->object->source);
+    if (in->end) in->end(&text);
+    bool ok = dl_write_file(j->file, text.at, text.n, err);
+    dl_buf_free(&text);
+    return ok;
+}
+
 /* Runs the compiler over all jobs; *stopped is the signal that ended that. */
-static bool run_jobs(dl_arena *arena, const dl_jit_cc *cc, int n, job *jobs, const dl_target *t,
-                     const char *work, void (*warn)(const char *text), int *stopped, dl_error *err) {
+static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char *work,
+                     void (*warn)(const char *text), int *stopped, dl_error *err) {
     dl_command *commands = DL_NEWS(arena, dl_command, n);
     for (int i = 0; i < n; i++) {
-        const char *source = jobs[i].object->source;
-        if (!dl_write_file(dl_format(arena, "%s.c", jobs[i].base), source, strlen(source), err)) return false;
-        commands[i] = (dl_command){.argv = command_line(arena, cc->path, jobs[i].base, t),
+        if (!write_source(w->in, &jobs[i], err)) return false;
+        commands[i] = (dl_command){.argv = command_line(arena, w, &jobs[i]),
                                    .log = dl_format(arena, "%s.log", jobs[i].base)};
     }
     int ended = dl_run_all(n, commands, work, PATIENCE, warn, err);
     if (ended > 0) *stopped = ended;
     bool ok = ended == 0;
-    for (int i = 0; i < n && ok; i++) ok = take_object(arena, cc->path, &jobs[i], commands[i].status, err);
+    for (int i = 0; i < n && ok; i++) ok = take_object(arena, w, &jobs[i], commands[i].status, err);
     return ok;
 }
 
-static bool compile_missing(dl_arena *arena, const char *dir, const dl_jit_cc *cc, int n, job *jobs,
-                            const dl_target *t, void (*warn)(const char *text), dl_error *err) {
+static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int n, job *jobs,
+                            void (*warn)(const char *text), dl_error *err) {
     char *work = dl_format(arena, "%s/work-XXXXXX", dir);
     if (!mkdtemp(work)) return dl_fail_errno(err, DL_IO, "cannot write in cache directory %s", dir);
-    for (int i = 0; i < n; i++) jobs[i].base = dl_format(arena, "%s/%d", work, i);
+    for (int i = 0; i < n; i++) {
+        jobs[i].base = dl_format(arena, "%s/%d", work, i);
+        jobs[i].file = dl_format(arena, "%s.%s", jobs[i].base, w->in->suffix);
+    }
     int stopped = 0;
-    bool ok = run_jobs(arena, cc, n, jobs, t, work, warn, &stopped, err);
+    bool ok = run_jobs(arena, w, n, jobs, work, warn, &stopped, err);
     nftw(work, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     if (stopped) {
         raise(stopped); /* ends us as the sender expects, unless somebody handles it */
@@ -183,22 +214,27 @@ static bool compile_missing(dl_arena *arena, const char *dir, const dl_jit_cc *c
     return ok;
 }
 
-bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
-                    void (*warn)(const char *text), int *compiled, dl_error *err) {
-    dl_jit_cc cc;
+bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_plan_object *sources,
+                       const dl_target *t, void (*warn)(const char *text), int *compiled, dl_error *err) {
+    way w = {.in = in, .target = t};
     const char *dir = dl_cache_dir(arena, err);
-    if (!dir || !dl_jit_find(arena, t, &cc, err)) return false;
+    if (!dir || !dl_jit_find(arena, in, t, &w.cc, err)) return false;
     job *jobs = DL_NEWS(arena, job, n + 1);
     *compiled = 0;
     for (int i = 0; i < n; i++) {
         dl_plan_object *o = &sources[i];
         dl_error why = {0};
-        o->key = dl_hash_str(o->source, cc.key);
+        o->key = dl_hash_str(o->source, w.cc.key);
         if ((o->image = dl_cache_get(arena, dir, o->key, &o->bytes)) && loads(o, &why)) continue;
         if (o->image && warn)
             warn(dl_format(arena, "a kernel in the cache does not load and is compiled anew: %s",
                            why.message));
         jobs[(*compiled)++].object = o;
     }
-    return *compiled == 0 || compile_missing(arena, dir, &cc, *compiled, jobs, t, warn, err);
+    return *compiled == 0 || compile_missing(arena, dir, &w, *compiled, jobs, warn, err);
+}
+
+bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
+                    void (*warn)(const char *text), int *compiled, dl_error *err) {
+    return dl_jit_compile_as(arena, &dl_jit_c, n, sources, t, warn, compiled, err);
 }

@@ -14,12 +14,13 @@
  *
  * On CUDA (targets cuda:*) a phase is
  *     extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace);
- * with one typed pointer a parameter: a unit is a block (blockIdx.x), of threads[p] threads and shared[p]
- * bytes of dynamic shared memory. There is no scratch. Objects are cubins of exactly that architecture; of a
- * target that ends with :emulated, shared objects that run the same text's blocks on the CPU, one call a
- * launch: int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned
- * block, unsigned shared, unsigned seed, char *error, size_t size); args: addresses of the arguments, the
- * workspace among them, as cuLaunchKernel takes them. 0: done; else `error` says what went wrong. */
+ * with one typed pointer a parameter. A unit is a block (blockIdx.x) of threads[p] threads and shared[p]
+ * bytes of dynamic shared memory; there is no scratch. Objects are cubins of that architecture. Those of a
+ * target that ends with :emulated are shared objects that run the same text's blocks on the CPU; they export
+ * each phase by its name, and what runs one: int dl_emulated_launch(void (*kernel)(void), const char *name,
+ * int nargs, void *const *args, unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,
+ * size_t size); name: for messages. args: the pointers, the workspace last. 0: done; else `error` says what
+ * went wrong. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
 #include "ir/graph.h"

@@ -3,11 +3,24 @@
 
 #include <string.h>
 
+#include "runtime/cuda/cuda.h"
+
+static const char emulated[] = ":emulated";
+
 static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
 static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *name, dl_error *err) {
     if (starts(plan->target, "cpu:")) {
         if (!name || strcmp(name, "cpu") == 0) return dlr_cpu_new(arena);
+        dl_fail(err, DL_USAGE, "a plan for %s does not run on the device %s", plan->target, name);
+        return NULL;
+    }
+    if (starts(plan->target, "cuda:")) {
+        size_t n = strlen(plan->target), k = strlen(emulated);
+        bool fake = n > k && strcmp(plan->target + n - k, emulated) == 0;
+        if (!name || (fake ? strcmp(name, "cuda:emulated") == 0
+                           : starts(name, "cuda") && strcmp(name, "cuda:emulated") != 0))
+            return dlr_cuda_new(arena, name, fake, err);
         dl_fail(err, DL_USAGE, "a plan for %s does not run on the device %s", plan->target, name);
         return NULL;
     }

@@ -62,7 +62,7 @@ static void list(dl_buf *names) {
 
 static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err) {
     dl_jit_cc cc;
-    if (!dl_jit_find(arena, t, &cc, err)) return false;
+    if (!dl_jit_find(arena, &dl_jit_c, t, &cc, err)) return false;
     *key = cc.key;
     return true;
 }

@@ -88,6 +88,7 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
 
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
     unsigned row = find_within(e);
+    code->needs[DL_NEED_SWEEPS] = 1;
     if (!row || !try_row(e, row, code)) {
         row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,
                             dl_kernel_inner(e->k));

@@ -4,8 +4,10 @@
 #include "compiler/cuda/build.h"
 #include "compiler/cuda/cubin.h"
 #include "compiler/cuda/cuda.h"
+#include "compiler/cuda/emulate.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/hash.h"
+#include "ir/base/object.h"
 
 #define GPU(sm, suffix, ...)                                                                                 \
     {                                                                                                        \
@@ -31,11 +33,13 @@ static void list(dl_buf *names) {
 
 static bool build(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,
                   void (*warn)(const char *text), int *compiled, dl_error *err) {
-    return dl_cuda_build(arena, n, objects, t->arch, warn, compiled, err);
+    return t->emulated ? dl_cuda_emulate(arena, n, objects, warn, compiled, err)
+                       : dl_cuda_build(arena, n, objects, t->arch, warn, compiled, err);
 }
 
 static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err) {
     dl_nvrtc nvrtc = {0};
+    if (t->emulated) return dl_cuda_emulate_toolchain(arena, key, err);
     if (!dl_nvrtc_find(arena, &nvrtc, err)) return false;
     *key = dl_hash_str(t->name, nvrtc.key);
     return true;
@@ -68,8 +72,27 @@ static bool check_phase(void *user, int kernel, const char *name, const dl_cubin
                          p->kernels.at[kernel].nargs + 1);
 }
 
+static bool is_emulated(const dl_plan *p) {
+    dl_error err = {0};
+    const dl_target *t = find(p->target, &err);
+    return t && t->emulated;
+}
+
+static bool check_emulated(const dl_plan *p, dl_error *err) {
+    for (int i = 0; i < p->objects.n; i++) {
+        dl_object object;
+        if (!dl_object_load(&object, p->objects.at[i].image, p->objects.at[i].bytes, err)) return false;
+        bool ok =
+            dl_object_find(&object, "dl_emulated_launch") ||
+            dl_fail(err, DL_RESOURCE, "the emulated code launches nothing; set CXX to another C++ compiler");
+        dl_object_unload(&object);
+        if (!ok) return false;
+    }
+    return true;
+}
+
 static bool check(const dl_plan *p, dl_error *err) {
-    return each_phase(p->arena, p, check_phase, (void *)p, err);
+    return is_emulated(p) ? check_emulated(p, err) : each_phase(p->arena, p, check_phase, (void *)p, err);
 }
 
 static bool add_phase(void *user, int kernel, const char *name, const dl_cubin_kernel *phase, dl_error *err) {
@@ -83,7 +106,7 @@ static bool add_phase(void *user, int kernel, const char *name, const dl_cubin_k
 
 /* Dynamic shared memory stands in the plan. */
 static bool resources(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_error *err) {
-    return each_phase(arena, p, add_phase, of, err);
+    return !is_emulated(p) && each_phase(arena, p, add_phase, of, err);
 }
 
 const dl_backend dl_backend_cuda = {.name = "cuda",

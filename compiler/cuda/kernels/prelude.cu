@@ -1,0 +1,169 @@
+/* Behind device.cu or emulated.cc, in front of every CUDA kernel: the scalar functions of ir/ops.def and the
+ * conversions, by the names and with the meaning that they have on the CPU one value at a time
+ * (compiler/cpu/kernels/prelude.c, elements.c, random.c); rows of 16 bytes; reductions over a warp and over a
+ * block. */
+#define INLINE KD_INLINE
+
+/* ---- places: the element that an index means on an axis of n (ir/affine.h); int, long or both ---- */
+#define PLACE(name) template <class X, class N> INLINE auto name(X x, N n)->decltype(x + n)
+PLACE(floor_div) { return x / n - (x % n < 0); }
+PLACE(edge_place) { return x < 0 ? 0 : x < n ? x : n - 1; }
+PLACE(wrap_place) { return x - floor_div(x, n) * n; }
+PLACE(reflect_place) {
+    if (n == 1) return 0;
+    decltype(x + n) w = wrap_place(x, 2 * (n - 1));
+    return w < n ? w : 2 * (n - 1) - w;
+}
+
+/* ---- scalar functions ---- */
+#define COMPARISONS(T, p)                                                                                    \
+    INLINE T p##select(int c, T a, T b) { return c ? a : b; }                                                \
+    INLINE int p##eq(T a, T b) { return a == b; }                                                            \
+    INLINE int p##ne(T a, T b) { return a != b; }                                                            \
+    INLINE int p##lt(T a, T b) { return a < b; }                                                             \
+    INLINE int p##le(T a, T b) { return a <= b; }                                                            \
+    INLINE int p##gt(T a, T b) { return a > b; }                                                             \
+    INLINE int p##ge(T a, T b) { return a >= b; }
+#define WHOLE_FUNCTIONS(T, p)                                                                                \
+    COMPARISONS(T, p)                                                                                        \
+    INLINE T p##max(T a, T b) { return a > b ? a : b; }                                                      \
+    INLINE T p##min(T a, T b) { return a < b ? a : b; }                                                      \
+    INLINE T p##abs(T a) { return a < 0 ? -a : a; }                                                          \
+    INLINE T p##sign(T a) { return (a > 0) - (a < 0); }                                                      \
+    INLINE T p##floor(T a) { return a; }
+#define SCALAR_FUNCTIONS(T, p, m)                                                                            \
+    COMPARISONS(T, p)                                                                                        \
+    INLINE T p##max(T a, T b) { return a > b || a != a ? a : b; }                                            \
+    INLINE T p##min(T a, T b) { return a < b || a != a ? a : b; }                                            \
+    INLINE T p##abs(T a) { return m(fabs)(a); }                                                              \
+    INLINE T p##sign(T a) { return (T)((a > 0) - (a < 0)); }                                                 \
+    INLINE T p##exp(T a) { return m(exp)(a); }                                                               \
+    INLINE T p##log(T a) { return m(log)(a); }                                                               \
+    INLINE T p##expm1(T a) { return m(expm1)(a); }                                                           \
+    INLINE T p##log1p(T a) { return m(log1p)(a); }                                                           \
+    INLINE T p##sqrt(T a) { return m(sqrt)(a); }                                                             \
+    INLINE T p##tanh(T a) { return m(tanh)(a); }                                                             \
+    INLINE T p##sigmoid(T a) { return 1 / (1 + m(exp)(-a)); }                                                \
+    INLINE T p##sin(T a) { return m(sin)(a); }                                                               \
+    INLINE T p##cos(T a) { return m(cos)(a); }                                                               \
+    INLINE T p##erf(T a) { return m(erf)(a); }                                                               \
+    INLINE T p##floor(T a) { return m(floor)(a); }                                                           \
+    INLINE T p##pow(T a, T b) { return m(pow)(a, b); }
+#define LIBM_F(name) name##f
+#define LIBM_D(name) name
+SCALAR_FUNCTIONS(float, s_, LIBM_F)
+SCALAR_FUNCTIONS(double, d_, LIBM_D)
+WHOLE_FUNCTIONS(int, i_)
+WHOLE_FUNCTIONS(long, l_)
+COMPARISONS(int, b_)
+
+/* ---- 16 bits: in memory f16 and bf16, in registers floats ---- */
+INLINE float s_widen_f16(f16 h) { return kd_widen_f16(h); }
+INLINE f16 s_narrow_f16(float v) { return kd_narrow_f16(v); }
+INLINE float s_round_f16(float v) { return kd_widen_f16(kd_narrow_f16(v)); }
+INLINE float s_widen_bf16(bf16 h) { return kd_widen_bf16(h); }
+INLINE bf16 s_narrow_bf16(float v) { return kd_narrow_bf16(v); }
+INLINE float s_round_bf16(float v) { return kd_widen_bf16(kd_narrow_bf16(v)); }
+/* The float beside a double that has its last digit set, where the double is between two: rounded once more,
+ * it becomes what the double would have become (Boldo and Melquiond, IEEE Transactions on Computers 57(4),
+ * 2008). */
+INLINE float odd_float(double v) {
+    float f = (float)v;
+    if (f != f || (double)f == v) return f;
+    return __int_as_float((__float_as_int(f) - (fabs((double)f) > fabs(v))) | 1);
+}
+
+/* ---- random numbers: ir/base/philox.h; at element `at` of what op `number` draws ---- */
+INLINE float s_random(unsigned long at, long seed, long step, int number) {
+    unsigned c[4] = {(unsigned)(at / 4), (unsigned)(at / 4 >> 32), (unsigned)step,
+                     6u | (unsigned)number << 8};
+    unsigned k0 = (unsigned)seed, k1 = (unsigned)((unsigned long)seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        unsigned long p0 = 0xD2511F53ul * c[0], p1 = 0xCD9E8D57ul * c[2];
+        unsigned c1 = c[1], c3 = c[3];
+        c[0] = (unsigned)(p1 >> 32) ^ c1 ^ k0, c[1] = (unsigned)p1;
+        c[2] = (unsigned)(p0 >> 32) ^ c3 ^ k1, c[3] = (unsigned)p0;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+    unsigned half = at & 1 ? c[1] : c[0], other = at & 1 ? c[3] : c[2]; /* no index into registers */
+    return (float)((at & 2 ? other : half) >> 8) * 0x1p-24f;
+}
+
+/* ---- rows of 16 bytes: LOT(T) elements, in registers floats; p is a multiple of 16 bytes ---- */
+#define LOT(T) (16 / (int)sizeof(T))
+INLINE void load_lot(const float *p, float *v) {
+    kd_words w = kd_load16(p);
+    for (int i = 0; i < 4; i++) v[i] = __uint_as_float(w.w[i]);
+}
+INLINE void store_lot(float *p, const float *v) {
+    kd_words w;
+    for (int i = 0; i < 4; i++) w.w[i] = __float_as_uint(v[i]);
+    kd_store16(p, w);
+}
+/* f16 and bf16 are one type to C++: so by name. */
+#define HALF_LOTS(T)                                                                                         \
+    INLINE void load_lot_##T(const T *p, float *v) {                                                         \
+        kd_words w = kd_load16(p);                                                                           \
+        for (int i = 0; i < 8; i++) v[i] = kd_widen_##T((T)(w.w[i / 2] >> i % 2 * 16));                      \
+    }                                                                                                        \
+    INLINE void store_lot_##T(T *p, const float *v) {                                                        \
+        kd_words w;                                                                                          \
+        for (int i = 0; i < 4; i++) w.w[i] = kd_narrow2_##T(v[2 * i], v[2 * i + 1]);                         \
+        kd_store16(p, w);                                                                                    \
+    }
+HALF_LOTS(f16)
+HALF_LOTS(bf16)
+
+/* ---- reductions in one fixed order, known to every thread; float, double, int or long ---- */
+struct by_sum {
+    template <class T> static INLINE T of(T a, T b) { return a + b; }
+};
+struct by_max { /* a NaN goes through */
+    template <class T> static INLINE T of(T a, T b) { return a > b || a != a ? a : b; }
+};
+struct by_min {
+    template <class T> static INLINE T of(T a, T b) { return a < b || a != a ? a : b; }
+};
+/* Over the lanes of a warp, all of which call it; the lower lane's value stands first, so that all have the
+ * same bits (of +0 and -0, of two NaN). */
+template <class BY, class T> INLINE T warp_reduce(T v) {
+    for (int m = 1; m < 32; m *= 2) {
+        T other = __shfl_xor_sync(0xffffffffu, v, m);
+        bool upper = threadIdx.x & m;
+        v = BY::of(upper ? other : v, upper ? v : other);
+    }
+    return v;
+}
+/* Over the block's THREADS threads, all of which call it: each of N values for itself. Two barriers; what the
+ * threads wrote to shared memory before is visible behind it. */
+template <class BY, int THREADS, int N, class T> INLINE void block_reduce(T (&v)[N]) {
+    enum { WARPS = THREADS / 32 };
+    for (int i = 0; i < N; i++) v[i] = warp_reduce<BY>(v[i]);
+    if (WARPS == 1) {
+        __syncthreads();
+        return;
+    }
+    __shared__ T parts[N][WARPS];
+    if (threadIdx.x % 32 == 0)
+        for (int i = 0; i < N; i++) parts[i][threadIdx.x / 32] = v[i];
+    __syncthreads();
+    for (int i = 0; i < N; i++) { /* each thread by itself, in order: WARPS is at most 32 */
+        T all = parts[i][0];
+        for (int w = 1; w < WARPS; w++) all = BY::of(all, parts[i][w]);
+        v[i] = all;
+    }
+    __syncthreads(); /* the next call may write parts */
+}
+template <class T> INLINE T warp_sum(T v) { return warp_reduce<by_sum>(v); }
+template <class T> INLINE T warp_max(T v) { return warp_reduce<by_max>(v); }
+template <class T> INLINE T warp_min(T v) { return warp_reduce<by_min>(v); }
+template <class BY, int THREADS, class T> INLINE T block_reduce_one(T v) {
+    T one[1] = {v};
+    block_reduce<BY, THREADS>(one);
+    return one[0];
+}
+template <int THREADS, class T> INLINE T block_sum(T v) { return block_reduce_one<by_sum, THREADS>(v); }
+template <int THREADS, class T> INLINE T block_max(T v) { return block_reduce_one<by_max, THREADS>(v); }
+template <int THREADS, class T> INLINE T block_min(T v) { return block_reduce_one<by_min, THREADS>(v); }
+/* N sums at once, for the price of one's barriers. */
+template <int THREADS, int N, class T> INLINE void block_sums(T (&v)[N]) { block_reduce<by_sum, THREADS>(v); }
