@@ -282,6 +282,37 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     return sums;
 }
 
+/* The same, each sum by one thread: columns are those of all groups, `all` of them, of which the operands know
+ * theirs as b0. What lies outside is no zero here: nothing is multiplied by it. */
+template <int BM, int BN, int THREADS, class SA, class SB>
+INLINE const float *ct_alone(SA a, SB b, typename SA::index m, typename SA::index n, typename SA::index k,
+                             typename SA::index end, typename SA::index all, unsigned char *shared) {
+    typedef typename SA::index index;
+    enum { CHAIN = 32 }; /* products of one chain of floats */
+    float *sums = (float *)shared;
+    int column = (int)threadIdx.x % BN;
+    if (n + column >= all) end = k;
+    a.b0 = b.b0 = (n + column) / b.columns();
+    typename SB::place c = b.row((n + column) % b.columns());
+    CT_LOOP for (int row = (int)threadIdx.x / BN; row < BM; row += THREADS / BN) {
+        typename SA::place r = a.row(m + row);
+        float sum = 0;
+        CT_LOOP for (index from = k; from < end; from += CHAIN) {
+            index to = from + CHAIN < end ? from + CHAIN : end;
+            float part = 0;
+            CT_LOOP for (index i = from; i < to; i++) {
+                typename SA::place x = a.col(i, end);
+                typename SB::place y = b.col(i, end);
+                if (a.inside(r, x) && b.inside(c, y)) part += a.load(r, x) * b.load(c, y);
+            }
+            sum += part;
+        }
+        sums[row * (BN + 8) + column] = sum;
+    }
+    __syncthreads();
+    return sums;
+}
+
 /* Puts the lines away as BM x BN floats, for a phase that adds up several such. */
 template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, float *to) {
     for (int i = (int)threadIdx.x * 4; i < BM * BN; i += THREADS * 4)
