@@ -25,6 +25,11 @@ typedef struct {
     int source;
 } dl_piece;
 
+/* What a kernel's machine code takes of a GPU: the most of its phases, and spilled bytes of all. */
+typedef struct {
+    int registers, spill_bytes, shared_bytes; /* of a thread, a thread and a block */
+} dl_resources;
+
 typedef struct dl_backend {
     const char *name; /* "cpu", with which its targets' names begin */
     /* The target of that name, of which this backend's name is the beginning (alone: the best there is).
@@ -48,6 +53,9 @@ typedef struct dl_backend {
     bool (*toolchain)(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err);
     /* Whether a plan's objects can be loaded and hold its kernels' functions. Errors: DL_RESOURCE. */
     bool (*check)(const dl_plan *p, dl_error *err);
+    /* By kernel of such a plan, as its objects say; NULL: no such thing is known of this backend's code.
+     * Errors: DL_INPUT. */
+    bool (*resources)(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_error *err);
     /* What one run of a kernel should take, in microseconds: the larger of arithmetic and traffic, each at
      * the share of its ceiling that kernels of this kind reach, plus the launch. */
     double (*predict)(const dl_kernel *k, const dl_target *t);

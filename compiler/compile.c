@@ -104,7 +104,8 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
                          .bytes = k->bytes,
                          .predicted_us = t->backend->predict(k, t)};
     add_stores(p, &pk, k);
-    for (int j = 0; j < code->phases; j++) pk.units[j] = code->units[j];
+    for (int j = 0; j < code->phases; j++)
+        pk.units[j] = code->units[j], pk.threads[j] = code->threads[j], pk.shared[j] = code->shared[j];
     if (code->workspace > p->workspace_bytes) p->workspace_bytes = code->workspace;
     if (code->scratch > p->scratch_bytes) p->scratch_bytes = code->scratch;
     return pk;
@@ -206,6 +207,8 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     dl_arena *scratch = dl_arena_new(parent), *arena = dl_arena_new(parent);
     dl_pass_ctx ctx = {.arena = scratch,
                        .weights = opt->target->weights,
+                       .low_products = opt->target->low_products,
+                       .tf32 = opt->tf32 && opt->target->has_tf32,
                        .keep_gradients = opt->keep_gradients,
                        .recipe = opt->recipe,
                        .err = err};

@@ -6,6 +6,7 @@
 
 typedef struct {
     const dl_target *target;
+    bool tf32;           /* contractions of f32 in TF32, where the target has it */
     bool keep_gradients; /* gradients become results of the train program */
     dl_recipe recipe;
     const char *model; /* name, for the plan */

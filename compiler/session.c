@@ -127,6 +127,8 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
     *opt = (dl_compile_options){
         .model = s->model_name, .batch = s->batch, .skip = getenv("DLC_SKIP"), .link = true};
     if (!dl_recipe_of(s->config, &opt->recipe, err)) return false;
+    const char *override = getenv("NVIDIA_TF32_OVERRIDE"); /* as NVIDIA's libraries obey it */
+    opt->tf32 = dl_config_bool(s->config, DL_KEY_tf32) && !(override && strcmp(override, "0") == 0);
     opt->target = dl_target_find(target, err);
 #ifndef NDEBUG
     opt->validate = true;
@@ -148,6 +150,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&toolchain, sizeof toolchain, h); /* the target is part of it */
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
+    h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
     struct stat st = {0};
     stat("/proc/self/exe", &st);

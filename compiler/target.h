@@ -7,6 +7,8 @@ typedef struct {
     const char *name;                 /* "cpu:avx512", "cpu:generic", "cuda:sm_90a", ... */
     const struct dl_backend *backend; /* what is done with kernels (backend.h) */
     dl_layout weights;                /* how contractions by windows want them to lie */
+    bool low_products;                /* it multiplies numbers of 16 bits: weights are kept in them, too */
+    bool has_tf32;
     /* CPUs */
     int lanes;            /* f32 a vector */
     int panel;            /* width of weight panels: 2 vectors */

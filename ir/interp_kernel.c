@@ -43,9 +43,20 @@ static const double *gather(run *r, const dl_kinstr *in, int side) {
     return to;
 }
 
+/* The same as tensor cores read it. */
+static const double *in_tf32(run *r, const dl_kinstr *in, int side, const double *from) {
+    int64_t all = 0;
+    if (!in->tf32 || !r->round || r->k->params.at[in->parts[side][0]].type.dtype != DL_F32) return from;
+    for (int i = 0; i < in->nparts[side]; i++)
+        all += dl_type_count(&r->k->params.at[in->parts[side][i]].type);
+    double *to = DL_NEWS(r->scratch, double, all);
+    for (int64_t i = 0; i < all; i++) to[i] = dl_interp_tf32(from[i]);
+    return to;
+}
+
 static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
     dl_relation relation = dl_kernel_relation(r->k, in);
-    const double *a = gather(r, in, 0), *b = gather(r, in, 1);
+    const double *a = in_tf32(r, in, 0, gather(r, in, 0)), *b = in_tf32(r, in, 1, gather(r, in, 1));
     if (in->w_start) { /* rows of the weight before it */
         int place = dl_op_place(in->op, DL_TENSOR_W);
         const dl_type *w = &r->k->params.at[in->parts[place][0]].type;

@@ -58,6 +58,9 @@ extern dl_interp_call *const dl_interp_calls[]; /* by op */
  * results' ranges too. interp_kernel.c */
 void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges);
 
+/* A number of f32 as TF32: 11 digits, ties away from zero (PTX ISA: cvt.rna.tf32.f32). */
+double dl_interp_tf32(double v);
+
 /* What a reduction starts from. */
 double dl_interp_identity(dl_op op);
 #endif

@@ -86,6 +86,16 @@ static double whole(double v, double limit) {
     return trunc(v) >= -limit && trunc(v) < limit ? trunc(v) : -limit;
 }
 
+double dl_interp_tf32(double v) {
+    float f = (float)v;
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    if (f != f || f - f != 0) return v; /* infinite, or no number */
+    u = (u + 0x1000) & ~0x1fffu;
+    memcpy(&f, &u, sizeof f);
+    return (double)f;
+}
+
 double dl_interp_convert(dl_dtype d, double v, bool round) {
     switch (d) {
     case DL_BOOL: return v != 0;

@@ -83,6 +83,8 @@ typedef struct {
      * the weight along O; 0 otherwise. */
     int nparts[2], parts[2][4];
     int64_t w_start;
+    bool
+        tf32; /* CONTRACT: operands that are f32 are rounded to TF32 (11 digits, ties away from zero) first */
     dl_windows windows;
     /* CONTRACT by names: each operand is one parameter, whose axis i goes along space axis
      * follow[side][i], or along sum[follow[side][i] - DL_MAX_RANK]. */

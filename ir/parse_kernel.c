@@ -298,6 +298,14 @@ static bool parse_random(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return dl_lex_mark(p, '}');
 }
 
+/* "in tf32" behind a contraction. */
+static bool parse_tf32(dl_parser *p, dl_kinstr *in) {
+    bool yes;
+    if (!dl_lex_accept_word(p, "in", &yes) || !yes) return !yes;
+    if (!dl_lex_accept_word(p, "tf32", &in->tf32)) return false;
+    return in->tf32 || dl_lex_expected(p, "tf32");
+}
+
 /* What stands behind "%3 = " up to the type. */
 static bool parse_making(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     bool yes;
@@ -310,7 +318,7 @@ static bool parse_making(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     dl_attr attrs[DL_MAX_ATTRS];
     if (!dl_parse_op(p, &in->op)) return false;
     switch (dl_ops[in->op].class) {
-    case DL_CLASS_CONTRACT: return in->kind = DL_K_CONTRACT, parse_contract(p, k, in);
+    case DL_CLASS_CONTRACT: return in->kind = DL_K_CONTRACT, parse_contract(p, k, in) && parse_tf32(p, in);
     case DL_CLASS_ELEM: return in->kind = DL_K_ELEM, parse_elem(p, k, in);
     case DL_CLASS_REDUCE: return in->kind = DL_K_REDUCE, parse_args(p, k, in) && parse_over(p, k, in);
     default: break;

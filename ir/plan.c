@@ -140,6 +140,20 @@ static bool check_store(const dl_plan_kernel *k, const dl_plan_store *s, dl_erro
     return ok || dl_fail(err, DL_INPUT, "kernel '%s' stores what is none of its parameters", k->name);
 }
 
+/* Blocks as every device of CUDA takes them; on the CPU there are none. */
+static bool check_blocks(const dl_plan *p, const dl_plan_kernel *k, dl_error *err) {
+    enum { MOST_THREADS = 1024, MOST_SHARED = 256 << 10, WARP = 32 };
+    bool cuda = strncmp(p->target, "cuda:", 5) == 0, ok = !cuda || k->scratch == 0;
+    for (int j = 0; ok && j < k->phases; j++) {
+        int threads = k->threads[j], shared = k->shared[j];
+        ok = cuda ? threads >= WARP && threads <= MOST_THREADS && threads % WARP == 0 && shared >= 0 &&
+                        shared <= MOST_SHARED && k->units[j] <= INT32_MAX
+                  : threads == 0 && shared == 0;
+    }
+    return ok || dl_fail(err, DL_INPUT, "kernel '%s' has blocks, shared memory or scratch that %s has not",
+                         k->name, p->target);
+}
+
 static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_kernel *k = &p->kernels.at[i];
     if (!check_name("kernel", i, k->name, err)) return false;
@@ -152,12 +166,12 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     for (int j = 0; ok && j < k->nargs; j++) ok = k->arg_bytes[j] >= 0;
     for (int j = 0; ok && j < k->stores.n; j++)
         if (!check_store(k, &k->stores.at[j], err)) return false;
-    return ok ||
-           dl_fail(
-               err, DL_INPUT,
-               "kernel '%s' has a bad symbol, object, phase, unit, parameter, work or memory: something is "
-               "out of range",
-               k->name);
+    if (ok) return check_blocks(p, k, err);
+    return dl_fail(
+        err, DL_INPUT,
+        "kernel '%s' has a bad symbol, object, phase, unit, parameter, work or memory: something is "
+        "out of range",
+        k->name);
 }
 
 static bool check_object(const dl_plan *p, int i, dl_error *err) {

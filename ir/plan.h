@@ -10,12 +10,22 @@
  * arg: one pointer a kernel parameter (inputs, then outputs). unit: 0 .. units[p]-1; units of a phase are
  * independent and may run in any order on any thread, with the same bits; phases run one after the other.
  * scratch: private to the calling thread, kernel->scratch bytes, contents undefined. workspace: shared by all
- * units of a launch, kernel->workspace bytes, passed from phase to phase. All are aligned to 64 bytes. */
+ * units of a launch, kernel->workspace bytes, passed from phase to phase. All are aligned to 64 bytes.
+ *
+ * On CUDA (targets cuda:*) a phase is
+ *     extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace);
+ * with one typed pointer a parameter. A unit is a block (blockIdx.x) of threads[p] threads and shared[p]
+ * bytes of dynamic shared memory; there is no scratch. Objects are cubins of that architecture. Those of a
+ * target that ends with :emulated are shared objects that run the same text's blocks on the CPU; they export
+ * each phase by its name, and what runs one: int dl_emulated_launch(void (*kernel)(void), const char *name,
+ * int nargs, void *const *args, unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,
+ * size_t size); name: for messages. args: the pointers, the workspace last. 0: done; else `error` says what
+ * went wrong. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 5, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 6, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -48,6 +58,8 @@ typedef struct {
     int object;        /* index into objects */
     int phases;
     int64_t units[DL_MAX_PHASES];
+    int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of a unit, a block of CUDA: threads, a multiple of
+                                                          32, and dynamic shared bytes; 0 on the CPU */
     int nargs;
     int64_t *arg_bytes; /* by parameter: bytes that it touches from where an argument begins */
     DL_ARRAY(dl_plan_store) stores;
@@ -72,13 +84,13 @@ typedef struct {
     uint64_t key;       /* of source, flags, compiler, CPU features and build: the name in the cache */
     const char *source; /* the C text it was made from, for inspection */
     size_t bytes;
-    const unsigned char *image; /* a shared object */
+    const unsigned char *image; /* a shared object, or a cubin */
 } dl_plan_object;
 
 typedef struct {
     dl_arena *arena;
     const char *model;  /* name of the model: "UNet" */
-    const char *target; /* "cpu:avx512", "cpu:avx2", "cpu:generic" */
+    const char *target; /* "cpu:avx512", "cpu:generic", "cuda:sm_90a", "cuda:sm_90a:emulated" */
     uint64_t key;       /* of everything the plan was made from: model text, sizes, target, build */
     int64_t batch;      /* size of axis N */
     int64_t arena_bytes, workspace_bytes, scratch_bytes; /* scratch: a thread */

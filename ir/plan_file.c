@@ -178,7 +178,11 @@ static void code_kernel(codec *c, dl_plan_kernel *k) {
         fault(c, "a kernel's number of phases is out of range");
         k->phases = 1;
     }
-    for (int i = 0; i < k->phases; i++) code_int64(c, &k->units[i]);
+    for (int i = 0; i < k->phases; i++) {
+        code_int64(c, &k->units[i]);
+        code_int(c, &k->threads[i]);
+        code_int(c, &k->shared[i]);
+    }
     code_int64s(c, &k->nargs, &k->arg_bytes);
     CODE_LIST(c, dl_plan_store, &k->stores, 28, code_store);
     code_int64(c, &k->workspace);
@@ -229,7 +233,7 @@ static void code_meta(codec *c, dl_plan *p) {
 }
 
 static void code_vars(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_var, &p->vars, 60, code_var); }
-static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 76, code_kernel); }
+static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 84, code_kernel); }
 static void code_objects(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_object, &p->objects, 20, code_object); }
 static void code_programs(codec *c, dl_plan *p) {
     CODE_LIST(c, dl_plan_program, &p->programs, 12, code_program);

@@ -319,7 +319,7 @@ static void put_instr(dl_buf *out, const dl_kernel *k, int number) {
     }
     dl_putf(out, "%%%d = ", number);
     switch (in->kind) {
-    case DL_K_CONTRACT: put_contract(out, k, in); break;
+    case DL_K_CONTRACT: put_contract(out, k, in), dl_puts(out, in->tf32 ? " in tf32" : ""); break;
     case DL_K_LOAD: dl_puts(out, "load "), put_place(out, k, in); break;
     case DL_K_CONST: dl_puts(out, "const {value="), dl_put_double(out, in->p), dl_puts(out, "}"); break;
     case DL_K_COORD: dl_puts(out, "coord "), put_axis(out, k, in->axis); break;

@@ -142,6 +142,16 @@ static int read_here(maker *m, dl_value *v) {
     return read_at(m, v, index);
 }
 
+/* Are there operands of f32, beside which the other type has no more digits than TF32? */
+static bool rounds_to_tf32(const maker *m, const dl_node *n) {
+    bool any = false, all = true;
+    for (int k = 0; k < 2; k++) {
+        any |= n->in[k]->type.dtype == DL_F32;
+        all = all && dl_kernel_type(n->in[k]->type.dtype) == DL_F32;
+    }
+    return m->f->ctx->tf32 && any && all;
+}
+
 static int contract_names(maker *m, const dl_node *n) {
     dl_kinstr c = {.kind = DL_K_CONTRACT,
                    .op = n->op,
@@ -161,6 +171,7 @@ static int contract_names(maker *m, const dl_node *n) {
             c.follow[k][i] = sum < c.nsums ? DL_MAX_RANK + sum : space_axis(m, names[i]);
         }
     }
+    c.tf32 = rounds_to_tf32(m, n);
     return emit(m, c);
 }
 
@@ -181,6 +192,7 @@ static int contract(maker *m, const dl_node *n) {
         }
         for (int p = 0; p < c.nparts[k]; p++) c.parts[k][p] = param_of(m, parts[p]);
     }
+    c.tf32 = rounds_to_tf32(m, n);
     return emit(m, c);
 }
 

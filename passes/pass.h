@@ -40,6 +40,7 @@ typedef struct {
     dl_arena *arena;     /* scratch of one pipeline run */
     dl_layout weights;   /* how contractions by windows want them to lie; images lie channels last */
     bool low_products;   /* the target multiplies 16 bits: weights have a copy in them */
+    bool tf32;           /* contractions of f32 round their operands to TF32 */
     bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
     dl_recipe recipe;
     dl_error *err; /* a user fault found by a pass (an op not lowered yet, a gradient that does not exist) */

@@ -95,7 +95,7 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
     if (steps_text && (want < 1 || want > MAX_STEPS))
         dl_fail(&err, DL_USAGE, "--steps=%s: 1 to %d", steps_text, MAX_STEPS);
     dl_plan *p = err.code ? NULL : dl_session_compile(s, opt, &err);
-    dlr_exec *exec = p ? dlr_exec_open(p, threads, &err) : NULL;
+    dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err) : NULL;
     if (!exec || !dlc_fill(exec, (uint64_t)dl_config_int(c, DL_KEY_seed), &err)) {
         dlr_exec_close(exec);
         return dlc_fail(&err);
@@ -112,7 +112,8 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
     struct rusage used;
     getrusage(RUSAGE_SELF, &used); /* before the peak's own buffers are mapped */
     dl_plan *peak_plan = dl_peak_plan(arena, opt->target, threads, &peak_flops, &peak_bytes, &err);
-    dlr_exec *peak = peak_plan ? dlr_exec_open(peak_plan, threads, &err) : NULL;
+    dlr_exec *peak =
+        peak_plan ? dlr_exec_open(peak_plan, (dlr_exec_options){.threads = threads}, &err) : NULL;
     if (!peak) {
         dlr_exec_close(exec);
         return dlc_fail(&err);

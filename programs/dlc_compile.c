@@ -8,12 +8,14 @@
 #include "passes/amp.h"
 #include "passes/memory.h"
 #include "programs/dlc.h"
+#include "runtime/io/json.h"
 
 static const dl_option options[] = {
     {"output", 'o', "FILE", "write the plan here (.dlp)"},
     {"json", 0, NULL, "print the figures as JSON"},
     {"memory", 0, "SIZE", "print the largest batch that fits into 8GiB (512MiB...), in each precision"},
-    {"target", 0, "TARGET", "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic"},
+    {"target", 0, "TARGET",
+     "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:sm_80, sm_90, sm_90a, sm_100"},
     {"dump", 0, "WHAT", "print ast, ir, kernel, source, plan or memory"},
     {"dump-after", 0, "PASS", "print the IR behind this pass"},
     {"dump-filter", 0, "@NAME", "only the kernel or graph of this name"},
@@ -88,8 +90,33 @@ static void print_amp(const dl_graph *g, dl_dtype low) {
            r.cast_kernels);
 }
 
-static void print_figures(const dl_session *s, const dl_plan *p, dl_dtype low, int64_t flops, int64_t bytes,
-                          int kernels, double predicted_us, bool json) {
+/* ..., "kernel_table": [...]: each kernel of the plan. */
+static void print_kernels(const dl_session *s, const dl_plan *p, const dl_target *t) {
+    dl_error err = {0};
+    dl_buf b = {0};
+    dl_resources *of = DL_NEWS(s->arena, dl_resources, p->kernels.n + 1);
+    bool known = t->backend->resources && t->backend->resources(s->arena, p, of, &err);
+    if (err.code) dlc_warn(err.message);
+    for (int i = 0; i < p->kernels.n; i++) {
+        const dl_plan_kernel *k = &p->kernels.at[i];
+        int shared = 0; /* what a launch asks for, beside what the code has */
+        for (int phase = 0; phase < k->phases; phase++)
+            shared = k->shared[phase] > shared ? k->shared[phase] : shared;
+        dl_puts(&b, i ? ", {\"name\": " : "{\"name\": ");
+        dlr_json_put_string(&b, k->name), dl_puts(&b, ", \"where\": "), dlr_json_put_string(&b, k->where);
+        dl_putf(&b, ", \"phases\": %d, \"flops\": %lld, \"bytes\": %lld, \"predicted_us\": %.3f", k->phases,
+                (long long)k->flops, (long long)k->bytes, k->predicted_us);
+        if (known)
+            dl_putf(&b, ", \"registers\": %d, \"spill_bytes\": %d, \"shared_bytes\": %d", of[i].registers,
+                    of[i].spill_bytes, of[i].shared_bytes + shared);
+        dl_puts(&b, "}");
+    }
+    printf("\"kernel_table\": [%s], ", b.at ? b.at : "");
+    dl_buf_free(&b);
+}
+
+static void print_figures(const dl_session *s, const dl_plan *p, const dl_compile_options *opt, int64_t flops,
+                          int64_t bytes, int kernels, double predicted_us, bool json) {
     double ms = s->front_ms + s->times.passes_ms + s->times.emit_ms + s->times.cc_ms;
     int64_t peak = dl_plan_peak(p, dl_cpus_allowed());
     if (json) {
@@ -100,7 +127,8 @@ static void print_figures(const dl_session *s, const dl_plan *p, dl_dtype low, i
                s->model_name, p->target, (long long)s->batch, (long long)s->parameters, (long long)flops,
                (long long)bytes, kernels, (long long)peak, predicted_us * 1e-3, ms, s->times.passes_ms,
                s->times.cc_ms, s->times.compiled);
-        print_amp(s->module->graphs.at[0], low);
+        print_kernels(s, p, opt->target);
+        print_amp(s->module->graphs.at[0], opt->recipe.low);
         puts("}");
         return;
     }
@@ -203,7 +231,7 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
     if (what)
         code = dump(s, p, what, d.print);
     else if (!after)
-        print_figures(s, p, opt.recipe.low, flops, bytes, train->launches.n, us, dl_config_option(c, "json"));
+        print_figures(s, p, &opt, flops, bytes, train->launches.n, us, dl_config_option(c, "json"));
     dl_session_close(s);
     return code;
 }

@@ -94,7 +94,7 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     opt.warn = dlc_warn;
     dl_plan *p = dl_session_compile(s, &opt, &err);
     uint64_t seed = (uint64_t)dl_config_int(s->config, DL_KEY_seed);
-    dl_verify_run run = {(int)dl_config_int(s->config, DL_KEY_threads), fill, &seed};
+    dl_verify_run run = {{.threads = (int)dl_config_int(s->config, DL_KEY_threads)}, fill, &seed};
     /* The interpreter has no meaning of its own for composites: what they consist of is what is compared
      * with. */
     dl_pass_ctx lower = {.arena = arena, .err = &err};

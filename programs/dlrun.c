@@ -274,7 +274,8 @@ static bool print_plan(const program *p, dl_error *err) {
 }
 
 static bool load_plan(program *p, dl_error *err) {
-    p->exec = dlr_exec_open(p->plan, (int)dl_config_int(p->config, DL_KEY_threads), err);
+    p->exec = dlr_exec_open(
+        p->plan, (dlr_exec_options){.threads = (int)dl_config_int(p->config, DL_KEY_threads)}, err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
     const dl_compile_times *t = &p->times;

@@ -15,10 +15,10 @@ static void set_hyper(dlr_exec *exec, const char *name, double value) {
 /* Moments as after some steps: from zero, Adam's first step divides each gradient by itself, and rounding is
  * all that is left of the small ones. Drawn in place, in memory's order: a copy would be as large as the
  * largest weight. */
-static void fill_moments(dlr_view v, const char *name, dlr_rng_place place) {
+static void fill_moments(dlr_exec *exec, dlr_view v, const char *name, dlr_rng_place place) {
     bool square = strncmp(name, "exp_avg_sq.", 11) == 0;
     size_t n = (size_t)dl_type_stored(v.type);
-    float *m = v.data;
+    float *m = dlr_exec_host(exec, v, DLR_WRITE);
     dlr_normals(place, 0, n, 0, 1, m);
     for (size_t i = 0; i < n; i++) m[i] = square ? 1e-6f * (1 + m[i] * m[i]) : 1e-3f * m[i];
 }
@@ -40,7 +40,8 @@ bool dlc_fill(dlr_exec *exec, uint64_t seed, dl_error *err) {
         const dl_plan_var *v = &p->vars.at[i];
         dlr_view view = dlr_exec_variable(exec, v->name);
         dlr_rng_place place = {.seed = seed, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i};
-        if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32) fill_moments(view, v->name, place);
+        if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32)
+            fill_moments(exec, view, v->name, place);
         bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
         if (fed && !fill_input(exec, view, place, err)) return false;
     }

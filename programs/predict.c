@@ -247,7 +247,8 @@ static void close_session(dl_predict_job *job) {
 static bool load(dl_predict_job *job, dl_error *err) {
     dl_arena_move(job->plan->arena, job->arena);
     close_session(job);
-    job->exec = dlr_exec_open(job->plan, (int)dl_config_int(job->config, DL_KEY_threads), err);
+    job->exec = dlr_exec_open(
+        job->plan, (dlr_exec_options){.threads = (int)dl_config_int(job->config, DL_KEY_threads)}, err);
     if (!job->exec) return false;
     dlr_tensors model = dlr_tensors_of_model(job->arena, job->exec);
     if (job->weights) return dlr_tensors_load_file(&model, job->weights, err);

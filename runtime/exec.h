@@ -1,7 +1,8 @@
-/* The executor: loads a plan's kernels, maps its memory, and replays its programs. */
+/* The executor: a plan on a device. Replays its programs; knows where its tensors are. */
 #ifndef DLR_EXEC_H
 #define DLR_EXEC_H
 #include "ir/plan.h"
+#include "runtime/device.h"
 #include "runtime/pool.h"
 
 typedef struct dlr_exec dlr_exec;
@@ -9,24 +10,43 @@ typedef struct dlr_exec dlr_exec;
 /* A tensor in the arena. */
 typedef struct {
     const dl_type *type; /* with the layout it is stored in; NULL: there is no such tensor */
-    void *data;
+    int64_t offset;      /* bytes from the arena's start */
 } dlr_view;
 
-/* Loads and resolves every kernel, maps arena, workspace and scratch (dl_plan_peak bytes, zeroed), starts
- * `threads` threads (0: one a CPU). The plan must outlive the executor, and is trusted: its objects are
- * machine code, which runs in this process (dl_plan_read refuses files that others may write). Variables are
- * zero until dlr_state_init, but tables hold their numbers. Errors: DL_USAGE (threads), DL_RESOURCE (memory,
- * threads), DL_INPUT (a plan that does not hold together, a kernel missing from its object), DL_IO (the
- * system refuses to load code). */
-dlr_exec *dlr_exec_open(const dl_plan *plan, int threads, dl_error *err);
+typedef struct {
+    int threads;        /* of a CPU run, and of the host's own loops; 0: one a CPU */
+    const char *device; /* as dlr_device_open; NULL: what the plan's target asks for */
+} dlr_exec_options;
+
+/* Opens the device (runtime/device.h), which loads every kernel and maps arena, workspace and scratch
+ * (dl_plan_peak bytes, zeroed), and starts the threads. The plan must outlive the executor, and is trusted:
+ * its objects are machine code, which runs in this process (dl_plan_read refuses files that others may
+ * write). Variables are zero until dlr_state_init, but tables hold their numbers. Errors: DL_USAGE (threads,
+ * device), DL_RESOURCE (memory, threads, no such device), DL_INPUT (a plan that does not hold together, a
+ * kernel missing from its object), DL_IO (the system refuses to load code). */
+dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error *err);
 void dlr_exec_close(dlr_exec *exec); /* NULL is fine */
 
-/* Runs a program of the plan once, by index, and returns when it is done. Allocates nothing and calls nothing
- * that waits. Same plan and same memory before: same bits after, for any number of threads. launch_ns, if not
- * NULL: nanoseconds of each launch, plan->programs.at[program].launches.n of them. */
+/* Runs a program of the plan once, by index; what is read afterwards is of this run. Allocates nothing and
+ * calls nothing that waits, but that a device's first run of a program captures it. Same plan and same memory
+ * before: same bits after, for any number of threads. launch_ns, if not NULL: nanoseconds of each launch,
+ * plan->programs.at[program].launches.n of them. */
 void dlr_exec_run(dlr_exec *exec, int program, int64_t *launch_ns);
 /* Runs one launch of a program; all of them in order are dlr_exec_run. */
 void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
+
+/* The same in two halves, for a loop that does not wait for each step: `start` begins a run, `take` waits for
+ * the oldest that was not taken, and from then on losses and metrics (scalar results, by dlr_scalar) are
+ * those of that run. At most dlr_exec_ahead runs may be started and not taken, all of one program. On the CPU
+ * that is 1: a run is done when it has begun. */
+void dlr_exec_start(dlr_exec *exec, int program);
+void dlr_exec_take(dlr_exec *exec);
+int dlr_exec_ahead(const dlr_exec *exec);
+
+/* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
+ * DL_RESOURCE, with what the device says. */
+bool dlr_exec_check(const dlr_exec *exec, dl_error *err);
+
 /* Index of a program, or -1. */
 int dlr_exec_program(const dlr_exec *exec, const char *name);
 
@@ -35,12 +55,19 @@ dlr_view dlr_exec_variable(const dlr_exec *exec, const char *name);
  * NULL: the first of this role. */
 dlr_view dlr_exec_result(const dlr_exec *exec, int program, dl_result_role role, const char *name);
 
-/* Says that the host has written the tensor that begins at `data` (dlr_state_write does): where it is a
- * parameter that the plan keeps in another type, too (DL_VAR_COPY), all such copies are made anew before the
- * next run. */
-void dlr_exec_written(dlr_exec *exec, const void *data);
+/* Says that the host has written a tensor (dlr_state_write does): where it is a parameter that the plan keeps
+ * in another type, too (DL_VAR_COPY), all such copies are made anew before the next run. */
+void dlr_exec_written(dlr_exec *exec, dlr_view view);
+
+/* The host's view of a stored tensor: dlr_device_table.host. */
+void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
+/* A scalar result's bytes, of the run last taken. */
+const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 
 const dl_plan *dlr_exec_plan(const dlr_exec *exec);
 dlr_pool *dlr_exec_pool(const dlr_exec *exec); /* for the host's own loops between runs */
-char *dlr_exec_arena(const dlr_exec *exec);    /* plan->arena_bytes bytes */
+/* The arena, plan->arena_bytes bytes, where it is the host's own memory; else NULL. */
+char *dlr_exec_arena(const dlr_exec *exec);
+/* A tensor there: NULL without a type, or where the arena is not the host's memory. */
+void *dlr_exec_data(const dlr_exec *exec, dlr_view view);
 #endif

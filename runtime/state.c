@@ -79,12 +79,13 @@ bool dlr_state_init(dlr_exec *e, uint64_t seed, dl_error *err) {
             return dl_fail(err, DL_RESOURCE, "variable '%s' (%s) has more than 2^34 random elements", v->name,
                            dl_type_text(&v->type));
         uint64_t name = dl_hash_str(v->name, 0);
+        dlr_view view = {&v->type, v->offset};
         start s = {.type = &v->type,
-                   .tensor = dlr_exec_arena(e) + v->offset,
+                   .tensor = dlr_exec_host(e, view, DLR_WRITE),
                    .init = v->init,
                    .place = {seed, DLR_STREAM_WEIGHTS, (uint32_t)(name >> 32), (uint32_t)name}};
         dlr_pool_run(dlr_exec_pool(e), dlr_layout_tiles(&v->type), init_tile, &s);
-        dlr_exec_written(e, s.tensor);
+        dlr_exec_written(e, view);
     }
     return true;
 }
@@ -152,23 +153,25 @@ static void read_tile(void *context, int64_t unit, int thread) {
     }
 }
 
-static void run_transfer(const dlr_exec *e, transfer *x, dlr_unit_fn *move) {
+static void run_transfer(const dlr_exec *e, dlr_view v, dlr_range range, dlr_access access, transfer *x,
+                         dlr_unit_fn *move) {
     int64_t end;
-    if (x->end <= x->first) return;
+    if (range.n <= 0) return;
+    x->tensor = dlr_exec_host(e, v, access), x->first = range.first, x->end = range.first + range.n;
     dlr_layout_span(x->type, x->first, x->end - x->first, &x->tile, &end);
     dlr_pool_run(dlr_exec_pool(e), end - x->tile, move, x);
 }
 
 void dlr_state_write_range(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype, const void *from) {
-    transfer x = {to.type, to.data, (char *)from, dtype, range.first, range.first + range.n,
-                  0}; /* only read */
-    run_transfer(e, &x, write_tile);
-    dlr_exec_written(e, to.data);
+    transfer x = {.type = to.type, .host = (char *)from, .dtype = dtype}; /* only read */
+    bool whole = range.n == dl_type_count(to.type);
+    run_transfer(e, to, range, whole ? DLR_WRITE : DLR_UPDATE, &x, write_tile);
+    dlr_exec_written(e, to);
 }
 
 void dlr_state_read_range(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype, void *to) {
-    transfer x = {from.type, from.data, to, dtype, range.first, range.first + range.n, 0};
-    run_transfer(e, &x, read_tile);
+    transfer x = {.type = from.type, .host = to, .dtype = dtype};
+    run_transfer(e, from, range, DLR_READ, &x, read_tile);
 }
 
 void dlr_state_write(dlr_exec *e, dlr_view to, dl_dtype dtype, const void *from) {

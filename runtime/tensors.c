@@ -4,6 +4,7 @@
 
 #include "ir/base/philox.h"
 #include "ir/base/tags.h"
+#include "runtime/convert.h"
 #include "runtime/state.h"
 
 dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype) {
@@ -16,7 +17,7 @@ dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype) {
 
 double dlr_scalar(const dlr_exec *exec, dlr_view view) {
     double value;
-    dlr_state_read(exec, view, DL_F64, &value);
+    dlr_convert(DL_F64, &value, view.type->dtype, dlr_exec_scalar(exec, view), 1);
     return value;
 }
 

@@ -82,7 +82,7 @@ static double *data_of(session *s, const dl_value *v) {
 }
 
 static void read_at(const session *s, const dl_type *type, int64_t offset, double *to) {
-    dlr_state_read(s->exec, (dlr_view){type, dlr_exec_arena(s->exec) + offset}, DL_F64, to);
+    dlr_state_read(s->exec, (dlr_view){type, offset}, DL_F64, to);
 }
 
 /* The same plan with every launch of one program as a program of its own. */
@@ -206,7 +206,7 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, 
     if (!program || program->launches.n != g->nodes.n)
         return dl_fail(err, DL_INPUT, "the plan has no program of the launches of graph '%s'", g->name);
     session s = {.arena = arena, .g = g, .v = v, .err = err};
-    s.exec = dlr_exec_open(split(arena, plan, program), run->threads, err);
+    s.exec = dlr_exec_open(split(arena, plan, program), run->exec, err);
     s.in = s.exec ? dl_interp_new(g, true) : NULL;
     bool ok = s.in && run->fill(s.exec, run->user, err) && load_variables(&s);
     for (int i = 0; ok && i < g->nodes.n; i++) ok = verify_launch(&s, i);

@@ -119,7 +119,7 @@ static double *shake(dl_arena *arena, const dl_graph *written, const dl_graph *g
 
 bool dl_verify_meaning(dl_arena *arena, const dl_graph *written, const dl_graph *g, const dl_plan *plan,
                        const dl_verify_run *run, dl_verdict *v, double *float32, dl_error *err) {
-    dlr_exec *exec = dlr_exec_open(plan, run->threads, err);
+    dlr_exec *exec = dlr_exec_open(plan, run->exec, err);
     if (!exec || !run->fill(exec, run->user, err)) return dlr_exec_close(exec), false;
     dl_arena *scratch = dl_arena_new(arena);
     const dl_result **of = pair(scratch, written, g, err);

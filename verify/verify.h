@@ -4,9 +4,9 @@
 #include "ir/graph.h"
 #include "runtime/exec.h"
 
-/* How plans are run: threads (0: one a CPU), and what fills the variables of a fresh executor. */
+/* How plans are run, and what fills the variables of a fresh executor. */
 typedef struct {
-    int threads;
+    dlr_exec_options exec;
     bool (*fill)(dlr_exec *exec, void *user, dl_error *err);
     void *user;
 } dl_verify_run;

@@ -1,8 +1,147 @@
-/* Calls of attention. */
+/* Calls of attention and its gradients: which instance of kernels/attention.cu is which phase. */
+#include <stdio.h>
+
 #include "compiler/cuda/emit_cuda.h"
+#include "ir/attention.h"
+
+/* The numbers of one type that a share, a score's gradient, and what is in f32 are made of. */
+enum { PARTS = 2 };
+
+/* Of an instance: what its template parameters are, but for the features of its results. */
+typedef struct {
+    int groups, warps, columns, stages; /* rows are 16 groups a warp */
+    int64_t shared;
+} tiles;
+
+typedef struct {
+    dl_attention a;
+    dl_dtype type;
+    int64_t heads; /* of all samples */
+    int64_t width; /* features of a row in shared memory, and of what a block makes of the gradients */
+    int64_t out;
+} shape;
+
+static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block) * block; }
+
+static shape find_shape(const dl_emitter *e, const dl_node *n) {
+    enum { WHOLE = 96, PART = 64 }; /* features whose sums fit into registers with all else */
+    shape s = {.a = dl_attention_of(n), .type = e->k->params.at[DL_ATT_Q].type.dtype};
+    s.heads = s.a.batch * s.a.heads;
+    s.width = round_up(s.a.size, s.a.size <= WHOLE ? 16 : PART);
+    s.out = s.width <= WHOLE ? s.width : PART;
+    return s;
+}
+
+static int64_t rows_of(const tiles *t) { return 16LL * t->groups * t->warps; }
+
+static int64_t shared_of(const shape *s, const tiles *t, bool back) {
+    int64_t row = s->width * dl_dtype_bytes(s->type) + 16;
+    int64_t beside = back ? 2LL * t->stages * t->columns * 4 : 0;
+    return ((back ? 2 : 1) * rows_of(t) + 2LL * t->stages * t->columns) * row + beside;
+}
+
+/* As many rows a warp as registers hold, and as much of them and of the tiles ahead as shared memory does. */
+static tiles find_tiles(const shape *s, bool back) {
+    bool half = dl_dtype_is_half(s->type), small = s->width <= 64;
+    tiles t = {.groups = half && small && !back ? 2 : 1,
+               .warps = 4,
+               .columns = small && half ? 64 : small || half ? 32 : 16,
+               .stages = 2};
+    if (shared_of(s, &t, back) > DL_SHARED_MOST) t.stages = 1;
+    if (shared_of(s, &t, back) > DL_SHARED_MOST) t.columns = 16;
+    if (shared_of(s, &t, back) > DL_SHARED_MOST) t.warps = 2;
+    t.shared = shared_of(s, &t, back);
+    return t;
+}
+
+static void put_shape(dl_emitter *e, const shape *s) {
+    const dl_attention *a = &s->a;
+    dl_putf(e->out,
+            "    const attention_shape s = {%lld, %lld, %lld, %lld, %.9g, %.9g, %.9g, %.9g, %d, %s};\n",
+            (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads, a->scale,
+            a->scale * 1.4426950408889634, a->threshold, a->kept, a->number, a->causal ? "true" : "false");
+}
+
+/* "of_bf16<2>" */
+static const char *operands(dl_emitter *e, const shape *s) {
+    return dl_format(e->arena, "of_%s<%d>", dl_dtype_name(s->type), (int)PARTS);
+}
+
+/* Where the seed and the step stand, or that there are none. */
+static const char *draws(dl_emitter *e, const shape *s, int seed) {
+    return s->a.rate > 0 ? dl_format(e->arena, "p%d, p%d", seed, seed + 1) : "nullptr, nullptr";
+}
+
+static const char *truth(bool v) { return v ? "true" : "false"; }
+
+static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, dl_error *err) {
+    tiles t = find_tiles(s, false);
+    bool drops = s->a.rate > 0;
+    int out = drops ? DL_ATT_STEP + 1 : DL_ATT_SEED;
+    if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.queries, rows_of(&t)), DL_WARP * t.warps, t.shared,
+                      err))
+        return false;
+    put_shape(e, s);
+    dl_putf(e->out, "    attention<%s, %lld, %lld, %s, %d, %d, %d, %d>(s, p0, p1, p2, %s, p%d, p%d);\n",
+            operands(e, s), (long long)s->a.size, (long long)s->width, truth(drops), t.groups, t.warps,
+            t.columns, t.stages, draws(e, s, DL_ATT_SEED), out, out + 1);
+    dl_cuda_foot(e);
+    return true;
+}
+
+/* dk and dv by keys, or dq by queries. */
+static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, bool by_key, dl_error *err) {
+    tiles t = find_tiles(s, true);
+    bool drops = s->a.rate > 0;
+    int out = drops ? DL_GRAD_STEP + 1 : DL_GRAD_SEED;
+    int64_t blocks = dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(&t)) * (s->width / s->out);
+    if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t.warps, t.shared, err)) return false;
+    put_shape(e, s);
+    dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d>(s, ", operands(e, s),
+            (long long)s->a.size, (long long)s->width, (long long)s->out, truth(by_key), truth(drops),
+            t.groups, t.warps, t.columns, t.stages);
+    dl_puts(e->out, by_key ? "p1, p2, p0, p5" : "p0, p5, p1, p2");
+    dl_putf(e->out, ", p4, (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
+    if (by_key)
+        dl_putf(e->out, "p%d, p%d);\n", out + DL_GRAD_DK, out + DL_GRAD_DV);
+    else
+        dl_putf(e->out, "p%d, nullptr);\n", out + DL_GRAD_DQ);
+    dl_cuda_foot(e);
+    return true;
+}
+
+static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, dl_error *err) {
+    enum { EACH = 32 }; /* queries of a head by block: attention_sums */
+    if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err)) return false;
+    put_shape(e, s);
+    dl_putf(e->out, "    attention_sums<%s, %lld>(s, p3, p5, (float *)workspace);\n", operands(e, s),
+            (long long)s->a.size);
+    dl_cuda_foot(e);
+    code->workspace = 4 * s->heads * s->a.queries;
+    return emit_gradients(e, code, s, true, err) && emit_gradients(e, code, s, false, err);
+}
 
 bool dl_cuda_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    (void)code;
-    return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
-                          "this version has no CUDA kernels for it [DL-E0803]");
+    enum { SIZE_MOST = 256 };
+    const dl_node *n = dl_kernel_call(e->k);
+    const dl_kinstr *at = &e->k->instrs.at[0];
+    for (int i = 0; i < n->nin + n->nout; i++) {
+        const dl_type *t = &e->k->params.at[i].type;
+        if (!dl_emit_is_float(t->dtype) && !(t->dtype == DL_I64 && t->rank == 0))
+            return dl_emit_refuse(e->k, at, err,
+                                  "'%s' is in %s, and CUDA's kernels compute it in f32 [DL-E0803]",
+                                  dl_ops[n->op].name, dl_dtype_name(t->dtype));
+    }
+    shape s = find_shape(e, n);
+    if (s.a.size > SIZE_MOST)
+        return dl_emit_refuse(e->k, at, err,
+                              "'%s' has heads of %lld features, and CUDA's kernels take %d at most: use more "
+                              "heads [DL-E0803]",
+                              dl_ops[n->op].name, (long long)s.a.size, (int)SIZE_MOST);
+    if (s.a.queries > INT32_MAX / 2 || s.a.keys > INT32_MAX / 2)
+        return dl_emit_refuse(e->k, at, err,
+                              "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
+                              dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
+    code->needs[DL_NEED_ATTENTION] = 1;
+    return n->op == DL_OP_flash_attention ? emit_forward(e, code, &s, err) : emit_backward(e, code, &s, err);
 }

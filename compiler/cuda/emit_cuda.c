@@ -5,12 +5,13 @@
 static const dl_dialect narrow = {"int", "unsigned", "", "U", true},
                         wide = {"long", "unsigned long", "L", "UL", true};
 
-extern const char dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_prelude[];
+extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_device[], dl_cuda_kernels_emulated[],
+    dl_cuda_kernels_prelude[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
-    (void)needs;
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
     dl_puts(out, dl_cuda_kernels_prelude);
+    if (needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention);
 }
 
 bool dl_cuda_is_narrow(const dl_kernel *k) {

@@ -1,12 +1,22 @@
-/* Which source a kernel's code goes into. NVRTC takes some 20 ms for a source and some 10 to 100 for a
- * kernel, and as many sources at a time as there are CPUs. */
+/* Which source a kernel's code goes into. NVRTC takes some 40 ms for a source and its prelude, some 45 for a
+ * kernel and four times as much for one around tensor cores; sources compile side by side. So a source holds
+ * a fixed amount, which depends on no machine: then the same kernels make the same sources, and the cache
+ * serves them. */
 #include "compiler/cuda/cuda.h"
 
-enum { SOURCE_KERNELS = 12 /* a source, at most */ };
+enum { SOURCE_WEIGHT = 16, TEMPLATE_WEIGHT = 4 };
+
+static int weigh(const dl_piece *p) {
+    bool template = p->code.needs[DL_NEED_TILES] || p->code.needs[DL_NEED_ATTENTION];
+    return p->code.phases * (template ? TEMPLATE_WEIGHT : 1);
+}
 
 int dl_cuda_share(int n, dl_piece *pieces) {
-    int sources = n < 2 ? 1 : (n + SOURCE_KERNELS - 1) / SOURCE_KERNELS;
-    if (n > 1 && sources < 2) sources = 2;
-    for (int i = 0; i < n; i++) pieces[i].source = i % sources;
-    return sources;
+    int source = 0, filled = 0;
+    for (int i = 0; i < n; i++) {
+        int weight = weigh(&pieces[i]);
+        if (filled && filled + weight > SOURCE_WEIGHT) source++, filled = 0;
+        pieces[i].source = source, filled += weight;
+    }
+    return source + 1;
 }

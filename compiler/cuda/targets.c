@@ -1,14 +1,21 @@
 /* Which architectures there are, and the table of the backend. */
 #include <string.h>
 
+#include "compiler/cuda/build.h"
+#include "compiler/cuda/cubin.h"
 #include "compiler/cuda/cuda.h"
+#include "compiler/cuda/emulate.h"
+#include "compiler/cuda/nvrtc.h"
+#include "ir/base/hash.h"
+#include "ir/base/object.h"
 
-#define GPU(sm)                                                                                              \
-    {.name = "cuda:" sm, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL}, .arch = sm}, {             \
-        .name = "cuda:" sm ":emulated", .backend = &dl_backend_cuda, .weights = {.kind = DL_CL}, .arch = sm, \
-        .emulated = true                                                                                     \
+#define GPU(sm, suffix, ...)                                                                                 \
+    {                                                                                                        \
+        .name = "cuda:" sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},                  \
+        .low_products = true, .has_tf32 = true, .arch = sm, __VA_ARGS__                                      \
     }
-static const dl_target targets[] = {GPU("sm_80"), GPU("sm_90"), GPU("sm_90a"), GPU("sm_100")};
+#define BOTH(sm) GPU(sm, "", .emulated = false), GPU(sm, ":emulated", .emulated = true)
+static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"), BOTH("sm_90a"), BOTH("sm_100")};
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 static const dl_target *find(const char *name, dl_error *err) {
@@ -26,17 +33,80 @@ static void list(dl_buf *names) {
 
 static bool build(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,
                   void (*warn)(const char *text), int *compiled, dl_error *err) {
-    (void)arena, (void)n, (void)objects, (void)warn, (void)compiled;
-    return dl_fail(err, DL_RESOURCE, "target %s: CUDA sources are not compiled yet", t->name);
+    return t->emulated ? dl_cuda_emulate(arena, n, objects, warn, compiled, err)
+                       : dl_cuda_build(arena, n, objects, t->arch, warn, compiled, err);
 }
 
 static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err) {
-    (void)arena, (void)key;
-    return dl_fail(err, DL_RESOURCE, "target %s: CUDA sources are not compiled yet", t->name);
+    dl_nvrtc nvrtc = {0};
+    if (t->emulated) return dl_cuda_emulate_toolchain(arena, key, err);
+    if (!dl_nvrtc_find(arena, &nvrtc, err)) return false;
+    *key = dl_hash_str(t->name, nvrtc.key);
+    return true;
+}
+
+/* Calls `see` with what an object's file says of each phase of each kernel. */
+typedef bool phase_fn(void *user, int kernel, const char *name, const dl_cubin_kernel *phase, dl_error *err);
+static bool each_phase(dl_arena *arena, const dl_plan *p, phase_fn *see, void *user, dl_error *err) {
+    for (int i = 0; i < p->objects.n; i++) {
+        dl_cubin cubin;
+        if (!dl_cubin_read(arena, p->objects.at[i].image, p->objects.at[i].bytes, &cubin, err)) return false;
+        for (int k = 0; k < p->kernels.n; k++)
+            for (int phase = 0; p->kernels.at[k].object == i && phase < p->kernels.at[k].phases; phase++) {
+                const char *name = dl_format(arena, "%s_%d", p->kernels.at[k].symbol, phase);
+                if (!see(user, k, name, dl_cubin_find(&cubin, name), err)) return false;
+            }
+    }
+    return true;
+}
+
+/* It takes a pointer an argument, and the workspace. */
+static bool check_phase(void *user, int kernel, const char *name, const dl_cubin_kernel *phase,
+                        dl_error *err) {
+    const dl_plan *p = user;
+    if (!phase) return dl_fail(err, DL_RESOURCE, "the cubin holds no kernel %s", name);
+    bool ok = phase->nparams == p->kernels.at[kernel].nargs + 1;
+    for (int i = 0; ok && i < phase->nparams; i++)
+        ok = phase->params[i].bytes == 8 && phase->params[i].offset == 8 * i;
+    return ok || dl_fail(err, DL_RESOURCE, "the cubin's kernel %s does not take %d pointers", name,
+                         p->kernels.at[kernel].nargs + 1);
+}
+
+static bool is_emulated(const dl_plan *p) {
+    dl_error err = {0};
+    const dl_target *t = find(p->target, &err);
+    return t && t->emulated;
+}
+
+static bool check_emulated(const dl_plan *p, dl_error *err) {
+    for (int i = 0; i < p->objects.n; i++) {
+        dl_object object;
+        if (!dl_object_load(&object, p->objects.at[i].image, p->objects.at[i].bytes, err)) return false;
+        bool ok =
+            dl_object_find(&object, "dl_emulated_launch") ||
+            dl_fail(err, DL_RESOURCE, "the emulated code launches nothing; set CXX to another C++ compiler");
+        dl_object_unload(&object);
+        if (!ok) return false;
+    }
+    return true;
 }
 
 static bool check(const dl_plan *p, dl_error *err) {
-    return dl_fail(err, DL_RESOURCE, "target %s: CUDA sources are not compiled yet", p->target);
+    return is_emulated(p) ? check_emulated(p, err) : each_phase(p->arena, p, check_phase, (void *)p, err);
+}
+
+static bool add_phase(void *user, int kernel, const char *name, const dl_cubin_kernel *phase, dl_error *err) {
+    dl_resources *r = (dl_resources *)user + kernel;
+    if (!phase) return dl_fail(err, DL_INPUT, "the cubin holds no kernel %s", name);
+    if (r->registers < phase->registers) r->registers = phase->registers;
+    if (r->shared_bytes < phase->shared_bytes) r->shared_bytes = phase->shared_bytes;
+    r->spill_bytes += phase->spill_stores + phase->spill_loads;
+    return true;
+}
+
+/* Dynamic shared memory stands in the plan. */
+static bool resources(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_error *err) {
+    return !is_emulated(p) && each_phase(arena, p, add_phase, of, err);
 }
 
 const dl_backend dl_backend_cuda = {.name = "cuda",
@@ -48,4 +118,5 @@ const dl_backend dl_backend_cuda = {.name = "cuda",
                                     .build = build,
                                     .toolchain = toolchain,
                                     .check = check,
+                                    .resources = resources,
                                     .predict = dl_cuda_predict};

@@ -17,7 +17,7 @@ static dlr_exec *open_model(dl_config *c, dl_error *err) {
     dl_compile_options opt;
     if (!s || !dl_session_options(s, NULL, &opt, err)) return NULL;
     dl_plan *p = dl_session_compile(s, &opt, err);
-    return p ? dlr_exec_open(p, 2, err) : NULL;
+    return p ? dlr_exec_open(p, (dlr_exec_options){.threads = 2}, err) : NULL;
 }
 
 static bool step(dlr_exec *e, dlr_replay *batches, int64_t from, int64_t end, dl_error *err) {

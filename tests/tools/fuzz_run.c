@@ -313,15 +313,15 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
         int64_t at[DL_MAX_RANK] = {0}, count = dl_type_count(&var->value.type);
         const double *x = dl_interp_data(c->want->value, &var->value);
         for (int64_t k = 0; view.type && k < count; k++, step_on(view.type, at))
-            put(view.data, view.type->dtype, dl_type_offset(view.type, at), x[k]);
-        if (view.type) dlr_exec_written(exec, view.data);
+            put(dlr_exec_data(exec, view), view.type->dtype, dl_type_offset(view.type, at), x[k]);
+        if (view.type) dlr_exec_written(exec, view);
     }
     dlr_exec_run(exec, program, NULL);
     for (int i = 0; i < w->results.n && v->state != FUZZ_WRONG; i++) {
         const dl_result *r = &w->results.at[i];
         if (!is_compared(r, way)) continue;
         dlr_view view = dlr_exec_result(exec, program, r->role, r->name);
-        compare_result(c->want, r, (found){.type = view.type, .memory = view.data}, v);
+        compare_result(c->want, r, (found){.type = view.type, .memory = dlr_exec_data(exec, view)}, v);
     }
     if (v->state == FUZZ_NOT_RUN) v->state = FUZZ_FINE;
 }
@@ -341,7 +341,7 @@ static void try_compiled(const fuzz_case *cases, int n, const fuzz_way *way, fuz
     dl_error err = {0};
     memset(spoilt, 0, (size_t)n);
     dl_plan *p = compile(cases, n, way, arena, spoilt, true, verdicts, &err);
-    dlr_exec *exec = p ? dlr_exec_open(p, way->threads, &err) : NULL;
+    dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = way->threads}, &err) : NULL;
     for (int i = 0; i < n; i++)
         if (verdicts[i].state == FUZZ_NOT_RUN) {
             if (exec) run_case(&cases[i], i, way, exec, &verdicts[i]);

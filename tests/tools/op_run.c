@@ -170,7 +170,9 @@ static bool run_compiled(dl_arena *arena, const char *path, const char *dir, con
         values first = {0};
         for (int t = 0; t < 2; t++) {
             values in = read_values(arena, dir, number[k], ins, err);
-            dlr_exec *exec = err->code == DL_OK ? dlr_exec_open(plan, threads[t], err) : NULL;
+            dlr_exec *exec = err->code == DL_OK
+                                 ? dlr_exec_open(plan, (dlr_exec_options){.threads = threads[t]}, err)
+                                 : NULL;
             if (!exec) return false;
             for (int i = 0; i < g->vars.n; i++) {
                 dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);

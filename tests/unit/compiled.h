@@ -69,7 +69,7 @@ static inline void check_refusals(const compiled_refusal *rows, size_t n) {
 
 static inline dlr_exec *open_plan(const dl_plan *p, int threads) {
     dl_error err = {0};
-    dlr_exec *exec = p ? dlr_exec_open(p, threads, &err) : NULL;
+    dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err) : NULL;
     CHECK(!p || exec, "%s", err.message);
     return exec;
 }

@@ -61,7 +61,7 @@ static dl_buf run_on(const dl_plan *p, const attention_case *c, int threads) {
     for (int i = 0; i < p->programs.at[0].results.n; i++) {
         const dl_plan_result *r = &p->programs.at[0].results.at[i];
         dlr_view v = dlr_exec_result(exec, 0, r->role, r->name);
-        dl_putn(&bytes, v.data, (size_t)dl_type_bytes(v.type));
+        dl_putn(&bytes, dlr_exec_data(exec, v), (size_t)dl_type_bytes(v.type));
     }
     dlr_exec_close(exec);
     return bytes;
@@ -77,7 +77,7 @@ static void test_case(const attention_case *c, dl_dtype dtype, const char *targe
     dl_plan *p = compile_text_module(arena, text_of(arena, c, dtype), target, NULL, &m);
     if (p) {
         dl_verdict v = {0};
-        dl_verify_run run = {2, fill, (void *)(uintptr_t)c};
+        dl_verify_run run = {{.threads = 2}, fill, (void *)(uintptr_t)c};
         CHECK(dl_verify_kernels(arena, m->graphs.at[0], p, &run, &v, &err), "%s: %s", name, err.message);
         CHECK(v.faults.n == 0, "%s: %s", name, v.faults.n ? v.faults.at[0] : "");
         CHECK(v.compared >= 6, "%s: %d compared", name, v.compared);
@@ -96,9 +96,9 @@ static void test_nan(const char *target) {
     dl_plan *p = compile_text(arena, text_of(arena, &c, DL_F32), target, NULL);
     dlr_exec *exec = open_plan(p, 1);
     if (exec && fill(exec, (void *)(uintptr_t)&c, &err)) {
-        ((float *)dlr_exec_variable(exec, "q").data)[66 * 16 + 3] = __builtin_nanf("");
+        ((float *)dlr_exec_data(exec, dlr_exec_variable(exec, "q")))[66 * 16 + 3] = __builtin_nanf("");
         dlr_exec_run(exec, 0, NULL);
-        const float *y = dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y").data;
+        const float *y = dlr_exec_data(exec, dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y"));
         for (int i = 0; i < 70 * 16; i++)
             CHECK((y[i] != y[i]) == (i / 16 == 66 && i % 16 < 8), "%s: y[%d] is %g", target, i, (double)y[i]);
     }

@@ -239,13 +239,13 @@ static void test_run(const dl_plan *p) {
     const int threads[] = {1, 2, 5};
     for (int t = 0; t < 3; t++) {
         dl_error err = {0};
-        dlr_exec *e = dlr_exec_open(p, threads[t], &err);
+        dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = threads[t]}, &err);
         CHECK(e, "%s", err.message);
         if (!e) return;
         dlr_view x = dlr_exec_variable(e, "x"), y = dlr_exec_variable(e, "y");
-        CHECK(x.data == dlr_exec_arena(e) + X && x.type->rank == 1 && y.data == dlr_exec_arena(e) + Y);
-        CHECK(!dlr_exec_variable(e, "z").data);
-        float *xs = x.data, *ys = y.data;
+        CHECK(x.offset == X && x.type->rank == 1 && y.offset == Y);
+        CHECK(!dlr_exec_data(e, dlr_exec_variable(e, "z")));
+        float *xs = dlr_exec_data(e, x), *ys = dlr_exec_data(e, y);
         for (int i = 0; i < N; i++) xs[i] = start(i);
         int train = dlr_exec_program(e, "train"), eval = dlr_exec_program(e, "eval");
         CHECK(train == 0 && eval == 1 && dlr_exec_program(e, "test") == -1);
@@ -260,7 +260,7 @@ static void test_run(const dl_plan *p) {
         for (int step = 0; step < 3; step++) b = 2 * a + 1, a = 2 * b + 1; /* y from x, then x from y */
         CHECK(xs[5] == a && ys[5] == b, "got %g %g, want %g %g", (double)xs[5], (double)ys[5], (double)a,
               (double)b);
-        float loss = *(float *)dlr_exec_result(e, train, DL_RESULT_LOSS, NULL).data, total = 0;
+        float loss = *(float *)dlr_exec_data(e, dlr_exec_result(e, train, DL_RESULT_LOSS, NULL)), total = 0;
         for (int u = 0; u < N / 16; u++) {
             float part = 0;
             for (int i = 0; i < 16; i++) part += xs[u * 16 + i] * ys[u * 16 + i];
@@ -269,8 +269,8 @@ static void test_run(const dl_plan *p) {
         CHECK(loss == total, "got %g, want %g", (double)loss, (double)total);
 
         dlr_exec_run(e, eval, NULL); /* the same variables, another program */
-        CHECK(*(float *)dlr_exec_result(e, eval, DL_RESULT_LOSS, "loss").data > total / 3);
-        CHECK(!dlr_exec_result(e, eval, DL_RESULT_METRIC, NULL).data);
+        CHECK(*(float *)dlr_exec_data(e, dlr_exec_result(e, eval, DL_RESULT_LOSS, "loss")) > total / 3);
+        CHECK(!dlr_exec_data(e, dlr_exec_result(e, eval, DL_RESULT_METRIC, NULL)));
         const int64_t *places = (const int64_t *)(dlr_exec_arena(e) + PLACES);
         int64_t off = 0;
         for (int i = 0; i < 512; i++) off += places[i];
@@ -288,10 +288,10 @@ static void test_not_finite(const dl_plan *p) {
     static char whole[ARENA];
     dl_error err = {0};
     dl_arena *arena = dl_arena_new(NULL);
-    dlr_exec *e = dlr_exec_open(p, 2, &err);
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err);
     CHECK(e, "%s", err.message);
     if (!e) return;
-    float *x = dlr_exec_variable(e, "x").data;
+    float *x = dlr_exec_data(e, dlr_exec_variable(e, "x"));
     for (int by_launch = 0; by_launch < 2; by_launch++) {
         for (int i = 0; i < N; i++) x[i] = start(i);
         for (int i = 0; by_launch && i < 3; i++) dlr_exec_run_launch(e, 0, i);
@@ -322,16 +322,16 @@ static void test_two(const dl_plan *p, dl_plan *q) {
     rmdir(directory);
     q->objects.at[0] = other;
     for (int round = 0; round < 2; round++) { /* one after the other, then the second while the first lives */
-        dlr_exec *a = dlr_exec_open(p, 1, &err);
+        dlr_exec *a = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err);
         if (round == 0) dlr_exec_close(a);
-        dlr_exec *b = dlr_exec_open(q, 1, &err);
+        dlr_exec *b = dlr_exec_open(q, (dlr_exec_options){.threads = 1}, &err);
         CHECK(a && b, "%s", err.message);
         /* gcc 12 links code into objects made with -ffast-math that turns subnormals off when loaded. */
         volatile float tiny = 1e-38f;
         CHECK(tiny / 10 > 0, "loading an object changed the floating-point state");
-        ((float *)dlr_exec_variable(b, "x").data)[0] = 5;
+        ((float *)dlr_exec_data(b, dlr_exec_variable(b, "x")))[0] = 5;
         dlr_exec_run(b, 0, NULL);
-        CHECK(((float *)dlr_exec_variable(b, "y").data)[0] == 16);
+        CHECK(((float *)dlr_exec_data(b, dlr_exec_variable(b, "y")))[0] == 16);
         if (round == 1) dlr_exec_close(a);
         dlr_exec_close(b);
     }
@@ -344,11 +344,11 @@ static void test_temporary(const dl_plan *p) {
     setenv("TMPDIR", directory, 1);
     refuse_memfd = true;
     dl_error err = {0};
-    dlr_exec *e = dlr_exec_open(p, 2, &err);
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err);
     CHECK(e, "%s", err.message);
     if (e) {
         dlr_exec_run(e, 0, NULL);
-        CHECK(((float *)dlr_exec_variable(e, "y").data)[0] == 1);
+        CHECK(((float *)dlr_exec_data(e, dlr_exec_variable(e, "y")))[0] == 1);
     }
     dlr_exec_close(e);
     refuse_memfd = false;
@@ -358,7 +358,7 @@ static void test_temporary(const dl_plan *p) {
 
 static void expect_open_error(const dl_plan *p, dl_code code, const char *text) {
     dl_error err = {0};
-    dlr_exec *e = dlr_exec_open(p, 2, &err);
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err);
     CHECK(!e && err.code == code && strstr(err.message, text), "%d %s", err.code, err.message);
     dlr_exec_close(e);
 }

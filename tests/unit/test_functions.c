@@ -47,10 +47,10 @@ static void test_function(const char *target, int f) {
                   COUNT, functions[f].op, COUNT);
     dlr_exec *exec = open_plan(compile_text(arena, text, target, NULL), 2);
     if (exec) {
-        float *x = dlr_exec_variable(exec, "x").data, worst = 0;
+        float *x = dlr_exec_data(exec, dlr_exec_variable(exec, "x")), worst = 0;
         for (int i = 0; i < COUNT; i++) x[i] = point(i, functions[f].low, functions[f].high);
         dlr_exec_run(exec, 0, NULL);
-        const float *y = dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y").data;
+        const float *y = dlr_exec_data(exec, dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y"));
         double most = 0;
         for (int i = 0; i < COUNT; i++) {
             double want = functions[f].exact((double)x[i]);

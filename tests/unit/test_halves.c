@@ -89,10 +89,10 @@ static void test_type(const char *target, dl_dtype d, dl_dtype other, const char
     char *text = text_of(arena, dl_dtype_name(d), dl_dtype_name(other));
     dlr_exec *exec = open_plan(compile_text(arena, text, target, skip), 2);
     if (exec) {
-        float *x = dlr_exec_variable(exec, "x").data;
-        uint16_t *h = dlr_exec_variable(exec, "h").data;
-        int *i = dlr_exec_variable(exec, "i").data;
-        double *v = dlr_exec_variable(exec, "d").data;
+        float *x = dlr_exec_data(exec, dlr_exec_variable(exec, "x"));
+        uint16_t *h = dlr_exec_data(exec, dlr_exec_variable(exec, "h"));
+        int *i = dlr_exec_data(exec, dlr_exec_variable(exec, "i"));
+        double *v = dlr_exec_data(exec, dlr_exec_variable(exec, "d"));
         for (int k = 0; k < COUNT; k++) {
             x[k] = awkward((uint32_t)k), i[k] = (int)((uint32_t)k * 2654435761u) >> k % 31;
             v[k] = (double)awkward((uint32_t)(COUNT - k));

@@ -267,7 +267,38 @@ static void test_refusal(void) {
     dl_arena_free(arena);
 }
 
+/* Operands of f32 go into TF32, ties away from zero, where results are rounded; those of 16 bits, and what is
+ * no number, stay; and the text says so. */
+static void test_tf32(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_module *m = parse(arena, "kernel @k(%a: f32[M=6, K=1], %b: f32[K=1]) -> (%o: f32[M=6]) space(M=6) {\n"
+                                "  %0 = contract over(K=1) %a[M, K], %b[K] in tf32 : f32\n"
+                                "  store %o[M], %0\n}\n"
+                                "graph @g {\n  input $a = %0 : f32[M=6, K=1]\n  input $b = %1 : f32[K=1]\n"
+                                "  %2 = fused @k($a, $b) : f32[M=6]\n  output \"y\" = %2\n}\n");
+    if (!m) return;
+    const dl_graph *g = m->graphs.at[0];
+    dl_buf text = {0};
+    dl_print_module(&text, m, (dl_print_options){0});
+    CHECK(strstr(text.at, "%b[K] in tf32 : f32"), "printed: %s", text.at);
+    dl_buf_free(&text);
+    const double given[] = {1 + 0x1p-11, -1 - 0x1p-11, 1 + 0x1p-11 - 0x1p-20, INFINITY, 0x1.fffp10, 3},
+                 wanted[] = {1 + 0x1p-10, -1 - 0x1p-10, 1, INFINITY, 0x1p11, 3};
+    for (int round = 0; round < 2; round++) {
+        dl_interp *in = dl_interp_new(g, round);
+        dl_error err = {0};
+        memcpy(dl_interp_data(in, &g->vars.at[0]->value), given, sizeof given);
+        dl_interp_data(in, &g->vars.at[1]->value)[0] = 1;
+        CHECK(dl_interp_run(in, &err), "%s", err.message);
+        const double *got = dl_interp_data(in, g->results.at[0].value), *want = round ? wanted : given;
+        for (int i = 0; i < 6; i++) CHECK(got[i] == want[i], "round %d: %d: %.9g", round, i, got[i]);
+        dl_interp_free(in);
+    }
+    dl_arena_free(arena);
+}
+
 int main(void) {
+    test_tf32();
     test_conv_kernel();
     test_gradient_kernels();
     test_point_kernels();

@@ -417,7 +417,7 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed) {
     dl_plan *p = err.code ? NULL : dl_compile(m->arena, m, &opt, &times, &err);
     CHECK(p != NULL && dl_plan_check(p, &err), "%s: %s", target, err.message);
     for (int threads = 1; p && threads <= 3; threads += 2) {
-        dlr_exec *exec = dlr_exec_open(p, threads, &err);
+        dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err);
         CHECK(exec != NULL, "%s", err.message);
         for (int i = 0; exec && i < written->graphs.n; i++) {
             const dl_graph *g = written->graphs.at[i];

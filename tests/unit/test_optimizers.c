@@ -391,7 +391,8 @@ static void check_scaler(const char *passes, double first) {
     static const double faults[STEPS] = {[0] = INFINITY, [1] = NAN, [9] = -INFINITY, [16] = NAN, [17] = NAN};
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
-    dl_pass_ctx ctx = {.arena = m->arena, .weights = {DL_PANEL, 16}, .recipe = {FIXED, .low = DL_F16}, .err = &err};
+    dl_pass_ctx ctx = {
+        .arena = m->arena, .weights = {DL_PANEL, 16}, .recipe = {FIXED, .low = DL_F16}, .err = &err};
     CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}), "%s", err.message);
     dl_graph *g = m->graphs.at[0];
     dl_interp *run = dl_interp_new(g, false);

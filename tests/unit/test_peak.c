@@ -118,7 +118,7 @@ int main(void) {
     const dl_target *t = dl_target_find("cpu:avx2", &err);
     if (t) {
         dl_plan *p = dl_peak_plan(arena, t, 1, &flops, &bytes, &err);
-        dlr_exec *exec = p ? dlr_exec_open(p, 1, &err) : NULL;
+        dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
         CHECK(exec != NULL, "%s", err.message);
         if (exec) {
             check_program(exec, 0, "multiply-adds", flops, own_flops);

@@ -254,6 +254,8 @@ static void test_check(dl_plan *p) {
     FAULT(p->kernels.at[0].object, 1, "kernel 'k0'");
     FAULT(p->kernels.at[0].phases, DL_MAX_PHASES + 1, "kernel 'k0'");
     FAULT(p->kernels.at[0].units[1], -1, "kernel 'k0'");
+    FAULT(p->kernels.at[0].threads[0], 32, "kernel 'k0' has blocks");
+    FAULT(p->kernels.at[0].shared[1], 16, "kernel 'k0' has blocks");
     FAULT(p->kernels.at[0].workspace, 257, "kernel 'k0'");
     FAULT(p->kernels.at[0].predicted_us, (double)NAN, "kernel 'k0'");
     FAULT(p->kernels.at[0].arg_bytes[2], -4, "kernel 'k0'");
@@ -281,6 +283,32 @@ static void test_check(dl_plan *p) {
     CHECK(dl_plan_check(p, &err), "%s", err.message);
 }
 
+/* The same plan for a device: blocks are in the file, and must be ones that a device takes. */
+static void test_blocks(dl_plan *p, const char *path) {
+    dl_error err = {0};
+    p->target = "cuda:sm_90a";
+    for (int i = 0; i < p->kernels.n; i++) {
+        dl_plan_kernel *k = &p->kernels.at[i];
+        k->scratch = 0;
+        for (int j = 0; j < k->phases; j++) k->threads[j] = 32 * (1 + j), k->shared[j] = 4096 * j;
+    }
+    dl_plan_kernel *k = &p->kernels.at[0];
+    FAULT(k->threads[0], 0, "blocks");
+    FAULT(k->threads[0], 33, "blocks");
+    FAULT(k->threads[1], 1056, "blocks");
+    FAULT(k->shared[0], -1, "blocks");
+    FAULT(k->shared[1], (256 << 10) + 1, "blocks");
+    FAULT(k->units[0], (int64_t)1 << 31, "blocks");
+    FAULT(k->scratch, 64, "blocks");
+    CHECK(dl_plan_write(p, path, &err), "%s", err.message);
+    dl_plan *q = dl_plan_read(p->arena, path, &err);
+    CHECK(q, "%s", err.message);
+    if (q)
+        CHECK(q->kernels.at[0].threads[1] == 64 && q->kernels.at[0].shared[1] == 4096 &&
+              q->kernels.at[0].threads[2] == 0);
+    unlink(path);
+}
+
 int main(void) {
     dl_plan *p = make_plan();
     char *directory = temp_directory(p->arena), *path = dl_format(p->arena, "%s/m.dlp", directory);
@@ -288,6 +316,7 @@ int main(void) {
     test_mutations(p, path);
     test_files(p, path);
     test_check(p);
+    test_blocks(p, path);
     CHECK(rmdir(directory) == 0);
     dl_arena_free(p->arena);
     return dl_test_end();

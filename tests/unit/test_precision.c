@@ -86,7 +86,8 @@ static void build_reductions(dl_module *m) {
 
 static void fill(dlr_exec *exec, const char *name, float v) {
     dlr_view view = dlr_exec_variable(exec, name);
-    for (int64_t i = 0; view.type && i < dl_type_stored(view.type); i++) ((float *)view.data)[i] = v;
+    for (int64_t i = 0; view.type && i < dl_type_stored(view.type); i++)
+        ((float *)dlr_exec_data(exec, view))[i] = v;
 }
 
 /* Taps of one axis that reach an operand's position from position `at` of an input gradient. */
@@ -113,8 +114,8 @@ static void check_case(dlr_exec *exec, const sum_case *c, const char *name, cons
     double worst = 0, most = 0;
     int64_t at[DL_MAX_RANK] = {0};
     for (int64_t i = 0; v.type && i < dl_type_count(v.type); i++) {
-        double got = (double)((float *)v.data)[dl_type_offset(v.type, at)], terms = terms_at(c, at),
-               want = terms * (double)each;
+        double got = (double)((float *)dlr_exec_data(exec, v))[dl_type_offset(v.type, at)],
+               terms = terms_at(c, at), want = terms * (double)each;
         double slices = ceil(terms / c->slice) + c->kernel * c->kernel; /* a tap may begin a slice */
         worst = fmax(worst, fabs(got - want) / (want * 0x1p-24 * (c->slice + slices)));
         most = fmax(most, terms);
@@ -137,7 +138,7 @@ static void check_reductions(dlr_exec *exec, const char *target) {
         dlr_view v = dlr_exec_result(exec, program, DL_RESULT_OUTPUT, sums[i].name);
         double want = (double)sums[i].terms * (double)each, worst = 0;
         for (int64_t k = 0; v.type && k < dl_type_count(v.type); k++)
-            worst = fmax(worst, fabs((double)((float *)v.data)[k] - want) / want);
+            worst = fmax(worst, fabs((double)((float *)dlr_exec_data(exec, v))[k] - want) / want);
         /* lanes are added as a tree of floats where they do not stay apart: four roundings and the last */
         CHECK(v.type && worst <= 5 * 0x1p-24, "%s, sum over %s: %.2e", target, sums[i].name, worst);
     }
@@ -160,7 +161,7 @@ static void test_target(const char *target) {
     build_reductions(m);
     dl_compile_times times = {0};
     dl_plan *p = dl_compile(m->arena, m, &opt, &times, &err);
-    dlr_exec *exec = p ? dlr_exec_open(p, 0, &err) : NULL;
+    dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 0}, &err) : NULL;
     CHECK(exec != NULL, "%s: %s", target, err.message);
     for (int i = 0; exec && i < NCASES; i++) check_case(exec, &cases[i], dl_internf("case%d", i), target);
     if (exec) check_reductions(exec, target);

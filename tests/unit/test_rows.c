@@ -110,8 +110,11 @@ static void build(dl_module *m, int i, int s, dl_error *err) {
     dl_module *one = dl_parse_module(m->arena, text, strlen(text), "rows", err);
     CHECK(one, "%s: %s", cases[i].what, err->message);
     if (!one) return;
-    dl_pass_ctx ctx = {
-        .arena = m->arena, .weights = {DL_PANEL, 16}, .keep_gradients = true, .recipe.optimizer = DL_OPT_NONE, .err = err};
+    dl_pass_ctx ctx = {.arena = m->arena,
+                       .weights = {DL_PANEL, 16},
+                       .keep_gradients = true,
+                       .recipe.optimizer = DL_OPT_NONE,
+                       .err = err};
     bool ok =
         dl_run_passes(one, "lower,simplify,autodiff,simplify", &ctx, (dl_pass_options){.validate = true});
     CHECK(ok, "%s: %s", cases[i].what, err->message);
@@ -161,7 +164,7 @@ static uint64_t bits_of(const dlr_exec *exec, int program, const dl_graph *g) {
     uint64_t h = 0;
     for (int r = 0; r < g->results.n; r++) {
         dlr_view v = dlr_exec_result(exec, program, g->results.at[r].role, g->results.at[r].name);
-        if (v.type) h = dl_hash(v.data, (size_t)dl_type_bytes(v.type), h);
+        if (v.type) h = dl_hash(dlr_exec_data(exec, v), (size_t)dl_type_bytes(v.type), h);
     }
     return h;
 }
@@ -211,7 +214,7 @@ static void test_target(const char *target) {
         dl_plan *p = m->graphs.n ? dl_compile(m->arena, m, &opt, &times, &err) : NULL;
         CHECK(p || !m->graphs.n, "%s: %s", target, err.message);
         for (int threads = 1; p && threads <= 3; threads += 2) {
-            dlr_exec *exec = dlr_exec_open(p, threads, &err);
+            dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err);
             CHECK(exec, "%s", err.message);
             for (int i = 0; exec && i < written->graphs.n; i++)
                 check_case(written->graphs.at[i], exec, of[i], s, target, threads, &bits[i]);

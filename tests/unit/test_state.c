@@ -17,7 +17,7 @@ static double seconds(void) {
 /* An executor of a plan that has variables only. */
 static dlr_exec *open_exec(const dl_plan *p, int threads) {
     dl_error err = {0};
-    dlr_exec *e = dlr_exec_open(p, threads, &err);
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err);
     CHECK(e, "%s", err.message);
     if (!e) exit(dl_test_end());
     return e;
@@ -41,18 +41,18 @@ static void check_ranges(dlr_exec *e, dlr_view v, const char *host, char *back) 
     int64_t n = dl_type_count(t), bytes = dl_dtype_bytes(t->dtype), wrong = 0;
     char *stored = malloc((size_t)dl_type_bytes(t) + 1);
     double *wide = malloc((size_t)n * sizeof *wide + 1);
-    memcpy(stored, v.data, (size_t)dl_type_bytes(t));
+    memcpy(stored, dlr_exec_data(e, v), (size_t)dl_type_bytes(t));
     for (int64_t step = 1; step <= n; step = 7 * step + 2) {
         int64_t longest = n / step > 60 ? n / 60 : step; /* not too many ranges of a large tensor */
         memset(back, 0, (size_t)(n * bytes));
-        memset(v.data, 0, (size_t)dl_type_bytes(t));
+        memset(dlr_exec_data(e, v), 0, (size_t)dl_type_bytes(t));
         for (int64_t at = 0, k = 0; at < n; k++) {
             int64_t take = 1 + (longest - 1) * (k % 5 + 1) / 5;
             dlr_range r = {at, n - at < take ? n - at : take};
             dlr_state_write_range(e, v, r, t->dtype, host + at * bytes);
             at += r.n;
         }
-        wrong += memcmp(stored, v.data, (size_t)dl_type_bytes(t)) != 0;
+        wrong += memcmp(stored, dlr_exec_data(e, v), (size_t)dl_type_bytes(t)) != 0;
         for (int64_t at = 0; at < n; at += longest) {
             dlr_range r = {at, n - at < longest ? n - at : longest};
             dlr_state_read_range(e, v, r, t->dtype, back + at * bytes);
@@ -76,7 +76,8 @@ static void check_layout(dl_type t, int threads) {
     dlr_exec *e = open_exec(p, threads);
     dlr_view v = dlr_exec_variable(e, "w");
     int64_t n = dl_type_count(&t), stored = dl_type_stored(&t), bytes = dl_dtype_bytes(t.dtype);
-    char *host = malloc((size_t)(n * bytes) + 1), *back = malloc((size_t)(n * bytes) + 1), *memory = v.data;
+    char *host = malloc((size_t)(n * bytes) + 1), *back = malloc((size_t)(n * bytes) + 1),
+         *memory = dlr_exec_data(e, v);
     for (int64_t i = 0; i < n * bytes; i++) host[i] = (char)(i * 2654435761u >> 13 | 1); /* no byte is 0 */
     memset(memory, 0x55, (size_t)(stored * bytes));
     dlr_state_write(e, v, t.dtype, host);
@@ -196,7 +197,7 @@ static void test_convert(void) {
     dlr_state_read(e, dlr_exec_variable(e, "w"), DL_F64, back);
     CHECK(memcmp(values, back, (size_t)n * 8) == 0);
     int64_t at[DL_MAX_RANK] = {20, 4, 2, 1, 0};
-    float *stored = dlr_exec_variable(e, "w").data;
+    float *stored = dlr_exec_data(e, dlr_exec_variable(e, "w"));
     CHECK((double)stored[dl_type_offset(&t, at)] == values[20 * 135 + 4 * 27 + 2 * 9 + 3]);
     free(values), free(back);
     dlr_exec_close(e);
@@ -211,7 +212,8 @@ static float *start_of(dl_layout layout, dl_dtype dtype, dl_init init, uint64_t 
     dl_plan *p = plan_of_one(type_of(dtype, layout, 5, (int64_t[]){O, C, 3, 3, 3}), init);
     dlr_exec *e = open_exec(p, threads);
     dlr_view v = dlr_exec_variable(e, "w");
-    memset(v.data, 0x55, (size_t)dl_type_bytes(v.type)); /* a second start must not see the first */
+    memset(dlr_exec_data(e, v), 0x55,
+           (size_t)dl_type_bytes(v.type)); /* a second start must not see the first */
     dl_error err = {0};
     CHECK(dlr_state_init(e, seed, &err), "%s", err.message);
     float *out = malloc(COUNT * sizeof *out);
@@ -307,8 +309,8 @@ static void test_names(void) {
         CHECK(dlr_state_init(e, 5, &err));
         dlr_state_read(e, dlr_exec_variable(e, "a"), DL_F32, out[swap][0]);
         dlr_state_read(e, dlr_exec_variable(e, "b"), DL_F32, out[swap][1]);
-        CHECK(*(double *)dlr_exec_variable(e, "lr").data == 1e-3); /* all its digits */
-        CHECK(*(int64_t *)dlr_exec_variable(e, "step").data == 3);
+        CHECK(*(double *)dlr_exec_data(e, dlr_exec_variable(e, "lr")) == 1e-3); /* all its digits */
+        CHECK(*(int64_t *)dlr_exec_data(e, dlr_exec_variable(e, "step")) == 3);
         dlr_exec_close(e);
         dl_arena_free(p->arena);
     }

@@ -32,7 +32,7 @@ static dlr_exec *open_small(dl_error *err) {
     if (!s || !dl_session_options(s, NULL, &opt, err)) return NULL;
     opt.keep_gradients = true;
     dl_plan *p = dl_session_compile(s, &opt, err);
-    return p ? dlr_exec_open(p, 2, err) : NULL;
+    return p ? dlr_exec_open(p, (dlr_exec_options){.threads = 2}, err) : NULL;
 }
 
 static void fill(float *at, size_t n, unsigned seed) {

@@ -111,21 +111,21 @@ static double start_value(const dl_var *v, int64_t i, unsigned *seed) {
     return strncmp(v->name, "exp_avg_sq.", 11) == 0 ? (double)(float)(0.1 + x * x) : x;
 }
 
-static void *place(dlr_view v, int64_t i) {
+static void *place(const dlr_exec *exec, dlr_view v, int64_t i) {
     int64_t at[DL_MAX_RANK] = {0};
     for (int a = v.type->rank - 1; a >= 0; a--) at[a] = i % v.type->axis[a].size, i /= v.type->axis[a].size;
-    return (char *)v.data + dl_type_offset(v.type, at) * dl_dtype_bytes(v.type->dtype);
+    return (char *)dlr_exec_data(exec, v) + dl_type_offset(v.type, at) * dl_dtype_bytes(v.type->dtype);
 }
 
-static double get(dlr_view v, int64_t i) {
-    const void *p = place(v, i);
+static double get(const dlr_exec *exec, dlr_view v, int64_t i) {
+    const void *p = place(exec, v, i);
     return v.type->dtype == DL_F64   ? *(const double *)p
            : v.type->dtype == DL_I64 ? (double)*(const int64_t *)p
                                      : (double)*(const float *)p;
 }
 
-static void put(dlr_view v, int64_t i, double x) {
-    void *p = place(v, i);
+static void put(const dlr_exec *exec, dlr_view v, int64_t i, double x) {
+    void *p = place(exec, v, i);
     if (v.type->dtype == DL_F64)
         *(double *)p = x;
     else if (v.type->dtype == DL_I64)
@@ -134,10 +134,10 @@ static void put(dlr_view v, int64_t i, double x) {
         *(float *)p = (float)x;
 }
 
-static double farthest(dlr_view got, const double *want) {
+static double farthest(const dlr_exec *exec, dlr_view got, const double *want) {
     double worst = 0;
     for (int64_t i = 0; i < dl_type_count(got.type); i++) {
-        double off = fabs(get(got, i) - want[i]) / (1e-2 + fabs(want[i]));
+        double off = fabs(get(exec, got, i) - want[i]) / (1e-2 + fabs(want[i]));
         if (!(off <= worst)) worst = off;
     }
     return worst;
@@ -161,7 +161,7 @@ static void run_steps(const char *name, const dl_graph *g, dlr_exec *exec, int p
         for (int64_t k = 0; k < dl_type_count(&v->value.type); k++) {
             double x = start_value(v, k, &seed);
             dl_interp_data(in, &v->value)[k] = x;
-            if (view.type) put(view, k, x);
+            if (view.type) put(exec, view, k, x);
         }
     }
     for (int step = 0; step < 3; step++) {
@@ -169,7 +169,7 @@ static void run_steps(const char *name, const dl_graph *g, dlr_exec *exec, int p
         dlr_exec_run(exec, program, NULL);
         for (int i = 0; i < g->vars.n; i++) {
             dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);
-            double off = view.type ? farthest(view, dl_interp_data(in, &g->vars.at[i]->value)) : 0;
+            double off = view.type ? farthest(exec, view, dl_interp_data(in, &g->vars.at[i]->value)) : 0;
             CHECK(off < 2e-4, "%s: step %d, $%s: %.2e", name, step, g->vars.at[i]->name, off);
         }
         for (int i = 0; i < g->results.n; i++) {
@@ -177,7 +177,7 @@ static void run_steps(const char *name, const dl_graph *g, dlr_exec *exec, int p
             if (r->role == DL_RESULT_UPDATE) continue;
             dlr_view view = dlr_exec_result(exec, program, r->role, r->name);
             if (r->value->var) continue; /* the interpreter has written it already */
-            double off = view.type ? farthest(view, dl_interp_data(in, r->value)) : INFINITY;
+            double off = view.type ? farthest(exec, view, dl_interp_data(in, r->value)) : INFINITY;
             CHECK(off < 2e-4, "%s: step %d, result %s: %.2e", name, step, r->name, off);
         }
     }
@@ -206,7 +206,7 @@ static void test_model(int i, bool keep, const char *skip) {
     if (p && !skip)
         CHECK(is_as_many(count_copies(p), keep ? models[i].shown : models[i].copies), "%s%s: %d copies",
               models[i].name, keep ? ", gradients kept" : "", count_copies(p));
-    dlr_exec *exec = p ? dlr_exec_open(p, 2, &err) : NULL;
+    dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err) : NULL;
     CHECK(exec, "%s", err.message);
     if (exec) run_steps(models[i].name, g, exec, dlr_exec_program(exec, "train"));
     dlr_exec_close(exec);

@@ -88,7 +88,7 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
 static dl_verdict verify(dl_arena *arena, const dl_module *m, const dl_plan *p, uint64_t seed) {
     dl_verdict v = {0};
     dl_error err = {0};
-    dl_verify_run run = {2, fill, &seed};
+    dl_verify_run run = {{.threads = 2}, fill, &seed};
     for (int g = 0; g < m->graphs.n; g++)
         CHECK(dl_verify_kernels(arena, m->graphs.at[g], p, &run, &v, &err), "%s", err.message);
     return v;
@@ -118,7 +118,7 @@ static void test_sound(const char *target) {
             CHECK(v.faults.n == 0, "%s, %s: %s", sound[i], target, v.faults.at[0]);
             CHECK(v.compared > 10 && v.worst <= 1, "%s: %d, %g", sound[i], v.compared, v.worst);
             if (v.worst > 0.5) printf("%s, %s: %s at %.2f\n", sound[i], target, v.worst_of, v.worst);
-            dl_verify_run run = {2, fill, &seed};
+            dl_verify_run run = {{.threads = 2}, fill, &seed};
             dl_verdict meaning = {0};
             const dl_graph *eval = dl_module_graph(written, "eval");
             double *float32 = DL_NEWS(arena, double, eval->results.n);
@@ -366,7 +366,7 @@ static void test_elsewhere(void) {
     CHECK(verify(arena, m, p, 1).faults.n == 0);
 
     uint64_t seed = 1;
-    dl_verify_run run = {1, fill, &seed};
+    dl_verify_run run = {{.threads = 1}, fill, &seed};
     static const struct {
         const char *from, *to;
         int off; /* results */

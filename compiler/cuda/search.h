@@ -1,0 +1,23 @@
+/* Where a library of CUDA may lie: its places, best first. */
+#ifndef DL_CUDA_SEARCH_H
+#define DL_CUDA_SEARCH_H
+#include "ir/base/arena.h"
+
+typedef struct {
+    const char *path; /* a file that was there; or a bare name, for the loader's own search */
+    bool override;    /* the user's own choice: nothing else will do */
+} dl_candidate;
+typedef DL_ARRAY(dl_candidate) dl_candidates;
+
+/* The candidates for a library by its names ("libnvrtc.so.13", "libnvrtc.so.12", NULL; best first), in this
+ * order: the file or folder that the environment variable `override` names; what this process has loaded; the
+ * Python packages (nvidia/cu13/lib, nvidia/NAME/lib) of VIRTUAL_ENV, of CONDA_PREFIX, of `own` (a folder in
+ * the user's cache: ~/.cache/OWN), of the user and of the system; CONDA_PREFIX/lib; the bare names;
+ * CUDA_HOME, CUDA_PATH and /usr/local/cuda. Files of other machines are left out. */
+dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const char *override,
+                             const char *own);
+/* These places in words, for messages. */
+const char *dl_cuda_places(dl_arena *arena, const char *override, const char *own);
+/* The file that a loaded library came from, or NULL. */
+const char *dl_cuda_loaded_from(dl_arena *arena, void *handle);
+#endif

@@ -1,0 +1,128 @@
+/* The CUDA device: its state, shared by the files of this folder. */
+#ifndef DLR_CUDA_H
+#define DLR_CUDA_H
+#include "runtime/cuda/driver.h"
+#include "runtime/device.h"
+
+enum {
+    DLR_AHEAD = 2,            /* runs that may be started before the oldest is taken */
+    DLR_RING = DLR_AHEAD + 1, /* runs whose results are kept: those, and the one taken last */
+    DLR_MIRRORS = 2,
+};
+
+/* Pinned memory of the host, and the event behind the last copy from or to it. */
+typedef struct {
+    char *at;
+    int64_t bytes;
+    dlr_cu_event event;
+    int64_t run; /* number of the run before that copy */
+    bool busy;   /* the event was recorded, and not waited for since */
+} dlr_pinned;
+
+/* The host's copy of a part of the arena, between two runs. */
+typedef struct {
+    int64_t offset, bytes;
+    dlr_pinned memory;
+    bool valid, written;
+    int64_t used; /* when: the older one makes room */
+} dlr_mirror;
+
+/* An input's way to the device: while one batch is being copied, the next is written. */
+typedef struct {
+    int64_t offset, bytes;
+    dlr_pinned memory[2];
+    int at;       /* which one was written last */
+    bool written; /* and has not been sent */
+} dlr_feed_buffer;
+
+/* A launch, ready: every argument is an address on the device; the workspace is the last. */
+typedef struct {
+    const dl_plan_kernel *kernel;
+    const dlr_cu_function *phase;
+    uint64_t *args;
+    size_t bytes;
+} dlr_cuda_launch;
+
+/* Part of the arena that holds small results. */
+typedef struct {
+    int64_t offset, bytes, place; /* in a ring's slot */
+} dlr_span;
+
+typedef struct {
+    dlr_cuda_launch *launches;
+    dlr_cu_graph_exec graph; /* NULL: not captured yet */
+    DL_ARRAY(dlr_span) results;
+} dlr_cuda_program;
+
+typedef struct {
+    dlr_pinned memory;
+    int program;
+} dlr_slot;
+
+/* What was asked of the driver. */
+typedef struct {
+    int64_t graphs, launches; /* graphs, and kernels outside them */
+    int64_t syncs;            /* waits for the newest work: the device has nothing to do then */
+    int64_t waits;            /* waits for work before a later run's */
+    int64_t allocations;      /* of memory and of graphs */
+} dlr_driver_counts;
+
+typedef struct {
+    dlr_device base;
+    const dlr_driver *driver;
+    int ordinal;
+    dlr_cu_device device;
+    char name[128];
+    dlr_cu_context context; /* NULL: none */
+    dlr_cu_stream stream;
+    dlr_cu_module *modules;
+    dlr_cu_function **functions; /* a kernel's phases */
+    dlr_cu_memory memory;        /* arena | workspace; 0: none */
+    dlr_cuda_program *programs;
+    dlr_feed_buffer *feeds;
+    int nfeeds;
+    dlr_mirror mirrors[DLR_MIRRORS];
+    int64_t uses;
+    dlr_slot ring[DLR_RING];
+    int64_t runs, taken; /* started; of them taken */
+    char *ones;          /* what is read when the device has failed */
+    int64_t nones;
+    bool says, slow;                     /* DLR_DEBUG=driver, =launches */
+    dlr_driver_counts all, begin, steps; /* in all; when the newest run began; of steps in a row */
+    int64_t nsteps;
+    int stepping; /* the program whose runs are being started ahead, or -1 */
+} dlr_cuda;
+
+/* False, and the device's fault is set, when the driver says that something did not work. */
+bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what);
+bool dlr_cuda_alive(const dlr_cuda *c);
+
+/* Context, stream, modules and functions; memory, zeroed. Errors as in dlr_device_table. */
+bool dlr_cuda_load(dlr_device *d, dl_error *err);
+bool dlr_cuda_map(dlr_device *d, dl_error *err);
+/* After a fault of a kernel: begins anew on the device and runs the program's launches one by one, waiting
+ * for each, to learn which one it is; says so in `text`. The arena is zero then: not every fault comes again.
+ */
+bool dlr_cuda_repeat(dlr_cuda *c, int program, char *text, size_t size);
+
+/* ---- work.c ---- */
+void dlr_cuda_launch_one(dlr_device *d, int program, int number);
+void dlr_cuda_capture(dlr_device *d, int program);
+void dlr_cuda_replay(dlr_device *d, int program);
+void dlr_cuda_wait(dlr_device *d);
+void dlr_cuda_take(dlr_device *d);
+const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes);
+/* Launches all phases of a kernel, to run or to be captured. */
+dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l);
+void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
+void dlr_cuda_say(const dlr_cuda *c); /* DLR_DEBUG=driver */
+
+/* ---- host.c ---- */
+bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes); /* at least; what was there is lost */
+void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
+/* Sends what the host has written; with `forget`, its copies are no longer those of the arena. */
+void dlr_cuda_flush(dlr_cuda *c, bool forget);
+
+/* ---- open.c ---- */
+dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err);
+#endif

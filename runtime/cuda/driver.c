@@ -1,0 +1,163 @@
+/* libcuda.so.1, found at run time.
+ *
+ * CUDA renames its functions by version (cuMemAlloc is cuMemAlloc_v2 in the library): each is asked for by
+ * its base name and the version of CUDA whose form of it is declared in driver.h, through
+ * cuGetProcAddress_v2, which drivers have since 12.0. */
+#include "runtime/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LEAST_VERSION = 12000 };
+
+typedef dlr_cu_result get_proc_fn(const char *name, void **function, int version, uint64_t flags,
+                                  int *status);
+
+static const struct {
+    const char *name;
+    int version; /* of CUDA, times 1000, whose form of it is meant */
+    size_t at;
+} functions[] = {
+#define FUNCTION(name, version)                                                                              \
+    { "cu" #name, version, offsetof(dlr_driver, name) }
+    FUNCTION(Init, 2000),
+    FUNCTION(DriverGetVersion, 2020),
+    FUNCTION(GetErrorName, 6000),
+    FUNCTION(GetErrorString, 6000),
+    FUNCTION(DeviceGetCount, 2000),
+    FUNCTION(DeviceGet, 2000),
+    FUNCTION(DeviceGetName, 2000),
+    FUNCTION(DeviceGetAttribute, 2000),
+    FUNCTION(DevicePrimaryCtxRetain, 7000),
+    FUNCTION(DevicePrimaryCtxRelease, 11000),
+    FUNCTION(DevicePrimaryCtxReset, 11000),
+    FUNCTION(CtxSetCurrent, 4000),
+    FUNCTION(MemGetInfo, 3020),
+    FUNCTION(MemAlloc, 3020),
+    FUNCTION(MemFree, 3020),
+    FUNCTION(MemAllocHost, 3020),
+    FUNCTION(MemFreeHost, 2000),
+    FUNCTION(MemsetD8Async, 3020),
+    FUNCTION(MemcpyHtoDAsync, 3020),
+    FUNCTION(MemcpyDtoHAsync, 3020),
+    FUNCTION(StreamCreate, 2000),
+    FUNCTION(StreamDestroy, 4000),
+    FUNCTION(StreamSynchronize, 2000),
+    FUNCTION(StreamBeginCapture, 10010),
+    FUNCTION(StreamEndCapture, 10000),
+    FUNCTION(EventCreate, 2000),
+    FUNCTION(EventDestroy, 4000),
+    FUNCTION(EventRecord, 2000),
+    FUNCTION(EventSynchronize, 2000),
+    FUNCTION(ModuleLoadData, 2000),
+    FUNCTION(ModuleUnload, 2000),
+    FUNCTION(ModuleGetFunction, 2000),
+    FUNCTION(FuncSetAttribute, 9000),
+    FUNCTION(FuncGetAttribute, 2020),
+    FUNCTION(LaunchKernel, 4000),
+    FUNCTION(GraphInstantiateWithFlags, 11040),
+    FUNCTION(GraphUpload, 11010),
+    FUNCTION(GraphLaunch, 10000),
+    FUNCTION(GraphExecDestroy, 10000),
+    FUNCTION(GraphDestroy, 10000),
+#undef FUNCTION
+};
+
+static const char *no_detail(void) { return ""; }
+
+static bool too_old(int version, dl_error *err) {
+    return dl_fail(err, DL_RESOURCE,
+                   "the CUDA driver here is of version %d.%d, and 12.0 is needed: install a newer driver, or "
+                   "run on the CPU with --device=cpu",
+                   version / 1000, version % 1000 / 10);
+}
+
+static void *find(void *library, const char *name) { return dlsym(library, name); }
+
+/* Drivers of all times have this one under this name. */
+static int version_of(void *library) {
+    dlr_cu_result (*get)(int *version);
+    void *address = find(library, "cuDriverGetVersion");
+    int version = 0;
+    if (!address) return 0;
+    memcpy(&get, &address, sizeof get);
+    return get(&version) == 0 ? version : 0;
+}
+
+static bool fill(dlr_driver *d, void *library, dl_error *err) {
+    void *address = find(library, "cuGetProcAddress_v2");
+    int version = version_of(library);
+    if (version && version < LEAST_VERSION) return too_old(version, err);
+    if (!address)
+        return dl_fail(
+            err, DL_RESOURCE,
+            "libcuda.so.1 has no cuGetProcAddress_v2, which CUDA drivers have since 12.0: install a "
+            "newer driver, or run on the CPU with --device=cpu");
+    get_proc_fn *get;
+    memcpy(&get, &address, sizeof get);
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *function = NULL;
+        int status;
+        if (get(functions[i].name, &function, functions[i].version, 0, &status) != 0 || !function)
+            return dl_fail(
+                err, DL_RESOURCE,
+                "the CUDA driver (version %d.%d) has no %s: install a newer one, or run on the CPU "
+                "with --device=cpu",
+                version / 1000, version % 1000 / 10, functions[i].name);
+        memcpy((char *)d + functions[i].at, &function, sizeof function);
+    }
+    d->Detail = no_detail;
+    return true;
+}
+
+void dlr_driver_say(const dlr_driver *d, dlr_cu_result result, char *text, size_t size) {
+    const char *name = NULL, *what = NULL, *detail = d->Detail();
+    d->GetErrorName(result, &name), d->GetErrorString(result, &what);
+    snprintf(text, size, "%s (%s)%s%s", name ? name : "an unknown error", what ? what : "no description",
+             *detail ? ": " : "", detail);
+}
+
+static bool start(const dlr_driver *d, dl_error *err) {
+    int count = 0;
+    dlr_cu_result result = d->Init(0);
+    if (result == 0) result = d->DeviceGetCount(&count);
+    if (result == DLR_CU_NO_DEVICE || (result == 0 && count == 0))
+        return dl_fail(
+            err, DL_RESOURCE,
+            "the CUDA driver finds no device (is CUDA_VISIBLE_DEVICES empty?): run on the CPU with "
+            "--device=cpu");
+    if (result == 0) return true;
+    char text[512];
+    dlr_driver_say(d, result, text, sizeof text);
+    return dl_fail(err, DL_RESOURCE, "the CUDA driver does not start: %s; run on the CPU with --device=cpu",
+                   text);
+}
+
+static bool load(dlr_driver *d, const char *name, dl_error *err) {
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return dl_fail(err, DL_RESOURCE,
+                       "there is no CUDA driver: cannot load %s (%s); install one, or run on the CPU with "
+                       "--device=cpu",
+                       name, dlerror());
+    return fill(d, library, err) && start(d, err);
+}
+
+const dlr_driver *dlr_driver_load(const char *library, dl_error *err) {
+    static dlr_driver driver;
+    return load(&driver, library, err) ? &driver : NULL;
+}
+
+static dlr_driver the_driver;
+static dl_error the_fault;
+static void open_once(void) { load(&the_driver, "libcuda.so.1", &the_fault); }
+
+const dlr_driver *dlr_driver_open(dl_error *err) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_once);
+    if (the_fault.code == DL_OK) return &the_driver;
+    dl_fail(err, the_fault.code, "%s", the_fault.message);
+    return NULL;
+}

@@ -1,0 +1,126 @@
+/* What the host sees of a device's arena: pinned copies of the parts that it works on between two runs. */
+#include <string.h>
+
+#include "runtime/cuda/cuda.h"
+
+bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes) {
+    if (p->bytes >= bytes) return true;
+    if (p->at) {
+        dlr_cuda_wait_pinned(c, p);
+        c->driver->MemFreeHost(p->at);
+    }
+    void *at = NULL;
+    p->at = NULL, p->bytes = 0, c->all.allocations++;
+    if (!dlr_cuda_ok(c, c->driver->MemAllocHost(&at, (size_t)bytes), "memory of the host for copies"))
+        return false;
+    if (!p->event &&
+        !dlr_cuda_ok(c, c->driver->EventCreate(&p->event, DLR_CU_EVENT_DISABLE_TIMING), "an event"))
+        return false;
+    p->at = at, p->bytes = bytes;
+    return true;
+}
+
+static void mark(dlr_cuda *c, dlr_pinned *p) {
+    p->busy = dlr_cuda_ok(c, c->driver->EventRecord(p->event, c->stream), "an event");
+    p->run = c->runs;
+}
+
+static void send(dlr_cuda *c, dlr_pinned *from, int64_t offset, int64_t bytes) {
+    if (!dlr_cuda_alive(c)) return;
+    if (dlr_cuda_ok(
+            c, c->driver->MemcpyHtoDAsync(c->memory + (uint64_t)offset, from->at, (size_t)bytes, c->stream),
+            "a copy to the device"))
+        mark(c, from);
+}
+
+void dlr_cuda_flush(dlr_cuda *c, bool forget) {
+    for (int i = 0; i < c->nfeeds; i++) {
+        dlr_feed_buffer *f = &c->feeds[i];
+        if (f->written) send(c, &f->memory[f->at], f->offset, f->bytes);
+        f->written = false;
+    }
+    for (int i = 0; i < DLR_MIRRORS; i++) {
+        dlr_mirror *m = &c->mirrors[i];
+        if (m->written) send(c, &m->memory, m->offset, m->bytes);
+        m->written = false;
+        if (forget) m->valid = false;
+    }
+}
+
+/* All ones: no float takes that for a number. */
+static void *nothing(dlr_cuda *c, int64_t bytes) {
+    if (c->nones < bytes) c->ones = dl_alloc(c->base.arena, (size_t)bytes), c->nones = bytes;
+    return memset(c->ones, 0xff, (size_t)c->nones);
+}
+
+static bool overlap(const dlr_mirror *m, int64_t offset, int64_t bytes) {
+    return m->valid && m->offset < offset + bytes && offset < m->offset + m->bytes;
+}
+
+/* The mirror of exactly this part, or else the one that was not used for longest. */
+static dlr_mirror *choose(dlr_cuda *c, int64_t offset, int64_t bytes) {
+    dlr_mirror *oldest = &c->mirrors[0];
+    for (int i = 0; i < DLR_MIRRORS; i++) {
+        dlr_mirror *m = &c->mirrors[i];
+        if (m->valid && m->offset == offset && m->bytes == bytes) return m;
+        if (m->used < oldest->used) oldest = m;
+    }
+    return oldest;
+}
+
+static bool fetch(dlr_cuda *c, dlr_mirror *m) {
+    bool ok = dlr_cuda_ok(c,
+                          c->driver->MemcpyDtoHAsync(m->memory.at, c->memory + (uint64_t)m->offset,
+                                                     (size_t)m->bytes, c->stream),
+                          "a copy from the device");
+    if (ok) mark(c, &m->memory), dlr_cuda_wait_pinned(c, &m->memory);
+    return ok && dlr_cuda_alive(c);
+}
+
+static void *mirror(dlr_cuda *c, int64_t offset, int64_t bytes, dlr_access access) {
+    dlr_mirror *m = choose(c, offset, bytes);
+    bool there = m->valid && m->offset == offset && m->bytes == bytes;
+    if (!there) {
+        dlr_cuda_flush(c, false); /* the arena is what the host has written */
+        m->valid = false;
+        if (!dlr_cuda_pin(c, &m->memory, bytes)) return NULL;
+        dlr_cuda_wait_pinned(c, &m->memory);
+        m->offset = offset, m->bytes = bytes;
+        if (access != DLR_WRITE && !fetch(c, m)) return NULL;
+        m->valid = true;
+    }
+    if (access != DLR_READ) {
+        dlr_cuda_wait_pinned(c, &m->memory); /* it may have been sent, and be on its way */
+        for (int i = 0; i < DLR_MIRRORS; i++)
+            if (&c->mirrors[i] != m && overlap(&c->mirrors[i], offset, bytes)) c->mirrors[i].valid = false;
+        m->written = true;
+    }
+    m->used = ++c->uses;
+    return dlr_cuda_alive(c) ? m->memory.at : NULL;
+}
+
+static dlr_feed_buffer *feed_of(dlr_cuda *c, int64_t offset, int64_t bytes) {
+    for (int i = 0; i < c->nfeeds; i++)
+        if (c->feeds[i].offset == offset && c->feeds[i].bytes == bytes) return &c->feeds[i];
+    return NULL;
+}
+
+/* A new batch goes into the buffer that is not on its way, and no copy of the old one is valid. */
+static void *feed(dlr_cuda *c, dlr_feed_buffer *f) {
+    dlr_cuda_flush(c, false);
+    for (int i = 0; i < DLR_MIRRORS; i++)
+        if (overlap(&c->mirrors[i], f->offset, f->bytes)) c->mirrors[i].valid = false;
+    f->at = 1 - f->at;
+    if (!dlr_cuda_pin(c, &f->memory[f->at], f->bytes)) return NULL;
+    dlr_cuda_wait_pinned(c, &f->memory[f->at]);
+    f->written = true;
+    return dlr_cuda_alive(c) ? f->memory[f->at].at : NULL;
+}
+
+void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    if (bytes <= 0) return nothing(c, 1);
+    dlr_feed_buffer *f = access == DLR_WRITE ? feed_of(c, offset, bytes) : NULL;
+    void *at = !dlr_cuda_alive(c) ? NULL : f ? feed(c, f) : mirror(c, offset, bytes, access);
+    return at ? at : nothing(c, bytes);
+}

@@ -1,0 +1,362 @@
+/* A CUDA device for a plan: which one, its context, the plan's modules, one arena. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cuda/cuda.h"
+
+enum {
+    SMALL = 64 /* bytes of a result that goes by the ring */,
+    GAP = 1024 /* copied along with two such */
+};
+
+static bool fails(dlr_cuda *c, dlr_cu_result result, const char *what, dl_error *err) {
+    char said[700];
+    if (result == 0) return false;
+    dlr_driver_say(c->driver, result, said, sizeof said);
+    return !dl_fail(err, DL_RESOURCE, "%s: %s: %s", c->name, what, said);
+}
+
+/* ---- which device ---- */
+
+static bool parse_ordinal(const char *name, int *ordinal, dl_error *err) {
+    char *end = NULL;
+    long n = name && name[4] == ':' ? strtol(name + 5, &end, 10) : 0;
+    if (name && strncmp(name, "cuda", 4) == 0 && (!name[4] || (end && end > name + 5 && !*end && n >= 0)) &&
+        n < INT_MAX)
+        return *ordinal = (int)n, true;
+    return !name ? (*ordinal = 0, true)
+                 : dl_fail(err, DL_USAGE, "'%.60s' is no device: cpu, cuda, cuda:N, cuda:emulated", name);
+}
+
+static bool find_device(dlr_cuda *c, dl_error *err) {
+    int count = 0;
+    snprintf(c->name, sizeof c->name, "CUDA device %d", c->ordinal);
+    if (fails(c, c->driver->DeviceGetCount(&count), "no devices are found", err)) return false;
+    if (c->ordinal >= count)
+        return dl_fail(
+            err, DL_RESOURCE,
+            "there is no CUDA device %d: the driver finds %d, counted from 0 (CUDA_VISIBLE_DEVICES "
+            "may hide some); or run on the CPU with --device=cpu",
+            c->ordinal, count);
+    char name[80];
+    if (fails(c, c->driver->DeviceGet(&c->device, c->ordinal), "it is not found", err) ||
+        fails(c, c->driver->DeviceGetName(name, sizeof name, c->device), "it has no name", err))
+        return false;
+    snprintf(c->name, sizeof c->name, "CUDA device %d, %s", c->ordinal, name);
+    return true;
+}
+
+static bool capability(dlr_cuda *c, int *major, int *minor, dl_error *err) {
+    return !fails(c, c->driver->DeviceGetAttribute(major, DLR_CU_COMPUTE_MAJOR, c->device), "its kind",
+                  err) &&
+           !fails(c, c->driver->DeviceGetAttribute(minor, DLR_CU_COMPUTE_MINOR, c->device), "its kind", err);
+}
+
+/* Code of sm_MN runs on devices M.N and later of the same M; that of sm_MNa on M.N alone. */
+static bool check_target(dlr_cuda *c, dl_error *err) {
+    const char *target = c->base.plan->target;
+    int major, minor, arch = 0, used = 0;
+    if (!capability(c, &major, &minor, err)) return false;
+    if (sscanf(target, "cuda:sm_%d%n", &arch, &used) != 1)
+        return dl_fail(err, DL_INPUT, "the plan is for %s, which is no target of CUDA", target);
+    bool exact = target[used] == 'a',
+         fits = major == arch / 10 && (exact ? minor == arch % 10 : minor >= arch % 10);
+    return fits ||
+           dl_fail(err, DL_RESOURCE,
+                   "the plan is for %s, and %s is of compute capability %d.%d: compile the model for it",
+                   target, c->name, major, minor);
+}
+
+/* ---- code ---- */
+
+static const dl_plan_kernel *kernel_at(const dlr_cuda *c, int i) { return &c->base.plan->kernels.at[i]; }
+
+static bool load_modules(dlr_cuda *c, dl_error *err) {
+    const dl_plan *p = c->base.plan;
+    for (int i = 0; i < p->objects.n; i++) {
+        const dl_plan_object *o = &p->objects.at[i];
+        size_t room = (o->bytes + 63) & ~(size_t)63;
+        void *image = aligned_alloc(64, room ? room : 64); /* in a plan's file it lies anywhere */
+        if (!image) return dl_fail(err, DL_RESOURCE, "no memory for %zu bytes of code", o->bytes);
+        memcpy(image, o->image, o->bytes);
+        dlr_cu_result r = c->driver->ModuleLoadData(&c->modules[i], image);
+        free(image);
+        char said[700];
+        if (r == 0) continue;
+        dlr_driver_say(c->driver, r, said, sizeof said);
+        return dl_fail(err, r == DLR_CU_OUT_OF_MEMORY ? DL_RESOURCE : DL_INPUT,
+                       "%s does not load the plan's object %d for %s: %s", c->name, i, p->target, said);
+    }
+    return true;
+}
+
+/* A block with more dynamic shared memory than every device grants unasked must ask. */
+static bool ask_shared(dlr_cuda *c, const dl_plan_kernel *k, int phase, dl_error *err) {
+    enum { UNASKED = 48 << 10 };
+    int most = 0, fixed = 0;
+    dlr_cu_function f = c->functions[k - c->base.plan->kernels.at][phase];
+    if (fails(c, c->driver->DeviceGetAttribute(&most, DLR_CU_SHARED_OPTIN, c->device), "shared memory",
+              err) ||
+        fails(c, c->driver->FuncGetAttribute(&fixed, DLR_CU_SHARED_STATIC, f), "shared memory", err))
+        return false;
+    if (k->shared[phase] + fixed > most)
+        return dl_fail(err, DL_RESOURCE,
+                       "kernel '%s' (%s) takes %d bytes of shared memory, and %s has %d a block", k->name,
+                       k->where, k->shared[phase] + fixed, c->name, most);
+    return k->shared[phase] + fixed <= UNASKED ||
+           !fails(c, c->driver->FuncSetAttribute(f, DLR_CU_SHARED_DYNAMIC_MOST, k->shared[phase]),
+                  "shared memory", err);
+}
+
+static bool find_functions(dlr_cuda *c, dl_error *err) {
+    for (int i = 0; i < c->base.plan->kernels.n; i++) {
+        const dl_plan_kernel *k = kernel_at(c, i);
+        for (int p = 0; p < k->phases; p++) {
+            char symbol[512];
+            snprintf(symbol, sizeof symbol, "%.500s_%d", k->symbol, p);
+            dlr_cu_result r =
+                c->driver->ModuleGetFunction(&c->functions[i][p], c->modules[k->object], symbol);
+            if (r == DLR_CU_NOT_FOUND)
+                return dl_fail(err, DL_INPUT,
+                               "the plan's object %d holds no function %s for kernel '%s': the plan was made "
+                               "by another build; compile the model again",
+                               k->object, symbol, k->name);
+            if (fails(c, r, symbol, err) || !ask_shared(c, k, p, err)) return false;
+        }
+    }
+    return true;
+}
+
+static bool start(dlr_cuda *c, dl_error *err) {
+    if (fails(c, c->driver->DevicePrimaryCtxRetain(&c->context, c->device), "no context", err)) {
+        c->context = NULL;
+        return false;
+    }
+    return !fails(c, c->driver->CtxSetCurrent(c->context), "no context", err) &&
+           !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
+           load_modules(c, err) && find_functions(c, err);
+}
+
+bool dlr_cuda_load(dlr_device *d, dl_error *err) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    const dl_plan *p = d->plan;
+    c->modules = DL_NEWS(d->arena, dlr_cu_module, p->objects.n + 1);
+    c->functions = DL_NEWS(d->arena, dlr_cu_function *, p->kernels.n + 1);
+    for (int i = 0; i < p->kernels.n; i++)
+        c->functions[i] = DL_NEWS(d->arena, dlr_cu_function, p->kernels.at[i].phases);
+    return find_device(c, err) && check_target(c, err) && start(c, err);
+}
+
+/* ---- memory ---- */
+
+static double mib(size_t bytes) { return (double)bytes / 0x1p20; }
+
+static size_t variables(const dl_plan *p) {
+    size_t bytes = 0;
+    for (int i = 0; i < p->vars.n; i++) bytes += (size_t)dl_type_bytes(&p->vars.at[i].type);
+    return bytes;
+}
+
+static bool take_memory(dlr_cuda *c, dl_error *err) {
+    const dl_plan *p = c->base.plan;
+    size_t arena = (size_t)dl_plan_round(p->arena_bytes), work = (size_t)dl_plan_round(p->workspace_bytes),
+           bytes = arena + work ? arena + work : DL_PLAN_ALIGN, free = 0, total = 0;
+    c->all.allocations++;
+    dlr_cu_result r = c->driver->MemAlloc(&c->memory, bytes);
+    if (r == DLR_CU_OUT_OF_MEMORY) {
+        c->driver->MemGetInfo(&free, &total);
+        return dl_fail(
+            err, DL_RESOURCE,
+            "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free: %.1f for "
+            "weights and what else stays from step to step, %.1f for what is made in between, %.1f "
+            "of workspace; take a smaller batch or crop, or another precision",
+            mib(bytes), c->name, mib(free), mib(total), mib(variables(p)), mib(arena - variables(p)),
+            mib(work));
+    }
+    return !fails(c, r, "no memory", err) &&
+           !fails(c, c->driver->MemsetD8Async(c->memory, 0, bytes, c->stream), "memory", err);
+}
+
+static void bind_launches(dlr_cuda *c) {
+    const dl_plan *plan = c->base.plan;
+    uint64_t workspace = c->memory + (uint64_t)dl_plan_round(plan->arena_bytes);
+    for (int i = 0; i < plan->programs.n; i++)
+        for (int j = 0; j < plan->programs.at[i].launches.n; j++) {
+            const dl_plan_launch *from = &plan->programs.at[i].launches.at[j];
+            dlr_cuda_launch *l = &c->programs[i].launches[j];
+            for (int a = 0; a < from->nargs; a++) l->args[a] = c->memory + (uint64_t)from->args[a];
+            l->args[from->nargs] = workspace;
+        }
+}
+
+static void make_launches(dlr_cuda *c) {
+    const dl_plan *plan = c->base.plan;
+    dl_arena *arena = c->base.arena;
+    c->programs = DL_NEWS(arena, dlr_cuda_program, plan->programs.n + 1);
+    for (int i = 0; i < plan->programs.n; i++) {
+        const dl_plan_program *p = &plan->programs.at[i];
+        c->programs[i].launches = DL_NEWS(arena, dlr_cuda_launch, p->launches.n + 1);
+        for (int j = 0; j < p->launches.n; j++) {
+            int kernel = p->launches.at[j].kernel, nargs = p->launches.at[j].nargs;
+            c->programs[i].launches[j] = (dlr_cuda_launch){.kernel = kernel_at(c, kernel),
+                                                           .phase = c->functions[kernel],
+                                                           .args = DL_NEWS(arena, uint64_t, nargs + 1),
+                                                           .bytes = (size_t)(nargs + 1) * sizeof(uint64_t)};
+        }
+    }
+}
+
+static int by_offset(const void *a, const void *b) {
+    const dlr_span *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Results that lie near each other travel together. */
+static int64_t find_results(dlr_cuda *c, int program) {
+    const dl_plan_program *p = &c->base.plan->programs.at[program];
+    dlr_cuda_program *to = &c->programs[program];
+    dlr_span *all = DL_NEWS(c->base.arena, dlr_span, p->results.n + 1);
+    int n = 0;
+    for (int i = 0; i < p->results.n; i++) {
+        const dl_plan_result *r = &p->results.at[i];
+        int64_t bytes = dl_type_bytes(&r->type);
+        bool told = r->role == DL_RESULT_LOSS || r->role == DL_RESULT_METRIC;
+        if (told && bytes > 0 && bytes <= SMALL) all[n++] = (dlr_span){.offset = r->offset, .bytes = bytes};
+    }
+    qsort(all, (size_t)n, sizeof *all, by_offset);
+    int64_t place = 0;
+    for (int i = 0; i < n; i++) {
+        dlr_span *last = to->results.n ? &to->results.at[to->results.n - 1] : NULL;
+        int64_t end = all[i].offset + all[i].bytes;
+        if (last && all[i].offset <= last->offset + last->bytes + GAP) {
+            if (end > last->offset + last->bytes) last->bytes = end - last->offset;
+        } else {
+            dl_push(c->base.arena, &to->results, all[i]);
+        }
+    }
+    for (int i = 0; i < to->results.n; i++) {
+        to->results.at[i].place = place;
+        place += dl_plan_round(to->results.at[i].bytes);
+    }
+    return place;
+}
+
+static bool make_ring(dlr_cuda *c) {
+    int64_t bytes = 0;
+    for (int i = 0; i < c->base.plan->programs.n; i++) {
+        int64_t n = find_results(c, i);
+        if (n > bytes) bytes = n;
+    }
+    for (int i = 0; i < DLR_RING; i++)
+        if (bytes && !dlr_cuda_pin(c, &c->ring[i].memory, bytes)) return false;
+    return true;
+}
+
+static void make_feeds(dlr_cuda *c) {
+    const dl_plan *p = c->base.plan;
+    c->feeds = DL_NEWS(c->base.arena, dlr_feed_buffer, p->vars.n + 1);
+    for (int i = 0; i < p->vars.n; i++) {
+        const dl_plan_var *v = &p->vars.at[i];
+        if (v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET)
+            c->feeds[c->nfeeds++] = (dlr_feed_buffer){.offset = v->offset, .bytes = dl_type_bytes(&v->type)};
+    }
+}
+
+bool dlr_cuda_map(dlr_device *d, dl_error *err) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    make_launches(c);
+    if (!take_memory(c, err)) return false;
+    bind_launches(c);
+    make_feeds(c);
+    return make_ring(c) || dl_fail(err, d->fault.code, "%s", d->fault.message);
+}
+
+/* ---- the end, and another beginning ---- */
+
+static void unpin(dlr_cuda *c, dlr_pinned *p) {
+    if (p->event) c->driver->EventDestroy(p->event);
+    if (p->at) c->driver->MemFreeHost(p->at);
+    *p = (dlr_pinned){0};
+}
+
+static void release(dlr_cuda *c) {
+    const dlr_driver *v = c->driver;
+    if (!c->context) return;
+    if (c->stream) v->StreamSynchronize(c->stream);
+    for (int i = 0; c->programs && i < c->base.plan->programs.n; i++)
+        if (c->programs[i].graph) v->GraphExecDestroy(c->programs[i].graph);
+    for (int i = 0; i < c->nfeeds; i++) unpin(c, &c->feeds[i].memory[0]), unpin(c, &c->feeds[i].memory[1]);
+    for (int i = 0; i < DLR_MIRRORS; i++) unpin(c, &c->mirrors[i].memory);
+    for (int i = 0; i < DLR_RING; i++) unpin(c, &c->ring[i].memory);
+    if (c->memory) v->MemFree(c->memory);
+    for (int i = 0; c->modules && i < c->base.plan->objects.n; i++)
+        if (c->modules[i]) v->ModuleUnload(c->modules[i]);
+    if (c->stream) v->StreamDestroy(c->stream);
+    v->DevicePrimaryCtxRelease(c->device);
+    c->context = NULL;
+}
+
+/* A context that has failed is of no use, and what it held goes with it. */
+static void forget(dlr_cuda *c) {
+    c->driver->DevicePrimaryCtxReset(c->device);
+    c->context = NULL, c->stream = NULL, c->memory = 0;
+    memset(c->modules, 0, sizeof *c->modules * (size_t)c->base.plan->objects.n);
+    for (int i = 0; i < c->base.plan->programs.n; i++) c->programs[i].graph = NULL;
+    for (int i = 0; i < c->nfeeds; i++) memset(c->feeds[i].memory, 0, sizeof c->feeds[i].memory);
+    memset(c->mirrors, 0, sizeof c->mirrors);
+    for (int i = 0; i < DLR_RING; i++) c->ring[i].memory = (dlr_pinned){0};
+}
+
+bool dlr_cuda_repeat(dlr_cuda *c, int program, char *text, size_t size) {
+    dl_error err = {0};
+    forget(c);
+    if (!start(c, &err) || !take_memory(c, &err)) return false;
+    bind_launches(c);
+    for (int i = 0; i < c->base.plan->programs.at[program].launches.n; i++) {
+        const dlr_cuda_launch *l = &c->programs[program].launches[i];
+        dlr_cu_result r = dlr_cuda_put_launch(c, l);
+        if (r == 0) r = c->driver->StreamSynchronize(c->stream);
+        if (r == 0) continue;
+        snprintf(text, size, "it is kernel '%.100s' (%.300s), found by running launch by launch",
+                 l->kernel->name, l->kernel->where);
+        return true;
+    }
+    return false;
+}
+
+static void close_cuda(dlr_device *d) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    if (c->says) dlr_cuda_say(c);
+    release(c);
+    dl_arena_free(d->arena);
+}
+
+static const dlr_device_table table = {.load = dlr_cuda_load,
+                                       .map = dlr_cuda_map,
+                                       .launch = dlr_cuda_launch_one,
+                                       .capture = dlr_cuda_capture,
+                                       .replay = dlr_cuda_replay,
+                                       .wait = dlr_cuda_wait,
+                                       .host = dlr_cuda_host,
+                                       .result = dlr_cuda_result,
+                                       .take = dlr_cuda_take,
+                                       .close = close_cuda};
+
+static bool debugs(const char *word) {
+    const char *all = getenv("DLR_DEBUG");
+    size_t n = strlen(word);
+    for (const char *at = all; at && (at = strstr(at, word)); at += n)
+        if ((at == all || at[-1] == ',') && (!at[n] || at[n] == ',')) return true;
+    return false;
+}
+
+dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err) {
+    dlr_cuda *c = DL_NEW(arena, dlr_cuda);
+    c->base = (dlr_device){.table = &table, .ahead = DLR_AHEAD};
+    c->stepping = -1, c->says = debugs("driver"), c->slow = debugs("launches");
+    if (!emulated && !parse_ordinal(name, &c->ordinal, err)) return NULL;
+    c->driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
+    return c->driver ? &c->base : NULL;
+}

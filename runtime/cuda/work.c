@@ -1,0 +1,179 @@
+/* What a CUDA device does in a step: programs captured once and launched as one graph; their small results on
+ * the way to the host behind each. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cuda/cuda.h"
+
+bool dlr_cuda_alive(const dlr_cuda *c) { return c->base.fault.code == DL_OK; }
+
+bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
+    if (result == 0) return true;
+    if (!dlr_cuda_alive(c)) return false;
+    char said[700], where[700] = "";
+    dlr_driver_say(c->driver, result, said, sizeof said);
+    bool kernel = result >= DLR_CU_ILLEGAL_ADDRESS && result <= DLR_CU_LAUNCH_FAILED;
+    dl_fail(&c->base.fault, DL_RESOURCE, "%s failed: %s", c->name, said);
+    if (kernel && c->runs > 0) {
+        int program = c->ring[(c->runs - 1) % DLR_RING].program;
+        if (!c->slow && !dlr_cuda_repeat(c, program, where, sizeof where))
+            snprintf(where, sizeof where,
+                     "in the program '%s'; run again with DLR_DEBUG=launches to learn in which kernel",
+                     c->base.plan->programs.at[program].name);
+    }
+    c->base.fault = (dl_error){0};
+    return dl_fail(&c->base.fault, DL_RESOURCE, "the device (%s) failed in %s: %s%s%s", c->name, what, said,
+                   *where ? "; " : "", where);
+}
+
+/* ---- launches ---- */
+
+dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l) {
+    size_t bytes = l->bytes;
+    void *extra[] = {DLR_CU_LAUNCH_BUFFER, l->args, DLR_CU_LAUNCH_SIZE, &bytes, DLR_CU_LAUNCH_END};
+    dlr_cu_result r = 0;
+    for (int p = 0; r == 0 && p < l->kernel->phases; p++)
+        if (l->kernel->units[p] > 0)
+            r = c->driver->LaunchKernel(l->phase[p], (unsigned)l->kernel->units[p], 1, 1,
+                                        (unsigned)l->kernel->threads[p], 1, 1, (unsigned)l->kernel->shared[p],
+                                        c->stream, NULL, extra);
+    return r;
+}
+
+static const char *name_launch(const dlr_cuda_launch *l, char *text, size_t size) {
+    snprintf(text, size, "kernel '%.100s'%s%.300s%s", l->kernel->name, *l->kernel->where ? " (" : "",
+             l->kernel->where, *l->kernel->where ? ")" : "");
+    return text;
+}
+
+void dlr_cuda_launch_one(dlr_device *d, int program, int number) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    const dlr_cuda_launch *l = &c->programs[program].launches[number];
+    char text[500];
+    dlr_cuda_flush(c, true);
+    if (!dlr_cuda_alive(c)) return;
+    c->all.launches += l->kernel->phases;
+    dlr_cu_result r = dlr_cuda_put_launch(c, l);
+    if (r == 0 && c->slow) r = c->driver->StreamSynchronize(c->stream);
+    dlr_cuda_ok(c, r, name_launch(l, text, sizeof text));
+}
+
+/* ---- waiting ---- */
+
+void dlr_cuda_wait(dlr_device *d) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    if (!dlr_cuda_alive(c)) return;
+    c->all.syncs++;
+    dlr_cuda_ok(c, c->driver->StreamSynchronize(c->stream), "a wait");
+}
+
+void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p) {
+    if (!p->busy || !dlr_cuda_alive(c)) return;
+    p->busy = false;
+    *(p->run < c->runs ? &c->all.waits : &c->all.syncs) += 1;
+    dlr_cuda_ok(c, c->driver->EventSynchronize(p->event), "a wait");
+}
+
+/* ---- programs ---- */
+
+void dlr_cuda_capture(dlr_device *d, int program) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    dlr_cuda_program *p = &c->programs[program];
+    if (p->graph || c->slow || !dlr_cuda_alive(c)) return;
+    const dlr_driver *v = c->driver;
+    dlr_cu_graph graph = NULL;
+    int n = d->plan->programs.at[program].launches.n;
+    dlr_cu_result r = v->StreamBeginCapture(c->stream, DLR_CU_CAPTURE_THREAD_LOCAL);
+    bool began = r == 0;
+    for (int i = 0; r == 0 && i < n; i++) r = dlr_cuda_put_launch(c, &p->launches[i]);
+    dlr_cu_result ended = began ? v->StreamEndCapture(c->stream, &graph) : 0;
+    if (r == 0) r = ended;
+    c->all.allocations++;
+    if (r == 0) r = v->GraphInstantiateWithFlags(&p->graph, graph, 0);
+    if (r == 0) r = v->GraphUpload(p->graph, c->stream);
+    if (graph) v->GraphDestroy(graph);
+    dlr_cuda_ok(c, r, "the capture of a program");
+}
+
+/* A run of the program that ran before, while the host had not caught up: a step in a row. */
+static void count_step(dlr_cuda *c, int program) {
+    if (c->stepping == program) {
+        dlr_driver_counts *s = &c->steps, *a = &c->all, *b = &c->begin;
+        s->graphs += a->graphs - b->graphs, s->launches += a->launches - b->launches;
+        s->syncs += a->syncs - b->syncs, s->waits += a->waits - b->waits;
+        s->allocations += a->allocations - b->allocations;
+        c->nsteps++;
+    }
+    c->stepping = program, c->begin = c->all;
+}
+
+/* Small results follow the run into the ring. */
+static void send_results(dlr_cuda *c, int program) {
+    dlr_slot *slot = &c->ring[c->runs % DLR_RING];
+    const dlr_cuda_program *p = &c->programs[program];
+    dlr_cu_result r = 0;
+    slot->program = program;
+    for (int i = 0; r == 0 && i < p->results.n; i++) {
+        const dlr_span *s = &p->results.at[i];
+        r = c->driver->MemcpyDtoHAsync(slot->memory.at + s->place, c->memory + (uint64_t)s->offset,
+                                       (size_t)s->bytes, c->stream);
+    }
+    c->runs++; /* so that waiting for it is a wait for the newest */
+    if (r == 0 && slot->memory.event) r = c->driver->EventRecord(slot->memory.event, c->stream);
+    slot->memory.run = c->runs, slot->memory.busy = r == 0 && slot->memory.event;
+    dlr_cuda_ok(c, r, "a copy of results");
+}
+
+void dlr_cuda_replay(dlr_device *d, int program) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    dlr_cuda_flush(c, true);
+    if (!dlr_cuda_alive(c)) return;
+    count_step(c, program);
+    c->ring[c->runs % DLR_RING].program = program;
+    if (c->slow) {
+        int n = d->plan->programs.at[program].launches.n;
+        for (int i = 0; i < n && dlr_cuda_alive(c); i++) dlr_cuda_launch_one(d, program, i);
+    } else {
+        c->all.graphs++;
+        dlr_cuda_ok(c, c->driver->GraphLaunch(c->programs[program].graph, c->stream), "a program's launch");
+    }
+    if (dlr_cuda_alive(c)) send_results(c, program);
+}
+
+void dlr_cuda_take(dlr_device *d) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    if (c->taken < c->runs) c->taken++;
+    if (c->taken == c->runs) c->stepping = -1; /* the host has caught up */
+}
+
+const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    if (c->taken == 0) return dlr_cuda_host(d, offset, bytes, DLR_READ);
+    dlr_slot *slot = &c->ring[(c->taken - 1) % DLR_RING];
+    const dlr_cuda_program *p = &c->programs[slot->program];
+    for (int i = 0; i < p->results.n; i++) {
+        const dlr_span *s = &p->results.at[i];
+        if (offset < s->offset || offset + bytes > s->offset + s->bytes) continue;
+        dlr_cuda_wait_pinned(c, &slot->memory);
+        if (!dlr_cuda_alive(c)) break;
+        return slot->memory.at + s->place + (offset - s->offset);
+    }
+    return dlr_cuda_host(d, offset, bytes, DLR_READ);
+}
+
+void dlr_cuda_say(const dlr_cuda *c) {
+    double n = c->nsteps ? (double)c->nsteps : 1;
+    const dlr_driver_counts *s = &c->steps, *a = &c->all;
+    if (c->nsteps)
+        fprintf(stderr,
+                "driver: graph launches a step %g, synchronisations a step %g, allocations a step %g (%lld "
+                "steps in a row; a step launches %g kernels outside of graphs and waits for earlier ones %g "
+                "times)\n",
+                (double)s->graphs / n, (double)s->syncs / n, (double)s->allocations / n, (long long)c->nsteps,
+                (double)s->launches / n, (double)s->waits / n);
+    fprintf(stderr,
+            "driver: in all %lld runs, %lld graph launches, %lld kernels launched outside of graphs, %lld "
+            "synchronisations, %lld waits for earlier runs, %lld allocations\n",
+            (long long)c->runs, (long long)a->graphs, (long long)a->launches, (long long)a->syncs,
+            (long long)a->waits, (long long)a->allocations);
+}

@@ -1,0 +1,42 @@
+/* Which device a plan's target asks for. */
+#include "runtime/device.h"
+
+#include <string.h>
+
+#include "runtime/cuda/cuda.h"
+
+static const char emulated[] = ":emulated";
+
+static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+
+static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *name, dl_error *err) {
+    if (starts(plan->target, "cpu:")) {
+        if (!name || strcmp(name, "cpu") == 0) return dlr_cpu_new(arena);
+        dl_fail(err, DL_USAGE, "a plan for %s does not run on the device %s", plan->target, name);
+        return NULL;
+    }
+    if (starts(plan->target, "cuda:")) {
+        size_t n = strlen(plan->target), k = strlen(emulated);
+        bool fake = n > k && strcmp(plan->target + n - k, emulated) == 0;
+        if (!name || (fake ? strcmp(name, "cuda:emulated") == 0
+                           : starts(name, "cuda") && strcmp(name, "cuda:emulated") != 0))
+            return dlr_cuda_new(arena, name, fake, err);
+        dl_fail(err, DL_USAGE, "a plan for %s does not run on the device %s", plan->target, name);
+        return NULL;
+    }
+    dl_fail(err, DL_INPUT, "the plan is for %s, and this program knows no such device", plan->target);
+    return NULL;
+}
+
+dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_device *d = new_device(arena, plan, name, err);
+    if (!d) {
+        dl_arena_free(arena);
+        return NULL;
+    }
+    d->plan = plan, d->arena = arena, d->pool = pool;
+    if (d->table->load(d, err) && d->table->map(d, err)) return d;
+    d->table->close(d);
+    return NULL;
+}

@@ -1,0 +1,69 @@
+/* Where a plan runs: the memory that holds its arena, the code of its kernels, and their launches.
+ *
+ * The executor (exec.h) goes through this table and knows neither symbols nor pointers: a tensor is a type
+ * and an offset into the arena. A device is open when its kernels are loaded and its memory is mapped; then
+ * programs are prepared (captured) and replayed. What the host sees of the arena it sees by `host`: on the
+ * CPU the arena itself, on others a copy.
+ *
+ * A device may fail after it is open (a kernel that faults, a device that is lost). Then `fault` says why,
+ * and stays: later work does nothing, and what is read is filled with ones, which no float mistakes for a
+ * number.
+ */
+#ifndef DLR_DEVICE_H
+#define DLR_DEVICE_H
+#include "ir/plan.h"
+#include "runtime/pool.h"
+
+typedef struct dlr_device dlr_device;
+
+/* What the host does with a part of the arena. */
+typedef enum {
+    DLR_READ,   /* looks at it */
+    DLR_WRITE,  /* writes all of it: what it held is not fetched */
+    DLR_UPDATE, /* looks at it, and writes some of it */
+} dlr_access;
+
+typedef struct {
+    /* Loads the plan's objects and finds every kernel in them. Errors: DL_INPUT (a kernel that is not there,
+     * or takes other arguments), DL_IO, DL_RESOURCE. */
+    bool (*load)(dlr_device *d, dl_error *err);
+    /* Takes arena, workspace and scratch, zeroed, and binds each launch's arguments. Errors: DL_RESOURCE. */
+    bool (*map)(dlr_device *d, dl_error *err);
+    /* One launch of a program, behind all that was launched before it. */
+    void (*launch)(dlr_device *d, int program, int number);
+    /* Makes a program ready to be replayed as a whole; what is ready stays so. */
+    void (*capture)(dlr_device *d, int program);
+    /* Starts the whole program, which was captured. On a device this returns before it is done. */
+    void (*replay)(dlr_device *d, int program);
+    /* Waits for all that was started. */
+    void (*wait)(dlr_device *d);
+    /* The host's view of bytes [offset, offset + bytes) of the arena as they are behind all that was started,
+     * until the next launch or replay. What is written there is on the device before that. At most two such
+     * parts are kept at a time: a third call may end the first's. Never NULL. */
+    void *(*host)(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
+    /* The same, of a small result of the run that was last taken (dlr_exec_take): to be read. */
+    const void *(*result)(dlr_device *d, int64_t offset, int64_t bytes);
+    /* Takes the oldest run that was replayed and not taken: waits until its results are the host's. */
+    void (*take)(dlr_device *d);
+    void (*close)(dlr_device *d); /* frees it; also one that is half open */
+} dlr_device_table;
+
+/* The head of every device's own struct. */
+struct dlr_device {
+    const dlr_device_table *table;
+    const dl_plan *plan;
+    dl_arena *arena; /* of its tables; closing frees it, and the device with it */
+    dlr_pool *pool;  /* the executor's */
+    char *base;      /* the arena, where it is the host's memory; else NULL */
+    int ahead;      /* runs that may be started before the oldest is taken; 1: each is done when it returns */
+    dl_error fault; /* code DL_OK: none */
+};
+
+/* A device for the plan, opened: that of its target. name: "cpu", "cuda", "cuda:1", "cuda:emulated"; NULL:
+ * what the target asks for. Errors: DL_USAGE (the target is not of this device), DL_RESOURCE (no driver,
+ * device or memory), and those of `load`. */
+dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, dl_error *err);
+
+/* The CPU: objects are shared objects of this machine, launches are loops of the pool. */
+dlr_device *dlr_cpu_new(dl_arena *arena);
+#endif

@@ -1,0 +1,384 @@
+/* The CUDA device over the driver's fake, on a plan made by hand whose object is what the emulation makes of
+ * a source: kernels that run when they are launched (ir/plan.h); and the errors of finding a driver. */
+#include "tests/check.h"
+
+#include <math.h>
+
+#include "runtime/cuda/driver.h"
+#include "runtime/exec.h"
+#include "runtime/state.h"
+#include "runtime/tensors.h"
+#include "tests/unit/plan_fixture.h"
+
+/* Kernels here take where they run from globals of the object, and fail by setting a text. */
+static const char source[] =
+    "#include <stdio.h>\n"
+    "static unsigned block, threads, dynamic; static const char *wrong;\n"
+    /* scale: x, y. y = 2 x + 1: a block of 64 threads an element each. */
+    "void scale_0(const float *x, float *y, char *workspace) {\n"
+    "    for (unsigned t = 0; t < threads; t++) y[block * 64 + t] = 2 * x[block * 64 + t] + 1;\n"
+    "}\n"
+    /* loss: x, out. Partial sums into the workspace, then one block adds them. */
+    "void loss_0(const float *x, float *out, char *workspace) {\n"
+    "    float s = 0; for (int i = 0; i < 64; i++) s += x[block * 64 + i];\n"
+    "    ((float *)workspace)[block] = s;\n"
+    "}\n"
+    "void loss_1(const float *x, float *out, char *workspace) {\n"
+    "    float s = 0; for (int i = 0; i < 16; i++) s += ((float *)workspace)[i];\n"
+    "    if (dynamic != 60000) wrong = \"dynamic shared memory is not what was asked for\";\n"
+    "    *out = s / 1024;\n"
+    "}\n"
+    /* check: x. Fails where the first element is above 1000; a list of no blocks is never run. */
+    "void check_0(const float *x, char *workspace) {\n"
+    "    if (x[0] > 1000) wrong = \"an address outside of x\";\n"
+    "}\n"
+    "void check_1(const float *x, char *workspace) { wrong = \"ran without blocks\"; }\n"
+    "int dl_emulated_launch(void (*kernel)(void), const char *name, int nargs, void *const *args,\n"
+    "                       unsigned grid, unsigned n, unsigned shared, unsigned seed, char *error,\n"
+    "                       unsigned long size) {\n"
+    "    threads = n, dynamic = shared, wrong = 0;\n"
+    "    for (block = 0; block < grid; block++)\n"
+    "        if (nargs == 3) ((void (*)(void *, void *, void *))kernel)(args[0], args[1], args[2]);\n"
+    "        else ((void (*)(void *, void *))kernel)(args[0], args[1]);\n"
+    "    if (wrong) snprintf(error, size, \"%s: %s\", name, wrong);\n"
+    "    return wrong != 0;\n"
+    "}\n";
+
+enum { N = 1024, X = 0, Y = 4096, LOSS = 8192, RATE = 8256, COPY = 8320, ARENA = 10368 };
+
+static void set_blocks(dl_plan_kernel *k, int threads0, int threads1, int shared1) {
+    k->threads[0] = threads0, k->threads[1] = threads1, k->shared[1] = shared1;
+}
+
+static bool make_plan(dl_plan **out) {
+    dl_plan *p = *out = new_plan(ARENA);
+    dl_plan_object o;
+    char *directory = temp_directory(p->arena);
+    bool compiled = directory && compile_object(p->arena, directory, source, "-O1", &o);
+    if (directory) rmdir(directory);
+    if (!compiled) {
+        printf("SKIP: no C compiler 'cc'\n");
+        dl_arena_free(p->arena);
+        return false;
+    }
+    p->target = "cuda:sm_90a:emulated";
+    dl_push(p->arena, &p->objects, o);
+    add_var(p, DL_VAR_INPUT, "x", vector(N), (dl_init){0}, X);
+    add_var(p, DL_VAR_PARAM, "y", vector(N), (dl_init){.kind = DL_INIT_NORMAL, .b = 1}, Y);
+    add_var(p, DL_VAR_HYPER, "rate", dl_scalar(DL_F32), (dl_init){0}, RATE);
+    add_var(p, DL_VAR_COPY, "low", type_of(DL_BF16, (dl_layout){0}, 1, (int64_t[]){N}), (dl_init){0}, COPY);
+    p->vars.at[3].of = "y";
+    add_kernel(p, "scale", 1, N / 64, 0, 0, 0, 2, (int64_t[]){N * 4, N * 4});
+    add_kernel(p, "loss", 2, N / 64, 1, N / 64 * 4, 0, 2, (int64_t[]){N * 4, 4});
+    add_kernel(p, "check", 2, 1, 0, 0, 0, 1, (int64_t[]){N * 4});
+    set_blocks(&p->kernels.at[0], 64, 0, 0);
+    set_blocks(&p->kernels.at[1], 32, 96, 60000);
+    set_blocks(&p->kernels.at[2], 32, 32, 0);
+    add_program(p, "train"), add_program(p, "eval");
+    dl_plan_program *train = &p->programs.at[0], *eval = &p->programs.at[1];
+    add_launch(p, train, 0, (int64_t[]){X, Y});
+    add_launch(p, train, 2, (int64_t[]){Y});
+    add_launch(p, train, 1, (int64_t[]){Y, LOSS});
+    add_launch(p, eval, 1, (int64_t[]){X, LOSS});
+    dl_plan_result loss = {
+        .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = LOSS, .var = -1};
+    dl_push(p->arena, &train->results, loss);
+    dl_push(p->arena, &eval->results, loss);
+    return true;
+}
+
+static dlr_exec *open_exec(const dl_plan *p) {
+    dl_error err = {0};
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2, .device = "cuda:emulated"}, &err);
+    CHECK(e, "%s", err.message);
+    return e;
+}
+
+static void put(dlr_exec *e, float value) {
+    float x[N];
+    for (int i = 0; i < N; i++) x[i] = value + (float)(i % 2);
+    dlr_state_write(e, dlr_exec_variable(e, "x"), DL_F32, x);
+}
+
+/* The loss of a step on `value`: the mean of 2 x + 1. */
+static double wanted(double value) { return 2 * (value + 0.5) + 1; }
+
+static void test_steps(const dl_plan *p) {
+    dlr_exec *e = open_exec(p);
+    if (!e) return;
+    dl_error err = {0};
+    CHECK(!dlr_exec_arena(e) && !dlr_exec_data(e, dlr_exec_variable(e, "x")), "no host pointer");
+    dlr_view y = dlr_exec_variable(e, "y"), loss = dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL);
+    float got[N];
+    for (int step = 0; step < 3; step++) {
+        put(e, (float)step);
+        dlr_exec_run(e, 0, NULL);
+        CHECK(dlr_scalar(e, loss) == wanted(step), "step %d: %g", step, dlr_scalar(e, loss));
+        dlr_state_read(e, y, DL_F32, got);
+        CHECK(got[0] == 2 * (float)step + 1 && got[N - 1] == 2 * (float)step + 3);
+    }
+    dlr_exec_run(e, 1, NULL); /* the same variables, another program */
+    CHECK(dlr_scalar(e, loss) == 2.5, "%g", dlr_scalar(e, loss));
+    for (int i = 0; i < p->programs.at[0].launches.n; i++) dlr_exec_run_launch(e, 0, i);
+    double now;
+    dlr_state_read(e, loss, DL_F64, &now);
+    CHECK(now == wanted(2), "launch by launch: %g", now);
+    int64_t ns[3] = {-1, -1, -1};
+    dlr_exec_run(e, 0, ns);
+    CHECK(ns[0] > 0 && ns[1] > 0 && ns[2] > 0);
+    CHECK(dlr_exec_check(e, &err), "%s", err.message);
+    dlr_exec_close(e);
+}
+
+/* Runs ahead of what is read: each result is its own run's, though later ones have been started. */
+static void test_ahead(const dl_plan *p) {
+    dlr_exec *e = open_exec(p);
+    if (!e) return;
+    dlr_view loss = dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL);
+    int ahead = dlr_exec_ahead(e), started = 0, taken = 0;
+    CHECK(ahead > 1);
+    for (; taken < 9; taken++) {
+        for (; started < 9 && started - taken < ahead; started++)
+            put(e, (float)started), dlr_exec_start(e, 0);
+        dlr_exec_take(e);
+        CHECK(dlr_scalar(e, loss) == wanted(taken), "run %d: %g", taken, dlr_scalar(e, loss));
+    }
+    dlr_exec_close(e);
+}
+
+/* Parts of tensors, written and read in pieces and in turn; a parameter's copy in another type is renewed. */
+static void test_host(const dl_plan *p) {
+    dlr_exec *e = open_exec(p);
+    if (!e) return;
+    dl_error err = {0};
+    dlr_view x = dlr_exec_variable(e, "x"), y = dlr_exec_variable(e, "y"), low = dlr_exec_variable(e, "low"),
+             rate = dlr_exec_variable(e, "rate");
+    float from[N], got[N], all[N];
+    double wide[100], tenth = 0.1;
+    for (int i = 0; i < N; i++) from[i] = (float)i;
+    for (int at = 0; at < N; at += 100) {
+        int64_t n = N - at < 100 ? N - at : 100;
+        dlr_state_write_range(e, y, (dlr_range){at, n}, DL_F32, from + at);
+        dlr_state_write_range(e, x, (dlr_range){at, n}, DL_F32, from + N - at - n);
+        dlr_state_write(e, rate, DL_F64, &tenth);
+        dlr_state_read_range(e, y, (dlr_range){at, n}, DL_F64, wide);
+        CHECK(wide[0] == at && wide[n - 1] == at + n - 1);
+    }
+    dlr_exec_run(e, 1, NULL); /* reads x alone */
+    CHECK(dlr_scalar(e, dlr_exec_result(e, 1, DL_RESULT_LOSS, NULL)) == 511.5);
+    dlr_state_read(e, y, DL_F32, got);
+    CHECK(memcmp(got, from, sizeof got) == 0);
+    dlr_state_read(e, low, DL_F32, got);
+    CHECK(got[1] == 1 && got[255] == 255 && got[1023] == 1024, "%g %g %g", (double)got[1], (double)got[255],
+          (double)got[1023]);
+    CHECK(dlr_scalar(e, rate) == (double)0.1f);
+    CHECK(dlr_state_init(e, 7, &err), "%s", err.message);
+    dlr_state_read(e, y, DL_F32, all);
+    dlr_exec_close(e);
+    dl_plan cpu = *p; /* the same numbers begin on every device */
+    cpu.target = "cpu:generic", cpu.kernels.n = cpu.objects.n = cpu.programs.n = 0;
+    dlr_exec *other = dlr_exec_open(&cpu, (dlr_exec_options){.threads = 1}, &err);
+    CHECK(other && dlr_state_init(other, 7, &err), "%s", err.message);
+    if (other) dlr_state_read(other, dlr_exec_variable(other, "y"), DL_F32, got);
+    CHECK(memcmp(got, all, sizeof got) == 0);
+    dlr_exec_close(other);
+}
+
+/* ---- faults ---- */
+
+static void expect_open(const dl_plan *p, const char *device, dl_code code, const char *text) {
+    dl_error err = {0};
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1, .device = device}, &err);
+    CHECK(!e && err.code == code && strstr(err.message, text), "want '%s', got %d '%s'", text, err.code,
+          err.message);
+    dlr_exec_close(e);
+}
+
+static void test_opening(dl_plan *p) {
+    dlr_fake_set((dlr_fake_options){.memory = 10000});
+    expect_open(p, NULL, DL_RESOURCE, "weights");
+    dlr_fake_set((dlr_fake_options){0});
+    expect_open(p, "cpu", DL_USAGE, "does not run on the device cpu");
+    expect_open(p, "cuda:0", DL_USAGE, "does not run on the device cuda:0");
+    p->target = "cuda:sm_80:emulated";
+    expect_open(p, NULL, DL_RESOURCE, "compute capability 9.0");
+    p->target = "cuda:sm_90:emulated";
+    dlr_exec_close(open_exec(p));
+    p->target = "cuda:sm_90a:emulated";
+    p->kernels.at[0].symbol = "another";
+    expect_open(p, NULL, DL_INPUT, "no function another_0");
+    p->kernels.at[0].symbol = "scale";
+    p->kernels.at[1].shared[0] = 250 << 10;
+    expect_open(p, NULL, DL_RESOURCE, "shared memory");
+    p->kernels.at[1].shared[0] = 0;
+    size_t bytes = p->objects.at[0].bytes;
+    const unsigned char *image = p->objects.at[0].image;
+    p->objects.at[0].image = (const unsigned char *)"no object of anybody's, but long enough to look at";
+    p->objects.at[0].bytes = 50;
+    expect_open(p, NULL, DL_INPUT, "object 0");
+    p->objects.at[0].image = image, p->objects.at[0].bytes = bytes;
+    dlr_exec_close(open_exec(p));
+}
+
+/* A kernel that fails inside of a graph is found, and said with its line; nothing that is read afterwards
+ * looks like a number. */
+static void test_fault(const dl_plan *p) {
+    dlr_exec *e = open_exec(p);
+    if (!e) return;
+    dl_error err = {0};
+    put(e, 1);
+    dlr_exec_run(e, 0, NULL);
+    put(e, 1000);
+    dlr_exec_run(e, 0, NULL);
+    CHECK(isnan(dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL))));
+    CHECK(!dlr_exec_check(e, &err) && err.code == DL_RESOURCE && strstr(err.message, "check_0") &&
+              strstr(err.message, "an address outside of x"),
+          "%s", err.message);
+    float got[N] = {0};
+    dlr_state_read(e, dlr_exec_variable(e, "y"), DL_F32, got);
+    CHECK(isnan(got[0]) && isnan(got[N - 1]));
+    put(e, 1);
+    dlr_exec_run(e, 0, NULL); /* does nothing */
+    dlr_exec_close(e);
+
+    e = open_exec(p); /* the next one has a device again */
+    if (!e) return;
+    put(e, 1000);
+    dlr_exec_run_launch(e, 0, 0), dlr_exec_run_launch(e, 0, 1);
+    dlr_state_read(e, dlr_exec_variable(e, "y"), DL_F32, got);
+    err = (dl_error){0};
+    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "check_0"), "%s", err.message);
+    dlr_exec_close(e);
+
+    setenv("DLR_DEBUG", "launches", 1);
+    e = open_exec(p);
+    unsetenv("DLR_DEBUG");
+    if (!e) return;
+    put(e, 1000);
+    dlr_exec_run(e, 0, NULL);
+    err = (dl_error){0};
+    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "kernel 'check' (m.dl:1)"), "%s", err.message);
+    dlr_exec_close(e);
+
+    dlr_fake_set((dlr_fake_options){.fail_copy = 3});
+    e = open_exec(p);
+    if (e) put(e, 1), dlr_exec_run(e, 0, NULL), put(e, 1), dlr_exec_run(e, 0, NULL);
+    err = (dl_error){0};
+    CHECK(e && isnan(dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL))));
+    CHECK(e && !dlr_exec_check(e, &err) && strstr(err.message, "ECC"), "%s", err.message);
+    dlr_exec_close(e);
+    dlr_fake_set((dlr_fake_options){0});
+}
+
+/* ---- the fake itself is strict ---- */
+static void test_fake(void) {
+    const dlr_driver *v = dlr_driver_fake();
+    dlr_cu_stream s;
+    dlr_cu_memory at;
+    dlr_cu_event event;
+    dlr_cu_graph graph;
+    void *pinned;
+    char mine[16];
+    CHECK(v->StreamCreate(&s, 0) == 0 && v->MemAlloc(&at, 64) == 0 && v->MemAllocHost(&pinned, 64) == 0 &&
+          v->EventCreate(&event, 0) == 0);
+    memset(pinned, 5, 64);
+    CHECK(v->MemcpyHtoDAsync(at, pinned, 64, s) == 0 && v->MemcpyHtoDAsync(at, mine, 16, s) != 0 &&
+          v->MemcpyHtoDAsync(at + 32, pinned, 64, s) != 0);
+    CHECK(v->EventRecord(event, s) == 0);
+    memset(pinned, 6, 64); /* before the copy has been made */
+    CHECK(v->EventSynchronize(event) == 0);
+    memset(pinned, 0, 64);
+    CHECK(v->MemcpyDtoHAsync(pinned, at, 64, s) == 0 && ((char *)pinned)[0] == 0);
+    CHECK(v->StreamSynchronize(s) == 0 && ((char *)pinned)[63] == 6);
+    CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 && v->StreamSynchronize(s) != 0 &&
+          v->StreamEndCapture(s, &graph) == DLR_CU_STREAM_CAPTURE_INVALIDATED);
+    CHECK(v->EventDestroy(event) == 0 && v->MemFreeHost(pinned) == 0 && v->MemFree(at) == 0 &&
+          v->MemFree(at) != 0 && v->StreamDestroy(s) == 0);
+}
+
+/* ---- drivers that will not do ---- */
+static void expect_driver(dl_arena *arena, const char *text, const char *want) {
+    dl_error err = {0};
+    dl_plan_object o;
+    char *directory = temp_directory(arena), *path = dl_format(arena, "%s/libcuda.so.1", directory);
+    if (compile_object(arena, directory, text, "-O1", &o) &&
+        dl_write_file(path, (const char *)o.image, o.bytes, &err)) {
+        CHECK(!dlr_driver_load(path, &err) && err.code == DL_RESOURCE && strstr(err.message, want) &&
+                  strstr(err.message, "--device=cpu"),
+              "want '%s', got '%s'", want, err.message);
+    }
+    unlink(path), rmdir(directory);
+}
+
+static void test_drivers(dl_arena *arena) {
+    dl_error err = {0};
+    CHECK(!dlr_driver_load("/nonexistent/libcuda.so.1", &err) && err.code == DL_RESOURCE &&
+              strstr(err.message, "libcuda.so.1") && strstr(err.message, "--device=cpu"),
+          "%s", err.message);
+    expect_driver(arena, "int cuDriverGetVersion(int *v) { *v = 11040; return 0; }\n",
+                  "version 11.4, and 12.0 is needed");
+    expect_driver(arena, "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n", "cuGetProcAddress_v2");
+    expect_driver(arena,
+                  "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n"
+                  "int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s)\n"
+                  "{ *f = 0; return 0; }\n",
+                  "no cuInit");
+    expect_driver(arena,
+                  "#include <string.h>\n"
+                  "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n"
+                  "static int count(int *n) { *n = 0; return 0; }\n"
+                  "static int any(void) { return 0; }\n"
+                  "int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s) {\n"
+                  "    *f = strcmp(n, \"cuDeviceGetCount\") ? (void *)any : (void *)count; return 0;\n"
+                  "}\n",
+                  "finds no device");
+}
+
+/* What DLR_DEBUG=driver prints of steps in a row. */
+static void test_counts(const dl_plan *p) {
+    fflush(stderr);
+    int kept = dup(2);
+    FILE *f = tmpfile();
+    char text[2000] = "";
+    dup2(fileno(f), 2);
+    setenv("DLR_DEBUG", "guard,driver", 1);
+    dlr_exec *e = open_exec(p);
+    unsetenv("DLR_DEBUG");
+    for (int i = 0; e && i < 6; i++) {
+        put(e, (float)i);
+        dlr_exec_start(e, 0);
+        if (i >= 1) dlr_exec_take(e), dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
+    }
+    if (e) dlr_exec_take(e);
+    for (int i = 0; e && i < 3; i++) { /* loops that wait for each step say so */
+        dlr_exec_start(e, 0), dlr_exec_start(e, 0);
+        dlr_exec_take(e);
+        float loss;
+        dlr_state_read(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL), DL_F32, &loss);
+        dlr_exec_start(e, 0);
+        dlr_exec_take(e), dlr_exec_take(e);
+    }
+    dlr_exec_close(e);
+    fflush(stderr), dup2(kept, 2), close(kept);
+    rewind(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    CHECK(strstr(text, "driver: graph launches a step 1, synchronisations a step 0.27"), "%s", text);
+    CHECK(strstr(text, "allocations a step 0."), "%s", text);
+    CHECK(strstr(text, "15 runs, 15 graph launches"), "%s", text);
+}
+
+int main(void) {
+    dl_plan *p;
+    if (!make_plan(&p)) return 77;
+    test_steps(p);
+    test_ahead(p);
+    test_host(p);
+    test_counts(p);
+    test_opening(p);
+    test_fault(p);
+    test_fake();
+    test_drivers(p->arena);
+    dl_arena_free(p->arena);
+    return dl_test_end();
+}
