@@ -4,6 +4,153 @@
  * The rest of a source stands in a nameless namespace, which lets a compiler put what templates declare
  * __shared__ into one section with what functions do; compiler/cuda/emulate.c closes it and writes down which
  * kernels there are. */
+namespace emulated {
+template <class To, class From> KD_INLINE To bits_as(From v) {
+    static_assert(sizeof(To) == sizeof(From), "bits");
+    To to;
+    __builtin_memcpy(&to, &v, sizeof to);
+    return to;
+}
+static inline float flushed(float v) { return fabsf(v) < 0x1p-126f ? v * 0 : v; }
+static inline void check16(const void *p, int line) {
+    if ((unsigned long)p % 16) fail("line %d: 16 bytes at an address that is no multiple", line);
+}
+
+/* ---- what the lanes of a warp do together ---- */
+
+static inline void meet(void *const *, unsigned) {}
+
+template <class T> struct exchange {
+    T mine, got;
+    int from, line;
+};
+template <class T> void exchange_all(void *const *lane, unsigned mask) {
+    for (int i = 0; i < WARP; i++) {
+        if (!(mask >> i & 1)) continue;
+        exchange<T> *x = (exchange<T> *)lane[i];
+        if (!(mask >> x->from & 1))
+            fail("line %d: lane %d reads lane %d, which is not in the mask", x->line, i, x->from);
+        x->got = ((exchange<T> *)lane[x->from])->mine;
+    }
+}
+template <class T> T exchanged(unsigned mask, T v, int from, int line) {
+    exchange<T> x = {v, v, from, line};
+    wait_warp(exchange_all<T>, mask, &x, line);
+    return x.got;
+}
+
+struct ballot {
+    bool mine;
+    unsigned all;
+};
+static inline void ballot_all(void *const *lane, unsigned mask) {
+    unsigned all = 0;
+    for (int i = 0; i < WARP; i++)
+        if ((mask >> i & 1) && ((ballot *)lane[i])->mine) all |= 1u << i;
+    for (int i = 0; i < WARP; i++)
+        if (mask >> i & 1) ((ballot *)lane[i])->all = all;
+}
+
+struct blocks_8x8 {
+    unsigned *r;
+    unsigned long row;
+    int line;
+};
+template <int N, bool TURNED> void ldmatrix_all(void *const *lane, unsigned) {
+    const blocks_8x8 *own[WARP];
+    for (int i = 0; i < WARP; i++) own[i] = (const blocks_8x8 *)lane[i];
+    for (int b = 0; b < N; b++) {
+        unsigned short e[8][8];
+        for (int i = 0; i < 8; i++)
+            __builtin_memcpy(e[i], shared(own[8 * b + i]->row, 16, "a row of ldmatrix", own[0]->line), 16);
+        for (int i = 0; i < WARP; i++) {
+            int g = i / 4, q = 2 * (i % 4);
+            own[i]->r[b] =
+                TURNED ? e[q][g] | (unsigned)e[q + 1][g] << 16 : e[g][q] | (unsigned)e[g][q + 1] << 16;
+        }
+    }
+}
+template <int N, bool TURNED> void ldmatrix(unsigned *r, unsigned long row, int line) {
+    blocks_8x8 own = {r, row, line};
+    wait_warp(ldmatrix_all<N, TURNED>, 0xffffffffu, &own, line);
+}
+
+struct fragments {
+    float *c;
+    const unsigned *a, *b;
+};
+typedef float row_8 __attribute__((vector_size(32)));
+/* c += a b of 16 x K by K x 8. */
+template <int K> void multiply(void *const *lane, const float (*a)[K], const row_8 *b) {
+    for (int row = 0; row < 16; row++) {
+        row_8 sum;
+        for (int q = 0; q < 4; q++)
+            for (int j = 0; j < 2; j++)
+                sum[2 * q + j] = ((fragments *)lane[row % 8 * 4 + q])->c[row / 8 * 2 + j];
+        for (int k = 0; k < K; k++) sum += a[row][k] * b[k];
+        for (int q = 0; q < 4; q++)
+            for (int j = 0; j < 2; j++)
+                ((fragments *)lane[row % 8 * 4 + q])->c[row / 8 * 2 + j] = sum[2 * q + j];
+    }
+}
+template <float (*WIDEN)(unsigned short)> void mma_16_all(void *const *lane, unsigned) {
+    float a[16][16];
+    row_8 b[16];
+    for (int i = 0; i < WARP; i++) {
+        const fragments *own = (const fragments *)lane[i];
+        int g = i / 4, q = i % 4 * 2;
+        for (int w = 0; w < 4; w++)
+            for (int j = 0; j < 2; j++)
+                a[g + w % 2 * 8][q + w / 2 * 8 + j] = WIDEN((unsigned short)(own->a[w] >> 16 * j));
+        for (int w = 0; w < 2; w++)
+            for (int j = 0; j < 2; j++) b[q + w * 8 + j][g] = WIDEN((unsigned short)(own->b[w] >> 16 * j));
+    }
+    multiply<16>(lane, a, b);
+}
+static inline void mma_tf32_all(void *const *lane, unsigned) {
+    float a[16][8];
+    row_8 b[8];
+    for (int i = 0; i < WARP; i++) {
+        const fragments *own = (const fragments *)lane[i];
+        int g = i / 4, q = i % 4;
+        for (int w = 0; w < 4; w++) a[g + w % 2 * 8][q + w / 2 * 4] = bits_as<float>(own->a[w] & 0xffffe000);
+        for (int w = 0; w < 2; w++) b[q + w * 4][g] = bits_as<float>(own->b[w] & 0xffffe000);
+    }
+    multiply<8>(lane, a, b);
+}
+
+/* ---- copies ---- */
+
+/* Between the call and the wait the bytes are NaN, whoever reads them. */
+static inline void copy_begin(unsigned long to, const void *from, int size, int bytes, int line) {
+    copies *c = &now.copying[now.thread.x];
+    unsigned char *p = shared(to, size, "a copy", line);
+    if (bytes < 0 || bytes > size) fail("line %d: a copy of %d bytes of %d", line, bytes, size);
+    if (bytes && (unsigned long)from % size)
+        fail("line %d: a copy from an address that is no multiple of %d", line, size);
+    if (c->n == c->room) {
+        c->room = 2 * c->room + 16;
+        c->at = (copy *)__builtin_realloc(c->at, c->room * sizeof *c->at);
+        if (!c->at) fail("no memory to emulate its copies");
+    }
+    __builtin_memset(p, 0xff, size);
+    c->at[c->n++] = {p, from, size, bytes, c->groups};
+}
+static inline void copy_end(int but) {
+    copies *c = &now.copying[now.thread.x];
+    int kept = 0;
+    for (int i = 0; i < c->n; i++) {
+        copy m = c->at[i];
+        if (m.group < c->groups - but) {
+            __builtin_memcpy(m.to, m.from, m.bytes);
+            __builtin_memset(m.to + m.bytes, 0, m.size - m.bytes);
+        } else
+            c->at[kept++] = m;
+    }
+    c->n = kept;
+}
+} /* namespace emulated */
+
 namespace {
 #define threadIdx emulated::now.thread
 #define blockIdx  emulated::now.block
@@ -15,74 +162,38 @@ inline void __syncthreads(LINE) { emulated::wait_all(line, 0); }
 inline int __syncthreads_count(int p, LINE) { return emulated::wait_all(line, p != 0); }
 inline int __syncthreads_or(int p, LINE) { return emulated::wait_all(line, p != 0) != 0; }
 inline int __syncthreads_and(int p, LINE) { return emulated::wait_all(line, p == 0) == 0; }
-inline void __syncwarp_all(void *const *, unsigned) {}
 inline void __syncwarp(unsigned mask = 0xffffffffu, LINE) {
-    emulated::wait_warp(__syncwarp_all, mask, nullptr, line);
+    emulated::wait_warp(emulated::meet, mask, nullptr, line);
 }
 
-template <class T> struct exchange {
-    T mine, got;
-    int from, line;
-};
-template <class T> void exchange_all(void *const *lane, unsigned mask) {
-    for (int i = 0; i < emulated::WARP; i++) {
-        if (!(mask >> i & 1)) continue;
-        exchange<T> *x = (exchange<T> *)lane[i];
-        if (!(mask >> x->from & 1))
-            emulated::fail("line %d: lane %d reads lane %d, which is not in the mask", x->line, i, x->from);
-        x->got = ((exchange<T> *)lane[x->from])->mine;
-    }
-}
-template <class T> T exchanged(unsigned mask, T v, int from, int line) {
-    exchange<T> x = {v, v, from, line};
-    emulated::wait_warp(exchange_all<T>, mask, &x, line);
-    return x.got;
-}
 #define LANE ((int)(threadIdx.x % emulated::WARP))
 template <class T> T __shfl_sync(unsigned mask, T v, int from, int width = 32, LINE) {
-    return exchanged(mask, v, (LANE & ~(width - 1)) | (from & (width - 1)), line);
+    return emulated::exchanged(mask, v, (LANE & ~(width - 1)) | (from & (width - 1)), line);
 }
 template <class T> T __shfl_xor_sync(unsigned mask, T v, int by, int width = 32, LINE) {
     int from = LANE ^ by;
-    return exchanged(mask, v, from / width > LANE / width ? LANE : from, line);
+    return emulated::exchanged(mask, v, from / width > LANE / width ? LANE : from, line);
 }
 template <class T> T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32, LINE) {
-    return exchanged(mask, v, LANE % width + (int)by < width ? LANE + (int)by : LANE, line);
+    return emulated::exchanged(mask, v, LANE % width + (int)by < width ? LANE + (int)by : LANE, line);
 }
 template <class T> T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, LINE) {
-    return exchanged(mask, v, LANE % width >= (int)by ? LANE - (int)by : LANE, line);
-}
-struct ballot {
-    bool mine;
-    unsigned all;
-};
-inline void ballot_all(void *const *lane, unsigned mask) {
-    unsigned all = 0;
-    for (int i = 0; i < emulated::WARP; i++)
-        if ((mask >> i & 1) && ((ballot *)lane[i])->mine) all |= 1u << i;
-    for (int i = 0; i < emulated::WARP; i++)
-        if (mask >> i & 1) ((ballot *)lane[i])->all = all;
+    return emulated::exchanged(mask, v, LANE % width >= (int)by ? LANE - (int)by : LANE, line);
 }
 inline unsigned __ballot_sync(unsigned mask, int p, LINE) {
-    ballot b = {p != 0, 0};
-    emulated::wait_warp(ballot_all, mask, &b, line);
+    emulated::ballot b = {p != 0, 0};
+    emulated::wait_warp(emulated::ballot_all, mask, &b, line);
     return b.all;
 }
 inline int __any_sync(unsigned mask, int p, LINE) { return __ballot_sync(mask, p, line) != 0; }
 inline int __all_sync(unsigned mask, int p, LINE) { return __ballot_sync(mask, p, line) == mask; }
 
-template <class To, class From> KD_INLINE To bits_as(From v) {
-    static_assert(sizeof(To) == sizeof(From), "bits");
-    To to;
-    __builtin_memcpy(&to, &v, sizeof to);
-    return to;
-}
-KD_INLINE float __uint_as_float(unsigned u) { return bits_as<float>(u); }
-KD_INLINE float __int_as_float(int u) { return bits_as<float>(u); }
-KD_INLINE unsigned __float_as_uint(float v) { return bits_as<unsigned>(v); }
-KD_INLINE int __float_as_int(float v) { return bits_as<int>(v); }
-KD_INLINE double __longlong_as_double(long long u) { return bits_as<double>(u); }
-KD_INLINE long long __double_as_longlong(double v) { return bits_as<long long>(v); }
+KD_INLINE float __uint_as_float(unsigned u) { return emulated::bits_as<float>(u); }
+KD_INLINE float __int_as_float(int u) { return emulated::bits_as<float>(u); }
+KD_INLINE unsigned __float_as_uint(float v) { return emulated::bits_as<unsigned>(v); }
+KD_INLINE int __float_as_int(float v) { return emulated::bits_as<int>(v); }
+KD_INLINE double __longlong_as_double(long long u) { return emulated::bits_as<double>(u); }
+KD_INLINE long long __double_as_longlong(double v) { return emulated::bits_as<long long>(v); }
 KD_INLINE int __popc(unsigned v) { return __builtin_popcount(v); }
 KD_INLINE int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
 KD_INLINE int __ffs(int v) { return __builtin_ffs(v); }
@@ -92,8 +203,20 @@ KD_INLINE double rsqrt(double v) { return 1 / sqrt(v); }
 KD_INLINE float __expf(float v) { return expf(v); }
 KD_INLINE float __logf(float v) { return logf(v); }
 KD_INLINE float __fdividef(float a, float b) { return a / b; }
+/* Rounded by themselves: not made one with what they are added to. */
+KD_INLINE float __fmul_rn(float a, float b) {
+    volatile float r = a * b;
+    return r;
+}
+KD_INLINE float __fadd_rn(float a, float b) {
+    volatile float r = a;
+    return r + b;
+}
 KD_INLINE float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 template <class T> KD_INLINE T __ldg(const T *p) { return *p; }
+template <class T> KD_INLINE T __ldcg(const T *p) { return *p; }
+template <class T> KD_INLINE T __ldcs(const T *p) { return *p; }
+template <class T> KD_INLINE void __stcs(T *p, T v) { *p = v; }
 KD_INLINE void __threadfence() {}
 template <class T> KD_INLINE T max(T a, T b) { return a > b ? a : b; }
 template <class T> KD_INLINE T min(T a, T b) { return a < b ? a : b; }
@@ -107,17 +230,14 @@ KD_INLINE kd_saddr kd_saddr_of(const void *p) { return (kd_saddr)p; }
 struct __align__(16) kd_words {
     unsigned w[4];
 };
-inline void check16(const void *p, int line) {
-    if ((unsigned long)p % 16) emulated::fail("line %d: 16 bytes at an address that is no multiple", line);
-}
 inline kd_words kd_load16(const void *p, LINE) {
     kd_words v;
-    check16(p, line);
+    emulated::check16(p, line);
     __builtin_memcpy(&v, p, sizeof v);
     return v;
 }
 inline void kd_store16(void *p, kd_words v, LINE) {
-    check16(p, line);
+    emulated::check16(p, line);
     __builtin_memcpy(p, &v, sizeof v);
 }
 
@@ -151,127 +271,41 @@ KD_INLINE unsigned kd_narrow2_bf16(float lo, float hi) {
 KD_INLINE float kd_round_tf32(float v) {
     return __uint_as_float(v != v ? 0x7fffffff : (__float_as_uint(v) + 0x1000) & 0xffffe000);
 }
-KD_INLINE float flushed(float v) { return fabsf(v) < 0x1p-126f ? v * 0 : v; }
-KD_INLINE float kd_exp2(float v) { return flushed(exp2f(flushed(v))); }
-KD_INLINE float kd_rcp(float v) { return flushed(1 / flushed(v)); }
+KD_INLINE float kd_exp2(float v) { return emulated::flushed(exp2f(emulated::flushed(v))); }
+KD_INLINE float kd_rcp(float v) { return emulated::flushed(1 / emulated::flushed(v)); }
 
-struct blocks_8x8 {
-    unsigned *r;
-    kd_saddr row;
-    int line;
-};
-template <int N, bool TURNED> void ldmatrix_all(void *const *lane, unsigned) {
-    const blocks_8x8 *own[emulated::WARP];
-    for (int i = 0; i < emulated::WARP; i++) own[i] = (const blocks_8x8 *)lane[i];
-    for (int b = 0; b < N; b++) {
-        unsigned short e[8][8];
-        for (int i = 0; i < 8; i++)
-            __builtin_memcpy(
-                e[i], emulated::shared(own[8 * b + i]->row, 16, "a row of ldmatrix", own[0]->line), 16);
-        for (int i = 0; i < emulated::WARP; i++) {
-            int g = i / 4, q = 2 * (i % 4);
-            own[i]->r[b] =
-                TURNED ? e[q][g] | (unsigned)e[q + 1][g] << 16 : e[g][q] | (unsigned)e[g][q + 1] << 16;
-        }
-    }
+inline void kd_ldmatrix4(unsigned r[4], kd_saddr row, LINE) { emulated::ldmatrix<4, false>(r, row, line); }
+inline void kd_ldmatrix4_trans(unsigned r[4], kd_saddr row, LINE) {
+    emulated::ldmatrix<4, true>(r, row, line);
 }
-template <int N, bool TURNED> void ldmatrix(unsigned *r, kd_saddr row, int line) {
-    blocks_8x8 own = {r, row, line};
-    emulated::wait_warp(ldmatrix_all<N, TURNED>, 0xffffffffu, &own, line);
+inline void kd_ldmatrix2(unsigned r[2], kd_saddr row, LINE) { emulated::ldmatrix<2, false>(r, row, line); }
+inline void kd_ldmatrix2_trans(unsigned r[2], kd_saddr row, LINE) {
+    emulated::ldmatrix<2, true>(r, row, line);
 }
-inline void kd_ldmatrix4(unsigned r[4], kd_saddr row, LINE) { ldmatrix<4, false>(r, row, line); }
-inline void kd_ldmatrix4_trans(unsigned r[4], kd_saddr row, LINE) { ldmatrix<4, true>(r, row, line); }
-inline void kd_ldmatrix2(unsigned r[2], kd_saddr row, LINE) { ldmatrix<2, false>(r, row, line); }
-inline void kd_ldmatrix2_trans(unsigned r[2], kd_saddr row, LINE) { ldmatrix<2, true>(r, row, line); }
 
-struct fragments {
-    float *c;
-    const unsigned *a, *b;
-};
-typedef float row_8 __attribute__((vector_size(32)));
-/* c += a b of 16 x K by K x 8. */
-template <int K> void multiply(void *const *lane, const float (*a)[K], const row_8 *b) {
-    for (int row = 0; row < 16; row++) {
-        row_8 sum;
-        for (int q = 0; q < 4; q++)
-            for (int j = 0; j < 2; j++)
-                sum[2 * q + j] = ((fragments *)lane[row % 8 * 4 + q])->c[row / 8 * 2 + j];
-        for (int k = 0; k < K; k++) sum += a[row][k] * b[k];
-        for (int q = 0; q < 4; q++)
-            for (int j = 0; j < 2; j++)
-                ((fragments *)lane[row % 8 * 4 + q])->c[row / 8 * 2 + j] = sum[2 * q + j];
-    }
-}
-template <float (*WIDEN)(unsigned short)> void mma_16_all(void *const *lane, unsigned) {
-    float a[16][16];
-    row_8 b[16];
-    for (int i = 0; i < emulated::WARP; i++) {
-        const fragments *own = (const fragments *)lane[i];
-        int g = i / 4, q = i % 4 * 2;
-        for (int w = 0; w < 4; w++)
-            for (int j = 0; j < 2; j++)
-                a[g + w % 2 * 8][q + w / 2 * 8 + j] = WIDEN((unsigned short)(own->a[w] >> 16 * j));
-        for (int w = 0; w < 2; w++)
-            for (int j = 0; j < 2; j++) b[q + w * 8 + j][g] = WIDEN((unsigned short)(own->b[w] >> 16 * j));
-    }
-    multiply<16>(lane, a, b);
-}
-inline void mma_tf32_all(void *const *lane, unsigned) {
-    float a[16][8];
-    row_8 b[8];
-    for (int i = 0; i < emulated::WARP; i++) {
-        const fragments *own = (const fragments *)lane[i];
-        int g = i / 4, q = i % 4;
-        for (int w = 0; w < 4; w++) a[g + w % 2 * 8][q + w / 2 * 4] = __uint_as_float(own->a[w] & 0xffffe000);
-        for (int w = 0; w < 2; w++) b[q + w * 4][g] = __uint_as_float(own->b[w] & 0xffffe000);
-    }
-    multiply<8>(lane, a, b);
-}
 inline void kd_mma_bf16(float c[4], const unsigned a[4], const unsigned b[2], LINE) {
-    fragments own = {c, a, b};
-    emulated::wait_warp(mma_16_all<kd_widen_bf16>, 0xffffffffu, &own, line);
+    emulated::fragments own = {c, a, b};
+    emulated::wait_warp(emulated::mma_16_all<kd_widen_bf16>, 0xffffffffu, &own, line);
 }
 inline void kd_mma_f16(float c[4], const unsigned a[4], const unsigned b[2], LINE) {
-    fragments own = {c, a, b};
-    emulated::wait_warp(mma_16_all<kd_widen_f16>, 0xffffffffu, &own, line);
+    emulated::fragments own = {c, a, b};
+    emulated::wait_warp(emulated::mma_16_all<kd_widen_f16>, 0xffffffffu, &own, line);
 }
 inline void kd_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2], LINE) {
-    fragments own = {c, a, b};
-    emulated::wait_warp(mma_tf32_all, 0xffffffffu, &own, line);
+    emulated::fragments own = {c, a, b};
+    emulated::wait_warp(emulated::mma_tf32_all, 0xffffffffu, &own, line);
 }
 
-/* Between the call and the wait the bytes are NaN, whoever reads them. */
-inline void copy_begin(kd_saddr to, const void *from, int size, int bytes, int line) {
-    emulated::copies *c = &emulated::now.copying[threadIdx.x];
-    unsigned char *p = emulated::shared(to, size, "a copy", line);
-    if (bytes < 0 || bytes > size) emulated::fail("line %d: a copy of %d bytes of %d", line, bytes, size);
-    if (bytes && (unsigned long)from % size)
-        emulated::fail("line %d: a copy from an address that is no multiple of %d", line, size);
-    if (c->n == c->room) {
-        c->room = 2 * c->room + 16;
-        c->at = (emulated::copy *)__builtin_realloc(c->at, c->room * sizeof *c->at);
-        if (!c->at) emulated::fail("no memory to emulate its copies");
-    }
-    __builtin_memset(p, 0xff, size);
-    c->at[c->n++] = {p, from, size, bytes, c->groups};
-}
-inline void copy_end(int but) {
-    emulated::copies *c = &emulated::now.copying[threadIdx.x];
-    int kept = 0;
-    for (int i = 0; i < c->n; i++) {
-        emulated::copy m = c->at[i];
-        if (m.group < c->groups - but) {
-            __builtin_memcpy(m.to, m.from, m.bytes);
-            __builtin_memset(m.to + m.bytes, 0, m.size - m.bytes);
-        } else
-            c->at[kept++] = m;
-    }
-    c->n = kept;
-}
 inline void kd_copy16(kd_saddr to, const void *from, int bytes, LINE) {
-    copy_begin(to, from, 16, bytes, line);
+    emulated::copy_begin(to, from, 16, bytes, line);
 }
-inline void kd_copy8(kd_saddr to, const void *from, int bytes, LINE) { copy_begin(to, from, 8, bytes, line); }
-inline void kd_copy4(kd_saddr to, const void *from, int bytes, LINE) { copy_begin(to, from, 4, bytes, line); }
+inline void kd_copy8(kd_saddr to, const void *from, int bytes, LINE) {
+    emulated::copy_begin(to, from, 8, bytes, line);
+}
+inline void kd_copy4(kd_saddr to, const void *from, int bytes, LINE) {
+    emulated::copy_begin(to, from, 4, bytes, line);
+}
 KD_INLINE void kd_copy_commit() { emulated::now.copying[threadIdx.x].groups++; }
-template <int N> void kd_copy_wait() { copy_end(N); }
+template <int N> void kd_copy_wait() { emulated::copy_end(N); }
+#undef LINE
+#undef LANE

@@ -27,6 +27,8 @@ extern "C" {
 void *mmap(void *, size_t, int, int, int, long);
 int mprotect(void *, size_t, int);
 int munmap(void *, size_t);
+void *memcpy(void *, const void *, size_t);
+void *memset(void *, int, size_t);
 int posix_memalign(void **, size_t, size_t);
 float expf(float), exp2f(float), logf(float), log2f(float), expm1f(float), log1pf(float), sqrtf(float),
     tanhf(float), erff(float), erfcf(float), sinf(float), cosf(float), floorf(float), ceilf(float),
@@ -59,6 +61,7 @@ VECTORS(double, double)
 VECTORS(int, int)
 VECTORS(unsigned, uint)
 VECTORS(unsigned short, ushort)
+#undef VECTORS
 
 namespace emulated {
 enum {
@@ -318,6 +321,12 @@ static void call() {
                                     A32(256), A32(288), A32(320), A32(352), A32(384), A32(416), A32(448),
                                     A32(480));
 }
+#undef P4
+#undef P8
+#undef P32
+#undef A4
+#undef A8
+#undef A32
 enum { MOST_ARGS = 512 };
 
 static void body() {
