@@ -23,9 +23,8 @@ typedef struct {
 } block;
 
 /* What every emulated object exports (ir/plan.h). */
-typedef int emulated_launch(void (*kernel)(void), const char *name, int nargs, void *const *args,
-                            unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,
-                            size_t size);
+typedef int emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
+                            unsigned shared, unsigned seed, char *error, size_t size);
 
 struct CUevent_st {
     int waiting; /* records of it in the queue, which is */
@@ -37,7 +36,6 @@ struct CUmod_st {
 };
 struct CUfunc_st {
     emulated_launch *launch;
-    void (*kernel)(void);
     int shared; /* most dynamic bytes */
     char name[];
 };
@@ -281,6 +279,7 @@ static dlr_cu_result release_host(void *at) {
 
 static dlr_cu_result run_launch(const work *w) {
     void *values[MOST_ARGS];
+    uint64_t real[MOST_ARGS];
     char error[400] = "";
     for (int i = 0; i < w->nargs; i++) {
         if (!find_device(w->args[i])) {
@@ -288,10 +287,10 @@ static dlr_cu_result run_launch(const work *w) {
                      w->function->name, i);
             return break_down(DLR_CU_ILLEGAL_ADDRESS, error);
         }
-        values[i] = (void *)(uintptr_t)(w->args[i] - bias);
+        real[i] = w->args[i] - bias, values[i] = &real[i];
     }
-    int failed = w->function->launch(w->function->kernel, w->function->name, w->nargs, values, w->grid,
-                                     w->block, w->shared, fake.options.seed, error, sizeof error);
+    int failed = w->function->launch(w->function->name, w->nargs, values, w->grid, w->block, w->shared,
+                                     fake.options.seed, error, sizeof error);
     return failed ? break_down(DLR_CU_LAUNCH_FAILED, error) : 0;
 }
 
@@ -445,12 +444,11 @@ static dlr_cu_result module_unload(dlr_cu_module m) {
 }
 /* Functions live as long as the process: they are few. */
 static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
-    void *address = dl_object_find(&m->object, name);
-    if (!address) return DLR_CU_NOT_FOUND;
+    char error[400];
+    if (m->launch(name, 0, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
     struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
     if (!f) return DLR_CU_OUT_OF_MEMORY;
     *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10};
-    memcpy(&f->kernel, &address, sizeof address);
     strcpy(f->name, name);
     *function = f;
     return 0;
