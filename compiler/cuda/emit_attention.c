@@ -16,9 +16,9 @@ typedef struct {
 typedef struct {
     dl_attention a;
     dl_dtype type;
-    int64_t heads; /* of all samples */
-    int64_t width; /* features of a row in shared memory, and of what a block makes of the gradients */
-    int64_t out;
+    int64_t heads;   /* of all samples */
+    int64_t width;   /* features of a row in shared memory, */
+    int64_t out, of; /* of what a block makes of y, and of the gradients */
 } shape;
 
 static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block) * block; }
@@ -28,7 +28,8 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
     shape s = {.a = dl_attention_of(n), .type = e->k->params.at[DL_ATT_Q].type.dtype};
     s.heads = s.a.batch * s.a.heads;
     s.width = round_up(s.a.size, s.a.size <= WHOLE ? 16 : PART);
-    s.out = s.width <= WHOLE ? s.width : PART;
+    s.out = s.width <= WHOLE ? s.width : PART * (s.width % (2 * PART) ? 1 : 2);
+    s.of = s.width <= WHOLE ? s.width : PART;
     return s;
 }
 
@@ -40,13 +41,13 @@ static int64_t shared_of(const shape *s, const tiles *t, bool back) {
     return ((back ? 2 : 1) * rows_of(t) + 2LL * t->stages * t->columns) * row + beside;
 }
 
-/* As many rows a warp as registers hold, and as much of them and of the tiles ahead as shared memory does. */
+/* As many rows a warp as registers hold, and as much of them and of the tiles ahead as shared memory does.
+ * Found by compiling all sizes: none spills. */
 static tiles find_tiles(const shape *s, bool back) {
-    bool half = dl_dtype_is_half(s->type), small = s->width <= 64;
-    tiles t = {.groups = half && small && !back ? 2 : 1,
-               .warps = 4,
-               .columns = small && half ? 64 : small || half ? 32 : 16,
-               .stages = 2};
+    bool half = dl_dtype_is_half(s->type), small = s->width <= 64, drops = s->a.rate > 0;
+    tiles t = {.groups = half && small && !back ? 2 : 1, .warps = 4, .columns = 16, .stages = 2};
+    if (small && half) t.columns = t.groups == 2 && (drops || s->width == 64) ? 32 : 64;
+    if (small != half) t.columns = 32;
     if (shared_of(s, &t, back) > DL_SHARED_MOST) t.stages = 1;
     if (shared_of(s, &t, back) > DL_SHARED_MOST) t.columns = 16;
     if (shared_of(s, &t, back) > DL_SHARED_MOST) t.warps = 2;
@@ -78,13 +79,13 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, dl_err
     tiles t = find_tiles(s, false);
     bool drops = s->a.rate > 0;
     int out = drops ? DL_ATT_STEP + 1 : DL_ATT_SEED;
-    if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.queries, rows_of(&t)), DL_WARP * t.warps, t.shared,
-                      err))
+    if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.queries, rows_of(&t)) * (s->width / s->out),
+                      DL_WARP * t.warps, t.shared, err))
         return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention<%s, %lld, %lld, %s, %d, %d, %d, %d>(s, p0, p1, p2, %s, p%d, p%d);\n",
-            operands(e, s), (long long)s->a.size, (long long)s->width, truth(drops), t.groups, t.warps,
-            t.columns, t.stages, draws(e, s, DL_ATT_SEED), out, out + 1);
+    dl_putf(e->out, "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d>(s, p0, p1, p2, %s, p%d, p%d);\n",
+            operands(e, s), (long long)s->a.size, (long long)s->width, (long long)s->out, truth(drops),
+            t.groups, t.warps, t.columns, t.stages, draws(e, s, DL_ATT_SEED), out, out + 1);
     dl_cuda_foot(e);
     return true;
 }
@@ -94,11 +95,11 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, bool
     tiles t = find_tiles(s, true);
     bool drops = s->a.rate > 0;
     int out = drops ? DL_GRAD_STEP + 1 : DL_GRAD_SEED;
-    int64_t blocks = dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(&t)) * (s->width / s->out);
+    int64_t blocks = dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(&t)) * (s->width / s->of);
     if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t.warps, t.shared, err)) return false;
     put_shape(e, s);
     dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d>(s, ", operands(e, s),
-            (long long)s->a.size, (long long)s->width, (long long)s->out, truth(by_key), truth(drops),
+            (long long)s->a.size, (long long)s->width, (long long)s->of, truth(by_key), truth(drops),
             t.groups, t.warps, t.columns, t.stages);
     dl_puts(e->out, by_key ? "p1, p2, p0, p5" : "p0, p5, p1, p2");
     dl_putf(e->out, ", p4, (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
@@ -143,5 +144,6 @@ bool dl_cuda_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
                               "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
                               dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
     code->needs[DL_NEED_ATTENTION] = 1;
+    e->resident = 2; /* else the compiler spills a few registers for one block more */
     return n->op == DL_OP_flash_attention ? emit_forward(e, code, &s, err) : emit_backward(e, code, &s, err);
 }

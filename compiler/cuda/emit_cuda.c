@@ -5,12 +5,14 @@
 static const dl_dialect narrow = {"int", "unsigned", "", "U", true},
                         wide = {"long", "unsigned long", "L", "UL", true};
 
-extern const char dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_prelude[];
+extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_device[], dl_cuda_kernels_emulated[],
+    dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
-    (void)needs;
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
     dl_puts(out, dl_cuda_kernels_prelude);
+    if (needs->needs[DL_NEED_SWEEPS]) dl_puts(out, dl_cuda_kernels_sweeps);
+    if (needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention);
 }
 
 bool dl_cuda_is_narrow(const dl_kernel *k) {
@@ -59,7 +61,9 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
     int phase = code->phases++;
     code->units[phase] = units, code->threads[phase] = threads, code->shared[phase] = (int)shared;
     e->name = dl_format(e->arena, "%s_%d", k->name, phase);
-    dl_putf(e->out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", threads, e->name);
+    dl_putf(e->out, "extern \"C\" __global__ void __launch_bounds__(%d", threads);
+    if (e->resident) dl_putf(e->out, ", %d", e->resident);
+    dl_putf(e->out, ") %s(", e->name);
     for (int i = 0; i < k->params.n; i++)
         dl_putf(e->out, "%s%s *%sp%d, ", i < k->nin ? "const " : "",
                 dl_emit_element_type(k->params.at[i].type.dtype), is_shared(k, i) ? "" : "__restrict__ ", i);

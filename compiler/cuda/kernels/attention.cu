@@ -11,11 +11,14 @@
  * is 2^-18 of a share, less than the sums around it. Operands in f32 are so many parts of TF32 themselves.
  * Every sum is over COLUMNS tokens (or a head's features) at a time, and those sums are added in order. */
 #ifdef __CUDACC_RTC__
-#define UNROLL _Pragma("unroll")
+#define UNROLL    _Pragma("unroll")
+#define UNROLL_IN _Pragma("unroll 4")
 #else
 #define UNROLL
+#define UNROLL_IN
 #endif
-#define FOR(i, n) UNROLL for (int i = 0; i < (n); i++)
+#define FOR(i, n)      UNROLL for (int i = 0; i < (n); i++)
+#define FOR_MANY(i, n) UNROLL_IN for (int i = 0; i < (n); i++) /* where i counts no registers */
 
 /* ---- operands of kd_mma_*: 16 x STEP and STEP x 8, in parts ---- */
 template <int PARTS> struct left_operand { unsigned w[PARTS][4]; };
@@ -174,7 +177,7 @@ template <class T, int PAD, int M, int C>
 INLINE void product(float c[M][C][4], const typename T::element *rows, const typename T::element *columns) {
     enum { STRIDE = PAD + 16 / (int)sizeof(typename T::element) };
     FOR(m, M) FOR(n, C) FOR(i, 4) c[m][n][i] = 0;
-    FOR(k, PAD / T::STEP) {
+    FOR_MANY(k, PAD / T::STEP) {
         typename T::left a[M];
         FOR(m, M) T::template load_left<STRIDE>(a[m], rows + m * 16 * STRIDE + k * T::STEP);
         FOR(n, C / 2) {
@@ -250,29 +253,70 @@ INLINE void put_rows(head_tokens<typename T::element> to, int first, int feature
     }
 }
 
-/* Is a share dropped: that of the score of this number? */
+/* ---- dropout: ir/base/philox.h ---- */
+/* Numbers 4 block to 4 block + 3 of those that s_random counts, as words. */
+INLINE void random_block(unsigned c[4], unsigned long block, long seed, long step, int number) {
+    unsigned k0 = (unsigned)seed, k1 = (unsigned)((unsigned long)seed >> 32);
+    c[0] = (unsigned)block, c[1] = (unsigned)(block >> 32), c[2] = (unsigned)step, c[3] = 6u | (unsigned)number << 8;
+    FOR(round, 10) {
+        unsigned long p0 = 0xD2511F53ul * c[0], p1 = 0xCD9E8D57ul * c[2];
+        c[0] = (unsigned)(p1 >> 32) ^ c[1] ^ k0, c[1] = (unsigned)p1;
+        c[2] = (unsigned)(p0 >> 32) ^ c[3] ^ k1, c[3] = (unsigned)p0;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+}
 struct attention_draws {
     long seed, step;
     unsigned long first; /* number of the head's first score */
 };
-INLINE bool is_dropped(const attention_shape &s, const attention_draws &d, int query, int key) {
-    unsigned long at = d.first + (unsigned long)query * s.keys + key;
-    return s_random(at, d.seed, d.step, s.number) < s.threshold;
+/* Which of four scores whose numbers are 4 `block` and behind are dropped: a bit each. */
+INLINE unsigned draw_four(const attention_shape &s, const attention_draws &d, unsigned long block) {
+    unsigned c[4], bits = 0;
+    random_block(c, block, d.seed, d.step, s.number);
+    FOR(i, 4) bits |= ((float)(c[i] >> 8) * 0x1p-24f < s.threshold) << i;
+    return bits;
+}
+/* The same of a warp's accumulators, a bit each by half, pair of n and place: numbers of queries `query` (of
+ * the thread's first row, if not BY_KEY, else column) and keys `key`. Where each row of scores begins a block,
+ * a lane draws four scores of 16 keys by 1 query and asks the others for its own. */
+template <bool BY_KEY, int C>
+INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_draws &d, int row, int column) {
+    FOR(n, C) drop[n] = 0;
+    if (s.keys % 4) {
+        FOR(n, C) FOR(i, 4) {
+            int along = row + i / 2 * 8, across = column + n * 8 + i % 2;
+            unsigned long query = BY_KEY ? across : along, key = BY_KEY ? along : across, at = d.first + query * s.keys + key;
+            drop[n] |= (s_random(at, d.seed, d.step, s.number) < s.threshold) << i;
+        }
+        return;
+    }
+    int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
+    if (BY_KEY) FOR(n, C) {
+        unsigned long query = column + n * 8 + g / 4, key = row - g + g % 4 * 4;
+        unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
+        FOR(i, 4) drop[n] |= (__shfl_sync(0xffffffffu, four, (i % 2 * 4 + i / 2 * 2 + g / 4) * 4 + q) >> g % 4 & 1) << i;
+    }
+    else FOR(n, C / 2) FOR(half, 2) {
+        unsigned long query = row + half * 8, key = column - 2 * q + n * 16 + q * 4;
+        unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
+        FOR(j, 2) drop[2 * n + j] |= (__shfl_sync(0xffffffffu, four, g * 4 + j * 2 + q / 2) >> q % 2 * 2 & 3) << 2 * half;
+    }
 }
 
 /* ---- forwards ---- */
 
-/* A block: ROWS queries of a head. */
-template <class T, int SIZE, int PAD, bool DROPS, int M, int WARPS, int COLUMNS, int STAGES>
+/* A block: ROWS queries of a head, OUT of their features. */
+template <class T, int SIZE, int PAD, int OUT, bool DROPS, int M, int WARPS, int COLUMNS, int STAGES>
 INLINE void attention(const attention_shape &s, const typename T::element *q, const typename T::element *k,
                       const typename T::element *v, const long *seed, const long *step,
                       typename T::element *y, float *log) {
     typedef typename T::element element;
     enum { STRIDE = PAD + 16 / (int)sizeof(element), THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * STRIDE };
-    enum { C = COLUMNS / 8, N = PAD / 8 };
+    enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
     KD_SHARED(element, rows);
     element *stages = rows + ROWS * STRIDE;
-    int blocks = (s.queries + ROWS - 1) / ROWS, head = blockIdx.x / blocks, block = blockIdx.x % blocks;
+    int blocks = (s.queries + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS, feature = blockIdx.x % CHUNKS * OUT;
+    int head = unit / blocks, block = unit % blocks;
     if (s.causal) block = blocks - 1 - block; /* the longest first */
     int query = block * ROWS, last = s.causal && query + ROWS < s.keys ? query + ROWS : s.keys;
     int tiles = (last + COLUMNS - 1) / COLUMNS, warp = threadIdx.x / 32;
@@ -306,6 +350,8 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
             int at = key + n * 8 + i % 2;
             if (at >= s.keys || (s.causal && at > mine + m * 16 + i / 2 * 8)) c[m][n][i] = -__builtin_inff();
         }
+        unsigned drop[M][C];
+        if (DROPS) FOR(m, M) draw<false, C>(drop[m], s, draws, mine + m * 16, key);
         FOR(m, M) FOR(half, 2) {
             float top = most[m][half], all = 0;
             FOR(n, C) FOR(i, 2) top = fmaxf(top, c[m][n][2 * half + i]);
@@ -315,14 +361,14 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
             FOR(n, C) FOR(i, 2) {
                 float *p = &c[m][n][2 * half + i];
                 all += *p = kd_exp2(fmaf(*p, s.scale2, -less));
-                if (DROPS && is_dropped(s, draws, mine + m * 16 + half * 8, key + n * 8 + i)) *p = 0;
+                if (DROPS && drop[m][n] >> (2 * half + i) & 1) *p = 0;
             }
             sum[m][half] = sum[m][half] * shrink[m][half] + all;
             most[m][half] = top;
         }
         typename T::made a[M][COLUMNS / T::STEP];
         make_left<T, M, C>(a, c, back);
-        spread<T, PAD, M, C, N>(acc, a, shrink, back, now + TILE);
+        spread<T, PAD, M, C, N>(acc, a, shrink, back, now + TILE + feature);
         __syncthreads();
     }
 
@@ -331,9 +377,9 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         float all = row_sum(sum[m][half]);
         int at = mine + m * 16 + half * 8;
         factor[m][half] = (DROPS ? s.kept : 1) / all;
-        if (threadIdx.x % 4 == 0 && at < s.queries) log[(long)head * s.queries + at] = most[m][half] * s.scale + logf(all);
+        if (feature == 0 && threadIdx.x % 4 == 0 && at < s.queries) log[(long)head * s.queries + at] = most[m][half] * s.scale + logf(all);
     }
-    put_rows<T, SIZE, M, N>(tokens_of<SIZE>(y, s, s.queries, head), mine, 0, acc, factor);
+    put_rows<T, SIZE, M, N>(tokens_of<SIZE>(y, s, s.queries, head), mine, feature, acc, factor);
 }
 
 /* ---- backwards ---- */
@@ -408,6 +454,8 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         FOR(m, M) FOR(half, 2) one[m][half] = 1;
         product<T, PAD, M, C>(p, rows + warp * 16 * M * STRIDE, now);
         product<T, PAD, M, C>(ds, rows2 + warp * 16 * M * STRIDE, now + TILE);
+        unsigned drop[M][C];
+        if (DROPS) FOR(m, M) draw<BY_KEY, C>(drop[m], s, draws, mine + m * 16, column);
         FOR(m, M) FOR(n, C) FOR(i, 4) {
             int row = mine + m * 16 + i / 2 * 8, across = column + n * 8 + i % 2;
             int query = BY_KEY ? across : row, key = BY_KEY ? row : across;
@@ -417,9 +465,9 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
             float share = seen ? kd_exp2(fmaf(p[m][n][i], s.scale2, -less)) : 0, dp = ds[m][n][i];
             p[m][n][i] = share;
             if (DROPS) {
-                bool drop = is_dropped(s, draws, query, key);
-                if (drop) p[m][n][i] = 0;
-                dp = drop ? 0 : dp * s.kept;
+                bool dropped = drop[m][n] >> i & 1;
+                p[m][n][i] = dropped ? 0 : share;
+                dp = dropped ? 0 : dp * s.kept;
             }
             ds[m][n][i] = seen ? share * (dp - d) : 0;
         }
