@@ -439,6 +439,12 @@ const char *dl_emit_param(const dl_emitter *e, int param) {
                      dl_emit_element_type(e->k->params.at[param].type.dtype), param);
 }
 
+/* What a load or store of one value indexes: its parameter, or what the emitter puts in its place. */
+static const char *array_of(const dl_emitter *e, const dl_kinstr *in) {
+    const char *other = e->array ? e->array[in - e->k->instrs.at] : NULL;
+    return other ? other : dl_emit_param(e, in->param);
+}
+
 /* In front of an element of memory: what makes it one in the program. */
 static const char *widening(dl_dtype d) {
     return d == DL_F16 ? "s_widen_f16" : d == DL_BF16 ? "s_widen_bf16" : d == DL_BOOL ? "-" : "";
@@ -499,7 +505,7 @@ static void put_load(dl_emitter *e, const dl_kinstr *in) {
     }
     bool bounded = put_bounds(e, &p->type, in->index);
     const char *half = dl_dtype_is_half(p->type.dtype) ? widening(p->type.dtype) : "";
-    dl_putf(e->out, "%s%s%s(%s[", bounded ? " ? " : "", c.open, half, dl_emit_param(e, in->param));
+    dl_putf(e->out, "%s%s%s(%s[", bounded ? " ? " : "", c.open, half, array_of(e, in));
     dl_emit_address(e, &p->type, in->index);
     dl_putf(e->out, "])%s", c.close);
     if (!bounded) return;
@@ -547,7 +553,7 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
         return;
     }
     put_guard(e, &p->type, in->index);
-    dl_putf(e->out, "%s[", dl_emit_param(e, in->param));
+    dl_putf(e->out, "%s[", array_of(e, in));
     dl_emit_address(e, &p->type, in->index);
     if (dl_dtype_is_half(p->type.dtype))
         dl_putf(e->out, "] = s_%s(%sv%d%s);\n", narrow, c.open, in->args[0], c.close);

@@ -2,12 +2,15 @@
  * beside the graph as it was written. What is compared, and how, is verify/verify.h's part. */
 #include <stdio.h>
 
+#include "programs/device.h"
 #include "programs/dlc.h"
 #include "programs/fill.h"
 #include "verify/verify.h"
 
 static const dl_option options[] = {
-    {"target", 0, "TARGET", "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic"},
+    {"target", 0, "TARGET",
+     "cpu (the best here), cpu:avx2, ..., cuda:sm_90a, ...; on a GPU, or by --device=cuda:emulated on the "
+     "CPU"},
     {"help", 'h', NULL, "this text"},
     {0},
 };
@@ -90,11 +93,16 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     if (!written) return code;
     dlc_tell_warnings(s);
     dl_compile_options opt;
-    if (!dl_session_options(s, dl_config_option(s->config, "target"), &opt, &err)) return dlc_fail(&err);
+    dl_device_choice on;
+    if (!dl_device_choose(arena, dl_config_str(s->config, DL_KEY_device),
+                          dl_config_option(s->config, "target"), &on, &err) ||
+        !dl_session_options(s, on.target, &opt, &err))
+        return dlc_fail(&err);
     opt.warn = dlc_warn;
     dl_plan *p = dl_session_compile(s, &opt, &err);
     uint64_t seed = (uint64_t)dl_config_int(s->config, DL_KEY_seed);
-    dl_verify_run run = {{.threads = (int)dl_config_int(s->config, DL_KEY_threads)}, fill, &seed};
+    dl_verify_run run = {
+        {.threads = (int)dl_config_int(s->config, DL_KEY_threads), .device = on.device}, fill, &seed};
     /* The interpreter has no meaning of its own for composites: what they consist of is what is compared
      * with. */
     dl_pass_ctx lower = {.arena = arena, .err = &err};

@@ -9,6 +9,7 @@
 #include "ir/base/foreign.h"
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
+#include "programs/device.h"
 #include "programs/environment.h"
 #include "programs/identity.h"
 #include "programs/predict.h"
@@ -58,6 +59,7 @@ typedef struct {
     dlr_run_model model;
     dl_plan *plan;
     bool plan_cached; /* it was found, not compiled */
+    dl_device_choice device;
     dlr_rundir dir;
     bool logs; /* out.log is open */
     DL_ARRAY(const char *) warnings;
@@ -70,10 +72,6 @@ typedef struct {
 /* What is not built yet is refused, never quietly left out. */
 static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
     static const char *const ranks[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    if (strcmp(dl_config_str(c, DL_KEY_device), "cpu") != 0)
-        return dl_fail(err, DL_RESOURCE,
-                       "--device=%s: not in this version, which trains on CPUs (--device=cpu)",
-                       dl_config_str(c, DL_KEY_device));
     if (!dl_config_bool(c, DL_KEY_save_checkpoint))
         return dl_config_fail(
             c, DL_KEY_save_checkpoint, err,
@@ -86,6 +84,13 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
                 "%s=%s asks for several ranks: not in this version; start one process, or unset %s", ranks[i],
                 n, ranks[i]);
     }
+    return true;
+}
+
+static bool choose_device(program *p, dl_error *err) {
+    if (!dl_device_choose(p->arena, dl_config_str(p->config, DL_KEY_device), NULL, &p->device, err))
+        return false;
+    if (p->device.warning) dl_push(p->arena, &p->warnings, p->device.warning);
     return true;
 }
 
@@ -220,7 +225,7 @@ static void warn(const char *text) { dlr_log_warning("%s", text); }
 
 static bool compile(program *p, dl_error *err) {
     dl_compile_options opt;
-    if (!dl_session_options(p->session, NULL, &opt, err)) return false;
+    if (!dl_session_options(p->session, p->device.target, &opt, err)) return false;
     opt.warn = warn;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
@@ -274,8 +279,10 @@ static bool print_plan(const program *p, dl_error *err) {
 }
 
 static bool load_plan(program *p, dl_error *err) {
-    p->exec = dlr_exec_open(
-        p->plan, (dlr_exec_options){.threads = (int)dl_config_int(p->config, DL_KEY_threads)}, err);
+    p->exec = dlr_exec_open(p->plan,
+                            (dlr_exec_options){.threads = (int)dl_config_int(p->config, DL_KEY_threads),
+                                               .device = p->device.device},
+                            err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
     const dl_compile_times *t = &p->times;
@@ -346,7 +353,7 @@ static bool run(program *p, dl_error *err) {
     bool dry = dl_config_option(c, "dry_run") != NULL;
     if (dl_config_option(c, "json") && !dry) return dl_fail(err, DL_USAGE, "--json goes with --dry_run");
     if (dl_config_option(c, "verbose")) dlr_log_set_level(DLR_DEBUG);
-    if (!open_session(p, err) || !refuse_unbuilt(c, err)) return false;
+    if (!open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err)) return false;
     add_warnings(p);
     if (dry) {
         tell_warnings(p);

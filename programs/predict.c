@@ -138,10 +138,8 @@ static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
     job->model_path = job->session->model_path;
     if (job->session->batch != 1)
         return dl_fail(err, DL_USAGE, "local_batch_size: predictions are made one sample at a time");
-    if (strcmp(dl_config_str(c, DL_KEY_device), "cpu") != 0)
-        return dl_fail(err, DL_RESOURCE,
-                       "--device=%s: not in this version, which predicts on CPUs (--device=cpu)",
-                       dl_config_str(c, DL_KEY_device));
+    if (!dl_device_choose(job->arena, dl_config_str(c, DL_KEY_device), NULL, &job->device, err)) return false;
+    if (job->device.warning) fprintf(stderr, "dlrun: warning: %s\n", job->device.warning);
     for (int i = 0; i < c->warnings.n; i++) fprintf(stderr, "dlrun: warning: %s\n", c->warnings.at[i]);
     const dlr_state_value *source = job->checkpoint ? dlr_checkpoint_value(job->checkpoint, "source") : NULL;
     if (source && source->kind == DLR_STATE_TEXT &&
@@ -247,8 +245,10 @@ static void close_session(dl_predict_job *job) {
 static bool load(dl_predict_job *job, dl_error *err) {
     dl_arena_move(job->plan->arena, job->arena);
     close_session(job);
-    job->exec = dlr_exec_open(
-        job->plan, (dlr_exec_options){.threads = (int)dl_config_int(job->config, DL_KEY_threads)}, err);
+    job->exec = dlr_exec_open(job->plan,
+                              (dlr_exec_options){.threads = (int)dl_config_int(job->config, DL_KEY_threads),
+                                                 .device = job->device.device},
+                              err);
     if (!job->exec) return false;
     dlr_tensors model = dlr_tensors_of_model(job->arena, job->exec);
     if (job->weights) return dlr_tensors_load_file(&model, job->weights, err);

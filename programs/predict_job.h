@@ -2,6 +2,7 @@
 #ifndef DLC_PREDICT_JOB_H
 #define DLC_PREDICT_JOB_H
 #include "compiler/session.h"
+#include "programs/device.h"
 #include "runtime/io/checkpoint.h"
 #include "runtime/io/hdf5_write.h"
 #include "runtime/predict/field.h"
@@ -45,6 +46,7 @@ typedef struct {
     int space; /* its last so many axes are spatial: 0 to 3 */
     dl_plan *plan;
     bool plan_cached;
+    dl_device_choice device;
     dlr_exec *exec;
     /* the data */
     dlr_field *data; /* n of them */

@@ -47,7 +47,7 @@ static bool same_size(const dlr_extent *a, const dlr_extent *b) {
 
 static bool compile(dl_predict_job *job, dl_error *err) {
     dl_compile_options opt;
-    if (!dl_session_options(job->session, NULL, &opt, err)) return false;
+    if (!dl_session_options(job->session, job->device.target, &opt, err)) return false;
     job->plan = dl_session_plan(job->session, &opt, &job->plan_cached, err);
     return job->plan != NULL;
 }
@@ -55,6 +55,8 @@ static bool compile(dl_predict_job *job, dl_error *err) {
 /* ---- whole ---- */
 
 static bool fits_memory(const dl_predict_job *job, dl_error *err) {
+    if (strncmp(job->plan->target, "cpu:", 4) != 0)
+        return true; /* a device's own memory: seen when it opens */
     int threads = (int)dl_config_int(job->config, DL_KEY_threads);
     double peak = (double)dl_plan_peak(job->plan, threads ? threads : 1),
            free = (double)dl_memory_available();

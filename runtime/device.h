@@ -64,6 +64,9 @@ struct dlr_device {
  * device or memory), and those of `load`. */
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, dl_error *err);
 
+/* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such device). */
+bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err);
+
 /* The CPU: objects are shared objects of this machine, launches are loops of the pool. */
 dlr_device *dlr_cpu_new(dl_arena *arena);
 #endif

@@ -66,7 +66,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
     if (e->device) {
         write_tables(e);
         find_copies(e);
-        return e;
+        if (dlr_exec_check(e, err)) return e;
     }
     dlr_exec_close(e);
     return NULL;

@@ -78,9 +78,8 @@ dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int progra
 
 static bool read_tensor(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_error *err) {
     const dlr_tensors *t = ctx;
-    (void)err;
     dlr_state_read_range(t->exec, t->views[index], (dlr_range){first, n}, t->views[index].type->dtype, dst);
-    return true;
+    return dlr_exec_check(t->exec, err);
 }
 
 dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
@@ -111,7 +110,8 @@ bool dlr_tensors_load(const dlr_tensors *t, const dlr_st_file *file, dl_error *e
     void *buffer = malloc(DLR_ST_PIECE);
     bool ok = buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s", file->path);
     for (int i = 0; ok && i < t->n; i++)
-        ok = dlr_tensor_load(t->exec, t->views[i], file, dlr_st_find(file, t->list[i].name), buffer, err);
+        ok = dlr_tensor_load(t->exec, t->views[i], file, dlr_st_find(file, t->list[i].name), buffer, err) &&
+             dlr_exec_check(t->exec, err);
     free(buffer);
     return ok;
 }

@@ -139,6 +139,7 @@ static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_erro
         dlr_feed_batch(&r->feed, &batch);
         dlr_exec_run(r->exec, r->eval, NULL);
         double loss = dlr_scalar(r->exec, r->valid);
+        if (!dlr_exec_check(r->exec, err)) return false;
         if (!check_loss(r, "validation", r->eval, loss, err)) return false;
         if (i == 0 && epoch && !dlr_run_draw(r, &batch, err)) return false;
         sum += loss;
@@ -168,6 +169,7 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
     dlr_feed_batch(&r->feed, &batch);
     dlr_exec_run(r->exec, r->eval, NULL);
     double train = dlr_scalar(r->exec, r->valid);
+    if (!dlr_exec_check(r->exec, err)) return false;
     dlr_averages metrics = dlr_averages_of(r->arena, r->exec, r->eval, "train", r->o->style);
     dlr_averages_add(&metrics, r->exec, false);
     if (!check_loss(r, "initial", r->eval, train, err) || !validate(r, false, &valid, err)) return false;
@@ -191,30 +193,56 @@ static void log_memory(const char *lines) {
 
 /* ---- an epoch ---- */
 
-static bool train_steps(dlr_run *r, dl_error *err) {
-    while (r->at.position < epoch_steps(r)) {
-        dlr_batch batch;
-        double began = dl_clock_seconds();
-        if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
-        r->wait += dl_clock_seconds() - began;
-        dlr_feed_batch(&r->feed, &batch);
-        dlr_exec_run(r->exec, r->train, NULL);
-        double loss = dlr_scalar(r->exec, r->loss);
-        bool skipped = dlr_scaler_note(&r->scaler, r->exec), lost = skipped && !isfinite(loss);
-        r->at.iteration++, r->at.position++;
-        r->at.epoch_loss += lost ? 0 : loss;
-        r->lost += lost;
-        dlr_averages_add(&r->trained, r->exec, skipped);
-        r->last_rate = dlr_scalar(r->exec, r->rate);
-        r->seconds += dl_clock_seconds() - began;
-        if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
-        if (!lost && !check_loss(r, "training", r->train, loss, err)) return false;
-        if (!dlr_scaler_check(&r->scaler, r->exec, r->train, r->at.iteration, err)) return false;
-        if (r->at.position == 2) log_memory(r->o->style->stepped);
-        dlr_progress_step(&r->progress, r->batch, loss);
-        if (dlr_signal_pending()) return pause_run(r, err);
-    }
+/* A batch to the device, and the step on it begun. */
+static bool start_step(dlr_run *r, dl_error *err) {
+    dlr_batch batch;
+    double began = dl_clock_seconds();
+    if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
+    r->wait += dl_clock_seconds() - began;
+    dlr_feed_batch(&r->feed, &batch);
+    dlr_exec_start(r->exec, r->train);
+    r->started++;
+    r->seconds += dl_clock_seconds() - began;
     return true;
+}
+
+/* What the oldest step that was begun came to. */
+static bool finish_step(dlr_run *r, dl_error *err) {
+    double began = dl_clock_seconds();
+    dlr_exec_take(r->exec);
+    r->started--;
+    double loss = dlr_scalar(r->exec, r->loss);
+    if (!dlr_exec_check(r->exec, err)) return false;
+    bool skipped = dlr_scaler_note(&r->scaler, r->exec), lost = skipped && !isfinite(loss);
+    r->at.iteration++, r->at.position++;
+    r->at.epoch_loss += lost ? 0 : loss;
+    r->lost += lost;
+    dlr_averages_add(&r->trained, r->exec, skipped);
+    r->last_rate = dlr_scalar(r->exec, r->rate);
+    r->seconds += dl_clock_seconds() - began;
+    if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
+    if (!lost && !check_loss(r, "training", r->train, loss, err)) return false;
+    if (!dlr_scaler_check(&r->scaler, r->exec, r->train, r->at.iteration, err)) return false;
+    if (r->at.position == 2) log_memory(r->o->style->stepped);
+    dlr_progress_step(&r->progress, r->batch, loss);
+    return true;
+}
+
+/* Steps that may be under way: the first is alone where its gradients are wanted. */
+static int most_started(const dlr_run *r) {
+    return r->at.iteration == 0 && r->o->save_grads ? 1 : dlr_exec_ahead(r->exec);
+}
+
+/* A device is given the next step before the last one's results are looked at: it never waits for the host.
+ * All are done at the end, so that a checkpoint is of the step that it says. */
+static bool train_steps(dlr_run *r, dl_error *err) {
+    bool stops = false;
+    while (r->started > 0 || (!stops && r->at.position < epoch_steps(r))) {
+        bool more = !stops && r->at.position + r->started < epoch_steps(r) && r->started < most_started(r);
+        if (!(more ? start_step(r, err) : finish_step(r, err))) return false;
+        stops = dlr_signal_pending() != 0;
+    }
+    return !stops || pause_run(r, err);
 }
 
 /* Of an epoch whose steps are done. */

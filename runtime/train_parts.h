@@ -52,7 +52,8 @@ typedef struct {
     dlr_scaler scaler; /* of `train` */
     int64_t lost;      /* skipped steps of the epoch whose loss is not finite, and left out of its mean */
 
-    dlr_state at;
+    dlr_state at;       /* steps that are done */
+    int started;        /* steps behind them that are under way */
     double seconds;     /* spent on the current epoch's steps so far */
     double wait;        /* of them, for batches */
     double last_rate;   /* of the newest step */

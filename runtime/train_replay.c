@@ -44,6 +44,7 @@ static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from
         if (!dlr_replay_feed(from, i, err)) return false;
         dlr_exec_run(o->exec, train, NULL);
         double value = dlr_scalar(o->exec, loss);
+        if (!dlr_exec_check(o->exec, err)) return false;
         if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
         bool skipped = dlr_scaler_note(&scaler, o->exec);
         if (!isfinite(value) && !skipped)

@@ -173,7 +173,7 @@ static bool verify_launch(session *s, int number) {
              (o.high[k] = doubles(s, count));
         if (ok) read_at(s, type, n->out[k].offset, o.got[k]);
     }
-    ok = ok && compare_results(s, n, &o, where);
+    ok = ok && dlr_exec_check(s->exec, s->err) && compare_results(s, n, &o, where);
     for (int k = 0; k < n->nout; k++) free(o.got[k]), free(o.low[k]), free(o.high[k]);
     return ok;
 }

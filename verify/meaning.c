@@ -137,6 +137,7 @@ bool dl_verify_meaning(dl_arena *arena, const dl_graph *written, const dl_graph 
         judge(arena, r, want[i], got[of[i] - g->results.at], moved[i], v);
         float32[i] = float32_error(scratch, exec, program, r, want[i]);
     }
+    ok = ok && dlr_exec_check(exec, err);
     dl_arena_free(scratch);
     dlr_exec_close(exec);
     return ok;

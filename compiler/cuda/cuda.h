@@ -13,6 +13,7 @@
 enum {
     DL_NEED_TILES,     /* contractions: kernels/contract.cu */
     DL_NEED_ATTENTION, /* kernels/attention.cu */
+    DL_NEED_SWEEPS,    /* lots and groups of threads: kernels/sweeps.cu */
     DL_CUDA_NEEDS
 };
 _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");

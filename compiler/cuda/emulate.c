@@ -21,7 +21,7 @@ static const char *next_kernel(const char *at, size_t *n) {
     at += strlen(head);
     if (strncmp(at, bounds, strlen(bounds)) == 0) {
         at += strcspn(at, ")");
-        at += strspn(at, ") ");
+        at += strspn(at, ") \n");
     }
     *n = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
     return at;

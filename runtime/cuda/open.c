@@ -54,6 +54,13 @@ static bool capability(dlr_cuda *c, int *major, int *minor, dl_error *err) {
            !fails(c, c->driver->DeviceGetAttribute(minor, DLR_CU_COMPUTE_MINOR, c->device), "its kind", err);
 }
 
+bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err) {
+    dlr_cuda c = {0};
+    if (!parse_ordinal(name, &c.ordinal, err)) return false;
+    c.driver = dlr_driver_open(err);
+    return c.driver && find_device(&c, err) && capability(&c, major, minor, err);
+}
+
 /* Code of sm_MN runs on devices M.N and later of the same M; that of sm_MNa on M.N alone. */
 static bool check_target(dlr_cuda *c, dl_error *err) {
     const char *target = c->base.plan->target;

@@ -102,6 +102,7 @@ static bool run_tiled(dlr_predict *p, dlr_read_block *read, dlr_write_rows *writ
                     dlr_state_read(p->exec, p->output[i].view, DL_F32, p->piece);
                     add_piece(p, at, i);
                 }
+                if (!dlr_exec_check(p->exec, err)) return false;
             }
         const dlr_tile *t = &p->tiles[0].pieces.at[at[0]];
         int64_t rows = at[0] + 1 < p->tiles[0].pieces.n ? t[1].begin - t->begin : slab_rows(p);
@@ -117,6 +118,7 @@ bool dlr_predict_run(dlr_predict *p, dlr_read_block *read, dlr_write_rows *write
     if (!run_piece(p, only, read, ctx, err)) return false;
     for (int i = 0; i < p->n_outputs; i++) {
         dlr_state_read(p->exec, p->output[i].view, DL_F32, p->piece);
+        if (!dlr_exec_check(p->exec, err)) return false;
         if (!write(ctx, i, 0, p->output[i].whole.size[0], p->piece, err)) return false;
     }
     return true;

@@ -64,7 +64,15 @@ VECTORS(unsigned, uint)
 VECTORS(unsigned short, ushort)
 
 namespace emulated {
-enum { THREADS = 1024, WARP = 32, STACK = 256 << 10, GUARD = 64 << 10, NO_ACCESS = 0, READ_WRITE = 3 };
+enum {
+    THREADS = 1024,
+    WARP = 32,
+    WARPS = THREADS / WARP,
+    STACK = 256 << 10,
+    GUARD = 64 << 10,
+    NO_ACCESS = 0,
+    READ_WRITE = 3
+};
 enum { PRIVATE_ANONYMOUS = 0x22 };
 
 struct fibre {
@@ -91,6 +99,8 @@ struct warp {
     fibre *waiting[WARP];
     unsigned mask;
     int arrived, nwaiting, line;
+    fibre *ready[WARP]; /* these wait no longer */
+    int nready;
 };
 
 struct barrier {
@@ -109,11 +119,14 @@ struct state {
     void *const *args;
     int nargs, n; /* n: threads of a block */
     const char *name;
+    bool by_warp;                                    /* see go_on */
+    int order[THREADS], rank[WARPS], warp_at[WARPS]; /* threads as they begin; warps and their ranks */
     /* the block */
-    int started, ended, order[THREADS];
-    fibre *ready[THREADS], *unused[THREADS];
-    int nready, nunused;
-    warp warps[THREADS / WARP];
+    int started, ended;
+    warp warps[WARPS];
+    fibre *unused[THREADS];
+    int nunused;
+    unsigned ready; /* warps with fibres that wait no longer, a bit each, at their rank */
     barrier all;
     copies copying[THREADS];
     unsigned random;
@@ -230,25 +243,44 @@ static void run(int thread) {
     now.running->thread = thread;
 }
 
-/* Goes on with another thread: one that has not started, or one that waits no longer. `own`: this fibre's
- * thread has ended, so that one that starts may have the fibre. */
+static void wake(fibre *f) {
+    int w = f->thread / WARP;
+    now.warps[w].ready[now.warps[w].nready++] = f;
+    now.ready |= 1u << now.rank[w];
+}
+
+/* One that waits no longer: of the warp at a rank, any. */
+static fibre *take(int rank) {
+    warp *w = &now.warps[now.warp_at[rank]];
+    int i = (int)draw(w->nready);
+    fibre *f = w->ready[i];
+    w->ready[i] = w->ready[--w->nready];
+    if (!w->nready) now.ready &= ~(1u << rank);
+    return f;
+}
+
+/* Goes on with another thread, which has not started or waits no longer. Two ways, since each finds mistakes
+ * that the other does not: of the first warp that can go on, so that it runs ahead of the others until it
+ * must wait; or of any. `own`: this fibre's thread has ended, so that one that starts may have the fibre. */
 static void go_on(bool own) {
     fibre *self = now.running;
-    int fresh = now.n - now.started;
-    if (!fresh && !now.nready) {
+    int fresh = now.n - now.started, rank = now.ready ? __builtin_ctz(now.ready) : WARPS;
+    if (!fresh && !now.ready) {
         if (now.ended < now.n) deadlock();
         now.unused[now.nunused++] = self;
         kd_switch(&self->top, now.host);
         return; /* the next block */
     }
-    if (fresh && (!now.nready || draw(2))) {
+    if (now.ready && !now.by_warp) {
+        unsigned by = draw(WARPS), turned = now.ready >> by | now.ready << (WARPS - by) % WARPS;
+        rank = (__builtin_ctz(turned) + by) % WARPS;
+    }
+    if (fresh && (!now.ready || (now.by_warp ? now.started / WARP <= rank : draw(2)))) {
         if (!own) now.running = new_fibre();
         run(now.order[now.started++]);
     } else {
-        int i = (int)draw(now.nready);
         if (own) now.unused[now.nunused++] = self;
-        now.running = now.ready[i];
-        now.ready[i] = now.ready[--now.nready];
+        now.running = take(rank);
         now.thread.x = now.running->thread;
     }
     if (now.running != self) kd_switch(&self->top, now.running->top);
@@ -310,7 +342,7 @@ static __attribute__((noinline)) int wait_all(int line, int counts) {
         b->waiting[b->arrived++] = now.running;
         go_on(false);
     } else {
-        for (int i = 0; i < b->arrived; i++) now.ready[now.nready++] = b->waiting[i];
+        for (int i = 0; i < b->arrived; i++) wake(b->waiting[i]);
         b->arrived = 0, b->result = b->count;
     }
     return b->result; /* nobody comes to the next before all have read it: they are counted */
@@ -335,7 +367,7 @@ static __attribute__((noinline)) void wait_warp(void (*all)(void *const *, unsig
         return;
     }
     all(w->lane, mask);
-    for (int i = 0; i < w->nwaiting; i++) now.ready[now.nready++] = w->waiting[i];
+    for (int i = 0; i < w->nwaiting; i++) wake(w->waiting[i]);
     w->arrived = w->nwaiting = 0;
 }
 
@@ -354,13 +386,31 @@ static unsigned char *shared(unsigned long address, int bytes, const char *what,
 /* ---- launches ---- */
 
 static void run_block() {
-    __builtin_memset(now.warps, 0, sizeof now.warps);
+    for (int w = 0; w < now.n / WARP; w++)
+        now.warps[w].arrived = now.warps[w].nwaiting = now.warps[w].nready = 0;
     __builtin_memset(__start_kd_shared, 0xff, __stop_kd_shared - __start_kd_shared); /* NaN in every type */
     __builtin_memset(now.dynamic, 0xff, now.dynamic_bytes);
-    now.started = now.ended = now.nready = now.all.arrived = 0;
+    now.started = now.ended = now.all.arrived = 0, now.ready = 0;
     now.running = new_fibre();
     run(now.order[now.started++]);
     kd_switch(&now.host, now.running->top);
+}
+
+static void shuffle(int *at, int n) {
+    for (int i = n - 1; i > 0; i--) {
+        int j = (int)draw(i + 1), other = at[i];
+        at[i] = at[j], at[j] = other;
+    }
+}
+
+static void draw_order(unsigned seed) {
+    now.by_warp = seed % 2 == 0;
+    for (int i = 0; i < WARPS; i++) now.warp_at[i] = i;
+    if (seed) shuffle(now.warp_at, now.n / WARP);
+    for (int i = 0; i < WARPS; i++) now.rank[now.warp_at[i]] = i;
+    for (int i = 0; i < now.n; i++) now.order[i] = now.warp_at[i / WARP] * WARP + i % WARP;
+    if (!now.by_warp) shuffle(now.order, now.n);
+    for (int i = 0; i < now.n && seed && now.by_warp; i += WARP) shuffle(now.order + i, WARP);
 }
 
 static bool begin(unsigned seed) {
@@ -374,11 +424,7 @@ static bool begin(unsigned seed) {
     now.dynamic = (unsigned char *)dynamic;
     now.random = seed * 2654435761u + 1;
     if (!now.random) now.random = 1;
-    for (int i = 0; i < now.n; i++) now.order[i] = i;
-    for (int i = now.n - 1; i > 0 && seed; i--) {
-        int j = (int)draw(i + 1), other = now.order[i];
-        now.order[i] = now.order[j], now.order[j] = other;
-    }
+    draw_order(seed);
     return true;
 }
 
@@ -410,7 +456,7 @@ static bool launch(void *const *args, unsigned seed) {
     now.args = all;
     if (!begin(seed)) return refuse(now.error, now.error_size, now.name, "no memory to emulate it");
     for (unsigned i = 0; i < now.blocks.x && !now.failed; i++) {
-        now.block.x = seed % 2 ? now.blocks.x - 1 - i : i;
+        now.block.x = seed / 2 % 2 ? now.blocks.x - 1 - i : i;
         run_block();
     }
     if (now.failed) forget_fibres();

@@ -1,0 +1,87 @@
+/* Behind reductions over all of a sweep: their partial results become one, in fixed order, in double; then
+ * runs what stands there, and what later sweeps read is put away. */
+#include "compiler/cuda/emit_loops.h"
+
+enum {
+    THREAD_TERMS = 4, /* partial results that one thread adds up, */
+    WARP_TERMS = 256, /* a warp; a block: more */
+};
+
+/* The partial results' axes that a reduction has not kept: its other ones are added up too. */
+static dl_axis_list rest_of(const dl_emitter *e, int number) {
+    const dl_partial *p = &e->partial[number];
+    dl_axis_list l = {.points = 1};
+    for (int i = 0; i < p->n; i++)
+        if (!(e->steps[number].axes >> p->axis[i] & 1))
+            l.axis[l.n++] = p->axis[i], l.points *= e->k->space[p->axis[i]].size;
+    return l;
+}
+
+/* Coordinates by division; axes that are read as one elsewhere are not here. */
+static void put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *l) {
+    int64_t count = l->points;
+    for (int i = 0; i < l->n; i++) {
+        int64_t size = e->k->space[l->axis[i]].size ? e->k->space[l->axis[i]].size : 1;
+        count = count / size ? count / size : 1;
+        dl_putf(e->out, "    const %s x%d = %s / %lld%s %% %lld%s;\n", e->dialect->index, l->axis[i], number,
+                (long long)count, e->dialect->whole, (long long)size, e->dialect->whole);
+    }
+}
+
+/* v<number> of the partial results. */
+static void put_combination(dl_emitter *e, int number, const dl_table *t) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    const dl_partial *p = &e->partial[number];
+    dl_axis_list rest = rest_of(e, number);
+    const char *type = dl_emit_partial_type(in), *suffix = e->dialect->whole;
+    dl_putf(e->out, "    %s t%d = %s;\n    for (%s n = lane; n < %lld%s; n += %d) {\n", type, number,
+            dl_emit_start(in), e->dialect->index, (long long)(p->units * rest.points), suffix, t->lanes);
+    put_coordinates(e, "n", &rest);
+    dl_putf(e->out, "    t%d = %s::of(t%d, ((const %s *)(workspace + %lldL))[n / %lld%s * %lld%s + ", number,
+            dl_cuda_by(in), number, type, (long long)p->base, (long long)(rest.points ? rest.points : 1),
+            suffix, (long long)p->count, suffix);
+    dl_emit_number(e, p->n, p->axis);
+    dl_puts(e->out, "]);\n    }\n");
+    dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
+    if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
+    dl_putf(e->out, "    const %s v%d = %s", dl_emit_type(e, in->type), number, c.open);
+    dl_cuda_put_group_reduce(e, in, t);
+    dl_putf(e->out, "t%d)%s;\n    (void)v%d;\n", number, c.close, number);
+}
+
+static bool is_combined(const dl_sweep *s, int number) {
+    for (int i = 0; i < s->combined.n; i++)
+        if (s->combined.at[i] == number) return true;
+    return false;
+}
+
+int64_t dl_cuda_behind(dl_emitter *e) {
+    const dl_sweep *s = e->now;
+    dl_axis_list all = {.points = 1}, kept;
+    int64_t terms = 1;
+    for (int i = 0; i < e->k->nspace; i++) all.axis[all.n++] = i;
+    kept = dl_cuda_list_axes(e, &all, s->axes);
+    for (int i = 0; i < s->combined.n; i++) {
+        int64_t n = e->partial[s->combined.at[i]].units * rest_of(e, s->combined.at[i]).points;
+        if (n > terms) terms = n;
+    }
+    int lanes = terms <= THREAD_TERMS ? 1 : terms <= WARP_TERMS ? DL_WARP : DL_BLOCK;
+    dl_table t = {.lanes = lanes, .groups = DL_BLOCK / lanes};
+    dl_cuda_still_axes(e, s->axes);
+    dl_cuda_put_table(e, &t);
+    dl_putf(e->out, "    const %s number = unit * %d + group;\n", e->dialect->index, t.groups);
+    dl_putf(e->out, "    const bool live = number < %lld%s;\n    const %s at = live ? number : 0;\n",
+            (long long)kept.points, e->dialect->whole, e->dialect->index);
+    put_coordinates(e, "at", &kept);
+    for (int i = 0; i < s->combined.n; i++) put_combination(e, s->combined.at[i], &t);
+    dl_puts(e->out, "    if (live && lane == 0) {\n");
+    for (int i = 0; i < s->read.n; i++)
+        if (!is_combined(s, s->read.at[i])) dl_emit_read(e, s->read.at[i]);
+    for (int i = 0; i < s->run.n; i++) dl_emit_instr(e, s->run.at[i]);
+    for (int i = 0; i < s->combined.n; i++)
+        if (e->sweeps.kept[s->combined.at[i]]) dl_emit_keep(e, s->combined.at[i]);
+    for (int i = 0; i < s->run.n; i++)
+        if (e->sweeps.kept[s->run.at[i]]) dl_emit_keep(e, s->run.at[i]);
+    dl_puts(e->out, "    }\n");
+    return dl_ceil_div(kept.points ? kept.points : 1, t.groups);
+}

@@ -1,0 +1,111 @@
+/* What the loops of CUDA kernels share: the order of axes, a block's threads, reductions, partial results. */
+#include "compiler/cuda/emit_loops.h"
+
+#include <string.h>
+
+int dl_cuda_power(int64_t n) {
+    int power = 1;
+    while (power < n) power *= 2;
+    return power;
+}
+
+/* ---- axes ---- */
+
+dl_axis_list dl_cuda_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes) {
+    dl_axis_list l = {.points = 1};
+    for (int i = 0; i < order->n; i++)
+        if (axes >> order->axis[i] & 1)
+            l.axis[l.n++] = order->axis[i], l.points *= e->k->space[order->axis[i]].size;
+    return l;
+}
+
+/* How far apart neighbours along each space axis lie in an access, in elements; 0: it does not follow it. */
+static void find_steps(const dl_emitter *e, const dl_kinstr *in, double step[DL_MAX_RANK]) {
+    const dl_type *t = &e->k->params.at[in->param].type;
+    int64_t stride[DL_MAX_RANK];
+    for (int i = 0; i < DL_MAX_RANK; i++) step[i] = 0;
+    if (t->layout.kind == DL_PANEL) return;
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++) {
+        const dl_index *at = &in->index[i];
+        double each = (double)stride[i] / (double)(at->div > 1 ? at->div : 1);
+        if (at->by) continue;
+        if (!at->nterms && at->axis >= 0) step[at->axis] += each;
+        for (int k = 0; k < at->nterms; k++)
+            step[at->term[k].axis] += each * (double)at->term[k].mul / (double)at->term[k].div;
+    }
+}
+
+static double distance(double step) { return step < 0 ? -step : step; }
+
+dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes) {
+    const dl_kernel *k = e->k;
+    dl_axis_list l = {.points = 1};
+    double lead[DL_MAX_RANK] = {0}, step[DL_MAX_RANK];
+    int64_t most = 0;
+    for (int i = e->now->run.n - 1; i >= 0; i--) { /* the access with most points; stores come last */
+        const dl_kinstr *in = &k->instrs.at[e->now->run.at[i]];
+        unsigned follows = 0;
+        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        find_steps(e, in, step);
+        for (int a = 0; a < k->nspace; a++) follows |= step[a] != 0 ? 1u << a : 0;
+        int64_t points = dl_axes_points(k->nspace, k->space, axes & follows);
+        if ((axes & follows) && points > most) memcpy(lead, step, sizeof lead), most = points;
+    }
+    for (int a = 0; a < k->nspace; a++) {
+        if (!(axes >> a & 1)) continue;
+        int at = l.n++; /* axes that it does not follow stand outside */
+        for (; at > 0 && lead[l.axis[at - 1]] != 0 &&
+               (lead[a] == 0 || distance(lead[l.axis[at - 1]]) < distance(lead[a]));
+             at--)
+            l.axis[at] = l.axis[at - 1];
+        l.axis[at] = a, l.points *= k->space[a].size;
+    }
+    return l;
+}
+
+void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list) {
+    dl_emit_split(e, number, list->points, list->n, list->axis);
+}
+
+/* ---- threads ---- */
+
+void dl_cuda_put_table(dl_emitter *e, const dl_table *t) {
+    const char *index = e->dialect->index;
+    int inner = t->across ? t->groups : t->lanes;
+    dl_putf(e->out, "    const %s %s = (int)threadIdx.x %% %d, %s = (int)threadIdx.x / %d;\n", index,
+            t->across ? "group" : "lane", inner, t->across ? "lane" : "group", inner);
+    dl_puts(e->out, "    (void)lane, (void)group;\n");
+}
+
+const char *dl_cuda_by(const dl_kinstr *in) {
+    return in->op == DL_OP_sum ? "by_sum" : in->op == DL_OP_reduce_max ? "by_max" : "by_min";
+}
+
+const char *dl_cuda_growing(const dl_kinstr *in, int64_t terms) {
+    if (!dl_dtype_is_float(in->type)) return "long";
+    return dl_emit_is_float(in->type) && (in->op != DL_OP_sum || terms <= DL_SUM_TERMS) ? "float" : "double";
+}
+
+void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_table *t) {
+    dl_putf(e->out, "group_reduce<%s, %d, %d, %s>(", dl_cuda_by(in), DL_BLOCK, t->lanes,
+            t->across ? "true" : "false");
+}
+
+void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in) {
+    dl_putf(e->out, "block_reduce_one<%s, %d>(", dl_cuda_by(in), DL_BLOCK);
+}
+
+/* ---- partial results ---- */
+
+void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t units, dl_emitted *code) {
+    dl_partial *p = &e->partial[number];
+    *p = (dl_partial){.n = by->n, .count = by->points, .base = code->workspace, .units = units};
+    memcpy(p->axis, by->axis, sizeof p->axis);
+    code->workspace += dl_plan_round(by->points * units * (int64_t)sizeof(double));
+}
+
+void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value) {
+    dl_putf(e->out, "((%s *)(workspace + %lldL))[%s] = %s;\n", dl_emit_partial_type(&e->k->instrs.at[number]),
+            (long long)e->partial[number].base, at, value);
+}

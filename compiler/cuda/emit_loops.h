@@ -1,0 +1,75 @@
+/* Shared by the emitters of CUDA kernels without a contraction.
+ *
+ * A sweep is emitted as the body of a function: `unit` is the number of its block among its own, and
+ * `workspace` the kernel's. Its blocks have DL_BLOCK threads, and a table of them: groups of lanes, which
+ * share the points that are summed up for one that is kept. Text goes to e->out. */
+#ifndef DL_EMIT_LOOPS_H
+#define DL_EMIT_LOOPS_H
+#include "compiler/cuda/emit_cuda.h"
+
+enum {
+    DL_BLOCKS_ENOUGH = 1024, /* for all processors of a GPU, several each: more blocks only cost */
+    DL_SUM_TERMS = 64,       /* of floats, in one chain: longer ones are doubles */
+};
+
+/* Axes of the space, outermost first, and their points. */
+typedef struct {
+    int n, axis[DL_MAX_RANK];
+    int64_t points;
+} dl_axis_list;
+dl_axis_list dl_cuda_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes);
+/* These axes as the present sweep's memory lies: along the last one are neighbours. */
+dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes);
+/* "const int x2 = ...;" by the number of a point among them. */
+void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list);
+
+/* How a block's threads stand. */
+typedef struct {
+    int lanes, groups; /* powers of two; together DL_BLOCK */
+    bool across;       /* the neighbours of a thread are in other groups */
+} dl_table;
+/* "const int group = ..., lane = ...;" */
+void dl_cuda_put_table(dl_emitter *e, const dl_table *t);
+/* "group_reduce<by_sum, 256, 32, false>(": over the lanes of a group. */
+void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_table *t);
+/* Over the block. */
+void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in);
+/* "by_sum": how a reduction joins two values. */
+const char *dl_cuda_by(const dl_kinstr *in);
+/* In what a thread takes in `terms` values: "float" where they are floats and few. */
+const char *dl_cuda_growing(const dl_kinstr *in, int64_t terms);
+/* The smallest power of two that is not below n, which is at most 2^30. */
+int dl_cuda_power(int64_t n);
+
+/* Points that lie side by side in memory along the last of some axes, so that a thread loads and stores them
+ * at once (kernels/sweeps.cu: lot). */
+typedef struct {
+    int width;                /* points; 1: each by itself */
+    int axis;                 /* whose coordinate goes on from one to the next */
+    bool *has;                /* by instruction: loaded, or stored, so */
+    const char *const *array; /* by instruction: of what name; for dl_emitter.array */
+} dl_lots;
+/* Those of the present sweep along the last of these axes. */
+dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along);
+/* What stands around the statements for one point, of which `runs` says by instruction which there are: in
+ * front loads and, open, the loop in which `j` counts; behind it its end and stores, where `guard` holds
+ * (NULL: always). x<axis> is the first point's outside of it. */
+void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs);
+void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard);
+
+/* Partial results of a reduction, 8 bytes each, in the workspace: e->partial[number] says how many lie there,
+ * `units` times `count`, from `base` on. */
+void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t units, dl_emitted *code);
+/* A reduction's results lie at each `at` of its partial results: "((double *)(workspace + 64))[at] = value".
+ */
+void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value);
+
+/* The body of the present sweep, and how many blocks it has. emit_points.c, emit_rows.c */
+int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code);
+/* Over rows; *shared: bytes of shared memory. */
+int64_t dl_cuda_rows(dl_emitter *e, dl_emitted *code, int64_t *shared);
+/* Whether a sweep over rows can be emitted so. */
+bool dl_cuda_has_rows(dl_emitter *e, const dl_sweep *s);
+/* Behind reductions: combines partial results, and runs what stands there. emit_behind.c */
+int64_t dl_cuda_behind(dl_emitter *e);
+#endif

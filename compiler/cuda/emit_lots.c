@@ -1,0 +1,139 @@
+/* Points that lie side by side in memory: which accesses can load and store them at once, and the text around
+ * the statements for one point. */
+#include "compiler/cuda/emit_loops.h"
+
+enum {
+    MOST_LOT = 8,
+    LOT_BYTES = 16,       /* what one instruction moves */
+    LOT_REGISTERS = 64,   /* that all lots of a thread take */
+    LOT_STATEMENTS = 320, /* which are written out, one behind the other */
+};
+
+typedef enum {
+    STILL,  /* the same element at all points of a lot */
+    STEPS,  /* one element after the other, from a multiple of the width on */
+    APART,  /* anything else */
+    SKEWED, /* one after the other, from anywhere */
+} access;
+
+/* How an access goes along space axis `axis`, whose coordinate begins at multiples of `width`; axes in `none`
+ * have the coordinate 0. */
+static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, unsigned none, int width) {
+    const dl_type *t = &e->k->params.at[in->param].type;
+    int64_t stride[DL_MAX_RANK];
+    bool along = false, even = true, bounded = false;
+    if (!t->rank) return STILL;
+    if (t->layout.kind == DL_PANEL) return APART;
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++) {
+        const dl_index *at = &in->index[i];
+        if (at->by) return APART;
+        bounded |= !dl_index_inside(e->k->space, at, t->axis[i].size);
+        bool divides = at->div > 1, multiple = stride[i] % width == 0;
+        if (!divides && at->offset * stride[i] % width) even = false;
+        if (divides && !multiple) even = false;
+        if (!at->nterms && at->axis == axis) {
+            if (divides || stride[i] != 1) return APART;
+            along = true;
+        } else if (!at->nterms && at->axis >= 0 && !(none >> at->axis & 1)) {
+            even = even && multiple;
+        }
+        for (int k = 0; k < at->nterms; k++) {
+            const dl_term *x = &at->term[k];
+            if (none >> x->axis & 1) continue;
+            if (x->axis != axis || x->div % width == 0) {
+                even = even && (divides ? multiple : x->mul * stride[i] % width == 0);
+                continue;
+            }
+            if (divides || x->div != 1 || x->mul != 1 || stride[i] != 1 || x->mod % width) return APART;
+            along = true;
+        }
+    }
+    if (!along) return STILL;
+    return bounded ? APART : even ? STEPS : SKEWED;
+}
+
+/* The axes that join the last one, beside which theirs is 0; *size: points along all of them. */
+static unsigned find_joined(const dl_emitter *e, const dl_axis_list *along, int64_t *size) {
+    unsigned none = 0;
+    int last = along->n - 1;
+    *size = e->k->space[along->axis[last]].size;
+    for (int i = last; i > 0 && dl_emit_joins(e, along->axis[i - 1], along->axis[i]); i--)
+        none |= 1u << along->axis[i - 1], *size *= e->k->space[along->axis[i - 1]].size;
+    return none;
+}
+
+static bool is_access(const dl_kinstr *in) { return in->kind == DL_K_LOAD || in->kind == DL_K_STORE; }
+
+/* Can lots be so wide? Where they are, *l says which accesses are. */
+static bool find_width(dl_emitter *e, dl_lots *l, unsigned none, int width) {
+    int least = 8, registers = 0, statements = 0, lots = 0;
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        const dl_kinstr *in = &e->k->instrs.at[number];
+        statements += in->kind == DL_K_RANDOM ? 20 : in->kind == DL_K_ELEM && !dl_op_is_cheap(in->op) ? 8 : 1;
+        if (!is_access(in)) continue;
+        int bytes = dl_dtype_bytes(e->k->params.at[in->param].type.dtype);
+        access a = find_access(e, in, l->axis, none, width);
+        if (a == SKEWED) return false;
+        l->has[number] = a == STEPS;
+        if (a != STEPS) continue;
+        registers += dl_ceil_div(width * bytes, 4), lots++;
+        if (bytes < least) least = bytes;
+    }
+    return lots && width * least <= LOT_BYTES && registers <= LOT_REGISTERS &&
+           statements * width <= LOT_STATEMENTS;
+}
+
+dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along) {
+    int64_t size = 1;
+    const char **array = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1);
+    dl_lots l = {.width = 1, .axis = -1, .has = DL_NEWS(e->arena, bool, e->k->instrs.n + 1), .array = array};
+    if (!along->n) return l;
+    l.axis = along->axis[along->n - 1];
+    unsigned none = find_joined(e, along, &size);
+    for (l.width = MOST_LOT; l.width > 1; l.width /= 2)
+        if (size && size % l.width == 0 && find_width(e, &l, none, l.width)) break;
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        l.has[i] = l.has[i] && l.width > 1;
+        array[i] = l.has[i] ? dl_format(e->arena, "q%d", i) : NULL;
+    }
+    return l;
+}
+
+/* "q3.load(p1 + x0 * 8);" */
+static void put_move(dl_emitter *e, int number, const char *verb) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    dl_putf(e->out, "    q%d.%s(%s + ", number, verb, dl_emit_param(e, in->param));
+    dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
+    dl_puts(e->out, ");\n");
+}
+
+void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs) {
+    if (l->width == 1) {
+        dl_puts(e->out, "    {\n    const int j = 0;\n    (void)j;\n");
+        return;
+    }
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[i];
+        if (!runs[i] || !l->has[i]) continue;
+        dl_putf(e->out, "    lot<%s, %d> q%d;\n", dl_emit_element_type(e->k->params.at[in->param].type.dtype),
+                l->width, i);
+        if (in->kind == DL_K_LOAD) put_move(e, i, "load");
+    }
+    dl_putf(e->out,
+            "    const %s first_point = x%d;\n#pragma unroll\n    for (int j = 0; j < %d; j++) {\n"
+            "    const %s x%d = first_point + j;\n",
+            e->dialect->index, l->axis, l->width, e->dialect->index, l->axis);
+    e->array = l->array;
+}
+
+void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard) {
+    dl_puts(e->out, "    }\n");
+    e->array = NULL;
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        if (!runs[i] || !l->has[i] || e->k->instrs.at[i].kind != DL_K_STORE) continue;
+        if (guard) dl_putf(e->out, "    if (%s)\n    ", guard);
+        put_move(e, i, "store");
+    }
+}

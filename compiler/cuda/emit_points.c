@@ -1,0 +1,183 @@
+/* Sweeps over points. Without reductions a thread takes one point, or those that lie side by side. With them
+ * a group of threads has a kept point and goes over those that are summed up for it, a part of which is a
+ * block's; what comes of it is a partial result. */
+#include "compiler/cuda/emit_loops.h"
+
+enum {
+    LEAST_TERMS = 8,   /* that a thread should take in before more blocks share a sum */
+    FEW_POINTS = 2048, /* kept: a whole block for each */
+    WARP_TERMS = 2048, /* summed up: too many for a warp */
+};
+
+typedef struct {
+    dl_emitter *e;
+    dl_axis_list order, kept, summed;
+    dl_table table;
+    dl_lots lots;
+    bool lots_kept;             /* along a kept axis: each of their points has its own sums */
+    bool sums;                  /* has reductions */
+    int64_t points, terms;      /* lots of both kinds */
+    int64_t tiles, parts, each; /* blocks by kept points, and by parts of the sums, `each` terms long */
+} nest;
+
+static const dl_kinstr *instr_of(const nest *s, int i) { return &s->e->k->instrs.at[i]; }
+static bool is_reduction(const nest *s, int i) { return s->e->steps[i].kind == DL_K_REDUCE; }
+/* Keeps nothing, beside others that do: the block's threads add up all they have. */
+static bool is_of_block(const nest *s, int i) { return !s->e->steps[i].axes && s->kept.n; }
+
+static void choose_table(nest *s) {
+    int lanes;
+    if (s->lots_kept || !s->summed.n) {
+        s->table.across = true;
+        int groups = s->points >= DL_WARP ? DL_WARP : dl_cuda_power(s->points ? s->points : 1);
+        lanes = DL_BLOCK / groups;
+        while (lanes > 1 && lanes / 2 >= s->terms) lanes /= 2;
+        if (s->points >= (int64_t)DL_BLOCK * DL_BLOCKS_ENOUGH) lanes = 1;
+    } else if (s->points <= FEW_POINTS || s->terms > WARP_TERMS) {
+        lanes = s->terms > DL_WARP ? DL_BLOCK : dl_cuda_power(s->terms);
+    } else {
+        lanes = s->terms >= DL_WARP ? DL_WARP : dl_cuda_power(s->terms);
+    }
+    if (lanes < 1) lanes = 1;
+    s->table.lanes = lanes, s->table.groups = DL_BLOCK / lanes;
+}
+
+static nest plan_nest(dl_emitter *e) {
+    nest s = {.e = e, .parts = 1};
+    unsigned kept = 0;
+    for (int i = 0; i < e->now->run.n; i++)
+        if (is_reduction(&s, e->now->run.at[i])) s.sums = true, kept |= e->steps[e->now->run.at[i]].axes;
+    if (!s.sums) kept = e->now->axes;
+    s.order = dl_cuda_order_axes(e, e->now->axes);
+    s.kept = dl_cuda_list_axes(e, &s.order, kept);
+    s.summed = dl_cuda_list_axes(e, &s.order, e->now->axes & ~kept);
+    int last = s.order.n ? s.order.axis[s.order.n - 1] : -1;
+    s.lots_kept = last >= 0 && kept >> last & 1;
+    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed);
+    s.points = s.kept.points / (s.lots_kept ? s.lots.width : 1);
+    s.terms = s.summed.points / (s.lots_kept ? 1 : s.lots.width);
+    choose_table(&s);
+    s.tiles = dl_ceil_div(s.points, s.table.groups);
+    if (s.tiles < 1) s.tiles = 1;
+    int64_t parts = DL_BLOCKS_ENOUGH / s.tiles, most = dl_ceil_div(s.terms, s.table.lanes * LEAST_TERMS);
+    if (parts > most) parts = most;
+    if (parts < 1) parts = 1;
+    s.each = dl_ceil_div(dl_ceil_div(s.terms, parts), s.table.lanes) * s.table.lanes;
+    if (s.each < 1) s.each = 1;
+    s.parts = dl_ceil_div(s.terms, s.each);
+    if (s.parts < 1) s.parts = 1;
+    return s;
+}
+
+/* One more value for the thread's own. */
+static void put_growth(dl_emitter *e, int number) {
+    const nest *s = e->loop;
+    const char *which = s->lots_kept && s->lots.width > 1 ? "[j]" : "";
+    const dl_kinstr *in = instr_of(s, number);
+    const char *type = dl_emit_partial_type(in);
+    dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)v%d);\n", number, which, dl_cuda_by(in), number, which,
+            type, in->args[0]);
+}
+
+static void put_program(nest *s, const char *guard) {
+    dl_emitter *e = s->e;
+    bool *runs = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
+    for (int i = 0; i < e->now->run.n; i++) runs[e->now->run.at[i]] = true;
+    dl_cuda_open_lots(e, &s->lots, runs);
+    e->reduce = put_growth, e->loop = s;
+    dl_emit_run(e);
+    e->reduce = NULL, e->loop = NULL;
+    dl_cuda_close_lots(e, &s->lots, runs, guard);
+}
+
+/* Without reductions. */
+static void put_points(nest *s) {
+    dl_emitter *e = s->e;
+    dl_putf(e->out, "    const %s at = (unit * %d + (int)threadIdx.x) * %d;\n    if (at < %lld%s) {\n",
+            e->dialect->index, DL_BLOCK, s->lots.width, (long long)s->kept.points, e->dialect->whole);
+    dl_cuda_put_coordinates(e, "at", &s->kept);
+    put_program(s, NULL);
+    dl_puts(e->out, "    }\n");
+}
+
+/* The sum that a thread has, or one of those it has, goes to memory with those of others. */
+static void put_result(nest *s, int number) {
+    dl_emitter *e = s->e;
+    const dl_kinstr *in = instr_of(s, number);
+    const char *type = dl_emit_partial_type(in);
+    int width = s->lots_kept ? s->lots.width : 1;
+    dl_puts(e->out, "    {\n");
+    if (is_of_block(s, number)) {
+        dl_putf(e->out, "    %s all = a%d%s;\n", type, number, width > 1 ? "[0]" : "");
+        for (int j = 1; j < width; j++)
+            dl_putf(e->out, "    all = %s::of(all, a%d[%d]);\n", dl_cuda_by(in), number, j);
+        dl_puts(e->out, "    all = "), dl_cuda_put_block_reduce(e, in), dl_puts(e->out, "all);\n");
+        dl_puts(e->out, "    if (threadIdx.x == 0) ");
+        dl_cuda_put_partial(e, number, "unit", "all");
+    } else {
+        if (width > 1) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) {\n", width);
+        dl_putf(e->out, "    const %s all = ", type), dl_cuda_put_group_reduce(e, in, &s->table);
+        dl_putf(e->out, "a%d%s);\n    if (live && lane == 0) ", number, width > 1 ? "[j]" : "");
+        dl_cuda_put_partial(
+            e, number,
+            dl_format(e->arena, "part * %lldL + at%s", (long long)s->kept.points, width > 1 ? " + j" : ""),
+            "all");
+        if (width > 1) dl_puts(e->out, "    }\n");
+    }
+    dl_puts(e->out, "    }\n");
+}
+
+static void put_starts(nest *s, int width) {
+    dl_emitter *e = s->e;
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        const char *type = dl_emit_partial_type(instr_of(s, number)),
+                   *start = dl_emit_start(instr_of(s, number));
+        if (!is_reduction(s, number)) continue;
+        if (width == 1) {
+            dl_putf(e->out, "    %s a%d = %s;\n", type, number, start);
+            continue;
+        }
+        dl_putf(e->out, "    %s a%d[%d];\n#pragma unroll\n", type, number, width);
+        dl_putf(e->out, "    for (int j = 0; j < %d; j++) a%d[j] = %s;\n", width, number, start);
+    }
+}
+
+/* With reductions. */
+static void put_sums(nest *s, dl_emitted *code) {
+    static const dl_axis_list nothing = {.points = 1};
+    dl_emitter *e = s->e;
+    const char *index = e->dialect->index, *suffix = e->dialect->whole;
+    int width = s->lots_kept ? s->lots.width : 1, step = s->lots_kept ? 1 : s->lots.width;
+    dl_cuda_put_table(e, &s->table);
+    dl_putf(e->out, "    const %s part = unit %% %lld%s, at = (unit / %lld%s * %d + group) * %d;\n", index,
+            (long long)s->parts, suffix, (long long)s->parts, suffix, s->table.groups, width);
+    dl_putf(e->out, "    const bool live = at < %lld%s;\n", (long long)s->kept.points, suffix);
+    dl_cuda_put_coordinates(e, "at", &s->kept);
+    put_starts(s, width);
+    dl_putf(e->out, "    const %s from = part * %lld%s, end = from + %lld%s;\n", index, (long long)s->each,
+            suffix, (long long)s->each, suffix);
+    dl_putf(e->out, "    for (%s term = from + lane; live && term < end && term < %lld%s; term += %d) {\n",
+            index, (long long)s->terms, suffix, s->table.lanes);
+    dl_cuda_put_coordinates(e, step > 1 ? dl_format(e->arena, "(term * %d)", step) : "term", &s->summed);
+    put_program(s, NULL);
+    dl_puts(e->out, "    }\n");
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        if (!is_reduction(s, number)) continue;
+        bool block = is_of_block(s, number);
+        dl_cuda_add_partial(e, number, block ? &nothing : &s->kept, block ? s->tiles * s->parts : s->parts,
+                            code);
+        put_result(s, number);
+    }
+}
+
+int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code) {
+    nest s = plan_nest(e);
+    dl_cuda_still_axes(e, e->now->axes);
+    if (s.sums)
+        put_sums(&s, code);
+    else
+        put_points(&s);
+    return s.sums ? s.tiles * s.parts : dl_ceil_div(s.points > 0 ? s.points : 1, DL_BLOCK);
+}

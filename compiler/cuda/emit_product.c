@@ -1,0 +1,165 @@
+/* The operands of a contraction as structs that kernels/contract.cu reads them through. */
+#include "compiler/cuda/emit_tiles.h"
+
+static const char *size_of(dl_emitter *e, const dl_counter *c) {
+    return c->text ? c->text : dl_format(e->arena, "%lld%s", (long long)c->size, e->dialect->whole);
+}
+
+/* "2 * count * 4": how many a number counts. */
+static void put_size(dl_emitter *e, const dl_number *n) {
+    if (!n->varies) {
+        dl_putf(e->out, "%lld%s", (long long)n->size, e->dialect->whole);
+        return;
+    }
+    for (int i = 0; i < n->n; i++) dl_putf(e->out, "%s%s", i ? " * " : "", size_of(e, &n->at[i]));
+}
+
+static bool is_point(const dl_counter *c) { return c->size == 1 && !c->text; }
+
+void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
+    const char *index = e->dialect->index, *natural = e->dialect->natural;
+    int first = 0, last = n->n - 1;
+    while (first < n->n && is_point(&n->at[first])) first++;
+    while (last > first && is_point(&n->at[last])) last--;
+    if (first == n->n) return;
+    if (last > first) dl_putf(e->out, "        %s %sr = (%s)(%s);\n", natural, n->at[last].name, natural, from);
+    for (int i = last; i > first; i--) {
+        const dl_counter *c = &n->at[i];
+        if (is_point(c)) continue;
+        const char *size = c->text ? dl_format(e->arena, "(%s)ct_some(%s)", natural, c->text)
+                                   : dl_format(e->arena, "%lld%s", (long long)(c->size ? c->size : 1),
+                                               e->dialect->not_signed);
+        const char *rest = n->at[last].name;
+        dl_putf(e->out, "        const %s %s = (%s)(%sr %% %s);\n        %sr /= %s;\n", index, c->name, index, rest,
+                size, rest, size);
+    }
+    dl_putf(e->out, "        const %s %s = (%s)%s%s;\n", index, n->at[first].name, index,
+            last > first ? n->at[last].name : dl_format(e->arena, "(%s)", from), last > first ? "r" : "");
+    for (int i = first; i <= last; i++)
+        if (!is_point(&n->at[i])) dl_putf(e->out, "        (void)%s;\n", n->at[i].name);
+}
+
+/* " + m1 * 12": what the counters of a number add. */
+static void put_steps(dl_emitter *e, const dl_number *n, const int64_t *step) {
+    for (int i = 0; i < n->n; i++) {
+        if (!step[i] || is_point(&n->at[i])) continue;
+        dl_putf(e->out, " + %s", n->at[i].name);
+        if (step[i] != 1) dl_putf(e->out, " * %lld%s", (long long)step[i], e->dialect->whole);
+    }
+}
+
+/* Which part holds the channel. */
+static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    const dl_counter *c = &p->number[o->channels].at[o->channel];
+    dl_puts(e->out, "        p.part = ");
+    for (int i = 1; i < o->nparts; i++) {
+        dl_putf(e->out, "%s", c->name);
+        if (!is_point(&p->number[DL_BATCH].at[0])) dl_putf(e->out, " + b0 * %lld", (long long)c->size);
+        dl_putf(e->out, " < %lld ? %d : ", (long long)o->start[i], i - 1);
+    }
+    dl_putf(e->out, "%d;\n", o->nparts - 1);
+}
+
+static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind) {
+    bool row = kind != DL_TERMS;
+    const dl_number *n = &p->number[kind];
+    dl_product_split(e, n, "i");
+    for (int i = 0; i < 3; i++) {
+        dl_putf(e->out, "        p.x[%d] = (int)(%s", i, row && o->origin[i] ? o->origin[i] : "0");
+        put_steps(e, n, o->scale[i][kind]);
+        dl_puts(e->out, ");\n");
+    }
+    if (o->nparts > 1 && o->channels == kind)
+        put_part(e, p, o);
+    else
+        dl_puts(e->out, "        p.part = 0;\n");
+    for (int part = 0; part < o->nparts; part++) {
+        dl_putf(e->out, "        p.at[%d] = %lld%s", part, (long long)(row ? o->base[part] : 0), e->dialect->whole);
+        put_steps(e, n, o->step[part][kind]);
+        if (row) put_steps(e, &p->number[DL_BATCH], o->step[part][DL_BATCH]);
+        for (int i = 0; i < 3; i++)
+            if (o->along[part][i])
+                dl_putf(e->out, " + p.x[%d] * %lld%s", i, (long long)o->along[part][i], e->dialect->whole);
+        dl_puts(e->out, ";\n");
+    }
+    dl_puts(e->out, "        return p;\n    }\n");
+}
+
+/* "p0[...]" or "p0 + ...", of the part that the channel is in. */
+static void put_parts(dl_emitter *e, const dl_product *p, const dl_operand *o, bool load) {
+    for (int i = 0; i < o->nparts; i++) {
+        dl_dtype type = e->k->params.at[o->param[i]].type.dtype;
+        const char *widen = type == o->dtype ? "" : type == DL_BF16 ? "kd_widen_bf16" : "kd_widen_f16";
+        if (i + 1 < o->nparts) dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_TERMS ? "c" : "r", i);
+        dl_putf(e->out, load ? "%s(p%d[r.at[%d] + c.at[%d]])" : "%s(const void *)(p%d + (in ? r.at[%d] + c.at[%d] : 0))",
+                load ? widen : "", o->param[i], i, i);
+        if (i + 1 < o->nparts) dl_puts(e->out, " : ");
+    }
+    (void)p;
+}
+
+static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    const char *name = e->k->name, *index = e->dialect->index, *which = o->is_left ? "left" : "right";
+    dl_putf(e->out,
+            "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n    typedef ct_place<%s, %d> "
+            "place;\n    enum { ALONG_K = %d, BYTES = %d };\n",
+            name, which, name, dl_emit_element_type(o->dtype), index, index, o->nparts, o->along_k, o->bytes);
+    for (int i = 0; i < o->nparts; i++) {
+        bool again = false;
+        for (int j = 0; j < i; j++) again |= o->param[j] == o->param[i];
+        if (!again)
+            dl_putf(e->out, "    const %s *p%d;\n",
+                    dl_emit_element_type(e->k->params.at[o->param[i]].type.dtype), o->param[i]);
+    }
+    dl_putf(e->out, "    INLINE place row(%s i) const {\n        place p;\n        p.in = i < %s();\n", index,
+            o->is_left ? "rows" : "columns");
+    put_place(e, p, o, o->is_left ? DL_ROWS : DL_COLUMNS);
+    dl_putf(e->out, "    INLINE place col(%s i, %s end) const {\n        place p;\n        p.in = i < end;\n", index,
+            index);
+    put_place(e, p, o, DL_TERMS);
+    dl_puts(e->out, "    INLINE bool inside(const place &r, const place &c) const {\n        return r.in && c.in");
+    for (int i = 0; i < 3; i++)
+        if (o->bounded[i])
+            dl_putf(e->out, " && (unsigned)(r.x[%d] + c.x[%d]) < %lldU", i, i, (long long)o->limit[i]);
+    dl_puts(e->out, ";\n    }\n");
+    if (o->bytes)
+        dl_puts(e->out, "    INLINE const void *at(const place &r, const place &c, bool in) const {\n        return ");
+    else
+        dl_puts(e->out, "    INLINE word load(const place &r, const place &c) const {\n        return ");
+    put_parts(e, p, o, !o->bytes);
+    dl_puts(e->out, ";\n    }\n};\n");
+}
+
+void dl_product_put(dl_emitter *e, const dl_product *p) {
+    static const struct {
+        const char *name;
+        dl_number_kind kind;
+    } numbers[] = {{"rows", DL_ROWS}, {"columns", DL_COLUMNS}, {"terms", DL_TERMS}};
+    const char *index = e->dialect->index;
+    dl_putf(e->out, "struct %s_unit {\n    int q0, q1, q2;\n", e->k->name);
+    for (int i = 0; i < p->number[DL_BATCH].n; i++)
+        if (!is_point(&p->number[DL_BATCH].at[i])) dl_putf(e->out, "    %s b%d;\n", index, i);
+    for (int i = 0; i < 3; i++) {
+        dl_putf(e->out, "    INLINE %s %s() const { return ", index, numbers[i].name);
+        put_size(e, &p->number[numbers[i].kind]);
+        dl_puts(e->out, "; }\n");
+    }
+    dl_puts(e->out, "};\n");
+    for (int i = 0; i < 2; i++) put_operand(e, p, &p->operand[i]);
+}
+
+/* What `unit` counts beside tiles: products of a batch, then parities, the outermost. */
+void dl_product_unit(dl_emitter *e, const dl_product *p) {
+    const dl_number *b = &p->number[DL_BATCH];
+    dl_putf(e->out, "    %s_unit u;\n", e->k->name);
+    for (int i = b->n - 1; i >= 0; i--)
+        if (!is_point(&b->at[i]))
+            dl_putf(e->out, "    u.b%d = (%s)(unit %% %lldU);\n    unit /= %lldU;\n", i, e->dialect->index,
+                    (long long)(b->at[i].size ? b->at[i].size : 1), (long long)(b->at[i].size ? b->at[i].size : 1));
+    for (int i = 2; i >= 0; i--)
+        if (p->parities[i] > 1)
+            dl_putf(e->out, "    u.q%d = (int)(unit %% %lldU);\n    unit /= %lldU;\n", i, (long long)p->parities[i],
+                    (long long)p->parities[i]);
+        else
+            dl_putf(e->out, "    u.q%d = 0;\n", i);
+}

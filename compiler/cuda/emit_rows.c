@@ -1,0 +1,355 @@
+/* Sweeps over rows: a group of threads has a row at a time and goes over it in several passes, between which
+ * the reductions over it are known. What a pass made and a later one needs lies in the block's shared memory,
+ * each thread's own beside its neighbours', where it is not made again at once.
+ *
+ * Sums over more than the row: a block has some rows, one group of threads after the other's, and leaves a
+ * partial result. What keeps the row's axes has as many sums as the row has points, each thread's in shared
+ * memory. */
+#include "compiler/cuda/emit_passes.h"
+
+enum {
+    FEW_ROWS = 1024,        /* a whole block for each, where they are long */
+    WARP_LOTS = 512,        /* of a row: too many for a warp */
+    MANY_ROWS = 1 << 15,    /* a thread for each is enough */
+    SAVED_BYTES = 32 << 10, /* of shared memory, for what later passes need */
+    SUMS_BYTES = 64 << 10,  /* and for sums */
+    PASS_UNROLLED = 4       /* times that a thread goes on in its row, written out */
+};
+
+typedef struct {
+    dl_emitter *e;
+    const dl_sweep *sweep;
+    dl_passes passes;
+    dl_axis_list order, kept, outer, row; /* kept: axes around the row that sums keep; outer: the others */
+    dl_table table;
+    dl_lots lots;
+    bool lots_row;             /* along the row */
+    int64_t points, each_lane; /* lots of the row; at most so many of them a thread */
+    int64_t parts, each;       /* blocks that share the rows of a kept point, and their rows */
+    int64_t *at;               /* by instruction: where in shared memory what is saved, or its sums, lie */
+    int64_t shared;            /* bytes */
+    int now;                   /* the pass being written; -1: the end of the row */
+} rows;
+
+static const dl_kinstr *instr_of(const rows *r, int i) { return &r->e->k->instrs.at[i]; }
+static bool reduces_row(const rows *r, int i) { return dl_cuda_reduces_row(r->e, r->sweep, i); }
+static bool reduces_more(const rows *r, int i) { return dl_cuda_reduces_more(r->e, r->sweep, i); }
+/* Sums that keep the row's axes. */
+static bool keeps_row(const rows *r, int i) {
+    return reduces_more(r, i) && (r->e->steps[i].axes & r->sweep->row) != 0;
+}
+
+/* Terms that a thread adds up for such sums, and what they are kept in. */
+static int64_t sum_terms(const rows *r) { return dl_ceil_div(r->each, r->table.groups); }
+static const char *sum_type(const rows *r, int i) { return dl_cuda_growing(instr_of(r, i), sum_terms(r)); }
+static int sum_bytes(const rows *r, int i) {
+    const char *type = sum_type(r, i);
+    return type[0] == 'f' ? 4 : 8;
+}
+
+static int value_bytes(dl_dtype d) { return d == DL_F64 || d == DL_I64 ? 8 : 4; }
+
+static void choose_table(rows *r, int64_t count, bool sums) {
+    int64_t n = r->points;
+    int lanes;
+    if (!r->lots_row) {
+        r->table.across = true;
+        lanes = count >= MANY_ROWS || n <= 4 ? 1 : 8;
+        while (lanes > 1 && lanes / 2 >= n) lanes /= 2;
+    } else {
+        lanes = n >= DL_WARP ? DL_WARP : dl_cuda_power(n ? n : 1);
+        if (n > WARP_LOTS || (n >= 4 * DL_WARP && count < FEW_ROWS)) lanes = DL_BLOCK;
+    }
+    (void)sums;
+    r->table.lanes = lanes, r->table.groups = DL_BLOCK / lanes;
+}
+
+/* Room in shared memory. False: there is not enough. */
+static bool find_room(rows *r) {
+    int64_t slots = r->each_lane * (r->lots_row ? r->lots.width : 1) * DL_BLOCK, sums = 0;
+    r->shared = 0;
+    for (int i = 0; i < r->e->k->instrs.n; i++) {
+        if (!r->passes.saved[i]) continue;
+        r->at[i] = r->shared;
+        r->shared += slots * value_bytes(instr_of(r, i)->type);
+    }
+    if (r->shared > SAVED_BYTES) return false;
+    for (int i = 0; i < r->sweep->run.n; i++) {
+        int number = r->sweep->run.at[i];
+        if (!keeps_row(r, number)) continue;
+        r->at[number] = r->shared + sums;
+        sums += slots * sum_bytes(r, number);
+    }
+    r->shared += sums;
+    return sums <= SUMS_BYTES;
+}
+
+static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
+    unsigned kept = 0, mine = s->axes | s->row;
+    bool sums = false;
+    *r = (rows){.e = e, .sweep = s, .parts = 1, .at = DL_NEWS(e->arena, int64_t, e->k->instrs.n + 1)};
+    e->now = s;
+    for (int i = 0; i < s->run.n; i++) {
+        int number = s->run.at[i];
+        unsigned axes = e->steps[number].axes;
+        if (!reduces_more(r, number)) continue;
+        if ((axes & s->row) && (axes & s->row) != s->row) return false; /* a part of the row */
+        sums = true, kept |= axes & s->axes;
+    }
+    r->order = dl_cuda_order_axes(e, mine);
+    r->kept = dl_cuda_list_axes(e, &r->order, kept);
+    r->outer = dl_cuda_list_axes(e, &r->order, s->axes & ~kept);
+    r->row = dl_cuda_list_axes(e, &r->order, s->row);
+    int last = r->order.axis[r->order.n - 1];
+    r->lots_row = s->row >> last & 1;
+    if (!r->lots_row && kept >> last & 1) return false;
+    r->lots = (dl_lots){.width = 1, .axis = last, .has = DL_NEWS(e->arena, bool, e->k->instrs.n + 1)};
+    if (r->lots_row) r->lots = dl_cuda_find_lots(e, &r->row);
+    r->points = r->row.points / r->lots.width;
+    choose_table(r, r->kept.points * r->outer.points, sums);
+    r->each_lane = dl_ceil_div(r->points, r->table.lanes);
+    r->each = r->table.groups;
+    if (sums) {
+        int64_t most = dl_ceil_div(r->outer.points, r->table.groups),
+                parts = DL_BLOCKS_ENOUGH / (r->kept.points ? r->kept.points : 1);
+        if (parts > most) parts = most;
+        if (parts < 1) parts = 1;
+        r->each = dl_ceil_div(dl_ceil_div(r->outer.points, parts), r->table.groups) * r->table.groups;
+        if (r->each < 1) r->each = r->table.groups;
+    }
+    r->parts = dl_ceil_div(r->outer.points, r->each);
+    if (r->parts < 1) r->parts = 1;
+    for (int saves = 1; saves >= 0; saves--) {
+        r->passes = dl_cuda_find_passes(e, s, saves);
+        if (find_room(r)) return true;
+    }
+    return false;
+}
+
+bool dl_cuda_has_rows(dl_emitter *e, const dl_sweep *s) {
+    rows r;
+    return plan_rows(e, s, &r);
+}
+
+/* ---- text ---- */
+
+/* "((float *)(kept_here + 1024))[(n * 4 + j) * 256 + (int)threadIdx.x]": the thread's own. */
+static void put_slot(const rows *r, int i, const char *type) {
+    dl_putf(r->e->out, "((%s *)(own + %lld))[(n * %d + j) * %d + (int)threadIdx.x]", type,
+            (long long)r->at[i], r->lots.width, DL_BLOCK);
+}
+
+/* One more value for a reduction: of the row, or over more. */
+static void put_growth(dl_emitter *e, int number) {
+    const rows *r = e->loop;
+    const dl_kinstr *in = instr_of(r, number);
+    const char *by = dl_cuda_by(in);
+    if (reduces_row(r, number)) {
+        const char *type = dl_cuda_growing(in, r->each_lane * r->lots.width);
+        dl_putf(e->out, "    a%d = %s::of(a%d, (%s)v%d);\n", number, by, number, type, in->args[0]);
+    } else if (keeps_row(r, number)) {
+        const char *type = sum_type(r, number);
+        dl_puts(e->out, "    if (live) "), put_slot(r, number, type);
+        dl_putf(e->out, " = %s::of(", by), put_slot(r, number, type);
+        dl_putf(e->out, ", (%s)v%d);\n", type, in->args[0]);
+    } else {
+        dl_putf(e->out, "    if (live%s) a%d = %s::of(a%d, (%s)v%d);\n", r->now < 0 ? " && lane == 0" : "",
+                number, by, number, dl_emit_partial_type(in), in->args[0]);
+    }
+}
+
+static void put_instr(const rows *r, int i) {
+    if (instr_of(r, i)->kind == DL_K_STORE && !(r->now >= 0 && r->lots.has[i]))
+        dl_puts(r->e->out, r->now < 0 ? "    if (live && lane == 0)\n" : "    if (live)\n");
+    dl_emit_instr(r->e, i);
+}
+
+/* What each thread counts of the row: over its lots, in `n`. */
+static void put_row_loop(const rows *r) {
+    if (r->each_lane > PASS_UNROLLED) dl_puts(r->e->out, "#pragma unroll 1\n");
+    dl_putf(r->e->out, "    for (int n = 0; n < %lld; n++) {\n", (long long)r->each_lane);
+}
+
+static void put_pass(rows *r, int pass) {
+    dl_emitter *e = r->e;
+    const dl_passes *p = &r->passes;
+    const bool *made = p->made[pass];
+    const char *index = e->dialect->index;
+    r->now = pass;
+    put_row_loop(r);
+    dl_putf(e->out, "    const %s place = (%s)n * %d + lane;\n", index, index, r->table.lanes);
+    if (r->points % r->table.lanes)
+        dl_putf(e->out, "    if (place >= %lld%s) break;\n", (long long)r->points, e->dialect->whole);
+    dl_cuda_put_coordinates(
+        e, r->lots.width > 1 ? dl_format(e->arena, "(place * %d)", r->lots.width) : "place", &r->row);
+    dl_cuda_open_lots(e, &r->lots, made);
+    e->reduce = put_growth, e->loop = r;
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        const char *type = instr_of(r, i)->kind == DL_K_STORE ? NULL : dl_emit_type(e, instr_of(r, i)->type);
+        bool saved = p->saved[i] && e->sweeps.level[i] < pass;
+        if (saved && p->taken[pass][i] && !made[i])
+            dl_putf(e->out, "    const %s v%d = ", type, i), put_slot(r, i, type), dl_puts(e->out, ";\n");
+        if (!made[i]) continue;
+        if (p->read[i])
+            dl_emit_read(e, i);
+        else
+            put_instr(r, i);
+        if (p->saved[i] && e->sweeps.level[i] == pass)
+            dl_puts(e->out, "    "), put_slot(r, i, type), dl_putf(e->out, " = v%d;\n", i);
+    }
+    e->reduce = NULL, e->loop = NULL;
+    dl_cuda_close_lots(e, &r->lots, made, "live");
+    dl_puts(e->out, "    }\n");
+}
+
+/* The row's own values of a level: what the next pass may use. */
+static void put_level(const rows *r, int level) {
+    dl_emitter *e = r->e;
+    for (int i = 0; i < r->sweep->read.n && level == 0; i++)
+        if (r->passes.shared[r->sweep->read.at[i]]) dl_emit_read(e, r->sweep->read.at[i]);
+    for (int i = 0; i < r->sweep->run.n; i++) {
+        int number = r->sweep->run.at[i];
+        const dl_kinstr *in = instr_of(r, number);
+        if (in->kind == DL_K_STORE || reduces_more(r, number)) continue;
+        if (!r->passes.shared[number] || e->sweeps.level[number] != level) continue;
+        if (!reduces_row(r, number)) {
+            dl_emit_instr(e, number);
+            continue;
+        }
+        bool wide = dl_cuda_growing(in, r->each_lane * r->lots.width)[0] != 'f';
+        dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, wide);
+        if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
+        dl_putf(e->out, "    const %s v%d = %s", dl_emit_type(e, in->type), number, c.open);
+        dl_cuda_put_group_reduce(e, in, &r->table);
+        dl_putf(e->out, "a%d)%s;\n    (void)v%d;\n", number, c.close, number);
+    }
+}
+
+/* What is stored or added up once a row. */
+static void put_end(rows *r) {
+    dl_emitter *e = r->e;
+    bool waits = false;
+    r->now = -1;
+    e->reduce = put_growth, e->loop = r;
+    for (int i = 0; i < r->sweep->run.n; i++) {
+        int number = r->sweep->run.at[i];
+        const dl_kinstr *in = instr_of(r, number);
+        bool root = in->kind == DL_K_STORE || reduces_more(r, number);
+        if (!root || dl_cuda_root_axes(e, number) & r->sweep->row) continue;
+        if (in->kind == DL_K_STORE && e->k->params.at[in->param].alias >= 0 && !waits)
+            dl_puts(e->out, "    __syncthreads(); /* the others have read what is there */\n"), waits = true;
+        put_instr(r, number);
+    }
+    e->reduce = NULL, e->loop = NULL;
+}
+
+static void put_row(rows *r) {
+    dl_emitter *e = r->e;
+    int levels = 0;
+    for (int i = 0; i < r->sweep->run.n; i++) {
+        int number = r->sweep->run.at[i];
+        if (e->sweeps.level[number] > levels) levels = e->sweeps.level[number];
+        if (reduces_row(r, number))
+            dl_putf(e->out, "    %s a%d = %s;\n",
+                    dl_cuda_growing(instr_of(r, number), r->each_lane * r->lots.width), number,
+                    dl_emit_start(instr_of(r, number)));
+    }
+    for (int level = 0; level <= levels || level < r->passes.n; level++) {
+        put_level(r, level);
+        if (level < r->passes.n) put_pass(r, level);
+    }
+    put_end(r);
+}
+
+/* Before the first row: what sums over more begin with. */
+static void put_starts(const rows *r) {
+    dl_emitter *e = r->e;
+    for (int i = 0; i < r->sweep->run.n; i++) {
+        int number = r->sweep->run.at[i];
+        const char *start = dl_emit_start(instr_of(r, number));
+        if (!reduces_more(r, number)) continue;
+        if (!keeps_row(r, number)) {
+            dl_putf(e->out, "    %s a%d = %s;\n", dl_emit_partial_type(instr_of(r, number)), number, start);
+            continue;
+        }
+        dl_putf(e->out,
+                "#pragma unroll 1\n    for (int n = 0; n < %lld; n++)\n    for (int j = 0; j < %d; j++) ",
+                (long long)r->each_lane, r->lots.width);
+        put_slot(r, number, sum_type(r, number)), dl_putf(e->out, " = %s;\n", start);
+    }
+}
+
+/* Behind the last row: the block's partial results. */
+static void put_results(const rows *r, dl_emitted *code) {
+    dl_emitter *e = r->e;
+    const dl_table *t = &r->table;
+    bool waits = false;
+    for (int i = 0; i < r->sweep->run.n; i++) {
+        int number = r->sweep->run.at[i];
+        const dl_kinstr *in = instr_of(r, number);
+        const char *type = dl_emit_partial_type(in);
+        dl_axis_list by = r->kept;
+        if (!reduces_more(r, number)) continue;
+        if (!keeps_row(r, number)) {
+            dl_cuda_add_partial(e, number, &by, r->parts, code);
+            dl_putf(e->out, "    a%d = ", number), dl_cuda_put_block_reduce(e, in);
+            dl_putf(e->out, "a%d);\n    if (threadIdx.x == 0) ", number);
+            dl_cuda_put_partial(e, number, dl_format(e->arena, "part * %lldL + at", (long long)by.points),
+                                dl_format(e->arena, "a%d", number));
+            continue;
+        }
+        for (int a = 0; a < r->row.n; a++) by.axis[by.n++] = r->row.axis[a];
+        by.points *= r->row.points;
+        dl_cuda_add_partial(e, number, &by, r->parts, code);
+        if (!waits) dl_puts(e->out, "    __syncthreads();\n");
+        waits = true;
+        dl_putf(e->out,
+                "#pragma unroll 1\n    for (int point = (int)threadIdx.x; point < %lld; point += %d) {\n"
+                "    const int place = point / %d, j = point %% %d, lane_of = place %% %d, n = place / %d;\n"
+                "    %s all = %s;\n    for (int g = 0; g < %d; g++)\n"
+                "        all = %s::of(all, (%s)((const %s *)(own + %lld))[(n * %d + j) * %d + %s]);\n    ",
+                (long long)r->row.points, DL_BLOCK, r->lots.width, r->lots.width, t->lanes, t->lanes, type,
+                dl_emit_start(in), t->groups, dl_cuda_by(in), type, sum_type(r, number),
+                (long long)r->at[number], r->lots.width, DL_BLOCK,
+                t->across ? dl_format(e->arena, "lane_of * %d + g", t->groups)
+                          : dl_format(e->arena, "g * %d + lane_of", t->lanes));
+        dl_cuda_put_partial(e, number,
+                            dl_format(e->arena, "part * %lldL + at * %lldL + point", (long long)by.points,
+                                      (long long)r->row.points),
+                            "all");
+        dl_puts(e->out, "    }\n");
+    }
+}
+
+int64_t dl_cuda_rows(dl_emitter *e, dl_emitted *code, int64_t *shared) {
+    rows r;
+    bool ok = plan_rows(e, e->now, &r);
+    DL_CHECK(ok);
+    const char *index = e->dialect->index, *suffix = e->dialect->whole;
+    dl_cuda_still_axes(e, r.sweep->axes | r.sweep->row);
+    dl_cuda_put_table(e, &r.table);
+    if (r.shared) dl_puts(e->out, "    KD_SHARED(char, own);\n");
+    dl_putf(e->out, "    const %s part = unit %% %lld%s, at = unit / %lld%s;\n    (void)part, (void)at;\n",
+            index, (long long)r.parts, suffix, (long long)r.parts, suffix);
+    dl_cuda_put_coordinates(e, "at", &r.kept);
+    put_starts(&r);
+    dl_putf(e->out,
+            "    const %s from = part * %lld%s, end = from + %lld%s < %lld%s ? from + %lld%s : %lld%s;\n",
+            index, (long long)r.each, suffix, (long long)r.each, suffix, (long long)r.outer.points, suffix,
+            (long long)r.each, suffix, (long long)r.outer.points, suffix);
+    if (r.each > r.table.groups)
+        dl_putf(e->out, "#pragma unroll 1\n    for (%s first = from; first < end; first += %d) {\n", index,
+                r.table.groups);
+    else
+        dl_putf(e->out, "    const %s first = from;\n    if (first < end) {\n", index);
+    dl_putf(e->out,
+            "    const bool live = first + group < end;\n    const %s row = live ? first + group : first;\n",
+            index);
+    dl_cuda_put_coordinates(e, "row", &r.outer);
+    put_row(&r);
+    dl_puts(e->out, "    }\n");
+    put_results(&r, code);
+    *shared = r.shared;
+    int64_t points = r.kept.points ? r.kept.points : 1;
+    return points * r.parts;
+}

@@ -1,0 +1,93 @@
+/* A contraction as a product of matrices: what its rows, columns and terms count, where the operands' elements
+ * lie by them, and which tiles it is cut into. The loops are kernels/contract.cu. */
+#ifndef DL_EMIT_TILES_H
+#define DL_EMIT_TILES_H
+#include "compiler/cuda/emit_cuda.h"
+
+/* One coordinate that a number counts. `size`: the largest; `text`: in C, where the parity of the image's
+ * positions decides. */
+typedef struct {
+    const char *name, *text;
+    int64_t size;
+} dl_counter;
+
+/* What a number counts, outermost first. A product for each BATCH; sums over TERMS. */
+typedef enum { DL_BATCH, DL_ROWS, DL_COLUMNS, DL_TERMS, DL_NUMBERS } dl_number_kind;
+typedef struct {
+    int n;
+    dl_counter at[DL_MAX_RELATION];
+    int64_t size; /* product of all: the largest */
+    bool varies;  /* by parity */
+} dl_number;
+
+/* Where an operand's elements lie: sums of what each coordinate adds. An image that is read by windows has
+ * coordinates of its own, sums too, which must lie inside it. */
+typedef struct {
+    int place, nparts, param[4];
+    bool is_left;
+    dl_dtype dtype; /* of its words in shared memory */
+    int64_t base[4], step[4][DL_NUMBERS][DL_MAX_RELATION]; /* elements, by part */
+    int64_t start[5];                                      /* of the parts, in channels */
+    int channel, group; /* the counter of channels, of its own number; that of BATCH which counts groups, or -1 */
+    dl_number_kind channels;
+    bool is_image;
+    int64_t scale[3][DL_NUMBERS][DL_MAX_RELATION], limit[3], along[4][3]; /* along: elements, by part */
+    const char *origin[3];
+    bool bounded[3];
+    /* found */
+    bool along_k;
+    int bytes;
+} dl_operand;
+
+/* How a contraction is multiplied; as the constants of kernels/contract.cu. */
+typedef struct {
+    int bm, bn, wm, wn, stages;
+    int64_t splits, depth; /* how many share the terms; terms of each */
+    int64_t mt, nt;        /* tiles of rows, of columns */
+} dl_tiling;
+
+typedef struct {
+    const dl_kernel *k;
+    const dl_kinstr *c;
+    dl_relation r;
+    dl_number number[DL_NUMBERS];
+    dl_operand operand[2]; /* left, right */
+    int64_t parities[3];   /* of the image's positions: strides, where it is made */
+    const char *coordinate[DL_MAX_RANK];     /* of the space, in C */
+    dl_number_kind of[DL_MAX_RANK];          /* the number that it follows */
+    const char *arithmetic;                  /* "CT_BF16" */
+    int word;                                /* bytes */
+    dl_tiling tiling;
+} dl_product;
+
+/* Fills all but the tiling. */
+dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c);
+/* The tiling that should take the least time. */
+dl_tiling dl_product_tile(const dl_product *p);
+/* The structs <kernel>_unit, <kernel>_left and <kernel>_right. */
+void dl_product_put(dl_emitter *e, const dl_product *p);
+/* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */
+void dl_product_unit(dl_emitter *e, const dl_product *p);
+/* "        const int m0 = ...": the coordinates that the C expression `from` counts. */
+void dl_product_split(dl_emitter *e, const dl_number *n, const char *from);
+/* Threads of its blocks; bytes of their dynamic shared memory. */
+static inline int dl_tiling_threads(const dl_tiling *t) { return DL_WARP * t->wm * t->wn; }
+int64_t dl_tiling_shared(const dl_tiling *t);
+
+/* The rest of the kernel at each point of a block of rows and columns, whose first ones are `m` and `n`; `u`
+ * is the block's unit. emit_finish.c */
+typedef struct {
+    const dl_product *p;
+    int threads, rows; /* of a block; rows that it finishes */
+    const char *sum;   /* the sum at `row` and `column` of the block, in C */
+    const char *unit;  /* the number of the block among those of the same columns, in C; */
+    int64_t units;     /* how many there are */
+} dl_finish;
+/* Can the sums beside the contraction be made? */
+bool dl_finish_check(dl_emitter *e, dl_error *err);
+bool dl_finish_sums(const dl_emitter *e); /* are there any? */
+/* `blocks`: of the phase. */
+void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted *code);
+/* The sweeps behind the first, a phase each. */
+bool dl_finish_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
+#endif

@@ -1,0 +1,276 @@
+/* Contractions as products of tiles: sum over k of left(row, k) right(column, k), for whatever the operands
+ * are read from. An operand is a struct that the emitter writes for each kernel (emit_operands.c):
+ *     word                 its element in shared memory: bf16, f16 or float
+ *     index, place         int or long; ct_place<index, parts>
+ *     ALONG_K              do its neighbours in memory lie along k? Else along its rows.
+ *     BYTES                so many of them at a time are copied as they are; 0: one by one, through load
+ *     row(i), col(k, end)  what row i and term k add to an element's place; beyond the last: not in
+ *     inside(row, col)     is there such an element? Else it is a zero.
+ *     at(row, col)         where it is, or load(row, col): what it is
+ *
+ * A block multiplies BM rows by BN columns in WM x WN warps. A tile of an operand in shared memory is as deep
+ * as 64 bytes of words: its lines are rows of 64 bytes, or (not ALONG_K) a term's rows side by side. Pieces
+ * of 16 bytes of a line change places by the line's number, so that eight lines' same piece lies in different
+ * banks. STAGES tiles are on their way at a time. */
+enum { CT_BF16, CT_F16, CT_TF32, CT_F32 };
+enum { CT_LINE = 64, CT_HELD = 4 /* places that a thread keeps, at most */ };
+#ifdef __CUDACC_RTC__
+#define CT_UNROLL _Pragma("unroll")
+#define CT_LOOP   _Pragma("unroll 1")
+#else
+#define CT_UNROLL
+#define CT_LOOP
+#endif
+
+template <class I, int PARTS> struct ct_place {
+    I at[PARTS];    /* elements, in each part */
+    int x[3], part; /* along the image's axes; which part */
+    bool in;
+};
+
+/* ---- an operand's tiles ---- */
+template <class S, int ROWS, int THREADS> struct ct_feed {
+    typedef typename S::word word;
+    typedef typename S::index index;
+    typedef typename S::place place;
+    enum {
+        WORD = sizeof(word),
+        STEP = S::BYTES ? S::BYTES : WORD,
+        LINE = S::ALONG_K ? (int)CT_LINE : ROWS * WORD,
+        LINES = S::ALONG_K ? ROWS : CT_LINE / WORD,
+        ACROSS = LINE / STEP,
+        DOWN = THREADS / ACROSS,
+        COUNT = (LINES + DOWN - 1) / DOWN,
+        HELD = !S::ALONG_K ? 1 : COUNT <= (int)CT_HELD ? (int)COUNT : 0,
+        BYTES_OF_TILE = ROWS * CT_LINE
+    };
+    place held[HELD ? HELD : 1];
+    word words[S::BYTES ? 1 : COUNT];
+
+    static INLINE place *table() {
+        __shared__ place t[HELD ? 1 : ROWS];
+        return t;
+    }
+    /* Which piece of a line holds its piece number `piece`. */
+    static INLINE int turned(int line, int piece) {
+        enum { PIECES = LINE / 16 };
+        if (!S::ALONG_K && WORD == 4) return piece ^ ((line % 4 * 2) & (PIECES - 1));
+        return PIECES >= 8   ? piece ^ (line & 7)
+               : PIECES == 4 ? piece ^ (line / 2 & 3)
+               : PIECES == 2 ? piece ^ (line / 4 & 1)
+                             : piece;
+    }
+    static INLINE int byte_of(int line, int byte) {
+        return line * LINE + turned(line, byte / 16) * 16 + byte % 16;
+    }
+    static INLINE int down() { return (int)threadIdx.x / ACROSS; }
+    static INLINE int across() { return (int)threadIdx.x % ACROSS * STEP; }
+    static INLINE bool has(int line) { return LINES % DOWN == 0 || line < LINES; }
+
+    /* The rows from `first` on; a barrier must follow. */
+    INLINE void begin(const S &s, index first) {
+        if constexpr (!S::ALONG_K) {
+            held[0] = s.row(first + across() / WORD);
+        } else if constexpr (HELD > 0) {
+            CT_UNROLL for (int i = 0; i < HELD; i++) held[i] = s.row(first + down() + i * DOWN);
+        } else {
+            for (int i = (int)threadIdx.x; i < ROWS; i += THREADS) table()[i] = s.row(first + i);
+        }
+    }
+    /* Terms [k, k + depth), those from `end` on zeros, begin their way into the tile. */
+    INLINE void fetch(const S &s, kd_saddr tile, index k, index end) {
+        place c;
+        if constexpr (S::ALONG_K) c = s.col(k + across() / WORD, end);
+        CT_UNROLL for (int i = 0; i < COUNT; i++) {
+            int line = down() + i * DOWN;
+            if (!has(line)) break;
+            if constexpr (!S::ALONG_K) c = s.col(k + line, end);
+            place r = !S::ALONG_K ? held[0] : HELD ? held[HELD ? i : 0] : table()[HELD ? 0 : line];
+            bool in = s.inside(r, c);
+            if constexpr (S::BYTES == 0) {
+                words[i] = in ? s.load(r, c) : (word)0;
+            } else {
+                kd_saddr to = tile + byte_of(line, across());
+                const void *from = s.at(r, c, in);
+                if constexpr (S::BYTES == 16) kd_copy16(to, from, in ? 16 : 0);
+                if constexpr (S::BYTES == 8) kd_copy8(to, from, in ? 8 : 0);
+                if constexpr (S::BYTES == 4) kd_copy4(to, from, in ? 4 : 0);
+            }
+        }
+    }
+    /* What came through registers goes into the tile. */
+    INLINE void put(unsigned char *tile) const {
+        if constexpr (S::BYTES == 0) {
+            CT_UNROLL for (int i = 0; i < COUNT; i++) {
+                int line = down() + i * DOWN;
+                if (has(line)) *(word *)(tile + byte_of(line, across())) = words[i];
+            }
+        }
+    }
+
+    /* The blocks of 8 rows by 16 bytes of depth of kd_mma's operands: as the left one wants them, rows first;
+     * or as the right one, depth first. `step`: 32 bytes of depth. */
+    template <bool LEFT> static INLINE void blocks4(unsigned r[4], const unsigned char *tile, int row, int step) {
+        int lane = (int)threadIdx.x % 32, i = lane / 8, j = lane % 8;
+        int half = LEFT ? i & 1 : i >> 1, deep = LEFT ? i >> 1 : i & 1;
+        if constexpr (S::ALONG_K) {
+            kd_ldmatrix4(r, kd_saddr_of(tile) + byte_of(row + half * 8 + j, step * 32 + deep * 16));
+        } else if constexpr (WORD == 2) {
+            kd_ldmatrix4_trans(r, kd_saddr_of(tile) + byte_of(step * 16 + deep * 8 + j, (row + half * 8) * 2));
+        } else {
+            CT_UNROLL for (int b = 0; b < 4; b++)
+                r[b] = word_of(tile, row + (LEFT ? b & 1 : b >> 1) * 8 + lane / 4,
+                               step * 8 + (LEFT ? b >> 1 : b & 1) * 4 + lane % 4);
+        }
+    }
+    /* One block of rows of the right operand. */
+    static INLINE void blocks2(unsigned r[2], const unsigned char *tile, int row, int step) {
+        int lane = (int)threadIdx.x % 32, i = lane / 8 & 1, j = lane % 8;
+        if constexpr (S::ALONG_K) {
+            kd_ldmatrix2(r, kd_saddr_of(tile) + byte_of(row + j, step * 32 + i * 16));
+        } else if constexpr (WORD == 2) {
+            kd_ldmatrix2_trans(r, kd_saddr_of(tile) + byte_of(step * 16 + i * 8 + j, row * 2));
+        } else {
+            CT_UNROLL for (int b = 0; b < 2; b++)
+                r[b] = word_of(tile, row + lane / 4, step * 8 + b * 4 + lane % 4);
+        }
+    }
+    static INLINE unsigned word_of(const unsigned char *tile, int row, int k) {
+        return *(const unsigned *)(tile + (S::ALONG_K ? byte_of(row, k * 4) : byte_of(k, row * 4)));
+    }
+};
+
+/* ---- the products of two tiles, by a warp from `row` and `column` on ---- */
+template <int ARITHMETIC, int N> INLINE void ct_round(unsigned (&w)[N]) {
+    if (ARITHMETIC == CT_TF32) {
+        CT_UNROLL for (int i = 0; i < N; i++) w[i] = __float_as_uint(kd_round_tf32(__uint_as_float(w[i])));
+    }
+}
+
+template <int ARITHMETIC, class A, class B, int MT, int NT>
+INLINE void ct_multiply(float (&sum)[MT][NT][4], const unsigned char *left, const unsigned char *right, int row,
+                        int column) {
+    CT_UNROLL for (int step = 0; step < CT_LINE / 32; step++) {
+        unsigned b[NT][2];
+        CT_UNROLL for (int j = 0; j + 1 < NT; j += 2) {
+            unsigned two[4];
+            B::template blocks4<false>(two, right, column + j * 8, step);
+            ct_round<ARITHMETIC>(two);
+            b[j][0] = two[0], b[j][1] = two[1], b[j + 1][0] = two[2], b[j + 1][1] = two[3];
+        }
+        if constexpr (NT % 2 != 0) {
+            B::blocks2(b[NT - 1], right, column + (NT - 1) * 8, step);
+            ct_round<ARITHMETIC>(b[NT - 1]);
+        }
+        CT_UNROLL for (int i = 0; i < MT; i++) {
+            unsigned a[4];
+            A::template blocks4<true>(a, left, row + i * 16, step);
+            ct_round<ARITHMETIC>(a);
+            CT_UNROLL for (int j = 0; j < NT; j++) {
+                if constexpr (ARITHMETIC == CT_BF16) kd_mma_bf16(sum[i][j], a, b[j]);
+                if constexpr (ARITHMETIC == CT_F16) kd_mma_f16(sum[i][j], a, b[j]);
+                if constexpr (ARITHMETIC == CT_TF32) kd_mma_tf32(sum[i][j], a, b[j]);
+            }
+        }
+    }
+}
+
+/* The same in f32, each thread the sums that kd_mma would leave it; a tile's products by themselves first:
+ * one long chain of floats loses digits. */
+template <class A, class B, int MT, int NT>
+INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left, const unsigned char *right,
+                              int row, int column) {
+    int lane = (int)threadIdx.x % 32;
+    float own[MT][NT][4] = {};
+    CT_LOOP for (int k = 0; k < CT_LINE / 4; k++) {
+        float b[NT][2];
+        CT_UNROLL for (int j = 0; j < NT; j++)
+            CT_UNROLL for (int h = 0; h < 2; h++)
+                b[j][h] = __uint_as_float(B::word_of(right, column + j * 8 + lane % 4 * 2 + h, k));
+        CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int h = 0; h < 2; h++) {
+            float a = __uint_as_float(A::word_of(left, row + i * 16 + h * 8 + lane / 4, k));
+            CT_UNROLL for (int j = 0; j < NT; j++) {
+                own[i][j][2 * h] += a * b[j][0], own[i][j][2 * h + 1] += a * b[j][1];
+            }
+        }
+    }
+    CT_UNROLL for (int i = 0; i < MT; i++)
+        CT_UNROLL for (int j = 0; j < NT; j++)
+            CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] += own[i][j][h];
+}
+
+/* Bytes of dynamic shared memory; the sums' lines are BN + 8 floats (compiler/cuda/emit_contract.c asserts
+ * them). */
+template <int BM, int BN, int STAGES> struct ct_shared {
+    enum { LINE = BN + 8, TILES = STAGES * (BM + BN) * CT_LINE, SUMS = BM * LINE * 4,
+           BYTES = (int)TILES > (int)SUMS ? (int)TILES : (int)SUMS };
+};
+
+/* The sums over terms [k, end) of rows from m on and columns from n on: an array of lines in shared memory,
+ * there for all threads. `shared`: ct_shared's bytes. */
+template <int ARITHMETIC, int BM, int BN, int WM, int WN, int STAGES, class SA, class SB>
+INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, typename SA::index n,
+                            typename SA::index k, typename SA::index end, unsigned char *shared) {
+    enum { THREADS = 32 * WM * WN, MT = BM / WM / 16, NT = BN / WN / 8, DEPTH = CT_LINE / sizeof(typename SA::word) };
+    typedef ct_feed<SA, BM, THREADS> A;
+    typedef ct_feed<SB, BN, THREADS> B;
+    enum { STAGE = (int)A::BYTES_OF_TILE + (int)B::BYTES_OF_TILE };
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    int row = warp / WN * (BM / WM), column = warp % WN * (BN / WN);
+    A left;
+    B right;
+    float sum[MT][NT][4] = {};
+    left.begin(a, m), right.begin(b, n);
+    __syncthreads();
+    int count = end > k ? (int)((end - k + DEPTH - 1) / DEPTH) : 0, read = 0, write = 0;
+    CT_LOOP for (int t = 1 - STAGES; t < count; t++) {
+        if (t >= 0) { /* tile t is there, and all have used tile t - 1 */
+            kd_copy_wait<STAGES - 2>();
+            __syncthreads();
+        }
+        bool more = t + STAGES - 1 < count;
+        unsigned char *to = shared + write * STAGE;
+        if (more) {
+            typename SA::index at = k + (t + STAGES - 1) * DEPTH;
+            left.fetch(a, kd_saddr_of(to), at, end);
+            right.fetch(b, kd_saddr_of(to) + (unsigned)A::BYTES_OF_TILE, at, end);
+        }
+        kd_copy_commit();
+        if (t >= 0) {
+            const unsigned char *from = shared + read * STAGE;
+            if constexpr (ARITHMETIC == CT_F32)
+                ct_multiply_plain<A, B>(sum, from, from + A::BYTES_OF_TILE, row, column);
+            else
+                ct_multiply<ARITHMETIC, A, B>(sum, from, from + A::BYTES_OF_TILE, row, column);
+            read = read + 1 == STAGES ? 0 : read + 1;
+        }
+        if (more) {
+            left.put(to), right.put(to + A::BYTES_OF_TILE);
+            write = write + 1 == STAGES ? 0 : write + 1;
+        }
+    }
+    kd_copy_wait<0>();
+    __syncthreads();
+    float *sums = (float *)shared;
+    CT_UNROLL for (int i = 0; i < MT; i++)
+        CT_UNROLL for (int j = 0; j < NT; j++)
+            CT_UNROLL for (int h = 0; h < 4; h++)
+                sums[(row + i * 16 + h / 2 * 8 + lane / 4) * (BN + 8) + column + j * 8 + lane % 4 * 2 + h % 2] =
+                    sum[i][j][h];
+    __syncthreads();
+    return sums;
+}
+
+/* Puts the lines away as BM x BN floats, for a phase that adds up several such. */
+template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, float *to) {
+    for (int i = (int)threadIdx.x * 4; i < BM * BN; i += THREADS * 4)
+        kd_store16(to + i, kd_load16(sums + i / BN * (BN + 8) + i % BN));
+}
+
+/* What SPLITS phases have left, in their order. */
+template <int SPLITS, int STEP> INLINE float ct_total(const float *from) {
+    float sum = 0;
+    for (int i = 0; i < SPLITS; i++) sum += from[(long)i * STEP];
+    return sum;
+}
+INLINE int ct_some(int n) { return n > 0 ? n : 1; }

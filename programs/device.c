@@ -1,0 +1,78 @@
+#include "programs/device.h"
+
+#include <string.h>
+
+#include "compiler/backend.h"
+#include "runtime/device.h"
+
+static const char emulated[] = ":emulated";
+
+static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+static bool is_emulated(const char *target) {
+    size_t n = strlen(target), k = sizeof emulated - 1;
+    return n > k && strcmp(target + n - k, emulated) == 0;
+}
+
+/* By compute capability: the newest of our targets whose code such a device runs. */
+static const char *target_of(const char *device, dl_error *err) {
+    static const struct {
+        int major, least, most;
+        const char *target;
+    } rows[] = {{8, 0, 9, "cuda:sm_80"}, {9, 0, 0, "cuda:sm_90a"}, {10, 0, 9, "cuda:sm_100"}};
+    int major, minor;
+    if (!dlr_cuda_capability(device, &major, &minor, err)) return NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (major == rows[i].major && minor >= rows[i].least && minor <= rows[i].most) return rows[i].target;
+    dl_fail(
+        err, DL_RESOURCE,
+        "--device=%s is of compute capability %d.%d, for which there is no target (8.0 to 8.9, 9.0, 10.0 to "
+        "10.9 have one): run on the CPU with --device=cpu",
+        device, major, minor);
+    return NULL;
+}
+
+static bool mismatch(const char *target, const char *device, dl_error *err) {
+    return dl_fail(err, DL_USAGE, "--target=%s is not for --device=%s", target, device);
+}
+
+/* What compiles for it is there. */
+static bool compiles(dl_arena *arena, const char *target, dl_error *err) {
+    const dl_target *t = dl_target_find(target, err);
+    uint64_t key;
+    return t && t->backend->toolchain(arena, t, &key, err);
+}
+
+static bool choose_auto(dl_arena *arena, const char *target, dl_device_choice *c, dl_error *err) {
+    (void)err;
+    dl_error none = {0}, why = {0};
+    int major, minor;
+    c->target = target;
+    if (target || !dlr_cuda_capability("cuda", &major, &minor, &none)) return true;
+    const char *found = target_of("cuda", &why);
+    if (found && compiles(arena, found, &why))
+        c->target = found, c->device = "cuda";
+    else
+        c->warning = dl_format(arena, "a GPU is there, and not used: %s", why.message);
+    return true;
+}
+
+bool dl_device_choose(dl_arena *arena, const char *device, const char *target, dl_device_choice *c,
+                      dl_error *err) {
+    *c = (dl_device_choice){.target = target, .device = device};
+    if (strcmp(device, "auto") == 0) {
+        c->device = NULL;
+        return choose_auto(arena, target, c, err);
+    }
+    if (strcmp(device, "cpu") == 0) return !target || starts(target, "cpu") || mismatch(target, device, err);
+    if (target && !starts(target, "cuda:")) return mismatch(target, device, err);
+    if (strcmp(device, "cuda:emulated") == 0) {
+        if (!target) target = "cuda:sm_90a";
+        c->target = is_emulated(target) ? target : dl_format(arena, "%s%s", target, emulated);
+        return true;
+    }
+    if (target && is_emulated(target)) return mismatch(target, device, err);
+    const char *own = target_of(device, err); /* with a target, too: whether there is such a device */
+    if (!own) return false;
+    if (!target) c->target = own;
+    return true;
+}

@@ -1,0 +1,18 @@
+/* Which device a program runs its plan on, and what the plan is compiled for. */
+#ifndef DL_DEVICE_H
+#define DL_DEVICE_H
+#include "ir/base/arena.h"
+
+typedef struct {
+    const char *target;  /* for dl_session_options; NULL: the best CPU that this machine is */
+    const char *device;  /* for dlr_exec_options; NULL: what the target asks for */
+    const char *warning; /* why a GPU that is there is not used, or NULL */
+} dl_device_choice;
+
+/* device: the key's value, cpu, cuda, cuda:N, cuda:emulated or auto; target: what was asked for, or NULL.
+ * auto is where the target runs, and without one cuda where there is a driver, a device that we have a target
+ * for, and what compiles for it; else the CPU. Errors: DL_RESOURCE (no driver, no such device), DL_USAGE (a
+ * target that is not of the device). */
+bool dl_device_choose(dl_arena *arena, const char *device, const char *target, dl_device_choice *choice,
+                      dl_error *err);
+#endif

@@ -1,0 +1,241 @@
+/* Whole runs through the CUDA device: a model compiled for this CPU, its objects made into emulated ones, so
+ * that a launch on the driver's fake runs the CPU's units. What a run writes must be, to the bit, what the
+ * CPU's writes: weights, points, checkpoints, a run that went on; the same of `dlc verify`'s parts; and a
+ * step must be one graph, that nobody waits for. */
+#include "tests/check.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "compiler/jit_cc.h"
+#include "compiler/session.h"
+#include "ir/base/dirs.h"
+#include "ir/base/input.h"
+#include "runtime/data/noise.h"
+#include "runtime/feed.h"
+#include "runtime/io/log.h"
+#include "runtime/rundir.h"
+#include "runtime/state.h"
+#include "runtime/train.h"
+#include "verify/verify.h"
+
+static char folder[] = "/tmp/dl_cuda_train_XXXXXX";
+static dl_arena *arena;
+static dl_session *session;
+
+static dl_plan *compile_small(const dl_target **target, dl_error *err) {
+    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=2", NULL};
+    dl_config *c = dl_config_open(arena, 4, argv, NULL, err);
+    session = c ? dl_session_open(arena, c, 1, NULL, err) : NULL;
+    dl_compile_options opt;
+    if (!session || !dl_session_options(session, "cpu", &opt, err)) return NULL;
+    *target = opt.target;
+    return dl_session_compile(session, &opt, err);
+}
+
+/* What emulated objects export, over the CPU's kernels: a block is a unit. */
+static const char launcher[] =
+    "\nint dl_emulated_launch(void (*kernel)(void), const char *name, int nargs, void *const *args,\n"
+    "                       unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,\n"
+    "                       unsigned long size);\n"
+    "int dl_emulated_launch(void (*kernel)(void), const char *name, int nargs, void *const *args,\n"
+    "                       unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,\n"
+    "                       unsigned long size) {\n"
+    "    static char scratch[%lld] __attribute__((aligned(64)));\n"
+    "    (void)name, (void)block, (void)shared, (void)seed, (void)error, (void)size;\n"
+    "    for (unsigned unit = 0; unit < grid; unit++)\n"
+    "        ((void (*)(char *const *, long, char *, char *))kernel)((char *const *)args, unit, scratch,\n"
+    "                                                                (char *)args[nargs - 1]);\n"
+    "    return 0;\n"
+    "}\n";
+
+static dl_plan *for_device(const dl_plan *p, const dl_target *target, dl_error *err) {
+    dl_plan *q = DL_NEW(arena, dl_plan);
+    *q = *p;
+    q->target = "cuda:sm_90a:emulated", q->scratch_bytes = 0;
+    q->kernels.at = DL_NEWS(arena, dl_plan_kernel, p->kernels.n);
+    for (int i = 0; i < p->kernels.n; i++) {
+        dl_plan_kernel *k = &q->kernels.at[i];
+        *k = p->kernels.at[i], k->scratch = 0;
+        for (int j = 0; j < k->phases; j++) k->threads[j] = 32;
+    }
+    q->objects.at = DL_NEWS(arena, dl_plan_object, p->objects.n);
+    for (int i = 0; i < p->objects.n; i++) {
+        const char *more = dl_format(arena, launcher, (long long)p->scratch_bytes + 64);
+        q->objects.at[i] =
+            (dl_plan_object){.source = dl_format(arena, "%s%s", p->objects.at[i].source, more)};
+    }
+    int compiled;
+    return dl_jit_compile(arena, q->objects.n, q->objects.at, target, NULL, &compiled, err) ? q : NULL;
+}
+
+/* ---- runs ---- */
+
+static dlr_dataset *open_noise(const dlr_exec *e, dlr_split split, int64_t samples, dl_error *err) {
+    dlr_arrays *arrays = DL_NEW(arena, dlr_arrays);
+    dlr_noise_options noise = {.samples = samples};
+    if (!dlr_feed_arrays(e, arrays, err)) return NULL;
+    dlr_dataset_options common = {.split = split, .seed = 5, .arrays = arrays};
+    return dlr_dataset_open(&dlr_noise_loader, &noise, &common, err);
+}
+
+/* Trains for `epochs` of 7 steps, from the start or going on; false: it failed. */
+static bool train(dlr_exec *e, const char *name, int64_t epochs, bool resume, dl_error *err) {
+    dlr_rundir dir;
+    if (!dlr_rundir_open(arena, dl_format(arena, "%s/%s", folder, name), &dir, err)) return false;
+    dlr_dataset *train = open_noise(e, DLR_TRAIN, 14, err), *valid = open_noise(e, DLR_VALID, 4, err);
+    dlr_hyper hypers[] = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}};
+    dlr_train_options o = {
+        .exec = e,
+        .dir = &dir,
+        .style = dlr_record_find("iters"),
+        .schedule = {.start_lr = 1e-2, .end_lr = 0, .scaling = "none", .global_batch = 2, .base_batch = 2},
+        .loss_scale = 65536,
+        .hypers = hypers,
+        .n_hypers = 3,
+        .seed = 5,
+        .save_weights = dl_format(arena, "%s/%s.safetensors", folder, name),
+        .train = train,
+        .valid = valid,
+        .workers = 1,
+        .epochs = epochs,
+        .resume = resume,
+        .keep = 2,
+        .hyperparams = "",
+        .model = {.graph = "g", .source = "s"}};
+    bool ok = train && valid && dlr_train(&o, err);
+    dlr_dataset_close(train), dlr_dataset_close(valid);
+    dlr_rundir_close(&dir);
+    return ok;
+}
+
+static dlr_exec *open_exec(const dl_plan *p) {
+    dl_error err = {0};
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err);
+    CHECK(e, "%s", err.message);
+    return e;
+}
+
+static void expect_same(const char *a, const char *b) {
+    dl_error err = {0};
+    size_t n = 0, m = 0;
+    char *x = dl_read_file(arena, dl_format(arena, "%s/%s.safetensors", folder, a), 1 << 24, &n, &err),
+         *y = dl_read_file(arena, dl_format(arena, "%s/%s.safetensors", folder, b), 1 << 24, &m, &err);
+    CHECK(x && y && n == m && memcmp(x, y, n) == 0, "%s and %s differ: %s", a, b, err.message);
+}
+
+/* The curves' values, those of time and memory apart. */
+static void expect_same_losses(const char *a, const char *b) {
+    dl_error err = {0};
+    size_t n = 0, m = 0;
+    const char *x =
+                   dl_read_file(arena, dl_format(arena, "%s/%s/metrics.jsonl", folder, a), 1 << 20, &n, &err),
+               *y =
+                   dl_read_file(arena, dl_format(arena, "%s/%s/metrics.jsonl", folder, b), 1 << 20, &m, &err);
+    int seen = 0;
+    for (const char *at = x, *other = y; x && y && (at = strstr(at, "Loss/")); at++, other++, seen++) {
+        other = strstr(other, "Loss/");
+        size_t length = strcspn(at, ",}");
+        CHECK(other && strncmp(at, other, length) == 0, "'%.*s' and '%.*s'", (int)length, at, (int)length,
+              other ? other : "");
+        if (!other) return;
+    }
+    CHECK(seen >= 6, "%d losses: %s", seen, err.message);
+}
+
+static void test_runs(const dl_plan *cpu, const dl_plan *device) {
+    dl_error err = {0};
+    dlr_exec *a = open_exec(cpu), *b = open_exec(device);
+    CHECK(a && train(a, "cpu", 3, false, &err), "%s", err.message);
+    CHECK(b && train(b, "device", 3, false, &err), "%s", err.message);
+    expect_same("cpu", "device");
+    expect_same_losses("cpu", "device");
+    CHECK(b && train(b, "half", 1, false, &err), "%s", err.message); /* the same device, another run */
+    dlr_exec_close(b);
+    dlr_exec_close(a);
+    b = open_exec(device);
+    CHECK(b && train(b, "short", 2, false, &err) && train(b, "short", 3, true, &err), "%s", err.message);
+    dlr_exec_close(b);
+}
+
+/* ---- what `dlc verify` does ---- */
+
+static bool fill(dlr_exec *e, void *seed, dl_error *err) {
+    const dl_plan *p = dlr_exec_plan(e);
+    double rate = 1e-3;
+    if (!dlr_state_init(e, *(uint64_t *)seed, err)) return false;
+    for (int i = 0; i < p->vars.n; i++) {
+        const dl_plan_var *v = &p->vars.at[i];
+        dlr_view view = dlr_exec_variable(e, v->name);
+        if (strncmp(v->name, "lr.", 3) == 0) dlr_state_write(e, view, DL_F64, &rate);
+        if (v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) continue;
+        int64_t n = dl_type_count(&v->type);
+        float *noise = DL_NEWS(arena, float, n);
+        for (int64_t k = 0; k < n; k++) noise[k] = (float)(k * 37 % 101 - 50) / 50;
+        dlr_state_write(e, view, DL_F32, noise);
+    }
+    return true;
+}
+
+static void test_verify(const dl_plan *device) {
+    dl_error err = {0};
+    uint64_t seed = 3;
+    dl_verify_run run = {{.threads = 2, .device = "cuda:emulated"}, fill, &seed};
+    for (int i = 0; i < session->module->graphs.n; i++) {
+        dl_verdict v = {0};
+        CHECK(dl_verify_kernels(arena, session->module->graphs.at[i], device, &run, &v, &err), "%s",
+              err.message);
+        CHECK(v.compared > 0 && v.faults.n == 0, "%s", v.faults.n ? v.faults.at[0] : "nothing was compared");
+    }
+}
+
+/* ---- what a step is to the driver ---- */
+
+static void test_graph(const dl_plan *device) {
+    fflush(stderr);
+    int kept = dup(2);
+    FILE *f = tmpfile();
+    char text[20000] = "";
+    dl_error err = {0};
+    dup2(fileno(f), 2);
+    setenv("DLR_DEBUG", "driver", 1);
+    dlr_exec *e = open_exec(device);
+    unsetenv("DLR_DEBUG");
+    bool ok = e && train(e, "graph", 2, false, &err);
+    dlr_exec_close(e);
+    fflush(stderr), dup2(kept, 2), close(kept);
+    rewind(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    CHECK(ok, "%s", err.message);
+    CHECK(strstr(text, "driver: graph launches a step 1, synchronisations a step 0, allocations a step 0 (12 "
+                       "steps in a row; a step launches 0 kernels outside of graphs"),
+          "%s", text);
+}
+
+int main(void) {
+    dl_error err = {0};
+    arena = dl_arena_new(NULL);
+    CHECK(mkdtemp(folder) != NULL);
+    setenv("DLR_CACHE_DIR", dl_format(arena, "%s/cache", folder), 1);
+    dlr_log_set_stderr(false);
+    const dl_target *target = NULL;
+    dl_plan *cpu = compile_small(&target, &err), *device = cpu ? for_device(cpu, target, &err) : NULL;
+    int code = 0;
+    if (device) {
+        test_runs(cpu, device);
+        test_verify(device);
+        test_graph(device);
+        code = dl_test_end();
+    } else if (strstr(err.message, "compiler")) {
+        printf("SKIP: %s\n", err.message);
+        code = 77;
+    } else {
+        CHECK(false, "%s", err.message);
+        code = dl_test_end();
+    }
+    dl_session_close(session);
+    CHECK(dl_remove_tree(folder, &err), "%s", err.message);
+    dl_arena_free(arena);
+    return code;
+}
