@@ -36,9 +36,9 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     enum {
         WORD = sizeof(word),
         STEP = S::BYTES ? S::BYTES : WORD,
-        LINE = S::ALONG_K ? (int)CT_LINE : ROWS * WORD,
+        SPAN = S::ALONG_K ? (int)CT_LINE : ROWS * WORD,
         LINES = S::ALONG_K ? ROWS : CT_LINE / WORD,
-        ACROSS = LINE / STEP,
+        ACROSS = SPAN / STEP,
         DOWN = THREADS / ACROSS,
         COUNT = (LINES + DOWN - 1) / DOWN,
         HELD = !S::ALONG_K ? 1 : COUNT <= (int)CT_HELD ? (int)COUNT : 0,
@@ -53,7 +53,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     }
     /* Which piece of a line holds its piece number `piece`. */
     static INLINE int turned(int line, int piece) {
-        enum { PIECES = LINE / 16 };
+        enum { PIECES = SPAN / 16 };
         if (!S::ALONG_K && WORD == 4) return piece ^ ((line % 4 * 2) & (PIECES - 1));
         return PIECES >= 8   ? piece ^ (line & 7)
                : PIECES == 4 ? piece ^ (line / 2 & 3)
@@ -61,7 +61,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
                              : piece;
     }
     static INLINE int byte_of(int line, int byte) {
-        return line * LINE + turned(line, byte / 16) * 16 + byte % 16;
+        return line * SPAN + turned(line, byte / 16) * 16 + byte % 16;
     }
     static INLINE int down() { return (int)threadIdx.x / ACROSS; }
     static INLINE int across() { return (int)threadIdx.x % ACROSS * STEP; }
@@ -199,15 +199,9 @@ INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left
             CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] += own[i][j][h];
 }
 
-/* Bytes of dynamic shared memory; the sums' lines are BN + 8 floats (compiler/cuda/emit_contract.c asserts
- * them). */
-template <int BM, int BN, int STAGES> struct ct_shared {
-    enum { LINE = BN + 8, TILES = STAGES * (BM + BN) * CT_LINE, SUMS = BM * LINE * 4,
-           BYTES = (int)TILES > (int)SUMS ? (int)TILES : (int)SUMS };
-};
-
 /* The sums over terms [k, end) of rows from m on and columns from n on: an array of lines in shared memory,
- * there for all threads. `shared`: ct_shared's bytes. */
+ * BN + 8 floats each, there for all threads. `shared`: room for them and for the
+ * tiles (dl_tiling_shared). */
 template <int ARITHMETIC, int BM, int BN, int WM, int WN, int STAGES, class SA, class SB>
 INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, typename SA::index n,
                             typename SA::index k, typename SA::index end, unsigned char *shared) {
