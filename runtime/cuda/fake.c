@@ -33,6 +33,7 @@ struct CUevent_st {
 struct CUmod_st {
     dl_object object;
     emulated_launch *launch;
+    DL_ARRAY(struct CUfunc_st *) functions; /* which go with it */
 };
 struct CUfunc_st {
     emulated_launch *launch;
@@ -79,6 +80,9 @@ static struct {
     dlr_cu_result fault;
     char detail[512];
     DL_ARRAY(struct CUstream_st *) streams;
+    DL_ARRAY(struct CUevent_st *) events; /* these are kept for a context's reset */
+    DL_ARRAY(struct CUmod_st *) modules;
+    DL_ARRAY(struct CUgraphExec_st *) execs;
 } fake;
 
 /* Lists of the fake's own live on the heap: nothing of it is a run's. */
@@ -90,6 +94,12 @@ static struct {
             DL_CHECK((list)->at);                                                                            \
         }                                                                                                    \
         (list)->at[(list)->n++] = (item);                                                                    \
+    } while (0)
+
+#define REMOVE(list, item)                                                                                   \
+    do {                                                                                                     \
+        for (int i_ = 0; i_ < (list)->n; i_++)                                                               \
+            if ((list)->at[i_] == (item)) (list)->at[i_--] = (list)->at[--(list)->n];                        \
     } while (0)
 
 static dlr_cu_result break_down(dlr_cu_result result, const char *detail) {
@@ -185,18 +195,6 @@ static dlr_cu_result context_retain(dlr_cu_context *context, dlr_cu_device devic
 static dlr_cu_result context_release(dlr_cu_device device) {
     fake.fault = 0, *fake.detail = 0;
     return device ? DLR_CU_INVALID_DEVICE : 0;
-}
-/* And all that it held. */
-static dlr_cu_result context_reset(dlr_cu_device device) {
-    for (int i = 0; i < fake.device.n; i++) munmap(fake.device.at[i].at, fake.device.at[i].bytes);
-    for (int i = 0; i < fake.pinned.n; i++) munmap(fake.pinned.at[i].at, fake.pinned.at[i].bytes);
-    for (int i = 0; i < fake.streams.n; i++) {
-        struct CUstream_st *s = fake.streams.at[i];
-        while (s->done < s->queue.n) free(s->queue.at[s->done++].args);
-        free(s->queue.at), free(s);
-    }
-    fake.device.n = fake.pinned.n = fake.streams.n = 0, fake.used = 0;
-    return context_release(device);
 }
 static dlr_cu_result context_set(dlr_cu_context context) {
     return context == (dlr_cu_context)&fake ? 0 : DLR_CU_INVALID_HANDLE;
@@ -372,8 +370,7 @@ static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
 }
 static dlr_cu_result stream_destroy(dlr_cu_stream s) {
     drain(s, NULL);
-    for (int i = 0; i < fake.streams.n; i++)
-        if (fake.streams.at[i] == s) fake.streams.at[i] = fake.streams.at[--fake.streams.n];
+    REMOVE(&fake.streams, s);
     free(s->queue.at), free(s);
     return fake.fault;
 }
@@ -383,10 +380,13 @@ static dlr_cu_result stream_wait(dlr_cu_stream s) {
 
 static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
     (void)flags;
-    return (*event = calloc(1, sizeof **event)) ? 0 : DLR_CU_OUT_OF_MEMORY;
+    if (!(*event = calloc(1, sizeof **event))) return DLR_CU_OUT_OF_MEMORY;
+    PUSH(&fake.events, *event);
+    return 0;
 }
 static dlr_cu_result event_destroy(dlr_cu_event event) {
     if (event->waiting) drain(event->stream, event);
+    REMOVE(&fake.events, event);
     free(event);
     return 0;
 }
@@ -434,15 +434,19 @@ static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
     }
     memcpy(&m->launch, &address, sizeof address);
     *module = m;
+    PUSH(&fake.modules, m);
     return 0;
+}
+static void free_module(struct CUmod_st *m) {
+    for (int i = 0; i < m->functions.n; i++) free(m->functions.at[i]);
+    dl_object_unload(&m->object);
+    free(m->functions.at), free(m);
 }
 static dlr_cu_result module_unload(dlr_cu_module m) {
     drain_all();
-    dl_object_unload(&m->object);
-    free(m);
-    return 0;
+    REMOVE(&fake.modules, m);
+    return free_module(m), 0;
 }
-/* Functions live as long as the process: they are few. */
 static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
     char error[400];
     if (m->launch(name, 0, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
@@ -450,6 +454,7 @@ static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m,
     if (!f) return DLR_CU_OUT_OF_MEMORY;
     *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10};
     strcpy(f->name, name);
+    PUSH(&m->functions, f);
     *function = f;
     return 0;
 }
@@ -506,6 +511,7 @@ static dlr_cu_result instantiate(dlr_cu_graph_exec *exec, dlr_cu_graph graph, ui
     if (flags || captures()) return DLR_CU_INVALID_VALUE;
     if (!(*exec = malloc(sizeof **exec))) return DLR_CU_OUT_OF_MEMORY;
     graph->users++;
+    PUSH(&fake.execs, *exec);
     return **exec = (struct CUgraphExec_st){graph}, 0;
 }
 static dlr_cu_result upload(dlr_cu_graph_exec exec, dlr_cu_stream s) {
@@ -518,8 +524,33 @@ static dlr_cu_result graph_launch(dlr_cu_graph_exec exec, dlr_cu_stream s) {
     if (r) exec->graph->users--;
     return r;
 }
-static dlr_cu_result exec_destroy(dlr_cu_graph_exec exec) { return unuse(exec->graph), free(exec), 0; }
+static void free_exec(struct CUgraphExec_st *exec) { unuse(exec->graph), free(exec); }
+static dlr_cu_result exec_destroy(dlr_cu_graph_exec exec) {
+    REMOVE(&fake.execs, exec);
+    return free_exec(exec), 0;
+}
 static dlr_cu_result graph_destroy(dlr_cu_graph graph) { return unuse(graph), 0; }
+
+/* A context goes, and all that it held with it. */
+static dlr_cu_result context_reset(dlr_cu_device device) {
+    for (int i = 0; i < fake.streams.n; i++) {
+        struct CUstream_st *s = fake.streams.at[i];
+        for (; s->done < s->queue.n; s->done++) {
+            work *w = &s->queue.at[s->done];
+            if (w->kind == GRAPH) unuse((struct CUgraph_st *)(uintptr_t)w->graph);
+            free(w->args);
+        }
+        free(s->queue.at), free(s);
+    }
+    for (int i = 0; i < fake.execs.n; i++) free_exec(fake.execs.at[i]);
+    for (int i = 0; i < fake.events.n; i++) free(fake.events.at[i]);
+    for (int i = 0; i < fake.modules.n; i++) free_module(fake.modules.at[i]);
+    for (int i = 0; i < fake.device.n; i++) munmap(fake.device.at[i].at, fake.device.at[i].bytes);
+    for (int i = 0; i < fake.pinned.n; i++) munmap(fake.pinned.at[i].at, fake.pinned.at[i].bytes);
+    fake.streams.n = fake.execs.n = fake.events.n = fake.modules.n = fake.device.n = fake.pinned.n = 0;
+    fake.used = 0;
+    return context_release(device);
+}
 
 void dlr_fake_set(dlr_fake_options options) { fake.options = options, fake.copies = 0; }
 
