@@ -70,10 +70,18 @@ static void log_table(const char *text) {
         dlr_log_info("%.*s", (int)strcspn(line, "\n"), line);
 }
 
+/* A step that failed has no times. */
+static void drop_unfinished(dlr_profile *p) {
+    int n = p->program->launches.n;
+    while (n > 0 && p->runs.n > 0 && p->runs.at[p->runs.n - 1]->timeline.launches[n - 1].ended == 0)
+        p->runs.n--;
+}
+
 bool dlr_profile_write(dlr_profile *p, dl_error *err) {
     if (!p->open || p->done) return true;
     while (p->depth > 0) dlr_profile_end(p);
     p->open = false;
+    drop_unfinished(p);
     if (p->runs.n == 0) return true;
     p->done = true;
     dlr_ceilings ceilings = {0};

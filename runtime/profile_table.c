@@ -9,7 +9,7 @@ typedef struct {
     const dl_plan_kernel *kernel; /* the first of them */
     int calls, sources;           /* a step; kernels with other source lines */
     double ms, predicted_ms;      /* a step, all calls */
-    double gflop, gbyte;          /* likewise: 1e9 */
+    double mflop, mbyte;          /* likewise: 1e6 */
     bool memory;                  /* bound by it, else by arithmetic */
     double share;                 /* of that ceiling; 0: it is not known */
 } row;
@@ -42,13 +42,13 @@ static row *row_of(rows *r, const dl_plan_kernel *k) {
 
 static void add(row *r, const dl_plan_kernel *k, double ms) {
     r->calls++, r->ms += ms, r->predicted_ms += k->predicted_us * 1e-3;
-    r->gflop += (double)k->flops * 1e-9, r->gbyte += (double)k->bytes * 1e-9;
+    r->mflop += (double)k->flops * 1e-6, r->mbyte += (double)k->bytes * 1e-6;
 }
 
 /* Where arithmetic at its ceiling would take longer than the traffic at its own, it is the bound. */
 static void find_bound(row *r, const dlr_ceilings *c) {
     if (c->gflops <= 0 || c->gbytes <= 0) return;
-    double compute = r->gflop / c->gflops * 1e3, memory = r->gbyte / c->gbytes * 1e3;
+    double compute = r->mflop / c->gflops, memory = r->mbyte / c->gbytes;
     r->memory = memory >= compute;
     r->share = r->ms > 0 ? (r->memory ? memory : compute) / r->ms : 0;
 }
@@ -92,18 +92,18 @@ static void put_head(dl_buf *b, const dlr_profile *p, const rows *r, const dlr_c
             mean_of(p, DLR_PART_RESULTS));
     if (c->gflops > 0 && c->gbytes > 0)
         dl_putf(b,
-                "ceilings %s: %.1f GFLOP/s and %.1f GB/s, which meet at %.1f FLOP a byte: kernels below that "
-                "are bound by memory\n",
+                "ceilings %s: %.1f GFLOP/s and %.1f GB/s, which meet at %.1f FLOP a byte: below that a kernel is "
+                "bound by memory\n",
                 c->from, c->gflops, c->gbytes, c->gflops / c->gbytes);
     else
         dl_puts(b, "ceilings of this device are not known: no kernel's bound is told\n");
 }
 
 static void put_row(dl_buf *b, const rows *r, const row *x, const char *name, const char *source) {
-    double intensity = x->gbyte > 0 ? x->gflop / x->gbyte : 0;
-    dl_putf(b, "%-14s %5d %9.3f %9.3f %6.1f%% %9.4f %9.4f %8.2f %9.1f %8.1f ", name, x->calls, x->ms,
-            x->predicted_ms, r->all.ms > 0 ? 100 * x->ms / r->all.ms : 0, x->gflop, x->gbyte, intensity,
-            x->ms > 0 ? x->gflop / x->ms * 1e3 : 0, x->ms > 0 ? x->gbyte / x->ms * 1e3 : 0);
+    double intensity = x->mbyte > 0 ? x->mflop / x->mbyte : 0;
+    dl_putf(b, "%-14s %5d %10.4f %10.4f %6.1f%% %12.3f %10.3f %8.2f %9.1f %8.1f ", name, x->calls, x->ms,
+            x->predicted_ms, r->all.ms > 0 ? 100 * x->ms / r->all.ms : 0, x->mflop, x->mbyte, intensity,
+            x->ms > 0 ? x->mflop / x->ms : 0, x->ms > 0 ? x->mbyte / x->ms : 0);
     if (x->share > 0)
         dl_putf(b, "%-8s %6.1f%%", x->memory ? "memory" : "compute", 100 * x->share);
     else
@@ -115,8 +115,8 @@ void dlr_profile_put_table(const dlr_profile *p, const dlr_ceilings *c, dl_buf *
     dl_arena *arena = dl_arena_new(p->arena);
     rows r = make_rows(arena, p, c);
     put_head(b, p, &r, c);
-    dl_putf(b, "%-14s %5s %9s %9s %7s %9s %9s %8s %9s %8s %-8s %7s  %s\n", "kernel", "calls", "ms",
-            "predicted", "of all", "GFLOP", "GB", "FLOP/B", "GFLOP/s", "GB/s", "bound", "reached", "source");
+    dl_putf(b, "%-14s %5s %10s %10s %7s %12s %10s %8s %9s %8s %-8s %7s  %s\n", "kernel", "calls", "ms",
+            "predicted", "of all", "MFLOP", "MB", "FLOP/B", "GFLOP/s", "GB/s", "bound", "reached", "source");
     for (int i = 0; i < r.n; i++) {
         const row *x = &r.at[i];
         const char *more = x->sources ? dl_format(arena, " and %d others", x->sources) : "";

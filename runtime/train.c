@@ -249,12 +249,13 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     return true;
 }
 
-/* Steps that may be under way: the first is alone where its gradients are wanted, and so is one whose times
- * are recorded, and that before it. */
+/* Steps that may be under way: one whose times are recorded is alone, and so is the first where its gradients
+ * are wanted. */
 static int most_started(const dlr_run *r) {
     const dlr_profile *profile = r->o->ranges.profile;
+    int64_t next = r->at.position + r->started;
     bool alone = (r->at.iteration == 0 && r->o->save_grads) ||
-                 (profile && dlr_profile_wants(profile, r->at.position + r->started));
+                 (profile && (dlr_profile_wants(profile, next) || dlr_profile_wants(profile, next - 1)));
     return alone ? 1 : dlr_exec_ahead(r->exec);
 }
 

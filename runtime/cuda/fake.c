@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "ir/base/arena.h"
+#include "ir/base/clock.h"
 #include "ir/base/object.h"
 #include "runtime/cuda/driver.h"
 
@@ -29,6 +30,8 @@ typedef int emulated_launch(const char *kernel, int nargs, void *const *args, un
 struct CUevent_st {
     int waiting; /* records of it in the queue, which is */
     struct CUstream_st *stream;
+    bool times;
+    int64_t at; /* when it was, in nanoseconds; 0: it never was */
 };
 struct CUmod_st {
     dl_object object;
@@ -108,10 +111,14 @@ static dlr_cu_result break_down(dlr_cu_result result, const char *detail) {
     return fake.fault = result;
 }
 
+/* The block that holds an address, or that it is the end of: blocks may lie side by side. */
 static const block *find(const block *list, int n, const char *at) {
-    for (int i = 0; i < n; i++)
-        if (at >= list[i].at && at <= list[i].at + list[i].bytes) return &list[i];
-    return NULL;
+    const block *ended = NULL;
+    for (int i = 0; i < n; i++) {
+        if (at >= list[i].at && at < list[i].at + list[i].bytes) return &list[i];
+        if (at == list[i].at + list[i].bytes) ended = &list[i];
+    }
+    return ended;
 }
 static const block *find_device(uint64_t address) {
     return find(fake.device.at, fake.device.n, (const char *)(uintptr_t)(address - bias));
@@ -302,7 +309,7 @@ static dlr_cu_result run(const work *w) {
         if (++fake.copies == fake.options.fail_copy) return break_down(DLR_CU_ECC_UNCORRECTABLE, "in a copy");
         return memcpy(w->to, w->from, w->bytes), 0;
     case FILL: return memset(w->to, w->value, w->bytes), 0;
-    case RECORD: return 0;
+    case RECORD: return w->event->at = dl_clock_ns(), 0;
     case GRAPH:
         for (int i = 0; r == 0 && i < w->graph->list.n; i++) r = run(&w->graph->list.at[i]);
         return r;
@@ -379,8 +386,8 @@ static dlr_cu_result stream_wait(dlr_cu_stream s) {
 }
 
 static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
-    (void)flags;
     if (!(*event = calloc(1, sizeof **event))) return DLR_CU_OUT_OF_MEMORY;
+    (*event)->times = !(flags & DLR_CU_EVENT_DISABLE_TIMING);
     PUSH(&fake.events, *event);
     return 0;
 }
@@ -398,6 +405,13 @@ static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
 static dlr_cu_result event_wait(dlr_cu_event event) {
     if (captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     return event->waiting ? drain(event->stream, event) : fake.fault;
+}
+static dlr_cu_result event_elapsed(float *ms, dlr_cu_event from, dlr_cu_event to) {
+    if (fake.fault) return fake.fault;
+    if (!from->times || !to->times) return DLR_CU_INVALID_HANDLE;
+    if (from->waiting || to->waiting) return DLR_CU_NOT_READY;
+    if (!from->at || !to->at) return DLR_CU_INVALID_HANDLE;
+    return *ms = (float)((double)(to->at - from->at) * 1e-6), 0;
 }
 
 /* ---- modules and launches ---- */
@@ -584,6 +598,7 @@ const dlr_driver *dlr_driver_fake(void) {
                                      .EventDestroy = event_destroy,
                                      .EventRecord = event_record,
                                      .EventSynchronize = event_wait,
+                                     .EventElapsedTime = event_elapsed,
                                      .ModuleLoadData = module_load,
                                      .ModuleUnload = module_unload,
                                      .ModuleGetFunction = module_function,
