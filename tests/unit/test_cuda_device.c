@@ -214,10 +214,24 @@ static void test_opening(dl_plan *p) {
     dlr_fake_set((dlr_fake_options){0});
     expect_open(p, "cpu", DL_USAGE, "does not run on the device cpu");
     expect_open(p, "cuda:0", DL_USAGE, "does not run on the device cuda:0");
-    p->target = "cuda:sm_80:emulated";
-    expect_open(p, NULL, DL_RESOURCE, "compute capability 9.0");
-    p->target = "cuda:sm_90:emulated";
-    dlr_exec_close(open_exec(p));
+    static const struct {
+        const char *target;
+        int major, minor;
+        bool runs;
+    } devices[] = {{"cuda:sm_80:emulated", 8, 0, true},    {"cuda:sm_80:emulated", 8, 9, true},
+                   {"cuda:sm_80:emulated", 9, 0, false},   {"cuda:sm_90:emulated", 9, 0, true},
+                   {"cuda:sm_90a:emulated", 9, 0, true},   {"cuda:sm_90a:emulated", 9, 1, false},
+                   {"cuda:sm_90a:emulated", 10, 0, false}, {"cuda:sm_100:emulated", 10, 3, true},
+                   {"cuda:sm_100:emulated", 9, 0, false},  {"cuda:sm_100:emulated", 0, 0, true}};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        p->target = devices[i].target;
+        dlr_fake_set((dlr_fake_options){.major = devices[i].major, .minor = devices[i].minor});
+        if (devices[i].runs)
+            dlr_exec_close(open_exec(p));
+        else
+            expect_open(p, NULL, DL_RESOURCE, "compute capability");
+    }
+    dlr_fake_set((dlr_fake_options){0});
     p->target = "cuda:sm_90a:emulated";
     p->kernels.at[0].symbol = "another";
     expect_open(p, NULL, DL_INPUT, "no function another_0");
