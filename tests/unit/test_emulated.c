@@ -199,7 +199,7 @@ static const struct {
     {"norm_0(", "sum += __shfl_xor_sync(0xffffffffu, sum, m);",
      "if (t % 2) sum += __shfl_xor_sync(0xffffffffu, sum, m);", "norm_0", norm, FAILS, "lanes"},
     {"norm_0(", "sum += __shfl_xor_sync(0xffffffffu,", "sum += __shfl_xor_sync(0x0000ffffu,", "norm_0", norm,
-     FAILS, "not in its own mask"},
+     FAILS, "mask"},
     {"multiply_halves(", "l % 16) * ROW + kk + l / 16 * 8", "l % 16) * ROW + kk + l / 16 * 7", "product_0",
      product, FAILS, "a row of ldmatrix at an address"},
     {"multiply_halves(", "const kd_saddr sa = kd_saddr_of(s +",
