@@ -91,10 +91,11 @@ static void put_head(dl_buf *b, const dlr_profile *p, const rows *r, const dlr_c
             mean_of(p, DLR_PART_STEP), r->all.ms, mean_of(p, DLR_PART_WAIT), mean_of(p, DLR_PART_COPY_IN),
             mean_of(p, DLR_PART_RESULTS));
     if (c->gflops > 0 && c->gbytes > 0)
-        dl_putf(b,
-                "ceilings %s: %.1f GFLOP/s and %.1f GB/s, which meet at %.1f FLOP a byte: below that a kernel is "
-                "bound by memory\n",
-                c->from, c->gflops, c->gbytes, c->gflops / c->gbytes);
+        dl_putf(
+            b,
+            "ceilings %s: %.1f GFLOP/s and %.1f GB/s, which meet at %.1f FLOP a byte: below that a kernel is "
+            "bound by memory\n",
+            c->from, c->gflops, c->gbytes, c->gflops / c->gbytes);
     else
         dl_puts(b, "ceilings of this device are not known: no kernel's bound is told\n");
 }
