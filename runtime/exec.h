@@ -41,6 +41,9 @@ void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
  * that is 1: a run is done when it has begun. */
 void dlr_exec_start(dlr_exec *exec, int program);
 void dlr_exec_take(dlr_exec *exec);
+/* The next run, and copies from and to the device before it, are timed: `timeline` is written when that run
+ * has begun. It runs launch by launch, to the same bits; no other may be under way. */
+void dlr_exec_watch(dlr_exec *exec, dlr_timeline *timeline);
 int dlr_exec_ahead(const dlr_exec *exec);
 
 /* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
