@@ -21,8 +21,9 @@ static double **interpret(dl_arena *arena, const dl_graph *g, dlr_exec *exec, do
     dl_interp_release(in);
     bool ok = true;
     for (int i = 0; ok && i < g->vars.n; i++) {
-        dlr_view v = dlr_exec_variable(exec, g->vars.at[i]->name);
-        double *to = dl_interp_data(in, &g->vars.at[i]->value);
+        const dl_var *var = g->vars.at[i]; /* nothing is rounded here: a copy is what it is made of */
+        dlr_view v = dlr_exec_variable(exec, var->role == DL_VAR_COPY ? var->of : var->name);
+        double *to = dl_interp_data(in, &var->value);
         ok = to || dl_fail(err, DL_RESOURCE, "no memory for the interpreter; verify a smaller --data_size");
         if (ok && v.type) dlr_state_read(exec, v, DL_F64, to);
     }
