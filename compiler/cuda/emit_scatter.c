@@ -1,8 +1,190 @@
-/* A store at places that values tell. */
-#include "compiler/cuda/emit_cuda.h"
+/* Kernels that add to places that values tell. Each place looks through the points that may come to it and
+ * adds up those that do, in their order, so that no two threads add to one and the bits are always the same;
+ * in double, whatever the floats. A block finds them for a place, 256 at a time; where there are few, a
+ * thread has an element of the result to itself. */
+#include "compiler/cuda/emit_loops.h"
+
+enum { FEW_POINTS = 32 /* that each thread looks through alone */ };
+
+typedef struct {
+    dl_emitter *e;
+    const dl_kinstr *store;
+    int number, end;                /* the instruction that tells the place; the store */
+    dl_axis_list kept, added, rest; /* axes that number and result have; that are added up; of whole rows */
+    int64_t choices;                /* elements along the numbered axis */
+} scatter;
+
+static scatter find_scatter(dl_emitter *e) {
+    const dl_kernel *k = e->k;
+    scatter s = {.e = e, .end = k->instrs.n - 1, .choices = 1};
+    dl_axis_list all = {.points = 1};
+    unsigned has = 0, wide = 0;
+    s.store = &k->instrs.at[s.end];
+    for (int i = 0; i < k->nspace; i++) all.axis[all.n++] = i, wide |= k->space[i].size != 1 ? 1u << i : 0;
+    s.number = dl_kinstr_by(k, s.store);
+    if (s.number < 0) return s;
+    for (int i = 0; i < k->params.at[s.store->param].type.rank; i++) {
+        const dl_index *at = &s.store->index[i];
+        if (at->by)
+            s.choices = k->params.at[s.store->param].type.axis[i].size;
+        else if (at->axis >= 0)
+            has |= 1u << at->axis;
+    }
+    unsigned told = e->steps[s.number].axes;
+    s.kept = dl_cuda_list_axes(e, &all, wide & told & has);
+    s.added = dl_cuda_list_axes(e, &all, wide & ~has);
+    s.rest = dl_cuda_list_axes(e, &all, wide & ~told & has);
+    return s;
+}
+
+static void put_axes(const scatter *s, const char *number, const dl_axis_list *l) {
+    int64_t count = l->points;
+    for (int i = 0; i < l->n; i++) {
+        int64_t size = s->e->k->space[l->axis[i]].size ? s->e->k->space[l->axis[i]].size : 1;
+        count = count / size ? count / size : 1;
+        dl_putf(s->e->out, "    const %s x%d = %s / %lld%s %% %lld%s;\n", s->e->dialect->index, l->axis[i],
+                number, (long long)count, s->e->dialect->whole, (long long)size, s->e->dialect->whole);
+    }
+}
+
+static const char *sum_type(const scatter *s) {
+    return dl_dtype_is_float(s->e->k->params.at[s->store->param].type.dtype) ? "double" : "long";
+}
+
+/* "{ ... }": what makes the point's number, then `to` set to whether it is this place's. */
+static void put_test(const scatter *s, const char *to) {
+    dl_emitter *e = s->e;
+    dl_puts(e->out, "    {\n");
+    for (int i = 0; i <= s->number; i++) dl_emit_instr(e, i);
+    dl_putf(e->out, "    %s = v%d == choice;\n    }\n", to, s->number);
+}
+
+static void put_addition(const scatter *s) {
+    dl_emitter *e = s->e;
+    for (int i = 0; i < s->end; i++) dl_emit_instr(e, i);
+    dl_putf(e->out, "    sum += (%s)v%d;\n", sum_type(s), s->store->args[0]);
+}
+
+static void put_store(const scatter *s) {
+    dl_emitter *e = s->e;
+    int value = s->store->args[0];
+    dl_dtype d = e->k->instrs.at[value].type;
+    dl_cast c = dl_emit_rounding(DL_SINGLE, d, true);
+    if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, d)), ")"};
+    dl_putf(e->out, "    const %s v%d = %ssum%s;\n", dl_emit_type(e, d), value, c.open, c.close);
+    if (value != s->number)
+        dl_putf(e->out, "    const %s v%d = choice;\n", dl_emit_type(e, e->k->instrs.at[s->number].type),
+                s->number);
+    dl_emit_instr(e, s->end);
+}
+
+/* A thread for an element. */
+static int64_t put_elements(const scatter *s) {
+    dl_emitter *e = s->e;
+    const char *index = e->dialect->index, *suffix = e->dialect->whole;
+    int64_t rest = s->rest.points ? s->rest.points : 1, choices = s->choices ? s->choices : 1;
+    int64_t all = s->kept.points * s->choices * s->rest.points;
+    dl_putf(e->out, "    const %s element = unit * %d + (int)threadIdx.x;\n    if (element < %lld%s) {\n",
+            index, DL_BLOCK, (long long)all, suffix);
+    dl_putf(e->out,
+            "    const %s row = element %% %lld%s, place = element / %lld%s;\n    const %s choice = place %% "
+            "%lld%s, before = place / %lld%s;\n    (void)row, (void)before;\n",
+            index, (long long)rest, suffix, (long long)rest, suffix, index, (long long)choices, suffix,
+            (long long)choices, suffix);
+    put_axes(s, "before", &s->kept);
+    put_axes(s, "row", &s->rest);
+    dl_putf(e->out,
+            "    %s sum = 0;\n#pragma unroll 1\n    for (int point = 0; point < %lld; point++) {\n    bool "
+            "hit;\n",
+            sum_type(s), (long long)s->added.points);
+    put_axes(s, "point", &s->added);
+    put_test(s, "hit");
+    dl_puts(e->out, "    if (hit) {\n");
+    put_addition(s);
+    dl_puts(e->out, "    }\n    }\n");
+    put_store(s);
+    dl_puts(e->out, "    }\n");
+    return dl_ceil_div(all > 0 ? all : 1, DL_BLOCK);
+}
+
+/* A block for a place, and for some of its elements. */
+static int64_t put_places(const scatter *s) {
+    dl_emitter *e = s->e;
+    const char *index = e->dialect->index, *suffix = e->dialect->whole;
+    int64_t rest = s->rest.points ? s->rest.points : 1, choices = s->choices ? s->choices : 1;
+    int groups = dl_cuda_power(rest < DL_BLOCK ? rest : DL_BLOCK);
+    dl_table t = {.lanes = DL_BLOCK / groups, .groups = groups, .across = true};
+    int64_t tiles = dl_ceil_div(rest, groups), places = s->kept.points * s->choices;
+    dl_cuda_put_table(e, &t);
+    dl_putf(e->out,
+            "    const %s place = unit / %lld%s, element = unit %% %lld%s * %d + group;\n    const %s choice "
+            "= place "
+            "%% %lld%s, before = place / %lld%s;\n    (void)before;\n",
+            index, (long long)tiles, suffix, (long long)tiles, suffix, groups, index, (long long)choices,
+            suffix, (long long)choices, suffix);
+    dl_putf(
+        e->out,
+        "    const bool live = element < %lld%s && place < %lld%s;\n    const %s row = live ? element : 0;\n"
+        "    (void)row;\n",
+        (long long)s->rest.points, suffix, (long long)places, suffix, index);
+    put_axes(s, "before", &s->kept);
+    put_axes(s, "row", &s->rest);
+    dl_putf(e->out,
+            "    __shared__ %s hits[%d];\n    __shared__ int counts[%d];\n    const int warp = "
+            "(int)threadIdx.x / "
+            "32;\n    %s sum = 0;\n#pragma unroll 1\n    for (%s first = 0; first < %lld%s; first += %d) {\n",
+            index, DL_BLOCK, DL_BLOCK / DL_WARP, sum_type(s), index, (long long)s->added.points, suffix,
+            DL_BLOCK);
+    dl_putf(
+        e->out,
+        "    const %s mine = first + (int)threadIdx.x;\n    bool hit = false;\n    if (mine < %lld%s) {\n",
+        index, (long long)s->added.points, suffix);
+    put_axes(s, "mine", &s->added);
+    put_test(s, "hit");
+    dl_putf(
+        e->out,
+        "    }\n    const unsigned votes = __ballot_sync(0xffffffffu, hit);\n"
+        "    if (threadIdx.x %% 32 == 0) counts[warp] = __popc(votes);\n    __syncthreads();\n"
+        "    int found = 0, at = 0;\n    for (int w = 0; w < %d; w++) {\n        if (w == warp) at = found;\n"
+        "        found += counts[w];\n    }\n"
+        "    if (hit) hits[at + __popc(votes & ((1u << threadIdx.x %% 32) - 1))] = mine;\n"
+        "    __syncthreads();\n#pragma unroll 1\n    for (int i = lane; live && i < found; i += %d) {\n"
+        "    const %s point = hits[i];\n",
+        DL_BLOCK / DL_WARP, t.lanes, index);
+    put_axes(s, "point", &s->added);
+    put_addition(s);
+    dl_putf(e->out,
+            "    }\n    __syncthreads(); /* hits are read */\n    }\n    sum = group_reduce<by_sum, %d, %d, "
+            "true>(sum);\n    if (live && lane == 0) {\n",
+            DL_BLOCK, t.lanes);
+    put_store(s);
+    dl_puts(e->out, "    }\n");
+    return tiles * (places ? places : 1);
+}
 
 bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    (void)code;
-    return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
-                          "this version has no CUDA kernels for it [DL-E0803]");
+    const dl_kernel *k = e->k;
+    scatter s = find_scatter(e);
+    bool alone = s.number >= 0 && k->params.at[s.store->param].type.dtype != DL_BOOL;
+    for (int i = 0; i < s.end; i++)
+        alone = alone && k->instrs.at[i].kind != DL_K_STORE && e->steps[i].kind != DL_K_REDUCE &&
+                k->instrs.at[i].kind != DL_K_CONTRACT;
+    if (!alone)
+        return dl_emit_refuse(k, &k->instrs.at[s.end], err,
+                              "additions at numbered places stand alone in a kernel [DL-E0803]");
+    dl_buf body = {0}, *out = e->out;
+    e->out = &body, code->needs[DL_NEED_SWEEPS] = 1;
+    int64_t units = s.added.points <= FEW_POINTS ? put_elements(&s) : put_places(&s);
+    e->out = out;
+    bool ok = dl_cuda_head(e, code, units, DL_BLOCK, 0, err);
+    if (ok) {
+        dl_putf(e->out, "    const %s unit = (%s)blockIdx.x;\n", e->dialect->index, e->dialect->index);
+        unsigned named = 0;
+        for (int i = 0; i < k->nspace; i++) named |= k->space[i].size != 1 ? 1u << i : 0;
+        dl_cuda_still_axes(e, named);
+        dl_putn(e->out, body.at, body.n);
+        dl_cuda_foot(e);
+    }
+    dl_buf_free(&body);
+    return ok;
 }

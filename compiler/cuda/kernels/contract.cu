@@ -248,9 +248,9 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     float *sums = (float *)shared;
     CT_UNROLL for (int i = 0; i < MT; i++)
         CT_UNROLL for (int j = 0; j < NT; j++)
-            CT_UNROLL for (int h = 0; h < 4; h++)
-                sums[(row + i * 16 + h / 2 * 8 + lane / 4) * (BN + 8) + column + j * 8 + lane % 4 * 2 + h % 2] =
-                    sum[i][j][h];
+            CT_UNROLL for (int h = 0; h < 2; h++)
+                *(float2 *)(sums + (row + i * 16 + h * 8 + lane / 4) * (BN + 8) + column + j * 8 + lane % 4 * 2) =
+                    make_float2(sum[i][j][2 * h], sum[i][j][2 * h + 1]);
     __syncthreads();
     return sums;
 }
@@ -261,10 +261,24 @@ template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, f
         kd_store16(to + i, kd_load16(sums + i / BN * (BN + 8) + i % BN));
 }
 
-/* What SPLITS phases have left, in their order. */
-template <int SPLITS, int STEP> INLINE float ct_total(const float *from) {
-    float sum = 0;
-    for (int i = 0; i < SPLITS; i++) sum += from[(long)i * STEP];
-    return sum;
+/* N sums that lie side by side, from a multiple of N on; and the totals of what SPLITS blocks have left, in
+ * their order. */
+template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
+    if constexpr (N % 4 == 0) {
+        CT_UNROLL for (int i = 0; i < N; i += 4) {
+            kd_words w = kd_load16(from + i);
+            CT_UNROLL for (int j = 0; j < 4; j++) own[i + j] = __uint_as_float(w.w[j]);
+        }
+    } else {
+        CT_UNROLL for (int i = 0; i < N; i++) own[i] = from[i];
+    }
+}
+template <int SPLITS, int STEP, int N> INLINE void ct_total(float (&own)[N], const float *from) {
+    ct_take(own, from);
+    CT_LOOP for (int s = 1; s < SPLITS; s++) {
+        float more[N];
+        ct_take(more, from + (long)s * STEP);
+        CT_UNROLL for (int i = 0; i < N; i++) own[i] += more[i];
+    }
 }
 INLINE int ct_some(int n) { return n > 0 ? n : 1; }
