@@ -1,15 +1,16 @@
 /* Attention without stored scores (Dao et al., FlashAttention, NeurIPS 2022; Dao, FlashAttention-2, 2023;
  * Milakov and Gimelshein, online softmax, 2018). What is computed: ir/attention.h.
  *
- * A block has ROWS tokens of one head in shared memory, its `rows`, of which each warp takes 16 M; it goes over
- * the other tokens COLUMNS at a time, STAGES tiles of which are there at once. Scores are the accumulators of
- * kd_mma_*, and become the left operands of the next product where they stand: nothing of them is ever in
- * memory. A row of a tile is SIZE elements, zeros up to a multiple of 16, and 16 bytes more, so that eight
- * rows in a row begin in eight different banks.
+ * A block has ROWS tokens of one head in shared memory, its `rows`, of which each warp takes 16 M; it goes
+ * over the other tokens COLUMNS at a time, STAGES tiles of which are there at once. Scores are the
+ * accumulators of kd_mma_*, and become the left operands of the next product where they stand: nothing of
+ * them is ever in memory. A row of a tile is SIZE elements, zeros up to a multiple of 16, and 16 bytes more,
+ * so that eight rows in a row begin in eight different banks.
  *
- * Shares and the scores' gradients are sums of PARTS numbers of the operands' type: what two parts of bf16 lose
- * is 2^-18 of a share, less than the sums around it. Operands in f32 are so many parts of TF32 themselves.
- * Every sum is over COLUMNS tokens (or a head's features) at a time, and those sums are added in order. */
+ * Shares and the scores' gradients are sums of PARTS numbers of the operands' type: what two parts of bf16
+ * lose is 2^-18 of a share, less than the sums around it. Operands in f32 are so many parts of TF32
+ * themselves. Every sum is over COLUMNS tokens (or a head's features) at a time, and those sums are added in
+ * order. */
 #ifdef __CUDACC_RTC__
 #define UNROLL    _Pragma("unroll")
 #define UNROLL_IN _Pragma("unroll 4")
@@ -44,9 +45,7 @@ struct in_halves {
         int lane = threadIdx.x % 32;
         kd_ldmatrix4(a.w[0], kd_saddr_of(at + lane % 16 * STRIDE + lane / 16 * 8));
     }
-    static INLINE void pair(right b[2], const unsigned r[4]) {
-        FOR(i, 4) b[i / 2].w[0][i % 2] = r[i];
-    }
+    static INLINE void pair(right b[2], const unsigned r[4]) { FOR(i, 4) b[i / 2].w[0][i % 2] = r[i]; }
     /* 16 columns, each of which is a row of the tile. */
     template <int STRIDE> static INLINE void load_turned(right b[2], const element *at) {
         int lane = threadIdx.x % 32;
@@ -116,14 +115,13 @@ template <int PARTS> struct of_f32 {
         at += ROW_OF_LANE * STRIDE + PAIR_OF_LANE / 2;
         FOR(i, 4) split(b[i / 2].w, i % 2, at[i / 2 * 8 * STRIDE + i % 2 * 4]);
     }
-    /* The order of the terms is that of `make`: row 2 q where the instruction has row q, 2 q + 1 for q + 4. */
+    /* The order of the terms is that of `make`: row 2 q where the instruction has row q, 2 q + 1 for q + 4.
+     */
     template <int STRIDE> static INLINE void load_right(right b[2], const float *at) {
         at += PAIR_OF_LANE * STRIDE + ROW_OF_LANE;
         FOR(i, 4) split(b[i / 2].w, i % 2, at[i % 2 * STRIDE + i / 2 * 8]);
     }
-    static INLINE void make(made &a, const float c[][4]) {
-        FOR(i, 4) split(a.w, i, c[0][i % 2 * 2 + i / 2]);
-    }
+    static INLINE void make(made &a, const float c[][4]) { FOR(i, 4) split(a.w, i, c[0][i % 2 * 2 + i / 2]); }
 };
 
 /* ---- tiles ---- */
@@ -140,7 +138,8 @@ template <class E> struct head_tokens {
     long row;
     int count;
 };
-template <int SIZE, class E> INLINE head_tokens<E> tokens_of(E *from, const attention_shape &s, int count, int head) {
+template <int SIZE, class E>
+INLINE head_tokens<E> tokens_of(E *from, const attention_shape &s, int count, int head) {
     long row = (long)s.heads * SIZE;
     return {from + head / s.heads * count * row + (long)(head % s.heads) * SIZE, row, count};
 }
@@ -149,7 +148,12 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS>
 INLINE void fetch(typename T::element *to, head_tokens<const typename T::element> from, int first) {
     typedef typename T::element element;
     /* elements of a copy: heads begin where all of SIZE do */
-    enum { BYTES = (int)sizeof(element), LOT = SIZE * BYTES % 16 == 0 ? 16 / BYTES : SIZE * BYTES % 4 == 0 ? 4 / BYTES : 1 };
+    enum {
+        BYTES = (int)sizeof(element),
+        LOT = SIZE * BYTES % 16 == 0  ? 16 / BYTES
+              : SIZE * BYTES % 4 == 0 ? 4 / BYTES
+                                      : 1
+    };
     enum { STRIDE = PAD + 16 / BYTES, EACH = PAD / LOT };
     for (int i = threadIdx.x; i < COUNT * EACH; i += THREADS) {
         int token = i / EACH, at = i % EACH * LOT;
@@ -165,7 +169,8 @@ INLINE void fetch(typename T::element *to, head_tokens<const typename T::element
     }
 }
 /* Numbers of a token each, so from so many floats. */
-template <int COUNT, int THREADS> INLINE void fetch_floats(float *to, const float *from, int first, int count) {
+template <int COUNT, int THREADS>
+INLINE void fetch_floats(float *to, const float *from, int first, int count) {
     for (int i = threadIdx.x; i < COUNT; i += THREADS) {
         bool there = first + i < count;
         kd_copy4(kd_saddr_of(to + i), there ? from + first + i : from, there ? 4 : 0);
@@ -190,7 +195,8 @@ INLINE void product(float c[M][C][4], const typename T::element *rows, const typ
 
 /* acc = acc keep + (a columns) back, by row; over C * 8 tokens and N * 8 features from `columns` on. */
 template <class T, int PAD, int M, int C, int N>
-INLINE void spread(float acc[M][N][4], typename T::made a[M][C * 8 / T::STEP], const float keep[M][2], const float back[M][2], const typename T::element *columns) {
+INLINE void spread(float acc[M][N][4], typename T::made a[M][C * 8 / T::STEP], const float keep[M][2],
+                   const float back[M][2], const typename T::element *columns) {
     enum { STRIDE = PAD + 16 / (int)sizeof(typename T::element) };
     FOR(n, N / 2) {
         float sum[M][2][4];
@@ -238,7 +244,8 @@ INLINE void make_left(typename T::made a[M][C * 8 / T::STEP], float c[M][C][4], 
 
 /* Rows of results. `first`: of the thread's rows, its number among the head's tokens. */
 template <class T, int SIZE, int M, int N>
-INLINE void put_rows(head_tokens<typename T::element> to, int first, int feature, float acc[M][N][4], const float factor[M][2]) {
+INLINE void put_rows(head_tokens<typename T::element> to, int first, int feature, float acc[M][N][4],
+                     const float factor[M][2]) {
     FOR(m, M) FOR(half, 2) {
         int token = first + m * 16 + half * 8;
         if (token >= to.count) continue;
@@ -257,7 +264,8 @@ INLINE void put_rows(head_tokens<typename T::element> to, int first, int feature
 /* Numbers 4 block to 4 block + 3 of those that s_random counts, as words. */
 INLINE void random_block(unsigned c[4], unsigned long block, long seed, long step, int number) {
     unsigned k0 = (unsigned)seed, k1 = (unsigned)((unsigned long)seed >> 32);
-    c[0] = (unsigned)block, c[1] = (unsigned)(block >> 32), c[2] = (unsigned)step, c[3] = 6u | (unsigned)number << 8;
+    c[0] = (unsigned)block, c[1] = (unsigned)(block >> 32), c[2] = (unsigned)step,
+    c[3] = 6u | (unsigned)number << 8;
     FOR(round, 10) {
         unsigned long p0 = 0xD2511F53ul * c[0], p1 = 0xCD9E8D57ul * c[2];
         c[0] = (unsigned)(p1 >> 32) ^ c[1] ^ k0, c[1] = (unsigned)p1;
@@ -277,30 +285,36 @@ INLINE unsigned draw_four(const attention_shape &s, const attention_draws &d, un
     return bits;
 }
 /* The same of a warp's accumulators, a bit each by half, pair of n and place: numbers of queries `query` (of
- * the thread's first row, if not BY_KEY, else column) and keys `key`. Where each row of scores begins a block,
- * a lane draws four scores of 16 keys by 1 query and asks the others for its own. */
+ * the thread's first row, if not BY_KEY, else column) and keys `key`. Where each row of scores begins a
+ * block, a lane draws four scores of 16 keys by 1 query and asks the others for its own. */
 template <bool BY_KEY, int C>
 INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_draws &d, int row, int column) {
     FOR(n, C) drop[n] = 0;
     if (s.keys % 4) {
         FOR(n, C) FOR(i, 4) {
             int along = row + i / 2 * 8, across = column + n * 8 + i % 2;
-            unsigned long query = BY_KEY ? across : along, key = BY_KEY ? along : across, at = d.first + query * s.keys + key;
+            unsigned long query = BY_KEY ? across : along, key = BY_KEY ? along : across,
+                          at = d.first + query * s.keys + key;
             drop[n] |= (s_random(at, d.seed, d.step, s.number) < s.threshold) << i;
         }
         return;
     }
     int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
     if (BY_KEY) FOR(n, C) {
-        unsigned long query = column + n * 8 + g / 4, key = row - g + g % 4 * 4;
-        unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
-        FOR(i, 4) drop[n] |= (__shfl_sync(0xffffffffu, four, (i % 2 * 4 + i / 2 * 2 + g / 4) * 4 + q) >> g % 4 & 1) << i;
-    }
-    else FOR(n, C / 2) FOR(half, 2) {
-        unsigned long query = row + half * 8, key = column - 2 * q + n * 16 + q * 4;
-        unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
-        FOR(j, 2) drop[2 * n + j] |= (__shfl_sync(0xffffffffu, four, g * 4 + j * 2 + q / 2) >> q % 2 * 2 & 3) << 2 * half;
-    }
+            unsigned long query = column + n * 8 + g / 4, key = row - g + g % 4 * 4;
+            unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
+            FOR(i, 4)
+            drop[n] |=
+                (__shfl_sync(0xffffffffu, four, (i % 2 * 4 + i / 2 * 2 + g / 4) * 4 + q) >> g % 4 & 1) << i;
+        }
+    else
+        FOR(n, C / 2) FOR(half, 2) {
+            unsigned long query = row + half * 8, key = column - 2 * q + n * 16 + q * 4;
+            unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
+            FOR(j, 2)
+            drop[2 * n + j] |=
+                (__shfl_sync(0xffffffffu, four, g * 4 + j * 2 + q / 2) >> q % 2 * 2 & 3) << 2 * half;
+        }
 }
 
 /* ---- forwards ---- */
@@ -311,17 +325,24 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
                       const typename T::element *v, const long *seed, const long *step,
                       typename T::element *y, float *log) {
     typedef typename T::element element;
-    enum { STRIDE = PAD + 16 / (int)sizeof(element), THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * STRIDE };
+    enum {
+        STRIDE = PAD + 16 / (int)sizeof(element),
+        THREADS = 32 * WARPS,
+        ROWS = 16 * M * WARPS,
+        TILE = COLUMNS * STRIDE
+    };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
     KD_SHARED(element, rows);
     element *stages = rows + ROWS * STRIDE;
-    int blocks = (s.queries + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS, feature = blockIdx.x % CHUNKS * OUT;
+    int blocks = (s.queries + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS,
+        feature = blockIdx.x % CHUNKS * OUT;
     int head = unit / blocks, block = unit % blocks;
     if (s.causal) block = blocks - 1 - block; /* the longest first */
     int query = block * ROWS, last = s.causal && query + ROWS < s.keys ? query + ROWS : s.keys;
     int tiles = (last + COLUMNS - 1) / COLUMNS, warp = threadIdx.x / 32;
     int mine = query + warp * 16 * M + ROW_OF_LANE; /* the first of the thread's queries */
-    head_tokens<const element> from_k = tokens_of<SIZE>(k, s, s.keys, head), from_v = tokens_of<SIZE>(v, s, s.keys, head);
+    head_tokens<const element> from_k = tokens_of<SIZE>(k, s, s.keys, head),
+                               from_v = tokens_of<SIZE>(v, s, s.keys, head);
     attention_draws draws = {0, 0, (unsigned long)head * s.queries * s.keys};
     if (DROPS) draws.seed = *seed, draws.step = *step;
 
@@ -345,11 +366,13 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         int key = tile * COLUMNS + PAIR_OF_LANE; /* the first of the thread's keys */
         float c[M][C][4], shrink[M][2], back[M][2];
         product<T, PAD, M, C>(c, rows + warp * 16 * M * STRIDE, now);
-        bool whole = tile * COLUMNS + COLUMNS <= s.keys && !(s.causal && tile * COLUMNS + COLUMNS > query + 1);
+        bool whole =
+            tile * COLUMNS + COLUMNS <= s.keys && !(s.causal && tile * COLUMNS + COLUMNS > query + 1);
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) {
-            int at = key + n * 8 + i % 2;
-            if (at >= s.keys || (s.causal && at > mine + m * 16 + i / 2 * 8)) c[m][n][i] = -__builtin_inff();
-        }
+                int at = key + n * 8 + i % 2;
+                if (at >= s.keys || (s.causal && at > mine + m * 16 + i / 2 * 8))
+                    c[m][n][i] = -__builtin_inff();
+            }
         unsigned drop[M][C];
         if (DROPS) FOR(m, M) draw<false, C>(drop[m], s, draws, mine + m * 16, key);
         FOR(m, M) FOR(half, 2) {
@@ -377,34 +400,46 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         float all = row_sum(sum[m][half]);
         int at = mine + m * 16 + half * 8;
         factor[m][half] = (DROPS ? s.kept : 1) / all;
-        if (feature == 0 && threadIdx.x % 4 == 0 && at < s.queries) log[(long)head * s.queries + at] = most[m][half] * s.scale + logf(all);
+        if (feature == 0 && threadIdx.x % 4 == 0 && at < s.queries)
+            log[(long)head * s.queries + at] = most[m][half] * s.scale + logf(all);
     }
     put_rows<T, SIZE, M, N>(tokens_of<SIZE>(y, s, s.queries, head), mine, feature, acc, factor);
 }
 
 /* ---- backwards ---- */
 
-/* Of each query, the sum of y dy. A group of 8 lanes a query of a head; a block has 32, in the order of memory. */
-template <class T, int SIZE> INLINE void attention_sums(const attention_shape &s, const typename T::element *y, const typename T::element *dy, float *sums) {
+/* Of each query, the sum of y dy. A group of 8 lanes a query of a head; a block has 32, in the order of
+ * memory. */
+template <class T, int SIZE>
+INLINE void attention_sums(const attention_shape &s, const typename T::element *y,
+                           const typename T::element *dy, float *sums) {
     enum { LANES = 8, GROUPS = 32 };
     long at = (long)blockIdx.x * GROUPS + threadIdx.x / LANES, all = (long)s.batch * s.queries * s.heads;
     float sum = 0;
     if (at < all)
-        for (int f = threadIdx.x % LANES; f < SIZE; f += LANES) sum += T::widen(y[at * SIZE + f]) * T::widen(dy[at * SIZE + f]);
+        for (int f = threadIdx.x % LANES; f < SIZE; f += LANES)
+            sum += T::widen(y[at * SIZE + f]) * T::widen(dy[at * SIZE + f]);
     for (int by = 1; by < LANES; by *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, by);
     long token = at / s.heads, head = token / s.queries * s.heads + at % s.heads;
     if (at < all && threadIdx.x % LANES == 0) sums[head * s.queries + token % s.queries] = sum;
 }
 
-/* BY_KEY: the rows are keys (x1, x2: k, v), the columns queries (y1, y2: q, dy), out1 and out2 dk and dv; else
- * the other way round, and out1 is dq. A block: ROWS rows of a head, OUT of the results' features. */
-template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int M, int WARPS, int COLUMNS, int STAGES>
-INLINE void attention_back(const attention_shape &s, const typename T::element *x1, const typename T::element *x2,
-                           const typename T::element *y1, const typename T::element *y2, const float *log,
-                           const float *sums, const long *seed, const long *step, typename T::element *out1,
+/* BY_KEY: the rows are keys (x1, x2: k, v), the columns queries (y1, y2: q, dy), out1 and out2 dk and dv;
+ * else the other way round, and out1 is dq. A block: ROWS rows of a head, OUT of the results' features. */
+template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int M, int WARPS, int COLUMNS,
+          int STAGES>
+INLINE void attention_back(const attention_shape &s, const typename T::element *x1,
+                           const typename T::element *x2, const typename T::element *y1,
+                           const typename T::element *y2, const float *log, const float *sums,
+                           const long *seed, const long *step, typename T::element *out1,
                            typename T::element *out2) {
     typedef typename T::element element;
-    enum { STRIDE = PAD + 16 / (int)sizeof(element), THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * STRIDE };
+    enum {
+        STRIDE = PAD + 16 / (int)sizeof(element),
+        THREADS = 32 * WARPS,
+        ROWS = 16 * M * WARPS,
+        TILE = COLUMNS * STRIDE
+    };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
     KD_SHARED(element, rows);
     element *rows2 = rows + ROWS * STRIDE, *stages = rows2 + ROWS * STRIDE;
@@ -417,7 +452,8 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     if (s.causal && BY_KEY) begin = first / COLUMNS < tiles ? first / COLUMNS : tiles;
     if (s.causal && !BY_KEY && first + ROWS < ncolumns) tiles = (first + ROWS + COLUMNS - 1) / COLUMNS;
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
-    head_tokens<const element> from1 = tokens_of<SIZE>(y1, s, ncolumns, head), from2 = tokens_of<SIZE>(y2, s, ncolumns, head);
+    head_tokens<const element> from1 = tokens_of<SIZE>(y1, s, ncolumns, head),
+                               from2 = tokens_of<SIZE>(y2, s, ncolumns, head);
     attention_draws draws = {0, 0, (unsigned long)head * s.queries * s.keys};
     if (DROPS) draws.seed = *seed, draws.step = *step;
     log += (long)head * s.queries, sums += (long)head * s.queries;
@@ -427,9 +463,10 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     FOR(m, M) FOR(n, N) FOR(i, 4) acc1[m][n][i] = 0;
     FOR(m, BY_KEY ? M : 1) FOR(n, BY_KEY ? N : 1) FOR(i, 4) acc2[m][n][i] = 0;
     if (!BY_KEY) FOR(m, M) FOR(half, 2) {
-        int at = mine + m * 16 + half * 8;
-        my_log[m][half] = at < s.queries ? log[at] * log2_e : 0, my_sum[m][half] = at < s.queries ? sums[at] : 0;
-    }
+            int at = mine + m * 16 + half * 8;
+            my_log[m][half] = at < s.queries ? log[at] * log2_e : 0,
+            my_sum[m][half] = at < s.queries ? sums[at] : 0;
+        }
     fetch<T, SIZE, PAD, ROWS, THREADS>(rows, tokens_of<SIZE>(x1, s, nrows, head), first);
     fetch<T, SIZE, PAD, ROWS, THREADS>(rows2, tokens_of<SIZE>(x2, s, nrows, head), first);
     for (int tile = begin + 1 - STAGES; tile < tiles; tile++) {
