@@ -17,10 +17,11 @@
  * with one typed pointer a parameter. A unit is a block (blockIdx.x) of threads[p] threads and shared[p]
  * bytes of dynamic shared memory; there is no scratch. Objects are cubins of that architecture. Those of a
  * target that ends with :emulated are shared objects that run the same text's blocks on the CPU; they export
- * each phase by its name, and what runs one: int dl_emulated_launch(void (*kernel)(void), const char *name,
- * int nargs, void *const *args, unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,
- * size_t size); name: for messages. args: the pointers, the workspace last. 0: done; else `error` says what
- * went wrong. */
+ *     int dl_emulated_launch(const char *kernel, int nargs, void *const *args,
+ *                            unsigned grid, unsigned block, unsigned shared, unsigned seed,
+ *                            char *error, size_t size);
+ * args: where each pointer stands, the workspace's last, as cuLaunchKernel takes them. 0: done (a grid of 0:
+ * there is such a kernel); else `error` says what went wrong. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
 #include "ir/graph.h"

@@ -8,6 +8,7 @@
     "~/.cache/dlc)\n"                                                                                        \
     "  CC                         the C compiler (cc, gcc or clang, whichever is there)\n"                   \
     "  DLC_SKIP                   passes to leave out, for debugging: fuse,schedule\n"                       \
+    "  DLR_DEBUG                  words with commas, of a GPU: driver, launches (runtime/cuda/README.md)\n"  \
     "  TMPDIR                     where kernels are loaded from if no file may live in memory (/tmp)\n"      \
     "  NO_COLOR                   set: no colours on a terminal\n"
 

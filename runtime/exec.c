@@ -38,7 +38,8 @@ static void find_copies(dlr_exec *e) {
 }
 
 /* Piece by piece, since the two may lie in different layouts. */
-static void renew_copies(dlr_exec *e) {
+void dlr_exec_renew(dlr_exec *e) {
+    if (!e->stale) return;
     float piece[1 << 14];
     for (int i = 0; i < e->copies.n; i++) {
         const copy *c = &e->copies.at[i];
@@ -97,7 +98,7 @@ static void run_timed(dlr_exec *e, int program, int64_t *launch_ns) {
 }
 
 void dlr_exec_start(dlr_exec *e, int program) {
-    if (e->stale) renew_copies(e);
+    dlr_exec_renew(e);
     e->device->table->capture(e->device, program);
     e->device->table->replay(e->device, program);
 }
@@ -111,7 +112,7 @@ void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
         dlr_exec_take(e);
         return;
     }
-    if (e->stale) renew_copies(e);
+    dlr_exec_renew(e);
     run_timed(e, program, launch_ns);
 }
 

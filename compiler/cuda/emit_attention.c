@@ -48,6 +48,7 @@ static tiles find_tiles(const shape *s, bool back) {
     tiles t = {.groups = half && small && !back ? 2 : 1, .warps = 4, .columns = 16, .stages = 2};
     if (small && half) t.columns = t.groups == 2 && (drops || s->width == 64) ? 32 : 64;
     if (small != half) t.columns = 32;
+    if (back && half && s->width > (drops ? 48 : 64) && s->width <= 96) t.columns /= 2;
     if (shared_of(s, &t, back) > DL_SHARED_MOST) t.stages = 1;
     if (shared_of(s, &t, back) > DL_SHARED_MOST) t.columns = 16;
     if (shared_of(s, &t, back) > DL_SHARED_MOST) t.warps = 2;

@@ -2,6 +2,8 @@
  * few tiles and long sums, several blocks share the terms of a tile; the next phase adds up what they leave. */
 #include "compiler/cuda/emit_tiles.h"
 
+#include "compiler/cuda/emit_loops.h"
+
 enum {
     MULTIPROCESSORS = 132, /* of the GPUs that this is for: enough blocks for each */
     LEAST_TILES = 8,       /* in depth, that a block multiplies */
@@ -93,19 +95,6 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
     return dl_finish_check(e, err);
 }
 
-/* Room in the workspace for what later sweeps read. */
-static void place_kept(dl_emitter *e, dl_emitted *code) {
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        if (!e->sweeps.kept[i]) continue;
-        dl_kept *at = &e->kept[i];
-        for (int a = 0; a < e->k->nspace; a++)
-            if (e->steps[i].axes >> a & 1) at->axis[at->n++] = a;
-        at->base = code->workspace;
-        code->workspace += dl_plan_round(dl_axes_points(e->k->nspace, e->k->space, e->steps[i].axes) *
-                                         (int64_t)sizeof(double));
-    }
-}
-
 static void put_number(dl_emitter *e, const char *name, int64_t n) {
     dl_putf(e->out, "    const int %s = (int)(unit %% %lldU);\n    unit /= %lldU;\n", name, (long long)at_least(n, 1),
             (long long)at_least(n, 1));
@@ -164,7 +153,7 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
     } else {
         dl_puts(e->out, "    const int slice = 0;\n    (void)slice;\n");
         dl_finish f = {.p = p, .threads = threads, .rows = t->bm, .unit = unit_text(e, p, 1), .units = units_of(p, 1)};
-        f.sum = dl_format(e->arena, "sums[row * %d + column]", t->bn + 8);
+        f.sum = dl_format(e->arena, "ct_take(own, sums + row * %d + column);\n", t->bn + 8);
         dl_finish_put(e, &f, code->units[code->phases - 1], code);
     }
     dl_cuda_foot(e);
@@ -186,7 +175,7 @@ static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_
             index, index, t->bm, rows, (long long)base, (long long)(t->splits * t->bm * t->bn), rows * t->bn);
     dl_finish f = {.p = p, .threads = DL_BLOCK, .rows = rows};
     f.unit = unit_text(e, p, slices), f.units = units_of(p, slices);
-    f.sum = dl_format(e->arena, "ct_total<%lld, %d>(sums + row * %d + column)", (long long)t->splits, t->bm * t->bn,
+    f.sum = dl_format(e->arena, "ct_total<%lld, %d>(own, sums + row * %d + column);\n", (long long)t->splits, t->bm * t->bn,
                       t->bn);
     dl_finish_put(e, &f, code->units[code->phases - 1], code);
     dl_cuda_foot(e);
@@ -204,11 +193,11 @@ bool dl_cuda_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
         }
     e->now = &e->sweeps.at[0];
     if (!check(e, c, err)) return false;
-    code->needs[DL_NEED_TILES] = 1;
-    place_kept(e, code);
+    code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
+    dl_cuda_find_kept(e, code);
     dl_product p = dl_product_find(e, c);
     p.tiling = dl_product_tile(&p);
     dl_product_put(e, &p);
     return put_tiles(e, &p, code, err) && (p.tiling.splits == 1 || put_totals(e, &p, code, err)) &&
-           dl_finish_sweeps(e, code, err);
+           dl_cuda_phases(e, 1, code, err);
 }

@@ -47,7 +47,7 @@ typedef struct {
     int width;                /* points; 1: each by itself */
     int axis;                 /* whose coordinate goes on from one to the next */
     bool *has;                /* by instruction: loaded, or stored, so */
-    const char *const *array; /* by instruction: of what name; for dl_emitter.array */
+    const char *const *array; /* by instruction: the point's element; for dl_emitter.array */
 } dl_lots;
 /* Those of the present sweep along the last of these axes. */
 dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along);
@@ -64,6 +64,10 @@ void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int6
  */
 void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value);
 
+/* Room in the workspace, which is empty yet, for what later sweeps read. */
+void dl_cuda_find_kept(dl_emitter *e, dl_emitted *code);
+/* The sweeps from number `from` on as phases. False: refused. */
+bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 /* The body of the present sweep, and how many blocks it has. emit_points.c, emit_rows.c */
 int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code);
 /* Over rows; *shared: bytes of shared memory. */

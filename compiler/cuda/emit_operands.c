@@ -122,6 +122,7 @@ static const char *grouped(dl_emitter *e, const dl_product *p, int64_t each, con
 static void place_image(dl_emitter *e, dl_product *p, int64_t channels) {
     p->coordinate[0] = p->number[DL_ROWS].at[0].name, p->of[0] = DL_ROWS;
     p->coordinate[1] = grouped(e, p, channels, p->number[DL_COLUMNS].at[0].name), p->of[1] = DL_COLUMNS;
+    p->inner = 1;
 }
 
 /* y: rows are its positions, terms taps and channels. */
@@ -173,7 +174,7 @@ static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
         x->bounded[i] = v->pad > 0 || (s->out[i] - 1) * v->stride + (s->tap[i] - 1) * v->dilation - v->pad >= s->in[i];
     }
     p->coordinate[0] = grouped(e, p, s->o, p->number[DL_ROWS].at[0].name), p->of[0] = DL_ROWS;
-    p->coordinate[1] = p->number[DL_COLUMNS].at[3].name, p->of[1] = DL_COLUMNS;
+    p->coordinate[1] = p->number[DL_COLUMNS].at[3].name, p->of[1] = DL_COLUMNS, p->inner = 1;
     for (int i = 0; i < 3; i++) place_spatial(p, i, DL_COLUMNS, p->number[DL_COLUMNS].at[i].name);
 }
 
@@ -273,7 +274,9 @@ static void find_names(dl_emitter *e, dl_product *p) {
     for (int i = 0; i < 2; i++) p->operand[i] = new_operand(p, swap ? 1 - i : i, i == 0);
     for (int i = 0; i < p->k->nspace; i++) {
         dl_role role = p->r.axis[i].role;
-        add_axis(e, p, role == DL_ROLE_BATCH ? DL_BATCH : (role == DL_ROLE_M) != swap ? DL_ROWS : DL_COLUMNS, i);
+        dl_number_kind kind = role == DL_ROLE_BATCH ? DL_BATCH : (role == DL_ROLE_M) != swap ? DL_ROWS : DL_COLUMNS;
+        add_axis(e, p, kind, i);
+        if (kind == DL_COLUMNS && (p->inner < 0 || p->r.axis[i].size != 1)) p->inner = i;
     }
     for (int i = p->k->nspace; i < p->r.n; i++)
         for (int o = 1; o >= 0; o--)
@@ -335,7 +338,7 @@ static void find_arithmetic(dl_product *p) {
 }
 
 dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c) {
-    dl_product p = {.k = e->k, .c = c, .r = dl_kernel_relation(e->k, c), .parities = {1, 1, 1}};
+    dl_product p = {.k = e->k, .c = c, .r = dl_kernel_relation(e->k, c), .parities = {1, 1, 1}, .inner = -1};
     for (int i = 0; i < DL_NUMBERS; i++) p.number[i].size = 1;
     for (int i = 0; i < e->k->nspace; i++) p.coordinate[i] = "0";
     if (dl_op_slides(c->op)) {

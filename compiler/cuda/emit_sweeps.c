@@ -30,8 +30,7 @@ static unsigned find_within(dl_emitter *e) {
     return s.valid && s.n == 1 ? row : 0;
 }
 
-/* Room in the workspace, which is empty yet, for what later sweeps read. */
-static void find_kept(dl_emitter *e, dl_emitted *code) {
+void dl_cuda_find_kept(dl_emitter *e, dl_emitted *code) {
     code->workspace = 0;
     for (int i = 0; i < e->k->instrs.n; i++) {
         dl_kept *at = &e->kept[i];
@@ -48,7 +47,7 @@ static void find_kept(dl_emitter *e, dl_emitted *code) {
 /* Sets the sweeps by a row. False: some of them cannot be emitted. */
 static bool try_row(dl_emitter *e, unsigned row, dl_emitted *code) {
     e->sweeps = dl_find_sweeps(e->arena, e->k->instrs.n, e->steps, row);
-    find_kept(e, code);
+    dl_cuda_find_kept(e, code);
     for (int i = 0; i < e->sweeps.n; i++)
         if (!e->sweeps.at[i].behind && e->sweeps.at[i].row && !dl_cuda_has_rows(e, &e->sweeps.at[i]))
             return false;
@@ -94,7 +93,11 @@ bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
                             dl_kernel_inner(e->k));
         if (!try_row(e, row, code)) try_row(e, 0, code);
     }
-    for (int from = 0, to; from < e->sweeps.n; from = to) {
+    return dl_cuda_phases(e, 0, code, err);
+}
+
+bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
+    for (int to; from < e->sweeps.n; from = to) {
         const dl_sweep *first = &e->sweeps.at[from];
         for (to = from; to < e->sweeps.n; to++)
             if (e->sweeps.at[to].stage != first->stage || e->sweeps.at[to].behind != first->behind) break;

@@ -55,6 +55,7 @@ typedef struct {
     int64_t parities[3];   /* of the image's positions: strides, where it is made */
     const char *coordinate[DL_MAX_RANK];     /* of the space, in C */
     dl_number_kind of[DL_MAX_RANK];          /* the number that it follows */
+    int inner;                               /* the space axis along which neighbouring columns lie, or -1 */
     const char *arithmetic;                  /* "CT_BF16" */
     int word;                                /* bytes */
     dl_tiling tiling;
@@ -79,7 +80,7 @@ int64_t dl_tiling_shared(const dl_tiling *t);
 typedef struct {
     const dl_product *p;
     int threads, rows; /* of a block; rows that it finishes */
-    const char *sum;   /* the sum at `row` and `column` of the block, in C */
+    const char *sum;   /* a statement that fills `own` with the sums at `row` from `column` of the block on */
     const char *unit;  /* the number of the block among those of the same columns, in C; */
     int64_t units;     /* how many there are */
 } dl_finish;
@@ -88,6 +89,4 @@ bool dl_finish_check(dl_emitter *e, dl_error *err);
 bool dl_finish_sums(const dl_emitter *e); /* are there any? */
 /* `blocks`: of the phase. */
 void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted *code);
-/* The sweeps behind the first, a phase each. */
-bool dl_finish_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

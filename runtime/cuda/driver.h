@@ -110,14 +110,15 @@ const dlr_driver *dlr_driver_open(dl_error *err);
 /* The same of a library of that path, for tests; minimum: as above. */
 const dlr_driver *dlr_driver_load(const char *library, dl_error *err);
 
-/* The CPU's fake: one device of compute capability 9.0 whose modules are shared objects that run blocks here
- * (ir/plan.h); memory of its own, at addresses that the host cannot use by mistake; streams that do their
- * work in order, when they are waited for; capture as a list. A launch whose arguments lie outside its memory
- * fails as an illegal address would. */
+/* The CPU's fake: one device of every compute capability (0.0), whose modules are shared objects that run
+ * blocks here (ir/plan.h); memory of its own, at addresses that the host cannot use by mistake; streams that
+ * do their work in order, when they are waited for; capture as a list. A launch whose arguments lie outside
+ * its memory fails as an illegal address would. */
 const dlr_driver *dlr_driver_fake(void);
 /* For tests: what the fake has of memory, and faults to come. */
 typedef struct {
     size_t memory;     /* bytes that there are; 0: 2^36 */
+    int major, minor;  /* compute capability; 0.0: all of them */
     int64_t fail_copy; /* that copy, counted from 1, fails as a lost device does; 0: none */
     unsigned seed;     /* of the order in which threads run */
 } dlr_fake_options;

@@ -5,115 +5,34 @@
  * change. Device memory begins as NaN, lies at addresses that the host cannot use, and every argument of a
  * launch must point into it. Copies are of pinned memory alone. While a stream captures, what allocates,
  * waits or copies is refused. The first fault stays, as on a device. Not for several threads. */
-#include <elf.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "ir/base/arena.h"
-#include "ir/base/object.h"
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/fake.h"
 
-static const uint64_t bias = (uint64_t)1 << 62; /* of device addresses: none is the host's */
+dlr_fake dlr_the_fake;
 
-typedef struct {
-    char *at; /* in this process */
-    size_t bytes;
-} block;
-
-/* What every emulated object exports (ir/plan.h). */
-typedef int emulated_launch(void (*kernel)(void), const char *name, int nargs, void *const *args,
-                            unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,
-                            size_t size);
-
-struct CUevent_st {
-    int waiting; /* records of it in the queue, which is */
-    struct CUstream_st *stream;
-};
-struct CUmod_st {
-    dl_object object;
-    emulated_launch *launch;
-};
-struct CUfunc_st {
-    emulated_launch *launch;
-    void (*kernel)(void);
-    int shared; /* most dynamic bytes */
-    char name[];
-};
-
-enum { MOST_ARGS = 512 };
-typedef enum { LAUNCH, TO_DEVICE, TO_HOST, FILL, RECORD, GRAPH } kind;
-typedef struct {
-    kind kind;
-    dlr_cu_function function;
-    unsigned grid, block, shared;
-    int nargs;
-    uint64_t *args; /* its own */
-    char *to;
-    const char *from;
-    size_t bytes;
-    int value;
-    dlr_cu_event event;
-    const struct CUgraph_st *graph;
-} work;
-
-struct CUgraph_st {
-    DL_ARRAY(work) list;
-    int users; /* itself, and what was made of it */
-};
-struct CUgraphExec_st {
-    struct CUgraph_st *graph;
-};
-struct CUstream_st {
-    DL_ARRAY(work) queue;
-    int done; /* of the queue */
-    struct CUgraph_st *capture;
-    bool invalid; /* the capture */
-};
-
-static struct {
-    dlr_fake_options options;
-    bool running;
-    DL_ARRAY(block) device, pinned;
-    size_t used;
-    int64_t copies;
-    dlr_cu_result fault;
-    char detail[512];
-    DL_ARRAY(struct CUstream_st *) streams;
-} fake;
-
-/* Lists of the fake's own live on the heap: nothing of it is a run's. */
-#define PUSH(list, item)                                                                                     \
-    do {                                                                                                     \
-        if ((list)->n == (list)->cap) {                                                                      \
-            (list)->cap = 2 * (list)->cap + 16;                                                              \
-            (list)->at = realloc((list)->at, (size_t)(list)->cap * sizeof *(list)->at);                      \
-            DL_CHECK((list)->at);                                                                            \
-        }                                                                                                    \
-        (list)->at[(list)->n++] = (item);                                                                    \
-    } while (0)
-
-static dlr_cu_result break_down(dlr_cu_result result, const char *detail) {
+dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail) {
     if (fake.fault) return fake.fault;
     snprintf(fake.detail, sizeof fake.detail, "%s", detail);
     return fake.fault = result;
 }
 
-static const block *find(const block *list, int n, const char *at) {
+const block *dlr_fake_find(const block *list, int n, const char *at) {
     for (int i = 0; i < n; i++)
         if (at >= list[i].at && at <= list[i].at + list[i].bytes) return &list[i];
     return NULL;
 }
-static const block *find_device(uint64_t address) {
-    return find(fake.device.at, fake.device.n, (const char *)(uintptr_t)(address - bias));
+const block *dlr_fake_find_device(uint64_t address) {
+    return dlr_fake_find(fake.device.at, fake.device.n, (const char *)(uintptr_t)(address - bias));
 }
-static bool has(const block *b, const char *at, size_t bytes) {
+bool dlr_fake_has(const block *b, const char *at, size_t bytes) {
     return b && bytes <= b->bytes && at <= b->at + (b->bytes - bytes);
 }
 
 /* What allocates or waits invalidates a capture. */
-static bool captures(void) {
+bool dlr_fake_captures(void) {
     bool any = false;
     for (int i = 0; i < fake.streams.n; i++) {
         struct CUstream_st *s = fake.streams.at[i];
@@ -172,8 +91,8 @@ static dlr_cu_result device_name(char *name, int size, dlr_cu_device device) {
 static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
     switch (attribute) {
-    case DLR_CU_COMPUTE_MAJOR: return *value = 9, 0;
-    case DLR_CU_COMPUTE_MINOR: return *value = 0, 0;
+    case DLR_CU_COMPUTE_MAJOR: return *value = fake.options.major, 0;
+    case DLR_CU_COMPUTE_MINOR: return *value = fake.options.minor, 0;
     case DLR_CU_SHARED_OPTIN: return *value = 227 << 10, 0;
     default: return DLR_CU_INVALID_VALUE;
     }
@@ -187,18 +106,6 @@ static dlr_cu_result context_retain(dlr_cu_context *context, dlr_cu_device devic
 static dlr_cu_result context_release(dlr_cu_device device) {
     fake.fault = 0, *fake.detail = 0;
     return device ? DLR_CU_INVALID_DEVICE : 0;
-}
-/* And all that it held. */
-static dlr_cu_result context_reset(dlr_cu_device device) {
-    for (int i = 0; i < fake.device.n; i++) munmap(fake.device.at[i].at, fake.device.at[i].bytes);
-    for (int i = 0; i < fake.pinned.n; i++) munmap(fake.pinned.at[i].at, fake.pinned.at[i].bytes);
-    for (int i = 0; i < fake.streams.n; i++) {
-        struct CUstream_st *s = fake.streams.at[i];
-        while (s->done < s->queue.n) free(s->queue.at[s->done++].args);
-        free(s->queue.at), free(s);
-    }
-    fake.device.n = fake.pinned.n = fake.streams.n = 0, fake.used = 0;
-    return context_release(device);
 }
 static dlr_cu_result context_set(dlr_cu_context context) {
     return context == (dlr_cu_context)&fake ? 0 : DLR_CU_INVALID_HANDLE;
@@ -221,7 +128,7 @@ static dlr_cu_result memory_info(size_t *free, size_t *total) {
 
 static dlr_cu_result allocate(dlr_cu_memory *to, size_t bytes) {
     if (fake.fault) return fake.fault;
-    if (captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
     if (bytes > memory() - fake.used) return DLR_CU_OUT_OF_MEMORY;
     block b = {take(bytes), bytes};
@@ -235,18 +142,13 @@ static dlr_cu_result allocate(dlr_cu_memory *to, size_t bytes) {
 
 static dlr_cu_result allocate_host(void **to, size_t bytes) {
     if (fake.fault) return fake.fault;
-    if (captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
     block b = {take(bytes), bytes};
     if (!b.at) return DLR_CU_OUT_OF_MEMORY;
     PUSH(&fake.pinned, b);
     *to = b.at;
     return 0;
-}
-
-static dlr_cu_result drain(struct CUstream_st *s, dlr_cu_event until);
-static void drain_all(void) {
-    for (int i = 0; i < fake.streams.n; i++) drain(fake.streams.at[i], NULL);
 }
 
 static bool give(block *list, int *n, const char *at, size_t *bytes) {
@@ -263,8 +165,8 @@ static bool give(block *list, int *n, const char *at, size_t *bytes) {
 /* Freeing waits for all work, as a driver's does. */
 static dlr_cu_result release(dlr_cu_memory at) {
     size_t bytes;
-    if (captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
-    drain_all();
+    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    dlr_fake_drain_all();
     if (!give(fake.device.at, &fake.device.n, (char *)(uintptr_t)(at - bias), &bytes))
         return DLR_CU_INVALID_VALUE;
     fake.used -= bytes;
@@ -272,301 +174,44 @@ static dlr_cu_result release(dlr_cu_memory at) {
 }
 static dlr_cu_result release_host(void *at) {
     size_t bytes;
-    if (captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
-    drain_all();
+    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    dlr_fake_drain_all();
     return give(fake.pinned.at, &fake.pinned.n, at, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
 }
 
-/* ---- a stream's work ---- */
-
-static dlr_cu_result run_launch(const work *w) {
-    void *values[MOST_ARGS];
-    char error[400] = "";
-    for (int i = 0; i < w->nargs; i++) {
-        if (!find_device(w->args[i])) {
-            snprintf(error, sizeof error, "%s: argument %d points to no memory of the device",
-                     w->function->name, i);
-            return break_down(DLR_CU_ILLEGAL_ADDRESS, error);
-        }
-        values[i] = (void *)(uintptr_t)(w->args[i] - bias);
-    }
-    int failed = w->function->launch(w->function->kernel, w->function->name, w->nargs, values, w->grid,
-                                     w->block, w->shared, fake.options.seed, error, sizeof error);
-    return failed ? break_down(DLR_CU_LAUNCH_FAILED, error) : 0;
+/* A context goes, and all that it held with it. */
+static dlr_cu_result context_reset(dlr_cu_device device) {
+    dlr_fake_drop_streams();
+    dlr_fake_drop_code();
+    for (int i = 0; i < fake.device.n; i++) munmap(fake.device.at[i].at, fake.device.at[i].bytes);
+    for (int i = 0; i < fake.pinned.n; i++) munmap(fake.pinned.at[i].at, fake.pinned.at[i].bytes);
+    fake.device.n = fake.pinned.n = 0, fake.used = 0;
+    return context_release(device);
 }
-
-static dlr_cu_result run(const work *w) {
-    dlr_cu_result r = 0;
-    if (fake.fault) return fake.fault;
-    switch (w->kind) {
-    case LAUNCH: return run_launch(w);
-    case TO_DEVICE:
-    case TO_HOST:
-        if (++fake.copies == fake.options.fail_copy) return break_down(DLR_CU_ECC_UNCORRECTABLE, "in a copy");
-        return memcpy(w->to, w->from, w->bytes), 0;
-    case FILL: return memset(w->to, w->value, w->bytes), 0;
-    case RECORD: return 0;
-    case GRAPH:
-        for (int i = 0; r == 0 && i < w->graph->list.n; i++) r = run(&w->graph->list.at[i]);
-        return r;
-    }
-    return DLR_CU_INVALID_VALUE;
-}
-
-static void unuse(struct CUgraph_st *g) {
-    if (--g->users > 0) return;
-    for (int i = 0; i < g->list.n; i++) free(g->list.at[i].args);
-    free(g->list.at), free(g);
-}
-
-/* Does what is queued, up to the last record of an event, or all. */
-static dlr_cu_result drain(struct CUstream_st *s, dlr_cu_event until) {
-    while (s->done < s->queue.n && !(until && until->waiting == 0)) {
-        work w = s->queue.at[s->done++];
-        run(&w);
-        if (w.kind == RECORD) w.event->waiting--;
-        if (w.kind == GRAPH) unuse((struct CUgraph_st *)(uintptr_t)w.graph);
-        free(w.args);
-    }
-    if (s->done == s->queue.n) s->done = s->queue.n = 0;
-    return fake.fault;
-}
-
-static dlr_cu_result add(struct CUstream_st *s, work w) {
-    if (fake.fault) {
-        free(w.args);
-        return fake.fault;
-    }
-    if (s->capture && w.kind != LAUNCH) return s->invalid = true, DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
-    if (s->capture)
-        PUSH(&s->capture->list, w);
-    else
-        PUSH(&s->queue, w);
-    return 0;
-}
-
-static dlr_cu_result to_device(dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s) {
-    char *at = (char *)(uintptr_t)(to - bias);
-    bool ok = has(find_device(to), at, bytes) && has(find(fake.pinned.at, fake.pinned.n, from), from, bytes);
-    return ok ? add(s, (work){.kind = TO_DEVICE, .to = at, .from = from, .bytes = bytes})
-              : DLR_CU_INVALID_VALUE;
-}
-
-static dlr_cu_result to_host(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s) {
-    const char *at = (const char *)(uintptr_t)(from - bias);
-    bool ok = has(find_device(from), at, bytes) && has(find(fake.pinned.at, fake.pinned.n, to), to, bytes);
-    return ok ? add(s, (work){.kind = TO_HOST, .to = to, .from = at, .bytes = bytes}) : DLR_CU_INVALID_VALUE;
-}
-
-static dlr_cu_result fill(dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s) {
-    char *at = (char *)(uintptr_t)(to - bias);
-    return has(find_device(to), at, bytes)
-               ? add(s, (work){.kind = FILL, .to = at, .value = value, .bytes = bytes})
-               : DLR_CU_INVALID_VALUE;
-}
-
-static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
-    (void)flags;
-    if (!(*stream = calloc(1, sizeof **stream))) return DLR_CU_OUT_OF_MEMORY;
-    PUSH(&fake.streams, *stream);
-    return 0;
-}
-static dlr_cu_result stream_destroy(dlr_cu_stream s) {
-    drain(s, NULL);
-    for (int i = 0; i < fake.streams.n; i++)
-        if (fake.streams.at[i] == s) fake.streams.at[i] = fake.streams.at[--fake.streams.n];
-    free(s->queue.at), free(s);
-    return fake.fault;
-}
-static dlr_cu_result stream_wait(dlr_cu_stream s) {
-    return captures() ? DLR_CU_STREAM_CAPTURE_UNSUPPORTED : drain(s, NULL);
-}
-
-static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
-    (void)flags;
-    return (*event = calloc(1, sizeof **event)) ? 0 : DLR_CU_OUT_OF_MEMORY;
-}
-static dlr_cu_result event_destroy(dlr_cu_event event) {
-    if (event->waiting) drain(event->stream, event);
-    free(event);
-    return 0;
-}
-static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
-    dlr_cu_result r = add(s, (work){.kind = RECORD, .event = event});
-    if (r == 0) event->waiting++, event->stream = s;
-    return r;
-}
-static dlr_cu_result event_wait(dlr_cu_event event) {
-    if (captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
-    return event->waiting ? drain(event->stream, event) : fake.fault;
-}
-
-/* ---- modules and launches ---- */
-
-/* A driver is told where an image is, not how long: an ELF file's tables say where it ends. */
-static size_t elf_bytes(const void *image) {
-    Elf64_Ehdr h;
-    memcpy(&h, image, EI_NIDENT);
-    if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64) return 0;
-    memcpy(&h, image, sizeof h);
-    size_t end = h.e_shoff + (size_t)h.e_shnum * h.e_shentsize;
-    for (int i = 0; i < h.e_shnum; i++) {
-        Elf64_Shdr s;
-        memcpy(&s, (const char *)image + h.e_shoff + (size_t)i * h.e_shentsize, sizeof s);
-        if (s.sh_type != SHT_NOBITS && s.sh_offset + s.sh_size > end) end = s.sh_offset + s.sh_size;
-    }
-    return end;
-}
-
-static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
-    dl_error err = {0};
-    if (fake.fault) return fake.fault;
-    if (captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
-    struct CUmod_st *m = calloc(1, sizeof *m);
-    void *address = NULL;
-    bool loaded = m && dl_object_load(&m->object, image, elf_bytes(image), &err);
-    if (loaded) address = dl_object_find(&m->object, "dl_emulated_launch");
-    if (!address) {
-        snprintf(fake.detail, sizeof fake.detail, "%s",
-                 loaded ? "the object has no function dl_emulated_launch" : err.message);
-        if (loaded) dl_object_unload(&m->object);
-        free(m);
-        return DLR_CU_INVALID_IMAGE;
-    }
-    memcpy(&m->launch, &address, sizeof address);
-    *module = m;
-    return 0;
-}
-static dlr_cu_result module_unload(dlr_cu_module m) {
-    drain_all();
-    dl_object_unload(&m->object);
-    free(m);
-    return 0;
-}
-/* Functions live as long as the process: they are few. */
-static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
-    void *address = dl_object_find(&m->object, name);
-    if (!address) return DLR_CU_NOT_FOUND;
-    struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
-    if (!f) return DLR_CU_OUT_OF_MEMORY;
-    *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10};
-    memcpy(&f->kernel, &address, sizeof address);
-    strcpy(f->name, name);
-    *function = f;
-    return 0;
-}
-static dlr_cu_result function_set(dlr_cu_function f, int attribute, int value) {
-    if (attribute != DLR_CU_SHARED_DYNAMIC_MOST || value < 0 || value > 227 << 10)
-        return DLR_CU_INVALID_VALUE;
-    return f->shared = value, 0;
-}
-static dlr_cu_result function_get(int *value, int attribute, dlr_cu_function f) {
-    (void)f;
-    *value = 0;
-    return attribute == DLR_CU_SHARED_STATIC ? 0 : DLR_CU_INVALID_VALUE;
-}
-
-static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                            dlr_cu_stream s, void **params, void **extra) {
-    bool ok = grid_x > 0 && grid_x <= INT32_MAX && grid_y == 1 && grid_z == 1 && block_x > 0 &&
-              block_x <= 1024 && block_y == 1 && block_z == 1 && shared <= (unsigned)f->shared && !params &&
-              extra && extra[0] == DLR_CU_LAUNCH_BUFFER && extra[2] == DLR_CU_LAUNCH_SIZE &&
-              extra[4] == DLR_CU_LAUNCH_END;
-    size_t bytes = ok ? *(const size_t *)extra[3] : 0;
-    if (!ok || bytes % sizeof(uint64_t) || bytes / sizeof(uint64_t) > MOST_ARGS) return DLR_CU_INVALID_VALUE;
-    uint64_t *args = malloc(bytes + 1);
-    if (!args) return DLR_CU_OUT_OF_MEMORY;
-    memcpy(args, extra[1], bytes);
-    return add(s, (work){.kind = LAUNCH,
-                         .function = f,
-                         .grid = grid_x,
-                         .block = block_x,
-                         .shared = shared,
-                         .nargs = (int)(bytes / sizeof(uint64_t)),
-                         .args = args});
-}
-
-/* ---- graphs ---- */
-
-static dlr_cu_result capture_begin(dlr_cu_stream s, int mode) {
-    if (fake.fault) return fake.fault;
-    if (s->capture || mode != DLR_CU_CAPTURE_THREAD_LOCAL) return DLR_CU_INVALID_VALUE;
-    s->invalid = false;
-    s->capture = calloc(1, sizeof *s->capture);
-    if (!s->capture) return DLR_CU_OUT_OF_MEMORY;
-    return s->capture->users = 1, 0;
-}
-static dlr_cu_result capture_end(dlr_cu_stream s, dlr_cu_graph *graph) {
-    if (!s->capture) return DLR_CU_INVALID_VALUE;
-    *graph = s->capture, s->capture = NULL;
-    if (!s->invalid) return 0;
-    unuse(*graph), *graph = NULL;
-    return DLR_CU_STREAM_CAPTURE_INVALIDATED;
-}
-static dlr_cu_result instantiate(dlr_cu_graph_exec *exec, dlr_cu_graph graph, uint64_t flags) {
-    if (flags || captures()) return DLR_CU_INVALID_VALUE;
-    if (!(*exec = malloc(sizeof **exec))) return DLR_CU_OUT_OF_MEMORY;
-    graph->users++;
-    return **exec = (struct CUgraphExec_st){graph}, 0;
-}
-static dlr_cu_result upload(dlr_cu_graph_exec exec, dlr_cu_stream s) {
-    (void)exec, (void)s;
-    return fake.fault;
-}
-static dlr_cu_result graph_launch(dlr_cu_graph_exec exec, dlr_cu_stream s) {
-    exec->graph->users++;
-    dlr_cu_result r = add(s, (work){.kind = GRAPH, .graph = exec->graph});
-    if (r) exec->graph->users--;
-    return r;
-}
-static dlr_cu_result exec_destroy(dlr_cu_graph_exec exec) { return unuse(exec->graph), free(exec), 0; }
-static dlr_cu_result graph_destroy(dlr_cu_graph graph) { return unuse(graph), 0; }
 
 void dlr_fake_set(dlr_fake_options options) { fake.options = options, fake.copies = 0; }
 
 const dlr_driver *dlr_driver_fake(void) {
-    static const dlr_driver table = {.Init = init,
-                                     .DriverGetVersion = driver_version,
-                                     .GetErrorName = error_name,
-                                     .GetErrorString = error_string,
-                                     .DeviceGetCount = device_count,
-                                     .DeviceGet = device_get,
-                                     .DeviceGetName = device_name,
-                                     .DeviceGetAttribute = device_attribute,
-                                     .DevicePrimaryCtxRetain = context_retain,
-                                     .DevicePrimaryCtxRelease = context_release,
-                                     .DevicePrimaryCtxReset = context_reset,
-                                     .CtxSetCurrent = context_set,
-                                     .MemGetInfo = memory_info,
-                                     .MemAlloc = allocate,
-                                     .MemFree = release,
-                                     .MemAllocHost = allocate_host,
-                                     .MemFreeHost = release_host,
-                                     .MemsetD8Async = fill,
-                                     .MemcpyHtoDAsync = to_device,
-                                     .MemcpyDtoHAsync = to_host,
-                                     .StreamCreate = stream_create,
-                                     .StreamDestroy = stream_destroy,
-                                     .StreamSynchronize = stream_wait,
-                                     .StreamBeginCapture = capture_begin,
-                                     .StreamEndCapture = capture_end,
-                                     .EventCreate = event_create,
-                                     .EventDestroy = event_destroy,
-                                     .EventRecord = event_record,
-                                     .EventSynchronize = event_wait,
-                                     .ModuleLoadData = module_load,
-                                     .ModuleUnload = module_unload,
-                                     .ModuleGetFunction = module_function,
-                                     .FuncSetAttribute = function_set,
-                                     .FuncGetAttribute = function_get,
-                                     .LaunchKernel = launch,
-                                     .GraphInstantiateWithFlags = instantiate,
-                                     .GraphUpload = upload,
-                                     .GraphLaunch = graph_launch,
-                                     .GraphExecDestroy = exec_destroy,
-                                     .GraphDestroy = graph_destroy,
-                                     .Detail = detail};
+    static dlr_driver table = {.Init = init,
+                               .DriverGetVersion = driver_version,
+                               .GetErrorName = error_name,
+                               .GetErrorString = error_string,
+                               .DeviceGetCount = device_count,
+                               .DeviceGet = device_get,
+                               .DeviceGetName = device_name,
+                               .DeviceGetAttribute = device_attribute,
+                               .DevicePrimaryCtxRetain = context_retain,
+                               .DevicePrimaryCtxRelease = context_release,
+                               .DevicePrimaryCtxReset = context_reset,
+                               .CtxSetCurrent = context_set,
+                               .MemGetInfo = memory_info,
+                               .MemAlloc = allocate,
+                               .MemFree = release,
+                               .MemAllocHost = allocate_host,
+                               .MemFreeHost = release_host,
+                               .Detail = detail};
+    dlr_fake_streams(&table);
+    dlr_fake_code(&table);
     init(0);
     return &table;
 }

@@ -70,7 +70,8 @@ static bool check_target(dlr_cuda *c, dl_error *err) {
         return dl_fail(err, DL_INPUT, "the plan is for %s, which is no target of CUDA", target);
     bool exact = target[used] == 'a',
          fits = major == arch / 10 && (exact ? minor == arch % 10 : minor >= arch % 10);
-    return fits ||
+    bool every = major == 0; /* the fake, unless it was told otherwise */
+    return every || fits ||
            dl_fail(err, DL_RESOURCE,
                    "the plan is for %s, and %s is of compute capability %d.%d: compile the model for it",
                    target, c->name, major, minor);

@@ -15,6 +15,7 @@ static const attention_case cases[] = {
     {1, 70, 290, 2, 33, 0, 0, 8},    {1, 129, 49, 1, 64, 0, 0, 30}, {1, 66, 200, 1, 31, 1, 0, 1},
     {2, 200, 200, 1, 8, 1, 0, 3},    {1, 200, 66, 2, 5, 1, 0, 1},   {1, 67, 101, 2, 12, 0, 0.3, 1},
     {1, 101, 101, 1, 20, 1, 0.9, 2}, {1, 9, 130, 1, 4, 0, 1, 1},    {3, 0, 5, 1, 4, 0, 0, 1},
+    {2, 70, 132, 1, 16, 1, 0.5, 1},  {1, 66, 40, 1, 192, 0, 0, 1},
 };
 enum { NCASES = sizeof cases / sizeof *cases };
 
@@ -115,5 +116,8 @@ int main(void) {
             for (int d = 0; d < 3; d++) test_case(&cases[i], types[d], compiled_targets[t]);
         test_nan(compiled_targets[t]);
     }
+    for (int i = 0; i < NCASES; i++)
+        for (int d = 0; d < 3; d++) test_case(&cases[i], types[d], "cuda:sm_90a:emulated");
+    test_nan("cuda:sm_90a:emulated");
     return dl_test_end();
 }

@@ -6,6 +6,7 @@
 
 #include "runtime/cuda/driver.h"
 #include "runtime/exec.h"
+#include "runtime/not_finite.h"
 #include "runtime/state.h"
 #include "runtime/tensors.h"
 #include "tests/unit/plan_fixture.h"
@@ -32,14 +33,21 @@ static const char source[] =
     "void check_0(const float *x, char *workspace) {\n"
     "    if (x[0] > 1000) wrong = \"an address outside of x\";\n"
     "}\n"
+    "void broken_0(const float *x, char *workspace) { wrong = \"a barrier that not all threads reach\"; }\n"
     "void check_1(const float *x, char *workspace) { wrong = \"ran without blocks\"; }\n"
-    "int dl_emulated_launch(void (*kernel)(void), const char *name, int nargs, void *const *args,\n"
-    "                       unsigned grid, unsigned n, unsigned shared, unsigned seed, char *error,\n"
-    "                       unsigned long size) {\n"
-    "    threads = n, dynamic = shared, wrong = 0;\n"
-    "    for (block = 0; block < grid; block++)\n"
-    "        if (nargs == 3) ((void (*)(void *, void *, void *))kernel)(args[0], args[1], args[2]);\n"
-    "        else ((void (*)(void *, void *))kernel)(args[0], args[1]);\n"
+    "int strcmp(const char *, const char *);\n"
+    "static const struct { const char *name; void *run; } kernels[] = {{\"scale_0\", scale_0}, {\"loss_0\", "
+    "loss_0},\n"
+    "    {\"loss_1\", loss_1}, {\"check_0\", check_0}, {\"check_1\", check_1}, {\"broken_0\", broken_0}};\n"
+    "int dl_emulated_launch(const char *name, int nargs, void *const *args, unsigned grid, unsigned n,\n"
+    "                       unsigned shared, unsigned seed, char *error, unsigned long size) {\n"
+    "    int k = 0; while (k < 6 && strcmp(kernels[k].name, name)) k++;\n"
+    "    threads = n, dynamic = shared, wrong = k < 6 ? 0 : \"no such kernel\";\n"
+    "    for (block = 0; k < 6 && block < grid; block++)\n"
+    "        if (nargs == 3)\n"
+    "            ((void (*)(void *, void *, void *))kernels[k].run)(*(void **)args[0], *(void **)args[1],\n"
+    "                                                               *(void **)args[2]);\n"
+    "        else ((void (*)(void *, void *))kernels[k].run)(*(void **)args[0], *(void **)args[1]);\n"
     "    if (wrong) snprintf(error, size, \"%s: %s\", name, wrong);\n"
     "    return wrong != 0;\n"
     "}\n";
@@ -71,15 +79,21 @@ static bool make_plan(dl_plan **out) {
     add_kernel(p, "scale", 1, N / 64, 0, 0, 0, 2, (int64_t[]){N * 4, N * 4});
     add_kernel(p, "loss", 2, N / 64, 1, N / 64 * 4, 0, 2, (int64_t[]){N * 4, 4});
     add_kernel(p, "check", 2, 1, 0, 0, 0, 1, (int64_t[]){N * 4});
+    add_kernel(p, "broken", 1, 1, 0, 0, 0, 1, (int64_t[]){N * 4});
+    set_blocks(&p->kernels.at[3], 32, 0, 0);
+    dl_push(p->arena, &p->kernels.at[0].stores, ((dl_plan_store){1, vector(N), "add", "m.dl:1"}));
+    dl_push(p->arena, &p->kernels.at[1].stores, ((dl_plan_store){1, dl_scalar(DL_F32), "sum", "m.dl:2"}));
     set_blocks(&p->kernels.at[0], 64, 0, 0);
     set_blocks(&p->kernels.at[1], 32, 96, 60000);
     set_blocks(&p->kernels.at[2], 32, 32, 0);
-    add_program(p, "train"), add_program(p, "eval");
+    add_program(p, "train"), add_program(p, "eval"), add_program(p, "broken");
     dl_plan_program *train = &p->programs.at[0], *eval = &p->programs.at[1];
     add_launch(p, train, 0, (int64_t[]){X, Y});
     add_launch(p, train, 2, (int64_t[]){Y});
     add_launch(p, train, 1, (int64_t[]){Y, LOSS});
     add_launch(p, eval, 1, (int64_t[]){X, LOSS});
+    add_launch(p, &p->programs.at[2], 0, (int64_t[]){X, Y}),
+        add_launch(p, &p->programs.at[2], 3, (int64_t[]){X});
     dl_plan_result loss = {
         .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = LOSS, .var = -1};
     dl_push(p->arena, &train->results, loss);
@@ -200,10 +214,24 @@ static void test_opening(dl_plan *p) {
     dlr_fake_set((dlr_fake_options){0});
     expect_open(p, "cpu", DL_USAGE, "does not run on the device cpu");
     expect_open(p, "cuda:0", DL_USAGE, "does not run on the device cuda:0");
-    p->target = "cuda:sm_80:emulated";
-    expect_open(p, NULL, DL_RESOURCE, "compute capability 9.0");
-    p->target = "cuda:sm_90:emulated";
-    dlr_exec_close(open_exec(p));
+    static const struct {
+        const char *target;
+        int major, minor;
+        bool runs;
+    } devices[] = {{"cuda:sm_80:emulated", 8, 0, true},    {"cuda:sm_80:emulated", 8, 9, true},
+                   {"cuda:sm_80:emulated", 9, 0, false},   {"cuda:sm_90:emulated", 9, 0, true},
+                   {"cuda:sm_90a:emulated", 9, 0, true},   {"cuda:sm_90a:emulated", 9, 1, false},
+                   {"cuda:sm_90a:emulated", 10, 0, false}, {"cuda:sm_100:emulated", 10, 3, true},
+                   {"cuda:sm_100:emulated", 9, 0, false},  {"cuda:sm_100:emulated", 0, 0, true}};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        p->target = devices[i].target;
+        dlr_fake_set((dlr_fake_options){.major = devices[i].major, .minor = devices[i].minor});
+        if (devices[i].runs)
+            dlr_exec_close(open_exec(p));
+        else
+            expect_open(p, NULL, DL_RESOURCE, "compute capability");
+    }
+    dlr_fake_set((dlr_fake_options){0});
     p->target = "cuda:sm_90a:emulated";
     p->kernels.at[0].symbol = "another";
     expect_open(p, NULL, DL_INPUT, "no function another_0");
@@ -250,6 +278,17 @@ static void test_fault(const dl_plan *p) {
     CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "check_0"), "%s", err.message);
     dlr_exec_close(e);
 
+    e = open_exec(p); /* one that fails each time is found by running launch by launch */
+    if (!e) return;
+    put(e, 1), dlr_exec_run(e, 0, NULL), dlr_exec_run(e, 2, NULL);
+    dlr_state_read(e, dlr_exec_variable(e, "y"), DL_F32, got);
+    err = (dl_error){0};
+    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "it is kernel 'broken' (m.dl:1)") &&
+              strstr(err.message, "a barrier that not all"),
+          "%s", err.message);
+    CHECK(isnan(got[7]));
+    dlr_exec_close(e);
+
     setenv("DLR_DEBUG", "launches", 1);
     e = open_exec(p);
     unsetenv("DLR_DEBUG");
@@ -270,17 +309,33 @@ static void test_fault(const dl_plan *p) {
     dlr_fake_set((dlr_fake_options){0});
 }
 
+/* Where a step first makes what is not finite, on a device as on the CPU. */
+static void test_not_finite(const dl_plan *p) {
+    dlr_exec *e = open_exec(p);
+    if (!e) return;
+    put(e, 1);
+    float inf = INFINITY;
+    dlr_state_write_range(e, dlr_exec_variable(e, "x"), (dlr_range){3, 1}, DL_F32, &inf);
+    const char *variable = dlr_not_finite_variable(p->arena, e, DL_VAR_INPUT),
+               *made = dlr_not_finite_made(p->arena, e, 1);
+    CHECK(variable && strcmp(variable, "'x', at [N=3]") == 0, "%s", variable);
+    CHECK(made && strcmp(made, "'sum' (m.dl:2)") == 0, "%s", made);
+    dlr_exec_close(e);
+}
+
 /* ---- the fake itself is strict ---- */
 static void test_fake(void) {
     const dlr_driver *v = dlr_driver_fake();
-    dlr_cu_stream s;
-    dlr_cu_memory at;
-    dlr_cu_event event;
+    dlr_cu_stream s = NULL;
+    dlr_cu_memory at = 0;
+    dlr_cu_event event = NULL;
     dlr_cu_graph graph;
-    void *pinned;
+    void *pinned = NULL;
     char mine[16];
-    CHECK(v->StreamCreate(&s, 0) == 0 && v->MemAlloc(&at, 64) == 0 && v->MemAllocHost(&pinned, 64) == 0 &&
-          v->EventCreate(&event, 0) == 0);
+    bool there = v->StreamCreate(&s, 0) == 0 && v->MemAlloc(&at, 64) == 0 &&
+                 v->MemAllocHost(&pinned, 64) == 0 && v->EventCreate(&event, 0) == 0;
+    CHECK(there);
+    if (!there) return;
     memset(pinned, 5, 64);
     CHECK(v->MemcpyHtoDAsync(at, pinned, 64, s) == 0 && v->MemcpyHtoDAsync(at, mine, 16, s) != 0 &&
           v->MemcpyHtoDAsync(at + 32, pinned, 64, s) != 0);
@@ -377,6 +432,7 @@ int main(void) {
     test_counts(p);
     test_opening(p);
     test_fault(p);
+    test_not_finite(p);
     test_fake();
     test_drivers(p->arena);
     dl_arena_free(p->arena);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "compiler/backend.h"
 #include "compiler/jit_cc.h"
 #include "compiler/session.h"
 #include "ir/base/dirs.h"
@@ -16,7 +17,9 @@
 #include "runtime/io/log.h"
 #include "runtime/rundir.h"
 #include "runtime/state.h"
+#include "runtime/tensors.h"
 #include "runtime/train.h"
+#include "tests/unit/plan_fixture.h"
 #include "verify/verify.h"
 
 static char folder[] = "/tmp/dl_cuda_train_XXXXXX";
@@ -35,19 +38,34 @@ static dl_plan *compile_small(const dl_target **target, dl_error *err) {
 
 /* What emulated objects export, over the CPU's kernels: a block is a unit. */
 static const char launcher[] =
-    "\nint dl_emulated_launch(void (*kernel)(void), const char *name, int nargs, void *const *args,\n"
-    "                       unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,\n"
-    "                       unsigned long size);\n"
-    "int dl_emulated_launch(void (*kernel)(void), const char *name, int nargs, void *const *args,\n"
-    "                       unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,\n"
-    "                       unsigned long size) {\n"
+    "\nint strcmp(const char *, const char *);\n"
+    "int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned "
+    "block,\n"
+    "                       unsigned shared, unsigned seed, char *error, unsigned long size);\n"
+    "int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned "
+    "block,\n"
+    "                       unsigned shared, unsigned seed, char *error, unsigned long size) {\n"
     "    static char scratch[%lld] __attribute__((aligned(64)));\n"
-    "    (void)name, (void)block, (void)shared, (void)seed, (void)error, (void)size;\n"
-    "    for (unsigned unit = 0; unit < grid; unit++)\n"
-    "        ((void (*)(char *const *, long, char *, char *))kernel)((char *const *)args, unit, scratch,\n"
-    "                                                                (char *)args[nargs - 1]);\n"
-    "    return 0;\n"
+    "    typedef void fn(char *const *, long, char *, char *);\n"
+    "    static const struct { const char *name; fn *run; } kernels[] = {%s{0, 0}};\n"
+    "    char *arg[512]; int k = 0;\n"
+    "    (void)block, (void)shared, (void)seed, (void)error, (void)size;\n"
+    "    while (kernels[k].name && strcmp(kernels[k].name, kernel)) k++;\n"
+    "    for (int i = 0; i < nargs; i++) arg[i] = *(char **)args[i];\n"
+    "    for (unsigned unit = 0; kernels[k].name && unit < grid; unit++)\n"
+    "        kernels[k].run(arg, unit, scratch, arg[nargs - 1]);\n"
+    "    return !kernels[k].name;\n"
     "}\n";
+
+static const char *names_of(const dl_plan *p, int object) {
+    dl_buf b = {0};
+    for (int i = 0; i < p->kernels.n; i++)
+        for (int j = 0; p->kernels.at[i].object == object && j < p->kernels.at[i].phases; j++)
+            dl_putf(&b, "{\"%s_%d\", (fn *)%s_%d}, ", p->kernels.at[i].symbol, j, p->kernels.at[i].symbol, j);
+    const char *names = dl_strdup(arena, b.at ? b.at : "");
+    dl_buf_free(&b);
+    return names;
+}
 
 static dl_plan *for_device(const dl_plan *p, const dl_target *target, dl_error *err) {
     dl_plan *q = DL_NEW(arena, dl_plan);
@@ -61,7 +79,7 @@ static dl_plan *for_device(const dl_plan *p, const dl_target *target, dl_error *
     }
     q->objects.at = DL_NEWS(arena, dl_plan_object, p->objects.n);
     for (int i = 0; i < p->objects.n; i++) {
-        const char *more = dl_format(arena, launcher, (long long)p->scratch_bytes + 64);
+        const char *more = dl_format(arena, launcher, (long long)p->scratch_bytes + 64, names_of(p, i));
         q->objects.at[i] =
             (dl_plan_object){.source = dl_format(arena, "%s%s", p->objects.at[i].source, more)};
     }
@@ -213,6 +231,73 @@ static void test_graph(const dl_plan *device) {
           "%s", text);
 }
 
+/* ---- CUDA's own text ---- */
+
+static const char text[] = "\n/* @sums m.dl:4 */\n"
+                           "extern \"C\" __global__ void __launch_bounds__(64) sums_0(const float "
+                           "*__restrict__ p0, float *__restrict__ p1,\n"
+                           "                                                        char *workspace) {\n"
+                           "    KD_SHARED(float, part);\n"
+                           "    int t = threadIdx.x;\n"
+                           "    part[t] = p0[blockIdx.x * 64 + t];\n"
+                           "    __syncthreads();\n"
+                           "    for (int n = 32; n > 0; n /= 2) {\n"
+                           "        if (t < n) part[t] += part[t + n];\n"
+                           "        __syncthreads();\n"
+                           "    }\n"
+                           "    if (t == 0) ((float *)workspace)[blockIdx.x] = part[0];\n"
+                           "}\n"
+                           "extern \"C\" __global__ void __launch_bounds__(32) sums_1(const float "
+                           "*__restrict__ p0, float *__restrict__ p1,\n"
+                           "                                                        char *workspace) {\n"
+                           "    float sum = 0;\n"
+                           "    for (int i = 0; i < 4; i++) sum += ((float *)workspace)[i];\n"
+                           "    if (threadIdx.x == 0) *p1 = sum;\n"
+                           "}\n";
+
+/* The emulation's prelude and such a kernel, compiled as the backend does it, and launched by the device. */
+static void test_text(void) {
+    enum { N = 256, X = 0, Y = 1024 };
+    dl_error err = {0};
+    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    CHECK(t, "%s", err.message);
+    if (!t) return;
+    dl_emitted needs = {0};
+    dl_buf b = {0};
+    t->backend->open(&b, t, &needs);
+    dl_puts(&b, text);
+    dl_plan_object o = {.source = dl_strdup(arena, b.at)};
+    dl_buf_free(&b);
+    int compiled;
+    if (!t->backend->build(arena, 1, &o, t, NULL, &compiled, &err)) {
+        printf("SKIP CUDA's text: %s\n", err.message);
+        return;
+    }
+    dl_plan *p = new_plan(Y + 64);
+    p->target = t->name;
+    dl_push(p->arena, &p->objects, o);
+    add_var(p, DL_VAR_INPUT, "x", vector(N), (dl_init){0}, X);
+    add_kernel(p, "sums", 2, 4, 1, 16, 0, 2, (int64_t[]){N * 4, 4});
+    p->kernels.at[0].threads[0] = 64, p->kernels.at[0].shared[0] = 256, p->kernels.at[0].threads[1] = 32;
+    add_launch(p, add_program(p, "eval"), 0, (int64_t[]){X, Y});
+    dl_plan_result loss = {
+        .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = Y, .var = -1};
+    dl_push(p->arena, &p->programs.at[0].results, loss);
+    CHECK(t->backend->check(p, &err), "%s", err.message);
+    dlr_exec *e = open_exec(p);
+    float x[N];
+    for (int i = 0; i < N; i++) x[i] = (float)i;
+    for (int run = 0; e && run < 2; run++) {
+        dlr_state_write(e, dlr_exec_variable(e, "x"), DL_F32, x);
+        dlr_exec_run(e, 0, NULL);
+        double got = dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
+        CHECK(got == N * (N - 1) / 2 + run && dlr_exec_check(e, &err), "%g %s", got, err.message);
+        x[0]++;
+    }
+    dlr_exec_close(e);
+    dl_arena_free(p->arena);
+}
+
 int main(void) {
     dl_error err = {0};
     arena = dl_arena_new(NULL);
@@ -226,6 +311,7 @@ int main(void) {
         test_runs(cpu, device);
         test_verify(device);
         test_graph(device);
+        test_text();
         code = dl_test_end();
     } else if (strstr(err.message, "compiler")) {
         printf("SKIP: %s\n", err.message);

@@ -36,9 +36,9 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     enum {
         WORD = sizeof(word),
         STEP = S::BYTES ? S::BYTES : WORD,
-        LINE = S::ALONG_K ? (int)CT_LINE : ROWS * WORD,
+        SPAN = S::ALONG_K ? (int)CT_LINE : ROWS * WORD,
         LINES = S::ALONG_K ? ROWS : CT_LINE / WORD,
-        ACROSS = LINE / STEP,
+        ACROSS = SPAN / STEP,
         DOWN = THREADS / ACROSS,
         COUNT = (LINES + DOWN - 1) / DOWN,
         HELD = !S::ALONG_K ? 1 : COUNT <= (int)CT_HELD ? (int)COUNT : 0,
@@ -53,7 +53,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     }
     /* Which piece of a line holds its piece number `piece`. */
     static INLINE int turned(int line, int piece) {
-        enum { PIECES = LINE / 16 };
+        enum { PIECES = SPAN / 16 };
         if (!S::ALONG_K && WORD == 4) return piece ^ ((line % 4 * 2) & (PIECES - 1));
         return PIECES >= 8   ? piece ^ (line & 7)
                : PIECES == 4 ? piece ^ (line / 2 & 3)
@@ -61,7 +61,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
                              : piece;
     }
     static INLINE int byte_of(int line, int byte) {
-        return line * LINE + turned(line, byte / 16) * 16 + byte % 16;
+        return line * SPAN + turned(line, byte / 16) * 16 + byte % 16;
     }
     static INLINE int down() { return (int)threadIdx.x / ACROSS; }
     static INLINE int across() { return (int)threadIdx.x % ACROSS * STEP; }
@@ -199,15 +199,9 @@ INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left
             CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] += own[i][j][h];
 }
 
-/* Bytes of dynamic shared memory; the sums' lines are BN + 8 floats (compiler/cuda/emit_contract.c asserts
- * them). */
-template <int BM, int BN, int STAGES> struct ct_shared {
-    enum { LINE = BN + 8, TILES = STAGES * (BM + BN) * CT_LINE, SUMS = BM * LINE * 4,
-           BYTES = (int)TILES > (int)SUMS ? (int)TILES : (int)SUMS };
-};
-
 /* The sums over terms [k, end) of rows from m on and columns from n on: an array of lines in shared memory,
- * there for all threads. `shared`: ct_shared's bytes. */
+ * BN + 8 floats each, there for all threads. `shared`: room for them and for the
+ * tiles (dl_tiling_shared). */
 template <int ARITHMETIC, int BM, int BN, int WM, int WN, int STAGES, class SA, class SB>
 INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, typename SA::index n,
                             typename SA::index k, typename SA::index end, unsigned char *shared) {
@@ -254,9 +248,9 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     float *sums = (float *)shared;
     CT_UNROLL for (int i = 0; i < MT; i++)
         CT_UNROLL for (int j = 0; j < NT; j++)
-            CT_UNROLL for (int h = 0; h < 4; h++)
-                sums[(row + i * 16 + h / 2 * 8 + lane / 4) * (BN + 8) + column + j * 8 + lane % 4 * 2 + h % 2] =
-                    sum[i][j][h];
+            CT_UNROLL for (int h = 0; h < 2; h++)
+                *(float2 *)(sums + (row + i * 16 + h * 8 + lane / 4) * (BN + 8) + column + j * 8 + lane % 4 * 2) =
+                    make_float2(sum[i][j][2 * h], sum[i][j][2 * h + 1]);
     __syncthreads();
     return sums;
 }
@@ -267,10 +261,24 @@ template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, f
         kd_store16(to + i, kd_load16(sums + i / BN * (BN + 8) + i % BN));
 }
 
-/* What SPLITS phases have left, in their order. */
-template <int SPLITS, int STEP> INLINE float ct_total(const float *from) {
-    float sum = 0;
-    for (int i = 0; i < SPLITS; i++) sum += from[(long)i * STEP];
-    return sum;
+/* N sums that lie side by side, from a multiple of N on; and the totals of what SPLITS blocks have left, in
+ * their order. */
+template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
+    if constexpr (N % 4 == 0) {
+        CT_UNROLL for (int i = 0; i < N; i += 4) {
+            kd_words w = kd_load16(from + i);
+            CT_UNROLL for (int j = 0; j < 4; j++) own[i + j] = __uint_as_float(w.w[j]);
+        }
+    } else {
+        CT_UNROLL for (int i = 0; i < N; i++) own[i] = from[i];
+    }
+}
+template <int SPLITS, int STEP, int N> INLINE void ct_total(float (&own)[N], const float *from) {
+    ct_take(own, from);
+    CT_LOOP for (int s = 1; s < SPLITS; s++) {
+        float more[N];
+        ct_take(more, from + (long)s * STEP);
+        CT_UNROLL for (int i = 0; i < N; i++) own[i] += more[i];
+    }
 }
 INLINE int ct_some(int n) { return n > 0 ? n : 1; }

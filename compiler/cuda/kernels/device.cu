@@ -9,6 +9,7 @@
 typedef unsigned short f16, bf16;
 
 /* What the emitter writes for numbers that have no digits; NVRTC has no such functions built in. */
+#define __builtin_memcpy(to, from, bytes) memcpy(to, from, bytes)
 KD_INLINE float __builtin_inff() { return __int_as_float(0x7f800000); }
 KD_INLINE double __builtin_inf() { return __longlong_as_double(0x7ff0000000000000ll); }
 KD_INLINE float __builtin_nanf(const char *) { return __int_as_float(0x7fffffff); }

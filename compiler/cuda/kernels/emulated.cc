@@ -1,496 +1,156 @@
-/* Goes in front of a CUDA source in place of device.cu, for the system's C++ compiler: what comes out is a
- * shared object that runs the same kernels on the CPU. CUDA's own names as far as kernels use them, the kd_*
- * functions of device.cu with the same meaning, and dl_emulated_launch (below), which runs blocks one behind
- * the other and a block's threads as fibres: each runs until it waits for others, and a stack of its own is
- * taken only then.
+/* Behind fibres.cc: CUDA's own names as far as kernels use them, and the kd_* functions of device.cu with the
+ * same meaning (the comments are there).
  *
- * What goes wrong on a device now and then goes wrong here each time: shared memory is NaN before every
- * block, and so is what kd_copy* will write until the wait; threads start and go on in an order drawn from a
- * seed; a barrier or a shuffle that some threads do not reach, an address in no shared memory and one not
- * aligned are errors that name the kernel and the line. Under -fsanitize=address, accesses outside of arrays
- * are found too. Not seen: banks, timing, races between blocks.
- *
- * No header: a source compiles in a fraction of the time. The text behind this one stands in a nameless
- * namespace, which lets a compiler put what templates declare __shared__ into one section with the rest;
- * compiler/cuda/emulate.c closes it and writes down which kernels there are. */
-#define __global__ __attribute__((visibility("default")))
-#define __device__
-#define __host__
-#define __constant__    static const
-#define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__    __attribute__((noinline))
-#define __launch_bounds__(...)
-#define __align__(n) __attribute__((aligned(n)))
-#define __shared__   static __attribute__((section("kd_shared")))
-#define KD_INLINE    inline __attribute__((always_inline))
-typedef unsigned short f16, bf16;
-typedef __SIZE_TYPE__ size_t;
-
-extern "C" {
-void *mmap(void *, size_t, int, int, int, long);
-int mprotect(void *, size_t, int);
-int munmap(void *, size_t);
-int posix_memalign(void **, size_t, size_t);
-float expf(float), exp2f(float), logf(float), log2f(float), expm1f(float), log1pf(float), sqrtf(float),
-    tanhf(float), erff(float), erfcf(float), sinf(float), cosf(float), floorf(float), ceilf(float),
-    rintf(float), fabsf(float), powf(float, float), fmaxf(float, float), fminf(float, float),
-    fmaf(float, float, float);
-double exp(double), exp2(double), log(double), log2(double), expm1(double), log1p(double), sqrt(double),
-    tanh(double), erf(double), erfc(double), sin(double), cos(double), floor(double), ceil(double),
-    rint(double), fabs(double), pow(double, double), fmax(double, double), fmin(double, double),
-    fma(double, double, double);
-/* What is outside of shared memory; there only where an object is made with -fsanitize=address. */
-__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *, size_t);
-extern unsigned char __start_kd_shared[] __attribute__((weak, visibility("hidden")));
-extern unsigned char __stop_kd_shared[] __attribute__((weak, visibility("hidden")));
-}
-
-struct uint3 {
-    unsigned x, y, z;
-};
-#define VECTORS(T, name)                                                                                     \
-    struct __align__(2 * sizeof(T)) name##2 {                                                                \
-        T x, y;                                                                                              \
-    };                                                                                                       \
-    struct __align__(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)) name##4 {                                      \
-        T x, y, z, w;                                                                                        \
-    };                                                                                                       \
-    KD_INLINE name##2 make_##name##2(T x, T y) { return {x, y}; }                                            \
-    KD_INLINE name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
-VECTORS(float, float)
-VECTORS(double, double)
-VECTORS(int, int)
-VECTORS(unsigned, uint)
-VECTORS(unsigned short, ushort)
-
+ * The rest of a source stands in a nameless namespace, which lets a compiler put what templates declare
+ * __shared__ into one section with what functions do; compiler/cuda/emulate.c closes it and writes down which
+ * kernels there are. */
 namespace emulated {
-enum {
-    THREADS = 1024,
-    WARP = 32,
-    WARPS = THREADS / WARP,
-    STACK = 256 << 10,
-    GUARD = 64 << 10,
-    NO_ACCESS = 0,
-    READ_WRITE = 3
+template <class To, class From> KD_INLINE To bits_as(From v) {
+    static_assert(sizeof(To) == sizeof(From), "bits");
+    To to;
+    __builtin_memcpy(&to, &v, sizeof to);
+    return to;
+}
+static inline float flushed(float v) { return fabsf(v) < 0x1p-126f ? v * 0 : v; }
+static inline void check16(const void *p, int line) {
+    if ((unsigned long)p % 16) fail("line %d: 16 bytes at an address that is no multiple", line);
+}
+
+/* ---- what the lanes of a warp do together ---- */
+
+static inline void meet(void *const *, unsigned) {}
+
+template <class T> struct exchange {
+    T mine, got;
+    int from, line;
 };
-enum { PRIVATE_ANONYMOUS = 0x22 };
+template <class T> void exchange_all(void *const *lane, unsigned mask) {
+    for (int i = 0; i < WARP; i++) {
+        if (!(mask >> i & 1)) continue;
+        exchange<T> *x = (exchange<T> *)lane[i];
+        if (!(mask >> x->from & 1))
+            fail("line %d: lane %d reads lane %d, which is not in the mask", x->line, i, x->from);
+        x->got = ((exchange<T> *)lane[x->from])->mine;
+    }
+}
+template <class T> T exchanged(unsigned mask, T v, int from, int line) {
+    exchange<T> x = {v, v, from, line};
+    wait_warp(exchange_all<T>, mask, &x, line);
+    return x.got;
+}
 
-struct fibre {
-    void *top; /* of its stack, while another runs */
-    int thread;
+struct ballot {
+    bool mine;
+    unsigned all;
 };
+static inline void ballot_all(void *const *lane, unsigned mask) {
+    unsigned all = 0;
+    for (int i = 0; i < WARP; i++)
+        if ((mask >> i & 1) && ((ballot *)lane[i])->mine) all |= 1u << i;
+    for (int i = 0; i < WARP; i++)
+        if (mask >> i & 1) ((ballot *)lane[i])->all = all;
+}
 
-/* A copy to shared memory that has begun. */
-struct copy {
-    unsigned char *to;
-    const void *from;
-    int size, bytes, group;
+struct blocks_8x8 {
+    unsigned *r;
+    unsigned long row;
+    int line;
 };
+template <int N, bool TURNED> void ldmatrix_all(void *const *lane, unsigned) {
+    const blocks_8x8 *own[WARP];
+    for (int i = 0; i < WARP; i++) own[i] = (const blocks_8x8 *)lane[i];
+    for (int b = 0; b < N; b++) {
+        unsigned short e[8][8];
+        for (int i = 0; i < 8; i++)
+            __builtin_memcpy(e[i], shared(own[8 * b + i]->row, 16, "a row of ldmatrix", own[0]->line), 16);
+        for (int i = 0; i < WARP; i++) {
+            int g = i / 4, q = 2 * (i % 4);
+            own[i]->r[b] =
+                TURNED ? e[q][g] | (unsigned)e[q + 1][g] << 16 : e[g][q] | (unsigned)e[g][q + 1] << 16;
+        }
+    }
+}
+template <int N, bool TURNED> void ldmatrix(unsigned *r, unsigned long row, int line) {
+    blocks_8x8 own = {r, row, line};
+    wait_warp(ldmatrix_all<N, TURNED>, 0xffffffffu, &own, line);
+}
 
-struct copies {
-    copy *at;
-    int n, room, groups; /* groups: committed */
+struct fragments {
+    float *c;
+    const unsigned *a, *b;
 };
-
-/* Lanes that have reached an operation of their warp. */
-struct warp {
-    void (*all)(void *const *lane, unsigned mask);
-    void *lane[WARP];
-    fibre *waiting[WARP];
-    unsigned mask;
-    int arrived, nwaiting, line;
-    fibre *ready[WARP]; /* these wait no longer */
-    int nready;
-};
-
-struct barrier {
-    fibre *waiting[THREADS];
-    int arrived, line, count; /* count: of threads that said so (__syncthreads_count) */
-    int result;
-};
-
-struct state {
-    uint3 thread, block, threads, blocks; /* threadIdx, blockIdx, blockDim, gridDim */
-    fibre *running;
-    unsigned char *dynamic;
-    unsigned dynamic_bytes;
-    /* the launch */
-    void (*kernel)();
-    void *const *args;
-    int nargs, n; /* n: threads of a block */
-    const char *name;
-    bool by_warp;                                    /* see go_on */
-    int order[THREADS], rank[WARPS], warp_at[WARPS]; /* threads as they begin; warps and their ranks */
-    /* the block */
-    int started, ended;
-    warp warps[WARPS];
-    fibre *unused[THREADS];
-    int nunused;
-    unsigned ready; /* warps with fibres that wait no longer, a bit each, at their rank */
-    barrier all;
-    copies copying[THREADS];
-    unsigned random;
-    /* the process */
-    fibre fibres[THREADS];
-    unsigned char *stacks;
-    int nfibres; /* that have a stack */
-    void *host;  /* the caller's stack */
-    char *error;
-    size_t error_size;
-    bool failed, busy;
-};
-static state now;
-
-/* ---- fibres ---- */
-
-/* Keeps what a callee must on this stack and its end in *from, and goes on with another. */
-#if defined(__x86_64__)
-extern "C" void kd_switch(void **from, void *to) __attribute__((visibility("hidden")));
-asm(".text\n.hidden kd_switch\n.type kd_switch, @function\nkd_switch:\n"
-    "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
-    "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
-    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
-    ".size kd_switch, . - kd_switch\n");
-static void *first_frame(unsigned char *end, void (*body)()) {
-    void **top = (void **)end; /* a multiple of 16 */
-    *--top = nullptr;          /* where body would return to */
-    *--top = (void *)body;
-    for (int i = 0; i < 6; i++) *--top = nullptr;
-    return top;
-}
-#elif defined(__aarch64__)
-extern "C" void kd_switch(void **from, void *to) __attribute__((visibility("hidden")));
-asm(".text\n.hidden kd_switch\n.type kd_switch, %function\nkd_switch:\n"
-    "sub sp, sp, #160\n"
-    "stp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
-    "stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\n"
-    "stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
-    "mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
-    "ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
-    "ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\n"
-    "ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
-    "add sp, sp, #160\nret\n.size kd_switch, . - kd_switch\n");
-static void *first_frame(unsigned char *end, void (*body)()) {
-    void **top = (void **)(end - 160);
-    for (int i = 0; i < 20; i++) top[i] = nullptr;
-    top[11] = (void *)body; /* x30 */
-    return top;
-}
-#else
-} /* namespace emulated */
-#include <ucontext.h>
-namespace emulated {
-static void kd_switch(void **from, void *to) {
-    ucontext_t here; /* on the stack that is left */
-    *from = &here;
-    swapcontext(&here, (ucontext_t *)to);
-}
-static void *first_frame(unsigned char *end, void (*body)()) {
-    size_t n = (sizeof(ucontext_t) + 63) / 64 * 64;
-    ucontext_t *c = (ucontext_t *)(end - n);
-    getcontext(c);
-    c->uc_stack.ss_sp = end - STACK, c->uc_stack.ss_size = STACK - n, c->uc_link = nullptr;
-    makecontext(c, body, 0);
-    return c;
-}
-#endif
-
-static unsigned draw(unsigned below) { /* xorshift (Marsaglia, Journal of Statistical Software 8(14), 2003) */
-    unsigned r = now.random;
-    r ^= r << 13, r ^= r >> 17, r ^= r << 5;
-    now.random = r;
-    return (unsigned)((unsigned long)r * below >> 32);
-}
-
-/* Ends the launch: never comes back. */
-static void fail(const char *format, ...) {
-    __builtin_va_list args;
-    int n = __builtin_snprintf(now.error, now.error_size, "kernel %s, block %u of %u, thread %u: ", now.name,
-                               now.block.x, now.blocks.x, now.thread.x);
-    __builtin_va_start(args, format);
-    if (n >= 0 && (size_t)n < now.error_size)
-        __builtin_vsnprintf(now.error + n, now.error_size - n, format, args);
-    __builtin_va_end(args);
-    now.failed = true;
-    kd_switch(&now.running->top, now.host);
-}
-
-static void body();
-
-static fibre *new_fibre() {
-    if (now.nunused) return now.unused[--now.nunused];
-    fibre *f = &now.fibres[now.nfibres];
-    unsigned char *stack = now.stacks + (size_t)now.nfibres * (GUARD + STACK) + GUARD;
-    if (mprotect(stack, STACK, READ_WRITE) != 0) fail("no memory for the stacks of its threads");
-    now.nfibres++;
-    f->top = first_frame(stack + STACK, body);
-    return f;
-}
-
-static void deadlock() {
-    for (int w = 0; w < now.n / WARP; w++)
-        if (now.warps[w].arrived)
-            return fail("deadlock: %d of the %d lanes of warp %d wait in line %d for the others (%d threads "
-                        "of the block have ended)",
-                        now.warps[w].arrived, __builtin_popcount(now.warps[w].mask), w, now.warps[w].line,
-                        now.ended);
-    fail("deadlock: %d of %d threads wait at the barrier in line %d, %d have ended", now.all.arrived, now.n,
-         now.all.line, now.ended);
-}
-
-static void run(int thread) {
-    now.thread.x = thread;
-    now.running->thread = thread;
-}
-
-static void wake(fibre *f) {
-    int w = f->thread / WARP;
-    now.warps[w].ready[now.warps[w].nready++] = f;
-    now.ready |= 1u << now.rank[w];
-}
-
-/* One that waits no longer: of the warp at a rank, any. */
-static fibre *take(int rank) {
-    warp *w = &now.warps[now.warp_at[rank]];
-    int i = (int)draw(w->nready);
-    fibre *f = w->ready[i];
-    w->ready[i] = w->ready[--w->nready];
-    if (!w->nready) now.ready &= ~(1u << rank);
-    return f;
-}
-
-/* Goes on with another thread, which has not started or waits no longer. Two ways, since each finds mistakes
- * that the other does not: of the first warp that can go on, so that it runs ahead of the others until it
- * must wait; or of any. `own`: this fibre's thread has ended, so that one that starts may have the fibre. */
-static void go_on(bool own) {
-    fibre *self = now.running;
-    int fresh = now.n - now.started, rank = now.ready ? __builtin_ctz(now.ready) : WARPS;
-    if (!fresh && !now.ready) {
-        if (now.ended < now.n) deadlock();
-        now.unused[now.nunused++] = self;
-        kd_switch(&self->top, now.host);
-        return; /* the next block */
-    }
-    if (now.ready && !now.by_warp) {
-        unsigned by = draw(WARPS), turned = now.ready >> by | now.ready << (WARPS - by) % WARPS;
-        rank = (__builtin_ctz(turned) + by) % WARPS;
-    }
-    if (fresh && (!now.ready || (now.by_warp ? now.started / WARP <= rank : draw(2)))) {
-        if (!own) now.running = new_fibre();
-        run(now.order[now.started++]);
-    } else {
-        if (own) now.unused[now.nunused++] = self;
-        now.running = take(rank);
-        now.thread.x = now.running->thread;
-    }
-    if (now.running != self) kd_switch(&self->top, now.running->top);
-}
-
-/* The kernels of the source, a nameless one last: compiler/cuda/emulate.c writes this behind it. */
-struct entry {
-    const char *name;
-    void (*run)();
-};
-extern const entry kernels[];
-
-/* A kernel takes pointers alone. Those too many do not disturb it: the caller clears the stack on every
- * system that this runs on. */
-#define P4     void *, void *, void *, void *
-#define P8     P4, P4
-#define P32    P8, P8, P8, P8
-#define A4(i)  a[i], a[i + 1], a[i + 2], a[i + 3]
-#define A8(i)  A4(i), A4(i + 4)
-#define A32(i) A8(i), A8(i + 8), A8(i + 16), A8(i + 24)
-static void call() {
-    void *const *a = now.args;
-    if (now.nargs <= 4)
-        ((void (*)(P4))now.kernel)(a[0], a[1], a[2], a[3]);
-    else if (now.nargs <= 8)
-        ((void (*)(P8))now.kernel)(A8(0));
-    else if (now.nargs <= 32)
-        ((void (*)(P32))now.kernel)(A32(0));
-    else if (now.nargs <= 128)
-        ((void (*)(P32, P32, P32, P32))now.kernel)(A32(0), A32(32), A32(64), A32(96));
-    else
-        ((void (*)(P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32,
-                   P32))now.kernel)(A32(0), A32(32), A32(64), A32(96), A32(128), A32(160), A32(192), A32(224),
-                                    A32(256), A32(288), A32(320), A32(352), A32(384), A32(416), A32(448),
-                                    A32(480));
-}
-enum { MOST_ARGS = 512 };
-
-static void body() {
-    for (;;) {
-        call();
-        now.copying[now.thread.x].n = now.copying[now.thread.x].groups = 0;
-        now.ended++;
-        go_on(true);
+typedef float row_8 __attribute__((vector_size(32)));
+/* c += a b of 16 x K by K x 8. */
+template <int K> void multiply(void *const *lane, const float (*a)[K], const row_8 *b) {
+    for (int row = 0; row < 16; row++) {
+        row_8 sum;
+        for (int q = 0; q < 4; q++)
+            for (int j = 0; j < 2; j++)
+                sum[2 * q + j] = ((fragments *)lane[row % 8 * 4 + q])->c[row / 8 * 2 + j];
+        for (int k = 0; k < K; k++) sum += a[row][k] * b[k];
+        for (int q = 0; q < 4; q++)
+            for (int j = 0; j < 2; j++)
+                ((fragments *)lane[row % 8 * 4 + q])->c[row / 8 * 2 + j] = sum[2 * q + j];
     }
 }
-
-/* ---- what threads wait for ---- */
-
-static __attribute__((noinline)) int wait_all(int line, int counts) {
-    barrier *b = &now.all;
-    if (!b->arrived)
-        b->line = line, b->count = 0;
-    else if (b->line != line)
-        fail("a divergent barrier: other threads of the block wait in line %d, this one in line %d", b->line,
-             line);
-    b->count += counts;
-    if (b->arrived + 1 < now.n) {
-        b->waiting[b->arrived++] = now.running;
-        go_on(false);
-    } else {
-        for (int i = 0; i < b->arrived; i++) wake(b->waiting[i]);
-        b->arrived = 0, b->result = b->count;
+template <float (*WIDEN)(unsigned short)> void mma_16_all(void *const *lane, unsigned) {
+    float a[16][16];
+    row_8 b[16];
+    for (int i = 0; i < WARP; i++) {
+        const fragments *own = (const fragments *)lane[i];
+        int g = i / 4, q = i % 4 * 2;
+        for (int w = 0; w < 4; w++)
+            for (int j = 0; j < 2; j++)
+                a[g + w % 2 * 8][q + w / 2 * 8 + j] = WIDEN((unsigned short)(own->a[w] >> 16 * j));
+        for (int w = 0; w < 2; w++)
+            for (int j = 0; j < 2; j++) b[q + w * 8 + j][g] = WIDEN((unsigned short)(own->b[w] >> 16 * j));
     }
-    return b->result; /* nobody comes to the next before all have read it: they are counted */
+    multiply<16>(lane, a, b);
 }
-
-/* All lanes of `mask` bring an operand each; the last to come does the operation for all. */
-static __attribute__((noinline)) void wait_warp(void (*all)(void *const *, unsigned), unsigned mask,
-                                                void *mine, int line) {
-    int lane = now.thread.x % WARP;
-    warp *w = &now.warps[now.thread.x / WARP];
-    if (!(mask >> lane & 1)) fail("line %d: a lane that is not in its own mask", line);
-    if (!w->arrived)
-        w->all = all, w->mask = mask, w->line = line;
-    else if (w->line != line || w->all != all)
-        fail("a divergent warp: other lanes wait in line %d, this one in line %d", w->line, line);
-    else if (w->mask != mask)
-        fail("line %d: lanes of a warp name different masks, %08x and %08x", line, w->mask, mask);
-    w->lane[lane] = mine;
-    if (++w->arrived < __builtin_popcount(mask)) {
-        w->waiting[w->nwaiting++] = now.running;
-        go_on(false);
-        return;
+static inline void mma_tf32_all(void *const *lane, unsigned) {
+    float a[16][8];
+    row_8 b[8];
+    for (int i = 0; i < WARP; i++) {
+        const fragments *own = (const fragments *)lane[i];
+        int g = i / 4, q = i % 4;
+        for (int w = 0; w < 4; w++) a[g + w % 2 * 8][q + w / 2 * 4] = bits_as<float>(own->a[w] & 0xffffe000);
+        for (int w = 0; w < 2; w++) b[q + w * 4][g] = bits_as<float>(own->b[w] & 0xffffe000);
     }
-    all(w->lane, mask);
-    for (int i = 0; i < w->nwaiting; i++) wake(w->waiting[i]);
-    w->arrived = w->nwaiting = 0;
+    multiply<8>(lane, a, b);
 }
 
-static bool is_shared(const unsigned char *p, size_t bytes) {
-    bool dynamic = p >= now.dynamic && p + bytes <= now.dynamic + now.dynamic_bytes;
-    return dynamic || (p >= __start_kd_shared && p + bytes <= __stop_kd_shared);
-}
+/* ---- copies ---- */
 
-static unsigned char *shared(unsigned long address, int bytes, const char *what, int line) {
-    unsigned char *p = (unsigned char *)address;
-    if (!is_shared(p, bytes)) fail("line %d: %s outside of the block's shared memory", line, what);
-    if (address % bytes) fail("line %d: %s at an address that is no multiple of %d", line, what, bytes);
-    return p;
-}
-
-/* ---- launches ---- */
-
-static void run_block() {
-    for (int w = 0; w < now.n / WARP; w++)
-        now.warps[w].arrived = now.warps[w].nwaiting = now.warps[w].nready = 0;
-    __builtin_memset(__start_kd_shared, 0xff, __stop_kd_shared - __start_kd_shared); /* NaN in every type */
-    __builtin_memset(now.dynamic, 0xff, now.dynamic_bytes);
-    now.started = now.ended = now.all.arrived = 0, now.ready = 0;
-    now.running = new_fibre();
-    run(now.order[now.started++]);
-    kd_switch(&now.host, now.running->top);
-}
-
-static void shuffle(int *at, int n) {
-    for (int i = n - 1; i > 0; i--) {
-        int j = (int)draw(i + 1), other = at[i];
-        at[i] = at[j], at[j] = other;
+/* Between the call and the wait the bytes are NaN, whoever reads them. */
+static inline void copy_begin(unsigned long to, const void *from, int size, int bytes, int line) {
+    copies *c = &now.copying[now.thread.x];
+    unsigned char *p = shared(to, size, "a copy", line);
+    if (bytes < 0 || bytes > size) fail("line %d: a copy of %d bytes of %d", line, bytes, size);
+    if (bytes && (unsigned long)from % size)
+        fail("line %d: a copy from an address that is no multiple of %d", line, size);
+    if (c->n == c->room) {
+        c->room = 2 * c->room + 16;
+        c->at = (copy *)__builtin_realloc(c->at, c->room * sizeof *c->at);
+        if (!c->at) fail("no memory to emulate its copies");
     }
+    __builtin_memset(p, 0xff, size);
+    c->at[c->n++] = {p, from, size, bytes, c->groups};
 }
-
-static void draw_order(unsigned seed) {
-    now.by_warp = seed % 2 == 0;
-    for (int i = 0; i < WARPS; i++) now.warp_at[i] = i;
-    if (seed) shuffle(now.warp_at, now.n / WARP);
-    for (int i = 0; i < WARPS; i++) now.rank[now.warp_at[i]] = i;
-    for (int i = 0; i < now.n; i++) now.order[i] = now.warp_at[i / WARP] * WARP + i % WARP;
-    if (!now.by_warp) shuffle(now.order, now.n);
-    for (int i = 0; i < now.n && seed && now.by_warp; i += WARP) shuffle(now.order + i, WARP);
-}
-
-static bool begin(unsigned seed) {
-    void *dynamic = nullptr;
-    if (!now.stacks) {
-        void *at = mmap(nullptr, (size_t)THREADS * (GUARD + STACK), NO_ACCESS, PRIVATE_ANONYMOUS, -1, 0);
-        if (at == (void *)-1) return false;
-        now.stacks = (unsigned char *)at;
+static inline void copy_end(int but) {
+    copies *c = &now.copying[now.thread.x];
+    int kept = 0;
+    for (int i = 0; i < c->n; i++) {
+        copy m = c->at[i];
+        if (m.group < c->groups - but) {
+            __builtin_memcpy(m.to, m.from, m.bytes);
+            __builtin_memset(m.to + m.bytes, 0, m.size - m.bytes);
+        } else
+            c->at[kept++] = m;
     }
-    if (posix_memalign(&dynamic, 128, now.dynamic_bytes ? now.dynamic_bytes : 1) != 0) return false;
-    now.dynamic = (unsigned char *)dynamic;
-    now.random = seed * 2654435761u + 1;
-    if (!now.random) now.random = 1;
-    draw_order(seed);
-    return true;
-}
-
-/* Fibres that stood anywhere when a launch failed begin anew. */
-static void forget_fibres() {
-    for (int i = 0; i < now.nfibres; i++) {
-        unsigned char *end = now.stacks + (size_t)(i + 1) * (GUARD + STACK);
-        if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(end - STACK, STACK);
-        now.fibres[i].top = first_frame(end, body);
-        now.unused[i] = &now.fibres[i];
-    }
-    now.nunused = now.nfibres;
-    for (int i = 0; i < THREADS; i++) now.copying[i].n = now.copying[i].groups = 0;
-}
-
-__attribute__((destructor)) static void release() {
-    if (now.stacks) munmap(now.stacks, (size_t)THREADS * (GUARD + STACK));
-    for (int i = 0; i < THREADS; i++) __builtin_free(now.copying[i].at);
-}
-
-static bool refuse(char *error, size_t size, const char *name, const char *why) {
-    __builtin_snprintf(error, size, "kernel %s: %s", name, why);
-    return false;
-}
-
-static bool launch(void *const *args, unsigned seed) {
-    void *all[MOST_ARGS] = {nullptr};
-    for (int i = 0; i < now.nargs; i++) all[i] = *(void *const *)args[i];
-    now.args = all;
-    if (!begin(seed)) return refuse(now.error, now.error_size, now.name, "no memory to emulate it");
-    for (unsigned i = 0; i < now.blocks.x && !now.failed; i++) {
-        now.block.x = seed / 2 % 2 ? now.blocks.x - 1 - i : i;
-        run_block();
-    }
-    if (now.failed) forget_fibres();
-    __builtin_free(now.dynamic);
-    return !now.failed;
+    c->n = kept;
 }
 } /* namespace emulated */
 
-/* Runs a kernel of this object on `nargs` arguments, each a pointer; args[i] is where it stands, as for
- * cuLaunchKernel. `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory. `seed` draws
- * the order of threads and blocks; 0: they begin as they are numbered. Returns 0, or 1 with a message in
- * error[size]. One launch of an object at a time. */
-extern "C" __global__ int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid,
-                                             unsigned block, unsigned shared, unsigned seed, char *error,
-                                             size_t size) {
-    using namespace emulated;
-    const entry *found = kernels;
-    while (found->name && __builtin_strcmp(found->name, kernel) != 0) found++;
-    if (!found->name) return !refuse(error, size, kernel, "its object has none of that name");
-    if (!block || block > THREADS || block % WARP)
-        return !refuse(error, size, kernel, "a block has a multiple of 32 threads, at most 1024");
-    if (shared > 227 << 10) return !refuse(error, size, kernel, "more than 227 KiB of shared memory");
-    if (nargs < 0 || nargs > MOST_ARGS) return !refuse(error, size, kernel, "more than 512 arguments");
-    if (__atomic_exchange_n(&now.busy, true, __ATOMIC_ACQUIRE))
-        return !refuse(error, size, kernel, "another kernel of its object is running");
-    now.kernel = found->run, now.name = kernel, now.nargs = nargs;
-    now.blocks = {grid, 1, 1}, now.threads = {block, 1, 1}, now.n = (int)block;
-    now.dynamic_bytes = shared, now.error = error, now.error_size = size, now.failed = false;
-    bool ok = launch(args, seed);
-    __atomic_store_n(&now.busy, false, __ATOMIC_RELEASE);
-    return !ok;
-}
-
-/* ---- CUDA's names ---- */
 namespace {
 #define threadIdx emulated::now.thread
 #define blockIdx  emulated::now.block
@@ -502,74 +162,38 @@ inline void __syncthreads(LINE) { emulated::wait_all(line, 0); }
 inline int __syncthreads_count(int p, LINE) { return emulated::wait_all(line, p != 0); }
 inline int __syncthreads_or(int p, LINE) { return emulated::wait_all(line, p != 0) != 0; }
 inline int __syncthreads_and(int p, LINE) { return emulated::wait_all(line, p == 0) == 0; }
-inline void __syncwarp_all(void *const *, unsigned) {}
 inline void __syncwarp(unsigned mask = 0xffffffffu, LINE) {
-    emulated::wait_warp(__syncwarp_all, mask, nullptr, line);
+    emulated::wait_warp(emulated::meet, mask, nullptr, line);
 }
 
-template <class T> struct exchange {
-    T mine, got;
-    int from, line;
-};
-template <class T> void exchange_all(void *const *lane, unsigned mask) {
-    for (int i = 0; i < emulated::WARP; i++) {
-        if (!(mask >> i & 1)) continue;
-        exchange<T> *x = (exchange<T> *)lane[i];
-        if (!(mask >> x->from & 1))
-            emulated::fail("line %d: lane %d reads lane %d, which is not in the mask", x->line, i, x->from);
-        x->got = ((exchange<T> *)lane[x->from])->mine;
-    }
-}
-template <class T> T exchanged(unsigned mask, T v, int from, int line) {
-    exchange<T> x = {v, v, from, line};
-    emulated::wait_warp(exchange_all<T>, mask, &x, line);
-    return x.got;
-}
 #define LANE ((int)(threadIdx.x % emulated::WARP))
 template <class T> T __shfl_sync(unsigned mask, T v, int from, int width = 32, LINE) {
-    return exchanged(mask, v, (LANE & ~(width - 1)) | (from & (width - 1)), line);
+    return emulated::exchanged(mask, v, (LANE & ~(width - 1)) | (from & (width - 1)), line);
 }
 template <class T> T __shfl_xor_sync(unsigned mask, T v, int by, int width = 32, LINE) {
     int from = LANE ^ by;
-    return exchanged(mask, v, from / width > LANE / width ? LANE : from, line);
+    return emulated::exchanged(mask, v, from / width > LANE / width ? LANE : from, line);
 }
 template <class T> T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32, LINE) {
-    return exchanged(mask, v, LANE % width + (int)by < width ? LANE + (int)by : LANE, line);
+    return emulated::exchanged(mask, v, LANE % width + (int)by < width ? LANE + (int)by : LANE, line);
 }
 template <class T> T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, LINE) {
-    return exchanged(mask, v, LANE % width >= (int)by ? LANE - (int)by : LANE, line);
-}
-struct ballot {
-    bool mine;
-    unsigned all;
-};
-inline void ballot_all(void *const *lane, unsigned mask) {
-    unsigned all = 0;
-    for (int i = 0; i < emulated::WARP; i++)
-        if ((mask >> i & 1) && ((ballot *)lane[i])->mine) all |= 1u << i;
-    for (int i = 0; i < emulated::WARP; i++)
-        if (mask >> i & 1) ((ballot *)lane[i])->all = all;
+    return emulated::exchanged(mask, v, LANE % width >= (int)by ? LANE - (int)by : LANE, line);
 }
 inline unsigned __ballot_sync(unsigned mask, int p, LINE) {
-    ballot b = {p != 0, 0};
-    emulated::wait_warp(ballot_all, mask, &b, line);
+    emulated::ballot b = {p != 0, 0};
+    emulated::wait_warp(emulated::ballot_all, mask, &b, line);
     return b.all;
 }
 inline int __any_sync(unsigned mask, int p, LINE) { return __ballot_sync(mask, p, line) != 0; }
 inline int __all_sync(unsigned mask, int p, LINE) { return __ballot_sync(mask, p, line) == mask; }
 
-template <class To, class From> KD_INLINE To bits_as(From v) {
-    static_assert(sizeof(To) == sizeof(From), "bits");
-    To to;
-    __builtin_memcpy(&to, &v, sizeof to);
-    return to;
-}
-KD_INLINE float __uint_as_float(unsigned u) { return bits_as<float>(u); }
-KD_INLINE float __int_as_float(int u) { return bits_as<float>(u); }
-KD_INLINE unsigned __float_as_uint(float v) { return bits_as<unsigned>(v); }
-KD_INLINE int __float_as_int(float v) { return bits_as<int>(v); }
-KD_INLINE double __longlong_as_double(long long u) { return bits_as<double>(u); }
-KD_INLINE long long __double_as_longlong(double v) { return bits_as<long long>(v); }
+KD_INLINE float __uint_as_float(unsigned u) { return emulated::bits_as<float>(u); }
+KD_INLINE float __int_as_float(int u) { return emulated::bits_as<float>(u); }
+KD_INLINE unsigned __float_as_uint(float v) { return emulated::bits_as<unsigned>(v); }
+KD_INLINE int __float_as_int(float v) { return emulated::bits_as<int>(v); }
+KD_INLINE double __longlong_as_double(long long u) { return emulated::bits_as<double>(u); }
+KD_INLINE long long __double_as_longlong(double v) { return emulated::bits_as<long long>(v); }
 KD_INLINE int __popc(unsigned v) { return __builtin_popcount(v); }
 KD_INLINE int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
 KD_INLINE int __ffs(int v) { return __builtin_ffs(v); }
@@ -579,14 +203,26 @@ KD_INLINE double rsqrt(double v) { return 1 / sqrt(v); }
 KD_INLINE float __expf(float v) { return expf(v); }
 KD_INLINE float __logf(float v) { return logf(v); }
 KD_INLINE float __fdividef(float a, float b) { return a / b; }
+/* Rounded by themselves: not made one with what they are added to. */
+KD_INLINE float __fmul_rn(float a, float b) {
+    volatile float r = a * b;
+    return r;
+}
+KD_INLINE float __fadd_rn(float a, float b) {
+    volatile float r = a;
+    return r + b;
+}
 KD_INLINE float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 template <class T> KD_INLINE T __ldg(const T *p) { return *p; }
+template <class T> KD_INLINE T __ldcg(const T *p) { return *p; }
+template <class T> KD_INLINE T __ldcs(const T *p) { return *p; }
+template <class T> KD_INLINE void __stcs(T *p, T v) { *p = v; }
 KD_INLINE void __threadfence() {}
 template <class T> KD_INLINE T max(T a, T b) { return a > b ? a : b; }
 template <class T> KD_INLINE T min(T a, T b) { return a < b ? a : b; }
 KD_INLINE int abs(int a) { return a < 0 ? -a : a; }
 
-/* ---- the twins of device.cu; the comments are there ---- */
+/* ---- the twins of device.cu ---- */
 #define KD_SHARED(T, name) T *const name = (T *)emulated::now.dynamic
 typedef unsigned long kd_saddr; /* the host's address */
 KD_INLINE kd_saddr kd_saddr_of(const void *p) { return (kd_saddr)p; }
@@ -594,17 +230,14 @@ KD_INLINE kd_saddr kd_saddr_of(const void *p) { return (kd_saddr)p; }
 struct __align__(16) kd_words {
     unsigned w[4];
 };
-inline void check16(const void *p, int line) {
-    if ((unsigned long)p % 16) emulated::fail("line %d: 16 bytes at an address that is no multiple", line);
-}
 inline kd_words kd_load16(const void *p, LINE) {
     kd_words v;
-    check16(p, line);
+    emulated::check16(p, line);
     __builtin_memcpy(&v, p, sizeof v);
     return v;
 }
 inline void kd_store16(void *p, kd_words v, LINE) {
-    check16(p, line);
+    emulated::check16(p, line);
     __builtin_memcpy(p, &v, sizeof v);
 }
 
@@ -638,127 +271,41 @@ KD_INLINE unsigned kd_narrow2_bf16(float lo, float hi) {
 KD_INLINE float kd_round_tf32(float v) {
     return __uint_as_float(v != v ? 0x7fffffff : (__float_as_uint(v) + 0x1000) & 0xffffe000);
 }
-KD_INLINE float flushed(float v) { return fabsf(v) < 0x1p-126f ? v * 0 : v; }
-KD_INLINE float kd_exp2(float v) { return flushed(exp2f(flushed(v))); }
-KD_INLINE float kd_rcp(float v) { return flushed(1 / flushed(v)); }
+KD_INLINE float kd_exp2(float v) { return emulated::flushed(exp2f(emulated::flushed(v))); }
+KD_INLINE float kd_rcp(float v) { return emulated::flushed(1 / emulated::flushed(v)); }
 
-struct blocks_8x8 {
-    unsigned *r;
-    kd_saddr row;
-    int line;
-};
-template <int N, bool TURNED> void ldmatrix_all(void *const *lane, unsigned) {
-    const blocks_8x8 *own[emulated::WARP];
-    for (int i = 0; i < emulated::WARP; i++) own[i] = (const blocks_8x8 *)lane[i];
-    for (int b = 0; b < N; b++) {
-        unsigned short e[8][8];
-        for (int i = 0; i < 8; i++)
-            __builtin_memcpy(
-                e[i], emulated::shared(own[8 * b + i]->row, 16, "a row of ldmatrix", own[0]->line), 16);
-        for (int i = 0; i < emulated::WARP; i++) {
-            int g = i / 4, q = 2 * (i % 4);
-            own[i]->r[b] =
-                TURNED ? e[q][g] | (unsigned)e[q + 1][g] << 16 : e[g][q] | (unsigned)e[g][q + 1] << 16;
-        }
-    }
+inline void kd_ldmatrix4(unsigned r[4], kd_saddr row, LINE) { emulated::ldmatrix<4, false>(r, row, line); }
+inline void kd_ldmatrix4_trans(unsigned r[4], kd_saddr row, LINE) {
+    emulated::ldmatrix<4, true>(r, row, line);
 }
-template <int N, bool TURNED> void ldmatrix(unsigned *r, kd_saddr row, int line) {
-    blocks_8x8 own = {r, row, line};
-    emulated::wait_warp(ldmatrix_all<N, TURNED>, 0xffffffffu, &own, line);
+inline void kd_ldmatrix2(unsigned r[2], kd_saddr row, LINE) { emulated::ldmatrix<2, false>(r, row, line); }
+inline void kd_ldmatrix2_trans(unsigned r[2], kd_saddr row, LINE) {
+    emulated::ldmatrix<2, true>(r, row, line);
 }
-inline void kd_ldmatrix4(unsigned r[4], kd_saddr row, LINE) { ldmatrix<4, false>(r, row, line); }
-inline void kd_ldmatrix4_trans(unsigned r[4], kd_saddr row, LINE) { ldmatrix<4, true>(r, row, line); }
-inline void kd_ldmatrix2(unsigned r[2], kd_saddr row, LINE) { ldmatrix<2, false>(r, row, line); }
-inline void kd_ldmatrix2_trans(unsigned r[2], kd_saddr row, LINE) { ldmatrix<2, true>(r, row, line); }
 
-struct fragments {
-    float *c;
-    const unsigned *a, *b;
-};
-typedef float row_8 __attribute__((vector_size(32)));
-/* c += a b of 16 x K by K x 8. */
-template <int K> void multiply(void *const *lane, const float (*a)[K], const row_8 *b) {
-    for (int row = 0; row < 16; row++) {
-        row_8 sum;
-        for (int q = 0; q < 4; q++)
-            for (int j = 0; j < 2; j++)
-                sum[2 * q + j] = ((fragments *)lane[row % 8 * 4 + q])->c[row / 8 * 2 + j];
-        for (int k = 0; k < K; k++) sum += a[row][k] * b[k];
-        for (int q = 0; q < 4; q++)
-            for (int j = 0; j < 2; j++)
-                ((fragments *)lane[row % 8 * 4 + q])->c[row / 8 * 2 + j] = sum[2 * q + j];
-    }
-}
-template <float (*WIDEN)(unsigned short)> void mma_16_all(void *const *lane, unsigned) {
-    float a[16][16];
-    row_8 b[16];
-    for (int i = 0; i < emulated::WARP; i++) {
-        const fragments *own = (const fragments *)lane[i];
-        int g = i / 4, q = i % 4 * 2;
-        for (int w = 0; w < 4; w++)
-            for (int j = 0; j < 2; j++)
-                a[g + w % 2 * 8][q + w / 2 * 8 + j] = WIDEN((unsigned short)(own->a[w] >> 16 * j));
-        for (int w = 0; w < 2; w++)
-            for (int j = 0; j < 2; j++) b[q + w * 8 + j][g] = WIDEN((unsigned short)(own->b[w] >> 16 * j));
-    }
-    multiply<16>(lane, a, b);
-}
-inline void mma_tf32_all(void *const *lane, unsigned) {
-    float a[16][8];
-    row_8 b[8];
-    for (int i = 0; i < emulated::WARP; i++) {
-        const fragments *own = (const fragments *)lane[i];
-        int g = i / 4, q = i % 4;
-        for (int w = 0; w < 4; w++) a[g + w % 2 * 8][q + w / 2 * 4] = __uint_as_float(own->a[w] & 0xffffe000);
-        for (int w = 0; w < 2; w++) b[q + w * 4][g] = __uint_as_float(own->b[w] & 0xffffe000);
-    }
-    multiply<8>(lane, a, b);
-}
 inline void kd_mma_bf16(float c[4], const unsigned a[4], const unsigned b[2], LINE) {
-    fragments own = {c, a, b};
-    emulated::wait_warp(mma_16_all<kd_widen_bf16>, 0xffffffffu, &own, line);
+    emulated::fragments own = {c, a, b};
+    emulated::wait_warp(emulated::mma_16_all<kd_widen_bf16>, 0xffffffffu, &own, line);
 }
 inline void kd_mma_f16(float c[4], const unsigned a[4], const unsigned b[2], LINE) {
-    fragments own = {c, a, b};
-    emulated::wait_warp(mma_16_all<kd_widen_f16>, 0xffffffffu, &own, line);
+    emulated::fragments own = {c, a, b};
+    emulated::wait_warp(emulated::mma_16_all<kd_widen_f16>, 0xffffffffu, &own, line);
 }
 inline void kd_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2], LINE) {
-    fragments own = {c, a, b};
-    emulated::wait_warp(mma_tf32_all, 0xffffffffu, &own, line);
+    emulated::fragments own = {c, a, b};
+    emulated::wait_warp(emulated::mma_tf32_all, 0xffffffffu, &own, line);
 }
 
-/* Between the call and the wait the bytes are NaN, whoever reads them. */
-inline void copy_begin(kd_saddr to, const void *from, int size, int bytes, int line) {
-    emulated::copies *c = &emulated::now.copying[threadIdx.x];
-    unsigned char *p = emulated::shared(to, size, "a copy", line);
-    if (bytes < 0 || bytes > size) emulated::fail("line %d: a copy of %d bytes of %d", line, bytes, size);
-    if (bytes && (unsigned long)from % size)
-        emulated::fail("line %d: a copy from an address that is no multiple of %d", line, size);
-    if (c->n == c->room) {
-        c->room = 2 * c->room + 16;
-        c->at = (emulated::copy *)__builtin_realloc(c->at, c->room * sizeof *c->at);
-        if (!c->at) emulated::fail("no memory to emulate its copies");
-    }
-    __builtin_memset(p, 0xff, size);
-    c->at[c->n++] = {p, from, size, bytes, c->groups};
-}
-inline void copy_end(int but) {
-    emulated::copies *c = &emulated::now.copying[threadIdx.x];
-    int kept = 0;
-    for (int i = 0; i < c->n; i++) {
-        emulated::copy m = c->at[i];
-        if (m.group < c->groups - but) {
-            __builtin_memcpy(m.to, m.from, m.bytes);
-            __builtin_memset(m.to + m.bytes, 0, m.size - m.bytes);
-        } else
-            c->at[kept++] = m;
-    }
-    c->n = kept;
-}
 inline void kd_copy16(kd_saddr to, const void *from, int bytes, LINE) {
-    copy_begin(to, from, 16, bytes, line);
+    emulated::copy_begin(to, from, 16, bytes, line);
 }
-inline void kd_copy8(kd_saddr to, const void *from, int bytes, LINE) { copy_begin(to, from, 8, bytes, line); }
-inline void kd_copy4(kd_saddr to, const void *from, int bytes, LINE) { copy_begin(to, from, 4, bytes, line); }
+inline void kd_copy8(kd_saddr to, const void *from, int bytes, LINE) {
+    emulated::copy_begin(to, from, 8, bytes, line);
+}
+inline void kd_copy4(kd_saddr to, const void *from, int bytes, LINE) {
+    emulated::copy_begin(to, from, 4, bytes, line);
+}
 KD_INLINE void kd_copy_commit() { emulated::now.copying[threadIdx.x].groups++; }
-template <int N> void kd_copy_wait() { copy_end(N); }
+template <int N> void kd_copy_wait() { emulated::copy_end(N); }
+#undef LINE
+#undef LANE

@@ -14,6 +14,7 @@ PLACE(reflect_place) {
     decltype(x + n) w = wrap_place(x, 2 * (n - 1));
     return w < n ? w : 2 * (n - 1) - w;
 }
+#undef PLACE
 
 /* ---- scalar functions ---- */
 #define COMPARISONS(T, p)                                                                                    \
@@ -56,6 +57,11 @@ SCALAR_FUNCTIONS(double, d_, LIBM_D)
 WHOLE_FUNCTIONS(int, i_)
 WHOLE_FUNCTIONS(long, l_)
 COMPARISONS(int, b_)
+#undef COMPARISONS
+#undef WHOLE_FUNCTIONS
+#undef SCALAR_FUNCTIONS
+#undef LIBM_F
+#undef LIBM_D
 
 /* ---- 16 bits: in memory f16 and bf16, in registers floats ---- */
 INLINE float s_widen_f16(f16 h) { return kd_widen_f16(h); }
@@ -113,6 +119,7 @@ INLINE void store_lot(float *p, const float *v) {
     }
 HALF_LOTS(f16)
 HALF_LOTS(bf16)
+#undef HALF_LOTS
 
 /* ---- reductions in one fixed order, known to every thread; float, double, int or long ---- */
 struct by_sum {

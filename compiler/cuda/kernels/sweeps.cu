@@ -10,7 +10,7 @@ template <class T, int N> struct lot {
     INLINE T &operator[](int i) { return at[i & (N - 1)]; }
     INLINE void load(const T *p) {
         if constexpr (BYTES < 16) {
-            __builtin_memcpy(at, __builtin_assume_aligned(p, BYTES), BYTES);
+            __builtin_memcpy(at, p, BYTES);
         } else {
 #pragma unroll
             for (int i = 0; i < BYTES / 16; i++) {
@@ -21,7 +21,7 @@ template <class T, int N> struct lot {
     }
     INLINE void store(T *p) const {
         if constexpr (BYTES < 16) {
-            __builtin_memcpy(__builtin_assume_aligned(p, BYTES), at, BYTES);
+            __builtin_memcpy(p, at, BYTES);
         } else {
 #pragma unroll
             for (int i = 0; i < BYTES / 16; i++) {

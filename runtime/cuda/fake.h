@@ -1,0 +1,121 @@
+/* The driver's fake from inside: its state, which the files fake*.c share. */
+#ifndef DLR_CUDA_FAKE_H
+#define DLR_CUDA_FAKE_H
+#include <stdlib.h>
+
+#include "ir/base/arena.h"
+#include "ir/base/object.h"
+#include "runtime/cuda/driver.h"
+
+/* Added to addresses of device memory: none is the host's. */
+static const uint64_t bias = (uint64_t)1 << 62;
+
+typedef struct {
+    char *at; /* in this process */
+    size_t bytes;
+} block;
+
+/* What every emulated object exports (ir/plan.h). */
+typedef int emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
+                            unsigned shared, unsigned seed, char *error, size_t size);
+
+struct CUevent_st {
+    int waiting; /* records of it in the queue, which is */
+    struct CUstream_st *stream;
+};
+struct CUmod_st {
+    dl_object object;
+    emulated_launch *launch;
+    DL_ARRAY(struct CUfunc_st *) functions; /* which go with it */
+};
+struct CUfunc_st {
+    emulated_launch *launch;
+    int shared; /* most dynamic bytes */
+    char name[];
+};
+
+enum { MOST_ARGS = 512 };
+typedef enum { LAUNCH, TO_DEVICE, TO_HOST, FILL, RECORD, GRAPH } kind;
+typedef struct {
+    kind kind;
+    dlr_cu_function function;
+    unsigned grid, block, shared;
+    int nargs;
+    uint64_t *args; /* its own */
+    char *to;
+    const char *from;
+    size_t bytes;
+    int value;
+    dlr_cu_event event;
+    const struct CUgraph_st *graph;
+} work;
+
+struct CUgraph_st {
+    DL_ARRAY(work) list;
+    int users; /* itself, and what was made of it */
+};
+struct CUgraphExec_st {
+    struct CUgraph_st *graph;
+};
+struct CUstream_st {
+    DL_ARRAY(work) queue;
+    int done; /* of the queue */
+    struct CUgraph_st *capture;
+    bool invalid; /* the capture */
+};
+
+typedef struct {
+    dlr_fake_options options;
+    bool running;
+    DL_ARRAY(block) device, pinned;
+    size_t used;
+    int64_t copies;
+    dlr_cu_result fault;
+    char detail[512];
+    DL_ARRAY(struct CUstream_st *) streams;
+    DL_ARRAY(struct CUevent_st *) events; /* these are kept for a context's reset */
+    DL_ARRAY(struct CUmod_st *) modules;
+    DL_ARRAY(struct CUgraphExec_st *) execs;
+} dlr_fake;
+extern dlr_fake dlr_the_fake;
+#define fake dlr_the_fake
+
+/* Lists of the fake's own live on the heap: nothing of it is a run's. */
+#define PUSH(list, item)                                                                                     \
+    do {                                                                                                     \
+        if ((list)->n == (list)->cap) {                                                                      \
+            (list)->cap = 2 * (list)->cap + 16;                                                              \
+            (list)->at = realloc((list)->at, (size_t)(list)->cap * sizeof *(list)->at);                      \
+            DL_CHECK((list)->at);                                                                            \
+        }                                                                                                    \
+        (list)->at[(list)->n++] = (item);                                                                    \
+    } while (0)
+
+#define REMOVE(list, item)                                                                                   \
+    do {                                                                                                     \
+        for (int i_ = 0; i_ < (list)->n; i_++)                                                               \
+            if ((list)->at[i_] == (item)) (list)->at[i_--] = (list)->at[--(list)->n];                        \
+    } while (0)
+
+/* The device's first fault stays; returns it. */
+dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail);
+/* The block of a list that an address lies in, or at the end of; that of a device's address; whether it has
+ * so many bytes from there on. */
+const block *dlr_fake_find(const block *list, int n, const char *at);
+const block *dlr_fake_find_device(uint64_t address);
+bool dlr_fake_has(const block *b, const char *at, size_t bytes);
+/* Whether a stream captures; what asks may not be done then, and the capture is invalid. */
+bool dlr_fake_captures(void);
+
+/* fake_stream.c: does what is queued, up to the last record of an event (NULL: all); of all streams. */
+dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until);
+void dlr_fake_drain_all(void);
+/* Queues work, or adds it to what is captured. */
+dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w);
+void dlr_fake_drop_streams(void);
+void dlr_fake_streams(dlr_driver *table);
+/* fake_code.c: one user of a graph less. */
+void dlr_fake_unuse(struct CUgraph_st *g);
+void dlr_fake_drop_code(void);
+void dlr_fake_code(dlr_driver *table);
+#endif

@@ -1,0 +1,164 @@
+/* The fake's modules, which are emulated objects, launches, and graphs, which are lists of them. */
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cuda/fake.h"
+
+/* ---- modules and launches ---- */
+
+/* A driver is told where an image is, not how long: an ELF file's tables say where it ends. */
+static size_t elf_bytes(const void *image) {
+    Elf64_Ehdr h;
+    memcpy(&h, image, EI_NIDENT);
+    if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64) return 0;
+    memcpy(&h, image, sizeof h);
+    size_t end = h.e_shoff + (size_t)h.e_shnum * h.e_shentsize;
+    for (int i = 0; i < h.e_shnum; i++) {
+        Elf64_Shdr s;
+        memcpy(&s, (const char *)image + h.e_shoff + (size_t)i * h.e_shentsize, sizeof s);
+        if (s.sh_type != SHT_NOBITS && s.sh_offset + s.sh_size > end) end = s.sh_offset + s.sh_size;
+    }
+    return end;
+}
+
+static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
+    dl_error err = {0};
+    if (fake.fault) return fake.fault;
+    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    struct CUmod_st *m = calloc(1, sizeof *m);
+    void *address = NULL;
+    bool loaded = m && dl_object_load(&m->object, image, elf_bytes(image), &err);
+    if (loaded) address = dl_object_find(&m->object, "dl_emulated_launch");
+    if (!address) {
+        snprintf(fake.detail, sizeof fake.detail, "%s",
+                 loaded ? "the object has no function dl_emulated_launch" : err.message);
+        if (loaded) dl_object_unload(&m->object);
+        free(m);
+        return DLR_CU_INVALID_IMAGE;
+    }
+    memcpy(&m->launch, &address, sizeof address);
+    *module = m;
+    PUSH(&fake.modules, m);
+    return 0;
+}
+static void free_module(struct CUmod_st *m) {
+    for (int i = 0; i < m->functions.n; i++) free(m->functions.at[i]);
+    dl_object_unload(&m->object);
+    free(m->functions.at), free(m);
+}
+static dlr_cu_result module_unload(dlr_cu_module m) {
+    dlr_fake_drain_all();
+    REMOVE(&fake.modules, m);
+    return free_module(m), 0;
+}
+static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
+    char error[400];
+    if (m->launch(name, 0, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
+    struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
+    if (!f) return DLR_CU_OUT_OF_MEMORY;
+    *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10};
+    strcpy(f->name, name);
+    PUSH(&m->functions, f);
+    *function = f;
+    return 0;
+}
+static dlr_cu_result function_set(dlr_cu_function f, int attribute, int value) {
+    if (attribute != DLR_CU_SHARED_DYNAMIC_MOST || value < 0 || value > 227 << 10)
+        return DLR_CU_INVALID_VALUE;
+    return f->shared = value, 0;
+}
+static dlr_cu_result function_get(int *value, int attribute, dlr_cu_function f) {
+    (void)f;
+    *value = 0;
+    return attribute == DLR_CU_SHARED_STATIC ? 0 : DLR_CU_INVALID_VALUE;
+}
+
+static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                            dlr_cu_stream s, void **params, void **extra) {
+    bool ok = grid_x > 0 && grid_x <= INT32_MAX && grid_y == 1 && grid_z == 1 && block_x > 0 &&
+              block_x <= 1024 && block_y == 1 && block_z == 1 && shared <= (unsigned)f->shared && !params &&
+              extra && extra[0] == DLR_CU_LAUNCH_BUFFER && extra[2] == DLR_CU_LAUNCH_SIZE &&
+              extra[4] == DLR_CU_LAUNCH_END;
+    size_t bytes = ok ? *(const size_t *)extra[3] : 0;
+    if (!ok || bytes % sizeof(uint64_t) || bytes / sizeof(uint64_t) > MOST_ARGS) return DLR_CU_INVALID_VALUE;
+    uint64_t *args = malloc(bytes + 1);
+    if (!args) return DLR_CU_OUT_OF_MEMORY;
+    memcpy(args, extra[1], bytes);
+    return dlr_fake_add(s, (work){.kind = LAUNCH,
+                                  .function = f,
+                                  .grid = grid_x,
+                                  .block = block_x,
+                                  .shared = shared,
+                                  .nargs = (int)(bytes / sizeof(uint64_t)),
+                                  .args = args});
+}
+void dlr_fake_unuse(struct CUgraph_st *g) {
+    if (--g->users > 0) return;
+    for (int i = 0; i < g->list.n; i++) free(g->list.at[i].args);
+    free(g->list.at), free(g);
+}
+
+/* ---- graphs ---- */
+
+static dlr_cu_result capture_begin(dlr_cu_stream s, int mode) {
+    if (fake.fault) return fake.fault;
+    if (s->capture || mode != DLR_CU_CAPTURE_THREAD_LOCAL) return DLR_CU_INVALID_VALUE;
+    s->invalid = false;
+    s->capture = calloc(1, sizeof *s->capture);
+    if (!s->capture) return DLR_CU_OUT_OF_MEMORY;
+    return s->capture->users = 1, 0;
+}
+static dlr_cu_result capture_end(dlr_cu_stream s, dlr_cu_graph *graph) {
+    if (!s->capture) return DLR_CU_INVALID_VALUE;
+    *graph = s->capture, s->capture = NULL;
+    if (!s->invalid) return 0;
+    dlr_fake_unuse(*graph), *graph = NULL;
+    return DLR_CU_STREAM_CAPTURE_INVALIDATED;
+}
+static dlr_cu_result instantiate(dlr_cu_graph_exec *exec, dlr_cu_graph graph, uint64_t flags) {
+    if (flags || dlr_fake_captures()) return DLR_CU_INVALID_VALUE;
+    if (!(*exec = malloc(sizeof **exec))) return DLR_CU_OUT_OF_MEMORY;
+    graph->users++;
+    PUSH(&fake.execs, *exec);
+    return **exec = (struct CUgraphExec_st){graph}, 0;
+}
+static dlr_cu_result upload(dlr_cu_graph_exec exec, dlr_cu_stream s) {
+    (void)exec, (void)s;
+    return fake.fault;
+}
+static dlr_cu_result graph_launch(dlr_cu_graph_exec exec, dlr_cu_stream s) {
+    exec->graph->users++;
+    dlr_cu_result r = dlr_fake_add(s, (work){.kind = GRAPH, .graph = exec->graph});
+    if (r) exec->graph->users--;
+    return r;
+}
+static void free_exec(struct CUgraphExec_st *exec) { dlr_fake_unuse(exec->graph), free(exec); }
+static dlr_cu_result exec_destroy(dlr_cu_graph_exec exec) {
+    REMOVE(&fake.execs, exec);
+    return free_exec(exec), 0;
+}
+static dlr_cu_result graph_destroy(dlr_cu_graph graph) { return dlr_fake_unuse(graph), 0; }
+
+void dlr_fake_drop_code(void) {
+    for (int i = 0; i < fake.execs.n; i++) free_exec(fake.execs.at[i]);
+    for (int i = 0; i < fake.modules.n; i++) free_module(fake.modules.at[i]);
+    fake.execs.n = fake.modules.n = 0;
+}
+
+void dlr_fake_code(dlr_driver *t) {
+    t->StreamBeginCapture = capture_begin;
+    t->StreamEndCapture = capture_end;
+    t->ModuleLoadData = module_load;
+    t->ModuleUnload = module_unload;
+    t->ModuleGetFunction = module_function;
+    t->FuncSetAttribute = function_set;
+    t->FuncGetAttribute = function_get;
+    t->LaunchKernel = launch;
+    t->GraphInstantiateWithFlags = instantiate;
+    t->GraphUpload = upload;
+    t->GraphLaunch = graph_launch;
+    t->GraphExecDestroy = exec_destroy;
+    t->GraphDestroy = graph_destroy;
+}

@@ -1,0 +1,160 @@
+/* The fake's streams: work that waits until somebody waits for it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cuda/fake.h"
+
+/* ---- a stream's work ---- */
+
+static dlr_cu_result run_launch(const work *w) {
+    void *values[MOST_ARGS];
+    uint64_t real[MOST_ARGS];
+    char error[400] = "";
+    for (int i = 0; i < w->nargs; i++) {
+        if (!dlr_fake_find_device(w->args[i])) {
+            snprintf(error, sizeof error, "%s: argument %d points to no memory of the device",
+                     w->function->name, i);
+            return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
+        }
+        real[i] = w->args[i] - bias, values[i] = &real[i];
+    }
+    int failed = w->function->launch(w->function->name, w->nargs, values, w->grid, w->block, w->shared,
+                                     fake.options.seed, error, sizeof error);
+    return failed ? dlr_fake_break(DLR_CU_LAUNCH_FAILED, error) : 0;
+}
+
+static dlr_cu_result run(const work *w) {
+    dlr_cu_result r = 0;
+    if (fake.fault) return fake.fault;
+    switch (w->kind) {
+    case LAUNCH: return run_launch(w);
+    case TO_DEVICE:
+    case TO_HOST:
+        if (++fake.copies == fake.options.fail_copy)
+            return dlr_fake_break(DLR_CU_ECC_UNCORRECTABLE, "in a copy");
+        return memcpy(w->to, w->from, w->bytes), 0;
+    case FILL: return memset(w->to, w->value, w->bytes), 0;
+    case RECORD: return 0;
+    case GRAPH:
+        for (int i = 0; r == 0 && i < w->graph->list.n; i++) r = run(&w->graph->list.at[i]);
+        return r;
+    }
+    return DLR_CU_INVALID_VALUE;
+}
+
+/* Does what is queued, up to the last record of an event, or all. */
+dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until) {
+    while (s->done < s->queue.n && !(until && until->waiting == 0)) {
+        work w = s->queue.at[s->done++];
+        run(&w);
+        if (w.kind == RECORD) w.event->waiting--;
+        if (w.kind == GRAPH) dlr_fake_unuse((struct CUgraph_st *)(uintptr_t)w.graph);
+        free(w.args);
+    }
+    if (s->done == s->queue.n) s->done = s->queue.n = 0;
+    return fake.fault;
+}
+
+dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w) {
+    if (fake.fault) {
+        free(w.args);
+        return fake.fault;
+    }
+    if (s->capture && w.kind != LAUNCH) return s->invalid = true, DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    if (s->capture)
+        PUSH(&s->capture->list, w);
+    else
+        PUSH(&s->queue, w);
+    return 0;
+}
+
+static dlr_cu_result to_device(dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s) {
+    char *at = (char *)(uintptr_t)(to - bias);
+    bool ok = dlr_fake_has(dlr_fake_find_device(to), at, bytes) &&
+              dlr_fake_has(dlr_fake_find(fake.pinned.at, fake.pinned.n, from), from, bytes);
+    return ok ? dlr_fake_add(s, (work){.kind = TO_DEVICE, .to = at, .from = from, .bytes = bytes})
+              : DLR_CU_INVALID_VALUE;
+}
+
+static dlr_cu_result to_host(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s) {
+    const char *at = (const char *)(uintptr_t)(from - bias);
+    bool ok = dlr_fake_has(dlr_fake_find_device(from), at, bytes) &&
+              dlr_fake_has(dlr_fake_find(fake.pinned.at, fake.pinned.n, to), to, bytes);
+    return ok ? dlr_fake_add(s, (work){.kind = TO_HOST, .to = to, .from = at, .bytes = bytes})
+              : DLR_CU_INVALID_VALUE;
+}
+
+static dlr_cu_result fill(dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s) {
+    char *at = (char *)(uintptr_t)(to - bias);
+    return dlr_fake_has(dlr_fake_find_device(to), at, bytes)
+               ? dlr_fake_add(s, (work){.kind = FILL, .to = at, .value = value, .bytes = bytes})
+               : DLR_CU_INVALID_VALUE;
+}
+
+static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
+    (void)flags;
+    if (!(*stream = calloc(1, sizeof **stream))) return DLR_CU_OUT_OF_MEMORY;
+    PUSH(&fake.streams, *stream);
+    return 0;
+}
+static dlr_cu_result stream_destroy(dlr_cu_stream s) {
+    dlr_fake_drain(s, NULL);
+    REMOVE(&fake.streams, s);
+    free(s->queue.at), free(s);
+    return fake.fault;
+}
+static dlr_cu_result stream_wait(dlr_cu_stream s) {
+    return dlr_fake_captures() ? DLR_CU_STREAM_CAPTURE_UNSUPPORTED : dlr_fake_drain(s, NULL);
+}
+
+static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
+    (void)flags;
+    if (!(*event = calloc(1, sizeof **event))) return DLR_CU_OUT_OF_MEMORY;
+    PUSH(&fake.events, *event);
+    return 0;
+}
+static dlr_cu_result event_destroy(dlr_cu_event event) {
+    if (event->waiting) dlr_fake_drain(event->stream, event);
+    REMOVE(&fake.events, event);
+    free(event);
+    return 0;
+}
+static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
+    dlr_cu_result r = dlr_fake_add(s, (work){.kind = RECORD, .event = event});
+    if (r == 0) event->waiting++, event->stream = s;
+    return r;
+}
+static dlr_cu_result event_wait(dlr_cu_event event) {
+    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    return event->waiting ? dlr_fake_drain(event->stream, event) : fake.fault;
+}
+void dlr_fake_drain_all(void) {
+    for (int i = 0; i < fake.streams.n; i++) dlr_fake_drain(fake.streams.at[i], NULL);
+}
+
+void dlr_fake_drop_streams(void) {
+    for (int i = 0; i < fake.streams.n; i++) {
+        struct CUstream_st *s = fake.streams.at[i];
+        for (; s->done < s->queue.n; s->done++) {
+            work *w = &s->queue.at[s->done];
+            if (w->kind == GRAPH) dlr_fake_unuse((struct CUgraph_st *)(uintptr_t)w->graph);
+            free(w->args);
+        }
+        free(s->queue.at), free(s);
+    }
+    for (int i = 0; i < fake.events.n; i++) free(fake.events.at[i]);
+    fake.streams.n = fake.events.n = 0;
+}
+
+void dlr_fake_streams(dlr_driver *t) {
+    t->MemsetD8Async = fill;
+    t->MemcpyHtoDAsync = to_device;
+    t->MemcpyDtoHAsync = to_host;
+    t->StreamCreate = stream_create;
+    t->StreamDestroy = stream_destroy;
+    t->StreamSynchronize = stream_wait;
+    t->EventCreate = event_create;
+    t->EventDestroy = event_destroy;
+    t->EventRecord = event_record;
+    t->EventSynchronize = event_wait;
+}

@@ -1,0 +1,151 @@
+/* Attention's CUDA kernels as machine code: every architecture, sizes of heads on both sides of where tiles
+ * change; no registers spilled, no more shared memory than a block is granted, and the launch that the plan
+ * says. What they compute: test_attention.c. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 without. */
+#include <stdlib.h>
+
+#include "compiler/cuda/build.h"
+#include "compiler/cuda/cubin.h"
+#include "compiler/cuda/emit_cuda.h"
+#include "compiler/cuda/nvrtc.h"
+#include "ir/base/dirs.h"
+#include "ir/builder.h"
+#include "tests/check.h"
+
+typedef struct {
+    int size;
+    dl_dtype type;
+    double rate;
+    int causal;
+} attention_case;
+
+static const attention_case cases[] = {
+    {48, DL_BF16, 0, 0}, {48, DL_BF16, 0.1, 0}, {64, DL_F16, 0.1, 1},
+    {64, DL_BF16, 0, 1}, {96, DL_BF16, 0, 0},   {128, DL_BF16, 0, 1},
+    {256, DL_F16, 0, 0}, {48, DL_F32, 0, 0},    {256, DL_F32, 0.1, 1},
+};
+enum { NCASES = sizeof cases / sizeof *cases, BATCH = 2, QUERIES = 1000, KEYS = 900, HEADS = 4, MOST = 11 };
+
+/* Operands and results of a call, in order; returns how many of them are operands. */
+static int find_types(const attention_case *c, bool back, dl_type types[MOST], int *all) {
+    const dl_type number = {.dtype = DL_I64};
+    dl_type q = {
+        .dtype = c->type,
+        .rank = 3,
+        .axis = {{dl_intern("N"), BATCH}, {dl_intern("T"), QUERIES}, {dl_intern("E"), HEADS * c->size}}};
+    dl_type k = q, log = q;
+    int n = 0;
+    k.axis[1] = (dl_axis){dl_intern("S"), KEYS};
+    log.dtype = DL_F32, log.axis[1] = (dl_axis){dl_intern("H"), HEADS}, log.axis[2] = q.axis[1];
+    types[n++] = q, types[n++] = k, types[n++] = k;
+    if (back) types[n++] = q, types[n++] = log, types[n++] = q;
+    if (c->rate > 0) types[n++] = number, types[n++] = number;
+    *all = n;
+    types[(*all)++] = q, types[(*all)++] = back ? k : log;
+    if (back) types[(*all)++] = k;
+    return n;
+}
+
+static dl_kernel *make_kernel(dl_arena *arena, const attention_case *c, bool back) {
+    dl_type types[MOST];
+    int all, nin = find_types(c, back, types, &all);
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, c->rate), dl_attr_int(DL_ATTR_number, 7),
+                       dl_attr_int(DL_ATTR_heads, HEADS), dl_attr_int(DL_ATTR_causal, c->causal)};
+    dl_kernel *k = DL_NEW(arena, dl_kernel);
+    k->name = back ? "back" : "forward", k->nin = nin;
+    for (int i = 0; i < all; i++) {
+        dl_kparam p = {.name = dl_internf("p%d", i), .type = types[i], .is_out = i >= nin, .alias = -1};
+        dl_push(arena, &k->params, p);
+    }
+    dl_kinstr call = {
+        .kind = DL_K_CALL, .op = back ? DL_OP_flash_attention_grad : DL_OP_flash_attention, .type = c->type};
+    call.call = dl_call_node(arena, call.op, nin, all - nin, types, 4, attrs, call.loc);
+    dl_push(arena, &k->instrs, call);
+    return k;
+}
+
+static void check_kernels(const char *what, const dl_cubin *cubin, const dl_kernel *k,
+                          const dl_emitted *code) {
+    for (int p = 0; p < code->phases; p++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s_%d", k->name, p);
+        const dl_cubin_kernel *in = dl_cubin_find(cubin, name);
+        CHECK(in, "%s: no %s", what, name);
+        if (!in) continue;
+        CHECK(in->spill_stores == 0 && in->spill_loads == 0 && in->frame_bytes == 0,
+              "%s %s: %d and %d bytes spilled, a frame of %d; %d registers", what, name, in->spill_stores,
+              in->spill_loads, in->frame_bytes, in->registers);
+        CHECK(in->max_threads == code->threads[p], "%s %s: %d threads, launched with %d", what, name,
+              in->max_threads, code->threads[p]);
+        CHECK(in->shared_bytes + code->shared[p] <= DL_SHARED_MOST, "%s %s: %d bytes of shared memory", what,
+              name, in->shared_bytes + code->shared[p]);
+        CHECK(in->nparams == k->params.n + 1, "%s %s: %d parameters", what, name, in->nparams);
+    }
+}
+
+/* Each case a source of both kernels, all compiled at once. */
+static void test_arch(const char *target) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    const dl_target *t = dl_target_find(target, &err);
+    dl_plan_object objects[NCASES] = {0};
+    dl_kernel *k[NCASES][2];
+    dl_emitted code[NCASES][2];
+    CHECK(t, "%s", err.message);
+    for (int i = 0; t && i < NCASES; i++) {
+        dl_buf text = {0};
+        dl_emitted needs = {.needs[DL_NEED_ATTENTION] = 1};
+        dl_cuda_open(&text, t, &needs);
+        for (int back = 0; back < 2; back++) {
+            k[i][back] = make_kernel(arena, &cases[i], back);
+            CHECK(dl_cuda_emit(&text, k[i][back], t, &code[i][back], &err), "%s", err.message);
+        }
+        objects[i].source = dl_strdup(arena, text.at);
+        dl_buf_free(&text);
+    }
+    int compiled = 0;
+    bool built = t && dl_cuda_build(arena, NCASES, objects, t->arch, NULL, &compiled, &err);
+    CHECK(built, "%s: %s", target, err.message);
+    for (int i = 0; built && i < NCASES; i++) {
+        dl_cubin cubin;
+        char *what = dl_format(arena, "%s, %s, heads of %d, rate %g", target, dl_dtype_name(cases[i].type),
+                               cases[i].size, cases[i].rate);
+        CHECK(dl_cubin_read(arena, objects[i].image, objects[i].bytes, &cubin, &err), "%s", err.message);
+        for (int back = 0; back < 2; back++) check_kernels(what, &cubin, k[i][back], &code[i][back]);
+    }
+    dl_arena_free(arena);
+}
+
+static void test_refused(void) {
+    static const attention_case wrong[] = {{257, DL_F32, 0, 0}, {48, DL_F64, 0, 0}};
+    static const char *const says[] = {"heads of 257 features", "in f64"};
+    dl_arena *arena = dl_arena_new(NULL);
+    for (int i = 0; i < 4; i++) {
+        dl_error err = {0};
+        dl_buf text = {0};
+        dl_emitted code;
+        bool ok = dl_cuda_emit(&text, make_kernel(arena, &wrong[i / 2], i % 2),
+                               dl_target_find("cuda:sm_80", &err), &code, &err);
+        CHECK(!ok && err.code == DL_INPUT && strstr(err.message, says[i / 2]), "%s", err.message);
+        dl_buf_free(&text);
+    }
+    dl_arena_free(arena);
+}
+
+int main(void) {
+    static const char *const targets[] = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100"};
+    char top[] = "/tmp/dlc_cuda_attention_XXXXXX";
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_nvrtc nvrtc = {0};
+    test_refused();
+    if (dl_tests_failed == 0 && (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))) {
+        printf("SKIP: %s\n", err.message);
+        return 77;
+    }
+    if (!mkdtemp(top)) return 1;
+    setenv("DLR_CACHE_DIR", top, 1);
+    for (int i = 0; i < 3; i++) test_arch(targets[i]);
+    CHECK(dl_remove_tree(top, &err), "%s", err.message);
+    dl_arena_free(arena);
+    return dl_test_end();
+}

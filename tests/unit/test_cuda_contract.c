@@ -1,0 +1,188 @@
+/* CUDA kernels around contractions, emulated: those of graphs written here, with their gradients, each by
+ * itself beside the interpreter, on the same operands. */
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "compiler/cuda/cuda.h"
+#include "compiler/cuda/emulate.h"
+#include "ir/interp.h"
+#include "runtime/convert.h"
+#include "tests/check.h"
+#include "tests/unit/contraction_cases.h"
+#include "tests/unit/random_numbers.h"
+
+typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block, unsigned shared,
+                      unsigned seed, char *error, size_t size);
+
+typedef struct {
+    const char *what;
+    dl_interp *in;
+    launch_fn *launch;
+    double most; /* relative distance */
+    int kernels;
+} run;
+
+/* The element at each logical index, row by row, in memory as its type has it. */
+static void move(const dl_type *t, void *memory, double *numbers, bool to_memory) {
+    int64_t at[DL_MAX_RANK] = {0};
+    int bytes = dl_dtype_bytes(t->dtype);
+    for (int64_t i = 0; i < dl_type_count(t); i++) {
+        char *p = (char *)memory + dl_type_offset(t, at) * bytes;
+        if (to_memory)
+            dlr_convert(t->dtype, p, DL_F64, &numbers[i], 1);
+        else
+            dlr_convert(DL_F64, &numbers[i], t->dtype, p, 1);
+        for (int k = t->rank - 1; k >= 0 && ++at[k] == t->axis[k].size; k--) at[k] = 0;
+    }
+}
+
+static void *aligned(int64_t bytes) {
+    void *p = NULL;
+    if (posix_memalign(&p, 256, (size_t)(bytes + 256))) abort();
+    memset(p, 0xff, (size_t)(bytes + 256));
+    return p;
+}
+
+/* One node: interpreted, and by its kernel. */
+static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
+    const dl_kernel *k = n->kernel;
+    dl_error err = {0};
+    void *memory[64], *args[64];
+    DL_CHECK(k->params.n + 1 < 64);
+    for (int i = 0; i < k->params.n; i++) {
+        const dl_type *t = &k->params.at[i].type;
+        memory[i] = aligned(dl_type_bytes(t)), args[i] = &memory[i];
+        if (i < k->nin) move(t, memory[i], dl_interp_data(r->in, n->in[i]), true);
+    }
+    memory[k->params.n] = aligned(code->workspace), args[k->params.n] = &memory[k->params.n];
+    bool ok = true;
+    for (int phase = 0; phase < code->phases && ok; phase++) {
+        char name[128], error[512] = "";
+        snprintf(name, sizeof name, "%s_%d", k->name, phase);
+        ok = !r->launch(name, k->params.n + 1, args, (unsigned)code->units[phase], (unsigned)code->threads[phase],
+                        (unsigned)code->shared[phase], (unsigned)(phase + 1), error, sizeof error);
+        CHECK(ok, "%s, %s: %s", r->what, name, error);
+    }
+    CHECK(dl_interp_node(r->in, n, &err), "%s", err.message);
+    for (int i = k->nin; i < k->params.n && ok; i++) {
+        const dl_type *t = &k->params.at[i].type;
+        int64_t count = dl_type_count(t);
+        double *got = malloc((size_t)(count + 1) * sizeof *got), off = 0, all = 1e-30;
+        const double *want = dl_interp_data(r->in, &n->out[i - k->nin]);
+        move(t, memory[i], got, false);
+        for (int64_t j = 0; j < count; j++) {
+            if (isinf(want[j]) && got[j] == want[j]) continue;
+            off += (got[j] - want[j]) * (got[j] - want[j]), all += want[j] * want[j];
+        }
+        CHECK(sqrt(off / all) <= r->most, "%s, %s, output %d of %s: %.2e", r->what, k->name, i - k->nin,
+              dl_type_text(t), sqrt(off / all));
+        free(got);
+    }
+    for (int i = 0; i <= k->params.n; i++) free(memory[i]);
+    r->kernels++;
+}
+
+static void feed(dl_interp *in, const dl_graph *g) {
+    rng random = {7};
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_value *v = &g->vars.at[i]->value;
+        double *data = dl_interp_data(in, v);
+        for (int64_t k = 0; k < dl_type_count(&v->type); k++)
+            data[k] = dl_interp_convert(v->type.dtype, uniform(&random, -1, 1), true);
+    }
+}
+
+static bool has_contraction(const dl_node *n) { return n->kernel && dl_kernel_anchor(n->kernel) >= 0; }
+
+/* All of a graph behind the passes; how many contractions it has. */
+static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t, double most) {
+    dl_error err = {0};
+    dl_buf text = {0}, whole = {0};
+    dl_emitted needs = {0}, *code = DL_NEWS(arena, dl_emitted, g->nodes.n + 1);
+    bool ok = true;
+    int all = 0;
+    for (int i = 0; i < g->nodes.n && ok; i++) {
+        if (!has_contraction(g->nodes.at[i])) continue;
+        ok = dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, &code[i], &err);
+        CHECK(ok, "%s: %s", what, err.message);
+        for (int k = 0; k < DL_NEEDS; k++) needs.needs[k] |= code[i].needs[k];
+    }
+    dl_cuda_open(&whole, t, &needs);
+    dl_putn(&whole, text.at, text.n);
+    if (getenv("DL_TEST_SHOW")) printf("%s\n", text.at);
+    dl_plan_object object = {.source = whole.at};
+    int compiled = 0;
+    ok = ok && dl_cuda_emulate(arena, 1, &object, NULL, &compiled, &err);
+    CHECK(ok, "%s: %s", what, err.message);
+    if (ok) {
+        char path[] = "/tmp/dl_tiles_XXXXXX";
+        int fd = mkstemp(path);
+        CHECK(fd >= 0 && write(fd, object.image, object.bytes) == (ssize_t)object.bytes, "%s", path);
+        close(fd);
+        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        CHECK(library, "%s", dlerror());
+        unlink(path);
+        run r = {.what = what, .in = dl_interp_new(g, true), .most = most};
+        *(void **)&r.launch = dlsym(library, "dl_emulated_launch");
+        feed(r.in, g);
+        for (int i = 0; i < g->nodes.n; i++)
+            if (has_contraction(g->nodes.at[i]))
+                check_node(&r, g->nodes.at[i], &code[i]);
+            else
+                CHECK(dl_interp_node(r.in, g->nodes.at[i], &err), "%s", err.message);
+        all += r.kernels;
+        dl_interp_free(r.in);
+        dlclose(library);
+    }
+    dl_buf_free(&text), dl_buf_free(&whole);
+    return all;
+}
+
+/* All in one type; or `mixed`: in f32 and, after fusion, in that one. */
+static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32) {
+    dl_error err = {0};
+    dl_module *m = build_all(mixed ? DL_F32 : dtype, &err);
+    dl_pass_ctx ctx = {.arena = m->arena,
+                       .weights = t->weights,
+                       .low_products = t->low_products,
+                       .tf32 = tf32,
+                       .keep_gradients = true,
+                       .recipe.optimizer = DL_OPT_NONE,
+                       .err = &err};
+    dl_pass_options options = {.validate = true};
+    if (mixed) options.observe = narrow, options.user = &dtype, options.skip = "recompute";
+    CHECK(!err.code && dl_run_passes(m, dl_pipeline, &ctx, options), "%s", err.message);
+    /* f32 sums of some thousand terms against double ones; of 16 bits, a few then fall on the other side of a
+     * tie */
+    double most = dtype == DL_F32 ? 1e-5 : dtype == DL_F16 ? 0x1p-13 : 0x1p-11;
+    const char *only = getenv("DL_TEST_ONLY");
+    int all = 0;
+    for (int i = 0; i < m->graphs.n && !err.code; i++) {
+        const char *what = dl_format(m->arena, "%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
+                                     tf32 ? " in tf32" : "", m->graphs.at[i]->name, i < NCASES ? cases[i].what : "sums");
+        if (!only || strstr(what, only)) all += check_graph(what, m->arena, m->graphs.at[i], t, most);
+    }
+    CHECK(only || all >= 3 * NCASES, "%d kernels", all);
+    dl_arena_free(m->arena);
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_tiles_XXXXXX";
+    dl_error err = {0};
+    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    if (!t) {
+        printf("SKIP: %s\n", err.message);
+        return 77;
+    }
+    if (!mkdtemp(dir)) return 1;
+    setenv("DLR_CACHE_DIR", dir, 1);
+    test_type(t, DL_F32, false, false);
+    test_type(t, DL_F32, false, true);
+    test_type(t, DL_BF16, false, false);
+    test_type(t, DL_F16, false, false);
+    test_type(t, DL_BF16, true, true);
+    test_type(t, DL_F16, true, false);
+    return dl_test_end();
+}
