@@ -56,8 +56,8 @@ typedef struct dl_emitter {
     /* how a reduction takes in one more value, where it is not the CPU's partial results that do */
     void (*reduce)(struct dl_emitter *e, int number);
     const void *loop;         /* what it knows of the loop that is being written */
-    const char *const *array; /* by instruction: what a load or store of one value indexes instead of its
-                                 parameter, or NULL; NULL: none */
+    const char *const *array; /* by instruction: the element that a load or store of one value touches instead of
+                                 its parameter's, or NULL; NULL: none */
 } dl_emitter;
 
 /* Is a value of the type a float in the program: f32, and what is rounded to 16 bits? */

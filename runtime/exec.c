@@ -39,7 +39,8 @@ static void find_copies(dlr_exec *e) {
 }
 
 /* Piece by piece, since the two may lie in different layouts. */
-static void renew_copies(dlr_exec *e) {
+void dlr_exec_renew(dlr_exec *e) {
+    if (!e->stale) return;
     float piece[1 << 14];
     for (int i = 0; i < e->copies.n; i++) {
         const copy *c = &e->copies.at[i];
@@ -93,7 +94,7 @@ void dlr_exec_run_launch(dlr_exec *e, int program, int number) {
 }
 
 void dlr_exec_start(dlr_exec *e, int program) {
-    if (e->stale) renew_copies(e);
+    dlr_exec_renew(e);
     e->device->table->capture(e->device, program);
     e->device->table->replay(e->device, program);
 }

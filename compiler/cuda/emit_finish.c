@@ -61,13 +61,10 @@ static void put_starts(dl_emitter *e, const finish *s) {
 
 /* ---- points ---- */
 
-/* `width`: of lots along the innermost axis of columns, so that the compiler knows where they begin. */
-static void put_coordinates(dl_emitter *e, const dl_product *p, dl_number_kind kind, int width) {
-    for (int i = 0; i < e->k->nspace; i++) {
-        if (p->of[i] != kind) continue;
-        const char *first = i == p->inner && width > 1 ? dl_format(e->arena, " & -%d", width) : "";
-        dl_putf(e->out, "    const %s x%d = %s%s;\n    (void)x%d;\n", e->dialect->index, i, p->coordinate[i], first, i);
-    }
+static void put_coordinates(dl_emitter *e, const dl_product *p, dl_number_kind kind) {
+    for (int i = 0; i < e->k->nspace; i++)
+        if (p->of[i] == kind)
+            dl_putf(e->out, "    const %s x%d = %s;\n    (void)x%d;\n", e->dialect->index, i, p->coordinate[i], i);
 }
 
 static finish plan(dl_emitter *e, const dl_finish *f) {
@@ -95,7 +92,7 @@ static void put_rows(dl_emitter *e, finish *s) {
             "    CT_LOOP for (int row = (int)threadIdx.x / %d; row < %d && m + row < u.rows(); row += %d) {\n", s->lanes,
             f->rows, s->groups);
     dl_product_split(e, &f->p->number[DL_ROWS], "m + row");
-    put_coordinates(e, f->p, DL_ROWS, 1);
+    put_coordinates(e, f->p, DL_ROWS);
     dl_putf(e->out, "    float own[%d];\n    %s", s->lots.width, f->sum);
     dl_cuda_open_lots(e, &s->lots, runs);
     dl_puts(e->out, "    const float sum = own[j], *const acc = &sum;\n    (void)acc;\n");
@@ -113,7 +110,7 @@ static void put_kept_sums(dl_emitter *e, const finish *s, dl_emitted *code) {
     dl_putf(e->out, "    CT_LOOP for (int by = (int)threadIdx.x; by < %d && n + by < u.columns(); by += %d) {\n", bn,
             f->threads);
     dl_product_split(e, &f->p->number[DL_COLUMNS], "n + by");
-    put_coordinates(e, f->p, DL_COLUMNS, 1);
+    put_coordinates(e, f->p, DL_COLUMNS);
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
@@ -155,7 +152,7 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
     for (int i = 0; i < b->n; i++)
         if (b->at[i].size != 1)
             dl_putf(e->out, "    const %s b%d = u.b%d;\n    (void)b%d;\n", e->dialect->index, i, i, i);
-    put_coordinates(e, f->p, DL_BATCH, 1);
+    put_coordinates(e, f->p, DL_BATCH);
     put_starts(e, &s);
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
@@ -166,7 +163,7 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
     dl_putf(e->out, "    const int column = (int)threadIdx.x %% %d * %d;\n    if (n + column < u.columns()) {\n", s.lanes,
             s.lots.width);
     dl_product_split(e, &f->p->number[DL_COLUMNS], "n + column");
-    put_coordinates(e, f->p, DL_COLUMNS, s.lots.width);
+    put_coordinates(e, f->p, DL_COLUMNS);
     put_rows(e, &s);
     dl_puts(e->out, "    }\n");
     for (int i = 0; i < e->now->run.n; i++) {

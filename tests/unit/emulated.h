@@ -11,7 +11,7 @@
 #include "ir/base/str.h"
 #include "tests/check.h"
 
-extern const char dl_cuda_kernels_emulated[], dl_cuda_kernels_prelude[];
+extern const char dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_prelude[];
 
 typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
                       unsigned shared, unsigned seed, char *error, size_t size);

@@ -1,0 +1,47 @@
+/* The kernels that test_emulated.c runs on the CPU, through NVRTC: for three architectures, without a
+ * warning. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 (skip) without it. */
+#include "compiler/cuda/cubin.h"
+#include "compiler/cuda/nvrtc.h"
+#include "ir/base/input.h"
+#include "tests/check.h"
+
+extern const char dl_cuda_kernels_device[], dl_cuda_kernels_prelude[];
+
+static const char *const kernels[] = {"norm_0",    "norm_1",    "reduce_0",    "turn_0",    "product_0",
+                                      "product_1", "product_2", "product_3",   "product_4", "halves_0",
+                                      "lots_0",    "random_0",  "functions_0", "numbers_0", "places_0",
+                                      "warps_0",   "wait_0",    "shared_0",    "scale_0"};
+enum { NKERNELS = sizeof kernels / sizeof *kernels };
+
+static void test_arch(dl_arena *arena, const dl_nvrtc *nvrtc, const char *text, const char *arch) {
+    dl_error err = {0};
+    dl_buf cubin = {0}, log = {0};
+    bool ok = dl_nvrtc_compile(nvrtc, text, arch, &cubin, &log, &err);
+    CHECK(ok, "%s: %s", arch, err.message);
+    CHECK(!log.n || strspn(log.at, " \n") == log.n, "%s: %s", arch, log.at);
+    dl_cubin c;
+    ok = ok && dl_cubin_read(arena, (const unsigned char *)cubin.at, cubin.n, &c, &err);
+    CHECK(ok, "%s: %s", arch, err.message);
+    for (int i = 0; ok && i < NKERNELS; i++) {
+        const dl_cubin_kernel *k = dl_cubin_find(&c, kernels[i]);
+        CHECK(k && k->spill_stores == 0 && k->spill_loads == 0, "%s: %s", arch, kernels[i]);
+    }
+    dl_buf_free(&cubin), dl_buf_free(&log);
+}
+
+int main(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_nvrtc nvrtc = {0};
+    dl_error err = {0};
+    if (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))
+        return printf("SKIP: %s\n", err.message), 77;
+    const char *text = dl_read_file(arena, "tests/unit/emulated_kernels.cu", 1 << 20, NULL, &err);
+    CHECK(text, "%s", err.message);
+    static const char *const archs[] = {"sm_80", "sm_90a", "sm_100"};
+    for (int i = 0; text && i < 3; i++)
+        test_arch(arena, &nvrtc,
+                  dl_format(arena, "%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude, text),
+                  archs[i]);
+    dl_arena_free(arena);
+    return dl_test_end();
+}
