@@ -116,7 +116,7 @@ void dlr_profile_put_table(const dlr_profile *p, const dlr_ceilings *c, dl_buf *
     dl_arena *arena = dl_arena_new(p->arena);
     rows r = make_rows(arena, p, c);
     put_head(b, p, &r, c);
-    dl_putf(b, "%-14s %5s %10s %10s %7s %12s %10s %8s %9s %8s %-8s %7s  %s\n", "kernel", "calls", "ms",
+    dl_putf(b, "%-14s %5s %10s %10s %7s %12s %10s %8s %9s %8s %-8s %7s  %s\n", "kernel", "calls", "measured",
             "predicted", "of all", "MFLOP", "MB", "FLOP/B", "GFLOP/s", "GB/s", "bound", "reached", "source");
     for (int i = 0; i < r.n; i++) {
         const row *x = &r.at[i];
