@@ -56,6 +56,10 @@ void dlr_exec_written(dlr_exec *e, dlr_view view) {
     for (int i = 0; i < e->copies.n && !e->stale; i++) e->stale = e->copies.at[i].from.offset == view.offset;
 }
 
+void dlr_exec_renew(dlr_exec *e) {
+    if (e->stale) renew_copies(e);
+}
+
 dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error *err) {
     if (!dl_plan_check(plan, err)) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
@@ -97,7 +101,7 @@ static void run_timed(dlr_exec *e, int program, int64_t *launch_ns) {
 }
 
 void dlr_exec_start(dlr_exec *e, int program) {
-    if (e->stale) renew_copies(e);
+    dlr_exec_renew(e);
     e->device->table->capture(e->device, program);
     e->device->table->replay(e->device, program);
 }
@@ -111,7 +115,7 @@ void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
         dlr_exec_take(e);
         return;
     }
-    if (e->stale) renew_copies(e);
+    dlr_exec_renew(e);
     run_timed(e, program, launch_ns);
 }
 

@@ -121,6 +121,7 @@ bool dl_verify_meaning(dl_arena *arena, const dl_graph *written, const dl_graph 
                        const dl_verify_run *run, dl_verdict *v, double *float32, dl_error *err) {
     dlr_exec *exec = dlr_exec_open(plan, run->exec, err);
     if (!exec || !run->fill(exec, run->user, err)) return dlr_exec_close(exec), false;
+    dlr_exec_renew(exec);
     dl_arena *scratch = dl_arena_new(arena);
     const dl_result **of = pair(scratch, written, g, err);
     double **want = of ? interpret(scratch, written, exec, 0, 0, err) : NULL;
