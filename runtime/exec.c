@@ -58,16 +58,11 @@ void dlr_exec_written(dlr_exec *e, dlr_view view) {
     for (int i = 0; i < e->copies.n && !e->stale; i++) e->stale = e->copies.at[i].from.offset == view.offset;
 }
 
-<<<<<<< HEAD
 static int most_launches(const dl_plan *plan) {
     int most = 0;
     for (int i = 0; i < plan->programs.n; i++)
         if (plan->programs.at[i].launches.n > most) most = plan->programs.at[i].launches.n;
     return most;
-=======
-void dlr_exec_renew(dlr_exec *e) {
-    if (e->stale) renew_copies(e);
->>>>>>> device
 }
 
 dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error *err) {
@@ -116,15 +111,10 @@ void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
         e->timeline.launches = e->times;
         dlr_exec_watch(e, &e->timeline);
     }
-<<<<<<< HEAD
     dlr_exec_start(e, program);
     dlr_exec_take(e);
     for (int i = 0; launch_ns && i < e->plan->programs.at[program].launches.n; i++)
         launch_ns[i] = e->times[i].ended - e->times[i].began;
-=======
-    dlr_exec_renew(e);
-    run_timed(e, program, launch_ns);
->>>>>>> device
 }
 
 bool dlr_exec_check(const dlr_exec *e, dl_error *err) {

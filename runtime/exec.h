@@ -61,11 +61,7 @@ dlr_view dlr_exec_result(const dlr_exec *exec, int program, dl_result_role role,
 /* Says that the host has written a tensor (dlr_state_write does): where it is a parameter that the plan keeps
  * in another type, too (DL_VAR_COPY), all such copies are made anew before the next run. */
 void dlr_exec_written(dlr_exec *exec, dlr_view view);
-<<<<<<< HEAD
 /* Makes them anew now, where there are any to make: a run does it first, a single launch does not. */
-=======
-/* Makes them anew now, for who reads such copies before the next run. */
->>>>>>> device
 void dlr_exec_renew(dlr_exec *exec);
 
 /* The host's view of a stored tensor: dlr_device_table.host. */

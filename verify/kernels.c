@@ -209,9 +209,7 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, 
     session s = {.arena = arena, .g = g, .v = v, .err = err};
     s.exec = dlr_exec_open(split(arena, plan, program), run->exec, err);
     s.in = s.exec ? dl_interp_new(g, true) : NULL;
-    bool ok = s.in && run->fill(s.exec, run->user, err);
-    if (ok) dlr_exec_renew(s.exec);
-    ok = ok && load_variables(&s);
+    bool ok = s.in && run->fill(s.exec, run->user, err) && load_variables(&s);
     for (int i = 0; ok && i < g->nodes.n; i++) ok = verify_launch(&s, i);
     ok = ok && check_results(&s, program);
     dl_interp_free(s.in);
