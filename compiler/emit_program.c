@@ -439,10 +439,17 @@ const char *dl_emit_param(const dl_emitter *e, int param) {
                      dl_emit_element_type(e->k->params.at[param].type.dtype), param);
 }
 
-/* What a load or store of one value indexes: its parameter, or what the emitter puts in its place. */
-static const char *array_of(const dl_emitter *e, const dl_kinstr *in) {
+/* The element that a load or store of one value touches: its parameter's, or what the emitter puts in its
+ * place. */
+static void put_element(dl_emitter *e, const dl_kinstr *in) {
     const char *other = e->array ? e->array[in - e->k->instrs.at] : NULL;
-    return other ? other : dl_emit_param(e, in->param);
+    if (other) {
+        dl_puts(e->out, other);
+        return;
+    }
+    dl_putf(e->out, "%s[", dl_emit_param(e, in->param));
+    dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
+    dl_puts(e->out, "]");
 }
 
 /* In front of an element of memory: what makes it one in the program. */
@@ -505,9 +512,9 @@ static void put_load(dl_emitter *e, const dl_kinstr *in) {
     }
     bool bounded = put_bounds(e, &p->type, in->index);
     const char *half = dl_dtype_is_half(p->type.dtype) ? widening(p->type.dtype) : "";
-    dl_putf(e->out, "%s%s%s(%s[", bounded ? " ? " : "", c.open, half, array_of(e, in));
-    dl_emit_address(e, &p->type, in->index);
-    dl_putf(e->out, "])%s", c.close);
+    dl_putf(e->out, "%s%s%s(", bounded ? " ? " : "", c.open, half);
+    put_element(e, in);
+    dl_putf(e->out, ")%s", c.close);
     if (!bounded) return;
     dl_puts(e->out, " : ");
     put_number(e, in->type, dl_kinstr_outside(in, e->k->space, &p->type));
@@ -553,12 +560,11 @@ static void put_store(dl_emitter *e, const dl_kinstr *in) {
         return;
     }
     put_guard(e, &p->type, in->index);
-    dl_putf(e->out, "%s[", array_of(e, in));
-    dl_emit_address(e, &p->type, in->index);
+    put_element(e, in);
     if (dl_dtype_is_half(p->type.dtype))
-        dl_putf(e->out, "] = s_%s(%sv%d%s);\n", narrow, c.open, in->args[0], c.close);
+        dl_putf(e->out, " = s_%s(%sv%d%s);\n", narrow, c.open, in->args[0], c.close);
     else
-        dl_putf(e->out, "] = %sv%d%s;\n", c.open, in->args[0], c.close);
+        dl_putf(e->out, " = %sv%d%s;\n", c.open, in->args[0], c.close);
 }
 
 const char *dl_emit_partial_type(const dl_kinstr *in) {

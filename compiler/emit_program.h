@@ -49,15 +49,15 @@ typedef struct dl_emitter {
     const dl_step *steps;
     dl_sweeps sweeps;
     const dl_sweep *now; /* the sweep being written; */
-    int resident;  /* CUDA: blocks for which registers must suffice at once; 0: the compiler's choice */
+    int resident;        /* CUDA: blocks for which registers must suffice at once; 0: the compiler's choice */
     int64_t ahead; /* floats that memory is to be asked ahead, since there is so much work beside; or 0 */
     dl_partial *partial; /* by instruction: reductions over all of a sweep */
     dl_kept *kept;       /* by instruction: what sweeps.kept says */
     /* how a reduction takes in one more value, where it is not the CPU's partial results that do */
     void (*reduce)(struct dl_emitter *e, int number);
     const void *loop;         /* what it knows of the loop that is being written */
-    const char *const *array; /* by instruction: what a load or store of one value indexes instead of its
-                                 parameter, or NULL; NULL: none */
+    const char *const *array; /* by instruction: the element that a load or store of one value touches instead
+                                 of its parameter's, or NULL; NULL: none */
 } dl_emitter;
 
 /* Is a value of the type a float in the program: f32, and what is rounded to 16 bits? */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "compiler/cpu/peak.h"
 #include "ir/base/clock.h"
+#include "programs/ceilings.h"
 #include "programs/dlc.h"
 #include "programs/fill.h"
 #include "runtime/exec.h"
@@ -24,25 +24,11 @@ static const char usage[] =
     "Times training steps on noise, with the machine's peak measured before and after. Without --config and\n"
     "batch size, the batch is 1.\n\n";
 
-enum { MAX_STEPS = 1000, PEAK_ROUNDS = 5 };
+enum { MAX_STEPS = 1000 };
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
-}
-
-/* Best rate of some rounds: a ceiling is what the machine can do, not what it did beside its neighbours. */
-static void measure_peak(dlr_exec *peak, double flops, double bytes, double *gflops, double *gbytes) {
-    for (int i = 0; i < PEAK_ROUNDS; i++) {
-        double t = dl_clock_ms();
-        dlr_exec_run(peak, 0, NULL);
-        t = dl_clock_ms() - t;
-        if (flops / t * 1e-6 > *gflops) *gflops = flops / t * 1e-6;
-        t = dl_clock_ms();
-        dlr_exec_run(peak, 1, NULL);
-        t = dl_clock_ms() - t;
-        if (bytes / t * 1e-6 > *gbytes) *gbytes = bytes / t * 1e-6;
-    }
 }
 
 /* A kernel above the ceiling refutes it: no figure of this run that is a share of it holds. Says so; how many
@@ -104,21 +90,19 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
     int train = dlr_exec_program(exec, "train");
     const int nlaunches = p->programs.at[train].launches.n;
     int64_t *ns = DL_NEWS(arena, int64_t, nlaunches), *sum = DL_NEWS(arena, int64_t, nlaunches);
-    double times[MAX_STEPS], flops = 0, peak_flops, peak_bytes, gflops = 0, gbytes = 0, cpu = 1e300;
+    double times[MAX_STEPS], flops = 0, cpu = 1e300;
     for (int i = 0; i < nlaunches; i++)
         flops += (double)p->kernels.at[p->programs.at[train].launches.at[i].kernel].flops;
 
     dlr_exec_run(exec, train, NULL);
     struct rusage used;
     getrusage(RUSAGE_SELF, &used); /* before the peak's own buffers are mapped */
-    dl_plan *peak_plan = dl_peak_plan(arena, opt->target, threads, &peak_flops, &peak_bytes, &err);
-    dlr_exec *peak =
-        peak_plan ? dlr_exec_open(peak_plan, (dlr_exec_options){.threads = threads}, &err) : NULL;
-    if (!peak) {
+    dl_ceilings ceilings;
+    if (!dl_ceilings_open(arena, opt->target, NULL, threads, &ceilings, &err)) {
         dlr_exec_close(exec);
         return dlc_fail(&err);
     }
-    measure_peak(peak, peak_flops, peak_bytes, &gflops, &gbytes);
+    bool ok = dl_ceilings_measure(&ceilings, &err);
     int n = 0;
     for (double start = dl_clock_ms();
          n < MAX_STEPS && (want ? n < want : n < 5 || dl_clock_ms() - start < 4000); n++) {
@@ -128,7 +112,12 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
         if (before < cpu) cpu = before;
         for (int i = 0; i < nlaunches; i++) sum[i] += ns[i];
     }
-    measure_peak(peak, peak_flops, peak_bytes, &gflops, &gbytes);
+    if (!ok || !dl_ceilings_measure(&ceilings, &err)) {
+        dl_ceilings_close(&ceilings);
+        dlr_exec_close(exec);
+        return dlc_fail(&err);
+    }
+    double gflops = ceilings.gflops, gbytes = ceilings.gbytes;
     qsort(times, (size_t)n, sizeof *times, ascending);
     double step = n % 2 ? times[n / 2] : 0.5 * (times[n / 2 - 1] + times[n / 2]),
            share = flops / step * 1e-6 / gflops;
@@ -154,7 +143,7 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
                (double)planned / 1048576, (double)rss / 1048576, gbytes);
         if (dl_config_option(c, "kernels")) print_kernels(p, train, sum, n, gflops, gbytes);
     }
-    dlr_exec_close(peak);
+    dl_ceilings_close(&ceilings);
     dlr_exec_close(exec);
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "programs/environment.h"
 #include "programs/identity.h"
 #include "programs/predict.h"
+#include "programs/profile.h"
 #include "programs/rates.h"
 #include "programs/run_dir.h"
 #include "programs/samples.h"
@@ -23,6 +24,8 @@
 static const dl_option options[] = {
     {"dry_run", 0, NULL, "compile, print parameters, memory and kernels, and stop there"},
     {"json", 0, NULL, "with --dry_run: print them, and every key's value, as one JSON object"},
+    {"profile", 0, NULL,
+     "record some steps of the first epoch: profile.json and profile.txt in the run's directory"},
     {"distributed", 'd', NULL, "taken for compatibility: ranks are those of the environment"},
     {"verbose", 'v', NULL, "log more"},
     {"show-config", 0, NULL, "log the command line, too"},
@@ -334,8 +337,11 @@ static bool train(const program *p, dl_error *err) {
     dl_buf yaml = {0};
     dl_config_put_yaml(p->config, &yaml);
     dlr_train_options o = train_options(p, &yaml);
-    bool ok = is_replay(p->config) ? dlr_train_replay(&o, dl_config_str(p->config, DL_KEY_replay), err)
-                                   : dlr_train(&o, err);
+    bool asked = dl_config_option(p->config, "profile") != NULL,
+         ok = dl_profile_open(p->arena, asked, &p->dir, p->exec, p->device.device, &o.ranges, err);
+    if (ok)
+        ok = is_replay(p->config) ? dlr_train_replay(&o, dl_config_str(p->config, DL_KEY_replay), err)
+                                  : dlr_train(&o, err);
     dl_buf_free(&yaml);
     return ok;
 }
@@ -351,6 +357,8 @@ static bool load_data(program *p, dl_error *err) {
 static bool run(program *p, dl_error *err) {
     const dl_config *c = p->config;
     bool dry = dl_config_option(c, "dry_run") != NULL;
+    if (dl_config_option(c, "profile") && dry)
+        return dl_fail(err, DL_USAGE, "--profile records steps, and --dry_run makes none");
     if (dl_config_option(c, "json") && !dry) return dl_fail(err, DL_USAGE, "--json goes with --dry_run");
     if (dl_config_option(c, "verbose")) dlr_log_set_level(DLR_DEBUG);
     if (!open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err)) return false;

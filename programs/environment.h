@@ -10,6 +10,9 @@
     "  DLC_SKIP                   passes to leave out, for debugging: fuse,schedule\n"                       \
     "  DLR_DEBUG                  words with commas, of a GPU: driver, launches (runtime/cuda/README.md)\n"  \
     "  TMPDIR                     where kernels are loaded from if no file may live in memory (/tmp)\n"      \
+    "  ENABLE_PROFILING           1: dlrun records steps of epoch 4, as by --profile; beneath NVIDIA's "     \
+    "profilers their ranges\n"                                                                               \
+    "  PROFILE_OUTPUT             names those files (profile)\n"                                             \
     "  NO_COLOR                   set: no colours on a terminal\n"
 
 #endif

@@ -23,6 +23,26 @@ typedef enum {
     DLR_UPDATE, /* looks at it, and writes some of it */
 } dlr_access;
 
+/* When something ran on the device, in nanoseconds of dl_clock_ns. */
+typedef struct {
+    int64_t began, ended;
+} dlr_time;
+
+typedef struct {
+    dlr_time time;
+    int64_t bytes;
+    bool to_host;
+} dlr_timed_copy;
+
+/* What a device did for one run of a program: its launches in order, and copies from and to the host. On the
+ * CPU there are no copies. */
+enum { DLR_TIMED_COPIES = 64 };
+typedef struct {
+    dlr_time *launches; /* as many as the program has: the caller's */
+    dlr_timed_copy copies[DLR_TIMED_COPIES];
+    int ncopies;
+} dlr_timeline;
+
 typedef struct {
     /* Loads the plan's objects and finds every kernel in them. Errors: DL_INPUT (a kernel that is not there,
      * or takes other arguments), DL_IO, DL_RESOURCE. */
@@ -43,6 +63,9 @@ typedef struct {
     void *(*host)(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
     /* The same, of a small result of the run that was last taken (dlr_exec_take): to be read. */
     const void *(*result)(dlr_device *d, int64_t offset, int64_t bytes);
+    /* Waits for all that was started. What is copied from then on, and the next replay, are timed into
+     * `timeline`: that one runs launch by launch, and is done when it returns. */
+    void (*watch)(dlr_device *d, dlr_timeline *timeline);
     /* Takes the oldest run that was replayed and not taken: waits until its results are the host's. */
     void (*take)(dlr_device *d);
     void (*close)(dlr_device *d); /* frees it; also one that is half open */
@@ -55,8 +78,9 @@ struct dlr_device {
     dl_arena *arena; /* of its tables; closing frees it, and the device with it */
     dlr_pool *pool;  /* the executor's */
     char *base;      /* the arena, where it is the host's memory; else NULL */
-    int ahead;      /* runs that may be started before the oldest is taken; 1: each is done when it returns */
-    dl_error fault; /* code DL_OK: none */
+    int ahead; /* runs that may be started before the oldest is taken; 1: each is done when it returns */
+    dlr_timeline *timeline; /* of the next replay; NULL: it is not timed */
+    dl_error fault;         /* code DL_OK: none */
 };
 
 /* A device for the plan, opened: that of its target. name: "cpu", "cuda", "cuda:1", "cuda:emulated"; NULL:

@@ -1,6 +1,7 @@
 /* The CPU as a device: everything is done when a call returns, and the arena is the host's own memory. */
 #include <string.h>
 
+#include "ir/base/clock.h"
 #include "ir/base/object.h"
 #include "runtime/device.h"
 #include "runtime/memory.h"
@@ -122,8 +123,16 @@ static void launch_one(dlr_device *d, int program, int number) {
 static void replay(dlr_device *d, int program) {
     const cpu *c = (const cpu *)d;
     int n = d->plan->programs.at[program].launches.n;
-    for (int i = 0; i < n; i++) run_launch(c, &c->programs[program][i]);
+    dlr_timeline *t = d->timeline;
+    int64_t now = t ? dl_clock_ns() : 0;
+    for (int i = 0; i < n; i++) {
+        run_launch(c, &c->programs[program][i]);
+        if (t) t->launches[i].began = now, t->launches[i].ended = now = dl_clock_ns();
+    }
+    d->timeline = NULL;
 }
+
+static void watch(dlr_device *d, dlr_timeline *timeline) { d->timeline = timeline; }
 
 static void nothing(dlr_device *d) { (void)d; }
 static void capture(dlr_device *d, int program) { (void)d, (void)program; }
@@ -153,6 +162,7 @@ static const dlr_device_table table = {.load = load,
                                        .wait = nothing,
                                        .host = host,
                                        .result = result,
+                                       .watch = watch,
                                        .take = nothing,
                                        .close = close_cpu};
 

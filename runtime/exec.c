@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "ir/base/clock.h"
 #include "runtime/state.h"
 
 /* A parameter, and where it is kept in another type, too. */
@@ -16,6 +15,8 @@ struct dlr_exec {
     dlr_pool *pool;
     dlr_device *device;
     DL_ARRAY(copy) copies;
+    dlr_time *times; /* room for a run's launches */
+    dlr_timeline timeline;
     bool stale; /* the host has written a parameter that has a copy */
 };
 
@@ -38,7 +39,8 @@ static void find_copies(dlr_exec *e) {
 }
 
 /* Piece by piece, since the two may lie in different layouts. */
-static void renew_copies(dlr_exec *e) {
+void dlr_exec_renew(dlr_exec *e) {
+    if (!e->stale) return;
     float piece[1 << 14];
     for (int i = 0; i < e->copies.n; i++) {
         const copy *c = &e->copies.at[i];
@@ -56,11 +58,19 @@ void dlr_exec_written(dlr_exec *e, dlr_view view) {
     for (int i = 0; i < e->copies.n && !e->stale; i++) e->stale = e->copies.at[i].from.offset == view.offset;
 }
 
+static int most_launches(const dl_plan *plan) {
+    int most = 0;
+    for (int i = 0; i < plan->programs.n; i++)
+        if (plan->programs.at[i].launches.n > most) most = plan->programs.at[i].launches.n;
+    return most;
+}
+
 dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error *err) {
     if (!dl_plan_check(plan, err)) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_exec *e = DL_NEW(arena, dlr_exec);
     e->plan = plan, e->arena = arena;
+    e->times = DL_NEWS(arena, dlr_time, most_launches(plan) + 1);
     e->pool = dlr_pool_open(options.threads, err);
     e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, err) : NULL;
     if (e->device) {
@@ -83,36 +93,28 @@ void dlr_exec_run_launch(dlr_exec *e, int program, int number) {
     e->device->table->launch(e->device, program, number);
 }
 
-static void run_timed(dlr_exec *e, int program, int64_t *launch_ns) {
-    const dlr_device_table *t = e->device->table;
-    t->wait(e->device);
-    int64_t before = dl_clock_ns();
-    for (int i = 0; i < e->plan->programs.at[program].launches.n; i++) {
-        t->launch(e->device, program, i);
-        t->wait(e->device);
-        int64_t after = dl_clock_ns();
-        launch_ns[i] = after - before;
-        before = after;
-    }
-}
-
 void dlr_exec_start(dlr_exec *e, int program) {
-    if (e->stale) renew_copies(e);
+    dlr_exec_renew(e);
     e->device->table->capture(e->device, program);
     e->device->table->replay(e->device, program);
 }
 
 void dlr_exec_take(dlr_exec *e) { e->device->table->take(e->device); }
+void dlr_exec_watch(dlr_exec *e, dlr_timeline *timeline) {
+    timeline->ncopies = 0;
+    e->device->table->watch(e->device, timeline);
+}
 int dlr_exec_ahead(const dlr_exec *e) { return e->device->ahead; }
 
 void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
-    if (!launch_ns) {
-        dlr_exec_start(e, program);
-        dlr_exec_take(e);
-        return;
+    if (launch_ns) {
+        e->timeline.launches = e->times;
+        dlr_exec_watch(e, &e->timeline);
     }
-    if (e->stale) renew_copies(e);
-    run_timed(e, program, launch_ns);
+    dlr_exec_start(e, program);
+    dlr_exec_take(e);
+    for (int i = 0; launch_ns && i < e->plan->programs.at[program].launches.n; i++)
+        launch_ns[i] = e->times[i].ended - e->times[i].began;
 }
 
 bool dlr_exec_check(const dlr_exec *e, dl_error *err) {

@@ -41,6 +41,9 @@ void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
  * that is 1: a run is done when it has begun. */
 void dlr_exec_start(dlr_exec *exec, int program);
 void dlr_exec_take(dlr_exec *exec);
+/* The next run, and copies from and to the device before it, are timed: `timeline` is written when that run
+ * has begun. It runs launch by launch, to the same bits; no other may be under way. */
+void dlr_exec_watch(dlr_exec *exec, dlr_timeline *timeline);
 int dlr_exec_ahead(const dlr_exec *exec);
 
 /* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
@@ -58,6 +61,8 @@ dlr_view dlr_exec_result(const dlr_exec *exec, int program, dl_result_role role,
 /* Says that the host has written a tensor (dlr_state_write does): where it is a parameter that the plan keeps
  * in another type, too (DL_VAR_COPY), all such copies are made anew before the next run. */
 void dlr_exec_written(dlr_exec *exec, dlr_view view);
+/* Makes them anew now, where there are any to make: a run does it first, a single launch does not. */
+void dlr_exec_renew(dlr_exec *exec);
 
 /* The host's view of a stored tensor: dlr_device_table.host. */
 void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);

@@ -18,6 +18,8 @@ bool dlr_rundir_open(dl_arena *arena, const char *path, dlr_rundir *dir, dl_erro
                         .log = dl_format(arena, "%s/out.log", path),
                         .hyperparams = dl_format(arena, "%s/hyperparams.yaml", path),
                         .metrics = dl_format(arena, "%s/metrics.jsonl", path),
+                        .profile = dl_format(arena, "%s/profile.json", path),
+                        .profile_table = dl_format(arena, "%s/profile.txt", path),
                         .picture = dl_format(arena, "%s/prediction.png", path),
                         .board = dl_format(arena, "%s/logs", path),
                         .checkpoints = dl_format(arena, "%s/checkpoints", path),
@@ -65,7 +67,8 @@ static const char *make_next(dl_arena *arena, const char *path, dl_error *err) {
 bool dlr_rundir_renew(dl_arena *arena, const dlr_rundir *dir, const char **kept, dl_error *err) {
     /* Checkpoints first: should this be stopped half-way, a resume finds none and starts anew, which is what
      * was wanted. */
-    const char *const files[] = {dir->checkpoints, dir->metrics, dir->board, dir->picture, dir->hyperparams};
+    const char *const files[] = {dir->checkpoints, dir->metrics, dir->board,        dir->picture,
+                                 dir->hyperparams, dir->profile, dir->profile_table};
     enum { FILES = sizeof files / sizeof *files };
     bool any = false;
     struct stat st;

@@ -1,11 +1,12 @@
-/* A run's directory: out.log  hyperparams.yaml  metrics.jsonl  prediction.png  logs/  checkpoints/ */
+/* A run's directory: out.log  hyperparams.yaml  metrics.jsonl  prediction.png  logs/  checkpoints/
+ * profile.json  profile.txt */
 #ifndef DLR_RUNDIR_H
 #define DLR_RUNDIR_H
 #include "ir/base/arena.h"
 
 typedef struct {
     const char *path; /* without a slash behind it */
-    const char *log, *hyperparams, *metrics, *picture, *board, *checkpoints;
+    const char *log, *hyperparams, *metrics, *picture, *board, *checkpoints, *profile, *profile_table;
     int lock;
 } dlr_rundir;
 

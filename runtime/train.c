@@ -156,7 +156,9 @@ static bool validate(dlr_run *r, bool epoch, double *mean, dl_error *err) {
     if (!dlr_prefetch_turn(r->batches, r->o->valid, 0, 0, err)) return false;
     int64_t n = epoch ? dlr_prefetch_batches(r->batches) : 1;
     dlr_progress_start(&r->progress, "validation", n);
+    dlr_range_begin(&r->o->ranges, DLR_PART_VALIDATION, 0);
     bool ok = validate_on(r, n, epoch, mean, err);
+    dlr_range_end(&r->o->ranges);
     dlr_progress_finish(&r->progress);
     return ok && dlr_prefetch_turn(r->batches, r->o->train, r->at.epoch + epoch, 0, err);
 }
@@ -193,14 +195,31 @@ static void log_memory(const char *lines) {
 
 /* ---- an epoch ---- */
 
-/* A batch to the device, and the step on it begun. */
+static void end_step_range(dlr_run *r) {
+    if (r->in_step) dlr_range_end(&r->o->ranges);
+    r->in_step = false;
+}
+
+/* A batch to the device, and the step on it begun. Its range goes on until the next one begins. */
 static bool start_step(dlr_run *r, dl_error *err) {
+    const dlr_ranges *ranges = &r->o->ranges;
+    int64_t number = r->at.position + r->started;
     dlr_batch batch;
+    end_step_range(r);
+    dlr_range_begin(ranges, DLR_PART_STEP, number), r->in_step = true;
+    dlr_timeline *timeline = ranges->profile ? dlr_profile_step(ranges->profile, number) : NULL;
+    if (timeline) dlr_exec_watch(r->exec, timeline);
     double began = dl_clock_seconds();
+    dlr_range_begin(ranges, DLR_PART_WAIT, number);
     if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
+    dlr_range_end(ranges);
     r->wait += dl_clock_seconds() - began;
+    dlr_range_begin(ranges, DLR_PART_COPY_IN, number);
     dlr_feed_batch(&r->feed, &batch);
+    dlr_range_end(ranges);
+    dlr_range_begin(ranges, DLR_PART_PROGRAM, number);
     dlr_exec_start(r->exec, r->train);
+    dlr_range_end(ranges);
     r->started++;
     r->seconds += dl_clock_seconds() - began;
     return true;
@@ -209,6 +228,7 @@ static bool start_step(dlr_run *r, dl_error *err) {
 /* What the oldest step that was begun came to. */
 static bool finish_step(dlr_run *r, dl_error *err) {
     double began = dl_clock_seconds();
+    dlr_range_begin(&r->o->ranges, DLR_PART_RESULTS, r->at.position);
     dlr_exec_take(r->exec);
     r->started--;
     double loss = dlr_scalar(r->exec, r->loss);
@@ -219,6 +239,7 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     r->lost += lost;
     dlr_averages_add(&r->trained, r->exec, skipped);
     r->last_rate = dlr_scalar(r->exec, r->rate);
+    dlr_range_end(&r->o->ranges);
     r->seconds += dl_clock_seconds() - began;
     if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
     if (!lost && !check_loss(r, "training", r->train, loss, err)) return false;
@@ -228,9 +249,14 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     return true;
 }
 
-/* Steps that may be under way: the first is alone where its gradients are wanted. */
+/* Steps that may be under way: one whose times are recorded is alone, and so is the first where its gradients
+ * are wanted. */
 static int most_started(const dlr_run *r) {
-    return r->at.iteration == 0 && r->o->save_grads ? 1 : dlr_exec_ahead(r->exec);
+    const dlr_profile *profile = r->o->ranges.profile;
+    int64_t next = r->at.position + r->started;
+    bool alone = (r->at.iteration == 0 && r->o->save_grads) ||
+                 (profile && (dlr_profile_wants(profile, next) || dlr_profile_wants(profile, next - 1)));
+    return alone ? 1 : dlr_exec_ahead(r->exec);
 }
 
 /* A device is given the next step before the last one's results are looked at: it never waits for the host.
@@ -242,6 +268,7 @@ static bool train_steps(dlr_run *r, dl_error *err) {
         if (!(more ? start_step(r, err) : finish_step(r, err))) return false;
         stops = dlr_signal_pending() != 0;
     }
+    end_step_range(r);
     return !stops || pause_run(r, err);
 }
 
@@ -255,11 +282,26 @@ static dlr_record_numbers epoch_numbers(const dlr_run *r) {
                                 .train = r->at.epoch_loss / (double)(r->at.position - r->lost)};
 }
 
+/* What looks at the epoch's steps from outside, or records them. */
+static void begin_profile(const dlr_run *r) {
+    const dlr_ranges *ranges = &r->o->ranges;
+    if (r->at.epoch == DLR_PROFILED_EPOCH && ranges->start) ranges->start();
+    if (ranges->profile)
+        dlr_profile_epoch(ranges->profile, r->exec, r->train, r->at.epoch, r->at.position,
+                          epoch_steps(r) - r->at.position);
+}
+
+static void end_profiler(const dlr_run *r) {
+    if (r->at.epoch == DLR_PROFILED_EPOCH && r->o->ranges.stop) r->o->ranges.stop();
+}
+
 static bool train_epoch(dlr_run *r, dl_error *err) {
     char label[64];
     snprintf(label, sizeof label, "epoch %lld/%lld", (long long)r->at.epoch + 1, (long long)count_epochs(r));
     dlr_progress_start(&r->progress, label, epoch_steps(r) - r->at.position);
+    begin_profile(r);
     bool ok = train_steps(r, err);
+    end_profiler(r);
     dlr_progress_finish(&r->progress);
     if (!ok) return false;
     dlr_record_numbers numbers = epoch_numbers(r);
@@ -320,7 +362,22 @@ static bool finish_epoch(dlr_run *r, dl_error *err) {
     }
     r->at.position = 0, r->at.epoch_loss = 0, r->lost = 0, r->seconds = r->wait = 0;
     dlr_averages_clear(&r->trained);
-    return dlr_run_save(r, is_best, err);
+    dlr_range_begin(&r->o->ranges, DLR_PART_CHECKPOINT, 0);
+    if (!dlr_run_save(r, is_best, err)) return false;
+    dlr_range_end(&r->o->ranges);
+    return !r->o->ranges.profile || dlr_profile_write(r->o->ranges.profile, err);
+}
+
+/* Of a run that ended within the epoch that it records, or never came to it. */
+static bool end_profile(const dlr_train_options *o, bool trained, dl_error *err) {
+    dl_error fault = {0};
+    dlr_profile *profile = o->ranges.profile;
+    if (!profile) return true;
+    bool ok = dlr_profile_write(profile, trained ? err : &fault);
+    if (fault.code) dlr_log_warning("no profile: %s", fault.message);
+    if (ok && !dlr_profile_done(profile))
+        dlr_log_warning("nothing was profiled: the run ended before the steps that are recorded");
+    return ok;
 }
 
 bool dlr_train(const dlr_train_options *o, dl_error *err) {
@@ -334,6 +391,7 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     dlr_signals_release();
+    ok = end_profile(o, ok, err) && ok;
     ok = ok && dlr_run_save_weights(o, err) && dlr_run_end_history(&r, err);
 
     dlr_run_close_records(&r);

@@ -4,6 +4,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/exec.h"
 #include "runtime/plateau.h"
+#include "runtime/ranges.h"
 #include "runtime/record.h"
 #include "runtime/rundir.h"
 #include "runtime/schedule.h"
@@ -52,6 +53,7 @@ typedef struct {
     const dlr_run_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
     const char *hyperparams;        /* the configuration as YAML */
     dlr_run_model model;
+    dlr_ranges ranges; /* who looks at the run's parts; zero: nobody */
 } dlr_train_options;
 
 /* What a run holds in memory beside the plan's own: a ring of batches that are read ahead. */

@@ -6,6 +6,7 @@
 #include "runtime/io/metrics.h"
 #include "runtime/io/progress.h"
 #include "runtime/io/tensorboard.h"
+#include "runtime/profile.h"
 #include "runtime/scaler.h"
 #include "runtime/tensors.h"
 #include "runtime/train.h"
@@ -54,6 +55,7 @@ typedef struct {
 
     dlr_state at;       /* steps that are done */
     int started;        /* steps behind them that are under way */
+    bool in_step;       /* a step's range has begun */
     double seconds;     /* spent on the current epoch's steps so far */
     double wait;        /* of them, for batches */
     double last_rate;   /* of the newest step */

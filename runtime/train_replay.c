@@ -40,10 +40,23 @@ static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from
     if (!loss.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
     dlr_averages metrics = dlr_averages_of(arena, o->exec, train, "train", NULL);
     dlr_scaler scaler = dlr_scaler_of(o->exec, train);
+    const dlr_ranges *ranges = &o->ranges;
+    if (ranges->profile) dlr_profile_epoch(ranges->profile, o->exec, train, 0, 0, dlr_replay_batches(from));
     for (int64_t i = 0; i < dlr_replay_batches(from); i++) {
+        dlr_range_begin(ranges, DLR_PART_STEP, i);
+        dlr_timeline *timeline = ranges->profile ? dlr_profile_step(ranges->profile, i) : NULL;
+        if (timeline) dlr_exec_watch(o->exec, timeline);
+        dlr_range_begin(ranges, DLR_PART_COPY_IN, i);
         if (!dlr_replay_feed(from, i, err)) return false;
-        dlr_exec_run(o->exec, train, NULL);
+        dlr_range_end(ranges);
+        dlr_range_begin(ranges, DLR_PART_PROGRAM, i);
+        dlr_exec_start(o->exec, train);
+        dlr_range_end(ranges);
+        dlr_range_begin(ranges, DLR_PART_RESULTS, i);
+        dlr_exec_take(o->exec);
         double value = dlr_scalar(o->exec, loss);
+        dlr_range_end(ranges);
+        dlr_range_end(ranges);
         if (!dlr_exec_check(o->exec, err)) return false;
         if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
         bool skipped = dlr_scaler_note(&scaler, o->exec);
@@ -54,7 +67,7 @@ static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from
             !dlr_scaler_check(&scaler, o->exec, train, i + 1, err))
             return false;
     }
-    return true;
+    return !ranges->profile || dlr_profile_write(ranges->profile, err);
 }
 
 bool dlr_train_replay(const dlr_train_options *o, const char *path, dl_error *err) {

@@ -179,6 +179,7 @@ static bool verify_launch(session *s, int number) {
 }
 
 static bool load_variables(session *s) {
+    dlr_exec_renew(s->exec); /* parameters that are kept in 16 bits, too */
     for (int i = 0; i < s->g->vars.n; i++) {
         const dl_value *v = &s->g->vars.at[i]->value;
         dlr_view view = dlr_exec_variable(s->exec, s->g->vars.at[i]->name);

@@ -21,8 +21,9 @@ static double **interpret(dl_arena *arena, const dl_graph *g, dlr_exec *exec, do
     dl_interp_release(in);
     bool ok = true;
     for (int i = 0; ok && i < g->vars.n; i++) {
-        dlr_view v = dlr_exec_variable(exec, g->vars.at[i]->name);
-        double *to = dl_interp_data(in, &g->vars.at[i]->value);
+        const dl_var *var = g->vars.at[i]; /* nothing is rounded here: a copy is what it is made of */
+        dlr_view v = dlr_exec_variable(exec, var->role == DL_VAR_COPY ? var->of : var->name);
+        double *to = dl_interp_data(in, &var->value);
         ok = to || dl_fail(err, DL_RESOURCE, "no memory for the interpreter; verify a smaller --data_size");
         if (ok && v.type) dlr_state_read(exec, v, DL_F64, to);
     }
@@ -121,6 +122,7 @@ bool dl_verify_meaning(dl_arena *arena, const dl_graph *written, const dl_graph 
                        const dl_verify_run *run, dl_verdict *v, double *float32, dl_error *err) {
     dlr_exec *exec = dlr_exec_open(plan, run->exec, err);
     if (!exec || !run->fill(exec, run->user, err)) return dlr_exec_close(exec), false;
+    dlr_exec_renew(exec);
     dl_arena *scratch = dl_arena_new(arena);
     const dl_result **of = pair(scratch, written, g, err);
     double **want = of ? interpret(scratch, written, exec, 0, 0, err) : NULL;

@@ -1,5 +1,6 @@
 /* Kernels around a contraction: its tiles, by blocks, and behind them the rest of the kernel. Where there are
- * few tiles and long sums, several blocks share the terms of a tile; the next phase adds up what they leave. */
+ * few tiles and long sums, several blocks share the terms of a tile; the next phase adds up what they leave.
+ */
 #include "compiler/cuda/emit_tiles.h"
 
 #include "compiler/cuda/emit_loops.h"
@@ -8,19 +9,22 @@ enum {
     MULTIPROCESSORS = 132, /* of the GPUs that this is for: enough blocks for each */
     LEAST_TILES = 8,       /* in depth, that a block multiplies */
     MOST_SPLITS = 64,
-    FINISHED = 2048, /* points of a block that adds up others' sums */
-    LINE = 64        /* bytes: CT_LINE */
+    MOST_SHARES = 256, /* blocks that share the terms of a tile; of sums by themselves */
+    FINISHED = 2048,   /* points of a block that adds up others' sums */
+    LINE = 64          /* bytes: CT_LINE */
 };
 
-/* Tiles by rows and columns, with how much of a multiprocessor's arithmetic each reaches: guesses by how often
- * an element in shared memory is used. */
+/* Tiles by rows and columns, with how much of a multiprocessor's arithmetic each reaches: guesses by how
+ * often an element in shared memory is used. */
 static const struct {
     int bm, bn, wm, wn, stages;
     double reach;
-    bool wide; /* two registers a sum are too many for it */
-} tilings[] = {{128, 128, 2, 4, 4, 1.0, true}, {128, 64, 4, 2, 4, 0.8, false}, {64, 128, 2, 4, 4, 0.8, false},
-               {64, 64, 2, 2, 4, 0.65, false}, {128, 32, 4, 1, 4, 0.5, false}, {128, 8, 4, 1, 4, 0.2, false},
-               {16, 128, 1, 4, 4, 0.3, false}};
+    bool wide;  /* two registers a sum are too many for it */
+    bool alone; /* sums by themselves, on as many threads */
+} tilings[] = {{128, 128, 2, 4, 4, 1.0, true, false}, {128, 64, 4, 2, 4, 0.8, false, false},
+               {64, 128, 2, 4, 4, 0.8, false, false}, {64, 64, 2, 2, 4, 0.65, false, false},
+               {128, 32, 4, 1, 4, 0.5, false, false}, {128, 8, 4, 1, 4, 0.2, false, false},
+               {16, 128, 1, 4, 4, 0.3, false, false}, {32, 32, 2, 4, 0, 0.02, false, true}};
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
     int64_t tiles = (int64_t)t->stages * (t->bm + t->bn) * LINE, sums = (int64_t)t->bm * (t->bn + 8) * 4;
@@ -28,7 +32,7 @@ int64_t dl_tiling_shared(const dl_tiling *t) {
 }
 
 static int64_t products(const dl_product *p) {
-    return p->number[DL_BATCH].size * p->parities[0] * p->parities[1] * p->parities[2];
+    return (p->alone ? 1 : p->number[DL_BATCH].size) * p->parities[0] * p->parities[1] * p->parities[2];
 }
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -37,16 +41,18 @@ static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 dl_tiling dl_product_tile(const dl_product *p) {
     dl_tiling best = {0};
     double least = 0;
-    int64_t m = p->number[DL_ROWS].size, n = p->number[DL_COLUMNS].size, k = p->number[DL_TERMS].size;
+    int64_t m = p->number[DL_ROWS].size, n = p->across.size, k = p->number[DL_TERMS].size;
     for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++) {
-        if (tilings[i].wide && p->word == 4) continue;
-        dl_tiling t = {tilings[i].bm, tilings[i].bn, tilings[i].wm, tilings[i].wn, tilings[i].stages, 1, 0, 0, 0};
+        if ((tilings[i].wide && p->word == 4) || tilings[i].alone != p->alone) continue;
+        dl_tiling t = {
+            tilings[i].bm, tilings[i].bn, tilings[i].wm, tilings[i].wn, tilings[i].stages, 1, 0, 0, 0};
         int64_t depth = LINE / p->word, tiles = products(p), terms = dl_ceil_div(k, depth);
         t.mt = dl_ceil_div(m, t.bm), t.nt = dl_ceil_div(n, t.bn);
         tiles *= t.mt * t.nt;
         if (tiles < MULTIPROCESSORS)
-            t.splits = at_least(1, at_most(at_most(2 * MULTIPROCESSORS / at_least(tiles, 1), terms / LEAST_TILES),
-                                           MOST_SPLITS));
+            t.splits =
+                at_least(1, at_most(at_most(2 * MULTIPROCESSORS / at_least(tiles, 1), terms / LEAST_TILES),
+                                    p->alone ? MOST_SHARES : MOST_SPLITS));
         t.depth = dl_ceil_div(at_least(terms, 1), t.splits) * depth;
         t.splits = at_least(1, dl_ceil_div(k, t.depth));
         double waves = (double)dl_ceil_div(tiles * t.splits, MULTIPROCESSORS);
@@ -76,9 +82,9 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
             const dl_type *t = &k->params.at[c->parts[o][i]].type;
             longest = at_least(longest, longest_axis(t->rank, t->axis));
             if (!dl_emit_is_float(t->dtype) || !dl_emit_is_float(c->type))
-                return dl_emit_refuse(k, c, err, "'%s' is in %s, and GPUs' kernels compute it in f32 [DL-E0803]",
-                                      dl_ops[c->op].name,
-                                      dl_dtype_name(dl_emit_is_float(c->type) ? t->dtype : c->type));
+                return dl_emit_refuse(
+                    k, c, err, "'%s' is in %s, and GPUs' kernels compute it in f32 [DL-E0803]",
+                    dl_ops[c->op].name, dl_dtype_name(dl_emit_is_float(c->type) ? t->dtype : c->type));
             if (t->layout.kind == DL_PANEL)
                 return dl_emit_refuse(k, c, err, "an operand of '%s' lies in panels [DL-E0803]",
                                       dl_ops[c->op].name);
@@ -96,8 +102,8 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
 }
 
 static void put_number(dl_emitter *e, const char *name, int64_t n) {
-    dl_putf(e->out, "    const int %s = (int)(unit %% %lldU);\n    unit /= %lldU;\n", name, (long long)at_least(n, 1),
-            (long long)at_least(n, 1));
+    dl_putf(e->out, "    const int %s = (int)(unit %% %lldU);\n    unit /= %lldU;\n", name,
+            (long long)at_least(n, 1), (long long)at_least(n, 1));
 }
 
 /* What a phase of blocks by tiles knows of its place; `inner`: what its unit counts below tiles. */
@@ -142,17 +148,27 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
     bool sums = dl_finish_sums(e);
     if (p->number[DL_ROWS].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");
     dl_putf(e->out,
-            "    const %s from = split * (%s)%lld, all = u.terms(), end = from + %lld < all ? from + %lld : all;\n"
-            "    const float *sums = ct_tile<%s, %d, %d, %d, %d, %d>(left, right, m, n, from, end, shared);\n",
-            index, index, (long long)t->depth, (long long)t->depth, (long long)t->depth, p->arithmetic, t->bm, t->bn,
-            t->wm, t->wn, t->stages);
+            "    const %s from = split * (%s)%lld, all = u.terms(), end = from + %lld < all ? from + %lld : "
+            "all;\n",
+            index, index, (long long)t->depth, (long long)t->depth, (long long)t->depth);
+    if (p->alone)
+        dl_putf(e->out,
+                "    const float *sums = ct_alone<%d, %d, %d>(left, right, m, n, from, end, %lld, shared);\n",
+                t->bm, t->bn, threads, (long long)p->across.size);
+    else
+        dl_putf(e->out,
+                "    const float *sums = ct_tile<%s, %d, %d, %d, %d, %d>(left, right, m, n, from, end, "
+                "shared);\n",
+                p->arithmetic, t->bm, t->bn, t->wm, t->wn, t->stages);
     if (t->splits > 1) {
         dl_putf(e->out,
-                "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld + split) * %d);\n",
+                "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld + split) * "
+                "%d);\n",
                 t->bm, t->bn, threads, (long long)code->workspace, (long long)t->splits, t->bm * t->bn);
     } else {
         dl_puts(e->out, "    const int slice = 0;\n    (void)slice;\n");
-        dl_finish f = {.p = p, .threads = threads, .rows = t->bm, .unit = unit_text(e, p, 1), .units = units_of(p, 1)};
+        dl_finish f = {
+            .p = p, .threads = threads, .rows = t->bm, .unit = unit_text(e, p, 1), .units = units_of(p, 1)};
         f.sum = dl_format(e->arena, "ct_take(own, sums + row * %d + column);\n", t->bn + 8);
         dl_finish_put(e, &f, code->units[code->phases - 1], code);
     }
@@ -175,8 +191,8 @@ static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_
             index, index, t->bm, rows, (long long)base, (long long)(t->splits * t->bm * t->bn), rows * t->bn);
     dl_finish f = {.p = p, .threads = DL_BLOCK, .rows = rows};
     f.unit = unit_text(e, p, slices), f.units = units_of(p, slices);
-    f.sum = dl_format(e->arena, "ct_total<%lld, %d>(own, sums + row * %d + column);\n", (long long)t->splits, t->bm * t->bn,
-                      t->bn);
+    f.sum = dl_format(e->arena, "ct_total<%lld, %d>(own, sums + row * %d + column);\n", (long long)t->splits,
+                      t->bm * t->bn, t->bn);
     dl_finish_put(e, &f, code->units[code->phases - 1], code);
     dl_cuda_foot(e);
     return true;

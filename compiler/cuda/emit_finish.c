@@ -1,6 +1,6 @@
-/* What stands behind a contraction's sums: the rest of the kernel at each point of a block of them, and beside
- * it reductions that keep nothing or the channels. A thread keeps to a column, or to a lot of them that lie
- * side by side, and goes down its rows; each block leaves partial results in the workspace. */
+/* What stands behind a contraction's sums: the rest of the kernel at each point of a block of them, and
+ * beside it reductions that keep nothing or the channels. A thread keeps to a column, or to a lot of them
+ * that lie side by side, and goes down its rows; each block leaves partial results in the workspace. */
 #include "compiler/cuda/emit_tiles.h"
 
 #include "compiler/cuda/emit_loops.h"
@@ -20,8 +20,9 @@ bool dl_finish_check(dl_emitter *e, dl_error *err) {
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         if (is_reduction(e, number) && e->steps[number].axes & ~2u)
-            return dl_emit_refuse(e->k, &e->k->instrs.at[number], err,
-                                  "beside a contraction only sums over all or by channel are made [DL-E0803]");
+            return dl_emit_refuse(
+                e->k, &e->k->instrs.at[number], err,
+                "beside a contraction only sums over all or by channel are made [DL-E0803]");
     }
     return true;
 }
@@ -54,25 +55,24 @@ static void put_starts(dl_emitter *e, const finish *s) {
         if (!keeps(e, number) || s->lots.width == 1)
             dl_putf(e->out, "    %s s%d = %s;\n", type, number, start);
         else
-            dl_putf(e->out, "    %s s%d[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) s%d[j] = %s;\n", type,
+            dl_putf(e->out,
+                    "    %s s%d[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) s%d[j] = %s;\n", type,
                     number, s->lots.width, s->lots.width, number, start);
     }
 }
 
 /* ---- points ---- */
 
-/* `width`: of lots along the innermost axis of columns, so that the compiler knows where they begin. */
-static void put_coordinates(dl_emitter *e, const dl_product *p, dl_number_kind kind, int width) {
-    for (int i = 0; i < e->k->nspace; i++) {
-        if (p->of[i] != kind) continue;
-        const char *first = i == p->inner && width > 1 ? dl_format(e->arena, " & -%d", width) : "";
-        dl_putf(e->out, "    const %s x%d = %s%s;\n    (void)x%d;\n", e->dialect->index, i, p->coordinate[i], first, i);
-    }
+static void put_coordinates(dl_emitter *e, const dl_product *p, dl_number_kind kind) {
+    for (int i = 0; i < e->k->nspace; i++)
+        if (p->of[i] == kind)
+            dl_putf(e->out, "    const %s x%d = %s;\n    (void)x%d;\n", e->dialect->index, i,
+                    p->coordinate[i], i);
 }
 
 static finish plan(dl_emitter *e, const dl_finish *f) {
     const dl_product *p = f->p;
-    const dl_number *n = &p->number[DL_COLUMNS];
+    const dl_number *n = &p->across;
     finish s = {.f = f};
     dl_axis_list along = {.points = 1};
     int inner = n->n - 1;
@@ -91,11 +91,12 @@ static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
     bool *runs = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
     for (int i = 0; i < e->now->run.n; i++) runs[e->now->run.at[i]] = true;
-    dl_putf(e->out,
-            "    CT_LOOP for (int row = (int)threadIdx.x / %d; row < %d && m + row < u.rows(); row += %d) {\n", s->lanes,
-            f->rows, s->groups);
+    dl_putf(
+        e->out,
+        "    CT_LOOP for (int row = (int)threadIdx.x / %d; row < %d && m + row < u.rows(); row += %d) {\n",
+        s->lanes, f->rows, s->groups);
     dl_product_split(e, &f->p->number[DL_ROWS], "m + row");
-    put_coordinates(e, f->p, DL_ROWS, 1);
+    put_coordinates(e, f->p, DL_ROWS);
     dl_putf(e->out, "    float own[%d];\n    %s", s->lots.width, f->sum);
     dl_cuda_open_lots(e, &s->lots, runs);
     dl_puts(e->out, "    const float sum = own[j], *const acc = &sum;\n    (void)acc;\n");
@@ -110,10 +111,10 @@ static void put_rows(dl_emitter *e, finish *s) {
 static void put_kept_sums(dl_emitter *e, const finish *s, dl_emitted *code) {
     const dl_finish *f = s->f;
     int bn = f->p->tiling.bn;
-    dl_putf(e->out, "    CT_LOOP for (int by = (int)threadIdx.x; by < %d && n + by < u.columns(); by += %d) {\n", bn,
-            f->threads);
-    dl_product_split(e, &f->p->number[DL_COLUMNS], "n + by");
-    put_coordinates(e, f->p, DL_COLUMNS, 1);
+    dl_putf(e->out, "    CT_LOOP for (int by = (int)threadIdx.x; by < %d && n + by < %lld; by += %d) {\n", bn,
+            (long long)f->p->across.size, f->threads);
+    dl_product_split(e, &f->p->across, "n + by");
+    put_coordinates(e, f->p, DL_COLUMNS);
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
@@ -122,12 +123,13 @@ static void put_kept_sums(dl_emitter *e, const finish *s, dl_emitted *code) {
         dl_axis_list channels = {1, {1}, e->k->space[1].size};
         dl_cuda_add_partial(e, number, &channels, f->units, code);
         dl_putf(e->out,
-                "    %s t%d = %s;\n    CT_LOOP for (int g = 0; g < %d; g++) t%d = %s::of(t%d, (%s)sums%d[g * %d + by]);\n"
+                "    %s t%d = %s;\n    CT_LOOP for (int g = 0; g < %d; g++) t%d = %s::of(t%d, (%s)sums%d[g * "
+                "%d + by]);\n"
                 "    ",
                 type, number, dl_emit_start(in), s->groups, number, dl_cuda_by(in), number, type, number, bn);
-        dl_cuda_put_partial(e, number,
-                            dl_format(e->arena, "(long)(%s) * %lldL + x1", f->unit, (long long)channels.points),
-                            dl_format(e->arena, "t%d", number));
+        dl_cuda_put_partial(
+            e, number, dl_format(e->arena, "(long)(%s) * %lldL + x1", f->unit, (long long)channels.points),
+            dl_format(e->arena, "t%d", number));
     }
     dl_puts(e->out, "    }\n");
 }
@@ -141,7 +143,8 @@ static void put_block_sums(dl_emitter *e, const finish *s, int64_t blocks, dl_em
         if (!is_reduction(e, number) || keeps(e, number)) continue;
         dl_cuda_add_partial(e, number, &nothing, blocks, code);
         dl_putf(e->out, "    const %s t%d = block_reduce_one<%s, %d>((%s)s%d);\n    if (threadIdx.x == 0) ",
-                dl_emit_partial_type(in), number, dl_cuda_by(in), s->f->threads, dl_emit_partial_type(in), number);
+                dl_emit_partial_type(in), number, dl_cuda_by(in), s->f->threads, dl_emit_partial_type(in),
+                number);
         dl_cuda_put_partial(e, number, "blockIdx.x", dl_format(e->arena, "t%d", number));
     }
 }
@@ -152,21 +155,22 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
     bool kept = false;
     for (int i = 0; i < 3; i++)
         if (f->p->parities[i] > 1) dl_putf(e->out, "    const int q%d = u.q%d;\n    (void)q%d;\n", i, i, i);
-    for (int i = 0; i < b->n; i++)
+    for (int i = 0; i < b->n && !f->p->alone; i++)
         if (b->at[i].size != 1)
             dl_putf(e->out, "    const %s b%d = u.b%d;\n    (void)b%d;\n", e->dialect->index, i, i, i);
-    put_coordinates(e, f->p, DL_BATCH, 1);
+    if (!f->p->alone) put_coordinates(e, f->p, DL_BATCH);
     put_starts(e, &s);
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         if (!is_reduction(e, number) || !keeps(e, number)) continue;
-        dl_putf(e->out, "    __shared__ %s sums%d[%d];\n", growing(e, number), number, s.groups * f->p->tiling.bn);
+        dl_putf(e->out, "    __shared__ %s sums%d[%d];\n", growing(e, number), number,
+                s.groups * f->p->tiling.bn);
         kept = true;
     }
-    dl_putf(e->out, "    const int column = (int)threadIdx.x %% %d * %d;\n    if (n + column < u.columns()) {\n", s.lanes,
-            s.lots.width);
-    dl_product_split(e, &f->p->number[DL_COLUMNS], "n + column");
-    put_coordinates(e, f->p, DL_COLUMNS, s.lots.width);
+    dl_putf(e->out, "    const int column = (int)threadIdx.x %% %d * %d;\n    if (n + column < %lld) {\n",
+            s.lanes, s.lots.width, (long long)f->p->across.size);
+    dl_product_split(e, &f->p->across, "n + column");
+    put_coordinates(e, f->p, DL_COLUMNS);
     put_rows(e, &s);
     dl_puts(e->out, "    }\n");
     for (int i = 0; i < e->now->run.n; i++) {

@@ -47,7 +47,7 @@ typedef struct {
     int width;                /* points; 1: each by itself */
     int axis;                 /* whose coordinate goes on from one to the next */
     bool *has;                /* by instruction: loaded, or stored, so */
-    const char *const *array; /* by instruction: of what name; for dl_emitter.array */
+    const char *const *array; /* by instruction: the point's element; for dl_emitter.array */
 } dl_lots;
 /* Those of the present sweep along the last of these axes. */
 dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along);

@@ -96,7 +96,7 @@ dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along) {
         if (size && size % l.width == 0 && find_width(e, &l, none, l.width)) break;
     for (int i = 0; i < e->k->instrs.n; i++) {
         l.has[i] = l.has[i] && l.width > 1;
-        array[i] = l.has[i] ? dl_format(e->arena, "q%d", i) : NULL;
+        array[i] = l.has[i] ? dl_format(e->arena, "q%d[j]", i) : NULL;
     }
     return l;
 }

@@ -45,7 +45,8 @@ static dl_operand new_operand(const dl_product *p, int place, bool left) {
 }
 
 /* A step of a counter is `times` steps along a tensor's axis. */
-static void follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter, int axis, int64_t times) {
+static void follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter, int axis,
+                   int64_t times) {
     for (int i = 0; i < o->nparts; i++) {
         int64_t stride[DL_MAX_RANK];
         dl_type_strides(part_type(p, o, i), stride);
@@ -54,7 +55,8 @@ static void follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int 
 }
 
 /* Axis 1 of an image: groups of BATCH's first counter, channels of a group by that counter of that number. */
-static void follow_channels(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter, int64_t each) {
+static void follow_channels(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter,
+                            int64_t each) {
     follow(p, o, kind, counter, 1, 1);
     follow(p, o, DL_BATCH, 0, 1, each);
     o->channels = kind, o->channel = counter, o->group = 0;
@@ -141,7 +143,8 @@ static void find_y(dl_emitter *e, dl_product *p, const sizes *s) {
         slide(p, x, i, s->in[i]);
         x->scale[i][DL_ROWS][1 + i] = v->stride, x->scale[i][DL_TERMS][i] = v->dilation;
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
-        x->bounded[i] = v->pad > 0 || (s->out[i] - 1) * v->stride + (s->tap[i] - 1) * v->dilation - v->pad >= s->in[i];
+        x->bounded[i] =
+            v->pad > 0 || (s->out[i] - 1) * v->stride + (s->tap[i] - 1) * v->dilation - v->pad >= s->in[i];
     }
     follow(p, w, DL_COLUMNS, 0, 0, 1);
     follow(p, w, DL_BATCH, 0, 0, s->o);
@@ -159,7 +162,8 @@ static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
     *x = new_operand(p, dl_op_place(p->c->op, DL_TENSOR_X), false);
     count(p, e, DL_ROWS, s->o, NULL);
     count(p, e, DL_TERMS, s->batch, NULL);
-    for (int i = 0; i < 3; i++) count(p, e, DL_COLUMNS, s->tap[i], NULL), count(p, e, DL_TERMS, s->out[i], NULL);
+    for (int i = 0; i < 3; i++)
+        count(p, e, DL_COLUMNS, s->tap[i], NULL), count(p, e, DL_TERMS, s->out[i], NULL);
     count(p, e, DL_COLUMNS, s->c, NULL);
     follow(p, y, DL_TERMS, 0, 0, 1);
     follow_channels(p, y, DL_ROWS, 0, s->o);
@@ -171,7 +175,8 @@ static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
         slide(p, x, i, s->in[i]);
         x->scale[i][DL_COLUMNS][i] = v->dilation, x->scale[i][DL_TERMS][1 + i] = v->stride;
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
-        x->bounded[i] = v->pad > 0 || (s->out[i] - 1) * v->stride + (s->tap[i] - 1) * v->dilation - v->pad >= s->in[i];
+        x->bounded[i] =
+            v->pad > 0 || (s->out[i] - 1) * v->stride + (s->tap[i] - 1) * v->dilation - v->pad >= s->in[i];
     }
     p->coordinate[0] = grouped(e, p, s->o, p->number[DL_ROWS].at[0].name), p->of[0] = DL_ROWS;
     p->coordinate[1] = p->number[DL_COLUMNS].at[3].name, p->of[1] = DL_COLUMNS, p->inner = 1;
@@ -260,8 +265,7 @@ static void add_axis(dl_emitter *e, dl_product *p, dl_number_kind kind, int axis
     int counter = p->number[kind].n;
     count(p, e, kind, p->r.axis[axis].size, NULL);
     for (int i = 0; i < 2; i++) p->operand[i].step[0][kind][counter] = stride_of(p, &p->operand[i], axis);
-    if (axis < p->k->nspace)
-        p->coordinate[axis] = p->number[kind].at[counter].name, p->of[axis] = kind;
+    if (axis < p->k->nspace) p->coordinate[axis] = p->number[kind].at[counter].name, p->of[axis] = kind;
 }
 
 /* Columns are the axes of the operand that has the result's last one, so that they lie side by side in it;
@@ -274,7 +278,9 @@ static void find_names(dl_emitter *e, dl_product *p) {
     for (int i = 0; i < 2; i++) p->operand[i] = new_operand(p, swap ? 1 - i : i, i == 0);
     for (int i = 0; i < p->k->nspace; i++) {
         dl_role role = p->r.axis[i].role;
-        dl_number_kind kind = role == DL_ROLE_BATCH ? DL_BATCH : (role == DL_ROLE_M) != swap ? DL_ROWS : DL_COLUMNS;
+        dl_number_kind kind = role == DL_ROLE_BATCH         ? DL_BATCH
+                              : (role == DL_ROLE_M) != swap ? DL_ROWS
+                                                            : DL_COLUMNS;
         add_axis(e, p, kind, i);
         if (kind == DL_COLUMNS && (p->inner < 0 || p->r.axis[i].size != 1)) p->inner = i;
     }
@@ -326,13 +332,53 @@ static void find_reading(const dl_product *p, dl_operand *o) {
     o->bytes = same && word == 4 ? 4 : 0;
 }
 
+/* Groups of few channels are no products of matrices worth the name: each sum by itself, lanes along all
+ * channels of y or x. */
+static void find_alone(dl_product *p, const sizes *s) {
+    enum { FEW = 64 };
+    p->alone = s->group > 1 && s->c * s->o < FEW;
+    if (!p->alone) return;
+    if (dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W) { /* rows and columns change places */
+        dl_number n = p->number[DL_ROWS];
+        dl_operand o = p->operand[0];
+        p->number[DL_ROWS] = p->number[DL_COLUMNS], p->number[DL_COLUMNS] = n;
+        p->operand[0] = p->operand[1], p->operand[1] = o;
+        for (int i = 0; i < 2; i++) {
+            dl_operand *x = &p->operand[i];
+            x->is_left = i == 0;
+            if (x->channels != DL_TERMS) x->channels = DL_ROWS + DL_COLUMNS - x->channels;
+            for (int part = 0; part < x->nparts; part++)
+                for (int c = 0; c < DL_MAX_RELATION; c++) {
+                    int64_t step = x->step[part][DL_ROWS][c];
+                    x->step[part][DL_ROWS][c] = x->step[part][DL_COLUMNS][c],
+                    x->step[part][DL_COLUMNS][c] = step;
+                }
+            for (int a = 0; a < 3; a++)
+                for (int c = 0; c < DL_MAX_RELATION; c++) {
+                    int64_t scale = x->scale[a][DL_ROWS][c];
+                    x->scale[a][DL_ROWS][c] = x->scale[a][DL_COLUMNS][c], x->scale[a][DL_COLUMNS][c] = scale;
+                }
+        }
+        for (int i = 0; i < p->k->nspace; i++)
+            if (p->of[i] != DL_BATCH && p->of[i] != DL_TERMS) p->of[i] = DL_ROWS + DL_COLUMNS - p->of[i];
+        p->inner = -1;
+    }
+    dl_number *a = &p->across;
+    *a = p->number[DL_COLUMNS];
+    memmove(a->at + 1, a->at, sizeof *a->at * (size_t)a->n);
+    a->at[0] = p->number[DL_BATCH].at[0], a->n++, a->size *= a->at[0].size;
+}
+
 /* Operands of one 16-bit type are multiplied in it, others as floats. */
 static void find_arithmetic(dl_product *p) {
     dl_dtype type = part_type(p, &p->operand[0], 0)->dtype;
     for (int o = 0; o < 2; o++)
         for (int i = 0; i < p->operand[o].nparts; i++)
-            if (part_type(p, &p->operand[o], i)->dtype != type) type = DL_F32;
-    p->arithmetic = type == DL_BF16 ? "CT_BF16" : type == DL_F16 ? "CT_F16" : p->c->tf32 ? "CT_TF32" : "CT_F32";
+            if (part_type(p, &p->operand[o], i)->dtype != type || p->alone) type = DL_F32;
+    p->arithmetic = type == DL_BF16  ? "CT_BF16"
+                    : type == DL_F16 ? "CT_F16"
+                    : p->c->tf32     ? "CT_TF32"
+                                     : "CT_F32";
     p->word = dl_dtype_bytes(type);
     for (int o = 0; o < 2; o++) p->operand[o].dtype = type;
 }
@@ -347,10 +393,12 @@ dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c) {
         static void (*const find[DL_NTENSORS])(dl_emitter *, dl_product *, const sizes *) = {
             [DL_TENSOR_X] = find_x, [DL_TENSOR_W] = find_w, [DL_TENSOR_Y] = find_y};
         find[dl_op_tensor(c->op, DL_RESULT_PLACE)](e, &p, &s);
+        find_alone(&p, &s);
     } else {
         find_names(e, &p);
     }
+    if (!p.alone) p.across = p.number[DL_COLUMNS];
     find_arithmetic(&p);
-    for (int o = 0; o < 2; o++) find_reading(&p, &p.operand[o]);
+    for (int o = 0; o < 2 && !p.alone; o++) find_reading(&p, &p.operand[o]);
     return p;
 }

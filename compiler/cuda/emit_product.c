@@ -22,7 +22,8 @@ void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
     while (first < n->n && is_point(&n->at[first])) first++;
     while (last > first && is_point(&n->at[last])) last--;
     if (first == n->n) return;
-    if (last > first) dl_putf(e->out, "        %s %sr = (%s)(%s);\n", natural, n->at[last].name, natural, from);
+    if (last > first)
+        dl_putf(e->out, "        %s %sr = (%s)(%s);\n", natural, n->at[last].name, natural, from);
     for (int i = last; i > first; i--) {
         const dl_counter *c = &n->at[i];
         if (is_point(c)) continue;
@@ -30,8 +31,8 @@ void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
                                    : dl_format(e->arena, "%lld%s", (long long)(c->size ? c->size : 1),
                                                e->dialect->not_signed);
         const char *rest = n->at[last].name;
-        dl_putf(e->out, "        const %s %s = (%s)(%sr %% %s);\n        %sr /= %s;\n", index, c->name, index, rest,
-                size, rest, size);
+        dl_putf(e->out, "        const %s %s = (%s)(%sr %% %s);\n        %sr /= %s;\n", index, c->name, index,
+                rest, size, rest, size);
     }
     dl_putf(e->out, "        const %s %s = (%s)%s%s;\n", index, n->at[first].name, index,
             last > first ? n->at[last].name : dl_format(e->arena, "(%s)", from), last > first ? "r" : "");
@@ -74,7 +75,8 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
     else
         dl_puts(e->out, "        p.part = 0;\n");
     for (int part = 0; part < o->nparts; part++) {
-        dl_putf(e->out, "        p.at[%d] = %lld%s", part, (long long)(row ? o->base[part] : 0), e->dialect->whole);
+        dl_putf(e->out, "        p.at[%d] = %lld%s", part, (long long)(row ? o->base[part] : 0),
+                e->dialect->whole);
         put_steps(e, n, o->step[part][kind]);
         if (row) put_steps(e, &p->number[DL_BATCH], o->step[part][DL_BATCH]);
         for (int i = 0; i < 3; i++)
@@ -89,21 +91,25 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
 static void put_parts(dl_emitter *e, const dl_product *p, const dl_operand *o, bool load) {
     for (int i = 0; i < o->nparts; i++) {
         dl_dtype type = e->k->params.at[o->param[i]].type.dtype;
-        const char *widen = type == o->dtype ? "" : type == DL_BF16 ? "kd_widen_bf16" : "kd_widen_f16";
+        const char *widen = type == o->dtype  ? p->alone && p->c->tf32 ? "kd_round_tf32" : ""
+                            : type == DL_BF16 ? "kd_widen_bf16"
+                                              : "kd_widen_f16";
         if (i + 1 < o->nparts) dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_TERMS ? "c" : "r", i);
-        dl_putf(e->out, load ? "%s(p%d[r.at[%d] + c.at[%d]])" : "%s(const void *)(p%d + (in ? r.at[%d] + c.at[%d] : 0))",
+        dl_putf(e->out,
+                load ? "%s(p%d[r.at[%d] + c.at[%d]])"
+                     : "%s(const void *)(p%d + (in ? r.at[%d] + c.at[%d] : 0))",
                 load ? widen : "", o->param[i], i, i);
         if (i + 1 < o->nparts) dl_puts(e->out, " : ");
     }
-    (void)p;
 }
 
 static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const char *name = e->k->name, *index = e->dialect->index, *which = o->is_left ? "left" : "right";
-    dl_putf(e->out,
-            "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n    typedef ct_place<%s, %d> "
-            "place;\n    enum { ALONG_K = %d, BYTES = %d };\n",
-            name, which, name, dl_emit_element_type(o->dtype), index, index, o->nparts, o->along_k, o->bytes);
+    dl_putf(
+        e->out,
+        "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n    typedef ct_place<%s, %d> "
+        "place;\n    enum { ALONG_K = %d, BYTES = %d };\n",
+        name, which, name, dl_emit_element_type(o->dtype), index, index, o->nparts, o->along_k, o->bytes);
     for (int i = 0; i < o->nparts; i++) {
         bool again = false;
         for (int j = 0; j < i; j++) again |= o->param[j] == o->param[i];
@@ -114,16 +120,19 @@ static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o)
     dl_putf(e->out, "    INLINE place row(%s i) const {\n        place p;\n        p.in = i < %s();\n", index,
             o->is_left ? "rows" : "columns");
     put_place(e, p, o, o->is_left ? DL_ROWS : DL_COLUMNS);
-    dl_putf(e->out, "    INLINE place col(%s i, %s end) const {\n        place p;\n        p.in = i < end;\n", index,
-            index);
+    dl_putf(e->out, "    INLINE place col(%s i, %s end) const {\n        place p;\n        p.in = i < end;\n",
+            index, index);
     put_place(e, p, o, DL_TERMS);
-    dl_puts(e->out, "    INLINE bool inside(const place &r, const place &c) const {\n        return r.in && c.in");
+    dl_puts(e->out,
+            "    INLINE bool inside(const place &r, const place &c) const {\n        return r.in && c.in");
     for (int i = 0; i < 3; i++)
         if (o->bounded[i])
             dl_putf(e->out, " && (unsigned)(r.x[%d] + c.x[%d]) < %lldU", i, i, (long long)o->limit[i]);
     dl_puts(e->out, ";\n    }\n");
     if (o->bytes)
-        dl_puts(e->out, "    INLINE const void *at(const place &r, const place &c, bool in) const {\n        return ");
+        dl_puts(
+            e->out,
+            "    INLINE const void *at(const place &r, const place &c, bool in) const {\n        return ");
     else
         dl_puts(e->out, "    INLINE word load(const place &r, const place &c) const {\n        return ");
     put_parts(e, p, o, !o->bytes);
@@ -152,14 +161,15 @@ void dl_product_put(dl_emitter *e, const dl_product *p) {
 void dl_product_unit(dl_emitter *e, const dl_product *p) {
     const dl_number *b = &p->number[DL_BATCH];
     dl_putf(e->out, "    %s_unit u;\n", e->k->name);
-    for (int i = b->n - 1; i >= 0; i--)
+    for (int i = b->n - 1; i >= 0 && !p->alone; i--)
         if (!is_point(&b->at[i]))
             dl_putf(e->out, "    u.b%d = (%s)(unit %% %lldU);\n    unit /= %lldU;\n", i, e->dialect->index,
-                    (long long)(b->at[i].size ? b->at[i].size : 1), (long long)(b->at[i].size ? b->at[i].size : 1));
+                    (long long)(b->at[i].size ? b->at[i].size : 1),
+                    (long long)(b->at[i].size ? b->at[i].size : 1));
     for (int i = 2; i >= 0; i--)
         if (p->parities[i] > 1)
-            dl_putf(e->out, "    u.q%d = (int)(unit %% %lldU);\n    unit /= %lldU;\n", i, (long long)p->parities[i],
-                    (long long)p->parities[i]);
+            dl_putf(e->out, "    u.q%d = (int)(unit %% %lldU);\n    unit /= %lldU;\n", i,
+                    (long long)p->parities[i], (long long)p->parities[i]);
         else
             dl_putf(e->out, "    u.q%d = 0;\n", i);
 }

@@ -1,5 +1,5 @@
-/* A contraction as a product of matrices: what its rows, columns and terms count, where the operands' elements
- * lie by them, and which tiles it is cut into. The loops are kernels/contract.cu. */
+/* A contraction as a product of matrices: what its rows, columns and terms count, where the operands'
+ * elements lie by them, and which tiles it is cut into. The loops are kernels/contract.cu. */
 #ifndef DL_EMIT_TILES_H
 #define DL_EMIT_TILES_H
 #include "compiler/cuda/emit_cuda.h"
@@ -25,10 +25,11 @@ typedef struct {
 typedef struct {
     int place, nparts, param[4];
     bool is_left;
-    dl_dtype dtype; /* of its words in shared memory */
+    dl_dtype dtype;                                        /* of its words in shared memory */
     int64_t base[4], step[4][DL_NUMBERS][DL_MAX_RELATION]; /* elements, by part */
     int64_t start[5];                                      /* of the parts, in channels */
-    int channel, group; /* the counter of channels, of its own number; that of BATCH which counts groups, or -1 */
+    int channel,
+        group; /* the counter of channels, of its own number; that of BATCH which counts groups, or -1 */
     dl_number_kind channels;
     bool is_image;
     int64_t scale[3][DL_NUMBERS][DL_MAX_RELATION], limit[3], along[4][3]; /* along: elements, by part */
@@ -51,13 +52,15 @@ typedef struct {
     const dl_kinstr *c;
     dl_relation r;
     dl_number number[DL_NUMBERS];
+    dl_number across;      /* columns of tiles: COLUMNS, or, each sum by itself, those of all groups */
+    bool alone;            /* groups so small that each sum is made by itself, by one thread */
     dl_operand operand[2]; /* left, right */
     int64_t parities[3];   /* of the image's positions: strides, where it is made */
-    const char *coordinate[DL_MAX_RANK];     /* of the space, in C */
-    dl_number_kind of[DL_MAX_RANK];          /* the number that it follows */
-    int inner;                               /* the space axis along which neighbouring columns lie, or -1 */
-    const char *arithmetic;                  /* "CT_BF16" */
-    int word;                                /* bytes */
+    const char *coordinate[DL_MAX_RANK]; /* of the space, in C */
+    dl_number_kind of[DL_MAX_RANK];      /* the number that it follows */
+    int inner;                           /* the space axis along which neighbouring columns lie, or -1 */
+    const char *arithmetic;              /* "CT_BF16" */
+    int word;                            /* bytes */
     dl_tiling tiling;
 } dl_product;
 

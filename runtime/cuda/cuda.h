@@ -59,6 +59,12 @@ typedef struct {
     int program;
 } dlr_slot;
 
+/* Of a run that is timed. */
+typedef struct {
+    DL_ARRAY(dlr_cu_event) events;
+    int64_t began; /* when the first of them was, by the host's clock */
+} dlr_cuda_watched;
+
 /* What was asked of the driver. */
 typedef struct {
     int64_t graphs, launches; /* graphs, and kernels outside them */
@@ -84,6 +90,7 @@ typedef struct {
     dlr_mirror mirrors[DLR_MIRRORS];
     int64_t uses;
     dlr_slot ring[DLR_RING];
+    dlr_cuda_watched watch;
     int64_t runs, taken; /* started; of them taken */
     char *ones;          /* what is read when the device has failed */
     int64_t nones;
@@ -116,6 +123,15 @@ const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes);
 dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l);
 void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
 void dlr_cuda_say(const dlr_cuda *c); /* DLR_DEBUG=driver */
+
+/* ---- watch.c ---- */
+void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline);
+/* A copy between the host's pinned memory and the arena, timed where the next run is. */
+dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offset, int64_t bytes);
+/* The program's launches one by one, with events between them. */
+void dlr_cuda_run_watched(dlr_cuda *c, int program);
+/* Waits for all, and writes the times down. */
+void dlr_cuda_end_watch(dlr_cuda *c, int program);
 
 /* ---- host.c ---- */
 bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes); /* at least; what was there is lost */

@@ -51,6 +51,7 @@ static const struct {
     FUNCTION(EventDestroy, 4000),
     FUNCTION(EventRecord, 2000),
     FUNCTION(EventSynchronize, 2000),
+    FUNCTION(EventElapsedTime, 2000),
     FUNCTION(ModuleLoadData, 2000),
     FUNCTION(ModuleUnload, 2000),
     FUNCTION(ModuleGetFunction, 2000),

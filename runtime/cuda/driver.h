@@ -87,6 +87,7 @@ typedef struct {
     dlr_cu_result (*EventDestroy)(dlr_cu_event event);
     dlr_cu_result (*EventRecord)(dlr_cu_event event, dlr_cu_stream stream);
     dlr_cu_result (*EventSynchronize)(dlr_cu_event event);
+    dlr_cu_result (*EventElapsedTime)(float *ms, dlr_cu_event from, dlr_cu_event to);
     dlr_cu_result (*ModuleLoadData)(dlr_cu_module *module, const void *image);
     dlr_cu_result (*ModuleUnload)(dlr_cu_module module);
     dlr_cu_result (*ModuleGetFunction)(dlr_cu_function *function, dlr_cu_module module, const char *name);

@@ -22,6 +22,8 @@ typedef int emulated_launch(const char *kernel, int nargs, void *const *args, un
 struct CUevent_st {
     int waiting; /* records of it in the queue, which is */
     struct CUstream_st *stream;
+    bool times;
+    int64_t at; /* when it was, in nanoseconds; 0: it never was */
 };
 struct CUmod_st {
     dl_object object;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/base/clock.h"
 #include "runtime/cuda/fake.h"
 
 /* ---- a stream's work ---- */
@@ -34,7 +35,7 @@ static dlr_cu_result run(const work *w) {
             return dlr_fake_break(DLR_CU_ECC_UNCORRECTABLE, "in a copy");
         return memcpy(w->to, w->from, w->bytes), 0;
     case FILL: return memset(w->to, w->value, w->bytes), 0;
-    case RECORD: return 0;
+    case RECORD: return w->event->at = dl_clock_ns(), 0;
     case GRAPH:
         for (int i = 0; r == 0 && i < w->graph->list.n; i++) r = run(&w->graph->list.at[i]);
         return r;
@@ -108,10 +109,17 @@ static dlr_cu_result stream_wait(dlr_cu_stream s) {
 }
 
 static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
-    (void)flags;
     if (!(*event = calloc(1, sizeof **event))) return DLR_CU_OUT_OF_MEMORY;
+    (*event)->times = !(flags & DLR_CU_EVENT_DISABLE_TIMING);
     PUSH(&fake.events, *event);
     return 0;
+}
+static dlr_cu_result event_elapsed(float *ms, dlr_cu_event from, dlr_cu_event to) {
+    if (fake.fault) return fake.fault;
+    if (!from->times || !to->times) return DLR_CU_INVALID_HANDLE;
+    if (from->waiting || to->waiting) return DLR_CU_NOT_READY;
+    if (!from->at || !to->at) return DLR_CU_INVALID_HANDLE;
+    return *ms = (float)((double)(to->at - from->at) * 1e-6), 0;
 }
 static dlr_cu_result event_destroy(dlr_cu_event event) {
     if (event->waiting) dlr_fake_drain(event->stream, event);
@@ -157,4 +165,5 @@ void dlr_fake_streams(dlr_driver *t) {
     t->EventDestroy = event_destroy;
     t->EventRecord = event_record;
     t->EventSynchronize = event_wait;
+    t->EventElapsedTime = event_elapsed;
 }

@@ -27,9 +27,7 @@ static void mark(dlr_cuda *c, dlr_pinned *p) {
 
 static void send(dlr_cuda *c, dlr_pinned *from, int64_t offset, int64_t bytes) {
     if (!dlr_cuda_alive(c)) return;
-    if (dlr_cuda_ok(
-            c, c->driver->MemcpyHtoDAsync(c->memory + (uint64_t)offset, from->at, (size_t)bytes, c->stream),
-            "a copy to the device"))
+    if (dlr_cuda_ok(c, dlr_cuda_copy(c, false, from->at, offset, bytes), "a copy to the device"))
         mark(c, from);
 }
 
@@ -69,10 +67,8 @@ static dlr_mirror *choose(dlr_cuda *c, int64_t offset, int64_t bytes) {
 }
 
 static bool fetch(dlr_cuda *c, dlr_mirror *m) {
-    bool ok = dlr_cuda_ok(c,
-                          c->driver->MemcpyDtoHAsync(m->memory.at, c->memory + (uint64_t)m->offset,
-                                                     (size_t)m->bytes, c->stream),
-                          "a copy from the device");
+    bool ok =
+        dlr_cuda_ok(c, dlr_cuda_copy(c, true, m->memory.at, m->offset, m->bytes), "a copy from the device");
     if (ok) mark(c, &m->memory), dlr_cuda_wait_pinned(c, &m->memory);
     return ok && dlr_cuda_alive(c);
 }

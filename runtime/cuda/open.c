@@ -298,6 +298,7 @@ static void release(dlr_cuda *c) {
     for (int i = 0; i < c->nfeeds; i++) unpin(c, &c->feeds[i].memory[0]), unpin(c, &c->feeds[i].memory[1]);
     for (int i = 0; i < DLR_MIRRORS; i++) unpin(c, &c->mirrors[i].memory);
     for (int i = 0; i < DLR_RING; i++) unpin(c, &c->ring[i].memory);
+    for (int i = 0; i < c->watch.events.n; i++) v->EventDestroy(c->watch.events.at[i]);
     if (c->memory) v->MemFree(c->memory);
     for (int i = 0; c->modules && i < c->base.plan->objects.n; i++)
         if (c->modules[i]) v->ModuleUnload(c->modules[i]);
@@ -309,7 +310,7 @@ static void release(dlr_cuda *c) {
 /* A context that has failed is of no use, and what it held goes with it. */
 static void forget(dlr_cuda *c) {
     c->driver->DevicePrimaryCtxReset(c->device);
-    c->context = NULL, c->stream = NULL, c->memory = 0;
+    c->context = NULL, c->stream = NULL, c->memory = 0, c->watch.events.n = 0;
     memset(c->modules, 0, sizeof *c->modules * (size_t)c->base.plan->objects.n);
     for (int i = 0; i < c->base.plan->programs.n; i++) c->programs[i].graph = NULL;
     for (int i = 0; i < c->nfeeds; i++) memset(c->feeds[i].memory, 0, sizeof c->feeds[i].memory);
@@ -349,6 +350,7 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .wait = dlr_cuda_wait,
                                        .host = dlr_cuda_host,
                                        .result = dlr_cuda_result,
+                                       .watch = dlr_cuda_watch,
                                        .take = dlr_cuda_take,
                                        .close = close_cuda};
 

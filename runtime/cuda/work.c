@@ -115,8 +115,7 @@ static void send_results(dlr_cuda *c, int program) {
     slot->program = program;
     for (int i = 0; r == 0 && i < p->results.n; i++) {
         const dlr_span *s = &p->results.at[i];
-        r = c->driver->MemcpyDtoHAsync(slot->memory.at + s->place, c->memory + (uint64_t)s->offset,
-                                       (size_t)s->bytes, c->stream);
+        r = dlr_cuda_copy(c, true, slot->memory.at + s->place, s->offset, s->bytes);
     }
     c->runs++; /* so that waiting for it is a wait for the newest */
     if (r == 0 && slot->memory.event) r = c->driver->EventRecord(slot->memory.event, c->stream);
@@ -130,7 +129,9 @@ void dlr_cuda_replay(dlr_device *d, int program) {
     if (!dlr_cuda_alive(c)) return;
     count_step(c, program);
     c->ring[c->runs % DLR_RING].program = program;
-    if (c->slow) {
+    if (d->timeline) {
+        dlr_cuda_run_watched(c, program);
+    } else if (c->slow) {
         int n = d->plan->programs.at[program].launches.n;
         for (int i = 0; i < n && dlr_cuda_alive(c); i++) dlr_cuda_launch_one(d, program, i);
     } else {
@@ -138,6 +139,7 @@ void dlr_cuda_replay(dlr_device *d, int program) {
         dlr_cuda_ok(c, c->driver->GraphLaunch(c->programs[program].graph, c->stream), "a program's launch");
     }
     if (dlr_cuda_alive(c)) send_results(c, program);
+    if (d->timeline) dlr_cuda_end_watch(c, program);
 }
 
 void dlr_cuda_take(dlr_device *d) {

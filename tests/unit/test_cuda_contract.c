@@ -13,8 +13,8 @@
 #include "tests/unit/contraction_cases.h"
 #include "tests/unit/random_numbers.h"
 
-typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block, unsigned shared,
-                      unsigned seed, char *error, size_t size);
+typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
+                      unsigned shared, unsigned seed, char *error, size_t size);
 
 typedef struct {
     const char *what;
@@ -61,8 +61,9 @@ static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
     for (int phase = 0; phase < code->phases && ok; phase++) {
         char name[128], error[512] = "";
         snprintf(name, sizeof name, "%s_%d", k->name, phase);
-        ok = !r->launch(name, k->params.n + 1, args, (unsigned)code->units[phase], (unsigned)code->threads[phase],
-                        (unsigned)code->shared[phase], (unsigned)(phase + 1), error, sizeof error);
+        ok = !r->launch(name, k->params.n + 1, args, (unsigned)code->units[phase],
+                        (unsigned)code->threads[phase], (unsigned)code->shared[phase], (unsigned)(phase + 1),
+                        error, sizeof error);
         CHECK(ok, "%s, %s: %s", r->what, name, error);
     }
     CHECK(dl_interp_node(r->in, n, &err), "%s", err.message);
@@ -97,7 +98,8 @@ static void feed(dl_interp *in, const dl_graph *g) {
 static bool has_contraction(const dl_node *n) { return n->kernel && dl_kernel_anchor(n->kernel) >= 0; }
 
 /* All of a graph behind the passes; how many contractions it has. */
-static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t, double most) {
+static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t,
+                       double most) {
     dl_error err = {0};
     dl_buf text = {0}, whole = {0};
     dl_emitted needs = {0}, *code = DL_NEWS(arena, dl_emitted, g->nodes.n + 1);
@@ -160,8 +162,9 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32)
     const char *only = getenv("DL_TEST_ONLY");
     int all = 0;
     for (int i = 0; i < m->graphs.n && !err.code; i++) {
-        const char *what = dl_format(m->arena, "%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
-                                     tf32 ? " in tf32" : "", m->graphs.at[i]->name, i < NCASES ? cases[i].what : "sums");
+        const char *what =
+            dl_format(m->arena, "%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
+                      tf32 ? " in tf32" : "", m->graphs.at[i]->name, i < NCASES ? cases[i].what : "sums");
         if (!only || strstr(what, only)) all += check_graph(what, m->arena, m->graphs.at[i], t, most);
     }
     CHECK(only || all >= 3 * NCASES, "%d kernels", all);

@@ -191,21 +191,23 @@ int rename(const char *from, const char *to) {
 /* A rerun that is stopped at any of its moves, which is where a crash can fall: every file of the earlier run
  * is somewhere, once, and the next rerun takes the rest. */
 static void test_directory_stopped(void) {
-    static const char *const names[] = {"checkpoints", "metrics.jsonl", "logs", "prediction.png",
-                                        "hyperparams.yaml"};
-    for (int k = 1; k <= 6; k++) {
+    static const char *const names[] = {"checkpoints",      "metrics.jsonl", "logs",       "prediction.png",
+                                        "hyperparams.yaml", "profile.json",  "profile.txt"};
+    enum { NAMES = sizeof names / sizeof *names };
+    for (int k = 1; k <= NAMES + 1; k++) {
         dl_error err = {0};
         const char *path = dl_format(arena, "%s/stopped/1GPU/%d", folder, k);
         dlr_rundir dir;
         const char *kept;
         CHECK(dlr_rundir_open(arena, path, &dir, &err), "%s", err.message);
-        for (int i = 0; i < 5; i++) CHECK(mkdir(dl_format(arena, "%s/%s", dir.path, names[i]), 0777) == 0);
+        for (int i = 0; i < NAMES; i++)
+            CHECK(mkdir(dl_format(arena, "%s/%s", dir.path, names[i]), 0777) == 0);
         failing_rename = k;
         bool ok = dlr_rundir_renew(arena, &dir, &kept, &err);
         failing_rename = 0;
-        CHECK(ok == (k > 5) && (ok || err.code == DL_IO), "%d: %s", k, err.message);
+        CHECK(ok == (k > NAMES) && (ok || err.code == DL_IO), "%d: %s", k, err.message);
         for (int round = 0; round < 2; round++) {
-            for (int i = 0; i < 5; i++) {
+            for (int i = 0; i < NAMES; i++) {
                 int found = 0;
                 static const char *const places[] = {"", ".1", ".2"};
                 for (int p = 0; p < 3; p++)

@@ -34,6 +34,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     typedef typename S::index index;
     typedef typename S::place place;
     enum {
+        ALONG_K = S::ALONG_K,
         WORD = sizeof(word),
         STEP = S::BYTES ? S::BYTES : WORD,
         SPAN = S::ALONG_K ? (int)CT_LINE : ROWS * WORD,
@@ -46,6 +47,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     };
     place held[HELD ? HELD : 1];
     word words[S::BYTES ? 1 : COUNT];
+    int first; /* byte of the thread's first piece */
 
     static INLINE place *table() {
         __shared__ place t[HELD ? 1 : ROWS];
@@ -66,15 +68,20 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     static INLINE int down() { return (int)threadIdx.x / ACROSS; }
     static INLINE int across() { return (int)threadIdx.x % ACROSS * STEP; }
     static INLINE bool has(int line) { return LINES % DOWN == 0 || line < LINES; }
+    /* Where the thread's piece number i goes: lines that lie 8 apart are turned alike. */
+    INLINE int place_of(int i) const {
+        return DOWN % 8 == 0 ? first + i * DOWN * SPAN : byte_of(down() + i * DOWN, across());
+    }
 
-    /* The rows from `first` on; a barrier must follow. */
-    INLINE void begin(const S &s, index first) {
+    /* The rows from `from` on; a barrier must follow. */
+    INLINE void begin(const S &s, index from) {
+        first = byte_of(down(), across());
         if constexpr (!S::ALONG_K) {
-            held[0] = s.row(first + across() / WORD);
+            held[0] = s.row(from + across() / WORD);
         } else if constexpr (HELD > 0) {
-            CT_UNROLL for (int i = 0; i < HELD; i++) held[i] = s.row(first + down() + i * DOWN);
+            CT_UNROLL for (int i = 0; i < HELD; i++) held[i] = s.row(from + down() + i * DOWN);
         } else {
-            for (int i = (int)threadIdx.x; i < ROWS; i += THREADS) table()[i] = s.row(first + i);
+            CT_LOOP for (int i = (int)threadIdx.x; i < ROWS; i += THREADS) table()[i] = s.row(from + i);
         }
     }
     /* Terms [k, k + depth), those from `end` on zeros, begin their way into the tile. */
@@ -90,7 +97,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
             if constexpr (S::BYTES == 0) {
                 words[i] = in ? s.load(r, c) : (word)0;
             } else {
-                kd_saddr to = tile + byte_of(line, across());
+                kd_saddr to = tile + place_of(i);
                 const void *from = s.at(r, c, in);
                 if constexpr (S::BYTES == 16) kd_copy16(to, from, in ? 16 : 0);
                 if constexpr (S::BYTES == 8) kd_copy8(to, from, in ? 8 : 0);
@@ -103,73 +110,91 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
         if constexpr (S::BYTES == 0) {
             CT_UNROLL for (int i = 0; i < COUNT; i++) {
                 int line = down() + i * DOWN;
-                if (has(line)) *(word *)(tile + byte_of(line, across())) = words[i];
+                if (has(line)) *(word *)(tile + place_of(i)) = words[i];
             }
         }
     }
 
-    /* The blocks of 8 rows by 16 bytes of depth of kd_mma's operands: as the left one wants them, rows first;
-     * or as the right one, depth first. `step`: 32 bytes of depth. */
-    template <bool LEFT> static INLINE void blocks4(unsigned r[4], const unsigned char *tile, int row, int step) {
-        int lane = (int)threadIdx.x % 32, i = lane / 8, j = lane % 8;
-        int half = LEFT ? i & 1 : i >> 1, deep = LEFT ? i >> 1 : i & 1;
-        if constexpr (S::ALONG_K) {
-            kd_ldmatrix4(r, kd_saddr_of(tile) + byte_of(row + half * 8 + j, step * 32 + deep * 16));
-        } else if constexpr (WORD == 2) {
-            kd_ldmatrix4_trans(r, kd_saddr_of(tile) + byte_of(step * 16 + deep * 8 + j, (row + half * 8) * 2));
-        } else {
-            CT_UNROLL for (int b = 0; b < 4; b++)
-                r[b] = word_of(tile, row + (LEFT ? b & 1 : b >> 1) * 8 + lane / 4,
-                               step * 8 + (LEFT ? b >> 1 : b & 1) * 4 + lane % 4);
-        }
-    }
-    /* One block of rows of the right operand. */
-    static INLINE void blocks2(unsigned r[2], const unsigned char *tile, int row, int step) {
-        int lane = (int)threadIdx.x % 32, i = lane / 8 & 1, j = lane % 8;
-        if constexpr (S::ALONG_K) {
-            kd_ldmatrix2(r, kd_saddr_of(tile) + byte_of(row + j, step * 32 + i * 16));
-        } else if constexpr (WORD == 2) {
-            kd_ldmatrix2_trans(r, kd_saddr_of(tile) + byte_of(step * 16 + i * 8 + j, row * 2));
-        } else {
-            CT_UNROLL for (int b = 0; b < 2; b++)
-                r[b] = word_of(tile, row + lane / 4, step * 8 + b * 4 + lane % 4);
-        }
-    }
     static INLINE unsigned word_of(const unsigned char *tile, int row, int k) {
         return *(const unsigned *)(tile + (S::ALONG_K ? byte_of(row, k * 4) : byte_of(k, row * 4)));
     }
 };
 
-/* ---- the products of two tiles, by a warp from `row` and `column` on ---- */
-template <int ARITHMETIC, int N> INLINE void ct_round(unsigned (&w)[N]) {
-    if (ARITHMETIC == CT_TF32) {
-        CT_UNROLL for (int i = 0; i < N; i++) w[i] = __float_as_uint(kd_round_tf32(__uint_as_float(w[i])));
+/* ---- the products of two tiles ---- */
+/* How a warp reads its rows of an operand, from `row` on, as blocks of 8 rows by 16 bytes of depth: in the
+ * order in which kd_mma's left operand has them, rows first; or its right one, depth first. */
+template <class F, bool LEFT, int ROWS> struct ct_reader {
+    enum {
+        ALONG_K = F::ALONG_K,
+        PLAIN = !F::ALONG_K && F::WORD == 4, /* word by word: no instruction turns such blocks */
+        PAIRS = (ROWS + 15) / 16,
+        STEP = ALONG_K ? 0 : F::SPAN * (32 / F::WORD), /* from 32 bytes of depth to the next */
+        OFFSETS = ALONG_K ? CT_LINE / 32 : PLAIN ? 1 : PAIRS
+    };
+    int at[OFFSETS]; /* by step of depth, or by pair of blocks of rows */
+
+    INLINE void begin(int row) {
+        int lane = (int)threadIdx.x % 32, i = lane / 8 % (ROWS == 8 ? 2 : 4), j = lane % 8;
+        int half = ROWS == 8 ? 0 : LEFT ? i & 1 : i >> 1, deep = ROWS == 8 ? i : LEFT ? i >> 1 : i & 1;
+        if constexpr (ALONG_K) {
+            CT_UNROLL for (int s = 0; s < OFFSETS; s++) at[s] = F::byte_of(row + half * 8 + j, s * 32 + deep * 16);
+        } else if constexpr (!PLAIN) {
+            CT_UNROLL for (int p = 0; p < PAIRS; p++)
+                at[p] = F::byte_of(deep * 8 + j, (row + p * 16 + half * 8) * 2);
+        } else {
+            at[0] = row;
+        }
+    }
+    /* Pair number p of blocks of rows, step number s of depth; r[2] and r[3] are not there for 8 rows. */
+    INLINE void read(unsigned (&r)[4], const unsigned char *tile, int p, int s) const {
+        if constexpr (PLAIN) {
+            int lane = (int)threadIdx.x % 32;
+            CT_UNROLL for (int b = 0; b < (ROWS == 8 ? 2 : 4); b++) {
+                int half = ROWS == 8 ? 0 : LEFT ? b & 1 : b >> 1, deep = ROWS == 8 ? b : LEFT ? b >> 1 : b & 1;
+                r[b] = F::word_of(tile, at[0] + p * 16 + half * 8 + lane / 4, s * 8 + deep * 4 + lane % 4);
+            }
+        } else {
+            kd_saddr from = kd_saddr_of(tile) + (ALONG_K ? at[s % OFFSETS] + p * 16 * CT_LINE : at[p % OFFSETS] + s * STEP);
+            if constexpr (ROWS == 8) {
+                unsigned two[2];
+                if constexpr (ALONG_K)
+                    kd_ldmatrix2(two, from);
+                else
+                    kd_ldmatrix2_trans(two, from);
+                r[0] = two[0], r[1] = two[1];
+            } else if constexpr (ALONG_K) {
+                kd_ldmatrix4(r, from);
+            } else {
+                kd_ldmatrix4_trans(r, from);
+            }
+        }
+    }
+};
+
+template <int ARITHMETIC> INLINE void ct_round(unsigned (&w)[4]) {
+    if constexpr (ARITHMETIC == CT_TF32) {
+        CT_UNROLL for (int i = 0; i < 4; i++) w[i] = __float_as_uint(kd_round_tf32(__uint_as_float(w[i])));
     }
 }
 
 template <int ARITHMETIC, class A, class B, int MT, int NT>
-INLINE void ct_multiply(float (&sum)[MT][NT][4], const unsigned char *left, const unsigned char *right, int row,
-                        int column) {
-    CT_UNROLL for (int step = 0; step < CT_LINE / 32; step++) {
-        unsigned b[NT][2];
-        CT_UNROLL for (int j = 0; j + 1 < NT; j += 2) {
-            unsigned two[4];
-            B::template blocks4<false>(two, right, column + j * 8, step);
-            ct_round<ARITHMETIC>(two);
-            b[j][0] = two[0], b[j][1] = two[1], b[j + 1][0] = two[2], b[j + 1][1] = two[3];
-        }
-        if constexpr (NT % 2 != 0) {
-            B::blocks2(b[NT - 1], right, column + (NT - 1) * 8, step);
-            ct_round<ARITHMETIC>(b[NT - 1]);
+INLINE void ct_multiply(float (&sum)[MT][NT][4], const A &a, const B &b, const unsigned char *left,
+                        const unsigned char *right) {
+    CT_UNROLL for (int s = 0; s < CT_LINE / 32; s++) {
+        unsigned w[(NT + 1) / 2][4];
+        CT_UNROLL for (int j = 0; j < NT; j += 2) {
+            b.read(w[j / 2], right, j / 2, s);
+            ct_round<ARITHMETIC>(w[j / 2]);
         }
         CT_UNROLL for (int i = 0; i < MT; i++) {
-            unsigned a[4];
-            A::template blocks4<true>(a, left, row + i * 16, step);
-            ct_round<ARITHMETIC>(a);
+            unsigned v[4];
+            a.read(v, left, i, s);
+            ct_round<ARITHMETIC>(v);
             CT_UNROLL for (int j = 0; j < NT; j++) {
-                if constexpr (ARITHMETIC == CT_BF16) kd_mma_bf16(sum[i][j], a, b[j]);
-                if constexpr (ARITHMETIC == CT_F16) kd_mma_f16(sum[i][j], a, b[j]);
-                if constexpr (ARITHMETIC == CT_TF32) kd_mma_tf32(sum[i][j], a, b[j]);
+                const unsigned *two = w[j / 2] + j % 2 * 2;
+                if constexpr (ARITHMETIC == CT_BF16) kd_mma_bf16(sum[i][j], v, two);
+                if constexpr (ARITHMETIC == CT_F16) kd_mma_f16(sum[i][j], v, two);
+                if constexpr (ARITHMETIC == CT_TF32) kd_mma_tf32(sum[i][j], v, two);
             }
         }
     }
@@ -214,7 +239,10 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     A left;
     B right;
     float sum[MT][NT][4] = {};
+    ct_reader<A, true, BM / WM> rows;
+    ct_reader<B, false, BN / WN> columns;
     left.begin(a, m), right.begin(b, n);
+    rows.begin(row), columns.begin(column);
     __syncthreads();
     int count = end > k ? (int)((end - k + DEPTH - 1) / DEPTH) : 0, read = 0, write = 0;
     CT_LOOP for (int t = 1 - STAGES; t < count; t++) {
@@ -235,7 +263,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
             if constexpr (ARITHMETIC == CT_F32)
                 ct_multiply_plain<A, B>(sum, from, from + A::BYTES_OF_TILE, row, column);
             else
-                ct_multiply<ARITHMETIC, A, B>(sum, from, from + A::BYTES_OF_TILE, row, column);
+                ct_multiply<ARITHMETIC>(sum, rows, columns, from, from + A::BYTES_OF_TILE);
             read = read + 1 == STAGES ? 0 : read + 1;
         }
         if (more) {
@@ -245,12 +273,42 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     }
     kd_copy_wait<0>();
     __syncthreads();
-    float *sums = (float *)shared;
-    CT_UNROLL for (int i = 0; i < MT; i++)
+    float *sums = (float *)shared, *to = sums + (row + lane / 4) * (BN + 8) + column + lane % 4 * 2;
+    CT_UNROLL for (int i = 0; i < 2 * MT; i++)
         CT_UNROLL for (int j = 0; j < NT; j++)
-            CT_UNROLL for (int h = 0; h < 2; h++)
-                *(float2 *)(sums + (row + i * 16 + h * 8 + lane / 4) * (BN + 8) + column + j * 8 + lane % 4 * 2) =
-                    make_float2(sum[i][j][2 * h], sum[i][j][2 * h + 1]);
+            *(float2 *)(to + i * 8 * (BN + 8) + j * 8) =
+                make_float2(sum[i / 2][j][i % 2 * 2], sum[i / 2][j][i % 2 * 2 + 1]);
+    __syncthreads();
+    return sums;
+}
+
+/* The same, each sum by one thread: columns are those of all groups, `all` of them, of which the operands know
+ * theirs as b0. What lies outside is no zero here: nothing is multiplied by it. */
+template <int BM, int BN, int THREADS, class SA, class SB>
+INLINE const float *ct_alone(SA a, SB b, typename SA::index m, typename SA::index n, typename SA::index k,
+                             typename SA::index end, typename SA::index all, unsigned char *shared) {
+    typedef typename SA::index index;
+    enum { CHAIN = 32 }; /* products of one chain of floats */
+    float *sums = (float *)shared;
+    int column = (int)threadIdx.x % BN;
+    if (n + column >= all) end = k;
+    a.b0 = b.b0 = (n + column) / b.columns();
+    typename SB::place c = b.row((n + column) % b.columns());
+    CT_LOOP for (int row = (int)threadIdx.x / BN; row < BM; row += THREADS / BN) {
+        typename SA::place r = a.row(m + row);
+        float sum = 0;
+        CT_LOOP for (index from = k; from < end; from += CHAIN) {
+            index to = from + CHAIN < end ? from + CHAIN : end;
+            float part = 0;
+            CT_LOOP for (index i = from; i < to; i++) {
+                typename SA::place x = a.col(i, end);
+                typename SB::place y = b.col(i, end);
+                if (a.inside(r, x) && b.inside(c, y)) part += a.load(r, x) * b.load(c, y);
+            }
+            sum += part;
+        }
+        sums[row * (BN + 8) + column] = sum;
+    }
     __syncthreads();
     return sums;
 }

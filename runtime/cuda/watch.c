@@ -1,0 +1,90 @@
+/* Times of one run, by the device's own events: before and behind each kernel and each copy. */
+#include <math.h>
+
+#include "ir/base/clock.h"
+#include "runtime/cuda/cuda.h"
+
+static dlr_cu_event event_at(dlr_cuda *c, int i) {
+    while (c->watch.events.n <= i && dlr_cuda_alive(c)) {
+        dlr_cu_event event = NULL;
+        if (dlr_cuda_ok(c, c->driver->EventCreate(&event, 0), "an event"))
+            dl_push(c->base.arena, &c->watch.events, event);
+    }
+    return dlr_cuda_alive(c) ? c->watch.events.at[i] : NULL;
+}
+
+static void mark(dlr_cuda *c, int i) {
+    dlr_cu_event event = event_at(c, i);
+    if (event) dlr_cuda_ok(c, c->driver->EventRecord(event, c->stream), "an event");
+}
+
+/* Of events, the first is the one that the others' times are counted from; those of copies follow it in
+ * pairs, and then those between launches. */
+enum { COPIES = 1, LAUNCHES = COPIES + 2 * DLR_TIMED_COPIES };
+
+void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    dlr_cuda_wait(d);
+    mark(c, 0);
+    dlr_cuda_wait(d);
+    c->watch.began = dl_clock_ns();
+    d->timeline = dlr_cuda_alive(c) ? timeline : NULL;
+}
+
+dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offset, int64_t bytes) {
+    dlr_timeline *t = c->base.timeline;
+    uint64_t device = c->memory + (uint64_t)offset;
+    int number = t && t->ncopies < DLR_TIMED_COPIES ? t->ncopies++ : -1;
+    if (number >= 0) {
+        t->copies[number] = (dlr_timed_copy){.bytes = bytes, .to_host = to_host};
+        mark(c, COPIES + 2 * number);
+    }
+    dlr_cu_result r = to_host ? c->driver->MemcpyDtoHAsync(host, device, (size_t)bytes, c->stream)
+                              : c->driver->MemcpyHtoDAsync(device, host, (size_t)bytes, c->stream);
+    if (number >= 0) mark(c, COPIES + 2 * number + 1);
+    return r;
+}
+
+void dlr_cuda_run_watched(dlr_cuda *c, int program) {
+    int n = c->base.plan->programs.at[program].launches.n;
+    mark(c, LAUNCHES);
+    for (int i = 0; i < n && dlr_cuda_alive(c); i++) {
+        dlr_cuda_launch_one(&c->base, program, i);
+        mark(c, LAUNCHES + i + 1);
+    }
+}
+
+/* Nanoseconds from the first event. */
+static int64_t since(dlr_cuda *c, int i) {
+    float ms = 0;
+    dlr_cuda_ok(c, c->driver->EventElapsedTime(&ms, c->watch.events.at[0], c->watch.events.at[i]),
+                "an event's time");
+    return llround((double)ms * 1e6);
+}
+
+/* The host learns of an event a little later than it is: nothing ran after it is known to have ended. */
+static void shift(dlr_timeline *t, int nlaunches, int64_t ns) {
+    for (int i = 0; i < t->ncopies; i++) t->copies[i].time.began += ns, t->copies[i].time.ended += ns;
+    for (int i = 0; i < nlaunches; i++) t->launches[i].began += ns, t->launches[i].ended += ns;
+}
+
+void dlr_cuda_end_watch(dlr_cuda *c, int program) {
+    dlr_timeline *t = c->base.timeline;
+    int n = c->base.plan->programs.at[program].launches.n;
+    dlr_cuda_wait(&c->base);
+    int64_t now = dl_clock_ns(), last = 0;
+    c->base.timeline = NULL;
+    if (!dlr_cuda_alive(c)) return;
+    for (int i = 0; i < t->ncopies; i++) {
+        t->copies[i].time = (dlr_time){since(c, COPIES + 2 * i), since(c, COPIES + 2 * i + 1)};
+        if (t->copies[i].time.ended > last) last = t->copies[i].time.ended;
+    }
+    int64_t before = since(c, LAUNCHES);
+    for (int i = 0; i < n; i++) {
+        int64_t after = since(c, LAUNCHES + i + 1);
+        t->launches[i] = (dlr_time){before, after};
+        before = after;
+    }
+    if (before > last) last = before;
+    shift(t, n, c->watch.began + last > now ? now - last : c->watch.began);
+}
