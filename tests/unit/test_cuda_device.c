@@ -178,6 +178,11 @@ static void test_host(const dl_plan *p) {
         dlr_state_read_range(e, y, (dlr_range){at, n}, DL_F64, wide);
         CHECK(wide[0] == at && wide[n - 1] == at + n - 1);
     }
+    dlr_state_read(e, low, DL_F32, got);
+    CHECK(got[255] == 0, "the copy is stale, and %g", (double)got[255]);
+    dlr_exec_renew(e);
+    dlr_state_read(e, low, DL_F32, got);
+    CHECK(got[255] == 255, "%g", (double)got[255]);
     dlr_exec_run(e, 1, NULL); /* reads x alone */
     CHECK(dlr_scalar(e, dlr_exec_result(e, 1, DL_RESULT_LOSS, NULL)) == 511.5);
     dlr_state_read(e, y, DL_F32, got);
