@@ -11,6 +11,7 @@
 
 #include "compiler/cache.h"
 #include "compiler/process.h"
+#include "ir/base/cpus.h"
 #include "ir/base/hash.h"
 #include "ir/base/input.h"
 #include "ir/base/object.h"
@@ -185,7 +186,10 @@ static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char
         commands[i] = (dl_command){.argv = command_line(arena, w, &jobs[i]),
                                    .log = dl_format(arena, "%s.log", jobs[i].base)};
     }
-    int ended = dl_run_all(n, commands, work, PATIENCE, warn, err);
+    /* as many at a time as there are CPUs, but two even on one: a plan for CPUs has two sources */
+    int cpus = dl_cpus_allowed() > 1 ? dl_cpus_allowed() : 2, ended = 0;
+    for (int i = 0; i < n && !ended; i += cpus)
+        ended = dl_run_all(n - i < cpus ? n - i : cpus, commands + i, work, PATIENCE, warn, err);
     if (ended > 0) *stopped = ended;
     bool ok = ended == 0;
     for (int i = 0; i < n && ok; i++) ok = take_object(arena, w, &jobs[i], commands[i].status, err);

@@ -469,6 +469,8 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
         k->bytes_unfused += dl_type_bytes(&n->out[0].type);
         for (int j = 0; j < n->nin; j++) k->bytes_unfused += dl_type_bytes(&n->in[j]->type);
     }
+    for (int i = 0; i < k->instrs.n && !k->locs.n; i++) /* a stored view of nobody's: what it looks at */
+        add_location(&m, k->instrs.at[i].loc);
     dl_kinstr *kept = DL_NEWS(arena, dl_kinstr, k->instrs.n + 1);
     memcpy(kept, k->instrs.at, sizeof *kept * (size_t)k->instrs.n);
     k->instrs.at = kept, k->instrs.cap = k->instrs.n + 1;

@@ -11,11 +11,12 @@ typedef struct {
     double flops, bytes; /* of a round */
 } dl_ceilings;
 
-/* Makes it ready: gflops and gbytes are 0. Errors: DL_RESOURCE (a target whose ceilings are not measured; no
- * compiler, memory or threads), and what else dl_peak_plan gives. */
-bool dl_ceilings_open(dl_arena *arena, const dl_target *target, int threads, dl_ceilings *ceilings,
-                      dl_error *err);
-/* Some rounds of each, a second or so in all. */
-void dl_ceilings_measure(dl_ceilings *ceilings);
+/* Makes it ready: gflops and gbytes are 0. device: as dlr_exec_options has it. Errors: DL_RESOURCE (no
+ * compiler, memory, threads or device), and what else dl_peak_plan, dl_cuda_peak_plan and dlr_exec_open give.
+ */
+bool dl_ceilings_open(dl_arena *arena, const dl_target *target, const char *device, int threads,
+                      dl_ceilings *ceilings, dl_error *err);
+/* Some rounds of each, a second or so in all. Errors: DL_RESOURCE (the device failed). */
+bool dl_ceilings_measure(dl_ceilings *ceilings, dl_error *err);
 void dl_ceilings_close(dl_ceilings *ceilings); /* zeroed is fine */
 #endif

@@ -98,11 +98,11 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
     struct rusage used;
     getrusage(RUSAGE_SELF, &used); /* before the peak's own buffers are mapped */
     dl_ceilings ceilings;
-    if (!dl_ceilings_open(arena, opt->target, threads, &ceilings, &err)) {
+    if (!dl_ceilings_open(arena, opt->target, NULL, threads, &ceilings, &err)) {
         dlr_exec_close(exec);
         return dlc_fail(&err);
     }
-    dl_ceilings_measure(&ceilings);
+    bool ok = dl_ceilings_measure(&ceilings, &err);
     int n = 0;
     for (double start = dl_clock_ms();
          n < MAX_STEPS && (want ? n < want : n < 5 || dl_clock_ms() - start < 4000); n++) {
@@ -112,7 +112,11 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt) 
         if (before < cpu) cpu = before;
         for (int i = 0; i < nlaunches; i++) sum[i] += ns[i];
     }
-    dl_ceilings_measure(&ceilings);
+    if (!ok || !dl_ceilings_measure(&ceilings, &err)) {
+        dl_ceilings_close(&ceilings);
+        dlr_exec_close(exec);
+        return dlc_fail(&err);
+    }
     double gflops = ceilings.gflops, gbytes = ceilings.gbytes;
     qsort(times, (size_t)n, sizeof *times, ascending);
     double step = n % 2 ? times[n / 2] : 0.5 * (times[n / 2 - 1] + times[n / 2]),

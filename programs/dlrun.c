@@ -338,7 +338,7 @@ static bool train(const program *p, dl_error *err) {
     dl_config_put_yaml(p->config, &yaml);
     dlr_train_options o = train_options(p, &yaml);
     bool asked = dl_config_option(p->config, "profile") != NULL,
-         ok = dl_profile_open(p->arena, asked, &p->dir, p->exec, &o.ranges, err);
+         ok = dl_profile_open(p->arena, asked, &p->dir, p->exec, p->device.device, &o.ranges, err);
     if (ok)
         ok = is_replay(p->config) ? dlr_train_replay(&o, dl_config_str(p->config, DL_KEY_replay), err)
                                   : dlr_train(&o, err);

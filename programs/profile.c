@@ -1,13 +1,14 @@
 #include "programs/profile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "programs/ceilings.h"
 #include "runtime/io/log.h"
 
 typedef struct {
     dl_arena *arena;
-    const char *target;
+    const char *target, *device;
     int threads;
 } machine;
 
@@ -15,11 +16,12 @@ static bool measure(void *context, dlr_ceilings *found, dl_error *err) {
     const machine *m = context;
     dl_ceilings c = {0};
     const dl_target *target = dl_target_find(m->target, err);
-    bool ok = target && dl_ceilings_open(m->arena, target, m->threads, &c, err);
-    if (ok) {
-        dl_ceilings_measure(&c);
-        *found = (dlr_ceilings){c.gflops, c.gbytes, "measured here"};
-    }
+    bool ok = target && dl_ceilings_open(m->arena, target, m->device, m->threads, &c, err) &&
+              dl_ceilings_measure(&c, err);
+    bool cpu = strncmp(m->target, "cpu:", 4) == 0;
+    if (ok)
+        *found = (dlr_ceilings){c.gflops, c.gbytes,
+                                cpu ? "measured here" : "measured here (products of bf16 by mma.sync)"};
     dl_ceilings_close(&c);
     return ok;
 }
@@ -41,9 +43,9 @@ static void find_ranges(dlr_ranges *r) {
 }
 
 static dlr_profile *record(dl_arena *arena, const char *folder, const char *name, int64_t epoch,
-                           dlr_exec *exec) {
+                           dlr_exec *exec, const char *device) {
     machine *m = DL_NEW(arena, machine);
-    *m = (machine){arena, dlr_exec_plan(exec)->target, dlr_pool_threads(dlr_exec_pool(exec))};
+    *m = (machine){arena, dlr_exec_plan(exec)->target, device, dlr_pool_threads(dlr_exec_pool(exec))};
     return dlr_profile_new(arena,
                            &(dlr_profile_options){.trace = dl_format(arena, "%s/%s.json", folder, name),
                                                   .table = dl_format(arena, "%s/%s.txt", folder, name),
@@ -52,8 +54,8 @@ static dlr_profile *record(dl_arena *arena, const char *folder, const char *name
                                                   .context = m});
 }
 
-bool dl_profile_open(dl_arena *arena, bool asked, const dlr_rundir *dir, dlr_exec *exec, dlr_ranges *r,
-                     dl_error *err) {
+bool dl_profile_open(dl_arena *arena, bool asked, const dlr_rundir *dir, dlr_exec *exec, const char *device,
+                     dlr_ranges *r, dl_error *err) {
     bool enabled = is_set("ENABLE_PROFILING"), beneath = is_beneath_profiler();
     const char *name = enabled ? getenv("PROFILE_OUTPUT") : NULL;
     *r = (dlr_ranges){0};
@@ -62,6 +64,6 @@ bool dl_profile_open(dl_arena *arena, bool asked, const dlr_rundir *dir, dlr_exe
         return dl_fail(err, DL_USAGE, "PROFILE_OUTPUT=%.80s: it names files in the run's directory", name);
     if (enabled || beneath) find_ranges(r);
     if (asked || (enabled && !beneath))
-        r->profile = record(arena, dir->path, name, asked ? -1 : DLR_PROFILED_EPOCH, exec);
+        r->profile = record(arena, dir->path, name, asked ? -1 : DLR_PROFILED_EPOCH, exec, device);
     return true;
 }

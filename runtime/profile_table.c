@@ -112,18 +112,31 @@ static void put_row(dl_buf *b, const rows *r, const row *x, const char *name, co
     dl_putf(b, "%s%s\n", *source ? "  " : "", source);
 }
 
+/* A kernel above the ceiling of arithmetic refutes it (that of memory it may pass within a cache). */
+static void put_refuted(dl_buf *b, const rows *r, const dlr_ceilings *c) {
+    int above = 0;
+    for (int i = 0; i < r->n; i++)
+        above += c->gflops > 0 && r->at[i].ms > 0 && r->at[i].mflop / r->at[i].ms > c->gflops;
+    if (above)
+        dl_putf(b,
+                "%d of these kernels ran above the ceiling of arithmetic: the machine was busy when it was "
+                "measured, and what was reached is told too high\n",
+                above);
+}
+
 void dlr_profile_put_table(const dlr_profile *p, const dlr_ceilings *c, dl_buf *b) {
     dl_arena *arena = dl_arena_new(p->arena);
     rows r = make_rows(arena, p, c);
     put_head(b, p, &r, c);
-    dl_putf(b, "%-14s %5s %10s %10s %7s %12s %10s %8s %9s %8s %-8s %7s  %s\n", "kernel", "calls", "ms",
+    dl_putf(b, "%-14s %5s %10s %10s %7s %12s %10s %8s %9s %8s %-8s %7s  %s\n", "kernel", "calls", "measured",
             "predicted", "of all", "MFLOP", "MB", "FLOP/B", "GFLOP/s", "GB/s", "bound", "reached", "source");
     for (int i = 0; i < r.n; i++) {
         const row *x = &r.at[i];
-        const char *more = x->sources ? dl_format(arena, " and %d others", x->sources) : "";
+        const char *more = x->sources ? dl_format(arena, " and %d more", x->sources) : "";
         put_row(b, &r, x, dl_format(arena, "@%s", x->kernel->name),
                 dl_format(arena, "%s%s", x->kernel->where, more));
     }
     put_row(b, &r, &r.all, "all", "");
+    put_refuted(b, &r, c);
     dl_arena_free(arena);
 }

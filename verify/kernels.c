@@ -179,6 +179,7 @@ static bool verify_launch(session *s, int number) {
 }
 
 static bool load_variables(session *s) {
+    dlr_exec_renew(s->exec); /* parameters that are kept in 16 bits, too */
     for (int i = 0; i < s->g->vars.n; i++) {
         const dl_value *v = &s->g->vars.at[i]->value;
         dlr_view view = dlr_exec_variable(s->exec, s->g->vars.at[i]->name);
@@ -208,9 +209,7 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, 
     session s = {.arena = arena, .g = g, .v = v, .err = err};
     s.exec = dlr_exec_open(split(arena, plan, program), run->exec, err);
     s.in = s.exec ? dl_interp_new(g, true) : NULL;
-    bool ok = s.in && run->fill(s.exec, run->user, err);
-    if (ok) dlr_exec_renew(s.exec);
-    ok = ok && load_variables(&s);
+    bool ok = s.in && run->fill(s.exec, run->user, err) && load_variables(&s);
     for (int i = 0; ok && i < g->nodes.n; i++) ok = verify_launch(&s, i);
     ok = ok && check_results(&s, program);
     dl_interp_free(s.in);

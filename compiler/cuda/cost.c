@@ -1,14 +1,60 @@
-#include "compiler/cuda/cuda.h"
+/* What a kernel should take on a GPU: the larger of arithmetic and traffic, each at the share of its ceiling
+ * that kernels of this kind can reach, and a launch within a graph. */
+#include "compiler/cuda/emit_cuda.h"
+#include "ir/attention.h"
 
-/* What an H200 reached, measured (shared facts): tensor cores in bf16, f32 without them, memory; and a launch
- * within a graph. Rates of other GPUs are not known here. */
-static const double tensor_tflops = 790, plain_tflops = 60, tbytes = 4.3, launch_us = 1.5;
+#include <stdlib.h>
+
+/* TFLOP/s without sparsity, and TB/s, as the data sheets of these GPUs say (NVIDIA: A100 80 GB SXM, H200 SXM,
+ * B200). `sync`: the share of the tensor cores' rate at which mma.sync is issued at most: all of it on sm_80;
+ * from sm_90 on the rest is for wgmma and tcgen05 alone. That share is measured on neither: an estimate. */
+static const struct {
+    int number; /* of sm_<number>: this and what is newer, up to the next */
+    double half, tf32, f32, f64, tbytes, sync;
+} gpus[] = {
+    {80, 312, 156, 19.5, 9.7, 2.04, 1},
+    {90, 989, 495, 67, 34, 4.8, 0.65},
+    {100, 2250, 1125, 75, 37, 8.0, 0.4},
+};
+enum { NGPUS = sizeof gpus / sizeof *gpus };
+
+/* Shares of the ceilings: of both, an H200 reached 0.80 and 0.90 in a large product and a copy (790 TFLOP/s
+ * in bf16, 4.3 TB/s); kernels between those are believed to reach these. */
+static const double share_of_products = 0.7, share_of_points = 0.4, share_of_traffic = 0.8, launch_us = 1.5;
+
+static int find_gpu(const dl_target *t) {
+    int number = atoi(t->arch + strlen("sm_")), found = 0;
+    for (int i = 1; i < NGPUS; i++)
+        if (number >= gpus[i].number) found = i;
+    return found;
+}
+
+static bool has(const dl_kernel *k, dl_dtype d) {
+    for (int i = 0; i < k->params.n; i++)
+        if (k->params.at[i].type.dtype == d) return true;
+    return false;
+}
+
+/* Products that attention multiplies for each that is counted: shares and their gradients are several numbers
+ * of the operands' type, backwards the scores are made twice (kernels/attention.cu). In f32, each operand is
+ * so many, and the product of the least parts is left out. */
+static double products_of(const dl_node *call, bool half) {
+    enum { PARTS = DL_ATTENTION_PARTS, BOTH = PARTS * (PARTS + 1) / 2 };
+    if (!half) return call->op == DL_OP_flash_attention ? BOTH : BOTH * 7 / 5.0;
+    return call->op == DL_OP_flash_attention ? (1 + PARTS) / 2.0 : (4 + 3 * PARTS) / 5.0;
+}
 
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {
-    bool contraction = dl_kernel_anchor(k) >= 0 || dl_kernel_call(k), low = false;
-    (void)t;
-    for (int i = 0; i < k->nin; i++) low |= dl_dtype_is_half(k->params.at[i].type.dtype);
-    double peak = !contraction ? plain_tflops * 0.5 : low ? tensor_tflops * 0.6 : tensor_tflops * 0.3;
-    double arithmetic = (double)k->flops / peak * 1e-6, traffic = (double)k->bytes / (tbytes * 0.8) * 1e-6;
+    int gpu = find_gpu(t), anchor = dl_kernel_anchor(k);
+    const dl_node *call = dl_kernel_call(k);
+    bool half = has(k, DL_BF16) || has(k, DL_F16), wide = has(k, DL_F64);
+    double peak =
+        (wide ? gpus[gpu].f64 : gpus[gpu].f32) * (anchor >= 0 ? share_of_products : share_of_points);
+    double flops = (double)k->flops;
+    if (call || (anchor >= 0 && !wide && (half || k->instrs.at[anchor].tf32)))
+        peak = (half ? gpus[gpu].half : gpus[gpu].tf32) * gpus[gpu].sync * share_of_products;
+    if (call) flops *= products_of(call, half);
+    double arithmetic = flops / peak * 1e-6;
+    double traffic = (double)k->bytes / (gpus[gpu].tbytes * share_of_traffic) * 1e-6;
     return (arithmetic > traffic ? arithmetic : traffic) + launch_us;
 }

@@ -4,9 +4,6 @@
 #include "compiler/cuda/emit_cuda.h"
 #include "ir/attention.h"
 
-/* The numbers of one type that a share, a score's gradient, and what is in f32 are made of. */
-enum { PARTS = 2 };
-
 /* Of an instance: what its template parameters are, but for the features of its results. */
 typedef struct {
     int groups, warps, columns, stages; /* rows are 16 groups a warp */
@@ -66,7 +63,7 @@ static void put_shape(dl_emitter *e, const shape *s) {
 
 /* "of_bf16<2>" */
 static const char *operands(dl_emitter *e, const shape *s) {
-    return dl_format(e->arena, "of_%s<%d>", dl_dtype_name(s->type), (int)PARTS);
+    return dl_format(e->arena, "of_%s<%d>", dl_dtype_name(s->type), (int)DL_ATTENTION_PARTS);
 }
 
 /* Where the seed and the step stand, or that there are none. */

@@ -30,6 +30,10 @@ bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* Kernels around a contraction, by windows or by names. emit_contract.c */
 bool dl_cuda_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* The numbers of the operands' type that attention's shares and their gradients, and operands in f32, are
+ * made of. One part of bf16 would be as fast as other libraries' kernels, and miss what the interpreter
+ * allows. */
+enum { DL_ATTENTION_PARTS = 2 };
 /* Calls of attention and its gradients. emit_attention.c */
 bool dl_cuda_attention(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

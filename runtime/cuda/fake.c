@@ -20,12 +20,11 @@ dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail) {
 }
 
 const block *dlr_fake_find(const block *list, int n, const char *at) {
-    const block *ended = NULL;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         if (at >= list[i].at && at < list[i].at + list[i].bytes) return &list[i];
-        if (at == list[i].at + list[i].bytes) ended = &list[i];
-    }
-    return ended;
+    for (int i = 0; i < n; i++) /* another may begin where one ends: that one has been found */
+        if (at == list[i].at + list[i].bytes) return &list[i];
+    return NULL;
 }
 const block *dlr_fake_find_device(uint64_t address) {
     return dlr_fake_find(fake.device.at, fake.device.n, (const char *)(uintptr_t)(address - bias));

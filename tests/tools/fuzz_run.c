@@ -303,8 +303,8 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
     for (int i = 0; i < p->vars.n; i++)
         if (p->vars.at[i].offset + dl_type_bytes(&p->vars.at[i].type) > end)
             end = p->vars.at[i].offset + dl_type_bytes(&p->vars.at[i].type);
-    memset(dlr_exec_arena(exec) + end, 0xff,
-           (size_t)(p->arena_bytes - end)); /* what nobody wrote is no number */
+    if (dlr_exec_arena(exec)) /* what nobody wrote is no number */
+        memset(dlr_exec_arena(exec) + end, 0xff, (size_t)(p->arena_bytes - end));
     for (int i = 0; i < w->vars.n; i++) {
         const dl_var *var = w->vars.at[i];
         if (var->role == DL_VAR_TABLE) continue;
@@ -312,8 +312,9 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
         if (!view.type) view = dlr_exec_variable(exec, var->name);
         int64_t at[DL_MAX_RANK] = {0}, count = dl_type_count(&var->value.type);
         const double *x = dl_interp_data(c->want->value, &var->value);
+        void *to = view.type ? dlr_exec_host(exec, view, DLR_UPDATE) : NULL;
         for (int64_t k = 0; view.type && k < count; k++, step_on(view.type, at))
-            put(dlr_exec_data(exec, view), view.type->dtype, dl_type_offset(view.type, at), x[k]);
+            put(to, view.type->dtype, dl_type_offset(view.type, at), x[k]);
         if (view.type) dlr_exec_written(exec, view);
     }
     dlr_exec_run(exec, program, NULL);
@@ -321,7 +322,8 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
         const dl_result *r = &w->results.at[i];
         if (!is_compared(r, way)) continue;
         dlr_view view = dlr_exec_result(exec, program, r->role, r->name);
-        compare_result(c->want, r, (found){.type = view.type, .memory = dlr_exec_data(exec, view)}, v);
+        const void *memory = view.type ? dlr_exec_host(exec, view, DLR_READ) : NULL;
+        compare_result(c->want, r, (found){.type = view.type, .memory = memory}, v);
     }
     if (v->state == FUZZ_NOT_RUN) v->state = FUZZ_FINE;
 }

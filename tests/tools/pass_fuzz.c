@@ -6,7 +6,8 @@
  *   pass_fuzz FILE.dlir [--from=SEED] ...
  *
  *   --passes   behind the passes: all of them, each left out alone, and as many as possible left out
- *   --targets  compiled for each target that this machine runs
+ *   --targets  compiled for each target that this machine runs; --targets=NAME: for that one (a GPU's,
+ *              emulated: cuda:sm_90a:emulated)
  *   --skips    compiled with each pass left out alone, and as many as possible, in turn from batch to batch
  *   --low=TYPE with mixed precision in bf16 or f16
  *   --faults   the other way round: faults put into the kernels must be found
@@ -35,6 +36,7 @@ typedef struct {
     dl_dtype low;
     const char *reduce, *file;
 } options;
+static const char *only; /* --targets=NAME */
 
 static long states[FUZZ_DIED + 1], compared, open_ones, reduced;
 static random_counts counts;
@@ -144,6 +146,7 @@ static int count_skips(void) {
 static const char *const targets[] = {"cpu:avx512", "cpu:avx2", "cpu:generic"};
 
 static const char *best_target(int i) { /* the i-th that runs here, or NULL */
+    if (only) return i ? NULL : only;
     for (int k = 0; k < 3; k++) {
         dl_error err = {0};
         if (dl_target_find(targets[k], &err) && i-- == 0) return targets[k];
@@ -279,6 +282,7 @@ static bool read_option(const char *arg, options *o) {
     if (!strcmp(arg, "--low=f16")) return o->low = DL_F16, true;
     if (!strcmp(arg, "--passes")) return o->passes = true;
     if (!strcmp(arg, "--targets")) return o->targets = true;
+    if (!strncmp(arg, "--targets=", 10)) return only = arg + 10, o->targets = true;
     if (!strcmp(arg, "--skips")) return o->skips = true;
     if (!strcmp(arg, "--faults")) return o->faults = true;
     if (!strcmp(arg, "--hour")) return o->graphs = INT_MAX - BATCH, o->hour = true;

@@ -13,8 +13,9 @@
 /* The cache of this test; its name goes in *dir and stays. */
 static inline bool compiled_cache(char *dir) { return mkdtemp(dir) && !setenv("DLR_CACHE_DIR", dir, 1); }
 
-static const char *const compiled_targets[] = {"cpu:avx512", "cpu:avx2", "cpu:generic"};
-enum { COMPILED_TARGETS = 3 };
+static const char *const compiled_targets[] = {"cpu:avx512", "cpu:avx2", "cpu:generic",
+                                               "cuda:sm_90a:emulated"};
+enum { COMPILED_TARGETS = 4 };
 
 /* The text's plan under `arena`, with passes but those in `skip`; NULL where the machine has not the target,
  * and, failing the test, where it does not compile. *m is what it was made of. */
@@ -72,6 +73,12 @@ static inline dlr_exec *open_plan(const dl_plan *p, int threads) {
     dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err) : NULL;
     CHECK(!p || exec, "%s", err.message);
     return exec;
+}
+
+/* Writes all elements of a variable, which lies row by row. */
+static inline void write_input(dlr_exec *exec, const char *name, const void *from) {
+    dlr_view v = dlr_exec_variable(exec, name);
+    memcpy(dlr_exec_host(exec, v, DLR_WRITE), from, (size_t)dl_type_bytes(v.type));
 }
 
 /* Output `name` of program `program`, as elements of `type`: allocated here. */

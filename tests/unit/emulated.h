@@ -83,7 +83,7 @@ static inline bool begin(char *cache) {
 }
 static inline void end(const char *cache) {
     char *command = dl_format(arena, "rm -rf '%s'", cache);
-    CHECK(system(command) == 0);
+    CHECK(system(command) == 0, "%s", command);
     dl_arena_free(arena);
 }
 #endif

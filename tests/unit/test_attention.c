@@ -62,7 +62,7 @@ static dl_buf run_on(const dl_plan *p, const attention_case *c, int threads) {
     for (int i = 0; i < p->programs.at[0].results.n; i++) {
         const dl_plan_result *r = &p->programs.at[0].results.at[i];
         dlr_view v = dlr_exec_result(exec, 0, r->role, r->name);
-        dl_putn(&bytes, dlr_exec_data(exec, v), (size_t)dl_type_bytes(v.type));
+        dl_putn(&bytes, dlr_exec_host(exec, v, DLR_READ), (size_t)dl_type_bytes(v.type));
     }
     dlr_exec_close(exec);
     return bytes;
@@ -97,9 +97,11 @@ static void test_nan(const char *target) {
     dl_plan *p = compile_text(arena, text_of(arena, &c, DL_F32), target, NULL);
     dlr_exec *exec = open_plan(p, 1);
     if (exec && fill(exec, (void *)(uintptr_t)&c, &err)) {
-        ((float *)dlr_exec_data(exec, dlr_exec_variable(exec, "q")))[66 * 16 + 3] = __builtin_nanf("");
+        dlr_view q = dlr_exec_variable(exec, "q");
+        ((float *)dlr_exec_host(exec, q, DLR_UPDATE))[66 * 16 + 3] = __builtin_nanf("");
+        dlr_exec_written(exec, q);
         dlr_exec_run(exec, 0, NULL);
-        const float *y = dlr_exec_data(exec, dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y"));
+        const float *y = dlr_exec_host(exec, dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y"), DLR_READ);
         for (int i = 0; i < 70 * 16; i++)
             CHECK((y[i] != y[i]) == (i / 16 == 66 && i % 16 < 8), "%s: y[%d] is %g", target, i, (double)y[i]);
     }

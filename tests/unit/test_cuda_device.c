@@ -178,6 +178,11 @@ static void test_host(const dl_plan *p) {
         dlr_state_read_range(e, y, (dlr_range){at, n}, DL_F64, wide);
         CHECK(wide[0] == at && wide[n - 1] == at + n - 1);
     }
+    dlr_state_read(e, low, DL_F32, got);
+    CHECK(got[255] == 0, "the copy is stale, and %g", (double)got[255]);
+    dlr_exec_renew(e);
+    dlr_state_read(e, low, DL_F32, got);
+    CHECK(got[255] == 255, "%g", (double)got[255]);
     dlr_exec_run(e, 1, NULL); /* reads x alone */
     CHECK(dlr_scalar(e, dlr_exec_result(e, 1, DL_RESULT_LOSS, NULL)) == 511.5);
     dlr_state_read(e, y, DL_F32, got);
@@ -351,6 +356,34 @@ static void test_fake(void) {
           v->MemFree(at) != 0 && v->StreamDestroy(s) == 0);
 }
 
+/* Blocks that lie side by side, as the system hands them out: each address is its own block's. */
+static void test_neighbours(void) {
+    enum { BLOCKS = 64, PAGE = 4096 };
+    const dlr_driver *v = dlr_driver_fake();
+    dlr_cu_stream s = NULL;
+    dlr_cu_memory device[BLOCKS];
+    void *pinned[BLOCKS];
+    int wrong = 0, touching = 0;
+    if (v->StreamCreate(&s, 0) != 0) return;
+    bool ok = true;
+    for (int i = 0; i < BLOCKS; i++) ok = ok && v->MemAlloc(&device[i], PAGE) == 0;
+    for (int i = 0; i < BLOCKS; i++) ok = ok && v->MemAllocHost(&pinned[i], PAGE) == 0;
+    /* the fake's lists are no longer in the order of addresses, whichever that was */
+    ok = ok && v->MemFree(device[0]) == 0 && v->MemAlloc(&device[0], PAGE) == 0;
+    ok = ok && v->MemFreeHost(pinned[0]) == 0 && v->MemAllocHost(&pinned[0], PAGE) == 0;
+    CHECK(ok, "memory of the fake's");
+    if (!ok) return;
+    for (int i = 0; i < BLOCKS; i++) {
+        for (int k = 0; k < BLOCKS; k++) touching += pinned[i] == (char *)pinned[k] + PAGE;
+        for (int k = 0; k < BLOCKS; k++) touching += device[i] == device[k] + PAGE;
+        wrong += v->MemcpyHtoDAsync(device[i], pinned[i], PAGE, s) != 0;
+        wrong += v->MemcpyHtoDAsync(device[i] + PAGE - 8, pinned[i], 16, s) == 0;
+    }
+    CHECK(wrong == 0, "%d of %d copies, with %d blocks that touch", wrong, 2 * BLOCKS, touching);
+    for (int i = 0; i < BLOCKS; i++) wrong += v->MemFree(device[i]) != 0 || v->MemFreeHost(pinned[i]) != 0;
+    CHECK(wrong == 0 && v->StreamDestroy(s) == 0);
+}
+
 /* ---- drivers that will not do ---- */
 static void expect_driver(dl_arena *arena, const char *text, const char *want) {
     dl_error err = {0};
@@ -434,6 +467,7 @@ int main(void) {
     test_fault(p);
     test_not_finite(p);
     test_fake();
+    test_neighbours();
     test_drivers(p->arena);
     dl_arena_free(p->arena);
     return dl_test_end();

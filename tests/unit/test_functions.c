@@ -47,16 +47,19 @@ static void test_function(const char *target, int f) {
                   COUNT, functions[f].op, COUNT);
     dlr_exec *exec = open_plan(compile_text(arena, text, target, NULL), 2);
     if (exec) {
-        float *x = dlr_exec_data(exec, dlr_exec_variable(exec, "x")), worst = 0;
+        static float x[COUNT];
+        float worst = 0;
         for (int i = 0; i < COUNT; i++) x[i] = point(i, functions[f].low, functions[f].high);
+        write_input(exec, "x", x);
         dlr_exec_run(exec, 0, NULL);
-        const float *y = dlr_exec_data(exec, dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y"));
+        float *y = read_output(exec, 0, "y", DL_F32);
         double most = 0;
         for (int i = 0; i < COUNT; i++) {
             double want = functions[f].exact((double)x[i]);
             double off = y[i] == 0 && fabs(want) < functions[f].least ? 0 : ulps((double)y[i], want);
             if (off > most) most = off, worst = x[i];
         }
+        free(y);
         printf("%s, %s: %.2f ulp at %.9g\n", target, functions[f].op, most, (double)worst);
         CHECK(most <= functions[f].ulps, "%s, %s: %.2f ulp at %.9g", target, functions[f].op, most,
               (double)worst);

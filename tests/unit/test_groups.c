@@ -42,8 +42,9 @@ static void draw(const dl_type *t, uint64_t seed, bool odd, double *to) {
 static void set(dlr_exec *exec, const dl_var *v, const double *from) {
     dlr_view view = dlr_exec_variable(exec, v->name);
     int64_t at[DL_MAX_RANK] = {0};
+    float *to = dlr_exec_host(exec, view, DLR_UPDATE);
     for (int64_t i = 0; i < dl_type_count(view.type); i++) {
-        ((float *)dlr_exec_data(exec, view))[dl_type_offset(view.type, at)] = (float)from[i];
+        to[dl_type_offset(view.type, at)] = (float)from[i];
         for (int k = view.type->rank - 1; k >= 0 && ++at[k] == view.type->axis[k].size; k--) at[k] = 0;
     }
 }

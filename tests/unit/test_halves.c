@@ -89,16 +89,18 @@ static void test_type(const char *target, dl_dtype d, dl_dtype other, const char
     char *text = text_of(arena, dl_dtype_name(d), dl_dtype_name(other));
     dlr_exec *exec = open_plan(compile_text(arena, text, target, skip), 2);
     if (exec) {
-        float *x = dlr_exec_data(exec, dlr_exec_variable(exec, "x"));
-        uint16_t *h = dlr_exec_data(exec, dlr_exec_variable(exec, "h"));
-        int *i = dlr_exec_data(exec, dlr_exec_variable(exec, "i"));
-        double *v = dlr_exec_data(exec, dlr_exec_variable(exec, "d"));
+        static float x[COUNT];
+        static uint16_t h[ALL];
+        static int i[COUNT];
+        static double v[COUNT];
         for (int k = 0; k < COUNT; k++) {
             x[k] = awkward((uint32_t)k), i[k] = (int)((uint32_t)k * 2654435761u) >> k % 31;
             v[k] = (double)awkward((uint32_t)(COUNT - k));
             if (k % 3) v[k] *= 1 + (k % 3 == 1 ? 0x1p-40 : -0x1p-40); /* next to a tie, as no float can lie */
         }
         for (int k = 0; k < ALL; k++) h[k] = (uint16_t)k;
+        write_input(exec, "x", x), write_input(exec, "h", h);
+        write_input(exec, "i", i), write_input(exec, "d", v);
         dlr_exec_run(exec, 0, NULL);
 #define X ((double)x[k])
         EACH("narrow", COUNT, rounded(d, X));

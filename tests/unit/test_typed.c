@@ -20,9 +20,11 @@ static void test_places(const char *target) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_exec *exec = open_plan(compile_text(arena, places, target, NULL), 2);
     if (exec) {
-        dlr_view a = dlr_exec_variable(exec, "a"), b = dlr_exec_variable(exec, "b");
-        for (int i = 0; i < 16777217; i++) ((float *)dlr_exec_data(exec, a))[i] = (float)(i % 5);
-        for (int i = 0; i < 8; i++) ((float *)dlr_exec_data(exec, b))[i] = (float)(100 + i);
+        float *a = malloc(16777217 * sizeof *a), b[8];
+        for (int i = 0; i < 16777217; i++) a[i] = (float)(i % 5);
+        for (int i = 0; i < 8; i++) b[i] = (float)(100 + i);
+        write_input(exec, "a", a), write_input(exec, "b", b);
+        free(a);
         dlr_exec_run(exec, 0, NULL);
         int *hits = read_output(exec, 0, "hits", DL_I32);
         float *all = read_output(exec, 0, "all", DL_F32), *end = read_output(exec, 0, "end", DL_F32);

@@ -1,0 +1,308 @@
+/* What attention's kernels (attention.cu, behind this) are made of: operands of kd_mma_*, tiles of tokens in
+ * shared memory, their products, dropout. A row of a tile is SIZE elements, zeros up to PAD, a multiple of
+ * 16, and 16 bytes more, so that eight rows in a row begin in eight different banks. */
+#ifdef __CUDACC_RTC__
+#define UNROLL    _Pragma("unroll")
+#define UNROLL_IN _Pragma("unroll 4")
+#else
+#define UNROLL
+#define UNROLL_IN
+#endif
+#define FOR(i, n)      UNROLL for (int i = 0; i < (n); i++)
+#define FOR_MANY(i, n) UNROLL_IN for (int i = 0; i < (n); i++) /* where i counts no registers */
+
+/* ---- operands of kd_mma_*: 16 x STEP and STEP x 8, in parts ---- */
+template <int PARTS> struct left_operand { unsigned w[PARTS][4]; };
+template <int PARTS> struct right_operand { unsigned w[PARTS][2]; };
+#define ROW_OF_LANE  ((int)threadIdx.x % 32 / 4)
+#define PAIR_OF_LANE ((int)threadIdx.x % 4 * 2)
+
+/* c += a b; the smallest products first, the product of the least parts not at all. */
+template <class T, int A, int B>
+INLINE void multiply(float c[4], const left_operand<A> &a, const right_operand<B> &b) {
+    FOR(i, A)
+    FOR(j, B) if (A - 1 - i + (B - 1 - j) < (A > B ? A : B)) T::mma(c, a.w[A - 1 - i], b.w[B - 1 - j]);
+}
+
+/* Of 16 bits. Tiles lie in shared memory, rows STRIDE elements apart. */
+struct in_halves {
+    typedef unsigned short element;
+    enum { STEP = 16, MEMORY = 1 }; /* features or tokens of an instruction; parts of what memory holds */
+    typedef left_operand<1> left;
+    typedef right_operand<1> right;
+    /* 16 rows from `at` on. */
+    template <int STRIDE> static INLINE void load_left(left &a, const element *at) {
+        int lane = threadIdx.x % 32;
+        kd_ldmatrix4(a.w[0], kd_saddr_of(at + lane % 16 * STRIDE + lane / 16 * 8));
+    }
+    static INLINE void pair(right b[2], const unsigned r[4]) { FOR(i, 4) b[i / 2].w[0][i % 2] = r[i]; }
+    /* 16 columns, each of which is a row of the tile. */
+    template <int STRIDE> static INLINE void load_turned(right b[2], const element *at) {
+        int lane = threadIdx.x % 32;
+        unsigned r[4];
+        kd_ldmatrix4(r, kd_saddr_of(at + (lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2 * 8));
+        pair(b, r);
+    }
+    /* STEP rows of the tile, 16 columns. */
+    template <int STRIDE> static INLINE void load_right(right b[2], const element *at) {
+        int lane = threadIdx.x % 32;
+        unsigned r[4];
+        kd_ldmatrix4_trans(r, kd_saddr_of(at + lane % 16 * STRIDE + lane / 16 * 8));
+        pair(b, r);
+    }
+};
+
+/* RANGE: the exponent to which each row's largest number is brought where the type has too few of them. */
+#define OPERANDS_OF(name, range)                                                                             \
+    template <int PARTS> struct of_##name : in_halves {                                                      \
+        enum { MADE = PARTS, RANGE = range };                                                                \
+        typedef left_operand<PARTS> made;                                                                    \
+        static INLINE void mma(float c[4], const unsigned a[4], const unsigned b[2]) {                       \
+            kd_mma_##name(c, a, b);                                                                          \
+        }                                                                                                    \
+        static INLINE float widen(element v) { return kd_widen_##name(v); }                                  \
+        static INLINE element narrow(float v) { return kd_narrow_##name(v); }                                \
+        static INLINE void store2(element *to, float a, float b) {                                           \
+            unsigned w = kd_narrow2_##name(a, b);                                                            \
+            *(ushort2 *)to = make_ushort2((unsigned short)w, (unsigned short)(w >> 16));                     \
+        }                                                                                                    \
+        static INLINE void split(unsigned w[PARTS][4], int at, float a, float b) {                           \
+            FOR(i, PARTS) {                                                                                  \
+                unsigned both = kd_narrow2_##name(a, b);                                                     \
+                w[i][at] = both;                                                                             \
+                a -= widen((element)both), b -= widen((element)(both >> 16));                                \
+            }                                                                                                \
+        }                                                                                                    \
+        /* From two accumulators beside each other. */                                                       \
+        static INLINE void make(made &a, const float c[][4]) {                                               \
+            FOR(i, 4) split(a.w, i, c[i / 2][i % 2 * 2], c[i / 2][i % 2 * 2 + 1]);                           \
+        }                                                                                                    \
+    };
+OPERANDS_OF(bf16, 0)
+OPERANDS_OF(f16, 14)
+
+template <int PARTS> struct of_f32 {
+    typedef float element;
+    enum { STEP = 8, MEMORY = PARTS, MADE = PARTS, RANGE = 0 };
+    typedef left_operand<PARTS> left, made;
+    typedef right_operand<PARTS> right;
+    static INLINE void mma(float c[4], const unsigned a[4], const unsigned b[2]) { kd_mma_tf32(c, a, b); }
+    static INLINE float widen(float v) { return v; }
+    static INLINE float narrow(float v) { return v; }
+    static INLINE void store2(float *to, float a, float b) { *(float2 *)to = make_float2(a, b); }
+    template <int N> static INLINE void split(unsigned (&w)[PARTS][N], int at, float v) {
+        FOR(i, PARTS) {
+            float part = kd_round_tf32(v);
+            w[i][at] = __float_as_uint(part);
+            v = v - v == 0 ? v - part : 0; /* of what is not finite there is no rest */
+        }
+    }
+    template <int STRIDE> static INLINE void load_left(left &a, const float *at) {
+        at += ROW_OF_LANE * STRIDE + PAIR_OF_LANE / 2;
+        FOR(i, 4) split(a.w, i, at[i % 2 * 8 * STRIDE + i / 2 * 4]);
+    }
+    template <int STRIDE> static INLINE void load_turned(right b[2], const float *at) {
+        at += ROW_OF_LANE * STRIDE + PAIR_OF_LANE / 2;
+        FOR(i, 4) split(b[i / 2].w, i % 2, at[i / 2 * 8 * STRIDE + i % 2 * 4]);
+    }
+    /* The order of the terms is that of `make`: row 2 q where the instruction has row q, 2 q + 1 for q + 4.
+     */
+    template <int STRIDE> static INLINE void load_right(right b[2], const float *at) {
+        at += PAIR_OF_LANE * STRIDE + ROW_OF_LANE;
+        FOR(i, 4) split(b[i / 2].w, i % 2, at[i % 2 * STRIDE + i / 2 * 8]);
+    }
+    static INLINE void make(made &a, const float c[][4]) { FOR(i, 4) split(a.w, i, c[0][i % 2 * 2 + i / 2]); }
+};
+
+/* ---- tiles ---- */
+struct attention_shape {
+    int batch, queries, keys, heads;
+    float scale, scale2; /* 1 / sqrt(size); of powers of two: times log2 e */
+    float threshold, kept;
+    int number;
+    bool causal;
+};
+/* Tokens of a head: of tensor `from`, [batch, count, heads * SIZE]. */
+template <class E> struct head_tokens {
+    E *at;
+    long row;
+    int count;
+};
+template <int SIZE, class E>
+INLINE head_tokens<E> tokens_of(E *from, const attention_shape &s, int count, int head) {
+    long row = (long)s.heads * SIZE;
+    return {from + head / s.heads * count * row + (long)(head % s.heads) * SIZE, row, count};
+}
+
+template <class T, int SIZE, int PAD, int COUNT, int THREADS>
+INLINE void fetch(typename T::element *to, head_tokens<const typename T::element> from, int first) {
+    typedef typename T::element element;
+    /* elements of a copy: heads begin where all of SIZE do */
+    enum {
+        BYTES = (int)sizeof(element),
+        LOT = SIZE * BYTES % 16 == 0  ? 16 / BYTES
+              : SIZE * BYTES % 4 == 0 ? 4 / BYTES
+                                      : 1
+    };
+    enum { STRIDE = PAD + 16 / BYTES, EACH = PAD / LOT };
+    for (int i = threadIdx.x; i < COUNT * EACH; i += THREADS) {
+        int token = i / EACH, at = i % EACH * LOT;
+        bool there = first + token < from.count && at < SIZE;
+        const element *source = there ? from.at + (first + token) * from.row + at : from.at;
+        element *place = to + token * STRIDE + at;
+        if (LOT * BYTES == 16)
+            kd_copy16(kd_saddr_of(place), source, there ? 16 : 0);
+        else if (LOT * BYTES == 4)
+            kd_copy4(kd_saddr_of(place), source, there ? 4 : 0);
+        else
+            *place = there ? *source : 0;
+    }
+}
+/* Numbers of a token each, so from so many floats. */
+template <int COUNT, int THREADS>
+INLINE void fetch_floats(float *to, const float *from, int first, int count) {
+    for (int i = threadIdx.x; i < COUNT; i += THREADS) {
+        bool there = first + i < count;
+        kd_copy4(kd_saddr_of(to + i), there ? from + first + i : from, there ? 4 : 0);
+    }
+}
+
+/* c = rows columns', over PAD features. */
+template <class T, int PAD, int M, int C>
+INLINE void product(float c[M][C][4], const typename T::element *rows, const typename T::element *columns) {
+    enum { STRIDE = PAD + 16 / (int)sizeof(typename T::element) };
+    FOR(m, M) FOR(n, C) FOR(i, 4) c[m][n][i] = 0;
+    FOR_MANY(k, PAD / T::STEP) {
+        typename T::left a[M];
+        FOR(m, M) T::template load_left<STRIDE>(a[m], rows + m * 16 * STRIDE + k * T::STEP);
+        FOR(n, C / 2) {
+            typename T::right b[2];
+            T::template load_turned<STRIDE>(b, columns + n * 16 * STRIDE + k * T::STEP);
+            FOR(m, M) FOR(j, 2) multiply<T>(c[m][2 * n + j], a[m], b[j]);
+        }
+    }
+}
+
+/* acc = acc keep + (a columns) back, by row; over C * 8 tokens and N * 8 features from `columns` on. */
+template <class T, int PAD, int M, int C, int N>
+INLINE void spread(float acc[M][N][4], typename T::made a[M][C * 8 / T::STEP], const float keep[M][2],
+                   const float back[M][2], const typename T::element *columns) {
+    enum { STRIDE = PAD + 16 / (int)sizeof(typename T::element) };
+    FOR(n, N / 2) {
+        float sum[M][2][4];
+        FOR(m, M) FOR(j, 2) FOR(i, 4) sum[m][j][i] = 0;
+        FOR(k, C * 8 / T::STEP) {
+            typename T::right b[2];
+            T::template load_right<STRIDE>(b, columns + k * T::STEP * STRIDE + n * 16);
+            FOR(m, M) FOR(j, 2) multiply<T>(sum[m][j], a[m][k], b[j]);
+        }
+        FOR(m, M) FOR(j, 2) FOR(i, 4) {
+            float *to = &acc[m][2 * n + j][i];
+            *to = *to * keep[m][i / 2] + sum[m][j][i] * back[m][i / 2];
+        }
+    }
+}
+
+/* The four lanes that share a row. */
+INLINE float row_max(float v) {
+    v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 1));
+    return fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 2));
+}
+INLINE float row_sum(float v) {
+    v += __shfl_xor_sync(0xffffffffu, v, 1);
+    return v + __shfl_xor_sync(0xffffffffu, v, 2);
+}
+
+/* Left operands from accumulators. Where exponents are few, rows are first multiplied by powers of two, which
+ * `back` takes back. */
+template <class T, int M, int C>
+INLINE void make_left(typename T::made a[M][C * 8 / T::STEP], float c[M][C][4], float back[M][2]) {
+    FOR(m, M) FOR(half, 2) {
+        back[m][half] = 1;
+        if (T::RANGE == 0) continue;
+        float most = 0;
+        FOR(n, C) FOR(i, 2) most = fmaxf(most, fabsf(c[m][n][2 * half + i]));
+        int exponent = (int)(__float_as_uint(row_max(most)) >> 23);
+        bool plain = exponent > 0 && exponent < 255;
+        int by = plain ? (exponent < 32 ? 32 : exponent) - 127 - T::RANGE : 0;
+        float factor = __uint_as_float((unsigned)(127 - by) << 23);
+        back[m][half] = __uint_as_float((unsigned)(127 + by) << 23);
+        FOR(n, C) FOR(i, 2) c[m][n][2 * half + i] *= factor;
+    }
+    FOR(m, M) FOR(k, C * 8 / T::STEP) T::make(a[m][k], c[m] + k * (T::STEP / 8));
+}
+
+/* Rows of results. `first`: of the thread's rows, its number among the head's tokens. */
+template <class T, int SIZE, int M, int N>
+INLINE void put_rows(head_tokens<typename T::element> to, int first, int feature, float acc[M][N][4],
+                     const float factor[M][2]) {
+    FOR(m, M) FOR(half, 2) {
+        int token = first + m * 16 + half * 8;
+        if (token >= to.count) continue;
+        typename T::element *row = to.at + token * to.row;
+        FOR(n, N) {
+            int f = feature + n * 8 + PAIR_OF_LANE;
+            float a = acc[m][n][2 * half] * factor[m][half], b = acc[m][n][2 * half + 1] * factor[m][half];
+            if (SIZE % 2 == 0 && f < SIZE) T::store2(row + f, a, b);
+            if (SIZE % 2 && f < SIZE) row[f] = T::narrow(a);
+            if (SIZE % 2 && f + 1 < SIZE) row[f + 1] = T::narrow(b);
+        }
+    }
+}
+
+/* ---- dropout: ir/base/philox.h ---- */
+/* Numbers 4 block to 4 block + 3 of those that s_random counts, as words. */
+INLINE void random_block(unsigned c[4], unsigned long block, long seed, long step, int number) {
+    unsigned k0 = (unsigned)seed, k1 = (unsigned)((unsigned long)seed >> 32);
+    c[0] = (unsigned)block, c[1] = (unsigned)(block >> 32), c[2] = (unsigned)step,
+    c[3] = 6u | (unsigned)number << 8;
+    FOR(round, 10) {
+        unsigned long p0 = 0xD2511F53ul * c[0], p1 = 0xCD9E8D57ul * c[2];
+        c[0] = (unsigned)(p1 >> 32) ^ c[1] ^ k0, c[1] = (unsigned)p1;
+        c[2] = (unsigned)(p0 >> 32) ^ c[3] ^ k1, c[3] = (unsigned)p0;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+}
+struct attention_draws {
+    long seed, step;
+    unsigned long first; /* number of the head's first score */
+};
+/* Which of four scores whose numbers are 4 `block` and behind are dropped: a bit each. */
+INLINE unsigned draw_four(const attention_shape &s, const attention_draws &d, unsigned long block) {
+    unsigned c[4], bits = 0;
+    random_block(c, block, d.seed, d.step, s.number);
+    FOR(i, 4) bits |= ((float)(c[i] >> 8) * 0x1p-24f < s.threshold) << i;
+    return bits;
+}
+/* The same of a warp's accumulators, a bit each by half, pair of n and place: numbers of queries `query` (of
+ * the thread's first row, if not BY_KEY, else column) and keys `key`. Where each row of scores begins a
+ * block, a lane draws four scores of 16 keys by 1 query and asks the others for its own. */
+template <bool BY_KEY, int C>
+INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_draws &d, int row, int column) {
+    FOR(n, C) drop[n] = 0;
+    if (s.keys % 4) {
+        FOR(n, C) FOR(i, 4) {
+            int along = row + i / 2 * 8, across = column + n * 8 + i % 2;
+            unsigned long query = BY_KEY ? across : along, key = BY_KEY ? along : across,
+                          at = d.first + query * s.keys + key;
+            drop[n] |= (s_random(at, d.seed, d.step, s.number) < s.threshold) << i;
+        }
+        return;
+    }
+    int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
+    if (BY_KEY) FOR(n, C) {
+            unsigned long query = column + n * 8 + g / 4, key = row - g + g % 4 * 4;
+            unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
+            FOR(i, 4)
+            drop[n] |= (__shfl_sync(0xffffffffu, four, (i % 2 * 4 + i / 2 * 2 + g / 4) * 4 + q) >> g % 4 & 1)
+                       << i;
+        }
+    else
+        FOR(n, C / 2) FOR(half, 2) {
+            unsigned long query = row + half * 8, key = column - 2 * q + n * 16 + q * 4;
+            unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
+            FOR(j, 2)
+            drop[2 * n + j] |= (__shfl_sync(0xffffffffu, four, g * 4 + j * 2 + q / 2) >> q % 2 * 2 & 3)
+                               << 2 * half;
+        }
+}

@@ -1,0 +1,34 @@
+/* The device's ceilings, as kernels of the plan's ABI: products of tensor cores in registers, and a stream
+ * through memory. */
+
+/* Two numbers of bf16, of either sign, from 1 to 2: with zeros a device may run faster than with numbers. */
+KD_INLINE unsigned peak_operand(unsigned i) {
+    unsigned h = i * 0x9e3779b9u;
+    h = (h ^ h >> 15) * 0x85ebca6bu;
+    return ((h ^ h >> 13) & 0x807f807fu) | 0x3f803f80u;
+}
+
+/* PEAK_STEPS rounds of one product of 16 x 8 x 16 a chain and warp. */
+extern "C" __global__ void __launch_bounds__(PEAK_THREADS) peak_flops_0(float *out, char *workspace) {
+    float c[PEAK_CHAINS][4], sum = 0;
+    unsigned a[4], b[2];
+    for (int i = 0; i < 4; i++) a[i] = peak_operand(threadIdx.x * 4 + i);
+    for (int i = 0; i < 2; i++) b[i] = peak_operand(threadIdx.x * 2 + i + 4096);
+    for (int k = 0; k < PEAK_CHAINS; k++)
+        for (int i = 0; i < 4; i++) c[k][i] = (float)(k * 4 + i);
+    for (int step = 0; step < PEAK_STEPS; step++)
+        for (int k = 0; k < PEAK_CHAINS; k++) kd_mma_bf16(c[k], a, b);
+    for (int k = 0; k < PEAK_CHAINS; k++)
+        for (int i = 0; i < 4; i++) sum += c[k][i];
+    out[blockIdx.x * PEAK_THREADS + threadIdx.x] = sum;
+}
+
+/* Reads and writes all of it once. */
+extern "C" __global__ void __launch_bounds__(PEAK_THREADS) peak_stream_0(float *data, char *workspace) {
+    float *at = data + (long)blockIdx.x * (PEAK_WORDS * PEAK_THREADS * 4) + threadIdx.x * 4;
+    kd_words v[PEAK_WORDS];
+    for (int k = 0; k < PEAK_WORDS; k++) v[k] = kd_load16(at + k * PEAK_THREADS * 4);
+    for (int k = 0; k < PEAK_WORDS; k++)
+        for (int i = 0; i < 4; i++) v[k].w[i] += 1;
+    for (int k = 0; k < PEAK_WORDS; k++) kd_store16(at + k * PEAK_THREADS * 4, v[k]);
+}

@@ -1,0 +1,54 @@
+#include "compiler/cuda/peak.h"
+
+#include "compiler/cuda/cuda.h"
+
+extern const char dl_cuda_kernels_peak[];
+
+/* A launch of either takes some tens of milliseconds of a GPU, or half of one; and there are so many blocks
+ * that the last of them hardly count. Emulated, where one product takes microseconds, far less will do. */
+enum { THREADS = 256, WORDS = 4, CHAINS = 8, PRODUCT = 2 * 16 * 8 * 16, SWEEPS = 8 };
+typedef struct {
+    int steps;
+    int64_t blocks, stream; /* of "flops"; bytes */
+} size;
+static const size real = {1024, 65536, 512 << 20}, emulated = {16, 4, 1 << 20};
+
+static void add(dl_plan *p, const char *name, int64_t blocks, int launches) {
+    int64_t *touched = DL_NEW(p->arena, int64_t);
+    *touched = p->arena_bytes;
+    dl_plan_kernel k = {.name = name,
+                        .symbol = dl_format(p->arena, "peak_%s", name),
+                        .where = "",
+                        .phases = 1,
+                        .units = {blocks},
+                        .threads = {THREADS},
+                        .nargs = 1,
+                        .arg_bytes = touched};
+    dl_plan_program program = {.name = name};
+    dl_plan_launch launch = {.kernel = p->kernels.n, .nargs = 1, .args = DL_NEW(p->arena, int64_t)};
+    for (int i = 0; i < launches; i++) dl_push(p->arena, &program.launches, launch);
+    dl_push(p->arena, &p->kernels, k);
+    dl_push(p->arena, &p->programs, program);
+}
+
+dl_plan *dl_cuda_peak_plan(dl_arena *parent, const dl_target *t, double *flops, double *bytes,
+                           dl_error *err) {
+    const size *s = t->emulated ? &emulated : &real;
+    dl_arena *arena = dl_arena_new(parent);
+    dl_plan *p = DL_NEW(arena, dl_plan);
+    *p = (dl_plan){.arena = arena, .model = "peak", .target = t->name, .batch = 1, .arena_bytes = s->stream};
+    dl_buf source = {0};
+    t->backend->open(&source, t, &(dl_emitted){0});
+    dl_putf(
+        &source,
+        "#define PEAK_THREADS %d\n#define PEAK_WORDS %d\n#define PEAK_CHAINS %d\n#define PEAK_STEPS %d\n%s",
+        THREADS, WORDS, CHAINS, s->steps, dl_cuda_kernels_peak);
+    dl_push(arena, &p->objects, (dl_plan_object){.source = dl_strdup(arena, source.at)});
+    dl_buf_free(&source);
+    add(p, "flops", s->blocks, 1);
+    add(p, "stream", s->stream / (THREADS * WORDS * 16), SWEEPS);
+    *flops = (double)PRODUCT * CHAINS * s->steps * (THREADS / 32) * (double)s->blocks;
+    *bytes = 2.0 * (double)s->stream * SWEEPS;
+    int compiled;
+    return t->backend->build(arena, 1, p->objects.at, t, NULL, &compiled, err) ? p : NULL;
+}
