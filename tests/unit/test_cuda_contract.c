@@ -97,9 +97,10 @@ static void feed(dl_interp *in, const dl_graph *g) {
 
 static bool has_contraction(const dl_node *n) { return n->kernel && dl_kernel_anchor(n->kernel) >= 0; }
 
-/* All of a graph behind the passes; how many contractions it has. */
-static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t,
-                       double most) {
+/* All of a graph behind the passes; how many contractions it has. `tile`: what its text must have, or NULL.
+ */
+static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t, double most,
+                       const char *tile) {
     dl_error err = {0};
     dl_buf text = {0}, whole = {0};
     dl_emitted needs = {0}, *code = DL_NEWS(arena, dl_emitted, g->nodes.n + 1);
@@ -114,6 +115,7 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     dl_cuda_open(&whole, t, &needs);
     dl_putn(&whole, text.at, text.n);
     if (getenv("DL_TEST_SHOW")) printf("%s\n", text.at);
+    CHECK(!tile || (text.at && strstr(text.at, tile)), "%s: not in tiles %s", what, tile);
     dl_plan_object object = {.source = whole.at};
     int compiled = 0;
     ok = ok && dl_cuda_emulate(arena, 1, &object, NULL, &compiled, &err);
@@ -142,8 +144,8 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     return all;
 }
 
-/* All in one type; or `mixed`: in f32 and, after fusion, in that one. */
-static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32) {
+/* All, or each so many'th, in one type; or `mixed`: in f32 and, after fusion, in that one. */
+static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32, int each) {
     dl_error err = {0};
     dl_module *m = build_all(mixed ? DL_F32 : dtype, &err);
     dl_pass_ctx ctx = {.arena = m->arena,
@@ -161,14 +163,51 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32)
     double most = dtype == DL_F32 ? 1e-5 : dtype == DL_F16 ? 0x1p-13 : 0x1p-11;
     const char *only = getenv("DL_TEST_ONLY");
     int all = 0;
-    for (int i = 0; i < m->graphs.n && !err.code; i++) {
+    for (int i = 0; i < m->graphs.n && !err.code; i += only ? 1 : each) {
         const char *what =
             dl_format(m->arena, "%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
                       tf32 ? " in tf32" : "", m->graphs.at[i]->name, i < NCASES ? cases[i].what : "sums");
-        if (!only || strstr(what, only)) all += check_graph(what, m->arena, m->graphs.at[i], t, most);
+        if (!only || strstr(what, only)) all += check_graph(what, m->arena, m->graphs.at[i], t, most, NULL);
     }
-    CHECK(only || all >= 3 * NCASES, "%d kernels", all);
+    CHECK(only || all * each >= 3 * NCASES, "%d kernels", all);
     dl_arena_free(m->arena);
+}
+
+/* A product of every size of tiles that there is, whose operands' neighbours lie along their rows, or along
+ * the terms; 16 bytes at a time, or one by one. */
+static void test_tiles(const dl_target *t) {
+    static const struct {
+        const char *tile;
+        int m, n;
+    } rows[] = {{"128, 128,", 16896, 128}, {"128, 64,", 16640, 64}, {"64, 128,", 64, 16896},
+                {"64, 64,", 6400, 64},     {"128, 32,", 17000, 30}, {"128, 8,", 300, 8},
+                {"16, 128,", 16, 16896}};
+    static const int terms[] = {8, 17};
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        int r = (int)i / 2, way = i % 2;
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_error err = {0};
+        const char *of[2];
+        for (int o = 0; o < 2; o++) {
+            int n = o ? rows[r].n : rows[r].m;
+            of[o] = way ? dl_format(arena, "K=%d, %c=%d", terms[way], "MN"[o], n)
+                        : dl_format(arena, "%c=%d, K=%d", "MN"[o], n, terms[way]);
+        }
+        const char *text =
+            dl_format(arena,
+                      "graph @train {\n  input $a = %%0 : bf16[%s]\n  input $b = %%1 : bf16[%s]\n"
+                      "  %%2 = contract $a, $b {over=[K]} : bf16[M=%d, N=%d]\n  output \"y\" = %%2\n}\n",
+                      of[0], of[1], rows[r].m, rows[r].n);
+        dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
+        dl_pass_ctx ctx = {
+            .arena = arena, .weights = t->weights, .recipe.optimizer = DL_OPT_NONE, .err = &err};
+        bool ok = m && dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){.validate = true});
+        CHECK(ok, "%s: %s", text, err.message);
+        if (ok)
+            check_graph(dl_format(arena, "%s by %s", of[0], of[1]), arena, m->graphs.at[0], t, 0x1p-11,
+                        dl_format(arena, "ct_tile<CT_BF16, %s", rows[r].tile));
+        dl_arena_free(arena);
+    }
 }
 
 int main(void) {
@@ -181,11 +220,12 @@ int main(void) {
     }
     if (!mkdtemp(dir)) return 1;
     setenv("DLR_CACHE_DIR", dir, 1);
-    test_type(t, DL_F32, false, false);
-    test_type(t, DL_F32, false, true);
-    test_type(t, DL_BF16, false, false);
-    test_type(t, DL_F16, false, false);
-    test_type(t, DL_BF16, true, true);
-    test_type(t, DL_F16, true, false);
+    if (!getenv("DL_TEST_ONLY")) test_tiles(t);
+    test_type(t, DL_F32, false, false, 1);
+    test_type(t, DL_F32, false, true, 3);
+    test_type(t, DL_BF16, false, false, 1);
+    test_type(t, DL_F16, false, false, 4);
+    test_type(t, DL_BF16, true, true, 2);
+    test_type(t, DL_F16, true, false, 4);
     return dl_test_end();
 }

@@ -49,8 +49,8 @@ static void test_halves(void) {
         bool nan = isnan(x[i]);
         wrong[1] += nan ? (narrow_f16[i] & 0x7fff) <= 0x7c00 : narrow_f16[i] != f16;
         wrong[2] += nan ? (narrow_bf16[i] & 0x7fff) <= 0x7f80 : narrow_bf16[i] != bf16;
-        wrong[3] += pairs[2 * i] != (uint32_t)(narrow_f16[i] | narrow_f16[i ^ 1] << 16) ||
-                    pairs[2 * i + 1] != (uint32_t)(narrow_bf16[i] | narrow_bf16[i ^ 1] << 16);
+        wrong[3] += pairs[2 * i] != (narrow_f16[i] | (uint32_t)narrow_f16[i ^ 1] << 16) ||
+                    pairs[2 * i + 1] != (narrow_bf16[i] | (uint32_t)narrow_bf16[i ^ 1] << 16);
         uint32_t bits, down;
         memcpy(&bits, &x[i], sizeof bits);
         down = bits & 0xffffe000;
