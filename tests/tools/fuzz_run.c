@@ -325,6 +325,9 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
         const void *memory = view.type ? dlr_exec_host(exec, view, DLR_READ) : NULL;
         compare_result(c->want, r, (found){.type = view.type, .memory = memory}, v);
     }
+    dl_error err = {0};
+    if (!dlr_exec_check(exec, &err))
+        v->state = FUZZ_WRONG, snprintf(v->why, sizeof v->why, "%s", err.message);
     if (v->state == FUZZ_NOT_RUN) v->state = FUZZ_FINE;
 }
 

@@ -1,0 +1,202 @@
+/* CUDA kernels without a contraction, each way that they are emitted: lots and single points, groups of
+ * threads along and across memory, blocks that share a sum, rows in passes, additions at numbered places.
+ * Emulated, beside the interpreter, twice with the same bits; and through NVRTC for three architectures
+ * without a spill. What they compute otherwise is tested by test_rows.c, test_typed.c, test_functions.c,
+ * test_halves.c and test_random.c on the same target. Exit 77 (skip) without a C++ compiler. */
+#include <math.h>
+
+#include "compiler/cuda/cubin.h"
+#include "compiler/cuda/nvrtc.h"
+#include "ir/interp.h"
+#include "tests/unit/compiled.h"
+#include "tests/unit/random_numbers.h"
+
+typedef struct {
+    const char *what, *text; /* inputs and what becomes of them; outputs y, z */
+    double tolerance;        /* relative to the largest */
+    const char *has;         /* what the kernels' text must hold: the way that is meant */
+} sweep_case;
+
+static const sweep_case cases[] = {
+    {"lots of four",
+     "input $x = %0 : f32[A=37, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
+     "%2 = mul $x, $w : f32[A=37, B=5, C=12]\n output \"y\" = %2\n",
+     1e-6, "lot<float, 4>"},
+    {"lots of eight",
+     "input $x = %0 : f32[A=9, B=64]\n %1 = cast $x : bf16[A=9, B=64]\n"
+     "%2 = cast %1 : f32[A=9, B=64]\n %3 = mul %2, %2 : f32[A=9, B=64]\n %4 = cast %3 : bf16[A=9, B=64]\n"
+     "output \"y\" = %4\n output \"z\" = %1\n",
+     1e-2, "lot<bf16, 8>"},
+    {"odd sizes",
+     "input $x = %0 : f32[A=3, B=5, C=7]\n input $w = %1 : f32[C=7]\n"
+     "%2 = mul $x, $w : f32[A=3, B=5, C=7]\n output \"y\" = %2\n",
+     1e-6, "const int j = 0"},
+    {"one point", "input $x = %0 : f32[]\n %1 = exp $x : f32[]\n output \"y\" = %1\n", 1e-6, NULL},
+    {"eight axes",
+     "input $x = %0 : f32[A=2, B=3, C=2, D=1, E=3, F=2, G=2, H=3]\n"
+     "input $w = %1 : f32[C=2, F=2]\n %2 = add $x, $w : f32[A=2, B=3, C=2, D=1, E=3, F=2, G=2, H=3]\n"
+     "%3 = sum %2 {over=[B, F, H]} : f32[A=2, C=2, D=1, E=3, G=2]\n output \"y\" = %2\n output \"z\" = %3\n",
+     1e-5, NULL},
+    {"shifted rows, which do not begin at lots",
+     "input $x = %0 : f32[A=5, B=41]\n"
+     "%1 = slice $x {axis=B, start=1, stop=41} : f32[A=5, B=40]\n %2 = neg %1 : f32[A=5, B=40]\n output "
+     "\"y\" = %2\n",
+     1e-6, "const int j = 0"},
+    {"a sum over all, of many blocks",
+     "input $x = %0 : f32[A=61, B=1021]\n %1 = mul $x, $x : f32[A=61, B=1021]\n"
+     "%2 = sum %1 {over=[A, B]} : f32[]\n %3 = reduce_max %1 {over=[A, B]} : f32[]\n output \"y\" = %2\n"
+     "output \"z\" = %3\n",
+     1e-5, "by_max::of"},
+    {"sums that keep the neighbours, shared by blocks",
+     "input $x = %0 : f32[A=3001, C=24]\n"
+     "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
+     "%3 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = %2\n output \"z\" = %3\n",
+     1e-5, "a1[4]"},
+    {"sums of rows beside one over all",
+     "input $x = %0 : f32[A=33, B=130]\n %1 = exp $x : f32[A=33, B=130]\n %2 = sum %1 {over=[B]} : "
+     "f32[A=33]\n"
+     "%3 = mul %1, %1 : f32[A=33, B=130]\n %4 = sum %3 {over=[A, B]} : f32[]\n output \"x\" = %1\n"
+     "output \"y\" = %2\n output \"z\" = %4\n",
+     1e-5, "block_reduce_one<by_sum, 256>(all)"},
+    {"each kept point by itself, along memory",
+     "input $x = %0 : f32[A=4099, B=17]\n"
+     "%1 = sum $x {over=[B]} : f32[A=4099]\n output \"y\" = %1\n",
+     1e-5, "32, false>"},
+    {"each kept point by itself, across memory",
+     "input $x = %0 : f32[A=19, B=5003]\n"
+     "%1 = sum $x {over=[A]} : f32[B=5003]\n %2 = mul %1, %1 : f32[B=5003]\n output \"y\" = %2\n",
+     1e-5, "8, true>"},
+    {"long rows, a block each",
+     "input $x = %0 : f32[A=20, B=4000]\n %1 = softmax $x {axis=B} : f32[A=20, B=4000]\n"
+     "output \"y\" = %1\n",
+     1e-5, "256, 256, false>"},
+    {"short rows, several a warp",
+     "input $x = %0 : f32[A=611, B=20]\n %1 = softmax $x {axis=B} : f32[A=611, B=20]\n"
+     "output \"y\" = %1\n",
+     1e-5, "256, 8, false>"},
+    {"values kept beside their rows",
+     "input $x = %0 : f32[A=70, B=260]\n %1 = softmax $x {axis=B} : f32[A=70, B=260]\n"
+     "%2 = erf %1 : f32[A=70, B=260]\n %3 = sum %2 {over=[B]} : f32[A=70]\n %4 = div %2, %3 : f32[A=70, "
+     "B=260]\n"
+     "output \"y\" = %4\n",
+     1e-5, "KD_SHARED(char, own)"},
+    {"whole numbers and truth values",
+     "input $x = %0 : i32[A=40, B=12]\n input $k = %1 : i64[B=12]\n"
+     "%2 = cast $x : i64[A=40, B=12]\n %3 = mul %2, $k : i64[A=40, B=12]\n %4 = gt %3, $k : bool[A=40, "
+     "B=12]\n"
+     "%5 = cast %4 : i32[A=40, B=12]\n %6 = sum %5 {over=[A]} : i32[B=12]\n %7 = reduce_min %3 {over=[B]} : "
+     "i64[A=40]\n"
+     "output \"y\" = %6\n output \"z\" = %7\n",
+     0, NULL},
+    {"doubles",
+     "input $x = %0 : f64[A=300, B=70]\n %1 = sum $x {over=[A]} : f64[B=70]\n"
+     "%2 = div $x, %1 : f64[A=300, B=70]\n output \"y\" = %2\n",
+     1e-13, "double"},
+    {"additions at places, of few points",
+     "input $x = %0 : f32[N=30, E=9]\n input $k = %1 : i32[N=30]\n"
+     "%2 = scatter_add $x, $k {axis=V} : f32[V=7, E=9]\n output \"y\" = %2\n",
+     1e-6, "element < 63"},
+    {"additions at places, of many points",
+     "input $x = %0 : f32[N=777, E=9]\n input $k = %1 : i32[N=777]\n"
+     "%2 = scatter_add $x, $k {axis=V} : f32[V=7, E=9]\n output \"y\" = %2\n",
+     1e-5, "__ballot_sync"},
+    {"a place of its own for each row",
+     "input $x = %0 : f32[N=41]\n input $k = %1 : i64[N=41]\n"
+     "%2 = reshape $x : f32[N=41, M=1]\n %3 = sum %2 {over=[M]} : f32[N=41]\n"
+     "%4 = scatter_add %3, $k {axis=V} : f32[V=300]\n output \"y\" = %4\n",
+     1e-6, NULL},
+};
+enum { NCASES = sizeof cases / sizeof *cases };
+
+static const char *text_of(dl_arena *arena, int i) {
+    return dl_format(arena, "graph @train {\n%s}\n", cases[i].text);
+}
+
+/* Whole numbers are small, and some of them are no place. */
+static double draw(rng *r, dl_dtype d) {
+    return dl_dtype_is_float(d) ? (double)(float)uniform(r, -1, 1) : floor(uniform(r, -2, 9));
+}
+
+static void compare(const sweep_case *c, const char *name, int64_t n, const double *got, const double *want) {
+    double most = 1e-30, off = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (fabs(want[i]) > most) most = fabs(want[i]);
+        if (!(fabs(got[i] - want[i]) <= off)) off = fabs(got[i] - want[i]);
+    }
+    CHECK(off <= c->tolerance * most, "%s, %s: off by %.2e of %.2e", c->what, name, off, most);
+}
+
+static void test_case(int i) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    const char *text = text_of(arena, i);
+    dl_module *m = dl_parse_module(arena, text, strlen(text), cases[i].what, &err);
+    dl_plan *p = m ? compile_text(arena, text, "cuda:sm_90a:emulated", NULL) : NULL;
+    CHECK(p, "%s: %s", cases[i].what, err.message);
+    dl_pass_ctx ctx = {.arena = arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
+    CHECK(m && dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = true}), "%s", err.message);
+    bool found = false;
+    for (int k = 0; p && k < p->objects.n; k++)
+        found |= !cases[i].has || strstr(p->objects.at[k].source, cases[i].has);
+    CHECK(found, "%s: not by %s", cases[i].what, cases[i].has ? cases[i].has : "");
+    dlr_exec *exec = open_plan(p, 1);
+    dl_interp *in = m ? dl_interp_new(m->graphs.at[0], false) : NULL;
+    rng r = {(uint64_t)i + 7};
+    for (int v = 0; exec && v < m->graphs.at[0]->vars.n; v++) {
+        const dl_var *var = m->graphs.at[0]->vars.at[v];
+        double *x = dl_interp_data(in, &var->value);
+        for (int64_t k = 0; k < dl_type_count(&var->value.type); k++) x[k] = draw(&r, var->value.type.dtype);
+        dlr_state_write(exec, dlr_exec_variable(exec, var->name), DL_F64, x);
+    }
+    CHECK(!in || dl_interp_run(in, &err), "%s", err.message);
+    for (int run = 0; exec && run < 2; run++) dlr_exec_run(exec, 0, NULL);
+    CHECK(!exec || dlr_exec_check(exec, &err), "%s: %s", cases[i].what, err.message);
+    for (int k = 0; exec && k < m->graphs.at[0]->results.n; k++) {
+        const dl_result *result = &m->graphs.at[0]->results.at[k];
+        double *got = read_output(exec, 0, result->name, DL_F64), *again;
+        int64_t n = dl_type_count(&result->value->type);
+        if (got) compare(&cases[i], result->name, n, got, dl_interp_data(in, result->value));
+        dlr_exec_run(exec, 0, NULL);
+        again = read_output(exec, 0, result->name, DL_F64);
+        CHECK(memcmp(got, again, sizeof *got * (size_t)n) == 0, "%s: other bits", cases[i].what);
+        free(got), free(again);
+    }
+    dl_interp_free(in);
+    dlr_exec_close(exec);
+    dl_arena_free(arena);
+}
+
+/* The text of every case, for a GPU: no registers in memory, and no arrays either. */
+static void test_registers(const char *arch) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_nvrtc nvrtc = {0};
+    if (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err)) {
+        printf("SKIP %s: %s\n", arch, err.message);
+        dl_arena_free(arena);
+        return;
+    }
+    for (int i = 0; i < NCASES; i++) {
+        const char *target = dl_format(arena, "cuda:%s", arch);
+        dl_plan *p = compile_text(arena, text_of(arena, i), target, NULL);
+        for (int k = 0; p && k < p->objects.n; k++) {
+            dl_cubin c = {0};
+            bool ok = dl_cubin_read(arena, p->objects.at[k].image, (size_t)p->objects.at[k].bytes, &c, &err);
+            CHECK(ok && c.n > 0, "%s, %s: %s", arch, cases[i].what, err.message);
+            for (int f = 0; f < c.n; f++)
+                CHECK(!c.kernels[f].frame_bytes && !c.kernels[f].spill_stores, "%s, %s: a frame of %d bytes",
+                      arch, cases[i].what, c.kernels[f].frame_bytes);
+        }
+    }
+    dl_arena_free(arena);
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_sweeps_XXXXXX";
+    dl_error err = {0};
+    if (!compiled_cache(dir)) return 1;
+    if (!dl_target_find("cuda:sm_90a:emulated", &err)) return printf("SKIP: %s\n", err.message), 77;
+    for (int i = 0; i < NCASES; i++) test_case(i);
+    test_registers("sm_80"), test_registers("sm_90a"), test_registers("sm_100");
+    return dl_test_end();
+}
