@@ -110,7 +110,10 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     if (recipe->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
         return false;
     if (!check_updates(g, ctx)) return false;
-    dl_builder b = {.graph = g};
+    /* what belongs to no parameter comes from the line that the model's loss does */
+    const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
+    const dl_loc whole = loss && loss->value->def ? loss->value->def->loc : (dl_loc){0};
+    dl_builder b = {.graph = g, .loc = whole};
     dl_optimization o = {.b = &b,
                          .recipe = recipe,
                          .arena = ctx->arena,
@@ -138,7 +141,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
         optimizers[recipe->optimizer](&o, r.var, grad, decays);
     }
     if (recipe->norms) {
-        b.loc = (dl_loc){0};
+        b.loc = whole;
         dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, norm, NULL);
         dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, common_norm(&o, DL_RESULT_UPDATE, results),
                         NULL);

@@ -86,6 +86,7 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
 }
 
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
+    e->resident = 2; /* else the compiler spills a few registers for a block more */
     unsigned row = find_within(e);
     code->needs[DL_NEED_SWEEPS] = 1;
     if (!row || !try_row(e, row, code)) {

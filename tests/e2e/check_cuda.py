@@ -1,0 +1,103 @@
+"""Models on a GPU, as far as a machine without one can tell: every kernel becomes machine code, reads as it should, and,
+emulated on the CPU, does what the interpreter does.
+
+check_cuda.py DLC [long]     from the project's root; Python's own library, NVRTC and a C++ compiler (77: neither is there)
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from checks import TMP, check, finish
+
+DLC, LONG = os.path.abspath(sys.argv[1]), sys.argv[2:] == ["long"]
+ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
+VIT = ["models/vit.dl", "--config=base", "--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=3", "--patch_size=4", "--embed_dim=48",
+       "--depth=2", "--num_heads=2", "--local_batch_size=2"]
+RESNET = ["models/resnet.dl", "--small=true", "--widths=[16,24,32,48]", "--depths=[1,1,1,1]", "--strides=[2,2,2,2]", "--expand=1", "--n_classes=10",
+          "--input_shape=[32,32,3]", "--local_batch_size=4"]
+CLASSIFIER = ["models/cnn_classifier.dl", "--input_shape=[32,32,3]", "--local_batch_size=4"]
+UNET = ["models/unet.dl", "--config=tiny", "--data_size=32", "--local_batch_size=1"]
+SMALL = [VIT + ["--amp_mode=fp16", "--dropout=0.1"], RESNET + ["--amp_mode=bf16"], CLASSIFIER]
+LARGE = [UNET, UNET + ["--amp_mode=bf16"], VIT, RESNET, ["models/cnn_regressor.dl", "--config=test"],
+         ["models/unet.dl", "--config=base", "--local_batch_size=64", "--amp_mode=bf16"],
+         ["models/vit.dl", "--config=base", "--local_batch_size=16", "--amp_mode=bf16"],
+         ["models/vit.dl", "--config=base", "--local_batch_size=16", "--amp_mode=fp16"],
+         ["models/resnet.dl", "--n_classes=100", "--input_shape=[224,224,3]", "--local_batch_size=256", "--amp_mode=bf16"]]
+VERIFIED = [UNET, UNET + ["--amp_mode=bf16"], VIT, VIT + ["--tf32=false"], RESNET] if LONG else SMALL
+
+
+def dlc(*args):
+    return subprocess.run([DLC, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "DLR_CACHE_DIR": os.path.join(TMP, "cache")})
+
+
+def test_machine_code():
+    """Every kernel is compiled, has its source lines, and spills nothing."""
+    for model in LARGE if LONG else SMALL:
+        for architecture in ARCHITECTURES:
+            r = dlc("compile", *model, f"--target=cuda:{architecture}", "--json")
+            where = f"{' '.join(model)} for {architecture}"
+            check(r.returncode == 0, f"{where}: exit {r.returncode} {r.stderr[-400:]}")
+            if r.returncode:
+                continue
+            found = json.loads(r.stdout)
+            check(len(found["kernel_table"]) >= 5 and found["cast_kernels"] == 0, f"{where}: {found['cast_kernels']} kernels that only cast")
+            for k in found["kernel_table"]:
+                check(0 < k["registers"] <= 255 and k["spill_bytes"] == 0 and k["shared_bytes"] <= 232448 and re.search(r"\.dl:\d+", k["where"]),
+                      f"{where}: {k}")
+
+
+def test_text():
+    """What --dump=source prints: no header, source lines for each kernel, PTX in functions named kd_* alone."""
+    r = dlc("compile", *VIT, "--amp_mode=bf16", "--target=cuda:sm_90a", "--dump=source")
+    kernels = len(re.findall(r"__global__", r.stdout))
+    check(r.returncode == 0 and kernels >= 10, f"{kernels} kernels: {r.stderr[-300:]}")
+    check(not re.search(r"^ *#include", r.stdout, re.M), "a header is included")
+    check(len(re.findall(r"^/\* @\w+ .*vit\.dl:\d+", r.stdout, re.M)) == kernels, "a kernel without source lines")
+    function = ""
+    for line in r.stdout.splitlines():
+        function = line if re.match(r"[^ \t].*\(", line) else function
+        check("asm" not in line or "kd_" in function, f"PTX in {function}")
+
+
+def test_table_of_a_cpu():
+    r = dlc("compile", "tests/data/small.dl", "--data_size=16", "--json")
+    table = json.loads(r.stdout)["kernel_table"]
+    check(table and all(k["where"] and k["bytes"] > 0 and "registers" not in k for k in table), f"{table[:2]}")
+
+
+def test_emulated():
+    for model in VERIFIED:
+        r = dlc("verify", *model, "--target=cuda:sm_90a", "--device=cuda:emulated")
+        check(r.returncode == 0 and "all agree" in r.stdout, f"{' '.join(model)}: exit {r.returncode} {r.stdout[-400:]} {r.stderr[-400:]}")
+
+
+def test_tf32():
+    """It is in the kernels' text unless it is not wanted."""
+    for args, env, wanted in (([], {}, True), (["--tf32=false"], {}, False), ([], {"NVIDIA_TF32_OVERRIDE": "0"}, False)):
+        os.environ.update(env)
+        r = dlc("compile", *CLASSIFIER, "--target=cuda:sm_90a", "--dump=kernel", *args)
+        check(r.returncode == 0 and (" in tf32 : f32" in r.stdout) == wanted, f"{args} {env}: {r.stdout[:300]} {r.stderr}")
+        for name in env:
+            del os.environ[name]
+    r = dlc("compile", *CLASSIFIER, "--dump=kernel")
+    check("tf32" not in r.stdout, "a CPU's kernels in TF32")
+
+
+test_tf32()
+test_text()
+test_table_of_a_cpu()
+nvrtc = dlc("compile", "tests/data/small.dl", "--data_size=16", "--target=cuda:sm_90a", "--json")
+if nvrtc.returncode == 0:
+    test_machine_code()
+elif "NVRTC" not in nvrtc.stderr:
+    check(False, f"a small model: {nvrtc.stderr}")
+if any(map(shutil.which, ("c++", "g++", "clang++"))):
+    test_emulated()
+elif nvrtc.returncode:
+    print("SKIP: neither NVRTC nor a C++ compiler")
+    sys.exit(77)
+finish()
