@@ -64,6 +64,16 @@ typedef struct {
     dl_tiling tiling;
 } dl_product;
 
+/* What fills a product, besides: one more coordinate that a number counts, the innermost so far (text: its
+ * size, where parity decides); an operand that nothing moves through yet, its parts' types; a counter of
+ * which one step is `times` steps along the operand's axis; contractions by windows. emit_geometry.c */
+void dl_product_count(dl_product *p, dl_emitter *e, dl_number_kind kind, int64_t size, const char *text);
+dl_operand dl_operand_new(const dl_product *p, int place, bool left);
+const dl_type *dl_operand_part(const dl_product *p, const dl_operand *o, int part);
+void dl_operand_follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter, int axis,
+                       int64_t times);
+void dl_product_windows(dl_emitter *e, dl_product *p);
+
 /* Fills all but the tiling. */
 dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c);
 /* The tiling that should take the least time. */

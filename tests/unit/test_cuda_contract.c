@@ -40,8 +40,8 @@ static void move(const dl_type *t, void *memory, double *numbers, bool to_memory
 
 static void *aligned(int64_t bytes) {
     void *p = NULL;
-    if (posix_memalign(&p, 256, (size_t)(bytes + 256))) abort();
-    memset(p, 0xff, (size_t)(bytes + 256));
+    if (posix_memalign(&p, 256, (size_t)(bytes + !bytes))) abort();
+    memset(p, 0xff, (size_t)bytes);
     return p;
 }
 

@@ -1,0 +1,261 @@
+/* Contractions by windows as products of matrices: emit_tiles.h. */
+#include "compiler/cuda/emit_tiles.h"
+
+/* "(q0 == 0 ? 4L : 3L)": a value by the parity q<axis>, or NULL, where all are the same. */
+static const char *by_parity(dl_emitter *e, int axis, int64_t n, const int64_t *value) {
+    bool same = true;
+    for (int64_t q = 1; q < n; q++) same = same && value[q] == value[0];
+    if (same) return NULL;
+    dl_buf text = {0};
+    for (int64_t q = 0; q + 1 < n; q++)
+        dl_putf(&text, "(q%d == %lld ? %lld : ", axis, (long long)q, (long long)value[q]);
+    dl_putf(&text, "%lld", (long long)value[n - 1]);
+    for (int64_t q = 0; q + 1 < n; q++) dl_puts(&text, ")");
+    const char *all = dl_strdup(e->arena, text.at);
+    dl_buf_free(&text);
+    return all;
+}
+
+/* Axis 1 of an image: groups of BATCH's first counter, channels of a group by that counter of that number. */
+static void follow_channels(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter,
+                            int64_t each) {
+    dl_operand_follow(p, o, kind, counter, 1, 1);
+    dl_operand_follow(p, o, DL_BATCH, 0, 1, each);
+    o->channels = kind, o->channel = counter, o->group = 0;
+    for (int i = 0; i < o->nparts; i++) {
+        int64_t stride[DL_MAX_RANK];
+        dl_type_strides(dl_operand_part(p, o, i), stride);
+        o->base[i] -= o->start[i] * stride[1];
+    }
+}
+
+/* An image's own coordinates: along spatial axis i of three. */
+static void slide(const dl_product *p, dl_operand *o, int i, int64_t limit) {
+    int axis = 2 + i - (3 - p->c->windows.n);
+    o->is_image = true, o->limit[i] = limit;
+    for (int part = 0; part < o->nparts && axis >= 2; part++) {
+        int64_t stride[DL_MAX_RANK];
+        dl_type_strides(dl_operand_part(p, o, part), stride);
+        o->along[part][i] = stride[axis];
+    }
+}
+
+typedef struct {
+    int64_t batch, group, c, o, out[3], tap[3], in[3]; /* c and o: of a group */
+} sizes;
+
+static sizes find_sizes(const dl_relation *r) {
+    sizes s = {r->axis[0].size, r->axis[1].size, r->axis[2].size, r->axis[3].size, {0}, {0}, {0}};
+    for (int i = 0; i < 3; i++) {
+        s.out[i] = r->axis[r->window[i].out].size, s.tap[i] = r->axis[r->window[i].tap].size;
+        s.in[i] = r->axis[r->window[i].in].size;
+    }
+    return s;
+}
+
+/* Which of a tensor's axes is spatial axis i of three, or -1. */
+static int spatial(const dl_product *p, int i) {
+    int own = i - (3 - p->c->windows.n);
+    return own < 0 ? -1 : 2 + own;
+}
+
+static void follow_spatial(const dl_product *p, dl_operand *o, dl_number_kind kind, int first) {
+    for (int i = 0; i < 3; i++)
+        if (spatial(p, i) >= 0) dl_operand_follow(p, o, kind, first + i, spatial(p, i), 1);
+}
+
+/* The weight's rows from w_start on. */
+static void start_weight(const dl_product *p, dl_operand *w) {
+    int64_t stride[DL_MAX_RANK];
+    dl_type_strides(dl_operand_part(p, w, 0), stride);
+    w->base[0] += p->c->w_start * stride[0];
+}
+
+/* The coordinate of the result along spatial axis i. */
+static void place_spatial(dl_product *p, int i, dl_number_kind kind, const char *text) {
+    if (spatial(p, i) >= 0) p->coordinate[spatial(p, i)] = text, p->of[spatial(p, i)] = kind;
+}
+
+static const char *grouped(dl_emitter *e, const dl_product *p, int64_t each, const char *name) {
+    if (p->number[DL_BATCH].size == 1) return name;
+    return dl_format(e->arena, "(b0 * %lld + %s)", (long long)each, name);
+}
+
+static void place_image(dl_emitter *e, dl_product *p, int64_t channels) {
+    p->coordinate[0] = p->number[DL_ROWS].at[0].name, p->of[0] = DL_ROWS;
+    p->coordinate[1] = grouped(e, p, channels, p->number[DL_COLUMNS].at[0].name), p->of[1] = DL_COLUMNS;
+    p->inner = 1;
+}
+
+/* y: rows are its positions, terms taps and channels. */
+static void find_y(dl_emitter *e, dl_product *p, const sizes *s) {
+    dl_operand *x = &p->operand[0], *w = &p->operand[1];
+    *x = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_X), true);
+    *w = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_W), false);
+    dl_product_count(p, e, DL_ROWS, s->batch, NULL);
+    for (int i = 0; i < 3; i++)
+        dl_product_count(p, e, DL_ROWS, s->out[i], NULL), dl_product_count(p, e, DL_TERMS, s->tap[i], NULL);
+    dl_product_count(p, e, DL_TERMS, s->c, NULL);
+    dl_product_count(p, e, DL_COLUMNS, s->o, NULL);
+    dl_operand_follow(p, x, DL_ROWS, 0, 0, 1);
+    follow_channels(p, x, DL_TERMS, 3, s->c);
+    for (int i = 0; i < 3; i++) {
+        const dl_relation_window *v = &p->r.window[i];
+        slide(p, x, i, s->in[i]);
+        x->scale[i][DL_ROWS][1 + i] = v->stride, x->scale[i][DL_TERMS][i] = v->dilation;
+        x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
+        x->bounded[i] =
+            v->pad > 0 || (s->out[i] - 1) * v->stride + (s->tap[i] - 1) * v->dilation - v->pad >= s->in[i];
+    }
+    dl_operand_follow(p, w, DL_COLUMNS, 0, 0, 1);
+    dl_operand_follow(p, w, DL_BATCH, 0, 0, s->o);
+    dl_operand_follow(p, w, DL_TERMS, 3, 1, 1);
+    follow_spatial(p, w, DL_TERMS, 0);
+    start_weight(p, w);
+    place_image(e, p, s->o);
+    for (int i = 0; i < 3; i++) place_spatial(p, i, DL_ROWS, p->number[DL_ROWS].at[1 + i].name);
+}
+
+/* The weight: rows are its O, columns its taps and C, terms positions of y. */
+static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
+    dl_operand *y = &p->operand[0], *x = &p->operand[1];
+    *y = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_Y), true);
+    *x = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_X), false);
+    dl_product_count(p, e, DL_ROWS, s->o, NULL);
+    dl_product_count(p, e, DL_TERMS, s->batch, NULL);
+    for (int i = 0; i < 3; i++)
+        dl_product_count(p, e, DL_COLUMNS, s->tap[i], NULL),
+            dl_product_count(p, e, DL_TERMS, s->out[i], NULL);
+    dl_product_count(p, e, DL_COLUMNS, s->c, NULL);
+    dl_operand_follow(p, y, DL_TERMS, 0, 0, 1);
+    follow_channels(p, y, DL_ROWS, 0, s->o);
+    follow_spatial(p, y, DL_TERMS, 1);
+    dl_operand_follow(p, x, DL_TERMS, 0, 0, 1);
+    follow_channels(p, x, DL_COLUMNS, 3, s->c);
+    for (int i = 0; i < 3; i++) {
+        const dl_relation_window *v = &p->r.window[i];
+        slide(p, x, i, s->in[i]);
+        x->scale[i][DL_COLUMNS][i] = v->dilation, x->scale[i][DL_TERMS][1 + i] = v->stride;
+        x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
+        x->bounded[i] =
+            v->pad > 0 || (s->out[i] - 1) * v->stride + (s->tap[i] - 1) * v->dilation - v->pad >= s->in[i];
+    }
+    p->coordinate[0] = grouped(e, p, s->o, p->number[DL_ROWS].at[0].name), p->of[0] = DL_ROWS;
+    p->coordinate[1] = p->number[DL_COLUMNS].at[3].name, p->of[1] = DL_COLUMNS, p->inner = 1;
+    for (int i = 0; i < 3; i++) place_spatial(p, i, DL_COLUMNS, p->number[DL_COLUMNS].at[i].name);
+}
+
+/* Positions q + stride * j of x along one axis read y at the same taps: first + step * i, which read it at
+ * base + j - i * fall. */
+typedef struct {
+    int64_t count, first, step, taps, base, fall;
+} parity;
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+static parity find_parity(const dl_relation_window *v, int64_t size, int64_t taps, int64_t q) {
+    int64_t step = v->stride / gcd(v->stride, v->dilation), at = q + v->pad, rest = at % v->stride, first = 0;
+    for (; rest && first < step; first++) rest = (rest + v->stride - v->dilation % v->stride) % v->stride;
+    parity p = {.first = rest ? 0 : first, .step = step, .fall = step * v->dilation / v->stride};
+    if (!rest) p.base = (at - first * v->dilation) / v->stride;
+    p.count = size > q ? dl_ceil_div(size - q, v->stride) : 0;
+    p.taps = !rest && taps > first ? dl_ceil_div(taps - first, step) : 0;
+    return p;
+}
+
+/* x: rows are its positions of one parity, terms the taps that reach them, and O. */
+static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
+    dl_operand *y = &p->operand[0], *w = &p->operand[1];
+    *y = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_Y), true);
+    *w = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_W), false);
+    dl_product_count(p, e, DL_ROWS, s->batch, NULL);
+    for (int i = 0; i < 3; i++) {
+        const dl_relation_window *v = &p->r.window[i];
+        int64_t n = v->stride, most_rows = 0, most_taps = 0;
+        int64_t *of[4];
+        parity one = {0};
+        for (int f = 0; f < 4; f++) of[f] = DL_NEWS(e->arena, int64_t, n);
+        for (int64_t q = 0; q < n; q++) {
+            one = find_parity(v, s->in[i], s->tap[i], q);
+            of[0][q] = one.count, of[1][q] = one.taps, of[2][q] = one.first, of[3][q] = one.base;
+            if (one.count > most_rows) most_rows = one.count;
+            if (one.taps > most_taps) most_taps = one.taps;
+        }
+        const char *text[4];
+        for (int f = 0; f < 4; f++) text[f] = by_parity(e, i, n, of[f]);
+        p->parities[i] = n;
+        dl_product_count(p, e, DL_ROWS, most_rows, text[0]);
+        dl_product_count(p, e, DL_TERMS, most_taps, text[1]);
+        slide(p, y, i, s->out[i]);
+        y->scale[i][DL_ROWS][1 + i] = 1, y->scale[i][DL_TERMS][i] = -one.fall;
+        y->origin[i] = text[3] ? text[3] : of[3][0] ? dl_format(e->arena, "%lld", (long long)of[3][0]) : NULL;
+        y->bounded[i] = true;
+        /* the tap: first + step * i */
+        int axis = spatial(p, i);
+        if (axis >= 0) dl_operand_follow(p, w, DL_TERMS, i, axis, one.step);
+        w->origin[i] = text[2] ? text[2] : of[2][0] ? dl_format(e->arena, "%lld", (long long)of[2][0]) : NULL;
+        if (axis >= 0) {
+            int64_t stride[DL_MAX_RANK];
+            dl_type_strides(dl_operand_part(p, w, 0), stride);
+            w->along[0][i] = stride[axis];
+        }
+        const char *name = p->number[DL_ROWS].at[1 + i].name;
+        place_spatial(p, i, DL_ROWS,
+                      n == 1 ? name : dl_format(e->arena, "(q%d + %s * %lld)", i, name, (long long)n));
+    }
+    dl_product_count(p, e, DL_TERMS, s->o, NULL);
+    dl_product_count(p, e, DL_COLUMNS, s->c, NULL);
+    dl_operand_follow(p, y, DL_ROWS, 0, 0, 1);
+    follow_channels(p, y, DL_TERMS, 3, s->o);
+    dl_operand_follow(p, w, DL_TERMS, 3, 0, 1);
+    dl_operand_follow(p, w, DL_BATCH, 0, 0, s->o);
+    dl_operand_follow(p, w, DL_COLUMNS, 0, 1, 1);
+    start_weight(p, w);
+    place_image(e, p, s->c);
+}
+
+/* Groups of few channels are no products of matrices worth the name: each sum by itself, lanes along all
+ * channels of y or x. */
+static void find_alone(dl_product *p, const sizes *s) {
+    enum { FEW = 64 };
+    p->alone = s->group > 1 && s->c * s->o < FEW;
+    if (!p->alone) return;
+    if (dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W) { /* rows and columns change places */
+        dl_number n = p->number[DL_ROWS];
+        dl_operand o = p->operand[0];
+        p->number[DL_ROWS] = p->number[DL_COLUMNS], p->number[DL_COLUMNS] = n;
+        p->operand[0] = p->operand[1], p->operand[1] = o;
+        for (int i = 0; i < 2; i++) {
+            dl_operand *x = &p->operand[i];
+            x->is_left = i == 0;
+            if (x->channels != DL_TERMS) x->channels = DL_ROWS + DL_COLUMNS - x->channels;
+            for (int part = 0; part < x->nparts; part++)
+                for (int c = 0; c < DL_MAX_RELATION; c++) {
+                    int64_t step = x->step[part][DL_ROWS][c];
+                    x->step[part][DL_ROWS][c] = x->step[part][DL_COLUMNS][c],
+                    x->step[part][DL_COLUMNS][c] = step;
+                }
+            for (int a = 0; a < 3; a++)
+                for (int c = 0; c < DL_MAX_RELATION; c++) {
+                    int64_t scale = x->scale[a][DL_ROWS][c];
+                    x->scale[a][DL_ROWS][c] = x->scale[a][DL_COLUMNS][c], x->scale[a][DL_COLUMNS][c] = scale;
+                }
+        }
+        for (int i = 0; i < p->k->nspace; i++)
+            if (p->of[i] != DL_BATCH && p->of[i] != DL_TERMS) p->of[i] = DL_ROWS + DL_COLUMNS - p->of[i];
+        p->inner = -1;
+    }
+    dl_number *a = &p->across;
+    *a = p->number[DL_COLUMNS];
+    memmove(a->at + 1, a->at, sizeof *a->at * (size_t)a->n);
+    a->at[0] = p->number[DL_BATCH].at[0], a->n++, a->size *= a->at[0].size;
+}
+
+void dl_product_windows(dl_emitter *e, dl_product *p) {
+    static void (*const find[DL_NTENSORS])(dl_emitter *, dl_product *, const sizes *) = {
+        [DL_TENSOR_X] = find_x, [DL_TENSOR_W] = find_w, [DL_TENSOR_Y] = find_y};
+    sizes s = find_sizes(&p->r);
+    dl_product_count(p, e, DL_BATCH, s.group, NULL);
+    find[dl_op_tensor(p->c->op, DL_RESULT_PLACE)](e, p, &s);
+    find_alone(p, &s);
+}
