@@ -114,12 +114,10 @@ int main(void) {
     char dir[] = "/tmp/dl_attention_XXXXXX";
     if (!compiled_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++) {
+        int kinds = t < COMPILED_CPUS ? 3 : 1; /* emulated kernels take seconds to compile: a type a case */
         for (int i = 0; i < NCASES; i++)
-            for (int d = 0; d < 3; d++) test_case(&cases[i], types[d], compiled_targets[t]);
+            for (int d = 0; d < kinds; d++) test_case(&cases[i], types[(i + d) % 3], compiled_targets[t]);
         test_nan(compiled_targets[t]);
     }
-    for (int i = 0; i < NCASES; i++)
-        for (int d = 0; d < 3; d++) test_case(&cases[i], types[d], "cuda:sm_90a:emulated");
-    test_nan("cuda:sm_90a:emulated");
     return dl_test_end();
 }
