@@ -15,7 +15,7 @@ static inline bool compiled_cache(char *dir) { return mkdtemp(dir) && !setenv("D
 
 static const char *const compiled_targets[] = {"cpu:avx512", "cpu:avx2", "cpu:generic",
                                                "cuda:sm_90a:emulated"};
-enum { COMPILED_TARGETS = 4 };
+enum { COMPILED_CPUS = 3, COMPILED_TARGETS = 4 }; /* CPUs first */
 
 /* The text's plan under `arena`, with passes but those in `skip`; NULL where the machine has not the target,
  * and, failing the test, where it does not compile. *m is what it was made of. */

@@ -118,8 +118,5 @@ int main(void) {
             for (int d = 0; d < 3; d++) test_case(&cases[i], types[d], compiled_targets[t]);
         test_nan(compiled_targets[t]);
     }
-    for (int i = 0; i < NCASES; i++)
-        for (int d = 0; d < 3; d++) test_case(&cases[i], types[d], "cuda:sm_90a:emulated");
-    test_nan("cuda:sm_90a:emulated");
     return dl_test_end();
 }
