@@ -1,6 +1,6 @@
 /* A convolution whose input has more than 2^31 positions, and its weight's gradient: a plan's launches run
  * here on memory that nobody has to have, since what is only read and never written is the system's one page
- * of zeros. */
+ * of zeros. On CPUs: it calls the objects' functions itself. */
 #include <sys/mman.h>
 
 #include "ir/base/object.h"
