@@ -66,8 +66,11 @@ void dlr_profile_end(dlr_profile *p) {
 }
 
 static void log_table(const char *text) {
-    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
-        dlr_log_info("%.*s", (int)strcspn(line, "\n"), line);
+    for (const char *line = text ? text : ""; *line;) {
+        size_t n = strcspn(line, "\n");
+        dlr_log_info("%.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
 }
 
 /* A step that failed has no times. */
