@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "ir/base/foreign.h"
+
 enum { FROM_MEMORY = 1 << 18 }; /* bytes of an array that has left a core's cache when it is read again */
 
 bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
@@ -736,4 +738,54 @@ void dl_emit_keep(dl_emitter *e, int number) { /* one value at a time */
 void dl_emit_run(dl_emitter *e) {
     for (int i = 0; i < e->now->read.n; i++) dl_emit_read(e, e->now->read.at[i]);
     for (int i = 0; i < e->now->run.n; i++) dl_emit_instr(e, e->now->run.at[i]);
+}
+
+static bool is_combined(const dl_sweep *s, int number) {
+    for (int i = 0; i < s->combined.n; i++)
+        if (s->combined.at[i] == number) return true;
+    return false;
+}
+
+void dl_emit_run_behind(dl_emitter *e) {
+    const dl_sweep *s = e->now;
+    for (int i = 0; i < s->read.n; i++)
+        if (!is_combined(s, s->read.at[i])) dl_emit_read(e, s->read.at[i]);
+    for (int i = 0; i < s->run.n; i++) dl_emit_instr(e, s->run.at[i]);
+    for (int i = 0; i < s->combined.n; i++)
+        if (e->sweeps.kept[s->combined.at[i]]) dl_emit_keep(e, s->combined.at[i]);
+    for (int i = 0; i < s->run.n; i++)
+        if (e->sweeps.kept[s->run.at[i]]) dl_emit_keep(e, s->run.at[i]);
+}
+
+/* ---- around the program ---- */
+
+void dl_emit_title(dl_emitter *e) {
+    dl_putf(e->out, "/* @%s", e->k->name);
+    for (int i = 0; i < e->k->locs.n; i++) {
+        dl_puts(e->out, " ");
+        dl_put_foreign(e->out, DL_IN_COMMENT, e->k->locs.at[i].file);
+        dl_putf(e->out, ":%d", e->k->locs.at[i].line);
+    }
+    dl_puts(e->out, " */\n");
+}
+
+void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        dl_kept *at = &e->kept[i];
+        *at = (dl_kept){0};
+        if (!e->sweeps.kept[i]) continue;
+        for (int a = 0; a < e->k->nspace; a++)
+            if (e->steps[i].axes >> a & 1) at->axis[at->n++] = a;
+        at->base = code->workspace;
+        code->workspace += dl_plan_round(dl_axes_points(e->k->nspace, e->k->space, e->steps[i].axes) *
+                                         (int64_t)sizeof(double));
+    }
+}
+
+bool dl_emit_has_phase(const dl_emitter *e, const dl_emitted *code, dl_error *err) {
+    return code->phases < DL_MAX_PHASES ||
+           dl_emit_refuse(
+               e->k, &e->k->instrs.at[0], err,
+               "a kernel of more than %d phases: too many reductions wait for each other [DL-E0803]",
+               (int)DL_MAX_PHASES);
 }

@@ -111,6 +111,15 @@ const char *dl_emit_combine(const dl_kinstr *in);
 
 /* Are constants of integer types whole numbers of theirs? False: refused. */
 bool dl_check_constants(const dl_kernel *k, dl_error *err);
+/* What the present sweep, behind reductions whose results are there, reads of earlier ones and runs; and what
+ * of both later ones read, put away. One value at a time. */
+void dl_emit_run_behind(dl_emitter *e);
+/* What a kernel is called and where it comes from, as a comment. */
+void dl_emit_title(dl_emitter *e);
+/* Room in the workspace, behind what it has, for what later sweeps read. */
+void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
+/* Has a kernel room for another phase? False: refused. */
+bool dl_emit_has_phase(const dl_emitter *e, const dl_emitted *code, dl_error *err);
 /* Refuses a kernel, at an instruction's place in the model, as "FILE:LINE:COLUMN: error: ...". False. */
 bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...)
     DL_PRINTF(4, 5);

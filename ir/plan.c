@@ -10,6 +10,12 @@ int64_t dl_plan_peak(const dl_plan *p, int threads) {
            threads * dl_plan_round(p->scratch_bytes);
 }
 
+bool dl_target_is_emulated(const char *target) {
+    static const char end[] = ":emulated";
+    size_t n = strlen(target), k = sizeof end - 1;
+    return n > k && strcmp(target + n - k, end) == 0;
+}
+
 int64_t dl_plan_parameters(const dl_plan *p) {
     int64_t n = 0;
     for (int i = 0; i < p->vars.n; i++)

@@ -110,6 +110,8 @@ static inline int64_t dl_plan_round(int64_t bytes) {
 /* Bytes that a run with this many threads holds: arena, workspace and each thread's scratch, each rounded up.
  */
 int64_t dl_plan_peak(const dl_plan *p, int threads);
+/* Does a target's name end with ":emulated": the same code on the CPU? */
+bool dl_target_is_emulated(const char *target);
 /* Elements of all variables of role PARAM. */
 int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);

@@ -182,6 +182,12 @@ dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned 
     return f.s;
 }
 
+int dl_sweeps_beside(const dl_sweeps *s, int from) {
+    int to = from;
+    while (to < s->n && s->at[to].stage == s->at[from].stage && s->at[to].behind == s->at[from].behind) to++;
+    return to;
+}
+
 int dl_kernel_inner(const dl_kernel *k) {
     int64_t most = 0;
     int inner = -1;

@@ -55,6 +55,8 @@ enum {
 dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena);
 /* The sweeps of `n` steps, each behind its operands, with these axes as a row; 0: none. */
 dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned row);
+/* One more than the last of the sweeps from number `from` on that do not wait for each other. */
+int dl_sweeps_beside(const dl_sweeps *s, int from);
 /* The space axis along which the largest strided parameter has its neighbours in memory, or -1. */
 int dl_kernel_inner(const dl_kernel *k);
 /* The row for which fewest sweeps remain; 0 where none helps or none fits. inner: as dl_kernel_inner. */

@@ -5,13 +5,7 @@
 #include "compiler/backend.h"
 #include "runtime/device.h"
 
-static const char emulated[] = ":emulated";
-
 static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
-static bool is_emulated(const char *target) {
-    size_t n = strlen(target), k = sizeof emulated - 1;
-    return n > k && strcmp(target + n - k, emulated) == 0;
-}
 
 /* By compute capability: the newest of our targets whose code such a device runs. */
 static const char *target_of(const char *device, dl_error *err) {
@@ -42,18 +36,15 @@ static bool compiles(dl_arena *arena, const char *target, dl_error *err) {
     return t && t->backend->toolchain(arena, t, &key, err);
 }
 
-static bool choose_auto(dl_arena *arena, const char *target, dl_device_choice *c, dl_error *err) {
-    (void)err;
+static void choose_auto(dl_arena *arena, const char *target, dl_device_choice *c) {
     dl_error none = {0}, why = {0};
     int major, minor;
-    c->target = target;
-    if (target || !dlr_cuda_capability("cuda", &major, &minor, &none)) return true;
+    if (target || !dlr_cuda_capability("cuda", &major, &minor, &none)) return;
     const char *found = target_of("cuda", &why);
     if (found && compiles(arena, found, &why))
         c->target = found, c->device = "cuda";
     else
         c->warning = dl_format(arena, "a GPU is there, and not used: %s", why.message);
-    return true;
 }
 
 bool dl_device_choose(dl_arena *arena, const char *device, const char *target, dl_device_choice *c,
@@ -61,16 +52,17 @@ bool dl_device_choose(dl_arena *arena, const char *device, const char *target, d
     *c = (dl_device_choice){.target = target, .device = device};
     if (strcmp(device, "auto") == 0) {
         c->device = NULL;
-        return choose_auto(arena, target, c, err);
+        choose_auto(arena, target, c);
+        return true;
     }
     if (strcmp(device, "cpu") == 0) return !target || starts(target, "cpu") || mismatch(target, device, err);
     if (target && !starts(target, "cuda:")) return mismatch(target, device, err);
     if (strcmp(device, "cuda:emulated") == 0) {
         if (!target) target = "cuda:sm_90a";
-        c->target = is_emulated(target) ? target : dl_format(arena, "%s%s", target, emulated);
+        c->target = dl_target_is_emulated(target) ? target : dl_format(arena, "%s:emulated", target);
         return true;
     }
-    if (target && is_emulated(target)) return mismatch(target, device, err);
+    if (target && dl_target_is_emulated(target)) return mismatch(target, device, err);
     const char *own = target_of(device, err); /* with a target, too: whether there is such a device */
     if (!own) return false;
     if (!target) c->target = own;

@@ -5,8 +5,6 @@
 
 #include "runtime/cuda/cuda.h"
 
-static const char emulated[] = ":emulated";
-
 static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
 static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *name, dl_error *err) {
@@ -16,8 +14,7 @@ static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *
         return NULL;
     }
     if (starts(plan->target, "cuda:")) {
-        size_t n = strlen(plan->target), k = strlen(emulated);
-        bool fake = n > k && strcmp(plan->target + n - k, emulated) == 0;
+        bool fake = dl_target_is_emulated(plan->target);
         if (!name || (fake ? strcmp(name, "cuda:emulated") == 0
                            : starts(name, "cuda") && strcmp(name, "cuda:emulated") != 0))
             return dlr_cuda_new(arena, name, fake, err);

@@ -122,13 +122,8 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     if (!dl_check_constants(k, err)) return false;
     code->needs[DL_NEED_HALVES] = find_halves(k);
-    dl_putf(e->out, "\n/* @%s", k->name);
-    for (int i = 0; i < k->locs.n; i++) {
-        dl_puts(e->out, " ");
-        dl_put_foreign(e->out, DL_IN_COMMENT, k->locs.at[i].file);
-        dl_putf(e->out, ":%d", k->locs.at[i].line);
-    }
-    dl_puts(e->out, " */\n");
+    dl_puts(e->out, "\n");
+    dl_emit_title(e);
     if (dl_kernel_call(k)) return dl_emit_attention(e, code, err);
     int anchor = dl_kernel_anchor(k);
     for (int i = 0; i < k->instrs.n; i++) code->needs[DL_NEED_DRAWS] |= k->instrs.at[i].kind == DL_K_RANDOM;

@@ -21,8 +21,6 @@ typedef struct {
 void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code);
 /* The same where no units share. */
 void dl_emit_unit_sums(dl_emitter *e, int64_t units, dl_emitted *code);
-/* Room in the workspace for what later sweeps read. */
-void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
 /* A sweep behind reductions as function e->name: combines units' partial results in order, and runs what
  * stands behind. */
 int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s);

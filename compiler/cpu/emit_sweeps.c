@@ -47,18 +47,6 @@ void dl_emit_unit_sums(dl_emitter *e, int64_t units, dl_emitted *code) {
     dl_emit_sums(e, &(dl_sharing){.units = units, .unit = "unit"}, code);
 }
 
-void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        if (!e->sweeps.kept[i]) continue;
-        dl_kept *at = &e->kept[i];
-        for (int a = 0; a < e->k->nspace; a++)
-            if (e->steps[i].axes >> a & 1) at->axis[at->n++] = a;
-        at->base = code->workspace;
-        code->workspace += dl_plan_round(dl_axes_points(e->k->nspace, e->k->space, e->steps[i].axes) *
-                                         (int64_t)sizeof(double));
-    }
-}
-
 void dl_emit_sweep_head(dl_emitter *e) {
     dl_putf(e->out,
             "%s%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)arg, "
@@ -88,12 +76,6 @@ static void put_combination(dl_emitter *e, int number) {
             c.open, number, c.close, number);
 }
 
-static bool is_combined(const dl_sweep *s, int number) {
-    for (int i = 0; i < s->combined.n; i++)
-        if (s->combined.at[i] == number) return true;
-    return false;
-}
-
 /* One value at a time: it is small. */
 int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s) {
     enum { CHUNK = 256 };
@@ -113,13 +95,7 @@ int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s) {
                 (long long)stride, (long long)(size ? size : 1), lead->axis[i]);
     }
     for (int i = 0; i < s->combined.n; i++) put_combination(e, s->combined.at[i]);
-    for (int i = 0; i < s->read.n; i++)
-        if (!is_combined(s, s->read.at[i])) dl_emit_read(e, s->read.at[i]);
-    for (int i = 0; i < s->run.n; i++) dl_emit_instr(e, s->run.at[i]);
-    for (int i = 0; i < s->combined.n; i++)
-        if (e->sweeps.kept[s->combined.at[i]]) dl_emit_keep(e, s->combined.at[i]);
-    for (int i = 0; i < s->run.n; i++)
-        if (e->sweeps.kept[s->run.at[i]]) dl_emit_keep(e, s->run.at[i]);
+    dl_emit_run_behind(e);
     dl_puts(e->out, "    }\n}\n");
     return dl_ceil_div(points, CHUNK);
 }
@@ -155,14 +131,8 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
 
 bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
     for (int to; from < e->sweeps.n; from = to) {
-        const dl_sweep *first = &e->sweeps.at[from];
-        for (to = from; to < e->sweeps.n; to++)
-            if (e->sweeps.at[to].stage != first->stage || e->sweeps.at[to].behind != first->behind) break;
-        if (code->phases == DL_MAX_PHASES)
-            return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
-                                  "a kernel of more than %d phases: too many reductions wait for each other "
-                                  "[DL-E0803]",
-                                  (int)DL_MAX_PHASES);
+        to = dl_sweeps_beside(&e->sweeps, from);
+        if (!dl_emit_has_phase(e, code, err)) return false;
         put_phase(e, from, to, code);
     }
     return true;

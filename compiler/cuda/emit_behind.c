@@ -49,12 +49,6 @@ static void put_combination(dl_emitter *e, int number, const dl_table *t) {
     dl_putf(e->out, "t%d)%s;\n    (void)v%d;\n", number, c.close, number);
 }
 
-static bool is_combined(const dl_sweep *s, int number) {
-    for (int i = 0; i < s->combined.n; i++)
-        if (s->combined.at[i] == number) return true;
-    return false;
-}
-
 int64_t dl_cuda_behind(dl_emitter *e) {
     const dl_sweep *s = e->now;
     dl_axis_list all = {.points = 1}, kept;
@@ -75,13 +69,7 @@ int64_t dl_cuda_behind(dl_emitter *e) {
     put_coordinates(e, "at", &kept);
     for (int i = 0; i < s->combined.n; i++) put_combination(e, s->combined.at[i], &t);
     dl_puts(e->out, "    if (live && lane == 0) {\n");
-    for (int i = 0; i < s->read.n; i++)
-        if (!is_combined(s, s->read.at[i])) dl_emit_read(e, s->read.at[i]);
-    for (int i = 0; i < s->run.n; i++) dl_emit_instr(e, s->run.at[i]);
-    for (int i = 0; i < s->combined.n; i++)
-        if (e->sweeps.kept[s->combined.at[i]]) dl_emit_keep(e, s->combined.at[i]);
-    for (int i = 0; i < s->run.n; i++)
-        if (e->sweeps.kept[s->run.at[i]]) dl_emit_keep(e, s->run.at[i]);
+    dl_emit_run_behind(e);
     dl_puts(e->out, "    }\n");
     return dl_ceil_div(kept.points ? kept.points : 1, t.groups);
 }

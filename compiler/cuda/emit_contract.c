@@ -210,7 +210,7 @@ bool dl_cuda_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->now = &e->sweeps.at[0];
     if (!check(e, c, err)) return false;
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
-    dl_cuda_find_kept(e, code);
+    dl_emit_find_kept(e, code);
     dl_product p = dl_product_find(e, c);
     p.tiling = dl_product_tile(&p);
     dl_product_put(e, &p);

@@ -45,25 +45,10 @@ static bool is_shared(const dl_kernel *k, int param) {
     return false;
 }
 
-/* What a kernel is called and where it comes from: in front of a kernel, and of each of its later phases. */
-static void put_title(dl_emitter *e) {
-    dl_putf(e->out, "/* @%s", e->k->name);
-    for (int i = 0; i < e->k->locs.n; i++) {
-        dl_puts(e->out, " ");
-        dl_put_foreign(e->out, DL_IN_COMMENT, e->k->locs.at[i].file);
-        dl_putf(e->out, ":%d", e->k->locs.at[i].line);
-    }
-    dl_puts(e->out, " */\n");
-}
-
 bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared,
                   dl_error *err) {
     const dl_kernel *k = e->k;
-    if (code->phases == DL_MAX_PHASES)
-        return dl_emit_refuse(
-            k, &k->instrs.at[0], err,
-            "a kernel of more than %d phases: too many reductions wait for each other [DL-E0803]",
-            (int)DL_MAX_PHASES);
+    if (!dl_emit_has_phase(e, code, err)) return false;
     if (units > DL_GRID_MOST)
         return dl_emit_refuse(
             k, &k->instrs.at[0], err,
@@ -71,7 +56,7 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
             "[DL-E0804]",
             (long long)units);
     int phase = code->phases++;
-    if (phase) put_title(e);
+    if (phase) dl_emit_title(e);
     code->units[phase] = units, code->threads[phase] = threads, code->shared[phase] = (int)shared;
     e->name = dl_format(e->arena, "%s_%d", k->name, phase);
     dl_putf(e->out, "extern \"C\" __global__ void __launch_bounds__(%d", threads);
@@ -95,7 +80,7 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     dl_puts(e->out, "\n");
-    put_title(e);
+    dl_emit_title(e);
     if (dl_kernel_call(k)) return dl_cuda_attention(e, code, err);
     e->steps = dl_kernel_steps(k, e->arena);
     e->partial = DL_NEWS(e->arena, dl_partial, k->instrs.n + 1);

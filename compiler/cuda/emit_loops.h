@@ -64,8 +64,6 @@ void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int6
  */
 void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value);
 
-/* Room in the workspace, which is empty yet, for what later sweeps read. */
-void dl_cuda_find_kept(dl_emitter *e, dl_emitted *code);
 /* The sweeps from number `from` on as phases. False: refused. */
 bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 /* The body of the present sweep, and how many blocks it has. emit_points.c, emit_rows.c */

@@ -30,24 +30,11 @@ static unsigned find_within(dl_emitter *e) {
     return s.valid && s.n == 1 ? row : 0;
 }
 
-void dl_cuda_find_kept(dl_emitter *e, dl_emitted *code) {
-    code->workspace = 0;
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        dl_kept *at = &e->kept[i];
-        *at = (dl_kept){0};
-        if (!e->sweeps.kept[i]) continue;
-        for (int a = 0; a < e->k->nspace; a++)
-            if (e->steps[i].axes >> a & 1) at->axis[at->n++] = a;
-        at->base = code->workspace;
-        code->workspace += dl_plan_round(dl_axes_points(e->k->nspace, e->k->space, e->steps[i].axes) *
-                                         (int64_t)sizeof(double));
-    }
-}
-
 /* Sets the sweeps by a row. False: some of them cannot be emitted. */
 static bool try_row(dl_emitter *e, unsigned row, dl_emitted *code) {
     e->sweeps = dl_find_sweeps(e->arena, e->k->instrs.n, e->steps, row);
-    dl_cuda_find_kept(e, code);
+    code->workspace = 0; /* of the row that was tried before */
+    dl_emit_find_kept(e, code);
     for (int i = 0; i < e->sweeps.n; i++)
         if (!e->sweeps.at[i].behind && e->sweeps.at[i].row && !dl_cuda_has_rows(e, &e->sweeps.at[i]))
             return false;
@@ -99,9 +86,7 @@ bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
 
 bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
     for (int to; from < e->sweeps.n; from = to) {
-        const dl_sweep *first = &e->sweeps.at[from];
-        for (to = from; to < e->sweeps.n; to++)
-            if (e->sweeps.at[to].stage != first->stage || e->sweeps.at[to].behind != first->behind) break;
+        to = dl_sweeps_beside(&e->sweeps, from);
         if (!put_phase(e, from, to, code, err)) return false;
     }
     return true;

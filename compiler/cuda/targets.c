@@ -39,10 +39,10 @@ static bool build(dl_arena *arena, int n, dl_plan_object *objects, const dl_targ
 
 static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err) {
     dl_nvrtc nvrtc = {0};
-    if (t->emulated) return dl_cuda_emulate_toolchain(arena, key, err);
-    if (!dl_nvrtc_find(arena, &nvrtc, err)) return false;
+    bool ok =
+        t->emulated ? dl_cuda_emulate_toolchain(arena, &nvrtc.key, err) : dl_nvrtc_find(arena, &nvrtc, err);
     *key = dl_hash_str(t->name, nvrtc.key);
-    return true;
+    return ok;
 }
 
 /* Calls `see` with what an object's file says of each phase of each kernel. */
@@ -72,12 +72,6 @@ static bool check_phase(void *user, int kernel, const char *name, const dl_cubin
                          p->kernels.at[kernel].nargs + 1);
 }
 
-static bool is_emulated(const dl_plan *p) {
-    dl_error err = {0};
-    const dl_target *t = find(p->target, &err);
-    return t && t->emulated;
-}
-
 static bool check_emulated(const dl_plan *p, dl_error *err) {
     for (int i = 0; i < p->objects.n; i++) {
         dl_object object;
@@ -92,7 +86,8 @@ static bool check_emulated(const dl_plan *p, dl_error *err) {
 }
 
 static bool check(const dl_plan *p, dl_error *err) {
-    return is_emulated(p) ? check_emulated(p, err) : each_phase(p->arena, p, check_phase, (void *)p, err);
+    return dl_target_is_emulated(p->target) ? check_emulated(p, err)
+                                            : each_phase(p->arena, p, check_phase, (void *)p, err);
 }
 
 static bool add_phase(void *user, int kernel, const char *name, const dl_cubin_kernel *phase, dl_error *err) {
@@ -106,7 +101,7 @@ static bool add_phase(void *user, int kernel, const char *name, const dl_cubin_k
 
 /* Dynamic shared memory stands in the plan. */
 static bool resources(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_error *err) {
-    return !is_emulated(p) && each_phase(arena, p, add_phase, of, err);
+    return !dl_target_is_emulated(p->target) && each_phase(arena, p, add_phase, of, err);
 }
 
 const dl_backend dl_backend_cuda = {.name = "cuda",
