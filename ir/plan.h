@@ -25,6 +25,7 @@
  * there is such a kernel); else `error` says what went wrong. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
+#include "ir/collective.h"
 #include "ir/graph.h"
 
 enum { DL_PLAN_VERSION = 7, DL_MAX_PHASES = 12 };
@@ -142,8 +143,15 @@ enum { DL_PLAN_ALIGN = 64 };
 static inline int64_t dl_plan_round(int64_t bytes) {
     return (bytes + DL_PLAN_ALIGN - 1) & -(int64_t)DL_PLAN_ALIGN;
 }
-/* Bytes that a run with this many threads holds: arena, workspace and each thread's scratch, each rounded up.
- */
+/* Does the host write this variable once a batch: an input or a target? */
+static inline bool dl_plan_is_fed(const dl_plan_var *v) {
+    return v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
+}
+/* Bytes of a device in which a batch arrives while another is computed on, each input rounded up; 0 on a CPU,
+ * whose inputs the host writes itself. */
+int64_t dl_plan_staged(const dl_plan *p);
+/* Bytes that a run with this many threads holds: arena, workspace, what is staged and each thread's scratch,
+ * each rounded up. */
 int64_t dl_plan_peak(const dl_plan *p, int threads);
 /* Does a target's name end with ":emulated": the same code on the CPU? */
 bool dl_target_is_emulated(const char *target);

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "ir/collective.h"
-
 /* A collective, ready to be begun. */
 typedef struct {
     dlr_collective call;
