@@ -139,6 +139,10 @@ void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access acc
 /* Sends what the host has written; with `forget`, its copies are no longer those of the arena. */
 void dlr_cuda_flush(dlr_cuda *c, bool forget);
 
+/* ---- facts.c ---- */
+/* dlr_devices_text of a driver; NULL: there is none, and why. */
+const char *dlr_cuda_text(dl_arena *arena, const dlr_driver *driver, const dl_error *why);
+
 /* ---- open.c ---- */
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err);
 #endif
