@@ -21,8 +21,9 @@
  *     int dl_emulated_launch(const char *kernel, int nargs, void *const *args,
  *                            unsigned grid, unsigned block, unsigned shared, unsigned seed,
  *                            char *error, size_t size);
- * args: where each pointer stands, the workspace's last, as cuLaunchKernel takes them. 0: done (a grid of 0:
- * there is such a kernel); else `error` says what went wrong. */
+ * args: where each pointer stands, the workspace's last, as cuLaunchKernel takes them. 0: done; else `error`
+ * says what went wrong: that the kernel takes another number of arguments, too. A grid of 0 runs nothing, and
+ * with nargs -1 asks only whether there is such a kernel. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
 #include "ir/collective.h"
@@ -166,6 +167,10 @@ dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
  * range, variables apart from each other; every launch's arguments, as many as its kernel has parameters,
  * with all bytes that the kernel touches there inside the arena. Errors: DL_INPUT naming the fault. */
 bool dl_plan_check(const dl_plan *p, dl_error *err);
+/* Of a plan for CUDA: whether every phase of every kernel is in its object and takes the arguments that its
+ * launches give (as the cubin's ELF file says, in number, sizes and places; or the emulated object), and as
+ * many threads. Errors: DL_INPUT naming the kernel, DL_IO (emulated: no code can be loaded). */
+bool dl_plan_check_code(const dl_plan *p, dl_error *err);
 /* Writes the file whole or not at all. Errors: DL_IO. */
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);
 /* Reads and validates: magic, version, checksum, and all that dl_plan_check asks; a damaged or foreign file

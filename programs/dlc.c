@@ -7,6 +7,7 @@
 #include "compiler/arguments.h"
 #include "ir/base/streams.h"
 #include "programs/environment.h"
+#include "programs/version.h"
 
 static const struct {
     const char *name, *help;
@@ -120,7 +121,9 @@ static int run(int argc, char **argv) {
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return argc > 2 ? help_model(argc - 1, argv + 1) : usage(stdout);
     if (!strcmp(argv[1], "--version")) {
-        printf("dlc %s\n", DL_VERSION);
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_version_print(arena, "dlc");
+        dl_arena_free(arena);
         return DL_OK;
     }
     const char *names[NCOMMANDS];

@@ -18,6 +18,7 @@
 #include "programs/resume.h"
 #include "programs/run_dir.h"
 #include "programs/samples.h"
+#include "programs/version.h"
 #include "runtime/io/log.h"
 #include "runtime/io/stored.h"
 #include "runtime/train.h"
@@ -448,7 +449,7 @@ int main(int argc, char **argv) {
     if (ok && dl_config_option(p.config, "help"))
         ok = help(&p, &err);
     else if (ok && dl_config_option(p.config, "version"))
-        printf("dlrun %s\n", DL_VERSION);
+        dl_version_print(p.arena, "dlrun");
     else
         ok = ok && run(&p, &err);
     if (!ok) code = err.code ? (int)err.code : DL_INTERNAL, report(&p, &err);

@@ -95,6 +95,10 @@ dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *poo
 /* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such device). */
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err);
 
+/* What there is of a driver and of devices, a line each, for --version: "driver of CUDA 13.0, 1 device",
+ * "device cuda:0: NVIDIA H200, compute capability 9.0, 143771 MiB"; or "no driver (libcuda.so.1)". */
+const char *dlr_devices_text(dl_arena *arena);
+
 /* The CPU: objects are shared objects of this machine, launches are loops of the pool. */
 dlr_device *dlr_cpu_new(dl_arena *arena);
 #endif

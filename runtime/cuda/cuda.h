@@ -154,6 +154,9 @@ dlr_feed_buffer *dlr_cuda_feed_of(dlr_cuda *c, int64_t offset, int64_t bytes);
 void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f);
 /* Sends what was written: it is in the input before whatever is given to c->stream next. */
 void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f);
+/* ---- facts.c ---- */
+/* dlr_devices_text of a driver; NULL: there is none, and why. */
+const char *dlr_cuda_text(dl_arena *arena, const dlr_driver *driver, const dl_error *why);
 
 /* ---- open.c ---- */
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err);

@@ -65,6 +65,7 @@ typedef struct {
     dlr_cu_result (*DeviceGetCount)(int *count);
     dlr_cu_result (*DeviceGet)(dlr_cu_device *device, int ordinal);
     dlr_cu_result (*DeviceGetName)(char *name, int size, dlr_cu_device device);
+    dlr_cu_result (*DeviceTotalMem)(size_t *bytes, dlr_cu_device device);
     dlr_cu_result (*DeviceGetAttribute)(int *value, int attribute, dlr_cu_device device);
     dlr_cu_result (*DevicePrimaryCtxRetain)(dlr_cu_context *context, dlr_cu_device device);
     dlr_cu_result (*DevicePrimaryCtxRelease)(dlr_cu_device device);

@@ -92,6 +92,10 @@ static dlr_cu_result device_name(char *name, int size, dlr_cu_device device) {
     snprintf(name, (size_t)size, "emulated device");
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
+static size_t memory(void) { return fake.options.memory ? fake.options.memory : (size_t)1 << 36; }
+static dlr_cu_result device_memory(size_t *bytes, dlr_cu_device device) {
+    return *bytes = memory(), device ? DLR_CU_INVALID_DEVICE : 0;
+}
 static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
     switch (attribute) {
@@ -122,8 +126,6 @@ static char *take(size_t bytes) {
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? NULL : at;
 }
-
-static size_t memory(void) { return fake.options.memory ? fake.options.memory : (size_t)1 << 36; }
 
 static dlr_cu_result memory_info(size_t *free, size_t *total) {
     *total = memory(), *free = *total - fake.used;
@@ -207,6 +209,7 @@ const dlr_driver *dlr_driver_fake(void) {
                                .DeviceGetCount = device_count,
                                .DeviceGet = device_get,
                                .DeviceGetName = device_name,
+                               .DeviceTotalMem = device_memory,
                                .DeviceGetAttribute = device_attribute,
                                .DevicePrimaryCtxRetain = context_retain,
                                .DevicePrimaryCtxRelease = context_release,

@@ -155,7 +155,7 @@ bool dlr_cuda_load(dlr_device *d, dl_error *err) {
     c->functions = DL_NEWS(d->arena, dlr_cu_function *, p->kernels.n + 1);
     for (int i = 0; i < p->kernels.n; i++)
         c->functions[i] = DL_NEWS(d->arena, dlr_cu_function, p->kernels.at[i].phases);
-    return find_device(c, err) && check_target(c, err) && start(c, err);
+    return find_device(c, err) && check_target(c, err) && dl_plan_check_code(p, err) && start(c, err);
 }
 
 /* ---- memory ---- */
