@@ -53,3 +53,11 @@ dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *poo
     d->table->close(d);
     return NULL;
 }
+
+void dlr_device_exchange(dlr_device *d, int program, dl_plan_step s) {
+    dl_error err = {0};
+    if (s.kind == DL_STEP_START)
+        dlr_exchange_start(d->exchange, program, s.number);
+    else if (!dlr_exchange_wait(d->exchange, program, s.number, &err) && !d->fault.code)
+        d->fault = err;
+}

@@ -92,6 +92,10 @@ struct dlr_device {
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
                             dl_error *err);
 
+/* Begins a collective, or waits for it: a step of a program that is no launch. A failure is the device's
+ * fault. */
+void dlr_device_exchange(dlr_device *d, int program, dl_plan_step step);
+
 /* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such device). */
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err);
 

@@ -93,6 +93,14 @@ void dlr_exec_run_launch(dlr_exec *e, int program, int number) {
     e->device->table->launch(e->device, program, number);
 }
 
+void dlr_exec_run_step(dlr_exec *e, int program, int step) {
+    dl_plan_step s = dl_plan_step_at(&e->plan->programs.at[program], step);
+    if (s.kind == DL_STEP_LAUNCH)
+        e->device->table->launch(e->device, program, s.number);
+    else
+        dlr_device_exchange(e->device, program, s);
+}
+
 void dlr_exec_start(dlr_exec *e, int program) {
     dlr_exec_renew(e);
     e->device->table->capture(e->device, program);
