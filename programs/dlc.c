@@ -2,6 +2,7 @@
 #include "programs/dlc.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "compiler/arguments.h"
 #include "ir/base/streams.h"
@@ -67,6 +68,19 @@ void dlc_tell_warnings(const dl_session *s) {
     if (s->diagnostics.n) fputs(s->diagnostics.at, stderr);
 }
 
+/* --ranks, where the command has it. */
+static bool read_ranks(const dl_config *c, int *ranks, dl_error *err) {
+    enum { MOST_RANKS = 1 << 20 };
+    const char *text = dl_config_option(c, "ranks");
+    char *end = NULL;
+    long n = text ? strtol(text, &end, 10) : 1;
+    if (text && (end == text || *end || n < 1 || n > MOST_RANKS))
+        return dl_fail(err, DL_USAGE, "--ranks=%.100s: how many processes share the work, 1 to %d", text,
+                       MOST_RANKS);
+    *ranks = (int)n;
+    return true;
+}
+
 dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
     dl_error err = {0};
     dl_session *s = NULL;
@@ -75,7 +89,9 @@ dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
     if (ok && !dl_config_option(c, "config") && dl_config_is_null(c, DL_KEY_local_batch_size))
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
              dl_config_set(c, DL_KEY_local_batch_size, "1", &err);
-    if (ok) s = dl_session_open(arena, c, 1, &diagnostics, &err);
+    int ranks = 1;
+    ok = ok && read_ranks(c, &ranks, &err);
+    if (ok) s = dl_session_open(arena, c, ranks, &diagnostics, &err);
     if (!s && diagnostics.n) fputs(diagnostics.at, stderr);
     if (!s) *code = dlc_fail(&err);
     dl_buf_free(&diagnostics);

@@ -15,6 +15,7 @@
 #include "programs/predict.h"
 #include "programs/profile.h"
 #include "programs/rates.h"
+#include "programs/resume.h"
 #include "programs/run_dir.h"
 #include "programs/samples.h"
 #include "programs/version.h"
@@ -41,6 +42,7 @@ static const char usage[] =
     "  dlrun --config tiny                         about a minute on two cores\n"
     "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it leaves\n"
     "  dlrun --config short --resume               go on where a run stopped (Ctrl-C leaves a checkpoint)\n"
+    "  dlrun --config short --resume=DIR           go on from the run, or the checkpoint, in DIR\n"
     "  dlrun --data_loader_config synthetic        on noise, without any data file\n"
     "  dlrun --config base --dry_run               parameters and exact memory, nothing else\n"
     "  dlrun predict runs/short/1GPU/00 FILE -o OUT   what the trained model makes of a file (predict "
@@ -48,7 +50,7 @@ static const char usage[] =
     "  dlrun models/config/hello.yaml              a file that is one configuration, and names its model\n"
     "  dlrun models/vit.dl --help                  all options and keys, the model's among them\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 75 stopped by a "
-    "signal\n"
+    "signal, or --stop_after\n"
     "(a checkpoint is written: run again with --resume).\n\n";
 
 typedef struct {
@@ -73,6 +75,8 @@ typedef struct {
 
 /* ---- what is asked for ---- */
 
+static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_replay); }
+
 /* What is not built yet is refused, never quietly left out. */
 static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
     static const char *const ranks[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
@@ -80,6 +84,8 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
         return dl_config_fail(
             c, DL_KEY_save_checkpoint, err,
             "a run without checkpoints is not in this version; --keep_checkpoints=1 keeps one");
+    if (is_replay(c) && !dl_config_is_null(c, DL_KEY_stop_after))
+        return dl_config_fail(c, DL_KEY_stop_after, err, "a replay keeps no checkpoint to go on from");
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
         const char *n = getenv(ranks[i]);
         if (n && atoi(n) > 1)
@@ -129,8 +135,6 @@ static void close_session(program *p) {
     p->session = NULL, p->compiler = NULL;
     malloc_trim(0);
 }
-
-static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_replay); }
 
 /* What is taken, but will hardly do what was meant. */
 static void add_warnings(program *p) {
@@ -306,7 +310,8 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
     const dl_config *c = p->config;
     int n_hypers;
     const dlr_hyper *hypers = dl_rates_hypers(p->arena, c, &n_hypers);
-    const dl_yaml *steps = dl_config_value(c, DL_KEY_num_iters);
+    const dl_yaml *steps = dl_config_value(c, DL_KEY_num_iters),
+                  *stop = dl_config_value(c, DL_KEY_stop_after);
     return (dlr_train_options){
         .exec = p->exec,
         .dir = &p->dir,
@@ -327,6 +332,8 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),
         .resume = dl_config_bool(c, DL_KEY_resume),
+        .resume_from = dl_config_str(c, DL_KEY_resume),
+        .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
         .torch = dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
         .hyperparams = yaml->at,
@@ -370,7 +377,7 @@ static bool run(program *p, dl_error *err) {
     }
     if (!settle_batch(p, err)) return false;
     if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
-    if (!is_replay(c) && !open_both(p, true, err)) return false;
+    if (!is_replay(c) && (!dl_resume_check(p->arena, c, 1, err) || !open_both(p, true, err))) return false;
     static const dl_key outputs[] = {DL_KEY_save_grads, DL_KEY_save_weights};
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         const char *path = dl_config_str(c, outputs[i]);

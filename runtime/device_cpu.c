@@ -120,14 +120,26 @@ static void launch_one(dlr_device *d, int program, int number) {
     run_launch(c, &c->programs[program][number]);
 }
 
+static void run_collective(dlr_device *d, int program, dl_plan_step s) {
+    dl_error err = {0};
+    if (s.kind == DL_STEP_START)
+        dlr_exchange_start(d->exchange, program, s.number);
+    else if (!dlr_exchange_wait(d->exchange, program, s.number, &err) && !d->fault.code)
+        d->fault = err;
+}
+
 static void replay(dlr_device *d, int program) {
     const cpu *c = (const cpu *)d;
-    int n = d->plan->programs.at[program].launches.n;
+    const dl_plan_program *p = &d->plan->programs.at[program];
     dlr_timeline *t = d->timeline;
-    int64_t now = t ? dl_clock_ns() : 0;
-    for (int i = 0; i < n; i++) {
-        run_launch(c, &c->programs[program][i]);
-        if (t) t->launches[i].began = now, t->launches[i].ended = now = dl_clock_ns();
+    for (int i = 0, n = dl_plan_nsteps(p); i < n && !d->fault.code; i++) {
+        dl_plan_step s = dl_plan_step_at(p, i);
+        int64_t began = t ? dl_clock_ns() : 0;
+        if (s.kind == DL_STEP_LAUNCH)
+            run_launch(c, &c->programs[program][s.number]);
+        else
+            run_collective(d, program, s);
+        if (t && s.kind == DL_STEP_LAUNCH) t->launches[s.number] = (dlr_time){began, dl_clock_ns()};
     }
     d->timeline = NULL;
 }

@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {
     int threads;        /* of a CPU run, and of the host's own loops; 0: one a CPU */
     const char *device; /* as dlr_device_open; NULL: what the plan's target asks for */
+    dlr_ranks ranks;    /* that the plan's collectives go between; zero: one rank */
 } dlr_exec_options;
 
 /* Opens the device (runtime/device.h), which loads every kernel and maps arena, workspace and scratch

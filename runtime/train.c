@@ -95,6 +95,7 @@ static bool start(dlr_run *r, dl_error *err) {
     r->plateau = (dlr_plateau){.best = INFINITY, .rate = r->rates.init};
     if (o->resume && !dlr_run_restore(r, &restored, err)) return false;
     if (!restored && !dlr_run_start_weights(o, err)) return false;
+    r->first = r->at.iteration;
     dlr_run_set_hypers(o, &r->rates);
     set_scale(r);
     if (!dlr_run_open_records(r, restored, err)) return false;
@@ -110,8 +111,8 @@ static bool pause_run(dlr_run *r, dl_error *err) {
     return dl_fail(err, DL_REQUEUE,
                    "stopped by %s after step %lld (epoch %lld); checkpoint written: the same command with "
                    "--resume goes on",
-                   dlr_signal_name(dlr_signal_pending()), (long long)r->at.iteration,
-                   (long long)r->at.epoch + 1);
+                   dlr_signal_pending() ? dlr_signal_name(dlr_signal_pending()) : "stop_after",
+                   (long long)r->at.iteration, (long long)r->at.epoch + 1);
 }
 
 /* Of the program just run. That of a training step has changed its weights, so that it cannot run again. */
@@ -259,6 +260,12 @@ static int most_started(const dlr_run *r) {
     return alone ? 1 : dlr_exec_ahead(r->exec);
 }
 
+/* Whether no further step is begun: asked by a signal, or as many were as the run is to make. */
+static bool stops_now(const dlr_run *r) {
+    int64_t made = r->at.iteration + r->started - r->first;
+    return dlr_signal_pending() || (r->o->stop_after && made >= r->o->stop_after);
+}
+
 /* A device is given the next step before the last one's results are looked at: it never waits for the host.
  * All are done at the end, so that a checkpoint is of the step that it says. */
 static bool train_steps(dlr_run *r, dl_error *err) {
@@ -266,7 +273,7 @@ static bool train_steps(dlr_run *r, dl_error *err) {
     while (r->started > 0 || (!stops && r->at.position < epoch_steps(r))) {
         bool more = !stops && r->at.position + r->started < epoch_steps(r) && r->started < most_started(r);
         if (!(more ? start_step(r, err) : finish_step(r, err))) return false;
-        stops = dlr_signal_pending() != 0;
+        stops = stops_now(r);
     }
     end_step_range(r);
     return !stops || pause_run(r, err);

@@ -48,8 +48,10 @@ typedef struct {
     int64_t epochs;
     int64_t steps; /* in all, instead of `epochs`, so that the last may be shorter; 0: whole epochs */
     bool measure;  /* no validation, no point at step 0 */
-    bool resume;   /* go on from the newest checkpoint, if there is one */
-    int keep;      /* newest checkpoints kept */
+    bool resume;   /* go on from the newest checkpoint, if there is one, */
+    const char *resume_from; /* from the run or checkpoint in this directory; NULL: in the run's own */
+    int64_t stop_after;      /* steps of this process, behind which the run stops as by a signal; 0: none */
+    int keep;                /* newest checkpoints kept */
     const dlr_run_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
     const char *hyperparams;        /* the configuration as YAML */
     dlr_run_model model;
@@ -65,8 +67,8 @@ dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers);
 
 /* Trains for `epochs` epochs, or `steps` steps; writes all that rundir.h lists. Errors: what data, files and
  * options give; DL_NUMERIC when a loss, or a tensor of a checkpoint, is not finite (the newest checkpoint
- * stays); DL_REQUEUE when a signal asked to stop: then a checkpoint is written and `resume` goes on from
- * there to the same bits. */
+ * stays); DL_REQUEUE when a signal, or stop_after, asked to stop: then a checkpoint is written and `resume`
+ * goes on from there to the same bits. */
 bool dlr_train(const dlr_train_options *options, dl_error *err);
 
 /* Trains on exactly the batches of a file (feed.h), without data set, validation or checkpoint, and prints on

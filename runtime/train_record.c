@@ -1,4 +1,7 @@
 /* The run's files for people: curves, points, pictures, what was configured. */
+#include <unistd.h>
+
+#include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "ir/base/tags.h"
@@ -23,14 +26,28 @@ static int64_t newest_point(const dlr_run *r) {
     return r->at.position > 0 ? r->at.iteration - 1 : r->at.iteration;
 }
 
+/* Those of the run that is gone on from, so that the curves are whole here, too. */
+static bool copy_points(dlr_run *r, dl_error *err) {
+    const char *from = dl_format(r->arena, "%s/metrics.jsonl", r->source);
+    size_t n;
+    if (access(from, F_OK) != 0) return true;
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *text = dl_read_file(arena, from, (size_t)1 << 30, &n, err);
+    bool ok = text && dl_write_file(r->o->dir->metrics, text, n, err);
+    dl_arena_free(arena);
+    return ok;
+}
+
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     const dlr_rundir *dir = r->o->dir;
     const char *kept = NULL;
-    if (!restored && !dlr_rundir_renew(r->arena, dir, &kept, err)) return false;
+    bool anew = !restored || r->other;
+    if (anew && !dlr_rundir_renew(r->arena, dir, &kept, err)) return false;
     if (kept)
         dlr_log_info("starting anew where an earlier run was, which is now run %s beside it "
                      "(--resume would have gone on)",
                      kept);
+    if (r->source && !copy_points(r, err)) return false;
     int64_t newest = restored ? newest_point(r) : -1;
     dlr_metrics_repair repair;
     r->metrics = dlr_metrics_open(dir->metrics, newest, &repair, err);

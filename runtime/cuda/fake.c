@@ -2,9 +2,11 @@
  *
  * It is stricter than a driver. Work on a stream is queued, and done in order when somebody waits for it, so
  * that what is read too early is not there yet, and a copy from memory that was changed too early copies the
- * change. Device memory begins as NaN, lies at addresses that the host cannot use, and every argument of a
- * launch must point into it. Copies are of pinned memory alone. While a stream captures, what allocates,
- * waits or copies is refused. The first fault stays, as on a device. Not for several threads. */
+ * change. Between streams the order is the worst that events allow: others do nothing that is not waited for,
+ * or (`hasty`) all that no event holds back. Device memory begins as NaN, lies at addresses that the host
+ * cannot use, and every argument of a launch must point into it. Copies are of pinned memory alone. While a
+ * stream captures, what allocates, waits or copies is refused. The first fault stays, as on a device. Not for
+ * several threads. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -193,7 +195,11 @@ static dlr_cu_result context_reset(dlr_cu_device device) {
     return context_release(device);
 }
 
-void dlr_fake_set(dlr_fake_options options) { fake.options = options, fake.copies = 0; }
+void dlr_fake_set(dlr_fake_options options) {
+    fake.options = options, fake.copies = 0;
+    fake.told = 0, *fake.journal = 0;
+}
+const char *dlr_fake_journal(void) { return fake.journal; }
 
 const dlr_driver *dlr_driver_fake(void) {
     static dlr_driver table = {.Init = init,

@@ -115,7 +115,7 @@ static void send_results(dlr_cuda *c, int program) {
     slot->program = program;
     for (int i = 0; r == 0 && i < p->results.n; i++) {
         const dlr_span *s = &p->results.at[i];
-        r = dlr_cuda_copy(c, true, slot->memory.at + s->place, s->offset, s->bytes);
+        r = dlr_cuda_copy(c, true, slot->memory.at + s->place, s->offset, s->bytes, c->stream);
     }
     c->runs++; /* so that waiting for it is a wait for the newest */
     if (r == 0 && slot->memory.event) r = c->driver->EventRecord(slot->memory.event, c->stream);
