@@ -67,6 +67,13 @@ typedef struct {
     int64_t began; /* when the first of them was, by the host's clock */
 } dlr_cuda_watched;
 
+/* DLR_DEBUG=guard: memory for what a launch touches, and the host's to look at it. */
+typedef struct {
+    bool on;
+    dlr_cu_memory memory;
+    dlr_pinned canary, seen, kept;
+} dlr_cuda_guard;
+
 /* What was asked of the driver. */
 typedef struct {
     int64_t graphs, launches; /* graphs, and kernels outside them */
@@ -97,7 +104,8 @@ typedef struct {
     int64_t runs, taken; /* started; of them taken */
     char *ones;          /* what is read when the device has failed */
     int64_t nones;
-    bool says, slow;                     /* DLR_DEBUG=driver, =launches */
+    bool says, slow; /* DLR_DEBUG=driver, =launches or =guard */
+    dlr_cuda_guard guard;
     dlr_driver_counts all, begin, steps; /* in all; when the newest run began; of steps in a row */
     int64_t nsteps;
     int stepping; /* the program whose runs are being started ahead, or -1 */
@@ -144,6 +152,15 @@ void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access acc
 /* Sends what the host has written; with `forget`, its copies are no longer those of the arena. */
 void dlr_cuda_flush(dlr_cuda *c, bool forget);
 
+/* ---- guard.c ---- */
+/* One launch by itself, guarded (runtime/guard.h); it is done when this returns. What it did wrong becomes
+ * the device's fault. */
+dlr_cu_result dlr_cuda_guarded(dlr_cuda *c, int program, int number);
+
+/* ---- facts.c ---- */
+/* dlr_devices_text of a driver; NULL: there is none, and why. */
+const char *dlr_cuda_text(dl_arena *arena, const dlr_driver *driver, const dl_error *why);
+
 /* ---- feed.c ---- */
 void dlr_cuda_make_feeds(dlr_cuda *c);
 bool dlr_cuda_pin_feeds(dlr_cuda *c);
@@ -154,9 +171,6 @@ dlr_feed_buffer *dlr_cuda_feed_of(dlr_cuda *c, int64_t offset, int64_t bytes);
 void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f);
 /* Sends what was written: it is in the input before whatever is given to c->stream next. */
 void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f);
-/* ---- facts.c ---- */
-/* dlr_devices_text of a driver; NULL: there is none, and why. */
-const char *dlr_cuda_text(dl_arena *arena, const dlr_driver *driver, const dl_error *why);
 
 /* ---- open.c ---- */
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err);

@@ -435,7 +435,7 @@ static void test_counts(const dl_plan *p) {
     FILE *f = tmpfile();
     char text[2000] = "";
     dup2(fileno(f), 2);
-    setenv("DLR_DEBUG", "guard,driver", 1);
+    setenv("DLR_DEBUG", "other,driver", 1);
     dlr_exec *e = open_exec(p);
     unsetenv("DLR_DEBUG");
     for (int i = 0; e && i < 6; i++) {
