@@ -72,7 +72,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
     e->plan = plan, e->arena = arena;
     e->times = DL_NEWS(arena, dlr_time, most_launches(plan) + 1);
     e->pool = dlr_pool_open(options.threads, err);
-    e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, err) : NULL;
+    e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks, err) : NULL;
     if (e->device) {
         write_tables(e);
         find_copies(e);
@@ -91,6 +91,14 @@ void dlr_exec_close(dlr_exec *e) {
 
 void dlr_exec_run_launch(dlr_exec *e, int program, int number) {
     e->device->table->launch(e->device, program, number);
+}
+
+void dlr_exec_run_step(dlr_exec *e, int program, int step) {
+    dl_plan_step s = dl_plan_step_at(&e->plan->programs.at[program], step);
+    if (s.kind == DL_STEP_LAUNCH)
+        e->device->table->launch(e->device, program, s.number);
+    else
+        dlr_device_exchange(e->device, program, s);
 }
 
 void dlr_exec_start(dlr_exec *e, int program) {

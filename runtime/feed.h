@@ -24,9 +24,10 @@ int dlr_feed_first(const dlr_feed *feed, dl_var_role role);
 /* The batches of a file, as `dlrun --replay` takes them: for each variable NAME of role input or target the
  * tensors NAME.0, NAME.1, ... */
 typedef struct dlr_replay dlr_replay;
-/* Checks names, shapes and types of all batches before the first is used. Errors: DL_IO, DL_INPUT (saying
- * which tensor is missing or wrong), DL_RESOURCE. */
-dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, dl_error *err);
+/* Checks names, shapes and types of all batches before the first is used. Of `ranks` ranks, each has its part
+ * of the samples of a batch (axis N), in order: this is number `rank`. Errors: DL_IO, DL_INPUT (saying which
+ * tensor is missing or wrong), DL_RESOURCE. */
+dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, int rank, int ranks, dl_error *err);
 int64_t dlr_replay_batches(const dlr_replay *replay);
 /* Copies batch `index` into the arena. */
 bool dlr_replay_feed(dlr_replay *replay, int64_t index, dl_error *err);

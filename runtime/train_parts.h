@@ -45,7 +45,8 @@ typedef struct {
     dlr_view loss, rate, valid; /* "loss" and "Learning Rate" of train, "loss" of eval */
     dlr_feed feed;
     dlr_prefetch *batches;
-    int batch;             /* samples */
+    int batch;             /* samples, */
+    int global_batch;      /* of all ranks */
     int64_t epoch_batches; /* in an epoch */
     dlr_rates rates;
     dlr_plateau plateau; /* where o->plateau is set */
@@ -53,13 +54,22 @@ typedef struct {
     dlr_scaler scaler; /* of `train` */
     int64_t lost;      /* skipped steps of the epoch whose loss is not finite, and left out of its mean */
 
+    int asked;   /* the signal by which any rank was asked to stop; 0: none was */
+    bool asking; /* that is on its way: */
+    int64_t ticket;
+    int32_t flags[2]; /* ours, and the largest of all */
+
     dlr_state at;       /* steps that are done */
     int started;        /* steps behind them that are under way */
+    int64_t first;      /* iteration that this process began at */
     bool in_step;       /* a step's range has begun */
     double seconds;     /* spent on the current epoch's steps so far */
     double wait;        /* of them, for batches */
     double last_rate;   /* of the newest step */
     int64_t best_epoch; /* that of at.best_loss, from 0 */
+    const char *from;   /* what --resume=DIR named when the run's first checkpoint was taken over; or NULL */
+    bool other;         /* this start goes on from another run than that of its directory, which lies in */
+    const char *source; /* NULL: none, or not known */
     dlr_averages trained, validated;
     DL_ARRAY(dlr_metric) point; /* that is being put together */
 
@@ -79,9 +89,10 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
 /* Writes parameters and buffers to o->save_weights, if that is wanted. */
 bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err);
 
-/* train_checkpoint.c: the newest checkpoint of the directory, our own or PyTorch's, into the run; a log line
- * says what was found. */
+/* train_resume.c: the newest checkpoint of the directory, or of that which o->resume_from names, our own or
+ * PyTorch's, into the run; a log line says what was found. Of another run's, its points are in r->source. */
 bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err);
+/* train_checkpoint.c */
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err);
 /* train_torch.c: at the end of an epoch, those of PyTorch's programs, if they are wanted. They go before
  * ours: a run that is killed between the two does the epoch again and writes the same. Errors: those of
@@ -89,16 +100,30 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err);
 bool dlr_run_save_torch(const dlr_run *r, bool is_best, dl_error *err);
 /* The rate that a scheduler of PyTorch's has set for the next epoch; NaN: there is none. */
 double dlr_run_next_rate(const dlr_run *r);
-/* train_torch_resume.c: the ckpt.tar that a program of PyTorch's left in the place of ours and that is
- * further than our own checkpoint (NULL: there is none); *file NULL where there is no such, or it is not
- * wanted. Errors: DL_INPUT where it cannot be read and there is nothing else to go on from. */
-bool dlr_run_find_torch(const dlr_run *r, const dlr_state *own, dlr_st_file **file, dl_error *err);
+/* train_torch_resume.c: the ckpt.tar that a program of PyTorch's left in `dir`, the place of ours, and that
+ * is further than our own checkpoint (NULL: there is none), of which the points are in the directory `run`
+ * (NULL: there are none); *file NULL where there is no such, or it is not wanted. Errors: DL_INPUT where it
+ * cannot be read and there is nothing else to go on from. */
+bool dlr_run_find_torch(const dlr_run *r, const char *dir, const char *run, const dlr_state *own,
+                        dlr_st_file **file, dl_error *err);
 /* Weights, the optimiser's state, plateau and place in the run from it; what it was trained with otherwise is
- * told in the log. Best loss and epoch are those of the points recorded here, which such a file lacks. */
-bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, dl_error *err);
+ * told in the log. Best loss and epoch are those of the points recorded in `run`, which such a file lacks. */
+bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl_error *err);
 /* train_same.c: adds what forbids this run to go on from that checkpoint, tensors apart; what it may have
  * otherwise is told in the log. */
 void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *checkpoint, dlr_differences *list);
+
+/* train_ranks.c: whether this rank writes files, log and records. */
+bool dlr_run_leads(const dlr_train_options *o);
+/* All ranks have plans that go together, and begin at the same step with the same weights. Errors: DL_INPUT,
+ * naming the ranks that have not; DL_PEER. */
+bool dlr_run_check_ranks(dlr_run *r, dl_error *err);
+/* At a step's end: r->asked is what all ranks knew at the end of the step before (alone: now). */
+bool dlr_run_ask(dlr_run *r, dl_error *err);
+bool dlr_run_end_asking(dlr_run *r, dl_error *err); /* nothing is on its way any more */
+bool dlr_run_meet(const dlr_run *r, dl_error *err); /* waits for all ranks */
+/* Rank 0's running statistics to all, unless each is to have its own. */
+bool dlr_run_share_buffers(const dlr_run *r, dl_error *err);
 
 /* train_record.c: the files that people look at. */
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err);

@@ -52,7 +52,7 @@ static bool save(const dlr_tensors *tensors, const char *what, const char *path,
 }
 
 bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *err) {
-    if (!o->save_grads) return true;
+    if (!o->save_grads || !dlr_run_leads(o)) return true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors gradients = dlr_tensors_of_gradients(arena, o->exec, program);
     bool ok = gradients.n > 0 || dl_fail(err, DL_INTERNAL, "the plan was compiled without keeping gradients");
@@ -62,7 +62,7 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
 }
 
 bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err) {
-    if (!o->save_weights) return true;
+    if (!o->save_weights || !dlr_run_leads(o)) return true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, o->exec);
     bool ok = save(&model, "weights", o->save_weights, err);

@@ -106,7 +106,7 @@ def go_on(place, what, args, folder, build, epochs=(2, 5), bound=1e-5):
     first = place / "first.tar"
     shutil.copy(checkpoint, first)
     output = place.run("dlrun", *args, f"--max_epochs={epochs[1]}")
-    check("resuming from" in output, f"{what}: our run goes on from its own checkpoint")
+    check("going on from step" in output, f"{what}: our run goes on from its own checkpoint")
     kept, last, curve = load(first), load(checkpoint), points(run)
     check(list(kept) == ["iters", "epoch", "model_state", "optimizer_state_dict", "scheduler_state_dict"], f"{what}: {list(kept)}")
     check((kept["iters"], kept["epoch"], last["iters"], last["epoch"]) == (epochs[0], epochs[0] - 1, epochs[1], epochs[1] - 1),
@@ -216,7 +216,7 @@ def take_over(place, what, args, folder, build, epochs=(3, 6), bound=1e-5, wrap=
     write_theirs(run / "checkpoints/ckpt.tar", net, optimizer, scheduler, epochs[0], wrap=wrap)
     before = {n: p.clone() for n, p in net.state_dict().items()}
     output = place.run("dlrun", *args, f"--max_epochs={epochs[1]}")
-    check(f"resuming from {run}/checkpoints/ckpt.tar: epoch {epochs[0] + 1}, step {epochs[0]}, batch 0 of 1" in output, f"{what}: goes on from it")
+    check(f"going on from step {epochs[0]} of {run}/checkpoints/ckpt.tar: epoch {epochs[0] + 1}, batch 0 of 1" in output, f"{what}: goes on from it")
     check("set otherwise" not in output and "does not say its best validation loss" in output, f"{what}: as it was set")
     curve = points(run)
     check([p["epoch"] for p in curve] == list(range(epochs[0] + 1, epochs[1] + 1)), f"{what}: the epochs behind it are recorded: {len(curve)}")
