@@ -45,7 +45,8 @@ dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
 
 static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_error *err) {
     dlr_train_ring ring = dlr_train_ring_of(dlr_exec_plan(r->exec), r->o->workers);
-    dlr_prefetch_options o = {.batch = r->batch, .world = 1, .workers = r->o->workers, .depth = ring.batches};
+    dlr_prefetch_options o = {
+        .batch = r->batch, .world = 1, .workers = r->o->workers, .depth = ring.batches, .raw = r->raw};
     return dlr_prefetch_start(data, &o, err);
 }
 
@@ -88,6 +89,7 @@ static bool start(dlr_run *r, dl_error *err) {
     bool restored = false;
     r->batch = (int)dlr_exec_plan(r->exec)->batch;
     if (!find_programs(r, err)) return false;
+    r->raw = dlr_run_gathers(r);
     r->batches = read_ahead(r, o->train, err);
     if (!r->batches) return false;
     r->epoch_batches = dlr_prefetch_batches(r->batches);
