@@ -359,6 +359,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .train = p->train,
         .valid = p->valid,
         .workers = (int)dl_config_int(c, DL_KEY_num_data_workers),
+        .device_samples = dl_samples_by_device(c),
         .epochs = dl_config_int(c, DL_KEY_num_epochs),
         .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),

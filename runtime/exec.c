@@ -157,6 +157,12 @@ void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
     return e->device->table->host(e->device, v.offset, dl_type_bytes(v.type), access);
 }
 
+bool dlr_exec_gathers(const dlr_exec *e) { return e->device->gathers; }
+
+void *dlr_exec_gather(const dlr_exec *e, dlr_view v) {
+    return e->device->gathers ? e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type)) : NULL;
+}
+
 const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {
     return e->device->table->result(e->device, v.offset, dl_type_bytes(v.type));
 }

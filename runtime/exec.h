@@ -71,6 +71,10 @@ void dlr_exec_renew(dlr_exec *exec);
 
 /* The host's view of a stored tensor: dlr_device_table.host. */
 void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
+/* Whether inputs of floats can be made by the device of a batch as its files have it
+ * (dlr_device_table.gather), and where the host puts such a batch for that input. */
+bool dlr_exec_gathers(const dlr_exec *exec);
+void *dlr_exec_gather(const dlr_exec *exec, dlr_view view);
 /* A scalar result's bytes, of the run last taken. */
 const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 

@@ -52,7 +52,8 @@ typedef struct {
     const char *save_weights; /* where parameters and buffers go at the end; NULL: nowhere */
 
     const dlr_dataset *train, *valid;
-    int workers; /* data threads of each */
+    int workers;         /* data threads of each */
+    bool device_samples; /* a device is to cut, turn, scale and convert samples itself, where it can */
     int64_t epochs;
     int64_t steps; /* in all, instead of `epochs`, so that the last may be shorter; 0: whole epochs */
     bool measure;  /* no validation, no point at step 0 */

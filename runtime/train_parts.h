@@ -45,6 +45,7 @@ typedef struct {
     dlr_view loss, rate, valid; /* "loss" and "Learning Rate" of train, "loss" of eval */
     dlr_feed feed;
     dlr_prefetch *batches;
+    bool raw;              /* as the files have them: the device does the rest */
     int batch;             /* samples, */
     int global_batch;      /* of all ranks */
     int64_t epoch_batches; /* in an epoch */
@@ -78,7 +79,9 @@ typedef struct {
     dlr_progress progress;
 } dlr_run;
 
-/* train_start.c: initial weights, or those of a file. */
+/* train_start.c: who makes samples of what the files hold; says so in the log. */
+bool dlr_run_gathers(const dlr_run *r);
+/* Initial weights, or those of a file. */
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err);
 /* Sets every hyperparameter that the plan names: from the schedule, from o->hypers, or to its default. */
 void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates);
