@@ -70,6 +70,10 @@ typedef struct {
      * until the next launch or replay. What is written there is on the device before that. At most two such
      * parts are kept at a time: a third call may end the first's. Never NULL. */
     void *(*host)(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
+    /* Where the host puts a batch as its files have it (ir/feed.h: at most dl_feed_room bytes), of which the
+     * device makes that input, exactly this part of the arena, behind all that was started. NULL where
+     * `gathers` is false. */
+    void *(*gather)(dlr_device *d, int64_t offset, int64_t bytes);
     /* The same, of a small result of the run that was last taken (dlr_exec_take): to be read. */
     const void *(*result)(dlr_device *d, int64_t offset, int64_t bytes);
     /* Waits for all that was started. What is copied from then on, and the next replay, are timed into
@@ -90,6 +94,7 @@ struct dlr_device {
     dlr_pool *pool;         /* the executor's */
     dlr_exchange *exchange; /* the plan's collectives */
     char *base;             /* the arena, where it is the host's memory; else NULL */
+    bool gathers;           /* inputs of floats can be made by `gather` */
     int ahead; /* runs that may be started before the oldest is taken; 1: each is done when it returns */
     dlr_timeline *timeline; /* of the next replay; NULL: it is not timed */
     dl_error fault;         /* code DL_OK: none */
@@ -101,6 +106,10 @@ struct dlr_device {
  * of dlr_exchange_open. */
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
                             dl_error *err);
+
+/* Begins a collective, or waits for it: a step of a program that is no launch. A failure is the device's
+ * fault. */
+void dlr_device_exchange(dlr_device *d, int program, dl_plan_step step);
 
 /* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such device). */
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err);

@@ -162,14 +162,6 @@ static void run_launch(cpu *c, int program, int number) {
 
 static void launch_one(dlr_device *d, int program, int number) { run_launch((cpu *)d, program, number); }
 
-static void run_collective(dlr_device *d, int program, dl_plan_step s) {
-    dl_error err = {0};
-    if (s.kind == DL_STEP_START)
-        dlr_exchange_start(d->exchange, program, s.number);
-    else if (!dlr_exchange_wait(d->exchange, program, s.number, &err) && !d->fault.code)
-        d->fault = err;
-}
-
 static void replay(dlr_device *d, int program) {
     cpu *c = (cpu *)d;
     const dl_plan_program *p = &d->plan->programs.at[program];
@@ -180,7 +172,7 @@ static void replay(dlr_device *d, int program) {
         if (s.kind == DL_STEP_LAUNCH)
             run_launch(c, program, s.number);
         else
-            run_collective(d, program, s);
+            dlr_device_exchange(d, program, s);
         if (t && s.kind == DL_STEP_LAUNCH) t->launches[s.number] = (dlr_time){began, dl_clock_ns()};
     }
     d->timeline = NULL;

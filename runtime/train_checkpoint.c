@@ -26,6 +26,7 @@ static const double *scaler_numbers(dl_arena *arena, const dlr_run *r) {
 }
 
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
+    if (!dlr_run_leads(r->o)) return true;
     dl_arena *arena = dl_arena_new(r->arena);
     dlr_tensors model = dlr_tensors_of_model(arena, r->exec);
     dlr_tensors optimizer = dlr_tensors_of_optimizer(arena, r->exec);
@@ -44,7 +45,7 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dlr_state_value values[] = {
         {.key = "model", .kind = DLR_STATE_TEXT, .text = dlr_exec_plan(r->exec)->model},
         {.key = "epoch_batches", .kind = DLR_STATE_INT, .integer = r->epoch_batches},
-        {.key = "batch", .kind = DLR_STATE_INT, .integer = r->batch},
+        {.key = "batch", .kind = DLR_STATE_INT, .integer = r->global_batch},
         {.key = "epoch_seconds", .kind = DLR_STATE_REALS, .reals = &r->seconds, .n_reals = 1},
         {.key = "epoch_wait", .kind = DLR_STATE_REALS, .reals = &r->wait, .n_reals = 1},
         {.key = "learning_rate", .kind = DLR_STATE_REALS, .reals = &r->last_rate, .n_reals = 1},

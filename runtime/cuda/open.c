@@ -146,6 +146,16 @@ static bool find_functions(dlr_cuda *c, dl_error *err) {
     return true;
 }
 
+/* The kernel that makes inputs of batches, where an object has it. */
+static bool find_gather(dlr_cuda *c, dl_error *err) {
+    dlr_cu_result r = DLR_CU_NOT_FOUND;
+    for (int i = 0; i < c->base.plan->objects.n && r == DLR_CU_NOT_FOUND; i++)
+        r = c->driver->ModuleGetFunction(&c->gather, c->modules[i], "dl_feed_0");
+    c->base.gathers = r == 0;
+    if (r != 0) c->gather = NULL;
+    return r == DLR_CU_NOT_FOUND || !fails(c, r, "dl_feed_0", err);
+}
+
 static bool start(dlr_cuda *c, dl_error *err) {
     if (fails(c, c->driver->DevicePrimaryCtxRetain(&c->context, c->device), "no context", err)) {
         c->context = NULL;
@@ -155,7 +165,7 @@ static bool start(dlr_cuda *c, dl_error *err) {
            !fails(c, dlr_cuda_begin_memory(c), "no context", err) &&
            !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
            !fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
-           load_modules(c, err) && find_functions(c, err);
+           load_modules(c, err) && find_functions(c, err) && find_gather(c, err);
 }
 
 bool dlr_cuda_load(dlr_device *d, dl_error *err) {
@@ -183,7 +193,8 @@ static bool take_memory(dlr_cuda *c, dl_error *err) {
     size_t arena = (size_t)dl_plan_round(p->arena_bytes), work = (size_t)dl_plan_round(p->workspace_bytes),
            stage = (size_t)dl_plan_staged(p), bytes = arena + work + stage, free = 0, total = 0;
     if (bytes == 0) bytes = DL_PLAN_ALIGN;
-    c->all.allocations++, c->stage_offset = (int64_t)(arena + work);
+    c->all.allocations++, c->workspace_offset = (int64_t)arena;
+    c->stage_offset = (int64_t)(arena + work);
     dlr_cu_result r = c->driver->MemAlloc(&c->memory, bytes);
     if (r == DLR_CU_OUT_OF_MEMORY) {
         dl_buf busiest = {0};
@@ -366,6 +377,7 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .replay = dlr_cuda_replay,
                                        .wait = dlr_cuda_wait,
                                        .host = dlr_cuda_host,
+                                       .gather = dlr_cuda_gather,
                                        .result = dlr_cuda_result,
                                        .watch = dlr_cuda_watch,
                                        .take = dlr_cuda_take,
