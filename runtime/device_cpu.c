@@ -128,6 +128,7 @@ static void replay(dlr_device *d, int program) {
     for (int i = 0; i < n; i++) {
         run_launch(c, &c->programs[program][i]);
         if (t) t->launches[i].began = now, t->launches[i].ended = now = dl_clock_ns();
+        if (d->seen) d->seen(d->seen_by, program, i);
     }
     d->timeline = NULL;
 }

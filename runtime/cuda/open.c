@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
+#include "runtime/debug.h"
 
 enum {
     SMALL = 64 /* bytes of a result that goes by the ring */,
@@ -354,18 +355,10 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .take = dlr_cuda_take,
                                        .close = close_cuda};
 
-static bool debugs(const char *word) {
-    const char *all = getenv("DLR_DEBUG");
-    size_t n = strlen(word);
-    for (const char *at = all; at && (at = strstr(at, word)); at += n)
-        if ((at == all || at[-1] == ',') && (!at[n] || at[n] == ',')) return true;
-    return false;
-}
-
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err) {
     dlr_cuda *c = DL_NEW(arena, dlr_cuda);
     c->base = (dlr_device){.table = &table, .ahead = DLR_AHEAD};
-    c->stepping = -1, c->says = debugs("driver"), c->slow = debugs("launches");
+    c->stepping = -1, c->says = dlr_debugs("driver"), c->slow = dlr_debugs("launches");
     if (!emulated && !parse_ordinal(name, &c->ordinal, err)) return NULL;
     c->driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
     return c->driver ? &c->base : NULL;
