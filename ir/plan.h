@@ -21,10 +21,12 @@
  *     int dl_emulated_launch(const char *kernel, int nargs, void *const *args,
  *                            unsigned grid, unsigned block, unsigned shared, unsigned seed,
  *                            char *error, size_t size);
- * args: where each pointer stands, the workspace's last, as cuLaunchKernel takes them. 0: done (a grid of 0:
- * there is such a kernel); else `error` says what went wrong. */
+ * args: where each pointer stands, the workspace's last, as cuLaunchKernel takes them. 0: done; else `error`
+ * says what went wrong: that the kernel takes another number of arguments, too. A grid of 0 runs nothing, and
+ * with nargs -1 asks only whether there is such a kernel. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
+#include "ir/collective.h"
 #include "ir/graph.h"
 
 enum { DL_PLAN_VERSION = 7, DL_MAX_PHASES = 12 };
@@ -142,8 +144,15 @@ enum { DL_PLAN_ALIGN = 64 };
 static inline int64_t dl_plan_round(int64_t bytes) {
     return (bytes + DL_PLAN_ALIGN - 1) & -(int64_t)DL_PLAN_ALIGN;
 }
-/* Bytes that a run with this many threads holds: arena, workspace and each thread's scratch, each rounded up.
- */
+/* Does the host write this variable once a batch: an input or a target? */
+static inline bool dl_plan_is_fed(const dl_plan_var *v) {
+    return v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
+}
+/* Bytes of a device in which a batch arrives while another is computed on (dl_feed_room of each input); 0 on
+ * a CPU, whose inputs the host writes itself. */
+int64_t dl_plan_staged(const dl_plan *p);
+/* Bytes that a run with this many threads holds: arena, workspace, what is staged and each thread's scratch,
+ * each rounded up. */
 int64_t dl_plan_peak(const dl_plan *p, int threads);
 /* Does a target's name end with ":emulated": the same code on the CPU? */
 bool dl_target_is_emulated(const char *target);
@@ -158,6 +167,10 @@ dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
  * range, variables apart from each other; every launch's arguments, as many as its kernel has parameters,
  * with all bytes that the kernel touches there inside the arena. Errors: DL_INPUT naming the fault. */
 bool dl_plan_check(const dl_plan *p, dl_error *err);
+/* Of a plan for CUDA: whether every phase of every kernel is in its object and takes the arguments that its
+ * launches give (as the cubin's ELF file says, in number, sizes and places; or the emulated object), and as
+ * many threads. Errors: DL_INPUT naming the kernel, DL_IO (emulated: no code can be loaded). */
+bool dl_plan_check_code(const dl_plan *p, dl_error *err);
 /* Writes the file whole or not at all. Errors: DL_IO. */
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);
 /* Reads and validates: magic, version, checksum, and all that dl_plan_check asks; a damaged or foreign file

@@ -1,15 +1,17 @@
 #include "programs/run_dir.h"
 
+#include <dirent.h>
 #include <string.h>
 
 #include "ir/base/str.h"
 
-const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error *err) {
+/* The key's value with `ranks` for {ranks}. */
+static const char *fill_in(dl_arena *arena, const dl_config *c, const char *ranks, dl_error *err) {
     const struct {
         const char *name, *value;
     } words[] = {{"expdir", dl_config_str(c, DL_KEY_expdir)},
                  {"config", c->name},
-                 {"ranks", dl_format(arena, "%d", ranks)},
+                 {"ranks", ranks},
                  {"run_num", dl_config_str(c, DL_KEY_run_num)}};
     enum { WORDS = sizeof words / sizeof *words };
     const char *run_num = dl_config_str(c, DL_KEY_run_num), *form = dl_config_str(c, DL_KEY_run_dir),
@@ -41,4 +43,39 @@ const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error 
                        s);
     dl_buf_free(&b);
     return path;
+}
+
+const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error *err) {
+    return fill_in(arena, c, dl_format(arena, "%d", ranks), err);
+}
+
+/* The digits that an entry has where the folder's name has the mark; NULL: it is called otherwise. */
+static const char *digits_at(dl_arena *arena, const char *name, const char *entry, char mark) {
+    const char *at = strchr(name, mark);
+    size_t before = (size_t)(at - name), after = strlen(at + 1), n = strlen(entry);
+    if (n <= before + after || strncmp(entry, name, before) != 0 || strcmp(entry + n - after, at + 1) != 0)
+        return NULL;
+    size_t digits = n - before - after;
+    return strspn(entry + before, "0123456789") >= digits ? dl_strndup(arena, entry + before, digits) : NULL;
+}
+
+dl_run_dirs dl_run_dirs_beside(dl_arena *arena, const dl_config *c, int ranks) {
+    static const char mark[] = "\001"; /* no folder of a run is called so */
+    dl_run_dirs dirs = {0};
+    dl_error none = {0};
+    const char *own = dl_run_dir(arena, c, ranks, &none), *form = fill_in(arena, c, mark, &none);
+    const char *at = form ? strchr(form, *mark) : NULL;
+    if (!own || !at) return dirs;
+    const char *name = at; /* of the folder with the mark */
+    while (name > form && name[-1] != '/') name--;
+    const char *parent = name > form ? dl_strndup(arena, form, (size_t)(name - form)) : ".";
+    name = dl_strndup(arena, name, strcspn(name, "/"));
+    DIR *d = opendir(parent);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        const char *number = digits_at(arena, name, e->d_name, *mark);
+        const char *dir = number ? fill_in(arena, c, number, &none) : NULL;
+        if (dir && strcmp(dir, own) != 0) dl_push(arena, &dirs, dir);
+    }
+    if (d) closedir(d);
+    return dirs;
 }

@@ -8,4 +8,9 @@
  * never closed, a configuration or run_num that can be no folder's name, an environment variable in it that
  * is not set. */
 const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error *err);
+
+/* The directories that the same run has, or would have, with other numbers of ranks, as far as folders of
+ * such names are there; none where the key does not say {ranks}. */
+typedef DL_ARRAY(const char *) dl_run_dirs;
+dl_run_dirs dl_run_dirs_beside(dl_arena *arena, const dl_config *c, int ranks);
 #endif

@@ -1,4 +1,7 @@
 /* The run's files for people: curves, points, pictures, what was configured. */
+#include <unistd.h>
+
+#include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "ir/base/tags.h"
@@ -23,14 +26,29 @@ static int64_t newest_point(const dlr_run *r) {
     return r->at.position > 0 ? r->at.iteration - 1 : r->at.iteration;
 }
 
+/* Those of the run that is gone on from, so that the curves are whole here, too. */
+static bool copy_points(dlr_run *r, dl_error *err) {
+    const char *from = dl_format(r->arena, "%s/metrics.jsonl", r->source);
+    size_t n;
+    if (access(from, F_OK) != 0) return true;
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *text = dl_read_file(arena, from, (size_t)1 << 30, &n, err);
+    bool ok = text && dl_write_file(r->o->dir->metrics, text, n, err);
+    dl_arena_free(arena);
+    return ok;
+}
+
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     const dlr_rundir *dir = r->o->dir;
     const char *kept = NULL;
-    if (!restored && !dlr_rundir_renew(r->arena, dir, &kept, err)) return false;
+    if (!dlr_run_leads(r->o)) return true;
+    bool anew = !restored || r->other;
+    if (anew && !dlr_rundir_renew(r->arena, dir, &kept, err)) return false;
     if (kept)
         dlr_log_info("starting anew where an earlier run was, which is now run %s beside it "
                      "(--resume would have gone on)",
                      kept);
+    if (r->source && !copy_points(r, err)) return false;
     int64_t newest = restored ? newest_point(r) : -1;
     dlr_metrics_repair repair;
     r->metrics = dlr_metrics_open(dir->metrics, newest, &repair, err);
@@ -61,6 +79,7 @@ bool dlr_run_record(dlr_run *r, dl_error *err) {
     int n = r->point.n;
     const dlr_metric *values = r->point.at;
     r->point.n = 0;
+    if (!dlr_run_leads(r->o)) return true;
     for (int i = 0; i < n; i++)
         if (!dlr_tensorboard_scalar(r->board, values[i].tag, r->at.iteration, values[i].value, err))
             return false;
@@ -108,7 +127,8 @@ static bool draw_prediction(dlr_run *r, const dlr_batch *batch, dl_arena *arena,
         const dl_type *t = &r->feed.var[k]->type;
         if (!dlr_figure_can_show(t)) return true;
         if (i == 1 && y.type->axis[1].size == t->axis[1].size) like = n;
-        rows[n++] = row_of_batch(labels[i], t, batch->data[k]);
+        rows[n++] = batch->raw ? row_of_view(arena, r->exec, labels[i], r->feed.view[k])
+                               : row_of_batch(labels[i], t, batch->data[k]);
     }
     rows[n++] = row_of_view(arena, r->exec, "predicted", y);
     rows[n - 1].like = like;
@@ -117,6 +137,7 @@ static bool draw_prediction(dlr_run *r, const dlr_batch *batch, dl_arena *arena,
 }
 
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err) {
+    if (!dlr_run_leads(r->o)) return true;
     dl_arena *arena = dl_arena_new(r->arena);
     bool ok = draw_prediction(r, batch, arena, err);
     for (int i = 0; ok; i++) {

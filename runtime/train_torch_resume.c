@@ -25,15 +25,20 @@ static void look_for(void *ctx, const dlr_json *point) {
 
 /* Ours is written behind the point of its iteration, and before our own checkpoint: where that did not come
  * to be, the epoch is done again. Another program's has no point here. */
-static bool is_ours(const dlr_run *r, int64_t iters, bool *ours, dl_error *err) {
+static bool is_ours(const char *metrics, int64_t iters, bool *ours, dl_error *err) {
     point_at p = {.iteration = iters};
-    if (!dlr_metrics_read(r->o->dir->metrics, look_for, &p, err)) return false;
+    if (metrics && !dlr_metrics_read(metrics, look_for, &p, err)) return false;
     *ours = p.found;
     return true;
 }
 
-bool dlr_run_find_torch(const dlr_run *r, const dlr_state *own, dlr_st_file **file, dl_error *err) {
-    const char *path = dl_format(r->arena, "%s/ckpt.tar", r->o->dir->checkpoints);
+static const char *metrics_of(const dlr_run *r, const char *run) {
+    return run ? dl_format(r->arena, "%s/metrics.jsonl", run) : NULL;
+}
+
+bool dlr_run_find_torch(const dlr_run *r, const char *dir, const char *run, const dlr_state *own,
+                        dlr_st_file **file, dl_error *err) {
+    const char *path = dl_format(r->arena, "%s/ckpt.tar", dir);
     dl_error fault = {0};
     *file = NULL;
     if (!r->o->torch || access(path, F_OK) != 0) return true;
@@ -49,7 +54,7 @@ bool dlr_run_find_torch(const dlr_run *r, const dlr_state *own, dlr_st_file **fi
         return true;
     }
     int64_t iters = dlr_torch_training_iters(f);
-    bool ours = false, ok = !own || is_ours(r, iters, &ours, err);
+    bool ours = false, ok = !own || is_ours(metrics_of(r, run), iters, &ours, err);
     if (ok && (!own || (iters > own->iteration && !ours)))
         *file = f;
     else
@@ -151,7 +156,7 @@ static void tell_others(const dlr_run *r, const dlr_torch_training *t) {
             (long long)t->iters, (long long)t->epoch + 1, (long long)r->epoch_batches);
 }
 
-bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, dl_error *err) {
+bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl_error *err) {
     const dlr_train_options *o = r->o;
     dlr_torch_family family = family_of(o->torch);
     dlr_tensors model = dlr_tensors_of_model(r->arena, r->exec), params = params_of(r->arena, r->exec);
@@ -165,7 +170,8 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, dl_error *err) {
     r->at.epoch = t.epoch + 1, r->at.iteration = t.iters;
     r->last_rate = t.rate;
     if (o->plateau && t.has_plateau) r->plateau = (dlr_plateau){t.best, t.bad_epochs, t.rate};
-    if (!dlr_metrics_read(o->dir->metrics, keep_best, r, err)) return false;
+    const char *metrics = metrics_of(r, run);
+    if (metrics && !dlr_metrics_read(metrics, keep_best, r, err)) return false;
     if (!isfinite(r->at.best_loss))
         dlr_log_info("%s does not say its best validation loss: it is looked for from here on", file->path);
     tell_others(r, &t);

@@ -228,7 +228,12 @@ static const dl_yaml *value_not_null(const dl_config *c, dl_key key, dl_config_t
     return v;
 }
 
-bool dl_config_bool(const dl_config *c, dl_key key) { return value_not_null(c, key, DL_CONFIG_BOOL)->truth; }
+bool dl_config_bool(const dl_config *c, dl_key key) {
+    if (dl_key_base_type(&dl_key_rows[key]) != DL_CONFIG_SWITCH)
+        return value_not_null(c, key, DL_CONFIG_BOOL)->truth;
+    const dl_yaml *v = dl_config_value(c, key);
+    return v->kind != DL_YAML_BOOL || v->truth;
+}
 int64_t dl_config_int(const dl_config *c, dl_key key) {
     return value_not_null(c, key, DL_CONFIG_INT)->integer;
 }
@@ -237,9 +242,10 @@ double dl_config_float(const dl_config *c, dl_key key) {
 }
 
 const char *dl_config_str(const dl_config *c, dl_key key) {
-    DL_CHECK(dl_key_is_text(&dl_key_rows[key]));
+    bool is_switch = dl_key_base_type(&dl_key_rows[key]) == DL_CONFIG_SWITCH;
+    DL_CHECK(is_switch || dl_key_is_text(&dl_key_rows[key]));
     const dl_yaml *v = dl_config_value(c, key);
-    return v->kind == DL_YAML_NULL ? NULL : v->text;
+    return v->kind == (is_switch ? DL_YAML_BOOL : DL_YAML_NULL) ? NULL : v->text;
 }
 
 const dl_yaml *dl_config_value(const dl_config *c, dl_key key) { return c->state->settings.at[key].value; }

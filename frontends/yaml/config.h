@@ -36,6 +36,7 @@ typedef enum {
     DL_CONFIG_LIST,
     DL_CONFIG_NAME,     /* a string that can name a folder */
     DL_CONFIG_SCHEDULE, /* a name, or a list of {start_epoch, end_epoch, multiplier} */
+    DL_CONFIG_SWITCH,   /* true, false, or a path */
     DL_CONFIG_DATA, /* a name, or a map with `inputs` or `targets`, whose strings have their $VAR expanded */
     DL_CONFIG_OR_NULL = 16,
     DL_CONFIG_INT_OR_NULL = DL_CONFIG_INT | DL_CONFIG_OR_NULL,
@@ -113,11 +114,11 @@ bool dl_config_finish(dl_config *c, dl_error *err);
 /* A program's option: what it was given, "" for one that takes nothing, NULL when it was not given. */
 const char *dl_config_option(const dl_config *c, const char *name);
 
-const char *dl_key_name(dl_key key); /* as in YAML and on the command line */
-bool dl_config_bool(const dl_config *c, dl_key key);
+const char *dl_key_name(dl_key key);                 /* as in YAML and on the command line */
+bool dl_config_bool(const dl_config *c, dl_key key); /* BOOL; of a SWITCH: true for a path, too */
 int64_t dl_config_int(const dl_config *c, dl_key key);
 double dl_config_float(const dl_config *c, dl_key key);
-const char *dl_config_str(const dl_config *c, dl_key key);      /* STRING, PATH and NAME; NULL: null */
+const char *dl_config_str(const dl_config *c, dl_key key); /* STRING, PATH, NAME, SWITCH; NULL: no string */
 const dl_yaml *dl_config_value(const dl_config *c, dl_key key); /* any key, with its place */
 bool dl_config_is_null(const dl_config *c, dl_key key);
 bool dl_config_is_given(const dl_config *c, dl_key key); /* by the file or the command line */

@@ -115,7 +115,9 @@ static bool take_option(dl_config *c, const dl_option *option, cursor *at, const
 
 static bool takes_value(const dl_config *c, const char *name) {
     const dl_setting *s = dl_find_setting(c, name);
-    return !s || dl_key_base_type(s->row) != DL_CONFIG_BOOL;
+    if (!s) return true;
+    dl_config_type t = dl_key_base_type(s->row);
+    return t != DL_CONFIG_BOOL && t != DL_CONFIG_SWITCH;
 }
 
 /* A boolean takes the next argument only where that can be nothing else. */

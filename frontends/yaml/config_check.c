@@ -57,6 +57,7 @@ static const struct {
     [DL_CONFIG_PATH] = {"path", "a path"},
     [DL_CONFIG_BOX] = {"int or list", "an integer, or [training, validation],"},
     [DL_CONFIG_LIST] = {"list", "a list"},
+    [DL_CONFIG_SWITCH] = {"bool or path", "true, false, or a path"},
     [DL_CONFIG_SCHEDULE] = {"name or list", ""}, /* always one of some names */
     [DL_CONFIG_DATA] = {"name or map", ""},      /* likewise */
     [DL_CONFIG_NAME] = {"name", "a folder's name (without '/', not '..')"},
@@ -266,6 +267,7 @@ static bool is_list(const dl_key_row *row, const dl_yaml *v) {
 static bool fits(const dl_key_row *row, const dl_yaml *v) {
     switch (dl_key_base_type(row)) {
     case DL_CONFIG_BOOL: return v->kind == DL_YAML_BOOL;
+    case DL_CONFIG_SWITCH: return v->kind == DL_YAML_BOOL || (v->kind == DL_YAML_STRING && *v->text);
     case DL_CONFIG_INT: return is_int(row, v);
     case DL_CONFIG_FLOAT: return (v->kind == DL_YAML_FLOAT || v->kind == DL_YAML_INT) && is_within(row, v);
     case DL_CONFIG_STRING:
@@ -300,8 +302,11 @@ static const dl_yaml *refuse(dl_arena *arena, const dl_key_row *row, const dl_ya
 const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value, dl_error *err) {
     if (row->type & DL_CONFIG_OR_NULL && is_null(row, value))
         return dl_yaml_plain(arena, "null", value->place);
-    if (dl_key_is_text(row) && value->kind != DL_YAML_LIST && value->kind != DL_YAML_MAP &&
-        value->kind != DL_YAML_NULL) {
+    bool expands =
+        dl_key_is_text(row)
+            ? value->kind != DL_YAML_LIST && value->kind != DL_YAML_MAP && value->kind != DL_YAML_NULL
+            : dl_key_base_type(row) == DL_CONFIG_SWITCH && value->kind == DL_YAML_STRING;
+    if (expands) {
         value = expand(arena, row, value, err);
         if (!value) return NULL;
     }
@@ -316,8 +321,8 @@ const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yam
 const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text, dl_yaml_place place,
                             dl_error *err) {
     const dl_yaml *v;
-    if (!text && (dl_key_base_type(row) == DL_CONFIG_BOOL || dl_key_base_type(row) == DL_CONFIG_ANY))
-        text = "true";
+    dl_config_type type = dl_key_base_type(row);
+    if (!text && (type == DL_CONFIG_BOOL || type == DL_CONFIG_SWITCH || type == DL_CONFIG_ANY)) text = "true";
     if (!text) {
         dl_yaml_fail(err, place, "a value is missing: %s must be %s", dl_key_full_name(arena, row),
                      dl_key_allowed(arena, row));
@@ -327,6 +332,8 @@ const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *
         v = *text && dl_yaml_plain(arena, text, place)->kind == DL_YAML_NULL && row->type & DL_CONFIG_OR_NULL
                 ? dl_yaml_plain(arena, text, place)
                 : dl_yaml_string(arena, text, place);
+    else if (type == DL_CONFIG_SWITCH && dl_yaml_plain(arena, text, place)->kind != DL_YAML_BOOL)
+        v = dl_yaml_string(arena, text, place);
     else if (*text == '[' || *text == '{')
         v = dl_yaml_read_argument(arena, text, place.file ? place.file : text, err);
     else

@@ -107,7 +107,8 @@ static const dl_yaml *plain_dollars(dl_arena *arena, const dl_yaml *v) {
 }
 
 static void put_yaml_value(dl_buf *b, const dl_config *c, const dl_setting *s) {
-    bool expanded = dl_key_is_text(s->row) || s->value->kind == DL_YAML_MAP;
+    bool expanded = dl_key_is_text(s->row) || dl_key_base_type(s->row) == DL_CONFIG_SWITCH ||
+                    s->value->kind == DL_YAML_MAP;
     dl_yaml_put(b, expanded ? plain_dollars(c->state->arena, s->value) : s->value);
 }
 

@@ -171,7 +171,16 @@ static bool local_close(dlr_comm *comm) {
     return true;
 }
 
-static const dlr_comm_backend_table table = {local_group, local_start, local_wait, local_done, local_close};
+static void local_leave(dlr_comm *comm, const char *why) {
+    hub *h = comm->of;
+    pthread_mutex_lock(&h->lock);
+    dl_fail(&h->failed, DL_PEER, "rank %d has left: %s", comm->world.rank, why);
+    pthread_cond_broadcast(&h->change);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static const dlr_comm_backend_table table = {local_group, local_start, local_wait,
+                                             local_done,  local_close, local_leave};
 
 dlr_comm **dlr_comm_local(int n, bool threads) {
     dl_arena *arena = dl_arena_new(NULL);

@@ -20,6 +20,7 @@ typedef struct {
     bool (*wait)(dlr_comm *comm, int64_t ticket, dl_error *err);
     bool (*done)(dlr_comm *comm, int64_t ticket);
     bool (*close)(dlr_comm *comm); /* frees what is the backend's */
+    void (*leave)(dlr_comm *comm, const char *why);
 } dlr_comm_backend_table;
 
 struct dlr_comm {
@@ -28,9 +29,11 @@ struct dlr_comm {
     dlr_world world;
     dlr_group *group[MOST_GROUPS];
     int groups;
-    dl_error refused; /* a collective that was none */
+    const char *flight; /* file of the last collectives */
+    dl_error refused;   /* a collective that was none */
     dlr_comm_counts counts;
-    void *of; /* the backend's */
+    int32_t flag, agreed; /* of dlr_comm_agree: MPI may write it still when a failed wait has returned */
+    void *of;             /* the backend's */
 };
 
 extern const dlr_comm_backend_table dlr_comm_self;

@@ -73,10 +73,23 @@ typedef enum {
     DLR_CHECKPOINT_FAILED /* something is there and cannot be loaded: do not start anew over it */
 } dlr_checkpoint_outcome;
 
+/* Whether anything is there that dlr_checkpoint_open would look at. */
+bool dlr_checkpoint_any(const char *dir);
+
+/* What a directory that somebody names holds: a run, whose checkpoints lie in `checkpoints`; such a folder
+ * itself; or one checkpoint alone. */
+typedef struct {
+    const char *dir;   /* for dlr_checkpoint_open: */
+    const char *which; /* "last"; NULL: `dir` is the checkpoint */
+    const char *run;   /* the run's directory, as far as its names tell; NULL: they do not */
+} dlr_checkpoint_place;
+/* Errors: DL_INPUT where it holds none of them; DL_IO where it cannot be looked at. */
+bool dlr_checkpoint_find(dl_arena *arena, const char *path, dlr_checkpoint_place *place, dl_error *err);
+
 /* Opens the checkpoint that the link `which` names ("last" or "best"), or that is so called itself, every
  * file verified by size and checksum. When that one is damaged, the newest older one that verifies, with a
- * warning for each passed over, and for a link that is missing. Errors (FAILED only): DL_INPUT naming each
- * fault; DL_IO. */
+ * warning for each passed over, and for a link that is missing. `which` NULL: `dir` is the checkpoint itself,
+ * and no other is tried. Errors (FAILED only): DL_INPUT naming each fault; DL_IO. */
 dlr_checkpoint_outcome dlr_checkpoint_open(const char *dir, const char *which, dlr_checkpoint **checkpoint,
                                            dl_error *err);
 void dlr_checkpoint_close(dlr_checkpoint *checkpoint); /* NULL is fine */

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/io/checkpoint_internal.h"
@@ -57,4 +58,43 @@ const char *dlr_checkpoint_target(dl_arena *arena, const char *dir, const char *
     target[n] = 0;
     /* Ours are plain names; a link to anywhere else is not followed. */
     return dlr_checkpoint_step(target, NULL) >= 0 ? dl_strdup(arena, target) : NULL;
+}
+
+bool dlr_checkpoint_any(const char *dir) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_checkpoint_list list = {0};
+    bool any = dlr_checkpoint_scan(arena, dir, &list, NULL) && list.n > 0;
+    any = any || dlr_checkpoint_target(arena, dir, "last");
+    dl_arena_free(arena);
+    return any;
+}
+
+/* The run whose checkpoints lie in `dir`, by its name; NULL: it is called otherwise. */
+static const char *run_of(dl_arena *arena, const char *dir) {
+    static const char name[] = "/checkpoints";
+    size_t n = strlen(dir), tail = sizeof name - 1;
+    return n > tail && strcmp(dir + n - tail, name) == 0 ? dl_strndup(arena, dir, n - tail) : NULL;
+}
+
+bool dlr_checkpoint_find(dl_arena *arena, const char *path, dlr_checkpoint_place *place, dl_error *err) {
+    char whole[PATH_MAX];
+    struct stat st;
+    if (!realpath(path, whole)) return dl_fail_errno(err, DL_IO, "cannot open %s", path);
+    const char *below = dl_format(arena, "%s/checkpoints", whole);
+    if (access(dl_format(arena, "%s/state.json", whole), F_OK) == 0) {
+        const char *name = strrchr(whole, '/');
+        *place = (dlr_checkpoint_place){dl_strdup(arena, whole), NULL,
+                                        run_of(arena, dl_strndup(arena, whole, (size_t)(name - whole)))};
+    } else if (stat(below, &st) == 0 && S_ISDIR(st.st_mode)) {
+        *place = (dlr_checkpoint_place){below, "last", dl_strdup(arena, whole)};
+    } else if (dlr_checkpoint_any(whole)) {
+        const char *dir = dl_strdup(arena, whole);
+        *place = (dlr_checkpoint_place){dir, "last", run_of(arena, dir)};
+    } else {
+        return dl_fail(err, DL_INPUT,
+                       "%s has nothing to go on from: it is neither a run's directory, nor its folder "
+                       "checkpoints, nor a checkpoint in that",
+                       path);
+    }
+    return true;
 }

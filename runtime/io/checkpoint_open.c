@@ -41,9 +41,9 @@ static bool verify(const char *path, dlr_st_written want, dl_error *err) {
     return ok;
 }
 
-static bool open_one(dlr_checkpoint *c, const char *dir, const char *name, dl_error *err) {
+static bool open_one(dlr_checkpoint *c, const char *whole, dl_error *err) {
     struct dlr_checkpoint_private *p = c->private;
-    c->path = dl_format(p->arena, "%s/%s", dir, name);
+    c->path = dl_strdup(p->arena, whole);
     if (!dlr_checkpoint_state_read(p->arena, dl_format(p->arena, "%s/state.json", c->path), &c->state,
                                    &p->parts, &p->n_parts, err))
         return false;
@@ -97,7 +97,7 @@ static dlr_checkpoint_outcome try_all(dlr_checkpoint *c, const char *dir, const 
     dlr_checkpoint_list order = order_candidates(arena, &all, target);
     for (int i = 0; i < order.n; i++) {
         dl_error fault = {0};
-        if (open_one(c, dir, order.at[i].name, &fault)) {
+        if (open_one(c, dl_format(arena, "%s/%s", dir, order.at[i].name), &fault)) {
             c->warnings = warnings.at, c->n_warnings = warnings.n;
             return DLR_CHECKPOINT_LOADED;
         }
@@ -116,7 +116,9 @@ dlr_checkpoint_outcome dlr_checkpoint_open(const char *dir, const char *which, d
     dlr_checkpoint *c = DL_NEW(arena, dlr_checkpoint);
     c->private = DL_NEW(arena, struct dlr_checkpoint_private);
     c->private->arena = arena;
-    dlr_checkpoint_outcome outcome = try_all(c, dir, which, err);
+    dlr_checkpoint_outcome outcome = which                   ? try_all(c, dir, which, err)
+                                     : open_one(c, dir, err) ? DLR_CHECKPOINT_LOADED
+                                                             : DLR_CHECKPOINT_FAILED;
     *checkpoint = outcome == DLR_CHECKPOINT_LOADED ? c : NULL;
     if (!*checkpoint) dlr_checkpoint_close(c);
     return outcome;

@@ -8,6 +8,7 @@ import math
 import os
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -167,7 +168,7 @@ def test_stop_early():
     _, text = p.communicate()
     check(p.returncode == 75 and "after step 1 " in text, f"exit {p.returncode}: {text[-300:]}")
     r = run(args)
-    check(r.returncode == 0 and "epoch 1, step 1, batch 1 of 4" in r.stderr, f"and goes on: {r.stderr[-300:]}")
+    check(r.returncode == 0 and re.search(r"going on from step 1 of \S+: epoch 1, batch 1 of 4", r.stderr), f"and goes on: {r.stderr[-300:]}")
 
 
 def test_stop_and_resume():
@@ -195,6 +196,83 @@ def test_stop_and_resume():
     old = read(f"{folder('cut')}/metrics.jsonl")
     r = small("cut", "--resume", samples=n)
     check(r.returncode == 0 and "DONE" in r.stderr and read(f"{folder('cut')}/metrics.jsonl") == old, "resuming what is done changes nothing")
+
+
+def test_stop_after():
+    """Behind so many steps of each start of the run, in the middle of an epoch and at its end: in the end the same bits."""
+    asked = ["--resume", "--stop_after=4"]  # 8 steps an epoch
+    for i, (steps, epoch) in enumerate(((4, 1), (8, 1), (12, 2), (16, 2))):
+        r = small("after", *asked)
+        check(r.returncode == 75 and f"stopped by stop_after after step {steps} (epoch {epoch})" in r.stderr.splitlines()[-1], f"start {i + 1}: exit {r.returncode} {r.stderr[-300:]}")
+        check(json.load(open(f"{folder('after')}/checkpoints/last/state.json"))["iteration"] == steps, f"a checkpoint of step {steps}")
+    r = small("after", *asked)
+    check(r.returncode == 0 and f"going on from step 16 of {folder('after')}/checkpoints/step-00000016: epoch 2, batch 8 of 8" in r.stderr, f"{r.stderr[-400:]}")
+    check("set otherwise" not in r.stderr, "where a run stops is no setting of its numbers")
+    check(points("after") == points("whole") and weights("after") == weights("whole"), "the bits of the run that never stopped")
+    b = f"{TMP}/after.safetensors"
+    batches(b, 1)
+    r = small("after", f"--replay={b}", "--stop_after=1")
+    check(r.returncode == 2 and "stop_after" in r.stderr, f"a replay has nothing to stop with: {r.returncode} {r.stderr[-200:]}")
+
+
+def test_resume_from():
+    """--resume=DIR: from a run, its checkpoints or one of them, into a directory of this run's own; again, and it goes on with its own."""
+    check(small("from", "--stop_after=11").returncode == 75, "the run to go on from")
+    old = weights("from"), points("from")
+    run_dir = folder("from")
+    shutil.copytree(f"{run_dir}/checkpoints/step-00000011", f"{TMP}/alone/one")  # no run, no name of a checkpoint's
+    for i, (named, history) in enumerate(((run_dir, 1), (f"{run_dir}/checkpoints", 1), (f"{run_dir}/checkpoints/last", 1), (f"{TMP}/alone/one", 0))):
+        to = f"into{i}"
+        r = small(to, f"--resume={named}", "--stop_after=2")
+        check(r.returncode == 75 and re.search(r"going on from step 11 of \S+: epoch 2, batch 3 of 8", r.stderr), f"{named}: {r.returncode} {r.stderr[-300:]}")
+        r = small(to, f"--resume={named}")
+        check(r.returncode == 0 and f"going on from step 13 of {folder(to)}" in r.stderr, f"the same command goes on with what it made: {r.stderr[-300:]}")
+        check(points(to)[-1] == points("whole")[-1] and weights(to) == weights("whole"), f"{named}: the bits of a run that never stopped")
+        check(len(points(to)) == (3 if history else 1), f"{named}: points of the run before come along where it is known: {points(to)}")
+    check((weights("from"), points("from")) == old, "what was gone on from is as it was")
+    check(small("kept").returncode == 0, "a run in the way")
+    r = small("kept", f"--resume={run_dir}")
+    check(r.returncode == 0 and "now run 00.1 " in r.stderr and os.path.exists(f"{folder('kept')}.1/checkpoints/last"), f"it is kept aside: {r.stderr[-300:]}")
+    check(points("kept") == points("whole"), "and the points are those of the other run, and on")
+    r = small("from", f"--resume={run_dir}")
+    check(r.returncode == 0 and "now run" not in r.stderr and points("from") == points("whole"), "the run's own directory is a plain --resume")
+    for rc, pattern, named in ((4, r"cannot open .*nosuch", f"{TMP}/nosuch"), (3, r"nothing to go on from", TMP), (2, r"resume must be true, false, or a path", "")):
+        r = small("nowhere", f"--resume={named}")
+        check(r.returncode == rc and re.search(pattern, r.stderr) and not os.path.exists(folder("nowhere")), f"--resume={named}: {r.returncode} {r.stderr[-300:]}")
+    with open(f"{TMP}/alone/one/model.safetensors", "r+b") as f:
+        f.seek(-1, 2)
+        f.write(b"x")
+    r = small("nowhere", f"--resume={TMP}/alone/one")
+    check(r.returncode == 3 and "is damaged: its checksum" in r.stderr, f"a damaged one that was named: {r.returncode} {r.stderr[-300:]}")
+
+
+def test_damaged():
+    """The newest checkpoint damaged: the one before, and it is said; in the end the same bits."""
+    check(small("damaged").returncode == 0, "a run")
+    last = f"{folder('damaged')}/checkpoints/last"
+    check(os.readlink(last) == "step-00000016", "two checkpoints")
+    with open(f"{last}/optimizer.safetensors", "r+b") as f:
+        f.seek(-9, 2)
+        f.write(b"x")
+    r = small("damaged", "--resume")
+    check(re.search(r"WARNING.*step-00000016 passed over: .*optimizer\.safetensors is damaged", r.stderr) and "going on from step 8 of" in r.stderr, f"{r.stderr[-600:]}")
+    check(r.returncode == 0 and points("damaged") == points("whole") and weights("damaged") == weights("whole"), "the same bits")
+
+
+def test_beside():
+    """--resume that finds nothing, where another number of ranks left a run: named, and nothing begun."""
+    check(small("beside", "--stop_after=3").returncode == 75, "a run")
+    two = folder("beside").replace("1GPU", "2GPU")
+    os.makedirs(os.path.dirname(two))
+    shutil.move(folder("beside"), two)
+    r = small("beside", "--resume")
+    check(r.returncode == 2 and f"--resume={two} goes on from that one" in r.stderr and not os.path.exists(folder("beside")), f"{r.returncode} {r.stderr[-400:]}")
+    check(small("beside", "--resume", "--run_num=01").returncode == 0, "another run has none beside it")
+    r = small("beside", f"--resume={two}")
+    check(r.returncode == 0 and "going on from step 3 of" in r.stderr and points("beside") == points("whole"), f"{r.stderr[-300:]}")
+    check(small("beside", "--resume").returncode == 0, "now it has its own")
+    r = small("beside", "--resume=false")
+    check(r.returncode == 0 and "now run 00.1 " in r.stderr, f"and begins anew: {r.stderr[-300:]}")
 
 
 def test_anew():
@@ -419,9 +497,23 @@ def test_plan_cache():
     check("; compiled in" in mended.stderr and points("plan4") == points("plan1"), "a damaged plan is compiled anew")
 
 
-def long_kills():
-    """Killed 500 times at any moment, most of them while a checkpoint is written: nothing is lost, and in the end the same bits."""
-    epochs, kills = "--num_epochs=1500", 500
+def test_async():
+    """Checkpoints written while training goes on: the same bits as those that are waited for, and the log says what was waited for."""
+    r = small("behind")
+    at_once = small("at_once", "--async_checkpoints=false")
+    said = re.search(r"2 checkpoints written in ([\d.]+) sec; the run waited ([\d.]+) for copies in memory, ([\d.]+) for files", r.stderr)
+    check(said and float(said[1]) > 0, f"what was waited for: {r.stderr[-300:]}")
+    check(re.search(r"2 checkpoints written in [\d.]+ sec, while the run waited", at_once.stderr), f"{at_once.stderr[-300:]}")
+    check(weights("behind") == weights("at_once") == weights("whole") and points("behind") == points("at_once"), "the same bits")
+    dry = small("dry", "--dry_run")
+    check("a checkpoint's copy of 0.1 MiB" in dry.stdout, f"--dry_run tells the copy's memory: {dry.stdout}")
+    said = [json.loads(small("dry", "--dry_run", "--json", a).stdout) for a in ("--async_checkpoints", "--async_checkpoints=false")]
+    check(said[0]["checkpoint_copy_bytes"] >= 3 * 4 * said[0]["parameters"] and said[1]["checkpoint_copy_bytes"] == 0, f"{said}")
+
+
+def kill_often(epochs, kills, least):
+    """Killed at any moment, most of them while a checkpoint is written: nothing is lost, and in the end the same bits."""
+    epochs = f"--num_epochs={epochs}"
     check(small("unkilled", epochs).returncode == 0, "the run that is never killed")
     rng, done, began = random.Random(1), 0, 0
     for i in range(kills):
@@ -433,15 +525,19 @@ def long_kills():
         newest = max([s["iteration"] for s in states], default=0)
         check(newest >= began, f"kill {i + 1}: step {newest}, {began} before")
         began = newest
-    check(done >= 100, f"killed {done} times")
+    check(done >= least, f"killed {done} times")
     r = small("killed", "--resume", epochs)
     check(r.returncode == 0, f"it comes to its end: {r.stderr[-300:]}")
     check(points("killed") == points("unkilled"), "the same points")
     check(weights("killed") == weights("unkilled"), "the same weights and moments to the last bit")
 
 
+def test_kills():
+    kill_often(120, 24, 12)
+
+
 if sys.argv[2:] == ["long"]:
-    long_kills()
+    kill_often(1500, 500, 100)
     sys.argv.append("nothing else")
 for test_name, test in [(k, v) for k, v in globals().items() if k.startswith("test_")]:
     if len(sys.argv) == 2 or test_name[5:] in ["run"] + sys.argv[2:]:  # `run` leaves what others compare with

@@ -240,7 +240,7 @@ def test_records():
     check(abs(whole[-1]["wt_norm"] / norm - 1) < 1e-5, f"wt_norm is that of the weights at the end: {whole[-1]['wt_norm']}, {norm}")
     for epochs in 2, 6:  # cut in two: the same bits, best loss and best epoch among them
         cut, err = points(*regressor, f"--max_epochs={epochs}", f"--root_dir={TMP}/cut", at="cut/expts/test/0")
-    check("resuming from" in err and "epoch 3" in err, f"{err[-600:]}")
+    check("going on from step" in err and "epoch 3" in err, f"{err[-600:]}")
     fixed = tags - {"time_per_epoch", "data_wait_time"}
     check(all(0 <= p["data_wait_time"] <= p["time_per_epoch"] for p in whole), f"the loop waits for its data within the epoch: {whole}")
     check([{k: p[k] for k in fixed} for p in cut] == [{k: p[k] for k in fixed} for p in whole], f"{cut}\n{whole}")

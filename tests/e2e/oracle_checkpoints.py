@@ -106,7 +106,7 @@ def go_on(place, what, args, folder, build, epochs=(2, 5), bound=1e-5):
     first = place / "first.tar"
     shutil.copy(checkpoint, first)
     output = place.run("dlrun", *args, f"--max_epochs={epochs[1]}")
-    check("resuming from" in output, f"{what}: our run goes on from its own checkpoint")
+    check("going on from step" in output, f"{what}: our run goes on from its own checkpoint")
     kept, last, curve = load(first), load(checkpoint), points(run)
     check(list(kept) == ["iters", "epoch", "model_state", "optimizer_state_dict", "scheduler_state_dict"], f"{what}: {list(kept)}")
     check((kept["iters"], kept["epoch"], last["iters"], last["epoch"]) == (epochs[0], epochs[0] - 1, epochs[1], epochs[1] - 1),
@@ -216,7 +216,7 @@ def take_over(place, what, args, folder, build, epochs=(3, 6), bound=1e-5, wrap=
     write_theirs(run / "checkpoints/ckpt.tar", net, optimizer, scheduler, epochs[0], wrap=wrap)
     before = {n: p.clone() for n, p in net.state_dict().items()}
     output = place.run("dlrun", *args, f"--max_epochs={epochs[1]}")
-    check(f"resuming from {run}/checkpoints/ckpt.tar: epoch {epochs[0] + 1}, step {epochs[0]}, batch 0 of 1" in output, f"{what}: goes on from it")
+    check(f"going on from step {epochs[0]} of {run}/checkpoints/ckpt.tar: epoch {epochs[0] + 1}, batch 0 of 1" in output, f"{what}: goes on from it")
     check("set otherwise" not in output and "does not say its best validation loss" in output, f"{what}: as it was set")
     curve = points(run)
     check([p["epoch"] for p in curve] == list(range(epochs[0] + 1, epochs[1] + 1)), f"{what}: the epochs behind it are recorded: {len(curve)}")
@@ -245,17 +245,17 @@ def test_both(place):
         step(net, optimizer, batch), scheduler.step()
     write_theirs(run / "checkpoints/ckpt.tar", net, optimizer, scheduler, 8)
     output = place.run("dlrun", *args, "--max_epochs=9")
-    check("ckpt.tar: epoch 9, step 8" in output, "theirs is further than our own checkpoint")
+    check("going on from step 8 of" in output and "ckpt.tar: epoch 9" in output, "theirs is further than our own checkpoint")
     last = points(run)[-1]
     loss = step(net, optimizer, batch)
     check(last["epoch"] == 9 and abs(last["train_loss"] - loss) <= 1e-5 * loss, f"theirs, ours, theirs, ours: loss {loss:.9g} and {last['train_loss']:.9g}")
     if last["best_epoch"] != 8:  # nothing better came: what our own points say holds
         check((last["best_val_loss"], last["best_epoch"]) == (best["val_loss"], best["epoch"] - 1), f"best loss and epoch survive: {last['best_val_loss']}")
     output = place.run("dlrun", *args, "--max_epochs=10")
-    check("checkpoints/step-00000009" in output or "last: epoch 10" in output, f"our own is further now")
+    check("going on from step 9 of" in output and "checkpoints/step-00000009: epoch 10" in output, f"our own is further now")
     (run / "checkpoints/ckpt.tar").write_bytes(b"PK\3\4 torn")
     output = place.run("dlrun", *args, "--max_epochs=11")
-    check("passed over for our own checkpoint" in output and "epoch 11, step 10" in output, "a torn ckpt.tar beside our own is passed over")
+    check("passed over for our own checkpoint" in output and "going on from step 10 of" in output, "a torn ckpt.tar beside our own is passed over")
     ours = load_tensors(run / "checkpoints/last/model.safetensors")
     output = place.run("dlrun", *args, "--max_epochs=1", "--resume=false")
     check("starting anew" in output and points(run)[-1]["epoch"] == 1 and len(points(run)) == 1, "--resume=false begins anew")
