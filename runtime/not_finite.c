@@ -60,7 +60,7 @@ const char *dlr_not_finite_made(dl_arena *arena, dlr_exec *exec, int program) {
         for (int s = 0; s < k->stores.n; s++) {
             const dl_plan_store *store = &k->stores.at[s];
             if (!*store->where) continue;
-            int64_t at = find_element(exec, (dlr_view){&store->type, l->args[store->arg]});
+            int64_t at = find_element(exec, (dlr_view){.type = &store->type, .offset = l->args[store->arg]});
             if (at < 0) continue;
             dl_buf b = {0};
             dl_putf(&b, "'%s' (%.200s)", store->op, store->where);
