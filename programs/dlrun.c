@@ -289,16 +289,37 @@ static const char *data_text(const program *p) {
                                    : "");
 }
 
+/* What the run will take of the device, with what is in use there now; nothing where that is the host. */
+static int64_t predicted(const dlr_device_memory *m) { return m->before + m->plan + m->code + m->graphs; }
+
+static void print_device(const dlr_device_memory *m) {
+    if (!m->total) return;
+    printf("  device      %.1f MiB of %.1f in use then: %.1f of the plan, about %.1f of code and %.1f of "
+           "graphs, "
+           "%.1f now (the driver's context, and other programs)%s\n",
+           (double)predicted(m) / 0x1p20, (double)m->total / 0x1p20, (double)m->plan / 0x1p20,
+           (double)m->code / 0x1p20, (double)m->graphs / 0x1p20, (double)m->before / 0x1p20,
+           predicted(m) > m->total ? ": it does not fit" : "");
+}
+
+static const char *device_json(const program *p, const dlr_device_memory *m) {
+    return !m->total ? ""
+                     : dl_format(p->arena,
+                                 ", \"device_bytes_predicted\": %lld, \"device_bytes_before\": %lld, "
+                                 "\"device_bytes_total\": %lld",
+                                 (long long)predicted(m), (long long)m->before, (long long)m->total);
+}
+
 /* The same for programs. `configuration` is what was asked for; `batch` and `global_batch` what it comes to.
  */
-static void print_json(const program *p, int threads) {
+static void print_json(const program *p, int threads, const dlr_device_memory *m) {
     dl_buf b = {0};
     dl_config_put_json(p->config, &b);
     printf("{\"configuration\": %s, \"batch\": %lld, \"global_batch\": %lld, \"parameters\": %lld, "
-           "\"peak_bytes\": %lld, \"checkpoint_copy_bytes\": %lld, \"threads\": %d, \"kernels\": %d}\n",
+           "\"peak_bytes\": %lld, \"checkpoint_copy_bytes\": %lld, \"threads\": %d, \"kernels\": %d%s}\n",
            b.at, (long long)p->batch, (long long)p->global_batch, (long long)dl_plan_parameters(p->plan),
            (long long)dl_plan_peak(p->plan, threads), (long long)copy_bytes(p), threads,
-           dl_plan_program_find(p->plan, "train")->launches.n);
+           dl_plan_program_find(p->plan, "train")->launches.n, device_json(p, m));
     dl_buf_free(&b);
 }
 
@@ -315,8 +336,10 @@ static bool print_plan(const program *p, dl_error *err) {
     if (!pool) return false;
     threads = dlr_pool_threads(pool);
     dlr_pool_close(pool);
+    dlr_device_memory m;
+    if (!dlr_device_predict(p->plan, p->device.device, &m, err) && err->code) return false;
     if (dl_config_option(p->config, "json")) {
-        print_json(p, threads);
+        print_json(p, threads, &m);
         return true;
     }
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
@@ -324,6 +347,7 @@ static bool print_plan(const program *p, dl_error *err) {
            dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
            (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
            data_text(p), dl_plan_program_find(p->plan, "train")->launches.n);
+    print_device(&m);
     return true;
 }
 
