@@ -120,6 +120,7 @@ static bool parse_piece(dl_parser *p, const dl_type *t, dl_var_piece *piece) {
         return false;
     piece->axis = (int)axis, piece->size = size, piece->ranks = (int)ranks, piece->rank = (int)rank;
     dl_type whole = axis < t->rank ? dl_piece_whole(*t, piece) : *t;
+    whole.layout = (dl_layout){0};
     return (axis < t->rank && dl_share_of(size, ranks, rank).n == t->axis[piece->axis].size &&
             dl_infer_type(&whole, &(dl_shape_fault){0})) ||
            dl_lex_fail(p, &at, "%s is no such piece", dl_type_text(t));
