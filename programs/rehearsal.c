@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ir/base/philox.h"
 #include "programs/fill.h"
 #include "runtime/state.h"
 #include "runtime/tensors.h"
@@ -67,6 +68,9 @@ static bool share(const stage *s, int rank, dl_error *err) {
         dlr_state_write(m->exec, to, DL_F32, p.axis >= 0 ? own : whole);
         free(whole);
     }
+    dlr_view drawn = dlr_exec_variable(m->exec, DL_RANDOM_RANK);
+    int64_t number = m->groups[0].rank;
+    if (drawn.type) dlr_state_write(m->exec, drawn, DL_I64, &number);
     return true;
 }
 
@@ -93,27 +97,48 @@ static void note_losses(const stage *s, dl_rehearsal *found) {
     }
 }
 
+/* Squares of a gradient's elements, and of their distances from the one rank's, summed. */
+typedef struct {
+    const char *name;
+    double all, off;
+} compared;
+
 /* Of the first rank, whose gradients are the average of all. */
+static bool compare_gradient(const stage *s, const char *name, compared *to, dl_error *err) {
+    dlr_view want = dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, name),
+             have = dlr_exec_result(s->members[0].exec, s->train, DL_RESULT_GRAD, name);
+    size_t n = (size_t)dl_type_count(want.type);
+    float *a = malloc(2 * (n + 1) * sizeof *a), *b = a ? a + n : NULL;
+    if (!a) return dl_fail(err, DL_RESOURCE, "no memory for the gradient of %s", name);
+    dlr_state_read(s->one, want, DL_F32, a);
+    dlr_state_read(s->members[0].exec, have, DL_F32, b);
+    *to = (compared){.name = name};
+    for (size_t k = 0; k < n; k++) {
+        double d = (double)a[k] - (double)b[k];
+        to->off += d * d, to->all += (double)a[k] * (double)a[k];
+    }
+    free(a);
+    return true;
+}
+
+/* Each gradient against its own size, but at least against LEAST of all gradients together: one that is zero
+ * but for rounding, as that of attention's keys' bias or of a bias in front of a batch norm, has no digits of
+ * its own, and two orders of adding make two different ones. */
 static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
+    static const double least = 1e-4;
     const dl_plan_program *p = &dlr_exec_plan(s->one)->programs.at[s->train];
+    compared *of = DL_NEWS(s->arena, compared, p->results.n + 1);
+    double together = 0;
+    int n = 0;
     for (int i = 0; i < p->results.n; i++) {
         const dl_plan_result *r = &p->results.at[i];
         if (r->role != DL_RESULT_GRAD) continue;
-        dlr_view want = dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, r->name),
-                 have = dlr_exec_result(s->members[0].exec, s->train, DL_RESULT_GRAD, r->name);
-        size_t n = (size_t)dl_type_count(want.type);
-        float *a = malloc(2 * (n + 1) * sizeof *a), *b = a ? a + n : NULL;
-        if (!a) return dl_fail(err, DL_RESOURCE, "no memory for the gradient of %s", r->name);
-        dlr_state_read(s->one, want, DL_F32, a);
-        dlr_state_read(s->members[0].exec, have, DL_F32, b);
-        double off = 0, all = 0;
-        for (size_t k = 0; k < n; k++) {
-            double d = (double)a[k] - (double)b[k];
-            off += d * d, all += (double)a[k] * (double)a[k];
-        }
-        free(a);
-        off = off > 0 ? sqrt(off / all) : 0;
-        if (!(off <= found->worst_gradient)) found->worst_gradient = off, found->gradient = r->name;
+        if (!compare_gradient(s, r->name, &of[n], err)) return false;
+        together += of[n++].all;
+    }
+    for (int i = 0; i < n; i++) {
+        double off = of[i].off > 0 ? sqrt(of[i].off / fmax(of[i].all, least * least * together)) : of[i].off;
+        if (!(off <= found->worst_gradient)) found->worst_gradient = off, found->gradient = of[i].name;
     }
     return true;
 }
