@@ -14,10 +14,10 @@ typedef struct {
 } dl_lowering;
 /* Of the builder that a rule gets. */
 static inline dl_lowering *dl_lowering_of(dl_builder *b) { return (dl_lowering *)b; }
-/* Begins to draw for one more op, for x: its number in *number; in[] is what it draws by, seed and step, and
- * the part where ranks have each their samples of x. How many those are; 0: the pass' error is set.
- * lower_random.c */
-int dl_lower_draw(dl_builder *b, const dl_value *x, int64_t *number, dl_value *in[3]);
+/* Begins to draw for one more op, in place of node n: its number in *number; in[] is what it draws by, seed
+ * and step, and the part where ranks have each their samples of n's operands. How many those are; 0: the
+ * pass' error is set. lower_random.c */
+int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in[3]);
 /* A name for an axis that the type has not, made of another. */
 const char *dl_lower_fresh(const dl_type *t, const char *name);
 

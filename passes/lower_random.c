@@ -44,19 +44,20 @@ static bool is_fed(const dl_value *v, bool *seen) {
     return false;
 }
 
-/* The samples of all ranks lie one rank behind the other: what is drawn for x is a part, of the rank's
+/* The samples of all ranks lie one rank behind the other: what is drawn for them is a part, of the rank's
  * number. True as well of samples that lie behind another axis: each rank then has numbers of its own, but
  * one rank that has all samples draws others. */
-static bool has_part(dl_lowering *l, const dl_value *x) {
+static bool has_part(dl_lowering *l, const dl_node *n) {
     if (!l->ranks) return false;
-    bool *seen = dl_calloc((size_t)l->b.graph->next_id + 1, sizeof *seen), fed = is_fed(x, seen);
+    bool *seen = dl_calloc((size_t)l->b.graph->next_id + 1, sizeof *seen), fed = false;
+    for (int i = 0; i < n->nin; i++) fed = fed || is_fed(n->in[i], seen);
     free(seen);
     return fed;
 }
 
-int dl_lower_draw(dl_builder *b, const dl_value *x, int64_t *number, dl_value *in[3]) {
+int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in[3]) {
     dl_lowering *l = dl_lowering_of(b);
-    bool part = has_part(l, x);
+    bool part = has_part(l, n);
     if (!l->seed) begin(l);
     if (part && !l->rank) l->rank = counter(l, DL_VAR_HYPER, DL_RANDOM_RANK);
     if (l->next == DL_RANDOM_NUMBERS && l->err->code == DL_OK)
@@ -67,12 +68,12 @@ int dl_lower_draw(dl_builder *b, const dl_value *x, int64_t *number, dl_value *i
     return l->err->code == DL_OK ? 2 + part : 0;
 }
 
-/* Numbers of its own for each element of a type that is x's or a part of it, uniform in [0, 1); NULL and the
- * pass' error where it may not. */
-static dl_value *draw(dl_builder *b, const dl_value *x, dl_type type) {
+/* Numbers of its own for each element of a type, in place of n, uniform in [0, 1); NULL and the pass' error
+ * where it may not. */
+static dl_value *draw(dl_builder *b, const dl_node *n, dl_type type) {
     int64_t which;
     dl_value *in[3];
-    int nin = dl_lower_draw(b, x, &which, in);
+    int nin = dl_lower_draw(b, n, &which, in);
     if (!nin) return NULL;
     dl_attr number = dl_attr_int(DL_ATTR_number, which);
     if (type.dtype != DL_F64) type.dtype = DL_F32;
@@ -80,13 +81,16 @@ static dl_value *draw(dl_builder *b, const dl_value *x, dl_type type) {
     return dl_build_as(b, DL_OP_random, nin, in, 1, &number, type);
 }
 
-/* x / (1 - rate) with the probability 1 - rate, else 0; one toss for each element of `tossed`. The threshold
- * is a multiple of 2^-24, as the numbers are, so that it is the same in any precision. */
-static dl_value *drop(dl_builder *b, dl_value *x, double rate, dl_type tossed) {
+/* n's operand x as x / (1 - rate) with the probability 1 - rate, else 0; one toss for each element of
+ * `tossed`. The threshold is a multiple of 2^-24, as the numbers are, so that it is the same in any
+ * precision. */
+static dl_value *drop(dl_builder *b, const dl_node *n, dl_type tossed) {
+    dl_value *x = n->in[0];
+    double rate = dl_node_float(n, DL_ATTR_rate);
     if (rate == 0) return x;
     if (rate == 1) return dl_build_k(b, DL_OP_mul, x, 0); /* the gradient is 0, too, but there is one */
     double threshold = ceil(rate * 0x1p24) * 0x1p-24;
-    dl_value *toss = draw(b, x, tossed);
+    dl_value *toss = draw(b, n, tossed);
     if (!toss) return x;
     dl_value *kept = dl_build_k(b, DL_OP_ge, toss, threshold);
     /* a product, as PyTorch's: what is not finite stays so where it is dropped, and training stops there */
@@ -97,9 +101,7 @@ static dl_value *drop(dl_builder *b, dl_value *x, double rate, dl_type tossed) {
 }
 
 /* Each element for itself (Srivastava et al. 2014), as torch.nn.Dropout. */
-dl_value *dl_lower_dropout(dl_builder *b, const dl_node *n) {
-    return drop(b, n->in[0], dl_node_float(n, DL_ATTR_rate), n->in[0]->type);
-}
+dl_value *dl_lower_dropout(dl_builder *b, const dl_node *n) { return drop(b, n, n->in[0]->type); }
 
 /* The template, with what it draws by where it drops; its second result is for the backward half alone. */
 dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
@@ -107,7 +109,7 @@ dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
     double rate = dl_node_float(n, DL_ATTR_rate);
     const dl_attr *causal = dl_node_attr(n, DL_ATTR_causal);
     int64_t number = 0;
-    int draws = rate > 0 ? dl_lower_draw(b, n->in[0], &number, in + DL_ATT_SEED) : 0;
+    int draws = rate > 0 ? dl_lower_draw(b, n, &number, in + DL_ATT_SEED) : 0;
     if (rate > 0 && !draws) return NULL;
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, rate), dl_attr_int(DL_ATTR_number, number),
                        dl_attr_int(DL_ATTR_heads, dl_node_int(n, DL_ATTR_heads)),
@@ -120,5 +122,5 @@ dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
 dl_value *dl_lower_drop_path(dl_builder *b, const dl_node *n) {
     dl_type samples = n->in[0]->type;
     if (samples.rank > 1) samples.rank = 1;
-    return drop(b, n->in[0], dl_node_float(n, DL_ATTR_rate), samples);
+    return drop(b, n, samples);
 }
