@@ -148,8 +148,8 @@ static inline int64_t dl_plan_round(int64_t bytes) {
 static inline bool dl_plan_is_fed(const dl_plan_var *v) {
     return v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
 }
-/* Bytes of a device in which a batch arrives while another is computed on, each input rounded up; 0 on a CPU,
- * whose inputs the host writes itself. */
+/* Bytes of a device in which a batch arrives while another is computed on (dl_feed_room of each input); 0 on
+ * a CPU, whose inputs the host writes itself. */
 int64_t dl_plan_staged(const dl_plan *p);
 /* Bytes that a run with this many threads holds: arena, workspace, what is staged and each thread's scratch,
  * each rounded up. */

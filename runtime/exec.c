@@ -112,6 +112,9 @@ void dlr_exec_watch(dlr_exec *e, dlr_timeline *timeline) {
     timeline->ncopies = 0;
     e->device->table->watch(e->device, timeline);
 }
+void dlr_exec_observe(dlr_exec *e, dlr_seen_fn *seen, void *context) {
+    e->device->seen = seen, e->device->seen_by = context;
+}
 int dlr_exec_ahead(const dlr_exec *e) { return e->device->ahead; }
 
 void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
@@ -128,6 +131,10 @@ void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
 bool dlr_exec_check(const dlr_exec *e, dl_error *err) {
     const dl_error *fault = &e->device->fault;
     return fault->code == DL_OK || dl_fail(err, fault->code, "%s", fault->message);
+}
+
+bool dlr_exec_memory(const dlr_exec *e, dlr_device_memory *memory) {
+    return e->device->table->memory && e->device->table->memory(e->device, memory);
 }
 
 int dlr_exec_program(const dlr_exec *e, const char *name) {
@@ -155,6 +162,12 @@ dlr_view dlr_exec_result(const dlr_exec *e, int program, dl_result_role role, co
 void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
     if (e->device->base) return e->device->base + v.offset;
     return e->device->table->host(e->device, v.offset, dl_type_bytes(v.type), access);
+}
+
+bool dlr_exec_gathers(const dlr_exec *e) { return e->device->gathers; }
+
+void *dlr_exec_gather(const dlr_exec *e, dlr_view v) {
+    return e->device->gathers ? e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type)) : NULL;
 }
 
 const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {

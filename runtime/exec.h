@@ -50,10 +50,16 @@ void dlr_exec_take(dlr_exec *exec);
  * has begun. It runs launch by launch, to the same bits; no other may be under way. */
 void dlr_exec_watch(dlr_exec *exec, dlr_timeline *timeline);
 int dlr_exec_ahead(const dlr_exec *exec);
+/* From now on runs go launch by launch, to the same bits, and `seen` looks at tensors behind each, without
+ * writing any. NULL: nobody does any more. At most one run is to be under way then. */
+void dlr_exec_observe(dlr_exec *exec, dlr_seen_fn *seen, void *context);
 
 /* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
  * DL_RESOURCE, with what the device says. */
 bool dlr_exec_check(const dlr_exec *exec, dl_error *err);
+
+/* What the device says of its memory now. False where it has none of its own, or failed. */
+bool dlr_exec_memory(const dlr_exec *exec, dlr_device_memory *memory);
 
 /* Index of a program, or -1. */
 int dlr_exec_program(const dlr_exec *exec, const char *name);
@@ -71,6 +77,10 @@ void dlr_exec_renew(dlr_exec *exec);
 
 /* The host's view of a stored tensor: dlr_device_table.host. */
 void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
+/* Whether inputs of floats can be made by the device of a batch as its files have it
+ * (dlr_device_table.gather), and where the host puts such a batch for that input. */
+bool dlr_exec_gathers(const dlr_exec *exec);
+void *dlr_exec_gather(const dlr_exec *exec, dlr_view view);
 /* A scalar result's bytes, of the run last taken. */
 const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 

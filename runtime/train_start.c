@@ -6,6 +6,18 @@
 #include "runtime/state.h"
 #include "runtime/train_parts.h"
 
+bool dlr_run_gathers(const dlr_run *r) {
+    dl_error why = {0};
+    if (!r->o->device_samples || dlr_exec_arena(r->exec)) return false; /* a CPU's inputs are the host's */
+    bool ok = dlr_feed_gathers(&r->feed, r->o->train, &why) &&
+              (!r->o->valid || dlr_feed_gathers(&r->feed, r->o->valid, &why));
+    if (ok)
+        dlr_log_info("the device makes samples of the files' numbers; the host reads them");
+    else
+        dlr_log_warning("the host makes the samples, not the device: %s", why.message);
+    return ok;
+}
+
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err) {
     if (!dlr_state_init(o->exec, o->seed, err)) return false;
     dlr_scaler_start(o->exec, o->loss_scale);
