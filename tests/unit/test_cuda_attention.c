@@ -20,10 +20,10 @@ typedef struct {
 } attention_case;
 
 static const attention_case cases[] = {
-    {48, DL_BF16, 0, 0},         {48, DL_BF16, 0.1, 0},       {64, DL_F16, 0.1, 1},
-    {64, DL_BF16, 0, 1},         {96, DL_BF16, 0, 0},         {128, DL_BF16, 0, 1},
-    {256, DL_F16, 0, 0},         {48, DL_F32, 0, 0},          {256, DL_F32, 0.1, 1},
-    {48, DL_BF16, 0.1, 0, true}, {64, DL_F16, 0.1, 1, true},  {48, DL_F32, 0.1, 0, true},
+    {48, DL_BF16, 0, 0, false},  {48, DL_BF16, 0.1, 0, false}, {64, DL_F16, 0.1, 1, false},
+    {64, DL_BF16, 0, 1, false},  {96, DL_BF16, 0, 0, false},   {128, DL_BF16, 0, 1, false},
+    {256, DL_F16, 0, 0, false},  {48, DL_F32, 0, 0, false},    {256, DL_F32, 0.1, 1, false},
+    {48, DL_BF16, 0.1, 0, true}, {64, DL_F16, 0.1, 1, true},   {48, DL_F32, 0.1, 0, true},
     {64, DL_BF16, 0.1, 0, true}, {256, DL_F32, 0.1, 1, true},
 };
 enum { NCASES = sizeof cases / sizeof *cases, BATCH = 2, QUERIES = 1000, KEYS = 900, HEADS = 4, MOST = 12 };
@@ -120,7 +120,7 @@ static void test_arch(const char *target) {
 }
 
 static void test_refused(void) {
-    static const attention_case wrong[] = {{257, DL_F32, 0, 0}, {48, DL_F64, 0, 0}};
+    static const attention_case wrong[] = {{257, DL_F32, 0, 0, false}, {48, DL_F64, 0, 0, false}};
     static const char *const says[] = {"heads of 257 features", "in f64"};
     dl_arena *arena = dl_arena_new(NULL);
     for (int i = 0; i < 4; i++) {

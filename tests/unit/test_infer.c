@@ -52,7 +52,7 @@ static int attrs_of(const char *text, dl_attr *attrs) {
     return n;
 }
 
-enum { MAX_OPERANDS = 8 };
+enum { MAX_OPERANDS = 9 };
 typedef struct {
     const char *op, *in[MAX_OPERANDS], *attrs, *given;
     const char *want;                  /* the results' types; or, for a fault: */
