@@ -9,8 +9,9 @@ typedef struct dlr_exec dlr_exec;
 
 /* A tensor in the arena. */
 typedef struct {
-    const dl_type *type; /* with the layout it is stored in; NULL: there is no such tensor */
-    int64_t offset;      /* bytes from the arena's start */
+    const dl_type *type;       /* with the layout it is stored in; NULL: there is no such tensor */
+    int64_t offset;            /* bytes from the arena's start */
+    const dl_var_piece *piece; /* what of a whole tensor it is; NULL: the whole */
 } dlr_view;
 
 typedef struct {
