@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ir/base/philox.h"
 #include "programs/fill.h"
 #include "programs/groups.h"
 #include "runtime/state.h"
@@ -75,6 +76,9 @@ static bool share(const stage *s, int rank, dl_error *err) {
             dlr_state_write_whole(m->exec, to, (dlr_range){0, (int64_t)n}, DL_F32, whole);
         free(whole);
     }
+    dlr_view drawn = dlr_exec_variable(m->exec, DL_RANDOM_RANK);
+    int64_t number = m->place[DL_RANKS_DP];
+    if (drawn.type) dlr_state_write(m->exec, drawn, DL_I64, &number);
     return true;
 }
 

@@ -7,8 +7,9 @@ typedef struct {
     int ranks, steps;
     int64_t collectives, bytes; /* of a rank in a training step: how many; what they carry */
     double worst_loss;          /* relative difference, of any rank and step */
-    double worst_gradient;      /* relative L2 difference of a parameter's gradient in the first step */
-    const char *gradient;       /* whose that is */
+    double worst_gradient; /* relative L2 difference of a parameter's gradient in the first step; relative to
+                              1e-4 of all gradients together where its own is smaller */
+    const char *gradient;  /* whose that is */
 } dl_rehearsal;
 
 /* Opens the ranks' model, once for each plan that is compiled of it. NULL with an error. */

@@ -44,6 +44,10 @@ void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates) {
             dlr_state_write(o->exec, dlr_exec_variable(o->exec, v->name), DL_I64, &o->seed);
             continue;
         }
+        if (strcmp(v->name, DL_RANDOM_RANK) == 0) {
+            dlr_run_set_hyper(o->exec, v->name, o->ranks.data_rank);
+            continue;
+        }
         double value = v->init.kind == DL_INIT_CONST ? v->init.a : 0;
         dlr_rates_value(rates, v->name, &value);
         for (int k = 0; k < o->n_hypers; k++)
