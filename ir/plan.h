@@ -29,13 +29,14 @@
 #include "ir/collective.h"
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 7, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 8, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
     dl_var_role role;
     dl_type type; /* with its layout */
     dl_init init;
+    dl_var_piece piece;       /* as dl_var */
     DL_ARRAY(double) numbers; /* as dl_var */
     int64_t offset;           /* bytes from the arena's start */
 } dl_plan_var;
@@ -148,8 +149,8 @@ static inline int64_t dl_plan_round(int64_t bytes) {
 static inline bool dl_plan_is_fed(const dl_plan_var *v) {
     return v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
 }
-/* Bytes of a device in which a batch arrives while another is computed on, each input rounded up; 0 on a CPU,
- * whose inputs the host writes itself. */
+/* Bytes of a device in which a batch arrives while another is computed on (dl_feed_room of each input); 0 on
+ * a CPU, whose inputs the host writes itself. */
 int64_t dl_plan_staged(const dl_plan *p);
 /* Bytes that a run with this many threads holds: arena, workspace, what is staged and each thread's scratch,
  * each rounded up. */
@@ -159,6 +160,8 @@ bool dl_target_is_emulated(const char *target);
 /* A program's steps, also where it lists none. */
 int dl_plan_nsteps(const dl_plan_program *p);
 dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);
+/* What of a whole tensor the variable is; NULL: the whole. */
+const dl_var_piece *dl_plan_piece(const dl_plan_var *v);
 /* Elements of all variables of role PARAM. */
 int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);

@@ -52,13 +52,15 @@ typedef struct {
     const char *save_weights; /* where parameters and buffers go at the end; NULL: nowhere */
 
     const dlr_dataset *train, *valid;
-    int workers; /* data threads of each */
+    int workers;         /* data threads of each */
+    bool device_samples; /* a device is to cut, turn, scale and convert samples itself, where it can */
     int64_t epochs;
     int64_t steps; /* in all, instead of `epochs`, so that the last may be shorter; 0: whole epochs */
     bool measure;  /* no validation, no point at step 0 */
     bool resume;   /* go on from the newest checkpoint, if there is one, */
     const char *resume_from; /* from the run or checkpoint in this directory; NULL: in the run's own */
     int64_t stop_after;      /* steps of this process, behind which the run stops as by a signal; 0: none */
+    bool async;              /* checkpoints are copied, and written while training goes on */
     int keep;                /* newest checkpoints kept */
     const dlr_run_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
     const char *hyperparams;        /* the configuration as YAML */

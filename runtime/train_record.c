@@ -127,7 +127,8 @@ static bool draw_prediction(dlr_run *r, const dlr_batch *batch, dl_arena *arena,
         const dl_type *t = &r->feed.var[k]->type;
         if (!dlr_figure_can_show(t)) return true;
         if (i == 1 && y.type->axis[1].size == t->axis[1].size) like = n;
-        rows[n++] = row_of_batch(labels[i], t, batch->data[k]);
+        rows[n++] = batch->raw ? row_of_view(arena, r->exec, labels[i], r->feed.view[k])
+                               : row_of_batch(labels[i], t, batch->data[k]);
     }
     rows[n++] = row_of_view(arena, r->exec, "predicted", y);
     rows[n - 1].like = like;
