@@ -56,14 +56,21 @@ int dlc_rehearse(dl_arena *arena, int argc, char **argv) {
     }
     int code = 0;
     dl_session *one = dlc_session_of(arena, argc, argv, options, 1, &code),
-               *each = one ? dlc_session_of(arena, argc, argv, options, 0, &code) : NULL;
-    if (!each) return code;
-    dlc_tell_warnings(each);
+               *first = one ? dlc_session_of(arena, argc, argv, options, 0, &code) : NULL;
+    if (!first) return code;
+    int plans = first->ranks.size[DL_RANKS_TP] * first->ranks.size[DL_RANKS_CP];
+    dl_session **each = DL_NEWS(arena, dl_session *, plans);
+    each[0] = first;
+    for (int i = 1; i < plans; i++) {
+        each[i] = dlc_session_of(arena, argc, argv, options, 0, &code);
+        if (!each[i]) return code;
+    }
+    dlc_tell_warnings(first);
     dl_rehearsal r = {0};
     bool ok = dl_rehearse(arena, one, each, &r, &err);
-    if (ok) print(each, &r, dl_config_option(c, "json") != NULL);
+    if (ok) print(first, &r, dl_config_option(c, "json") != NULL);
     dl_session_close(one);
-    dl_session_close(each);
+    for (int i = 0; i < plans; i++) dl_session_close(each[i]);
     if (!ok) return dlc_fail(&err);
     return r.worst_loss <= most && r.worst_gradient <= most ? DL_OK : DL_NUMERIC;
 }

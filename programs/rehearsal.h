@@ -11,9 +11,11 @@ typedef struct {
     const char *gradient;       /* whose that is */
 } dl_rehearsal;
 
-/* Compiles the model of session `one` for one rank and that of `each` for the ranks that share its work
- * (each->parallel), gives all of them the same weights, moments and batch, and runs training steps: every
- * rank's first step of the plan, then every rank's second, and so on. Errors: those of compiling; DL_PEER
- * where a collective does not find its partners, naming it; DL_RESOURCE. */
-bool dl_rehearse(dl_arena *arena, dl_session *one, dl_session *each, dl_rehearsal *found, dl_error *err);
+/* Compiles the model of session `one` for one rank and that of each[i] for those that share its work
+ * (each[0]'s `ranks`): one session a plan, which differ by tensor parallel rank, the faster, and context
+ * parallel rank. Gives all of them the same weights, moments and batch, and runs training steps, all ranks
+ * side by side. Errors: those of compiling; DL_PEER where a collective does not find its partners, naming it;
+ * DL_RESOURCE. */
+bool dl_rehearse(dl_arena *arena, dl_session *one, dl_session *const *each, dl_rehearsal *found,
+                 dl_error *err);
 #endif
