@@ -133,7 +133,7 @@ static bool write_all(void *context, dl_error *err) {
     return dl_fail(
         err, DL_NUMERIC,
         "%s behind step %lld, epoch %lld: stopped; nothing was saved of this step, and checkpoints stay "
-        "as they were. A lower start_lr may help",
+        "as they were. A lower start_lr may help; DLR_DEBUG=nan stops at the op that makes such a value",
         fault.message, (long long)at->iteration, (long long)at->epoch + (at->position > 0));
 }
 
