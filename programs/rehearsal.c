@@ -142,9 +142,29 @@ static void note_losses(const stage *s, dl_rehearsal *found) {
     }
 }
 
-/* Of every rank, each beside its piece of the whole. */
+/* The norm of all gradients of the one rank; negative without memory. */
+static double norm_of_all(const stage *s) {
+    const dl_plan_program *p = &dlr_exec_plan(s->one)->programs.at[s->train];
+    double all = 0;
+    for (int i = 0; i < p->results.n; i++) {
+        const dl_plan_result *r = &p->results.at[i];
+        if (r->role != DL_RESULT_GRAD) continue;
+        size_t n = (size_t)dl_type_count(&r->type);
+        float *a = malloc((n + 1) * sizeof *a);
+        if (!a) return -1;
+        dlr_state_read(s->one, dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, r->name), DL_F32, a);
+        for (size_t k = 0; k < n; k++) all += (double)a[k] * (double)a[k];
+        free(a);
+    }
+    return sqrt(all);
+}
+
+/* Of every rank, each beside its piece of the whole. One that is zero but for rounding (the bias of keys:
+ * attention does not see it) is held against the whole model's. */
 static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
     const dl_plan_program *p = &dlr_exec_plan(s->one)->programs.at[s->train];
+    double least = 1e-4 * norm_of_all(s);
+    if (least < 0) return dl_fail(err, DL_RESOURCE, "no memory for the gradients of one rank");
     for (int i = 0; i < p->results.n * s->n; i++) {
         const dl_plan_result *r = &p->results.at[i / s->n];
         dlr_exec *own = s->members[i % s->n].exec;
@@ -167,7 +187,7 @@ static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
             off += d * d, all += (double)a[k] * (double)a[k];
         }
         free(a);
-        off = off > 0 ? sqrt(off / all) : 0;
+        off = off > 0 ? sqrt(off) / fmax(sqrt(all), least) : 0;
         if (!(off <= found->worst_gradient)) found->worst_gradient = off, found->gradient = r->name;
     }
     return true;
