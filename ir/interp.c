@@ -135,9 +135,10 @@ static void mean_iota(const dl_node *n, const double *const *a, double *r) {
 static void mean_random(const dl_node *n, const double *const *a, double *r) {
     int64_t count = dl_type_count(&n->out[0].type);
     uint32_t number = (uint32_t)dl_node_int(n, DL_ATTR_number);
+    uint64_t first = n->nin > 2 ? (uint64_t)(int64_t)a[2][0] * (uint64_t)count : 0;
     for (int64_t i = 0; i < count; i++)
-        r[i] = (double)dl_unit_float(
-            dl_random_word((uint64_t)(int64_t)a[0][0], (uint64_t)(int64_t)a[1][0], number, (uint64_t)i));
+        r[i] = (double)dl_unit_float(dl_random_word((uint64_t)(int64_t)a[0][0], (uint64_t)(int64_t)a[1][0],
+                                                    number, first + (uint64_t)i));
 }
 
 static void mean_broadcast(const dl_node *n, const double *const *a, double *r) {

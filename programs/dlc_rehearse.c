@@ -45,6 +45,20 @@ static void print(const dl_session *s, const dl_rehearsal *r, bool json) {
            r->gradient ? r->gradient : "");
 }
 
+typedef struct {
+    dl_arena *arena;
+    int argc;
+    char **argv;
+} line;
+
+static dl_session *open_each(void *context, dl_error *err) {
+    const line *l = context;
+    int code = 0;
+    dl_session *s = dlc_session_of(l->arena, l->argc, l->argv, options, 0, &code);
+    if (!s) dl_fail(err, (dl_code)code, "see above");
+    return s;
+}
+
 int dlc_rehearse(dl_arena *arena, int argc, char **argv) {
     dl_error err = {0};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
@@ -56,21 +70,19 @@ int dlc_rehearse(dl_arena *arena, int argc, char **argv) {
     }
     int code = 0;
     dl_session *one = dlc_session_of(arena, argc, argv, options, 1, &code),
-               *first = one ? dlc_session_of(arena, argc, argv, options, 0, &code) : NULL;
-    if (!first) return code;
-    int plans = first->ranks.size[DL_RANKS_TP] * first->ranks.size[DL_RANKS_CP];
-    dl_session **each = DL_NEWS(arena, dl_session *, plans);
-    each[0] = first;
-    for (int i = 1; i < plans; i++) {
-        each[i] = dlc_session_of(arena, argc, argv, options, 0, &code);
-        if (!each[i]) return code;
-    }
-    dlc_tell_warnings(first);
+               *each = one ? dlc_session_of(arena, argc, argv, options, 0, &code) : NULL;
+    if (!each) return code;
+    dlc_tell_warnings(each);
     dl_rehearsal r = {0};
-    bool ok = dl_rehearse(arena, one, each, &r, &err);
-    if (ok) print(first, &r, dl_config_option(c, "json") != NULL);
+    line l = {arena, argc, argv};
+    bool ok = one->global_batch == each->global_batch ||
+              dl_config_fail(each->config, DL_KEY_local_batch_size, &err,
+                             "one rank would have %lld samples, and the job %lld: give global_batch_size",
+                             (long long)one->global_batch, (long long)each->global_batch);
+    ok = ok && dl_rehearse(arena, one, &each->ranks, &(dl_sessions){open_each, &l}, &r, &err);
+    if (ok) print(each, &r, dl_config_option(c, "json") != NULL);
     dl_session_close(one);
-    for (int i = 0; i < plans; i++) dl_session_close(each[i]);
+    dl_session_close(each);
     if (!ok) return dlc_fail(&err);
     return r.worst_loss <= most && r.worst_gradient <= most ? DL_OK : DL_NUMERIC;
 }

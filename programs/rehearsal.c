@@ -3,8 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ir/collective.h"
+#include "ir/base/philox.h"
 #include "programs/fill.h"
+#include "programs/groups.h"
 #include "runtime/state.h"
 #include "runtime/tensors.h"
 
@@ -12,19 +13,18 @@ enum { STEPS = 3 };
 
 /* One process of the job. */
 typedef struct {
+    dl_plan *plan;
     dlr_comm *comm;
     dlr_group groups[DL_NRANK_GROUPS];
-    int place[DL_NRANK_PARTS]; /* its coordinates */
+    int place[DL_NRANK_PARTS];
     dlr_exec *exec;
-    int at;                           /* the step of the plan that comes next */
-    int64_t started[DL_NRANK_GROUPS]; /* collectives of this step, by group */
-    int64_t *ordinal;                 /* by collective: which of its group it was, from 0 */
+    int step; /* of the plan's, that comes next */
 } member;
 
 typedef struct {
     dl_arena *arena;
     dlr_exec *one;
-    dl_ranks ranks;
+    const dl_ranks *ranks;
     int n, train; /* ranks; the program of theirs, which is also the number of `one`'s */
     member *members;
     dlr_comm **comms;
@@ -41,10 +41,6 @@ typedef struct {
 /* Samples are dealt out in order. */
 static piece piece_of(const stage *s, const dl_plan_var *v, const dl_type *whole, int rank) {
     bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
-    if (v->piece.group && *v->piece.group) {
-        dl_share own = dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank);
-        return (piece){v->piece.axis, own.first, own.n};
-    }
     if (!fed || !whole->rank || whole->axis[0].size == v->type.axis[0].size) return (piece){.axis = -1};
     int64_t n = v->type.axis[0].size;
     return (piece){0, n * s->members[rank].place[DL_RANKS_DP], n};
@@ -74,61 +70,41 @@ static bool share(const stage *s, int rank, dl_error *err) {
         piece p = piece_of(s, v, from.type, rank);
         dlr_state_read(s->one, from, DL_F32, whole);
         if (p.axis >= 0) cut(from.type, p, whole, own);
-        dlr_state_write(m->exec, to, DL_F32, p.axis >= 0 ? own : whole);
+        if (p.axis >= 0)
+            dlr_state_write(m->exec, to, DL_F32, own);
+        else
+            dlr_state_write_whole(m->exec, to, (dlr_range){0, (int64_t)n}, DL_F32, whole);
         free(whole);
     }
+    dlr_view drawn = dlr_exec_variable(m->exec, DL_RANDOM_RANK);
+    int64_t number = m->place[DL_RANKS_DP];
+    if (drawn.type) dlr_state_write(m->exec, drawn, DL_I64, &number);
     return true;
 }
 
 /* ---- a step ---- */
 
-static int find_group(const char *name) {
-    int g = 0;
-    while (strcmp(dl_rank_groups[g], name) != 0) g++;
-    return g;
+/* Runs a rank as far as it comes without another; or, with `force`, to what it waits for, for ever. */
+static bool advance(const stage *s, member *m, bool force, dl_error *err) {
+    int steps = dl_plan_nsteps(&m->plan->programs.at[s->train]);
+    while (m->step < steps && (force || dlr_exec_can_step(m->exec, s->train, m->step)))
+        dlr_exec_run_step(m->exec, s->train, m->step++), force = false;
+    return dlr_exec_check(m->exec, err);
 }
 
-/* Have all members of a collective's group begun it, each the how manieth of the group it was? */
-static bool may_wait(const stage *s, int rank, const dl_plan_collective *c, int64_t ordinal) {
-    int g = find_group(c->group), *members = DL_NEWS(s->arena, int, s->n);
-    dl_ranks_members(&s->ranks, c->group, rank, members);
-    for (int i = 0; i < dl_ranks_count(&s->ranks, c->group); i++)
-        if (s->members[members[i]].started[g] <= ordinal) return false;
-    return true;
-}
-
-/* A rank's steps, up to one that waits for somebody; one step at least where it is `forced`, which tells whom
- * it waits for. Whether it came further. */
-static bool advance(const stage *s, int rank, bool forced) {
-    member *m = &s->members[rank];
-    const dl_plan_program *p = &dlr_exec_plan(m->exec)->programs.at[s->train];
-    int from = m->at;
-    for (; m->at < dl_plan_nsteps(p); m->at++) {
-        dl_plan_step step = dl_plan_step_at(p, m->at);
-        const dl_plan_collective *c = step.kind == DL_STEP_LAUNCH ? NULL : &p->collectives.at[step.number];
-        if (step.kind == DL_STEP_START) m->ordinal[step.number] = m->started[find_group(c->group)]++;
-        if (step.kind == DL_STEP_WAIT && !forced && !may_wait(s, rank, c, m->ordinal[step.number])) break;
-        dlr_exec_run_step(m->exec, s->train, m->at);
-        forced = false;
-    }
-    return m->at > from;
-}
-
-/* One step of all ranks, side by side. */
+/* One training step of all ranks, in turn. */
 static bool step(const stage *s, dl_error *err) {
-    bool further = true;
-    for (int r = 0; r < s->n; r++) {
-        dlr_exec_renew(s->members[r].exec);
-        s->members[r].at = 0;
-        memset(s->members[r].started, 0, sizeof s->members[r].started);
+    for (int r = 0; r < s->n; r++) s->members[r].step = 0, dlr_exec_renew(s->members[r].exec);
+    for (bool done = false, moved = true; !done;) {
+        bool stuck = !moved;
+        done = true, moved = false;
+        for (int r = 0; r < s->n; r++) {
+            member *m = &s->members[r];
+            int before = m->step, steps = dl_plan_nsteps(&m->plan->programs.at[s->train]);
+            if (before < steps && !advance(s, m, stuck, err)) return false;
+            moved |= m->step > before, done &= m->step == steps;
+        }
     }
-    while (further) {
-        further = false;
-        for (int r = 0; r < s->n; r++) further = advance(s, r, false) || further;
-    }
-    for (int r = 0; r < s->n; r++) advance(s, r, true); /* of those that nobody meets, the fault */
-    for (int r = 0; r < s->n; r++)
-        if (!dlr_exec_check(s->members[r].exec, err)) return false;
     return true;
 }
 
@@ -142,53 +118,49 @@ static void note_losses(const stage *s, dl_rehearsal *found) {
     }
 }
 
-/* The norm of all gradients of the one rank; negative without memory. */
-static double norm_of_all(const stage *s) {
-    const dl_plan_program *p = &dlr_exec_plan(s->one)->programs.at[s->train];
-    double all = 0;
-    for (int i = 0; i < p->results.n; i++) {
-        const dl_plan_result *r = &p->results.at[i];
-        if (r->role != DL_RESULT_GRAD) continue;
-        size_t n = (size_t)dl_type_count(&r->type);
-        float *a = malloc((n + 1) * sizeof *a);
-        if (!a) return -1;
-        dlr_state_read(s->one, dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, r->name), DL_F32, a);
-        for (size_t k = 0; k < n; k++) all += (double)a[k] * (double)a[k];
-        free(a);
+/* A gradient as the ranks have it: whole, or each its piece. */
+static void read_pieces(const stage *s, const char *name, int64_t n, float *to) {
+    for (int r = 0; r < s->n; r++) {
+        dlr_exec *e = s->members[r].exec;
+        dlr_view v = dlr_exec_result(e, s->train, DL_RESULT_GRAD, name);
+        if (r && !v.piece) return;
+        dlr_state_read_whole(e, v, (dlr_range){0, n}, DL_F32, to);
     }
-    return sqrt(all);
 }
 
-/* Of every rank, each beside its piece of the whole. One that is zero but for rounding (the bias of keys:
- * attention does not see it) is held against the whole model's. */
+/* What a parameter's gradient is off by, and its norm, squared. */
+static bool compare(const stage *s, const dl_plan_result *r, double *off, double *all, dl_error *err) {
+    dlr_view want = dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, r->name);
+    size_t n = (size_t)dl_type_count(want.type);
+    float *a = malloc(2 * (n + 1) * sizeof *a), *b = a ? a + n : NULL;
+    if (!a) return dl_fail(err, DL_RESOURCE, "no memory for the gradient of %s", r->name);
+    dlr_state_read(s->one, want, DL_F32, a);
+    read_pieces(s, r->name, (int64_t)n, b);
+    *off = *all = 0;
+    for (size_t k = 0; k < n; k++) {
+        double d = (double)a[k] - (double)b[k];
+        *off += d * d, *all += (double)a[k] * (double)a[k];
+    }
+    free(a);
+    return true;
+}
+
+/* Beside those of the one rank. A gradient that is zero but for rounding (a bias of attention's keys, or in
+ * front of a batch norm) has no digits of its own: it is held against all gradients together. */
 static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
     const dl_plan_program *p = &dlr_exec_plan(s->one)->programs.at[s->train];
-    double least = 1e-4 * norm_of_all(s);
-    if (least < 0) return dl_fail(err, DL_RESOURCE, "no memory for the gradients of one rank");
-    for (int i = 0; i < p->results.n * s->n; i++) {
-        const dl_plan_result *r = &p->results.at[i / s->n];
-        dlr_exec *own = s->members[i % s->n].exec;
-        if (r->role != DL_RESULT_GRAD) continue;
-        dlr_view want = dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, r->name),
-                 have = dlr_exec_result(own, s->train, DL_RESULT_GRAD, r->name);
-        size_t n = (size_t)dl_type_count(want.type), count = (size_t)dl_type_count(have.type);
-        float *a = malloc(3 * (n + 1) * sizeof *a), *b = a ? a + n : NULL, *c = a ? a + 2 * n : NULL;
-        if (!a) return dl_fail(err, DL_RESOURCE, "no memory for the gradient of %s", r->name);
-        dlr_state_read(s->one, want, DL_F32, a);
-        dlr_state_read(own, have, DL_F32, b);
-        if (have.piece) {
-            dl_share share = dl_share_of(have.piece->size, have.piece->ranks, have.piece->rank);
-            cut(want.type, (piece){have.piece->axis, share.first, share.n}, a, c);
-            memcpy(a, c, count * sizeof *a);
-        }
-        double off = 0, all = 0;
-        for (size_t k = 0; k < count; k++) {
-            double d = (double)a[k] - (double)b[k];
-            off += d * d, all += (double)a[k] * (double)a[k];
-        }
-        free(a);
-        off = off > 0 ? sqrt(off) / fmax(sqrt(all), least) : 0;
-        if (!(off <= found->worst_gradient)) found->worst_gradient = off, found->gradient = r->name;
+    double *off = DL_NEWS(s->arena, double, p->results.n + 1),
+           *all = DL_NEWS(s->arena, double, p->results.n + 1), whole = 0;
+    for (int i = 0; i < p->results.n; i++) {
+        if (p->results.at[i].role != DL_RESULT_GRAD) continue;
+        if (!compare(s, &p->results.at[i], &off[i], &all[i], err)) return false;
+        whole += all[i];
+    }
+    for (int i = 0; i < p->results.n; i++) {
+        if (p->results.at[i].role != DL_RESULT_GRAD || off[i] == 0) continue;
+        double relative = sqrt(off[i]) / fmax(sqrt(all[i]), 1e-4 * sqrt(whole));
+        if (!(relative <= found->worst_gradient))
+            found->worst_gradient = relative, found->gradient = p->results.at[i].name;
     }
     return true;
 }
@@ -202,33 +174,38 @@ static dl_plan *compile(dl_session *s, dl_error *err) {
     return dl_session_compile(s, &opt, err);
 }
 
-/* The groups that rank r is in. */
-static bool join(stage *s, int r, dl_error *err) {
-    member *m = &s->members[r];
-    int *members = DL_NEWS(s->arena, int, s->n);
-    m->comm = s->comms[r];
-    dl_ranks_place(&s->ranks, r, m->place);
-    for (int g = 0; g < DL_NRANK_GROUPS; g++) {
-        const char *name = dl_rank_groups[g];
-        int n = dl_ranks_count(&s->ranks, name), own = 0;
-        dl_ranks_members(&s->ranks, name, r, members);
-        while (members[own] != r) own++;
-        m->groups[g] = (dlr_group){name, dlr_comm_group(m->comm, n, members, err), own, n};
-        if (m->groups[g].number < 0) return false;
+/* The plans of all ranks: those that differ in their samples alone share one, each other has the model read
+ * anew. */
+static bool compile_all(stage *s, dl_sessions *open, dl_error *err) {
+    for (int r = 0; r < s->n; r++) {
+        member *m = &s->members[r];
+        dl_ranks_place(s->ranks, r, m->place);
+        for (int k = 0; k < r && !m->plan; k++)
+            if (s->members[k].place[DL_RANKS_TP] == m->place[DL_RANKS_TP] &&
+                s->members[k].place[DL_RANKS_CP] == m->place[DL_RANKS_CP])
+                m->plan = s->members[k].plan;
+        if (m->plan) continue;
+        dl_session *session = open->open(open->context, err);
+        if (!session) return false;
+        dl_session_take_rank(session, r);
+        m->plan = compile(session, err);
+        dl_session_close(session);
+        if (!m->plan) return false;
     }
     return true;
 }
 
-static bool open_members(stage *s, dl_plan *const *plans, dl_error *err) {
+static bool open_members(stage *s, dl_error *err) {
     s->comms = dlr_comm_local(s->n, false);
-    s->members = DL_NEWS(s->arena, member, s->n);
     for (int r = 0; r < s->n; r++) {
         member *m = &s->members[r];
-        if (!join(s, r, err)) return false;
-        const dl_plan *plan =
-            plans[m->place[DL_RANKS_CP] * s->ranks.size[DL_RANKS_TP] + m->place[DL_RANKS_TP]];
-        dlr_ranks ranks = {m->comm, DL_NRANK_GROUPS, m->groups};
-        m->exec = dlr_exec_open(plan, (dlr_exec_options){.threads = 1, .ranks = ranks}, err);
+        m->comm = s->comms[r];
+        if (!dl_groups_make(s->arena, m->comm, s->ranks, r, m->groups, err)) return false;
+    }
+    for (int r = 0; r < s->n; r++) {
+        member *m = &s->members[r];
+        m->exec = dlr_exec_open(
+            m->plan, (dlr_exec_options){.threads = 1, .ranks = {m->comm, DL_NRANK_GROUPS, m->groups}}, err);
         if (!m->exec) return false;
     }
     return true;
@@ -254,36 +231,22 @@ static bool play(stage *s, uint64_t seed, dl_rehearsal *found, dl_error *err) {
     return true;
 }
 
-/* The plans of the ranks of one sample: those of others are alike. */
-static bool compile_each(const stage *s, dl_session *const *each, dl_plan **plans, dl_error *err) {
-    int at[DL_NRANK_PARTS] = {0}, tp = s->ranks.size[DL_RANKS_TP];
-    for (int i = 0; i < tp * s->ranks.size[DL_RANKS_CP]; i++) {
-        at[DL_RANKS_TP] = i % tp, at[DL_RANKS_CP] = i / tp;
-        dl_session_take_rank(each[i], dl_ranks_at(&s->ranks, at));
-        plans[i] = compile(each[i], err);
-        if (!plans[i]) return false;
-    }
-    return true;
-}
-
-bool dl_rehearse(dl_arena *arena, dl_session *one, dl_session *const *each, dl_rehearsal *found,
-                 dl_error *err) {
-    stage s = {.arena = arena, .ranks = each[0]->ranks, .n = dl_ranks_world(&each[0]->ranks)};
-    dl_plan *whole = compile(one, err), **plans = DL_NEWS(arena, dl_plan *, s.n);
-    if (!whole || !compile_each(&s, each, plans, err)) return false;
+bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_ranks *ranks, dl_sessions *each,
+                 dl_rehearsal *found, dl_error *err) {
+    stage s = {.arena = arena, .ranks = ranks, .n = dl_ranks_world(ranks)};
+    s.members = DL_NEWS(arena, member, s.n);
+    dl_plan *whole = compile(one, err);
     *found = (dl_rehearsal){.ranks = s.n};
-    s.one = dlr_exec_open(whole, (dlr_exec_options){.threads = 1}, err);
-    bool ok = s.one && open_members(&s, plans, err);
+    bool ok = whole && compile_all(&s, each, err);
+    s.one = ok ? dlr_exec_open(whole, (dlr_exec_options){.threads = 1}, err) : NULL;
+    ok = s.one && open_members(&s, err);
     s.train = ok ? dlr_exec_program(s.one, "train") : -1;
     if (ok && s.train < 0) ok = dl_fail(err, DL_INPUT, "the model has nothing to train");
-    int n = ok ? plans[0]->programs.at[s.train].collectives.n : 0;
-    for (int i = 0; i < n; i++) {
-        const dl_plan_collective *c = &plans[0]->programs.at[s.train].collectives.at[i];
+    const dl_plan_program *program = ok ? &s.members[0].plan->programs.at[s.train] : NULL;
+    for (int i = 0; ok && i < program->collectives.n; i++) {
+        const dl_plan_collective *c = &program->collectives.at[i];
         found->collectives++, found->bytes += dl_plan_elements_from(c) * dl_dtype_bytes(c->dtype);
     }
-    for (int r = 0; r < s.n && ok; r++)
-        s.members[r].ordinal =
-            DL_NEWS(arena, int64_t, dlr_exec_plan(s.members[r].exec)->programs.at[s.train].collectives.n + 1);
     ok = ok && play(&s, (uint64_t)dl_config_int(one->config, DL_KEY_seed), found, err);
     close_stage(&s);
     return ok;
