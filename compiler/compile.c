@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "compiler/program.h"
 #include "ir/base/clock.h"
 #include "ir/base/foreign.h"
 #include "ir/base/hash.h"
@@ -128,6 +129,21 @@ static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces)
     }
 }
 
+/* In a source of its own: it is the same for every model, and so compiled once. */
+static void put_feed(dl_plan *p, const dl_module *m, const dl_target *t) {
+    bool any = false;
+    dl_buf b = {0};
+    for (int i = 0; m->graphs.n && i < m->graphs.at[0]->vars.n; i++) {
+        const dl_var *v = m->graphs.at[0]->vars.at[i];
+        any |=
+            (v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET) && dl_dtype_is_float(v->value.type.dtype);
+    }
+    if (!any || !t->backend->feed) return;
+    t->backend->feed(&b, t);
+    dl_push(p->arena, &p->objects, (dl_plan_object){.source = dl_strndup(p->arena, b.at, b.n)});
+    dl_buf_free(&b);
+}
+
 static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_error *err) {
     bool ok = true;
     int all = 0, n = 0;
@@ -155,50 +171,12 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
             dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
         }
     put_sources(p, t, n, pieces);
+    put_feed(p, m, t);
     for (int i = 0; i < p->kernels.n; i++) p->kernels.at[i].object = pieces[from[i]].source;
     for (int i = 0; i < n; i++) dl_buf_free(&pieces[i].text);
     p->workspace_bytes = (p->workspace_bytes + 63) & ~63LL;
     p->scratch_bytes = (p->scratch_bytes + 63) & ~63LL;
     return ok;
-}
-
-static int add_var(dl_plan *p, const dl_var *v) {
-    for (int i = 0; i < p->vars.n; i++)
-        if (strcmp(p->vars.at[i].name, v->name) == 0) return i;
-    dl_plan_var pv = {.name = dl_strdup(p->arena, v->name),
-                      .of = v->of ? dl_strdup(p->arena, v->of) : NULL,
-                      .role = v->role,
-                      .type = v->value.type,
-                      .init = v->init,
-                      .offset = v->value.offset};
-    for (int i = 0; i < v->numbers.n; i++) dl_push(p->arena, &pv.numbers, v->numbers.at[i]);
-    dl_push(p->arena, &p->vars, pv);
-    return p->vars.n - 1;
-}
-
-static void add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
-    dl_plan_program prog = {.name = dl_strdup(p->arena, g->name)};
-    for (int i = 0; i < g->vars.n; i++) add_var(p, g->vars.at[i]);
-    for (int i = 0; i < g->nodes.n; i++) {
-        const dl_node *n = g->nodes.at[i];
-        int at = 0;
-        while (g->kernels.at[at] != n->kernel) at++;
-        dl_plan_launch launch = {.kernel = first_kernel + at, .nargs = n->nin + n->nout};
-        launch.args = DL_NEWS(p->arena, int64_t, launch.nargs + 1);
-        for (int k = 0; k < n->nin; k++) launch.args[k] = n->in[k]->offset;
-        for (int k = 0; k < n->nout; k++) launch.args[n->nin + k] = n->out[k].offset;
-        dl_push(p->arena, &prog.launches, launch);
-    }
-    for (int i = 0; i < g->results.n; i++) {
-        const dl_result *r = &g->results.at[i];
-        dl_plan_result pr = {.role = r->role,
-                             .name = r->name ? dl_strdup(p->arena, r->name) : NULL,
-                             .type = r->value->type,
-                             .offset = r->value->offset,
-                             .var = r->var ? add_var(p, r->var) : -1};
-        dl_push(p->arena, &prog.results, pr);
-    }
-    dl_push(p->arena, &p->programs, prog);
 }
 
 dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt, dl_compile_times *times,
@@ -211,6 +189,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                        .tf32 = opt->tf32 && opt->target->has_tf32,
                        .keep_gradients = opt->keep_gradients,
                        .recipe = opt->recipe,
+                       .parallel = opt->parallel,
                        .err = err};
     dl_pass_options run = {
         .skip = opt->skip, .validate = opt->validate, .observe = opt->observe, .user = opt->user};
@@ -225,7 +204,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     start = dl_clock_ms();
     ok = ok && emit_all(m, p, opt->target, err);
     for (int g = 0, first = 0; ok && g < m->graphs.n; first += m->graphs.at[g++]->kernels.n)
-        add_program(p, m->graphs.at[g], first);
+        dl_add_program(p, m->graphs.at[g], first);
     p->arena_bytes = dl_module_arena_bytes(m);
     times->emit_ms = dl_clock_ms() - start;
     start = dl_clock_ms();

@@ -9,6 +9,7 @@ typedef struct {
     bool tf32;           /* contractions of f32 in TF32, where the target has it */
     bool keep_gradients; /* gradients become results of the train program */
     dl_recipe recipe;
+    dl_parallel parallel;
     const char *model; /* name, for the plan */
     int64_t batch;     /* size of axis N, for the plan */
     const char *skip;  /* passes not to run (DLC_SKIP) */

@@ -12,6 +12,8 @@
 #include "ir/base/hash.h"
 #include "ir/text.h"
 
+enum { FIRST_BUCKET = 1 << 20 }; /* bytes: so that the first all_reduce begins soon */
+
 static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err) {
     return dl_fail(err, DL_INPUT, "%s: %d error%s", s->model_path, diags->errors,
                    diags->errors == 1 ? "" : "s");
@@ -23,6 +25,14 @@ static int64_t global_batch(const dl_config *c, int world) {
         return dl_config_int(c, DL_KEY_local_batch_size) * world;
     bool of_rank = strcmp(dl_config_str(c, DL_KEY_batch_size_of), "rank") == 0;
     return dl_config_int(c, DL_KEY_global_batch_size) * (of_rank ? world : 1);
+}
+
+/* How `world` ranks share the work. */
+static dl_parallel parallel_of(const dl_config *c, int world) {
+    if (dl_config_bool(c, DL_KEY_noddp)) world = 1;
+    return (dl_parallel){.dp = world,
+                         .first_bucket_bytes = FIRST_BUCKET,
+                         .bucket_bytes = dl_config_int(c, DL_KEY_bucket_cap_mb) << 20};
 }
 
 /* The model's graphs for a batch, at sizes of axes that it leaves open. */
@@ -64,7 +74,8 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
         s->global_batch = global_batch(config, world);
         s->batch = s->global_batch / world;
         s->model_name = dl_model_name(s->model);
-        ok = s->batch > 0 ||
+        s->parallel = parallel_of(config, world);
+        ok = (s->batch > 0 && s->global_batch % world == 0) ||
              dl_config_fail(config, DL_KEY_global_batch_size, err,
                             "%lld samples cannot be shared by %d ranks", (long long)s->global_batch, world);
         ok = ok && build(s, diags, err);
@@ -124,8 +135,11 @@ const dl_graph *dl_session_seen(const dl_session *s, dl_error *err) {
 /* ---- the plan ---- */
 
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
-    *opt = (dl_compile_options){
-        .model = s->model_name, .batch = s->batch, .skip = getenv("DLC_SKIP"), .link = true};
+    *opt = (dl_compile_options){.model = s->model_name,
+                                .batch = s->batch,
+                                .parallel = s->parallel,
+                                .skip = getenv("DLC_SKIP"),
+                                .link = true};
     if (!dl_recipe_of(s->config, &opt->recipe, err)) return false;
     const char *override = getenv("NVIDIA_TF32_OVERRIDE"); /* as NVIDIA's libraries obey it */
     opt->tf32 = dl_config_bool(s->config, DL_KEY_tf32) && !(override && strcmp(override, "0") == 0);
@@ -152,6 +166,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
+    h = dl_hash(&opt->parallel, sizeof opt->parallel, h);
     struct stat st = {0};
     stat("/proc/self/exe", &st);
     h = dl_hash(&st.st_size, sizeof st.st_size, h);

@@ -24,6 +24,7 @@ typedef struct {
     dl_module *module;      /* graphs train and eval, or predict; lowered in place by dl_session_compile */
     int64_t batch;          /* samples a rank and step: axis N */
     int64_t global_batch;   /* over all ranks */
+    dl_parallel parallel;   /* how the ranks share the work */
     int64_t parameters;     /* trained elements */
     dl_buf diagnostics;     /* warnings and errors as text, ready to print; may be empty */
     dl_compile_times times; /* of the last compile */
@@ -33,8 +34,9 @@ typedef struct {
 /* Loads configuration and model (config key `model`), declares the model's arguments as configuration keys,
  * finishes the configuration (unknown keys are errors), and builds the graphs. The batch is local_batch_size
  * where it is set, unless a stronger source sets global_batch_size; else that (batch_size_of: rank), or that
- * / world. NULL: DL_USAGE, DL_INPUT (s->diagnostics is lost: it is copied into *diagnostics when that is not
- * NULL), DL_IO. */
+ * / world, which
+ * must come out whole. NULL: DL_USAGE, DL_INPUT (s->diagnostics is lost: it is copied into *diagnostics when
+ * that is not NULL), DL_IO. */
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err);
 /* Frees what is not in the arena. NULL is fine. */

@@ -21,7 +21,7 @@ dl_attr dl_attr_names(dl_attr_id id, int n, const char *const *names) {
 dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
                        const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault) {
     uint32_t id = b->graph->next_id;
-    int results = op == DL_OP_fused ? 1 : dl_op_results(op); /* fused: whose kernel is to come */
+    int results = dl_op_results(op) ? dl_op_results(op) : 1; /* fused: whose kernel is to come */
     dl_type type[DL_MAX_RESULTS] = {given ? *given : dl_scalar(DL_F32)};
     dl_node *n = dl_node_new(b->graph, op, nin, in, results, type, b->loc);
     for (int i = 0; i < nattrs; i++) dl_node_set(b->graph, n, attrs[i]);

@@ -45,6 +45,7 @@ typedef double scalar(double a, double b, double c, double p);
 #define SOURCE                                                           NO_FUNCTION
 #define FUSED                                                            NO_FUNCTION
 #define TEMPLATE                                                         NO_FUNCTION
+#define COLLECTIVE                                                       NO_FUNCTION
 #define HIGH                                                             NO_FUNCTION
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) class(id, expr)
 #include "ir/ops.def"

@@ -29,9 +29,15 @@ const dl_attr_info dl_attrs[DL_NATTRS] = {
 };
 
 int dl_op_results(dl_op op) {
-    if (dl_ops[op].class == DL_CLASS_FUSED) return 0;
+    if (dl_ops[op].class == DL_CLASS_FUSED || op == DL_OP_all_reduce) return 0;
     return dl_ops[op].class == DL_CLASS_TEMPLATE ? atoi(dl_ops[op].expr) : 1;
 }
+
+bool dl_op_stands_alone(dl_op op) {
+    return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_ops[op].class == DL_CLASS_COLLECTIVE;
+}
+
+bool dl_op_wants_rows(dl_op op) { return dl_op_stands_alone(op) && op != DL_OP_all_reduce; }
 
 int dl_op_find(const char *name) {
     for (int i = 0; i < DL_NOPS; i++)

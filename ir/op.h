@@ -25,6 +25,7 @@ typedef enum {
     DL_CLASS_SOURCE,
     DL_CLASS_FUSED,
     DL_CLASS_TEMPLATE,
+    DL_CLASS_COLLECTIVE,
     DL_CLASS_HIGH
 } dl_op_class;
 typedef enum { DL_AMP_LOW, DL_AMP_KEEP, DL_AMP_WIDE, DL_AMP_FOLLOW } dl_amp;
@@ -58,11 +59,16 @@ typedef struct {
 extern const dl_op_info dl_ops[DL_NOPS];
 extern const dl_attr_info dl_attrs[DL_NATTRS];
 
-/* How many results the op has; 0: as many as its kernel. */
+/* How many results the op has; 0: as many as its kernel, or as a collective has operands. */
 int dl_op_results(dl_op op);
 /* The op or attribute of this name, or -1. */
 int dl_op_find(const char *name);
 int dl_attr_find(const char *name);
+/* Does the op take and make tensors where they lie in memory, fused with nothing? Templates and collectives.
+ */
+bool dl_op_stands_alone(dl_op op);
+/* Must what it takes and makes lie row by row? */
+bool dl_op_wants_rows(dl_op op);
 /* A scalar op of one instruction or two: computed again rather than kept. */
 bool dl_op_is_cheap(dl_op op);
 /* A scalar op that no vector instructions compute (compiler/cpu/kernels/prelude.c): never computed again. */

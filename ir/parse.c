@@ -197,7 +197,7 @@ static bool parse_plain(dl_parser *p, draft *d) {
     if (arity >= 0 && d->in.n != arity)
         return dl_lex_fail(p, &d->at, "%s takes %d operand%s, found %d", dl_ops[d->op].name, arity,
                            arity == 1 ? "" : "s", d->in.n);
-    int results = dl_op_results(d->op);
+    int results = dl_op_results(d->op) ? dl_op_results(d->op) : d->in.n;
     if (d->ids.n != results)
         return dl_lex_fail(p, &d->at, "%s makes %s, found %d", dl_ops[d->op].name,
                            results == 1 ? "one value" : dl_format(p->scratch, "%d values", results),

@@ -5,9 +5,19 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ir/feed.h"
+
 int64_t dl_plan_peak(const dl_plan *p, int threads) {
-    return dl_plan_round(p->arena_bytes) + dl_plan_round(p->workspace_bytes) +
+    return dl_plan_round(p->arena_bytes) + dl_plan_round(p->workspace_bytes) + dl_plan_staged(p) +
            threads * dl_plan_round(p->scratch_bytes);
+}
+
+int64_t dl_plan_staged(const dl_plan *p) {
+    int64_t bytes = 0;
+    if (strncmp(p->target, "cpu:", 4) == 0) return 0;
+    for (int i = 0; i < p->vars.n; i++)
+        if (dl_plan_is_fed(&p->vars.at[i])) bytes += dl_feed_room(&p->vars.at[i].type);
+    return bytes;
 }
 
 bool dl_target_is_emulated(const char *target) {
@@ -27,6 +37,20 @@ dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name) {
     for (int i = 0; i < p->programs.n; i++)
         if (strcmp(p->programs.at[i].name, name) == 0) return &p->programs.at[i];
     return NULL;
+}
+
+int dl_plan_nsteps(const dl_plan_program *p) { return p->steps.n ? p->steps.n : p->launches.n; }
+
+dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i) {
+    return p->steps.n ? p->steps.at[i] : (dl_plan_step){DL_STEP_LAUNCH, i};
+}
+
+int64_t dl_plan_elements_from(const dl_plan_collective *c) {
+    return c->outer * c->inner * (c->op == DL_OP_all_gather ? c->own : c->size);
+}
+
+int64_t dl_plan_elements_to(const dl_plan_collective *c) {
+    return c->outer * c->inner * (c->op == DL_OP_reduce_scatter ? c->own : c->size);
 }
 
 /* No tensor, arena or file of this house is larger: sums and products of a few such numbers do not overflow.
@@ -198,6 +222,44 @@ static bool check_launch(const dl_plan *p, const dl_plan_program *g, int i, dl_e
     return true;
 }
 
+static bool check_collective(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {
+    const dl_plan_collective *c = &g->collectives.at[i];
+    bool ok = (c->op == DL_OP_all_reduce || c->op == DL_OP_all_gather || c->op == DL_OP_reduce_scatter) &&
+              c->group && *c->group && c->of && c->where && c->ranks >= 1 &&
+              (unsigned)c->dtype < DL_NDTYPES && c->own >= 0 && c->own <= c->size && c->size <= most &&
+              c->outer >= 0 && c->inner >= 0;
+    int64_t all = 0;
+    ok = ok && !__builtin_mul_overflow(c->outer, c->inner, &all) &&
+         !__builtin_mul_overflow(all, c->size, &all) && all <= most;
+    ok = ok && (c->op != DL_OP_all_reduce || (c->outer == 1 && c->inner == 1 && c->own == c->size));
+    if (!ok) return dl_fail(err, DL_INPUT, "collective %d of program '%s' is none", i, g->name);
+    int64_t bytes = dl_dtype_bytes(c->dtype);
+    return check_place(p, "what is read by a collective of program", g->name, c->from,
+                       bytes * dl_plan_elements_from(c), err) &&
+           check_place(p, "what is written by a collective of program", g->name, c->to,
+                       bytes * dl_plan_elements_to(c), err);
+}
+
+/* Every launch once, in order; every collective begun, then waited for, once. */
+static bool check_steps(const dl_plan_program *g, dl_error *err) {
+    int launches = 0, n = g->steps.n;
+    if (!n && !g->collectives.n) return true;
+    char *state = calloc((size_t)g->collectives.n + 1, 1);
+    if (!state) return dl_fail(err, DL_RESOURCE, "no memory for %d collectives", g->collectives.n);
+    bool ok = n == g->launches.n + 2 * g->collectives.n;
+    for (int i = 0; ok && i < n; i++) {
+        dl_plan_step s = g->steps.at[i];
+        if (s.kind == DL_STEP_LAUNCH)
+            ok = s.number == launches++;
+        else
+            ok = (s.kind == DL_STEP_START || s.kind == DL_STEP_WAIT) && s.number >= 0 &&
+                 s.number < g->collectives.n && state[s.number]++ == (s.kind == DL_STEP_WAIT);
+    }
+    free(state);
+    return ok ||
+           dl_fail(err, DL_INPUT, "the steps of program '%s' are not its launches and collectives", g->name);
+}
+
 static bool check_result(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {
     const dl_plan_result *r = &g->results.at[i];
     if (!check_name("result", i, r->name, err) || !check_type("result", r->name, &r->type, err)) return false;
@@ -215,6 +277,9 @@ static bool check_program(const dl_plan *p, int i, dl_error *err) {
         return dl_fail(err, DL_INPUT, "there are two programs '%s'", g->name);
     for (int j = 0; j < g->launches.n; j++)
         if (!check_launch(p, g, j, err)) return false;
+    for (int j = 0; j < g->collectives.n; j++)
+        if (!check_collective(p, g, j, err)) return false;
+    if (!check_steps(g, err)) return false;
     for (int j = 0; j < g->results.n; j++)
         if (!check_result(p, g, j, err)) return false;
     return true;

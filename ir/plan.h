@@ -1,9 +1,10 @@
 /* The plan: everything one step does, as data. Written by the compiler, replayed by the runtime; a file
  * (.dlp).
  *
- * A plan has programs ("train" and "eval", or "predict"): lists of launches over one arena of fixed offsets.
- * Variables keep their offsets from program to program; what is between programs in the arena is scratch.
- * Kernels are compiled objects carried in the plan, so that a machine without a compiler can run it.
+ * A plan has programs ("train" and "eval", or "predict"): lists of steps over one arena of fixed offsets,
+ * which launch kernels and, between several ranks, begin collectives and wait for them. Variables keep their
+ * offsets from program to program; what is between programs in the arena is scratch. Kernels are compiled
+ * objects carried in the plan, so that a machine without a compiler can run it.
  *
  * Kernel ABI. For each phase p of a kernel the object exports
  *     void <symbol>_<p>(char *const *arg, int64_t unit, char *scratch, char *workspace);
@@ -20,13 +21,15 @@
  *     int dl_emulated_launch(const char *kernel, int nargs, void *const *args,
  *                            unsigned grid, unsigned block, unsigned shared, unsigned seed,
  *                            char *error, size_t size);
- * args: where each pointer stands, the workspace's last, as cuLaunchKernel takes them. 0: done (a grid of 0:
- * there is such a kernel); else `error` says what went wrong. */
+ * args: where each pointer stands, the workspace's last, as cuLaunchKernel takes them. 0: done; else `error`
+ * says what went wrong: that the kernel takes another number of arguments, too. A grid of 0 runs nothing, and
+ * with nargs -1 asks only whether there is such a kernel. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
+#include "ir/collective.h"
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 6, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 7, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -75,9 +78,43 @@ typedef struct {
     int64_t *args; /* offsets into the arena */
 } dl_plan_launch;
 
+/* What the ranks of a group do together, between two parts of the arena. An all_reduce sums `size` elements
+ * of each, in place where `from` is `to`. Of the others `outer` blocks are dealt with each for itself, in
+ * which the ranks' pieces lie behind each other: together `size` times `inner` elements, of this rank `own`
+ * times `inner`; an all_gather goes from own pieces to whole blocks, a reduce_scatter the other way round. */
+typedef struct {
+    dl_op op;          /* all_reduce, all_gather, reduce_scatter */
+    const char *group; /* dp, tp, cp, tp-cp, dp-cp */
+    int ranks;         /* of the group */
+    dl_dtype dtype;
+    int64_t outer, size, inner, own;
+    int64_t from, to;  /* offsets into the arena */
+    const char *of;    /* whose values, in words: "blocks.2.mlp.fc1.weight"; "": not said */
+    const char *where; /* source line, "vit.dl:14"; "": none */
+} dl_plan_collective;
+
+/* Elements at `from` and at `to`. */
+int64_t dl_plan_elements_from(const dl_plan_collective *c);
+int64_t dl_plan_elements_to(const dl_plan_collective *c);
+
+typedef enum {
+    DL_STEP_LAUNCH, /* a kernel */
+    DL_STEP_START,  /* begins a collective: nobody touches its memory until it is waited for */
+    DL_STEP_WAIT,
+    DL_NSTEP_KINDS
+} dl_step_kind;
+typedef struct {
+    dl_step_kind kind;
+    int number; /* of the launch, of the collective */
+} dl_plan_step;
+
 typedef struct {
     const char *name;
     DL_ARRAY(dl_plan_launch) launches;
+    DL_ARRAY(dl_plan_collective) collectives;
+    DL_ARRAY(dl_plan_step)
+    steps; /* all launches in their order, and each collective begun and waited for once;
+              empty where there are no collectives: the launches then */
     DL_ARRAY(dl_plan_result) results;
 } dl_plan_program;
 
@@ -107,11 +144,21 @@ enum { DL_PLAN_ALIGN = 64 };
 static inline int64_t dl_plan_round(int64_t bytes) {
     return (bytes + DL_PLAN_ALIGN - 1) & -(int64_t)DL_PLAN_ALIGN;
 }
-/* Bytes that a run with this many threads holds: arena, workspace and each thread's scratch, each rounded up.
- */
+/* Does the host write this variable once a batch: an input or a target? */
+static inline bool dl_plan_is_fed(const dl_plan_var *v) {
+    return v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
+}
+/* Bytes of a device in which a batch arrives while another is computed on (dl_feed_room of each input); 0 on
+ * a CPU, whose inputs the host writes itself. */
+int64_t dl_plan_staged(const dl_plan *p);
+/* Bytes that a run with this many threads holds: arena, workspace, what is staged and each thread's scratch,
+ * each rounded up. */
 int64_t dl_plan_peak(const dl_plan *p, int threads);
 /* Does a target's name end with ":emulated": the same code on the CPU? */
 bool dl_target_is_emulated(const char *target);
+/* A program's steps, also where it lists none. */
+int dl_plan_nsteps(const dl_plan_program *p);
+dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);
 /* Elements of all variables of role PARAM. */
 int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
@@ -120,6 +167,10 @@ dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
  * range, variables apart from each other; every launch's arguments, as many as its kernel has parameters,
  * with all bytes that the kernel touches there inside the arena. Errors: DL_INPUT naming the fault. */
 bool dl_plan_check(const dl_plan *p, dl_error *err);
+/* Of a plan for CUDA: whether every phase of every kernel is in its object and takes the arguments that its
+ * launches give (as the cubin's ELF file says, in number, sizes and places; or the emulated object), and as
+ * many threads. Errors: DL_INPUT naming the kernel, DL_IO (emulated: no code can be loaded). */
+bool dl_plan_check_code(const dl_plan *p, dl_error *err);
 /* Writes the file whole or not at all. Errors: DL_IO. */
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);
 /* Reads and validates: magic, version, checksum, and all that dl_plan_check asks; a damaged or foreign file

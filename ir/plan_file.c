@@ -216,9 +216,31 @@ static void code_result(codec *c, dl_plan_result *r) {
     code_int(c, &r->var);
 }
 
+static void code_collective(codec *c, dl_plan_collective *l) {
+    CODE_ENUM(c, dl_op, l->op);
+    code_text(c, &l->group);
+    code_int(c, &l->ranks);
+    CODE_ENUM(c, dl_dtype, l->dtype);
+    code_int64(c, &l->outer);
+    code_int64(c, &l->size);
+    code_int64(c, &l->inner);
+    code_int64(c, &l->own);
+    code_int64(c, &l->from);
+    code_int64(c, &l->to);
+    code_text(c, &l->of);
+    code_text(c, &l->where);
+}
+
+static void code_step(codec *c, dl_plan_step *s) {
+    CODE_ENUM(c, dl_step_kind, s->kind);
+    code_int(c, &s->number);
+}
+
 static void code_program(codec *c, dl_plan_program *g) {
     code_name(c, &g->name);
     CODE_LIST(c, dl_plan_launch, &g->launches, 8, code_launch);
+    CODE_LIST(c, dl_plan_collective, &g->collectives, 72, code_collective);
+    CODE_LIST(c, dl_plan_step, &g->steps, 8, code_step);
     CODE_LIST(c, dl_plan_result, &g->results, 36, code_result);
 }
 

@@ -18,14 +18,15 @@ typedef struct {
     }
 #define FORM(id, ...) [DL_OP_##id] = __VA_ARGS__,
 #define NO_FORM(id, ...)
-#define ELEM     NO_FORM
-#define REDUCE   NO_FORM
-#define CONTRACT FORM
-#define MOVE     NO_FORM
-#define SOURCE   NO_FORM
-#define FUSED    NO_FORM
-#define TEMPLATE NO_FORM
-#define HIGH     NO_FORM
+#define ELEM       NO_FORM
+#define REDUCE     NO_FORM
+#define CONTRACT   FORM
+#define MOVE       NO_FORM
+#define SOURCE     NO_FORM
+#define FUSED      NO_FORM
+#define TEMPLATE   NO_FORM
+#define COLLECTIVE NO_FORM
+#define HIGH       NO_FORM
 static const form forms[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) class(id, expr)
 #include "ir/ops.def"

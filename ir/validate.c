@@ -185,8 +185,9 @@ static bool check_kernel(dl_checker *c, const dl_node *n) {
 /* What is so broken that the node could not even be printed, or NULL. */
 static const char *form_fault(const dl_node *n) {
     if ((unsigned)n->op >= DL_NOPS) return "has no known op";
-    if (dl_op_results(n->op) ? n->nout != dl_op_results(n->op) : n->nout < 1)
-        return "has the wrong number of results";
+    bool fused = dl_ops[n->op].class == DL_CLASS_FUSED;
+    int results = dl_op_results(n->op) ? dl_op_results(n->op) : fused ? n->nout : n->nin;
+    if (n->nout != results || n->nout < 1) return "has the wrong number of results";
     for (int i = 0; i < n->nin; i++)
         if (!n->in[i]) return "lacks an operand";
     for (int i = 0; i < n->nattrs; i++)
@@ -202,7 +203,7 @@ static const char *form_fault(const dl_node *n) {
 /* What fusion and the emitters rely on: images channels last, weights in panels or channels last,
  * as the target wants them, a template's tensors row by row. */
 static bool check_layouts(dl_checker *c, const dl_node *n) {
-    for (int i = 0; dl_ops[n->op].class == DL_CLASS_TEMPLATE && i < n->nin + n->nout; i++) {
+    for (int i = 0; dl_op_wants_rows(n->op) && i < n->nin + n->nout; i++) {
         const dl_type *t = i < n->nin ? &n->in[i]->type : &n->out[i - n->nin].type;
         if (t->layout.kind != DL_ROW)
             return dl_check_fail(c, n, "%s does not lie row by row (pass 'layout' sees to that)",
@@ -235,7 +236,7 @@ static bool check_node(dl_checker *c, int at) {
     dl_type type[DL_MAX_RESULTS];
     dl_shape_fault fault;
     if (!dl_infer(n, type, &fault)) return dl_check_fail(c, n, "%s", fault.message);
-    for (int i = 0; i < (fused ? 1 : n->nout); i++)
+    for (int i = 0; i < (dl_op_results(n->op) ? n->nout : 1); i++)
         if (!dl_type_same(&type[i], &n->out[i].type))
             return i ? dl_check_fail(c, n, "its result %d should be %s", i, dl_type_text(&type[i]))
                      : dl_check_fail(c, n, "its type should be %s", dl_type_text(&type[0]));
@@ -248,8 +249,10 @@ static bool check_node(dl_checker *c, int at) {
     }
     if (fused) return check_kernel(c, n);
     if (n->kernel) return dl_check_fail(c, n, "a kernel hangs on an op that is not fused");
-    if (c->stage >= DL_STAGE_FUSED) return dl_check_fail(c, n, "only fused nodes are left at this stage");
-    return c->stage != DL_STAGE_LAID || check_layouts(c, n);
+    bool collective = dl_ops[n->op].class == DL_CLASS_COLLECTIVE;
+    if (c->stage >= DL_STAGE_FUSED && !collective)
+        return dl_check_fail(c, n, "only fused nodes and collectives are left at this stage");
+    return c->stage < DL_STAGE_LAID || check_layouts(c, n);
 }
 
 /* ---- results ---- */

@@ -10,7 +10,8 @@ typedef enum {
                         variables */
     DL_STAGE_LAID, /* contractions have their operands in the layouts that they need, variables and their next
                       values agree in theirs */
-    DL_STAGE_FUSED,   /* only `fused` nodes; each kernel legal and matching its operands' types and layouts */
+    DL_STAGE_FUSED, /* only `fused` nodes and collectives; each kernel legal and matching its operands' types
+                       and layouts */
     DL_STAGE_ORDERED, /* the node of every update stands behind all other readers of the old value */
     DL_STAGE_PLANNED, /* every value has an offset; nothing overlaps what is still to be read; peak =
                          arena_bytes */

@@ -1,14 +1,21 @@
 /* The stages of memory: the order of updates, and places that do not overlap. */
 #include "ir/kernel.h"
 #include "ir/validate_parts.h"
+#include "ir/walk.h"
 
 enum { ALIGNMENT = 64 };
+
+/* The operand whose memory result j may take over, or -1. */
+static int alias_of(const dl_node *n, int j) {
+    if (n->kernel) return n->kernel->params.at[n->nin + j].alias;
+    return n->op == DL_OP_all_reduce ? j : -1;
+}
 
 /* ---- order ---- */
 
 /* Does the node at position `at`, which makes the next value x of `old`, keep it away from its own reads? */
 static bool reads_in_place(const dl_node *n, const dl_value *x, const dl_value *old) {
-    int reads = 0, alias = n->kernel->params.at[n->nin + x->index].alias;
+    int reads = 0, alias = alias_of(n, x->index);
     for (int i = 0; i < n->nin; i++) reads += n->in[i] == old;
     return reads == 0 || (reads == 1 && alias >= 0 && n->in[alias] == old);
 }
@@ -102,7 +109,7 @@ static bool check_offset(dl_checker *c, const dl_node *n, const dl_value *v, int
 static const dl_value *taken_over(const dl_checker *c, int at, int j, const int *last_read,
                                   const dl_value *const *next_of) {
     const dl_node *n = c->g->nodes.at[at];
-    int alias = n->kernel->params.at[n->nin + j].alias;
+    int alias = alias_of(n, j);
     const dl_value *out = &n->out[j], *old = next_of[out->id], *in = alias >= 0 ? n->in[alias] : NULL;
     if (old) return old->offset == out->offset ? old : NULL;
     if (!in || in->var || in->offset != out->offset || end_of(in) != end_of(out) || last_read[in->id] > at)
@@ -126,6 +133,14 @@ bool dl_check_memory(dl_checker *c) {
         values += n->nout;
     }
     for (int i = 0; i < g->results.n; i++) last_read[g->results.at[i].value->id] = g->nodes.n;
+    const int *waits = dl_graph_waits(g, c->scratch); /* a collective reads until it is waited for */
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        for (int j = 0; j < n->nin && waits[i] >= 0; j++) {
+            bool in_place = alias_of(n, j) == j && n->in[j]->offset == n->out[j].offset;
+            if (!in_place && last_read[n->in[j]->id] < waits[i] - 1) last_read[n->in[j]->id] = waits[i] - 1;
+        }
+    }
 
     const dl_value **next_of =
         DL_NEWS(c->scratch, const dl_value *, g->next_id + 1); /* by id: what it overwrites */

@@ -17,6 +17,26 @@ dl_uses *dl_graph_uses(const dl_graph *g, dl_arena *arena) {
     return uses;
 }
 
+int *dl_graph_waits(const dl_graph *g, dl_arena *arena) {
+    int n = g->nodes.n, *waits = DL_NEWS(arena, int, n + 1), *maker = DL_NEWS(arena, int, g->next_id + 1);
+    for (int i = 0; i < n; i++) {
+        const dl_node *node = g->nodes.at[i];
+        bool collective = dl_ops[node->op].class == DL_CLASS_COLLECTIVE;
+        waits[i] = collective ? n : -1;
+        for (int k = 0; k < node->nout && collective; k++) maker[node->out[k].id] = i + 1;
+        for (int k = 0; k < node->nin; k++) {
+            int by = maker[node->in[k]->id] - 1;
+            if (by >= 0 && waits[by] > i) waits[by] = i;
+        }
+    }
+    return waits;
+}
+
+bool dl_reduces_in_place(const dl_node *n, int k, const dl_uses *uses) {
+    const dl_uses *u = &uses[n->in[k]->id];
+    return n->op == DL_OP_all_reduce && n->in[k]->def && u->n == 1 && u->results == 0;
+}
+
 void dl_replace_value(dl_graph *g, dl_value *from, dl_value *to) {
     for (int i = 0; i < g->nodes.n; i++)
         for (int j = 0; j < g->nodes.at[i]->nin; j++)

@@ -11,6 +11,12 @@ typedef struct {
 } dl_uses;
 dl_uses *dl_graph_uses(const dl_graph *g, dl_arena *arena); /* indexed by value id, g->next_id entries */
 
+/* By position: where a collective is waited for, in front of the first node that reads one of its results;
+ * nodes.n where only the host does. -1: no collective. */
+int *dl_graph_waits(const dl_graph *g, dl_arena *arena);
+/* Is operand k of the node, an all_reduce, read by nobody else, so that its result may lie in its place? */
+bool dl_reduces_in_place(const dl_node *n, int k, const dl_uses *uses);
+
 /* Makes every node and result that reads `from` read `to`. */
 void dl_replace_value(dl_graph *g, dl_value *from, dl_value *to);
 /* Removes nodes whose results nobody reads; true when something went. Variables stay. */

@@ -230,7 +230,7 @@ static joined try_join(dl_fusion *f, int node, int at) {
         join_reduction(n, g, &j);
     else if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
         j.can = !j.spreads && can_anchor(f, g, n);
-    else if (dl_fuse_is_pointwise(n->op)) /* templates, cat and stored views stand alone */
+    else if (dl_fuse_is_pointwise(n->op)) /* templates, collectives, cat and stored views stand alone */
         join_point(f, n, g, &j);
     if (j.can && j.mixed && meets_itself(f, node, at, at)) return no;
     if (j.can && j.mixed) {
@@ -369,7 +369,8 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
         if (!dl_fuse_inlined(&f, g->nodes.at[i]) && is_read(&f, i)) place(&f, i);
     }
 
-    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups = dl_fuse_order_groups(&f, order), n = 0;
+    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups = dl_fuse_order_groups(&f, order), n = 0,
+        kernels = 0;
     dl_fuse_again(&f, ngroups, order);
     dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, ngroups + 1);
     for (int i = 0; i < ngroups; i++) {
@@ -382,7 +383,11 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
             if (f.group[at] == order[i] && (f.kept[at] || wanted[v->id])) dl_push(ctx->arena, &outs, v);
         }
         dl_node *first = g->nodes.at[group->members.at[0]];
-        const char *name = dl_internf("%s_k%d", g->name, n);
+        if (dl_ops[first->op].class == DL_CLASS_COLLECTIVE) {
+            nodes[n++] = first;
+            continue;
+        }
+        const char *name = dl_internf("%s_k%d", g->name, kernels++);
         nodes[n++] = dl_ops[first->op].class == DL_CLASS_TEMPLATE
                          ? dl_fuse_call(&f, first, name)
                          : dl_fuse_build(&f, group, outs.n, outs.at, name);
@@ -391,7 +396,8 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
     g->nodes.n = 0;
     for (int i = 0; i < ngroups; i++) dl_push(g->module->arena, &g->nodes, nodes[i]);
     g->kernels.n = 0;
-    for (int i = 0; i < ngroups; i++) dl_push(g->module->arena, &g->kernels, nodes[i]->kernel);
+    for (int i = 0; i < ngroups; i++)
+        if (nodes[i]->kernel) dl_push(g->module->arena, &g->kernels, nodes[i]->kernel);
 
     /* Readers of the old values read the fused nodes' results, which carry the old numbers. */
     dl_value **now = DL_NEWS(ctx->arena, dl_value *, g->next_id + 1);

@@ -71,10 +71,8 @@ int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]) {
     return v->def->nin;
 }
 
-/* Contractions and templates read operands from memory, as they lie. */
-static bool reads_memory(dl_op op) {
-    return dl_ops[op].class == DL_CLASS_CONTRACT || dl_ops[op].class == DL_CLASS_TEMPLATE;
-}
+/* Contractions, templates and collectives read operands from memory, as they lie. */
+static bool reads_memory(dl_op op) { return dl_ops[op].class == DL_CLASS_CONTRACT || dl_op_stands_alone(op); }
 
 /* What such a node reads in place of operand k: up to 4 values, of a contraction past views. A weight's slice
  * begins at row *start, otherwise 0. */
@@ -82,7 +80,7 @@ static int read_by(const dl_node *n, int k, dl_value *values[4], int64_t *start)
     const char *names[DL_MAX_RANK];
     *start = 0;
     values[0] = n->in[k];
-    if (dl_ops[n->op].class == DL_CLASS_TEMPLATE) return 1;
+    if (dl_op_stands_alone(n->op)) return 1;
     if (dl_op_slides(n->op) && !dl_fuse_is_weight(n, k)) return dl_fuse_parts(n, k, values);
     values[0] = dl_fuse_is_weight(n, k) ? dl_fuse_weight(n, k, start) : dl_fuse_named(n, k, names);
     return 1;

@@ -43,7 +43,8 @@ static void mark_panel(panels *p, const dl_value *v, dl_arena *arena) {
 /* What is element by element beside a panel is one, and so is a part of one. */
 static void spread_through(panels *p, const dl_node *n, dl_arena *arena) {
     bool slice = n->op == DL_OP_slice, any = p->is[n->out[0].id];
-    if (dl_ops[n->op].class != DL_CLASS_ELEM && !slice) return;
+    bool elementwise = dl_ops[n->op].class == DL_CLASS_ELEM || n->op == DL_OP_all_reduce;
+    if (!elementwise && !slice) return;
     for (int k = 0; k < n->nin; k++)
         any |= p->is[n->in[k]->id] && (slice || dl_type_same(&n->in[k]->type, &n->out[0].type));
     if (!any) return;
@@ -114,7 +115,7 @@ static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
 
 static bool follows(const dl_node *n) {
     dl_op_class c = dl_ops[n->op].class;
-    return c == DL_CLASS_ELEM || c == DL_CLASS_MOVE || c == DL_CLASS_REDUCE;
+    return n->op == DL_OP_all_reduce || c == DL_CLASS_ELEM || c == DL_CLASS_MOVE || c == DL_CLASS_REDUCE;
 }
 
 /* May v lie as the node's result does? With the same samples and channels, as a pool's windows and what is
@@ -181,7 +182,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_value *v = &g->nodes.at[i]->out[0];
-        if (dl_ops[g->nodes.at[i]->op].class == DL_CLASS_TEMPLATE) continue;
+        if (dl_op_wants_rows(g->nodes.at[i]->op)) continue;
         if (panel[v->id])
             changed |= set_layout(v, in_panels);
         else if (cl_wanted[v->id] && is_activation(&v->type))
@@ -192,7 +193,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->results.n; i++) { /* a variable, its next value and its gradient lie alike */
         dl_result *r = &g->results.at[i];
         if (!r->var) continue;
-        bool called = r->value->def && dl_ops[r->value->def->op].class == DL_CLASS_TEMPLATE;
+        bool called = r->value->def && dl_op_wants_rows(r->value->def->op);
         if (called) { /* whose results lie row by row */
             int end = g->nodes.n;
             dl_value *turned = in_layout(g, r->value, r->var->value.type.layout, &end, known);
@@ -208,7 +209,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
-        bool slides = dl_op_slides(n->op), called = dl_ops[n->op].class == DL_CLASS_TEMPLATE;
+        bool slides = dl_op_slides(n->op), called = dl_op_wants_rows(n->op);
         for (int k = 0; k < n->nin; k++) {
             dl_value *v = n->in[k];
             bool fed = v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);

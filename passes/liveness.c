@@ -1,4 +1,5 @@
 #include "ir/kernel.h"
+#include "ir/walk.h"
 #include "passes/memory.h"
 
 enum { CACHE_LINE = 64, PAGE = 4096, LARGE = 16 * PAGE };
@@ -22,7 +23,54 @@ static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     }
     for (int i = 0; i < g->results.n; i++)
         if (read_by_host(g->results.at[i].role)) last[g->results.at[i].value->id] = g->nodes.n;
+    /* What a collective reads is needed until it is waited for. */
+    const int *waits = dl_graph_waits(g, arena);
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nin && waits[i] >= 0; k++) {
+            int *of = &last[g->nodes.at[i]->in[k]->id];
+            if (*of < waits[i] - 1) *of = waits[i] - 1;
+        }
     return last;
+}
+
+/* By value id: the all_reduce that the value goes into, or comes from, in one place with all that goes there
+ * (a bucket), plus 1; 0: none. The operand's place there is the result's. */
+static int *find_buckets(const dl_graph *g, dl_arena *arena) {
+    const dl_uses *uses = dl_graph_uses(g, arena);
+    int *bucket = DL_NEWS(arena, int, g->next_id + 1);
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        for (int k = 0; k < n->nin; k++)
+            if (dl_reduces_in_place(n, k, uses)) bucket[n->in[k]->id] = bucket[n->out[k].id] = i + 1;
+    }
+    return bucket;
+}
+
+/* Puts x, made by node i, into its bucket's storage: where its operand lies, or behind those that are there.
+ */
+static void place_in_bucket(const dl_graph *g, const dl_value *x, int bucket, int i, const int *last,
+                            dl_liveness *live) {
+    const dl_node *n = g->nodes.at[bucket - 1];
+    int s = -1;
+    int64_t behind = 0;
+    for (int k = 0; k < n->nin; k++) {
+        const dl_value *in = n->in[k];
+        if (&n->out[k] == x) behind = live->inner[in->id], s = live->of[in->id];
+        if (in == x) s = -1;
+    }
+    if (s < 0) { /* an operand: after those that come before it in the list */
+        for (int k = 0; k < n->nin && n->in[k] != x; k++)
+            behind += dl_memory_align(dl_type_bytes(&n->in[k]->type), 0);
+        for (int k = 0; k < n->nin && s < 0; k++) s = live->of[n->in[k]->id];
+    }
+    if (s < 0) {
+        s = live->n++;
+        live->at[s] = (dl_storage){.value = x, .first = i, .offset = -1, .bucket = true};
+        for (int k = 0; k < n->nin; k++)
+            live->at[s].bytes += dl_memory_align(dl_type_bytes(&n->in[k]->type), 0);
+    }
+    live->of[x->id] = s, live->inner[x->id] = behind;
+    if (last[x->id] > live->at[s].last) live->at[s].last = last[x->id];
 }
 
 static int count_reads(const dl_node *n, const dl_value *v) {
@@ -71,7 +119,8 @@ static int find_reusable(const dl_node *n, int i, const dl_value *x, const dl_li
     int alias = n->kernel->params.at[n->kernel->nin + x->index].alias;
     if (alias < 0 || !dl_memory_overwrites(n, x, n->in[alias])) return -1;
     int s = live->of[n->in[alias]->id];
-    if (s < 0 || live->at[s].last != i || dl_type_bytes(&x->type) != live->at[s].bytes) return -1;
+    if (s < 0 || live->at[s].bucket || live->at[s].last != i || dl_type_bytes(&x->type) != live->at[s].bytes)
+        return -1;
     for (int k = 0; k < n->nout; k++)
         if (&n->out[k] != x && live->of[n->out[k].id] == s) return -1; /* another result has it */
     return s;
@@ -97,6 +146,8 @@ bool dl_find_liveness(const dl_graph *g, dl_arena *arena, dl_liveness *live, dl_
     *live = (dl_liveness){.at = DL_NEWS(arena, dl_storage, values ? values : 1)};
     live->of = DL_NEWS(arena, int, g->next_id ? g->next_id : 1);
     live->var_of = DL_NEWS(arena, dl_var *, g->next_id ? g->next_id : 1);
+    live->inner = DL_NEWS(arena, int64_t, g->next_id ? g->next_id : 1);
+    const int *bucket = find_buckets(g, arena);
     for (uint32_t id = 0; id < g->next_id; id++) live->of[id] = -1;
     for (int i = 0; i < g->vars.n; i++) live->var_of[g->vars.at[i]->value.id] = g->vars.at[i];
     for (int i = 0; i < g->results.n; i++) {
@@ -108,6 +159,10 @@ bool dl_find_liveness(const dl_graph *g, dl_arena *arena, dl_liveness *live, dl_
         for (int k = 0; k < n->nout; k++) {
             const dl_value *x = &n->out[k];
             if (live->var_of[x->id]) continue;
+            if (bucket[x->id]) {
+                place_in_bucket(g, x, bucket[x->id], i, last, live);
+                continue;
+            }
             int s = find_reusable(n, i, x, live);
             if (s < 0) {
                 s = live->n++;

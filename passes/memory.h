@@ -3,7 +3,8 @@
  *
  * Variables live for the whole run. A value that is the next value of a variable (result UPDATE) is written
  * in place of the old one. Every other value has a storage from the node that makes it to the last that reads
- * it, or to the end when the host reads it. */
+ * it, or to the end when the host reads it. What a collective reads lives until it is waited for, and what an
+ * all_reduce sums lies in one storage, in place. */
 #ifndef DL_MEMORY_H
 #define DL_MEMORY_H
 #include "passes/pass.h"
@@ -14,12 +15,14 @@ typedef struct {
     int first, last; /* positions in g->nodes, both included; last is g->nodes.n when the host reads it */
     int64_t bytes;
     int64_t offset; /* from the arena's start, once packed */
+    bool bucket;    /* of all operands and results of an all_reduce, side by side */
 } dl_storage;
 
 typedef struct {
     int n;
     dl_storage *at;  /* in order of `first` */
     int *of;         /* by value id: index into `at`, or -1 */
+    int64_t *inner;  /* by value id: bytes from its storage's start */
     dl_var **var_of; /* by value id: the variable whose memory it is or takes over, or NULL */
     int64_t peak;    /* most bytes of storages alive at once: no packing can need less */
     int peak_at;     /* the position where that is first so */

@@ -35,6 +35,13 @@ typedef struct {
     dl_dtype low; /* mixed precision: bf16, or f16, whose loss is scaled; f32: none */
 } dl_recipe;
 
+/* How many ranks share the work, and which of them this is. Zero: one rank. */
+typedef struct {
+    int dp, tp, cp; /* data, tensor and context parallel; 0 as 1 */
+    int dp_rank, tp_rank, cp_rank;
+    int64_t first_bucket_bytes, bucket_bytes; /* gradients that are summed at once; 0: each for itself */
+} dl_parallel;
+
 /* What passes may know beside the graph. */
 typedef struct {
     dl_arena *arena;     /* scratch of one pipeline run */
@@ -43,6 +50,7 @@ typedef struct {
     bool tf32;           /* contractions of f32 round their operands to TF32 */
     bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
     dl_recipe recipe;
+    dl_parallel parallel;
     dl_error *err; /* a user fault found by a pass (an op not lowered yet, a gradient that does not exist) */
 } dl_pass_ctx;
 

@@ -136,7 +136,8 @@ bool dl_pass_plan_memory(dl_graph *g, dl_pass_ctx *ctx) {
             for (int k = 0; k < g->nodes.at[i]->nout; k++) {
                 dl_value *v = &g->nodes.at[i]->out[k];
                 const dl_var *in_place = live.var_of[v->id];
-                v->offset = in_place ? in_place->value.offset : live.at[live.of[v->id]].offset;
+                v->offset =
+                    in_place ? in_place->value.offset : live.at[live.of[v->id]].offset + live.inner[v->id];
                 reach(&g->arena_bytes, v);
             }
     }

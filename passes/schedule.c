@@ -3,7 +3,8 @@
  *
  * Beside the operands, a node that writes the next value of a variable in place waits for all other readers
  * of the old one. Under both rules such a node runs as soon as it can: it takes no memory and usually frees a
- * gradient. */
+ * gradient. So does a collective, and what reads its result only when two more have begun, or nothing else
+ * is left to do: until then it is under way. */
 #include "ir/base/heap.h"
 #include "passes/memory.h"
 #include "passes/waits.h"
@@ -16,7 +17,9 @@ typedef struct {
     int *left;    /* by value id: readers still to come, and one that never comes when the host reads it */
     int *readers; /* by value id: nodes still to come */
     int *reads;   /* by value id, 0 between two uses: how often one node reads it */
-    DL_ARRAY(int) again; /* to be offered anew */
+    int *begun;   /* by position: of a collective that is placed the how manieth it was, from 1 */
+    DL_ARRAY(int) collectives; /* that are placed, in order */
+    DL_ARRAY(int) again;       /* to be offered anew */
 } scheduler;
 
 /* Which of two ready nodes goes first: less is earlier; ties go to the earlier in the order given. */
@@ -44,8 +47,41 @@ static int64_t rank_by_bytes(const scheduler *s, int i) {
 
 static rank_fn *const ranks[] = {rank_as_given, rank_by_bytes};
 
+static bool is_collective(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_COLLECTIVE; }
+
+/* Collectives that may be under way while nothing waits for them. */
+enum { UNDER_WAY = 2 };
+
+/* Of the collectives that node i waits for, the last that was begun, where it may still be under way; else 0.
+ */
+static int find_under_way(const scheduler *s, int i) {
+    const dl_waits *w = s->waits;
+    int last = 0;
+    for (int k = 0; k < w->nbefore[i]; k++) {
+        int begun = s->begun[w->before[i][k].node];
+        if (begun > last) last = begun;
+    }
+    return last + UNDER_WAY > s->collectives.n ? last : 0;
+}
+
 static void offer(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
-    dl_heap_put(s->arena, ready, s->updates[i] ? INT64_MIN : rank(s, i), i);
+    int under_way = find_under_way(s, i);
+    bool first = s->updates[i] || is_collective(s->waits->node[i]);
+    int64_t late = INT64_MAX / 2 + under_way;
+    dl_heap_put(s->arena, ready, under_way ? late : first ? INT64_MIN : rank(s, i), i);
+}
+
+/* One more is under way: what reads an earlier one is offered anew. */
+static void begin_collective(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
+    dl_push(s->arena, &s->collectives, i);
+    s->begun[i] = s->collectives.n;
+    if (s->collectives.n <= UNDER_WAY) return;
+    const dl_waits *w = s->waits;
+    int done = s->collectives.at[s->collectives.n - UNDER_WAY - 1];
+    for (int k = 0; k < w->nafter[done]; k++) {
+        int reader = w->after[done][k].node;
+        if (s->open[reader] == 0) offer(s, ready, rank, reader);
+    }
 }
 
 /* The one node that is still to read a value. */
@@ -90,6 +126,7 @@ static bool run_list(const dl_waits *w, const dl_graph *g, const bool *updates, 
     dl_heap ready = {0};
     int placed = 0;
     s.open = DL_NEWS(arena, int, w->n), s.left = DL_NEWS(arena, int, g->next_id);
+    s.begun = DL_NEWS(arena, int, w->n);
     s.reads = DL_NEWS(arena, int, g->next_id), s.readers = count_readers(w, g, arena);
     memcpy(s.open, w->nbefore, sizeof *s.open * (size_t)w->n);
     for (uint32_t id = 0; id < g->next_id; id++) s.left[id] = w->uses[id].n + w->uses[id].results;
@@ -101,6 +138,7 @@ static bool run_list(const dl_waits *w, const dl_graph *g, const bool *updates, 
         order[placed++] = w->node[i];
         s.open[i] = -1;
         take_reads(&s, &ready, rank, i);
+        if (is_collective(w->node[i])) begin_collective(&s, &ready, rank, i);
         for (int k = 0; k < w->nafter[i]; k++)
             if (--s.open[w->after[i][k].node] == 0) offer(&s, &ready, rank, w->after[i][k].node);
     }

@@ -2,10 +2,12 @@
 #include "programs/dlc.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "compiler/arguments.h"
 #include "ir/base/streams.h"
 #include "programs/environment.h"
+#include "programs/version.h"
 
 static const struct {
     const char *name, *help;
@@ -14,6 +16,7 @@ static const struct {
     {"compile", "compile a model: parameters, FLOPs, kernels, exact peak memory, predicted time",
      dlc_compile},
     {"bench", "time a training step on this machine beside its peak", dlc_bench},
+    {"rehearse", "run all ranks of a job in this process, beside one that does all of it", dlc_rehearse},
     {"verify", "run every compiled kernel beside the interpreter", dlc_verify},
     {"check", "check model files, all faults of each; with --config NAME their data, too", dlc_check},
     {"explain", "explain a diagnostic by its code", dlc_explain},
@@ -66,7 +69,20 @@ void dlc_tell_warnings(const dl_session *s) {
     if (s->diagnostics.n) fputs(s->diagnostics.at, stderr);
 }
 
-dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
+/* --ranks, where the command has it. */
+static bool read_ranks(const dl_config *c, int *ranks, dl_error *err) {
+    enum { MOST_RANKS = 1 << 20 };
+    const char *text = dl_config_option(c, "ranks");
+    char *end = NULL;
+    long n = text ? strtol(text, &end, 10) : 1;
+    if (text && (end == text || *end || n < 1 || n > MOST_RANKS))
+        return dl_fail(err, DL_USAGE, "--ranks=%.100s: how many processes share the work, 1 to %d", text,
+                       MOST_RANKS);
+    *ranks = (int)n;
+    return true;
+}
+
+static dl_session *open_session(dl_arena *arena, dl_config *c, int ranks, int *code) {
     dl_error err = {0};
     dl_session *s = NULL;
     dl_buf diagnostics = {0};
@@ -74,11 +90,25 @@ dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
     if (ok && !dl_config_option(c, "config") && dl_config_is_null(c, DL_KEY_local_batch_size))
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
              dl_config_set(c, DL_KEY_local_batch_size, "1", &err);
-    if (ok) s = dl_session_open(arena, c, 1, &diagnostics, &err);
+    if (ok && !ranks) ok = read_ranks(c, &ranks, &err);
+    if (ok) s = dl_session_open(arena, c, ranks, &diagnostics, &err);
     if (!s && diagnostics.n) fputs(diagnostics.at, stderr);
     if (!s) *code = dlc_fail(&err);
     dl_buf_free(&diagnostics);
     return s;
+}
+
+dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
+    return open_session(arena, c, 0, code);
+}
+
+dl_session *dlc_session_of(dl_arena *arena, int argc, char **argv, const dl_option *options, int ranks,
+                           int *code) {
+    dl_error err = {0};
+    dl_config *c = dl_config_open(arena, argc, argv, options, &err);
+    if (c) return open_session(arena, c, ranks, code);
+    *code = dlc_fail(&err);
+    return NULL;
 }
 
 dl_session *dlc_session(dl_arena *arena, dl_config *c, int *code) {
@@ -104,7 +134,9 @@ static int run(int argc, char **argv) {
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return argc > 2 ? help_model(argc - 1, argv + 1) : usage(stdout);
     if (!strcmp(argv[1], "--version")) {
-        printf("dlc %s\n", DL_VERSION);
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_version_print(arena, "dlc");
+        dl_arena_free(arena);
         return DL_OK;
     }
     const char *names[NCOMMANDS];

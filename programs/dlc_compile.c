@@ -8,6 +8,7 @@
 #include "passes/amp.h"
 #include "passes/memory.h"
 #include "programs/dlc.h"
+#include "programs/plan_text.h"
 #include "runtime/io/json.h"
 
 static const dl_option options[] = {
@@ -16,6 +17,7 @@ static const dl_option options[] = {
     {"memory", 0, "SIZE", "print the largest batch that fits into 8GiB (512MiB...), in each precision"},
     {"target", 0, "TARGET",
      "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:sm_80, sm_90, sm_90a, sm_100"},
+    {"ranks", 0, "N", "the plan of one of N processes, each with its share of the global batch"},
     {"dump", 0, "WHAT", "print ast, ir, kernel, source, plan or memory"},
     {"dump-after", 0, "PASS", "print the IR behind this pass"},
     {"dump-filter", 0, "@NAME", "only the kernel or graph of this name"},
@@ -167,15 +169,7 @@ static int dump(const dl_session *s, const dl_plan *p, const char *what, dl_prin
     } else if (!strcmp(what, "source")) {
         for (int i = 0; i < p->objects.n; i++) dl_puts(&b, p->objects.at[i].source);
     } else if (!strcmp(what, "plan")) {
-        for (int g = 0; g < p->programs.n; g++) {
-            dl_putf(&b, "program %s\n", p->programs.at[g].name);
-            for (int i = 0; i < p->programs.at[g].launches.n; i++) {
-                const dl_plan_kernel *k = &p->kernels.at[p->programs.at[g].launches.at[i].kernel];
-                dl_putf(&b, "  %3d @%-10s %9.2f MFLOP %9.2f MiB %8.3f ms predicted, %6lld units  %s\n", i,
-                        k->name, (double)k->flops * 1e-6, (double)k->bytes / 1048576, k->predicted_us * 1e-3,
-                        (long long)k->units[0], k->where);
-            }
-        }
+        dl_put_plan(&b, p);
     } else if (!strcmp(what, "memory")) {
         dl_error err = {0};
         for (int g = 0; g < s->module->graphs.n; g++)

@@ -25,7 +25,23 @@ static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *
     return NULL;
 }
 
-dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, dl_error *err) {
+/* Collectives work on the host's memory. */
+static bool open_exchange(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
+    int collectives = 0;
+    for (int i = 0; i < d->plan->programs.n; i++) collectives += d->plan->programs.at[i].collectives.n;
+    if (!collectives) return true;
+    if (!ranks->comm)
+        return dl_fail(err, DL_USAGE,
+                       "the plan is one of several ranks', and this run has one: compile it anew");
+    if (!d->base)
+        return dl_fail(err, DL_RESOURCE, "several ranks on %s are not in this version: --device=cpu",
+                       d->plan->target);
+    d->exchange = dlr_exchange_open(d->arena, d->plan, ranks, d->base, err);
+    return d->exchange != NULL;
+}
+
+dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
+                            dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_device *d = new_device(arena, plan, name, err);
     if (!d) {
@@ -33,7 +49,15 @@ dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *poo
         return NULL;
     }
     d->plan = plan, d->arena = arena, d->pool = pool;
-    if (d->table->load(d, err) && d->table->map(d, err)) return d;
+    if (d->table->load(d, err) && d->table->map(d, err) && open_exchange(d, ranks, err)) return d;
     d->table->close(d);
     return NULL;
+}
+
+void dlr_device_exchange(dlr_device *d, int program, dl_plan_step s) {
+    dl_error err = {0};
+    if (s.kind == DL_STEP_START)
+        dlr_exchange_start(d->exchange, program, s.number);
+    else if (!dlr_exchange_wait(d->exchange, program, s.number, &err) && !d->fault.code)
+        d->fault = err;
 }

@@ -12,6 +12,7 @@
 #ifndef DLR_DEVICE_H
 #define DLR_DEVICE_H
 #include "ir/plan.h"
+#include "runtime/exchange.h"
 #include "runtime/pool.h"
 
 typedef struct dlr_device dlr_device;
@@ -64,6 +65,10 @@ typedef struct {
      * until the next launch or replay. What is written there is on the device before that. At most two such
      * parts are kept at a time: a third call may end the first's. Never NULL. */
     void *(*host)(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
+    /* Where the host puts a batch as its files have it (ir/feed.h: at most dl_feed_room bytes), of which the
+     * device makes that input, exactly this part of the arena, behind all that was started. NULL where
+     * `gathers` is false. */
+    void *(*gather)(dlr_device *d, int64_t offset, int64_t bytes);
     /* The same, of a small result of the run that was last taken (dlr_exec_take): to be read. */
     const void *(*result)(dlr_device *d, int64_t offset, int64_t bytes);
     /* Waits for all that was started. What is copied from then on, and the next replay, are timed into
@@ -78,9 +83,11 @@ typedef struct {
 struct dlr_device {
     const dlr_device_table *table;
     const dl_plan *plan;
-    dl_arena *arena; /* of its tables; closing frees it, and the device with it */
-    dlr_pool *pool;  /* the executor's */
-    char *base;      /* the arena, where it is the host's memory; else NULL */
+    dl_arena *arena;        /* of its tables; closing frees it, and the device with it */
+    dlr_pool *pool;         /* the executor's */
+    dlr_exchange *exchange; /* the plan's collectives */
+    char *base;             /* the arena, where it is the host's memory; else NULL */
+    bool gathers;           /* inputs of floats can be made by `gather` */
     int ahead; /* runs that may be started before the oldest is taken; 1: each is done when it returns */
     dlr_timeline *timeline; /* of the next replay; NULL: it is not timed */
     dlr_seen_fn *seen;      /* replays go launch by launch, and this looks at each; NULL: nobody does */
@@ -89,12 +96,22 @@ struct dlr_device {
 };
 
 /* A device for the plan, opened: that of its target. name: "cpu", "cuda", "cuda:1", "cuda:emulated"; NULL:
- * what the target asks for. Errors: DL_USAGE (the target is not of this device), DL_RESOURCE (no driver,
- * device or memory), and those of `load`. */
-dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, dl_error *err);
+ * what the target asks for. ranks: who else takes part. Errors: DL_USAGE (the target is not of this device),
+ * DL_RESOURCE (no driver, device or memory; several ranks on a device that cannot), and those of `load` and
+ * of dlr_exchange_open. */
+dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
+                            dl_error *err);
+
+/* Begins a collective, or waits for it: a step of a program that is no launch. A failure is the device's
+ * fault. */
+void dlr_device_exchange(dlr_device *d, int program, dl_plan_step step);
 
 /* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such device). */
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err);
+
+/* What there is of a driver and of devices, a line each, for --version: "driver of CUDA 13.0, 1 device",
+ * "device cuda:0: NVIDIA H200, compute capability 9.0, 143771 MiB"; or "no driver (libcuda.so.1)". */
+const char *dlr_devices_text(dl_arena *arena);
 
 /* The CPU: objects are shared objects of this machine, launches are loops of the pool. */
 dlr_device *dlr_cpu_new(dl_arena *arena);

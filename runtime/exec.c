@@ -72,7 +72,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
     e->plan = plan, e->arena = arena;
     e->times = DL_NEWS(arena, dlr_time, most_launches(plan) + 1);
     e->pool = dlr_pool_open(options.threads, err);
-    e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, err) : NULL;
+    e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks, err) : NULL;
     if (e->device) {
         write_tables(e);
         find_copies(e);
@@ -91,6 +91,14 @@ void dlr_exec_close(dlr_exec *e) {
 
 void dlr_exec_run_launch(dlr_exec *e, int program, int number) {
     e->device->table->launch(e->device, program, number);
+}
+
+void dlr_exec_run_step(dlr_exec *e, int program, int step) {
+    dl_plan_step s = dl_plan_step_at(&e->plan->programs.at[program], step);
+    if (s.kind == DL_STEP_LAUNCH)
+        e->device->table->launch(e->device, program, s.number);
+    else
+        dlr_device_exchange(e->device, program, s);
 }
 
 void dlr_exec_start(dlr_exec *e, int program) {
@@ -150,6 +158,12 @@ dlr_view dlr_exec_result(const dlr_exec *e, int program, dl_result_role role, co
 void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
     if (e->device->base) return e->device->base + v.offset;
     return e->device->table->host(e->device, v.offset, dl_type_bytes(v.type), access);
+}
+
+bool dlr_exec_gathers(const dlr_exec *e) { return e->device->gathers; }
+
+void *dlr_exec_gather(const dlr_exec *e, dlr_view v) {
+    return e->device->gathers ? e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type)) : NULL;
 }
 
 const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {

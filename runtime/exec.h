@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {
     int threads;        /* of a CPU run, and of the host's own loops; 0: one a CPU */
     const char *device; /* as dlr_device_open; NULL: what the plan's target asks for */
+    dlr_ranks ranks;    /* that the plan's collectives go between; zero: one rank */
 } dlr_exec_options;
 
 /* Opens the device (runtime/device.h), which loads every kernel and maps arena, workspace and scratch
@@ -34,6 +35,10 @@ void dlr_exec_close(dlr_exec *exec); /* NULL is fine */
 void dlr_exec_run(dlr_exec *exec, int program, int64_t *launch_ns);
 /* Runs one launch of a program; all of them in order are dlr_exec_run. */
 void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
+
+/* Runs one step of a program, launch or collective; all of them in order, with dlr_exec_renew before the
+ * first, are dlr_exec_run. For who steps several ranks in turn. */
+void dlr_exec_run_step(dlr_exec *exec, int program, int step);
 
 /* The same in two halves, for a loop that does not wait for each step: `start` begins a run, `take` waits for
  * the oldest that was not taken, and from then on losses and metrics (scalar results, by dlr_scalar) are
@@ -69,6 +74,10 @@ void dlr_exec_renew(dlr_exec *exec);
 
 /* The host's view of a stored tensor: dlr_device_table.host. */
 void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
+/* Whether inputs of floats can be made by the device of a batch as its files have it
+ * (dlr_device_table.gather), and where the host puts such a batch for that input. */
+bool dlr_exec_gathers(const dlr_exec *exec);
+void *dlr_exec_gather(const dlr_exec *exec, dlr_view view);
 /* A scalar result's bytes, of the run last taken. */
 const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 

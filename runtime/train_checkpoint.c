@@ -142,7 +142,7 @@ static bool write_all(void *context, dl_error *err) {
 bool dlr_run_open_saver(dlr_run *r, dl_error *err) {
     dlr_saver *s = &r->saver;
     dl_error fault = {0};
-    if (!r->o->async) return true;
+    if (!r->o->async || !dlr_run_leads(r->o)) return true;
     if (!dlr_snapshot_open(&s->snapshot, r->exec, &fault))
         return dl_fail(err, fault.code,
                        "no room for the copy that checkpoints are written from while training goes on "
@@ -192,6 +192,7 @@ void dlr_run_log_saver(const dlr_run *r) {
 
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dlr_saver *s = &r->saver;
+    if (!dlr_run_leads(r->o)) return true;
     if (!dlr_run_wait_saved(r, err)) return false;
     double began = dl_clock_seconds();
     dlr_saving *saving = gather(r, is_best, err);

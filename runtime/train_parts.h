@@ -61,7 +61,9 @@ typedef struct {
     dlr_view loss, rate, valid; /* "loss" and "Learning Rate" of train, "loss" of eval */
     dlr_feed feed;
     dlr_prefetch *batches;
-    int batch;             /* samples */
+    bool raw;              /* as the files have them: the device does the rest */
+    int batch;             /* samples, */
+    int global_batch;      /* of all ranks */
     int64_t epoch_batches; /* in an epoch */
     dlr_rates rates;
     dlr_plateau plateau; /* where o->plateau is set */
@@ -71,6 +73,11 @@ typedef struct {
 
     dlr_scaler scaler; /* of `train` */
     int64_t lost;      /* skipped steps of the epoch whose loss is not finite, and left out of its mean */
+
+    int asked;   /* the signal by which any rank was asked to stop; 0: none was */
+    bool asking; /* that is on its way: */
+    int64_t ticket;
+    int32_t flags[2]; /* ours, and the largest of all */
 
     dlr_state at;       /* steps that are done */
     int started;        /* steps behind them that are under way */
@@ -92,7 +99,9 @@ typedef struct {
     dlr_progress progress;
 } dlr_run;
 
-/* train_start.c: initial weights, or those of a file. */
+/* train_start.c: who makes samples of what the files hold; says so in the log. */
+bool dlr_run_gathers(const dlr_run *r);
+/* Initial weights, or those of a file. */
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err);
 /* Sets every hyperparameter that the plan names: from the schedule, from o->hypers, or to its default. */
 void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates);
@@ -141,6 +150,18 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl
 /* train_same.c: adds what forbids this run to go on from that checkpoint, tensors apart; what it may have
  * otherwise is told in the log. */
 void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *checkpoint, dlr_differences *list);
+
+/* train_ranks.c: whether this rank writes files, log and records. */
+bool dlr_run_leads(const dlr_train_options *o);
+/* All ranks have plans that go together, and begin at the same step with the same weights. Errors: DL_INPUT,
+ * naming the ranks that have not; DL_PEER. */
+bool dlr_run_check_ranks(dlr_run *r, dl_error *err);
+/* At a step's end: r->asked is what all ranks knew at the end of the step before (alone: now). */
+bool dlr_run_ask(dlr_run *r, dl_error *err);
+bool dlr_run_end_asking(dlr_run *r, dl_error *err); /* nothing is on its way any more */
+bool dlr_run_meet(const dlr_run *r, dl_error *err); /* waits for all ranks */
+/* Rank 0's running statistics to all, unless each is to have its own. */
+bool dlr_run_share_buffers(const dlr_run *r, dl_error *err);
 
 /* train_record.c: the files that people look at. */
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err);

@@ -5,7 +5,7 @@
 #include "ir/base/str.h"
 #include "ir/base/tags.h"
 #include "runtime/again.h"
-#include "runtime/debug.h"
+#include "runtime/guard.h"
 #include "runtime/io/json.h"
 #include "runtime/io/log.h"
 #include "runtime/train_parts.h"
@@ -22,6 +22,7 @@ static void put_number(dl_buf *b, const char *name, double value) {
  * the step's scale, to the last digit, and whether it was skipped stand behind the loss. */
 static bool print_step(const dlr_train_options *o, int64_t step, double loss, const dlr_scaler *scaler,
                        const dlr_averages *metrics, dl_error *err) {
+    if (!dlr_run_leads(o)) return true;
     dl_buf b = {0};
     dl_putf(&b, "{\"" DL_TAG_STEP "\": %lld", (long long)step);
     put_number(&b, DL_TAG_LOSS, loss);
@@ -94,7 +95,7 @@ static bool replay(const dlr_train_options *o, const dlr_rates *rates, dl_arena 
                            found);
         if (!isfinite(value) && !skipped) {
             search s = {.o = o, .rates = rates, .from = from};
-            dlr_again again = {o->exec, train, &s, back, feed};
+            dlr_again again = {o->exec, train, o->ranks.comm, &s, back, feed};
             return dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld%s", (long long)i + 1,
                            dlr_again_find(arena, &again, i + 1));
         }
@@ -106,7 +107,8 @@ static bool replay(const dlr_train_options *o, const dlr_rates *rates, dl_arena 
 }
 
 bool dlr_train_replay(const dlr_train_options *o, const char *path, dl_error *err) {
-    dlr_replay *from = dlr_replay_open(path, o->exec, err);
+    dlr_replay *from = dlr_replay_open(path, o->exec, o->ranks.data_rank,
+                                       o->ranks.data_ranks ? o->ranks.data_ranks : 1, err);
     if (!from) return false;
     dlr_schedule schedule = o->schedule;
     schedule.base_batch = schedule.global_batch;

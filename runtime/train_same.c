@@ -156,7 +156,7 @@ void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *c, dlr_differences 
                 dl_format(r->arena, "seed: %llu in the checkpoint, %llu now",
                           (unsigned long long)c->state.seed, (unsigned long long)r->o->seed));
     if (c->state.position > 0) { /* between epochs another batch size is a choice */
-        compare_number(r, c, "batch", "batch size", r->batch, list);
+        compare_number(r, c, "batch", "batch size", r->global_batch, list);
         compare_number(r, c, "epoch_batches", "batches an epoch (Nsamples)", r->epoch_batches, list);
     }
     if (then && then->kind == DLR_STATE_TEXT && r->o->hyperparams) compare_settings(r, then->text, list);

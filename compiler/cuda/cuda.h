@@ -21,6 +21,7 @@ _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 /* dl_backend's functions. emit_cuda.c, share.c, cost.c */
 bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
+void dl_cuda_feed(dl_buf *out, const dl_target *t);
 int dl_cuda_share(int n, dl_piece *pieces);
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t);
 #endif

@@ -30,9 +30,12 @@ typedef struct {
 /* An input's way to the device: while one batch is being copied, the next is written. */
 typedef struct {
     int64_t offset, bytes;
+    int64_t place, room; /* in the stage */
     dlr_pinned memory[2];
+    dlr_cu_event emptied;
     int at;       /* which one was written last */
     bool written; /* and has not been sent */
+    bool raw;     /* that is a batch that the input is made of (ir/feed.h) */
 } dlr_feed_buffer;
 
 /* A launch, ready: every argument is an address on the device; the workspace is the last. */
@@ -65,6 +68,13 @@ typedef struct {
     int64_t began; /* when the first of them was, by the host's clock */
 } dlr_cuda_watched;
 
+/* DLR_DEBUG=guard: memory for what a launch touches, and the host's to look at it. */
+typedef struct {
+    bool on;
+    dlr_cu_memory memory;
+    dlr_pinned canary, seen, kept;
+} dlr_cuda_guard;
+
 /* What was asked of the driver. */
 typedef struct {
     int64_t graphs, launches; /* graphs, and kernels outside them */
@@ -79,11 +89,13 @@ typedef struct {
     int ordinal;
     dlr_cu_device device;
     char name[128];
-    dlr_cu_context context; /* NULL: none */
-    dlr_cu_stream stream;
+    dlr_cu_context context;       /* NULL: none */
+    dlr_cu_stream stream, feeder; /* what runs; batches on their way to the device */
     dlr_cu_module *modules;
-    dlr_cu_function **functions; /* a kernel's phases */
-    dlr_cu_memory memory;        /* arena | workspace; 0: none */
+    dlr_cu_function **functions;            /* a kernel's phases */
+    dlr_cu_memory memory;                   /* arena | workspace | stage; 0: none */
+    int64_t workspace_offset, stage_offset; /* from `memory`; stage: where batches arrive */
+    dlr_cu_function gather;                 /* dl_feed_0; NULL: the plan has none */
     dlr_cuda_program *programs;
     dlr_feed_buffer *feeds;
     int nfeeds;
@@ -94,7 +106,8 @@ typedef struct {
     int64_t runs, taken; /* started; of them taken */
     char *ones;          /* what is read when the device has failed */
     int64_t nones;
-    bool says, slow;                     /* DLR_DEBUG=driver, =launches */
+    bool says, slow; /* DLR_DEBUG=driver, =launches or =guard */
+    dlr_cuda_guard guard;
     dlr_driver_counts all, begin, steps; /* in all; when the newest run began; of steps in a row */
     int64_t nsteps;
     int stepping; /* the program whose runs are being started ahead, or -1 */
@@ -126,8 +139,10 @@ void dlr_cuda_say(const dlr_cuda *c); /* DLR_DEBUG=driver */
 
 /* ---- watch.c ---- */
 void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline);
-/* A copy between the host's pinned memory and the arena, timed where the next run is. */
-dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offset, int64_t bytes);
+/* A copy between the host's pinned memory and the device's, at `offset` from c->memory, timed where the next
+ * run is. */
+dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offset, int64_t bytes,
+                            dlr_cu_stream stream);
 /* The program's launches one by one, with events between them. */
 void dlr_cuda_run_watched(dlr_cuda *c, int program);
 /* Waits for all, and writes the times down. */
@@ -136,8 +151,29 @@ void dlr_cuda_end_watch(dlr_cuda *c, int program);
 /* ---- host.c ---- */
 bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes); /* at least; what was there is lost */
 void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
+void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes);
 /* Sends what the host has written; with `forget`, its copies are no longer those of the arena. */
 void dlr_cuda_flush(dlr_cuda *c, bool forget);
+
+/* ---- guard.c ---- */
+/* One launch by itself, guarded (runtime/guard.h); it is done when this returns. What it did wrong becomes
+ * the device's fault. */
+dlr_cu_result dlr_cuda_guarded(dlr_cuda *c, int program, int number);
+
+/* ---- facts.c ---- */
+/* dlr_devices_text of a driver; NULL: there is none, and why. */
+const char *dlr_cuda_text(dl_arena *arena, const dlr_driver *driver, const dl_error *why);
+
+/* ---- feed.c ---- */
+void dlr_cuda_make_feeds(dlr_cuda *c);
+bool dlr_cuda_pin_feeds(dlr_cuda *c);
+/* The input that is exactly this part of the arena, or NULL. */
+dlr_feed_buffer *dlr_cuda_feed_of(dlr_cuda *c, int64_t offset, int64_t bytes);
+/* Where the host writes the next batch's, the input itself or (raw) what it is made of: the buffer that is
+ * not on its way. The last has been sent. NULL: the device has failed. */
+void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw);
+/* Sends what was written: it is in the input before whatever is given to c->stream next. */
+void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f);
 
 /* ---- open.c ---- */
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err);

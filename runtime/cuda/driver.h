@@ -65,6 +65,7 @@ typedef struct {
     dlr_cu_result (*DeviceGetCount)(int *count);
     dlr_cu_result (*DeviceGet)(dlr_cu_device *device, int ordinal);
     dlr_cu_result (*DeviceGetName)(char *name, int size, dlr_cu_device device);
+    dlr_cu_result (*DeviceTotalMem)(size_t *bytes, dlr_cu_device device);
     dlr_cu_result (*DeviceGetAttribute)(int *value, int attribute, dlr_cu_device device);
     dlr_cu_result (*DevicePrimaryCtxRetain)(dlr_cu_context *context, dlr_cu_device device);
     dlr_cu_result (*DevicePrimaryCtxRelease)(dlr_cu_device device);
@@ -78,9 +79,12 @@ typedef struct {
     dlr_cu_result (*MemsetD8Async)(dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s);
     dlr_cu_result (*MemcpyHtoDAsync)(dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s);
     dlr_cu_result (*MemcpyDtoHAsync)(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s);
+    dlr_cu_result (*MemcpyDtoDAsync)(dlr_cu_memory to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s);
     dlr_cu_result (*StreamCreate)(dlr_cu_stream *stream, unsigned flags);
     dlr_cu_result (*StreamDestroy)(dlr_cu_stream stream);
     dlr_cu_result (*StreamSynchronize)(dlr_cu_stream stream);
+    /* What follows in the stream waits for the event as it was recorded last; for none, if it never was. */
+    dlr_cu_result (*StreamWaitEvent)(dlr_cu_stream stream, dlr_cu_event event, unsigned flags);
     dlr_cu_result (*StreamBeginCapture)(dlr_cu_stream stream, int mode);
     dlr_cu_result (*StreamEndCapture)(dlr_cu_stream stream, dlr_cu_graph *graph);
     dlr_cu_result (*EventCreate)(dlr_cu_event *event, unsigned flags);
@@ -113,8 +117,8 @@ const dlr_driver *dlr_driver_load(const char *library, dl_error *err);
 
 /* The CPU's fake: one device of every compute capability (0.0), whose modules are shared objects that run
  * blocks here (ir/plan.h); memory of its own, at addresses that the host cannot use by mistake; streams that
- * do their work in order, when they are waited for; capture as a list. A launch whose arguments lie outside
- * its memory fails as an illegal address would. */
+ * do their work in order, when they are waited for, by the host or by another; capture as a list. A launch
+ * whose arguments lie outside its memory fails as an illegal address would. */
 const dlr_driver *dlr_driver_fake(void);
 /* For tests: what the fake has of memory, and faults to come. */
 typedef struct {
@@ -122,8 +126,14 @@ typedef struct {
     int major, minor;  /* compute capability; 0.0: all of them */
     int64_t fail_copy; /* that copy, counted from 1, fails as a lost device does; 0: none */
     unsigned seed;     /* of the order in which threads run */
+    bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the
+                        * one that is waited for; else each does only what is waited for */
 } dlr_fake_options;
 void dlr_fake_set(dlr_fake_options options);
+/* What the device did since then, in the order in which it did it, a letter each: 'i' a copy in, from the
+ * host; 'o' one out, to the host; 'w' one within the device; 'g' a graph, whose launches are not told; 'l' a
+ * launch. The first few hundred. */
+const char *dlr_fake_journal(void);
 
 /* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", and what Detail says. */
 void dlr_driver_say(const dlr_driver *driver, dlr_cu_result result, char *text, size_t size);

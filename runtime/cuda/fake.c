@@ -2,9 +2,11 @@
  *
  * It is stricter than a driver. Work on a stream is queued, and done in order when somebody waits for it, so
  * that what is read too early is not there yet, and a copy from memory that was changed too early copies the
- * change. Device memory begins as NaN, lies at addresses that the host cannot use, and every argument of a
- * launch must point into it. Copies are of pinned memory alone. While a stream captures, what allocates,
- * waits or copies is refused. The first fault stays, as on a device. Not for several threads. */
+ * change. Between streams the order is the worst that events allow: others do nothing that is not waited for,
+ * or (`hasty`) all that no event holds back. Device memory begins as NaN, lies at addresses that the host
+ * cannot use, and every argument of a launch must point into it. Copies are of pinned memory alone. While a
+ * stream captures, what allocates, waits or copies is refused. The first fault stays, as on a device. Not for
+ * several threads. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -90,6 +92,10 @@ static dlr_cu_result device_name(char *name, int size, dlr_cu_device device) {
     snprintf(name, (size_t)size, "emulated device");
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
+static size_t memory(void) { return fake.options.memory ? fake.options.memory : (size_t)1 << 36; }
+static dlr_cu_result device_memory(size_t *bytes, dlr_cu_device device) {
+    return *bytes = memory(), device ? DLR_CU_INVALID_DEVICE : 0;
+}
 static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
     switch (attribute) {
@@ -120,8 +126,6 @@ static char *take(size_t bytes) {
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? NULL : at;
 }
-
-static size_t memory(void) { return fake.options.memory ? fake.options.memory : (size_t)1 << 36; }
 
 static dlr_cu_result memory_info(size_t *free, size_t *total) {
     *total = memory(), *free = *total - fake.used;
@@ -191,7 +195,11 @@ static dlr_cu_result context_reset(dlr_cu_device device) {
     return context_release(device);
 }
 
-void dlr_fake_set(dlr_fake_options options) { fake.options = options, fake.copies = 0; }
+void dlr_fake_set(dlr_fake_options options) {
+    fake.options = options, fake.copies = 0;
+    fake.told = 0, *fake.journal = 0;
+}
+const char *dlr_fake_journal(void) { return fake.journal; }
 
 const dlr_driver *dlr_driver_fake(void) {
     static dlr_driver table = {.Init = init,
@@ -201,6 +209,7 @@ const dlr_driver *dlr_driver_fake(void) {
                                .DeviceGetCount = device_count,
                                .DeviceGet = device_get,
                                .DeviceGetName = device_name,
+                               .DeviceTotalMem = device_memory,
                                .DeviceGetAttribute = device_attribute,
                                .DevicePrimaryCtxRetain = context_retain,
                                .DevicePrimaryCtxRelease = context_release,

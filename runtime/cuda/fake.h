@@ -20,8 +20,8 @@ typedef int emulated_launch(const char *kernel, int nargs, void *const *args, un
                             unsigned shared, unsigned seed, char *error, size_t size);
 
 struct CUevent_st {
-    int waiting; /* records of it in the queue, which is */
-    struct CUstream_st *stream;
+    int64_t records, done;      /* how often it was put into a queue; of these, how often it happened */
+    struct CUstream_st *stream; /* of the last */
     bool times;
     int64_t at; /* when it was, in nanoseconds; 0: it never was */
 };
@@ -37,7 +37,7 @@ struct CUfunc_st {
 };
 
 enum { MOST_ARGS = 512 };
-typedef enum { LAUNCH, TO_DEVICE, TO_HOST, FILL, RECORD, GRAPH } kind;
+typedef enum { LAUNCH, TO_DEVICE, TO_HOST, WITHIN, FILL, RECORD, WAIT, GRAPH } kind;
 typedef struct {
     kind kind;
     dlr_cu_function function;
@@ -49,6 +49,7 @@ typedef struct {
     size_t bytes;
     int value;
     dlr_cu_event event;
+    int64_t record; /* that a wait is for */
     const struct CUgraph_st *graph;
 } work;
 
@@ -72,6 +73,8 @@ typedef struct {
     DL_ARRAY(block) device, pinned;
     size_t used;
     int64_t copies;
+    char journal[512];
+    size_t told; /* of it */
     dlr_cu_result fault;
     char detail[512];
     DL_ARRAY(struct CUstream_st *) streams;
@@ -109,8 +112,9 @@ bool dlr_fake_has(const block *b, const char *at, size_t bytes);
 /* Whether a stream captures; what asks may not be done then, and the capture is invalid. */
 bool dlr_fake_captures(void);
 
-/* fake_stream.c: does what is queued, up to the last record of an event (NULL: all); of all streams. */
-dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until);
+/* fake_stream.c: does what is queued, until an event has happened as often as `record` says (NULL: all), and
+ * what that waits for in other streams; of all streams. */
+dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until, int64_t record);
 void dlr_fake_drain_all(void);
 /* Queues work, or adds it to what is captured. */
 dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w);

@@ -54,7 +54,7 @@ static dlr_cu_result module_unload(dlr_cu_module m) {
 }
 static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
     char error[400];
-    if (m->launch(name, 0, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
+    if (m->launch(name, -1, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
     struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
     if (!f) return DLR_CU_OUT_OF_MEMORY;
     *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10};

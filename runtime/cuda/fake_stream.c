@@ -31,11 +31,13 @@ static dlr_cu_result run(const work *w) {
     case LAUNCH: return run_launch(w);
     case TO_DEVICE:
     case TO_HOST:
+    case WITHIN:
         if (++fake.copies == fake.options.fail_copy)
             return dlr_fake_break(DLR_CU_ECC_UNCORRECTABLE, "in a copy");
         return memcpy(w->to, w->from, w->bytes), 0;
     case FILL: return memset(w->to, w->value, w->bytes), 0;
     case RECORD: return w->event->at = dl_clock_ns(), 0;
+    case WAIT: return 0;
     case GRAPH:
         for (int i = 0; r == 0 && i < w->graph->list.n; i++) r = run(&w->graph->list.at[i]);
         return r;
@@ -43,16 +45,45 @@ static dlr_cu_result run(const work *w) {
     return DLR_CU_INVALID_VALUE;
 }
 
-/* Does what is queued, up to the last record of an event, or all. */
-dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until) {
-    while (s->done < s->queue.n && !(until && until->waiting == 0)) {
-        work w = s->queue.at[s->done++];
-        run(&w);
-        if (w.kind == RECORD) w.event->waiting--;
-        if (w.kind == GRAPH) dlr_fake_unuse((struct CUgraph_st *)(uintptr_t)w.graph);
-        free(w.args);
-    }
+static bool has_happened(const struct CUevent_st *e, int64_t record) { return e->done >= record; }
+
+static void tell(const work *w) {
+    static const char letters[] = {
+        [LAUNCH] = 'l', [TO_DEVICE] = 'i', [TO_HOST] = 'o', [WITHIN] = 'w', [GRAPH] = 'g'};
+    if ((size_t)w->kind >= sizeof letters || !letters[w->kind] || fake.told + 1 >= sizeof fake.journal)
+        return;
+    fake.journal[fake.told++] = letters[w->kind], fake.journal[fake.told] = 0;
+}
+
+static void run_next(struct CUstream_st *s) {
+    work w = s->queue.at[s->done++];
+    tell(&w);
+    run(&w);
+    if (w.kind == RECORD) w.event->done++;
+    if (w.kind == GRAPH) dlr_fake_unuse((struct CUgraph_st *)(uintptr_t)w.graph);
+    free(w.args);
     if (s->done == s->queue.n) s->done = s->queue.n = 0;
+}
+
+/* As far as it gets alone: up to a wait for what has not happened. */
+static void run_ahead(struct CUstream_st *s) {
+    while (s->done < s->queue.n) {
+        const work *w = &s->queue.at[s->done];
+        if (w->kind == WAIT && !has_happened(w->event, w->record)) return;
+        run_next(s);
+    }
+}
+
+/* Waits look back alone, to what was queued before them: this ends. */
+dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until, int64_t record) {
+    while (s->done < s->queue.n && !(until && has_happened(until, record))) {
+        for (int i = 0; fake.options.hasty && i < fake.streams.n; i++)
+            if (fake.streams.at[i] != s) run_ahead(fake.streams.at[i]);
+        const work *w = &s->queue.at[s->done];
+        if (w->kind == WAIT && !has_happened(w->event, w->record))
+            dlr_fake_drain(w->event->stream, w->event, w->record);
+        run_next(s);
+    }
     return fake.fault;
 }
 
@@ -85,6 +116,16 @@ static dlr_cu_result to_host(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_
               : DLR_CU_INVALID_VALUE;
 }
 
+static dlr_cu_result within(dlr_cu_memory to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s) {
+    char *at = (char *)(uintptr_t)(to - bias);
+    const char *source = (const char *)(uintptr_t)(from - bias);
+    bool apart = to + bytes <= from || from + bytes <= to;
+    bool ok = apart && dlr_fake_has(dlr_fake_find_device(to), at, bytes) &&
+              dlr_fake_has(dlr_fake_find_device(from), source, bytes);
+    return ok ? dlr_fake_add(s, (work){.kind = WITHIN, .to = at, .from = source, .bytes = bytes})
+              : DLR_CU_INVALID_VALUE;
+}
+
 static dlr_cu_result fill(dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s) {
     char *at = (char *)(uintptr_t)(to - bias);
     return dlr_fake_has(dlr_fake_find_device(to), at, bytes)
@@ -99,13 +140,13 @@ static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
     return 0;
 }
 static dlr_cu_result stream_destroy(dlr_cu_stream s) {
-    dlr_fake_drain(s, NULL);
+    dlr_fake_drain_all(); /* others may wait for what is queued here */
     REMOVE(&fake.streams, s);
     free(s->queue.at), free(s);
     return fake.fault;
 }
 static dlr_cu_result stream_wait(dlr_cu_stream s) {
-    return dlr_fake_captures() ? DLR_CU_STREAM_CAPTURE_UNSUPPORTED : dlr_fake_drain(s, NULL);
+    return dlr_fake_captures() ? DLR_CU_STREAM_CAPTURE_UNSUPPORTED : dlr_fake_drain(s, NULL, 0);
 }
 
 static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
@@ -117,27 +158,32 @@ static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
 static dlr_cu_result event_elapsed(float *ms, dlr_cu_event from, dlr_cu_event to) {
     if (fake.fault) return fake.fault;
     if (!from->times || !to->times) return DLR_CU_INVALID_HANDLE;
-    if (from->waiting || to->waiting) return DLR_CU_NOT_READY;
+    if (from->done < from->records || to->done < to->records) return DLR_CU_NOT_READY;
     if (!from->at || !to->at) return DLR_CU_INVALID_HANDLE;
     return *ms = (float)((double)(to->at - from->at) * 1e-6), 0;
 }
 static dlr_cu_result event_destroy(dlr_cu_event event) {
-    if (event->waiting) dlr_fake_drain(event->stream, event);
+    dlr_fake_drain_all(); /* somebody may wait for it */
     REMOVE(&fake.events, event);
     free(event);
     return 0;
 }
 static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
+    if (event->done < event->records && event->stream != s) return DLR_CU_INVALID_VALUE;
     dlr_cu_result r = dlr_fake_add(s, (work){.kind = RECORD, .event = event});
-    if (r == 0) event->waiting++, event->stream = s;
+    if (r == 0) event->records++, event->stream = s;
     return r;
 }
 static dlr_cu_result event_wait(dlr_cu_event event) {
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
-    return event->waiting ? dlr_fake_drain(event->stream, event) : fake.fault;
+    return event->done < event->records ? dlr_fake_drain(event->stream, event, event->records) : fake.fault;
+}
+static dlr_cu_result stream_wait_event(dlr_cu_stream s, dlr_cu_event event, unsigned flags) {
+    if (flags) return DLR_CU_INVALID_VALUE;
+    return dlr_fake_add(s, (work){.kind = WAIT, .event = event, .record = event->records});
 }
 void dlr_fake_drain_all(void) {
-    for (int i = 0; i < fake.streams.n; i++) dlr_fake_drain(fake.streams.at[i], NULL);
+    for (int i = 0; i < fake.streams.n; i++) dlr_fake_drain(fake.streams.at[i], NULL, 0);
 }
 
 void dlr_fake_drop_streams(void) {
@@ -158,9 +204,11 @@ void dlr_fake_streams(dlr_driver *t) {
     t->MemsetD8Async = fill;
     t->MemcpyHtoDAsync = to_device;
     t->MemcpyDtoHAsync = to_host;
+    t->MemcpyDtoDAsync = within;
     t->StreamCreate = stream_create;
     t->StreamDestroy = stream_destroy;
     t->StreamSynchronize = stream_wait;
+    t->StreamWaitEvent = stream_wait_event;
     t->EventCreate = event_create;
     t->EventDestroy = event_destroy;
     t->EventRecord = event_record;

@@ -27,16 +27,12 @@ static void mark(dlr_cuda *c, dlr_pinned *p) {
 
 static void send(dlr_cuda *c, dlr_pinned *from, int64_t offset, int64_t bytes) {
     if (!dlr_cuda_alive(c)) return;
-    if (dlr_cuda_ok(c, dlr_cuda_copy(c, false, from->at, offset, bytes), "a copy to the device"))
+    if (dlr_cuda_ok(c, dlr_cuda_copy(c, false, from->at, offset, bytes, c->stream), "a copy to the device"))
         mark(c, from);
 }
 
 void dlr_cuda_flush(dlr_cuda *c, bool forget) {
-    for (int i = 0; i < c->nfeeds; i++) {
-        dlr_feed_buffer *f = &c->feeds[i];
-        if (f->written) send(c, &f->memory[f->at], f->offset, f->bytes);
-        f->written = false;
-    }
+    for (int i = 0; i < c->nfeeds; i++) dlr_cuda_send_feed(c, &c->feeds[i]);
     for (int i = 0; i < DLR_MIRRORS; i++) {
         dlr_mirror *m = &c->mirrors[i];
         if (m->written) send(c, &m->memory, m->offset, m->bytes);
@@ -67,8 +63,8 @@ static dlr_mirror *choose(dlr_cuda *c, int64_t offset, int64_t bytes) {
 }
 
 static bool fetch(dlr_cuda *c, dlr_mirror *m) {
-    bool ok =
-        dlr_cuda_ok(c, dlr_cuda_copy(c, true, m->memory.at, m->offset, m->bytes), "a copy from the device");
+    bool ok = dlr_cuda_ok(c, dlr_cuda_copy(c, true, m->memory.at, m->offset, m->bytes, c->stream),
+                          "a copy from the device");
     if (ok) mark(c, &m->memory), dlr_cuda_wait_pinned(c, &m->memory);
     return ok && dlr_cuda_alive(c);
 }
@@ -95,28 +91,26 @@ static void *mirror(dlr_cuda *c, int64_t offset, int64_t bytes, dlr_access acces
     return dlr_cuda_alive(c) ? m->memory.at : NULL;
 }
 
-static dlr_feed_buffer *feed_of(dlr_cuda *c, int64_t offset, int64_t bytes) {
-    for (int i = 0; i < c->nfeeds; i++)
-        if (c->feeds[i].offset == offset && c->feeds[i].bytes == bytes) return &c->feeds[i];
-    return NULL;
-}
-
-/* A new batch goes into the buffer that is not on its way, and no copy of the old one is valid. */
-static void *feed(dlr_cuda *c, dlr_feed_buffer *f) {
+/* A new batch: no copy of the old one is valid. */
+static void *feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw) {
     dlr_cuda_flush(c, false);
     for (int i = 0; i < DLR_MIRRORS; i++)
         if (overlap(&c->mirrors[i], f->offset, f->bytes)) c->mirrors[i].valid = false;
-    f->at = 1 - f->at;
-    if (!dlr_cuda_pin(c, &f->memory[f->at], f->bytes)) return NULL;
-    dlr_cuda_wait_pinned(c, &f->memory[f->at]);
-    f->written = true;
-    return dlr_cuda_alive(c) ? f->memory[f->at].at : NULL;
+    return dlr_cuda_feed(c, f, raw);
 }
 
 void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access) {
     dlr_cuda *c = (dlr_cuda *)d;
     if (bytes <= 0) return nothing(c, 1);
-    dlr_feed_buffer *f = access == DLR_WRITE ? feed_of(c, offset, bytes) : NULL;
-    void *at = !dlr_cuda_alive(c) ? NULL : f ? feed(c, f) : mirror(c, offset, bytes, access);
+    dlr_feed_buffer *f = access == DLR_WRITE ? dlr_cuda_feed_of(c, offset, bytes) : NULL;
+    void *at = !dlr_cuda_alive(c) ? NULL : f ? feed(c, f, false) : mirror(c, offset, bytes, access);
     return at ? at : nothing(c, bytes);
+}
+
+void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    dlr_feed_buffer *f = d->gathers ? dlr_cuda_feed_of(c, offset, bytes) : NULL;
+    if (!f) return NULL;
+    void *at = dlr_cuda_alive(c) ? feed(c, f, true) : NULL;
+    return at ? at : nothing(c, f->room);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
-#include "runtime/debug.h"
+#include "runtime/guard.h"
 
 enum {
     SMALL = 64 /* bytes of a result that goes by the ring */,
@@ -138,6 +138,16 @@ static bool find_functions(dlr_cuda *c, dl_error *err) {
     return true;
 }
 
+/* The kernel that makes inputs of batches, where an object has it. */
+static bool find_gather(dlr_cuda *c, dl_error *err) {
+    dlr_cu_result r = DLR_CU_NOT_FOUND;
+    for (int i = 0; i < c->base.plan->objects.n && r == DLR_CU_NOT_FOUND; i++)
+        r = c->driver->ModuleGetFunction(&c->gather, c->modules[i], "dl_feed_0");
+    c->base.gathers = r == 0;
+    if (r != 0) c->gather = NULL;
+    return r == DLR_CU_NOT_FOUND || !fails(c, r, "dl_feed_0", err);
+}
+
 static bool start(dlr_cuda *c, dl_error *err) {
     if (fails(c, c->driver->DevicePrimaryCtxRetain(&c->context, c->device), "no context", err)) {
         c->context = NULL;
@@ -145,7 +155,8 @@ static bool start(dlr_cuda *c, dl_error *err) {
     }
     return !fails(c, c->driver->CtxSetCurrent(c->context), "no context", err) &&
            !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
-           load_modules(c, err) && find_functions(c, err);
+           !fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
+           load_modules(c, err) && find_functions(c, err) && find_gather(c, err);
 }
 
 bool dlr_cuda_load(dlr_device *d, dl_error *err) {
@@ -155,7 +166,7 @@ bool dlr_cuda_load(dlr_device *d, dl_error *err) {
     c->functions = DL_NEWS(d->arena, dlr_cu_function *, p->kernels.n + 1);
     for (int i = 0; i < p->kernels.n; i++)
         c->functions[i] = DL_NEWS(d->arena, dlr_cu_function, p->kernels.at[i].phases);
-    return find_device(c, err) && check_target(c, err) && start(c, err);
+    return find_device(c, err) && check_target(c, err) && dl_plan_check_code(p, err) && start(c, err);
 }
 
 /* ---- memory ---- */
@@ -171,8 +182,10 @@ static size_t variables(const dl_plan *p) {
 static bool take_memory(dlr_cuda *c, dl_error *err) {
     const dl_plan *p = c->base.plan;
     size_t arena = (size_t)dl_plan_round(p->arena_bytes), work = (size_t)dl_plan_round(p->workspace_bytes),
-           bytes = arena + work ? arena + work : DL_PLAN_ALIGN, free = 0, total = 0;
-    c->all.allocations++;
+           stage = (size_t)dl_plan_staged(p), bytes = arena + work + stage, free = 0, total = 0;
+    if (bytes == 0) bytes = DL_PLAN_ALIGN;
+    c->all.allocations++, c->workspace_offset = (int64_t)arena;
+    c->stage_offset = (int64_t)(arena + work);
     dlr_cu_result r = c->driver->MemAlloc(&c->memory, bytes);
     if (r == DLR_CU_OUT_OF_MEMORY) {
         c->driver->MemGetInfo(&free, &total);
@@ -180,12 +193,14 @@ static bool take_memory(dlr_cuda *c, dl_error *err) {
             err, DL_RESOURCE,
             "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free: %.1f for "
             "weights and what else stays from step to step, %.1f for what is made in between, %.1f "
-            "of workspace; take a smaller batch or crop, or another precision",
+            "of workspace, %.1f for the batch that comes next; take a smaller batch or crop, or another "
+            "precision",
             mib(bytes), c->name, mib(free), mib(total), mib(variables(p)), mib(arena - variables(p)),
-            mib(work));
+            mib(work), mib(stage));
     }
     return !fails(c, r, "no memory", err) &&
-           !fails(c, c->driver->MemsetD8Async(c->memory, 0, bytes, c->stream), "memory", err);
+           (arena + work == 0 || /* batches may come to the stage before this is done */
+            !fails(c, c->driver->MemsetD8Async(c->memory, 0, arena + work, c->stream), "memory", err));
 }
 
 static void bind_launches(dlr_cuda *c) {
@@ -263,23 +278,13 @@ static bool make_ring(dlr_cuda *c) {
     return true;
 }
 
-static void make_feeds(dlr_cuda *c) {
-    const dl_plan *p = c->base.plan;
-    c->feeds = DL_NEWS(c->base.arena, dlr_feed_buffer, p->vars.n + 1);
-    for (int i = 0; i < p->vars.n; i++) {
-        const dl_plan_var *v = &p->vars.at[i];
-        if (v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET)
-            c->feeds[c->nfeeds++] = (dlr_feed_buffer){.offset = v->offset, .bytes = dl_type_bytes(&v->type)};
-    }
-}
-
 bool dlr_cuda_map(dlr_device *d, dl_error *err) {
     dlr_cuda *c = (dlr_cuda *)d;
     make_launches(c);
     if (!take_memory(c, err)) return false;
     bind_launches(c);
-    make_feeds(c);
-    return make_ring(c) || dl_fail(err, d->fault.code, "%s", d->fault.message);
+    dlr_cuda_make_feeds(c);
+    return (make_ring(c) && dlr_cuda_pin_feeds(c)) || dl_fail(err, d->fault.code, "%s", d->fault.message);
 }
 
 /* ---- the end, and another beginning ---- */
@@ -293,16 +298,22 @@ static void unpin(dlr_cuda *c, dlr_pinned *p) {
 static void release(dlr_cuda *c) {
     const dlr_driver *v = c->driver;
     if (!c->context) return;
-    if (c->stream) v->StreamSynchronize(c->stream);
+    if (c->stream) v->StreamSynchronize(c->stream); /* which waits for what the feeder was given */
     for (int i = 0; c->programs && i < c->base.plan->programs.n; i++)
         if (c->programs[i].graph) v->GraphExecDestroy(c->programs[i].graph);
-    for (int i = 0; i < c->nfeeds; i++) unpin(c, &c->feeds[i].memory[0]), unpin(c, &c->feeds[i].memory[1]);
+    for (int i = 0; i < c->nfeeds; i++) {
+        unpin(c, &c->feeds[i].memory[0]), unpin(c, &c->feeds[i].memory[1]);
+        if (c->feeds[i].emptied) v->EventDestroy(c->feeds[i].emptied);
+    }
     for (int i = 0; i < DLR_MIRRORS; i++) unpin(c, &c->mirrors[i].memory);
     for (int i = 0; i < DLR_RING; i++) unpin(c, &c->ring[i].memory);
     for (int i = 0; i < c->watch.events.n; i++) v->EventDestroy(c->watch.events.at[i]);
+    unpin(c, &c->guard.canary), unpin(c, &c->guard.seen), unpin(c, &c->guard.kept);
+    if (c->guard.memory) v->MemFree(c->guard.memory);
     if (c->memory) v->MemFree(c->memory);
     for (int i = 0; c->modules && i < c->base.plan->objects.n; i++)
         if (c->modules[i]) v->ModuleUnload(c->modules[i]);
+    if (c->feeder) v->StreamDestroy(c->feeder);
     if (c->stream) v->StreamDestroy(c->stream);
     v->DevicePrimaryCtxRelease(c->device);
     c->context = NULL;
@@ -311,10 +322,13 @@ static void release(dlr_cuda *c) {
 /* A context that has failed is of no use, and what it held goes with it. */
 static void forget(dlr_cuda *c) {
     c->driver->DevicePrimaryCtxReset(c->device);
-    c->context = NULL, c->stream = NULL, c->memory = 0, c->watch.events.n = 0;
+    c->context = NULL, c->stream = c->feeder = NULL, c->memory = 0, c->watch.events.n = 0;
     memset(c->modules, 0, sizeof *c->modules * (size_t)c->base.plan->objects.n);
     for (int i = 0; i < c->base.plan->programs.n; i++) c->programs[i].graph = NULL;
-    for (int i = 0; i < c->nfeeds; i++) memset(c->feeds[i].memory, 0, sizeof c->feeds[i].memory);
+    for (int i = 0; i < c->nfeeds; i++) {
+        memset(c->feeds[i].memory, 0, sizeof c->feeds[i].memory);
+        c->feeds[i].emptied = NULL, c->feeds[i].written = false;
+    }
     memset(c->mirrors, 0, sizeof c->mirrors);
     for (int i = 0; i < DLR_RING; i++) c->ring[i].memory = (dlr_pinned){0};
 }
@@ -350,6 +364,7 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .replay = dlr_cuda_replay,
                                        .wait = dlr_cuda_wait,
                                        .host = dlr_cuda_host,
+                                       .gather = dlr_cuda_gather,
                                        .result = dlr_cuda_result,
                                        .watch = dlr_cuda_watch,
                                        .take = dlr_cuda_take,
@@ -358,7 +373,8 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err) {
     dlr_cuda *c = DL_NEW(arena, dlr_cuda);
     c->base = (dlr_device){.table = &table, .ahead = DLR_AHEAD};
-    c->stepping = -1, c->says = dlr_debugs("driver"), c->slow = dlr_debugs("launches");
+    c->stepping = -1, c->says = dlr_debugs("driver"), c->guard.on = dlr_debugs("guard");
+    c->slow = c->guard.on || dlr_debugs("launches");
     if (!emulated && !parse_ordinal(name, &c->ordinal, err)) return NULL;
     c->driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
     return c->driver ? &c->base : NULL;

@@ -13,9 +13,9 @@ static dlr_cu_event event_at(dlr_cuda *c, int i) {
     return dlr_cuda_alive(c) ? c->watch.events.at[i] : NULL;
 }
 
-static void mark(dlr_cuda *c, int i) {
+static void mark(dlr_cuda *c, int i, dlr_cu_stream stream) {
     dlr_cu_event event = event_at(c, i);
-    if (event) dlr_cuda_ok(c, c->driver->EventRecord(event, c->stream), "an event");
+    if (event) dlr_cuda_ok(c, c->driver->EventRecord(event, stream), "an event");
 }
 
 /* Of events, the first is the one that the others' times are counted from; those of copies follow it in
@@ -25,32 +25,33 @@ enum { COPIES = 1, LAUNCHES = COPIES + 2 * DLR_TIMED_COPIES };
 void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_cuda_wait(d);
-    mark(c, 0);
+    mark(c, 0, c->stream);
     dlr_cuda_wait(d);
     c->watch.began = dl_clock_ns();
     d->timeline = dlr_cuda_alive(c) ? timeline : NULL;
 }
 
-dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offset, int64_t bytes) {
+dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offset, int64_t bytes,
+                            dlr_cu_stream stream) {
     dlr_timeline *t = c->base.timeline;
     uint64_t device = c->memory + (uint64_t)offset;
     int number = t && t->ncopies < DLR_TIMED_COPIES ? t->ncopies++ : -1;
     if (number >= 0) {
         t->copies[number] = (dlr_timed_copy){.bytes = bytes, .to_host = to_host};
-        mark(c, COPIES + 2 * number);
+        mark(c, COPIES + 2 * number, stream);
     }
-    dlr_cu_result r = to_host ? c->driver->MemcpyDtoHAsync(host, device, (size_t)bytes, c->stream)
-                              : c->driver->MemcpyHtoDAsync(device, host, (size_t)bytes, c->stream);
-    if (number >= 0) mark(c, COPIES + 2 * number + 1);
+    dlr_cu_result r = to_host ? c->driver->MemcpyDtoHAsync(host, device, (size_t)bytes, stream)
+                              : c->driver->MemcpyHtoDAsync(device, host, (size_t)bytes, stream);
+    if (number >= 0) mark(c, COPIES + 2 * number + 1, stream);
     return r;
 }
 
 void dlr_cuda_run_watched(dlr_cuda *c, int program) {
     int n = c->base.plan->programs.at[program].launches.n;
-    mark(c, LAUNCHES);
+    mark(c, LAUNCHES, c->stream);
     for (int i = 0; i < n && dlr_cuda_alive(c); i++) {
         dlr_cuda_launch_one(&c->base, program, i);
-        mark(c, LAUNCHES + i + 1);
+        mark(c, LAUNCHES + i + 1, c->stream);
     }
 }
 

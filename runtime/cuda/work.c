@@ -53,7 +53,7 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number) {
     dlr_cuda_flush(c, true);
     if (!dlr_cuda_alive(c)) return;
     c->all.launches += l->kernel->phases;
-    dlr_cu_result r = dlr_cuda_put_launch(c, l);
+    dlr_cu_result r = c->guard.on ? dlr_cuda_guarded(c, program, number) : dlr_cuda_put_launch(c, l);
     if (r == 0 && c->slow) r = c->driver->StreamSynchronize(c->stream);
     dlr_cuda_ok(c, r, name_launch(l, text, sizeof text));
 }
@@ -115,7 +115,7 @@ static void send_results(dlr_cuda *c, int program) {
     slot->program = program;
     for (int i = 0; r == 0 && i < p->results.n; i++) {
         const dlr_span *s = &p->results.at[i];
-        r = dlr_cuda_copy(c, true, slot->memory.at + s->place, s->offset, s->bytes);
+        r = dlr_cuda_copy(c, true, slot->memory.at + s->place, s->offset, s->bytes, c->stream);
     }
     c->runs++; /* so that waiting for it is a wait for the newest */
     if (r == 0 && slot->memory.event) r = c->driver->EventRecord(slot->memory.event, c->stream);

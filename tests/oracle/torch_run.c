@@ -30,7 +30,7 @@ static bool step(dlr_exec *e, dlr_replay *batches, int64_t from, int64_t end, dl
 
 static bool run(char **files, dl_config *c, dl_error *err) {
     dlr_exec *e = open_model(c, err);
-    dlr_replay *batches = e ? dlr_replay_open(files[0], e, err) : NULL;
+    dlr_replay *batches = e ? dlr_replay_open(files[0], e, 0, 1, err) : NULL;
     if (!batches) return false;
     int64_t n = dlr_replay_batches(batches);
     dlr_schedule schedule = dl_rates_schedule(arena, c, dl_config_int(c, DL_KEY_local_batch_size));

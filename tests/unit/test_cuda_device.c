@@ -36,13 +36,16 @@ static const char source[] =
     "void broken_0(const float *x, char *workspace) { wrong = \"a barrier that not all threads reach\"; }\n"
     "void check_1(const float *x, char *workspace) { wrong = \"ran without blocks\"; }\n"
     "int strcmp(const char *, const char *);\n"
-    "static const struct { const char *name; void *run; } kernels[] = {{\"scale_0\", scale_0}, {\"loss_0\", "
-    "loss_0},\n"
-    "    {\"loss_1\", loss_1}, {\"check_0\", check_0}, {\"check_1\", check_1}, {\"broken_0\", broken_0}};\n"
+    "static const struct { const char *name; void *run; int nargs; } kernels[] = {{\"scale_0\", scale_0, "
+    "3},\n"
+    "    {\"loss_0\", loss_0, 3}, {\"loss_1\", loss_1, 3}, {\"check_0\", check_0, 2}, {\"check_1\", check_1, "
+    "2},\n"
+    "    {\"broken_0\", broken_0, 2}};\n"
     "int dl_emulated_launch(const char *name, int nargs, void *const *args, unsigned grid, unsigned n,\n"
     "                       unsigned shared, unsigned seed, char *error, unsigned long size) {\n"
     "    int k = 0; while (k < 6 && strcmp(kernels[k].name, name)) k++;\n"
     "    threads = n, dynamic = shared, wrong = k < 6 ? 0 : \"no such kernel\";\n"
+    "    if (k < 6 && nargs >= 0 && nargs != kernels[k].nargs) wrong = \"another number of arguments\";\n"
     "    for (block = 0; k < 6 && block < grid; block++)\n"
     "        if (nargs == 3)\n"
     "            ((void (*)(void *, void *, void *))kernels[k].run)(*(void **)args[0], *(void **)args[1],\n"
@@ -241,6 +244,9 @@ static void test_opening(dl_plan *p) {
     p->kernels.at[0].symbol = "another";
     expect_open(p, NULL, DL_INPUT, "no function another_0");
     p->kernels.at[0].symbol = "scale";
+    p->kernels.at[2].nargs = p->programs.at[0].launches.at[1].nargs = 0;
+    expect_open(p, NULL, DL_INPUT, "kernel 'check': check_0: another number of arguments");
+    p->kernels.at[2].nargs = p->programs.at[0].launches.at[1].nargs = 1;
     p->kernels.at[1].shared[0] = 250 << 10;
     expect_open(p, NULL, DL_RESOURCE, "shared memory");
     p->kernels.at[1].shared[0] = 0;
@@ -429,7 +435,7 @@ static void test_counts(const dl_plan *p) {
     FILE *f = tmpfile();
     char text[2000] = "";
     dup2(fileno(f), 2);
-    setenv("DLR_DEBUG", "guard,driver", 1);
+    setenv("DLR_DEBUG", "other,driver", 1);
     dlr_exec *e = open_exec(p);
     unsetenv("DLR_DEBUG");
     for (int i = 0; e && i < 6; i++) {

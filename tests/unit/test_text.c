@@ -190,8 +190,8 @@ static dl_module *make_module(dl_arena *arena) {
         if (op % 6 == 1) t.layout.kind = DL_CL;
         g->next_id += op % 3 == 0; /* holes in the numbering */
         dl_type types[DL_MAX_RESULTS] = {t, weight, image};
-        dl_node *node =
-            dl_node_append(g, (dl_op)op, n, in, dl_op_results((dl_op)op), types, op % 2 ? loc : none);
+        int results = dl_op_results((dl_op)op) ? dl_op_results((dl_op)op) : n;
+        dl_node *node = dl_node_append(g, (dl_op)op, n, in, results, types, op % 2 ? loc : none);
         for (int i = 0; i < dl_ops[op].nattrs; i++) set_sample(g, node, dl_ops[op].attrs[i]);
         if (op % 4 == 0) node->out[0].offset = 4096 * op;
     }

@@ -170,7 +170,8 @@ static dl_var *table(dl_graph *g, dl_dtype dtype, int n, double a, double b) {
     X(TENSOR, update_foreign, g->results.at[6].var = copy_of_var(g, var(g, "m")),                            \
       "names a variable of another graph")                                                                   \
     /* fused */                                                                                              \
-    X(FUSED, unfused, (node(g, 1)->op = DL_OP_neg, node(g, 1)->kernel = NULL), "only fused nodes are left")  \
+    X(FUSED, unfused, (node(g, 1)->op = DL_OP_neg, node(g, 1)->kernel = NULL),                               \
+      "only fused nodes and collectives are left")                                                           \
     X(FUSED, no_kernel, node(g, 1)->kernel = NULL, "a fused node without a kernel")                          \
     X(FUSED, unlisted, g->kernels.n = 3, "@k3 is not in the graph's list of kernels")                        \
     X(FUSED, listed_twice, g->kernels.at[1] = g->kernels.at[0], "kernel @k0 stands twice")                   \

@@ -1,0 +1,95 @@
+/* buckets: what is summed over the same ranks is summed several at once: a network takes as long to begin as
+ * to carry a hundred kilobytes. Buckets are filled in the order in which the way back makes the gradients,
+ * so that each begins while the rest of them is made; the first is small, so that it begins soon (Li et al.,
+ * PyTorch Distributed: experiences on accelerating data parallel training, VLDB 2020). A bucket is one node
+ * with many operands, which plan_memory puts side by side: the gradients themselves, and no copies. */
+#include <stdlib.h>
+
+#include "ir/walk.h"
+#include "passes/pass.h"
+
+typedef struct {
+    dl_node *node; /* an all_reduce of one operand */
+    int made;      /* where its operand is made */
+    bool told;     /* its result is for the host alone, at the end */
+    int64_t bytes;
+} member;
+
+static int by_time(const void *pa, const void *pb) {
+    const member *a = pa, *b = pb;
+    if (a->told != b->told) return a->told - b->told;
+    return a->made != b->made ? a->made - b->made : (a->node->out[0].id > b->node->out[0].id) ? 1 : -1;
+}
+
+static bool go_together(const member *a, const member *b) {
+    return a->told == b->told && a->node->in[0]->type.dtype == b->node->in[0]->type.dtype &&
+           dl_node_name(a->node, DL_ATTR_group) == dl_node_name(b->node, DL_ATTR_group);
+}
+
+/* The node of members [first, end) in one. */
+static dl_node *join(dl_graph *g, const member *m, int first, int end, dl_arena *arena) {
+    int n = end - first;
+    dl_value **in = DL_NEWS(arena, dl_value *, n);
+    dl_type *types = DL_NEWS(arena, dl_type, n);
+    for (int i = 0; i < n; i++) in[i] = m[first + i].node->in[0], types[i] = in[i]->type;
+    const dl_node *one = m[first].node;
+    uint32_t next = g->next_id;
+    dl_node *all = dl_node_new(g, DL_OP_all_reduce, n, in, n, types, one->loc);
+    g->next_id = next;
+    for (int i = 0; i < n; i++) all->out[i].id = m[first + i].node->out[0].id; /* numbers survive */
+    for (int i = 0; i < one->nattrs; i++) {
+        dl_attr a = one->attrs[i];
+        if (a.id == DL_ATTR_of) a.s = dl_format(g->module->arena, "%s and %d more", a.s, n - 1);
+        dl_node_set(g, all, a);
+    }
+    for (int i = 0; i < n; i++) {
+        dl_replace_value(g, &m[first + i].node->out[0], &all->out[i]);
+        m[first + i].node->nin = 0; /* gone: marks it */
+    }
+    return all;
+}
+
+/* Those of the graph that a bucket may hold, in order. What fills one by itself is left alone, and does not end
+ * the bucket of the small ones around it. */
+static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, int *n) {
+    const dl_uses *uses = dl_graph_uses(g, arena);
+    member *m = DL_NEWS(arena, member, g->nodes.n + 1);
+    int *made = DL_NEWS(arena, int, g->next_id + 1);
+    *n = 0;
+    for (int i = 0; i < g->nodes.n; i++) {
+        dl_node *node = g->nodes.at[i];
+        for (int k = 0; k < node->nout; k++) made[node->out[k].id] = i;
+        if (node->op != DL_OP_all_reduce || node->nin != 1 || !dl_reduces_in_place(node, 0, uses)) continue;
+        if (dl_type_bytes(&node->in[0]->type) > most) continue;
+        m[(*n)++] = (member){.node = node,
+                             .made = made[node->in[0]->id],
+                             .told = uses[node->out[0].id].n == 0,
+                             .bytes = dl_type_bytes(&node->in[0]->type)};
+    }
+    if (*n) qsort(m, (size_t)*n, sizeof *m, by_time);
+    return m;
+}
+
+bool dl_pass_buckets(dl_graph *g, dl_pass_ctx *ctx) {
+    const dl_parallel *p = &ctx->parallel;
+    int n, made = 0;
+    if (p->bucket_bytes <= 0) return false;
+    member *m = find_members(g, p->bucket_bytes, ctx->arena, &n);
+    dl_node **joined = DL_NEWS(ctx->arena, dl_node *, n + 1);
+    for (int first = 0, end; first < n; first = end) {
+        int64_t bytes = m[first].bytes, most = first == 0 ? p->first_bucket_bytes : p->bucket_bytes;
+        for (end = first + 1; end < n && go_together(&m[first], &m[end]) && bytes + m[end].bytes <= most;
+             end++)
+            bytes += m[end].bytes;
+        if (end - first > 1) joined[made++] = join(g, m, first, end, ctx->arena);
+    }
+    if (!made) return false;
+    int kept = 0;
+    for (int i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op != DL_OP_all_reduce || g->nodes.at[i]->nin)
+            g->nodes.at[kept++] = g->nodes.at[i];
+    g->nodes.n = kept;
+    for (int i = 0; i < made; i++) dl_push(g->module->arena, &g->nodes, joined[i]);
+    dl_graph_sort(g);
+    return true;
+}

@@ -1,0 +1,59 @@
+/* Between the files of this room: a comm as its backends see it. */
+#ifndef DLR_COMM_PARTS_H
+#define DLR_COMM_PARTS_H
+#include "runtime/comm.h"
+
+enum { MOST_GROUPS = 256 /* as many as a message's tag can tell apart */ };
+
+typedef struct {
+    int n, me; /* members; this rank's number among them, -1: none */
+    int *ranks;
+    int64_t started; /* collectives of this rank in this group */
+    void *of;        /* the backend's */
+} dlr_group;
+
+typedef struct {
+    /* A new group, whose number is comm->groups - 1. */
+    bool (*group)(dlr_comm *comm, dlr_group *group, dl_error *err);
+    /* The collective is checked, and its number in the group is group->started - 1. */
+    int64_t (*start)(dlr_comm *comm, dlr_group *group, const dlr_collective *c);
+    bool (*wait)(dlr_comm *comm, int64_t ticket, dl_error *err);
+    bool (*done)(dlr_comm *comm, int64_t ticket);
+    bool (*close)(dlr_comm *comm); /* frees what is the backend's */
+    void (*leave)(dlr_comm *comm, const char *why);
+} dlr_comm_backend_table;
+
+struct dlr_comm {
+    const dlr_comm_backend_table *backend;
+    const char *name;
+    dlr_world world;
+    dlr_group *group[MOST_GROUPS];
+    int groups;
+    const char *flight; /* file of the last collectives */
+    dl_error refused;   /* a collective that was none */
+    dlr_comm_counts counts;
+    int32_t flag, agreed; /* of dlr_comm_agree: MPI may write it still when a failed wait has returned */
+    void *of;             /* the backend's */
+};
+
+extern const dlr_comm_backend_table dlr_comm_self;
+
+/* A comm with its world's group; never NULL. `of` belongs to the backend. */
+dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world, void *of);
+
+/* Elements of a block of all members together, and before member m's piece. */
+int64_t dlr_block_before(const dlr_collective *c, int m);
+/* Bytes of `from` and of `to` at member `me` of n. */
+int64_t dlr_bytes_from(const dlr_collective *c, int n, int me);
+int64_t dlr_bytes_to(const dlr_collective *c, int n, int me);
+/* "all_reduce". */
+const char *dlr_collective_name(dlr_collective_kind kind);
+/* What all members must have in common, as a number. */
+uint64_t dlr_collective_hash(const dlr_collective *c, int n);
+
+/* Carries out a collective whose n members are all in this process. */
+void dlr_collective_here(int n, const dlr_collective *const *calls);
+/* to = from[0] + from[1] + ... (or the largest), element by element in this order; f16 and bf16 in f32,
+ * rounded once. `to` may be one of them. */
+void dlr_sum(dl_dtype type, bool largest, int64_t count, int n, const void *const *from, void *to);
+#endif

@@ -1,0 +1,82 @@
+#include "runtime/exchange.h"
+
+#include <string.h>
+
+/* A collective, ready to be begun. */
+typedef struct {
+    dlr_collective call;
+    int64_t ticket;
+} exchange;
+
+struct dlr_exchange {
+    dlr_comm *comm;
+    exchange **programs;
+};
+
+static const dlr_group *find_group(const dlr_ranks *ranks, const char *name) {
+    for (int i = 0; i < ranks->n; i++)
+        if (strcmp(ranks->groups[i].name, name) == 0) return &ranks->groups[i];
+    return NULL;
+}
+
+static dlr_collective_kind kind_of(dl_op op) {
+    return op == DL_OP_all_gather   ? DLR_ALL_GATHER
+           : op == DL_OP_all_reduce ? DLR_ALL_REDUCE
+                                    : /* reduce_scatter */ DLR_REDUCE_SCATTER;
+}
+
+/* "all_reduce of conv1.weight at models/unet.dl:3" */
+static const char *words_of(dl_arena *arena, const dl_plan_collective *c) {
+    return dl_format(arena, "%s of %s%s%s", dl_ops[c->op].name, *c->of ? c->of : "values",
+                     *c->where ? " at " : "", c->where);
+}
+
+static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_ranks *ranks, char *base,
+                    exchange *to, dl_error *err) {
+    const dlr_group *group = find_group(ranks, c->group);
+    if (!group || group->size != c->ranks)
+        return dl_fail(
+            err, DL_USAGE,
+            "the plan has %d ranks in group %s, and this run %d: it was compiled for another world", c->ranks,
+            c->group, group ? group->size : 0);
+    if (c->op != DL_OP_all_reduce && dl_share_of(c->size, c->ranks, group->rank).n != c->own)
+        return dl_fail(err, DL_INPUT,
+                       "rank %d of group %s has %lld of %lld elements in the plan, which is another's",
+                       group->rank, c->group, (long long)c->own, (long long)c->size);
+    to->call = (dlr_collective){.kind = kind_of(c->op),
+                                .group = group->number,
+                                .type = c->dtype,
+                                .outer = c->outer,
+                                .count = c->size,
+                                .from = base + c->from,
+                                .to = base + c->to,
+                                .what = words_of(arena, c)};
+    if (c->op == DL_OP_all_reduce) return true;
+    int64_t *counts = DL_NEWS(arena, int64_t, c->ranks);
+    for (int i = 0; i < c->ranks; i++) counts[i] = dl_share_of(c->size, c->ranks, i).n * c->inner;
+    to->call.counts = counts;
+    return true;
+}
+
+dlr_exchange *dlr_exchange_open(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks, char *base,
+                                dl_error *err) {
+    dlr_exchange *x = DL_NEW(arena, dlr_exchange);
+    x->comm = ranks->comm;
+    x->programs = DL_NEWS(arena, exchange *, plan->programs.n + 1);
+    for (int i = 0; i < plan->programs.n; i++) {
+        const dl_plan_program *p = &plan->programs.at[i];
+        x->programs[i] = DL_NEWS(arena, exchange, p->collectives.n + 1);
+        for (int k = 0; k < p->collectives.n; k++)
+            if (!prepare(arena, &p->collectives.at[k], ranks, base, &x->programs[i][k], err)) return NULL;
+    }
+    return x;
+}
+
+void dlr_exchange_start(dlr_exchange *x, int program, int number) {
+    exchange *e = &x->programs[program][number];
+    e->ticket = dlr_comm_start(x->comm, &e->call);
+}
+
+bool dlr_exchange_wait(dlr_exchange *x, int program, int number, dl_error *err) {
+    return dlr_comm_wait(x->comm, x->programs[program][number].ticket, err);
+}

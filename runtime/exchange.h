@@ -1,0 +1,32 @@
+/* The collectives of a plan over the comm of its run: who takes part in each is a matter of the run. */
+#ifndef DLR_EXCHANGE_H
+#define DLR_EXCHANGE_H
+#include "ir/plan.h"
+#include "runtime/comm.h"
+
+/* A group of the plan's ("dp", "tp", ...): its number in the comm, and where this rank stands in it. */
+typedef struct {
+    const char *name;
+    int number, rank, size;
+} dlr_group;
+
+/* What a run's ranks are to an executor. comm NULL: there is one rank. */
+typedef struct {
+    dlr_comm *comm;
+    int n;
+    const dlr_group *groups;
+} dlr_ranks;
+
+typedef struct dlr_exchange dlr_exchange;
+
+/* Prepares every collective of every program, so that a step looks nothing up; `base` is where the arena
+ * begins. NULL with an error: DL_USAGE (a plan for several ranks without a comm, a group that the run has not
+ * or whose size is another), DL_INPUT (pieces that are not this rank's). `ranks` and its groups are copied.
+ */
+dlr_exchange *dlr_exchange_open(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks, char *base,
+                                dl_error *err);
+/* Begins collective `number` of a program; never waits. */
+void dlr_exchange_start(dlr_exchange *x, int program, int number);
+/* Waits for it. Errors: DL_PEER. */
+bool dlr_exchange_wait(dlr_exchange *x, int program, int number, dl_error *err);
+#endif
