@@ -25,7 +25,7 @@ static void write_tables(dlr_exec *e) {
     for (int i = 0; i < e->plan->vars.n; i++) {
         const dl_plan_var *v = &e->plan->vars.at[i];
         if (v->role == DL_VAR_TABLE)
-            dlr_state_write(e, (dlr_view){&v->type, v->offset}, DL_F64, v->numbers.at);
+            dlr_state_write(e, (dlr_view){.type = &v->type, .offset = v->offset}, DL_F64, v->numbers.at);
     }
 }
 
@@ -33,7 +33,7 @@ static void find_copies(dlr_exec *e) {
     for (int i = 0; i < e->plan->vars.n; i++) {
         const dl_plan_var *v = &e->plan->vars.at[i];
         if (v->role != DL_VAR_COPY) continue;
-        copy c = {dlr_exec_variable(e, v->of), {&v->type, v->offset}};
+        copy c = {dlr_exec_variable(e, v->of), {.type = &v->type, .offset = v->offset}};
         dl_push(e->arena, &e->copies, c);
     }
 }
@@ -133,6 +133,10 @@ bool dlr_exec_check(const dlr_exec *e, dl_error *err) {
     return fault->code == DL_OK || dl_fail(err, fault->code, "%s", fault->message);
 }
 
+bool dlr_exec_memory(const dlr_exec *e, dlr_device_memory *memory) {
+    return e->device->table->memory && e->device->table->memory(e->device, memory);
+}
+
 int dlr_exec_program(const dlr_exec *e, const char *name) {
     const dl_plan_program *p = dl_plan_program_find(e->plan, name);
     return p ? (int)(p - e->plan->programs.at) : -1;
@@ -141,7 +145,7 @@ int dlr_exec_program(const dlr_exec *e, const char *name) {
 dlr_view dlr_exec_variable(const dlr_exec *e, const char *name) {
     for (int i = 0; i < e->plan->vars.n; i++) {
         const dl_plan_var *v = &e->plan->vars.at[i];
-        if (strcmp(v->name, name) == 0) return (dlr_view){&v->type, v->offset};
+        if (strcmp(v->name, name) == 0) return (dlr_view){&v->type, v->offset, dl_plan_piece(v)};
     }
     return (dlr_view){0};
 }
@@ -150,7 +154,9 @@ dlr_view dlr_exec_result(const dlr_exec *e, int program, dl_result_role role, co
     const dl_plan_program *p = &e->plan->programs.at[program];
     for (int i = 0; i < p->results.n; i++) {
         const dl_plan_result *r = &p->results.at[i];
-        if (r->role == role && (!name || strcmp(r->name, name) == 0)) return (dlr_view){&r->type, r->offset};
+        if (r->role != role || (name && strcmp(r->name, name) != 0)) continue;
+        const dl_var_piece *piece = role == DL_RESULT_GRAD ? dl_plan_piece(&e->plan->vars.at[r->var]) : NULL;
+        return (dlr_view){&r->type, r->offset, piece};
     }
     return (dlr_view){0};
 }

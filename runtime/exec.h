@@ -9,8 +9,9 @@ typedef struct dlr_exec dlr_exec;
 
 /* A tensor in the arena. */
 typedef struct {
-    const dl_type *type; /* with the layout it is stored in; NULL: there is no such tensor */
-    int64_t offset;      /* bytes from the arena's start */
+    const dl_type *type;       /* with the layout it is stored in; NULL: there is no such tensor */
+    int64_t offset;            /* bytes from the arena's start */
+    const dl_var_piece *piece; /* what of a whole tensor it is; NULL: the whole */
 } dlr_view;
 
 typedef struct {
@@ -57,6 +58,9 @@ void dlr_exec_observe(dlr_exec *exec, dlr_seen_fn *seen, void *context);
 /* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
  * DL_RESOURCE, with what the device says. */
 bool dlr_exec_check(const dlr_exec *exec, dl_error *err);
+
+/* What the device says of its memory now. False where it has none of its own, or failed. */
+bool dlr_exec_memory(const dlr_exec *exec, dlr_device_memory *memory);
 
 /* Index of a program, or -1. */
 int dlr_exec_program(const dlr_exec *exec, const char *name);

@@ -7,7 +7,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/tags.h"
 #include "runtime/again.h"
-#include "runtime/guard.h"
+#include "runtime/debug.h"
 #include "runtime/io/log.h"
 #include "runtime/memory.h"
 #include "runtime/signals.h"
@@ -285,7 +285,8 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     if (!check_watched(r, "training", skipped, err)) return false;
     if (!lost && !isfinite(loss)) {
         const dlr_state at = r->at;
-        const char *where = dlr_run_find_not_finite(r);
+        /* between several ranks nobody may stop in the middle of a step, where the others wait */
+        const char *where = r->o->ranks.comm ? "" : dlr_run_find_not_finite(r);
         r->at = at;
         return fail_loss(r, "training", loss, where, err);
     }

@@ -62,7 +62,7 @@ static dlr_state_list values_of(dl_arena *arena, const dlr_run *r, bool scales) 
     dlr_state_list list = {0};
     put_text(arena, &list, "model", dlr_exec_plan(r->exec)->model);
     put_int(arena, &list, "epoch_batches", r->epoch_batches);
-    put_int(arena, &list, "batch", r->batch);
+    put_int(arena, &list, "batch", r->global_batch);
     *put_reals(arena, &list, "epoch_seconds", 1) = r->seconds;
     *put_reals(arena, &list, "epoch_wait", 1) = r->wait;
     *put_reals(arena, &list, "learning_rate", 1) = r->last_rate;

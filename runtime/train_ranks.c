@@ -18,7 +18,7 @@ static uint64_t hash_weights(const dlr_run *r) {
     uint64_t h = 0;
     for (int i = 0; i < plan->vars.n; i++) {
         const dl_plan_var *v = &plan->vars.at[i];
-        dlr_view view = {&v->type, v->offset};
+        dlr_view view = {.type = &v->type, .offset = v->offset};
         int64_t all = dl_type_count(&v->type), most = sizeof piece / sizeof *piece;
         for (dlr_range g = {0}; v->role == DL_VAR_PARAM && g.first < all; g.first += g.n) {
             g.n = all - g.first < most ? all - g.first : most;

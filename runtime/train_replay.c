@@ -5,7 +5,7 @@
 #include "ir/base/str.h"
 #include "ir/base/tags.h"
 #include "runtime/again.h"
-#include "runtime/guard.h"
+#include "runtime/debug.h"
 #include "runtime/io/json.h"
 #include "runtime/io/log.h"
 #include "runtime/train_parts.h"
