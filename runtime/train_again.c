@@ -40,5 +40,6 @@ const char *dlr_run_find_not_finite(dlr_run *r) {
         "to find where (Ctrl-C ends the search)",
         (long long)r->at.iteration);
     if (!dlr_run_wait_saved(r, &fault)) dlr_log(DLR_ERROR, "%s", fault.message);
+    if (!dlr_run_meet(r, &fault)) return ""; /* all find the same newest checkpoint */
     return dlr_again_find(r->arena, &again, r->at.iteration);
 }
