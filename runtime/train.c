@@ -285,8 +285,7 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     if (!check_watched(r, "training", skipped, err)) return false;
     if (!lost && !isfinite(loss)) {
         const dlr_state at = r->at;
-        /* between several ranks nobody may stop in the middle of a step, where the others wait */
-        const char *where = r->o->ranks.comm ? "" : dlr_run_find_not_finite(r);
+        const char *where = dlr_run_find_not_finite(r); /* the loss is of all ranks: all of them search */
         r->at = at;
         return fail_loss(r, "training", loss, where, err);
     }
