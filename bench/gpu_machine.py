@@ -1,10 +1,14 @@
 """What bench/gpu finds on a machine: our programs, NVRTC, the driver, a Python with PyTorch; and what it takes along to one that
 cannot build."""
 import glob
+import json
+import math
 import os
 import pathlib
+import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -39,7 +43,8 @@ def build(folder):
     if lacking:
         raise Missing(f"nothing is built under {folder}, and to build it lacks {', '.join(lacking)}: scripts/install-packages build, or "
                       "`bench/gpu --pack` on a machine that builds, and its build-gpu here")
-    steps = ([] if (folder / "build.ninja").exists() else [["meson", "setup", str(folder)]]) + [["ninja", "-C", str(folder), "programs/dlc", "programs/dlrun"]]
+    steps = ([] if (folder / "build.ninja").exists() else [["meson", "setup", str(folder)]]) + [
+        ["ninja", "-C", str(folder), "programs/dlc", "programs/dlrun", "tests/test_gpu"]]
     for command in steps:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:
@@ -69,6 +74,9 @@ def pack(folder):
         for name, path in re.findall(r"^\s*(\S+) => (/\S+)", out(["ldd", str(program)]), re.M):
             if not OWN.match(name):
                 shutil.copy2(path, PACK / "lib" / name)
+    if (folder / "tests/test_gpu").exists():
+        (PACK / "tests").mkdir()
+        shutil.copy2(folder / "tests/test_gpu", PACK / "tests")
     size = sum(p.stat().st_size for p in PACK.rglob("*") if p.is_file())
     print(f"{PACK}: {size / 2**20:.0f} MiB; bench/gpu takes it where nothing is built")
 
@@ -126,6 +134,23 @@ def python_with_torch(cuda):
         if len(said) == 4:
             why = f"PyTorch {said[0]} of {python} sees no GPU"
     return None, why
+
+
+def write_batches(path, shapes, classes, steps):
+    """Safetensors for --replay: x.0, t.0, x.1, ...; normal numbers, or, for a target of one axis, numbers of classes."""
+    draw, header, data, at = random.Random(1), {}, [], 0
+    for step in range(steps):
+        for name, shape in shapes.items():
+            n = math.prod(shape)
+            whole = len(shape) == 1
+            raw = (struct.pack(f"<{n}i", *(draw.randrange(classes) for _ in range(n))) if whole else
+                   struct.pack(f"<{n}f", *(draw.gauss(0, 1) for _ in range(n))))
+            header[f"{name}.{step}"] = {"dtype": "I32" if whole else "F32", "shape": shape, "data_offsets": [at, at + len(raw)]}
+            data.append(raw)
+            at += len(raw)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(data))
 
 
 def commit():

@@ -58,16 +58,15 @@ def put_speed(report):
     rows = []
     for name, found in report["speed"].items():
         if not is_whole(found):
-            rows.append((name, state(found)) + ("",) * 9)
+            rows.append((name, state(found)) + ("",) * 10)
             continue
         rival = best_rival(report, name)
-        seen = mib(found["device_bytes"]) if "device_bytes" in found else "-"
         rows.append((name, f"{found['samples_per_s']:,.1f}", f"{found['step_ms']:.3f}", f"{found['share_of_peak']:.1%}", f"{found['share_of_bandwidth']:.1%}",
-                     mib(found["planned_bytes"]), seen, f"{found['first_step_cold_ms'] / 1e3:.2f}", f"{found['first_step_ms'] / 1e3:.2f}",
+                     mib(found["planned_bytes"]), mib(found["device_bytes_predicted"]), mib(found["device_bytes"]), f"{found['first_step_cold_ms'] / 1e3:.2f}", f"{found['first_step_ms'] / 1e3:.2f}",
                      f"{rival[1]['samples_per_s']:,.1f} ({rival[0]})" if rival else "-",
                      f"{found['samples_per_s'] / rival[1]['samples_per_s']:.2f}" if rival else "-"))
     return "## Speed\n\nShares are of the peak of bf16 products (mma.sync) and of the stream that were measured in the same run; TF32's own peak is half of it.\n\n" + table(
-        ("", "samples/s", "step ms", "of the peak", "of the bandwidth", "planned MiB", "seen MiB", "first step cold s", "warm s", "best PyTorch", "times as fast"),
+        ("", "samples/s", "step ms", "of the peak", "of the bandwidth", "planned MiB", "predicted in use", "in use", "first step cold s", "warm s", "best PyTorch", "times as fast"),
         rows) + "".join(put_kernels(name, found) for name, found in report["speed"].items() if is_whole(found))
 
 
@@ -98,6 +97,8 @@ def text(report):
             ("", "apart", "allowed", ""), [(name, f"{f['apart']:.1e}" if "apart" in f else "", f.get("allowed", ""), state(f)) for name, f in report["curves"].items()])
     if "graph" in report:
         t += f"## A step\n\n{report['graph'].get('line', '')} {state(report['graph']) if 'wrong' in report['graph'] else ''}\n\n"
+    if "tests" in report:
+        t += "## Tests\n\n" + table(("", ""), [(name, f"{f['passed']} passed" if "passed" in f else f.get("skipped") or state(f)) for name, f in report["tests"].items()])
     if "speed" in report:
         t += put_speed(report)
     if "rivals" in report:

@@ -16,10 +16,13 @@ typedef struct {
     int steps;
     const int64_t *ns; /* of each launch, `rounds` runs together */
     int rounds;
-    double gflops, gbytes; /* the machine's ceilings */
-    int64_t rss;           /* bytes */
+    double gflops, gbytes;    /* the machine's ceilings */
+    int64_t rss;              /* bytes */
+    dlr_device_memory memory; /* behind the first step; total 0: the device has none of its own */
 } dl_bench;
 
+/* Bytes that were to be in use behind the first step. */
+int64_t dl_bench_predicted(const dl_bench *b);
 /* Sorts `ms`. kernels: a line for each of them, or, in JSON, the list "kernel_times". */
 void dl_bench_print(dl_bench *b, bool kernels);
 void dl_bench_print_json(dl_bench *b, bool kernels);

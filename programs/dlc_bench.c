@@ -88,6 +88,7 @@ static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, co
     dlr_exec_run(exec, b->program, NULL);
     dlr_exec_scalar(exec, loss);
     b->first_ms = dl_clock_ms() - t;
+    if (!dlr_exec_memory(exec, &b->memory)) b->memory = (dlr_device_memory){0};
     struct rusage used;
     getrusage(RUSAGE_SELF, &used); /* before the peak's own buffers are mapped */
     b->rss = (int64_t)used.ru_maxrss * 1024;

@@ -130,6 +130,10 @@ bool dlr_exec_check(const dlr_exec *e, dl_error *err) {
     return fault->code == DL_OK || dl_fail(err, fault->code, "%s", fault->message);
 }
 
+bool dlr_exec_memory(const dlr_exec *e, dlr_device_memory *memory) {
+    return e->device->table->memory && e->device->table->memory(e->device, memory);
+}
+
 int dlr_exec_program(const dlr_exec *e, const char *name) {
     const dl_plan_program *p = dl_plan_program_find(e->plan, name);
     return p ? (int)(p - e->plan->programs.at) : -1;

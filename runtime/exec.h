@@ -55,6 +55,9 @@ int dlr_exec_ahead(const dlr_exec *exec);
  * DL_RESOURCE, with what the device says. */
 bool dlr_exec_check(const dlr_exec *exec, dl_error *err);
 
+/* What the device says of its memory now. False where it has none of its own, or failed. */
+bool dlr_exec_memory(const dlr_exec *exec, dlr_device_memory *memory);
+
 /* Index of a program, or -1. */
 int dlr_exec_program(const dlr_exec *exec, const char *name);
 

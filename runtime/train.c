@@ -93,7 +93,7 @@ static bool start(dlr_run *r, dl_error *err) {
     bool restored = false;
     r->batch = (int)dlr_exec_plan(r->exec)->batch;
     r->global_batch = r->batch * (o->ranks.data_ranks ? o->ranks.data_ranks : 1);
-    if (!find_programs(r, err)) return false;
+    if (!find_programs(r, err) || !dlr_run_open_saver(r, err)) return false;
     r->raw = dlr_run_gathers(r);
     r->batches = read_ahead(r, o->train, err);
     if (!r->batches) return false;
@@ -114,7 +114,9 @@ static bool start(dlr_run *r, dl_error *err) {
 /* Asked to stop: keeps everything and says so. */
 static bool pause_run(dlr_run *r, dl_error *err) {
     dlr_progress_finish(&r->progress);
-    if (!dlr_run_save(r, false, err) || !dlr_run_end_asking(r, err) || !dlr_run_meet(r, err)) return false;
+    if (!dlr_run_save(r, false, err) || !dlr_run_wait_saved(r, err) || !dlr_run_end_asking(r, err) ||
+        !dlr_run_meet(r, err))
+        return false;
     return dl_fail(err, DL_REQUEUE,
                    "stopped by %s after step %lld (epoch %lld); checkpoint written: the same command with "
                    "--resume goes on",
@@ -256,7 +258,7 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     if (!dlr_scaler_check(&r->scaler, r->exec, r->train, r->at.iteration, err)) return false;
     if (r->at.position == 2) log_memory(r->o->style->stepped);
     dlr_progress_step(&r->progress, r->global_batch, loss);
-    return dlr_run_ask(r, err);
+    return dlr_run_ask(r, err) && dlr_run_check_saved(r, err);
 }
 
 /* Steps that may be under way: one whose times are recorded is alone, and so is the first where its gradients
@@ -407,10 +409,13 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     ok = ok && dlr_run_end_asking(&r, err);
+    ok = ok && dlr_run_wait_saved(&r, err); /* a signal is still heard, and the same as none */
     dlr_signals_release();
+    if (ok) dlr_run_log_saver(&r);
     ok = end_profile(o, ok, err) && ok;
     ok = ok && dlr_run_save_weights(o, err) && dlr_run_end_history(&r, err);
 
+    dlr_run_close_saver(&r);
     dlr_run_close_records(&r);
     dlr_prefetch_stop(r.batches);
     dl_arena_free(arena);

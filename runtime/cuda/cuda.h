@@ -90,6 +90,7 @@ typedef struct {
     dlr_cu_device device;
     char name[128];
     dlr_cu_context context;       /* NULL: none */
+    int64_t before;               /* bytes in use on the device behind its making */
     dlr_cu_stream stream, feeder; /* what runs; batches on their way to the device */
     dlr_cu_module *modules;
     dlr_cu_function **functions;            /* a kernel's phases */
@@ -155,6 +156,15 @@ void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes);
 /* Sends what the host has written; with `forget`, its copies are no longer those of the arena. */
 void dlr_cuda_flush(dlr_cuda *c, bool forget);
 
+/* ---- memory.c ---- */
+int64_t dlr_cuda_plan_bytes(const dl_plan *plan); /* of the one allocation */
+dlr_cu_result dlr_cuda_begin_memory(dlr_cuda *c);
+bool dlr_cuda_memory(dlr_device *d, dlr_device_memory *memory);
+/* Of a device that was found, for as long as it takes. Errors: DL_RESOURCE. */
+bool dlr_cuda_predict(dlr_cuda *c, const dl_plan *plan, dlr_device_memory *memory, dl_error *err);
+/* "; most at once touches kernel ..." */
+void dlr_cuda_put_busiest(const dl_plan *plan, dl_buf *to);
+
 /* ---- guard.c ---- */
 /* One launch by itself, guarded (runtime/guard.h); it is done when this returns. What it did wrong becomes
  * the device's fault. */
@@ -176,5 +186,7 @@ void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw);
 void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f);
 
 /* ---- open.c ---- */
+bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated, dlr_device_memory *memory,
+                         dl_error *err);
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err);
 #endif

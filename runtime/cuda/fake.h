@@ -27,6 +27,7 @@ struct CUevent_st {
 };
 struct CUmod_st {
     dl_object object;
+    size_t bytes;
     emulated_launch *launch;
     DL_ARRAY(struct CUfunc_st *) functions; /* which go with it */
 };
@@ -71,7 +72,8 @@ typedef struct {
     dlr_fake_options options;
     bool running;
     DL_ARRAY(block) device, pinned;
-    size_t used;
+    size_t used, code; /* bytes of blocks; of modules and graphs */
+    int contexts;
     int64_t copies;
     char journal[512];
     size_t told; /* of it */

@@ -62,6 +62,14 @@ bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err
     return c.driver && find_device(&c, err) && capability(&c, major, minor, err);
 }
 
+bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated, dlr_device_memory *memory,
+                         dl_error *err) {
+    dlr_cuda c = {0};
+    if (!emulated && !parse_ordinal(name, &c.ordinal, err)) return false;
+    c.driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
+    return c.driver && find_device(&c, err) && dlr_cuda_predict(&c, plan, memory, err);
+}
+
 /* Code of sm_MN runs on devices M.N and later of the same M; that of sm_MNa on M.N alone. */
 static bool check_target(dlr_cuda *c, dl_error *err) {
     const char *target = c->base.plan->target;
@@ -154,6 +162,7 @@ static bool start(dlr_cuda *c, dl_error *err) {
         return false;
     }
     return !fails(c, c->driver->CtxSetCurrent(c->context), "no context", err) &&
+           !fails(c, dlr_cuda_begin_memory(c), "no context", err) &&
            !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
            !fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
            load_modules(c, err) && find_functions(c, err) && find_gather(c, err);
@@ -188,15 +197,19 @@ static bool take_memory(dlr_cuda *c, dl_error *err) {
     c->stage_offset = (int64_t)(arena + work);
     dlr_cu_result r = c->driver->MemAlloc(&c->memory, bytes);
     if (r == DLR_CU_OUT_OF_MEMORY) {
+        dl_buf busiest = {0};
+        dlr_cuda_put_busiest(p, &busiest);
         c->driver->MemGetInfo(&free, &total);
-        return dl_fail(
-            err, DL_RESOURCE,
-            "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free: %.1f for "
-            "weights and what else stays from step to step, %.1f for what is made in between, %.1f "
-            "of workspace, %.1f for the batch that comes next; take a smaller batch or crop, or another "
-            "precision",
-            mib(bytes), c->name, mib(free), mib(total), mib(variables(p)), mib(arena - variables(p)),
-            mib(work), mib(stage));
+        dl_fail(err, DL_RESOURCE,
+                "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free: %.1f for "
+                "weights and what else stays from step to step, %.1f for what is made in between, %.1f "
+                "of workspace, %.1f for the batch that comes next%s (dlc compile --dump=memory tells what is "
+                "alive "
+                "when); take a smaller batch or crop, or another precision",
+                mib(bytes), c->name, mib(free), mib(total), mib(variables(p)), mib(arena - variables(p)),
+                mib(work), mib(stage), busiest.at ? busiest.at : "");
+        dl_buf_free(&busiest);
+        return false;
     }
     return !fails(c, r, "no memory", err) &&
            (arena + work == 0 || /* batches may come to the stage before this is done */
@@ -368,6 +381,7 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .result = dlr_cuda_result,
                                        .watch = dlr_cuda_watch,
                                        .take = dlr_cuda_take,
+                                       .memory = dlr_cuda_memory,
                                        .close = close_cuda};
 
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err) {

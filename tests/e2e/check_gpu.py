@@ -37,6 +37,8 @@ def test_all():
     speed = found["speed"]["cnn_classifier bf16"]
     check(abs(speed["samples_per_s"] * speed["step_ms"] - 4000) < 1 and 0 < speed["share_of_peak"] < 1 and speed["first_step_cold_ms"] > speed["first_step_ms"] > 0
           and len(speed["kernel_times"]) > 20 and all(k["ms"] > 0 and k["floor_ms"] >= 0 for k in speed["kernel_times"]), f"{speed}")
+    check(speed["device_bytes"] > speed["device_bytes_before"] + speed["planned_bytes"] and
+          abs(speed["device_bytes_predicted"] - speed["device_bytes"]) < 8 << 20, f"{speed}")
     rivals = found["rivals"]
     check("none" in rivals or rivals["cnn_classifier bf16"]["eager"]["samples_per_s"] > 0, f"{rivals}")
     with open(f"{TMP}/out/gpu-emulated.md") as f:

@@ -216,9 +216,35 @@ static void expect_open(const dl_plan *p, const char *device, dl_code code, cons
     dlr_exec_close(e);
 }
 
+/* What is predicted of the device's memory is what is in use, within a hundredth; and no step takes more. */
+static void test_memory(dl_plan *p) {
+    dlr_device_memory before, now, later;
+    dl_error err = {0};
+    p->arena_bytes = (int64_t)384 << 20;
+    CHECK(dlr_device_predict(p, "cuda:emulated", &before, &err), "%s", err.message);
+    CHECK(before.seen == before.before && before.before > 0 && before.plan >= p->arena_bytes &&
+              before.code > 0,
+          "%lld", (long long)before.seen);
+    dlr_exec *e = open_exec(p);
+    if (e) put(e, 1), dlr_exec_run(e, 0, NULL), dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
+    CHECK(e && dlr_exec_memory(e, &now) && now.before == before.before && now.total == before.total);
+    int64_t predicted = before.before + before.plan + before.code + before.graphs;
+    CHECK(llabs(now.seen - predicted) * 100 <= now.seen && now.seen > now.before + p->arena_bytes,
+          "%lld bytes predicted, %lld seen", (long long)predicted, (long long)now.seen);
+    for (int i = 0; e && i < 3; i++) put(e, 1), dlr_exec_run(e, 0, NULL);
+    CHECK(e && dlr_exec_memory(e, &later) && later.seen == now.seen, "%lld", (long long)later.seen);
+    dlr_exec_close(e);
+    CHECK(dlr_device_predict(p, NULL, &later, &err) && later.before == before.before, "all was given back");
+    p->arena_bytes = ARENA;
+    p->target = "cpu:generic";
+    CHECK(!dlr_device_predict(p, NULL, &before, &err) && !err.code && before.total == 0);
+    p->target = "cuda:sm_90a:emulated";
+}
+
 static void test_opening(dl_plan *p) {
     dlr_fake_set((dlr_fake_options){.memory = 10000});
     expect_open(p, NULL, DL_RESOURCE, "weights");
+    expect_open(p, NULL, DL_RESOURCE, "most at once touches kernel 'scale' (m.dl:1)");
     dlr_fake_set((dlr_fake_options){0});
     expect_open(p, "cpu", DL_USAGE, "does not run on the device cpu");
     expect_open(p, "cuda:0", DL_USAGE, "does not run on the device cuda:0");
@@ -469,6 +495,7 @@ int main(void) {
     test_ahead(p);
     test_host(p);
     test_counts(p);
+    test_memory(p);
     test_opening(p);
     test_fault(p);
     test_not_finite(p);
