@@ -112,6 +112,8 @@ def summary(report):
     for part in ("correctness", "curves"):
         if part in report:
             parts.append(f"{part} {sum(state(f) == 'agrees' for f in report[part].values())} of {len(report[part])}")
+    if "tests" in report:
+        parts.append(f"tests {sum(f.get('passed', 0) for f in report['tests'].values())} passed")
     for name, found in report.get("speed", {}).items():
         if is_whole(found):
             rival = best_rival(report, name)

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "compiler/cuda/build.h"
-#include "ir/cubin.h"
 #include "compiler/cuda/emit_cuda.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/dirs.h"
 #include "ir/builder.h"
+#include "ir/cubin.h"
 #include "tests/check.h"
 
 typedef struct {
