@@ -22,6 +22,7 @@
 #include "programs/version.h"
 #include "runtime/io/log.h"
 #include "runtime/io/stored.h"
+#include "runtime/snapshot.h"
 #include "runtime/train.h"
 
 static const dl_option options[] = {
@@ -267,15 +268,25 @@ static bool compile(program *p, dl_error *err) {
     return true;
 }
 
-/* "2 batches of 9.0 MiB, data sets of 8.2 MiB": what a run holds beside the plan's memory. */
+/* What a checkpoint's copy takes, from which it is written while training goes on. */
+static int64_t copy_bytes(const program *p) {
+    bool copies = dl_config_bool(p->config, DL_KEY_async_checkpoints) && !is_replay(p->config);
+    return copies ? dlr_snapshot_bytes(p->plan) : 0;
+}
+
+/* "2 batches of 9.0 MiB, data sets of 8.2 MiB, a checkpoint's copy of 2.1 MiB": what a run holds beside the
+ * plan's memory. */
 static const char *data_text(const program *p) {
     dlr_train_ring ring = dlr_train_ring_of(p->plan, (int)dl_config_int(p->config, DL_KEY_num_data_workers));
     int64_t held = 0;
     if (is_replay(p->config)) return "no batches";
     if (p->train && p->valid) held = dlr_dataset_held(p->train) + dlr_dataset_held(p->valid);
-    return dl_format(p->arena, "%d batch%s of %.1f MiB%s", ring.batches, ring.batches == 1 ? "" : "es",
+    return dl_format(p->arena, "%d batch%s of %.1f MiB%s%s", ring.batches, ring.batches == 1 ? "" : "es",
                      (double)ring.bytes / 0x1p20,
-                     held ? dl_format(p->arena, ", data sets of %.1f MiB", (double)held / 0x1p20) : "");
+                     held ? dl_format(p->arena, ", data sets of %.1f MiB", (double)held / 0x1p20) : "",
+                     copy_bytes(p) ? dl_format(p->arena, ", a checkpoint's copy of %.1f MiB",
+                                               (double)copy_bytes(p) / 0x1p20)
+                                   : "");
 }
 
 /* What the run will take of the device, with what is in use there now; nothing where that is the host. */
@@ -305,9 +316,9 @@ static void print_json(const program *p, int threads, const dlr_device_memory *m
     dl_buf b = {0};
     dl_config_put_json(p->config, &b);
     printf("{\"configuration\": %s, \"batch\": %lld, \"global_batch\": %lld, \"parameters\": %lld, "
-           "\"peak_bytes\": %lld, \"threads\": %d, \"kernels\": %d%s}\n",
+           "\"peak_bytes\": %lld, \"checkpoint_copy_bytes\": %lld, \"threads\": %d, \"kernels\": %d%s}\n",
            b.at, (long long)p->batch, (long long)p->global_batch, (long long)dl_plan_parameters(p->plan),
-           (long long)dl_plan_peak(p->plan, threads), threads,
+           (long long)dl_plan_peak(p->plan, threads), (long long)copy_bytes(p), threads,
            dl_plan_program_find(p->plan, "train")->launches.n, device_json(p, m));
     dl_buf_free(&b);
 }
@@ -332,7 +343,7 @@ static bool print_plan(const program *p, dl_error *err) {
         return true;
     }
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
-           "it %s, read ahead\n  kernels     %d in a training step\n",
+           "it %s\n  kernels     %d in a training step\n",
            dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
            (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
            data_text(p), dl_plan_program_find(p->plan, "train")->launches.n);
@@ -390,6 +401,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .resume = dl_config_bool(c, DL_KEY_resume),
         .resume_from = dl_config_str(c, DL_KEY_resume),
         .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
+        .async = dl_config_bool(c, DL_KEY_async_checkpoints),
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
         .torch = dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
         .hyperparams = yaml->at,

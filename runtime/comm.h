@@ -93,8 +93,8 @@ bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *
  * by _exit, since MPI's own end would wait for the lost one. NULL is fine. */
 bool dlr_comm_close(dlr_comm *comm);
 
-/* This rank ends alone, by a fault of its own: tells the others, whose waits fail with "rank 1 has left: why".
- * The process should then leave by _exit with its own code. */
+/* This rank ends alone, by a fault of its own: tells the others, whose waits fail with "rank 1 has left:
+ * why". The process should then leave by _exit with its own code. */
 void dlr_comm_leave(dlr_comm *comm, const char *why);
 /* Where the last collectives are written when a rank is lost, besides standard error; kept. */
 void dlr_comm_set_flight(dlr_comm *comm, const char *path);

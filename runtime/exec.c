@@ -112,6 +112,9 @@ void dlr_exec_watch(dlr_exec *e, dlr_timeline *timeline) {
     timeline->ncopies = 0;
     e->device->table->watch(e->device, timeline);
 }
+void dlr_exec_observe(dlr_exec *e, dlr_seen_fn *seen, void *context) {
+    e->device->seen = seen, e->device->seen_by = context;
+}
 int dlr_exec_ahead(const dlr_exec *e) { return e->device->ahead; }
 
 void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {

@@ -50,6 +50,9 @@ void dlr_exec_take(dlr_exec *exec);
  * has begun. It runs launch by launch, to the same bits; no other may be under way. */
 void dlr_exec_watch(dlr_exec *exec, dlr_timeline *timeline);
 int dlr_exec_ahead(const dlr_exec *exec);
+/* From now on runs go launch by launch, to the same bits, and `seen` looks at tensors behind each, without
+ * writing any. NULL: nobody does any more. At most one run is to be under way then. */
+void dlr_exec_observe(dlr_exec *exec, dlr_seen_fn *seen, void *context);
 
 /* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
  * DL_RESOURCE, with what the device says. */

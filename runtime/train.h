@@ -60,6 +60,7 @@ typedef struct {
     bool resume;   /* go on from the newest checkpoint, if there is one, */
     const char *resume_from; /* from the run or checkpoint in this directory; NULL: in the run's own */
     int64_t stop_after;      /* steps of this process, behind which the run stops as by a signal; 0: none */
+    bool async;              /* checkpoints are copied, and written while training goes on */
     int keep;                /* newest checkpoints kept */
     const dlr_run_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
     const char *hyperparams;        /* the configuration as YAML */

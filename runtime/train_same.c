@@ -55,10 +55,22 @@ static bool same_value(const setting *a, const setting *b) {
 static void compare_settings(const dlr_run *r, const char *then, dlr_differences *list) {
     /* Where a run lies, and how fast it is: nothing that its numbers follow from. The seed and the sizes of
      * batches have lines of their own. */
-    static const char *const passed_over[] = {
-        "resume",       "stop_after",       "expdir",     "run_dir",      "run_num",
-        "model",        "use_cache",        "seed",       "threads",      "num_data_workers",
-        "init_weights", "keep_checkpoints", "save_grads", "save_weights", NULL};
+    static const char *const passed_over[] = {"resume",
+                                              "stop_after",
+                                              "expdir",
+                                              "run_dir",
+                                              "run_num",
+                                              "model",
+                                              "use_cache",
+                                              "seed",
+                                              "threads",
+                                              "num_data_workers",
+                                              "init_weights",
+                                              "keep_checkpoints",
+                                              "async_checkpoints",
+                                              "save_grads",
+                                              "save_weights",
+                                              NULL};
     const char *at = r->o->hyperparams;
     setting now, was;
     while (next_setting(&at, &now)) {

@@ -48,8 +48,8 @@ uint64_t dlr_collective_hash(const dlr_collective *c, int n) {
 
 /* ---- life ---- */
 
-static dlr_group *new_group(int n, const int *ranks, int rank) {
-    dlr_group *g = dl_calloc(1, sizeof *g);
+static dlr_members *new_group(int n, const int *ranks, int rank) {
+    dlr_members *g = dl_calloc(1, sizeof *g);
     g->ranks = dl_calloc((size_t)n, sizeof *ranks);
     g->n = n, g->me = -1;
     for (int i = 0; i < n; i++) {
@@ -105,7 +105,7 @@ int dlr_comm_group(dlr_comm *comm, int n, const int *ranks, dl_error *err) {
         seen[ranks[i]] = true;
     }
     free(seen);
-    dlr_group *g = new_group(n, ranks, comm->world.rank);
+    dlr_members *g = new_group(n, ranks, comm->world.rank);
     comm->group[comm->groups++] = g;
     if (comm->backend->group(comm, g, err)) return comm->groups - 1;
     comm->groups--;
@@ -119,7 +119,7 @@ int dlr_comm_group(dlr_comm *comm, int n, const int *ranks, dl_error *err) {
 static bool check(const dlr_comm *comm, const dlr_collective *c, dl_error *err) {
     const char *what = c->what ? c->what : "a collective without a name";
     const char *fault = NULL;
-    const dlr_group *g = c->group >= 0 && c->group < comm->groups ? comm->group[c->group] : NULL;
+    const dlr_members *g = c->group >= 0 && c->group < comm->groups ? comm->group[c->group] : NULL;
     if (c->kind >= DLR_NCOLLECTIVES)
         fault = "no such kind";
     else if (!g || g->me < 0)
@@ -145,7 +145,7 @@ static bool check(const dlr_comm *comm, const dlr_collective *c, dl_error *err) 
 
 int64_t dlr_comm_start(dlr_comm *comm, const dlr_collective *c) {
     if (comm->refused.code || !check(comm, c, &comm->refused)) return -1;
-    dlr_group *g = comm->group[c->group];
+    dlr_members *g = comm->group[c->group];
     g->started++;
     comm->counts.collectives++;
     comm->counts.bytes += dlr_bytes_from(c, g->n, g->me);

@@ -69,7 +69,7 @@ static void give_op(dlr_engine *e, dlr_op *op) {
     e->spare[e->n_spare++] = op;
 }
 
-static int64_t engine_start(dlr_comm *comm, dlr_group *group, const dlr_collective *c) {
+static int64_t engine_start(dlr_comm *comm, dlr_members *group, const dlr_collective *c) {
     dlr_engine *e = comm->of;
     pthread_mutex_lock(&e->lock);
     if (e->next_ticket - e->first_kept == e->room) widen(e);
@@ -122,7 +122,7 @@ static bool engine_done(dlr_comm *comm, int64_t ticket) {
     return done;
 }
 
-static bool engine_group(dlr_comm *comm, dlr_group *group, dl_error *err) {
+static bool engine_group(dlr_comm *comm, dlr_members *group, dl_error *err) {
     (void)comm, (void)group, (void)err;
     return true;
 }

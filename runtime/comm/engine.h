@@ -25,7 +25,7 @@ enum {
 /* A collective from its start until it was waited for. */
 typedef struct {
     dlr_collective c;
-    const dlr_group *group;
+    const dlr_members *group;
     int64_t ticket, number; /* in its group */
     uint64_t hash;
     int64_t *counts; /* room for n */

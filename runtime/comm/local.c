@@ -29,7 +29,7 @@ typedef struct {
     dl_error failed;
 } hub;
 
-static meeting *meet(hub *h, int number, const dlr_group *g) {
+static meeting *meet(hub *h, int number, const dlr_members *g) {
     for (int i = 0; i < h->meetings.n; i++) {
         meeting *m = h->meetings.at[i];
         if (m->number == number && m->n == g->n &&
@@ -44,7 +44,7 @@ static meeting *meet(hub *h, int number, const dlr_group *g) {
     return m;
 }
 
-static bool local_group(dlr_comm *comm, dlr_group *group, dl_error *err) {
+static bool local_group(dlr_comm *comm, dlr_members *group, dl_error *err) {
     (void)err;
     hub *h = comm->of;
     pthread_mutex_lock(&h->lock);
@@ -96,7 +96,7 @@ static void carry_out(hub *h, meeting *m) {
 }
 
 /* A ticket is the group's number and the collective's in it. */
-static int64_t local_start(dlr_comm *comm, dlr_group *group, const dlr_collective *c) {
+static int64_t local_start(dlr_comm *comm, dlr_members *group, const dlr_collective *c) {
     hub *h = comm->of;
     meeting *m = group->of;
     int64_t number = group->started - 1;

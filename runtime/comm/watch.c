@@ -241,7 +241,7 @@ static void blame_silent(dlr_engine *e, int64_t now, int rank, int64_t silent, i
 /* A collective has not moved for the timeout. */
 static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     const dlr_watch *w = e->watch;
-    const dlr_group *g = l->op->group;
+    const dlr_members *g = l->op->group;
     int64_t silent, bound = 2 * (w->ways + 3) * w->tick;
     int rank = most_silent(e, now, &silent), behind = -1, missing = -1;
     if (bound < w->timeout / 4) bound = w->timeout / 4;

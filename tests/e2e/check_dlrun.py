@@ -398,6 +398,47 @@ def test_not_finite():
     check(r.returncode == 7 and re.search(r"WARNING.*gradients.*'\S+'", r.stderr) and len(load_header(g)) == 4, f"gradients that are no numbers are what was asked for: {r.stderr[-400:]}")
 
 
+def test_where_not_finite():
+    """A loss that is no number names the step, the op and its line, by making the steps since the newest checkpoint again."""
+    model = f"{TMP}/root.dl"
+    with open(model, "w") as f:
+        f.write(read(MODEL).replace("width=8)", "width=8, limit=0.5)").replace("    loss = mean(abs(y - t))\n", "    e = mean(abs(y - t))\n    loss = e + 0.001 * sqrt(e - limit)\n"))
+
+    def rooted(expdir, *more, **env):
+        return run([DLRUN, model, *arguments(expdir, "--enable_benchy", "--num_epochs=30", *more)[2:]], **env)
+
+    seen = set()
+    for limit in (0.796, 0.79):
+        r = rooted(f"root{limit}", f"--limit={limit}")
+        last = r.stderr.splitlines()[-1]
+        m = re.search(r"training loss is nan at step (\d+), epoch (\d+): .*Step (\d+) made again: the first value that is not finite is made by '(add|sqrt)' \(\S+root\.dl:10\)", last)
+        check(r.returncode == 7 and m and m[1] == m[3], f"limit {limit}: exit {r.returncode} {last}")
+        back = re.search(r"going on from step (\d+) of", r.stderr)
+        check(not m or (int(back[1]) if back else 0) == (int(m[2]) - 1) * 8, f"from the epoch's beginning: {back}")
+        seen.add(bool(back))
+        watched = rooted(f"root{limit}", f"--limit={limit}", DLR_DEBUG="nan").stderr.splitlines()[-1]
+        check(m and re.search(rf"training of step {m[1]}, epoch {m[2]}: the first value that is not finite is made by '{m[4]}' .*DLR_DEBUG=nan", watched), f"watched: {watched}")
+    check(seen == {False, True}, f"before the first checkpoint and behind one: {seen}")
+    r = rooted("root", "--limit=0.796", DLC_SKIP="fuse")
+    check("is made by 'sqrt' (" in r.stderr, f"each op by itself: {r.stderr[-300:]}")
+    r = small("wild", "--start_lr=1e38", "--enable_benchy")
+    last = r.stderr.splitlines()[-1]
+    check("nan at step 2" in last and re.search(r"Step 1 made again: .* is made by '\w+' \(\S+small\.dl:\d+\)", last), f"weights that an earlier step lost: {last}")
+    r = small("tame", DLR_DEBUG="nan")
+    check(r.returncode == 0 and points("tame") == points("whole"), f"watched, a tame run has the same bits: {r.returncode} {r.stderr[-300:]}")
+    r = small("tame", "--enable_amp", "--amp_mode=fp16", "--loss_scale_init=1e30", DLR_DEBUG="nan")
+    check(r.returncode == 0 and re.search(r"training is skipped: the first value that is not finite is made by '\w+'", r.stderr), f"a step that the scaler skips: {r.returncode} {r.stderr[-300:]}")
+    b = f"{TMP}/root.safetensors"
+    batches(b, 3, **{"t.1": ([2, 5, 16, 16, 16], [0.0] * (2 * 5 * 16**3))})
+    for env, wanted in (({}, r"loss is not finite at step 2\. Step 2 made again: the first value that is not finite is made by '(add|sqrt)' \(\S+root\.dl:10\)"),
+                        ({"DLR_DEBUG": "nan"}, r"step 2: the first value that is not finite is made by '(add|sqrt)'.*DLR_DEBUG=nan")):
+        r = rooted("root", f"--replay={b}", "--limit=0.3", **env)
+        check(r.returncode == 7 and re.search(wanted, r.stderr) and len(r.stdout.splitlines()) == 1, f"a replay: {r.returncode} {r.stdout} {r.stderr[-400:]}")
+    batches(b, 2, **{"x.1": ([2, 4, 16, 16, 16], [float("nan")] * (2 * 4 * 16**3))})
+    r = rooted("root", f"--replay={b}", "--limit=0.3")
+    check(r.returncode == 7 and "Step 2 made again: not finite is the input 'x', at [N=0" in r.stderr, f"an input: {r.stderr[-300:]}")
+
+
 def test_faults():
     """Each: its exit status, and one line that names the cause."""
     w = f"{TMP}/odd.safetensors"
@@ -497,9 +538,23 @@ def test_plan_cache():
     check("; compiled in" in mended.stderr and points("plan4") == points("plan1"), "a damaged plan is compiled anew")
 
 
-def long_kills():
-    """Killed 500 times at any moment, most of them while a checkpoint is written: nothing is lost, and in the end the same bits."""
-    epochs, kills = "--num_epochs=1500", 500
+def test_async():
+    """Checkpoints written while training goes on: the same bits as those that are waited for, and the log says what was waited for."""
+    r = small("behind")
+    at_once = small("at_once", "--async_checkpoints=false")
+    said = re.search(r"2 checkpoints written in ([\d.]+) sec; the run waited ([\d.]+) for copies in memory, ([\d.]+) for files", r.stderr)
+    check(said and float(said[1]) > 0, f"what was waited for: {r.stderr[-300:]}")
+    check(re.search(r"2 checkpoints written in [\d.]+ sec, while the run waited", at_once.stderr), f"{at_once.stderr[-300:]}")
+    check(weights("behind") == weights("at_once") == weights("whole") and points("behind") == points("at_once"), "the same bits")
+    dry = small("dry", "--dry_run")
+    check("a checkpoint's copy of 0.1 MiB" in dry.stdout, f"--dry_run tells the copy's memory: {dry.stdout}")
+    said = [json.loads(small("dry", "--dry_run", "--json", a).stdout) for a in ("--async_checkpoints", "--async_checkpoints=false")]
+    check(said[0]["checkpoint_copy_bytes"] >= 3 * 4 * said[0]["parameters"] and said[1]["checkpoint_copy_bytes"] == 0, f"{said}")
+
+
+def kill_often(epochs, kills, least):
+    """Killed at any moment, most of them while a checkpoint is written: nothing is lost, and in the end the same bits."""
+    epochs = f"--num_epochs={epochs}"
     check(small("unkilled", epochs).returncode == 0, "the run that is never killed")
     rng, done, began = random.Random(1), 0, 0
     for i in range(kills):
@@ -511,15 +566,19 @@ def long_kills():
         newest = max([s["iteration"] for s in states], default=0)
         check(newest >= began, f"kill {i + 1}: step {newest}, {began} before")
         began = newest
-    check(done >= 100, f"killed {done} times")
+    check(done >= least, f"killed {done} times")
     r = small("killed", "--resume", epochs)
     check(r.returncode == 0, f"it comes to its end: {r.stderr[-300:]}")
     check(points("killed") == points("unkilled"), "the same points")
     check(weights("killed") == weights("unkilled"), "the same weights and moments to the last bit")
 
 
+def test_kills():
+    kill_often(120, 24, 12)
+
+
 if sys.argv[2:] == ["long"]:
-    long_kills()
+    kill_often(1500, 500, 100)
     sys.argv.append("nothing else")
 for test_name, test in [(k, v) for k, v in globals().items() if k.startswith("test_")]:
     if len(sys.argv) == 2 or test_name[5:] in ["run"] + sys.argv[2:]:  # `run` leaves what others compare with

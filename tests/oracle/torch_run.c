@@ -52,8 +52,10 @@ static bool run(char **files, dl_config *c, dl_error *err) {
                        .more = more,
                        .n_more = 2,
                        .finite = true};
-    bool ok = step(e, batches, 0, n - 1, err) && dlr_torch_run_save(files[1], e, &r, NULL, err) &&
-              step(e, batches, n - 1, n, err) && dlr_run_save_weights(&o, err);
+    dlr_torch_gathered gathered;
+    bool ok = step(e, batches, 0, n - 1, err) && dlr_torch_run_gather(arena, e, &r, &gathered, err) &&
+              dlr_torch_run_write(files[1], &gathered, err) && step(e, batches, n - 1, n, err) &&
+              dlr_run_save_weights(&o, err);
     dlr_replay_close(batches);
     dlr_exec_close(e);
     return ok;
