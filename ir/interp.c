@@ -246,7 +246,7 @@ static void mean_scatter_add(const dl_node *n, const double *const *a, double *r
     free(places);
 }
 
-/* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout. */
+/* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout, enter. */
 static void mean_same(const dl_node *n, const double *const *a, double *r) {
     memcpy(r, a[0], sizeof *r * (size_t)dl_type_count(&n->out[0].type));
 }
@@ -271,6 +271,8 @@ static meaning *const of_op[DL_NOPS] = {
     [DL_OP_rename] = mean_same,
     [DL_OP_relayout] = mean_same,
     [DL_OP_reshape] = mean_same,
+    [DL_OP_enter] = mean_same,
+    [DL_OP_scale_gradient] = mean_same,
     [DL_OP_affine] = mean_affine,
     [DL_OP_gather] = mean_gather,
     [DL_OP_scatter_add] = mean_scatter_add,

@@ -29,13 +29,14 @@
 #include "ir/collective.h"
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 7, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 8, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
     dl_var_role role;
     dl_type type; /* with its layout */
     dl_init init;
+    dl_var_piece piece;       /* as dl_var */
     DL_ARRAY(double) numbers; /* as dl_var */
     int64_t offset;           /* bytes from the arena's start */
 } dl_plan_var;
@@ -159,6 +160,8 @@ bool dl_target_is_emulated(const char *target);
 /* A program's steps, also where it lists none. */
 int dl_plan_nsteps(const dl_plan_program *p);
 dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);
+/* What of a whole tensor the variable is; NULL: the whole. */
+const dl_var_piece *dl_plan_piece(const dl_plan_var *v);
 /* Elements of all variables of role PARAM. */
 int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);

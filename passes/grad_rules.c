@@ -93,6 +93,10 @@ void dl_grad_leaky_relu(dl_grad *g) {
 }
 void dl_grad_cast(dl_grad *g) { dl_grad_give(g, 0, dl_build_cast(g->b, g->dy, operand(g, 0)->type.dtype)); }
 
+void dl_grad_scale_gradient(dl_grad *g) {
+    dl_grad_give(g, 0, scale(g, g->dy, dl_node_float(g->node, DL_ATTR_value)));
+}
+
 /* ---- pointwise, two and three operands ---- */
 void dl_grad_add(dl_grad *g) {
     dl_grad_give(g, 0, g->dy);

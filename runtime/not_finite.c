@@ -59,7 +59,7 @@ static void look(void *context, int program, int number) {
     for (int s = 0; s < k->stores.n && !w->found; s++) {
         const dl_plan_store *store = &k->stores.at[s];
         if (!*store->where) continue;
-        int64_t at = find_element(w->exec, (dlr_view){&store->type, l->args[store->arg]});
+        int64_t at = find_element(w->exec, (dlr_view){.type = &store->type, .offset = l->args[store->arg]});
         if (at < 0) continue;
         dl_buf b = {0};
         dl_putf(&b, "'%s' (%.200s)", store->op, store->where);

@@ -119,14 +119,16 @@ static void check_fault(const shape_case *c) {
 /* clang-format off */ /* a line a case */
 static const shape_case cases[] = {
     /* sources */
+    GOOD("enter", IN("f32 N=2 C=3"), "group=tp ranks=4", NULL, "f32[N=2, C=3]")
+    GOOD("scale_gradient", IN("bf16 N=2"), "value=0.5", NULL, "bf16[N=2]")
     GOOD("all_reduce", IN("f32 N=2 C=3"), "group=dp ranks=4", NULL, "f32[N=2, C=3]")
     GOOD("all_reduce", IN("f64"), "group=dp ranks=1 of=w", NULL, "f64[]")
     BAD("all_reduce", IN("i32 N=2"), "group=dp ranks=4", NULL, 0, "type_mismatch", "all_reduce", NULL)
     BAD("all_reduce", IN("f32 N=2"), "group=dp ranks=0", NULL, -1, "bad_range", "0 ranks", NULL)
-    GOOD("all_gather", IN("f32 N=2 T=20 E=4"), "axis=T size=77 group=cp ranks=4", NULL, "f32[N=2, T=77, E=4]")
-    GOOD("all_gather", IN("f32 N=2 T=19 E=4"), "axis=T size=77 group=cp ranks=4", NULL, "f32[N=2, T=77, E=4]")
-    BAD("all_gather", IN("f32 N=2 T=21"), "axis=T size=77 group=cp ranks=4", NULL, 0, "axis_mismatch", "none has 21", NULL)
-    BAD("all_gather", IN("f32 N=2"), "axis=T size=77 group=cp ranks=4", NULL, 0, "missing_axis", "T", NULL)
+    GOOD("all_gather", IN("f32 N=2 T=20 E=4"), "axis=T size=77 group=cp ranks=4 rank=0", NULL, "f32[N=2, T=77, E=4]")
+    GOOD("all_gather", IN("f32 N=2 T=19 E=4"), "axis=T size=77 group=cp ranks=4 rank=3", NULL, "f32[N=2, T=77, E=4]")
+    BAD("all_gather", IN("f32 N=2 T=19"), "axis=T size=77 group=cp ranks=4 rank=0", NULL, 0, "axis_mismatch", "has 20, not 19", NULL)
+    BAD("all_gather", IN("f32 N=2"), "axis=T size=77 group=cp ranks=4 rank=0", NULL, 0, "missing_axis", "T", NULL)
     GOOD("reduce_scatter", IN("f32 N=2 T=77"), "axis=T group=cp ranks=4 rank=0", NULL, "f32[N=2, T=20]")
     GOOD("reduce_scatter", IN("f32 N=2 T=77"), "axis=T group=cp ranks=4 rank=3", NULL, "f32[N=2, T=19]")
     BAD("reduce_scatter", IN("f32 N=2 T=77"), "axis=T group=cp ranks=4 rank=4", NULL, -1, "bad_range", "no rank 4", NULL)
