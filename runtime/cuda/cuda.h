@@ -37,12 +37,17 @@ typedef struct {
     bool written; /* and has not been sent */
 } dlr_feed_buffer;
 
-/* A launch, ready: every argument is an address on the device; the workspace is the last. */
+/* What a phase is launched with: addresses on the device, the workspace's behind them, then numbers. */
+typedef struct {
+    uint64_t *args;
+    size_t bytes;
+} dlr_cuda_args;
+
+/* A launch, ready. */
 typedef struct {
     const dl_plan_kernel *kernel;
     const dlr_cu_function *phase;
-    uint64_t *args;
-    size_t bytes;
+    dlr_cuda_args *args; /* by phase */
 } dlr_cuda_launch;
 
 /* Part of the arena that holds small results. */

@@ -29,14 +29,16 @@ bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
 /* ---- launches ---- */
 
 dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l) {
-    size_t bytes = l->bytes;
-    void *extra[] = {DLR_CU_LAUNCH_BUFFER, l->args, DLR_CU_LAUNCH_SIZE, &bytes, DLR_CU_LAUNCH_END};
     dlr_cu_result r = 0;
-    for (int p = 0; r == 0 && p < l->kernel->phases; p++)
+    for (int p = 0; r == 0 && p < l->kernel->phases; p++) {
+        size_t bytes = l->args[p].bytes;
+        void *extra[] = {DLR_CU_LAUNCH_BUFFER, l->args[p].args, DLR_CU_LAUNCH_SIZE, &bytes,
+                         DLR_CU_LAUNCH_END};
         if (l->kernel->units[p] > 0)
             r = c->driver->LaunchKernel(l->phase[p], (unsigned)l->kernel->units[p], 1, 1,
                                         (unsigned)l->kernel->threads[p], 1, 1, (unsigned)l->kernel->shared[p],
                                         c->stream, NULL, extra);
+    }
     return r;
 }
 
