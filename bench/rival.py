@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The rival: training steps of a model in PyTorch, as fast as we know to make it. Called by bench/step.
+"""The rival: training steps of a model in PyTorch, as fast as we know to make it. Called by bench/step and bench/gpu.
 
 rival.py MODEL [--batch 1] [--threads 2] [--steps 5] [--warm 2] [--fused] [--channels-last] [--compile] [--amp bf16]
+         [--device cuda] [--graph] [--tf32]
 
 Prints one line of JSON. tcmalloc is preloaded by the caller (LD_PRELOAD), since it cannot be taken later.
 """
@@ -16,46 +17,101 @@ import torch
 from rival_models import MODELS
 
 
+def captured(work):
+    """All of a step as one CUDA graph (docs.pytorch.org/docs/stable/notes/cuda.html: whole-network capture)."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(5):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = work()
+
+    def replay():
+        graph.replay()
+        return loss
+
+    return replay
+
+
+def in_a_row(run, steps):
+    """Steps on a GPU, nobody waiting between them; each counts as its share of three rounds."""
+    found = []
+    for _ in range(3):
+        torch.cuda.synchronize()
+        start, cpu = time.perf_counter(), time.process_time()
+        for _ in range(steps):
+            loss = run()
+        torch.cuda.synchronize()
+        found.append((1e3 * (time.perf_counter() - start) / steps, loss.item(), 1e3 * (time.process_time() - cpu) / steps))
+    return found
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("model", choices=MODELS)
     for name, value in (("batch", 1), ("threads", 2), ("steps", 5), ("warm", 2)):
         options.add_argument(f"--{name}", type=int, default=value)
-    for name in ("fused", "channels-last", "compile"):
+    for name in ("fused", "channels-last", "compile", "graph", "tf32"):
         options.add_argument(f"--{name}", action="store_true")
     options.add_argument("--amp", choices=["bf16", "fp16"], help="torch.autocast; fp16 with a GradScaler")
+    options.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N")
     o = options.parse_args()
 
+    cuda = o.device.startswith("cuda")
     torch.set_num_threads(o.threads)
     torch.manual_seed(0)
+    if cuda:
+        torch.cuda.set_device(o.device if ":" in o.device else 0)
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = o.tf32
     model, loss_of, x, t, decay = MODELS[o.model](o.batch)
+    model, x, t = model.to(o.device), x.to(o.device), t.to(o.device)
     if o.channels_last:
         last = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
         model, x = model.to(memory_format=last), x.to(memory_format=last)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=decay, **({"fused": True} if o.fused else {}))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=decay,
+                                 **({"fused": True} if o.fused else {}), **({"capturable": True} if o.graph else {}))
     call = torch.compile(model) if o.compile else model
+    kind = "cuda" if cuda else "cpu"
     low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(o.amp)
-    scaler = torch.amp.GradScaler("cpu", enabled=o.amp == "fp16")
+    scaler = torch.amp.GradScaler(kind) if o.amp == "fp16" else None
+
+    def work():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(kind, dtype=low or torch.bfloat16, enabled=low is not None):
+            loss = loss_of(call(x), t)
+        if scaler:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+        return loss
+
+    if o.graph:
+        run = captured(work)
+    else:
+        run = work
 
     def step():
         start, cpu = time.perf_counter(), time.process_time()
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=low, enabled=low is not None):
-            loss = loss_of(call(x), t)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        return 1e3 * (time.perf_counter() - start), loss.item(), 1e3 * (time.process_time() - cpu)
+        loss = run().item()
+        return 1e3 * (time.perf_counter() - start), loss, 1e3 * (time.process_time() - cpu)
 
     first = step()[0]
     for _ in range(o.warm - 1):
         step()
-    runs = [step() for _ in range(o.steps)]
+    runs = in_a_row(run, o.steps) if cuda else [step() for _ in range(o.steps)]
     print(json.dumps({
         "torch": torch.__version__, "parameters": sum(p.numel() for p in model.parameters()),
         "step_ms": statistics.median(r[0] for r in runs), "step_ms_min": min(r[0] for r in runs),
         "step_cpu_ms_min": min(r[2] for r in runs), "first_ms": first,
-        "loss": runs[-1][1], "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "loss": runs[-1][1], **({"device_bytes": torch.cuda.max_memory_reserved()} if cuda else {}), "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }))
 
 

@@ -142,6 +142,7 @@ MODELS = {
     "vit_360x720": vit(360, 720),
     "resnet50_32": resnet(True, (3, 4, 6, 3), (1, 2, 2, 2), 4, 100, 32),
     "resnet50_64": resnet(False, (3, 4, 6, 3), (1, 2, 2, 2), 4, 100, 64),
+    "resnet50_224": resnet(False, (3, 4, 6, 3), (1, 2, 2, 2), 4, 100, 224),
     "resnet_small": resnet(True, (2, 2, 2, 2), (2, 2, 2, 2), 1, 10, 32),
     "cnn_regressor": lambda batch: (Regressor(), F.mse_loss, image(batch, 1, 128, 128), image(batch, 1, 128, 128), 0),
     "cnn_classifier": lambda batch: (Classifier(), F.cross_entropy, image(batch, 3, 32, 32), torch.randint(10, (batch,)), 0),

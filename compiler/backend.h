@@ -50,6 +50,9 @@ typedef struct dl_backend {
     int (*share)(int n, dl_piece *pieces);
     /* What a source begins with, for the needs of all its kernels together. */
     void (*open)(dl_buf *out, const dl_target *t, const dl_emitted *needs);
+    /* Appends the source of what makes inputs of a batch as files have it (ir/feed.h). NULL: the host does.
+     */
+    void (*feed)(dl_buf *out, const dl_target *t);
     /* Fills each object's image (and its key and bytes) from its source, by the cache where it is there;
      * *compiled: how many were not. Errors: DL_RESOURCE, DL_IO, DL_TRUST, DL_REQUEUE (jit_cc.h). */
     bool (*build)(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,

@@ -147,6 +147,21 @@ static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, 
     for (int i = 0; i < functions && pieces != kernels; i++) dl_buf_free(&pieces[i].text);
 }
 
+/* In a source of its own: it is the same for every model, and so compiled once. */
+static void put_feed(dl_plan *p, const dl_module *m, const dl_target *t) {
+    bool any = false;
+    dl_buf b = {0};
+    for (int i = 0; m->graphs.n && i < m->graphs.at[0]->vars.n; i++) {
+        const dl_var *v = m->graphs.at[0]->vars.at[i];
+        any |=
+            (v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET) && dl_dtype_is_float(v->value.type.dtype);
+    }
+    if (!any || !t->backend->feed) return;
+    t->backend->feed(&b, t);
+    dl_push(p->arena, &p->objects, (dl_plan_object){.source = dl_strndup(p->arena, b.at, b.n)});
+    dl_buf_free(&b);
+}
+
 static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_error *err) {
     bool ok = true;
     int all = 0, n = 0;
@@ -175,6 +190,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
             dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
         }
     if (ok) link_code(p, t, n, pieces, from);
+    put_feed(p, m, t);
     for (int i = 0; i < n; i++) dl_buf_free(&pieces[i].text);
     p->workspace_bytes = (p->workspace_bytes + 63) & ~63LL;
     p->scratch_bytes = (p->scratch_bytes + 63) & ~63LL;

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ir/feed.h"
+
 int64_t dl_plan_peak(const dl_plan *p, int threads) {
     return dl_plan_round(p->arena_bytes) + dl_plan_round(p->workspace_bytes) + dl_plan_staged(p) +
            threads * dl_plan_round(p->scratch_bytes);
@@ -14,7 +16,7 @@ int64_t dl_plan_staged(const dl_plan *p) {
     int64_t bytes = 0;
     if (strncmp(p->target, "cpu:", 4) == 0) return 0;
     for (int i = 0; i < p->vars.n; i++)
-        if (dl_plan_is_fed(&p->vars.at[i])) bytes += dl_plan_round(dl_type_bytes(&p->vars.at[i].type));
+        if (dl_plan_is_fed(&p->vars.at[i])) bytes += dl_feed_room(&p->vars.at[i].type);
     return bytes;
 }
 

@@ -21,11 +21,13 @@
  * those kernels apart), each as a long. Every argument has 8 bytes. A unit is a block (blockIdx.x) of
  * threads[p] threads and shared[p] bytes of dynamic shared memory; there is no scratch. Objects are cubins of
  * that architecture. Those of a target that ends with :emulated are shared objects that run the same text's
- * blocks on the CPU; they export int dl_emulated_launch(const char *kernel, int nargs, void *const *args,
+ * blocks on the CPU; they export
+ *     int dl_emulated_launch(const char *kernel, int nargs, void *const *args,
  *                            unsigned grid, unsigned block, unsigned shared, unsigned seed,
  *                            char *error, size_t size);
- * args: where each argument stands, as cuLaunchKernel takes them. 0: done (a grid of 0:
- * there is such a kernel); else `error` says what went wrong. */
+ * args: where each argument stands, as cuLaunchKernel takes them. 0: done; else `error` says what went wrong:
+ * that the kernel takes another number of arguments, too. A grid of 0 runs nothing, and with nargs -1 asks
+ * only whether there is such a kernel. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
 #include "ir/collective.h"
@@ -160,8 +162,8 @@ static inline int64_t dl_plan_round(int64_t bytes) {
 static inline bool dl_plan_is_fed(const dl_plan_var *v) {
     return v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
 }
-/* Bytes of a device in which a batch arrives while another is computed on, each input rounded up; 0 on a CPU,
- * whose inputs the host writes itself. */
+/* Bytes of a device in which a batch arrives while another is computed on (dl_feed_room of each input); 0 on
+ * a CPU, whose inputs the host writes itself. */
 int64_t dl_plan_staged(const dl_plan *p);
 /* Bytes that a run with this many threads holds: arena, workspace, what is staged and each thread's scratch,
  * each rounded up. */
@@ -181,6 +183,10 @@ dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
  * range, variables apart from each other; every launch's arguments, as many as its kernel has parameters,
  * with all bytes that the kernel touches there inside the arena. Errors: DL_INPUT naming the fault. */
 bool dl_plan_check(const dl_plan *p, dl_error *err);
+/* Of a plan for CUDA: whether every phase of every kernel is in its object and takes the arguments that its
+ * launches give (as the cubin's ELF file says, in number, sizes and places; or the emulated object), and as
+ * many threads. Errors: DL_INPUT naming the kernel, DL_IO (emulated: no code can be loaded). */
+bool dl_plan_check_code(const dl_plan *p, dl_error *err);
 /* Writes the file whole or not at all. Errors: DL_IO. */
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);
 /* Reads and validates: magic, version, checksum, and all that dl_plan_check asks; a damaged or foreign file

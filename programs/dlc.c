@@ -7,6 +7,7 @@
 #include "compiler/arguments.h"
 #include "ir/base/streams.h"
 #include "programs/environment.h"
+#include "programs/version.h"
 
 static const struct {
     const char *name, *help;
@@ -15,6 +16,7 @@ static const struct {
     {"compile", "compile a model: parameters, FLOPs, kernels, exact peak memory, predicted time",
      dlc_compile},
     {"bench", "time a training step on this machine beside its peak", dlc_bench},
+    {"rehearse", "run all ranks of a job in this process, beside one that does all of it", dlc_rehearse},
     {"verify", "run every compiled kernel beside the interpreter", dlc_verify},
     {"check", "check model files, all faults of each; with --config NAME their data, too", dlc_check},
     {"explain", "explain a diagnostic by its code", dlc_explain},
@@ -80,7 +82,7 @@ static bool read_ranks(const dl_config *c, int *ranks, dl_error *err) {
     return true;
 }
 
-dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
+static dl_session *open_session(dl_arena *arena, dl_config *c, int ranks, int *code) {
     dl_error err = {0};
     dl_session *s = NULL;
     dl_buf diagnostics = {0};
@@ -88,13 +90,25 @@ dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
     if (ok && !dl_config_option(c, "config") && dl_config_is_null(c, DL_KEY_local_batch_size))
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
              dl_config_set(c, DL_KEY_local_batch_size, "1", &err);
-    int ranks = 1;
-    ok = ok && read_ranks(c, &ranks, &err);
+    if (ok && !ranks) ok = read_ranks(c, &ranks, &err);
     if (ok) s = dl_session_open(arena, c, ranks, &diagnostics, &err);
     if (!s && diagnostics.n) fputs(diagnostics.at, stderr);
     if (!s) *code = dlc_fail(&err);
     dl_buf_free(&diagnostics);
     return s;
+}
+
+dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
+    return open_session(arena, c, 0, code);
+}
+
+dl_session *dlc_session_of(dl_arena *arena, int argc, char **argv, const dl_option *options, int ranks,
+                           int *code) {
+    dl_error err = {0};
+    dl_config *c = dl_config_open(arena, argc, argv, options, &err);
+    if (c) return open_session(arena, c, ranks, code);
+    *code = dlc_fail(&err);
+    return NULL;
 }
 
 dl_session *dlc_session(dl_arena *arena, dl_config *c, int *code) {
@@ -120,7 +134,9 @@ static int run(int argc, char **argv) {
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return argc > 2 ? help_model(argc - 1, argv + 1) : usage(stdout);
     if (!strcmp(argv[1], "--version")) {
-        printf("dlc %s\n", DL_VERSION);
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_version_print(arena, "dlc");
+        dl_arena_free(arena);
         return DL_OK;
     }
     const char *names[NCOMMANDS];

@@ -7,7 +7,7 @@
 /* A command's arguments without "dlc" (argv[0] is the command's name). Returns the exit code; prints its own
  * errors through dlc_fail. */
 typedef int dlc_command(dl_arena *arena, int argc, char **argv);
-dlc_command dlc_bench, dlc_check, dlc_compile, dlc_explain, dlc_opt, dlc_verify;
+dlc_command dlc_bench, dlc_check, dlc_compile, dlc_explain, dlc_opt, dlc_rehearse, dlc_verify;
 
 /* Prints "dlc: error: ..." (or the bare message where it is already located) and returns the code to exit
  * with. */
@@ -23,6 +23,9 @@ void dlc_warn(const char *text);
 dl_session *dlc_session(dl_arena *arena, dl_config *config, int *code);
 /* The same without a word when it succeeds: for who opens a session twice. */
 dl_session *dlc_session_again(dl_arena *arena, dl_config *config, int *code);
+/* The same for a number of ranks; 0: as --ranks says. The command line is read anew. */
+dl_session *dlc_session_of(dl_arena *arena, int argc, char **argv, const dl_option *options, int ranks,
+                           int *code);
 /* Prints the model's warnings. */
 void dlc_tell_warnings(const dl_session *session);
 /* `dlc compile --memory=SIZE` (8GiB): prints the largest batch whose step fits, for each amp_mode; `options`

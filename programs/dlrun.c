@@ -6,6 +6,7 @@
 
 #include "compiler/arguments.h"
 #include "compiler/session.h"
+#include "ir/base/cpus.h"
 #include "ir/base/foreign.h"
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
@@ -18,8 +19,10 @@
 #include "programs/resume.h"
 #include "programs/run_dir.h"
 #include "programs/samples.h"
+#include "programs/version.h"
 #include "runtime/io/log.h"
 #include "runtime/io/stored.h"
+#include "runtime/snapshot.h"
 #include "runtime/train.h"
 
 static const dl_option options[] = {
@@ -65,6 +68,9 @@ typedef struct {
     dl_plan *plan;
     bool plan_cached; /* it was found, not compiled */
     dl_device_choice device;
+    dlr_comm *comm; /* NULL: one rank */
+    dlr_world world;
+    dlr_group groups[1];
     dlr_rundir dir;
     bool logs; /* out.log is open */
     DL_ARRAY(const char *) warnings;
@@ -78,23 +84,31 @@ static bool is_replay(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_
 
 /* What is not built yet is refused, never quietly left out. */
 static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
-    static const char *const ranks[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
     if (!dl_config_bool(c, DL_KEY_save_checkpoint))
         return dl_config_fail(
             c, DL_KEY_save_checkpoint, err,
             "a run without checkpoints is not in this version; --keep_checkpoints=1 keeps one");
     if (is_replay(c) && !dl_config_is_null(c, DL_KEY_stop_after))
         return dl_config_fail(c, DL_KEY_stop_after, err, "a replay keeps no checkpoint to go on from");
-    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
-        const char *n = getenv(ranks[i]);
-        if (n && atoi(n) > 1)
-            return dl_fail(
-                err, DL_RESOURCE,
-                "%s=%s asks for several ranks: not in this version; start one process, or unset %s", ranks[i],
-                n, ranks[i]);
-    }
     return true;
 }
+
+/* Who trains together: everybody's first act, so that whoever is missing is missed here. */
+static bool open_world(program *p, dl_error *err) {
+    p->world = (dlr_world){.size = 1, .local_size = 1};
+    dlr_comm *comm = dlr_comm_open(&(dlr_world_options){0}, err);
+    if (!comm) return false;
+    p->world = dlr_comm_world(comm);
+    p->groups[0] = (dlr_group){"dp", 0, p->world.rank, p->world.size};
+    if (p->world.size > 1) {
+        p->comm = comm;
+        dlr_log_set_stderr(p->world.rank == 0);
+        return true;
+    }
+    return dlr_comm_close(comm);
+}
+
+static bool is_leader(const program *p) { return p->world.rank == 0; }
 
 static bool choose_device(program *p, dl_error *err) {
     if (!dl_device_choose(p->arena, dl_config_str(p->config, DL_KEY_device), NULL, &p->device, err))
@@ -108,9 +122,9 @@ static bool open_session(program *p, dl_error *err) {
     dl_buf faults = {0};
     if (!dl_config_take_model(c, err)) return false;
     p->compiler = dl_arena_new(p->arena);
-    p->session = dl_session_open(p->compiler, c, 1, &faults, err);
+    p->session = dl_session_open(p->compiler, c, p->world.size, &faults, err);
     const dl_buf *text = p->session ? &p->session->diagnostics : &faults;
-    if (text->n) fputs(text->at, stderr);
+    if (text->n && is_leader(p)) fputs(text->at, stderr);
     dl_buf_free(&faults);
     if (!p->session) return false;
     p->model_path = p->session->model_path, p->batch = p->session->batch;
@@ -177,7 +191,7 @@ static void tell_warnings(program *p) {
     for (int i = 0; i < p->warnings.n; i++) {
         if (p->logs)
             dlr_log_warning("%s", p->warnings.at[i]);
-        else
+        else if (is_leader(p))
             fprintf(stderr, "dlrun: warning: %s\n", p->warnings.at[i]);
     }
     p->warnings.n = 0;
@@ -215,7 +229,12 @@ static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", 
 
 static bool open_log(program *p, dl_error *err) {
     const dl_config *c = p->config;
-    const char *path = dl_run_dir(p->arena, c, 1, err);
+    const char *path = dl_run_dir(p->arena, c, p->world.size, err);
+    if (path && !is_leader(p)) {
+        dlr_rundir_name(p->arena, path, &p->dir);
+        p->warnings.n = 0;
+        return true;
+    }
     if (!path || !dlr_rundir_open(p->arena, path, &p->dir, err) || !dlr_log_open(p->dir.log, err))
         return false;
     p->logs = true;
@@ -230,65 +249,113 @@ static bool open_log(program *p, dl_error *err) {
 
 static void warn(const char *text) { dlr_log_warning("%s", text); }
 
+/* On each machine one rank compiles, and the others find the plan in the cache. */
+static bool wait_for_plan(const program *p, bool first, dl_error *err) {
+    return !p->comm || (p->world.local_rank == 0) == first || dlr_comm_barrier(p->comm, err);
+}
+
 static bool compile(program *p, dl_error *err) {
     dl_compile_options opt;
+    if (!wait_for_plan(p, true, err)) return false;
     if (!dl_session_options(p->session, p->device.target, &opt, err)) return false;
     opt.warn = warn;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
-    if (!p->plan) return false;
+    if (!p->plan || !wait_for_plan(p, false, err)) return false;
     dl_arena_move(p->plan->arena, p->arena);
     p->times = p->session->times;
     close_session(p);
     return true;
 }
 
-/* "2 batches of 9.0 MiB, data sets of 8.2 MiB": what a run holds beside the plan's memory. */
+/* What a checkpoint's copy takes, from which it is written while training goes on. */
+static int64_t copy_bytes(const program *p) {
+    bool copies = dl_config_bool(p->config, DL_KEY_async_checkpoints) && !is_replay(p->config);
+    return copies ? dlr_snapshot_bytes(p->plan) : 0;
+}
+
+/* "2 batches of 9.0 MiB, data sets of 8.2 MiB, a checkpoint's copy of 2.1 MiB": what a run holds beside the
+ * plan's memory. */
 static const char *data_text(const program *p) {
     dlr_train_ring ring = dlr_train_ring_of(p->plan, (int)dl_config_int(p->config, DL_KEY_num_data_workers));
     int64_t held = 0;
     if (is_replay(p->config)) return "no batches";
     if (p->train && p->valid) held = dlr_dataset_held(p->train) + dlr_dataset_held(p->valid);
-    return dl_format(p->arena, "%d batch%s of %.1f MiB%s", ring.batches, ring.batches == 1 ? "" : "es",
+    return dl_format(p->arena, "%d batch%s of %.1f MiB%s%s", ring.batches, ring.batches == 1 ? "" : "es",
                      (double)ring.bytes / 0x1p20,
-                     held ? dl_format(p->arena, ", data sets of %.1f MiB", (double)held / 0x1p20) : "");
+                     held ? dl_format(p->arena, ", data sets of %.1f MiB", (double)held / 0x1p20) : "",
+                     copy_bytes(p) ? dl_format(p->arena, ", a checkpoint's copy of %.1f MiB",
+                                               (double)copy_bytes(p) / 0x1p20)
+                                   : "");
+}
+
+/* What the run will take of the device, with what is in use there now; nothing where that is the host. */
+static int64_t predicted(const dlr_device_memory *m) { return m->before + m->plan + m->code + m->graphs; }
+
+static void print_device(const dlr_device_memory *m) {
+    if (!m->total) return;
+    printf("  device      %.1f MiB of %.1f in use then: %.1f of the plan, about %.1f of code and %.1f of "
+           "graphs, "
+           "%.1f now (the driver's context, and other programs)%s\n",
+           (double)predicted(m) / 0x1p20, (double)m->total / 0x1p20, (double)m->plan / 0x1p20,
+           (double)m->code / 0x1p20, (double)m->graphs / 0x1p20, (double)m->before / 0x1p20,
+           predicted(m) > m->total ? ": it does not fit" : "");
+}
+
+static const char *device_json(const program *p, const dlr_device_memory *m) {
+    return !m->total ? ""
+                     : dl_format(p->arena,
+                                 ", \"device_bytes_predicted\": %lld, \"device_bytes_before\": %lld, "
+                                 "\"device_bytes_total\": %lld",
+                                 (long long)predicted(m), (long long)m->before, (long long)m->total);
 }
 
 /* The same for programs. `configuration` is what was asked for; `batch` and `global_batch` what it comes to.
  */
-static void print_json(const program *p, int threads) {
+static void print_json(const program *p, int threads, const dlr_device_memory *m) {
     dl_buf b = {0};
     dl_config_put_json(p->config, &b);
     printf("{\"configuration\": %s, \"batch\": %lld, \"global_batch\": %lld, \"parameters\": %lld, "
-           "\"peak_bytes\": %lld, \"threads\": %d, \"kernels\": %d}\n",
+           "\"peak_bytes\": %lld, \"checkpoint_copy_bytes\": %lld, \"threads\": %d, \"kernels\": %d%s}\n",
            b.at, (long long)p->batch, (long long)p->global_batch, (long long)dl_plan_parameters(p->plan),
-           (long long)dl_plan_peak(p->plan, threads), threads,
-           dl_plan_program_find(p->plan, "train")->launches.n);
+           (long long)dl_plan_peak(p->plan, threads), (long long)copy_bytes(p), threads,
+           dl_plan_program_find(p->plan, "train")->launches.n, device_json(p, m));
     dl_buf_free(&b);
 }
 
+/* Threads of this rank, of `threads` as given: 0 shares the machine's CPUs out to its ranks. */
+static int threads_of(const program *p) {
+    int threads = (int)dl_config_int(p->config, DL_KEY_threads), here = p->world.local_size;
+    if (threads || here <= 1) return threads;
+    return dl_cpus_allowed() > here ? dl_cpus_allowed() / here : 1;
+}
+
 static bool print_plan(const program *p, dl_error *err) {
-    int threads = (int)dl_config_int(p->config, DL_KEY_threads);
+    int threads = threads_of(p);
     dlr_pool *pool = dlr_pool_open(threads, err); /* how many 0 means */
     if (!pool) return false;
     threads = dlr_pool_threads(pool);
     dlr_pool_close(pool);
+    dlr_device_memory m;
+    if (!dlr_device_predict(p->plan, p->device.device, &m, err) && err->code) return false;
     if (dl_config_option(p->config, "json")) {
-        print_json(p, threads);
+        print_json(p, threads, &m);
         return true;
     }
     printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
-           "it %s, read ahead\n  kernels     %d in a training step\n",
+           "it %s\n  kernels     %d in a training step\n",
            dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
            (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
            data_text(p), dl_plan_program_find(p->plan, "train")->launches.n);
+    print_device(&m);
     return true;
 }
 
 static bool load_plan(program *p, dl_error *err) {
     p->exec = dlr_exec_open(p->plan,
-                            (dlr_exec_options){.threads = (int)dl_config_int(p->config, DL_KEY_threads),
-                                               .device = p->device.device},
+                            (dlr_exec_options){.threads = threads_of(p),
+                                               .device = p->device.device,
+                                               .ranks = {p->comm, 1, p->groups}},
                             err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
@@ -327,16 +394,23 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .train = p->train,
         .valid = p->valid,
         .workers = (int)dl_config_int(c, DL_KEY_num_data_workers),
+        .device_samples = dl_samples_by_device(c),
         .epochs = dl_config_int(c, DL_KEY_num_epochs),
         .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),
         .resume = dl_config_bool(c, DL_KEY_resume),
         .resume_from = dl_config_str(c, DL_KEY_resume),
         .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
+        .async = dl_config_bool(c, DL_KEY_async_checkpoints),
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
         .torch = dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
         .hyperparams = yaml->at,
         .model = p->model,
+        .ranks = {.comm = p->comm,
+                  .rank = p->world.rank,
+                  .data_rank = p->world.rank,
+                  .data_ranks = p->world.size,
+                  .own_buffers = dl_config_bool(c, DL_KEY_disable_broadcast_buffers)},
     };
 }
 
@@ -368,15 +442,17 @@ static bool run(program *p, dl_error *err) {
         return dl_fail(err, DL_USAGE, "--profile records steps, and --dry_run makes none");
     if (dl_config_option(c, "json") && !dry) return dl_fail(err, DL_USAGE, "--json goes with --dry_run");
     if (dl_config_option(c, "verbose")) dlr_log_set_level(DLR_DEBUG);
-    if (!open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err)) return false;
+    if (!open_world(p, err) || !open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err))
+        return false;
     add_warnings(p);
     if (dry) {
         tell_warnings(p);
-        return compile(p, err) && print_plan(p, err);
+        return compile(p, err) && (!is_leader(p) || print_plan(p, err));
     }
     if (!settle_batch(p, err)) return false;
     if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
-    if (!is_replay(c) && (!dl_resume_check(p->arena, c, 1, err) || !open_both(p, true, err))) return false;
+    if (!is_replay(c) && (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))
+        return false;
     static const dl_key outputs[] = {DL_KEY_save_grads, DL_KEY_save_weights};
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         const char *path = dl_config_str(c, outputs[i]);
@@ -395,6 +471,9 @@ static void report(program *p, const dl_error *err) {
         dlr_log_set_stderr(false);
         dlr_log(err->code == DL_REQUEUE ? DLR_WARNING : DLR_ERROR, "%s", err->message);
     }
+    bool common = err->code == DL_REQUEUE || err->code == DL_NUMERIC; /* all ranks end so, and one says it */
+    if (common && !is_leader(p)) return;
+    if (p->comm) fprintf(stderr, "rank %d: ", p->world.rank);
     bool located = strstr(err->message, ": error: ") != NULL; /* file:line:column: error: ... */
     fprintf(stderr, "%s%s\n",
             located                   ? ""
@@ -410,6 +489,7 @@ static void close_program(program *p) {
     dlr_dataset_close(p->valid);
     if (p->logs && !dlr_log_close(&err)) fprintf(stderr, "dlrun: warning: %s\n", err.message);
     dlr_rundir_close(&p->dir);
+    dlr_comm_close(p->comm);
     dl_session_close(p->session);
     dl_arena_free(p->arena); /* and the compiler's */
 }
@@ -448,7 +528,7 @@ int main(int argc, char **argv) {
     if (ok && dl_config_option(p.config, "help"))
         ok = help(&p, &err);
     else if (ok && dl_config_option(p.config, "version"))
-        printf("dlrun %s\n", DL_VERSION);
+        dl_version_print(p.arena, "dlrun");
     else
         ok = ok && run(&p, &err);
     if (!ok) code = err.code ? (int)err.code : DL_INTERNAL, report(&p, &err);

@@ -139,6 +139,11 @@ static const char *cached(dl_arena *arena, const dl_config *config, dl_key key) 
 
 static const char *data_path(const request *q, dl_key key) { return cached(q->arena, q->config, key); }
 
+bool dl_samples_by_device(const dl_config *config) {
+    const char *loader = dl_config_str(config, DL_KEY_data_loader_config);
+    return strcmp(loader, "dali") == 0 || strcmp(loader, "dali-lowmem") == 0;
+}
+
 const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char *path[2][2]) {
     const char *missing = NULL;
     if (strcmp(dl_config_str(config, DL_KEY_data_loader_config), "dali-lowmem") != 0) return "";

@@ -23,6 +23,9 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
  * what a run records of itself can be run again. */
 bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, dl_error *err);
 
+/* Whether a device is to make samples of the files' numbers: data_loader_config dali or dali-lowmem. */
+bool dl_samples_by_device(const dl_config *config);
+
 /* System A's .npy files of inputs and targets, channels last, which data_loader_config: dali-lowmem reads
  * where all four are there: fills their paths, by split, and returns NULL. Else the first that is missing, as
  * its path or key, and what is read is train_path and val_path; "" for other loaders, which never read them.

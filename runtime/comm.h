@@ -75,7 +75,7 @@ int dlr_comm_group(dlr_comm *comm, int n, const int *ranks, dl_error *err);
 int64_t dlr_comm_start(dlr_comm *comm, const dlr_collective *c);
 /* Waits until it is done here. Errors: DL_PEER, on one line that names the rank and what it should have taken
  * part in; DL_INTERNAL (what was started is no collective: bounds, a group that this rank is not in). After
- * an error every call fails likewise. */
+ * an error every call fails likewise, and buffers of collectives under way may still be written. */
 bool dlr_comm_wait(dlr_comm *comm, int64_t ticket, dl_error *err);
 /* Whether a wait would return at once. */
 bool dlr_comm_done(dlr_comm *comm, int64_t ticket);
@@ -92,6 +92,12 @@ bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *
 /* Ends it; all ranks call it, unless one was lost. False when a rank was lost: the process should then leave
  * by _exit, since MPI's own end would wait for the lost one. NULL is fine. */
 bool dlr_comm_close(dlr_comm *comm);
+
+/* This rank ends alone, by a fault of its own: tells the others, whose waits fail with "rank 1 has left: why".
+ * The process should then leave by _exit with its own code. */
+void dlr_comm_leave(dlr_comm *comm, const char *why);
+/* Where the last collectives are written when a rank is lost, besides standard error; kept. */
+void dlr_comm_set_flight(dlr_comm *comm, const char *path);
 
 /* n comms, the ranks of a world in this one process, to be stepped in turn: a collective is carried out by
  * the last of its members that starts it, and a wait before that fails, naming who has not started

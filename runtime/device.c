@@ -53,3 +53,17 @@ dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *poo
     d->table->close(d);
     return NULL;
 }
+
+bool dlr_device_predict(const dl_plan *plan, const char *name, dlr_device_memory *memory, dl_error *err) {
+    *memory = (dlr_device_memory){0};
+    return starts(plan->target, "cuda:") &&
+           dlr_cuda_predict_on(plan, name, dl_target_is_emulated(plan->target), memory, err);
+}
+
+void dlr_device_exchange(dlr_device *d, int program, dl_plan_step s) {
+    dl_error err = {0};
+    if (s.kind == DL_STEP_START)
+        dlr_exchange_start(d->exchange, program, s.number);
+    else if (!dlr_exchange_wait(d->exchange, program, s.number, &err) && !d->fault.code)
+        d->fault = err;
+}

@@ -44,6 +44,14 @@ typedef struct {
     int ncopies;
 } dlr_timeline;
 
+/* Of a device's memory, in bytes. A run takes plan + code + graphs beside what was in use before it. */
+typedef struct {
+    int64_t plan;         /* arena, workspace and stage, as the driver hands memory out */
+    int64_t code, graphs; /* the driver's own, about: machine code, captured programs */
+    int64_t before;       /* in use before: the driver's context, and other programs */
+    int64_t seen, total;  /* in use now, of all programs; what the device has */
+} dlr_device_memory;
+
 typedef struct {
     /* Loads the plan's objects and finds every kernel in them. Errors: DL_INPUT (a kernel that is not there,
      * or takes other arguments), DL_IO, DL_RESOURCE. */
@@ -62,6 +70,10 @@ typedef struct {
      * until the next launch or replay. What is written there is on the device before that. At most two such
      * parts are kept at a time: a third call may end the first's. Never NULL. */
     void *(*host)(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
+    /* Where the host puts a batch as its files have it (ir/feed.h: at most dl_feed_room bytes), of which the
+     * device makes that input, exactly this part of the arena, behind all that was started. NULL where
+     * `gathers` is false. */
+    void *(*gather)(dlr_device *d, int64_t offset, int64_t bytes);
     /* The same, of a small result of the run that was last taken (dlr_exec_take): to be read. */
     const void *(*result)(dlr_device *d, int64_t offset, int64_t bytes);
     /* Waits for all that was started. What is copied from then on, and the next replay, are timed into
@@ -69,6 +81,8 @@ typedef struct {
     void (*watch)(dlr_device *d, dlr_timeline *timeline);
     /* Takes the oldest run that was replayed and not taken: waits until its results are the host's. */
     void (*take)(dlr_device *d);
+    /* What the device says of its memory; false where it has none of its own, or failed. NULL: none. */
+    bool (*memory)(dlr_device *d, dlr_device_memory *memory);
     void (*close)(dlr_device *d); /* frees it; also one that is half open */
 } dlr_device_table;
 
@@ -80,6 +94,7 @@ struct dlr_device {
     dlr_pool *pool;         /* the executor's */
     dlr_exchange *exchange; /* the plan's collectives */
     char *base;             /* the arena, where it is the host's memory; else NULL */
+    bool gathers;           /* inputs of floats can be made by `gather` */
     int ahead; /* runs that may be started before the oldest is taken; 1: each is done when it returns */
     dlr_timeline *timeline; /* of the next replay; NULL: it is not timed */
     dl_error fault;         /* code DL_OK: none */
@@ -92,8 +107,21 @@ struct dlr_device {
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
                             dl_error *err);
 
+/* Begins a collective, or waits for it: a step of a program that is no launch. A failure is the device's
+ * fault. */
+void dlr_device_exchange(dlr_device *d, int program, dl_plan_step step);
+
 /* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such device). */
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err);
+
+/* What a run of the plan will take of the memory of the device that it would be opened on, without loading or
+ * allocating anything. False without an error: that is the host's memory. Errors: DL_RESOURCE (no driver, no
+ * such device). */
+bool dlr_device_predict(const dl_plan *plan, const char *name, dlr_device_memory *memory, dl_error *err);
+
+/* What there is of a driver and of devices, a line each, for --version: "driver of CUDA 13.0, 1 device",
+ * "device cuda:0: NVIDIA H200, compute capability 9.0, 143771 MiB"; or "no driver (libcuda.so.1)". */
+const char *dlr_devices_text(dl_arena *arena);
 
 /* The CPU: objects are shared objects of this machine, launches are loops of the pool. */
 dlr_device *dlr_cpu_new(dl_arena *arena);

@@ -4,6 +4,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/object.h"
 #include "runtime/device.h"
+#include "runtime/guard.h"
 #include "runtime/memory.h"
 
 typedef void dlr_kernel_fn(char *const *arg, int64_t unit, char *scratch, char *workspace);
@@ -28,6 +29,8 @@ typedef struct {
     int nobjects; /* loaded */
     code *codes;  /* one a kernel */
     launch **programs;
+    bool guarding;      /* DLR_DEBUG=guard */
+    dlr_memory guarded; /* for what a launch touches then */
 } cpu;
 
 static bool load_objects(cpu *c, dl_error *err) {
@@ -91,7 +94,7 @@ static bool map(dlr_device *d, dl_error *err) {
     c->scratch = c->workspace + dl_plan_round(d->plan->workspace_bytes);
     c->scratch_stride = (size_t)dl_plan_round(d->plan->scratch_bytes);
     bind_launches(c);
-    return true;
+    return !c->guarding || dlr_memory_map(&c->guarded, (size_t)dlr_guard_most(d->plan), d->pool, err);
 }
 
 typedef struct {
@@ -106,39 +109,70 @@ static void run_unit(void *context, int64_t unit, int thread) {
     p->run(p->arg, unit, p->scratch + (size_t)thread * p->scratch_stride, p->workspace);
 }
 
-static void run_launch(const cpu *c, const launch *l) {
+static void run_phases(const cpu *c, const launch *l, char *const *arg, char *workspace) {
     phase p = {
-        .scratch = c->scratch, .workspace = c->workspace, .scratch_stride = c->scratch_stride, .arg = l->arg};
+        .scratch = c->scratch, .workspace = workspace, .scratch_stride = c->scratch_stride, .arg = arg};
     for (int j = 0; j < l->kernel->phases; j++) {
         p.run = l->code->phase[j];
         dlr_pool_run(c->base.pool, l->kernel->units[j], run_unit, &p);
     }
 }
 
-static void launch_one(dlr_device *d, int program, int number) {
-    const cpu *c = (const cpu *)d;
-    run_launch(c, &c->programs[program][number]);
+/* Runs a launch on copies of what it may touch (runtime/guard.h). */
+static void run_guarded(cpu *c, int program, int number) {
+    const dl_plan_launch *from = &c->base.plan->programs.at[program].launches.at[number];
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_guard g = dlr_guard_of(arena, c->base.plan, from);
+    char *base = c->guarded.base, **arg = DL_NEWS(arena, char *, from->nargs + 1), found[700] = "";
+    for (int a = 0; a <= from->nargs; a++) arg[a] = base + g.places[a];
+    dlr_guard_fill(base, g.bytes); /* the workspace, too */
+    for (int i = 0; i <= g.n; i++) {
+        int64_t begin, end;
+        dlr_guard_canary(&g, i, &begin, &end);
+        dlr_guard_fill(base + begin, end - begin);
+    }
+    for (int i = 0; i < g.n - 1; i++)
+        memcpy(base + g.parts[i].place, c->base.base + g.parts[i].offset, (size_t)g.parts[i].bytes);
+    run_phases(c, &c->programs[program][number], arg, arg[from->nargs]);
+    for (int i = 0; i <= g.n && !*found; i++) {
+        int64_t begin, end;
+        dlr_guard_canary(&g, i, &begin, &end);
+        int64_t at = dlr_guard_differs(base + begin, end - begin);
+        if (at >= 0) dlr_guard_say_canary(&g, i, at, found, sizeof found);
+    }
+    for (int i = 0; i < g.n - 1; i++) {
+        const dlr_guard_part *p = &g.parts[i];
+        char *now = base + p->place, *kept = c->base.base + p->offset;
+        int64_t at = 0;
+        if (p->written) memcpy(kept, now, (size_t)p->bytes);
+        while (at < p->bytes && now[at] == kept[at]) at++;
+        if (at < p->bytes && !*found) dlr_guard_say_input(&g, i, at, found, sizeof found);
+    }
+    if (*found) dl_fail(&c->base.fault, DL_INTERNAL, "DLR_DEBUG=guard: %s", found);
+    dl_arena_free(arena);
 }
 
-static void run_collective(dlr_device *d, int program, dl_plan_step s) {
-    dl_error err = {0};
-    if (s.kind == DL_STEP_START)
-        dlr_exchange_start(d->exchange, program, s.number);
-    else if (!dlr_exchange_wait(d->exchange, program, s.number, &err) && !d->fault.code)
-        d->fault = err;
+static void run_launch(cpu *c, int program, int number) {
+    const launch *l = &c->programs[program][number];
+    if (!c->guarding)
+        run_phases(c, l, l->arg, c->workspace);
+    else if (c->base.fault.code == DL_OK)
+        run_guarded(c, program, number);
 }
+
+static void launch_one(dlr_device *d, int program, int number) { run_launch((cpu *)d, program, number); }
 
 static void replay(dlr_device *d, int program) {
-    const cpu *c = (const cpu *)d;
+    cpu *c = (cpu *)d;
     const dl_plan_program *p = &d->plan->programs.at[program];
     dlr_timeline *t = d->timeline;
     for (int i = 0, n = dl_plan_nsteps(p); i < n && !d->fault.code; i++) {
         dl_plan_step s = dl_plan_step_at(p, i);
         int64_t began = t ? dl_clock_ns() : 0;
         if (s.kind == DL_STEP_LAUNCH)
-            run_launch(c, &c->programs[program][s.number]);
+            run_launch(c, program, s.number);
         else
-            run_collective(d, program, s);
+            dlr_device_exchange(d, program, s);
         if (t && s.kind == DL_STEP_LAUNCH) t->launches[s.number] = (dlr_time){began, dl_clock_ns()};
     }
     d->timeline = NULL;
@@ -162,7 +196,7 @@ static const void *result(dlr_device *d, int64_t offset, int64_t bytes) {
 static void close_cpu(dlr_device *d) {
     cpu *c = (cpu *)d;
     while (c->nobjects > 0) dl_object_unload(&c->objects[--c->nobjects]);
-    dlr_memory_unmap(&c->memory);
+    dlr_memory_unmap(&c->memory), dlr_memory_unmap(&c->guarded);
     dl_arena_free(d->arena);
 }
 
@@ -181,5 +215,6 @@ static const dlr_device_table table = {.load = load,
 dlr_device *dlr_cpu_new(dl_arena *arena) {
     cpu *c = DL_NEW(arena, cpu);
     c->base = (dlr_device){.table = &table, .ahead = 1};
+    c->guarding = dlr_debugs("guard");
     return &c->base;
 }

@@ -93,6 +93,14 @@ void dlr_exec_run_launch(dlr_exec *e, int program, int number) {
     e->device->table->launch(e->device, program, number);
 }
 
+void dlr_exec_run_step(dlr_exec *e, int program, int step) {
+    dl_plan_step s = dl_plan_step_at(&e->plan->programs.at[program], step);
+    if (s.kind == DL_STEP_LAUNCH)
+        e->device->table->launch(e->device, program, s.number);
+    else
+        dlr_device_exchange(e->device, program, s);
+}
+
 void dlr_exec_start(dlr_exec *e, int program) {
     dlr_exec_renew(e);
     e->device->table->capture(e->device, program);
@@ -122,6 +130,10 @@ bool dlr_exec_check(const dlr_exec *e, dl_error *err) {
     return fault->code == DL_OK || dl_fail(err, fault->code, "%s", fault->message);
 }
 
+bool dlr_exec_memory(const dlr_exec *e, dlr_device_memory *memory) {
+    return e->device->table->memory && e->device->table->memory(e->device, memory);
+}
+
 int dlr_exec_program(const dlr_exec *e, const char *name) {
     const dl_plan_program *p = dl_plan_program_find(e->plan, name);
     return p ? (int)(p - e->plan->programs.at) : -1;
@@ -147,6 +159,12 @@ dlr_view dlr_exec_result(const dlr_exec *e, int program, dl_result_role role, co
 void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
     if (e->device->base) return e->device->base + v.offset;
     return e->device->table->host(e->device, v.offset, dl_type_bytes(v.type), access);
+}
+
+bool dlr_exec_gathers(const dlr_exec *e) { return e->device->gathers; }
+
+void *dlr_exec_gather(const dlr_exec *e, dlr_view v) {
+    return e->device->gathers ? e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type)) : NULL;
 }
 
 const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {

@@ -36,6 +36,10 @@ void dlr_exec_run(dlr_exec *exec, int program, int64_t *launch_ns);
 /* Runs one launch of a program; all of them in order are dlr_exec_run. */
 void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
 
+/* Runs one step of a program, launch or collective; all of them in order, with dlr_exec_renew before the
+ * first, are dlr_exec_run. For who steps several ranks in turn. */
+void dlr_exec_run_step(dlr_exec *exec, int program, int step);
+
 /* The same in two halves, for a loop that does not wait for each step: `start` begins a run, `take` waits for
  * the oldest that was not taken, and from then on losses and metrics (scalar results, by dlr_scalar) are
  * those of that run. At most dlr_exec_ahead runs may be started and not taken, all of one program. On the CPU
@@ -50,6 +54,9 @@ int dlr_exec_ahead(const dlr_exec *exec);
 /* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
  * DL_RESOURCE, with what the device says. */
 bool dlr_exec_check(const dlr_exec *exec, dl_error *err);
+
+/* What the device says of its memory now. False where it has none of its own, or failed. */
+bool dlr_exec_memory(const dlr_exec *exec, dlr_device_memory *memory);
 
 /* Index of a program, or -1. */
 int dlr_exec_program(const dlr_exec *exec, const char *name);
@@ -67,6 +74,10 @@ void dlr_exec_renew(dlr_exec *exec);
 
 /* The host's view of a stored tensor: dlr_device_table.host. */
 void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
+/* Whether inputs of floats can be made by the device of a batch as its files have it
+ * (dlr_device_table.gather), and where the host puts such a batch for that input. */
+bool dlr_exec_gathers(const dlr_exec *exec);
+void *dlr_exec_gather(const dlr_exec *exec, dlr_view view);
 /* A scalar result's bytes, of the run last taken. */
 const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 

@@ -44,7 +44,10 @@ bool dlr_feed_open(dlr_feed *f, dlr_exec *exec, const dlr_arrays *arrays, dl_err
 
 void dlr_feed_batch(const dlr_feed *f, const dlr_batch *batch) {
     for (int i = 0; i < f->n; i++)
-        dlr_state_write(f->exec, f->view[i], batch->arrays->at[i].type.dtype, batch->data[i]);
+        if (batch->raw)
+            dlr_feed_numbers(f, i, batch);
+        else
+            dlr_state_write(f->exec, f->view[i], batch->arrays->at[i].type.dtype, batch->data[i]);
 }
 
 int dlr_feed_first(const dlr_feed *f, dl_var_role role) {

@@ -16,7 +16,12 @@ typedef struct {
 } dlr_feed;
 /* Finds them by name. Errors: DL_INPUT, naming what the plan takes and the data set has not. */
 bool dlr_feed_open(dlr_feed *feed, dlr_exec *exec, const dlr_arrays *arrays, dl_error *err);
-/* Copies a batch of such arrays into the arena. */
+/* Whether the device can make its inputs of that data set's numbers (dlr_dataset_raw), so that the host only
+ * reads them; else `why` says what is in the way. */
+bool dlr_feed_gathers(const dlr_feed *feed, const dlr_dataset *data, dl_error *why);
+/* Hands the device an array of a batch of such numbers. */
+void dlr_feed_numbers(const dlr_feed *feed, int array, const dlr_batch *batch);
+/* Copies a batch of such arrays, or of their numbers, into the arena. */
 void dlr_feed_batch(const dlr_feed *feed, const dlr_batch *batch);
 /* The first array of a role (DL_VAR_INPUT, DL_VAR_TARGET), or -1. */
 int dlr_feed_first(const dlr_feed *feed, dl_var_role role);
@@ -24,9 +29,10 @@ int dlr_feed_first(const dlr_feed *feed, dl_var_role role);
 /* The batches of a file, as `dlrun --replay` takes them: for each variable NAME of role input or target the
  * tensors NAME.0, NAME.1, ... */
 typedef struct dlr_replay dlr_replay;
-/* Checks names, shapes and types of all batches before the first is used. Errors: DL_IO, DL_INPUT (saying
- * which tensor is missing or wrong), DL_RESOURCE. */
-dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, dl_error *err);
+/* Checks names, shapes and types of all batches before the first is used. Of `ranks` ranks, each has its part
+ * of the samples of a batch (axis N), in order: this is number `rank`. Errors: DL_IO, DL_INPUT (saying which
+ * tensor is missing or wrong), DL_RESOURCE. */
+dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, int rank, int ranks, dl_error *err);
 int64_t dlr_replay_batches(const dlr_replay *replay);
 /* Copies batch `index` into the arena. */
 bool dlr_replay_feed(dlr_replay *replay, int64_t index, dl_error *err);

@@ -1,6 +1,7 @@
 /* Batches from a file of tensors. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/feed.h"
 #include "runtime/tensors.h"
@@ -12,12 +13,20 @@ struct dlr_replay {
     DL_ARRAY(const dl_plan_var *) vars;
     DL_ARRAY(dlr_view) views;
     int64_t batches;
+    int rank, ranks;
     void *buffer;
 };
 
 static const dlr_st_tensor *find(const dlr_replay *r, int var, int64_t index, char name[512]) {
     snprintf(name, 512, "%.480s.%lld", r->vars.at[var]->name, (long long)index);
     return dlr_st_find(r->file, name);
+}
+
+/* As it stands in the file: the samples of all ranks. */
+static dl_type whole(const dlr_replay *r, const dl_type *t) {
+    dl_type all = *t;
+    if (all.rank && strcmp(all.axis[0].name, "N") == 0) all.axis[0].size *= r->ranks;
+    return all;
 }
 
 static bool fits(const dlr_st_tensor *have, const dl_type *want) {
@@ -33,7 +42,7 @@ static bool fits(const dlr_st_tensor *have, const dl_type *want) {
 static bool check_batch(const dlr_replay *r, int64_t index, dl_error *err) {
     char name[512];
     for (int i = 0; i < r->vars.n; i++) {
-        const dl_type *want = r->views.at[i].type;
+        const dl_type all = whole(r, r->views.at[i].type), *want = &all;
         const dlr_st_tensor *have = find(r, i, index, name);
         if (!have)
             return dl_fail(err, DL_INPUT, "%s has no tensor '%s', which the model wants as %s", r->file->path,
@@ -66,11 +75,15 @@ static bool check(dlr_replay *r, dl_error *err) {
     return true;
 }
 
-dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, dl_error *err) {
+dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, int rank, int ranks, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(exec);
     dl_arena *arena = dl_arena_new(NULL);
     dlr_replay *r = DL_NEW(arena, dlr_replay);
-    *r = (dlr_replay){.arena = arena, .exec = exec, .file = dlr_st_open(path, DLR_ST_INPUT, err)};
+    *r = (dlr_replay){.arena = arena,
+                      .exec = exec,
+                      .rank = rank,
+                      .ranks = ranks,
+                      .file = dlr_st_open(path, DLR_ST_INPUT, err)};
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
         if (v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) continue;
@@ -91,8 +104,10 @@ int64_t dlr_replay_batches(const dlr_replay *r) { return r->batches; }
 bool dlr_replay_feed(dlr_replay *r, int64_t index, dl_error *err) {
     char name[512];
     for (int i = 0; i < r->vars.n; i++) {
-        const dlr_st_tensor *t = find(r, i, index, name);
-        if (!dlr_tensor_load(r->exec, r->views.at[i], r->file, t, r->buffer, err)) return false;
+        const dl_type *own = r->views.at[i].type, all = whole(r, own);
+        int64_t n = dl_type_count(own), first = dl_type_count(&all) > n ? n * r->rank : 0;
+        dlr_st_tensor part = dlr_st_part(find(r, i, index, name), first, n);
+        if (!dlr_tensor_load(r->exec, r->views.at[i], r->file, &part, r->buffer, err)) return false;
     }
     return true;
 }

@@ -12,7 +12,7 @@
 #include "ir/base/dirs.h"
 #include "ir/base/str.h"
 
-bool dlr_rundir_open(dl_arena *arena, const char *path, dlr_rundir *dir, dl_error *err) {
+void dlr_rundir_name(dl_arena *arena, const char *path, dlr_rundir *dir) {
     if (!strchr(path, '/')) path = dl_format(arena, "./%s", path);
     *dir = (dlr_rundir){.path = path,
                         .log = dl_format(arena, "%s/out.log", path),
@@ -24,6 +24,11 @@ bool dlr_rundir_open(dl_arena *arena, const char *path, dlr_rundir *dir, dl_erro
                         .board = dl_format(arena, "%s/logs", path),
                         .checkpoints = dl_format(arena, "%s/checkpoints", path),
                         .lock = -1};
+}
+
+bool dlr_rundir_open(dl_arena *arena, const char *path, dlr_rundir *dir, dl_error *err) {
+    dlr_rundir_name(arena, path, dir);
+    path = dir->path;
     if (!dl_make_dirs(path, 0777, err)) return false;
     dir->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir->lock < 0) return dl_fail_errno(err, DL_IO, "cannot open %s", path);

@@ -10,6 +10,8 @@ typedef struct {
     int lock;
 } dlr_rundir;
 
+/* The names alone, for a rank that writes nothing there. */
+void dlr_rundir_name(dl_arena *arena, const char *path, dlr_rundir *dir);
 /* Makes the directory `path` (no slash behind it) and locks it, so that two runs do not write one. Errors:
  * DL_IO (with path and cause), DL_USAGE (another run is at work there). */
 bool dlr_rundir_open(dl_arena *arena, const char *path, dlr_rundir *dir, dl_error *err);

@@ -44,6 +44,8 @@ static owner owner_of(const dl_plan_var *v) {
     return v->of || counts ? OF_OPTIMIZER : scales ? OF_SCALER : OF_MODEL;
 }
 
+bool dlr_tensors_keeps(const dl_plan_var *v) { return owner_of(v) != OF_NOBODY; }
+
 static dlr_tensors variables(dl_arena *arena, dlr_exec *exec, owner of) {
     const dl_plan *p = dlr_exec_plan(exec);
     dlr_tensors t = room(arena, exec, p->vars.n);

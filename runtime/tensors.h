@@ -13,6 +13,9 @@ typedef struct {
     int n;
 } dlr_tensors;
 
+/* Whether a variable is the model's, the optimiser's or the loss scaler's: what outlives a run. */
+bool dlr_tensors_keeps(const dl_plan_var *variable);
+
 /* What a model is: its parameters, and its own state (running statistics). */
 dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec);
 /* What the optimiser keeps: its step count and the moments of each parameter. */

@@ -16,7 +16,7 @@ typedef struct {
     int n_model;               /* of `all` */
     const dl_plan_var **param; /* the model's parameters */
     int n_params;
-    float step;
+    float *step;
 } writer;
 
 /* ---- values ---- */
@@ -71,7 +71,7 @@ static const dlr_st_tensor *moment(writer *w, const char *what, const char *para
 /* How often a parameter was stepped; each has a tensor of its own, since PyTorch counts in place. */
 static const dlr_st_tensor *step_count(writer *w) {
     dlr_st_tensor *t = &w->all.list[w->all.n++];
-    *t = (dlr_st_tensor){.name = "step", .dtype = DLR_ST_F32, .rank = 0, .data = &w->step};
+    *t = (dlr_st_tensor){.name = "step", .dtype = DLR_ST_F32, .rank = 0, .data = w->step};
     return t;
 }
 
@@ -127,7 +127,7 @@ static void put_group(writer *w, bool decays, values *groups, values *states, in
     for (int i = 0; i < w->n_params; i++) {
         const dl_plan_var *p = w->param[i];
         if ((w->run->decay_vectors || p->type.rank > 1) != decays) continue;
-        values state = w->step > 0 ? param_state(w, p->name) : (values){0};
+        values state = *w->step > 0 ? param_state(w, p->name) : (values){0};
         if (state.n) {
             dl_push(a, states, whole(*number));
             dl_push(a, states, container(a, DLR_TORCH_DICT, state, false));
@@ -205,7 +205,8 @@ static void begin(writer *w) {
     w->param = DL_NEWS(w->arena, const dl_plan_var *, p->vars.n);
     for (int i = 0; i < p->vars.n; i++)
         if (p->vars.at[i].role == DL_VAR_PARAM) w->param[w->n_params++] = &p->vars.at[i];
-    w->step = (float)(hyper(w, "optimizer.step") - hyper(w, DL_SCALER_SKIPPED));
+    w->step = DL_NEW(w->arena, float);
+    *w->step = (float)(hyper(w, "optimizer.step") - hyper(w, DL_SCALER_SKIPPED));
 }
 
 static bool check(const writer *w, dl_error *err) {
@@ -220,24 +221,24 @@ static bool check(const writer *w, dl_error *err) {
                    w->run->optimizer);
 }
 
-bool dlr_torch_run_save(const char *path, dlr_exec *exec, const dlr_torch_run *run, dlr_st_written *written,
-                        dl_error *err) {
-    writer w = {.arena = dl_arena_new(NULL), .exec = exec, .run = run};
-    bool ok = check(&w, err);
-    if (ok) {
-        values top = {0};
-        int n_groups;
-        begin(&w);
-        put(w.arena, &top, "iters", whole(run->iters)), put(w.arena, &top, "epoch", whole(run->epoch));
-        put(w.arena, &top, "model_state", model_state(&w));
-        put(w.arena, &top, "optimizer_state_dict", optimizer_state(&w, &n_groups));
-        put(w.arena, &top, "scheduler_state_dict", scheduler_state(&w, n_groups));
-        for (int i = 0; i < run->n_more; i++) dl_push(w.arena, &top, run->more[i]);
-        dlr_torch_value root = container(w.arena, DLR_TORCH_DICT, top, false);
-        dlr_st_content content = dlr_tensors_content(&w.all);
-        content.finite = run->finite;
-        ok = dlr_torch_write(path, &root, &content, written, err);
-    }
-    dl_arena_free(w.arena);
-    return ok;
+bool dlr_torch_run_gather(dl_arena *arena, dlr_exec *exec, const dlr_torch_run *run,
+                          dlr_torch_gathered *gathered, dl_error *err) {
+    writer w = {.arena = arena, .exec = exec, .run = run};
+    if (!check(&w, err)) return false;
+    values top = {0};
+    int n_groups;
+    begin(&w);
+    put(arena, &top, "iters", whole(run->iters)), put(arena, &top, "epoch", whole(run->epoch));
+    put(arena, &top, "model_state", model_state(&w));
+    put(arena, &top, "optimizer_state_dict", optimizer_state(&w, &n_groups));
+    put(arena, &top, "scheduler_state_dict", scheduler_state(&w, n_groups));
+    for (int i = 0; i < run->n_more; i++) dl_push(arena, &top, run->more[i]);
+    *gathered = (dlr_torch_gathered){container(arena, DLR_TORCH_DICT, top, false), w.all, run->finite};
+    return true;
+}
+
+bool dlr_torch_run_write(const char *path, const dlr_torch_gathered *g, dl_error *err) {
+    dlr_st_content content = dlr_tensors_content(&g->tensors);
+    content.finite = g->finite;
+    return dlr_torch_write(path, &g->root, &content, NULL, err);
 }

@@ -6,6 +6,7 @@
 #include "runtime/exec.h"
 #include "runtime/io/torch_file.h"
 #include "runtime/plateau.h"
+#include "runtime/tensors.h"
 
 /* A scheduler of torch.optim.lr_scheduler as it stands behind an epoch. */
 typedef struct {
@@ -30,12 +31,22 @@ typedef struct {
     bool finite;                 /* a value that is not finite is an error */
 } dlr_torch_run;
 
-/* Writes the run whole or not at all. Weights, buffers and moments have PyTorch's names and layouts;
+/* A run as it goes into a file, its numbers copied, its tensors in the executor until they have data of their
+ * own (a snapshot's). */
+typedef struct {
+    dlr_torch_value root;
+    dlr_tensors tensors;
+    bool finite;
+} dlr_torch_gathered;
+
+/* Gathers the run, in the arena. Weights, buffers and moments have PyTorch's names and layouts;
  * parameters are numbered in the order of the model's text, with their names in each group's param_names. The
  * numbers of the optimiser are the plan's variables as they stand. There is one group, or, where decay is not
  * for vectors, a second one of these without it; before the first step there is no state. Of a scheduler the
- * rates are `rate` and `initial_rate`, in each group. Errors: those of
- * dlr_torch_write; DL_INTERNAL for another optimiser or one that the plan was not compiled with. */
-bool dlr_torch_run_save(const char *path, dlr_exec *exec, const dlr_torch_run *run, dlr_st_written *written,
-                        dl_error *err);
+ * rates are `rate` and `initial_rate`, in each group. Errors: DL_INTERNAL for another optimiser or one that
+ * the plan was not compiled with. */
+bool dlr_torch_run_gather(dl_arena *arena, dlr_exec *exec, const dlr_torch_run *run,
+                          dlr_torch_gathered *gathered, dl_error *err);
+/* Writes it whole or not at all. Errors: those of dlr_torch_write. */
+bool dlr_torch_run_write(const char *path, const dlr_torch_gathered *gathered, dl_error *err);
 #endif

@@ -45,7 +45,12 @@ dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
 
 static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_error *err) {
     dlr_train_ring ring = dlr_train_ring_of(dlr_exec_plan(r->exec), r->o->workers);
-    dlr_prefetch_options o = {.batch = r->batch, .world = 1, .workers = r->o->workers, .depth = ring.batches};
+    dlr_prefetch_options o = {.batch = r->batch,
+                              .rank = r->o->ranks.data_rank,
+                              .world = r->global_batch / r->batch,
+                              .workers = r->o->workers,
+                              .depth = ring.batches,
+                              .raw = r->raw};
     return dlr_prefetch_start(data, &o, err);
 }
 
@@ -87,7 +92,9 @@ static bool start(dlr_run *r, dl_error *err) {
     const dlr_train_options *o = r->o;
     bool restored = false;
     r->batch = (int)dlr_exec_plan(r->exec)->batch;
-    if (!find_programs(r, err)) return false;
+    r->global_batch = r->batch * (o->ranks.data_ranks ? o->ranks.data_ranks : 1);
+    if (!find_programs(r, err) || !dlr_run_open_saver(r, err)) return false;
+    r->raw = dlr_run_gathers(r);
     r->batches = read_ahead(r, o->train, err);
     if (!r->batches) return false;
     r->epoch_batches = dlr_prefetch_batches(r->batches);
@@ -98,7 +105,7 @@ static bool start(dlr_run *r, dl_error *err) {
     r->first = r->at.iteration;
     dlr_run_set_hypers(o, &r->rates);
     set_scale(r);
-    if (!dlr_run_open_records(r, restored, err)) return false;
+    if (!dlr_run_check_ranks(r, err) || !dlr_run_open_records(r, restored, err)) return false;
     bool ended = r->at.position > 0 && r->at.position >= epoch_steps(r); /* stopped while it was validating */
     dlr_prefetch_seek(r->batches, r->at.epoch + ended, ended ? 0 : r->at.position);
     return true;
@@ -107,12 +114,14 @@ static bool start(dlr_run *r, dl_error *err) {
 /* Asked to stop: keeps everything and says so. */
 static bool pause_run(dlr_run *r, dl_error *err) {
     dlr_progress_finish(&r->progress);
-    if (!dlr_run_save(r, false, err)) return false;
+    if (!dlr_run_save(r, false, err) || !dlr_run_wait_saved(r, err) || !dlr_run_end_asking(r, err) ||
+        !dlr_run_meet(r, err))
+        return false;
     return dl_fail(err, DL_REQUEUE,
                    "stopped by %s after step %lld (epoch %lld); checkpoint written: the same command with "
                    "--resume goes on",
-                   dlr_signal_pending() ? dlr_signal_name(dlr_signal_pending()) : "stop_after",
-                   (long long)r->at.iteration, (long long)r->at.epoch + 1);
+                   r->asked ? dlr_signal_name(r->asked) : "stop_after", (long long)r->at.iteration,
+                   (long long)r->at.epoch + 1);
 }
 
 /* Of the program just run. That of a training step has changed its weights, so that it cannot run again. */
@@ -145,8 +154,9 @@ static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_erro
         if (i == 0 && epoch && !dlr_run_draw(r, &batch, err)) return false;
         sum += loss;
         dlr_averages_add(&r->validated, r->exec, false);
-        dlr_progress_step(&r->progress, r->batch, loss);
-        if (epoch && dlr_signal_pending()) return pause_run(r, err); /* it will be done again */
+        dlr_progress_step(&r->progress, r->global_batch, loss);
+        if (!dlr_run_ask(r, err)) return false;
+        if (epoch && r->asked) return pause_run(r, err); /* it will be done again */
     }
     *mean = sum / (double)n;
     return true;
@@ -154,7 +164,8 @@ static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_erro
 
 /* The ring of batches serves validation too, and is given back to the epoch that comes next. */
 static bool validate(dlr_run *r, bool epoch, double *mean, dl_error *err) {
-    if (!dlr_prefetch_turn(r->batches, r->o->valid, 0, 0, err)) return false;
+    if (!dlr_run_share_buffers(r, err) || !dlr_prefetch_turn(r->batches, r->o->valid, 0, 0, err))
+        return false;
     int64_t n = epoch ? dlr_prefetch_batches(r->batches) : 1;
     dlr_progress_start(&r->progress, "validation", n);
     dlr_range_begin(&r->o->ranges, DLR_PART_VALIDATION, 0);
@@ -246,8 +257,8 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     if (!lost && !check_loss(r, "training", r->train, loss, err)) return false;
     if (!dlr_scaler_check(&r->scaler, r->exec, r->train, r->at.iteration, err)) return false;
     if (r->at.position == 2) log_memory(r->o->style->stepped);
-    dlr_progress_step(&r->progress, r->batch, loss);
-    return true;
+    dlr_progress_step(&r->progress, r->global_batch, loss);
+    return dlr_run_ask(r, err) && dlr_run_check_saved(r, err);
 }
 
 /* Steps that may be under way: one whose times are recorded is alone, and so is the first where its gradients
@@ -263,7 +274,7 @@ static int most_started(const dlr_run *r) {
 /* Whether no further step is begun: asked by a signal, or as many were as the run is to make. */
 static bool stops_now(const dlr_run *r) {
     int64_t made = r->at.iteration + r->started - r->first;
-    return dlr_signal_pending() || (r->o->stop_after && made >= r->o->stop_after);
+    return r->asked || (r->o->stop_after && made >= r->o->stop_after);
 }
 
 /* A device is given the next step before the last one's results are looked at: it never waits for the host.
@@ -285,7 +296,7 @@ static dlr_record_numbers epoch_numbers(const dlr_run *r) {
                                 .epochs = count_epochs(r),
                                 .seconds = r->seconds,
                                 .wait = r->wait,
-                                .samples_per_sec = (double)(r->at.position * r->batch) / r->seconds,
+                                .samples_per_sec = (double)(r->at.position * r->global_batch) / r->seconds,
                                 .train = r->at.epoch_loss / (double)(r->at.position - r->lost)};
 }
 
@@ -397,10 +408,14 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     if (ok) log_memory(o->style->begin);
     if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
+    ok = ok && dlr_run_end_asking(&r, err);
+    ok = ok && dlr_run_wait_saved(&r, err); /* a signal is still heard, and the same as none */
     dlr_signals_release();
+    if (ok) dlr_run_log_saver(&r);
     ok = end_profile(o, ok, err) && ok;
     ok = ok && dlr_run_save_weights(o, err) && dlr_run_end_history(&r, err);
 
+    dlr_run_close_saver(&r);
     dlr_run_close_records(&r);
     dlr_prefetch_stop(r.batches);
     dl_arena_free(arena);

@@ -28,6 +28,14 @@ typedef struct {
     double value;
 } dlr_hyper;
 
+/* Who trains together. Zero: one rank. Rank 0 alone writes files. */
+typedef struct {
+    dlr_comm *comm;            /* NULL: nobody else */
+    int rank;                  /* in the world */
+    int data_rank, data_ranks; /* among those that have different samples; 0 as 1 */
+    bool own_buffers;          /* each rank validates with the running statistics of its own samples */
+} dlr_run_ranks;
+
 typedef struct {
     dlr_exec *exec;        /* programs "train" and "eval" */
     const dlr_rundir *dir; /* dlr_train alone, and */
@@ -44,17 +52,20 @@ typedef struct {
     const char *save_weights; /* where parameters and buffers go at the end; NULL: nowhere */
 
     const dlr_dataset *train, *valid;
-    int workers; /* data threads of each */
+    int workers;         /* data threads of each */
+    bool device_samples; /* a device is to cut, turn, scale and convert samples itself, where it can */
     int64_t epochs;
     int64_t steps; /* in all, instead of `epochs`, so that the last may be shorter; 0: whole epochs */
     bool measure;  /* no validation, no point at step 0 */
     bool resume;   /* go on from the newest checkpoint, if there is one, */
     const char *resume_from; /* from the run or checkpoint in this directory; NULL: in the run's own */
     int64_t stop_after;      /* steps of this process, behind which the run stops as by a signal; 0: none */
+    bool async;              /* checkpoints are copied, and written while training goes on */
     int keep;                /* newest checkpoints kept */
     const dlr_run_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
     const char *hyperparams;        /* the configuration as YAML */
     dlr_run_model model;
+    dlr_run_ranks ranks;
     dlr_ranges ranges; /* who looks at the run's parts; zero: nobody */
 } dlr_train_options;
 
@@ -74,6 +85,6 @@ bool dlr_train(const dlr_train_options *options, dl_error *err);
 /* Trains on exactly the batches of a file (feed.h), without data set, validation or checkpoint, and prints on
  * standard output a line {"step": 1, "loss": 0.123456789} each, with the model's metrics behind the loss by
  * their names (null: not finite). The schedule's batches and steps are the
- * file's: no scaling, no warm-up. */
+ * file's: no scaling, no warm-up. Of several ranks, each takes its part of the samples, and rank 0 prints. */
 bool dlr_train_replay(const dlr_train_options *options, const char *path, dl_error *err);
 #endif

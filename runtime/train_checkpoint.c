@@ -1,83 +1,212 @@
-/* A run into its checkpoint. */
+/* A run into its checkpoint: put together between two steps, and written while the next ones run. */
+#include "ir/base/clock.h"
+#include "ir/base/dirs.h"
+#include "runtime/io/log.h"
 #include "runtime/train_parts.h"
 
-/* A run that cannot go on is not worth keeping: what was saved before is. */
-static bool refuse_not_finite(const dlr_run *r, const dl_error *fault, dl_error *err) {
+/* What is written at one time, in an arena of its own: the loop changes nothing of it. */
+struct dlr_saving {
+    dl_arena *arena;
+    const char *dir; /* of checkpoints */
+    dlr_metrics *metrics;
+    dlr_tensorboard *board;
+    dlr_tensors tensors[3]; /* of the model, the optimiser and the loss scaler */
+    dlr_checkpoint_part parts[3];
+    dlr_checkpoint_content content;
+    bool torch; /* also for PyTorch's programs: */
+    dlr_torch_gathered gathered;
+};
+
+/* ---- what is kept ---- */
+
+/* Whatever is not finite in a checkpoint would be there for ever. */
+static void put_part(dlr_saving *s, const char *name, dlr_tensors tensors) {
+    int n = s->content.n_parts++;
+    s->tensors[n] = tensors;
+    s->parts[n] = (dlr_checkpoint_part){name, dlr_tensors_content(&s->tensors[n])};
+    s->parts[n].content.finite = true;
+}
+
+static void put_text(dl_arena *arena, dlr_state_list *list, const char *key, const char *text) {
+    dl_push(arena, list, (dlr_state_value){.key = key, .kind = DLR_STATE_TEXT, .text = text ? text : ""});
+}
+
+static void put_int(dl_arena *arena, dlr_state_list *list, const char *key, int64_t value) {
+    dl_push(arena, list, (dlr_state_value){.key = key, .kind = DLR_STATE_INT, .integer = value});
+}
+
+/* n numbers, to be filled in. */
+static double *put_reals(dl_arena *arena, dlr_state_list *list, const char *key, int n) {
+    double *reals = DL_NEWS(arena, double, n);
+    dl_push(arena, list,
+            (dlr_state_value){.key = key, .kind = DLR_STATE_REALS, .reals = reals, .n_reals = n});
+    return reals;
+}
+
+/* Of the model's metrics: behind the count of their batches the sums of the epoch, or the newest step's. */
+static void put_metrics(dl_arena *arena, const dlr_averages *a, dlr_state_list *list) {
+    double *sums = put_reals(arena, list, "metric_sums", a->n + 1);
+    double *last = put_reals(arena, list, "metric_last", a->n + 1);
+    sums[0] = last[0] = (double)a->batches;
+    for (int i = 0; i < a->n; i++) sums[i + 1] = a->terms[i].sum, last[i + 1] = a->terms[i].last;
+}
+
+/* The newest scale; values of the epoch that are left out of its means: of the loss, and of each metric. */
+static void put_scaler(dl_arena *arena, const dlr_run *r, dlr_state_list *list) {
+    double *numbers = put_reals(arena, list, "scaler", r->trained.n + 2);
+    numbers[0] = r->scaler.last, numbers[1] = (double)r->lost;
+    for (int i = 0; i < r->trained.n; i++) numbers[i + 2] = (double)r->trained.terms[i].lost;
+}
+
+static dlr_state_list values_of(dl_arena *arena, const dlr_run *r, bool scales) {
+    dlr_state_list list = {0};
+    put_text(arena, &list, "model", dlr_exec_plan(r->exec)->model);
+    put_int(arena, &list, "epoch_batches", r->epoch_batches);
+    put_int(arena, &list, "batch", r->global_batch);
+    *put_reals(arena, &list, "epoch_seconds", 1) = r->seconds;
+    *put_reals(arena, &list, "epoch_wait", 1) = r->wait;
+    *put_reals(arena, &list, "learning_rate", 1) = r->last_rate;
+    put_metrics(arena, &r->trained, &list);
+    put_int(arena, &list, "best_epoch", r->best_epoch);
+    put_text(arena, &list, "hyperparams", r->o->hyperparams);
+    put_text(arena, &list, "graph", r->o->model.graph);
+    put_text(arena, &list, "source", r->o->model.source);
+    put_text(arena, &list, "from", r->from);
+    if (r->o->plateau) {
+        double *plateau = put_reals(arena, &list, "plateau", 3);
+        plateau[0] = r->plateau.best, plateau[1] = (double)r->plateau.bad, plateau[2] = r->plateau.rate;
+    }
+    if (scales) put_scaler(arena, r, &list);
+    return list;
+}
+
+static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_saving *s = DL_NEW(arena, dlr_saving);
+    *s =
+        (dlr_saving){.arena = arena, .dir = r->o->dir->checkpoints, .metrics = r->metrics, .board = r->board};
+    s->content =
+        (dlr_checkpoint_content){.parts = s->parts, .state = r->at, .is_best = is_best, .keep = r->o->keep};
+    put_part(s, "model", dlr_tensors_of_model(arena, r->exec));
+    put_part(s, "optimizer", dlr_tensors_of_optimizer(arena, r->exec));
+    dlr_tensors scaler = dlr_tensors_of_scaler(arena, r->exec);
+    if (scaler.n) put_part(s, "scaler", scaler);
+    dlr_state_list values = values_of(arena, r, scaler.n > 0);
+    s->content.state.values = values.at, s->content.state.n_values = values.n;
+    s->torch = r->o->torch && r->at.position == 0; /* epochs only */
+    if (!s->torch || dlr_run_gather_torch(r, arena, &s->gathered, err)) return s;
+    dl_arena_free(arena);
+    return NULL;
+}
+
+/* What is written is of the copy from here on. */
+static bool copy(dlr_run *r, dlr_saving *s, dl_error *err) {
+    if (!dlr_snapshot_take(&r->saver.snapshot, err)) return false;
+    for (int i = 0; i < s->content.n_parts; i++) {
+        dlr_snapshot_lend(&r->saver.snapshot, &s->tensors[i]);
+        s->parts[i].content = dlr_tensors_content(&s->tensors[i]);
+        s->parts[i].content.finite = true;
+    }
+    if (s->torch) dlr_snapshot_lend(&r->saver.snapshot, &s->gathered.tensors);
+    return true;
+}
+
+/* ---- into files ---- */
+
+/* PyTorch's go before ours: a run that is killed between the two does the epoch again and writes the same. */
+static bool write_torch(const dlr_saving *s, dl_error *err) {
+    const char *last = dl_format(s->arena, "%s/ckpt.tar", s->dir),
+               *best = dl_format(s->arena, "%s/ckpt_best.tar", s->dir);
+    return dl_make_dirs(s->dir, 0777, err) && dlr_torch_run_write(last, &s->gathered, err) &&
+           (!s->content.is_best || dlr_torch_run_write(best, &s->gathered, err));
+}
+
+/* Points first: a resumed run drops those behind its checkpoint and writes them again. */
+static bool write_all(void *context, dl_error *err) {
+    const dlr_saving *s = context;
+    dl_error fault = {0};
+    bool ok = dlr_metrics_flush(s->metrics, &fault) && dlr_tensorboard_flush(s->board, &fault) &&
+              (!s->torch || write_torch(s, &fault)) && dlr_checkpoint_save(s->dir, &s->content, &fault);
+    if (ok) return true;
+    if (fault.code != DL_NUMERIC) return dl_fail(err, fault.code, "%s", fault.message);
+    const dlr_state *at = &s->content.state; /* a run that cannot go on is not worth keeping */
     return dl_fail(
         err, DL_NUMERIC,
         "%s behind step %lld, epoch %lld: stopped; nothing was saved of this step, and checkpoints stay "
         "as they were. A lower start_lr may help",
-        fault->message, (long long)r->at.iteration, (long long)r->at.epoch + (r->at.position > 0));
+        fault.message, (long long)at->iteration, (long long)at->epoch + (at->position > 0));
 }
 
-/* Tensors of a checkpoint: whatever is not finite in them would be there for ever. */
-static dlr_st_content only_finite(const dlr_tensors *tensors) {
-    dlr_st_content content = dlr_tensors_content(tensors);
-    content.finite = true;
-    return content;
+/* ---- the one under way ---- */
+
+bool dlr_run_open_saver(dlr_run *r, dl_error *err) {
+    dlr_saver *s = &r->saver;
+    dl_error fault = {0};
+    if (!r->o->async || !dlr_run_leads(r->o)) return true;
+    if (!dlr_snapshot_open(&s->snapshot, r->exec, &fault))
+        return dl_fail(err, fault.code,
+                       "no room for the copy that checkpoints are written from while training goes on "
+                       "(--async_checkpoints=false does without): %s",
+                       fault.message);
+    s->thread = dlr_background_open(err);
+    return s->thread != NULL;
 }
 
-/* The newest scale; values of the epoch that are left out of its means: of the loss, and of each metric. */
-static const double *scaler_numbers(dl_arena *arena, const dlr_run *r) {
-    double *numbers = DL_NEWS(arena, double, r->trained.n + 2);
-    numbers[0] = r->scaler.last, numbers[1] = (double)r->lost;
-    for (int i = 0; i < r->trained.n; i++) numbers[i + 2] = (double)r->trained.terms[i].lost;
-    return numbers;
+bool dlr_run_wait_saved(dlr_run *r, dl_error *err) {
+    dlr_saver *s = &r->saver;
+    double began = dl_clock_seconds(), took;
+    if (!s->saving) return true;
+    bool ok = dlr_background_wait(s->thread, &took, err);
+    s->waited += dl_clock_seconds() - began;
+    s->wrote += took;
+    dlr_log_debug("checkpoint of step %lld: %s behind %.3f sec",
+                  (long long)s->saving->content.state.iteration, ok ? "written" : "not written", took);
+    dl_arena_free(s->saving->arena);
+    s->saving = NULL;
+    return ok;
+}
+
+bool dlr_run_check_saved(dlr_run *r, dl_error *err) {
+    return !r->saver.saving || dlr_background_busy(r->saver.thread) || dlr_run_wait_saved(r, err);
+}
+
+void dlr_run_close_saver(dlr_run *r) {
+    dlr_saver *s = &r->saver;
+    dl_error fault = {0};
+    if (!dlr_run_wait_saved(r, &fault)) dlr_log(DLR_ERROR, "%s", fault.message);
+    dlr_background_close(s->thread);
+    dlr_snapshot_close(&s->snapshot);
+}
+
+void dlr_run_log_saver(const dlr_run *r) {
+    const dlr_saver *s = &r->saver;
+    if (!s->n) return;
+    if (s->thread)
+        dlr_log_info(
+            "%d checkpoint%s written in %.3f sec; the run waited %.3f for copies in memory, %.3f for files",
+            s->n, s->n == 1 ? "" : "s", s->wrote, s->copied, s->waited);
+    else
+        dlr_log_info("%d checkpoint%s written in %.3f sec, while the run waited", s->n, s->n == 1 ? "" : "s",
+                     s->wrote);
 }
 
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
-    dl_arena *arena = dl_arena_new(r->arena);
-    dlr_tensors model = dlr_tensors_of_model(arena, r->exec);
-    dlr_tensors optimizer = dlr_tensors_of_optimizer(arena, r->exec);
-    dlr_tensors scaler = dlr_tensors_of_scaler(arena, r->exec);
-    bool scales = scaler.n > 0;
-    dlr_checkpoint_part parts[] = {{"model", only_finite(&model)},
-                                   {"optimizer", only_finite(&optimizer)},
-                                   {"scaler", only_finite(&scaler)}};
-    const dlr_run_model *m = &r->o->model;
-    double *sums = DL_NEWS(arena, double, r->trained.n + 1); /* of the model's metrics, behind their count */
-    double *last = DL_NEWS(arena, double, r->trained.n + 1); /* of the newest step, likewise */
-    sums[0] = last[0] = (double)r->trained.batches;
-    for (int i = 0; i < r->trained.n; i++)
-        sums[i + 1] = r->trained.terms[i].sum, last[i + 1] = r->trained.terms[i].last;
-    const double plateau[] = {r->plateau.best, (double)r->plateau.bad, r->plateau.rate};
-    dlr_state_value values[] = {
-        {.key = "model", .kind = DLR_STATE_TEXT, .text = dlr_exec_plan(r->exec)->model},
-        {.key = "epoch_batches", .kind = DLR_STATE_INT, .integer = r->epoch_batches},
-        {.key = "batch", .kind = DLR_STATE_INT, .integer = r->batch},
-        {.key = "epoch_seconds", .kind = DLR_STATE_REALS, .reals = &r->seconds, .n_reals = 1},
-        {.key = "epoch_wait", .kind = DLR_STATE_REALS, .reals = &r->wait, .n_reals = 1},
-        {.key = "learning_rate", .kind = DLR_STATE_REALS, .reals = &r->last_rate, .n_reals = 1},
-        {.key = "metric_sums", .kind = DLR_STATE_REALS, .reals = sums, .n_reals = r->trained.n + 1},
-        {.key = "metric_last", .kind = DLR_STATE_REALS, .reals = last, .n_reals = r->trained.n + 1},
-        {.key = "best_epoch", .kind = DLR_STATE_INT, .integer = r->best_epoch},
-        {.key = "hyperparams", .kind = DLR_STATE_TEXT, .text = r->o->hyperparams ? r->o->hyperparams : ""},
-        {.key = "graph", .kind = DLR_STATE_TEXT, .text = m->graph ? m->graph : ""},
-        {.key = "source", .kind = DLR_STATE_TEXT, .text = m->source ? m->source : ""},
-        {.key = "from", .kind = DLR_STATE_TEXT, .text = r->from ? r->from : ""},
-        {0}, /* the plateau's and the scaler's, only where there is one */
-        {0},
-    };
-    int n_values = (int)(sizeof values / sizeof *values) - 2;
-    if (r->o->plateau)
-        values[n_values++] =
-            (dlr_state_value){.key = "plateau", .kind = DLR_STATE_REALS, .reals = plateau, .n_reals = 3};
-    if (scales)
-        values[n_values++] = (dlr_state_value){.key = "scaler",
-                                               .kind = DLR_STATE_REALS,
-                                               .reals = scaler_numbers(arena, r),
-                                               .n_reals = r->trained.n + 2};
-    dlr_checkpoint_content content = {
-        .parts = parts, .n_parts = 2 + scales, .state = r->at, .is_best = is_best, .keep = r->o->keep};
-    content.state.values = values;
-    content.state.n_values = n_values;
-    /* points first: a resumed run drops those behind its checkpoint and writes them again */
-    dl_error fault = {0};
-    bool ok = dlr_metrics_flush(r->metrics, &fault) && dlr_tensorboard_flush(r->board, &fault) &&
-              (r->at.position > 0 || dlr_run_save_torch(r, is_best, &fault)) && /* epochs only */
-              dlr_checkpoint_save(r->o->dir->checkpoints, &content, &fault);
-    dl_arena_free(arena);
-    if (ok) return true;
-    return fault.code == DL_NUMERIC ? refuse_not_finite(r, &fault, err)
-                                    : dl_fail(err, fault.code, "%s", fault.message);
+    dlr_saver *s = &r->saver;
+    if (!dlr_run_leads(r->o)) return true;
+    if (!dlr_run_wait_saved(r, err)) return false;
+    double began = dl_clock_seconds();
+    dlr_saving *saving = gather(r, is_best, err);
+    if (!saving) return false;
+    bool ok = true;
+    s->n++;
+    if (s->thread) {
+        ok = copy(r, saving, err);
+        s->copied += dl_clock_seconds() - began;
+        if (ok) dlr_background_start(s->thread, write_all, s->saving = saving);
+    } else {
+        ok = write_all(saving, err);
+        s->wrote += dl_clock_seconds() - began;
+    }
+    if (!s->saving) dl_arena_free(saving->arena);
+    return ok;
 }

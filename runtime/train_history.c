@@ -62,7 +62,7 @@ static bool keep(const history *h, const char *path, dl_error *err) {
 
 bool dlr_run_end_history(dlr_run *r, dl_error *err) {
     const dlr_record_style *style = r->o->style;
-    if (!style->history) return true;
+    if (!style->history || !dlr_run_leads(r->o)) return true;
     history h = {.arena = r->arena, .style = style};
     for (int i = 0; i < DLR_RECORD_BEST; i++) h.best[i] = -INFINITY;
     add_column(&h, style->tags[DLR_VALUE_TRAIN_LOSS], "loss");

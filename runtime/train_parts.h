@@ -1,6 +1,7 @@
 /* What the files of the loop share. */
 #ifndef DLR_TRAIN_PARTS_H
 #define DLR_TRAIN_PARTS_H
+#include "runtime/background.h"
 #include "runtime/feed.h"
 #include "runtime/io/checkpoint.h"
 #include "runtime/io/metrics.h"
@@ -8,7 +9,9 @@
 #include "runtime/io/tensorboard.h"
 #include "runtime/profile.h"
 #include "runtime/scaler.h"
+#include "runtime/snapshot.h"
 #include "runtime/tensors.h"
+#include "runtime/torch_run.h"
 #include "runtime/train.h"
 
 /* A metric of one program under its name and under its tag: NAME/train or NAME/valid of the model's, the
@@ -36,6 +39,19 @@ double dlr_averages_mean(const dlr_averages *averages, int term); /* NaN of no b
 /* What is recorded of a term: its mean; of the weights' norm the last, where the style has it so. */
 double dlr_averages_value(const dlr_averages *averages, int term, const dlr_record_style *style);
 
+/* A checkpoint that is put together or written. (train_checkpoint.c) */
+typedef struct dlr_saving dlr_saving;
+typedef DL_ARRAY(dlr_state_value) dlr_state_list;
+
+/* Who writes checkpoints: a thread of its own, from a copy in memory; or, without it, the loop itself. */
+typedef struct {
+    dlr_background *thread;
+    dlr_snapshot snapshot;
+    dlr_saving *saving; /* under way; NULL: none */
+    int n;
+    double copied, waited, wrote; /* seconds: of the loop for copies, and for files; of all writing */
+} dlr_saver;
+
 /* A run. Where it stands is in `at` and nowhere else: a checkpoint is `at` and the tensors. */
 typedef struct {
     const dlr_train_options *o;
@@ -45,13 +61,20 @@ typedef struct {
     dlr_view loss, rate, valid; /* "loss" and "Learning Rate" of train, "loss" of eval */
     dlr_feed feed;
     dlr_prefetch *batches;
-    int batch;             /* samples */
+    bool raw;              /* as the files have them: the device does the rest */
+    int batch;             /* samples, */
+    int global_batch;      /* of all ranks */
     int64_t epoch_batches; /* in an epoch */
     dlr_rates rates;
     dlr_plateau plateau; /* where o->plateau is set */
 
     dlr_scaler scaler; /* of `train` */
     int64_t lost;      /* skipped steps of the epoch whose loss is not finite, and left out of its mean */
+
+    int asked;   /* the signal by which any rank was asked to stop; 0: none was */
+    bool asking; /* that is on its way: */
+    int64_t ticket;
+    int32_t flags[2]; /* ours, and the largest of all */
 
     dlr_state at;       /* steps that are done */
     int started;        /* steps behind them that are under way */
@@ -67,12 +90,15 @@ typedef struct {
     dlr_averages trained, validated;
     DL_ARRAY(dlr_metric) point; /* that is being put together */
 
+    dlr_saver saver;
     dlr_metrics *metrics;
     dlr_tensorboard *board;
     dlr_progress progress;
 } dlr_run;
 
-/* train_start.c: initial weights, or those of a file. */
+/* train_start.c: who makes samples of what the files hold; says so in the log. */
+bool dlr_run_gathers(const dlr_run *r);
+/* Initial weights, or those of a file. */
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err);
 /* Sets every hyperparameter that the plan names: from the schedule, from o->hypers, or to its default. */
 void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates);
@@ -86,12 +112,21 @@ bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err);
 /* train_resume.c: the newest checkpoint of the directory, or of that which o->resume_from names, our own or
  * PyTorch's, into the run; a log line says what was found. Of another run's, its points are in r->source. */
 bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err);
-/* train_checkpoint.c */
+/* train_checkpoint.c: takes what checkpoints need beside the plan's memory, where o->async asks for it. */
+bool dlr_run_open_saver(dlr_run *r, dl_error *err);
+/* Saves the run as it stands: the loop waits for the checkpoint before this one, if it is still under way,
+ * and for a copy in memory (or, without o->async, for all of it). Errors: those of dlr_checkpoint_save and
+ * dlr_torch_run_write, of the one before; without o->async of this one. */
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err);
-/* train_torch.c: at the end of an epoch, those of PyTorch's programs, if they are wanted. They go before
- * ours: a run that is killed between the two does the epoch again and writes the same. Errors: those of
- * dlr_torch_run_save. */
-bool dlr_run_save_torch(const dlr_run *r, bool is_best, dl_error *err);
+/* Between steps: the fault of a checkpoint that was done meanwhile. */
+bool dlr_run_check_saved(dlr_run *r, dl_error *err);
+/* Waits for the one under way, if there is one, and gives its fault. */
+bool dlr_run_wait_saved(dlr_run *r, dl_error *err);
+void dlr_run_log_saver(const dlr_run *r);
+/* Waits, and gives all back; a fault that nobody was told of goes to the log. */
+void dlr_run_close_saver(dlr_run *r);
+/* train_torch.c: the run as PyTorch's programs keep it at the end of an epoch. */
+bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered *gathered, dl_error *err);
 /* The rate that a scheduler of PyTorch's has set for the next epoch; NaN: there is none. */
 double dlr_run_next_rate(const dlr_run *r);
 /* train_torch_resume.c: the ckpt.tar that a program of PyTorch's left in `dir`, the place of ours, and that
@@ -106,6 +141,18 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl
 /* train_same.c: adds what forbids this run to go on from that checkpoint, tensors apart; what it may have
  * otherwise is told in the log. */
 void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *checkpoint, dlr_differences *list);
+
+/* train_ranks.c: whether this rank writes files, log and records. */
+bool dlr_run_leads(const dlr_train_options *o);
+/* All ranks have plans that go together, and begin at the same step with the same weights. Errors: DL_INPUT,
+ * naming the ranks that have not; DL_PEER. */
+bool dlr_run_check_ranks(dlr_run *r, dl_error *err);
+/* At a step's end: r->asked is what all ranks knew at the end of the step before (alone: now). */
+bool dlr_run_ask(dlr_run *r, dl_error *err);
+bool dlr_run_end_asking(dlr_run *r, dl_error *err); /* nothing is on its way any more */
+bool dlr_run_meet(const dlr_run *r, dl_error *err); /* waits for all ranks */
+/* Rank 0's running statistics to all, unless each is to have its own. */
+bool dlr_run_share_buffers(const dlr_run *r, dl_error *err);
 
 /* train_record.c: the files that people look at. */
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err);

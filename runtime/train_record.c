@@ -41,6 +41,7 @@ static bool copy_points(dlr_run *r, dl_error *err) {
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     const dlr_rundir *dir = r->o->dir;
     const char *kept = NULL;
+    if (!dlr_run_leads(r->o)) return true;
     bool anew = !restored || r->other;
     if (anew && !dlr_rundir_renew(r->arena, dir, &kept, err)) return false;
     if (kept)
@@ -78,6 +79,7 @@ bool dlr_run_record(dlr_run *r, dl_error *err) {
     int n = r->point.n;
     const dlr_metric *values = r->point.at;
     r->point.n = 0;
+    if (!dlr_run_leads(r->o)) return true;
     for (int i = 0; i < n; i++)
         if (!dlr_tensorboard_scalar(r->board, values[i].tag, r->at.iteration, values[i].value, err))
             return false;
@@ -125,7 +127,8 @@ static bool draw_prediction(dlr_run *r, const dlr_batch *batch, dl_arena *arena,
         const dl_type *t = &r->feed.var[k]->type;
         if (!dlr_figure_can_show(t)) return true;
         if (i == 1 && y.type->axis[1].size == t->axis[1].size) like = n;
-        rows[n++] = row_of_batch(labels[i], t, batch->data[k]);
+        rows[n++] = batch->raw ? row_of_view(arena, r->exec, labels[i], r->feed.view[k])
+                               : row_of_batch(labels[i], t, batch->data[k]);
     }
     rows[n++] = row_of_view(arena, r->exec, "predicted", y);
     rows[n - 1].like = like;
@@ -134,6 +137,7 @@ static bool draw_prediction(dlr_run *r, const dlr_batch *batch, dl_arena *arena,
 }
 
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err) {
+    if (!dlr_run_leads(r->o)) return true;
     dl_arena *arena = dl_arena_new(r->arena);
     bool ok = draw_prediction(r, batch, arena, err);
     for (int i = 0; ok; i++) {

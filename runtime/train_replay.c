@@ -20,6 +20,7 @@ static void put_number(dl_buf *b, const char *name, double value) {
  * the step's scale, to the last digit, and whether it was skipped stand behind the loss. */
 static bool print_step(const dlr_train_options *o, int64_t step, double loss, const dlr_scaler *scaler,
                        const dlr_averages *metrics, dl_error *err) {
+    if (!dlr_run_leads(o)) return true;
     dl_buf b = {0};
     dl_putf(&b, "{\"" DL_TAG_STEP "\": %lld", (long long)step);
     put_number(&b, DL_TAG_LOSS, loss);
@@ -71,7 +72,8 @@ static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from
 }
 
 bool dlr_train_replay(const dlr_train_options *o, const char *path, dl_error *err) {
-    dlr_replay *from = dlr_replay_open(path, o->exec, err);
+    dlr_replay *from = dlr_replay_open(path, o->exec, o->ranks.data_rank,
+                                       o->ranks.data_ranks ? o->ranks.data_ranks : 1, err);
     if (!from) return false;
     dlr_schedule schedule = o->schedule;
     schedule.base_batch = schedule.global_batch;

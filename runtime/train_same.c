@@ -55,10 +55,22 @@ static bool same_value(const setting *a, const setting *b) {
 static void compare_settings(const dlr_run *r, const char *then, dlr_differences *list) {
     /* Where a run lies, and how fast it is: nothing that its numbers follow from. The seed and the sizes of
      * batches have lines of their own. */
-    static const char *const passed_over[] = {
-        "resume",       "stop_after",       "expdir",     "run_dir",      "run_num",
-        "model",        "use_cache",        "seed",       "threads",      "num_data_workers",
-        "init_weights", "keep_checkpoints", "save_grads", "save_weights", NULL};
+    static const char *const passed_over[] = {"resume",
+                                              "stop_after",
+                                              "expdir",
+                                              "run_dir",
+                                              "run_num",
+                                              "model",
+                                              "use_cache",
+                                              "seed",
+                                              "threads",
+                                              "num_data_workers",
+                                              "init_weights",
+                                              "keep_checkpoints",
+                                              "async_checkpoints",
+                                              "save_grads",
+                                              "save_weights",
+                                              NULL};
     const char *at = r->o->hyperparams;
     setting now, was;
     while (next_setting(&at, &now)) {
@@ -144,7 +156,7 @@ void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *c, dlr_differences 
                 dl_format(r->arena, "seed: %llu in the checkpoint, %llu now",
                           (unsigned long long)c->state.seed, (unsigned long long)r->o->seed));
     if (c->state.position > 0) { /* between epochs another batch size is a choice */
-        compare_number(r, c, "batch", "batch size", r->batch, list);
+        compare_number(r, c, "batch", "batch size", r->global_batch, list);
         compare_number(r, c, "epoch_batches", "batches an epoch (Nsamples)", r->epoch_batches, list);
     }
     if (then && then->kind == DLR_STATE_TEXT && r->o->hyperparams) compare_settings(r, then->text, list);

@@ -6,6 +6,18 @@
 #include "runtime/state.h"
 #include "runtime/train_parts.h"
 
+bool dlr_run_gathers(const dlr_run *r) {
+    dl_error why = {0};
+    if (!r->o->device_samples || dlr_exec_arena(r->exec)) return false; /* a CPU's inputs are the host's */
+    bool ok = dlr_feed_gathers(&r->feed, r->o->train, &why) &&
+              (!r->o->valid || dlr_feed_gathers(&r->feed, r->o->valid, &why));
+    if (ok)
+        dlr_log_info("the device makes samples of the files' numbers; the host reads them");
+    else
+        dlr_log_warning("the host makes the samples, not the device: %s", why.message);
+    return ok;
+}
+
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err) {
     if (!dlr_state_init(o->exec, o->seed, err)) return false;
     dlr_scaler_start(o->exec, o->loss_scale);
@@ -52,7 +64,7 @@ static bool save(const dlr_tensors *tensors, const char *what, const char *path,
 }
 
 bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *err) {
-    if (!o->save_grads) return true;
+    if (!o->save_grads || !dlr_run_leads(o)) return true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors gradients = dlr_tensors_of_gradients(arena, o->exec, program);
     bool ok = gradients.n > 0 || dl_fail(err, DL_INTERNAL, "the plan was compiled without keeping gradients");
@@ -62,7 +74,7 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
 }
 
 bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err) {
-    if (!o->save_weights) return true;
+    if (!o->save_weights || !dlr_run_leads(o)) return true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, o->exec);
     bool ok = save(&model, "weights", o->save_weights, err);

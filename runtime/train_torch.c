@@ -1,8 +1,6 @@
 /* The checkpoints that PyTorch's programs keep: ckpt.tar behind each epoch, ckpt_best.tar behind the best. */
 #include <math.h>
 
-#include "ir/base/dirs.h"
-#include "runtime/torch_run.h"
 #include "runtime/train_parts.h"
 
 /* The cosine of epochs behind so many of them. */
@@ -18,17 +16,8 @@ double dlr_run_next_rate(const dlr_run *r) {
                                     : NAN;
 }
 
-static bool write(const dlr_run *r, const dlr_torch_run *t, const char *name, dl_error *err) {
-    dl_arena *arena = dl_arena_new(r->arena);
-    const char *path = dl_format(arena, "%s/%s", r->o->dir->checkpoints, name);
-    bool ok = dlr_torch_run_save(path, r->exec, t, NULL, err);
-    dl_arena_free(arena);
-    return ok;
-}
-
-bool dlr_run_save_torch(const dlr_run *r, bool is_best, dl_error *err) {
+bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered *gathered, dl_error *err) {
     const dlr_train_options *o = r->o;
-    if (!o->torch) return true;
     bool cosine = o->schedule.by_epochs;
     double scheduled = dlr_run_next_rate(r);
     dlr_torch_scheduler scheduler = {.epochs = r->at.epoch,
@@ -45,6 +34,5 @@ bool dlr_run_save_torch(const dlr_run *r, bool is_best, dl_error *err) {
                        .epoch = r->at.epoch - 1, /* the one just finished, from 0 */
                        .scheduler = cosine || o->plateau ? &scheduler : NULL,
                        .finite = true};
-    return dl_make_dirs(o->dir->checkpoints, 0777, err) && write(r, &t, "ckpt.tar", err) &&
-           (!is_best || write(r, &t, "ckpt_best.tar", err));
+    return dlr_torch_run_gather(arena, r->exec, &t, gathered, err);
 }

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include "compiler/cache.h"
-#include "compiler/cuda/cubin.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
+#include "ir/cubin.h"
 
 enum {
     STACK_BYTES = 64 << 20

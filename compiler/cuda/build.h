@@ -6,7 +6,7 @@
 
 /* Compiles objects[i].source for `arch` ("sm_90a") into objects[i].image (and sets key and bytes), each from
  * the cache when it is there; equal sources are compiled once; fills *compiled with how many were compiled.
- * What comes out depends on the sources alone, not on threads. Every image is read (compiler/cuda/cubin.h)
+ * What comes out depends on the sources alone, not on threads. Every image is read (ir/cubin.h)
  * before it is used or kept. `warn` (or NULL) is told of a cached image that is damaged and compiled anew.
  * Errors: DL_RESOURCE when there is no NVRTC, when it does not know `arch`, and for a source with errors (of
  * several, the first by index); DL_IO, DL_TRUST (cache). */

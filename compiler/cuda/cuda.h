@@ -24,6 +24,7 @@ _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels);
+void dl_cuda_feed(dl_buf *out, const dl_target *t);
 int dl_cuda_share(int n, dl_piece *pieces);
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t);
 #endif

@@ -6,7 +6,7 @@ static const dl_dialect narrow = {"int", "unsigned", "", "U", true},
                         wide = {"long", "unsigned long", "L", "UL", true};
 
 extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_contract[], dl_cuda_kernels_device[],
-    dl_cuda_kernels_emulated[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[];
+    dl_cuda_kernels_emulated[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
@@ -14,6 +14,11 @@ void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     if (needs->needs[DL_NEED_SWEEPS]) dl_puts(out, dl_cuda_kernels_sweeps);
     if (needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract);
     if (needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention);
+}
+
+void dl_cuda_feed(dl_buf *out, const dl_target *t) {
+    dl_cuda_open(out, t, &(dl_emitted){0});
+    dl_puts(out, dl_cuda_kernels_feed);
 }
 
 bool dl_cuda_is_narrow(const dl_kernel *k) {

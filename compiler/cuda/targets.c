@@ -2,12 +2,11 @@
 #include <string.h>
 
 #include "compiler/cuda/build.h"
-#include "compiler/cuda/cubin.h"
 #include "compiler/cuda/cuda.h"
 #include "compiler/cuda/emulate.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/hash.h"
-#include "ir/base/object.h"
+#include "ir/cubin.h"
 
 #define GPU(sm, suffix, ...)                                                                                 \
     {                                                                                                        \
@@ -61,36 +60,6 @@ static bool each_phase(dl_arena *arena, const dl_plan *p, phase_fn *see, void *u
     return true;
 }
 
-/* It takes pointers to its parameters, the workspace, and its numbers. */
-static bool check_phase(void *user, int kernel, const dl_plan_entry *e, const dl_cubin_kernel *phase,
-                        dl_error *err) {
-    (void)user, (void)kernel;
-    if (!phase) return dl_fail(err, DL_RESOURCE, "the cubin holds no kernel %s", e->symbol);
-    bool ok = phase->nparams == e->args.n + 1 + e->numbers.n;
-    for (int i = 0; ok && i < phase->nparams; i++)
-        ok = phase->params[i].bytes == 8 && phase->params[i].offset == 8 * i;
-    return ok || dl_fail(err, DL_RESOURCE, "the cubin's kernel %s does not take %d pointers and %d numbers",
-                         e->symbol, e->args.n + 1, e->numbers.n);
-}
-
-static bool check_emulated(const dl_plan *p, dl_error *err) {
-    for (int i = 0; i < p->objects.n; i++) {
-        dl_object object;
-        if (!dl_object_load(&object, p->objects.at[i].image, p->objects.at[i].bytes, err)) return false;
-        bool ok =
-            dl_object_find(&object, "dl_emulated_launch") ||
-            dl_fail(err, DL_RESOURCE, "the emulated code launches nothing; set CXX to another C++ compiler");
-        dl_object_unload(&object);
-        if (!ok) return false;
-    }
-    return true;
-}
-
-static bool check(const dl_plan *p, dl_error *err) {
-    return dl_target_is_emulated(p->target) ? check_emulated(p, err)
-                                            : each_phase(p->arena, p, check_phase, (void *)p, err);
-}
-
 static bool add_phase(void *user, int kernel, const dl_plan_entry *e, const dl_cubin_kernel *phase,
                       dl_error *err) {
     dl_resources *r = (dl_resources *)user + kernel;
@@ -113,8 +82,9 @@ const dl_backend dl_backend_cuda = {.name = "cuda",
                                     .fold = dl_cuda_fold,
                                     .share = dl_cuda_share,
                                     .open = dl_cuda_open,
+                                    .feed = dl_cuda_feed,
                                     .build = build,
                                     .toolchain = toolchain,
-                                    .check = check,
+                                    .check = dl_plan_check_code,
                                     .resources = resources,
                                     .predict = dl_cuda_predict};

@@ -48,8 +48,8 @@ uint64_t dlr_collective_hash(const dlr_collective *c, int n) {
 
 /* ---- life ---- */
 
-static dlr_group *new_group(int n, const int *ranks, int rank) {
-    dlr_group *g = dl_calloc(1, sizeof *g);
+static dlr_members *new_group(int n, const int *ranks, int rank) {
+    dlr_members *g = dl_calloc(1, sizeof *g);
     g->ranks = dl_calloc((size_t)n, sizeof *ranks);
     g->n = n, g->me = -1;
     for (int i = 0; i < n; i++) {
@@ -105,7 +105,7 @@ int dlr_comm_group(dlr_comm *comm, int n, const int *ranks, dl_error *err) {
         seen[ranks[i]] = true;
     }
     free(seen);
-    dlr_group *g = new_group(n, ranks, comm->world.rank);
+    dlr_members *g = new_group(n, ranks, comm->world.rank);
     comm->group[comm->groups++] = g;
     if (comm->backend->group(comm, g, err)) return comm->groups - 1;
     comm->groups--;
@@ -119,7 +119,7 @@ int dlr_comm_group(dlr_comm *comm, int n, const int *ranks, dl_error *err) {
 static bool check(const dlr_comm *comm, const dlr_collective *c, dl_error *err) {
     const char *what = c->what ? c->what : "a collective without a name";
     const char *fault = NULL;
-    const dlr_group *g = c->group >= 0 && c->group < comm->groups ? comm->group[c->group] : NULL;
+    const dlr_members *g = c->group >= 0 && c->group < comm->groups ? comm->group[c->group] : NULL;
     if (c->kind >= DLR_NCOLLECTIVES)
         fault = "no such kind";
     else if (!g || g->me < 0)
@@ -145,7 +145,7 @@ static bool check(const dlr_comm *comm, const dlr_collective *c, dl_error *err) 
 
 int64_t dlr_comm_start(dlr_comm *comm, const dlr_collective *c) {
     if (comm->refused.code || !check(comm, c, &comm->refused)) return -1;
-    dlr_group *g = comm->group[c->group];
+    dlr_members *g = comm->group[c->group];
     g->started++;
     comm->counts.collectives++;
     comm->counts.bytes += dlr_bytes_from(c, g->n, g->me);
@@ -170,30 +170,24 @@ bool dlr_comm_all(dlr_comm *comm, const dlr_collective *c, dl_error *err) {
 
 /* ---- made of these ---- */
 
-bool dlr_comm_agree(dlr_comm *comm, int flag, int *agreed, dl_error *err) {
-    int32_t mine = flag, largest = flag;
+static bool largest_flag(dlr_comm *comm, int flag, const char *what, dl_error *err) {
+    comm->flag = flag;
     dlr_collective c = {.kind = DLR_ALL_REDUCE_MAX,
                         .type = DL_I32,
                         .count = 1,
-                        .from = &mine,
-                        .to = &largest,
-                        .what = "all_reduce_max of whether to stop"};
-    if (!dlr_comm_all(comm, &c, err)) return false;
-    *agreed = largest;
-    return true;
+                        .from = &comm->flag,
+                        .to = &comm->agreed,
+                        .what = what};
+    return dlr_comm_all(comm, &c, err);
 }
 
-bool dlr_comm_barrier(dlr_comm *comm, dl_error *err) {
-    int32_t zero = 0;
-    return dlr_comm_all(comm,
-                        &(dlr_collective){.kind = DLR_ALL_REDUCE_MAX,
-                                          .type = DL_I32,
-                                          .count = 1,
-                                          .from = &zero,
-                                          .to = &zero,
-                                          .what = "barrier"},
-                        err);
+bool dlr_comm_agree(dlr_comm *comm, int flag, int *agreed, dl_error *err) {
+    bool ok = largest_flag(comm, flag, "all_reduce_max of whether to stop", err);
+    if (ok) *agreed = comm->agreed;
+    return ok;
 }
+
+bool dlr_comm_barrier(dlr_comm *comm, dl_error *err) { return largest_flag(comm, 0, "a barrier", err); }
 
 /* Names at most some of the ranks that have another number than rank 0. */
 static bool tell_different(const uint64_t *all, int n, const char *what, dl_error *err) {
@@ -210,9 +204,10 @@ static bool tell_different(const uint64_t *all, int n, const char *what, dl_erro
 
 bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *err) {
     int n = comm->world.size;
-    uint64_t *all = dl_calloc((size_t)n, sizeof *all);
+    uint64_t *all = dl_calloc((size_t)n + 1, sizeof *all); /* and this rank's */
     int64_t *counts = dl_calloc((size_t)n, sizeof *counts);
     for (int i = 0; i < n; i++) counts[i] = 1;
+    all[n] = number;
     dl_buf text = {0};
     dl_putf(&text, "all_gather to compare %s", what);
     bool ok = dlr_comm_all(comm,
@@ -220,13 +215,16 @@ bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *
                                              .type = DL_I64,
                                              .outer = 1,
                                              .counts = counts,
-                                             .from = &number,
+                                             .from = &all[n],
                                              .to = all,
                                              .what = text.at},
                            err) &&
               tell_different(all, n, what, err);
     dl_buf_free(&text);
     free(counts);
-    free(all);
+    if (ok || err->code == DL_INPUT) free(all); /* otherwise messages for it may still come */
     return ok;
 }
+
+void dlr_comm_leave(dlr_comm *comm, const char *why) { comm->backend->leave(comm, why); }
+void dlr_comm_set_flight(dlr_comm *comm, const char *path) { comm->flight = path; }

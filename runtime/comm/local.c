@@ -29,7 +29,7 @@ typedef struct {
     dl_error failed;
 } hub;
 
-static meeting *meet(hub *h, int number, const dlr_group *g) {
+static meeting *meet(hub *h, int number, const dlr_members *g) {
     for (int i = 0; i < h->meetings.n; i++) {
         meeting *m = h->meetings.at[i];
         if (m->number == number && m->n == g->n &&
@@ -44,7 +44,7 @@ static meeting *meet(hub *h, int number, const dlr_group *g) {
     return m;
 }
 
-static bool local_group(dlr_comm *comm, dlr_group *group, dl_error *err) {
+static bool local_group(dlr_comm *comm, dlr_members *group, dl_error *err) {
     (void)err;
     hub *h = comm->of;
     pthread_mutex_lock(&h->lock);
@@ -96,7 +96,7 @@ static void carry_out(hub *h, meeting *m) {
 }
 
 /* A ticket is the group's number and the collective's in it. */
-static int64_t local_start(dlr_comm *comm, dlr_group *group, const dlr_collective *c) {
+static int64_t local_start(dlr_comm *comm, dlr_members *group, const dlr_collective *c) {
     hub *h = comm->of;
     meeting *m = group->of;
     int64_t number = group->started - 1;
@@ -171,7 +171,16 @@ static bool local_close(dlr_comm *comm) {
     return true;
 }
 
-static const dlr_comm_backend_table table = {local_group, local_start, local_wait, local_done, local_close};
+static void local_leave(dlr_comm *comm, const char *why) {
+    hub *h = comm->of;
+    pthread_mutex_lock(&h->lock);
+    dl_fail(&h->failed, DL_PEER, "rank %d has left: %s", comm->world.rank, why);
+    pthread_cond_broadcast(&h->change);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static const dlr_comm_backend_table table = {local_group, local_start, local_wait,
+                                             local_done,  local_close, local_leave};
 
 dlr_comm **dlr_comm_local(int n, bool threads) {
     dl_arena *arena = dl_arena_new(NULL);

@@ -10,27 +10,30 @@ typedef struct {
     int *ranks;
     int64_t started; /* collectives of this rank in this group */
     void *of;        /* the backend's */
-} dlr_group;
+} dlr_members;
 
 typedef struct {
     /* A new group, whose number is comm->groups - 1. */
-    bool (*group)(dlr_comm *comm, dlr_group *group, dl_error *err);
+    bool (*group)(dlr_comm *comm, dlr_members *group, dl_error *err);
     /* The collective is checked, and its number in the group is group->started - 1. */
-    int64_t (*start)(dlr_comm *comm, dlr_group *group, const dlr_collective *c);
+    int64_t (*start)(dlr_comm *comm, dlr_members *group, const dlr_collective *c);
     bool (*wait)(dlr_comm *comm, int64_t ticket, dl_error *err);
     bool (*done)(dlr_comm *comm, int64_t ticket);
     bool (*close)(dlr_comm *comm); /* frees what is the backend's */
+    void (*leave)(dlr_comm *comm, const char *why);
 } dlr_comm_backend_table;
 
 struct dlr_comm {
     const dlr_comm_backend_table *backend;
     const char *name;
     dlr_world world;
-    dlr_group *group[MOST_GROUPS];
+    dlr_members *group[MOST_GROUPS];
     int groups;
-    dl_error refused; /* a collective that was none */
+    const char *flight; /* file of the last collectives */
+    dl_error refused;   /* a collective that was none */
     dlr_comm_counts counts;
-    void *of; /* the backend's */
+    int32_t flag, agreed; /* of dlr_comm_agree: MPI may write it still when a failed wait has returned */
+    void *of;             /* the backend's */
 };
 
 extern const dlr_comm_backend_table dlr_comm_self;

@@ -3,12 +3,12 @@
 
 #include "runtime/comm/parts.h"
 
-static bool self_group(dlr_comm *comm, dlr_group *group, dl_error *err) {
+static bool self_group(dlr_comm *comm, dlr_members *group, dl_error *err) {
     (void)comm, (void)group, (void)err;
     return true;
 }
 
-static int64_t self_start(dlr_comm *comm, dlr_group *group, const dlr_collective *c) {
+static int64_t self_start(dlr_comm *comm, dlr_members *group, const dlr_collective *c) {
     (void)group;
     dlr_collective_here(1, &c);
     return comm->counts.collectives;
@@ -29,4 +29,7 @@ static bool self_close(dlr_comm *comm) {
     return true;
 }
 
-const dlr_comm_backend_table dlr_comm_self = {self_group, self_start, self_wait, self_done, self_close};
+static void self_leave(dlr_comm *comm, const char *why) { (void)comm, (void)why; }
+
+const dlr_comm_backend_table dlr_comm_self = {self_group, self_start, self_wait,
+                                              self_done,  self_close, self_leave};

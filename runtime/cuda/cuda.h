@@ -30,11 +30,12 @@ typedef struct {
 /* An input's way to the device: while one batch is being copied, the next is written. */
 typedef struct {
     int64_t offset, bytes;
-    int64_t place; /* in the stage */
+    int64_t place, room; /* in the stage */
     dlr_pinned memory[2];
     dlr_cu_event emptied;
     int at;       /* which one was written last */
     bool written; /* and has not been sent */
+    bool raw;     /* that is a batch that the input is made of (ir/feed.h) */
 } dlr_feed_buffer;
 
 /* What a phase is launched with: addresses on the device, the workspace's behind them, then numbers. */
@@ -72,6 +73,13 @@ typedef struct {
     int64_t began; /* when the first of them was, by the host's clock */
 } dlr_cuda_watched;
 
+/* DLR_DEBUG=guard: memory for what a launch touches, and the host's to look at it. */
+typedef struct {
+    bool on;
+    dlr_cu_memory memory;
+    dlr_pinned canary, seen, kept;
+} dlr_cuda_guard;
+
 /* What was asked of the driver. */
 typedef struct {
     int64_t graphs, launches; /* graphs, and kernels outside them */
@@ -87,11 +95,13 @@ typedef struct {
     dlr_cu_device device;
     char name[128];
     dlr_cu_context context;       /* NULL: none */
+    int64_t before;               /* bytes in use on the device behind its making */
     dlr_cu_stream stream, feeder; /* what runs; batches on their way to the device */
     dlr_cu_module *modules;
-    dlr_cu_function **functions; /* a kernel's phases */
-    dlr_cu_memory memory;        /* arena | workspace | stage; 0: none */
-    int64_t stage_offset;        /* from `memory`: where batches arrive */
+    dlr_cu_function **functions;            /* a kernel's phases */
+    dlr_cu_memory memory;                   /* arena | workspace | stage; 0: none */
+    int64_t workspace_offset, stage_offset; /* from `memory`; stage: where batches arrive */
+    dlr_cu_function gather;                 /* dl_feed_0; NULL: the plan has none */
     dlr_cuda_program *programs;
     dlr_feed_buffer *feeds;
     int nfeeds;
@@ -102,7 +112,8 @@ typedef struct {
     int64_t runs, taken; /* started; of them taken */
     char *ones;          /* what is read when the device has failed */
     int64_t nones;
-    bool says, slow;                     /* DLR_DEBUG=driver, =launches */
+    bool says, slow; /* DLR_DEBUG=driver, =launches or =guard */
+    dlr_cuda_guard guard;
     dlr_driver_counts all, begin, steps; /* in all; when the newest run began; of steps in a row */
     int64_t nsteps;
     int stepping; /* the program whose runs are being started ahead, or -1 */
@@ -128,6 +139,9 @@ void dlr_cuda_wait(dlr_device *d);
 void dlr_cuda_take(dlr_device *d);
 const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes);
 /* Launches all phases of a kernel, to run or to be captured. */
+/* By phase: what a kernel is launched with, where its arguments lie at `places` of a memory. */
+dlr_cuda_args *dlr_cuda_bind(dl_arena *arena, const dl_plan_kernel *k, uint64_t memory, const int64_t *places,
+                             uint64_t workspace);
 dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l);
 void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
 void dlr_cuda_say(const dlr_cuda *c); /* DLR_DEBUG=driver */
@@ -146,20 +160,41 @@ void dlr_cuda_end_watch(dlr_cuda *c, int program);
 /* ---- host.c ---- */
 bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes); /* at least; what was there is lost */
 void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
+void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes);
 /* Sends what the host has written; with `forget`, its copies are no longer those of the arena. */
 void dlr_cuda_flush(dlr_cuda *c, bool forget);
+
+/* ---- memory.c ---- */
+int64_t dlr_cuda_plan_bytes(const dl_plan *plan); /* of the one allocation */
+dlr_cu_result dlr_cuda_begin_memory(dlr_cuda *c);
+bool dlr_cuda_memory(dlr_device *d, dlr_device_memory *memory);
+/* Of a device that was found, for as long as it takes. Errors: DL_RESOURCE. */
+bool dlr_cuda_predict(dlr_cuda *c, const dl_plan *plan, dlr_device_memory *memory, dl_error *err);
+/* "; most at once touches kernel ..." */
+void dlr_cuda_put_busiest(const dl_plan *plan, dl_buf *to);
+
+/* ---- guard.c ---- */
+/* One launch by itself, guarded (runtime/guard.h); it is done when this returns. What it did wrong becomes
+ * the device's fault. */
+dlr_cu_result dlr_cuda_guarded(dlr_cuda *c, int program, int number);
+
+/* ---- facts.c ---- */
+/* dlr_devices_text of a driver; NULL: there is none, and why. */
+const char *dlr_cuda_text(dl_arena *arena, const dlr_driver *driver, const dl_error *why);
 
 /* ---- feed.c ---- */
 void dlr_cuda_make_feeds(dlr_cuda *c);
 bool dlr_cuda_pin_feeds(dlr_cuda *c);
 /* The input that is exactly this part of the arena, or NULL. */
 dlr_feed_buffer *dlr_cuda_feed_of(dlr_cuda *c, int64_t offset, int64_t bytes);
-/* Where the host writes the next batch's: the buffer that is not on its way. The last has been sent. NULL:
- * the device has failed. */
-void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f);
+/* Where the host writes the next batch's, the input itself or (raw) what it is made of: the buffer that is
+ * not on its way. The last has been sent. NULL: the device has failed. */
+void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw);
 /* Sends what was written: it is in the input before whatever is given to c->stream next. */
 void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f);
 
 /* ---- open.c ---- */
+bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated, dlr_device_memory *memory,
+                         dl_error *err);
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err);
 #endif

@@ -29,6 +29,7 @@ static const struct {
     FUNCTION(DeviceGetCount, 2000),
     FUNCTION(DeviceGet, 2000),
     FUNCTION(DeviceGetName, 2000),
+    FUNCTION(DeviceTotalMem, 3020),
     FUNCTION(DeviceGetAttribute, 2000),
     FUNCTION(DevicePrimaryCtxRetain, 7000),
     FUNCTION(DevicePrimaryCtxRelease, 11000),

@@ -65,6 +65,7 @@ typedef struct {
     dlr_cu_result (*DeviceGetCount)(int *count);
     dlr_cu_result (*DeviceGet)(dlr_cu_device *device, int ordinal);
     dlr_cu_result (*DeviceGetName)(char *name, int size, dlr_cu_device device);
+    dlr_cu_result (*DeviceTotalMem)(size_t *bytes, dlr_cu_device device);
     dlr_cu_result (*DeviceGetAttribute)(int *value, int attribute, dlr_cu_device device);
     dlr_cu_result (*DevicePrimaryCtxRetain)(dlr_cu_context *context, dlr_cu_device device);
     dlr_cu_result (*DevicePrimaryCtxRelease)(dlr_cu_device device);
@@ -121,7 +122,7 @@ const dlr_driver *dlr_driver_load(const char *library, dl_error *err);
 const dlr_driver *dlr_driver_fake(void);
 /* For tests: what the fake has of memory, and faults to come. */
 typedef struct {
-    size_t memory;     /* bytes that there are; 0: 2^36 */
+    size_t memory;     /* bytes that there are for what is allocated; 0: 2^36, also for context and code */
     int major, minor;  /* compute capability; 0.0: all of them */
     int64_t fail_copy; /* that copy, counted from 1, fails as a lost device does; 0: none */
     unsigned seed;     /* of the order in which threads run */

@@ -92,6 +92,10 @@ static dlr_cu_result device_name(char *name, int size, dlr_cu_device device) {
     snprintf(name, (size_t)size, "emulated device");
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
+static size_t memory(void) { return fake.options.memory ? fake.options.memory : (size_t)1 << 36; }
+static dlr_cu_result device_memory(size_t *bytes, dlr_cu_device device) {
+    return *bytes = memory(), device ? DLR_CU_INVALID_DEVICE : 0;
+}
 static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
     switch (attribute) {
@@ -104,11 +108,13 @@ static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device d
 
 static dlr_cu_result context_retain(dlr_cu_context *context, dlr_cu_device device) {
     *context = (dlr_cu_context)&fake;
+    fake.contexts++;
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
 /* With its context a device's fault goes, too. */
 static dlr_cu_result context_release(dlr_cu_device device) {
     fake.fault = 0, *fake.detail = 0;
+    if (fake.contexts > 0) fake.contexts--;
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
 static dlr_cu_result context_set(dlr_cu_context context) {
@@ -123,10 +129,16 @@ static char *take(size_t bytes) {
     return at == MAP_FAILED ? NULL : at;
 }
 
-static size_t memory(void) { return fake.options.memory ? fake.options.memory : (size_t)1 << 36; }
+/* A context takes its share, and so does what it holds, as a driver's does: but of a size that a test chose.
+ */
+static size_t unused(void) {
+    if (fake.options.memory) return memory() - fake.used;
+    size_t taken = fake.used + fake.code + (fake.contexts > 0 ? memory() / 256 : 0);
+    return taken < memory() ? memory() - taken : 0;
+}
 
 static dlr_cu_result memory_info(size_t *free, size_t *total) {
-    *total = memory(), *free = *total - fake.used;
+    *total = memory(), *free = unused();
     return 0;
 }
 
@@ -134,7 +146,7 @@ static dlr_cu_result allocate(dlr_cu_memory *to, size_t bytes) {
     if (fake.fault) return fake.fault;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
-    if (bytes > memory() - fake.used) return DLR_CU_OUT_OF_MEMORY;
+    if (bytes > unused()) return DLR_CU_OUT_OF_MEMORY;
     block b = {take(bytes), bytes};
     if (!b.at) return DLR_CU_OUT_OF_MEMORY;
     memset(b.at, 0xff, bytes);
@@ -189,7 +201,7 @@ static dlr_cu_result context_reset(dlr_cu_device device) {
     dlr_fake_drop_code();
     for (int i = 0; i < fake.device.n; i++) munmap(fake.device.at[i].at, fake.device.at[i].bytes);
     for (int i = 0; i < fake.pinned.n; i++) munmap(fake.pinned.at[i].at, fake.pinned.at[i].bytes);
-    fake.device.n = fake.pinned.n = 0, fake.used = 0;
+    fake.device.n = fake.pinned.n = 0, fake.used = 0, fake.contexts = 0;
     return context_release(device);
 }
 
@@ -207,6 +219,7 @@ const dlr_driver *dlr_driver_fake(void) {
                                .DeviceGetCount = device_count,
                                .DeviceGet = device_get,
                                .DeviceGetName = device_name,
+                               .DeviceTotalMem = device_memory,
                                .DeviceGetAttribute = device_attribute,
                                .DevicePrimaryCtxRetain = context_retain,
                                .DevicePrimaryCtxRelease = context_release,

@@ -31,6 +31,7 @@ typedef int emulated_pointers(const char *kernel);
 struct CUmod_st {
     dl_object object;
     emulated_pointers *pointers;
+    size_t bytes;
     emulated_launch *launch;
     DL_ARRAY(struct CUfunc_st *) functions; /* which go with it */
 };
@@ -76,7 +77,8 @@ typedef struct {
     dlr_fake_options options;
     bool running;
     DL_ARRAY(block) device, pinned;
-    size_t used;
+    size_t used, code; /* bytes of blocks; of modules and graphs */
+    int contexts;
     int64_t copies;
     char journal[512];
     size_t told; /* of it */

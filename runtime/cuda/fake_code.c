@@ -40,6 +40,7 @@ static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
     memcpy(&m->launch, &address, sizeof address);
     if ((address = dl_object_find(&m->object, "dl_emulated_pointers")))
         memcpy(&m->pointers, &address, sizeof address);
+    m->bytes = elf_bytes(image), fake.code += m->bytes;
     *module = m;
     PUSH(&fake.modules, m);
     return 0;
@@ -47,6 +48,7 @@ static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
 static void free_module(struct CUmod_st *m) {
     for (int i = 0; i < m->functions.n; i++) free(m->functions.at[i]);
     dl_object_unload(&m->object);
+    fake.code -= m->bytes;
     free(m->functions.at), free(m);
 }
 static dlr_cu_result module_unload(dlr_cu_module m) {
@@ -56,7 +58,7 @@ static dlr_cu_result module_unload(dlr_cu_module m) {
 }
 static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
     char error[400];
-    if (m->launch(name, 0, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
+    if (m->launch(name, -1, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
     struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
     if (!f) return DLR_CU_OUT_OF_MEMORY;
     *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10, .pointers = MOST_ARGS};
@@ -105,6 +107,8 @@ void dlr_fake_unuse(struct CUgraph_st *g) {
 
 /* ---- graphs ---- */
 
+enum { NODE = 3000 /* bytes of the device's memory that a launch of a graph keeps */ };
+
 static dlr_cu_result capture_begin(dlr_cu_stream s, int mode) {
     if (fake.fault) return fake.fault;
     if (s->capture || mode != DLR_CU_CAPTURE_THREAD_LOCAL) return DLR_CU_INVALID_VALUE;
@@ -124,6 +128,7 @@ static dlr_cu_result instantiate(dlr_cu_graph_exec *exec, dlr_cu_graph graph, ui
     if (flags || dlr_fake_captures()) return DLR_CU_INVALID_VALUE;
     if (!(*exec = malloc(sizeof **exec))) return DLR_CU_OUT_OF_MEMORY;
     graph->users++;
+    fake.code += NODE * (size_t)graph->list.n;
     PUSH(&fake.execs, *exec);
     return **exec = (struct CUgraphExec_st){graph}, 0;
 }
@@ -137,7 +142,10 @@ static dlr_cu_result graph_launch(dlr_cu_graph_exec exec, dlr_cu_stream s) {
     if (r) exec->graph->users--;
     return r;
 }
-static void free_exec(struct CUgraphExec_st *exec) { dlr_fake_unuse(exec->graph), free(exec); }
+static void free_exec(struct CUgraphExec_st *exec) {
+    fake.code -= NODE * (size_t)exec->graph->list.n;
+    dlr_fake_unuse(exec->graph), free(exec);
+}
 static dlr_cu_result exec_destroy(dlr_cu_graph_exec exec) {
     REMOVE(&fake.execs, exec);
     return free_exec(exec), 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
+#include "runtime/guard.h"
 
 enum {
     SMALL = 64 /* bytes of a result that goes by the ring */,
@@ -59,6 +60,14 @@ bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err
     if (!parse_ordinal(name, &c.ordinal, err)) return false;
     c.driver = dlr_driver_open(err);
     return c.driver && find_device(&c, err) && capability(&c, major, minor, err);
+}
+
+bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated, dlr_device_memory *memory,
+                         dl_error *err) {
+    dlr_cuda c = {0};
+    if (!emulated && !parse_ordinal(name, &c.ordinal, err)) return false;
+    c.driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
+    return c.driver && find_device(&c, err) && dlr_cuda_predict(&c, plan, memory, err);
 }
 
 /* Code of sm_MN runs on devices M.N and later of the same M; that of sm_MNa on M.N alone. */
@@ -136,15 +145,26 @@ static bool find_functions(dlr_cuda *c, dl_error *err) {
     return true;
 }
 
+/* The kernel that makes inputs of batches, where an object has it. */
+static bool find_gather(dlr_cuda *c, dl_error *err) {
+    dlr_cu_result r = DLR_CU_NOT_FOUND;
+    for (int i = 0; i < c->base.plan->objects.n && r == DLR_CU_NOT_FOUND; i++)
+        r = c->driver->ModuleGetFunction(&c->gather, c->modules[i], "dl_feed_0");
+    c->base.gathers = r == 0;
+    if (r != 0) c->gather = NULL;
+    return r == DLR_CU_NOT_FOUND || !fails(c, r, "dl_feed_0", err);
+}
+
 static bool start(dlr_cuda *c, dl_error *err) {
     if (fails(c, c->driver->DevicePrimaryCtxRetain(&c->context, c->device), "no context", err)) {
         c->context = NULL;
         return false;
     }
     return !fails(c, c->driver->CtxSetCurrent(c->context), "no context", err) &&
+           !fails(c, dlr_cuda_begin_memory(c), "no context", err) &&
            !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
            !fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
-           load_modules(c, err) && find_functions(c, err);
+           load_modules(c, err) && find_functions(c, err) && find_gather(c, err);
 }
 
 bool dlr_cuda_load(dlr_device *d, dl_error *err) {
@@ -154,7 +174,7 @@ bool dlr_cuda_load(dlr_device *d, dl_error *err) {
     c->functions = DL_NEWS(d->arena, dlr_cu_function *, p->kernels.n + 1);
     for (int i = 0; i < p->kernels.n; i++)
         c->functions[i] = DL_NEWS(d->arena, dlr_cu_function, p->kernels.at[i].phases);
-    return find_device(c, err) && check_target(c, err) && start(c, err);
+    return find_device(c, err) && check_target(c, err) && dl_plan_check_code(p, err) && start(c, err);
 }
 
 /* ---- memory ---- */
@@ -172,18 +192,23 @@ static bool take_memory(dlr_cuda *c, dl_error *err) {
     size_t arena = (size_t)dl_plan_round(p->arena_bytes), work = (size_t)dl_plan_round(p->workspace_bytes),
            stage = (size_t)dl_plan_staged(p), bytes = arena + work + stage, free = 0, total = 0;
     if (bytes == 0) bytes = DL_PLAN_ALIGN;
-    c->all.allocations++, c->stage_offset = (int64_t)(arena + work);
+    c->all.allocations++, c->workspace_offset = (int64_t)arena;
+    c->stage_offset = (int64_t)(arena + work);
     dlr_cu_result r = c->driver->MemAlloc(&c->memory, bytes);
     if (r == DLR_CU_OUT_OF_MEMORY) {
+        dl_buf busiest = {0};
+        dlr_cuda_put_busiest(p, &busiest);
         c->driver->MemGetInfo(&free, &total);
-        return dl_fail(
-            err, DL_RESOURCE,
-            "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free: %.1f for "
-            "weights and what else stays from step to step, %.1f for what is made in between, %.1f "
-            "of workspace, %.1f for the batch that comes next; take a smaller batch or crop, or another "
-            "precision",
-            mib(bytes), c->name, mib(free), mib(total), mib(variables(p)), mib(arena - variables(p)),
-            mib(work), mib(stage));
+        dl_fail(err, DL_RESOURCE,
+                "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free: %.1f for "
+                "weights and what else stays from step to step, %.1f for what is made in between, %.1f "
+                "of workspace, %.1f for the batch that comes next%s (dlc compile --dump=memory tells what is "
+                "alive "
+                "when); take a smaller batch or crop, or another precision",
+                mib(bytes), c->name, mib(free), mib(total), mib(variables(p)), mib(arena - variables(p)),
+                mib(work), mib(stage), busiest.at ? busiest.at : "");
+        dl_buf_free(&busiest);
+        return false;
     }
     return !fails(c, r, "no memory", err) &&
            (arena + work == 0 || /* batches may come to the stage before this is done */
@@ -197,13 +222,7 @@ static void bind_launches(dlr_cuda *c) {
         for (int j = 0; j < plan->programs.at[i].launches.n; j++) {
             const dl_plan_launch *from = &plan->programs.at[i].launches.at[j];
             dlr_cuda_launch *l = &c->programs[i].launches[j];
-            for (int phase = 0; phase < l->kernel->phases; phase++) {
-                const dl_plan_entry e = dl_plan_entry_of(c->base.arena, l->kernel, phase);
-                uint64_t *to = l->args[phase].args;
-                for (int a = 0; a < e.args.n; a++) *to++ = c->memory + (uint64_t)from->args[e.args.at[a]];
-                *to++ = workspace;
-                for (int a = 0; a < e.numbers.n; a++) *to++ = (uint64_t)e.numbers.at[a];
-            }
+            l->args = dlr_cuda_bind(c->base.arena, l->kernel, c->memory, from->args, workspace);
         }
 }
 
@@ -215,16 +234,9 @@ static void make_launches(dlr_cuda *c) {
         const dl_plan_program *p = &plan->programs.at[i];
         c->programs[i].launches = DL_NEWS(arena, dlr_cuda_launch, p->launches.n + 1);
         for (int j = 0; j < p->launches.n; j++) {
-            int kernel = p->launches.at[j].kernel, phases = kernel_at(c, kernel)->phases;
-            dlr_cuda_launch l = {.kernel = kernel_at(c, kernel),
-                                 .phase = c->functions[kernel],
-                                 .args = DL_NEWS(arena, dlr_cuda_args, phases)};
-            for (int phase = 0; phase < phases; phase++) {
-                const dl_plan_entry e = dl_plan_entry_of(arena, l.kernel, phase);
-                int n = e.args.n + 1 + e.numbers.n;
-                l.args[phase] = (dlr_cuda_args){DL_NEWS(arena, uint64_t, n), (size_t)n * sizeof(uint64_t)};
-            }
-            c->programs[i].launches[j] = l;
+            int kernel = p->launches.at[j].kernel;
+            c->programs[i].launches[j] =
+                (dlr_cuda_launch){.kernel = kernel_at(c, kernel), .phase = c->functions[kernel]};
         }
     }
 }
@@ -305,6 +317,8 @@ static void release(dlr_cuda *c) {
     for (int i = 0; i < DLR_MIRRORS; i++) unpin(c, &c->mirrors[i].memory);
     for (int i = 0; i < DLR_RING; i++) unpin(c, &c->ring[i].memory);
     for (int i = 0; i < c->watch.events.n; i++) v->EventDestroy(c->watch.events.at[i]);
+    unpin(c, &c->guard.canary), unpin(c, &c->guard.seen), unpin(c, &c->guard.kept);
+    if (c->guard.memory) v->MemFree(c->guard.memory);
     if (c->memory) v->MemFree(c->memory);
     for (int i = 0; c->modules && i < c->base.plan->objects.n; i++)
         if (c->modules[i]) v->ModuleUnload(c->modules[i]);
@@ -359,23 +373,18 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .replay = dlr_cuda_replay,
                                        .wait = dlr_cuda_wait,
                                        .host = dlr_cuda_host,
+                                       .gather = dlr_cuda_gather,
                                        .result = dlr_cuda_result,
                                        .watch = dlr_cuda_watch,
                                        .take = dlr_cuda_take,
+                                       .memory = dlr_cuda_memory,
                                        .close = close_cuda};
-
-static bool debugs(const char *word) {
-    const char *all = getenv("DLR_DEBUG");
-    size_t n = strlen(word);
-    for (const char *at = all; at && (at = strstr(at, word)); at += n)
-        if ((at == all || at[-1] == ',') && (!at[n] || at[n] == ',')) return true;
-    return false;
-}
 
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err) {
     dlr_cuda *c = DL_NEW(arena, dlr_cuda);
     c->base = (dlr_device){.table = &table, .ahead = DLR_AHEAD};
-    c->stepping = -1, c->says = debugs("driver"), c->slow = debugs("launches");
+    c->stepping = -1, c->says = dlr_debugs("driver"), c->guard.on = dlr_debugs("guard");
+    c->slow = c->guard.on || dlr_debugs("launches");
     if (!emulated && !parse_ordinal(name, &c->ordinal, err)) return NULL;
     c->driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
     return c->driver ? &c->base : NULL;

@@ -141,4 +141,5 @@ static void close_cifar(dlr_dataset *d) {
     free(s->records), free(s);
 }
 
-const dlr_loader dlr_cifar_loader = {"cifar10", open_cifar, read_picture, close_cifar};
+const dlr_loader dlr_cifar_loader = {
+    .name = "cifar10", .open = open_cifar, .sample = read_picture, .close = close_cifar};

@@ -201,4 +201,36 @@ static void close_crops(dlr_dataset *d) {
     free(c);
 }
 
-const dlr_loader dlr_crops_loader = {"crops", open_crops, cut_sample, close_crops};
+static bool raw_crops(const dlr_dataset *d, dlr_raw *raw) {
+    const crops *c = d->state;
+    (void)raw; /* as they are */
+    return c->volume[0]->numbers && c->volume[1]->numbers;
+}
+
+static bool cut_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, float *const *out,
+                        dlr_placing *how, dl_error *err) {
+    const crops *c = d->state;
+    dlr_draw draw = dlr_crops_draw(d, epoch, sample);
+    const dlr_rotation *r = &dlr_rotations[draw.rotation - 1];
+    for (int i = 0; i < 2; i++) {
+        const dlr_volume *v = c->volume[i];
+        const int64_t size = c->size, channel = v->channels_last ? 1 : size * size * size,
+                      voxel = v->channels_last ? v->channels : 1,
+                      stored[3] = {size * size * voxel, size * voxel, voxel};
+        how[i] = (dlr_placing){.step = {channel}};
+        for (int a = 0; a < 3; a++) {
+            int64_t step = stored[r->axis[a]];
+            how[i].step[1 + a] = r->flip[a] ? -step : step;
+            if (r->flip[a]) how[i].base += (size - 1) * step;
+        }
+        if (!v->numbers(v, draw.corner, c->size, out[i], err)) return false;
+    }
+    return true;
+}
+
+const dlr_loader dlr_crops_loader = {.name = "crops",
+                                     .open = open_crops,
+                                     .sample = cut_sample,
+                                     .raw = raw_crops,
+                                     .numbers = cut_numbers,
+                                     .close = close_crops};

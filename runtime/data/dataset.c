@@ -3,6 +3,7 @@
 #include "runtime/data/loader.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool dlr_arrays_add(dlr_arrays *arrays, const char *name, bool is_target, const dl_type *type,
                     dl_error *err) {
@@ -44,6 +45,16 @@ void dlr_dataset_close(dlr_dataset *d) {
 bool dlr_dataset_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                         dl_error *err) {
     return d->loader->sample(d, epoch, sample, out, scratch, err);
+}
+
+bool dlr_dataset_raw(const dlr_dataset *d, dlr_raw raw[DLR_MAX_ARRAYS]) {
+    memset(raw, 0, DLR_MAX_ARRAYS * sizeof *raw);
+    return d->loader->raw && d->loader->raw(d, raw);
+}
+
+bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, float *const *out,
+                         dlr_placing *how, dl_error *err) {
+    return d->loader->numbers(d, epoch, sample, out, how, err);
 }
 
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d) { return &d->arrays; }

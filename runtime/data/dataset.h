@@ -55,6 +55,23 @@ void dlr_dataset_close(dlr_dataset *d); /* NULL is fine */
 bool dlr_dataset_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                         dl_error *err);
 
+/* A sample for a device that cuts, turns, scales and converts it itself (ir/feed.h): of each array as many
+ * numbers as it has elements, as they lie in the file, as f32. Of an array: what of that is the same for all
+ * samples, */
+typedef struct {
+    const float *mean, *deviation; /* of each channel, the array's first axis; NULL: nothing is scaled */
+} dlr_raw;
+/* and where a sample's element [i0, i1, ...] lies among them: base + i0 step[0] + i1 step[1] + ... */
+typedef struct {
+    int64_t base, step[DL_MAX_RANK];
+} dlr_placing;
+/* What the arrays are like, as long as the data set is open; false: its loader has no such samples. */
+bool dlr_dataset_raw(const dlr_dataset *d, dlr_raw raw[DLR_MAX_ARRAYS]);
+/* Writes the numbers of one sample, and into `how` where elements lie: the same sample, with the same errors,
+ * as dlr_dataset_sample. */
+bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, float *const *out,
+                         dlr_placing *how, dl_error *err);
+
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d);
 int64_t dlr_dataset_samples(const dlr_dataset *d); /* in an epoch */
 size_t dlr_dataset_scratch(const dlr_dataset *d);

@@ -247,4 +247,5 @@ static void close_folder(dlr_dataset *d) {
     free(s->images), free(s);
 }
 
-const dlr_loader dlr_image_folder_loader = {"image_folder", open_folder, read_picture, close_folder};
+const dlr_loader dlr_image_folder_loader = {
+    .name = "image_folder", .open = open_folder, .sample = read_picture, .close = close_folder};

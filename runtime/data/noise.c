@@ -68,4 +68,5 @@ static bool draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, voi
 
 static void close_noise(dlr_dataset *d) { free(d->state); }
 
-const dlr_loader dlr_noise_loader = {"synthetic", open_noise, draw_sample, close_noise};
+const dlr_loader dlr_noise_loader = {
+    .name = "synthetic", .open = open_noise, .sample = draw_sample, .close = close_noise};

@@ -317,4 +317,4 @@ static void close_own(dlr_dataset *d) {
     free(w);
 }
 
-const dlr_loader dlr_own_loader = {"own", open_own, sample_own, close_own};
+const dlr_loader dlr_own_loader = {.name = "own", .open = open_own, .sample = sample_own, .close = close_own};

@@ -10,10 +10,11 @@
 enum { DEFAULT_DEPTH = 3, MAX_DEPTH = 1024, ALIGN = 64 };
 
 typedef struct {
-    void *data[DLR_MAX_ARRAYS]; /* of each array the batch */
-    int filled;                 /* samples done, well or not */
-    int failed;                 /* the first that failed, in order of samples; -1: none */
-    dl_error failure;           /* its error */
+    void *data[DLR_MAX_ARRAYS];       /* of each array the batch */
+    dlr_placing *how[DLR_MAX_ARRAYS]; /* of each array and sample, where they are raw */
+    int filled;                       /* samples done, well or not */
+    int failed;                       /* the first that failed, in order of samples; -1: none */
+    dl_error failure;                 /* its error */
 } slot;
 
 /* Positions count batches from epoch 0 without end; position p lies in slot p % depth. `first` is the oldest
@@ -24,6 +25,8 @@ struct dlr_prefetch {
     dlr_prefetch_options o;
     int64_t batches, dropped;
     size_t bytes[DLR_MAX_ARRAYS]; /* of each array of a sample */
+    dlr_raw raw[DLR_MAX_ARRAYS];  /* the data set's, where they are raw */
+    dlr_placing *moves;           /* of all slots */
     slot *slots;
     char *memory, *scratch; /* scratch: one for each worker, or for the caller */
     size_t scratch_bytes;   /* of each */
@@ -48,6 +51,14 @@ static bool make(const dlr_prefetch *p, int64_t position, int i, void *scratch, 
     int64_t sample = (index * p->o.batch + i) * p->o.world + p->o.rank;
     void *out[DLR_MAX_ARRAYS];
     for (int k = 0; k < count_arrays(p); k++) out[k] = (char *)s->data[k] + (size_t)i * p->bytes[k];
+    if (p->o.raw) {
+        float *numbers[DLR_MAX_ARRAYS];
+        dlr_placing how[DLR_MAX_ARRAYS] = {0};
+        for (int k = 0; k < count_arrays(p); k++) numbers[k] = out[k];
+        bool ok = dlr_dataset_numbers(p->data, epoch, sample, numbers, how, err);
+        for (int k = 0; k < count_arrays(p); k++) s->how[k][i] = how[k];
+        return ok;
+    }
     return dlr_dataset_sample(p->data, epoch, sample, out, scratch, err);
 }
 
@@ -141,9 +152,10 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
     }
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc((size_t)p->o.workers + 1, sizeof *p->threads);
+    p->moves = p->o.raw ? calloc(depth * (size_t)(count_arrays(p) * p->o.batch), sizeof *p->moves) : NULL;
     int64_t available = dl_memory_available();
     if (available < 0 || bytes < (double)available) p->memory = aligned_alloc(ALIGN, depth * each + ALIGN);
-    if (!p->slots || !p->threads || !p->memory)
+    if (!p->slots || !p->threads || !p->memory || (p->o.raw && !p->moves))
         return dl_fail(err, DL_RESOURCE,
                        "no memory for %d batches of data (%.1f GiB): use a smaller local_batch_size",
                        p->o.depth, bytes / 0x1p30);
@@ -152,6 +164,7 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
         empty(&p->slots[i]);
         for (int k = 0; k < count_arrays(p); k++) {
             p->slots[i].data[k] = at;
+            if (p->o.raw) p->slots[i].how[k] = p->moves + (i * count_arrays(p) + k) * p->o.batch;
             at += round_up((size_t)p->o.batch * p->bytes[k]);
         }
     }
@@ -162,6 +175,7 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
 static void count(dlr_prefetch *p, const dlr_dataset *d) {
     int64_t samples = dlr_dataset_samples(d), global = (int64_t)p->o.batch * p->o.world;
     p->data = d, p->batches = samples / global, p->dropped = samples % global;
+    if (p->o.raw) DL_CHECK(dlr_dataset_raw(d, p->raw));
 }
 
 static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_error *err) {
@@ -206,7 +220,7 @@ void dlr_prefetch_stop(dlr_prefetch *p) {
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->room);
     pthread_mutex_destroy(&p->lock);
-    free(p->memory), free(p->scratch), free(p->threads), free(p->slots), free(p);
+    free(p->memory), free(p->scratch), free(p->moves), free(p->threads), free(p->slots), free(p);
 }
 
 int64_t dlr_prefetch_batches(const dlr_prefetch *p) { return p->batches; }
@@ -233,8 +247,12 @@ bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
     while (s->filled < p->o.batch) pthread_cond_wait(&p->done, &p->lock);
     bool ok = s->failed < 0;
     if (ok) {
-        *batch =
-            (dlr_batch){dlr_dataset_arrays(p->data), s->data, p->first / p->batches, p->first % p->batches};
+        *batch = (dlr_batch){.arrays = dlr_dataset_arrays(p->data),
+                             .data = s->data,
+                             .raw = p->o.raw ? p->raw : NULL,
+                             .how = s->how,
+                             .epoch = p->first / p->batches,
+                             .index = p->first % p->batches};
         p->lent = true;
     } else {
         dl_fail(err, s->failure.code, "%s", s->failure.message);

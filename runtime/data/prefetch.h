@@ -14,12 +14,16 @@ typedef struct {
     int rank, world; /* 0 and 1 for one process */
     int workers;     /* num_data_workers; 0: the calling thread fills each batch when asked */
     int depth;       /* batches in the ring, the one in use included; 0: 3 (1 without workers) */
+    bool raw;        /* samples as dlr_dataset_numbers gives them, of data sets that have such */
 } dlr_prefetch_options;
 
 typedef struct {
     const dlr_arrays *arrays; /* the data set's */
     void *const *data;        /* of each [batch, ...], as arrays->at[k].type says, at 64-byte boundaries */
-    int64_t epoch, index;     /* index: in the epoch */
+    const dlr_raw *raw; /* of each: `data` are numbers that are still to be moved, as `how` says, and scaled;
+                         * NULL: they are what `arrays` says */
+    dlr_placing *const *how; /* of each [batch] */
+    int64_t epoch, index;    /* index: in the epoch */
 } dlr_batch;
 
 typedef struct dlr_prefetch dlr_prefetch;

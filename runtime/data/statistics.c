@@ -60,13 +60,18 @@ bool dlr_statistics_read(const char *path, const char *what, int64_t channels, b
     return ok;
 }
 
-int64_t dlr_normalise(float *x, size_t n, float mean, float deviation) {
+int64_t dlr_not_finite_at(const float *x, size_t n) {
     /* without a branch in the loop */
     int bad = 0;
     for (size_t i = 0; i < n; i++) bad |= !(fabsf(x[i]) < INFINITY);
-    if (bad)
-        for (size_t i = 0; i < n; i++)
-            if (!isfinite(x[i])) return (int64_t)i;
+    for (size_t i = 0; bad && i < n; i++)
+        if (!isfinite(x[i])) return (int64_t)i;
+    return -1;
+}
+
+int64_t dlr_normalise(float *x, size_t n, float mean, float deviation) {
+    int64_t bad = dlr_not_finite_at(x, n);
+    if (bad >= 0) return bad;
     for (size_t i = 0; i < n; i++) x[i] = (x[i] - mean) / deviation;
     return -1;
 }

@@ -13,6 +13,8 @@
 bool dlr_statistics_read(const char *path, const char *what, int64_t channels, bool positive, float *out,
                          dl_error *err);
 
+/* The place of the first number that is not finite, or -1. */
+int64_t dlr_not_finite_at(const float *x, size_t n);
 /* (x - mean) / deviation of n numbers in place, as numpy does it in f32. Returns the place of the first that
  * is not finite, or -1: the numbers are then as they were. */
 int64_t dlr_normalise(float *x, size_t n, float mean, float deviation);

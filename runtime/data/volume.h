@@ -25,6 +25,10 @@ struct dlr_volume {
     /* Reads a slab; called by many threads at once. */
     bool (*read)(const dlr_volume *v, dlr_slab *slab, dl_error *err);
     size_t (*scratch)(const dlr_volume *v, int size); /* NULL: none */
+    /* The numbers of a crop as they lie in the file: [C, S, S, S], or [S, S, S, C] where channels are last.
+     * NULL: they are moved anyway. */
+    bool (*numbers)(const dlr_volume *v, const int64_t corner[3], int size, float *out, dl_error *err);
+    bool channels_last;
     void (*close)(dlr_volume *v);
     float *memory;      /* kind memory */
     dlr_source *source; /* kind file */

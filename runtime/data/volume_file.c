@@ -52,6 +52,14 @@ static bool last_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
            dlr_elements_move(&turn, (int64_t[DLR_ARRAY_RANK]){0}, &(double){0});
 }
 
+static bool file_numbers(const dlr_volume *v, const int64_t corner[3], int size, float *out, dl_error *err) {
+    const bool last = v->channels_last;
+    dlr_block block = {0};
+    for (int a = 0; a < 3; a++) block.start[a + !last] = corner[a], block.count[a + !last] = size;
+    block.count[last ? 3 : 0] = v->channels;
+    return dlr_source_read(v->source, &block, DLR_EL_F32, out, err);
+}
+
 static void file_close(dlr_volume *v) { dlr_source_close(v->source); }
 
 dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *array, bool channels_last,
@@ -65,6 +73,8 @@ dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *a
                       .edge = array->dims[1],
                       .read = channels_last ? last_read : first_read,
                       .scratch = channels_last ? last_scratch : first_scratch,
+                      .numbers = file_numbers,
+                      .channels_last = channels_last,
                       .close = file_close};
     v->source = dlr_source_open(file, array, CHUNKS, err);
     if (v->source) {

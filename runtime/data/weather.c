@@ -193,16 +193,57 @@ static bool read_field(const weather *w, const dlr_source *s, int64_t time, floa
     return true;
 }
 
-static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                      dl_error *err) {
-    (void)scratch;
+/* The year of a sample, and the time of its input there. */
+static const year *find_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, int64_t *time) {
     const weather *w = d->state;
     if (d->split == DLR_TRAIN)
         sample =
             dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0}, d->samples, sample);
     const year *y = find_year(w, sample);
-    int64_t time = dlr_weather_pair(sample - y->first, dlr_source_dims(y->source)[0], w->dt);
+    *time = dlr_weather_pair(sample - y->first, dlr_source_dims(y->source)[0], w->dt);
+    return y;
+}
+
+static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
+                      dl_error *err) {
+    (void)scratch;
+    const weather *w = d->state;
+    int64_t time;
+    const year *y = find_sample(d, epoch, sample, &time);
     return read_field(w, y->source, time, out[0], err) && read_field(w, y->source, time + w->dt, out[1], err);
+}
+
+/* ---- for a device that scales them itself ---- */
+
+static bool raw_fields(const dlr_dataset *d, dlr_raw *raw) {
+    const weather *w = d->state;
+    for (int i = 0; i < 2; i++) raw[i] = (dlr_raw){.mean = w->mean, .deviation = w->deviation};
+    return true;
+}
+
+/* As read_field, but that the numbers stay as they are; whether they are finite is seen while they are in the
+ * cache. */
+static bool read_numbers(const weather *w, const dlr_source *s, int64_t time, float *out, dl_error *err) {
+    const int64_t together = dlr_source_chunked(s) ? w->channels : 1, plane = w->height * w->width;
+    for (int64_t c = 0; c < w->channels; c += together, out += together * plane) {
+        dlr_block b = {.start = {time, c}, .count = {1, together, w->height, w->width}};
+        if (!dlr_source_read(s, &b, DLR_EL_F32, out, err)) return false;
+        int64_t bad = dlr_not_finite_at(out, (size_t)(together * plane));
+        if (bad >= 0) return refuse_value(w, s, &b, bad, out[bad], err);
+    }
+    return true;
+}
+
+static bool read_pair_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, float *const *out,
+                              dlr_placing *how, dl_error *err) {
+    const weather *w = d->state;
+    int64_t time;
+    const year *y = find_sample(d, epoch, sample, &time);
+    for (int i = 0; i < 2; i++) {
+        how[i] = (dlr_placing){.step = {w->height * w->width, w->width, 1}};
+        if (!read_numbers(w, y->source, time + i * w->dt, out[i], err)) return false;
+    }
+    return true;
 }
 
 static void close_weather(dlr_dataset *d) {
@@ -212,4 +253,9 @@ static void close_weather(dlr_dataset *d) {
     free(w->years), free(w->mean), free(w->deviation), free(w);
 }
 
-const dlr_loader dlr_weather_loader = {"weather", open_weather, read_pair, close_weather};
+const dlr_loader dlr_weather_loader = {.name = "weather",
+                                       .open = open_weather,
+                                       .sample = read_pair,
+                                       .raw = raw_fields,
+                                       .numbers = read_pair_numbers,
+                                       .close = close_weather};

@@ -5,6 +5,7 @@ check_commands.py DLC     from the project's root; needs nothing but Python's ow
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -21,6 +22,50 @@ def dlc(*args):
 
 def compile_small(*args):
     return dlc("compile", MODEL, "--data_size=16", *args)
+
+
+# A driver's library as far as --version asks it: two devices, of which the second does not answer.
+DRIVER = r"""
+#include <stdio.h>
+#include <string.h>
+int cuDriverGetVersion(int *v) { *v = 13010; return 0; }
+static int count(int *n) { *n = 2; return 0; }
+static int get(int *d, int n) { *d = n; return n ? 999 : 0; }
+static int name(char *to, int size, int d) { snprintf(to, size, "NVIDIA\x1b Imaginary"); return 0; }
+static int attribute(int *v, int which, int d) { *v = which == 75 ? 9 : 0; return 0; }
+static int memory(unsigned long *bytes, int d) { *bytes = 143771ul << 20; return 0; }
+static int text(int r, const char **t) { *t = "SOMETHING"; return 0; }
+static int any(void) { return 0; }
+int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s) {
+    static const struct { const char *name; void *at; } all[] = {{"cuDriverGetVersion", cuDriverGetVersion}, {"cuDeviceGetCount", count},
+        {"cuDeviceGet", get}, {"cuDeviceGetName", name}, {"cuDeviceGetAttribute", attribute}, {"cuDeviceTotalMem", memory},
+        {"cuGetErrorName", text}, {"cuGetErrorString", text}};
+    *f = any;
+    for (int i = 0; i < 8; i++) if (!strcmp(n, all[i].name)) *f = all[i].at;
+    return 0;
+}
+"""
+
+
+def test_version():
+    """What of CUDA is found at run time, by the same binary where there is none and where there is."""
+    source, library = f"{TMP}/driver.c", f"{TMP}/libcuda.so.1"
+    with open(source, "w") as f:
+        f.write(DRIVER)
+    compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
+    built = compiler and subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, source]).returncode == 0
+    for program, title in ((DLC, "dlc"), (os.path.join(os.path.dirname(DLC), "dlrun"), "dlrun")):
+        r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, "DLC_NVRTC": "/nonexistent/libnvrtc.so.13"})
+        check(r.returncode == 0 and re.match(rf"{title} \d+\.\d+\.\d+\nno NVRTC\n(no driver \(libcuda\.so\.1\)|no GPU: |driver of CUDA )", r.stdout),
+              f"{title} --version: {r.returncode} {r.stdout} {r.stderr}")
+        r = subprocess.run([program, "--version"], capture_output=True, text=True)
+        check(re.search(r"^(no NVRTC|NVRTC 1[23]\.\d+ \(/.*libnvrtc.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
+        if not built:
+            continue
+        r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": TMP})
+        want = ["driver of CUDA 13.1, 2 devices", "device cuda:0: NVIDIA\\x1B Imaginary, compute capability 9.0, 143771 MiB",
+                "device cuda:1: does not answer: SOMETHING (SOMETHING)"]
+        check(r.returncode == 0 and r.stdout.splitlines()[2:] == want, f"{title} --version with a driver: {r.returncode} {r.stdout} {r.stderr}")
 
 
 def test_filter():

@@ -56,7 +56,7 @@ def test_text():
     kernels = len(re.findall(r"__global__", r.stdout))
     check(r.returncode == 0 and kernels >= 10, f"{kernels} kernels: {r.stderr[-300:]}")
     check(not re.search(r"^ *#include", r.stdout, re.M), "a header is included")
-    check(len(re.findall(r"^/\* @\w+ .*vit\.dl:\d+", r.stdout, re.M)) == kernels, "a kernel without source lines")
+    check(len(re.findall(r"^/\* @(?:\w+ .*vit\.dl:\d+|dl_feed )", r.stdout, re.M)) == kernels, "a kernel without source lines")
     function = ""
     for line in r.stdout.splitlines():
         function = line if re.match(r"[^ \t].*\(", line) else function

@@ -497,9 +497,23 @@ def test_plan_cache():
     check("; compiled in" in mended.stderr and points("plan4") == points("plan1"), "a damaged plan is compiled anew")
 
 
-def long_kills():
-    """Killed 500 times at any moment, most of them while a checkpoint is written: nothing is lost, and in the end the same bits."""
-    epochs, kills = "--num_epochs=1500", 500
+def test_async():
+    """Checkpoints written while training goes on: the same bits as those that are waited for, and the log says what was waited for."""
+    r = small("behind")
+    at_once = small("at_once", "--async_checkpoints=false")
+    said = re.search(r"2 checkpoints written in ([\d.]+) sec; the run waited ([\d.]+) for copies in memory, ([\d.]+) for files", r.stderr)
+    check(said and float(said[1]) > 0, f"what was waited for: {r.stderr[-300:]}")
+    check(re.search(r"2 checkpoints written in [\d.]+ sec, while the run waited", at_once.stderr), f"{at_once.stderr[-300:]}")
+    check(weights("behind") == weights("at_once") == weights("whole") and points("behind") == points("at_once"), "the same bits")
+    dry = small("dry", "--dry_run")
+    check("a checkpoint's copy of 0.1 MiB" in dry.stdout, f"--dry_run tells the copy's memory: {dry.stdout}")
+    said = [json.loads(small("dry", "--dry_run", "--json", a).stdout) for a in ("--async_checkpoints", "--async_checkpoints=false")]
+    check(said[0]["checkpoint_copy_bytes"] >= 3 * 4 * said[0]["parameters"] and said[1]["checkpoint_copy_bytes"] == 0, f"{said}")
+
+
+def kill_often(epochs, kills, least):
+    """Killed at any moment, most of them while a checkpoint is written: nothing is lost, and in the end the same bits."""
+    epochs = f"--num_epochs={epochs}"
     check(small("unkilled", epochs).returncode == 0, "the run that is never killed")
     rng, done, began = random.Random(1), 0, 0
     for i in range(kills):
@@ -511,15 +525,19 @@ def long_kills():
         newest = max([s["iteration"] for s in states], default=0)
         check(newest >= began, f"kill {i + 1}: step {newest}, {began} before")
         began = newest
-    check(done >= 100, f"killed {done} times")
+    check(done >= least, f"killed {done} times")
     r = small("killed", "--resume", epochs)
     check(r.returncode == 0, f"it comes to its end: {r.stderr[-300:]}")
     check(points("killed") == points("unkilled"), "the same points")
     check(weights("killed") == weights("unkilled"), "the same weights and moments to the last bit")
 
 
+def test_kills():
+    kill_often(120, 24, 12)
+
+
 if sys.argv[2:] == ["long"]:
-    long_kills()
+    kill_often(1500, 500, 100)
     sys.argv.append("nothing else")
 for test_name, test in [(k, v) for k, v in globals().items() if k.startswith("test_")]:
     if len(sys.argv) == 2 or test_name[5:] in ["run"] + sys.argv[2:]:  # `run` leaves what others compare with

@@ -1,6 +1,6 @@
-"""dlrun's memory: at most 1% over the plan, the batches that the log states, and 40 MiB, whatever it does.
+"""dlrun's memory: at most 1% over the plan, the batches and the checkpoint's copy that the log states, and 40 MiB, whatever it does.
 
-check_memory.py DLRUN     from the project's root; takes 1.5 GiB of memory and 3 GiB of disk
+check_memory.py DLRUN     from the project's root; takes 3 GiB of memory and 3 GiB of disk
 """
 import os
 import re
@@ -26,11 +26,12 @@ def run(*more):
 
 
 def judge(what, rc, text, resident):
-    stated = re.search(r"kernels a step, ([\d.]+) MiB and (?:(\d+) batch(?:es)? of ([\d.]+) MiB|no batches)", text)
+    stated = re.search(r"kernels a step, ([\d.]+) MiB and (?:(\d+) batch(?:es)? of ([\d.]+) MiB|no batches)(?:, a checkpoint's copy of ([\d.]+) MiB)?", text)
     check(rc == 0 and stated, f"{what}: exit {rc}: {text[-300:] if rc or not stated else 'says what it holds'}")
     if stated:
-        plan, n, batch = (float(x or 0) * MIB for x in stated.groups())
-        allowed = 1.01 * plan + n / MIB * batch + 40 * MIB
+        plan, n, batch, copy = (float(x or 0) * MIB for x in stated.groups())
+        allowed = 1.01 * plan + n / MIB * batch + copy + 40 * MIB
+        check((copy > 0) == ("--async_checkpoints=false" not in text), f"{what}: a copy of {copy / MIB:.1f} MiB")
         check(plan > 1000 * MIB, f"{what}: the plan has {plan / MIB:.1f} MiB")
         print(f"{what}: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
         check(resident <= allowed, f"{what}: {resident / MIB:.1f} MiB resident, {allowed / MIB:.1f} allowed: {(resident - plan) / MIB:.1f} above the plan")
@@ -40,6 +41,7 @@ judge("compiling, a step, validation, a checkpoint", *run("--num_epochs=1"))
 last = f"{TMP}/runs/base/1GPU/00/checkpoints/last"
 check(sum(os.path.getsize(f"{last}/{f}") for f in os.listdir(last)) > 1300 * MIB, "the checkpoint has all moments")
 judge("resuming, and another checkpoint", *run("--num_epochs=2", "--resume"))
+judge("a checkpoint without a copy", *run("--num_epochs=3", "--resume", "--async_checkpoints=false", "--show-config"))
 judge("initial weights, gradients", *run("--num_epochs=1", "--run_num=01", "--enable_benchy", f"--init_weights={last}/model.safetensors",
                                          f"--save_grads={TMP}/g.safetensors"))
 check(os.path.getsize(f"{TMP}/g.safetensors") > 400 * MIB, "gradients of all weights")

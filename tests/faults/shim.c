@@ -5,6 +5,7 @@
  *                      and their kin
  *   FAULT_AT=K         which request, from 1; 0: none
  *   FAULT_EVER         not that one alone but every one from it on
+ *   FAULT_KILL         the process is killed in its place (a write has written half of its bytes)
  *   FAULT_COUNT=FILE   where the number of requests is left at the end, for the sweep to know how far to go
  *
  * One thread's requests come in a fixed order, several threads' nearly so: a sweep over k meets every
@@ -13,6 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,7 +29,7 @@
 
 enum { NONE, MEMORY, FILES };
 
-static int kind, ever;
+static int kind, ever, kills;
 static long fail_at;
 static const char *count_path;
 static atomic_long requests;
@@ -36,8 +38,12 @@ static atomic_long requests;
 static bool fails(int of) {
     if (kind != of) return false;
     long k = atomic_fetch_add(&requests, 1) + 1;
+    if (kills && k == fail_at) kill(getpid(), SIGKILL);
     return fail_at && (ever ? k >= fail_at : k == fail_at);
 }
+
+/* True when the next request is one that kills. */
+static bool is_last(int of) { return kills && kind == of && atomic_load(&requests) + 1 == fail_at; }
 
 static void *next(const char *name) {
     void *f = dlsym(RTLD_NEXT, name);
@@ -49,7 +55,7 @@ __attribute__((constructor)) static void start(void) {
     const char *of = getenv("FAULT_OF"), *what = getenv("FAULT_KIND"), *at = getenv("FAULT_AT");
     if (!of || !what || strcmp(of, program_invocation_short_name) != 0) return;
     fail_at = at ? atol(at) : 0;
-    ever = getenv("FAULT_EVER") != NULL;
+    ever = getenv("FAULT_EVER") != NULL, kills = getenv("FAULT_KILL") != NULL;
     count_path = getenv("FAULT_COUNT");
     kind = strcmp(what, "memory") == 0 ? MEMORY : FILES; /* last: nothing fails before */
 }
@@ -124,7 +130,12 @@ WRAP(int, __open64_2, (const char *path, int flags), (path, flags), FILES, EIO, 
 WRAP(ssize_t, read, (int fd, void *to, size_t n), (fd, to, n), FILES, EIO, -1)
 WRAP(ssize_t, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), FILES, EIO, -1)
 WRAP(ssize_t, preadv, (int fd, const struct iovec *to, int n, off_t at), (fd, to, n, at), FILES, EIO, -1)
-WRAP(ssize_t, write, (int fd, const void *from, size_t n), (fd, from, n), FILES, ENOSPC, -1)
+ssize_t write(int fd, const void *from, size_t n) {
+    static ssize_t (*real)(int, const void *, size_t);
+    if (!real) *(void **)&real = next("write");
+    if (is_last(FILES) && real(fd, from, n / 2) < 0) errno = EIO; /* it is over anyway */
+    return fails(FILES) ? (errno = ENOSPC, -1) : real(fd, from, n);
+}
 WRAP(ssize_t, pwrite, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at), FILES, ENOSPC, -1)
 WRAP(ssize_t, writev, (int fd, const struct iovec *v, int n), (fd, v, n), FILES, ENOSPC, -1)
 WRAP(int, fsync, (int fd), (fd), FILES, EIO, -1)

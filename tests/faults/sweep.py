@@ -4,8 +4,9 @@ sweep.py SHIM PROGRAMS [--every N] [--only NAME]     PROGRAMS: the build directo
 
 For each command and kind (memory, files) and k = 1, 2, ... until the command makes no k-th request: once with the k-th failing,
 once with all from the k-th on. It must end with a documented status; one that is not 0 has said why; nothing it was given is
-changed; what it leaves is whole or not there, temporaries gone; and where it saved checkpoints, one loads. --every N takes every
-N-th k, another residue for each command.
+changed; what it leaves is whole or not there, temporaries gone; and where it saved checkpoints, one loads. Commands that train are
+also killed in place of the k-th request on files: started again with --resume they end with the bits of a run that was never
+killed. --every N takes every N-th k, another residue for each command.
 """
 import argparse
 import concurrent.futures
@@ -158,6 +159,50 @@ def run(name, kind, k, ever):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def result_of(folder):
+    """The points of a run without what a clock says, and what its newest checkpoint holds."""
+    run = folder / "run/base/1GPU/00"
+    points = [{k: v for k, v in json.loads(line).items() if k not in ("Avg iters per sec", "Data wait time")}
+              for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return points, *((run / "checkpoints/last" / f).read_bytes() for f in ("model.safetensors", "optimizer.safetensors"))
+
+
+def die(name, k):
+    """The same for a command that is killed in place of request k, and goes on: (None, what is wrong or None)"""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}_", dir=root))
+    try:
+        shutil.copytree(root / name, folder, dirs_exist_ok=True, symlinks=True)
+        of, args = COMMANDS[name]
+        command = [program(of), *(a.format(folder) for a in args)]
+        env = environment(folder, LD_PRELOAD=shim, FAULT_OF=of, FAULT_KIND="files", FAULT_AT=str(k), FAULT_KILL="1") if k else environment(folder)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if k and done.returncode == -9:
+            for t in torn(folder):
+                if "temporary" not in t:
+                    return None, f"{name} killed at {k}: {t}"
+            done = subprocess.run([*command, "--resume"], env=environment(folder), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            return None, f"{name} killed at {k}: it ends with {done.returncode}: {done.stderr[-300:]}"
+        result = result_of(folder)
+        if not k:
+            unbroken[name] = result
+        return None, None if result == unbroken[name] else f"{name} killed at {k}: other bits than of the run that was not"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+unbroken = {}
+
+
+def sweep_kills(name, offset):
+    die(name, 0)
+    count, wrong = run(name, "files", 0, False)
+    ks = range(1 + offset % options.every, (count or 0) + 1, options.every)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        faults = [w for _, w in pool.map(lambda k: die(name, k), ks) if w]
+    return len(ks) - len(faults), faults + ([wrong] if wrong else [])
+
+
 def sweep(name, kind, ever, offset):
     prepare_count, wrong = run(name, kind, 0, False)
     if wrong or not prepare_count:
@@ -183,5 +228,12 @@ for i, name in enumerate(COMMANDS):
             print(f"{name:8} {kind:6} {'for ever' if ever else 'once':8} {good:6} good, {len(faults)} not", flush=True)
             for fault in faults[:5]:
                 print(f"  {fault}")
+    if COMMANDS[name][0] == "dlrun":
+        good, faults = sweep_kills(name, 7 * i + 5)
+        passed += good
+        failures += faults
+        print(f"{name:8} killed         {good:6} good, {len(faults)} not", flush=True)
+        for fault in faults[:5]:
+            print(f"  {fault}")
 print(f"{passed} passed, {len(failures)} failed")
 sys.exit(bool(failures))

@@ -30,7 +30,7 @@ static bool step(dlr_exec *e, dlr_replay *batches, int64_t from, int64_t end, dl
 
 static bool run(char **files, dl_config *c, dl_error *err) {
     dlr_exec *e = open_model(c, err);
-    dlr_replay *batches = e ? dlr_replay_open(files[0], e, err) : NULL;
+    dlr_replay *batches = e ? dlr_replay_open(files[0], e, 0, 1, err) : NULL;
     if (!batches) return false;
     int64_t n = dlr_replay_batches(batches);
     dlr_schedule schedule = dl_rates_schedule(arena, c, dl_config_int(c, DL_KEY_local_batch_size));
@@ -52,8 +52,10 @@ static bool run(char **files, dl_config *c, dl_error *err) {
                        .more = more,
                        .n_more = 2,
                        .finite = true};
-    bool ok = step(e, batches, 0, n - 1, err) && dlr_torch_run_save(files[1], e, &r, NULL, err) &&
-              step(e, batches, n - 1, n, err) && dlr_run_save_weights(&o, err);
+    dlr_torch_gathered gathered;
+    bool ok = step(e, batches, 0, n - 1, err) && dlr_torch_run_gather(arena, e, &r, &gathered, err) &&
+              dlr_torch_run_write(files[1], &gathered, err) && step(e, batches, n - 1, n, err) &&
+              dlr_run_save_weights(&o, err);
     dlr_replay_close(batches);
     dlr_exec_close(e);
     return ok;

@@ -26,7 +26,7 @@ ARROWS = {
     "passes": ["ir"],
     "compiler": ["ir", "frontends", "passes"],
     "verify": ["ir", "runtime"],
-    "runtime": ["ir/base", "ir/type.h", "ir/plan.h"],
+    "runtime": ["ir/base", "ir/type.h", "ir/plan.h", "ir/feed.h"],
     "runtime/data": ["ir/base", "ir/type.h", "runtime/rng.h", "runtime/io/crc32c.h", "runtime/io/json.h", "runtime/io/zip.h"],
     "runtime/io": ["ir/base"],
     "runtime/image": ["ir/base"],

@@ -1,83 +1,16 @@
 /* Checkpoints: round trip, damage, and every crash point and every failing call of the writer and the reader.
  *
- * The system calls that change the file system are defined here in front of libc's, and those that read it:
- * each counts, and the k-th can kill the process (a write then leaves half its bytes) or fail, once or from
- * then on. fsync itself is left out, because a killed process loses nothing of the page cache: only its
- * failures matter here.
- *
  * test_checkpoint [long]     long: 100,000 flips in a larger checkpoint, and 10,000 crash points */
-#undef _FORTIFY_SOURCE /* its wrappers would stand where those of this file do */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
+#include "tests/unit/faulty_calls.h"
+
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "ir/base/dirs.h"
 #include "ir/base/str.h"
 #include "runtime/io/checkpoint.h"
 #include "runtime/rng.h"
 #include "tests/check.h"
-
-/* Faults
- * ----------------------------------------------------------------------------------------------------------
- */
-
-typedef enum { NO_FAULT, KILL, FAIL_ONCE, FAIL_ON } fault_kind;
-static struct {
-    fault_kind kind;
-    int at, calls; /* the call that it hits; calls so far */
-    bool reads;    /* calls that read count, and those that write do not */
-} fault;
-
-/* Whether this call fails; does not return where it kills. */
-static bool hit_one(void) {
-    fault.calls++;
-    bool now = fault.calls == fault.at || (fault.kind == FAIL_ON && fault.calls > fault.at);
-    if (!now || fault.kind == NO_FAULT) return false;
-    if (fault.kind == KILL) kill(getpid(), SIGKILL);
-    errno = EIO;
-    return true;
-}
-static bool hit(void) { return !fault.reads && hit_one(); }
-static bool hit_read(void) { return fault.reads && hit_one(); }
-static bool is_next_kill(void) { return !fault.reads && fault.kind == KILL && fault.calls + 1 == fault.at; }
-
-ssize_t write(int fd, const void *data, size_t n) {
-    if (is_next_kill()) syscall(SYS_write, fd, data, n / 2);
-    return hit() ? -1 : syscall(SYS_write, fd, data, n);
-}
-ssize_t pwrite(int fd, const void *data, size_t n, off_t at) {
-    if (is_next_kill()) syscall(SYS_pwrite64, fd, data, n / 2, at);
-    return hit() ? -1 : syscall(SYS_pwrite64, fd, data, n, at);
-}
-int fsync(int fd) { return (void)fd, hit() ? -1 : 0; }
-int rename(const char *from, const char *to) { return hit() ? -1 : (int)syscall(SYS_rename, from, to); }
-int mkdir(const char *path, mode_t mode) { return hit() ? -1 : (int)syscall(SYS_mkdir, path, mode); }
-int symlink(const char *to, const char *path) { return hit() ? -1 : (int)syscall(SYS_symlink, to, path); }
-int unlink(const char *path) { return hit() ? -1 : (int)syscall(SYS_unlink, path); }
-int rmdir(const char *path) { return hit() ? -1 : (int)syscall(SYS_rmdir, path); }
-int open(const char *path, int flags, ...) {
-    va_list ap;
-    va_start(ap, flags);
-    mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
-    va_end(ap);
-    bool writes = flags & (O_CREAT | O_WRONLY | O_RDWR);
-    return (writes ? hit() : hit_read()) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-}
-ssize_t read(int fd, void *data, size_t n) { return hit_read() ? -1 : syscall(SYS_read, fd, data, n); }
-ssize_t pread(int fd, void *data, size_t n, off_t at) {
-    return hit_read() ? -1 : syscall(SYS_pread64, fd, data, n, at);
-}
-ssize_t readlink(const char *path, char *to, size_t n) {
-    return hit_read() ? -1 : syscall(SYS_readlink, path, to, n);
-}
 
 /* Saving and reading
  * ---------------------------------------------------------------------------------------------- */
@@ -282,7 +215,7 @@ static int test_failing_reads(fault_kind kind) {
     CHECK(save(1, 0, true, 2, &err) && save(2, 0, false, 2, &err));
     for (int k = 1;; k++) {
         int warnings = 0;
-        fault.kind = kind, fault.at = k, fault.calls = 0, fault.reads = true;
+        fault.kind = kind, fault.at = k, atomic_store(&fault.calls, 0), fault.reads = true;
         dlr_checkpoint *c = NULL;
         err = (dl_error){0};
         dlr_checkpoint_outcome outcome = dlr_checkpoint_open(dir, "last", &c, &err);
@@ -348,7 +281,7 @@ static int test_kills(int keep) {
         pid_t child = fork();
         if (child == 0) {
             dl_error err = {0};
-            fault.kind = KILL, fault.at = k, fault.calls = 0;
+            fault.kind = KILL, fault.at = k, atomic_store(&fault.calls, 0);
             for (int i = 0; i < STORY && save(story[i].step, story[i].version, story[i].best, keep, &err);
                  i++)
                 *done = i + 1;
@@ -370,7 +303,7 @@ static int test_failures(fault_kind kind, int keep) {
     for (int k = 1;; k++) {
         dl_error err = {0};
         clear();
-        fault.kind = kind, fault.at = k, fault.calls = 0;
+        fault.kind = kind, fault.at = k, atomic_store(&fault.calls, 0);
         int done = 0;
         while (done < STORY && save(story[done].step, story[done].version, story[done].best, keep, &err))
             done++;
@@ -404,7 +337,7 @@ int main(int argc, char **argv) {
     test_damage();
     test_flips(at_length ? 100000 : 500);
     int points = test_failing_reads(FAIL_ONCE) + test_failing_reads(FAIL_ON),
-        wanted = at_length ? 10000 : 500;
+        wanted = at_length ? 10000 : 1000;
     CHECK(points > 20);
     for (int keep = 1; points < wanted || keep <= 2; keep = keep % 3 + 1) {
         points += test_kills(keep);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "compiler/cuda/build.h"
-#include "compiler/cuda/cubin.h"
+#include "ir/cubin.h"
 #include "compiler/cuda/emit_cuda.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/dirs.h"

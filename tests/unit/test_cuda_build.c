@@ -8,7 +8,7 @@
 
 #include "compiler/cache.h"
 #include "compiler/cuda/build.h"
-#include "compiler/cuda/cubin.h"
+#include "ir/cubin.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"

@@ -36,13 +36,16 @@ static const char source[] =
     "void broken_0(const float *x, char *workspace) { wrong = \"a barrier that not all threads reach\"; }\n"
     "void check_1(const float *x, char *workspace) { wrong = \"ran without blocks\"; }\n"
     "int strcmp(const char *, const char *);\n"
-    "static const struct { const char *name; void *run; } kernels[] = {{\"scale_0\", scale_0}, {\"loss_0\", "
-    "loss_0},\n"
-    "    {\"loss_1\", loss_1}, {\"check_0\", check_0}, {\"check_1\", check_1}, {\"broken_0\", broken_0}};\n"
+    "static const struct { const char *name; void *run; int nargs; } kernels[] = {{\"scale_0\", scale_0, "
+    "3},\n"
+    "    {\"loss_0\", loss_0, 3}, {\"loss_1\", loss_1, 3}, {\"check_0\", check_0, 2}, {\"check_1\", check_1, "
+    "2},\n"
+    "    {\"broken_0\", broken_0, 2}};\n"
     "int dl_emulated_launch(const char *name, int nargs, void *const *args, unsigned grid, unsigned n,\n"
     "                       unsigned shared, unsigned seed, char *error, unsigned long size) {\n"
     "    int k = 0; while (k < 6 && strcmp(kernels[k].name, name)) k++;\n"
     "    threads = n, dynamic = shared, wrong = k < 6 ? 0 : \"no such kernel\";\n"
+    "    if (k < 6 && nargs >= 0 && nargs != kernels[k].nargs) wrong = \"another number of arguments\";\n"
     "    for (block = 0; k < 6 && block < grid; block++)\n"
     "        if (nargs == 3)\n"
     "            ((void (*)(void *, void *, void *))kernels[k].run)(*(void **)args[0], *(void **)args[1],\n"
@@ -213,9 +216,35 @@ static void expect_open(const dl_plan *p, const char *device, dl_code code, cons
     dlr_exec_close(e);
 }
 
+/* What is predicted of the device's memory is what is in use, within a hundredth; and no step takes more. */
+static void test_memory(dl_plan *p) {
+    dlr_device_memory before, now, later;
+    dl_error err = {0};
+    p->arena_bytes = (int64_t)384 << 20;
+    CHECK(dlr_device_predict(p, "cuda:emulated", &before, &err), "%s", err.message);
+    CHECK(before.seen == before.before && before.before > 0 && before.plan >= p->arena_bytes &&
+              before.code > 0,
+          "%lld", (long long)before.seen);
+    dlr_exec *e = open_exec(p);
+    if (e) put(e, 1), dlr_exec_run(e, 0, NULL), dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
+    CHECK(e && dlr_exec_memory(e, &now) && now.before == before.before && now.total == before.total);
+    int64_t predicted = before.before + before.plan + before.code + before.graphs;
+    CHECK(llabs(now.seen - predicted) * 100 <= now.seen && now.seen > now.before + p->arena_bytes,
+          "%lld bytes predicted, %lld seen", (long long)predicted, (long long)now.seen);
+    for (int i = 0; e && i < 3; i++) put(e, 1), dlr_exec_run(e, 0, NULL);
+    CHECK(e && dlr_exec_memory(e, &later) && later.seen == now.seen, "%lld", (long long)later.seen);
+    dlr_exec_close(e);
+    CHECK(dlr_device_predict(p, NULL, &later, &err) && later.before == before.before, "all was given back");
+    p->arena_bytes = ARENA;
+    p->target = "cpu:generic";
+    CHECK(!dlr_device_predict(p, NULL, &before, &err) && !err.code && before.total == 0);
+    p->target = "cuda:sm_90a:emulated";
+}
+
 static void test_opening(dl_plan *p) {
     dlr_fake_set((dlr_fake_options){.memory = 10000});
     expect_open(p, NULL, DL_RESOURCE, "weights");
+    expect_open(p, NULL, DL_RESOURCE, "most at once touches kernel 'scale' (m.dl:1)");
     dlr_fake_set((dlr_fake_options){0});
     expect_open(p, "cpu", DL_USAGE, "does not run on the device cpu");
     expect_open(p, "cuda:0", DL_USAGE, "does not run on the device cuda:0");
@@ -241,6 +270,9 @@ static void test_opening(dl_plan *p) {
     p->kernels.at[0].symbol = "another";
     expect_open(p, NULL, DL_INPUT, "no function another_0");
     p->kernels.at[0].symbol = "scale";
+    p->kernels.at[2].nargs = p->programs.at[0].launches.at[1].nargs = 0;
+    expect_open(p, NULL, DL_INPUT, "kernel 'check': check_0: another number of arguments");
+    p->kernels.at[2].nargs = p->programs.at[0].launches.at[1].nargs = 1;
     p->kernels.at[1].shared[0] = 250 << 10;
     expect_open(p, NULL, DL_RESOURCE, "shared memory");
     p->kernels.at[1].shared[0] = 0;
@@ -429,7 +461,7 @@ static void test_counts(const dl_plan *p) {
     FILE *f = tmpfile();
     char text[2000] = "";
     dup2(fileno(f), 2);
-    setenv("DLR_DEBUG", "guard,driver", 1);
+    setenv("DLR_DEBUG", "other,driver", 1);
     dlr_exec *e = open_exec(p);
     unsetenv("DLR_DEBUG");
     for (int i = 0; e && i < 6; i++) {
@@ -463,6 +495,7 @@ int main(void) {
     test_ahead(p);
     test_host(p);
     test_counts(p);
+    test_memory(p);
     test_opening(p);
     test_fault(p);
     test_not_finite(p);

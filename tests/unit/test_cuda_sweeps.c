@@ -5,7 +5,7 @@
  * test_halves.c and test_random.c on the same target. Exit 77 (skip) without a C++ compiler. */
 #include <math.h>
 
-#include "compiler/cuda/cubin.h"
+#include "ir/cubin.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/interp.h"
 #include "tests/unit/compiled.h"

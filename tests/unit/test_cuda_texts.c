@@ -1,6 +1,6 @@
 /* The kernels that test_emulated.c runs on the CPU, through NVRTC: for three architectures, without a
  * warning. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 (skip) without it. */
-#include "compiler/cuda/cubin.h"
+#include "ir/cubin.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/input.h"
 #include "tests/check.h"

@@ -51,7 +51,7 @@ static const char launcher[] =
     "    char *arg[512]; int k = 0;\n"
     "    (void)block, (void)shared, (void)seed, (void)error, (void)size;\n"
     "    while (kernels[k].name && strcmp(kernels[k].name, kernel)) k++;\n"
-    "    for (int i = 0; i < nargs; i++) arg[i] = *(char **)args[i];\n"
+    "    for (int i = 0; grid && i < nargs; i++) arg[i] = *(char **)args[i];\n"
     "    for (unsigned unit = 0; kernels[k].name && unit < grid; unit++)\n"
     "        kernels[k].run(arg, unit, scratch, arg[nargs - 1]);\n"
     "    return !kernels[k].name;\n"

@@ -294,22 +294,20 @@ static void go_on(bool own) {
 struct entry {
     const char *name;
     void (*run)();
-    int pointers; /* its first arguments; the rest are longs */
+    int nargs, pointers; /* of the arguments, the first ones; the rest are longs */
 };
+template <typename... T> constexpr int arity(void (*)(T...)) { return sizeof...(T); }
 template <class T> struct is_pointer {
     enum { value = 0 };
 };
 template <class T> struct is_pointer<T *> {
     enum { value = 1 };
 };
-template <class T> struct is_pointer<T *__restrict__> {
-    enum { value = 1 };
-};
 template <class... T> constexpr int pointers_of(void (*)(T...)) { return (0 + ... + is_pointer<T>::value); }
 extern const entry kernels[];
 
-/* A kernel takes pointers, and longs, which pass as they do. Those too many do not disturb it: the caller clears the stack on every
- * system that this runs on. */
+/* A kernel takes pointers, and longs, which pass as they do. Those too many do not disturb it: the caller
+ * clears the stack on every system that this runs on. */
 #define P4     void *, void *, void *, void *
 #define P8     P4, P4
 #define P32    P8, P8, P8, P8
@@ -507,7 +505,14 @@ extern "C" __global__ int dl_emulated_launch(const char *kernel, int nargs, void
     if (!block || block > THREADS || block % WARP)
         return !refuse(error, size, kernel, "a block has a multiple of 32 threads, at most 1024");
     if (shared > 227 << 10) return !refuse(error, size, kernel, "more than 227 KiB of shared memory");
-    if (nargs < 0 || nargs > MOST_ARGS) return !refuse(error, size, kernel, "more than 512 arguments");
+    if (nargs > MOST_ARGS) return !refuse(error, size, kernel, "more than 512 arguments");
+    if (grid == 0 && nargs < 0) return 0;
+    if (nargs != found->nargs) {
+        char said[100];
+        __builtin_snprintf(said, sizeof said, "it takes %d arguments, and was given %d", found->nargs, nargs);
+        return !refuse(error, size, kernel, said);
+    }
+    if (grid == 0) return 0;
     if (__atomic_exchange_n(&now.busy, true, __ATOMIC_ACQUIRE))
         return !refuse(error, size, kernel, "another kernel of its object is running");
     now.kernel = found->run, now.name = kernel, now.nargs = nargs;

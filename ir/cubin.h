@@ -3,8 +3,8 @@
  *
  * Its attributes are documented nowhere; their numbers are those that `cuobjdump --dump-elf` names, and
  * tests/unit/test_cuda_build.c compares what is read here with what ptxas prints. */
-#ifndef DL_CUDA_CUBIN_H
-#define DL_CUDA_CUBIN_H
+#ifndef DL_CUBIN_H
+#define DL_CUBIN_H
 #include "ir/base/arena.h"
 
 typedef struct {

@@ -1,4 +1,4 @@
-#include "compiler/cuda/cubin.h"
+#include "ir/cubin.h"
 
 #include <elf.h>
 #include <limits.h>

@@ -1,0 +1,69 @@
+/* `dlc rehearse`: all ranks of a job in one process, step by step side by side, beside one rank that does all
+ * of it. What it proves: the plans' collectives meet, in order and size, and what they make is what one rank
+ * makes. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "programs/dlc.h"
+#include "programs/rehearsal.h"
+
+static const dl_option options[] = {
+    {"ranks", 0, "N", "how many processes the job has"},
+    {"json", 0, NULL, "print the figures as one JSON object"},
+    {"help", 'h', NULL, "this text"},
+    {0},
+};
+
+static const char usage[] =
+    "usage: dlc rehearse [MODEL.dl] --ranks=N [OPTION...] [--key=value...]\n\n"
+    "Compiles the plans of all ranks of a job, runs some training steps of all of them in this one process, "
+    "and\n"
+    "the same steps on one rank: every collective must find its partners, and losses and gradients must be "
+    "those\n"
+    "of one rank. Takes the memory of all ranks together: small sizes. Exit status 7 when they differ by "
+    "more than\n"
+    "1e-4, 8 where ranks would wait for each other for ever.\n\n";
+
+/* Beyond this the ranks do not do what one rank does: float32 sums in another order stay far below. */
+static const double most = 1e-4;
+
+static void print(const dl_session *s, const dl_rehearsal *r, bool json) {
+    if (json) {
+        printf("{\"ranks\": %d, \"steps\": %d, \"collectives\": %lld, \"worst_loss\": %.3g, "
+               "\"worst_gradient\": %.3g, \"gradient\": \"%s\", \"bytes_a_step\": %lld}\n",
+               r->ranks, r->steps, (long long)r->collectives, r->worst_loss, r->worst_gradient,
+               r->gradient ? r->gradient : "", (long long)r->bytes);
+        return;
+    }
+    printf("%s, %d ranks beside one, %d steps\n"
+           "  collectives       %lld a rank and step, all of which met; %.2f MiB\n"
+           "  losses            differ by %.1e at most\n"
+           "  gradients         differ by %.1e at most%s%s\n",
+           dl_shown(s->arena, s->model_path), r->ranks, r->steps, (long long)r->collectives,
+           (double)r->bytes / 0x1p20, r->worst_loss, r->worst_gradient, r->gradient ? ", that of " : "",
+           r->gradient ? r->gradient : "");
+}
+
+int dlc_rehearse(dl_arena *arena, int argc, char **argv) {
+    dl_error err = {0};
+    dl_config *c = dl_config_open(arena, argc, argv, options, &err);
+    if (!c) return dlc_fail(&err);
+    if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
+    if (!dl_config_option(c, "ranks")) {
+        dl_fail(&err, DL_USAGE, "rehearse wants --ranks=N: how many processes the job has");
+        return dlc_fail(&err);
+    }
+    int code = 0;
+    dl_session *one = dlc_session_of(arena, argc, argv, options, 1, &code),
+               *each = one ? dlc_session_of(arena, argc, argv, options, 0, &code) : NULL;
+    if (!each) return code;
+    dlc_tell_warnings(each);
+    dl_rehearsal r = {0};
+    bool ok = dl_rehearse(arena, one, each, &r, &err);
+    if (ok) print(each, &r, dl_config_option(c, "json") != NULL);
+    dl_session_close(one);
+    dl_session_close(each);
+    if (!ok) return dlc_fail(&err);
+    return r.worst_loss <= most && r.worst_gradient <= most ? DL_OK : DL_NUMERIC;
+}

@@ -1,0 +1,157 @@
+/* The engine: a rank's collectives as messages, carried by one thread of its own.
+ *
+ * The program's thread only puts a collective into a queue; the engine's thread makes every call of MPI,
+ * which has no progress of its own, and sleeps between looks. A collective in work has a lane; it goes
+ * through its data in chunks, two at a time, a chunk in phases: messages, and what is done once they have
+ * arrived. */
+#ifndef DLR_ENGINE_H
+#define DLR_ENGINE_H
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "runtime/comm/messages.h"
+#include "runtime/comm/parts.h"
+
+enum { STARTING, READY, CLOSING, ENDED };
+enum {
+    LANES = 4,       /* collectives in work */
+    CHUNKS = 2,      /* chunks of one in work */
+    SMALL = 4096,    /* bytes: up to here everyone sends all to all */
+    WHAT = 112,      /* bytes of a collective's name that are kept */
+    REMEMBERED = 32, /* collectives in the flight recorder */
+    SEQUENCE = 32    /* numbers of a group's collectives in a tag */
+};
+
+/* A collective from its start until it was waited for. */
+typedef struct {
+    dlr_collective c;
+    const dlr_members *group;
+    int64_t ticket, number; /* in its group */
+    uint64_t hash;
+    int64_t *counts; /* room for n */
+    int counts_room;
+    char what[WHAT];
+    int64_t asked, begun, ended; /* ns */
+    bool done;                   /* under the engine's lock */
+} dlr_op;
+
+/* Goes once around the group beside the data: two neighbours that call different things are told so. */
+typedef struct {
+    uint64_t hash;
+    int64_t number;
+    char what[WHAT];
+} dlr_signature;
+
+typedef struct {
+    bool busy;
+    int64_t number;
+    int phase, pending;
+    char *room;
+} dlr_chunk;
+
+typedef struct {
+    dlr_op *op; /* NULL: free */
+    int64_t chunks, begun, finished;
+    int signatures; /* of two messages still under way */
+    dlr_chunk chunk[CHUNKS];
+    dlr_signature out, in;
+    int64_t moved;   /* ns: when a message of it was last done */
+    int *missing;    /* by member: messages that have not come */
+    int64_t *before; /* by member: elements of a block in front of its piece; [n]: of all */
+    int64_t blocks;  /* in a chunk; 0: a chunk is part of one block */
+    int64_t cuts;    /* of a block */
+    bool small;
+    int64_t broken; /* ns: when a message of member broken_member failed; 0: none did */
+    int broken_member;
+    char broken_text[200];
+} dlr_lane;
+
+/* A collective as it is remembered. */
+typedef struct {
+    int64_t ticket, number, asked, begun, ended, bytes;
+    int group;
+    uint64_t hash;
+    char what[WHAT];
+} dlr_flight;
+
+typedef struct dlr_watch dlr_watch;
+
+typedef struct {
+    dlr_comm *comm;
+    const dlr_mpi *mpi;
+    dlr_world_options options;
+    int rank, size;
+    pthread_t thread;
+    /* between the two threads */
+    pthread_mutex_t lock;
+    pthread_cond_t work;   /* for the engine: a collective was started, or the end */
+    pthread_cond_t change; /* for the program: one is done, a failure, the engine's state */
+    dlr_op **ops;          /* ring by ticket: started, not waited for */
+    int64_t next_ticket, next_begun, first_kept;
+    int64_t room;
+    dlr_op **spare;
+    int n_spare, spare_room;
+    _Atomic bool waiting; /* the program's thread waits */
+    bool told;            /* and has seen the failure */
+    _Atomic int state;    /* STARTING, ... */
+    dl_error failed;      /* under the lock, and then `lost` */
+    _Atomic bool lost;
+    /* the engine's thread */
+    dlr_lane lane[LANES];
+    int64_t room_bytes; /* of a chunk */
+    char *rooms;
+    dlr_watch *watch;
+    dlr_flight recorder[REMEMBERED]; /* by ticket */
+} dlr_engine;
+
+/* ---- messages: what an id says ---- */
+
+typedef enum { DLR_DATA, DLR_SIGNATURE, DLR_GOSSIP } dlr_message_kind;
+static inline uint64_t dlr_id(dlr_message_kind kind, bool receives, int lane, int chunk, int member) {
+    return (uint64_t)kind << 56 | (uint64_t)receives << 55 | (uint64_t)lane << 48 | (uint64_t)chunk << 40 |
+           (uint64_t)(unsigned)member;
+}
+/* The engine gives up: the first reason stands. Takes the lock. */
+void dlr_engine_fail(dlr_engine *e, const char *format, ...) DL_PRINTF(2, 3);
+
+/* ---- collectives as phases (phases.c) ---- */
+
+/* Geometry of the collective that the lane was given. */
+void dlr_lane_plan(const dlr_engine *e, dlr_lane *l);
+/* Posts the chunk's next phase; false: it has none left. */
+bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k);
+/* Bytes that a chunk's room must have in a world of that size. */
+int64_t dlr_chunk_bytes(int size);
+
+/* ---- who lives (watch.c) ---- */
+
+/* A beat to one of the others, and what is known of all; looks who has been silent for too long. */
+dlr_watch *dlr_watch_open(dlr_engine *e);
+void dlr_watch_tick(dlr_engine *e);
+/* Nanoseconds until the next tick. */
+int64_t dlr_watch_next(const dlr_engine *e);
+/* A message of kind DLR_GOSSIP is done. */
+void dlr_watch_message(dlr_engine *e, bool receives, int way);
+/* Tells the others of the failure. */
+void dlr_watch_spread(dlr_engine *e);
+/* Says good-bye; dlr_watch_parted: all have. */
+void dlr_watch_part(dlr_engine *e);
+bool dlr_watch_parted(const dlr_engine *e);
+void dlr_watch_close(dlr_watch *w);
+/* Where every rank's process is, once, by dlr_comm_open in the program's thread; settles local_rank and
+ * local_size. */
+bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err);
+
+/* ---- the last collectives (flight.c) ---- */
+
+void dlr_flight_note(dlr_engine *e, const dlr_op *op);
+void dlr_flight_dump(const dlr_engine *e);
+
+/* ---- the backend (engine.c) ---- */
+
+/* Starts the thread and, on it, MPI; checks the size that was said. */
+dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said, const dlr_world_options *options,
+                          dl_error *err);
+/* The module for the MPI that started this process (mpi_load.c). */
+const dlr_mpi *dlr_mpi_load(const dlr_world_said *said, dl_error *err);
+#endif

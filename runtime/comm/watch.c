@@ -1,0 +1,384 @@
+/* Who lives. MPI says nothing of a rank that is stopped or cut off, so each engine's thread counts its own
+ * beats, and passes on what it knows of all ranks' to one other rank a tick: to the ones 1, 2, 4, ... behind
+ * it in turn (the dissemination of Hensgen, Finkel and Manber's barrier, 1988), so that a beat is with
+ * everyone after log2 N ticks, and a rank sends one message of some bytes a rank a tick however many ranks
+ * there are. A rank whose beats have not risen for the timeout is given up; and so is one that others have
+ * waited for that long though it lives: the one that has started the fewest collectives. On one machine a
+ * process that is gone is seen at the next tick. The first who notices tells all, along the same ways. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ir/base/clock.h"
+#include "ir/base/hash.h"
+#include "runtime/comm/engine.h"
+
+enum { MOST_WAYS = 20, TEXT = 480, HOST = 32, FIRST_TAG = DLR_MPI_TAG - MOST_WAYS };
+enum { BEATS, GOOD_BYE, LOST };
+static const int64_t most_tick = 250000000, least_tick = 10000000;
+
+typedef struct {
+    uint32_t beat, calls; /* collectives that its program has started */
+} sign;
+
+typedef struct {
+    uint32_t word; /* BEATS, GOOD_BYE or LOST */
+    char text[TEXT];
+    sign ranks[];
+} message;
+
+/* Where a rank's process is: ranks with the same `where` see each other's processes. */
+typedef struct {
+    uint64_t where;
+    int64_t pid;
+    char host[HOST];
+} place;
+
+typedef struct {
+    message *in, *out, *lost;
+    bool sending, parted_from, parting; /* good-bye heard, to be said */
+    bool said;
+} way;
+
+struct dlr_watch {
+    int n, ways, turn;
+    int64_t tick, next, last, timeout; /* ns */
+    sign *ranks;
+    int64_t *heard; /* ns, when a beat of it was new */
+    way way[MOST_WAYS];
+    size_t bytes; /* of a message */
+    place *places;
+    _Atomic bool placed;
+    int neighbour; /* the rank before this one on the same machine, or -1 */
+    int64_t parting;
+};
+
+static int rank_behind(const dlr_engine *e, int i) { return (e->rank + (1 << i)) % e->size; }
+static int rank_before(const dlr_engine *e, int i) {
+    return (e->rank - (1 << i) % e->size + e->size) % e->size;
+}
+
+static void receive(dlr_engine *e, int i) {
+    dlr_watch *w = e->watch;
+    e->mpi->receive(w->way[i].in, (int64_t)w->bytes, rank_before(e, i), FIRST_TAG + i, 1,
+                    dlr_id(DLR_GOSSIP, true, 0, 0, i));
+}
+
+static void send_message(dlr_engine *e, int i, message *m) {
+    dlr_watch *w = e->watch;
+    memcpy(m->ranks, w->ranks, (size_t)w->n * sizeof *w->ranks);
+    e->mpi->send(m, (int64_t)w->bytes, rank_behind(e, i), FIRST_TAG + i, 1,
+                 dlr_id(DLR_GOSSIP, false, 0, 0, i));
+}
+
+dlr_watch *dlr_watch_open(dlr_engine *e) {
+    dlr_watch *w = dl_calloc(1, sizeof *w);
+    int64_t now = dl_clock_ns();
+    w->n = e->size, w->timeout = (int64_t)(e->options.timeout * 1e9);
+    w->tick = w->timeout / 32 < least_tick  ? least_tick
+              : w->timeout / 32 > most_tick ? most_tick
+                                            : w->timeout / 32;
+    w->ranks = dl_calloc((size_t)w->n, sizeof *w->ranks);
+    w->heard = dl_calloc((size_t)w->n, sizeof *w->heard);
+    w->places = dl_calloc((size_t)w->n, sizeof *w->places);
+    for (int r = 0; r < w->n; r++) w->heard[r] = now;
+    w->bytes = sizeof(message) + (size_t)w->n * sizeof(sign);
+    while (1 << w->ways < w->n && w->ways < MOST_WAYS) w->ways++;
+    for (int i = 0; i < w->ways; i++) {
+        way *y = &w->way[i];
+        y->in = dl_calloc(1, w->bytes), y->out = dl_calloc(1, w->bytes), y->lost = dl_calloc(1, w->bytes);
+    }
+    w->neighbour = -1;
+    w->last = now; /* next is 0: the first tick, which begins to listen, is at once */
+    return w;
+}
+
+void dlr_watch_close(dlr_watch *w) {
+    if (!w) return;
+    for (int i = 0; i < w->ways; i++) free(w->way[i].in), free(w->way[i].out), free(w->way[i].lost);
+    free(w->ranks), free(w->heard), free(w->places);
+    free(w);
+}
+
+int64_t dlr_watch_next(const dlr_engine *e) { return e->watch->next; }
+
+/* ---- places ---- */
+
+static place own_place(void) {
+    place p = {.pid = getpid()};
+    char boot[64] = "";
+    struct stat space = {0};
+    if (gethostname(p.host, sizeof p.host - 1)) p.host[0] = 0;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (f) {
+        if (!fgets(boot, sizeof boot, f)) boot[0] = 0;
+        fclose(f);
+    }
+    stat("/proc/self/ns/pid", &space); /* containers of one machine do not see each other's processes */
+    p.where = dl_hash(&space.st_ino, sizeof space.st_ino, dl_hash_str(boot, dl_hash_str(p.host, 0)));
+    return p;
+}
+
+bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
+    dlr_watch *w = e->watch;
+    int64_t words = sizeof(place) / 8, *counts = dl_calloc((size_t)w->n, sizeof *counts);
+    place *own = dl_malloc(sizeof *own);
+    *own = own_place();
+    for (int r = 0; r < w->n; r++) counts[r] = words;
+    dlr_collective c = {.kind = DLR_ALL_GATHER,
+                        .type = DL_I64,
+                        .outer = 1,
+                        .counts = counts,
+                        .from = own,
+                        .to = w->places,
+                        .what = "all_gather of where the ranks are"};
+    bool ok = dlr_comm_all(comm, &c, err);
+    free(counts);
+    if (!ok) return false; /* messages into the rest may still come */
+    comm->world.local_rank = comm->world.local_size = 0;
+    for (int r = 0; r < w->n; r++)
+        if (w->places[r].where == own->where) {
+            comm->world.local_rank += r < e->rank;
+            comm->world.local_size++;
+        }
+    for (int i = 1; i < w->n && w->neighbour < 0; i++) {
+        int r = (e->rank - i + w->n) % w->n;
+        if (w->places[r].where == own->where) w->neighbour = r;
+    }
+    free(own);
+    w->placed = true;
+    return true;
+}
+
+/* The letter that the system has for the state of a process of this machine: T stopped, Z ended; 0: gone. */
+static char state_of(int64_t pid) {
+    char path[64], text[400];
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = 0;
+    const char *end = strrchr(text, ')'); /* behind the name, which may hold anything */
+    return end && end[1] == ' ' ? end[2] : '?';
+}
+
+/* " (process 123 on host is stopped)". */
+static const char *place_text(const dlr_engine *e, int rank, char *to, size_t room) {
+    const dlr_watch *w = e->watch;
+    const place *p = &w->places[rank];
+    to[0] = 0;
+    if (!w->placed) return to;
+    char state = p->where == w->places[e->rank].where ? state_of(p->pid) : '?';
+    snprintf(to, room, " (process %lld on %.*s%s)", (long long)p->pid, HOST, p->host,
+             state == 'T' || state == 't' ? ", which is stopped"
+             : state == 'Z' || state == 0 ? ", which is gone"
+                                          : "");
+    return to;
+}
+
+/* ---- who is to blame ---- */
+
+static const dlr_lane *oldest_lane(const dlr_engine *e) {
+    const dlr_lane *oldest = NULL;
+    for (int i = 0; i < LANES; i++) {
+        const dlr_lane *l = &e->lane[i];
+        if (l->op && (!oldest || l->op->ticket < oldest->op->ticket)) oldest = l;
+    }
+    return oldest;
+}
+
+/* What the program is in: a collective, or behind the last one. */
+static const char *where_text(const dlr_engine *e, char *to, size_t room) {
+    const dlr_lane *l = oldest_lane(e);
+    int64_t last = e->next_begun - 1;
+    if (l)
+        snprintf(to, room, "%s", l->op->what);
+    else if (last >= 0)
+        snprintf(to, room, "what follows %s", e->recorder[last % REMEMBERED].what);
+    else
+        snprintf(to, room, "any collective");
+    return to;
+}
+
+static void blame(dlr_engine *e, int rank, const char *why, const char *what) {
+    char place_is[128];
+    dlr_engine_fail(e, "rank %d takes no part in %s: %s%s", rank, what, why,
+                    place_text(e, rank, place_is, sizeof place_is));
+}
+
+/* The rank that has been silent longest, and for how long (ns). */
+static int most_silent(const dlr_engine *e, int64_t now, int64_t *silent) {
+    const dlr_watch *w = e->watch;
+    int worst = -1;
+    for (int r = 0; r < w->n; r++)
+        if (r != e->rank && (worst < 0 || w->heard[r] < w->heard[worst])) worst = r;
+    *silent = worst < 0 ? 0 : now - w->heard[worst];
+    return worst;
+}
+
+/* Nobody is heard any more: it is this rank that is cut off, unless there is only one other. */
+static bool hears_nobody(const dlr_engine *e, int64_t now, int64_t bound) {
+    const dlr_watch *w = e->watch;
+    for (int r = 0; r < w->n; r++)
+        if (r != e->rank && now - w->heard[r] < bound) return false;
+    return w->n > 2;
+}
+
+static void blame_silent(dlr_engine *e, int64_t now, int rank, int64_t silent, int64_t bound,
+                         const char *what) {
+    char why[128];
+    snprintf(why, sizeof why, "no sign of life for %.1f s", (double)silent * 1e-9);
+    if (hears_nobody(e, now, bound))
+        dlr_engine_fail(e, "rank %d hears none of the other %d ranks any more, in %s", e->rank, e->size - 1,
+                        what);
+    else
+        blame(e, rank, why, what);
+}
+
+/* A collective has not moved for the timeout. */
+static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
+    const dlr_watch *w = e->watch;
+    const dlr_members *g = l->op->group;
+    int64_t silent, bound = 2 * (w->ways + 3) * w->tick;
+    int rank = most_silent(e, now, &silent), behind = -1, missing = -1;
+    if (bound < w->timeout / 4) bound = w->timeout / 4;
+    if (rank >= 0 && silent > bound) {
+        blame_silent(e, now, rank, silent, bound, l->op->what);
+        return;
+    }
+    for (int m = 0; m < g->n; m++) {
+        int r = g->ranks[m];
+        if (r == e->rank) continue;
+        if (behind < 0 || w->ranks[r].calls < w->ranks[behind].calls) behind = r;
+        if (missing < 0 && l->missing[m] > 0) missing = r;
+    }
+    char why[160];
+    bool is_behind = behind >= 0 && w->ranks[behind].calls < w->ranks[e->rank].calls;
+    if (!is_behind && missing >= 0) behind = missing;
+    if (is_behind)
+        snprintf(why, sizeof why, "it lives, but has started %u collectives and rank %d %u, for %.1f s",
+                 w->ranks[behind].calls, e->rank, w->ranks[e->rank].calls, (double)(now - l->moved) * 1e-9);
+    else
+        snprintf(why, sizeof why, "it lives, but nothing of it has come for %.1f s",
+                 (double)(now - l->moved) * 1e-9);
+    blame(e, behind < 0 ? e->rank : behind, why, l->op->what);
+}
+
+/* Who was stopped itself (a debugger, Slurm's suspension) does not hold that time against the others. */
+static void forgive(dlr_engine *e, int64_t gap) {
+    dlr_watch *w = e->watch;
+    for (int r = 0; r < w->n; r++) w->heard[r] += gap;
+    for (int i = 0; i < LANES; i++) e->lane[i].moved += gap;
+    if (w->parting) w->parting += gap;
+}
+
+static void look(dlr_engine *e, int64_t now) {
+    dlr_watch *w = e->watch;
+    char what[WHAT + 40];
+    const dlr_lane *l = oldest_lane(e);
+    if (w->parting) {
+        for (int i = 0; i < w->ways && now - w->parting > w->timeout; i++)
+            if (!w->way[i].parted_from)
+                blame(e, rank_before(e, i), "it does not end its run", "the end of the run");
+        return;
+    }
+    if (w->placed && w->neighbour >= 0 && e->state == READY) {
+        char state = state_of(w->places[w->neighbour].pid);
+        if (state == 0 || state == 'Z' || state == 'X') {
+            blame(e, w->neighbour, "it has ended", where_text(e, what, sizeof what));
+            return;
+        }
+    }
+    int64_t silent;
+    int rank = most_silent(e, now, &silent);
+    if (l && now - l->moved > w->timeout)
+        blame_late(e, l, now);
+    else if (!l && rank >= 0 && silent > w->timeout)
+        blame_silent(e, now, rank, silent, w->timeout, where_text(e, what, sizeof what));
+}
+
+/* ---- messages ---- */
+
+void dlr_watch_tick(dlr_engine *e) {
+    dlr_watch *w = e->watch;
+    int64_t now = dl_clock_ns(), gap = now - w->last - w->tick;
+    bool first = !w->next;
+    w->last = now, w->next = now + w->tick;
+    if (first)
+        for (int i = 0; i < w->ways; i++) receive(e, i);
+    else if (gap > 4 * w->tick && gap > 1000000000)
+        forgive(e, gap);
+    w->ranks[e->rank].beat++;
+    pthread_mutex_lock(&e->lock);
+    w->ranks[e->rank].calls = (uint32_t)e->next_ticket;
+    pthread_mutex_unlock(&e->lock);
+    way *y = &w->way[w->turn];
+    if (!y->sending && !y->parting && !y->said) {
+        y->sending = true;
+        y->out->word = BEATS;
+        send_message(e, w->turn, y->out);
+    }
+    w->turn = (w->turn + 1) % w->ways;
+    look(e, now);
+}
+
+static void say_good_bye(dlr_engine *e, int i) {
+    way *y = &e->watch->way[i];
+    y->parting = false, y->said = y->sending = true;
+    y->out->word = GOOD_BYE;
+    send_message(e, i, y->out);
+}
+
+static void take_beats(dlr_watch *w, const message *m) {
+    int64_t now = dl_clock_ns();
+    for (int r = 0; r < w->n; r++)
+        if ((int32_t)(m->ranks[r].beat - w->ranks[r].beat) > 0) w->ranks[r] = m->ranks[r], w->heard[r] = now;
+}
+
+void dlr_watch_message(dlr_engine *e, bool receives, int i) {
+    way *y = &e->watch->way[i];
+    if (!receives) {
+        y->sending = false;
+        if (y->parting) say_good_bye(e, i);
+        return;
+    }
+    take_beats(e->watch, y->in);
+    if (y->in->word == LOST) {
+        y->in->text[TEXT - 1] = 0;
+        dlr_engine_fail(e, "%s", y->in->text);
+    } else if (y->in->word == GOOD_BYE)
+        y->parted_from = true;
+    else
+        receive(e, i);
+}
+
+void dlr_watch_part(dlr_engine *e) {
+    dlr_watch *w = e->watch;
+    w->parting = dl_clock_ns();
+    for (int i = 0; i < w->ways; i++) {
+        w->way[i].parting = true;
+        if (!w->way[i].sending) say_good_bye(e, i);
+    }
+}
+
+bool dlr_watch_parted(const dlr_engine *e) {
+    for (int i = 0; i < e->watch->ways; i++) {
+        const way *y = &e->watch->way[i];
+        if (!y->said || y->sending || !y->parted_from) return false;
+    }
+    return true;
+}
+
+void dlr_watch_spread(dlr_engine *e) {
+    dlr_watch *w = e->watch;
+    for (int i = 0; i < w->ways; i++) {
+        if (w->way[i].said) continue;
+        message *m = w->way[i].lost;
+        m->word = LOST;
+        snprintf(m->text, sizeof m->text, "%s", e->failed.message);
+        send_message(e, i, m);
+    }
+}

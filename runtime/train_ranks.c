@@ -1,0 +1,116 @@
+/* What the ranks of a run tell each other beside a step's own collectives: that they begin alike, that one
+ * was asked to stop, and what a norm has seen so far. Alone, all of this is nothing. */
+#include <string.h>
+
+#include "ir/base/hash.h"
+#include "runtime/signals.h"
+#include "runtime/state.h"
+#include "runtime/train_parts.h"
+
+bool dlr_run_leads(const dlr_train_options *o) { return o->ranks.rank == 0; }
+
+/* ---- the same on all ---- */
+
+/* Of all parameters, in row-major order. */
+static uint64_t hash_weights(const dlr_run *r) {
+    const dl_plan *plan = dlr_exec_plan(r->exec);
+    float piece[1 << 12];
+    uint64_t h = 0;
+    for (int i = 0; i < plan->vars.n; i++) {
+        const dl_plan_var *v = &plan->vars.at[i];
+        dlr_view view = {&v->type, v->offset};
+        int64_t all = dl_type_count(&v->type), most = sizeof piece / sizeof *piece;
+        for (dlr_range g = {0}; v->role == DL_VAR_PARAM && g.first < all; g.first += g.n) {
+            g.n = all - g.first < most ? all - g.first : most;
+            dlr_state_read_range(r->exec, view, g, DL_F32, piece);
+            h = dl_hash(piece, sizeof *piece * (size_t)g.n, h);
+        }
+    }
+    return h;
+}
+
+/* Kind, group, size and order of the collectives, on which all ranks' plans must agree. */
+static uint64_t hash_collectives(const dl_plan *plan) {
+    uint64_t h = 0;
+    for (int i = 0; i < plan->programs.n; i++)
+        for (int k = 0; k < plan->programs.at[i].collectives.n; k++) {
+            const dl_plan_collective *c = &plan->programs.at[i].collectives.at[k];
+            const int64_t facts[] = {i, c->op, c->ranks, c->dtype, c->outer, c->size, c->inner};
+            h = dl_hash_str(c->of, dl_hash_str(c->group, dl_hash(facts, sizeof facts, h)));
+        }
+    return h;
+}
+
+bool dlr_run_check_ranks(dlr_run *r, dl_error *err) {
+    dlr_comm *comm = r->o->ranks.comm;
+    return !comm ||
+           (dlr_comm_same(comm, hash_collectives(dlr_exec_plan(r->exec)), "the plan", err) &&
+            dlr_comm_same(comm, (uint64_t)r->at.iteration, "the step that the run goes on from", err) &&
+            dlr_comm_same(comm, hash_weights(r), "the weights that the run begins with", err));
+}
+
+/* ---- asked to stop ---- */
+
+/* The flag goes round while the next step runs: no step waits for it, and all ranks hear it behind the same.
+ */
+bool dlr_run_ask(dlr_run *r, dl_error *err) {
+    dlr_comm *comm = r->o->ranks.comm;
+    if (!comm) {
+        r->asked = dlr_signal_pending();
+        return true;
+    }
+    if (r->asking && !dlr_comm_wait(comm, r->ticket, err)) return false;
+    if (r->asking) r->asked = r->flags[1];
+    r->flags[0] = dlr_signal_pending();
+    r->asking = true;
+    r->ticket = dlr_comm_start(comm, &(dlr_collective){.kind = DLR_ALL_REDUCE_MAX,
+                                                       .type = DL_I32,
+                                                       .outer = 1,
+                                                       .count = 1,
+                                                       .from = &r->flags[0],
+                                                       .to = &r->flags[1],
+                                                       .what = "all_reduce of signals at a step's end"});
+    return true;
+}
+
+bool dlr_run_end_asking(dlr_run *r, dl_error *err) {
+    bool asking = r->asking;
+    r->asking = false;
+    return !asking || dlr_comm_wait(r->o->ranks.comm, r->ticket, err);
+}
+
+bool dlr_run_meet(const dlr_run *r, dl_error *err) {
+    return !r->o->ranks.comm || dlr_comm_barrier(r->o->ranks.comm, err);
+}
+
+/* ---- buffers ---- */
+
+/* Running statistics follow each rank's own samples; what rank 0 has seen counts, as in PyTorch's DDP. */
+bool dlr_run_share_buffers(const dlr_run *r, dl_error *err) {
+    const dlr_run_ranks *ranks = &r->o->ranks;
+    if (!ranks->comm || ranks->own_buffers) return true;
+    dl_arena *arena = dl_arena_new(r->arena);
+    dlr_tensors model = dlr_tensors_of_model(arena, r->exec);
+    bool ok = true;
+    for (int i = 0; ok && i < model.n; i++) {
+        const dlr_view v = model.views[i];
+        const dl_plan *plan = dlr_exec_plan(r->exec);
+        bool buffer = false;
+        for (int k = 0; k < plan->vars.n; k++)
+            buffer |= plan->vars.at[k].offset == v.offset && plan->vars.at[k].role == DL_VAR_STATE;
+        if (!buffer) continue;
+        void *at = dlr_exec_host(r->exec, v, DLR_UPDATE);
+        int64_t bytes = dl_type_bytes(v.type);
+        ok = dlr_comm_all(ranks->comm,
+                          &(dlr_collective){.kind = DLR_BROADCAST,
+                                            .type = v.type->dtype,
+                                            .outer = 1,
+                                            .count = bytes / dl_dtype_bytes(v.type->dtype),
+                                            .from = at,
+                                            .to = at,
+                                            .what = dl_format(arena, "broadcast of %s", model.list[i].name)},
+                          err);
+    }
+    dl_arena_free(arena);
+    return ok;
+}

@@ -1,0 +1,194 @@
+/* Inputs that a device makes of a batch's numbers, by the CUDA text that stands in every plan for a GPU,
+ * emulated: in each type and order of axes an input can have, the bits that the host writes for the same
+ * samples. */
+#include "tests/check.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "compiler/backend.h"
+#include "ir/base/dirs.h"
+#include "ir/feed.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/data/noise.h"
+#include "runtime/data/rotate.h"
+#include "runtime/data/statistics.h"
+#include "runtime/feed.h"
+#include "runtime/rng.h"
+#include "tests/unit/plan_fixture.h"
+
+enum { N = DLR_ROTATIONS, C = 5, S = 7, CROP = C * S * S * S, H = 6, W = 9, FIELD = C * H * W };
+
+/* ---- a plan that is nothing but inputs ---- */
+
+static const dl_layout row = {0}, last = {.kind = DL_CL};
+static const struct {
+    const char *name;
+    dl_dtype dtype;
+    const dl_layout *layout;
+    int rank;
+    bool scaled;
+} inputs[] = {{"crop", DL_F32, &last, 5, false},      {"crop_rows", DL_F32, &row, 5, false},
+              {"crop_bf16", DL_BF16, &last, 5, true}, {"crop_f16", DL_F16, &row, 5, true},
+              {"field", DL_F32, &row, 4, true},       {"field_last", DL_F32, &last, 4, true},
+              {"field_f16", DL_F16, &last, 4, false}, {"field_f64", DL_F64, &row, 4, true},
+              {"flat", DL_F32, &row, 2, true}};
+enum { INPUTS = sizeof inputs / sizeof *inputs };
+static const int64_t crop_size[] = {N, C, S, S, S}, field_size[] = {N, C, H, W}, flat_size[] = {N, C};
+
+static const int64_t *size_of(int rank) { return rank == 5 ? crop_size : rank == 4 ? field_size : flat_size; }
+
+static dl_plan *make_plan(void) {
+    dl_error err = {0};
+    int compiled;
+    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    dl_plan *p = new_plan(0);
+    p->target = t->name;
+    for (int i = 0; i < INPUTS; i++) {
+        dl_type type = type_of(inputs[i].dtype, *inputs[i].layout, inputs[i].rank, size_of(inputs[i].rank));
+        add_var(p, DL_VAR_INPUT, inputs[i].name, type, (dl_init){0}, p->arena_bytes);
+        p->arena_bytes += dl_plan_round(dl_type_bytes(&type));
+    }
+    dl_buf b = {0};
+    t->backend->feed(&b, t);
+    dl_push(p->arena, &p->objects, ((dl_plan_object){.source = dl_strdup(p->arena, b.at)}));
+    dl_buf_free(&b);
+    if (t->backend->build(p->arena, 1, p->objects.at, t, NULL, &compiled, &err)) return p;
+    printf("SKIP: %s\n", err.message);
+    dl_arena_free(p->arena);
+    return NULL;
+}
+
+/* ---- samples, and their numbers ---- */
+
+static float numbers[INPUTS][N * CROP], samples[INPUTS][N * CROP], mean[C], deviation[C];
+static dlr_placing how[INPUTS][N];
+static dlr_raw raw[INPUTS];
+static dlr_arrays arrays;
+
+/* Numbers of all sizes, and what is none; where they are scaled data are finite. */
+static void draw(int i, int64_t n) {
+    static const float odd[] = {0, -0.0f, 1e-41f, -3e-8f, 65519, 65520, -7e4f, 3e38f, 1e-7f};
+    dlr_normals((dlr_rng_place){7, 0, (uint32_t)i, 0}, 0, (size_t)n, 0, 1, numbers[i]);
+    for (int64_t k = 0; k < n; k += 11) numbers[i][k] = odd[k / 11 % 9];
+    for (int64_t k = 0; !inputs[i].scaled && k < n; k += 101) numbers[i][k] = k & 1 ? INFINITY : -INFINITY;
+}
+
+/* Sample s of crops is turned by rotation s + 1; every other one has its channels last among its numbers. */
+static void turn_crops(int i) {
+    for (int s = 0; s < N; s++) {
+        const dlr_rotation *r = &dlr_rotations[s];
+        bool channels_last = s & 1;
+        int64_t voxel = channels_last ? C : 1, stored[3] = {S * S * voxel, S * voxel, voxel};
+        dlr_placing *p = &how[i][s];
+        *p = (dlr_placing){.step = {channels_last ? 1 : S * S * S}};
+        for (int a = 0; a < 3; a++) {
+            p->step[1 + a] = r->flip[a] ? -stored[r->axis[a]] : stored[r->axis[a]];
+            if (r->flip[a]) p->base += (S - 1) * stored[r->axis[a]];
+        }
+        for (int c = 0; c < C; c++) { /* what the host does: each voxel to its place */
+            float plane[S][S * S], *out = samples[i] + s * CROP + c * S * S * S;
+            const float *planes[S], *in = numbers[i] + s * CROP;
+            for (int v = 0; v < S * S * S; v++)
+                plane[v / S / S][v % (S * S)] = in[v * voxel + c * p->step[0]];
+            for (int k = 0; k < S; k++) planes[k] = plane[k];
+            dlr_placement to = dlr_place(s + 1, S);
+            dlr_place_planes(&to, S, 0, S, planes, S, out);
+        }
+    }
+}
+
+static void make_samples(const dl_plan *p) {
+    for (int c = 0; c < C; c++) mean[c] = 0.37f * (float)c - 0.5f, deviation[c] = 0.3f + 1.7f * (float)c;
+    for (int i = 0; i < INPUTS; i++) {
+        dl_error err = {0};
+        const int64_t all = dl_type_count(&p->vars.at[i].type), channel = all / N / C;
+        draw(i, all);
+        memcpy(samples[i], numbers[i], (size_t)all * sizeof(float));
+        if (inputs[i].rank == 5) turn_crops(i);
+        for (int s = 0; s < N && inputs[i].rank < 5; s++) {
+            how[i][s] = (dlr_placing){.step = {channel}};
+            if (inputs[i].rank == 4) how[i][s].step[1] = W, how[i][s].step[2] = 1;
+        }
+        if (inputs[i].scaled) raw[i] = (dlr_raw){mean, deviation};
+        for (int k = 0; k < N * C && inputs[i].scaled; k++)
+            CHECK(dlr_normalise(samples[i] + k * channel, (size_t)channel, mean[k % C], deviation[k % C]) <
+                  0);
+        CHECK(dlr_arrays_add(&arrays, inputs[i].name, false, &p->vars.at[i].type, &err), "%s", err.message);
+    }
+}
+
+/* ---- both ways ---- */
+
+static char *bytes_of(dlr_exec *e, const dl_plan *p, int i) {
+    dlr_view v = dlr_exec_variable(e, inputs[i].name);
+    size_t n = (size_t)dl_type_bytes(v.type);
+    return memcpy(dl_alloc(p->arena, n), dlr_exec_host(e, v, DLR_READ), n);
+}
+
+static void test_bits(const dl_plan *p, bool hasty) {
+    dl_error err = {0};
+    dlr_feed feed;
+    dlr_fake_set((dlr_fake_options){.hasty = hasty});
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err);
+    CHECK(e && dlr_exec_gathers(e) && dlr_feed_open(&feed, e, &arrays, &err), "%s", err.message);
+    if (!e) return;
+    void *host[INPUTS], *file[INPUTS];
+    dlr_placing *places[INPUTS];
+    for (int i = 0; i < INPUTS; i++) host[i] = samples[i], file[i] = numbers[i], places[i] = how[i];
+    dlr_feed_batch(&feed, &(dlr_batch){.arrays = &arrays, .data = host});
+    char *want[INPUTS];
+    for (int i = 0; i < INPUTS; i++) want[i] = bytes_of(e, p, i);
+    for (int again = 0; again < 3; again++) { /* by either buffer, over what was there */
+        dlr_feed_batch(&feed, &(dlr_batch){.arrays = &arrays, .data = file, .raw = raw, .how = places});
+        for (int i = 0; i < INPUTS; i++) {
+            const char *got = bytes_of(e, p, i);
+            int64_t n = dl_type_bytes(&p->vars.at[i].type), at = 0;
+            while (at < n && got[at] == want[i][at]) at++;
+            CHECK(at == n, "%s: byte %lld of %lld", inputs[i].name, (long long)at, (long long)n);
+        }
+        dlr_feed_batch(&feed, &(dlr_batch){.arrays = &arrays, .data = file}); /* others */
+    }
+    CHECK(dlr_exec_check(e, &err), "%s", err.message);
+    dlr_exec_close(e);
+    dlr_fake_set((dlr_fake_options){0});
+}
+
+/* ---- who can ---- */
+
+static void test_reasons(const dl_plan *p) {
+    dl_error err = {0};
+    dlr_feed feed;
+    dlr_noise_options noise = {.samples = N};
+    dlr_dataset *d = dlr_dataset_open(&dlr_noise_loader, &noise,
+                                      &(dlr_dataset_options){.split = DLR_TRAIN, .arrays = &arrays}, &err);
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err);
+    CHECK(d && e && dlr_feed_open(&feed, e, &arrays, &err), "%s", err.message);
+    CHECK(!dlr_feed_gathers(&feed, d, &err) && strstr(err.message, "makes its samples itself"), "%s",
+          err.message);
+    dlr_exec_close(e);
+    dl_plan bare = *p;
+    bare.objects.n = 0, err = (dl_error){0};
+    e = dlr_exec_open(&bare, (dlr_exec_options){.threads = 1}, &err);
+    CHECK(e && !dlr_exec_gathers(e) && dlr_feed_open(&feed, e, &arrays, &err), "%s", err.message);
+    CHECK(!dlr_feed_gathers(&feed, d, &err) && strstr(err.message, "no kernel"), "%s", err.message);
+    dlr_exec_close(e);
+    dlr_dataset_close(d);
+}
+
+int main(void) {
+    char folder[] = "/tmp/dl_cuda_gather_XXXXXX";
+    dl_error err = {0};
+    CHECK(mkdtemp(folder) != NULL);
+    setenv("DLR_CACHE_DIR", folder, 1);
+    dl_plan *p = make_plan();
+    if (p) {
+        make_samples(p);
+        test_bits(p, false);
+        test_bits(p, true);
+        test_reasons(p);
+        dl_arena_free(p->arena);
+    }
+    CHECK(dl_remove_tree(folder, &err), "%s", err.message);
+    return p ? dl_test_end() : 77;
+}
