@@ -108,9 +108,18 @@ static int find_slots(const phase *p, slot *slots) {
     return n;
 }
 
-/* x / d of x < 2^31 is x * m >> 31 + l, where 2^l is d rounded up to a power of two, and m is 2^(31 + l) / d
- * rounded up (Granlund and Montgomery, PLDI 1994, theorem 4.2). */
+/* 2^l is d rounded up to a power of two, m is 2^(31 + l) / d rounded up (Granlund and Montgomery, PLDI 1994,
+ * theorem 4.2). */
+void dl_cuda_divisor(int64_t d, int64_t number[2]) {
+    uint64_t m, of = (uint64_t)d;
+    int l = 0;
+    while ((uint64_t)1 << l < of) l++;
+    m = (((uint64_t)1 << (31 + l)) + of - 1) / of;
+    number[0] = (int64_t)(m << 32 | of), number[1] = l - 1;
+}
+
 static void put_numbers(int64_t *to, const slot *s, const dl_hole *h) {
+    int64_t divisor[2];
     int l = 0;
     if (s->lifted < 0) return;
     switch (h->kind) {
@@ -119,11 +128,8 @@ static void put_numbers(int64_t *to, const slot *s, const dl_hole *h) {
         to[s->lifted] = (h->value - 1) << 32 | l;
         return;
     case DL_HOLE_DIVISOR:
-        while (1LL << l < h->value) l++;
-        to[s->lifted] =
-            (int64_t)((((uint64_t)1 << (31 + l)) + (uint64_t)h->value - 1) / (uint64_t)h->value << 32 |
-                      (uint64_t)h->value);
-        to[s->second] = l - 1;
+        dl_cuda_divisor(h->value, divisor);
+        to[s->lifted] = divisor[0], to[s->second] = divisor[1];
         return;
     default: to[s->lifted] = h->value;
     }

@@ -54,6 +54,7 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
         __shared__ T parts[THREADS];
         parts[threadIdx.x] = v;
         __syncthreads();
+#pragma unroll 1
         for (int half = LANES / 2; half > 0; half /= 2) {
             if (threadIdx.x < (unsigned)(half * GROUPS))
                 parts[threadIdx.x] = BY::of(parts[threadIdx.x], parts[threadIdx.x + half * GROUPS]);
