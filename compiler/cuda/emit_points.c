@@ -115,17 +115,17 @@ static void put_result(nest *s, int number) {
         dl_puts(e->out, "    if (threadIdx.x == 0) ");
         dl_cuda_put_partial(e, number, "unit", "all");
     } else {
-        if (width > 1) /* in a copy: what the loop above adds to stays in registers, and this compiles once */
+        if (width > 1) {
             dl_putf(e->out,
-                    "    %s own[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) own[j] = a%d[j];\n"
-                    "#pragma unroll 1\n    for (int j = 0; j < %d; j++) {\n",
-                    type, width, width, number, width);
-        dl_putf(e->out, "    const %s all = ", type), dl_cuda_put_group_reduce(e, in, &s->table);
-        if (width > 1)
-            dl_puts(e->out, "own[j]");
-        else
-            dl_putf(e->out, "a%d", number);
-        dl_puts(e->out, ");\n    if (live && lane == 0) ");
+                    "    group_reduce_lot<%s, %d, %d, %s>(a%d);\n#pragma unroll\n"
+                    "    for (int j = 0; j < %d; j++) {\n    const %s all = a%d[j];\n",
+                    dl_cuda_by(in), DL_BLOCK, s->table.lanes, s->table.across ? "true" : "false", number,
+                    width, type, number);
+        } else {
+            dl_putf(e->out, "    const %s all = ", type), dl_cuda_put_group_reduce(e, in, &s->table);
+            dl_putf(e->out, "a%d);\n", number);
+        }
+        dl_puts(e->out, "    if (live && lane == 0) ");
         dl_cuda_put_partial(
             e, number,
             dl_format(e->arena, "part * %lldL + at%s", (long long)s->kept.points, width > 1 ? " + j" : ""),
