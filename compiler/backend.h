@@ -18,11 +18,13 @@ typedef struct {
                                  kernels of a source are joined */
 } dl_emitted;
 
-/* The code of one kernel on its way into a source. */
+/* The code of one kernel, or of a function that kernels share, on its way into a source. */
 typedef struct {
+    const char *name; /* of the kernel */
     dl_buf text;
     dl_emitted code;
     int source;
+    DL_ARRAY(dl_plan_entry) entries; /* by phase, where functions are shared */
 } dl_piece;
 
 /* What a kernel's machine code takes of a GPU: the most of its phases, and spilled bytes of all. */
@@ -40,6 +42,9 @@ typedef struct dl_backend {
     /* Appends the code of one kernel, exporting <name>_0, <name>_1, ... Errors: DL_INPUT, located, for what
      * this backend's kernels cannot do. */
     bool (*emit)(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
+    /* NULL, or: makes functions that kernels' phases share of *n kernels' code. Returns their pieces, *n
+     * their number; each kernel's piece gets entries, whose objects are numbers of those pieces. */
+    dl_piece *(*fold)(dl_arena *arena, int *n, dl_piece *kernels);
     /* Says which source each piece stands in, so that all compile in the least time; returns how many sources
      * there are, at least one. */
     int (*share)(int n, dl_piece *pieces);

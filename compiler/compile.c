@@ -129,6 +129,24 @@ static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces)
     }
 }
 
+/* Puts the kernels' code into sources, and says in which each kernel finds its own. */
+static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, const int *from) {
+    int functions = n;
+    dl_piece *pieces = t->backend->fold ? t->backend->fold(p->arena, &functions, kernels) : kernels;
+    put_sources(p, t, functions, pieces);
+    for (int i = 0; i < n && pieces != kernels; i++)
+        for (int j = 0; j < kernels[i].entries.n; j++) {
+            dl_plan_entry *e = &kernels[i].entries.at[j];
+            e->object = pieces[e->object].source;
+        }
+    for (int i = 0; i < p->kernels.n; i++) {
+        dl_plan_kernel *k = &p->kernels.at[i];
+        memcpy(&k->entries, &kernels[from[i]].entries, sizeof k->entries);
+        k->object = k->entries.n ? k->entries.at[0].object : kernels[from[i]].source;
+    }
+    for (int i = 0; i < functions && pieces != kernels; i++) dl_buf_free(&pieces[i].text);
+}
+
 /* In a source of its own: it is the same for every model, and so compiled once. */
 static void put_feed(dl_plan *p, const dl_module *m, const dl_target *t) {
     bool any = false;
@@ -167,12 +185,12 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_target *t, dl_erro
                 continue;
             }
             dl_piece *own = &pieces[from[number] = n++];
+            own->name = k->name;
             ok = t->backend->emit(&own->text, k, t, &own->code, err);
             dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
         }
-    put_sources(p, t, n, pieces);
+    if (ok) link_code(p, t, n, pieces, from);
     put_feed(p, m, t);
-    for (int i = 0; i < p->kernels.n; i++) p->kernels.at[i].object = pieces[from[i]].source;
     for (int i = 0; i < n; i++) dl_buf_free(&pieces[i].text);
     p->workspace_bytes = (p->workspace_bytes + 63) & ~63LL;
     p->scratch_bytes = (p->scratch_bytes + 63) & ~63LL;

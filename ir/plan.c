@@ -35,6 +35,13 @@ int64_t dl_plan_parameters(const dl_plan *p) {
     return n;
 }
 
+dl_plan_entry dl_plan_entry_of(dl_arena *arena, const dl_plan_kernel *k, int phase) {
+    if (k->entries.n) return k->entries.at[phase];
+    dl_plan_entry e = {.symbol = dl_format(arena, "%s_%d", k->symbol, phase), .object = k->object};
+    for (int i = 0; i < k->nargs; i++) dl_push(arena, &e.args, i);
+    return e;
+}
+
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name) {
     for (int i = 0; i < p->programs.n; i++)
         if (strcmp(p->programs.at[i].name, name) == 0) return &p->programs.at[i];
@@ -189,6 +196,18 @@ static bool check_store(const dl_plan_kernel *k, const dl_plan_store *s, dl_erro
     return ok || dl_fail(err, DL_INPUT, "kernel '%s' stores what is none of its parameters", k->name);
 }
 
+/* Entries are CUDA's, one a phase. */
+static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
+    bool ok = !k->entries.n || (k->entries.n == k->phases && strncmp(p->target, "cuda:", 5) == 0);
+    for (int j = 0; ok && j < k->entries.n; j++) {
+        const dl_plan_entry *e = &k->entries.at[j];
+        ok = is_identifier(e->symbol) && e->object >= 0 && e->object < p->objects.n &&
+             e->args.n + e->numbers.n <= DL_ENTRY_MOST;
+        for (int a = 0; ok && a < e->args.n; a++) ok = e->args.at[a] >= 0 && e->args.at[a] < k->nargs;
+    }
+    return ok;
+}
+
 /* Blocks as every device of CUDA takes them; on the CPU there are none. */
 static bool check_blocks(const dl_plan *p, const dl_plan_kernel *k, dl_error *err) {
     enum { MOST_THREADS = 1024, MOST_SHARED = 256 << 10, WARP = 32 };
@@ -213,12 +232,13 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
               k->nargs >= 0 && (k->arg_bytes || !k->nargs);
     for (int j = 0; ok && j < k->phases; j++) ok = k->units[j] >= 0;
     for (int j = 0; ok && j < k->nargs; j++) ok = k->arg_bytes[j] >= 0;
+    ok = ok && check_entries(p, k);
     for (int j = 0; ok && j < k->stores.n; j++)
         if (!check_store(k, &k->stores.at[j], err)) return false;
     if (ok) return check_blocks(p, k, err);
     return dl_fail(
         err, DL_INPUT,
-        "kernel '%s' has a bad symbol, object, phase, unit, parameter, work or memory: something is "
+        "kernel '%s' has a bad symbol, object, phase, entry, unit, parameter, work or memory: something is "
         "out of range",
         k->name);
 }

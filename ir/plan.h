@@ -15,15 +15,19 @@
  *
  * On CUDA (targets cuda:*) a phase is
  *     extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace);
- * with one typed pointer a parameter. A unit is a block (blockIdx.x) of threads[p] threads and shared[p]
- * bytes of dynamic shared memory; there is no scratch. Objects are cubins of that architecture. Those of a
- * target that ends with :emulated are shared objects that run the same text's blocks on the CPU; they export
+ * with one typed pointer a parameter. Where kernels have entries, a phase is instead the function that its
+ * entry names, which several kernels' phases may share: it takes the pointers of the parameters that the
+ * entry lists, then the workspace, then the entry's numbers (sizes, strides, constants' bits: all that tells
+ * those kernels apart), each as a long. Every argument has 8 bytes. A unit is a block (blockIdx.x) of
+ * threads[p] threads and shared[p] bytes of dynamic shared memory; there is no scratch. Objects are cubins of
+ * that architecture. Those of a target that ends with :emulated are shared objects that run the same text's
+ * blocks on the CPU; they export
  *     int dl_emulated_launch(const char *kernel, int nargs, void *const *args,
  *                            unsigned grid, unsigned block, unsigned shared, unsigned seed,
  *                            char *error, size_t size);
- * args: where each pointer stands, the workspace's last, as cuLaunchKernel takes them. 0: done; else `error`
- * says what went wrong: that the kernel takes another number of arguments, too. A grid of 0 runs nothing, and
- * with nargs -1 asks only whether there is such a kernel. */
+ * args: where each argument stands, as cuLaunchKernel takes them. 0: done; else `error` says what went wrong:
+ * that the kernel takes another number of arguments, too. A grid of 0 runs nothing, and with nargs -1 asks
+ * only whether there is such a kernel. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
 #include "ir/collective.h"
@@ -57,6 +61,15 @@ typedef struct {
     const char *where; /* its source line, "unet.dl:3"; "": none */
 } dl_plan_store;
 
+/* The code of a phase that kernels share. */
+enum { DL_ENTRY_MOST = 500 }; /* arguments, the workspace beside: 4 KiB hold 512 */
+typedef struct {
+    const char *symbol; /* the function's whole name */
+    int object;
+    DL_ARRAY(int) args; /* parameters of the kernel, in the order in which the function takes them */
+    DL_ARRAY(int64_t) numbers;
+} dl_plan_entry;
+
 typedef struct {
     const char *name, *symbol;
     const char *where; /* source lines: "unet.dl:2 unet.dl:3" */
@@ -65,6 +78,7 @@ typedef struct {
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of a unit, a block of CUDA: threads, a multiple of
                                                           32, and dynamic shared bytes; 0 on the CPU */
+    DL_ARRAY(dl_plan_entry) entries; /* by phase; none: functions <symbol>_<p> of all parameters, as above */
     int nargs;
     int64_t *arg_bytes; /* by parameter: bytes that it touches from where an argument begins */
     DL_ARRAY(dl_plan_store) stores;
@@ -162,6 +176,8 @@ int dl_plan_nsteps(const dl_plan_program *p);
 dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);
 /* What of a whole tensor the variable is; NULL: the whole. */
 const dl_var_piece *dl_plan_piece(const dl_plan_var *v);
+/* A phase's code: its entry, or the one that is meant where there are none (lists made in the arena). */
+dl_plan_entry dl_plan_entry_of(dl_arena *arena, const dl_plan_kernel *k, int phase);
 /* Elements of all variables of role PARAM. */
 int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);

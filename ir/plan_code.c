@@ -6,29 +6,32 @@
 #include "ir/cubin.h"
 #include "ir/plan.h"
 
-/* Phase `phase` of a kernel of the object `object`, whose parameters are `found`. */
-static bool check_cubin_phase(const dl_plan_kernel *k, int phase, const dl_cubin_kernel *found,
-                              dl_error *err) {
-    int bytes = 8 * (k->nargs + 1);
-    bool ok = found->nparams == k->nargs + 1 && found->param_bytes == bytes;
+/* Pointers, the workspace's among them, and numbers. */
+static int count_arguments(const dl_plan_entry *e) { return e->args.n + 1 + e->numbers.n; }
+
+/* Phase `phase` of a kernel, whose function's parameters are `found`. */
+static bool check_cubin_phase(const dl_plan_kernel *k, const dl_plan_entry *e, int phase,
+                              const dl_cubin_kernel *found, dl_error *err) {
+    int n = count_arguments(e), bytes = 8 * n;
+    bool ok = found->nparams == n && found->param_bytes == bytes;
     for (int i = 0; ok && i < found->nparams; i++)
         ok = found->params[i].bytes == 8 && found->params[i].offset == 8 * i;
     if (!ok)
         return dl_fail(
             err, DL_INPUT,
-            "kernel '%s': %s takes %d arguments, %d bytes in all, and its launches give %d pointers, "
-            "%d bytes: the plan was made by another build; compile the model again",
-            k->name, found->name, found->nparams, found->param_bytes, k->nargs + 1, bytes);
+            "kernel '%s': %s takes %d arguments, %d bytes in all, and its launches give %d pointers and "
+            "%d numbers, %d bytes: the plan was made by another build; compile the model again",
+            k->name, found->name, found->nparams, found->param_bytes, e->args.n + 1, e->numbers.n, bytes);
     return found->max_threads == 0 || k->threads[phase] <= found->max_threads ||
            dl_fail(err, DL_INPUT, "kernel '%s': %s is made for %d threads a block, and is launched with %d",
                    k->name, found->name, found->max_threads, k->threads[phase]);
 }
 
-static bool missing(const dl_plan_kernel *k, const char *name, dl_error *err) {
+static bool missing(const dl_plan_kernel *k, const dl_plan_entry *e, dl_error *err) {
     return dl_fail(err, DL_INPUT,
                    "the plan's object %d holds no function %s for kernel '%s': the plan was made by another "
                    "build; compile the model again",
-                   k->object, name, k->name);
+                   e->object, e->symbol, k->name);
 }
 
 static bool check_cubin(dl_arena *arena, const dl_plan *p, int object, dl_error *err) {
@@ -45,11 +48,12 @@ static bool check_cubin(dl_arena *arena, const dl_plan *p, int object, dl_error 
                        feed->nparams);
     for (int i = 0; i < p->kernels.n; i++) {
         const dl_plan_kernel *k = &p->kernels.at[i];
-        for (int phase = 0; k->object == object && phase < k->phases; phase++) {
-            const char *name = dl_format(arena, "%s_%d", k->symbol, phase);
-            const dl_cubin_kernel *found = dl_cubin_find(&cubin, name);
-            if (!found) return missing(k, name, err);
-            if (!check_cubin_phase(k, phase, found, err)) return false;
+        for (int phase = 0; phase < k->phases; phase++) {
+            const dl_plan_entry e = dl_plan_entry_of(arena, k, phase);
+            if (e.object != object) continue;
+            const dl_cubin_kernel *found = dl_cubin_find(&cubin, e.symbol);
+            if (!found) return missing(k, &e, err);
+            if (!check_cubin_phase(k, &e, phase, found, err)) return false;
         }
     }
     return true;
@@ -63,10 +67,11 @@ static bool check_launches(dl_arena *arena, const dl_plan *p, int object, emulat
     char said[400];
     for (int i = 0; i < p->kernels.n; i++) {
         const dl_plan_kernel *k = &p->kernels.at[i];
-        for (int phase = 0; k->object == object && phase < k->phases; phase++) {
-            const char *name = dl_format(arena, "%s_%d", k->symbol, phase);
-            if (launch(name, -1, NULL, 0, 32, 0, 0, said, sizeof said) != 0) return missing(k, name, err);
-            if (launch(name, k->nargs + 1, NULL, 0, 32, 0, 0, said, sizeof said) != 0)
+        for (int phase = 0; phase < k->phases; phase++) {
+            const dl_plan_entry e = dl_plan_entry_of(arena, k, phase);
+            if (e.object != object) continue;
+            if (launch(e.symbol, -1, NULL, 0, 32, 0, 0, said, sizeof said) != 0) return missing(k, &e, err);
+            if (launch(e.symbol, count_arguments(&e), NULL, 0, 32, 0, 0, said, sizeof said) != 0)
                 return dl_fail(err, DL_INPUT,
                                "kernel '%s': %s: the plan was made by another build; compile the model again",
                                k->name, said);

@@ -171,6 +171,13 @@ static void code_store(codec *c, dl_plan_store *s) {
     code_text(c, &s->where);
 }
 
+static void code_entry(codec *c, dl_plan_entry *e) {
+    code_text(c, &e->symbol);
+    code_int(c, &e->object);
+    CODE_LIST(c, int, &e->args, sizeof(int32_t), code_int);
+    CODE_LIST(c, int64_t, &e->numbers, sizeof(int64_t), code_int64);
+}
+
 static void code_kernel(codec *c, dl_plan_kernel *k) {
     code_name(c, &k->name);
     code_text(c, &k->symbol);
@@ -186,6 +193,7 @@ static void code_kernel(codec *c, dl_plan_kernel *k) {
         code_int(c, &k->threads[i]);
         code_int(c, &k->shared[i]);
     }
+    CODE_LIST(c, dl_plan_entry, &k->entries, 16, code_entry);
     code_int64s(c, &k->nargs, &k->arg_bytes);
     CODE_LIST(c, dl_plan_store, &k->stores, 28, code_store);
     code_int64(c, &k->workspace);
@@ -258,7 +266,7 @@ static void code_meta(codec *c, dl_plan *p) {
 }
 
 static void code_vars(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_var, &p->vars, 60, code_var); }
-static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 84, code_kernel); }
+static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 88, code_kernel); }
 static void code_objects(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_object, &p->objects, 20, code_object); }
 static void code_programs(codec *c, dl_plan *p) {
     CODE_LIST(c, dl_plan_program, &p->programs, 12, code_program);

@@ -115,9 +115,17 @@ static void put_result(nest *s, int number) {
         dl_puts(e->out, "    if (threadIdx.x == 0) ");
         dl_cuda_put_partial(e, number, "unit", "all");
     } else {
-        if (width > 1) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) {\n", width);
-        dl_putf(e->out, "    const %s all = ", type), dl_cuda_put_group_reduce(e, in, &s->table);
-        dl_putf(e->out, "a%d%s);\n    if (live && lane == 0) ", number, width > 1 ? "[j]" : "");
+        if (width > 1) {
+            dl_putf(e->out,
+                    "    group_reduce_lot<%s, %d, %d, %s>(a%d);\n#pragma unroll\n"
+                    "    for (int j = 0; j < %d; j++) {\n    const %s all = a%d[j];\n",
+                    dl_cuda_by(in), DL_BLOCK, s->table.lanes, s->table.across ? "true" : "false", number,
+                    width, type, number);
+        } else {
+            dl_putf(e->out, "    const %s all = ", type), dl_cuda_put_group_reduce(e, in, &s->table);
+            dl_putf(e->out, "a%d);\n", number);
+        }
+        dl_puts(e->out, "    if (live && lane == 0) ");
         dl_cuda_put_partial(
             e, number,
             dl_format(e->arena, "part * %lldL + at%s", (long long)s->kept.points, width > 1 ? " + j" : ""),

@@ -61,10 +61,36 @@ static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     dl_putf(e->out, "%d;\n", o->nparts - 1);
 }
 
+/* Do an operand's elements lie in the order in which a number counts them, each `step` behind the last? Then
+ * nobody need know what it counts. */
+static bool is_dense(const dl_operand *o, const dl_number *n, dl_number_kind kind, int part, int64_t *step) {
+    int64_t reach = 0; /* a step of the next counter outwards, so far */
+    for (int i = 0; i < 3; i++)
+        for (int c = 0; c < n->n; c++)
+            if (o->scale[i][kind][c]) return false;
+    if (n->varies || (o->nparts > 1 && o->channels == kind)) return false;
+    for (int c = n->n - 1; c >= 0; c--) {
+        if (is_point(&n->at[c])) continue;
+        if (n->at[c].text || (reach && o->step[part][kind][c] != reach)) return false;
+        if (!reach) *step = o->step[part][kind][c];
+        if (!o->step[part][kind][c]) return false;
+        reach = o->step[part][kind][c] * n->at[c].size;
+    }
+    return reach != 0;
+}
+
+static bool all_dense(const dl_operand *o, const dl_number *n, dl_number_kind kind, int64_t *step) {
+    for (int i = 0; i < o->nparts; i++)
+        if (!is_dense(o, n, kind, i, &step[i])) return false;
+    return true;
+}
+
 static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind) {
     bool row = kind != DL_TERMS;
     const dl_number *n = &p->number[kind];
-    dl_product_split(e, n, "i");
+    int64_t dense[4];
+    bool is_line = all_dense(o, n, kind, dense);
+    if (!is_line) dl_product_split(e, n, "i");
     for (int i = 0; i < 3; i++) {
         dl_putf(e->out, "        p.x[%d] = (int)(%s", i, row && o->origin[i] ? o->origin[i] : "0");
         put_steps(e, n, o->scale[i][kind]);
@@ -77,7 +103,10 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
     for (int part = 0; part < o->nparts; part++) {
         dl_putf(e->out, "        p.at[%d] = %lld%s", part, (long long)(row ? o->base[part] : 0),
                 e->dialect->whole);
-        put_steps(e, n, o->step[part][kind]);
+        if (is_line)
+            dl_putf(e->out, " + i * %lld%s", (long long)dense[part], e->dialect->whole);
+        else
+            put_steps(e, n, o->step[part][kind]);
         if (row) put_steps(e, &p->number[DL_BATCH], o->step[part][DL_BATCH]);
         for (int i = 0; i < 3; i++)
             if (o->along[part][i])

@@ -9,11 +9,14 @@
  * exports its kernels and
  *     int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
  *                            unsigned shared, unsigned seed, char *error, size_t size);
- * which runs one of them: its name; where its arguments stand, as cuLaunchKernel takes them, each a pointer;
+ * which runs one of them: its name; where its arguments stand, as cuLaunchKernel takes them;
  * blocks, threads of a block, bytes of dynamic shared memory; what draws the order of threads and blocks (0:
  * they begin as they are numbered). 0: done; 1: error[size] says what went wrong. One launch of an object at
- * a time. Where DLR_EMULATE is "address", objects are made with -fsanitize=address; who loads one must run
- * under that, too. */
+ * a time. And
+ *     int dl_emulated_pointers(const char *kernel);
+ * which tells how many of a kernel's arguments, the first ones, are pointers; -1: there is no such kernel.
+ * Where DLR_EMULATE is "address", objects are made with -fsanitize=address; who loads one must run under
+ * that, too. */
 bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, void (*warn)(const char *text),
                      int *compiled, dl_error *err);
 /* A key of the compiler and all that it is told (dl_backend.toolchain). Errors: DL_RESOURCE. */

@@ -4,17 +4,12 @@
  * serves them. */
 #include "compiler/cuda/cuda.h"
 
-enum { SOURCE_WEIGHT = 16, TEMPLATE_WEIGHT = 4 };
-
-static int weigh(const dl_piece *p) {
-    bool template = p->code.needs[DL_NEED_TILES] || p->code.needs[DL_NEED_ATTENTION];
-    return p->code.phases * (template ? TEMPLATE_WEIGHT : 1);
-}
+enum { SOURCE_WEIGHT = 16 };
 
 int dl_cuda_share(int n, dl_piece *pieces) {
     int source = 0, filled = 0;
     for (int i = 0; i < n; i++) {
-        int weight = weigh(&pieces[i]);
+        int weight = pieces[i].code.phases;
         if (filled && filled + weight > SOURCE_WEIGHT) source++, filled = 0;
         pieces[i].source = source, filled += weight;
     }

@@ -45,23 +45,25 @@ static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_err
 }
 
 /* Calls `see` with what an object's file says of each phase of each kernel. */
-typedef bool phase_fn(void *user, int kernel, const char *name, const dl_cubin_kernel *phase, dl_error *err);
+typedef bool phase_fn(void *user, int kernel, const dl_plan_entry *e, const dl_cubin_kernel *phase,
+                      dl_error *err);
 static bool each_phase(dl_arena *arena, const dl_plan *p, phase_fn *see, void *user, dl_error *err) {
     for (int i = 0; i < p->objects.n; i++) {
         dl_cubin cubin;
         if (!dl_cubin_read(arena, p->objects.at[i].image, p->objects.at[i].bytes, &cubin, err)) return false;
         for (int k = 0; k < p->kernels.n; k++)
-            for (int phase = 0; p->kernels.at[k].object == i && phase < p->kernels.at[k].phases; phase++) {
-                const char *name = dl_format(arena, "%s_%d", p->kernels.at[k].symbol, phase);
-                if (!see(user, k, name, dl_cubin_find(&cubin, name), err)) return false;
+            for (int phase = 0; phase < p->kernels.at[k].phases; phase++) {
+                const dl_plan_entry e = dl_plan_entry_of(arena, &p->kernels.at[k], phase);
+                if (e.object == i && !see(user, k, &e, dl_cubin_find(&cubin, e.symbol), err)) return false;
             }
     }
     return true;
 }
 
-static bool add_phase(void *user, int kernel, const char *name, const dl_cubin_kernel *phase, dl_error *err) {
+static bool add_phase(void *user, int kernel, const dl_plan_entry *e, const dl_cubin_kernel *phase,
+                      dl_error *err) {
     dl_resources *r = (dl_resources *)user + kernel;
-    if (!phase) return dl_fail(err, DL_INPUT, "the cubin holds no kernel %s", name);
+    if (!phase) return dl_fail(err, DL_INPUT, "the cubin holds no kernel %s", e->symbol);
     if (r->registers < phase->registers) r->registers = phase->registers;
     if (r->shared_bytes < phase->shared_bytes) r->shared_bytes = phase->shared_bytes;
     r->spill_bytes += phase->spill_stores + phase->spill_loads;
@@ -77,6 +79,7 @@ const dl_backend dl_backend_cuda = {.name = "cuda",
                                     .find = find,
                                     .list = list,
                                     .emit = dl_cuda_emit,
+                                    .fold = dl_cuda_fold,
                                     .share = dl_cuda_share,
                                     .open = dl_cuda_open,
                                     .feed = dl_cuda_feed,

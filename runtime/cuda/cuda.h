@@ -40,12 +40,17 @@ typedef struct {
     char *there;  /* which lies here, and not in memory[at]; NULL: it does */
 } dlr_feed_buffer;
 
-/* A launch, ready: every argument is an address on the device; the workspace is the last. */
+/* What a phase is launched with: addresses on the device, the workspace's behind them, then numbers. */
+typedef struct {
+    uint64_t *args;
+    size_t bytes;
+} dlr_cuda_args;
+
+/* A launch, ready. */
 typedef struct {
     const dl_plan_kernel *kernel;
     const dlr_cu_function *phase;
-    uint64_t *args;
-    size_t bytes;
+    dlr_cuda_args *args; /* by phase */
 } dlr_cuda_launch;
 
 /* Part of the arena that holds small results. */
@@ -136,6 +141,9 @@ void dlr_cuda_wait(dlr_device *d);
 void dlr_cuda_take(dlr_device *d);
 const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes);
 /* Launches all phases of a kernel, to run or to be captured. */
+/* By phase: what a kernel is launched with, where its arguments lie at `places` of a memory. */
+dlr_cuda_args *dlr_cuda_bind(dl_arena *arena, const dl_plan_kernel *k, uint64_t memory, const int64_t *places,
+                             uint64_t workspace);
 dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l);
 void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
 void dlr_cuda_say(const dlr_cuda *c); /* DLR_DEBUG=driver */

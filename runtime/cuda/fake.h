@@ -26,15 +26,20 @@ struct CUevent_st {
     bool times;
     int64_t at; /* when it was, in nanoseconds; 0: it never was */
 };
+/* How many of a kernel's arguments are pointers; objects without it take no others. */
+typedef int emulated_pointers(const char *kernel);
+
 struct CUmod_st {
     dl_object object;
+    emulated_pointers *pointers;
     size_t bytes;
     emulated_launch *launch;
     DL_ARRAY(struct CUfunc_st *) functions; /* which go with it */
 };
 struct CUfunc_st {
     emulated_launch *launch;
-    int shared; /* most dynamic bytes */
+    int shared;   /* most dynamic bytes */
+    int pointers; /* its first arguments */
     char name[];
 };
 

@@ -38,6 +38,8 @@ static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
         return DLR_CU_INVALID_IMAGE;
     }
     memcpy(&m->launch, &address, sizeof address);
+    if ((address = dl_object_find(&m->object, "dl_emulated_pointers")))
+        memcpy(&m->pointers, &address, sizeof address);
     m->bytes = elf_bytes(image), fake.code += m->bytes;
     *module = m;
     PUSH(&fake.modules, m);
@@ -59,7 +61,8 @@ static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m,
     if (m->launch(name, -1, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
     struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
     if (!f) return DLR_CU_OUT_OF_MEMORY;
-    *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10};
+    *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10, .pointers = MOST_ARGS};
+    if (m->pointers) f->pointers = m->pointers(name);
     strcpy(f->name, name);
     PUSH(&m->functions, f);
     *function = f;

@@ -12,12 +12,14 @@ static dlr_cu_result run_launch(const work *w) {
     uint64_t real[MOST_ARGS];
     char error[400] = "";
     for (int i = 0; i < w->nargs; i++) {
+        real[i] = w->args[i], values[i] = &real[i];
+        if (i >= w->function->pointers) continue;
         if (!dlr_fake_find_device(w->args[i])) {
             snprintf(error, sizeof error, "%s: argument %d points to no memory of the device",
                      w->function->name, i);
             return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
         }
-        real[i] = w->args[i] - bias, values[i] = &real[i];
+        real[i] -= bias;
     }
     int failed = w->function->launch(w->function->name, w->nargs, values, w->grid, w->block, w->shared,
                                      fake.options.seed, error, sizeof error);

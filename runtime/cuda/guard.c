@@ -94,12 +94,10 @@ dlr_cu_result dlr_cuda_guarded(dlr_cuda *c, int program, int number) {
     const dl_plan_launch *from = &c->base.plan->programs.at[program].launches.at[number];
     dlr_cuda_launch launch = c->programs[program].launches[number];
     dlr_guard g = dlr_guard_of(arena, c->base.plan, from);
-    uint64_t *args = dl_alloc(arena, launch.bytes);
     char found[700] = "";
     dlr_cu_result r = prepare(c);
-    memcpy(args, launch.args, launch.bytes);
-    for (int a = 0; a <= from->nargs; a++) args[a] = c->guard.memory + (uint64_t)g.places[a];
-    launch.args = args;
+    launch.args = dlr_cuda_bind(arena, launch.kernel, c->guard.memory, g.places,
+                                c->guard.memory + (uint64_t)g.places[from->nargs]);
     if (r == 0) r = put_canaries(c, &g);
     if (r == 0) r = copy_parts(c, &g, false);
     if (r == 0) r = dlr_cuda_put_launch(c, &launch);

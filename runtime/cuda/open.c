@@ -132,16 +132,15 @@ static bool find_functions(dlr_cuda *c, dl_error *err) {
     for (int i = 0; i < c->base.plan->kernels.n; i++) {
         const dl_plan_kernel *k = kernel_at(c, i);
         for (int p = 0; p < k->phases; p++) {
-            char symbol[512];
-            snprintf(symbol, sizeof symbol, "%.500s_%d", k->symbol, p);
+            const dl_plan_entry e = dl_plan_entry_of(c->base.arena, k, p);
             dlr_cu_result r =
-                c->driver->ModuleGetFunction(&c->functions[i][p], c->modules[k->object], symbol);
+                c->driver->ModuleGetFunction(&c->functions[i][p], c->modules[e.object], e.symbol);
             if (r == DLR_CU_NOT_FOUND)
                 return dl_fail(err, DL_INPUT,
                                "the plan's object %d holds no function %s for kernel '%s': the plan was made "
                                "by another build; compile the model again",
-                               k->object, symbol, k->name);
-            if (fails(c, r, symbol, err) || !ask_shared(c, k, p, err)) return false;
+                               e.object, e.symbol, k->name);
+            if (fails(c, r, e.symbol, err) || !ask_shared(c, k, p, err)) return false;
         }
     }
     return true;
@@ -224,8 +223,7 @@ static void bind_launches(dlr_cuda *c) {
         for (int j = 0; j < plan->programs.at[i].launches.n; j++) {
             const dl_plan_launch *from = &plan->programs.at[i].launches.at[j];
             dlr_cuda_launch *l = &c->programs[i].launches[j];
-            for (int a = 0; a < from->nargs; a++) l->args[a] = c->memory + (uint64_t)from->args[a];
-            l->args[from->nargs] = workspace;
+            l->args = dlr_cuda_bind(c->base.arena, l->kernel, c->memory, from->args, workspace);
         }
 }
 
@@ -237,11 +235,9 @@ static void make_launches(dlr_cuda *c) {
         const dl_plan_program *p = &plan->programs.at[i];
         c->programs[i].launches = DL_NEWS(arena, dlr_cuda_launch, p->launches.n + 1);
         for (int j = 0; j < p->launches.n; j++) {
-            int kernel = p->launches.at[j].kernel, nargs = p->launches.at[j].nargs;
-            c->programs[i].launches[j] = (dlr_cuda_launch){.kernel = kernel_at(c, kernel),
-                                                           .phase = c->functions[kernel],
-                                                           .args = DL_NEWS(arena, uint64_t, nargs + 1),
-                                                           .bytes = (size_t)(nargs + 1) * sizeof(uint64_t)};
+            int kernel = p->launches.at[j].kernel;
+            c->programs[i].launches[j] =
+                (dlr_cuda_launch){.kernel = kernel_at(c, kernel), .phase = c->functions[kernel]};
         }
     }
 }

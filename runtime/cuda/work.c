@@ -28,15 +28,32 @@ bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
 
 /* ---- launches ---- */
 
+dlr_cuda_args *dlr_cuda_bind(dl_arena *arena, const dl_plan_kernel *k, uint64_t memory, const int64_t *places,
+                             uint64_t workspace) {
+    dlr_cuda_args *all = DL_NEWS(arena, dlr_cuda_args, k->phases);
+    for (int p = 0; p < k->phases; p++) {
+        const dl_plan_entry e = dl_plan_entry_of(arena, k, p);
+        int n = e.args.n + 1 + e.numbers.n;
+        uint64_t *to = DL_NEWS(arena, uint64_t, n);
+        all[p] = (dlr_cuda_args){to, (size_t)n * sizeof(uint64_t)};
+        for (int i = 0; i < e.args.n; i++) *to++ = memory + (uint64_t)places[e.args.at[i]];
+        *to++ = workspace;
+        for (int i = 0; i < e.numbers.n; i++) *to++ = (uint64_t)e.numbers.at[i];
+    }
+    return all;
+}
+
 dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l) {
-    size_t bytes = l->bytes;
-    void *extra[] = {DLR_CU_LAUNCH_BUFFER, l->args, DLR_CU_LAUNCH_SIZE, &bytes, DLR_CU_LAUNCH_END};
     dlr_cu_result r = 0;
-    for (int p = 0; r == 0 && p < l->kernel->phases; p++)
+    for (int p = 0; r == 0 && p < l->kernel->phases; p++) {
+        size_t bytes = l->args[p].bytes;
+        void *extra[] = {DLR_CU_LAUNCH_BUFFER, l->args[p].args, DLR_CU_LAUNCH_SIZE, &bytes,
+                         DLR_CU_LAUNCH_END};
         if (l->kernel->units[p] > 0)
             r = c->driver->LaunchKernel(l->phase[p], (unsigned)l->kernel->units[p], 1, 1,
                                         (unsigned)l->kernel->threads[p], 1, 1, (unsigned)l->kernel->shared[p],
                                         c->stream, NULL, extra);
+    }
     return r;
 }
 

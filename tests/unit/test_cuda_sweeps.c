@@ -51,7 +51,7 @@ static const sweep_case cases[] = {
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
      "%3 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = %2\n output \"z\" = %3\n",
-     1e-5, "a1[4]"},
+     1e-5, "a0[4]"},
     {"sums of rows beside one over all",
      "input $x = %0 : f32[A=33, B=130]\n %1 = exp $x : f32[A=33, B=130]\n %2 = sum %1 {over=[B]} : "
      "f32[A=33]\n"

@@ -294,13 +294,20 @@ static void go_on(bool own) {
 struct entry {
     const char *name;
     void (*run)();
-    int nargs;
+    int nargs, pointers; /* of the arguments, the first ones; the rest are longs */
 };
 template <typename... T> constexpr int arity(void (*)(T...)) { return sizeof...(T); }
+template <class T> struct is_pointer {
+    enum { value = 0 };
+};
+template <class T> struct is_pointer<T *> {
+    enum { value = 1 };
+};
+template <class... T> constexpr int pointers_of(void (*)(T...)) { return (0 + ... + is_pointer<T>::value); }
 extern const entry kernels[];
 
-/* A kernel takes pointers alone. Those too many do not disturb it: the caller clears the stack on every
- * system that this runs on. */
+/* A kernel takes pointers, and longs, which pass as they do. Those too many do not disturb it: the caller
+ * clears the stack on every system that this runs on. */
 #define P4     void *, void *, void *, void *
 #define P8     P4, P4
 #define P32    P8, P8, P8, P8
@@ -477,7 +484,14 @@ static bool launch(void *const *args, unsigned seed) {
 }
 } /* namespace emulated */
 
-/* Runs a kernel of this object on `nargs` arguments, each a pointer; args[i] is where it stands, as for
+/* How many arguments of a kernel are pointers, the first ones. -1: there is no such kernel. */
+extern "C" __global__ int dl_emulated_pointers(const char *kernel) {
+    for (const emulated::entry *e = emulated::kernels; e->name; e++)
+        if (__builtin_strcmp(e->name, kernel) == 0) return e->pointers;
+    return -1;
+}
+
+/* Runs a kernel of this object on `nargs` arguments, each a pointer or a long; args[i] is where it stands, as for
  * cuLaunchKernel. `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory. `seed` draws
  * the order of threads and blocks; 0: they begin as they are numbered. Returns 0, or 1 with a message in
  * error[size]. One launch of an object at a time. */

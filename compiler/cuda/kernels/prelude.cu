@@ -16,6 +16,28 @@ PLACE(reflect_place) {
 }
 #undef PLACE
 
+/* ---- divisors that are arguments (compiler/cuda/fold.c): of numbers below 2^31 ---- */
+struct kd_shift { /* a power of two: its logarithm, and the bits below it */
+    unsigned n, mask;
+    INLINE kd_shift(long v) : n((unsigned)v), mask((unsigned)((unsigned long)v >> 32)) {}
+};
+INLINE unsigned operator/(unsigned x, kd_shift d) { return x >> d.n; }
+INLINE unsigned operator%(unsigned x, kd_shift d) { return x & d.mask; }
+struct kd_divisor {
+    unsigned d, times, n; /* x / d is x * times >> 32 >> n */
+    INLINE kd_divisor(long v, long shift)
+        : d((unsigned)v), times((unsigned)((unsigned long)v >> 32)), n((unsigned)shift) {}
+};
+INLINE unsigned operator/(unsigned x, kd_divisor d) { return __umulhi(x, d.times) >> d.n; }
+INLINE unsigned operator%(unsigned x, kd_divisor d) { return x - x / d * d.d; }
+#define DIVISIONS(D)                                                                                         \
+    INLINE int operator/(int x, D d) { return x < 0 ? -(int)(-(unsigned)x / d) : (int)((unsigned)x / d); }   \
+    INLINE int operator%(int x, D d) { return x < 0 ? -(int)(-(unsigned)x % d) : (int)((unsigned)x % d); }   \
+    INLINE unsigned &operator/=(unsigned &x, D d) { return x = x / d; }
+DIVISIONS(kd_shift)
+DIVISIONS(kd_divisor)
+#undef DIVISIONS
+
 /* ---- scalar functions ---- */
 #define LIBM_F(name) name##f
 #define LIBM_D(name) name

@@ -54,6 +54,7 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
         __shared__ T parts[THREADS];
         parts[threadIdx.x] = v;
         __syncthreads();
+#pragma unroll 1
         for (int half = LANES / 2; half > 0; half /= 2) {
             if (threadIdx.x < (unsigned)(half * GROUPS))
                 parts[threadIdx.x] = BY::of(parts[threadIdx.x], parts[threadIdx.x + half * GROUPS]);
@@ -62,5 +63,32 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
         v = parts[threadIdx.x % GROUPS];
         __syncthreads(); /* the next call may write parts */
         return v;
+    }
+}
+/* N values of each thread at once, one by one as group_reduce makes them: for the price of one's barriers, and
+ * in less code. */
+template <class BY, int THREADS, int LANES, bool ACROSS, class T, int N> INLINE void group_reduce_lot(T (&v)[N]) {
+    enum { GROUPS = THREADS / LANES };
+    if constexpr (!ACROSS || LANES == 1 || LANES == THREADS) {
+#pragma unroll
+        for (int j = 0; j < N; j++) v[j] = group_reduce<BY, THREADS, LANES, ACROSS>(v[j]);
+    } else {
+        __shared__ T parts[N * THREADS];
+#pragma unroll
+        for (int j = 0; j < N; j++) parts[j * THREADS + threadIdx.x] = v[j];
+        __syncthreads();
+#pragma unroll 1
+        for (int half = LANES / 2; half > 0; half /= 2) {
+            T *const own = parts + threadIdx.x;
+            if (threadIdx.x < (unsigned)(half * GROUPS)) {
+#pragma unroll
+                for (int j = 0; j < N; j++)
+                    own[j * THREADS] = BY::of(own[j * THREADS], own[j * THREADS + half * GROUPS]);
+            }
+            __syncthreads();
+        }
+#pragma unroll
+        for (int j = 0; j < N; j++) v[j] = parts[j * THREADS + threadIdx.x % GROUPS];
+        __syncthreads(); /* the next call may write parts */
     }
 }

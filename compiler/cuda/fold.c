@@ -1,0 +1,273 @@
+/* Kernels' phases as functions that equal ones share: phases whose skeletons are one (skeleton.h) become one
+ * function, and the numbers in which they differ its arguments. So a model's layers compile once a kind, not
+ * once a size. Division by such a number is a product and a shift, as the compiler would have made it
+ * (kernels/prelude.cu). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/cuda/cuda.h"
+#include "compiler/cuda/skeleton.h"
+#include "ir/base/hash.h"
+
+enum { MOST_NUMBERS = 96 }; /* arguments beside pointers; what differs in more is compiled by itself */
+
+/* A phase of a kernel as its emitter has written it. */
+typedef struct phase {
+    int kernel, number;
+    const char *title, *bounds; /* the comment in front; of the launch */
+    DL_ARRAY(const char *) params;
+    dl_skeleton s;
+    const char *signature; /* what else of its head is in the text: bounds and the parameters' types */
+    uint64_t hash;
+    struct phase *next, *last; /* of the same function; of the first: the end of the list */
+} phase;
+
+/* A number of a function: the same in all its phases (lifted < 0), or its argument. */
+typedef struct {
+    int lifted, second; /* of a divisor: where its shift comes */
+} slot;
+
+static const char head_begin[] = "extern \"C\" __global__ void __launch_bounds__(";
+static const char head_end[] = "char *workspace) {\n";
+
+/* ---- the kernel's text taken apart ---- */
+
+static void take_head(dl_arena *arena, phase *p, const char *head, const char *end) {
+    const char *at = head + sizeof head_begin - 1, *close = strchr(at, ')');
+    p->bounds = dl_strndup(arena, at, (size_t)(close - at));
+    for (at = strchr(close + 1, '(') + 1; at < end;) {
+        const char *comma = strchr(at, ',');
+        dl_push(arena, &p->params, dl_strndup(arena, at, (size_t)(comma - at)));
+        at = comma + 2;
+    }
+}
+
+/* "const float *__restrict__ " of "const float *__restrict__ p12". */
+static const char *type_of(dl_arena *arena, const phase *p, int arg) {
+    const char *param = p->params.at[arg], *name = strrchr(param, 'p');
+    return dl_strndup(arena, param, (size_t)(name - param));
+}
+
+static void sign(dl_arena *arena, phase *p) {
+    dl_buf b = {0};
+    dl_puts(&b, p->bounds);
+    for (int i = 0; i < p->s.args.n; i++) dl_putf(&b, "|%s", type_of(arena, p, p->s.args.at[i]));
+    p->signature = dl_strndup(arena, b.at, b.n);
+    p->hash = dl_hash_str(p->s.text, dl_hash_str(p->signature, 0));
+    dl_buf_free(&b);
+}
+
+/* Structs stand in front of the first phase; what a later one names of them is the unit. */
+static phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, int number, const char *head) {
+    phase *p = DL_NEW(arena, phase);
+    const char *title = strstr(piece->text.at, "/* @"), *line = strchr(title, '\n') + 1;
+    const char *first = strstr(line, head_begin), *left = strstr(line, "_left : "), *end = first;
+    const char *body = strstr(head, head_end), *close = strstr(body, "\n}\n") + 3;
+    *p = (phase){.kernel = kernel, .number = number};
+    p->title = dl_strndup(arena, title, (size_t)(line - title));
+    take_head(arena, p, head, body);
+    body += sizeof head_end - 1;
+    if (number && left && left < first)
+        for (end = left; end[-1] != '\n';) end--;
+    p->s = dl_skeleton_of(arena, piece->name, line, (size_t)(end - line), body, (size_t)(close - body));
+    sign(arena, p);
+    return p;
+}
+
+/* ---- numbers as arguments ---- */
+
+static bool same(const phase *a, const phase *b) {
+    return a->hash == b->hash && strcmp(a->s.text, b->s.text) == 0 && strcmp(a->signature, b->signature) == 0;
+}
+
+static bool varies(const phase *p, int hole) {
+    for (const phase *q = p->next; q; q = q->next)
+        if (q->s.holes.at[hole].value != p->s.holes.at[hole].value) return true;
+    return false;
+}
+
+static bool vary_alike(const phase *p, int a, int b) {
+    if (p->s.holes.at[a].kind != p->s.holes.at[b].kind) return false;
+    for (; p; p = p->next)
+        if (p->s.holes.at[a].value != p->s.holes.at[b].value) return false;
+    return true;
+}
+
+/* The arguments' number. */
+static int find_slots(const phase *p, slot *slots) {
+    int n = 0;
+    for (int i = 0; i < p->s.holes.n; i++) {
+        slots[i] = (slot){-1, -1};
+        if (!varies(p, i)) continue;
+        for (int j = 0; j < i && slots[i].lifted < 0; j++)
+            if (slots[j].lifted >= 0 && vary_alike(p, i, j)) slots[i] = slots[j];
+        if (slots[i].lifted >= 0) continue;
+        slots[i].lifted = n++;
+        if (p->s.holes.at[i].kind == DL_HOLE_DIVISOR) slots[i].second = n++;
+    }
+    return n;
+}
+
+/* 2^l is d rounded up to a power of two, m is 2^(31 + l) / d rounded up (Granlund and Montgomery, PLDI 1994,
+ * theorem 4.2). */
+void dl_cuda_divisor(int64_t d, int64_t number[2]) {
+    uint64_t m, of = (uint64_t)d;
+    int l = 0;
+    while ((uint64_t)1 << l < of) l++;
+    m = (((uint64_t)1 << (31 + l)) + of - 1) / of;
+    number[0] = (int64_t)(m << 32 | of), number[1] = l - 1;
+}
+
+static void put_numbers(int64_t *to, const slot *s, const dl_hole *h) {
+    int64_t divisor[2];
+    int l = 0;
+    if (s->lifted < 0) return;
+    switch (h->kind) {
+    case DL_HOLE_SHIFT:
+        while (h->value >> l > 1) l++;
+        to[s->lifted] = (h->value - 1) << 32 | l;
+        return;
+    case DL_HOLE_DIVISOR:
+        dl_cuda_divisor(h->value, divisor);
+        to[s->lifted] = divisor[0], to[s->second] = divisor[1];
+        return;
+    default: to[s->lifted] = h->value;
+    }
+}
+
+static void put_hole(dl_buf *out, const slot *s, const dl_hole *h) {
+    static const struct {
+        dl_hole_kind kind;
+        const char *text;
+    } forms[] = {{DL_HOLE_INT, "((int)number%d)"},
+                 {DL_HOLE_UNSIGNED, "((unsigned)number%d)"},
+                 {DL_HOLE_LONG, "number%d"},
+                 {DL_HOLE_UNSIGNED_LONG, "((unsigned long)number%d)"},
+                 {DL_HOLE_FLOAT, "__int_as_float((int)number%d)"},
+                 {DL_HOLE_SHIFT, "kd_shift(number%d)"}};
+    if (s->lifted < 0) {
+        dl_puts(out, h->spelled);
+        return;
+    }
+    if (h->kind == DL_HOLE_DIVISOR) dl_putf(out, "kd_divisor(number%d, number%d)", s->lifted, s->second);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].kind == h->kind) {
+            const char *at = strstr(forms[i].text, "%d");
+            dl_putn(out, forms[i].text, (size_t)(at - forms[i].text));
+            dl_putf(out, "%d%s", s->lifted, at + 2);
+        }
+}
+
+/* ---- functions ---- */
+
+/* `before`, then each number that structs name, then `behind`. */
+static void put_members(dl_buf *out, const phase *p, const slot *slots, const char *before,
+                        const char *middle, const char *behind) {
+    for (int i = 0; i < p->s.struct_holes; i++)
+        for (int second = 0; second < 2; second++) {
+            int number = second ? slots[i].second : slots[i].lifted;
+            bool again = number < 0;
+            for (int j = 0; j < i; j++) again |= slots[j].lifted == slots[i].lifted;
+            if (again) continue;
+            dl_putf(out, "%snumber%d", before, number);
+            if (middle) dl_putf(out, "%snumber%d", middle, number);
+            dl_puts(out, behind);
+        }
+}
+
+static void put_text(dl_buf *out, const phase *p, const slot *slots, const char *symbol, size_t from,
+                     size_t to, int hole) {
+    const char *end = p->s.text + to;
+    for (const char *at = p->s.text + from; at < end;) {
+        static const char unit[] = "@_unit {\n", filled[] = "@_unit u;\n", derived[] = " : ";
+        size_t n = strcspn(at, "\1@");
+        if (n > (size_t)(end - at)) n = (size_t)(end - at);
+        dl_putn(out, at, n);
+        if ((at += n) == end) return;
+        if (*at == DL_HOLE) {
+            put_hole(out, &slots[hole], &p->s.holes.at[hole]), hole++, at += 2;
+        } else if (strncmp(at, unit, sizeof unit - 1) == 0 && strncmp(at - 3, derived, 3) != 0) {
+            dl_putf(out, "%s_unit {\n", symbol), at += sizeof unit - 1;
+            put_members(out, p, slots, "    long ", NULL, ";\n");
+        } else if (strncmp(at, filled, sizeof filled - 1) == 0) {
+            dl_putf(out, "%s_unit u;\n", symbol), at += sizeof filled - 1;
+            put_members(out, p, slots, "    u.", " = ", ";\n");
+        } else {
+            dl_puts(out, symbol), at++;
+        }
+    }
+}
+
+static void put_function(dl_arena *arena, dl_buf *out, const phase *p, const slot *slots, int numbers,
+                         const char *symbol) {
+    dl_puts(out, "\n");
+    for (const phase *q = p; q; q = q->next) dl_puts(out, q->title);
+    put_text(out, p, slots, symbol, 0, p->s.structs, 0);
+    dl_putf(out, "%s%s) %s(", head_begin, p->bounds, symbol);
+    for (int i = 0; i < p->s.args.n; i++) dl_putf(out, "%sp%d, ", type_of(arena, p, p->s.args.at[i]), i);
+    dl_puts(out, "char *workspace");
+    for (int i = 0; i < numbers; i++) dl_putf(out, ", long number%d", i);
+    dl_puts(out, ") {\n");
+    put_text(out, p, slots, symbol, p->s.structs, strlen(p->s.text), p->s.struct_holes);
+}
+
+static dl_piece make_piece(const dl_piece *of, const phase *p) {
+    bool template = strstr(p->s.text, "ct_tile<") || strstr(p->s.text, "attention");
+    dl_piece piece = {.name = of->name};
+    memcpy(piece.code.needs, of->code.needs, sizeof piece.code.needs);
+    piece.code.phases = template ? DL_CUDA_TEMPLATE : 1;
+    return piece;
+}
+
+/* Phases of one function: its text, and each one's entry. */
+static void add_function(dl_arena *arena, dl_piece *kernels, phase *p, dl_piece *to, int number) {
+    slot *slots = DL_NEWS(arena, slot, p->s.holes.n + 1);
+    int n = find_slots(p, slots);
+    const char *symbol = dl_format(arena, "%s_%d", kernels[p->kernel].name, p->number);
+    *to = make_piece(&kernels[p->kernel], p);
+    put_function(arena, &to->text, p, slots, n, symbol);
+    for (const phase *q = p; q; q = q->next) {
+        dl_plan_entry e = {.symbol = symbol, .object = number};
+        int64_t *numbers = DL_NEWS(arena, int64_t, n + 1);
+        for (int i = 0; i < q->s.holes.n; i++) put_numbers(numbers, &slots[i], &q->s.holes.at[i]);
+        for (int i = 0; i < n; i++) dl_push(arena, &e.numbers, numbers[i]);
+        for (int i = 0; i < q->s.args.n; i++) dl_push(arena, &e.args, q->s.args.at[i]);
+        kernels[q->kernel].entries.at[q->number] = e;
+    }
+}
+
+/* Among those that begin a function, the one that this phase is, too; NULL: none. */
+static phase *find_equal(dl_arena *arena, int n, phase **firsts, phase *p) {
+    for (int i = 0; i < n; i++) {
+        if (!same(firsts[i], p)) continue;
+        phase *last = firsts[i]->last;
+        slot *slots = DL_NEWS(arena, slot, p->s.holes.n + 1);
+        last->next = p;
+        int most = DL_ENTRY_MOST - p->s.args.n, numbers = find_slots(firsts[i], slots);
+        if (numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return firsts[i];
+        last->next = NULL;
+    }
+    return NULL;
+}
+
+dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels) {
+    int all = 0, functions = 0;
+    for (int i = 0; i < *n; i++) all += kernels[i].code.phases;
+    phase **firsts = DL_NEWS(arena, phase *, all + 1);
+    for (int i = 0; i < *n; i++) {
+        const char *head = kernels[i].text.at;
+        for (int j = 0; j < kernels[i].code.phases; j++) {
+            head = strstr(head, head_begin);
+            phase *p = take_phase(arena, &kernels[i], i, j, head++), *first;
+            dl_push(arena, &kernels[i].entries, (dl_plan_entry){0});
+            if ((first = find_equal(arena, functions, firsts, p)))
+                first->last = p;
+            else
+                firsts[functions++] = p, p->last = p;
+        }
+    }
+    dl_piece *pieces = DL_NEWS(arena, dl_piece, functions + 1);
+    for (int i = 0; i < functions; i++) add_function(arena, kernels, firsts[i], &pieces[i], i);
+    *n = functions;
+    return pieces;
+}

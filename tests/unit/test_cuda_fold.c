@@ -1,0 +1,177 @@
+/* Phases of kernels that differ in numbers alone become one function (compiler/cuda/fold.c): how many there
+ * are, what each kernel gives it, what a plan's file keeps of that, and, emulated, that each computes what
+ * the CPU's own code does. */
+#include <math.h>
+
+#include "compiler/cuda/cuda.h"
+#include "tests/unit/compiled.h"
+
+/* Two layers of one kind after each other, and sizes that are powers of two in one alone. */
+static const char *layers(dl_arena *arena, int c, int h, int w) {
+    return dl_format(arena,
+                     "graph @predict {\n  input $x = %%0 : f32[N=2, C=%d, H=%d, W=%d]\n"
+                     "  input $v = %%1 : f32[O=%d, C=%d, kH=3, kW=3]\n"
+                     "  input $u = %%2 : f32[O=%d, C=%d, kH=3, kW=3]\n"
+                     "  %%3 = conv $x, $v {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : "
+                     "f32[N=2, C=%d, H=%d, W=%d]\n"
+                     "  %%4 = relu %%3 : f32[N=2, C=%d, H=%d, W=%d]\n"
+                     "  %%5 = conv %%4, $u {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : "
+                     "f32[N=2, C=%d, H=%d, W=%d]\n"
+                     "  %%6 = relu %%5 : f32[N=2, C=%d, H=%d, W=%d]\n  output \"y\" = %%6\n}\n",
+                     c, h, w, 2 * c, c, 2 * c, 2 * c, 2 * c, h, w, 2 * c, h, w, 2 * c, h, w, 2 * c, h, w);
+}
+
+static int count_functions(const dl_plan *p, int *phases, int *numbers) {
+    const char *seen[64];
+    int n = 0;
+    *phases = *numbers = 0;
+    for (int i = 0; i < p->kernels.n; i++)
+        for (int j = 0; j < p->kernels.at[i].entries.n; j++) {
+            const dl_plan_entry *e = &p->kernels.at[i].entries.at[j];
+            int k = 0;
+            while (k < n && strcmp(seen[k], e->symbol) != 0) k++;
+            if (k == n) seen[n++] = e->symbol;
+            ++*phases, *numbers += e->numbers.n;
+        }
+    return n;
+}
+
+static dl_plan *plan_of(dl_arena *arena, const char *text, const char *target) {
+    dl_error err = {0};
+    dl_compile_times times = {0};
+    dl_compile_options opt = {.target = dl_target_find(target, &err), .model = "text", .batch = 2};
+    opt.recipe.optimizer = DL_OPT_NONE;
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
+    dl_plan *p = m && opt.target ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+    CHECK(p != NULL, "%s", err.message);
+    return p;
+}
+
+static int count_text(const dl_plan *p, const char *text) {
+    int n = 0;
+    for (int i = 0; i < p->objects.n; i++)
+        for (const char *at = p->objects.at[i].source; (at = strstr(at, text)); at++) n++;
+    return n;
+}
+
+static void test_counts(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    int phases, numbers;
+    dl_plan *p = plan_of(arena, layers(arena, 4, 8, 8), "cuda:sm_90a");
+    if (!p) return;
+    int functions = count_functions(p, &phases, &numbers);
+    CHECK(p->kernels.n >= 2 && functions < phases && numbers > 0, "%d functions of %d phases, %d numbers",
+          functions, phases, numbers);
+    CHECK(count_text(p, ") predict_") == functions, "%d kernels in the sources", count_text(p, ") predict_"));
+    CHECK(count_text(p, "sums = ct_tile<") == 1, "%d loops over tiles", count_text(p, "sums = ct_tile<"));
+    CHECK(count_text(p, "% kd_shift(number") > 0 && count_text(p, "kd_divisor(number") == 0, "shifts");
+    /* no power of two among the channels: another function, of products */
+    dl_plan *q = plan_of(arena, layers(arena, 12, 8, 8), "cuda:sm_90a");
+    if (q) CHECK(count_text(q, "kd_divisor(number") > 0, "divisors");
+    dl_plan *cpu = plan_of(arena, layers(arena, 4, 8, 8), "cpu:generic");
+    if (cpu) CHECK(count_functions(cpu, &phases, &numbers) == 0 && phases == 0, "the CPU has no entries");
+    dl_arena_free(arena);
+}
+
+/* What a damaged plan says. */
+static void test_checks(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_plan *p = plan_of(arena, layers(arena, 4, 8, 8), "cuda:sm_90a");
+    if (!p) return;
+    dl_plan_kernel *k = &p->kernels.at[0];
+    dl_plan_entry good = k->entries.at[0];
+    for (int i = 0; i < 4; i++) {
+        dl_error err = {0};
+        int bad = k->nargs;
+        k->entries.at[0] = good;
+        if (i == 0) k->entries.at[0].symbol = "a b";
+        if (i == 1) k->entries.at[0].object = p->objects.n;
+        if (i == 2) k->entries.at[0].args.at = &bad, k->entries.at[0].args.n = 1;
+        if (i == 3) k->entries.at[0].numbers.n = DL_ENTRY_MOST + 1;
+        CHECK(!dl_plan_check(p, &err) && strstr(err.message, "entry"), "%d: %s", i, err.message);
+    }
+    k->entries.at[0] = good, k->entries.n++;
+    dl_error err = {0};
+    CHECK(!dl_plan_check(p, &err) && strstr(err.message, "entry"), "an entry too many: %s", err.message);
+    dl_arena_free(arena);
+}
+
+static void test_divisors(void) {
+    const int64_t ds[] = {3,    5,     6,     7,     9,       48,         100,       641,
+                          4050, 12544, 65535, 65537, 1000003, 0x40000001, 0x7fffffff};
+    for (size_t i = 0; i < sizeof ds / sizeof *ds; i++) {
+        int64_t number[2], d = ds[i];
+        dl_cuda_divisor(d, number);
+        uint64_t times = (uint64_t)number[0] >> 32;
+        CHECK((number[0] & 0xffffffff) == d, "%lld", (long long)d);
+        for (int64_t q = 0; q * d <= 0x7fffffff; q += 1 + 0x7fffffff / d / 1000)
+            for (int64_t x = q * d - 1; x <= q * d + 1; x++)
+                if (x >= 0 && x <= 0x7fffffff)
+                    CHECK((int64_t)((uint64_t)x * times >> 32 >> number[1]) == x / d, "%lld / %lld",
+                          (long long)x, (long long)d);
+        CHECK((int64_t)(0x7fffffffu * times >> 32 >> number[1]) == 0x7fffffff / d, "%lld", (long long)d);
+    }
+}
+
+static float *fill(int64_t n, unsigned seed) {
+    float *v = malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n; i++) seed = seed * 1664525 + 1013904223, v[i] = (float)(seed >> 20) / 2048 - 1;
+    return v;
+}
+
+/* The plan's output; through its file, where one is named. */
+static float *run(dl_arena *arena, const char *text, const char *target, const char *file, int64_t *n) {
+    dl_error err = {0};
+    static const char *const names[] = {"x", "v", "u"};
+    dl_plan *p = compile_text(arena, text, target, NULL);
+    if (p && file) {
+        CHECK(dl_plan_write(p, file, &err) && (p = dl_plan_read(arena, file, &err)), "%s", err.message);
+        unlink(file);
+    }
+    dlr_exec *exec = open_plan(p, 2);
+    if (!exec) return NULL;
+    for (unsigned i = 0; i < 3; i++) {
+        int64_t count = dl_type_bytes(dlr_exec_variable(exec, names[i]).type) / 4;
+        float *v = fill(count, i + 1);
+        dlr_state_write(exec, dlr_exec_variable(exec, names[i]), DL_F32, v);
+        free(v);
+    }
+    dlr_exec_run(exec, 0, NULL);
+    *n = dl_type_count(dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y").type);
+    float *y = read_output(exec, 0, "y", DL_F32);
+    dlr_exec_close(exec);
+    return y;
+}
+
+static void test_run(const char *dir, int c, int h, int w) {
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *text = layers(arena, c, h, w), *file = dl_format(arena, "%s/folded.dlp", dir);
+    int64_t n = 0, m = 0;
+    float *want = run(arena, text, "cpu:generic", NULL, &n);
+    float *got = run(arena, text, "cuda:sm_90a:emulated", file, &m);
+    double worst = 0, most = 0;
+    CHECK(want && got && n == m && n > 0, "%lld and %lld", (long long)n, (long long)m);
+    for (int64_t i = 0; want && got && i < n; i++) {
+        worst = fmax(worst, fabs((double)want[i] - (double)got[i]));
+        most = fmax(most, fabs((double)want[i]));
+    }
+    CHECK(worst <= 1e-5 * most && most > 1, "%d channels, %d x %d: off by %g of %g", c, h, w, worst, most);
+    free(want), free(got);
+    dl_arena_free(arena);
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_fold_XXXXXX";
+    dl_error err = {0};
+    if (!compiled_cache(dir)) return 1;
+    test_counts();
+    test_checks();
+    test_divisors();
+    if (dl_target_find("cuda:sm_90a:emulated", &err)) {
+        test_run(dir, 8, 4, 8);
+        test_run(dir, 5, 7, 9);
+    } else {
+        printf("SKIP: %s\n", err.message);
+    }
+    return dl_test_end();
+}
