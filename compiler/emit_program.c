@@ -662,6 +662,7 @@ static void put_random(dl_emitter *e, const dl_kinstr *in) {
     if (e->flat && any) dl_puts(e->out, " + x0");
     for (int i = 0; i < e->k->nspace && !e->flat; i++)
         if (in->along[i]) dl_putf(e->out, " + x%d * %lldL", i, (long long)in->along[i]);
+    if (in->nargs > 2) dl_putf(e->out, " + (unsigned long)v%d * %lldUL", in->args[2], (long long)in->part);
     if (step > 1) dl_putf(e->out, ", %lldL", (long long)step);
     dl_putf(e->out, ", v%d, v%d, %d)", in->args[0], in->args[1], in->number);
     dl_puts(e->out, e->mode == DL_LANES && !step ? ")" : c.close);

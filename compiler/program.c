@@ -12,7 +12,9 @@ static int add_var(dl_plan *p, const dl_var *v) {
                       .role = v->role,
                       .type = v->value.type,
                       .init = v->init,
+                      .piece = v->piece,
                       .offset = v->value.offset};
+    if (pv.piece.group) pv.piece.group = dl_strdup(p->arena, pv.piece.group);
     for (int i = 0; i < v->numbers.n; i++) dl_push(p->arena, &pv.numbers, v->numbers.at[i]);
     dl_push(p->arena, &p->vars, pv);
     return p->vars.n - 1;

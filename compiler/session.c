@@ -19,18 +19,24 @@ static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err
                    diags->errors == 1 ? "" : "s");
 }
 
-/* Over all ranks. */
-static int64_t global_batch(const dl_config *c, int world) {
-    if (!dl_config_is_null(c, DL_KEY_local_batch_size))
-        return dl_config_int(c, DL_KEY_local_batch_size) * world;
+/* Over all ranks, `dp` of which have samples of their own. */
+static int64_t global_batch(const dl_config *c, int dp) {
+    if (!dl_config_is_null(c, DL_KEY_local_batch_size)) return dl_config_int(c, DL_KEY_local_batch_size) * dp;
     bool of_rank = strcmp(dl_config_str(c, DL_KEY_batch_size_of), "rank") == 0;
-    return dl_config_int(c, DL_KEY_global_batch_size) * (of_rank ? world : 1);
+    return dl_config_int(c, DL_KEY_global_batch_size) * (of_rank ? dp : 1);
 }
 
-/* How `world` ranks share the work. */
-static dl_parallel parallel_of(const dl_config *c, int world) {
-    if (dl_config_bool(c, DL_KEY_noddp)) world = 1;
-    return (dl_parallel){.dp = world,
+/* How a rank shares the work. */
+static dl_parallel parallel_of(const dl_config *c, const dl_ranks *ranks, int rank) {
+    int at[DL_NRANK_PARTS];
+    dl_ranks_place(ranks, rank, at);
+    bool alone = dl_config_bool(c, DL_KEY_noddp);
+    return (dl_parallel){.dp = alone ? 1 : ranks->size[DL_RANKS_DP],
+                         .tp = ranks->size[DL_RANKS_TP],
+                         .cp = ranks->size[DL_RANKS_CP],
+                         .dp_rank = alone ? 0 : at[DL_RANKS_DP],
+                         .tp_rank = at[DL_RANKS_TP],
+                         .cp_rank = at[DL_RANKS_CP],
                          .first_bucket_bytes = FIRST_BUCKET,
                          .bucket_bytes = dl_config_int(c, DL_KEY_bucket_cap_mb) << 20};
 }
@@ -69,15 +75,19 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     bool ok = s->model && dl_arguments_check(s->model, diags);
     if (!ok) fail_model(s, diags, err);
     ok = ok && dl_arguments_declare(arena, config, s->model, s->source, err) &&
-         dl_config_finish(config, err) && dl_recipe_settle(config, err);
+         dl_config_finish(config, err) && dl_recipe_settle(config, err) &&
+         dl_ranks_of(&s->ranks, world, (int)dl_config_int(config, DL_KEY_tensor_parallel),
+                     (int)dl_config_int(config, DL_KEY_context_parallel),
+                     dl_config_str(config, DL_KEY_parallel_order), err);
     if (ok) {
-        s->global_batch = global_batch(config, world);
-        s->batch = s->global_batch / world;
+        int dp = s->ranks.size[DL_RANKS_DP];
+        s->global_batch = global_batch(config, dp);
+        s->batch = s->global_batch / dp;
         s->model_name = dl_model_name(s->model);
-        s->parallel = parallel_of(config, world);
-        ok = (s->batch > 0 && s->global_batch % world == 0) ||
+        s->parallel = parallel_of(config, &s->ranks, 0);
+        ok = (s->batch > 0 && s->global_batch % dp == 0) ||
              dl_config_fail(config, DL_KEY_global_batch_size, err,
-                            "%lld samples cannot be shared by %d ranks", (long long)s->global_batch, world);
+                            "%lld samples cannot be shared by %d ranks", (long long)s->global_batch, dp);
         ok = ok && build(s, diags, err);
     }
     dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;
@@ -87,6 +97,8 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     dl_session_close(s);
     return NULL;
 }
+
+void dl_session_take_rank(dl_session *s, int rank) { s->parallel = parallel_of(s->config, &s->ranks, rank); }
 
 void dl_session_close(dl_session *s) {
     if (s) dl_buf_free(&s->diagnostics);
@@ -166,7 +178,9 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
-    h = dl_hash(&opt->parallel, sizeof opt->parallel, h);
+    dl_parallel parallel = opt->parallel; /* data-parallel ranks share a plan */
+    parallel.dp_rank = 0;
+    h = dl_hash(&parallel, sizeof parallel, h);
     struct stat st = {0};
     stat("/proc/self/exe", &st);
     h = dl_hash(&st.st_size, sizeof st.st_size, h);

@@ -12,6 +12,7 @@
 #include "compiler/compile.h"
 #include "frontends/dl/front.h"
 #include "frontends/yaml/config.h"
+#include "ir/ranks.h"
 #include "passes/prediction.h"
 
 typedef struct {
@@ -24,7 +25,8 @@ typedef struct {
     dl_module *module;      /* graphs train and eval, or predict; lowered in place by dl_session_compile */
     int64_t batch;          /* samples a rank and step: axis N */
     int64_t global_batch;   /* over all ranks */
-    dl_parallel parallel;   /* how the ranks share the work */
+    dl_ranks ranks;         /* how the ranks share the work */
+    dl_parallel parallel;   /* the same, as this rank sees it */
     int64_t parameters;     /* trained elements */
     dl_buf diagnostics;     /* warnings and errors as text, ready to print; may be empty */
     dl_compile_times times; /* of the last compile */
@@ -39,6 +41,8 @@ typedef struct {
  * that is not NULL), DL_IO. */
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err);
+/* From now on what is compiled is this rank's (0 to the world's size - 1); at first it is rank 0's. */
+void dl_session_take_rank(dl_session *s, int rank);
 /* Frees what is not in the arena. NULL is fine. */
 void dl_session_close(dl_session *s);
 

@@ -5,11 +5,22 @@
 #define DL_ATTENTION_H
 #include "ir/graph.h"
 
-/* Operands and results of flash_attention. SEED and STEP (i64 scalars) are there where it drops. */
-enum { DL_ATT_Q, DL_ATT_K, DL_ATT_V, DL_ATT_SEED, DL_ATT_STEP };
+/* Operands and results of flash_attention. SEED and STEP (i64 scalars) are there where it drops; behind them
+ * perhaps PART (an i64 scalar): which part of all samples these are, as op `random` has it. */
+enum { DL_ATT_Q, DL_ATT_K, DL_ATT_V, DL_ATT_SEED, DL_ATT_STEP, DL_ATT_PART };
 enum { DL_ATT_Y, DL_ATT_LOG };
-/* The same of flash_attention_grad; its seed and step stand behind GRAD_DY. */
-enum { DL_GRAD_Q, DL_GRAD_K, DL_GRAD_V, DL_GRAD_Y, DL_GRAD_LOG, DL_GRAD_DY, DL_GRAD_SEED, DL_GRAD_STEP };
+/* The same of flash_attention_grad; what it draws by stands behind GRAD_DY. */
+enum {
+    DL_GRAD_Q,
+    DL_GRAD_K,
+    DL_GRAD_V,
+    DL_GRAD_Y,
+    DL_GRAD_LOG,
+    DL_GRAD_DY,
+    DL_GRAD_SEED,
+    DL_GRAD_STEP,
+    DL_GRAD_PART
+};
 enum { DL_GRAD_DQ, DL_GRAD_DK, DL_GRAD_DV };
 
 /* Scores are [batch, heads, queries, keys]; q and y [batch, queries, heads * size], k and v [batch, keys,
@@ -21,6 +32,7 @@ typedef struct {
     double threshold; /* what is drawn (multiples of 2^-24) and below it is dropped */
     double kept;      /* by which the others are multiplied: 1 / (1 - rate); 0 where all are dropped */
     int number;       /* of the op that draws; the score's row-major number is its element */
+    bool in_parts;    /* of all samples' scores, of which these are a part */
     bool causal;      /* a query sees no key that stands behind it */
 } dl_attention;
 

@@ -38,6 +38,11 @@ dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type ty
     return v;
 }
 
+dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece) {
+    if (piece->group) type.axis[piece->axis].size = piece->size;
+    return type;
+}
+
 dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers,
                        dl_loc loc) {
     dl_var *v = dl_graph_var(g, DL_VAR_TABLE, name, type, (dl_init){0}, loc);

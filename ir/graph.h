@@ -68,6 +68,14 @@ typedef struct {
     double a, b;
 } dl_init;
 
+/* Which part of a whole tensor a variable is, where the ranks of a group hold one each: the share of `rank`
+ * (collective.h) of the `size` elements along an axis. No group: the whole. */
+typedef struct {
+    const char *group; /* interned; "tp" */
+    int axis, ranks, rank;
+    int64_t size;
+} dl_var_piece;
+
 struct dl_var {
     dl_var_role role;
     const char *name; /* interned; for parameters PyTorch's path in the state dict */
@@ -75,6 +83,7 @@ struct dl_var {
     dl_init init;
     DL_ARRAY(double) numbers; /* TABLE: its elements, row-major */
     dl_loc loc;
+    dl_var_piece piece; /* `value` is of the piece's type */
     dl_value value;
 };
 
@@ -121,6 +130,8 @@ dl_graph *dl_graph_new(dl_module *m, const char *name);
 
 /* Adds a variable; its value is &var->value. */
 dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init, dl_loc loc);
+/* The type of the whole tensor that a variable of this type is a piece of. */
+dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece);
 /* Adds a table, with a copy of `n` numbers, as many as the type has elements: row-major, whole ones for whole
  * types. */
 dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers, dl_loc loc);

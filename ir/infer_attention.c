@@ -54,13 +54,16 @@ static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
     const dl_type counter = dl_scalar(DL_I64);
     bool drops = dl_node_float(n, DL_ATTR_rate) > 0;
     int64_t number = dl_node_int(n, DL_ATTR_number);
-    if (n->nin != (drops ? first + 2 : first))
-        return dl_fault(fault, -1, "wrong_arity", "%s %s takes %d operands, not %d", dl_op_text(n),
-                        drops ? "with dropout" : "without dropout", drops ? first + 2 : first, n->nin);
+    int want = drops ? first + 2 : first;
+    if (n->nin != want && !(drops && n->nin == want + 1))
+        return dl_fault(fault, -1, "wrong_arity", "%s %s takes %d operands%s, not %d", dl_op_text(n),
+                        drops ? "with dropout" : "without dropout", want,
+                        drops ? ", or a part behind them" : "", n->nin);
     if (number < 0 || number >= DL_RANDOM_NUMBERS)
         return dl_fault(fault, -1, "bad_range", "random op %lld", (long long)number);
     return !drops || (want_type(n, first, &counter, "the seed", fault) &&
-                      want_type(n, first + 1, &counter, "the step", fault));
+                      want_type(n, first + 1, &counter, "the step", fault) &&
+                      (n->nin == want || want_type(n, first + 2, &counter, "the part", fault)));
 }
 
 /* Of each query and head, in f32 at least: what is left of a score is its distance from the logarithm. */
@@ -117,6 +120,7 @@ dl_attention dl_attention_of(const dl_node *n) {
                       .rate = dl_node_float(n, DL_ATTR_rate),
                       .number = (int)dl_node_int(n, DL_ATTR_number),
                       .causal = dl_node_int(n, DL_ATTR_causal)};
+    a.in_parts = n->nin > (n->op == DL_OP_flash_attention ? (int)DL_ATT_PART : (int)DL_GRAD_PART);
     a.size = q->axis[2].size / a.heads;
     a.scale = 1 / sqrt((double)(a.size ? a.size : 1));
     a.threshold = ceil(a.rate * 0x1p24) * 0x1p-24;

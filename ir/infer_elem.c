@@ -65,12 +65,15 @@ bool dl_rule_iota(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
 bool dl_rule_random(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     int64_t number = dl_node_int(n, DL_ATTR_number);
     *r = dl_row_type(&n->out[0].type);
-    for (int i = 0; i < 2; i++) {
+    if (n->nin < 2 || n->nin > 3)
+        return dl_fault(fault, -1, "wrong_arity",
+                        "random takes a seed, a step and perhaps a part, not %d operands", n->nin);
+    for (int i = 0; i < n->nin; i++) {
         const dl_type *t = dl_operand(n, i);
         if (t->rank || t->dtype != DL_I64)
             return dl_fault(fault, i, "type_mismatch",
-                            "random takes a seed and a step, i64[] each, but %s is %s", dl_operand_text(i),
-                            dl_type_text(t));
+                            "random takes a seed and a step, i64[] each, as a part is, but %s is %s",
+                            dl_operand_text(i), dl_type_text(t));
     }
     if (number < 0 || number >= DL_RANDOM_NUMBERS)
         return dl_fault(fault, -1, "bad_range", "random is number %lld; numbers go from 0 to %d",

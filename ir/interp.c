@@ -135,9 +135,10 @@ static void mean_iota(const dl_node *n, const double *const *a, double *r) {
 static void mean_random(const dl_node *n, const double *const *a, double *r) {
     int64_t count = dl_type_count(&n->out[0].type);
     uint32_t number = (uint32_t)dl_node_int(n, DL_ATTR_number);
+    uint64_t first = n->nin > 2 ? (uint64_t)(int64_t)a[2][0] * (uint64_t)count : 0;
     for (int64_t i = 0; i < count; i++)
-        r[i] = (double)dl_unit_float(
-            dl_random_word((uint64_t)(int64_t)a[0][0], (uint64_t)(int64_t)a[1][0], number, (uint64_t)i));
+        r[i] = (double)dl_unit_float(dl_random_word((uint64_t)(int64_t)a[0][0], (uint64_t)(int64_t)a[1][0],
+                                                    number, first + (uint64_t)i));
 }
 
 static void mean_broadcast(const dl_node *n, const double *const *a, double *r) {
@@ -246,7 +247,7 @@ static void mean_scatter_add(const dl_node *n, const double *const *a, double *r
     free(places);
 }
 
-/* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout. */
+/* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout, enter. */
 static void mean_same(const dl_node *n, const double *const *a, double *r) {
     memcpy(r, a[0], sizeof *r * (size_t)dl_type_count(&n->out[0].type));
 }
@@ -271,6 +272,8 @@ static meaning *const of_op[DL_NOPS] = {
     [DL_OP_rename] = mean_same,
     [DL_OP_relayout] = mean_same,
     [DL_OP_reshape] = mean_same,
+    [DL_OP_enter] = mean_same,
+    [DL_OP_scale_gradient] = mean_same,
     [DL_OP_affine] = mean_affine,
     [DL_OP_gather] = mean_gather,
     [DL_OP_scatter_add] = mean_scatter_add,

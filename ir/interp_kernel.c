@@ -168,11 +168,13 @@ static void run_elem(run *r, const dl_kinstr *in, dl_ranges to) {
 
 static void run_random(const run *r, const dl_kinstr *in, double *to) {
     const double *seed = r->value[in->args[0]].at, *step = r->value[in->args[1]].at;
+    const double *part = in->nargs > 2 ? r->value[in->args[2]].at : NULL;
     for (int k = 0; k < r->n; k++) {
-        int64_t element = in->first;
-        for (int i = 0; i < r->k->nspace; i++) element += in->along[i] * coordinate(r, i, k);
+        uint64_t element = (uint64_t)in->first;
+        if (part) element += (uint64_t)(int64_t)part[k] * (uint64_t)in->part;
+        for (int i = 0; i < r->k->nspace; i++) element += (uint64_t)(in->along[i] * coordinate(r, i, k));
         to[k] = (double)dl_unit_float(dl_random_word((uint64_t)(int64_t)seed[k], (uint64_t)(int64_t)step[k],
-                                                     (uint32_t)in->number, (uint64_t)element));
+                                                     (uint32_t)in->number, element));
     }
 }
 

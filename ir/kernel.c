@@ -443,8 +443,8 @@ static const char *fault_in_random(const check *c, int number) {
     const dl_kernel *k = c->k;
     const dl_kinstr *in = &k->instrs.at[number];
     int64_t most = in->first;
-    for (int i = 0; i < 2; i++)
-        if (k->instrs.at[in->args[i]].type != DL_I64) return FAULT(c, "seed and step are i64");
+    for (int i = 0; i < in->nargs; i++)
+        if (k->instrs.at[in->args[i]].type != DL_I64) return FAULT(c, "seed, step and part are i64");
     if (in->type != DL_F32 && in->type != DL_F64)
         return FAULT(c, "random numbers are f32 or f64, not %s", dl_dtype_name(in->type));
     if (in->number < 0 || in->number >= DL_RANDOM_NUMBERS) return FAULT(c, "random op %d", in->number);
@@ -455,6 +455,8 @@ static const char *fault_in_random(const check *c, int number) {
     }
     if (in->first < 0 || most > (int64_t)1 << 47)
         return FAULT(c, "random elements from %lld to %lld", (long long)in->first, (long long)most);
+    if (in->part < 0 || in->part > (int64_t)1 << 47 || (in->part && in->nargs < 3))
+        return FAULT(c, "random elements in parts of %lld", (long long)in->part);
     return NULL;
 }
 
@@ -488,7 +490,7 @@ static const char *fault_in_instr(const check *c, int number) {
     bool elem = in->kind == DL_K_ELEM;
     if (elem && dl_ops[in->op].class != DL_CLASS_ELEM)
         return FAULT(c, "%s is no scalar op", dl_ops[in->op].name);
-    int want = elem ? dl_ops[in->op].arity : nargs[in->kind];
+    int want = elem ? dl_ops[in->op].arity : nargs[in->kind] + (in->kind == DL_K_RANDOM && in->nargs == 3);
     if (in->nargs != want) return FAULT(c, "%d operands, needs %d", in->nargs, want);
     const char *fault = fault_in_args(c, number);
     if (fault) return fault;

@@ -57,7 +57,7 @@ typedef enum {
     DL_K_LOAD,     /* params[param] at index[] */
     DL_K_CONST,    /* attr value */
     DL_K_RANDOM,   /* element first + sum of along[i] x_i of what op `number` draws with seed args[0] in step
-                      args[1] (ir/base/philox.h) */
+                      args[1] (ir/base/philox.h); where there is args[2], args[2] * part behind that */
     DL_K_COORD,    /* the coordinate along space axis `axis`, as a number */
     DL_K_ELEM,     /* op on args; the op's float attribute in `p` */
     DL_K_REDUCE,   /* op sum, reduce_max or reduce_min of args[0] over the axes in `over` (a bit mask) */
@@ -77,6 +77,7 @@ typedef struct {
     int axis;                          /* COORD */
     int number;                        /* RANDOM */
     int64_t first, along[DL_MAX_RANK]; /* RANDOM: the element, by space axis */
+    int64_t part;                      /* RANDOM: elements of each part */
     unsigned over;                     /* REDUCE: bit i is space axis i */
     /* CONTRACT by windows. Operand 0 and 1 are as the op's; images (x, y) may be several parameters that lie
      * side by side along their channels. w_start: first O row of w that is used where y is made: a slice of

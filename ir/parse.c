@@ -1,6 +1,8 @@
 /* The parser of the IR's text: modules and graphs; docs/ir.md is the grammar, ir/print.c its inverse. */
 #include "ir/parse.h"
 
+#include "ir/collective.h"
+#include "ir/infer.h"
 #include "ir/text_chars.h"
 
 /* %12 as a number. */
@@ -102,6 +104,28 @@ static bool parse_numbers(dl_parser *p, dl_var *v) {
     return said || dl_lex_mark(p, ')');
 }
 
+/* "piece(1, 64, tp, 4, 1)", of a variable of that type: the axis' number, the whole's size there, the group,
+ * its ranks, and whose it is; or nothing. */
+static bool parse_piece(dl_parser *p, const dl_type *t, dl_var_piece *piece) {
+    bool yes;
+    int64_t axis, size, ranks, rank;
+    dl_token at = p->tok;
+    if (!dl_lex_accept_word(p, "piece", &yes)) return false;
+    if (!yes) return true;
+    if (!dl_lex_mark(p, '(') || !dl_lex_int(p, 0, DL_MAX_RANK, "an axis", &axis) || !dl_lex_mark(p, ',') ||
+        !dl_lex_int(p, 0, INT64_MAX, "a size", &size) || !dl_lex_mark(p, ',') ||
+        !dl_lex_name(p, TOK_WORD, "a group of ranks", &piece->group) || !dl_lex_mark(p, ',') ||
+        !dl_lex_int(p, 1, INT32_MAX, "ranks", &ranks) || !dl_lex_mark(p, ',') ||
+        !dl_lex_int(p, 0, ranks - 1, "a rank", &rank) || !dl_lex_mark(p, ')'))
+        return false;
+    piece->axis = (int)axis, piece->size = size, piece->ranks = (int)ranks, piece->rank = (int)rank;
+    dl_type whole = axis < t->rank ? dl_piece_whole(*t, piece) : *t;
+    whole.layout = (dl_layout){0};
+    return (axis < t->rank && dl_share_of(size, ranks, rank).n == t->axis[piece->axis].size &&
+            dl_infer_type(&whole, &(dl_shape_fault){0})) ||
+           dl_lex_fail(p, &at, "%s is no such piece", dl_type_text(t));
+}
+
 static bool parse_var(dl_parser *p, dl_graph *g, dl_var_role role) {
     const char *name, *of = NULL;
     uint32_t id;
@@ -118,10 +142,11 @@ static bool parse_var(dl_parser *p, dl_graph *g, dl_var_role role) {
     if (has_of && !dl_lex_name(p, TOK_VAR, "the parameter's name ($name)", &of)) return false;
     if (!dl_lex_mark(p, '=') || !parse_new_id(p, &id) || !dl_lex_mark(p, ':')) return false;
     if (!parse_typed(p, &type, &offset)) return false;
+    if (!parse_piece(p, &type, &said.piece)) return false;
     if (!(role == DL_VAR_TABLE ? parse_numbers(p, &said) : parse_init(p, &said.init))) return false;
     if (!dl_lex_end_line(p, &loc)) return false;
     dl_var *v = dl_graph_var(g, role, name, type, said.init, loc);
-    v->of = of, v->numbers = said.numbers;
+    v->of = of, v->numbers = said.numbers, v->piece = said.piece;
     define(p, &v->value, id, offset);
     dl_map_set(p, &p->vars, (uintptr_t)name, v);
     return true;

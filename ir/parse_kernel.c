@@ -243,13 +243,13 @@ static bool parse_contract(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
 
 static bool parse_args(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     dl_token at = p->tok;
-    int arity = dl_ops[in->op].arity;
+    bool draws = in->op == DL_OP_random;
+    int most = draws ? 3 : dl_ops[in->op].arity, least = draws ? 2 : most;
     for (bool more = true; more; in->nargs++) {
-        if (in->nargs == arity)
-            return dl_lex_fail(p, &at, "%s takes %d operands", dl_ops[in->op].name, arity);
+        if (in->nargs == most) return dl_lex_fail(p, &at, "%s takes %d operands", dl_ops[in->op].name, most);
         if (!find_instr(p, k, &in->args[in->nargs]) || !dl_lex_accept(p, ',', &more)) return false;
     }
-    if (in->nargs != arity) return dl_lex_fail(p, &at, "%s takes %d operands", dl_ops[in->op].name, arity);
+    if (in->nargs < least) return dl_lex_fail(p, &at, "%s takes %d operands", dl_ops[in->op].name, least);
     return true;
 }
 
@@ -277,7 +277,17 @@ static bool parse_elem(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return true;
 }
 
-/* "%0, %1 {number=3, first=0, along=[12, 1]}" with one step a space axis. */
+/* ", part=24" where there is a third operand. */
+static bool parse_part(dl_parser *p, dl_kinstr *in) {
+    bool named;
+    if (in->nargs < 3) return true;
+    if (!dl_lex_mark(p, ',') || !dl_lex_accept_word(p, "part", &named)) return false;
+    if (!named) return dl_lex_expected(p, "part");
+    return dl_lex_mark(p, '=') && dl_lex_int(p, 0, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "part", &in->part);
+}
+
+/* "%0, %1 {number=3, first=0, along=[12, 1]}" with one step a space axis;
+ * "%0, %1, %2 {number=3, first=0, along=[12, 1], part=24}". */
 static bool parse_random(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     static const char *const names[] = {"number", "first", "along"};
     int64_t limit = (int64_t)1 << DL_ELEMENTS_LOG2_MAX, number = 0;
@@ -295,7 +305,7 @@ static bool parse_random(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     in->number = (int)number;
     if (!dl_parse_ints(p, &n, in->along)) return false;
     if (n != k->nspace) return dl_lex_fail(p, &at, "along needs one step for each axis of the space");
-    return dl_lex_mark(p, '}');
+    return parse_part(p, in) && dl_lex_mark(p, '}');
 }
 
 /* "in tf32" behind a contraction. */

@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ir/collective.h"
 #include "ir/feed.h"
+#include "ir/infer.h"
 
 int64_t dl_plan_peak(const dl_plan *p, int threads) {
     return dl_plan_round(p->arena_bytes) + dl_plan_round(p->workspace_bytes) + dl_plan_staged(p) +
@@ -115,12 +117,29 @@ static bool check_place(const dl_plan *p, const char *what, const char *name, in
                    name, (long long)offset, (long long)p->arena_bytes, (long long)bytes, DL_PLAN_ALIGN);
 }
 
+const dl_var_piece *dl_plan_piece(const dl_plan_var *v) {
+    return v->piece.group && *v->piece.group ? &v->piece : NULL;
+}
+
+static bool check_piece(const dl_plan_var *v, dl_error *err) {
+    const dl_var_piece *p = dl_plan_piece(v);
+    if (!p) return true;
+    bool ok = p->axis >= 0 && p->axis < v->type.rank && p->ranks >= 1 && p->rank >= 0 && p->rank < p->ranks &&
+              p->size >= 0 && dl_share_of(p->size, p->ranks, p->rank).n == v->type.axis[p->axis].size;
+    dl_type whole = ok ? dl_piece_whole(v->type, p) : v->type;
+    whole.layout = (dl_layout){0};
+    ok = ok && dl_infer_type(&whole, &(dl_shape_fault){0});
+    return ok || dl_fail(err, DL_INPUT, "variable '%s' of %s is no such piece of a tensor", v->name,
+                         dl_type_text(&v->type));
+}
+
 static bool check_var(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_var *v = &p->vars.at[i];
     if (!check_name("variable", i, v->name, err) || !check_type("variable", v->name, &v->type, err))
         return false;
     if ((unsigned)v->role >= DL_NVAR_ROLES || (unsigned)v->init.kind >= DL_NINITS)
         return dl_fail(err, DL_INPUT, "variable '%s' has an unknown role or initialisation", v->name);
+    if (!check_piece(v, err)) return false;
     if (v->numbers.n != (v->role == DL_VAR_TABLE ? dl_type_count(&v->type) : 0))
         return dl_fail(err, DL_INPUT, "variable '%s' of %s has %d numbers", v->name, dl_type_text(&v->type),
                        v->numbers.n);

@@ -157,6 +157,9 @@ static void code_var(codec *c, dl_plan_var *v) {
     CODE_ENUM(c, dl_init_kind, v->init.kind);
     code_double(c, &v->init.a);
     code_double(c, &v->init.b);
+    code_name(c, &v->piece.group);
+    code_int(c, &v->piece.axis), code_int(c, &v->piece.ranks), code_int(c, &v->piece.rank);
+    code_int64(c, &v->piece.size);
     CODE_LIST(c, double, &v->numbers, sizeof(double), code_double);
     code_int64(c, &v->offset);
 }

@@ -122,6 +122,10 @@ static void put_var(dl_buf *out, const dl_var *v) {
     if (v->of) put_name(out, " of $", v->of);
     dl_putf(out, " = %%%u : ", v->value.id);
     put_typed(out, &v->value);
+    if (v->piece.group) {
+        dl_putf(out, " piece(%d, ", v->piece.axis), put_int(out, v->piece.size), dl_puts(out, ", ");
+        put_word(out, v->piece.group), dl_putf(out, ", %d, %d)", v->piece.ranks, v->piece.rank);
+    }
     if (v->role == DL_VAR_TABLE) {
         put_numbers(out, v);
         return;
@@ -286,11 +290,14 @@ static void put_over(dl_buf *out, const dl_kernel *k, unsigned over) {
     dl_puts(out, "]}");
 }
 
-/* "random %0, %1 {number=3, first=0, along=[12, 1]}" */
+/* "random %0, %1 {number=3, first=0, along=[12, 1]}"; with a third operand ", part=24" behind it */
 static void put_random(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
-    dl_putf(out, "random %%%d, %%%d {number=", in->args[0], in->args[1]), put_int(out, in->number);
+    dl_putf(out, "random %%%d, %%%d", in->args[0], in->args[1]);
+    if (in->nargs > 2) dl_putf(out, ", %%%d", in->args[2]);
+    dl_puts(out, " {number="), put_int(out, in->number);
     dl_puts(out, ", first="), put_int(out, in->first);
     dl_puts(out, ", along="), put_ints(out, k->nspace, in->along);
+    if (in->nargs > 2) dl_puts(out, ", part="), put_int(out, in->part);
     dl_puts(out, "}");
 }
 

@@ -142,6 +142,17 @@ bool dl_check_memory(dl_checker *c) {
         }
     }
 
+    /* By node, chained by value id: what it is the end of without reading it. */
+    const dl_value **late = DL_NEWS(c->scratch, const dl_value *, g->nodes.n + 1),
+                   **behind = DL_NEWS(c->scratch, const dl_value *, g->next_id + 1);
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int j = 0; j < g->nodes.at[i]->nin && waits[i] >= 0; j++) {
+            const dl_value *v = g->nodes.at[i]->in[j];
+            int end = last_read[v->id];
+            if (v->var || end <= i || end >= g->nodes.n || behind[v->id] || late[end] == v) continue;
+            behind[v->id] = late[end], late[end] = v;
+        }
+
     const dl_value **next_of =
         DL_NEWS(c->scratch, const dl_value *, g->next_id + 1); /* by id: what it overwrites */
     for (int i = 0; i < g->results.n; i++) {
@@ -163,6 +174,7 @@ bool dl_check_memory(dl_checker *c) {
         }
         for (int j = 0; j < n->nin; j++)
             if (!n->in[j]->var && last_read[n->in[j]->id] <= i) leave(&live, n->in[j]);
+        for (const dl_value *v = late[i]; v; v = behind[v->id]) leave(&live, v);
         for (int j = 0; j < n->nout; j++)
             if (last_read[n->out[j].id] < 0) leave(&live, &n->out[j]);
     }

@@ -56,13 +56,17 @@ static bool *find_active(const dl_graph *g, dl_arena *arena) {
     return active;
 }
 
+/* Ops that are there for the way back alone. */
 static bool pass_stop(dl_value **v) {
-    bool stops = (*v)->def && (*v)->def->op == DL_OP_stop_gradient;
-    if (stops) *v = (*v)->def->in[0];
-    return stops;
+    const dl_value *before = *v;
+    while ((*v)->def && ((*v)->def->op == DL_OP_stop_gradient || (*v)->def->op == DL_OP_enter ||
+                         (*v)->def->op == DL_OP_scale_gradient))
+        *v = (*v)->def->in[0];
+    return *v != before;
 }
 
-/* What stopped a gradient has done its work: its operand is read in its place. */
+/* What stopped a gradient, or changed it between ranks, has done its work: its operand is read in its place.
+ */
 static bool forget_stops(dl_graph *g) {
     bool any = false;
     for (int i = 0; i < g->nodes.n; i++)

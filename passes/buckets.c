@@ -49,8 +49,12 @@ static dl_node *join(dl_graph *g, const member *m, int first, int end, dl_arena 
     return all;
 }
 
-/* Those of the graph that a bucket may hold, in order. What fills one by itself is left alone, and does not end
- * the bucket of the small ones around it. */
+/* Is it of the group that gradients are summed over? What tensor parallel ranks sum within the graph waits
+ * for others of its kind. */
+static bool ends_in_gradient(const dl_node *n) { return strcmp(dl_node_name(n, DL_ATTR_group), "tp") != 0; }
+
+/* Those of the graph that a bucket may hold, in order. What fills one by itself is left alone, and does not
+ * end the bucket of the small ones around it. */
 static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, int *n) {
     const dl_uses *uses = dl_graph_uses(g, arena);
     member *m = DL_NEWS(arena, member, g->nodes.n + 1);
@@ -60,6 +64,7 @@ static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, in
         dl_node *node = g->nodes.at[i];
         for (int k = 0; k < node->nout; k++) made[node->out[k].id] = i;
         if (node->op != DL_OP_all_reduce || node->nin != 1 || !dl_reduces_in_place(node, 0, uses)) continue;
+        if (!ends_in_gradient(node)) continue;
         if (dl_type_bytes(&node->in[0]->type) > most) continue;
         m[(*n)++] = (member){.node = node,
                              .made = made[node->in[0]->id],

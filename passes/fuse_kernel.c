@@ -59,7 +59,7 @@ static int draw(maker *m, const dl_node *n, const dl_index *index) {
     dl_kinstr in = {.kind = DL_K_RANDOM,
                     .op = n->op,
                     .type = dl_kernel_type(t->dtype),
-                    .nargs = 2,
+                    .nargs = n->nin,
                     .number = (int)dl_node_int(n, DL_ATTR_number),
                     .loc = n->loc};
     int64_t step = 1;
@@ -67,7 +67,8 @@ static int draw(maker *m, const dl_node *n, const dl_index *index) {
         in.first += index[i].offset * step;
         if (index[i].axis >= 0) in.along[index[i].axis] += step;
     }
-    for (int i = 0; i < 2; i++) in.args[i] = read_here(m, n->in[i]);
+    if (n->nin > 2) in.part = dl_type_count(t);
+    for (int i = 0; i < n->nin; i++) in.args[i] = read_here(m, n->in[i]);
     return emit(m, in);
 }
 

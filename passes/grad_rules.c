@@ -35,8 +35,8 @@ void dl_grad_none(dl_grad *g) { dl_fail_op(g->b->graph, g->node, g->err); }
 /* dq, dk and dv by the template's other half, of what it left. */
 void dl_grad_flash_attention(dl_grad *g) {
     const dl_node *n = g->node;
-    dl_value *in[8] = {n->in[DL_ATT_Q],         n->in[DL_ATT_K],           n->in[DL_ATT_V],
-                       &g->node->out[DL_ATT_Y], &g->node->out[DL_ATT_LOG], g->dy};
+    dl_value *in[DL_GRAD_PART + 1] = {n->in[DL_ATT_Q],         n->in[DL_ATT_K],           n->in[DL_ATT_V],
+                                      &g->node->out[DL_ATT_Y], &g->node->out[DL_ATT_LOG], g->dy};
     for (int i = DL_ATT_SEED; i < n->nin; i++) in[DL_GRAD_SEED + i - DL_ATT_SEED] = n->in[i];
     dl_value *dq = dl_build(g->b, DL_OP_flash_attention_grad, n->nin + 3, in, n->nattrs, n->attrs);
     for (int i = 0; i < 3; i++) dl_grad_give(g, i, &dq->def->out[i]);
@@ -92,6 +92,10 @@ void dl_grad_leaky_relu(dl_grad *g) {
     dl_grad_give(g, 0, select(g, on, g->dy, scale(g, g->dy, slope)));
 }
 void dl_grad_cast(dl_grad *g) { dl_grad_give(g, 0, dl_build_cast(g->b, g->dy, operand(g, 0)->type.dtype)); }
+
+void dl_grad_scale_gradient(dl_grad *g) {
+    dl_grad_give(g, 0, scale(g, g->dy, dl_node_float(g->node, DL_ATTR_value)));
+}
 
 /* ---- pointwise, two and three operands ---- */
 void dl_grad_add(dl_grad *g) {

@@ -29,7 +29,7 @@ static dl_var *copy_of(dl_graph *g, const dl_node *n, dl_error *err) {
         return NULL;
     }
     v = dl_graph_var(g, DL_VAR_COPY, name, n->out[0].type, (dl_init){.kind = DL_INIT_ZERO}, of->loc);
-    v->of = of->name;
+    v->of = of->name, v->piece = of->piece;
     return v;
 }
 

@@ -7,14 +7,17 @@
 typedef struct {
     dl_builder b;          /* what rules get */
     dl_value *seed, *step; /* what random numbers are drawn by; NULL until one is */
+    bool ranks;            /* several share the samples, */
+    dl_value *rank;        /* and which part of them is here; NULL until one is drawn by it */
     int64_t next;          /* number of the next op that draws */
     dl_error *err;
 } dl_lowering;
 /* Of the builder that a rule gets. */
 static inline dl_lowering *dl_lowering_of(dl_builder *b) { return (dl_lowering *)b; }
-/* Begins to draw for one more op: its number in *number, the seed and the step. False: the pass' error is
- * set. lower_random.c */
-bool dl_lower_draw(dl_builder *b, int64_t *number, dl_value **seed, dl_value **step);
+/* Begins to draw for one more op, in place of node n: its number in *number; in[] is what it draws by, seed
+ * and step, and the part where ranks have each their samples of n's operands. How many those are; 0: the
+ * pass' error is set. lower_random.c */
+int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in[3]);
 /* A name for an axis that the type has not, made of another. */
 const char *dl_lower_fresh(const dl_type *t, const char *name);
 

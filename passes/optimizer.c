@@ -47,7 +47,7 @@ dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_
     check_free(o, name);
     dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, param->value.type,
                              (dl_init){.kind = DL_INIT_ZERO}, param->loc);
-    v->of = param->name;
+    v->of = param->name, v->piece = param->piece;
     return v;
 }
 

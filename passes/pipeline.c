@@ -5,7 +5,7 @@
  * broadcasts and a reduction an operand, and become lean here. plan_memory is last: offsets hold for one
  * order. */
 const char dl_pipeline[] =
-    "amp,lower,simplify,autodiff,ranks,optimizer,simplify,low_weights,layout,fuse,buckets,updates,"
+    "amp,lower,simplify,shard,autodiff,ranks,optimizer,simplify,low_weights,layout,fuse,buckets,updates,"
     "recompute,schedule,plan_memory";
 
 #define dl_skip_nothing NULL

@@ -69,29 +69,41 @@ void dlc_tell_warnings(const dl_session *s) {
     if (s->diagnostics.n) fputs(s->diagnostics.at, stderr);
 }
 
-/* --ranks, where the command has it. */
-static bool read_ranks(const dl_config *c, int *ranks, dl_error *err) {
-    enum { MOST_RANKS = 1 << 20 };
-    const char *text = dl_config_option(c, "ranks");
+enum { MOST_RANKS = 1 << 20 };
+
+/* A whole number that a command takes as an option; where it is not given, the least. */
+static bool read_number(const dl_config *c, const char *option, int least, int most, const char *what,
+                        int *value, dl_error *err) {
+    const char *text = dl_config_option(c, option);
     char *end = NULL;
-    long n = text ? strtol(text, &end, 10) : 1;
-    if (text && (end == text || *end || n < 1 || n > MOST_RANKS))
-        return dl_fail(err, DL_USAGE, "--ranks=%.100s: how many processes share the work, 1 to %d", text,
-                       MOST_RANKS);
-    *ranks = (int)n;
+    long n = text ? strtol(text, &end, 10) : least;
+    if (text && (end == text || *end || n < least || n > most))
+        return dl_fail(err, DL_USAGE, "--%s=%.100s: %s, %d to %d", option, text, what, least, most);
+    *value = (int)n;
     return true;
+}
+
+/* One rank has no one to share with, whatever the configuration says of many. */
+static bool make_alone(dl_config *c, dl_error *err) {
+    return dl_config_set(c, DL_KEY_tensor_parallel, "1", err) &&
+           dl_config_set(c, DL_KEY_context_parallel, "1", err);
 }
 
 static dl_session *open_session(dl_arena *arena, dl_config *c, int ranks, int *code) {
     dl_error err = {0};
     dl_session *s = NULL;
     dl_buf diagnostics = {0};
-    bool ok = dl_config_take_model(c, &err);
+    int rank = 0;
+    bool ok = dl_config_take_model(c, &err), alone = ranks == 1;
     if (ok && !dl_config_option(c, "config") && dl_config_is_null(c, DL_KEY_local_batch_size))
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
              dl_config_set(c, DL_KEY_local_batch_size, "1", &err);
-    if (ok && !ranks) ok = read_ranks(c, &ranks, &err);
+    if (ok && !ranks)
+        ok = read_number(c, "ranks", 1, MOST_RANKS, "how many processes share the work", &ranks, &err) &&
+             read_number(c, "rank", 0, ranks - 1, "one of the processes", &rank, &err);
+    if (ok && alone) ok = make_alone(c, &err);
     if (ok) s = dl_session_open(arena, c, ranks, &diagnostics, &err);
+    if (s) dl_session_take_rank(s, rank);
     if (!s && diagnostics.n) fputs(diagnostics.at, stderr);
     if (!s) *code = dlc_fail(&err);
     dl_buf_free(&diagnostics);

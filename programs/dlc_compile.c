@@ -18,6 +18,7 @@ static const dl_option options[] = {
     {"target", 0, "TARGET",
      "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:sm_80, sm_90, sm_90a, sm_100"},
     {"ranks", 0, "N", "the plan of one of N processes, each with its share of the global batch"},
+    {"rank", 0, "R", "which of them, 0 to N-1 (0)"},
     {"dump", 0, "WHAT", "print ast, ir, kernel, source, plan or memory"},
     {"dump-after", 0, "PASS", "print the IR behind this pass"},
     {"dump-filter", 0, "@NAME", "only the kernel or graph of this name"},
@@ -92,6 +93,27 @@ static void print_amp(const dl_graph *g, dl_dtype low) {
            r.cast_kernels);
 }
 
+/* ..., "groups": {"tp": [[0, 1], [2, 3]], ...}: who works with whom, of several ranks. */
+static void print_groups(const dl_session *s) {
+    int world = dl_ranks_world(&s->ranks), *members = DL_NEWS(s->arena, int, world);
+    printf("\"ranks\": %d, \"groups\": {", world);
+    for (int g = 0; g < DL_NRANK_GROUPS; g++) {
+        const char *name = dl_rank_groups[g], *between = "";
+        int n = dl_ranks_count(&s->ranks, name);
+        printf("%s\"%s\": [", g ? ", " : "", name);
+        for (int rank = 0; rank < world; rank++) {
+            dl_ranks_members(&s->ranks, name, rank, members);
+            if (members[0] != rank) continue; /* its first member tells it */
+            printf("%s[", between);
+            for (int i = 0; i < n; i++) printf("%s%d", i ? ", " : "", members[i]);
+            printf("]");
+            between = ", ";
+        }
+        printf("]");
+    }
+    printf("}, ");
+}
+
 /* ..., "kernel_table": [...]: each kernel of the plan. */
 static void print_kernels(const dl_session *s, const dl_plan *p, const dl_target *t) {
     dl_error err = {0};
@@ -129,6 +151,7 @@ static void print_figures(const dl_session *s, const dl_plan *p, const dl_compil
                s->model_name, p->target, (long long)s->batch, (long long)s->parameters, (long long)flops,
                (long long)bytes, kernels, (long long)peak, predicted_us * 1e-3, ms, s->times.passes_ms,
                s->times.cc_ms, s->times.compiled);
+        print_groups(s);
         print_kernels(s, p, opt->target);
         print_amp(s->module->graphs.at[0], opt->recipe.low);
         puts("}");

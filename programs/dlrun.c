@@ -1,8 +1,11 @@
 /* `dlrun`: trains a model. The configuration and the model become a plan (compiler), the plan and the data a
  * run (runtime); this file is where the two meet, and main reads in the order of what happens. */
+#include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "compiler/arguments.h"
 #include "compiler/session.h"
@@ -12,7 +15,9 @@
 #include "ir/base/streams.h"
 #include "programs/device.h"
 #include "programs/environment.h"
+#include "programs/groups.h"
 #include "programs/identity.h"
+#include "programs/launch.h"
 #include "programs/predict.h"
 #include "programs/profile.h"
 #include "programs/rates.h"
@@ -30,6 +35,7 @@ static const dl_option options[] = {
     {"json", 0, NULL, "with --dry_run: print them, and every key's value, as one JSON object"},
     {"profile", 0, NULL,
      "record some steps of the first epoch: profile.json and profile.txt in the run's directory"},
+    {"ranks", 'n', "N", "start N ranks of this run by mpirun (docs/distributed.md)"},
     {"distributed", 'd', NULL, "taken for compatibility: ranks are those of the environment"},
     {"verbose", 'v', NULL, "log more"},
     {"show-config", 0, NULL, "log the command line, too"},
@@ -45,13 +51,15 @@ static const char usage[] =
     "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it leaves\n"
     "  dlrun --config short --resume               go on where a run stopped (Ctrl-C leaves a checkpoint)\n"
     "  dlrun --config short --resume=DIR           go on from the run, or the checkpoint, in DIR\n"
+    "  dlrun -n 4 --config short                   four ranks of this machine, by mpirun\n"
     "  dlrun --data_loader_config synthetic        on noise, without any data file\n"
     "  dlrun --config base --dry_run               parameters and exact memory, nothing else\n"
     "  dlrun predict runs/short/1GPU/00 FILE -o OUT   what the trained model makes of a file (predict "
     "--help)\n"
     "  dlrun models/config/hello.yaml              a file that is one configuration, and names its model\n"
     "  dlrun models/vit.dl --help                  all options and keys, the model's among them\n\n"
-    "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 75 stopped by a "
+    "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 8 another rank, "
+    "75 stopped by a "
     "signal, or --stop_after\n"
     "(a checkpoint is written: run again with --resume).\n\n";
 
@@ -70,7 +78,8 @@ typedef struct {
     dl_device_choice device;
     dlr_comm *comm; /* NULL: one rank */
     dlr_world world;
-    dlr_group groups[1];
+    dlr_group groups[DL_NRANK_GROUPS];
+    int place[DL_NRANK_PARTS], data_ranks; /* this rank's coordinates; ranks with other samples */
     dlr_rundir dir;
     bool logs; /* out.log is open */
     DL_ARRAY(const char *) warnings;
@@ -93,16 +102,33 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
     return true;
 }
 
+/* A rank is lost while this one is far from the comm: it ends here. */
+static void end_lost(void *of, const dl_error *err) {
+    const program *p = of;
+    fprintf(stderr, "rank %d: dlrun: error: %s\n", p->world.rank, err->message);
+    _exit(dl_launch_report(p->world.rank, err->code));
+}
+
+/* Rank 0 speaks for all; the others' standard output is nobody's. */
+static void share_streams(const program *p) {
+    bool all = dl_config_bool(p->config, DL_KEY_log_all_ranks);
+    if (all) dlr_log_set_rank(p->world.rank);
+    dlr_log_set_stderr(all || p->world.rank == 0);
+    int null = p->world.rank ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+    if (null >= 0) dup2(null, STDOUT_FILENO), close(null);
+}
+
 /* Who trains together: everybody's first act, so that whoever is missing is missed here. */
 static bool open_world(program *p, dl_error *err) {
     p->world = (dlr_world){.size = 1, .local_size = 1};
-    dlr_comm *comm = dlr_comm_open(&(dlr_world_options){0}, err);
+    dlr_world_options o = {
+        .timeout = dl_config_float(p->config, DL_KEY_comm_timeout), .lost = end_lost, .context = p};
+    dlr_comm *comm = dlr_comm_open(&o, err);
     if (!comm) return false;
     p->world = dlr_comm_world(comm);
-    p->groups[0] = (dlr_group){"dp", 0, p->world.rank, p->world.size};
     if (p->world.size > 1) {
         p->comm = comm;
-        dlr_log_set_stderr(p->world.rank == 0);
+        share_streams(p);
         return true;
     }
     return dlr_comm_close(comm);
@@ -129,6 +155,11 @@ static bool open_session(program *p, dl_error *err) {
     if (!p->session) return false;
     p->model_path = p->session->model_path, p->batch = p->session->batch;
     p->global_batch = p->session->global_batch;
+    dl_session_take_rank(p->session, p->world.rank);
+    dl_ranks_place(&p->session->ranks, p->world.rank, p->place);
+    p->data_ranks = p->session->ranks.size[DL_RANKS_DP];
+    if (p->comm && !dl_groups_make(p->arena, p->comm, &p->session->ranks, p->world.rank, p->groups, err))
+        return false;
     p->model = dl_identify(p->arena, p->session);
     for (int i = 0; i < c->warnings.n; i++) dl_push(p->arena, &p->warnings, c->warnings.at[i]);
     return dl_samples_settle(c, err);
@@ -325,7 +356,8 @@ static void print_json(const program *p, int threads, const dlr_device_memory *m
 
 /* Threads of this rank, of `threads` as given: 0 shares the machine's CPUs out to its ranks. */
 static int threads_of(const program *p) {
-    int threads = (int)dl_config_int(p->config, DL_KEY_threads), here = p->world.local_size;
+    int threads = (int)dl_config_int(p->config, DL_KEY_threads),
+        here = p->comm ? dlr_comm_sharing(p->comm) : 1;
     if (threads || here <= 1) return threads;
     return dl_cpus_allowed() > here ? dl_cpus_allowed() / here : 1;
 }
@@ -355,7 +387,7 @@ static bool load_plan(program *p, dl_error *err) {
     p->exec = dlr_exec_open(p->plan,
                             (dlr_exec_options){.threads = threads_of(p),
                                                .device = p->device.device,
-                                               .ranks = {p->comm, 1, p->groups}},
+                                               .ranks = {p->comm, p->comm ? DL_NRANK_GROUPS : 0, p->groups}},
                             err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
@@ -408,8 +440,8 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .model = p->model,
         .ranks = {.comm = p->comm,
                   .rank = p->world.rank,
-                  .data_rank = p->world.rank,
-                  .data_ranks = p->world.size,
+                  .data_rank = p->place[DL_RANKS_DP],
+                  .data_ranks = p->data_ranks,
                   .own_buffers = dl_config_bool(c, DL_KEY_disable_broadcast_buffers)},
     };
 }
@@ -489,7 +521,6 @@ static void close_program(program *p) {
     dlr_dataset_close(p->valid);
     if (p->logs && !dlr_log_close(&err)) fprintf(stderr, "dlrun: warning: %s\n", err.message);
     dlr_rundir_close(&p->dir);
-    dlr_comm_close(p->comm);
     dl_session_close(p->session);
     dl_arena_free(p->arena); /* and the compiler's */
 }
@@ -514,6 +545,40 @@ static const char *join(dl_arena *arena, int n, char *const *words) {
     return text;
 }
 
+/* The end of a rank. One that ends alone tells the others, who would wait for it; and where MPI may hang, or
+ * may still write to what would be freed, nothing is ended but the process. */
+static void end_rank(program *p, int code, const dl_error *err) {
+    bool common = code == DL_OK || code == DL_REQUEUE || code == DL_NUMERIC;
+    dl_error lost = {0};
+    if (common && dlr_comm_barrier(p->comm, &lost) && dlr_comm_close(p->comm)) {
+        p->comm = NULL;
+        return;
+    }
+    if (common) {
+        dl_fail(&lost, DL_PEER, "another rank does not end its run"); /* unless the barrier said which */
+        report(p, &lost);
+        code = lost.code;
+    }
+    if (code == DL_PEER)
+        dlr_comm_close(p->comm);
+    else
+        dlr_comm_leave(p->comm, err->message);
+    dl_error closing = {0};
+    if (p->logs) dlr_log_close(&closing);
+    _exit(dl_launch_report(p->world.rank, dl_streams_end("dlrun", code)));
+}
+
+static int end(program *p, bool ok, const dl_error *err) {
+    int code = ok ? DL_OK : err->code ? (int)err->code : DL_INTERNAL, rank = p->world.rank;
+    if (!ok) report(p, err);
+    if (p->comm) {
+        signal(SIGTERM, SIG_IGN); /* by mpirun, when another rank was faster */
+        end_rank(p, code, err);
+    }
+    close_program(p);
+    return dl_launch_report(rank, dl_streams_end("dlrun", code));
+}
+
 int main(int argc, char **argv) {
     dl_exit_without_memory("dlrun");
     dl_streams_start();
@@ -522,16 +587,20 @@ int main(int argc, char **argv) {
     dl_error err = {0};
     program p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
     p.command_line = join(p.arena, argc, argv);
-    p.config = dl_config_open(p.arena, argc, argv, options, &err);
-    int code = DL_OK;
+    int status = 0, ranks = dl_launch_take(&argc, argv, &err);
+    p.config = ranks < 0 ? NULL : dl_config_open(p.arena, argc, argv, options, &err);
     bool ok = p.config;
     if (ok && dl_config_option(p.config, "help"))
         ok = help(&p, &err);
     else if (ok && dl_config_option(p.config, "version"))
         dl_version_print(p.arena, "dlrun");
-    else
+    else if (ok && ranks > 1) {
+        ok = dl_launch(ranks, argc, argv, &status, &err);
+    } else
         ok = ok && run(&p, &err);
-    if (!ok) code = err.code ? (int)err.code : DL_INTERNAL, report(&p, &err);
-    close_program(&p);
-    return dl_streams_end("dlrun", code);
+    if (ok && ranks > 1) { /* they have said why */
+        close_program(&p);
+        return dl_streams_end("dlrun", status);
+    }
+    return end(&p, ok, &err);
 }

@@ -8,7 +8,9 @@
     "~/.cache/dlc)\n"                                                                                        \
     "  CC                         the C compiler (cc, gcc or clang, whichever is there)\n"                   \
     "  DLC_SKIP                   passes to leave out, for debugging: fuse,schedule\n"                       \
-    "  DLR_DEBUG                  words with commas: guard (docs/gpu.md); of a GPU: driver, launches\n"      \
+    "  DLR_DEBUG                  words with commas: nan (stop at the first value that is not finite), "     \
+    "guard\n"                                                                                                \
+    "                             (docs/gpu.md); of a GPU: driver, launches (runtime/cuda/README.md)\n"      \
     "  TMPDIR                     where kernels are loaded from if no file may live in memory (/tmp)\n"      \
     "  ENABLE_PROFILING           1: dlrun records steps of epoch 4, as by --profile; beneath NVIDIA's "     \
     "profilers their ranges\n"                                                                               \

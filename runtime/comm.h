@@ -59,6 +59,9 @@ typedef struct {
  * MPI that started us), DL_PEER. */
 dlr_comm *dlr_comm_open(const dlr_world_options *options, dl_error *err);
 dlr_world dlr_comm_world(const dlr_comm *comm);
+/* Ranks, with this one, that may run on the same CPUs: those of this machine, unless the launcher gave each
+ * its own. */
+int dlr_comm_sharing(const dlr_comm *comm);
 /* "self", "local", "Open MPI v4.1.4": for the log. */
 const char *dlr_comm_backend(const dlr_comm *comm);
 
@@ -93,8 +96,8 @@ bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *
  * by _exit, since MPI's own end would wait for the lost one. NULL is fine. */
 bool dlr_comm_close(dlr_comm *comm);
 
-/* This rank ends alone, by a fault of its own: tells the others, whose waits fail with "rank 1 has left: why".
- * The process should then leave by _exit with its own code. */
+/* This rank ends alone, by a fault of its own: tells the others, whose waits fail with "rank 1 has left:
+ * why". The process should then leave by _exit with its own code. */
 void dlr_comm_leave(dlr_comm *comm, const char *why);
 /* Where the last collectives are written when a rank is lost, besides standard error; kept. */
 void dlr_comm_set_flight(dlr_comm *comm, const char *path);
@@ -104,6 +107,9 @@ void dlr_comm_set_flight(dlr_comm *comm, const char *path);
  * (DL_PEER): a deadlock. With `threads` each comm belongs to a thread of its own, and waits wait. Close each;
  * free the array. Never NULL. */
 dlr_comm **dlr_comm_local(int n, bool threads);
+
+/* Whether ranks can be started by that family of MPI, "openmpi" or "mpich": there is a module for it. */
+bool dlr_comm_speaks(const char *family);
 
 /* Bytes that went out from this rank, and seconds that waits took: for profiles and tests. */
 typedef struct {

@@ -52,6 +52,9 @@ typedef struct {
     int64_t seen, total;  /* in use now, of all programs; what the device has */
 } dlr_device_memory;
 
+/* Called behind each launch of a run, which is done then. */
+typedef void dlr_seen_fn(void *context, int program, int number);
+
 typedef struct {
     /* Loads the plan's objects and finds every kernel in them. Errors: DL_INPUT (a kernel that is not there,
      * or takes other arguments), DL_IO, DL_RESOURCE. */
@@ -97,7 +100,9 @@ struct dlr_device {
     bool gathers;           /* inputs of floats can be made by `gather` */
     int ahead; /* runs that may be started before the oldest is taken; 1: each is done when it returns */
     dlr_timeline *timeline; /* of the next replay; NULL: it is not timed */
-    dl_error fault;         /* code DL_OK: none */
+    dlr_seen_fn *seen;      /* replays go launch by launch, and this looks at each; NULL: nobody does */
+    void *seen_by;
+    dl_error fault; /* code DL_OK: none */
 };
 
 /* A device for the plan, opened: that of its target. name: "cpu", "cuda", "cuda:1", "cuda:emulated"; NULL:

@@ -3,6 +3,7 @@
 
 #include "ir/base/clock.h"
 #include "ir/base/object.h"
+#include "runtime/debug.h"
 #include "runtime/device.h"
 #include "runtime/guard.h"
 #include "runtime/memory.h"
@@ -173,7 +174,9 @@ static void replay(dlr_device *d, int program) {
             run_launch(c, program, s.number);
         else
             dlr_device_exchange(d, program, s);
-        if (t && s.kind == DL_STEP_LAUNCH) t->launches[s.number] = (dlr_time){began, dl_clock_ns()};
+        if (s.kind != DL_STEP_LAUNCH) continue;
+        if (t) t->launches[s.number] = (dlr_time){began, dl_clock_ns()};
+        if (d->seen) d->seen(d->seen_by, program, s.number);
     }
     d->timeline = NULL;
 }

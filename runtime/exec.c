@@ -11,6 +11,7 @@ typedef struct {
 
 struct dlr_exec {
     const dl_plan *plan;
+    dlr_ranks ranks;
     dl_arena *arena; /* of the tables below */
     dlr_pool *pool;
     dlr_device *device;
@@ -25,7 +26,7 @@ static void write_tables(dlr_exec *e) {
     for (int i = 0; i < e->plan->vars.n; i++) {
         const dl_plan_var *v = &e->plan->vars.at[i];
         if (v->role == DL_VAR_TABLE)
-            dlr_state_write(e, (dlr_view){&v->type, v->offset}, DL_F64, v->numbers.at);
+            dlr_state_write(e, (dlr_view){.type = &v->type, .offset = v->offset}, DL_F64, v->numbers.at);
     }
 }
 
@@ -33,7 +34,7 @@ static void find_copies(dlr_exec *e) {
     for (int i = 0; i < e->plan->vars.n; i++) {
         const dl_plan_var *v = &e->plan->vars.at[i];
         if (v->role != DL_VAR_COPY) continue;
-        copy c = {dlr_exec_variable(e, v->of), {&v->type, v->offset}};
+        copy c = {dlr_exec_variable(e, v->of), {.type = &v->type, .offset = v->offset}};
         dl_push(e->arena, &e->copies, c);
     }
 }
@@ -69,7 +70,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
     if (!dl_plan_check(plan, err)) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_exec *e = DL_NEW(arena, dlr_exec);
-    e->plan = plan, e->arena = arena;
+    e->plan = plan, e->arena = arena, e->ranks = options.ranks;
     e->times = DL_NEWS(arena, dlr_time, most_launches(plan) + 1);
     e->pool = dlr_pool_open(options.threads, err);
     e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks, err) : NULL;
@@ -101,6 +102,11 @@ void dlr_exec_run_step(dlr_exec *e, int program, int step) {
         dlr_device_exchange(e->device, program, s);
 }
 
+bool dlr_exec_can_step(const dlr_exec *e, int program, int step) {
+    dl_plan_step s = dl_plan_step_at(&e->plan->programs.at[program], step);
+    return s.kind != DL_STEP_WAIT || dlr_exchange_done(e->device->exchange, program, s.number);
+}
+
 void dlr_exec_start(dlr_exec *e, int program) {
     dlr_exec_renew(e);
     e->device->table->capture(e->device, program);
@@ -111,6 +117,9 @@ void dlr_exec_take(dlr_exec *e) { e->device->table->take(e->device); }
 void dlr_exec_watch(dlr_exec *e, dlr_timeline *timeline) {
     timeline->ncopies = 0;
     e->device->table->watch(e->device, timeline);
+}
+void dlr_exec_observe(dlr_exec *e, dlr_seen_fn *seen, void *context) {
+    e->device->seen = seen, e->device->seen_by = context;
 }
 int dlr_exec_ahead(const dlr_exec *e) { return e->device->ahead; }
 
@@ -142,7 +151,7 @@ int dlr_exec_program(const dlr_exec *e, const char *name) {
 dlr_view dlr_exec_variable(const dlr_exec *e, const char *name) {
     for (int i = 0; i < e->plan->vars.n; i++) {
         const dl_plan_var *v = &e->plan->vars.at[i];
-        if (strcmp(v->name, name) == 0) return (dlr_view){&v->type, v->offset};
+        if (strcmp(v->name, name) == 0) return (dlr_view){&v->type, v->offset, dl_plan_piece(v)};
     }
     return (dlr_view){0};
 }
@@ -151,7 +160,9 @@ dlr_view dlr_exec_result(const dlr_exec *e, int program, dl_result_role role, co
     const dl_plan_program *p = &e->plan->programs.at[program];
     for (int i = 0; i < p->results.n; i++) {
         const dl_plan_result *r = &p->results.at[i];
-        if (r->role == role && (!name || strcmp(r->name, name) == 0)) return (dlr_view){&r->type, r->offset};
+        if (r->role != role || (name && strcmp(r->name, name) != 0)) continue;
+        const dl_var_piece *piece = role == DL_RESULT_GRAD ? dl_plan_piece(&e->plan->vars.at[r->var]) : NULL;
+        return (dlr_view){&r->type, r->offset, piece};
     }
     return (dlr_view){0};
 }
@@ -171,6 +182,7 @@ const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {
     return e->device->table->result(e->device, v.offset, dl_type_bytes(v.type));
 }
 
+const dlr_ranks *dlr_exec_ranks(const dlr_exec *e) { return &e->ranks; }
 const dl_plan *dlr_exec_plan(const dlr_exec *e) { return e->plan; }
 dlr_pool *dlr_exec_pool(const dlr_exec *e) { return e->pool; }
 char *dlr_exec_arena(const dlr_exec *e) { return e->device->base; }

@@ -9,14 +9,15 @@ typedef struct dlr_exec dlr_exec;
 
 /* A tensor in the arena. */
 typedef struct {
-    const dl_type *type; /* with the layout it is stored in; NULL: there is no such tensor */
-    int64_t offset;      /* bytes from the arena's start */
+    const dl_type *type;       /* with the layout it is stored in; NULL: there is no such tensor */
+    int64_t offset;            /* bytes from the arena's start */
+    const dl_var_piece *piece; /* what of a whole tensor it is; NULL: the whole */
 } dlr_view;
 
 typedef struct {
     int threads;        /* of a CPU run, and of the host's own loops; 0: one a CPU */
     const char *device; /* as dlr_device_open; NULL: what the plan's target asks for */
-    dlr_ranks ranks;    /* that the plan's collectives go between; zero: one rank */
+    dlr_ranks ranks; /* that the plan's collectives go between; they outlive the executor; zero: one rank */
 } dlr_exec_options;
 
 /* Opens the device (runtime/device.h), which loads every kernel and maps arena, workspace and scratch
@@ -39,6 +40,8 @@ void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
 /* Runs one step of a program, launch or collective; all of them in order, with dlr_exec_renew before the
  * first, are dlr_exec_run. For who steps several ranks in turn. */
 void dlr_exec_run_step(dlr_exec *exec, int program, int step);
+/* Whether it would run now, and not wait for another rank. */
+bool dlr_exec_can_step(const dlr_exec *exec, int program, int step);
 
 /* The same in two halves, for a loop that does not wait for each step: `start` begins a run, `take` waits for
  * the oldest that was not taken, and from then on losses and metrics (scalar results, by dlr_scalar) are
@@ -50,6 +53,9 @@ void dlr_exec_take(dlr_exec *exec);
  * has begun. It runs launch by launch, to the same bits; no other may be under way. */
 void dlr_exec_watch(dlr_exec *exec, dlr_timeline *timeline);
 int dlr_exec_ahead(const dlr_exec *exec);
+/* From now on runs go launch by launch, to the same bits, and `seen` looks at tensors behind each, without
+ * writing any. NULL: nobody does any more. At most one run is to be under way then. */
+void dlr_exec_observe(dlr_exec *exec, dlr_seen_fn *seen, void *context);
 
 /* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
  * DL_RESOURCE, with what the device says. */
@@ -81,6 +87,7 @@ void *dlr_exec_gather(const dlr_exec *exec, dlr_view view);
 /* A scalar result's bytes, of the run last taken. */
 const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 
+const dlr_ranks *dlr_exec_ranks(const dlr_exec *exec);
 const dl_plan *dlr_exec_plan(const dlr_exec *exec);
 dlr_pool *dlr_exec_pool(const dlr_exec *exec); /* for the host's own loops between runs */
 /* The arena, plan->arena_bytes bytes, where it is the host's own memory; else NULL. */

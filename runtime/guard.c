@@ -6,14 +6,6 @@
 
 enum { PLACE = 256 /* parts begin at multiples of it */ };
 
-bool dlr_debugs(const char *word) {
-    const char *all = getenv("DLR_DEBUG");
-    size_t n = strlen(word);
-    for (const char *at = all; at && (at = strstr(at, word)); at += n)
-        if ((at == all || at[-1] == ',') && (!at[n] || at[n] == ',')) return true;
-    return false;
-}
-
 /* ---- where what lies ---- */
 
 static int by_offset(const void *a, const void *b) {

@@ -28,9 +28,6 @@ typedef struct {
     int64_t bytes;         /* of all */
 } dlr_guard;
 
-/* Whether DLR_DEBUG, words with commas between them, has this one. */
-bool dlr_debugs(const char *word);
-
 /* Of one launch; in the arena. */
 dlr_guard dlr_guard_of(dl_arena *arena, const dl_plan *plan, const dl_plan_launch *launch);
 /* Most bytes of any launch's. */

@@ -50,23 +50,35 @@ const char *dlr_not_finite_variable(dl_arena *arena, const dlr_exec *exec, dl_va
     return NULL;
 }
 
-const char *dlr_not_finite_made(dl_arena *arena, dlr_exec *exec, int program) {
-    const dl_plan *p = dlr_exec_plan(exec);
-    const dl_plan_program *g = &p->programs.at[program];
-    for (int i = 0; i < g->launches.n; i++) {
-        const dl_plan_launch *l = &g->launches.at[i];
-        const dl_plan_kernel *k = &p->kernels.at[l->kernel];
-        dlr_exec_run_launch(exec, program, i);
-        for (int s = 0; s < k->stores.n; s++) {
-            const dl_plan_store *store = &k->stores.at[s];
-            if (!*store->where) continue;
-            int64_t at = find_element(exec, (dlr_view){&store->type, l->args[store->arg]});
-            if (at < 0) continue;
-            dl_buf b = {0};
-            dl_putf(&b, "'%s' (%.200s)", store->op, store->where);
-            put_place(&b, &store->type, at);
-            return take(arena, &b);
-        }
+/* The first value that a launch stored and that is not finite; what has been found stays. */
+static void look(void *context, int program, int number) {
+    dlr_finite_watch *w = context;
+    const dl_plan *p = dlr_exec_plan(w->exec);
+    const dl_plan_launch *l = &p->programs.at[program].launches.at[number];
+    const dl_plan_kernel *k = &p->kernels.at[l->kernel];
+    for (int s = 0; s < k->stores.n && !w->found; s++) {
+        const dl_plan_store *store = &k->stores.at[s];
+        if (!*store->where) continue;
+        int64_t at = find_element(w->exec, (dlr_view){.type = &store->type, .offset = l->args[store->arg]});
+        if (at < 0) continue;
+        dl_buf b = {0};
+        dl_putf(&b, "'%s' (%.200s)", store->op, store->where);
+        put_place(&b, &store->type, at);
+        w->found = take(w->arena, &b);
     }
-    return NULL;
+}
+
+void dlr_finite_begin(dlr_finite_watch *w, dl_arena *arena, dlr_exec *exec) {
+    *w = (dlr_finite_watch){.arena = arena, .exec = exec};
+    dlr_exec_observe(exec, look, w);
+}
+
+void dlr_finite_end(dlr_finite_watch *w) { dlr_exec_observe(w->exec, NULL, NULL); }
+
+const char *dlr_not_finite_made(dl_arena *arena, dlr_exec *exec, int program) {
+    dlr_finite_watch w;
+    dlr_finite_begin(&w, arena, exec);
+    dlr_exec_run(exec, program, NULL);
+    dlr_finite_end(&w);
+    return w.found;
 }

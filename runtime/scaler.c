@@ -41,12 +41,11 @@ const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program) {
         dl_var_role role;
         const char *what;
     } rows[] = {{DL_VAR_INPUT, "the input"}, {DL_VAR_TARGET, "the target"}, {DL_VAR_PARAM, "the weight"}};
-    size_t n = sizeof rows / sizeof *rows - (program < 0); /* a step has changed its weights */
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *found = dlr_not_finite_variable(arena, exec, rows[i].role);
         if (found) return dl_format(arena, ". Not finite is %s %s", rows[i].what, found);
     }
-    const char *made = program < 0 ? NULL : dlr_not_finite_made(arena, exec, program);
+    const char *made = dlr_not_finite_made(arena, exec, program);
     return made ? dl_format(arena,
                             ". The first value that is not finite is made by %s, or before it in "
                             "the same kernel (DLC_SKIP=fuse: each op is one)",

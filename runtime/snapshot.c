@@ -31,7 +31,8 @@ bool dlr_snapshot_take(dlr_snapshot *s, dl_error *err) {
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
         if (!next_place(v, &end, &place)) continue;
-        dlr_state_read(s->exec, (dlr_view){&v->type, v->offset}, v->type.dtype, s->memory.base + place);
+        dlr_state_read(s->exec, (dlr_view){.type = &v->type, .offset = v->offset}, v->type.dtype,
+                       s->memory.base + place);
     }
     return dlr_exec_check(s->exec, err);
 }

@@ -10,11 +10,35 @@
 static const int64_t most_random = (int64_t)1 << 34;
 enum { REDRAW = 1 << 16 /* added to the stream for each new draw of an element */ };
 
+/* How a piece lies in its whole, both row-major: of each `all` elements there it has `own`, from `first` on.
+ */
+typedef struct {
+    int64_t own, all, first;
+} place;
+
+static place place_of(dlr_view v) {
+    int64_t inner = 1, n = dl_type_count(v.type);
+    const dl_var_piece *p = v.piece;
+    if (!p || !n) return (place){n + !n, n + !n, 0};
+    for (int i = p->axis + 1; i < v.type->rank; i++) inner *= v.type->axis[i].size;
+    dl_share own = dl_share_of(p->size, p->ranks, p->rank);
+    return (place){own.n * inner, p->size * inner, own.first * inner};
+}
+
+/* Of elements that begin with number `at` of the piece, `left` of them: how many lie side by side in the
+ * whole too, and where. */
+static int64_t run_of(const place *p, int64_t at, int64_t left, int64_t *whole) {
+    int64_t block = at / p->own, in = at % p->own;
+    *whole = block * p->all + p->first + in;
+    return left < p->own - in ? left : p->own - in;
+}
+
 typedef struct {
     const dl_type *type;
     char *tensor;
     dl_init init;
     dlr_rng_place place;
+    place of; /* of the whole */
 } start;
 
 static void draw_normal(const start *s, uint64_t first, size_t n, float *out) {
@@ -62,7 +86,10 @@ static void init_tile(void *context, int64_t unit, int thread) {
     if (draw) {
         float drawn[DLR_TILE];
         for (int64_t r = 0; r < t.rows; r++)
-            draw(s, (uint64_t)(t.first + r * t.row_step), (size_t)run, drawn + r * run);
+            for (int64_t k = 0, n, whole; k < run; k += n) {
+                n = run_of(&s->of, t.first + r * t.row_step + k, run - k, &whole);
+                draw(s, (uint64_t)whole, (size_t)n, drawn + r * run + k);
+            }
         dlr_convert(dtype, values, DL_F32, drawn, t.rows * run);
     } else {
         fill(s, t.rows * run, values);
@@ -70,19 +97,23 @@ static void init_tile(void *context, int64_t unit, int thread) {
     dlr_tile_store(&t, dl_dtype_bytes(dtype), values, run, s->tensor);
 }
 
+dl_type dlr_state_whole(dlr_view v) { return v.piece ? dl_piece_whole(*v.type, v.piece) : *v.type; }
+
 bool dlr_state_init(dlr_exec *e, uint64_t seed, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(e);
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
         if (v->role == DL_VAR_TABLE) continue;
-        if (draws[v->init.kind] && dl_type_count(&v->type) > most_random)
+        dlr_view view = {&v->type, v->offset, dl_plan_piece(v)};
+        const dl_type whole = dlr_state_whole(view);
+        if (draws[v->init.kind] && dl_type_count(&whole) > most_random)
             return dl_fail(err, DL_RESOURCE, "variable '%s' (%s) has more than 2^34 random elements", v->name,
-                           dl_type_text(&v->type));
+                           dl_type_text(&whole));
         uint64_t name = dl_hash_str(v->name, 0);
-        dlr_view view = {&v->type, v->offset};
         start s = {.type = &v->type,
                    .tensor = dlr_exec_host(e, view, DLR_WRITE),
                    .init = v->init,
+                   .of = place_of(view),
                    .place = {seed, DLR_STREAM_WEIGHTS, (uint32_t)(name >> 32), (uint32_t)name}};
         dlr_pool_run(dlr_exec_pool(e), dlr_layout_tiles(&v->type), init_tile, &s);
         dlr_exec_written(e, view);
@@ -180,4 +211,34 @@ void dlr_state_write(dlr_exec *e, dlr_view to, dl_dtype dtype, const void *from)
 
 void dlr_state_read(const dlr_exec *e, dlr_view from, dl_dtype dtype, void *to) {
     dlr_state_read_range(e, from, (dlr_range){0, dl_type_count(from.type)}, dtype, to);
+}
+
+/* The parts of a range of the whole that lie in the view's piece, one by one: *range is of the piece, *skip
+ * elements of the whole's range lie in front of it. False: there are no more; *block counts. */
+static bool next_part(const place *p, dlr_range of, int64_t *block, dlr_range *range, int64_t *skip) {
+    for (; *block * p->all < of.first + of.n; ++*block) {
+        int64_t from = *block * p->all + p->first, end = from + p->own;
+        if (from < of.first) from = of.first;
+        if (end > of.first + of.n) end = of.first + of.n;
+        if (from >= end) continue;
+        *range = (dlr_range){*block * p->own + (from - *block * p->all - p->first), end - from};
+        *skip = from - of.first;
+        ++*block;
+        return true;
+    }
+    return false;
+}
+
+void dlr_state_write_whole(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype, const void *from) {
+    place p = place_of(to);
+    int64_t block = range.first / p.all, skip, bytes = dl_dtype_bytes(dtype);
+    for (dlr_range part; dl_type_count(to.type) && next_part(&p, range, &block, &part, &skip);)
+        dlr_state_write_range(e, to, part, dtype, (const char *)from + skip * bytes);
+}
+
+void dlr_state_read_whole(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype, void *to) {
+    place p = place_of(from);
+    int64_t block = range.first / p.all, skip, bytes = dl_dtype_bytes(dtype);
+    for (dlr_range part; dl_type_count(from.type) && next_part(&p, range, &block, &part, &skip);)
+        dlr_state_read_range(e, from, part, dtype, (char *)to + skip * bytes);
 }

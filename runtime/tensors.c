@@ -24,7 +24,8 @@ double dlr_scalar(const dlr_exec *exec, dlr_view view) {
 static void add(dlr_tensors *t, const char *name, dlr_view view) {
     dlr_st_tensor *s = &t->list[t->n];
     *s = (dlr_st_tensor){.name = name, .dtype = dlr_tensors_dtype(view.type->dtype), .rank = view.type->rank};
-    for (int i = 0; i < s->rank; i++) s->shape[i] = view.type->axis[i].size;
+    const dl_type whole = dlr_state_whole(view);
+    for (int i = 0; i < s->rank; i++) s->shape[i] = whole.axis[i].size;
     t->views[t->n++] = view;
 }
 
@@ -80,8 +81,49 @@ dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int progra
 
 static bool read_tensor(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_error *err) {
     const dlr_tensors *t = ctx;
-    dlr_state_read_range(t->exec, t->views[index], (dlr_range){first, n}, t->views[index].type->dtype, dst);
+    const dlr_view *v = &t->views[index];
+    if (v->piece)
+        return dl_fail(err, DL_INTERNAL, "'%s' is one of %d pieces, which only all ranks together can write",
+                       t->list[index].name, v->piece->ranks);
+    dlr_state_read_range(t->exec, *v, (dlr_range){first, n}, v->type->dtype, dst);
     return dlr_exec_check(t->exec, err);
+}
+
+/* Row by row, as a collective deals them out (ir/collective.h). */
+static bool gather(dl_arena *arena, const dlr_tensors *t, int i, dl_error *err) {
+    const dlr_view v = t->views[i];
+    const dl_var_piece *piece = v.piece;
+    const dlr_ranks *ranks = dlr_exec_ranks(t->exec);
+    const dlr_group *group = dlr_group_find(ranks, piece->group);
+    const dl_type whole = dlr_state_whole(v);
+    int64_t each = dl_dtype_bytes(v.type->dtype), outer = 1, inner = 1;
+    if (!group || group->size != piece->ranks)
+        return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there", t->list[i].name);
+    for (int a = 0; a < piece->axis; a++) outer *= whole.axis[a].size;
+    for (int a = piece->axis + 1; a < whole.rank; a++) inner *= whole.axis[a].size;
+    int64_t *counts = DL_NEWS(arena, int64_t, piece->ranks);
+    for (int r = 0; r < piece->ranks; r++) counts[r] = dl_share_of(piece->size, piece->ranks, r).n * inner;
+    char *own = DL_NEWS(arena, char, dl_type_count(v.type) * each + 1),
+         *all = DL_NEWS(arena, char, dl_type_count(&whole) * each + 1);
+    dlr_state_read(t->exec, v, v.type->dtype, own);
+    t->list[i].data = all;
+    return dlr_exec_check(t->exec, err) &&
+           dlr_comm_all(ranks->comm,
+                        &(dlr_collective){.kind = DLR_ALL_GATHER,
+                                          .group = group->number,
+                                          .type = v.type->dtype,
+                                          .outer = outer,
+                                          .counts = counts,
+                                          .from = own,
+                                          .to = all,
+                                          .what = dl_format(arena, "all_gather of %s", t->list[i].name)},
+                        err);
+}
+
+bool dlr_tensors_gather(dl_arena *arena, dlr_tensors *t, dl_error *err) {
+    for (int i = 0; i < t->n; i++)
+        if (t->views[i].piece && !gather(arena, t, i, err)) return false;
+    return true;
 }
 
 dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
@@ -91,18 +133,19 @@ dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
 bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
                      void *buffer, dl_error *err) {
     dl_dtype dtype = view.type->dtype;
+    const dl_type whole = dlr_state_whole(view);
     bool as_it_is = tensor->dtype == dlr_tensors_dtype(dtype);
     if (!as_it_is && !dl_dtype_is_float(dtype))
         return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path, tensor->name,
                        dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
     if (!as_it_is) dtype = DL_F32;
     int64_t piece = DLR_ST_PIECE / dl_dtype_bytes(dtype);
-    for (int64_t at = 0, count = dl_type_count(view.type); at < count; at += piece) {
+    for (int64_t at = 0, count = dl_type_count(&whole); at < count; at += piece) {
         int64_t n = count - at < piece ? count - at : piece;
         dlr_st_tensor part = dlr_st_part(tensor, at, n);
         if (!(as_it_is ? dlr_st_load(file, &part, buffer, err) : dlr_st_load_f32(file, &part, buffer, err)))
             return false;
-        dlr_state_write_range(exec, view, (dlr_range){at, n}, dtype, buffer);
+        dlr_state_write_whole(exec, view, (dlr_range){at, n}, dtype, buffer);
     }
     return true;
 }

@@ -6,6 +6,8 @@
 
 #include "ir/base/clock.h"
 #include "ir/base/tags.h"
+#include "runtime/again.h"
+#include "runtime/debug.h"
 #include "runtime/io/log.h"
 #include "runtime/memory.h"
 #include "runtime/signals.h"
@@ -88,6 +90,19 @@ static bool set_rates(dlr_run *r, dl_error *err) {
     return dlr_schedule_rates(&schedule, &r->rates, err);
 }
 
+bool dlr_run_begin(dlr_run *r, bool resume, bool *restored, dl_error *err) {
+    *restored = false;
+    r->at = (dlr_state){.seed = r->o->seed, .best_loss = INFINITY};
+    r->plateau = (dlr_plateau){.best = INFINITY, .rate = r->rates.init};
+    if (resume && !dlr_run_restore(r, restored, err)) return false;
+    if (!*restored && !dlr_run_start_weights(r->o, err)) return false;
+    dlr_run_set_hypers(r->o, &r->rates);
+    set_scale(r);
+    bool ended = r->at.position > 0 && r->at.position >= epoch_steps(r); /* stopped while it was validating */
+    dlr_prefetch_seek(r->batches, r->at.epoch + ended, ended ? 0 : r->at.position);
+    return true;
+}
+
 static bool start(dlr_run *r, dl_error *err) {
     const dlr_train_options *o = r->o;
     bool restored = false;
@@ -99,16 +114,9 @@ static bool start(dlr_run *r, dl_error *err) {
     if (!r->batches) return false;
     r->epoch_batches = dlr_prefetch_batches(r->batches);
     if (!set_rates(r, err)) return false;
-    r->plateau = (dlr_plateau){.best = INFINITY, .rate = r->rates.init};
-    if (o->resume && !dlr_run_restore(r, &restored, err)) return false;
-    if (!restored && !dlr_run_start_weights(o, err)) return false;
+    if (!dlr_run_begin(r, o->resume, &restored, err)) return false;
     r->first = r->at.iteration;
-    dlr_run_set_hypers(o, &r->rates);
-    set_scale(r);
-    if (!dlr_run_check_ranks(r, err) || !dlr_run_open_records(r, restored, err)) return false;
-    bool ended = r->at.position > 0 && r->at.position >= epoch_steps(r); /* stopped while it was validating */
-    dlr_prefetch_seek(r->batches, r->at.epoch + ended, ended ? 0 : r->at.position);
-    return true;
+    return dlr_run_check_ranks(r, err) && dlr_run_open_records(r, restored, err);
 }
 
 /* Asked to stop: keeps everything and says so. */
@@ -124,17 +132,36 @@ static bool pause_run(dlr_run *r, dl_error *err) {
                    (long long)r->at.epoch + 1);
 }
 
-/* Of the program just run. That of a training step has changed its weights, so that it cannot run again. */
-static bool check_loss(const dlr_run *r, const char *what, int program, double loss, dl_error *err) {
-    if (isfinite(loss)) return true;
-    dl_arena *arena = dl_arena_new(r->arena);
-    dl_fail(err, DL_NUMERIC,
-            "%s loss is %s at step %lld, epoch %lld: stopped; checkpoints stay as they were%s. A lower "
-            "start_lr may help; or the data hold values that are not finite",
-            what, isnan(loss) ? "nan" : "infinite", (long long)r->at.iteration, (long long)r->at.epoch + 1,
-            dlr_not_finite_text(arena, r->exec, program == r->eval ? program : -1));
-    dl_arena_free(arena);
-    return false;
+static bool fail_loss(dlr_run *r, const char *what, double loss, const char *where, dl_error *err) {
+    return dl_fail(
+        err, DL_NUMERIC,
+        "%s loss is %s at step %lld, epoch %lld: stopped; checkpoints stay as they were%s. A lower "
+        "start_lr may help; or the data hold values that are not finite",
+        what, isnan(loss) ? "nan" : "infinite", (long long)r->at.iteration, (long long)r->at.epoch + 1,
+        where);
+}
+
+/* Of the eval program just run. */
+static bool check_loss(dlr_run *r, const char *what, double loss, dl_error *err) {
+    return isfinite(loss) || fail_loss(r, what, loss, dlr_not_finite_text(r->arena, r->exec, r->eval), err);
+}
+
+/* Begins a run of a program; with DLR_DEBUG=nan it is watched. */
+static void start_program(dlr_run *r, int program) {
+    r->found = NULL;
+    if (r->watches)
+        r->found = dlr_start_watched(r->arena, r->exec, program);
+    else
+        dlr_exec_start(r->exec, program);
+}
+
+/* What was found so, of the run just taken. A step that a loss scaler skips may have such values. */
+static bool check_watched(const dlr_run *r, const char *what, bool skipped, dl_error *err) {
+    if (!r->found) return true;
+    if (skipped) return dlr_log_info("%s is skipped: %s", what, r->found), true;
+    return dl_fail(err, DL_NUMERIC,
+                   "%s of step %lld, epoch %lld: %s: stopped (DLR_DEBUG=nan); checkpoints stay as they were",
+                   what, (long long)r->at.iteration, (long long)r->at.epoch + 1, r->found);
 }
 
 /* ---- validation: also the loss of the untrained model, on one batch ---- */
@@ -147,10 +174,11 @@ static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_erro
         dlr_batch batch;
         if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
         dlr_feed_batch(&r->feed, &batch);
-        dlr_exec_run(r->exec, r->eval, NULL);
+        start_program(r, r->eval);
+        dlr_exec_take(r->exec);
         double loss = dlr_scalar(r->exec, r->valid);
-        if (!dlr_exec_check(r->exec, err)) return false;
-        if (!check_loss(r, "validation", r->eval, loss, err)) return false;
+        if (!dlr_exec_check(r->exec, err) || !check_watched(r, "validation", false, err)) return false;
+        if (!check_loss(r, "validation", loss, err)) return false;
         if (i == 0 && epoch && !dlr_run_draw(r, &batch, err)) return false;
         sum += loss;
         dlr_averages_add(&r->validated, r->exec, false);
@@ -186,7 +214,7 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
     if (!dlr_exec_check(r->exec, err)) return false;
     dlr_averages metrics = dlr_averages_of(r->arena, r->exec, r->eval, "train", r->o->style);
     dlr_averages_add(&metrics, r->exec, false);
-    if (!check_loss(r, "initial", r->eval, train, err) || !validate(r, false, &valid, err)) return false;
+    if (!check_loss(r, "initial", train, err) || !validate(r, false, &valid, err)) return false;
     dlr_run_put(r, DLR_VALUE_TRAIN_LOSS, train), dlr_run_put(r, DLR_VALUE_VALID_LOSS, valid);
     dlr_run_put_averages(r, &metrics), dlr_run_put_averages(r, &r->validated);
     return dlr_run_record(r, err);
@@ -230,7 +258,7 @@ static bool start_step(dlr_run *r, dl_error *err) {
     dlr_feed_batch(&r->feed, &batch);
     dlr_range_end(ranges);
     dlr_range_begin(ranges, DLR_PART_PROGRAM, number);
-    dlr_exec_start(r->exec, r->train);
+    start_program(r, r->train);
     dlr_range_end(ranges);
     r->started++;
     r->seconds += dl_clock_seconds() - began;
@@ -254,7 +282,14 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     dlr_range_end(&r->o->ranges);
     r->seconds += dl_clock_seconds() - began;
     if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->train, err)) return false;
-    if (!lost && !check_loss(r, "training", r->train, loss, err)) return false;
+    if (!check_watched(r, "training", skipped, err)) return false;
+    if (!lost && !isfinite(loss)) {
+        const dlr_state at = r->at;
+        /* between several ranks nobody may stop in the middle of a step, where the others wait */
+        const char *where = r->o->ranks.comm ? "" : dlr_run_find_not_finite(r);
+        r->at = at;
+        return fail_loss(r, "training", loss, where, err);
+    }
     if (!dlr_scaler_check(&r->scaler, r->exec, r->train, r->at.iteration, err)) return false;
     if (r->at.position == 2) log_memory(r->o->style->stepped);
     dlr_progress_step(&r->progress, r->global_batch, loss);
@@ -266,7 +301,7 @@ static bool finish_step(dlr_run *r, dl_error *err) {
 static int most_started(const dlr_run *r) {
     const dlr_profile *profile = r->o->ranges.profile;
     int64_t next = r->at.position + r->started;
-    bool alone = (r->at.iteration == 0 && r->o->save_grads) ||
+    bool alone = r->watches || (r->at.iteration == 0 && r->o->save_grads) ||
                  (profile && (dlr_profile_wants(profile, next) || dlr_profile_wants(profile, next - 1)));
     return alone ? 1 : dlr_exec_ahead(r->exec);
 }
@@ -400,8 +435,7 @@ static bool end_profile(const dlr_train_options *o, bool trained, dl_error *err)
 
 bool dlr_train(const dlr_train_options *o, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
-    dlr_run r = {.o = o, .arena = arena, .exec = o->exec};
-    r.at = (dlr_state){.seed = o->seed, .best_loss = INFINITY};
+    dlr_run r = {.o = o, .arena = arena, .exec = o->exec, .watches = dlr_debugs("nan")};
 
     dlr_signals_watch(); /* from here on, so that one that comes before the first step is heard, too */
     bool ok = start(&r, err);

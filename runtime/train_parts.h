@@ -68,6 +68,9 @@ typedef struct {
     dlr_rates rates;
     dlr_plateau plateau; /* where o->plateau is set */
 
+    bool watches;      /* DLR_DEBUG=nan */
+    const char *found; /* of the newest run: what is not finite; NULL: nothing, or it was not watched */
+
     dlr_scaler scaler; /* of `train` */
     int64_t lost;      /* skipped steps of the epoch whose loss is not finite, and left out of its mean */
 
@@ -108,6 +111,12 @@ void dlr_run_set_hyper(dlr_exec *exec, const char *name, double value);
 bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *err);
 /* Writes parameters and buffers to o->save_weights, if that is wanted. */
 bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err);
+
+/* train.c: weights, rates and batches as they are where the run begins: at a checkpoint, or at the start. */
+bool dlr_run_begin(dlr_run *r, bool resume, bool *restored, dl_error *err);
+/* train_again.c: the end of the message about the step just made, whose loss is not finite: the steps since
+ * the newest checkpoint are made again to find where. Weights, batches and r->at are others then. */
+const char *dlr_run_find_not_finite(dlr_run *r);
 
 /* train_resume.c: the newest checkpoint of the directory, or of that which o->resume_from names, our own or
  * PyTorch's, into the run; a log line says what was found. Of another run's, its points are in r->source. */

@@ -4,6 +4,8 @@
 
 #include "ir/base/str.h"
 #include "ir/base/tags.h"
+#include "runtime/again.h"
+#include "runtime/debug.h"
 #include "runtime/io/json.h"
 #include "runtime/io/log.h"
 #include "runtime/train_parts.h"
@@ -35,7 +37,30 @@ static bool print_step(const dlr_train_options *o, int64_t step, double loss, co
     return ok || dl_fail_errno(err, DL_IO, "cannot write to standard output");
 }
 
-static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from, dl_error *err) {
+/* A replay that begins again. */
+typedef struct {
+    const dlr_train_options *o;
+    const dlr_rates *rates;
+    dlr_replay *from;
+    int64_t next;
+} search;
+
+static bool back(void *loop, int64_t *done, dl_error *err) {
+    search *s = loop;
+    s->next = *done = 0;
+    if (!dlr_run_start_weights(s->o, err)) return false;
+    dlr_run_set_hypers(s->o, s->rates);
+    return true;
+}
+
+static bool feed(void *loop, dl_error *err) {
+    search *s = loop;
+    return dlr_replay_feed(s->from, s->next++, err);
+}
+
+static bool replay(const dlr_train_options *o, const dlr_rates *rates, dl_arena *arena, dlr_replay *from,
+                   dl_error *err) {
+    bool watches = dlr_debugs("nan");
     int train = dlr_exec_program(o->exec, "train");
     dlr_view loss = dlr_exec_result(o->exec, train, DL_RESULT_LOSS, NULL);
     if (!loss.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
@@ -51,7 +76,11 @@ static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from
         if (!dlr_replay_feed(from, i, err)) return false;
         dlr_range_end(ranges);
         dlr_range_begin(ranges, DLR_PART_PROGRAM, i);
-        dlr_exec_start(o->exec, train);
+        const char *found = NULL;
+        if (watches)
+            found = dlr_start_watched(arena, o->exec, train);
+        else
+            dlr_exec_start(o->exec, train);
         dlr_range_end(ranges);
         dlr_range_begin(ranges, DLR_PART_RESULTS, i);
         dlr_exec_take(o->exec);
@@ -61,9 +90,15 @@ static bool replay(const dlr_train_options *o, dl_arena *arena, dlr_replay *from
         if (!dlr_exec_check(o->exec, err)) return false;
         if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
         bool skipped = dlr_scaler_note(&scaler, o->exec);
-        if (!isfinite(value) && !skipped)
+        if (found && !skipped)
+            return dl_fail(err, DL_NUMERIC, "step %lld: %s: stopped (DLR_DEBUG=nan)", (long long)i + 1,
+                           found);
+        if (!isfinite(value) && !skipped) {
+            search s = {.o = o, .rates = rates, .from = from};
+            dlr_again again = {o->exec, train, &s, back, feed};
             return dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld%s", (long long)i + 1,
-                           dlr_not_finite_text(arena, o->exec, -1));
+                           dlr_again_find(arena, &again, i + 1));
+        }
         if (!print_step(o, i + 1, value, &scaler, &metrics, err) ||
             !dlr_scaler_check(&scaler, o->exec, train, i + 1, err))
             return false;
@@ -83,7 +118,7 @@ bool dlr_train_replay(const dlr_train_options *o, const char *path, dl_error *er
     dlr_rates rates;
     bool ok = dlr_schedule_rates(&schedule, &rates, err) && dlr_run_start_weights(o, err);
     if (ok) dlr_run_set_hypers(o, &rates);
-    ok = ok && replay(o, arena, from, err) && dlr_run_save_weights(o, err);
+    ok = ok && replay(o, &rates, arena, from, err) && dlr_run_save_weights(o, err);
     dl_arena_free(arena);
     dlr_replay_close(from);
     return ok;

@@ -82,7 +82,7 @@ static double *data_of(session *s, const dl_value *v) {
 }
 
 static void read_at(const session *s, const dl_type *type, int64_t offset, double *to) {
-    dlr_state_read(s->exec, (dlr_view){type, offset}, DL_F64, to);
+    dlr_state_read(s->exec, (dlr_view){.type = type, .offset = offset}, DL_F64, to);
 }
 
 /* The same plan with every launch of one program as a program of its own. */

@@ -34,10 +34,11 @@ static void put_shape(dl_emitter *e, const shape *s) {
         e->out,
         "static const struct attention %s_shape = {.batch = %lld, .queries = %lld, .keys = %lld, .heads = "
         "%lld, .size = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, .number = "
-        "%d, .causal = %d, .drops = %d, .type = %s, .chunks = %lld};\n",
+        "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .chunks = %lld};\n",
         e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads,
         (long long)a->size, (long long)s->width, a->scale, a->threshold, a->kept, a->number, a->causal,
-        a->rate > 0, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), (long long)s->chunks);
+        a->rate > 0, a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype),
+        (long long)s->chunks);
 }
 
 static void put_phase(dl_emitter *e, dl_emitted *code, int64_t units, const char *calls) {

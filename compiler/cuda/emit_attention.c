@@ -66,17 +66,22 @@ static const char *operands(dl_emitter *e, const shape *s) {
     return dl_format(e->arena, "of_%s<%d>", dl_dtype_name(s->type), (int)DL_ATTENTION_PARTS);
 }
 
-/* Where the seed and the step stand, or that there are none. */
+/* Where the seed, the step and the part stand, or that there are none. */
 static const char *draws(dl_emitter *e, const shape *s, int seed) {
-    return s->a.rate > 0 ? dl_format(e->arena, "p%d, p%d", seed, seed + 1) : "nullptr, nullptr";
+    if (s->a.rate <= 0) return "nullptr, nullptr, nullptr";
+    const char *part = s->a.in_parts ? dl_format(e->arena, "p%d", seed + 2) : "nullptr";
+    return dl_format(e->arena, "p%d, p%d, %s", seed, seed + 1, part);
 }
+
+/* The first result, behind what it draws by, which begins at `seed`. */
+static int first_out(const shape *s, int seed) { return seed + (s->a.rate > 0 ? 2 + s->a.in_parts : 0); }
 
 static const char *truth(bool v) { return v ? "true" : "false"; }
 
 static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, dl_error *err) {
     tiles t = find_tiles(s, false);
     bool drops = s->a.rate > 0;
-    int out = drops ? DL_ATT_STEP + 1 : DL_ATT_SEED;
+    int out = first_out(s, DL_ATT_SEED);
     if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.queries, rows_of(&t)) * (s->width / s->out),
                       DL_WARP * t.warps, t.shared, err))
         return false;
@@ -92,7 +97,7 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, dl_err
 static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, bool by_key, dl_error *err) {
     tiles t = find_tiles(s, true);
     bool drops = s->a.rate > 0;
-    int out = drops ? DL_GRAD_STEP + 1 : DL_GRAD_SEED;
+    int out = first_out(s, DL_GRAD_SEED);
     int64_t blocks = dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(&t)) * (s->width / s->of);
     if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t.warps, t.shared, err)) return false;
     put_shape(e, s);

@@ -19,9 +19,11 @@ static inline void dl_philox(uint32_t c[4], uint32_t k0, uint32_t k1) {
 }
 
 /* The variables of a plan that hold seed and step: the host sets the one (DL_VAR_HYPER), a step counts the
- * other (DL_VAR_STATE), i64 both. */
+ * other (DL_VAR_STATE), i64 both. And, where several ranks share a batch, which part of it this rank has
+ * (DL_VAR_HYPER, i64): what is drawn belongs to a sample, not to the rank that has it. */
 #define DL_RANDOM_SEED "random.seed"
 #define DL_RANDOM_STEP "random.step"
+#define DL_RANDOM_RANK "random.rank"
 
 /* The numbers of a step are a stream of their own beside those of runtime/rng.h: their counters' last word
  * has this in its lowest byte and the number of the op above it. */

@@ -61,12 +61,13 @@ static dlr_members *new_group(int n, const int *ranks, int rank) {
 
 dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world, void *of) {
     dlr_comm *comm = dl_calloc(1, sizeof *comm);
-    *comm = (dlr_comm){.backend = backend, .name = name, .world = world, .of = of};
+    *comm = (dlr_comm){.backend = backend, .name = name, .world = world, .sharing = 1, .of = of};
     comm->group[comm->groups++] = new_group(world.size, NULL, world.rank);
     return comm;
 }
 
 dlr_world dlr_comm_world(const dlr_comm *comm) { return comm->world; }
+int dlr_comm_sharing(const dlr_comm *comm) { return comm->sharing; }
 const char *dlr_comm_backend(const dlr_comm *comm) { return comm->name; }
 dlr_comm_counts dlr_comm_counted(const dlr_comm *comm) { return comm->counts; }
 

@@ -30,20 +30,33 @@ static const char *by_environment(void) {
     return NULL;
 }
 
-/* The module of that family: beside the program, where it is installed, or in a build directory. */
-static void *open_module(const char *family, dl_buf *tried) {
-    char self[3000], path[4096];
+enum { PATH_ROOM = 4096, PLACES = 4 };
+
+/* Where that family's module may be: beside the program, where it is installed, in a build directory. False:
+ * no such place. */
+static bool place_of(int place, const char *family, char path[PATH_ROOM]) {
+    static const char *const behind[PLACES] = {"", NULL, "/../runtime/comm", "/../../runtime/comm"};
+    char self[3000];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;
     char *slash = strrchr(self, '/');
     if (slash) *slash = 0;
-    const char *const folders[] = {self, DLR_MODULES, "..", "../.."};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        if (folders[i][0] == '.')
-            snprintf(path, sizeof path, "%s/%s/runtime/comm/dlr_mpi_%s.so", self, folders[i], family);
-        else
-            snprintf(path, sizeof path, "%s/dlr_mpi_%s.so", folders[i], family);
-        if (access(path, R_OK)) continue;
+    snprintf(path, PATH_ROOM, "%s%s/dlr_mpi_%s.so", behind[place] ? self : DLR_MODULES,
+             behind[place] ? behind[place] : "", family);
+    return access(path, R_OK) == 0;
+}
+
+bool dlr_comm_speaks(const char *family) {
+    char path[PATH_ROOM];
+    for (int i = 0; i < PLACES; i++)
+        if (place_of(i, family, path)) return true;
+    return false;
+}
+
+static void *open_module(const char *family, dl_buf *tried) {
+    char path[PATH_ROOM];
+    for (int i = 0; i < PLACES; i++) {
+        if (!place_of(i, family, path)) continue;
         /* its own parts look for the library's symbols among all */
         void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
         if (handle) return handle;

@@ -27,6 +27,7 @@ struct dlr_comm {
     const dlr_comm_backend_table *backend;
     const char *name;
     dlr_world world;
+    int sharing;
     dlr_members *group[MOST_GROUPS];
     int groups;
     const char *flight; /* file of the last collectives */

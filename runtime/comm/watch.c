@@ -5,6 +5,7 @@
  * there are. A rank whose beats have not risen for the timeout is given up; and so is one that others have
  * waited for that long though it lives: the one that has started the fewest collectives. On one machine a
  * process that is gone is seen at the next tick. The first who notices tells all, along the same ways. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ typedef struct {
 typedef struct {
     uint64_t where;
     int64_t pid;
+    uint64_t cpus; /* which it may run on */
     char host[HOST];
 } place;
 
@@ -109,6 +111,10 @@ int64_t dlr_watch_next(const dlr_engine *e) { return e->watch->next; }
 static place own_place(void) {
     place p = {.pid = getpid()};
     char boot[64] = "";
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    sched_getaffinity(0, sizeof cpus, &cpus);
+    p.cpus = dl_hash(&cpus, sizeof cpus, 0);
     struct stat space = {0};
     if (gethostname(p.host, sizeof p.host - 1)) p.host[0] = 0;
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -137,11 +143,12 @@ bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
     bool ok = dlr_comm_all(comm, &c, err);
     free(counts);
     if (!ok) return false; /* messages into the rest may still come */
-    comm->world.local_rank = comm->world.local_size = 0;
+    comm->world.local_rank = comm->world.local_size = comm->sharing = 0;
     for (int r = 0; r < w->n; r++)
         if (w->places[r].where == own->where) {
             comm->world.local_rank += r < e->rank;
             comm->world.local_size++;
+            comm->sharing += w->places[r].cpus == own->cpus;
         }
     for (int i = 1; i < w->n && w->neighbour < 0; i++) {
         int r = (e->rank - i + w->n) % w->n;
@@ -190,12 +197,23 @@ static const dlr_lane *oldest_lane(const dlr_engine *e) {
     return oldest;
 }
 
+/* The collective that says most to who reads of it: the oldest in work that is a line of the model's. */
+static const char *what_of(const dlr_engine *e) {
+    const dlr_lane *best = oldest_lane(e);
+    for (int i = 0; i < LANES; i++) {
+        const dlr_lane *l = &e->lane[i];
+        if (!l->op || !strstr(l->op->what, " at ")) continue;
+        if (!strstr(best->op->what, " at ") || l->op->ticket < best->op->ticket) best = l;
+    }
+    return best ? best->op->what : NULL;
+}
+
 /* What the program is in: a collective, or behind the last one. */
 static const char *where_text(const dlr_engine *e, char *to, size_t room) {
-    const dlr_lane *l = oldest_lane(e);
+    const char *what = what_of(e);
     int64_t last = e->next_begun - 1;
-    if (l)
-        snprintf(to, room, "%s", l->op->what);
+    if (what)
+        snprintf(to, room, "%s", what);
     else if (last >= 0)
         snprintf(to, room, "what follows %s", e->recorder[last % REMEMBERED].what);
     else
@@ -246,7 +264,7 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     int rank = most_silent(e, now, &silent), behind = -1, missing = -1;
     if (bound < w->timeout / 4) bound = w->timeout / 4;
     if (rank >= 0 && silent > bound) {
-        blame_silent(e, now, rank, silent, bound, l->op->what);
+        blame_silent(e, now, rank, silent, bound, what_of(e));
         return;
     }
     for (int m = 0; m < g->n; m++) {
@@ -264,7 +282,7 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     else
         snprintf(why, sizeof why, "it lives, but nothing of it has come for %.1f s",
                  (double)(now - l->moved) * 1e-9);
-    blame(e, behind < 0 ? e->rank : behind, why, l->op->what);
+    blame(e, behind < 0 ? e->rank : behind, why, what_of(e));
 }
 
 /* Who was stopped itself (a debugger, Slurm's suspension) does not hold that time against the others. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
+#include "runtime/debug.h"
 #include "runtime/guard.h"
 
 enum {

@@ -148,9 +148,12 @@ void dlr_cuda_replay(dlr_device *d, int program) {
     c->ring[c->runs % DLR_RING].program = program;
     if (d->timeline) {
         dlr_cuda_run_watched(c, program);
-    } else if (c->slow) {
+    } else if (c->slow || d->seen) {
         int n = d->plan->programs.at[program].launches.n;
-        for (int i = 0; i < n && dlr_cuda_alive(c); i++) dlr_cuda_launch_one(d, program, i);
+        for (int i = 0; i < n && dlr_cuda_alive(c); i++) {
+            dlr_cuda_launch_one(d, program, i);
+            if (d->seen) d->seen(d->seen_by, program, i);
+        }
     } else {
         c->all.graphs++;
         dlr_cuda_ok(c, c->driver->GraphLaunch(c->programs[program].graph, c->stream), "a program's launch");

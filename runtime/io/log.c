@@ -20,7 +20,8 @@ static struct {
     char *path;
     atomic_int level;
     atomic_bool quiet, unnamed;
-} sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .level = DLR_INFO};
+    atomic_int rank;
+} sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .level = DLR_INFO, .rank = -1};
 
 static const char *const level_names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
 
@@ -32,6 +33,14 @@ static void put_time(dl_buf *b) {
     localtime_r(&t.tv_sec, &local);
     strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
     dl_putf(b, "%s,%03ld", text, t.tv_nsec / 1000000);
+}
+
+static void write_stderr(const dl_buf *line) {
+    int rank = atomic_load(&sink.rank);
+    dl_buf b = {0};
+    if (rank >= 0) dl_putf(&b, "rank %d: %.*s", rank, (int)line->n, line->at);
+    dlr_terminal_write(rank < 0 ? line->at : b.at, rank < 0 ? line->n : b.n);
+    dl_buf_free(&b);
 }
 
 void dlr_log(dlr_log_level level, const char *format, ...) {
@@ -48,7 +57,7 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
     dl_putf(&line, atomic_load(&sink.unnamed) ? " %s " : " - root - %s - ", level_names[level]);
     dl_put_foreign(&line, DL_IN_LINE, message);
     dl_puts(&line, "\n");
-    if (!atomic_load(&sink.quiet)) dlr_terminal_write(line.at, line.n);
+    if (!atomic_load(&sink.quiet)) write_stderr(&line);
     if (sink.fd >= 0 && !dl_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
     pthread_mutex_unlock(&sink.lock);
     dl_buf_free(&line);
@@ -81,3 +90,4 @@ bool dlr_log_close(dl_error *err) {
 void dlr_log_set_level(dlr_log_level level) { atomic_store(&sink.level, (int)level); }
 void dlr_log_set_named(bool on) { atomic_store(&sink.unnamed, !on); }
 void dlr_log_set_stderr(bool on) { atomic_store(&sink.quiet, !on); }
+void dlr_log_set_rank(int rank) { atomic_store(&sink.rank, rank); }

@@ -22,6 +22,9 @@ void dlr_log_set_level(dlr_log_level level);
 void dlr_log_set_named(bool on);
 /* Where lines go besides the file: standard error (true, at first) or nowhere (a rank other than 0). */
 void dlr_log_set_stderr(bool on);
+/* Lines of a rank, "rank 3: ", as they begin on standard error; the file's stay as they are. -1, at first:
+ * none. */
+void dlr_log_set_rank(int rank);
 
 void dlr_log(dlr_log_level level, const char *format, ...) DL_PRINTF(2, 3);
 #define dlr_log_debug(...)   dlr_log(DLR_DEBUG, __VA_ARGS__)

@@ -398,6 +398,47 @@ def test_not_finite():
     check(r.returncode == 7 and re.search(r"WARNING.*gradients.*'\S+'", r.stderr) and len(load_header(g)) == 4, f"gradients that are no numbers are what was asked for: {r.stderr[-400:]}")
 
 
+def test_where_not_finite():
+    """A loss that is no number names the step, the op and its line, by making the steps since the newest checkpoint again."""
+    model = f"{TMP}/root.dl"
+    with open(model, "w") as f:
+        f.write(read(MODEL).replace("width=8)", "width=8, limit=0.5)").replace("    loss = mean(abs(y - t))\n", "    e = mean(abs(y - t))\n    loss = e + 0.001 * sqrt(e - limit)\n"))
+
+    def rooted(expdir, *more, **env):
+        return run([DLRUN, model, *arguments(expdir, "--enable_benchy", "--num_epochs=30", *more)[2:]], **env)
+
+    seen = set()
+    for limit in (0.796, 0.79):
+        r = rooted(f"root{limit}", f"--limit={limit}")
+        last = r.stderr.splitlines()[-1]
+        m = re.search(r"training loss is nan at step (\d+), epoch (\d+): .*Step (\d+) made again: the first value that is not finite is made by '(add|sqrt)' \(\S+root\.dl:10\)", last)
+        check(r.returncode == 7 and m and m[1] == m[3], f"limit {limit}: exit {r.returncode} {last}")
+        back = re.search(r"going on from step (\d+) of", r.stderr)
+        check(not m or (int(back[1]) if back else 0) == (int(m[2]) - 1) * 8, f"from the epoch's beginning: {back}")
+        seen.add(bool(back))
+        watched = rooted(f"root{limit}", f"--limit={limit}", DLR_DEBUG="nan").stderr.splitlines()[-1]
+        check(m and re.search(rf"training of step {m[1]}, epoch {m[2]}: the first value that is not finite is made by '{m[4]}' .*DLR_DEBUG=nan", watched), f"watched: {watched}")
+    check(seen == {False, True}, f"before the first checkpoint and behind one: {seen}")
+    r = rooted("root", "--limit=0.796", DLC_SKIP="fuse")
+    check("is made by 'sqrt' (" in r.stderr, f"each op by itself: {r.stderr[-300:]}")
+    r = small("wild", "--start_lr=1e38", "--enable_benchy")
+    last = r.stderr.splitlines()[-1]
+    check("nan at step 2" in last and re.search(r"Step 1 made again: .* is made by '\w+' \(\S+small\.dl:\d+\)", last), f"weights that an earlier step lost: {last}")
+    r = small("tame", DLR_DEBUG="nan")
+    check(r.returncode == 0 and points("tame") == points("whole"), f"watched, a tame run has the same bits: {r.returncode} {r.stderr[-300:]}")
+    r = small("tame", "--enable_amp", "--amp_mode=fp16", "--loss_scale_init=1e30", DLR_DEBUG="nan")
+    check(r.returncode == 0 and re.search(r"training is skipped: the first value that is not finite is made by '\w+'", r.stderr), f"a step that the scaler skips: {r.returncode} {r.stderr[-300:]}")
+    b = f"{TMP}/root.safetensors"
+    batches(b, 3, **{"t.1": ([2, 5, 16, 16, 16], [0.0] * (2 * 5 * 16**3))})
+    for env, wanted in (({}, r"loss is not finite at step 2\. Step 2 made again: the first value that is not finite is made by '(add|sqrt)' \(\S+root\.dl:10\)"),
+                        ({"DLR_DEBUG": "nan"}, r"step 2: the first value that is not finite is made by '(add|sqrt)'.*DLR_DEBUG=nan")):
+        r = rooted("root", f"--replay={b}", "--limit=0.3", **env)
+        check(r.returncode == 7 and re.search(wanted, r.stderr) and len(r.stdout.splitlines()) == 1, f"a replay: {r.returncode} {r.stdout} {r.stderr[-400:]}")
+    batches(b, 2, **{"x.1": ([2, 4, 16, 16, 16], [float("nan")] * (2 * 4 * 16**3))})
+    r = rooted("root", f"--replay={b}", "--limit=0.3")
+    check(r.returncode == 7 and "Step 2 made again: not finite is the input 'x', at [N=0" in r.stderr, f"an input: {r.stderr[-300:]}")
+
+
 def test_faults():
     """Each: its exit status, and one line that names the cause."""
     w = f"{TMP}/odd.safetensors"

@@ -13,8 +13,9 @@
 
 /* Ops that only passes make; a template by what it serves (attention). */
 static const dl_op random_by_passes[] = {
-    DL_OP_fused,      DL_OP_relayout,   DL_OP_flash_attention, DL_OP_flash_attention_grad,
-    DL_OP_all_reduce, DL_OP_all_gather, DL_OP_reduce_scatter};
+    DL_OP_fused,         DL_OP_relayout,   DL_OP_flash_attention, DL_OP_flash_attention_grad,
+    DL_OP_all_reduce,    DL_OP_all_gather, DL_OP_reduce_scatter,  DL_OP_enter,
+    DL_OP_scale_gradient};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 
@@ -239,11 +240,12 @@ static inline dl_value *random_counter(random_maker *g) {
 }
 /* Bare, or what dropout does to a value; one number now and then serves two. */
 static inline dl_value *random_rule_random(random_maker *g, dl_op op) {
-    dl_value *x = random_real(g), *in[] = {random_counter(g), random_counter(g)};
+    dl_value *x = random_real(g), *in[3] = {random_counter(g), random_counter(g)};
     dl_attr number = dl_attr_int(DL_ATTR_number, below(&g->r, 9));
+    in[2] = in[number.i % 2]; /* for a part any counter does */
     dl_type t = x->type;
     if (t.rank && one_in(&g->r, 4)) t.rank = 1;
-    dl_value *u = random_node(g, op, 2, in, 1, &number, &t);
+    dl_value *u = random_node(g, op, number.i % 3 ? 2 : 3, in, 1, &number, &t);
     if (one_in(&g->r, 3)) return u;
     dl_value *kept = random_k(g, DL_OP_ge, u, below(&g->r, 5) * 0.25);
     dl_value *choose[] = {kept, random_k(g, DL_OP_mul, x, 1.5), dl_build_const(&g->b, g->real, 0)};

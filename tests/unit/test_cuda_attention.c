@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "compiler/cuda/build.h"
-#include "ir/cubin.h"
 #include "compiler/cuda/emit_cuda.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/dirs.h"
 #include "ir/builder.h"
+#include "ir/cubin.h"
 #include "tests/check.h"
 
 typedef struct {
@@ -16,14 +16,17 @@ typedef struct {
     dl_dtype type;
     double rate;
     int causal;
+    bool in_parts;
 } attention_case;
 
 static const attention_case cases[] = {
-    {48, DL_BF16, 0, 0}, {48, DL_BF16, 0.1, 0}, {64, DL_F16, 0.1, 1},
-    {64, DL_BF16, 0, 1}, {96, DL_BF16, 0, 0},   {128, DL_BF16, 0, 1},
-    {256, DL_F16, 0, 0}, {48, DL_F32, 0, 0},    {256, DL_F32, 0.1, 1},
+    {48, DL_BF16, 0, 0, false},  {48, DL_BF16, 0.1, 0, false}, {64, DL_F16, 0.1, 1, false},
+    {64, DL_BF16, 0, 1, false},  {96, DL_BF16, 0, 0, false},   {128, DL_BF16, 0, 1, false},
+    {256, DL_F16, 0, 0, false},  {48, DL_F32, 0, 0, false},    {256, DL_F32, 0.1, 1, false},
+    {48, DL_BF16, 0.1, 0, true}, {64, DL_F16, 0.1, 1, true},   {48, DL_F32, 0.1, 0, true},
+    {64, DL_BF16, 0.1, 0, true}, {256, DL_F32, 0.1, 1, true},
 };
-enum { NCASES = sizeof cases / sizeof *cases, BATCH = 2, QUERIES = 1000, KEYS = 900, HEADS = 4, MOST = 11 };
+enum { NCASES = sizeof cases / sizeof *cases, BATCH = 2, QUERIES = 1000, KEYS = 900, HEADS = 4, MOST = 12 };
 
 /* Operands and results of a call, in order; returns how many of them are operands. */
 static int find_types(const attention_case *c, bool back, dl_type types[MOST], int *all) {
@@ -39,6 +42,7 @@ static int find_types(const attention_case *c, bool back, dl_type types[MOST], i
     types[n++] = q, types[n++] = k, types[n++] = k;
     if (back) types[n++] = q, types[n++] = log, types[n++] = q;
     if (c->rate > 0) types[n++] = number, types[n++] = number;
+    if (c->in_parts) types[n++] = number;
     *all = n;
     types[(*all)++] = q, types[(*all)++] = back ? k : log;
     if (back) types[(*all)++] = k;
@@ -116,7 +120,7 @@ static void test_arch(const char *target) {
 }
 
 static void test_refused(void) {
-    static const attention_case wrong[] = {{257, DL_F32, 0, 0}, {48, DL_F64, 0, 0}};
+    static const attention_case wrong[] = {{257, DL_F32, 0, 0, false}, {48, DL_F64, 0, 0, false}};
     static const char *const says[] = {"heads of 257 features", "in f64"};
     dl_arena *arena = dl_arena_new(NULL);
     for (int i = 0; i < 4; i++) {

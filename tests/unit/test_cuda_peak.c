@@ -22,7 +22,7 @@ static void check_stream(dlr_exec *e, const dl_plan *p, double bytes) {
     int64_t n = p->arena_bytes / 4;
     dl_type type = words(DL_I32, n);
     dlr_exec_run(e, 1, NULL);
-    const int *at = dlr_exec_host(e, (dlr_view){&type, 0}, DLR_READ);
+    const int *at = dlr_exec_host(e, (dlr_view){.type = &type, .offset = 0}, DLR_READ);
     int64_t same = 0;
     for (int64_t i = 0; i < n; i++) same += at[i] == at[0];
     CHECK(same == n && at[0] > 0, "%lld of %lld words are %d", (long long)same, (long long)n, at[0]);
@@ -64,7 +64,7 @@ static void check_flops(dlr_exec *e, const dl_plan *p, double flops) {
     double rounds = flops / (2 * 16 * 8 * 16) / (double)warps;
     dl_type type = words(DL_F32, warps * 32);
     dlr_exec_run(e, 0, NULL);
-    const float *at = dlr_exec_host(e, (dlr_view){&type, 0}, DLR_READ);
+    const float *at = dlr_exec_host(e, (dlr_view){.type = &type, .offset = 0}, DLR_READ);
     CHECK(rounds >= 16, "%g", rounds);
     for (int64_t warp = 0; warp < warps; warp++) {
         double got = 0, want = rounds * product_sum((int)(warp % (threads / 32))),

@@ -52,7 +52,7 @@ static int attrs_of(const char *text, dl_attr *attrs) {
     return n;
 }
 
-enum { MAX_OPERANDS = 8 };
+enum { MAX_OPERANDS = 9 };
 typedef struct {
     const char *op, *in[MAX_OPERANDS], *attrs, *given;
     const char *want;                  /* the results' types; or, for a fault: */
@@ -119,14 +119,16 @@ static void check_fault(const shape_case *c) {
 /* clang-format off */ /* a line a case */
 static const shape_case cases[] = {
     /* sources */
+    GOOD("enter", IN("f32 N=2 C=3"), "group=tp ranks=4", NULL, "f32[N=2, C=3]")
+    GOOD("scale_gradient", IN("bf16 N=2"), "value=0.5", NULL, "bf16[N=2]")
     GOOD("all_reduce", IN("f32 N=2 C=3"), "group=dp ranks=4", NULL, "f32[N=2, C=3]")
     GOOD("all_reduce", IN("f64"), "group=dp ranks=1 of=w", NULL, "f64[]")
     BAD("all_reduce", IN("i32 N=2"), "group=dp ranks=4", NULL, 0, "type_mismatch", "all_reduce", NULL)
     BAD("all_reduce", IN("f32 N=2"), "group=dp ranks=0", NULL, -1, "bad_range", "0 ranks", NULL)
-    GOOD("all_gather", IN("f32 N=2 T=20 E=4"), "axis=T size=77 group=cp ranks=4", NULL, "f32[N=2, T=77, E=4]")
-    GOOD("all_gather", IN("f32 N=2 T=19 E=4"), "axis=T size=77 group=cp ranks=4", NULL, "f32[N=2, T=77, E=4]")
-    BAD("all_gather", IN("f32 N=2 T=21"), "axis=T size=77 group=cp ranks=4", NULL, 0, "axis_mismatch", "none has 21", NULL)
-    BAD("all_gather", IN("f32 N=2"), "axis=T size=77 group=cp ranks=4", NULL, 0, "missing_axis", "T", NULL)
+    GOOD("all_gather", IN("f32 N=2 T=20 E=4"), "axis=T size=77 group=cp ranks=4 rank=0", NULL, "f32[N=2, T=77, E=4]")
+    GOOD("all_gather", IN("f32 N=2 T=19 E=4"), "axis=T size=77 group=cp ranks=4 rank=3", NULL, "f32[N=2, T=77, E=4]")
+    BAD("all_gather", IN("f32 N=2 T=19"), "axis=T size=77 group=cp ranks=4 rank=0", NULL, 0, "axis_mismatch", "has 20, not 19", NULL)
+    BAD("all_gather", IN("f32 N=2"), "axis=T size=77 group=cp ranks=4 rank=0", NULL, 0, "missing_axis", "T", NULL)
     GOOD("reduce_scatter", IN("f32 N=2 T=77"), "axis=T group=cp ranks=4 rank=0", NULL, "f32[N=2, T=20]")
     GOOD("reduce_scatter", IN("f32 N=2 T=77"), "axis=T group=cp ranks=4 rank=3", NULL, "f32[N=2, T=19]")
     BAD("reduce_scatter", IN("f32 N=2 T=77"), "axis=T group=cp ranks=4 rank=4", NULL, -1, "bad_range", "no rank 4", NULL)
@@ -140,6 +142,10 @@ static const shape_case cases[] = {
     BAD("iota", IN(NULL), "axis=H", "bool H=7", -1, "type_mismatch", "bool[H=7]", NULL)
     GOOD("random", IN("i64", "i64"), "number=16777215", "f32 H=7 =1 W=2", "f32[H=7, 1, W=2]")
     GOOD("random", IN("i64", "i64"), "number=0", "f64", "f64[]")
+    GOOD("random", IN("i64", "i64", "i64"), "number=1", "f32 H=7", "f32[H=7]")
+    BAD("random", IN("i64", "i64", "f32"), "number=0", "f32 H=7", 2, "type_mismatch", "as a part is, but", NULL)
+    BAD("random", IN("i64", "i64", "i64", "i64"), "number=0", "f32 H=7", -1, "wrong_arity", "not 4 operands", NULL)
+    BAD("random", IN("i64"), "number=0", "f32 H=7", -1, "wrong_arity", "not 1 operand", NULL)
     BAD("random", IN("i64", "i32"), "number=0", "f32 H=7", 1, "type_mismatch", "i32[]", NULL)
     BAD("random", IN("i64 N=2", "i64"), "number=0", "f32 H=7", 0, "type_mismatch", "i64[N=2]", NULL)
     BAD("random", IN("i64", "i64"), "number=16777216", "f32 H=7", -1, "bad_range", "number 16777216", NULL)
@@ -375,12 +381,16 @@ static const shape_case cases[] = {
     BAD("attention", IN(QKV, QKV, QKV), "rate=0 heads=4 causal=2", NULL, -1, "bad_attribute", "causal (1) or not (0)", NULL)
     GOOD("flash_attention", IN(QKV, QKV, QKV), FLASH("0"), NULL, "f32[N=2, T=5, E=12], f32[N=2, head=4, T=5]")
     GOOD("flash_attention", IN("f32 N=2 head=5 E=12", KEYS, KEYS, "i64", "i64"), FLASH("0.5"), NULL, "f32[N=2, head=5, E=12], f32[N=2, head_=4, head=5]")
+    GOOD("flash_attention", IN(QKV, QKV, QKV, "i64", "i64", "i64"), FLASH("0.5"), NULL, "f32[N=2, T=5, E=12], f32[N=2, head=4, T=5]")
+    BAD("flash_attention", IN(QKV, QKV, QKV, "i64", "i64", "i32"), FLASH("0.5"), NULL, 5, "axis_mismatch", "expects the part i64[]", NULL)
+    BAD("flash_attention", IN(QKV, QKV, QKV, "i64", "i64", "i64", "i64"), FLASH("0.5"), NULL, -1, "wrong_arity", "or a part behind them, not 7", NULL)
     BAD("flash_attention", IN(QKV, QKV), FLASH("0"), NULL, -1, "wrong_arity", "takes queries, keys and values", NULL)
     BAD("flash_attention", IN(QKV, QKV, QKV), FLASH("0.5"), NULL, -1, "wrong_arity", "with dropout takes 5 operands", NULL)
     BAD("flash_attention", IN(QKV, QKV, QKV, "i64", "i64"), FLASH("0"), NULL, -1, "wrong_arity", "without dropout takes 3 operands", NULL)
     BAD("flash_attention", IN(QKV, QKV, QKV, "i64", "f32"), FLASH("0.5"), NULL, 4, "axis_mismatch", "expects the step i64[]", NULL)
     BAD("flash_attention", IN(QKV, QKV, QKV), "rate=0 number=16777216 heads=4 causal=0", NULL, -1, "bad_range", "random op 16777216", NULL)
     GOOD("flash_attention_grad", IN(QKV, KEYS, KEYS, QKV, "f32 N=2 head=4 T=5", QKV), FLASH("0"), NULL, "f32[N=2, T=5, E=12], f32[N=2, S=7, E=12], f32[N=2, S=7, E=12]")
+    GOOD("flash_attention_grad", IN(QKV, KEYS, KEYS, QKV, "f32 N=2 head=4 T=5", QKV, "i64", "i64", "i64"), FLASH("0.5"), NULL, "f32[N=2, T=5, E=12], f32[N=2, S=7, E=12], f32[N=2, S=7, E=12]")
     BAD("flash_attention_grad", IN(QKV, KEYS, KEYS, QKV, "f32 N=2 head=3 T=5", QKV), FLASH("0"), NULL, 4, "axis_mismatch", "expects logarithms f32[N=2, head=4, T=5]", NULL)
     BAD("flash_attention_grad", IN(QKV, KEYS, KEYS, KEYS, "f32 N=2 head=4 T=5", QKV), FLASH("0"), NULL, 3, "axis_mismatch", "expects the result f32[N=2, T=5, E=12]", NULL)
     BAD("flash_attention_grad", IN(QKV, KEYS, KEYS), FLASH("0"), NULL, -1, "wrong_arity", "takes q, k, v, y", NULL)

@@ -7,6 +7,11 @@
 #include "ir/interp.h"
 #include "tests/unit/compiled.h"
 
+/* What is drawn by: the element's part, of whose elements there are `count`; -1: there are no parts. */
+typedef struct {
+    int64_t seed, step, part;
+} source;
+
 static double number_at(int64_t seed, int64_t step, uint32_t number, uint64_t element) {
     return (double)dl_unit_float(dl_random_word((uint64_t)seed, (uint64_t)step, number, element));
 }
@@ -32,6 +37,24 @@ static const char draws[] =
     "  output \"rows\" = %6\n  output \"row\" = %8\n  output \"last\" = %11\n  output \"far\" = %15\n"
     "  output \"bare\" = %16\n  output \"double\" = %18\n  output \"most\" = %19\n}\n";
 
+static double drawn(const source *by, uint32_t number, uint64_t count, uint64_t element) {
+    return number_at(by->seed, by->step, number, (by->part > 0 ? (uint64_t)by->part * count : 0) + element);
+}
+
+/* The same with each tensor a part of a larger one: begins where vectors and blocks do not. */
+static const char *in_parts(dl_arena *arena) {
+    static const char from[] = "$seed, $step", first[] = "graph @train {\n";
+    dl_buf text = {0};
+    dl_puts(&text, first), dl_puts(&text, "  hyper $part = %20 : i64[]\n");
+    const char *at = draws + strlen(first);
+    for (const char *next; (next = strstr(at, from)); at = next + strlen(from))
+        dl_putn(&text, at, (size_t)(next - at)), dl_puts(&text, "$seed, $step, $part");
+    dl_puts(&text, at);
+    const char *whole = dl_strdup(arena, text.at);
+    dl_buf_free(&text);
+    return whole;
+}
+
 static const int64_t seeds[] = {0, 0x123456789abcdef, -1}, steps[] = {0, 1, ((int64_t)1 << 32) + 5};
 
 static void compare(const char *what, const char *name, const double *got, const double *want, int n) {
@@ -48,32 +71,37 @@ static void check_output(dlr_exec *exec, const char *what, const char *name, con
     free(got);
 }
 
-static void test_draws(const char *target, const char *skip, int threads) {
+/* part: -1, or the number of the part. */
+static void test_draws(const char *target, const char *skip, int threads, int64_t part) {
     dl_arena *arena = dl_arena_new(NULL);
-    dlr_exec *exec = open_plan(compile_text(arena, draws, target, skip), threads);
+    const char *text = part < 0 ? draws : in_parts(arena);
+    dlr_exec *exec = open_plan(compile_text(arena, text, target, skip), threads);
     for (int s = 0; exec && s < 3; s++) {
         int64_t seed = seeds[s], step = steps[s];
         double want[1003], most = 0;
-        const char *what = dl_format(arena, "%s, skip '%s', %d threads, seed %lld, step %lld", target,
-                                     skip ? skip : "", threads, (long long)seed, (long long)step);
+        const source by = {seed, step, part};
+        const char *what =
+            dl_format(arena, "%s, skip '%s', %d threads, seed %lld, step %lld, part %lld", target,
+                      skip ? skip : "", threads, (long long)seed, (long long)step, (long long)part);
+        if (part >= 0) dlr_state_write(exec, dlr_exec_variable(exec, "part"), DL_I64, &part);
         dlr_state_write(exec, dlr_exec_variable(exec, "seed"), DL_I64, &seed);
         dlr_state_write(exec, dlr_exec_variable(exec, "step"), DL_I64, &step);
         float ones[123];
         for (int i = 0; i < 123; i++) ones[i] = 1;
         dlr_state_write(exec, dlr_exec_variable(exec, "a"), DL_F32, ones);
         dlr_exec_run(exec, 0, NULL);
-        for (uint64_t i = 0; i < 123; i++) want[i] = (double)(float)(1 + number_at(seed, step, 0, i));
+        for (uint64_t i = 0; i < 123; i++) want[i] = (double)(float)(1 + drawn(&by, 0, 123, i));
         check_output(exec, what, "rows", want, 123);
-        for (uint64_t i = 0; i < 123; i++) want[i] = number_at(seed, step, 16777215, i / 41);
+        for (uint64_t i = 0; i < 123; i++) want[i] = drawn(&by, 16777215, 3, i / 41);
         check_output(exec, what, "row", want, 123);
-        for (uint64_t i = 0; i < 570; i++) want[i] = number_at(seed, step, 7, i);
+        for (uint64_t i = 0; i < 570; i++) want[i] = drawn(&by, 7, 570, i);
         check_output(exec, what, "last", want, 570);
         for (uint64_t i = 0; i < 183; i++)
-            want[i] = -number_at(seed, step, 1, (1048573 + i / 61) * 16384 + 16321 + i % 61);
+            want[i] = -drawn(&by, 1, (uint64_t)1 << 34, (1048573 + i / 61) * 16384 + 16321 + i % 61);
         check_output(exec, what, "far", want, 183);
-        for (uint64_t i = 0; i < 1003; i++) want[i] = -number_at(seed, step, 3, i);
+        for (uint64_t i = 0; i < 1003; i++) want[i] = -drawn(&by, 3, 1003, i);
         check_output(exec, what, "double", want, 1003);
-        for (uint64_t i = 0; i < 1003; i++) want[i] = number_at(seed, step, 2, i), most = fmax(most, want[i]);
+        for (uint64_t i = 0; i < 1003; i++) want[i] = drawn(&by, 2, 1003, i), most = fmax(most, want[i]);
         check_output(exec, what, "bare", want, 1003);
         check_output(exec, what, "most", &most, 1);
     }
@@ -283,8 +311,10 @@ int main(void) {
     char dir[] = "/tmp/dl_random_XXXXXX";
     if (!compiled_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++) {
-        for (int threads = 1; threads <= 3; threads++) test_draws(compiled_targets[t], NULL, threads);
-        test_draws(compiled_targets[t], "fuse", 1);
+        for (int threads = 1; threads <= 3; threads++) test_draws(compiled_targets[t], NULL, threads, -1);
+        test_draws(compiled_targets[t], "fuse", 1, -1);
+        for (int part = 0; part <= 5; part++) test_draws(compiled_targets[t], NULL, 1 + part % 3, part);
+        test_draws(compiled_targets[t], "fuse", 1, 3);
         test_masks(compiled_targets[t]);
         test_not_finite(compiled_targets[t]);
     }

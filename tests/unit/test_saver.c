@@ -83,7 +83,7 @@ static void make_step(dlr_run *r, int64_t step) {
         if (!dlr_tensors_keeps(v)) continue;
         CHECK(n <= (int64_t)(sizeof values / sizeof *values));
         for (int64_t k = 0; k < n; k++) values[k] = number(step, k);
-        dlr_state_write(r->exec, (dlr_view){&v->type, v->offset}, DL_F32, values);
+        dlr_state_write(r->exec, (dlr_view){.type = &v->type, .offset = v->offset}, DL_F32, values);
     }
 }
 

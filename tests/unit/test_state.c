@@ -1,4 +1,5 @@
 /* Variables: every layout written and read back, element types, and how variables start. */
+#include "ir/collective.h"
 #include "tests/check.h"
 
 #include <time.h>
@@ -223,6 +224,62 @@ static float *start_of(dl_layout layout, dl_dtype dtype, dl_init init, uint64_t 
     return out;
 }
 
+/* A rank's piece starts as what one rank draws there, in any layout; and a whole tensor goes into it and
+ * comes back, in ranges. */
+static void check_piece(dl_layout layout, int axis, int ranks, dl_init init) {
+    const dl_type whole = type_of(DL_F32, (dl_layout){0}, 5, (int64_t[]){O, C, 3, 3, 3});
+    float *want = start_of((dl_layout){0}, DL_F32, init, 11, 1), *back = malloc(COUNT * sizeof *back);
+    int64_t inner = 1, size = whole.axis[axis].size, found = 0;
+    for (int i = axis + 1; i < whole.rank; i++) inner *= whole.axis[i].size;
+    memset(back, 0, COUNT * sizeof *back);
+    for (int rank = 0; rank < ranks; rank++) {
+        dl_share own = dl_share_of(size, ranks, rank);
+        dl_type t = whole;
+        t.axis[axis].size = own.n, t.layout = layout;
+        dl_plan *p = plan_of_one(t, init);
+        p->vars.at[0].piece = (dl_var_piece){"tp", axis, ranks, rank, size};
+        dlr_exec *e = open_exec(p, 2);
+        dlr_view v = dlr_exec_variable(e, "w");
+        dl_error err = {0};
+        CHECK(dlr_state_init(e, 11, &err), "%s", err.message);
+        int64_t n = dl_type_count(&t), wrong = 0;
+        float *got = malloc(((size_t)n + 1) * sizeof *got);
+        dlr_state_read(e, v, DL_F32, got);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t o = i / (own.n * inner), in = i % (own.n * inner);
+            wrong += got[i] != want[(o * size + own.first) * inner + in];
+        }
+        CHECK(!wrong, "axis %d, rank %d of %d: %lld elements are not the whole's", axis, rank, ranks,
+              (long long)wrong);
+        memset(dlr_exec_data(e, v), 0, (size_t)dl_type_bytes(v.type));
+        for (int64_t at = 0; at < COUNT; at += 1777) {
+            dlr_range r = {at, COUNT - at < 1777 ? COUNT - at : 1777};
+            dlr_state_write_whole(e, v, r, DL_F32, want + at);
+        }
+        for (int64_t at = 0; at < COUNT; at += 999) {
+            dlr_range r = {at, COUNT - at < 999 ? COUNT - at : 999};
+            dlr_state_read_whole(e, v, r, DL_F32, back + at);
+        }
+        found += n;
+        free(got), dlr_exec_close(e), dl_arena_free(p->arena);
+    }
+    CHECK(found == COUNT && memcmp(back, want, COUNT * sizeof *back) == 0, "axis %d: not all came back",
+          axis);
+    free(want), free(back);
+}
+
+static void test_pieces(void) {
+    const dl_init normal = {DL_INIT_NORMAL, 0, 1}, cut = {DL_INIT_TRUNC_NORMAL, 0, 1},
+                  even = {DL_INIT_UNIFORM, 0, 1};
+    check_piece((dl_layout){0}, 0, 2, normal);
+    check_piece((dl_layout){0}, 1, 4, cut);
+    check_piece((dl_layout){0}, 4, 3, even);
+    check_piece((dl_layout){DL_CL, 0}, 1, 2, even);
+    check_piece((dl_layout){DL_PANEL, 32}, 0, 4, normal);
+    check_piece((dl_layout){DL_PANEL, 16}, 1, 3, cut);
+    check_piece((dl_layout){0}, 3, 4, normal); /* nothing for the last */
+}
+
 static void statistics(const float *x, double *mean, double *std, double *most) {
     double sum = 0, squares = 0, top = 0;
     for (int i = 0; i < COUNT; i++) sum += (double)x[i];
@@ -350,6 +407,7 @@ int main(int argc, char **argv) {
     test_layouts();
     test_convert();
     test_starts();
+    test_pieces();
     test_tables();
     test_names();
     show_rates(argc > 1 ? atol(argv[1]) : 128);

@@ -117,6 +117,13 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
                         .number = 16777215,
                         .first = (int64_t)1 << 40,
                         .along = {135, 27, 9, 0, 1}});
+    dl_push(a, &k->instrs,
+            (dl_kinstr){.kind = DL_K_RANDOM,
+                        .op = DL_OP_random,
+                        .nargs = 3,
+                        .args = {3, 2, 1},
+                        .along = {135, 27, 9, 0, 1},
+                        .part = (int64_t)1 << 40});
     for (int op = 0; op < DL_NOPS; op++)
         if (dl_ops[op].class == DL_CLASS_ELEM) {
             dl_kinstr in = elem((dl_op)op, dl_ops[op].arity, 0, 1, 2, op == DL_OP_leaky_relu ? 0.01 : 0);

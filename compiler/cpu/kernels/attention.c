@@ -19,7 +19,7 @@ struct attention {
     long batch, queries, keys, heads, size;
     long width; /* floats of a packed row: `size`, rounded up to whole vectors */
     float scale, threshold, kept;
-    int number, causal, drops;
+    int number, causal, drops, in_parts;
     int type;    /* of all but the logarithms, which are floats */
     long chunks; /* backwards: parts of the keys that are units of their own */
 };
@@ -175,6 +175,9 @@ UNUSED void pack_keys(const struct attention *s, char *const *arg, long unit, ch
 
 /* ---- a block of scores ---- */
 
+/* Arguments between what is read and the results: seed, step and part. */
+INLINE int draws_by(const struct attention *s) { return s->drops ? 2 + s->in_parts : 0; }
+
 /* Where scores are dropped: what draws, and the number of the block's first score. */
 struct draws {
     const long *seed, *step;
@@ -185,6 +188,9 @@ INLINE struct draws draws_of(const struct attention *s, char *const *arg, int se
     struct draws d = {0};
     if (s->drops) d.seed = (const long *)arg[seed], d.step = (const long *)arg[seed + 1];
     d.first = (unsigned long)((head * s->queries + query) * s->keys + key);
+    if (s->in_parts) /* of all samples */
+        d.first += *(const unsigned long *)arg[seed + 2] *
+                   (unsigned long)(s->batch * s->heads * s->queries * s->keys);
     return d;
 }
 INLINE vf dropped(const struct attention *s, const struct draws *d, long i, long j, vf v) {
@@ -278,8 +284,9 @@ UNUSED void attention_unit(const struct attention *s, char *const *arg, long uni
         product_sum(score, KEYS, 1, p.v + (head * p.keys + key) * s->width, s->width, wide, y, s->width,
                     tiles_of(rows), s->width);
     }
-    struct array to = tokens_of(s, arg, s->drops ? 5 : 3, at + query * row);
-    float *log = (float *)arg[s->drops ? 6 : 4] + head * s->queries + query;
+    int out = 3 + draws_by(s);
+    struct array to = tokens_of(s, arg, out, at + query * row);
+    float *log = (float *)arg[out + 1] + head * s->queries + query;
     for (long i = 0; i < rows; i++) {
         float all = sum_lanes(ld(sum + i * LANES));
         vf each = splat(all);
@@ -330,7 +337,7 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
 UNUSED void attention_back(const struct attention *s, char *const *arg, long unit, char *scratch,
                            char *workspace) {
     struct packed p = packed_of(s, workspace, 1);
-    long head = unit / s->chunks, chunk = unit % s->chunks, row = s->heads * s->size, out = s->drops ? 8 : 6;
+    long head = unit / s->chunks, chunk = unit % s->chunks, row = s->heads * s->size, out = 6 + draws_by(s);
     long blocks = p.keys / KEYS, each = blocks_of(blocks, s->chunks), from = chunk * each * KEYS;
     long to = least(from + each * KEYS, s->keys);
     float *share = (float *)scratch, *grad = share + QUERIES * KEYS, *dk = grad + QUERIES * KEYS,
@@ -370,7 +377,7 @@ UNUSED void add_parts(const struct attention *s, char *const *arg, long unit, ch
     struct packed p = packed_of(s, workspace, 1);
     long blocks = p.queries / QUERIES, head = unit / blocks, query = unit % blocks * QUERIES;
     long row = s->heads * s->size, at = head / s->heads * s->queries * row + head % s->heads * s->size;
-    struct array to = tokens_of(s, arg, s->drops ? 8 : 6, at + query * row);
+    struct array to = tokens_of(s, arg, 6 + draws_by(s), at + query * row);
     for (long i = 0; i < least(s->queries - query, QUERIES); i++)
         for (long f = 0; f < s->size; f += LANES) {
             vf sum = {0};

@@ -15,7 +15,7 @@
 /* A block: ROWS queries of a head, OUT of their features. */
 template <class T, int SIZE, int PAD, int OUT, bool DROPS, int M, int WARPS, int COLUMNS, int STAGES>
 INLINE void attention(const attention_shape &s, const typename T::element *q, const typename T::element *k,
-                      const typename T::element *v, const long *seed, const long *step,
+                      const typename T::element *v, const long *seed, const long *step, const long *part,
                       typename T::element *y, float *log) {
     typedef typename T::element element;
     enum {
@@ -36,8 +36,7 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     int mine = query + warp * 16 * M + ROW_OF_LANE; /* the first of the thread's queries */
     head_tokens<const element> from_k = tokens_of<SIZE>(k, s, s.keys, head),
                                from_v = tokens_of<SIZE>(v, s, s.keys, head);
-    attention_draws draws = {0, 0, (unsigned long)head * s.queries * s.keys};
-    if (DROPS) draws.seed = *seed, draws.step = *step;
+    attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
 
     float acc[M][N][4], most[M][2], sum[M][2];
     FOR(m, M) FOR(half, 2) most[m][half] = -__builtin_inff(), sum[m][half] = 0;
@@ -124,8 +123,8 @@ template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int M, i
 INLINE void attention_back(const attention_shape &s, const typename T::element *x1,
                            const typename T::element *x2, const typename T::element *y1,
                            const typename T::element *y2, const float *log, const float *sums,
-                           const long *seed, const long *step, typename T::element *out1,
-                           typename T::element *out2) {
+                           const long *seed, const long *step, const long *part,
+                           typename T::element *out1, typename T::element *out2) {
     typedef typename T::element element;
     enum {
         STRIDE = PAD + 16 / (int)sizeof(element),
@@ -147,8 +146,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
     head_tokens<const element> from1 = tokens_of<SIZE>(y1, s, ncolumns, head),
                                from2 = tokens_of<SIZE>(y2, s, ncolumns, head);
-    attention_draws draws = {0, 0, (unsigned long)head * s.queries * s.keys};
-    if (DROPS) draws.seed = *seed, draws.step = *step;
+    attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
     log += (long)head * s.queries, sums += (long)head * s.queries;
     const float log2_e = 1.44269504f;
 

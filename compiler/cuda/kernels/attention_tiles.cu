@@ -265,8 +265,18 @@ INLINE void random_block(unsigned c[4], unsigned long block, long seed, long ste
 }
 struct attention_draws {
     long seed, step;
-    unsigned long first; /* number of the head's first score */
+    unsigned long first; /* number of the head's first score: a multiple of the keys, so that rows of whole
+                            blocks begin one in every part */
 };
+/* `part`: where it stands which part of all samples these are, or NULL. */
+template <bool DROPS>
+INLINE attention_draws draws_of(const attention_shape &s, const long *seed, const long *step,
+                                const long *part, int head) {
+    attention_draws d = {0, 0, (unsigned long)head * s.queries * s.keys};
+    if (DROPS) d.seed = *seed, d.step = *step;
+    if (DROPS && part) d.first += (unsigned long)*part * s.batch * s.heads * s.queries * s.keys;
+    return d;
+}
 /* Which of four scores whose numbers are 4 `block` and behind are dropped: a bit each. */
 INLINE unsigned draw_four(const attention_shape &s, const attention_draws &d, unsigned long block) {
     unsigned c[4], bits = 0;

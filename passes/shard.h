@@ -1,0 +1,60 @@
+/* The pass shard: what its files share.
+ *
+ * A model's graphs compute with whole tensors. In tensor parallelism (group "tp") and context parallelism
+ * ("cp") a rank computes a part: the pass writes what one rank does, and the collectives between, by what the
+ * ops mean, not by who wrote them. For each of the two groups every value has a state:
+ *
+ *   FREE   whole on every rank, and nothing flows back into it
+ *   WHOLE  whole on every rank, and so is its gradient: all ranks do the same with it
+ *   PART   whole on every rank, but its gradient is the sum of the ranks': each does other work with it
+ *   PIECE  each rank has its share along an axis (collective.h), and of the gradient the same
+ *
+ * What is summed along an axis of which ranks have pieces is made whole by an all_reduce at once. From state
+ * to state goes: WHOLE to PART by `enter` (whose gradient is an all_reduce), PART to WHOLE by
+ * `scale_gradient` (of equal gradients each rank's part is an equal share), PART to PIECE by a slice (whose
+ * gradient is zero elsewhere), PIECE to WHOLE or PART by an all_gather (whose gradient is the own piece, or a
+ * reduce_scatter). Autodiff makes the way back of these.
+ *
+ * Over tp parameters begin WHOLE, or are PIECEs from the start: the variable holds its share. Over cp they
+ * begin PART, so that every parameter's gradient is to be summed over cp, as it is averaged over dp. */
+#ifndef DL_SHARD_H
+#define DL_SHARD_H
+#include "ir/builder.h"
+#include "ir/collective.h"
+#include "ir/walk.h"
+#include "passes/pass.h"
+
+enum { DL_TP, DL_CP, DL_NSHARDS };
+extern const char *const dl_shard_groups[DL_NSHARDS]; /* "tp", "cp" */
+
+typedef enum { DL_STATE_FREE, DL_STATE_WHOLE, DL_STATE_PART, DL_STATE_PIECE } dl_state_kind;
+typedef struct {
+    dl_state_kind kind;
+    const char *axis; /* PIECE; interned */
+    int64_t size;     /* PIECE: of the whole axis */
+} dl_state;
+
+/* ---- where axes go: shard_axes.c ---- */
+
+/* The axis of the node's first result that operand k's axis goes along, the op doing the same at every place
+ * of it; NULL where it ends, is looked at as a whole, or is moved. */
+const char *dl_shard_goes(const dl_node *n, int k, const char *axis);
+/* The axis of operand k that goes along this axis of the result, or NULL. */
+const char *dl_shard_comes(const dl_node *n, int k, const char *axis);
+/* Has any operand one? */
+bool dl_shard_follows(const dl_node *n, const char *axis);
+/* Does the node sum along operand k's axis, so that sums of pieces add up to the whole? Of a contraction,
+ * *other is the other operand's axis. */
+bool dl_shard_sums(const dl_node *n, int k, const char *axis, const char **other);
+
+/* ---- what should be in pieces: shard_wants.c ---- */
+
+/* By value id: the axis along which the value should be in pieces, or NULL. */
+typedef struct {
+    const char **axis[DL_NSHARDS];
+} dl_shard_wants;
+/* Of a graph that is still whole. False: the error, located in the model where it can be. */
+bool dl_shard_find_wants(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants *wants);
+int dl_shard_ranks(const dl_parallel *p, int group);
+int dl_shard_rank(const dl_parallel *p, int group);
+#endif

@@ -1,0 +1,74 @@
+"""`dlc rehearse`: 2 and 4 ranks of small models, in one process, against one rank that has the whole batch. What is drawn is drawn
+by a sample's place in the global batch, so dropout, drop path and attention's dropout differ no more than the order of adding does;
+where ranks do compute something else (batch norm of their own samples), it is found.
+
+check_rehearse.py DLC     from the project's root; needs nothing but Python's own library
+"""
+import json
+import os
+import subprocess
+import sys
+
+from checks import ENV, TMP, check, finish
+
+DLC = os.path.abspath(sys.argv[1])
+VIT = ["models/vit.dl", "--img_size=[16,32]", "--n_in_channels=3", "--n_out_channels=2", "--patch_size=4", "--embed_dim=32",
+       "--depth=2", "--num_heads=4"]
+CNN = ["models/cnn_classifier.dl", "--input_shape=[32,32,3]"]
+LOSS, GRADIENT = 1e-5, 1e-5
+
+
+def rehearse(args, ranks):
+    return subprocess.run([DLC, "rehearse", *args, f"--ranks={ranks}", "--global_batch_size=8", "--json"], capture_output=True,
+                          text=True, env=ENV, stdin=subprocess.DEVNULL)
+
+
+def same(what, args, loss=LOSS, gradient=GRADIENT):
+    """Ranks agree with one."""
+    for ranks in (2, 4):
+        r = rehearse(args, ranks)
+        check(r.returncode == 0, f"{what}, {ranks} ranks: {r.returncode} {r.stdout[-300:]} {r.stderr[-300:]}")
+        if r.returncode:
+            continue
+        found = json.loads(r.stdout)
+        check(found["ranks"] == ranks and found["steps"] >= 3 and found["collectives"] > 0, f"{what}, {ranks} ranks: {found}")
+        check(found["worst_loss"] <= loss, f"{what}, {ranks} ranks: losses differ by {found['worst_loss']}")
+        check(found["worst_gradient"] <= gradient, f"{what}, {ranks} ranks: {found['gradient']} differs by {found['worst_gradient']}")
+
+
+def other(what, args):
+    """They do not, and exit status 7 says so."""
+    r = rehearse(args, 2)
+    check(r.returncode == 7, f"{what}: {r.returncode} {r.stdout[-300:]} {r.stderr[-300:]}")
+    if r.returncode == 7:
+        found = json.loads(r.stdout)
+        check(found["worst_loss"] > 1e-4 or found["worst_gradient"] > 1e-4, f"{what}: {found}")
+
+
+def model(name, body):
+    path = os.path.join(TMP, f"{name}.dl")
+    with open(path, "w") as f:
+        f.write(f"model M():\n    input  x: f32[N, C=6, W=10]\n    target t: f32[N, C=6, W=10]\n"
+                f"    init linear: weight ~ normal(0, 0.3), bias = 0\n{body}    output y\n    loss = mean((y - t) ^ 2)\n")
+    return [path]
+
+
+def main():
+    same("a ViT with dropout, of attention too", [*VIT, "--dropout=0.1"])
+    same("a ViT with none", VIT)
+    same("a ConvNeXt with drop path", ["models/convnext.dl", "--img_size=[16,32]", "--n_in_channels=3", "--n_out_channels=2",
+                                      "--patch_size=4", "--embed_dim=32", "--depth=3", "--drop_path_rate=0.5"])
+    same("a classifier with dropout", CNN)
+    same("a U-Net", ["models/unet.dl", "--data_size=32"])
+    # 16 bits: what a rank adds up of its own samples is rounded before it is added to the others'
+    same("a ViT in bf16", [*VIT, "--dropout=0.1", "--amp_mode=bf16"], 1e-3, 1e-2)
+    same("a ViT in fp16", [*VIT, "--dropout=0.1", "--amp_mode=fp16"], 1e-3, 1e-2)
+    same("rows of which none begins a vector", model("odd", "    y = x |> linear(5) @a |> dropout(0.4) |> linear(10) @b\n"))
+    other("batch norm of a rank's own samples", ["models/resnet.dl"])
+    # samples behind another axis: numbers of its own for each rank, but not those of one rank
+    other("samples that are not first", model("turned", "    y = x |> linear(10) @a |> rearrange(\"n c w -> c n w\") |> dropout(0.4)"
+                                                        " |> rearrange(\"c n w -> n c w\") |> linear(10) @b\n"))
+
+
+main()
+finish()

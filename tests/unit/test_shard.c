@@ -1,0 +1,221 @@
+/* Tensor and context parallelism: the graphs of all ranks, run in step, beside the graph of one that is
+ * whole; in double precision, forward and backward. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "frontends/dl/front.h"
+#include "ir/base/hash.h"
+#include "passes/pass.h"
+#include "tests/check.h"
+#include "verify/lockstep.h"
+
+static const char mlp[] =
+    "model M():\n    input x: f32[N, E=6]\n    target t: f32[N, E=4]\n"
+    "    y = x |> linear(8) @a |> gelu |> linear(12) @b |> relu |> linear(4) @c\n    output y\n"
+    "    loss = mean((y - t)**2)\n";
+
+static const char vit[] =
+    "module MLP(hidden, drop)(x: [N, T, E]):\n"
+    "    return x |> linear(hidden) @fc1 |> gelu |> dropout(drop) |> linear(E) @fc2 |> dropout(drop)\n"
+    "module Attention(heads, drop)(x: [N, T, E]):\n"
+    "    q = x |> linear(E)\n    k = x |> linear(E)\n    v = x |> linear(E)\n"
+    "    return attention(q, k, v, heads, dropout=0) |> linear(E) @proj |> dropout(drop)\n"
+    "module Block(heads, drop)(x: [N, T, E]):\n"
+    "    x = x + (x |> layer_norm(1e-6) @norm1 |> Attention(heads, drop) @attn)\n"
+    "    return x + (x |> layer_norm(1e-6) @norm2 |> MLP(2*E, drop) @mlp)\n"
+    "model ViT(drop=0.0):\n    input  x: f32[N, C=2, H=6, W=10]\n    target t: f32[N, C=2, H, W]\n"
+    "    param pos: [1, T=15, E=8] ~ normal(0, 0.02)\n"
+    "    z = x |> conv(8, 2, stride=2) @patch |> rearrange(\"n c h w -> n (h w) c\") as [N, T, E]\n"
+    "    z = dropout(z + pos, drop)\n"
+    "    for i in range(2): z = z |> Block(4, drop) @blocks.{i}\n"
+    "    y = z |> layer_norm(1e-6) @norm |> linear(8, bias=false) @head\n"
+    "          |> rearrange(\"n (h w) (p q c) -> n c (h p) (w q)\", h=3, p=2, q=2) as [N, C, H, W]\n"
+    "    output y\n    loss = mean(norm(y - t, over=[C,H,W]) / norm(t, over=[C,H,W]))\n"
+    "    metric \"m\" = mean(sqrt(mean((y - t)[C=0]**2, over=[H,W])))\n";
+
+typedef struct {
+    const char *text, *name;
+    double drop;
+    dl_dtype low;
+} model;
+
+static dl_module *build(dl_arena *arena, const model *of, int64_t batch) {
+    dl_source *source = dl_source_new(arena, "m.dl", of->text, strlen(of->text));
+    dl_diags *diags = dl_diags_new(arena, source);
+    dl_model *m = dl_model_parse(arena, source, diags);
+    dl_axis_size sizes[] = {{"N", batch}};
+    dl_model_config config = {.sizes = sizes, .nsizes = 1};
+    dl_module *module = m ? dl_model_build(arena, m, &config, diags) : NULL;
+    CHECK(module, "%s: %s", of->name, diags->list.n ? diags->list.at[0]->message : "");
+    return module;
+}
+
+static dl_graph *pass(dl_arena *arena, const model *of, int64_t batch, dl_parallel parallel,
+                      const char *which, const char *passes, dl_error *err) {
+    dl_module *m = build(arena, of, batch);
+    dl_pass_ctx ctx = {.arena = arena, .parallel = parallel, .recipe.low = of->low, .err = err};
+    ctx.recipe.optimizer = DL_OPT_NONE;
+    if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true})) return NULL;
+    return dl_module_graph(m, which);
+}
+
+/* Numbers of a variable of this name: smooth, different everywhere. */
+static double number(const char *name, int64_t i) {
+    return 0.1 + sin((double)(dl_hash_str(name, 0) % 1000) + 1.7 * (double)i) * 0.7;
+}
+
+static double *whole_numbers(dl_arena *arena, const dl_var *v, int64_t batch) {
+    dl_type t = dl_piece_whole(v->value.type, &v->piece);
+    bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
+    if (fed) t.axis[0].size = batch;
+    int64_t n = dl_type_count(&t);
+    double *numbers = DL_NEWS(arena, double, n + 1);
+    for (int64_t i = 0; i < n; i++) numbers[i] = fed || v->role == DL_VAR_PARAM ? number(v->name, i) : 3;
+    return numbers;
+}
+
+typedef struct {
+    const model *of;
+    int dp, tp, cp;
+    const char *passes;
+} layout;
+
+static const char whole_passes[] = "amp,lower,simplify,autodiff";
+static const char rank_passes[] = "amp,lower,simplify,shard,autodiff,ranks";
+
+/* One rank's variables. */
+static void fill(dl_arena *arena, const dl_graph *g, dl_interp *in, int64_t batch, int dp, int dp_rank) {
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        if (v->role == DL_VAR_TABLE) continue;
+        double *numbers = whole_numbers(arena, v, batch), *to = dl_interp_data(in, &v->value);
+        bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
+        int64_t count = dl_type_count(&v->value.type);
+        if (fed)
+            memcpy(to, numbers + dp_rank * count, sizeof *to * (size_t)count);
+        else
+            dl_lockstep_cut(v, numbers, to);
+        CHECK(!fed || count * dp == batch * (count / v->value.type.axis[0].size), "shares of the batch");
+    }
+}
+
+static double distance(const double *a, const double *b, int64_t n, double *size) {
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!(fabs(a[i] - b[i]) <= worst)) worst = fabs(a[i] - b[i]);
+        *size = fmax(*size, fabs(a[i]));
+    }
+    return worst;
+}
+
+/* The collectives of a rank's training step, as Megatron has them: with tensor parallelism two sums a block
+ * forward (behind proj and fc2) and two backward (in front of q, k and v together, and of fc1); with context
+ * parallelism keys and values gathered, and the tokens once at the end, whose gradients are scattered and
+ * sliced. */
+static void check_counts(const model *of, int tp, int cp, int reduced, int gathered, int scattered) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_graph *g = pass(arena, of, 2, (dl_parallel){.tp = tp, .cp = cp}, "train",
+                       "amp,lower,simplify,shard,autodiff,simplify", &err);
+    int found[DL_NOPS] = {0};
+    CHECK(g, "%s", err.message);
+    for (int i = 0; g && i < g->nodes.n; i++) found[g->nodes.at[i]->op]++;
+    CHECK(found[DL_OP_all_reduce] == reduced && found[DL_OP_all_gather] == gathered &&
+              found[DL_OP_reduce_scatter] == scattered,
+          "%s, tp %d, cp %d: %d all_reduces, %d all_gathers, %d reduce_scatters", of->name, tp, cp,
+          found[DL_OP_all_reduce], found[DL_OP_all_gather], found[DL_OP_reduce_scatter]);
+    CHECK(!found[DL_OP_enter] && !found[DL_OP_scale_gradient], "%s: ops of the way back are left", of->name);
+    dl_arena_free(arena);
+}
+
+/* All results of both but updates agree. */
+static void compare(const layout *l, const char *which) {
+    enum { BATCH = 4 };
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_ranks ranks;
+    int world = l->dp * l->tp * l->cp, compared = 0, pieces = 0;
+    const char *what = dl_format(arena, "%s %s %dx%dx%d%s", l->of->name, which, l->dp, l->tp, l->cp,
+                                 l->of->low == DL_BF16 ? " bf16" : "");
+    CHECK(dl_ranks_of(&ranks, world, l->tp, l->cp, "tp-cp-dp", &err), "%s", err.message);
+    dl_graph *whole = pass(arena, l->of, BATCH, (dl_parallel){0}, which, whole_passes, &err);
+    CHECK(whole, "%s: %s", what, err.message);
+    dl_interp *one = dl_interp_new(whole, false), **in = DL_NEWS(arena, dl_interp *, world);
+    const dl_graph **graph = DL_NEWS(arena, const dl_graph *, world);
+    fill(arena, whole, one, BATCH, 1, 0);
+    for (int i = 0; i < whole->nodes.n; i++)
+        CHECK(dl_interp_node(one, whole->nodes.at[i], &err), "%s", err.message);
+    bool ok = true;
+    for (int r = 0; r < world && ok; r++) {
+        int at[DL_NRANK_PARTS];
+        dl_ranks_place(&ranks, r, at);
+        dl_parallel p = {.dp = l->dp,
+                         .tp = l->tp,
+                         .cp = l->cp,
+                         .dp_rank = at[DL_RANKS_DP],
+                         .tp_rank = at[DL_RANKS_TP],
+                         .cp_rank = at[DL_RANKS_CP]};
+        graph[r] = pass(arena, l->of, BATCH / l->dp, p, which, l->passes, &err);
+        CHECK(graph[r], "%s: %s", what, err.message);
+        ok = graph[r] != NULL;
+        if (!ok) break;
+        in[r] = dl_interp_new(graph[r], false);
+        fill(arena, graph[r], in[r], BATCH, l->dp, at[DL_RANKS_DP]);
+    }
+    int64_t collectives = 0;
+    ok = ok && dl_lockstep_run(&ranks, graph, in, &collectives, &err);
+    CHECK(ok, "%s: %s", what, err.message);
+    for (int i = 0; ok && i < whole->results.n; i++) {
+        const dl_result *a = &whole->results.at[i];
+        if (a->role == DL_RESULT_UPDATE) continue;
+        int64_t n = dl_type_count(&a->value->type);
+        for (int r = 0; r < world; r++) {
+            const dl_result *b = dl_graph_find_result(graph[r], a->role, a->name);
+            CHECK(b, "%s: no %s", what, a->name);
+            if (!b) continue;
+            double size = 0, off;
+            const double *want = dl_interp_data(one, a->value), *got = dl_interp_data(in[r], b->value);
+            int64_t own = dl_type_count(&b->value->type);
+            if (a->role == DL_RESULT_GRAD) {
+                double *piece = DL_NEWS(arena, double, n + 1);
+                dl_lockstep_cut(b->var, want, piece);
+                pieces += b->var->piece.group != NULL;
+                off = distance(piece, got, own, &size);
+            } else { /* of samples: the rank's own */
+                int at[DL_NRANK_PARTS];
+                dl_ranks_place(&ranks, r, at);
+                off = distance(want + (own < n ? at[DL_RANKS_DP] * own : 0), got, own, &size);
+            }
+            CHECK(off <= 1e-10 * (size > 1e-3 ? size : 1e-3), "%s: rank %d's %s %s is off by %g of %g", what,
+                  r, dl_result_roles[a->role], a->name, off, size);
+            compared++;
+        }
+    }
+    CHECK(compared > 0, "%s: nothing compared", what);
+    CHECK(collectives > 0, "%s: no collectives", what);
+    CHECK(l->tp == 1 || strcmp(which, "train") || pieces > 0, "%s: no parameter is in pieces", what);
+    for (int r = 0; r < world; r++) dl_interp_free(in[r]);
+    dl_interp_free(one);
+    dl_arena_free(arena);
+}
+
+int main(void) {
+    static const int cases[][3] = {{1, 2, 1}, {1, 4, 1}, {1, 1, 2}, {1, 2, 2},
+                                   {1, 1, 4}, {1, 1, 3}, {2, 2, 1}, {2, 2, 3}};
+    const model mlps = {mlp, "mlp", 0, DL_F32}, vits = {vit, "vit", 0, DL_F32},
+                half = {vit, "vit", 0, DL_BF16};
+    const model *models[] = {&mlps, &vits, &half};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            layout l = {models[m], cases[i][0], cases[i][1], cases[i][2], rank_passes};
+            if (l.cp > 1 && models[m] == &mlps) continue;
+            compare(&l, "train");
+            compare(&l, "eval");
+        }
+    check_counts(&mlps, 2, 1, 1, 0, 0); /* the input has no gradient; c is whole */
+    check_counts(&vits, 2, 1, 8, 0, 0);
+    check_counts(&half, 2, 1, 8, 0, 0);
+    check_counts(&vits, 1, 2, 0, 5, 4);
+    check_counts(&vits, 2, 3, 8, 5, 4);
+    return dl_test_end();
+}

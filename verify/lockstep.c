@@ -1,0 +1,213 @@
+#include "verify/lockstep.h"
+
+#include <stdlib.h>
+
+#include "ir/collective.h"
+#include "ir/text.h"
+
+typedef struct {
+    const dl_ranks *ranks;
+    const dl_graph *const *graph;
+    dl_interp *const *in;
+    int world, *at; /* by rank: the node it stands at */
+    int *members;   /* of the group that is looked at */
+    dl_error *err;
+} lockstep;
+
+static const dl_node *node_at(const lockstep *l, int rank) {
+    return l->at[rank] < l->graph[rank]->nodes.n ? l->graph[rank]->nodes.at[l->at[rank]] : NULL;
+}
+
+static bool is_collective(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_COLLECTIVE; }
+
+/* Up to the rank's next collective. */
+static bool advance(lockstep *l, int rank) {
+    for (const dl_node *n; (n = node_at(l, rank)) && !is_collective(n); l->at[rank]++)
+        if (!dl_interp_node(l->in[rank], n, l->err)) return false;
+    return true;
+}
+
+/* What a rank stands at, in words. */
+static const char *tell(const lockstep *l, int rank, dl_buf *b) {
+    const dl_node *n = node_at(l, rank);
+    if (!n) return "the end";
+    b->n = 0;
+    dl_print_node(b, n);
+    return b->at;
+}
+
+static bool fail_pair(lockstep *l, int a, int b) {
+    dl_buf x = {0}, y = {0};
+    dl_fail(l->err, DL_INPUT, "rank %d stands at %s, rank %d at %s", a, tell(l, a, &x), b, tell(l, b, &y));
+    dl_buf_free(&x), dl_buf_free(&y);
+    return false;
+}
+
+/* The whole's elements as [outer][size][inner] around an axis of `t`. */
+typedef struct {
+    int64_t outer, size, inner;
+} blocks;
+static blocks blocks_of(const dl_type *t, int axis) {
+    blocks b = {1, t->axis[axis].size, 1};
+    for (int i = 0; i < axis; i++) b.outer *= t->axis[i].size;
+    for (int i = axis + 1; i < t->rank; i++) b.inner *= t->axis[i].size;
+    return b;
+}
+
+/* Elements [from.first, from.first + from.n) of the axis of a whole, to or from a piece. */
+static void move_piece(blocks whole, dl_share own, const double *w, double *to_piece, const double *piece,
+                       double *to_whole) {
+    for (int64_t o = 0; o < whole.outer; o++)
+        for (int64_t i = 0; i < own.n * whole.inner; i++) {
+            int64_t at = (o * whole.size + own.first) * whole.inner + i, in = o * own.n * whole.inner + i;
+            if (to_piece)
+                to_piece[in] = w[at];
+            else
+                to_whole[at] = piece[in];
+        }
+}
+
+/* The result of the whole group at once, on each member's data. */
+static void sum_up(lockstep *l, int n, int k) {
+    const dl_value *first = node_at(l, l->members[0])->in[k];
+    int64_t count = dl_type_count(&first->type);
+    double *sum = dl_calloc((size_t)count + 1, sizeof *sum);
+    for (int m = 0; m < n; m++) {
+        const double *own = dl_interp_data(l->in[l->members[m]], node_at(l, l->members[m])->in[k]);
+        for (int64_t i = 0; i < count; i++) sum[i] += own[i];
+    }
+    for (int m = 0; m < n; m++) {
+        double *own = dl_interp_data(l->in[l->members[m]], &node_at(l, l->members[m])->out[k]);
+        memcpy(own, sum, sizeof *sum * (size_t)count);
+    }
+    free(sum);
+}
+
+static void gather(lockstep *l, int n) {
+    const dl_node *first = node_at(l, l->members[0]);
+    const dl_type *t = &first->out[0].type;
+    int axis = dl_type_axis(t, dl_node_name(first, DL_ATTR_axis));
+    blocks b = blocks_of(t, axis);
+    for (int to = 0; to < n; to++) {
+        double *whole = dl_interp_data(l->in[l->members[to]], &node_at(l, l->members[to])->out[0]);
+        for (int m = 0; m < n; m++)
+            move_piece(b, dl_share_of(b.size, n, m), NULL, NULL,
+                       dl_interp_data(l->in[l->members[m]], node_at(l, l->members[m])->in[0]), whole);
+    }
+}
+
+static void scatter(lockstep *l, int n) {
+    const dl_node *first = node_at(l, l->members[0]);
+    const dl_type *t = &first->in[0]->type;
+    int64_t count = dl_type_count(t);
+    blocks b = blocks_of(t, dl_type_axis(t, dl_node_name(first, DL_ATTR_axis)));
+    double *sum = dl_calloc((size_t)count + 1, sizeof *sum);
+    for (int m = 0; m < n; m++) {
+        const double *own = dl_interp_data(l->in[l->members[m]], node_at(l, l->members[m])->in[0]);
+        for (int64_t i = 0; i < count; i++) sum[i] += own[i];
+    }
+    for (int m = 0; m < n; m++)
+        move_piece(b, dl_share_of(b.size, n, m), sum,
+                   dl_interp_data(l->in[l->members[m]], &node_at(l, l->members[m])->out[0]), NULL, NULL);
+    free(sum);
+}
+
+/* Are both the same collective, as seen by members number i and j? Pieces may differ in size. */
+static bool agree(const dl_node *a, const dl_node *b, int j) {
+    bool same = a->op == b->op && a->nin == b->nin && a->nout == b->nout &&
+                dl_node_name(a, DL_ATTR_group) == dl_node_name(b, DL_ATTR_group) &&
+                dl_node_int(a, DL_ATTR_ranks) == dl_node_int(b, DL_ATTR_ranks);
+    for (int k = 0; k < a->nin && same; k++) {
+        bool whole_in = a->op != DL_OP_all_gather, whole_out = a->op != DL_OP_reduce_scatter;
+        if (whole_in) same = dl_type_same(&a->in[k]->type, &b->in[k]->type);
+        if (whole_out && k < a->nout) same = same && dl_type_same(&a->out[k].type, &b->out[k].type);
+    }
+    if (!same || a->op == DL_OP_all_reduce) return same;
+    return dl_node_name(a, DL_ATTR_axis) == dl_node_name(b, DL_ATTR_axis) &&
+           dl_node_int(b, DL_ATTR_rank) == j;
+}
+
+static bool has_memory(lockstep *l, int rank) {
+    const dl_node *n = node_at(l, rank);
+    bool all = true;
+    for (int k = 0; k < n->nin; k++) all = all && dl_interp_data(l->in[rank], n->in[k]);
+    for (int k = 0; k < n->nout; k++) all = all && dl_interp_data(l->in[rank], &n->out[k]);
+    return all || dl_fail(l->err, DL_RESOURCE, "no memory for rank %d in the interpreter", rank);
+}
+
+/* The collective that `rank` stands at, if all its members stand there. *done: whether they did. */
+static bool meet(lockstep *l, int rank, bool *done) {
+    const dl_node *n = node_at(l, rank);
+    const char *group = dl_node_name(n, DL_ATTR_group);
+    int count = dl_ranks_count(l->ranks, group);
+    if (count != dl_node_int(n, DL_ATTR_ranks))
+        return dl_fail(l->err, DL_INPUT, "rank %d: a collective of %lld ranks, but group %s has %d", rank,
+                       (long long)dl_node_int(n, DL_ATTR_ranks), group, count);
+    dl_ranks_members(l->ranks, group, rank, l->members);
+    *done = false;
+    for (int m = 0; m < count; m++) {
+        const dl_node *other = node_at(l, l->members[m]);
+        if (!other) return fail_pair(l, rank, l->members[m]);
+        if (dl_node_name(other, DL_ATTR_group) != dl_node_name(n, DL_ATTR_group)) return true; /* not yet */
+    }
+    for (int m = 0; m < count; m++)
+        if (!agree(node_at(l, l->members[0]), node_at(l, l->members[m]), m))
+            return fail_pair(l, l->members[0], l->members[m]);
+    for (int m = 0; m < count; m++)
+        if (!has_memory(l, l->members[m])) return false;
+    for (int k = 0; n->op == DL_OP_all_reduce && k < n->nin; k++) sum_up(l, count, k);
+    if (n->op == DL_OP_all_gather) gather(l, count);
+    if (n->op == DL_OP_reduce_scatter) scatter(l, count);
+    for (int m = 0; m < count; m++) l->at[l->members[m]]++;
+    return *done = true;
+}
+
+bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_interp *const *in,
+                     int64_t *collectives, dl_error *err) {
+    lockstep l = {.ranks = ranks, .graph = graph, .in = in, .world = dl_ranks_world(ranks), .err = err};
+    int64_t met = 0;
+    bool ok = true, any = true;
+    l.at = dl_calloc((size_t)l.world, sizeof *l.at);
+    l.members = dl_calloc((size_t)l.world, sizeof *l.members);
+    while (ok && any) {
+        any = false;
+        for (int r = 0; r < l.world && ok; r++) ok = advance(&l, r);
+        for (int r = 0; r < l.world && ok; r++) {
+            bool done = false;
+            const dl_node *n = node_at(&l, r);
+            if (n && is_collective(n)) ok = meet(&l, r, &done); /* another may have brought it further */
+            met += done, any = any || done;
+        }
+    }
+    for (int r = 0; r < l.world && ok; r++) { /* nobody can go on */
+        const dl_node *n = node_at(&l, r);
+        if (!n) continue;
+        dl_ranks_members(ranks, dl_node_name(n, DL_ATTR_group), r, l.members);
+        for (int m = 0; m < dl_ranks_count(ranks, dl_node_name(n, DL_ATTR_group)) && ok; m++) {
+            const dl_node *other = node_at(&l, l.members[m]);
+            if (!other || dl_node_name(other, DL_ATTR_group) != dl_node_name(n, DL_ATTR_group))
+                ok = fail_pair(&l, r, l.members[m]);
+        }
+    }
+    if (collectives) *collectives = met;
+    free(l.at), free(l.members);
+    return ok;
+}
+
+void dl_lockstep_cut(const dl_var *v, const double *whole, double *piece) {
+    dl_type t = dl_piece_whole(v->value.type, &v->piece);
+    if (v->piece.group)
+        move_piece(blocks_of(&t, v->piece.axis), dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank),
+                   whole, piece, NULL, NULL);
+    else
+        memcpy(piece, whole, sizeof *piece * (size_t)dl_type_count(&t));
+}
+
+void dl_lockstep_join(const dl_var *v, const double *piece, double *whole) {
+    dl_type t = dl_piece_whole(v->value.type, &v->piece);
+    if (v->piece.group)
+        move_piece(blocks_of(&t, v->piece.axis), dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank),
+                   NULL, NULL, piece, whole);
+    else
+        memcpy(whole, piece, sizeof *piece * (size_t)dl_type_count(&t));
+}
