@@ -33,7 +33,7 @@
 #include "ir/collective.h"
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 8, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 9, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -174,10 +174,10 @@ bool dl_target_is_emulated(const char *target);
 /* A program's steps, also where it lists none. */
 int dl_plan_nsteps(const dl_plan_program *p);
 dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);
-/* What of a whole tensor the variable is; NULL: the whole. */
-const dl_var_piece *dl_plan_piece(const dl_plan_var *v);
 /* A phase's code: its entry, or the one that is meant where there are none (lists made in the arena). */
 dl_plan_entry dl_plan_entry_of(dl_arena *arena, const dl_plan_kernel *k, int phase);
+/* What of a whole tensor the variable is; NULL: the whole. */
+const dl_var_piece *dl_plan_piece(const dl_plan_var *v);
 /* Elements of all variables of role PARAM. */
 int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);

@@ -198,9 +198,9 @@ static void test_files(const dl_plan *p, const char *path) {
     chmod(path, 0600);
     size_t n;
     char *file = dl_read_file(arena, path, 1 << 20, &n, &err);
-    file[8] = 9;
+    file[8] = 99;
     put_file(path, file, n);
-    expect_read_error(path, DL_INPUT, "version 9");
+    expect_read_error(path, DL_INPUT, "version 99");
     put_file(path, "%PDF-1.4 and so on", 18);
     expect_read_error(path, DL_INPUT, "is not a plan");
     unlink(path);
