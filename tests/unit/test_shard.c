@@ -5,6 +5,7 @@
 
 #include "frontends/dl/front.h"
 #include "ir/base/hash.h"
+#include "ir/base/philox.h"
 #include "ir/text.h"
 #include "passes/pass.h"
 #include "tests/check.h"
@@ -56,10 +57,13 @@ typedef struct {
     const char *text, *name;
     dl_dtype low;
     bool steps; /* the optimiser, with clipped gradients and norms */
+    bool drops; /* beside attention */
 } model;
 
 static dl_module *build(dl_arena *arena, const model *of, int64_t batch) {
-    dl_source *source = dl_source_new(arena, "m.dl", of->text, strlen(of->text));
+    char *text = dl_strdup(arena, of->text), *rate = strstr(text, "drop=0.0");
+    if (of->drops) rate[strlen("drop=0.")] = '3';
+    dl_source *source = dl_source_new(arena, "m.dl", text, strlen(text));
     dl_diags *diags = dl_diags_new(arena, source);
     dl_model *m = dl_model_parse(arena, source, diags);
     dl_axis_size sizes[] = {{"N", batch}};
@@ -115,7 +119,9 @@ static void fill(dl_arena *arena, const dl_graph *g, dl_interp *in, int64_t batc
         double *numbers = whole_numbers(arena, v, batch), *to = dl_interp_data(in, &v->value);
         bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
         int64_t count = dl_type_count(&v->value.type);
-        if (fed)
+        if (strcmp(v->name, DL_RANDOM_RANK) == 0)
+            *to = dp_rank;
+        else if (fed)
             memcpy(to, numbers + dp_rank * count, sizeof *to * (size_t)count);
         else
             dl_lockstep_cut(v, numbers, to);
@@ -279,11 +285,14 @@ static void check_text(const model *of) {
 int main(void) {
     static const int cases[][3] = {{1, 2, 1}, {1, 4, 1}, {1, 1, 2}, {1, 2, 2},
                                    {1, 1, 4}, {1, 1, 3}, {2, 2, 1}, {2, 2, 3}};
-    static const model mlps = {mlp, "mlp", DL_F32, false}, vits = {vit, "vit", DL_F32, false},
-                       half = {vit, "vit", DL_BF16, false}, steps = {vit, "vit's steps", DL_F32, true},
-                       scaled = {vit, "vit's scaled steps", DL_F16, true},
-                       others = {other, "other", DL_F32, true}, small = {mlp, "mlp's steps", DL_F32, true};
-    static const model *const models[] = {&mlps, &vits, &half, &steps, &scaled, &others};
+    static const model mlps = {mlp, "mlp", DL_F32, false, false}, vits = {vit, "vit", DL_F32, false, false},
+                       half = {vit, "vit", DL_BF16, false, false},
+                       steps = {vit, "vit's steps", DL_F32, true, false},
+                       scaled = {vit, "vit's scaled steps", DL_F16, true, false},
+                       others = {other, "other", DL_F32, true, false},
+                       drops = {vit, "vit with dropout", DL_F32, false, true},
+                       small = {mlp, "mlp's steps", DL_F32, true, false};
+    static const model *const models[] = {&mlps, &vits, &half, &steps, &scaled, &drops, &others};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             layout l = {models[m], cases[i][0], cases[i][1], cases[i][2], rank_passes};
