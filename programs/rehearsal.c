@@ -5,6 +5,7 @@
 
 #include "ir/base/philox.h"
 #include "programs/fill.h"
+#include "runtime/scaler.h"
 #include "runtime/state.h"
 #include "runtime/tensors.h"
 
@@ -68,9 +69,14 @@ static bool share(const stage *s, int rank, dl_error *err) {
         dlr_state_write(m->exec, to, DL_F32, p.axis >= 0 ? own : whole);
         free(whole);
     }
-    dlr_view drawn = dlr_exec_variable(m->exec, DL_RANDOM_RANK);
-    int64_t number = m->groups[0].rank;
-    if (drawn.type) dlr_state_write(m->exec, drawn, DL_I64, &number);
+    dlr_view seed = dlr_exec_variable(m->exec, DL_RANDOM_SEED), /* which is no count */
+        number = dlr_exec_variable(m->exec, DL_RANDOM_RANK);
+    int64_t of_all, of_rank = m->groups[0].rank;
+    if (seed.type) {
+        dlr_state_read(s->one, dlr_exec_variable(s->one, DL_RANDOM_SEED), DL_I64, &of_all);
+        dlr_state_write(m->exec, seed, DL_I64, &of_all);
+    }
+    if (number.type) dlr_state_write(m->exec, number, DL_I64, &of_rank);
     return true;
 }
 
@@ -173,8 +179,9 @@ static void close_stage(stage *s) {
     dlr_exec_close(s->one);
 }
 
-static bool play(stage *s, uint64_t seed, dl_rehearsal *found, dl_error *err) {
-    if (!dlc_fill(s->one, seed, err)) return false;
+static bool play(stage *s, const dl_config *c, dl_rehearsal *found, dl_error *err) {
+    if (!dlc_fill(s->one, (uint64_t)dl_config_int(c, DL_KEY_seed), err)) return false;
+    dlr_scaler_start(s->one, dl_config_float(c, DL_KEY_loss_scale_init));
     for (int r = 0; r < s->n; r++)
         if (!share(s, r, err)) return false;
     for (; found->steps < STEPS; found->steps++) {
@@ -199,7 +206,7 @@ bool dl_rehearse(dl_arena *arena, dl_session *one, dl_session *each, dl_rehearsa
         const dl_plan_collective *c = &plan->programs.at[s.train].collectives.at[i];
         found->collectives++, found->bytes += dl_plan_elements_from(c) * dl_dtype_bytes(c->dtype);
     }
-    ok = ok && play(&s, (uint64_t)dl_config_int(one->config, DL_KEY_seed), found, err);
+    ok = ok && play(&s, one->config, found, err);
     close_stage(&s);
     return ok;
 }
