@@ -10,6 +10,7 @@ typedef struct {
     double worst_gradient; /* relative L2 difference of a parameter's gradient in the first step; relative to
                               1e-4 of all gradients together where its own is smaller */
     const char *gradient;  /* whose that is */
+    double most;           /* beyond which either says that the ranks do not do what one rank does */
 } dl_rehearsal;
 
 /* Compiles the model of session `one` for one rank and that of `each` for the ranks that share its work
