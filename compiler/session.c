@@ -178,7 +178,9 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
-    h = dl_hash(&opt->parallel, sizeof opt->parallel, h);
+    dl_parallel parallel = opt->parallel; /* data-parallel ranks share a plan */
+    parallel.dp_rank = 0;
+    h = dl_hash(&parallel, sizeof parallel, h);
     struct stat st = {0};
     stat("/proc/self/exe", &st);
     h = dl_hash(&st.st_size, sizeof st.st_size, h);

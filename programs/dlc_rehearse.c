@@ -42,6 +42,20 @@ static void print(const dl_session *s, const dl_rehearsal *r, bool json) {
            r->gradient ? r->gradient : "");
 }
 
+typedef struct {
+    dl_arena *arena;
+    int argc;
+    char **argv;
+} line;
+
+static dl_session *open_each(void *context, dl_error *err) {
+    const line *l = context;
+    int code = 0;
+    dl_session *s = dlc_session_of(l->arena, l->argc, l->argv, options, 0, &code);
+    if (!s) dl_fail(err, (dl_code)code, "see above");
+    return s;
+}
+
 int dlc_rehearse(dl_arena *arena, int argc, char **argv) {
     dl_error err = {0};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
@@ -57,7 +71,12 @@ int dlc_rehearse(dl_arena *arena, int argc, char **argv) {
     if (!each) return code;
     dlc_tell_warnings(each);
     dl_rehearsal r = {0};
-    bool ok = dl_rehearse(arena, one, each, &r, &err);
+    line l = {arena, argc, argv};
+    bool ok = one->global_batch == each->global_batch ||
+              dl_config_fail(each->config, DL_KEY_local_batch_size, &err,
+                             "one rank would have %lld samples, and the job %lld: give global_batch_size",
+                             (long long)one->global_batch, (long long)each->global_batch);
+    ok = ok && dl_rehearse(arena, one, &each->ranks, &(dl_sessions){open_each, &l}, &r, &err);
     if (ok) print(each, &r, dl_config_option(c, "json") != NULL);
     dl_session_close(one);
     dl_session_close(each);

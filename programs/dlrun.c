@@ -15,6 +15,7 @@
 #include "ir/base/streams.h"
 #include "programs/device.h"
 #include "programs/environment.h"
+#include "programs/groups.h"
 #include "programs/identity.h"
 #include "programs/launch.h"
 #include "programs/predict.h"
@@ -77,7 +78,8 @@ typedef struct {
     dl_device_choice device;
     dlr_comm *comm; /* NULL: one rank */
     dlr_world world;
-    dlr_group groups[1];
+    dlr_group groups[DL_NRANK_GROUPS];
+    int place[DL_NRANK_PARTS], data_ranks; /* this rank's coordinates; ranks with other samples */
     dlr_rundir dir;
     bool logs; /* out.log is open */
     DL_ARRAY(const char *) warnings;
@@ -124,7 +126,6 @@ static bool open_world(program *p, dl_error *err) {
     dlr_comm *comm = dlr_comm_open(&o, err);
     if (!comm) return false;
     p->world = dlr_comm_world(comm);
-    p->groups[0] = (dlr_group){"dp", 0, p->world.rank, p->world.size};
     if (p->world.size > 1) {
         p->comm = comm;
         share_streams(p);
@@ -154,6 +155,11 @@ static bool open_session(program *p, dl_error *err) {
     if (!p->session) return false;
     p->model_path = p->session->model_path, p->batch = p->session->batch;
     p->global_batch = p->session->global_batch;
+    dl_session_take_rank(p->session, p->world.rank);
+    dl_ranks_place(&p->session->ranks, p->world.rank, p->place);
+    p->data_ranks = p->session->ranks.size[DL_RANKS_DP];
+    if (p->comm && !dl_groups_make(p->arena, p->comm, &p->session->ranks, p->world.rank, p->groups, err))
+        return false;
     p->model = dl_identify(p->arena, p->session);
     for (int i = 0; i < c->warnings.n; i++) dl_push(p->arena, &p->warnings, c->warnings.at[i]);
     return dl_samples_settle(c, err);
@@ -252,9 +258,15 @@ static bool open_both(program *p, bool check, dl_error *err) {
 
 static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", text); }
 
+/* Beside the log, where who looks for the reason will look. */
+static void keep_flight(const program *p, const char *run) {
+    if (p->comm) dlr_comm_set_flight(p->comm, dl_format(p->arena, "%s/flight-%d.txt", run, p->world.rank));
+}
+
 static bool open_log(program *p, dl_error *err) {
     const dl_config *c = p->config;
     const char *path = dl_run_dir(p->arena, c, p->world.size, err);
+    if (path) keep_flight(p, path);
     if (path && !is_leader(p)) {
         dlr_rundir_name(p->arena, path, &p->dir);
         p->warnings.n = 0;
@@ -381,7 +393,7 @@ static bool load_plan(program *p, dl_error *err) {
     p->exec = dlr_exec_open(p->plan,
                             (dlr_exec_options){.threads = threads_of(p),
                                                .device = p->device.device,
-                                               .ranks = {p->comm, 1, p->groups}},
+                                               .ranks = {p->comm, p->comm ? DL_NRANK_GROUPS : 0, p->groups}},
                             err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
@@ -434,8 +446,8 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
         .model = p->model,
         .ranks = {.comm = p->comm,
                   .rank = p->world.rank,
-                  .data_rank = p->world.rank,
-                  .data_ranks = p->world.size,
+                  .data_rank = p->place[DL_RANKS_DP],
+                  .data_ranks = p->data_ranks,
                   .own_buffers = dl_config_bool(c, DL_KEY_disable_broadcast_buffers)},
     };
 }

@@ -5,6 +5,7 @@
 
 #include "ir/base/philox.h"
 #include "programs/fill.h"
+#include "programs/groups.h"
 #include "runtime/scaler.h"
 #include "runtime/state.h"
 #include "runtime/tensors.h"
@@ -13,14 +14,18 @@ enum { STEPS = 3 };
 
 /* One process of the job. */
 typedef struct {
+    dl_plan *plan;
     dlr_comm *comm;
-    dlr_group groups[1];
+    dlr_group groups[DL_NRANK_GROUPS];
+    int place[DL_NRANK_PARTS];
     dlr_exec *exec;
+    int step; /* of the plan's, that comes next */
 } member;
 
 typedef struct {
     dl_arena *arena;
     dlr_exec *one;
+    const dl_ranks *ranks;
     int n, train; /* ranks; the program of theirs, which is also the number of `one`'s */
     member *members;
     dlr_comm **comms;
@@ -39,7 +44,7 @@ static piece piece_of(const stage *s, const dl_plan_var *v, const dl_type *whole
     bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
     if (!fed || !whole->rank || whole->axis[0].size == v->type.axis[0].size) return (piece){.axis = -1};
     int64_t n = v->type.axis[0].size;
-    return (piece){0, n * (s->members[rank].groups[0].rank), n};
+    return (piece){0, n * s->members[rank].place[DL_RANKS_DP], n};
 }
 
 /* Copies the piece out of a whole tensor, row by row. */
@@ -66,12 +71,15 @@ static bool share(const stage *s, int rank, dl_error *err) {
         piece p = piece_of(s, v, from.type, rank);
         dlr_state_read(s->one, from, DL_F32, whole);
         if (p.axis >= 0) cut(from.type, p, whole, own);
-        dlr_state_write(m->exec, to, DL_F32, p.axis >= 0 ? own : whole);
+        if (p.axis >= 0)
+            dlr_state_write(m->exec, to, DL_F32, own);
+        else
+            dlr_state_write_whole(m->exec, to, (dlr_range){0, (int64_t)n}, DL_F32, whole);
         free(whole);
     }
     dlr_view seed = dlr_exec_variable(m->exec, DL_RANDOM_SEED), /* which is no count */
         number = dlr_exec_variable(m->exec, DL_RANDOM_RANK);
-    int64_t of_all, of_rank = m->groups[0].rank;
+    int64_t of_all, of_rank = m->place[DL_RANKS_DP];
     if (seed.type) {
         dlr_state_read(s->one, dlr_exec_variable(s->one, DL_RANDOM_SEED), DL_I64, &of_all);
         dlr_state_write(m->exec, seed, DL_I64, &of_all);
@@ -82,14 +90,27 @@ static bool share(const stage *s, int rank, dl_error *err) {
 
 /* ---- a step ---- */
 
-/* One step of all ranks, abreast. */
+/* Runs a rank as far as it comes without another; or, with `force`, to what it waits for, for ever. */
+static bool advance(const stage *s, member *m, bool force, dl_error *err) {
+    int steps = dl_plan_nsteps(&m->plan->programs.at[s->train]);
+    while (m->step < steps && (force || dlr_exec_can_step(m->exec, s->train, m->step)))
+        dlr_exec_run_step(m->exec, s->train, m->step++), force = false;
+    return dlr_exec_check(m->exec, err);
+}
+
+/* One training step of all ranks, in turn. */
 static bool step(const stage *s, dl_error *err) {
-    int steps = dl_plan_nsteps(&dlr_exec_plan(s->members[0].exec)->programs.at[s->train]);
-    for (int r = 0; r < s->n; r++) dlr_exec_renew(s->members[r].exec);
-    for (int i = 0; i < steps; i++)
-        for (int r = 0; r < s->n; r++) dlr_exec_run_step(s->members[r].exec, s->train, i);
-    for (int r = 0; r < s->n; r++)
-        if (!dlr_exec_check(s->members[r].exec, err)) return false;
+    for (int r = 0; r < s->n; r++) s->members[r].step = 0, dlr_exec_renew(s->members[r].exec);
+    for (bool done = false, moved = true; !done;) {
+        bool stuck = !moved;
+        done = true, moved = false;
+        for (int r = 0; r < s->n; r++) {
+            member *m = &s->members[r];
+            int before = m->step, steps = dl_plan_nsteps(&m->plan->programs.at[s->train]);
+            if (before < steps && !advance(s, m, stuck, err)) return false;
+            moved |= m->step > before, done &= m->step == steps;
+        }
+    }
     return true;
 }
 
@@ -103,48 +124,49 @@ static void note_losses(const stage *s, dl_rehearsal *found) {
     }
 }
 
-/* Squares of a gradient's elements, and of their distances from the one rank's, summed. */
-typedef struct {
-    const char *name;
-    double all, off;
-} compared;
+/* A gradient as the ranks have it: whole, or each its piece. */
+static void read_pieces(const stage *s, const char *name, int64_t n, float *to) {
+    for (int r = 0; r < s->n; r++) {
+        dlr_exec *e = s->members[r].exec;
+        dlr_view v = dlr_exec_result(e, s->train, DL_RESULT_GRAD, name);
+        if (r && !v.piece) return;
+        dlr_state_read_whole(e, v, (dlr_range){0, n}, DL_F32, to);
+    }
+}
 
-/* Of the first rank, whose gradients are the average of all. */
-static bool compare_gradient(const stage *s, const char *name, compared *to, dl_error *err) {
-    dlr_view want = dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, name),
-             have = dlr_exec_result(s->members[0].exec, s->train, DL_RESULT_GRAD, name);
+/* What a parameter's gradient is off by, and its norm, squared. */
+static bool compare(const stage *s, const dl_plan_result *r, double *off, double *all, dl_error *err) {
+    dlr_view want = dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, r->name);
     size_t n = (size_t)dl_type_count(want.type);
     float *a = malloc(2 * (n + 1) * sizeof *a), *b = a ? a + n : NULL;
-    if (!a) return dl_fail(err, DL_RESOURCE, "no memory for the gradient of %s", name);
+    if (!a) return dl_fail(err, DL_RESOURCE, "no memory for the gradient of %s", r->name);
     dlr_state_read(s->one, want, DL_F32, a);
-    dlr_state_read(s->members[0].exec, have, DL_F32, b);
-    *to = (compared){.name = name};
+    read_pieces(s, r->name, (int64_t)n, b);
+    *off = *all = 0;
     for (size_t k = 0; k < n; k++) {
         double d = (double)a[k] - (double)b[k];
-        to->off += d * d, to->all += (double)a[k] * (double)a[k];
+        *off += d * d, *all += (double)a[k] * (double)a[k];
     }
     free(a);
     return true;
 }
 
-/* Each gradient against its own size, but at least against LEAST of all gradients together: one that is zero
- * but for rounding, as that of attention's keys' bias or of a bias in front of a batch norm, has no digits of
- * its own, and two orders of adding make two different ones. */
+/* Beside those of the one rank. A gradient that is zero but for rounding (a bias of attention's keys, or in
+ * front of a batch norm) has no digits of its own: it is held against all gradients together. */
 static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
-    static const double least = 1e-4;
     const dl_plan_program *p = &dlr_exec_plan(s->one)->programs.at[s->train];
-    compared *of = DL_NEWS(s->arena, compared, p->results.n + 1);
-    double together = 0;
-    int n = 0;
+    double *off = DL_NEWS(s->arena, double, p->results.n + 1),
+           *all = DL_NEWS(s->arena, double, p->results.n + 1), whole = 0;
     for (int i = 0; i < p->results.n; i++) {
-        const dl_plan_result *r = &p->results.at[i];
-        if (r->role != DL_RESULT_GRAD) continue;
-        if (!compare_gradient(s, r->name, &of[n], err)) return false;
-        together += of[n++].all;
+        if (p->results.at[i].role != DL_RESULT_GRAD) continue;
+        if (!compare(s, &p->results.at[i], &off[i], &all[i], err)) return false;
+        whole += all[i];
     }
-    for (int i = 0; i < n; i++) {
-        double off = of[i].off > 0 ? sqrt(of[i].off / fmax(of[i].all, least * least * together)) : of[i].off;
-        if (!(off <= found->worst_gradient)) found->worst_gradient = off, found->gradient = of[i].name;
+    for (int i = 0; i < p->results.n; i++) {
+        if (p->results.at[i].role != DL_RESULT_GRAD || off[i] == 0) continue;
+        double relative = sqrt(off[i]) / fmax(sqrt(all[i]), 1e-4 * sqrt(whole));
+        if (!(relative <= found->worst_gradient))
+            found->worst_gradient = relative, found->gradient = p->results.at[i].name;
     }
     return true;
 }
@@ -155,23 +177,46 @@ static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
  * before it is tested for overflow: with ranks each one's share of it, else the whole. */
 static double most_apart(dl_dtype low) { return low == DL_F16 ? 1e-3 : 1e-4; }
 
-static dl_plan *compile(dl_session *s, double *most, dl_error *err) {
+static dl_plan *compile(dl_session *s, dl_rehearsal *found, dl_error *err) {
     dl_compile_options opt;
     if (!dl_session_options(s, NULL, &opt, err)) return NULL;
     opt.keep_gradients = true;
-    *most = most_apart(opt.recipe.low);
+    found->most = most_apart(opt.recipe.low);
     return dl_session_compile(s, &opt, err);
 }
 
-static bool open_members(stage *s, const dl_plan *plan, dl_error *err) {
+/* The plans of all ranks: those that differ in their samples alone share one, each other has the model read
+ * anew. */
+static bool compile_all(stage *s, dl_sessions *open, dl_rehearsal *found, dl_error *err) {
+    for (int r = 0; r < s->n; r++) {
+        member *m = &s->members[r];
+        dl_ranks_place(s->ranks, r, m->place);
+        for (int k = 0; k < r && !m->plan; k++)
+            if (s->members[k].place[DL_RANKS_TP] == m->place[DL_RANKS_TP] &&
+                s->members[k].place[DL_RANKS_CP] == m->place[DL_RANKS_CP])
+                m->plan = s->members[k].plan;
+        if (m->plan) continue;
+        dl_session *session = open->open(open->context, err);
+        if (!session) return false;
+        dl_session_take_rank(session, r);
+        m->plan = compile(session, found, err);
+        dl_session_close(session);
+        if (!m->plan) return false;
+    }
+    return true;
+}
+
+static bool open_members(stage *s, dl_error *err) {
     s->comms = dlr_comm_local(s->n, false);
-    s->members = DL_NEWS(s->arena, member, s->n);
     for (int r = 0; r < s->n; r++) {
         member *m = &s->members[r];
         m->comm = s->comms[r];
-        m->groups[0] = (dlr_group){"dp", 0, r, s->n};
-        m->exec =
-            dlr_exec_open(plan, (dlr_exec_options){.threads = 1, .ranks = {m->comm, 1, m->groups}}, err);
+        if (!dl_groups_make(s->arena, m->comm, s->ranks, r, m->groups, err)) return false;
+    }
+    for (int r = 0; r < s->n; r++) {
+        member *m = &s->members[r];
+        m->exec = dlr_exec_open(
+            m->plan, (dlr_exec_options){.threads = 1, .ranks = {m->comm, DL_NRANK_GROUPS, m->groups}}, err);
         if (!m->exec) return false;
     }
     return true;
@@ -198,18 +243,21 @@ static bool play(stage *s, const dl_config *c, dl_rehearsal *found, dl_error *er
     return true;
 }
 
-bool dl_rehearse(dl_arena *arena, dl_session *one, dl_session *each, dl_rehearsal *found, dl_error *err) {
-    stage s = {.arena = arena, .n = each->parallel.dp};
-    double most = 0;
-    dl_plan *whole = compile(one, &most, err), *plan = whole ? compile(each, &most, err) : NULL;
-    if (!plan) return false;
-    *found = (dl_rehearsal){.ranks = s.n, .most = most};
-    s.one = dlr_exec_open(whole, (dlr_exec_options){.threads = 1}, err);
-    bool ok = s.one && open_members(&s, plan, err);
+bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_ranks *ranks, dl_sessions *each,
+                 dl_rehearsal *found, dl_error *err) {
+    stage s = {.arena = arena, .ranks = ranks, .n = dl_ranks_world(ranks)};
+    s.members = DL_NEWS(arena, member, s.n);
+    *found = (dl_rehearsal){0};
+    dl_plan *whole = compile(one, found, err);
+    found->ranks = s.n;
+    bool ok = whole && compile_all(&s, each, found, err);
+    s.one = ok ? dlr_exec_open(whole, (dlr_exec_options){.threads = 1}, err) : NULL;
+    ok = s.one && open_members(&s, err);
     s.train = ok ? dlr_exec_program(s.one, "train") : -1;
     if (ok && s.train < 0) ok = dl_fail(err, DL_INPUT, "the model has nothing to train");
-    for (int i = 0; ok && i < plan->programs.at[s.train].collectives.n; i++) {
-        const dl_plan_collective *c = &plan->programs.at[s.train].collectives.at[i];
+    const dl_plan_program *program = ok ? &s.members[0].plan->programs.at[s.train] : NULL;
+    for (int i = 0; ok && i < program->collectives.n; i++) {
+        const dl_plan_collective *c = &program->collectives.at[i];
         found->collectives++, found->bytes += dl_plan_elements_from(c) * dl_dtype_bytes(c->dtype);
     }
     ok = ok && play(&s, one->config, found, err);

@@ -13,7 +13,7 @@ struct dlr_exchange {
     exchange **programs;
 };
 
-static const dlr_group *find_group(const dlr_ranks *ranks, const char *name) {
+const dlr_group *dlr_group_find(const dlr_ranks *ranks, const char *name) {
     for (int i = 0; i < ranks->n; i++)
         if (strcmp(ranks->groups[i].name, name) == 0) return &ranks->groups[i];
     return NULL;
@@ -33,7 +33,7 @@ static const char *words_of(dl_arena *arena, const dl_plan_collective *c) {
 
 static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_ranks *ranks, char *base,
                     exchange *to, dl_error *err) {
-    const dlr_group *group = find_group(ranks, c->group);
+    const dlr_group *group = dlr_group_find(ranks, c->group);
     if (!group || group->size != c->ranks)
         return dl_fail(
             err, DL_USAGE,
@@ -79,4 +79,8 @@ void dlr_exchange_start(dlr_exchange *x, int program, int number) {
 
 bool dlr_exchange_wait(dlr_exchange *x, int program, int number, dl_error *err) {
     return dlr_comm_wait(x->comm, x->programs[program][number].ticket, err);
+}
+
+bool dlr_exchange_done(dlr_exchange *x, int program, int number) {
+    return dlr_comm_done(x->comm, x->programs[program][number].ticket);
 }

@@ -17,6 +17,9 @@ typedef struct {
     const dlr_group *groups;
 } dlr_ranks;
 
+/* The group of this name, or NULL. */
+const dlr_group *dlr_group_find(const dlr_ranks *ranks, const char *name);
+
 typedef struct dlr_exchange dlr_exchange;
 
 /* Prepares every collective of every program, so that a step looks nothing up; `base` is where the arena
@@ -27,6 +30,8 @@ dlr_exchange *dlr_exchange_open(dl_arena *arena, const dl_plan *plan, const dlr_
                                 dl_error *err);
 /* Begins collective `number` of a program; never waits. */
 void dlr_exchange_start(dlr_exchange *x, int program, int number);
+/* Whether a wait for it would return at once. */
+bool dlr_exchange_done(dlr_exchange *x, int program, int number);
 /* Waits for it. Errors: DL_PEER. */
 bool dlr_exchange_wait(dlr_exchange *x, int program, int number, dl_error *err);
 #endif

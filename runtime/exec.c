@@ -11,6 +11,7 @@ typedef struct {
 
 struct dlr_exec {
     const dl_plan *plan;
+    dlr_ranks ranks;
     dl_arena *arena; /* of the tables below */
     dlr_pool *pool;
     dlr_device *device;
@@ -69,7 +70,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
     if (!dl_plan_check(plan, err)) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_exec *e = DL_NEW(arena, dlr_exec);
-    e->plan = plan, e->arena = arena;
+    e->plan = plan, e->arena = arena, e->ranks = options.ranks;
     e->times = DL_NEWS(arena, dlr_time, most_launches(plan) + 1);
     e->pool = dlr_pool_open(options.threads, err);
     e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks, err) : NULL;
@@ -99,6 +100,11 @@ void dlr_exec_run_step(dlr_exec *e, int program, int step) {
         e->device->table->launch(e->device, program, s.number);
     else
         dlr_device_exchange(e->device, program, s);
+}
+
+bool dlr_exec_can_step(const dlr_exec *e, int program, int step) {
+    dl_plan_step s = dl_plan_step_at(&e->plan->programs.at[program], step);
+    return s.kind != DL_STEP_WAIT || dlr_exchange_done(e->device->exchange, program, s.number);
 }
 
 void dlr_exec_start(dlr_exec *e, int program) {
@@ -168,14 +174,23 @@ void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
 
 bool dlr_exec_gathers(const dlr_exec *e) { return e->device->gathers; }
 
-void *dlr_exec_gather(const dlr_exec *e, dlr_view v) {
-    return e->device->gathers ? e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type)) : NULL;
+void *dlr_exec_gather(const dlr_exec *e, dlr_view v, void *there) {
+    if (!e->device->gathers) return NULL;
+    return e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type), there);
 }
+
+bool dlr_exec_pin(const dlr_exec *e, void *memory, int64_t bytes, dl_error *err) {
+    return e->device->table->pin(e->device, memory, bytes, err);
+}
+
+void dlr_exec_unpin(const dlr_exec *e, void *memory) { e->device->table->unpin(e->device, memory); }
+void dlr_exec_sent(const dlr_exec *e) { e->device->table->sent(e->device); }
 
 const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {
     return e->device->table->result(e->device, v.offset, dl_type_bytes(v.type));
 }
 
+const dlr_ranks *dlr_exec_ranks(const dlr_exec *e) { return &e->ranks; }
 const dl_plan *dlr_exec_plan(const dlr_exec *e) { return e->plan; }
 dlr_pool *dlr_exec_pool(const dlr_exec *e) { return e->pool; }
 char *dlr_exec_arena(const dlr_exec *e) { return e->device->base; }

@@ -17,7 +17,7 @@ typedef struct {
 typedef struct {
     int threads;        /* of a CPU run, and of the host's own loops; 0: one a CPU */
     const char *device; /* as dlr_device_open; NULL: what the plan's target asks for */
-    dlr_ranks ranks;    /* that the plan's collectives go between; zero: one rank */
+    dlr_ranks ranks; /* that the plan's collectives go between; they outlive the executor; zero: one rank */
 } dlr_exec_options;
 
 /* Opens the device (runtime/device.h), which loads every kernel and maps arena, workspace and scratch
@@ -40,6 +40,8 @@ void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
 /* Runs one step of a program, launch or collective; all of them in order, with dlr_exec_renew before the
  * first, are dlr_exec_run. For who steps several ranks in turn. */
 void dlr_exec_run_step(dlr_exec *exec, int program, int step);
+/* Whether it would run now, and not wait for another rank. */
+bool dlr_exec_can_step(const dlr_exec *exec, int program, int step);
 
 /* The same in two halves, for a loop that does not wait for each step: `start` begins a run, `take` waits for
  * the oldest that was not taken, and from then on losses and metrics (scalar results, by dlr_scalar) are
@@ -81,10 +83,14 @@ void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
 /* Whether inputs of floats can be made by the device of a batch as its files have it
  * (dlr_device_table.gather), and where the host puts such a batch for that input. */
 bool dlr_exec_gathers(const dlr_exec *exec);
-void *dlr_exec_gather(const dlr_exec *exec, dlr_view view);
+void *dlr_exec_gather(const dlr_exec *exec, dlr_view view, void *there);
+bool dlr_exec_pin(const dlr_exec *exec, void *memory, int64_t bytes, dl_error *err);
+void dlr_exec_unpin(const dlr_exec *exec, void *memory);
+void dlr_exec_sent(const dlr_exec *exec);
 /* A scalar result's bytes, of the run last taken. */
 const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 
+const dlr_ranks *dlr_exec_ranks(const dlr_exec *exec);
 const dl_plan *dlr_exec_plan(const dlr_exec *exec);
 dlr_pool *dlr_exec_pool(const dlr_exec *exec); /* for the host's own loops between runs */
 /* The arena, plan->arena_bytes bytes, where it is the host's own memory; else NULL. */

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "ir/base/hash.h"
-#include "ir/collective.h"
 #include "runtime/convert.h"
 #include "runtime/layout.h"
 #include "runtime/rng.h"

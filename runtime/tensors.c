@@ -89,6 +89,43 @@ static bool read_tensor(void *ctx, int index, int64_t first, int64_t n, void *ds
     return dlr_exec_check(t->exec, err);
 }
 
+/* Row by row, as a collective deals them out (ir/collective.h). */
+static bool gather(dl_arena *arena, const dlr_tensors *t, int i, dl_error *err) {
+    const dlr_view v = t->views[i];
+    const dl_var_piece *piece = v.piece;
+    const dlr_ranks *ranks = dlr_exec_ranks(t->exec);
+    const dlr_group *group = dlr_group_find(ranks, piece->group);
+    const dl_type whole = dlr_state_whole(v);
+    int64_t each = dl_dtype_bytes(v.type->dtype), outer = 1, inner = 1;
+    if (!group || group->size != piece->ranks)
+        return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there", t->list[i].name);
+    for (int a = 0; a < piece->axis; a++) outer *= whole.axis[a].size;
+    for (int a = piece->axis + 1; a < whole.rank; a++) inner *= whole.axis[a].size;
+    int64_t *counts = DL_NEWS(arena, int64_t, piece->ranks);
+    for (int r = 0; r < piece->ranks; r++) counts[r] = dl_share_of(piece->size, piece->ranks, r).n * inner;
+    char *own = DL_NEWS(arena, char, dl_type_count(v.type) * each + 1),
+         *all = DL_NEWS(arena, char, dl_type_count(&whole) * each + 1);
+    dlr_state_read(t->exec, v, v.type->dtype, own);
+    t->list[i].data = all;
+    return dlr_exec_check(t->exec, err) &&
+           dlr_comm_all(ranks->comm,
+                        &(dlr_collective){.kind = DLR_ALL_GATHER,
+                                          .group = group->number,
+                                          .type = v.type->dtype,
+                                          .outer = outer,
+                                          .counts = counts,
+                                          .from = own,
+                                          .to = all,
+                                          .what = dl_format(arena, "all_gather of %s", t->list[i].name)},
+                        err);
+}
+
+bool dlr_tensors_gather(dl_arena *arena, dlr_tensors *t, dl_error *err) {
+    for (int i = 0; i < t->n; i++)
+        if (t->views[i].piece && !gather(arena, t, i, err)) return false;
+    return true;
+}
+
 dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
     return (dlr_st_content){.tensors = t->list, .n = t->n, .read = read_tensor, .ctx = (void *)(uintptr_t)t};
 }

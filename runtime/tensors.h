@@ -28,6 +28,9 @@ dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int progra
 
 /* For dlr_st_write and checkpoints: reads each tensor when it is asked for. `tensors` must outlive it. */
 dlr_st_content dlr_tensors_content(const dlr_tensors *tensors);
+/* Of tensors that ranks hold in pieces, makes the whole ones, in the arena: all ranks of each piece's group
+ * call it, and each has them then. Others stay where they are. Errors: DL_PEER. */
+bool dlr_tensors_gather(dl_arena *arena, dlr_tensors *tensors, dl_error *err);
 /* Puts a file's tensors into their places: all or, when the file does not hold exactly these, none. Errors:
  * DL_INPUT listing what is missing, too much or of another shape; DL_IO; DL_RESOURCE. */
 bool dlr_tensors_load(const dlr_tensors *tensors, const dlr_st_file *file, dl_error *err);

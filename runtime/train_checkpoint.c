@@ -80,6 +80,17 @@ static dlr_state_list values_of(dl_arena *arena, const dlr_run *r, bool scales) 
     return list;
 }
 
+/* Tensors that ranks hold in pieces are made whole, in which all take part: those of the model, then of the
+ * optimiser. */
+static bool join_gathering(dlr_run *r, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_tensors model = dlr_tensors_of_model(arena, r->exec),
+                optimizer = dlr_tensors_of_optimizer(arena, r->exec);
+    bool ok = dlr_tensors_gather(arena, &model, err) && dlr_tensors_gather(arena, &optimizer, err);
+    dl_arena_free(arena);
+    return ok;
+}
+
 static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_saving *s = DL_NEW(arena, dlr_saving);
@@ -94,6 +105,10 @@ static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
     dlr_state_list values = values_of(arena, r, scaler.n > 0);
     s->content.state.values = values.at, s->content.state.n_values = values.n;
     s->torch = r->o->torch && r->at.position == 0; /* epochs only */
+    if (!dlr_tensors_gather(arena, &s->tensors[0], err) || !dlr_tensors_gather(arena, &s->tensors[1], err)) {
+        dl_arena_free(arena);
+        return NULL;
+    }
     if (!s->torch || dlr_run_gather_torch(r, arena, &s->gathered, err)) return s;
     dl_arena_free(arena);
     return NULL;
@@ -192,7 +207,7 @@ void dlr_run_log_saver(const dlr_run *r) {
 
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dlr_saver *s = &r->saver;
-    if (!dlr_run_leads(r->o)) return true;
+    if (!dlr_run_leads(r->o)) return join_gathering(r, err);
     if (!dlr_run_wait_saved(r, err)) return false;
     double began = dl_clock_seconds();
     dlr_saving *saving = gather(r, is_best, err);

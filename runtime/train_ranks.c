@@ -11,7 +11,7 @@ bool dlr_run_leads(const dlr_train_options *o) { return o->ranks.rank == 0; }
 
 /* ---- the same on all ---- */
 
-/* Of all parameters, in row-major order. */
+/* Of all parameters that the ranks have whole, in row-major order. */
 static uint64_t hash_weights(const dlr_run *r) {
     const dl_plan *plan = dlr_exec_plan(r->exec);
     float piece[1 << 12];
@@ -20,7 +20,8 @@ static uint64_t hash_weights(const dlr_run *r) {
         const dl_plan_var *v = &plan->vars.at[i];
         dlr_view view = {.type = &v->type, .offset = v->offset};
         int64_t all = dl_type_count(&v->type), most = sizeof piece / sizeof *piece;
-        for (dlr_range g = {0}; v->role == DL_VAR_PARAM && g.first < all; g.first += g.n) {
+        for (dlr_range g = {0}; v->role == DL_VAR_PARAM && !dl_plan_piece(v) && g.first < all;
+             g.first += g.n) {
             g.n = all - g.first < most ? all - g.first : most;
             dlr_state_read_range(r->exec, view, g, DL_F32, piece);
             h = dl_hash(piece, sizeof *piece * (size_t)g.n, h);

@@ -56,8 +56,12 @@ void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates) {
     }
 }
 
-/* Tensors to a file; what is not finite among them is said, and written all the same. */
-static bool save(const dlr_tensors *tensors, const char *what, const char *path, dl_error *err) {
+/* Tensors to a file, of all ranks by the one that writes; what is not finite among them is said, and written
+ * all the same. */
+static bool save(const dlr_train_options *o, dl_arena *arena, dlr_tensors *tensors, const char *what,
+                 const char *path, dl_error *err) {
+    if (!dlr_tensors_gather(arena, tensors, err)) return false;
+    if (!dlr_run_leads(o)) return true;
     dlr_st_content content = dlr_tensors_content(tensors);
     dlr_st_written written;
     if (!dlr_st_write(path, &content, &written, err)) return false;
@@ -68,20 +72,20 @@ static bool save(const dlr_tensors *tensors, const char *what, const char *path,
 }
 
 bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *err) {
-    if (!o->save_grads || !dlr_run_leads(o)) return true;
+    if (!o->save_grads) return true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors gradients = dlr_tensors_of_gradients(arena, o->exec, program);
     bool ok = gradients.n > 0 || dl_fail(err, DL_INTERNAL, "the plan was compiled without keeping gradients");
-    ok = ok && save(&gradients, "gradients of step 1", o->save_grads, err);
+    ok = ok && save(o, arena, &gradients, "gradients of step 1", o->save_grads, err);
     dl_arena_free(arena);
     return ok;
 }
 
 bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err) {
-    if (!o->save_weights || !dlr_run_leads(o)) return true;
+    if (!o->save_weights) return true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, o->exec);
-    bool ok = save(&model, "weights", o->save_weights, err);
+    bool ok = save(o, arena, &model, "weights", o->save_weights, err);
     dl_arena_free(arena);
     return ok;
 }
