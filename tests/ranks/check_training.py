@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Training by several ranks of an MPI: what one rank makes of the same samples, to float32's rounding; the same twice, to the bit; going on
+in another world.
+
+    check_training.py BUILD openmpi|mpich
+
+The batches are noise of a generator that is written down here, so that no package is needed. Bounds: sums over ranks are made in another
+order than one rank's, which costs a few units in the last place of float32 (6e-8) a step: losses and gradients may differ by 1e-5.
+"""
+import json
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import mpi  # noqa: E402
+
+VIT = ["models/vit.dl", "--config", "base", "--img_size=[12,20]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32", "--depth=2",
+       "--num_heads=4", "--patch_size=4", "--lr=1e-3", "--lr_schedule=none", "--global_batch_size=4", "--threads=1"]
+SHAPES = {"x": [4, 2, 12, 20], "t": [4, 2, 12, 20]}
+STEPS, BOUND = 4, 1e-5
+passed, failed = 0, 0
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"failed: {what}")
+
+
+def write_batches(path):
+    draw, header, data = random.Random(5), {}, b""
+    for step in range(STEPS):
+        for name, shape in SHAPES.items():
+            n = 1
+            for size in shape:
+                n *= size
+            piece = struct.pack(f"<{n}f", *(draw.gauss(0, 1) for _ in range(n)))
+            header[f"{name}.{step}"] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(piece)]}
+            data += piece
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 64)
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def read_tensors(path):
+    raw = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + size])
+    found = {}
+    for name, t in header.items():
+        if name != "__metadata__":
+            begin, end = t["data_offsets"]
+            found[name] = t["shape"], struct.unpack(f"<{(end - begin) // 4}f", raw[8 + size + begin:8 + size + end])
+    return found
+
+
+def norm(values):
+    return sum(v * v for v in values) ** 0.5
+
+
+def worst_gradient(a, b):
+    """Each against its own size, or 1e-4 of all together where it is zero but for rounding."""
+    if {k: v[0] for k, v in a.items()} != {k: v[0] for k, v in b.items()}:
+        return float("inf")
+    whole = norm([norm(v[1]) for v in a.values()])
+    return max(norm([x - y for x, y in zip(v[1], b[k][1])]) / max(norm(v[1]), 1e-4 * whole) for k, v in a.items())
+
+
+def main(build, family):
+    mpirun = mpi.find(build, family)
+    if not mpirun:
+        print(f"SKIP: no {family}, or this build has no module for it")
+        return 77
+    env = mpi.environment()
+    env["DLR_MPIRUN"] = mpirun
+    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-ranks-"))
+    write_batches(folder / "b.safetensors")
+
+    def start(ranks, name, *args):
+        return subprocess.run([dlrun, "-n", str(ranks), *VIT, f"--expdir={folder / name}", *args], stdin=subprocess.DEVNULL, env=env,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def replay(ranks, name, *args):
+        done = start(ranks, name, f"--replay={folder / 'b.safetensors'}", f"--save_grads={folder / name}.g", *args)
+        check(done.returncode == 0, f"{name}: exit {done.returncode}: {done.stderr[-300:]}")
+        losses = [json.loads(line)["loss"] for line in done.stdout.splitlines() if line.startswith("{")]
+        check(len(losses) == STEPS, f"{name}: {len(losses)} losses, of rank 0 alone {STEPS}")
+        return losses, folder / f"{name}.g"
+
+    def same(one, many, name):
+        off = max((abs(a - b) / abs(a) for a, b in zip(one[0], many[0])), default=1)
+        check(len(one[0]) == len(many[0]) and off <= BOUND, f"{name}: losses differ by {off:.1e}")
+        gradients = worst_gradient(read_tensors(one[1]), read_tensors(many[1])) if many[1].exists() else float("inf")
+        check(gradients <= BOUND, f"{name}: gradients differ by {gradients:.1e}")
+
+    one = replay(1, "one")
+    for ranks in (2, 4):
+        same(one, replay(ranks, f"data{ranks}", "--bucket_cap_mb=1"), f"{ranks} ranks with their own samples")
+    again = replay(2, "again", "--bucket_cap_mb=1")
+    check(again[0] == replay(2, "more", "--bucket_cap_mb=1")[0], "the same twice")
+    check(again[1].read_bytes() == (folder / "more.g").read_bytes(), "the same gradients twice")
+    for ranks, args in ((2, ["--tensor_parallel=2"]), (2, ["--context_parallel=2"]), (4, ["--tensor_parallel=2", "--context_parallel=2"])):
+        same(one, replay(ranks, "_".join(args).strip("-"), *args), " ".join(args))
+    dropped = replay(1, "drop1", "--dropout=0.1")
+    same(dropped, replay(2, "drop2", "--dropout=0.1"), "dropout by the number of the sample")
+    check(dropped[0] != one[0], "dropout drops")
+
+    # stopped, and gone on with by as many ranks and by one
+    run = ["--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--num_iters=12"]
+
+    def valid(name):
+        points = [json.loads(line) for p in (folder / name).rglob("metrics.jsonl") for line in p.read_text().splitlines()]
+        return points[-1].get("Loss/valid") if points else None
+
+    for args in ([], ["--tensor_parallel=2"]):
+        kind = "tp" if args else "dp"
+        done = start(2, f"whole_{kind}", *run, *args)
+        check(done.returncode == 0, f"a whole run: {done.stderr[-300:]}")
+        done = start(2, f"part_{kind}", *run, *args, "--stop_after=5")
+        check(done.returncode == 75, f"stop_after: exit {done.returncode}")
+        checkpoint = next((folder / f"part_{kind}").rglob("checkpoints")).parent
+        done = start(1, f"alone_{kind}", *run, f"--resume={checkpoint}")
+        check(done.returncode == 0 and re.search(r"going on from step 5\b", done.stderr), f"one rank goes on: {done.stderr[-300:]}")
+        done = start(2, f"part_{kind}", *run, *args, "--resume")
+        check(done.returncode == 0, f"two go on: {done.stderr[-300:]}")
+        want, part, alone = (valid(f"{name}_{kind}") for name in ("whole", "part", "alone"))
+        check(want is not None and want == part, f"{kind}: the bits of an unbroken run, {want} and {part}")
+        check(want is not None and alone is not None and abs(alone - want) <= 1e-5 * abs(want), f"{kind}: one rank's, {want} and {alone}")
+        logs = list((folder / f"whole_{kind}").rglob("out.log"))
+        check(len(logs) == 1 and logs[0].parts[-3] == "2GPU", f"one log, in the directory of two ranks: {logs}")
+
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
