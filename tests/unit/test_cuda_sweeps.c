@@ -5,8 +5,8 @@
  * test_halves.c and test_random.c on the same target. Exit 77 (skip) without a C++ compiler. */
 #include <math.h>
 
-#include "ir/cubin.h"
 #include "compiler/cuda/nvrtc.h"
+#include "ir/cubin.h"
 #include "ir/interp.h"
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
