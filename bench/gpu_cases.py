@@ -44,7 +44,7 @@ VERIFY = {
     "resunet tiny bf16": ["models/resunet.dl", "--config=tiny"] + batch(1) + MODES["bf16"],
     "unet 64^3 bf16": ["models/unet.dl", "--config=base"] + batch(1) + MODES["bf16"],
 }
-VERIFY_TINY = {"cnn_classifier bf16": CLASSIFIER + batch(4) + MODES["bf16"]}
+VERIFY_TINY = {"cnn_classifier bf16": CLASSIFIER + batch(1) + MODES["bf16"]}
 
 # name -> what dlrun is given, the shapes of a batch ("classes": numbers below that), how far losses may be apart: those of the same
 # steps on the CPU, in the same mode. In 16 bits and TF32 it is what two orders of summation differ by; steps of Adam add to it.
@@ -58,11 +58,11 @@ CURVES = {
        for name, case in (("unet 32^3", CURVE_UNET), ("vit 88x176", CURVE_VIT), ("resnet50 64x64", CURVE_RESNET), ("cnn_classifier", CURVE_CLASSIFIER))},
     "unet 32^3 f32": (*CURVE_UNET, F32, 1e-4), "vit 88x176 f32": (*CURVE_VIT, F32, 1e-4), "cnn_classifier f32": (*CURVE_CLASSIFIER, F32, 1e-4),
 }
-CURVES_TINY = {"cnn_classifier bf16": (*CURVE_CLASSIFIER, MODES["bf16"], 1e-2)}
+CURVES_TINY = {"cnn_classifier bf16": (CLASSIFIER + batch(1), {"x": (1, 3, 32, 32), "t": (1,)}, 10, MODES["bf16"], 1e-2)}
 
 # A run with data: how often its steps launch a graph, wait and allocate.
 COUNTED = VIT_SMALL + batch(2) + ["--data_loader_config=synthetic", "--num_iters=6", "--limit_nsamples=12", "--limit_nsamples_val=4"]
-COUNTED_TINY = CLASSIFIER + batch(4) + ["--data_loader_config=synthetic", "--num_epochs=1", "--Nsamples=24", "--Nsamples_val=4"] + MODES["bf16"]
+COUNTED_TINY = CLASSIFIER + batch(1) + ["--data_loader_config=synthetic", "--num_epochs=1", "--Nsamples=6", "--Nsamples_val=1"] + MODES["bf16"]
 
 # name -> what `dlc bench` is given, the rival's model (bench/rival_models.py), batch
 SPEED = {
@@ -70,7 +70,7 @@ SPEED = {
     "vit": (["models/vit.dl", "--config=base"], "vit_360x720", 16),
     "resnet50": (["models/resnet.dl", "--n_classes=100", "--input_shape=[224,224,3]"], "resnet50_224", 256),
 }
-SPEED_TINY = {"cnn_classifier": (CLASSIFIER, "cnn_classifier", 4)}
+SPEED_TINY = {"cnn_classifier": (CLASSIFIER, "cnn_classifier", 1)}
 
 # name -> what bench/rival.py is given
 RIVALS = {

@@ -62,7 +62,7 @@ def put_speed(report):
             continue
         rival = best_rival(report, name)
         rows.append((name, f"{found['samples_per_s']:,.1f}", f"{found['step_ms']:.3f}", f"{found['share_of_peak']:.1%}", f"{found['share_of_bandwidth']:.1%}",
-                     mib(found["planned_bytes"]), mib(found["device_bytes_predicted"]), mib(found["device_bytes"]), f"{found['first_step_cold_ms'] / 1e3:.2f}", f"{found['first_step_ms'] / 1e3:.2f}",
+                     mib(found["planned_bytes"]), mib(found["device_bytes_predicted"]), mib(found["device_bytes"]), f"{found['first_step_cold_ms'] / 1e3:.2f}", f"{found['first_step_warm_ms'] / 1e3:.2f}" if found["first_step_warm_ms"] else "-",
                      f"{rival[1]['samples_per_s']:,.1f} ({rival[0]})" if rival else "-",
                      f"{found['samples_per_s'] / rival[1]['samples_per_s']:.2f}" if rival else "-"))
     return "## Speed\n\nShares are of the peak of bf16 products (mma.sync) and of the stream that were measured in the same run; TF32's own peak is half of it.\n\n" + table(
@@ -112,6 +112,8 @@ def summary(report):
     for part in ("correctness", "curves"):
         if part in report:
             parts.append(f"{part} {sum(state(f) == 'agrees' for f in report[part].values())} of {len(report[part])}")
+    if "tests" in report:
+        parts.append(f"tests {sum(f.get('passed', 0) for f in report['tests'].values())} passed")
     for name, found in report.get("speed", {}).items():
         if is_whole(found):
             rival = best_rival(report, name)

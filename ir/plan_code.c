@@ -40,6 +40,12 @@ static bool check_cubin(dl_arena *arena, const dl_plan *p, int object, dl_error 
     const dl_plan_object *o = &p->objects.at[object];
     if (!dl_cubin_read(arena, o->image, o->bytes, &cubin, &why))
         return dl_fail(err, why.code, "the plan's object %d: %s", object, why.message);
+    const dl_cubin_kernel *feed = dl_cubin_find(&cubin, "dl_feed_0");
+    if (feed && (feed->nparams != 3 || feed->param_bytes != 24))
+        return dl_fail(err, DL_INPUT,
+                       "dl_feed_0 takes %d arguments, and is given 3 pointers: the plan was made by another "
+                       "build; compile the model again",
+                       feed->nparams);
     for (int i = 0; i < p->kernels.n; i++) {
         const dl_plan_kernel *k = &p->kernels.at[i];
         for (int phase = 0; phase < k->phases; phase++) {

@@ -62,19 +62,32 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallba
     return &v->value;
 }
 
+dl_value *dl_o_add_pieces(dl_optimization *o, dl_value *own, dl_value *others, const dl_var_piece *piece,
+                          const char *of) {
+    if (!own) return others;
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, piece->group),
+                       dl_attr_int(DL_ATTR_ranks, piece->ranks),
+                       {.id = DL_ATTR_of, .s = of}};
+    own = dl_build(o->b, DL_OP_all_reduce, 1, &own, 3, attrs);
+    return others ? dl_o_add(o, others, own) : own;
+}
+
 /* The Euclidean norm, in f64, of the parameters' results of this role from number `from` on: of all gradients
- * together, or of the weights behind the step. */
+ * together, or of the weights behind the step; of what is in pieces those of all ranks. */
 static dl_value *common_norm(dl_optimization *o, dl_result_role role, int from) {
     dl_graph *g = o->b->graph;
-    dl_value *all = NULL;
+    dl_value *all[2] = {NULL}; /* of what every rank has, of its pieces */
+    const dl_var_piece *piece = NULL;
     for (int i = from; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role != role || r->var->role != DL_VAR_PARAM) continue;
         dl_value *square = dl_build2(o->b, DL_OP_mul, r->value, r->value);
         dl_value *sum = dl_build_cast(o->b, dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL), DL_F64);
-        all = all ? dl_o_add(o, all, sum) : sum;
+        bool own = r->var->piece.group != NULL;
+        if (own) piece = &r->var->piece;
+        all[own] = all[own] ? dl_o_add(o, all[own], sum) : sum;
     }
-    return dl_build1(o->b, DL_OP_sqrt, all);
+    return dl_build1(o->b, DL_OP_sqrt, dl_o_add_pieces(o, all[1], all[0], piece, "a norm"));
 }
 
 /* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). */

@@ -52,5 +52,9 @@ static inline dl_value *dl_o_mul(const dl_optimization *o, dl_value *x, dl_value
 static inline dl_value *dl_o_div(const dl_optimization *o, dl_value *x, dl_value *y) {
     return dl_build2(o->b, DL_OP_div, x, y);
 }
+/* The sum of `own`, which is of this rank's pieces (NULL: there are none), over the ranks of `piece`, and of
+ * `others` (or NULL); of: in words, what it says. */
+dl_value *dl_o_add_pieces(dl_optimization *o, dl_value *own, dl_value *others, const dl_var_piece *piece,
+                          const char *of);
 static inline dl_value *dl_o_k(const dl_optimization *o, double k) { return dl_build_const(o->b, DL_F64, k); }
 #endif

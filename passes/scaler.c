@@ -31,20 +31,24 @@ static dl_value *fault_of(dl_builder *b, dl_value *grad) {
 static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
     dl_graph *g = o->b->graph;
     dl_value *wide = dl_build_cast(o->b, scale, DL_F64);
-    dl_value *by = dl_build_cast(o->b, dl_o_div(o, dl_o_k(o, 1), wide), DL_F32), *faults = NULL;
+    dl_value *by = dl_build_cast(o->b, dl_o_div(o, dl_o_k(o, 1), wide), DL_F32), *faults[2] = {NULL};
+    const dl_var_piece *piece = NULL;
     dl_loc loc = o->b->loc;
     for (int i = 0; i < g->results.n; i++) {
         dl_result *r = &g->results.at[i];
         if (r->role != DL_RESULT_GRAD) continue;
         o->b->loc = r->var->loc;
         dl_value *fault = fault_of(o->b, r->value);
-        faults = faults ? dl_o_add(o, faults, fault) : fault;
+        bool own = r->var->piece.group != NULL; /* another rank's piece is not finite: all skip the step */
+        if (own) piece = &r->var->piece;
+        faults[own] = faults[own] ? dl_o_add(o, faults[own], fault) : fault;
         r->value = dl_o_mul(o, r->value, dl_build_cast(o->b, by, r->value->type.dtype));
         if (!dl_type_same(&r->value->type, &r->var->value.type)) /* axes without a name come back */
             r->value = dl_build_as(o->b, DL_OP_broadcast, 1, &r->value, 0, NULL, r->var->value.type);
     }
     o->b->loc = loc;
-    return dl_build_k(o->b, DL_OP_eq, faults, 0);
+    dl_value *all = dl_o_add_pieces(o, faults[1], faults[0], piece, "whether gradients are finite");
+    return dl_build_k(o->b, DL_OP_eq, all, 0);
 }
 
 /* The scale grows at the end of a run of good steps, but not beyond what f32 holds; and the run begins anew.

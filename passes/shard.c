@@ -129,17 +129,36 @@ static dl_node whole_of(sharder *s, const dl_node *n) {
     return w;
 }
 
-/* Is the axis in pieces over the other group already? */
-static bool is_taken(sharder *s, const dl_node *n, const dl_node *whole, int group, const char *axis) {
+/* Does the mode take operand k in pieces along an axis, and which? */
+static const char *taken_along(const dl_node *whole, int k, const mode *m) {
+    if (m->axis) return dl_shard_comes(whole, k, m->axis);
+    return m->sums < 0 ? NULL : k == m->sums ? m->over : m->over_other;
+}
+
+/* Is an operand that the mode takes in pieces so over the other group already, or taken so by the other's
+ * mode? */
+static bool is_taken(sharder *s, const dl_node *n, const dl_node *whole, int group, const mode *m,
+                     const mode *others) {
     for (int k = 0; k < n->nin; k++) {
-        const char *from = dl_shard_comes(whole, k, axis);
+        const char *own = taken_along(whole, k, m);
         const dl_state *other = &entry_of(s, n->in[k])->state[1 - group];
-        if (from && other->kind == DL_STATE_PIECE && other->axis == from) return true;
+        if (!own) continue;
+        if (other->kind == DL_STATE_PIECE && other->axis == own) return true;
+        if (others && taken_along(whole, k, others) == own) return true;
     }
     return false;
 }
 
-static mode find_mode(sharder *s, const dl_node *n, const dl_node *whole, int group) {
+/* May attention be cut so? What draws, or looks back, counts from the first element of the whole; heads stay
+ * whole. */
+static bool may_attend(const sharder *s, const dl_node *whole, int group, const char *axis) {
+    dl_attention a = dl_attention_of(whole);
+    int at = dl_type_axis(&whole->out[DL_ATT_Y].type, axis);
+    return a.rate <= 0 && (at != 1 || !a.causal) &&
+           (at != 2 || a.heads % dl_shard_ranks(s->parallel, group) == 0);
+}
+
+static mode find_mode(sharder *s, const dl_node *n, const dl_node *whole, int group, const mode *others) {
     mode m = {.sums = -1};
     const char *wanted = s->wants.axis[group][n->out[0].id];
     if (dl_shard_ranks(s->parallel, group) == 1) return m;
@@ -150,8 +169,8 @@ static mode find_mode(sharder *s, const dl_node *n, const dl_node *whole, int gr
         m.axis = dl_shard_goes(whole, k, own.axis);
         if (!m.axis && dl_shard_sums(whole, k, own.axis, &m.over_other)) m.sums = k, m.over = own.axis;
     }
-    if (m.axis && is_taken(s, n, whole, group, m.axis)) m.axis = NULL;
-    return m;
+    bool refused = m.axis && n->op == DL_OP_flash_attention && !may_attend(s, whole, group, m.axis);
+    return refused || is_taken(s, n, whole, group, &m, others) ? (mode){.sums = -1} : m;
 }
 
 /* Where every rank does all of it: what its operands are to be. */
@@ -247,8 +266,9 @@ static void shard_node(sharder *s, dl_node *n) {
     s->b.loc = n->loc;
     for (int k = 0; k < n->nin; k++)
         if (entry_of(s, n->in[k])->now) n->in[k] = entry_of(s, n->in[k])->now;
-    for (int g = 0; g < DL_NSHARDS; g++) m[g] = find_mode(s, n, &whole, g);
-    if (n->op == DL_OP_flash_attention && m[DL_CP].axis) name_keys_apart(s, n, &whole);
+    for (int g = 0; g < DL_NSHARDS; g++) m[g] = find_mode(s, n, &whole, g, g ? &m[0] : NULL);
+    const char *tokens = n->op == DL_OP_flash_attention ? n->out[DL_ATT_Y].type.axis[1].name : NULL;
+    if (tokens && (m[DL_TP].axis == tokens || m[DL_CP].axis == tokens)) name_keys_apart(s, n, &whole);
     for (int g = 0; g < DL_NSHARDS; g++) made[g] = take_operands(s, n, &whole, g, &m[g]);
     for (int g = 0; g < DL_NSHARDS; g++) cut_types(s, n, g, made[g]);
     dl_push(s->b.graph->module->arena, &s->b.graph->nodes, n);
@@ -334,6 +354,11 @@ static void agree(const dl_module *m, dl_shard_wants *wants) {
         }
 }
 
+void dl_shard_module(const dl_module *m, dl_pass_ctx *ctx, dl_shard_wants *wants) {
+    agree(m, wants);
+    for (int i = 0; i < m->graphs.n; i++) shard_graph(m->graphs.at[i], ctx, wants[i]);
+}
+
 /* All graphs of the module, when the first is met: they share variables. */
 bool dl_pass_shard(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_module *m = g->module;
@@ -342,7 +367,6 @@ bool dl_pass_shard(dl_graph *g, dl_pass_ctx *ctx) {
     dl_shard_wants *wants = DL_NEWS(ctx->arena, dl_shard_wants, m->graphs.n);
     for (int i = 0; i < m->graphs.n; i++)
         if (!dl_shard_find_wants(m->graphs.at[i], ctx, &wants[i])) return false;
-    agree(m, wants);
-    for (int i = 0; i < m->graphs.n; i++) shard_graph(m->graphs.at[i], ctx, wants[i]);
+    dl_shard_module(m, ctx, wants);
     return true;
 }

@@ -55,6 +55,12 @@ typedef struct {
 } dl_shard_wants;
 /* Of a graph that is still whole. False: the error, located in the model where it can be. */
 bool dl_shard_find_wants(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants *wants);
+/* ---- the walk: shard.c ---- */
+
+/* Cuts all graphs of a module as wants[i] of the i-th says. What does not follow from what is wanted is right
+ * all the same, at the price of more collectives. */
+void dl_shard_module(const dl_module *m, dl_pass_ctx *ctx, dl_shard_wants *wants);
+
 int dl_shard_ranks(const dl_parallel *p, int group);
 int dl_shard_rank(const dl_parallel *p, int group);
 #endif

@@ -20,7 +20,8 @@ static const dl_relation_axis *find_related(const dl_relation *r, int k, int at)
     for (int i = 0; i < r->n; i++) {
         const dl_relation_axis *a = &r->axis[i];
         if (a->at[k] != at || (a->size == 1 && r->nwindows)) continue;
-        if (found || a->slides) return NULL;
+        if (found || a->slides || (r->nwindows && a->role == DL_ROLE_BATCH))
+            return NULL; /* groups are counted */
         found = a;
     }
     return found;

@@ -1,5 +1,6 @@
 #include "programs/bench_report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -123,6 +124,10 @@ void dl_bench_print_json(dl_bench *b, bool kernels) {
            b->session->model_name, b->plan->target, (long long)b->session->batch, b->threads, b->steps, step,
            b->ms[0], b->ms[b->steps - 1]);
     if (b->cpu_ms >= 0) printf("\"step_cpu_ms_min\": %.3f, ", b->cpu_ms);
+    if (isfinite(b->loss))
+        printf("\"loss\": %.9g, ", b->loss);
+    else
+        printf("\"loss\": null, ");
     printf("\"samples_per_s\": %.4f, \"flops\": %.0f, \"gflops\": %.1f, \"peak_gflops\": %.1f, "
            "\"peak_gbytes\": %.1f, \"share_of_peak\": %.4f, \"kernels_above_peak\": %d, ",
            1e3 * (double)b->session->batch / step, flops, flops / step * 1e-6, b->gflops, b->gbytes,

@@ -14,6 +14,7 @@ typedef struct {
     double compile_ms, open_ms, first_ms;
     double *ms, cpu_ms; /* each step's; the least CPU time of one, of all threads; below 0: not measured */
     int steps;
+    double loss;       /* of the last step */
     const int64_t *ns; /* of each launch, `rounds` runs together */
     int rounds;
     double gflops, gbytes;    /* the machine's ceilings */

@@ -1,5 +1,6 @@
 /* `dlc bench`: a training step on this machine, beside the machine's own ceilings measured in the same run.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -11,6 +12,7 @@
 #include "programs/dlc.h"
 #include "programs/fill.h"
 #include "runtime/exec.h"
+#include "runtime/tensors.h"
 
 static const dl_option options[] = {
     {"json", 0, NULL, "print the figures as JSON"},
@@ -99,6 +101,7 @@ static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, co
         time_ahead(exec, b, want, ns, sum);
     else if (ok)
         time_each(exec, b, want, ns, sum);
+    b->loss = ok ? dlr_scalar(exec, loss) : NAN;
     ok = ok && dl_ceilings_measure(&ceilings, err) && dlr_exec_check(exec, err);
     b->ns = sum, b->gflops = ceilings.gflops, b->gbytes = ceilings.gbytes;
     dl_ceilings_close(&ceilings);

@@ -258,9 +258,15 @@ static bool open_both(program *p, bool check, dl_error *err) {
 
 static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", text); }
 
+/* Beside the log, where who looks for the reason will look. */
+static void keep_flight(const program *p, const char *run) {
+    if (p->comm) dlr_comm_set_flight(p->comm, dl_format(p->arena, "%s/flight-%d.txt", run, p->world.rank));
+}
+
 static bool open_log(program *p, dl_error *err) {
     const dl_config *c = p->config;
     const char *path = dl_run_dir(p->arena, c, p->world.size, err);
+    if (path) keep_flight(p, path);
     if (path && !is_leader(p)) {
         dlr_rundir_name(p->arena, path, &p->dir);
         p->warnings.n = 0;

@@ -15,6 +15,8 @@
     "  ENABLE_PROFILING           1: dlrun records steps of epoch 4, as by --profile; beneath NVIDIA's "     \
     "profilers their ranges\n"                                                                               \
     "  PROFILE_OUTPUT             names those files (profile)\n"                                             \
+    "  DLR_MPIRUN, DLR_MPIRUN_ARGS  the mpirun of -n N, and more arguments for it; DLR_MPI: openmpi or "     \
+    "mpich\n"                                                                                                \
     "  NO_COLOR                   set: no colours on a terminal\n"
 
 #endif

@@ -12,22 +12,44 @@ static void set_hyper(dlr_exec *exec, const char *name, double value) {
     if (v.type) dlr_state_write(exec, v, DL_F64, &value);
 }
 
+/* What is drawn: noise, or moments as after some steps. */
+typedef enum { NOISE, MEAN, SQUARE } kind;
+typedef struct {
+    kind kind;
+    dlr_rng_place place;
+    float *to;
+    size_t n;
+} draw;
+enum { PIECE = 1 << 16 };
+
+static void draw_piece(void *context, int64_t unit, int thread) {
+    const draw *d = context;
+    size_t first = (size_t)unit * PIECE, n = d->n - first < PIECE ? d->n - first : PIECE;
+    float *m = d->to + first;
+    (void)thread;
+    dlr_normals(d->place, first, n, 0, 1, m);
+    for (size_t i = 0; d->kind != NOISE && i < n; i++)
+        m[i] = d->kind == SQUARE ? 1e-6f * (1 + m[i] * m[i]) : 1e-3f * m[i];
+}
+
+static void draw_all(dlr_exec *exec, draw d) {
+    dlr_pool_run(dlr_exec_pool(exec), (int64_t)((d.n + PIECE - 1) / PIECE), draw_piece, &d);
+}
+
 /* Moments as after some steps: from zero, Adam's first step divides each gradient by itself, and rounding is
  * all that is left of the small ones. Drawn in place, in memory's order: a copy would be as large as the
  * largest weight. */
 static void fill_moments(dlr_exec *exec, dlr_view v, const char *name, dlr_rng_place place) {
     bool square = strncmp(name, "exp_avg_sq.", 11) == 0;
-    size_t n = (size_t)dl_type_stored(v.type);
-    float *m = dlr_exec_host(exec, v, DLR_WRITE);
-    dlr_normals(place, 0, n, 0, 1, m);
-    for (size_t i = 0; i < n; i++) m[i] = square ? 1e-6f * (1 + m[i] * m[i]) : 1e-3f * m[i];
+    draw_all(exec, (draw){square ? SQUARE : MEAN, place, dlr_exec_host(exec, v, DLR_WRITE),
+                          (size_t)dl_type_stored(v.type)});
 }
 
 static bool fill_input(dlr_exec *exec, dlr_view v, dlr_rng_place place, dl_error *err) {
     size_t n = (size_t)dl_type_count(v.type);
     float *noise = malloc((n ? n : 1) * sizeof *noise);
     if (!noise) return dl_fail(err, DL_RESOURCE, "not enough memory for a batch");
-    dlr_normals(place, 0, n, 0, 1, noise);
+    draw_all(exec, (draw){NOISE, place, noise, n});
     dlr_state_write(exec, v, DL_F32, noise);
     free(noise);
     return true;

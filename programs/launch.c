@@ -252,11 +252,14 @@ static void watch(job *j, const sigset_t *signals) {
     }
 }
 
+/* What no rank has told is mpirun's own, or of a rank that was killed. */
 static int status_of(const job *j) {
-    int told = worst_status(j);
-    if (told) return told;
-    if (WIFEXITED(j->status) && WEXITSTATUS(j->status) < 128) return WEXITSTATUS(j->status);
-    return DL_PEER; /* a rank, or mpirun, was killed */
+    int told = worst_status(j), status = WIFEXITED(j->status) ? WEXITSTATUS(j->status) : 128;
+    if (told || !status) return told;
+    bool ours = (status >= DL_USAGE && status <= DL_PEER) || status == DL_INTERNAL || status == DL_REQUEUE;
+    if (ours) return status;
+    fprintf(stderr, "dlrun: error: a rank, or mpirun, was killed: mpirun has ended with status %d\n", status);
+    return DL_PEER;
 }
 
 static bool make_status_file(job *j, dl_error *err) {

@@ -6,6 +6,7 @@
 #include "ir/base/philox.h"
 #include "programs/fill.h"
 #include "programs/groups.h"
+#include "runtime/scaler.h"
 #include "runtime/state.h"
 #include "runtime/tensors.h"
 
@@ -76,9 +77,14 @@ static bool share(const stage *s, int rank, dl_error *err) {
             dlr_state_write_whole(m->exec, to, (dlr_range){0, (int64_t)n}, DL_F32, whole);
         free(whole);
     }
-    dlr_view drawn = dlr_exec_variable(m->exec, DL_RANDOM_RANK);
-    int64_t number = m->place[DL_RANKS_DP];
-    if (drawn.type) dlr_state_write(m->exec, drawn, DL_I64, &number);
+    dlr_view seed = dlr_exec_variable(m->exec, DL_RANDOM_SEED), /* which is no count */
+        number = dlr_exec_variable(m->exec, DL_RANDOM_RANK);
+    int64_t of_all, of_rank = m->place[DL_RANKS_DP];
+    if (seed.type) {
+        dlr_state_read(s->one, dlr_exec_variable(s->one, DL_RANDOM_SEED), DL_I64, &of_all);
+        dlr_state_write(m->exec, seed, DL_I64, &of_all);
+    }
+    if (number.type) dlr_state_write(m->exec, number, DL_I64, &of_rank);
     return true;
 }
 
@@ -167,16 +173,21 @@ static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
 
 /* ---- the stage ---- */
 
-static dl_plan *compile(dl_session *s, dl_error *err) {
+/* Sums of float32 in another order stay far below 1e-4. In fp16 a weight's gradient is rounded to 11 digits
+ * before it is tested for overflow: with ranks each one's share of it, else the whole. */
+static double most_apart(dl_dtype low) { return low == DL_F16 ? 1e-3 : 1e-4; }
+
+static dl_plan *compile(dl_session *s, dl_rehearsal *found, dl_error *err) {
     dl_compile_options opt;
     if (!dl_session_options(s, NULL, &opt, err)) return NULL;
     opt.keep_gradients = true;
+    found->most = most_apart(opt.recipe.low);
     return dl_session_compile(s, &opt, err);
 }
 
 /* The plans of all ranks: those that differ in their samples alone share one, each other has the model read
  * anew. */
-static bool compile_all(stage *s, dl_sessions *open, dl_error *err) {
+static bool compile_all(stage *s, dl_sessions *open, dl_rehearsal *found, dl_error *err) {
     for (int r = 0; r < s->n; r++) {
         member *m = &s->members[r];
         dl_ranks_place(s->ranks, r, m->place);
@@ -188,7 +199,7 @@ static bool compile_all(stage *s, dl_sessions *open, dl_error *err) {
         dl_session *session = open->open(open->context, err);
         if (!session) return false;
         dl_session_take_rank(session, r);
-        m->plan = compile(session, err);
+        m->plan = compile(session, found, err);
         dl_session_close(session);
         if (!m->plan) return false;
     }
@@ -218,8 +229,9 @@ static void close_stage(stage *s) {
     dlr_exec_close(s->one);
 }
 
-static bool play(stage *s, uint64_t seed, dl_rehearsal *found, dl_error *err) {
-    if (!dlc_fill(s->one, seed, err)) return false;
+static bool play(stage *s, const dl_config *c, dl_rehearsal *found, dl_error *err) {
+    if (!dlc_fill(s->one, (uint64_t)dl_config_int(c, DL_KEY_seed), err)) return false;
+    dlr_scaler_start(s->one, dl_config_float(c, DL_KEY_loss_scale_init));
     for (int r = 0; r < s->n; r++)
         if (!share(s, r, err)) return false;
     for (; found->steps < STEPS; found->steps++) {
@@ -235,9 +247,10 @@ bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_ranks *ranks, dl_ses
                  dl_rehearsal *found, dl_error *err) {
     stage s = {.arena = arena, .ranks = ranks, .n = dl_ranks_world(ranks)};
     s.members = DL_NEWS(arena, member, s.n);
-    dl_plan *whole = compile(one, err);
-    *found = (dl_rehearsal){.ranks = s.n};
-    bool ok = whole && compile_all(&s, each, err);
+    *found = (dl_rehearsal){0};
+    dl_plan *whole = compile(one, found, err);
+    found->ranks = s.n;
+    bool ok = whole && compile_all(&s, each, found, err);
     s.one = ok ? dlr_exec_open(whole, (dlr_exec_options){.threads = 1}, err) : NULL;
     ok = s.one && open_members(&s, err);
     s.train = ok ? dlr_exec_program(s.one, "train") : -1;
@@ -247,7 +260,7 @@ bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_ranks *ranks, dl_ses
         const dl_plan_collective *c = &program->collectives.at[i];
         found->collectives++, found->bytes += dl_plan_elements_from(c) * dl_dtype_bytes(c->dtype);
     }
-    ok = ok && play(&s, (uint64_t)dl_config_int(one->config, DL_KEY_seed), found, err);
+    ok = ok && play(&s, one->config, found, err);
     close_stage(&s);
     return ok;
 }

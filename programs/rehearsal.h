@@ -10,6 +10,7 @@ typedef struct {
     double worst_gradient; /* relative L2 difference of a parameter's gradient in the first step; relative to
                               1e-4 of all gradients together where its own is smaller */
     const char *gradient;  /* whose that is */
+    double most;           /* beyond which either says that the ranks do not do what one rank does */
 } dl_rehearsal;
 
 /* Opens the ranks' model, once for each plan that is compiled of it. NULL with an error. */

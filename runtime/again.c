@@ -46,18 +46,32 @@ static bool make(dl_arena *arena, const dlr_again *a, bool watched, const char *
     return dlr_exec_check(a->exec, err);
 }
 
+/* Whether any rank says so. */
+static bool any_says(const dlr_again *a, bool mine, bool *any, dl_error *err) {
+    int agreed = mine;
+    bool ok = !a->comm || dlr_comm_agree(a->comm, mine, &agreed, err);
+    *any = agreed != 0;
+    return ok;
+}
+
 /* Steps up to the `step`-th; those behind `plain` steps are watched, unless weights are not finite by then:
- * that came before. *at: the step whose values are *found. */
+ * that came before. *at: the step whose values are *found. Ranks go side by side. */
 static bool go(dl_arena *arena, const dlr_again *a, int64_t plain, int64_t step, int64_t *at,
                const char **found, dl_error *err) {
+    bool any = false;
     *found = NULL;
     if (!a->back(a->loop, at, err)) return false;
     bool began = *at >= plain;
-    while (*at < step && !*found) {
-        if (*at == plain && !began && bad_state(arena, a->exec)) return true;
-        if (!make(arena, a, *at >= plain, found, err)) return false;
+    while (*at < step && !any) {
+        bool watched = *at >= plain;
+        if (*at == plain && !began && !any_says(a, bad_state(arena, a->exec) != NULL, &any, err))
+            return false;
+        if (any) return true;
+        if (!make(arena, a, watched, found, err)) return false;
         ++*at;
+        if (watched && !any_says(a, *found != NULL, &any, err)) return false;
     }
+    if (any && !*found) *found = "another rank says where its values are not finite";
     return true;
 }
 

@@ -2,6 +2,7 @@
  * its weights when its loss is known, so that the run goes back to where it can begin again. */
 #ifndef DLR_AGAIN_H
 #define DLR_AGAIN_H
+#include "runtime/comm.h"
 #include "runtime/not_finite.h"
 #include "runtime/scaler.h"
 
@@ -9,6 +10,7 @@
 typedef struct {
     dlr_exec *exec;
     int program;
+    dlr_comm *comm; /* ranks that make each step together, and all search; NULL: this one is alone */
     void *loop;
     /* Back to a state that it had between two steps: *done steps are behind it. False, with `err`: there is
      * no such, or the way back is closed. */

@@ -99,7 +99,7 @@ bool dlr_comm_close(dlr_comm *comm);
 /* This rank ends alone, by a fault of its own: tells the others, whose waits fail with "rank 1 has left:
  * why". The process should then leave by _exit with its own code. */
 void dlr_comm_leave(dlr_comm *comm, const char *why);
-/* Where the last collectives are written when a rank is lost, besides standard error; kept. */
+/* The file that the last collectives are written to when a rank is lost, in standard error's place; kept. */
 void dlr_comm_set_flight(dlr_comm *comm, const char *path);
 
 /* n comms, the ranks of a world in this one process, to be stepped in turn: a collective is carried out by

@@ -75,8 +75,14 @@ typedef struct {
     void *(*host)(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
     /* Where the host puts a batch as its files have it (ir/feed.h: at most dl_feed_room bytes), of which the
      * device makes that input, exactly this part of the arena, behind all that was started. NULL where
-     * `gathers` is false. */
-    void *(*gather)(dlr_device *d, int64_t offset, int64_t bytes);
+     * `gathers` is false. `there`, if not NULL: it lies there, in memory that `pin` was given, and is read
+     * until `sent`. */
+    void *(*gather)(dlr_device *d, int64_t offset, int64_t bytes, void *there);
+    /* Lets the device read memory of the host's where it lies, until `unpin`. Errors: DL_RESOURCE. */
+    bool (*pin)(dlr_device *d, void *memory, int64_t bytes, dl_error *err);
+    void (*unpin)(dlr_device *d, void *memory);
+    /* Waits until all that lies `there` has been read. */
+    void (*sent)(dlr_device *d);
     /* The same, of a small result of the run that was last taken (dlr_exec_take): to be read. */
     const void *(*result)(dlr_device *d, int64_t offset, int64_t bytes);
     /* Waits for all that was started. What is copied from then on, and the next replay, are timed into

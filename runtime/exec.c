@@ -174,9 +174,17 @@ void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
 
 bool dlr_exec_gathers(const dlr_exec *e) { return e->device->gathers; }
 
-void *dlr_exec_gather(const dlr_exec *e, dlr_view v) {
-    return e->device->gathers ? e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type)) : NULL;
+void *dlr_exec_gather(const dlr_exec *e, dlr_view v, void *there) {
+    if (!e->device->gathers) return NULL;
+    return e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type), there);
 }
+
+bool dlr_exec_pin(const dlr_exec *e, void *memory, int64_t bytes, dl_error *err) {
+    return e->device->table->pin(e->device, memory, bytes, err);
+}
+
+void dlr_exec_unpin(const dlr_exec *e, void *memory) { e->device->table->unpin(e->device, memory); }
+void dlr_exec_sent(const dlr_exec *e) { e->device->table->sent(e->device); }
 
 const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {
     return e->device->table->result(e->device, v.offset, dl_type_bytes(v.type));

@@ -13,12 +13,16 @@ typedef struct {
     int n;
     const dl_plan_var *var[DLR_MAX_ARRAYS];
     dlr_view view[DLR_MAX_ARRAYS];
+    bool pinned; /* batches of numbers are read where they lie */
 } dlr_feed;
 /* Finds them by name. Errors: DL_INPUT, naming what the plan takes and the data set has not. */
 bool dlr_feed_open(dlr_feed *feed, dlr_exec *exec, const dlr_arrays *arrays, dl_error *err);
 /* Whether the device can make its inputs of that data set's numbers (dlr_dataset_raw), so that the host only
  * reads them; else `why` says what is in the way. */
 bool dlr_feed_gathers(const dlr_feed *feed, const dlr_dataset *data, dl_error *why);
+/* How they are read ahead for that: the ring is pinned, where the system grants it (the log says where not),
+ * so that they are sent from where they were read. The feed outlives the ring. */
+void dlr_feed_lend(dlr_feed *feed, dlr_prefetch_raw *raw);
 /* Hands the device an array of a batch of such numbers. */
 void dlr_feed_numbers(const dlr_feed *feed, int array, const dlr_batch *batch);
 /* Copies a batch of such arrays, or of their numbers, into the arena. */

@@ -2,6 +2,7 @@
 #include "ir/feed.h"
 
 #include "runtime/feed.h"
+#include "runtime/io/log.h"
 
 /* The axes of a sample as the input has them in memory, slowest first; how many. */
 static int axes_of(const dl_type *t, int axis[DL_MAX_RANK]) {
@@ -39,6 +40,29 @@ bool dlr_feed_gathers(const dlr_feed *f, const dlr_dataset *d, dl_error *why) {
     return true;
 }
 
+static void pin(void *user, void *memory, size_t bytes) {
+    dlr_feed *f = user;
+    dl_error why = {0};
+    f->pinned = dlr_exec_pin(f->exec, memory, (int64_t)bytes, &why);
+    if (!f->pinned) dlr_log_warning("the host copies each batch once more: %s", why.message);
+}
+
+static void unpin(void *user, void *memory) {
+    dlr_feed *f = user;
+    if (f->pinned) dlr_exec_unpin(f->exec, memory);
+    f->pinned = false;
+}
+
+static void back(void *user) {
+    const dlr_feed *f = user;
+    if (f->pinned) dlr_exec_sent(f->exec);
+}
+
+void dlr_feed_lend(dlr_feed *f, dlr_prefetch_raw *raw) {
+    *raw = (dlr_prefetch_raw){.user = f, .pin = pin, .unpin = unpin, .back = back};
+    for (int i = 0; i < f->n; i++) raw->front[i] = (size_t)dl_feed_place(f->view[i].type).numbers;
+}
+
 typedef struct {
     char *to;
     const char *from;
@@ -58,7 +82,8 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
     const dlr_raw *raw = &batch->raw[array];
     const dlr_placing *how = batch->how[array];
     dl_feed_places at = dl_feed_place(t);
-    char *to = dlr_exec_gather(f->exec, f->view[array]);
+    char *there = f->pinned ? (char *)batch->data[array] - at.numbers : NULL,
+         *to = dlr_exec_gather(f->exec, f->view[array], there);
     int axis[DL_MAX_RANK], n = axes_of(t, axis), skipped = DL_FEED_AXES - n;
     int64_t samples = t->axis[0].size, each = dl_type_count(t) / samples;
     dl_feed_table *table = (dl_feed_table *)to;
@@ -80,6 +105,7 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
     dl_feed_scale *scales = (dl_feed_scale *)(to + at.scales);
     for (int64_t c = 0; raw->mean && c < t->axis[1].size; c++)
         scales[c] = (dl_feed_scale){raw->mean[c], raw->deviation[c]};
+    if (there) return;
     copy c = {to + at.numbers, batch->data[array], samples * each * (int64_t)sizeof(float)};
     dlr_pool_run(dlr_exec_pool(f->exec), (c.bytes + PIECE - 1) / PIECE, copy_piece, &c);
 }

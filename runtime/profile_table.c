@@ -12,6 +12,7 @@ typedef struct {
     double mflop, mbyte;          /* likewise: 1e6 */
     bool memory;                  /* bound by it, else by arithmetic */
     double share;                 /* of that ceiling; 0: it is not known */
+    double gap_ms; /* above what it would take at that ceiling; all of it where none is known */
 } row;
 
 typedef struct {
@@ -47,15 +48,18 @@ static void add(row *r, const dl_plan_kernel *k, double ms) {
 
 /* Where arithmetic at its ceiling would take longer than the traffic at its own, it is the bound. */
 static void find_bound(row *r, const dlr_ceilings *c) {
+    r->gap_ms = r->ms;
     if (c->gflops <= 0 || c->gbytes <= 0) return;
     double compute = r->mflop / c->gflops, memory = r->mbyte / c->gbytes;
     r->memory = memory >= compute;
     r->share = r->ms > 0 ? (r->memory ? memory : compute) / r->ms : 0;
+    r->gap_ms -= r->memory ? memory : compute;
 }
 
-static int slower_first(const void *a, const void *b) {
+static int wider_gap_first(const void *a, const void *b) {
     const row *x = a, *y = b;
-    return x->ms != y->ms ? (x->ms < y->ms) - (x->ms > y->ms) : strcmp(x->kernel->name, y->kernel->name);
+    return x->gap_ms != y->gap_ms ? (x->gap_ms < y->gap_ms) - (x->gap_ms > y->gap_ms)
+                                  : strcmp(x->kernel->name, y->kernel->name);
 }
 
 static rows make_rows(dl_arena *arena, const dlr_profile *p, const dlr_ceilings *c) {
@@ -67,7 +71,9 @@ static rows make_rows(dl_arena *arena, const dlr_profile *p, const dlr_ceilings 
     }
     for (int i = 0; i < r.n; i++) find_bound(&r.at[i], c);
     find_bound(&r.all, c);
-    qsort(r.at, (size_t)r.n, sizeof *r.at, slower_first);
+    r.all.gap_ms = 0;
+    for (int i = 0; i < r.n; i++) r.all.gap_ms += r.at[i].gap_ms;
+    qsort(r.at, (size_t)r.n, sizeof *r.at, wider_gap_first);
     return r;
 }
 
@@ -109,7 +115,7 @@ static void put_row(dl_buf *b, const rows *r, const row *x, const char *name, co
         dl_putf(b, "%-8s %6.1f%%", x->memory ? "memory" : "compute", 100 * x->share);
     else
         dl_putf(b, "%-8s %7s", "-", "-");
-    dl_putf(b, "%s%s\n", *source ? "  " : "", source);
+    dl_putf(b, " %10.4f%s%s\n", x->gap_ms, *source ? "  " : "", source);
 }
 
 /* A kernel above the ceiling of arithmetic refutes it (that of memory it may pass within a cache). */
@@ -128,8 +134,9 @@ void dlr_profile_put_table(const dlr_profile *p, const dlr_ceilings *c, dl_buf *
     dl_arena *arena = dl_arena_new(p->arena);
     rows r = make_rows(arena, p, c);
     put_head(b, p, &r, c);
-    dl_putf(b, "%-14s %5s %10s %10s %7s %12s %10s %8s %9s %8s %-8s %7s  %s\n", "kernel", "calls", "measured",
-            "predicted", "of all", "MFLOP", "MB", "FLOP/B", "GFLOP/s", "GB/s", "bound", "reached", "source");
+    dl_putf(b, "%-14s %5s %10s %10s %7s %12s %10s %8s %9s %8s %-8s %7s %10s  %s\n", "kernel", "calls",
+            "measured", "predicted", "of all", "MFLOP", "MB", "FLOP/B", "GFLOP/s", "GB/s", "bound", "reached",
+            "gap", "source");
     for (int i = 0; i < r.n; i++) {
         const row *x = &r.at[i];
         const char *more = x->sources ? dl_format(arena, " and %d more", x->sources) : "";

@@ -52,7 +52,7 @@ static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_er
                               .world = r->global_batch / r->batch,
                               .workers = r->o->workers,
                               .depth = ring.batches,
-                              .raw = r->raw};
+                              .raw = r->gathers ? &r->raw : NULL};
     return dlr_prefetch_start(data, &o, err);
 }
 
@@ -109,7 +109,8 @@ static bool start(dlr_run *r, dl_error *err) {
     r->batch = (int)dlr_exec_plan(r->exec)->batch;
     r->global_batch = r->batch * (o->ranks.data_ranks ? o->ranks.data_ranks : 1);
     if (!find_programs(r, err) || !dlr_run_open_saver(r, err)) return false;
-    r->raw = dlr_run_gathers(r);
+    r->gathers = dlr_run_gathers(r);
+    if (r->gathers) dlr_feed_lend(&r->feed, &r->raw);
     r->batches = read_ahead(r, o->train, err);
     if (!r->batches) return false;
     r->epoch_batches = dlr_prefetch_batches(r->batches);
@@ -285,8 +286,7 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     if (!check_watched(r, "training", skipped, err)) return false;
     if (!lost && !isfinite(loss)) {
         const dlr_state at = r->at;
-        /* between several ranks nobody may stop in the middle of a step, where the others wait */
-        const char *where = r->o->ranks.comm ? "" : dlr_run_find_not_finite(r);
+        const char *where = dlr_run_find_not_finite(r); /* the loss is of all ranks: all of them search */
         r->at = at;
         return fail_loss(r, "training", loss, where, err);
     }

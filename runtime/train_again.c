@@ -21,7 +21,8 @@ static bool back(void *loop, int64_t *done, dl_error *err) {
 static bool feed(void *loop, dl_error *err) {
     const search *s = loop;
     dlr_batch batch;
-    if (dlr_signal_pending()) return dl_fail(err, DL_REQUEUE, "the search was stopped by a signal");
+    if (!s->run->o->ranks.comm && dlr_signal_pending())
+        return dl_fail(err, DL_REQUEUE, "the search was stopped by a signal");
     if (!dlr_prefetch_next(s->run->batches, &batch, err)) return false;
     dlr_feed_batch(&s->run->feed, &batch);
     return true;
@@ -29,8 +30,9 @@ static bool feed(void *loop, dl_error *err) {
 
 const char *dlr_run_find_not_finite(dlr_run *r) {
     search s = {r, r->at.epoch};
-    dlr_again again = {r->exec, r->train, &s, back, feed};
+    dlr_again again = {r->exec, r->train, r->o->ranks.comm, &s, back, feed};
     dl_error fault = {0};
+    if (!dlr_run_end_asking(r, &fault)) return "";
     while (r->started > 0) dlr_exec_take(r->exec), r->started--;
     dlr_progress_finish(&r->progress);
     dlr_log_warning(
@@ -38,5 +40,6 @@ const char *dlr_run_find_not_finite(dlr_run *r) {
         "to find where (Ctrl-C ends the search)",
         (long long)r->at.iteration);
     if (!dlr_run_wait_saved(r, &fault)) dlr_log(DLR_ERROR, "%s", fault.message);
+    if (!dlr_run_meet(r, &fault)) return ""; /* all find the same newest checkpoint */
     return dlr_again_find(r->arena, &again, r->at.iteration);
 }

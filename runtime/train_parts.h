@@ -61,7 +61,8 @@ typedef struct {
     dlr_view loss, rate, valid; /* "loss" and "Learning Rate" of train, "loss" of eval */
     dlr_feed feed;
     dlr_prefetch *batches;
-    bool raw;              /* as the files have them: the device does the rest */
+    dlr_prefetch_raw raw;  /* of files' numbers: the device does the rest, */
+    bool gathers;          /* where it does */
     int batch;             /* samples, */
     int global_batch;      /* of all ranks */
     int64_t epoch_batches; /* in an epoch */

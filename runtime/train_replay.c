@@ -95,7 +95,7 @@ static bool replay(const dlr_train_options *o, const dlr_rates *rates, dl_arena 
                            found);
         if (!isfinite(value) && !skipped) {
             search s = {.o = o, .rates = rates, .from = from};
-            dlr_again again = {o->exec, train, &s, back, feed};
+            dlr_again again = {o->exec, train, o->ranks.comm, &s, back, feed};
             return dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld%s", (long long)i + 1,
                            dlr_again_find(arena, &again, i + 1));
         }

@@ -148,7 +148,8 @@ static bool meet(lockstep *l, int rank, bool *done) {
     for (int m = 0; m < count; m++) {
         const dl_node *other = node_at(l, l->members[m]);
         if (!other) return fail_pair(l, rank, l->members[m]);
-        if (dl_node_name(other, DL_ATTR_group) != dl_node_name(n, DL_ATTR_group)) return true; /* not yet */
+        if (!is_collective(other) || dl_node_name(other, DL_ATTR_group) != dl_node_name(n, DL_ATTR_group))
+            return true; /* not yet */
     }
     for (int m = 0; m < count; m++)
         if (!agree(node_at(l, l->members[0]), node_at(l, l->members[m]), m))

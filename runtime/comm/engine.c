@@ -14,9 +14,10 @@
 #include "ir/base/clock.h"
 
 enum {
-    POLLED = 256,     /* messages taken at a time */
-    SPIN_NS = 100000, /* of the engine while the program waits; then it sleeps between looks */
-    SLEEP_NS = 50000, /* at first, then longer with the wait */
+    POLLED = 256,      /* messages taken at a time */
+    SPIN_NS = 20000,   /* of the engine while the program waits; then it sleeps between looks */
+    WAITED_NS = 10000, /* so long at first while the program waits, */
+    SLEEP_NS = 50000,  /* and so long while it computes; then longer with the wait */
     MOST_SLEEP_NS = 1000000,
     BROKEN_NS = 500000000, /* how long a message that does not fit waits for its signature's explanation */
     SPREAD_NS = 300000000, /* how long a failure is told to others */
@@ -287,8 +288,8 @@ static void check_broken(dlr_engine *e) {
  * that a look costs little beside it: a thread that spins would take a core from who computes. */
 static void rest(dlr_engine *e, int64_t idle) {
     bool in_work = busy(e);
-    int64_t until = dlr_watch_next(e), pause = idle / 8;
-    if (pause < SLEEP_NS) pause = SLEEP_NS;
+    int64_t until = dlr_watch_next(e), pause = idle / 8, least = e->waiting ? WAITED_NS : SLEEP_NS;
+    if (pause < least) pause = least;
     if (pause > MOST_SLEEP_NS) pause = MOST_SLEEP_NS;
     if (in_work && e->waiting && idle < SPIN_NS) {
         sched_yield();

@@ -2,7 +2,7 @@
  *
  * The program's thread only puts a collective into a queue; the engine's thread makes every call of MPI,
  * which has no progress of its own, and sleeps between looks. A collective in work has a lane; it goes
- * through its data in chunks, two at a time, a chunk in phases: messages, and what is done once they have
+ * through its data in chunks, some at a time, a chunk in phases: messages, and what is done once they have
  * arrived. */
 #ifndef DLR_ENGINE_H
 #define DLR_ENGINE_H
@@ -15,11 +15,11 @@
 enum { STARTING, READY, CLOSING, ENDED };
 enum {
     LANES = 4,       /* collectives in work */
-    CHUNKS = 2,      /* chunks of one in work */
+    CHUNKS = 4,      /* chunks of one in work */
     SMALL = 4096,    /* bytes: up to here everyone sends all to all */
     WHAT = 112,      /* bytes of a collective's name that are kept */
     REMEMBERED = 32, /* collectives in the flight recorder */
-    SEQUENCE = 32    /* numbers of a group's collectives in a tag */
+    SEQUENCE = 16    /* numbers of a group's collectives in a tag */
 };
 
 /* A collective from its start until it was waited for. */

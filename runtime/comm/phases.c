@@ -12,7 +12,7 @@ enum { ROUND = 16 /* elements: where pieces are cut, so that none begins within 
 
 int64_t dlr_chunk_bytes(int size) {
     int64_t bytes = (int64_t)size * 32768;
-    return bytes < 262144 ? 262144 : bytes > 4194304 ? 4194304 : bytes;
+    return bytes < 524288 ? 524288 : bytes > 4194304 ? 4194304 : bytes;
 }
 
 /* Messages between the same two ranks with the same tag are in order. A broadcast's receiver is a phase ahead
@@ -20,7 +20,7 @@ int64_t dlr_chunk_bytes(int size) {
 static int tag_of(const dlr_lane *l, const dlr_chunk *k) {
     const dlr_op *op = l->op;
     int phase = op->c.kind == DLR_BROADCAST ? 0 : k->phase & 1;
-    return op->c.group << 7 | (int)(op->number % SEQUENCE) << 2 | (int)(k->number % CHUNKS) << 1 | phase;
+    return op->c.group << 7 | (int)(op->number % SEQUENCE) << 3 | (int)(k->number % CHUNKS) << 1 | phase;
 }
 
 static void post(dlr_engine *e, dlr_lane *l, dlr_chunk *k, bool receives, void *at, int64_t bytes,

@@ -40,6 +40,8 @@ static const struct {
     FUNCTION(MemFree, 3020),
     FUNCTION(MemAllocHost, 3020),
     FUNCTION(MemFreeHost, 2000),
+    FUNCTION(MemHostRegister, 6050),
+    FUNCTION(MemHostUnregister, 4000),
     FUNCTION(MemsetD8Async, 3020),
     FUNCTION(MemcpyHtoDAsync, 3020),
     FUNCTION(MemcpyDtoHAsync, 3020),

@@ -76,6 +76,8 @@ typedef struct {
     dlr_cu_result (*MemFree)(dlr_cu_memory memory);
     dlr_cu_result (*MemAllocHost)(void **memory, size_t bytes); /* of the host, pinned */
     dlr_cu_result (*MemFreeHost)(void *memory);
+    dlr_cu_result (*MemHostRegister)(void *memory, size_t bytes, unsigned flags); /* pins what is there */
+    dlr_cu_result (*MemHostUnregister)(void *memory);
     dlr_cu_result (*MemsetD8Async)(dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s);
     dlr_cu_result (*MemcpyHtoDAsync)(dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s);
     dlr_cu_result (*MemcpyDtoHAsync)(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s);
@@ -126,6 +128,7 @@ typedef struct {
     int major, minor;  /* compute capability; 0.0: all of them */
     int64_t fail_copy; /* that copy, counted from 1, fails as a lost device does; 0: none */
     unsigned seed;     /* of the order in which threads run */
+    bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
     bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the
                         * one that is waited for; else each does only what is waited for */
 } dlr_fake_options;

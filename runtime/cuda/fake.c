@@ -147,7 +147,7 @@ static dlr_cu_result allocate(dlr_cu_memory *to, size_t bytes) {
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
     if (bytes > unused()) return DLR_CU_OUT_OF_MEMORY;
-    block b = {take(bytes), bytes};
+    block b = {take(bytes), bytes, false};
     if (!b.at) return DLR_CU_OUT_OF_MEMORY;
     memset(b.at, 0xff, bytes);
     PUSH(&fake.device, b);
@@ -160,18 +160,22 @@ static dlr_cu_result allocate_host(void **to, size_t bytes) {
     if (fake.fault) return fake.fault;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
-    block b = {take(bytes), bytes};
+    block b = {take(bytes), bytes, false};
     if (!b.at) return DLR_CU_OUT_OF_MEMORY;
     PUSH(&fake.pinned, b);
     *to = b.at;
     return 0;
 }
 
-static bool give(block *list, int *n, const char *at, size_t *bytes) {
+static void drop(const block *b) {
+    if (!b->theirs) munmap(b->at, b->bytes);
+}
+
+static bool give(block *list, int *n, const char *at, bool theirs, size_t *bytes) {
     for (int i = 0; i < *n; i++) {
-        if (list[i].at != at) continue;
+        if (list[i].at != at || list[i].theirs != theirs) continue;
         *bytes = list[i].bytes;
-        munmap(list[i].at, list[i].bytes);
+        drop(&list[i]);
         list[i] = list[--*n];
         return true;
     }
@@ -183,7 +187,7 @@ static dlr_cu_result release(dlr_cu_memory at) {
     size_t bytes;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     dlr_fake_drain_all();
-    if (!give(fake.device.at, &fake.device.n, (char *)(uintptr_t)(at - bias), &bytes))
+    if (!give(fake.device.at, &fake.device.n, (char *)(uintptr_t)(at - bias), false, &bytes))
         return DLR_CU_INVALID_VALUE;
     fake.used -= bytes;
     return fake.fault;
@@ -192,15 +196,31 @@ static dlr_cu_result release_host(void *at) {
     size_t bytes;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     dlr_fake_drain_all();
-    return give(fake.pinned.at, &fake.pinned.n, at, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
+    return give(fake.pinned.at, &fake.pinned.n, at, false, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
+}
+
+static dlr_cu_result register_host(void *at, size_t bytes, unsigned flags) {
+    if (fake.fault) return fake.fault;
+    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    if (fake.options.no_register) return DLR_CU_OUT_OF_MEMORY;
+    if (bytes == 0 || flags) return DLR_CU_INVALID_VALUE;
+    block b = {at, bytes, true};
+    PUSH(&fake.pinned, b);
+    return 0;
+}
+/* What is on its way is lost with the memory: it must have been waited for. */
+static dlr_cu_result unregister_host(void *at) {
+    size_t bytes;
+    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    return give(fake.pinned.at, &fake.pinned.n, at, true, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
 }
 
 /* A context goes, and all that it held with it. */
 static dlr_cu_result context_reset(dlr_cu_device device) {
     dlr_fake_drop_streams();
     dlr_fake_drop_code();
-    for (int i = 0; i < fake.device.n; i++) munmap(fake.device.at[i].at, fake.device.at[i].bytes);
-    for (int i = 0; i < fake.pinned.n; i++) munmap(fake.pinned.at[i].at, fake.pinned.at[i].bytes);
+    for (int i = 0; i < fake.device.n; i++) drop(&fake.device.at[i]);
+    for (int i = 0; i < fake.pinned.n; i++) drop(&fake.pinned.at[i]);
     fake.device.n = fake.pinned.n = 0, fake.used = 0, fake.contexts = 0;
     return context_release(device);
 }
@@ -230,6 +250,8 @@ const dlr_driver *dlr_driver_fake(void) {
                                .MemFree = release,
                                .MemAllocHost = allocate_host,
                                .MemFreeHost = release_host,
+                               .MemHostRegister = register_host,
+                               .MemHostUnregister = unregister_host,
                                .Detail = detail};
     dlr_fake_streams(&table);
     dlr_fake_code(&table);

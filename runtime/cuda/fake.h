@@ -13,6 +13,7 @@ static const uint64_t bias = (uint64_t)1 << 62;
 typedef struct {
     char *at; /* in this process */
     size_t bytes;
+    bool theirs; /* pinned, but not the fake's to free */
 } block;
 
 /* What every emulated object exports (ir/plan.h). */

@@ -1,13 +1,12 @@
 /* Batches on their way to the device.
  *
- * The host writes an input, or what it is to be made of, into one of two pinned buffers, while the other may
- * still be on its way. A stream of its own copies it into the stage, device memory beside the arena, while
- * the run before is at work; behind that run the stage is copied into the inputs, or a kernel makes them of
- * it (ir/feed.h), within the device: a fraction of a millisecond for what took tens from the host. Two events
- * of each input hold that together, and streams alone wait for them: that of its pinned buffer says that what
- * was sent has arrived, and `emptied` that its part of the stage has been read, so that the next may arrive
- * there.
- */
+ * The host writes an input into one of two pinned buffers, while the other may still be on its way; or what
+ * it is to be made of (ir/feed.h) lies pinned where it was read. A stream of its own copies it into the
+ * stage, device memory beside the arena, while the run before is at work; behind that run the stage is copied
+ * into the inputs, or a kernel makes them of it, within the device: a fraction of a millisecond for what took
+ * tens from the host. Two events of each input hold that together, and streams alone wait for them: that of
+ * its pinned buffer says that what was sent has arrived, and `emptied` that its part of the stage has been
+ * read, so that the next may arrive there. */
 #include "ir/feed.h"
 #include "runtime/cuda/cuda.h"
 
@@ -21,7 +20,8 @@ void dlr_cuda_make_feeds(dlr_cuda *c) {
         c->feeds[c->nfeeds++] = (dlr_feed_buffer){.offset = v->offset,
                                                   .bytes = dl_type_bytes(&v->type),
                                                   .place = place,
-                                                  .room = dl_feed_room(&v->type)};
+                                                  .room = dl_feed_room(&v->type),
+                                                  .batch = dl_feed_place(&v->type).end};
         place += dl_feed_room(&v->type);
     }
 }
@@ -32,23 +32,60 @@ dlr_feed_buffer *dlr_cuda_feed_of(dlr_cuda *c, int64_t offset, int64_t bytes) {
     return NULL;
 }
 
-bool dlr_cuda_pin_feeds(dlr_cuda *c) {
-    for (int i = 0; i < c->nfeeds; i++) {
-        dlr_feed_buffer *f = &c->feeds[i];
-        if (f->bytes == 0) continue;
-        if (!dlr_cuda_ok(c, c->driver->EventCreate(&f->emptied, DLR_CU_EVENT_DISABLE_TIMING), "an event"))
-            return false;
-        for (int k = 0; k < 2; k++)
-            if (!dlr_cuda_pin(c, &f->memory[k], c->gather ? f->room : f->bytes)) return false;
-    }
-    return true;
+static bool make_event(dlr_cuda *c, dlr_cu_event *event) {
+    return dlr_cuda_ok(c, c->driver->EventCreate(event, DLR_CU_EVENT_DISABLE_TIMING), "an event");
 }
 
-void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw) {
+bool dlr_cuda_make_feed_events(dlr_cuda *c) {
+    bool ok = true;
+    for (int i = 0; ok && i < c->nfeeds; i++) {
+        dlr_feed_buffer *f = &c->feeds[i];
+        ok = make_event(c, &f->emptied) && make_event(c, &f->memory[0].event) &&
+             make_event(c, &f->memory[1].event);
+    }
+    return ok;
+}
+
+/* Both at once, in front of the first step: none allocates. */
+static bool pin_both(dlr_cuda *c, dlr_feed_buffer *f, int64_t bytes) {
+    return dlr_cuda_pin(c, &f->memory[0], bytes) && dlr_cuda_pin(c, &f->memory[1], bytes);
+}
+
+void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw, void *there) {
+    if (!there && !pin_both(c, f, raw ? f->batch : f->bytes)) return NULL;
     f->at = 1 - f->at;
     dlr_cuda_wait_pinned(c, &f->memory[f->at]);
-    f->written = true, f->raw = raw;
-    return dlr_cuda_alive(c) ? f->memory[f->at].at : NULL;
+    f->written = true, f->raw = raw, f->there = there;
+    return !dlr_cuda_alive(c) ? NULL : there ? there : f->memory[f->at].at;
+}
+
+bool dlr_cuda_pin_there(dlr_device *d, void *memory, int64_t bytes, dl_error *err) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    char said[700];
+    c->all.allocations++;
+    dlr_cu_result r = c->driver->MemHostRegister(memory, (size_t)bytes, 0);
+    if (r == 0) return true;
+    dlr_driver_say(c->driver, r, said, sizeof said);
+    return dl_fail(err, DL_RESOURCE, "%.1f MiB of the host's memory cannot be pinned: %s",
+                   (double)bytes / 0x1p20, said);
+}
+
+/* A device that has failed has let go of it. */
+void dlr_cuda_unpin_there(dlr_device *d, void *memory) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    dlr_cuda_sent(d);
+    if (dlr_cuda_alive(c)) dlr_cuda_ok(c, c->driver->MemHostUnregister(memory), "memory of the host");
+}
+
+void dlr_cuda_sent(dlr_device *d) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    for (int i = 0; i < c->nfeeds; i++) {
+        dlr_feed_buffer *f = &c->feeds[i];
+        if (!f->there) continue;
+        dlr_cuda_send_feed(c, f);
+        dlr_cuda_wait_pinned(c, &f->memory[f->at]);
+        f->there = NULL;
+    }
 }
 
 /* The input of what lies in the stage: as it is, or made by the plan's kernel. */
@@ -72,7 +109,9 @@ void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f) {
     if (!f->written || !dlr_cuda_alive(c)) return;
     f->written = false;
     dlr_cu_result r = v->StreamWaitEvent(c->feeder, f->emptied, 0);
-    if (r == 0) r = dlr_cuda_copy(c, false, from->at, stage, f->raw ? f->room : f->bytes, c->feeder);
+    if (r == 0)
+        r = dlr_cuda_copy(c, false, f->there ? f->there : from->at, stage, f->raw ? f->batch : f->bytes,
+                          c->feeder);
     if (r == 0) r = v->EventRecord(from->event, c->feeder);
     from->busy = r == 0, from->run = c->runs;
     if (r == 0) r = v->StreamWaitEvent(c->stream, from->event, 0);

@@ -92,25 +92,25 @@ static void *mirror(dlr_cuda *c, int64_t offset, int64_t bytes, dlr_access acces
 }
 
 /* A new batch: no copy of the old one is valid. */
-static void *feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw) {
+static void *feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw, void *there) {
     dlr_cuda_flush(c, false);
     for (int i = 0; i < DLR_MIRRORS; i++)
         if (overlap(&c->mirrors[i], f->offset, f->bytes)) c->mirrors[i].valid = false;
-    return dlr_cuda_feed(c, f, raw);
+    return dlr_cuda_feed(c, f, raw, there);
 }
 
 void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access) {
     dlr_cuda *c = (dlr_cuda *)d;
     if (bytes <= 0) return nothing(c, 1);
     dlr_feed_buffer *f = access == DLR_WRITE ? dlr_cuda_feed_of(c, offset, bytes) : NULL;
-    void *at = !dlr_cuda_alive(c) ? NULL : f ? feed(c, f, false) : mirror(c, offset, bytes, access);
+    void *at = !dlr_cuda_alive(c) ? NULL : f ? feed(c, f, false, NULL) : mirror(c, offset, bytes, access);
     return at ? at : nothing(c, bytes);
 }
 
-void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes) {
+void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes, void *there) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_feed_buffer *f = d->gathers ? dlr_cuda_feed_of(c, offset, bytes) : NULL;
     if (!f) return NULL;
-    void *at = dlr_cuda_alive(c) ? feed(c, f, true) : NULL;
-    return at ? at : nothing(c, f->room);
+    void *at = dlr_cuda_alive(c) ? feed(c, f, true, there) : NULL;
+    return at ? at : there ? there : nothing(c, f->room);
 }

@@ -294,7 +294,8 @@ bool dlr_cuda_map(dlr_device *d, dl_error *err) {
     if (!take_memory(c, err)) return false;
     bind_launches(c);
     dlr_cuda_make_feeds(c);
-    return (make_ring(c) && dlr_cuda_pin_feeds(c)) || dl_fail(err, d->fault.code, "%s", d->fault.message);
+    return (make_ring(c) && dlr_cuda_make_feed_events(c)) ||
+           dl_fail(err, d->fault.code, "%s", d->fault.message);
 }
 
 /* ---- the end, and another beginning ---- */
@@ -375,6 +376,9 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .wait = dlr_cuda_wait,
                                        .host = dlr_cuda_host,
                                        .gather = dlr_cuda_gather,
+                                       .pin = dlr_cuda_pin_there,
+                                       .unpin = dlr_cuda_unpin_there,
+                                       .sent = dlr_cuda_sent,
                                        .result = dlr_cuda_result,
                                        .watch = dlr_cuda_watch,
                                        .take = dlr_cuda_take,

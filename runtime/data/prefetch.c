@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-enum { DEFAULT_DEPTH = 3, MAX_DEPTH = 1024, ALIGN = 64 };
+enum { DEFAULT_DEPTH = 3, MAX_DEPTH = 1024, ALIGN = 64, PAGE = 4096 };
 
 typedef struct {
     void *data[DLR_MAX_ARRAYS];       /* of each array the batch */
@@ -142,27 +142,32 @@ static bool grow_scratch(dlr_prefetch *p, const dlr_dataset *d, dl_error *err) {
     return true;
 }
 
+static size_t front_of(const dlr_prefetch *p, int k) { return p->o.raw ? p->o.raw->front[k] : 0; }
+
 /* One allocation for the ring: for each slot the arrays of a batch, one behind the other. */
 static bool allocate(dlr_prefetch *p, dl_error *err) {
     size_t depth = (size_t)p->o.depth, each = 0;
     double bytes = 0; /* which cannot overflow */
     for (int k = 0; k < count_arrays(p); k++) {
-        each += round_up((size_t)p->o.batch * p->bytes[k]);
+        each += front_of(p, k) + round_up((size_t)p->o.batch * p->bytes[k]);
         bytes += (double)p->o.depth * p->o.batch * (double)p->bytes[k];
     }
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc((size_t)p->o.workers + 1, sizeof *p->threads);
     p->moves = p->o.raw ? calloc(depth * (size_t)(count_arrays(p) * p->o.batch), sizeof *p->moves) : NULL;
     int64_t available = dl_memory_available();
-    if (available < 0 || bytes < (double)available) p->memory = aligned_alloc(ALIGN, depth * each + ALIGN);
+    if (available < 0 || bytes < (double)available)
+        p->memory = aligned_alloc(PAGE, (depth * each + PAGE) & ~(size_t)(PAGE - 1));
     if (!p->slots || !p->threads || !p->memory || (p->o.raw && !p->moves))
         return dl_fail(err, DL_RESOURCE,
                        "no memory for %d batches of data (%.1f GiB): use a smaller local_batch_size",
                        p->o.depth, bytes / 0x1p30);
+    if (p->o.raw && p->o.raw->pin) p->o.raw->pin(p->o.raw->user, p->memory, depth * each);
     char *at = p->memory;
     for (int i = 0; i < p->o.depth; i++) {
         empty(&p->slots[i]);
         for (int k = 0; k < count_arrays(p); k++) {
+            at += front_of(p, k);
             p->slots[i].data[k] = at;
             if (p->o.raw) p->slots[i].how[k] = p->moves + (i * count_arrays(p) + k) * p->o.batch;
             at += round_up((size_t)p->o.batch * p->bytes[k]);
@@ -220,11 +225,17 @@ void dlr_prefetch_stop(dlr_prefetch *p) {
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->room);
     pthread_mutex_destroy(&p->lock);
+    if (p->memory && p->o.raw && p->o.raw->unpin) p->o.raw->unpin(p->o.raw->user, p->memory);
     free(p->memory), free(p->scratch), free(p->moves), free(p->threads), free(p->slots), free(p);
 }
 
 int64_t dlr_prefetch_batches(const dlr_prefetch *p) { return p->batches; }
 int64_t dlr_prefetch_dropped(const dlr_prefetch *p) { return p->dropped; }
+
+/* Before the lent slot goes back to the workers, which wait for the lock: without it. */
+static void give_up(const dlr_prefetch *p) {
+    if (p->lent && p->o.raw && p->o.raw->back) p->o.raw->back(p->o.raw->user);
+}
 
 /* Gives the lent slot back to the workers. */
 static void take_back(dlr_prefetch *p) {
@@ -235,6 +246,7 @@ static void take_back(dlr_prefetch *p) {
 }
 
 bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
+    give_up(p);
     pthread_mutex_lock(&p->lock);
     take_back(p);
     slot *s = slot_of(p, p->first);
@@ -277,6 +289,7 @@ static void go_on(dlr_prefetch *p, int64_t position) {
 
 void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index) {
     int64_t position = epoch * p->batches + index;
+    give_up(p);
     pthread_mutex_lock(&p->lock);
     take_back(p);
     if (position != p->first) halt(p), go_on(p, position);
@@ -288,6 +301,7 @@ bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, int64_t epoch, int
     for (int k = 0; k < count_arrays(p); k++)
         DL_CHECK(dlr_array_bytes(&dlr_dataset_arrays(d)->at[k]) == p->bytes[k]);
     if (!check_options(&p->o, dlr_dataset_samples(d), err)) return false;
+    give_up(p);
     pthread_mutex_lock(&p->lock);
     halt(p);
     bool ok = grow_scratch(p, d, err);

@@ -9,12 +9,23 @@
 #define DLR_PREFETCH_H
 #include "runtime/data/dataset.h"
 
+/* Batches of numbers for a device (dlr_dataset_numbers), which reads them where they lie. */
 typedef struct {
-    int batch;       /* samples in a batch of this rank: local_batch_size */
-    int rank, world; /* 0 and 1 for one process */
-    int workers;     /* num_data_workers; 0: the calling thread fills each batch when asked */
-    int depth;       /* batches in the ring, the one in use included; 0: 3 (1 without workers) */
-    bool raw;        /* samples as dlr_dataset_numbers gives them, of data sets that have such */
+    size_t front[DLR_MAX_ARRAYS]; /* bytes in front of each array of a batch that are the device's, a multiple
+                                     of 64 */
+    void *user;
+    void (*pin)(void *user, void *memory, size_t bytes); /* the ring's memory, before it is used */
+    void (*unpin)(void *user, void *memory);
+    void (*back)(void *user); /* the caller's batch goes back to the workers: until this returns it is read */
+} dlr_prefetch_raw;
+
+typedef struct {
+    int batch;                   /* samples in a batch of this rank: local_batch_size */
+    int rank, world;             /* 0 and 1 for one process */
+    int workers;                 /* num_data_workers; 0: the calling thread fills each batch when asked */
+    int depth;                   /* batches in the ring, the one in use included; 0: 3 (1 without workers) */
+    const dlr_prefetch_raw *raw; /* samples as dlr_dataset_numbers gives them, of data sets that have such; as
+                                  * long-lived as the ring. NULL: samples */
 } dlr_prefetch_options;
 
 typedef struct {

@@ -31,7 +31,7 @@ if not EMULATED and ("no NVRTC" in VERSIONS or not any(line.startswith("device "
     print(f"SKIP: {'; '.join(VERSIONS[1:])}")
     sys.exit(77)
 
-SMALL = cases.CLASSIFIER + cases.batch(4) + cases.MODES["bf16"]
+SMALL = cases.CLASSIFIER + cases.batch(1) + cases.MODES["bf16"]
 VERIFIED = {"a small one": SMALL} if EMULATED else cases.VERIFY_QUICK
 
 

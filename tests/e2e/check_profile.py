@@ -92,10 +92,10 @@ def load_table(path):
     for line in lines[head + 1:]:
         if " ran above the ceiling" in line:
             continue
-        m = re.match(r"(@?\w+) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)% +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) (memory|compute|-) +(?:([\d.]+)%|-)", line)
+        m = re.match(r"(@?\w+) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)% +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) (memory|compute|-) +(?:([\d.]+)%|-) +(-?[\d.]+)", line)
         check(m, f"a row of the table: {line}")
         if m:
-            rows.append([m[1], int(m[2]), *map(float, m.groups()[2:10]), m[11], m[12] and float(m[12])])
+            rows.append([m[1], int(m[2]), *map(float, m.groups()[2:10]), m[11], m[12] and float(m[12]), float(m[13])])
     return lines[:head], rows
 
 
@@ -106,7 +106,8 @@ def check_table(path, trace_rows, device, about, what):
     for column, name, digits in ((1, "calls", 0), (2, "measured", 1e-4), (3, "predicted", 1e-4), (4, "of all", 0.1), (5, "MFLOP", 1e-3), (6, "MB", 1e-3)):
         s = sum(r[column] for r in rows)
         check(abs(s - total[column]) <= digits * (len(rows) + 1) / 2, f"{what}: {name} add up to {s}, and all is {total[column]}")
-    check([r[2] for r in rows] == sorted((r[2] for r in rows), reverse=True), f"{what}: the slowest first")
+    check([r[12] for r in rows] == sorted((r[12] for r in rows), reverse=True), f"{what}: the one furthest from its floor first")
+    check(abs(sum(r[12] for r in rows) - total[12]) <= 1e-4 * (len(rows) + 1) / 2, f"{what}: gaps add up")
     kernels = trace_rows[device]
     check(abs(sum(e - b for _, b, e, _ in kernels) * 1e-6 / about["steps"] - total[2]) <= 1e-4, f"{what}: the table's time is the trace's")
     one = [a for _, _, _, a in kernels[:about["launches"]]]
@@ -136,6 +137,7 @@ def test_cpu():
         compute, memory = k[5] / gflops, k[6] / gbytes
         if abs(compute - memory) > 0.02 * compute:
             check(k[10] == ("memory" if memory > compute else "compute"), f"the bound of {k}")
+        check(abs(k[2] - max(compute, memory) - k[12]) < 0.02 * k[2] + 2e-4, f"the gap of {k}")
         if k[2] > 0.05:
             check(abs(k[11] - 100 * max(compute, memory) / k[2]) < 0.02 * k[11] + 0.2, f"the share of {k}")
     log = read(f"{r.folder}/out.log")

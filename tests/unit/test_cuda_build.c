@@ -8,10 +8,10 @@
 
 #include "compiler/cache.h"
 #include "compiler/cuda/build.h"
-#include "ir/cubin.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
+#include "ir/cubin.h"
 #include "tests/check.h"
 
 static dl_arena *arena;

@@ -154,6 +154,56 @@ static void test_bits(const dl_plan *p, bool hasty) {
     dlr_fake_set((dlr_fake_options){0});
 }
 
+/* ---- where they lie ---- */
+
+/* Whether the first input comes through whole when its batch goes back to who reads the next one. */
+static bool comes_whole(const dl_plan *p, bool waits) {
+    dl_error err = {0};
+    dlr_feed feed;
+    dlr_prefetch_raw ring;
+    const dl_type *t = &p->vars.at[0].type;
+    dl_feed_places at = dl_feed_place(t);
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err);
+    CHECK(e && dlr_feed_open(&feed, e, &arrays, &err), "%s", err.message);
+    char *memory = aligned_alloc(4096, (size_t)(at.end + 4095) & ~(size_t)4095);
+    dlr_feed_lend(&feed, &ring);
+    CHECK(ring.front[0] == (size_t)at.numbers);
+    ring.pin(ring.user, memory, (size_t)at.end);
+    CHECK(feed.pinned);
+    void *file[INPUTS] = {memory + ring.front[0]}, *host[INPUTS] = {samples[0]};
+    dlr_placing *places[INPUTS] = {how[0]};
+    memcpy(file[0], numbers[0], (size_t)dl_type_count(t) * sizeof(float));
+    feed.n = 1;
+    dlr_feed_batch(&feed, &(dlr_batch){.arrays = &arrays, .data = file, .raw = raw, .how = places});
+    if (waits) ring.back(ring.user);
+    memset(file[0], 0, (size_t)dl_type_count(t) * sizeof(float)); /* the next batch is read */
+    const char *got = bytes_of(e, p, 0);
+    ring.unpin(ring.user, memory);
+    CHECK(!feed.pinned);
+    free(memory);
+    dlr_feed_batch(&feed, &(dlr_batch){.arrays = &arrays, .data = host});
+    bool same = memcmp(got, bytes_of(e, p, 0), (size_t)dl_type_bytes(t)) == 0;
+    CHECK(dlr_exec_check(e, &err), "%s", err.message);
+    dlr_exec_close(e);
+    return same;
+}
+
+/* Sent from where they were read, which the workers have again when that is done; or copied once more. */
+static void test_ring(const dl_plan *p) {
+    dl_error err = {0};
+    char page[64];
+    CHECK(comes_whole(p, true), "batches that lie in the ring");
+    CHECK(!comes_whole(p, false), "a batch that is still on its way is overwritten");
+    dlr_fake_set((dlr_fake_options){.no_register = true});
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err);
+    CHECK(e && !dlr_exec_pin(e, page, sizeof page, &err) && strstr(err.message, "cannot be pinned"), "%s",
+          err.message);
+    err = (dl_error){0};
+    CHECK(dlr_exec_check(e, &err), "the device goes on: %s", err.message);
+    dlr_exec_close(e);
+    dlr_fake_set((dlr_fake_options){0});
+}
+
 /* ---- who can ---- */
 
 static void test_reasons(const dl_plan *p) {
@@ -186,6 +236,7 @@ int main(void) {
         make_samples(p);
         test_bits(p, false);
         test_bits(p, true);
+        test_ring(p);
         test_reasons(p);
         dl_arena_free(p->arena);
     }

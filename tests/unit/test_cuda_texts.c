@@ -1,8 +1,8 @@
 /* The kernels that test_emulated.c runs on the CPU, through NVRTC: for three architectures, without a
  * warning. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 (skip) without it. */
-#include "ir/cubin.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/input.h"
+#include "ir/cubin.h"
 #include "tests/check.h"
 
 extern const char dl_cuda_kernels_device[], dl_cuda_kernels_prelude[];

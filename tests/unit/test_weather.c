@@ -254,8 +254,7 @@ static void test_order(void) {
     float *want = NULL;
     const size_t each = 2 * (size_t)BATCH * FIELD;
     for (int workers = 0; workers < 4; workers++) {
-        dlr_prefetch *p =
-            dlr_prefetch_start(d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, false}, &err);
+        dlr_prefetch *p = dlr_prefetch_start(d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL}, &err);
         CHECK(p && dlr_prefetch_batches(p) == 2 && dlr_prefetch_dropped(p) == 2, "%s", err.message);
         float *got = malloc(6 * each * sizeof *got);
         for (int b = 0; b < 6; b++) {

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""A rank that is killed, stopped, leaves, hangs, or calls something else: the others name it in time, and nobody is left.
+
+    check_faults.py BUILD openmpi|mpich
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import mpi  # noqa: E402
+
+TIMEOUT = 2.0
+COLLECTIVE = r"all_reduce of w at m\.dl:3"
+# fault -> what each of the others says; Hydra ends all at once when one was killed or ends without MPI_Finalize
+FAULTS = {
+    "kill": (rf"rank 1 takes no part in .*{COLLECTIVE}.*(has ended|gone|no sign of life)", {"openmpi"}),
+    "exit": (rf"rank 1 takes no part in .*{COLLECTIVE}.*(has ended|gone)", {"openmpi"}),
+    "stop": (rf"rank 1 takes no part in .*{COLLECTIVE}.*no sign of life", {"openmpi", "mpich"}),
+    "hang": (rf"rank 1 takes no part in .*{COLLECTIVE}.*it lives", {"openmpi", "mpich"}),
+    "other": (r"rank \d and rank \d do not call the same: .*another collective at m\.dl:4", {"openmpi", "mpich"}),
+    "count": (r"rank \d and rank \d do not call the same: .*another collective at m\.dl:4", {"openmpi", "mpich"}),
+    "leave": (r"rank 1 has left: its disk is full", {"openmpi", "mpich"}),
+    "start": (r"has waited for the others to start MPI", {"openmpi", "mpich"}),
+}
+passed, failed = 0, 0
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"failed: {what}")
+
+
+def left(tag):
+    """Processes that carry the tag in their command line."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if tag in path.read_bytes().decode(errors="replace"):
+                found.append(path.parent.name)
+        except OSError:
+            pass
+    return found
+
+
+def main(build, family):
+    mpirun = mpi.find(build, family)
+    if not mpirun:
+        print(f"SKIP: no {family}, or this build has no module for it")
+        return 77
+    program = str(pathlib.Path(build) / "tests/ranks/comm_faults")
+    for fault, (says, families) in FAULTS.items():
+        tag = f"{TIMEOUT}0{time.time_ns() % 100000}"  # the timeout with digits of its own: 2.0 and so many thousandths less
+        begin = time.monotonic()
+        done = subprocess.run([mpirun, "-n", "3", program, fault, "1", tag], stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=mpi.environment())
+        seconds = time.monotonic() - begin
+        lines = [line for line in done.stdout.splitlines() if re.search(says, line)]
+        speakers = {m.group(1) for line in lines if (m := re.match(r"rank (\d|\?): (?!\d+ group|its last)", line))}
+        if family in families:
+            check(len(lines) >= 1 and (fault in ("start", "other", "count") or speakers >= {"0", "2"}),
+                  f"{fault}: ranks {speakers} said so:\n{done.stdout}")
+        check(done.returncode != 0, f"{fault}: exit status 0")
+        # the timeout, MPI's start, and mpirun's patience with who ignores SIGTERM
+        check(seconds < TIMEOUT + 5, f"{fault}: {seconds:.1f} s")
+        for _ in range(100):
+            if not left(tag):
+                break
+            time.sleep(0.1)
+        check(not left(tag), f"{fault}: processes {left(tag)} are left")
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

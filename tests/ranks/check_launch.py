@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""dlrun -n: ranks start, agree on signals, end with the status that one of them had, and nobody is left.
+
+    check_launch.py BUILD openmpi|mpich
+"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import mpi  # noqa: E402
+from check_faults import left  # noqa: E402
+
+MODEL = ["models/vit.dl", "--config", "base", "--img_size=[16,16]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32",
+         "--depth=1", "--num_heads=2", "--patch_size=4", "--lr=5e-4", "--lr_schedule=none", "--global_batch_size=4",
+         "--data_loader_config=synthetic", "--limit_nsamples=64", "--limit_nsamples_val=8", "--threads=1"]
+passed, failed = 0, 0
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"failed: {what}")
+
+
+def main(build, family):
+    mpirun = mpi.find(build, family)
+    if not mpirun:
+        print(f"SKIP: no {family}, or this build has no module for it")
+        return 77
+    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    env = mpi.environment()
+    env["DLR_MPIRUN"] = mpirun
+    folder = tempfile.mkdtemp(prefix="dlr-launch-")
+
+    def run(*args, **more):
+        return subprocess.run([dlrun, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**env, **more})
+
+    def start(name, *args):
+        p = subprocess.Popen([dlrun, "-n", "2", *MODEL, "--num_iters=1000000", f"--expdir={folder}/{name}", *args],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        while p.poll() is None and not any("Loss/valid" in f.read_text() for f in pathlib.Path(folder, name).rglob("metrics.jsonl")):
+            time.sleep(0.1)
+        return p
+
+    def ranks(name):
+        """pid of each rank."""
+        found = {}
+        for pid in left(f"{folder}/{name}"):
+            try:
+                text = pathlib.Path("/proc", pid, "environ").read_bytes().decode(errors="replace")
+                if pathlib.Path("/proc", pid, "comm").read_text().strip() != "dlrun":
+                    continue
+            except OSError:
+                continue
+            if m := re.search(r"\0(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)\0", "\0" + text):
+                found[int(m.group(1))] = int(pid)
+        return found
+
+    done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/whole")
+    check(done.returncode == 0 and "DONE" in done.stderr, f"a run on 2 ranks: {done.returncode} {done.stderr[-600:]}")
+    check(len(re.findall(r"DONE", done.stderr)) == 1, "more than rank 0 wrote to the log")
+    done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/all", "--log_all_ranks")
+    check(re.search(r"^rank 1: .*DONE", done.stderr, re.M), f"--log_all_ranks: {done.stderr[-600:]}")
+
+    for args, status, says in [(["-n", "0"], 2, "number of ranks"), (["-n", "2", *MODEL, "--no_such_key=1"], 2, "no_such_key"),
+                               (["-n", "2", "models/none.dl"], None, "none.dl")]:
+        done = run(*args)
+        check(done.returncode == (status or done.returncode) and 1 < done.returncode < 70 and says in done.stderr,
+              f"{args[:3]}: {done.returncode} {done.stderr[-400:]}")
+    done = run(*MODEL, f"--expdir={folder}/w", WORLD_SIZE="4", RANK="0")
+    check(done.returncode == 2 and "WORLD_SIZE=4" in done.stderr, f"WORLD_SIZE alone: {done.returncode} {done.stderr[-400:]}")
+    done = subprocess.run([mpirun, "-n", "2", dlrun, *MODEL, f"--expdir={folder}/w"], stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**env, "WORLD_SIZE": "4"})
+    check(done.returncode != 0 and re.search(r"WORLD_SIZE=4, but \w+_SIZE=2", done.stdout), f"a mismatch: {done.stdout[-600:]}")
+    done = run("-n", "2", *MODEL, WORLD_SIZE="4", RANK="0")
+    check(done.returncode == 2 and "-n 2" in done.stderr, f"-n within a world: {done.returncode} {done.stderr[-400:]}")
+
+    for number, to_rank in [(signal.SIGTERM, None), (signal.SIGINT, None), (signal.SIGUSR1, 1)]:
+        name = f"signal{int(number)}"
+        p = start(name)
+        os.kill(ranks(name)[to_rank] if to_rank is not None else p.pid, number)
+        err = p.communicate()[1]
+        check(p.returncode == 75, f"{number.name} to {to_rank}: {p.returncode} {err[-800:]}")
+        check(not left(f"{folder}/{name}"), f"{number.name}: processes are left")
+
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        name = f"lost{int(number)}"
+        p = start(name, "--comm_timeout=3")
+        begin = time.monotonic()
+        os.kill(ranks(name)[1], number)
+        err = p.communicate()[1]
+        check(p.returncode == 8, f"{number.name}: {p.returncode} {err[-800:]}")
+        if number == signal.SIGSTOP or family == "openmpi":  # Hydra kills the others before they can speak
+            check(re.search(r"rank 1 takes no part in .*all_reduce", err), f"{number.name}: {err[-800:]}")
+        check(time.monotonic() - begin < 3 + 5, f"{number.name}: {time.monotonic() - begin:.1f} s")
+        check(not left(f"{folder}/{name}"), f"{number.name}: processes are left")
+    subprocess.run(["rm", "-rf", folder])
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

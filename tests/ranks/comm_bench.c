@@ -1,0 +1,74 @@
+/* What collectives cost between the ranks that started this: mpirun -n 2 comm_bench. A line each for rank 0:
+ * all_reduce alone by size, and beside a computation of one thread that needs no message. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "ir/base/clock.h"
+#include "runtime/comm.h"
+
+static void leave(const dl_error *err) {
+    fprintf(stderr, "%s\n", err->message);
+    _Exit(err->code);
+}
+
+static double cpu_ms(void) {
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return 1e3 * (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-3 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+static volatile double sink;
+
+static void compute(int64_t steps) {
+    double x = 1;
+    for (int64_t i = 0; i < steps; i++) x = x * 0.999999 + (double)(i & 7);
+    sink = x;
+}
+
+int main(void) {
+    dl_error err = {0};
+    dlr_comm *comm = dlr_comm_open(&(dlr_world_options){.timeout = 60}, &err);
+    if (!comm) leave(&err);
+    bool first = dlr_comm_world(comm).rank == 0;
+    enum { MOST = 16 << 20 };
+    float *x = calloc(MOST, sizeof *x);
+    for (int64_t n = 1; n <= MOST; n *= 8) {
+        int times = n > 1 << 20 ? 10 : 200;
+        dlr_collective c = {.type = DL_F32, .count = n, .from = x, .to = x, .what = "all_reduce of x"};
+        dlr_comm_barrier(comm, &err);
+        double from = dl_clock_ms();
+        for (int i = 0; i < times; i++)
+            if (!dlr_comm_all(comm, &c, &err)) leave(&err);
+        double ms = (dl_clock_ms() - from) / times;
+        if (first)
+            printf("%10lld bytes: %8.3f ms, %6.2f GB/s\n", (long long)n * 4, ms, (double)n * 4e-6 / ms);
+    }
+    int64_t steps = 100000000; /* some tenths of a second */
+    dlr_collective c = {.type = DL_F32, .count = MOST, .from = x, .to = x, .what = "all_reduce of x"};
+    for (int round = 0; round < 3; round++) {
+        dlr_comm_barrier(comm, &err);
+        double t0 = dl_clock_ms();
+        compute(steps);
+        double alone = dl_clock_ms() - t0;
+        dlr_comm_barrier(comm, &err);
+        t0 = dl_clock_ms();
+        if (!dlr_comm_all(comm, &c, &err)) leave(&err);
+        double sum = dl_clock_ms() - t0;
+        dlr_comm_barrier(comm, &err);
+        double cpu = cpu_ms();
+        t0 = dl_clock_ms();
+        int64_t ticket = dlr_comm_start(comm, &c);
+        compute(steps);
+        double computed = dl_clock_ms() - t0;
+        if (!dlr_comm_wait(comm, ticket, &err)) leave(&err);
+        double both = dl_clock_ms() - t0;
+        if (first)
+            printf("64 MiB: computation %.0f ms, all_reduce %.0f ms; together %.0f ms, of which %.0f waited, "
+                   "CPU %.0f ms\n",
+                   alone, sum, both, both - computed, cpu_ms() - cpu);
+    }
+    free(x);
+    return dlr_comm_close(comm) ? 0 : DL_PEER;
+}

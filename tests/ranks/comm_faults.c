@@ -1,0 +1,64 @@
+/* A rank that fails in the middle of a run, for check_faults.py:
+ *
+ *     comm_faults kill|stop|exit|other|count|hang|leave|start VICTIM TIMEOUT
+ *
+ * Every rank that loses another prints "rank N: why" and ends with DL_PEER. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/comm.h"
+
+enum { COUNT = 100000, STEPS = 60, FAULT = 20 };
+
+static int lost(dlr_comm *comm, const dl_error *err) {
+    fprintf(stderr, "rank %d: %s\n", dlr_comm_world(comm).rank, err->message);
+    dlr_comm_close(comm);
+    _exit(err->code);
+}
+
+static void fail(dlr_comm *comm, const char *how, float *x) {
+    if (!strcmp(how, "kill")) raise(SIGKILL);
+    if (!strcmp(how, "stop")) raise(SIGSTOP);
+    if (!strcmp(how, "exit")) _exit(3);
+    if (!strcmp(how, "hang"))
+        for (;;) pause();
+    if (!strcmp(how, "leave")) {
+        dlr_comm_leave(comm, "its disk is full");
+        _exit(4);
+    }
+    dlr_collective c = {.kind = strcmp(how, "other") ? DLR_ALL_REDUCE : DLR_BROADCAST,
+                        .type = DL_F32,
+                        .count = strcmp(how, "other") ? COUNT / 2 : COUNT,
+                        .from = x,
+                        .to = x,
+                        .what = "another collective at m.dl:4"};
+    dl_error err = {0};
+    if (!dlr_comm_all(comm, &c, &err)) lost(comm, &err);
+}
+
+int main(int argc, char **argv) {
+    dl_error err = {0};
+    int victim = argc > 3 ? atoi(argv[2]) : 0;
+    const char *how = argc > 3 ? argv[1] : "";
+    dlr_world_said said;
+    signal(SIGTERM, SIG_IGN); /* of mpirun, which is told first: time to say who is lost */
+    if (!strcmp(how, "start") && dlr_world_read(&said, &err) && said.world.rank == victim) raise(SIGSTOP);
+    dlr_comm *comm = dlr_comm_open(&(dlr_world_options){.timeout = argc > 3 ? atof(argv[3]) : 2}, &err);
+    if (!comm) {
+        fprintf(stderr, "rank ?: %s\n", err.message);
+        _exit(err.code);
+    }
+    float *x = calloc(COUNT, sizeof *x);
+    for (int step = 0; step < STEPS; step++) {
+        if (step == FAULT && dlr_comm_world(comm).rank == victim) fail(comm, how, x);
+        dlr_collective c = {
+            .type = DL_F32, .count = COUNT, .from = x, .to = x, .what = "all_reduce of w at m.dl:3"};
+        if (!dlr_comm_all(comm, &c, &err)) return lost(comm, &err);
+        usleep(5000);
+    }
+    free(x);
+    return dlr_comm_close(comm) ? 0 : DL_PEER;
+}
