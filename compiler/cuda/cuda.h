@@ -3,8 +3,9 @@
  *
  * A phase p of a kernel is
  *     extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace)
- * with a typed pointer a kernel parameter, in order, and the workspace behind them. Grid and block have one
- * dimension: the plan's units and threads; `shared` are the bytes of dynamic shared memory. */
+ * with a typed pointer a kernel parameter, in order, and the workspace behind them, as emitters write it;
+ * fold.c makes of it what the plan has (ir/plan.h). Grid and block have one dimension: the plan's units and
+ * threads; `shared` are the bytes of dynamic shared memory. */
 #ifndef DL_CUDA_H
 #define DL_CUDA_H
 #include "compiler/backend.h"
