@@ -448,6 +448,7 @@ static dlr_train_options train_options(const program *p, const dl_buf *yaml) {
                   .rank = p->world.rank,
                   .data_rank = p->place[DL_RANKS_DP],
                   .data_ranks = p->data_ranks,
+                  .check_every = dl_config_int(c, DL_KEY_check_replicas),
                   .own_buffers = dl_config_bool(c, DL_KEY_disable_broadcast_buffers)},
     };
 }

@@ -40,6 +40,9 @@ typedef struct {
 enum { DLR_TIMED_COPIES = 64 };
 typedef struct {
     dlr_time *launches; /* as many as the program has: the caller's */
+    /* Likewise of its collectives, or NULL: from where each was begun until its wait was over; and that wait.
+     */
+    dlr_time *collectives, *waits;
     dlr_timed_copy copies[DLR_TIMED_COPIES];
     int ncopies;
 } dlr_timeline;

@@ -163,6 +163,14 @@ static void run_launch(cpu *c, int program, int number) {
 
 static void launch_one(dlr_device *d, int program, int number) { run_launch((cpu *)d, program, number); }
 
+static void note_collective(dlr_timeline *t, dl_plan_step s, int64_t began) {
+    if (!t || !t->collectives) return;
+    if (s.kind == DL_STEP_START)
+        t->collectives[s.number].began = began;
+    else
+        t->waits[s.number] = (dlr_time){began, t->collectives[s.number].ended = dl_clock_ns()};
+}
+
 static void replay(dlr_device *d, int program) {
     cpu *c = (cpu *)d;
     const dl_plan_program *p = &d->plan->programs.at[program];
@@ -174,7 +182,10 @@ static void replay(dlr_device *d, int program) {
             run_launch(c, program, s.number);
         else
             dlr_device_exchange(d, program, s);
-        if (s.kind != DL_STEP_LAUNCH) continue;
+        if (s.kind != DL_STEP_LAUNCH) {
+            note_collective(t, s, began);
+            continue;
+        }
         if (t) t->launches[s.number] = (dlr_time){began, dl_clock_ns()};
         if (d->seen) d->seen(d->seen_by, program, s.number);
     }

@@ -35,6 +35,10 @@ dlr_timeline *dlr_profile_step(dlr_profile *p, int64_t number) {
     dlr_profile_run *run = DL_NEW(p->arena, dlr_profile_run);
     run->number = number;
     run->timeline.launches = DL_NEWS(p->arena, dlr_time, p->program->launches.n + 1);
+    if (p->program->collectives.n) {
+        run->timeline.collectives = DL_NEWS(p->arena, dlr_time, p->program->collectives.n);
+        run->timeline.waits = DL_NEWS(p->arena, dlr_time, p->program->collectives.n);
+    }
     dl_push(p->arena, &p->runs, run);
     return &run->timeline;
 }

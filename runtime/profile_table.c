@@ -130,6 +130,26 @@ static void put_refuted(dl_buf *b, const rows *r, const dlr_ceilings *c) {
                 above);
 }
 
+/* How long collectives were under way in a step, one over the other counted once, and how much of that the
+ * program stood still. */
+static void put_collectives(dl_buf *b, const dlr_profile *p) {
+    double under_way = 0, waited = 0;
+    int n = p->program->collectives.n;
+    if (!n) return;
+    for (int r = 0; r < p->runs.n; r++) {
+        const dlr_timeline *t = &p->runs.at[r]->timeline;
+        int64_t end = 0; /* they were begun in this order */
+        for (int i = 0; i < n; i++) {
+            int64_t from = t->collectives[i].began > end ? t->collectives[i].began : end;
+            if (t->collectives[i].ended > from) under_way += (double)(t->collectives[i].ended - from) * 1e-6;
+            if (t->collectives[i].ended > end) end = t->collectives[i].ended;
+            waited += (double)(t->waits[i].ended - t->waits[i].began) * 1e-6;
+        }
+    }
+    dl_putf(b, "collectives: %d a step, under way for %.3f ms, of which the program waited %.3f (%.0f%%)\n",
+            n, under_way / p->runs.n, waited / p->runs.n, under_way > 0 ? 100 * waited / under_way : 0);
+}
+
 void dlr_profile_put_table(const dlr_profile *p, const dlr_ceilings *c, dl_buf *b) {
     dl_arena *arena = dl_arena_new(p->arena);
     rows r = make_rows(arena, p, c);
@@ -145,5 +165,6 @@ void dlr_profile_put_table(const dlr_profile *p, const dlr_ceilings *c, dl_buf *
     }
     put_row(b, &r, &r.all, "all", "");
     put_refuted(b, &r, c);
+    put_collectives(b, p);
     dl_arena_free(arena);
 }

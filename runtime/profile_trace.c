@@ -1,11 +1,11 @@
-/* The profile as Chrome's trace events: "X" is an event with a beginning and a duration, in microseconds; "M"
- * names a row. */
+/* The profile as Chrome's trace events: "X" is an event with a beginning and a duration, in microseconds; "b"
+ * and "e" are the ends of one that others may overlap; "M" names a row. */
 #include <string.h>
 
 #include "runtime/io/json.h"
 #include "runtime/profile.h"
 
-enum { PROCESS = 1, HOST_ROW = 1, DEVICE_ROW = 2, COPY_ROW = 3 };
+enum { PROCESS = 1, HOST_ROW = 1, DEVICE_ROW = 2, COPY_ROW = 3, COLLECTIVE_ROW = 4 };
 
 static void put_row(dl_buf *b, const char *what, int row, const char *name) {
     dl_putf(b, "{\"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"name\": \"%s\", \"args\": {\"name\": ", PROCESS,
@@ -52,9 +52,38 @@ static void put_kernel(dl_buf *b, const dl_plan_kernel *k, const dlr_profile_run
     dl_puts(b, "}}");
 }
 
+/* A collective while it is under way, and in the row of kernels what the program stood still for it. */
+static void put_collective(dl_buf *b, const dl_plan_collective *c, const dlr_profile_run *run, int number,
+                           int64_t zero) {
+    const dlr_time t = run->timeline.collectives[number];
+    const char *name = dl_ops[c->op].name;
+    for (int end = 0; end < 2; end++) {
+        dl_putf(b,
+                ",\n{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d, \"cat\": \"collective\", \"id\": \"%lld.%d\", "
+                "\"name\": ",
+                end ? "e" : "b", PROCESS, COLLECTIVE_ROW, (long long)run->number, number);
+        dlr_json_put_string(b, name);
+        put_us(b, "ts", (end ? t.ended : t.began) - zero);
+        dl_puts(b, ", \"args\": {");
+        dlr_json_put_key(b, "of"), dlr_json_put_string(b, c->of);
+        dlr_json_put_key(b, "where"), dlr_json_put_string(b, c->where);
+        dlr_json_put_key(b, "group"), dlr_json_put_string(b, c->group);
+        put_int(b, "step", run->number), put_int(b, "ranks", c->ranks);
+        put_int(b, "bytes", dl_plan_elements_from(c) * dl_dtype_bytes(c->dtype));
+        dl_puts(b, "}}");
+    }
+    open_event(b, DEVICE_ROW, "wait", "wait", run->timeline.waits[number], zero);
+    dlr_json_put_key(b, "for"), dlr_json_put_string(b, name);
+    dlr_json_put_key(b, "of"), dlr_json_put_string(b, c->of);
+    put_int(b, "step", run->number);
+    dl_puts(b, "}}");
+}
+
 static void put_run(dl_buf *b, const dlr_profile *p, const dlr_profile_run *run, int64_t zero) {
     for (int i = 0; i < p->program->launches.n; i++)
         put_kernel(b, &p->plan->kernels.at[p->program->launches.at[i].kernel], run, i, zero);
+    for (int i = 0; i < p->program->collectives.n && run->timeline.collectives; i++)
+        put_collective(b, &p->program->collectives.at[i], run, i, zero);
     for (int i = 0; i < run->timeline.ncopies; i++) {
         const dlr_timed_copy *c = &run->timeline.copies[i];
         open_event(b, COPY_ROW, "copy", c->to_host ? "to the host" : "to the device", c->time, zero);
@@ -94,6 +123,7 @@ void dlr_profile_put_trace(const dlr_profile *p, dl_buf *b) {
     put_row(b, "thread_name", HOST_ROW, "host");
     put_row(b, "thread_name", DEVICE_ROW, cpu ? "cpu" : "device");
     if (!cpu) put_row(b, "thread_name", COPY_ROW, "copies");
+    if (p->program->collectives.n) put_row(b, "thread_name", COLLECTIVE_ROW, "collectives");
     b->n -= 2; /* the comma between events goes before them */
     for (int i = 0; i < p->ranges.n; i++) {
         char name[64];

@@ -293,7 +293,7 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     if (!dlr_scaler_check(&r->scaler, r->exec, r->train, r->at.iteration, err)) return false;
     if (r->at.position == 2) log_memory(r->o->style->stepped);
     dlr_progress_step(&r->progress, r->global_batch, loss);
-    return dlr_run_ask(r, err) && dlr_run_check_saved(r, err);
+    return dlr_run_check_replicas(r, err) && dlr_run_ask(r, err) && dlr_run_check_saved(r, err);
 }
 
 /* Steps that may be under way: one whose times are recorded is alone, and so is the first where its gradients

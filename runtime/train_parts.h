@@ -157,6 +157,8 @@ bool dlr_run_leads(const dlr_train_options *o);
 /* All ranks have plans that go together, and begin at the same step with the same weights. Errors: DL_INPUT,
  * naming the ranks that have not; DL_PEER. */
 bool dlr_run_check_ranks(dlr_run *r, dl_error *err);
+/* Behind a step: where it is the turn, all ranks have the same weights still. Errors: as above. */
+bool dlr_run_check_replicas(dlr_run *r, dl_error *err);
 /* At a step's end: r->asked is what all ranks knew at the end of the step before (alone: now). */
 bool dlr_run_ask(dlr_run *r, dl_error *err);
 bool dlr_run_end_asking(dlr_run *r, dl_error *err); /* nothing is on its way any more */

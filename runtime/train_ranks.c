@@ -1,5 +1,6 @@
 /* What the ranks of a run tell each other beside a step's own collectives: that they begin alike, that one
  * was asked to stop, and what a norm has seen so far. Alone, all of this is nothing. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/base/hash.h"
@@ -48,6 +49,14 @@ bool dlr_run_check_ranks(dlr_run *r, dl_error *err) {
            (dlr_comm_same(comm, hash_collectives(dlr_exec_plan(r->exec)), "the plan", err) &&
             dlr_comm_same(comm, (uint64_t)r->at.iteration, "the step that the run goes on from", err) &&
             dlr_comm_same(comm, hash_weights(r), "the weights that the run begins with", err));
+}
+
+bool dlr_run_check_replicas(dlr_run *r, dl_error *err) {
+    const dlr_run_ranks *ranks = &r->o->ranks;
+    if (!ranks->comm || !ranks->check_every || r->at.iteration % ranks->check_every) return true;
+    char what[64];
+    snprintf(what, sizeof what, "the weights behind step %lld", (long long)r->at.iteration);
+    return dlr_comm_same(ranks->comm, hash_weights(r), what, err);
 }
 
 /* ---- asked to stop ---- */

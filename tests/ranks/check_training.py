@@ -136,6 +136,23 @@ def main(build, family):
         logs = list((folder / f"whole_{kind}").rglob("out.log"))
         check(len(logs) == 1 and logs[0].parts[-3] == "2GPU", f"one log, in the directory of two ranks: {logs}")
 
+    # ranks that train alone part, and are found out; those that train together do not
+    quick = ["--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--num_iters=4", "--check_replicas=2"]
+    done = start(2, "alone", *quick, "--noddp")
+    check(done.returncode == 3 and re.search(r"the weights behind step 2 of rank 1 is not that of rank 0", done.stderr), f"replicas: {done.stderr[-300:]}")
+    done = start(2, "together", *quick, "--profile")
+    check(done.returncode == 0, f"replicas that are alike: {done.stderr[-300:]}")
+
+    # a profile shows collectives, and what the program waited for them
+    trace = json.loads(next((folder / "together").rglob("profile.json")).read_text())["traceEvents"]
+    begun = [e for e in trace if e.get("cat") == "collective" and e["ph"] == "b"]
+    ended = {e["id"]: e["ts"] for e in trace if e.get("cat") == "collective" and e["ph"] == "e"}
+    waits = [e for e in trace if e.get("cat") == "wait"]
+    check(begun and all(e["args"]["where"].startswith("models/vit.dl:") and ended[e["id"]] >= e["ts"] for e in begun), "collectives")
+    check(len(waits) == len(begun) and all(e["dur"] >= 0 for e in waits), "waits")
+    table = next((folder / "together").rglob("profile.txt")).read_text()
+    check(re.search(r"^collectives: \d+ a step, under way for [\d.]+ ms, of which the program waited", table, re.M), "the table's line")
+
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 
