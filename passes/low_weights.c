@@ -46,8 +46,10 @@ static void add_update(dl_graph *g, dl_var *v) {
     dl_graph_result(g, DL_RESULT_UPDATE, v->name, dl_build_cast(&b, r->value, v->value.type.dtype), v);
 }
 
+/* Of f32, into 16 bits: what else is cast is another number. */
 static bool is_input(const dl_node *n) {
-    return n->op == DL_OP_cast && n->in[0]->var && n->in[0]->var->role == DL_VAR_INPUT;
+    return n->op == DL_OP_cast && n->in[0]->var && n->in[0]->var->role == DL_VAR_INPUT &&
+           n->in[0]->type.dtype == DL_F32 && dl_dtype_is_half(n->out[0].type.dtype);
 }
 
 /* The variable as it is where product n reads its cast in v, or what moves of that make: slices, renamed and
