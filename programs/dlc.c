@@ -17,6 +17,8 @@ static const struct {
      dlc_compile},
     {"bench", "time a training step on this machine beside its peak", dlc_bench},
     {"rehearse", "run all ranks of a job in this process, beside one that does all of it", dlc_rehearse},
+    {"scale", "how long a step takes by the number of ranks, by kernels timed here and a described network",
+     dlc_scale},
     {"verify", "run every compiled kernel beside the interpreter", dlc_verify},
     {"check", "check model files, all faults of each; with --config NAME their data, too", dlc_check},
     {"explain", "explain a diagnostic by its code", dlc_explain},

@@ -7,7 +7,7 @@
 /* A command's arguments without "dlc" (argv[0] is the command's name). Returns the exit code; prints its own
  * errors through dlc_fail. */
 typedef int dlc_command(dl_arena *arena, int argc, char **argv);
-dlc_command dlc_bench, dlc_check, dlc_compile, dlc_explain, dlc_opt, dlc_rehearse, dlc_verify;
+dlc_command dlc_bench, dlc_check, dlc_compile, dlc_explain, dlc_opt, dlc_rehearse, dlc_scale, dlc_verify;
 
 /* Prints "dlc: error: ..." (or the bare message where it is already located) and returns the code to exit
  * with. */

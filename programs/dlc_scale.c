@@ -1,0 +1,163 @@
+/* `dlc scale`: how long a step takes by ranks, from kernels measured here and a network described by two
+ * numbers. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ir/base/clock.h"
+#include "programs/dlc.h"
+#include "programs/fill.h"
+#include "programs/groups.h"
+#include "programs/scaling.h"
+#include "runtime/exec.h"
+
+static const dl_option options[] = {
+    {"ranks", 0, "N,N,...", "numbers of ranks to look at (2,8,64,512)"},
+    {"latency", 0, "US", "of the network, microseconds a message (20)"},
+    {"bandwidth", 0, "GB/S", "of the network, from one rank, GB a second (1)"},
+    {"json", 0, NULL, "print the figures as one JSON object"},
+    {"help", 'h', NULL, "this text"},
+    {0},
+};
+
+static const char usage[] =
+    "usage: dlc scale [MODEL.dl] [--ranks=2,8,64,512] [OPTION...] [--key=value...]\n\n"
+    "How long a training step takes on so many ranks, each with local_batch_size samples (1): the plan of "
+    "one "
+    "rank\n"
+    "is compiled for each number, its kernels are timed here, and its collectives take latency + bytes / "
+    "bandwidth\n"
+    "a message, beside the kernels until they are waited for. `mpirun -n 2 build/tests/ranks/comm_bench` "
+    "measures\n"
+    "both for a machine's MPI. Efficiency is the time of one rank's step by that of this many. Not in it: "
+    "reading\n"
+    "data, ranks that wait for slower ones, networks whose parts are shared.\n\n";
+
+enum { ROUNDS = 3, MOST_NUMBERS = 16 };
+
+/* Each launch's least time of some rounds, on noise. */
+static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_ranks *ranks, int threads,
+                          double **us, dl_error *err) {
+    int world = dl_ranks_world(ranks), program = 0;
+    dlr_comm **comms = dlr_comm_local(world, false);
+    dlr_group groups[DL_NRANK_GROUPS];
+    dlr_exec *e = NULL;
+    bool ok = dl_groups_make(arena, comms[0], ranks, 0, groups, err);
+    if (ok) {
+        dlr_exec_options o = {.threads = threads, .ranks = {comms[0], DL_NRANK_GROUPS, groups}};
+        e = dlr_exec_open(plan, o, err);
+    }
+    ok = e && dlc_fill(e, 1, err);
+    program = ok ? dlr_exec_program(e, "train") : -1;
+    int n = ok ? plan->programs.at[program].launches.n : 0;
+    *us = DL_NEWS(arena, double, n + 1);
+    if (ok) dlr_exec_renew(e);
+    for (int round = 0; ok && round < ROUNDS; round++)
+        for (int i = 0; i < n; i++) {
+            double began = dl_clock_ms();
+            dlr_exec_run_launch(e, program, i);
+            double took = 1e3 * (dl_clock_ms() - began);
+            if (!round || took < (*us)[i]) (*us)[i] = took;
+        }
+    dlr_exec_close(e);
+    for (int r = 0; r < world; r++) dlr_comm_close(comms[r]);
+    free(comms);
+    return ok;
+}
+
+/* A number of the command's own options. */
+static bool read_positive(const dl_config *c, const char *option, double fallback, double *value,
+                          dl_error *err) {
+    const char *text = dl_config_option(c, option);
+    char *end = NULL;
+    *value = text ? strtod(text, &end) : fallback;
+    if (text && (end == text || *end || !(*value > 0 && *value < 1e12)))
+        return dl_fail(err, DL_USAGE, "--%s=%.100s is no number above 0", option, text);
+    return true;
+}
+
+static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS], dl_error *err) {
+    const char *text = dl_config_option(c, "ranks"), *s = text ? text : "2,8,64,512";
+    for (*n = 0; *n < MOST_NUMBERS; s++) {
+        char *end = NULL;
+        long v = strtol(s, &end, 10);
+        if (end == s || v < 1 || v > 4096 || (*end && *end != ',')) break;
+        numbers[(*n)++] = (int)v;
+        if (!*end) return true;
+        s = end;
+    }
+    return dl_fail(err, DL_USAGE, "--ranks=%.100s: up to %d numbers from 1 to 4096, commas between them",
+                   text, MOST_NUMBERS);
+}
+
+typedef struct {
+    int ranks;
+    dl_scaled of;
+    int64_t peak;
+} line;
+
+/* The plan of the first of `ranks` ranks, on paper. */
+static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, line *to, dl_error *err) {
+    dl_compile_options opt;
+    double *us = NULL;
+    if (!dl_session_options(s, NULL, &opt, err)) return false;
+    opt.warn = dlc_warn;
+    dl_plan *plan = dl_session_compile(s, &opt, err);
+    int threads = (int)dl_config_int(s->config, DL_KEY_threads);
+    if (!plan || !time_launches(arena, plan, &s->ranks, threads, &us, err)) return false;
+    *to = (line){.ranks = dl_ranks_world(&s->ranks),
+                 .of = dl_scale_program(dl_plan_program_find(plan, "train"), us, network),
+                 .peak = dl_plan_peak(plan, threads ? threads : 1)};
+    return true;
+}
+
+static void print(const dl_session *s, const line *lines, int n, const dl_network *network, bool json) {
+    double one = lines[0].of.step_ms;
+    if (json)
+        printf("{\"latency_us\": %g, \"bandwidth_gbs\": %g, \"batch\": %lld, \"scale\": [",
+               network->latency_us, network->bandwidth_gbs, (long long)s->batch);
+    else
+        printf("%s, %lld samples a rank; network: %g us a message, %g GB/s\n"
+               "%8s %10s %10s %10s %10s %10s %12s %10s\n",
+               dl_shown(s->arena, s->model_path), (long long)s->batch, network->latency_us,
+               network->bandwidth_gbs, "ranks", "step ms", "kernels", "network", "exposed", "efficient",
+               "MiB a step", "peak MiB");
+    for (int i = 0; i < n; i++) {
+        const line *l = &lines[i];
+        double efficiency = l->of.step_ms > 0 ? one / l->of.step_ms : 0;
+        if (json)
+            printf("%s{\"ranks\": %d, \"step_ms\": %.6g, \"compute_ms\": %.6g, \"network_ms\": %.6g, "
+                   "\"exposed_ms\": "
+                   "%.6g, \"efficiency\": %.6g, \"bytes\": %lld, \"collectives\": %d, \"peak_bytes\": %lld}",
+                   i ? ", " : "", l->ranks, l->of.step_ms, l->of.compute_ms, l->of.network_ms,
+                   l->of.exposed_ms, efficiency, (long long)l->of.bytes, l->of.collectives,
+                   (long long)l->peak);
+        else
+            printf("%8d %10.2f %10.2f %10.2f %10.2f %9.0f%% %12.2f %10.1f\n", l->ranks, l->of.step_ms,
+                   l->of.compute_ms, l->of.network_ms, l->of.exposed_ms, 100 * efficiency,
+                   (double)l->of.bytes / 0x1p20, (double)l->peak / 0x1p20);
+    }
+    if (json) printf("]}\n");
+}
+
+int dlc_scale(dl_arena *arena, int argc, char **argv) {
+    dl_error err = {0};
+    int numbers[MOST_NUMBERS + 1] = {1}, n = 0, code = 0;
+    line lines[MOST_NUMBERS + 1];
+    dl_network network;
+    dl_config *c = dl_config_open(arena, argc, argv, options, &err);
+    if (!c) return dlc_fail(&err);
+    if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
+    if (!read_list(c, &n, numbers + 1, &err) || !read_positive(c, "latency", 20, &network.latency_us, &err) ||
+        !read_positive(c, "bandwidth", 1, &network.bandwidth_gbs, &err))
+        return dlc_fail(&err);
+    dl_session *s = NULL;
+    for (int i = 0; i <= n; i++) {
+        dl_session_close(s);
+        s = dlc_session_of(arena, argc, argv, options, numbers[i], &code);
+        if (!s) return code;
+        if (!look_at(arena, s, &network, &lines[i], &err)) return dlc_fail(&err);
+    }
+    print(s, lines, n + 1, &network, dl_config_option(c, "json") != NULL);
+    dl_session_close(s);
+    return 0;
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""dlc scale: what its figures must say of each other, for networks from perfect to poor.
+
+    check_scale.py DLC
+"""
+import json
+import subprocess
+import sys
+
+MODEL = ["models/vit.dl", "--config", "base", "--img_size=[12,20]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32", "--depth=2",
+         "--num_heads=4", "--patch_size=4", "--local_batch_size=1", "--threads=1"]
+passed, failed = 0, 0
+
+
+def check(ok, what):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"failed: {what}")
+
+
+def near(a, b):
+    return abs(a - b) <= 1e-4 * max(abs(a), abs(b), 1e-9)
+
+
+def main(dlc):
+    def run(*args):
+        return subprocess.run([dlc, "scale", *MODEL, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def scale(*args):
+        done = run("--json", *args)
+        check(done.returncode == 0, f"{args}: {done.stderr[-300:]}")
+        return json.loads(done.stdout)["scale"]
+
+    for network in (["--latency=1e-6", "--bandwidth=1e9"], ["--latency=20", "--bandwidth=1"], ["--latency=500", "--bandwidth=0.01"]):
+        one, two, eight = scale("--ranks=2,8", *network)
+        check((one["ranks"], two["ranks"], eight["ranks"]) == (1, 2, 8) and one["collectives"] == 0 and one["efficiency"] == 1, f"{network}: one rank")
+        for x in (one, two, eight):
+            check(near(x["step_ms"], x["compute_ms"] + x["exposed_ms"]), f"{network}: {x}: a step is kernels, and what is waited")
+            check(0 <= x["exposed_ms"] <= x["network_ms"] * 1.0001, f"{network}: {x}: no more is waited than there is")
+        check(two["bytes"] == eight["bytes"] > 0, f"{network}: the gradients' bytes")
+        check(eight["network_ms"] > two["network_ms"] > 0, f"{network}: more ranks, more network")
+    # a sum of B bytes by n ranks: 2 (n - 1) (latency + B / n / bandwidth)
+    two, = scale("--ranks=2", "--latency=1000", "--bandwidth=1e9")[1:]
+    check(near(two["network_ms"], 2 * two["collectives"]), f"latency alone: {two}")
+    two, = scale("--ranks=2", "--latency=1e-9", "--bandwidth=0.001")[1:]
+    check(near(two["network_ms"], two["bytes"] / 1e3), f"bandwidth alone: {two}")
+    for bad, word in (("--ranks=2,x", "ranks"), ("--bandwidth=0", "bandwidth"), ("--latency=-1", "latency")):
+        done = run(bad)
+        check(done.returncode == 2 and word in done.stderr, f"{bad}: {done.returncode} {done.stderr[-200:]}")
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
