@@ -14,7 +14,7 @@ static const dlr_rate_range *ranges_of(dl_arena *arena, const dl_yaml *list) {
     return ranges;
 }
 
-dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch) {
+dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch, int ranks) {
     const dl_yaml *list = dl_recipe_ranges(c), *epochs = dl_config_value(c, DL_KEY_max_cosine_lr_epochs);
     dl_schedule which = dl_recipe_schedule(c);
     return (dlr_schedule){.start_lr = dl_config_float(c, DL_KEY_start_lr),
@@ -28,6 +28,8 @@ dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t glob
                           .range = list ? ranges_of(arena, list) : NULL,
                           .ranges = list ? list->items.n : 0,
                           .global_batch = global_batch,
+                          .rank_scaling = dl_config_str(c, DL_KEY_lr_scaling),
+                          .ranks = ranks,
                           .base_batch = dl_config_int(c, DL_KEY_base_batch_size)};
 }
 

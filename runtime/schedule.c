@@ -18,6 +18,9 @@ bool dlr_schedule_rates(const dlr_schedule *s, dlr_rates *rates, dl_error *err) 
             err, DL_USAGE,
             "a schedule of %lld steps at batch %lld (base %lld) cannot be: each must be at least 1",
             (long long)s->steps, (long long)s->global_batch, (long long)s->base_batch);
+    double by_ranks = 1, ranks = s->ranks > 1 ? (double)s->ranks : 1;
+    for (size_t i = 0; s->rank_scaling && i < sizeof scalings / sizeof *scalings; i++)
+        if (strcmp(s->rank_scaling, scalings[i].name) == 0) by_ranks = scalings[i].factor(ranks);
     for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++) {
         if (strcmp(s->scaling, scalings[i].name) != 0) continue;
         double ratio = (double)s->global_batch / (double)s->base_batch;
@@ -25,9 +28,11 @@ bool dlr_schedule_rates(const dlr_schedule *s, dlr_rates *rates, dl_error *err) 
         int64_t epochs =
             s->cosine_epochs ? s->cosine_epochs : (s->steps + s->epoch_steps - 1) / s->epoch_steps;
         double warmup = (double)s->warmup_steps + (double)s->warmup_epochs * (double)s->epoch_steps;
-        *rates = (dlr_rates){.init = scalings[i].factor(ratio > 1 ? ratio : 1) * s->start_lr, /* up only */
+        *rates = (dlr_rates){.init = by_ranks * scalings[i].factor(ratio > 1 ? ratio : 1) *
+                                     s->start_lr, /* up only */
                              .end = s->end_lr,
                              .warmup = warm ? warmup : 0,
+                             .warmup_from = by_ranks > 1 ? 1 / ranks : 1,
                              .total = (double)(s->by_epochs ? epochs : s->steps),
                              .epoch_steps = (double)s->epoch_steps,
                              .range = s->range,
@@ -41,11 +46,9 @@ bool dlr_rates_value(const dlr_rates *r, const char *name, double *value) {
     const struct {
         const char *name;
         double value;
-    } plain[] = {{"lr.init", r->init},
-                 {"lr.end", r->end},
-                 {"lr.warmup", r->warmup},
-                 {"lr.total", r->total},
-                 {"lr.steps", r->epoch_steps}};
+    } plain[] = {{"lr.init", r->init},     {"lr.end", r->end},
+                 {"lr.warmup", r->warmup}, {"lr.warmup.from", r->warmup_from ? r->warmup_from : 1},
+                 {"lr.total", r->total},   {"lr.steps", r->epoch_steps}};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(name, plain[i].name) == 0) return *value = plain[i].value, true;
     int i, n = 0;

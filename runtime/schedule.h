@@ -8,7 +8,7 @@
  * init is start_lr scaled by the ratio of global batch to base batch, or its root, where that is above 1;
  * so is the warm-up used. (System A's formula is the same for its configurations, none of which has a batch
  * below the base; taken literally it would slow a laptop's small batch down, which its comments, "scale up",
- * do not mean.) */
+ * do not mean.) System E's rate grows with the ranks instead, and its warm-up begins at the share of one. */
 #ifndef DLR_SCHEDULE_H
 #define DLR_SCHEDULE_H
 #include <stdbool.h>
@@ -32,13 +32,16 @@ typedef struct {
     const dlr_rate_range *range; /* of a rate by ranges of epochs */
     int ranges;
     int64_t global_batch, base_batch;
+    const char *rank_scaling;   /* of a rate meant for one rank, likewise; NULL: none */
+    int64_t ranks;              /* that share the batch; 0 as 1 */
     int64_t steps, epoch_steps; /* in all, and of an epoch */
 } dlr_schedule;
 
-/* Values of the plan's variables lr.init, lr.end, lr.warmup, lr.total and lr.steps; of lr.range.* as they
- * were given. */
+/* Values of the plan's variables lr.init, lr.end, lr.warmup, lr.warmup.from, lr.total and lr.steps; of
+ * lr.range.* as they were given. */
 typedef struct {
     double init, end, warmup, total, epoch_steps;
+    double warmup_from; /* lr.warmup.from: a warm-up's beginning, as a share of what it comes to */
     const dlr_rate_range *range;
     int ranges;
 } dlr_rates;

@@ -17,6 +17,7 @@ typedef struct {
     const dlr_record_style *style;
     DL_ARRAY(column) columns;
     double best[DLR_RECORD_BEST]; /* -infinity: none */
+    int64_t ranks;                /* that share the data */
     double seconds;               /* sum */
     int64_t epochs;               /* that have seconds */
 } history;
@@ -52,7 +53,7 @@ static void add_point(void *to, const dlr_json *point) {
 static bool keep(const history *h, const char *path, dl_error *err) {
     dlr_npz_array *arrays = DL_NEWS(h->arena, dlr_npz_array, h->columns.n + 1);
     static const double none[1];
-    arrays[0] = (dlr_npz_array){.name = "n_ranks", .whole = 1};
+    arrays[0] = (dlr_npz_array){.name = "n_ranks", .whole = h->ranks};
     for (int i = 0; i < h->columns.n; i++) {
         const column *c = &h->columns.at[i];
         arrays[i + 1] = (dlr_npz_array){c->name, c->values.n ? c->values.at : none, c->values.n, 0};
@@ -63,7 +64,7 @@ static bool keep(const history *h, const char *path, dl_error *err) {
 bool dlr_run_end_history(dlr_run *r, dl_error *err) {
     const dlr_record_style *style = r->o->style;
     if (!style->history || !dlr_run_leads(r->o)) return true;
-    history h = {.arena = r->arena, .style = style};
+    history h = {.arena = r->arena, .style = style, .ranks = r->global_batch / r->batch};
     for (int i = 0; i < DLR_RECORD_BEST; i++) h.best[i] = -INFINITY;
     add_column(&h, style->tags[DLR_VALUE_TRAIN_LOSS], "loss");
     add_metrics(&h, &r->trained, "");

@@ -33,7 +33,7 @@ static bool run(char **files, dl_config *c, dl_error *err) {
     dlr_replay *batches = e ? dlr_replay_open(files[0], e, 0, 1, err) : NULL;
     if (!batches) return false;
     int64_t n = dlr_replay_batches(batches);
-    dlr_schedule schedule = dl_rates_schedule(arena, c, dl_config_int(c, DL_KEY_local_batch_size));
+    dlr_schedule schedule = dl_rates_schedule(arena, c, dl_config_int(c, DL_KEY_local_batch_size), 1);
     schedule.steps = n, schedule.epoch_steps = n;
     dlr_train_options o = {.exec = e, .seed = 5, .save_weights = files[2]};
     o.hypers = dl_rates_hypers(arena, c, &o.n_hypers);

@@ -143,6 +143,17 @@ def main(build, family):
     done = start(2, "together", *quick, "--profile")
     check(done.returncode == 0, f"replicas that are alike: {done.stderr[-300:]}")
 
+    # system E's rate grows with the ranks, over a warm-up from that of one
+    def rates(name, *args):
+        done = start(2, name, "--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--num_iters=12", *args)
+        check(done.returncode == 0, f"{name}: {done.stderr[-300:]}")
+        points = [json.loads(line) for p in (folder / name).rglob("metrics.jsonl") for line in p.read_text().splitlines()]
+        return [p["Learning Rate"] for p in points if "Learning Rate" in p]
+
+    scaled, rising = rates("linear", "--lr_scaling=linear"), rates("rising", "--lr_scaling=linear", "--lr_warmup_epochs=2", "--lr_schedule=[{start_epoch: 100, multiplier: 1}]")
+    check(scaled and all(abs(r - 2e-3) < 1e-9 for r in scaled), f"rates by ranks: {scaled}")
+    check(len(rising) == 3 and 1e-3 < rising[0] < rising[1] <= 2e-3 and abs(rising[2] - 2e-3) < 1e-9, f"rates of a warm-up: {rising}")
+
     # a profile shows collectives, and what the program waited for them
     trace = json.loads(next((folder / "together").rglob("profile.json")).read_text())["traceEvents"]
     begun = [e for e in trace if e.get("cat") == "collective" and e["ph"] == "b"]
