@@ -1,4 +1,5 @@
 /* Where a run begins: from a checkpoint of its own, from another run's, or from PyTorch's. */
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -157,7 +158,10 @@ bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err) {
     const char *from = r->from;
     bool ok = !s.which || dlr_run_find_torch(r, s.dir, s.run, ours ? &ours->state : NULL, &theirs, err);
     const char *path = theirs ? theirs->path : ours ? ours->path : NULL;
+    bool adopts = ok && ours && !theirs && !s.other && dlr_run_leads(r->o);
     if (ok && path) ok = theirs ? dlr_run_load_torch(r, theirs, s.run, err) : load(r, ours, err);
+    bool is_best = r->at.position == 0 && r->best_epoch == r->at.epoch - 1 && r->at.best_loss < INFINITY;
+    if (ok && adopts) ok = dlr_checkpoint_adopt(s.dir, ours, is_best, err);
     if (s.other) r->from = from, r->other = true, r->source = s.run;
     if (ok && path)
         dlr_log_info("going on from step %lld of %s: epoch %lld, batch %lld of %lld",

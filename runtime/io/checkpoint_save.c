@@ -144,3 +144,16 @@ bool dlr_checkpoint_save(const char *dir, const dlr_checkpoint_content *content,
     dl_arena_free(arena);
     return ok;
 }
+
+bool dlr_checkpoint_adopt(const char *dir, const dlr_checkpoint *c, bool is_best, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *slash = strrchr(c->path, '/');
+    saver s = {.arena = arena, .dir = dir, .name = slash ? slash + 1 : c->path, .err = err};
+    const char *last = dlr_checkpoint_target(arena, dir, "last"),
+               *best = dlr_checkpoint_target(arena, dir, "best");
+    bool ok = dlr_checkpoint_step(s.name, NULL) < 0 || /* one put aside: the next save clears up */
+              (((last && strcmp(last, s.name) == 0) || point(&s, "last")) &&
+               (!is_best || (best && strcmp(best, s.name) == 0) || point(&s, "best")));
+    dl_arena_free(arena);
+    return ok;
+}

@@ -259,6 +259,19 @@ def test_damaged():
     check(r.returncode == 0 and points("damaged") == points("whole") and weights("damaged") == weights("whole"), "the same bits")
 
 
+def test_links():
+    """A run that died between a checkpoint and its links is gone on with, and has them again, even where nothing is left to do."""
+    small("links")
+    store = f"{folder('links')}/checkpoints"
+    named = {which: os.readlink(f"{store}/{which}") for which in ("last", "best")}
+    newest = named["last"]
+    for which in named:
+        os.unlink(f"{store}/{which}")
+    r = small("links", "--resume")
+    check(r.returncode == 0 and os.readlink(f"{store}/last") == newest, f"last names the newest again: {r.stderr[-300:]}")
+    check(named["best"] != newest or os.readlink(f"{store}/best") == newest, "and best, where it is the best")
+
+
 def test_beside():
     """--resume that finds nothing, where another number of ranks left a run: named, and nothing begun."""
     check(small("beside", "--stop_after=3").returncode == 75, "a run")
