@@ -92,8 +92,8 @@ bool dlr_checkpoint_find(dl_arena *arena, const char *path, dlr_checkpoint_place
  * and no other is tried. Errors (FAILED only): DL_INPUT naming each fault; DL_IO. */
 dlr_checkpoint_outcome dlr_checkpoint_open(const char *dir, const char *which, dlr_checkpoint **checkpoint,
                                            dl_error *err);
-/* Makes `last` name the checkpoint that a run goes on from, and `best` if it is the best, where a crash between a
- * checkpoint and its links left them behind. Errors: DL_IO. */
+/* Makes `last` name the checkpoint that a run goes on from, and `best` if it is the best, where a crash
+ * between a checkpoint and its links left them behind. Errors: DL_IO. */
 bool dlr_checkpoint_adopt(const char *dir, const dlr_checkpoint *checkpoint, bool is_best, dl_error *err);
 void dlr_checkpoint_close(dlr_checkpoint *checkpoint); /* NULL is fine */
 

@@ -70,6 +70,23 @@ static double value_of(const dlr_rates *r, const char *name) {
     return v;
 }
 
+/* System E's rate is meant for one rank, and its warm-up begins at the share of one. */
+static void test_ranks(void) {
+    dlr_schedule s = of_a(1e-3, 0, "none", 7, 8, 8, 100);
+    s.rank_scaling = "linear", s.ranks = 1;
+    dlr_rates r = rates_of(s);
+    CHECK(value_of(&r, "lr.init") == 1e-3 && value_of(&r, "lr.warmup.from") == 1);
+    s.ranks = 4;
+    r = rates_of(s);
+    CHECK(value_of(&r, "lr.init") == 4e-3 && value_of(&r, "lr.warmup.from") == 0.25);
+    s.rank_scaling = "sqrt";
+    r = rates_of(s);
+    CHECK(value_of(&r, "lr.init") == 2e-3 && value_of(&r, "lr.warmup.from") == 0.25);
+    s.rank_scaling = "none";
+    r = rates_of(s);
+    CHECK(value_of(&r, "lr.init") == 1e-3 && value_of(&r, "lr.warmup.from") == 1);
+}
+
 /* What the other schedules take: units of steps or epochs, and ranges. */
 static void test_values(void) {
     const dlr_rate_range ranges[] = {{5, 30, 1}, {30, INFINITY, 0.1}};
@@ -95,8 +112,7 @@ static void test_values(void) {
     CHECK(value_of(&r, "lr.warmup") == 27, "steps and epochs of it");
     CHECK(value_of(&r, "lr.range.0.start") == 5 && value_of(&r, "lr.range.0.end") == 30);
     CHECK(value_of(&r, "lr.range.1.factor") == 0.1 && isinf(value_of(&r, "lr.range.1.end")));
-    const char *others[] = {"lr.range.2.start", "lr.range.-1.start", "lr.range.", "lr.scale", "beta1",
-                            "lr.warmup.from"};
+    const char *others[] = {"lr.range.2.start", "lr.range.-1.start", "lr.range.", "lr.scale", "beta1"};
     double v = 3;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         CHECK(!dlr_rates_value(&r, others[i], &v) && v == 3, "%s", others[i]);
@@ -119,6 +135,7 @@ int main(void) {
     test_scaling();
     test_rate();
     test_values();
+    test_ranks();
     test_errors();
     return dl_test_end();
 }
