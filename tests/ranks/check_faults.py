@@ -11,6 +11,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+from checks import check, finish  # noqa: E402
 
 TIMEOUT = 2.0
 COLLECTIVE = r"all_reduce of w at m\.dl:3"
@@ -25,14 +27,6 @@ FAULTS = {
     "leave": (r"rank 1 has left: its disk is full", {"openmpi", "mpich"}),
     "start": (r"has waited for the others to start MPI", {"openmpi", "mpich"}),
 }
-passed, failed = 0, 0
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
 
 
 def left(tag):
@@ -72,8 +66,7 @@ def main(build, family):
                 break
             time.sleep(0.1)
         check(not left(tag), f"{fault}: processes {left(tag)} are left")
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    finish()
 
 
 if __name__ == "__main__":

@@ -14,19 +14,13 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+from checks import check, finish  # noqa: E402
 from check_faults import left  # noqa: E402
 
 MODEL = ["models/vit.dl", "--config", "base", "--img_size=[16,16]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32",
          "--depth=1", "--num_heads=2", "--patch_size=4", "--lr=5e-4", "--lr_schedule=none", "--global_batch_size=4",
          "--data_loader_config=synthetic", "--limit_nsamples=64", "--limit_nsamples_val=8", "--threads=1"]
-passed, failed = 0, 0
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
 
 
 def main(build, family):
@@ -103,8 +97,7 @@ def main(build, family):
         check(time.monotonic() - begin < 3 + 5, f"{number.name}: {time.monotonic() - begin:.1f} s")
         check(not left(f"{folder}/{name}"), f"{number.name}: processes are left")
     subprocess.run(["rm", "-rf", folder])
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    finish()
 
 
 if __name__ == "__main__":

@@ -4,19 +4,15 @@
     check_scale.py DLC
 """
 import json
+import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+from checks import check, finish  # noqa: E402
+
 MODEL = ["models/vit.dl", "--config", "base", "--img_size=[12,20]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32", "--depth=2",
          "--num_heads=4", "--patch_size=4", "--local_batch_size=1", "--threads=1"]
-passed, failed = 0, 0
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
 
 
 def near(a, b):
@@ -48,8 +44,7 @@ def main(dlc):
     for bad, word in (("--ranks=2,x", "ranks"), ("--bandwidth=0", "bandwidth"), ("--latency=-1", "latency")):
         done = run(bad)
         check(done.returncode == 2 and word in done.stderr, f"{bad}: {done.returncode} {done.stderr[-200:]}")
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    finish()
 
 
 if __name__ == "__main__":

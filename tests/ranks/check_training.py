@@ -8,6 +8,7 @@ The batches are noise of a generator that is written down here, so that no packa
 order than one rank's, which costs a few units in the last place of float32 (6e-8) a step: losses and gradients may differ by 1e-5.
 """
 import json
+import math
 import pathlib
 import random
 import re
@@ -18,34 +19,19 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+from checks import check, finish, save_file  # noqa: E402
 
 VIT = ["models/vit.dl", "--config", "base", "--img_size=[12,20]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32", "--depth=2",
        "--num_heads=4", "--patch_size=4", "--lr=1e-3", "--lr_schedule=none", "--global_batch_size=4", "--threads=1"]
 SHAPES = {"x": [4, 2, 12, 20], "t": [4, 2, 12, 20]}
 STEPS, BOUND = 4, 1e-5
-passed, failed = 0, 0
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
 
 
 def write_batches(path):
-    draw, header, data = random.Random(5), {}, b""
-    for step in range(STEPS):
-        for name, shape in SHAPES.items():
-            n = 1
-            for size in shape:
-                n *= size
-            piece = struct.pack(f"<{n}f", *(draw.gauss(0, 1) for _ in range(n)))
-            header[f"{name}.{step}"] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(piece)]}
-            data += piece
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 64)
-    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+    draw = random.Random(5)
+    save_file(path, {f"{name}.{step}": (shape, [draw.gauss(0, 1) for _ in range(math.prod(shape))]) for step in range(STEPS)
+                     for name, shape in SHAPES.items()})
 
 
 def read_tensors(path):
@@ -164,8 +150,7 @@ def main(build, family):
     table = next((folder / "together").rglob("profile.txt")).read_text()
     check(re.search(r"^collectives: \d+ a step, under way for [\d.]+ ms, of which the program waited", table, re.M), "the table's line")
 
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    finish()
 
 
 if __name__ == "__main__":

@@ -97,4 +97,20 @@ static inline char *temp_directory(dl_arena *arena) {
     const char *root = getenv("TMPDIR");
     return mkdtemp(dl_format(arena, "%s/dlc-test-XXXXXX", root && *root ? root : "/tmp"));
 }
+
+/* A new plan whose object is what cc makes of `source`. NULL, and said to be skipped, without a compiler. */
+static inline dl_plan *new_plan_of(int64_t arena_bytes, const char *source) {
+    dl_plan *p = new_plan(arena_bytes);
+    dl_plan_object o;
+    char *directory = temp_directory(p->arena);
+    bool compiled = directory && compile_object(p->arena, directory, source, "-O1", &o);
+    if (directory) rmdir(directory);
+    if (compiled) {
+        dl_push(p->arena, &p->objects, o);
+        return p;
+    }
+    printf("SKIP: no C compiler 'cc'\n");
+    dl_arena_free(p->arena);
+    return NULL;
+}
 #endif

@@ -62,18 +62,9 @@ static void set_blocks(dl_plan_kernel *k, int threads0, int threads1, int shared
 }
 
 static bool make_plan(dl_plan **out) {
-    dl_plan *p = *out = new_plan(ARENA);
-    dl_plan_object o;
-    char *directory = temp_directory(p->arena);
-    bool compiled = directory && compile_object(p->arena, directory, source, "-O1", &o);
-    if (directory) rmdir(directory);
-    if (!compiled) {
-        printf("SKIP: no C compiler 'cc'\n");
-        dl_arena_free(p->arena);
-        return false;
-    }
+    dl_plan *p = *out = new_plan_of(ARENA, source);
+    if (!p) return false;
     p->target = "cuda:sm_90a:emulated";
-    dl_push(p->arena, &p->objects, o);
     add_var(p, DL_VAR_INPUT, "x", vector(N), (dl_init){0}, X);
     add_var(p, DL_VAR_PARAM, "y", vector(N), (dl_init){.kind = DL_INIT_NORMAL, .b = 1}, Y);
     add_var(p, DL_VAR_HYPER, "rate", dl_scalar(DL_F32), (dl_init){0}, RATE);

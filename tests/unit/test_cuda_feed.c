@@ -123,18 +123,9 @@ static const char source[] =
 enum { NX = 1024, NT = 256, X = 0, T = 4096, LOSS = 5120, SUM = 5184, ARENA = 5248 };
 
 static bool make_plan(dl_plan **out) {
-    dl_plan *p = *out = new_plan(ARENA);
-    dl_plan_object o;
-    char *directory = temp_directory(p->arena);
-    bool compiled = directory && compile_object(p->arena, directory, source, "-O1", &o);
-    if (directory) rmdir(directory);
-    if (!compiled) {
-        printf("SKIP: no C compiler 'cc'\n");
-        dl_arena_free(p->arena);
-        return false;
-    }
+    dl_plan *p = *out = new_plan_of(ARENA, source);
+    if (!p) return false;
     p->target = "cuda:sm_90a:emulated";
-    dl_push(p->arena, &p->objects, o);
     add_var(p, DL_VAR_INPUT, "x", vector(NX), (dl_init){0}, X);
     add_var(p, DL_VAR_TARGET, "t", type_of(DL_I32, (dl_layout){0}, 1, (int64_t[]){NT}), (dl_init){0}, T);
     add_var(p, DL_VAR_PARAM, "sum", vector(1), (dl_init){0}, SUM);

@@ -199,17 +199,8 @@ static const char source[] =
 enum { N = 1024, X = 0, Y = 4096, LOSS = 8192, PLACES = 8256, ARENA = 12352 };
 
 static bool make_plan(dl_plan **out) {
-    dl_plan *p = *out = new_plan(ARENA);
-    dl_plan_object o;
-    char *directory = temp_directory(p->arena);
-    bool compiled = directory && compile_object(p->arena, directory, source, "-O1", &o);
-    if (directory) rmdir(directory);
-    if (!compiled) {
-        printf("SKIP: no C compiler 'cc'\n");
-        dl_arena_free(p->arena);
-        return false;
-    }
-    dl_push(p->arena, &p->objects, o);
+    dl_plan *p = *out = new_plan_of(ARENA, source);
+    if (!p) return false;
     add_var(p, DL_VAR_PARAM, "x", vector(N), (dl_init){0}, X);
     add_var(p, DL_VAR_STATE, "y", vector(N), (dl_init){0}, Y);
     p->vars.at[1].of = "x";
