@@ -4,21 +4,15 @@
 
 #include "compiler/program.h"
 #include "ir/base/clock.h"
-#include "ir/base/foreign.h"
 #include "ir/base/hash.h"
 #include "ir/text.h"
 #include "passes/memory.h"
-
-static void put_line(dl_buf *b, dl_loc loc) {
-    dl_put_foreign(b, DL_IN_LINE, loc.file);
-    dl_putf(b, ":%d", loc.line);
-}
 
 static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     dl_buf b = {0};
     for (int i = 0; i < k->locs.n; i++) {
         dl_puts(&b, i ? " " : "");
-        put_line(&b, k->locs.at[i]);
+        dl_put_line(&b, k->locs.at[i]);
     }
     const char *s = dl_strdup(arena, b.at ? b.at : "");
     dl_buf_free(&b);
@@ -40,7 +34,7 @@ static void add_stores(dl_plan *p, dl_plan_kernel *pk, const dl_kernel *k) {
             if (k->instrs.at[s].kind == DL_K_STORE && k->instrs.at[s].param == i)
                 made = &k->instrs.at[k->instrs.at[s].args[0]], loc = made->loc;
         dl_buf where = {0};
-        if (loc.line) put_line(&where, loc);
+        if (loc.line) dl_put_line(&where, loc);
         dl_push(p->arena, &pk->stores,
                 (dl_plan_store){.arg = i,
                                 .type = k->params.at[i].type,

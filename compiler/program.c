@@ -4,6 +4,11 @@
 #include "ir/base/foreign.h"
 #include "ir/walk.h"
 
+void dl_put_line(dl_buf *b, dl_loc loc) {
+    dl_put_foreign(b, DL_IN_LINE, loc.file);
+    dl_putf(b, ":%d", loc.line);
+}
+
 static int add_var(dl_plan *p, const dl_var *v) {
     for (int i = 0; i < p->vars.n; i++)
         if (strcmp(p->vars.at[i].name, v->name) == 0) return i;
@@ -27,10 +32,7 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
     const dl_type *t = &n->in[k]->type, *result = &n->out[k].type;
     const dl_attr *of = dl_node_attr(n, DL_ATTR_of);
     dl_buf where = {0};
-    if (n->loc.line) {
-        dl_put_foreign(&where, DL_IN_LINE, n->loc.file);
-        dl_putf(&where, ":%d", n->loc.line);
-    }
+    if (n->loc.line) dl_put_line(&where, n->loc);
     dl_plan_collective c = {.op = n->op,
                             .group = dl_strdup(p->arena, dl_node_name(n, DL_ATTR_group)),
                             .ranks = (int)dl_node_int(n, DL_ATTR_ranks),

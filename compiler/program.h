@@ -3,6 +3,9 @@
 #define DL_PROGRAM_H
 #include "ir/plan.h"
 
+/* "vit.dl:14", as a plan says where something is from. */
+void dl_put_line(dl_buf *b, dl_loc loc);
+
 /* Adds the graph's variables, as far as the plan has them not, and its program: launches in the graph's
  * order, collectives begun where their nodes stand and waited for in front of their first readers. The
  * graph's kernels are those of the plan from number first_kernel on. */

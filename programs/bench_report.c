@@ -90,13 +90,9 @@ void dl_bench_print(dl_bench *b, bool kernels) {
            (double)dl_plan_peak(b->plan, b->threads) / 1048576, (double)b->rss / 1048576, b->gbytes);
     if (b->memory.total)
         printf("  device        %.1f MiB in use, %.1f predicted, of %.1f; %.1f of them before\n",
-               (double)b->memory.seen / 0x1p20, (double)dl_bench_predicted(b) / 0x1p20,
+               (double)b->memory.seen / 0x1p20, (double)dlr_device_predicted(&b->memory) / 0x1p20,
                (double)b->memory.total / 0x1p20, (double)b->memory.before / 0x1p20);
     if (kernels) print_kernels(b);
-}
-
-int64_t dl_bench_predicted(const dl_bench *b) {
-    return b->memory.before + b->memory.plan + b->memory.code + b->memory.graphs;
 }
 
 static void put_kernels(const dl_bench *b, dl_buf *to) {
@@ -135,8 +131,8 @@ void dl_bench_print_json(dl_bench *b, bool kernels) {
     if (b->memory.total)
         printf("\"device_bytes\": %lld, \"device_bytes_predicted\": %lld, \"device_bytes_before\": %lld, "
                "\"device_bytes_total\": %lld, ",
-               (long long)b->memory.seen, (long long)dl_bench_predicted(b), (long long)b->memory.before,
-               (long long)b->memory.total);
+               (long long)b->memory.seen, (long long)dlr_device_predicted(&b->memory),
+               (long long)b->memory.before, (long long)b->memory.total);
     printf("\"planned_bytes\": %lld, \"peak_rss_bytes\": %lld, \"plan_cached\": %s, \"compile_ms\": %.1f, "
            "\"open_ms\": %.1f, \"first_run_ms\": %.1f, \"first_step_ms\": %.1f%s%s%s}\n",
            (long long)dl_plan_peak(b->plan, b->threads), (long long)b->rss, b->cached ? "true" : "false",

@@ -22,8 +22,6 @@ typedef struct {
     dlr_device_memory memory; /* behind the first step; total 0: the device has none of its own */
 } dl_bench;
 
-/* Bytes that were to be in use behind the first step. */
-int64_t dl_bench_predicted(const dl_bench *b);
 /* Sorts `ms`. kernels: a line for each of them, or, in JSON, the list "kernel_times". */
 void dl_bench_print(dl_bench *b, bool kernels);
 void dl_bench_print_json(dl_bench *b, bool kernels);

@@ -327,24 +327,23 @@ static const char *data_text(const program *p) {
 }
 
 /* What the run will take of the device, with what is in use there now; nothing where that is the host. */
-static int64_t predicted(const dlr_device_memory *m) { return m->before + m->plan + m->code + m->graphs; }
-
 static void print_device(const dlr_device_memory *m) {
     if (!m->total) return;
     printf("  device      %.1f MiB of %.1f in use then: %.1f of the plan, about %.1f of code and %.1f of "
            "graphs, "
            "%.1f now (the driver's context, and other programs)%s\n",
-           (double)predicted(m) / 0x1p20, (double)m->total / 0x1p20, (double)m->plan / 0x1p20,
+           (double)dlr_device_predicted(m) / 0x1p20, (double)m->total / 0x1p20, (double)m->plan / 0x1p20,
            (double)m->code / 0x1p20, (double)m->graphs / 0x1p20, (double)m->before / 0x1p20,
-           predicted(m) > m->total ? ": it does not fit" : "");
+           dlr_device_predicted(m) > m->total ? ": it does not fit" : "");
 }
 
 static const char *device_json(const program *p, const dlr_device_memory *m) {
-    return !m->total ? ""
-                     : dl_format(p->arena,
-                                 ", \"device_bytes_predicted\": %lld, \"device_bytes_before\": %lld, "
-                                 "\"device_bytes_total\": %lld",
-                                 (long long)predicted(m), (long long)m->before, (long long)m->total);
+    return !m->total
+               ? ""
+               : dl_format(p->arena,
+                           ", \"device_bytes_predicted\": %lld, \"device_bytes_before\": %lld, "
+                           "\"device_bytes_total\": %lld",
+                           (long long)dlr_device_predicted(m), (long long)m->before, (long long)m->total);
 }
 
 /* The same for programs. `configuration` is what was asked for; `batch` and `global_batch` what it comes to.

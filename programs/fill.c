@@ -64,8 +64,7 @@ bool dlc_fill(dlr_exec *exec, uint64_t seed, dl_error *err) {
         dlr_rng_place place = {.seed = seed, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i};
         if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32)
             fill_moments(exec, view, v->name, place);
-        bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
-        if (fed && !fill_input(exec, view, place, err)) return false;
+        if (dl_plan_is_fed(v) && !fill_input(exec, view, place, err)) return false;
     }
     dlr_view drawn = dlr_exec_variable(exec, DL_RANDOM_SEED);
     if (drawn.type) dlr_state_write(exec, drawn, DL_I64, &seed);

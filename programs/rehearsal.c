@@ -41,8 +41,8 @@ typedef struct {
 
 /* Samples are dealt out in order. */
 static piece piece_of(const stage *s, const dl_plan_var *v, const dl_type *whole, int rank) {
-    bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
-    if (!fed || !whole->rank || whole->axis[0].size == v->type.axis[0].size) return (piece){.axis = -1};
+    if (!dl_plan_is_fed(v) || !whole->rank || whole->axis[0].size == v->type.axis[0].size)
+        return (piece){.axis = -1};
     int64_t n = v->type.axis[0].size;
     return (piece){0, n * s->members[rank].place[DL_RANKS_DP], n};
 }

@@ -54,6 +54,10 @@ typedef struct {
     int64_t before;       /* in use before: the driver's context, and other programs */
     int64_t seen, total;  /* in use now, of all programs; what the device has */
 } dlr_device_memory;
+/* Bytes in use, with what was before, once a run has begun. */
+static inline int64_t dlr_device_predicted(const dlr_device_memory *m) {
+    return m->before + m->plan + m->code + m->graphs;
+}
 
 /* Called behind each launch of a run, which is done then. */
 typedef void dlr_seen_fn(void *context, int program, int number);

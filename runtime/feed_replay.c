@@ -86,7 +86,7 @@ dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, int rank, int rank
                       .file = dlr_st_open(path, DLR_ST_INPUT, err)};
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
-        if (v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) continue;
+        if (!dl_plan_is_fed(v)) continue;
         dl_push(arena, &r->vars, v);
         dl_push(arena, &r->views, dlr_exec_variable(exec, v->name));
     }

@@ -37,7 +37,7 @@ dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
     dlr_train_ring ring = {0};
     for (int i = 0; i < plan->vars.n; i++) {
         const dl_plan_var *v = &plan->vars.at[i];
-        if (v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) continue;
+        if (!dl_plan_is_fed(v)) continue;
         int element = dl_dtype_is_float(v->type.dtype) ? (int)sizeof(float) : dl_dtype_bytes(v->type.dtype);
         ring.bytes += dl_type_count(&v->type) * element;
     }
