@@ -39,6 +39,10 @@ enum {
 };
 _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
+/* Are all operands of the kernel's products bf16, and does the target multiply such (kernels/pairs.c)? Its
+ * loops may still want floats: of an odd number of terms. */
+bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t);
+
 /* dl_backend's functions. emit_cpu.c, share.c, cost.c */
 bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);

@@ -25,8 +25,7 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
     s.heads = s.a.batch * s.a.heads;
     s.queries = round_up(s.a.queries, QUERIES), s.keys = round_up(s.a.keys, keys_of(e->t));
     s.width = round_up(s.a.size, e->t->lanes), s.chunks = 1;
-    s.pairs = (e->t->low_products >> DL_BF16 & 1) && e->k->params.at[DL_ATT_Q].type.dtype == DL_BF16 &&
-              s.a.size % 2 == 0;
+    s.pairs = dl_cpu_pairs(e->k, e->t) && s.a.size % 2 == 0;
     while (s.heads * s.chunks < UNITS && s.chunks < s.keys / keys_of(e->t)) s.chunks++;
     return s;
 }

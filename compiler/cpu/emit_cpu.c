@@ -54,10 +54,13 @@ const char *dl_emit_array(dl_emitter *e, int param) {
                      dl_emit_element(e->k->params.at[param].type.dtype));
 }
 
-bool dl_emit_pairs(const dl_emitter *e, const dl_kinstr *c) {
-    bool all = e->t->low_products >> DL_BF16 & 1;
+bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t) {
+    int anchor = dl_kernel_anchor(k);
+    bool all = t->low_products >> DL_BF16 & 1;
+    if (anchor < 0) return all && dl_kernel_call(k) && k->params.at[0].type.dtype == DL_BF16;
+    const dl_kinstr *c = &k->instrs.at[anchor];
     for (int o = 0; o < 2; o++)
-        for (int i = 0; i < c->nparts[o]; i++) all &= e->k->params.at[c->parts[o][i]].type.dtype == DL_BF16;
+        for (int i = 0; i < c->nparts[o]; i++) all &= k->params.at[c->parts[o][i]].type.dtype == DL_BF16;
     return all;
 }
 
