@@ -49,12 +49,10 @@ static piece piece_of(const stage *s, const dl_plan_var *v, const dl_type *whole
 
 /* Copies the piece out of a whole tensor, row by row. */
 static void cut(const dl_type *whole, piece p, const float *from, float *to) {
-    int64_t outer = 1, inner = 1;
-    for (int i = 0; i < p.axis; i++) outer *= whole->axis[i].size;
-    for (int i = p.axis + 1; i < whole->rank; i++) inner *= whole->axis[i].size;
-    for (int64_t o = 0; o < outer; o++)
-        memcpy(to + o * p.n * inner, from + (o * whole->axis[p.axis].size + p.first) * inner,
-               sizeof *to * (size_t)(p.n * inner));
+    const dl_around w = dl_type_around(whole, p.axis);
+    for (int64_t o = 0; o < w.outer; o++)
+        memcpy(to + o * p.n * w.inner, from + (o * w.size + p.first) * w.inner,
+               sizeof *to * (size_t)(p.n * w.inner));
 }
 
 /* Gives every variable of a rank what the one rank has there. Whole numbers are counts, far below 2^24. */

@@ -96,13 +96,13 @@ static bool gather(dl_arena *arena, const dlr_tensors *t, int i, dl_error *err) 
     const dlr_ranks *ranks = dlr_exec_ranks(t->exec);
     const dlr_group *group = dlr_group_find(ranks, piece->group);
     const dl_type whole = dlr_state_whole(v);
-    int64_t each = dl_dtype_bytes(v.type->dtype), outer = 1, inner = 1;
+    int64_t each = dl_dtype_bytes(v.type->dtype);
     if (!group || group->size != piece->ranks)
         return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there", t->list[i].name);
-    for (int a = 0; a < piece->axis; a++) outer *= whole.axis[a].size;
-    for (int a = piece->axis + 1; a < whole.rank; a++) inner *= whole.axis[a].size;
+    const dl_around around = dl_type_around(&whole, piece->axis);
     int64_t *counts = DL_NEWS(arena, int64_t, piece->ranks);
-    for (int r = 0; r < piece->ranks; r++) counts[r] = dl_share_of(piece->size, piece->ranks, r).n * inner;
+    for (int r = 0; r < piece->ranks; r++)
+        counts[r] = dl_share_of(piece->size, piece->ranks, r).n * around.inner;
     char *own = DL_NEWS(arena, char, dl_type_count(v.type) * each + 1),
          *all = DL_NEWS(arena, char, dl_type_count(&whole) * each + 1);
     dlr_state_read(t->exec, v, v.type->dtype, own);
@@ -112,7 +112,7 @@ static bool gather(dl_arena *arena, const dlr_tensors *t, int i, dl_error *err) 
                         &(dlr_collective){.kind = DLR_ALL_GATHER,
                                           .group = group->number,
                                           .type = v.type->dtype,
-                                          .outer = outer,
+                                          .outer = around.outer,
                                           .counts = counts,
                                           .from = own,
                                           .to = all,
