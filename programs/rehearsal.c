@@ -183,9 +183,9 @@ static dl_plan *compile(dl_session *s, dl_rehearsal *found, dl_error *err) {
     return dl_session_compile(s, &opt, err);
 }
 
-/* The plans of all ranks: those that differ in their samples alone share one, each other has the model read
- * anew. */
-static bool compile_all(stage *s, dl_sessions *open, dl_rehearsal *found, dl_error *err) {
+/* The plans of all ranks: those that differ in their samples alone share one, each other but the first has
+ * the model read anew. */
+static bool compile_all(stage *s, const dl_sessions *each, dl_rehearsal *found, dl_error *err) {
     for (int r = 0; r < s->n; r++) {
         member *m = &s->members[r];
         dl_ranks_place(s->ranks, r, m->place);
@@ -194,11 +194,11 @@ static bool compile_all(stage *s, dl_sessions *open, dl_rehearsal *found, dl_err
                 s->members[k].place[DL_RANKS_CP] == m->place[DL_RANKS_CP])
                 m->plan = s->members[k].plan;
         if (m->plan) continue;
-        dl_session *session = open->open(open->context, err);
+        dl_session *session = r ? each->again(each->context, err) : each->first;
         if (!session) return false;
         dl_session_take_rank(session, r);
         m->plan = compile(session, found, err);
-        dl_session_close(session);
+        if (r) dl_session_close(session);
         if (!m->plan) return false;
     }
     return true;
@@ -241,8 +241,9 @@ static bool play(stage *s, const dl_config *c, dl_rehearsal *found, dl_error *er
     return true;
 }
 
-bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_ranks *ranks, dl_sessions *each,
-                 dl_rehearsal *found, dl_error *err) {
+bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_sessions *each, dl_rehearsal *found,
+                 dl_error *err) {
+    const dl_ranks *ranks = &each->first->ranks;
     stage s = {.arena = arena, .ranks = ranks, .n = dl_ranks_world(ranks)};
     s.members = DL_NEWS(arena, member, s.n);
     *found = (dl_rehearsal){0};
