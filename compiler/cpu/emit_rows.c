@@ -6,11 +6,7 @@
  * outer axes, where each lane has a row of its own. */
 #include "compiler/cpu/emit_cpu.h"
 
-enum {
-    UNIT_POINTS = 16384, /* points a unit works on */
-    MOST_TERMS = 256,    /* in one chain of floats */
-    LEAST_KEPT = 4096    /* with fewer points, partial results by unit use more threads */
-};
+enum { UNIT_POINTS = 16384 /* points a unit works on */ };
 
 typedef struct {
     dl_emitter *e;
@@ -486,7 +482,7 @@ int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     order_axes(&r);
     int64_t points = dl_axes_points(k->nspace, k->space, e->now->row),
             count = dl_axes_points(k->nspace, k->space, e->now->axes);
-    r.chains = r.across && points <= MOST_TERMS;
+    r.chains = r.across && points <= DL_CHAIN;
     int64_t group = 1;
     if (r.across) {
         int64_t size = k->space[r.lane_axis].size,
@@ -516,22 +512,4 @@ int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     dl_emit_unit_sums(e, units, code);
     put_units(&r, each, count, group);
     return units;
-}
-
-unsigned dl_emit_within(dl_emitter *e) {
-    const dl_kernel *k = e->k;
-    unsigned row = 0, all = 0;
-    for (int i = 0; i < k->nspace; i++) all |= 1u << i;
-    for (int i = 0; i < k->params.n; i++)
-        if (k->params.at[i].alias >= 0) return 0; /* whose old values other points may read */
-    for (int i = 0; i < k->instrs.n; i++) {
-        if (e->steps[i].kind != DL_K_REDUCE) continue;
-        if (!dl_emit_is_float(k->instrs.at[i].type) || (row && e->steps[i].over != row)) return 0;
-        row = e->steps[i].over;
-    }
-    int64_t terms = dl_axes_points(k->nspace, k->space, row),
-            kept = dl_axes_points(k->nspace, k->space, all & ~row);
-    if (!row || terms > MOST_TERMS || kept < LEAST_KEPT) return 0;
-    dl_sweeps s = dl_find_sweeps(e->arena, k->instrs.n, e->steps, row);
-    return s.valid && s.n == 1 ? row : 0;
 }
