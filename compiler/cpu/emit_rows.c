@@ -5,6 +5,7 @@
  * Vectors lie along an axis of the row, whose reductions then end in a sum over lanes; or along one of the
  * outer axes, where each lane has a row of its own. */
 #include "compiler/cpu/emit_cpu.h"
+#include "compiler/emit_passes.h"
 
 enum { UNIT_POINTS = 16384 /* points a unit works on */ };
 
@@ -14,33 +15,21 @@ typedef struct {
     int nouter, outer[DL_MAX_RANK], ninner, inner[DL_MAX_RANK]; /* outermost first */
     bool lanes, across;                                         /* vectors; along an outer axis */
     bool chains; /* sums are one float a lane: they are short */
-    int lane_axis, passes;
-    unsigned wide;   /* axes of other than one point */
-    bool *saved;     /* by instruction: stays in scratch */
-    int64_t *at;     /* by instruction: where in scratch, in bytes */
-    bool *shared;    /* by instruction: one value a row */
-    bool *read;      /* by instruction: comes from an earlier sweep */
-    int *pass;       /* by instruction: of a root of points */
-    bool **computed; /* by pass and instruction */
+    int lane_axis;
+    unsigned wide; /* axes of other than one point */
+    dl_row_passes passes;
+    int64_t *at; /* by instruction: where in scratch what is saved lies, in bytes */
 } rows;
 
 static const dl_kinstr *instr_of(const rows *r, int i) { return &r->e->k->instrs.at[i]; }
 static const dl_step *step_of(const rows *r, int i) { return &r->e->steps[i]; }
 
-static bool is_reduction_of_row(const rows *r, int i) {
-    return step_of(r, i)->kind == DL_K_REDUCE && step_of(r, i)->over == r->sweep->row;
-}
+static bool is_reduction_of_row(const rows *r, int i) { return dl_emit_reduces_row(r->e, r->sweep, i); }
 
 /* A store, or a reduction over more than the row. */
 static bool is_root(const rows *r, int i) {
     return step_of(r, i)->kind == DL_K_STORE ||
-           (step_of(r, i)->kind == DL_K_REDUCE && !is_reduction_of_row(r, i) && !r->read[i]);
-}
-
-/* The axes at whose points a root runs. */
-static unsigned root_axes(const rows *r, int i) {
-    const dl_step *s = step_of(r, i);
-    return s->kind == DL_K_STORE ? s->axes : step_of(r, s->args[0])->axes | s->over;
+           (dl_emit_reduces_more(r->e, r->sweep, i) && !r->passes.read[i]);
 }
 
 /* ---- which axis the vectors lie along ---- */
@@ -111,60 +100,6 @@ static void order_axes(rows *r) {
         }
 }
 
-/* ---- what runs in which pass ---- */
-
-/* Made again rather than put away: what stands in memory, constants, coordinates, and one cheap op on these.
- */
-static bool is_at_hand(const rows *r, int i) {
-    const dl_kinstr *in = instr_of(r, i);
-    if (r->shared[i] || r->read[i] || in->kind == DL_K_CONST || in->kind == DL_K_COORD) return true;
-    if (in->kind != DL_K_LOAD) return false;
-    for (int a = 0; a < touched(r, i)->rank; a++)
-        if (in->index[a].nterms || in->index[a].div > 1) return false;
-    return true;
-}
-
-static bool is_repeated(const rows *r, int i) {
-    const dl_kinstr *in = instr_of(r, i);
-    if (is_at_hand(r, i)) return true;
-    if (in->kind != DL_K_ELEM || !dl_op_is_cheap(in->op)) return false;
-    for (int a = 0; a < in->nargs; a++)
-        if (!is_at_hand(r, in->args[a])) return false;
-    return true;
-}
-
-static void find_passes(rows *r) {
-    dl_emitter *e = r->e;
-    const dl_kernel *k = e->k;
-    int n = k->instrs.n;
-    r->passes = 1;
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
-        bool points =
-            is_reduction_of_row(r, number) || (is_root(r, number) && root_axes(r, number) & r->sweep->row);
-        r->pass[number] = points ? e->sweeps.level[step_of(r, number)->args[0]] : -1;
-        if (r->pass[number] >= r->passes) r->passes = r->pass[number] + 1;
-    }
-    r->computed = DL_NEWS(e->arena, bool *, r->passes);
-    for (int p = r->passes - 1; p >= 0; p--) { /* what a pass finds put away an earlier one makes */
-        bool *need = r->computed[p] = DL_NEWS(e->arena, bool, n);
-        for (int i = n - 1; i >= 0; i--) {
-            const dl_kinstr *in = instr_of(r, i);
-            /* what takes an input's memory is written when the whole row has been read */
-            bool last = in->kind == DL_K_STORE && k->params.at[in->param].alias >= 0;
-            bool root = r->pass[i] >= 0 && (last ? p == r->passes - 1 : r->pass[i] == p);
-            root |= r->saved[i] && e->sweeps.level[i] == p;
-            if (!root && need[i] && e->sweeps.level[i] < p && !is_repeated(r, i))
-                r->saved[i] = true, need[i] = false;
-            need[i] |= root;
-            for (int a = 0; need[i] && !r->read[i] && a < in->nargs; a++) {
-                int arg = in->args[a];
-                if (!r->shared[arg] || instr_of(r, arg)->kind == DL_K_CONST) need[arg] = true;
-            }
-        }
-    }
-}
-
 static void find_scratch(rows *r, dl_emitted *code) {
     const dl_kernel *k = r->e->k;
     int64_t points = 1, bytes = 0;
@@ -174,7 +109,7 @@ static void find_scratch(rows *r, dl_emitted *code) {
     }
     if (r->across) points *= r->e->t->lanes;
     for (int i = 0; i < k->instrs.n; i++) {
-        if (!r->saved[i]) continue;
+        if (!r->passes.saved[i]) continue;
         r->at[i] = bytes;
         bytes += dl_plan_round(points * (r->lanes ? 4 : 8));
     }
@@ -261,25 +196,18 @@ static void put_zeros(const rows *r, bool inner) {
             dl_putf(r->e->out, "    (void)x%d;\n", i);
 }
 
-/* Does something that a pass computes take i? */
-static bool is_taken(const rows *r, int pass, int i) {
-    for (int j = i + 1; j < r->e->k->instrs.n; j++)
-        for (int a = 0; r->computed[pass][j] && !r->read[j] && a < instr_of(r, j)->nargs; a++)
-            if (instr_of(r, j)->args[a] == i) return true;
-    return false;
-}
-
 /* Does a pass use the row's value i? */
 static bool uses_shared(const rows *r, int pass, int i) {
-    return r->shared[i] && instr_of(r, i)->kind != DL_K_CONST && !is_root(r, i) && is_taken(r, pass, i);
+    return r->passes.shared[i] && instr_of(r, i)->kind != DL_K_CONST && !is_root(r, i) &&
+           r->passes.taken[pass][i];
 }
 
 static bool uses_saved(const rows *r, int pass, int i) {
-    return r->saved[i] && r->e->sweeps.level[i] < pass && is_taken(r, pass, i);
+    return r->passes.saved[i] && r->e->sweeps.level[i] < pass && r->passes.taken[pass][i];
 }
 
 static bool grows_in(const rows *r, int pass, int i) {
-    return is_reduction_of_row(r, i) && r->computed[pass][i] && r->pass[i] == pass;
+    return is_reduction_of_row(r, i) && r->passes.made[pass][i] && r->passes.pass[i] == pass;
 }
 
 /* In vectors along the row, the row's values come as single ones. */
@@ -323,16 +251,16 @@ static void put_pass_function(const rows *r, int pass) {
         if (uses_saved(r, pass, i))
             dl_putf(e->out, "    const %s v%d = *(const %s *)(scratch + %lldL + at * %d);\n",
                     dl_emit_type(e, d), i, dl_emit_type(e, d), (long long)r->at[i], r->lanes ? 4 : 8);
-        if (!r->computed[pass][i]) continue;
+        if (!r->passes.made[pass][i]) continue;
         if (is_reduction_of_row(r, i)) {
             if (grows_in(r, pass, i)) put_growth(r, i);
             continue;
         }
-        if (r->read[i])
+        if (r->passes.read[i])
             dl_emit_read(e, i);
         else
             dl_emit_instr(e, i);
-        if (r->saved[i] && e->sweeps.level[i] == pass)
+        if (r->passes.saved[i] && e->sweeps.level[i] == pass)
             dl_putf(e->out, "    *(%s *)(scratch + %lldL + at * %d) = v%d;\n", dl_emit_type(e, d),
                     (long long)r->at[i], r->lanes ? 4 : 8, i);
     }
@@ -388,10 +316,10 @@ static void put_level(const rows *r, int level) {
     dl_emitter *e = r->e;
     set_mode(r, false);
     for (int i = 0; i < r->sweep->read.n && level == 0; i++)
-        if (r->shared[r->sweep->read.at[i]]) dl_emit_read(e, r->sweep->read.at[i]);
+        if (r->passes.shared[r->sweep->read.at[i]]) dl_emit_read(e, r->sweep->read.at[i]);
     for (int i = 0; i < r->sweep->run.n; i++) {
         int number = r->sweep->run.at[i];
-        if (is_root(r, number) || !r->shared[number] || e->sweeps.level[number] != level) continue;
+        if (is_root(r, number) || !r->passes.shared[number] || e->sweeps.level[number] != level) continue;
         if (is_reduction_of_row(r, number))
             put_end(r, number);
         else
@@ -403,7 +331,7 @@ static void put_level(const rows *r, int level) {
 static void put_row_function(const rows *r) {
     dl_emitter *e = r->e;
     int levels = 0;
-    for (int p = 0; p < r->passes; p++) put_pass_function(r, p);
+    for (int p = 0; p < r->passes.n; p++) put_pass_function(r, p);
     dl_putf(e->out, "INLINE void %s_row(char *const *arg, ", e->name);
     put_coordinates(r, false, true);
     dl_puts(e->out,
@@ -417,12 +345,13 @@ static void put_row_function(const rows *r) {
     }
     for (int level = 0; level <= levels; level++) {
         put_level(r, level);
-        if (level < r->passes) put_pass(r, level);
+        if (level < r->passes.n) put_pass(r, level);
     }
     set_mode(r, false);
     for (int i = 0; i < r->sweep->run.n; i++) {
         int number = r->sweep->run.at[i];
-        if (is_root(r, number) && !(root_axes(r, number) & r->sweep->row)) dl_emit_instr(e, number);
+        if (is_root(r, number) && !(dl_emit_root_axes(r->e, number) & r->sweep->row))
+            dl_emit_instr(e, number);
     }
     dl_puts(e->out, "}\n");
 }
@@ -465,14 +394,9 @@ static void put_units(const rows *r, int64_t each, int64_t count, int64_t group)
 
 int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     const dl_kernel *k = e->k;
-    int n = k->instrs.n;
-    rows r = {.e = e, .sweep = e->now, .lane_axis = -1};
-    r.saved = DL_NEWS(e->arena, bool, n), r.at = DL_NEWS(e->arena, int64_t, n);
-    r.shared = DL_NEWS(e->arena, bool, n), r.pass = DL_NEWS(e->arena, int, n);
-    r.read = DL_NEWS(e->arena, bool, n);
-    for (int i = 0; i < e->now->read.n; i++) r.read[e->now->read.at[i]] = true;
+    rows r = {.e = e, .sweep = e->now, .lane_axis = -1, .at = DL_NEWS(e->arena, int64_t, k->instrs.n + 1)};
+    r.passes = dl_emit_find_passes(e, e->now, true, true);
     for (int i = 0; i < k->nspace; i++) r.wide |= k->space[i].size != 1 ? 1u << i : 0;
-    for (int i = 0; i < n; i++) r.shared[i] = !(e->steps[i].axes & e->now->row), r.pass[i] = -1;
     e->flat = false;
     if (can_have_lanes(&r)) {
         r.lane_axis = choose_lanes(&r);
@@ -491,7 +415,6 @@ int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
         if (group > size) group = dl_ceil_div(size, e->t->lanes) * e->t->lanes;
         count = count / size * dl_ceil_div(size, group), points *= group;
     }
-    find_passes(&r);
     find_scratch(&r, code);
 
     int order[DL_MAX_RANK], norder = 0;
