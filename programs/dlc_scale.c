@@ -59,7 +59,7 @@ static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_ranks *
             if (!round || took < (*us)[i]) (*us)[i] = took;
         }
     dlr_exec_close(e);
-    for (int r = 0; r < world; r++) dlr_comm_close(comms[r]);
+    for (int r = 0; r < world; r++) dlr_comm_close(comms[r], NULL);
     free(comms);
     return ok;
 }

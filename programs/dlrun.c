@@ -123,6 +123,8 @@ static bool open_world(program *p, dl_error *err) {
     p->world = (dlr_world){.size = 1, .local_size = 1};
     dlr_world_options o = {
         .timeout = dl_config_float(p->config, DL_KEY_comm_timeout), .lost = end_lost, .context = p};
+    dlr_world_said said;
+    if (dlr_world_read(&said, err) && said.world.size > 1) dl_launch_begin(said.world.rank);
     dlr_comm *comm = dlr_comm_open(&o, err);
     if (!comm) return false;
     p->world = dlr_comm_world(comm);
@@ -131,7 +133,7 @@ static bool open_world(program *p, dl_error *err) {
         share_streams(p);
         return true;
     }
-    return dlr_comm_close(comm);
+    return dlr_comm_close(comm, err);
 }
 
 static bool is_leader(const program *p) { return p->world.rank == 0; }
@@ -556,17 +558,14 @@ static const char *join(dl_arena *arena, int n, char *const *words) {
 static void end_rank(program *p, int code, const dl_error *err) {
     bool common = code == DL_OK || code == DL_REQUEUE || code == DL_NUMERIC;
     dl_error lost = {0};
-    if (common && dlr_comm_barrier(p->comm, &lost) && dlr_comm_close(p->comm)) {
+    if (common && dlr_comm_close(p->comm, &lost)) {
         p->comm = NULL;
         return;
     }
-    if (common) {
-        dl_fail(&lost, DL_PEER, "another rank does not end its run"); /* unless the barrier said which */
-        report(p, &lost);
-        code = lost.code;
-    }
-    if (code == DL_PEER)
-        dlr_comm_close(p->comm);
+    if (common)
+        report(p, &lost), code = lost.code;
+    else if (code == DL_PEER)
+        dlr_comm_close(p->comm, &lost); /* the others hear of it, too */
     else
         dlr_comm_leave(p->comm, err->message);
     dl_error closing = {0};

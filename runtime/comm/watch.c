@@ -53,8 +53,9 @@ struct dlr_watch {
     size_t bytes; /* of a message */
     place *places;
     _Atomic bool placed;
-    int neighbour; /* the rank before this one on the same machine, or -1 */
-    int64_t parting;
+    int neighbour;         /* the rank before this one on the same machine, or -1 */
+    int64_t parting, gone; /* since when good-byes are said; since when one who has said none has been gone */
+    int64_t away, woken;   /* for how long this rank was stopped itself, the last time, and until when */
 };
 
 static int rank_behind(const dlr_engine *e, int i) { return (e->rank + (1 << i)) % e->size; }
@@ -172,7 +173,9 @@ static char state_of(int64_t pid) {
     return end && end[1] == ' ' ? end[2] : '?';
 }
 
-/* " (process 123 on host is stopped)". */
+static bool is_gone(char state) { return state == 0 || state == 'Z' || state == 'X'; }
+
+/* " (process 123 on host, which is stopped)". */
 static const char *place_text(const dlr_engine *e, int rank, char *to, size_t room) {
     const dlr_watch *w = e->watch;
     const place *p = &w->places[rank];
@@ -181,7 +184,7 @@ static const char *place_text(const dlr_engine *e, int rank, char *to, size_t ro
     char state = p->where == w->places[e->rank].where ? state_of(p->pid) : '?';
     snprintf(to, room, " (process %lld on %.*s%s)", (long long)p->pid, HOST, p->host,
              state == 'T' || state == 't' ? ", which is stopped"
-             : state == 'Z' || state == 0 ? ", which is gone"
+             : is_gone(state)             ? ", which is gone"
                                           : "");
     return to;
 }
@@ -221,10 +224,22 @@ static const char *where_text(const dlr_engine *e, char *to, size_t room) {
     return to;
 }
 
+enum { WOKEN_NS = 2000000000 /* so long behind a stop it is told: the others may have given this one up */ };
+
 static void blame(dlr_engine *e, int rank, const char *why, const char *what) {
-    char place_is[128];
-    dlr_engine_fail(e, "rank %d takes no part in %s: %s%s", rank, what, why,
-                    place_text(e, rank, place_is, sizeof place_is));
+    char place_is[128], away[64] = "";
+    if (e->watch->away && dl_clock_ns() - e->watch->woken < WOKEN_NS)
+        snprintf(away, sizeof away, "; rank %d was itself stopped, for %.1f s", e->rank,
+                 (double)e->watch->away * 1e-9);
+    dlr_engine_fail(e, "rank %d takes no part in %s: %s%s%s", rank, what, why,
+                    place_text(e, rank, place_is, sizeof place_is), away);
+}
+
+/* Whether that rank's process was of this machine, and has ended. */
+static bool has_ended(const dlr_engine *e, int rank) {
+    const dlr_watch *w = e->watch;
+    return w->placed && w->places[rank].where == w->places[e->rank].where &&
+           is_gone(state_of(w->places[rank].pid));
 }
 
 /* The rank that has been silent longest, and for how long (ns). */
@@ -291,6 +306,50 @@ static void forgive(dlr_engine *e, int64_t gap) {
     for (int r = 0; r < w->n; r++) w->heard[r] += gap;
     for (int i = 0; i < LANES; i++) e->lane[i].moved += gap;
     if (w->parting) w->parting += gap;
+    w->away = gap, w->woken = dl_clock_ns();
+}
+
+enum { GONE_NS = 1000000000 /* a good-bye may be under way still when its sender has ended */ };
+static const char end_of_run[] = "the end of the run";
+
+/* While good-byes are said. */
+static void look_at_parting(dlr_engine *e, int64_t now) {
+    dlr_watch *w = e->watch;
+    int ended = -1;
+    for (int i = 0; i < w->ways; i++) {
+        int rank = rank_before(e, i);
+        if (w->way[i].parted_from) continue;
+        if (now - w->parting > w->timeout) {
+            blame(e, rank, "it does not end its run", end_of_run);
+            return;
+        }
+        if (ended < 0 && has_ended(e, rank)) ended = rank;
+    }
+    if (ended < 0)
+        w->gone = 0;
+    else if (!w->gone)
+        w->gone = now;
+    else if (now - w->gone > GONE_NS)
+        blame(e, ended, "it has ended", end_of_run);
+}
+
+/* Places stay as they were once known; nothing else is read that the engine's thread may still change. */
+void dlr_watch_blame_end(dlr_engine *e) {
+    const dlr_watch *w = e->watch;
+    char why[64];
+    snprintf(why, sizeof why, "MPI's own end has not come back for %.1f s", e->options.timeout);
+    for (int r = 0; r < w->n; r++) {
+        char state = 0;
+        if (r == e->rank || w->places[r].where != w->places[e->rank].where) continue;
+        state = state_of(w->places[r].pid);
+        if (is_gone(state) || state == 'T' || state == 't') {
+            blame(e, r, why, end_of_run);
+            return;
+        }
+    }
+    dlr_engine_fail(
+        e, "rank %d has ended its part of the run, but %s: a rank of another machine hangs or is cut off",
+        e->rank, why);
 }
 
 static void look(dlr_engine *e, int64_t now) {
@@ -298,17 +357,12 @@ static void look(dlr_engine *e, int64_t now) {
     char what[WHAT + 40];
     const dlr_lane *l = oldest_lane(e);
     if (w->parting) {
-        for (int i = 0; i < w->ways && now - w->parting > w->timeout; i++)
-            if (!w->way[i].parted_from)
-                blame(e, rank_before(e, i), "it does not end its run", "the end of the run");
+        look_at_parting(e, now);
         return;
     }
-    if (w->placed && w->neighbour >= 0 && e->state == READY) {
-        char state = state_of(w->places[w->neighbour].pid);
-        if (state == 0 || state == 'Z' || state == 'X') {
-            blame(e, w->neighbour, "it has ended", where_text(e, what, sizeof what));
-            return;
-        }
+    if (w->placed && w->neighbour >= 0 && e->state == READY && has_ended(e, w->neighbour)) {
+        blame(e, w->neighbour, "it has ended", where_text(e, what, sizeof what));
+        return;
     }
     int64_t silent;
     int rank = most_silent(e, now, &silent);
