@@ -130,6 +130,7 @@ static bool open_world(program *p, dl_error *err) {
     p->world = dlr_comm_world(comm);
     if (p->world.size > 1) {
         p->comm = comm;
+        dl_launch_joined(p->world.rank);
         share_streams(p);
         return true;
     }

@@ -45,6 +45,7 @@ struct dl_job {
     char path[3000];     /* of the file */
     int signals, writes; /* signalfd, inotify of the file */
     int n, first;        /* ranks; the first status that is not 0 */
+    bool whole;          /* all have met */
     rank_process *ranks;
     int stops;        /* signals passed on */
     int64_t deadline; /* ms: when the ranks are ended; 0: not yet */
@@ -78,6 +79,8 @@ static void own_place(char text[200]) {
     snprintf(text, 200, "%s/%llu", boot, (unsigned long long)space.st_ino);
 }
 
+void dl_launch_joined(int rank) { tell("rank %d in %d\n", rank, 0); }
+
 void dl_launch_begin(int rank) {
     char place[200];
     const char *launcher = getenv(STATUS_PLACE);
@@ -104,11 +107,12 @@ static void read_ranks(dl_job *j) {
     for (int rank, number; f && fscanf(f, "rank %d %7s %d\n", &rank, word, &number) == 3;) {
         if (rank < 0 || rank >= j->n) continue;
         rank_process *r = &j->ranks[rank];
-        bool begins = strcmp(word, "is") == 0;
+        bool begins = strcmp(word, "is") == 0, joins = strcmp(word, "in") == 0;
+        j->whole = j->whole || joins;
         if (begins && !r->pid) {
             r->pid = number, r->fd = (int)syscall(SYS_pidfd_open, number, 0);
             r->ended = r->fd < 0 && errno != ESRCH; /* cannot be watched: no kernel for it, or no room */
-        } else if (!begins) {
+        } else if (!begins && !joins) {
             if (number && !j->first) j->first = number;
             r->told = true;
         }
@@ -130,6 +134,14 @@ static bool look_at(pid_t pid, char *state, pid_t *parent) {
     if (!end || sscanf(end + 1, " %c %d", state, &number) != 2) return false;
     *parent = number;
     return true;
+}
+
+/* Of a run that fails before all have met: who may be the reason. */
+static void name_missing(const dl_job *j) {
+    for (int i = 0; i < j->n && !j->whole; i++)
+        if (!j->ranks[i].pid && !j->ranks[i].told)
+            fprintf(stderr, "%s: error: rank %d has not begun, or is on another machine\n",
+                    program_invocation_short_name, i);
 }
 
 /* Of a run that fails: they would end neither by themselves nor by mpirun's SIGTERM. */
@@ -214,7 +226,7 @@ static void watch(dl_job *j) {
         bool fails = j->first && j->first != DL_REQUEUE;
         for (int i = 0; i < j->n; i++) fails = fails || j->ranks[i].lost;
         int64_t now = dl_clock_ns() / 1000000;
-        if (fails && !j->deadline) kill_stopped(j), j->deadline = now + GRACE_MS;
+        if (fails && !j->deadline) name_missing(j), kill_stopped(j), j->deadline = now + GRACE_MS;
         if (j->ended || !j->deadline || now < j->deadline) continue;
         kill(j->mpirun, ending++ ? SIGKILL : SIGTERM);
         j->deadline = now + TERM_MS;

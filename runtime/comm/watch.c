@@ -338,18 +338,23 @@ void dlr_watch_blame_end(dlr_engine *e) {
     const dlr_watch *w = e->watch;
     char why[64];
     snprintf(why, sizeof why, "MPI's own end has not come back for %.1f s", e->options.timeout);
+    int far = -1, n_far = 0;
     for (int r = 0; r < w->n; r++) {
-        char state = 0;
-        if (r == e->rank || w->places[r].where != w->places[e->rank].where) continue;
-        state = state_of(w->places[r].pid);
+        bool here = w->places[r].where == w->places[e->rank].where;
+        char state = here && r != e->rank ? state_of(w->places[r].pid) : '?';
         if (is_gone(state) || state == 'T' || state == 't') {
             blame(e, r, why, end_of_run);
             return;
         }
+        if (!here) far = r, n_far++;
+    }
+    if (n_far == 1) {
+        blame(e, far, why, end_of_run);
+        return;
     }
     dlr_engine_fail(
-        e, "rank %d has ended its part of the run, but %s: a rank of another machine hangs or is cut off",
-        e->rank, why);
+        e, "rank %d has ended its part of the run, but %s: one of the %d ranks %s hangs or is cut off",
+        e->rank, why, n_far ? n_far : w->n - 1, n_far ? "of other machines" : "beside it");
 }
 
 static void look(dlr_engine *e, int64_t now) {

@@ -35,6 +35,11 @@ def shim(build):
     return str(pathlib.Path(build) / "tests/ranks/rank_phases.so")
 
 
+def named_at(lines, rank):
+    """When somebody said that this rank is lost: seconds, or None."""
+    return next((t for t, line in lines if re.search(rf"rank {rank} (takes no part in|\(process \d+\)|has not begun)", line)), None)
+
+
 def run_timed(command, env):
     """(exit status, [(seconds, line of what it said)])"""
     begin, lines = time.monotonic(), []
@@ -73,11 +78,11 @@ def main(build, family, *long):
         what, name = f"{phase}, {signal.Signals(number).name}", f"{phase}{number}"
         status, lines = run(name, PHASE=phase, PHASE_RANK=str(victim), PHASE_SIGNAL=str(number), LD_PRELOAD=shim(build),
                             ENABLE_PROFILING="1")
-        named = [t for t, line in lines if re.search(rf"rank {victim} (takes no part in|\(process \d+\))", line)]
+        named = named_at(lines, victim)
         text = "".join(line for _, line in lines)
         check(status == 8, f"{what}: exit {status}: {text[-900:]}")
         # each second is counted from the start: the phase is no later than a whole run takes
-        check(named and named[0] < whole + TIMEOUT + 5, f"{what}: named after {named[:1]} s: {text[-900:]}")
+        check(named is not None and named < whole + TIMEOUT + 5, f"{what}: named after {named} s: {text[-900:]}")
         check(lines[-1][0] < whole + TIMEOUT + 5, f"{what}: it ends after {lines[-1][0]:.1f} s")
         if number == STOP and phase != "init":  # nobody but the other ranks knows of it
             check(re.search(rf"rank {1 - victim}: dlrun: error: rank {victim} takes no part in .*which is stopped", text), f"{what}: {text[-900:]}")
