@@ -105,11 +105,12 @@ static const char *find_mpirun(const mpi_family **family, dl_error *err) {
                      (*family)->family);
         }
     }
-    dl_fail(err, DL_RESOURCE,
-            "-n starts ranks by mpirun, and there is none that can be used%s: install Open MPI or MPICH, or "
-            "name it by "
-            "DLR_MPIRUN (docs/distributed.md)",
-            found);
+    dl_fail(
+        err, DL_RESOURCE,
+        "ranks are started by mpirun, and there is none that can be used%s: install Open MPI or MPICH, or "
+        "name it by "
+        "DLR_MPIRUN (docs/distributed.md)",
+        found);
     return NULL;
 }
 

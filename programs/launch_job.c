@@ -261,11 +261,10 @@ static int status_of(const dl_job *j) {
     bool lost = false;
     for (int i = 0; i < j->n; i++) lost = lost || j->ranks[i].lost;
     if (j->first || (!status && !lost)) return j->first;
+    if (lost) return DL_PEER; /* mpirun's status is then of a signal, whatever number it has */
     bool ours = (status >= DL_USAGE && status <= DL_PEER) || status == DL_INTERNAL || status == DL_REQUEUE;
     if (ours) return status;
-    if (!lost)
-        fprintf(stderr, "%s: error: mpirun has ended with status %d\n", program_invocation_short_name,
-                status);
+    fprintf(stderr, "%s: error: mpirun has ended with status %d\n", program_invocation_short_name, status);
     return DL_PEER;
 }
 
