@@ -16,6 +16,7 @@ static const dl_option options[] = {
     {"ranks", 0, "N,N,...", "numbers of ranks to look at (2,8,64,512)"},
     {"latency", 0, "US", "of the network, microseconds a message (20)"},
     {"bandwidth", 0, "GB/S", "of the network, from one rank, GB a second (1)"},
+    {"target", 0, "TARGET", "take kernels as they are predicted for it (dlc compile --help), timing none"},
     {"measure", 0, "N", "measure both, between N ranks that mpirun starts"},
     {"json", 0, NULL, "print the figures as one JSON object"},
     {"help", 'h', NULL, "this text"},
@@ -24,18 +25,15 @@ static const dl_option options[] = {
 
 static const char usage[] =
     "usage: dlc scale [MODEL.dl] [--ranks=2,8,64,512] [OPTION...] [--key=value...]\n\n"
-    "How long a training step takes on so many ranks, each with local_batch_size samples (1): the plan of "
-    "one "
-    "rank\n"
-    "is compiled for each number, its kernels are timed here, and its collectives take latency + bytes / "
-    "bandwidth\n"
-    "a message, beside the kernels until they are waited for. With --measure=2 both are measured, by sums of "
-    "many\n"
-    "sizes between as many ranks on this machine; `mpirun -n 2 --hostfile F dlc scale ...` measures between "
-    "others.\n"
-    "Efficiency is the time of one rank's step by that of this many. Not in it: "
-    "reading\n"
-    "data, ranks that wait for slower ones, networks whose parts are shared.\n\n";
+    "How long a training step takes on so many ranks, each with local_batch_size samples (1): the plan of\n"
+    "one rank is compiled for each number, its kernels are timed here, or taken as predicted for --target,\n"
+    "and its collectives take latency + bytes / bandwidth a message, beside the kernels until they are\n"
+    "waited for. With --measure=2 both are measured, by sums of many sizes between two ranks on this "
+    "machine;\n"
+    "`mpirun -n 2 --hostfile F dlc scale ...` measures between others. Efficiency is samples a second and\n"
+    "rank, beside one rank's. Not in it: reading data, ranks that wait for slower ones, networks whose "
+    "parts\n"
+    "are shared.\n\n";
 
 enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 30, ROUNDS_MS = 1000, MOST_NUMBERS = 16 };
 
@@ -98,29 +96,40 @@ static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS], dl_
 }
 
 typedef struct {
-    int ranks;
+    int ranks, data_ranks; /* that have samples of their own */
     dl_scaled of;
     int64_t peak;
 } line;
 
+/* What the target's model of costs says of each launch. */
+static const double *predict_launches(dl_arena *arena, const dl_plan *plan, const dl_plan_program *p) {
+    double *us = DL_NEWS(arena, double, p->launches.n + 1);
+    for (int i = 0; i < p->launches.n; i++) us[i] = plan->kernels.at[p->launches.at[i].kernel].predicted_us;
+    return us;
+}
+
 /* The plan of the first of `ranks` ranks, on paper. */
-static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, line *to, dl_error *err) {
+static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, const char *target, line *to,
+                    dl_error *err) {
     dl_compile_options opt;
     double *us = NULL;
-    if (!dl_session_options(s, NULL, &opt, err)) return false;
+    if (!dl_session_options(s, target, &opt, err)) return false;
     opt.warn = dlc_warn;
     dl_plan *plan = dl_session_compile(s, &opt, err);
     int threads = (int)dl_config_int(s->config, DL_KEY_threads);
-    if (!plan || !time_launches(arena, plan, &s->ranks, threads, &us, err)) return false;
+    if (!plan || (!target && !time_launches(arena, plan, &s->ranks, threads, &us, err))) return false;
+    const dl_plan_program *train = dl_plan_program_find(plan, "train");
     *to = (line){.ranks = dl_ranks_world(&s->ranks),
-                 .of = dl_scale_program(dl_plan_program_find(plan, "train"), us, network),
+                 .data_ranks = s->ranks.size[DL_RANKS_DP],
+                 .of = dl_scale_program(train, target ? predict_launches(arena, plan, train) : us, network),
                  .peak = dl_plan_peak(plan, threads ? threads : 1)};
     return true;
 }
 
-/* Of one rank's step. */
+/* Samples a second and rank, beside one rank's. */
 static double efficiency(const line *lines, int i) {
-    return lines[i].of.step_ms > 0 ? lines[0].of.step_ms / lines[i].of.step_ms : 0;
+    const line *l = &lines[i];
+    return l->of.step_ms > 0 ? lines[0].of.step_ms / l->of.step_ms * l->data_ranks / l->ranks : 0;
 }
 
 static void print_json(const dl_session *s, const line *lines, int n, const dl_network_measured *m) {
@@ -201,7 +210,8 @@ static int start_ranks(int n, int argc, char **argv) {
 }
 
 static int scale(dl_arena *arena, int argc, char **argv, const int *numbers, int n,
-                 const dl_network_measured *network, bool json) {
+                 const dl_network_measured *network, const dl_config *c) {
+    const char *target = dl_config_option(c, "target");
     dl_error err = {0};
     int code = 0;
     line lines[MOST_NUMBERS + 1];
@@ -210,9 +220,9 @@ static int scale(dl_arena *arena, int argc, char **argv, const int *numbers, int
         dl_session_close(s);
         s = dlc_session_of(arena, argc, argv, options, numbers[i], &code);
         if (!s) return code;
-        if (!look_at(arena, s, &network->network, &lines[i], &err)) return dlc_fail(&err);
+        if (!look_at(arena, s, &network->network, target, &lines[i], &err)) return dlc_fail(&err);
     }
-    (json ? print_json : print)(s, lines, n, network);
+    (dl_config_option(c, "json") ? print_json : print)(s, lines, n, network);
     dl_session_close(s);
     return 0;
 }
@@ -235,8 +245,6 @@ int dlc_scale(dl_arena *arena, int argc, char **argv) {
         dl_launch_begin(said.world.rank);
         if (!measure(asked, &network, &world, &err)) return dl_launch_report(world.rank, dlc_fail(&err));
     }
-    int code = world.rank
-                   ? 0
-                   : scale(arena, argc, argv, numbers, n + 1, &network, dl_config_option(c, "json") != NULL);
+    int code = world.rank ? 0 : scale(arena, argc, argv, numbers, n + 1, &network, c);
     return is_rank ? dl_launch_report(world.rank, code) : code;
 }

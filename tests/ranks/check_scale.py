@@ -44,6 +44,10 @@ def main(dlc):
     check(near(two["network_ms"], 2 * two["collectives"]), f"latency alone: {two}")
     two, = scale("--ranks=2", "--latency=1e-9", "--bandwidth=0.001")[1:]
     check(near(two["network_ms"], two["bytes"] / 1e3), f"bandwidth alone: {two}")
+    # samples a second and rank: of two ranks that share each sample, half as many as of one in the same time
+    one, two = scale("--ranks=2", "--tensor_parallel=2", "--target=cuda:sm_80")
+    check(near(two["efficiency"], one["step_ms"] / two["step_ms"] / 2), f"tensor_parallel: {two}")
+    check([x["step_ms"] for x in scale("--ranks=2", "--tensor_parallel=2", "--target=cuda:sm_80")] == [one["step_ms"], two["step_ms"]], "nothing is timed")
     # measured: by real ranks of each MPI that is here, and the two numbers are those that the figures are made with
     for family in ("openmpi", "mpich"):
         mpirun = mpi.find(pathlib.Path(dlc).parent.parent, family)
