@@ -16,7 +16,6 @@
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,6 +24,7 @@
 #include "ir/base/arena.h"
 #include "ir/base/clock.h"
 #include "programs/launch.h"
+#include "runtime/comm/place.h"
 
 #define STATUS_FILE  "DLRUN_STATUS_FILE"
 #define STATUS_PLACE "DLRUN_STATUS_PLACE" /* where the numbers of processes in it mean something */
@@ -67,22 +67,14 @@ static bool tell(const char *form, int rank, int number) {
 }
 
 /* The machine, and which numbers its processes have: containers see their own. */
-static void own_place(char text[200]) {
-    char boot[64] = "";
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (f) {
-        if (fscanf(f, "%63s", boot) != 1) boot[0] = 0;
-        fclose(f);
-    }
-    struct stat space = {0};
-    stat("/proc/self/ns/pid", &space);
-    snprintf(text, 200, "%s/%llu", boot, (unsigned long long)space.st_ino);
+static void own_place(char text[24]) {
+    snprintf(text, 24, "%llx", (unsigned long long)dlr_place_own().where);
 }
 
 void dl_launch_joined(int rank) { tell("rank %d in %d\n", rank, 0); }
 
 void dl_launch_begin(int rank) {
-    char place[200];
+    char place[24];
     const char *launcher = getenv(STATUS_PLACE);
     own_place(place);
     if (launcher && strcmp(launcher, place) == 0) tell("rank %d is %d\n", rank, (int)getpid());
@@ -286,7 +278,7 @@ static bool make_file(dl_job *j, dl_error *err) {
         return ok;
     }
     close(fd);
-    char place[200];
+    char place[24];
     own_place(place);
     setenv(STATUS_FILE, j->path, 1), setenv(STATUS_PLACE, place, 1);
     return true;

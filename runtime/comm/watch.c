@@ -5,18 +5,15 @@
  * there are. A rank whose beats have not risen for the timeout is given up; and so is one that others have
  * waited for that long though it lives: the one that has started the fewest collectives. On one machine a
  * process that is gone is seen at the next tick. The first who notices tells all, along the same ways. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "ir/base/clock.h"
-#include "ir/base/hash.h"
 #include "runtime/comm/engine.h"
+#include "runtime/comm/place.h"
 
-enum { MOST_WAYS = 20, TEXT = 480, HOST = 32, FIRST_TAG = DLR_MPI_TAG - MOST_WAYS };
+enum { MOST_WAYS = 20, TEXT = 480, FIRST_TAG = DLR_MPI_TAG - MOST_WAYS };
 enum { BEATS, GOOD_BYE, LOST };
 static const int64_t most_tick = 250000000, least_tick = 10000000;
 
@@ -29,14 +26,6 @@ typedef struct {
     char text[TEXT];
     sign ranks[];
 } message;
-
-/* Where a rank's process is: ranks with the same `where` see each other's processes. */
-typedef struct {
-    uint64_t where;
-    int64_t pid;
-    uint64_t cpus; /* which it may run on */
-    char host[HOST];
-} place;
 
 typedef struct {
     message *in, *out, *lost;
@@ -51,7 +40,7 @@ struct dlr_watch {
     int64_t *heard; /* ns, when a beat of it was new */
     way way[MOST_WAYS];
     size_t bytes; /* of a message */
-    place *places;
+    dlr_place *places;
     _Atomic bool placed;
     int neighbour;         /* the rank before this one on the same machine, or -1 */
     int64_t parting, gone; /* since when good-byes are said; since when one who has said none has been gone */
@@ -69,11 +58,12 @@ static void receive(dlr_engine *e, int i) {
                     dlr_id(DLR_GOSSIP, true, 0, 0, i));
 }
 
-static void send_message(dlr_engine *e, int i, message *m) {
+/* False: it cannot be sent; who gets none will say that this rank is silent. */
+static bool send_message(dlr_engine *e, int i, message *m) {
     dlr_watch *w = e->watch;
     memcpy(m->ranks, w->ranks, (size_t)w->n * sizeof *w->ranks);
-    e->mpi->send(m, (int64_t)w->bytes, rank_behind(e, i), FIRST_TAG + i, 1,
-                 dlr_id(DLR_GOSSIP, false, 0, 0, i));
+    return !e->mpi->send(m, (int64_t)w->bytes, rank_behind(e, i), FIRST_TAG + i, 1,
+                         dlr_id(DLR_GOSSIP, false, 0, 0, i));
 }
 
 dlr_watch *dlr_watch_open(dlr_engine *e) {
@@ -109,30 +99,11 @@ int64_t dlr_watch_next(const dlr_engine *e) { return e->watch->next; }
 
 /* ---- places ---- */
 
-static place own_place(void) {
-    place p = {.pid = getpid()};
-    char boot[64] = "";
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    sched_getaffinity(0, sizeof cpus, &cpus);
-    p.cpus = dl_hash(&cpus, sizeof cpus, 0);
-    struct stat space = {0};
-    if (gethostname(p.host, sizeof p.host - 1)) p.host[0] = 0;
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (f) {
-        if (!fgets(boot, sizeof boot, f)) boot[0] = 0;
-        fclose(f);
-    }
-    stat("/proc/self/ns/pid", &space); /* containers of one machine do not see each other's processes */
-    p.where = dl_hash(&space.st_ino, sizeof space.st_ino, dl_hash_str(boot, dl_hash_str(p.host, 0)));
-    return p;
-}
-
 bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
     dlr_watch *w = e->watch;
-    int64_t words = sizeof(place) / 8, *counts = dl_calloc((size_t)w->n, sizeof *counts);
-    place *own = dl_malloc(sizeof *own);
-    *own = own_place();
+    int64_t words = sizeof(dlr_place) / 8, *counts = dl_calloc((size_t)w->n, sizeof *counts);
+    dlr_place *own = dl_malloc(sizeof *own);
+    *own = dlr_place_own();
     for (int r = 0; r < w->n; r++) counts[r] = words;
     dlr_collective c = {.kind = DLR_ALL_GATHER,
                         .type = DL_I64,
@@ -160,31 +131,16 @@ bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
     return true;
 }
 
-/* The letter that the system has for the state of a process of this machine: T stopped, Z ended; 0: gone. */
-static char state_of(int64_t pid) {
-    char path[64], text[400];
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-    FILE *f = fopen(path, "re");
-    if (!f) return 0;
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = 0;
-    const char *end = strrchr(text, ')'); /* behind the name, which may hold anything */
-    return end && end[1] == ' ' ? end[2] : '?';
-}
-
-static bool is_gone(char state) { return state == 0 || state == 'Z' || state == 'X'; }
-
 /* " (process 123 on host, which is stopped)". */
 static const char *place_text(const dlr_engine *e, int rank, char *to, size_t room) {
     const dlr_watch *w = e->watch;
-    const place *p = &w->places[rank];
+    const dlr_place *p = &w->places[rank];
     to[0] = 0;
     if (!w->placed) return to;
-    char state = p->where == w->places[e->rank].where ? state_of(p->pid) : '?';
-    snprintf(to, room, " (process %lld on %.*s%s)", (long long)p->pid, HOST, p->host,
+    char state = dlr_place_state(p, &w->places[e->rank]);
+    snprintf(to, room, " (process %lld on %.*s%s)", (long long)p->pid, DLR_HOST, p->host,
              state == 'T' || state == 't' ? ", which is stopped"
-             : is_gone(state)             ? ", which is gone"
+             : dlr_place_gone(state)      ? ", which is gone"
                                           : "");
     return to;
 }
@@ -238,8 +194,7 @@ static void blame(dlr_engine *e, int rank, const char *why, const char *what) {
 /* Whether that rank's process was of this machine, and has ended. */
 static bool has_ended(const dlr_engine *e, int rank) {
     const dlr_watch *w = e->watch;
-    return w->placed && w->places[rank].where == w->places[e->rank].where &&
-           is_gone(state_of(w->places[rank].pid));
+    return w->placed && dlr_place_gone(dlr_place_state(&w->places[rank], &w->places[e->rank]));
 }
 
 /* The rank that has been silent longest, and for how long (ns). */
@@ -341,8 +296,8 @@ void dlr_watch_blame_end(dlr_engine *e) {
     int far = -1, n_far = 0;
     for (int r = 0; r < w->n; r++) {
         bool here = w->places[r].where == w->places[e->rank].where;
-        char state = here && r != e->rank ? state_of(w->places[r].pid) : '?';
-        if (is_gone(state) || state == 'T' || state == 't') {
+        char state = r == e->rank ? '?' : dlr_place_state(&w->places[r], &w->places[e->rank]);
+        if (dlr_place_gone(state) || state == 'T' || state == 't') {
             blame(e, r, why, end_of_run);
             return;
         }
@@ -394,9 +349,8 @@ void dlr_watch_tick(dlr_engine *e) {
     pthread_mutex_unlock(&e->lock);
     way *y = &w->way[w->turn];
     if (!y->sending && !y->parting && !y->said) {
-        y->sending = true;
         y->out->word = BEATS;
-        send_message(e, w->turn, y->out);
+        y->sending = send_message(e, w->turn, y->out);
     }
     w->turn = (w->turn + 1) % w->ways;
     look(e, now);
