@@ -35,10 +35,10 @@ static const char usage[] =
     "parts\n"
     "are shared.\n\n";
 
-enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 30, ROUNDS_MS = 1000, MOST_NUMBERS = 16 };
+enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 30, ROUNDS_MS = 250, MOST_NUMBERS = 16 };
 
-/* Each launch's least time of some rounds, on noise: as many as fit into a second, since others may use the
- * machine. */
+/* Each launch's least time of some rounds, on noise: as many as fit into a quarter of a second, since others
+ * may use the machine. */
 static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_ranks *ranks, int threads,
                           double **us, dl_error *err) {
     int world = dl_ranks_world(ranks), program = 0;
