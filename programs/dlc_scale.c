@@ -1,5 +1,5 @@
-/* `dlc scale`: how long a step takes by ranks, from kernels measured here and a network described by two
- * numbers. */
+/* `dlc scale`: how long a step takes by ranks, from kernels measured here and a network of two numbers, which
+ * are given or measured. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,6 +7,8 @@
 #include "programs/dlc.h"
 #include "programs/fill.h"
 #include "programs/groups.h"
+#include "programs/launch.h"
+#include "programs/network.h"
 #include "programs/scaling.h"
 #include "runtime/exec.h"
 
@@ -14,6 +16,8 @@ static const dl_option options[] = {
     {"ranks", 0, "N,N,...", "numbers of ranks to look at (2,8,64,512)"},
     {"latency", 0, "US", "of the network, microseconds a message (20)"},
     {"bandwidth", 0, "GB/S", "of the network, from one rank, GB a second (1)"},
+    {"target", 0, "TARGET", "take kernels as they are predicted for it (dlc compile --help), timing none"},
+    {"measure", 0, "N", "measure both, between N ranks that mpirun starts"},
     {"json", 0, NULL, "print the figures as one JSON object"},
     {"help", 'h', NULL, "this text"},
     {0},
@@ -21,20 +25,20 @@ static const dl_option options[] = {
 
 static const char usage[] =
     "usage: dlc scale [MODEL.dl] [--ranks=2,8,64,512] [OPTION...] [--key=value...]\n\n"
-    "How long a training step takes on so many ranks, each with local_batch_size samples (1): the plan of "
-    "one "
-    "rank\n"
-    "is compiled for each number, its kernels are timed here, and its collectives take latency + bytes / "
-    "bandwidth\n"
-    "a message, beside the kernels until they are waited for. `mpirun -n 2 build/tests/ranks/comm_bench` "
-    "measures\n"
-    "both for a machine's MPI. Efficiency is the time of one rank's step by that of this many. Not in it: "
-    "reading\n"
-    "data, ranks that wait for slower ones, networks whose parts are shared.\n\n";
+    "How long a training step takes on so many ranks, each with local_batch_size samples (1): the plan of\n"
+    "one rank is compiled for each number, its kernels are timed here, or taken as predicted for --target,\n"
+    "and its collectives take latency + bytes / bandwidth a message, beside the kernels until they are\n"
+    "waited for. With --measure=2 both are measured, by sums of many sizes between two ranks on this "
+    "machine;\n"
+    "`mpirun -n 2 --hostfile F dlc scale ...` measures between others. Efficiency is samples a second and\n"
+    "rank, beside one rank's. Not in it: reading data, ranks that wait for slower ones, networks whose "
+    "parts\n"
+    "are shared.\n\n";
 
-enum { ROUNDS = 3, MOST_NUMBERS = 16 };
+enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 30, ROUNDS_MS = 250, MOST_NUMBERS = 16 };
 
-/* Each launch's least time of some rounds, on noise. */
+/* Each launch's least time of some rounds, on noise: as many as fit into a quarter of a second, since others
+ * may use the machine. */
 static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_ranks *ranks, int threads,
                           double **us, dl_error *err) {
     int world = dl_ranks_world(ranks), program = 0;
@@ -51,7 +55,9 @@ static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_ranks *
     int n = ok ? plan->programs.at[program].launches.n : 0;
     *us = DL_NEWS(arena, double, n + 1);
     if (ok) dlr_exec_renew(e);
-    for (int round = 0; ok && round < ROUNDS; round++)
+    double start = dl_clock_ms();
+    for (int round = 0;
+         ok && (round < LEAST_ROUNDS || (round < MOST_ROUNDS && dl_clock_ms() - start < ROUNDS_MS)); round++)
         for (int i = 0; i < n; i++) {
             double began = dl_clock_ms();
             dlr_exec_run_launch(e, program, i);
@@ -59,7 +65,7 @@ static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_ranks *
             if (!round || took < (*us)[i]) (*us)[i] = took;
         }
     dlr_exec_close(e);
-    for (int r = 0; r < world; r++) dlr_comm_close(comms[r]);
+    for (int r = 0; r < world; r++) dlr_comm_close(comms[r], NULL);
     free(comms);
     return ok;
 }
@@ -90,74 +96,155 @@ static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS], dl_
 }
 
 typedef struct {
-    int ranks;
+    int ranks, data_ranks; /* that have samples of their own */
     dl_scaled of;
     int64_t peak;
 } line;
 
+/* What the target's model of costs says of each launch. */
+static const double *predict_launches(dl_arena *arena, const dl_plan *plan, const dl_plan_program *p) {
+    double *us = DL_NEWS(arena, double, p->launches.n + 1);
+    for (int i = 0; i < p->launches.n; i++) us[i] = plan->kernels.at[p->launches.at[i].kernel].predicted_us;
+    return us;
+}
+
 /* The plan of the first of `ranks` ranks, on paper. */
-static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, line *to, dl_error *err) {
+static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, const char *target, line *to,
+                    dl_error *err) {
     dl_compile_options opt;
     double *us = NULL;
-    if (!dl_session_options(s, NULL, &opt, err)) return false;
+    if (!dl_session_options(s, target, &opt, err)) return false;
     opt.warn = dlc_warn;
     dl_plan *plan = dl_session_compile(s, &opt, err);
     int threads = (int)dl_config_int(s->config, DL_KEY_threads);
-    if (!plan || !time_launches(arena, plan, &s->ranks, threads, &us, err)) return false;
+    if (!plan || (!target && !time_launches(arena, plan, &s->ranks, threads, &us, err))) return false;
+    const dl_plan_program *train = dl_plan_program_find(plan, "train");
     *to = (line){.ranks = dl_ranks_world(&s->ranks),
-                 .of = dl_scale_program(dl_plan_program_find(plan, "train"), us, network),
+                 .data_ranks = s->ranks.size[DL_RANKS_DP],
+                 .of = dl_scale_program(train, target ? predict_launches(arena, plan, train) : us, network),
                  .peak = dl_plan_peak(plan, threads ? threads : 1)};
     return true;
 }
 
-static void print(const dl_session *s, const line *lines, int n, const dl_network *network, bool json) {
-    double one = lines[0].of.step_ms;
-    if (json)
-        printf("{\"latency_us\": %g, \"bandwidth_gbs\": %g, \"batch\": %lld, \"scale\": [",
-               network->latency_us, network->bandwidth_gbs, (long long)s->batch);
-    else
-        printf("%s, %lld samples a rank; network: %g us a message, %g GB/s\n"
-               "%8s %10s %10s %10s %10s %10s %12s %10s\n",
-               dl_shown(s->arena, s->model_path), (long long)s->batch, network->latency_us,
-               network->bandwidth_gbs, "ranks", "step ms", "kernels", "network", "exposed", "efficient",
-               "MiB a step", "peak MiB");
+/* Samples a second and rank, beside one rank's. */
+static double efficiency(const line *lines, int i) {
+    const line *l = &lines[i];
+    return l->of.step_ms > 0 ? lines[0].of.step_ms / l->of.step_ms * l->data_ranks / l->ranks : 0;
+}
+
+static void print_json(const dl_session *s, const line *lines, int n, const dl_network_measured *m) {
+    printf("{\"latency_us\": %g, \"bandwidth_gbs\": %g, \"batch\": %lld, ", m->network.latency_us,
+           m->network.bandwidth_gbs, (long long)s->batch);
+    for (int i = 0; m->ranks && i < DL_NETWORK_SIZES; i++)
+        printf("%s{\"bytes\": %lld, \"us\": %.6g, \"model_us\": %.6g}%s", i ? ", " : "\"measured\": [",
+               (long long)m->points[i].bytes, m->points[i].us, m->points[i].model_us,
+               i + 1 < DL_NETWORK_SIZES ? "" : "], ");
+    printf("\"scale\": [");
     for (int i = 0; i < n; i++) {
         const line *l = &lines[i];
-        double efficiency = l->of.step_ms > 0 ? one / l->of.step_ms : 0;
-        if (json)
-            printf("%s{\"ranks\": %d, \"step_ms\": %.6g, \"compute_ms\": %.6g, \"network_ms\": %.6g, "
-                   "\"exposed_ms\": "
-                   "%.6g, \"efficiency\": %.6g, \"bytes\": %lld, \"collectives\": %d, \"peak_bytes\": %lld}",
-                   i ? ", " : "", l->ranks, l->of.step_ms, l->of.compute_ms, l->of.network_ms,
-                   l->of.exposed_ms, efficiency, (long long)l->of.bytes, l->of.collectives,
-                   (long long)l->peak);
-        else
-            printf("%8d %10.2f %10.2f %10.2f %10.2f %9.0f%% %12.2f %10.1f\n", l->ranks, l->of.step_ms,
-                   l->of.compute_ms, l->of.network_ms, l->of.exposed_ms, 100 * efficiency,
-                   (double)l->of.bytes / 0x1p20, (double)l->peak / 0x1p20);
+        printf("%s{\"ranks\": %d, \"step_ms\": %.6g, \"compute_ms\": %.6g, \"network_ms\": %.6g, "
+               "\"exposed_ms\": %.6g, \"efficiency\": %.6g, \"bytes\": %lld, \"collectives\": %d, "
+               "\"peak_bytes\": %lld}",
+               i ? ", " : "", l->ranks, l->of.step_ms, l->of.compute_ms, l->of.network_ms, l->of.exposed_ms,
+               efficiency(lines, i), (long long)l->of.bytes, l->of.collectives, (long long)l->peak);
     }
-    if (json) printf("]}\n");
+    printf("]}\n");
+}
+
+/* How well two numbers say what was measured. */
+static void print_measured(const dl_network_measured *m) {
+    printf("sums over %d ranks by %s, microseconds, and what the two numbers say:", m->ranks, m->backend);
+    for (int i = 0; i < DL_NETWORK_SIZES; i++)
+        printf("%s %lld KiB %.0f (%.0f)", i ? ";" : "", (long long)m->points[i].bytes / 1024, m->points[i].us,
+               m->points[i].model_us);
+    printf("\n");
+}
+
+static void print(const dl_session *s, const line *lines, int n, const dl_network_measured *m) {
+    if (m->ranks) print_measured(m);
+    printf("%s, %lld samples a rank; network: %.3g us a message, %.3g GB/s\n"
+           "%8s %10s %10s %10s %10s %10s %12s %10s\n",
+           dl_shown(s->arena, s->model_path), (long long)s->batch, m->network.latency_us,
+           m->network.bandwidth_gbs, "ranks", "step ms", "kernels", "network", "exposed", "efficient",
+           "MiB a step", "peak MiB");
+    for (int i = 0; i < n; i++) {
+        const line *l = &lines[i];
+        printf("%8d %10.2f %10.2f %10.2f %10.2f %9.0f%% %12.2f %10.1f\n", l->ranks, l->of.step_ms,
+               l->of.compute_ms, l->of.network_ms, l->of.exposed_ms, 100 * efficiency(lines, i),
+               (double)l->of.bytes / 0x1p20, (double)l->peak / 0x1p20);
+    }
+}
+
+/* ---- the network ---- */
+
+/* What is described, or nothing, with as many ranks to measure it between as --measure says. */
+static bool read_network(const dl_config *c, dl_network *network, int *measure, dl_error *err) {
+    const char *text = dl_config_option(c, "measure");
+    char *end = NULL;
+    long n = text ? strtol(text, &end, 10) : 0;
+    if (text && (end == text || *end || n < 2 || n > 4096))
+        return dl_fail(err, DL_USAGE, "--measure=%.100s is no number of ranks from 2 to 4096", text);
+    if (text && (dl_config_option(c, "latency") || dl_config_option(c, "bandwidth")))
+        return dl_fail(err, DL_USAGE, "--measure finds what --latency and --bandwidth say: leave them out");
+    *measure = (int)n;
+    return read_positive(c, "latency", 20, &network->latency_us, err) &&
+           read_positive(c, "bandwidth", 1, &network->bandwidth_gbs, err);
+}
+
+/* In each of the ranks: all but the first are done behind it. */
+static bool measure(int asked, dl_network_measured *m, dlr_world *world, dl_error *err) {
+    dlr_comm *comm = dlr_comm_open(&(dlr_world_options){.timeout = 60}, err);
+    if (!comm) return false;
+    *world = dlr_comm_world(comm);
+    if (asked && asked != world->size)
+        dl_fail(err, DL_USAGE, "--measure=%d, and there are %d ranks: leave it out", asked, world->size);
+    bool ok = !err->code && dl_network_measure(comm, m, err);
+    return dlr_comm_close(comm, err) && ok; /* before kernels are timed: nobody is beside them */
+}
+
+/* Starts `n` ranks of this very command. argv[0] is its name, behind the program's. */
+static int start_ranks(int n, int argc, char **argv) {
+    dl_error err = {0};
+    int status = 0;
+    return dl_launch(n, argc + 1, argv - 1, &status, &err) ? status : dlc_fail(&err);
+}
+
+static int scale(dl_arena *arena, int argc, char **argv, const int *numbers, int n,
+                 const dl_network_measured *network, const dl_config *c) {
+    const char *target = dl_config_option(c, "target");
+    dl_error err = {0};
+    int code = 0;
+    line lines[MOST_NUMBERS + 1];
+    dl_session *s = NULL;
+    for (int i = 0; i < n; i++) {
+        dl_session_close(s);
+        s = dlc_session_of(arena, argc, argv, options, numbers[i], &code);
+        if (!s) return code;
+        if (!look_at(arena, s, &network->network, target, &lines[i], &err)) return dlc_fail(&err);
+    }
+    (dl_config_option(c, "json") ? print_json : print)(s, lines, n, network);
+    dl_session_close(s);
+    return 0;
 }
 
 int dlc_scale(dl_arena *arena, int argc, char **argv) {
     dl_error err = {0};
-    int numbers[MOST_NUMBERS + 1] = {1}, n = 0, code = 0;
-    line lines[MOST_NUMBERS + 1];
-    dl_network network;
+    int numbers[MOST_NUMBERS + 1] = {1}, n = 0, asked = 0;
+    dl_network_measured network = {0};
+    dlr_world_said said;
+    dlr_world world = {.size = 1};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (!c) return dlc_fail(&err);
     if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
-    if (!read_list(c, &n, numbers + 1, &err) || !read_positive(c, "latency", 20, &network.latency_us, &err) ||
-        !read_positive(c, "bandwidth", 1, &network.bandwidth_gbs, &err))
+    if (!read_list(c, &n, numbers + 1, &err) || !read_network(c, &network.network, &asked, &err) ||
+        !dlr_world_read(&said, &err))
         return dlc_fail(&err);
-    dl_session *s = NULL;
-    for (int i = 0; i <= n; i++) {
-        dl_session_close(s);
-        s = dlc_session_of(arena, argc, argv, options, numbers[i], &code);
-        if (!s) return code;
-        if (!look_at(arena, s, &network, &lines[i], &err)) return dlc_fail(&err);
+    bool is_rank = said.size_name && said.world.size > 1;
+    if (asked && !is_rank) return start_ranks(asked, argc, argv);
+    if (is_rank) {
+        dl_launch_begin(said.world.rank);
+        if (!measure(asked, &network, &world, &err)) return dl_launch_report(world.rank, dlc_fail(&err));
     }
-    print(s, lines, n + 1, &network, dl_config_option(c, "json") != NULL);
-    dl_session_close(s);
-    return 0;
+    int code = world.rank ? 0 : scale(arena, argc, argv, numbers, n + 1, &network, c);
+    return is_rank ? dl_launch_report(world.rank, code) : code;
 }

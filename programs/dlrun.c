@@ -89,15 +89,18 @@ static bool open_world(dl_run_job *p, dl_error *err) {
     p->world = (dlr_world){.size = 1, .local_size = 1};
     dlr_world_options o = {
         .timeout = dl_config_float(p->config, DL_KEY_comm_timeout), .lost = end_lost, .context = p};
+    dlr_world_said said;
+    if (dlr_world_read(&said, err) && said.world.size > 1) dl_launch_begin(said.world.rank);
     dlr_comm *comm = dlr_comm_open(&o, err);
     if (!comm) return false;
     p->world = dlr_comm_world(comm);
     if (p->world.size > 1) {
         p->comm = comm;
+        dl_launch_joined(p->world.rank);
         share_streams(p);
         return true;
     }
-    return dlr_comm_close(comm);
+    return dlr_comm_close(comm, err);
 }
 
 static bool choose_device(dl_run_job *p, dl_error *err) {
@@ -281,17 +284,14 @@ static const char *join(dl_arena *arena, int n, char *const *words) {
 static void end_rank(dl_run_job *p, int code, const dl_error *err) {
     bool common = code == DL_OK || code == DL_REQUEUE || code == DL_NUMERIC;
     dl_error lost = {0};
-    if (common && dlr_comm_barrier(p->comm, &lost) && dlr_comm_close(p->comm)) {
+    if (common && dlr_comm_close(p->comm, &lost)) {
         p->comm = NULL;
         return;
     }
-    if (common) {
-        dl_fail(&lost, DL_PEER, "another rank does not end its run"); /* unless the barrier said which */
-        report(p, &lost);
-        code = lost.code;
-    }
-    if (code == DL_PEER)
-        dlr_comm_close(p->comm);
+    if (common)
+        report(p, &lost), code = lost.code;
+    else if (code == DL_PEER)
+        dlr_comm_close(p->comm, &lost); /* the others hear of it, too */
     else
         dlr_comm_leave(p->comm, err->message);
     dl_error closing = {0};

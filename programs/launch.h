@@ -16,6 +16,10 @@ int dl_launch_take(int *argc, char **argv, dl_error *err);
  * has ended is killed. Errors: DL_USAGE, DL_RESOURCE (no mpirun). */
 bool dl_launch(int n, int argc, char **argv, int *status, dl_error *err);
 
+/* A rank's first act: tells its process to who started it, who then can say that it is gone. */
+void dl_launch_begin(int rank);
+/* All ranks have met. */
+void dl_launch_joined(int rank);
 /* A rank's last act: tells its exit status to who started it. Returns the status that mpirun should see. */
 int dl_launch_report(int rank, int status);
 #endif

@@ -222,7 +222,7 @@ static bool open_members(stage *s, dl_error *err) {
 
 static void close_stage(stage *s) {
     for (int r = 0; r < s->n && s->members; r++) dlr_exec_close(s->members[r].exec);
-    for (int r = 0; r < s->n && s->comms; r++) dlr_comm_close(s->comms[r]);
+    for (int r = 0; r < s->n && s->comms; r++) dlr_comm_close(s->comms[r], NULL);
     free(s->comms);
     dlr_exec_close(s->one);
 }

@@ -50,8 +50,6 @@ typedef struct {
     double timeout;         /* seconds after which a rank that takes no part is given up; 0: 600 */
     dlr_comm_lost_fn *lost; /* NULL: only waits fail */
     void *context;
-    const char *flight; /* file of the last collectives, written when a rank is lost, "%d" being the rank;
-                           NULL: standard error. Kept */
 } dlr_world_options;
 
 /* All ranks call it. The backend is found by the environment (world.h), the size that it says is checked
@@ -89,17 +87,19 @@ bool dlr_comm_all(dlr_comm *comm, const dlr_collective *c, dl_error *err);
 bool dlr_comm_agree(dlr_comm *comm, int flag, int *agreed, dl_error *err);
 bool dlr_comm_barrier(dlr_comm *comm, dl_error *err);
 /* Every rank of the world has the same number. Errors: DL_INPUT, naming the ranks that differ from the
- * others: "what of rank 3 differs from that of rank 0". */
+ * others: "what of rank 3 is not that of rank 0". */
 bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *err);
 
-/* Ends it; all ranks call it, unless one was lost. False when a rank was lost: the process should then leave
- * by _exit, since MPI's own end would wait for the lost one. NULL is fine. */
-bool dlr_comm_close(dlr_comm *comm);
+/* Ends it; all ranks call it, unless one was lost. False, with an error (DL_PEER), when a rank was lost, now
+ * or before: the process should then leave by _exit, since MPI's own end would wait for the lost one. `comm`
+ * and `err` may be NULL. */
+bool dlr_comm_close(dlr_comm *comm, dl_error *err);
 
 /* This rank ends alone, by a fault of its own: tells the others, whose waits fail with "rank 1 has left:
  * why". The process should then leave by _exit with its own code. */
 void dlr_comm_leave(dlr_comm *comm, const char *why);
-/* The file that the last collectives are written to when a rank is lost, in standard error's place; kept. */
+/* The file that the last collectives are written to when a rank is lost, in standard error's place; kept. All
+ * ranks of a machine need a name of their own. */
 void dlr_comm_set_flight(dlr_comm *comm, const char *path);
 
 /* n comms, the ranks of a world in this one process, to be stepped in turn: a collective is carried out by

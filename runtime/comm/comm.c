@@ -71,10 +71,11 @@ int dlr_comm_sharing(const dlr_comm *comm) { return comm->sharing; }
 const char *dlr_comm_backend(const dlr_comm *comm) { return comm->name; }
 dlr_comm_counts dlr_comm_counted(const dlr_comm *comm) { return comm->counts; }
 
-bool dlr_comm_close(dlr_comm *comm) {
+bool dlr_comm_close(dlr_comm *comm, dl_error *err) {
+    dl_error unheard = {0};
     if (!comm) return true;
-    bool well = comm->backend->close(comm);
-    if (!well) return false; /* a thread that hangs in MPI may still read what is here */
+    if (!comm->backend->close(comm, err ? err : &unheard))
+        return false; /* a thread that hangs in MPI may still read what is here */
     for (int i = 0; i < comm->groups; i++) {
         free(comm->group[i]->ranks);
         free(comm->group[i]);
@@ -127,6 +128,8 @@ static bool check(const dlr_comm *comm, const dlr_collective *c, dl_error *err) 
         fault = "this rank is not in its group";
     else if (c->type >= DL_BOOL)
         fault = "no sum of its type";
+    else if (by_pieces(c) && !c->counts)
+        fault = "no counts";
     else if (by_pieces(c)) {
         int64_t all = 0;
         if (c->outer < 0) fault = "a negative number of blocks";

@@ -8,6 +8,7 @@
 #define DLR_ENGINE_H
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "runtime/comm/messages.h"
 #include "runtime/comm/parts.h"
@@ -104,6 +105,19 @@ typedef struct {
     dlr_flight recorder[REMEMBERED]; /* by ticket */
 } dlr_engine;
 
+/* ---- between the two threads (queue.c); both take the lock ---- */
+
+/* The engine gives up: the first reason stands. */
+void dlr_engine_fail(dlr_engine *e, const char *format, ...) DL_PRINTF(2, 3);
+void dlr_engine_state(dlr_engine *e, int state);
+static inline struct timespec dlr_moment(int64_t ns) {
+    return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
+/* ---- its thread (engine.c) ---- */
+
+void *dlr_engine_run(void *engine);
+
 /* ---- messages: what an id says ---- */
 
 typedef enum { DLR_DATA, DLR_SIGNATURE, DLR_GOSSIP } dlr_message_kind;
@@ -111,8 +125,6 @@ static inline uint64_t dlr_id(dlr_message_kind kind, bool receives, int lane, in
     return (uint64_t)kind << 56 | (uint64_t)receives << 55 | (uint64_t)lane << 48 | (uint64_t)chunk << 40 |
            (uint64_t)(unsigned)member;
 }
-/* The engine gives up: the first reason stands. Takes the lock. */
-void dlr_engine_fail(dlr_engine *e, const char *format, ...) DL_PRINTF(2, 3);
 
 /* ---- collectives as phases (phases.c) ---- */
 
@@ -137,6 +149,8 @@ void dlr_watch_spread(dlr_engine *e);
 /* Says good-bye; dlr_watch_parted: all have. */
 void dlr_watch_part(dlr_engine *e);
 bool dlr_watch_parted(const dlr_engine *e);
+/* Fails the engine, whose thread hangs in MPI's own end: names whom it may wait for. */
+void dlr_watch_blame_end(dlr_engine *e);
 void dlr_watch_close(dlr_watch *w);
 /* Where every rank's process is, once, by dlr_comm_open in the program's thread; settles local_rank and
  * local_size. */
@@ -147,7 +161,7 @@ bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err);
 void dlr_flight_note(dlr_engine *e, const dlr_op *op);
 void dlr_flight_dump(const dlr_engine *e);
 
-/* ---- the backend (engine.c) ---- */
+/* ---- the backend (queue.c) ---- */
 
 /* Starts the thread and, on it, MPI; checks the size that was said. */
 dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said, const dlr_world_options *options,

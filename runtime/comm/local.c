@@ -155,7 +155,8 @@ static bool local_done(dlr_comm *comm, int64_t ticket) {
     return done;
 }
 
-static bool local_close(dlr_comm *comm) {
+static bool local_close(dlr_comm *comm, dl_error *err) {
+    (void)err;
     hub *h = comm->of;
     pthread_mutex_lock(&h->lock);
     bool last = --h->comms == 0;

@@ -74,7 +74,13 @@ const dlr_mpi *dlr_mpi_load(const dlr_world_said *said, dl_error *err) {
     dlr_mpi_table_fn *table = NULL;
     if (handle) *(void **)&table = dlsym(handle, DLR_MPI_SYMBOL);
     const dlr_mpi *mpi = table ? table() : NULL;
-    if (!mpi || mpi->version != DLR_MPI_VERSION) {
+    if (mpi && mpi->version != DLR_MPI_VERSION) {
+        dl_fail(err, DL_RESOURCE,
+                "%s=%d: the module for %s that was found is of another version of dlrun (%d, not %d): "
+                "install both anew",
+                said->size_name, said->world.size, mpi->name, mpi->version, DLR_MPI_VERSION);
+        mpi = NULL;
+    } else if (!mpi) {
         dl_fail(err, DL_RESOURCE,
                 "%s=%d: this dlrun has no module for %s (dlr_mpi_%s.so)%s%s; build it where that MPI's "
                 "development "

@@ -19,7 +19,8 @@ typedef struct {
     int64_t (*start)(dlr_comm *comm, dlr_members *group, const dlr_collective *c);
     bool (*wait)(dlr_comm *comm, int64_t ticket, dl_error *err);
     bool (*done)(dlr_comm *comm, int64_t ticket);
-    bool (*close)(dlr_comm *comm); /* frees what is the backend's */
+    /* Frees what is the backend's; false with an error: a rank is lost, and nothing is freed. */
+    bool (*close)(dlr_comm *comm, dl_error *err);
     void (*leave)(dlr_comm *comm, const char *why);
 } dlr_comm_backend_table;
 
@@ -30,8 +31,8 @@ struct dlr_comm {
     int sharing;
     dlr_members *group[MOST_GROUPS];
     int groups;
-    const char *flight; /* file of the last collectives */
-    dl_error refused;   /* a collective that was none */
+    const char *_Atomic flight; /* file of the last collectives */
+    dl_error refused;           /* a collective that was none */
     dlr_comm_counts counts;
     int32_t flag, agreed; /* of dlr_comm_agree: MPI may write it still when a failed wait has returned */
     void *of;             /* the backend's */

@@ -24,8 +24,8 @@ static bool self_done(dlr_comm *comm, int64_t ticket) {
     return true;
 }
 
-static bool self_close(dlr_comm *comm) {
-    (void)comm;
+static bool self_close(dlr_comm *comm, dl_error *err) {
+    (void)comm, (void)err;
     return true;
 }
 

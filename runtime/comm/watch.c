@@ -5,18 +5,15 @@
  * there are. A rank whose beats have not risen for the timeout is given up; and so is one that others have
  * waited for that long though it lives: the one that has started the fewest collectives. On one machine a
  * process that is gone is seen at the next tick. The first who notices tells all, along the same ways. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "ir/base/clock.h"
-#include "ir/base/hash.h"
 #include "runtime/comm/engine.h"
+#include "runtime/comm/place.h"
 
-enum { MOST_WAYS = 20, TEXT = 480, HOST = 32, FIRST_TAG = DLR_MPI_TAG - MOST_WAYS };
+enum { MOST_WAYS = 20, TEXT = 480, FIRST_TAG = DLR_MPI_TAG - MOST_WAYS };
 enum { BEATS, GOOD_BYE, LOST };
 static const int64_t most_tick = 250000000, least_tick = 10000000;
 
@@ -29,14 +26,6 @@ typedef struct {
     char text[TEXT];
     sign ranks[];
 } message;
-
-/* Where a rank's process is: ranks with the same `where` see each other's processes. */
-typedef struct {
-    uint64_t where;
-    int64_t pid;
-    uint64_t cpus; /* which it may run on */
-    char host[HOST];
-} place;
 
 typedef struct {
     message *in, *out, *lost;
@@ -51,10 +40,11 @@ struct dlr_watch {
     int64_t *heard; /* ns, when a beat of it was new */
     way way[MOST_WAYS];
     size_t bytes; /* of a message */
-    place *places;
+    dlr_place *places;
     _Atomic bool placed;
-    int neighbour; /* the rank before this one on the same machine, or -1 */
-    int64_t parting;
+    int neighbour;         /* the rank before this one on the same machine, or -1 */
+    int64_t parting, gone; /* since when good-byes are said; since when one who has said none has been gone */
+    int64_t away, woken;   /* for how long this rank was stopped itself, the last time, and until when */
 };
 
 static int rank_behind(const dlr_engine *e, int i) { return (e->rank + (1 << i)) % e->size; }
@@ -68,11 +58,12 @@ static void receive(dlr_engine *e, int i) {
                     dlr_id(DLR_GOSSIP, true, 0, 0, i));
 }
 
-static void send_message(dlr_engine *e, int i, message *m) {
+/* False: it cannot be sent; who gets none will say that this rank is silent. */
+static bool send_message(dlr_engine *e, int i, message *m) {
     dlr_watch *w = e->watch;
     memcpy(m->ranks, w->ranks, (size_t)w->n * sizeof *w->ranks);
-    e->mpi->send(m, (int64_t)w->bytes, rank_behind(e, i), FIRST_TAG + i, 1,
-                 dlr_id(DLR_GOSSIP, false, 0, 0, i));
+    return !e->mpi->send(m, (int64_t)w->bytes, rank_behind(e, i), FIRST_TAG + i, 1,
+                         dlr_id(DLR_GOSSIP, false, 0, 0, i));
 }
 
 dlr_watch *dlr_watch_open(dlr_engine *e) {
@@ -108,30 +99,11 @@ int64_t dlr_watch_next(const dlr_engine *e) { return e->watch->next; }
 
 /* ---- places ---- */
 
-static place own_place(void) {
-    place p = {.pid = getpid()};
-    char boot[64] = "";
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    sched_getaffinity(0, sizeof cpus, &cpus);
-    p.cpus = dl_hash(&cpus, sizeof cpus, 0);
-    struct stat space = {0};
-    if (gethostname(p.host, sizeof p.host - 1)) p.host[0] = 0;
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (f) {
-        if (!fgets(boot, sizeof boot, f)) boot[0] = 0;
-        fclose(f);
-    }
-    stat("/proc/self/ns/pid", &space); /* containers of one machine do not see each other's processes */
-    p.where = dl_hash(&space.st_ino, sizeof space.st_ino, dl_hash_str(boot, dl_hash_str(p.host, 0)));
-    return p;
-}
-
 bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
     dlr_watch *w = e->watch;
-    int64_t words = sizeof(place) / 8, *counts = dl_calloc((size_t)w->n, sizeof *counts);
-    place *own = dl_malloc(sizeof *own);
-    *own = own_place();
+    int64_t words = sizeof(dlr_place) / 8, *counts = dl_calloc((size_t)w->n, sizeof *counts);
+    dlr_place *own = dl_malloc(sizeof *own);
+    *own = dlr_place_own();
     for (int r = 0; r < w->n; r++) counts[r] = words;
     dlr_collective c = {.kind = DLR_ALL_GATHER,
                         .type = DL_I64,
@@ -159,29 +131,16 @@ bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
     return true;
 }
 
-/* The letter that the system has for the state of a process of this machine: T stopped, Z ended; 0: gone. */
-static char state_of(int64_t pid) {
-    char path[64], text[400];
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-    FILE *f = fopen(path, "re");
-    if (!f) return 0;
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = 0;
-    const char *end = strrchr(text, ')'); /* behind the name, which may hold anything */
-    return end && end[1] == ' ' ? end[2] : '?';
-}
-
-/* " (process 123 on host is stopped)". */
+/* " (process 123 on host, which is stopped)". */
 static const char *place_text(const dlr_engine *e, int rank, char *to, size_t room) {
     const dlr_watch *w = e->watch;
-    const place *p = &w->places[rank];
+    const dlr_place *p = &w->places[rank];
     to[0] = 0;
     if (!w->placed) return to;
-    char state = p->where == w->places[e->rank].where ? state_of(p->pid) : '?';
-    snprintf(to, room, " (process %lld on %.*s%s)", (long long)p->pid, HOST, p->host,
+    char state = dlr_place_state(p, &w->places[e->rank]);
+    snprintf(to, room, " (process %lld on %.*s%s)", (long long)p->pid, DLR_HOST, p->host,
              state == 'T' || state == 't' ? ", which is stopped"
-             : state == 'Z' || state == 0 ? ", which is gone"
+             : dlr_place_gone(state)      ? ", which is gone"
                                           : "");
     return to;
 }
@@ -221,10 +180,21 @@ static const char *where_text(const dlr_engine *e, char *to, size_t room) {
     return to;
 }
 
+enum { WOKEN_NS = 2000000000 /* so long behind a stop it is told: the others may have given this one up */ };
+
 static void blame(dlr_engine *e, int rank, const char *why, const char *what) {
-    char place_is[128];
-    dlr_engine_fail(e, "rank %d takes no part in %s: %s%s", rank, what, why,
-                    place_text(e, rank, place_is, sizeof place_is));
+    char place_is[128], away[64] = "";
+    if (e->watch->away && dl_clock_ns() - e->watch->woken < WOKEN_NS)
+        snprintf(away, sizeof away, "; rank %d was itself stopped, for %.1f s", e->rank,
+                 (double)e->watch->away * 1e-9);
+    dlr_engine_fail(e, "rank %d takes no part in %s: %s%s%s", rank, what, why,
+                    place_text(e, rank, place_is, sizeof place_is), away);
+}
+
+/* Whether that rank's process was of this machine, and has ended. */
+static bool has_ended(const dlr_engine *e, int rank) {
+    const dlr_watch *w = e->watch;
+    return w->placed && dlr_place_gone(dlr_place_state(&w->places[rank], &w->places[e->rank]));
 }
 
 /* The rank that has been silent longest, and for how long (ns). */
@@ -291,6 +261,55 @@ static void forgive(dlr_engine *e, int64_t gap) {
     for (int r = 0; r < w->n; r++) w->heard[r] += gap;
     for (int i = 0; i < LANES; i++) e->lane[i].moved += gap;
     if (w->parting) w->parting += gap;
+    w->away = gap, w->woken = dl_clock_ns();
+}
+
+enum { GONE_NS = 1000000000 /* a good-bye may be under way still when its sender has ended */ };
+static const char end_of_run[] = "the end of the run";
+
+/* While good-byes are said. */
+static void look_at_parting(dlr_engine *e, int64_t now) {
+    dlr_watch *w = e->watch;
+    int ended = -1;
+    for (int i = 0; i < w->ways; i++) {
+        int rank = rank_before(e, i);
+        if (w->way[i].parted_from) continue;
+        if (now - w->parting > w->timeout) {
+            blame(e, rank, "it does not end its run", end_of_run);
+            return;
+        }
+        if (ended < 0 && has_ended(e, rank)) ended = rank;
+    }
+    if (ended < 0)
+        w->gone = 0;
+    else if (!w->gone)
+        w->gone = now;
+    else if (now - w->gone > GONE_NS)
+        blame(e, ended, "it has ended", end_of_run);
+}
+
+/* Places stay as they were once known; nothing else is read that the engine's thread may still change. */
+void dlr_watch_blame_end(dlr_engine *e) {
+    const dlr_watch *w = e->watch;
+    char why[64];
+    snprintf(why, sizeof why, "MPI's own end has not come back for %.1f s", e->options.timeout);
+    int far = -1, n_far = 0;
+    for (int r = 0; r < w->n; r++) {
+        bool here = w->places[r].where == w->places[e->rank].where;
+        char state = r == e->rank ? '?' : dlr_place_state(&w->places[r], &w->places[e->rank]);
+        if (dlr_place_gone(state) || state == 'T' || state == 't') {
+            blame(e, r, why, end_of_run);
+            return;
+        }
+        if (!here) far = r, n_far++;
+    }
+    if (n_far == 1) {
+        blame(e, far, why, end_of_run);
+        return;
+    }
+    dlr_engine_fail(
+        e, "rank %d has ended its part of the run, but %s: one of the %d ranks %s hangs or is cut off",
+        e->rank, why, n_far ? n_far : w->n - 1, n_far ? "of other machines" : "beside it");
 }
 
 static void look(dlr_engine *e, int64_t now) {
@@ -298,17 +317,12 @@ static void look(dlr_engine *e, int64_t now) {
     char what[WHAT + 40];
     const dlr_lane *l = oldest_lane(e);
     if (w->parting) {
-        for (int i = 0; i < w->ways && now - w->parting > w->timeout; i++)
-            if (!w->way[i].parted_from)
-                blame(e, rank_before(e, i), "it does not end its run", "the end of the run");
+        look_at_parting(e, now);
         return;
     }
-    if (w->placed && w->neighbour >= 0 && e->state == READY) {
-        char state = state_of(w->places[w->neighbour].pid);
-        if (state == 0 || state == 'Z' || state == 'X') {
-            blame(e, w->neighbour, "it has ended", where_text(e, what, sizeof what));
-            return;
-        }
+    if (w->placed && w->neighbour >= 0 && e->state == READY && has_ended(e, w->neighbour)) {
+        blame(e, w->neighbour, "it has ended", where_text(e, what, sizeof what));
+        return;
     }
     int64_t silent;
     int rank = most_silent(e, now, &silent);
@@ -335,9 +349,8 @@ void dlr_watch_tick(dlr_engine *e) {
     pthread_mutex_unlock(&e->lock);
     way *y = &w->way[w->turn];
     if (!y->sending && !y->parting && !y->said) {
-        y->sending = true;
         y->out->word = BEATS;
-        send_message(e, w->turn, y->out);
+        y->sending = send_message(e, w->turn, y->out);
     }
     w->turn = (w->turn + 1) % w->ways;
     look(e, now);

@@ -8,6 +8,8 @@ import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from checks import check, finish  # noqa: E402
 
@@ -20,8 +22,9 @@ def near(a, b):
 
 
 def main(dlc):
-    def run(*args):
-        return subprocess.run([dlc, "scale", *MODEL, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def run(*args, env=None, before=()):
+        return subprocess.run([*before, dlc, "scale", *MODEL, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, env=env)
 
     def scale(*args):
         done = run("--json", *args)
@@ -41,8 +44,28 @@ def main(dlc):
     check(near(two["network_ms"], 2 * two["collectives"]), f"latency alone: {two}")
     two, = scale("--ranks=2", "--latency=1e-9", "--bandwidth=0.001")[1:]
     check(near(two["network_ms"], two["bytes"] / 1e3), f"bandwidth alone: {two}")
-    for bad, word in (("--ranks=2,x", "ranks"), ("--bandwidth=0", "bandwidth"), ("--latency=-1", "latency")):
-        done = run(bad)
+    # samples a second and rank: of two ranks that share each sample, half as many as of one in the same time
+    one, two = scale("--ranks=2", "--tensor_parallel=2", "--target=cuda:sm_80")
+    check(near(two["efficiency"], one["step_ms"] / two["step_ms"] / 2), f"tensor_parallel: {two}")
+    check([x["step_ms"] for x in scale("--ranks=2", "--tensor_parallel=2", "--target=cuda:sm_80")] == [one["step_ms"], two["step_ms"]], "nothing is timed")
+    # measured: by real ranks of each MPI that is here, and the two numbers are those that the figures are made with
+    for family in ("openmpi", "mpich"):
+        mpirun = mpi.find(pathlib.Path(dlc).parent.parent, family)
+        if not mpirun:
+            continue
+        env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
+        done = run("--json", "--ranks=2", "--measure=2", env=env)
+        check(done.returncode == 0 and done.stdout.count("{\"latency_us\"") == 1, f"{family}: {done.returncode} {done.stderr[-300:]}")
+        found = json.loads(done.stdout)
+        points, two = found["measured"], found["scale"][1]
+        check(len(points) >= 6 and all(p["us"] > 0 and near(p["model_us"], 2 * found["latency_us"] + p["bytes"] / found["bandwidth_gbs"] / 1e3)
+                                       for p in points), f"{family}: {found}")
+        check(near(two["network_ms"], two["collectives"] * 2e-3 * found["latency_us"] + two["bytes"] / found["bandwidth_gbs"] / 1e6), f"{family}: {found}")
+        done = run("--measure=3", "--ranks=2", env=env, before=[mpirun, "-n", "2"])
+        check(done.returncode != 0 and "there are 2 ranks" in done.stderr, f"{family}: 3 of 2: {done.returncode} {done.stderr[-300:]}")
+    for bad, word in (("--ranks=2,x", "ranks"), ("--bandwidth=0", "bandwidth"), ("--latency=-1", "latency"), ("--measure=1", "measure"),
+                      ("--measure=2 --latency=3", "--latency")):
+        done = run(*bad.split())
         check(done.returncode == 2 and word in done.stderr, f"{bad}: {done.returncode} {done.stderr[-200:]}")
     finish()
 

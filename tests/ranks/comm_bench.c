@@ -70,5 +70,5 @@ int main(void) {
                    alone, sum, both, both - computed, cpu_ms() - cpu);
     }
     free(x);
-    return dlr_comm_close(comm) ? 0 : DL_PEER;
+    return dlr_comm_close(comm, &err) ? 0 : DL_PEER;
 }

@@ -303,7 +303,7 @@ static void run_local(int n, bool threads) {
         free(thread);
     } else
         run_in_turns(n, comms);
-    for (int i = 0; i < n; i++) EXPECT(dlr_comm_close(comms[i]));
+    for (int i = 0; i < n; i++) EXPECT(dlr_comm_close(comms[i], NULL));
     free(comms);
 }
 
@@ -316,7 +316,7 @@ static void check_refusals(void) {
     EXPECT(!dlr_comm_all(one[0], &c, &err) && err.code == DL_INTERNAL &&
                strstr(err.message, "all_reduce of y"),
            "%s", err.message);
-    dlr_comm_close(one[0]);
+    dlr_comm_close(one[0], NULL);
     free(one);
 }
 
@@ -335,7 +335,7 @@ int main(int argc, char **argv) {
         }
         EXPECT(dlr_comm_world(comm).size == n, "a world of %d", dlr_comm_world(comm).size);
         run_rank(comm);
-        EXPECT(dlr_comm_close(comm));
+        EXPECT(dlr_comm_close(comm, NULL));
     }
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0 || !passed;

@@ -15,7 +15,7 @@ enum { COUNT = 100000, STEPS = 60, FAULT = 20 };
 
 static int lost(dlr_comm *comm, const dl_error *err) {
     fprintf(stderr, "rank %d: %s\n", dlr_comm_world(comm).rank, err->message);
-    dlr_comm_close(comm);
+    dlr_comm_close(comm, NULL);
     _exit(err->code);
 }
 
@@ -60,5 +60,5 @@ int main(int argc, char **argv) {
         usleep(5000);
     }
     free(x);
-    return dlr_comm_close(comm) ? 0 : DL_PEER;
+    return dlr_comm_close(comm, &err) ? 0 : lost(comm, &err);
 }

@@ -1,0 +1,44 @@
+#include "runtime/comm/place.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ir/base/hash.h"
+
+dlr_place dlr_place_own(void) {
+    dlr_place p = {.pid = getpid()};
+    char boot[64] = "";
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    sched_getaffinity(0, sizeof cpus, &cpus);
+    p.cpus = dl_hash(&cpus, sizeof cpus, 0);
+    struct stat space = {0};
+    if (gethostname(p.host, sizeof p.host - 1)) p.host[0] = 0;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (f) {
+        if (!fgets(boot, sizeof boot, f)) boot[0] = 0;
+        fclose(f);
+    }
+    stat("/proc/self/ns/pid", &space); /* containers of one machine do not see each other's processes */
+    p.where = dl_hash(&space.st_ino, sizeof space.st_ino, dl_hash_str(boot, dl_hash_str(p.host, 0)));
+    return p;
+}
+
+char dlr_place_state(const dlr_place *of, const dlr_place *own) {
+    char path[64], text[400];
+    if (of->where != own->where) return '?';
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)of->pid);
+    FILE *f = fopen(path, "re");
+    if (!f) return errno == ENOENT || errno == ESRCH ? 0 : '?'; /* and not for want of files */
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = 0;
+    const char *end = strrchr(text, ')'); /* behind the name, which may hold anything */
+    return end && end[1] == ' ' ? end[2] : '?';
+}
+
+bool dlr_place_gone(char state) { return state == 0 || state == 'Z' || state == 'X'; }

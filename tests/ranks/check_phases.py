@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""A rank that is killed or stopped in each phase of a run: it is named within the timeout and 5 s, all ranks end, nobody is left,
+and what the run has kept can be gone on from.
+
+    check_phases.py BUILD openmpi|mpich [long]      long: each phase both ways; else each once
+"""
+import concurrent.futures
+import json
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import mpi  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+from checks import check, finish  # noqa: E402
+from check_faults import left  # noqa: E402
+
+TIMEOUT = 3.0
+MODEL = ["models/vit.dl", "--config", "base", "--img_size=[16,16]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32",
+         "--depth=1", "--num_heads=2", "--patch_size=4", "--lr=5e-4", "--lr_schedule=none", "--global_batch_size=4",
+         "--data_loader_config=synthetic", "--limit_nsamples=32", "--limit_nsamples_val=4", "--threads=1", "--num_iters=16"]
+# phase of phases.c -> who is lost there, and the steps that the run may then go on from (0: there is no checkpoint yet)
+PHASES = {"init": (1, {0}), "forward": (1, {0}), "all_reduce": (1, {0}), "checkpoint": (1, {0, 8}), "write": (0, {0, 8}), "shutdown": (1, {16})}
+KILL, STOP = int(signal.SIGKILL), int(signal.SIGSTOP)
+
+
+def shim(build):
+    return str(pathlib.Path(build) / "tests/ranks/rank_phases.so")
+
+
+def named_at(lines, rank):
+    """When somebody said that this rank is lost: seconds, or None."""
+    return next((t for t, line in lines if re.search(rf"rank {rank} (takes no part in|\(process \d+\)|has not begun)", line)), None)
+
+
+def run_timed(command, env):
+    """(exit status, [(seconds, line of what it said)])"""
+    begin, lines = time.monotonic(), []
+    p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
+                         errors="replace")
+    reader = threading.Thread(target=lambda: lines.extend((time.monotonic() - begin, line) for line in p.stdout))
+    reader.start()
+    reader.join()
+    return p.wait(), lines
+
+
+def main(build, family, *long):
+    mpirun = mpi.find(build, family)
+    if not mpirun:
+        print(f"SKIP: no {family}, or this build has no module for it")
+        return 77
+    folder = tempfile.mkdtemp(prefix="dlr-phases-")
+    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
+
+    def run(name, *args, **more):
+        return run_timed([dlrun, "-n", "2", *MODEL, f"--comm_timeout={TIMEOUT}", f"--expdir={folder}/{name}", *args], {**env, **more})
+
+    def losses(name):
+        points = [json.loads(line) for p in pathlib.Path(folder, name).glob("*/2GPU/00/metrics.jsonl") for line in p.read_text().splitlines()]
+        return [(p.get("iteration"), p.get("Loss/train"), p.get("Loss/valid")) for p in points]
+
+    status, lines = run("whole", "--comm_timeout=600")  # and the kernels are compiled
+    check(status == 0 and len(losses("whole")) == 3, f"a run that loses nobody: {status} {lines[-3:]}")
+    begin = time.monotonic()
+    run("again")
+    whole = time.monotonic() - begin
+
+    def lose(phase, number):
+        victim, steps = PHASES[phase]
+        what, name = f"{phase}, {signal.Signals(number).name}", f"{phase}{number}"
+        status, lines = run(name, PHASE=phase, PHASE_RANK=str(victim), PHASE_SIGNAL=str(number), LD_PRELOAD=shim(build),
+                            ENABLE_PROFILING="1")
+        named = named_at(lines, victim)
+        text = "".join(line for _, line in lines)
+        check(status == 8, f"{what}: exit {status}: {text[-900:]}")
+        # each second is counted from the start: the phase is no later than a whole run takes
+        check(named is not None and named < whole + TIMEOUT + 5, f"{what}: named after {named} s: {text[-900:]}")
+        check(lines[-1][0] < whole + TIMEOUT + 5, f"{what}: it ends after {lines[-1][0]:.1f} s")
+        if number == STOP and phase != "init":  # nobody but the other ranks knows of it
+            check(re.search(rf"rank {1 - victim}: dlrun: error: rank {victim} takes no part in .*which is stopped", text), f"{what}: {text[-900:]}")
+        for _ in range(50):
+            if not left(f"{folder}/{name}"):
+                break
+            time.sleep(0.1)
+        check(not left(f"{folder}/{name}"), f"{what}: processes {left(f'{folder}/{name}')} are left")
+        status, lines = run(name, "--resume")
+        text = "".join(line for _, line in lines)
+        check(status == 0, f"{what}: it cannot be gone on with: {status} {text[-600:]}")
+        went_on = re.search(r"going on from step (\d+)", text)
+        check(int(went_on.group(1) if went_on else 0) in steps, f"{what}: it goes on from {went_on}, not {steps}")
+        check(losses(name) == losses("whole"), f"{what}: other losses than of a run that lost nobody")
+        shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+
+    cases = [(p, n) for p in PHASES for n in (KILL, STOP)]
+    if not long:  # MPICH's are the others
+        cases = [c for i, c in enumerate(cases) if (i // 2 + i + (family == "mpich")) % 2 == 0]
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:  # most of the time they wait
+        list(pool.map(lambda c: lose(*c), cases))
+    shutil.rmtree(folder)
+    finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

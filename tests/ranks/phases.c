@@ -1,0 +1,118 @@
+/* Loaded before dlrun (LD_PRELOAD), stops one rank at a named point of its run:
+ *
+ *   PHASE=NAME          init: before MPI starts; forward: the second step's program begins; all_reduce: one
+ * of that step's large messages is under way; checkpoint: the first begins; write: the first of its files is
+ * brought to disk, by the writer's thread; shutdown: MPI ends PHASE_RANK=N        the rank meant
+ *   PHASE_SIGNAL=N      what it sends to itself there; without:
+ *   PHASE_GATE=PATH     it makes PATH.here, and goes on once there is PATH.open
+ *   PHASE_KILL_MS=MS    killed so long after its first message, wherever it is then (in place of a phase)
+ *
+ * Its name is that of NVIDIA's library of ranges, whose calls dlrun makes with ENABLE_PROFILING=1 and in
+ * which it says where it is. Of MPI it stands in for some functions, and calls them by their second names, as
+ * MPI's profilers do; both MPIs' handles fit into a word. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LARGE = 4096 };
+
+static atomic_int programs, checkpoints, met;
+
+static bool is_victim(void) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+    const char *wanted = getenv("PHASE_RANK");
+    for (size_t i = 0; wanted && i < sizeof names / sizeof *names; i++) {
+        const char *rank = getenv(names[i]);
+        if (rank) return strcmp(rank, wanted) == 0;
+    }
+    return false;
+}
+
+static void wait_at_gate(const char *gate) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s.here", gate);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    if (fd >= 0) close(fd);
+    snprintf(path, sizeof path, "%s.open", gate);
+    while (access(path, F_OK)) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
+/* The point of this name is reached. */
+static void meet(const char *phase) {
+    const char *wanted = getenv("PHASE"), *number = getenv("PHASE_SIGNAL"), *gate = getenv("PHASE_GATE");
+    if (!wanted || strcmp(wanted, phase) != 0 || !is_victim() || atomic_fetch_add(&met, 1)) return;
+    if (number) kill(getpid(), atoi(number));
+    if (gate) wait_at_gate(gate);
+}
+
+/* ---- where dlrun is ---- */
+
+int nvtxRangePushA(const char *name);
+int nvtxRangePushA(const char *name) {
+    if (strcmp(name, "forward") == 0 && atomic_fetch_add(&programs, 1) == 1) meet("forward");
+    if (strcmp(name, "checkpoint") == 0) atomic_fetch_add(&checkpoints, 1), meet("checkpoint");
+    return 0;
+}
+int nvtxRangePop(void);
+int nvtxRangePop(void) { return 0; }
+
+int fsync(int fd) {
+    static int (*real)(int);
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "fsync");
+    if (atomic_load(&checkpoints)) meet("write");
+    return real(fd);
+}
+
+/* ---- MPI ---- */
+
+static void *second_name(const char *name) {
+    void *f = dlsym(RTLD_DEFAULT, name);
+    if (!f) abort();
+    return f;
+}
+
+static void kill_later(void) {
+    static atomic_int begun;
+    const char *ms = getenv("PHASE_KILL_MS");
+    if (!ms || !is_victim() || atomic_fetch_add(&begun, 1)) return;
+    double seconds = atof(ms) * 1e-3;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    struct itimerspec at = {
+        .it_value = {(time_t)seconds, 1 + (long)((seconds - (double)(time_t)seconds) * 1e9)}};
+    timer_t timer;
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &at, NULL)) abort();
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int wanted, int *level);
+int MPI_Init_thread(int *argc, char ***argv, int wanted, int *level) {
+    int (*real)(int *, char ***, int, int *);
+    *(void **)&real = second_name("PMPI_Init_thread");
+    meet("init");
+    return real(argc, argv, wanted, level);
+}
+
+int MPI_Isend(const void *at, int n, uintptr_t type, int to, int tag, uintptr_t comm, void *request);
+int MPI_Isend(const void *at, int n, uintptr_t type, int to, int tag, uintptr_t comm, void *request) {
+    static int (*real)(const void *, int, uintptr_t, int, int, uintptr_t, void *);
+    if (!real) *(void **)&real = second_name("PMPI_Isend");
+    kill_later();
+    int failed = real(at, n, type, to, tag, comm, request);
+    if (n >= LARGE && atomic_load(&programs) > 1) meet("all_reduce");
+    return failed;
+}
+
+int MPI_Finalize(void);
+int MPI_Finalize(void) {
+    int (*real)(void);
+    *(void **)&real = second_name("PMPI_Finalize");
+    meet("shutdown");
+    return real();
+}
