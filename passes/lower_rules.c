@@ -187,7 +187,7 @@ static dl_value *sum_over_ranks(dl_builder *b, dl_value *sum, int64_t ranks) {
                     {.id = DL_ATTR_of, .s = "a batch's statistics"}};
     if (ranks == 1) return sum;
     sum = dl_build(b, DL_OP_all_reduce, 1, &sum, 3, at);
-    return dl_build(b, DL_OP_enter, 1, &sum, 2, at);
+    return dl_build(b, DL_OP_enter, 1, &sum, 3, at);
 }
 
 /* The sum over the batch, divided by the number of its elements less `correction`. All ranks have as many. */

@@ -15,6 +15,8 @@ DLC = os.path.abspath(sys.argv[1])
 VIT = ["models/vit.dl", "--img_size=[16,32]", "--n_in_channels=3", "--n_out_channels=2", "--patch_size=4", "--embed_dim=32",
        "--depth=2", "--num_heads=4"]
 CNN = ["models/cnn_classifier.dl", "--input_shape=[32,32,3]"]
+RESNET = ["models/resnet.dl", "--small=true", "--depths=[1,1,1,1]", "--strides=[1,2,2,2]", "--widths=[4,8,8,16]", "--expand=1",
+          "--n_classes=10", "--input_shape=[16,16,3]"]
 LOSS, GRADIENT = 1e-5, 1e-5
 
 
@@ -64,9 +66,8 @@ def main():
     same("a ViT in bf16", [*VIT, "--dropout=0.1", "--amp_mode=bf16"])
     same("a ViT in fp16", [*VIT, "--dropout=0.1", "--amp_mode=fp16"], LOSS, 1e-3)  # weights' gradients are rounded rank by rank
     same("rows of which none begins a vector", model("odd", "    y = x |> linear(5) @a |> dropout(0.4) |> linear(10) @b\n"))
-    other("batch norm of a rank's own samples",
-          ["models/resnet.dl", "--small=true", "--depths=[1,1,1,1]", "--strides=[1,2,2,2]", "--widths=[4,8,8,16]", "--expand=1",
-           "--n_classes=10", "--input_shape=[16,16,3]"])
+    other("batch norm of a rank's own samples", RESNET)
+    same("batch norm of all ranks' samples", [*RESNET, "--sync_batch_norm"], LOSS, 1e-3)  # biases in front of norms: 1e-7 of all gradients
     # samples behind another axis: numbers of its own for each rank, but not those of one rank
     other("samples that are not first", model("turned", "    y = x |> linear(10) @a |> rearrange(\"n c w -> c n w\") |> dropout(0.4)"
                                                         " |> rearrange(\"c n w -> n c w\") |> linear(10) @b\n"))
