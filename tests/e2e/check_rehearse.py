@@ -66,8 +66,11 @@ def main():
     same("a ViT in bf16", [*VIT, "--dropout=0.1", "--amp_mode=bf16"])
     same("a ViT in fp16", [*VIT, "--dropout=0.1", "--amp_mode=fp16"], LOSS, 1e-3)  # weights' gradients are rounded rank by rank
     same("rows of which none begins a vector", model("odd", "    y = x |> linear(5) @a |> dropout(0.4) |> linear(10) @b\n"))
+    norms = model("norms", "    y = x |> linear(8) @a |> batch_norm @n |> relu |> linear(10) @b\n")
     other("batch norm of a rank's own samples", RESNET)
-    same("batch norm of all ranks' samples", [*RESNET, "--sync_batch_norm"], LOSS, 1e-3)  # biases in front of norms: 1e-7 of all gradients
+    other("batch norm of a rank's own samples, a small model", norms)
+    same("batch norms of all ranks' samples", [*norms, "--sync_batch_norm"])
+    same("batch norms of all ranks' samples, in bf16", [*norms, "--sync_batch_norm", "--amp_mode=bf16"])
     # samples behind another axis: numbers of its own for each rank, but not those of one rank
     other("samples that are not first", model("turned", "    y = x |> linear(10) @a |> rearrange(\"n c w -> c n w\") |> dropout(0.4)"
                                                         " |> rearrange(\"c n w -> n c w\") |> linear(10) @b\n"))
