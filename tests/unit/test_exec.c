@@ -292,9 +292,10 @@ static void test_not_finite(const dl_plan *p) {
     CHECK_STR(dlr_not_finite_text(arena, e, 0), "");
     x[700] = -3e38f; /* finite, but not its double */
     CHECK(!dlr_not_finite_variable(arena, e, DL_VAR_PARAM));
-    CHECK_STR(dlr_not_finite_text(arena, e, 0),
-              ". The first value that is not finite is made by 'add' (m.dl:1), at [N=700], or before it in the "
-              "same kernel (DLC_SKIP=fuse: each op is one)");
+    CHECK_STR(
+        dlr_not_finite_text(arena, e, 0),
+        ". The first value that is not finite is made by 'add' (m.dl:1), at [N=700], or before it in the "
+        "same kernel (DLC_SKIP=fuse: each op is one)");
     CHECK(!dlr_not_finite_variable(arena, e, DL_VAR_INPUT));
     x[5] = NAN;
     CHECK_STR(dlr_not_finite_variable(arena, e, DL_VAR_PARAM), "'x', at [N=5]");
