@@ -30,13 +30,15 @@ static int64_t global_batch(const dl_config *c, int dp) {
 static dl_parallel parallel_of(const dl_config *c, const dl_ranks *ranks, int rank) {
     int at[DL_NRANK_PARTS];
     dl_ranks_place(ranks, rank, at);
-    bool alone = dl_config_bool(c, DL_KEY_noddp);
-    return (dl_parallel){.dp = alone ? 1 : ranks->size[DL_RANKS_DP],
+    bool alone = dl_config_bool(c, DL_KEY_noddp), synced = dl_config_bool(c, DL_KEY_sync_batch_norm);
+    int dp = alone ? 1 : ranks->size[DL_RANKS_DP];
+    return (dl_parallel){.dp = dp,
                          .tp = ranks->size[DL_RANKS_TP],
                          .cp = ranks->size[DL_RANKS_CP],
                          .dp_rank = alone ? 0 : at[DL_RANKS_DP],
                          .tp_rank = at[DL_RANKS_TP],
                          .cp_rank = at[DL_RANKS_CP],
+                         .batch_ranks = synced ? dp : 1,
                          .first_bucket_bytes = FIRST_BUCKET,
                          .bucket_bytes = dl_config_int(c, DL_KEY_bucket_cap_mb) << 20};
 }

@@ -84,6 +84,14 @@ bool dl_rule_layer_norm(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return want_vector(n, 1, x->axis[x->rank - 1], fault) && want_vector(n, 2, x->axis[x->rank - 1], fault);
 }
 
+bool dl_rule_batch_mean(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    int64_t correction = dl_node_int(n, DL_ATTR_correction);
+    if (correction < 0)
+        return dl_fault(fault, -1, "bad_range", "batch_mean's correction is %lld; it must be 0 or more",
+                        (long long)correction);
+    return dl_want_float(n, 0, fault) && dl_rule_reduce(n, r, fault);
+}
+
 bool dl_rule_batch_norm(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0);
     double eps = dl_node_float(n, DL_ATTR_eps), momentum = dl_node_float(n, DL_ATTR_momentum);

@@ -49,9 +49,23 @@ static dl_node *join(dl_graph *g, const member *m, int first, int end, dl_arena 
     return all;
 }
 
-/* Is it of the group that gradients are summed over? What tensor parallel ranks sum within the graph waits
- * for others of its kind. */
-static bool ends_in_gradient(const dl_node *n) { return strcmp(dl_node_name(n, DL_ATTR_group), "tp") != 0; }
+/* Is it of a group that gradients are summed over? */
+static bool sums_gradients(const dl_node *n) {
+    return n->op == DL_OP_all_reduce && strcmp(dl_node_name(n, DL_ATTR_group), "tp") != 0;
+}
+
+/* By value id: is another such sum made of it? One that others are made of (a statistic of the batch, on the
+ * way there or back) is needed at once, and in a bucket with those it would wait for itself. */
+static bool *find_inner(const dl_graph *g, dl_arena *arena) {
+    bool *inner = DL_NEWS(arena, bool, g->next_id + 1);
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const dl_node *n = g->nodes.at[i];
+        bool leads = sums_gradients(n);
+        for (int k = 0; k < n->nout; k++) leads |= inner[n->out[k].id];
+        for (int k = 0; k < n->nin; k++) inner[n->in[k]->id] |= leads;
+    }
+    return inner;
+}
 
 /* Those of the graph that a bucket may hold, in order. What fills one by itself is left alone, and does not
  * end the bucket of the small ones around it. */
@@ -59,12 +73,13 @@ static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, in
     const dl_uses *uses = dl_graph_uses(g, arena);
     member *m = DL_NEWS(arena, member, g->nodes.n + 1);
     int *made = DL_NEWS(arena, int, g->next_id + 1);
+    bool *inner = find_inner(g, arena);
     *n = 0;
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *node = g->nodes.at[i];
         for (int k = 0; k < node->nout; k++) made[node->out[k].id] = i;
-        if (node->op != DL_OP_all_reduce || node->nin != 1 || !dl_reduces_in_place(node, 0, uses)) continue;
-        if (!ends_in_gradient(node)) continue;
+        if (!sums_gradients(node) || node->nin != 1 || !dl_reduces_in_place(node, 0, uses)) continue;
+        if (inner[node->out[0].id]) continue;
         if (dl_type_bytes(&node->in[0]->type) > most) continue;
         m[(*n)++] = (member){.node = node,
                              .made = made[node->in[0]->id],

@@ -66,7 +66,11 @@ bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
     dl_value **now =
         DL_NEWS(ctx->arena, dl_value *, g->next_id); /* by value id: what stands for a lowered result */
     uint32_t known = g->next_id;
-    dl_lowering l = {.b = {.graph = g}, .next = next, .ranks = ctx->parallel.dp > 1, .err = ctx->err};
+    dl_lowering l = {.b = {.graph = g},
+                     .next = next,
+                     .ranks = ctx->parallel.dp > 1,
+                     .batch_ranks = ctx->parallel.batch_ranks > 1 ? ctx->parallel.batch_ranks : 1,
+                     .err = ctx->err};
     for (int i = 0; i < n; i++) {
         dl_node *node = old[i];
         for (int k = 0; k < node->nin; k++)

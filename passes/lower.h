@@ -9,6 +9,7 @@ typedef struct {
     dl_value *seed, *step; /* what random numbers are drawn by; NULL until one is */
     bool ranks;            /* several share the samples, */
     dl_value *rank;        /* and which part of them is here; NULL until one is drawn by it */
+    int64_t batch_ranks;   /* whose samples a statistic of the batch is made of (dl_parallel); at least 1 */
     int64_t next;          /* number of the next op that draws */
     dl_error *err;
 } dl_lowering;

@@ -174,13 +174,51 @@ dl_value *dl_lower_log_softmax(dl_builder *b, const dl_node *n) {
     return sub(b, z, dl_build1(b, DL_OP_log, all));
 }
 
+/* The mean of this rank's elements. */
+static dl_value *own_mean(dl_builder *b, dl_value *x, int n, const char *const *over) {
+    return dl_build_reduce(b, DL_OP_mean, x, n, over);
+}
+
+/* What a rank makes of the sum of all ranks' is its own, for its own samples: the gradient of the sum is the
+ * sum of theirs, which `enter` stands for. */
+static dl_value *sum_over_ranks(dl_builder *b, dl_value *sum, int64_t ranks) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_group, "dp"),
+                    dl_attr_int(DL_ATTR_ranks, ranks),
+                    {.id = DL_ATTR_of, .s = "a batch's statistics"}};
+    if (ranks == 1) return sum;
+    sum = dl_build(b, DL_OP_all_reduce, 1, &sum, 3, at);
+    return dl_build(b, DL_OP_enter, 1, &sum, 3, at);
+}
+
+/* The sum over the batch, divided by the number of its elements less `correction`. All ranks have as many. */
+static dl_value *batch_mean(dl_builder *b, dl_value *x, int n, const char *const *over, int64_t correction) {
+    int64_t ranks = dl_lowering_of(b)->batch_ranks, count = ranks;
+    for (int i = 0; i < n; i++) count *= x->type.axis[dl_type_axis(&x->type, over[i])].size;
+    dl_value *sum = sum_over_ranks(b, dl_build_reduce(b, DL_OP_sum, x, n, over), ranks);
+    if (correction && count > 0) count = count > correction ? count - correction : 1;
+    return scale(b, sum, 1.0 / (double)count);
+}
+
+static dl_value *mean_of_batch(dl_builder *b, dl_value *x, int n, const char *const *over) {
+    return batch_mean(b, x, n, over, 0);
+}
+
+dl_value *dl_lower_batch_mean(dl_builder *b, const dl_node *n) {
+    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
+    return batch_mean(b, n->in[0], over->n, over->names, dl_node_int(n, DL_ATTR_correction));
+}
+
+/* Whose mean is taken over the axes. */
+typedef dl_value *mean_rule(dl_builder *b, dl_value *x, int n, const char *const *over);
+
 /* (x - mean) / sqrt(variance + eps) over the axes; the variance is the biased one. One root and one division
  * for all points of a mean, which are then multiplied, as in PyTorch. The variance's gradient does not go
  * through the mean, where deviations, which sum to nothing, would leave their rounding. */
-static dl_value *standardise(dl_builder *b, dl_value *x, int n, const char *const *over, double eps) {
-    dl_value *mean = dl_build_reduce(b, DL_OP_mean, x, n, over);
+static dl_value *standardise(dl_builder *b, dl_value *x, int n, const char *const *over, double eps,
+                             mean_rule *take_mean) {
+    dl_value *mean = take_mean(b, x, n, over);
     dl_value *d = sub(b, x, dl_build1(b, DL_OP_stop_gradient, mean));
-    dl_value *variance = dl_build_reduce(b, DL_OP_mean, mul(b, d, d), n, over);
+    dl_value *variance = take_mean(b, mul(b, d, d), n, over);
     dl_value *scale = dl_build1(b, DL_OP_rsqrt, dl_build_k(b, DL_OP_add, variance, eps));
     return mul(b, sub(b, x, mean), scale);
 }
@@ -188,20 +226,22 @@ static dl_value *standardise(dl_builder *b, dl_value *x, int n, const char *cons
 /* (x - mean) / sqrt(variance + eps) * weight + bias along axis `kept`, the statistics over all axes whose bit
  * is set; the variance is the biased one, of which the gradient is taken (Ioffe and Szegedy 2015; Ba, Kiros
  * and Hinton 2016). */
-static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics, int kept) {
+static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics, int kept,
+                           mean_rule *take_mean) {
     const dl_type t = with_names(n->in[0]->type);
     const char *over[DL_MAX_RANK];
     int n_over = 0;
     for (int i = 0; i < t.rank; i++)
         if (statistics >> i & 1) over[n_over++] = t.axis[i].name;
     dl_value *w = along(b, n->in[1], t.axis[kept].name), *bias = along(b, n->in[2], t.axis[kept].name);
-    dl_value *y = standardise(b, rename_to(b, n->in[0], t), n_over, over, dl_node_float(n, DL_ATTR_eps));
+    dl_value *y =
+        standardise(b, rename_to(b, n->in[0], t), n_over, over, dl_node_float(n, DL_ATTR_eps), take_mean);
     return rename_to(b, add(b, mul(b, y, w), bias), n->out[0].type);
 }
 
 dl_value *dl_lower_layer_norm(dl_builder *b, const dl_node *n) {
     int last = n->in[0]->type.rank - 1;
-    return normalise(b, n, 1u << last, last);
+    return normalise(b, n, 1u << last, last, own_mean);
 }
 
 /* Over the channels of a group and all behind them (Wu and He 2018). */
@@ -216,7 +256,7 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     t.axis[1] = (dl_axis){dl_lower_fresh(&t, channels), groups};
     for (int i = 2; i < t.rank; i++) over[n_over++] = t.axis[i].name;
     dl_value *x = dl_build_as(b, DL_OP_reshape, 1, n->in, 0, NULL, t);
-    dl_value *y = standardise(b, x, n_over, over, dl_node_float(n, DL_ATTR_eps));
+    dl_value *y = standardise(b, x, n_over, over, dl_node_float(n, DL_ATTR_eps), own_mean);
     y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, named);
     dl_value *shift = along(b, n->in[2], channels);
     y = add(b, mul(b, y, along(b, n->in[1], channels)), shift);
@@ -224,7 +264,9 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
 }
 
 /* With the batch's statistics; the running ones are state that the front end updates. */
-dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) { return normalise(b, n, ~(1u << 1), 1); }
+dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) {
+    return normalise(b, n, ~(1u << 1), 1, mean_of_batch);
+}
 
 /* Where along axis `at` of the scores each row's class stands. */
 static dl_value *hits(dl_builder *b, dl_value *scores, dl_value *classes, int at) {

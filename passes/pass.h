@@ -39,6 +39,8 @@ typedef struct {
 typedef struct {
     int dp, tp, cp; /* data, tensor and context parallel; 0 as 1 */
     int dp_rank, tp_rank, cp_rank;
+    int64_t batch_ranks; /* over the samples of how many statistics of a batch are made: dp, or each for
+                            itself, 0 or 1 */
     int64_t first_bucket_bytes, bucket_bytes; /* gradients that are summed at once; 0: each for itself */
 } dl_parallel;
 

@@ -47,6 +47,8 @@ static const char *goes_through_reshape(const dl_node *n, int at) {
 static const char *goes_through_move(const dl_node *n, int k, int at, const char *axis) {
     const dl_attr *own = dl_node_attr(n, DL_ATTR_axis);
     switch (n->op) {
+    case DL_OP_enter:
+    case DL_OP_scale_gradient:
     case DL_OP_broadcast: return same(n, axis);
     case DL_OP_rename: return n->out[0].type.axis[at].name;
     case DL_OP_reshape: return goes_through_reshape(n, at);
@@ -77,6 +79,7 @@ const char *dl_shard_goes(const dl_node *n, int k, const char *axis) {
     case DL_CLASS_CONTRACT: to = goes_through_contraction(n, k, at); break;
     case DL_CLASS_MOVE: to = goes_through_move(n, k, at, axis); break;
     case DL_CLASS_TEMPLATE: to = goes_through_template(n, k, at); break;
+    case DL_CLASS_COLLECTIVE: to = n->op == DL_OP_all_reduce ? same(n, axis) : NULL; break;
     default: break;
     }
     return to && *to ? to : NULL;

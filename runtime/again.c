@@ -1,34 +1,13 @@
 #include "runtime/again.h"
 
 #include "ir/base/str.h"
-#include "runtime/tensors.h"
+#include "runtime/not_finite.h"
+#include "runtime/scaler.h"
 
 /* A weight, or what is kept beside it, that is not finite. */
 static const char *bad_state(dl_arena *arena, dlr_exec *exec) {
     const char *found = dlr_not_finite_variable(arena, exec, DL_VAR_PARAM);
     return found ? found : dlr_not_finite_variable(arena, exec, DL_VAR_STATE);
-}
-
-static const char *bad_batch(dl_arena *arena, dlr_exec *exec) {
-    const char *input = dlr_not_finite_variable(arena, exec, DL_VAR_INPUT);
-    const char *target = input ? NULL : dlr_not_finite_variable(arena, exec, DL_VAR_TARGET);
-    return input    ? dl_format(arena, "the input %s", input)
-           : target ? dl_format(arena, "the target %s", target)
-                    : NULL;
-}
-
-const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program) {
-    dlr_finite_watch watch;
-    const char *batch = bad_batch(arena, exec);
-    dlr_finite_begin(&watch, arena, exec);
-    dlr_exec_start(exec, program);
-    dlr_finite_end(&watch);
-    return batch         ? dl_format(arena, "not finite is %s", batch)
-           : watch.found ? dl_format(arena,
-                                     "the first value that is not finite is made by %s, or before it in the "
-                                     "same kernel (DLC_SKIP=fuse: each op is one)",
-                                     watch.found)
-                         : NULL;
 }
 
 /* One step, watched or not. *found: what of it is not finite; a step that a loss scaler skips may have such
@@ -69,9 +48,8 @@ static bool go(dl_arena *arena, const dlr_again *a, int64_t plain, int64_t step,
         if (any) return true;
         if (!make(arena, a, watched, found, err)) return false;
         ++*at;
-        if (watched && !any_says(a, *found != NULL, &any, err)) return false;
+        any = *found != NULL;
     }
-    if (any && !*found) *found = "another rank says where its values are not finite";
     return true;
 }
 

@@ -3,8 +3,7 @@
 #ifndef DLR_AGAIN_H
 #define DLR_AGAIN_H
 #include "runtime/comm.h"
-#include "runtime/not_finite.h"
-#include "runtime/scaler.h"
+#include "runtime/exec.h"
 
 /* A loop whose steps can be made again, to the same bits. */
 typedef struct {
@@ -24,9 +23,4 @@ typedef struct {
  * that is not known. Where weights were not finite before that step, it is the earlier step that made them
  * so. The loop's state is not to be used then. */
 const char *dlr_again_find(dl_arena *arena, const dlr_again *again, int64_t step);
-
-/* As dlr_exec_start, launch by launch, looking at the batch that was fed and at all that is stored; nothing
- * else is under way. What is not finite first, in words, in `arena`: "not finite is the input 'x', at [N=0]",
- * "the first value that is not finite is made by 'mul' (unet.dl:17), ..."; NULL: all is finite. */
-const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program);
 #endif

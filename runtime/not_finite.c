@@ -1,8 +1,11 @@
 #include "runtime/not_finite.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "ir/base/str.h"
+#include "runtime/comm.h"
 #include "runtime/state.h"
 
 enum { PIECE = 4096 /* elements that are looked at together */ };
@@ -50,9 +53,23 @@ const char *dlr_not_finite_variable(dl_arena *arena, const dlr_exec *exec, dl_va
     return NULL;
 }
 
+/* What is not finite, and how early in a step: batch and weights before the launches. */
+typedef struct {
+    dl_arena *arena;
+    dlr_exec *exec;
+    const char *found; /* "'mul' (unet.dl:17), at [N=0, C=2]"; NULL: nothing */
+    int64_t place;
+} watch;
+
+static const struct {
+    dl_var_role role;
+    const char *what;
+} fed[] = {{DL_VAR_INPUT, "the input"}, {DL_VAR_TARGET, "the target"}, {DL_VAR_PARAM, "the weight"}};
+enum { NFED = sizeof fed / sizeof *fed };
+
 /* The first value that a launch stored and that is not finite; what has been found stays. */
 static void look(void *context, int program, int number) {
-    dlr_finite_watch *w = context;
+    watch *w = context;
     const dl_plan *p = dlr_exec_plan(w->exec);
     const dl_plan_launch *l = &p->programs.at[program].launches.at[number];
     const dl_plan_kernel *k = &p->kernels.at[l->kernel];
@@ -64,21 +81,58 @@ static void look(void *context, int program, int number) {
         dl_buf b = {0};
         dl_putf(&b, "'%s' (%.200s)", store->op, store->where);
         put_place(&b, &store->type, at);
-        w->found = take(w->arena, &b);
+        w->found = take(w->arena, &b), w->place = NFED + number;
     }
 }
 
-void dlr_finite_begin(dlr_finite_watch *w, dl_arena *arena, dlr_exec *exec) {
-    *w = (dlr_finite_watch){.arena = arena, .exec = exec};
-    dlr_exec_observe(exec, look, w);
+/* Of what the ranks found the earliest, of the first rank that did; all of them have it then. A lost rank is
+ * told by the next that is asked of the comm. */
+static void agree(watch *w, dlr_comm *comm) {
+    enum { SAID = 1024, WORDS = SAID / 4 };
+    dlr_world world = dlr_comm_world(comm);
+    char text[SAID] = "";
+    int64_t key = w->found ? -(w->place * world.size + world.rank) : INT64_MIN, first;
+    dlr_collective earliest = {.kind = DLR_ALL_REDUCE_MAX,
+                               .type = DL_I64,
+                               .outer = 1,
+                               .count = 1,
+                               .from = &key,
+                               .to = &first,
+                               .what = "all_reduce of where values are not finite"};
+    if (!dlr_comm_all(comm, &earliest, &(dl_error){0}) || first == INT64_MIN) return;
+    int rank = (int)(-first % world.size);
+    snprintf(text, sizeof text, "%s", w->found && rank == world.rank ? w->found : "");
+    dlr_collective said = {.kind = DLR_BROADCAST,
+                           .type = DL_I32,
+                           .outer = 1,
+                           .count = WORDS,
+                           .root = rank,
+                           .from = text,
+                           .to = text,
+                           .what = "broadcast of where values are not finite"};
+    if (!dlr_comm_all(comm, &said, &(dl_error){0})) return;
+    w->found = dl_format(w->arena, "%s, on rank %d", text, rank), w->place = -first / world.size;
 }
 
-void dlr_finite_end(dlr_finite_watch *w) { dlr_exec_observe(w->exec, NULL, NULL); }
+const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program) {
+    watch w = {.arena = arena, .exec = exec};
+    dlr_comm *comm = dlr_exec_ranks(exec)->comm;
+    for (int i = 0; i < NFED && !w.found; i++)
+        w.found = dlr_not_finite_variable(arena, exec, fed[i].role), w.place = i;
+    dlr_exec_observe(exec, look, &w);
+    dlr_exec_start(exec, program);
+    dlr_exec_observe(exec, NULL, NULL);
+    if (comm) agree(&w, comm);
+    if (!w.found) return NULL;
+    return w.place < NFED ? dl_format(arena, "not finite is %s %s", fed[w.place].what, w.found)
+                          : dl_format(arena,
+                                      "the first value that is not finite is made by %s, or before it in the "
+                                      "same kernel (DLC_SKIP=fuse: each op is one)",
+                                      w.found);
+}
 
-const char *dlr_not_finite_made(dl_arena *arena, dlr_exec *exec, int program) {
-    dlr_finite_watch w;
-    dlr_finite_begin(&w, arena, exec);
-    dlr_exec_run(exec, program, NULL);
-    dlr_finite_end(&w);
-    return w.found;
+const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program) {
+    const char *found = dlr_start_watched(arena, exec, program);
+    dlr_exec_take(exec);
+    return found ? dl_format(arena, ". %c%s", toupper((unsigned char)*found), found + 1) : "";
 }

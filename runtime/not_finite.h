@@ -7,18 +7,18 @@
  * `arena`. NULL: all are finite. */
 const char *dlr_not_finite_variable(dl_arena *arena, const dlr_exec *exec, dl_var_role role);
 
-/* Looks at all that the launches of the runs between `begin` and `end` store; shared numbers of the
- * optimiser, which have no source line, may be infinite and are passed over. `found` is the first that is not
- * finite, in `arena`: "'mul' (unet.dl:17), at [N=0, C=2]". NULL: all are. At most one run may be under way,
- * and the watch stays where it is meanwhile. */
-typedef struct {
-    dl_arena *arena;
-    dlr_exec *exec;
-    const char *found;
-} dlr_finite_watch;
-void dlr_finite_begin(dlr_finite_watch *watch, dl_arena *arena, dlr_exec *exec);
-void dlr_finite_end(dlr_finite_watch *watch);
+/* As dlr_exec_start, launch by launch, looking at the batch that was fed, at the weights, and at all that the
+ * launches store; nothing else is under way. Shared numbers of the optimiser, which have no source line, may
+ * be infinite and are passed over. What is not finite first, in words, in `arena`: "not finite is the input
+ * 'x', at [N=0]", "the first value that is not finite is made by 'mul' (unet.dl:17), at [N=0, C=2], ...";
+ * NULL: all is finite.
+ *
+ * Ranks all call it, and all get the same: what comes first in the program, before sums over ranks carry it
+ * to the others, with whose it is, ", on rank 1". */
+const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program);
 
-/* Runs a program and looks at it so. */
-const char *dlr_not_finite_made(dl_arena *arena, dlr_exec *exec, int program);
+/* The end of a message about a loss that is not finite: what is found when `program`, which updates nothing,
+ * runs again, as a sentence behind a full stop; "" where nothing is. Of a step that has changed its weights:
+ * again.h. */
+const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program);
 #endif

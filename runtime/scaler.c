@@ -36,23 +36,6 @@ bool dlr_scaler_note(dlr_scaler *s, const dlr_exec *exec) {
     return dlr_scalar(exec, s->skipped) != 0;
 }
 
-const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program) {
-    static const struct {
-        dl_var_role role;
-        const char *what;
-    } rows[] = {{DL_VAR_INPUT, "the input"}, {DL_VAR_TARGET, "the target"}, {DL_VAR_PARAM, "the weight"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *found = dlr_not_finite_variable(arena, exec, rows[i].role);
-        if (found) return dl_format(arena, ". Not finite is %s %s", rows[i].what, found);
-    }
-    const char *made = dlr_not_finite_made(arena, exec, program);
-    return made ? dl_format(arena,
-                            ". The first value that is not finite is made by %s, or before it in "
-                            "the same kernel (DLC_SKIP=fuse: each op is one)",
-                            made)
-                : "";
-}
-
 /* The step's own beginning again: a skipped one changed nothing else that it reads. */
 static void step_back(const dlr_scaler *s, dlr_exec *exec) {
     dlr_view drawn = dlr_exec_variable(exec, DL_RANDOM_STEP);

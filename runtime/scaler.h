@@ -22,9 +22,4 @@ bool dlr_scaler_note(dlr_scaler *scaler, const dlr_exec *exec);
  * learns nothing any more. Runs it once more, launch by launch, to find the first value that is not finite:
  * what the program stores between steps is not to be used then. Errors: DL_NUMERIC. */
 bool dlr_scaler_check(const dlr_scaler *scaler, dlr_exec *exec, int program, int64_t step, dl_error *err);
-
-/* The end of a message about a loss that is not finite: batch and weights that are not, else the first value
- * that is not when `program`, which updates nothing, runs again; "" where neither is found. Of a step that
- * has changed its weights: again.h. */
-const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program);
 #endif

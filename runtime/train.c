@@ -10,6 +10,7 @@
 #include "runtime/debug.h"
 #include "runtime/io/log.h"
 #include "runtime/memory.h"
+#include "runtime/not_finite.h"
 #include "runtime/signals.h"
 #include "runtime/train_parts.h"
 

@@ -8,6 +8,7 @@
 #include "runtime/debug.h"
 #include "runtime/io/json.h"
 #include "runtime/io/log.h"
+#include "runtime/not_finite.h"
 #include "runtime/train_parts.h"
 
 static void put_number(dl_buf *b, const char *name, double value) {

@@ -240,25 +240,29 @@ static dl_val norm_param(dl_call *c, const char *role, dl_axis axis, double valu
     return dl_make_param(c, role, t, (dl_init){value ? DL_INIT_CONST : DL_INIT_ZERO, value, 0}, 1, 1);
 }
 
+/* The same nodes as of the layer itself (passes/lower_rules.c), which are then made once. */
+static dl_val batch_mean(dl_call *c, dl_val x, int n, const char *const *over, int correction) {
+    dl_attr attrs[] = {dl_attr_names(DL_ATTR_over, n, over), dl_attr_int(DL_ATTR_correction, correction)};
+    return dl_tensor_op(c->E, c->where, DL_OP_batch_mean, 1, &x, 2, attrs, NULL);
+}
+
 /* running = momentum * running + (1 - momentum) * batch: Keras' momentum, which is 1 - PyTorch's. The running
  * variance is the unbiased one, as in both. */
 static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, double momentum) {
     const dl_type *t = &x.t->type;
     const char *over[DL_MAX_RANK];
     int n = 0;
-    double count = 1;
     for (int i = 0; i < t->rank; i++)
-        if (i != 1) over[n++] = t->axis[i].name, count *= (double)t->axis[i].size;
-    dl_val m = dl_tensor_reduce(c->E, c->where, DL_OP_mean, x, n, over);
-    dl_val d = dl_call_elem(c, DL_OP_sub, x, m);
-    dl_val v = dl_tensor_reduce(c->E, c->where, DL_OP_mean, dl_call_elem(c, DL_OP_mul, d, d), n, over);
-    double unbias = count > 1 ? count / (count - 1) : 1;
+        if (i != 1) over[n++] = t->axis[i].name;
+    dl_val m = batch_mean(c, x, n, over, 0);
+    dl_val stopped = dl_tensor_op(c->E, c->where, DL_OP_stop_gradient, 1, &m, 0, NULL, NULL);
+    dl_val d = dl_call_elem(c, DL_OP_sub, x, stopped);
+    dl_val v = batch_mean(c, dl_call_elem(c, DL_OP_mul, d, d), n, over, 1);
     dl_val keep = dl_val_float(momentum, c->where), take = dl_val_float(1 - momentum, c->where);
-    dl_val take_var = dl_val_float((1 - momentum) * unbias, c->where);
     dl_val new_mean = dl_call_elem(c, DL_OP_mul, m, take), new_var;
     new_mean = dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, mean, keep), new_mean);
     dl_update_state(c, "running_mean", new_mean);
-    new_var = dl_call_elem(c, DL_OP_mul, v, take_var);
+    new_var = dl_call_elem(c, DL_OP_mul, v, take);
     new_var = dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, var, keep), new_var);
     dl_update_state(c, "running_var", new_var);
 }

@@ -15,6 +15,8 @@ DLC = os.path.abspath(sys.argv[1])
 VIT = ["models/vit.dl", "--img_size=[16,32]", "--n_in_channels=3", "--n_out_channels=2", "--patch_size=4", "--embed_dim=32",
        "--depth=2", "--num_heads=4"]
 CNN = ["models/cnn_classifier.dl", "--input_shape=[32,32,3]"]
+RESNET = ["models/resnet.dl", "--small=true", "--depths=[1,1,1,1]", "--strides=[1,2,2,2]", "--widths=[4,8,8,16]", "--expand=1",
+          "--n_classes=10", "--input_shape=[16,16,3]"]
 LOSS, GRADIENT = 1e-5, 1e-5
 
 
@@ -64,9 +66,11 @@ def main():
     same("a ViT in bf16", [*VIT, "--dropout=0.1", "--amp_mode=bf16"])
     same("a ViT in fp16", [*VIT, "--dropout=0.1", "--amp_mode=fp16"], LOSS, 1e-3)  # weights' gradients are rounded rank by rank
     same("rows of which none begins a vector", model("odd", "    y = x |> linear(5) @a |> dropout(0.4) |> linear(10) @b\n"))
-    other("batch norm of a rank's own samples",
-          ["models/resnet.dl", "--small=true", "--depths=[1,1,1,1]", "--strides=[1,2,2,2]", "--widths=[4,8,8,16]", "--expand=1",
-           "--n_classes=10", "--input_shape=[16,16,3]"])
+    norms = model("norms", "    y = x |> linear(8) @a |> batch_norm @n |> relu |> linear(10) @b\n")
+    other("batch norm of a rank's own samples", RESNET)
+    other("batch norm of a rank's own samples, a small model", norms)
+    same("batch norms of all ranks' samples", [*norms, "--sync_batch_norm"])
+    same("batch norms of all ranks' samples, in bf16", [*norms, "--sync_batch_norm", "--amp_mode=bf16"])
     # samples behind another axis: numbers of its own for each rank, but not those of one rank
     other("samples that are not first", model("turned", "    y = x |> linear(10) @a |> rearrange(\"n c w -> c n w\") |> dropout(0.4)"
                                                         " |> rearrange(\"c n w -> n c w\") |> linear(10) @b\n"))

@@ -554,6 +554,13 @@ def batch_norm(op, s):
     return s.case(op, parts, {"eps": eps, "momentum": 0.9}, AXES[:len(shape)], lambda x, w, b, m, v: F.batch_norm(x, None, None, w, b, True, 0.1, eps))
 
 
+def batch_mean(op, s):
+    shape, correction = IMAGES[s.i], s.pick(0, 1, 2)
+    dims = [0, *range(2, len(shape))]
+    count = math.prod(shape[d] for d in dims)
+    return s.case(op, [s.var(shape)], {"over": names([AXES[d] for d in dims]), "correction": correction}, AXES[1:2], lambda x: x.sum(dims) / max(count - correction, 1))
+
+
 def group_norm(op, s):
     shape, eps = IMAGES[s.i], s.pick(1e-5, 1e-3)
     groups = max(g for g in range(1, shape[1] + 1) if shape[1] % g == 0 and (g <= 2 or s.i % 2) and math.prod(shape[1:]) // g > 1)
@@ -682,6 +689,7 @@ row("log_softmax", FLOATS, along(torch.log_softmax))
 row("softmax", FLOATS, along(torch.softmax))
 row("layer_norm", FLOATS, layer_norm, cancels=norm_sizes(lambda x: x.var(-1, False).min()))
 row("batch_norm", FLOATS, batch_norm, cancels=norm_sizes(lambda x: x.transpose(0, 1).flatten(1).var(1, False).min()))
+row("batch_mean", FLOATS, batch_mean)
 row("group_norm", FLOATS, group_norm, cancels=norm_sizes(lambda x: torch.tensor(0.0)))
 row("dropout", FLOATS, dropped(False))
 row("drop_path", FLOATS, dropped(True))

@@ -150,6 +150,10 @@ static inline dl_value *random_rule_layer_norm(random_maker *g, dl_op op) {
     dl_attr eps = dl_attr_float(DL_ATTR_eps, 0.1);
     return random_node(g, op, 3, in, 1, &eps, NULL);
 }
+static inline dl_value *random_rule_batch_mean(random_maker *g, dl_op op) {
+    dl_attr correction = dl_attr_int(DL_ATTR_correction, below(&g->r, 3));
+    return random_reduction(g, op, random_with_axes(g), &correction);
+}
 static inline dl_value *random_rule_batch_norm(random_maker *g, dl_op op) {
     dl_value *x = random_image(g), *in[5] = {x};
     for (int i = 1; i < 5; i++) in[i] = random_vector(g, x, 1);

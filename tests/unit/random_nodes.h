@@ -315,9 +315,8 @@ static inline dl_value *random_rule_cast(random_maker *g, dl_op op) {
     t.dtype = one_in(&g->r, 2) ? g->real : types[below(&g->r, 6)];
     return random_node(g, op, 1, &x, 0, NULL, &t);
 }
-static inline dl_value *random_rule_reduce(random_maker *g, dl_op op) {
-    dl_value *x = op != DL_OP_mean && one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
-    if (!x) return NULL;
+/* Over some axes, with another attribute where `more` is one. */
+static inline dl_value *random_reduction(random_maker *g, dl_op op, dl_value *x, const dl_attr *more) {
     const char *over[DL_MAX_RANK];
     int n = 0, named = 0;
     bool all = one_in(&g->r, 3);
@@ -329,8 +328,13 @@ static inline dl_value *random_rule_reduce(random_maker *g, dl_op op) {
         const char *first = over[0];
         over[0] = over[n - 1], over[n - 1] = first;
     }
-    dl_attr attr = dl_attr_names(DL_ATTR_over, n, over);
-    return random_node(g, op, 1, &x, 1, &attr, NULL);
+    dl_attr attrs[2] = {dl_attr_names(DL_ATTR_over, n, over)};
+    if (more) attrs[1] = *more;
+    return random_node(g, op, 1, &x, more ? 2 : 1, attrs, NULL);
+}
+static inline dl_value *random_rule_reduce(random_maker *g, dl_op op) {
+    dl_value *x = op != DL_OP_mean && one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
+    return x ? random_reduction(g, op, x, NULL) : NULL;
 }
 static inline dl_value *random_rule_broadcast(random_maker *g, dl_op op) {
     dl_value *x = random_pick(g, is_any);

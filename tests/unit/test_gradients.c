@@ -72,6 +72,12 @@ static dl_value *reduce_inner(dl_builder *b, const grad_case *c, dl_value **p) {
     const char *over[] = {dl_intern("C"), dl_intern("N")};
     return dl_build_reduce(b, c->op, dl_build1(b, DL_OP_sin, p[0]), 2, over);
 }
+static dl_value *reduce_batch(dl_builder *b, const grad_case *c, dl_value **p) {
+    const char *over[] = {dl_intern("N"), dl_intern("T")};
+    dl_attr at[] = {dl_attr_names(DL_ATTR_over, 2, over), dl_attr_int(DL_ATTR_correction, 1)};
+    dl_value *x = dl_build1(b, DL_OP_sin, p[0]);
+    return dl_build(b, c->op, 1, &x, 2, at);
+}
 static dl_value *reduce_all(dl_builder *b, const grad_case *c, dl_value **p) {
     return dl_build_reduce(b, c->op, dl_build1(b, DL_OP_exp, p[0]), 0, NULL);
 }
@@ -345,6 +351,7 @@ static const grad_case cases[] = {
     {"sum, all", DL_OP_sum, reduce_all, -2, 2, {ONE}},
     {"sum, normalised", DL_OP_sum, normalise, 0.5, 2, {"C=3 N=2"}},
     {"mean", DL_OP_mean, reduce_inner, -2, 2, {"N=2 T=2 C=3"}},
+    {"batch_mean", DL_OP_batch_mean, reduce_batch, -2, 2, {"N=2 C=3 T=2"}},
     {"mean, all", DL_OP_mean, reduce_all, -2, 2, {ONE}},
     {"mean, normalised", DL_OP_mean, normalise, 0.5, 2, {ONE}},
     {"reduce_max", DL_OP_reduce_max, reduce_inner, -2, 2, {"N=2 C=3 T=2"}},
