@@ -25,6 +25,7 @@ typedef struct phase {
 /* A number of a function: the same in all its phases (lifted < 0), or its argument. */
 typedef struct {
     int lifted, second; /* of a divisor: where its shift comes */
+    dl_hole_kind kind;  /* that serves all */
 } slot;
 
 static const char head_begin[] = "extern \"C\" __global__ void __launch_bounds__(";
@@ -86,8 +87,23 @@ static bool varies(const phase *p, int hole) {
     return false;
 }
 
+/* Powers of two are divisors as others are, where they are among such. */
+static dl_hole_kind kind_for_all(const phase *p, int hole) {
+    dl_hole_kind kind = p->s.holes.at[hole].kind;
+    for (; p; p = p->next)
+        if (p->s.holes.at[hole].kind == DL_HOLE_DIVISOR) kind = DL_HOLE_DIVISOR;
+    return kind;
+}
+
+/* But 1, which no product divides by. */
+static bool has_forms(const phase *p) {
+    for (int i = 0; i < p->s.holes.n; i++)
+        for (const phase *q = p; q && kind_for_all(p, i) == DL_HOLE_DIVISOR; q = q->next)
+            if (q->s.holes.at[i].value == 1) return false;
+    return true;
+}
+
 static bool vary_alike(const phase *p, int a, int b) {
-    if (p->s.holes.at[a].kind != p->s.holes.at[b].kind) return false;
     for (; p; p = p->next)
         if (p->s.holes.at[a].value != p->s.holes.at[b].value) return false;
     return true;
@@ -97,13 +113,14 @@ static bool vary_alike(const phase *p, int a, int b) {
 static int find_slots(const phase *p, slot *slots) {
     int n = 0;
     for (int i = 0; i < p->s.holes.n; i++) {
-        slots[i] = (slot){-1, -1};
+        slots[i] = (slot){-1, -1, kind_for_all(p, i)};
         if (!varies(p, i)) continue;
         for (int j = 0; j < i && slots[i].lifted < 0; j++)
-            if (slots[j].lifted >= 0 && vary_alike(p, i, j)) slots[i] = slots[j];
+            if (slots[j].lifted >= 0 && slots[j].kind == slots[i].kind && vary_alike(p, i, j))
+                slots[i] = slots[j];
         if (slots[i].lifted >= 0) continue;
         slots[i].lifted = n++;
-        if (p->s.holes.at[i].kind == DL_HOLE_DIVISOR) slots[i].second = n++;
+        if (slots[i].kind == DL_HOLE_DIVISOR) slots[i].second = n++;
     }
     return n;
 }
@@ -122,7 +139,7 @@ static void put_numbers(int64_t *to, const slot *s, const dl_hole *h) {
     int64_t divisor[2];
     int l = 0;
     if (s->lifted < 0) return;
-    switch (h->kind) {
+    switch (s->kind) {
     case DL_HOLE_SHIFT:
         while (h->value >> l > 1) l++;
         to[s->lifted] = (h->value - 1) << 32 | l;
@@ -149,9 +166,9 @@ static void put_hole(dl_buf *out, const slot *s, const dl_hole *h) {
         dl_puts(out, h->spelled);
         return;
     }
-    if (h->kind == DL_HOLE_DIVISOR) dl_putf(out, "kd_divisor(number%d, number%d)", s->lifted, s->second);
+    if (s->kind == DL_HOLE_DIVISOR) dl_putf(out, "kd_divisor(number%d, number%d)", s->lifted, s->second);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (forms[i].kind == h->kind) {
+        if (forms[i].kind == s->kind) {
             const char *at = strstr(forms[i].text, "%d");
             dl_putn(out, forms[i].text, (size_t)(at - forms[i].text));
             dl_putf(out, "%d%s", s->lifted, at + 2);
@@ -244,7 +261,7 @@ static phase *find_equal(dl_arena *arena, int n, phase **firsts, phase *p) {
         slot *slots = DL_NEWS(arena, slot, p->s.holes.n + 1);
         last->next = p;
         int most = DL_ENTRY_MOST - p->s.args.n, numbers = find_slots(firsts[i], slots);
-        if (numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return firsts[i];
+        if (numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS) && has_forms(firsts[i])) return firsts[i];
         last->next = NULL;
     }
     return NULL;

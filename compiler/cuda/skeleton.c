@@ -105,6 +105,15 @@ static char operator_before(const lexer *l, const char *at) {
     return at[-2] == '/' ? '/' : at[-2] == '%' ? '=' : 0;
 }
 
+/* Is it the block's number that is divided? Once a thread, so that it may cost a product where a shift would
+ * do: kernels that differ in this alone are equal. */
+static bool divides_unit(const lexer *l, const char *at) {
+    static const char unit[] = "unit";
+    enum { LENGTH = sizeof unit - 1 };
+    while (at > l->begin && strchr(" /%=", at[-1])) at--;
+    return at - l->begin > LENGTH && memcmp(at - LENGTH, unit, LENGTH) == 0 && !is_name(at[-LENGTH - 1]);
+}
+
 /* How a number that begins here would come as an argument; 0: not at all. */
 static int classify(const lexer *l, const char *begin, const char *suffix, size_t n, bool real,
                     int64_t value) {
@@ -149,7 +158,8 @@ static void take_number(lexer *l) {
         dl_putn(&l->out, begin, (size_t)(l->at - begin));
         return;
     }
-    dl_putf(&l->out, "%c%c", DL_HOLE, kind);
+    dl_putf(&l->out, "%c%c", DL_HOLE,
+            kind == DL_HOLE_DIVISOR && divides_unit(l, begin) ? DL_HOLE_SHIFT : kind);
     dl_push(l->arena, &l->s.holes,
             (dl_hole){(dl_hole_kind)kind, value, dl_strndup(l->arena, begin, (size_t)(l->at - begin))});
 }

@@ -12,7 +12,7 @@ typedef enum {
     DL_HOLE_LONG = 'l',
     DL_HOLE_UNSIGNED_LONG = 'v',
     DL_HOLE_FLOAT = 'f',  /* its bits */
-    DL_HOLE_SHIFT = 's',  /* a divisor, a power of two */
+    DL_HOLE_SHIFT = 's',  /* a divisor, a power of two; in the text also any of a block's number */
     DL_HOLE_DIVISOR = 'd' /* another divisor */
 } dl_hole_kind;
 

@@ -97,8 +97,8 @@ static void test_checks(void) {
 }
 
 static void test_divisors(void) {
-    const int64_t ds[] = {3,    5,     6,     7,     9,       48,         100,       641,
-                          4050, 12544, 65535, 65537, 1000003, 0x40000001, 0x7fffffff};
+    const int64_t ds[] = {2,   64,  0x40000000, 3,     5,     6,     7,       9,          48,
+                          100, 641, 4050,       12544, 65535, 65537, 1000003, 0x40000001, 0x7fffffff};
     for (size_t i = 0; i < sizeof ds / sizeof *ds; i++) {
         int64_t number[2], d = ds[i];
         dl_cuda_divisor(d, number);
