@@ -69,6 +69,7 @@ static void put_numbered(lexer *l, const char *at, size_t prefix, int kind, long
         *number = (short)++l->known[kind];
         if (kind == 0) dl_push(l->arena, &l->s.args, (int)old);
     }
+    if (kind == 0) dl_putf(&l->out, "%c", DL_PARAM);
     dl_putf(&l->out, "%.*s%d", (int)prefix, at, *number - 1);
 }
 
@@ -183,7 +184,12 @@ dl_skeleton dl_skeleton_of(dl_arena *arena, const char *name, const char *struct
     lexer l = {.arena = arena, .name = name, .length = strlen(name)};
     take_text(&l, structs, nstructs);
     l.s.structs = l.out.n, l.s.struct_holes = l.s.holes.n;
-    take_text(&l, body, nbody);
+    static const char loop[] = " = ct_tile<";
+    const char *sums = memmem(body, nbody, loop, sizeof loop - 1),
+               *end = sums ? strchr(sums, '\n') + 1 : body + nbody;
+    take_text(&l, body, (size_t)(end - body));
+    l.s.cut = l.out.n, l.s.cut_holes = l.s.holes.n, l.s.cut_args = l.s.args.n;
+    take_text(&l, end, (size_t)(body + nbody - end));
     l.s.text = dl_strndup(arena, l.out.at ? l.out.at : "", l.out.n);
     dl_buf_free(&l.out);
     return l.s;
