@@ -49,10 +49,10 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
         return c;
     }
     int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
-    for (int i = 0; i < axis; i++) c.outer *= t->axis[i].size;
-    for (int i = axis + 1; i < t->rank; i++) c.inner *= t->axis[i].size;
     bool gathers = n->op == DL_OP_all_gather;
-    c.size = (gathers ? result : t)->axis[axis].size, c.own = (gathers ? t : result)->axis[axis].size;
+    const dl_around whole = dl_type_around(gathers ? result : t, axis);
+    c.outer = whole.outer, c.size = whole.size, c.inner = whole.inner;
+    c.own = (gathers ? t : result)->axis[axis].size;
     return c;
 }
 

@@ -73,6 +73,13 @@ void dl_type_strides(const dl_type *t, int64_t stride[DL_MAX_RANK]) {
     }
 }
 
+dl_around dl_type_around(const dl_type *t, int axis) {
+    dl_around a = {1, t->axis[axis].size, 1};
+    for (int i = 0; i < axis; i++) a.outer *= t->axis[i].size;
+    for (int i = axis + 1; i < t->rank; i++) a.inner *= t->axis[i].size;
+    return a;
+}
+
 int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
     if (t->layout.kind == DL_PANEL) {
         int64_t taps = 1, tap = 0, width = t->layout.width, channels = t->axis[1].size;

@@ -69,6 +69,11 @@ bool dl_type_same(const dl_type *a, const dl_type *b);
 bool dl_layout_same(dl_layout a, dl_layout b);
 /* Strides in elements, by logical axis, for ROW and CL. */
 void dl_type_strides(const dl_type *t, int64_t stride[DL_MAX_RANK]);
+/* A tensor's elements around an axis, in row-major order: [outer][size][inner]. */
+typedef struct {
+    int64_t outer, size, inner;
+} dl_around;
+dl_around dl_type_around(const dl_type *t, int axis);
 /* Position in memory (in elements) of logical index `at`, for every layout. */
 int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]);
 

@@ -234,8 +234,15 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     return units;
 }
 
+/* The row that each kept point should reduce by itself, lane by lane, in one chain of floats; 0: none. */
+static unsigned find_within(const dl_emitter *e) {
+    for (int i = 0; i < e->k->instrs.n; i++)
+        if (e->steps[i].kind == DL_K_REDUCE && !dl_emit_is_float(e->k->instrs.at[i].type)) return 0;
+    return dl_row_within(e->k, e->steps, e->arena, DL_CHAIN, DL_CHAIN);
+}
+
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    unsigned row = dl_emit_within(e);
+    unsigned row = find_within(e);
     if (!row)
         row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,
                             dl_kernel_inner(e->k));
