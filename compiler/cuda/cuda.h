@@ -24,7 +24,7 @@ _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 /* dl_backend's functions. emit_cuda.c, fold.c, share.c, cost.c */
 bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
-/* A divisor, 3 to 2^31 - 1 and no power of two, as kernels' arguments (kd_divisor in kernels/prelude.cu):
+/* A divisor, 2 to 2^31 - 1, as kernels' arguments (kd_divisor in kernels/prelude.cu):
  * x / d, x below 2^31, is x times the upper half of number[0], >> 32 >> number[1]. The lower half is d. */
 void dl_cuda_divisor(int64_t d, int64_t number[2]);
 dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels);

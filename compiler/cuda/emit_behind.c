@@ -1,10 +1,13 @@
 /* Behind reductions over all of a sweep: their partial results become one, in fixed order, in double; then
  * runs what stands there, and what later sweeps read is put away. */
+#include <string.h>
+
 #include "compiler/cuda/emit_loops.h"
 
 enum {
     THREAD_TERMS = 4, /* partial results that one thread adds up, */
     WARP_TERMS = 256, /* a warp; a block: more */
+    LOADS = 4,        /* on their way at a time, of a thread */
 };
 
 /* The partial results' axes that a reduction has not kept: its other ones are added up too. */
@@ -28,25 +31,61 @@ static void put_coordinates(dl_emitter *e, const char *number, const dl_axis_lis
     }
 }
 
-/* v<number> of the partial results. */
-static void put_combination(dl_emitter *e, int number, const dl_table *t) {
-    const dl_kinstr *in = &e->k->instrs.at[number];
-    const dl_partial *p = &e->partial[number];
-    dl_axis_list rest = rest_of(e, number);
-    const char *type = dl_emit_partial_type(in), *suffix = e->dialect->whole;
-    dl_putf(e->out, "    %s t%d = %s;\n    for (%s n = lane; n < %lld%s; n += %d) {\n", type, number,
-            dl_emit_start(in), e->dialect->index, (long long)(p->units * rest.points), suffix, t->lanes);
+/* Partial results that a thread takes in one loop: `n` of them, by reduction. */
+static void put_terms(dl_emitter *e, int n, const int *numbers, const dl_table *t) {
+    dl_axis_list rest = rest_of(e, numbers[0]);
+    const char *suffix = e->dialect->whole;
+    for (int i = 0; i < n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[numbers[i]];
+        dl_putf(e->out, "    %s t%d = %s;\n", dl_emit_partial_type(in), numbers[i], dl_emit_start(in));
+    }
+    dl_putf(e->out, "#pragma unroll %d\n    for (%s n = lane; n < %lld%s; n += %d) {\n",
+            n < LOADS ? LOADS / n : 1, e->dialect->index,
+            (long long)(e->partial[numbers[0]].units * rest.points), suffix, t->lanes);
     put_coordinates(e, "n", &rest);
-    dl_putf(e->out, "    t%d = %s::of(t%d, ((const %s *)(workspace + %lldL))[n / %lld%s * %lld%s + ", number,
-            dl_cuda_by(in), number, type, (long long)p->base, (long long)(rest.points ? rest.points : 1),
-            suffix, (long long)p->count, suffix);
-    dl_emit_number(e, p->n, p->axis);
-    dl_puts(e->out, "]);\n    }\n");
+    for (int i = 0; i < n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[numbers[i]];
+        const dl_partial *p = &e->partial[numbers[i]];
+        dl_putf(e->out, "    t%d = %s::of(t%d, ((const %s *)(workspace + %lldL))[n / %lld%s * %lld%s + ",
+                numbers[i], dl_cuda_by(in), numbers[i], dl_emit_partial_type(in), (long long)p->base,
+                (long long)(rest.points ? rest.points : 1), suffix, (long long)p->count, suffix);
+        dl_emit_number(e, p->n, p->axis);
+        dl_puts(e->out, "]);\n");
+    }
+    dl_puts(e->out, "    }\n");
+}
+
+static bool joins(const dl_emitter *e, int a, int b) {
+    dl_axis_list p = rest_of(e, a), q = rest_of(e, b);
+    return e->partial[a].units == e->partial[b].units && p.n == q.n &&
+           memcmp(p.axis, q.axis, (size_t)p.n * sizeof *p.axis) == 0;
+}
+
+/* v<number>: of what the group's threads have. */
+static void put_value(dl_emitter *e, int number, const dl_table *t) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
     dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
-    dl_putf(e->out, "    const %s v%d = %s", dl_emit_type(e, in->type), number, c.open);
-    dl_cuda_put_group_reduce(e, in, t);
-    dl_putf(e->out, "t%d)%s;\n    (void)v%d;\n", number, c.close, number);
+    dl_putf(e->out, "    const %s v%d = %sgroup_reduce_by<%s, %d>(t%d, %d)%s;\n    (void)v%d;\n",
+            dl_emit_type(e, in->type), number, c.open, dl_cuda_by(in), DL_BLOCK, number, t->lanes, c.close,
+            number);
+}
+
+/* Those that as many terms make side by side share a loop: their loads wait for memory together. */
+static void put_combinations(dl_emitter *e, const dl_table *t) {
+    const dl_sweep *s = e->now;
+    int *numbers = DL_NEWS(e->arena, int, s->combined.n + 1);
+    bool *done = DL_NEWS(e->arena, bool, s->combined.n + 1);
+    for (int i = 0; i < s->combined.n; i++) {
+        int n = 0;
+        for (int j = i; j < s->combined.n; j++)
+            if (!done[j] && !done[i] && joins(e, s->combined.at[i], s->combined.at[j]))
+                numbers[n++] = s->combined.at[j];
+        for (int j = i; j < s->combined.n; j++)
+            for (int k = 0; k < n; k++) done[j] |= s->combined.at[j] == numbers[k];
+        if (n) put_terms(e, n, numbers, t);
+    }
+    for (int i = 0; i < s->combined.n; i++) put_value(e, s->combined.at[i], t);
 }
 
 int64_t dl_cuda_behind(dl_emitter *e) {
@@ -67,7 +106,7 @@ int64_t dl_cuda_behind(dl_emitter *e) {
     dl_putf(e->out, "    const bool live = number < %lld%s;\n    const %s at = live ? number : 0;\n",
             (long long)kept.points, e->dialect->whole, e->dialect->index);
     put_coordinates(e, "at", &kept);
-    for (int i = 0; i < s->combined.n; i++) put_combination(e, s->combined.at[i], &t);
+    put_combinations(e, &t);
     dl_puts(e->out, "    if (live && lane == 0) {\n");
     dl_emit_run_behind(e);
     dl_puts(e->out, "    }\n");

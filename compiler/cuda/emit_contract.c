@@ -191,8 +191,8 @@ static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_
             index, index, t->bm, rows, (long long)base, (long long)(t->splits * t->bm * t->bn), rows * t->bn);
     dl_finish f = {.p = p, .threads = DL_BLOCK, .rows = rows};
     f.unit = unit_text(e, p, slices), f.units = units_of(p, slices);
-    f.sum = dl_format(e->arena, "ct_total<%lld, %d>(own, sums + row * %d + column);\n", (long long)t->splits,
-                      t->bm * t->bn, t->bn);
+    f.sum = dl_format(e->arena, "ct_total(own, sums + row * %d + column, %lld, %d);\n", t->bn,
+                      (long long)t->splits, t->bm * t->bn);
     dl_finish_put(e, &f, code->units[code->phases - 1], code);
     dl_cuda_foot(e);
     return true;

@@ -160,11 +160,15 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
             dl_putf(e->out, "    const %s b%d = u.b%d;\n    (void)b%d;\n", e->dialect->index, i, i, i);
     if (!f->p->alone) put_coordinates(e, f->p, DL_BATCH);
     put_starts(e, &s);
+    int *shared =
+        &code->shared[code->phases - 1]; /* behind what stands there; each launch asks for its own */
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         if (!is_reduction(e, number) || !keeps(e, number)) continue;
-        dl_putf(e->out, "    __shared__ %s sums%d[%d];\n", growing(e, number), number,
-                s.groups * f->p->tiling.bn);
+        const char *type = growing(e, number);
+        if (!*shared) dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
+        dl_putf(e->out, "    %s *const sums%d = (%s *)(shared + %d);\n", type, number, type, *shared);
+        *shared += s.groups * f->p->tiling.bn * (type[0] == 'f' ? 4 : 8);
         kept = true;
     }
     dl_putf(e->out, "    const int column = (int)threadIdx.x %% %d * %d;\n    if (n + column < %lld) {\n",

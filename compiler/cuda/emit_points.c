@@ -116,11 +116,14 @@ static void put_result(nest *s, int number) {
         dl_cuda_put_partial(e, number, "unit", "all");
     } else {
         if (width > 1) {
+            if (s->table.groups == 1)
+                dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", dl_cuda_by(in), DL_BLOCK, number);
+            else if (s->table.lanes > 1)
+                dl_putf(e->out, "    group_reduce_lot<%s, %d>(a%d, %d);\n", dl_cuda_by(in), DL_BLOCK, number,
+                        s->table.groups);
             dl_putf(e->out,
-                    "    group_reduce_lot<%s, %d, %d, %s>(a%d);\n#pragma unroll\n"
-                    "    for (int j = 0; j < %d; j++) {\n    const %s all = a%d[j];\n",
-                    dl_cuda_by(in), DL_BLOCK, s->table.lanes, s->table.across ? "true" : "false", number,
-                    width, type, number);
+                    "#pragma unroll\n    for (int j = 0; j < %d; j++) {\n    const %s all = a%d[j];\n", width,
+                    type, number);
         } else {
             dl_putf(e->out, "    const %s all = ", type), dl_cuda_put_group_reduce(e, in, &s->table);
             dl_putf(e->out, "a%d);\n", number);

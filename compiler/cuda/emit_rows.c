@@ -165,9 +165,16 @@ static void put_instr(const rows *r, int i) {
     dl_emit_instr(r->e, i);
 }
 
-/* What each thread counts of the row: over its lots, in `n`. */
-static void put_row_loop(const rows *r) {
-    if (r->each_lane > PASS_UNROLLED) dl_puts(r->e->out, "#pragma unroll 1\n");
+static bool loads(const rows *r, const bool *made) {
+    bool any = false;
+    for (int i = 0; i < r->e->k->instrs.n; i++) any = any || (made[i] && instr_of(r, i)->kind == DL_K_LOAD);
+    return any;
+}
+
+/* What each thread counts of the row: over its lots, in `n`. Written out where loads wait for memory: so that
+ * several are on their way. */
+static void put_row_loop(const rows *r, const bool *made) {
+    if (r->each_lane > PASS_UNROLLED || !loads(r, made)) dl_puts(r->e->out, "#pragma unroll 1\n");
     dl_putf(r->e->out, "    for (int n = 0; n < %lld; n++) {\n", (long long)r->each_lane);
 }
 
@@ -177,7 +184,7 @@ static void put_pass(rows *r, int pass) {
     const bool *made = p->made[pass];
     const char *index = e->dialect->index;
     r->now = pass;
-    put_row_loop(r);
+    put_row_loop(r, made);
     dl_putf(e->out, "    const %s place = (%s)n * %d + lane;\n", index, index, r->table.lanes);
     if (r->points % r->table.lanes)
         dl_putf(e->out, "    if (place >= %lld%s) break;\n", (long long)r->points, e->dialect->whole);

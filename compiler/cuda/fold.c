@@ -1,7 +1,8 @@
 /* Kernels' phases as functions that equal ones share: phases whose skeletons are one (skeleton.h) become one
  * function, and the numbers in which they differ its arguments. So a model's layers compile once a kind, not
- * once a size. Division by such a number is a product and a shift, as the compiler would have made it
- * (kernels/prelude.cu). */
+ * once a size. Contractions that are equal up to their sums share a loop over tiles, behind which a number
+ * says which end is theirs. Division by such a number is a product and a shift, as the compiler would have
+ * made it (kernels/prelude.cu). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,10 @@
 #include "compiler/cuda/skeleton.h"
 #include "ir/base/hash.h"
 
-enum { MOST_NUMBERS = 96 }; /* arguments beside pointers; what differs in more is compiled by itself */
+enum {
+    MOST_NUMBERS = 96, /* arguments beside pointers; what differs in more is compiled by itself */
+    MOST_ENDS = 16     /* of one loop over tiles */
+};
 
 /* A phase of a kernel as its emitter has written it. */
 typedef struct phase {
@@ -17,14 +21,18 @@ typedef struct phase {
     const char *title, *bounds; /* the comment in front; of the launch */
     DL_ARRAY(const char *) params;
     dl_skeleton s;
-    const char *signature; /* what else of its head is in the text: bounds and the parameters' types */
-    uint64_t hash;
+    /* What else of its head is in the text: bounds and types of the parameters that stand in front of the
+     * end, and of the end's own. */
+    const char *signature, *end_signature;
+    uint64_t hash;             /* up to the end */
+    int end, ends;             /* which it has; of the first: how many there are */
     struct phase *next, *last; /* of the same function; of the first: the end of the list */
 } phase;
 
 /* A number of a function: the same in all its phases (lifted < 0), or its argument. */
 typedef struct {
     int lifted, second; /* of a divisor: where its shift comes */
+    dl_hole_kind kind;  /* that serves all */
 } slot;
 
 static const char head_begin[] = "extern \"C\" __global__ void __launch_bounds__(";
@@ -48,13 +56,19 @@ static const char *type_of(dl_arena *arena, const phase *p, int arg) {
     return dl_strndup(arena, param, (size_t)(name - param));
 }
 
-static void sign(dl_arena *arena, phase *p) {
+static const char *types_of(dl_arena *arena, const phase *p, const char *before, int from, int to) {
     dl_buf b = {0};
-    dl_puts(&b, p->bounds);
-    for (int i = 0; i < p->s.args.n; i++) dl_putf(&b, "|%s", type_of(arena, p, p->s.args.at[i]));
-    p->signature = dl_strndup(arena, b.at, b.n);
-    p->hash = dl_hash_str(p->s.text, dl_hash_str(p->signature, 0));
+    dl_puts(&b, before);
+    for (int i = from; i < to; i++) dl_putf(&b, "|%s", type_of(arena, p, p->s.args.at[i]));
+    const char *text = dl_strndup(arena, b.at ? b.at : "", b.n);
     dl_buf_free(&b);
+    return text;
+}
+
+static void sign(dl_arena *arena, phase *p) {
+    p->signature = types_of(arena, p, p->bounds, 0, p->s.cut_args);
+    p->end_signature = types_of(arena, p, "", p->s.cut_args, p->s.args.n);
+    p->hash = dl_hash(p->s.text, p->s.cut, dl_hash_str(p->signature, 0));
 }
 
 /* Structs stand in front of the first phase; what a later one names of them is the unit. */
@@ -76,35 +90,88 @@ static phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, int
 
 /* ---- numbers as arguments ---- */
 
+enum { ALL = -1 };
+
 static bool same(const phase *a, const phase *b) {
-    return a->hash == b->hash && strcmp(a->s.text, b->s.text) == 0 && strcmp(a->signature, b->signature) == 0;
+    return a->hash == b->hash && a->s.cut == b->s.cut && memcmp(a->s.text, b->s.text, a->s.cut) == 0 &&
+           strcmp(a->signature, b->signature) == 0;
 }
 
-static bool varies(const phase *p, int hole) {
-    for (const phase *q = p->next; q; q = q->next)
+static bool same_end(const phase *a, const phase *b) {
+    return strcmp(a->s.text + a->s.cut, b->s.text + b->s.cut) == 0 &&
+           strcmp(a->end_signature, b->end_signature) == 0;
+}
+
+/* From p on, the first phase of the function that has this end; NULL: none. */
+static const phase *at_end(const phase *p, int end) {
+    while (p && end != ALL && p->end != end) p = p->next;
+    return p;
+}
+
+/* Of a function's phases that have this end: */
+static bool varies(const phase *p, int hole, int end) {
+    for (const phase *q = p = at_end(p, end); q; q = at_end(q->next, end))
         if (q->s.holes.at[hole].value != p->s.holes.at[hole].value) return true;
     return false;
 }
 
-static bool vary_alike(const phase *p, int a, int b) {
-    if (p->s.holes.at[a].kind != p->s.holes.at[b].kind) return false;
-    for (; p; p = p->next)
+/* Powers of two are divisors as others are, where they are among such. */
+static dl_hole_kind kind_for_all(const phase *p, int hole, int end) {
+    dl_hole_kind kind = at_end(p, end)->s.holes.at[hole].kind;
+    for (p = at_end(p, end); p; p = at_end(p->next, end))
+        if (p->s.holes.at[hole].kind == DL_HOLE_DIVISOR) kind = DL_HOLE_DIVISOR;
+    return kind;
+}
+
+static bool has_one(const phase *p, int hole, int end) {
+    for (p = at_end(p, end); p; p = at_end(p->next, end))
+        if (p->s.holes.at[hole].value == 1) return true;
+    return false;
+}
+
+static bool vary_alike(const phase *p, int a, int b, int end) {
+    for (p = at_end(p, end); p; p = at_end(p->next, end))
         if (p->s.holes.at[a].value != p->s.holes.at[b].value) return false;
     return true;
 }
 
-/* The arguments' number. */
-static int find_slots(const phase *p, slot *slots) {
-    int n = 0;
-    for (int i = 0; i < p->s.holes.n; i++) {
-        slots[i] = (slot){-1, -1};
-        if (!varies(p, i)) continue;
+/* Those of holes [from, to), behind *n arguments. False: no product divides by 1. */
+static bool add_slots(const phase *p, int from, int to, int end, slot *slots, int *n) {
+    for (int i = from; i < to; i++) {
+        slots[i] = (slot){-1, -1, kind_for_all(p, i, end)};
+        if (slots[i].kind == DL_HOLE_DIVISOR && has_one(p, i, end)) return false;
+        if (!varies(p, i, end)) continue;
         for (int j = 0; j < i && slots[i].lifted < 0; j++)
-            if (slots[j].lifted >= 0 && vary_alike(p, i, j)) slots[i] = slots[j];
+            if (slots[j].lifted >= 0 && slots[j].kind == slots[i].kind && vary_alike(p, i, j, end))
+                slots[i] = slots[j];
         if (slots[i].lifted >= 0) continue;
-        slots[i].lifted = n++;
-        if (p->s.holes.at[i].kind == DL_HOLE_DIVISOR) slots[i].second = n++;
+        slots[i].lifted = (*n)++;
+        if (slots[i].kind == DL_HOLE_DIVISOR) slots[i].second = (*n)++;
     }
+    return true;
+}
+
+/* The arguments' number, the end's beside, or -1: there are no such; slots by end. */
+static int find_slots(dl_arena *arena, const phase *p, slot **slots) {
+    int cut = p->s.cut_holes, common = 0, most;
+    slot *first = DL_NEWS(arena, slot, cut + 1);
+    if (!add_slots(p, 0, cut, ALL, first, &common)) return -1;
+    most = common;
+    for (int i = 0; i < p->ends; i++) {
+        int n = common, holes = at_end(p, i)->s.holes.n;
+        slots[i] = DL_NEWS(arena, slot, holes + 1);
+        if (cut) memcpy(slots[i], first, (size_t)cut * sizeof *first);
+        if (!add_slots(p, cut, holes, i, slots[i], &n)) return -1;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+/* The parameters of end number `end` that stand behind those of the ends before it. */
+static int own_args(const phase *p, int end) { return at_end(p, end)->s.args.n - p->s.cut_args; }
+static int args_before(const phase *p, int end) {
+    int n = 0;
+    for (int i = 0; i < end; i++) n += own_args(p, i);
     return n;
 }
 
@@ -122,7 +189,7 @@ static void put_numbers(int64_t *to, const slot *s, const dl_hole *h) {
     int64_t divisor[2];
     int l = 0;
     if (s->lifted < 0) return;
-    switch (h->kind) {
+    switch (s->kind) {
     case DL_HOLE_SHIFT:
         while (h->value >> l > 1) l++;
         to[s->lifted] = (h->value - 1) << 32 | l;
@@ -149,9 +216,9 @@ static void put_hole(dl_buf *out, const slot *s, const dl_hole *h) {
         dl_puts(out, h->spelled);
         return;
     }
-    if (h->kind == DL_HOLE_DIVISOR) dl_putf(out, "kd_divisor(number%d, number%d)", s->lifted, s->second);
+    if (s->kind == DL_HOLE_DIVISOR) dl_putf(out, "kd_divisor(number%d, number%d)", s->lifted, s->second);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (forms[i].kind == h->kind) {
+        if (forms[i].kind == s->kind) {
             const char *at = strstr(forms[i].text, "%d");
             dl_putn(out, forms[i].text, (size_t)(at - forms[i].text));
             dl_putf(out, "%d%s", s->lifted, at + 2);
@@ -175,17 +242,23 @@ static void put_members(dl_buf *out, const phase *p, const slot *slots, const ch
         }
 }
 
+/* `skipped`: parameters that stand between those of the function's beginning and the end's own. */
 static void put_text(dl_buf *out, const phase *p, const slot *slots, const char *symbol, size_t from,
-                     size_t to, int hole) {
+                     size_t to, int hole, int skipped) {
     const char *end = p->s.text + to;
     for (const char *at = p->s.text + from; at < end;) {
         static const char unit[] = "@_unit {\n", filled[] = "@_unit u;\n", derived[] = " : ";
-        size_t n = strcspn(at, "\1@");
+        size_t n = strcspn(at, "\1\2@");
         if (n > (size_t)(end - at)) n = (size_t)(end - at);
         dl_putn(out, at, n);
         if ((at += n) == end) return;
         if (*at == DL_HOLE) {
             put_hole(out, &slots[hole], &p->s.holes.at[hole]), hole++, at += 2;
+        } else if (*at == DL_PARAM) {
+            char *behind;
+            long number = strtol(at + 2, &behind, 10);
+            dl_putf(out, "p%ld", number < p->s.cut_args ? number : number + skipped);
+            at = behind;
         } else if (strncmp(at, unit, sizeof unit - 1) == 0 && strncmp(at - 3, derived, 3) != 0) {
             dl_putf(out, "%s_unit {\n", symbol), at += sizeof unit - 1;
             put_members(out, p, slots, "    long ", NULL, ";\n");
@@ -198,56 +271,92 @@ static void put_text(dl_buf *out, const phase *p, const slot *slots, const char 
     }
 }
 
-static void put_function(dl_arena *arena, dl_buf *out, const phase *p, const slot *slots, int numbers,
+static void put_params(dl_arena *arena, dl_buf *out, const phase *p, int from, int to, int skipped) {
+    for (int i = from; i < to; i++) dl_putf(out, "%sp%d, ", type_of(arena, p, p->s.args.at[i]), i + skipped);
+}
+
+/* The end that number `which` tells. */
+static void put_ends(dl_buf *out, const phase *p, slot *const *slots, int which, const char *symbol) {
+    static const char close[] = "}\n";
+    for (int i = 0; i < p->ends; i++) {
+        const phase *q = at_end(p, i);
+        size_t to = strlen(q->s.text) - (p->ends > 1 ? sizeof close - 1 : 0);
+        if (p->ends > 1) dl_putf(out, "%s if (number%d == %d) {\n", i ? "    } else" : "   ", which, i);
+        put_text(out, q, slots[i], symbol, q->s.cut, to, q->s.cut_holes, args_before(p, i));
+    }
+    if (p->ends > 1) dl_putf(out, "    }\n%s", close);
+}
+
+static void put_function(dl_arena *arena, dl_buf *out, const phase *p, slot *const *slots, int numbers,
                          const char *symbol) {
     dl_puts(out, "\n");
     for (const phase *q = p; q; q = q->next) dl_puts(out, q->title);
-    put_text(out, p, slots, symbol, 0, p->s.structs, 0);
+    put_text(out, p, slots[0], symbol, 0, p->s.structs, 0, 0);
     dl_putf(out, "%s%s) %s(", head_begin, p->bounds, symbol);
-    for (int i = 0; i < p->s.args.n; i++) dl_putf(out, "%sp%d, ", type_of(arena, p, p->s.args.at[i]), i);
+    put_params(arena, out, p, 0, p->s.cut_args, 0);
+    for (int i = 0; i < p->ends; i++)
+        put_params(arena, out, at_end(p, i), p->s.cut_args, at_end(p, i)->s.args.n, args_before(p, i));
     dl_puts(out, "char *workspace");
-    for (int i = 0; i < numbers; i++) dl_putf(out, ", long number%d", i);
+    for (int i = 0; i < numbers + (p->ends > 1); i++) dl_putf(out, ", long number%d", i);
     dl_puts(out, ") {\n");
-    put_text(out, p, slots, symbol, p->s.structs, strlen(p->s.text), p->s.struct_holes);
+    put_text(out, p, slots[0], symbol, p->s.structs, p->s.cut, p->s.struct_holes, 0);
+    put_ends(out, p, slots, numbers, symbol);
 }
 
 static dl_piece make_piece(const dl_piece *of, const phase *p) {
     bool template = strstr(p->s.text, "ct_tile<") || strstr(p->s.text, "attention");
     dl_piece piece = {.name = of->name};
     memcpy(piece.code.needs, of->code.needs, sizeof piece.code.needs);
-    piece.code.phases = template ? DL_CUDA_TEMPLATE : 1;
+    piece.code.phases = (template ? DL_CUDA_TEMPLATE : 1) + p->ends - 1;
     return piece;
+}
+
+/* What a phase gives its function: for pointers of other ends any. */
+static dl_plan_entry make_entry(dl_arena *arena, const phase *first, const phase *q, const slot *slots,
+                                int numbers) {
+    dl_plan_entry e = {0};
+    int64_t *values = DL_NEWS(arena, int64_t, numbers + 2);
+    for (int i = 0; i < q->s.holes.n; i++) put_numbers(values, &slots[i], &q->s.holes.at[i]);
+    if (first->ends > 1) values[numbers++] = q->end;
+    for (int i = 0; i < numbers; i++) dl_push(arena, &e.numbers, values[i]);
+    for (int i = 0; i < q->s.cut_args; i++) dl_push(arena, &e.args, q->s.args.at[i]);
+    for (int end = 0; end < first->ends; end++)
+        for (int i = 0; i < own_args(first, end); i++)
+            dl_push(arena, &e.args, q->s.args.at[end == q->end ? q->s.cut_args + i : 0]);
+    return e;
 }
 
 /* Phases of one function: its text, and each one's entry. */
 static void add_function(dl_arena *arena, dl_piece *kernels, phase *p, dl_piece *to, int number) {
-    slot *slots = DL_NEWS(arena, slot, p->s.holes.n + 1);
-    int n = find_slots(p, slots);
+    slot *slots[MOST_ENDS];
+    int n = find_slots(arena, p, slots);
     const char *symbol = dl_format(arena, "%s_%d", kernels[p->kernel].name, p->number);
     *to = make_piece(&kernels[p->kernel], p);
-    put_function(arena, &to->text, p, slots, n, symbol);
     for (const phase *q = p; q; q = q->next) {
-        dl_plan_entry e = {.symbol = symbol, .object = number};
-        int64_t *numbers = DL_NEWS(arena, int64_t, n + 1);
-        for (int i = 0; i < q->s.holes.n; i++) put_numbers(numbers, &slots[i], &q->s.holes.at[i]);
-        for (int i = 0; i < n; i++) dl_push(arena, &e.numbers, numbers[i]);
-        for (int i = 0; i < q->s.args.n; i++) dl_push(arena, &e.args, q->s.args.at[i]);
+        dl_plan_entry e = make_entry(arena, p, q, slots[q->end], n);
+        e.symbol = symbol, e.object = number;
         kernels[q->kernel].entries.at[q->number] = e;
+        for (int i = 0; i < DL_NEEDS; i++) to->code.needs[i] |= kernels[q->kernel].code.needs[i];
     }
+    put_function(arena, &to->text, p, slots, n, symbol);
 }
 
-/* Among those that begin a function, the one that this phase is, too; NULL: none. */
-static phase *find_equal(dl_arena *arena, int n, phase **firsts, phase *p) {
-    for (int i = 0; i < n; i++) {
-        if (!same(firsts[i], p)) continue;
-        phase *last = firsts[i]->last;
-        slot *slots = DL_NEWS(arena, slot, p->s.holes.n + 1);
-        last->next = p;
-        int most = DL_ENTRY_MOST - p->s.args.n, numbers = find_slots(firsts[i], slots);
-        if (numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return firsts[i];
-        last->next = NULL;
-    }
-    return NULL;
+/* Whether p fits behind the phases of the function that begins with `first`, which it joins. */
+static bool joins(dl_arena *arena, phase *first, phase *p) {
+    slot *slots[MOST_ENDS];
+    int ends = first->ends, args;
+    phase *last = first->last;
+    if (!same(first, p)) return false;
+    p->end = ends;
+    for (const phase *q = first; q && p->end == ends; q = q->next)
+        if (same_end(q, p)) p->end = q->end;
+    if (p->end == MOST_ENDS) return false;
+    last->next = p, first->last = p, first->ends += p->end == ends;
+    args = p->s.cut_args + args_before(first, first->ends);
+    int numbers = find_slots(arena, first, slots), most = DL_ENTRY_MOST - args - 1;
+    if (numbers >= 0 && numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return true;
+    last->next = NULL, first->last = last, first->ends = ends, p->end = 0;
+    return false;
 }
 
 dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels) {
@@ -258,12 +367,11 @@ dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels) {
         const char *head = kernels[i].text.at;
         for (int j = 0; j < kernels[i].code.phases; j++) {
             head = strstr(head, head_begin);
-            phase *p = take_phase(arena, &kernels[i], i, j, head++), *first;
+            phase *p = take_phase(arena, &kernels[i], i, j, head++);
             dl_push(arena, &kernels[i].entries, (dl_plan_entry){0});
-            if ((first = find_equal(arena, functions, firsts, p)))
-                first->last = p;
-            else
-                firsts[functions++] = p, p->last = p;
+            int k = 0;
+            while (k < functions && !joins(arena, firsts[k], p)) k++;
+            if (k == functions) firsts[functions++] = p, p->last = p, p->ends = 1;
         }
     }
     dl_piece *pieces = DL_NEWS(arena, dl_piece, functions + 1);

@@ -69,6 +69,7 @@ static void put_numbered(lexer *l, const char *at, size_t prefix, int kind, long
         *number = (short)++l->known[kind];
         if (kind == 0) dl_push(l->arena, &l->s.args, (int)old);
     }
+    if (kind == 0) dl_putf(&l->out, "%c", DL_PARAM);
     dl_putf(&l->out, "%.*s%d", (int)prefix, at, *number - 1);
 }
 
@@ -103,6 +104,15 @@ static char operator_before(const lexer *l, const char *at) {
     if (at[-1] == '/' || at[-1] == '%') return at[-1];
     if (at[-1] != '=' || at - 1 == l->begin) return 0;
     return at[-2] == '/' ? '/' : at[-2] == '%' ? '=' : 0;
+}
+
+/* Is it the block's number that is divided? Once a thread, so that it may cost a product where a shift would
+ * do: kernels that differ in this alone are equal. */
+static bool divides_unit(const lexer *l, const char *at) {
+    static const char unit[] = "unit";
+    enum { LENGTH = sizeof unit - 1 };
+    while (at > l->begin && strchr(" /%=", at[-1])) at--;
+    return at - l->begin > LENGTH && memcmp(at - LENGTH, unit, LENGTH) == 0 && !is_name(at[-LENGTH - 1]);
 }
 
 /* How a number that begins here would come as an argument; 0: not at all. */
@@ -149,7 +159,8 @@ static void take_number(lexer *l) {
         dl_putn(&l->out, begin, (size_t)(l->at - begin));
         return;
     }
-    dl_putf(&l->out, "%c%c", DL_HOLE, kind);
+    dl_putf(&l->out, "%c%c", DL_HOLE,
+            kind == DL_HOLE_DIVISOR && divides_unit(l, begin) ? DL_HOLE_SHIFT : kind);
     dl_push(l->arena, &l->s.holes,
             (dl_hole){(dl_hole_kind)kind, value, dl_strndup(l->arena, begin, (size_t)(l->at - begin))});
 }
@@ -173,7 +184,12 @@ dl_skeleton dl_skeleton_of(dl_arena *arena, const char *name, const char *struct
     lexer l = {.arena = arena, .name = name, .length = strlen(name)};
     take_text(&l, structs, nstructs);
     l.s.structs = l.out.n, l.s.struct_holes = l.s.holes.n;
-    take_text(&l, body, nbody);
+    static const char loop[] = " = ct_tile<";
+    const char *sums = memmem(body, nbody, loop, sizeof loop - 1),
+               *end = sums ? strchr(sums, '\n') + 1 : body + nbody;
+    take_text(&l, body, (size_t)(end - body));
+    l.s.cut = l.out.n, l.s.cut_holes = l.s.holes.n, l.s.cut_args = l.s.args.n;
+    take_text(&l, end, (size_t)(body + nbody - end));
     l.s.text = dl_strndup(arena, l.out.at ? l.out.at : "", l.out.n);
     dl_buf_free(&l.out);
     return l.s;

@@ -12,7 +12,7 @@ typedef enum {
     DL_HOLE_LONG = 'l',
     DL_HOLE_UNSIGNED_LONG = 'v',
     DL_HOLE_FLOAT = 'f',  /* its bits */
-    DL_HOLE_SHIFT = 's',  /* a divisor, a power of two */
+    DL_HOLE_SHIFT = 's',  /* a divisor, a power of two; in the text also any of a block's number */
     DL_HOLE_DIVISOR = 'd' /* another divisor */
 } dl_hole_kind;
 
@@ -22,7 +22,8 @@ typedef struct {
     const char *spelled;
 } dl_hole;
 
-enum { DL_HOLE = '\1', DL_OWN = '@' }; /* in the text: a number, its kind behind it; the kernel's name */
+/* In the text: a number, its kind behind it; a parameter, its number behind it; the kernel's name. */
+enum { DL_HOLE = '\1', DL_PARAM = '\2', DL_OWN = '@' };
 
 typedef struct {
     const char *text; /* structs, then the function's body, from behind its "{" on */
@@ -30,6 +31,9 @@ typedef struct {
     DL_ARRAY(dl_hole) holes;
     int struct_holes;   /* those in structs, the first ones */
     DL_ARRAY(int) args; /* the kernel's parameters that the text names, in its order: p0, p1, ... */
+    /* Of a loop over tiles: what stands in front of the contraction's end begins here; else all does. */
+    size_t cut;
+    int cut_holes, cut_args;
 } dl_skeleton;
 
 /* `name`: the kernel's, with which names of its structs begin. All lives in the arena. */

@@ -58,6 +58,8 @@ static dlr_cu_result module_unload(dlr_cu_module m) {
 }
 static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
     char error[400];
+    for (int i = 0; i < m->functions.n; i++) /* one handle a function, however often it is asked for */
+        if (!strcmp(m->functions.at[i]->name, name)) return *function = m->functions.at[i], 0;
     if (m->launch(name, -1, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
     struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
     if (!f) return DLR_CU_OUT_OF_MEMORY;
@@ -74,9 +76,10 @@ static dlr_cu_result function_set(dlr_cu_function f, int attribute, int value) {
     return f->shared = value, 0;
 }
 static dlr_cu_result function_get(int *value, int attribute, dlr_cu_function f) {
-    (void)f;
-    *value = 0;
-    return attribute == DLR_CU_SHARED_STATIC ? 0 : DLR_CU_INVALID_VALUE;
+    *value = attribute == DLR_CU_SHARED_DYNAMIC_MOST ? f->shared : 0;
+    return attribute == DLR_CU_SHARED_STATIC || attribute == DLR_CU_SHARED_DYNAMIC_MOST
+               ? 0
+               : DLR_CU_INVALID_VALUE;
 }
 
 static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z,

@@ -110,20 +110,22 @@ static bool load_modules(dlr_cuda *c, dl_error *err) {
     return true;
 }
 
-/* A block with more dynamic shared memory than every device grants unasked must ask. */
+/* A block with more dynamic shared memory than every device grants unasked must ask; of the phases that share
+ * a function, for the most that one takes. */
 static bool ask_shared(dlr_cuda *c, const dl_plan_kernel *k, int phase, dl_error *err) {
     enum { UNASKED = 48 << 10 };
-    int most = 0, fixed = 0;
+    int most = 0, fixed = 0, granted = 0;
     dlr_cu_function f = c->functions[k - c->base.plan->kernels.at][phase];
     if (fails(c, c->driver->DeviceGetAttribute(&most, DLR_CU_SHARED_OPTIN, c->device), "shared memory",
               err) ||
-        fails(c, c->driver->FuncGetAttribute(&fixed, DLR_CU_SHARED_STATIC, f), "shared memory", err))
+        fails(c, c->driver->FuncGetAttribute(&fixed, DLR_CU_SHARED_STATIC, f), "shared memory", err) ||
+        fails(c, c->driver->FuncGetAttribute(&granted, DLR_CU_SHARED_DYNAMIC_MOST, f), "shared memory", err))
         return false;
     if (k->shared[phase] + fixed > most)
         return dl_fail(err, DL_RESOURCE,
                        "kernel '%s' (%s) takes %d bytes of shared memory, and %s has %d a block", k->name,
                        k->where, k->shared[phase] + fixed, c->name, most);
-    return k->shared[phase] + fixed <= UNASKED ||
+    return k->shared[phase] + fixed <= UNASKED || k->shared[phase] <= granted ||
            !fails(c, c->driver->FuncSetAttribute(f, DLR_CU_SHARED_DYNAMIC_MOST, k->shared[phase]),
                   "shared memory", err);
 }

@@ -6,8 +6,9 @@
 #include "compiler/cuda/cuda.h"
 #include "tests/unit/compiled.h"
 
-/* Two layers of one kind after each other, and sizes that are powers of two in one alone. */
-static const char *layers(dl_arena *arena, int c, int h, int w) {
+/* Two layers of one kind after each other, and sizes that are powers of two in one alone; `last` makes %6 of
+ * the second's sums %5. */
+static const char *layers(dl_arena *arena, int c, int h, int w, const char *last) {
     return dl_format(arena,
                      "graph @predict {\n  input $x = %%0 : f32[N=2, C=%d, H=%d, W=%d]\n"
                      "  input $v = %%1 : f32[O=%d, C=%d, kH=3, kW=3]\n"
@@ -17,9 +18,11 @@ static const char *layers(dl_arena *arena, int c, int h, int w) {
                      "  %%4 = relu %%3 : f32[N=2, C=%d, H=%d, W=%d]\n"
                      "  %%5 = conv %%4, $u {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : "
                      "f32[N=2, C=%d, H=%d, W=%d]\n"
-                     "  %%6 = relu %%5 : f32[N=2, C=%d, H=%d, W=%d]\n  output \"y\" = %%6\n}\n",
-                     c, h, w, 2 * c, c, 2 * c, 2 * c, 2 * c, h, w, 2 * c, h, w, 2 * c, h, w, 2 * c, h, w);
+                     "  %%6 = %s : f32[N=2, C=%d, H=%d, W=%d]\n  output \"y\" = %%6\n}\n",
+                     c, h, w, 2 * c, c, 2 * c, 2 * c, 2 * c, h, w, 2 * c, h, w, 2 * c, h, w, last, 2 * c, h,
+                     w);
 }
+static const char alike[] = "relu %5", otherwise[] = "mul %5, %5";
 
 static int count_functions(const dl_plan *p, int *phases, int *numbers) {
     const char *seen[64];
@@ -57,7 +60,7 @@ static int count_text(const dl_plan *p, const char *text) {
 static void test_counts(void) {
     dl_arena *arena = dl_arena_new(NULL);
     int phases, numbers;
-    dl_plan *p = plan_of(arena, layers(arena, 4, 8, 8), "cuda:sm_90a");
+    dl_plan *p = plan_of(arena, layers(arena, 4, 8, 8, alike), "cuda:sm_90a");
     if (!p) return;
     int functions = count_functions(p, &phases, &numbers);
     CHECK(p->kernels.n >= 2 && functions < phases && numbers > 0, "%d functions of %d phases, %d numbers",
@@ -65,10 +68,15 @@ static void test_counts(void) {
     CHECK(count_text(p, ") predict_") == functions, "%d kernels in the sources", count_text(p, ") predict_"));
     CHECK(count_text(p, "sums = ct_tile<") == 1, "%d loops over tiles", count_text(p, "sums = ct_tile<"));
     CHECK(count_text(p, "% kd_shift(number") > 0 && count_text(p, "kd_divisor(number") == 0, "shifts");
+    /* other ends behind the same loop */
+    dl_plan *r = plan_of(arena, layers(arena, 4, 8, 8, otherwise), "cuda:sm_90a");
+    if (r)
+        CHECK(count_text(r, "sums = ct_tile<") == 1 && count_text(r, "if (number") == 2, "%d loops, %d ends",
+              count_text(r, "sums = ct_tile<"), count_text(r, "if (number"));
     /* no power of two among the channels: another function, of products */
-    dl_plan *q = plan_of(arena, layers(arena, 12, 8, 8), "cuda:sm_90a");
+    dl_plan *q = plan_of(arena, layers(arena, 12, 8, 8, alike), "cuda:sm_90a");
     if (q) CHECK(count_text(q, "kd_divisor(number") > 0, "divisors");
-    dl_plan *cpu = plan_of(arena, layers(arena, 4, 8, 8), "cpu:generic");
+    dl_plan *cpu = plan_of(arena, layers(arena, 4, 8, 8, alike), "cpu:generic");
     if (cpu) CHECK(count_functions(cpu, &phases, &numbers) == 0 && phases == 0, "the CPU has no entries");
     dl_arena_free(arena);
 }
@@ -76,7 +84,7 @@ static void test_counts(void) {
 /* What a damaged plan says. */
 static void test_checks(void) {
     dl_arena *arena = dl_arena_new(NULL);
-    dl_plan *p = plan_of(arena, layers(arena, 4, 8, 8), "cuda:sm_90a");
+    dl_plan *p = plan_of(arena, layers(arena, 4, 8, 8, alike), "cuda:sm_90a");
     if (!p) return;
     dl_plan_kernel *k = &p->kernels.at[0];
     dl_plan_entry good = k->entries.at[0];
@@ -97,8 +105,8 @@ static void test_checks(void) {
 }
 
 static void test_divisors(void) {
-    const int64_t ds[] = {3,    5,     6,     7,     9,       48,         100,       641,
-                          4050, 12544, 65535, 65537, 1000003, 0x40000001, 0x7fffffff};
+    const int64_t ds[] = {2,   64,  0x40000000, 3,     5,     6,     7,       9,          48,
+                          100, 641, 4050,       12544, 65535, 65537, 1000003, 0x40000001, 0x7fffffff};
     for (size_t i = 0; i < sizeof ds / sizeof *ds; i++) {
         int64_t number[2], d = ds[i];
         dl_cuda_divisor(d, number);
@@ -143,9 +151,9 @@ static float *run(dl_arena *arena, const char *text, const char *target, const c
     return y;
 }
 
-static void test_run(const char *dir, int c, int h, int w) {
+static void test_run(const char *dir, int c, int h, int w, const char *last) {
     dl_arena *arena = dl_arena_new(NULL);
-    const char *text = layers(arena, c, h, w), *file = dl_format(arena, "%s/folded.dlp", dir);
+    const char *text = layers(arena, c, h, w, last), *file = dl_format(arena, "%s/folded.dlp", dir);
     int64_t n = 0, m = 0;
     float *want = run(arena, text, "cpu:generic", NULL, &n);
     float *got = run(arena, text, "cuda:sm_90a:emulated", file, &m);
@@ -168,8 +176,10 @@ int main(void) {
     test_checks();
     test_divisors();
     if (dl_target_find("cuda:sm_90a:emulated", &err)) {
-        test_run(dir, 8, 4, 8);
-        test_run(dir, 5, 7, 9);
+        test_run(dir, 8, 4, 8, alike);
+        test_run(dir, 8, 4, 8, otherwise);
+        test_run(dir, 5, 7, 9, alike);
+        test_run(dir, 5, 7, 9, otherwise);
     } else {
         printf("SKIP: %s\n", err.message);
     }

@@ -319,8 +319,8 @@ template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, f
         kd_store16(to + i, kd_load16(sums + i / BN * (BN + 8) + i % BN));
 }
 
-/* N sums that lie side by side, from a multiple of N on; and the totals of what SPLITS blocks have left, in
- * their order. */
+/* N sums that lie side by side, from a multiple of N on; and the totals of what `splits` blocks have left, in
+ * their order, `step` apart. */
 template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
     if constexpr (N % 4 == 0) {
         CT_UNROLL for (int i = 0; i < N; i += 4) {
@@ -331,11 +331,11 @@ template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
         CT_UNROLL for (int i = 0; i < N; i++) own[i] = from[i];
     }
 }
-template <int SPLITS, int STEP, int N> INLINE void ct_total(float (&own)[N], const float *from) {
+template <int N> INLINE void ct_total(float (&own)[N], const float *from, int splits, int step) {
     ct_take(own, from);
-    CT_LOOP for (int s = 1; s < SPLITS; s++) {
+    CT_LOOP for (int s = 1; s < splits; s++) {
         float more[N];
-        ct_take(more, from + (long)s * STEP);
+        ct_take(more, from + (long)s * step);
         CT_UNROLL for (int i = 0; i < N; i++) own[i] += more[i];
     }
 }

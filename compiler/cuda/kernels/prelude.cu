@@ -112,29 +112,31 @@ HALF_LOTS(bf16)
 
 /* ---- reductions in one fixed order, known to every thread; float, double, int or long ---- */
 struct by_sum {
+    enum { EITHER_WAY = 1 };
     template <class T> static INLINE T of(T a, T b) { return a + b; }
 };
 struct by_max { /* a NaN goes through */
+    enum { EITHER_WAY = 0 };
     template <class T> static INLINE T of(T a, T b) { return a > b || a != a ? a : b; }
 };
 struct by_min {
+    enum { EITHER_WAY = 0 };
     template <class T> static INLINE T of(T a, T b) { return a < b || a != a ? a : b; }
 };
-/* Over the lanes of a warp, all of which call it; the lower lane's value stands first, so that all have the
- * same bits (of +0 and -0, of two NaN). */
-template <class BY, class T> INLINE T warp_reduce(T v) {
-    for (int m = 1; m < 32; m *= 2) {
+/* Over LANES neighbours of a warp, all of whose lanes call it; the lower lane's value stands first, so that all
+ * have the same bits (of +0 and -0 in by_max and by_min: a sum has the same bits either way round). */
+template <class BY, int LANES = 32, class T> INLINE T warp_reduce(T v) {
+    for (int m = 1; m < LANES; m *= 2) {
         T other = __shfl_xor_sync(0xffffffffu, v, m);
-        bool upper = threadIdx.x & m;
-        v = BY::of(upper ? other : v, upper ? v : other);
+        bool swap = !BY::EITHER_WAY && threadIdx.x & m;
+        v = BY::of(swap ? other : v, swap ? v : other);
     }
     return v;
 }
-/* Over the block's THREADS threads, all of which call it: each of N values for itself. Two barriers; what the
- * threads wrote to shared memory before is visible behind it. */
-template <class BY, int THREADS, int N, class T> INLINE void block_reduce(T (&v)[N]) {
+/* Over the warps of the block's THREADS threads, all of which call it, what each warp has: each of N values
+ * for itself. Two barriers; what the threads wrote to shared memory before is visible behind it. */
+template <class BY, int THREADS, int N, class T> INLINE void block_join(T (&v)[N]) {
     enum { WARPS = THREADS / 32 };
-    for (int i = 0; i < N; i++) v[i] = warp_reduce<BY>(v[i]);
     if (WARPS == 1) {
         __syncthreads();
         return;
@@ -149,6 +151,11 @@ template <class BY, int THREADS, int N, class T> INLINE void block_reduce(T (&v)
         v[i] = all;
     }
     __syncthreads(); /* the next call may write parts */
+}
+/* Over the block's threads. */
+template <class BY, int THREADS, int N, class T> INLINE void block_reduce(T (&v)[N]) {
+    for (int i = 0; i < N; i++) v[i] = warp_reduce<BY>(v[i]);
+    block_join<BY, THREADS>(v);
 }
 template <class T> INLINE T warp_sum(T v) { return warp_reduce<by_sum>(v); }
 template <class T> INLINE T warp_max(T v) { return warp_reduce<by_max>(v); }

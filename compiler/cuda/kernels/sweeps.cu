@@ -33,6 +33,26 @@ template <class T, int N> struct lot {
     }
 };
 
+/* Over the threads that lie `groups` apart, a power of two: N values of each at once, each for itself; every
+ * thread of the block calls it and knows its group's results. In one fixed order. */
+template <class BY, int THREADS, class T, int N> INLINE void group_reduce_lot(T (&v)[N], int groups) {
+    __shared__ T parts[N * THREADS];
+#pragma unroll
+    for (int j = 0; j < N; j++) parts[j * THREADS + threadIdx.x] = v[j];
+    __syncthreads();
+#pragma unroll 1
+    for (int apart = THREADS / 2; apart >= groups; apart /= 2) {
+        T *const own = parts + threadIdx.x;
+        if ((int)threadIdx.x < apart) {
+#pragma unroll
+            for (int j = 0; j < N; j++) own[j * THREADS] = BY::of(own[j * THREADS], own[j * THREADS + apart]);
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int j = 0; j < N; j++) v[j] = parts[j * THREADS + ((int)threadIdx.x & (groups - 1))];
+    __syncthreads(); /* the next call may write parts */
+}
 /* Over a group of LANES threads, a power of two or the whole block of THREADS; every thread of the block calls
  * it and knows its group's result. A group's threads are neighbours, or, ACROSS, lie THREADS / LANES apart.
  * In one fixed order. */
@@ -44,51 +64,18 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
         return block_reduce_one<BY, THREADS>(v);
     } else if constexpr (!ACROSS) {
         static_assert(LANES <= 32, "a group is in one warp");
-        for (int m = 1; m < LANES; m *= 2) {
-            T other = __shfl_xor_sync(0xffffffffu, v, m);
-            bool upper = threadIdx.x & m;
-            v = BY::of(upper ? other : v, upper ? v : other);
-        }
-        return v;
+        return warp_reduce<BY, LANES>(v);
     } else {
-        __shared__ T parts[THREADS];
-        parts[threadIdx.x] = v;
-        __syncthreads();
-#pragma unroll 1
-        for (int half = LANES / 2; half > 0; half /= 2) {
-            if (threadIdx.x < (unsigned)(half * GROUPS))
-                parts[threadIdx.x] = BY::of(parts[threadIdx.x], parts[threadIdx.x + half * GROUPS]);
-            __syncthreads();
-        }
-        v = parts[threadIdx.x % GROUPS];
-        __syncthreads(); /* the next call may write parts */
-        return v;
+        T one[1] = {v};
+        group_reduce_lot<BY, THREADS>(one, GROUPS);
+        return one[0];
     }
 }
-/* N values of each thread at once, one by one as group_reduce makes them: for the price of one's barriers, and
- * in less code. */
-template <class BY, int THREADS, int LANES, bool ACROSS, class T, int N> INLINE void group_reduce_lot(T (&v)[N]) {
-    enum { GROUPS = THREADS / LANES };
-    if constexpr (!ACROSS || LANES == 1 || LANES == THREADS) {
-#pragma unroll
-        for (int j = 0; j < N; j++) v[j] = group_reduce<BY, THREADS, LANES, ACROSS>(v[j]);
-    } else {
-        __shared__ T parts[N * THREADS];
-#pragma unroll
-        for (int j = 0; j < N; j++) parts[j * THREADS + threadIdx.x] = v[j];
-        __syncthreads();
-#pragma unroll 1
-        for (int half = LANES / 2; half > 0; half /= 2) {
-            T *const own = parts + threadIdx.x;
-            if (threadIdx.x < (unsigned)(half * GROUPS)) {
-#pragma unroll
-                for (int j = 0; j < N; j++)
-                    own[j * THREADS] = BY::of(own[j * THREADS], own[j * THREADS + half * GROUPS]);
-            }
-            __syncthreads();
-        }
-#pragma unroll
-        for (int j = 0; j < N; j++) v[j] = parts[j * THREADS + threadIdx.x % GROUPS];
-        __syncthreads(); /* the next call may write parts */
-    }
+/* Over `lanes` neighbours, 1, 32 or the whole block: a number, so that kernels that are equal beside it are one
+ * function. */
+template <class BY, int THREADS, class T> INLINE T group_reduce_by(T v, int lanes) {
+    if (lanes == 1) return v;
+    T one[1] = {warp_reduce<BY>(v)};
+    if (lanes > 32) block_join<BY, THREADS>(one);
+    return one[0];
 }
