@@ -49,8 +49,7 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
         return c;
     }
     int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
-    for (int i = 0; i < axis; i++) c.outer *= t->axis[i].size;
-    for (int i = axis + 1; i < t->rank; i++) c.inner *= t->axis[i].size;
+    dl_type_around(t, axis, &c.outer, &c.inner);
     bool gathers = n->op == DL_OP_all_gather;
     c.size = (gathers ? result : t)->axis[axis].size, c.own = (gathers ? t : result)->axis[axis].size;
     return c;

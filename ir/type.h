@@ -72,6 +72,13 @@ void dl_type_strides(const dl_type *t, int64_t stride[DL_MAX_RANK]);
 /* Position in memory (in elements) of logical index `at`, for every layout. */
 int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]);
 
+/* How the elements lie around an axis: as `outer` blocks of its size times `inner` elements; around a first
+ * axis in panels where it fills them. */
+void dl_type_around(const dl_type *t, int axis, int64_t *outer, int64_t *inner);
+/* Do the shares of so many ranks along the axis lie in such blocks, each for itself: does none end within a
+ * panel? */
+bool dl_type_shares(const dl_type *t, int axis, int64_t ranks);
+
 /* "f32[N=2, C=64, D=32]", with " @cl" or " @panel32" behind it where the layout is not ROW. */
 void dl_type_print(dl_buf *out, const dl_type *t);
 /* The same in a static thread-local buffer, for messages (valid until the fourth next call). */
