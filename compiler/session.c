@@ -12,7 +12,10 @@
 #include "ir/base/hash.h"
 #include "ir/text.h"
 
-enum { FIRST_BUCKET = 1 << 20 }; /* bytes: so that the first all_reduce begins soon */
+enum {
+    FIRST_BUCKET = 1 << 20, /* bytes: so that the first all_reduce begins soon */
+    LEAST_SHARED = 16 << 10 /* bytes of a parameter below which its state saves less than a message costs */
+};
 
 static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err) {
     return dl_fail(err, DL_INPUT, "%s: %d error%s", s->model_path, diags->errors,
@@ -48,7 +51,8 @@ static dl_parallel parallel_of(const dl_config *c, const dl_ranks *ranks, int ra
                      .cp_rank = at[DL_RANKS_CP],
                      .first_bucket_bytes = FIRST_BUCKET,
                      .bucket_bytes = dl_config_int(c, DL_KEY_bucket_cap_mb) << 20,
-                     .zero = dl_config_int(c, DL_KEY_zero) == 1};
+                     .zero = dl_config_int(c, DL_KEY_zero) == 1,
+                     .least_shared = LEAST_SHARED};
     if (p.zero) p.sum_rank = place_in(ranks, dl_gradient_group(&p), rank);
     return p;
 }

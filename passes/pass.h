@@ -39,8 +39,9 @@ typedef struct {
 typedef struct {
     int dp, tp, cp; /* data, tensor and context parallel; 0 as 1 */
     int dp_rank, tp_rank, cp_rank;
-    bool zero;    /* each rank keeps the optimiser's state of a share of each parameter (ranks.c) */
-    int sum_rank; /* this one's place among the ranks that gradients are summed over */
+    bool zero;            /* each rank keeps the optimiser's state of a share of each parameter (ranks.c) */
+    int64_t least_shared; /* bytes: of smaller parameters each keeps all */
+    int sum_rank;         /* this one's place among the ranks that gradients are summed over */
     int64_t first_bucket_bytes, bucket_bytes; /* gradients that are summed at once; 0: each for itself */
 } dl_parallel;
 

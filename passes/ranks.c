@@ -42,9 +42,6 @@ static dl_value *mean_over(dl_builder *b, dl_value *v, const summing *s) {
 
 /* ---- shares ---- */
 
-/* Bytes of a parameter below which its state saves less than a message costs; such go into buckets. */
-enum { LEAST_SHARED = 16 << 10 };
-
 /* The axis along which a parameter is dealt out, or -1: none has an element for each rank. That whose largest
  * share is least, of equals the outermost, whose shares lie in one. Weights of windows lie in panels, which
  * hold some of the first axis: shares do not end within one. */
@@ -73,10 +70,11 @@ static dl_value *gathered_mean(dl_builder *b, dl_value *v, int axis, const summi
     return dl_build(b, DL_OP_all_gather, 1, &share, 6, gather);
 }
 
-/* Is the parameter dealt out? Then along *axis. What is one of several pieces already is not. */
+/* Is the parameter dealt out? Then along *axis. What is one of several pieces already is not, nor what is
+ * small: its gradient goes into a bucket. */
 static bool is_shared(const dl_pass_ctx *ctx, const dl_var *v, const summing *s, int *axis) {
     const dl_type *t = &v->value.type;
-    if (!ctx->parallel.zero || v->piece.group || dl_type_bytes(t) < LEAST_SHARED) return false;
+    if (!ctx->parallel.zero || v->piece.group || dl_type_bytes(t) < ctx->parallel.least_shared) return false;
     *axis = choose_axis(t, ctx->weights, s->ranks);
     return *axis >= 0;
 }
