@@ -241,7 +241,14 @@ static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
 
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat) {
+        int64_t start = 0; /* of a part that lies in one */
+        for (int i = 0; i < t->rank; i++) {
+            int64_t outer, inner;
+            dl_type_around(t, i, &outer, &inner);
+            start += at[i].offset * inner;
+        }
         dl_puts(e->out, t->rank ? "x0" : "0");
+        if (start) dl_putf(e->out, " + %s", whole(e, start));
     } else if (t->layout.kind == DL_PANEL) {
         int64_t taps = 1;
         for (int i = 2; i < t->rank; i++) taps *= t->axis[i].size;
