@@ -3,8 +3,8 @@
  *
  * Variables live for the whole run. A value that is the next value of a variable (result UPDATE) is written
  * in place of the old one. Every other value has a storage from the node that makes it to the last that reads
- * it, or to the end when the host reads it. What a collective reads lives until it is waited for, and what one
- * sums lies in one storage, in place. */
+ * it, or to the end when the host reads it. What a collective reads lives until it is waited for, and what
+ * one sums lies in one storage, in place. */
 #ifndef DL_MEMORY_H
 #define DL_MEMORY_H
 #include "passes/pass.h"
