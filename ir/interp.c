@@ -152,12 +152,11 @@ static void mean_broadcast(const dl_node *n, const double *const *a, double *r) 
 /* Elements [from, from + n) of axis `axis` of tensor `of`, copied to [to, to + n) of the same axis of r. */
 static void copy_range(const dl_type *of, const double *a, int64_t from, const dl_type *into, double *r,
                        int64_t to, int64_t n, int axis) {
-    int64_t outer = 1, inner = 1, source = of->axis[axis].size, target = into->axis[axis].size;
-    for (int i = 0; i < axis; i++) outer *= of->axis[i].size;
-    for (int i = axis + 1; i < of->rank; i++) inner *= of->axis[i].size;
-    for (int64_t i = 0; i < outer && n * inner > 0; i++)
-        memcpy(r + (i * target + to) * inner, a + (i * source + from) * inner,
-               sizeof *r * (size_t)(n * inner));
+    const dl_around s = dl_type_around(of, axis);
+    int64_t target = into->axis[axis].size;
+    for (int64_t i = 0; i < s.outer && n * s.inner > 0; i++)
+        memcpy(r + (i * target + to) * s.inner, a + (i * s.size + from) * s.inner,
+               sizeof *r * (size_t)(n * s.inner));
 }
 
 static int axis_of(const dl_node *n) { return dl_type_axis(&n->in[0]->type, dl_node_name(n, DL_ATTR_axis)); }

@@ -236,3 +236,23 @@ unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace,
     }
     return row;
 }
+
+unsigned dl_row_within(const dl_kernel *k, const dl_step *steps, dl_arena *arena, int64_t along,
+                       int64_t across) {
+    unsigned row = 0, all = 0;
+    int inner = dl_kernel_inner(k);
+    for (int i = 0; i < k->nspace; i++) all |= 1u << i;
+    for (int i = 0; i < k->params.n; i++)
+        if (k->params.at[i].alias >= 0) return 0; /* whose old values other points may read */
+    for (int i = 0; i < k->instrs.n; i++) {
+        if (steps[i].kind != DL_K_REDUCE) continue;
+        if (row && steps[i].over != row) return 0;
+        row = steps[i].over;
+    }
+    int64_t terms = dl_axes_points(k->nspace, k->space, row),
+            kept = dl_axes_points(k->nspace, k->space, all & ~row);
+    bool lies_across = inner >= 0 && !(row >> inner & 1);
+    if (!row || terms > (lies_across ? across : along) || kept < DL_ROW_ENOUGH) return 0;
+    dl_sweeps s = dl_find_sweeps(arena, k->instrs.n, steps, row);
+    return s.valid && s.n == 1 ? row : 0;
+}

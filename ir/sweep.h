@@ -49,7 +49,8 @@ enum {
     DL_ROW_LANES = 16,     /* so many at a time; */
     DL_ROW_KEPT = 1 << 17, /* so many values are put away for later passes. */
     DL_ROW_SHARED = 16,    /* There are at least so many rows, or lanes full of them, for threads to share, */
-    DL_ROW_SMALL = 65536   /* where all together are more points than these */
+    DL_ROW_SMALL = 65536,  /* where all together are more points than these */
+    DL_ROW_ENOUGH = 4096   /* with fewer rows, partial results use more threads than a row a thread does */
 };
 
 dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena);
@@ -62,4 +63,9 @@ int dl_kernel_inner(const dl_kernel *k);
 /* The row for which fewest sweeps remain; 0 where none helps or none fits. inner: as dl_kernel_inner. */
 unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace, const dl_axis *space,
                        int inner);
+/* The row of a kernel whose reductions each kept point should do by itself: all are over the same axes, of at
+ * most `along` points, or `across` where memory's neighbours belong to other rows, and there are enough of
+ * them. 0: none. */
+unsigned dl_row_within(const dl_kernel *k, const dl_step *steps, dl_arena *arena, int64_t along,
+                       int64_t across);
 #endif

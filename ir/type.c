@@ -73,6 +73,13 @@ void dl_type_strides(const dl_type *t, int64_t stride[DL_MAX_RANK]) {
     }
 }
 
+dl_around dl_type_around(const dl_type *t, int axis) {
+    dl_around a = {1, t->axis[axis].size, 1};
+    for (int i = 0; i < axis; i++) a.outer *= t->axis[i].size;
+    for (int i = axis + 1; i < t->rank; i++) a.inner *= t->axis[i].size;
+    return a;
+}
+
 int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
     if (t->layout.kind == DL_PANEL) {
         int64_t taps = 1, tap = 0, width = t->layout.width, channels = t->axis[1].size;
@@ -85,15 +92,16 @@ int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
     return offset;
 }
 
-void dl_type_around(const dl_type *t, int axis, int64_t *outer, int64_t *inner) {
+dl_around dl_type_laid_around(const dl_type *t, int axis) {
     int64_t lanes = dl_layout_lanes(t->layout);
     bool behind = t->layout.kind != DL_ROW && t->rank > 1; /* axis 1 lies behind the others */
-    *outer = 1, *inner = axis ? lanes : 1;
+    dl_around a = {1, t->axis[axis].size, axis ? lanes : 1};
     for (int i = 0; i < t->rank; i++) {
         bool before = behind && i == 1 ? false : behind && axis == 1 ? true : i < axis;
         if (i != axis)
-            *(before ? outer : inner) *= i ? t->axis[i].size : (t->axis[0].size + lanes - 1) / lanes;
+            *(before ? &a.outer : &a.inner) *= i ? t->axis[i].size : (t->axis[0].size + lanes - 1) / lanes;
     }
+    return a;
 }
 
 bool dl_type_shares(const dl_type *t, int axis, int64_t ranks) {

@@ -69,12 +69,16 @@ bool dl_type_same(const dl_type *a, const dl_type *b);
 bool dl_layout_same(dl_layout a, dl_layout b);
 /* Strides in elements, by logical axis, for ROW and CL. */
 void dl_type_strides(const dl_type *t, int64_t stride[DL_MAX_RANK]);
+/* A tensor's elements around an axis, in row-major order: [outer][size][inner]. */
+typedef struct {
+    int64_t outer, size, inner;
+} dl_around;
+dl_around dl_type_around(const dl_type *t, int axis);
 /* Position in memory (in elements) of logical index `at`, for every layout. */
 int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]);
 
-/* How the elements lie around an axis: as `outer` blocks of its size times `inner` elements; around a first
- * axis in panels where it fills them. */
-void dl_type_around(const dl_type *t, int axis, int64_t *outer, int64_t *inner);
+/* The same as they lie in memory; around a first axis in panels where it fills them. */
+dl_around dl_type_laid_around(const dl_type *t, int axis);
 /* Do the shares of so many ranks along the axis lie in such blocks, each for itself: does none end within a
  * panel? */
 bool dl_type_shares(const dl_type *t, int axis, int64_t ranks);

@@ -46,18 +46,16 @@ int64_t dl_reduced_at(const dl_node *n) {
     if (n->op == DL_OP_all_reduce) return 0;
     const dl_type *t = &n->in[0]->type;
     int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
-    int64_t ranks = dl_node_int(n, DL_ATTR_ranks), outer, inner;
-    dl_type_around(t, axis, &outer, &inner);
+    int64_t ranks = dl_node_int(n, DL_ATTR_ranks);
     dl_share own = dl_share_of(t->axis[axis].size, ranks, dl_node_int(n, DL_ATTR_rank));
-    return own.first * inner * dl_dtype_bytes(t->dtype);
+    return own.first * dl_type_laid_around(t, axis).inner * dl_dtype_bytes(t->dtype);
 }
 
 /* Values begin where vectors do. */
 static bool keeps_place(const dl_node *n) {
     const dl_type *t = &n->in[0]->type;
-    int64_t outer, inner;
-    dl_type_around(t, dl_type_axis(t, dl_node_name(n, DL_ATTR_axis)), &outer, &inner);
-    return outer == 1 && dl_reduced_at(n) % DL_PLAN_ALIGN == 0;
+    int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
+    return dl_type_laid_around(t, axis).outer == 1 && dl_reduced_at(n) % DL_PLAN_ALIGN == 0;
 }
 
 bool dl_reduces_in_place(const dl_node *n, int k, const dl_uses *uses) {

@@ -254,16 +254,16 @@ static void settle(reach *r, const dl_node *n, const dl_type *t, extent *e) {
     if (__builtin_mul_overflow(r->step, step, &r->step)) *e = everything(n, "has strides beyond counting");
 }
 
-dl_reach dl_find_reach(const dl_graph *g, const dl_var *input, int axis, const dl_value *output) {
+dl_reach dl_find_reach(const dl_graph *g, const char *axis, const dl_value *output) {
     dl_arena *scratch = dl_arena_new(NULL);
-    reach r = {
-        .of = DL_NEWS(scratch, extent, g->next_id + 1), .size = input->value.type.axis[axis].size, .step = 1};
+    reach r = {.of = DL_NEWS(scratch, extent, g->next_id + 1), .step = 1};
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
         extent *e = &r.of[v->value.id];
+        int at = v->role == DL_VAR_INPUT ? dl_type_axis(&v->value.type, axis) : -1;
         *e = nothing();
-        if (v == input)
-            e->axis = axis;
+        if (at >= 0)
+            e->axis = at, r.size = v->value.type.axis[at].size;
         else
             e->varies = all_axes(&v->value.type);
     }

@@ -38,8 +38,7 @@ static const char *goes_through_contraction(const dl_node *n, int k, int at) {
  */
 static const char *goes_through_reshape(const dl_node *n, int at) {
     const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
-    int64_t before = 1, before_to = 1;
-    for (int i = 0; i < at; i++) before *= from->axis[i].size;
+    int64_t before = dl_type_around(from, at).outer, before_to = 1;
     for (int i = 0; i < to->rank; before_to *= to->axis[i++].size)
         if (before_to == before && to->axis[i].size == from->axis[at].size) return to->axis[i].name;
     return NULL;

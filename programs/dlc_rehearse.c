@@ -48,7 +48,7 @@ typedef struct {
     char **argv;
 } line;
 
-static dl_session *open_each(void *context, dl_error *err) {
+static dl_session *open_again(void *context, dl_error *err) {
     const line *l = context;
     int code = 0;
     dl_session *s = dlc_session_of(l->arena, l->argc, l->argv, options, 0, &code);
@@ -76,7 +76,7 @@ int dlc_rehearse(dl_arena *arena, int argc, char **argv) {
               dl_config_fail(each->config, DL_KEY_local_batch_size, &err,
                              "one rank would have %lld samples, and the job %lld: give global_batch_size",
                              (long long)one->global_batch, (long long)each->global_batch);
-    ok = ok && dl_rehearse(arena, one, &each->ranks, &(dl_sessions){open_each, &l}, &r, &err);
+    ok = ok && dl_rehearse(arena, one, &(dl_sessions){each, open_again, &l}, &r, &err);
     if (ok) print(each, &r, dl_config_option(c, "json") != NULL);
     dl_session_close(one);
     dl_session_close(each);

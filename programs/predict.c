@@ -40,7 +40,8 @@ static const char usage[] =
     "--target=data/nbody_valid.h5:Hydro\n"
     "  dlrun predict runs/short/1GPU/00 data/weather/test/2007.h5 -o forecast.h5 --rollout=10 --metrics\n\n"
     "CHECKPOINT is a run's directory, one of its checkpoints, or a file of weights (then with --model and\n"
-    "--config, or --yaml_config). DATA is FILE or FILE:ARRAY. Keys of the run can be given anew.\n\n"
+    "--config, or --yaml_config). DATA is FILE or FILE:ARRAY; of a model of several inputs NAME=FILE\n"
+    "for each. Keys of the run can be given anew.\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory.\n\n";
 
 /* ---- the checkpoint ---- */
@@ -187,24 +188,81 @@ static bool take_options(dl_predict_job *job, dl_error *err) {
 
 /* ---- the data ---- */
 
-static bool open_data(dl_predict_job *job, dl_error *err) {
+/* Which input an argument is for, NAME=FILE, of one input FILE, too; or -1, with an error. */
+static int find_input(const dl_predict_job *job, const char **spec, dl_error *err) {
+    const char *equals = strchr(*spec, '=');
+    for (int i = 0; equals && i < job->n_inputs; i++)
+        if (strlen(job->input[i].name) == (size_t)(equals - *spec) &&
+            !strncmp(job->input[i].name, *spec, (size_t)(equals - *spec))) {
+            *spec = equals + 1;
+            return i;
+        }
+    if (job->n_inputs == 1) return 0;
+    dl_buf b = {0};
+    for (int i = 0; i < job->n_inputs; i++) dl_putf(&b, "%s%s=FILE", i ? " " : "", job->input[i].name);
+    dl_fail(err, DL_USAGE, "%.200s: the model has %d inputs, and each is named: %s", *spec, job->n_inputs,
+            b.at);
+    dl_buf_free(&b);
+    return -1;
+}
+
+static bool open_field(dl_predict_job *job, const dl_predict_input_data *in, dlr_field *f, const char *spec,
+                       dl_error *err) {
     static const char *const usual[] = {"Nbody", "fields", NULL}; /* what the loaders read */
+    dlr_field_want want = {dl_format(job->arena, "the model's input '%s'", in->name), &in->type,
+                           in->whole ? 0 : job->space, job->unpacks, usual};
+    if (!dlr_field_open(f, job->arena, spec, &want, err)) return false;
+    f->mean = in->scale.mean, f->deviation = in->scale.deviation;
+    return true;
+}
+
+/* The arrays for the same samples: those that are cut alike of one size; as many samples, or one for all. */
+static bool check_file(const dl_predict_job *job, int file, dl_error *err) {
+    bool in_order;
+    int64_t n = dl_predict_samples(job, file, &in_order);
+    const dlr_field *lead = &job->input[0].data[file];
+    for (int i = 0; i < job->n_inputs; i++) {
+        const dlr_field *f = &job->input[i].data[file];
+        const char *label = dlr_source_label(f->source);
+        if (!job->input[i].whole && memcmp(f->size.size, lead->size.size, sizeof f->size.size) != 0)
+            return dl_fail(err, DL_INPUT,
+                           "%s and %s hold samples of different sizes, for one sample of the model",
+                           dlr_source_label(lead->source), label);
+        if (f->in_order && f->samples != n)
+            return dl_fail(err, DL_INPUT,
+                           "%s has %lld samples, and another input's array %lld: as many, or an array of one "
+                           "for all",
+                           label, (long long)f->samples, (long long)n);
+    }
+    return job->first < n ||
+           dl_fail(err, DL_USAGE, "--samples: %s has %lld", dlr_source_label(lead->source), (long long)n);
+}
+
+static bool open_data(dl_predict_job *job, dl_error *err) {
     const dl_config *c = job->config;
-    dlr_field_want want = {dl_format(job->arena, "the model's input '%s'", job->input_name), &job->input,
-                           job->space, job->unpacks, usual};
-    job->data = DL_NEWS(job->arena, dlr_field, c->positional.n);
+    int n[DLR_MAX_INPUTS] = {0};
+    for (int i = 0; i < job->n_inputs; i++)
+        job->input[i].data = DL_NEWS(job->arena, dlr_field, c->positional.n);
     for (int i = 1; i < c->positional.n; i++) {
-        dlr_field *f = &job->data[job->n++];
-        if (!dlr_field_open(f, job->arena, c->positional.at[i], &want, err)) return false;
-        f->mean = job->in.mean, f->deviation = job->in.deviation;
-        if (memcmp(&f->size, &job->data[0].size, sizeof f->size) != 0)
+        const char *spec = c->positional.at[i];
+        int input = find_input(job, &spec, err);
+        if (input < 0) return false;
+        dl_predict_input_data *in = &job->input[input];
+        dlr_field *f = &in->data[n[input]++];
+        job->n = n[input] > job->n ? n[input] : job->n;
+        if (!open_field(job, in, f, spec, err)) return false;
+        if (!in->whole && memcmp(&f->size, &in->data[0].size, sizeof f->size) != 0)
             return dl_fail(err, DL_INPUT,
                            "%s and %s hold samples of different sizes: predict them one by one",
-                           dlr_source_label(job->data[0].source), dlr_source_label(f->source));
-        if (job->first >= f->samples)
-            return dl_fail(err, DL_USAGE, "--samples: %s has %lld", dlr_source_label(f->source),
-                           (long long)f->samples);
+                           dlr_source_label(in->data[0].source), dlr_source_label(f->source));
     }
+    for (int i = 0; i < job->n_inputs; i++) {
+        if (n[i] != job->n)
+            return dl_fail(err, DL_USAGE, "the input '%s' has %d files, another %d: as many for each",
+                           job->input[i].name, n[i], job->n);
+    }
+    for (int k = 0; k < job->n; k++)
+        if (!check_file(job, k, err)) return false;
     return true;
 }
 
@@ -213,7 +271,7 @@ static bool open_data(dl_predict_job *job, dl_error *err) {
 static bool open_target(dl_predict_job *job, dl_error *err) {
     static const char *const usual[] = {"Hydro", "fields", NULL};
     const char *given = dl_config_option(job->config, "target");
-    if (!job->scored || (!given && job->dt)) return true;
+    if (!job->scored || (!given && job->dt && job->n_inputs == 1)) return true;
     if (!given)
         return dl_fail(err, DL_USAGE,
                        "--metrics: say where the truth is: --target=FILE or FILE:ARRAY; or --dt=N, in the "
@@ -227,9 +285,11 @@ static bool open_target(dl_predict_job *job, dl_error *err) {
     if (want.space > DLR_SPACE)
         return dl_fail(err, DL_INPUT, "--metrics: %s is too many axes", dl_type_text(t));
     if (!dlr_field_open(&job->target, job->arena, given, &want, err)) return false;
-    return job->target.samples >= job->data[0].samples ||
+    bool in_order;
+    int64_t n = dl_predict_samples(job, 0, &in_order);
+    return job->target.samples >= n ||
            dl_fail(err, DL_INPUT, "%s has %lld samples, the data %lld", dlr_source_label(job->target.source),
-                   (long long)job->target.samples, (long long)job->data[0].samples);
+                   (long long)job->target.samples, (long long)n);
 }
 
 /* ---- the run ---- */
@@ -341,7 +401,7 @@ static bool run(dl_predict_job *job, int argc, char **argv, dl_error *err) {
                      err) ||
         !open_config(job, &from, argc, argv, err) || !take_options(job, err) ||
         !open_checkpoint(job, &from, err) || !open_session(job, &from, err) || !open_data(job, err) ||
-        (path && !dl_output_check(path, err)) || !dl_predict_plan(job, &job->data[0].size, err) ||
+        (path && !dl_output_check(path, err)) || !dl_predict_plan(job, &job->input[0].data[0].size, err) ||
         !open_target(job, err) || !dl_predict_coordinates(job, err) || !load(job, err) ||
         !dl_predict_outputs(job, err))
         return false;
@@ -355,7 +415,8 @@ static bool run(dl_predict_job *job, int argc, char **argv, dl_error *err) {
 static void close_job(dl_predict_job *job) {
     dlr_predict_close(&job->engine);
     dlr_exec_close(job->exec);
-    for (int i = 0; i < job->n; i++) dlr_field_close(&job->data[i]);
+    for (int i = 0; i < job->n_inputs; i++)
+        for (int k = 0; k < job->n && job->input[i].data; k++) dlr_field_close(&job->input[i].data[k]);
     dlr_field_close(&job->target);
     dlr_checkpoint_close(job->checkpoint);
     dl_session_close(job->session);

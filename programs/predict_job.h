@@ -3,6 +3,7 @@
 #define DLC_PREDICT_JOB_H
 #include "compiler/session.h"
 #include "programs/device.h"
+#include "runtime/data/dataset.h"
 #include "runtime/io/checkpoint.h"
 #include "runtime/io/hdf5_write.h"
 #include "runtime/predict/field.h"
@@ -32,6 +33,15 @@ typedef struct {
     const double *at;
 } dl_coordinate;
 
+/* An input of the model, and the arrays that it is given. */
+typedef struct {
+    const char *name;
+    dl_type type;           /* at the model's own size: [1, channels, spatial...] */
+    bool whole;             /* has none of the leading input's spatial axes */
+    dl_predict_scale scale; /* what the run's loader does to it */
+    dlr_field *data;        /* as many as the job has files */
+} dl_predict_input_data;
+
 typedef struct {
     dl_arena *arena;
     dl_config *config;
@@ -41,20 +51,23 @@ typedef struct {
     dl_arena *compiler;         /* of the session, which is gone once there is a plan */
     dl_session *session;
     const char *model_path;
-    dl_type input; /* of the model at its own size: [1, channels, spatial...] */
-    const char *input_name;
-    int space; /* its last so many axes are spatial: 0 to 3 */
+    dl_predict_input_data input[DLR_MAX_INPUTS]; /* the first leads: it has most spatial axes */
+    int n_inputs;
+    int space; /* the leading input's last so many axes are spatial: 0 to 3 */
     dl_plan *plan;
     bool plan_cached;
     dl_device_choice device;
     dlr_exec *exec;
     /* the data */
-    dlr_field *data; /* n of them */
-    int n;
-    bool unpacks;        /* the run's loader takes NetCDF's packed numbers for what they stand for */
-    bool crops;          /* the run's loader takes the part at the origin of what is larger */
-    dl_predict_scale in; /* what the run's loader does to inputs, and what outputs are undone by */
-    dl_predict_scale out;
+    int n;        /* files of each input */
+    bool unpacks; /* the run's loader takes NetCDF's packed numbers for what they stand for */
+    bool crops;   /* the run's loader takes the part at the origin of what is larger */
+    struct {
+        const char *name; /* of an input */
+        dl_predict_scale scale;
+    } scales[DLR_MAX_ARRAYS];
+    int n_scales;
+    dl_predict_scale out; /* what outputs are undone by */
     dlr_field target;
     bool scored, has_target; /* target is open; else the truth is in the data, dt steps later */
     DL_ARRAY(dl_coordinate) coordinates;
@@ -72,11 +85,15 @@ typedef struct {
     double seconds;
 } dl_predict_job;
 
-/* The model's one input, into job->input, input_name and space. Errors (DL_INPUT): none, several, or one that
- * is no array of floats [N, channels, ...]. */
+/* The model's inputs, into job->input and space, with their scales. Errors (DL_INPUT): none, too many, one
+ * that is no array of floats [N, channels, ...], or one that has but some of the leading input's spatial
+ * axes.
+ */
 bool dl_predict_input(dl_predict_job *job, dl_error *err);
-/* What the run's loader does to numbers, in job->in, out, dt and crops; before dl_session_predict, while the
- * session has the model's targets. Errors: a loader whose work is not done here; those of its files. */
+/* The samples of file number `file` of each input; *in_order: it has an axis of them. */
+int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order);
+/* What the run's loader does to numbers, in job->scales, out, dt and crops; before dl_session_predict, while
+ * the session has the model's targets. Errors: a loader whose work is not done here; those of its files. */
 bool dl_predict_scales(dl_predict_job *job, dl_error *err);
 /* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but for the
  * executor; session and module are used up. Errors: sizes that the model cannot have; those of compiling. */

@@ -6,29 +6,65 @@ const char *const dl_tiles_modes[DL_N_TILES] = {"auto", "whole", "exact", "blend
 
 static const dl_graph *graph_of(const dl_predict_job *job) { return job->session->module->graphs.at[0]; }
 
-static const dl_var *input_of(const dl_graph *g) {
+static const dl_var *input_of(const dl_predict_job *job, const dl_graph *g, int input) {
     for (int i = 0; i < g->vars.n; i++)
-        if (g->vars.at[i]->role == DL_VAR_INPUT) return g->vars.at[i];
+        if (g->vars.at[i]->role == DL_VAR_INPUT && !strcmp(g->vars.at[i]->name, job->input[input].name))
+            return g->vars.at[i];
     return NULL;
+}
+
+/* Do the last `space` axes of an input have the leading one's names? False, with `none`: it has none of them.
+ */
+static bool follows(const dl_type *t, const dl_type *lead, int space, bool *none) {
+    bool all = t->rank >= 2 + space;
+    *none = true;
+    for (int i = 0; i < space; i++) {
+        const char *axis = lead->axis[lead->rank - space + i].name;
+        all = all && t->axis[t->rank - space + i].name == axis;
+        *none &= dl_type_axis(t, axis) < 0;
+    }
+    return all;
 }
 
 bool dl_predict_input(dl_predict_job *job, dl_error *err) {
     const dl_graph *g = graph_of(job);
-    int n = 0;
-    for (int i = 0; i < g->vars.n; i++) n += g->vars.at[i]->role == DL_VAR_INPUT;
-    if (n != 1)
-        return dl_fail(err, DL_INPUT, "%s: its outputs are made of %d inputs; predict serves models of one",
-                       job->model_path, n);
-    const dl_var *v = input_of(g);
-    job->input = v->value.type, job->input_name = dl_strdup(job->arena, v->name);
-    job->input.layout = (dl_layout){0};
-    job->space = job->input.rank - 2;
-    bool fits = job->input.rank >= 2 && job->space <= DLR_SPACE && dl_dtype_is_float(job->input.dtype) &&
-                dl_type_count(&job->input) > 0;
-    return fits || dl_fail(err, DL_INPUT,
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        if (v->role != DL_VAR_INPUT) continue;
+        if (job->n_inputs == DLR_MAX_INPUTS)
+            return dl_fail(err, DL_INPUT, "%s has more than %d inputs", job->model_path, DLR_MAX_INPUTS);
+        dl_predict_input_data in = {.name = dl_strdup(job->arena, v->name), .type = v->value.type};
+        in.type.layout = (dl_layout){0};
+        if (in.type.rank < 2 || in.type.rank - 2 > DLR_SPACE || !dl_dtype_is_float(in.type.dtype) ||
+            dl_type_count(&in.type) <= 0)
+            return dl_fail(err, DL_INPUT,
                            "%s: its input '%s' is %s; predict serves floats [N, channels] with up to three "
                            "more axes",
-                           job->model_path, v->name, dl_type_text(&job->input));
+                           job->model_path, v->name, dl_type_text(&in.type));
+        for (int k = 0; k < job->n_scales; k++)
+            if (!strcmp(job->scales[k].name, in.name)) in.scale = job->scales[k].scale;
+        int at = job->n_inputs++; /* in front of it: the leading one */
+        bool leads = at && in.type.rank > job->input[0].type.rank;
+        job->input[at] = leads ? job->input[0] : in;
+        if (leads) job->input[0] = in;
+    }
+    if (!job->n_inputs)
+        return dl_fail(err, DL_INPUT, "%s: its outputs are made of no input", job->model_path);
+    const dl_predict_input_data *lead = &job->input[0];
+    job->space = lead->type.rank - 2;
+    for (int i = 1; i < job->n_inputs; i++) {
+        dl_predict_input_data *in = &job->input[i];
+        bool none;
+        if (follows(&in->type, &lead->type, job->space, &none)) continue;
+        in->whole = true;
+        if (!none)
+            return dl_fail(err, DL_INPUT,
+                           "%s: its input '%s' (%s) has some of the axes along which '%s' (%s) may be cut; "
+                           "predict serves inputs that end with all of them, or have none",
+                           job->model_path, in->name, dl_type_text(&in->type), lead->name,
+                           dl_type_text(&lead->type));
+    }
+    return true;
 }
 
 /* Which of the engine's axes spatial axis i is, and which of a tensor's. */
@@ -43,6 +79,13 @@ static dlr_extent extent_of(const dl_type *t, int space) {
 
 static bool same_size(const dlr_extent *a, const dlr_extent *b) {
     return memcmp(a->size, b->size, sizeof a->size) == 0;
+}
+
+/* What a piece of an input of this type is. */
+static dlr_extent set_tile(dl_predict_job *job, int input, const dl_type *t) {
+    dlr_predict_input *in = &job->engine.input[input];
+    in->whole = job->input[input].whole;
+    return in->tile = extent_of(t, in->whole ? 0 : job->space);
 }
 
 static bool compile(dl_predict_job *job, dl_error *err) {
@@ -70,16 +113,19 @@ static bool fits_memory(const dl_predict_job *job, dl_error *err) {
 static bool try_whole(dl_predict_job *job, const dlr_extent *sample, dl_error *err) {
     dl_axis_size sizes[DLR_SPACE];
     for (int i = 0; i < job->space; i++)
-        sizes[i] = (dl_axis_size){job->input.axis[2 + i].name, sample->size[engine_axis(job, i)]};
+        sizes[i] = (dl_axis_size){job->input[0].type.axis[2 + i].name, sample->size[engine_axis(job, i)]};
     if (!dl_session_predict(job->session, job->space, sizes, err)) return false;
-    const dl_type *t = &input_of(graph_of(job))->value.type;
-    dlr_extent now = extent_of(t, job->space);
-    if (!same_size(&now, sample))
-        return dl_fail(err, DL_INPUT, "the model states the size of its input itself (%s)", dl_type_text(t));
-    job->way = "at once, by a plan of its size", job->engine.tile = *sample;
+    for (int i = 0; i < job->n_inputs; i++) {
+        const dl_type *t = &input_of(job, graph_of(job), i)->value.type;
+        dlr_extent now = set_tile(job, i, t);
+        if (!job->input[i].whole && !same_size(&now, sample))
+            return dl_fail(err, DL_INPUT, "the model states the size of its input itself (%s)",
+                           dl_type_text(t));
+    }
+    job->way = "at once, by a plan of its size";
     for (int k = 0; k < DLR_SPACE; k++) {
         dlr_axis a = {
-            .whole = now.size[k], .tile = now.size[k], .num = 1, .den = 1, .step = 1, .exact = true};
+            .whole = sample->size[k], .tile = sample->size[k], .num = 1, .den = 1, .step = 1, .exact = true};
         if (!dlr_tiles_make(job->arena, &a, &job->engine.tiles[k], err)) return false;
     }
     return compile(job, err) && fits_memory(job, err);
@@ -92,7 +138,7 @@ static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a;
 /* The axis of an output that lies where the input's spatial axis i does. */
 static int axis_along(const dl_predict_job *job, const dl_type *output, int i) {
     int axis = output->rank - job->space + i;
-    return axis > 0 && output->axis[axis].name == job->input.axis[2 + i].name ? axis : -1;
+    return axis > 0 && output->axis[axis].name == job->input[0].type.axis[2 + i].name ? axis : -1;
 }
 
 /* Positions an output position along axis i, by sizes: alike for all outputs. */
@@ -106,13 +152,13 @@ static bool find_ratio(const dl_predict_job *job, int i, dlr_axis *a, dl_error *
                 err, DL_INPUT,
                 "the output '%s' is %s: without the axis %s of the input, it cannot be put together "
                 "of pieces; the data must have the model's size %s",
-                g->results.at[k].name, dl_type_text(t), job->input.axis[2 + i].name,
-                dl_type_text(&job->input));
+                g->results.at[k].name, dl_type_text(t), job->input[0].type.axis[2 + i].name,
+                dl_type_text(&job->input[0].type));
         int64_t d = divisor(a->tile, t->axis[axis].size), num = a->tile / d, den = t->axis[axis].size / d;
         if (k && (num != a->num || den != a->den))
             return dl_fail(err, DL_INPUT,
                            "outputs of different sizes along %s cannot be put together of pieces",
-                           job->input.axis[2 + i].name);
+                           job->input[0].type.axis[2 + i].name);
         a->num = num, a->den = den;
     }
     return true;
@@ -123,8 +169,8 @@ static bool find_reach(const dl_predict_job *job, const dl_graph *seen, int i, d
     a->exact = true, a->step = 1, a->lo = a->hi = 0;
     for (int k = 0; k < seen->results.n; k++) {
         const dl_value *y = seen->results.at[k].value;
-        dl_reach r = dl_find_reach(seen, input_of(seen), 2 + i, y);
-        const char *axis = job->input.axis[2 + i].name;
+        dl_reach r = dl_find_reach(seen, job->input[0].type.axis[2 + i].name, y);
+        const char *axis = job->input[0].type.axis[2 + i].name;
         if (!r.bounded && r.why)
             return dl_fail(err, DL_INPUT, "along %s there is no bound to what an output sees: %s:%d:%d %s",
                            axis, r.where.file ? r.where.file : "", r.where.line, r.where.column, r.why);
@@ -141,7 +187,8 @@ static bool find_reach(const dl_predict_job *job, const dl_graph *seen, int i, d
 /* Along each axis; one piece where the sample is as long as the model's input. */
 static bool make_tiles(dl_predict_job *job, const dlr_extent *sample, bool exact, dl_error *err) {
     const dl_graph *seen = exact ? dl_session_seen(job->session, err) : NULL;
-    dlr_extent tile = job->engine.tile = extent_of(&job->input, job->space);
+    dlr_extent tile = extent_of(&job->input[0].type, job->space);
+    for (int i = 0; i < job->n_inputs; i++) set_tile(job, i, &job->input[i].type);
     if (exact && !seen) return false;
     dl_buf b = {0};
     for (int k = 0; k < DLR_SPACE; k++) {
@@ -155,7 +202,7 @@ static bool make_tiles(dl_predict_job *job, const dlr_extent *sample, bool exact
         if (!dlr_tiles_make(job->arena, &a, &job->engine.tiles[k], err)) break;
         if (i >= 0 && longer && exact)
             dl_putf(&b, "%s %s sees %.0f positions", b.n ? "," : "; an output along",
-                    job->input.axis[2 + i].name, a.hi - a.lo + 1);
+                    job->input[0].type.axis[2 + i].name, a.hi - a.lo + 1);
     }
     bool ok = err->code == DL_OK;
     const dlr_tiles *t = job->engine.tiles;
@@ -178,7 +225,7 @@ static bool try_pieces(dl_predict_job *job, const dlr_extent *sample, bool exact
 
 static bool check_size(const dl_predict_job *job, const dlr_extent *sample, dl_error *err) {
     for (int i = 0; i < job->space; i++) {
-        const dl_axis *axis = &job->input.axis[2 + i];
+        const dl_axis *axis = &job->input[0].type.axis[2 + i];
         int64_t there = sample->size[engine_axis(job, i)];
         if (there < axis->size)
             return dl_fail(err, DL_INPUT,
@@ -195,7 +242,7 @@ static bool try_mode(dl_predict_job *job, const dlr_extent *sample, dl_tiles_mod
 }
 
 bool dl_predict_plan(dl_predict_job *job, const dlr_extent *given, dl_error *err) {
-    dlr_extent tile = extent_of(&job->input, job->space), sample = *given;
+    dlr_extent tile = extent_of(&job->input[0].type, job->space), sample = *given;
     dl_error why[DL_N_TILES] = {0};
     if (job->mode == DL_TILES_AUTO && job->crops) job->mode = DL_TILES_CROP;
     if (job->mode == DL_TILES_CROP && !check_size(job, &sample, err)) return false;
@@ -217,7 +264,8 @@ bool dl_predict_plan(dl_predict_job *job, const dlr_extent *given, dl_error *err
 bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
     dlr_predict *e = &job->engine;
     e->exec = job->exec, e->program = dlr_exec_program(job->exec, "predict");
-    e->input = dlr_exec_variable(job->exec, job->input_name);
+    e->n_inputs = job->n_inputs;
+    for (int i = 0; i < e->n_inputs; i++) e->input[i].view = dlr_exec_variable(job->exec, job->input[i].name);
     const dl_plan_program *g = &job->plan->programs.at[e->program];
     bool tiled = dlr_predict_is_tiled(e);
     for (int i = 0; i < g->results.n; i++) {

@@ -8,7 +8,7 @@
 /* One sample on its way, or one step of it. */
 typedef struct {
     dl_predict_job *job;
-    const dlr_field *data;
+    int at;               /* which of the files */
     int64_t sample, step; /* of the data; of the rollout, from 0 */
     int64_t row;          /* of the output file: samples before this one */
     float *now, *next;    /* of a rollout: what this step reads, and leaves for the one behind it */
@@ -19,14 +19,18 @@ typedef struct {
     dlr_h5_file *file;
 } passage;
 
-static bool from_file(void *ctx, const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE], float *out,
-                      dl_error *err) {
+static const dlr_field *leading(const passage *p) { return &p->job->input[0].data[p->at]; }
+
+/* An array without samples is the same for all of them. */
+static bool from_file(void *ctx, int input, const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE],
+                      float *out, dl_error *err) {
     const passage *p = ctx;
-    return dlr_field_read(p->data, p->sample, start, count, out, err);
+    const dlr_field *f = &p->job->input[input].data[p->at];
+    return dlr_field_read(f, f->in_order ? p->sample : 0, start, count, out, err);
 }
 
 static dlr_extent whole_input(const dl_predict_job *job) {
-    dlr_extent e = job->engine.tile;
+    dlr_extent e = job->engine.input[0].tile;
     for (int k = 0; k < DLR_SPACE; k++) {
         const dlr_tiles *t = &job->engine.tiles[k];
         e.size[k] = t->pieces.at[t->pieces.n - 1].start + e.size[k];
@@ -34,10 +38,10 @@ static dlr_extent whole_input(const dl_predict_job *job) {
     return e;
 }
 
-static bool from_memory(void *ctx, const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE], float *out,
-                        dl_error *err) {
+static bool from_memory(void *ctx, int input, const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE],
+                        float *out, dl_error *err) {
     const passage *p = ctx;
-    (void)err;
+    (void)input, (void)err; /* a rollout has one (check_rollout) */
     dlr_extent e = whole_input(p->job);
     for (int64_t c = 0; c < e.channels; c++)
         for (int64_t i = start[0]; i < start[0] + count[0]; i++)
@@ -63,9 +67,10 @@ static float undo(const dl_predict_job *job, int64_t c, float v) {
 }
 
 static float as_input(const dl_predict_job *job, int64_t c, float v) {
-    if (job->in.mean == job->out.mean) return v; /* the same statistics, or none */
+    const dl_predict_scale *in = &job->input[0].scale;
+    if (in->mean == job->out.mean) return v; /* the same statistics, or none */
     v = undo(job, c, v);
-    return job->in.mean ? (v - job->in.mean[c]) / job->in.deviation[c] : v;
+    return in->mean ? (v - in->mean[c]) / in->deviation[c] : v;
 }
 
 /* Rows of an output: into the rollout's next step, and into the file. */
@@ -99,7 +104,7 @@ static void find_truth(passage *p) {
     const dl_predict_job *job = p->job;
     p->truth.source = NULL;
     if (!job->scored) return;
-    p->truth = job->has_target ? job->target : *p->data;
+    p->truth = job->has_target ? job->target : *leading(p);
     p->truth.mean = p->truth.deviation = NULL;
     p->true_sample = job->has_target ? p->sample : p->sample + (p->step + 1) * job->dt;
     if (p->true_sample >= p->truth.samples) p->truth.source = NULL;
@@ -120,8 +125,20 @@ static bool predict_sample(passage *p, dl_error *err) {
 
 /* ---- the file ---- */
 
-static int64_t samples_of(const dl_predict_job *job, const dlr_field *f) {
-    int64_t last = job->last < f->samples ? job->last : f->samples;
+int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order) {
+    int64_t n = 1;
+    *in_order = false;
+    for (int i = 0; i < job->n_inputs; i++) {
+        const dlr_field *f = &job->input[i].data[file];
+        if (f->in_order) n = f->samples, *in_order = true;
+    }
+    return n;
+}
+
+/* How many of them are predicted. */
+static int64_t samples_of(const dl_predict_job *job, int file) {
+    bool in_order;
+    int64_t n = dl_predict_samples(job, file, &in_order), last = job->last < n ? job->last : n;
     return last > job->first ? last - job->first : 0;
 }
 
@@ -132,8 +149,11 @@ static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_e
     const dl_type *t = o->view.type;
     int64_t samples = 0;
     bool in_order = job->n > 1;
-    for (int i = 0; i < job->n; i++)
-        in_order |= job->data[i].in_order, samples += samples_of(job, &job->data[i]);
+    for (int i = 0; i < job->n; i++) {
+        bool ordered;
+        dl_predict_samples(job, i, &ordered);
+        in_order |= ordered, samples += samples_of(job, i);
+    }
     *s = (dlr_h5_set){.name = o->name, .type = DLR_H5_F32};
     if (t->rank - 1 + in_order + job->rolls > DLR_H5_RANK)
         return dl_fail(err, DL_INPUT, "the output '%s' has too many axes for a file", o->name);
@@ -165,7 +185,7 @@ static bool is_output(const dl_predict_job *job, const char *name) {
 /* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes, times, ... How
  * many of their numbers go along with what is predicted; 0: it is none. */
 static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_facts *a) {
-    const dlr_field *f = &job->data[0];
+    const dlr_field *f = &job->input[0].data[0];
     dlr_extent whole = whole_input(job);
     if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return 0;
     if (is_output(job, a->name)) return 0;
@@ -175,12 +195,12 @@ static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_fact
             return space < 0 ? a->dims[0] : whole.size[DLR_SPACE - f->space + space];
     }
     /* times only where all are predicted */
-    bool all = f->in_order && job->n == 1 && samples_of(job, f) == f->samples;
+    bool all = f->in_order && job->n == 1 && samples_of(job, 0) == f->samples;
     return all && a->dims[0] == f->samples ? f->samples : 0;
 }
 
 bool dl_predict_coordinates(dl_predict_job *job, dl_error *err) {
-    const dlr_array_file *file = job->data[0].file;
+    const dlr_array_file *file = job->input[0].data[0].file;
     for (int i = 0; i < file->n; i++) {
         const dlr_array_facts *a = &file->arrays[i];
         dlr_block b = {.count = {coordinate_length(job, a)}};
@@ -201,7 +221,10 @@ static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error
     dl_push(job->arena, &root, text("generator", "dlrun predict " DL_VERSION));
     dl_push(job->arena, &root, text("model", job->plan->model));
     dl_push(job->arena, &root, text("weights", job->checkpoint ? job->checkpoint->path : job->weights));
-    dl_push(job->arena, &root, text("input", dlr_source_label(job->data[0].source)));
+    for (int i = 0; i < job->n_inputs; i++)
+        dl_push(job->arena, &root,
+                text(i ? dl_format(job->arena, "input %s", job->input[i].name) : "input",
+                     dlr_source_label(job->input[i].data[0].source)));
     dl_push(job->arena, &root, text("way", job->way));
     for (int i = 0; i < job->engine.n_outputs; i++) {
         dlr_h5_set s;
@@ -229,12 +252,13 @@ static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error
 static bool check_rollout(const dl_predict_job *job, dl_error *err) {
     const dlr_predict *e = &job->engine;
     dlr_extent in = whole_input(job);
-    bool same = e->n_outputs == 1 && memcmp(&e->output[0].whole, &in, sizeof in) == 0;
+    bool same = e->n_inputs == 1 && e->n_outputs == 1 && memcmp(&e->output[0].whole, &in, sizeof in) == 0;
     return !job->rolls || same ||
            dl_fail(err, DL_INPUT,
-                   "--rollout: the output feeds the input, and so must be one and of its shape: the "
-                   "model's input is %s, its output '%s' is %s",
-                   dl_type_text(&job->input), e->output[0].name, dl_type_text(e->output[0].view.type));
+                   "--rollout: the output feeds the input, and so there must be one of each, of one shape: "
+                   "the model has %d, its input is %s, its output '%s' is %s",
+                   e->n_inputs, dl_type_text(&job->input[0].type), e->output[0].name,
+                   dl_type_text(e->output[0].view.type));
 }
 
 static bool check_scales(const dl_predict_job *job, dl_error *err) {
@@ -243,15 +267,18 @@ static bool check_scales(const dl_predict_job *job, dl_error *err) {
             return dl_fail(err, DL_INPUT, "the statistics are of %lld channels, the output '%s' has %lld",
                            (long long)job->out.channels, job->engine.output[i].name,
                            (long long)job->engine.output[i].whole.channels);
-    if (job->in.mean && job->in.channels != job->data[0].size.channels)
-        return dl_fail(err, DL_INPUT, "the statistics are of %lld channels, the input of %lld",
-                       (long long)job->in.channels, (long long)job->data[0].size.channels);
+    for (int i = 0; i < job->n_inputs; i++) {
+        const dl_predict_input_data *in = &job->input[i];
+        if (in->scale.mean && in->scale.channels != in->data[0].size.channels)
+            return dl_fail(err, DL_INPUT, "the statistics are of %lld channels, the input '%s' of %lld",
+                           (long long)in->scale.channels, in->name, (long long)in->data[0].size.channels);
+    }
     return true;
 }
 
 static bool check_target(const dl_predict_job *job, dl_error *err) {
     const dlr_extent *e = &job->engine.output[0].whole;
-    const dlr_field *t = job->has_target ? &job->target : &job->data[0];
+    const dlr_field *t = job->has_target ? &job->target : &job->input[0].data[0];
     if (!job->scored) return true;
     bool fits = t->size.channels == e->channels;
     /* weather files reach beyond the crop */
@@ -270,8 +297,8 @@ static bool check_target(const dl_predict_job *job, dl_error *err) {
 static bool predict_files(passage *p, dl_error *err) {
     dl_predict_job *job = p->job;
     for (int i = 0; i < job->n; i++) {
-        p->data = &job->data[i];
-        for (int64_t k = 0; k < samples_of(job, p->data); k++, p->row++) {
+        p->at = i;
+        for (int64_t k = 0; k < samples_of(job, i); k++, p->row++) {
             p->sample = job->first + k;
             if (!predict_sample(p, err)) return false;
         }

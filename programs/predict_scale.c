@@ -9,10 +9,16 @@ static bool is_loader(const dl_config *c, const char *name) {
     return strcmp(dl_config_str(c, DL_KEY_data_loader_config), name) == 0;
 }
 
-static bool weather_scales(dl_predict_job *job, int64_t channels, dl_error *err) {
+static void add_scale(dl_predict_job *job, const char *input, dl_predict_scale scale) {
+    job->scales[job->n_scales].name = dl_strdup(job->arena, input);
+    job->scales[job->n_scales++].scale = scale;
+}
+
+static bool weather_scales(dl_predict_job *job, const char *input, int64_t channels, dl_error *err) {
     const dl_config *c = job->config;
     float *mean = DL_NEWS(job->arena, float, channels), *deviation = DL_NEWS(job->arena, float, channels);
-    job->in = job->out = (dl_predict_scale){mean, deviation, channels};
+    job->out = (dl_predict_scale){mean, deviation, channels};
+    add_scale(job, input, job->out);
     job->crops = true, job->dt = dl_config_int(c, DL_KEY_dt);
     return dlr_statistics_read(dl_config_str(c, DL_KEY_global_means_path), "global_means_path", channels,
                                false, mean, err) &&
@@ -71,7 +77,7 @@ static bool own_scales(dl_predict_job *job, dl_error *err) {
             targets++;
         } else if (!a->is_target) {
             ok = check_order(f.from, a, err);
-            job->in = scale_of(job, &f, channels_of(a));
+            add_scale(job, a->name, scale_of(job, &f, channels_of(a)));
         }
     }
     dlr_dataset_close(d);
@@ -97,6 +103,6 @@ bool dl_predict_scales(dl_predict_job *job, dl_error *err) {
     for (int i = 0; i < g->vars.n; i++)
         if (g->vars.at[i]->role == DL_VAR_INPUT && g->vars.at[i]->value.type.rank > 1 &&
             (is_loader(c, "pytorch") || is_loader(c, "dali")))
-            return weather_scales(job, g->vars.at[i]->value.type.axis[1].size, err);
+            return weather_scales(job, g->vars.at[i]->name, g->vars.at[i]->value.type.axis[1].size, err);
     return true;
 }

@@ -49,12 +49,10 @@ static piece piece_of(const stage *s, const dl_plan_var *v, const dl_type *whole
 
 /* Copies the piece out of a whole tensor, row by row. */
 static void cut(const dl_type *whole, piece p, const float *from, float *to) {
-    int64_t outer = 1, inner = 1;
-    for (int i = 0; i < p.axis; i++) outer *= whole->axis[i].size;
-    for (int i = p.axis + 1; i < whole->rank; i++) inner *= whole->axis[i].size;
-    for (int64_t o = 0; o < outer; o++)
-        memcpy(to + o * p.n * inner, from + (o * whole->axis[p.axis].size + p.first) * inner,
-               sizeof *to * (size_t)(p.n * inner));
+    const dl_around w = dl_type_around(whole, p.axis);
+    for (int64_t o = 0; o < w.outer; o++)
+        memcpy(to + o * p.n * w.inner, from + (o * w.size + p.first) * w.inner,
+               sizeof *to * (size_t)(p.n * w.inner));
 }
 
 /* Gives every variable of a rank what the one rank has there. Whole numbers are counts, far below 2^24. */
@@ -191,20 +189,20 @@ static bool share_plan(const member *a, const member *b, bool zero) {
            (!zero || a->place[DL_RANKS_DP] == b->place[DL_RANKS_DP]);
 }
 
-/* The plans of all ranks: those that differ in their samples alone share one, each other has the model read
- * anew. */
-static bool compile_all(stage *s, bool zero, dl_sessions *open, dl_rehearsal *found, dl_error *err) {
+/* The plans of all ranks: those that differ in their samples alone share one, each other but the first has
+ * the model read anew. */
+static bool compile_all(stage *s, bool zero, const dl_sessions *each, dl_rehearsal *found, dl_error *err) {
     for (int r = 0; r < s->n; r++) {
         member *m = &s->members[r];
         dl_ranks_place(s->ranks, r, m->place);
         for (int k = 0; k < r && !m->plan; k++)
             if (share_plan(&s->members[k], m, zero)) m->plan = s->members[k].plan;
         if (m->plan) continue;
-        dl_session *session = open->open(open->context, err);
+        dl_session *session = r ? each->again(each->context, err) : each->first;
         if (!session) return false;
         dl_session_take_rank(session, r);
         m->plan = compile(session, found, err);
-        dl_session_close(session);
+        if (r) dl_session_close(session);
         if (!m->plan) return false;
     }
     return true;
@@ -247,8 +245,9 @@ static bool play(stage *s, const dl_config *c, dl_rehearsal *found, dl_error *er
     return true;
 }
 
-bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_ranks *ranks, dl_sessions *each,
-                 dl_rehearsal *found, dl_error *err) {
+bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_sessions *each, dl_rehearsal *found,
+                 dl_error *err) {
+    const dl_ranks *ranks = &each->first->ranks;
     stage s = {.arena = arena, .ranks = ranks, .n = dl_ranks_world(ranks)};
     s.members = DL_NEWS(arena, member, s.n);
     *found = (dl_rehearsal){0};

@@ -13,9 +13,11 @@ typedef struct {
     double most;           /* beyond which either says that the ranks do not do what one rank does */
 } dl_rehearsal;
 
-/* Opens the ranks' model, once for each plan that is compiled of it. NULL with an error. */
+/* The ranks' model: open, for the first plan, and how it is opened again for each further plan that is
+ * compiled of it (NULL with an error). */
 typedef struct {
-    dl_session *(*open)(void *context, dl_error *err);
+    dl_session *first;
+    dl_session *(*again)(void *context, dl_error *err);
     void *context;
 } dl_sessions;
 
@@ -23,6 +25,6 @@ typedef struct {
  * gives all of them the same weights, moments and batch, and runs training steps: every rank's first step of
  * the plan, then every rank's second, and so on. Errors: those of compiling; DL_PEER where a collective does
  * not find its partners, naming it; DL_RESOURCE. */
-bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_ranks *ranks, dl_sessions *each,
-                 dl_rehearsal *found, dl_error *err);
+bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_sessions *each, dl_rehearsal *found,
+                 dl_error *err);
 #endif

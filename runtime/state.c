@@ -17,10 +17,10 @@ typedef struct {
 } place;
 
 static place place_of(dlr_view v) {
-    int64_t inner = 1, n = dl_type_count(v.type);
+    int64_t n = dl_type_count(v.type);
     const dl_var_piece *p = v.piece;
     if (!p || !n) return (place){n + !n, n + !n, 0};
-    for (int i = p->axis + 1; i < v.type->rank; i++) inner *= v.type->axis[i].size;
+    int64_t inner = dl_type_around(v.type, p->axis).inner;
     dl_share own = dl_share_of(p->size, p->ranks, p->rank);
     return (place){own.n * inner, p->size * inner, own.first * inner};
 }

@@ -33,31 +33,37 @@ static dlr_tensors room(dl_arena *arena, dlr_exec *exec, int n) {
     return (dlr_tensors){exec, DL_NEWS(arena, dlr_st_tensor, n + 1), DL_NEWS(arena, dlr_view, n + 1), 0};
 }
 
-typedef enum { OF_NOBODY, OF_MODEL, OF_OPTIMIZER, OF_SCALER } owner;
+enum { OF_NOBODY = 0, OF_PARAMETERS = 1, OF_BUFFERS = 2, OF_OPTIMIZER = 4, OF_SCALER = 8 };
 
 /* State of the optimiser are the moments of a parameter, and what it counts, as random numbers' step. */
-static owner owner_of(const dl_plan_var *v) {
+static int owner_of(const dl_plan_var *v) {
     bool counts = strncmp(v->name, "optimizer.", 10) == 0 || strcmp(v->name, DL_RANDOM_STEP) == 0;
     bool scales = strcmp(v->name, DL_SCALER_SCALE) == 0 || strcmp(v->name, DL_SCALER_GOOD) == 0 ||
                   strcmp(v->name, DL_SCALER_SKIPPED) == 0;
-    if (v->role == DL_VAR_PARAM) return OF_MODEL;
+    if (v->role == DL_VAR_PARAM) return OF_PARAMETERS;
     if (v->role != DL_VAR_STATE) return OF_NOBODY;
-    return v->of || counts ? OF_OPTIMIZER : scales ? OF_SCALER : OF_MODEL;
+    return v->of || counts ? OF_OPTIMIZER : scales ? OF_SCALER : OF_BUFFERS;
 }
 
 bool dlr_tensors_keeps(const dl_plan_var *v) { return owner_of(v) != OF_NOBODY; }
 
-static dlr_tensors variables(dl_arena *arena, dlr_exec *exec, owner of) {
+static dlr_tensors variables(dl_arena *arena, dlr_exec *exec, int owners) {
     const dl_plan *p = dlr_exec_plan(exec);
     dlr_tensors t = room(arena, exec, p->vars.n);
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
-        if (owner_of(v) == of) add(&t, v->name, dlr_exec_variable(exec, v->name));
+        if (owner_of(v) & owners) add(&t, v->name, dlr_exec_variable(exec, v->name));
     }
     return t;
 }
 
-dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec) { return variables(arena, exec, OF_MODEL); }
+dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec) {
+    return variables(arena, exec, OF_PARAMETERS | OF_BUFFERS);
+}
+
+dlr_tensors dlr_tensors_of_buffers(dl_arena *arena, dlr_exec *exec) {
+    return variables(arena, exec, OF_BUFFERS);
+}
 
 dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec) {
     return variables(arena, exec, OF_OPTIMIZER);
@@ -96,13 +102,13 @@ static bool gather(dl_arena *arena, const dlr_tensors *t, int i, dl_error *err) 
     const dlr_ranks *ranks = dlr_exec_ranks(t->exec);
     const dlr_group *group = dlr_group_find(ranks, piece->group);
     const dl_type whole = dlr_state_whole(v);
-    int64_t each = dl_dtype_bytes(v.type->dtype), outer = 1, inner = 1;
+    int64_t each = dl_dtype_bytes(v.type->dtype);
     if (!group || group->size != piece->ranks)
         return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there", t->list[i].name);
-    for (int a = 0; a < piece->axis; a++) outer *= whole.axis[a].size;
-    for (int a = piece->axis + 1; a < whole.rank; a++) inner *= whole.axis[a].size;
+    const dl_around around = dl_type_around(&whole, piece->axis);
     int64_t *counts = DL_NEWS(arena, int64_t, piece->ranks);
-    for (int r = 0; r < piece->ranks; r++) counts[r] = dl_share_of(piece->size, piece->ranks, r).n * inner;
+    for (int r = 0; r < piece->ranks; r++)
+        counts[r] = dl_share_of(piece->size, piece->ranks, r).n * around.inner;
     char *own = DL_NEWS(arena, char, dl_type_count(v.type) * each + 1),
          *all = DL_NEWS(arena, char, dl_type_count(&whole) * each + 1);
     dlr_state_read(t->exec, v, v.type->dtype, own);
@@ -112,7 +118,7 @@ static bool gather(dl_arena *arena, const dlr_tensors *t, int i, dl_error *err) 
                         &(dlr_collective){.kind = DLR_ALL_GATHER,
                                           .group = group->number,
                                           .type = v.type->dtype,
-                                          .outer = outer,
+                                          .outer = around.outer,
                                           .counts = counts,
                                           .from = own,
                                           .to = all,

@@ -18,6 +18,8 @@ bool dlr_tensors_keeps(const dl_plan_var *variable);
 
 /* What a model is: its parameters, and its own state (running statistics). */
 dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec);
+/* Its own state alone: what a step changes of it beside the optimiser. */
+dlr_tensors dlr_tensors_of_buffers(dl_arena *arena, dlr_exec *exec);
 /* What the optimiser keeps: its step count and the moments of each parameter. */
 dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec);
 /* What the loss scaler keeps; none where the plan has no scaler. */

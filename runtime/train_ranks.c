@@ -100,26 +100,22 @@ bool dlr_run_share_buffers(const dlr_run *r, dl_error *err) {
     const dlr_run_ranks *ranks = &r->o->ranks;
     if (!ranks->comm || ranks->own_buffers) return true;
     dl_arena *arena = dl_arena_new(r->arena);
-    dlr_tensors model = dlr_tensors_of_model(arena, r->exec);
+    dlr_tensors buffers = dlr_tensors_of_buffers(arena, r->exec);
     bool ok = true;
-    for (int i = 0; ok && i < model.n; i++) {
-        const dlr_view v = model.views[i];
-        const dl_plan *plan = dlr_exec_plan(r->exec);
-        bool buffer = false;
-        for (int k = 0; k < plan->vars.n; k++)
-            buffer |= plan->vars.at[k].offset == v.offset && plan->vars.at[k].role == DL_VAR_STATE;
-        if (!buffer) continue;
+    for (int i = 0; ok && i < buffers.n; i++) {
+        const dlr_view v = buffers.views[i];
         void *at = dlr_exec_host(r->exec, v, DLR_UPDATE);
         int64_t bytes = dl_type_bytes(v.type);
-        ok = dlr_comm_all(ranks->comm,
-                          &(dlr_collective){.kind = DLR_BROADCAST,
-                                            .type = v.type->dtype,
-                                            .outer = 1,
-                                            .count = bytes / dl_dtype_bytes(v.type->dtype),
-                                            .from = at,
-                                            .to = at,
-                                            .what = dl_format(arena, "broadcast of %s", model.list[i].name)},
-                          err);
+        ok =
+            dlr_comm_all(ranks->comm,
+                         &(dlr_collective){.kind = DLR_BROADCAST,
+                                           .type = v.type->dtype,
+                                           .outer = 1,
+                                           .count = bytes / dl_dtype_bytes(v.type->dtype),
+                                           .from = at,
+                                           .to = at,
+                                           .what = dl_format(arena, "broadcast of %s", buffers.list[i].name)},
+                         err);
     }
     dl_arena_free(arena);
     return ok;

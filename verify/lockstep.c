@@ -43,19 +43,8 @@ static bool fail_pair(lockstep *l, int a, int b) {
     return false;
 }
 
-/* The whole's elements as [outer][size][inner] around an axis of `t`. */
-typedef struct {
-    int64_t outer, size, inner;
-} blocks;
-static blocks blocks_of(const dl_type *t, int axis) {
-    blocks b = {1, t->axis[axis].size, 1};
-    for (int i = 0; i < axis; i++) b.outer *= t->axis[i].size;
-    for (int i = axis + 1; i < t->rank; i++) b.inner *= t->axis[i].size;
-    return b;
-}
-
 /* Elements [from.first, from.first + from.n) of the axis of a whole, to or from a piece. */
-static void move_piece(blocks whole, dl_share own, const double *w, double *to_piece, const double *piece,
+static void move_piece(dl_around whole, dl_share own, const double *w, double *to_piece, const double *piece,
                        double *to_whole) {
     for (int64_t o = 0; o < whole.outer; o++)
         for (int64_t i = 0; i < own.n * whole.inner; i++) {
@@ -87,7 +76,7 @@ static void gather(lockstep *l, int n) {
     const dl_node *first = node_at(l, l->members[0]);
     const dl_type *t = &first->out[0].type;
     int axis = dl_type_axis(t, dl_node_name(first, DL_ATTR_axis));
-    blocks b = blocks_of(t, axis);
+    dl_around b = dl_type_around(t, axis);
     for (int to = 0; to < n; to++) {
         double *whole = dl_interp_data(l->in[l->members[to]], &node_at(l, l->members[to])->out[0]);
         for (int m = 0; m < n; m++)
@@ -100,7 +89,7 @@ static void scatter(lockstep *l, int n) {
     const dl_node *first = node_at(l, l->members[0]);
     const dl_type *t = &first->in[0]->type;
     int64_t count = dl_type_count(t);
-    blocks b = blocks_of(t, dl_type_axis(t, dl_node_name(first, DL_ATTR_axis)));
+    dl_around b = dl_type_around(t, dl_type_axis(t, dl_node_name(first, DL_ATTR_axis)));
     double *sum = dl_calloc((size_t)count + 1, sizeof *sum);
     for (int m = 0; m < n; m++) {
         const double *own = dl_interp_data(l->in[l->members[m]], node_at(l, l->members[m])->in[0]);
@@ -198,8 +187,8 @@ bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_int
 void dl_lockstep_cut(const dl_var *v, const double *whole, double *piece) {
     dl_type t = dl_piece_whole(v->value.type, &v->piece);
     if (v->piece.group)
-        move_piece(blocks_of(&t, v->piece.axis), dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank),
-                   whole, piece, NULL, NULL);
+        move_piece(dl_type_around(&t, v->piece.axis),
+                   dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank), whole, piece, NULL, NULL);
     else
         memcpy(piece, whole, sizeof *piece * (size_t)dl_type_count(&t));
 }
@@ -207,8 +196,8 @@ void dl_lockstep_cut(const dl_var *v, const double *whole, double *piece) {
 void dl_lockstep_join(const dl_var *v, const double *piece, double *whole) {
     dl_type t = dl_piece_whole(v->value.type, &v->piece);
     if (v->piece.group)
-        move_piece(blocks_of(&t, v->piece.axis), dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank),
-                   NULL, NULL, piece, whole);
+        move_piece(dl_type_around(&t, v->piece.axis),
+                   dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank), NULL, NULL, piece, whole);
     else
         memcpy(whole, piece, sizeof *piece * (size_t)dl_type_count(&t));
 }

@@ -32,8 +32,6 @@ bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 /* One sweep as the function e->name; how many units it has. emit_pointwise.c; over rows: emit_rows.c */
 int64_t dl_emit_points(dl_emitter *e, dl_emitted *code);
 int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code);
-/* The row of a kernel whose reductions each kept point should do by itself, lane by lane; 0: none. */
-unsigned dl_emit_within(dl_emitter *e);
 bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err); /* a store at places that values tell */
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err);   /* contractions by names */

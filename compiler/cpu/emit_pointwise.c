@@ -60,13 +60,13 @@ static bool lies_straight(const dl_kernel *k, const dl_kinstr *in, const dl_type
     if (t->rank != k->nspace) return false;
     for (int a = 0; a < t->rank; a++) {
         const dl_index *at = &in->index[a];
-        int64_t n = k->space[a].size, lanes = a ? 1 : dl_layout_lanes(t->layout), outer, inner;
+        int64_t n = k->space[a].size, lanes = a ? 1 : dl_layout_lanes(t->layout);
         bool follows = at->axis == a || (at->axis < 0 && n == 1);
         if (!follows || at->by || at->nterms || at->div > 1) return false;
         if (!at->offset && t->axis[a].size == n) continue;
-        dl_type_around(t, a, &outer, &inner);
         bool whole_panels = at->offset % lanes == 0 && n % lanes == 0 && t->axis[a].size % lanes == 0;
-        if (parts++ || outer > 1 || !whole_panels || !dl_index_inside(k->space, at, t->axis[a].size))
+        if (parts++ || dl_type_laid_around(t, a).outer > 1 || !whole_panels ||
+            !dl_index_inside(k->space, at, t->axis[a].size))
             return false;
     }
     *all = !parts;
@@ -262,8 +262,15 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     return units;
 }
 
+/* The row that each kept point should reduce by itself, lane by lane, in one chain of floats; 0: none. */
+static unsigned find_within(const dl_emitter *e) {
+    for (int i = 0; i < e->k->instrs.n; i++)
+        if (e->steps[i].kind == DL_K_REDUCE && !dl_emit_is_float(e->k->instrs.at[i].type)) return 0;
+    return dl_row_within(e->k, e->steps, e->arena, DL_CHAIN, DL_CHAIN);
+}
+
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    unsigned row = dl_emit_within(e);
+    unsigned row = find_within(e);
     if (!row)
         row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,
                             dl_kernel_inner(e->k));

@@ -4,58 +4,25 @@
  *
  * Vectors lie along an axis of the row, whose reductions then end in a sum over lanes; or along one of the
  * outer axes, where each lane has a row of its own. */
-#include "compiler/cpu/emit_cpu.h"
+#include "compiler/cpu/emit_rows.h"
 
-enum {
-    UNIT_POINTS = 16384, /* points a unit works on */
-    MOST_TERMS = 256,    /* in one chain of floats */
-    LEAST_KEPT = 4096    /* with fewer points, partial results by unit use more threads */
-};
+enum { UNIT_POINTS = 16384 /* points a unit works on */ };
 
-typedef struct {
-    dl_emitter *e;
-    const dl_sweep *sweep;
-    int nouter, outer[DL_MAX_RANK], ninner, inner[DL_MAX_RANK]; /* outermost first */
-    bool lanes, across;                                         /* vectors; along an outer axis */
-    bool chains; /* sums are one float a lane: they are short */
-    int lane_axis, passes;
-    unsigned wide;   /* axes of other than one point */
-    bool *saved;     /* by instruction: stays in scratch */
-    int64_t *at;     /* by instruction: where in scratch, in bytes */
-    bool *shared;    /* by instruction: one value a row */
-    bool *read;      /* by instruction: comes from an earlier sweep */
-    int *pass;       /* by instruction: of a root of points */
-    bool **computed; /* by pass and instruction */
-} rows;
-
-static const dl_kinstr *instr_of(const rows *r, int i) { return &r->e->k->instrs.at[i]; }
-static const dl_step *step_of(const rows *r, int i) { return &r->e->steps[i]; }
-
-static bool is_reduction_of_row(const rows *r, int i) {
-    return step_of(r, i)->kind == DL_K_REDUCE && step_of(r, i)->over == r->sweep->row;
-}
-
-/* A store, or a reduction over more than the row. */
-static bool is_root(const rows *r, int i) {
-    return step_of(r, i)->kind == DL_K_STORE ||
-           (step_of(r, i)->kind == DL_K_REDUCE && !is_reduction_of_row(r, i) && !r->read[i]);
-}
-
-/* The axes at whose points a root runs. */
-static unsigned root_axes(const rows *r, int i) {
-    const dl_step *s = step_of(r, i);
-    return s->kind == DL_K_STORE ? s->axes : step_of(r, s->args[0])->axes | s->over;
+static const dl_kinstr *instr_of(const dl_cpu_rows *r, int i) { return &r->e->k->instrs.at[i]; }
+static const dl_step *step_of(const dl_cpu_rows *r, int i) { return &r->e->steps[i]; }
+static bool is_reduction_of_row(const dl_cpu_rows *r, int i) {
+    return dl_emit_reduces_row(r->e, r->sweep, i);
 }
 
 /* ---- which axis the vectors lie along ---- */
 
-static const dl_type *touched(const rows *r, int i) {
+static const dl_type *touched(const dl_cpu_rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &r->e->k->params.at[in->param].type : NULL;
 }
 
 /* The axis along which an access finds neighbours in memory, or -1. */
-static int neighbours(const rows *r, int i) {
+static int neighbours(const dl_cpu_rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     const dl_type *t = touched(r, i);
     int64_t stride[DL_MAX_RANK];
@@ -72,7 +39,7 @@ static int neighbours(const rows *r, int i) {
 }
 
 /* The axis that most accesses find neighbours along, by points; a short one leaves lanes idle. */
-static int choose_lanes(const rows *r) {
+static int choose_lanes(const dl_cpu_rows *r) {
     const dl_kernel *k = r->e->k;
     unsigned mine = r->sweep->axes | r->sweep->row;
     int64_t most = 0;
@@ -88,7 +55,7 @@ static int choose_lanes(const rows *r) {
     return best;
 }
 
-static bool can_have_lanes(const rows *r) {
+static bool can_have_lanes(const dl_cpu_rows *r) {
     if (!dl_emit_has_lanes(r->e, r->sweep)) return false;
     for (int i = 0; i < r->sweep->run.n; i++) {
         int number = r->sweep->run.at[i];
@@ -103,7 +70,7 @@ static bool can_have_lanes(const rows *r) {
 }
 
 /* Orders the axes: as they are, that of the lanes last. */
-static void order_axes(rows *r) {
+static void order_axes(dl_cpu_rows *r) {
     const dl_kernel *k = r->e->k;
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < k->nspace; i++) {
@@ -115,61 +82,7 @@ static void order_axes(rows *r) {
         }
 }
 
-/* ---- what runs in which pass ---- */
-
-/* Made again rather than put away: what stands in memory, constants, coordinates, and one cheap op on these.
- */
-static bool is_at_hand(const rows *r, int i) {
-    const dl_kinstr *in = instr_of(r, i);
-    if (r->shared[i] || r->read[i] || in->kind == DL_K_CONST || in->kind == DL_K_COORD) return true;
-    if (in->kind != DL_K_LOAD) return false;
-    for (int a = 0; a < touched(r, i)->rank; a++)
-        if (in->index[a].nterms || in->index[a].div > 1) return false;
-    return true;
-}
-
-static bool is_repeated(const rows *r, int i) {
-    const dl_kinstr *in = instr_of(r, i);
-    if (is_at_hand(r, i)) return true;
-    if (in->kind != DL_K_ELEM || !dl_op_is_cheap(in->op)) return false;
-    for (int a = 0; a < in->nargs; a++)
-        if (!is_at_hand(r, in->args[a])) return false;
-    return true;
-}
-
-static void find_passes(rows *r) {
-    dl_emitter *e = r->e;
-    const dl_kernel *k = e->k;
-    int n = k->instrs.n;
-    r->passes = 1;
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
-        bool points =
-            is_reduction_of_row(r, number) || (is_root(r, number) && root_axes(r, number) & r->sweep->row);
-        r->pass[number] = points ? e->sweeps.level[step_of(r, number)->args[0]] : -1;
-        if (r->pass[number] >= r->passes) r->passes = r->pass[number] + 1;
-    }
-    r->computed = DL_NEWS(e->arena, bool *, r->passes);
-    for (int p = r->passes - 1; p >= 0; p--) { /* what a pass finds put away an earlier one makes */
-        bool *need = r->computed[p] = DL_NEWS(e->arena, bool, n);
-        for (int i = n - 1; i >= 0; i--) {
-            const dl_kinstr *in = instr_of(r, i);
-            /* what takes an input's memory is written when the whole row has been read */
-            bool last = in->kind == DL_K_STORE && k->params.at[in->param].alias >= 0;
-            bool root = r->pass[i] >= 0 && (last ? p == r->passes - 1 : r->pass[i] == p);
-            root |= r->saved[i] && e->sweeps.level[i] == p;
-            if (!root && need[i] && e->sweeps.level[i] < p && !is_repeated(r, i))
-                r->saved[i] = true, need[i] = false;
-            need[i] |= root;
-            for (int a = 0; need[i] && !r->read[i] && a < in->nargs; a++) {
-                int arg = in->args[a];
-                if (!r->shared[arg] || instr_of(r, arg)->kind == DL_K_CONST) need[arg] = true;
-            }
-        }
-    }
-}
-
-static void find_scratch(rows *r, dl_emitted *code) {
+static void find_scratch(dl_cpu_rows *r, dl_emitted *code) {
     const dl_kernel *k = r->e->k;
     int64_t points = 1, bytes = 0;
     for (int i = 0; i < r->ninner; i++) {
@@ -178,267 +91,23 @@ static void find_scratch(rows *r, dl_emitted *code) {
     }
     if (r->across) points *= r->e->t->lanes;
     for (int i = 0; i < k->instrs.n; i++) {
-        if (!r->saved[i]) continue;
+        if (!r->passes.saved[i]) continue;
         r->at[i] = bytes;
         bytes += dl_plan_round(points * (r->lanes ? 4 : 8));
     }
     if (bytes > code->scratch) code->scratch = bytes;
 }
 
-/* ---- text ---- */
+/* ---- the loop over rows ---- */
 
-static void set_mode(const rows *r, bool points) {
-    r->e->mode = r->lanes && (points || r->across) ? DL_LANES : DL_SINGLE;
-    r->e->lane_axis = r->e->mode == DL_LANES ? r->lane_axis : -1;
-}
-
-/* What a sum or largest of the row is kept in while it grows. */
-static const char *growing_type(const rows *r, const dl_kinstr *in) {
-    if (!r->lanes) return dl_emit_partial_type(in);
-    return in->op == DL_OP_sum && !r->chains ? "struct sums" : "vf";
-}
-
-static void put_start(const rows *r, int i) {
-    const dl_kinstr *in = instr_of(r, i);
-    const char *type = growing_type(r, in);
-    if (!r->lanes)
-        dl_putf(r->e->out, "    %s a%d = %s;\n", type, i, dl_emit_start(in));
-    else if (in->op == DL_OP_sum)
-        dl_putf(r->e->out, "    %s a%d = {0};\n", type, i);
-    else
-        dl_putf(r->e->out, "    vf a%d = splat(%s);\n", i, dl_emit_start(in));
-}
-
-static void put_growth(const rows *r, int i) {
-    const dl_kinstr *in = instr_of(r, i);
-    dl_buf *out = r->e->out;
-    const char *most = in->op == DL_OP_reduce_max ? "max" : "min";
-    bool whole = r->across || dl_emit_is_whole(r->e);
-    if (!r->lanes && in->op == DL_OP_sum)
-        dl_putf(out, "    *a%d += v%d;\n", i, in->args[0]);
-    else if (!r->lanes)
-        dl_putf(out, "    *a%d = %s(*a%d, v%d);\n", i, dl_emit_combine(in), i, in->args[0]);
-    else if (in->op == DL_OP_sum && r->chains)
-        dl_putf(out, "    *a%d += v%d;\n", i, in->args[0]);
-    else if (in->op == DL_OP_sum)
-        dl_putf(out,
-                whole ? "    sum_in(a%d, v%d);\n" : "    sum_in(a%d, n >= LANES ? v%d : keep(v%d, n));\n", i,
-                in->args[0], in->args[0]);
-    else if (whole)
-        dl_putf(out, "    *a%d = v_%s(*a%d, v%d);\n", i, most, i, in->args[0]);
-    else
-        dl_putf(out,
-                "    *a%d = v_%s(*a%d, n >= LANES ? v%d : v_pick(lane_numbers() < (int)n, v%d, *a%d));\n", i,
-                most, i, in->args[0], in->args[0], i);
-}
-
-/* The value of a reduction of the row. */
-static void put_end(const rows *r, int i) {
-    const dl_kinstr *in = instr_of(r, i);
-    const char *type = dl_emit_type(r->e, in->type);
-    const char *of = !r->lanes             ? ""
-                     : in->op != DL_OP_sum ? r->across                    ? ""
-                                             : in->op == DL_OP_reduce_max ? "largest"
-                                                                          : "smallest"
-                     : r->chains           ? ""
-                     : r->across           ? "narrow"
-                                           : "total";
-    bool wide = !r->lanes || (in->op == DL_OP_sum && !r->chains);
-    dl_cast c = dl_emit_rounding(r->e->mode, in->type, wide);
-    if (!*c.open) c = (dl_cast){dl_format(r->e->arena, "(%s)", type), ""};
-    dl_putf(r->e->out, "    const %s v%d = %s%s(a%d)%s;\n    (void)v%d;\n", type, i, c.open, of, i, c.close,
-            i);
-}
-
-static void put_coordinates(const rows *r, bool inner, bool types) {
-    for (int i = 0; i < r->nouter; i++) dl_putf(r->e->out, types ? "long x%d, " : "x%d, ", r->outer[i]);
-    for (int i = 0; inner && i < r->ninner; i++)
-        dl_putf(r->e->out, types ? "long x%d, " : "x%d, ", r->inner[i]);
-}
-
-/* "const long x2 = 0;" for the axes of one point, and of none here. */
-static void put_zeros(const rows *r, bool inner) {
-    for (int i = 0; i < r->e->k->nspace; i++)
-        if (!((r->sweep->axes | (inner ? r->sweep->row : 0)) >> i & 1))
-            dl_putf(r->e->out, "    const long x%d = 0;\n    (void)x%d;\n", i, i);
-        else
-            dl_putf(r->e->out, "    (void)x%d;\n", i);
-}
-
-/* Does something that a pass computes take i? */
-static bool is_taken(const rows *r, int pass, int i) {
-    for (int j = i + 1; j < r->e->k->instrs.n; j++)
-        for (int a = 0; r->computed[pass][j] && !r->read[j] && a < instr_of(r, j)->nargs; a++)
-            if (instr_of(r, j)->args[a] == i) return true;
-    return false;
-}
-
-/* Does a pass use the row's value i? */
-static bool uses_shared(const rows *r, int pass, int i) {
-    return r->shared[i] && instr_of(r, i)->kind != DL_K_CONST && !is_root(r, i) && is_taken(r, pass, i);
-}
-
-static bool uses_saved(const rows *r, int pass, int i) {
-    return r->saved[i] && r->e->sweeps.level[i] < pass && is_taken(r, pass, i);
-}
-
-static bool grows_in(const rows *r, int pass, int i) {
-    return is_reduction_of_row(r, i) && r->computed[pass][i] && r->pass[i] == pass;
-}
-
-/* In vectors along the row, the row's values come as single ones. */
-static void put_shared_values(const rows *r, int pass, bool types) {
-    for (int i = 0; i < r->e->k->instrs.n; i++) {
-        if (!uses_shared(r, pass, i)) continue;
-        if (types)
-            set_mode(r, false), dl_putf(r->e->out, "%s r%d, ", dl_emit_type(r->e, instr_of(r, i)->type), i);
-        else
-            dl_putf(r->e->out, "v%d, ", i);
-    }
-    for (int i = 0; i < r->e->k->instrs.n; i++)
-        if (grows_in(r, pass, i)) {
-            if (types)
-                dl_putf(r->e->out, "%s *a%d, ", growing_type(r, instr_of(r, i)), i);
-            else
-                dl_putf(r->e->out, "&a%d, ", i);
-        }
-}
-
-static void put_pass_function(const rows *r, int pass) {
-    dl_emitter *e = r->e;
-    dl_putf(e->out, "INLINE void %s_pass%d(char *const *arg, ", e->name, pass);
-    put_coordinates(r, true, true);
-    put_shared_values(r, pass, true);
-    dl_puts(e->out,
-            "long n, long at, double *sums, char *scratch, char *workspace) {\n    (void)arg, (void)n, "
-            "(void)at, (void)sums, (void)scratch, (void)workspace;\n");
-    put_zeros(r, true);
-    set_mode(r, true);
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        dl_dtype d = instr_of(r, i)->type;
-        bool wide = e->mode == DL_LANES && !r->across && d != DL_I64;
-        if (uses_shared(r, pass, i))
-            dl_putf(e->out, "    const %s v%d = %s%s(r%d);\n", dl_emit_type(e, d), i, wide ? "splat" : "",
-                    !wide          ? ""
-                    : d == DL_I32  ? "_i"
-                    : d == DL_BOOL ? "_b"
-                                   : "",
-                    i);
-        if (uses_saved(r, pass, i))
-            dl_putf(e->out, "    const %s v%d = *(const %s *)(scratch + %lldL + at * %d);\n",
-                    dl_emit_type(e, d), i, dl_emit_type(e, d), (long long)r->at[i], r->lanes ? 4 : 8);
-        if (!r->computed[pass][i]) continue;
-        if (is_reduction_of_row(r, i)) {
-            if (grows_in(r, pass, i)) put_growth(r, i);
-            continue;
-        }
-        if (r->read[i])
-            dl_emit_read(e, i);
-        else
-            dl_emit_instr(e, i);
-        if (r->saved[i] && e->sweeps.level[i] == pass)
-            dl_putf(e->out, "    *(%s *)(scratch + %lldL + at * %d) = v%d;\n", dl_emit_type(e, d),
-                    (long long)r->at[i], r->lanes ? 4 : 8, i);
-    }
-    dl_puts(e->out, "}\n");
-}
-
-static void put_call(const rows *r, int pass, const char *n) {
-    dl_emitter *e = r->e;
-    dl_putf(e->out, "%s_pass%d(arg, ", e->name, pass);
-    put_coordinates(r, true, false);
-    put_shared_values(r, pass, false);
-    dl_putf(e->out, "%s, at, sums, scratch, workspace)", n);
-}
-
-/* One pass over the row. */
-static void put_pass(const rows *r, int pass) {
-    dl_emitter *e = r->e;
-    bool along = r->lanes && !r->across;
-    int last = r->inner[r->ninner - 1], loops = along ? r->ninner - 1 : r->ninner;
-    dl_puts(e->out, "    {\n        long at = 0;\n");
-    for (int i = 0; i < loops; i++) {
-        int64_t size = e->k->space[r->inner[i]].size; /* an axis that joins the next stays at 0 */
-        while (i + 1 < loops && dl_emit_joins(e, r->inner[i], r->inner[i + 1]))
-            size *= e->k->space[r->inner[++i]].size;
-        dl_putf(e->out, "        for (long x%d = 0; x%d < %lldL; x%d++)\n", r->inner[i], r->inner[i],
-                (long long)size, r->inner[i]);
-    }
-    dl_puts(e->out, "        {\n");
-    if (along) {
-        int64_t size = e->k->space[last].size, whole = size / e->t->lanes * e->t->lanes;
-        dl_putf(e->out, "            for (long x%d = 0; x%d < %lldL; x%d += LANES, at += LANES) ", last, last,
-                (long long)whole, last);
-        put_call(r, pass, "LANES");
-        dl_puts(e->out, ";\n");
-        if (size > whole) {
-            dl_putf(e->out, "            const long x%d = %lldL;\n            ", last, (long long)whole);
-            dl_buf rest = {0};
-            dl_putf(&rest, "%lldL", (long long)(size - whole));
-            put_call(r, pass, rest.at);
-            dl_buf_free(&rest);
-            dl_puts(e->out, ", at += LANES;\n");
-        }
-    } else {
-        dl_puts(e->out, "            ");
-        put_call(r, pass, r->lanes ? "n" : "1");
-        dl_putf(e->out, ", at += %s;\n", r->lanes ? "LANES" : "1");
-    }
-    dl_puts(e->out, "        }\n    }\n");
-}
-
-/* The row's own values of a level: what the next pass may use. */
-static void put_level(const rows *r, int level) {
-    dl_emitter *e = r->e;
-    set_mode(r, false);
-    for (int i = 0; i < r->sweep->read.n && level == 0; i++)
-        if (r->shared[r->sweep->read.at[i]]) dl_emit_read(e, r->sweep->read.at[i]);
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
-        if (is_root(r, number) || !r->shared[number] || e->sweeps.level[number] != level) continue;
-        if (is_reduction_of_row(r, number))
-            put_end(r, number);
-        else
-            dl_emit_instr(e, number), dl_putf(e->out, "    (void)v%d;\n", number);
-    }
-}
-
-/* All of one row, or of the rows of n lanes. */
-static void put_row_function(const rows *r) {
-    dl_emitter *e = r->e;
-    int levels = 0;
-    for (int p = 0; p < r->passes; p++) put_pass_function(r, p);
-    dl_putf(e->out, "INLINE void %s_row(char *const *arg, ", e->name);
-    put_coordinates(r, false, true);
-    dl_puts(e->out,
-            "long n, double *sums, char *scratch, char *workspace) {\n    (void)arg, (void)n, (void)sums, "
-            "(void)scratch, (void)workspace;\n");
-    put_zeros(r, false);
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
-        if (is_reduction_of_row(r, number)) put_start(r, number);
-        if (e->sweeps.level[number] > levels) levels = e->sweeps.level[number];
-    }
-    for (int level = 0; level <= levels; level++) {
-        put_level(r, level);
-        if (level < r->passes) put_pass(r, level);
-    }
-    set_mode(r, false);
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
-        if (is_root(r, number) && !(root_axes(r, number) & r->sweep->row)) dl_emit_instr(e, number);
-    }
-    dl_puts(e->out, "}\n");
-}
-
-static void put_row_call(const rows *r, const char *n) {
+static void put_row_call(const dl_cpu_rows *r, const char *n) {
     dl_putf(r->e->out, "%s_row(arg, ", r->e->name);
-    put_coordinates(r, false, false);
+    dl_emit_row_coordinates(r, false, false);
     dl_putf(r->e->out, "%s, sums, scratch, workspace);\n", n);
 }
 
 /* Units of `each` rows; across, `group` lanes of a row at a time count as one. */
-static void put_units(const rows *r, int64_t each, int64_t count, int64_t group) {
+static void put_units(const dl_cpu_rows *r, int64_t each, int64_t count, int64_t group) {
     dl_emitter *e = r->e;
     dl_putf(e->out, "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)count);
@@ -469,14 +138,10 @@ static void put_units(const rows *r, int64_t each, int64_t count, int64_t group)
 
 int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     const dl_kernel *k = e->k;
-    int n = k->instrs.n;
-    rows r = {.e = e, .sweep = e->now, .lane_axis = -1};
-    r.saved = DL_NEWS(e->arena, bool, n), r.at = DL_NEWS(e->arena, int64_t, n);
-    r.shared = DL_NEWS(e->arena, bool, n), r.pass = DL_NEWS(e->arena, int, n);
-    r.read = DL_NEWS(e->arena, bool, n);
-    for (int i = 0; i < e->now->read.n; i++) r.read[e->now->read.at[i]] = true;
+    dl_cpu_rows r = {
+        .e = e, .sweep = e->now, .lane_axis = -1, .at = DL_NEWS(e->arena, int64_t, k->instrs.n + 1)};
+    r.passes = dl_emit_find_passes(e, e->now, true, true);
     for (int i = 0; i < k->nspace; i++) r.wide |= k->space[i].size != 1 ? 1u << i : 0;
-    for (int i = 0; i < n; i++) r.shared[i] = !(e->steps[i].axes & e->now->row), r.pass[i] = -1;
     e->flat = false;
     if (can_have_lanes(&r)) {
         r.lane_axis = choose_lanes(&r);
@@ -486,7 +151,7 @@ int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     order_axes(&r);
     int64_t points = dl_axes_points(k->nspace, k->space, e->now->row),
             count = dl_axes_points(k->nspace, k->space, e->now->axes);
-    r.chains = r.across && points <= MOST_TERMS;
+    r.chains = r.across && points <= DL_CHAIN;
     int64_t group = 1;
     if (r.across) {
         int64_t size = k->space[r.lane_axis].size,
@@ -495,14 +160,13 @@ int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
         if (group > size) group = dl_ceil_div(size, e->t->lanes) * e->t->lanes;
         count = count / size * dl_ceil_div(size, group), points *= group;
     }
-    find_passes(&r);
     find_scratch(&r, code);
 
     int order[DL_MAX_RANK], norder = 0;
     for (int i = 0; i < r.nouter - r.across; i++) order[norder++] = r.outer[i];
     for (int i = 0; i < r.ninner; i++) order[norder++] = r.inner[i];
     if (r.across) order[norder++] = r.lane_axis;
-    set_mode(&r, true);
+    dl_emit_row_mode(&r, true);
     int64_t partial = dl_emit_find_partial(e, norder, order),
             each = points < UNIT_POINTS ? UNIT_POINTS / (points ? points : 1) : 1,
             units = dl_ceil_div(count, each), most = partial ? (1 << 20) / partial : units;
@@ -510,28 +174,10 @@ int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     if (units > most) units = most;
     if (units < 1) units = 1;
     each = dl_ceil_div(count, units);
-    put_row_function(&r);
-    set_mode(&r, true);
+    dl_emit_row(&r);
+    dl_emit_row_mode(&r, true);
     dl_emit_sweep_head(e);
     dl_emit_unit_sums(e, units, code);
     put_units(&r, each, count, group);
     return units;
-}
-
-unsigned dl_emit_within(dl_emitter *e) {
-    const dl_kernel *k = e->k;
-    unsigned row = 0, all = 0;
-    for (int i = 0; i < k->nspace; i++) all |= 1u << i;
-    for (int i = 0; i < k->params.n; i++)
-        if (k->params.at[i].alias >= 0) return 0; /* whose old values other points may read */
-    for (int i = 0; i < k->instrs.n; i++) {
-        if (e->steps[i].kind != DL_K_REDUCE) continue;
-        if (!dl_emit_is_float(k->instrs.at[i].type) || (row && e->steps[i].over != row)) return 0;
-        row = e->steps[i].over;
-    }
-    int64_t terms = dl_axes_points(k->nspace, k->space, row),
-            kept = dl_axes_points(k->nspace, k->space, all & ~row);
-    if (!row || terms > MOST_TERMS || kept < LEAST_KEPT) return 0;
-    dl_sweeps s = dl_find_sweeps(e->arena, k->instrs.n, e->steps, row);
-    return s.valid && s.n == 1 ? row : 0;
 }

@@ -5,7 +5,8 @@
  * Sums over more than the row: a block has some rows, one group of threads after the other's, and leaves a
  * partial result. What keeps the row's axes has as many sums as the row has points, each thread's in shared
  * memory. */
-#include "compiler/cuda/emit_passes.h"
+#include "compiler/cuda/emit_loops.h"
+#include "compiler/emit_passes.h"
 
 enum {
     FEW_ROWS = 1024,        /* a whole block for each, where they are long */
@@ -19,7 +20,7 @@ enum {
 typedef struct {
     dl_emitter *e;
     const dl_sweep *sweep;
-    dl_passes passes;
+    dl_row_passes passes;
     dl_axis_list order, kept, outer, row; /* kept: axes around the row that sums keep; outer: the others */
     dl_table table;
     dl_lots lots;
@@ -32,8 +33,8 @@ typedef struct {
 } rows;
 
 static const dl_kinstr *instr_of(const rows *r, int i) { return &r->e->k->instrs.at[i]; }
-static bool reduces_row(const rows *r, int i) { return dl_cuda_reduces_row(r->e, r->sweep, i); }
-static bool reduces_more(const rows *r, int i) { return dl_cuda_reduces_more(r->e, r->sweep, i); }
+static bool reduces_row(const rows *r, int i) { return dl_emit_reduces_row(r->e, r->sweep, i); }
+static bool reduces_more(const rows *r, int i) { return dl_emit_reduces_more(r->e, r->sweep, i); }
 /* Sums that keep the row's axes. */
 static bool keeps_row(const rows *r, int i) {
     return reduces_more(r, i) && (r->e->steps[i].axes & r->sweep->row) != 0;
@@ -120,7 +121,7 @@ static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
     r->parts = dl_ceil_div(r->outer.points, r->each);
     if (r->parts < 1) r->parts = 1;
     for (int saves = 1; saves >= 0; saves--) {
-        r->passes = dl_cuda_find_passes(e, s, saves);
+        r->passes = dl_emit_find_passes(e, s, saves, false);
         if (find_room(r)) return true;
     }
     return false;
@@ -172,7 +173,7 @@ static void put_row_loop(const rows *r) {
 
 static void put_pass(rows *r, int pass) {
     dl_emitter *e = r->e;
-    const dl_passes *p = &r->passes;
+    const dl_row_passes *p = &r->passes;
     const bool *made = p->made[pass];
     const char *index = e->dialect->index;
     r->now = pass;
@@ -235,7 +236,7 @@ static void put_end(rows *r) {
         int number = r->sweep->run.at[i];
         const dl_kinstr *in = instr_of(r, number);
         bool root = in->kind == DL_K_STORE || reduces_more(r, number);
-        if (!root || dl_cuda_root_axes(e, number) & r->sweep->row) continue;
+        if (!root || dl_emit_root_axes(e, number) & r->sweep->row) continue;
         if (in->kind == DL_K_STORE && e->k->params.at[in->param].alias >= 0 && !waits)
             dl_puts(e->out, "    __syncthreads(); /* the others have read what is there */\n"), waits = true;
         put_instr(r, number);

@@ -3,32 +3,9 @@
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    KEPT_ENOUGH = 4096,   /* kept points, a row of terms each: they need no partial results */
     ACROSS_TERMS = 512,   /* of a row whose neighbours in memory are others': a thread goes over it alone */
     ALONG_TERMS = 1 << 14 /* of any other: a group of threads does */
 };
-
-/* The row of a kernel whose reductions each kept point should do by itself: all are over the same axes, and
- * there are enough of them for all of a GPU. 0: none. */
-static unsigned find_within(dl_emitter *e) {
-    const dl_kernel *k = e->k;
-    unsigned row = 0, all = 0;
-    int inner = dl_kernel_inner(k);
-    for (int i = 0; i < k->nspace; i++) all |= k->space[i].size != 1 ? 1u << i : 0;
-    for (int i = 0; i < k->params.n; i++)
-        if (k->params.at[i].alias >= 0) return 0; /* whose old values other points may read */
-    for (int i = 0; i < k->instrs.n; i++) {
-        if (e->steps[i].kind != DL_K_REDUCE) continue;
-        if (row && e->steps[i].over != row) return 0;
-        row = e->steps[i].over;
-    }
-    int64_t terms = dl_axes_points(k->nspace, k->space, row),
-            kept = dl_axes_points(k->nspace, k->space, all & ~row);
-    bool across = inner >= 0 && !(row >> inner & 1);
-    if (!row || terms > (across ? ACROSS_TERMS : ALONG_TERMS) || kept < KEPT_ENOUGH) return 0;
-    dl_sweeps s = dl_find_sweeps(e->arena, k->instrs.n, e->steps, row);
-    return s.valid && s.n == 1 ? row : 0;
-}
 
 /* Sets the sweeps by a row. False: some of them cannot be emitted. */
 static bool try_row(dl_emitter *e, unsigned row, dl_emitted *code) {
@@ -74,7 +51,7 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
 
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->resident = 2; /* else the compiler spills a few registers for a block more */
-    unsigned row = find_within(e);
+    unsigned row = dl_row_within(e->k, e->steps, e->arena, ALONG_TERMS, ACROSS_TERMS);
     code->needs[DL_NEED_SWEEPS] = 1;
     if (!row || !try_row(e, row, code)) {
         row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,

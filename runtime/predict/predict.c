@@ -25,30 +25,36 @@ static int64_t plane(const dlr_predict_output *o) { return o->whole.size[1] * o-
 bool dlr_predict_open(dlr_predict *p, dl_error *err) {
     int64_t largest = 0;
     bool tiled = dlr_predict_is_tiled(p);
-    p->block = take(dlr_extent_count(&p->tile), err);
-    for (int i = 0; p->block && i < p->n_outputs; i++) {
+    for (int i = 0; i < p->n_inputs; i++)
+        if (!(p->input[i].block = take(dlr_extent_count(&p->input[i].tile), err))) return false;
+    for (int i = 0; i < p->n_outputs; i++) {
         const dlr_predict_output *o = &p->output[i];
         int64_t n = dl_type_count(o->view.type);
         if (n > largest) largest = n;
         if (tiled && !(p->slab[i] = take(o->whole.channels * slab_rows(p) * plane(o), err))) return false;
     }
-    p->piece = p->block ? take(largest, err) : NULL;
+    p->piece = take(largest, err);
     return p->piece != NULL;
 }
 
 void dlr_predict_close(dlr_predict *p) {
-    free(p->block), free(p->piece);
+    free(p->piece);
+    for (int i = 0; i < DLR_MAX_INPUTS; i++) free(p->input[i].block), p->input[i].block = NULL;
     for (int i = 0; i < DLR_MAX_OUTPUTS; i++) free(p->slab[i]);
-    p->block = p->piece = NULL;
+    p->piece = NULL;
     memset(p->slab, 0, sizeof p->slab);
 }
 
 static bool run_piece(dlr_predict *p, const int at[DLR_SPACE], dlr_read_block *read, void *ctx,
                       dl_error *err) {
+    static const int64_t origin[DLR_SPACE] = {0};
     int64_t start[DLR_SPACE];
     for (int k = 0; k < DLR_SPACE; k++) start[k] = p->tiles[k].pieces.at[at[k]].start;
-    if (!read(ctx, start, p->tile.size, p->block, err)) return false;
-    dlr_state_write(p->exec, p->input, DL_F32, p->block);
+    for (int i = 0; i < p->n_inputs; i++) {
+        const dlr_predict_input *in = &p->input[i];
+        if (!read(ctx, i, in->whole ? origin : start, in->tile.size, in->block, err)) return false;
+        dlr_state_write(p->exec, in->view, DL_F32, in->block);
+    }
     dlr_exec_run(p->exec, p->program, NULL);
     return true;
 }

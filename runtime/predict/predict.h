@@ -5,7 +5,7 @@
 #include "runtime/exec.h"
 #include "runtime/predict/tiles.h"
 
-enum { DLR_SPACE = 3, DLR_MAX_OUTPUTS = 8 };
+enum { DLR_SPACE = 3, DLR_MAX_INPUTS = 8, DLR_MAX_OUTPUTS = 8 };
 
 /* A sample as the engine sees it: channels (all its axes before the spatial ones, but N), times spatial axes,
  * of which missing ones have size 1 and stand in front. */
@@ -14,13 +14,20 @@ typedef struct {
 } dlr_extent;
 int64_t dlr_extent_count(const dlr_extent *e);
 
-/* Where the numbers come from: all channels of a block, packed [channels, count...]. */
-typedef bool dlr_read_block(void *ctx, const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE],
-                            float *out, dl_error *err);
+/* Where the numbers of an input come from: all channels of a block, packed [channels, count...]. */
+typedef bool dlr_read_block(void *ctx, int input, const int64_t start[DLR_SPACE],
+                            const int64_t count[DLR_SPACE], float *out, dl_error *err);
 /* Where they go: rows first .. first + rows - 1 (of the first spatial axis) of an output, packed [channels,
  * rows, size[1], size[2]]; in order, each once. */
 typedef bool dlr_write_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data,
                             dl_error *err);
+
+typedef struct {
+    dlr_view view;   /* [1, channels..., spatial...] */
+    dlr_extent tile; /* of a piece */
+    bool whole;      /* has none of the axes that are cut: each piece takes all of it */
+    float *block;    /* the engine's */
+} dlr_predict_input;
 
 typedef struct {
     const char *name;
@@ -31,12 +38,12 @@ typedef struct {
 typedef struct {
     dlr_exec *exec; /* of a plan with the program "predict" */
     int program;
-    dlr_view input; /* [1, channels..., spatial...] */
-    dlr_extent tile;
-    dlr_tiles tiles[DLR_SPACE]; /* along the input's axes, for all outputs alike */
+    dlr_predict_input input[DLR_MAX_INPUTS];
+    int n_inputs;
+    dlr_tiles tiles[DLR_SPACE]; /* along the inputs' axes, for all outputs alike */
     dlr_predict_output output[DLR_MAX_OUTPUTS];
     int n_outputs;
-    float *block, *piece, *slab[DLR_MAX_OUTPUTS]; /* its own */
+    float *piece, *slab[DLR_MAX_OUTPUTS]; /* its own */
 } dlr_predict;
 
 /* Takes room for one piece and, where there are several, for the rows of every output in which they overlap;

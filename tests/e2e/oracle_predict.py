@@ -127,6 +127,31 @@ model Wave():
         return self.c(torch.tanh(self.b(torch.tanh(self.a(x)))))
 
 
+class Both(nn.Module):
+    """A field, one beside it, and numbers that hold for all places."""
+    text = """
+model Both():
+    input  v: f32[N, K=4]
+    input  s: f32[N, C=1, H=24, W=36]
+    input  x: f32[N, C=3, H=24, W=36]
+    target t: f32[N, C=2, H=24, W=36]
+    g = v |> linear(8) @g
+    a = (cat(x, s, over=C) |> conv(8, 3, pad=1) @a) + (g as [N, C]) |> tanh
+    y = (a |> max_pool(2) |> conv(8, 3, pad=1) @b |> upsample(scale_factor=2)) + (s |> conv(8, 5, pad=2) @c) |> conv(2, 1) @y
+    output y
+    loss = mean((y - t)**2)
+"""
+
+    def __init__(self):
+        super().__init__()
+        self.g, self.a, self.b = nn.Linear(4, 8), nn.Conv2d(4, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.c, self.y = nn.Conv2d(1, 8, 5, padding=2), nn.Conv2d(8, 2, 1)
+
+    def forward(self, x, s, v):
+        a = torch.tanh(self.a(torch.cat([x, s], 1)) + self.g(v)[:, :, None, None])
+        return self.y(F.interpolate(self.b(F.max_pool2d(a, 2)), scale_factor=2) + self.c(s))
+
+
 def model_of(net, name):
     """Its text and weights as files: options for predict."""
     with open(place / f"{name}.dl", "w") as f:
@@ -192,6 +217,47 @@ def test_pieces():
     got, how = result("wave", *weights, write("wave_data.h5", x=x), *model)
     near("1-D, strides of 3", got["y"], whole(wave, x[None])[0])
     check(how["tiles"] == "exact" and how["pieces"][2] > 1, f"1-D pieces: {how}")
+
+
+def test_inputs():
+    """Several inputs, in pieces and at once: fields are cut alike, an array of one sample serves all, numbers without places go whole."""
+    net = Both()
+    weights, model = model_of(net, "both")
+    r = np.random.default_rng(7)
+    x, s, v = (r.standard_normal(n).astype("f4") for n in ((3, 3, 60, 72), (1, 60, 72), (3, 4)))
+    with torch.no_grad():
+        want = net(torch.from_numpy(x), torch.from_numpy(s).expand(3, 1, 60, 72), torch.from_numpy(v))
+    data = write("both_data.h5", x=x, s=s, v=v)
+    named = [f"x={data}:x", f"v={data}:v", f"s={data}:s"]
+    got, how = result("both", *weights, *named, *model)
+    near("three inputs, 60 x 72 with a model of 24 x 36", got["y"], want)
+    check(how["tiles"] == "exact" and how["samples"] == 3 and how["pieces"][1] > 1, f"in exact pieces: {how}")
+    check(got.attrs["input v"].decode().endswith(": 'v'"), f"the inputs named: {dict(got.attrs)}")
+    with open(place / "both_open.dl", "w") as f:
+        f.write(net.text.replace("C=3, H=24, W=36", "C=3, H, W").replace("C=1, H=24, W=36", "C=1, H, W").replace("C=2, H=24, W=36", "C=2, H, W"))
+    once, how = result("both_once", *weights, *named, f"--model={place / 'both_open.dl'}", "--data_size=24")
+    near("three inputs at once", once["y"], want)
+    check(how["tiles"] == "whole" and how["pieces"] == [1, 1, 1], f"at once: {how}")
+    check(np.array_equal(once["y"], got["y"]), "the same bits as in pieces")
+    part, _ = result("both_part", *weights, *named, *model, "--samples=1:3")
+    check(np.array_equal(part["y"], got["y"][1:]), "samples of all inputs go together")
+    twice, how = result("both_twice", *weights, *named, *named, *model)
+    check(how["samples"] == 6 and np.array_equal(twice["y"][3:], got["y"]), "two files of each")
+    _, how = result("both_scored", *weights, *named, *model, "--metrics", f"--target={write('both_truth.h5', t=want.numpy() + 2)}")
+    check(np.allclose(how["rmse"], [2, 2], rtol=1e-5), f"beside a target: {how['rmse']}")
+    out = ["-o", place / "no.h5"]
+    less = write("both_less.h5", s=s[:, :50], v=v[:2])
+    for status, says, args in [
+        (2, "3 inputs, and each is named: .*x=FILE", [f"{data}:x"]), (2, "each is named", [*named, f"w={data}:v"]),
+        (2, "the input '[sv]' has 0 files, another 1: as many", [named[0]]), (2, "has 1 files, another 2", [*named, named[0]]),
+        (3, "different sizes, for one sample", [*named[:2], f"s={less}:s"]), (3, "has [23] samples, and another input's array [23]: as many", [named[0], f"v={less}:v", named[2]]),
+        (3, "there must be one of each", [*named, "--rollout=2"]), (2, "say where the truth is", [*named, "--metrics"]),
+    ]:
+        predict(*weights, *args, *model, *out, status=status, says=says)
+    with open(place / "some.dl", "w") as f:
+        f.write("model M():\n    input x: f32[N, C=3, H=24, W=36]\n    input r: f32[N, C=3, H=24]\n    target t: f32[N, C=3, H, W]\n"
+                "    y = (x + r) |> conv(3, 1) @a\n    output y\n    loss = mean((y - t)**2)\n")
+    predict(*weights, f"x={data}:x", f"r={data}:v", f"--model={place / 'some.dl'}", *out, status=3, says="has some of the axes along which 'x'")
 
 
 class ViT(nn.Module):
@@ -323,6 +389,31 @@ def test_own_data():
     packed, _ = result("packed_out", run, place / "packed.h5", "--checkpoint=last")
     plain, _ = result("plain_out", run, write("plain.h5", u=(stored * 0.01).astype("f4")), "--checkpoint=last")
     check(np.allclose(packed["y"], plain["y"], rtol=1e-5), "NetCDF's packed numbers stand for others")
+
+
+def test_own_inputs():
+    """Each input by its own statistics, whichever leads."""
+    with open(place / "two.dl", "w") as f:
+        f.write("model Two():\n    input b: f32[N, K=2]\n    input a: f32[N, C=1, L=16]\n    target t: f32[N, C=1, L]\n"
+                "    y = (a |> conv(1, 3, pad=1) @a) + (sum(b, over=K) as [N]) |> tanh\n    output y\n    loss = mean((y - t)**2)\n")
+    r = np.random.default_rng(9)
+    a, b = (r.standard_normal((20, 1, 16)) * 3 + 50).astype("f4"), (r.standard_normal((20, 2)) * [0.1, 7] + [-4, 9]).astype("f4")
+    data = write("two.h5", a=a, b=b)
+    entry = lambda name, rest="": f"{{file: {data}, array: {name}{rest}}}"
+    with open(place / "two.yaml", "w") as f:
+        f.write(f"base:\n  local_batch_size: 2\n  num_epochs: 1\n  lr_schedule: none\n  data:\n    inputs:\n      a: {entry('a', ', normalize: standardize')}\n"
+                f"      b: {entry('b', ', mean: 2.5, std: 4').replace('array: b', 'array: b, axes: [N, K]')}\n"
+                f"    targets: {{t: {entry('a')}}}\n    split: {{valid: 0.2}}\n")
+    place.run("dlrun", place / "two.dl", f"--yaml_config={place / 'two.yaml'}", f"--expdir={place / 'two'}")
+    run = place / "two/base/1GPU/00"
+    from oracle_tools import load_tensors
+    net = nn.ModuleDict({"a": nn.Conv1d(1, 1, 3, padding=1)})
+    net.load_state_dict(load_tensors(run / "checkpoints/last/model.safetensors"))
+    got, _ = result("two_out", run, f"b={data}:b", f"a={data}:a", "--checkpoint=last")
+    with torch.no_grad():
+        want = torch.tanh(net["a"](torch.from_numpy((a - a[:16].mean()) / a[:16].std())) +
+                          torch.from_numpy((b - 2.5) / 4).float().sum(1)[:, None, None])
+    near("two inputs, each less its own mean", got["y"], want)
 
 
 def test_faults():

@@ -140,6 +140,24 @@ def main(build, family):
     check(scaled and all(abs(r - 2e-3) < 1e-9 for r in scaled), f"rates by ranks: {scaled}")
     check(len(rising) == 3 and 1e-3 < rising[0] < rising[1] <= 2e-3 and abs(rising[2] - 2e-3) < 1e-9, f"rates of a warm-up: {rising}")
 
+    # running statistics are rank 0's when it comes to validation: those of the weights that are saved, unless each keeps its own
+    (folder / "norm.dl").write_text("model Norm(m=0.9):\n    input x: f32[N, C=2, H=6, W=6]\n    target t: f32[N, C=2, H, W]\n"
+                                    "    y = (x |> conv(4, 3, pad=1) @a |> batch_norm(momentum=m) @b |> relu |> conv(2, 1) @c)\n    output y\n"
+                                    "    loss = mean((y - t)**2)\n")
+
+    def normed(ranks, name, *args):
+        done = subprocess.run([dlrun, "-n", str(ranks), str(folder / "norm.dl"), "--data_loader_config=synthetic", "--global_batch_size=4", "--Nsamples=8",
+                               "--Nsamples_val=16", "--num_epochs=1", "--lr_schedule=none", "--threads=1", f"--expdir={folder / name}", *args],
+                              stdin=subprocess.DEVNULL, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        check(done.returncode == 0, f"{name}: exit {done.returncode}: {done.stderr[-300:]}")
+        return valid(name)
+
+    saved = folder / "norm.safetensors"
+    shared, own = normed(2, "shared", f"--save_weights={saved}"), normed(2, "own", "--disable_broadcast_buffers")
+    held = normed(1, "held", f"--init_weights={saved}", "--start_lr=0", "--end_lr=0", "--m=1.0")
+    check(None not in (shared, own, held) and abs(shared - held) <= BOUND * held, f"rank 0's running statistics: {shared}, alone {held}")
+    check(own is not None and abs(own - held) > 10 * BOUND * held, f"each rank's own: {own}, rank 0's {held}")
+
     # a profile shows collectives, and what the program waited for them
     trace = json.loads(next((folder / "together").rglob("profile.json")).read_text())["traceEvents"]
     begun = [e for e in trace if e.get("cat") == "collective" and e["ph"] == "b"]

@@ -73,7 +73,7 @@ static bool *find_changes(dl_arena *arena, const dl_graph *g, int64_t outputs) {
 
 static dl_reach reach_of(const dl_graph *g) {
     if (!g) return (dl_reach){.why = "no graph"};
-    return dl_find_reach(g, dl_graph_find_var(g, "x"), 2, g->results.at[0].value);
+    return dl_find_reach(g, dl_graph_find_var(g, "x")->value.type.axis[2].name, g->results.at[0].value);
 }
 
 /* What an output sees lies within what is said of it, and somewhere fills it but for `slack` positions. */

@@ -229,8 +229,7 @@ static float *start_of(dl_layout layout, dl_dtype dtype, dl_init init, uint64_t 
 static void check_piece(dl_layout layout, int axis, int ranks, dl_init init) {
     const dl_type whole = type_of(DL_F32, (dl_layout){0}, 5, (int64_t[]){O, C, 3, 3, 3});
     float *want = start_of((dl_layout){0}, DL_F32, init, 11, 1), *back = malloc(COUNT * sizeof *back);
-    int64_t inner = 1, size = whole.axis[axis].size, found = 0;
-    for (int i = axis + 1; i < whole.rank; i++) inner *= whole.axis[i].size;
+    int64_t inner = dl_type_around(&whole, axis).inner, size = whole.axis[axis].size, found = 0;
     memset(back, 0, COUNT * sizeof *back);
     for (int rank = 0; rank < ranks; rank++) {
         dl_share own = dl_share_of(size, ranks, rank);

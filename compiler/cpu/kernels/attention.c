@@ -5,8 +5,16 @@
 
 /* ---- a block of scores ---- */
 
-/* What scores are multiplied by here: of floats, the queries were. */
-INLINE vf score_scale(const struct attention *s) { return splat(s->pairs ? s->scale : 1.0f); }
+/* A score as the queries' scale leaves it: of floats it did before. Rounded, and not kept for a multiply-add:
+ * what is subtracted from it is such a score. */
+INLINE vf scaled(const struct attention *s, vf score) {
+    IF_PAIRS(s->pairs, {
+        score *= splat(s->scale);
+        __asm__("" : "+v"(score));
+    })
+    (void)s;
+    return score;
+}
 
 /* Where scores are dropped: what draws, and the number of the block's first score. */
 struct draws {
@@ -68,17 +76,16 @@ INLINE vf share_of(vf a) {
 HOT void soften(const struct attention *s, const struct draws *d, long query, long key, long rows,
                 float *score, float *most, float *sum, float *y) {
     long wide = wide_of(s, key);
-    vf by = score_scale(s);
     for (long i = 0; i < rows; i++, score += KEYS, y += s->width, sum += LANES) {
         long n = seen_of(s, query + i, key);
         vf top = splat(most[i]), all = {0};
         for (long j = n / LANES * LANES; j < wide; j += LANES)
             st(score + j, v_pick(lane_numbers() + (int)j < (int)n, ld(score + j), splat(-__builtin_inff())));
-        for (long j = 0; j < wide; j += LANES) top = larger(ld(score + j) * by, top);
+        for (long j = 0; j < wide; j += LANES) top = larger(scaled(s, ld(score + j)), top);
         float now = largest_lane(top);
         vf m = splat(now);
         for (long j = 0; j < wide; j += LANES) {
-            vf p = share_of(ld(score + j) * by - m);
+            vf p = share_of(scaled(s, ld(score + j)) - m);
             all += p;
             if (s->drops) p = dropped(s, d, i, j, p);
             IF_PAIRS(s->pairs, {
@@ -139,7 +146,7 @@ UNUSED void attention_unit(const struct attention *s, char *const *arg, long uni
  * `scale`). n: keys that the row sees. */
 INLINE void soften_vector(const struct attention *s, const struct draws *d, long i, long j, long n, vf log,
                           vf sum, vf *share, vf *grad) {
-    vf p = share_of(*share * score_scale(s) - log);
+    vf p = share_of(scaled(s, *share) - log);
     if (n < KEYS) p = keep(p, n - j);
     *share = p;
     if (s->drops) *share = dropped(s, d, i, j, p), *grad = dropped(s, d, i, j, *grad);
@@ -209,7 +216,7 @@ UNUSED void attention_back(const struct attention *s, char *const *arg, long uni
         struct array to_k = tokens_of(s, arg, out + 1, at), to_v = tokens_of(s, arg, out + 2, at);
         for (long j = 0; j < least(s->keys - key, KEYS); j++)
             for (long f = 0; f < s->size; f += LANES) {
-                store_n(to_k, j * row + f, ld(dk + j * s->width + f) * score_scale(s), s->size - f);
+                store_n(to_k, j * row + f, scaled(s, ld(dk + j * s->width + f)), s->size - f);
                 store_n(to_v, j * row + f, ld(dv + j * s->width + f), s->size - f);
             }
     }
