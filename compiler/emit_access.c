@@ -54,7 +54,10 @@ static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
 
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat) {
+        int64_t start = 0; /* of a part that lies in one */
+        for (int i = 0; i < t->rank; i++) start += at[i].offset * dl_type_laid_around(t, i).inner;
         dl_puts(e->out, t->rank ? "x0" : "0");
+        if (start) dl_putf(e->out, " + %s", dl_emit_whole(e, start));
     } else if (t->layout.kind == DL_PANEL) {
         int64_t taps = 1;
         for (int i = 2; i < t->rank; i++) taps *= t->axis[i].size;

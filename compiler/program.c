@@ -50,7 +50,7 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
     }
     int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
     bool gathers = n->op == DL_OP_all_gather;
-    const dl_around whole = dl_type_around(gathers ? result : t, axis);
+    const dl_around whole = dl_type_laid_around(gathers ? result : t, axis);
     c.outer = whole.outer, c.size = whole.size, c.inner = whole.inner;
     c.own = (gathers ? t : result)->axis[axis].size;
     return c;

@@ -12,7 +12,10 @@
 #include "ir/base/hash.h"
 #include "ir/text.h"
 
-enum { FIRST_BUCKET = 1 << 20 }; /* bytes: so that the first all_reduce begins soon */
+enum {
+    FIRST_BUCKET = 1 << 20, /* bytes: so that the first all_reduce begins soon */
+    LEAST_SHARED = 16 << 10 /* bytes of a parameter below which its state saves less than a message costs */
+};
 
 static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err) {
     return dl_fail(err, DL_INPUT, "%s: %d error%s", s->model_path, diags->errors,
@@ -26,21 +29,34 @@ static int64_t global_batch(const dl_config *c, int dp) {
     return dl_config_int(c, DL_KEY_global_batch_size) * (of_rank ? dp : 1);
 }
 
+/* The rank's place in a group. */
+static int place_in(const dl_ranks *ranks, const char *group, int rank) {
+    int place = 0, *members = dl_calloc((size_t)dl_ranks_count(ranks, group), sizeof *members);
+    dl_ranks_members(ranks, group, rank, members);
+    while (members[place] != rank) place++;
+    free(members);
+    return place;
+}
+
 /* How a rank shares the work. */
 static dl_parallel parallel_of(const dl_config *c, const dl_ranks *ranks, int rank) {
     int at[DL_NRANK_PARTS];
     dl_ranks_place(ranks, rank, at);
     bool alone = dl_config_bool(c, DL_KEY_noddp), synced = dl_config_bool(c, DL_KEY_sync_batch_norm);
     int dp = alone ? 1 : ranks->size[DL_RANKS_DP];
-    return (dl_parallel){.dp = dp,
-                         .tp = ranks->size[DL_RANKS_TP],
-                         .cp = ranks->size[DL_RANKS_CP],
-                         .dp_rank = alone ? 0 : at[DL_RANKS_DP],
-                         .tp_rank = at[DL_RANKS_TP],
-                         .cp_rank = at[DL_RANKS_CP],
-                         .batch_ranks = synced ? dp : 1,
-                         .first_bucket_bytes = FIRST_BUCKET,
-                         .bucket_bytes = dl_config_int(c, DL_KEY_bucket_cap_mb) << 20};
+    dl_parallel p = {.dp = dp,
+                     .tp = ranks->size[DL_RANKS_TP],
+                     .cp = ranks->size[DL_RANKS_CP],
+                     .dp_rank = alone ? 0 : at[DL_RANKS_DP],
+                     .tp_rank = at[DL_RANKS_TP],
+                     .cp_rank = at[DL_RANKS_CP],
+                     .batch_ranks = synced ? dp : 1,
+                     .first_bucket_bytes = FIRST_BUCKET,
+                     .bucket_bytes = dl_config_int(c, DL_KEY_bucket_cap_mb) << 20,
+                     .zero = dl_config_int(c, DL_KEY_zero) == 1,
+                     .least_shared = LEAST_SHARED};
+    if (p.zero) p.sum_rank = place_in(ranks, dl_gradient_group(&p), rank);
+    return p;
 }
 
 /* The model's graphs for a batch, at sizes of axes that it leaves open. */
@@ -58,6 +74,16 @@ static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
     if (!s->module) return fail_model(s, diags, err);
     s->parameters = dl_count_parameters(s->module->graphs.at[0]);
     return true;
+}
+
+/* A piece of a parameter is not dealt out once more. */
+static bool check_zero(const dl_session *s, dl_error *err) {
+    int tp = s->ranks.size[DL_RANKS_TP];
+    return !s->parallel.zero || tp == 1 ||
+           dl_config_fail(s->config, DL_KEY_zero, err,
+                          "with tensor_parallel=%d parameters and their state are in pieces already, which "
+                          "this version does not deal out once more: zero=0, or tensor_parallel=1",
+                          tp);
 }
 
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
@@ -90,7 +116,7 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
         ok = (s->batch > 0 && s->global_batch % dp == 0) ||
              dl_config_fail(config, DL_KEY_global_batch_size, err,
                             "%lld samples cannot be shared by %d ranks", (long long)s->global_batch, dp);
-        ok = ok && build(s, diags, err);
+        ok = ok && check_zero(s, err) && build(s, diags, err);
     }
     dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;
     if (diags->list.n) dl_diags_print(out, diags, isatty(2) && !getenv("NO_COLOR"));
@@ -180,7 +206,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
-    dl_parallel parallel = opt->parallel; /* data-parallel ranks share a plan */
+    dl_parallel parallel = opt->parallel; /* data-parallel ranks share a plan, but for their shares */
     parallel.dp_rank = 0;
     h = dl_hash(&parallel, sizeof parallel, h);
     struct stat st = {0};

@@ -12,8 +12,9 @@
 #define A5(a, b, c, d, e)   5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 0
 #define A0_2(a, b)          2, {DL_ATTR_##a, DL_ATTR_##b}, 2
 #define A3_2(a, b, c, d, e) 5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 2
-#define A5_1(a, b, c, d, e, f)                                                                               \
-    6, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f}, 1
+#define A5_2(a, b, c, d, e, f, g)                                                                            \
+    7, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g}, 2
+#define A4_1(a, b, c, d, e) 5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 1
 #define A4_2(a, b, c, d, e, f)                                                                               \
     6, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f}, 2
 
@@ -39,7 +40,9 @@ bool dl_op_stands_alone(dl_op op) {
     return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_ops[op].class == DL_CLASS_COLLECTIVE;
 }
 
-bool dl_op_wants_rows(dl_op op) { return dl_op_stands_alone(op) && op != DL_OP_all_reduce; }
+bool dl_op_wants_rows(dl_op op) { return dl_ops[op].class == DL_CLASS_TEMPLATE; }
+
+bool dl_op_deals(dl_op op) { return op == DL_OP_all_gather || op == DL_OP_reduce_scatter; }
 
 int dl_op_find(const char *name) {
     for (int i = 0; i < DL_NOPS; i++)

@@ -69,6 +69,10 @@ int dl_attr_find(const char *name);
 bool dl_op_stands_alone(dl_op op);
 /* Must what it takes and makes lie row by row? */
 bool dl_op_wants_rows(dl_op op);
+/* A collective by pieces along an axis: they may lie in any layout that keeps each in one
+ * (dl_type_laid_around).
+ */
+bool dl_op_deals(dl_op op);
 /* A scalar op of one instruction or two: computed again rather than kept. */
 bool dl_op_is_cheap(dl_op op);
 /* A scalar op that no vector instructions compute (compiler/cpu/kernels/prelude.c): never computed again. */

@@ -92,6 +92,23 @@ int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
     return offset;
 }
 
+dl_around dl_type_laid_around(const dl_type *t, int axis) {
+    int64_t lanes = dl_layout_lanes(t->layout);
+    bool behind = t->layout.kind != DL_ROW && t->rank > 1; /* axis 1 lies behind the others */
+    dl_around a = {1, t->axis[axis].size, axis ? lanes : 1};
+    for (int i = 0; i < t->rank; i++) {
+        bool before = behind && i == 1 ? false : behind && axis == 1 ? true : i < axis;
+        if (i != axis)
+            *(before ? &a.outer : &a.inner) *= i ? t->axis[i].size : (t->axis[0].size + lanes - 1) / lanes;
+    }
+    return a;
+}
+
+bool dl_type_shares(const dl_type *t, int axis, int64_t ranks) {
+    int64_t lanes = dl_layout_lanes(t->layout);
+    return axis > 0 || lanes == 1 || t->axis[0].size % (ranks * lanes) == 0;
+}
+
 void dl_type_print(dl_buf *out, const dl_type *t) {
     dl_putf(out, "%s[", dl_dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++) {

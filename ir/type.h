@@ -77,6 +77,12 @@ dl_around dl_type_around(const dl_type *t, int axis);
 /* Position in memory (in elements) of logical index `at`, for every layout. */
 int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]);
 
+/* The same as they lie in memory; around a first axis in panels where it fills them. */
+dl_around dl_type_laid_around(const dl_type *t, int axis);
+/* Do the shares of so many ranks along the axis lie in such blocks, each for itself: does none end within a
+ * panel? */
+bool dl_type_shares(const dl_type *t, int axis, int64_t ranks);
+
 /* "f32[N=2, C=64, D=32]", with " @cl" or " @panel32" behind it where the layout is not ROW. */
 void dl_type_print(dl_buf *out, const dl_type *t);
 /* The same in a static thread-local buffer, for messages (valid until the fourth next call). */

@@ -200,6 +200,18 @@ static const char *form_fault(const dl_node *n) {
     return NULL;
 }
 
+/* Pieces are dealt out where they lie: each whole, in the layout of all. */
+static bool check_pieces(dl_checker *c, const dl_node *n) {
+    const dl_type *whole = n->op == DL_OP_all_gather ? &n->out[0].type : &n->in[0]->type;
+    int axis = dl_type_axis(whole, dl_node_name(n, DL_ATTR_axis));
+    if (!dl_layout_same(n->in[0]->type.layout, n->out[0].type.layout))
+        return dl_check_fail(c, n, "%s lies otherwise than %s (pass 'layout' sees to that)",
+                             dl_type_text(&n->in[0]->type), dl_type_text(&n->out[0].type));
+    return dl_type_shares(whole, axis, dl_node_int(n, DL_ATTR_ranks)) ||
+           dl_check_fail(c, n, "shares of %s end within a panel (pass 'layout' sees to that)",
+                         dl_type_text(whole));
+}
+
 /* What fusion and the emitters rely on: images channels last, weights in panels or channels last,
  * as the target wants them, a template's tensors row by row. */
 static bool check_layouts(dl_checker *c, const dl_node *n) {
@@ -209,6 +221,7 @@ static bool check_layouts(dl_checker *c, const dl_node *n) {
             return dl_check_fail(c, n, "%s does not lie row by row (pass 'layout' sees to that)",
                                  dl_type_text(t));
     }
+    if (dl_op_deals(n->op)) return check_pieces(c, n);
     if (!dl_op_slides(n->op)) return true;
     for (int place = 0; place < DL_PLACES; place++) {
         const dl_type *t = place < 2 ? &n->in[place]->type : &n->out[0].type;

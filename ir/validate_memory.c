@@ -142,6 +142,18 @@ bool dl_check_memory(dl_checker *c) {
         }
     }
 
+    /* What is reduced in place keeps the whole operand's place for as long as the result is read. */
+    const dl_uses *uses = dl_graph_uses(g, c->scratch);
+    bool *inside = DL_NEWS(c->scratch, bool, g->next_id + 1);
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        if (n->op != DL_OP_reduce_scatter || !dl_reduces_in_place(n, 0, uses)) continue;
+        if (n->out[0].offset != n->in[0]->offset + dl_reduced_at(n)) continue;
+        inside[n->out[0].id] = true;
+        if (last_read[n->in[0]->id] < last_read[n->out[0].id])
+            last_read[n->in[0]->id] = last_read[n->out[0].id];
+    }
+
     /* By node, chained by value id: what it is the end of without reading it. */
     const dl_value **late = DL_NEWS(c->scratch, const dl_value *, g->nodes.n + 1),
                    **behind = DL_NEWS(c->scratch, const dl_value *, g->next_id + 1);
@@ -170,7 +182,7 @@ bool dl_check_memory(dl_checker *c) {
             if (!check_offset(c, n, &n->out[j], &peak)) return false;
             const dl_value *old = taken_over(c, i, j, last_read, next_of);
             if (old) leave(&live, old);
-            if (!enter(c, &live, n, &n->out[j])) return false;
+            if (!inside[n->out[j].id] && !enter(c, &live, n, &n->out[j])) return false;
         }
         for (int j = 0; j < n->nin; j++)
             if (!n->in[j]->var && last_read[n->in[j]->id] <= i) leave(&live, n->in[j]);

@@ -1,6 +1,8 @@
 #include "ir/walk.h"
 
 #include "ir/base/heap.h"
+#include "ir/collective.h"
+#include "ir/plan.h"
 
 dl_uses *dl_graph_uses(const dl_graph *g, dl_arena *arena) {
     dl_uses *uses = DL_NEWS(arena, dl_uses, g->next_id ? g->next_id : 1);
@@ -29,12 +31,37 @@ int *dl_graph_waits(const dl_graph *g, dl_arena *arena) {
             if (by >= 0 && waits[by] > i) waits[by] = i;
         }
     }
+    int(*later)[DL_UNDER_WAY] = (int(*)[DL_UNDER_WAY])DL_NEWS(arena, int, DL_NOPS *DL_UNDER_WAY);
+    for (int i = n - 1; i >= 0; i--) { /* of each kind the next ones, by position plus 1; 0: there is none */
+        int *own = later[g->nodes.at[i]->op], end = own[DL_UNDER_WAY - 1];
+        if (waits[i] < 0) continue;
+        if (waits[i] == n && end) waits[i] = end - 1;
+        memmove(own + 1, own, sizeof *own * (DL_UNDER_WAY - 1));
+        own[0] = i + 1;
+    }
     return waits;
+}
+
+int64_t dl_reduced_at(const dl_node *n) {
+    if (n->op == DL_OP_all_reduce) return 0;
+    const dl_type *t = &n->in[0]->type;
+    int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
+    int64_t ranks = dl_node_int(n, DL_ATTR_ranks);
+    dl_share own = dl_share_of(t->axis[axis].size, ranks, dl_node_int(n, DL_ATTR_rank));
+    return own.first * dl_type_laid_around(t, axis).inner * dl_dtype_bytes(t->dtype);
+}
+
+/* Values begin where vectors do. */
+static bool keeps_place(const dl_node *n) {
+    const dl_type *t = &n->in[0]->type;
+    int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
+    return dl_type_laid_around(t, axis).outer == 1 && dl_reduced_at(n) % DL_PLAN_ALIGN == 0;
 }
 
 bool dl_reduces_in_place(const dl_node *n, int k, const dl_uses *uses) {
     const dl_uses *u = &uses[n->in[k]->id];
-    return n->op == DL_OP_all_reduce && n->in[k]->def && u->n == 1 && u->results == 0;
+    if (!n->in[k]->def || u->n != 1 || u->results) return false;
+    return n->op == DL_OP_all_reduce || (n->op == DL_OP_reduce_scatter && keeps_place(n));
 }
 
 void dl_replace_value(dl_graph *g, dl_value *from, dl_value *to) {

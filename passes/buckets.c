@@ -11,6 +11,7 @@
 typedef struct {
     dl_node *node; /* an all_reduce of one operand */
     int made;      /* where its operand is made */
+    int level;     /* how many such its operand waits for, one behind the other */
     bool told;     /* its result is for the host alone, at the end */
     int64_t bytes;
 } member;
@@ -21,8 +22,10 @@ static int by_time(const void *pa, const void *pb) {
     return a->made != b->made ? a->made - b->made : (a->node->out[0].id > b->node->out[0].id) ? 1 : -1;
 }
 
+/* No bucket waits for itself: a norm of what a norm has clipped is of another level. */
 static bool go_together(const member *a, const member *b) {
-    return a->told == b->told && a->node->in[0]->type.dtype == b->node->in[0]->type.dtype &&
+    return a->told == b->told && a->level == b->level &&
+           a->node->in[0]->type.dtype == b->node->in[0]->type.dtype &&
            dl_node_name(a->node, DL_ATTR_group) == dl_node_name(b->node, DL_ATTR_group);
 }
 
@@ -54,13 +57,13 @@ static bool sums_gradients(const dl_node *n) {
     return n->op == DL_OP_all_reduce && strcmp(dl_node_name(n, DL_ATTR_group), "tp") != 0;
 }
 
-/* By value id: is another such sum made of it? One that others are made of (a statistic of the batch, on the
- * way there or back) is needed at once, and in a bucket with those it would wait for itself. */
+/* By value id: is another such sum made of it, of more than a number, as norms are? One that others are made
+ * of (a statistic of the batch, on the way there or back) is needed at once. */
 static bool *find_inner(const dl_graph *g, dl_arena *arena) {
     bool *inner = DL_NEWS(arena, bool, g->next_id + 1);
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         const dl_node *n = g->nodes.at[i];
-        bool leads = sums_gradients(n);
+        bool leads = sums_gradients(n) && n->out[0].type.rank > 0;
         for (int k = 0; k < n->nout; k++) leads |= inner[n->out[k].id];
         for (int k = 0; k < n->nin; k++) inner[n->in[k]->id] |= leads;
     }
@@ -72,17 +75,22 @@ static bool *find_inner(const dl_graph *g, dl_arena *arena) {
 static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, int *n) {
     const dl_uses *uses = dl_graph_uses(g, arena);
     member *m = DL_NEWS(arena, member, g->nodes.n + 1);
-    int *made = DL_NEWS(arena, int, g->next_id + 1);
-    bool *inner = find_inner(g, arena);
+    int *made = DL_NEWS(arena, int, g->next_id + 1), *level = DL_NEWS(arena, int, g->next_id + 1);
+    const bool *inner = find_inner(g, arena);
     *n = 0;
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *node = g->nodes.at[i];
-        for (int k = 0; k < node->nout; k++) made[node->out[k].id] = i;
+        int waits = 0;
+        for (int k = 0; k < node->nin; k++)
+            if (level[node->in[k]->id] > waits) waits = level[node->in[k]->id];
+        for (int k = 0; k < node->nout; k++) made[node->out[k].id] = i, level[node->out[k].id] = waits;
         if (!sums_gradients(node) || node->nin != 1 || !dl_reduces_in_place(node, 0, uses)) continue;
         if (inner[node->out[0].id]) continue;
         if (dl_type_bytes(&node->in[0]->type) > most) continue;
+        level[node->out[0].id] = waits + 1;
         m[(*n)++] = (member){.node = node,
                              .made = made[node->in[0]->id],
+                             .level = waits,
                              .told = uses[node->out[0].id].n == 0,
                              .bytes = dl_type_bytes(&node->in[0]->type)};
     }

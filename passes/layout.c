@@ -25,6 +25,7 @@ static bool set_layout(dl_value *v, dl_layout want) {
 typedef struct {
     dl_graph *g;
     const dl_uses *uses;
+    dl_layout as;      /* how they lie */
     unsigned char *is; /* by value id; not 0 */
     DL_ARRAY(const dl_value *) todo;
 } panels;
@@ -40,13 +41,22 @@ static void mark_panel(panels *p, const dl_value *v, dl_arena *arena) {
     dl_push(arena, &p->todo, v);
 }
 
+/* Is it a part of a tensor, or one of such? A rank's share that ends within a panel is none. */
+static bool makes_part(const panels *p, const dl_node *n) {
+    if (!dl_op_deals(n->op)) return n->op == DL_OP_slice;
+    dl_type whole = n->op == DL_OP_all_gather ? n->out[0].type : n->in[0]->type;
+    whole.layout = p->as;
+    return dl_type_shares(&whole, dl_type_axis(&whole, dl_node_name(n, DL_ATTR_axis)),
+                          dl_node_int(n, DL_ATTR_ranks));
+}
+
 /* What is element by element beside a panel is one, and so is a part of one. */
 static void spread_through(panels *p, const dl_node *n, dl_arena *arena) {
-    bool slice = n->op == DL_OP_slice, any = p->is[n->out[0].id];
+    bool part = makes_part(p, n), any = p->is[n->out[0].id];
     bool elementwise = dl_ops[n->op].class == DL_CLASS_ELEM || n->op == DL_OP_all_reduce;
-    if (!elementwise && !slice) return;
+    if (!elementwise && !part) return;
     for (int k = 0; k < n->nin; k++)
-        any |= p->is[n->in[k]->id] && (slice || dl_type_same(&n->in[k]->type, &n->out[0].type));
+        any |= p->is[n->in[k]->id] && (part || dl_type_same(&n->in[k]->type, &n->out[0].type));
     if (!any) return;
     for (int k = -1; k < n->nin; k++) {
         const dl_value *v = k < 0 ? &n->out[0] : n->in[k];
@@ -72,7 +82,7 @@ static void spread(panels *p, dl_arena *arena) {
 
 /* By value id of graph g: weights of windows, read or made, and whatever is element by element beside
  * them. A variable is one in all graphs or in none. */
-static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
+static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_arena *arena) {
     const dl_module *m = of->module;
     panels *all = DL_NEWS(arena, panels, m->graphs.n);
     DL_ARRAY(const dl_var *) found = {0}; /* to be told to the other graphs */
@@ -81,7 +91,7 @@ static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
         dl_graph *g = m->graphs.at[i];
         panels *p = &all[i];
         if (g == of) own = i;
-        *p = (panels){.g = g, .uses = dl_graph_uses(g, arena)};
+        *p = (panels){.g = g, .uses = dl_graph_uses(g, arena), .as = as};
         p->is = DL_NEWS(arena, unsigned char, g->next_id + 1);
         for (int k = 0; k < g->nodes.n; k++) {
             dl_node *n = g->nodes.at[k];
@@ -111,6 +121,11 @@ static const unsigned char *find_panels(const dl_graph *of, dl_arena *arena) {
         found.n = 0;
     }
     return all[own].is;
+}
+
+/* What it takes and makes lies row by row. */
+static bool in_rows(const dl_node *n, const unsigned char *panel) {
+    return dl_op_wants_rows(n->op) || (dl_op_deals(n->op) && !panel[n->out[0].id]);
 }
 
 static bool follows(const dl_node *n) {
@@ -175,14 +190,14 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     if (!contracts) return false;
     const dl_layout rows = {0}, cl = {.kind = DL_CL}, in_panels = ctx->weights;
 
-    const unsigned char *panel = find_panels(g, ctx->arena);
+    const unsigned char *panel = find_panels(g, in_panels, ctx->arena);
     unsigned char *cl_wanted = DL_NEWS(ctx->arena, unsigned char, g->next_id);
     spread_channels_last(g, cl_wanted);
     for (int i = 0; i < g->vars.n; i++)
         if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_value *v = &g->nodes.at[i]->out[0];
-        if (dl_op_wants_rows(g->nodes.at[i]->op)) continue;
+        if (in_rows(g->nodes.at[i], panel)) continue;
         if (panel[v->id])
             changed |= set_layout(v, in_panels);
         else if (cl_wanted[v->id] && is_activation(&v->type))
@@ -193,7 +208,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->results.n; i++) { /* a variable, its next value and its gradient lie alike */
         dl_result *r = &g->results.at[i];
         if (!r->var) continue;
-        bool called = r->value->def && dl_op_wants_rows(r->value->def->op);
+        bool called = r->value->def && in_rows(r->value->def, panel);
         if (called) { /* whose results lie row by row */
             int end = g->nodes.n;
             dl_value *turned = in_layout(g, r->value, r->var->value.type.layout, &end, known);
@@ -209,7 +224,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
-        bool slides = dl_op_slides(n->op), called = dl_op_wants_rows(n->op);
+        bool slides = dl_op_slides(n->op), called = in_rows(n, panel);
         for (int k = 0; k < n->nin; k++) {
             dl_value *v = n->in[k];
             bool fed = v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);

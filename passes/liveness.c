@@ -33,7 +33,7 @@ static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     return last;
 }
 
-/* By value id: the all_reduce that the value goes into, or comes from, in one place with all that goes there
+/* By value id: the collective that the value goes into, or comes from, in one place with all that goes there
  * (a bucket), plus 1; 0: none. The operand's place there is the result's. */
 static int *find_buckets(const dl_graph *g, dl_arena *arena) {
     const dl_uses *uses = dl_graph_uses(g, arena);
@@ -55,7 +55,7 @@ static void place_in_bucket(const dl_graph *g, const dl_value *x, int bucket, in
     int64_t behind = 0;
     for (int k = 0; k < n->nin; k++) {
         const dl_value *in = n->in[k];
-        if (&n->out[k] == x) behind = live->inner[in->id], s = live->of[in->id];
+        if (&n->out[k] == x) behind = live->inner[in->id] + dl_reduced_at(n), s = live->of[in->id];
         if (in == x) s = -1;
     }
     if (s < 0) { /* an operand: after those that come before it in the list */

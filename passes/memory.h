@@ -3,8 +3,8 @@
  *
  * Variables live for the whole run. A value that is the next value of a variable (result UPDATE) is written
  * in place of the old one. Every other value has a storage from the node that makes it to the last that reads
- * it, or to the end when the host reads it. What a collective reads lives until it is waited for, and what an
- * all_reduce sums lies in one storage, in place. */
+ * it, or to the end when the host reads it. What a collective reads lives until it is waited for, and what
+ * one sums lies in one storage, in place. */
 #ifndef DL_MEMORY_H
 #define DL_MEMORY_H
 #include "passes/pass.h"
@@ -15,7 +15,7 @@ typedef struct {
     int first, last; /* positions in g->nodes, both included; last is g->nodes.n when the host reads it */
     int64_t bytes;
     int64_t offset; /* from the arena's start, once packed */
-    bool bucket;    /* of all operands and results of an all_reduce, side by side */
+    bool bucket;    /* of all operands and results of a sum over ranks, side by side */
 } dl_storage;
 
 typedef struct {

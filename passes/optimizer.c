@@ -3,6 +3,7 @@
 #include "passes/optimizer.h"
 
 #include "ir/base/tags.h"
+#include "ir/collective.h"
 #include "passes/scaler.h"
 
 static dl_optimizer_rule *const optimizers[] = {
@@ -42,12 +43,12 @@ static void check_free(const dl_optimization *o, const char *name) {
     if (v) dl_fail_taken(o->b->graph, v, "the optimiser's own", o->err);
 }
 
-dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_var *param) {
-    const char *name = dl_internf("%s.%s", what, param->name);
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t) {
+    const char *name = dl_internf("%s.%s", what, t->var->name);
     check_free(o, name);
-    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, param->value.type,
-                             (dl_init){.kind = DL_INIT_ZERO}, param->loc);
-    v->of = param->name, v->piece = param->piece;
+    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, (dl_init){.kind = DL_INIT_ZERO},
+                             t->var->loc);
+    v->of = t->var->name, v->piece = t->share.group ? t->share : t->var->piece;
     return v;
 }
 
@@ -62,32 +63,78 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallba
     return &v->value;
 }
 
-dl_value *dl_o_add_pieces(dl_optimization *o, dl_value *own, dl_value *others, const dl_var_piece *piece,
-                          const char *of) {
-    if (!own) return others;
-    dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, piece->group),
-                       dl_attr_int(DL_ATTR_ranks, piece->ranks),
-                       {.id = DL_ATTR_of, .s = of}};
-    own = dl_build(o->b, DL_OP_all_reduce, 1, &own, 3, attrs);
-    return others ? dl_o_add(o, others, own) : own;
+/* ---- shares ---- */
+
+/* The graph's gradients, and of what each rank's share is gathered (pass ranks) that share. */
+static void find_trained(dl_optimization *o, const dl_parallel *p) {
+    dl_graph *g = o->b->graph;
+    const char *group = dl_intern(dl_gradient_group(p));
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        if (r->role != DL_RESULT_GRAD) continue;
+        dl_trained t = {.var = r->var, .own = &r->var->value, .grad = r->value};
+        const dl_node *n = r->value->def;
+        if (p->zero && n && n->op == DL_OP_all_gather && dl_node_name(n, DL_ATTR_group) == group) {
+            const char *axis = dl_node_name(n, DL_ATTR_axis);
+            int at = dl_type_axis(&r->value->type, axis);
+            t.share = (dl_var_piece){group, at, (int)dl_node_int(n, DL_ATTR_ranks),
+                                     (int)dl_node_int(n, DL_ATTR_rank), r->value->type.axis[at].size};
+            dl_share own = dl_share_of(t.share.size, t.share.ranks, t.share.rank);
+            dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, own.first),
+                             dl_attr_int(DL_ATTR_stop, own.first + own.n)};
+            o->b->loc = r->var->loc;
+            t.grad = n->in[0];
+            t.own = dl_build(o->b, DL_OP_slice, 1, &t.own, 3, cut);
+        }
+        dl_push(o->arena, &o->trained, t);
+    }
 }
 
-/* The Euclidean norm, in f64, of the parameters' results of this role from number `from` on: of all gradients
- * together, or of the weights behind the step; of what is in pieces those of all ranks. */
-static dl_value *common_norm(dl_optimization *o, dl_result_role role, int from) {
-    dl_graph *g = o->b->graph;
-    dl_value *all[2] = {NULL}; /* of what every rank has, of its pieces */
-    const dl_var_piece *piece = NULL;
-    for (int i = from; i < g->results.n; i++) {
-        const dl_result *r = &g->results.at[i];
-        if (r->role != role || r->var->role != DL_VAR_PARAM) continue;
-        dl_value *square = dl_build2(o->b, DL_OP_mul, r->value, r->value);
-        dl_value *sum = dl_build_cast(o->b, dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL), DL_F64);
-        bool own = r->var->piece.group != NULL;
-        if (own) piece = &r->var->piece;
-        all[own] = all[own] ? dl_o_add(o, all[own], sum) : sum;
+dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v) {
+    if (!t->share.group) return v;
+    dl_attr gather[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[t->share.axis].name),
+                        dl_attr_ints(DL_ATTR_size, 1, &t->share.size),
+                        dl_attr_name(DL_ATTR_group, t->share.group),
+                        dl_attr_int(DL_ATTR_ranks, t->share.ranks),
+                        dl_attr_int(DL_ATTR_rank, t->share.rank),
+                        {.id = DL_ATTR_of, .s = t->var->name}};
+    return dl_build(o->b, DL_OP_all_gather, 1, &v, 6, gather);
+}
+
+void dl_o_total_add(dl_optimization *o, dl_o_total *total, const dl_trained *t, dl_value *term) {
+    const dl_var_piece *of = t->share.group ? &t->share : &t->var->piece;
+    int k = !of->group ? 0 : of == &t->share ? 2 : 1;
+    total->sum[k] = total->sum[k] ? dl_o_add(o, total->sum[k], term) : term;
+    total->of[k] = of;
+}
+
+dl_value *dl_o_total_sum(dl_optimization *o, const dl_o_total *total, const char *of) {
+    dl_value *all = total->sum[0];
+    for (int k = 1; k < 3; k++) {
+        dl_value *own = total->sum[k];
+        if (!own) continue;
+        dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, total->of[k]->group),
+                           dl_attr_int(DL_ATTR_ranks, total->of[k]->ranks),
+                           {.id = DL_ATTR_of, .s = of}};
+        own = dl_build(o->b, DL_OP_all_reduce, 1, &own, 3, attrs);
+        all = all ? dl_o_add(o, all, own) : own;
     }
-    return dl_build1(o->b, DL_OP_sqrt, dl_o_add_pieces(o, all[1], all[0], piece, "a norm"));
+    return all;
+}
+
+/* ---- the step ---- */
+
+/* The Euclidean norm, in f64, of all gradients together, or of the weights behind the step: of what is in
+ * pieces or shares that of all ranks. */
+static dl_value *common_norm(dl_optimization *o, bool weights) {
+    dl_o_total total = {0};
+    for (int i = 0; i < o->trained.n; i++) {
+        const dl_trained *t = &o->trained.at[i];
+        dl_value *v = weights ? t->next : t->grad, *square = dl_build2(o->b, DL_OP_mul, v, v);
+        dl_value *sum = dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL);
+        dl_o_total_add(o, &total, t, dl_build_cast(o->b, sum, DL_F64));
+    }
+    return dl_build1(o->b, DL_OP_sqrt, dl_o_total_sum(o, &total, "a norm"));
 }
 
 /* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). */
@@ -96,10 +143,20 @@ static dl_value *clip_factor(dl_optimization *o, dl_value *norm) {
     return dl_build_k(o->b, DL_OP_min, dl_o_div(o, most, dl_build_k(o->b, DL_OP_add, norm, 1e-6)), 1);
 }
 
-static void drop_gradients(dl_graph *g) {
-    int kept = 0;
-    for (int i = 0; i < g->results.n; i++)
-        if (g->results.at[i].role != DL_RESULT_GRAD) g->results.at[kept++] = g->results.at[i];
+/* Gradients are results no more; or are, as they are before clipping. */
+static void end_gradients(const dl_optimization *o, bool keep) {
+    dl_graph *g = o->b->graph;
+    int kept = 0, at = 0;
+    for (int i = 0; i < g->results.n; i++) {
+        dl_result r = g->results.at[i];
+        if (r.role == DL_RESULT_GRAD) {
+            const dl_trained *t = &o->trained.at[at++];
+            if (!keep) continue;
+            o->b->loc = r.var->loc;
+            r.value = dl_o_whole(o, t, t->grad);
+        }
+        g->results.at[kept++] = r;
+    }
     g->results.n = kept;
 }
 
@@ -140,25 +197,23 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     dl_graph_result(g, DL_RESULT_UPDATE, step->name, next, step);
     dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, o.rate, NULL);
 
+    find_trained(&o, &ctx->parallel);
+    b.loc = whole;
     if (dl_recipe_scales(recipe)) dl_scaler_unscale(&o);
-    int results = g->results.n; /* those before the updates */
-    dl_value *norm = recipe->clip || recipe->norms ? common_norm(&o, DL_RESULT_GRAD, 0) : NULL;
+    dl_value *norm = recipe->clip || recipe->norms ? common_norm(&o, false) : NULL;
     dl_value *clip = recipe->clip ? clip_factor(&o, norm) : NULL;
-    for (int i = 0; i < results; i++) {
-        dl_result r = g->results.at[i];
-        if (r.role != DL_RESULT_GRAD) continue;
-        b.loc = r.var->loc;
-        dl_value *grad = r.value;
-        if (clip) grad = dl_o_mul(&o, grad, dl_build_cast(&b, clip, grad->type.dtype));
-        bool decays = recipe->decay && (recipe->decay_vectors || r.var->value.type.rank > 1);
-        optimizers[recipe->optimizer](&o, r.var, grad, decays);
+    end_gradients(&o, ctx->keep_gradients);
+    for (int i = 0; i < o.trained.n; i++) {
+        dl_trained *t = &o.trained.at[i];
+        b.loc = t->var->loc;
+        if (clip) t->grad = dl_o_mul(&o, t->grad, dl_build_cast(&b, clip, t->grad->type.dtype));
+        bool decays = recipe->decay && (recipe->decay_vectors || t->var->value.type.rank > 1);
+        optimizers[recipe->optimizer](&o, t, decays);
     }
     if (recipe->norms) {
         b.loc = whole;
         dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, norm, NULL);
-        dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, common_norm(&o, DL_RESULT_UPDATE, results),
-                        NULL);
+        dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, common_norm(&o, true), NULL);
     }
-    if (!ctx->keep_gradients) drop_gradients(g);
     return true;
 }

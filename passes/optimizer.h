@@ -4,12 +4,29 @@
 #include "ir/builder.h"
 #include "passes/pass.h"
 
+/* A parameter in its step. Where ranks keep shares of its state (pass ranks), all here is of this rank's
+ * share, and what it becomes is gathered. */
+typedef struct {
+    dl_var *var;
+    dl_value *own;      /* the old value */
+    dl_value *grad;     /* as the rule takes it */
+    dl_value *next;     /* the new value, once it is built */
+    dl_var_piece share; /* which share; no group: the whole variable */
+} dl_trained;
+
+/* A scalar summed over all parameters: over those that all ranks have, pieces, and shares. */
+typedef struct {
+    dl_value *sum[3];
+    const dl_var_piece *of[3];
+} dl_o_total;
+
 /* One step being built. Numbers that all parameters share are f64 scalars, worked out once a step. */
 typedef struct {
     dl_builder *b;
     const dl_recipe *recipe;
     dl_arena *arena;
-    dl_var_set model;          /* variables that were there before */
+    dl_var_set model; /* variables that were there before */
+    DL_ARRAY(dl_trained) trained;
     DL_ARRAY(dl_var *) hypers; /* those made so far */
     dl_error *err;
     dl_value *step;  /* the number of this step, from 1 */
@@ -22,9 +39,9 @@ typedef struct {
  * then. */
 dl_value *dl_optimizer_hyper(dl_optimization *o, const char *name, double fallback);
 
-/* What the optimiser keeps for a parameter from step to step: a variable WHAT.NAME like it, zero at first.
- * Both set o->err where the model has a variable of that name. */
-dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_var *param);
+/* What the optimiser keeps for a parameter from step to step: a variable WHAT.NAME like it, or like its
+ * share, zero at first. Both set o->err where the model has a variable of that name. */
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t);
 
 /* Builds the learning rate of step o->step. */
 typedef dl_value *dl_schedule_rule(dl_optimization *o);
@@ -34,10 +51,13 @@ typedef dl_value *dl_schedule_rule(dl_optimization *o);
 
 /* Builds one parameter's step: its next value and those of its state, as results of role UPDATE. `decays`:
  * weight decay is for this parameter. */
-typedef void dl_optimizer_rule(dl_optimization *o, dl_var *param, dl_value *grad, bool decays);
+typedef void dl_optimizer_rule(dl_optimization *o, dl_trained *t, bool decays);
 #define OPTIMIZER(id, help) dl_optimizer_rule dl_optimize_##id;
 #include "passes/optimizers.def"
 #undef OPTIMIZER
+
+/* The whole of v, which is of this rank's share of the parameter; v where there are no shares. */
+dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v);
 
 /* Short names for what the rules write. */
 static inline dl_value *dl_o_add(const dl_optimization *o, dl_value *x, dl_value *y) {
@@ -52,9 +72,9 @@ static inline dl_value *dl_o_mul(const dl_optimization *o, dl_value *x, dl_value
 static inline dl_value *dl_o_div(const dl_optimization *o, dl_value *x, dl_value *y) {
     return dl_build2(o->b, DL_OP_div, x, y);
 }
-/* The sum of `own`, which is of this rank's pieces (NULL: there are none), over the ranks of `piece`, and of
- * `others` (or NULL); of: in words, what it says. */
-dl_value *dl_o_add_pieces(dl_optimization *o, dl_value *own, dl_value *others, const dl_var_piece *piece,
-                          const char *of);
+/* Adds a parameter's term. */
+void dl_o_total_add(dl_optimization *o, dl_o_total *total, const dl_trained *t, dl_value *term);
+/* The total of all ranks' pieces and shares; of: in words, what it says. */
+dl_value *dl_o_total_sum(dl_optimization *o, const dl_o_total *total, const char *of);
 static inline dl_value *dl_o_k(const dl_optimization *o, double k) { return dl_build_const(o->b, DL_F64, k); }
 #endif

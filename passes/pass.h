@@ -35,14 +35,21 @@ typedef struct {
     dl_dtype low; /* mixed precision: bf16, or f16, whose loss is scaled; f32: none */
 } dl_recipe;
 
-/* How many ranks share the work, and which of them this is. Zero: one rank. */
+/* How many ranks share the work, and which of them this is. Zero: one rank. Hashed as bytes: without holes.
+ */
 typedef struct {
     int dp, tp, cp; /* data, tensor and context parallel; 0 as 1 */
     int dp_rank, tp_rank, cp_rank;
-    int64_t batch_ranks; /* over the samples of how many statistics of a batch are made: dp, or each for
-                            itself, 0 or 1 */
+    int sum_rank;         /* this one's place among the ranks that gradients are summed over */
+    int zero;             /* 1: each keeps the optimiser's state of a share of each parameter (ranks.c) */
+    int64_t least_shared; /* bytes: of smaller parameters each keeps all */
+    int64_t batch_ranks;  /* over the samples of how many statistics of a batch are made: dp, or each for
+                             itself, 0 or 1 */
     int64_t first_bucket_bytes, bucket_bytes; /* gradients that are summed at once; 0: each for itself */
 } dl_parallel;
+
+/* The group that gradients are summed over: "dp", "cp" or "dp-cp". */
+const char *dl_gradient_group(const dl_parallel *p);
 
 /* What passes may know beside the graph. */
 typedef struct {

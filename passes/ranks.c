@@ -2,24 +2,86 @@
  * others, and the same weights. The gradient of the mean over all samples is the mean of the ranks', and so
  * is the loss that is told, and every metric: each becomes the sum over the ranks, divided by their number,
  * here, where all that follows (clipping, finiteness, the optimiser) is the same on all of them. Of context
- * parallel ranks each has a part of a gradient (shard.h): theirs are added up at once with the others'. */
+ * parallel ranks each has a part of a gradient (shard.h): theirs are added up at once with the others'.
+ *
+ * With `zero` each rank keeps the optimiser's state of a share of each parameter alone (ZeRO-1: Rajbhandari
+ * et al., ZeRO: memory optimizations toward training trillion parameter models, SC 2020). A gradient is then
+ * scattered, each rank's share of the mean made, and the whole gathered of these. The optimiser takes what
+ * is gathered (optimizer.c); where nobody reads the whole, it is never made. */
 #include "ir/builder.h"
+#include "ir/collective.h"
 #include "passes/pass.h"
 
-/* The sum of v over the ranks of a group, divided by `by`; `of`: whose, for a message. Integers are the same
- * everywhere. */
-static dl_value *mean_over(dl_builder *b, dl_value *v, const char *group, int ranks, int by, const char *of) {
+/* Whom a value is summed over, and by what the sum is divided. */
+typedef struct {
+    const char *group;
+    int ranks, rank, by;
+    const char *of; /* whose value, for a message */
+} summing;
+
+const char *dl_gradient_group(const dl_parallel *p) {
+    return p->cp <= 1 ? "dp" : p->dp <= 1 ? "cp" : "dp-cp";
+}
+
+static dl_attr of_attr(const summing *s) { return (dl_attr){.id = DL_ATTR_of, .s = s->of}; }
+
+/* A sum of all ranks' v, or a share of it, as a mean. */
+static dl_value *mean_of(dl_builder *b, dl_value *sum, const summing *s) {
+    dl_value *mean = s->by > 1 ? dl_build_k(b, DL_OP_mul, sum, 1.0 / s->by) : sum;
+    if (dl_type_same(&mean->type, &sum->type)) return mean;
+    return dl_build_as(b, DL_OP_broadcast, 1, &mean, 0, NULL, sum->type); /* axes without a name come back */
+}
+
+/* The mean over the ranks. Integers are the same everywhere. */
+static dl_value *mean_over(dl_builder *b, dl_value *v, const summing *s) {
     if (!dl_dtype_is_float(v->type.dtype)) return v;
-    dl_attr attrs[] = {
-        dl_attr_name(DL_ATTR_group, group), dl_attr_int(DL_ATTR_ranks, ranks), {.id = DL_ATTR_of, .s = of}};
-    dl_value *sum = dl_build(b, DL_OP_all_reduce, 1, &v, 3, attrs);
-    dl_value *mean = by > 1 ? dl_build_k(b, DL_OP_mul, sum, 1.0 / by) : sum;
-    if (dl_type_same(&mean->type, &v->type)) return mean;
-    return dl_build_as(b, DL_OP_broadcast, 1, &mean, 0, NULL, v->type); /* axes without a name come back */
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, s->group), dl_attr_int(DL_ATTR_ranks, s->ranks),
+                       of_attr(s)};
+    return mean_of(b, dl_build(b, DL_OP_all_reduce, 1, &v, 3, attrs), s);
+}
+
+/* ---- shares ---- */
+
+/* The axis along which a parameter is dealt out, or -1: none has an element for each rank. That whose largest
+ * share is least, of equals the outermost, whose shares lie in one. Weights of windows lie in panels, which
+ * hold some of the first axis: shares do not end within one. */
+static int choose_axis(const dl_type *t, dl_layout weights, int ranks) {
+    int best = -1;
+    double least = 0;
+    dl_type laid = *t;
+    if (t->rank > 2) laid.layout = weights;
+    for (int i = 0; i < t->rank; i++) {
+        double size = (double)t->axis[i].size, most = (double)dl_share_of(t->axis[i].size, ranks, 0).n / size;
+        if (!*t->axis[i].name || size < ranks || !dl_type_shares(&laid, i, ranks)) continue;
+        if (best < 0 || most < least) best = i, least = most;
+    }
+    return best;
+}
+
+/* The mean, of which each rank makes its share along the axis. */
+static dl_value *gathered_mean(dl_builder *b, dl_value *v, int axis, const summing *s) {
+    dl_attr name = dl_attr_name(DL_ATTR_axis, v->type.axis[axis].name),
+            group = dl_attr_name(DL_ATTR_group, s->group), ranks = dl_attr_int(DL_ATTR_ranks, s->ranks),
+            rank = dl_attr_int(DL_ATTR_rank, s->rank),
+            size = dl_attr_ints(DL_ATTR_size, 1, &v->type.axis[axis].size);
+    dl_attr scatter[] = {name, group, ranks, rank, of_attr(s)},
+            gather[] = {name, size, group, ranks, rank, of_attr(s)};
+    dl_value *share = mean_of(b, dl_build(b, DL_OP_reduce_scatter, 1, &v, 5, scatter), s);
+    return dl_build(b, DL_OP_all_gather, 1, &share, 6, gather);
+}
+
+/* Is the parameter dealt out? Then along *axis. What is one of several pieces already is not, nor what is
+ * small: its gradient goes into a bucket. */
+static bool is_shared(const dl_pass_ctx *ctx, const dl_var *v, const summing *s, int *axis) {
+    const dl_type *t = &v->value.type;
+    if (!ctx->parallel.zero || v->piece.group || dl_type_bytes(t) < ctx->parallel.least_shared) return false;
+    *axis = choose_axis(t, ctx->weights, s->ranks);
+    return *axis >= 0;
 }
 
 bool dl_pass_ranks(dl_graph *g, dl_pass_ctx *ctx) {
-    int dp = ctx->parallel.dp > 1 ? ctx->parallel.dp : 1, cp = ctx->parallel.cp > 1 ? ctx->parallel.cp : 1;
+    const dl_parallel *p = &ctx->parallel;
+    int dp = p->dp > 1 ? p->dp : 1, cp = p->cp > 1 ? p->cp : 1;
     if (dp * cp == 1) return false;
     dl_builder b = {.graph = g};
     dl_value **mean =
@@ -33,8 +95,12 @@ bool dl_pass_ranks(dl_graph *g, dl_pass_ctx *ctx) {
         if ((!grad && (!told || dp == 1)) || r->value->id >= known) continue;
         dl_value **own = &mean[r->value->id];
         b.loc = r->var ? r->var->loc : r->value->def ? r->value->def->loc : (dl_loc){0};
-        const char *group = !grad || cp == 1 ? "dp" : dp == 1 ? "cp" : "dp-cp";
-        if (!*own) *own = mean_over(&b, r->value, group, grad ? dp * cp : dp, dp, r->name);
+        summing s = {"dp", dp, p->dp_rank, dp, r->name};
+        if (grad) s.group = dl_gradient_group(p), s.ranks = dp * cp, s.rank = p->sum_rank;
+        int axis;
+        if (!*own)
+            *own = grad && is_shared(ctx, r->var, &s, &axis) ? gathered_mean(&b, r->value, axis, &s)
+                                                             : mean_over(&b, r->value, &s);
         r->value = *own, changed = true;
     }
     return changed;

@@ -29,25 +29,20 @@ static dl_value *fault_of(dl_builder *b, dl_value *grad) {
 /* Every gradient divided by the scale: multiplied by the reciprocal, which is taken in f64 and rounded. The
  * test is of what it was before. Returns whether all are finite. */
 static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
-    dl_graph *g = o->b->graph;
     dl_value *wide = dl_build_cast(o->b, scale, DL_F64);
-    dl_value *by = dl_build_cast(o->b, dl_o_div(o, dl_o_k(o, 1), wide), DL_F32), *faults[2] = {NULL};
-    const dl_var_piece *piece = NULL;
+    dl_value *by = dl_build_cast(o->b, dl_o_div(o, dl_o_k(o, 1), wide), DL_F32);
+    dl_o_total faults = {0}; /* another rank's part is not finite: all skip the step */
     dl_loc loc = o->b->loc;
-    for (int i = 0; i < g->results.n; i++) {
-        dl_result *r = &g->results.at[i];
-        if (r->role != DL_RESULT_GRAD) continue;
-        o->b->loc = r->var->loc;
-        dl_value *fault = fault_of(o->b, r->value);
-        bool own = r->var->piece.group != NULL; /* another rank's piece is not finite: all skip the step */
-        if (own) piece = &r->var->piece;
-        faults[own] = faults[own] ? dl_o_add(o, faults[own], fault) : fault;
-        r->value = dl_o_mul(o, r->value, dl_build_cast(o->b, by, r->value->type.dtype));
-        if (!dl_type_same(&r->value->type, &r->var->value.type)) /* axes without a name come back */
-            r->value = dl_build_as(o->b, DL_OP_broadcast, 1, &r->value, 0, NULL, r->var->value.type);
+    for (int i = 0; i < o->trained.n; i++) {
+        dl_trained *t = &o->trained.at[i];
+        o->b->loc = t->var->loc;
+        dl_o_total_add(o, &faults, t, fault_of(o->b, t->grad));
+        t->grad = dl_o_mul(o, t->grad, dl_build_cast(o->b, by, t->grad->type.dtype));
+        if (!dl_type_same(&t->grad->type, &t->own->type)) /* axes without a name come back */
+            t->grad = dl_build_as(o->b, DL_OP_broadcast, 1, &t->grad, 0, NULL, t->own->type);
     }
     o->b->loc = loc;
-    dl_value *all = dl_o_add_pieces(o, faults[1], faults[0], piece, "whether gradients are finite");
+    dl_value *all = dl_o_total_sum(o, &faults, "whether gradients are finite");
     return dl_build_k(o->b, DL_OP_eq, all, 0);
 }
 

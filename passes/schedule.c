@@ -3,9 +3,10 @@
  *
  * Beside the operands, a node that writes the next value of a variable in place waits for all other readers
  * of the old one. Under both rules such a node runs as soon as it can: it takes no memory and usually frees a
- * gradient. So does a collective, and what reads its result only when two more have begun, or nothing else
- * is left to do: until then it is under way. */
+ * gradient. So does a collective, and what reads its result only when two more of its kind have begun, or
+ * nothing else is left to do: until then it is under way. */
 #include "ir/base/heap.h"
+#include "ir/walk.h"
 #include "passes/memory.h"
 #include "passes/waits.h"
 
@@ -14,12 +15,14 @@ typedef struct {
     dl_arena *arena;
     const bool *updates; /* makes the next value of a variable */
     int *open;           /* reasons for which a node still waits; -1: placed */
-    int *left;    /* by value id: readers still to come, and one that never comes when the host reads it */
-    int *readers; /* by value id: nodes still to come */
-    int *reads;   /* by value id, 0 between two uses: how often one node reads it */
-    int *begun;   /* by position: of a collective that is placed the how manieth it was, from 1 */
-    DL_ARRAY(int) collectives; /* that are placed, in order */
-    DL_ARRAY(int) again;       /* to be offered anew */
+    int *left;       /* by value id: readers still to come, and one that never comes when the host reads it */
+    int *readers;    /* by value id: nodes still to come */
+    int *reads;      /* by value id, 0 between two uses: how often one node reads it */
+    int *begun;      /* by position: of a collective that is placed the how manieth it was, from 1 */
+    int *of_kind;    /* the same among those of its kind */
+    int collectives; /* that are placed */
+    DL_ARRAY(int) kinds[DL_NOPS]; /* those of each kind, in order */
+    DL_ARRAY(int) again;          /* to be offered anew */
 } scheduler;
 
 /* Which of two ready nodes goes first: less is earlier; ties go to the earlier in the order given. */
@@ -49,19 +52,17 @@ static rank_fn *const ranks[] = {rank_as_given, rank_by_bytes};
 
 static bool is_collective(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_COLLECTIVE; }
 
-/* Collectives that may be under way while nothing waits for them. */
-enum { UNDER_WAY = 2 };
-
-/* Of the collectives that node i waits for, the last that was begun, where it may still be under way; else 0.
+/* Of the collectives that node i waits for and that may still be under way, the last that was begun; 0: none.
  */
 static int find_under_way(const scheduler *s, int i) {
     const dl_waits *w = s->waits;
     int last = 0;
     for (int k = 0; k < w->nbefore[i]; k++) {
-        int begun = s->begun[w->before[i][k].node];
-        if (begun > last) last = begun;
+        int at = w->before[i][k].node;
+        bool under_way = s->begun[at] && s->of_kind[at] + DL_UNDER_WAY > s->kinds[w->node[at]->op].n;
+        if (under_way && s->begun[at] > last) last = s->begun[at];
     }
-    return last + UNDER_WAY > s->collectives.n ? last : 0;
+    return last;
 }
 
 static void offer(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
@@ -73,11 +74,12 @@ static void offer(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
 
 /* One more is under way: what reads an earlier one is offered anew. */
 static void begin_collective(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
-    dl_push(s->arena, &s->collectives, i);
-    s->begun[i] = s->collectives.n;
-    if (s->collectives.n <= UNDER_WAY) return;
     const dl_waits *w = s->waits;
-    int done = s->collectives.at[s->collectives.n - UNDER_WAY - 1];
+    dl_op kind = w->node[i]->op;
+    dl_push(s->arena, &s->kinds[kind], i);
+    s->begun[i] = ++s->collectives, s->of_kind[i] = s->kinds[kind].n;
+    if (s->of_kind[i] <= DL_UNDER_WAY) return;
+    int done = s->kinds[kind].at[s->of_kind[i] - DL_UNDER_WAY - 1];
     for (int k = 0; k < w->nafter[done]; k++) {
         int reader = w->after[done][k].node;
         if (s->open[reader] == 0) offer(s, ready, rank, reader);
@@ -126,7 +128,7 @@ static bool run_list(const dl_waits *w, const dl_graph *g, const bool *updates, 
     dl_heap ready = {0};
     int placed = 0;
     s.open = DL_NEWS(arena, int, w->n), s.left = DL_NEWS(arena, int, g->next_id);
-    s.begun = DL_NEWS(arena, int, w->n);
+    s.begun = DL_NEWS(arena, int, w->n), s.of_kind = DL_NEWS(arena, int, w->n);
     s.reads = DL_NEWS(arena, int, g->next_id), s.readers = count_readers(w, g, arena);
     memcpy(s.open, w->nbefore, sizeof *s.open * (size_t)w->n);
     for (uint32_t id = 0; id < g->next_id; id++) s.left[id] = w->uses[id].n + w->uses[id].results;

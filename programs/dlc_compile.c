@@ -139,6 +139,14 @@ static void print_kernels(const dl_session *s, const dl_plan *p, const dl_target
     dl_buf_free(&b);
 }
 
+/* What is kept from step to step beside the parameters: the optimiser's, and running statistics. */
+static int64_t count_state(const dl_plan *p) {
+    int64_t bytes = 0;
+    for (int i = 0; i < p->vars.n; i++)
+        if (p->vars.at[i].role == DL_VAR_STATE) bytes += dl_type_bytes(&p->vars.at[i].type);
+    return bytes;
+}
+
 static void print_figures(const dl_session *s, const dl_plan *p, const dl_compile_options *opt, int64_t flops,
                           int64_t bytes, int kernels, double predicted_us, bool json) {
     double ms = s->front_ms + s->times.passes_ms + s->times.emit_ms + s->times.cc_ms;
@@ -146,11 +154,12 @@ static void print_figures(const dl_session *s, const dl_plan *p, const dl_compil
     if (json) {
         printf("{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"parameters\": %lld, \"flops\": "
                "%lld, \"bytes\": %lld, \"kernels\": %d, "
-               "\"peak_bytes\": %lld, \"predicted_ms\": %.3f, \"compile_ms\": %.1f, \"passes_ms\": %.1f, "
+               "\"peak_bytes\": %lld, \"state_bytes\": %lld, \"predicted_ms\": %.3f, \"compile_ms\": %.1f, "
+               "\"passes_ms\": %.1f, "
                "\"cc_ms\": %.1f, \"compiled\": %d, ",
                s->model_name, p->target, (long long)s->batch, (long long)s->parameters, (long long)flops,
-               (long long)bytes, kernels, (long long)peak, predicted_us * 1e-3, ms, s->times.passes_ms,
-               s->times.cc_ms, s->times.compiled);
+               (long long)bytes, kernels, (long long)peak, (long long)count_state(p), predicted_us * 1e-3, ms,
+               s->times.passes_ms, s->times.cc_ms, s->times.compiled);
         print_groups(s);
         print_kernels(s, p, opt->target);
         print_amp(s->module->graphs.at[0], opt->recipe.low);

@@ -183,16 +183,20 @@ static dl_plan *compile(dl_session *s, dl_rehearsal *found, dl_error *err) {
     return dl_session_compile(s, &opt, err);
 }
 
+/* Do two ranks differ in their samples alone? */
+static bool share_plan(const member *a, const member *b, bool zero) {
+    return a->place[DL_RANKS_TP] == b->place[DL_RANKS_TP] && a->place[DL_RANKS_CP] == b->place[DL_RANKS_CP] &&
+           (!zero || a->place[DL_RANKS_DP] == b->place[DL_RANKS_DP]);
+}
+
 /* The plans of all ranks: those that differ in their samples alone share one, each other but the first has
  * the model read anew. */
-static bool compile_all(stage *s, const dl_sessions *each, dl_rehearsal *found, dl_error *err) {
+static bool compile_all(stage *s, bool zero, const dl_sessions *each, dl_rehearsal *found, dl_error *err) {
     for (int r = 0; r < s->n; r++) {
         member *m = &s->members[r];
         dl_ranks_place(s->ranks, r, m->place);
         for (int k = 0; k < r && !m->plan; k++)
-            if (s->members[k].place[DL_RANKS_TP] == m->place[DL_RANKS_TP] &&
-                s->members[k].place[DL_RANKS_CP] == m->place[DL_RANKS_CP])
-                m->plan = s->members[k].plan;
+            if (share_plan(&s->members[k], m, zero)) m->plan = s->members[k].plan;
         if (m->plan) continue;
         dl_session *session = r ? each->again(each->context, err) : each->first;
         if (!session) return false;
@@ -249,7 +253,7 @@ bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_sessions *each, dl_r
     *found = (dl_rehearsal){0};
     dl_plan *whole = compile(one, found, err);
     found->ranks = s.n;
-    bool ok = whole && compile_all(&s, each, found, err);
+    bool ok = whole && compile_all(&s, dl_config_int(one->config, DL_KEY_zero) == 1, each, found, err);
     s.one = ok ? dlr_exec_open(whole, (dlr_exec_options){.threads = 1}, err) : NULL;
     ok = s.one && open_members(&s, err);
     s.train = ok ? dlr_exec_program(s.one, "train") : -1;

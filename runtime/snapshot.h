@@ -10,7 +10,8 @@ typedef struct {
     dlr_memory memory;
 } dlr_snapshot;
 
-/* Bytes that it takes: of weights, buffers and the optimiser's state. */
+/* Bytes that a checkpoint takes in memory: of weights, buffers and the optimiser's state; of what ranks hold
+ * in pieces those of the whole, which is gathered for it (dlr_tensors_gather) and not copied once more. */
 int64_t dlr_snapshot_bytes(const dl_plan *plan);
 /* Takes the memory. Errors: DL_RESOURCE. */
 bool dlr_snapshot_open(dlr_snapshot *s, dlr_exec *exec, dl_error *err);

@@ -132,6 +132,24 @@ bool dlr_tensors_gather(dl_arena *arena, dlr_tensors *t, dl_error *err) {
     return true;
 }
 
+bool dlr_tensors_help_gather(dlr_tensors *t, dl_error *err) {
+    bool ok = true;
+    for (int i = 0; ok && i < t->n; i++) {
+        if (!t->views[i].piece) continue;
+        dl_arena *arena = dl_arena_new(NULL);
+        ok = gather(arena, t, i, err);
+        t->list[i].data = NULL;
+        dl_arena_free(arena);
+    }
+    return ok;
+}
+
+void dlr_tensors_lend(const dlr_tensors *from, dlr_tensors *to) {
+    for (int i = 0; i < to->n; i++)
+        for (int k = 0; k < from->n && to->views[i].piece && !to->list[i].data; k++)
+            if (from->views[k].offset == to->views[i].offset) to->list[i].data = from->list[k].data;
+}
+
 dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
     return (dlr_st_content){.tensors = t->list, .n = t->n, .read = read_tensor, .ctx = (void *)(uintptr_t)t};
 }

@@ -33,6 +33,10 @@ dlr_st_content dlr_tensors_content(const dlr_tensors *tensors);
 /* Of tensors that ranks hold in pieces, makes the whole ones, in the arena: all ranks of each piece's group
  * call it, and each has them then. Others stay where they are. Errors: DL_PEER. */
 bool dlr_tensors_gather(dl_arena *arena, dlr_tensors *tensors, dl_error *err);
+/* Takes part in that for another rank's sake: holds one whole tensor at a time, and none at the end. */
+bool dlr_tensors_help_gather(dlr_tensors *tensors, dl_error *err);
+/* Gives tensors that are pieces the whole ones that the same in `from` have been made. */
+void dlr_tensors_lend(const dlr_tensors *from, dlr_tensors *to);
 /* Puts a file's tensors into their places: all or, when the file does not hold exactly these, none. Errors:
  * DL_INPUT listing what is missing, too much or of another shape; DL_IO; DL_RESOURCE. */
 bool dlr_tensors_load(const dlr_tensors *tensors, const dlr_st_file *file, dl_error *err);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ir/base/tags.h"
+#include "runtime/state.h"
 #include "runtime/tensors.h"
 
 typedef DL_ARRAY(dlr_torch_value) values;
@@ -63,7 +64,8 @@ static const dlr_st_tensor *moment(writer *w, const char *what, const char *para
     if (!view.type) return NULL;
     dlr_st_tensor *t = &w->all.list[w->all.n];
     *t = (dlr_st_tensor){.name = name, .dtype = dlr_tensors_dtype(view.type->dtype), .rank = view.type->rank};
-    for (int i = 0; i < t->rank; i++) t->shape[i] = view.type->axis[i].size;
+    const dl_type all = dlr_state_whole(view);
+    for (int i = 0; i < t->rank; i++) t->shape[i] = all.axis[i].size;
     w->all.views[w->all.n++] = view;
     return t;
 }

@@ -86,7 +86,7 @@ static bool join_gathering(dlr_run *r, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, r->exec),
                 optimizer = dlr_tensors_of_optimizer(arena, r->exec);
-    bool ok = dlr_tensors_gather(arena, &model, err) && dlr_tensors_gather(arena, &optimizer, err);
+    bool ok = dlr_tensors_help_gather(&model, err) && dlr_tensors_help_gather(&optimizer, err);
     dl_arena_free(arena);
     return ok;
 }
@@ -109,9 +109,13 @@ static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
         dl_arena_free(arena);
         return NULL;
     }
-    if (!s->torch || dlr_run_gather_torch(r, arena, &s->gathered, err)) return s;
-    dl_arena_free(arena);
-    return NULL;
+    if (!s->torch) return s;
+    if (!dlr_run_gather_torch(r, arena, &s->gathered, err)) {
+        dl_arena_free(arena);
+        return NULL;
+    }
+    for (int i = 0; i < 2; i++) dlr_tensors_lend(&s->tensors[i], &s->gathered.tensors);
+    return s;
 }
 
 /* What is written is of the copy from here on. */

@@ -60,8 +60,8 @@ void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates) {
  * all the same. */
 static bool save(const dlr_train_options *o, dl_arena *arena, dlr_tensors *tensors, const char *what,
                  const char *path, dl_error *err) {
+    if (!dlr_run_leads(o)) return dlr_tensors_help_gather(tensors, err);
     if (!dlr_tensors_gather(arena, tensors, err)) return false;
-    if (!dlr_run_leads(o)) return true;
     dlr_st_content content = dlr_tensors_content(tensors);
     dlr_st_written written;
     if (!dlr_st_write(path, &content, &written, err)) return false;

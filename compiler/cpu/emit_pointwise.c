@@ -53,12 +53,32 @@ static bool counts_points(const dl_kernel *k, const dl_kinstr *in) {
     return same || counts;
 }
 
+/* Does a tensor have the space's points, in its order, one behind the other? All of it (*all), or a part that
+ * lies in one: a rank's share of a weight. */
+static bool lies_straight(const dl_kernel *k, const dl_kinstr *in, const dl_type *t, bool *all) {
+    int parts = 0;
+    if (t->rank != k->nspace) return false;
+    for (int a = 0; a < t->rank; a++) {
+        const dl_index *at = &in->index[a];
+        int64_t n = k->space[a].size, lanes = a ? 1 : dl_layout_lanes(t->layout);
+        bool follows = at->axis == a || (at->axis < 0 && n == 1);
+        if (!follows || at->by || at->nterms || at->div > 1) return false;
+        if (!at->offset && t->axis[a].size == n) continue;
+        bool whole_panels = at->offset % lanes == 0 && n % lanes == 0 && t->axis[a].size % lanes == 0;
+        if (parts++ || dl_type_laid_around(t, a).outer > 1 || !whole_panels ||
+            !dl_index_inside(k->space, at, t->axis[a].size))
+            return false;
+    }
+    *all = !parts;
+    return !parts || in->kind == DL_K_LOAD;
+}
+
 /* All of the loop runs straight through memory: equal layouts, every point at its own place. Scalars may be
  * read beside it; a sum must not see the fill of a panel. */
 static const dl_type *find_flat(const nest *s) {
     const dl_kernel *k = s->k;
-    const dl_type *first = NULL;
-    bool draws = false, numbered = true; /* random numbers, by points in the order of rows */
+    const dl_type *first = NULL, *any = NULL; /* one with all points */
+    bool draws = false, numbered = true;      /* random numbers, by points in the order of rows */
     if (s->sums && !s->sums_all) return NULL;
     for (int i = 0; i < k->nspace; i++)
         if (k->space[i].size != 1 && !(s->sweep->axes >> i & 1)) return NULL;
@@ -70,15 +90,11 @@ static const dl_type *find_flat(const nest *s) {
         if (in->kind == DL_K_COORD) return NULL;
         if (in->kind == DL_K_RANDOM) numbered = numbered && counts_points(k, in), draws = true;
         if (!t || (!t->rank && in->kind == DL_K_LOAD)) continue;
-        if (t->rank != k->nspace) return NULL;
-        for (int a = 0; a < t->rank; a++) {
-            bool follows = in->index[a].axis == a || (in->index[a].axis < 0 && k->space[a].size == 1);
-            if (!follows || in->index[a].by || in->index[a].nterms || in->index[a].offset ||
-                in->index[a].div > 1 || t->axis[a].size != k->space[a].size)
-                return NULL;
-        }
-        if (first && !dl_layout_same(first->layout, t->layout)) return NULL;
-        first = t;
+        bool all;
+        if (!lies_straight(k, in, t, &all)) return NULL;
+        if (any && !dl_layout_same(any->layout, t->layout)) return NULL;
+        any = t;
+        if (all) first = t;
     }
     if (draws && (!numbered || !first || first->layout.kind != DL_ROW)) return NULL;
     return first && s->sums && dl_type_stored(first) != dl_type_count(first) ? NULL : first;
@@ -103,27 +119,39 @@ static bool is_vector(const dl_emitter *e, const nest *s) {
     return true;
 }
 
-/* The axes in order of the memory of the largest access that follows all of them, stores before loads; axes
- * of one point that it leaves out stand outside. */
-static void choose_order(nest *s) {
-    const dl_type *lead = NULL;
-    const dl_index *at = NULL;
-    unsigned axes = 0, mine = s->sweep->axes;
-    for (int i = 0; i < s->k->nspace; i++) mine |= s->k->space[i].size == 1 ? 1u << i : 0;
+/* The largest access that follows all axes, stores before loads; in panels or not. NULL: there is none. */
+static const dl_kinstr *find_lead(const nest *s, bool panels) {
+    const dl_kinstr *lead = NULL;
+    int64_t most = -1;
     for (int i = s->sweep->run.n - 1; i >= 0; i--) {
         const dl_type *t = touched(s, i);
-        const dl_index *index = instr_of(s, i)->index;
-        unsigned follows = t && t->layout.kind != DL_PANEL ? followed(s, t, index) : 0;
-        if (follows && (!lead || dl_type_count(t) > dl_type_count(lead)))
-            lead = t, at = index, axes = follows;
+        const dl_kinstr *in = instr_of(s, i);
+        if (!t || (t->layout.kind == DL_PANEL) != panels || !followed(s, t, in->index)) continue;
+        if (dl_type_count(t) > most) lead = in, most = dl_type_count(t);
     }
-    bool cl = lead && lead->layout.kind == DL_CL;
+    return lead;
+}
+
+/* The axes in order of the memory of that access; axes of one point that it leaves out stand outside. What
+ * lies in panels alone goes along their lanes. */
+static void choose_order(nest *s) {
+    const dl_kinstr *lead = find_lead(s, false);
+    if (!lead) lead = find_lead(s, true);
+    const dl_type *t = lead ? &s->k->params.at[lead->param].type : NULL;
+    unsigned axes = lead ? followed(s, t, lead->index) : 0, mine = s->sweep->axes;
+    int behind[2] = {-1, -1}; /* axes of `t` that lie behind the others */
+    if (t && t->layout.kind != DL_ROW) behind[0] = 1;
+    if (t && t->layout.kind == DL_PANEL) behind[1] = 0;
+    for (int i = 0; i < s->k->nspace; i++) mine |= s->k->space[i].size == 1 ? 1u << i : 0;
     s->norder = 0;
     for (int i = 0; i < s->k->nspace; i++)
         if (mine & ~axes & 1u << i) s->order[s->norder++] = i;
-    for (int i = 0; lead && i < lead->rank; i++)
-        if (at[i].axis >= 0 && !(cl && i == 1)) s->order[s->norder++] = at[i].axis;
-    if (cl && at[1].axis >= 0) s->order[s->norder++] = at[1].axis;
+    for (int i = 0; lead && i < t->rank; i++)
+        if (lead->index[i].axis >= 0 && i != behind[0] && i != behind[1])
+            s->order[s->norder++] = lead->index[i].axis;
+    for (int k = 0; k < 2; k++)
+        if (behind[k] >= 0 && lead->index[behind[k]].axis >= 0)
+            s->order[s->norder++] = lead->index[behind[k]].axis;
 }
 
 /* The scalar program at one place, for `n` lanes (or one point). */

@@ -6,6 +6,7 @@ check_rehearse.py DLC     from the project's root; needs nothing but Python's ow
 """
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -55,7 +56,29 @@ def model(name, body):
     return [path]
 
 
+def compiled(*args):
+    r = subprocess.run([DLC, "compile", *args], capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL)
+    check(r.returncode == 0, f"{args}: {r.returncode} {r.stderr[-300:]}")
+    return r.stdout
+
+
+def state_in_shares():
+    """The optimiser's state of two ranks is half of each one's, but for biases and counts."""
+    def unet(zero):
+        told = compiled("models/unet.dl", "--ranks=2", f"--zero={zero}", "--dump=memory")
+        return [float(re.search(rf"([\d.]+) MiB  {what}", told).group(1)) for what in ("the arena; graph 'train'", r"\d+ state variables")]
+
+    (peak, state), (less, half) = unet(0), unet(1)
+    check(abs(state - 892.5) < 0.1 and abs(half / state - 0.5) < 1e-4, f"the U-Net's state: {state} and {half} MiB")
+    check(peak - less > 0.75 * (state - half), f"the U-Net's peak: {peak} and {less} MiB")
+    whole, shared = (json.loads(compiled(*VIT, "--embed_dim=64", "--ranks=4", f"--zero={zero}", "--json"))["state_bytes"] for zero in (0, 1))
+    check(0.25 * whole < shared < 0.32 * whole, f"a ViT's on four ranks: {whole} and {shared}")
+
+
 def main():
+    state_in_shares()
+    same("a ViT whose state is in shares", [*VIT, "--embed_dim=64", "--zero=1"])
+    same("in shares, and tokens split", [*VIT, "--embed_dim=64", "--zero=1", "--context_parallel=2"])
     same("a ViT with dropout, of attention too", [*VIT, "--dropout=0.1"])
     same("a ViT with none", VIT)
     same("a ConvNeXt with drop path", ["models/convnext.dl", "--img_size=[16,32]", "--n_in_channels=3", "--n_out_channels=2",

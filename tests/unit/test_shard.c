@@ -1,5 +1,5 @@
-/* Tensor and context parallelism: the graphs of all ranks, run in step, beside the graph of one that is
- * whole; in double precision, forward and backward. */
+/* Tensor and context parallelism, and state in shares: the graphs of all ranks, run in step, beside the graph
+ * of one that is whole; in double precision, forward and backward. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -106,6 +106,7 @@ typedef struct {
     const model *of;
     int dp, tp, cp;
     const char *passes;
+    bool zero; /* the optimiser's state in shares */
 } layout;
 
 static const char whole_passes[] = "amp,lower,simplify,autodiff,optimizer,simplify";
@@ -158,15 +159,22 @@ static void check_counts(const model *of, int tp, int cp, int reduced, int gathe
     dl_arena_free(arena);
 }
 
-/* All results of both but updates agree. */
+static int place_of(const dl_ranks *ranks, const char *group, int rank) {
+    int members[64], place = 0;
+    dl_ranks_members(ranks, group, rank, members);
+    while (members[place] != rank) place++;
+    return place;
+}
+
+/* All results of both agree. */
 static void compare(const layout *l, const char *which) {
     enum { BATCH = 4 };
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     dl_ranks ranks;
     int world = l->dp * l->tp * l->cp, compared = 0, pieces = 0;
-    const char *what = dl_format(arena, "%s %s %dx%dx%d%s", l->of->name, which, l->dp, l->tp, l->cp,
-                                 l->of->low == DL_BF16 ? " bf16" : "");
+    const char *what = dl_format(arena, "%s %s %dx%dx%d%s%s", l->of->name, which, l->dp, l->tp, l->cp,
+                                 l->of->low == DL_BF16 ? " bf16" : "", l->zero ? " in shares" : "");
     CHECK(dl_ranks_of(&ranks, world, l->tp, l->cp, "tp-cp-dp", &err), "%s", err.message);
     dl_graph *whole = pass(arena, l->of, BATCH, (dl_parallel){0}, which, whole_passes, &err);
     CHECK(whole, "%s: %s", what, err.message);
@@ -184,7 +192,9 @@ static void compare(const layout *l, const char *which) {
                          .cp = l->cp,
                          .dp_rank = at[DL_RANKS_DP],
                          .tp_rank = at[DL_RANKS_TP],
-                         .cp_rank = at[DL_RANKS_CP]};
+                         .cp_rank = at[DL_RANKS_CP],
+                         .zero = l->zero};
+        p.sum_rank = place_of(&ranks, dl_gradient_group(&p), r);
         graph[r] = pass(arena, l->of, BATCH / l->dp, p, which, l->passes, &err);
         CHECK(graph[r], "%s: %s", what, err.message);
         ok = graph[r] != NULL;
@@ -222,7 +232,7 @@ static void compare(const layout *l, const char *which) {
     }
     CHECK(compared > 0, "%s: nothing compared", what);
     CHECK(collectives > 0, "%s: no collectives", what);
-    CHECK(l->tp == 1 || strcmp(which, "train") || pieces > 0, "%s: no parameter is in pieces", what);
+    CHECK((l->tp == 1 && !l->zero) || strcmp(which, "train") || pieces > 0, "%s: nothing is in pieces", what);
     for (int r = 0; r < world; r++) dl_interp_free(in[r]);
     dl_interp_free(one);
     dl_arena_free(arena);
@@ -295,11 +305,19 @@ int main(void) {
     static const model *const models[] = {&mlps, &vits, &half, &steps, &scaled, &drops, &others};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            layout l = {models[m], cases[i][0], cases[i][1], cases[i][2], rank_passes};
+            layout l = {models[m], cases[i][0], cases[i][1], cases[i][2], rank_passes, false};
             if ((l.cp > 1 && models[m] == &mlps) || (l.tp > 2 && models[m] == &others)) continue;
             compare(&l, "train");
             compare(&l, "eval");
         }
+    /* state in shares: of two and four ranks, more than some axes have elements, beside pieces and tokens */
+    static const int shares[][3] = {{2, 1, 1}, {4, 1, 1}, {1, 1, 2}, {2, 1, 3}, {2, 2, 1}};
+    static const model *const stepping[] = {&steps, &scaled, &small};
+    for (size_t m = 0; m < sizeof stepping / sizeof *stepping; m++)
+        for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+            if (shares[i][2] == 1 || stepping[m] != &small)
+                compare(&(layout){stepping[m], shares[i][0], shares[i][1], shares[i][2], rank_passes, true},
+                        "train");
     check_counts(&mlps, 2, 1, 1, 0, 0); /* the input has no gradient; c is whole */
     check_counts(&vits, 2, 1, 8, 0, 0);
     check_counts(&half, 2, 1, 8, 0, 0);
