@@ -317,7 +317,11 @@ static void set_state(dlr_engine *e, int state) {
 
 /* The others hear of it, and the program, which may be far from a wait. */
 static void give_up(dlr_engine *e) {
+    pthread_mutex_lock(&e->lock);
+    dl_error why = e->failed;
+    pthread_mutex_unlock(&e->lock);
     dlr_flight_dump(e);
+    if (e->comm) dlr_beside_lost(e->comm, &why);
     dlr_watch_spread(e);
     for (int64_t end = dl_clock_ns() + SPREAD_NS; dl_clock_ns() < end;) {
         uint64_t ids[POLLED];
@@ -444,8 +448,13 @@ static void engine_leave(dlr_comm *comm, const char *why) {
     pthread_mutex_unlock(&e->lock);
 }
 
-static const dlr_comm_backend_table table = {engine_group, engine_start, engine_wait,
-                                             engine_done,  engine_close, engine_leave};
+static const dlr_comm_backend_table table = {.group = engine_group,
+                                             .start = engine_start,
+                                             .wait = engine_wait,
+                                             .done = engine_done,
+                                             .close = engine_close,
+                                             .leave = engine_leave,
+                                             .apart = true};
 
 /* ---- opening ---- */
 

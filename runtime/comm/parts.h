@@ -1,7 +1,9 @@
 /* Between the files of this room: a comm as its backends see it. */
 #ifndef DLR_COMM_PARTS_H
 #define DLR_COMM_PARTS_H
-#include "runtime/comm.h"
+#include <pthread.h>
+
+#include "runtime/comm_device.h"
 
 enum { MOST_GROUPS = 256 /* as many as a message's tag can tell apart */ };
 
@@ -21,6 +23,13 @@ typedef struct {
     bool (*done)(dlr_comm *comm, int64_t ticket);
     bool (*close)(dlr_comm *comm); /* frees what is the backend's */
     void (*leave)(dlr_comm *comm, const char *why);
+    bool apart; /* ranks are processes of their own */
+    /* Of comms between devices, else NULL; the collective is checked. */
+    bool (*enqueue)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dlr_cu_stream stream,
+                    dl_error *err);
+    bool (*reserve)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dl_error *err);
+    bool (*check)(dlr_comm *comm, dl_error *err);
+    void (*waits)(dlr_comm *comm, bool begins);
 } dlr_comm_backend_table;
 
 struct dlr_comm {
@@ -34,7 +43,9 @@ struct dlr_comm {
     dl_error refused;   /* a collective that was none */
     dlr_comm_counts counts;
     int32_t flag, agreed; /* of dlr_comm_agree: MPI may write it still when a failed wait has returned */
-    void *of;             /* the backend's */
+    pthread_mutex_t beside_lock;
+    dlr_comm_beside beside; /* under the lock */
+    void *of;               /* the backend's */
 };
 
 extern const dlr_comm_backend_table dlr_comm_self;
@@ -51,6 +62,11 @@ int64_t dlr_bytes_to(const dlr_collective *c, int n, int me);
 const char *dlr_collective_name(dlr_collective_kind kind);
 /* What all members must have in common, as a number. */
 uint64_t dlr_collective_hash(const dlr_collective *c, int n);
+
+/* Tells and asks whoever works beside the comm; busy: false where nobody does, or nothing is under way. */
+void dlr_beside_lost(dlr_comm *comm, const dl_error *why);
+bool dlr_beside_busy(dlr_comm *comm, char *text, size_t room);
+void dlr_beside_flight(dlr_comm *comm, int rank, dl_buf *to);
 
 /* Carries out a collective whose n members are all in this process. */
 void dlr_collective_here(int n, const dlr_collective *const *calls);

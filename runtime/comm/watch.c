@@ -53,7 +53,8 @@ struct dlr_watch {
     size_t bytes; /* of a message */
     place *places;
     _Atomic bool placed;
-    int neighbour; /* the rank before this one on the same machine, or -1 */
+    char device_in[WHAT]; /* a collective */
+    int neighbour;        /* the rank before this one on the same machine, or -1 */
     int64_t parting;
 };
 
@@ -197,9 +198,11 @@ static const dlr_lane *oldest_lane(const dlr_engine *e) {
     return oldest;
 }
 
-/* The collective that says most to who reads of it: the oldest in work that is a line of the model's. */
+/* The collective that says most to who reads of it: the one that the device is in, or the oldest in work that
+ * is a line of the model's. */
 static const char *what_of(const dlr_engine *e) {
     const dlr_lane *best = oldest_lane(e);
+    if (dlr_beside_busy(e->comm, e->watch->device_in, sizeof e->watch->device_in)) return e->watch->device_in;
     for (int i = 0; i < LANES; i++) {
         const dlr_lane *l = &e->lane[i];
         if (!l->op || !strstr(l->op->what, " at ")) continue;
