@@ -137,8 +137,10 @@ static bool open_world(program *p, dl_error *err) {
 static bool is_leader(const program *p) { return p->world.rank == 0; }
 
 static bool choose_device(program *p, dl_error *err) {
+    const char **device = &p->device.device;
     if (!dl_device_choose(p->arena, dl_config_str(p->config, DL_KEY_device), NULL, &p->device, err))
         return false;
+    if (*device && !(*device = dl_device_of_rank(p->arena, *device, &p->world, err))) return false;
     if (p->device.warning) dl_push(p->arena, &p->warnings, p->device.warning);
     return true;
 }
@@ -556,9 +558,13 @@ static const char *join(dl_arena *arena, int n, char *const *words) {
 static void end_rank(program *p, int code, const dl_error *err) {
     bool common = code == DL_OK || code == DL_REQUEUE || code == DL_NUMERIC;
     dl_error lost = {0};
-    if (common && dlr_comm_barrier(p->comm, &lost) && dlr_comm_close(p->comm)) {
-        p->comm = NULL;
-        return;
+    if (common && dlr_comm_barrier(p->comm, &lost)) {
+        dlr_exec_close(p->exec); /* devices, too, end together, while somebody watches */
+        p->exec = NULL;
+        if (dlr_comm_close(p->comm)) {
+            p->comm = NULL;
+            return;
+        }
     }
     if (common) {
         dl_fail(&lost, DL_PEER, "another rank does not end its run"); /* unless the barrier said which */

@@ -8,9 +8,10 @@
  * the host's memory, by way of the device's; dlr_comm_enqueue on the device's. NCCL is loaded by dlopen, its
  * id goes over `host`, whose watchdog ends collectives that a lost rank will never take part in; where NCCL
  * itself says that something is wrong, `host` is told. `host` has one rank, or ranks in processes of their
- * own, and outlives it. timeout: seconds, 0: 600. The device's context is current when this returns. Errors:
- * DL_RESOURCE (no NCCL, no context, what NCCL says), DL_USAGE (ranks in one process), DL_PEER. */
-dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, double timeout, dl_error *err);
+ * own, and outlives it; its groups are this one's, by the same numbers, and its timeout. The device's context
+ * is current when this returns. Errors: DL_RESOURCE (no NCCL, no context, what NCCL says), DL_USAGE (ranks in
+ * one process), DL_PEER. */
+dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, dl_error *err);
 
 /* Puts a collective of device memory into a stream of the device, to run there or to be captured: `from` and
  * `to` are the device's addresses. Nobody waits. All ranks enqueue the same ones of a group in the same

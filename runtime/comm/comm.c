@@ -61,7 +61,8 @@ static dlr_members *new_group(int n, const int *ranks, int rank) {
 
 dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world, void *of) {
     dlr_comm *comm = dl_calloc(1, sizeof *comm);
-    *comm = (dlr_comm){.backend = backend, .name = name, .world = world, .sharing = 1, .of = of};
+    *comm =
+        (dlr_comm){.backend = backend, .name = name, .world = world, .sharing = 1, .timeout = 600, .of = of};
     pthread_mutex_init(&comm->beside_lock, NULL);
     comm->group[comm->groups++] = new_group(world.size, NULL, world.rank);
     return comm;

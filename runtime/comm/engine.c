@@ -537,7 +537,7 @@ dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said, const 
     make_rooms(e);
     dlr_world world = said->world;
     dlr_comm *comm = dlr_comm_new(&table, mpi->name, world, e);
-    e->comm = comm;
+    e->comm = comm, comm->timeout = e->options.timeout;
     dlr_watch *w = dlr_watch_open(e);
     pthread_mutex_lock(&e->lock);
     e->watch = w;

@@ -187,8 +187,7 @@ static void host_flight(void *of, int rank, dl_buf *to) {
     dlr_beside_flight(((dlr_nccl_backend *)of)->comm, rank, to);
 }
 
-dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, double timeout,
-                        dl_error *err) {
+dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, dl_error *err) {
     const dlr_nccl *n = dlr_nccl_load(err);
     if (!n) return NULL;
     if (!host->backend->apart && host->world.size > 1) {
@@ -197,8 +196,7 @@ dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, d
     }
     dl_arena *arena = dl_arena_new(NULL);
     dlr_nccl_backend *b = DL_NEW(arena, dlr_nccl_backend);
-    *b = (dlr_nccl_backend){
-        .n = n, .v = driver, .host = host, .arena = arena, .timeout = timeout > 0 ? timeout : 600};
+    *b = (dlr_nccl_backend){.n = n, .v = driver, .host = host, .arena = arena, .timeout = host->timeout};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

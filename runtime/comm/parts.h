@@ -37,6 +37,7 @@ struct dlr_comm {
     const char *name;
     dlr_world world;
     int sharing;
+    double timeout; /* seconds that a rank is waited for */
     dlr_members *group[MOST_GROUPS];
     int groups;
     const char *flight; /* file of the last collectives */

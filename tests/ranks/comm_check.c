@@ -316,8 +316,7 @@ static bool run_nccl(dlr_comm *host, bool emulated) {
     EXPECT(dlr_comm_group(host, 1, &rank, &err) == 1);
     const dlr_driver *driver = emulated ? dlr_driver_fake() : dlr_driver_open(&err);
     dlr_comm *comm =
-        driver ? dlr_comm_nccl(host, driver, emulated ? 0 : dlr_comm_world(host).local_rank, 120, &err)
-               : NULL;
+        driver ? dlr_comm_nccl(host, driver, emulated ? 0 : dlr_comm_world(host).local_rank, &err) : NULL;
     if (!comm) {
         printf("SKIP: %s\n", err.message);
         EXPECT(!emulated);
