@@ -28,13 +28,19 @@ bool dlr_comm_check(dlr_comm *comm, dl_error *err);
  * failure. */
 void dlr_comm_waits(dlr_comm *comm, bool begins);
 
+/* Where a device is with its collectives. */
+typedef struct {
+    char what[200];  /* the one that it is in, as dlr_collective's `what`; "": none */
+    int64_t calls;   /* how many the program has begun, or runs with such in them */
+    int64_t waiting; /* ns of dl_clock_ns since when the program waits for one; 0: it does not */
+} dlr_comm_state;
+
 /* What a device does beside the hosts' comm. All are called from other threads than the program's. */
 typedef struct {
     void *of;
     /* A rank is lost. NULL: nobody need know. */
     void (*lost)(void *of, const dl_error *why);
-    /* The collective that the device is in, as dlr_collective's `what`; false: none. */
-    bool (*busy)(void *of, char *text, size_t room);
+    void (*state)(void *of, dlr_comm_state *state);
     /* Its last collectives, a line each behind "rank N: ". */
     void (*flight)(void *of, int rank, dl_buf *to);
 } dlr_comm_beside;

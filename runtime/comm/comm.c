@@ -188,7 +188,7 @@ bool dlr_comm_reserve(dlr_comm *comm, const dlr_collective *c, dl_error *err) {
 }
 
 bool dlr_comm_check(dlr_comm *comm, dl_error *err) { return comm->backend->check(comm, err); }
-void dlr_comm_waits(dlr_comm *comm, bool begins) { comm->backend->waits(comm, begins); }
+void dlr_comm_waits(dlr_comm *comm, bool begins) { comm->backend->waits(comm, begins, NULL); }
 
 void dlr_comm_set_beside(dlr_comm *comm, const dlr_comm_beside *beside) {
     pthread_mutex_lock(&comm->beside_lock);
@@ -202,11 +202,12 @@ void dlr_beside_lost(dlr_comm *comm, const dl_error *why) {
     pthread_mutex_unlock(&comm->beside_lock);
 }
 
-bool dlr_beside_busy(dlr_comm *comm, char *text, size_t room) {
+dlr_comm_state dlr_beside_state(dlr_comm *comm) {
+    dlr_comm_state state = {0};
     pthread_mutex_lock(&comm->beside_lock);
-    bool busy = comm->beside.busy && comm->beside.busy(comm->beside.of, text, room);
+    if (comm->beside.state) comm->beside.state(comm->beside.of, &state);
     pthread_mutex_unlock(&comm->beside_lock);
-    return busy;
+    return state;
 }
 
 void dlr_beside_flight(dlr_comm *comm, int rank, dl_buf *to) {

@@ -19,7 +19,9 @@ bool dlr_nccl_cu_ok(dlr_nccl_backend *b, dlr_cu_result result, const char *what,
 }
 
 bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what, dl_error *err) {
-    int64_t began = dl_clock_ns(), pause = 20000;
+    int64_t pause = 20000;
+    bool waits = result == DLR_NCCL_IN_PROGRESS;
+    if (waits) b->waiting = dl_clock_ns(), b->waiting_what = what;
     while (result == DLR_NCCL_IN_PROGRESS && c && !b->failed.code) {
         pthread_mutex_unlock(&b->lock);
         nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
@@ -28,11 +30,8 @@ bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *w
         if (b->failed.code) break;
         int called = b->n->CommGetAsyncError(c, &result);
         if (called) result = called;
-        if ((double)(dl_clock_ns() - began) > b->timeout * 1e9)
-            dlr_nccl_fail(
-                b, "rank %d has waited %g s (--comm_timeout) for NCCL in %s, and no rank is known to be lost",
-                b->comm->world.rank, b->timeout, what);
     }
+    if (waits) b->waiting = 0, b->waiting_what = NULL;
     if (b->failed.code) return dl_fail(err, b->failed.code, "%s", b->failed.message);
     if (result == DLR_NCCL_SUCCESS) return true;
     const char *more = b->n->GetLastError(c);
@@ -166,7 +165,7 @@ static bool make_world(dlr_nccl_backend *b, dl_error *err) {
     pthread_mutex_lock(&b->lock);
     int result = b->n->CommInitRankConfig(world, w.size, id, w.rank, &config);
     if (*world) dl_push(b->arena, &b->all, *world);
-    bool ok = dlr_nccl_ok(b, *world, result, "its beginning", err);
+    bool ok = dlr_nccl_ok(b, *world, result, "making the group of all ranks", err);
     pthread_mutex_unlock(&b->lock);
     b->comm->group[0]->of = *world;
     return ok;
@@ -180,11 +179,14 @@ static void host_lost(void *of, const dl_error *why) {
     pthread_cond_broadcast(&b->change);
     pthread_mutex_unlock(&b->lock);
 }
-static bool host_busy(void *of, char *text, size_t room) {
-    return dlr_beside_busy(((dlr_nccl_backend *)of)->comm, text, room);
-}
+static void host_state(void *of, dlr_comm_state *state) { *state = dlr_nccl_state(of); }
 static void host_flight(void *of, int rank, dl_buf *to) {
-    dlr_beside_flight(((dlr_nccl_backend *)of)->comm, rank, to);
+    dlr_nccl_backend *b = of;
+    dlr_comm_state s = dlr_nccl_state(b);
+    if (*s.what)
+        dl_putf(to, "rank %d: NCCL: in %s, %lld collectives or runs begun, waited for since %.3f s\n", rank,
+                s.what, (long long)s.calls, s.waiting ? (double)(dl_clock_ns() - s.waiting) * 1e-9 : 0);
+    dlr_beside_flight(b->comm, rank, to);
 }
 
 dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, dl_error *err) {
@@ -206,7 +208,7 @@ dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, d
     const char *name = dl_format(arena, "NCCL %d.%d.%d beside %s", n->version / 10000, n->version / 100 % 100,
                                  n->version % 100, host->name);
     b->comm = dlr_comm_new(&table, name, host->world, b);
-    dlr_comm_set_beside(host, &(dlr_comm_beside){b, host_lost, host_busy, host_flight});
+    dlr_comm_set_beside(host, &(dlr_comm_beside){b, host_lost, host_state, host_flight});
     if (start_device(b, ordinal, err) && dlr_nccl_watch(b, err) && make_world(b, err)) {
         for (int i = 1; i < host->groups; i++)
             if (dlr_comm_group(b->comm, host->group[i]->n, host->group[i]->ranks, err) < 0) return NULL;

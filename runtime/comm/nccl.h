@@ -118,7 +118,6 @@ typedef struct {
     DL_ARRAY(dlr_cu_memory) rooms; /* the last is in use; what was captured may read the others */
     int64_t room;                  /* bytes of the last */
     DL_ARRAY(dlr_nccl_staged *) staged;
-    int64_t tickets;
     /* between the program's thread and the watcher */
     pthread_t watcher;
     pthread_mutex_t lock; /* what follows, and calls of NCCL */
@@ -126,8 +125,9 @@ typedef struct {
     bool watches, closing, aborted;
     dl_error failed;
     bool told;                /* by the host's comm, which knows it then */
-    int64_t waiting;          /* ns: since when the program waits for the device; 0: it does not */
-    const char *waiting_what; /* of what is staged; NULL: the device's */
+    int64_t tickets;          /* of what was staged, so far */
+    int64_t waiting;          /* ns: since when the program waits; 0: it does not */
+    const char *waiting_what; /* for what, where it is nothing of the device's own */
 } dlr_nccl_backend;
 
 /* nccl.c: whether a call of NCCL for that communicator has gone well; waits for it where it goes on by
@@ -149,6 +149,7 @@ void dlr_nccl_end_watch(dlr_nccl_backend *b);
 /* The first failure stays. The lock is held. */
 void dlr_nccl_fail(dlr_nccl_backend *b, const char *format, ...) DL_PRINTF(2, 3);
 bool dlr_nccl_check(dlr_comm *comm, dl_error *err);
-void dlr_nccl_waits(dlr_comm *comm, bool begins);
+dlr_comm_state dlr_nccl_state(dlr_nccl_backend *b);
+void dlr_nccl_waits(dlr_comm *comm, bool begins, const char *what);
 void dlr_nccl_leave(dlr_comm *comm, const char *why);
 #endif

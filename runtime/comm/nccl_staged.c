@@ -61,15 +61,18 @@ int64_t dlr_nccl_start(dlr_comm *comm, dlr_members *g, const dlr_collective *c) 
     dl_error err = {0};
     int64_t from = dlr_bytes_from(c, g->n, g->me), to = dlr_bytes_to(c, g->n, g->me);
     dlr_nccl_staged *s = take(b, round_up(from) + round_up(to) + ALIGN, &err);
+    pthread_mutex_lock(&b->lock);
+    int64_t ticket = ++b->tickets;
+    pthread_mutex_unlock(&b->lock);
     if (s) {
-        s->ticket = ++b->tickets;
+        s->ticket = ticket;
         s->c = *c, s->from = from, s->to = to;
-        if (send(b, s, g, &err)) return s->ticket;
+        if (send(b, s, g, &err)) return ticket;
     }
     pthread_mutex_lock(&b->lock);
     dlr_nccl_fail(b, "%s", err.message);
     pthread_mutex_unlock(&b->lock);
-    return ++b->tickets;
+    return ticket;
 }
 
 static dlr_nccl_staged *find(const dlr_nccl_backend *b, int64_t ticket) {
@@ -83,11 +86,9 @@ bool dlr_nccl_wait(dlr_comm *comm, int64_t ticket, dl_error *err) {
     dlr_nccl_staged *s = find(b, ticket);
     if (!dlr_nccl_check(comm, err)) return false;
     if (!s || ticket <= 0) return dl_fail(err, DL_INTERNAL, "a ticket that is none, or was waited for");
-    b->waiting_what = s->c.what;
-    dlr_nccl_waits(comm, true);
+    dlr_nccl_waits(comm, true, s->c.what);
     dlr_cu_result r = b->v->EventSynchronize(s->event);
-    dlr_nccl_waits(comm, false);
-    b->waiting_what = NULL;
+    dlr_nccl_waits(comm, false, NULL);
     if (!dlr_nccl_check(comm, err) || !dlr_nccl_cu_ok(b, r, s->c.what ? s->c.what : "a collective", err))
         return false;
     if (s->to) memcpy(s->c.to, s->pinned + round_up(s->from), (size_t)s->to);

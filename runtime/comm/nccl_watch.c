@@ -31,10 +31,10 @@ bool dlr_nccl_check(dlr_comm *comm, dl_error *err) {
     return ok;
 }
 
-void dlr_nccl_waits(dlr_comm *comm, bool begins) {
+void dlr_nccl_waits(dlr_comm *comm, bool begins, const char *what) {
     dlr_nccl_backend *b = comm->of;
     pthread_mutex_lock(&b->lock);
-    b->waiting = begins ? dl_clock_ns() : 0;
+    b->waiting = begins ? dl_clock_ns() : 0, b->waiting_what = what;
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -45,26 +45,36 @@ void dlr_nccl_leave(dlr_comm *comm, const char *why) {
     pthread_mutex_unlock(&b->lock);
 }
 
-/* What the device is in; the lock is held. */
-static const char *where(dlr_nccl_backend *b, char *text, size_t room) {
-    if (dlr_beside_busy(b->comm, text, room)) return text;
-    return b->waiting_what ? b->waiting_what : "the device's work";
+/* The lock is held. */
+static dlr_comm_state state_of(dlr_nccl_backend *b) {
+    dlr_comm_state s = dlr_beside_state(b->comm);
+    s.calls += b->tickets, s.waiting = b->waiting;
+    if (!*s.what && b->waiting_what) snprintf(s.what, sizeof s.what, "%s", b->waiting_what);
+    return s;
+}
+
+dlr_comm_state dlr_nccl_state(dlr_nccl_backend *b) {
+    pthread_mutex_lock(&b->lock);
+    dlr_comm_state s = state_of(b);
+    pthread_mutex_unlock(&b->lock);
+    return s;
 }
 
 static void look(dlr_nccl_backend *b) {
-    char text[200];
+    dlr_comm_state s = state_of(b);
+    const char *what = *s.what ? s.what : "a collective";
     for (int i = 0; i < b->all.n && !b->failed.code; i++) {
         int error = DLR_NCCL_SUCCESS, called = b->n->CommGetAsyncError(b->all.at[i], &error);
         if (called) error = called;
         if (error == DLR_NCCL_SUCCESS || error == DLR_NCCL_IN_PROGRESS) continue;
         const char *more = b->n->GetLastError(b->all.at[i]);
-        dlr_nccl_fail(b, "NCCL fails in %s: %s%s%s%s", where(b, text, sizeof text),
-                      b->n->GetErrorString(error), more && *more ? " (" : "", more && *more ? more : "",
-                      more && *more ? ")" : "");
+        dlr_nccl_fail(b, "NCCL fails in %s: %s%s%s%s", what, b->n->GetErrorString(error),
+                      more && *more ? " (" : "", more && *more ? more : "", more && *more ? ")" : "");
     }
-    if (!b->failed.code && b->waiting && (double)(dl_clock_ns() - b->waiting) > b->timeout * 1e9)
-        dlr_nccl_fail(b, "%s has not ended for %g s (--comm_timeout), and no rank is known to be lost",
-                      where(b, text, sizeof text), b->timeout);
+    /* alone; of several ranks the hosts' watchdog says who is late */
+    if (!b->failed.code && b->comm->world.size == 1 && s.waiting &&
+        (double)(dl_clock_ns() - s.waiting) > b->timeout * 1e9)
+        dlr_nccl_fail(b, "%s has not ended for %g s (--comm_timeout)", what, b->timeout);
 }
 
 /* Without the lock, which NCCL's own calls may hold up: they end by this. */

@@ -29,7 +29,7 @@ typedef struct {
                     dl_error *err);
     bool (*reserve)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dl_error *err);
     bool (*check)(dlr_comm *comm, dl_error *err);
-    void (*waits)(dlr_comm *comm, bool begins);
+    void (*waits)(dlr_comm *comm, bool begins, const char *what);
 } dlr_comm_backend_table;
 
 struct dlr_comm {
@@ -64,9 +64,9 @@ const char *dlr_collective_name(dlr_collective_kind kind);
 /* What all members must have in common, as a number. */
 uint64_t dlr_collective_hash(const dlr_collective *c, int n);
 
-/* Tells and asks whoever works beside the comm; busy: false where nobody does, or nothing is under way. */
+/* Tells and asks whoever works beside the comm; nobody: all zero. */
 void dlr_beside_lost(dlr_comm *comm, const dl_error *why);
-bool dlr_beside_busy(dlr_comm *comm, char *text, size_t room);
+dlr_comm_state dlr_beside_state(dlr_comm *comm);
 void dlr_beside_flight(dlr_comm *comm, int rank, dl_buf *to);
 
 /* Carries out a collective whose n members are all in this process. */

@@ -12,14 +12,14 @@
 /* ---- where the device is ---- */
 
 /* From the watchdog's thread. */
-static bool busy(void *of, char *text, size_t room) {
+static void tell_state(void *of, dlr_comm_state *state) {
     const dlr_cuda *c = of;
     int program = c->flying;
-    if (program < 0 || !c->programs[program].ncollectives) return false;
+    state->calls = c->runs;
+    if (program < 0 || !c->programs[program].ncollectives) return;
     const dlr_cuda_program *p = &c->programs[program];
     int next = p->order[*c->progress % p->ncollectives];
-    snprintf(text, room, "%s", dlr_exchange_what(c->base.exchange, program, next));
-    return true;
+    snprintf(state->what, sizeof state->what, "%s", dlr_exchange_what(c->base.exchange, program, next));
 }
 
 static void flight(void *of, int rank, dl_buf *to) {
@@ -29,8 +29,8 @@ static void flight(void *of, int rank, dl_buf *to) {
     const dlr_cuda_program *p = &c->programs[program];
     const dl_plan_program *plan = &c->base.plan->programs.at[program];
     int done = *c->progress, first = done > most / 2 ? done - most / 2 : 0;
-    dl_putf(to, "rank %d: on the device: run %lld of '%s', or the one before, %d of %d collectives done\n",
-            rank, (long long)c->runs, plan->name, done, p->ncollectives);
+    dl_putf(to, "rank %d: on the device: run %lld of '%s', or one before, %d of %d collectives done\n", rank,
+            (long long)c->runs, plan->name, done, p->ncollectives);
     for (int i = first; i < p->ncollectives && i < first + most; i++) {
         const dl_plan_collective *k = &plan->collectives.at[p->order[i]];
         dl_putf(to, "rank %d: %d: group %s, %lld %s %s\n", rank, i, k->group,
@@ -100,17 +100,23 @@ bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
               made(c, c->driver->StreamCreate(&c->sharer, DLR_CU_STREAM_NON_BLOCKING), err) &&
               make_progress(c, err);
     for (int i = 0; ok && i < d->plan->programs.n; i++) ok = make_events(c, i, err);
-    if (ok) dlr_comm_set_beside(c->nccl, &(dlr_comm_beside){c, NULL, busy, flight});
+    if (ok) dlr_comm_set_beside(c->nccl, &(dlr_comm_beside){c, NULL, tell_state, flight});
     return ok;
 }
 
 /* ---- a step ---- */
 
+static dlr_cu_result put_progress(dlr_cuda *c, int done, dlr_cu_stream stream) {
+    return c->driver->MemcpyDtoHAsync((void *)(uintptr_t)c->progress,
+                                      c->numbers + sizeof(int32_t) * (uint64_t)done, sizeof(int32_t), stream);
+}
+
 static dlr_cu_result put_start(dlr_cuda *c, int program, int number) {
     const dlr_driver *v = c->driver;
     const dlr_cuda_collective *k = &c->programs[program].collectives[number];
     dl_error err = {0};
-    dlr_cu_result r = v->EventRecord(k->ready, c->stream);
+    dlr_cu_result r = k->place ? 0 : put_progress(c, 0, c->stream);
+    if (r == 0) r = v->EventRecord(k->ready, c->stream);
     if (r == 0) r = v->StreamWaitEvent(c->sharer, k->ready, 0);
     if (r == 0) dlr_cuda_mark_collective(c, program, number, false);
     if (r == 0 && !dlr_exchange_enqueue(c->base.exchange, program, number, c->sharer, &err)) {
@@ -118,10 +124,7 @@ static dlr_cu_result put_start(dlr_cuda *c, int program, int number) {
         return DLR_CU_STREAM_CAPTURE_INVALIDATED;
     }
     if (r == 0) dlr_cuda_mark_collective(c, program, number, true);
-    if (r == 0)
-        r = v->MemcpyDtoHAsync((void *)(uintptr_t)c->progress,
-                               c->numbers + sizeof(int32_t) * (uint64_t)(k->place + 1), sizeof(int32_t),
-                               c->sharer);
+    if (r == 0) r = put_progress(c, k->place + 1, c->sharer);
     return r == 0 ? v->EventRecord(k->done, c->sharer) : r;
 }
 

@@ -120,7 +120,8 @@ typedef struct {
     int64_t uses;
     dlr_slot ring[DLR_RING];
     dlr_cuda_watched watch;
-    int64_t runs, taken;        /* started; of them taken */
+    _Atomic int64_t runs;       /* started */
+    int64_t taken;              /* of them taken */
     dlr_comm *nccl;             /* between the devices; NULL: there is one rank */
     dlr_cu_stream sharer;       /* of collectives */
     dlr_cu_memory numbers;      /* 0, 1, 2, ... on the device */
