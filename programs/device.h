@@ -2,6 +2,7 @@
 #ifndef DL_DEVICE_H
 #define DL_DEVICE_H
 #include "ir/base/arena.h"
+#include "runtime/cuda/driver.h"
 #include "runtime/world.h"
 
 typedef struct {
@@ -20,4 +21,7 @@ bool dl_device_choose(dl_arena *arena, const char *device, const char *target, d
  * `device` as it was chosen ("cuda"; others stay as they are). Errors: DL_USAGE (one device, by number,
  * for several ranks), DL_RESOURCE (no driver, fewer devices than ranks). */
 const char *dl_device_of_rank(dl_arena *arena, const char *device, const dlr_world *world, dl_error *err);
+/* The driver of a device "cuda", "cuda:N" or "cuda:emulated", and which of its devices that is. Errors:
+ * DL_RESOURCE. */
+const dlr_driver *dl_device_driver(const char *device, int *ordinal, dl_error *err);
 #endif

@@ -118,12 +118,35 @@ static void share_streams(const program *p) {
     if (null >= 0) dup2(null, STDOUT_FILENO), close(null);
 }
 
+static bool choose_device(program *p, dl_error *err) {
+    const char **device = &p->device.device;
+    if (!dl_device_choose(p->arena, dl_config_str(p->config, DL_KEY_device), NULL, &p->device, err))
+        return false;
+    if (*device && !(*device = dl_device_of_rank(p->arena, *device, &p->world, err))) return false;
+    if (p->device.warning) dl_push(p->arena, &p->warnings, p->device.warning);
+    return true;
+}
+
+/* Ranks that no MPI has started may do with NCCL, each on its device. */
+static bool name_device(program *p, dlr_world_options *o, dl_error *err) {
+    dlr_world_said said;
+    if (!dlr_world_read(&said, err)) return false;
+    if (said.world.size == 1 || !said.torchrun) return true;
+    p->world = said.world;
+    if (!choose_device(p, err)) return false;
+    const char *device = p->device.device ? p->device.device : "cpu";
+    if (strncmp(device, "cuda", 4) == 0 && !(o->driver = dl_device_driver(device, &o->ordinal, err)))
+        return false;
+    p->warnings.n = 0; /* it is chosen once more, when all know each other */
+    return true;
+}
+
 /* Who trains together: everybody's first act, so that whoever is missing is missed here. */
 static bool open_world(program *p, dl_error *err) {
     p->world = (dlr_world){.size = 1, .local_size = 1};
     dlr_world_options o = {
         .timeout = dl_config_float(p->config, DL_KEY_comm_timeout), .lost = end_lost, .context = p};
-    dlr_comm *comm = dlr_comm_open(&o, err);
+    dlr_comm *comm = name_device(p, &o, err) ? dlr_comm_open(&o, err) : NULL;
     if (!comm) return false;
     p->world = dlr_comm_world(comm);
     if (p->world.size > 1) {
@@ -135,15 +158,6 @@ static bool open_world(program *p, dl_error *err) {
 }
 
 static bool is_leader(const program *p) { return p->world.rank == 0; }
-
-static bool choose_device(program *p, dl_error *err) {
-    const char **device = &p->device.device;
-    if (!dl_device_choose(p->arena, dl_config_str(p->config, DL_KEY_device), NULL, &p->device, err))
-        return false;
-    if (*device && !(*device = dl_device_of_rank(p->arena, *device, &p->world, err))) return false;
-    if (p->device.warning) dl_push(p->arena, &p->warnings, p->device.warning);
-    return true;
-}
 
 static bool open_session(program *p, dl_error *err) {
     dl_config *c = p->config;

@@ -50,6 +50,10 @@ typedef struct {
     double timeout;         /* seconds after which a rank that takes no part is given up; 0: 600 */
     dlr_comm_lost_fn *lost; /* NULL: only waits fail */
     void *context;
+    /* This rank's device, where collectives may go by NCCL alone: the ranks are none of an MPI's. NULL: they
+     * may not. */
+    const struct dlr_driver *driver;
+    int ordinal;
     const char *flight; /* file of the last collectives, written when a rank is lost, "%d" being the rank;
                            NULL: standard error. Kept */
 } dlr_world_options;

@@ -13,6 +13,17 @@
  * one process), DL_PEER. */
 dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, dl_error *err);
 
+/* The same without a comm of the hosts: NCCL's id goes over TCP (comm/meet.h), and what the hosts tell each
+ * other over NCCL, too. Nobody watches who lives: NCCL's own errors and the timeout end it. Errors also those
+ * of dlr_meet. */
+dlr_comm *dlr_comm_nccl_alone(const dlr_world *world, const dlr_driver *driver, int ordinal, double timeout,
+                              dl_error *err);
+/* Whether it is one between devices. */
+bool dlr_comm_is_nccl(const dlr_comm *comm);
+/* From now on what comes from the host runs behind all that was given to this stream, and what is given to it
+ * later behind that: all ranks then do both in one order. NULL: no longer. */
+void dlr_comm_follow(dlr_comm *comm, dlr_cu_stream stream);
+
 /* Puts a collective of device memory into a stream of the device, to run there or to be captured: `from` and
  * `to` are the device's addresses. Nobody waits. All ranks enqueue the same ones of a group in the same
  * order, and in all groups in an order without cycles. Errors: DL_PEER, DL_RESOURCE (what NCCL says),

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "ir/base/clock.h"
+#include "runtime/comm/meet.h"
 #include "runtime/comm/nccl.h"
 
 bool dlr_nccl_cu_ok(dlr_nccl_backend *b, dlr_cu_result result, const char *what, dl_error *err) {
@@ -81,6 +82,7 @@ static void free_backend(dlr_nccl_backend *b) {
     const dlr_driver *v = b->v;
     if (b->stream) dlr_nccl_free_staged(b);
     for (int i = 0; i < b->rooms.n; i++) v->MemFree(b->rooms.at[i]);
+    if (b->before) v->EventDestroy(b->before);
     if (b->stream) v->StreamDestroy(b->stream);
     if (b->context) v->DevicePrimaryCtxRelease(b->device);
     pthread_mutex_destroy(&b->lock);
@@ -126,6 +128,8 @@ static bool start_device(dlr_nccl_backend *b, int ordinal, dl_error *err) {
            dlr_nccl_cu_ok(b, v->DevicePrimaryCtxRetain(&b->context, b->device), "no context for NCCL", err) &&
            dlr_nccl_cu_ok(b, v->CtxSetCurrent(b->context), "no context for NCCL", err) &&
            dlr_nccl_cu_ok(b, v->StreamCreate(&b->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream for NCCL",
+                          err) &&
+           dlr_nccl_cu_ok(b, v->EventCreate(&b->before, DLR_CU_EVENT_DISABLE_TIMING), "no event for NCCL",
                           err);
 }
 
@@ -140,15 +144,16 @@ static bool share_id(dlr_nccl_backend *b, dlr_nccl_id *id, dl_error *err) {
     if (b->comm->world.rank == 0) result = b->n->GetUniqueId(&said.id);
     said.failed = result;
     if (result) dl_fail(&own, DL_RESOURCE, "NCCL makes no id: %s", b->n->GetErrorString(result));
-    bool ok = size == 1 || dlr_comm_all(b->host,
-                                        &(dlr_collective){.kind = DLR_BROADCAST,
-                                                          .type = DL_I64,
-                                                          .outer = 1,
-                                                          .count = sizeof said / 8,
-                                                          .from = &said,
-                                                          .to = &said,
-                                                          .what = "broadcast of NCCL's id"},
-                                        err);
+    bool ok = size == 1 || (b->host ? dlr_comm_all(b->host,
+                                                   &(dlr_collective){.kind = DLR_BROADCAST,
+                                                                     .type = DL_I64,
+                                                                     .outer = 1,
+                                                                     .count = sizeof said / 8,
+                                                                     .from = &said,
+                                                                     .to = &said,
+                                                                     .what = "broadcast of NCCL's id"},
+                                                   err)
+                                    : dlr_meet(&b->comm->world, &said, sizeof said, b->timeout, err));
     *id = said.id;
     if (!ok) return false;
     if (own.code) return dl_fail(err, own.code, "%s", own.message);
@@ -189,32 +194,46 @@ static void host_flight(void *of, int rank, dl_buf *to) {
     dlr_beside_flight(b->comm, rank, to);
 }
 
-dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, dl_error *err) {
+static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_driver *driver, int ordinal,
+                           double timeout, dl_error *err) {
     const dlr_nccl *n = dlr_nccl_load(err);
     if (!n) return NULL;
-    if (!host->backend->apart && host->world.size > 1) {
-        dl_fail(err, DL_USAGE, "ranks in one process have no devices of their own: --device=cpu");
-        return NULL;
-    }
     dl_arena *arena = dl_arena_new(NULL);
     dlr_nccl_backend *b = DL_NEW(arena, dlr_nccl_backend);
-    *b = (dlr_nccl_backend){.n = n, .v = driver, .host = host, .arena = arena, .timeout = host->timeout};
+    *b = (dlr_nccl_backend){.n = n, .v = driver, .host = host, .arena = arena, .timeout = timeout};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->change, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    const char *name = dl_format(arena, "NCCL %d.%d.%d beside %s", n->version / 10000, n->version / 100 % 100,
-                                 n->version % 100, host->name);
-    b->comm = dlr_comm_new(&table, name, host->world, b);
-    dlr_comm_set_beside(host, &(dlr_comm_beside){b, host_lost, host_state, host_flight});
-    if (start_device(b, ordinal, err) && dlr_nccl_watch(b, err) && make_world(b, err)) {
-        for (int i = 1; i < host->groups; i++)
-            if (dlr_comm_group(b->comm, host->group[i]->n, host->group[i]->ranks, err) < 0) return NULL;
-        return b->comm;
-    }
-    dlr_comm_set_beside(host, NULL); /* whatever NCCL has begun may still be at work: nothing is freed */
+    const char *name = dl_format(arena, "NCCL %d.%d.%d%s%s", n->version / 10000, n->version / 100 % 100,
+                                 n->version % 100, host ? " beside " : "", host ? host->name : "");
+    b->comm = dlr_comm_new(&table, name, *world, b);
+    b->comm->timeout = timeout, b->comm->sharing = world->local_size;
+    if (host) dlr_comm_set_beside(host, &(dlr_comm_beside){b, host_lost, host_state, host_flight});
+    bool ok = start_device(b, ordinal, err) && dlr_nccl_watch(b, err) && make_world(b, err);
+    for (int i = 1; ok && host && i < host->groups; i++)
+        ok = dlr_comm_group(b->comm, host->group[i]->n, host->group[i]->ranks, err) > 0;
+    if (ok) return b->comm;
+    if (host)
+        dlr_comm_set_beside(host, NULL); /* whatever NCCL has begun may still be at work: nothing is freed */
     dlr_nccl_end_watch(b);
     return NULL;
 }
+
+dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, dl_error *err) {
+    if (host->backend->apart || host->world.size == 1)
+        return open_comm(host, &host->world, driver, ordinal, host->timeout, err);
+    dl_fail(err, DL_USAGE, "ranks in one process have no devices of their own: --device=cpu");
+    return NULL;
+}
+
+dlr_comm *dlr_comm_nccl_alone(const dlr_world *world, const dlr_driver *driver, int ordinal, double timeout,
+                              dl_error *err) {
+    return open_comm(NULL, world, driver, ordinal, timeout > 0 ? timeout : 600, err);
+}
+
+bool dlr_comm_is_nccl(const dlr_comm *comm) { return comm->backend == &table; }
+
+void dlr_comm_follow(dlr_comm *comm, dlr_cu_stream stream) { ((dlr_nccl_backend *)comm->of)->after = stream; }

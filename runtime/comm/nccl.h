@@ -113,6 +113,8 @@ typedef struct {
     dlr_cu_device device;
     dlr_cu_context context;
     dlr_cu_stream stream; /* of what comes from the host */
+    dlr_cu_stream after;  /* dlr_comm_follow's; NULL: none */
+    dlr_cu_event before;  /* what was given to it */
     DL_ARRAY(dlr_nccl_comm) all;
     dl_arena *arena;
     DL_ARRAY(dlr_cu_memory) rooms; /* the last is in use; what was captured may read the others */

@@ -44,6 +44,9 @@ static bool send(dlr_nccl_backend *b, dlr_nccl_staged *s, dlr_members *g, dl_err
     dlr_collective c = s->c;
     c.from = (void *)(uintptr_t)s->memory, c.to = (void *)(uintptr_t)(s->memory + (uint64_t)behind);
     if (s->from) memcpy(s->pinned, s->c.from, (size_t)s->from);
+    if (b->after && !(dlr_nccl_cu_ok(b, v->EventRecord(b->before, b->after), "an event", err) &&
+                      dlr_nccl_cu_ok(b, v->StreamWaitEvent(b->stream, b->before, 0), "an event", err)))
+        return false;
     bool ok =
         !s->from || dlr_nccl_cu_ok(b, v->MemcpyHtoDAsync(s->memory, s->pinned, (size_t)s->from, b->stream),
                                    "a copy to the device", err);
@@ -53,7 +56,8 @@ static bool send(dlr_nccl_backend *b, dlr_nccl_staged *s, dlr_members *g, dl_err
                             v->MemcpyDtoHAsync(s->pinned + round_up(s->from), s->memory + (uint64_t)behind,
                                                (size_t)s->to, b->stream),
                             "a copy from the device", err);
-    return ok && dlr_nccl_cu_ok(b, v->EventRecord(s->event, b->stream), "an event", err);
+    ok = ok && dlr_nccl_cu_ok(b, v->EventRecord(s->event, b->stream), "an event", err);
+    return ok && (!b->after || dlr_nccl_cu_ok(b, v->StreamWaitEvent(b->after, s->event, 0), "an event", err));
 }
 
 int64_t dlr_nccl_start(dlr_comm *comm, dlr_members *g, const dlr_collective *c) {

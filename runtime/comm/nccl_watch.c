@@ -71,8 +71,8 @@ static void look(dlr_nccl_backend *b) {
         dlr_nccl_fail(b, "NCCL fails in %s: %s%s%s%s", what, b->n->GetErrorString(error),
                       more && *more ? " (" : "", more && *more ? more : "", more && *more ? ")" : "");
     }
-    /* alone; of several ranks the hosts' watchdog says who is late */
-    if (!b->failed.code && b->comm->world.size == 1 && s.waiting &&
+    /* else the hosts' watchdog says who is late */
+    if (!b->failed.code && (!b->host || b->comm->world.size == 1) && s.waiting &&
         (double)(dl_clock_ns() - s.waiting) > b->timeout * 1e9)
         dlr_nccl_fail(b, "%s has not ended for %g s (--comm_timeout)", what, b->timeout);
 }
@@ -97,7 +97,7 @@ static void *watch(void *of) {
     snprintf(why, sizeof why, "%s", b->failed.message);
     pthread_mutex_unlock(&b->lock);
     if (failed) abort_all(b);
-    if (tell) dlr_comm_leave(b->host, why); /* the others would wait for this rank */
+    if (tell && b->host) dlr_comm_leave(b->host, why); /* the others would wait for this rank */
     return NULL;
 }
 

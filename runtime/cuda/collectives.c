@@ -91,8 +91,10 @@ static bool make_progress(dlr_cuda *c, dl_error *err) {
 
 bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
     dlr_cuda *c = (dlr_cuda *)d;
-    c->nccl = dlr_comm_nccl(ranks->comm, c->driver, c->ordinal, err);
+    c->borrowed = dlr_comm_is_nccl(ranks->comm);
+    c->nccl = c->borrowed ? ranks->comm : dlr_comm_nccl(ranks->comm, c->driver, c->ordinal, err);
     if (!c->nccl) return false;
+    if (c->borrowed) dlr_comm_follow(c->nccl, c->stream);
     dlr_ranks over = *ranks;
     over.comm = c->nccl;
     d->exchange = dlr_exchange_open(d->arena, d->plan, &over, (char *)(uintptr_t)c->memory, err);
@@ -155,7 +157,11 @@ void dlr_cuda_end_share(dlr_cuda *c) {
             if (p->collectives[k].done) v->EventDestroy(p->collectives[k].done);
         }
     }
-    if (c->nccl) dlr_comm_set_beside(c->nccl, NULL), dlr_comm_close(c->nccl);
+    if (c->nccl) dlr_comm_set_beside(c->nccl, NULL);
+    if (c->nccl && c->borrowed)
+        dlr_comm_follow(c->nccl, NULL);
+    else
+        dlr_comm_close(c->nccl);
     if (c->sharer) v->StreamDestroy(c->sharer);
     if (c->progress) v->MemFreeHost((void *)(uintptr_t)c->progress);
     if (c->numbers) v->MemFree(c->numbers);

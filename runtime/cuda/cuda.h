@@ -123,6 +123,7 @@ typedef struct {
     _Atomic int64_t runs;       /* started */
     int64_t taken;              /* of them taken */
     dlr_comm *nccl;             /* between the devices; NULL: there is one rank */
+    bool borrowed;              /* it is the run's own */
     dlr_cu_stream sharer;       /* of collectives */
     dlr_cu_memory numbers;      /* 0, 1, 2, ... on the device */
     volatile int32_t *progress; /* collectives that the newest run has behind it, as the device copies them */

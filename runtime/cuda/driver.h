@@ -76,7 +76,7 @@ typedef void dlr_cu_host_fn(void *data);
 #define DLR_CU_LAUNCH_BUFFER ((void *)1)
 #define DLR_CU_LAUNCH_SIZE   ((void *)2)
 
-typedef struct {
+typedef struct dlr_driver {
     dlr_cu_result (*Init)(unsigned flags);
     dlr_cu_result (*DriverGetVersion)(int *version); /* 12040: 12.4 */
     dlr_cu_result (*GetErrorName)(dlr_cu_result result, const char **name);
