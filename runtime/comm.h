@@ -1,9 +1,10 @@
 /* Collectives between the ranks of a run, behind one interface: alone (one rank), ranks that one process
- * steps in turn (dlr_comm_local), MPI between processes.
+ * steps in turn (dlr_comm_local), MPI between processes, NCCL between their devices (comm_device.h).
  *
  * Every sum is made in the order of the group's members (0, 1, 2, ...), so that the same world gives the same
- * bits, run by run and on every member. Calls come from one thread of the rank. A rank that is lost, stopped
- * or does something else than the others makes every other rank's waits fail with DL_PEER (comm/README.md).
+ * bits, run by run and on every member; NCCL's own order is as fixed for the same world on the same machines.
+ * Calls come from one thread of the rank. A rank that is lost, stopped or does something else than the others
+ * makes every other rank's waits fail with DL_PEER (comm/README.md).
  */
 #ifndef DLR_COMM_H
 #define DLR_COMM_H

@@ -98,6 +98,7 @@ const dlr_nccl *dlr_nccl_load(dl_error *err);
 typedef struct {
     int64_t ticket; /* 0: nobody's */
     dlr_collective c;
+    char what[112];       /* c.what */
     int64_t from, to;     /* bytes */
     char *pinned;         /* from, and behind it to */
     dlr_cu_memory memory; /* likewise */

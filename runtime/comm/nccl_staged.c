@@ -1,4 +1,5 @@
 /* Collectives of the host's memory: by pinned memory to the device's, there by NCCL, and back. */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/comm/nccl.h"
@@ -18,7 +19,9 @@ static dlr_nccl_staged *take(dlr_nccl_backend *b, int64_t room, dl_error *err) {
     }
     if (!s) {
         s = DL_NEW(b->arena, dlr_nccl_staged);
+        pthread_mutex_lock(&b->lock);
         dl_push(b->arena, &b->staged, s);
+        pthread_mutex_unlock(&b->lock);
         if (!dlr_nccl_cu_ok(b, v->EventCreate(&s->event, DLR_CU_EVENT_DISABLE_TIMING), "an event", err))
             return NULL;
     }
@@ -67,12 +70,13 @@ int64_t dlr_nccl_start(dlr_comm *comm, dlr_members *g, const dlr_collective *c) 
     dlr_nccl_staged *s = take(b, round_up(from) + round_up(to) + ALIGN, &err);
     pthread_mutex_lock(&b->lock);
     int64_t ticket = ++b->tickets;
-    pthread_mutex_unlock(&b->lock);
     if (s) {
-        s->ticket = ticket;
-        s->c = *c, s->from = from, s->to = to;
-        if (send(b, s, g, &err)) return ticket;
+        s->ticket = ticket, s->c = *c, s->from = from, s->to = to;
+        snprintf(s->what, sizeof s->what, "%s", c->what ? c->what : dlr_collective_name(c->kind));
+        s->c.what = s->what;
     }
+    pthread_mutex_unlock(&b->lock);
+    if (s && send(b, s, g, &err)) return ticket;
     pthread_mutex_lock(&b->lock);
     dlr_nccl_fail(b, "%s", err.message);
     pthread_mutex_unlock(&b->lock);
@@ -93,10 +97,11 @@ bool dlr_nccl_wait(dlr_comm *comm, int64_t ticket, dl_error *err) {
     dlr_nccl_waits(comm, true, s->c.what);
     dlr_cu_result r = b->v->EventSynchronize(s->event);
     dlr_nccl_waits(comm, false, NULL);
-    if (!dlr_nccl_check(comm, err) || !dlr_nccl_cu_ok(b, r, s->c.what ? s->c.what : "a collective", err))
-        return false;
+    if (!dlr_nccl_check(comm, err) || !dlr_nccl_cu_ok(b, r, s->what, err)) return false;
     if (s->to) memcpy(s->c.to, s->pinned + round_up(s->from), (size_t)s->to);
+    pthread_mutex_lock(&b->lock);
     s->ticket = 0;
+    pthread_mutex_unlock(&b->lock);
     return true;
 }
 

@@ -49,7 +49,13 @@ void dlr_nccl_leave(dlr_comm *comm, const char *why) {
 static dlr_comm_state state_of(dlr_nccl_backend *b) {
     dlr_comm_state s = dlr_beside_state(b->comm);
     s.calls += b->tickets, s.waiting = b->waiting;
-    if (!*s.what && b->waiting_what) snprintf(s.what, sizeof s.what, "%s", b->waiting_what);
+    const char *what = b->waiting_what;
+    int64_t oldest = INT64_MAX; /* or the first that was begun, and that the device's work may be behind */
+    for (int i = 0; !b->waiting_what && i < b->staged.n; i++) {
+        const dlr_nccl_staged *o = b->staged.at[i];
+        if (o->ticket && o->ticket < oldest) oldest = o->ticket, what = o->c.what;
+    }
+    if (!*s.what && what) snprintf(s.what, sizeof s.what, "%s", what);
     return s;
 }
 

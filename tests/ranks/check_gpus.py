@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -125,6 +126,37 @@ def main(build):
         check(re.search(r"^rank 0: on the device: run \d+ of 'train', or one before, \d+ of \d\d? collectives done", flight, re.M), f"{name}: {flight}")
         check(how == signal.SIGKILL or "not done all_reduce of" in flight, f"{name}: {flight}")  # which is told before the step has come there
         check(seconds < TIMEOUT + 6, f"{name}: {seconds:.1f} s")
+
+    # without MPI, in the words of torchrun: NCCL's id over TCP
+    def apart_from_mpi(name, *args, ranks=(0, 1)):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        words = {k: v for k, v in env.items() if not k.startswith(("OMPI_", "TORCHELASTIC_"))}
+        return [subprocess.Popen([dlrun, *VIT, f"--expdir={folder / name}", f"--comm_timeout={TIMEOUT}", *args], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env={**words, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+                                      "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "DLR_DEBUG": "driver"}) for r in ranks]
+
+    jobs = apart_from_mpi("tcp", *run, "--num_iters=12", "--check_replicas=2")
+    said = [job.communicate() for job in jobs]
+    check([job.returncode for job in jobs] == [0, 0] and valid("tcp") == valid("whole"),
+          f"without MPI: {[job.returncode for job in jobs]}, {valid('tcp')} and {valid('whole')}: {[t[1][-400:] for t in said]}")
+    check(all("driver: graph launches a step 1, " in t[1] for t in said), f"without MPI: {[t[1][-400:] for t in said]}")
+    jobs = apart_from_mpi("tcp_lost", *run, "--num_epochs=10000")
+    for line in jobs[0].stderr:
+        if "Avg val loss" in line:
+            break
+    jobs[1].kill()
+    began = time.monotonic()
+    text = jobs[0].communicate()[1]
+    check(jobs[0].returncode == 8 and re.search(r"rank 0: dlrun: error: (all_reduce of .*|a barrier) has not ended for \d+ s \(--comm_timeout\)", text) and
+          time.monotonic() - began < TIMEOUT + 6, f"a rank lost without MPI: {jobs[0].returncode} {text[-400:]}")
+    jobs[1].communicate()
+    for missing, says in ((1, "rank 1 has not come to MASTER_PORT"), (0, "rank 1 hears nothing of rank 0 at 127.0.0.1")):
+        jobs = apart_from_mpi("tcp_missing", *run, "--num_iters=2", ranks=(1 - missing,))
+        text = jobs[0].communicate()[1]
+        check(jobs[0].returncode == 8 and says in text, f"rank {missing} is missing: {jobs[0].returncode} {text[-400:]}")
 
     done = start(2, "none", *run, "--num_iters=2", DLR_NCCL="/nonexistent")
     check(done.returncode == 5 and "no NCCL (libnccl.so.2, 2.18 or newer) found, looked at: DLR_NCCL=/nonexistent" in done.stderr, f"no NCCL: {done.returncode} {done.stderr[-400:]}")
