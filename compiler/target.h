@@ -7,7 +7,8 @@ typedef struct {
     const char *name;                 /* "cpu:avx512", "cpu:generic", "cuda:sm_90a", ... */
     const struct dl_backend *backend; /* what is done with kernels (backend.h) */
     dl_layout weights;                /* how contractions by windows want them to lie */
-    bool low_products;                /* it multiplies numbers of 16 bits: weights are kept in them, too */
+    unsigned
+        low_products; /* types of 16 bits that it multiplies, 1 << dl_dtype: weights are kept in them, too */
     bool has_tf32;
     /* CPUs */
     int lanes;            /* f32 a vector */
@@ -15,7 +16,7 @@ typedef struct {
     int rows;             /* rows of the register tile: as many as there are registers for */
     int row_block;        /* whole tiles of rows of a contraction's accumulator that stay in cache */
     int grad_rows;        /* rows of a weight gradient's tile, which lie side by side: a power of 2 */
-    const char *flags[4]; /* for the compiler, NULL-terminated */
+    const char *flags[5]; /* for the compiler, NULL-terminated */
     /* GPUs */
     const char *arch; /* "sm_90a": what NVRTC compiles for */
     bool emulated;    /* the same text in blocks on a CPU: tests, and machines without a GPU */

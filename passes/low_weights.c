@@ -1,21 +1,22 @@
 /* low_weights: what becomes of the casts of weights. A weight stays f32: its steps are too small for 16 bits.
  *
- * Where the target multiplies 16 bits, what reads a weight's cast reads a variable of role COPY instead,
- * whose next value is the cast of the weight's next one: a second store of the kernel that updates the
- * weight, where a cast of its own would read it all once more in each step. The executor makes the copies
- * anew where the host has written a parameter. Where the target computes in f32 all the same, products read
- * the weight as it is: no copy, no cast, and nothing is rounded; a product by names reads the model's input
- * so, too, which else were cast by a kernel of its own (an image is turned channels last by one, which may as
- * well round it). */
+ * Where the target multiplies numbers of the cast's type, what reads a weight's cast reads a variable of role
+ * COPY instead, whose next value is the cast of the weight's next one: a second store of the kernel that
+ * updates the weight, where a cast of its own would read it all once more in each step. The executor makes
+ * the copies anew where the host has written a parameter. Where the target computes in f32 all the same,
+ * products read the weight as it is: no copy, no cast, and nothing is rounded; a product by names reads the
+ * model's input so, too, which else were cast by a kernel of its own (an image is turned channels last by
+ * one, which may as well round it). */
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
-/* A vector is cast where it is read: it stays in cache. */
-static bool is_copied(const dl_node *n) {
+/* A weight's cast into one of these types, 1 << dtype each. A vector is cast where it is read: it stays in
+ * cache. */
+static bool is_weight(const dl_node *n, unsigned types) {
     const dl_var *v = n->op == DL_OP_cast ? n->in[0]->var : NULL;
-    return v && v->role == DL_VAR_PARAM && v->value.type.rank > 1 && dl_dtype_is_half(n->out[0].type.dtype);
+    return v && v->role == DL_VAR_PARAM && v->value.type.rank > 1 && (types >> n->out[0].type.dtype & 1);
 }
 
 /* The variable that holds this cast; NULL and the error where its name is taken. */
@@ -47,19 +48,19 @@ static void add_update(dl_graph *g, dl_var *v) {
 }
 
 /* Of f32, into 16 bits: what else is cast is another number. */
-static bool is_input(const dl_node *n) {
+static bool is_input(const dl_node *n, unsigned types) {
     return n->op == DL_OP_cast && n->in[0]->var && n->in[0]->var->role == DL_VAR_INPUT &&
-           n->in[0]->type.dtype == DL_F32 && dl_dtype_is_half(n->out[0].type.dtype);
+           n->in[0]->type.dtype == DL_F32 && (types >> n->out[0].type.dtype & 1);
 }
 
 /* The variable as it is where product n reads its cast in v, or what moves of that make: slices, renamed and
  * spread axes. Else NULL. */
-static dl_value *find_source(dl_builder *b, const dl_node *n, dl_value *v) {
+static dl_value *find_source(dl_builder *b, const dl_node *n, dl_value *v, unsigned types) {
     const dl_node *by = v->def;
     if (!by) return NULL;
-    if (is_copied(by) || (is_input(by) && !dl_op_slides(n->op))) return by->in[0];
+    if (is_weight(by, types) || (is_input(by, types) && !dl_op_slides(n->op))) return by->in[0];
     bool moves = dl_ops[by->op].class == DL_CLASS_MOVE && by->nin == 1;
-    dl_value *of = moves ? find_source(b, n, by->in[0]) : NULL;
+    dl_value *of = moves ? find_source(b, n, by->in[0], types) : NULL;
     if (!of) return NULL;
     dl_type t = v->type;
     t.dtype = of->type.dtype;
@@ -72,7 +73,8 @@ static void round_result(dl_builder *b, dl_node *n) {
     n->op = DL_OP_cast, n->nin = 1, n->nattrs = 0;
 }
 
-static bool read_sources(dl_graph *g) {
+/* Products read what is cast into `types` as it is. */
+static bool read_sources(dl_graph *g, unsigned types) {
     bool any = false;
     dl_builder b = {.graph = g};
     for (int i = 0, nodes = g->nodes.n; i < nodes; i++) {
@@ -80,7 +82,7 @@ static bool read_sources(dl_graph *g) {
         b.loc = n->loc;
         if (dl_ops[n->op].class != DL_CLASS_CONTRACT || n->out[0].type.dtype == DL_F32) continue;
         for (int k = 0; k < 2; k++) {
-            dl_value *source = find_source(&b, n, n->in[k]);
+            dl_value *source = find_source(&b, n, n->in[k], types);
             if (source) n->in[k] = source, any = true;
         }
         if (n->in[0]->type.dtype == DL_F32 && n->in[1]->type.dtype == DL_F32) round_result(&b, n);
@@ -91,8 +93,8 @@ static bool read_sources(dl_graph *g) {
     return true;
 }
 
-bool dl_pass_low_weights(dl_graph *g, dl_pass_ctx *ctx) {
-    if (!ctx->low_products) return read_sources(g);
+/* What is cast into `types` is read from copies. False: nothing is, or the error. */
+static bool read_copies(dl_graph *g, dl_pass_ctx *ctx, unsigned types) {
     uint32_t ids = g->next_id;
     dl_value **copy =
         DL_NEWS(ctx->arena, dl_value *, ids + 1); /* by the cast's value id: what is read in its place */
@@ -102,7 +104,7 @@ bool dl_pass_low_weights(dl_graph *g, dl_pass_ctx *ctx) {
         dl_node *n = g->nodes.at[i];
         for (int k = 0; k < n->nin; k++)
             if (n->in[k]->id < ids && copy[n->in[k]->id]) n->in[k] = copy[n->in[k]->id];
-        if (!is_copied(n)) {
+        if (!is_weight(n, types)) {
             g->nodes.at[kept++] = n;
             continue;
         }
@@ -118,4 +120,10 @@ bool dl_pass_low_weights(dl_graph *g, dl_pass_ctx *ctx) {
     }
     for (int i = 0; i < copies.n; i++) add_update(g, copies.at[i]);
     return copies.n > 0;
+}
+
+bool dl_pass_low_weights(dl_graph *g, dl_pass_ctx *ctx) {
+    const unsigned halves = 1u << DL_F16 | 1u << DL_BF16;
+    bool any = read_sources(g, halves & ~ctx->low_products);
+    return read_copies(g, ctx, halves & ctx->low_products) || any;
 }

@@ -7,11 +7,23 @@
 
 enum { ROUNDS = 5, MOST_LAUNCHES = 16 };
 
-bool dl_ceilings_open(dl_arena *arena, const dl_target *target, const char *device, int threads,
-                      dl_ceilings *c, dl_error *err) {
+/* The type that most of the plan's products are of. */
+static dl_dtype products_of(const dl_plan *p) {
+    for (int i = 0; i < p->vars.n; i++)
+        if (p->vars.at[i].role == DL_VAR_COPY) return p->vars.at[i].type.dtype;
+    return DL_F32;
+}
+
+const char *dl_ceilings_of(const dl_plan *p) {
+    bool cpu = strncmp(p->target, "cpu:", 4) == 0;
+    return cpu && products_of(p) == DL_F32 ? "f32" : "products of bf16";
+}
+
+bool dl_ceilings_open(dl_arena *arena, const dl_plan *of, const dl_target *target, const char *device,
+                      int threads, dl_ceilings *c, dl_error *err) {
     *c = (dl_ceilings){0};
     bool cpu = strncmp(target->name, "cpu:", 4) == 0;
-    dl_plan *plan = cpu ? dl_peak_plan(arena, target, threads, &c->flops, &c->bytes, err)
+    dl_plan *plan = cpu ? dl_peak_plan(arena, target, products_of(of), threads, &c->flops, &c->bytes, err)
                         : dl_cuda_peak_plan(arena, target, &c->flops, &c->bytes, err);
     c->exec =
         plan ? dlr_exec_open(plan, (dlr_exec_options){.threads = threads, .device = device}, err) : NULL;

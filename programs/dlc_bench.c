@@ -95,7 +95,7 @@ static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, co
     getrusage(RUSAGE_SELF, &used); /* before the peak's own buffers are mapped */
     b->rss = (int64_t)used.ru_maxrss * 1024;
     dl_ceilings ceilings;
-    bool ok = dl_ceilings_open(arena, target, device, b->threads, &ceilings, err) &&
+    bool ok = dl_ceilings_open(arena, b->plan, target, device, b->threads, &ceilings, err) &&
               dl_ceilings_measure(&ceilings, err);
     if (ok && dlr_exec_ahead(exec) > 1)
         time_ahead(exec, b, want, ns, sum);

@@ -8,20 +8,22 @@
 
 typedef struct {
     dl_arena *arena;
-    const char *target, *device;
+    const dl_plan *plan;
+    const char *device;
     int threads;
 } machine;
 
 static bool measure(void *context, dlr_ceilings *found, dl_error *err) {
     const machine *m = context;
     dl_ceilings c = {0};
-    const dl_target *target = dl_target_find(m->target, err);
-    bool ok = target && dl_ceilings_open(m->arena, target, m->device, m->threads, &c, err) &&
+    const dl_target *target = dl_target_find(m->plan->target, err);
+    bool ok = target && dl_ceilings_open(m->arena, m->plan, target, m->device, m->threads, &c, err) &&
               dl_ceilings_measure(&c, err);
-    bool cpu = strncmp(m->target, "cpu:", 4) == 0;
+    bool cpu = strncmp(m->plan->target, "cpu:", 4) == 0;
     if (ok)
         *found = (dlr_ceilings){c.gflops, c.gbytes,
-                                cpu ? "measured here" : "measured here (products of bf16 by mma.sync)"};
+                                cpu ? dl_format(m->arena, "measured here (%s)", dl_ceilings_of(m->plan))
+                                    : "measured here (products of bf16 by mma.sync)"};
     dl_ceilings_close(&c);
     return ok;
 }
@@ -45,7 +47,7 @@ static void find_ranges(dlr_ranges *r) {
 static dlr_profile *record(dl_arena *arena, const char *folder, const char *name, int64_t epoch,
                            dlr_exec *exec, const char *device) {
     machine *m = DL_NEW(arena, machine);
-    *m = (machine){arena, dlr_exec_plan(exec)->target, device, dlr_pool_threads(dlr_exec_pool(exec))};
+    *m = (machine){arena, dlr_exec_plan(exec), device, dlr_pool_threads(dlr_exec_pool(exec))};
     return dlr_profile_new(arena,
                            &(dlr_profile_options){.trace = dl_format(arena, "%s/%s.json", folder, name),
                                                   .table = dl_format(arena, "%s/%s.txt", folder, name),

@@ -33,6 +33,7 @@ enum {
     DL_NEED_HALVES,    /* types of 16 bits: f16 1, bf16 2 */
     DL_NEED_ENDS,      /* of attention's tiles: one and two vectors set, one and two summed, a bit each */
     DL_NEED_GRAD_ROWS, /* heights of weight-gradient tiles that it calls, a bit each */
+    DL_NEED_PAIR_ROWS, /* the same of pairs */
     DL_CPU_NEEDS
 };
 _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");

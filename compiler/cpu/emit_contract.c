@@ -68,7 +68,7 @@ static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
 /* Bytes in which a unit makes floats of weights that are none: those of `columns` at a time, a chain of them,
  * or one column's where all terms are gathered. */
 static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t columns) {
-    int64_t terms = s->taps * s->summed, chain = terms < DL_CHAIN ? terms : DL_CHAIN;
+    int64_t terms = s->taps * dl_shape_words(s), chain = terms < DL_CHAIN ? terms : DL_CHAIN;
     if (dl_shape_part(e->k, s->c, s->weight, 0)->dtype == DL_F32) return 0;
     return (is_gathered(s) ? terms : columns * chain) * e->t->panel * 4;
 }
@@ -134,7 +134,7 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
             weight_argument(e, s));
     code->phases = 2;
     code->units[0] = columns * s->taps;
-    code->workspace = columns * s->taps * s->summed * e->t->panel * 4;
+    code->workspace = columns * s->taps * dl_shape_words(s) * e->t->panel * 4;
     put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "rows_unit", code);
 }
 
@@ -163,7 +163,7 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
         low[a] = lo, count[a] = hi > lo ? hi - lo : 0;
         reach[a] = s->kernel[a] / s->stride[a], taps *= reach[a];
     }
-    dl_emit_parts(e, s->c, s->image, "parts");
+    dl_emit_parts(e, s->c, s->image, s->pairs, "parts");
     dl_putf(e->out, "static const struct tap %s_taps[] = {", name);
     for (int64_t i = 0; i < taps; i++)
         dl_putf(e->out, "{%lld, {%lld, %lld, %lld}}, ", (long long)i,
@@ -218,6 +218,15 @@ static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     (is_folded(e, s) ? put_folded : put_by_parity)(e, s, code);
 }
 
+/* Are terms words of two bf16? Neighbouring channels of all parts, where the target multiplies such. */
+static bool is_paired(const dl_emitter *e, const dl_shape *s) {
+    bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
+    bool even = true;
+    for (int i = 0; i < s->c->nparts[s->image]; i++)
+        even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
+    return dl_emit_pairs(e, s->c) && even && !is_gathered(s) && !(back ? is_folded(e, s) : is_narrow(e, s));
+}
+
 typedef void put_family(dl_emitter *e, const dl_shape *s, dl_emitted *code);
 static put_family *const families[DL_NTENSORS] = {/* by what is made */
                                                   [DL_TENSOR_X] = put_grad_input,
@@ -233,6 +242,8 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
         order[i] = i == 0 ? 0 : i + 1 < e->k->nspace ? i + 1 : 1; /* channels last */
     dl_emit_find_partial(e, e->k->nspace, order);
     code->phases = 1, code->needs[DL_NEED_CONTRACTS] = true;
+    bool image = dl_op_tensor(c->op, DL_RESULT_PLACE) != DL_TENSOR_W;
+    s.pairs = image && c->windows.groups == 1 && is_paired(e, &s);
     (c->windows.groups > 1 ? dl_emit_groups : families[dl_op_tensor(c->op, DL_RESULT_PLACE)])(e, &s, code);
     return dl_emit_sweeps(e, 1, code, err);
 }

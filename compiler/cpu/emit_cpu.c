@@ -6,7 +6,8 @@
 
 /* The texts of compiler/cpu/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[], dl_kernels_weight[],
-    dl_kernels_fold[], dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
+    dl_kernels_weight_tiles[], dl_kernels_weight_pairs[], dl_kernels_fold[], dl_kernels_pairs[],
+    dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
     dl_kernels_attention[];
 
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
@@ -16,16 +17,21 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
             DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->needs[DL_NEED_GRAD_ROWS]);
     const unsigned *has = needs->needs;
+    dl_putf(out, "#define PAIR_ROWS %u\n", has[DL_NEED_PAIR_ROWS]);
     bool attends = has[DL_NEED_LOOPS] >> DL_LOOPS_ATTENTION & 1;
     dl_putf(out, "#define DRAWS %u\n#define ATTENTION_ENDS %u\n", has[DL_NEED_DRAWS], has[DL_NEED_ENDS]);
     dl_putf(out, "#define HALVES %u\n", has[DL_NEED_HALVES]);
+    dl_putf(out, "#define HAS_PAIRS %d\n", (t->low_products >> DL_BF16 & 1) && has[DL_NEED_HALVES] & 2);
     dl_puts(out, dl_kernels_prelude);
     if (has[DL_NEED_HALVES] || attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_elements);
+    if (attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_pairs);
     if (has[DL_NEED_DRAWS]) dl_puts(out, dl_kernels_random);
     if (attends) dl_puts(out, dl_kernels_attention);
     if (!has[DL_NEED_CONTRACTS]) return;
     dl_puts(out, dl_kernels_contract);
     dl_puts(out, dl_kernels_narrow);
+    dl_puts(out, dl_kernels_weight_tiles);
+    dl_puts(out, dl_kernels_weight_pairs);
     dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
     dl_puts(out, dl_kernels_product);
@@ -41,6 +47,13 @@ const char *dl_emit_element(dl_dtype d) {
 const char *dl_emit_array(dl_emitter *e, int param) {
     return dl_format(e->arena, "(struct array){arg[%d], %s}", param,
                      dl_emit_element(e->k->params.at[param].type.dtype));
+}
+
+bool dl_emit_pairs(const dl_emitter *e, const dl_kinstr *c) {
+    bool all = e->t->low_products >> DL_BF16 & 1;
+    for (int o = 0; o < 2; o++)
+        for (int i = 0; i < c->nparts[o]; i++) all &= e->k->params.at[c->parts[o][i]].type.dtype == DL_BF16;
+    return all;
 }
 
 /* The types of 16 bits that a kernel has, as DL_NEED_HALVES says. */

@@ -164,7 +164,7 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
     const char *name = e->k->name;
     dl_gradient g = {
         .batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size, .across = true};
-    g.packs = side_type(p, 0) != DL_F32;
+    g.packs = side_type(p, 0) != DL_F32, g.pairs = dl_emit_pairs(e, p->c);
     for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
     g.in[2] = g.out[2] = p->terms.size;
     for (int i = 0; i < 2; i++)
@@ -178,6 +178,12 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
             "    %s_rows(arg, sum, 0, row, rows, column, n);\n}\n",
             name, (long long)p->column.size, (long long)p->column.size, name);
     dl_emit_gradient(e, &g, code);
+}
+
+/* Are terms words of two bf16 (kernels/product.c)? */
+static bool is_paired(const dl_emitter *e, const product *p) {
+    return dl_emit_pairs(e, p->c) && p->terms.size % 2 == 0 && even_step(p, 0, &p->terms) == 1 &&
+           (even_step(p, 1, &p->terms) == 1 || even_step(p, 1, &p->column) == 1);
 }
 
 /* Phase 0 packs the right operand, and a left one of 16 bits where more than a few units would widen the same
@@ -195,12 +201,13 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             blocks = dl_ceil_div(p->rows.size, e->t->row_block), groups = 1;
     while (p->batch.size * blocks * groups < UNITS && groups < panels) groups++;
     int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(p, 0, &p->terms);
-    bool direct = left_step == 1 && side_type(p, 0) == DL_F32;
-    bool ahead = side_type(p, 0) != DL_F32 && groups > FEW;
-    int64_t right_floats = p->batch.size * panels * p->terms.size * e->t->panel;
+    bool pairs = is_paired(e, p), direct = pairs || (left_step == 1 && side_type(p, 0) == DL_F32);
+    bool ahead = !direct && side_type(p, 0) != DL_F32 && groups > FEW;
+    int64_t terms = p->terms.size / (pairs ? 2 : 1), panel_floats = panels * terms * e->t->panel,
+            right_floats = p->batch.size * panel_floats;
     dl_putf(e->out,
             "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, .terms = "
-            "%lld, .left = {%d, 0, %s}, "
+            "%lld, .pairs = %d, .left = {%d, 0, %s}, "
             ".right = {%d, 0, %s}, .direct = %d, .left_packed = %lld, .left_step = %lld, .right_step = %lld, "
             ".row_step = %lld, "
             ".column_step = %lld, "
@@ -208,12 +215,12 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             ".right_at = %s_right, "
             ".unit_panels = %lld, .by_rows = %d};\n",
             name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
-            (long long)p->terms.size, p->c->parts[p->side[0]][0], dl_emit_element(side_type(p, 0)),
+            (long long)terms, pairs, p->c->parts[p->side[0]][0], dl_emit_element(side_type(p, 0)),
             p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)), direct,
             (long long)(ahead ? right_floats : 0), (long long)left_step,
             (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
             (long long)even_step(p, 1, &p->column), name, name, (long long)unit_panels,
-            panels * p->terms.size * e->t->panel * 4 <= PANELS_STAY);
+            panel_floats * 4 <= PANELS_STAY);
     dl_putf(e->out,
             "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n",
             name);

@@ -27,6 +27,7 @@ static bool fits(const dl_target *t, const dl_gradient *g) {
 static void find_units(const dl_target *t, dl_gradient *g) {
     int64_t wide = PANEL_FLOATS / t->panel;
     bool runs = g->channels < DL_RUN_BELOW && g->dilation[2] == 1;
+    g->pairs &= !runs; /* taps that lie outside count one by one */
     g->run = runs ? at_least_one(g->kernel[2]) : 1, g->rows = g->run * g->channels;
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
@@ -69,13 +70,15 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             g->nx, g->ny, name, name, (long long)g->channels, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
             ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels = %lld, "
-            ".shares = %lld, .direct = %d, .height = %lld, .across = %d};\n",
+            ".shares = %lld, .direct = %d, .height = %lld, .pairs = %d, .across = %d};\n",
             (long long)g->panels, (long long)g->groups, (long long)g->unit_groups, (long long)g->unit_rows,
-            (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->across);
+            (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->pairs,
+            g->across);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
-    code->needs[DL_NEED_GRAD_ROWS] |= find_heights(g->rows % g->unit_rows, g->height);
-    if (g->rows >= g->unit_rows) code->needs[DL_NEED_GRAD_ROWS] |= find_heights(g->unit_rows, g->height);
+    unsigned *heights = &code->needs[g->pairs ? DL_NEED_PAIR_ROWS : DL_NEED_GRAD_ROWS];
+    *heights |= find_heights(g->rows % g->unit_rows, g->height);
+    if (g->rows >= g->unit_rows) *heights |= find_heights(g->unit_rows, g->height);
     code->phases = 1, code->units[0] = g->blocks * g->shares;
     code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->shares > 1 ? 0 : sums)) * 4;
     dl_emit_head(e, 0);
@@ -139,8 +142,9 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
         g.pad[i] = turned ? (s->kernel[i] - 1) * s->dilation[i] - s->pad[i] : s->pad[i];
     }
     g.packs = dl_shape_part(e->k, s->c, turned ? y : x, 0)->dtype != DL_F32;
-    dl_emit_parts(e, s->c, turned ? y : x, "x");
-    dl_emit_parts(e, s->c, turned ? x : y, "y");
+    g.pairs = dl_emit_pairs(e, s->c);
+    dl_emit_parts(e, s->c, turned ? y : x, false, "x");
+    dl_emit_parts(e, s->c, turned ? x : y, false, "y");
     e->flat = true;
     dl_emit_body(e);
     int64_t run = g.channels < DL_RUN_BELOW && g.dilation[2] == 1 ? g.kernel[2] : 1;

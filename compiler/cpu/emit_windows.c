@@ -23,6 +23,8 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
     return s;
 }
 
+int64_t dl_shape_words(const dl_shape *s) { return s->pairs ? s->summed / 2 : s->summed; }
+
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 /* Taps t of position q of x are those at which q + pad - t * dilation is a multiple of the stride: every
@@ -42,12 +44,12 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
     dl_putf(out, ".%s = {%lld, %lld, %lld}, ", name, (long long)v[0], (long long)v[1], (long long)v[2]);
 }
 
-void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, const char *name) {
+void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, bool pairs, const char *name) {
     dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
     for (int i = 0; i < c->nparts[operand]; i++)
         dl_putf(e->out, "{%d, %lld, %s}, ", c->parts[operand][i],
-                (long long)dl_shape_part(e->k, c, operand, i)->axis[1].size,
-                dl_emit_element(dl_shape_part(e->k, c, operand, i)->dtype));
+                (long long)dl_shape_part(e->k, c, operand, i)->axis[1].size / (pairs ? 2 : 1),
+                pairs ? "PAIR" : dl_emit_element(dl_shape_part(e->k, c, operand, i)->dtype));
     dl_puts(e->out, "};\n");
 }
 
@@ -106,7 +108,7 @@ static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t gro
 
 dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns) {
     int64_t groups = dl_ceil_div(dl_ceil_div(e->k->space[1].size, e->t->panel), unit_columns);
-    dl_emit_parts(e, s->c, s->image, "parts");
+    dl_emit_parts(e, s->c, s->image, s->pairs, "parts");
     if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X) return put_parity_tables(e, s, groups);
     put_forward_tables(e, s);
     int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
@@ -126,9 +128,10 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
     dl_putf(e->out,
             ".channels = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, .by_rows = %d, "
             ".weight_taps = %lld, "
-            ".weight_start = %lld, .weight_channels = %lld, ",
-            (long long)channels, (long long)s->summed, (long long)columns, (long long)unit_columns, by_rows,
-            (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c);
+            ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",
+            (long long)channels, (long long)dl_shape_words(s), (long long)columns, (long long)unit_columns,
+            by_rows, (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c,
+            s->pairs);
     dl_putf(
         e->out,
         ".nparts = %d, .npositions = %d, .part = %s_parts, .positions = %s_positions, .taps = %s_taps};\n",
@@ -146,9 +149,10 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     enum { UNITS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
     const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
     int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
-    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1;
-    while (s->taps * s->summed <= DL_CHAIN && unit < columns && unit < most &&
-           (unit + 1) * s->taps * s->summed * e->t->panel * 4 <= WEIGHTS &&
+    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1,
+            terms = s->taps * dl_shape_words(s);
+    while (terms <= DL_CHAIN && unit < columns && unit < most &&
+           (unit + 1) * terms * e->t->panel * 4 <= WEIGHTS &&
            blocks * dl_ceil_div(columns, unit + 1) >= UNITS)
         unit++;
     dl_tables t = dl_emit_tables(e, s, unit);

@@ -13,7 +13,8 @@ typedef struct {
     int64_t stride[3], dilation[3], pad[3], kernel[3], x[3], y[3];
     int64_t batch, taps;
     int64_t weight_o, weight_c; /* w's first two axes, as they are stored */
-    int64_t summed;             /* channels that a position's sums go over */
+    int64_t summed;             /* channels that a position's sums go over, */
+    bool pairs;                 /* by words of two: dl_shape_words of them */
 } dl_shape;
 
 /* Positions of x along one axis that read y at the same taps: q + stride * j, taps first + step * i, i <
@@ -23,14 +24,15 @@ typedef struct {
 } dl_parity;
 
 dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c);
+int64_t dl_shape_words(const dl_shape *s);
 dl_parity dl_shape_parity(const dl_shape *s, int axis, int64_t q);
 /* A part of operand `operand`. */
 const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part);
 
 /* ".name = {1, 2, 3}, " */
 void dl_emit_three(dl_buf *out, const char *name, const int64_t *v);
-/* The table <kernel>_<name> of an operand's parts. */
-void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, const char *name);
+/* The table <kernel>_<name> of an operand's parts, as elements or as words of two. */
+void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, bool pairs, const char *name);
 /* The tables <kernel>_parts, _taps and _positions of an image that is made: y, or x by parity of its
  * positions. Units of a target's row block by `unit_columns` panels of the result's channels; how many
  * entries _positions has. */
@@ -72,6 +74,7 @@ typedef struct {
     int64_t batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny;              /* parts of x and of dy */
     bool packs;              /* x is no array of floats, and never read where it lies */
+    bool pairs;              /* both are bf16, which the target multiplies: positions go by two */
     int64_t channels, lanes; /* of x, of dy */
     bool across;             /* the result's rows lie panel behind panel */
     /* found by dl_emit_gradient: see struct weight_gradient */

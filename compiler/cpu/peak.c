@@ -9,13 +9,15 @@ extern const char dl_kernels_peak[];
  * thread): a thread that wakes some 0.1 ms late is then within a fraction of a percent. */
 enum { STEPS = 40 << 20, STREAM = 64 << 20, SWEEPS = 32 };
 
-dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, int threads, double *flops, double *bytes,
-                      dl_error *err) {
+dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, int threads, double *flops,
+                      double *bytes, dl_error *err) {
     dl_arena *arena = dl_arena_new(parent);
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena, .model = "peak", .target = t->name, .batch = 1};
     dl_buf source = {0};
-    dl_cpu_open(&source, t, &(dl_emitted){0});
+    bool pairs = products == DL_BF16 && (t->low_products >> DL_BF16 & 1);
+    dl_cpu_open(&source, t,
+                &(dl_emitted){.needs = {[DL_NEED_CONTRACTS] = pairs, [DL_NEED_HALVES] = pairs ? 2 : 0}});
     dl_putf(&source, "#define PEAK_STEPS %dL\n#define PEAK_BYTES %dL\n#define PEAK_SWEEPS %dL\n%s", STEPS,
             STREAM, SWEEPS, dl_kernels_peak);
     dl_push(arena, &p->objects, (dl_plan_object){.source = dl_strdup(arena, source.at)});
@@ -39,7 +41,7 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, int threads, double 
         dl_push(arena, &program.launches, launch);
         dl_push(arena, &p->programs, program);
     }
-    *flops = 2.0 * (t->lanes == 16 ? 20 : 12) * t->lanes * STEPS * threads;
+    *flops = 2.0 * (pairs ? 2 : 1) * (t->lanes == 16 ? 20 : 12) * t->lanes * STEPS * threads;
     *bytes = 2.0 * STREAM * SWEEPS * threads;
     int compiled;
     return dl_jit_compile(arena, 1, p->objects.at, t, NULL, &compiled, err) ? p : NULL;

@@ -15,6 +15,8 @@
     .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .weights = {DL_PANEL, 2 * width}
 static const dl_target targets[] = {
 #ifdef __x86_64__
+    {"cpu:avx512_bf16", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8, .low_products = 1u << DL_BF16,
+     .flags = {"-mavx512f", "-mavx512bw", "-mfma", "-mprefer-vector-width=512"}},
     {"cpu:avx512", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8,
      .flags = {"-mavx512f", "-mfma", "-mprefer-vector-width=512"}},
     {"cpu:avx2", CPU(8), .rows = 6, .row_block = 132, .grad_rows = 4, .flags = {"-mavx2", "-mfma", "-mf16c"}},
@@ -24,16 +26,21 @@ static const dl_target targets[] = {
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 #ifdef __x86_64__
-/* Not every compiler can be asked for this feature by name. */
+/* Not every compiler can be asked for these features by name. */
 static bool has_f16c(void) {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+static bool multiplies_bf16(void) { /* AVX512_BF16; whether the system saves its registers is avx512f's */
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
 }
 #endif
 
 static bool runs_here(const dl_target *t) {
 #ifdef __x86_64__
     __builtin_cpu_init();
+    if (t->low_products && !(__builtin_cpu_supports("avx512bw") && multiplies_bf16())) return false;
     if (t->lanes == 16) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
     if (t->lanes == 8) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 #endif

@@ -16,7 +16,7 @@ static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, dl_dtype low, d
                            dl_error *err) {
     return (dl_pass_ctx){.arena = arena,
                          .weights = weights,
-                         .low_products = way->low_products,
+                         .low_products = way->low_products ? 1u << DL_F16 | 1u << DL_BF16 : 0,
                          .keep_gradients = way->keep_gradients,
                          .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},
                          .err = err};

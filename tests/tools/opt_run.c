@@ -32,7 +32,7 @@ static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
         else if (!strcmp(word, "--low=f16"))
             ctx->recipe.low = DL_F16;
         else if (!strcmp(word, "--low-products"))
-            ctx->low_products = true;
+            ctx->low_products = 1u << DL_F16 | 1u << DL_BF16;
         else if (!strcmp(word, "--ranks"))
             ctx->parallel.dp = 2;
         else

@@ -143,11 +143,11 @@ static int count_skips(void) {
     return n;
 }
 
-static const char *const targets[] = {"cpu:avx512", "cpu:avx2", "cpu:generic"};
+static const char *const targets[] = {"cpu:avx512_bf16", "cpu:avx512", "cpu:avx2", "cpu:generic"};
 
 static const char *best_target(int i) { /* the i-th that runs here, or NULL */
     if (only) return i ? NULL : only;
-    for (int k = 0; k < 3; k++) {
+    for (size_t k = 0; k < sizeof targets / sizeof *targets; k++) {
         dl_error err = {0};
         if (dl_target_find(targets[k], &err) && i-- == 0) return targets[k];
     }

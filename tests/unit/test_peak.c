@@ -43,6 +43,40 @@ __attribute__((target("avx2,fma"))) static double own_flops(dlr_exec *exec) {
     return 192.0 * TURNS;
 }
 
+/* TURNS turns of twenty instructions that multiply and add two pairs of bf16 in each of sixteen lanes. */
+__attribute__((target("avx512f"))) static double own_pairs(dlr_exec *exec) {
+    (void)exec;
+    float start = sink;
+    __m512 x = _mm512_set1_ps(start), a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x,
+           k = x, l = x, m = x, n = x, o = x, p = x, q = x, r = x, t = x, u = x;
+#define OWN_PAIR(v) __asm__ volatile("vdpbf16ps %1, %1, %0" : "+v"(v) : "v"(x))
+    for (long turn = 0; turn < TURNS; turn++) {
+        OWN_PAIR(a);
+        OWN_PAIR(b);
+        OWN_PAIR(c);
+        OWN_PAIR(d);
+        OWN_PAIR(e);
+        OWN_PAIR(f);
+        OWN_PAIR(g);
+        OWN_PAIR(h);
+        OWN_PAIR(i);
+        OWN_PAIR(j);
+        OWN_PAIR(k);
+        OWN_PAIR(l);
+        OWN_PAIR(m);
+        OWN_PAIR(n);
+        OWN_PAIR(o);
+        OWN_PAIR(p);
+        OWN_PAIR(q);
+        OWN_PAIR(r);
+        OWN_PAIR(t);
+        OWN_PAIR(u);
+    }
+    a = a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p + q + r + t + u;
+    sink = a[0] + a[15];
+    return 20.0 * 16 * 4 * TURNS;
+}
+
 /* SWEEPS times: every float of BUFFER bytes of the executor's arena read, and written. */
 enum { BUFFER = 64 << 20, SWEEPS = 32 };
 __attribute__((target("avx2"))) static double own_stream(dlr_exec *exec) {
@@ -117,7 +151,7 @@ int main(void) {
 #ifdef __x86_64__
     const dl_target *t = dl_target_find("cpu:avx2", &err);
     if (t) {
-        dl_plan *p = dl_peak_plan(arena, t, 1, &flops, &bytes, &err);
+        dl_plan *p = dl_peak_plan(arena, t, DL_F32, 1, &flops, &bytes, &err);
         dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
         CHECK(exec != NULL, "%s", err.message);
         if (exec) {
@@ -127,11 +161,21 @@ int main(void) {
         dlr_exec_close(exec);
     } else
         printf("SKIP cpu:avx2: %s\n", err.message);
+    err = (dl_error){0};
+    t = dl_target_find("cpu:avx512_bf16", &err);
+    if (t) {
+        dl_plan *p = dl_peak_plan(arena, t, DL_BF16, 1, &flops, &bytes, &err);
+        dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
+        CHECK(exec != NULL, "%s", err.message);
+        if (exec) check_program(exec, 0, "products of bf16", flops, own_pairs);
+        dlr_exec_close(exec);
+    } else
+        printf("SKIP cpu:avx512_bf16: %s\n", err.message);
 #endif
     err = (dl_error){0};
     const dl_target *generic = dl_target_find("cpu:generic", &err);
-    CHECK(dl_peak_plan(arena, generic, 1, &flops, &bytes, &err) != NULL, "%s", err.message);
-    CHECK(dl_peak_plan(arena, generic, 3, &more_flops, &more_bytes, &err) != NULL, "%s", err.message);
+    CHECK(dl_peak_plan(arena, generic, DL_F32, 1, &flops, &bytes, &err) != NULL, "%s", err.message);
+    CHECK(dl_peak_plan(arena, generic, DL_F32, 3, &more_flops, &more_bytes, &err) != NULL, "%s", err.message);
     CHECK(more_flops == 3 * flops && more_bytes == 3 * bytes, "three threads do three times as much");
     dl_arena_free(arena);
     return dl_test_end();

@@ -26,6 +26,7 @@ struct contraction {
     int by_rows;               /* units of the same rows follow each other, else those of the same columns */
     int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
     int weight_channels;           /* its second axis */
+    int pairs; /* terms are words of two (pairs.c): channels of parts and `reduced` count them */
     int nparts, npositions;
     const struct part *part;
     const struct positions *positions;
@@ -49,6 +50,11 @@ struct contraction {
         vf x = splat(a##r[k]);                                                                               \
         c##r##0 += x * b0, c##r##1 += x * b1;                                                                \
     }
+#define ROW_PAIR(r)                                                                                          \
+    {                                                                                                        \
+        vf x = splat(a##r[k]);                                                                               \
+        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                            \
+    }
 #define ROW_ADD(r) c##r##0 += ld(c + r * PANEL), c##r##1 += ld(c + r * PANEL + LANES);
 #define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
 
@@ -61,20 +67,33 @@ struct stretch {
 /* c[TILE_ROWS][PANEL] = the sum of a[row][k] * b[k][PANEL] over all stretches, `more`: added to what c holds.
  * Errors grow with the length of a chain of additions and the number of chains, not with all terms: a tile's
  * sum is one chain, which begins at zero, and its callers give it CHAIN terms at most. */
-HOT void tile(const struct stretch *s, long n, float *c, int more) {
-    ROWS(ROW_ZERO)
-    for (const struct stretch *end = s + n; s < end; s++) {
-        const float *b = s->b;
-        ROWS(ROW_AT)
-        for (long k = 0; k < s->n; k++, b += PANEL) {
-            vf b0 = ld(b), b1 = ld(b + LANES);
-            ROWS(ROW_STEP)
-        }
+#define TILE(name, STEP)                                                                                     \
+    HOT void name(const struct stretch *s, long n, float *c, int more) {                                     \
+        ROWS(ROW_ZERO)                                                                                       \
+        for (const struct stretch *end = s + n; s < end; s++) {                                              \
+            const float *b = s->b;                                                                           \
+            ROWS(ROW_AT)                                                                                     \
+            for (long k = 0; k < s->n; k++, b += PANEL) {                                                    \
+                vf b0 = ld(b), b1 = ld(b + LANES);                                                           \
+                ROWS(STEP)                                                                                   \
+            }                                                                                                \
+        }                                                                                                    \
+        if (more) {                                                                                          \
+            ROWS(ROW_ADD)                                                                                    \
+        }                                                                                                    \
+        ROWS(ROW_OUT)                                                                                        \
     }
-    if (more) {
-        ROWS(ROW_ADD)
-    }
-    ROWS(ROW_OUT)
+TILE(tile_floats, ROW_STEP)
+#if HAS_PAIRS
+TILE(tile_pairs, ROW_PAIR)
+#endif
+INLINE void tile(int pairs, const struct stretch *s, long n, float *c, int more) {
+    IF_PAIRS(pairs, {
+        tile_pairs(s, n, c, more);
+        return;
+    })
+    (void)pairs;
+    tile_floats(s, n, c, more);
 }
 
 /* Output positions of a block, by component: input position before the tap (may lie outside), its index in
@@ -157,7 +176,7 @@ struct columns {
     /* b, or what its part for each chain is made of: the weight as it lies, or b's elements that are no
      * floats */
     struct array weight;
-    enum { AS_IT_LIES, BY_TURNING, BY_WIDENING } made;
+    enum { AS_IT_LIES, BY_TURNING, BY_WIDENING, BY_PAIRING } made;
     float *chain;    /* where it is made: [columns][terms of the chain][PANEL] */
     rows_fn *finish; /* 0: the caller does */
 };
@@ -274,7 +293,7 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
 #endif
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
         for (long column = c->first_column; column < c->first_column + c->columns; column++) {
-            tile(stretch, some, acc + r * PANEL, more);
+            tile(s->pairs, stretch, some, acc + r * PANEL, more);
             long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
             if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
             for (long i = 0; i < some; i++) stretch[i].b += apart;
@@ -283,23 +302,24 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
 }
 
 /* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie
- * along lanes. */
+ * along lanes. Of pairs o counts words, whose two elements are neighbours in memory. */
 HOT void turn_panel(const struct contraction *s, struct array w, long tap, long c0, long o0, long n,
                     float *b) {
-    long channels = s->weight_channels, m = channels - c0 < PANEL ? channels - c0 : PANEL;
+    long channels = s->weight_channels, m = channels - c0 < PANEL ? channels - c0 : PANEL, row = PANEL;
+    IF_PAIRS(s->pairs, { w.type = PAIR, row = PANEL / 2; })
     for (long k = 0; k < n;) {
-        long o = o0 + k, in = o % PANEL, run = PANEL - in < n - k ? PANEL - in : n - k;
-        long from = ((o / PANEL * s->weight_taps + tap) * channels + c0) * PANEL + in;
-        if (run == PANEL && m == PANEL) {
+        long o = o0 + k, in = o % row, run = row - in < n - k ? row - in : n - k;
+        long from = ((o / row * s->weight_taps + tap) * channels + c0) * row + in;
+        if (run == row && m == PANEL) {
             for (long c = 0; c < PANEL; c += LANES)
-                for (long i = 0; i < PANEL; i += LANES)
-                    turn_block(w, from + c * PANEL + i, PANEL, b + (k + i) * PANEL + c, PANEL);
+                for (long i = 0; i < row; i += LANES)
+                    turn_block(w, from + c * row + i, row, b + (k + i) * PANEL + c, PANEL);
             k += run;
             continue;
         }
         for (long i = 0; i < run; i++) {
             float *to = b + (k + i) * PANEL;
-            for (long c = 0; c < m; c++) to[c] = element(w, from + c * PANEL + i);
+            for (long c = 0; c < m; c++) to[c] = element(w, from + c * row + i);
             for (long c = m; c < PANEL; c++) to[c] = 0;
         }
         k += run;
@@ -324,9 +344,14 @@ UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
         if (c->made == BY_TURNING)
             turn_panel(c->of, c->weight, taps - 1 - at / c->depth, c->first_column * PANEL, at % c->depth,
                        piece[i].n, to);
-        for (long column = 0; HALVES && c->made == BY_WIDENING && column < c->columns; column++)
-            widen(from_element(c->weight, ((c->first_column + column) * taps * c->depth + at) * PANEL),
-                  piece[i].n * PANEL, to + column * terms * PANEL);
+        for (long column = 0; HALVES && c->made >= BY_WIDENING && column < c->columns; column++) {
+            long from = ((c->first_column + column) * taps * c->depth + at) * PANEL;
+            IF_PAIRS(c->made == BY_PAIRING, {
+                pair_panels((const bf16 *)c->weight.at + 2 * from, piece[i].n, to + column * terms * PANEL);
+                continue;
+            })
+            widen(from_element(c->weight, from), piece[i].n * PANEL, to + column * terms * PANEL);
+        }
         piece[i].b = to;
     }
     return terms * PANEL;
@@ -368,7 +393,7 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
         if (c.columns > s->unit_columns) c.columns = s->unit_columns;
         c.weight = w, c.chain = t->chain;
         c.b = (const float *)w.at + c.first_column * s->weight_taps * depth * PANEL;
-        if (!is_float(w)) c.made = BY_WIDENING, c.b = t->chain;
+        if (!is_float(w)) c.made = s->pairs ? BY_PAIRING : BY_WIDENING, c.b = t->chain;
         return c;
     }
 }
@@ -377,7 +402,8 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
 UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct array w, long unit, char *scratch,
                       rows_fn *finish, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    w = from_element(w, (long)s->weight_start * s->weight_taps * s->reduced * PANEL);
+    long words = (long)s->weight_start * s->weight_taps * s->reduced * PANEL;
+    w = from_element(w, s->pairs && !is_float(w) ? 2 * words : words);
     struct columns c = columns_of(s, unit, t, w, s->reduced, finish);
     sum_columns(&c, arg, t->acc, sums);
 }
@@ -439,7 +465,7 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
             for (long k = 0; k < nk; k += CHAIN) {
                 struct stretch one = {.b = b + k * PANEL, .n = nk - k < CHAIN ? nk - k : CHAIN};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = t->a + (i < rows ? r + i : r) * nk + k;
-                tile(&one, 1, t->acc, k > 0);
+                tile(0, &one, 1, t->acc, k > 0);
             }
             finish(arg, t->acc, &t->row, r, rows, channel, m, sums);
         }

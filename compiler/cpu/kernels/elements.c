@@ -3,7 +3,7 @@
  * each: of the others nothing is compiled. Conversions are exact, or to nearest with ties to even; what is
  * too large becomes infinite, what is too small for the normal range keeps what digits it can, and a NaN
  * stays one. */
-enum { F32, F16, BF16 };
+enum { F32, F16, BF16, PAIR }; /* PAIR: a word of two terms, moved as a float is (pairs.c) */
 typedef unsigned short f16, bf16;
 
 #if HALVES

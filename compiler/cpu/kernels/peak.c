@@ -9,10 +9,14 @@
 #endif
 #define HIDE(v)  __asm__ volatile("" : "+v"(v))
 #define START(i) vf c##i = splat(i);
-#define STEP(i)  c##i = c##i * a + b;
-#define END(i)   a += c##i;
-/* PEAK_STEPS rounds of one multiply-add an accumulator. HOT: at -O1 gcc leaves multiplication and addition
- * apart. */
+#if HAS_PAIRS
+#define STEP(i) c##i = dot_pairs(c##i, a, b);
+#else
+#define STEP(i) c##i = c##i * a + b;
+#endif
+#define END(i) a += c##i;
+/* PEAK_STEPS rounds of one multiply-add an accumulator, or of two products of bf16. HOT: at -O1 gcc leaves
+ * multiplication and addition apart. */
 HOT vf multiply_add(void) {
     vf a = splat(0.5f), b = splat(1.0f);
     HIDE(a);

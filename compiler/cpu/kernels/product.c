@@ -2,10 +2,14 @@
  * launch, [column of panels][term][PANEL], so that the tile streams it; the left one is read as it lies where
  * its terms are floats side by side, and is otherwise packed: block by block, or, where many units share a
  * block, once a launch behind the panels. Where operands' elements lie is the emitter's: `at` functions from
- * the numbers of batch, row (or column) and term to an offset. */
+ * the numbers of batch, row (or column) and term to an offset.
+ *
+ * Of pairs (pairs.c) a term is a word of two: the left operand is read where it lies, and of the right one
+ * either terms or columns are neighbours. */
 typedef long offset_fn(long batch, long row, long term);
 struct product {
     long batch, rows, columns, terms;
+    int pairs;               /* do `terms` count words? */
     struct part left, right; /* arguments; channels: none */
     int direct;              /* is the left one read where it lies? */
     long left_packed;        /* floats from the panels to the left one, packed once a launch; 0: it is not */
@@ -24,6 +28,35 @@ typedef void product_fn(char *const *arg, const float *acc, long batch, long row
 
 INLINE long panels_of(const struct product *s) { return (s->columns + PANEL - 1) / PANEL; }
 
+#if HAS_PAIRS
+/* One panel of words. */
+UNUSED void pair_right(const struct product *s, const bf16 *from, long batch, long column, long m,
+                       float *to) {
+    long k = 0;
+    if (m == PANEL && s->right_step == 1 && s->column_step > 1 && s->column_step % 2 == 0)
+        for (; k + LANES <= s->terms; k += LANES)
+            for (long i = 0; i < PANEL; i += LANES)
+                turn_block((struct array){from + s->right_at(batch, column + i, 2 * k), PAIR}, 0,
+                           s->column_step / 2, to + k * PANEL + i, PANEL);
+    for (; k < s->terms; k++) {
+        if (s->column_step == 1) {
+            const bf16 *a = from + s->right_at(batch, column, 2 * k),
+                       *b = from + s->right_at(batch, column, 2 * k + 1);
+            if (m == PANEL)
+                pair_rows(ld_panel(a), ld_panel(b), to + k * PANEL);
+            else
+                pair_rows(ld_panel_part(a, m), ld_panel_part(b, m), to + k * PANEL);
+            continue;
+        }
+        for (long i = 0; i < PANEL; i++) { /* terms are neighbours */
+            float word = 0;
+            if (i < m) __builtin_memcpy(&word, from + s->right_at(batch, column + i, 2 * k), sizeof word);
+            to[k * PANEL + i] = word;
+        }
+    }
+}
+#endif
+
 /* One panel of the right operand: to[term][lane]; lanes behind the last column are zero. */
 UNUSED void pack_right(const struct product *s, char *const *arg, long unit, float *packed) {
     long panels = panels_of(s), batch = unit / panels, column = unit % panels * PANEL;
@@ -31,6 +64,10 @@ UNUSED void pack_right(const struct product *s, char *const *arg, long unit, flo
     struct array from = PART_OF(arg, s->right);
     float *to = packed + unit * s->terms * PANEL;
     long k = 0;
+    IF_PAIRS(s->pairs, {
+        pair_right(s, from.at, batch, column, m, to);
+        return;
+    })
     if (m == PANEL && s->right_step == 1 && s->column_step > 1) /* terms are neighbours: blocks are turned */
         for (; k + LANES <= s->terms; k += LANES)
             for (long i = 0; i < PANEL; i += LANES)
@@ -99,7 +136,7 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     else if (!s->direct)
         pack_left(s, from, batch, row, n, t->left);
     for (long i = 0; i < n; i++)
-        rows[i] = s->direct ? (const float *)from.at + s->left_at(batch, row + i, 0) : left + i * s->terms;
+        rows[i] = s->direct ? from_element(from, s->left_at(batch, row + i, 0)).at : left + i * s->terms;
     for (long i = n; i % TILE_ROWS; i++) rows[i] = rows[n - 1]; /* computed, and not looked at */
     long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
     for (long p = group * s->unit_panels; p < last; p++) {
@@ -110,7 +147,7 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
                 struct stretch one = {.b = right + k * PANEL,
                                       .n = s->terms - k < chain ? s->terms - k : chain};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = rows[r + i] + k;
-                tile(&one, 1, t->acc, k > 0);
+                tile(s->pairs, &one, 1, t->acc, k > 0);
             }
             finish(arg, t->acc, batch, row + r, n - r < TILE_ROWS ? n - r : TILE_ROWS, column, m);
         }

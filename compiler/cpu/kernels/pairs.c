@@ -1,0 +1,42 @@
+/* Behind elements.c: contractions of bf16 where the CPU multiplies them. Two neighbouring terms of an operand
+ * are a word of four bytes, the first one in its lower half; vdpbf16ps multiplies the words of two operands
+ * and adds both products to a float. So the loops of floats are those of pairs, with words in the places of
+ * floats and half as many terms. HAS_PAIRS: the target has the instruction, and the source bf16. */
+#if HAS_PAIRS
+#define IF_PAIRS(pairs, ...)                                                                                 \
+    if (pairs) __VA_ARGS__
+/* c + lower x lower y + upper x upper y, each addition rounded; denormals count as zero. */
+INLINE vf dot_pairs(vf c, vf x, vf y) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(x), "v"(y));
+    return c;
+}
+
+typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
+typedef unsigned short v_panel_any __attribute__((vector_size(PANEL * 2), aligned(2), may_alias));
+#define LOWER_PAIRS                                                                                          \
+    0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45,    \
+        14, 46, 15, 47
+#define UPPER_PAIRS                                                                                          \
+    16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60,  \
+        29, 61, 30, 62, 31, 63
+_Static_assert(LANES == 16, "the numbers above");
+/* to[lane] = the words of two rows' elements. */
+INLINE void pair_rows(v_panel a, v_panel b, float *to) {
+    st(to, (vf)__builtin_shufflevector(a, b, LOWER_PAIRS));
+    st(to + LANES, (vf)__builtin_shufflevector(a, b, UPPER_PAIRS));
+}
+INLINE v_panel ld_panel(const bf16 *p) { return *(const v_panel_any *)p; }
+/* The first n elements, and zeros. */
+INLINE v_panel ld_panel_part(const bf16 *p, long n) {
+    v_panel v = {0};
+    for (long i = 0; i < n; i++) v[i] = p[i];
+    return v;
+}
+/* to[k][PANEL words] = rows 2 k and 2 k + 1, k < n. */
+HOT void pair_panels(const bf16 *from, long n, float *to) {
+    for (long k = 0; k < n; k++, from += 2 * PANEL, to += PANEL)
+        pair_rows(ld_panel(from), ld_panel(from + PANEL), to);
+}
+#else
+#define IF_PAIRS(pairs, ...)
+#endif

@@ -1,0 +1,86 @@
+/* Weight gradients of pairs: of bf16, where the CPU multiplies them (pairs.c). Terms are positions, so that
+ * two positions that a group's taps reach, whichever they are, are packed into words, x's and dy's, for each
+ * group anew: taps at an edge reach other positions than their neighbours. */
+#if HAS_PAIRS
+/* c[rows][PANEL] += x[j][row] * y[j][lane] of both positions of each word, j < n */
+#define GRAD_PAIR(r)                                                                                         \
+    {                                                                                                        \
+        vf v = splat(x[r]);                                                                                  \
+        c##r##0 = dot_pairs(c##r##0, v, b0), c##r##1 = dot_pairs(c##r##1, v, b1);                            \
+    }
+#define PAIR_TILE(rows)                                                                                      \
+    HOT void pair_tile_##rows(const float *x, const float *y, long n, float *c) {                            \
+        R##rows(ROW_ZERO) for (long j = 0; j < n; j++, x += GRAD_HEIGHT, y += PANEL) {                       \
+            vf b0 = ld(y), b1 = ld(y + LANES);                                                               \
+            R##rows(GRAD_PAIR)                                                                               \
+        }                                                                                                    \
+        R##rows(ROW_ADD) R##rows(ROW_OUT)                                                                    \
+    }
+EACH_HEIGHT(PAIR_TILE)
+typedef void pair_tile_fn(const float *x, const float *y, long n, float *c);
+#define PAIR_ENTRY(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_##rows : 0,
+static pair_tile_fn *const pair_tiles[] __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY)};
+
+typedef unsigned short v_tile __attribute__((vector_size(GRAD_HEIGHT * 2)));
+typedef unsigned short v_tile_any __attribute__((vector_size(GRAD_HEIGHT * 2), aligned(2), may_alias));
+typedef unsigned short v_words_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
+_Static_assert(GRAD_HEIGHT == 8, "the numbers below");
+INLINE void pair_tile_rows(const bf16 *a, const bf16 *b, float *to) {
+    v_tile x = *(const v_tile_any *)a, y = *(const v_tile_any *)b;
+    *(v_words_any *)to = __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
+static const bf16 no_elements[PANEL] __attribute__((aligned(64), unused));
+
+/* x of the positions x_at[0], x_at[1], ...: [tile of rows][pair][GRAD_HEIGHT]. The last of an odd number
+ * stands beside zeros. */
+UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                         const struct grad_block *b, long n) {
+    long row = -b->row;
+    for (long q = 0; q < s->nx; row += s->x[q++].channels) {
+        long channels = s->x[q].channels, c = row < 0 ? -row : 0,
+             end = row + channels < b->rows ? channels : b->rows - row;
+        const bf16 *x = (const bf16 *)arg[s->x[q].arg];
+        while (c < end) {
+            long r = row + c, whole = r % GRAD_HEIGHT == 0 && c + GRAD_HEIGHT <= end;
+            float *to = t->data + r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + r % GRAD_HEIGHT;
+            for (long m = 0; m < n; m += 2, to += GRAD_HEIGHT) {
+                const bf16 *first = x + t->x_at[m] * channels + c,
+                           *second = m + 1 < n ? x + t->x_at[m + 1] * channels + c : no_elements;
+                if (whole)
+                    pair_tile_rows(first, second, to);
+                else
+                    __builtin_memcpy(to, &(bf16[2]){*first, *second}, sizeof *to);
+            }
+            c += whole ? GRAD_HEIGHT : 1;
+        }
+    }
+}
+
+/* dy of the positions y_at[0] / PANEL, ... of the block: [panel][M_BLOCK][PANEL], of which pairs take half.
+ */
+UNUSED void pack_pairs_y(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                         const struct grad_block *b, long n, float *to) {
+    long q = 0, lane = b->panel * PANEL;
+    for (long p = 0; p < b->panels; p++, lane += PANEL, to += M_BLOCK * PANEL) {
+        while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
+        long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
+        const bf16 *y = (const bf16 *)arg[s->y[q].arg] + lane;
+        for (long m = 0; m < n; m += 2) {
+            const bf16 *first = y + t->y_pos[t->y_at[m] / PANEL] * stride,
+                       *second = m + 1 < n ? y + t->y_pos[t->y_at[m + 1] / PANEL] * stride : no_elements;
+            if (lanes == PANEL)
+                pair_rows(ld_panel(first), ld_panel(second), to + m / 2 * PANEL);
+            else
+                pair_rows(ld_panel_part(first, lanes), ld_panel_part(second, lanes), to + m / 2 * PANEL);
+        }
+    }
+}
+
+/* Both, of the n positions that a group reaches. */
+UNUSED void pack_pairs(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                       const struct grad_block *b, long n, float *y) {
+    pack_pairs_x(s, arg, t, b, n);
+    pack_pairs_y(s, arg, t, b, n, y);
+}
+#endif
