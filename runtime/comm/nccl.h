@@ -130,6 +130,7 @@ typedef struct {
     bool told;                /* by the host's comm, which knows it then */
     int64_t tickets;          /* of what was staged, so far */
     int64_t waiting;          /* ns: since when the program waits; 0: it does not */
+    char last[112];           /* what was staged last */
     const char *waiting_what; /* for what, where it is nothing of the device's own */
 } dlr_nccl_backend;
 

@@ -74,6 +74,7 @@ int64_t dlr_nccl_start(dlr_comm *comm, dlr_members *g, const dlr_collective *c) 
         s->ticket = ticket, s->c = *c, s->from = from, s->to = to;
         snprintf(s->what, sizeof s->what, "%s", c->what ? c->what : dlr_collective_name(c->kind));
         s->c.what = s->what;
+        memcpy(b->last, s->what, sizeof b->last);
     }
     pthread_mutex_unlock(&b->lock);
     if (s && send(b, s, g, &err)) return ticket;

@@ -68,7 +68,11 @@ dlr_comm_state dlr_nccl_state(dlr_nccl_backend *b) {
 
 static void look(dlr_nccl_backend *b) {
     dlr_comm_state s = state_of(b);
-    const char *what = *s.what ? s.what : "a collective";
+    char what[sizeof s.what + 16] = "a collective";
+    if (*s.what)
+        snprintf(what, sizeof what, "%s", s.what);
+    else if (*b->last)
+        snprintf(what, sizeof what, "what follows %s", b->last);
     for (int i = 0; i < b->all.n && !b->failed.code; i++) {
         int error = DLR_NCCL_SUCCESS, called = b->n->CommGetAsyncError(b->all.at[i], &error);
         if (called) error = called;

@@ -50,7 +50,7 @@ def main(build, family, *over):
     faults = FAULTS
     if over:  # NCCL compares no calls; its own failures are told to all
         faults = {name: FAULTS[name] for name in ("kill", "stop", "hang", "leave")}
-        faults["error"] = (rf"(^|rank 1 has left: |rank 1: )NCCL fails in {COLLECTIVE}: remote process exited", {"openmpi", "mpich"})
+        faults["error"] = (rf"(^|rank 1 has left: |rank 1: )NCCL fails in (what follows )?{COLLECTIVE}: remote process exited", {"openmpi", "mpich"})
     for fault, (says, families) in faults.items():
         timeout = 2 * TIMEOUT if over else TIMEOUT
         tag = f"{timeout}0{time.time_ns() % 100000}"  # the timeout with digits of its own: 2.0 and so many thousandths less
