@@ -100,8 +100,8 @@ static bool nccl_close(dlr_comm *comm) {
     for (int i = b->all.n; well && i-- > 0;) {
         well = dlr_nccl_ok(b, b->all.at[i], b->n->CommFinalize(b->all.at[i]), "the end of the run", &err);
         if (well) b->n->CommDestroy(b->all.at[i]);
+        if (well) b->all.n = i; /* nobody asks after it any more */
     }
-    if (well) b->all.n = 0;
     pthread_mutex_unlock(&b->lock);
     dlr_nccl_end_watch(b);
     if (well) free_backend(b);
@@ -210,7 +210,7 @@ static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_dri
     const char *name = dl_format(arena, "NCCL %d.%d.%d%s%s", n->version / 10000, n->version / 100 % 100,
                                  n->version % 100, host ? " beside " : "", host ? host->name : "");
     b->comm = dlr_comm_new(&table, name, *world, b);
-    b->comm->timeout = timeout, b->comm->sharing = world->local_size;
+    b->comm->timeout = timeout, b->comm->sharing = world->local_size > 1 ? world->local_size : 1;
     if (host) dlr_comm_set_beside(host, &(dlr_comm_beside){b, host_lost, host_state, host_flight});
     bool ok = start_device(b, ordinal, err) && dlr_nccl_watch(b, err) && make_world(b, err);
     for (int i = 1; ok && host && i < host->groups; i++)

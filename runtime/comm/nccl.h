@@ -125,7 +125,7 @@ typedef struct {
     pthread_t watcher;
     pthread_mutex_t lock; /* what follows, and calls of NCCL */
     pthread_cond_t change;
-    bool watches, closing, aborted;
+    bool watches, closing;
     dl_error failed;
     bool told;                /* by the host's comm, which knows it then */
     int64_t tickets;          /* of what was staged, so far */

@@ -53,8 +53,9 @@ struct dlr_watch {
     size_t bytes; /* of a message */
     place *places;
     _Atomic bool placed;
-    dlr_comm_state device; /* at the last tick */
-    int neighbour;         /* the rank before this one on the same machine, or -1 */
+    dlr_comm_state device; /* at the last tick; it waits since `waiting`, but `excused` ns of that */
+    int64_t waiting, excused;
+    int neighbour; /* the rank before this one on the same machine, or -1 */
     int64_t parting;
 };
 
@@ -300,6 +301,7 @@ static void forgive(dlr_engine *e, int64_t gap) {
     for (int r = 0; r < w->n; r++) w->heard[r] += gap;
     for (int i = 0; i < LANES; i++) e->lane[i].moved += gap;
     if (w->parting) w->parting += gap;
+    w->excused += gap;
 }
 
 static void look(dlr_engine *e, int64_t now) {
@@ -342,6 +344,8 @@ void dlr_watch_tick(dlr_engine *e) {
         forgive(e, gap);
     w->ranks[e->rank].beat++;
     w->device = dlr_beside_state(e->comm);
+    if (w->device.waiting != w->waiting) w->waiting = w->device.waiting, w->excused = 0;
+    if (w->waiting) w->device.waiting += w->excused;
     pthread_mutex_lock(&e->lock);
     w->ranks[e->rank].calls = (uint32_t)(e->next_ticket + w->device.calls);
     pthread_mutex_unlock(&e->lock);

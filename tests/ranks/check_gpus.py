@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,6 +27,22 @@ from checks import check, finish  # noqa: E402
 
 TIMEOUT = 4
 VIT = [*MODEL, "--tf32=false"]
+
+# A driver's library as far as choosing a device asks it: two of compute capability 9.0.
+DRIVER = r"""
+#include <string.h>
+int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+static int count(int *n) { *n = 2; return 0; }
+static int attribute(int *v, int which, int d) { *v = which == 75 ? 9 : 0; return 0; }
+static int name(char *to, int size, int d) { strcpy(to, "imaginary"); return 0; }
+static int get(int *d, int n) { *d = n; return 0; }
+static int any(void) { return 0; }
+int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s) {
+    *f = !strcmp(n, "cuDeviceGetCount") ? (void *)count : !strcmp(n, "cuDeviceGetAttribute") ? (void *)attribute :
+         !strcmp(n, "cuDeviceGetName") ? (void *)name : !strcmp(n, "cuDeviceGet") ? (void *)get : (void *)any;
+    return 0;
+}
+"""
 
 
 def apart(a, b):
@@ -157,6 +174,15 @@ def main(build):
         jobs = apart_from_mpi("tcp_missing", *run, "--num_iters=2", ranks=(1 - missing,))
         text = jobs[0].communicate()[1]
         check(jobs[0].returncode == 8 and says in text, f"rank {missing} is missing: {jobs[0].returncode} {text[-400:]}")
+
+    # which device a rank takes
+    (folder / "driver.c").write_text(DRIVER)
+    compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
+    if compiler and subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), str(folder / "driver.c")]).returncode == 0:
+        for ranks, device, says in ((2, "cuda:0", "--device=cuda:0 is one device, and this machine has 2 ranks: with --device=cuda each takes"),
+                                    (4, "cuda", "of its machine, counted from 0, where the driver finds 2 devices")):
+            done = start(ranks, "which", *run[:-1], "--num_iters=2", f"--device={device}", LD_LIBRARY_PATH=f"{folder}:{env.get('LD_LIBRARY_PATH', '')}")
+            check(done.returncode != 0 and says in done.stderr, f"{ranks} ranks on {device}: {done.returncode} {done.stderr[-500:]}")
 
     done = start(2, "none", *run, "--num_iters=2", DLR_NCCL="/nonexistent")
     check(done.returncode == 5 and "no NCCL (libnccl.so.2, 2.18 or newer) found, looked at: DLR_NCCL=/nonexistent" in done.stderr, f"no NCCL: {done.returncode} {done.stderr[-400:]}")
