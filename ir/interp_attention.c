@@ -3,7 +3,8 @@
  *
  * The ranges are first-order bounds of the rounding of any order of evaluation: a score is a sum of `size`
  * products; an exponential moves by as much, relatively, as its exponent does; the sums over keys and over
- * queries are sums of what is already off. */
+ * queries are sums of what is already off. Where operands are bf16, shares and gradients of scores may be
+ * rounded to it before they are multiplied, as PyTorch's own kernels do. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@ typedef struct {
     dl_dtype type, made; /* of what is computed, and of what is stored but the logarithms */
     const double *q, *k, *v, *log, *dy;
     double unit, tiny;          /* roundoff of what is computed in; what is so small may also be 0 */
+    double factor_unit;         /* roundoff of what is multiplied by operands of bf16 */
     uint64_t seed, step, first; /* first: number of the first score */
     bool drops, round;
     int64_t row; /* elements of a token */
@@ -31,6 +33,7 @@ static work begin(const dl_node *n, double *const *data, bool round, int seed) {
     w.q = data[DL_ATT_Q], w.k = data[DL_ATT_K], w.v = data[DL_ATT_V];
     w.unit = dl_range_widen(w.type, dl_range_exact(1), 1).high - 1;
     w.tiny = w.type == DL_F32 ? 0x1p-125 : 0;
+    w.factor_unit = w.made == DL_BF16 ? 0x1p-8 : 0;
     w.row = w.a.heads * w.a.size;
     w.drops = w.a.rate > 0;
     if (w.drops) w.seed = (uint64_t)(int64_t)data[seed][0], w.step = (uint64_t)(int64_t)data[seed + 1][0];
@@ -110,7 +113,8 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
     for (int64_t f = 0; f < a->size; f++) y[f] = sized[f] = moved[f] = 0;
     for (int64_t j = 0; j < seen; j++) {
         const double *v = w->v + key_at(w, n, j, head);
-        double p = w->share[j] / sum * w->factor[j], off = ranges ? share_off(w, j, most) : 0;
+        double p = w->share[j] / sum * w->factor[j];
+        double off = ranges ? share_off(w, j, most) + w->factor_unit : 0;
         for (int64_t f = 0; f < a->size; f++) {
             y[f] += p * v[f];
             sized[f] += fabs(p * v[f]), moved[f] += fabs(p * v[f]) * off + fabs(v[f]) * w->tiny;
@@ -169,6 +173,7 @@ static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const doubl
         double ds = p * (dp - d) * a->scale;
         double ds_off =
             (p_off * fabs(dp - d) + p * (dp_off + d_off + 4 * w->unit * (fabs(dp) + fabs(d)))) * a->scale;
+        p_off += w->factor_unit * p, ds_off += w->factor_unit * fabs(ds);
         add(t, out, DL_GRAD_DV, key, p * w->factor[j], p_off * w->factor[j], dy, a->size);
         add(t, out, DL_GRAD_DQ, at, ds, ds_off, w->k + key, a->size);
         add(t, out, DL_GRAD_DK, key, ds, ds_off, q, a->size);

@@ -31,12 +31,17 @@ enum {
     DL_NEED_CONTRACTS, /* 1: the contraction preludes */
     DL_NEED_DRAWS,     /* 1: random numbers */
     DL_NEED_HALVES,    /* types of 16 bits: f16 1, bf16 2 */
-    DL_NEED_ENDS,      /* of attention's tiles: one and two vectors set, one and two summed, a bit each */
+    DL_NEED_ENDS,      /* of attention's tiles: one and two vectors set, one and two summed, a bit each; then
+                          floats, pairs */
     DL_NEED_GRAD_ROWS, /* heights of weight-gradient tiles that it calls, a bit each */
     DL_NEED_PAIR_ROWS, /* the same of pairs */
     DL_CPU_NEEDS
 };
 _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
+
+/* Are all operands of the kernel's products bf16, and does the target multiply such (kernels/pairs.c)? Its
+ * loops may still want floats: of an odd number of terms. */
+bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t);
 
 /* dl_backend's functions. emit_cpu.c, share.c, cost.c */
 bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);

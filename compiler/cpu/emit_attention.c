@@ -14,6 +14,7 @@ static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block)
 typedef struct {
     dl_attention a;
     int64_t heads, queries, keys, width, chunks; /* heads of all samples; tokens of a head in whole blocks */
+    bool pairs;                                  /* products are of pairs of bf16 (kernels/pairs.c) */
 } shape;
 
 /* Keys are split where there are few heads, so that there is work to share; by sizes alone, never by the
@@ -24,6 +25,7 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
     s.heads = s.a.batch * s.a.heads;
     s.queries = round_up(s.a.queries, QUERIES), s.keys = round_up(s.a.keys, keys_of(e->t));
     s.width = round_up(s.a.size, e->t->lanes), s.chunks = 1;
+    s.pairs = dl_cpu_pairs(e->k, e->t) && s.a.size % 2 == 0;
     while (s.heads * s.chunks < UNITS && s.chunks < s.keys / keys_of(e->t)) s.chunks++;
     return s;
 }
@@ -34,10 +36,10 @@ static void put_shape(dl_emitter *e, const shape *s) {
         e->out,
         "static const struct attention %s_shape = {.batch = %lld, .queries = %lld, .keys = %lld, .heads = "
         "%lld, .size = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, .number = "
-        "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .chunks = %lld};\n",
+        "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .pairs = %d, .chunks = %lld};\n",
         e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads,
         (long long)a->size, (long long)s->width, a->scale, a->threshold, a->kept, a->number, a->causal,
-        a->rate > 0, a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype),
+        a->rate > 0, a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), s->pairs,
         (long long)s->chunks);
 }
 
@@ -70,14 +72,14 @@ static void emit_backward(dl_emitter *e, dl_emitted *code, const shape *s) {
     put_phase(e, code, query_blocks, "add_parts(s, arg, unit, workspace);");
     code->workspace = 4 * (s->heads * s->keys * (2 * s->a.size + s->width) +
                            s->heads * s->queries * ((2 + s->chunks) * s->width + 2));
-    code->scratch = 4 * (2 * QUERIES * keys + 2 * keys * s->width);
+    code->scratch = 4 * (2 * QUERIES * keys + 2 * keys * s->width + (s->pairs ? QUERIES * keys / 2 : 0));
 }
 
 /* A block's keys go by three vectors, and so do a token's features: what remains of either. */
 static unsigned find_ends(const dl_emitter *e, const shape *s) {
     int64_t keys = dl_ceil_div(s->a.keys % keys_of(e->t), e->t->lanes) % 3,
             features = s->width / e->t->lanes % 3;
-    return (keys ? 1u << (keys - 1) : 0) | (features ? 4u << (features - 1) : 0);
+    return (keys ? 1u << (keys - 1) : 0) | (features ? 4u << (features - 1) : 0) | (s->pairs ? 32 : 16);
 }
 
 bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {

@@ -192,7 +192,7 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     }
     dl_putf(e->out, "};\nstatic const int %s_tap_of[] = {%s};\n", name, map.at);
     dl_buf_free(&map);
-    int64_t reduced = s->summed, panels = dl_ceil_div(reduced, e->t->panel),
+    int64_t reduced = dl_shape_words(s), panels = dl_ceil_div(s->summed, e->t->panel),
             rows = s->batch * count[0] * count[1] * count[2];
     dl_emit_shape(e, s, s->y, s->x, one, columns * e->t->panel, columns, 1, 1);
     dl_emit_point(e);
@@ -224,7 +224,7 @@ static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     bool even = true;
     for (int i = 0; i < s->c->nparts[s->image]; i++)
         even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
-    return dl_emit_pairs(e, s->c) && even && !is_gathered(s) && !(back ? is_folded(e, s) : is_narrow(e, s));
+    return dl_cpu_pairs(e->k, e->t) && even && !is_gathered(s) && (back || !is_narrow(e, s));
 }
 
 typedef void put_family(dl_emitter *e, const dl_shape *s, dl_emitted *code);

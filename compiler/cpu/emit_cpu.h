@@ -8,8 +8,6 @@
 const char *dl_emit_element(dl_dtype d);
 /* "(struct array){arg[3], BF16}": a parameter as an operand of its loops. */
 const char *dl_emit_array(dl_emitter *e, int param);
-/* Are all operands of a contraction bf16, and does the target multiply such (kernels/pairs.c)? */
-bool dl_emit_pairs(const dl_emitter *e, const dl_kinstr *c);
 /* Where the present sweep's partial results lie, axes in order of `order`; their number a unit. */
 int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order);
 /* Units that share partial results, each its own part of their axis: `unit` is which of `units` such results,

@@ -164,7 +164,7 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
     const char *name = e->k->name;
     dl_gradient g = {
         .batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size, .across = true};
-    g.packs = side_type(p, 0) != DL_F32, g.pairs = dl_emit_pairs(e, p->c);
+    g.packs = side_type(p, 0) != DL_F32, g.pairs = dl_cpu_pairs(e->k, e->t);
     for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
     g.in[2] = g.out[2] = p->terms.size;
     for (int i = 0; i < 2; i++)
@@ -182,7 +182,7 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
 
 /* Are terms words of two bf16 (kernels/product.c)? */
 static bool is_paired(const dl_emitter *e, const product *p) {
-    return dl_emit_pairs(e, p->c) && p->terms.size % 2 == 0 && even_step(p, 0, &p->terms) == 1 &&
+    return dl_cpu_pairs(e->k, e->t) && p->terms.size % 2 == 0 && even_step(p, 0, &p->terms) == 1 &&
            (even_step(p, 1, &p->terms) == 1 || even_step(p, 1, &p->column) == 1);
 }
 

@@ -142,7 +142,7 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
         g.pad[i] = turned ? (s->kernel[i] - 1) * s->dilation[i] - s->pad[i] : s->pad[i];
     }
     g.packs = dl_shape_part(e->k, s->c, turned ? y : x, 0)->dtype != DL_F32;
-    g.pairs = dl_emit_pairs(e, s->c);
+    g.pairs = dl_cpu_pairs(e->k, e->t);
     dl_emit_parts(e, s->c, turned ? y : x, false, "x");
     dl_emit_parts(e, s->c, turned ? x : y, false, "y");
     e->flat = true;

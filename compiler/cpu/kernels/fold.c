@@ -12,19 +12,20 @@ struct fold {
 /* Packs the weight: packed[column panel][tap][o][lane]. Unit: one panel of o. */
 UNUSED void fold_weight(const struct fold *f, struct array w, long unit, float *packed) {
     const struct contraction *s = f->rows;
-    long taps = s->positions->taps,
-         most = s->reduced - unit * PANEL < PANEL ? s->reduced - unit * PANEL : PANEL;
+    long taps = s->positions->taps, width = PANEL; /* terms a panel */
+    IF_PAIRS(s->pairs, { w.type = PAIR, width = PANEL / 2; })
+    long most = s->reduced - unit * width < width ? s->reduced - unit * width : width;
     for (long column = 0; column < s->columns; column++)
         for (long tap = 0; tap < taps; tap++)
             for (long i = 0; i < most; i++) {
-                float *to = packed + ((column * taps + tap) * s->reduced + unit * PANEL + i) * PANEL;
+                float *to = packed + ((column * taps + tap) * s->reduced + unit * width + i) * PANEL;
                 for (long lane = 0; lane < PANEL; lane++) {
                     long at = column * PANEL + lane, parity = at / f->channels, c = at % f->channels;
                     to[lane] = 0;
                     if (parity >= f->parities) continue;
                     int from = f->tap_of[parity * taps + tap];
                     to[lane] =
-                        element(w, ((unit * s->weight_taps + from) * s->weight_channels + c) * PANEL + i);
+                        element(w, ((unit * s->weight_taps + from) * s->weight_channels + c) * width + i);
                 }
             }
 }

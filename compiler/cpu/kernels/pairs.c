@@ -11,6 +11,9 @@ INLINE vf dot_pairs(vf c, vf x, vf y) {
     return c;
 }
 
+/* Words of floats, rounded: a in the lower halves. */
+INLINE vf pair_floats(vf a, vf b) { return (vf)(round_upper(a) >> 16 | (round_upper(b) & 0xffff0000)); }
+
 typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
 typedef unsigned short v_panel_any __attribute__((vector_size(PANEL * 2), aligned(2), may_alias));
 #define LOWER_PAIRS                                                                                          \

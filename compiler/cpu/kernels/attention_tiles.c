@@ -1,0 +1,163 @@
+/* Attention without stored scores (Dao et al., FlashAttention, NeurIPS 2022; Milakov and Gimelshein, online
+ * softmax, 2018). A unit goes over the keys (forwards) or the queries (backwards) block by block; a block's
+ * scores live in the scratch, in the first caches.
+ *
+ * Here: the tile that every product is made of, c[row][lane] = sum over terms of a[row][term] b[term][lane],
+ * of floats, or of pairs of bf16 (pairs.c), whose terms are words. attention_pack.c lays operands out for it,
+ * attention.c goes over the blocks. */
+#if LANES == 16
+#define ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+enum { ROWS_AT_ONCE = 8 };
+#else
+#define ATTENTION_ROWS(X) X(0) X(1) X(2) X(3)
+enum { ROWS_AT_ONCE = 4 };
+#endif
+enum { KEYS = 6 * LANES, QUERIES = 64 }; /* of a block */
+
+struct attention {
+    long batch, queries, keys, heads, size;
+    long width; /* floats of a packed row: `size`, rounded up to whole vectors */
+    float scale, threshold, kept;
+    int number, causal, drops, in_parts;
+    int type;    /* of all but the logarithms, which are floats */
+    int pairs;   /* products are of pairs */
+    long chunks; /* backwards: parts of the keys that are units of their own */
+};
+
+/* Three vectors at a time are as many as the registers hold; what remains goes by two or one. The sum of a
+ * chain is added to (ADD) or replaces (SET) what is there; its terms are a block's at most. */
+#define ROW_BEGIN_3(r) vf c##r##0 = {0}, c##r##1 = {0}, c##r##2 = {0};
+#define ROW_BEGIN_2(r) vf c##r##0 = {0}, c##r##1 = {0};
+#define ROW_BEGIN_1(r) vf c##r##0 = {0};
+#define TERM_3         vf b0 = ld(b), b1 = ld(b + LANES), b2 = ld(b + 2 * LANES);
+#define TERM_2         vf b0 = ld(b), b1 = ld(b + LANES);
+#define TERM_1         vf b0 = ld(b);
+#define ROW_TERM_3(r)                                                                                        \
+    {                                                                                                        \
+        vf x = splat(a[r * row]);                                                                            \
+        c##r##0 += x * b0, c##r##1 += x * b1, c##r##2 += x * b2;                                             \
+    }
+#define ROW_TERM_2(r)                                                                                        \
+    {                                                                                                        \
+        vf x = splat(a[r * row]);                                                                            \
+        c##r##0 += x * b0, c##r##1 += x * b1;                                                                \
+    }
+#define ROW_TERM_1(r) c##r##0 += splat(a[r * row]) * b0;
+#define ROW_SET_1(r)  st(c + r * out, c##r##0);
+#define ROW_SET_2(r)  ROW_SET_1(r) st(c + r * out + LANES, c##r##1);
+#define ROW_SET_3(r)  ROW_SET_2(r) st(c + r * out + 2 * LANES, c##r##2);
+#define ROW_SUM_1(r)  st(c + r * out, ld(c + r * out) + c##r##0);
+#define ROW_SUM_2(r)  ROW_SUM_1(r) st(c + r * out + LANES, ld(c + r * out + LANES) + c##r##1);
+#define ROW_SUM_3(r)  ROW_SUM_2(r) st(c + r * out + 2 * LANES, ld(c + r * out + 2 * LANES) + c##r##2);
+#define PAIR_TERM_3(r)                                                                                       \
+    {                                                                                                        \
+        vf x = splat(a[r * row]);                                                                            \
+        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                            \
+        c##r##2 = dot_pairs(c##r##2, x, b2);                                                                 \
+    }
+#define PAIR_TERM_2(r)                                                                                       \
+    {                                                                                                        \
+        vf x = splat(a[r * row]);                                                                            \
+        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                            \
+    }
+#define PAIR_TERM_1(r) c##r##0 = dot_pairs(c##r##0, splat(a[r * row]), b0);
+/* a[i row + k term], i < ROWS_AT_ONCE; b[k step ...]; c[i out ...]. */
+#define ATTENTION_TILE(name, TERM, VECTORS, END)                                                             \
+    HOT void name(const float *a, long row, long term, const float *b, long step, long terms, float *c,      \
+                  long out) {                                                                                \
+        ATTENTION_ROWS(ROW_BEGIN_##VECTORS)                                                                  \
+        for (long k = 0; k < terms; k++, a += term, b += step) {                                             \
+            TERM_##VECTORS ATTENTION_ROWS(TERM##_TERM_##VECTORS)                                             \
+        }                                                                                                    \
+        ATTENTION_ROWS(END##_##VECTORS)                                                                      \
+    }
+/* Ends that no kernel of the source needs are not compiled: ATTENTION_ENDS is a mask that the emitter sets.
+ */
+#define NO_TILE(...) __builtin_trap()
+#if ATTENTION_ENDS & 1
+#define SET_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SET)
+#else
+#define SET_1(name, TERM)
+#define set_1       NO_TILE
+#define set_pairs_1 NO_TILE
+#endif
+#if ATTENTION_ENDS & 2
+#define SET_2(name, TERM) ATTENTION_TILE(name, TERM, 2, ROW_SET)
+#else
+#define SET_2(name, TERM)
+#define set_2       NO_TILE
+#define set_pairs_2 NO_TILE
+#endif
+#if ATTENTION_ENDS & 4
+#define SUM_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SUM)
+#else
+#define SUM_1(name, TERM)
+#define sum_1       NO_TILE
+#define sum_pairs_1 NO_TILE
+#endif
+#if ATTENTION_ENDS & 8
+#define SUM_2(name, TERM) ATTENTION_TILE(name, TERM, 2, ROW_SUM)
+#else
+#define SUM_2(name, TERM)
+#define sum_2       NO_TILE
+#define sum_pairs_2 NO_TILE
+#endif
+
+/* c[rows][width] = or += a b, whole tiles of rows. */
+#define ATTENTION_PRODUCT(name, tile)                                                                        \
+    UNUSED void name(const float *a, long row, long term, const float *b, long step, long terms, float *c,   \
+                     long out, long rows, long width) {                                                      \
+        for (long i = 0; i < rows; i += ROWS_AT_ONCE, a += ROWS_AT_ONCE * row, c += ROWS_AT_ONCE * out) {    \
+            long j = 0;                                                                                      \
+            for (; j + 3 * LANES <= width; j += 3 * LANES)                                                   \
+                tile##_3(a, row, term, b + j, step, terms, c + j, out);                                      \
+            if (width - j == 2 * LANES) tile##_2(a, row, term, b + j, step, terms, c + j, out);              \
+            if (width - j == LANES) tile##_1(a, row, term, b + j, step, terms, c + j, out);                  \
+        }                                                                                                    \
+    }
+#if ATTENTION_KINDS & 1
+ATTENTION_TILE(set_3, ROW, 3, ROW_SET)
+ATTENTION_TILE(sum_3, ROW, 3, ROW_SUM)
+SET_1(set_1, ROW)
+SET_2(set_2, ROW)
+SUM_1(sum_1, ROW)
+SUM_2(sum_2, ROW)
+ATTENTION_PRODUCT(set_floats, set)
+ATTENTION_PRODUCT(sum_floats, sum)
+#else
+#define set_floats NO_TILE
+#define sum_floats NO_TILE
+#endif
+#if ATTENTION_KINDS & 2
+ATTENTION_TILE(set_pairs_3, PAIR, 3, ROW_SET)
+ATTENTION_TILE(sum_pairs_3, PAIR, 3, ROW_SUM)
+SET_1(set_pairs_1, PAIR)
+SET_2(set_pairs_2, PAIR)
+SUM_1(sum_pairs_1, PAIR)
+SUM_2(sum_pairs_2, PAIR)
+ATTENTION_PRODUCT(set_pairs, set_pairs)
+ATTENTION_PRODUCT(sum_pairs, sum_pairs)
+#else
+#define set_pairs NO_TILE
+#define sum_pairs NO_TILE
+#endif
+/* Of floats or of pairs: `terms` floats or words. */
+INLINE void product_set(const struct attention *s, const float *a, long row, long term, const float *b,
+                        long step, long terms, float *c, long out, long rows, long width) {
+    if (s->pairs)
+        set_pairs(a, row, term, b, step, terms, c, out, rows, width);
+    else
+        set_floats(a, row, term, b, step, terms, c, out, rows, width);
+}
+INLINE void product_sum(const struct attention *s, const float *a, long row, long term, const float *b,
+                        long step, long terms, float *c, long out, long rows, long width) {
+    if (s->pairs)
+        sum_pairs(a, row, term, b, step, terms, c, out, rows, width);
+    else
+        sum_floats(a, row, term, b, step, terms, c, out, rows, width);
+}
+
+INLINE long blocks_of(long n, long block) { return (n + block - 1) / block; }
+INLINE long least(long a, long b) { return a < b ? a : b; }
+/* Rows of a block that are computed: whole tiles. */
+INLINE long tiles_of(long rows) { return blocks_of(rows, ROWS_AT_ONCE) * ROWS_AT_ONCE; }
