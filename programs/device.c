@@ -1,5 +1,6 @@
 #include "programs/device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/backend.h"
@@ -23,6 +24,40 @@ static const char *target_of(const char *device, dl_error *err) {
         "10.9 have one): run on the CPU with --device=cpu",
         device, major, minor);
     return NULL;
+}
+
+const char *dl_device_of_rank(dl_arena *arena, const char *device, const dlr_world *world, dl_error *err) {
+    dlr_world_said said;
+    if (strncmp(device, "cuda", 4) != 0 || strcmp(device, "cuda:emulated") == 0) return device;
+    if (device[4]) {
+        bool alone = world->local_size <= 1;
+        if (!alone)
+            dl_fail(
+                err, DL_USAGE,
+                "--device=%s is one device, and this machine has %d ranks: with --device=cuda each takes the "
+                "one of its number",
+                device, world->local_size);
+        return alone ? device : NULL;
+    }
+    if (world->size == 1) return device;
+    int count = dlr_cuda_count(err), rank = world->local_rank;
+    if (!count || !dlr_world_read(&said, err)) return NULL;
+    /* ranks in containers of their own do not see each other, but their launcher has counted them */
+    if (said.world.local_rank > rank) rank = said.world.local_rank;
+    if (count == 1) rank = 0; /* the launcher gave each its own */
+    if (rank < count) return dl_format(arena, "cuda:%d", rank);
+    dl_fail(err, DL_RESOURCE,
+            "this is rank %d of its machine, counted from 0, where the driver finds %d devices "
+            "(CUDA_VISIBLE_DEVICES may hide some): start as many ranks there, or run on the CPU with "
+            "--device=cpu",
+            rank, count);
+    return NULL;
+}
+
+const dlr_driver *dl_device_driver(const char *device, int *ordinal, dl_error *err) {
+    bool emulated = strcmp(device, "cuda:emulated") == 0;
+    *ordinal = !emulated && device[4] ? atoi(device + 5) : 0;
+    return emulated ? dlr_driver_fake() : dlr_driver_open(err);
 }
 
 static bool mismatch(const char *target, const char *device, dl_error *err) {

@@ -2,6 +2,8 @@
 #ifndef DL_DEVICE_H
 #define DL_DEVICE_H
 #include "ir/base/arena.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/world.h"
 
 typedef struct {
     const char *target;  /* for dl_session_options; NULL: the best CPU that this machine is */
@@ -15,4 +17,11 @@ typedef struct {
  * target that is not of the device). */
 bool dl_device_choose(dl_arena *arena, const char *device, const char *target, dl_device_choice *choice,
                       dl_error *err);
+/* Of several ranks on a machine each takes a device: that of its number there, or the only one that it sees.
+ * `device` as it was chosen ("cuda"; others stay as they are). Errors: DL_USAGE (one device, by number,
+ * for several ranks), DL_RESOURCE (no driver, fewer devices than ranks). */
+const char *dl_device_of_rank(dl_arena *arena, const char *device, const dlr_world *world, dl_error *err);
+/* The driver of a device "cuda", "cuda:N" or "cuda:emulated", and which of its devices that is. Errors:
+ * DL_RESOURCE. */
+const dlr_driver *dl_device_driver(const char *device, int *ordinal, dl_error *err);
 #endif

@@ -84,6 +84,29 @@ static void share_streams(const dl_run_job *p) {
     if (null >= 0) dup2(null, STDOUT_FILENO), close(null);
 }
 
+static bool choose_device(dl_run_job *p, dl_error *err) {
+    const char **device = &p->device.device;
+    if (!dl_device_choose(p->arena, dl_config_str(p->config, DL_KEY_device), NULL, &p->device, err))
+        return false;
+    if (*device && !(*device = dl_device_of_rank(p->arena, *device, &p->world, err))) return false;
+    if (p->device.warning) dl_push(p->arena, &p->warnings, p->device.warning);
+    return true;
+}
+
+/* Ranks that no MPI has started may do with NCCL, each on its device. */
+static bool name_device(dl_run_job *p, dlr_world_options *o, dl_error *err) {
+    dlr_world_said said;
+    if (!dlr_world_read(&said, err)) return false;
+    if (said.world.size == 1 || !said.torchrun) return true;
+    p->world = said.world;
+    if (!choose_device(p, err)) return false;
+    const char *device = p->device.device ? p->device.device : "cpu";
+    if (strncmp(device, "cuda", 4) == 0 && !(o->driver = dl_device_driver(device, &o->ordinal, err)))
+        return false;
+    p->warnings.n = 0; /* it is chosen once more, when all know each other */
+    return true;
+}
+
 /* Who trains together: everybody's first act, so that whoever is missing is missed here. */
 static bool open_world(dl_run_job *p, dl_error *err) {
     p->world = (dlr_world){.size = 1, .local_size = 1};
@@ -91,7 +114,7 @@ static bool open_world(dl_run_job *p, dl_error *err) {
         .timeout = dl_config_float(p->config, DL_KEY_comm_timeout), .lost = end_lost, .context = p};
     dlr_world_said said;
     if (dlr_world_read(&said, err) && said.world.size > 1) dl_launch_begin(said.world.rank);
-    dlr_comm *comm = dlr_comm_open(&o, err);
+    dlr_comm *comm = name_device(p, &o, err) ? dlr_comm_open(&o, err) : NULL;
     if (!comm) return false;
     p->world = dlr_comm_world(comm);
     if (p->world.size > 1) {
@@ -101,13 +124,6 @@ static bool open_world(dl_run_job *p, dl_error *err) {
         return true;
     }
     return dlr_comm_close(comm, err);
-}
-
-static bool choose_device(dl_run_job *p, dl_error *err) {
-    if (!dl_device_choose(p->arena, dl_config_str(p->config, DL_KEY_device), NULL, &p->device, err))
-        return false;
-    if (p->device.warning) dl_push(p->arena, &p->warnings, p->device.warning);
-    return true;
 }
 
 static bool open_session(dl_run_job *p, dl_error *err) {
@@ -284,9 +300,13 @@ static const char *join(dl_arena *arena, int n, char *const *words) {
 static void end_rank(dl_run_job *p, int code, const dl_error *err) {
     bool common = code == DL_OK || code == DL_REQUEUE || code == DL_NUMERIC;
     dl_error lost = {0};
-    if (common && dlr_comm_close(p->comm, &lost)) {
-        p->comm = NULL;
-        return;
+    if (common && dlr_comm_barrier(p->comm, &lost)) {
+        dlr_exec_close(p->exec); /* devices, too, end together, while somebody watches */
+        p->exec = NULL;
+        if (dlr_comm_close(p->comm, &lost)) {
+            p->comm = NULL;
+            return;
+        }
     }
     if (common)
         report(p, &lost), code = lost.code;

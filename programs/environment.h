@@ -17,6 +17,7 @@
     "  PROFILE_OUTPUT             names those files (profile)\n"                                             \
     "  DLR_MPIRUN, DLR_MPIRUN_ARGS  the mpirun of -n N, and more arguments for it; DLR_MPI: openmpi or "     \
     "mpich\n"                                                                                                \
+    "  DLR_NCCL                   NCCL's library, for ranks on GPUs (docs/distributed.md)\n"                 \
     "  NO_COLOR                   set: no colours on a terminal\n"
 
 #endif

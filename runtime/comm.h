@@ -1,9 +1,10 @@
 /* Collectives between the ranks of a run, behind one interface: alone (one rank), ranks that one process
- * steps in turn (dlr_comm_local), MPI between processes.
+ * steps in turn (dlr_comm_local), MPI between processes, NCCL between their devices (comm_device.h).
  *
  * Every sum is made in the order of the group's members (0, 1, 2, ...), so that the same world gives the same
- * bits, run by run and on every member. Calls come from one thread of the rank. A rank that is lost, stopped
- * or does something else than the others makes every other rank's waits fail with DL_PEER (comm/README.md).
+ * bits, run by run and on every member; NCCL's own order is as fixed for the same world on the same machines.
+ * Calls come from one thread of the rank. A rank that is lost, stopped or does something else than the others
+ * makes every other rank's waits fail with DL_PEER (comm/README.md).
  */
 #ifndef DLR_COMM_H
 #define DLR_COMM_H
@@ -50,6 +51,10 @@ typedef struct {
     double timeout;         /* seconds after which a rank that takes no part is given up; 0: 600 */
     dlr_comm_lost_fn *lost; /* NULL: only waits fail */
     void *context;
+    /* This rank's device, where collectives may go by NCCL alone: the ranks are none of an MPI's. NULL: they
+     * may not. */
+    const struct dlr_driver *driver;
+    int ordinal;
 } dlr_world_options;
 
 /* All ranks call it. The backend is found by the environment (world.h), the size that it says is checked

@@ -25,7 +25,6 @@ static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *
     return NULL;
 }
 
-/* Collectives work on the host's memory. */
 static bool open_exchange(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
     int collectives = 0;
     for (int i = 0; i < d->plan->programs.n; i++) collectives += d->plan->programs.at[i].collectives.n;
@@ -33,11 +32,7 @@ static bool open_exchange(dlr_device *d, const dlr_ranks *ranks, dl_error *err) 
     if (!ranks->comm)
         return dl_fail(err, DL_USAGE,
                        "the plan is one of several ranks', and this run has one: compile it anew");
-    if (!d->base)
-        return dl_fail(err, DL_RESOURCE, "several ranks on %s are not in this version: --device=cpu",
-                       d->plan->target);
-    d->exchange = dlr_exchange_open(d->arena, d->plan, ranks, d->base, err);
-    return d->exchange != NULL;
+    return d->table->share(d, ranks, err);
 }
 
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
@@ -58,12 +53,4 @@ bool dlr_device_predict(const dl_plan *plan, const char *name, dlr_device_memory
     *memory = (dlr_device_memory){0};
     return starts(plan->target, "cuda:") &&
            dlr_cuda_predict_on(plan, name, dl_target_is_emulated(plan->target), memory, err);
-}
-
-void dlr_device_exchange(dlr_device *d, int program, dl_plan_step s) {
-    dl_error err = {0};
-    if (s.kind == DL_STEP_START)
-        dlr_exchange_start(d->exchange, program, s.number);
-    else if (!dlr_exchange_wait(d->exchange, program, s.number, &err) && !d->fault.code)
-        d->fault = err;
 }

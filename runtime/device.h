@@ -72,6 +72,11 @@ typedef struct {
     void (*launch)(dlr_device *d, int program, int number);
     /* Makes a program ready to be replayed as a whole; what is ready stays so. */
     void (*capture)(dlr_device *d, int program);
+    /* Opens the plan's collectives among the ranks. Errors: as dlr_device_open. */
+    bool (*share)(dlr_device *d, const dlr_ranks *ranks, dl_error *err);
+    /* Begins a collective, or waits for it: a step of a program that is no launch. A failure is the device's
+     * fault. */
+    void (*exchange)(dlr_device *d, int program, dl_plan_step step);
     /* Starts the whole program, which was captured. On a device this returns before it is done. */
     void (*replay)(dlr_device *d, int program);
     /* Waits for all that was started. */
@@ -120,17 +125,16 @@ struct dlr_device {
 
 /* A device for the plan, opened: that of its target. name: "cpu", "cuda", "cuda:1", "cuda:emulated"; NULL:
  * what the target asks for. ranks: who else takes part. Errors: DL_USAGE (the target is not of this device),
- * DL_RESOURCE (no driver, device or memory; several ranks on a device that cannot), and those of `load` and
- * of dlr_exchange_open. */
+ * DL_RESOURCE (no driver, device or memory), and those of `load`, of dlr_exchange_open and, on GPUs, of
+ * dlr_comm_nccl. */
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
                             dl_error *err);
 
-/* Begins a collective, or waits for it: a step of a program that is no launch. A failure is the device's
- * fault. */
-void dlr_device_exchange(dlr_device *d, int program, dl_plan_step step);
-
 /* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such device). */
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err);
+
+/* How many devices the driver finds. Errors: as above, and 0. */
+int dlr_cuda_count(dl_error *err);
 
 /* What a run of the plan will take of the memory of the device that it would be opened on, without loading or
  * allocating anything. False without an error: that is the host's memory. Errors: DL_RESOURCE (no driver, no

@@ -163,6 +163,19 @@ static void run_launch(cpu *c, int program, int number) {
 
 static void launch_one(dlr_device *d, int program, int number) { run_launch((cpu *)d, program, number); }
 
+static bool share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
+    d->exchange = dlr_exchange_open(d->arena, d->plan, ranks, d->base, err);
+    return d->exchange != NULL;
+}
+
+static void exchange(dlr_device *d, int program, dl_plan_step s) {
+    dl_error err = {0};
+    if (s.kind == DL_STEP_START)
+        dlr_exchange_start(d->exchange, program, s.number);
+    else if (!dlr_exchange_wait(d->exchange, program, s.number, &err) && !d->fault.code)
+        d->fault = err;
+}
+
 static void note_collective(dlr_timeline *t, dl_plan_step s, int64_t began) {
     if (!t || !t->collectives) return;
     if (s.kind == DL_STEP_START)
@@ -181,7 +194,7 @@ static void replay(dlr_device *d, int program) {
         if (s.kind == DL_STEP_LAUNCH)
             run_launch(c, program, s.number);
         else
-            dlr_device_exchange(d, program, s);
+            exchange(d, program, s);
         if (s.kind != DL_STEP_LAUNCH) {
             note_collective(t, s, began);
             continue;
@@ -218,6 +231,8 @@ static const dlr_device_table table = {.load = load,
                                        .map = map,
                                        .launch = launch_one,
                                        .capture = capture,
+                                       .share = share,
+                                       .exchange = exchange,
                                        .replay = replay,
                                        .wait = nothing,
                                        .host = host,

@@ -84,3 +84,19 @@ bool dlr_exchange_wait(dlr_exchange *x, int program, int number, dl_error *err) 
 bool dlr_exchange_done(dlr_exchange *x, int program, int number) {
     return dlr_comm_done(x->comm, x->programs[program][number].ticket);
 }
+
+bool dlr_exchange_enqueue(dlr_exchange *x, int program, int number, dlr_cu_stream stream, dl_error *err) {
+    return dlr_comm_enqueue(x->comm, &x->programs[program][number].call, stream, err);
+}
+
+bool dlr_exchange_reserve(dlr_exchange *x, const dl_plan *plan, dl_error *err) {
+    bool ok = true;
+    for (int i = 0; i < plan->programs.n; i++)
+        for (int k = 0; ok && k < plan->programs.at[i].collectives.n; k++)
+            ok = dlr_comm_reserve(x->comm, &x->programs[i][k].call, err);
+    return ok;
+}
+
+const char *dlr_exchange_what(const dlr_exchange *x, int program, int number) {
+    return x->programs[program][number].call.what;
+}

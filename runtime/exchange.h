@@ -2,7 +2,7 @@
 #ifndef DLR_EXCHANGE_H
 #define DLR_EXCHANGE_H
 #include "ir/plan.h"
-#include "runtime/comm.h"
+#include "runtime/comm_device.h"
 
 /* A group of the plan's ("dp", "tp", ...): its number in the comm, and where this rank stands in it. */
 typedef struct {
@@ -32,6 +32,13 @@ dlr_exchange *dlr_exchange_open(dl_arena *arena, const dl_plan *plan, const dlr_
 void dlr_exchange_start(dlr_exchange *x, int program, int number);
 /* Whether a wait for it would return at once. */
 bool dlr_exchange_done(dlr_exchange *x, int program, int number);
+/* The same on a device, of a comm between devices, where `base` is the device's address: puts it into a
+ * stream. Errors as dlr_comm_enqueue. */
+bool dlr_exchange_enqueue(dlr_exchange *x, int program, int number, dlr_cu_stream stream, dl_error *err);
+/* What that needs for all of the plan's collectives. Errors: DL_RESOURCE. */
+bool dlr_exchange_reserve(dlr_exchange *x, const dl_plan *plan, dl_error *err);
+/* "all_reduce of conv1.weight at models/unet.dl:3" */
+const char *dlr_exchange_what(const dlr_exchange *x, int program, int number);
 /* Waits for it. Errors: DL_PEER. */
 bool dlr_exchange_wait(dlr_exchange *x, int program, int number, dl_error *err);
 #endif

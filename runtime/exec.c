@@ -99,11 +99,12 @@ void dlr_exec_run_step(dlr_exec *e, int program, int step) {
     if (s.kind == DL_STEP_LAUNCH)
         e->device->table->launch(e->device, program, s.number);
     else
-        dlr_device_exchange(e->device, program, s);
+        e->device->table->exchange(e->device, program, s);
 }
 
 bool dlr_exec_can_step(const dlr_exec *e, int program, int step) {
     dl_plan_step s = dl_plan_step_at(&e->plan->programs.at[program], step);
+    if (!e->device->base) return true; /* a device waits by itself */
     return s.kind != DL_STEP_WAIT || dlr_exchange_done(e->device->exchange, program, s.number);
 }
 

@@ -103,6 +103,7 @@ bool dlr_world_read(dlr_world_said *said, dl_error *err) {
     }
     if (!by) return true;
     said->size_name = by->size;
+    said->torchrun = value("TORCHELASTIC_RUN_ID") || (value("MASTER_ADDR") && !said->launcher);
     if (w->size == 1) *w = (dlr_world){0, 1, 0, 1};
     if (w->rank < 0)
         return dl_fail(err, DL_USAGE, "%s=%d in the environment, and no %s says which of them this is",

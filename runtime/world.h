@@ -14,6 +14,7 @@ typedef struct {
     const char *size_name; /* "OMPI_COMM_WORLD_SIZE"; NULL: nothing is said, and this process is alone */
     const char *launcher;  /* a variable that only an MPI launcher or srun sets, here "OMPI_COMM_WORLD_SIZE";
                               NULL: none */
+    bool torchrun; /* they meet at MASTER_ADDR, by torchrun, or by what else sets it and is none of MPI's */
 } dlr_world_said;
 
 /* Reads torchrun's RANK and WORLD_SIZE, Slurm's, Open MPI's, PMI's variables, in this order; none: one

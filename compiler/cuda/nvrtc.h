@@ -4,7 +4,7 @@
  * https://docs.nvidia.com/cuda/nvrtc/ describes its functions. It is never unloaded. */
 #ifndef DL_CUDA_NVRTC_H
 #define DL_CUDA_NVRTC_H
-#include "compiler/cuda/search.h"
+#include "ir/base/search.h"
 #include "ir/base/str.h"
 
 typedef int dl_nvrtc_result; /* nvrtcResult: 0 is success */

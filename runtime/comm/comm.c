@@ -61,7 +61,9 @@ static dlr_members *new_group(int n, const int *ranks, int rank) {
 
 dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world, void *of) {
     dlr_comm *comm = dl_calloc(1, sizeof *comm);
-    *comm = (dlr_comm){.backend = backend, .name = name, .world = world, .sharing = 1, .of = of};
+    *comm =
+        (dlr_comm){.backend = backend, .name = name, .world = world, .sharing = 1, .timeout = 600, .of = of};
+    pthread_mutex_init(&comm->beside_lock, NULL);
     comm->group[comm->groups++] = new_group(world.size, NULL, world.rank);
     return comm;
 }
@@ -80,6 +82,7 @@ bool dlr_comm_close(dlr_comm *comm, dl_error *err) {
         free(comm->group[i]->ranks);
         free(comm->group[i]);
     }
+    pthread_mutex_destroy(&comm->beside_lock);
     free(comm);
     return true;
 }
@@ -170,6 +173,50 @@ bool dlr_comm_done(dlr_comm *comm, int64_t ticket) {
 
 bool dlr_comm_all(dlr_comm *comm, const dlr_collective *c, dl_error *err) {
     return dlr_comm_wait(comm, dlr_comm_start(comm, c), err);
+}
+
+/* ---- on a device ---- */
+
+bool dlr_comm_enqueue(dlr_comm *comm, const dlr_collective *c, dlr_cu_stream stream, dl_error *err) {
+    if (!check(comm, c, err)) return false;
+    dlr_members *g = comm->group[c->group];
+    g->started++;
+    comm->counts.collectives++;
+    comm->counts.bytes += dlr_bytes_from(c, g->n, g->me);
+    return comm->backend->enqueue(comm, g, c, stream, err);
+}
+
+bool dlr_comm_reserve(dlr_comm *comm, const dlr_collective *c, dl_error *err) {
+    return check(comm, c, err) && comm->backend->reserve(comm, comm->group[c->group], c, err);
+}
+
+bool dlr_comm_check(dlr_comm *comm, dl_error *err) { return comm->backend->check(comm, err); }
+void dlr_comm_waits(dlr_comm *comm, bool begins) { comm->backend->waits(comm, begins, NULL); }
+
+void dlr_comm_set_beside(dlr_comm *comm, const dlr_comm_beside *beside) {
+    pthread_mutex_lock(&comm->beside_lock);
+    comm->beside = beside ? *beside : (dlr_comm_beside){0};
+    pthread_mutex_unlock(&comm->beside_lock);
+}
+
+void dlr_beside_lost(dlr_comm *comm, const dl_error *why) {
+    pthread_mutex_lock(&comm->beside_lock);
+    if (comm->beside.lost) comm->beside.lost(comm->beside.of, why);
+    pthread_mutex_unlock(&comm->beside_lock);
+}
+
+dlr_comm_state dlr_beside_state(dlr_comm *comm) {
+    dlr_comm_state state = {0};
+    pthread_mutex_lock(&comm->beside_lock);
+    if (comm->beside.state) comm->beside.state(comm->beside.of, &state);
+    pthread_mutex_unlock(&comm->beside_lock);
+    return state;
+}
+
+void dlr_beside_flight(dlr_comm *comm, int rank, dl_buf *to) {
+    pthread_mutex_lock(&comm->beside_lock);
+    if (comm->beside.flight) comm->beside.flight(comm->beside.of, rank, to);
+    pthread_mutex_unlock(&comm->beside_lock);
 }
 
 /* ---- made of these ---- */

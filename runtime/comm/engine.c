@@ -208,6 +208,10 @@ static void give_up(dlr_engine *e) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     dlr_flight_dump(e);
+    pthread_mutex_lock(&e->lock);
+    dl_error why = e->failed;
+    pthread_mutex_unlock(&e->lock);
+    if (e->comm) dlr_beside_lost(e->comm, &why);
     dlr_engine_state(e, ENDED);
     struct timespec t = dlr_moment(dl_clock_ns() + told_ns);
     pthread_mutex_lock(&e->lock);

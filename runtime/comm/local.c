@@ -180,8 +180,12 @@ static void local_leave(dlr_comm *comm, const char *why) {
     pthread_mutex_unlock(&h->lock);
 }
 
-static const dlr_comm_backend_table table = {local_group, local_start, local_wait,
-                                             local_done,  local_close, local_leave};
+static const dlr_comm_backend_table table = {.group = local_group,
+                                             .start = local_start,
+                                             .wait = local_wait,
+                                             .done = local_done,
+                                             .close = local_close,
+                                             .leave = local_leave};
 
 dlr_comm **dlr_comm_local(int n, bool threads) {
     dl_arena *arena = dl_arena_new(NULL);

@@ -1,7 +1,9 @@
 /* Between the files of this room: a comm as its backends see it. */
 #ifndef DLR_COMM_PARTS_H
 #define DLR_COMM_PARTS_H
-#include "runtime/comm.h"
+#include <pthread.h>
+
+#include "runtime/comm_device.h"
 
 enum { MOST_GROUPS = 256 /* as many as a message's tag can tell apart */ };
 
@@ -22,6 +24,13 @@ typedef struct {
     /* Frees what is the backend's; false with an error: a rank is lost, and nothing is freed. */
     bool (*close)(dlr_comm *comm, dl_error *err);
     void (*leave)(dlr_comm *comm, const char *why);
+    bool apart; /* ranks are processes of their own */
+    /* Of comms between devices, else NULL; the collective is checked. */
+    bool (*enqueue)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dlr_cu_stream stream,
+                    dl_error *err);
+    bool (*reserve)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dl_error *err);
+    bool (*check)(dlr_comm *comm, dl_error *err);
+    void (*waits)(dlr_comm *comm, bool begins, const char *what);
 } dlr_comm_backend_table;
 
 struct dlr_comm {
@@ -29,13 +38,16 @@ struct dlr_comm {
     const char *name;
     dlr_world world;
     int sharing;
+    double timeout; /* seconds that a rank is waited for */
     dlr_members *group[MOST_GROUPS];
     int groups;
     const char *_Atomic flight; /* file of the last collectives */
     dl_error refused;           /* a collective that was none */
     dlr_comm_counts counts;
     int32_t flag, agreed; /* of dlr_comm_agree: MPI may write it still when a failed wait has returned */
-    void *of;             /* the backend's */
+    pthread_mutex_t beside_lock;
+    dlr_comm_beside beside; /* under the lock */
+    void *of;               /* the backend's */
 };
 
 extern const dlr_comm_backend_table dlr_comm_self;
@@ -52,6 +64,11 @@ int64_t dlr_bytes_to(const dlr_collective *c, int n, int me);
 const char *dlr_collective_name(dlr_collective_kind kind);
 /* What all members must have in common, as a number. */
 uint64_t dlr_collective_hash(const dlr_collective *c, int n);
+
+/* Tells and asks whoever works beside the comm; nobody: all zero. */
+void dlr_beside_lost(dlr_comm *comm, const dl_error *why);
+dlr_comm_state dlr_beside_state(dlr_comm *comm);
+void dlr_beside_flight(dlr_comm *comm, int rank, dl_buf *to);
 
 /* Carries out a collective whose n members are all in this process. */
 void dlr_collective_here(int n, const dlr_collective *const *calls);

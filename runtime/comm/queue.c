@@ -187,8 +187,13 @@ static void engine_leave(dlr_comm *comm, const char *why) {
     await_spread(e);
 }
 
-static const dlr_comm_backend_table table = {engine_group, engine_start, engine_wait,
-                                             engine_done,  engine_close, engine_leave};
+static const dlr_comm_backend_table table = {.group = engine_group,
+                                             .start = engine_start,
+                                             .wait = engine_wait,
+                                             .done = engine_done,
+                                             .close = engine_close,
+                                             .leave = engine_leave,
+                                             .apart = true};
 
 /* ---- opening ---- */
 
@@ -270,7 +275,7 @@ dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said, const 
     make_rooms(e);
     dlr_world world = said->world;
     dlr_comm *comm = dlr_comm_new(&table, mpi->name, world, e);
-    e->comm = comm;
+    e->comm = comm, comm->timeout = e->options.timeout;
     dlr_watch *w = dlr_watch_open(e);
     pthread_mutex_lock(&e->lock);
     e->watch = w;

@@ -31,5 +31,10 @@ static bool self_close(dlr_comm *comm, dl_error *err) {
 
 static void self_leave(dlr_comm *comm, const char *why) { (void)comm, (void)why; }
 
-const dlr_comm_backend_table dlr_comm_self = {self_group, self_start, self_wait,
-                                              self_done,  self_close, self_leave};
+const dlr_comm_backend_table dlr_comm_self = {.group = self_group,
+                                              .start = self_start,
+                                              .wait = self_wait,
+                                              .done = self_done,
+                                              .close = self_close,
+                                              .leave = self_leave,
+                                              .apart = true};

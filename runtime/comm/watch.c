@@ -42,6 +42,8 @@ struct dlr_watch {
     size_t bytes; /* of a message */
     dlr_place *places;
     _Atomic bool placed;
+    dlr_comm_state device; /* at the last tick; it waits since `waiting`, but `excused` ns of that */
+    int64_t waiting, excused;
     int neighbour;         /* the rank before this one on the same machine, or -1 */
     int64_t parting, gone; /* since when good-byes are said; since when one who has said none has been gone */
     int64_t away, woken;   /* for how long this rank was stopped itself, the last time, and until when */
@@ -156,9 +158,11 @@ static const dlr_lane *oldest_lane(const dlr_engine *e) {
     return oldest;
 }
 
-/* The collective that says most to who reads of it: the oldest in work that is a line of the model's. */
+/* The collective that says most to who reads of it: the one that the device is in, or the oldest in work that
+ * is a line of the model's. */
 static const char *what_of(const dlr_engine *e) {
     const dlr_lane *best = oldest_lane(e);
+    if (*e->watch->device.what) return e->watch->device.what;
     for (int i = 0; i < LANES; i++) {
         const dlr_lane *l = &e->lane[i];
         if (!l->op || !strstr(l->op->what, " at ")) continue;
@@ -226,10 +230,11 @@ static void blame_silent(dlr_engine *e, int64_t now, int rank, int64_t silent, i
         blame(e, rank, why, what);
 }
 
-/* A collective has not moved for the timeout. */
+/* A collective has not moved for the timeout; l NULL: one on the device, which the program waits for. */
 static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     const dlr_watch *w = e->watch;
-    const dlr_members *g = l->op->group;
+    const dlr_members *g = l ? l->op->group : e->comm->group[0];
+    double late = (double)(now - (l ? l->moved : w->device.waiting)) * 1e-9;
     int64_t silent, bound = 2 * (w->ways + 3) * w->tick;
     int rank = most_silent(e, now, &silent), behind = -1, missing = -1;
     if (bound < w->timeout / 4) bound = w->timeout / 4;
@@ -241,18 +246,23 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
         int r = g->ranks[m];
         if (r == e->rank) continue;
         if (behind < 0 || w->ranks[r].calls < w->ranks[behind].calls) behind = r;
-        if (missing < 0 && l->missing[m] > 0) missing = r;
+        if (missing < 0 && l && l->missing[m] > 0) missing = r;
     }
-    char why[160];
+    char why[160], in[sizeof w->device.what + 40];
     bool is_behind = behind >= 0 && w->ranks[behind].calls < w->ranks[e->rank].calls;
     if (!is_behind && missing >= 0) behind = missing;
     if (is_behind)
         snprintf(why, sizeof why, "it lives, but has started %u collectives and rank %d %u, for %.1f s",
-                 w->ranks[behind].calls, e->rank, w->ranks[e->rank].calls, (double)(now - l->moved) * 1e-9);
+                 w->ranks[behind].calls, e->rank, w->ranks[e->rank].calls, late);
     else
-        snprintf(why, sizeof why, "it lives, but nothing of it has come for %.1f s",
-                 (double)(now - l->moved) * 1e-9);
-    blame(e, behind < 0 ? e->rank : behind, why, what_of(e));
+        snprintf(why, sizeof why, "it lives, but nothing of it has come for %.1f s", late);
+    if (l || is_behind)
+        blame(e, behind < 0 ? e->rank : behind, why, what_of(e));
+    else /* all ranks wait, as far as they say */
+        dlr_engine_fail(e,
+                        "rank %d: %s on the device has not ended for %.1f s (--comm_timeout), and no rank is "
+                        "known to be lost",
+                        e->rank, where_text(e, in, sizeof in), late);
 }
 
 /* Who was stopped itself (a debugger, Slurm's suspension) does not hold that time against the others. */
@@ -261,6 +271,7 @@ static void forgive(dlr_engine *e, int64_t gap) {
     for (int r = 0; r < w->n; r++) w->heard[r] += gap;
     for (int i = 0; i < LANES; i++) e->lane[i].moved += gap;
     if (w->parting) w->parting += gap;
+    w->excused += gap;
     w->away = gap, w->woken = dl_clock_ns();
 }
 
@@ -314,7 +325,7 @@ void dlr_watch_blame_end(dlr_engine *e) {
 
 static void look(dlr_engine *e, int64_t now) {
     dlr_watch *w = e->watch;
-    char what[WHAT + 40];
+    char what[sizeof w->device.what + 40];
     const dlr_lane *l = oldest_lane(e);
     if (w->parting) {
         look_at_parting(e, now);
@@ -326,7 +337,9 @@ static void look(dlr_engine *e, int64_t now) {
     }
     int64_t silent;
     int rank = most_silent(e, now, &silent);
-    if (l && now - l->moved > w->timeout)
+    if (!l && w->device.waiting && now - w->device.waiting > w->timeout)
+        blame_late(e, NULL, now);
+    else if (l && now - l->moved > w->timeout)
         blame_late(e, l, now);
     else if (!l && rank >= 0 && silent > w->timeout)
         blame_silent(e, now, rank, silent, w->timeout, where_text(e, what, sizeof what));
@@ -344,8 +357,11 @@ void dlr_watch_tick(dlr_engine *e) {
     else if (gap > 4 * w->tick && gap > 1000000000)
         forgive(e, gap);
     w->ranks[e->rank].beat++;
+    w->device = dlr_beside_state(e->comm);
+    if (w->device.waiting != w->waiting) w->waiting = w->device.waiting, w->excused = 0;
+    if (w->waiting) w->device.waiting += w->excused;
     pthread_mutex_lock(&e->lock);
-    w->ranks[e->rank].calls = (uint32_t)e->next_ticket;
+    w->ranks[e->rank].calls = (uint32_t)(e->next_ticket + w->device.calls);
     pthread_mutex_unlock(&e->lock);
     way *y = &w->way[w->turn];
     if (!y->sending && !y->parting && !y->said) {

@@ -1,7 +1,8 @@
 /* The CUDA device: its state, shared by the files of this folder. */
 #ifndef DLR_CUDA_H
 #define DLR_CUDA_H
-#include "runtime/cuda/driver.h"
+#include <stdatomic.h>
+
 #include "runtime/device.h"
 
 enum {
@@ -58,9 +59,17 @@ typedef struct {
     int64_t offset, bytes, place; /* in a ring's slot */
 } dlr_span;
 
+/* A collective's events: what it waits for, and what waits for it. */
+typedef struct {
+    dlr_cu_event ready, done;
+    int place; /* among the program's, as they are begun */
+} dlr_cuda_collective;
+
 typedef struct {
     dlr_cuda_launch *launches;
-    dlr_cu_graph_exec graph; /* NULL: not captured yet */
+    dlr_cuda_collective *collectives; /* by number */
+    int *order, ncollectives;         /* their numbers, as they are begun */
+    dlr_cu_graph_exec graph;          /* NULL: not captured yet */
     DL_ARRAY(dlr_span) results;
 } dlr_cuda_program;
 
@@ -111,8 +120,15 @@ typedef struct {
     int64_t uses;
     dlr_slot ring[DLR_RING];
     dlr_cuda_watched watch;
-    int64_t runs, taken; /* started; of them taken */
-    char *ones;          /* what is read when the device has failed */
+    _Atomic int64_t runs;       /* started */
+    int64_t taken;              /* of them taken */
+    dlr_comm *nccl;             /* between the devices; NULL: there is one rank */
+    bool borrowed;              /* it is the run's own */
+    dlr_cu_stream sharer;       /* of collectives */
+    dlr_cu_memory numbers;      /* 0, 1, 2, ... on the device */
+    volatile int32_t *progress; /* collectives that the newest run has behind it, as the device copies them */
+    _Atomic int flying;         /* the program of a run that nobody has seen the end of, or -1 */
+    char *ones;                 /* what is read when the device has failed */
     int64_t nones;
     bool says, slow; /* DLR_DEBUG=driver, =launches or =guard */
     dlr_cuda_guard guard;
@@ -135,6 +151,8 @@ bool dlr_cuda_repeat(dlr_cuda *c, int program, char *text, size_t size);
 
 /* ---- work.c ---- */
 void dlr_cuda_launch_one(dlr_device *d, int program, int number);
+/* A launch or a collective by itself. */
+void dlr_cuda_step_one(dlr_cuda *c, int program, dl_plan_step step);
 void dlr_cuda_capture(dlr_device *d, int program);
 void dlr_cuda_replay(dlr_device *d, int program);
 void dlr_cuda_wait(dlr_device *d);
@@ -148,7 +166,19 @@ dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l);
 void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
 void dlr_cuda_say(const dlr_cuda *c); /* DLR_DEBUG=driver */
 
+/* ---- collectives.c ---- */
+bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err);
+void dlr_cuda_exchange(dlr_device *d, int program, dl_plan_step step);
+/* Begins a collective or waits for it, to run or to be captured. What the comm says of it is the device's
+ * fault. */
+dlr_cu_result dlr_cuda_put_exchange(dlr_cuda *c, int program, dl_plan_step step);
+/* False, and the device's fault is set, when a rank is lost. */
+bool dlr_cuda_together(dlr_cuda *c);
+void dlr_cuda_end_share(dlr_cuda *c);
+
 /* ---- watch.c ---- */
+/* In a run that is timed, an event in front of a collective or behind it. */
+void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool behind);
 void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline);
 /* A copy between the host's pinned memory and the device's, at `offset` from c->memory, timed where the next
  * run is. */

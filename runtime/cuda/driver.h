@@ -38,6 +38,9 @@ enum {
     DLR_CU_LAUNCH_FAILED = 719,
     DLR_CU_STREAM_CAPTURE_UNSUPPORTED = 900,
     DLR_CU_STREAM_CAPTURE_INVALIDATED = 901,
+    DLR_CU_STREAM_CAPTURE_UNJOINED = 904,
+    DLR_CU_STREAM_CAPTURE_ISOLATION = 905,
+    DLR_CU_CAPTURED_EVENT = 907,
 
     /* attributes of a device */
     DLR_CU_COMPUTE_MAJOR = 75,
@@ -50,14 +53,30 @@ enum {
     DLR_CU_STREAM_NON_BLOCKING = 1,
     DLR_CU_EVENT_DISABLE_TIMING = 2,
     DLR_CU_CAPTURE_THREAD_LOCAL = 1,
+    DLR_CU_MEMORY_DEVICE = 2,
 };
+
+/* One side of a copy of rows, and the whole of it, as the driver has them. */
+typedef struct {
+    size_t x, y; /* bytes into a row; rows */
+    unsigned type;
+    const void *host;
+    dlr_cu_memory device;
+    void *array;
+    size_t pitch; /* bytes from row to row */
+} dlr_cu_side;
+typedef struct {
+    dlr_cu_side from, to;
+    size_t width, height; /* bytes of a row; rows */
+} dlr_cu_rows;
+typedef void dlr_cu_host_fn(void *data);
 
 /* The last argument of LaunchKernel: {BUFFER, arguments, SIZE, &bytes, END}. */
 #define DLR_CU_LAUNCH_END    ((void *)0)
 #define DLR_CU_LAUNCH_BUFFER ((void *)1)
 #define DLR_CU_LAUNCH_SIZE   ((void *)2)
 
-typedef struct {
+typedef struct dlr_driver {
     dlr_cu_result (*Init)(unsigned flags);
     dlr_cu_result (*DriverGetVersion)(int *version); /* 12040: 12.4 */
     dlr_cu_result (*GetErrorName)(dlr_cu_result result, const char **name);
@@ -82,6 +101,7 @@ typedef struct {
     dlr_cu_result (*MemcpyHtoDAsync)(dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s);
     dlr_cu_result (*MemcpyDtoHAsync)(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s);
     dlr_cu_result (*MemcpyDtoDAsync)(dlr_cu_memory to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s);
+    dlr_cu_result (*Memcpy2DAsync)(const dlr_cu_rows *rows, dlr_cu_stream s);
     dlr_cu_result (*StreamCreate)(dlr_cu_stream *stream, unsigned flags);
     dlr_cu_result (*StreamDestroy)(dlr_cu_stream stream);
     dlr_cu_result (*StreamSynchronize)(dlr_cu_stream stream);
@@ -93,6 +113,7 @@ typedef struct {
     dlr_cu_result (*EventDestroy)(dlr_cu_event event);
     dlr_cu_result (*EventRecord)(dlr_cu_event event, dlr_cu_stream stream);
     dlr_cu_result (*EventSynchronize)(dlr_cu_event event);
+    dlr_cu_result (*EventQuery)(dlr_cu_event event); /* NOT_READY: it has not happened */
     dlr_cu_result (*EventElapsedTime)(float *ms, dlr_cu_event from, dlr_cu_event to);
     dlr_cu_result (*ModuleLoadData)(dlr_cu_module *module, const void *image);
     dlr_cu_result (*ModuleUnload)(dlr_cu_module module);
@@ -102,6 +123,8 @@ typedef struct {
     dlr_cu_result (*LaunchKernel)(dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                   dlr_cu_stream stream, void **params, void **extra);
+    /* A function of the host in a stream's order; it calls nothing of the driver. */
+    dlr_cu_result (*LaunchHostFunc)(dlr_cu_stream stream, dlr_cu_host_fn *function, void *data);
     dlr_cu_result (*GraphInstantiateWithFlags)(dlr_cu_graph_exec *exec, dlr_cu_graph graph, uint64_t flags);
     dlr_cu_result (*GraphUpload)(dlr_cu_graph_exec exec, dlr_cu_stream stream);
     dlr_cu_result (*GraphLaunch)(dlr_cu_graph_exec exec, dlr_cu_stream stream);
@@ -122,6 +145,9 @@ const dlr_driver *dlr_driver_load(const char *library, dl_error *err);
  * do their work in order, when they are waited for, by the host or by another; capture as a list. A launch
  * whose arguments lie outside its memory fails as an illegal address would. */
 const dlr_driver *dlr_driver_fake(void);
+/* Where so many bytes of its memory lie in this process, for what stands in for a library's kernels; NULL:
+ * not all of them are the device's. */
+void *dlr_fake_memory(dlr_cu_memory at, size_t bytes);
 /* For tests: what the fake has of memory, and faults to come. */
 typedef struct {
     size_t memory;     /* bytes that there are for what is allocated; 0: 2^36, also for context and code */

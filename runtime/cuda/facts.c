@@ -45,6 +45,12 @@ const char *dlr_cuda_text(dl_arena *arena, const dlr_driver *v, const dl_error *
     return text;
 }
 
+int dlr_cuda_count(dl_error *err) {
+    int count = 0;
+    const dlr_driver *v = dlr_driver_open(err);
+    return v && v->DeviceGetCount(&count) == 0 ? count : 0;
+}
+
 const char *dlr_devices_text(dl_arena *arena) {
     dl_error why = {0};
     const dlr_driver *v = dlr_driver_open(&why);

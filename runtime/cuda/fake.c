@@ -35,12 +35,17 @@ bool dlr_fake_has(const block *b, const char *at, size_t bytes) {
     return b && bytes <= b->bytes && at <= b->at + (b->bytes - bytes);
 }
 
+void *dlr_fake_memory(dlr_cu_memory at, size_t bytes) {
+    char *here = (char *)(uintptr_t)(at - bias);
+    return dlr_fake_has(dlr_fake_find_device(at), here, bytes) ? here : NULL;
+}
+
 /* What allocates or waits invalidates a capture. */
 bool dlr_fake_captures(void) {
     bool any = false;
     for (int i = 0; i < fake.streams.n; i++) {
         struct CUstream_st *s = fake.streams.at[i];
-        if (s->capture) any = s->invalid = true;
+        if (s->capture) any = s->capture->invalid = true;
     }
     return any;
 }
@@ -67,7 +72,12 @@ static const struct {
                {DLR_CU_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
                 "not permitted when a stream is capturing"},
                {DLR_CU_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
-                "the capture was invalidated by an error before"}};
+                "the capture was invalidated by an error before"},
+               {DLR_CU_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+                "a stream that the capture went into has not come back to the one that began it"},
+               {DLR_CU_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+                "the capture would wait for what is outside of it"},
+               {DLR_CU_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "the event is part of a capture"}};
 enum { NRESULTS = sizeof results / sizeof *results };
 
 static dlr_cu_result error_name(dlr_cu_result result, const char **name) {

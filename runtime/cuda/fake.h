@@ -24,7 +24,9 @@ struct CUevent_st {
     int64_t records, done;      /* how often it was put into a queue; of these, how often it happened */
     struct CUstream_st *stream; /* of the last */
     bool times;
-    int64_t at; /* when it was, in nanoseconds; 0: it never was */
+    int64_t at;               /* when it was, in nanoseconds; 0: it never was */
+    struct CUgraph_st *graph; /* that it was captured into last; NULL: it was recorded since, or never */
+    int node;                 /* which of it it is */
 };
 /* How many of a kernel's arguments are pointers; objects without it take no others. */
 typedef int emulated_pointers(const char *kernel);
@@ -44,7 +46,7 @@ struct CUfunc_st {
 };
 
 enum { MOST_ARGS = 512 };
-typedef enum { LAUNCH, TO_DEVICE, TO_HOST, WITHIN, FILL, RECORD, WAIT, GRAPH } kind;
+typedef enum { LAUNCH, TO_DEVICE, TO_HOST, WITHIN, FILL, RECORD, WAIT, GRAPH, HOST } kind;
 typedef struct {
     kind kind;
     dlr_cu_function function;
@@ -54,15 +56,24 @@ typedef struct {
     char *to;
     const char *from;
     size_t bytes;
+    size_t rows, to_pitch, from_pitch; /* WITHIN: so many pieces of `bytes` */
     int value;
     dlr_cu_event event;
     int64_t record; /* that a wait is for */
-    const struct CUgraph_st *graph;
+    struct CUgraph_st *graph;
+    dlr_cu_host_fn *call;
+    void *data;
+    int lane, target; /* captured: of which stream; the node that a wait is for */
 } work;
 
+/* What several streams did between a capture's begin and end: lane 0 is that of the stream that began it. */
 struct CUgraph_st {
     DL_ARRAY(work) list;
     int users; /* itself, and what was made of it */
+    int lanes;
+    bool invalid; /* the capture */
+    bool *ran;    /* of a run: by node */
+    int *at;      /* and by lane the next one */
 };
 struct CUgraphExec_st {
     struct CUgraph_st *graph;
@@ -71,7 +82,7 @@ struct CUstream_st {
     DL_ARRAY(work) queue;
     int done; /* of the queue */
     struct CUgraph_st *capture;
-    bool invalid; /* the capture */
+    int lane; /* in it */
 };
 
 typedef struct {

@@ -105,7 +105,7 @@ static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y,
 void dlr_fake_unuse(struct CUgraph_st *g) {
     if (--g->users > 0) return;
     for (int i = 0; i < g->list.n; i++) free(g->list.at[i].args);
-    free(g->list.at), free(g);
+    free(g->list.at), free(g->ran), free(g->at), free(g);
 }
 
 /* ---- graphs ---- */
@@ -115,17 +115,41 @@ enum { NODE = 3000 /* bytes of the device's memory that a launch of a graph keep
 static dlr_cu_result capture_begin(dlr_cu_stream s, int mode) {
     if (fake.fault) return fake.fault;
     if (s->capture || mode != DLR_CU_CAPTURE_THREAD_LOCAL) return DLR_CU_INVALID_VALUE;
-    s->invalid = false;
+    s->lane = 0;
     s->capture = calloc(1, sizeof *s->capture);
     if (!s->capture) return DLR_CU_OUT_OF_MEMORY;
-    return s->capture->users = 1, 0;
+    return s->capture->users = s->capture->lanes = 1, 0;
+}
+/* Whether the last thing of every other stream is an event that somebody waits for. */
+static bool is_joined(const struct CUgraph_st *g) {
+    for (int lane = 1; lane < g->lanes; lane++) {
+        int last = -1;
+        bool waited = false;
+        for (int i = 0; i < g->list.n; i++)
+            if (g->list.at[i].lane == lane) last = i;
+        for (int i = last + 1; i < g->list.n; i++)
+            waited |= g->list.at[i].kind == WAIT && g->list.at[i].target == last;
+        if (!waited) return false;
+    }
+    return true;
 }
 static dlr_cu_result capture_end(dlr_cu_stream s, dlr_cu_graph *graph) {
-    if (!s->capture) return DLR_CU_INVALID_VALUE;
-    *graph = s->capture, s->capture = NULL;
-    if (!s->invalid) return 0;
-    dlr_fake_unuse(*graph), *graph = NULL;
-    return DLR_CU_STREAM_CAPTURE_INVALIDATED;
+    struct CUgraph_st *g = s->capture;
+    if (!g || s->lane) return DLR_CU_INVALID_VALUE;
+    for (int i = 0; i < fake.streams.n; i++)
+        if (fake.streams.at[i]->capture == g)
+            fake.streams.at[i]->capture = NULL, fake.streams.at[i]->lane = 0;
+    dlr_cu_result r = g->invalid      ? DLR_CU_STREAM_CAPTURE_INVALIDATED
+                      : !is_joined(g) ? DLR_CU_STREAM_CAPTURE_UNJOINED
+                                      : 0;
+    if (r == 0 && !g->ran) {
+        g->ran = calloc((size_t)g->list.n + 1, sizeof *g->ran);
+        g->at = calloc((size_t)g->lanes, sizeof *g->at);
+        if (!g->ran || !g->at) r = DLR_CU_OUT_OF_MEMORY;
+    }
+    *graph = r ? NULL : g;
+    if (r) dlr_fake_unuse(g);
+    return r;
 }
 static dlr_cu_result instantiate(dlr_cu_graph_exec *exec, dlr_cu_graph graph, uint64_t flags) {
     if (flags || dlr_fake_captures()) return DLR_CU_INVALID_VALUE;

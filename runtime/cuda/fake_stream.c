@@ -26,8 +26,53 @@ static dlr_cu_result run_launch(const work *w) {
     return failed ? dlr_fake_break(DLR_CU_LAUNCH_FAILED, error) : 0;
 }
 
-static dlr_cu_result run(const work *w) {
+static dlr_cu_result run(const work *w);
+
+/* The lane's next node, or the graph's end. */
+static int next_of(struct CUgraph_st *g, int lane) {
+    while (g->at[lane] < g->list.n && g->list.at[g->at[lane]].lane != lane) g->at[lane]++;
+    return g->at[lane];
+}
+
+static dlr_cu_result run_node(struct CUgraph_st *g, int i) {
+    const work *w = &g->list.at[i];
+    g->ran[i] = true, g->at[w->lane] = i + 1;
+    return w->kind == RECORD ? 0 : run(w); /* an event within a graph is an edge, and no more */
+}
+
+/* Other lanes, as far as their waits let them. */
+static dlr_cu_result run_lanes_ahead(struct CUgraph_st *g, int but) {
     dlr_cu_result r = 0;
+    for (int lane = 0, i; lane < g->lanes; lane++)
+        while (lane != but && r == 0 && (i = next_of(g, lane)) < g->list.n &&
+               (g->list.at[i].kind != WAIT || g->ran[g->list.at[i].target]))
+            r = run_node(g, i);
+    return r;
+}
+
+/* A lane up to a node, and of the others what that waits for. */
+static dlr_cu_result run_lane(struct CUgraph_st *g, int lane, int until) {
+    dlr_cu_result r = 0;
+    for (int i; r == 0 && (i = next_of(g, lane)) < g->list.n && i <= until;) {
+        const work *w = &g->list.at[i];
+        if (fake.options.hasty) r = run_lanes_ahead(g, lane);
+        if (r == 0 && w->kind == WAIT && !g->ran[w->target])
+            r = run_lane(g, g->list.at[w->target].lane, w->target);
+        if (r == 0 && !g->ran[i]) r = run_node(g, i);
+    }
+    return r;
+}
+
+/* Lanes are streams: their order is the worst that the events between them allow. */
+static dlr_cu_result run_graph(struct CUgraph_st *g) {
+    memset(g->ran, 0, sizeof *g->ran * (size_t)g->list.n);
+    memset(g->at, 0, sizeof *g->at * (size_t)g->lanes);
+    dlr_cu_result r = run_lane(g, 0, g->list.n);
+    for (int lane = 1; r == 0 && lane < g->lanes; lane++) r = run_lane(g, lane, g->list.n);
+    return r;
+}
+
+static dlr_cu_result run(const work *w) {
     if (fake.fault) return fake.fault;
     switch (w->kind) {
     case LAUNCH: return run_launch(w);
@@ -36,13 +81,14 @@ static dlr_cu_result run(const work *w) {
     case WITHIN:
         if (++fake.copies == fake.options.fail_copy)
             return dlr_fake_break(DLR_CU_ECC_UNCORRECTABLE, "in a copy");
-        return memcpy(w->to, w->from, w->bytes), 0;
+        for (size_t i = 0; i < w->rows; i++)
+            memcpy(w->to + i * w->to_pitch, w->from + i * w->from_pitch, w->bytes);
+        return 0;
     case FILL: return memset(w->to, w->value, w->bytes), 0;
     case RECORD: return w->event->at = dl_clock_ns(), 0;
     case WAIT: return 0;
-    case GRAPH:
-        for (int i = 0; r == 0 && i < w->graph->list.n; i++) r = run(&w->graph->list.at[i]);
-        return r;
+    case GRAPH: return run_graph(w->graph);
+    case HOST: return w->call(w->data), fake.fault;
     }
     return DLR_CU_INVALID_VALUE;
 }
@@ -62,7 +108,7 @@ static void run_next(struct CUstream_st *s) {
     tell(&w);
     run(&w);
     if (w.kind == RECORD) w.event->done++;
-    if (w.kind == GRAPH) dlr_fake_unuse((struct CUgraph_st *)(uintptr_t)w.graph);
+    if (w.kind == GRAPH) dlr_fake_unuse(w.graph);
     free(w.args);
     if (s->done == s->queue.n) s->done = s->queue.n = 0;
 }
@@ -94,7 +140,10 @@ dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w) {
         free(w.args);
         return fake.fault;
     }
-    if (s->capture && w.kind != LAUNCH) return s->invalid = true, DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    bool captured = w.kind == LAUNCH || w.kind == HOST || w.kind == WITHIN || w.kind == TO_HOST ||
+                    w.kind == RECORD || w.kind == WAIT;
+    if (s->capture && !captured) return s->capture->invalid = true, DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    w.lane = s->lane;
     if (s->capture)
         PUSH(&s->capture->list, w);
     else
@@ -106,7 +155,7 @@ static dlr_cu_result to_device(dlr_cu_memory to, const void *from, size_t bytes,
     char *at = (char *)(uintptr_t)(to - bias);
     bool ok = dlr_fake_has(dlr_fake_find_device(to), at, bytes) &&
               dlr_fake_has(dlr_fake_find(fake.pinned.at, fake.pinned.n, from), from, bytes);
-    return ok ? dlr_fake_add(s, (work){.kind = TO_DEVICE, .to = at, .from = from, .bytes = bytes})
+    return ok ? dlr_fake_add(s, (work){.kind = TO_DEVICE, .to = at, .from = from, .bytes = bytes, .rows = 1})
               : DLR_CU_INVALID_VALUE;
 }
 
@@ -114,7 +163,7 @@ static dlr_cu_result to_host(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_
     const char *at = (const char *)(uintptr_t)(from - bias);
     bool ok = dlr_fake_has(dlr_fake_find_device(from), at, bytes) &&
               dlr_fake_has(dlr_fake_find(fake.pinned.at, fake.pinned.n, to), to, bytes);
-    return ok ? dlr_fake_add(s, (work){.kind = TO_HOST, .to = to, .from = at, .bytes = bytes})
+    return ok ? dlr_fake_add(s, (work){.kind = TO_HOST, .to = to, .from = at, .bytes = bytes, .rows = 1})
               : DLR_CU_INVALID_VALUE;
 }
 
@@ -124,8 +173,31 @@ static dlr_cu_result within(dlr_cu_memory to, dlr_cu_memory from, size_t bytes, 
     bool apart = to + bytes <= from || from + bytes <= to;
     bool ok = apart && dlr_fake_has(dlr_fake_find_device(to), at, bytes) &&
               dlr_fake_has(dlr_fake_find_device(from), source, bytes);
-    return ok ? dlr_fake_add(s, (work){.kind = WITHIN, .to = at, .from = source, .bytes = bytes})
+    return ok ? dlr_fake_add(s, (work){.kind = WITHIN, .to = at, .from = source, .bytes = bytes, .rows = 1})
               : DLR_CU_INVALID_VALUE;
+}
+
+/* Bytes from the first row's begin to the last one's end. */
+static size_t span(const dlr_cu_side *s, const dlr_cu_rows *r) {
+    return (r->height - 1) * s->pitch + r->width;
+}
+
+static dlr_cu_result within_rows(const dlr_cu_rows *r, dlr_cu_stream s) {
+    const dlr_cu_side *sides[] = {&r->from, &r->to};
+    for (int i = 0; i < 2; i++) {
+        const dlr_cu_side *side = sides[i];
+        if (side->x || side->y || side->type != DLR_CU_MEMORY_DEVICE || side->pitch < r->width ||
+            side->pitch > INT32_MAX || !r->width || !r->height ||
+            !dlr_fake_memory(side->device, span(side, r)))
+            return DLR_CU_INVALID_VALUE;
+    }
+    return dlr_fake_add(s, (work){.kind = WITHIN,
+                                  .to = dlr_fake_memory(r->to.device, 0),
+                                  .from = dlr_fake_memory(r->from.device, 0),
+                                  .bytes = r->width,
+                                  .rows = r->height,
+                                  .to_pitch = r->to.pitch,
+                                  .from_pitch = r->from.pitch});
 }
 
 static dlr_cu_result fill(dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s) {
@@ -173,6 +245,8 @@ static dlr_cu_result event_destroy(dlr_cu_event event) {
 static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
     if (event->done < event->records && event->stream != s) return DLR_CU_INVALID_VALUE;
     dlr_cu_result r = dlr_fake_add(s, (work){.kind = RECORD, .event = event});
+    if (r == 0 && s->capture) return event->graph = s->capture, event->node = s->capture->list.n - 1, 0;
+    event->graph = NULL;
     if (r == 0) event->records++, event->stream = s;
     return r;
 }
@@ -180,8 +254,29 @@ static dlr_cu_result event_wait(dlr_cu_event event) {
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     return event->done < event->records ? dlr_fake_drain(event->stream, event, event->records) : fake.fault;
 }
+static bool captures(const struct CUgraph_st *g) {
+    bool any = false;
+    for (int i = 0; g && i < fake.streams.n; i++) any |= fake.streams.at[i]->capture == g;
+    return any;
+}
+/* A stream that waits for an event of a capture is captured, too, from there on. */
+static dlr_cu_result wait_captured(struct CUstream_st *s, dlr_cu_event event) {
+    bool ours = captures(event->graph) && (!s->capture || s->capture == event->graph);
+    if (!ours && s->capture) return s->capture->invalid = true, DLR_CU_STREAM_CAPTURE_ISOLATION;
+    if (!ours) return DLR_CU_CAPTURED_EVENT;
+    if (!s->capture) s->capture = event->graph, s->lane = s->capture->lanes++;
+    return dlr_fake_add(s, (work){.kind = WAIT, .event = event, .target = event->node});
+}
+static dlr_cu_result host_function(dlr_cu_stream s, dlr_cu_host_fn *function, void *data) {
+    return dlr_fake_add(s, (work){.kind = HOST, .call = function, .data = data});
+}
+static dlr_cu_result event_query(dlr_cu_event event) {
+    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    return event->done < event->records ? DLR_CU_NOT_READY : fake.fault;
+}
 static dlr_cu_result stream_wait_event(dlr_cu_stream s, dlr_cu_event event, unsigned flags) {
     if (flags) return DLR_CU_INVALID_VALUE;
+    if (s->capture || event->graph) return wait_captured(s, event);
     return dlr_fake_add(s, (work){.kind = WAIT, .event = event, .record = event->records});
 }
 void dlr_fake_drain_all(void) {
@@ -193,7 +288,7 @@ void dlr_fake_drop_streams(void) {
         struct CUstream_st *s = fake.streams.at[i];
         for (; s->done < s->queue.n; s->done++) {
             work *w = &s->queue.at[s->done];
-            if (w->kind == GRAPH) dlr_fake_unuse((struct CUgraph_st *)(uintptr_t)w->graph);
+            if (w->kind == GRAPH) dlr_fake_unuse(w->graph);
             free(w->args);
         }
         free(s->queue.at), free(s);
@@ -207,6 +302,8 @@ void dlr_fake_streams(dlr_driver *t) {
     t->MemcpyHtoDAsync = to_device;
     t->MemcpyDtoHAsync = to_host;
     t->MemcpyDtoDAsync = within;
+    t->Memcpy2DAsync = within_rows;
+    t->LaunchHostFunc = host_function;
     t->StreamCreate = stream_create;
     t->StreamDestroy = stream_destroy;
     t->StreamSynchronize = stream_wait;
@@ -215,5 +312,6 @@ void dlr_fake_streams(dlr_driver *t) {
     t->EventDestroy = event_destroy;
     t->EventRecord = event_record;
     t->EventSynchronize = event_wait;
+    t->EventQuery = event_query;
     t->EventElapsedTime = event_elapsed;
 }

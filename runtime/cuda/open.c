@@ -314,6 +314,7 @@ static void release(dlr_cuda *c) {
     if (c->stream) v->StreamSynchronize(c->stream); /* which waits for what the feeder was given */
     for (int i = 0; c->programs && i < c->base.plan->programs.n; i++)
         if (c->programs[i].graph) v->GraphExecDestroy(c->programs[i].graph);
+    dlr_cuda_end_share(c);
     for (int i = 0; i < c->nfeeds; i++) {
         unpin(c, &c->feeds[i].memory[0]), unpin(c, &c->feeds[i].memory[1]);
         if (c->feeds[i].emptied) v->EventDestroy(c->feeds[i].emptied);
@@ -374,6 +375,8 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .map = dlr_cuda_map,
                                        .launch = dlr_cuda_launch_one,
                                        .capture = dlr_cuda_capture,
+                                       .share = dlr_cuda_share,
+                                       .exchange = dlr_cuda_exchange,
                                        .replay = dlr_cuda_replay,
                                        .wait = dlr_cuda_wait,
                                        .host = dlr_cuda_host,
@@ -390,7 +393,7 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err) {
     dlr_cuda *c = DL_NEW(arena, dlr_cuda);
     c->base = (dlr_device){.table = &table, .ahead = DLR_AHEAD};
-    c->stepping = -1, c->says = dlr_debugs("driver"), c->guard.on = dlr_debugs("guard");
+    c->stepping = c->flying = -1, c->says = dlr_debugs("driver"), c->guard.on = dlr_debugs("guard");
     c->slow = c->guard.on || dlr_debugs("launches");
     if (!emulated && !parse_ordinal(name, &c->ordinal, err)) return NULL;
     c->driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);

@@ -46,11 +46,20 @@ dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offse
     return r;
 }
 
+/* Behind those between steps; two of each collective, in its stream. */
+static int event_of(const dlr_cuda *c, int program, int number, bool behind) {
+    return LAUNCHES + dl_plan_nsteps(&c->base.plan->programs.at[program]) + 1 + 2 * number + behind;
+}
+
+void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool behind) {
+    if (c->base.timeline) mark(c, event_of(c, program, number, behind), c->sharer);
+}
+
 void dlr_cuda_run_watched(dlr_cuda *c, int program) {
-    int n = c->base.plan->programs.at[program].launches.n;
+    const dl_plan_program *p = &c->base.plan->programs.at[program];
     mark(c, LAUNCHES, c->stream);
-    for (int i = 0; i < n && dlr_cuda_alive(c); i++) {
-        dlr_cuda_launch_one(&c->base, program, i);
+    for (int i = 0; i < dl_plan_nsteps(p) && dlr_cuda_alive(c); i++) {
+        dlr_cuda_step_one(c, program, dl_plan_step_at(p, i));
         mark(c, LAUNCHES + i + 1, c->stream);
     }
 }
@@ -64,14 +73,18 @@ static int64_t since(dlr_cuda *c, int i) {
 }
 
 /* The host learns of an event a little later than it is: nothing ran after it is known to have ended. */
-static void shift(dlr_timeline *t, int nlaunches, int64_t ns) {
-    for (int i = 0; i < t->ncopies; i++) t->copies[i].time.began += ns, t->copies[i].time.ended += ns;
-    for (int i = 0; i < nlaunches; i++) t->launches[i].began += ns, t->launches[i].ended += ns;
+static void shift(dlr_time *times, int n, int64_t ns) {
+    for (int i = 0; times && i < n; i++) times[i].began += ns, times[i].ended += ns;
+}
+static void shift_all(dlr_timeline *t, const dl_plan_program *p, int64_t ns) {
+    for (int i = 0; i < t->ncopies; i++) shift(&t->copies[i].time, 1, ns);
+    shift(t->launches, p->launches.n, ns);
+    shift(t->collectives, p->collectives.n, ns), shift(t->waits, p->collectives.n, ns);
 }
 
 void dlr_cuda_end_watch(dlr_cuda *c, int program) {
     dlr_timeline *t = c->base.timeline;
-    int n = c->base.plan->programs.at[program].launches.n;
+    const dl_plan_program *p = &c->base.plan->programs.at[program];
     dlr_cuda_wait(&c->base);
     int64_t now = dl_clock_ns(), last = 0;
     c->base.timeline = NULL;
@@ -81,11 +94,18 @@ void dlr_cuda_end_watch(dlr_cuda *c, int program) {
         if (t->copies[i].time.ended > last) last = t->copies[i].time.ended;
     }
     int64_t before = since(c, LAUNCHES);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < dl_plan_nsteps(p); i++) {
+        dl_plan_step s = dl_plan_step_at(p, i);
         int64_t after = since(c, LAUNCHES + i + 1);
-        t->launches[i] = (dlr_time){before, after};
+        if (s.kind == DL_STEP_LAUNCH)
+            t->launches[s.number] = (dlr_time){before, after};
+        else if (s.kind == DL_STEP_WAIT && t->collectives)
+            t->waits[s.number] = (dlr_time){before, after};
         before = after;
     }
+    for (int k = 0; t->collectives && k < p->collectives.n; k++)
+        t->collectives[k] =
+            (dlr_time){since(c, event_of(c, program, k, false)), since(c, event_of(c, program, k, true))};
     if (before > last) last = before;
-    shift(t, n, c->watch.began + last > now ? now - last : c->watch.began);
+    shift_all(t, p, c->watch.began + last > now ? now - last : c->watch.began);
 }

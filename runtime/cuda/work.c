@@ -9,14 +9,14 @@ bool dlr_cuda_alive(const dlr_cuda *c) { return c->base.fault.code == DL_OK; }
 
 bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
     if (result == 0) return true;
-    if (!dlr_cuda_alive(c)) return false;
+    if (!dlr_cuda_alive(c) || !dlr_cuda_together(c)) return false;
     char said[700], where[700] = "";
     dlr_driver_say(c->driver, result, said, sizeof said);
     bool kernel = result >= DLR_CU_ILLEGAL_ADDRESS && result <= DLR_CU_LAUNCH_FAILED;
     dl_fail(&c->base.fault, DL_RESOURCE, "%s failed: %s", c->name, said);
     if (kernel && c->runs > 0) {
         int program = c->ring[(c->runs - 1) % DLR_RING].program;
-        if (!c->slow && !dlr_cuda_repeat(c, program, where, sizeof where))
+        if (!c->slow && (c->nccl || !dlr_cuda_repeat(c, program, where, sizeof where)))
             snprintf(where, sizeof where,
                      "in the program '%s'; run again with DLR_DEBUG=launches to learn in which kernel",
                      c->base.plan->programs.at[program].name);
@@ -77,21 +77,38 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number) {
 
 /* ---- waiting ---- */
 
+/* The program's thread waits in the driver: for other ranks, too, where there are. */
+static void wait_for(dlr_cuda *c, dlr_cu_event event) {
+    if (c->nccl) dlr_comm_waits(c->nccl, true);
+    dlr_cu_result r = event ? c->driver->EventSynchronize(event) : c->driver->StreamSynchronize(c->stream);
+    if (c->nccl) dlr_comm_waits(c->nccl, false);
+    dlr_cuda_ok(c, r, "a wait");
+    if (r == 0) dlr_cuda_together(c);
+}
+
 void dlr_cuda_wait(dlr_device *d) {
     dlr_cuda *c = (dlr_cuda *)d;
     if (!dlr_cuda_alive(c)) return;
     c->all.syncs++;
-    dlr_cuda_ok(c, c->driver->StreamSynchronize(c->stream), "a wait");
+    wait_for(c, NULL);
+    c->flying = -1;
 }
 
 void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p) {
     if (!p->busy || !dlr_cuda_alive(c)) return;
     p->busy = false;
     *(p->run < c->runs ? &c->all.waits : &c->all.syncs) += 1;
-    dlr_cuda_ok(c, c->driver->EventSynchronize(p->event), "a wait");
+    wait_for(c, p->event);
+    if (p->run >= c->runs) c->flying = -1;
 }
 
 /* ---- programs ---- */
+
+/* A step, to run or to be captured. */
+static dlr_cu_result put_step(dlr_cuda *c, int program, dl_plan_step s) {
+    return s.kind == DL_STEP_LAUNCH ? dlr_cuda_put_launch(c, &c->programs[program].launches[s.number])
+                                    : dlr_cuda_put_exchange(c, program, s);
+}
 
 void dlr_cuda_capture(dlr_device *d, int program) {
     dlr_cuda *c = (dlr_cuda *)d;
@@ -99,10 +116,11 @@ void dlr_cuda_capture(dlr_device *d, int program) {
     if (p->graph || c->slow || !dlr_cuda_alive(c)) return;
     const dlr_driver *v = c->driver;
     dlr_cu_graph graph = NULL;
-    int n = d->plan->programs.at[program].launches.n;
+    const dl_plan_program *plan = &d->plan->programs.at[program];
     dlr_cu_result r = v->StreamBeginCapture(c->stream, DLR_CU_CAPTURE_THREAD_LOCAL);
     bool began = r == 0;
-    for (int i = 0; r == 0 && i < n; i++) r = dlr_cuda_put_launch(c, &p->launches[i]);
+    for (int i = 0; r == 0 && i < dl_plan_nsteps(plan); i++)
+        r = put_step(c, program, dl_plan_step_at(plan, i));
     dlr_cu_result ended = began ? v->StreamEndCapture(c->stream, &graph) : 0;
     if (r == 0) r = ended;
     c->all.allocations++;
@@ -140,19 +158,28 @@ static void send_results(dlr_cuda *c, int program) {
     dlr_cuda_ok(c, r, "a copy of results");
 }
 
+void dlr_cuda_step_one(dlr_cuda *c, int program, dl_plan_step s) {
+    if (s.kind == DL_STEP_LAUNCH)
+        dlr_cuda_launch_one(&c->base, program, s.number);
+    else
+        dlr_cuda_exchange(&c->base, program, s);
+}
+
 void dlr_cuda_replay(dlr_device *d, int program) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_cuda_flush(c, true);
     if (!dlr_cuda_alive(c)) return;
     count_step(c, program);
     c->ring[c->runs % DLR_RING].program = program;
+    c->flying = program;
     if (d->timeline) {
         dlr_cuda_run_watched(c, program);
     } else if (c->slow || d->seen) {
-        int n = d->plan->programs.at[program].launches.n;
-        for (int i = 0; i < n && dlr_cuda_alive(c); i++) {
-            dlr_cuda_launch_one(d, program, i);
-            if (d->seen) d->seen(d->seen_by, program, i);
+        const dl_plan_program *plan = &d->plan->programs.at[program];
+        for (int i = 0; i < dl_plan_nsteps(plan) && dlr_cuda_alive(c); i++) {
+            dl_plan_step s = dl_plan_step_at(plan, i);
+            dlr_cuda_step_one(c, program, s);
+            if (d->seen && s.kind == DL_STEP_LAUNCH) d->seen(d->seen_by, program, s.number);
         }
     } else {
         c->all.graphs++;

@@ -55,17 +55,18 @@ def test_version():
     compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
     built = compiler and subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, source]).returncode == 0
     for program, title in ((DLC, "dlc"), (os.path.join(os.path.dirname(DLC), "dlrun"), "dlrun")):
-        r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, "DLC_NVRTC": "/nonexistent/libnvrtc.so.13"})
-        check(r.returncode == 0 and re.match(rf"{title} \d+\.\d+\.\d+\nno NVRTC\n(no driver \(libcuda\.so\.1\)|no GPU: |driver of CUDA )", r.stdout),
+        r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, "DLC_NVRTC": "/nonexistent/libnvrtc.so.13", "DLR_NCCL": "/nonexistent/libnccl.so.2"})
+        check(r.returncode == 0 and re.match(rf"{title} \d+\.\d+\.\d+\nno NVRTC\nno NCCL \(libnccl\.so\.2\)\n(no driver \(libcuda\.so\.1\)|no GPU: |driver of CUDA )", r.stdout),
               f"{title} --version: {r.returncode} {r.stdout} {r.stderr}")
         r = subprocess.run([program, "--version"], capture_output=True, text=True)
         check(re.search(r"^(no NVRTC|NVRTC 1[23]\.\d+ \(/.*libnvrtc.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
+        check(re.search(r"^(no NCCL \(libnccl\.so\.2\)|NCCL 2\.\d+\.\d+ \(.*nccl.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
         if not built:
             continue
         r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": TMP})
         want = ["driver of CUDA 13.1, 2 devices", "device cuda:0: NVIDIA\\x1B Imaginary, compute capability 9.0, 143771 MiB",
                 "device cuda:1: does not answer: SOMETHING (SOMETHING)"]
-        check(r.returncode == 0 and r.stdout.splitlines()[2:] == want, f"{title} --version with a driver: {r.returncode} {r.stdout} {r.stderr}")
+        check(r.returncode == 0 and r.stdout.splitlines()[3:] == want, f"{title} --version with a driver: {r.returncode} {r.stdout} {r.stderr}")
 
 
 def test_filter():

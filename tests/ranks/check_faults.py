@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A rank that is killed, stopped, leaves, hangs, or calls something else: the others name it in time, and nobody is left.
 
-    check_faults.py BUILD openmpi|mpich
+    check_faults.py BUILD openmpi|mpich [nccl]      nccl: collectives by the stand-in that DLR_NCCL names, on emulated devices
 """
 import pathlib
 import re
@@ -41,17 +41,23 @@ def left(tag):
     return found
 
 
-def main(build, family):
+def main(build, family, *over):
     mpirun = mpi.find(build, family)
     if not mpirun:
         print(f"SKIP: no {family}, or this build has no module for it")
         return 77
     program = str(pathlib.Path(build) / "tests/ranks/comm_faults")
-    for fault, (says, families) in FAULTS.items():
-        tag = f"{TIMEOUT}0{time.time_ns() % 100000}"  # the timeout with digits of its own: 2.0 and so many thousandths less
+    faults = FAULTS
+    if over:  # NCCL compares no calls; its own failures are told to all
+        faults = {name: FAULTS[name] for name in ("kill", "stop", "hang", "leave")}
+        faults["error"] = (rf"(^|rank 1 has left: |rank 1: )NCCL fails in (what follows )?{COLLECTIVE}: remote process exited", {"openmpi", "mpich"})
+    for fault, (says, families) in faults.items():
+        timeout = 2 * TIMEOUT if over else TIMEOUT
+        tag = f"{timeout}0{time.time_ns() % 100000}"  # the timeout with digits of its own: 2.0 and so many thousandths less
         begin = time.monotonic()
-        done = subprocess.run([mpirun, "-n", "3", program, fault, "1", tag], stdin=subprocess.DEVNULL, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=mpi.environment())
+        done = subprocess.run([mpirun, "-n", "3", program, fault, "1", tag, *over], stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env={**mpi.environment(), **({"NCCL_STANDIN_FAULT": "1:20"} if fault == "error" else {})})
         seconds = time.monotonic() - begin
         lines = [line for line in done.stdout.splitlines() if re.search(says, line)]
         speakers = {m.group(1) for line in lines if (m := re.match(r"rank (\d|\?): (?!\d+ group|its last)", line))}
@@ -59,8 +65,10 @@ def main(build, family):
             check(len(lines) >= 1 and (fault in ("start", "other", "count") or speakers >= {"0", "2"}),
                   f"{fault}: ranks {speakers} said so:\n{done.stdout}")
         check(done.returncode != 0, f"{fault}: exit status 0")
+        if over and fault in ("kill", "stop", "hang") and family in families:
+            check(re.search(rf"rank 0: NCCL: in {COLLECTIVE}, \d+ collectives", done.stdout), f"{fault}: the flight recorder:\n{done.stdout}")
         # the timeout, MPI's start, and mpirun's patience with who ignores SIGTERM
-        check(seconds < TIMEOUT + 5, f"{fault}: {seconds:.1f} s")
+        check(seconds < timeout + 5, f"{fault}: {seconds:.1f} s")
         for _ in range(100):
             if not left(tag):
                 break

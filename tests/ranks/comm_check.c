@@ -1,7 +1,9 @@
 /* What every backend of runtime/comm.h must do: collectives of all kinds and types, in groups, with pieces
  * that differ, many at once; to the last bit what a sum in order gives.
  *
- *     comm_check self | local N | turns N | mpi N      mpi: as a rank of N that a launcher started */
+ *     comm_check self | local N | turns N | mpi N      mpi: as a rank of N that a launcher started
+ *     comm_check nccl N | cuda N      likewise, over NCCL: emulated devices, or the system's (77: there is
+ * none) */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,7 +13,7 @@
 #include <unistd.h>
 
 #include "ir/base/hash.h"
-#include "runtime/comm.h"
+#include "runtime/comm_device.h"
 #include "runtime/convert.h"
 
 static atomic_int passed, failed;
@@ -307,6 +309,28 @@ static void run_local(int n, bool threads) {
     free(comms);
 }
 
+/* The same beside a comm of the hosts, whose groups it has; false: there is no such device, or no NCCL. */
+static bool run_nccl(dlr_comm *host, bool emulated) {
+    dl_error err = {0};
+    int rank = dlr_comm_world(host).rank;
+    EXPECT(dlr_comm_group(host, 1, &rank, &err) == 1);
+    const dlr_driver *driver = emulated ? dlr_driver_fake() : dlr_driver_open(&err);
+    dlr_comm *comm =
+        driver ? dlr_comm_nccl(host, driver, emulated ? 0 : dlr_comm_world(host).local_rank, &err) : NULL;
+    if (!comm) {
+        printf("SKIP: %s\n", err.message);
+        EXPECT(!emulated);
+        return emulated;
+    }
+    float x = 3, y = 0;
+    dlr_collective c = {
+        .group = 1, .type = DL_F32, .count = 1, .from = &x, .to = &y, .what = "all_reduce of x"};
+    EXPECT(dlr_comm_all(comm, &c, &err) && y == 3, "%s", err.message);
+    run_rank(comm);
+    EXPECT(dlr_comm_close(comm, NULL));
+    return true;
+}
+
 /* What is no collective is told, and nothing hangs. */
 static void check_refusals(void) {
     dlr_comm **one = dlr_comm_local(1, false);
@@ -334,7 +358,10 @@ int main(int argc, char **argv) {
             return err.code;
         }
         EXPECT(dlr_comm_world(comm).size == n, "a world of %d", dlr_comm_world(comm).size);
-        run_rank(comm);
+        if (argc > 1 && (!strcmp(argv[1], "nccl") || !strcmp(argv[1], "cuda"))) {
+            if (!run_nccl(comm, !strcmp(argv[1], "nccl"))) return 77;
+        } else
+            run_rank(comm);
         EXPECT(dlr_comm_close(comm, NULL));
     }
     printf("%d passed, %d failed\n", passed, failed);

@@ -1,7 +1,8 @@
 /* A rank that fails in the middle of a run, for check_faults.py:
  *
- *     comm_faults kill|stop|exit|other|count|hang|leave|start VICTIM TIMEOUT
+ *     comm_faults kill|stop|exit|other|count|hang|leave|start|error VICTIM TIMEOUT [nccl]
  *
+ * nccl: the collectives go over NCCL, between emulated devices. error: nothing is done, the library fails.
  * Every rank that loses another prints "rank N: why" and ends with DL_PEER. */
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/comm.h"
+#include "runtime/comm_device.h"
 
 enum { COUNT = 100000, STEPS = 60, FAULT = 20 };
 
@@ -20,6 +21,7 @@ static int lost(dlr_comm *comm, const dl_error *err) {
 }
 
 static void fail(dlr_comm *comm, const char *how, float *x) {
+    if (!strcmp(how, "error")) return;
     if (!strcmp(how, "kill")) raise(SIGKILL);
     if (!strcmp(how, "stop")) raise(SIGSTOP);
     if (!strcmp(how, "exit")) _exit(3);
@@ -51,14 +53,19 @@ int main(int argc, char **argv) {
         fprintf(stderr, "rank ?: %s\n", err.message);
         _exit(err.code);
     }
+    dlr_comm *host = comm;
+    if (argc > 4 && !(comm = dlr_comm_nccl(host, dlr_driver_fake(), 0, &err))) lost(host, &err);
     float *x = calloc(COUNT, sizeof *x);
     for (int step = 0; step < STEPS; step++) {
-        if (step == FAULT && dlr_comm_world(comm).rank == victim) fail(comm, how, x);
+        if (step == FAULT && dlr_comm_world(comm).rank == victim)
+            fail(strcmp(how, "leave") ? comm : host, how, x);
         dlr_collective c = {
             .type = DL_F32, .count = COUNT, .from = x, .to = x, .what = "all_reduce of w at m.dl:3"};
-        if (!dlr_comm_all(comm, &c, &err)) return lost(comm, &err);
+        if (!dlr_comm_all(comm, &c, &err)) return lost(host, &err);
         usleep(5000);
     }
     free(x);
+    if (comm != host && !dlr_comm_close(comm, &err)) return lost(comm, &err);
+    comm = host;
     return dlr_comm_close(comm, &err) ? 0 : lost(comm, &err);
 }

@@ -107,6 +107,72 @@ static void test_waits(void) {
     close_bench(&b);
 }
 
+/* ---- graphs of several streams ---- */
+
+static void note(void *to) { strcat(to, "h"); }
+static void note_beside(void *to) { strcat(to, "s"); }
+
+/* A graph that forks into the feeder and joins it, launched twice: what functions of the host have noted, in
+ * the stream one in front of the fork, one behind it and one behind the join, in the feeder one between. */
+static const char *forked(bool hasty, bool joins, dlr_cu_result *ended) {
+    static char text[64];
+    dlr_fake_set((dlr_fake_options){.hasty = hasty});
+    bench b = open_bench();
+    const dlr_driver *v = b.v;
+    dlr_cu_graph graph = NULL;
+    dlr_cu_graph_exec exec = NULL;
+    text[0] = 0;
+    bool ok = v->StreamBeginCapture(b.stream, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 &&
+              v->LaunchHostFunc(b.stream, note, text) == 0 && v->EventRecord(b.emptied, b.stream) == 0 &&
+              v->StreamWaitEvent(b.feeder, b.emptied, 0) == 0 &&
+              v->LaunchHostFunc(b.stream, note, text) == 0 &&
+              v->LaunchHostFunc(b.feeder, note_beside, text) == 0 && v->EventRecord(b.arrived, b.feeder) == 0;
+    if (joins) ok = ok && v->StreamWaitEvent(b.stream, b.arrived, 0) == 0;
+    CHECK(ok && v->LaunchHostFunc(b.stream, note, text) == 0 && !*text);
+    *ended = v->StreamEndCapture(b.stream, &graph);
+    CHECK(v->StreamWaitEvent(b.stream, b.arrived, 0) == DLR_CU_CAPTURED_EVENT,
+          "an event of a graph is an edge");
+    if (*ended == 0)
+        CHECK(v->GraphInstantiateWithFlags(&exec, graph, 0) == 0 && v->GraphDestroy(graph) == 0 &&
+              v->GraphLaunch(exec, b.stream) == 0 && v->GraphLaunch(exec, b.stream) == 0 && !*text &&
+              v->StreamSynchronize(b.stream) == 0 && v->GraphExecDestroy(exec) == 0);
+    CHECK(v->StreamSynchronize(b.feeder) == 0, "which no longer captures");
+    close_bench(&b);
+    dlr_fake_set((dlr_fake_options){0});
+    return text;
+}
+
+static void test_forks(void) {
+    dlr_cu_result ended;
+    const char *text = forked(false, true, &ended);
+    CHECK(ended == 0 && !strcmp(text, "hhshhhsh"), "%d %s: nothing is done that is not waited for", ended,
+          text);
+    text = forked(true, true, &ended);
+    CHECK(ended == 0 && !strcmp(text, "hshhhshh"), "%d %s: all is done that nothing holds back", ended, text);
+    text = forked(false, false, &ended);
+    CHECK(ended == DLR_CU_STREAM_CAPTURE_UNJOINED && !*text, "%d %s", ended, text);
+}
+
+/* Rows of other lengths on either side. */
+static void test_rows(void) {
+    bench b = open_bench();
+    const dlr_driver *v = b.v;
+    for (int i = 0; i < 64; i++) b.pinned[0][i] = (char)i;
+    dlr_cu_rows rows = {.from = {.type = DLR_CU_MEMORY_DEVICE, .device = b.stage + 3, .pitch = 10},
+                        .to = {.type = DLR_CU_MEMORY_DEVICE, .device = b.input[0], .pitch = 4},
+                        .width = 4,
+                        .height = 3};
+    CHECK(v->MemcpyHtoDAsync(b.stage, b.pinned[0], PAGE, b.stream) == 0 &&
+          v->Memcpy2DAsync(&rows, b.stream) == 0 &&
+          v->MemcpyDtoHAsync(b.out, b.input[0], PAGE, b.stream) == 0 && v->StreamSynchronize(b.stream) == 0);
+    static const char want[] = {3, 4, 5, 6, 13, 14, 15, 16, 23, 24, 25, 26};
+    CHECK(memcmp(b.out, want, sizeof want) == 0 && b.out[sizeof want] != 27);
+    rows.to.device = b.input[0] + PAGE - 11;
+    CHECK(v->Memcpy2DAsync(&rows, b.stream) == DLR_CU_INVALID_VALUE, "a byte behind the end");
+    CHECK(dlr_fake_memory(b.stage, PAGE) && !dlr_fake_memory(b.stage + 1, PAGE) && !dlr_fake_memory(64, 1));
+    close_bench(&b);
+}
+
 /* ---- the device ---- */
 
 /* loss = x[0] + 50 x[last] + 2500 t[0] + 125000 t[last], exact in f32, and sum += x[last]. */
@@ -224,6 +290,8 @@ int main(void) {
     dl_plan *p;
     test_order();
     test_waits();
+    test_forks();
+    test_rows();
     if (!make_plan(&p)) return 77;
     test_ahead(p, false);
     test_ahead(p, true);

@@ -1,4 +1,4 @@
-#include "compiler/cuda/search.h"
+#include "ir/base/search.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -78,7 +78,7 @@ static void add_python(dl_arena *arena, dl_candidates *c, const char *const *nam
             add_packages(arena, c, names,
                          dl_format(arena, "%s/lib/python3*/site-packages", literal(arena, roots[i])));
     const char *cache = user_cache(arena), *home = variable("HOME");
-    if (cache) add_packages(arena, c, names, dl_format(arena, "%s/%s", literal(arena, cache), own));
+    if (cache && own) add_packages(arena, c, names, dl_format(arena, "%s/%s", literal(arena, cache), own));
     if (home)
         add_packages(arena, c, names,
                      dl_format(arena, "%s/.local/lib/python3*/site-packages", literal(arena, home)));
@@ -123,8 +123,9 @@ dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const ch
 const char *dl_cuda_places(dl_arena *arena, const char *override, const char *own) {
     const char *chosen = variable(override), *cache = user_cache(arena);
     if (chosen) return dl_format(arena, "%s=%s alone, because it is set", override, chosen);
+    const char *folder = own ? dl_format(arena, "%s/%s", cache ? cache : "~/.cache", own) : "the user";
     return dl_format(arena,
-                     "libraries already loaded, Python packages (of VIRTUAL_ENV, CONDA_PREFIX, %s/%s and the "
+                     "libraries already loaded, Python packages (of VIRTUAL_ENV, CONDA_PREFIX, %s and the "
                      "system), CONDA_PREFIX/lib, the loader's path, CUDA_HOME, CUDA_PATH and /usr/local/cuda",
-                     cache ? cache : "~/.cache", own);
+                     folder);
 }

@@ -12,8 +12,8 @@ typedef DL_ARRAY(dl_candidate) dl_candidates;
 /* The candidates for a library by its names ("libnvrtc.so.13", "libnvrtc.so.12", NULL; best first), in this
  * order: the file or folder that the environment variable `override` names; what this process has loaded; the
  * Python packages (nvidia/cu13/lib, nvidia/NAME/lib) of VIRTUAL_ENV, of CONDA_PREFIX, of `own` (a folder in
- * the user's cache: ~/.cache/OWN), of the user and of the system; CONDA_PREFIX/lib; the bare names;
- * CUDA_HOME, CUDA_PATH and /usr/local/cuda. Files of other machines are left out. */
+ * the user's cache: ~/.cache/OWN; NULL: none), of the user and of the system; CONDA_PREFIX/lib; the bare
+ * names; CUDA_HOME, CUDA_PATH and /usr/local/cuda. Files of other machines are left out. */
 dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const char *override,
                              const char *own);
 /* These places in words, for messages. */
