@@ -32,7 +32,8 @@ def test_all():
         found = json.load(f)
     check(found["wrong"] == [] and found["correctness"]["cnn_classifier bf16"]["kernels"] > 20, f"{found['correctness']}")
     curve = found["curves"]["cnn_classifier bf16"]
-    check(len(curve["losses"]["cpu"]) == 3 and curve["losses"]["cpu"] != curve["losses"]["cuda:emulated"] and curve["apart"] < 1e-2, f"{curve}")
+    alike = "avx512_bf16" in open("/proc/cpuinfo").read()  # a CPU that rounds operands as the device does may come to the same digits
+    check(len(curve["losses"]["cpu"]) == 3 and (alike or curve["losses"]["cpu"] != curve["losses"]["cuda:emulated"]) and curve["apart"] < 1e-2, f"{curve}")
     check(found["graph"]["line"].endswith("graph launches a step 1, synchronisations a step 0, allocations a step 0"), f"{found['graph']}")
     speed = found["speed"]["cnn_classifier bf16"]
     check(abs(speed["samples_per_s"] * speed["step_ms"] - 1000) < 1 and 0 < speed["share_of_peak"] < 1 and speed["first_step_cold_ms"] > speed["first_step_warm_ms"] > 0 and speed["loss"] > 0

@@ -130,7 +130,7 @@ def test_cpu():
     names = [name for name, _, _, _ in rows["host"]]
     check(names[:5] == ["step 5", "data wait", "data copy in 5", "program", "results"] and names[-2:] == ["validation", "checkpoint"], f"the host's parts: {names}")
     words, kernels = check_table(f"{r.folder}/profile.txt", rows, "cpu", about, "cpu")
-    m = re.search(r"ceilings measured here: ([\d.]+) GFLOP/s and ([\d.]+) GB/s", "\n".join(words))
+    m = re.search(r"ceilings measured here \(f32\): ([\d.]+) GFLOP/s and ([\d.]+) GB/s", "\n".join(words))
     check(m, f"ceilings: {words}")
     gflops, gbytes = float(m[1]), float(m[2])
     for k in kernels:
