@@ -198,20 +198,27 @@ static void rest(dlr_engine *e, int64_t idle) {
     pthread_mutex_unlock(&e->lock);
 }
 
-/* The others hear of it, first: a file may take its time; and the program, which may be far from a wait. */
-static void give_up(dlr_engine *e) {
-    dlr_watch_spread(e);
-    for (int64_t end = dl_clock_ns() + SPREAD_NS; dl_clock_ns() < end;) {
+/* Lets MPI carry what is under way for so long. */
+static void carry(const dlr_engine *e, int64_t ns) {
+    for (int64_t end = dl_clock_ns() + ns; dl_clock_ns() < end;) {
         uint64_t ids[POLLED];
         int errors[POLLED];
         e->mpi->poll(ids, errors, POLLED);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    dlr_flight_dump(e);
+}
+
+/* The program hears of it, which may be far from a wait, and the others, before the file: that may take its
+ * time, but another rank's end makes mpirun end this one. */
+static void give_up(dlr_engine *e) {
     pthread_mutex_lock(&e->lock);
     dl_error why = e->failed;
     pthread_mutex_unlock(&e->lock);
     if (e->comm) dlr_beside_lost(e->comm, &why);
+    dlr_watch_spread(e);
+    carry(e, SPREAD_NS / 6);
+    dlr_flight_dump(e);
+    carry(e, SPREAD_NS - SPREAD_NS / 6);
     dlr_engine_state(e, ENDED);
     struct timespec t = dlr_moment(dl_clock_ns() + told_ns);
     pthread_mutex_lock(&e->lock);
