@@ -208,16 +208,17 @@ static void carry(const dlr_engine *e, int64_t ns) {
     }
 }
 
-/* The program hears of it, which may be far from a wait, and the others, before the file: that may take its
- * time, but another rank's end makes mpirun end this one. */
+/* The others hear of it, before the file, which may take its time; then the file is written, since another
+ * rank's end makes mpirun end this one, and what a device was in is seen before it is ended; then the program
+ * hears, which may be far from a wait. */
 static void give_up(dlr_engine *e) {
     pthread_mutex_lock(&e->lock);
     dl_error why = e->failed;
     pthread_mutex_unlock(&e->lock);
-    if (e->comm) dlr_beside_lost(e->comm, &why);
     dlr_watch_spread(e);
     carry(e, SPREAD_NS / 6);
     dlr_flight_dump(e);
+    if (e->comm) dlr_beside_lost(e->comm, &why);
     carry(e, SPREAD_NS - SPREAD_NS / 6);
     dlr_engine_state(e, ENDED);
     struct timespec t = dlr_moment(dl_clock_ns() + told_ns);
