@@ -393,7 +393,9 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err) {
     dlr_cuda *c = DL_NEW(arena, dlr_cuda);
     c->base = (dlr_device){.table = &table, .ahead = DLR_AHEAD};
-    c->stepping = c->flying = -1, c->says = dlr_debugs("driver"), c->guard.on = dlr_debugs("guard");
+    c->stepping = -1;
+    c->flying = -1;
+    c->says = dlr_debugs("driver"), c->guard.on = dlr_debugs("guard");
     c->slow = c->guard.on || dlr_debugs("launches");
     if (!emulated && !parse_ordinal(name, &c->ordinal, err)) return NULL;
     c->driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);

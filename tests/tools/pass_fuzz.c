@@ -145,9 +145,10 @@ static int count_skips(void) {
 
 static const char *const targets[] = {"cpu:avx512_bf16", "cpu:avx512", "cpu:avx2", "cpu:generic"};
 
-static const char *best_target(int i) { /* the i-th that runs here, or NULL */
+/* The i-th that runs here, or NULL. The first is of use to bf16 alone. */
+static const char *best_target(const options *o, int i) {
     if (only) return i ? NULL : only;
-    for (size_t k = 0; k < sizeof targets / sizeof *targets; k++) {
+    for (size_t k = o->low != DL_BF16; k < sizeof targets / sizeof *targets; k++) {
         dl_error err = {0};
         if (dl_target_find(targets[k], &err) && i-- == 0) return targets[k];
     }
@@ -163,10 +164,10 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
     /* Compiled, half of them for their gradients and half for their updates, which is half the code each; in
      * f16 for both, since the optimiser's scale is in the gradients. */
     bool scales = o->low == DL_F16;
-    for (int t = 0; o->targets && best_target(t); t++) {
+    for (int t = 0; o->targets && best_target(o, t); t++) {
         bool gradients = (batch + t) % 2;
         try_way(cases, n,
-                &(fuzz_way){.target = best_target(t),
+                &(fuzz_way){.target = best_target(o, t),
                             .skip = "",
                             .keep_gradients = gradients,
                             .no_updates = gradients && !scales,
@@ -174,9 +175,9 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
                 o);
     }
     int skips = count_skips() - 1;
-    const char *skip = skip_of(1 + batch % skips), *target = best_target(batch % 2);
+    const char *skip = skip_of(1 + batch % skips), *target = best_target(o, batch % 2);
     bool gradients = batch / skips % 2;
-    fuzz_way way = {.target = target ? target : best_target(0),
+    fuzz_way way = {.target = target ? target : best_target(o, 0),
                     .skip = skip,
                     .keep_gradients = gradients,
                     .no_updates = gradients && !scales,
@@ -188,10 +189,10 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
  * zero, or behind a kink. */
 static int had[8], found[8];
 
-static void try_faults(const fuzz_case *cases, int n) {
+static void try_faults(const fuzz_case *cases, int n, const options *o) {
     for (int f = 0; f < fuzz_nfaults; f++) {
         fuzz_verdict v[BATCH] = {0};
-        fuzz_way way = {.target = best_target(0),
+        fuzz_way way = {.target = best_target(o, 0),
                         .skip = "",
                         .keep_gradients = true,
                         .threads = 1,
@@ -257,7 +258,7 @@ static void run(options *o) {
             n += ok, opened += ok;
         }
         if (o->faults)
-            try_faults(cases, n);
+            try_faults(cases, n, o);
         else
             try_batch(cases, n, batch, o);
         for (int i = 0; i < n; i++) fuzz_close(&cases[i]);
