@@ -94,11 +94,9 @@ static bool choose_device(dl_run_job *p, dl_error *err) {
 }
 
 /* Ranks that no MPI has started may do with NCCL, each on its device. */
-static bool name_device(dl_run_job *p, dlr_world_options *o, dl_error *err) {
-    dlr_world_said said;
-    if (!dlr_world_read(&said, err)) return false;
-    if (said.world.size == 1 || !said.torchrun) return true;
-    p->world = said.world;
+static bool name_device(dl_run_job *p, const dlr_world_said *said, dlr_world_options *o, dl_error *err) {
+    if (said->world.size == 1 || !said->torchrun) return true;
+    p->world = said->world;
     if (!choose_device(p, err)) return false;
     const char *device = p->device.device ? p->device.device : "cpu";
     if (strncmp(device, "cuda", 4) == 0 && !(o->driver = dl_device_driver(device, &o->ordinal, err)))
@@ -113,8 +111,9 @@ static bool open_world(dl_run_job *p, dl_error *err) {
     dlr_world_options o = {
         .timeout = dl_config_float(p->config, DL_KEY_comm_timeout), .lost = end_lost, .context = p};
     dlr_world_said said;
-    if (dlr_world_read(&said, err) && said.world.size > 1) dl_launch_begin(said.world.rank);
-    dlr_comm *comm = name_device(p, &o, err) ? dlr_comm_open(&o, err) : NULL;
+    if (!dlr_world_read(&said, err)) return false;
+    if (said.world.size > 1) dl_launch_begin(said.world.rank);
+    dlr_comm *comm = name_device(p, &said, &o, err) ? dlr_comm_open(&o, err) : NULL;
     if (!comm) return false;
     p->world = dlr_comm_world(comm);
     if (p->world.size > 1) {

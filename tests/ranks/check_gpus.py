@@ -22,7 +22,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from check_training import BOUND, STEPS, VIT as MODEL, read_tensors, worst_gradient, write_batches  # noqa: E402
+from check_training import BOUND, SHAPES, STEPS, VIT as MODEL, read_tensors, worst_gradient, write_batches  # noqa: E402
 from checks import check, finish  # noqa: E402
 
 TIMEOUT = 8  # seconds: on a busy machine a rank may wait for another's plan as long
@@ -69,7 +69,7 @@ def main(build):
     env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
     dlrun = str(pathlib.Path(build) / "programs/dlrun")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-gpus-"))
-    write_batches(folder / "b.safetensors")
+    write_batches(folder / "b.safetensors", SHAPES, STEPS, 5)
 
     def command(ranks, name, *args):
         return [dlrun, "-n", str(ranks), *VIT, f"--expdir={folder / name}", *args]

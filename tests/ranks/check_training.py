@@ -28,10 +28,10 @@ SHAPES = {"x": [4, 2, 12, 20], "t": [4, 2, 12, 20]}
 STEPS, BOUND = 4, 1e-5
 
 
-def write_batches(path):
-    draw = random.Random(5)
-    save_file(path, {f"{name}.{step}": (shape, [draw.gauss(0, 1) for _ in range(math.prod(shape))]) for step in range(STEPS)
-                     for name, shape in SHAPES.items()})
+def write_batches(path, shapes, steps, seed):
+    draw = random.Random(seed)
+    save_file(path, {f"{name}.{step}": (shape, [draw.gauss(0, 1) for _ in range(math.prod(shape))]) for step in range(steps)
+                     for name, shape in shapes.items()})
 
 
 def read_tensors(path):
@@ -67,7 +67,7 @@ def main(build, family):
     env["DLR_MPIRUN"] = mpirun
     dlrun = str(pathlib.Path(build) / "programs/dlrun")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-ranks-"))
-    write_batches(folder / "b.safetensors")
+    write_batches(folder / "b.safetensors", SHAPES, STEPS, 5)
 
     def start(ranks, name, *args):
         return subprocess.run([dlrun, "-n", str(ranks), *VIT, f"--expdir={folder / name}", *args], stdin=subprocess.DEVNULL, env=env,

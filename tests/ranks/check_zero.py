@@ -11,7 +11,6 @@ no difference (comm_check.c): the first that is there.
 import json
 import math
 import pathlib
-import random
 import re
 import subprocess
 import sys
@@ -20,8 +19,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from check_training import read_tensors  # noqa: E402
-from checks import check, finish, save_file  # noqa: E402
+from check_training import read_tensors, write_batches  # noqa: E402
+from checks import check, finish  # noqa: E402
 
 # Products, whose weights lie row by row, and windows, whose weights lie in panels: along their channels (48 fill no panel for each of
 # two ranks), along the outputs, and too small to be dealt out.
@@ -36,12 +35,6 @@ WINDOWS = """model Net():
 """
 SHAPES = {"x": [12, 2, 12, 20], "t": [12, 2, 12, 20]}
 STEPS, BOUND = 4, 1e-6
-
-
-def write_batches(path):
-    draw = random.Random(7)
-    save_file(path, {f"{name}.{step}": (shape, [draw.gauss(0, 1) for _ in range(math.prod(shape))]) for step in range(STEPS)
-                     for name, shape in SHAPES.items()})
 
 
 def near(name, want, have, bound):
@@ -60,7 +53,7 @@ def main(build):
     env["DLR_MPIRUN"] = mpirun
     dlrun = str(pathlib.Path(build) / "programs/dlrun")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-zero-"))
-    write_batches(folder / "b.safetensors")
+    write_batches(folder / "b.safetensors", SHAPES, STEPS, 7)
     (folder / "net.dl").write_text(WINDOWS)
     windows = [str(folder / "net.dl")]
 

@@ -78,29 +78,29 @@ struct attention {
 #define SET_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SET)
 #else
 #define SET_1(name, TERM)
-#define set_1       NO_TILE
-#define set_pairs_1 NO_TILE
+#define set_floats_1 NO_TILE
+#define set_pairs_1  NO_TILE
 #endif
 #if ATTENTION_ENDS & 2
 #define SET_2(name, TERM) ATTENTION_TILE(name, TERM, 2, ROW_SET)
 #else
 #define SET_2(name, TERM)
-#define set_2       NO_TILE
-#define set_pairs_2 NO_TILE
+#define set_floats_2 NO_TILE
+#define set_pairs_2  NO_TILE
 #endif
 #if ATTENTION_ENDS & 4
 #define SUM_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SUM)
 #else
 #define SUM_1(name, TERM)
-#define sum_1       NO_TILE
-#define sum_pairs_1 NO_TILE
+#define sum_floats_1 NO_TILE
+#define sum_pairs_1  NO_TILE
 #endif
 #if ATTENTION_ENDS & 8
 #define SUM_2(name, TERM) ATTENTION_TILE(name, TERM, 2, ROW_SUM)
 #else
 #define SUM_2(name, TERM)
-#define sum_2       NO_TILE
-#define sum_pairs_2 NO_TILE
+#define sum_floats_2 NO_TILE
+#define sum_pairs_2  NO_TILE
 #endif
 
 /* c[rows][width] = or += a b, whole tiles of rows. */
@@ -115,28 +115,24 @@ struct attention {
             if (width - j == LANES) tile##_1(a, row, term, b + j, step, terms, c + j, out);                  \
         }                                                                                                    \
     }
+/* All of them by one kind of term. */
+#define ATTENTION_PRODUCTS(kind, TERM)                                                                       \
+    ATTENTION_TILE(set_##kind##_3, TERM, 3, ROW_SET)                                                         \
+    ATTENTION_TILE(sum_##kind##_3, TERM, 3, ROW_SUM)                                                         \
+    SET_1(set_##kind##_1, TERM)                                                                              \
+    SET_2(set_##kind##_2, TERM)                                                                              \
+    SUM_1(sum_##kind##_1, TERM)                                                                              \
+    SUM_2(sum_##kind##_2, TERM)                                                                              \
+    ATTENTION_PRODUCT(set_##kind, set_##kind)                                                                \
+    ATTENTION_PRODUCT(sum_##kind, sum_##kind)
 #if ATTENTION_KINDS & 1
-ATTENTION_TILE(set_3, ROW, 3, ROW_SET)
-ATTENTION_TILE(sum_3, ROW, 3, ROW_SUM)
-SET_1(set_1, ROW)
-SET_2(set_2, ROW)
-SUM_1(sum_1, ROW)
-SUM_2(sum_2, ROW)
-ATTENTION_PRODUCT(set_floats, set)
-ATTENTION_PRODUCT(sum_floats, sum)
+ATTENTION_PRODUCTS(floats, ROW)
 #else
 #define set_floats NO_TILE
 #define sum_floats NO_TILE
 #endif
 #if ATTENTION_KINDS & 2
-ATTENTION_TILE(set_pairs_3, PAIR, 3, ROW_SET)
-ATTENTION_TILE(sum_pairs_3, PAIR, 3, ROW_SUM)
-SET_1(set_pairs_1, PAIR)
-SET_2(set_pairs_2, PAIR)
-SUM_1(sum_pairs_1, PAIR)
-SUM_2(sum_pairs_2, PAIR)
-ATTENTION_PRODUCT(set_pairs, set_pairs)
-ATTENTION_PRODUCT(sum_pairs, sum_pairs)
+ATTENTION_PRODUCTS(pairs, PAIR)
 #else
 #define set_pairs NO_TILE
 #define sum_pairs NO_TILE
