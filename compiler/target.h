@@ -11,6 +11,7 @@ typedef struct {
         low_products; /* types of 16 bits that it multiplies, 1 << dl_dtype: weights are kept in them, too */
     bool has_tf32;
     /* CPUs */
+    bool tiles;           /* it multiplies bf16 by the tiles of AMX */
     int lanes;            /* f32 a vector */
     int panel;            /* width of weight panels: 2 vectors */
     int rows;             /* rows of the register tile: as many as there are registers for */

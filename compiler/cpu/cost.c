@@ -9,7 +9,7 @@ double dl_cpu_predict(const dl_kernel *k, const dl_target *t) {
     bool contraction = dl_kernel_anchor(k) >= 0 || dl_kernel_call(k);
     /* Shares of the ceilings there: convolutions of 64 channels and more 0.70 to 0.81 alone on a core,
      * kernels that stream weights and moments 0.68 to 0.75. */
-    double lane = gflops_a_lane * (dl_cpu_pairs(k, t) ? 2 : 1);
+    double lane = gflops_a_lane * (!dl_cpu_pairs(k, t) ? 1 : t->tiles ? 16 : 2);
     double arithmetic = (double)k->flops / (lane * t->lanes * threads * (contraction ? 0.75 : 0.15)) * 1e-3;
     double traffic = (double)k->bytes / (gbytes * threads * 0.7) * 1e-3;
     return (arithmetic > traffic ? arithmetic : traffic) + launch_us;

@@ -11,6 +11,7 @@ enum {
     DL_RUN_BELOW = 8,        /* fewer channels than this: a weight gradient takes the taps along W together */
     DL_GRAD_ACC = 256 << 10, /* bytes of accumulators that a unit of a weight gradient may hold */
     DL_NARROW = 8,           /* channels made, at most, that are summed along lanes */
+    DL_BAND = 32,            /* rows of two tiles of AMX (kernels/bands.c) */
     DL_PACK_BELOW = 16,      /* fewer channels than this are gathered tap by tap into rows */
 };
 
@@ -40,7 +41,8 @@ enum {
 _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
 /* Are all operands of the kernel's products bf16, and does the target multiply such (kernels/pairs.c)? Its
- * loops may still want floats: of an odd number of terms. */
+ * loops may still want floats: of an odd number of terms. Attention on CPUs with tiles does: it has none, and
+ * they multiply pairs in vectors at half the rate of floats. */
 bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t);
 
 /* dl_backend's functions. emit_cpu.c, share.c, cost.c */

@@ -7,7 +7,7 @@
 /* The texts of compiler/cpu/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[], dl_kernels_weight[],
     dl_kernels_weight_tiles[], dl_kernels_weight_pairs[], dl_kernels_fold[], dl_kernels_pairs[],
-    dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
+    dl_kernels_bands[], dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
     dl_kernels_attention[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[];
 
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
@@ -22,10 +22,11 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define DRAWS %u\n#define ATTENTION_ENDS %u\n#define ATTENTION_KINDS %u\n",
             has[DL_NEED_DRAWS], has[DL_NEED_ENDS] & 15, has[DL_NEED_ENDS] >> 4);
     dl_putf(out, "#define HALVES %u\n", has[DL_NEED_HALVES]);
-    dl_putf(out, "#define HAS_PAIRS %d\n", (t->low_products >> DL_BF16 & 1) && has[DL_NEED_HALVES] & 2);
+    bool pairs = (t->low_products >> DL_BF16 & 1) && has[DL_NEED_HALVES] & 2;
+    dl_putf(out, "#define HAS_PAIRS %d\n#define HAS_TILES %d\n", pairs, pairs && t->tiles);
     dl_puts(out, dl_kernels_prelude);
     if (has[DL_NEED_HALVES] || attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_elements);
-    if (attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_pairs);
+    if (attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_pairs), dl_puts(out, dl_kernels_bands);
     if (has[DL_NEED_DRAWS]) dl_puts(out, dl_kernels_random);
     if (attends) {
         dl_puts(out, dl_kernels_attention_tiles);
@@ -57,7 +58,7 @@ const char *dl_emit_array(dl_emitter *e, int param) {
 bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t) {
     int anchor = dl_kernel_anchor(k);
     bool all = t->low_products >> DL_BF16 & 1;
-    if (anchor < 0) return all && dl_kernel_call(k) && k->params.at[0].type.dtype == DL_BF16;
+    if (anchor < 0) return all && !t->tiles && dl_kernel_call(k) && k->params.at[0].type.dtype == DL_BF16;
     const dl_kinstr *c = &k->instrs.at[anchor];
     for (int o = 0; o < 2; o++)
         for (int i = 0; i < c->nparts[o]; i++) all &= k->params.at[c->parts[o][i]].type.dtype == DL_BF16;

@@ -240,6 +240,7 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
     code->workspace = (right_floats + (ahead ? p->batch.size * p->rows.size * p->terms.size : 0)) * 4;
     code->scratch = (e->t->rows * e->t->panel + (direct || ahead ? 0 : e->t->row_block * p->terms.size)) * 4;
+    if (pairs && e->t->tiles) code->scratch = DL_BAND * (DL_CHAIN + unit_panels * e->t->panel) * 4;
 }
 
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {

@@ -18,6 +18,11 @@ static int64_t count_blocks(const dl_gradient *g) {
            dl_ceil_div(g->rows, g->unit_rows);
 }
 
+/* Rows that are packed together. */
+static int64_t tile_rows(const dl_target *t, const dl_gradient *g) {
+    return g->pairs && t->tiles ? DL_BAND : t->grad_rows;
+}
+
 static bool fits(const dl_target *t, const dl_gradient *g) {
     return g->unit_groups * g->unit_panels * g->unit_rows * t->panel * 4 <= DL_GRAD_ACC;
 }
@@ -37,7 +42,7 @@ static void find_units(const dl_target *t, dl_gradient *g) {
         g->unit_groups = runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
         while (!runs && g->unit_rows >= 2 * FEW_ROWS && !fits(t, g))
-            g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), t->grad_rows) * t->grad_rows;
+            g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), tile_rows(t, g)) * tile_rows(t, g);
         if (!fits(t, g)) g->unit_groups = 1;
         while (!fits(t, g) && g->unit_panels > 1) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
     }
@@ -46,7 +51,7 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, at_least_one(g->blocks)) : 1;
     if (g->shares > positions / DL_M_BLOCK) g->shares = at_least_one(positions / DL_M_BLOCK);
     g->direct = !g->packs && g->nx == 1 && g->groups > 1 && g->unit_panels <= DIRECT_PANELS;
-    g->height = g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : t->grad_rows;
+    g->height = g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : tile_rows(t, g);
 }
 
 /* The heights of the tiles that `rows` fall into, a bit each. */
@@ -57,7 +62,7 @@ static unsigned find_heights(int64_t rows, int64_t height) {
 void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     const char *name = e->k->name;
     find_units(e->t, g);
-    int64_t tile = e->t->grad_rows, panel = e->t->panel,
+    int64_t tile = tile_rows(e->t, g), panel = e->t->panel,
             sums = g->unit_groups * g->unit_panels * g->unit_rows * panel,
             packed = (g->direct ? 0 : dl_ceil_div(g->unit_rows, tile) * tile * DL_M_BLOCK) +
                      g->unit_panels * DL_M_BLOCK * panel;
@@ -76,9 +81,10 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             g->across);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
+    bool bands = tile == DL_BAND; /* of one height */
     unsigned *heights = &code->needs[g->pairs ? DL_NEED_PAIR_ROWS : DL_NEED_GRAD_ROWS];
-    *heights |= find_heights(g->rows % g->unit_rows, g->height);
-    if (g->rows >= g->unit_rows) *heights |= find_heights(g->unit_rows, g->height);
+    if (!bands) *heights |= find_heights(g->rows % g->unit_rows, g->height);
+    if (!bands && g->rows >= g->unit_rows) *heights |= find_heights(g->unit_rows, g->height);
     code->phases = 1, code->units[0] = g->blocks * g->shares;
     code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->shares > 1 ? 0 : sums)) * 4;
     dl_emit_head(e, 0);

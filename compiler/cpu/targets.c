@@ -3,6 +3,10 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "compiler/cpu/cpu.h"
 #include "compiler/jit_cc.h"
@@ -15,6 +19,8 @@
     .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .weights = {DL_PANEL, 2 * width}
 static const dl_target targets[] = {
 #ifdef __x86_64__
+    {"cpu:amx_bf16", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8, .low_products = 1u << DL_BF16,
+     .tiles = true, .flags = {"-mavx512f", "-mavx512bw", "-mfma", "-mprefer-vector-width=512"}},
     {"cpu:avx512_bf16", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8, .low_products = 1u << DL_BF16,
      .flags = {"-mavx512f", "-mavx512bw", "-mfma", "-mprefer-vector-width=512"}},
     {"cpu:avx512", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8,
@@ -35,11 +41,24 @@ static bool multiplies_bf16(void) { /* AVX512_BF16; whether the system saves its
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
 }
+/* AMX-BF16 and AMX-TILE. Linux saves the tiles of processes that have asked for it (arch_prctl(2),
+ * since 5.16); their threads and forks need not ask again. */
+static bool has_tiles(void) {
+#ifdef SYS_arch_prctl
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 22 && d & 1u << 24 &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
 #endif
 
 static bool runs_here(const dl_target *t) {
 #ifdef __x86_64__
     __builtin_cpu_init();
+    if (t->tiles && !has_tiles()) return false;
     if (t->low_products && !(__builtin_cpu_supports("avx512bw") && multiplies_bf16())) return false;
     if (t->lanes == 16) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
     if (t->lanes == 8) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();

@@ -316,7 +316,7 @@ def run_module(module, engines):
 
 def engines_here():
     flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
-    return [e for e, flag in (("cpu:avx512_bf16", "avx512_bf16"), ("cpu:avx512", "avx512f"), ("cpu:avx2", "avx2"), ("cpu:generic", "")) if flag in flags]
+    return [e for e, flag in (("cpu:amx_bf16", "amx_bf16"), ("cpu:avx512_bf16", "avx512_bf16"), ("cpu:avx512", "avx512f"), ("cpu:avx2", "avx2"), ("cpu:generic", "")) if flag in flags]
 
 
 def check_cells(table):
@@ -390,7 +390,7 @@ def main():
             ready.append((op, row, dtype, cases))
     groups = {}
     for op, row, dtype, cases in ready:
-        engines = ["interp"] + [t for t in targets if dtype not in row.uncompiled and (t != "cpu:avx512_bf16" or dtype == "bf16")]
+        engines = ["interp"] + [t for t in targets if dtype not in row.uncompiled and (not t.endswith("_bf16") or dtype == "bf16")]
         group = groups.setdefault((dtype if dtype in FLOATS else "whole", tuple(engines)), [Module(dtype if dtype in FLOATS else "whole")])
         for case in cases:
             if len(group[-1].cases) >= table_rows.MODULE_CASES:

@@ -143,12 +143,14 @@ static int count_skips(void) {
     return n;
 }
 
-static const char *const targets[] = {"cpu:avx512_bf16", "cpu:avx512", "cpu:avx2", "cpu:generic"};
+static const char *const targets[] = {"cpu:amx_bf16", "cpu:avx512_bf16", "cpu:avx512", "cpu:avx2",
+                                      "cpu:generic"};
 
-/* The i-th that runs here, or NULL. The first is of use to bf16 alone. */
+/* The i-th that runs here, or NULL. The first LOW are of use to bf16 alone. */
 static const char *best_target(const options *o, int i) {
     if (only) return i ? NULL : only;
-    for (size_t k = o->low != DL_BF16; k < sizeof targets / sizeof *targets; k++) {
+    enum { LOW = 2 };
+    for (size_t k = o->low == DL_BF16 ? 0 : LOW; k < sizeof targets / sizeof *targets; k++) {
         dl_error err = {0};
         if (dl_target_find(targets[k], &err) && i-- == 0) return targets[k];
     }

@@ -13,9 +13,13 @@
 /* The cache of this test; its name goes in *dir and stays. */
 static inline bool compiled_cache(char *dir) { return mkdtemp(dir) && !setenv("DLR_CACHE_DIR", dir, 1); }
 
-static const char *const compiled_targets[] = {"cpu:avx512_bf16", "cpu:avx512", "cpu:avx2", "cpu:generic",
-                                               "cuda:sm_90a:emulated"};
-enum { COMPILED_TARGETS = 5, COMPILED_CPUS = 4 /* of them, first */ };
+static const char *const compiled_targets[] = {"cpu:amx_bf16", "cpu:avx512_bf16", "cpu:avx512",
+                                               "cpu:avx2",     "cpu:generic",     "cuda:sm_90a:emulated"};
+enum {
+    COMPILED_TARGETS = 6,
+    COMPILED_CPUS = 5, /* of them, first */
+    COMPILED_LOW = 2   /* of these, first: those that multiply bf16 */
+};
 
 /* The text's plan under `arena`, with passes but those in `skip`; NULL where the machine has not the target,
  * and, failing the test, where it does not compile. *m is what it was made of. */

@@ -112,7 +112,10 @@ int main(void) {
     static const dl_dtype types[] = {DL_F32, DL_BF16, DL_F16};
     for (int i = 0; i < 3; i++) {
         for (int mixed = 0; mixed <= (types[i] != DL_F32); mixed++) {
-            if (types[i] == DL_BF16) test_target("cpu:avx512_bf16", types[i], mixed);
+            if (types[i] == DL_BF16) {
+                test_target("cpu:amx_bf16", types[i], mixed);
+                test_target("cpu:avx512_bf16", types[i], mixed);
+            }
             test_target("cpu:avx512", types[i], mixed);
             test_target("cpu:avx2", types[i], mixed);
             test_target("cpu:generic", types[i], mixed);

@@ -3,6 +3,7 @@
  * CPU time, so that neighbours who take the core do not count; the same pages, since a system that is short
  * of huge ones may give them to one buffer and not to the next; both sides in turn, the best round of each;
  * on a restless machine more rounds. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,7 +13,7 @@
 #include "runtime/exec.h"
 #include "tests/check.h"
 
-enum { ROUNDS = 5, MOST_ROUNDS = 400, TURNS = 30 << 20 };
+enum { ROUNDS = 5, MOST_ROUNDS = 400, TURNS = 30 << 20, TILE_TURNS = 4 << 20 };
 
 static double cpu_seconds(void) {
     struct timespec t;
@@ -75,6 +76,37 @@ __attribute__((target("avx512f"))) static double own_pairs(dlr_exec *exec) {
     a = a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p + q + r + t + u;
     sink = a[0] + a[15];
     return 20.0 * 16 * 4 * TURNS;
+}
+
+/* Products of tiles into six of zeros, as the compiler's own functions say them. */
+__attribute__((target("amx-tile,amx-bf16"))) static double own_tiles(dlr_exec *exec) {
+    (void)exec;
+    enum { ROWS = 16, ROW_BYTES = 64 };
+    struct {
+        uint8_t palette, rest[15];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } shapes = {.palette = 1};
+    for (int i = 0; i < 8; i++) shapes.bytes[i] = ROW_BYTES, shapes.rows[i] = ROWS;
+    _tile_loadconfig(&shapes);
+    _tile_zero(6);
+    _tile_zero(7);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+    for (long i = 0; i < TILE_TURNS; i++) {
+        _tile_dpbf16ps(0, 6, 7);
+        _tile_dpbf16ps(1, 6, 7);
+        _tile_dpbf16ps(2, 6, 7);
+        _tile_dpbf16ps(3, 6, 7);
+        _tile_dpbf16ps(4, 6, 7);
+        _tile_dpbf16ps(5, 6, 7);
+    }
+    _tile_release();
+    return 6.0 * 2 * ROWS * ROWS * ROW_BYTES / 2 * TILE_TURNS;
 }
 
 /* SWEEPS times: every float of BUFFER bytes of the executor's arena read, and written. */
@@ -162,15 +194,19 @@ int main(void) {
     } else
         printf("SKIP cpu:avx2: %s\n", err.message);
     err = (dl_error){0};
-    t = dl_target_find("cpu:avx512_bf16", &err);
-    if (t) {
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "cpu:amx_bf16" : "cpu:avx512_bf16";
+        if (!(t = dl_target_find(name, &err))) {
+            printf("SKIP %s: %s\n", name, err.message);
+            err = (dl_error){0};
+            continue;
+        }
         dl_plan *p = dl_peak_plan(arena, t, DL_BF16, 1, &flops, &bytes, &err);
         dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
         CHECK(exec != NULL, "%s", err.message);
-        if (exec) check_program(exec, 0, "products of bf16", flops, own_pairs);
+        if (exec) check_program(exec, 0, t->name, flops, i ? own_tiles : own_pairs);
         dlr_exec_close(exec);
-    } else
-        printf("SKIP cpu:avx512_bf16: %s\n", err.message);
+    }
 #endif
     err = (dl_error){0};
     const dl_target *generic = dl_target_find("cpu:generic", &err);

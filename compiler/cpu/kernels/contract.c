@@ -301,6 +301,53 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
     }
 }
 
+#if HAS_TILES
+/* The same by bands. */
+HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece *piece, long n, long apart,
+                   float *acc, int more, int last, double *sums) {
+    enum { TILES = BAND / TILE_ROWS };
+    const struct contraction *s = c->of;
+    float words[(CHAIN / TILE_WORDS + PIECES) * BLOCK_FLOATS] __attribute__((aligned(64)));
+    struct {
+        const float *b;
+        long n;
+    } terms[PIECES];
+    begin_tiles();
+    for (long r = 0; r < c->rows; r += BAND) {
+        long rows = c->rows - r < BAND ? c->rows - r : BAND, tiles = (rows + TILE_ROWS - 1) / TILE_ROWS,
+             some = 0;
+        float *to = words;
+        for (long i = 0; i < n; i++) {
+            v_rows in[TILES];
+            int reached = 0;
+            for (long t = 0; t < tiles; t++)
+                in[t] = inside(s, c->row, r + t * TILE_ROWS, piece[i].tap), reached |= any(in[t]);
+            if (!reached) continue;
+            for (long t = 0; t < tiles; t++) {
+                long at[ROW_LANES];
+                struct stretch from;
+                find_offsets(c->row, r + t * TILE_ROWS, piece[i].step, at);
+                point_rows(piece + i, at, in[t], &from);
+                for (long k = 0; k < TILE_ROWS; k++)
+                    pack_words(from.a[k], from.n, to + (t * TILE_ROWS + k) * TILE_WORDS);
+            }
+            terms[some].b = piece[i].b, terms[some++].n = piece[i].n;
+            to += word_blocks(piece[i].n) * BLOCK_FLOATS;
+        }
+        for (long column = c->first_column; column < c->first_column + c->columns; column++) {
+            const float *a = words;
+            begin_band(acc + r * PANEL, more);
+            for (long i = 0; i < some; a += word_blocks(terms[i++].n) * BLOCK_FLOATS)
+                add_blocks(a, terms[i].b, terms[i].n), terms[i].b += apart;
+            end_band(acc + r * PANEL);
+            long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
+            if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
+        }
+    }
+    end_tiles();
+}
+#endif
+
 /* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie
  * along lanes. Of pairs o counts words, whose two elements are neighbours in memory. */
 HOT void turn_panel(const struct contraction *s, struct array w, long tap, long c0, long o0, long n,
@@ -364,7 +411,12 @@ UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, d
     for (int more = 0; !more || tap < c->positions->taps; more = 1) {
         long n = next_pieces(c, arg, &tap, &k, piece), apart = c->of->weight_taps * c->depth * PANEL;
         if (c->made) apart = make_pieces(c, piece, n);
-        sum_pieces(c, arg, piece, n, apart, acc, more, tap == c->positions->taps, sums);
+        int last = tap == c->positions->taps;
+        IF_TILES(c->of->pairs, {
+            sum_bands(c, arg, piece, n, apart, acc, more, last, sums);
+            continue;
+        })
+        sum_pieces(c, arg, piece, n, apart, acc, more, last, sums);
     }
 }
 

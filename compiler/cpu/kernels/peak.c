@@ -15,6 +15,27 @@
 #define STEP(i) c##i = c##i * a + b;
 #endif
 #define END(i) a += c##i;
+#if HAS_TILES
+/* PEAK_STEPS rounds of a band's four products of tiles, of zeros. */
+HOT vf multiply_add(void) {
+    vf sum[BAND * PANEL / LANES] = {0};
+    begin_tiles();
+    begin_band((const float *)sum, 0);
+    ZERO_TILE(4);
+    ZERO_TILE(5);
+    ZERO_TILE(6);
+    ZERO_TILE(7);
+    for (long i = 0; i < PEAK_STEPS; i++) {
+        ADD_TILES(0, 4, 6);
+        ADD_TILES(1, 4, 7);
+        ADD_TILES(2, 5, 6);
+        ADD_TILES(3, 5, 7);
+    }
+    end_band((float *)sum);
+    end_tiles();
+    return *sum;
+}
+#else
 /* PEAK_STEPS rounds of one multiply-add an accumulator, or of two products of bf16. HOT: at -O1 gcc leaves
  * multiplication and addition apart. */
 HOT vf multiply_add(void) {
@@ -28,6 +49,7 @@ HOT vf multiply_add(void) {
     ACCUMULATORS(END)
     return a;
 }
+#endif
 void peak_flops_0(char *const *arg, long unit, char *scratch, char *workspace) {
     st((float *)(workspace + unit * 64), multiply_add());
     (void)arg, (void)scratch;

@@ -117,6 +117,38 @@ UNUSED void pack_left_block(const struct product *s, char *const *arg, long unit
               packed + s->left_packed + (batch * s->rows + row) * s->terms);
 }
 
+#if HAS_TILES
+/* Rows [row, row + n) by panels [first, last) of one batch, by bands. Scratch: a chain's words, sums of all
+ * panels, [panel][BAND][PANEL]. */
+HOT void product_bands(const struct product *s, char *const *arg, const float *right, long batch, long row,
+                       long n, long first, long last, float *words, product_fn *finish) {
+    struct array from = PART_OF(arg, s->left);
+    float *acc = words + CHAIN * BAND;
+    long chain = s->terms ? even_chain(s->terms) : 1;
+    begin_tiles();
+    for (long r = 0; r < n; r += BAND) {
+        long rows = n - r < BAND ? n - r : BAND;
+        for (long k = 0; k == 0 || k < s->terms; k += chain) {
+            long some = s->terms - k < chain ? s->terms - k : chain;
+            for (long i = 0; i < rows; i++)
+                pack_words((const float *)from_element(from, s->left_at(batch, row + r + i, 0)).at + k, some,
+                           words + i * TILE_WORDS);
+            for (long p = first; p < last; p++) {
+                float *sums = acc + (p - first) * BAND * PANEL;
+                begin_band(sums, k > 0);
+                add_blocks(words, right + (p * s->terms + k) * PANEL, some);
+                end_band(sums);
+            }
+        }
+        for (long p = first; p < last; p++) {
+            long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
+            finish(arg, acc + (p - first) * BAND * PANEL, batch, row + r, rows, column, m);
+        }
+    }
+    end_tiles();
+}
+#endif
+
 /* A block of rows by some panels. */
 UNUSED void product_unit(const struct product *s, char *const *arg, const float *packed, long unit,
                          char *scratch, product_fn *finish) {
@@ -127,6 +159,12 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     long group = s->by_rows ? in % groups : in / blocks,
          row = (s->by_rows ? in / groups : in % blocks) * ROW_BLOCK;
     long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
+    long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
+    IF_TILES(s->pairs, {
+        product_bands(s, arg, packed + batch * panels * s->terms * PANEL, batch, row, n,
+                      group * s->unit_panels, last, (float *)scratch, finish);
+        return;
+    })
     struct array from = PART_OF(arg, s->left);
     const float *rows[ROW_BLOCK + TILE_ROWS];
     long chain = s->terms ? even_chain(s->terms) : 1;
@@ -138,7 +176,6 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     for (long i = 0; i < n; i++)
         rows[i] = s->direct ? from_element(from, s->left_at(batch, row + i, 0)).at : left + i * s->terms;
     for (long i = n; i % TILE_ROWS; i++) rows[i] = rows[n - 1]; /* computed, and not looked at */
-    long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
     for (long p = group * s->unit_panels; p < last; p++) {
         const float *right = packed + (batch * panels + p) * s->terms * PANEL;
         long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;

@@ -2,8 +2,9 @@
  */
 /* Where a unit's data lie behind its scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
-    return t->data +
-           (s->direct ? 0 : (long)(s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK);
+    long tile = GRAD_HEIGHT;
+    IF_TILES(s->pairs, { tile = BAND; })
+    return t->data + (s->direct ? 0 : (s->unit_rows + tile - 1) / tile * tile * M_BLOCK);
 }
 INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
     return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
@@ -70,7 +71,7 @@ INLINE void sum_tile(const struct weight_gradient *s, char *const *arg, const st
                      const struct grad_block *b, long r, const float *y, long some, float *to) {
     long rows = b->rows - r < s->height ? b->rows - r : s->height;
     IF_PAIRS(s->pairs, {
-        pair_tiles[rows](t->data + r * M_BLOCK, y, (some + 1) / 2, to);
+        add_pairs(t->data, r, y, some, rows, to);
         return;
     })
     if (s->direct)
@@ -87,6 +88,7 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
     long tiles = s->unit_groups * b->panels * ((b->rows + s->height - 1) / s->height), tile = 0, fetched = 0;
     float *y = packed_y(s, t);
     if (!s->pairs) pack_y(s, arg, t, b, n, y);
+    IF_TILES(s->pairs, begin_tiles();)
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
         int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
                     g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
@@ -101,6 +103,7 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
             }
         sum += (long)s->unit_panels * s->unit_rows * PANEL;
     }
+    IF_TILES(s->pairs, end_tiles();)
 }
 
 /* The sums of a block over dy's positions from `from` to `to`. */

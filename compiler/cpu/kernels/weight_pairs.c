@@ -2,6 +2,26 @@
  * two positions that a group's taps reach, whichever they are, are packed into words, x's and dy's, for each
  * group anew: taps at an edge reach other positions than their neighbours. */
 #if HAS_PAIRS
+#if HAS_TILES
+/* The same of a band. */
+INLINE void add_pairs(const float *x, long row, const float *y, long n, long rows, float *c) {
+    float part[BAND * PANEL] __attribute__((aligned(64)));
+    long words = (n + 1) / 2, whole = rows == BAND;
+    begin_band(c, whole);
+    add_blocks(x + row * (M_BLOCK / 2), y, words);
+    end_band(whole ? c : part);
+    for (long i = 0; i < rows * PANEL && !whole; i += LANES) st(c + i, ld(c + i) + ld(part + i));
+}
+
+typedef unsigned short v_tile __attribute__((vector_size(TILE_WORDS * 2)));
+typedef unsigned short v_tile_any __attribute__((vector_size(TILE_WORDS * 2), aligned(2), may_alias));
+typedef unsigned short v_words __attribute__((vector_size(TILE_WORDS * 4)));
+INLINE vf pair_channels(const bf16 *a, const bf16 *b) {
+    v_tile x = *(const v_tile_any *)a, y = *(const v_tile_any *)b;
+    return (vf)__builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9,
+                                       25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+#else
 /* c[rows][PANEL] += x[j][row] * y[j][lane] of both positions of each word, j < n */
 #define GRAD_PAIR(r)                                                                                         \
     {                                                                                                        \
@@ -20,6 +40,10 @@ EACH_HEIGHT(PAIR_TILE)
 typedef void pair_tile_fn(const float *x, const float *y, long n, float *c);
 #define PAIR_ENTRY(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_##rows : 0,
 static pair_tile_fn *const pair_tiles[] __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY)};
+/* x: packed rows, tile behind tile; the words of n positions. */
+INLINE void add_pairs(const float *x, long row, const float *y, long n, long rows, float *c) {
+    pair_tiles[rows](x + row * M_BLOCK, y, (n + 1) / 2, c);
+}
 
 typedef unsigned short v_tile __attribute__((vector_size(GRAD_HEIGHT * 2)));
 typedef unsigned short v_tile_any __attribute__((vector_size(GRAD_HEIGHT * 2), aligned(2), may_alias));
@@ -29,31 +53,62 @@ INLINE void pair_tile_rows(const bf16 *a, const bf16 *b, float *to) {
     v_tile x = *(const v_tile_any *)a, y = *(const v_tile_any *)b;
     *(v_words_any *)to = __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
 }
+#endif
 
 static const bf16 no_elements[PANEL] __attribute__((aligned(64), unused));
 
+/* Where x's channels c.. are at position m of the n; behind the last one zeros. */
+INLINE const bf16 *x_pair(const struct grad_scratch *t, const bf16 *x, long channels, long c, long m,
+                          long n) {
+    return m < n ? x + t->x_at[m] * channels + c : no_elements;
+}
+#if HAS_TILES
+/* x of the positions x_at[0], x_at[1], ...: bands of rows, block by block. */
+UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channels, long c, long end, long r,
+                        long n, float *data) {
+    for (long whole; c < end; c += whole ? TILE_WORDS : 1, r += whole ? TILE_WORDS : 1) {
+        whole = r % TILE_WORDS == 0 && c + TILE_WORDS <= end;
+        float *to = data + r / BAND * BAND * (M_BLOCK / 2) + r % BAND * TILE_WORDS;
+        for (long m = 0; m < n; m += 2 * TILE_WORDS, to += BLOCK_FLOATS) {
+            float words[TILE_WORDS * TILE_WORDS] __attribute__((aligned(64)));
+            for (long i = 0; i < TILE_WORDS; i++) {
+                const bf16 *first = x_pair(t, x, channels, c, m + 2 * i, n),
+                           *second = x_pair(t, x, channels, c, m + 2 * i + 1, n);
+                if (whole)
+                    st(words + i * TILE_WORDS, pair_channels(first, second));
+                else
+                    __builtin_memcpy(to + i, &(bf16[2]){*first, *second}, sizeof *to);
+            }
+            if (whole) turn_block((struct array){words, PAIR}, 0, TILE_WORDS, to, TILE_WORDS);
+        }
+    }
+}
+#else
 /* x of the positions x_at[0], x_at[1], ...: [tile of rows][pair][GRAD_HEIGHT]. The last of an odd number
  * stands beside zeros. */
+UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channels, long c, long end, long r,
+                        long n, float *data) {
+    for (long whole; c < end; c += whole ? GRAD_HEIGHT : 1, r += whole ? GRAD_HEIGHT : 1) {
+        whole = r % GRAD_HEIGHT == 0 && c + GRAD_HEIGHT <= end;
+        float *to = data + r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + r % GRAD_HEIGHT;
+        for (long m = 0; m < n; m += 2, to += GRAD_HEIGHT) {
+            const bf16 *first = x_pair(t, x, channels, c, m, n),
+                       *second = x_pair(t, x, channels, c, m + 1, n);
+            if (whole)
+                pair_tile_rows(first, second, to);
+            else
+                __builtin_memcpy(to, &(bf16[2]){*first, *second}, sizeof *to);
+        }
+    }
+}
+#endif
 UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                          const struct grad_block *b, long n) {
     long row = -b->row;
     for (long q = 0; q < s->nx; row += s->x[q++].channels) {
         long channels = s->x[q].channels, c = row < 0 ? -row : 0,
              end = row + channels < b->rows ? channels : b->rows - row;
-        const bf16 *x = (const bf16 *)arg[s->x[q].arg];
-        while (c < end) {
-            long r = row + c, whole = r % GRAD_HEIGHT == 0 && c + GRAD_HEIGHT <= end;
-            float *to = t->data + r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + r % GRAD_HEIGHT;
-            for (long m = 0; m < n; m += 2, to += GRAD_HEIGHT) {
-                const bf16 *first = x + t->x_at[m] * channels + c,
-                           *second = m + 1 < n ? x + t->x_at[m + 1] * channels + c : no_elements;
-                if (whole)
-                    pair_tile_rows(first, second, to);
-                else
-                    __builtin_memcpy(to, &(bf16[2]){*first, *second}, sizeof *to);
-            }
-            c += whole ? GRAD_HEIGHT : 1;
-        }
+        pack_part_x(t, (const bf16 *)arg[s->x[q].arg], channels, c, end, row + c, n, t->data);
     }
 }
 

@@ -1,0 +1,86 @@
+/* Behind pairs.c: contractions of pairs by the tiles of AMX, eight registers of 16 rows of 64 bytes each. One
+ * instruction adds the products of a tile's 16 rows of 16 words and another's 16 words of 16 lanes to a tile
+ * of floats. A band is two tiles of rows by a panel: four tiles of sums, two of either operand, so that four
+ * loads serve four products. HAS_TILES: the target has them, and the source pairs.
+ *
+ * Left operands are packed into blocks of TILE_WORDS words, [block][BAND][TILE_WORDS], behind the last word
+ * zeros; right ones are panels as pairs.c's. */
+#if HAS_TILES
+#define IF_TILES(pairs, ...)                                                                                 \
+    if (pairs) __VA_ARGS__
+enum { TILE_WORDS = 16, BAND = 32, BLOCK_FLOATS = BAND * TILE_WORDS };
+_Static_assert(PANEL == 32 && ROW_BLOCK % BAND == 0, "two tiles of lanes; whole bands");
+
+static const struct {
+    unsigned char palette, start, none[14];
+    unsigned short row_bytes[16];
+    unsigned char rows[16];
+} tile_shapes __attribute__((aligned(64))) = {
+    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+/* Around bands: what a thread has in tiles costs each switch between threads 8 KiB. */
+INLINE void begin_tiles(void) { __asm__ volatile("ldtilecfg %0" : : "m"(tile_shapes)); }
+INLINE void end_tiles(void) { __asm__ volatile("tilerelease"); }
+
+#define LOAD_TILE(tile, from)                                                                                \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
+#define STORE_TILE(tile, to)                                                                                 \
+    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(apart) : "memory")
+#define ZERO_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
+/* sums += left x right; in operands' order: the last one is added to. Denormals count as zero. */
+#define ADD_TILES(sums, left, right)                                                                         \
+    __asm__ volatile("tdpbf16ps %%tmm" #right ", %%tmm" #left ", %%tmm" #sums : :)
+
+/* The sums of a band: those in c[BAND][PANEL], or none. */
+INLINE void begin_band(const float *c, int more) {
+    const long apart = PANEL * 4;
+    if (more) {
+        LOAD_TILE(0, c);
+        LOAD_TILE(1, c + LANES);
+        LOAD_TILE(2, c + TILE_WORDS * PANEL);
+        LOAD_TILE(3, c + TILE_WORDS * PANEL + LANES);
+        return;
+    }
+    ZERO_TILE(0);
+    ZERO_TILE(1);
+    ZERO_TILE(2);
+    ZERO_TILE(3);
+}
+INLINE void end_band(float *c) {
+    const long apart = PANEL * 4;
+    STORE_TILE(0, c);
+    STORE_TILE(1, c + LANES);
+    STORE_TILE(2, c + TILE_WORDS * PANEL);
+    STORE_TILE(3, c + TILE_WORDS * PANEL + LANES);
+}
+INLINE void add_block(const float *a, const float *b) {
+    {
+        const long apart = PANEL * 4;
+        LOAD_TILE(6, b);
+        LOAD_TILE(7, b + LANES);
+    }
+    const long apart = TILE_WORDS * 4;
+    LOAD_TILE(4, a);
+    ADD_TILES(0, 4, 6);
+    LOAD_TILE(5, a + TILE_WORDS * TILE_WORDS);
+    ADD_TILES(1, 4, 7);
+    ADD_TILES(2, 5, 6);
+    ADD_TILES(3, 5, 7);
+}
+INLINE long word_blocks(long words) { return (words + TILE_WORDS - 1) / TILE_WORDS; }
+/* Adds a's blocks times b[words][PANEL]. What lies behind b's last word is not read: it may be anything. */
+HOT void add_blocks(const float *a, const float *b, long words) {
+    for (; words >= TILE_WORDS; words -= TILE_WORDS, a += BLOCK_FLOATS, b += TILE_WORDS * PANEL)
+        add_block(a, b);
+    if (!words) return;
+    float rest[TILE_WORDS * PANEL] __attribute__((aligned(64)));
+    for (long i = 0; i < TILE_WORDS * PANEL; i += LANES)
+        st(rest + i, i < words * PANEL ? ld(b + i) : (vf){0});
+    add_block(a, rest);
+}
+/* A row of a band: `to` is its place in the first block. */
+INLINE void pack_words(const float *from, long words, float *to) {
+    for (; words > 0; words -= TILE_WORDS, from += TILE_WORDS, to += BLOCK_FLOATS) st(to, ldn(from, words));
+}
+#else
+#define IF_TILES(pairs, ...)
+#endif
