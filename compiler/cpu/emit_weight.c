@@ -81,10 +81,11 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             g->across);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
-    bool bands = tile == DL_BAND; /* of one height */
-    unsigned *heights = &code->needs[g->pairs ? DL_NEED_PAIR_ROWS : DL_NEED_GRAD_ROWS];
-    if (!bands) *heights |= find_heights(g->rows % g->unit_rows, g->height);
-    if (!bands && g->rows >= g->unit_rows) *heights |= find_heights(g->unit_rows, g->height);
+    if (tile != DL_BAND) { /* bands are of one height */
+        unsigned *heights = &code->needs[g->pairs ? DL_NEED_PAIR_ROWS : DL_NEED_GRAD_ROWS];
+        *heights |= find_heights(g->rows % g->unit_rows, g->height);
+        if (g->rows >= g->unit_rows) *heights |= find_heights(g->unit_rows, g->height);
+    }
     code->phases = 1, code->units[0] = g->blocks * g->shares;
     code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->shares > 1 ? 0 : sums)) * 4;
     dl_emit_head(e, 0);

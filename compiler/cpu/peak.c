@@ -41,8 +41,7 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, i
         dl_push(arena, &program.launches, launch);
         dl_push(arena, &p->programs, program);
     }
-    /* multiply-adds of a round: a band's four products of tiles, or one or two in each lane of accumulators
-     */
+    /* multiply-adds of a round: four products of tiles, or one or two in each lane of accumulators */
     double round =
         pairs && t->tiles ? 4 * 16 * 16 * 32 : (pairs ? 2 : 1) * (t->lanes == 16 ? 20 : 12) * t->lanes;
     *flops = 2 * round * STEPS * threads;

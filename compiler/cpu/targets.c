@@ -17,12 +17,13 @@
  * x 2 the 16 of AVX2. */
 #define CPU(width)                                                                                           \
     .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .weights = {DL_PANEL, 2 * width}
+#define CPU_BF16                                                                                             \
+    CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8, .low_products = 1u << DL_BF16,                     \
+             .flags = {"-mavx512f", "-mavx512bw", "-mfma", "-mprefer-vector-width=512"}
 static const dl_target targets[] = {
 #ifdef __x86_64__
-    {"cpu:amx_bf16", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8, .low_products = 1u << DL_BF16,
-     .tiles = true, .flags = {"-mavx512f", "-mavx512bw", "-mfma", "-mprefer-vector-width=512"}},
-    {"cpu:avx512_bf16", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8, .low_products = 1u << DL_BF16,
-     .flags = {"-mavx512f", "-mavx512bw", "-mfma", "-mprefer-vector-width=512"}},
+    {"cpu:amx_bf16", CPU_BF16, .tiles = true},
+    {"cpu:avx512_bf16", CPU_BF16},
     {"cpu:avx512", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8,
      .flags = {"-mavx512f", "-mfma", "-mprefer-vector-width=512"}},
     {"cpu:avx2", CPU(8), .rows = 6, .row_block = 132, .grad_rows = 4, .flags = {"-mavx2", "-mfma", "-mf16c"}},

@@ -52,19 +52,27 @@ INLINE void end_band(float *c) {
     STORE_TILE(2, c + TILE_WORDS * PANEL);
     STORE_TILE(3, c + TILE_WORDS * PANEL + LANES);
 }
-INLINE void add_block(const float *a, const float *b) {
-    {
-        const long apart = PANEL * 4;
-        LOAD_TILE(6, b);
-        LOAD_TILE(7, b + LANES);
-    }
+INLINE void load_block(const float *a) {
     const long apart = TILE_WORDS * 4;
     LOAD_TILE(4, a);
-    ADD_TILES(0, 4, 6);
     LOAD_TILE(5, a + TILE_WORDS * TILE_WORDS);
+}
+INLINE void load_words(const float *b) {
+    const long apart = PANEL * 4;
+    LOAD_TILE(6, b);
+    LOAD_TILE(7, b + LANES);
+}
+/* A block times a panel's words, both loaded. */
+INLINE void add_products(void) {
+    ADD_TILES(0, 4, 6);
     ADD_TILES(1, 4, 7);
     ADD_TILES(2, 5, 6);
     ADD_TILES(3, 5, 7);
+}
+INLINE void add_block(const float *a, const float *b) {
+    load_words(b);
+    load_block(a);
+    add_products();
 }
 INLINE long word_blocks(long words) { return (words + TILE_WORDS - 1) / TILE_WORDS; }
 /* Adds a's blocks times b[words][PANEL]. What lies behind b's last word is not read: it may be anything. */

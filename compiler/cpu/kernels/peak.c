@@ -25,12 +25,7 @@ HOT vf multiply_add(void) {
     ZERO_TILE(5);
     ZERO_TILE(6);
     ZERO_TILE(7);
-    for (long i = 0; i < PEAK_STEPS; i++) {
-        ADD_TILES(0, 4, 6);
-        ADD_TILES(1, 4, 7);
-        ADD_TILES(2, 5, 6);
-        ADD_TILES(3, 5, 7);
-    }
+    for (long i = 0; i < PEAK_STEPS; i++) add_products();
     end_band((float *)sum);
     end_tiles();
     return *sum;

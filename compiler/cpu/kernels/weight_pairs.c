@@ -15,7 +15,6 @@ INLINE void add_pairs(const float *x, long row, const float *y, long n, long row
 
 typedef unsigned short v_tile __attribute__((vector_size(TILE_WORDS * 2)));
 typedef unsigned short v_tile_any __attribute__((vector_size(TILE_WORDS * 2), aligned(2), may_alias));
-typedef unsigned short v_words __attribute__((vector_size(TILE_WORDS * 4)));
 INLINE vf pair_channels(const bf16 *a, const bf16 *b) {
     v_tile x = *(const v_tile_any *)a, y = *(const v_tile_any *)b;
     return (vf)__builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9,
