@@ -50,6 +50,12 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
     }
     int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
     bool gathers = n->op == DL_OP_all_gather;
+    if (n->op == DL_OP_shift) {
+        const dl_around piece = dl_type_around(t, axis);
+        c.outer = piece.outer, c.inner = piece.inner, c.size = dl_node_attr(n, DL_ATTR_size)->ints[0];
+        c.own = piece.size, c.come = result->axis[axis].size, c.turn = (int)dl_node_int(n, DL_ATTR_turn);
+        return c;
+    }
     const dl_around whole = dl_type_laid_around(gathers ? result : t, axis);
     c.outer = whole.outer, c.size = whole.size, c.inner = whole.inner;
     c.own = (gathers ? t : result)->axis[axis].size;
@@ -66,7 +72,7 @@ static bool lies_behind(const dl_plan_collective *a, const dl_plan_collective *b
 /* Begins the collectives of node n, the operands of a bucket in one where they lie side by side. */
 static void add_collectives(dl_plan *p, const dl_node *n, int *first, dl_plan_program *prog) {
     *first = prog->collectives.n;
-    for (int k = 0; k < n->nin; k++) {
+    for (int k = 0; k < n->nout; k++) {
         dl_plan_collective c = describe(p, n, k);
         dl_plan_collective *last = k ? &prog->collectives.at[prog->collectives.n - 1] : NULL;
         if (last && lies_behind(last, &c)) {

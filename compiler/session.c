@@ -54,6 +54,7 @@ static dl_parallel parallel_of(const dl_config *c, const dl_ranks *ranks, int ra
                      .first_bucket_bytes = FIRST_BUCKET,
                      .bucket_bytes = dl_config_int(c, DL_KEY_bucket_cap_mb) << 20,
                      .zero = dl_config_int(c, DL_KEY_zero) == 1,
+                     .ring = strcmp(dl_config_str(c, DL_KEY_cp_comm_type), "p2p") == 0,
                      .least_shared = LEAST_SHARED};
     if (p.zero) p.sum_rank = place_in(ranks, dl_gradient_group(&p), rank);
     return p;

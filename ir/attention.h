@@ -23,6 +23,9 @@ enum {
 };
 enum { DL_GRAD_DQ, DL_GRAD_DK, DL_GRAD_DV };
 
+/* What a part is cut along: indices of `first` and `whole`. */
+enum { DL_ATT_HEAD, DL_ATT_QUERY, DL_ATT_KEY, DL_ATT_CUTS };
+
 /* Scores are [batch, heads, queries, keys]; q and y [batch, queries, heads * size], k and v [batch, keys,
  * heads * size]; the logarithm of each query's sum of exponentials [batch, heads, queries]. */
 typedef struct {
@@ -31,16 +34,38 @@ typedef struct {
     double rate;      /* share of the normalised scores that is dropped, 0 to 1 */
     double threshold; /* what is drawn (multiples of 2^-24) and below it is dropped */
     double kept;      /* by which the others are multiplied: 1 / (1 - rate); 0 where all are dropped */
-    int number;       /* of the op that draws; the score's row-major number is its element */
+    int number;       /* of the op that draws; the score's row-major number, of all, is its element */
     bool in_parts;    /* of all samples' scores, of which these are a part */
     bool causal;      /* a query sees no key that stands behind it */
+    /* Where these are some of the heads, queries and keys of a larger attention (attributes `first`,
+     * `whole`): where they begin, and how many there are of all. What is drawn, and who sees whom, go by
+     * these numbers. */
+    int64_t first[DL_ATT_CUTS], whole[DL_ATT_CUTS];
 } dl_attention;
 
+/* With attributes `group`, `ranks` and `rank` keys and values are a rank's piece of those of its group, and
+ * go round all of them; which piece is where follows from the ranks. Between the passes shard and ring only.
+ */
+static inline bool dl_attention_goes_round(const dl_node *n) { return dl_node_attr(n, DL_ATTR_group); }
 /* Of a node of either op, which is valid. */
 dl_attention dl_attention_of(const dl_node *n);
+/* By how many places the queries stand behind the keys of the same index: not below 0 where it is causal. */
+static inline int64_t dl_attention_ahead(const dl_attention *a) {
+    return a->first[DL_ATT_QUERY] - a->first[DL_ATT_KEY];
+}
 /* Keys that query i sees. */
 static inline int64_t dl_attention_seen(const dl_attention *a, int64_t i) {
-    return a->causal && i + 1 < a->keys ? i + 1 : a->keys;
+    int64_t last = dl_attention_ahead(a) + i + 1;
+    return a->causal && last < a->keys ? last : a->keys;
+}
+/* Number of a score among all of the larger attention's. */
+static inline uint64_t dl_attention_number(const dl_attention *a, int64_t n, int64_t head, int64_t i,
+                                           int64_t j) {
+    const int64_t *first = a->first, *whole = a->whole;
+    uint64_t row = ((uint64_t)n * (uint64_t)whole[DL_ATT_HEAD] + (uint64_t)(first[DL_ATT_HEAD] + head)) *
+                       (uint64_t)whole[DL_ATT_QUERY] +
+                   (uint64_t)(first[DL_ATT_QUERY] + i);
+    return row * (uint64_t)whole[DL_ATT_KEY] + (uint64_t)(first[DL_ATT_KEY] + j);
 }
 /* 2 a multiply-add; two products of the score matrix forwards, five backwards. Masked scores count, as in
  * PyTorch's counter. */

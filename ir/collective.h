@@ -12,4 +12,8 @@ static inline dl_share dl_share_of(int64_t size, int64_t ranks, int64_t rank) {
     int64_t each = size / ranks, more = size % ranks;
     return (dl_share){rank * each + (rank < more ? rank : more), each + (rank < more)};
 }
+/* The share that member `rank` has when those of all have gone round by `turn` members; 0: its own. */
+static inline dl_share dl_ring_share(int64_t size, int64_t ranks, int64_t rank, int64_t turn) {
+    return dl_share_of(size, ranks, (rank + ranks - turn % ranks) % ranks);
+}
 #endif

@@ -3,6 +3,7 @@
 
 #include "ir/attention.h"
 #include "ir/base/philox.h"
+#include "ir/collective.h"
 #include "ir/infer_rules.h"
 
 /* Operand i is of type `want`, whose words are `what`. */
@@ -26,7 +27,10 @@ static bool check_shapes(const dl_node *n, dl_shape_fault *fault) {
                         dl_type_text(k), dl_type_text(v), dl_operand_text(2));
     dl_type like = dl_row_type(q);
     like.axis[1] = k->axis[1];
-    if (!dl_type_same(k, &like) || (k->axis[1].name == q->axis[1].name && k->axis[1].size != q->axis[1].size))
+    /* One name, one size, in what a model says; of a template the queries may be a part of the tokens. */
+    bool torn =
+        n->op == DL_OP_attention && k->axis[1].name == q->axis[1].name && k->axis[1].size != q->axis[1].size;
+    if (!dl_type_same(k, &like) || torn)
         return dl_fault(fault, 1, "axis_mismatch",
                         "%s expects keys that differ from the queries' %s in their second axis alone, but "
                         "they are %s",
@@ -66,6 +70,47 @@ static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
                       (n->nin == want || want_type(n, first + 2, &counter, "the part", fault)));
 }
 
+/* Keys that go round a ring: whose the operands are. A part's keys begin with the first of all. */
+static bool check_ring(const dl_node *n, const dl_attr *whole, dl_shape_fault *fault) {
+    const dl_attr *group = dl_node_attr(n, DL_ATTR_group), *ranks = dl_node_attr(n, DL_ATTR_ranks),
+                  *rank = dl_node_attr(n, DL_ATTR_rank);
+    if (!group && !ranks && !rank) return true;
+    if (!group || !ranks || !rank || !whole)
+        return dl_fault(fault, -1, "bad_attribute",
+                        "%s round a ring wants `group`, `ranks`, `rank`, `first` and `whole`", dl_op_text(n));
+    if (ranks->i < 1 || ranks->i > INT32_MAX || rank->i < 0 || rank->i >= ranks->i ||
+        dl_node_int(n, DL_ATTR_causal))
+        return dl_fault(fault, -1, "bad_range", "%s has no rank %lld of %lld, or is causal", dl_op_text(n),
+                        (long long)rank->i, (long long)ranks->i);
+    int64_t own = dl_ring_share(whole->ints[DL_ATT_KEY], ranks->i, rank->i, 0).n,
+            size = dl_operand(n, 1)->axis[1].size;
+    return own == size ||
+           dl_fault(fault, 1, "axis_mismatch", "%s: of %lld keys rank %lld of %lld has %lld, not %lld",
+                    dl_op_text(n), (long long)whole->ints[DL_ATT_KEY], (long long)rank->i,
+                    (long long)ranks->i, (long long)own, (long long)size);
+}
+
+/* Where the node is a part of a larger attention: which. */
+static bool check_part(const dl_node *n, dl_shape_fault *fault) {
+    const dl_attr *first = dl_node_attr(n, DL_ATTR_first), *whole = dl_node_attr(n, DL_ATTR_whole);
+    static const char *const what[] = {"heads", "queries", "keys"};
+    const int64_t own[DL_ATT_CUTS] = {dl_node_int(n, DL_ATTR_heads), dl_operand(n, 0)->axis[1].size,
+                                      dl_operand(n, 1)->axis[1].size};
+    if (!first && !whole) return check_ring(n, NULL, fault);
+    if (!first || !whole || first->n != DL_ATT_CUTS || whole->n != DL_ATT_CUTS)
+        return dl_fault(fault, -1, "bad_attribute",
+                        "%s of a part wants `first` and `whole`, each of heads, queries and keys",
+                        dl_op_text(n));
+    for (int i = 0; i < DL_ATT_CUTS; i++)
+        if (first->ints[i] < 0 || whole->ints[i] > INT32_MAX || first->ints[i] > whole->ints[i] - own[i])
+            return dl_fault(fault, -1, "bad_range", "%s has %lld %s from %lld on of %lld", dl_op_text(n),
+                            (long long)own[i], what[i], (long long)first->ints[i], (long long)whole->ints[i]);
+    if (!check_ring(n, whole, fault)) return false;
+    return !dl_node_int(n, DL_ATTR_causal) || first->ints[DL_ATT_QUERY] >= first->ints[DL_ATT_KEY] ||
+           dl_fault(fault, -1, "bad_range", "%s, causal, has queries in front of all its keys",
+                    dl_op_text(n));
+}
+
 /* Of each query and head, in f32 at least: what is left of a score is its distance from the logarithm. */
 static dl_type log_type(const dl_node *n) {
     const dl_type *q = dl_operand(n, 0);
@@ -87,7 +132,7 @@ static bool want_same_dtypes(const dl_node *n, int count, dl_shape_fault *fault)
 bool dl_rule_flash_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     if (n->nin < DL_ATT_SEED)
         return dl_fault(fault, -1, "wrong_arity", "%s takes queries, keys and values", dl_op_text(n));
-    if (!want_same_dtypes(n, DL_ATT_SEED, fault) || !check_shapes(n, fault) ||
+    if (!want_same_dtypes(n, DL_ATT_SEED, fault) || !check_shapes(n, fault) || !check_part(n, fault) ||
         !check_draws(n, DL_ATT_SEED, fault))
         return false;
     r[DL_ATT_Y] = dl_row_type(dl_operand(n, DL_ATT_Q));
@@ -99,7 +144,7 @@ bool dl_rule_flash_attention_grad(const dl_node *n, dl_type *r, dl_shape_fault *
     if (n->nin < DL_GRAD_SEED)
         return dl_fault(fault, -1, "wrong_arity", "%s takes q, k, v, y, the logarithms and dy",
                         dl_op_text(n));
-    if (!want_same_dtypes(n, DL_GRAD_Y, fault) || !check_shapes(n, fault) ||
+    if (!want_same_dtypes(n, DL_GRAD_Y, fault) || !check_shapes(n, fault) || !check_part(n, fault) ||
         !check_draws(n, DL_GRAD_SEED, fault))
         return false;
     const dl_type y = dl_row_type(dl_operand(n, DL_GRAD_Q)), log = log_type(n);
@@ -121,6 +166,10 @@ dl_attention dl_attention_of(const dl_node *n) {
                       .number = (int)dl_node_int(n, DL_ATTR_number),
                       .causal = dl_node_int(n, DL_ATTR_causal)};
     a.in_parts = n->nin > (n->op == DL_OP_flash_attention ? (int)DL_ATT_PART : (int)DL_GRAD_PART);
+    const dl_attr *first = dl_node_attr(n, DL_ATTR_first), *whole = dl_node_attr(n, DL_ATTR_whole);
+    const int64_t own[DL_ATT_CUTS] = {a.heads, a.queries, a.keys};
+    for (int i = 0; i < DL_ATT_CUTS; i++)
+        a.first[i] = first ? first->ints[i] : 0, a.whole[i] = whole ? whole->ints[i] : own[i];
     a.size = q->axis[2].size / a.heads;
     a.scale = 1 / sqrt((double)(a.size ? a.size : 1));
     a.threshold = ceil(a.rate * 0x1p24) * 0x1p-24;

@@ -294,7 +294,7 @@ static double *need(dl_interp *in, const dl_value *v, dl_error *err) {
 static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ranges, dl_error *err) {
     meaning *mean = of_op[n->op] ? of_op[n->op] : of_class[dl_ops[n->op].class];
     dl_interp_call *call = dl_interp_calls[n->op];
-    if (dl_ops[n->op].class == DL_CLASS_COLLECTIVE)
+    if (dl_op_is_collective(n->op))
         return dl_fail(err, DL_INPUT, "op '%s' needs the other ranks, which the interpreter has not",
                        dl_ops[n->op].name);
     if (!mean && !call && !n->kernel)

@@ -18,7 +18,7 @@ typedef struct {
     const double *q, *k, *v, *log, *dy;
     double unit, tiny;          /* roundoff of what is computed in; what is so small may also be 0 */
     double factor_unit;         /* roundoff of what is multiplied by operands of bf16 */
-    uint64_t seed, step, first; /* first: number of the first score */
+    uint64_t seed, step, first; /* first: number of the part's first score */
     bool drops, round;
     int64_t row; /* elements of a token */
     /* Of the present query, by key: the score and how far it may be off, its share, the factor of dropout. */
@@ -30,6 +30,8 @@ static work begin(const dl_node *n, double *const *data, bool round, int seed) {
               .type = n->in[0]->type.dtype == DL_F64 ? DL_F64 : DL_F32,
               .made = n->in[0]->type.dtype,
               .round = round};
+    dl_attention all = w.a;
+    memset(all.first, 0, sizeof all.first);
     w.q = data[DL_ATT_Q], w.k = data[DL_ATT_K], w.v = data[DL_ATT_V];
     w.unit = dl_range_widen(w.type, dl_range_exact(1), 1).high - 1;
     w.tiny = w.type == DL_F32 ? 0x1p-125 : 0;
@@ -38,8 +40,7 @@ static work begin(const dl_node *n, double *const *data, bool round, int seed) {
     w.drops = w.a.rate > 0;
     if (w.drops) w.seed = (uint64_t)(int64_t)data[seed][0], w.step = (uint64_t)(int64_t)data[seed + 1][0];
     if (w.a.in_parts)
-        w.first =
-            (uint64_t)(int64_t)data[seed + 2][0] * (uint64_t)(w.a.batch * w.a.heads * w.a.queries * w.a.keys);
+        w.first = (uint64_t)(int64_t)data[seed + 2][0] * dl_attention_number(&all, w.a.batch, 0, 0, 0);
     w.score = dl_calloc((size_t)w.a.keys * 4, sizeof(double));
     w.score_off = w.score + w.a.keys, w.share = w.score_off + w.a.keys, w.factor = w.share + w.a.keys;
     return w;
@@ -78,7 +79,7 @@ static int64_t find_scores(work *w, int64_t n, int64_t i, int64_t head) {
         w->score_off[j] = slack(w, a->size, size * a->scale) + 3 * w->unit * size * a->scale;
         w->factor[j] = 1;
         if (!w->drops) continue;
-        uint64_t element = w->first + (uint64_t)(log_at(w, n, i, head) * a->keys + j);
+        uint64_t element = w->first + dl_attention_number(a, n, head, i, j);
         double drawn = (double)dl_unit_float(dl_random_word(w->seed, w->step, (uint32_t)a->number, element));
         w->factor[j] = drawn < a->threshold ? 0 : a->kept;
     }

@@ -7,6 +7,7 @@
 #define A1(a)               1, {DL_ATTR_##a}, 0
 #define A2(a, b)            2, {DL_ATTR_##a, DL_ATTR_##b}, 0
 #define A2_1(a, b, c)       3, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c}, 1
+#define A2_3(a, b, c, d, e) 5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 3
 #define A3(a, b, c)         3, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c}, 0
 #define A4(a, b, c, d)      4, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d}, 0
 #define A5(a, b, c, d, e)   5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 0
@@ -17,6 +18,19 @@
 #define A4_1(a, b, c, d, e) 5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 1
 #define A4_2(a, b, c, d, e, f)                                                                               \
     6, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f}, 2
+
+#define A5_3(a, b, c, d, e, f, g, h)                                                                         \
+    8, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d,                                                  \
+        DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h},                                                 \
+        3
+#define A6_2(a, b, c, d, e, f, g, h)                                                                         \
+    8, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d,                                                  \
+        DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h},                                                 \
+        2
+#define A4_5(a, b, c, d, e, f, g, h, i)                                                                      \
+    9, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e,                                     \
+        DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h, DL_ATTR_##i},                                                 \
+        5
 
 const dl_op_info dl_ops[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                                     \
@@ -36,11 +50,11 @@ int dl_op_results(dl_op op) {
     return dl_ops[op].class == DL_CLASS_TEMPLATE ? atoi(dl_ops[op].expr) : 1;
 }
 
-bool dl_op_stands_alone(dl_op op) {
-    return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_ops[op].class == DL_CLASS_COLLECTIVE;
-}
+bool dl_op_is_collective(dl_op op) { return dl_ops[op].class == DL_CLASS_COLLECTIVE; }
 
-bool dl_op_wants_rows(dl_op op) { return dl_ops[op].class == DL_CLASS_TEMPLATE; }
+bool dl_op_stands_alone(dl_op op) { return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_op_is_collective(op); }
+
+bool dl_op_wants_rows(dl_op op) { return dl_ops[op].class == DL_CLASS_TEMPLATE || op == DL_OP_shift; }
 
 bool dl_op_deals(dl_op op) { return op == DL_OP_all_gather || op == DL_OP_reduce_scatter; }
 

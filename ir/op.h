@@ -38,7 +38,7 @@ typedef enum {
     DL_KIND_STR
 } dl_attr_kind;
 
-enum { DL_MAX_ATTRS = 8, DL_MAX_RESULTS = 3 /* of an op; a fused node has as many as its kernel */ };
+enum { DL_MAX_ATTRS = 10, DL_MAX_RESULTS = 3 /* of an op; a fused node has as many as its kernel */ };
 
 typedef struct {
     const char *name;
@@ -67,6 +67,7 @@ int dl_attr_find(const char *name);
 /* Does the op take and make tensors where they lie in memory, fused with nothing? Templates and collectives.
  */
 bool dl_op_stands_alone(dl_op op);
+bool dl_op_is_collective(dl_op op);
 /* Must what it takes and makes lie row by row? */
 bool dl_op_wants_rows(dl_op op);
 /* A collective by pieces along an axis: they may lie in any layout that keeps each in one

@@ -55,11 +55,15 @@ dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i) {
 }
 
 int64_t dl_plan_elements_from(const dl_plan_collective *c) {
-    return c->outer * c->inner * (c->op == DL_OP_all_gather ? c->own : c->size);
+    bool piece = c->op == DL_OP_all_gather || c->op == DL_OP_shift;
+    return c->outer * c->inner * (piece ? c->own : c->size);
 }
 
 int64_t dl_plan_elements_to(const dl_plan_collective *c) {
-    return c->outer * c->inner * (c->op == DL_OP_reduce_scatter ? c->own : c->size);
+    return c->outer * c->inner *
+           (c->op == DL_OP_reduce_scatter ? c->own
+            : c->op == DL_OP_shift        ? c->come
+                                          : c->size);
 }
 
 /* No tensor, arena or file of this house is larger: sums and products of a few such numbers do not overflow.
@@ -263,10 +267,10 @@ static bool check_launch(const dl_plan *p, const dl_plan_program *g, int i, dl_e
 
 static bool check_collective(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {
     const dl_plan_collective *c = &g->collectives.at[i];
-    bool ok = (c->op == DL_OP_all_reduce || c->op == DL_OP_all_gather || c->op == DL_OP_reduce_scatter) &&
-              c->group && *c->group && c->of && c->where && c->ranks >= 1 &&
-              (unsigned)c->dtype < DL_NDTYPES && c->own >= 0 && c->own <= c->size && c->size <= most &&
-              c->outer >= 0 && c->inner >= 0;
+    bool ok = (unsigned)c->op < DL_NOPS && dl_op_is_collective(c->op) && c->group && *c->group && c->of &&
+              c->where && c->ranks >= 1 && (unsigned)c->dtype < DL_NDTYPES && c->own >= 0 &&
+              c->own <= c->size && c->size <= most && c->come >= 0 && c->come <= c->size && c->turn >= 0 &&
+              c->turn < c->ranks && c->outer >= 0 && c->inner >= 0;
     int64_t all = 0;
     ok = ok && !__builtin_mul_overflow(c->outer, c->inner, &all) &&
          !__builtin_mul_overflow(all, c->size, &all) && all <= most;

@@ -33,7 +33,7 @@
 #include "ir/collective.h"
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 9, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 10, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -96,13 +96,15 @@ typedef struct {
 /* What the ranks of a group do together, between two parts of the arena. An all_reduce sums `size` elements
  * of each, in place where `from` is `to`. Of the others `outer` blocks are dealt with each for itself, in
  * which the ranks' pieces lie behind each other: together `size` times `inner` elements, of this rank `own`
- * times `inner`; an all_gather goes from own pieces to whole blocks, a reduce_scatter the other way round. */
+ * times `inner`; an all_gather goes from own pieces to whole blocks, a reduce_scatter the other way round. A
+ * shift gives `own` times `inner` elements of each block, and takes `come` times `inner`. */
 typedef struct {
-    dl_op op;          /* all_reduce, all_gather, reduce_scatter */
+    dl_op op;          /* all_reduce, all_gather, reduce_scatter, shift */
     const char *group; /* dp, tp, cp, tp-cp, dp-cp */
     int ranks;         /* of the group */
     dl_dtype dtype;
-    int64_t outer, size, inner, own;
+    int64_t outer, size, inner, own, come;
+    int turn;          /* shift: by how many members the pieces have gone round */
     int64_t from, to;  /* offsets into the arena */
     const char *of;    /* whose values, in words: "blocks.2.mlp.fc1.weight"; "": not said */
     const char *where; /* source line, "vit.dl:14"; "": none */

@@ -236,6 +236,8 @@ static void code_collective(codec *c, dl_plan_collective *l) {
     code_int64(c, &l->size);
     code_int64(c, &l->inner);
     code_int64(c, &l->own);
+    code_int64(c, &l->come);
+    code_int(c, &l->turn);
     code_int64(c, &l->from);
     code_int64(c, &l->to);
     code_text(c, &l->of);
@@ -250,7 +252,7 @@ static void code_step(codec *c, dl_plan_step *s) {
 static void code_program(codec *c, dl_plan_program *g) {
     code_name(c, &g->name);
     CODE_LIST(c, dl_plan_launch, &g->launches, 8, code_launch);
-    CODE_LIST(c, dl_plan_collective, &g->collectives, 72, code_collective);
+    CODE_LIST(c, dl_plan_collective, &g->collectives, 84, code_collective);
     CODE_LIST(c, dl_plan_step, &g->steps, 8, code_step);
     CODE_LIST(c, dl_plan_result, &g->results, 36, code_result);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ir/attention.h"
 #include "ir/infer.h"
 #include "ir/interp.h"
 #include "ir/kernel.h"
@@ -215,6 +216,8 @@ static bool check_pieces(dl_checker *c, const dl_node *n) {
 /* What fusion and the emitters rely on: images channels last, weights in panels or channels last,
  * as the target wants them, a template's tensors row by row. */
 static bool check_layouts(dl_checker *c, const dl_node *n) {
+    if (dl_ops[n->op].class == DL_CLASS_TEMPLATE && dl_attention_goes_round(n))
+        return dl_check_fail(c, n, "its keys go round (pass 'ring' sees to that)");
     for (int i = 0; dl_op_wants_rows(n->op) && i < n->nin + n->nout; i++) {
         const dl_type *t = i < n->nin ? &n->in[i]->type : &n->out[i - n->nin].type;
         if (t->layout.kind != DL_ROW)
@@ -262,7 +265,7 @@ static bool check_node(dl_checker *c, int at) {
     }
     if (fused) return check_kernel(c, n);
     if (n->kernel) return dl_check_fail(c, n, "a kernel hangs on an op that is not fused");
-    bool collective = dl_ops[n->op].class == DL_CLASS_COLLECTIVE;
+    bool collective = dl_op_is_collective(n->op);
     if (c->stage >= DL_STAGE_FUSED && !collective)
         return dl_check_fail(c, n, "only fused nodes and collectives are left at this stage");
     return c->stage < DL_STAGE_LAID || check_layouts(c, n);

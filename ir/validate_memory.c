@@ -157,12 +157,13 @@ bool dl_check_memory(dl_checker *c) {
     /* By node, chained by value id: what it is the end of without reading it. */
     const dl_value **late = DL_NEWS(c->scratch, const dl_value *, g->nodes.n + 1),
                    **behind = DL_NEWS(c->scratch, const dl_value *, g->next_id + 1);
+    bool *chained = DL_NEWS(c->scratch, bool, g->next_id + 1); /* once, though several collectives read it */
     for (int i = 0; i < g->nodes.n; i++)
         for (int j = 0; j < g->nodes.at[i]->nin && waits[i] >= 0; j++) {
             const dl_value *v = g->nodes.at[i]->in[j];
             int end = last_read[v->id];
-            if (v->var || end <= i || end >= g->nodes.n || behind[v->id] || late[end] == v) continue;
-            behind[v->id] = late[end], late[end] = v;
+            if (v->var || end <= i || end >= g->nodes.n || chained[v->id]) continue;
+            behind[v->id] = late[end], late[end] = v, chained[v->id] = true;
         }
 
     const dl_value **next_of =

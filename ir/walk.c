@@ -23,7 +23,7 @@ int *dl_graph_waits(const dl_graph *g, dl_arena *arena) {
     int n = g->nodes.n, *waits = DL_NEWS(arena, int, n + 1), *maker = DL_NEWS(arena, int, g->next_id + 1);
     for (int i = 0; i < n; i++) {
         const dl_node *node = g->nodes.at[i];
-        bool collective = dl_ops[node->op].class == DL_CLASS_COLLECTIVE;
+        bool collective = dl_op_is_collective(node->op);
         waits[i] = collective ? n : -1;
         for (int k = 0; k < node->nout && collective; k++) maker[node->out[k].id] = i + 1;
         for (int k = 0; k < node->nin; k++) {

@@ -10,8 +10,9 @@
 
 typedef struct {
     dl_node *node; /* an all_reduce of one operand */
-    int made;      /* where its operand is made */
-    int level;     /* how many such its operand waits for, one behind the other */
+    int64_t made;  /* where its operand is made; of those in a sequence: its number there */
+    int level;     /* how many such its operand waits for, one behind the other; not in a sequence */
+    int64_t until; /* of those in a sequence: the first number that is made of it */
     bool told;     /* its result is for the host alone, at the end */
     int64_t bytes;
 } member;
@@ -19,12 +20,15 @@ typedef struct {
 static int by_time(const void *pa, const void *pb) {
     const member *a = pa, *b = pb;
     if (a->told != b->told) return a->told - b->told;
-    return a->made != b->made ? a->made - b->made : (a->node->out[0].id > b->node->out[0].id) ? 1 : -1;
+    return a->made != b->made                          ? (a->made > b->made) - (a->made < b->made)
+           : (a->node->out[0].id > b->node->out[0].id) ? 1
+                                                       : -1;
 }
 
-/* No bucket waits for itself: a norm of what a norm has clipped is of another level. */
-static bool go_together(const member *a, const member *b) {
-    return a->told == b->told && a->level == b->level &&
+/* No bucket waits for itself: a norm of what a norm has clipped is of another level. In a sequence a bucket
+ * has the number of its last member, and `until` is the least of its members'. */
+static bool go_together(const member *a, const member *b, int64_t until) {
+    return a->told == b->told && a->level == b->level && b->made < until &&
            a->node->in[0]->type.dtype == b->node->in[0]->type.dtype &&
            dl_node_name(a->node, DL_ATTR_group) == dl_node_name(b->node, DL_ATTR_group);
 }
@@ -42,6 +46,7 @@ static dl_node *join(dl_graph *g, const member *m, int first, int end, dl_arena 
     for (int i = 0; i < n; i++) all->out[i].id = m[first + i].node->out[0].id; /* numbers survive */
     for (int i = 0; i < one->nattrs; i++) {
         dl_attr a = one->attrs[i];
+        if (a.id == DL_ATTR_order) a.i = m[end - 1].made;
         if (a.id == DL_ATTR_of) a.s = dl_format(g->module->arena, "%s and %d more", a.s, n - 1);
         dl_node_set(g, all, a);
     }
@@ -87,10 +92,12 @@ static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, in
         if (!sums_gradients(node) || node->nin != 1 || !dl_reduces_in_place(node, 0, uses)) continue;
         if (inner[node->out[0].id]) continue;
         if (dl_type_bytes(&node->in[0]->type) > most) continue;
+        const dl_attr *order = dl_node_attr(node, DL_ATTR_order), *until = dl_node_attr(node, DL_ATTR_until);
         level[node->out[0].id] = waits + 1;
         m[(*n)++] = (member){.node = node,
-                             .made = made[node->in[0]->id],
-                             .level = waits,
+                             .made = order ? order->i : made[node->in[0]->id],
+                             .level = order ? 0 : waits,
+                             .until = until ? until->i : INT64_MAX,
                              .told = uses[node->out[0].id].n == 0,
                              .bytes = dl_type_bytes(&node->in[0]->type)};
     }
@@ -106,9 +113,12 @@ bool dl_pass_buckets(dl_graph *g, dl_pass_ctx *ctx) {
     dl_node **joined = DL_NEWS(ctx->arena, dl_node *, n + 1);
     for (int first = 0, end; first < n; first = end) {
         int64_t bytes = m[first].bytes, most = first == 0 ? p->first_bucket_bytes : p->bucket_bytes;
-        for (end = first + 1; end < n && go_together(&m[first], &m[end]) && bytes + m[end].bytes <= most;
-             end++)
+        int64_t until = m[first].until;
+        for (end = first + 1;
+             end < n && go_together(&m[first], &m[end], until) && bytes + m[end].bytes <= most; end++) {
             bytes += m[end].bytes;
+            if (m[end].until < until) until = m[end].until;
+        }
         if (end - first > 1) joined[made++] = join(g, m, first, end, ctx->arena);
     }
     if (!made) return false;

@@ -383,7 +383,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
             if (f.group[at] == order[i] && (f.kept[at] || wanted[v->id])) dl_push(ctx->arena, &outs, v);
         }
         dl_node *first = g->nodes.at[group->members.at[0]];
-        if (dl_ops[first->op].class == DL_CLASS_COLLECTIVE) {
+        if (dl_op_is_collective(first->op)) {
             nodes[n++] = first;
             continue;
         }

@@ -1,5 +1,6 @@
 /* Fusion: who reads whom, and how; which views their readers take in, and which must exist in memory. */
 #include "passes/fuse.h"
+#include "passes/sequence.h"
 
 bool dl_fuse_same_axes(const dl_type *a, const dl_type *b) {
     int unnamed = 0;
@@ -229,4 +230,9 @@ void dl_fuse_find_edges(dl_fusion *f) {
             }
         }
     }
+    int n; /* collectives begin one behind the other: a kernel must not make that impossible */
+    dl_node **line = dl_in_sequence(f->graph, f->ctx->arena, &n);
+    for (int i = 1; i < n; i++)
+        dl_push(f->ctx->arena, &f->out[f->position[line[i - 1]->out[0].id]],
+                ((dl_edge){f->position[line[i]->out[0].id], DL_EDGE_HARD}));
 }

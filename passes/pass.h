@@ -45,6 +45,7 @@ typedef struct {
     int64_t least_shared; /* bytes: of smaller parameters each keeps all */
     int64_t batch_ranks;  /* over the samples of how many statistics of a batch are made: dp, or each for
                              itself, 0 or 1 */
+    int64_t ring; /* 1: keys and values go round the context parallel ranks; 0: each gathers all of them */
     int64_t first_bucket_bytes, bucket_bytes; /* gradients that are summed at once; 0: each for itself */
 } dl_parallel;
 

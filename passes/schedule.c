@@ -50,8 +50,6 @@ static int64_t rank_by_bytes(const scheduler *s, int i) {
 
 static rank_fn *const ranks[] = {rank_as_given, rank_by_bytes};
 
-static bool is_collective(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_COLLECTIVE; }
-
 /* Of the collectives that node i waits for and that may still be under way, the last that was begun; 0: none.
  */
 static int find_under_way(const scheduler *s, int i) {
@@ -59,6 +57,7 @@ static int find_under_way(const scheduler *s, int i) {
     int last = 0;
     for (int k = 0; k < w->nbefore[i]; k++) {
         int at = w->before[i][k].node;
+        if (w->before[i][k].begins) continue;
         bool under_way = s->begun[at] && s->of_kind[at] + DL_UNDER_WAY > s->kinds[w->node[at]->op].n;
         if (under_way && s->begun[at] > last) last = s->begun[at];
     }
@@ -67,7 +66,7 @@ static int find_under_way(const scheduler *s, int i) {
 
 static void offer(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
     int under_way = find_under_way(s, i);
-    bool first = s->updates[i] || is_collective(s->waits->node[i]);
+    bool first = s->updates[i] || dl_op_is_collective(s->waits->node[i]->op);
     int64_t late = INT64_MAX / 2 + under_way;
     dl_heap_put(s->arena, ready, under_way ? late : first ? INT64_MIN : rank(s, i), i);
 }
@@ -140,7 +139,7 @@ static bool run_list(const dl_waits *w, const dl_graph *g, const bool *updates, 
         order[placed++] = w->node[i];
         s.open[i] = -1;
         take_reads(&s, &ready, rank, i);
-        if (is_collective(w->node[i])) begin_collective(&s, &ready, rank, i);
+        if (dl_op_is_collective(w->node[i]->op)) begin_collective(&s, &ready, rank, i);
         for (int k = 0; k < w->nafter[i]; k++)
             if (--s.open[w->after[i][k].node] == 0) offer(&s, &ready, rank, w->after[i][k].node);
     }

@@ -126,6 +126,8 @@ static dl_node whole_of(sharder *s, const dl_node *n) {
         *w.in[k] = (dl_value){.id = n->in[k]->id, .type = s->type[n->in[k]->id], .offset = -1};
     }
     memcpy(w.out, n->out, sizeof *w.out * (size_t)n->nout);
+    w.attrs = DL_NEWS(s->arena, dl_attr, n->nattrs + 1);
+    memcpy(w.attrs, n->attrs, sizeof *w.attrs * (size_t)n->nattrs);
     return w;
 }
 
@@ -149,13 +151,12 @@ static bool is_taken(sharder *s, const dl_node *n, const dl_node *whole, int gro
     return false;
 }
 
-/* May attention be cut so? What draws, or looks back, counts from the first element of the whole; heads stay
- * whole. */
+/* May attention be cut so? Heads stay whole, and so do the samples of what draws, which counts them from the
+ * first of the rank's. */
 static bool may_attend(const sharder *s, const dl_node *whole, int group, const char *axis) {
     dl_attention a = dl_attention_of(whole);
     int at = dl_type_axis(&whole->out[DL_ATT_Y].type, axis);
-    return a.rate <= 0 && (at != 1 || !a.causal) &&
-           (at != 2 || a.heads % dl_shard_ranks(s->parallel, group) == 0);
+    return (at != 0 || a.rate <= 0) && (at != 2 || a.heads % dl_shard_ranks(s->parallel, group) == 0);
 }
 
 static mode find_mode(sharder *s, const dl_node *n, const dl_node *whole, int group, const mode *others) {
@@ -184,30 +185,25 @@ static dl_state_kind find_whole(sharder *s, const dl_node *n, int group) {
     return all;
 }
 
-/* The keys and values of the queries' own tokens get another name for these: each rank has some of the
- * queries and looks at all keys. */
-static void name_keys_apart(sharder *s, dl_node *n, dl_node *whole) {
-    const char *tokens = n->in[DL_ATT_Q]->type.axis[1].name, *apart = dl_internf("%s_keys", tokens);
+/* Do keys and values stay in pieces, which go round the group's ranks (ring.c)? Those of whole ones, as where
+ * all ranks make the same of another input, need not. */
+static bool goes_round(sharder *s, const dl_node *n, int group, const mode *m) {
+    if (!s->parallel->ring || group != DL_CP || n->op != DL_OP_flash_attention || !m->axis) return false;
+    bool all = dl_type_axis(&n->out[DL_ATT_Y].type, m->axis) == 1 && !dl_node_int(n, DL_ATTR_causal);
     for (int k = DL_ATT_K; k <= DL_ATT_V; k++) {
-        dl_value *v = n->in[k];
-        if (v->type.axis[1].name != tokens) continue;
-        dl_type t = v->type;
-        while (dl_type_axis(&t, apart) >= 0) apart = dl_internf("%s_", apart);
-        t.axis[1].name = whole->in[k]->type.axis[1].name = apart;
-        n->in[k] = dl_build_as(&s->b, DL_OP_rename, 1, &v, 0, NULL, t);
-        for (int g = 0; g < DL_NSHARDS; g++) {
-            dl_state own = entry_of(s, v)->state[g];
-            if (own.kind == DL_STATE_PIECE && own.axis == tokens) own.axis = apart;
-            entry_of(s, n->in[k])->state[g] = own;
-        }
+        const dl_state *own = &entry_of(s, n->in[k])->state[group];
+        all = all && own->kind == DL_STATE_PIECE && own->axis == n->in[k]->type.axis[1].name;
     }
+    return all;
 }
 
 /* Brings the operands into the states that the mode takes; returns the result's. */
 static dl_state take_operands(sharder *s, dl_node *n, const dl_node *whole, int group, const mode *m) {
+    bool round = goes_round(s, n, group, m);
     dl_state_kind alike = find_whole(s, n, group);
     for (int k = 0; k < n->nin; k++) {
         dl_state to = {.kind = alike};
+        if (round && (k == DL_ATT_K || k == DL_ATT_V)) continue;
         if (m->axis)
             to.axis = dl_shard_comes(whole, k, m->axis);
         else if (m->sums >= 0)
@@ -220,8 +216,26 @@ static dl_state take_operands(sharder *s, dl_node *n, const dl_node *whole, int 
     return (dl_state){DL_STATE_PIECE, m->axis, size_along(&whole->out[0], m->axis)};
 }
 
+/* Attention that draws, or looks back, or whose keys go round, is told which of the whole's heads, queries
+ * and keys it has. */
+static void tell_part(sharder *s, dl_node *n, const dl_node *whole, int group, int cut, dl_share own) {
+    dl_attention all = dl_attention_of(whole), a = dl_attention_of(n);
+    const int64_t now[DL_ATT_CUTS] = {all.heads, all.queries, all.keys};
+    bool round = group == DL_CP && cut == DL_ATT_QUERY && a.keys != all.keys;
+    if (a.rate <= 0 && !(a.causal && cut == DL_ATT_QUERY) && !round) return;
+    a.first[cut] = own.first;
+    if (round) {
+        a.first[DL_ATT_KEY] = share_of(s, group, all.keys).first;
+        dl_node_set(s->b.graph, n, group_attr(group));
+        dl_node_set(s->b.graph, n, ranks_attr(s, group));
+        dl_node_set(s->b.graph, n, dl_attr_int(DL_ATTR_rank, dl_shard_rank(s->parallel, group)));
+    }
+    dl_node_set(s->b.graph, n, dl_attr_ints(DL_ATTR_first, DL_ATT_CUTS, a.first));
+    dl_node_set(s->b.graph, n, dl_attr_ints(DL_ATTR_whole, DL_ATT_CUTS, now));
+}
+
 /* The node's types, and the number of heads, are those of the pieces. */
-static void cut_types(sharder *s, dl_node *n, int group, dl_state made) {
+static void cut_types(sharder *s, dl_node *n, const dl_node *whole, int group, dl_state made) {
     if (made.kind != DL_STATE_PIECE) return;
     int at = dl_type_axis(&n->out[0].type, made.axis);
     n->out[0].type.axis[at].size = share_of(s, group, made.size).n;
@@ -229,8 +243,10 @@ static void cut_types(sharder *s, dl_node *n, int group, dl_state made) {
     dl_type *log = &n->out[DL_ATT_LOG].type; /* [N, head, T] beside [N, T, E] */
     static const int beside[] = {0, 2, 1};
     dl_axis *own = &log->axis[beside[at]];
-    own->size = share_of(s, group, own->size).n;
+    dl_share share = share_of(s, group, own->size);
+    own->size = share.n;
     if (at == 2) dl_node_set(s->b.graph, n, dl_attr_int(DL_ATTR_heads, own->size));
+    if (at) tell_part(s, n, whole, group, at == 2 ? DL_ATT_HEAD : DL_ATT_QUERY, share);
 }
 
 /* v, one rank's term of a sum, added up; for messages: whose parameter made it. */
@@ -267,10 +283,8 @@ static void shard_node(sharder *s, dl_node *n) {
     for (int k = 0; k < n->nin; k++)
         if (entry_of(s, n->in[k])->now) n->in[k] = entry_of(s, n->in[k])->now;
     for (int g = 0; g < DL_NSHARDS; g++) m[g] = find_mode(s, n, &whole, g, g ? &m[0] : NULL);
-    const char *tokens = n->op == DL_OP_flash_attention ? n->out[DL_ATT_Y].type.axis[1].name : NULL;
-    if (tokens && (m[DL_TP].axis == tokens || m[DL_CP].axis == tokens)) name_keys_apart(s, n, &whole);
     for (int g = 0; g < DL_NSHARDS; g++) made[g] = take_operands(s, n, &whole, g, &m[g]);
-    for (int g = 0; g < DL_NSHARDS; g++) cut_types(s, n, g, made[g]);
+    for (int g = 0; g < DL_NSHARDS; g++) cut_types(s, n, &whole, g, made[g]);
     dl_push(s->b.graph->module->arena, &s->b.graph->nodes, n);
     for (int i = 0; i < n->nout; i++) memcpy(entry_of(s, &n->out[i])->state, made, sizeof made);
     dl_value *sum = &n->out[0];

@@ -1,5 +1,15 @@
 #include "programs/groups.h"
 
+static int *places_of(dl_arena *arena, const dl_ranks *ranks, const char *group, int n) {
+    int world = dl_ranks_world(ranks), *places = DL_NEWS(arena, int, world),
+        *members = DL_NEWS(arena, int, n);
+    for (int r = 0; r < world; r++) {
+        dl_ranks_members(ranks, group, r, members);
+        while (members[places[r]] != r) places[r]++;
+    }
+    return places;
+}
+
 bool dl_groups_make(dl_arena *arena, dlr_comm *comm, const dl_ranks *ranks, int rank,
                     dlr_group groups[DL_NRANK_GROUPS], dl_error *err) {
     for (int i = 0; i < DL_NRANK_GROUPS; i++) {
@@ -10,6 +20,7 @@ bool dl_groups_make(dl_arena *arena, dlr_comm *comm, const dl_ranks *ranks, int 
         while (members[g->rank] != rank) g->rank++;
         g->number = dlr_comm_group(comm, n, members, err);
         if (g->number < 0) return false;
+        g->places = places_of(arena, ranks, g->name, n);
     }
     return true;
 }

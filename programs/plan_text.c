@@ -7,9 +7,11 @@ static void put_launch(dl_buf *b, const dl_plan *p, const dl_plan_program *g, in
             (long long)k->units[0], k->where);
 }
 
-/* The bytes are those of the whole tensor. */
+/* The bytes are those of the whole tensor, of a shift those that go round. */
 static void put_collective(dl_buf *b, const dl_plan_collective *c, bool begins) {
-    double bytes = (double)(c->size * c->outer * c->inner * dl_dtype_bytes(c->dtype));
+    int64_t whole = c->size * c->outer * c->inner;
+    double bytes =
+        (double)((c->op == DL_OP_shift ? dl_plan_elements_from(c) : whole) * dl_dtype_bytes(c->dtype));
     dl_putf(b, "      %s %s over %s", begins ? "begin" : "wait for", dl_ops[c->op].name, c->group);
     if (begins) dl_putf(b, ", %d ranks: %.2f MiB at %lld", c->ranks, bytes / 0x1p20, (long long)c->to);
     dl_putf(b, " of %s  %s\n", *c->of ? c->of : "values", c->where);

@@ -21,6 +21,7 @@ typedef enum {
     DLR_ALL_GATHER,     /* pieces side by side, in order of the members */
     DLR_REDUCE_SCATTER, /* the sum of all, of which each member gets its piece */
     DLR_BROADCAST,
+    DLR_SHIFT, /* round: each member's piece to the next, and the one before's in its place */
     DLR_NCOLLECTIVES
 } dlr_collective_kind;
 
@@ -32,10 +33,12 @@ typedef struct {
     dl_dtype type; /* all but bool */
     int64_t outer; /* all_gather, reduce_scatter: blocks, each gathered or scattered for itself (pieces
                       along an inner axis); 1 else */
-    const int64_t *counts; /* all_gather, reduce_scatter: elements of a block by member, 0 is fine */
+    const int64_t *counts; /* all_gather, reduce_scatter: elements of a block by member, 0 is fine; shift:
+                              elements that each gives */
     int64_t count;         /* the others: elements */
     int root;              /* broadcast: the member's number in the group */
-    /* all_gather: from [outer][counts[me]] to [outer][sum of counts]; reduce_scatter: the other way round.
+    /* shift: from of counts[me] elements, to of as many as the member before gives; apart.
+     * all_gather: from [outer][counts[me]] to [outer][sum of counts]; reduce_scatter: the other way round.
      * all_reduce and broadcast: both of count elements, and may be the same; broadcast reads from at the root
      * only. */
     const void *from;

@@ -18,11 +18,9 @@ static const dl_node *node_at(const lockstep *l, int rank) {
     return l->at[rank] < l->graph[rank]->nodes.n ? l->graph[rank]->nodes.at[l->at[rank]] : NULL;
 }
 
-static bool is_collective(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_COLLECTIVE; }
-
 /* Up to the rank's next collective. */
 static bool advance(lockstep *l, int rank) {
-    for (const dl_node *n; (n = node_at(l, rank)) && !is_collective(n); l->at[rank]++)
+    for (const dl_node *n; (n = node_at(l, rank)) && !dl_op_is_collective(n->op); l->at[rank]++)
         if (!dl_interp_node(l->in[rank], n, l->err)) return false;
     return true;
 }
@@ -101,17 +99,30 @@ static void scatter(lockstep *l, int n) {
     free(sum);
 }
 
+static void shift(lockstep *l, int n) {
+    for (int m = 0; m < n; m++) {
+        int from = l->members[(m + n - 1) % n], to = l->members[m];
+        const dl_value *given = node_at(l, from)->in[0];
+        memcpy(dl_interp_data(l->in[to], &node_at(l, to)->out[0]), dl_interp_data(l->in[from], given),
+               sizeof(double) * (size_t)dl_type_count(&given->type));
+    }
+}
+
 /* Are both the same collective, as seen by members number i and j? Pieces may differ in size. */
 static bool agree(const dl_node *a, const dl_node *b, int j) {
     bool same = a->op == b->op && a->nin == b->nin && a->nout == b->nout &&
                 dl_node_name(a, DL_ATTR_group) == dl_node_name(b, DL_ATTR_group) &&
                 dl_node_int(a, DL_ATTR_ranks) == dl_node_int(b, DL_ATTR_ranks);
-    for (int k = 0; k < a->nin && same; k++) {
+    bool shifts = a->op == DL_OP_shift;
+    for (int k = 0; k < a->nin && same && !shifts; k++) {
         bool whole_in = a->op != DL_OP_all_gather, whole_out = a->op != DL_OP_reduce_scatter;
         if (whole_in) same = dl_type_same(&a->in[k]->type, &b->in[k]->type);
         if (whole_out && k < a->nout) same = same && dl_type_same(&a->out[k].type, &b->out[k].type);
     }
     if (!same || a->op == DL_OP_all_reduce) return same;
+    if (shifts && (dl_node_int(a, DL_ATTR_turn) != dl_node_int(b, DL_ATTR_turn) ||
+                   dl_node_attr(a, DL_ATTR_size)->ints[0] != dl_node_attr(b, DL_ATTR_size)->ints[0]))
+        return false;
     return dl_node_name(a, DL_ATTR_axis) == dl_node_name(b, DL_ATTR_axis) &&
            dl_node_int(b, DL_ATTR_rank) == j;
 }
@@ -137,7 +148,8 @@ static bool meet(lockstep *l, int rank, bool *done) {
     for (int m = 0; m < count; m++) {
         const dl_node *other = node_at(l, l->members[m]);
         if (!other) return fail_pair(l, rank, l->members[m]);
-        if (!is_collective(other) || dl_node_name(other, DL_ATTR_group) != dl_node_name(n, DL_ATTR_group))
+        if (!dl_op_is_collective(other->op) ||
+            dl_node_name(other, DL_ATTR_group) != dl_node_name(n, DL_ATTR_group))
             return true; /* not yet */
     }
     for (int m = 0; m < count; m++)
@@ -148,6 +160,7 @@ static bool meet(lockstep *l, int rank, bool *done) {
     for (int k = 0; n->op == DL_OP_all_reduce && k < n->nin; k++) sum_up(l, count, k);
     if (n->op == DL_OP_all_gather) gather(l, count);
     if (n->op == DL_OP_reduce_scatter) scatter(l, count);
+    if (n->op == DL_OP_shift) shift(l, count);
     for (int m = 0; m < count; m++) l->at[l->members[m]]++;
     return *done = true;
 }
@@ -165,7 +178,8 @@ bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_int
         for (int r = 0; r < l.world && ok; r++) {
             bool done = false;
             const dl_node *n = node_at(&l, r);
-            if (n && is_collective(n)) ok = meet(&l, r, &done); /* another may have brought it further */
+            if (n && dl_op_is_collective(n->op))
+                ok = meet(&l, r, &done); /* another may have brought it further */
             met += done, any = any || done;
         }
     }

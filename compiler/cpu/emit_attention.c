@@ -35,11 +35,14 @@ static void put_shape(dl_emitter *e, const shape *s) {
     dl_putf(
         e->out,
         "static const struct attention %s_shape = {.batch = %lld, .queries = %lld, .keys = %lld, .heads = "
-        "%lld, .size = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, .number = "
+        "%lld, .size = %lld, .all_heads = %lld, .all_queries = %lld, .all_keys = %lld, .first = %lld, "
+        ".ahead = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, .number = "
         "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .pairs = %d, .chunks = %lld};\n",
         e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads,
-        (long long)a->size, (long long)s->width, a->scale, a->threshold, a->kept, a->number, a->causal,
-        a->rate > 0, a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), s->pairs,
+        (long long)a->size, (long long)a->whole[DL_ATT_HEAD], (long long)a->whole[DL_ATT_QUERY],
+        (long long)a->whole[DL_ATT_KEY], (long long)dl_attention_number(a, 0, 0, 0, 0),
+        (long long)dl_attention_ahead(a), (long long)s->width, a->scale, a->threshold, a->kept, a->number,
+        a->causal, a->rate > 0, a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), s->pairs,
         (long long)s->chunks);
 }
 

@@ -56,9 +56,13 @@ static tiles find_tiles(const shape *s, bool back) {
 static void put_shape(dl_emitter *e, const shape *s) {
     const dl_attention *a = &s->a;
     dl_putf(e->out,
-            "    const attention_shape s = {%lld, %lld, %lld, %lld, %.9g, %.9g, %.9g, %.9g, %d, %s};\n",
-            (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads, a->scale,
-            a->scale * 1.4426950408889634, a->threshold, a->kept, a->number, a->causal ? "true" : "false");
+            "    const attention_shape s = {%lld, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %.9g, "
+            "%.9g, %.9g, %.9g, %d, %s};\n",
+            (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads,
+            (long long)a->whole[DL_ATT_HEAD], (long long)a->whole[DL_ATT_QUERY],
+            (long long)a->whole[DL_ATT_KEY], (long long)dl_attention_number(a, 0, 0, 0, 0),
+            (long long)dl_attention_ahead(a), a->scale, a->scale * 1.4426950408889634, a->threshold, a->kept,
+            a->number, a->causal ? "true" : "false");
 }
 
 /* "of_bf16<2>" */

@@ -10,15 +10,11 @@
 static const char *const names[DLR_NCOLLECTIVES] = {
     [DLR_ALL_REDUCE] = "all_reduce", [DLR_ALL_REDUCE_MAX] = "all_reduce_max",
     [DLR_ALL_GATHER] = "all_gather", [DLR_REDUCE_SCATTER] = "reduce_scatter",
-    [DLR_BROADCAST] = "broadcast",
+    [DLR_BROADCAST] = "broadcast",   [DLR_SHIFT] = "shift",
 };
 
 const char *dlr_collective_name(dlr_collective_kind kind) {
     return kind < DLR_NCOLLECTIVES ? names[kind] : "no collective";
-}
-
-static bool by_pieces(const dlr_collective *c) {
-    return c->kind == DLR_ALL_GATHER || c->kind == DLR_REDUCE_SCATTER;
 }
 
 int64_t dlr_block_before(const dlr_collective *c, int m) {
@@ -29,21 +25,23 @@ int64_t dlr_block_before(const dlr_collective *c, int m) {
 
 int64_t dlr_bytes_from(const dlr_collective *c, int n, int me) {
     int64_t e = dl_dtype_bytes(c->type);
-    if (!by_pieces(c)) return c->kind == DLR_BROADCAST && me != c->root ? 0 : c->count * e;
-    return c->outer * e * (c->kind == DLR_ALL_GATHER ? c->counts[me] : dlr_block_before(c, n));
+    if (!dlr_by_pieces(c)) return c->kind == DLR_BROADCAST && me != c->root ? 0 : c->count * e;
+    return c->outer * e * (c->kind == DLR_REDUCE_SCATTER ? dlr_block_before(c, n) : c->counts[me]);
 }
 
 int64_t dlr_bytes_to(const dlr_collective *c, int n, int me) {
     int64_t e = dl_dtype_bytes(c->type);
-    if (!by_pieces(c)) return c->count * e;
-    return c->outer * e * (c->kind == DLR_ALL_GATHER ? dlr_block_before(c, n) : c->counts[me]);
+    if (!dlr_by_pieces(c)) return c->count * e;
+    int64_t come = c->counts[c->kind == DLR_SHIFT ? dlr_giver(n, me) : me];
+    return c->outer * e * (c->kind == DLR_ALL_GATHER ? dlr_block_before(c, n) : come);
 }
 
 uint64_t dlr_collective_hash(const dlr_collective *c, int n) {
-    int64_t words[] = {c->kind, c->type, by_pieces(c) ? c->outer : c->count,
+    int64_t words[] = {c->kind, c->type, dlr_by_pieces(c) ? c->outer : c->count,
                        c->kind == DLR_BROADCAST ? c->root : 0, n};
     uint64_t hash = dl_hash(words, sizeof words, 0);
-    return by_pieces(c) ? dl_hash(c->counts, (size_t)n * sizeof *c->counts, hash) : hash;
+    if (c->kind == DLR_SHIFT && c->what) hash = dl_hash_str(c->what, hash); /* pieces look alike */
+    return dlr_by_pieces(c) ? dl_hash(c->counts, (size_t)n * sizeof *c->counts, hash) : hash;
 }
 
 /* ---- life ---- */
@@ -131,11 +129,12 @@ static bool check(const dlr_comm *comm, const dlr_collective *c, dl_error *err) 
         fault = "this rank is not in its group";
     else if (c->type >= DL_BOOL)
         fault = "no sum of its type";
-    else if (by_pieces(c) && !c->counts)
+    else if (dlr_by_pieces(c) && !c->counts)
         fault = "no counts";
-    else if (by_pieces(c)) {
+    else if (dlr_by_pieces(c)) {
         int64_t all = 0;
         if (c->outer < 0) fault = "a negative number of blocks";
+        if (c->kind == DLR_SHIFT && c->outer != 1) fault = "blocks that go round";
         for (int i = 0; !fault && i < g->n; i++)
             if (c->counts[i] < 0 || __builtin_add_overflow(all, c->counts[i], &all))
                 fault = "a negative count";

@@ -104,7 +104,7 @@ static int64_t local_start(dlr_comm *comm, dlr_members *group, const dlr_collect
     while (number - m->done >= m->room) widen(m);
     dlr_collective *mine = call_at(m, number, group->me);
     *mine = *c;
-    if (c->kind == DLR_ALL_GATHER || c->kind == DLR_REDUCE_SCATTER) {
+    if (dlr_by_pieces(c)) {
         mine->counts = counts_at(m, number, group->me);
         memcpy(counts_at(m, number, group->me), c->counts, (size_t)m->n * sizeof *c->counts);
     } else

@@ -78,6 +78,8 @@ typedef struct {
       (const void *from, void *to, size_t own, int type, dlr_nccl_comm comm, dlr_cu_stream s))               \
     X(ReduceScatter, int,                                                                                    \
       (const void *from, void *to, size_t own, int type, int op, dlr_nccl_comm comm, dlr_cu_stream s))       \
+    X(Send, int, (const void *from, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s))  \
+    X(Recv, int, (void *to, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s))          \
     X(GroupStart, int, (void))                                                                               \
     X(GroupEnd, int, (void))
 

@@ -99,6 +99,17 @@ static bool scatter(const pieces *p) {
     return ok && said(p, n->GroupEnd());
 }
 
+/* Pieces without elements, too: whoever gives waits for who takes. */
+static bool shift(const pieces *p) {
+    const dlr_nccl *n = p->b->n;
+    const dlr_collective *c = p->c;
+    int members = p->g->n, me = p->g->me, giver = dlr_giver(members, me), type = types[c->type];
+    return said(p, n->GroupStart()) &&
+           said(p, n->Send(c->from, (size_t)c->counts[me], type, (me + 1) % members, p->g->of, p->stream)) &&
+           said(p, n->Recv(c->to, (size_t)c->counts[giver], type, giver, p->g->of, p->stream)) &&
+           said(p, n->GroupEnd());
+}
+
 static bool put(const pieces *p) {
     const dlr_nccl *n = p->b->n;
     const dlr_collective *c = p->c;
@@ -113,20 +124,17 @@ static bool put(const pieces *p) {
     case DLR_BROADCAST:
         return !count || said(p, n->Broadcast(p->g->me == c->root ? c->from : c->to, c->to, count, type,
                                               c->root, p->g->of, p->stream));
+    case DLR_SHIFT: return !p->all || shift(p);
     case DLR_ALL_GATHER: return !c->outer || !p->all || gather(p);
     default: /* DLR_REDUCE_SCATTER */ return !c->outer || !p->all || scatter(p);
     }
 }
 
-static bool by_pieces(const dlr_collective *c) {
-    return c->kind == DLR_ALL_GATHER || c->kind == DLR_REDUCE_SCATTER;
-}
-
 bool dlr_nccl_enqueue(dlr_comm *comm, dlr_members *g, const dlr_collective *c, dlr_cu_stream stream,
                       dl_error *err) {
     dlr_nccl_backend *b = comm->of;
-    pieces p = by_pieces(c) ? pieces_of(b, g, c, stream, err)
-                            : (pieces){b, g, c, stream, err, dl_dtype_bytes(c->type), 0, true};
+    pieces p = dlr_by_pieces(c) ? pieces_of(b, g, c, stream, err)
+                                : (pieces){b, g, c, stream, err, dl_dtype_bytes(c->type), 0, true};
     pthread_mutex_lock(&b->lock);
     bool ok = b->failed.code ? dl_fail(err, b->failed.code, "%s", b->failed.message) : put(&p);
     pthread_mutex_unlock(&b->lock);
@@ -136,7 +144,7 @@ bool dlr_nccl_enqueue(dlr_comm *comm, dlr_members *g, const dlr_collective *c, d
 bool dlr_nccl_reserve(dlr_comm *comm, dlr_members *g, const dlr_collective *c, dl_error *err) {
     dlr_nccl_backend *b = comm->of;
     int64_t bytes =
-        by_pieces(c) && c->outer > 1 ? c->outer * dlr_block_before(c, g->n) * dl_dtype_bytes(c->type) : 0;
+        dlr_by_pieces(c) && c->outer > 1 ? c->outer * dlr_block_before(c, g->n) * dl_dtype_bytes(c->type) : 0;
     if (bytes <= b->room) return true;
     dlr_cu_memory room = 0;
     if (!dlr_nccl_cu_ok(b, b->v->MemAlloc(&room, (size_t)bytes),

@@ -55,6 +55,12 @@ extern const dlr_comm_backend_table dlr_comm_self;
 /* A comm with its world's group; never NULL. `of` belongs to the backend. */
 dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world, void *of);
 
+/* Has the collective `counts`? */
+static inline bool dlr_by_pieces(const dlr_collective *c) {
+    return c->kind == DLR_ALL_GATHER || c->kind == DLR_REDUCE_SCATTER || c->kind == DLR_SHIFT;
+}
+/* The member that gives to `me` in a shift. */
+static inline int dlr_giver(int n, int me) { return (me + n - 1) % n; }
 /* Elements of a block of all members together, and before member m's piece. */
 int64_t dlr_block_before(const dlr_collective *c, int m);
 /* Bytes of `from` and of `to` at member `me` of n. */

@@ -3,7 +3,8 @@
  * all_reduce: each chunk is cut into a piece for each member; every member sends the pieces to their owners
  * (phase 0), who add them in order of the members, and send the sums to all (phase 1): each element is summed
  * once, in one order, and travels twice, as in a ring. Small ones: everyone gets everything and adds.
- * all_gather and reduce_scatter are one half each. broadcast: a binomial tree, chunk behind chunk. */
+ * all_gather and reduce_scatter are one half each. broadcast: a binomial tree, chunk behind chunk. shift: a
+ * message to the next, one from the member before. */
 #include <string.h>
 
 #include "runtime/comm/engine.h"
@@ -215,6 +216,29 @@ static bool broadcast(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     return k->phase == 1;
 }
 
+/* ---- shift ---- */
+
+/* Of `count` elements those of a chunk, in bytes. */
+static int64_t chunk_of(const dlr_engine *e, const dlr_lane *l, const dlr_chunk *k, int64_t count) {
+    int64_t b = dl_dtype_bytes(l->op->c.type), per = e->room_bytes / b, left = count - k->number * per;
+    return left <= 0 ? 0 : (left < per ? left : per) * b;
+}
+
+static bool shift(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
+    const dlr_collective *c = &l->op->c;
+    int n = l->op->group->n, me = l->op->group->me, giver = dlr_giver(n, me);
+    if (k->phase) return false;
+    int64_t b = dl_dtype_bytes(c->type), at = k->number * (e->room_bytes / b) * b;
+    char *from = (char *)c->from + at, *to = (char *)c->to + at;
+    if (giver == me) {
+        memcpy(to, from, (size_t)chunk_of(e, l, k, c->counts[me]));
+        return true;
+    }
+    post(e, l, k, false, from, chunk_of(e, l, k, c->counts[me]), (me + 1) % n);
+    post(e, l, k, true, to, chunk_of(e, l, k, c->counts[giver]), giver);
+    return true;
+}
+
 /* ---- all of them ---- */
 
 bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
@@ -222,6 +246,7 @@ bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     case DLR_ALL_GATHER: return gather(e, l, k);
     case DLR_REDUCE_SCATTER: return scatter(e, l, k);
     case DLR_BROADCAST: return broadcast(e, l, k);
+    case DLR_SHIFT: return shift(e, l, k);
     default: return reduce(e, l, k);
     }
 }
@@ -234,7 +259,7 @@ void dlr_lane_plan(const dlr_engine *e, dlr_lane *l) {
     int n = l->op->group->n;
     int64_t b = dl_dtype_bytes(c->type), room = e->room_bytes;
     l->blocks = 0, l->cuts = 1, l->small = false;
-    if (c->kind != DLR_ALL_GATHER && c->kind != DLR_REDUCE_SCATTER) {
+    if (!dlr_by_pieces(c)) {
         l->small = c->kind != DLR_BROADCAST && c->count * b <= SMALL && c->count * b * n <= room;
         l->chunks = l->small ? c->count > 0 : up(c->count, room / b);
         return;
@@ -244,6 +269,10 @@ void dlr_lane_plan(const dlr_engine *e, dlr_lane *l) {
     for (int m = 0; m < n; m++) {
         l->before[m + 1] = l->before[m] + c->counts[m];
         if (c->counts[m] > most) most = c->counts[m];
+    }
+    if (c->kind == DLR_SHIFT) {
+        l->chunks = up(most, room / b);
+        return;
     }
     bool gathers = c->kind == DLR_ALL_GATHER;
     int64_t held = gathers ? l->before[n] : l->before[n] + n * most; /* of a block in a room */

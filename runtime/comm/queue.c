@@ -70,8 +70,7 @@ static int64_t engine_start(dlr_comm *comm, dlr_members *group, const dlr_collec
     dlr_op *op = take_op(e, group->n);
     int64_t *counts = op->counts;
     *op = (dlr_op){.c = *c, .group = group, .counts = counts, .counts_room = op->counts_room};
-    if (c->kind == DLR_ALL_GATHER || c->kind == DLR_REDUCE_SCATTER)
-        memcpy(counts, c->counts, (size_t)group->n * sizeof *counts);
+    if (dlr_by_pieces(c)) memcpy(counts, c->counts, (size_t)group->n * sizeof *counts);
     op->c.counts = counts;
     op->ticket = e->next_ticket++, op->number = group->started - 1;
     op->hash = dlr_collective_hash(c, group->n);

@@ -82,6 +82,13 @@ static void scatter(int n, const dlr_collective *const *calls, const void **part
     }
 }
 
+static void shift(int n, const dlr_collective *const *calls) {
+    for (int m = 0; m < n; m++) {
+        const dlr_collective *giver = calls[dlr_giver(n, m)];
+        copy(calls[m]->to, giver->from, giver->counts[dlr_giver(n, m)] * dl_dtype_bytes(giver->type));
+    }
+}
+
 /* Into member 0's place first: all of it is read before another member's is written. */
 static void reduce(int n, const dlr_collective *const *calls, const void **parts) {
     const dlr_collective *c = calls[0];
@@ -97,6 +104,8 @@ void dlr_collective_here(int n, const dlr_collective *const *calls) {
         gather(n, calls);
     else if (c->kind == DLR_REDUCE_SCATTER)
         scatter(n, calls, parts);
+    else if (c->kind == DLR_SHIFT)
+        shift(n, calls);
     else if (c->kind == DLR_BROADCAST)
         for (int m = 0; m < n; m++)
             copy(calls[m]->to, calls[c->root]->from, c->count * dl_dtype_bytes(c->type));

@@ -78,6 +78,7 @@ def state_in_shares():
 def main():
     state_in_shares()
     same("a ViT whose state is in shares", [*VIT, "--embed_dim=64", "--zero=1"])
+    same("keys and values round a ring, uneven", [*VIT, "--context_parallel=2", "--cp_comm_type=p2p"])
     same("in shares, and tokens split", [*VIT, "--embed_dim=64", "--zero=1", "--context_parallel=2"])
     same("a ViT with dropout, of attention too", [*VIT, "--dropout=0.1"])
     same("a ViT with none", VIT)

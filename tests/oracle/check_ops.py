@@ -230,20 +230,28 @@ for tokens, features, heads in ((5, 6, 3), (4, 48, 1), (1, 4, 2)):
     case("attention", [put(v, "NTE") for v in qkv], {"rate": 0, "heads": heads}, "NTE",
          (torch.softmax(scores, 3) @ parts[2]).transpose(1, 2).reshape(2, tokens, features))
 
-# attention as a template: its logarithms, its gradients by PyTorch's own; more keys than queries, masked, in part dropped
-for tokens, keys, features, heads, causal, rate in ((5, 5, 6, 3, 0, 0), (4, 7, 48, 1, 0, 0), (1, 1, 4, 2, 1, 0), (9, 6, 6, 2, 1, 0), (6, 9, 8, 4, 1, 0.4)):
+# attention as a template: its logarithms, its gradients by PyTorch's own; more keys than queries, masked, in part dropped; and as a part
+# of a larger one, whose heads, queries and keys begin with `first`
+for tokens, keys, features, heads, causal, rate, first, whole in (
+        (5, 5, 6, 3, 0, 0, None, None), (4, 7, 48, 1, 0, 0, None, None), (1, 1, 4, 2, 1, 0, None, None), (9, 6, 6, 2, 1, 0, None, None),
+        (6, 9, 8, 4, 1, 0.4, None, None), (5, 7, 8, 2, 0, 0.4, (1, 4, 2), (4, 12, 9)), (3, 6, 8, 2, 1, 0.3, (2, 5, 3), (5, 9, 9))):
     q, dy = T(2, tokens, features), T(2, tokens, features)
     k, v = T(2, keys, features), T(2, keys, features)
     for operand in (q, k, v):
         operand.requires_grad_()
     split = lambda tokens_of: tokens_of.reshape(2, -1, heads, features // heads).transpose(1, 2)
     scores = split(q) @ split(k).transpose(2, 3) / (features // heads) ** 0.5
+    at, of = first or (0, 0, 0), whole or (heads, tokens, keys)
     if causal:
-        scores = scores.masked_fill(~torch.ones(tokens, keys, dtype=torch.bool).tril(), -inf)
+        scores = scores.masked_fill(~torch.ones(tokens, keys, dtype=torch.bool).tril(at[1] - at[2]), -inf)
     logs, shares, attrs = torch.logsumexp(scores, 3), torch.softmax(scores, 3), {"rate": rate, "number": 5, "heads": heads, "causal": causal}
     drawn = []
+    if first:
+        attrs |= {"first": list(first), "whole": list(whole)}
     if rate:
-        shares = shares * (philox(77, 3, 5, scores.numel()).reshape(scores.shape) >= rate) / (1 - rate)
+        toss = philox(77, 3, 5, 2 * math.prod(of)).reshape(2, *of)
+        toss = toss[:, at[0]:at[0] + heads, at[1]:at[1] + tokens, at[2]:at[2] + keys]
+        shares = shares * (toss >= rate) / (1 - rate)
         drawn = [put(torch.tensor(c, dtype=torch.float64), "", "i64") for c in (77.0, 3.0)]
     y = (shares @ split(v)).transpose(1, 2).reshape(2, tokens, features)
     grads = torch.autograd.grad(y, (q, k, v), dy)

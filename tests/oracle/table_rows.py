@@ -710,5 +710,5 @@ row("fused", (), lambda op, s: None, few=True)
 for op in ("flash_attention", "flash_attention_grad"):
     row(op, (), lambda op, s: None, few=True)
 # Between ranks: tests/unit/test_shard.c holds them, forward and backward, to whole graphs in double precision, tests/ranks real ones to one rank.
-for op in ("all_reduce", "all_gather", "reduce_scatter", "enter", "scale_gradient"):
+for op in ("all_reduce", "all_gather", "reduce_scatter", "shift", "enter", "scale_gradient"):
     row(op, (), lambda op, s: None, few=True)

@@ -85,17 +85,19 @@ typedef struct {
     int64_t ticket;
 } job;
 
-static const char *const kinds[] = {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter",
-                                    "broadcast"};
+static const char *const kinds[] = {"all_reduce",     "all_reduce_max", "all_gather",
+                                    "reduce_scatter", "broadcast",      "shift"};
 
 static int64_t in_of(const job *j, int m) {
-    return j->c.kind == DLR_ALL_GATHER       ? j->c.outer * j->counts[m]
+    return j->c.kind == DLR_SHIFT            ? j->counts[m]
+           : j->c.kind == DLR_ALL_GATHER     ? j->c.outer * j->counts[m]
            : j->c.kind == DLR_REDUCE_SCATTER ? j->c.outer * j->all
                                              : j->c.count;
 }
 
 static int64_t out_of(const job *j) {
-    return j->c.kind == DLR_ALL_GATHER       ? j->c.outer * j->all
+    return j->c.kind == DLR_SHIFT            ? j->counts[(j->me + j->n - 1) % j->n]
+           : j->c.kind == DLR_ALL_GATHER     ? j->c.outer * j->all
            : j->c.kind == DLR_REDUCE_SCATTER ? j->c.outer * j->counts[j->me]
                                              : j->c.count;
 }
@@ -136,7 +138,9 @@ static char *expected(const job *j) {
         fill(j->c.type, in[m], in_of(j, m), m, j->salt);
     }
     for (int m = 0; m < j->me; m++) before += j->counts[m];
-    if (j->c.kind == DLR_BROADCAST)
+    if (j->c.kind == DLR_SHIFT)
+        memcpy(want, in[(j->me + j->n - 1) % j->n], (size_t)(out_of(j) * e));
+    else if (j->c.kind == DLR_BROADCAST)
         memcpy(want, in[j->c.root], (size_t)(j->c.count * e));
     else if (j->c.kind == DLR_ALL_GATHER) {
         char *at = want;
@@ -236,9 +240,10 @@ static bool plan_round(rank_state *s, int round) {
     if (round < 3) { /* pieces that differ, along inner axes, some empty */
         for (int64_t outer = 1; outer < 6; outer += 2)
             for (int i = 1; i < 5; i++)
-                for (int k = DLR_ALL_GATHER; k <= DLR_REDUCE_SCATTER; k++)
-                    add(s, (dlr_collective_kind)k, i % 2, i % 2 ? DL_F32 : DL_BF16, sizes[i], outer, round,
-                        false);
+                for (int k = 0; k < DLR_NCOLLECTIVES; k++)
+                    if (k == DLR_ALL_GATHER || k == DLR_REDUCE_SCATTER || (k == DLR_SHIFT && outer == 1))
+                        add(s, (dlr_collective_kind)k, i % 2, i % 2 ? DL_F32 : DL_BF16, sizes[i], outer,
+                            round, false);
         return true;
     }
     round -= 3;

@@ -86,5 +86,11 @@ int call_ReduceScatter(const void *from, void *to, size_t own, int type, int op,
                        dlr_cu_stream s) {
     return ncclReduceScatter(from, to, own, TYPE, OP, TAIL);
 }
+int call_Send(const void *from, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s) {
+    return ncclSend(from, count, TYPE, peer, TAIL);
+}
+int call_Recv(void *to, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s) {
+    return ncclRecv(to, count, TYPE, peer, TAIL);
+}
 int call_GroupStart(void) { return ncclGroupStart(); }
 int call_GroupEnd(void) { return ncclGroupEnd(); }

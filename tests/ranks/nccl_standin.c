@@ -25,7 +25,7 @@ DLR_NCCL_FUNCTIONS(DECLARE)
 
 enum { MOST = 64, SPLITS = 64, CHUNK = 1 << 18, HEAD = 1 << 16, GROUPED = 64 };
 enum { UNHANDLED = 1, SYSTEM = 2 };
-typedef enum { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER } kind;
+typedef enum { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, EXCHANGE } kind;
 
 typedef struct {
     _Atomic unsigned arrived;      /* ranks that have come */
@@ -41,8 +41,8 @@ _Static_assert(sizeof(shared) <= HEAD, "the head has room");
 typedef struct {
     kind kind;
     uint64_t from, to;
-    size_t count;
-    int type, op, root;
+    size_t count, come; /* come: of EXCHANGE, from rank `giver` */
+    int type, op, root, giver;
     struct ncclComm *comm;
     dlr_cu_stream stream;
 } job;
@@ -219,9 +219,31 @@ static bool pass_on(const job *j, const char *from, char *to, size_t count, int 
     return true;
 }
 
+/* Each rank's elements lie in its slot, a chunk at a time, and are taken by whom they are for. `called` says
+ * for whom, and how many. */
+static bool exchange(const job *j, const char *from, char *to) {
+    struct ncclComm *c = j->comm;
+    size_t e = (size_t)dl_dtype_bytes(type_of(j->type)), most = CHUNK / e, longest = 0;
+    c->s->called[c->rank] = (uint64_t)j->count << 8 | (uint64_t)j->root;
+    if (!barrier(c)) return false;
+    for (int r = 0; r < c->n; r++) longest = c->s->called[r] >> 8 > longest ? c->s->called[r] >> 8 : longest;
+    if (c->s->called[j->giver] != ((uint64_t)j->come << 8 | (uint64_t)c->rank))
+        c->error = refuse(c, DLR_NCCL_INVALID_USAGE, "a message that nobody sends so");
+    for (size_t at = 0; at < longest; at += most) {
+        size_t left = j->count > at ? j->count - at : 0, want = j->come > at ? j->come - at : 0;
+        if (left) memcpy(slot(c, c->rank), from + at * e, (left < most ? left : most) * e);
+        if (!barrier(c)) return false;
+        if (want && !c->error) memcpy(to + at * e, slot(c, j->giver), (want < most ? want : most) * e);
+        if (!barrier(c)) return false;
+    }
+    return barrier(c);
+}
+
 static bool all_call_this(const job *j) {
     struct ncclComm *c = j->comm;
-    uint64_t words[] = {j->kind, j->count, (uint64_t)j->type, (uint64_t)j->op, (uint64_t)j->root};
+    bool pairs = j->kind == EXCHANGE;
+    uint64_t words[] = {j->kind, pairs ? 0 : j->count, (uint64_t)j->type, (uint64_t)j->op,
+                        pairs ? 0 : (uint64_t)j->root};
     c->s->called[c->rank] = dl_hash(words, sizeof words, 0);
     if (!barrier(c)) return false;
     bool same = true;
@@ -234,6 +256,7 @@ static void carry_out(const job *j) {
     struct ncclComm *c = j->comm;
     size_t e = (size_t)dl_dtype_bytes(type_of(j->type)), n = (size_t)c->n, own = j->count * e;
     size_t in = own * (j->kind == REDUCE_SCATTER ? n : 1), out = own * (j->kind == ALL_GATHER ? n : 1);
+    if (j->kind == EXCHANGE) out = j->come * e;
     const char *from = memory(j->from, in);
     char *to = memory(j->to, out);
     if (!all_call_this(j)) return;
@@ -241,6 +264,7 @@ static void carry_out(const job *j) {
     case ALL_REDUCE: pass_on(j, from, to, j->count, -1, -1); break;
     case REDUCE: pass_on(j, from, to, j->count, -1, j->root); break;
     case BROADCAST: pass_on(j, from, to, j->count, j->root, -1); break;
+    case EXCHANGE: exchange(j, from, to); break;
     case ALL_GATHER:
         for (int r = 0; r < c->n && pass_on(j, from, to + (size_t)r * own, j->count, r, -1); r++) {
         }
@@ -304,26 +328,96 @@ static int add(struct ncclComm *c, job j, size_t in, size_t out) {
 #define ADDRESS(p) ((uint64_t)(uintptr_t)(p))
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, dlr_nccl_comm c,
                   dlr_cu_stream s) {
-    return add(c, (job){ALL_REDUCE, ADDRESS(from), ADDRESS(to), count, type, op, 0, c, s}, count, count);
+    return add(c,
+               (job){.kind = ALL_REDUCE,
+                     .from = ADDRESS(from),
+                     .to = ADDRESS(to),
+                     .count = count,
+                     .type = type,
+                     .op = op,
+                     .root = 0,
+                     .comm = c,
+                     .stream = s},
+               count, count);
 }
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, dlr_nccl_comm c,
                   dlr_cu_stream s) {
-    return add(c, (job){BROADCAST, ADDRESS(from), ADDRESS(to), count, type, 0, root, c, s},
+    return add(c,
+               (job){.kind = BROADCAST,
+                     .from = ADDRESS(from),
+                     .to = ADDRESS(to),
+                     .count = count,
+                     .type = type,
+                     .op = 0,
+                     .root = root,
+                     .comm = c,
+                     .stream = s},
                c->rank == root ? count : 0, count);
 }
 int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root, dlr_nccl_comm c,
                dlr_cu_stream s) {
-    return add(c, (job){REDUCE, ADDRESS(from), ADDRESS(to), count, type, op, root, c, s}, count,
-               c->rank == root ? count : 0);
+    return add(c,
+               (job){.kind = REDUCE,
+                     .from = ADDRESS(from),
+                     .to = ADDRESS(to),
+                     .count = count,
+                     .type = type,
+                     .op = op,
+                     .root = root,
+                     .comm = c,
+                     .stream = s},
+               count, c->rank == root ? count : 0);
 }
 int ncclAllGather(const void *from, void *to, size_t own, int type, dlr_nccl_comm c, dlr_cu_stream s) {
-    return add(c, (job){ALL_GATHER, ADDRESS(from), ADDRESS(to), own, type, 0, 0, c, s}, own,
-               own * (size_t)c->n);
+    return add(c,
+               (job){.kind = ALL_GATHER,
+                     .from = ADDRESS(from),
+                     .to = ADDRESS(to),
+                     .count = own,
+                     .type = type,
+                     .op = 0,
+                     .root = 0,
+                     .comm = c,
+                     .stream = s},
+               own, own * (size_t)c->n);
 }
 int ncclReduceScatter(const void *from, void *to, size_t own, int type, int op, dlr_nccl_comm c,
                       dlr_cu_stream s) {
-    return add(c, (job){REDUCE_SCATTER, ADDRESS(from), ADDRESS(to), own, type, op, 0, c, s},
+    return add(c,
+               (job){.kind = REDUCE_SCATTER,
+                     .from = ADDRESS(from),
+                     .to = ADDRESS(to),
+                     .count = own,
+                     .type = type,
+                     .op = op,
+                     .root = 0,
+                     .comm = c,
+                     .stream = s},
                own * (size_t)c->n, own);
+}
+
+/* In a group of one of each, which every rank of the communicator calls: that is how a ring does. */
+int ncclSend(const void *from, size_t count, int type, int peer, dlr_nccl_comm c, dlr_cu_stream s) {
+    job j = {.kind = EXCHANGE,
+             .from = ADDRESS(from),
+             .count = count,
+             .type = type,
+             .root = peer,
+             .giver = -1,
+             .comm = c,
+             .stream = s};
+    if (!group.depth) return refuse(c, DLR_NCCL_INVALID_USAGE, "a message outside a group");
+    return add(c, j, count, 0);
+}
+int ncclRecv(void *to, size_t count, int type, int peer, dlr_nccl_comm c, dlr_cu_stream s) {
+    job *j = c->pending.n ? c->pending.at[c->pending.n - 1] : NULL;
+    if (!group.depth || !j || j->kind != EXCHANGE || j->giver >= 0 || j->type != type || j->stream != s)
+        return refuse(c, DLR_NCCL_INVALID_USAGE, "a message that is not the other half of one");
+    if (peer < 0 || peer >= c->n ||
+        (count && !memory(ADDRESS(to), count * (size_t)dl_dtype_bytes(type_of(type)))))
+        return refuse(c, DLR_NCCL_INVALID_ARGUMENT, "a rank or an address that there is not");
+    j->to = ADDRESS(to), j->come = count, j->giver = peer;
+    return 0;
 }
 
 int ncclGroupStart(void) { return group.depth++, 0; }

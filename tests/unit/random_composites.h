@@ -304,6 +304,7 @@ static inline dl_value *random_rule_scatter_add(random_maker *g, dl_op op) {
 #define random_rule_all_reduce           NULL
 #define random_rule_all_gather           NULL
 #define random_rule_reduce_scatter       NULL
+#define random_rule_shift                NULL
 #define random_rule_flash_attention      NULL
 #define random_rule_flash_attention_grad NULL
 

@@ -8,19 +8,36 @@ typedef struct {
     int batch, queries, keys, heads, size, causal;
     double rate, scale; /* scale: of the normal numbers that everything is made of */
     int64_t part;       /* of all samples; 0: all that there are */
+    /* Of a larger attention, where whole[0] is not 0: heads, queries, keys. */
+    int first[3], whole[3];
 } attention_case;
 
 static const attention_case cases[] = {
-    {1, 1, 1, 1, 1, 0, 0, 1, 0},        {2, 5, 7, 3, 2, 0, 0, 1, 0},
-    {1, 64, 96, 1, 48, 0, 0, 1, 0},     {1, 65, 97, 2, 48, 0, 0, 1, 0},
-    {2, 33, 193, 1, 16, 0, 0, 1, 0},    {1, 130, 300, 1, 17, 0, 0, 1, 0},
-    {1, 70, 290, 2, 33, 0, 0, 8, 0},    {1, 129, 49, 1, 64, 0, 0, 30, 0},
-    {1, 66, 200, 1, 31, 1, 0, 1, 0},    {2, 200, 200, 1, 8, 1, 0, 3, 0},
-    {1, 200, 66, 2, 5, 1, 0, 1, 0},     {1, 67, 101, 2, 12, 0, 0.3, 1, 0},
-    {1, 101, 101, 1, 20, 1, 0.9, 2, 0}, {1, 9, 130, 1, 4, 0, 1, 1, 0},
-    {3, 0, 5, 1, 4, 0, 0, 1, 0},        {2, 70, 132, 1, 16, 1, 0.5, 1, 0},
-    {1, 66, 40, 1, 192, 0, 0, 1, 0},    {1, 67, 101, 2, 12, 0, 0.3, 1, 3},
-    {2, 70, 132, 1, 16, 1, 0.5, 1, 1},  {3, 5, 7, 1, 4, 0, 0.6, 1, (int64_t)1 << 33},
+    {1, 1, 1, 1, 1, 0, 0, 1, 0, {0}, {0}},
+    {2, 5, 7, 3, 2, 0, 0, 1, 0, {0}, {0}},
+    {1, 64, 96, 1, 48, 0, 0, 1, 0, {0}, {0}},
+    {1, 65, 97, 2, 48, 0, 0, 1, 0, {0}, {0}},
+    {2, 33, 193, 1, 16, 0, 0, 1, 0, {0}, {0}},
+    {1, 130, 300, 1, 17, 0, 0, 1, 0, {0}, {0}},
+    {1, 70, 290, 2, 33, 0, 0, 8, 0, {0}, {0}},
+    {1, 129, 49, 1, 64, 0, 0, 30, 0, {0}, {0}},
+    {1, 66, 200, 1, 31, 1, 0, 1, 0, {0}, {0}},
+    {2, 200, 200, 1, 8, 1, 0, 3, 0, {0}, {0}},
+    {1, 200, 66, 2, 5, 1, 0, 1, 0, {0}, {0}},
+    {1, 67, 101, 2, 12, 0, 0.3, 1, 0, {0}, {0}},
+    {1, 101, 101, 1, 20, 1, 0.9, 2, 0, {0}, {0}},
+    {1, 9, 130, 1, 4, 0, 1, 1, 0, {0}, {0}},
+    {3, 0, 5, 1, 4, 0, 0, 1, 0, {0}, {0}},
+    {2, 70, 132, 1, 16, 1, 0.5, 1, 0, {0}, {0}},
+    {1, 66, 40, 1, 192, 0, 0, 1, 0, {0}, {0}},
+    {1, 67, 101, 2, 12, 0, 0.3, 1, 3, {0}, {0}},
+    {2, 70, 132, 1, 16, 1, 0.5, 1, 1, {0}, {0}},
+    {3, 5, 7, 1, 4, 0, 0.6, 1, (int64_t)1 << 33, {0}, {0}},
+    {2, 67, 101, 2, 12, 0, 0.3, 1, 3, {4, 66, 0}, {6, 133, 101}},   /* some heads and queries, */
+    {2, 65, 68, 1, 16, 0, 0.5, 1, 0, {1, 3, 64}, {2, 70, 132}},     /* and some keys */
+    {1, 66, 300, 2, 8, 1, 0, 1, 0, {0, 100, 0}, {2, 300, 300}},     /* who look back a long way */
+    {2, 70, 90, 1, 16, 1, 0.2, 1, 2, {3, 131, 130}, {4, 260, 260}}, /* a little */
+    {1, 130, 40, 1, 20, 1, 0.4, 1, 0, {0, 200, 30}, {1, 400, 400}}, /* and over all of these keys */
 };
 enum { NCASES = sizeof cases / sizeof *cases };
 
@@ -30,17 +47,22 @@ static char *text_of(dl_arena *arena, const attention_case *c, dl_dtype dtype) {
     const char *type = dl_dtype_name(dtype);
     char *q = dl_format(arena, "%s[N=%d, T=%d, E=%d]", type, c->batch, c->queries, features);
     char *k = dl_format(arena, "%s[N=%d, S=%d, E=%d]", type, c->batch, c->keys, features);
-    if (c->part)
+    const char *of = "";
+    if (c->whole[0])
+        of = dl_format(arena, ", first=[%d, %d, %d], whole=[%d, %d, %d]", c->first[0], c->first[1],
+                       c->first[2], c->whole[0], c->whole[1], c->whole[2]);
+    if (c->part || c->whole[0])
         return dl_format(
             arena,
             "graph @train {\n  param $q = %%0 : %s init zero\n  param $k = %%1 : %s init zero\n"
             "  param $v = %%2 : %s init zero\n  input $dy = %%3 : %s\n  hyper $seed = %%4 : i64[]\n"
             "  hyper $part = %%5 : i64[]\n"
-            "  %%6, %%7 = flash_attention $q, $k, $v, $seed, $seed, $part {rate=%g, number=3, heads=%d, "
-            "causal=%d} : %s, f32[N=%d, head=%d, T=%d]\n"
+            "  %%6, %%7 = flash_attention $q, $k, $v%s {rate=%g, number=3, heads=%d, "
+            "causal=%d%s} : %s, f32[N=%d, head=%d, T=%d]\n"
             "  %%8 = mul %%6, $dy : %s\n  %%9 = sum %%8 {over=[N, T, E]} : %s[]\n"
             "  output \"y\" = %%6\n  loss \"loss\" = %%9\n}\n",
-            q, k, k, q, c->rate, c->heads, c->causal, q, c->batch, c->heads, c->queries, q, type);
+            q, k, k, q, c->rate > 0 ? ", $seed, $seed, $part" : "", c->rate, c->heads, c->causal, of, q,
+            c->batch, c->heads, c->queries, q, type);
     return dl_format(arena,
                      "graph @train {\n  param $q = %%0 : %s init zero\n  param $k = %%1 : %s init zero\n"
                      "  param $v = %%2 : %s init zero\n  input $dy = %%3 : %s\n"
@@ -88,9 +110,9 @@ static dl_buf run_on(const dl_plan *p, const attention_case *c, int threads) {
 static void test_case(const attention_case *c, dl_dtype dtype, const char *target) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
-    char *name = dl_format(arena, "%s, %s, [%d, %d x %d, %d of %d], causal %d, rate %g, part %lld", target,
-                           dl_dtype_name(dtype), c->batch, c->queries, c->keys, c->heads, c->size, c->causal,
-                           c->rate, (long long)c->part);
+    char *name = dl_format(arena, "%s, %s, [%d, %d x %d, %d of %d], causal %d, rate %g, part %lld, from %d",
+                           target, dl_dtype_name(dtype), c->batch, c->queries, c->keys, c->heads, c->size,
+                           c->causal, c->rate, (long long)c->part, c->first[1]);
     dl_module *m = NULL;
     dl_plan *p = compile_text_module(arena, text_of(arena, c, dtype), target, NULL, &m);
     if (p) {
@@ -108,7 +130,7 @@ static void test_case(const attention_case *c, dl_dtype dtype, const char *targe
 
 /* A NaN stays in its row and its head. */
 static void test_nan(const char *target) {
-    const attention_case c = {1, 70, 100, 2, 8, 0, 0, 1, 0};
+    const attention_case c = {1, 70, 100, 2, 8, 0, 0, 1, 0, {0}, {0}};
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     dl_plan *p = compile_text(arena, text_of(arena, &c, DL_F32), target, NULL);

@@ -1,5 +1,5 @@
 /* Tensor and context parallelism, and state in shares: the graphs of all ranks, run in step, beside the graph
- * of one that is whole; in double precision, forward and backward. */
+ * of one that is whole; in double precision, forward and backward, behind all passes. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static const char vit[] =
     "    return x |> linear(hidden) @fc1 |> gelu |> dropout(drop) |> linear(E) @fc2 |> dropout(drop)\n"
     "module Attention(heads, drop)(x: [N, T, E]):\n"
     "    q = x |> linear(E)\n    k = x |> linear(E)\n    v = x |> linear(E)\n"
-    "    return attention(q, k, v, heads, dropout=0) |> linear(E) @proj |> dropout(drop)\n"
+    "    return attention(q, k, v, heads, dropout=drop) |> linear(E) @proj |> dropout(drop)\n"
     "module Block(heads, drop)(x: [N, T, E]):\n"
     "    x = x + (x |> layer_norm(1e-6) @norm1 |> Attention(heads, drop) @attn)\n"
     "    return x + (x |> layer_norm(1e-6) @norm2 |> MLP(2*E, drop) @mlp)\n"
@@ -36,7 +36,7 @@ static const char vit[] =
     "    metric \"m\" = mean(sqrt(mean((y - t)[C=0]**2, over=[H,W])))\n";
 
 /* Other names and shapes: keys of another length, gates, a weight read twice, a norm behind the queries,
- * products that nothing pairs, an average over the tokens. */
+ * products that nothing pairs, an average over the tokens, and who only looks back. */
 static const char other[] =
     "model Other():\n    input a: f32[N, S=7, F=6]\n    input b: f32[N, R=5, F=6]\n    target t: f32[N, "
     "K=3]\n"
@@ -44,12 +44,13 @@ static const char other[] =
     "    u = a |> linear(8) @in1 |> layer_norm(1e-5) @n1\n"
     "    v = b |> linear(8) @in2\n"
     "    q = u |> linear(8) @wide |> layer_norm(1e-5) @n2\n"
-    "    h = attention(q, v |> linear(8) @ka, v |> linear(8) @va, 4) |> tanh |> linear(8) @back\n"
+    "    h = attention(q, v |> linear(8) @ka, v |> linear(8) @va, 4, causal=true) |> tanh |> linear(8) "
+    "@back\n"
     "    h = h + u\n"
     "    g = silu(h |> linear(12) @gate) * (h |> linear(12) @up)\n"
     "    h = h + (g |> linear(8) @down)\n"
-    "    h = h + (attention(h |> linear(8) @q2, h |> linear(8) @k2, h |> linear(8) @v2, 2) |> linear(8) "
-    "@p2)\n"
+    "    h = h + (attention(h |> linear(8) @q2, h |> linear(8) @k2, h |> linear(8) @v2, 2, causal=true) "
+    "|> linear(8) @p2)\n"
     "    y = mean(h, over=S) |> linear(3) @out as [N, K]\n    output y\n"
     "    loss = mean((y - t)**2) + 0.01 * mean(w**2) + 0.1 * mean(mean(h**2, over=[S]))\n";
 
@@ -57,7 +58,7 @@ typedef struct {
     const char *text, *name;
     dl_dtype low;
     bool steps; /* the optimiser, with clipped gradients and norms */
-    bool drops; /* beside attention */
+    bool drops;
 } model;
 
 static dl_module *build(dl_arena *arena, const model *of, int64_t batch) {
@@ -76,7 +77,11 @@ static dl_module *build(dl_arena *arena, const model *of, int64_t batch) {
 static dl_graph *pass(dl_arena *arena, const model *of, int64_t batch, dl_parallel parallel,
                       const char *which, const char *passes, dl_error *err) {
     dl_module *m = build(arena, of, batch);
-    dl_pass_ctx ctx = {.arena = arena, .parallel = parallel, .recipe.low = of->low, .err = err};
+    dl_pass_ctx ctx = {.arena = arena,
+                       .parallel = parallel,
+                       .weights = {.kind = DL_PANEL, .width = 8},
+                       .recipe.low = of->low,
+                       .err = err};
     ctx.recipe.optimizer = of->steps ? DL_OPT_adam : DL_OPT_NONE;
     ctx.recipe.clip = ctx.recipe.norms = ctx.keep_gradients = of->steps;
     if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true})) return NULL;
@@ -107,10 +112,10 @@ typedef struct {
     int dp, tp, cp;
     const char *passes;
     bool zero; /* the optimiser's state in shares */
+    bool ring; /* keys and values go round the context parallel ranks */
 } layout;
 
 static const char whole_passes[] = "amp,lower,simplify,autodiff,optimizer,simplify";
-static const char rank_passes[] = "amp,lower,simplify,shard,autodiff,ranks,optimizer,simplify";
 
 /* One rank's variables. */
 static void fill(dl_arena *arena, const dl_graph *g, dl_interp *in, int64_t batch, int dp, int dp_rank) {
@@ -159,6 +164,28 @@ static void check_counts(const model *of, int tp, int cp, int reduced, int gathe
     dl_arena_free(arena);
 }
 
+/* Round a ring nothing of attention is gathered: of each block's keys and values all turns but the last are
+ * given on, there and back, and their gradients in each. The way back has rounds of its own. */
+static void check_ring(const model *of, int cp) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_graph *g = pass(arena, of, 2, (dl_parallel){.cp = cp, .ring = 1}, "train",
+                       "amp,lower,simplify,shard,autodiff,ring,simplify", &err);
+    int found[DL_NOPS] = {0}, blocks = 2, waiting = 0;
+    CHECK(g, "%s", err.message);
+    for (int i = 0; g && i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        found[n->op]++, waiting += n->op == DL_OP_shift && n->nin > 2;
+    }
+    CHECK(found[DL_OP_shift] == blocks * (2 * 2 * (cp - 1) + 2 * cp), "%d shifts", found[DL_OP_shift]);
+    CHECK(waiting == blocks * (2 * (cp - 1) + 2 * (cp - 1)), "%d wait for gradients", waiting);
+    CHECK(found[DL_OP_flash_attention] == blocks * cp && found[DL_OP_flash_attention_grad] == blocks * cp,
+          "%d and %d templates", found[DL_OP_flash_attention], found[DL_OP_flash_attention_grad]);
+    CHECK(found[DL_OP_all_gather] == 1 && !found[DL_OP_reduce_scatter], "%d gathered, %d scattered",
+          found[DL_OP_all_gather], found[DL_OP_reduce_scatter]);
+    dl_arena_free(arena);
+}
+
 static int place_of(const dl_ranks *ranks, const char *group, int rank) {
     int members[64], place = 0;
     dl_ranks_members(ranks, group, rank, members);
@@ -174,7 +201,10 @@ static void compare(const layout *l, const char *which) {
     dl_ranks ranks;
     int world = l->dp * l->tp * l->cp, compared = 0, pieces = 0;
     const char *what = dl_format(arena, "%s %s %dx%dx%d%s%s", l->of->name, which, l->dp, l->tp, l->cp,
-                                 l->of->low == DL_BF16 ? " bf16" : "", l->zero ? " in shares" : "");
+                                 l->of->low == DL_BF16 ? " bf16" : "",
+                                 l->zero   ? " in shares"
+                                 : l->ring ? " round a ring"
+                                           : "");
     CHECK(dl_ranks_of(&ranks, world, l->tp, l->cp, "tp-cp-dp", &err), "%s", err.message);
     dl_graph *whole = pass(arena, l->of, BATCH, (dl_parallel){0}, which, whole_passes, &err);
     CHECK(whole, "%s: %s", what, err.message);
@@ -193,7 +223,10 @@ static void compare(const layout *l, const char *which) {
                          .dp_rank = at[DL_RANKS_DP],
                          .tp_rank = at[DL_RANKS_TP],
                          .cp_rank = at[DL_RANKS_CP],
-                         .zero = l->zero};
+                         .zero = l->zero,
+                         .ring = l->ring,
+                         .first_bucket_bytes = 64,
+                         .bucket_bytes = 512};
         p.sum_rank = place_of(&ranks, dl_gradient_group(&p), r);
         graph[r] = pass(arena, l->of, BATCH / l->dp, p, which, l->passes, &err);
         CHECK(graph[r], "%s: %s", what, err.message);
@@ -256,16 +289,12 @@ static void check_fault(const char *text, dl_parallel p, const char *where, cons
 
 static void check_faults(void) {
     static const char attends[] = BEGIN("3") "    y = attention(h, h, h, 2) |> linear(8) @b\n" END,
-                      causal[] =
-                          BEGIN("8") "    y = attention(h, h, h, 2, causal=true) |> linear(8) @b\n" END,
-                      drops[] = BEGIN("8") "    y = attention(h, h, h, 2, dropout=0.1) |> linear(8) @b\n" END,
+                      causal[] = BEGIN("8") "    y = attention(h, h, h, 2, causal=true)\n" END,
                       alone[] = BEGIN("8") "    y = h\n" END,
                       odd[] = BEGIN("8") "    y = x |> linear(9) @b |> relu |> linear(8) @c\n" END;
     check_fault(attends, (dl_parallel){.tp = 4}, "m.dl:5:", "2 heads");
     check_fault(attends, (dl_parallel){.cp = 4}, "m.dl:5:", "3 tokens");
-    check_fault(causal, (dl_parallel){.cp = 2}, "m.dl:5:", "causal");
-    check_fault(drops, (dl_parallel){.cp = 2}, "m.dl:5:", "dropout");
-    check_fault(drops, (dl_parallel){.tp = 2}, "m.dl:5:", "dropout");
+    check_fault(causal, (dl_parallel){.cp = 2, .ring = 1}, "m.dl:5:", "causal");
     check_fault(alone, (dl_parallel){.cp = 2}, "context_parallel=2", "no attention");
     check_fault(alone, (dl_parallel){.tp = 2}, "tensor_parallel=2", "no pair of linear layers");
     check_fault(odd, (dl_parallel){.tp = 2}, "m.dl:5:", "9 hidden features of b.weight");
@@ -275,7 +304,7 @@ static void check_faults(void) {
 static void check_text(const model *of) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
-    dl_graph *g = pass(arena, of, 2, (dl_parallel){.tp = 2, .tp_rank = 1}, "train", rank_passes, &err);
+    dl_graph *g = pass(arena, of, 2, (dl_parallel){.tp = 2, .tp_rank = 1}, "train", dl_pipeline, &err);
     CHECK(g, "%s", err.message);
     if (!g) return;
     dl_buf b = {0}, again = {0};
@@ -305,7 +334,7 @@ int main(void) {
     static const model *const models[] = {&mlps, &vits, &half, &steps, &scaled, &drops, &others};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            layout l = {models[m], cases[i][0], cases[i][1], cases[i][2], rank_passes, false};
+            layout l = {models[m], cases[i][0], cases[i][1], cases[i][2], dl_pipeline, false, false};
             if ((l.cp > 1 && models[m] == &mlps) || (l.tp > 2 && models[m] == &others)) continue;
             compare(&l, "train");
             compare(&l, "eval");
@@ -316,8 +345,21 @@ int main(void) {
     for (size_t m = 0; m < sizeof stepping / sizeof *stepping; m++)
         for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
             if (shares[i][2] == 1 || stepping[m] != &small)
-                compare(&(layout){stepping[m], shares[i][0], shares[i][1], shares[i][2], rank_passes, true},
+                compare(&(layout){stepping[m], shares[i][0], shares[i][1], shares[i][2], dl_pipeline, true,
+                                  false},
                         "train");
+    /* keys and values round a ring: of several turns, uneven, beside tensors, samples and shares */
+    static const int rings[][3] = {{1, 1, 2}, {1, 1, 4}, {1, 1, 5}, {1, 2, 3}, {2, 2, 2}};
+    static const model *const round[] = {&vits, &half, &steps, &scaled, &drops};
+    for (size_t m = 0; m < sizeof round / sizeof *round; m++)
+        for (size_t i = 0; i < sizeof rings / sizeof *rings; i++) {
+            layout l = {round[m],    rings[i][0], rings[i][1],
+                        rings[i][2], dl_pipeline, i == 0 && round[m]->steps,
+                        true};
+            compare(&l, "train");
+            compare(&l, "eval");
+        }
+    check_ring(&vits, 3);
     check_counts(&mlps, 2, 1, 1, 0, 0); /* the input has no gradient; c is whole */
     check_counts(&vits, 2, 1, 8, 0, 0);
     check_counts(&half, 2, 1, 8, 0, 0);

@@ -104,12 +104,14 @@ static void check_seed(uint64_t seed, int tp, int cp, totals *all) {
     for (int r = 0; r < world && ok; r++) {
         int at[DL_NRANK_PARTS];
         dl_ranks_place(&ranks, r, at);
-        dl_parallel p = {.tp = tp, .cp = cp, .tp_rank = at[DL_RANKS_TP], .cp_rank = at[DL_RANKS_CP]};
+        dl_parallel p = {
+            .tp = tp, .cp = cp, .tp_rank = at[DL_RANKS_TP], .cp_rank = at[DL_RANKS_CP], .ring = seed % 2};
         dl_graph *g = begin(arena, seed, (dl_parallel){0}, "lower,simplify", &err);
         dl_pass_ctx ctx = context(g->module, p, &err);
         dl_shard_wants wants = draw_wants(g, p, seed);
         dl_shard_module(g->module, &ctx, &wants);
-        ok = dl_run_passes(g->module, "autodiff,ranks,simplify", &ctx, (dl_pass_options){.validate = true});
+        ok = dl_run_passes(g->module, "autodiff,ring,ranks,simplify", &ctx,
+                           (dl_pass_options){.validate = true});
         CHECK(ok, "seed %llu, tp %d, cp %d: %s", (unsigned long long)seed, tp, cp, err.message);
         graph[r] = g, in[r] = dl_interp_new(g, false);
         fill(g, in[r]);

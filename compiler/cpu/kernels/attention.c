@@ -25,17 +25,18 @@ INLINE struct draws draws_of(const struct attention *s, char *const *arg, int se
                              long key) {
     struct draws d = {0};
     if (s->drops) d.seed = (const long *)arg[seed], d.step = (const long *)arg[seed + 1];
-    d.first = (unsigned long)((head * s->queries + query) * s->keys + key);
+    long row = (head / s->heads * s->all_heads + head % s->heads) * s->all_queries + query;
+    d.first = (unsigned long)(s->first + row * s->all_keys + key);
     if (s->in_parts) /* of all samples */
         d.first += *(const unsigned long *)arg[seed + 2] *
-                   (unsigned long)(s->batch * s->heads * s->queries * s->keys);
+                   (unsigned long)(s->batch * s->all_heads * s->all_queries * s->all_keys);
     return d;
 }
 INLINE vf dropped(const struct attention *s, const struct draws *d, long i, long j, vf v) {
 #if !DRAWS /* by none of this source: nothing to compile */
     return v;
 #else
-    vf drawn = v_random_row(d->first + (unsigned long)(i * s->keys + j), *d->seed, *d->step, s->number);
+    vf drawn = v_random_row(d->first + (unsigned long)(i * s->all_keys + j), *d->seed, *d->step, s->number);
     return v_pick(drawn < s->threshold, (vf){0}, v * s->kept);
 #endif
 }
@@ -47,7 +48,7 @@ INLINE long wide_of(const struct attention *s, long key) {
 
 /* Keys of the block from `key` on that query i sees. */
 INLINE long seen_of(const struct attention *s, long query, long key) {
-    long n = least(s->keys - key, KEYS), ahead = query + 1 - key;
+    long n = least(s->keys - key, KEYS), ahead = query + s->ahead + 1 - key;
     return s->causal && ahead < n ? (ahead < 0 ? 0 : ahead) : n;
 }
 
@@ -118,7 +119,7 @@ UNUSED void attention_unit(const struct attention *s, char *const *arg, long uni
     if (!s->pairs) pack_rows(s, tokens_of(s, arg, 0, at), s->queries, query, QUERIES, s->scale, q);
     for (long i = 0; i < QUERIES * s->width; i += LANES) st(y + i, (vf){0});
     for (long i = 0; i < QUERIES; i++) most[i] = -__builtin_inff(), st(sum + i * LANES, (vf){0});
-    long last = s->causal ? least(s->keys, query + rows) : s->keys;
+    long last = s->causal ? least(s->keys, query + s->ahead + rows) : s->keys;
     for (long key = 0; key < last; key += KEYS) {
         struct draws d = draws_of(s, arg, 3, head, query, key);
         long wide = wide_of(s, key);
@@ -192,7 +193,8 @@ UNUSED void attention_back(const struct attention *s, char *const *arg, long uni
     for (long key = from; key < to; key += KEYS) {
         long block = head * p.keys + key, wide = wide_of(s, key);
         for (long i = 0; i < KEYS * s->width; i += LANES) st(dk + i, (vf){0}), st(dv + i, (vf){0});
-        for (long query = s->causal ? key / QUERIES * QUERIES : 0; query < s->queries; query += QUERIES) {
+        long first = s->causal && key > s->ahead ? (key - s->ahead) / QUERIES * QUERIES : 0;
+        for (long query = first; query < s->queries; query += QUERIES) {
             struct draws d = draws_of(s, arg, 6, head, query, key);
             long here = head * p.queries + query, rows = least(s->queries - query, QUERIES),
                  tiles = tiles_of(rows);

@@ -16,7 +16,10 @@ enum { KEYS = 6 * LANES, QUERIES = 64 }; /* of a block */
 
 struct attention {
     long batch, queries, keys, heads, size;
-    long width; /* floats of a packed row: `size`, rounded up to whole vectors */
+    long all_heads, all_queries, all_keys; /* of the attention that this may be a part of; */
+    long first;                            /* the number of a sample's first score among its own all, */
+    long ahead;                            /* and how many places the queries stand behind the keys */
+    long width;                            /* floats of a packed row: `size`, rounded up to whole vectors */
     float scale, threshold, kept;
     int number, causal, drops, in_parts;
     int type;    /* of all but the logarithms, which are floats */

@@ -31,7 +31,8 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         feature = blockIdx.x % CHUNKS * OUT;
     int head = unit / blocks, block = unit % blocks;
     if (s.causal) block = blocks - 1 - block; /* the longest first */
-    int query = block * ROWS, last = s.causal && query + ROWS < s.keys ? query + ROWS : s.keys;
+    int query = block * ROWS, ahead = query + s.ahead; /* the last key that the first query sees */
+    int last = s.causal && ahead + ROWS < s.keys ? ahead + ROWS : s.keys;
     int tiles = (last + COLUMNS - 1) / COLUMNS, warp = threadIdx.x / 32;
     int mine = query + warp * 16 * M + ROW_OF_LANE; /* the first of the thread's queries */
     head_tokens<const element> from_k = tokens_of<SIZE>(k, s, s.keys, head),
@@ -59,10 +60,10 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         float c[M][C][4], shrink[M][2], back[M][2];
         product<T, PAD, M, C>(c, rows + warp * 16 * M * STRIDE, now);
         bool whole =
-            tile * COLUMNS + COLUMNS <= s.keys && !(s.causal && tile * COLUMNS + COLUMNS > query + 1);
+            tile * COLUMNS + COLUMNS <= s.keys && !(s.causal && tile * COLUMNS + COLUMNS > ahead + 1);
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) {
                 int at = key + n * 8 + i % 2;
-                if (at >= s.keys || (s.causal && at > mine + m * 16 + i / 2 * 8))
+                if (at >= s.keys || (s.causal && at > mine + s.ahead + m * 16 + i / 2 * 8))
                     c[m][n][i] = -__builtin_inff();
             }
         unsigned drop[M][C];
@@ -141,8 +142,10 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     int head = unit / blocks, block = unit % blocks;
     if (s.causal && !BY_KEY) block = blocks - 1 - block; /* the longest first */
     int first = block * ROWS, tiles = (ncolumns + COLUMNS - 1) / COLUMNS, begin = 0;
-    if (s.causal && BY_KEY) begin = first / COLUMNS < tiles ? first / COLUMNS : tiles;
-    if (s.causal && !BY_KEY && first + ROWS < ncolumns) tiles = (first + ROWS + COLUMNS - 1) / COLUMNS;
+    if (s.causal && BY_KEY && first > s.ahead) begin = (first - s.ahead) / COLUMNS;
+    if (begin > tiles) begin = tiles;
+    int last = first + s.ahead + ROWS; /* behind the last key that the block's queries see */
+    if (s.causal && !BY_KEY && last < ncolumns) tiles = (last + COLUMNS - 1) / COLUMNS;
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
     head_tokens<const element> from1 = tokens_of<SIZE>(y1, s, ncolumns, head),
                                from2 = tokens_of<SIZE>(y2, s, ncolumns, head);
@@ -189,7 +192,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
             int query = BY_KEY ? across : row, key = BY_KEY ? row : across;
             float less = BY_KEY ? beside[n * 8 + i % 2] * log2_e : my_log[m][i / 2];
             float d = BY_KEY ? beside[COLUMNS + n * 8 + i % 2] : my_sum[m][i / 2];
-            bool seen = across < ncolumns && row < nrows && !(s.causal && key > query);
+            bool seen = across < ncolumns && row < nrows && !(s.causal && key > query + s.ahead);
             float share = seen ? kd_exp2(fmaf(p[m][n][i], s.scale2, -less)) : 0, dp = ds[m][n][i];
             p[m][n][i] = share;
             if (DROPS) {

@@ -117,6 +117,9 @@ template <int PARTS> struct of_f32 {
 /* ---- tiles ---- */
 struct attention_shape {
     int batch, queries, keys, heads;
+    long all_heads, all_queries, all_keys; /* of the attention that this may be a part of; */
+    long first;                            /* the number of a sample's first score among its own all, */
+    int ahead;                             /* and how many places the queries stand behind the keys */
     float scale, scale2; /* 1 / sqrt(size); of powers of two: times log2 e */
     float threshold, kept;
     int number;
@@ -265,16 +268,16 @@ INLINE void random_block(unsigned c[4], unsigned long block, long seed, long ste
 }
 struct attention_draws {
     long seed, step;
-    unsigned long first; /* number of the head's first score: a multiple of the keys, so that rows of whole
-                            blocks begin one in every part */
+    unsigned long first; /* number of the head's first score */
 };
 /* `part`: where it stands which part of all samples these are, or NULL. */
 template <bool DROPS>
 INLINE attention_draws draws_of(const attention_shape &s, const long *seed, const long *step,
                                 const long *part, int head) {
-    attention_draws d = {0, 0, (unsigned long)head * s.queries * s.keys};
+    long row = (head / s.heads * s.all_heads + head % s.heads) * s.all_queries;
+    attention_draws d = {0, 0, (unsigned long)(s.first + row * s.all_keys)};
     if (DROPS) d.seed = *seed, d.step = *step;
-    if (DROPS && part) d.first += (unsigned long)*part * s.batch * s.heads * s.queries * s.keys;
+    if (DROPS && part) d.first += (unsigned long)*part * s.batch * s.all_heads * s.all_queries * s.all_keys;
     return d;
 }
 /* Which of four scores whose numbers are 4 `block` and behind are dropped: a bit each. */
@@ -290,11 +293,11 @@ INLINE unsigned draw_four(const attention_shape &s, const attention_draws &d, un
 template <bool BY_KEY, int C>
 INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_draws &d, int row, int column) {
     FOR(n, C) drop[n] = 0;
-    if (s.keys % 4) {
+    if (s.all_keys % 4 || s.first % 4) {
         FOR(n, C) FOR(i, 4) {
             int along = row + i / 2 * 8, across = column + n * 8 + i % 2;
             unsigned long query = BY_KEY ? across : along, key = BY_KEY ? along : across,
-                          at = d.first + query * s.keys + key;
+                          at = d.first + query * s.all_keys + key;
             drop[n] |= (s_random(at, d.seed, d.step, s.number) < s.threshold) << i;
         }
         return;
@@ -302,7 +305,7 @@ INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_dra
     int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
     if (BY_KEY) FOR(n, C) {
             unsigned long query = column + n * 8 + g / 4, key = row - g + g % 4 * 4;
-            unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
+            unsigned four = draw_four(s, d, (d.first + query * s.all_keys + key) / 4);
             FOR(i, 4)
             drop[n] |= (__shfl_sync(0xffffffffu, four, (i % 2 * 4 + i / 2 * 2 + g / 4) * 4 + q) >> g % 4 & 1)
                        << i;
@@ -310,7 +313,7 @@ INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_dra
     else
         FOR(n, C / 2) FOR(half, 2) {
             unsigned long query = row + half * 8, key = column - 2 * q + n * 16 + q * 4;
-            unsigned four = draw_four(s, d, (d.first + query * s.keys + key) / 4);
+            unsigned four = draw_four(s, d, (d.first + query * s.all_keys + key) / 4);
             FOR(j, 2)
             drop[2 * n + j] |= (__shfl_sync(0xffffffffu, four, g * 4 + j * 2 + q / 2) >> q % 2 * 2 & 3)
                                << 2 * half;
