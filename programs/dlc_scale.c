@@ -9,6 +9,7 @@
 #include "programs/groups.h"
 #include "programs/launch.h"
 #include "programs/network.h"
+#include "programs/reading.h"
 #include "programs/scaling.h"
 #include "runtime/exec.h"
 
@@ -31,9 +32,12 @@ static const char usage[] =
     "waited for. With --measure=2 both are measured, by sums of many sizes between two ranks on this "
     "machine;\n"
     "`mpirun -n 2 --hostfile F dlc scale ...` measures between others. Efficiency is samples a second and\n"
-    "rank, beside one rank's. Not in it: reading data, ranks that wait for slower ones, networks whose "
-    "parts\n"
-    "are shared.\n\n";
+    "rank, beside one rank's. Not in it: waiting for data or for slower ranks, networks whose parts are\n"
+    "shared.\n"
+    "Of the data that the configuration names it tells what ranks ask of the file system, each and all:\n"
+    "bytes a training step, files opened and metadata operations (open, close, stat, listing of folders) at\n"
+    "the start and in an epoch. It opens the data and reads some samples to count; where they are not here\n"
+    "it says so, and tells the rest.\n\n";
 
 enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 30, ROUNDS_MS = 250, MOST_NUMBERS = 16 };
 
@@ -97,6 +101,7 @@ static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS], dl_
 
 typedef struct {
     int ranks, data_ranks; /* that have samples of their own */
+    int64_t batch;
     dl_scaled of;
     int64_t peak;
 } line;
@@ -121,6 +126,7 @@ static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, c
     const dl_plan_program *train = dl_plan_program_find(plan, "train");
     *to = (line){.ranks = dl_ranks_world(&s->ranks),
                  .data_ranks = s->ranks.size[DL_RANKS_DP],
+                 .batch = s->batch,
                  .of = dl_scale_program(train, target ? predict_launches(arena, plan, train) : us, network),
                  .peak = dl_plan_peak(plan, threads ? threads : 1)};
     return true;
@@ -132,7 +138,15 @@ static double efficiency(const line *lines, int i) {
     return l->of.step_ms > 0 ? lines[0].of.step_ms / l->of.step_ms * l->data_ranks / l->ranks : 0;
 }
 
-static void print_json(const dl_session *s, const line *lines, int n, const dl_network_measured *m) {
+static const dl_reading_job *jobs_of(dl_arena *arena, const line *lines, int n) {
+    dl_reading_job *jobs = DL_NEWS(arena, dl_reading_job, n);
+    for (int i = 0; i < n; i++)
+        jobs[i] = (dl_reading_job){lines[i].ranks, lines[i].data_ranks, lines[i].batch, lines[i].of.step_ms};
+    return jobs;
+}
+
+static void print_json(const dl_session *s, const line *lines, int n, const dl_network_measured *m,
+                       const dl_reading *data) {
     printf("{\"latency_us\": %g, \"bandwidth_gbs\": %g, \"batch\": %lld, ", m->network.latency_us,
            m->network.bandwidth_gbs, (long long)s->batch);
     for (int i = 0; m->ranks && i < DL_NETWORK_SIZES; i++)
@@ -148,7 +162,9 @@ static void print_json(const dl_session *s, const line *lines, int n, const dl_n
                i ? ", " : "", l->ranks, l->of.step_ms, l->of.compute_ms, l->of.network_ms, l->of.exposed_ms,
                efficiency(lines, i), (long long)l->of.bytes, l->of.collectives, (long long)l->peak);
     }
-    printf("]}\n");
+    printf("], ");
+    dl_reading_print_json(data, jobs_of(s->arena, lines, n), n);
+    printf("}\n");
 }
 
 /* How well two numbers say what was measured. */
@@ -160,7 +176,8 @@ static void print_measured(const dl_network_measured *m) {
     printf("\n");
 }
 
-static void print(const dl_session *s, const line *lines, int n, const dl_network_measured *m) {
+static void print(const dl_session *s, const line *lines, int n, const dl_network_measured *m,
+                  const dl_reading *data) {
     if (m->ranks) print_measured(m);
     printf("%s, %lld samples a rank; network: %.3g us a message, %.3g GB/s\n"
            "%8s %10s %10s %10s %10s %10s %12s %10s\n",
@@ -173,6 +190,7 @@ static void print(const dl_session *s, const line *lines, int n, const dl_networ
                l->of.compute_ms, l->of.network_ms, l->of.exposed_ms, 100 * efficiency(lines, i),
                (double)l->of.bytes / 0x1p20, (double)l->peak / 0x1p20);
     }
+    dl_reading_print(data, jobs_of(s->arena, lines, n), n);
 }
 
 /* ---- the network ---- */
@@ -216,13 +234,15 @@ static int scale(dl_arena *arena, int argc, char **argv, const int *numbers, int
     int code = 0;
     line lines[MOST_NUMBERS + 1];
     dl_session *s = NULL;
+    dl_reading data = {0};
     for (int i = 0; i < n; i++) {
         dl_session_close(s);
         s = dlc_session_of(arena, argc, argv, options, numbers[i], &code);
         if (!s) return code;
+        if (i == n - 1) dl_reading_look(s, target && strncmp(target, "cuda", 4) == 0, &data);
         if (!look_at(arena, s, &network->network, target, &lines[i], &err)) return dlc_fail(&err);
     }
-    (dl_config_option(c, "json") ? print_json : print)(s, lines, n, network);
+    (dl_config_option(c, "json") ? print_json : print)(s, lines, n, network, &data);
     dl_session_close(s);
     return 0;
 }

@@ -61,7 +61,7 @@ static int64_t channels_of(const dlr_array *a) { return a->type.rank ? a->type.a
 static bool own_scales(dl_predict_job *job, dl_error *err) {
     /* No sample is asked for, so that no more than one need be there. */
     if (!dl_config_set(job->config, DL_KEY_Nsamples, "1", err)) return false;
-    dlr_dataset *d = dl_samples_open(job->arena, job->session, DLR_TRAIN, false, err);
+    dlr_dataset *d = dl_samples_open(job->arena, job->session, DLR_TRAIN, DLR_OPEN_FOR_USE, err);
     if (!d) return false;
     const dlr_arrays *arrays = dlr_dataset_arrays(d);
     job->unpacks = true;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "ir/base/file_calls.h"
 #include "programs/own_data.h"
 #include "runtime/data/cifar.h"
 #include "runtime/data/crops.h"
@@ -150,7 +151,7 @@ const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char 
     for (int split = DLR_TRAIN; split <= DLR_VALID; split++)
         for (int i = 0; i < 2; i++) {
             path[split][i] = cached(arena, config, keys[split].npy[i]);
-            if (missing || (path[split][i] && access(path[split][i], F_OK) == 0)) continue;
+            if (missing || (path[split][i] && dl_access(path[split][i], F_OK) == 0)) continue;
             missing = path[split][i] ? path[split][i] : dl_key_name(keys[split].npy[i]);
         }
     return missing;
@@ -328,12 +329,12 @@ bool dl_samples_settle(dl_config *c, dl_error *err) {
     return true;
 }
 
-dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, bool probe,
+dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, dlr_opening opening,
                              dl_error *err) {
     const dl_config *c = s->config;
     dlr_arrays arrays = {0};
     dlr_dataset_options common = {split, (uint64_t)dl_config_int(c, DL_KEY_seed), &arrays,
-                                  dl_config_bool(c, DL_KEY_mmap), probe};
+                                  dl_config_bool(c, DL_KEY_mmap), opening};
     request q = {arena, s, c, split, &common};
     const char *loader = dl_config_str(c, DL_KEY_data_loader_config);
     if (!dl_samples_arrays(s, &arrays, err)) return NULL;

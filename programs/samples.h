@@ -13,10 +13,10 @@ bool dl_samples_settle(dl_config *config, dl_error *err);
 /* What the model takes: inputs, then targets, each without N. Errors: dlr_arrays_add's. */
 bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err);
 
-/* Of a session whose graphs are as the front end built them; `probe` as in dataset.h. Errors: those of the
+/* Of a session whose graphs are as the front end built them; `opening` as in dataset.h. Errors: those of the
  * loader; DL_INPUT for a model that it does not serve; DL_USAGE or DL_INPUT at the key for too few samples.
  */
-dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, bool probe,
+dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, dlr_opening opening,
                              dl_error *err);
 
 /* Of data of one's own the files say how many samples there are: sets Nsamples or Nsamples_val to it, so that

@@ -1,6 +1,9 @@
 #include "programs/scaling.h"
 
 double dl_collective_us(const dl_plan_collective *c, const dl_network *n) {
+    if (c->op == DL_OP_shift && c->ranks > 1) /* one message, from each to the next */
+        return n->latency_us +
+               (double)(dl_plan_elements_from(c) * dl_dtype_bytes(c->dtype)) / (n->bandwidth_gbs * 1e3);
     double bytes = (double)(c->outer * c->size * c->inner * dl_dtype_bytes(c->dtype));
     double others = c->ranks - 1, phases = c->op == DL_OP_all_reduce ? 2 : 1;
     double sent = bytes * others / c->ranks;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ir/base/file_calls.h"
 #include "ir/base/memory.h"
 #include "ir/base/str.h"
 
@@ -82,7 +83,7 @@ static bool refuse_kind(const char *path, mode_t mode, dl_error *err) {
                    S_ISDIR(mode) ? "" : ": write what it gives into a file first");
 }
 
-static int open_regular(const char *path, struct stat *st, dl_error *err) {
+int dl_file_open_stat(const char *path, struct stat *st, dl_error *err) {
     if (!check_name(path, err)) return -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
@@ -93,7 +94,8 @@ static int open_regular(const char *path, struct stat *st, dl_error *err) {
             dl_fail_errno(err, DL_IO, "cannot open %s", path);
         return -1;
     }
-    if (fstat(fd, st) != 0)
+    dl_file_calls_add(&(dl_file_calls){.opens = 1});
+    if (dl_fstat(fd, st) != 0)
         dl_fail_errno(err, DL_IO, "cannot read %s", path);
     else if (S_ISREG(st->st_mode))
         return fd;
@@ -105,12 +107,12 @@ static int open_regular(const char *path, struct stat *st, dl_error *err) {
 
 int dl_file_open(const char *path, dl_error *err) {
     struct stat st;
-    return open_regular(path, &st, err);
+    return dl_file_open_stat(path, &st, err);
 }
 
 int dl_input_open(const char *path, dl_error *err) {
     struct stat st;
-    int fd = open_regular(path, &st, err);
+    int fd = dl_file_open_stat(path, &st, err);
     if (fd >= 0) remember(&st, path);
     return fd;
 }
@@ -125,6 +127,8 @@ bool dl_check_descriptors(int n, const char *path, dl_error *err) {
 }
 
 /* ---- reading ---- */
+
+static void count_read(ssize_t n) { dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = n > 0 ? n : 0}); }
 
 /* The pipe that a name like /dev/fd/63 means, as a descriptor of its own; -1 for all other names. Its writer
  * is there or has been, so reading it ends; a FIFO's name promises nothing of that kind. */
@@ -147,6 +151,7 @@ static char *read_whole(dl_arena *arena, int fd, const char *path, size_t limit,
     while (ok) {
         ssize_t n = read(fd, chunk, sizeof chunk);
         if (n < 0 && errno == EINTR) continue;
+        count_read(n);
         if (n == 0) break;
         if (n < 0)
             ok = dl_fail_errno(err, DL_IO, "cannot read %s", path);
@@ -185,6 +190,7 @@ bool dl_read_at(int fd, const char *path, void *dst, size_t n, int64_t offset, d
     while (n > 0) {
         ssize_t k = pread(fd, p, n, offset);
         if (k < 0 && errno == EINTR) continue;
+        count_read(k);
         if (k < 0) return dl_fail_errno(err, DL_IO, "cannot read %s at byte %lld", path, (long long)offset);
         if (k == 0)
             return dl_fail(err, DL_IO, "%s became shorter while it was read: it ends at byte %lld", path,

@@ -12,6 +12,8 @@
 /* A regular file, open for reading: its descriptor, or -1. Errors: DL_USAGE for an empty name; DL_IO with
  * path and cause; DL_INPUT for what is no regular file. */
 int dl_file_open(const char *path, dl_error *err);
+/* The same, and what the file is: for who would look once more. */
+int dl_file_open_stat(const char *path, struct stat *st, dl_error *err);
 /* The same for an input of the user's, which is remembered. */
 int dl_input_open(const char *path, dl_error *err);
 

@@ -10,10 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ir/base/file_calls.h"
+
 /* What precedes the bytes in the socket. */
 typedef struct {
     dl_error err;
     uint64_t text, bytes;
+    dl_file_calls calls; /* of the reader, which are this process's, too */
 } header;
 
 enum { MAX_TEXT = 4 << 20, MAX_BYTES = 256 << 20, WALL_SECONDS = 60 };
@@ -101,8 +104,12 @@ static _Noreturn void be_child(int fd, int cpu_seconds, dl_sandbox_reader *read,
     dl_sandbox_allow(cpu_seconds);
     dl_sandbox_result r = {0};
     header h = {0};
+    dl_file_calls before = dl_file_calls_so_far(), kernel = dl_file_calls_kernel();
     if (!read(ctx, &r, &h.err) && h.err.code == DL_OK)
         dl_fail(&h.err, DL_INTERNAL, "the reader gave no reason");
+    dl_file_calls library = dl_file_calls_of_library(&kernel);
+    h.calls = dl_file_calls_since(&before);
+    h.calls.reads = library.reads, h.calls.bytes = library.bytes, h.calls.unknown += library.unknown;
     h.text = r.text.n, h.bytes = r.bytes.n;
     bool sent = dl_send_bytes(fd, &h, sizeof h) && dl_send_bytes(fd, r.text.at, r.text.n) &&
                 dl_send_bytes(fd, r.bytes.at, r.bytes.n);
@@ -143,6 +150,7 @@ bool dl_sandbox_run(const char *path, int cpu_seconds, dl_sandbox_reader *read, 
     pid_t ended;
     while ((ended = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
     }
+    if (whole) dl_file_calls_add(&h.calls);
     if (ended < 0) status = -1; /* a parent of ours ignores SIGCHLD */
     h.err.message[sizeof h.err.message - 1] = 0;
     if (whole && h.err.code == DL_OK) return true;

@@ -62,10 +62,11 @@ static slot *acquire(const dlr_source *source, int64_t index, slot *own, dl_erro
     if (!s) s = own;
     s->state = SLOT_LOADING, s->index = index, s->users++;
     pthread_mutex_unlock(&c->lock);
-    if (!s->data) s->data = malloc(c->bytes);
+    if (!s->data && !source->on_paper) s->data = malloc(c->bytes);
     s->absent = false;
-    bool ok = s->data ? c->how.load(source, &c->how, index, s->data, &s->absent, err)
-                      : dl_fail(err, DL_RESOURCE, "no memory for a chunk of %s", source->label);
+    bool ok = s->data || source->on_paper
+                  ? c->how.load(source, &c->how, index, s->data, &s->absent, err)
+                  : dl_fail(err, DL_RESOURCE, "no memory for a chunk of %s", source->label);
     pthread_mutex_lock(&c->lock);
     s->state = ok ? SLOT_READY : SLOT_EMPTY, s->used = ++c->clock;
     if (!ok) s->users--;
@@ -121,6 +122,10 @@ static bool move_chunk(walk *w) {
     }
     slot *chunk = acquire(s, index, &w->own, w->err);
     if (!chunk) return false;
+    if (s->on_paper) {
+        release(c, chunk);
+        return true;
+    }
     m.from = (const char *)chunk->data + from, m.to = (char *)m.to + to;
     if (chunk->absent) {
         m.from = c->how.fill;
@@ -156,6 +161,11 @@ static bool read_chunks(const dlr_source *s, const dlr_block *b, dlr_element to,
 
 /* ---- the whole ---- */
 
+static void forget_chunks(dlr_source *s) {
+    chunk_state *c = s->state;
+    for (int i = 0; i < c->slots; i++) c->slot[i].state = SLOT_EMPTY;
+}
+
 static void close_chunks(dlr_source *s) {
     chunk_state *c = s->state;
     if (c->how.close) c->how.close(c->how.state);
@@ -188,7 +198,7 @@ bool dlr_chunks_open(dlr_source *s, const dlr_chunking *how, size_t cache, dl_er
     }
     c->how = *how;
     pthread_mutex_init(&c->lock, NULL), pthread_cond_init(&c->loaded, NULL);
-    s->read = read_chunks, s->close = close_chunks, s->chunked = true;
+    s->read = read_chunks, s->forget = forget_chunks, s->close = close_chunks, s->chunked = true;
     if (!measure(s, c))
         return dl_fail(err, DL_INPUT, "%s has chunks of more than %d MiB, or more than can be counted",
                        s->label, MAX_CHUNK >> 20);

@@ -1,5 +1,6 @@
 #include "runtime/data/array_file.h"
 
+#include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
 
@@ -12,10 +13,11 @@
 static const dlr_array_format *recognise(const char *path, dl_error *err) {
     char head[8] = {0};
     struct stat st;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return &dlr_zarr_format;
+    if (dl_stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return &dlr_zarr_format;
     int fd = dl_input_open(path, err);
     if (fd < 0) return NULL;
     ssize_t n = pread(fd, head, sizeof head, 0);
+    dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = n > 0 ? n : 0});
     close(fd);
     if (n < 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path), NULL;
     return memcmp(head, "\x93NUMPY", 6) == 0 ? &dlr_npy_format
@@ -112,6 +114,12 @@ dlr_element dlr_source_type(const dlr_source *s) { return s->type; }
 const char *dlr_source_label(const dlr_source *s) { return s->label; }
 int64_t dlr_source_held(const dlr_source *s) { return s->held; }
 bool dlr_source_chunked(const dlr_source *s) { return s->chunked; }
+bool dlr_source_is_on_paper(const dlr_source *s) { return s->on_paper; }
+
+void dlr_source_put_on_paper(dlr_source *s, bool on) {
+    s->on_paper = on;
+    if (s->forget) s->forget(s);
+}
 
 bool dlr_source_read(const dlr_source *s, const dlr_block *block, dlr_element to, void *out, dl_error *err) {
     dlr_block b = *block;

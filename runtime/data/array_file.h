@@ -81,6 +81,12 @@ int64_t dlr_source_held(const dlr_source *s); /* bytes of memory that it takes a
 /* Whether a part of a chunk costs as much as the whole: read blocks as large as can be used. */
 bool dlr_source_chunked(const dlr_source *s);
 
+/* On paper reading a block only counts what it would ask of the file system (ir/base/file_calls.h), and
+ * writes nothing: what of a set that libhdf5 alone can unpack is known so is the size of the block. By one
+ * thread, while no other reads. */
+void dlr_source_put_on_paper(dlr_source *s, bool on);
+bool dlr_source_is_on_paper(const dlr_source *s);
+
 /* Reads a block that lies within dims, packed (the last axis fastest), as numbers of type `to`
  * (dlr_elements_move says how; any but f16), for many threads at once. Errors (DL_INPUT): the data are
  * damaged, or a number is none of that whole type, with its place; DL_IO. */

@@ -21,9 +21,11 @@ struct dlr_source {
     dlr_element type;
     int64_t held;
     bool chunked, mapped;
+    bool on_paper; /* reads are counted, and not made */
     /* The block is within dims and not empty, its strides are 1 at least. */
     bool (*read)(const dlr_source *s, const dlr_block *block, dlr_element to, void *out, dl_error *err);
-    void (*close)(dlr_source *s); /* NULL: nothing is open */
+    void (*forget)(dlr_source *s); /* what is kept of the file; NULL: nothing is */
+    void (*close)(dlr_source *s);  /* NULL: nothing is open */
     void *state;
 };
 
@@ -43,7 +45,8 @@ struct dlr_chunking {
     bool swapped, fortran; /* as of a run */
     char fill[8];          /* the number that chunks have which are not stored, as it would be stored */
     /* Unpacks the chunk of that number (counted along the grid of chunks, the last axis fastest), or says
-     * that it is not stored; for many threads at once. */
+     * that it is not stored; for many threads at once. Of a source on paper it counts its reads, and need not
+     * unpack. */
     bool (*load)(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out, bool *absent,
                  dl_error *err);
     void (*close)(void *state); /* NULL: nothing is open */

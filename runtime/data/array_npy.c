@@ -1,5 +1,6 @@
 /* NumPy's .npy: one array behind a header. */
 #include "runtime/data/array_npy.h"
+#include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/npy.h"
 #include "runtime/data/array_format.h"
@@ -39,7 +40,7 @@ static bool list_npy(dlr_array_file *f, dl_error *err) {
     dlr_run *run = DL_NEW(f->arena, dlr_run);
     int fd = dl_input_open(f->path, err);
     if (fd < 0) return false;
-    bool ok = fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", f->path);
+    bool ok = dl_fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", f->path);
     ok = ok && dl_npy_header(fd, f->path, (uint64_t)st.st_size, &header, err) &&
          dlr_npy_facts(f->arena, &header, (uint64_t)st.st_size, f->path, a, run, err);
     close(fd);

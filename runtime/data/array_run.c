@@ -1,4 +1,5 @@
 /* Arrays whose numbers lie in one run in a file: our own reads at their offsets. */
+#include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
 
@@ -32,11 +33,17 @@ static bool fail_cut(const dlr_source *s, dl_error *err) {
 /* Fills the pieces one after another from the file, at `at`. The pieces are used up. */
 static bool read_pieces(const dlr_source *s, struct iovec *piece, int n, int64_t at, dl_error *err) {
     const run_state *r = s->state;
-    for (int i = 0; r->map && i < n; at += (int64_t)piece[i++].iov_len)
-        memcpy(piece[i].iov_base, r->map + at, piece[i].iov_len);
-    while (n > 0 && !r->map) {
+    if (r->map || s->on_paper) {
+        int64_t bytes = 0;
+        for (int i = 0; i < n; bytes += (int64_t)piece[i++].iov_len)
+            if (!s->on_paper) memcpy(piece[i].iov_base, r->map + at + bytes, piece[i].iov_len);
+        dl_file_calls_add(&(dl_file_calls){.reads = !r->map, .bytes = bytes});
+        return true;
+    }
+    while (n > 0) {
         ssize_t got = preadv(r->fd, piece, n, at);
         if (got < 0 && errno == EINTR) continue;
+        dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = got > 0 ? got : 0});
         if (got < 0) return dl_fail_errno(err, DL_IO, "cannot read %s", s->label);
         if (got == 0) return fail_cut(s, err);
         at += got;
@@ -64,9 +71,12 @@ static bool read_rows(const dlr_source *s, int64_t offset, int64_t rows, int64_t
     enum { MOST = 256 };
     const run_state *r = s->state;
     const int64_t gap = pitch - bytes;
-    for (int64_t row = 0; r->map && row < rows; row++)
+    for (int64_t row = 0; r->map && !s->on_paper && row < rows; row++)
         memcpy(out + row * bytes, r->map + offset + row * pitch, (size_t)bytes);
-    if (r->map) return true;
+    if (r->map) {
+        dl_file_calls_add(&(dl_file_calls){.bytes = rows * bytes});
+        return true;
+    }
     char nowhere[GAP_BYTES];
     struct iovec piece[2 * MOST];
     int64_t together = gap <= GAP_BYTES ? MOST : 1;
@@ -133,6 +143,7 @@ static bool move_piece(walk *w, int64_t span) {
     struct iovec piece = {w->scratch, (size_t)span};
     if (!read_pieces(w->s, &piece, 1, offset_of(w->s, first), w->err)) return false;
     m.from = w->scratch, m.to = out;
+    if (w->s->on_paper) return true;
     if (dlr_elements_move(&m, bad, &value)) return true;
     for (int i = 0; i < w->s->rank; i++) bad[i] += w->at[i];
     return dlr_refuse_number(w->s, w->block, bad, value, m.to_type, w->err);
@@ -179,7 +190,7 @@ static bool read_moved(const dlr_source *s, const dlr_block *b, dlr_element to, 
 static bool read_run(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
     const run_state *r = s->state;
     struct stat now;
-    if (r->map && (fstat(r->fd, &now) != 0 || now.st_size < r->end)) return fail_cut(s, err);
+    if (r->map && (dl_fstat(r->fd, &now) != 0 || now.st_size < r->end)) return fail_cut(s, err);
     bool as_stored =
         to == s->type && to != DLR_EL_BOOL && !r->run.swapped && (!r->run.fortran || s->rank < 2);
     for (int i = 0; i < s->rank; i++) as_stored = as_stored && b->stride[i] == 1;

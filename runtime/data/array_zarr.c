@@ -1,4 +1,5 @@
 /* Zarr, versions 2 and 3: a folder for each array, a file for each chunk. */
+#include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
 #include "runtime/data/chunk_codec.h"
@@ -26,7 +27,7 @@ typedef struct {
 /* The text of a file of a folder; NULL when it is not there, or with an error. */
 static char *read_meta(search *s, const char *folder, const char *name, size_t *n, const char **path) {
     *path = dl_format(s->f->arena, "%s/%s", folder, name);
-    if (access(*path, F_OK) != 0) return NULL;
+    if (dl_access(*path, F_OK) != 0) return NULL;
     return dl_read_input(s->f->arena, *path, MAX_META, n, s->err);
 }
 
@@ -51,13 +52,13 @@ static int is_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 static bool search_inside(search *s, const char *folder, const char *name, int depth) {
     struct dirent **found = NULL;
-    int n = scandir(folder, &found, is_visible, by_name);
+    int n = dl_scandir(folder, &found, is_visible, by_name);
     if (n < 0) return dl_fail_errno(s->err, DL_IO, "cannot read the folder %s", folder);
     bool ok = true;
     for (int i = 0; i < n; i++) {
         const char *inner = dl_format(s->f->arena, "%s/%s", folder, found[i]->d_name);
         struct stat st;
-        if (ok && lstat(inner, &st) == 0 && S_ISDIR(st.st_mode))
+        if (ok && dl_lstat(inner, &st) == 0 && S_ISDIR(st.st_mode))
             ok = search_folder(s, inner,
                                dl_format(s->f->arena, "%s%s%s", name, name[0] ? "/" : "", found[i]->d_name),
                                depth + 1);
@@ -79,7 +80,7 @@ static bool search_folder(search *s, const char *folder, const char *name, int d
     if (text && !dlr_zarr_node_of(s->f->arena, text, n, path, &node, s->err)) return false;
     if (s->err->code != DL_OK) return false;
     if (node == DLR_ZARR_ARRAY) return add_array(s, folder, name, 3, text, n, path);
-    bool group = node == DLR_ZARR_GROUP || access(dl_format(s->f->arena, "%s/.zgroup", folder), F_OK) == 0;
+    bool group = node == DLR_ZARR_GROUP || dl_access(dl_format(s->f->arena, "%s/.zgroup", folder), F_OK) == 0;
     if (group) return search_inside(s, folder, name, depth);
     return depth > 0 ||
            dl_fail(s->err, DL_INPUT,
@@ -118,13 +119,17 @@ static void name_chunk(const dlr_source *s, const zarr_state *z, int64_t index, 
 static bool read_chunk(const dlr_source *s, const char *path, char **packed, size_t *bytes, dl_error *err) {
     struct stat st;
     *packed = NULL;
-    if (stat(path, &st) != 0 && errno == ENOENT) return true;
-    int fd = dl_file_open(path, err);
+    if (dl_stat(path, &st) != 0 && errno == ENOENT) return true;
+    int fd = dl_file_open_stat(path, &st, err);
     if (fd < 0) return false;
-    bool ok = fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
-    if (ok && st.st_size > most_packed)
-        ok = dl_fail(err, DL_INPUT, "%s: the chunk %s is too large", s->label, path);
+    bool ok =
+        st.st_size <= most_packed || dl_fail(err, DL_INPUT, "%s: the chunk %s is too large", s->label, path);
     *bytes = ok ? (size_t)st.st_size : 0;
+    if (ok && s->on_paper) {
+        dl_file_calls_add(&(dl_file_calls){.reads = st.st_size > 0, .bytes = st.st_size});
+        close(fd);
+        return true;
+    }
     if (ok && !(*packed = malloc(*bytes + 1)))
         ok = dl_fail(err, DL_RESOURCE, "no memory for a chunk of %s", s->label);
     ok = ok && dl_read_at(fd, path, *packed, *bytes, 0, err);

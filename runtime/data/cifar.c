@@ -1,5 +1,6 @@
 #include "runtime/data/cifar.h"
 
+#include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/str.h"
 #include "runtime/data/loader.h"
@@ -37,7 +38,7 @@ static bool check_labels(const char *path, const unsigned char *at, int64_t n, d
 
 static bool read_open(dlr_dataset *d, cifar *s, int fd, const char *path, dl_error *err) {
     struct stat st;
-    if (fstat(fd, &st) < 0) return dl_fail_errno(err, DL_IO, "%s: cannot be read", path);
+    if (dl_fstat(fd, &st) < 0) return dl_fail_errno(err, DL_IO, "%s: cannot be read", path);
     int64_t n = st.st_size / RECORD, room = s->o.limit ? s->o.limit - d->samples : n;
     if (n == 0 || st.st_size % RECORD)
         return dl_fail(
@@ -51,6 +52,7 @@ static bool read_open(dlr_dataset *d, cifar *s, int fd, const char *path, dl_err
         return dl_fail(err, DL_INPUT, "%s: more pictures than can be numbered", path);
     size_t before = (size_t)d->samples * RECORD, bytes = (size_t)n * RECORD;
     d->samples += n;
+    if (d->on_paper) dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = (int64_t)bytes});
     if (d->probe) return true;
     unsigned char *more = realloc(s->records, before + bytes);
     if (!more) return dl_fail(err, DL_RESOURCE, "no memory for the pictures of %s", path);
@@ -68,7 +70,7 @@ static bool read_file(dlr_dataset *d, const char *path, dl_error *err) {
 
 static bool read_training(dlr_dataset *d, const char *folder, dl_error *err) {
     struct dirent **found = NULL;
-    int n = scandir(folder, &found, is_training, by_name);
+    int n = dl_scandir(folder, &found, is_training, by_name);
     if (n < 0) return dl_fail_errno(err, DL_IO, "data_dir: cannot read the folder %s", folder);
     bool ok = n > 0 || dl_fail(err, DL_IO, "data_dir: the folder %s has no file data_batch_*.bin", folder);
     for (int i = 0; i < n; i++) {
@@ -117,7 +119,7 @@ static bool open_cifar(dlr_dataset *d, const void *options, dl_error *err) {
                        "data_dir is not set: a folder of CIFAR-10's binary files, data_batch_*.bin and "
                        "test_batch.bin (or --data_loader_config=synthetic)");
     if (!(d->split == DLR_TRAIN ? read_training : read_validation)(d, o->folder, err)) return false;
-    d->held = d->samples * RECORD;
+    d->held = d->samples * RECORD, d->in_memory = true, d->left_out = d->probe;
     d->scratch = 3 * PLANE * sizeof(float) + dlr_picture_scratch(SIDE, SIDE);
     return true;
 }

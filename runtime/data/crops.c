@@ -1,5 +1,6 @@
 #include "runtime/data/crops.h"
 
+#include "ir/base/file_calls.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/volume.h"
 
@@ -99,7 +100,7 @@ static bool check_options(const dlr_dataset *d, const dlr_crops_options *o, dl_e
         return dl_fail(err, DL_USAGE, "box_size must be 1 to %d, or null for the file's, not %lld", MAX_EDGE,
                        (long long)o->box_size);
     if (!o->path || !o->path[0]) return dl_fail(err, DL_USAGE, "%s is not set", key);
-    if (access(o->path, F_OK) != 0 && errno == ENOENT)
+    if (dl_access(o->path, F_OK) != 0 && errno == ENOENT)
         return dl_fail(err, DL_IO,
                        "no file %s: make one with `dldata nbody -o %s`, or set %s to a file you have",
                        o->path, o->path, key);
@@ -152,6 +153,12 @@ static bool load(crops *c, dl_error *err) {
     return true;
 }
 
+static bool load_on_paper(crops *c, dl_error *err) {
+    for (int i = 0; i < 2; i++)
+        if (!dlr_volume_load_on_paper(c->volume[i], c->box, err)) return false;
+    return true;
+}
+
 /* ---- the loader ---- */
 
 static bool open_crops(dlr_dataset *d, const void *options, dl_error *err) {
@@ -161,7 +168,8 @@ static bool open_crops(dlr_dataset *d, const void *options, dl_error *err) {
     if (!check_model(d, &c->size, err) || !check_options(d, o, err) || !open_volumes(d, c, o, err))
         return false;
     if (o->in_memory && !d->probe && !load(c, err)) return false;
-    d->samples = o->samples;
+    if (o->in_memory && d->on_paper && !load_on_paper(c, err)) return false;
+    d->samples = o->samples, d->in_memory = o->in_memory, d->left_out = o->in_memory && d->probe;
     for (int i = 0; i < 2; i++) {
         size_t scratch = dlr_volume_scratch(c->volume[i], c->size) * sizeof(float);
         if (scratch > d->scratch) d->scratch = scratch;

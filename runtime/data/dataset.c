@@ -30,7 +30,8 @@ dlr_dataset *dlr_dataset_open(const dlr_loader *loader, const void *options, con
                        .split = o->split,
                        .seed = o->seed,
                        .mapped = o->mapped,
-                       .probe = o->probe};
+                       .probe = o->opening != DLR_OPEN_FOR_USE,
+                       .on_paper = o->opening == DLR_OPEN_ON_PAPER};
     if (loader->open(d, options, err)) return d;
     dlr_dataset_close(d);
     return NULL;
@@ -60,6 +61,8 @@ bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, fl
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d) { return &d->arrays; }
 int64_t dlr_dataset_samples(const dlr_dataset *d) { return d->samples; }
 size_t dlr_dataset_scratch(const dlr_dataset *d) { return d->scratch; }
+bool dlr_dataset_whole(const dlr_dataset *d) { return !d->left_out; }
+bool dlr_dataset_in_memory(const dlr_dataset *d) { return d->in_memory; }
 int64_t dlr_dataset_held(const dlr_dataset *d) { return d->held; }
 
 bool dlr_loader_pair(const dlr_dataset *d, dl_error *err) {

@@ -32,12 +32,21 @@ bool dlr_arrays_add(dlr_arrays *arrays, const char *name, bool is_target, const 
 /* Bytes of one array of a sample. */
 size_t dlr_array_bytes(const dlr_array *array);
 
+typedef enum {
+    DLR_OPEN_FOR_USE,
+    DLR_OPEN_PROBE, /* only look whether it can be opened: no sample will be asked for, unless it is whole */
+    /* A probe that counts what opening it for use would read besides (ir/base/file_calls.h) and reads nothing
+     * of it. Of what is not in memory then (dlr_dataset_in_memory) samples may be asked for, to count their
+     * reads: their numbers need not be right. */
+    DLR_OPEN_ON_PAPER
+} dlr_opening;
+
 typedef struct {
     dlr_split split;
     uint64_t seed;
     const dlr_arrays *arrays; /* what a sample consists of */
     bool mapped;              /* array_file.h */
-    bool probe;               /* only look whether it can be opened: no sample will be asked for */
+    dlr_opening opening;
 } dlr_dataset_options;
 
 typedef struct dlr_dataset dlr_dataset;
@@ -75,5 +84,7 @@ bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, fl
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d);
 int64_t dlr_dataset_samples(const dlr_dataset *d); /* in an epoch */
 size_t dlr_dataset_scratch(const dlr_dataset *d);
-int64_t dlr_dataset_held(const dlr_dataset *d); /* bytes of memory that it takes at most, samples apart */
+bool dlr_dataset_whole(const dlr_dataset *d); /* a probe that left nothing out: it is as if opened for use */
+bool dlr_dataset_in_memory(const dlr_dataset *d); /* once it is open for use, samples read no file */
+int64_t dlr_dataset_held(const dlr_dataset *d);   /* bytes of memory that it takes at most, samples apart */
 #endif

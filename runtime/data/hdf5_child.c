@@ -1,5 +1,6 @@
 /* Sets that only libhdf5 can unpack: it reads them in a child that stays, under limits: 2 GiB of memory, and
  * for each block 20 s of processor time and 80 s in all. */
+#include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
 #include "runtime/data/array_format.h"
@@ -36,6 +37,7 @@ typedef struct {
     char reason[200];
     uint64_t bytes;
     uint32_t skipped;
+    dl_file_calls calls; /* that it took, which are this process's, too */
 } answer;
 
 /* ---- in the child ---- */
@@ -43,10 +45,9 @@ typedef struct {
 static hid_t open_set(const char *path, const char *name, size_t cache) {
     const size_t cache_slots = 12421;
     dlr_hdf5_quiet();
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS), chunks = H5Pcreate(H5P_DATASET_ACCESS);
-    H5Pset_file_locking(access, false, true);
+    hid_t chunks = H5Pcreate(H5P_DATASET_ACCESS);
     H5Pset_chunk_cache(chunks, cache_slots, cache, 1.0);
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
+    hid_t file = dlr_hdf5_open(path);
     return file < 0 ? file : H5Dopen2(file, name, chunks);
 }
 
@@ -110,13 +111,20 @@ static void *read_packed(hid_t set, const question *q, answer *a) {
     return out;
 }
 
+static dl_file_calls calls_of(const dl_file_calls *before, const dl_file_calls *kernel) {
+    dl_file_calls calls = dl_file_calls_since(before), library = dl_file_calls_of_library(kernel);
+    dl_file_calls_sum(&calls, &library, 1);
+    return calls;
+}
+
 /* Answers until the parent is gone. */
 _Noreturn static void serve(int fd, const char *path, const char *name, size_t cache) {
     fd = dl_sandbox_enter(fd);
     dl_sandbox_allow(CPU_SECONDS);
     answer a = {0};
+    dl_file_calls before = dl_file_calls_so_far(), kernel = dl_file_calls_kernel();
     hid_t set = open_set(path, name, cache);
-    a.ok = set >= 0;
+    a.ok = set >= 0, a.calls = calls_of(&before, &kernel);
     if (!a.ok) dlr_hdf5_reason(a.reason, sizeof a.reason);
     bool there = dl_send_bytes(fd, &a, sizeof a);
     for (question q; there && set >= 0;) {
@@ -124,7 +132,9 @@ _Noreturn static void serve(int fd, const char *path, const char *name, size_t c
         if (!dl_receive_bytes(fd, &q, sizeof q)) break;
         dl_sandbox_allow(CPU_SECONDS);
         a = (answer){.reason = "no memory"};
+        before = dl_file_calls_so_far(), kernel = dl_file_calls_kernel();
         void *out = q.packed ? read_packed(set, &q, &a) : read_numbers(set, &q, &a);
+        a.calls = calls_of(&before, &kernel);
         if (out && !a.ok) dlr_hdf5_reason(a.reason, sizeof a.reason);
         there = dl_send_bytes(fd, &a, sizeof a) && (!a.ok || dl_send_bytes(fd, out, a.bytes));
         free(out);
@@ -152,6 +162,7 @@ static bool receive_answer(const dlr_source *s, const char *what, answer *a, dl_
     const reader *r = s->state;
     if (!dl_receive_bytes(r->fd, a, sizeof *a)) return lose(s, err);
     a->reason[sizeof a->reason - 1] = 0;
+    dl_file_calls_add(&a->calls);
     return a->ok || dl_fail(err, DL_INPUT, "cannot %s %s: %s", what, s->label, a->reason);
 }
 
@@ -185,6 +196,10 @@ static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element t
     const reader *r = s->state;
     const question q = {false, s->rank, r->as, *b};
     answer a;
+    if (s->on_paper) { /* libhdf5 knows what it reads: as many bytes at least */
+        dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = (int64_t)block_bytes(&q)});
+        return true;
+    }
     if (to == r->as && to != DLR_EL_BOOL) return ask(s, &q, &out, &a, err);
     void *packed = malloc(block_bytes(&q));
     if (!packed) return dl_fail(err, DL_RESOURCE, "no memory to read %s", s->label);

@@ -1,5 +1,6 @@
 /* Chunked sets outside libhdf5: a child says where the packed chunks lie, or hands them out; our threads
  * unpack them. */
+#include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
 #include "runtime/data/array_format.h"
@@ -37,9 +38,7 @@ static bool place_chunks(void *context, dl_sandbox_result *out, dl_error *err) {
     const place_job *job = context;
     char reason[200];
     dlr_hdf5_quiet();
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_file_locking(access, false, true);
-    hid_t file = H5Fopen(job->path, H5F_ACC_RDONLY, access);
+    hid_t file = dlr_hdf5_open(job->path);
     hid_t data = file < 0 ? file : H5Dopen2(file, job->set->name, H5P_DEFAULT);
     hid_t space = data < 0 ? data : H5Dget_space(data),
           creation = file < 0 ? file : H5Fget_create_plist(file);
@@ -73,7 +72,7 @@ dlr_hdf5_chunk *dlr_hdf5_chunks(const char *path, const dlr_hdf5_set *set, int *
     place_job job = {path, set};
     dl_sandbox_result r;
     enum { CHILD_FILES = 6 };
-    if (stat(path, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path), NULL;
+    if (dl_stat(path, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path), NULL;
     if (!dl_check_descriptors(CHILD_FILES, path, err) ||
         !dl_sandbox_run(path, CPU_SECONDS, place_chunks, &job, &r, err))
         return NULL;
@@ -124,6 +123,10 @@ static bool fetch(const dlr_source *s, const dlr_chunking *how, int64_t index, c
     const dlr_hdf5_chunk *c = bsearch(&key, h->chunks, (size_t)h->n, sizeof key, by_index);
     if (!c) return true;
     *bytes = (size_t)c->bytes, *skipped = c->skipped;
+    if (s->on_paper) {
+        dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = c->bytes});
+        return true;
+    }
     *packed = malloc(*bytes + 1);
     if (!*packed) return dl_fail(err, DL_RESOURCE, "no memory for a chunk of %s", s->label);
     return dl_read_at(h->fd, s->label, *packed, *bytes, c->at, err);
@@ -138,7 +141,8 @@ static bool load_chunk(const dlr_source *s, const dlr_chunking *how, int64_t ind
     const char *why;
     bool ok = fetch(s, how, index, &packed, &bytes, &skipped, err);
     *absent = ok && !packed;
-    if (ok && packed && !dlr_chunk_unpack(h->codec, h->codecs, skipped, packed, bytes, out, h->bytes, &why))
+    if (ok && packed && !s->on_paper &&
+        !dlr_chunk_unpack(h->codec, h->codecs, skipped, packed, bytes, out, h->bytes, &why))
         ok = dl_fail(err, DL_INPUT, "%s %s", s->label, why);
     free(packed);
     return ok;

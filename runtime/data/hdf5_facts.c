@@ -1,5 +1,6 @@
 #include "runtime/data/hdf5_facts.h"
 
+#include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
 
@@ -236,14 +237,19 @@ void dlr_hdf5_quiet(void) {
     H5PLset_loading_state(0);              /* no foreign filter code */
 }
 
+int64_t dlr_hdf5_open(const char *path) {
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_file_locking(access, false, true);
+    dl_file_calls_add(&(dl_file_calls){.opens = 1, .stats = 2}); /* of its driver sec2 */
+    return H5Fopen(path, H5F_ACC_RDONLY, access); /* the last call: any other forgets why it failed */
+}
+
 static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
     char reason[200];
     dlr_hdf5_facts *facts = calloc(1, sizeof *facts);
     if (!facts) return dl_fail(err, DL_RESOURCE, "no memory to read %s", (char *)path);
     dlr_hdf5_quiet();
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_file_locking(access, false, true);
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, access);
+    hid_t file = dlr_hdf5_open(path);
     if (file < 0 || H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, facts) < 0) {
         dlr_hdf5_reason(reason, sizeof reason);
         return dl_fail(err, DL_INPUT, "%s is damaged or no HDF5 file: %s", (char *)path, reason);
@@ -286,7 +292,7 @@ dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err) {
     struct stat st;
     int fd = dl_input_open(path, err);
     if (fd < 0) return NULL;
-    bool known = fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
+    bool known = dl_fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
     close(fd);
     enum { CHILD_FILES = 6 }; /* the socket's ends, its null device, and what libhdf5 opens at once */
     if (!known || !dl_check_descriptors(CHILD_FILES, path, err)) return NULL;

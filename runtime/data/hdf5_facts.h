@@ -74,6 +74,8 @@ dlr_hdf5_chunk *dlr_hdf5_chunks(const char *path, const dlr_hdf5_set *set, int *
 
 /* For the children that call libhdf5 (sandbox.h), alone: it prints nothing and loads no plugins. */
 void dlr_hdf5_quiet(void);
+/* A file, opened by libhdf5 to read it, without locks: a hid_t, negative on failure. */
+int64_t dlr_hdf5_open(const char *path);
 /* Why the last libhdf5 call failed, in its own words. */
 void dlr_hdf5_reason(char *text, size_t size);
 #endif

@@ -1,6 +1,7 @@
 #include "runtime/data/image_folder.h"
 
 #include "ir/base/arena.h"
+#include "ir/base/file_calls.h"
 #include "ir/base/str.h"
 #include "runtime/data/jpeg.h"
 #include "runtime/data/loader.h"
@@ -40,15 +41,15 @@ static int by_name(const void *a, const void *b) {
 /* The names in a folder that do not begin with a dot, sorted; those of folders, or of what is none. */
 static bool list(dl_arena *arena, const char *key, const char *folder, bool folders, names *out,
                  dl_error *err) {
-    DIR *at = opendir(folder);
+    DIR *at = dl_opendir(folder);
     if (!at) return dl_fail_errno(err, DL_IO, "%s: cannot read the folder %s", key, folder);
     const struct dirent *e;
-    while (errno = 0, (e = readdir(at))) {
+    while (errno = 0, (e = dl_readdir(at))) {
         struct stat st;
         bool is_folder = e->d_type == DT_DIR;
         if (e->d_name[0] == '.') continue;
         if (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN)
-            is_folder = fstatat(dirfd(at), e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+            is_folder = dl_fstatat(dirfd(at), e->d_name, &st) == 0 && S_ISDIR(st.st_mode);
         if (is_folder == folders) dl_push(arena, out, dl_strdup(arena, e->d_name));
     }
     bool ok = errno == 0 || dl_fail_errno(err, DL_IO, "%s: cannot read all of the folder %s", key, folder);
@@ -155,7 +156,7 @@ static bool open_images(dlr_dataset *d, const char *key, images *s, dl_error *er
     for (int c = 0; c < s->classes.n; c++) {
         const char *folder = dl_format(s->arena, "%s/%s", s->folder, s->classes.at[c]);
         struct stat st;
-        if (d->split == DLR_VALID && stat(folder, &st) < 0 && errno == ENOENT) continue;
+        if (d->split == DLR_VALID && dl_stat(folder, &st) < 0 && errno == ENOENT) continue;
         if (!list_class(s->arena, key, folder, &of[c], err)) return false;
         for (int i = 0; i < of[c].n; i++) d->held += (int64_t)strlen(of[c].at[i]) + 64;
         if (of[c].n == 0 && d->split == DLR_TRAIN)

@@ -146,13 +146,12 @@ bool dlr_jpeg_decode(const unsigned char *bytes, size_t n, const char *name, int
 
 /* ---- files ---- */
 
-static bool read_bytes(const char *path, int fd, unsigned char **bytes, size_t *n, dl_error *err) {
-    struct stat st;
-    if (fstat(fd, &st) < 0) return dl_fail_errno(err, DL_IO, "%s: cannot be read", path);
-    if (st.st_size > DLR_JPEG_MOST_BYTES)
-        return dl_fail(err, DL_INPUT, "%s is %lld bytes; a picture has %d at most", path,
-                       (long long)st.st_size, DLR_JPEG_MOST_BYTES);
-    *n = (size_t)st.st_size;
+static bool read_bytes(const char *path, int fd, off_t size, unsigned char **bytes, size_t *n,
+                       dl_error *err) {
+    if (size > DLR_JPEG_MOST_BYTES)
+        return dl_fail(err, DL_INPUT, "%s is %lld bytes; a picture has %d at most", path, (long long)size,
+                       DLR_JPEG_MOST_BYTES);
+    *n = (size_t)size;
     *bytes = malloc(*n + 1);
     if (!*bytes) return dl_fail(err, DL_RESOURCE, "no memory for %s", path);
     return dl_read_at(fd, path, *bytes, *n, 0, err);
@@ -161,10 +160,11 @@ static bool read_bytes(const char *path, int fd, unsigned char **bytes, size_t *
 static bool run_file(const char *path, decoder *d, dl_error *err) {
     unsigned char *bytes = NULL;
     size_t n = 0;
-    int fd = dl_file_open(path, err);
+    struct stat st;
+    int fd = dl_file_open_stat(path, &st, err);
     if (fd < 0) return false;
     d->name = path;
-    bool ok = read_bytes(path, fd, &bytes, &n, err);
+    bool ok = read_bytes(path, fd, st.st_size, &bytes, &n, err);
     close(fd);
     ok = ok && run(bytes, n, d, err);
     free(bytes);

@@ -28,7 +28,11 @@ struct dlr_dataset {
     dlr_arrays arrays;
     dlr_split split;
     uint64_t seed;
-    bool mapped, probe;
+    bool mapped;
+    bool probe;    /* no sample will be asked for, but on paper, whose numbers nobody looks at */
+    bool on_paper; /* a probe that counts what opening it for use would read besides (ir/base/file_calls.h) */
+    bool left_out; /* a probe has left out what samples need; set by `open` */
+    bool in_memory;  /* samples read no file; set by `open` */
     int64_t samples; /* in an epoch, at least 1 */
     size_t scratch;  /* bytes that `sample` needs */
     int64_t held;    /* bytes that `state` takes at most, its children included */

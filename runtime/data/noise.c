@@ -23,7 +23,7 @@ static bool open_noise(dlr_dataset *d, const void *options, dl_error *err) {
     dlr_noise_options *kept = malloc(sizeof *kept);
     if (!kept) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
     *kept = *o;
-    d->state = kept, d->samples = o->samples;
+    d->state = kept, d->samples = o->samples, d->in_memory = true;
     return true;
 }
 

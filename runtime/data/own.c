@@ -87,6 +87,8 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
     for (int k = 0; k < w->n; k++) {
         own_array *a = &w->at[k];
         if (!own_open_scale(w, k, d, o, err)) return false;
+        if (d->probe && a->from.scale != DLR_SCALE_NONE && a->from.scale != DLR_SCALE_GIVEN)
+            d->left_out = true;
         size_t bytes = dlr_array_bytes(&a->to);
         if (bytes > d->scratch) d->scratch = bytes;
         for (int i = 0; i < a->files.n; i++) d->held += dlr_source_held(a->files.at[i].source);

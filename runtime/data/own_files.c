@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "ir/base/file_calls.h"
 #include "runtime/data/own_private.h"
 
 static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
@@ -28,15 +29,23 @@ bool own_fail(const own_array *a, const own_file *f, dl_error *err, const char *
 
 typedef DL_ARRAY(const char *) names;
 
+static void *open_folder(const char *path) { return dl_opendir(path); }
+static struct dirent *read_folder(void *folder) { return dl_readdir(folder); }
+static void close_folder(void *folder) { closedir(folder); }
+
 /* The paths that a word names, in the order of their names: a file, a folder (Zarr), or what a pattern fits.
  */
 static bool find_paths(own *w, const char *key, const char *word, names *out, dl_error *err) {
-    glob_t found;
+    glob_t found = {.gl_opendir = open_folder,
+                    .gl_readdir = read_folder,
+                    .gl_closedir = close_folder,
+                    .gl_stat = dl_stat,
+                    .gl_lstat = dl_lstat};
     if (!strpbrk(word, "*?[")) {
         dl_push(w->arena, out, dl_strdup(w->arena, word));
         return true;
     }
-    int rc = glob(word, 0, NULL, &found); /* sorted */
+    int rc = glob(word, GLOB_ALTDIRFUNC, NULL, &found); /* sorted */
     if (rc == GLOB_NOSPACE) return dl_fail(err, DL_RESOURCE, "%s: no memory to look for %.300s", key, word);
     if (rc != 0) return dl_fail(err, DL_IO, "%s: no file fits the pattern %.300s", key, word);
     bool ok = found.gl_pathc <= DLR_OWN_MAX_FILES;

@@ -72,7 +72,9 @@ static void settle(slot *s, int i, bool ok, const dl_error *err) {
 static void empty(slot *s) { s->filled = 0, s->failed = -1, s->failure = (dl_error){0}; }
 
 static bool may_claim(const dlr_prefetch *p) {
-    return !p->paused && p->claimed / p->o.batch < p->first + p->o.depth;
+    int64_t position = p->claimed / p->o.batch;
+    bool in_vain = p->o.turned_between && position / p->batches > p->first / p->batches;
+    return !p->paused && !in_vain && position < p->first + p->o.depth;
 }
 
 typedef struct {

@@ -26,6 +26,7 @@ typedef struct {
     int depth;                   /* batches in the ring, the one in use included; 0: 3 (1 without workers) */
     const dlr_prefetch_raw *raw; /* samples as dlr_dataset_numbers gives them, of data sets that have such; as
                                   * long-lived as the ring. NULL: samples */
+    bool turned_between; /* the ring is turned at the end of each epoch: nothing is read ahead beyond it */
 } dlr_prefetch_options;
 
 typedef struct {

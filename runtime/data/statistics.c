@@ -1,5 +1,6 @@
 #include "runtime/data/statistics.h"
 
+#include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/npy.h"
 #include "ir/base/str.h"
@@ -30,7 +31,7 @@ static bool read_numbers(int fd, const char *path, const char *what, int64_t cha
                          float *out, dl_error *err) {
     struct stat st;
     dl_npy a;
-    if (fstat(fd, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path);
+    if (dl_fstat(fd, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path);
     if (!dl_npy_header(fd, path, (uint64_t)st.st_size, &a, err) ||
         !check_array(path, what, &a, channels, err))
         return false;

@@ -4,8 +4,9 @@
 
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
-bool dlr_volume_crop(const dlr_volume *v, const int64_t corner[3], int size, int rotation, float *out,
-                     float *scratch, dl_error *err) {
+/* Without `out` the slabs are read and go nowhere. */
+static bool cut(const dlr_volume *v, const int64_t corner[3], int size, int rotation, float *out,
+                float *scratch, dl_error *err) {
     dlr_placement to = dlr_place(rotation, size);
     dlr_slab slab = {.size = size, .y = corner[1], .z = corner[2], .scratch = scratch};
     for (int first = 0; first < size; first += slab.planes) {
@@ -13,11 +14,17 @@ bool dlr_volume_crop(const dlr_volume *v, const int64_t corner[3], int size, int
         slab.planes = (int)min(DLR_SLAB_PLANES, size - first);
         for (slab.channel = 0; slab.channel < v->channels; slab.channel++) {
             if (!v->read(v, &slab, err)) return false;
+            if (!out) continue;
             dlr_place_planes(&to, size, first, slab.planes, slab.plane, slab.row,
                              out + (size_t)slab.channel * (size_t)size * (size_t)size * (size_t)size);
         }
     }
     return true;
+}
+
+bool dlr_volume_crop(const dlr_volume *v, const int64_t corner[3], int size, int rotation, float *out,
+                     float *scratch, dl_error *err) {
+    return cut(v, corner, size, rotation, out, scratch, err);
 }
 
 size_t dlr_volume_scratch(const dlr_volume *v, int size) { return v->scratch ? v->scratch(v, size) : 0; }
@@ -26,6 +33,17 @@ void dlr_volume_close(dlr_volume *v) {
     if (!v) return;
     v->close(v);
     free(v);
+}
+
+bool dlr_volume_load_on_paper(const dlr_volume *from, int64_t edge, dl_error *err) {
+    const int64_t corner[3] = {0};
+    float *scratch = malloc(dlr_volume_scratch(from, (int)edge) * sizeof *scratch); /* which nobody touches */
+    if (!scratch) return dl_fail(err, DL_RESOURCE, "no memory for a slab of %lld^3", (long long)edge);
+    dlr_source_put_on_paper(from->source, true);
+    bool ok = cut(from, corner, (int)edge, DLR_NO_ROTATION, NULL, scratch, err);
+    dlr_source_put_on_paper(from->source, false);
+    free(scratch);
+    return ok;
 }
 
 /* ---- in memory ---- */

@@ -40,6 +40,8 @@ dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *a
                             dl_error *err);
 /* The first edge^3 voxels of every channel of `from`, read into memory. */
 dlr_volume *dlr_volume_load(const dlr_volume *from, int64_t edge, dl_error *err);
+/* Counts what that reads (dlr_source_put_on_paper), and reads nothing. */
+bool dlr_volume_load_on_paper(const dlr_volume *from, int64_t edge, dl_error *err);
 void dlr_volume_close(dlr_volume *v); /* NULL is fine */
 
 /* Floats of scratch that reading slabs of that size takes. */

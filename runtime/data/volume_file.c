@@ -49,7 +49,8 @@ static bool last_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
                              .to_step = {planes * size * size * f, f},
                              .to_type = DLR_EL_F32};
     return dlr_source_read(v->source, &block, DLR_EL_F32, s->scratch, err) &&
-           dlr_elements_move(&turn, (int64_t[DLR_ARRAY_RANK]){0}, &(double){0});
+           (dlr_source_is_on_paper(v->source) ||
+            dlr_elements_move(&turn, (int64_t[DLR_ARRAY_RANK]){0}, &(double){0}));
 }
 
 static bool file_numbers(const dlr_volume *v, const int64_t corner[3], int size, float *out, dl_error *err) {

@@ -1,5 +1,6 @@
 #include "runtime/data/weather.h"
 
+#include "ir/base/file_calls.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shuffle.h"
@@ -114,7 +115,7 @@ static bool open_years(dlr_dataset *d, weather *w, const char *folder, dl_error 
     struct dirent **found = NULL;
     if (!folder || !folder[0])
         return dl_fail(err, DL_USAGE, "%s is not set: a folder of one HDF5 file a year", key);
-    int n = scandir(folder, &found, is_data, by_name);
+    int n = dl_scandir(folder, &found, is_data, by_name);
     if (n < 0) return dl_fail_errno(err, DL_IO, "%s: cannot read the folder %s", key, folder);
     w->years = calloc((size_t)n + 1, sizeof *w->years);
     bool ok = w->years || dl_fail(err, DL_RESOURCE, "no memory for %d files", n);

@@ -44,8 +44,8 @@ static void read_records(const uint8_t *data, size_t n) {
     snprintf(path, sizeof path, "%s/test_batch.bin", folder);
     FUZZ_CHECK(link(file, path) == 0);
     dlr_cifar_options o = {.folder = folder};
-    dlr_dataset *d = dlr_dataset_open(&dlr_cifar_loader, &o,
-                                      &(dlr_dataset_options){DLR_VALID, 0, &arrays, false, false}, &err);
+    dlr_dataset *d = dlr_dataset_open(
+        &dlr_cifar_loader, &o, &(dlr_dataset_options){DLR_VALID, 0, &arrays, false, DLR_OPEN_FOR_USE}, &err);
     FUZZ_CHECK(d || err.code == DL_INPUT);
     for (int64_t i = 0; d && i < dlr_dataset_samples(d); i++) {
         static _Alignas(64) char scratch[1 << 15];

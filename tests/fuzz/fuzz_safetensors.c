@@ -21,7 +21,13 @@ static void load(const dlr_st_file *f, const dlr_st_tensor *t) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     for (int flags = DLR_ST_PLAIN; flags <= DLR_ST_STRIP; flags++) {
         dl_error err = {0};
-        dlr_st_file *f = dlr_st_open(fuzz_file(data, n), (dlr_st_flags)flags, &err);
+        const char *path = fuzz_file(data, n);
+        dlr_st_file *joined = dlr_st_open_joined(&path, 1, "joined", (dlr_st_flags)flags, &err);
+        FUZZ_CHECK(joined || err.code == DL_INPUT || err.code == DL_IO);
+        for (int i = 0; joined && i < joined->n; i++) load(joined, &joined->tensors[i]);
+        dlr_st_close(joined);
+        err = (dl_error){0};
+        dlr_st_file *f = dlr_st_open(path, (dlr_st_flags)flags, &err);
         FUZZ_CHECK(f || err.code == DL_INPUT || err.code == DL_IO);
         if (!f) continue;
         for (int i = 0; i < f->n; i++) load(f, &f->tensors[i]);
@@ -34,28 +40,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
 
 /* The header's text, then its length put right; or bytes anywhere. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned seed) {
-    static const char *const words[] = {"\"dtype\":",
-                                        "\"F32\"",
-                                        "\"F64\"",
-                                        "\"BF16\"",
-                                        "\"BOOL\"",
-                                        "\"shape\":",
-                                        "[0]",
-                                        "[2,3]",
-                                        "\"data_offsets\":",
-                                        "[0,0]",
-                                        "[0,8]",
-                                        "\"__metadata__\":",
-                                        "{",
-                                        "}",
-                                        ",",
-                                        "\"module.w\"",
-                                        "\"_orig_mod.w\"",
-                                        "\"\\ud800\"",
-                                        "1e3",
-                                        "-0",
-                                        "null",
-                                        NULL};
+    static const char *const words[] = {
+        "\"dtype\":",
+        "\"F32\"",
+        "\"F64\"",
+        "\"BF16\"",
+        "\"BOOL\"",
+        "\"shape\":",
+        "[0]",
+        "[2,3]",
+        "\"data_offsets\":",
+        "[0,0]",
+        "[0,8]",
+        "\"__metadata__\":",
+        "\"DCP_SHARDING_INFO\":\"{\\\"module.w\\\":{\\\"saved_offsets\\\":[0]}}\"",
+        "\\\"saved_offsets\\\":[0,0]",
+        "{",
+        "}",
+        ",",
+        "\"module.w\"",
+        "\"_orig_mod.w\"",
+        "\"\\ud800\"",
+        "1e3",
+        "-0",
+        "null",
+        NULL};
     fuzz_random r = {seed};
     uint64_t header;
     if (n < 9 || (memcpy(&header, data, 8), header > n - 8) || fuzz_below(&r, 4) == 0)

@@ -12,10 +12,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     dlr_state state;
     dlr_state_part *parts;
     int n_parts;
-    if (dlr_checkpoint_state_read(arena, fuzz_file(data, n), &state, &parts, &n_parts, &err)) {
+    uint64_t sum = 0;
+    if (dlr_checkpoint_state_read(arena, fuzz_file(data, n), &state, &parts, &n_parts, &sum, &err)) {
         dl_buf b = {0}; /* what was read can be written, and read again */
         dlr_checkpoint_state_print(&b, &state, parts, n_parts);
-        FUZZ_CHECK(dlr_checkpoint_state_read(arena, fuzz_file(b.at, b.n), &state, &parts, &n_parts, &err));
+        FUZZ_CHECK(
+            dlr_checkpoint_state_read(arena, fuzz_file(b.at, b.n), &state, &parts, &n_parts, &sum, &err));
         dl_buf_free(&b);
     } else {
         FUZZ_CHECK(err.code == DL_INPUT || err.code == DL_IO);
@@ -37,6 +39,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
                                         "{}",
                                         "[]",
                                         "\"..\"",
+                                        "\"model-00001-of-00002\":",
                                         NULL};
     static const char tail[] =
         ",\n  \"checksum\": \"%016llx\"\n}\n"; /* checkpoint_state.c's, 37 bytes when written */

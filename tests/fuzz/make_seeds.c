@@ -36,7 +36,10 @@ static bool make_safetensors(const char *dir) {
     dlr_st_content content = {.tensors = all, .n = 7, .metadata = meta, .n_metadata = 2};
     if (!dlr_st_write(in(dir, "safetensors", "seven"), &content, NULL, &err)) return false;
     content.n = 1, content.n_metadata = 0;
-    return dlr_st_write(in(dir, "safetensors", "one"), &content, NULL, &err);
+    if (!dlr_st_write(in(dir, "safetensors", "one"), &content, NULL, &err)) return false;
+    const dlr_st_meta boxes = {DLR_ST_BOXES, "{\"conv.weight\": {\"" DLR_ST_OFFSETS "\": [0, 0]}}"};
+    content.metadata = &boxes, content.n_metadata = 1;
+    return dlr_st_write(in(dir, "safetensors", "box"), &content, NULL, &err);
 }
 
 static dlr_torch_value text(const char *v) { return (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = v}; }
@@ -222,7 +225,7 @@ static bool make_state(const char *dir) {
                                       {.key = "samples", .kind = DLR_STATE_INT, .integer = 96},
                                       {.key = "model", .kind = DLR_STATE_TEXT, .text = "UNet"}};
     const dlr_state_part parts[] = {{"model", {.bytes = 4096, .checksum = 12345}},
-                                    {"optimizer", {.bytes = 8192, .checksum = 54321}}};
+                                    {"optimizer-00001-of-00001", {.bytes = 8192, .checksum = 54321}}};
     const dlr_state state = {.epoch = 1,
                              .iteration = 24,
                              .position = 3,

@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     if (!c || !dl_config_take_model(c, &err)) return fail(&err);
     dl_session *s = dl_session_open(arena, c, 1, NULL, &err);
     if (!s || !dl_samples_settle(c, &err)) return fail(&err);
-    dlr_dataset *d = dl_samples_open(arena, s, split, false, &err);
+    dlr_dataset *d = dl_samples_open(arena, s, split, DLR_OPEN_FOR_USE, &err);
     if (!d || !write_samples(d, atoll(argv[2]), &err)) return fail(&err);
     dlr_dataset_close(d);
     dl_session_close(s);

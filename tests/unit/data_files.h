@@ -88,7 +88,8 @@ static inline dlr_arrays volume_arrays(const test_crops *o) {
 
 static inline dlr_dataset *open_crops(const test_crops *o, dl_error *err) {
     dlr_arrays arrays = volume_arrays(o);
-    dlr_dataset_options common = {o->split, o->seed, &arrays, o->mapped, o->probe};
+    dlr_dataset_options common = {o->split, o->seed, &arrays, o->mapped,
+                                  o->probe ? DLR_OPEN_PROBE : DLR_OPEN_FOR_USE};
     return dlr_dataset_open(&dlr_crops_loader, &o->crops, &common, err);
 }
 

@@ -302,8 +302,8 @@ static void add_array(dlr_arrays *arrays, const char *name, bool is_target, dl_d
 
 static dlr_dataset *open_noise(const dlr_noise_options *o, const dlr_arrays *arrays, dlr_split split,
                                uint64_t seed, dl_error *err) {
-    return dlr_dataset_open(&dlr_noise_loader, o, &(dlr_dataset_options){split, seed, arrays, false, false},
-                            err);
+    return dlr_dataset_open(&dlr_noise_loader, o,
+                            &(dlr_dataset_options){split, seed, arrays, false, DLR_OPEN_FOR_USE}, err);
 }
 
 static void test_synthetic(void) {
@@ -626,8 +626,9 @@ static void test_model_types(void) {
         if (i == 3) bad.n = 1;
         if (i == 4) bad.at[bad.n++] = good.at[1], bad.at[1].is_target = false;
         dl_error err = {0};
-        dlr_dataset *d = dlr_dataset_open(&dlr_crops_loader, &o.crops,
-                                          &(dlr_dataset_options){DLR_TRAIN, 0, &bad, false, false}, &err);
+        dlr_dataset *d =
+            dlr_dataset_open(&dlr_crops_loader, &o.crops,
+                             &(dlr_dataset_options){DLR_TRAIN, 0, &bad, false, DLR_OPEN_FOR_USE}, &err);
         CHECK(!d && err.code == DL_INPUT && strstr(err.message, says[i]), "'%s' in '%s'", says[i],
               err.message);
     }

@@ -72,7 +72,8 @@ static dlr_own_options options(const char *const *file) {
 
 static dlr_dataset *open_set(const dlr_own_options *o, dlr_split split, dl_error *err) {
     dlr_arrays arrays = arrays_of_model();
-    return dlr_dataset_open(&dlr_own_loader, o, &(dlr_dataset_options){split, 5, &arrays, false, false}, err);
+    return dlr_dataset_open(&dlr_own_loader, o,
+                            &(dlr_dataset_options){split, 5, &arrays, false, DLR_OPEN_FOR_USE}, err);
 }
 
 typedef struct {

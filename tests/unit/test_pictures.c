@@ -170,8 +170,8 @@ static dlr_dataset *open_set(const set_options *o, dl_error *err) {
     dl_type_push(&t, "N", 2);
     if (o->label_axis) dl_type_push(&t, "C", o->label_axis);
     CHECK(dlr_arrays_add(&arrays, "x", false, &x, err) && dlr_arrays_add(&arrays, "t", true, &t, err));
-    return dlr_dataset_open(o->loader, o->options, &(dlr_dataset_options){o->split, 7, &arrays, false, false},
-                            err);
+    return dlr_dataset_open(o->loader, o->options,
+                            &(dlr_dataset_options){o->split, 7, &arrays, false, DLR_OPEN_FOR_USE}, err);
 }
 
 static void refuse(const set_options *o, dl_code code, const char *first, const char *second) {
@@ -189,7 +189,8 @@ static void check_workers(const dlr_dataset *d, size_t floats) {
     float *want = NULL;
     for (int workers = 0; workers < 4; workers++) {
         dl_error err = {0};
-        dlr_prefetch *p = dlr_prefetch_start(d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL}, &err);
+        dlr_prefetch *p =
+            dlr_prefetch_start(d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false}, &err);
         CHECK(p != NULL, "%s", err.message);
         if (!p) return;
         size_t each = BATCH * floats;

@@ -1,5 +1,6 @@
 /* The ring of batches: the same samples for any number of workers and ranks, from any place, and errors where
  * due. */
+#include "ir/base/file_calls.h"
 #include "runtime/data/prefetch.h"
 #include "tests/check.h"
 #include "tests/unit/data_files.h"
@@ -64,7 +65,8 @@ static void test_workers(void) {
         dlr_dataset *d = open_split(DLR_TRAIN, l == IN_MEMORY, 23);
         for (int k = 0; k < 4; k++)
             for (int depth = 0; depth < 5; depth++) {
-                dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers[k], depth, NULL});
+                dlr_prefetch *p =
+                    start(d, (dlr_prefetch_options){BATCH, 0, 1, workers[k], depth, NULL, false});
                 CHECK(dlr_prefetch_batches(p) == 5 && dlr_prefetch_dropped(p) == 3);
                 float *got = take(p, BATCH, N, 0, 0);
                 if (want)
@@ -90,7 +92,7 @@ static void test_ranks(void) {
     float x[INPUT], t[TARGET];
     void *scratch = malloc(dlr_dataset_scratch(d));
     for (int rank = 0; rank < WORLD; rank++) {
-        dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, rank, WORLD, 2, 0, NULL});
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, rank, WORLD, 2, 0, NULL, false});
         CHECK(dlr_prefetch_batches(p) == 3 && dlr_prefetch_dropped(p) == 2);
         for (int b = 0; b < 3; b++) {
             float *got = take(p, BATCH, 1, 0, b);
@@ -113,7 +115,7 @@ static void test_seek(void) {
     enum { BATCH = 3, N = 14 };
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 15);
     for (int workers = 0; workers < 4; workers++) {
-        dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL});
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
         float *whole = take(p, BATCH, N, 0, 0);
         static const int places[] = {13, 0, 0, 7, 8, 1, 12};
         for (int k = 0; k < 7; k++) {
@@ -135,7 +137,7 @@ static void test_seek(void) {
 /* Every epoch is validated on the same crops. */
 static void test_validation(void) {
     dlr_dataset *d = open_split(DLR_VALID, IN_FILE, 8);
-    dlr_prefetch *p = start(d, (dlr_prefetch_options){2, 0, 1, 2, 0, NULL});
+    dlr_prefetch *p = start(d, (dlr_prefetch_options){2, 0, 1, 2, 0, NULL, false});
     float *first = take(p, 2, 4, 0, 0), *second = take(p, 2, 4, 1, 0);
     CHECK(equal(first, second, 2, 4));
     free(first), free(second);
@@ -150,10 +152,10 @@ static void test_turn(void) {
     dlr_dataset *train = open_split(DLR_TRAIN, IN_FILE, 11), *valid = open_split(DLR_VALID, IN_MEMORY, 7);
     dlr_dataset *few = open_split(DLR_VALID, IN_FILE, 1);
     for (int workers = 0; workers < 4; workers++) {
-        dlr_prefetch *one = start(valid, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL});
+        dlr_prefetch *one = start(valid, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
         float *want_valid = take(one, BATCH, 3, 0, 0);
         dlr_prefetch_stop(one);
-        dlr_prefetch *p = start(train, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL});
+        dlr_prefetch *p = start(train, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
         float *want = take(p, BATCH, N, 0, 0);
         for (int round = 0; round < 4; round++) {
             CHECK(dlr_prefetch_turn(p, valid, 0, 0, &err) && dlr_prefetch_batches(p) == 3, "%s", err.message);
@@ -176,6 +178,34 @@ static void test_turn(void) {
     dlr_dataset_close(train), dlr_dataset_close(valid), dlr_dataset_close(few);
 }
 
+/* A ring that is turned at the end of an epoch reads nothing ahead beyond it, and yet goes on where it is not
+ * turned. */
+static void test_turned_between(void) {
+    enum { BATCH = 2, N = 5, SHORT_WHILE = 50000 /* microseconds, in which other rings read ahead */ };
+    dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, BATCH * N);
+    dl_file_calls before = dl_file_calls_so_far();
+    dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, 0, 0, NULL, false});
+    float *want = take(p, BATCH, 2 * N, 0, 0);
+    dl_file_calls two = dl_file_calls_since(&before);
+    dlr_prefetch_stop(p);
+    for (int workers = 1; workers < 4; workers++) {
+        before = dl_file_calls_so_far();
+        p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, true});
+        float *got = take(p, BATCH, N, 0, 0);
+        usleep(SHORT_WHILE);
+        dl_file_calls one = dl_file_calls_since(&before);
+        CHECK(two.bytes > 0 && 2 * one.bytes == two.bytes && 2 * one.reads == two.reads,
+              "%d workers: %lld bytes of %lld", workers, (long long)one.bytes, (long long)two.bytes);
+        float *more = take(p, BATCH, N, 1, 0);
+        CHECK(equal(got, want, BATCH, N) && equal(more, want + BATCH * N * (INPUT + TARGET), BATCH, N),
+              "%d workers", workers);
+        free(got), free(more);
+        dlr_prefetch_stop(p);
+    }
+    free(want);
+    dlr_dataset_close(d);
+}
+
 /* The file is cut while batches are read: the error comes at `next`, again and again, and goes when the file
  * is back. */
 static void test_errors_surface(void) {
@@ -191,7 +221,7 @@ static void test_errors_surface(void) {
         dl_error err = {0};
         dlr_dataset *d = open_crops(&o, &err);
         CHECK(d != NULL, "%s", err.message);
-        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, workers, 2, NULL});
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, workers, 2, NULL, false});
         free(take(p, 4, 2, 0, 0));
         CHECK(truncate(copy, 4096) == 0);
         dlr_batch b;
@@ -214,7 +244,7 @@ static void test_errors_surface(void) {
 static void test_stop_any_time(void) {
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 64);
     for (int i = 0; i < 30; i++) {
-        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, i % 4, 0, NULL});
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, i % 4, 0, NULL, false});
         free(take(p, 4, i % 5, 0, 0));
         if (i % 3 == 0) dlr_prefetch_seek(p, 2, 1);
         dlr_prefetch_stop(p);
@@ -229,12 +259,13 @@ static void test_options(void) {
         dlr_prefetch_options o;
         const char *says;
     } rows[] = {
-        {{0, 0, 1, 0, 0, NULL}, "local_batch_size must be 1 to 1048576, not 0"},
-        {{1, 0, 1, -1, 0, NULL}, "num_data_workers must be 0 to 256, not -1"},
-        {{1, 2, 2, 0, 0, NULL}, "rank 2 of 2"},
-        {{1 << 20, 0, 2, 0, 0, NULL}, "1048576 samples do not fill one batch of 1048576 on each of 2 ranks"},
-        {{1, 0, 1, 1, 2000, NULL}, "ring of 2000 batches"},
-        {{1 << 20, 0, 1, 1, 1024, NULL}, "use a smaller local_batch_size"}, /* 4.4 TiB */
+        {{0, 0, 1, 0, 0, NULL, false}, "local_batch_size must be 1 to 1048576, not 0"},
+        {{1, 0, 1, -1, 0, NULL, false}, "num_data_workers must be 0 to 256, not -1"},
+        {{1, 2, 2, 0, 0, NULL, false}, "rank 2 of 2"},
+        {{1 << 20, 0, 2, 0, 0, NULL, false},
+         "1048576 samples do not fill one batch of 1048576 on each of 2 ranks"},
+        {{1, 0, 1, 1, 2000, NULL, false}, "ring of 2000 batches"},
+        {{1 << 20, 0, 1, 1, 1024, NULL, false}, "use a smaller local_batch_size"}, /* 4.4 TiB */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dl_error err = {0};
@@ -255,6 +286,7 @@ int main(void) {
     test_seek();
     test_validation();
     test_turn();
+    test_turned_between();
     test_errors_surface();
     test_stop_any_time();
     test_options();

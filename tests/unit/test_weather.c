@@ -102,7 +102,7 @@ static dlr_dataset *open_set(const set_options *o, dl_error *err) {
         CHECK(dlr_arrays_add(&arrays, i ? "t" : "x", i, &t, err), "%s", err->message);
     }
     return dlr_dataset_open(&dlr_weather_loader, &o->weather,
-                            &(dlr_dataset_options){o->split, o->seed, &arrays, false, false}, err);
+                            &(dlr_dataset_options){o->split, o->seed, &arrays, false, DLR_OPEN_FOR_USE}, err);
 }
 
 /* ---- pairs and order ---- */
@@ -254,7 +254,8 @@ static void test_order(void) {
     float *want = NULL;
     const size_t each = 2 * (size_t)BATCH * FIELD;
     for (int workers = 0; workers < 4; workers++) {
-        dlr_prefetch *p = dlr_prefetch_start(d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL}, &err);
+        dlr_prefetch *p =
+            dlr_prefetch_start(d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false}, &err);
         CHECK(p && dlr_prefetch_batches(p) == 2 && dlr_prefetch_dropped(p) == 2, "%s", err.message);
         float *got = malloc(6 * each * sizeof *got);
         for (int b = 0; b < 6; b++) {

@@ -1,0 +1,48 @@
+/* What this process has asked file systems for to read its data, its children's reading for it included:
+ * counted where it is asked, for who wants to know what many such processes ask (`dlc scale`). The calls
+ * below are those of their names, and count. Thread-safe. */
+#ifndef DL_FILE_CALLS_H
+#define DL_FILE_CALLS_H
+#include <dirent.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+typedef struct {
+    int64_t opens;    /* files opened, each of which is closed, too */
+    int64_t stats;    /* looks at a name or an open file: stat and its kin, access */
+    int64_t listings; /* folders opened, listed and closed */
+    int64_t entries;  /* names that they gave */
+    int64_t reads;    /* of open files; those of a mapping are none */
+    int64_t bytes;    /* read, of a mapping copied from it */
+    int64_t unknown;  /* children whose reads the kernel did not count: they are missing above */
+} dl_file_calls;
+
+/* Since this process began. */
+dl_file_calls dl_file_calls_so_far(void);
+dl_file_calls dl_file_calls_since(const dl_file_calls *before);
+/* Counts what was asked for elsewhere: by a library, by a child, on paper. */
+void dl_file_calls_add(const dl_file_calls *more);
+/* *to += times * *more */
+void dl_file_calls_sum(dl_file_calls *to, const dl_file_calls *more, double times);
+/* All that a server of metadata is asked: opens and as many closes, looks, listings. */
+int64_t dl_file_calls_metadata(const dl_file_calls *c);
+
+int dl_stat(const char *path, struct stat *st);
+int dl_lstat(const char *path, struct stat *st);
+int dl_fstat(int fd, struct stat *st);
+int dl_fstatat(int folder, const char *name, struct stat *st);
+int dl_access(const char *path, int mode);
+/* A listing each, and its entries without "." and "..". */
+DIR *dl_opendir(const char *path);
+struct dirent *dl_readdir(DIR *folder);
+int dl_scandir(const char *path, struct dirent ***list, int filter(const struct dirent *),
+               int order(const struct dirent **, const struct dirent **));
+
+/* For a child that lets a library read, and reads nothing else meanwhile: how much the kernel has counted for
+ * the whole process (proc(5), /proc/self/io), */
+dl_file_calls dl_file_calls_kernel(void);
+/* and the reads and bytes since then. */
+dl_file_calls dl_file_calls_of_library(const dl_file_calls *begin);
+#endif
