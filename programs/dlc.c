@@ -18,7 +18,8 @@ static const struct {
     {"bench", "time a training step on this machine beside its peak", dlc_bench},
     {"rehearse", "run all ranks of a job in this process, beside one that does all of it", dlc_rehearse},
     {"scale",
-     "how long a step takes by the number of ranks, by kernels timed here and a network given or measured",
+     "how long a step of many ranks takes, by kernels timed here and a network given or measured; what they "
+     "read",
      dlc_scale},
     {"verify", "run every compiled kernel beside the interpreter", dlc_verify},
     {"check", "check model files, all faults of each; with --config NAME their data, too", dlc_check},

@@ -42,7 +42,7 @@ static int check_model(dl_arena *arena, const char *path, const dl_target *targe
 
 /* Samples in an epoch of a part; 0 with an error. */
 static int64_t count_samples(dl_arena *arena, const dl_session *s, dlr_split split, dl_error *err) {
-    dlr_dataset *d = dl_samples_open(arena, s, split, true, err);
+    dlr_dataset *d = dl_samples_open(arena, s, split, DLR_OPEN_PROBE, err);
     int64_t n = d ? dlr_dataset_samples(d) : 0;
     dlr_dataset_close(d);
     return n;

@@ -20,7 +20,7 @@
 #include "programs/samples.h"
 #include "programs/version.h"
 #include "runtime/io/log.h"
-#include "runtime/io/stored.h"
+#include "runtime/io/weights.h"
 
 static const dl_option options[] = {
     {"dry_run", 0, NULL, "compile, print parameters, memory and kernels, and stop there"},
@@ -65,6 +65,11 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
             "a run without checkpoints is not in this version; --keep_checkpoints=1 keeps one");
     if (dl_job_replays(c) && !dl_config_is_null(c, DL_KEY_stop_after))
         return dl_config_fail(c, DL_KEY_stop_after, err, "a replay keeps no checkpoint to go on from");
+    if (dl_config_bool(c, DL_KEY_sharded_checkpoints) && dl_config_bool(c, DL_KEY_torch_checkpoints))
+        return dl_config_fail(
+            c, DL_KEY_sharded_checkpoints, err,
+            "with torch_checkpoints rank 0 writes the whole state in one file, for which it "
+            "needs the room that this is to save; --torch_checkpoints=false leaves it out");
     return true;
 }
 
@@ -155,23 +160,30 @@ static bool settle_batch(const dl_run_job *p, dl_error *err) {
 }
 
 /* Files that are used late are looked at early: a mistyped name shall not cost a compilation. */
-static bool check_file(const dl_config *c, dl_key key, dl_error *err) {
-    if (dl_config_is_null(c, key)) return true;
-    dlr_st_file *f = dlr_st_open(dl_config_str(c, key), DLR_ST_STRIP | DLR_ST_INPUT, err);
+static bool check_files(const dl_config *c, dl_error *err) {
+    dlr_weights weights = {0};
+    bool ok = dl_config_is_null(c, DL_KEY_init_weights) ||
+              dlr_weights_open(dl_config_str(c, DL_KEY_init_weights), &weights, err);
+    dlr_weights_close(&weights);
+    if (!ok || dl_config_is_null(c, DL_KEY_replay)) return ok;
+    dlr_st_file *f = dlr_st_open(dl_config_str(c, DL_KEY_replay), DLR_ST_STRIP | DLR_ST_INPUT, err);
     dlr_st_close(f);
     return f != NULL;
 }
 
 /* ---- data ---- */
 
-/* Both data sets; with `check`, only looks whether they could be opened. */
+/* Both data sets; with `check`, only looks whether they could be opened. What is whole then stays open: many
+ * ranks that open everything twice ask a file system twice as much. */
 static bool open_both(dl_run_job *p, bool check, dl_error *err) {
+    dlr_opening opening = check ? DLR_OPEN_PROBE : DLR_OPEN_FOR_USE;
     dlr_dataset **const data[] = {[DLR_TRAIN] = &p->train, [DLR_VALID] = &p->valid};
     for (dlr_split split = DLR_TRAIN; split <= DLR_VALID; split++) {
-        dlr_dataset *d = dl_samples_open(p->arena, p->session, split, check, err);
+        if (*data[split]) continue;
+        dlr_dataset *d = dl_samples_open(p->arena, p->session, split, opening, err);
         if (!d) return false;
         bool counted = dl_samples_count(p->config, split, d, err);
-        if (check || !counted)
+        if (!counted || (check && !dlr_dataset_whole(d)))
             dlr_dataset_close(d);
         else
             *data[split] = d;
@@ -231,7 +243,7 @@ static bool run(dl_run_job *p, dl_error *err) {
         return dl_job_compile(p, err) && (!dl_job_leads(p) || dl_job_print_plan(p, err));
     }
     if (!settle_batch(p, err)) return false;
-    if (!check_file(c, DL_KEY_init_weights, err) || !check_file(c, DL_KEY_replay, err)) return false;
+    if (!check_files(c, err)) return false;
     if (!dl_job_replays(c) && (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))
         return false;
     static const dl_key outputs[] = {DL_KEY_save_grads, DL_KEY_save_weights};
@@ -254,9 +266,10 @@ static void report(dl_run_job *p, const dl_error *err) {
     }
     bool common = err->code == DL_REQUEUE || err->code == DL_NUMERIC; /* all ranks end so, and one says it */
     if (common && !dl_job_leads(p)) return;
-    if (p->comm) fprintf(stderr, "rank %d: ", p->world.rank);
     bool located = strstr(err->message, ": error: ") != NULL; /* file:line:column: error: ... */
-    fprintf(stderr, "%s%s\n",
+    char who[32] = "";
+    if (p->comm) snprintf(who, sizeof who, "rank %d: ", p->world.rank);
+    fprintf(stderr, "%s%s%s\n", who, /* at once: several ranks may speak */
             located                   ? ""
             : err->code == DL_REQUEUE ? "dlrun: "
                                       : "dlrun: error: ",

@@ -38,10 +38,18 @@ bool dl_job_compile(dl_run_job *p, dl_error *err) {
     return true;
 }
 
+static dlr_ranks ranks_of(const dl_run_job *p) {
+    return (dlr_ranks){p->comm, p->comm ? DL_NRANK_GROUPS : 0, p->groups};
+}
+
 /* What a checkpoint's copy takes, from which it is written while training goes on. */
 static int64_t copy_bytes(const dl_run_job *p) {
-    bool copies = dl_config_bool(p->config, DL_KEY_async_checkpoints) && !dl_job_replays(p->config);
-    return copies ? dlr_snapshot_bytes(p->plan) : 0;
+    dl_error none = {0}; /* ranks that are not those of the plan are found where it is opened */
+    dlr_ranks ranks = ranks_of(p);
+    if (!dl_config_bool(p->config, DL_KEY_async_checkpoints) || dl_job_replays(p->config)) return 0;
+    if (!dl_config_bool(p->config, DL_KEY_sharded_checkpoints)) return dlr_snapshot_bytes(p->plan, NULL);
+    const dlr_shards *shards = dlr_shards_deal(p->arena, p->plan, &ranks, &none);
+    return shards ? dlr_snapshot_bytes(p->plan, shards) : 0;
 }
 
 /* "2 batches of 9.0 MiB, data sets of 8.2 MiB, a checkpoint's copy of 2.1 MiB": what a run holds beside the
@@ -122,11 +130,9 @@ bool dl_job_print_plan(const dl_run_job *p, dl_error *err) {
 }
 
 bool dl_job_load_plan(dl_run_job *p, dl_error *err) {
-    p->exec = dlr_exec_open(p->plan,
-                            (dlr_exec_options){.threads = threads_of(p),
-                                               .device = p->device.device,
-                                               .ranks = {p->comm, p->comm ? DL_NRANK_GROUPS : 0, p->groups}},
-                            err);
+    p->exec = dlr_exec_open(
+        p->plan,
+        (dlr_exec_options){.threads = threads_of(p), .device = p->device.device, .ranks = ranks_of(p)}, err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
     const dl_compile_times *t = &p->times;

@@ -34,6 +34,7 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
         .resume_from = dl_config_str(c, DL_KEY_resume),
         .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
         .async = dl_config_bool(c, DL_KEY_async_checkpoints),
+        .sharded = dl_config_bool(c, DL_KEY_sharded_checkpoints),
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
         .torch = dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
         .hyperparams = yaml->at,

@@ -98,7 +98,7 @@ static bool find_origin(dl_predict_job *job, const char *given, const char *whic
 static bool open_checkpoint(dl_predict_job *job, const origin *o, dl_error *err) {
     job->weights = o->weights;
     if (o->weights) return true;
-    switch (dlr_checkpoint_open(o->dir, o->which, &job->checkpoint, err)) {
+    switch (dlr_checkpoint_open(o->dir, o->which, NULL, &job->checkpoint, err)) {
     case DLR_CHECKPOINT_LOADED: break;
     case DLR_CHECKPOINT_NONE: return dl_fail(err, DL_INPUT, "there is no checkpoint in %.300s", o->dir);
     case DLR_CHECKPOINT_FAILED: return false;

@@ -22,6 +22,7 @@ const dlr_group *dlr_group_find(const dlr_ranks *ranks, const char *name) {
 static dlr_collective_kind kind_of(dl_op op) {
     return op == DL_OP_all_gather   ? DLR_ALL_GATHER
            : op == DL_OP_all_reduce ? DLR_ALL_REDUCE
+           : op == DL_OP_shift      ? DLR_SHIFT
                                     : /* reduce_scatter */ DLR_REDUCE_SCATTER;
 }
 
@@ -39,7 +40,7 @@ static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_rank
             err, DL_USAGE,
             "the plan has %d ranks in group %s, and this run %d: it was compiled for another world", c->ranks,
             c->group, group ? group->size : 0);
-    if (c->op != DL_OP_all_reduce && dl_share_of(c->size, c->ranks, group->rank).n != c->own)
+    if (c->op != DL_OP_all_reduce && dl_ring_share(c->size, c->ranks, group->rank, c->turn).n != c->own)
         return dl_fail(err, DL_INPUT,
                        "rank %d of group %s has %lld of %lld elements in the plan, which is another's",
                        group->rank, c->group, (long long)c->own, (long long)c->size);
@@ -53,7 +54,11 @@ static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_rank
                                 .what = words_of(arena, c)};
     if (c->op == DL_OP_all_reduce) return true;
     int64_t *counts = DL_NEWS(arena, int64_t, c->ranks);
-    for (int i = 0; i < c->ranks; i++) counts[i] = dl_share_of(c->size, c->ranks, i).n * c->inner;
+    for (int i = 0; i < c->ranks; i++) counts[i] = dl_ring_share(c->size, c->ranks, i, c->turn).n * c->inner;
+    if (c->op == DL_OP_shift) { /* a piece lies as it is, in all its blocks */
+        for (int i = 0; i < c->ranks; i++) counts[i] *= c->outer;
+        to->call.outer = 1;
+    }
     to->call.counts = counts;
     return true;
 }

@@ -8,6 +8,7 @@
 typedef struct {
     const char *name;
     int number, rank, size;
+    const int *places; /* by rank of the world: its place in the group of this name that it is in */
 } dlr_group;
 
 /* What a run's ranks are to an executor. comm NULL: there is one rank. */

@@ -1,63 +1,69 @@
 #include "runtime/snapshot.h"
 
-#include "runtime/state.h"
+static int64_t bytes_of(const dl_type *t, int64_t n) { return dl_plan_round(n * dl_dtype_bytes(t->dtype)); }
 
-static int64_t bytes_of(const dl_type *t) {
-    return dl_plan_round(dl_type_count(t) * dl_dtype_bytes(t->dtype));
+/* Places are multiples of a line of the cache. */
+static void add(dlr_snapshot *s, int64_t *end, dlr_view view, dlr_range range) {
+    dl_push(s->arena, &s->extents, (dlr_extent){view, range, *end});
+    *end += bytes_of(view.type, range.n);
 }
 
-/* The next place of a variable that is copied; false for one that is not: what is not kept, and what ranks
- * hold in pieces, whose whole is gathered into memory of its own. Places are multiples of a line of the
- * cache, in the plan's order. */
-static bool next_place(const dl_plan_var *v, int64_t *end, int64_t *place) {
-    if (!dlr_tensors_keeps(v) || dl_plan_piece(v)) return false;
-    *place = *end;
-    *end += bytes_of(&v->type);
-    return true;
-}
-
-static int64_t copied(const dl_plan *plan) {
-    int64_t end = 0, place;
-    for (int i = 0; i < plan->vars.n; i++) next_place(&plan->vars.at[i], &end, &place);
+/* What is copied; returns the bytes. Not copied is what ranks hold in pieces, where the whole is gathered
+ * into memory of its own. */
+static int64_t list_extents(dlr_snapshot *s, const dl_plan *plan, const dlr_shards *shards) {
+    int64_t end = 0;
+    for (int i = 0; !shards && i < plan->vars.n; i++) {
+        const dl_plan_var *v = &plan->vars.at[i];
+        if (!dlr_tensors_keeps(v) || dl_plan_piece(v)) continue;
+        add(s, &end, (dlr_view){.type = &v->type, .offset = v->offset},
+            (dlr_range){0, dl_type_count(&v->type)});
+    }
+    for (int i = 0; shards && i < shards->n_own; i++) {
+        const dlr_tensors *t = &shards->own[i].tensors;
+        for (int k = 0; k < t->n; k++)
+            add(s, &end, t->views[k], (dlr_range){t->first[k], dlr_shard_count(t, k)});
+    }
     return end;
 }
 
-int64_t dlr_snapshot_bytes(const dl_plan *plan) {
-    int64_t bytes = copied(plan);
-    for (int i = 0; i < plan->vars.n; i++) {
+int64_t dlr_snapshot_bytes(const dl_plan *plan, const dlr_shards *shards) {
+    dlr_snapshot s = {.arena = dl_arena_new(NULL)};
+    int64_t bytes = list_extents(&s, plan, shards);
+    for (int i = 0; !shards && i < plan->vars.n; i++) {
         const dl_plan_var *v = &plan->vars.at[i];
         dl_type whole = dl_piece_whole(v->type, &v->piece);
-        if (dlr_tensors_keeps(v) && dl_plan_piece(v)) bytes += bytes_of(&whole);
+        if (dlr_tensors_keeps(v) && dl_plan_piece(v)) bytes += bytes_of(&whole, dl_type_count(&whole));
     }
+    dl_arena_free(s.arena);
     return bytes;
 }
 
-bool dlr_snapshot_open(dlr_snapshot *s, dlr_exec *exec, dl_error *err) {
-    *s = (dlr_snapshot){.exec = exec};
-    return dlr_memory_map(&s->memory, (size_t)copied(dlr_exec_plan(exec)), dlr_exec_pool(exec), err);
+bool dlr_snapshot_open(dlr_snapshot *s, dlr_exec *exec, const dlr_shards *shards, dl_error *err) {
+    *s = (dlr_snapshot){.exec = exec, .arena = dl_arena_new(NULL)};
+    int64_t bytes = list_extents(s, dlr_exec_plan(exec), shards);
+    return dlr_memory_map(&s->memory, (size_t)bytes, dlr_exec_pool(exec), err);
 }
 
-void dlr_snapshot_close(dlr_snapshot *s) { dlr_memory_unmap(&s->memory); }
+void dlr_snapshot_close(dlr_snapshot *s) {
+    dlr_memory_unmap(&s->memory);
+    dl_arena_free(s->arena);
+    *s = (dlr_snapshot){0};
+}
 
 bool dlr_snapshot_take(dlr_snapshot *s, dl_error *err) {
-    const dl_plan *p = dlr_exec_plan(s->exec);
-    int64_t end = 0, place;
-    for (int i = 0; i < p->vars.n; i++) {
-        const dl_plan_var *v = &p->vars.at[i];
-        if (!next_place(v, &end, &place)) continue;
-        dlr_state_read(s->exec, (dlr_view){.type = &v->type, .offset = v->offset}, v->type.dtype,
-                       s->memory.base + place);
+    for (int i = 0; i < s->extents.n; i++) {
+        const dlr_extent *e = &s->extents.at[i];
+        dlr_state_read_range(s->exec, e->view, e->range, e->view.type->dtype, s->memory.base + e->place);
     }
     return dlr_exec_check(s->exec, err);
 }
 
 void dlr_snapshot_lend(const dlr_snapshot *s, dlr_tensors *t) {
-    const dl_plan *p = dlr_exec_plan(s->exec);
-    int64_t end = 0, place;
-    for (int i = 0; i < p->vars.n; i++) {
-        const dl_plan_var *v = &p->vars.at[i];
-        if (!next_place(v, &end, &place)) continue;
+    for (int i = 0; i < s->extents.n; i++) {
+        const dlr_extent *e = &s->extents.at[i];
         for (int k = 0; k < t->n; k++)
-            if (!t->list[k].data && t->views[k].offset == v->offset) t->list[k].data = s->memory.base + place;
+            if (!t->list[k].data && t->views[k].offset == e->view.offset &&
+                (t->first ? t->first[k] : 0) == e->range.first)
+                t->list[k].data = s->memory.base + e->place;
     }
 }

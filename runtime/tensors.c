@@ -5,6 +5,7 @@
 #include "ir/base/philox.h"
 #include "ir/base/tags.h"
 #include "runtime/convert.h"
+#include "runtime/io/weights.h"
 #include "runtime/state.h"
 
 dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype) {
@@ -30,47 +31,46 @@ static void add(dlr_tensors *t, const char *name, dlr_view view) {
 }
 
 static dlr_tensors room(dl_arena *arena, dlr_exec *exec, int n) {
-    return (dlr_tensors){exec, DL_NEWS(arena, dlr_st_tensor, n + 1), DL_NEWS(arena, dlr_view, n + 1), 0};
+    return (dlr_tensors){
+        .exec = exec, .list = DL_NEWS(arena, dlr_st_tensor, n + 1), .views = DL_NEWS(arena, dlr_view, n + 1)};
 }
 
-enum { OF_NOBODY = 0, OF_PARAMETERS = 1, OF_BUFFERS = 2, OF_OPTIMIZER = 4, OF_SCALER = 8 };
-
 /* State of the optimiser are the moments of a parameter, and what it counts, as random numbers' step. */
-static int owner_of(const dl_plan_var *v) {
+dlr_owner dlr_tensors_owner(const dl_plan_var *v) {
     bool counts = strncmp(v->name, "optimizer.", 10) == 0 || strcmp(v->name, DL_RANDOM_STEP) == 0;
     bool scales = strcmp(v->name, DL_SCALER_SCALE) == 0 || strcmp(v->name, DL_SCALER_GOOD) == 0 ||
                   strcmp(v->name, DL_SCALER_SKIPPED) == 0;
-    if (v->role == DL_VAR_PARAM) return OF_PARAMETERS;
-    if (v->role != DL_VAR_STATE) return OF_NOBODY;
-    return v->of || counts ? OF_OPTIMIZER : scales ? OF_SCALER : OF_BUFFERS;
+    if (v->role == DL_VAR_PARAM) return DLR_OF_PARAMETERS;
+    if (v->role != DL_VAR_STATE) return DLR_OF_NOBODY;
+    return v->of || counts ? DLR_OF_OPTIMIZER : scales ? DLR_OF_SCALER : DLR_OF_BUFFERS;
 }
 
-bool dlr_tensors_keeps(const dl_plan_var *v) { return owner_of(v) != OF_NOBODY; }
+bool dlr_tensors_keeps(const dl_plan_var *v) { return dlr_tensors_owner(v) != DLR_OF_NOBODY; }
 
 static dlr_tensors variables(dl_arena *arena, dlr_exec *exec, int owners) {
     const dl_plan *p = dlr_exec_plan(exec);
     dlr_tensors t = room(arena, exec, p->vars.n);
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
-        if (owner_of(v) & owners) add(&t, v->name, dlr_exec_variable(exec, v->name));
+        if (dlr_tensors_owner(v) & owners) add(&t, v->name, dlr_exec_variable(exec, v->name));
     }
     return t;
 }
 
 dlr_tensors dlr_tensors_of_model(dl_arena *arena, dlr_exec *exec) {
-    return variables(arena, exec, OF_PARAMETERS | OF_BUFFERS);
+    return variables(arena, exec, DLR_OF_PARAMETERS | DLR_OF_BUFFERS);
 }
 
 dlr_tensors dlr_tensors_of_buffers(dl_arena *arena, dlr_exec *exec) {
-    return variables(arena, exec, OF_BUFFERS);
+    return variables(arena, exec, DLR_OF_BUFFERS);
 }
 
 dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec) {
-    return variables(arena, exec, OF_OPTIMIZER);
+    return variables(arena, exec, DLR_OF_OPTIMIZER);
 }
 
 dlr_tensors dlr_tensors_of_scaler(dl_arena *arena, dlr_exec *exec) {
-    return variables(arena, exec, OF_SCALER);
+    return variables(arena, exec, DLR_OF_SCALER);
 }
 
 dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int program) {
@@ -91,6 +91,7 @@ static bool read_tensor(void *ctx, int index, int64_t first, int64_t n, void *ds
     if (v->piece)
         return dl_fail(err, DL_INTERNAL, "'%s' is one of %d pieces, which only all ranks together can write",
                        t->list[index].name, v->piece->ranks);
+    if (t->first) first += t->first[index];
     dlr_state_read_range(t->exec, *v, (dlr_range){first, n}, v->type->dtype, dst);
     return dlr_exec_check(t->exec, err);
 }
@@ -157,19 +158,25 @@ dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
 bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
                      void *buffer, dl_error *err) {
     dl_dtype dtype = view.type->dtype;
-    const dl_type whole = dlr_state_whole(view);
+    const dl_var_piece *own = view.piece;
+    dlr_st_slice slice;
     bool as_it_is = tensor->dtype == dlr_tensors_dtype(dtype);
     if (!as_it_is && !dl_dtype_is_float(dtype))
         return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path, tensor->name,
                        dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
     if (!as_it_is) dtype = DL_F32;
+    dlr_st_tensor from = *tensor;
+    if (own) {
+        dl_share share = dl_share_of(own->size, own->ranks, own->rank);
+        from = dlr_st_cut(file, tensor, own->axis, share.first, share.n, &slice);
+    }
     int64_t piece = DLR_ST_PIECE / dl_dtype_bytes(dtype);
-    for (int64_t at = 0, count = dl_type_count(&whole); at < count; at += piece) {
+    for (int64_t at = 0, count = dl_type_count(view.type); at < count; at += piece) {
         int64_t n = count - at < piece ? count - at : piece;
-        dlr_st_tensor part = dlr_st_part(tensor, at, n);
+        dlr_st_tensor part = dlr_st_part(&from, at, n);
         if (!(as_it_is ? dlr_st_load(file, &part, buffer, err) : dlr_st_load_f32(file, &part, buffer, err)))
             return false;
-        dlr_state_write_whole(exec, view, (dlr_range){at, n}, dtype, buffer);
+        dlr_state_write_range(exec, view, (dlr_range){at, n}, dtype, buffer);
     }
     return true;
 }
@@ -207,8 +214,9 @@ bool dlr_tensors_load_model(const dlr_tensors *t, const dlr_st_file *file, dl_er
 }
 
 bool dlr_tensors_load_file(const dlr_tensors *t, const char *path, dl_error *err) {
-    dlr_st_file *file = dlr_st_open(path, DLR_ST_STRIP | DLR_ST_INPUT, err);
-    bool ok = file && dlr_tensors_load_model(t, file, err);
-    dlr_st_close(file);
+    dlr_weights weights;
+    if (!dlr_weights_open(path, &weights, err)) return false;
+    bool ok = dlr_tensors_load_model(t, weights.file, err);
+    dlr_weights_close(&weights);
     return ok;
 }

@@ -11,7 +11,18 @@ typedef struct {
     dlr_st_tensor *list; /* without data */
     dlr_view *views;     /* where they are; one a tensor */
     int n;
+    int64_t *first; /* the element of the view that each begins at, row-major; NULL: each is all of it */
 } dlr_tensors;
+
+/* Whose a variable is, of what outlives a run. */
+typedef enum {
+    DLR_OF_NOBODY = 0,
+    DLR_OF_PARAMETERS = 1,
+    DLR_OF_BUFFERS = 2, /* running statistics: of several ranks each has those of its own samples */
+    DLR_OF_OPTIMIZER = 4,
+    DLR_OF_SCALER = 8
+} dlr_owner;
+dlr_owner dlr_tensors_owner(const dl_plan_var *variable);
 
 /* Whether a variable is the model's, the optimiser's or the loss scaler's: what outlives a run. */
 bool dlr_tensors_keeps(const dl_plan_var *variable);
@@ -44,7 +55,7 @@ bool dlr_tensors_load(const dlr_tensors *tensors, const dlr_st_file *file, dl_er
 /* The same of a file that other programs wrote: counts of batches that a norm has seen (num_batches_tracked)
  * may be missing there, as PyTorch's older ones leave them out. */
 bool dlr_tensors_load_model(const dlr_tensors *model, const dlr_st_file *file, dl_error *err);
-/* Opens `path` (names with or without `module.`), loads as dlr_tensors_load_model, closes. */
+/* Opens `path` (weights.h), loads as dlr_tensors_load_model, closes. */
 bool dlr_tensors_load_file(const dlr_tensors *tensors, const char *path, dl_error *err);
 
 /* One tensor of a file into its place: as it is, or from one float type into another, by way of a buffer of

@@ -198,7 +198,7 @@ static void begin(writer *w) {
     dlr_tensors model = dlr_tensors_of_model(w->arena, w->exec);
     int room = model.n + 3 * p->vars.n;
     w->all = (dlr_tensors){w->exec, DL_NEWS(w->arena, dlr_st_tensor, room), DL_NEWS(w->arena, dlr_view, room),
-                           model.n};
+                           model.n, NULL};
     w->n_model = model.n;
     if (model.n) {
         memcpy(w->all.list, model.list, (size_t)model.n * sizeof *model.list);

@@ -53,6 +53,7 @@ static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_er
                               .world = r->global_batch / r->batch,
                               .workers = r->o->workers,
                               .depth = ring.batches,
+                              .turned_between = !r->o->measure, /* to validate, and back */
                               .raw = r->gathers ? &r->raw : NULL};
     return dlr_prefetch_start(data, &o, err);
 }

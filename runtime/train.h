@@ -28,7 +28,7 @@ typedef struct {
     double value;
 } dlr_hyper;
 
-/* Who trains together. Zero: one rank. Rank 0 alone writes files. */
+/* Who trains together. Zero: one rank. Rank 0 alone writes files, but parts of checkpoints. */
 typedef struct {
     dlr_comm *comm;            /* NULL: nobody else */
     int rank;                  /* in the world */
@@ -62,7 +62,8 @@ typedef struct {
     const char *resume_from; /* from the run or checkpoint in this directory; NULL: in the run's own */
     int64_t stop_after;      /* steps of this process, behind which the run stops as by a signal; 0: none */
     bool async;              /* checkpoints are copied, and written while training goes on */
-    int keep;                /* newest checkpoints kept */
+    bool sharded; /* each rank writes its part of them (shards.h), not rank 0 all; without `torch` */
+    int keep;     /* newest checkpoints kept */
     const dlr_run_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
     const char *hyperparams;        /* the configuration as YAML */
     dlr_run_model model;

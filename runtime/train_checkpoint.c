@@ -13,18 +13,22 @@ struct dlr_saving {
     dlr_tensors tensors[3]; /* of the model, the optimiser and the loss scaler */
     dlr_checkpoint_part parts[3];
     dlr_checkpoint_content content;
-    bool torch; /* also for PyTorch's programs: */
+    dlr_st_written written[3];  /* of this rank's files, */
+    dlr_checkpoint_file *files; /* and of all ranks' */
+    const dlr_shards *shards;   /* NULL: of the one rank that writes */
+    bool torch;                 /* also for PyTorch's programs: */
     dlr_torch_gathered gathered;
 };
 
 /* ---- what is kept ---- */
 
 /* Whatever is not finite in a checkpoint would be there for ever. */
-static void put_part(dlr_saving *s, const char *name, dlr_tensors tensors) {
+static void put_part(dlr_saving *s, const char *name, dlr_tensors tensors, const dlr_st_meta *boxes) {
     int n = s->content.n_parts++;
     s->tensors[n] = tensors;
     s->parts[n] = (dlr_checkpoint_part){name, dlr_tensors_content(&s->tensors[n])};
     s->parts[n].content.finite = true;
+    if (boxes && boxes->key) s->parts[n].content.metadata = boxes, s->parts[n].content.n_metadata = 1;
 }
 
 static void put_text(dl_arena *arena, dlr_state_list *list, const char *key, const char *text) {
@@ -91,41 +95,56 @@ static bool join_gathering(dlr_run *r, dl_error *err) {
     return ok;
 }
 
+/* What this rank writes where rank 0 writes all. */
+static bool gather_whole(dlr_run *r, dlr_saving *s, dlr_tensors scaler, dl_error *err) {
+    put_part(s, "model", dlr_tensors_of_model(s->arena, r->exec), NULL);
+    put_part(s, "optimizer", dlr_tensors_of_optimizer(s->arena, r->exec), NULL);
+    if (scaler.n) put_part(s, "scaler", scaler, NULL);
+    s->torch = r->o->torch && r->at.position == 0; /* epochs only */
+    if (!dlr_tensors_gather(s->arena, &s->tensors[0], err) ||
+        !dlr_tensors_gather(s->arena, &s->tensors[1], err))
+        return false;
+    if (!s->torch) return true;
+    if (!dlr_run_gather_torch(r, s->arena, &s->gathered, err)) return false;
+    for (int i = 0; i < 2; i++) dlr_tensors_lend(&s->tensors[i], &s->gathered.tensors);
+    return true;
+}
+
+/* Where each writes its part, of what lies where it is. */
+static void gather_own(dlr_saving *s) {
+    for (int i = 0; i < s->shards->n_own; i++) {
+        const dlr_shard *own = &s->shards->own[i];
+        put_part(s, own->name, own->tensors, &own->boxes);
+    }
+    s->files = DL_NEWS(s->arena, dlr_checkpoint_file, s->shards->n_files);
+}
+
 static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_saving *s = DL_NEW(arena, dlr_saving);
-    *s =
-        (dlr_saving){.arena = arena, .dir = r->o->dir->checkpoints, .metrics = r->metrics, .board = r->board};
+    *s = (dlr_saving){.arena = arena,
+                      .dir = r->o->dir->checkpoints,
+                      .metrics = r->metrics,
+                      .board = r->board,
+                      .shards = r->saver.shards};
     s->content =
         (dlr_checkpoint_content){.parts = s->parts, .state = r->at, .is_best = is_best, .keep = r->o->keep};
-    put_part(s, "model", dlr_tensors_of_model(arena, r->exec));
-    put_part(s, "optimizer", dlr_tensors_of_optimizer(arena, r->exec));
     dlr_tensors scaler = dlr_tensors_of_scaler(arena, r->exec);
-    if (scaler.n) put_part(s, "scaler", scaler);
     dlr_state_list values = values_of(arena, r, scaler.n > 0);
     s->content.state.values = values.at, s->content.state.n_values = values.n;
-    s->torch = r->o->torch && r->at.position == 0; /* epochs only */
-    if (!dlr_tensors_gather(arena, &s->tensors[0], err) || !dlr_tensors_gather(arena, &s->tensors[1], err)) {
-        dl_arena_free(arena);
-        return NULL;
+    if (s->shards) {
+        gather_own(s);
+        return s;
     }
-    if (!s->torch) return s;
-    if (!dlr_run_gather_torch(r, arena, &s->gathered, err)) {
-        dl_arena_free(arena);
-        return NULL;
-    }
-    for (int i = 0; i < 2; i++) dlr_tensors_lend(&s->tensors[i], &s->gathered.tensors);
-    return s;
+    if (gather_whole(r, s, scaler, err)) return s;
+    dl_arena_free(arena);
+    return NULL;
 }
 
 /* What is written is of the copy from here on. */
 static bool copy(dlr_run *r, dlr_saving *s, dl_error *err) {
     if (!dlr_snapshot_take(&r->saver.snapshot, err)) return false;
-    for (int i = 0; i < s->content.n_parts; i++) {
-        dlr_snapshot_lend(&r->saver.snapshot, &s->tensors[i]);
-        s->parts[i].content = dlr_tensors_content(&s->tensors[i]);
-        s->parts[i].content.finite = true;
-    }
+    for (int i = 0; i < s->content.n_parts; i++) dlr_snapshot_lend(&r->saver.snapshot, &s->tensors[i]);
     if (s->torch) dlr_snapshot_lend(&r->saver.snapshot, &s->gathered.tensors);
     return true;
 }
@@ -140,20 +159,36 @@ static bool write_torch(const dlr_saving *s, dl_error *err) {
            (!s->content.is_best || dlr_torch_run_write(best, &s->gathered, err));
 }
 
-/* Points first: a resumed run drops those behind its checkpoint and writes them again. */
-static bool write_all(void *context, dl_error *err) {
-    const dlr_saving *s = context;
-    dl_error fault = {0};
-    bool ok = dlr_metrics_flush(s->metrics, &fault) && dlr_tensorboard_flush(s->board, &fault) &&
-              (!s->torch || write_torch(s, &fault)) && dlr_checkpoint_save(s->dir, &s->content, &fault);
-    if (ok) return true;
-    if (fault.code != DL_NUMERIC) return dl_fail(err, fault.code, "%s", fault.message);
+/* Points first: a resumed run drops those behind its checkpoint and writes them again. Ranks beside the first
+ * have none. */
+static bool flush(const dlr_saving *s, dl_error *err) {
+    return (!s->metrics || dlr_metrics_flush(s->metrics, err)) &&
+           (!s->board || dlr_tensorboard_flush(s->board, err));
+}
+
+static bool explain(const dlr_saving *s, const dl_error *fault, dl_error *err) {
+    if (fault->code != DL_NUMERIC) return dl_fail(err, fault->code, "%s", fault->message);
     const dlr_state *at = &s->content.state; /* a run that cannot go on is not worth keeping */
     return dl_fail(
         err, DL_NUMERIC,
         "%s behind step %lld, epoch %lld: stopped; nothing was saved of this step, and checkpoints stay "
         "as they were. A lower start_lr may help; DLR_DEBUG=nan stops at the op that makes such a value",
-        fault.message, (long long)at->iteration, (long long)at->epoch + (at->position > 0));
+        fault->message, (long long)at->iteration, (long long)at->epoch + (at->position > 0));
+}
+
+/* All of a checkpoint, or this rank's part of it. */
+static bool write_all(void *context, dl_error *err) {
+    dlr_saving *s = context;
+    dl_error fault = {0};
+    bool ok = flush(s, &fault) && (!s->torch || write_torch(s, &fault)) &&
+              (s->shards ? dlr_checkpoint_write(s->dir, &s->content, s->written, &fault)
+                         : dlr_checkpoint_save(s->dir, &s->content, &fault));
+    return ok || explain(s, &fault, err);
+}
+
+static bool commit(void *context, dl_error *err) {
+    const dlr_saving *s = context;
+    return dlr_checkpoint_commit(s->dir, &s->content, s->files, s->shards->n_files, s->shards->index, err);
 }
 
 /* ---- the one under way ---- */
@@ -161,8 +196,13 @@ static bool write_all(void *context, dl_error *err) {
 bool dlr_run_open_saver(dlr_run *r, dl_error *err) {
     dlr_saver *s = &r->saver;
     dl_error fault = {0};
-    if (!r->o->async || !dlr_run_leads(r->o)) return true;
-    if (!dlr_snapshot_open(&s->snapshot, r->exec, &fault))
+    if (r->o->sharded) {
+        s->shards = dlr_shards_deal(r->arena, dlr_exec_plan(r->exec), dlr_exec_ranks(r->exec), err);
+        if (!s->shards) return false;
+        for (int i = 0; i < s->shards->n_own; i++) s->shards->own[i].tensors.exec = r->exec;
+    }
+    if (!r->o->async || !(s->shards || dlr_run_leads(r->o))) return true;
+    if (!dlr_snapshot_open(&s->snapshot, r->exec, s->shards, &fault))
         return dl_fail(err, fault.code,
                        "no room for the copy that checkpoints are written from while training goes on "
                        "(--async_checkpoints=false does without): %s",
@@ -171,28 +211,88 @@ bool dlr_run_open_saver(dlr_run *r, dl_error *err) {
     return s->thread != NULL;
 }
 
-bool dlr_run_wait_saved(dlr_run *r, dl_error *err) {
-    dlr_saver *s = &r->saver;
+static void drop(dlr_saver *s) {
+    dl_arena_free(s->saving->arena);
+    s->saving = NULL, s->written = s->committing = false, s->fault = (dl_error){0};
+}
+
+/* Begins a job, or does it where there is no thread. */
+static bool start_job(dlr_saver *s, dlr_job *job, dl_error *err) {
+    if (s->thread) {
+        dlr_background_start(s->thread, job, s->saving);
+        return true;
+    }
+    double began = dl_clock_seconds();
+    bool ok = job(s->saving, err);
+    s->wrote += dl_clock_seconds() - began;
+    return ok;
+}
+
+/* Waits for the thread's job. */
+static bool end_job(dlr_saver *s, dl_error *err) {
     double began = dl_clock_seconds(), took;
-    if (!s->saving) return true;
+    if (!s->thread) return true;
     bool ok = dlr_background_wait(s->thread, &took, err);
     s->waited += dl_clock_seconds() - began;
     s->wrote += took;
     dlr_log_debug("checkpoint of step %lld: %s behind %.3f sec",
                   (long long)s->saving->content.state.iteration, ok ? "written" : "not written", took);
-    dl_arena_free(s->saving->arena);
-    s->saving = NULL;
+    return ok;
+}
+
+/* Every rank writes until its part is durable, or it cannot; when they have heard so of each other, rank 0
+ * makes it the checkpoint, or all fail. */
+static bool end_parts(dlr_run *r, dl_error *err) {
+    dlr_saver *s = &r->saver;
+    if (!s->written) end_job(s, &s->fault);
+    s->written = true;
+    bool ok = dlr_run_share_fault(r, &s->fault, err);
+    if (ok && s->fault.code) ok = dl_fail(err, s->fault.code, "%s", s->fault.message); /* all end alike */
+    ok = ok && dlr_run_gather_written(r, s->saving->written, s->saving->files, err);
+    s->committing = ok && dlr_run_leads(r->o);
+    ok = ok && (!s->committing || start_job(s, commit, err));
+    if (!ok || !s->committing) drop(s);
+    return ok;
+}
+
+bool dlr_run_wait_saved(dlr_run *r, dl_error *err) {
+    dlr_saver *s = &r->saver;
+    bool all;
+    if (!s->saving) return true;
+    if (s->shards && !s->committing) {
+        if (!dlr_run_hear_written(r, &all, err) || !end_parts(r, err)) return false;
+        if (!s->saving) return true;
+    }
+    bool ok = end_job(s, err);
+    drop(s);
     return ok;
 }
 
 bool dlr_run_check_saved(dlr_run *r, dl_error *err) {
-    return !r->saver.saving || dlr_background_busy(r->saver.thread) || dlr_run_wait_saved(r, err);
+    dlr_saver *s = &r->saver;
+    bool all;
+    if (!s->saving) return true;
+    if (!s->shards || s->committing) return dlr_background_busy(s->thread) || dlr_run_wait_saved(r, err);
+    if (!s->written && !dlr_background_busy(s->thread)) end_job(s, &s->fault), s->written = true;
+    if (!dlr_run_hear_written(r, &all, err)) return false;
+    if (all) return end_parts(r, err);
+    dlr_run_ask_written(r);
+    return true;
 }
 
 void dlr_run_close_saver(dlr_run *r) {
     dlr_saver *s = &r->saver;
     dl_error fault = {0};
-    if (!dlr_run_wait_saved(r, &fault)) dlr_log(DLR_ERROR, "%s", fault.message);
+    if (s->saving) {
+        bool part = s->shards && !s->committing;
+        if (part)
+            dlr_log_warning("the checkpoint of step %lld is given up: not all ranks have written it",
+                            (long long)s->saving->content.state.iteration);
+        if (!s->written || s->committing) end_job(s, &fault);
+        if (s->fault.code) fault = s->fault;
+        if (fault.code) dlr_log(DLR_ERROR, "%s", fault.message);
+        drop(s);
+    }
     dlr_background_close(s->thread);
     dlr_snapshot_close(&s->snapshot);
 }
@@ -209,23 +309,31 @@ void dlr_run_log_saver(const dlr_run *r) {
                      s->wrote);
 }
 
+/* The folder that all ranks write into is there before any of them does. */
+static bool begin_parts(dlr_run *r, dl_error *err) {
+    return (!dlr_run_leads(r->o) || dlr_checkpoint_begin(r->o->dir->checkpoints, r->at.iteration, err)) &&
+           dlr_run_meet(r, err);
+}
+
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dlr_saver *s = &r->saver;
-    if (!dlr_run_leads(r->o)) return join_gathering(r, err);
+    if (!s->shards && !dlr_run_leads(r->o)) return join_gathering(r, err);
     if (!dlr_run_wait_saved(r, err)) return false;
     double began = dl_clock_seconds();
+    if (s->shards && !begin_parts(r, err)) return false;
     dlr_saving *saving = gather(r, is_best, err);
     if (!saving) return false;
+    s->saving = saving, s->n++;
     bool ok = true;
-    s->n++;
     if (s->thread) {
         ok = copy(r, saving, err);
         s->copied += dl_clock_seconds() - began;
-        if (ok) dlr_background_start(s->thread, write_all, s->saving = saving);
-    } else {
-        ok = write_all(saving, err);
-        s->wrote += dl_clock_seconds() - began;
     }
-    if (!s->saving) dl_arena_free(saving->arena);
+    if (ok && s->shards && !s->thread) { /* whoever cannot has the others hear it */
+        start_job(s, write_all, &s->fault), s->written = true;
+        return end_parts(r, err) && dlr_run_wait_saved(r, err);
+    }
+    ok = ok && start_job(s, write_all, err);
+    if (!ok || !s->thread) drop(s);
     return ok;
 }

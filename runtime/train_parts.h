@@ -48,6 +48,13 @@ typedef struct {
     dlr_background *thread;
     dlr_snapshot snapshot;
     dlr_saving *saving; /* under way; NULL: none */
+    dlr_shards *shards; /* each rank writes its own part of them; NULL: rank 0 writes them */
+    bool written;       /* this rank's part of that under way is durable, or, with a fault, never will be, */
+    dl_error fault;
+    bool committing; /* and all ranks' are: rank 0 makes them a checkpoint */
+    bool asking;     /* whether they are, is on its way: */
+    int64_t ticket;
+    int32_t flags[2]; /* ours, and the largest of all: still at it */
     int n;
     double copied, waited, wrote; /* seconds: of the loop for copies, and for files; of all writing */
 } dlr_saver;
@@ -126,15 +133,29 @@ bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err);
 bool dlr_run_open_saver(dlr_run *r, dl_error *err);
 /* Saves the run as it stands: the loop waits for the checkpoint before this one, if it is still under way,
  * and for a copy in memory (or, without o->async, for all of it). Errors: those of dlr_checkpoint_save and
- * dlr_torch_run_write, of the one before; without o->async of this one. */
+ * dlr_torch_run_write, of the one before; without o->async of this one. All ranks call this and the next two,
+ * at the same steps: with o->sharded each writes, and they agree that all have written. */
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err);
 /* Between steps: the fault of a checkpoint that was done meanwhile. */
 bool dlr_run_check_saved(dlr_run *r, dl_error *err);
 /* Waits for the one under way, if there is one, and gives its fault. */
 bool dlr_run_wait_saved(dlr_run *r, dl_error *err);
 void dlr_run_log_saver(const dlr_run *r);
-/* Waits, and gives all back; a fault that nobody was told of goes to the log. */
+/* Waits, and gives all back; a fault that nobody was told of goes to the log. Hears of no other rank: what is
+ * not durable on all is no checkpoint. */
 void dlr_run_close_saver(dlr_run *r);
+/* train_shards.c: what the ranks have written of a checkpoint, `own` by this one, in the order of
+ * saver.shards->names, on all of them. Errors: DL_PEER. */
+bool dlr_run_gather_written(const dlr_run *r, const dlr_st_written *own, dlr_checkpoint_file *all,
+                            dl_error *err);
+/* Of the first rank that could not write its part its fault, on all of them: *fault is this rank's, or none.
+ * Errors: DL_PEER. */
+bool dlr_run_share_fault(const dlr_run *r, dl_error *fault, dl_error *err);
+/* Begins to ask whether any rank is still at its part, and hears it. */
+void dlr_run_ask_written(dlr_run *r);
+bool dlr_run_hear_written(dlr_run *r, bool *all, dl_error *err);
+/* The ranks as readers of a checkpoint; NULL: there is one. */
+const dlr_checkpoint_readers *dlr_run_readers(const dlr_run *r);
 /* train_torch.c: the run as PyTorch's programs keep it at the end of an epoch. */
 bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered *gathered, dl_error *err);
 /* The rate that a scheduler of PyTorch's has set for the next epoch; NaN: there is none. */
@@ -159,6 +180,8 @@ bool dlr_run_leads(const dlr_train_options *o);
 bool dlr_run_check_ranks(dlr_run *r, dl_error *err);
 /* Behind a step: where it is the turn, all ranks have the same weights still. Errors: as above. */
 bool dlr_run_check_replicas(dlr_run *r, dl_error *err);
+/* Starts to find the largest of all ranks' flags[0], which goes into flags[1]; the ticket. */
+int64_t dlr_run_start_largest(dlr_comm *comm, int32_t flags[2], const char *what);
 /* At a step's end: r->asked is what all ranks knew at the end of the step before (alone: now). */
 bool dlr_run_ask(dlr_run *r, dl_error *err);
 bool dlr_run_end_asking(dlr_run *r, dl_error *err); /* nothing is on its way any more */

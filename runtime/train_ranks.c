@@ -61,6 +61,16 @@ bool dlr_run_check_replicas(dlr_run *r, dl_error *err) {
 
 /* ---- asked to stop ---- */
 
+int64_t dlr_run_start_largest(dlr_comm *comm, int32_t flags[2], const char *what) {
+    return dlr_comm_start(comm, &(dlr_collective){.kind = DLR_ALL_REDUCE_MAX,
+                                                  .type = DL_I32,
+                                                  .outer = 1,
+                                                  .count = 1,
+                                                  .from = &flags[0],
+                                                  .to = &flags[1],
+                                                  .what = what});
+}
+
 /* The flag goes round while the next step runs: no step waits for it, and all ranks hear it behind the same.
  */
 bool dlr_run_ask(dlr_run *r, dl_error *err) {
@@ -73,13 +83,7 @@ bool dlr_run_ask(dlr_run *r, dl_error *err) {
     if (r->asking) r->asked = r->flags[1];
     r->flags[0] = dlr_signal_pending();
     r->asking = true;
-    r->ticket = dlr_comm_start(comm, &(dlr_collective){.kind = DLR_ALL_REDUCE_MAX,
-                                                       .type = DL_I32,
-                                                       .outer = 1,
-                                                       .count = 1,
-                                                       .from = &r->flags[0],
-                                                       .to = &r->flags[1],
-                                                       .what = "all_reduce of signals at a step's end"});
+    r->ticket = dlr_run_start_largest(comm, r->flags, "all_reduce of signals at a step's end");
     return true;
 }
 

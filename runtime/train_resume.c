@@ -58,8 +58,8 @@ static bool load_scaler(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
 static bool check_same(const dlr_run *r, const dlr_checkpoint *c, const dlr_differences *list,
                        dl_error *err) {
     const char *what = dl_format(
-        r->arena, "%.150s is of another run (its model.safetensors can be --init_weights of a new one)",
-        c->path);
+        r->arena, "%.150s is of another run (a new one can begin with its weights: --init_weights=%.150s)",
+        c->path, c->path);
     if (list->n == 0) return true;
     if (!dlr_differences_fit(list))
         for (int i = 0; i < list->n; i++) dlr_log(DLR_ERROR, "%s", list->at[i]);
@@ -111,7 +111,7 @@ static bool same_place(const char *a, const char *b) {
 static bool has_gone_on(const dlr_run *r, const char *whole) {
     dlr_checkpoint *own = NULL;
     dl_error none = {0};
-    dlr_checkpoint_open(r->o->dir->checkpoints, "last", &own, &none);
+    dlr_checkpoint_open(r->o->dir->checkpoints, "last", dlr_run_readers(r), &own, &none);
     const dlr_state_value *from = own ? dlr_checkpoint_value(own, "from") : NULL;
     bool same = from && from->kind == DLR_STATE_TEXT && strcmp(from->text, whole) == 0;
     dlr_checkpoint_close(own);
@@ -142,9 +142,10 @@ static bool choose_source(dlr_run *r, source *s, dl_error *err) {
 }
 
 /* Ours; *c NULL: there is none. */
-static bool open_ours(const source *s, dlr_checkpoint **c, dl_error *err) {
+static bool open_ours(const dlr_run *r, const source *s, dlr_checkpoint **c, dl_error *err) {
     *c = NULL;
-    if (dlr_checkpoint_open(s->dir, s->which, c, err) == DLR_CHECKPOINT_FAILED) return false;
+    if (dlr_checkpoint_open(s->dir, s->which, dlr_run_readers(r), c, err) == DLR_CHECKPOINT_FAILED)
+        return false;
     for (int i = 0; *c && i < (*c)->n_warnings; i++) dlr_log_warning("%s", (*c)->warnings[i]);
     return true;
 }
@@ -154,7 +155,7 @@ bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err) {
     dlr_st_file *theirs = NULL;
     source s;
     *restored = false;
-    if (!choose_source(r, &s, err) || !open_ours(&s, &ours, err)) return false;
+    if (!choose_source(r, &s, err) || !open_ours(r, &s, &ours, err)) return false;
     const char *from = r->from;
     bool ok = !s.which || dlr_run_find_torch(r, s.dir, s.run, ours ? &ours->state : NULL, &theirs, err);
     const char *path = theirs ? theirs->path : ours ? ours->path : NULL;

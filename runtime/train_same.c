@@ -68,6 +68,7 @@ static void compare_settings(const dlr_run *r, const char *then, dlr_differences
                                               "init_weights",
                                               "keep_checkpoints",
                                               "async_checkpoints",
+                                              "sharded_checkpoints",
                                               "save_grads",
                                               "save_weights",
                                               NULL};

@@ -6,17 +6,19 @@
 
 enum { DLR_STATE_VERSION = 1, DLR_STATE_MAX_BYTES = 64 << 20 };
 
-/* A safetensors file as state.json records it. */
-typedef struct {
-    const char *name; /* without .safetensors */
-    dlr_st_written written;
-} dlr_state_part;
+/* A file as state.json records it: NAME.safetensors, or of the name that ends with .json. */
+typedef dlr_checkpoint_file dlr_state_part;
+#define DLR_CHECKPOINT_INDEX "model.safetensors.index.json"
+char *dlr_checkpoint_path(dl_arena *arena, const char *checkpoint, const char *name);
+/* Whether that is such a name; of one of several files the part, as `n` bytes of the name, its number and how
+ * many they are; else `of` is 0. */
+bool dlr_checkpoint_parse_name(const char *name, size_t *n, int *number, int *of);
 
 /* state.json as text, its own checksum at the end. */
 void dlr_checkpoint_state_print(dl_buf *b, const dlr_state *state, const dlr_state_part *parts, int n_parts);
-/* The inverse. Errors: DL_INPUT naming the file and the fault. */
+/* The inverse; *sum: the checksum of its text. Errors: DL_INPUT naming the file and the fault. */
 bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *state, dlr_state_part **parts,
-                               int *n_parts, dl_error *err);
+                               int *n_parts, uint64_t *sum, dl_error *err);
 
 /* An entry of the directory of checkpoints. */
 typedef struct {

@@ -6,6 +6,7 @@
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
 #include "runtime/io/checkpoint_internal.h"
+#include "runtime/io/checksum.h"
 
 /* A save in progress. */
 typedef struct {
@@ -58,24 +59,66 @@ static bool read_back(saver *s) {
     dlr_state state;
     dlr_state_part *parts;
     int n;
+    uint64_t sum;
     return dlr_checkpoint_state_read(s->arena, dl_format(s->arena, "%s/state.json", s->tmp), &state, &parts,
-                                     &n, s->err);
+                                     &n, &sum, s->err);
+}
+
+static bool make_temporary(saver *s) {
+    return mkdir(s->tmp, 0755) == 0 || dl_fail_errno(s->err, DL_IO, "cannot make directory %s", s->tmp);
+}
+
+static bool write_parts(saver *s, dlr_st_written *written) {
+    const dlr_checkpoint_content *c = s->content;
+    for (int i = 0; i < c->n_parts; i++)
+        if (!dlr_st_write(dlr_checkpoint_path(s->arena, s->tmp, c->parts[i].name), &c->parts[i].content,
+                          &written[i], s->err))
+            return false;
+    return true;
+}
+
+/* The directory's last file: what it consists of. */
+static bool write_state(saver *s, const dlr_checkpoint_file *files, int n) {
+    dl_buf text = {0};
+    dlr_checkpoint_state_print(&text, &s->content->state, files, n);
+    bool ok = dl_write_file(dl_format(s->arena, "%s/state.json", s->tmp), text.at, text.n, s->err);
+    dl_buf_free(&text);
+    return ok && read_back(s) && dl_sync_dir(s->tmp, s->err);
 }
 
 static bool write_files(saver *s) {
     const dlr_checkpoint_content *c = s->content;
-    if (mkdir(s->tmp, 0755) != 0) return dl_fail_errno(s->err, DL_IO, "cannot make directory %s", s->tmp);
-    dlr_state_part *parts = DL_NEWS(s->arena, dlr_state_part, c->n_parts);
-    for (int i = 0; i < c->n_parts; i++) {
-        parts[i].name = c->parts[i].name;
-        const char *path = dl_format(s->arena, "%s/%s.safetensors", s->tmp, parts[i].name);
-        if (!dlr_st_write(path, &c->parts[i].content, &parts[i].written, s->err)) return false;
+    dlr_checkpoint_file *files = DL_NEWS(s->arena, dlr_checkpoint_file, c->n_parts);
+    dlr_st_written *written = DL_NEWS(s->arena, dlr_st_written, c->n_parts);
+    if (!make_temporary(s) || !write_parts(s, written)) return false;
+    for (int i = 0; i < c->n_parts; i++) files[i] = (dlr_checkpoint_file){c->parts[i].name, written[i]};
+    return write_state(s, files, c->n_parts);
+}
+
+/* What other ranks have written must be here, too: else they write to another file system. */
+static bool find_files(saver *s, const dlr_checkpoint_file *files, int n) {
+    for (int i = 0; i < n; i++) {
+        const char *path = dlr_checkpoint_path(s->arena, s->tmp, files[i].name);
+        struct stat st;
+        if (stat(path, &st) != 0)
+            return dl_fail_errno(s->err, DL_IO, "%s, which a rank has written, cannot be found by rank 0",
+                                 path);
+        if ((uint64_t)st.st_size != files[i].written.bytes)
+            return dl_fail(s->err, DL_IO, "%s has %lld bytes, of %llu that a rank has written", path,
+                           (long long)st.st_size, (unsigned long long)files[i].written.bytes);
     }
-    dl_buf text = {0};
-    dlr_checkpoint_state_print(&text, &c->state, parts, c->n_parts);
-    bool ok = dl_write_file(dl_format(s->arena, "%s/state.json", s->tmp), text.at, text.n, s->err);
-    dl_buf_free(&text);
-    return ok && read_back(s) && dl_sync_dir(s->tmp, s->err);
+    return true;
+}
+
+/* The index of a part's files, with them among what the state vouches for. */
+static bool add_index(saver *s, dlr_checkpoint_file *files, int *n, const char *index) {
+    size_t length = index ? strlen(index) : 0;
+    dlr_checksum sum;
+    if (!index) return true;
+    dlr_checksum_start(&sum);
+    dlr_checksum_add(&sum, index, length);
+    files[(*n)++] = (dlr_checkpoint_file){DLR_CHECKPOINT_INDEX, {length, dlr_checksum_value(&sum), NULL}};
+    return dl_write_file(dlr_checkpoint_path(s->arena, s->tmp, DLR_CHECKPOINT_INDEX), index, length, s->err);
 }
 
 /* Moves the finished directory into place. Another checkpoint of the same step (a second save at one step, or
@@ -129,18 +172,62 @@ static bool prune(saver *s) {
     return true;
 }
 
-bool dlr_checkpoint_save(const char *dir, const dlr_checkpoint_content *content, dl_error *err) {
-    dl_arena *arena = dl_arena_new(NULL);
+static saver saver_of(dl_arena *arena, const char *dir, int64_t iteration,
+                      const dlr_checkpoint_content *content, dl_error *err) {
     saver s = {.arena = arena, .dir = dir, .content = content, .err = err};
-    s.name = dl_format(arena, "step-%08lld", (long long)content->state.iteration);
+    s.name = dl_format(arena, "step-%08lld", (long long)iteration);
     s.tmp = in_dir(&s, s.name, ".tmp");
     s.path = in_dir(&s, s.name, "");
-    bool ok = make_store(&s) && tidy(&s) && write_files(&s);
+    return s;
+}
+
+/* The temporary is whole (ok): it takes its place. Else it goes. */
+static bool finish(saver *s, bool ok) {
     if (!ok) {
         dl_error ignored = {0}; /* the first fault is the one to report */
-        dl_remove_tree(s.tmp, &ignored);
+        dl_remove_tree(s->tmp, &ignored);
     }
-    ok = ok && publish(&s) && point(&s, "last") && (!content->is_best || point(&s, "best")) && prune(&s);
+    return ok && publish(s) && point(s, "last") && (!s->content->is_best || point(s, "best")) && prune(s);
+}
+
+bool dlr_checkpoint_save(const char *dir, const dlr_checkpoint_content *content, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    saver s = saver_of(arena, dir, content->state.iteration, content, err);
+    bool ok = finish(&s, make_store(&s) && tidy(&s) && write_files(&s));
+    dl_arena_free(arena);
+    return ok;
+}
+
+bool dlr_checkpoint_begin(const char *dir, int64_t iteration, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    saver s = saver_of(arena, dir, iteration, NULL, err);
+    bool ok = make_store(&s) && tidy(&s) && make_temporary(&s);
+    dl_arena_free(arena);
+    return ok;
+}
+
+bool dlr_checkpoint_write(const char *dir, const dlr_checkpoint_content *content, dlr_st_written *written,
+                          dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    saver s = saver_of(arena, dir, content->state.iteration, content, err);
+    bool ok = access(s.tmp, F_OK) == 0 ||
+              dl_fail(err, DL_IO,
+                      "%s is not there, where rank 0 has made it: all ranks need the run's directory on one "
+                      "file system",
+                      s.tmp);
+    ok = ok && write_parts(&s, written) && dl_sync_dir(s.tmp, err);
+    dl_arena_free(arena);
+    return ok;
+}
+
+bool dlr_checkpoint_commit(const char *dir, const dlr_checkpoint_content *content,
+                           const dlr_checkpoint_file *files, int n, const char *index, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    saver s = saver_of(arena, dir, content->state.iteration, content, err);
+    dlr_checkpoint_file *all = DL_NEWS(arena, dlr_checkpoint_file, n + 1);
+    memcpy(all, files, (size_t)n * sizeof *all);
+    bool ok = find_files(&s, all, n) && add_index(&s, all, &n, index) && write_state(&s, all, n);
+    ok = finish(&s, ok);
     dl_arena_free(arena);
     return ok;
 }

@@ -100,11 +100,6 @@ static bool read_values(dl_arena *arena, const dlr_json *object, dlr_state *s) {
     return true;
 }
 
-/* A part's name becomes part of a path: nothing but letters, digits and underscores may lead there. */
-static bool is_part_name(const char *s) {
-    return *s && strlen(s) < 100 && s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_")] == 0;
-}
-
 static bool read_parts(dl_arena *arena, const dlr_json *object, dlr_state_part **parts, int *n_parts) {
     if (!object || object->kind != DLR_JSON_OBJECT) return false;
     *parts = DL_NEWS(arena, dlr_state_part, object->n);
@@ -113,8 +108,11 @@ static bool read_parts(dl_arena *arena, const dlr_json *object, dlr_state_part *
         const dlr_json_member *m = &object->members[i];
         dlr_state_part *p = &(*parts)[i];
         int64_t bytes;
+        size_t length;
+        int number, of;
         p->name = m->key;
-        if (!is_part_name(p->name) || !read_int(&m->value, "bytes", &bytes) ||
+        if (!dlr_checkpoint_parse_name(p->name, &length, &number, &of) ||
+            !read_int(&m->value, "bytes", &bytes) ||
             !read_u64(&m->value, "checksum", 16, &p->written.checksum))
             return false;
         p->written.bytes = (uint64_t)bytes;
@@ -123,12 +121,13 @@ static bool read_parts(dl_arena *arena, const dlr_json *object, dlr_state_part *
 }
 
 bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *s, dlr_state_part **parts,
-                               int *n_parts, dl_error *err) {
+                               int *n_parts, uint64_t *sum, dl_error *err) {
     size_t n;
     const char *text = dl_read_file(arena, path, DLR_STATE_MAX_BYTES, &n, err);
     if (!text) return false;
     char want[TAIL + 1];
     if (n > TAIL) snprintf(want, sizeof want, tail_format, sum_of(text, n - TAIL));
+    *sum = sum_of(text, n);
     if (n <= TAIL || memcmp(text + n - TAIL, want, TAIL) != 0)
         return dl_fail(err, DL_INPUT, "%s is damaged: its checksum does not fit its text", path);
     const dlr_json *root = dlr_json_parse(arena, text, n, (dlr_json_limits){8, 1000000}, path, err);

@@ -32,7 +32,7 @@ typedef struct {
 } dlr_st_view;
 
 /* A tensor as the writer takes it and the reader gives it. */
-typedef struct {
+typedef struct dlr_st_tensor {
     const char *name;
     dlr_st_dtype dtype;
     int rank;
@@ -43,6 +43,7 @@ typedef struct {
      * element, counted row-major. */
     const dlr_st_view *view;
     int64_t first;
+    const struct dlr_st_joined *joined; /* Reading, of one that lies in boxes of others, or is one of those */
 } dlr_st_tensor;
 
 typedef struct {
@@ -86,7 +87,7 @@ bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_writte
 /* Reading
  * ------------------------------------------------------------------------------------------------------- */
 
-typedef struct {
+typedef struct dlr_st_file {
     const char *path;
     const dlr_st_tensor
         *tensors; /* in the file's order; `data` points into the mapped file, maybe unaligned */
@@ -110,6 +111,16 @@ typedef enum {
 dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err);
 void dlr_st_close(dlr_st_file *file); /* NULL is fine */
 
+/* Several files as one: a tensor of which each has a box comes back whole. Where a box begins in the whole a
+ * file says under DCP_SHARDING_INFO of its metadata, {"NAME": {"saved_offsets": [0, 64]}, ...}, as PyTorch's
+ * torch.distributed.checkpoint (HuggingFaceStorageWriter) has it; a file without it has whole tensors. `name`
+ * stands for all of them in messages. Errors as dlr_st_open, and DL_INPUT where boxes overlap, leave a gap or
+ * are of several types. */
+dlr_st_file *dlr_st_open_joined(const char *const *paths, int n, const char *name, dlr_st_flags flags,
+                                dl_error *err);
+#define DLR_ST_BOXES   "DCP_SHARDING_INFO"
+#define DLR_ST_OFFSETS "saved_offsets"
+
 /* The tensor of that name, or NULL. */
 const dlr_st_tensor *dlr_st_find(const dlr_st_file *file, const char *name);
 const char *dlr_st_metadata(const dlr_st_file *file, const char *key); /* or NULL */
@@ -117,6 +128,28 @@ const char *dlr_st_metadata(const dlr_st_file *file, const char *key); /* or NUL
 /* Elements first .. first + n - 1 of a tensor, counted row-major, as a tensor of one axis: for reading a
  * large one in pieces. */
 dlr_st_tensor dlr_st_part(const dlr_st_tensor *tensor, int64_t first, int64_t n);
+/* Where a box of a whole lies: in a tensor of a file, and at which coordinates of the whole it begins. */
+typedef struct {
+    const dlr_st_file *file;
+    const dlr_st_tensor *tensor;
+    int64_t at[DLR_ST_MAX_RANK];
+} dlr_st_box;
+/* A region of a whole of which the boxes are: where it begins there, and its sizes. */
+typedef struct dlr_st_joined {
+    const dlr_st_box *boxes;
+    int n;
+    int64_t from[DLR_ST_MAX_RANK], shape[DLR_ST_MAX_RANK];
+} dlr_st_joined;
+
+/* Elements first .. first + n - 1 along an axis, as a tensor: of what lies elsewhere nothing is read that is
+ * not between them. `slice` is filled, and must outlive the result. */
+typedef struct {
+    dlr_st_joined joined;
+    dlr_st_box box;
+} dlr_st_slice;
+dlr_st_tensor dlr_st_cut(const dlr_st_file *file, const dlr_st_tensor *tensor, int axis, int64_t first,
+                         int64_t n, dlr_st_slice *slice);
+
 /* Copies a tensor's bytes out. Reads rather than maps, so that a bad disk or a file cut meanwhile is an error
  * (DL_IO) and not a signal. */
 bool dlr_st_load(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);

@@ -20,6 +20,12 @@ const char *dlr_st_bare_name(const char *name);
 
 /* dlr_st_load of a tensor that is not row-major in its file. */
 bool dlr_st_gather(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
+/* dlr_st_load of one that lies in boxes. */
+bool dlr_st_join(const dlr_st_tensor *tensor, void *dst, dl_error *err);
+/* What lies within this many bytes is read at once and picked from. */
+enum { DLR_ST_WINDOW = 64 << 20 };
+/* Sorts the file's names for dlr_st_find. Errors: DL_INPUT where one is there twice. */
+bool dlr_st_index_names(dlr_st_file *file, dlr_st_flags flags, dl_error *err);
 
 /* Reading
  * ------------------------------------------------------------------------------------------------------- */
@@ -34,6 +40,8 @@ struct dlr_st_private {
     dlr_st_tensor *tensors;
     int *by_name;
     const struct dlr_torch_value *root; /* all that a file of PyTorch's says */
+    dlr_st_file **files;                /* of several as one (fd: -1) */
+    int n_files;
 };
 
 /* Reads what a file says of its tensors: private->tensors, n, metadata; names need not be unique yet. */

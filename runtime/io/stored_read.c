@@ -51,7 +51,7 @@ static int by_name(const void *a, const void *b, void *tensors) {
 }
 
 /* Names were unique in the file, but need not be after stripping. */
-static bool index_names(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
+bool dlr_st_index_names(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
     f->tensors = f->private->tensors;
     for (int i = 0; i < f->n && flags & DLR_ST_STRIP; i++)
         f->private->tensors[i].name = dlr_st_bare_name(f->tensors[i].name);
@@ -90,7 +90,7 @@ dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err) {
         if (ok) f->private->map = map;
     }
     dlr_st_describe *describe = ok ? find_format(f, err) : NULL;
-    if (describe && describe(f, err) && index_names(f, flags, err)) return f;
+    if (describe && describe(f, err) && dlr_st_index_names(f, flags, err)) return f;
     dlr_st_close(f);
     return NULL;
 }
@@ -98,8 +98,9 @@ dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err) {
 void dlr_st_close(dlr_st_file *f) {
     if (!f) return;
     struct dlr_st_private *p = f->private;
+    for (int i = 0; i < p->n_files; i++) dlr_st_close(p->files[i]);
     if (p->map) munmap(p->map, (size_t)p->size);
-    close(p->fd);
+    if (p->fd >= 0) close(p->fd);
     dl_arena_free(p->arena);
 }
 
@@ -127,11 +128,13 @@ dlr_st_tensor dlr_st_part(const dlr_st_tensor *t, int64_t first, int64_t n) {
     uint64_t size = dtypes[t->dtype].size;
     dlr_st_tensor part = {.name = t->name, .dtype = t->dtype, .rank = 1, .shape = {n}};
     part.bytes = (uint64_t)n * size, part.view = t->view, part.first = t->first + first;
-    part.data = t->view ? t->data : (const unsigned char *)t->data + (uint64_t)first * size;
+    part.joined = t->joined;
+    part.data = t->view || t->joined ? t->data : (const unsigned char *)t->data + (uint64_t)first * size;
     return part;
 }
 
 bool dlr_st_load(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_error *err) {
+    if (t->joined) return dlr_st_join(t, dst, err);
     if (t->view) return dlr_st_gather(f, t, dst, err);
     int64_t at = (const unsigned char *)t->data - f->private->map;
     return dl_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err);

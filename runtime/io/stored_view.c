@@ -4,16 +4,13 @@
 #include "ir/base/input.h"
 #include "runtime/io/stored_internal.h"
 
-/* A part whose elements lie at most this far apart is read whole and picked from; another one run by run. */
-enum { WINDOW = 64 << 20 /* bytes */ };
-
 typedef struct {
     const dlr_st_file *f;
     const dlr_st_tensor *t;
     size_t size;           /* of an element */
     int64_t place;         /* of the view's first element, in bytes of the file */
     int64_t low, high;     /* elements of the view's data between which the part lies */
-    unsigned char *window; /* those, or NULL */
+    unsigned char *window; /* those; NULL: too far apart, read run by run */
     dl_error *err;
 } gather;
 
@@ -71,7 +68,7 @@ bool dlr_st_gather(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_e
     find_bounds(&g, t->first, t->first + n - 1);
     size_t bytes = (size_t)(g.high - g.low + 1) * g.size;
     bool ok = true;
-    if (bytes <= WINDOW) {
+    if (bytes <= DLR_ST_WINDOW) {
         g.window = malloc(bytes);
         ok = g.window ? dl_read_at(f->private->fd, f->path, g.window, bytes,
                                    g.place + g.low * (int64_t)g.size, err)

@@ -100,6 +100,7 @@ def main(build):
     graph, slow = replay(2, "graph", *wide), replay(2, "launches", *wide, "--profile", DLR_DEBUG="launches")
     check(graph[0] == slow[0] and graph[1].read_bytes() == slow[1].read_bytes(), f"a graph and launches: {graph[0]} and {slow[0]}")
     same(replay(4, "both", "--tensor_parallel=2", "--context_parallel=2"), "both")
+    same(replay(3, "ring", "--context_parallel=3", "--cp_comm_type=p2p"), "keys and values round a ring")
 
     # a run: what it asks of the driver, going on from its checkpoint, its profile
     run = ["--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--device=cuda:emulated"]

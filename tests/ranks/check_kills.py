@@ -2,7 +2,7 @@
 """A rank of two killed at random instants of a run that does little but write checkpoints, again and again: each time the newest
 checkpoint loads and the run goes on from it, and in the end losses, weights and moments have the bits of a run that nobody has killed.
 
-    check_kills.py BUILD openmpi|mpich KILLS
+    check_kills.py BUILD openmpi|mpich KILLS [sharded]      sharded: each rank writes its part of the checkpoints
 """
 import json
 import os
@@ -16,6 +16,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
+import shards  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from checks import check, finish  # noqa: E402
 from check_phases import MODEL, shim  # noqa: E402
@@ -24,7 +25,7 @@ EPOCHS, STEPS = 60, 2  # a checkpoint behind every second step
 WINDOW = 0.5           # seconds behind a rank's first message: from MPI's start to about as many checkpoints as fit
 
 
-def main(build, family, kills):
+def main(build, family, kills, *sharded):
     mpirun = mpi.find(build, family)
     if not mpirun:
         print(f"SKIP: no {family}, or this build has no module for it")
@@ -35,7 +36,8 @@ def main(build, family, kills):
 
     def run(name, *args, **more):
         done = subprocess.run([str(pathlib.Path(build) / "programs/dlrun"), "-n", "2", *MODEL, f"--limit_nsamples={4 * STEPS}",
-                               f"--num_iters={EPOCHS * STEPS}", f"--expdir={folder / name}", *args], stdin=subprocess.DEVNULL,
+                               f"--num_iters={EPOCHS * STEPS}", f"--expdir={folder / name}",
+                               *(["--sharded_checkpoints", "--zero=1"] if sharded else []), *args], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env={**env, **more})
         return done.returncode, done.stdout
 
@@ -52,7 +54,7 @@ def main(build, family, kills):
     def result(name):
         points = [{k: p.get(k) for k in ("epoch", "iteration", "Loss/train", "Loss/valid", "Learning Rate")}
                   for p in map(json.loads, (place(name) / "metrics.jsonl").read_text().splitlines())]
-        return points, *((place(name) / "checkpoints/last" / f).read_bytes() for f in ("model.safetensors", "optimizer.safetensors"))
+        return points, shards.tensors(place(name) / "checkpoints/last")
 
     status, text = run("whole")
     check(status == 0 and newest("whole") == EPOCHS * STEPS, f"the run that nobody kills: {status} {text[-400:]}")

@@ -94,8 +94,13 @@ def main(build, family):
     check(again[1].read_bytes() == (folder / "more.g").read_bytes(), "the same gradients twice")
     for ranks, args in ((2, ["--tensor_parallel=2"]), (2, ["--context_parallel=2"]), (4, ["--tensor_parallel=2", "--context_parallel=2"])):
         same(one, replay(ranks, "_".join(args).strip("-"), *args), " ".join(args))
+    for ranks, args in ((2, ["--context_parallel=2"]), (4, ["--context_parallel=4"]), (4, ["--tensor_parallel=2", "--context_parallel=2"])):
+        same(one, replay(ranks, "_".join(["ring", *args]), "--cp_comm_type=p2p", *args), "round a ring, " + " ".join(args))
     dropped = replay(1, "drop1", "--dropout=0.1")
     same(dropped, replay(2, "drop2", "--dropout=0.1"), "dropout by the number of the sample")
+    for ranks, args in ((2, ["--tensor_parallel=2"]), (4, ["--context_parallel=2"]), (4, ["--tensor_parallel=2", "--context_parallel=2"])):
+        same(dropped, replay(ranks, "_".join(["drop", *args]), "--dropout=0.1", *args), "dropout, " + " ".join(args))
+    same(dropped, replay(4, "dropround", "--dropout=0.1", "--context_parallel=4", "--cp_comm_type=p2p"), "dropout, round a ring")
     check(dropped[0] != one[0], "dropout drops")
 
     # stopped, and gone on with by as many ranks and by one

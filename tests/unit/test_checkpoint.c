@@ -1,4 +1,5 @@
-/* Checkpoints: round trip, damage, and every crash point and every failing call of the writer and the reader.
+/* Checkpoints: round trip, damage, and every crash point and every failing call of the writer and the reader;
+ * once where one process writes them, and once where two ranks' parts make one.
  *
  * test_checkpoint [long]     long: 100,000 flips in a larger checkpoint, and 10,000 crash points */
 #include "tests/unit/faulty_calls.h"
@@ -20,6 +21,45 @@ static const char *dir;
 static dl_arena *arena;
 enum { FEW = 5, MANY = 100000 };
 static int N = FEW; /* elements of each tensor */
+static bool sharded;
+
+/* The files of a checkpoint in the order of the above. */
+static const char *const whole_files[] = {"model.safetensors", "optimizer.safetensors", "state.json"};
+static const char *const shard_files[] = {
+    "model-00001-of-00002.safetensors", "optimizer-00001-of-00002.safetensors",
+    "model-00002-of-00002.safetensors", "optimizer-00002-of-00002.safetensors",
+    "model.safetensors.index.json",     "state.json"};
+static int count_files(void) { return sharded ? 6 : 3; }
+static const char *file_of(const char *step, int i) {
+    return dl_format(arena, "%s/%s", step, sharded ? shard_files[i] : whole_files[i]);
+}
+
+/* The same content as two ranks write it: two elements of each tensor, and the others. */
+static bool save_sharded(const dlr_checkpoint_content *whole, dl_error *err) {
+    dlr_checkpoint_file files[4];
+    if (!dlr_checkpoint_begin(dir, whole->state.iteration, err)) return false;
+    for (int rank = 0; rank < 2; rank++) {
+        dlr_checkpoint_part parts[2];
+        dlr_checkpoint_content content = *whole;
+        dlr_st_tensor tensors[2];
+        dlr_st_meta boxes[2];
+        dlr_st_written written[2];
+        content.parts = parts;
+        for (int i = 0; i < 2; i++) {
+            const dlr_st_tensor *t = whole->parts[i].content.tensors;
+            tensors[i] = *t, tensors[i].shape[0] = rank ? N - 2 : 2;
+            if (rank) tensors[i].data = (const char *)t->data + 2 * dlr_st_dtype_size(t->dtype);
+            boxes[i] = (dlr_st_meta){DLR_ST_BOXES, dl_format(arena, "{\"%s\": {\"%s\": [%d]}}", t->name,
+                                                             DLR_ST_OFFSETS, rank ? 2 : 0)};
+            parts[i] = (dlr_checkpoint_part){
+                dlr_checkpoint_shard_name(arena, whole->parts[i].name, rank + 1, 2),
+                {.tensors = &tensors[i], .n = 1, .metadata = &boxes[i], .n_metadata = 1}};
+        }
+        if (!dlr_checkpoint_write(dir, &content, written, err)) return false;
+        for (int i = 0; i < 2; i++) files[2 * rank + i] = (dlr_checkpoint_file){parts[i].name, written[i]};
+    }
+    return dlr_checkpoint_commit(dir, whole, files, 4, "{\"not read here\": 0, \"nor anywhere\": 0}\n", err);
+}
 
 /* A checkpoint whose every value says of which step and version it is. */
 static bool save(int step, int version, bool best, int keep, dl_error *err) {
@@ -45,7 +85,7 @@ static bool save(int step, int version, bool best, int keep, dl_error *err) {
                                 .epoch_loss = 1.0 / 3,
                                 .values = values,
                                 .n_values = 3};
-    return dlr_checkpoint_save(dir, &content, err);
+    return sharded ? save_sharded(&content, err) : dlr_checkpoint_save(dir, &content, err);
 }
 
 static int version_of(const dlr_checkpoint *c) {
@@ -85,7 +125,7 @@ static bool is_whole(const dlr_checkpoint *c) {
 static int load(const char *which, int *warnings) {
     dl_error err = {0};
     dlr_checkpoint *c;
-    dlr_checkpoint_outcome outcome = dlr_checkpoint_open(dir, which, &c, &err);
+    dlr_checkpoint_outcome outcome = dlr_checkpoint_open(dir, which, NULL, &c, &err);
     if (outcome == DLR_CHECKPOINT_NONE) return err.code == DL_OK ? 0 : -3;
     if (outcome == DLR_CHECKPOINT_FAILED) return err.code != DL_OK ? -1 : -3;
     int id = is_whole(c) ? 100 * (int)c->state.iteration + version_of(c) : -2;
@@ -131,7 +171,7 @@ static void test_ordinary_life(void) {
     CHECK(mkdir(dl_format(arena, "%s/step-00000009.tmp", dir), 0755) == 0);
     CHECK(save(4, 3, false, 1, &err) && !exists("step-00000009.tmp") && load("last", NULL) == 403);
     dlr_checkpoint *c;
-    CHECK(dlr_checkpoint_open(dir, "last", &c, &err) == DLR_CHECKPOINT_LOADED);
+    CHECK(dlr_checkpoint_open(dir, "last", NULL, &c, &err) == DLR_CHECKPOINT_LOADED);
     CHECK(!dlr_checkpoint_part_file(c, "scaler", &err) && err.code == DL_INPUT &&
           strstr(err.message, "scaler"));
     dlr_checkpoint_close(c);
@@ -145,15 +185,14 @@ static void test_ordinary_life(void) {
 
 /* Flips every bit of every file of the newest checkpoint: found each time, and the previous one taken. */
 static void test_damage(void) {
-    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "state.json"};
     dl_error err = {0};
     clear();
     CHECK(save(1, 0, false, 2, &err) && save(2, 0, false, 2, &err));
-    for (int k = 0; k < 3; k++) {
-        const char *path = dl_format(arena, "%s/step-00000002/%s", dir, files[k]);
+    for (int k = 0; k < count_files(); k++) {
+        const char *path = dl_format(arena, "%s/%s", dir, file_of("step-00000002", k));
         int fd = open(path, O_RDWR), missed = 0, warnings = 0;
         struct stat st;
-        CHECK(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 100);
+        CHECK(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 30);
         for (off_t bit = 0; bit < 8 * st.st_size; bit++) {
             unsigned char c, flipped;
             CHECK(pread(fd, &c, 1, bit / 8) == 1);
@@ -162,7 +201,7 @@ static void test_damage(void) {
             missed += load("last", &warnings) != 100 || warnings != 1;
             CHECK(pwrite(fd, &c, 1, bit / 8) == 1);
         }
-        CHECK(missed == 0, "%d flips of %s not found", missed, files[k]);
+        CHECK(missed == 0, "%d flips of %s not found", missed, path);
         CHECK(load("last", &warnings) == 200 && warnings == 0);
         CHECK(ftruncate(fd, st.st_size - 1) == 0 && load("last", NULL) == 100);
         close(fd);
@@ -177,7 +216,6 @@ static void test_damage(void) {
 
 /* The same in a checkpoint of 1.2 MB, at random places of the data. */
 static void test_flips(int flips) {
-    static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
     dlr_rng random = dlr_rng_at((dlr_rng_place){.seed = 12, .stream = DLR_STREAM_NOISE});
     dl_error err = {0};
     int missed = 0, warnings = 0;
@@ -185,7 +223,7 @@ static void test_flips(int flips) {
     clear();
     CHECK(save(1, 0, false, 2, &err) && save(2, 0, false, 2, &err));
     for (int i = 0; i < flips; i++) {
-        const char *path = dl_format(arena, "%s/step-00000002/%s", dir, files[i % 2]);
+        const char *path = dl_format(arena, "%s/%s", dir, file_of("step-00000002", i % (sharded ? 4 : 2)));
         struct stat st;
         int fd = open(path, O_RDWR);
         CHECK(fd >= 0 && fstat(fd, &st) == 0);
@@ -195,7 +233,7 @@ static void test_flips(int flips) {
         flipped = (unsigned char)(c ^ 1 << dlr_rng_below(&random, 8));
         CHECK(pwrite(fd, &flipped, 1, at) == 1);
         dlr_checkpoint *read = NULL;
-        missed += dlr_checkpoint_open(dir, "last", &read, &err) != DLR_CHECKPOINT_LOADED ||
+        missed += dlr_checkpoint_open(dir, "last", NULL, &read, &err) != DLR_CHECKPOINT_LOADED ||
                   read->state.iteration != 1 || read->n_warnings != 1 ||
                   !strstr(read->warnings[0], "checksum");
         dlr_checkpoint_close(read);
@@ -218,7 +256,7 @@ static int test_failing_reads(fault_kind kind) {
         fault.kind = kind, fault.at = k, atomic_store(&fault.calls, 0), fault.reads = true;
         dlr_checkpoint *c = NULL;
         err = (dl_error){0};
-        dlr_checkpoint_outcome outcome = dlr_checkpoint_open(dir, "last", &c, &err);
+        dlr_checkpoint_outcome outcome = dlr_checkpoint_open(dir, "last", NULL, &c, &err);
         int calls = fault.calls;
         fault.kind = NO_FAULT, fault.reads = false;
         int found = c && is_whole(c) ? (int)c->state.iteration : 0;
@@ -252,9 +290,8 @@ static void check_survival(const char *what, int point, int done, int keep) {
     fault.kind = NO_FAULT;
     for (int i = 0; i < STORY; i++) {
         const char *name = dl_format(arena, "step-%08d", story[i].step);
-        bool whole = exists(dl_format(arena, "%s/state.json", name)) &&
-                     exists(dl_format(arena, "%s/model.safetensors", name)) &&
-                     exists(dl_format(arena, "%s/optimizer.safetensors", name));
+        bool whole = true;
+        for (int k = 0; k < count_files(); k++) whole = whole && exists(file_of(name, k));
         CHECK(whole || !exists(name), "%s %d: half of %s", what, point, name);
     }
     CHECK(last == id(done - 1) || (done < STORY && last == id(done)), "%s %d: %d saves done, 'last' loads %d",
@@ -325,14 +362,8 @@ static void make_story(dlr_rng *random) {
     }
 }
 
-int main(int argc, char **argv) {
-    bool at_length = argc > 1 && strcmp(argv[1], "long") == 0;
-    dlr_rng random = dlr_rng_at((dlr_rng_place){.seed = 10, .stream = DLR_STREAM_NOISE});
-    arena = dl_arena_new(NULL);
-    /* Thousands of small directories: in memory where there is such a place. */
-    root = dl_format(arena, "%s/dl_test_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    CHECK(mkdtemp(root) != NULL);
-    dir = dl_format(arena, "%s/run/checkpoints", root);
+/* All of it, in the form that `sharded` says. */
+static void test_all(bool at_length, dlr_rng *random) {
     test_ordinary_life();
     test_damage();
     test_flips(at_length ? 100000 : 500);
@@ -343,9 +374,95 @@ int main(int argc, char **argv) {
         points += test_kills(keep);
         points += test_failures(FAIL_ONCE, keep);
         points += test_failures(FAIL_ON, keep);
-        if (keep == 2) make_story(&random);
+        if (keep == 2) make_story(random);
     }
-    printf("%d crash and failure points\n", points);
+    printf("%d crash and failure points%s\n", points, sharded ? ", of several ranks' files" : "");
+}
+
+/* ---- two ranks that read ---- */
+
+/* What one of them has said, for the other: they run one after the other, twice, until both know all. */
+typedef struct {
+    uint64_t same[2][8];
+    int64_t most[2][8];
+    int n_same, n_most, rank;
+    bool second; /* the round in which the other's words are heard */
+} talk;
+
+static bool say_same(void *context, uint64_t number, const char *what, dl_error *err) {
+    talk *t = context;
+    int k = t->n_same++;
+    t->same[t->rank][k] = number;
+    return !t->second || t->same[!t->rank][k] == number || (t->rank == 0 && !t->same[1][k]) ||
+           dl_fail(err, DL_INPUT, "%s of rank 1 is not that of rank 0", what);
+}
+
+static bool say_most(void *context, int64_t number, int64_t *most, dl_error *err) {
+    talk *t = context;
+    int k = t->n_most++;
+    (void)err;
+    t->most[t->rank][k] = *most = number;
+    if (t->second && t->most[!t->rank][k] > number) *most = t->most[!t->rank][k];
+    return true;
+}
+
+/* Each rank reads through its share alone; what one finds damaged both pass over, and the file is named. */
+static void test_two_readers(void) {
+    dl_error err = {0};
+    clear();
+    CHECK(save(1, 0, true, 2, &err) && save(2, 0, false, 2, &err), "%s", err.message);
+    for (int k = -1; k < count_files() - 1; k++) {
+        int fd = k < 0 ? -1 : open(dl_format(arena, "%s/%s", dir, file_of("step-00000002", k)), O_RDWR);
+        unsigned char last = 0, flipped;
+        struct stat st;
+        if (fd >= 0) CHECK(fstat(fd, &st) == 0 && pread(fd, &last, 1, st.st_size - 1) == 1);
+        flipped = last ^ 1;
+        if (fd >= 0) CHECK(pwrite(fd, &flipped, 1, st.st_size - 1) == 1);
+        talk t = {0};
+        for (int turn = 0; turn < 6; turn++) {
+            t.rank = turn % 2, t.n_same = t.n_most = 0, t.second = turn > 1;
+            dlr_checkpoint_readers readers = {t.rank, 2, say_same, say_most, &t};
+            dlr_checkpoint *c = NULL;
+            err = (dl_error){0};
+            CHECK(dlr_checkpoint_open(dir, "last", &readers, &c, &err) == DLR_CHECKPOINT_LOADED, "%s",
+                  err.message);
+            /* in the first round they do not know yet */
+            bool knows = turn >= 2;
+            CHECK(!c || !knows || (int)c->state.iteration == (k < 0 ? 2 : 1), "file %d, rank %d", k, t.rank);
+            CHECK(!c || !knows || k < 0 || (c->n_warnings == 1 && strstr(c->warnings[0], shard_files[k])),
+                  "file %d, rank %d: %s", k, t.rank, c && c->n_warnings ? c->warnings[0] : "no warning");
+            CHECK(!c || !knows || is_whole(c));
+            dlr_checkpoint_close(c);
+        }
+        if (fd >= 0) CHECK(pwrite(fd, &last, 1, st.st_size - 1) == 1);
+        close(fd);
+    }
+    /* one that sees other checkpoints stands on another file system */
+    talk t = {.second = true, .rank = 1};
+    dlr_checkpoint_readers readers = {1, 2, say_same, say_most, &t};
+    dlr_checkpoint *c;
+    err = (dl_error){0};
+    CHECK(dlr_checkpoint_open(dir, "last", &readers, &c, &err) == DLR_CHECKPOINT_FAILED &&
+              strstr(err.message, "the list of checkpoints in"),
+          "%s", err.message);
+    t.n_same = 0, err = (dl_error){0};
+    CHECK(dlr_checkpoint_open("/nowhere/at/all", "last", &readers, &c, &err) == DLR_CHECKPOINT_FAILED,
+          "nothing here is not nothing everywhere");
+}
+
+int main(int argc, char **argv) {
+    bool at_length = argc > 1 && strcmp(argv[1], "long") == 0;
+    dlr_rng random = dlr_rng_at((dlr_rng_place){.seed = 10, .stream = DLR_STREAM_NOISE});
+    arena = dl_arena_new(NULL);
+    /* Thousands of small directories: in memory where there is such a place. */
+    root = dl_format(arena, "%s/dl_test_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    CHECK(mkdtemp(root) != NULL);
+    dir = dl_format(arena, "%s/run/checkpoints", root);
+    for (int i = 0; i < 2; i++) {
+        sharded = i == 1;
+        test_all(at_length, &random);
+    }
+    test_two_readers();
     clear();
     dl_error err = {0};
     CHECK(dl_remove_tree(root, &err));

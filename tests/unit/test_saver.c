@@ -21,6 +21,7 @@
 static dl_arena *arena;
 static const char *folder;
 static const dl_plan *plan;
+static bool sharded; /* checkpoints in files that ranks write, of which there is one here */
 
 /* ---- a job behind one's back ---- */
 
@@ -92,7 +93,8 @@ static bool open_stage(stage *s, const char *name, bool async, dl_error *err) {
     if (!dlr_rundir_open(arena, dl_format(arena, "%s/%s", folder, name), &s->dir, err)) return false;
     dlr_exec *e = dlr_exec_open(plan, (dlr_exec_options){.threads = 1}, err);
     if (!e) return false;
-    s->o = (dlr_train_options){.exec = e, .dir = &s->dir, .async = async, .keep = 2, .hyperparams = "a: 1\n"};
+    s->o = (dlr_train_options){
+        .exec = e, .dir = &s->dir, .async = async, .sharded = sharded, .keep = 2, .hyperparams = "a: 1\n"};
     s->r = (dlr_run){.o = &s->o, .arena = dl_arena_new(NULL), .exec = e, .at = {.best_loss = INFINITY}};
     s->r.metrics = dlr_metrics_open(s->dir.metrics, 0, NULL, err);
     s->r.board = s->r.metrics ? dlr_tensorboard_open(s->dir.board, 0, err) : NULL;
@@ -127,7 +129,7 @@ static int64_t newest(const char *name, int *warnings) {
     dl_error err = {0};
     dlr_checkpoint *c;
     const char *dir = dl_format(arena, "%s/%s/checkpoints", folder, name);
-    dlr_checkpoint_outcome outcome = dlr_checkpoint_open(dir, "last", &c, &err);
+    dlr_checkpoint_outcome outcome = dlr_checkpoint_open(dir, "last", NULL, &c, &err);
     if (outcome != DLR_CHECKPOINT_LOADED) return outcome == DLR_CHECKPOINT_NONE ? 0 : -1;
     int64_t step = c->state.iteration;
     if (!part_is_of(c, "model", step) || !part_is_of(c, "optimizer", step)) step = -2;
@@ -136,11 +138,21 @@ static int64_t newest(const char *name, int *warnings) {
     return step;
 }
 
+/* Between steps, until the one under way is there or has failed. */
+static bool go_on(dlr_run *r, dl_error *err) {
+    while (r->saver.saving) {
+        while (dlr_background_busy(r->saver.thread)) usleep(50);
+        if (!dlr_run_check_saved(r, err)) return false;
+    }
+    return true;
+}
+
 /* What is written is what was copied, whatever the run does meanwhile; and it waits for nothing but that. */
 static void test_copy(void) {
     dl_error err = {0};
     stage s;
-    CHECK(open_stage(&s, "copy", true, &err), "%s", err.message);
+    CHECK(open_stage(&s, "copy", true, &err) && dl_make_dirs(s.dir.checkpoints, 0755, &err), "%s",
+          err.message);
     for (int64_t step = 1; step <= 20; step++) {
         make_step(&s.r, step);
         atomic_store(&fault.sleeps, true); /* nothing becomes durable */
@@ -149,7 +161,10 @@ static void test_copy(void) {
         make_step(&s.r, step + 100);
         s.r.seconds = 17, s.r.at.best_loss = 3;
         atomic_store(&fault.sleeps, false);
-        while (step % 2 && dlr_background_busy(s.r.saver.thread)) usleep(50); /* the next save takes it in */
+        if (!sharded) /* the next save takes it in */
+            while (step % 2 && dlr_background_busy(s.r.saver.thread)) usleep(50);
+        else if (step % 2)
+            CHECK(go_on(&s.r, &err), "%s", err.message);
         if (step % 2 == 0) CHECK(dlr_run_wait_saved(&s.r, &err), "%s", err.message);
         CHECK(newest("copy", NULL) == step);
     }
@@ -160,7 +175,10 @@ static void test_copy(void) {
 
 /* The same checkpoint, byte for byte, as one that the run waits for. */
 static void test_same_files(void) {
-    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "state.json"};
+    static const char *const whole[] = {"model.safetensors", "optimizer.safetensors", "state.json"};
+    static const char *const parts[] = {"model-00001-of-00001.safetensors",
+                                        "optimizer-00001-of-00001.safetensors", "state.json"};
+    const char *const *files = sharded ? parts : whole;
     dl_error err = {0};
     for (int async = 0; async < 2; async++) {
         stage s;
@@ -193,11 +211,11 @@ static int test_failures(fault_kind kind) {
         make_step(&s.r, 2);
         atomic_store(&fault.calls, 0);
         fault.at = k, fault.kind = kind;
-        CHECK(dlr_run_save(&s.r, false, &err), "%s", err.message); /* the copy alone */
-        while (dlr_background_busy(s.r.saver.thread)) usleep(50);
+        bool begun = dlr_run_save(&s.r, false, &err), /* the copy alone, or with it the folder for all */
+            ok = begun && go_on(&s.r, &err);
+        CHECK(begun || sharded, "%s", err.message);
         int calls = atomic_load(&fault.calls);
         fault.kind = NO_FAULT;
-        bool ok = dlr_run_check_saved(&s.r, &err);
         CHECK(ok == (calls < k) && (ok || err.code == DL_IO), "call %d: %s", k, err.message);
         int64_t step = newest(name, NULL);
         CHECK(step == 2 || (!ok && step == 1), "call %d: step %lld loads", k, (long long)step);
@@ -288,6 +306,16 @@ static const dl_plan *compile_small(dl_error *err) {
     return s && dl_session_options(s, NULL, &opt, err) ? dl_session_compile(s, &opt, err) : NULL;
 }
 
+static void test_all(bool at_length) {
+    test_copy();
+    test_same_files();
+    int points = test_failures(FAIL_ONCE) + test_failures(FAIL_ON);
+    CHECK(points > 20);
+    points += test_crash_points(at_length ? 40 : 4);
+    printf("%d crash and failure points%s\n", points, sharded ? ", of several files" : "");
+    test_random_kills(at_length ? 5000 : 500);
+}
+
 int main(int argc, char **argv) {
     bool at_length = argc > 1 && strcmp(argv[1], "long") == 0;
     dl_error err = {0};
@@ -301,13 +329,11 @@ int main(int argc, char **argv) {
     saved = mmap(NULL, sizeof *saved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (plan) {
         test_background();
-        test_copy();
-        test_same_files();
-        int points = test_failures(FAIL_ONCE) + test_failures(FAIL_ON);
-        CHECK(points > 20);
-        points += test_crash_points(at_length ? 40 : 4);
-        printf("%d crash and failure points\n", points);
-        test_random_kills(at_length ? 5000 : 500);
+        for (int i = 0; i < 2; i++) {
+            sharded = i == 1;
+            test_all(at_length);
+            CHECK(dl_remove_tree(folder, &err) && dl_make_dirs(folder, 0755, &err), "%s", err.message);
+        }
     }
     CHECK(dl_remove_tree(folder, &err), "%s", err.message);
     munmap(saved, sizeof *saved);
