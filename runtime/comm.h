@@ -82,9 +82,10 @@ int dlr_comm_group(dlr_comm *comm, int n, const int *ranks, dl_error *err);
  * the ticket was waited for; counts and *c need not outlive the call. Every ticket is waited for once, in any
  * order. */
 int64_t dlr_comm_start(dlr_comm *comm, const dlr_collective *c);
-/* Waits until it is done here. Errors: DL_PEER, on one line that names the rank and what it should have taken
- * part in; DL_INTERNAL (what was started is no collective: bounds, a group that this rank is not in). After
- * an error every call fails likewise, and buffers of collectives under way may still be written. */
+/* Waits until it is done here; what is done stays so, whoever is lost since. Errors: DL_PEER, on one line
+ * that names the rank and what it should have taken part in; DL_INTERNAL (what was started is no collective:
+ * bounds, a group that this rank is not in). After an error, calls for what is not done fail likewise, and
+ * buffers of collectives under way may still be written. */
 bool dlr_comm_wait(dlr_comm *comm, int64_t ticket, dl_error *err);
 /* Whether a wait would return at once. */
 bool dlr_comm_done(dlr_comm *comm, int64_t ticket);

@@ -140,8 +140,8 @@ static bool local_wait(dlr_comm *comm, int64_t ticket, dl_error *err) {
     int64_t number = ticket >> 8;
     pthread_mutex_lock(&h->lock);
     while (h->threads && m->done <= number && !h->failed.code) pthread_cond_wait(&h->change, &h->lock);
-    bool ok = m->done > number || h->failed.code || tell_missing(comm, m, number, err);
-    if (h->failed.code) ok = dl_fail(err, h->failed.code, "%s", h->failed.message);
+    bool ok = m->done > number || (h->failed.code ? dl_fail(err, h->failed.code, "%s", h->failed.message)
+                                                  : tell_missing(comm, m, number, err));
     pthread_mutex_unlock(&h->lock);
     return ok;
 }

@@ -93,7 +93,7 @@ static bool engine_wait(dlr_comm *comm, int64_t ticket, dl_error *err) {
         while (!op->done && !e->failed.code) pthread_cond_wait(&e->change, &e->lock);
         e->waiting = false;
     }
-    if (e->failed.code) {
+    if (ok && !op->done) {
         e->told = true;
         pthread_cond_signal(&e->work);
         ok = dl_fail(err, e->failed.code, "%s", e->failed.message);

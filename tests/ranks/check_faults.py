@@ -25,6 +25,7 @@ FAULTS = {
     "other": (r"rank \d and rank \d do not call the same: .*another collective at m\.dl:4", {"openmpi", "mpich"}),
     "count": (r"rank \d and rank \d do not call the same: .*another collective at m\.dl:4", {"openmpi", "mpich"}),
     "leave": (r"rank 1 has left: its disk is full", {"openmpi", "mpich"}),
+    "done": (r"what was done is done", {"openmpi", "mpich"}),
     "start": (r"has waited for the others to start MPI", {"openmpi", "mpich"}),
 }
 

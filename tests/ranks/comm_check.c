@@ -297,6 +297,15 @@ static void run_in_turns(int n, dlr_comm **comms) {
         EXPECT(!dlr_comm_wait(comms[0], dlr_comm_start(comms[0], &c), &err));
         EXPECT(err.code == DL_PEER && strstr(err.message, "rank 1") && strstr(err.message, "all_reduce of x"),
                "%s", err.message);
+        for (int r = 1; r < n; r++) dlr_comm_start(comms[r], &c);
+        int64_t done = dlr_comm_start(comms[1], &c), none = dlr_comm_start(comms[1], &c);
+        for (int r = 0; r < n; r++)
+            if (r != 1) dlr_comm_start(comms[r], &c);
+        dlr_comm_leave(comms[0], "its disk is full");
+        err = (dl_error){0};
+        EXPECT(dlr_comm_wait(comms[1], done, &err), "%s", err.message); /* what was done before is */
+        EXPECT(!dlr_comm_wait(comms[1], none, &err) && strstr(err.message, "rank 0 has left"), "%s",
+               err.message);
     }
     free(s);
 }

@@ -1,6 +1,6 @@
 /* A rank that fails in the middle of a run, for check_faults.py:
  *
- *     comm_faults kill|stop|exit|other|count|hang|leave|start|error VICTIM TIMEOUT [nccl]
+ *     comm_faults kill|stop|exit|other|count|hang|leave|done|start|error VICTIM TIMEOUT [nccl]
  *
  * nccl: the collectives go over NCCL, between emulated devices. error: nothing is done, the library fails.
  * Every rank that loses another prints "rank N: why" and ends with DL_PEER. */
@@ -41,6 +41,24 @@ static void fail(dlr_comm *comm, const char *how, float *x) {
     if (!dlr_comm_all(comm, &c, &err)) lost(comm, &err);
 }
 
+/* The victim leaves behind a collective that is done; the others wait for it only then. */
+static void leave_done(dlr_comm *comm, bool leaves, float *x) {
+    dl_error err = {0};
+    dlr_collective c = {
+        .type = DL_F32, .count = COUNT, .from = x, .to = x, .what = "all_reduce of w at m.dl:5"};
+    int64_t ticket = dlr_comm_start(comm, &c);
+    if (leaves) {
+        if (!dlr_comm_wait(comm, ticket, &err)) lost(comm, &err);
+        dlr_comm_leave(comm, "its disk is full");
+    }
+    sleep(1);
+    if (leaves) _exit(4);
+    if (!dlr_comm_wait(comm, ticket, &err)) lost(comm, &err);
+    if (!dlr_comm_all(comm, &c, &err) && !strstr(err.message, "is full")) lost(comm, &err);
+    fprintf(stderr, "rank %d: what was done is done\n", dlr_comm_world(comm).rank);
+    _exit(DL_PEER);
+}
+
 int main(int argc, char **argv) {
     dl_error err = {0};
     int victim = argc > 3 ? atoi(argv[2]) : 0;
@@ -57,6 +75,7 @@ int main(int argc, char **argv) {
     if (argc > 4 && !(comm = dlr_comm_nccl(host, dlr_driver_fake(), 0, &err))) lost(host, &err);
     float *x = calloc(COUNT, sizeof *x);
     for (int step = 0; step < STEPS; step++) {
+        if (step == FAULT && !strcmp(how, "done")) leave_done(comm, dlr_comm_world(comm).rank == victim, x);
         if (step == FAULT && dlr_comm_world(comm).rank == victim)
             fail(strcmp(how, "leave") ? comm : host, how, x);
         dlr_collective c = {
