@@ -14,17 +14,18 @@ static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block)
 typedef struct {
     dl_attention a;
     int64_t heads, queries, keys, width, chunks; /* heads of all samples; tokens of a head in whole blocks */
+    bool by_head;                                /* a head is a unit */
     bool pairs;                                  /* products are of pairs of bf16 (kernels/pairs.c) */
 } shape;
 
-/* Keys are split where there are few heads, so that there is work to share; by sizes alone, never by the
- * number of threads. */
+/* Blocks are units where there are few heads, and keys are split, so that there is work to share; by sizes
+ * alone, never by the number of threads. */
 static shape find_shape(const dl_emitter *e, const dl_node *n) {
     enum { UNITS = 32 };
     shape s = {.a = dl_attention_of(n)};
     s.heads = s.a.batch * s.a.heads;
     s.queries = round_up(s.a.queries, QUERIES), s.keys = round_up(s.a.keys, keys_of(e->t));
-    s.width = round_up(s.a.size, e->t->lanes), s.chunks = 1;
+    s.width = round_up(s.a.size, e->t->lanes), s.chunks = 1, s.by_head = s.heads >= UNITS;
     s.pairs = dl_cpu_pairs(e->k, e->t) && s.a.size % 2 == 0;
     while (s.heads * s.chunks < UNITS && s.chunks < s.keys / keys_of(e->t)) s.chunks++;
     return s;
@@ -54,28 +55,45 @@ static void put_phase(dl_emitter *e, dl_emitted *code, int64_t units, const char
     code->units[code->phases++] = units;
 }
 
-static void emit_forward(dl_emitter *e, dl_emitted *code, const shape *s) {
-    int64_t keys = keys_of(e->t);
-    put_phase(e, code, s->heads * s->keys / keys, "pack_keys(s, arg, unit, workspace, 0);");
-    put_phase(e, code, s->heads * s->queries / QUERIES, "attention_unit(s, arg, unit, scratch, workspace);");
-    code->workspace = 4 * s->heads * s->keys * (s->a.size + s->width);
-    code->scratch = 4 * QUERIES * (2 * s->width + keys);
+/* Bytes that are packed of a head, and what a unit needs beside them. */
+static int64_t packed_bytes(const shape *s, bool back) {
+    int64_t width = s->width, size = s->a.size;
+    return 4 * (back ? s->keys * (2 * size + width) + s->queries * ((2 + s->chunks) * width + 2)
+                     : s->keys * (size + width));
+}
+static int64_t block_bytes(const shape *s, int64_t keys, bool back) {
+    int64_t scores = QUERIES * keys;
+    return 4 * (back ? 2 * scores + 2 * keys * s->width + (s->pairs ? scores / 2 : 0)
+                     : scores + 2 * QUERIES * s->width);
 }
 
-static void emit_backward(dl_emitter *e, dl_emitted *code, const shape *s) {
-    int64_t keys = keys_of(e->t), key_blocks = s->heads * s->keys / keys,
-            query_blocks = s->heads * s->queries / QUERIES;
+static void emit_by_head(dl_emitter *e, dl_emitted *code, const shape *s, bool back) {
+    int64_t block = block_bytes(s, keys_of(e->t), back);
+    char call[100];
+    snprintf(call, sizeof call,
+             "(void)workspace;\n    attend_head%s(s, arg, unit, scratch, scratch + %lldL);",
+             back ? "_back" : "", (long long)block);
+    put_phase(e, code, s->heads, call);
+    code->scratch = block + packed_bytes(s, back);
+}
+
+static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool back) {
+    int64_t keys = s->heads * s->keys / keys_of(e->t), queries = s->heads * s->queries / QUERIES;
     char pack[200];
     snprintf(pack, sizeof pack,
-             "if (unit < %lldL) pack_keys(s, arg, unit, workspace, 1);\n    else pack_queries(s, arg, unit - "
-             "%lldL, workspace);",
-             (long long)key_blocks, (long long)key_blocks);
-    put_phase(e, code, key_blocks + query_blocks, pack);
-    put_phase(e, code, s->heads * s->chunks, "attention_back(s, arg, unit, scratch, workspace);");
-    put_phase(e, code, query_blocks, "add_parts(s, arg, unit, workspace);");
-    code->workspace = 4 * (s->heads * s->keys * (2 * s->a.size + s->width) +
-                           s->heads * s->queries * ((2 + s->chunks) * s->width + 2));
-    code->scratch = 4 * (2 * QUERIES * keys + 2 * keys * s->width + (s->pairs ? QUERIES * keys / 2 : 0));
+             "if (unit < %lldL) pack_keys_unit(s, arg, unit, workspace, 1);\n    else pack_queries_unit(s, "
+             "arg, unit - %lldL, workspace);",
+             (long long)keys, (long long)keys);
+    if (back) {
+        put_phase(e, code, keys + queries, pack);
+        put_phase(e, code, s->heads * s->chunks, "attend_back_unit(s, arg, unit, scratch, workspace);");
+        put_phase(e, code, queries, "add_parts_unit(s, arg, unit, workspace);");
+    } else {
+        put_phase(e, code, keys, "pack_keys_unit(s, arg, unit, workspace, 0);");
+        put_phase(e, code, queries, "attend_unit(s, arg, unit, scratch, workspace);");
+    }
+    code->workspace = s->heads * packed_bytes(s, back);
+    code->scratch = block_bytes(s, keys_of(e->t), back);
 }
 
 /* A block's keys go by three vectors, and so do a token's features: what remains of either. */
@@ -96,10 +114,7 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
     }
     shape s = find_shape(e, n);
     put_shape(e, &s);
-    if (n->op == DL_OP_flash_attention)
-        emit_forward(e, code, &s);
-    else
-        emit_backward(e, code, &s);
+    (s.by_head ? emit_by_head : emit_by_block)(e, code, &s, n->op != DL_OP_flash_attention);
     code->needs[DL_NEED_DRAWS] = s.a.rate > 0;
     code->needs[DL_NEED_ENDS] = find_ends(e, &s);
     return true;

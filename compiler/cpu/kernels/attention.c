@@ -105,15 +105,13 @@ HOT void soften(const struct attention *s, const struct draws *d, long query, lo
     }
 }
 
-/* A unit: a block of queries of a head. */
-UNUSED void attention_unit(const struct attention *s, char *const *arg, long unit, char *scratch,
-                           char *workspace) {
-    struct packed p = packed_of(s, workspace, 0);
-    long blocks = p.queries / QUERIES, head = unit / blocks, query = unit % blocks * QUERIES;
+/* A block of queries of a head. */
+UNUSED void attend(const struct attention *s, char *const *arg, long head, long query, const struct packed *p,
+                   char *scratch) {
     long rows = least(s->queries - query, QUERIES), row = s->heads * s->size;
     float *q = (float *)scratch, *y = q + QUERIES * s->width, *score = y + QUERIES * s->width;
     float most[QUERIES], sum[QUERIES * LANES];
-    long at = head / s->heads * s->queries * row + head % s->heads * s->size;
+    long at = head_at(s, head, s->queries);
     long words = s->pairs ? 2 : 1; /* terms a float of room */
     IF_PAIRS(s->pairs, pack_row_words(s, tokens_of(s, arg, 0, at).at, s->queries, query, QUERIES, q);)
     if (!s->pairs) pack_rows(s, tokens_of(s, arg, 0, at), s->queries, query, QUERIES, s->scale, q);
@@ -122,12 +120,11 @@ UNUSED void attention_unit(const struct attention *s, char *const *arg, long uni
     long last = s->causal ? least(s->keys, query + s->ahead + rows) : s->keys;
     for (long key = 0; key < last; key += KEYS) {
         struct draws d = draws_of(s, arg, 3, head, query, key);
-        long wide = wide_of(s, key);
-        product_set(s, q, s->width / words, 1, p.k_turned + (head * p.keys + key) * s->size, KEYS,
-                    s->size / words, score, KEYS, tiles_of(rows), wide);
+        product_set(s, q, s->width / words, 1, p->k_turned + key * s->size, KEYS, s->size / words, score,
+                    KEYS, tiles_of(rows), wide_of(s, key));
         soften(s, &d, query, key, rows, score, most, sum, y);
-        product_sum(s, score, KEYS, 1, p.v + (head * p.keys + key) * s->width, s->width, wide / words, y,
-                    s->width, tiles_of(rows), s->width);
+        product_sum(s, score, KEYS, 1, p->v + key * s->width, s->width,
+                    blocks_of(least(s->keys - key, KEYS), words), y, s->width, tiles_of(rows), s->width);
     }
     int out = 3 + draws_by(s);
     struct array to = tokens_of(s, arg, out, at + query * row);
@@ -157,11 +154,10 @@ INLINE void soften_vector(const struct attention *s, const struct draws *d, long
 /* The same of a block. Of pairs, two rows become one of words in the place of the first, and the gradients'
  * rows, too, become words of two keys: grad_rows[row][KEYS / 2]. */
 HOT void soften_back(const struct attention *s, const struct draws *d, long query, long key, long rows,
-                     long tiles, float *share, float *grad, float *grad_rows, const float *log,
-                     const float *sum) {
+                     float *share, float *grad, float *grad_rows, const float *log, const float *sum) {
     long wide = wide_of(s, key), step = s->pairs ? 2 : 1;
     (void)grad_rows;
-    for (long i = 0; i < tiles; i += step, share += step * KEYS, grad += step * KEYS)
+    for (long i = 0; i < rows; i += step, share += step * KEYS, grad += step * KEYS)
         for (long j = 0; j < wide; j += LANES) {
             vf p[2], g[2];
             for (long r = 0; r < step; r++) {
@@ -178,63 +174,104 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
         }
 }
 
-/* A unit: a chunk of a head's keys. dk and dv are its own; of dq it makes a part. */
-UNUSED void attention_back(const struct attention *s, char *const *arg, long unit, char *scratch,
-                           char *workspace) {
-    struct packed p = packed_of(s, workspace, 1);
-    long head = unit / s->chunks, chunk = unit % s->chunks, row = s->heads * s->size, out = 6 + draws_by(s);
-    long blocks = p.keys / KEYS, each = blocks_of(blocks, s->chunks), from = chunk * each * KEYS;
-    long to = least(from + each * KEYS, s->keys);
+/* A chunk of a head's keys. dk and dv are its own; of dq it makes a part. */
+UNUSED void attend_back(const struct attention *s, char *const *arg, long head, long chunk,
+                        const struct packed *p, char *scratch) {
+    long row = s->heads * s->size, out = 6 + draws_by(s), at = head_at(s, head, s->keys);
+    long each = blocks_of(p->keys / KEYS, s->chunks) * KEYS, to = least((chunk + 1) * each, s->keys);
     float *share = (float *)scratch, *grad = share + QUERIES * KEYS, *dk = grad + QUERIES * KEYS,
           *dv = dk + KEYS * s->width, *grad_rows = dv + KEYS * s->width; /* these of pairs only */
+    float *dq = p->dq + chunk * p->queries * s->width;
+    struct array to_k = tokens_of(s, arg, out + 1, at), to_v = tokens_of(s, arg, out + 2, at);
     long words = s->pairs ? 2 : 1;
-    float *dq = p.dq + (head * s->chunks + chunk) * p.queries * s->width;
-    for (long i = 0; i < p.queries * s->width; i += LANES) st(dq + i, (vf){0});
-    for (long key = from; key < to; key += KEYS) {
-        long block = head * p.keys + key, wide = wide_of(s, key);
+    for (long i = 0; i < p->queries * s->width; i += LANES) st(dq + i, (vf){0});
+    for (long key = chunk * each; key < to; key += KEYS) {
+        long wide = wide_of(s, key), here = least(to - key, KEYS);
         for (long i = 0; i < KEYS * s->width; i += LANES) st(dk + i, (vf){0}), st(dv + i, (vf){0});
         long first = s->causal && key > s->ahead ? (key - s->ahead) / QUERIES * QUERIES : 0;
         for (long query = first; query < s->queries; query += QUERIES) {
             struct draws d = draws_of(s, arg, 6, head, query, key);
-            long here = head * p.queries + query, rows = least(s->queries - query, QUERIES),
-                 tiles = tiles_of(rows);
+            long rows = least(s->queries - query, QUERIES), tiles = tiles_of(rows);
             /* rows of features, and what tokens are the terms of */
-            const float *q = p.q + here * s->width, *dy = p.dy + here * s->width;
+            const float *q = p->q + query * s->width, *dy = p->dy + query * s->width;
             const float *q_terms = s->pairs ? q + QUERIES * s->width / 2 : q,
                         *dy_terms = s->pairs ? dy + QUERIES * s->width / 2 : dy;
-            product_set(s, q, s->width / words, 1, p.k_turned + block * s->size, KEYS, s->size / words, share,
+            product_set(s, q, s->width / words, 1, p->k_turned + key * s->size, KEYS, s->size / words, share,
                         KEYS, tiles, wide);
-            product_set(s, dy, s->width / words, 1, p.v_turned + block * s->size, KEYS, s->size / words, grad,
+            product_set(s, dy, s->width / words, 1, p->v_turned + key * s->size, KEYS, s->size / words, grad,
                         KEYS, tiles, wide);
-            soften_back(s, &d, query, key, rows, tiles, share, grad, grad_rows, p.log + here, p.d + here);
-            product_sum(s, share, 1, words * KEYS, dy_terms, s->width, tiles / words, dv, s->width, wide,
-                        s->width);
-            product_sum(s, grad, 1, words * KEYS, q_terms, s->width, tiles / words, dk, s->width, wide,
-                        s->width);
-            product_sum(s, s->pairs ? grad_rows : grad, KEYS / words, 1, p.k + block * s->width, s->width,
-                        wide / words, dq + query * s->width, s->width, tiles, s->width);
+            soften_back(s, &d, query, key, rows, share, grad, grad_rows, p->log + query, p->d + query);
+            product_sum(s, share, 1, words * KEYS, dy_terms, s->width, blocks_of(rows, words), dv, s->width,
+                        tiles_of(here), s->width);
+            product_sum(s, grad, 1, words * KEYS, q_terms, s->width, blocks_of(rows, words), dk, s->width,
+                        tiles_of(here), s->width);
+            product_sum(s, s->pairs ? grad_rows : grad, KEYS / words, 1, p->k + key * s->width, s->width,
+                        blocks_of(here, words), dq + query * s->width, s->width, tiles, s->width);
         }
-        long at = head / s->heads * s->keys * row + head % s->heads * s->size + key * row;
-        struct array to_k = tokens_of(s, arg, out + 1, at), to_v = tokens_of(s, arg, out + 2, at);
-        for (long j = 0; j < least(s->keys - key, KEYS); j++)
+        for (long j = 0; j < here; j++)
             for (long f = 0; f < s->size; f += LANES) {
-                store_n(to_k, j * row + f, scaled(s, ld(dk + j * s->width + f)), s->size - f);
-                store_n(to_v, j * row + f, ld(dv + j * s->width + f), s->size - f);
+                store_n(to_k, (key + j) * row + f, scaled(s, ld(dk + j * s->width + f)), s->size - f);
+                store_n(to_v, (key + j) * row + f, ld(dv + j * s->width + f), s->size - f);
             }
     }
 }
 
-/* A unit: a block of queries of a head, whose parts of dq are added in order. */
-UNUSED void add_parts(const struct attention *s, char *const *arg, long unit, char *workspace) {
-    struct packed p = packed_of(s, workspace, 1);
-    long blocks = p.queries / QUERIES, head = unit / blocks, query = unit % blocks * QUERIES;
-    long row = s->heads * s->size, at = head / s->heads * s->queries * row + head % s->heads * s->size;
-    struct array to = tokens_of(s, arg, 6 + draws_by(s), at + query * row);
-    for (long i = 0; i < least(s->queries - query, QUERIES); i++)
+/* A block of queries of a head, whose parts of dq are added in order. */
+UNUSED void add_parts(const struct attention *s, char *const *arg, long head, long query,
+                      const struct packed *p) {
+    long row = s->heads * s->size;
+    struct array to = tokens_of(s, arg, 6 + draws_by(s), head_at(s, head, s->queries));
+    for (long i = query; i < least(s->queries, query + QUERIES); i++)
         for (long f = 0; f < s->size; f += LANES) {
             vf sum = {0};
-            for (long c = 0; c < s->chunks; c++)
-                sum += ld(p.dq + ((head * s->chunks + c) * p.queries + query + i) * s->width + f);
+            for (long c = 0; c < s->chunks; c++) sum += ld(p->dq + (c * p->queries + i) * s->width + f);
             store_n(to, i * row + f, sum * s->scale, s->size - f);
         }
+}
+
+/* ---- units ---- */
+
+/* Where heads are many, each is a unit, whose packed operands stay in a core's cache. */
+UNUSED void attend_head(const struct attention *s, char *const *arg, long head, char *scratch, char *place) {
+    struct packed p = packed_of(s, place, 0, 0);
+    for (long key = 0; key < s->keys; key += KEYS) pack_keys(s, arg, head, key, &p, 0);
+    for (long query = 0; query < s->queries; query += QUERIES) attend(s, arg, head, query, &p, scratch);
+}
+UNUSED void attend_head_back(const struct attention *s, char *const *arg, long head, char *scratch,
+                             char *place) {
+    struct packed p = packed_of(s, place, 0, 1);
+    for (long key = 0; key < s->keys; key += KEYS) pack_keys(s, arg, head, key, &p, 1);
+    for (long query = 0; query < s->queries; query += QUERIES) pack_queries(s, arg, head, query, &p);
+    attend_back(s, arg, head, 0, &p, scratch);
+    for (long query = 0; query < s->queries; query += QUERIES) add_parts(s, arg, head, query, &p);
+}
+
+/* Where they are few, blocks are: of keys, of queries, chunks of keys. */
+UNUSED void pack_keys_unit(const struct attention *s, char *const *arg, long unit, char *workspace,
+                           int back) {
+    long blocks = blocks_of(s->keys, KEYS), head = unit / blocks;
+    struct packed p = packed_of(s, workspace, head, back);
+    pack_keys(s, arg, head, unit % blocks * KEYS, &p, back);
+}
+UNUSED void pack_queries_unit(const struct attention *s, char *const *arg, long unit, char *workspace) {
+    long blocks = blocks_of(s->queries, QUERIES), head = unit / blocks;
+    struct packed p = packed_of(s, workspace, head, 1);
+    pack_queries(s, arg, head, unit % blocks * QUERIES, &p);
+}
+UNUSED void attend_unit(const struct attention *s, char *const *arg, long unit, char *scratch,
+                        char *workspace) {
+    long blocks = blocks_of(s->queries, QUERIES), head = unit / blocks;
+    struct packed p = packed_of(s, workspace, head, 0);
+    attend(s, arg, head, unit % blocks * QUERIES, &p, scratch);
+}
+UNUSED void attend_back_unit(const struct attention *s, char *const *arg, long unit, char *scratch,
+                             char *workspace) {
+    long head = unit / s->chunks;
+    struct packed p = packed_of(s, workspace, head, 1);
+    attend_back(s, arg, head, unit % s->chunks, &p, scratch);
+}
+UNUSED void add_parts_unit(const struct attention *s, char *const *arg, long unit, char *workspace) {
+    long blocks = blocks_of(s->queries, QUERIES), head = unit / blocks;
+    struct packed p = packed_of(s, workspace, head, 1);
+    add_parts(s, arg, head, unit % blocks * QUERIES, &p);
 }

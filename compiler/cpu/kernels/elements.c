@@ -176,3 +176,10 @@ INLINE void turn_block(struct array a, long i, long by, float *to, long apart) {
     TURN_ALL
     BLOCK_ROWS(BLOCK_OUT)
 }
+/* The same of the first `rows` of them; the others are zero. */
+INLINE void turn_rows(struct array a, long i, long by, long rows, float *to, long apart) {
+#define BLOCK_SOME(k) vf r##k = k < rows ? load(a, i + k * by) : (vf){0};
+    BLOCK_ROWS(BLOCK_SOME)
+    TURN_ALL
+    BLOCK_ROWS(BLOCK_OUT)
+}

@@ -171,11 +171,14 @@ INLINE void add_to(double *s, vf v, long n) {
 }
 /* Sum of the lanes as a fixed tree. */
 INLINE float sum_lanes(vf v) {
-    float x[LANES];
-    st(x, v);
-    for (int n = LANES / 2; n; n /= 2)
-        for (int i = 0; i < n; i++) x[i] += x[i + n];
-    return x[0];
+#if LANES == 16
+    v += __builtin_shufflevector(v, v, HI8);
+#endif
+#if LANES >= 8
+    v += __builtin_shufflevector(v, v, HI4);
+#endif
+    v += __builtin_shufflevector(v, v, HI2);
+    return v[0] + v[1];
 }
 
 /* Sums by lane in double, of whatever many terms: both halves of a vector; their total, lane behind lane; and
