@@ -1,4 +1,4 @@
-"""What the checks of whole programs share: counting, a temporary directory with a kernel cache of its own, safetensors.
+"""What the checks of whole programs share: counting, a temporary directory, a kernel cache (scripts/test has one for all tests), safetensors.
 
 They need nothing but Python's own library; those beside PyTorch have oracle_tools.py. Each ends with finish(), which prints the line
 "N passed, N failed" and fails where nothing was checked.
@@ -14,7 +14,7 @@ work = tempfile.TemporaryDirectory(prefix="dlc_test_")
 TMP = work.name
 # No variable of a launcher: a test is one rank.
 ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
-ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")
+ENV["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or os.path.join(TMP, "cache")
 
 
 def check(ok, what):

@@ -2,16 +2,13 @@
 #ifndef DL_TEST_COMPILED_H
 #define DL_TEST_COMPILED_H
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "compiler/compile.h"
 #include "ir/text.h"
 #include "ir/validate.h"
 #include "runtime/state.h"
+#include "tests/cache.h"
 #include "tests/check.h"
-
-/* The cache of this test; its name goes in *dir and stays. */
-static inline bool compiled_cache(char *dir) { return mkdtemp(dir) && !setenv("DLR_CACHE_DIR", dir, 1); }
 
 static const char *const compiled_targets[] = {"cpu:amx_bf16", "cpu:avx512_bf16", "cpu:avx512",
                                                "cpu:avx2",     "cpu:generic",     "cuda:sm_90a:emulated"};

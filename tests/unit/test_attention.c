@@ -183,7 +183,7 @@ static void test_nan(const char *target) {
 int main(void) {
     static const dl_dtype types[] = {DL_F32, DL_BF16, DL_F16};
     char dir[] = "/tmp/dl_attention_XXXXXX";
-    if (!compiled_cache(dir)) return 1;
+    if (!test_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++) {
         for (int d = 0; d < 3; d++)
             if (t >= COMPILED_CPUS) /* emulated kernels take seconds to compile: a type a case */

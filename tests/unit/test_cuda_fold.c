@@ -171,7 +171,7 @@ static void test_run(const char *dir, int c, int h, int w, const char *last) {
 int main(void) {
     char dir[] = "/tmp/dl_fold_XXXXXX";
     dl_error err = {0};
-    if (!compiled_cache(dir)) return 1;
+    if (!test_cache(dir)) return 1;
     test_counts();
     test_checks();
     test_divisors();

@@ -194,7 +194,7 @@ static void test_registers(const char *arch) {
 int main(void) {
     char dir[] = "/tmp/dl_sweeps_XXXXXX";
     dl_error err = {0};
-    if (!compiled_cache(dir)) return 1;
+    if (!test_cache(dir)) return 1;
     if (!dl_target_find("cuda:sm_90a:emulated", &err)) return printf("SKIP: %s\n", err.message), 77;
     for (int i = 0; i < NCASES; i++) test_case(i);
     test_registers("sm_80"), test_registers("sm_90a"), test_registers("sm_100");

@@ -70,7 +70,7 @@ static void test_function(const char *target, int f) {
 
 int main(void) {
     char dir[] = "/tmp/dl_functions_XXXXXX";
-    if (!compiled_cache(dir)) return 1;
+    if (!test_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++)
         for (int f = 0; f < NFUNCTIONS; f++) test_function(compiled_targets[t], f);
     return dl_test_end();

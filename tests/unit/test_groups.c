@@ -90,7 +90,7 @@ static void test_case(const group_case *c, const char *target) {
 
 int main(void) {
     static char dir[] = "/tmp/dl_groups_XXXXXX";
-    if (!compiled_cache(dir)) return DL_IO;
+    if (!test_cache(dir)) return DL_IO;
     for (int t = 0; t < COMPILED_TARGETS; t++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) test_case(&cases[i], compiled_targets[t]);
     return dl_test_end();

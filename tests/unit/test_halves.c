@@ -124,7 +124,7 @@ static void test_type(const char *target, dl_dtype d, dl_dtype other, const char
 
 int main(void) {
     char dir[] = "/tmp/dl_halves_XXXXXX";
-    if (!compiled_cache(dir)) return 1;
+    if (!test_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++)
         for (int skip = 0; skip < 2; skip++) {
             test_type(compiled_targets[t], DL_F16, DL_BF16, skip ? "fuse" : NULL);

@@ -7,16 +7,16 @@
 
 #include "ir/interp.h"
 #include "runtime/state.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 #include "tests/unit/contraction_cases.h"
 #include "tests/unit/random_numbers.h"
 
-/* The same numbers, rounded to their type, for interpreter and executor. */
-static void feed(const dl_graph *g, dl_interp *in, dlr_exec *exec, uint64_t seed) {
+/* The same numbers, rounded to their type, for interpreter and both executors. */
+static void feed(const dl_graph *g, dl_interp *in, dlr_exec *const exec[2], uint64_t seed) {
     rng r = {seed};
     for (int i = 0; i < g->vars.n; i++) {
         const dl_value *v = &g->vars.at[i]->value;
-        dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);
         double *data = dl_interp_data(in, v);
         for (int64_t k = 0; k < dl_type_count(&v->type); k++) {
             data[k] = uniform(&r, -1, 1);
@@ -24,7 +24,10 @@ static void feed(const dl_graph *g, dl_interp *in, dlr_exec *exec, uint64_t seed
             if (!dl_dtype_is_float(v->type.dtype)) data[k] = floor(2 * data[k]);
             if (v->type.dtype == DL_BOOL) data[k] = data[k] > 0;
         }
-        if (view.type) dlr_state_write(exec, view, DL_F64, data);
+        for (int t = 0; t < 2; t++) {
+            dlr_view view = dlr_exec_variable(exec[t], g->vars.at[i]->name);
+            if (view.type) dlr_state_write(exec[t], view, DL_F64, data);
+        }
     }
 }
 
@@ -80,35 +83,39 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed) {
     }
     dl_plan *p = err.code ? NULL : dl_compile(m->arena, m, &opt, &times, &err);
     CHECK(p != NULL && dl_plan_check(p, &err), "%s: %s", target, err.message);
-    for (int threads = 1; p && threads <= 3; threads += 2) {
-        dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err);
-        CHECK(exec != NULL, "%s", err.message);
-        for (int i = 0; exec && i < written->graphs.n; i++) {
-            const dl_graph *g = written->graphs.at[i];
-            dl_interp *in = dl_interp_new(g, true);
-            feed(g, in, exec, (uint64_t)i + 100);
-            CHECK(dl_interp_run(in, &err), "%s", err.message);
-            int program = dlr_exec_program(exec, g->name);
-            dlr_exec_run(exec, program, NULL);
+    static const int threads[] = {1, 3};
+    dlr_exec *exec[2] = {0};
+    for (int t = 0; p && t < 2; t++) {
+        exec[t] = dlr_exec_open(p, (dlr_exec_options){.threads = threads[t]}, &err);
+        CHECK(exec[t] != NULL, "%s", err.message);
+    }
+    for (int i = 0; exec[1] && i < written->graphs.n; i++) {
+        const dl_graph *g = written->graphs.at[i];
+        dl_interp *in = dl_interp_new(g, true);
+        feed(g, in, exec, (uint64_t)i + 100);
+        CHECK(dl_interp_run(in, &err), "%s", err.message);
+        for (int t = 0; t < 2; t++) {
+            int program = dlr_exec_program(exec[t], g->name);
+            dlr_exec_run(exec[t], program, NULL);
             for (int r = 0; r < g->results.n; r++) {
-                dlr_view v = dlr_exec_result(exec, program, g->results.at[r].role, g->results.at[r].name);
-                double d = v.type ? distance(exec, v, dl_interp_data(in, g->results.at[r].value)) : INFINITY;
+                dlr_view v = dlr_exec_result(exec[t], program, g->results.at[r].role, g->results.at[r].name);
+                double d =
+                    v.type ? distance(exec[t], v, dl_interp_data(in, g->results.at[r].value)) : INFINITY;
                 double most = v.type ? most_distance(dtype, dl_type_count(v.type)) : 0;
                 CHECK(d <= most, "%s, %s%s, %d threads, %s (%s), result %s: %.2e", target,
-                      dl_dtype_name(dtype), mixed ? " beside f32" : "", threads, g->name,
+                      dl_dtype_name(dtype), mixed ? " beside f32" : "", threads[t], g->name,
                       i < NCASES ? cases[i].what : "sums", g->results.at[r].name, d);
             }
-            dl_interp_free(in);
         }
-        dlr_exec_close(exec);
+        dl_interp_free(in);
     }
+    for (int t = 0; t < 2; t++) dlr_exec_close(exec[t]);
     dl_arena_free(m->arena), dl_arena_free(written->arena);
 }
 
 int main(void) {
     char dir[] = "/tmp/dl_kernels_XXXXXX";
-    if (!mkdtemp(dir)) return 1;
-    setenv("DLR_CACHE_DIR", dir, 1);
+    if (!test_cache(dir)) return 1;
     static const dl_dtype types[] = {DL_F32, DL_BF16, DL_F16};
     for (int i = 0; i < 3; i++) {
         for (int mixed = 0; mixed <= (types[i] != DL_F32); mixed++) {

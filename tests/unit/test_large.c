@@ -99,7 +99,7 @@ static void test_target(const char *target) {
 
 int main(void) {
     char dir[] = "/tmp/dl_large_XXXXXX";
-    if (!compiled_cache(dir)) return 1;
+    if (!test_cache(dir)) return 1;
     for (int i = 0; i < COMPILED_CPUS; i++) test_target(compiled_targets[i]);
     return dl_test_end();
 }

@@ -8,6 +8,7 @@
 #include "compiler/cpu/cpu.h"
 #include "ir/builder.h"
 #include "runtime/exec.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 
 /* One op on tensors of equal numbers: its terms a result where nothing lies outside, and how many of them are
@@ -171,8 +172,7 @@ static void test_target(const char *target) {
 
 int main(void) {
     char dir[] = "/tmp/dl_precision_XXXXXX";
-    if (!mkdtemp(dir)) return 1;
-    setenv("DLR_CACHE_DIR", dir, 1);
+    if (!test_cache(dir)) return 1;
     test_target("cpu:avx512");
     test_target("cpu:avx2");
     test_target("cpu:generic");

@@ -309,7 +309,7 @@ static void test_refused(void) {
 
 int main(void) {
     char dir[] = "/tmp/dl_random_XXXXXX";
-    if (!compiled_cache(dir)) return 1;
+    if (!test_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++) {
         for (int threads = 1; threads <= 3; threads++) test_draws(compiled_targets[t], NULL, threads, -1);
         test_draws(compiled_targets[t], "fuse", 1, -1);

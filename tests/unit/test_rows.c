@@ -11,6 +11,7 @@
 #include "ir/interp.h"
 #include "ir/text.h"
 #include "runtime/state.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 #include "tests/unit/random_numbers.h"
 
@@ -253,8 +254,7 @@ static void test_twins(void) {
 
 int main(void) {
     char dir[] = "/tmp/dl_rows_XXXXXX";
-    if (!mkdtemp(dir)) return 1;
-    setenv("DLR_CACHE_DIR", dir, 1);
+    if (!test_cache(dir)) return 1;
     test_twins();
     test_target("cuda:sm_90a:emulated");
     test_target("cpu:avx512");

@@ -136,7 +136,7 @@ static void test_refused(void) {
 
 int main(void) {
     char dir[] = "/tmp/dl_typed_XXXXXX";
-    if (!compiled_cache(dir)) return 1;
+    if (!test_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++) {
         test_places(compiled_targets[t]);
         test_numbers(compiled_targets[t], NULL);

@@ -1,6 +1,7 @@
 /* Updates in place: small models whose parameters need each other's old values. Compiled training steps
  * against the interpreter, which applies all updates at once; and whether a copy was made exactly where no
  * order exists. */
+#include "tests/cache.h"
 #include "tests/check.h"
 
 #include <stdlib.h>
@@ -215,8 +216,7 @@ static void test_model(int i, bool keep, const char *skip) {
 
 int main(void) {
     char dir[] = "/tmp/dl_updates_XXXXXX";
-    if (!mkdtemp(dir)) return 1;
-    setenv("DLR_CACHE_DIR", dir, 1);
+    if (!test_cache(dir)) return 1;
     for (int i = 0; i < NMODELS; i++) {
         test_model(i, false, NULL);
         test_model(i, true, NULL);

@@ -10,6 +10,7 @@
 #include "ir/interp.h"
 #include "runtime/rng.h"
 #include "runtime/state.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 #include "verify/verify.h"
 
@@ -426,8 +427,7 @@ static void test_tensor(void) {
 
 int main(void) {
     char dir[] = "/tmp/dl_verify_XXXXXX";
-    if (!mkdtemp(dir)) return 1;
-    setenv("DLR_CACHE_DIR", dir, 1);
+    if (!test_cache(dir)) return 1;
     test_tensor();
     test_sound("cpu:avx512");
     test_sound("cpu:avx2");
