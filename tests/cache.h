@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Beside those of all other tests, where DLC_TEST_CACHE names a folder, so that none is compiled twice; else in
- * a new one, made of the template *dir. */
+/* Beside those of all other tests, where DLC_TEST_CACHE names a folder, so that none is compiled twice; else
+ * in a new one, made of the template *dir. */
 static inline bool test_cache(char *dir) {
     const char *shared = getenv("DLC_TEST_CACHE");
     return shared ? !setenv("DLR_CACHE_DIR", shared, 1) : mkdtemp(dir) && !setenv("DLR_CACHE_DIR", dir, 1);
