@@ -227,6 +227,11 @@ static void code_result(codec *c, dl_plan_result *r) {
     code_int(c, &r->var);
 }
 
+static void code_member(codec *c, dl_plan_member *m) {
+    code_text(c, &m->of);
+    code_int64(c, &m->first);
+}
+
 static void code_collective(codec *c, dl_plan_collective *l) {
     CODE_ENUM(c, dl_op, l->op);
     code_text(c, &l->group);
@@ -240,8 +245,8 @@ static void code_collective(codec *c, dl_plan_collective *l) {
     code_int(c, &l->turn);
     code_int64(c, &l->from);
     code_int64(c, &l->to);
-    code_text(c, &l->of);
     code_text(c, &l->where);
+    CODE_LIST(c, dl_plan_member, &l->members, 12, code_member);
 }
 
 static void code_step(codec *c, dl_plan_step *s) {

@@ -89,6 +89,11 @@ static void put_attr(dl_buf *out, const dl_attr *a) {
         dl_puts(out, "]");
         break;
     case DL_KIND_STR: put_string(out, a->s); break;
+    case DL_KIND_TEXTS:
+        dl_puts(out, "[");
+        for (int i = 0; i < a->n; i++) dl_puts(out, i ? ", " : ""), put_string(out, a->texts[i]);
+        dl_puts(out, "]");
+        break;
     }
 }
 

@@ -97,7 +97,7 @@ dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v)
                         dl_attr_name(DL_ATTR_group, t->share.group),
                         dl_attr_int(DL_ATTR_ranks, t->share.ranks),
                         dl_attr_int(DL_ATTR_rank, t->share.rank),
-                        {.id = DL_ATTR_of, .s = t->var->name}};
+                        dl_attr_of(o->b->graph, t->var->name)};
     return dl_build(o->b, DL_OP_all_gather, 1, &v, 6, gather);
 }
 
@@ -114,8 +114,7 @@ dl_value *dl_o_total_sum(dl_optimization *o, const dl_o_total *total, const char
         dl_value *own = total->sum[k];
         if (!own) continue;
         dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, total->of[k]->group),
-                           dl_attr_int(DL_ATTR_ranks, total->of[k]->ranks),
-                           {.id = DL_ATTR_of, .s = of}};
+                           dl_attr_int(DL_ATTR_ranks, total->of[k]->ranks), dl_attr_of(o->b->graph, of)};
         own = dl_build(o->b, DL_OP_all_reduce, 1, &own, 3, attrs);
         all = all ? dl_o_add(o, all, own) : own;
     }

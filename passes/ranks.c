@@ -23,8 +23,6 @@ const char *dl_gradient_group(const dl_parallel *p) {
     return p->cp <= 1 ? "dp" : p->dp <= 1 ? "cp" : "dp-cp";
 }
 
-static dl_attr of_attr(const summing *s) { return (dl_attr){.id = DL_ATTR_of, .s = s->of}; }
-
 /* A sum of all ranks' v, or a share of it, as a mean. */
 static dl_value *mean_of(dl_builder *b, dl_value *sum, const summing *s) {
     dl_value *mean = s->by > 1 ? dl_build_k(b, DL_OP_mul, sum, 1.0 / s->by) : sum;
@@ -36,7 +34,7 @@ static dl_value *mean_of(dl_builder *b, dl_value *sum, const summing *s) {
 static dl_value *mean_over(dl_builder *b, dl_value *v, const summing *s) {
     if (!dl_dtype_is_float(v->type.dtype)) return v;
     dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, s->group), dl_attr_int(DL_ATTR_ranks, s->ranks),
-                       of_attr(s)};
+                       dl_attr_of(b->graph, s->of)};
     return mean_of(b, dl_build(b, DL_OP_all_reduce, 1, &v, 3, attrs), s);
 }
 
@@ -64,8 +62,8 @@ static dl_value *gathered_mean(dl_builder *b, dl_value *v, int axis, const summi
             group = dl_attr_name(DL_ATTR_group, s->group), ranks = dl_attr_int(DL_ATTR_ranks, s->ranks),
             rank = dl_attr_int(DL_ATTR_rank, s->rank),
             size = dl_attr_ints(DL_ATTR_size, 1, &v->type.axis[axis].size);
-    dl_attr scatter[] = {name, group, ranks, rank, of_attr(s)},
-            gather[] = {name, size, group, ranks, rank, of_attr(s)};
+    dl_attr scatter[] = {name, group, ranks, rank, dl_attr_of(b->graph, s->of)},
+            gather[] = {name, size, group, ranks, rank, dl_attr_of(b->graph, s->of)};
     dl_value *share = mean_of(b, dl_build(b, DL_OP_reduce_scatter, 1, &v, 5, scatter), s);
     return dl_build(b, DL_OP_all_gather, 1, &share, 6, gather);
 }

@@ -43,7 +43,7 @@ static dl_value *shift(ring *r, const char *what, dl_value *v, int64_t turn, int
                     *dl_node_attr(r->n, DL_ATTR_ranks),
                     *dl_node_attr(r->n, DL_ATTR_rank),
                     dl_attr_int(DL_ATTR_turn, turn),
-                    {.id = DL_ATTR_of, .s = dl_internf("%s in turn %lld", what, (long long)turn)}};
+                    dl_attr_of(r->b.graph, dl_internf("%s in turn %lld", what, (long long)turn))};
     return dl_build(&r->b, DL_OP_shift, nin, in, 7, at);
 }
 

@@ -257,7 +257,7 @@ static dl_value *add_up(sharder *s, const dl_node *n, dl_value *v, int group) {
         while (from->def && from->def->nin == 1) from = from->def->in[0];
         if (from->var && from->var->role == DL_VAR_PARAM) of = from->var->name;
     }
-    dl_attr at[] = {group_attr(group), ranks_attr(s, group), {.id = DL_ATTR_of, .s = of}};
+    dl_attr at[] = {group_attr(group), ranks_attr(s, group), dl_attr_of(s->b.graph, of)};
     return in_state(s, dl_build(&s->b, DL_OP_all_reduce, 1, &v, 3, at), v, group,
                     (dl_state){.kind = DL_STATE_WHOLE});
 }

@@ -108,11 +108,18 @@ static void shift(lockstep *l, int n) {
     }
 }
 
+/* Do both carry the values of the same? In a bucket that is more than the types tell. */
+static bool of_same(const dl_node *a, const dl_node *b) {
+    const dl_attr *x = dl_node_attr(a, DL_ATTR_of), *y = dl_node_attr(b, DL_ATTR_of);
+    if (!x || !y) return !x && !y;
+    return x->n == y->n && memcmp(x->texts, y->texts, sizeof *x->texts * (size_t)x->n) == 0;
+}
+
 /* Are both the same collective, as seen by members number i and j? Pieces may differ in size. */
 static bool agree(const dl_node *a, const dl_node *b, int j) {
     bool same = a->op == b->op && a->nin == b->nin && a->nout == b->nout &&
                 dl_node_name(a, DL_ATTR_group) == dl_node_name(b, DL_ATTR_group) &&
-                dl_node_int(a, DL_ATTR_ranks) == dl_node_int(b, DL_ATTR_ranks);
+                dl_node_int(a, DL_ATTR_ranks) == dl_node_int(b, DL_ATTR_ranks) && of_same(a, b);
     bool shifts = a->op == DL_OP_shift;
     for (int k = 0; k < a->nin && same && !shifts; k++) {
         bool whole_in = a->op != DL_OP_all_gather, whole_out = a->op != DL_OP_reduce_scatter;

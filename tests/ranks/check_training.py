@@ -127,6 +127,10 @@ def main(build, family):
         logs = list((folder / f"whole_{kind}").rglob("out.log"))
         check(len(logs) == 1 and logs[0].parts[-3] == "2GPU", f"one log, in the directory of two ranks: {logs}")
 
+    # tokens that do not divide: the ranks of a sample have as many, others more
+    done = start(4, "uneven", *run[:-1], "--num_iters=1", "--tensor_parallel=2", "--context_parallel=2")
+    check(done.returncode == 0, f"uneven tokens between pieces: {done.stderr[-300:]}")
+
     # ranks that train alone part, and are found out; those that train together do not
     quick = ["--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--num_iters=4", "--check_replicas=2"]
     done = start(2, "alone", *quick, "--noddp")

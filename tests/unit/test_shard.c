@@ -321,7 +321,37 @@ static void check_text(const model *of) {
     dl_arena_free(arena);
 }
 
+/* Members of a bucket that stand in another order on one rank are found, though their types are alike. */
+static void check_members(void) {
+    static const char text[] =
+        "graph @train {\n  input $a = %%0 : f32[E=4, F=1]\n  input $b = %%1 : f32[E=4, F=1]\n"
+        "  %%2, %%3 = all_reduce $%s, $%s {group=dp, ranks=2, of=[\"%s\", \"%s\"]} : f32[E=4, F=1], f32[E=4, "
+        "F=1]\n"
+        "  figure \"m\" = %%2\n}\n";
+    for (int swapped = 0; swapped < 2; swapped++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_error err = {0};
+        dl_ranks ranks;
+        const dl_graph *graph[2];
+        dl_interp *in[2];
+        CHECK(dl_ranks_of(&ranks, 2, 1, 1, "tp-cp-dp", &err), "%s", err.message);
+        for (int r = 0; r < 2; r++) {
+            const char *x = r && swapped ? "b" : "a", *y = r && swapped ? "a" : "b",
+                       *all = dl_format(arena, text, x, y, x, y);
+            dl_module *m = dl_read_module(arena, all, strlen(all), "m.dlir", &err);
+            CHECK(m, "%s", err.message);
+            if (!m) return;
+            graph[r] = m->graphs.at[0], in[r] = dl_interp_new(graph[r], false);
+        }
+        bool ok = dl_lockstep_run(&ranks, graph, in, NULL, &err);
+        CHECK(ok == !swapped && (ok || strstr(err.message, "rank 0 stands at")), "%s", err.message);
+        for (int r = 0; r < 2; r++) dl_interp_free(in[r]);
+        dl_arena_free(arena);
+    }
+}
+
 int main(void) {
+    check_members();
     static const int cases[][3] = {{1, 2, 1}, {1, 4, 1}, {1, 1, 2}, {1, 2, 2},
                                    {1, 1, 4}, {1, 1, 3}, {2, 2, 1}, {2, 2, 3}};
     static const model mlps = {mlp, "mlp", DL_F32, false, false}, vits = {vit, "vit", DL_F32, false, false},
