@@ -69,6 +69,8 @@ int dl_attr_find(const char *name);
  */
 bool dl_op_stands_alone(dl_op op);
 bool dl_op_is_collective(dl_op op);
+/* Do others count on a rank's part in it whether or not the rank reads what comes? What goes round. */
+bool dl_op_gives_on(dl_op op);
 /* Must what it takes and makes lie row by row? */
 bool dl_op_wants_rows(dl_op op);
 /* A collective by pieces along an axis: they may lie in any layout that keeps each in one

@@ -189,7 +189,7 @@ static dl_state_kind find_whole(sharder *s, const dl_node *n, int group) {
  * all ranks make the same of another input, need not. */
 static bool goes_round(sharder *s, const dl_node *n, int group, const mode *m) {
     if (!s->parallel->ring || group != DL_CP || n->op != DL_OP_flash_attention || !m->axis) return false;
-    bool all = dl_type_axis(&n->out[DL_ATT_Y].type, m->axis) == 1 && !dl_node_int(n, DL_ATTR_causal);
+    bool all = dl_type_axis(&n->out[DL_ATT_Y].type, m->axis) == 1;
     for (int k = DL_ATT_K; k <= DL_ATT_V; k++) {
         const dl_state *own = &entry_of(s, n->in[k])->state[group];
         all = all && own->kind == DL_STATE_PIECE && own->axis == n->in[k]->type.axis[1].name;
