@@ -19,7 +19,7 @@ static int add_var(dl_plan *p, const dl_var *v) {
                       .init = v->init,
                       .piece = v->piece,
                       .offset = v->value.offset};
-    if (pv.piece.group) pv.piece.group = dl_strdup(p->arena, pv.piece.group);
+    for (int i = 0; i < pv.piece.n; i++) pv.piece.cut[i].group = dl_strdup(p->arena, pv.piece.cut[i].group);
     for (int i = 0; i < v->numbers.n; i++) dl_push(p->arena, &pv.numbers, v->numbers.at[i]);
     dl_push(p->arena, &p->vars, pv);
     return p->vars.n - 1;

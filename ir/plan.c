@@ -127,20 +127,12 @@ static bool check_place(const dl_plan *p, const char *what, const char *name, in
                    name, (long long)offset, (long long)p->arena_bytes, (long long)bytes, DL_PLAN_ALIGN);
 }
 
-const dl_var_piece *dl_plan_piece(const dl_plan_var *v) {
-    return v->piece.group && *v->piece.group ? &v->piece : NULL;
-}
+const dl_var_piece *dl_plan_piece(const dl_plan_var *v) { return v->piece.n ? &v->piece : NULL; }
 
 static bool check_piece(const dl_plan_var *v, dl_error *err) {
-    const dl_var_piece *p = dl_plan_piece(v);
-    if (!p) return true;
-    bool ok = p->axis >= 0 && p->axis < v->type.rank && p->ranks >= 1 && p->rank >= 0 && p->rank < p->ranks &&
-              p->size >= 0 && dl_share_of(p->size, p->ranks, p->rank).n == v->type.axis[p->axis].size;
-    dl_type whole = ok ? dl_piece_whole(v->type, p) : v->type;
-    whole.layout = (dl_layout){0};
-    ok = ok && dl_infer_type(&whole, &(dl_shape_fault){0});
-    return ok || dl_fail(err, DL_INPUT, "variable '%s' of %s is no such piece of a tensor", v->name,
-                         dl_type_text(&v->type));
+    return dl_piece_fits(&v->type, &v->piece) ||
+           dl_fail(err, DL_INPUT, "variable '%s' of %s is no such piece of a tensor", v->name,
+                   dl_type_text(&v->type));
 }
 
 static bool check_var(const dl_plan *p, int i, dl_error *err) {

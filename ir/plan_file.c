@@ -149,6 +149,20 @@ static void code_type(codec *c, dl_type *t) {
     }
 }
 
+static void code_piece(codec *c, dl_var_piece *p) {
+    code_int(c, &p->n);
+    if (p->n < 0 || p->n > DL_MAX_CUTS) {
+        fault(c, "a variable is cut too often");
+        p->n = 0;
+    }
+    for (int i = 0; i < p->n; i++) {
+        dl_var_cut *cut = &p->cut[i];
+        code_name(c, &cut->group);
+        code_int(c, &cut->axis), code_int(c, &cut->ranks), code_int(c, &cut->rank);
+        code_int64(c, &cut->size);
+    }
+}
+
 static void code_var(codec *c, dl_plan_var *v) {
     code_name(c, &v->name);
     code_name(c, &v->of);
@@ -157,9 +171,7 @@ static void code_var(codec *c, dl_plan_var *v) {
     CODE_ENUM(c, dl_init_kind, v->init.kind);
     code_double(c, &v->init.a);
     code_double(c, &v->init.b);
-    code_name(c, &v->piece.group);
-    code_int(c, &v->piece.axis), code_int(c, &v->piece.ranks), code_int(c, &v->piece.rank);
-    code_int64(c, &v->piece.size);
+    code_piece(c, &v->piece);
     CODE_LIST(c, double, &v->numbers, sizeof(double), code_double);
     code_int64(c, &v->offset);
 }

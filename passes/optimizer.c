@@ -48,7 +48,8 @@ dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_
     check_free(o, name);
     dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, (dl_init){.kind = DL_INIT_ZERO},
                              t->var->loc);
-    v->of = t->var->name, v->piece = t->share.group ? t->share : t->var->piece;
+    v->of = t->var->name, v->piece = t->var->piece;
+    if (t->share.group) v->piece.cut[v->piece.n++] = t->share;
     return v;
 }
 
@@ -77,8 +78,8 @@ static void find_trained(dl_optimization *o, const dl_parallel *p) {
         if (p->zero && n && n->op == DL_OP_all_gather && dl_node_name(n, DL_ATTR_group) == group) {
             const char *axis = dl_node_name(n, DL_ATTR_axis);
             int at = dl_type_axis(&r->value->type, axis);
-            t.share = (dl_var_piece){group, at, (int)dl_node_int(n, DL_ATTR_ranks),
-                                     (int)dl_node_int(n, DL_ATTR_rank), r->value->type.axis[at].size};
+            t.share = (dl_var_cut){group, at, (int)dl_node_int(n, DL_ATTR_ranks),
+                                   (int)dl_node_int(n, DL_ATTR_rank), r->value->type.axis[at].size};
             dl_share own = dl_share_of(t.share.size, t.share.ranks, t.share.rank);
             dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, own.first),
                              dl_attr_int(DL_ATTR_stop, own.first + own.n)};
@@ -102,23 +103,27 @@ dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v)
 }
 
 void dl_o_total_add(dl_optimization *o, dl_o_total *total, const dl_trained *t, dl_value *term) {
-    const dl_var_piece *of = t->share.group ? &t->share : &t->var->piece;
-    int k = !of->group ? 0 : of == &t->share ? 2 : 1;
+    int k = (t->var->piece.n ? DL_O_PIECES : 0) | (t->share.group ? DL_O_SHARES : 0);
     total->sum[k] = total->sum[k] ? dl_o_add(o, total->sum[k], term) : term;
-    total->of[k] = of;
+    if (k & DL_O_PIECES) total->piece = &t->var->piece.cut[0];
+    if (k & DL_O_SHARES) total->share = &t->share;
+}
+
+/* a with b, which is this rank's part of a sum between those of the cut; either may be NULL. */
+static dl_value *add_sum(dl_optimization *o, dl_value *a, dl_value *b, const dl_var_cut *cut,
+                         const char *of) {
+    if (!b) return a;
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, cut->group), dl_attr_int(DL_ATTR_ranks, cut->ranks),
+                       dl_attr_of(o->b->graph, of)};
+    b = dl_build(o->b, DL_OP_all_reduce, 1, &b, 3, attrs);
+    return a ? dl_o_add(o, a, b) : b;
 }
 
 dl_value *dl_o_total_sum(dl_optimization *o, const dl_o_total *total, const char *of) {
-    dl_value *all = total->sum[0];
-    for (int k = 1; k < 3; k++) {
-        dl_value *own = total->sum[k];
-        if (!own) continue;
-        dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, total->of[k]->group),
-                           dl_attr_int(DL_ATTR_ranks, total->of[k]->ranks), dl_attr_of(o->b->graph, of)};
-        own = dl_build(o->b, DL_OP_all_reduce, 1, &own, 3, attrs);
-        all = all ? dl_o_add(o, all, own) : own;
-    }
-    return all;
+    dl_value *const *sum = total->sum;
+    dl_value *pieces = add_sum(o, sum[DL_O_PIECES], sum[DL_O_PIECES | DL_O_SHARES], total->share, of);
+    dl_value *all = add_sum(o, sum[0], pieces, total->piece, of);
+    return add_sum(o, all, sum[DL_O_SHARES], total->share, of);
 }
 
 /* ---- the step ---- */

@@ -8,16 +8,18 @@
  * share, and what it becomes is gathered. */
 typedef struct {
     dl_var *var;
-    dl_value *own;      /* the old value */
-    dl_value *grad;     /* as the rule takes it */
-    dl_value *next;     /* the new value, once it is built */
-    dl_var_piece share; /* which share; no group: the whole variable */
+    dl_value *own;    /* the old value */
+    dl_value *grad;   /* as the rule takes it */
+    dl_value *next;   /* the new value, once it is built */
+    dl_var_cut share; /* of the variable, which may itself be a piece; no group: all of it */
 } dl_trained;
 
-/* A scalar summed over all parameters: over those that all ranks have, pieces, and shares. */
+/* A scalar summed over all parameters, by what this rank has of them: all, pieces, shares, shares of pieces;
+ * and between whom pieces and shares are dealt out. */
+enum { DL_O_PIECES = 1, DL_O_SHARES = 2 };
 typedef struct {
-    dl_value *sum[3];
-    const dl_var_piece *of[3];
+    dl_value *sum[4];
+    const dl_var_cut *piece, *share;
 } dl_o_total;
 
 /* One step being built. Numbers that all parameters share are f64 scalars, worked out once a step. */

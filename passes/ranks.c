@@ -68,11 +68,11 @@ static dl_value *gathered_mean(dl_builder *b, dl_value *v, int axis, const summi
     return dl_build(b, DL_OP_all_gather, 1, &share, 6, gather);
 }
 
-/* Is the parameter dealt out? Then along *axis. What is one of several pieces already is not, nor what is
- * small: its gradient goes into a bucket. */
+/* Is the parameter, or this rank's piece of it, dealt out? Then along *axis. What is small is not: its
+ * gradient goes into a bucket. */
 static bool is_shared(const dl_pass_ctx *ctx, const dl_var *v, const summing *s, int *axis) {
     const dl_type *t = &v->value.type;
-    if (!ctx->parallel.zero || v->piece.group || dl_type_bytes(t) < ctx->parallel.least_shared) return false;
+    if (!ctx->parallel.zero || dl_type_bytes(t) < ctx->parallel.least_shared) return false;
     *axis = choose_axis(t, ctx->weights, s->ranks);
     return *axis >= 0;
 }

@@ -319,11 +319,12 @@ static void begin_vars(sharder *s) {
         int64_t size = v->value.type.axis[at].size;
         state[DL_TP] = (dl_state){DL_STATE_PIECE, axis, size};
         v->value.type.axis[at].size = share_of(s, DL_TP, size).n;
-        v->piece = (dl_var_piece){.group = dl_intern(dl_shard_groups[DL_TP]),
-                                  .axis = at,
-                                  .ranks = dl_shard_ranks(s->parallel, DL_TP),
-                                  .rank = dl_shard_rank(s->parallel, DL_TP),
-                                  .size = size};
+        v->piece.n = 1;
+        v->piece.cut[0] = (dl_var_cut){.group = dl_intern(dl_shard_groups[DL_TP]),
+                                       .axis = at,
+                                       .ranks = dl_shard_ranks(s->parallel, DL_TP),
+                                       .rank = dl_shard_rank(s->parallel, DL_TP),
+                                       .size = size};
     }
 }
 

@@ -205,20 +205,22 @@ bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_int
     return ok;
 }
 
+/* By element of the variable, row-major: its number in the whole. */
+static int64_t place_in(const dl_type *t, const dl_type *whole, const dl_var_piece *piece, int64_t i) {
+    int64_t at = 0, step = 1;
+    for (int a = t->rank - 1; a >= 0; a--) {
+        at += (i % t->axis[a].size + dl_piece_first(piece, a)) * step;
+        i /= t->axis[a].size, step *= whole->axis[a].size;
+    }
+    return at;
+}
+
 void dl_lockstep_cut(const dl_var *v, const double *whole, double *piece) {
-    dl_type t = dl_piece_whole(v->value.type, &v->piece);
-    if (v->piece.group)
-        move_piece(dl_type_around(&t, v->piece.axis),
-                   dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank), whole, piece, NULL, NULL);
-    else
-        memcpy(piece, whole, sizeof *piece * (size_t)dl_type_count(&t));
+    const dl_type *own = &v->value.type, all = dl_piece_whole(*own, &v->piece);
+    for (int64_t i = 0; i < dl_type_count(own); i++) piece[i] = whole[place_in(own, &all, &v->piece, i)];
 }
 
 void dl_lockstep_join(const dl_var *v, const double *piece, double *whole) {
-    dl_type t = dl_piece_whole(v->value.type, &v->piece);
-    if (v->piece.group)
-        move_piece(dl_type_around(&t, v->piece.axis),
-                   dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank), NULL, NULL, piece, whole);
-    else
-        memcpy(whole, piece, sizeof *piece * (size_t)dl_type_count(&t));
+    const dl_type *own = &v->value.type, all = dl_piece_whole(*own, &v->piece);
+    for (int64_t i = 0; i < dl_type_count(own); i++) whole[place_in(own, &all, &v->piece, i)] = piece[i];
 }

@@ -290,7 +290,7 @@ static void compare(const layout *l, const char *which) {
             if (b->var) {
                 double *piece = DL_NEWS(arena, double, n + 1);
                 dl_lockstep_cut(b->var, want, piece);
-                pieces += b->var->piece.group != NULL;
+                pieces += b->var->piece.n > 0;
                 off = distance(piece, got, own, &size);
             } else { /* of samples: the rank's own */
                 int at[DL_NRANK_PARTS];
@@ -353,8 +353,16 @@ static void check_text(const model *of) {
     CHECK(strstr(b.at, "param $b.weight = ") && strstr(b.at, " piece(1, 8, tp, 2, 1)"), "no piece:\n%s",
           b.at);
     const dl_var *w = dl_graph_find_var(g, "b.weight"), *moment = dl_graph_find_var(g, "exp_avg.b.weight");
-    CHECK(w && moment && moment->piece.size == w->piece.size && moment->piece.rank == 1, "a moment is whole");
+    CHECK(w && moment && moment->piece.cut[0].size == w->piece.cut[0].size && moment->piece.cut[0].rank == 1,
+          "a moment is whole");
     dl_buf_free(&b), dl_buf_free(&again);
+    /* a share of a piece: 8 hidden features over two, then those 4, or the 6 that each takes, over three */
+    dl_parallel p = {.tp = 2, .tp_rank = 1, .dp = 3, .dp_rank = 2, .sum_rank = 2, .zero = 1};
+    g = pass(arena, of, 2, p, "train", dl_pipeline, &err);
+    moment = g ? dl_graph_find_var(g, "exp_avg.a.weight") : NULL;
+    CHECK(moment && moment->piece.n == 2 && strcmp(moment->piece.cut[1].group, "dp") == 0 &&
+              moment->piece.cut[0].size == 8 && moment->piece.cut[1].rank == 2,
+          "a piece's moment is whole");
     dl_arena_free(arena);
 }
 
@@ -410,7 +418,8 @@ int main(void) {
             compare(&l, "eval");
         }
     /* state in shares: of two and four ranks, more than some axes have elements, beside pieces and tokens */
-    static const int shares[][3] = {{2, 1, 1}, {4, 1, 1}, {1, 1, 2}, {2, 1, 3}, {2, 2, 1}};
+    static const int shares[][3] = {{2, 1, 1}, {4, 1, 1}, {1, 1, 2}, {2, 1, 3},
+                                    {2, 2, 1}, {4, 2, 1}, {2, 2, 2}};
     static const model *const stepping[] = {&steps, &scaled, &small};
     for (size_t m = 0; m < sizeof stepping / sizeof *stepping; m++)
         for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
