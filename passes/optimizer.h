@@ -8,18 +8,18 @@
  * share, and what it becomes is gathered. */
 typedef struct {
     dl_var *var;
-    dl_value *own;    /* the old value */
-    dl_value *grad;   /* as the rule takes it */
-    dl_value *next;   /* the new value, once it is built */
-    dl_var_cut share; /* of the variable, which may itself be a piece; no group: all of it */
+    dl_value *own;      /* the old value */
+    dl_value *grad;     /* as the rule takes it */
+    dl_value *next;     /* the new value, once it is built */
+    dl_var_piece share; /* of the variable, which may itself be a piece */
 } dl_trained;
 
-/* A scalar summed over all parameters, by what this rank has of them: all, pieces, shares, shares of pieces;
- * and between whom pieces and shares are dealt out. */
-enum { DL_O_PIECES = 1, DL_O_SHARES = 2 };
+/* A scalar summed over all parameters, by between whom what the rank has of them is dealt out: nobody, tensor
+ * parallel ranks, those whose gradients are summed, or both; with a cut of each kind. */
+enum { DL_O_TENSORS = 1, DL_O_SUMMED = 2, DL_O_BOTH = 3 };
 typedef struct {
-    dl_value *sum[4];
-    const dl_var_cut *piece, *share;
+    dl_value *sum[DL_O_BOTH + 1];
+    const dl_var_cut *cut[DL_O_BOTH];
 } dl_o_total;
 
 /* One step being built. Numbers that all parameters share are f64 scalars, worked out once a step. */

@@ -94,6 +94,7 @@ def main(build):
     said = same(2, "scaled", *windows, *adam, "--amp_mode=fp16", "--loss_scale_init=33554432")
     check({s["skipped"] for s in said} == {0, 1}, f"some steps are skipped, and some are not: {said}")
     same(4, "pieces", *VIT, *adam, "--tensor_parallel=2")
+    same(2, "alike", *VIT, *adam, "--tensor_parallel=2")  # no two ranks have the same piece, both all else
     said = same(4, "clipped", *VIT, *adam, "--clip_grad_norm=0.1", bits=False)
     check(all(s["grad_norm"] > 0.1 for s in said), f"there is something to clip: {said}")
 

@@ -363,6 +363,11 @@ static void check_text(const model *of) {
     CHECK(moment && moment->piece.n == 2 && strcmp(moment->piece.cut[1].group, "dp") == 0 &&
               moment->piece.cut[0].size == 8 && moment->piece.cut[1].rank == 2,
           "a piece's moment is whole");
+    moment =
+        g ? dl_graph_find_var(g, "exp_avg.c.weight") : NULL; /* all have it: of 12 along, 4 each, then 2 */
+    CHECK(moment && moment->piece.n == 2 && strcmp(moment->piece.cut[1].group, "tp") == 0 &&
+              dl_type_count(&moment->value.type) * 6 == 48,
+          "a whole weight's moment is not dealt out to all");
     dl_arena_free(arena);
 }
 
@@ -418,8 +423,8 @@ int main(void) {
             compare(&l, "eval");
         }
     /* state in shares: of two and four ranks, more than some axes have elements, beside pieces and tokens */
-    static const int shares[][3] = {{2, 1, 1}, {4, 1, 1}, {1, 1, 2}, {2, 1, 3},
-                                    {2, 2, 1}, {4, 2, 1}, {2, 2, 2}};
+    static const int shares[][3] = {{2, 1, 1}, {4, 1, 1}, {1, 1, 2}, {2, 1, 3}, {2, 2, 1},
+                                    {4, 2, 1}, {2, 2, 2}, {1, 4, 1}, {1, 2, 2}};
     static const model *const stepping[] = {&steps, &scaled, &small};
     for (size_t m = 0; m < sizeof stepping / sizeof *stepping; m++)
         for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
