@@ -19,7 +19,7 @@ static int add_var(dl_plan *p, const dl_var *v) {
                       .init = v->init,
                       .piece = v->piece,
                       .offset = v->value.offset};
-    if (pv.piece.group) pv.piece.group = dl_strdup(p->arena, pv.piece.group);
+    for (int i = 0; i < pv.piece.n; i++) pv.piece.cut[i].group = dl_strdup(p->arena, pv.piece.cut[i].group);
     for (int i = 0; i < v->numbers.n; i++) dl_push(p->arena, &pv.numbers, v->numbers.at[i]);
     dl_push(p->arena, &p->vars, pv);
     return p->vars.n - 1;
@@ -41,9 +41,9 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
                             .inner = 1,
                             .from = n->in[k]->offset,
                             .to = n->out[k].offset,
-                            .of = dl_strdup(p->arena, of ? of->s : ""),
                             .where = dl_strdup(p->arena, where.at ? where.at : "")};
     dl_buf_free(&where);
+    dl_push(p->arena, &c.members, ((dl_plan_member){dl_strdup(p->arena, of ? of->texts[k] : ""), 0}));
     if (n->op == DL_OP_all_reduce) { /* all that lies there, what fills up panels too */
         c.size = c.own = dl_type_bytes(t) / dl_dtype_bytes(t->dtype);
         return c;
@@ -76,7 +76,9 @@ static void add_collectives(dl_plan *p, const dl_node *n, int *first, dl_plan_pr
         dl_plan_collective c = describe(p, n, k);
         dl_plan_collective *last = k ? &prog->collectives.at[prog->collectives.n - 1] : NULL;
         if (last && lies_behind(last, &c)) {
-            last->size = last->own = (c.from - last->from) / dl_dtype_bytes(c.dtype) + c.size;
+            int64_t begins = (c.from - last->from) / dl_dtype_bytes(c.dtype);
+            dl_push(p->arena, &last->members, ((dl_plan_member){c.members.at[0].of, begins}));
+            last->size = last->own = begins + c.size;
             continue;
         }
         dl_push(p->arena, &prog->collectives, c);

@@ -77,16 +77,6 @@ static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
     return true;
 }
 
-/* A piece of a parameter is not dealt out once more. */
-static bool check_zero(const dl_session *s, dl_error *err) {
-    int tp = s->ranks.size[DL_RANKS_TP];
-    return !s->parallel.zero || tp == 1 ||
-           dl_config_fail(s->config, DL_KEY_zero, err,
-                          "with tensor_parallel=%d parameters and their state are in pieces already, which "
-                          "this version does not deal out once more: zero=0, or tensor_parallel=1",
-                          tp);
-}
-
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err) {
     double start = dl_clock_ms();
@@ -117,7 +107,7 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
         ok = (s->batch > 0 && s->global_batch % dp == 0) ||
              dl_config_fail(config, DL_KEY_global_batch_size, err,
                             "%lld samples cannot be shared by %d ranks", (long long)s->global_batch, dp);
-        ok = ok && check_zero(s, err) && build(s, diags, err);
+        ok = ok && build(s, diags, err);
     }
     dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;
     if (diags->list.n) dl_diags_print(out, diags, isatty(2) && !getenv("NO_COLOR"));

@@ -18,6 +18,12 @@ dl_attr dl_attr_names(dl_attr_id id, int n, const char *const *names) {
     return a;
 }
 
+dl_attr dl_attr_of(const dl_graph *g, const char *of) {
+    const char **texts = DL_NEW(g->module->arena, const char *);
+    *texts = dl_intern(of);
+    return (dl_attr){.id = DL_ATTR_of, .n = 1, .texts = texts};
+}
+
 dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
                        const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault) {
     uint32_t id = b->graph->next_id;

@@ -48,4 +48,6 @@ dl_attr dl_attr_float(dl_attr_id id, double v);
 dl_attr dl_attr_name(dl_attr_id id, const char *name); /* interns */
 dl_attr dl_attr_ints(dl_attr_id id, int n, const int64_t *v);
 dl_attr dl_attr_names(dl_attr_id id, int n, const char *const *names);
+/* `of` of a collective of one value in this graph. */
+dl_attr dl_attr_of(const dl_graph *g, const char *of);
 #endif

@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#include "ir/collective.h"
+#include "ir/infer.h"
+
 const char *const dl_var_roles[DL_NVAR_ROLES] = {"input", "target", "param", "state",
                                                  "hyper", "table",  "copy"};
 const char *const dl_init_kinds[DL_NINITS] = {"zero", "const", "normal", "trunc_normal", "uniform"};
@@ -39,8 +42,31 @@ dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type ty
 }
 
 dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece) {
-    if (piece->group) type.axis[piece->axis].size = piece->size;
+    for (int i = piece->n - 1; i >= 0; i--) type.axis[piece->cut[i].axis].size = piece->cut[i].size;
     return type;
+}
+
+int64_t dl_piece_first(const dl_var_piece *piece, int axis) {
+    int64_t first = 0;
+    for (int i = 0; i < piece->n; i++) {
+        const dl_var_cut *c = &piece->cut[i];
+        if (c->axis == axis) first += dl_share_of(c->size, c->ranks, c->rank).first;
+    }
+    return first;
+}
+
+bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece) {
+    dl_type whole = *type;
+    bool ok = piece->n >= 0 && piece->n <= DL_MAX_CUTS;
+    for (int i = ok ? piece->n - 1 : -1; ok && i >= 0; i--) {
+        const dl_var_cut *c = &piece->cut[i];
+        ok = c->group && *c->group && c->axis >= 0 && c->axis < type->rank && c->ranks >= 1 && c->rank >= 0 &&
+             c->rank < c->ranks && c->size >= 0 &&
+             dl_share_of(c->size, c->ranks, c->rank).n == whole.axis[c->axis].size;
+        if (ok) whole.axis[c->axis].size = c->size;
+    }
+    whole.layout = (dl_layout){0};
+    return ok && (!piece->n || dl_infer_type(&whole, &(dl_shape_fault){0}));
 }
 
 dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers,

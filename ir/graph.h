@@ -68,12 +68,19 @@ typedef struct {
     double a, b;
 } dl_init;
 
-/* Which part of a whole tensor a variable is, where the ranks of a group hold one each: the share of `rank`
- * (collective.h) of the `size` elements along an axis. No group: the whole. */
+/* Between the ranks of a group: the share of `rank` (collective.h) of the `size` elements along an axis. */
 typedef struct {
     const char *group; /* interned; "tp" */
     int axis, ranks, rank;
     int64_t size;
+} dl_var_cut;
+
+/* Which part of a whole tensor a variable is, where ranks hold one each: what is left behind `n` cuts, each
+ * of what the one before leaves. 0: the whole. */
+enum { DL_MAX_CUTS = 2 /* over tensor parallel ranks; and over those that hold the same of it */ };
+typedef struct {
+    int n;
+    dl_var_cut cut[DL_MAX_CUTS];
 } dl_var_piece;
 
 struct dl_var {
@@ -132,6 +139,11 @@ dl_graph *dl_graph_new(dl_module *m, const char *name);
 dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init, dl_loc loc);
 /* The type of the whole tensor that a variable of this type is a piece of. */
 dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece);
+/* The element of the whole along an axis that the piece begins with. */
+int64_t dl_piece_first(const dl_var_piece *piece, int axis);
+/* Can a variable of this type be that piece of a tensor: axes, ranks and sizes in range, and what the cuts
+ * leave is the type? */
+bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece);
 /* Adds a table, with a copy of `n` numbers, as many as the type has elements: row-major, whole ones for whole
  * types. */
 dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers, dl_loc loc);

@@ -165,6 +165,9 @@ static bool check_attrs(const dl_node *n, dl_shape_fault *fault) {
             return dl_fault(fault, -1, "bad_attribute",
                             "attribute '%s' lists %d elements; at most %d are possible", dl_attrs[a->id].name,
                             a->n, DL_MAX_RANK);
+        if (a->id == DL_ATTR_of && a->n != n->nout)
+            return dl_fault(fault, -1, "bad_attribute", "%s makes %d values, and `of` names %d", op->name,
+                            n->nout, a->n);
     }
     return true;
 }

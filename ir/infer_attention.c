@@ -78,9 +78,8 @@ static bool check_ring(const dl_node *n, const dl_attr *whole, dl_shape_fault *f
     if (!group || !ranks || !rank || !whole)
         return dl_fault(fault, -1, "bad_attribute",
                         "%s round a ring wants `group`, `ranks`, `rank`, `first` and `whole`", dl_op_text(n));
-    if (ranks->i < 1 || ranks->i > INT32_MAX || rank->i < 0 || rank->i >= ranks->i ||
-        dl_node_int(n, DL_ATTR_causal))
-        return dl_fault(fault, -1, "bad_range", "%s has no rank %lld of %lld, or is causal", dl_op_text(n),
+    if (ranks->i < 1 || ranks->i > INT32_MAX || rank->i < 0 || rank->i >= ranks->i)
+        return dl_fault(fault, -1, "bad_range", "%s has no rank %lld of %lld", dl_op_text(n),
                         (long long)rank->i, (long long)ranks->i);
     int64_t own = dl_ring_share(whole->ints[DL_ATT_KEY], ranks->i, rank->i, 0).n,
             size = dl_operand(n, 1)->axis[1].size;
@@ -106,7 +105,8 @@ static bool check_part(const dl_node *n, dl_shape_fault *fault) {
             return dl_fault(fault, -1, "bad_range", "%s has %lld %s from %lld on of %lld", dl_op_text(n),
                             (long long)own[i], what[i], (long long)first->ints[i], (long long)whole->ints[i]);
     if (!check_ring(n, whole, fault)) return false;
-    return !dl_node_int(n, DL_ATTR_causal) || first->ints[DL_ATT_QUERY] >= first->ints[DL_ATT_KEY] ||
+    return !dl_node_int(n, DL_ATTR_causal) || dl_attention_goes_round(n) ||
+           first->ints[DL_ATT_QUERY] >= first->ints[DL_ATT_KEY] ||
            dl_fault(fault, -1, "bad_range", "%s, causal, has queries in front of all its keys",
                     dl_op_text(n));
 }

@@ -50,6 +50,7 @@ int dl_op_results(dl_op op) {
     return dl_ops[op].class == DL_CLASS_TEMPLATE ? atoi(dl_ops[op].expr) : 1;
 }
 
+bool dl_op_gives_on(dl_op op) { return op == DL_OP_shift; }
 bool dl_op_is_collective(dl_op op) { return dl_ops[op].class == DL_CLASS_COLLECTIVE; }
 
 bool dl_op_stands_alone(dl_op op) { return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_op_is_collective(op); }

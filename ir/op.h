@@ -35,7 +35,8 @@ typedef enum {
     DL_KIND_FLOAT,
     DL_KIND_NAME,
     DL_KIND_NAMES,
-    DL_KIND_STR
+    DL_KIND_STR,
+    DL_KIND_TEXTS
 } dl_attr_kind;
 
 enum { DL_MAX_ATTRS = 10, DL_MAX_RESULTS = 3 /* of an op; a fused node has as many as its kernel */ };
@@ -68,6 +69,8 @@ int dl_attr_find(const char *name);
  */
 bool dl_op_stands_alone(dl_op op);
 bool dl_op_is_collective(dl_op op);
+/* Do others count on a rank's part in it whether or not the rank reads what comes? What goes round. */
+bool dl_op_gives_on(dl_op op);
 /* Must what it takes and makes lie row by row? */
 bool dl_op_wants_rows(dl_op op);
 /* A collective by pieces along an axis: they may lie in any layout that keeps each in one
@@ -82,13 +85,14 @@ bool dl_op_is_dear(dl_op op);
 /* One attribute of a node; which member holds it follows from dl_attrs[id].kind. */
 typedef struct {
     dl_attr_id id;
-    int n; /* INTS, NAMES: how many */
+    int n; /* INTS, NAMES, TEXTS: how many */
     union {
         int64_t i;
         double f;
         const char *s; /* NAME (interned), STR */
         int64_t ints[DL_MAX_RANK];
         const char *names[DL_MAX_RANK]; /* interned */
+        const char *const *texts;       /* interned; kept with the module */
     };
 } dl_attr;
 #endif

@@ -104,26 +104,26 @@ static bool parse_numbers(dl_parser *p, dl_var *v) {
     return said || dl_lex_mark(p, ')');
 }
 
-/* "piece(1, 64, tp, 4, 1)", of a variable of that type: the axis' number, the whole's size there, the group,
- * its ranks, and whose it is; or nothing. */
+/* "piece(1, 64, tp, 4, 1)", of a variable of that type, and perhaps another one, of what that leaves: the
+ * axis' number, the size there, the group, its ranks, and whose it is; or nothing. */
 static bool parse_piece(dl_parser *p, const dl_type *t, dl_var_piece *piece) {
     bool yes;
-    int64_t axis, size, ranks, rank;
+    int64_t axis, ranks, rank;
     dl_token at = p->tok;
-    if (!dl_lex_accept_word(p, "piece", &yes)) return false;
-    if (!yes) return true;
-    if (!dl_lex_mark(p, '(') || !dl_lex_int(p, 0, DL_MAX_RANK, "an axis", &axis) || !dl_lex_mark(p, ',') ||
-        !dl_lex_int(p, 0, INT64_MAX, "a size", &size) || !dl_lex_mark(p, ',') ||
-        !dl_lex_name(p, TOK_WORD, "a group of ranks", &piece->group) || !dl_lex_mark(p, ',') ||
-        !dl_lex_int(p, 1, INT32_MAX, "ranks", &ranks) || !dl_lex_mark(p, ',') ||
-        !dl_lex_int(p, 0, ranks - 1, "a rank", &rank) || !dl_lex_mark(p, ')'))
-        return false;
-    piece->axis = (int)axis, piece->size = size, piece->ranks = (int)ranks, piece->rank = (int)rank;
-    dl_type whole = axis < t->rank ? dl_piece_whole(*t, piece) : *t;
-    whole.layout = (dl_layout){0};
-    return (axis < t->rank && dl_share_of(size, ranks, rank).n == t->axis[piece->axis].size &&
-            dl_infer_type(&whole, &(dl_shape_fault){0})) ||
-           dl_lex_fail(p, &at, "%s is no such piece", dl_type_text(t));
+    for (;;) {
+        if (!dl_lex_accept_word(p, "piece", &yes)) return false;
+        if (!yes) break;
+        if (piece->n == DL_MAX_CUTS) return dl_lex_fail(p, &at, "a piece of a piece of a piece");
+        dl_var_cut *c = &piece->cut[piece->n++];
+        if (!dl_lex_mark(p, '(') || !dl_lex_int(p, 0, DL_MAX_RANK, "an axis", &axis) ||
+            !dl_lex_mark(p, ',') || !dl_lex_int(p, 0, INT64_MAX, "a size", &c->size) ||
+            !dl_lex_mark(p, ',') || !dl_lex_name(p, TOK_WORD, "a group of ranks", &c->group) ||
+            !dl_lex_mark(p, ',') || !dl_lex_int(p, 1, INT32_MAX, "ranks", &ranks) || !dl_lex_mark(p, ',') ||
+            !dl_lex_int(p, 0, ranks - 1, "a rank", &rank) || !dl_lex_mark(p, ')'))
+            return false;
+        c->axis = (int)axis, c->ranks = (int)ranks, c->rank = (int)rank;
+    }
+    return dl_piece_fits(t, piece) || dl_lex_fail(p, &at, "%s is no such piece", dl_type_text(t));
 }
 
 static bool parse_var(dl_parser *p, dl_graph *g, dl_var_role role) {

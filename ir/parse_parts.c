@@ -105,6 +105,20 @@ static bool name_item(dl_parser *p, void *to, int i) {
     return dl_lex_name(p, kind, "a name", &((const char **)to)[i]);
 }
 
+/* "[text, text]", of any length. */
+static bool parse_texts(dl_parser *p, dl_attr *a) {
+    DL_ARRAY(const char *) texts = {0};
+    const char *text;
+    if (!dl_lex_mark(p, '[')) return false;
+    for (bool more = !dl_lex_is(p, ']'); more;) {
+        if (!dl_lex_name(p, TOK_STRING, "a string", &text)) return false;
+        dl_push(p->m->arena, &texts, text);
+        if (!dl_lex_accept(p, ',', &more)) return false;
+    }
+    a->n = texts.n, a->texts = texts.at;
+    return dl_lex_mark(p, ']');
+}
+
 bool dl_parse_ints(dl_parser *p, int *n, int64_t v[DL_MAX_RANK]) { return parse_list(p, n, int_item, v); }
 
 bool dl_parse_attr_value(dl_parser *p, dl_attr_id id, dl_attr *a) {
@@ -116,6 +130,7 @@ bool dl_parse_attr_value(dl_parser *p, dl_attr_id id, dl_attr *a) {
     case DL_KIND_NAME: return name_item(p, &a->s, 0);
     case DL_KIND_NAMES: return parse_list(p, &a->n, name_item, a->names);
     case DL_KIND_STR: return dl_lex_name(p, TOK_STRING, "a string", &a->s);
+    case DL_KIND_TEXTS: return parse_texts(p, a);
     }
     return false;
 }

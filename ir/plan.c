@@ -66,6 +66,12 @@ int64_t dl_plan_elements_to(const dl_plan_collective *c) {
                                           : c->size);
 }
 
+void dl_plan_put_of(dl_buf *b, const dl_plan_collective *c) {
+    const char *first = c->members.n ? c->members.at[0].of : "";
+    dl_puts(b, *first ? first : "values");
+    if (c->members.n > 1) dl_putf(b, " and %d more", c->members.n - 1);
+}
+
 /* No tensor, arena or file of this house is larger: sums and products of a few such numbers do not overflow.
  */
 static const int64_t most = (int64_t)1 << 47;
@@ -121,20 +127,12 @@ static bool check_place(const dl_plan *p, const char *what, const char *name, in
                    name, (long long)offset, (long long)p->arena_bytes, (long long)bytes, DL_PLAN_ALIGN);
 }
 
-const dl_var_piece *dl_plan_piece(const dl_plan_var *v) {
-    return v->piece.group && *v->piece.group ? &v->piece : NULL;
-}
+const dl_var_piece *dl_plan_piece(const dl_plan_var *v) { return v->piece.n ? &v->piece : NULL; }
 
 static bool check_piece(const dl_plan_var *v, dl_error *err) {
-    const dl_var_piece *p = dl_plan_piece(v);
-    if (!p) return true;
-    bool ok = p->axis >= 0 && p->axis < v->type.rank && p->ranks >= 1 && p->rank >= 0 && p->rank < p->ranks &&
-              p->size >= 0 && dl_share_of(p->size, p->ranks, p->rank).n == v->type.axis[p->axis].size;
-    dl_type whole = ok ? dl_piece_whole(v->type, p) : v->type;
-    whole.layout = (dl_layout){0};
-    ok = ok && dl_infer_type(&whole, &(dl_shape_fault){0});
-    return ok || dl_fail(err, DL_INPUT, "variable '%s' of %s is no such piece of a tensor", v->name,
-                         dl_type_text(&v->type));
+    return dl_piece_fits(&v->type, &v->piece) ||
+           dl_fail(err, DL_INPUT, "variable '%s' of %s is no such piece of a tensor", v->name,
+                   dl_type_text(&v->type));
 }
 
 static bool check_var(const dl_plan *p, int i, dl_error *err) {
@@ -267,14 +265,19 @@ static bool check_launch(const dl_plan *p, const dl_plan_program *g, int i, dl_e
 
 static bool check_collective(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {
     const dl_plan_collective *c = &g->collectives.at[i];
-    bool ok = (unsigned)c->op < DL_NOPS && dl_op_is_collective(c->op) && c->group && *c->group && c->of &&
-              c->where && c->ranks >= 1 && (unsigned)c->dtype < DL_NDTYPES && c->own >= 0 &&
-              c->own <= c->size && c->size <= most && c->come >= 0 && c->come <= c->size && c->turn >= 0 &&
-              c->turn < c->ranks && c->outer >= 0 && c->inner >= 0;
+    bool ok = (unsigned)c->op < DL_NOPS && dl_op_is_collective(c->op) && c->group && *c->group && c->where &&
+              c->ranks >= 1 && (unsigned)c->dtype < DL_NDTYPES && c->own >= 0 && c->own <= c->size &&
+              c->size <= most && c->come >= 0 && c->come <= c->size && c->turn >= 0 && c->turn < c->ranks &&
+              c->outer >= 0 && c->inner >= 0;
     int64_t all = 0;
     ok = ok && !__builtin_mul_overflow(c->outer, c->inner, &all) &&
          !__builtin_mul_overflow(all, c->size, &all) && all <= most;
     ok = ok && (c->op != DL_OP_all_reduce || (c->outer == 1 && c->inner == 1 && c->own == c->size));
+    ok = ok && c->members.n >= 1 && (c->members.n == 1 || c->op == DL_OP_all_reduce);
+    for (int k = 0; ok && k < c->members.n; k++) {
+        int64_t first = c->members.at[k].first;
+        ok = c->members.at[k].of && first <= c->size && (k ? first >= c->members.at[k - 1].first : !first);
+    }
     if (!ok) return dl_fail(err, DL_INPUT, "collective %d of program '%s' is none", i, g->name);
     int64_t bytes = dl_dtype_bytes(c->dtype);
     return check_place(p, "what is read by a collective of program", g->name, c->from,

@@ -33,7 +33,7 @@
 #include "ir/collective.h"
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 10, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 11, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -93,6 +93,12 @@ typedef struct {
     int64_t *args; /* offsets into the arena */
 } dl_plan_launch;
 
+/* Whose values a collective carries, and where theirs begin: those of a bucket lie behind each other. */
+typedef struct {
+    const char *of; /* in words: "blocks.2.mlp.fc1.weight"; "": not said */
+    int64_t first;  /* element of the collective */
+} dl_plan_member;
+
 /* What the ranks of a group do together, between two parts of the arena. An all_reduce sums `size` elements
  * of each, in place where `from` is `to`. Of the others `outer` blocks are dealt with each for itself, in
  * which the ranks' pieces lie behind each other: together `size` times `inner` elements, of this rank `own`
@@ -104,15 +110,17 @@ typedef struct {
     int ranks;         /* of the group */
     dl_dtype dtype;
     int64_t outer, size, inner, own, come;
-    int turn;          /* shift: by how many members the pieces have gone round */
-    int64_t from, to;  /* offsets into the arena */
-    const char *of;    /* whose values, in words: "blocks.2.mlp.fc1.weight"; "": not said */
-    const char *where; /* source line, "vit.dl:14"; "": none */
+    int turn;                         /* shift: by how many members the pieces have gone round */
+    int64_t from, to;                 /* offsets into the arena */
+    const char *where;                /* source line, "vit.dl:14"; "": none */
+    DL_ARRAY(dl_plan_member) members; /* in order; one or more */
 } dl_plan_collective;
 
 /* Elements at `from` and at `to`. */
 int64_t dl_plan_elements_from(const dl_plan_collective *c);
 int64_t dl_plan_elements_to(const dl_plan_collective *c);
+/* Whose values, for a message: "conv1.weight", "conv1.weight and 3 more", "values". */
+void dl_plan_put_of(dl_buf *b, const dl_plan_collective *c);
 
 typedef enum {
     DL_STEP_LAUNCH, /* a kernel */

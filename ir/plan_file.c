@@ -149,6 +149,20 @@ static void code_type(codec *c, dl_type *t) {
     }
 }
 
+static void code_piece(codec *c, dl_var_piece *p) {
+    code_int(c, &p->n);
+    if (p->n < 0 || p->n > DL_MAX_CUTS) {
+        fault(c, "a variable is cut too often");
+        p->n = 0;
+    }
+    for (int i = 0; i < p->n; i++) {
+        dl_var_cut *cut = &p->cut[i];
+        code_name(c, &cut->group);
+        code_int(c, &cut->axis), code_int(c, &cut->ranks), code_int(c, &cut->rank);
+        code_int64(c, &cut->size);
+    }
+}
+
 static void code_var(codec *c, dl_plan_var *v) {
     code_name(c, &v->name);
     code_name(c, &v->of);
@@ -157,9 +171,7 @@ static void code_var(codec *c, dl_plan_var *v) {
     CODE_ENUM(c, dl_init_kind, v->init.kind);
     code_double(c, &v->init.a);
     code_double(c, &v->init.b);
-    code_name(c, &v->piece.group);
-    code_int(c, &v->piece.axis), code_int(c, &v->piece.ranks), code_int(c, &v->piece.rank);
-    code_int64(c, &v->piece.size);
+    code_piece(c, &v->piece);
     CODE_LIST(c, double, &v->numbers, sizeof(double), code_double);
     code_int64(c, &v->offset);
 }
@@ -227,6 +239,11 @@ static void code_result(codec *c, dl_plan_result *r) {
     code_int(c, &r->var);
 }
 
+static void code_member(codec *c, dl_plan_member *m) {
+    code_text(c, &m->of);
+    code_int64(c, &m->first);
+}
+
 static void code_collective(codec *c, dl_plan_collective *l) {
     CODE_ENUM(c, dl_op, l->op);
     code_text(c, &l->group);
@@ -240,8 +257,8 @@ static void code_collective(codec *c, dl_plan_collective *l) {
     code_int(c, &l->turn);
     code_int64(c, &l->from);
     code_int64(c, &l->to);
-    code_text(c, &l->of);
     code_text(c, &l->where);
+    CODE_LIST(c, dl_plan_member, &l->members, 12, code_member);
 }
 
 static void code_step(codec *c, dl_plan_step *s) {

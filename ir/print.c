@@ -89,6 +89,11 @@ static void put_attr(dl_buf *out, const dl_attr *a) {
         dl_puts(out, "]");
         break;
     case DL_KIND_STR: put_string(out, a->s); break;
+    case DL_KIND_TEXTS:
+        dl_puts(out, "[");
+        for (int i = 0; i < a->n; i++) dl_puts(out, i ? ", " : ""), put_string(out, a->texts[i]);
+        dl_puts(out, "]");
+        break;
     }
 }
 
@@ -122,9 +127,10 @@ static void put_var(dl_buf *out, const dl_var *v) {
     if (v->of) put_name(out, " of $", v->of);
     dl_putf(out, " = %%%u : ", v->value.id);
     put_typed(out, &v->value);
-    if (v->piece.group) {
-        dl_putf(out, " piece(%d, ", v->piece.axis), put_int(out, v->piece.size), dl_puts(out, ", ");
-        put_word(out, v->piece.group), dl_putf(out, ", %d, %d)", v->piece.ranks, v->piece.rank);
+    for (int i = 0; i < v->piece.n; i++) {
+        const dl_var_cut *c = &v->piece.cut[i];
+        dl_putf(out, " piece(%d, ", c->axis), put_int(out, c->size), dl_puts(out, ", ");
+        put_word(out, c->group), dl_putf(out, ", %d, %d)", c->ranks, c->rank);
     }
     if (v->role == DL_VAR_TABLE) {
         put_numbers(out, v);

@@ -133,13 +133,16 @@ bool dl_check_memory(dl_checker *c) {
         values += n->nout;
     }
     for (int i = 0; i < g->results.n; i++) last_read[g->results.at[i].value->id] = g->nodes.n;
-    const int *waits = dl_graph_waits(g, c->scratch); /* a collective reads until it is waited for */
+    const int *waits =
+        dl_graph_waits(g, c->scratch); /* a collective reads and writes until it is waited for */
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
         for (int j = 0; j < n->nin && waits[i] >= 0; j++) {
             bool in_place = alias_of(n, j) == j && n->in[j]->offset == n->out[j].offset;
             if (!in_place && last_read[n->in[j]->id] < waits[i] - 1) last_read[n->in[j]->id] = waits[i] - 1;
         }
+        for (int j = 0; j < n->nout && waits[i] - 1 > i; j++)
+            if (last_read[n->out[j].id] < 0) last_read[n->out[j].id] = waits[i] - 1;
     }
 
     /* What is reduced in place keeps the whole operand's place for as long as the result is read. */
@@ -163,6 +166,13 @@ bool dl_check_memory(dl_checker *c) {
             const dl_value *v = g->nodes.at[i]->in[j];
             int end = last_read[v->id];
             if (v->var || end <= i || end >= g->nodes.n || chained[v->id]) continue;
+            behind[v->id] = late[end], late[end] = v, chained[v->id] = true;
+        }
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int j = 0; j < g->nodes.at[i]->nout && waits[i] >= 0; j++) { /* that nobody reads here */
+            const dl_value *v = &g->nodes.at[i]->out[j];
+            int end = last_read[v->id];
+            if (end <= i || end != waits[i] - 1 || end >= g->nodes.n || chained[v->id]) continue;
             behind[v->id] = late[end], late[end] = v, chained[v->id] = true;
         }
 

@@ -25,7 +25,8 @@ int64_t dl_reduced_at(const dl_node *n);
 
 /* Makes every node and result that reads `from` read `to`. */
 void dl_replace_value(dl_graph *g, dl_value *from, dl_value *to);
-/* Removes nodes whose results nobody reads; true when something went. Variables stay. */
+/* Removes nodes whose results nobody reads, but for those that give on to others (dl_op_gives_on); true when
+ * something went. Variables stay. */
 bool dl_graph_sweep(dl_graph *g);
 /* Puts g->nodes into topological order again, stable (smallest earlier position first). */
 void dl_graph_sort(dl_graph *g);

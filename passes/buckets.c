@@ -33,6 +33,17 @@ static bool go_together(const member *a, const member *b, int64_t until) {
            dl_node_name(a->node, DL_ATTR_group) == dl_node_name(b->node, DL_ATTR_group);
 }
 
+/* Whose the members are, one by one: ranks whose members stand in another order would sum different values.
+ */
+static dl_attr names_of(const dl_graph *g, const member *m, int n) {
+    const char **texts = DL_NEWS(g->module->arena, const char *, n);
+    for (int i = 0; i < n; i++) {
+        const dl_attr *of = dl_node_attr(m[i].node, DL_ATTR_of);
+        texts[i] = of ? of->texts[0] : dl_intern("");
+    }
+    return (dl_attr){.id = DL_ATTR_of, .n = n, .texts = texts};
+}
+
 /* The node of members [first, end) in one. */
 static dl_node *join(dl_graph *g, const member *m, int first, int end, dl_arena *arena) {
     int n = end - first;
@@ -47,7 +58,7 @@ static dl_node *join(dl_graph *g, const member *m, int first, int end, dl_arena 
     for (int i = 0; i < one->nattrs; i++) {
         dl_attr a = one->attrs[i];
         if (a.id == DL_ATTR_order) a.i = m[end - 1].made;
-        if (a.id == DL_ATTR_of) a.s = dl_format(g->module->arena, "%s and %d more", a.s, n - 1);
+        if (a.id == DL_ATTR_of) a = names_of(g, m + first, n);
         dl_node_set(g, all, a);
     }
     for (int i = 0; i < n; i++) {

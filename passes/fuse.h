@@ -44,7 +44,7 @@ typedef struct {
     dl_var **next_of; /* value id -> the variable that it updates, or NULL */
     int *instr;       /* node position -> its instruction in the kernel being made, -1: none */
     bool alone;       /* every node is a kernel of its own */
-    bool *wanted;     /* value id -> a result of the graph */
+    bool *wanted;     /* value id -> a result of the graph, or what a rank takes that others count on */
     dl_edges *out;    /* by node position */
     dl_nodes *hosts;  /* node position -> groups beside its own that compute it again */
     bool *kept;       /* node position -> a value that other groups read from memory */

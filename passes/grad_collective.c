@@ -6,7 +6,7 @@
 /* Whose value v is, in words: that of the node that made it, for messages. */
 static dl_attr of_node(const dl_grad *g) {
     const dl_attr *of = dl_node_attr(g->node, DL_ATTR_of);
-    return of ? *of : (dl_attr){.id = DL_ATTR_of, .s = "a gradient"};
+    return of ? *of : dl_attr_of(g->b->graph, "a gradient");
 }
 
 void dl_grad_enter(dl_grad *g) {

@@ -23,11 +23,16 @@ static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     }
     for (int i = 0; i < g->results.n; i++)
         if (read_by_host(g->results.at[i].role)) last[g->results.at[i].value->id] = g->nodes.n;
-    /* What a collective reads is needed until it is waited for. */
+    /* What a collective reads, and writes though nobody reads it here, is needed until it is waited for. */
     const int *waits = dl_graph_waits(g, arena);
     for (int i = 0; i < g->nodes.n; i++)
         for (int k = 0; k < g->nodes.at[i]->nin && waits[i] >= 0; k++) {
             int *of = &last[g->nodes.at[i]->in[k]->id];
+            if (*of < waits[i] - 1) *of = waits[i] - 1;
+        }
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nout; k++) {
+            int *of = &last[g->nodes.at[i]->out[k].id];
             if (*of < waits[i] - 1) *of = waits[i] - 1;
         }
     return last;

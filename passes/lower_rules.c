@@ -182,9 +182,8 @@ static dl_value *own_mean(dl_builder *b, dl_value *x, int n, const char *const *
 /* What a rank makes of the sum of all ranks' is its own, for its own samples: the gradient of the sum is the
  * sum of theirs, which `enter` stands for. */
 static dl_value *sum_over_ranks(dl_builder *b, dl_value *sum, int64_t ranks) {
-    dl_attr at[] = {dl_attr_name(DL_ATTR_group, "dp"),
-                    dl_attr_int(DL_ATTR_ranks, ranks),
-                    {.id = DL_ATTR_of, .s = "a batch's statistics"}};
+    dl_attr at[] = {dl_attr_name(DL_ATTR_group, "dp"), dl_attr_int(DL_ATTR_ranks, ranks),
+                    dl_attr_of(b->graph, "a batch's statistics")};
     if (ranks == 1) return sum;
     sum = dl_build(b, DL_OP_all_reduce, 1, &sum, 3, at);
     return dl_build(b, DL_OP_enter, 1, &sum, 3, at);

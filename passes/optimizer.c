@@ -48,7 +48,8 @@ dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_
     check_free(o, name);
     dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, (dl_init){.kind = DL_INIT_ZERO},
                              t->var->loc);
-    v->of = t->var->name, v->piece = t->share.group ? t->share : t->var->piece;
+    v->of = t->var->name, v->piece = t->var->piece;
+    for (int i = 0; i < t->share.n; i++) v->piece.cut[v->piece.n++] = t->share.cut[i];
     return v;
 }
 
@@ -65,61 +66,80 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallba
 
 /* ---- shares ---- */
 
-/* The graph's gradients, and of what each rank's share is gathered (pass ranks) that share. */
+/* Is the node what gathers shares of this gradient (pass ranks)? It says whose they are. */
+static bool gathers_shares(const dl_node *n, const dl_result *r) {
+    const dl_attr *of = n && n->op == DL_OP_all_gather ? dl_node_attr(n, DL_ATTR_of) : NULL;
+    return of && of->texts[0] == r->name;
+}
+
+/* The rank's share of what it has: of the old value as n gathers it of the gradient. */
+static void take_share(dl_optimization *o, dl_trained *t, const dl_node *n) {
+    const dl_attr *axis = dl_node_attr(n, DL_ATTR_axis);
+    dl_var_cut *c = &t->share.cut[t->share.n++];
+    int at = dl_type_axis(&t->own->type, axis->s);
+    *c = (dl_var_cut){dl_node_name(n, DL_ATTR_group), at, (int)dl_node_int(n, DL_ATTR_ranks),
+                      (int)dl_node_int(n, DL_ATTR_rank), t->own->type.axis[at].size};
+    dl_share own = dl_share_of(c->size, c->ranks, c->rank);
+    dl_attr cut[] = {*axis, dl_attr_int(DL_ATTR_start, own.first),
+                     dl_attr_int(DL_ATTR_stop, own.first + own.n)};
+    o->b->loc = t->var->loc;
+    t->own = dl_build(o->b, DL_OP_slice, 1, &t->own, 3, cut);
+    t->grad = n->in[0];
+}
+
+/* The graph's gradients, and of what is gathered of each rank's share that share. */
 static void find_trained(dl_optimization *o, const dl_parallel *p) {
     dl_graph *g = o->b->graph;
-    const char *group = dl_intern(dl_gradient_group(p));
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role != DL_RESULT_GRAD) continue;
         dl_trained t = {.var = r->var, .own = &r->var->value, .grad = r->value};
-        const dl_node *n = r->value->def;
-        if (p->zero && n && n->op == DL_OP_all_gather && dl_node_name(n, DL_ATTR_group) == group) {
-            const char *axis = dl_node_name(n, DL_ATTR_axis);
-            int at = dl_type_axis(&r->value->type, axis);
-            t.share = (dl_var_piece){group, at, (int)dl_node_int(n, DL_ATTR_ranks),
-                                     (int)dl_node_int(n, DL_ATTR_rank), r->value->type.axis[at].size};
-            dl_share own = dl_share_of(t.share.size, t.share.ranks, t.share.rank);
-            dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, own.first),
-                             dl_attr_int(DL_ATTR_stop, own.first + own.n)};
-            o->b->loc = r->var->loc;
-            t.grad = n->in[0];
-            t.own = dl_build(o->b, DL_OP_slice, 1, &t.own, 3, cut);
-        }
+        for (const dl_node *n = r->value->def; p->zero && gathers_shares(n, r); n = t.grad->def)
+            take_share(o, &t, n);
         dl_push(o->arena, &o->trained, t);
     }
 }
 
 dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v) {
-    if (!t->share.group) return v;
-    dl_attr gather[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[t->share.axis].name),
-                        dl_attr_ints(DL_ATTR_size, 1, &t->share.size),
-                        dl_attr_name(DL_ATTR_group, t->share.group),
-                        dl_attr_int(DL_ATTR_ranks, t->share.ranks),
-                        dl_attr_int(DL_ATTR_rank, t->share.rank),
-                        {.id = DL_ATTR_of, .s = t->var->name}};
-    return dl_build(o->b, DL_OP_all_gather, 1, &v, 6, gather);
+    for (int i = t->share.n - 1; i >= 0; i--) {
+        const dl_var_cut *c = &t->share.cut[i];
+        dl_attr gather[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[c->axis].name),
+                            dl_attr_ints(DL_ATTR_size, 1, &c->size),
+                            dl_attr_name(DL_ATTR_group, c->group),
+                            dl_attr_int(DL_ATTR_ranks, c->ranks),
+                            dl_attr_int(DL_ATTR_rank, c->rank),
+                            dl_attr_of(o->b->graph, t->var->name)};
+        v = dl_build(o->b, DL_OP_all_gather, 1, &v, 6, gather);
+    }
+    return v;
 }
 
 void dl_o_total_add(dl_optimization *o, dl_o_total *total, const dl_trained *t, dl_value *term) {
-    const dl_var_piece *of = t->share.group ? &t->share : &t->var->piece;
-    int k = !of->group ? 0 : of == &t->share ? 2 : 1;
+    const dl_var_piece *both[] = {&t->var->piece, &t->share};
+    int k = 0;
+    for (int i = 0; i < 2; i++)
+        for (int c = 0; c < both[i]->n; c++) {
+            int kind = strcmp(both[i]->cut[c].group, "tp") == 0 ? DL_O_TENSORS : DL_O_SUMMED;
+            k |= kind, total->cut[kind] = &both[i]->cut[c];
+        }
     total->sum[k] = total->sum[k] ? dl_o_add(o, total->sum[k], term) : term;
-    total->of[k] = of;
+}
+
+/* a with b, which is this rank's part of a sum between those of the cut; either may be NULL. */
+static dl_value *add_sum(dl_optimization *o, dl_value *a, dl_value *b, const dl_var_cut *cut,
+                         const char *of) {
+    if (!b) return a;
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, cut->group), dl_attr_int(DL_ATTR_ranks, cut->ranks),
+                       dl_attr_of(o->b->graph, of)};
+    b = dl_build(o->b, DL_OP_all_reduce, 1, &b, 3, attrs);
+    return a ? dl_o_add(o, a, b) : b;
 }
 
 dl_value *dl_o_total_sum(dl_optimization *o, const dl_o_total *total, const char *of) {
-    dl_value *all = total->sum[0];
-    for (int k = 1; k < 3; k++) {
-        dl_value *own = total->sum[k];
-        if (!own) continue;
-        dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, total->of[k]->group),
-                           dl_attr_int(DL_ATTR_ranks, total->of[k]->ranks),
-                           {.id = DL_ATTR_of, .s = of}};
-        own = dl_build(o->b, DL_OP_all_reduce, 1, &own, 3, attrs);
-        all = all ? dl_o_add(o, all, own) : own;
-    }
-    return all;
+    dl_value *const *sum = total->sum;
+    const dl_var_cut *tensors = total->cut[DL_O_TENSORS], *summed = total->cut[DL_O_SUMMED];
+    dl_value *pieces = add_sum(o, sum[DL_O_TENSORS], sum[DL_O_BOTH], summed, of);
+    return add_sum(o, add_sum(o, sum[0], pieces, tensors, of), sum[DL_O_SUMMED], summed, of);
 }
 
 /* ---- the step ---- */

@@ -11,13 +11,15 @@ typedef struct {
     dl_value *own;      /* the old value */
     dl_value *grad;     /* as the rule takes it */
     dl_value *next;     /* the new value, once it is built */
-    dl_var_piece share; /* which share; no group: the whole variable */
+    dl_var_piece share; /* of the variable, which may itself be a piece */
 } dl_trained;
 
-/* A scalar summed over all parameters: over those that all ranks have, pieces, and shares. */
+/* A scalar summed over all parameters, by between whom what the rank has of them is dealt out: nobody, tensor
+ * parallel ranks, those whose gradients are summed, or both; with a cut of each kind. */
+enum { DL_O_TENSORS = 1, DL_O_SUMMED = 2, DL_O_BOTH = 3 };
 typedef struct {
-    dl_value *sum[3];
-    const dl_var_piece *of[3];
+    dl_value *sum[DL_O_BOTH + 1];
+    const dl_var_cut *cut[DL_O_BOTH];
 } dl_o_total;
 
 /* One step being built. Numbers that all parameters share are f64 scalars, worked out once a step. */

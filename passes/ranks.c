@@ -7,7 +7,8 @@
  * With `zero` each rank keeps the optimiser's state of a share of each parameter alone (ZeRO-1: Rajbhandari
  * et al., ZeRO: memory optimizations toward training trillion parameter models, SC 2020). A gradient is then
  * scattered, each rank's share of the mean made, and the whole gathered of these. The optimiser takes what
- * is gathered (optimizer.c); where nobody reads the whole, it is never made. */
+ * is gathered (optimizer.c); where nobody reads the whole, it is never made. Tensor parallel ranks have the
+ * same gradient of a parameter that is whole: each takes its share of that, or of its share. */
 #include "ir/builder.h"
 #include "ir/collective.h"
 #include "passes/pass.h"
@@ -23,8 +24,6 @@ const char *dl_gradient_group(const dl_parallel *p) {
     return p->cp <= 1 ? "dp" : p->dp <= 1 ? "cp" : "dp-cp";
 }
 
-static dl_attr of_attr(const summing *s) { return (dl_attr){.id = DL_ATTR_of, .s = s->of}; }
-
 /* A sum of all ranks' v, or a share of it, as a mean. */
 static dl_value *mean_of(dl_builder *b, dl_value *sum, const summing *s) {
     dl_value *mean = s->by > 1 ? dl_build_k(b, DL_OP_mul, sum, 1.0 / s->by) : sum;
@@ -36,7 +35,7 @@ static dl_value *mean_of(dl_builder *b, dl_value *sum, const summing *s) {
 static dl_value *mean_over(dl_builder *b, dl_value *v, const summing *s) {
     if (!dl_dtype_is_float(v->type.dtype)) return v;
     dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, s->group), dl_attr_int(DL_ATTR_ranks, s->ranks),
-                       of_attr(s)};
+                       dl_attr_of(b->graph, s->of)};
     return mean_of(b, dl_build(b, DL_OP_all_reduce, 1, &v, 3, attrs), s);
 }
 
@@ -58,31 +57,60 @@ static int choose_axis(const dl_type *t, dl_layout weights, int ranks) {
     return best;
 }
 
-/* The mean, of which each rank makes its share along the axis. */
-static dl_value *gathered_mean(dl_builder *b, dl_value *v, int axis, const summing *s) {
-    dl_attr name = dl_attr_name(DL_ATTR_axis, v->type.axis[axis].name),
-            group = dl_attr_name(DL_ATTR_group, s->group), ranks = dl_attr_int(DL_ATTR_ranks, s->ranks),
-            rank = dl_attr_int(DL_ATTR_rank, s->rank),
-            size = dl_attr_ints(DL_ATTR_size, 1, &v->type.axis[axis].size);
-    dl_attr scatter[] = {name, group, ranks, rank, of_attr(s)},
-            gather[] = {name, size, group, ranks, rank, of_attr(s)};
-    dl_value *share = mean_of(b, dl_build(b, DL_OP_reduce_scatter, 1, &v, 5, scatter), s);
-    return dl_build(b, DL_OP_all_gather, 1, &share, 6, gather);
+/* The axis along which a value of this type, of a parameter, is dealt out to so many, or -1. What is small is
+ * not: its gradient goes into a bucket. */
+static int shared_along(const dl_pass_ctx *ctx, const dl_type *t, int ranks) {
+    bool shares = ctx->parallel.zero && ranks > 1 && dl_type_bytes(t) >= ctx->parallel.least_shared;
+    return shares ? choose_axis(t, ctx->weights, ranks) : -1;
 }
 
-/* Is the parameter dealt out? Then along *axis. What is one of several pieces already is not, nor what is
- * small: its gradient goes into a bucket. */
-static bool is_shared(const dl_pass_ctx *ctx, const dl_var *v, const summing *s, int *axis) {
-    const dl_type *t = &v->value.type;
-    if (!ctx->parallel.zero || v->piece.group || dl_type_bytes(t) < ctx->parallel.least_shared) return false;
-    *axis = choose_axis(t, ctx->weights, s->ranks);
-    return *axis >= 0;
+/* The whole of a share along the axis, of which it had `size` elements. The optimiser knows it by whose it
+ * is. */
+static dl_value *gather(dl_builder *b, dl_value *share, int axis, int64_t size, const summing *s) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, share->type.axis[axis].name),
+                    dl_attr_ints(DL_ATTR_size, 1, &size),
+                    dl_attr_name(DL_ATTR_group, s->group),
+                    dl_attr_int(DL_ATTR_ranks, s->ranks),
+                    dl_attr_int(DL_ATTR_rank, s->rank),
+                    dl_attr_of(b->graph, s->of)};
+    return dl_build(b, DL_OP_all_gather, 1, &share, 6, at);
+}
+
+/* The mean, of which each rank makes its share along the axis. */
+static dl_value *scattered_mean(dl_builder *b, dl_value *v, int axis, const summing *s) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[axis].name),
+                    dl_attr_name(DL_ATTR_group, s->group), dl_attr_int(DL_ATTR_ranks, s->ranks),
+                    dl_attr_int(DL_ATTR_rank, s->rank), dl_attr_of(b->graph, s->of)};
+    return mean_of(b, dl_build(b, DL_OP_reduce_scatter, 1, &v, 5, at), s);
+}
+
+/* What tensor parallel ranks have alike, of a parameter that is no piece, gathered of a share of each. */
+static dl_value *share_alike(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v, const dl_var *var,
+                             const char *of) {
+    const dl_parallel *p = &ctx->parallel;
+    int axis = var->piece.n ? -1 : shared_along(ctx, &v->type, p->tp);
+    if (axis < 0) return v;
+    int64_t size = v->type.axis[axis].size;
+    dl_share own = dl_share_of(size, p->tp, p->tp_rank);
+    dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[axis].name),
+                     dl_attr_int(DL_ATTR_start, own.first), dl_attr_int(DL_ATTR_stop, own.first + own.n)};
+    const summing tensors = {"tp", p->tp, p->tp_rank, 1, of};
+    return gather(b, dl_build(b, DL_OP_slice, 1, &v, 3, cut), axis, size, &tensors);
+}
+
+/* The mean of a parameter's gradients, in shares where it is dealt out. */
+static dl_value *mean_gradient(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v, const dl_var *var,
+                               const summing *s) {
+    int axis = shared_along(ctx, &v->type, s->ranks);
+    if (axis < 0) return share_alike(ctx, b, s->ranks > 1 ? mean_over(b, v, s) : v, var, s->of);
+    int64_t size = v->type.axis[axis].size;
+    return gather(b, share_alike(ctx, b, scattered_mean(b, v, axis, s), var, s->of), axis, size, s);
 }
 
 bool dl_pass_ranks(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_parallel *p = &ctx->parallel;
     int dp = p->dp > 1 ? p->dp : 1, cp = p->cp > 1 ? p->cp : 1;
-    if (dp * cp == 1) return false;
+    if (dp * cp == 1 && !(p->zero && p->tp > 1)) return false;
     dl_builder b = {.graph = g};
     dl_value **mean =
         DL_NEWS(ctx->arena, dl_value *, g->next_id + 1); /* by id: one value may be two results */
@@ -97,10 +125,7 @@ bool dl_pass_ranks(dl_graph *g, dl_pass_ctx *ctx) {
         b.loc = r->var ? r->var->loc : r->value->def ? r->value->def->loc : (dl_loc){0};
         summing s = {"dp", dp, p->dp_rank, dp, r->name};
         if (grad) s.group = dl_gradient_group(p), s.ranks = dp * cp, s.rank = p->sum_rank;
-        int axis;
-        if (!*own)
-            *own = grad && is_shared(ctx, r->var, &s, &axis) ? gathered_mean(&b, r->value, axis, &s)
-                                                             : mean_over(&b, r->value, &s);
+        if (!*own) *own = grad ? mean_gradient(ctx, &b, r->value, r->var, &s) : mean_over(&b, r->value, &s);
         r->value = *own, changed = true;
     }
     return changed;

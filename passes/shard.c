@@ -189,7 +189,7 @@ static dl_state_kind find_whole(sharder *s, const dl_node *n, int group) {
  * all ranks make the same of another input, need not. */
 static bool goes_round(sharder *s, const dl_node *n, int group, const mode *m) {
     if (!s->parallel->ring || group != DL_CP || n->op != DL_OP_flash_attention || !m->axis) return false;
-    bool all = dl_type_axis(&n->out[DL_ATT_Y].type, m->axis) == 1 && !dl_node_int(n, DL_ATTR_causal);
+    bool all = dl_type_axis(&n->out[DL_ATT_Y].type, m->axis) == 1;
     for (int k = DL_ATT_K; k <= DL_ATT_V; k++) {
         const dl_state *own = &entry_of(s, n->in[k])->state[group];
         all = all && own->kind == DL_STATE_PIECE && own->axis == n->in[k]->type.axis[1].name;
@@ -257,7 +257,7 @@ static dl_value *add_up(sharder *s, const dl_node *n, dl_value *v, int group) {
         while (from->def && from->def->nin == 1) from = from->def->in[0];
         if (from->var && from->var->role == DL_VAR_PARAM) of = from->var->name;
     }
-    dl_attr at[] = {group_attr(group), ranks_attr(s, group), {.id = DL_ATTR_of, .s = of}};
+    dl_attr at[] = {group_attr(group), ranks_attr(s, group), dl_attr_of(s->b.graph, of)};
     return in_state(s, dl_build(&s->b, DL_OP_all_reduce, 1, &v, 3, at), v, group,
                     (dl_state){.kind = DL_STATE_WHOLE});
 }
@@ -319,11 +319,12 @@ static void begin_vars(sharder *s) {
         int64_t size = v->value.type.axis[at].size;
         state[DL_TP] = (dl_state){DL_STATE_PIECE, axis, size};
         v->value.type.axis[at].size = share_of(s, DL_TP, size).n;
-        v->piece = (dl_var_piece){.group = dl_intern(dl_shard_groups[DL_TP]),
-                                  .axis = at,
-                                  .ranks = dl_shard_ranks(s->parallel, DL_TP),
-                                  .rank = dl_shard_rank(s->parallel, DL_TP),
-                                  .size = size};
+        v->piece.n = 1;
+        v->piece.cut[0] = (dl_var_cut){.group = dl_intern(dl_shard_groups[DL_TP]),
+                                       .axis = at,
+                                       .ranks = dl_shard_ranks(s->parallel, DL_TP),
+                                       .rank = dl_shard_rank(s->parallel, DL_TP),
+                                       .size = size};
     }
 }
 

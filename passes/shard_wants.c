@@ -22,7 +22,6 @@ typedef struct {
     dl_arena *arena;
     const char **want; /* of the group that is looked at */
     int ranks;
-    bool ring;
     dl_error *err;
 } finder;
 
@@ -77,9 +76,6 @@ static bool seed_tokens(finder *f, const dl_node *n) {
             dl_format(f->arena,
                       "%lld tokens are fewer than the context_parallel=%d ranks they are dealt out to",
                       (long long)a.queries, f->ranks));
-    if (f->ring && a.causal)
-        return fail_at(f, n,
-                       "causal attention does not go round a ring in this version: cp_comm_type=all_gather");
     f->want[n->out[DL_ATT_Y].id] = n->out[DL_ATT_Y].type.axis[1].name;
     return true;
 }
@@ -229,7 +225,7 @@ bool dl_shard_find_wants(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants *wa
     for (int group = 0; group < DL_NSHARDS; group++) {
         finder f = {.g = g, .uses = dl_graph_uses(g, ctx->arena), .arena = ctx->arena, .err = ctx->err};
         f.want = wants->axis[group] = DL_NEWS(ctx->arena, const char *, g->next_id + 1);
-        f.ranks = dl_shard_ranks(&ctx->parallel, group), f.ring = ctx->parallel.ring;
+        f.ranks = dl_shard_ranks(&ctx->parallel, group);
         if (f.ranks > 1 && !find_for(&f, group)) return false;
     }
     return true;

@@ -22,6 +22,8 @@ static bool same_attr(const dl_attr *a, const dl_attr *b) {
     case DL_KIND_INTS: return a->n == b->n && memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->n) == 0;
     case DL_KIND_NAMES:
         return a->n == b->n && memcmp(a->names, b->names, sizeof *a->names * (size_t)a->n) == 0;
+    case DL_KIND_TEXTS:
+        return a->n == b->n && memcmp(a->texts, b->texts, sizeof *a->texts * (size_t)a->n) == 0;
     }
     return false;
 }

@@ -14,7 +14,8 @@ static void put_collective(dl_buf *b, const dl_plan_collective *c, bool begins) 
         (double)((c->op == DL_OP_shift ? dl_plan_elements_from(c) : whole) * dl_dtype_bytes(c->dtype));
     dl_putf(b, "      %s %s over %s", begins ? "begin" : "wait for", dl_ops[c->op].name, c->group);
     if (begins) dl_putf(b, ", %d ranks: %.2f MiB at %lld", c->ranks, bytes / 0x1p20, (long long)c->to);
-    dl_putf(b, " of %s  %s\n", *c->of ? c->of : "values", c->where);
+    dl_puts(b, " of "), dl_plan_put_of(b, c);
+    dl_putf(b, "  %s\n", c->where);
 }
 
 void dl_put_plan(dl_buf *b, const dl_plan *p) {

@@ -95,9 +95,9 @@ bool dlr_comm_all(dlr_comm *comm, const dlr_collective *c, dl_error *err);
 /* The largest flag of all ranks: asked to stop, at a step's end. */
 bool dlr_comm_agree(dlr_comm *comm, int flag, int *agreed, dl_error *err);
 bool dlr_comm_barrier(dlr_comm *comm, dl_error *err);
-/* Every rank of the world has the same number. Errors: DL_INPUT, naming the ranks that differ from the
- * others: "what of rank 3 is not that of rank 0". */
-bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *err);
+/* Every rank of the group (0: the world) has the same number. Errors: DL_INPUT, naming the ranks that differ
+ * from the first: "what of rank 3 is not that of rank 0". */
+bool dlr_comm_same(dlr_comm *comm, int group, uint64_t number, const char *what, dl_error *err);
 
 /* Ends it; all ranks call it, unless one was lost. False, with an error (DL_PEER), when a rank was lost, now
  * or before: the process should then leave by _exit, since MPI's own end would wait for the lost one. `comm`

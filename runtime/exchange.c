@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "ir/base/hash.h"
+
 /* A collective, ready to be begun. */
 typedef struct {
     dlr_collective call;
@@ -19,6 +21,45 @@ const dlr_group *dlr_group_find(const dlr_ranks *ranks, const char *name) {
     return NULL;
 }
 
+/* ---- do the plans go together? ---- */
+
+static uint64_t hash_sizes(const dl_plan_collective *c, uint64_t h) {
+    const int64_t facts[] = {c->dtype, c->outer, c->size, c->inner};
+    h = dl_hash(facts, sizeof facts, h);
+    for (int m = 0; m < c->members.n; m++) h = dl_hash(&c->members.at[m].first, sizeof(int64_t), h);
+    return h;
+}
+
+/* Of every collective what it is and whose values it carries, member by member; of those of this group (NULL:
+ * none) how large they are and where each member lies. */
+static uint64_t hash_collectives(const dl_plan *plan, const char *group) {
+    uint64_t h = 0;
+    for (int i = 0; i < plan->programs.n; i++)
+        for (int k = 0; k < plan->programs.at[i].collectives.n; k++) {
+            const dl_plan_collective *c = &plan->programs.at[i].collectives.at[k];
+            const int64_t facts[] = {i, c->op, c->ranks, c->turn, c->members.n};
+            h = dl_hash_str(c->group, dl_hash(facts, sizeof facts, h));
+            for (int m = 0; m < c->members.n; m++) h = dl_hash_str(c->members.at[m].of, h);
+            if (group && strcmp(c->group, group) == 0) h = hash_sizes(c, h);
+        }
+    return h;
+}
+
+bool dlr_exchange_agree(const dl_plan *plan, const dlr_ranks *ranks, dl_error *err) {
+    bool ok = dlr_comm_same(ranks->comm, 0, hash_collectives(plan, NULL), "the plan", err);
+    for (int i = 0; (ok || err->code == DL_INPUT) && i < ranks->n; i++) { /* others wait in the next group */
+        const dlr_group *g = &ranks->groups[i];
+        dl_error own = {0};
+        if (g->size == 1) continue;
+        bool same = dlr_comm_same(ranks->comm, g->number, hash_collectives(plan, g->name), "the plan", &own);
+        if (!same && ok) *err = own;
+        ok = ok && same;
+    }
+    return ok;
+}
+
+/* ---- a run's collectives ---- */
+
 static dlr_collective_kind kind_of(dl_op op) {
     return op == DL_OP_all_gather   ? DLR_ALL_GATHER
            : op == DL_OP_all_reduce ? DLR_ALL_REDUCE
@@ -28,8 +69,13 @@ static dlr_collective_kind kind_of(dl_op op) {
 
 /* "all_reduce of conv1.weight at models/unet.dl:3" */
 static const char *words_of(dl_arena *arena, const dl_plan_collective *c) {
-    return dl_format(arena, "%s of %s%s%s", dl_ops[c->op].name, *c->of ? c->of : "values",
-                     *c->where ? " at " : "", c->where);
+    dl_buf b = {0};
+    dl_putf(&b, "%s of ", dl_ops[c->op].name);
+    dl_plan_put_of(&b, c);
+    dl_putf(&b, "%s%s", *c->where ? " at " : "", c->where);
+    const char *words = dl_strdup(arena, b.at);
+    dl_buf_free(&b);
+    return words;
 }
 
 static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_ranks *ranks, char *base,

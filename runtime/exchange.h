@@ -21,6 +21,12 @@ typedef struct {
 /* The group of this name, or NULL. */
 const dlr_group *dlr_group_find(const dlr_ranks *ranks, const char *name);
 
+/* Whether the plans of all ranks go together: all have their collectives in one order, of the same kinds,
+ * groups and values, and those of a group the same sizes and places in buckets, which may differ from group
+ * to group (tokens need not divide evenly). All ranks call it. Errors: DL_INPUT, naming the ranks whose plan
+ * is another; DL_PEER. */
+bool dlr_exchange_agree(const dl_plan *plan, const dlr_ranks *ranks, dl_error *err);
+
 typedef struct dlr_exchange dlr_exchange;
 
 /* Prepares every collective of every program, so that a step looks nothing up; `base` is where the arena

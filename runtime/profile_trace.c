@@ -57,6 +57,8 @@ static void put_collective(dl_buf *b, const dl_plan_collective *c, const dlr_pro
                            int64_t zero) {
     const dlr_time t = run->timeline.collectives[number];
     const char *name = dl_ops[c->op].name;
+    dl_buf of = {0};
+    dl_plan_put_of(&of, c);
     for (int end = 0; end < 2; end++) {
         dl_putf(b,
                 ",\n{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d, \"cat\": \"collective\", \"id\": \"%lld.%d\", "
@@ -65,7 +67,7 @@ static void put_collective(dl_buf *b, const dl_plan_collective *c, const dlr_pro
         dlr_json_put_string(b, name);
         put_us(b, "ts", (end ? t.ended : t.began) - zero);
         dl_puts(b, ", \"args\": {");
-        dlr_json_put_key(b, "of"), dlr_json_put_string(b, c->of);
+        dlr_json_put_key(b, "of"), dlr_json_put_string(b, of.at);
         dlr_json_put_key(b, "where"), dlr_json_put_string(b, c->where);
         dlr_json_put_key(b, "group"), dlr_json_put_string(b, c->group);
         put_int(b, "step", run->number), put_int(b, "ranks", c->ranks);
@@ -74,9 +76,10 @@ static void put_collective(dl_buf *b, const dl_plan_collective *c, const dlr_pro
     }
     open_event(b, DEVICE_ROW, "wait", "wait", run->timeline.waits[number], zero);
     dlr_json_put_key(b, "for"), dlr_json_put_string(b, name);
-    dlr_json_put_key(b, "of"), dlr_json_put_string(b, c->of);
+    dlr_json_put_key(b, "of"), dlr_json_put_string(b, of.at);
     put_int(b, "step", run->number);
     dl_puts(b, "}}");
+    dl_buf_free(&of);
 }
 
 static void put_run(dl_buf *b, const dlr_profile *p, const dlr_profile_run *run, int64_t zero) {

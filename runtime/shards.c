@@ -20,8 +20,10 @@ static const struct {
 /* A piece of a tensor, or the whole; and then rows of it along its first axis, which go to one rank. */
 typedef struct {
     const dl_plan_var *var;
-    const int *places; /* of the piece's group; NULL: all ranks hold it */
-    int part, piece, holders;
+    int cuts;                       /* 0: all ranks hold it; else, by cut, in its group: */
+    const int *places[DL_MAX_CUTS]; /* who has which share */
+    int share[DL_MAX_CUTS];         /* and which this is of */
+    int part, holders;
     int number; /* among the pieces */
     int rank;
     int64_t at[DL_MAX_RANK], shape[DL_MAX_RANK]; /* in the whole */
@@ -51,8 +53,11 @@ static int part_of(const dl_plan_var *v) {
 /* Who holds it, in d->holders: how many. */
 static int find_holders(deal *d, const item *e) {
     int n = 0;
-    for (int r = 0; r < d->world.size; r++)
-        if (!e->places || e->places[r] == e->piece) d->holders[n++] = r;
+    for (int r = 0; r < d->world.size; r++) {
+        bool holds = true;
+        for (int k = 0; k < e->cuts; k++) holds = holds && e->places[k][r] == e->share[k];
+        if (holds) d->holders[n++] = r;
+    }
     return n;
 }
 
@@ -66,25 +71,40 @@ static void add_piece(deal *d, item e) {
     dl_push(d->arena, &d->pieces, e);
 }
 
+/* All that ranks have of e's variable, which is e's shape as a whole. */
+static void add_cuts(deal *d, const dl_var_piece *piece, const item *e) {
+    int all = 1;
+    for (int k = 0; piece && k < piece->n; k++) all *= piece->cut[k].ranks;
+    for (int i = 0, left; i < all; i++) {
+        item own = *e;
+        left = i;
+        for (int k = 0; piece && k < piece->n; k++) {
+            const dl_var_cut *c = &piece->cut[k];
+            dl_share share = dl_share_of(own.shape[c->axis], c->ranks, left % c->ranks);
+            own.places[k] = dlr_group_find(d->ranks, c->group)->places, own.share[k] = left % c->ranks;
+            own.at[c->axis] += share.first, own.shape[c->axis] = share.n;
+            own.cuts = k + 1, own.whole = false, left /= c->ranks;
+        }
+        add_piece(d, own);
+    }
+}
+
 static bool list_pieces(deal *d, dl_error *err) {
     for (int part = 0; part < DLR_SHARD_PARTS; part++)
         for (int i = 0; i < d->plan->vars.n; i++) {
             const dl_plan_var *v = &d->plan->vars.at[i];
             const dl_var_piece *piece = dl_plan_piece(v);
-            const dlr_group *group = piece ? dlr_group_find(d->ranks, piece->group) : NULL;
             if (part_of(v) != part) continue;
-            if (piece && !(group && group->places && group->size == piece->ranks))
-                return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there", v->name);
-            for (int k = 0; k < (piece ? piece->ranks : 1); k++) {
-                item e = {.var = v, .part = part, .piece = k, .whole = !piece};
-                for (int a = 0; a < v->type.rank; a++) e.shape[a] = v->type.axis[a].size;
-                if (piece) {
-                    dl_share share = dl_share_of(piece->size, piece->ranks, k);
-                    e.places = group->places;
-                    e.at[piece->axis] = share.first, e.shape[piece->axis] = share.n;
-                }
-                add_piece(d, e);
+            for (int k = 0; piece && k < piece->n; k++) {
+                const dlr_group *group = dlr_group_find(d->ranks, piece->cut[k].group);
+                if (!(group && group->places && group->size == piece->cut[k].ranks))
+                    return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there",
+                                   v->name);
             }
+            item e = {.var = v, .part = part, .whole = true};
+            const dl_type whole = piece ? dl_piece_whole(v->type, piece) : v->type;
+            for (int a = 0; a < v->type.rank; a++) e.shape[a] = whole.axis[a].size;
+            add_cuts(d, piece, &e);
         }
     return true;
 }
@@ -110,7 +130,8 @@ static int in_order(const void *a, const void *b) {
     if (x->holders != y->holders) return x->holders - y->holders;
     int64_t p = x->rows * x->row_bytes, q = y->rows * y->row_bytes;
     if (!cut && p != q) return p > q ? -1 : 1;
-    if (cut && x->piece != y->piece) return x->piece - y->piece;
+    for (int k = 0; cut && k < DL_MAX_CUTS; k++)
+        if (x->share[k] != y->share[k]) return x->share[k] - y->share[k];
     return x->number - y->number;
 }
 
@@ -138,6 +159,13 @@ static int64_t find_level(const deal *d, int n, int64_t bytes) {
         if (i + 1 == n || level <= d->loads[d->holders[i + 1]]) return level;
     }
     return 0;
+}
+
+static bool held_alike(const item *a, const item *b) {
+    bool same = a->cuts == b->cuts;
+    for (int k = 0; same && k < a->cuts; k++)
+        same = a->places[k] == b->places[k] && a->share[k] == b->share[k];
+    return same;
 }
 
 /* Pieces that the same ranks hold, one behind the other: each holder takes rows up to the level at which all
@@ -174,9 +202,7 @@ static void give_out(deal *d) {
     for (; at < n && !parts[order[at]->part].cut; at++) give_whole(d, order[at]);
     for (int end; at < n; at = end) {
         for (end = at + 1; end < n; end++)
-            if (order[end]->holders != order[at]->holders || order[end]->places != order[at]->places ||
-                order[end]->piece != order[at]->piece)
-                break;
+            if (!held_alike(order[end], order[at])) break;
         give_rows(d, order + at, end - at);
     }
     if (d->given.n > 1) qsort(d->given.at, (size_t)d->given.n, sizeof *d->given.at, by_number);

@@ -10,27 +10,48 @@
 static const int64_t most_random = (int64_t)1 << 34;
 enum { REDRAW = 1 << 16 /* added to the stream for each new draw of an element */ };
 
-/* How a piece lies in its whole, both row-major: of each `all` elements there it has `own`, from `first` on.
- */
+/* How a piece lies in its whole, both row-major: in runs of elements that lie side by side there, too. By
+ * axis in front of those that a run goes over: elements of the piece, and of the whole those before it and
+ * from one to the next. */
 typedef struct {
-    int64_t own, all, first;
+    int64_t run, runs;
+    int64_t first; /* of the whole, where the piece begins */
+    int rank;
+    int64_t own[DL_MAX_RANK], step[DL_MAX_RANK];
 } place;
 
 static place place_of(dlr_view v) {
-    int64_t n = dl_type_count(v.type);
-    const dl_var_piece *p = v.piece;
-    if (!p || !n) return (place){n + !n, n + !n, 0};
-    int64_t inner = dl_type_around(v.type, p->axis).inner;
-    dl_share own = dl_share_of(p->size, p->ranks, p->rank);
-    return (place){own.n * inner, p->size * inner, own.first * inner};
+    const dl_type *t = v.type, whole = dlr_state_whole(v);
+    int64_t step = 1, count = dl_type_count(t);
+    place p = {.run = 1};
+    bool side_by_side = true; /* so far, from the innermost axis on */
+    for (int a = t->rank - 1; a >= 0; a--) {
+        if (side_by_side)
+            p.run *= t->axis[a].size;
+        else
+            p.own[a] = t->axis[a].size, p.step[a] = step;
+        if (side_by_side && t->axis[a].size < whole.axis[a].size) side_by_side = false, p.rank = a;
+        if (v.piece) p.first += dl_piece_first(v.piece, a) * step;
+        step *= whole.axis[a].size;
+    }
+    if (!p.run) p.run = 1;
+    p.runs = count / p.run;
+    return p;
+}
+
+/* Where a run begins in the whole: later ones lie behind. */
+static int64_t run_at(const place *p, int64_t run) {
+    int64_t at = p->first;
+    for (int a = p->rank - 1; a >= 0; a--) at += run % p->own[a] * p->step[a], run /= p->own[a];
+    return at;
 }
 
 /* Of elements that begin with number `at` of the piece, `left` of them: how many lie side by side in the
  * whole too, and where. */
 static int64_t run_of(const place *p, int64_t at, int64_t left, int64_t *whole) {
-    int64_t block = at / p->own, in = at % p->own;
-    *whole = block * p->all + p->first + in;
-    return left < p->own - in ? left : p->own - in;
+    int64_t in = at % p->run;
+    *whole = run_at(p, at / p->run) + in;
+    return left < p->run - in ? left : p->run - in;
 }
 
 typedef struct {
@@ -214,31 +235,42 @@ void dlr_state_read(const dlr_exec *e, dlr_view from, dl_dtype dtype, void *to) 
 }
 
 /* The parts of a range of the whole that lie in the view's piece, one by one: *range is of the piece, *skip
- * elements of the whole's range lie in front of it. False: there are no more; *block counts. */
-static bool next_part(const place *p, dlr_range of, int64_t *block, dlr_range *range, int64_t *skip) {
-    for (; *block * p->all < of.first + of.n; ++*block) {
-        int64_t from = *block * p->all + p->first, end = from + p->own;
-        if (from < of.first) from = of.first;
-        if (end > of.first + of.n) end = of.first + of.n;
-        if (from >= end) continue;
-        *range = (dlr_range){*block * p->own + (from - *block * p->all - p->first), end - from};
-        *skip = from - of.first;
-        ++*block;
-        return true;
+ * elements of the whole's range lie in front of it. False: there are no more; *run counts. */
+static bool next_part(const place *p, dlr_range of, int64_t *run, dlr_range *range, int64_t *skip) {
+    if (*run >= p->runs) return false;
+    int64_t begin = run_at(p, *run), from = begin, end = begin + p->run;
+    if (from < of.first) from = of.first;
+    if (end > of.first + of.n) end = of.first + of.n;
+    if (from >= end) return false; /* behind the range, as all further ones */
+    *range = (dlr_range){*run * p->run + (from - begin), end - from};
+    *skip = from - of.first;
+    ++*run;
+    return true;
+}
+
+/* The first run that does not end in front of element `first` of the whole. */
+static int64_t find_run(const place *p, int64_t first) {
+    int64_t low = 0, high = p->runs;
+    while (low < high) {
+        int64_t mid = low + (high - low) / 2;
+        if (run_at(p, mid) + p->run <= first)
+            low = mid + 1;
+        else
+            high = mid;
     }
-    return false;
+    return low;
 }
 
 void dlr_state_write_whole(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype, const void *from) {
     place p = place_of(to);
-    int64_t block = range.first / p.all, skip, bytes = dl_dtype_bytes(dtype);
-    for (dlr_range part; dl_type_count(to.type) && next_part(&p, range, &block, &part, &skip);)
+    int64_t run = find_run(&p, range.first), skip, bytes = dl_dtype_bytes(dtype);
+    for (dlr_range part; next_part(&p, range, &run, &part, &skip);)
         dlr_state_write_range(e, to, part, dtype, (const char *)from + skip * bytes);
 }
 
 void dlr_state_read_whole(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype, void *to) {
     place p = place_of(from);
-    int64_t block = range.first / p.all, skip, bytes = dl_dtype_bytes(dtype);
-    for (dlr_range part; dl_type_count(from.type) && next_part(&p, range, &block, &part, &skip);)
+    int64_t run = find_run(&p, range.first), skip, bytes = dl_dtype_bytes(dtype);
+    for (dlr_range part; next_part(&p, range, &run, &part, &skip);)
         dlr_state_read_range(e, from, part, dtype, (char *)to + skip * bytes);
 }

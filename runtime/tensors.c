@@ -89,42 +89,50 @@ static bool read_tensor(void *ctx, int index, int64_t first, int64_t n, void *ds
     const dlr_tensors *t = ctx;
     const dlr_view *v = &t->views[index];
     if (v->piece)
-        return dl_fail(err, DL_INTERNAL, "'%s' is one of %d pieces, which only all ranks together can write",
-                       t->list[index].name, v->piece->ranks);
+        return dl_fail(err, DL_INTERNAL,
+                       "'%s' is one of several pieces, which only all ranks together can write",
+                       t->list[index].name);
     if (t->first) first += t->first[index];
     dlr_state_read_range(t->exec, *v, (dlr_range){first, n}, v->type->dtype, dst);
     return dlr_exec_check(t->exec, err);
 }
 
-/* Row by row, as a collective deals them out (ir/collective.h). */
-static bool gather(dl_arena *arena, const dlr_tensors *t, int i, dl_error *err) {
-    const dlr_view v = t->views[i];
-    const dl_var_piece *piece = v.piece;
-    const dlr_ranks *ranks = dlr_exec_ranks(t->exec);
-    const dlr_group *group = dlr_group_find(ranks, piece->group);
-    const dl_type whole = dlr_state_whole(v);
-    int64_t each = dl_dtype_bytes(v.type->dtype);
-    if (!group || group->size != piece->ranks)
-        return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there", t->list[i].name);
-    const dl_around around = dl_type_around(&whole, piece->axis);
-    int64_t *counts = DL_NEWS(arena, int64_t, piece->ranks);
-    for (int r = 0; r < piece->ranks; r++)
-        counts[r] = dl_share_of(piece->size, piece->ranks, r).n * around.inner;
-    char *own = DL_NEWS(arena, char, dl_type_count(v.type) * each + 1),
-         *all = DL_NEWS(arena, char, dl_type_count(&whole) * each + 1);
-    dlr_state_read(t->exec, v, v.type->dtype, own);
-    t->list[i].data = all;
-    return dlr_exec_check(t->exec, err) &&
-           dlr_comm_all(ranks->comm,
+/* Undoes a cut: *own, of *type, becomes what it was cut from. Row by row, as a collective deals them out
+ * (ir/collective.h). */
+static bool join(dl_arena *arena, const dlr_ranks *ranks, const char *name, const dl_var_cut *cut,
+                 dl_type *type, char **own, dl_error *err) {
+    const dlr_group *group = dlr_group_find(ranks, cut->group);
+    if (!group || group->size != cut->ranks)
+        return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there", name);
+    type->axis[cut->axis].size = cut->size;
+    const dl_around around = dl_type_around(type, cut->axis);
+    int64_t *counts = DL_NEWS(arena, int64_t, cut->ranks);
+    for (int r = 0; r < cut->ranks; r++) counts[r] = dl_share_of(cut->size, cut->ranks, r).n * around.inner;
+    char *from = *own;
+    *own = DL_NEWS(arena, char, dl_type_count(type) * dl_dtype_bytes(type->dtype) + 1);
+    return dlr_comm_all(ranks->comm,
                         &(dlr_collective){.kind = DLR_ALL_GATHER,
                                           .group = group->number,
-                                          .type = v.type->dtype,
+                                          .type = type->dtype,
                                           .outer = around.outer,
                                           .counts = counts,
-                                          .from = own,
-                                          .to = all,
-                                          .what = dl_format(arena, "all_gather of %s", t->list[i].name)},
+                                          .from = from,
+                                          .to = *own,
+                                          .what = dl_format(arena, "all_gather of %s", name)},
                         err);
+}
+
+static bool gather(dl_arena *arena, const dlr_tensors *t, int i, dl_error *err) {
+    const dlr_view v = t->views[i];
+    const dlr_ranks *ranks = dlr_exec_ranks(t->exec);
+    dl_type type = *v.type;
+    char *own = DL_NEWS(arena, char, dl_type_count(&type) * dl_dtype_bytes(type.dtype) + 1);
+    dlr_state_read(t->exec, v, type.dtype, own);
+    bool ok = dlr_exec_check(t->exec, err);
+    for (int k = v.piece->n - 1; ok && k >= 0; k--)
+        ok = join(arena, ranks, t->list[i].name, &v.piece->cut[k], &type, &own, err);
+    t->list[i].data = own;
+    return ok;
 }
 
 bool dlr_tensors_gather(dl_arena *arena, dlr_tensors *t, dl_error *err) {
@@ -159,16 +167,18 @@ bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, con
                      void *buffer, dl_error *err) {
     dl_dtype dtype = view.type->dtype;
     const dl_var_piece *own = view.piece;
-    dlr_st_slice slice;
+    dlr_st_slice slices[DL_MAX_CUTS];
     bool as_it_is = tensor->dtype == dlr_tensors_dtype(dtype);
     if (!as_it_is && !dl_dtype_is_float(dtype))
         return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path, tensor->name,
                        dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
     if (!as_it_is) dtype = DL_F32;
     dlr_st_tensor from = *tensor;
-    if (own) {
-        dl_share share = dl_share_of(own->size, own->ranks, own->rank);
-        from = dlr_st_cut(file, tensor, own->axis, share.first, share.n, &slice);
+    for (int k = 0; own && k < own->n; k++) {
+        const dl_var_cut *c = &own->cut[k];
+        dl_share share = dl_share_of(c->size, c->ranks, c->rank);
+        dlr_st_tensor last = k ? from : *tensor;
+        from = dlr_st_cut(file, k ? &last : tensor, c->axis, share.first, share.n, &slices[k]);
     }
     int64_t piece = DLR_ST_PIECE / dl_dtype_bytes(dtype);
     for (int64_t at = 0, count = dl_type_count(view.type); at < count; at += piece) {

@@ -31,24 +31,12 @@ static uint64_t hash_weights(const dlr_run *r) {
     return h;
 }
 
-/* Kind, group, size and order of the collectives, on which all ranks' plans must agree. */
-static uint64_t hash_collectives(const dl_plan *plan) {
-    uint64_t h = 0;
-    for (int i = 0; i < plan->programs.n; i++)
-        for (int k = 0; k < plan->programs.at[i].collectives.n; k++) {
-            const dl_plan_collective *c = &plan->programs.at[i].collectives.at[k];
-            const int64_t facts[] = {i, c->op, c->ranks, c->dtype, c->outer, c->size, c->inner};
-            h = dl_hash_str(c->of, dl_hash_str(c->group, dl_hash(facts, sizeof facts, h)));
-        }
-    return h;
-}
-
 bool dlr_run_check_ranks(dlr_run *r, dl_error *err) {
     dlr_comm *comm = r->o->ranks.comm;
     return !comm ||
-           (dlr_comm_same(comm, hash_collectives(dlr_exec_plan(r->exec)), "the plan", err) &&
-            dlr_comm_same(comm, (uint64_t)r->at.iteration, "the step that the run goes on from", err) &&
-            dlr_comm_same(comm, hash_weights(r), "the weights that the run begins with", err));
+           (dlr_exchange_agree(dlr_exec_plan(r->exec), dlr_exec_ranks(r->exec), err) &&
+            dlr_comm_same(comm, 0, (uint64_t)r->at.iteration, "the step that the run goes on from", err) &&
+            dlr_comm_same(comm, 0, hash_weights(r), "the weights that the run begins with", err));
 }
 
 bool dlr_run_check_replicas(dlr_run *r, dl_error *err) {
@@ -56,7 +44,7 @@ bool dlr_run_check_replicas(dlr_run *r, dl_error *err) {
     if (!ranks->comm || !ranks->check_every || r->at.iteration % ranks->check_every) return true;
     char what[64];
     snprintf(what, sizeof what, "the weights behind step %lld", (long long)r->at.iteration);
-    return dlr_comm_same(ranks->comm, hash_weights(r), what, err);
+    return dlr_comm_same(ranks->comm, 0, hash_weights(r), what, err);
 }
 
 /* ---- asked to stop ---- */

@@ -73,7 +73,7 @@ bool dlr_run_hear_written(dlr_run *r, bool *all, dl_error *err) {
 /* ---- reading ---- */
 
 static bool same(void *context, uint64_t number, const char *what, dl_error *err) {
-    return dlr_comm_same(context, number, what, err);
+    return dlr_comm_same(context, 0, number, what, err);
 }
 
 static bool most(void *context, int64_t number, int64_t *largest, dl_error *err) {

@@ -108,11 +108,18 @@ static void shift(lockstep *l, int n) {
     }
 }
 
+/* Do both carry the values of the same? In a bucket that is more than the types tell. */
+static bool of_same(const dl_node *a, const dl_node *b) {
+    const dl_attr *x = dl_node_attr(a, DL_ATTR_of), *y = dl_node_attr(b, DL_ATTR_of);
+    if (!x || !y) return !x && !y;
+    return x->n == y->n && memcmp(x->texts, y->texts, sizeof *x->texts * (size_t)x->n) == 0;
+}
+
 /* Are both the same collective, as seen by members number i and j? Pieces may differ in size. */
 static bool agree(const dl_node *a, const dl_node *b, int j) {
     bool same = a->op == b->op && a->nin == b->nin && a->nout == b->nout &&
                 dl_node_name(a, DL_ATTR_group) == dl_node_name(b, DL_ATTR_group) &&
-                dl_node_int(a, DL_ATTR_ranks) == dl_node_int(b, DL_ATTR_ranks);
+                dl_node_int(a, DL_ATTR_ranks) == dl_node_int(b, DL_ATTR_ranks) && of_same(a, b);
     bool shifts = a->op == DL_OP_shift;
     for (int k = 0; k < a->nin && same && !shifts; k++) {
         bool whole_in = a->op != DL_OP_all_gather, whole_out = a->op != DL_OP_reduce_scatter;
@@ -198,20 +205,22 @@ bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_int
     return ok;
 }
 
+/* By element of the variable, row-major: its number in the whole. */
+static int64_t place_in(const dl_type *t, const dl_type *whole, const dl_var_piece *piece, int64_t i) {
+    int64_t at = 0, step = 1;
+    for (int a = t->rank - 1; a >= 0; a--) {
+        at += (i % t->axis[a].size + dl_piece_first(piece, a)) * step;
+        i /= t->axis[a].size, step *= whole->axis[a].size;
+    }
+    return at;
+}
+
 void dl_lockstep_cut(const dl_var *v, const double *whole, double *piece) {
-    dl_type t = dl_piece_whole(v->value.type, &v->piece);
-    if (v->piece.group)
-        move_piece(dl_type_around(&t, v->piece.axis),
-                   dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank), whole, piece, NULL, NULL);
-    else
-        memcpy(piece, whole, sizeof *piece * (size_t)dl_type_count(&t));
+    const dl_type *own = &v->value.type, all = dl_piece_whole(*own, &v->piece);
+    for (int64_t i = 0; i < dl_type_count(own); i++) piece[i] = whole[place_in(own, &all, &v->piece, i)];
 }
 
 void dl_lockstep_join(const dl_var *v, const double *piece, double *whole) {
-    dl_type t = dl_piece_whole(v->value.type, &v->piece);
-    if (v->piece.group)
-        move_piece(dl_type_around(&t, v->piece.axis),
-                   dl_share_of(v->piece.size, v->piece.ranks, v->piece.rank), NULL, NULL, piece, whole);
-    else
-        memcpy(whole, piece, sizeof *piece * (size_t)dl_type_count(&t));
+    const dl_type *own = &v->value.type, all = dl_piece_whole(*own, &v->piece);
+    for (int64_t i = 0; i < dl_type_count(own); i++) whole[place_in(own, &all, &v->piece, i)] = piece[i];
 }

@@ -239,21 +239,22 @@ bool dlr_comm_agree(dlr_comm *comm, int flag, int *agreed, dl_error *err) {
 
 bool dlr_comm_barrier(dlr_comm *comm, dl_error *err) { return largest_flag(comm, 0, "a barrier", err); }
 
-/* Names at most some of the ranks that have another number than rank 0. */
-static bool tell_different(const uint64_t *all, int n, const char *what, dl_error *err) {
+/* Names at most some of the members that have another number than the first. */
+static bool tell_different(const uint64_t *all, const dlr_members *g, const char *what, dl_error *err) {
     char ranks[200];
-    int at = 0, others = 0;
+    int at = 0, others = 0, n = g->n;
     for (int r = 1; r < n; r++)
         if (all[r] != all[0] && others++ < 8)
-            at += snprintf(ranks + at, sizeof ranks - (size_t)at, "%s%d", at ? ", " : "", r);
+            at += snprintf(ranks + at, sizeof ranks - (size_t)at, "%s%d", at ? ", " : "", g->ranks[r]);
     if (!others) return true;
-    return dl_fail(err, DL_INPUT, "%s of rank%s %s%s %s not that of rank 0 (%d of %d ranks differ)", what,
-                   others > 1 ? "s" : "", ranks, others > 8 ? ", ..." : "", others > 1 ? "are" : "is", others,
-                   n);
+    return dl_fail(err, DL_INPUT, "%s of rank%s %s%s %s not that of rank %d (%d of %d ranks differ)", what,
+                   others > 1 ? "s" : "", ranks, others > 8 ? ", ..." : "", others > 1 ? "are" : "is",
+                   g->ranks[0], others, n);
 }
 
-bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *err) {
-    int n = comm->world.size;
+bool dlr_comm_same(dlr_comm *comm, int group, uint64_t number, const char *what, dl_error *err) {
+    const dlr_members *g = comm->group[group];
+    int n = g->n;
     uint64_t *all = dl_calloc((size_t)n + 1, sizeof *all); /* and this rank's */
     int64_t *counts = dl_calloc((size_t)n, sizeof *counts);
     for (int i = 0; i < n; i++) counts[i] = 1;
@@ -262,6 +263,7 @@ bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *
     dl_putf(&text, "all_gather to compare %s", what);
     bool ok = dlr_comm_all(comm,
                            &(dlr_collective){.kind = DLR_ALL_GATHER,
+                                             .group = group,
                                              .type = DL_I64,
                                              .outer = 1,
                                              .counts = counts,
@@ -269,7 +271,7 @@ bool dlr_comm_same(dlr_comm *comm, uint64_t number, const char *what, dl_error *
                                              .to = all,
                                              .what = text.at},
                            err) &&
-              tell_different(all, n, what, err);
+              tell_different(all, g, what, err);
     dl_buf_free(&text);
     free(counts);
     if (ok || err->code == DL_INPUT) free(all); /* otherwise messages for it may still come */

@@ -26,9 +26,9 @@ def rehearse(args, ranks):
                           text=True, env=ENV, stdin=subprocess.DEVNULL)
 
 
-def same(what, args, loss=LOSS, gradient=GRADIENT):
+def same(what, args, loss=LOSS, gradient=GRADIENT, worlds=(2, 4)):
     """Ranks agree with one."""
-    for ranks in (2, 4):
+    for ranks in worlds:
         r = rehearse(args, ranks)
         check(r.returncode == 0, f"{what}, {ranks} ranks: {r.returncode} {r.stdout[-300:]} {r.stderr[-300:]}")
         if r.returncode:
@@ -56,6 +56,22 @@ def model(name, body):
     return [path]
 
 
+def looking_back():
+    """Causal attention over 211 tokens and 67, of themselves and of each other: round a ring of four some queries see nothing for turns."""
+    def attention(q, k, heads, n):
+        return f"attention({q} |> linear(32) @q{n}, {k} |> linear(32) @k{n}, {k} |> linear(32) @v{n}, {heads}, dropout=0.2, causal=true)"
+
+    path = os.path.join(TMP, "back.dl")
+    with open(path, "w") as f:
+        f.write("model M():\n    input  a: f32[N, S=211, F=6]\n    input  b: f32[N, R=67, F=6]\n    target t: f32[N, S, K=3]\n"
+                "    target s: f32[N, R, K]\n    u = a |> linear(32) @in1\n    v = b |> linear(32) @in2\n"
+                f"    u = u + {attention('u', 'u', 4, 1)}\n    v = v + {attention('v', 'v', 2, 2)}\n"
+                f"    w = u + {attention('u', 'v', 2, 3)}\n    z = v + {attention('v', 'u', 4, 4)}\n"
+                "    y = w |> tanh |> linear(3) @out1 as [N, S, K]\n    x = z |> tanh |> linear(3) @out2 as [N, R, K]\n"
+                "    output y\n    loss = mean((y - t)**2) + mean((x - s)**2)\n")
+    return [path]
+
+
 def compiled(*args):
     r = subprocess.run([DLC, "compile", *args], capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL)
     check(r.returncode == 0, f"{args}: {r.returncode} {r.stderr[-300:]}")
@@ -79,6 +95,7 @@ def main():
     state_in_shares()
     same("a ViT whose state is in shares", [*VIT, "--embed_dim=64", "--zero=1"])
     same("keys and values round a ring, uneven", [*VIT, "--context_parallel=2", "--cp_comm_type=p2p"])
+    same("who looks back, round a ring", [*looking_back(), "--context_parallel=4", "--cp_comm_type=p2p"], worlds=(4,))
     same("in shares, and tokens split", [*VIT, "--embed_dim=64", "--zero=1", "--context_parallel=2"])
     same("a ViT with dropout, of attention too", [*VIT, "--dropout=0.1"])
     same("a ViT with none", VIT)

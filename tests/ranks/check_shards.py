@@ -36,9 +36,9 @@ RUN = ["--optimizer=adam", "--lr=1e-3", "--lr_schedule=none", "--global_batch_si
 SHARDED = "--sharded_checkpoints"
 LAYOUTS = {"one": (1,), "two": (2,), "four": (4,), "zero": (2, "--zero=1"), "zero4": (4, "--zero=1"), "tp": (2, "--tensor_parallel=2"),
            "tp_dp": (4, "--tensor_parallel=2"), "tp4": (4, "--tensor_parallel=4"), "cp": (2, "--context_parallel=2"),
-           "zero_cp": (4, "--zero=1", "--context_parallel=2")}
+           "zero_cp": (4, "--zero=1", "--context_parallel=2"), "zero_tp": (4, "--zero=1", "--tensor_parallel=2")}
 MOVES = [("two", "one"), ("one", "two"), ("four", "two"), ("tp", "one"), ("one", "tp"), ("zero", "two"), ("two", "zero"), ("zero4", "zero"),
-         ("tp_dp", "zero4"), ("zero", "tp"), ("tp4", "tp"), ("cp", "tp_dp"), ("zero_cp", "two")]
+         ("tp_dp", "zero_tp"), ("zero_tp", "two"), ("zero", "tp"), ("tp4", "tp"), ("cp", "tp_dp"), ("zero_cp", "two")]
 
 
 def main(build, family, *some):
@@ -89,7 +89,7 @@ def main(build, family, *some):
               f"{layout}: a file of each rank: {files}")
 
     # about 1/N each: of what all hold, and of what is in pieces
-    for layout in ("two", "four", "zero4", "tp_dp"):
+    for layout in ("two", "four", "zero4", "tp_dp", "zero_tp"):
         ranks = LAYOUTS[layout][0]
         last = place(f"parts_{layout}") / "last"
         sizes = [sum((last / f"{part}-{r + 1:05}-of-{ranks:05}.safetensors").stat().st_size for part in ("model", "optimizer"))

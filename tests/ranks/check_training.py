@@ -69,12 +69,12 @@ def main(build, family):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-ranks-"))
     write_batches(folder / "b.safetensors", SHAPES, STEPS, 5)
 
-    def start(ranks, name, *args):
-        return subprocess.run([dlrun, "-n", str(ranks), *VIT, f"--expdir={folder / name}", *args], stdin=subprocess.DEVNULL, env=env,
+    def start(ranks, name, *args, model=VIT):
+        return subprocess.run([dlrun, "-n", str(ranks), *model, f"--expdir={folder / name}", *args], stdin=subprocess.DEVNULL, env=env,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def replay(ranks, name, *args):
-        done = start(ranks, name, f"--replay={folder / 'b.safetensors'}", f"--save_grads={folder / name}.g", *args)
+    def replay(ranks, name, *args, model=VIT, batches="b"):
+        done = start(ranks, name, f"--replay={folder / batches}.safetensors", f"--save_grads={folder / name}.g", *args, model=model)
         check(done.returncode == 0, f"{name}: exit {done.returncode}: {done.stderr[-300:]}")
         losses = [json.loads(line)["loss"] for line in done.stdout.splitlines() if line.startswith("{")]
         check(len(losses) == STEPS, f"{name}: {len(losses)} losses, of rank 0 alone {STEPS}")
@@ -96,6 +96,14 @@ def main(build, family):
         same(one, replay(ranks, "_".join(args).strip("-"), *args), " ".join(args))
     for ranks, args in ((2, ["--context_parallel=2"]), (4, ["--context_parallel=4"]), (4, ["--tensor_parallel=2", "--context_parallel=2"])):
         same(one, replay(ranks, "_".join(["ring", *args]), "--cp_comm_type=p2p", *args), "round a ring, " + " ".join(args))
+    # who looks back: some turns of a ring bring keys that nobody here sees, and another rank needs
+    (folder / "back.dl").write_text("model Back():\n    input x: f32[N, T=23, E=8]\n    target t: f32[N, T, E]\n    y = x |> linear(16) @in\n"
+                                    "    y = y + attention(y |> linear(16) @q, y |> linear(16) @k, y |> linear(16) @v, 2, causal=true) |> linear(8) @out\n"
+                                    "    output y\n    loss = mean((y - t)**2)\n")
+    write_batches(folder / "back.safetensors", {"x": [4, 23, 8], "t": [4, 23, 8]}, STEPS, 6)
+    alone, ring = (replay(ranks, f"back{ranks}", *args, model=[str(folder / "back.dl"), "--lr=1e-3", "--lr_schedule=none", "--global_batch_size=4", "--threads=1"],
+                          batches="back") for ranks, args in ((1, []), (4, ["--context_parallel=4", "--cp_comm_type=p2p"])))
+    same(alone, ring, "who looks back, round a ring")
     dropped = replay(1, "drop1", "--dropout=0.1")
     same(dropped, replay(2, "drop2", "--dropout=0.1"), "dropout by the number of the sample")
     for ranks, args in ((2, ["--tensor_parallel=2"]), (4, ["--context_parallel=2"]), (4, ["--tensor_parallel=2", "--context_parallel=2"])):
@@ -126,6 +134,10 @@ def main(build, family):
         check(want is not None and alone is not None and abs(alone - want) <= 1e-5 * abs(want), f"{kind}: one rank's, {want} and {alone}")
         logs = list((folder / f"whole_{kind}").rglob("out.log"))
         check(len(logs) == 1 and logs[0].parts[-3] == "2GPU", f"one log, in the directory of two ranks: {logs}")
+
+    # tokens that do not divide: the ranks of a sample have as many, others more
+    done = start(4, "uneven", *run[:-1], "--num_iters=1", "--tensor_parallel=2", "--context_parallel=2")
+    check(done.returncode == 0, f"uneven tokens between pieces: {done.stderr[-300:]}")
 
     # ranks that train alone part, and are found out; those that train together do not
     quick = ["--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--num_iters=4", "--check_replicas=2"]

@@ -272,8 +272,8 @@ static void *run_rank(void *of) {
     int most = -1;
     EXPECT(dlr_comm_agree(of, w.rank == w.size - 1 ? 7 : 0, &most, &err) && most == 7, "%s", err.message);
     EXPECT(dlr_comm_barrier(of, &err), "%s", err.message);
-    EXPECT(dlr_comm_same(of, 12345, "the plan", &err), "%s", err.message);
-    bool same = dlr_comm_same(of, w.rank == 1 ? 2 : 1, "the plan", &err);
+    EXPECT(dlr_comm_same(of, 0, 12345, "the plan", &err), "%s", err.message);
+    bool same = dlr_comm_same(of, 0, w.rank == 1 ? 2 : 1, "the plan", &err);
     EXPECT(w.size == 1 ? same
                        : !same && err.code == DL_INPUT && strstr(err.message, "the plan of rank 1 is not"),
            "%s", err.message);

@@ -23,6 +23,7 @@ static dl_type type_of(const char *text) {
 }
 
 static dl_attr attr_of(char *word) {
+    static const char *texts[1];
     char *value = strchr(word, '='), *save = NULL;
     *value++ = 0;
     dl_attr a = {.id = (dl_attr_id)dl_attr_find(word)};
@@ -35,6 +36,7 @@ static dl_attr attr_of(char *word) {
         for (char *p = strtok_r(value, ",", &save); p; p = strtok_r(NULL, ",", &save))
             a.ints[a.n++] = strtoll(p, NULL, 10);
         break;
+    case DL_KIND_TEXTS: texts[0] = dl_intern(value), a.n = 1, a.texts = texts; break;
     case DL_KIND_NAMES:
         for (char *p = strtok_r(value, ",", &save); p; p = strtok_r(NULL, ",", &save))
             a.names[a.n++] = dl_intern(p);

@@ -115,7 +115,7 @@ static void check_seed(uint64_t seed, int tp, int cp, totals *all) {
         CHECK(ok, "seed %llu, tp %d, cp %d: %s", (unsigned long long)seed, tp, cp, err.message);
         graph[r] = g, in[r] = dl_interp_new(g, false);
         fill(g, in[r]);
-        for (int i = 0; i < g->vars.n; i++) all->pieces += g->vars.at[i]->piece.group != NULL;
+        for (int i = 0; i < g->vars.n; i++) all->pieces += g->vars.at[i]->piece.n > 0;
     }
     int64_t met = 0;
     ok = ok && dl_lockstep_run(&ranks, graph, in, &met, &err);

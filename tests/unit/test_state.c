@@ -224,19 +224,26 @@ static float *start_of(dl_layout layout, dl_dtype dtype, dl_init init, uint64_t 
     return out;
 }
 
-/* A rank's piece starts as what one rank draws there, in any layout; and a whole tensor goes into it and
- * comes back, in ranges. */
-static void check_piece(dl_layout layout, int axis, int ranks, dl_init init) {
+/* A rank's piece, of one cut or of two, starts as what one rank draws there, in any layout; and a whole
+ * tensor goes into it and comes back, in ranges. */
+static void check_piece(dl_layout layout, int axis, int ranks, int axis2, int ranks2, dl_init init) {
     const dl_type whole = type_of(DL_F32, (dl_layout){0}, 5, (int64_t[]){O, C, 3, 3, 3});
     float *want = start_of((dl_layout){0}, DL_F32, init, 11, 1), *back = malloc(COUNT * sizeof *back);
-    int64_t inner = dl_type_around(&whole, axis).inner, size = whole.axis[axis].size, found = 0;
+    int64_t found = 0;
     memset(back, 0, COUNT * sizeof *back);
-    for (int rank = 0; rank < ranks; rank++) {
-        dl_share own = dl_share_of(size, ranks, rank);
+    for (int rank = 0; rank < ranks * ranks2; rank++) {
+        dl_var_piece piece = {.n = 1 + (ranks2 > 1)};
         dl_type t = whole;
-        t.axis[axis].size = own.n, t.layout = layout;
+        for (int k = 0; k < piece.n; k++) {
+            dl_var_cut *c = &piece.cut[k];
+            *c = k ? (dl_var_cut){"dp", axis2, ranks2, rank / ranks, t.axis[axis2].size}
+                   : (dl_var_cut){"tp", axis, ranks, rank % ranks, t.axis[axis].size};
+            t.axis[c->axis].size = dl_share_of(c->size, c->ranks, c->rank).n;
+        }
+        CHECK(dl_piece_fits(&t, &piece) && dl_type_count(&whole) == COUNT, "a piece");
+        t.layout = layout;
         dl_plan *p = plan_of_one(t, init);
-        p->vars.at[0].piece = (dl_var_piece){"tp", axis, ranks, rank, size};
+        p->vars.at[0].piece = piece;
         dlr_exec *e = open_exec(p, 2);
         dlr_view v = dlr_exec_variable(e, "w");
         dl_error err = {0};
@@ -245,11 +252,15 @@ static void check_piece(dl_layout layout, int axis, int ranks, dl_init init) {
         float *got = malloc(((size_t)n + 1) * sizeof *got);
         dlr_state_read(e, v, DL_F32, got);
         for (int64_t i = 0; i < n; i++) {
-            int64_t o = i / (own.n * inner), in = i % (own.n * inner);
-            wrong += got[i] != want[(o * size + own.first) * inner + in];
+            int64_t left = i, at = 0, step = 1;
+            for (int a = 4; a >= 0; a--) {
+                at += (left % t.axis[a].size + dl_piece_first(&piece, a)) * step;
+                left /= t.axis[a].size, step *= whole.axis[a].size;
+            }
+            wrong += got[i] != want[at];
         }
-        CHECK(!wrong, "axis %d, rank %d of %d: %lld elements are not the whole's", axis, rank, ranks,
-              (long long)wrong);
+        CHECK(!wrong, "axes %d and %d, rank %d of %d by %d: %lld elements are not the whole's", axis, axis2,
+              rank, ranks, ranks2, (long long)wrong);
         memset(dlr_exec_data(e, v), 0, (size_t)dl_type_bytes(v.type));
         for (int64_t at = 0; at < COUNT; at += 1777) {
             dlr_range r = {at, COUNT - at < 1777 ? COUNT - at : 1777};
@@ -262,21 +273,28 @@ static void check_piece(dl_layout layout, int axis, int ranks, dl_init init) {
         found += n;
         free(got), dlr_exec_close(e), dl_arena_free(p->arena);
     }
-    CHECK(found == COUNT && memcmp(back, want, COUNT * sizeof *back) == 0, "axis %d: not all came back",
-          axis);
+    CHECK(found == COUNT && memcmp(back, want, COUNT * sizeof *back) == 0, "axes %d, %d: not all came back",
+          axis, axis2);
     free(want), free(back);
 }
 
 static void test_pieces(void) {
     const dl_init normal = {DL_INIT_NORMAL, 0, 1}, cut = {DL_INIT_TRUNC_NORMAL, 0, 1},
                   even = {DL_INIT_UNIFORM, 0, 1};
-    check_piece((dl_layout){0}, 0, 2, normal);
-    check_piece((dl_layout){0}, 1, 4, cut);
-    check_piece((dl_layout){0}, 4, 3, even);
-    check_piece((dl_layout){DL_CL, 0}, 1, 2, even);
-    check_piece((dl_layout){DL_PANEL, 32}, 0, 4, normal);
-    check_piece((dl_layout){DL_PANEL, 16}, 1, 3, cut);
-    check_piece((dl_layout){0}, 3, 4, normal); /* nothing for the last */
+    check_piece((dl_layout){0}, 0, 2, 0, 1, normal);
+    check_piece((dl_layout){0}, 1, 4, 0, 1, cut);
+    check_piece((dl_layout){0}, 4, 3, 0, 1, even);
+    check_piece((dl_layout){DL_CL, 0}, 1, 2, 0, 1, even);
+    check_piece((dl_layout){DL_PANEL, 32}, 0, 4, 0, 1, normal);
+    check_piece((dl_layout){DL_PANEL, 16}, 1, 3, 0, 1, cut);
+    check_piece((dl_layout){0}, 3, 4, 0, 1, normal); /* nothing for the last */
+    /* and once more: of one axis, of an outer and an inner one, and the other way round */
+    check_piece((dl_layout){0}, 0, 2, 0, 3, normal);
+    check_piece((dl_layout){0}, 1, 3, 1, 2, even);
+    check_piece((dl_layout){0}, 0, 2, 1, 3, cut);
+    check_piece((dl_layout){0}, 3, 3, 0, 2, normal);
+    check_piece((dl_layout){DL_PANEL, 16}, 1, 2, 0, 3, normal);
+    check_piece((dl_layout){0}, 3, 2, 3, 2, even); /* nothing for one of them */
 }
 
 static void statistics(const float *x, double *mean, double *std, double *most) {

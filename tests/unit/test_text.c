@@ -57,6 +57,12 @@ static void set_sample(dl_graph *g, dl_node *n, dl_attr_id id) {
     case DL_KIND_INTS:
         for (int i = 0; i < a.n; i++) a.ints[i] = i * 1000 - 1;
         break;
+    case DL_KIND_TEXTS: { /* as many as results, without a limit */
+        const char **texts = DL_NEWS(g->module->arena, const char *, n->nout + 1);
+        for (int i = 0; i < n->nout; i++) texts[i] = dl_internf("of \"%d\"", i);
+        a.n = n->nout, a.texts = texts;
+        break;
+    }
     case DL_KIND_NAMES:
         for (int i = 0; i < a.n; i++) a.names[i] = dl_internf("A%d", i);
         break;
