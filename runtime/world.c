@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Who starts ranks, the nearest to the process first where one may run inside another: mpirun within a job of
  * Slurm leaves Slurm's variables to its ranks, and they count mpirun's own processes. */
@@ -20,8 +21,7 @@ static const launcher launchers[] = {
     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID", true},
 };
 /* Set by what starts MPI programs, and by nothing else. */
-static const char *const by_mpi[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK",
-                                     "SLURM_STEP_ID"};
+static const char *const by_mpi[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK"};
 
 static const char *value(const char *name) {
     const char *v = name ? getenv(name) : NULL;
@@ -64,10 +64,20 @@ static bool read_one(const launcher *l, dlr_world *w, dl_error *err) {
     return true;
 }
 
+/* Does srun offer anything by which MPI's ranks meet? Without (--mpi=none, where no other is the default) MPI
+ * does not start, or starts each as a world of its own. */
+static bool srun_offers_pmi(void) {
+    const char *type = value("SLURM_MPI_TYPE"); /* since Slurm 22.05; before, and of Cray's, marks of PMI */
+    if (type) return strcmp(type, "none") != 0;
+    for (char **e = environ; *e; e++)
+        if (strncmp(*e, "PMI", 3) == 0) return true;
+    return false;
+}
+
 static const char *mpi_launcher(void) {
     for (size_t i = 0; i < sizeof by_mpi / sizeof *by_mpi; i++)
         if (value(by_mpi[i])) return by_mpi[i];
-    return NULL;
+    return value("SLURM_STEP_ID") && srun_offers_pmi() ? "SLURM_STEP_ID" : NULL;
 }
 
 /* Two that speak say the same. */
