@@ -136,6 +136,13 @@ def steps(slurm, build):
           f"without PMI: {done.returncode}: {done.stderr[-600:]}")
 
 
+def devices(slurm):
+    """Without PMI, but with a device each: they meet at MASTER_ADDR, as PyTorch's do. DLR_NCCL: the stand-in."""
+    done = slurm.run("srun", "-n", "2", "dlrun", *MODEL, "--num_iters=8", "--device=cuda:emulated", f"--expdir={slurm.at}/devices",
+                     MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    check(done.returncode == 0 and len(result(slurm.at / "devices")[0]) == 2, f"devices: {done.returncode}: {done.stderr[-600:]}")
+
+
 def requeued(slurm, family):
     folder, pmi = slurm.at, PMI[family]
     args = [*MODEL[3:], "--num_iters=3000"]  # of --config base, which the script has
@@ -167,6 +174,7 @@ def check_all(build):
             print(f"SKIP: Slurm's daemons do not run here{slurm.logs()}")
             return 77
         steps(slurm, build)
+        devices(slurm)
         requeued(slurm, families[0])
     finally:
         slurm.close()
