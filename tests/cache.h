@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Beside those of all other tests, where DLC_TEST_CACHE names a folder, so that none is compiled twice; else
- * in a new one, made of the template *dir. */
+/* Makes a folder of the template *dir. Kernels are kept there, or, where DLC_TEST_CACHE names a folder,
+ * beside those of all other tests, so that none is compiled twice. */
 static inline bool test_cache(char *dir) {
     const char *shared = getenv("DLC_TEST_CACHE");
-    return shared ? !setenv("DLR_CACHE_DIR", shared, 1) : mkdtemp(dir) && !setenv("DLR_CACHE_DIR", dir, 1);
+    return mkdtemp(dir) && !setenv("DLR_CACHE_DIR", shared ? shared : dir, 1);
 }
 #endif
