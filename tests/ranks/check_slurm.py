@@ -79,7 +79,9 @@ class Slurm:
                                    f"--pid-file={at}/munged.pid", f"--log-file={at}/munged.log", f"--seed-file={at}/seed")]
         up = self.wait(lambda: (at / "munge.sock").exists())
         self.daemons += [self.start("slurmctld", "-D", "-f", conf), self.start("slurmd", "-D", "-f", conf, "-N", host)]
-        self.up = up and self.wait(lambda: self.run("sinfo", "-h", "-o", "%T").stdout.strip() == "idle")
+        up = up and self.wait(lambda: self.run("sinfo", "-h", "-o", "%T").stdout.strip() == "idle")
+        probes = (("srun", "-n", "2", "true"), ("sbatch", "--wait", "--output=/dev/null", "--wrap=true"))
+        self.up = up and all(self.run(*probe).returncode == 0 for probe in probes)
 
     def start(self, name, *args):
         log = open(self.at / f"{name}.out", "w")
@@ -171,7 +173,7 @@ def check_all(build):
     slurm = Slurm(build)
     try:
         if not slurm.up:
-            print(f"SKIP: Slurm's daemons do not run here{slurm.logs()}")
+            print(f"SKIP: Slurm itself does not run here{slurm.logs()}")
             return 77
         steps(slurm, build)
         devices(slurm)
