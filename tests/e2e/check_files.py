@@ -16,6 +16,8 @@ import sys
 
 from checks import ENV, TMP, check, finish
 
+ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")  # its own: what it finds there it makes odd
+
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN, DLDATA, PLOT = (f"{BUILD}/{p}" for p in ("programs/dlc", "programs/dlrun", "dldata/dldata", "tools/plot_curves"))
 SMALL = ["--data_size=16", "--local_batch_size=2"]
