@@ -14,6 +14,8 @@ import time
 
 from checks import ENV, TMP, check, finish, save_file
 
+ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")  # its own: what compiles, and what does not, is looked at
+
 DLRUN = os.path.abspath(sys.argv[1])
 
 
