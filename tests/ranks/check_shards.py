@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checkpoints of which each rank writes its part (--sharded_checkpoints), by several ranks of an MPI, beside those that rank 0 writes.
 
-    check_shards.py BUILD openmpi|mpich [some]      some: fewer moves and damages, for files do not know the MPI that wrote them
+    check_shards.py BUILD openmpi|mpich [some]      some: fewer moves and damages
 
 The same run gives the same tensors either way, to the last bit; what goes on from them, in any other world or layout, gives the same
 losses and the same tensors to the last bit as what goes on from rank 0's. Then what a rank writes and holds, and what happens where
