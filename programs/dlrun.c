@@ -307,6 +307,8 @@ static const char *join(dl_arena *arena, int n, char *const *words) {
     return text;
 }
 
+enum { GRACE_US = 200000 };
+
 /* The end of a rank. One that ends alone tells the others, who would wait for it; and where MPI may hang, or
  * may still write to what would be freed, nothing is ended but the process. */
 static void end_rank(dl_run_job *p, int code, const dl_error *err) {
@@ -322,9 +324,10 @@ static void end_rank(dl_run_job *p, int code, const dl_error *err) {
     }
     if (common)
         report(p, &lost), code = lost.code;
-    else if (code == DL_PEER)
+    else if (code == DL_PEER) {
         dlr_comm_close(p->comm, &lost); /* the others hear of it, too */
-    else
+        usleep(GRACE_US); /* whose fault it is ends first: mpirun tells the first one's status */
+    } else
         dlr_comm_leave(p->comm, err->message);
     dl_error closing = {0};
     if (p->logs) dlr_log_close(&closing);
