@@ -1,5 +1,7 @@
 #include "ir/builder.h"
 
+#include "ir/collective.h"
+
 dl_attr dl_attr_int(dl_attr_id id, int64_t v) { return (dl_attr){.id = id, .i = v}; }
 dl_attr dl_attr_float(dl_attr_id id, double v) { return (dl_attr){.id = id, .f = v}; }
 dl_attr dl_attr_name(dl_attr_id id, const char *name) { return (dl_attr){.id = id, .s = dl_intern(name)}; }
@@ -111,4 +113,21 @@ dl_value *dl_build_count(dl_builder *b, const dl_type *like, int axis, dl_dtype 
     t.axis[t.rank++] = like->axis[axis];
     dl_attr attr = dl_attr_name(DL_ATTR_axis, like->axis[axis].name);
     return dl_build_as(b, DL_OP_iota, 0, NULL, 1, &attr, t);
+}
+
+dl_value *dl_build_gathered(dl_builder *b, dl_value *share, const dl_var_cut *c, const char *of) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, share->type.axis[c->axis].name),
+                    dl_attr_ints(DL_ATTR_size, 1, &c->size),
+                    dl_attr_name(DL_ATTR_group, c->group),
+                    dl_attr_int(DL_ATTR_ranks, c->ranks),
+                    dl_attr_int(DL_ATTR_rank, c->rank),
+                    dl_attr_of(b->graph, of)};
+    return dl_build(b, DL_OP_all_gather, 1, &share, 6, at);
+}
+
+dl_value *dl_build_share(dl_builder *b, dl_value *v, const dl_var_cut *c) {
+    dl_share own = dl_share_of(c->size, c->ranks, c->rank);
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[c->axis].name),
+                    dl_attr_int(DL_ATTR_start, own.first), dl_attr_int(DL_ATTR_stop, own.first + own.n)};
+    return dl_build(b, DL_OP_slice, 1, &v, 3, at);
 }

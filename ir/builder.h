@@ -50,4 +50,9 @@ dl_attr dl_attr_ints(dl_attr_id id, int n, const int64_t *v);
 dl_attr dl_attr_names(dl_attr_id id, int n, const char *const *names);
 /* `of` of a collective of one value in this graph. */
 dl_attr dl_attr_of(const dl_graph *g, const char *of);
+
+/* The share of v that the cut leaves this rank; and back, the whole gathered of each rank's share, `of`:
+ * whose values these are. */
+dl_value *dl_build_share(dl_builder *b, dl_value *v, const dl_var_cut *c);
+dl_value *dl_build_gathered(dl_builder *b, dl_value *share, const dl_var_cut *c, const char *of);
 #endif

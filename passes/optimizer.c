@@ -74,16 +74,12 @@ static bool gathers_shares(const dl_node *n, const dl_result *r) {
 
 /* The rank's share of what it has: of the old value as n gathers it of the gradient. */
 static void take_share(dl_optimization *o, dl_trained *t, const dl_node *n) {
-    const dl_attr *axis = dl_node_attr(n, DL_ATTR_axis);
     dl_var_cut *c = &t->share.cut[t->share.n++];
-    int at = dl_type_axis(&t->own->type, axis->s);
+    int at = dl_type_axis(&t->own->type, dl_node_name(n, DL_ATTR_axis));
     *c = (dl_var_cut){dl_node_name(n, DL_ATTR_group), at, (int)dl_node_int(n, DL_ATTR_ranks),
                       (int)dl_node_int(n, DL_ATTR_rank), t->own->type.axis[at].size};
-    dl_share own = dl_share_of(c->size, c->ranks, c->rank);
-    dl_attr cut[] = {*axis, dl_attr_int(DL_ATTR_start, own.first),
-                     dl_attr_int(DL_ATTR_stop, own.first + own.n)};
     o->b->loc = t->var->loc;
-    t->own = dl_build(o->b, DL_OP_slice, 1, &t->own, 3, cut);
+    t->own = dl_build_share(o->b, t->own, c);
     t->grad = n->in[0];
 }
 
@@ -101,16 +97,7 @@ static void find_trained(dl_optimization *o, const dl_parallel *p) {
 }
 
 dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v) {
-    for (int i = t->share.n - 1; i >= 0; i--) {
-        const dl_var_cut *c = &t->share.cut[i];
-        dl_attr gather[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[c->axis].name),
-                            dl_attr_ints(DL_ATTR_size, 1, &c->size),
-                            dl_attr_name(DL_ATTR_group, c->group),
-                            dl_attr_int(DL_ATTR_ranks, c->ranks),
-                            dl_attr_int(DL_ATTR_rank, c->rank),
-                            dl_attr_of(o->b->graph, t->var->name)};
-        v = dl_build(o->b, DL_OP_all_gather, 1, &v, 6, gather);
-    }
+    for (int i = t->share.n - 1; i >= 0; i--) v = dl_build_gathered(o->b, v, &t->share.cut[i], t->var->name);
     return v;
 }
 

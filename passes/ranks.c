@@ -64,18 +64,6 @@ static int shared_along(const dl_pass_ctx *ctx, const dl_type *t, int ranks) {
     return shares ? choose_axis(t, ctx->weights, ranks) : -1;
 }
 
-/* The whole of a share along the axis, of which it had `size` elements. The optimiser knows it by whose it
- * is. */
-static dl_value *gather(dl_builder *b, dl_value *share, int axis, int64_t size, const summing *s) {
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, share->type.axis[axis].name),
-                    dl_attr_ints(DL_ATTR_size, 1, &size),
-                    dl_attr_name(DL_ATTR_group, s->group),
-                    dl_attr_int(DL_ATTR_ranks, s->ranks),
-                    dl_attr_int(DL_ATTR_rank, s->rank),
-                    dl_attr_of(b->graph, s->of)};
-    return dl_build(b, DL_OP_all_gather, 1, &share, 6, at);
-}
-
 /* The mean, of which each rank makes its share along the axis. */
 static dl_value *scattered_mean(dl_builder *b, dl_value *v, int axis, const summing *s) {
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[axis].name),
@@ -90,12 +78,8 @@ static dl_value *share_alike(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v,
     const dl_parallel *p = &ctx->parallel;
     int axis = var->piece.n ? -1 : shared_along(ctx, &v->type, p->tp);
     if (axis < 0) return v;
-    int64_t size = v->type.axis[axis].size;
-    dl_share own = dl_share_of(size, p->tp, p->tp_rank);
-    dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[axis].name),
-                     dl_attr_int(DL_ATTR_start, own.first), dl_attr_int(DL_ATTR_stop, own.first + own.n)};
-    const summing tensors = {"tp", p->tp, p->tp_rank, 1, of};
-    return gather(b, dl_build(b, DL_OP_slice, 1, &v, 3, cut), axis, size, &tensors);
+    const dl_var_cut cut = {"tp", axis, p->tp, p->tp_rank, v->type.axis[axis].size};
+    return dl_build_gathered(b, dl_build_share(b, v, &cut), &cut, of);
 }
 
 /* The mean of a parameter's gradients, in shares where it is dealt out. */
@@ -103,8 +87,9 @@ static dl_value *mean_gradient(const dl_pass_ctx *ctx, dl_builder *b, dl_value *
                                const summing *s) {
     int axis = shared_along(ctx, &v->type, s->ranks);
     if (axis < 0) return share_alike(ctx, b, s->ranks > 1 ? mean_over(b, v, s) : v, var, s->of);
-    int64_t size = v->type.axis[axis].size;
-    return gather(b, share_alike(ctx, b, scattered_mean(b, v, axis, s), var, s->of), axis, size, s);
+    const dl_var_cut cut = {s->group, axis, s->ranks, s->rank, v->type.axis[axis].size};
+    dl_value *share = share_alike(ctx, b, scattered_mean(b, v, axis, s), var, s->of);
+    return dl_build_gathered(b, share, &cut, s->of);
 }
 
 bool dl_pass_ranks(dl_graph *g, dl_pass_ctx *ctx) {
