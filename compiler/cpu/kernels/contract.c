@@ -73,7 +73,7 @@ struct stretch {
         for (const struct stretch *end = s + n; s < end; s++) {                                              \
             const float *b = s->b;                                                                           \
             ROWS(ROW_AT)                                                                                     \
-            for (long k = 0; k < s->n; k++, b += PANEL) {                                                    \
+            UNROLLED for (long k = 0; k < s->n; k++, b += PANEL) {                                           \
                 vf b0 = ld(b), b1 = ld(b + LANES);                                                           \
                 ROWS(STEP)                                                                                   \
             }                                                                                                \

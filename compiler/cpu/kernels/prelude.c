@@ -12,11 +12,13 @@ typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alia
  * half the time: but for two of its passes. Loops that gain more say so. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("tree-sra", "move-loop-invariants")
-#define HOT  static __attribute__((noinline, unused, optimize("O2")))
-#define WARM __attribute__((optimize("O1")))
+#define HOT      static __attribute__((noinline, unused, optimize("O2")))
+#define WARM     __attribute__((optimize("O1")))
+#define UNROLLED _Pragma("GCC unroll 4")
 #else
 #define HOT static __attribute__((noinline, unused))
 #define WARM
+#define UNROLLED _Pragma("clang loop unroll_count(4)")
 #endif
 #define UNUSED static WARM __attribute__((unused))
 

@@ -43,7 +43,7 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
 #define GRAD_TILE(rows)                                                                                      \
     HOT void grad_tile_##rows(const float *x, const long *x_at, long step, const float *y, const int *y_at,  \
                               long n, float *c) {                                                            \
-        R##rows(ROW_ZERO) for (long m = 0; m < n; m++) {                                                     \
+        R##rows(ROW_ZERO) UNROLLED for (long m = 0; m < n; m++) {                                            \
             const float *from = x + x_at[m] * step;                                                          \
             vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                           \
             R##rows(GRAD_STEP)                                                                               \
