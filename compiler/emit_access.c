@@ -384,3 +384,26 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
     else
         dl_putf(e->out, " = %sv%d%s;\n", c.open, in->args[0], c.close);
 }
+
+/* Is what a load or store touches a vector at a time, somewhere in a large array? */
+static bool is_fetched(dl_emitter *e, const dl_kinstr *in) {
+    if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in)) return false;
+    const dl_type *t = &e->k->params.at[in->param].type;
+    if (dl_type_stored(t) * dl_dtype_bytes(t->dtype) < FROM_MEMORY || is_slow(e, t, in->index)) return false;
+    for (int i = 0; !e->flat && i < t->rank; i++)
+        if (!dl_index_inside(e->k->space, &in->index[i], t->axis[i].size)) return false;
+    return lane_step(e, t, in->index) == 1;
+}
+
+bool dl_emit_fetch(dl_emitter *e) {
+    bool any = false;
+    for (int i = 0; i < e->now->run.n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[e->now->run.at[i]];
+        if (!is_fetched(e, in)) continue;
+        dl_putf(e->out, "    __builtin_prefetch(%s + ", dl_emit_param(e, in->param));
+        dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
+        dl_puts(e->out, ");\n");
+        any = true;
+    }
+    return any;
+}

@@ -48,6 +48,7 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
     if (gathered)
         code->scratch = e->t->row_block * DL_ROW_BYTES +
                         (e->t->rows * e->t->panel + DL_PACK_ROWS * s->taps * s->summed + e->t->lanes) * 4;
+    const char *fetch = gathered ? "0" : dl_emit_rows_fetch(e);
     dl_emit_head(e, phase);
     if (!gathered && t.groups > 1 && keep_channels(e))
         put_shared_sums(e, s, t, code);
@@ -57,8 +58,8 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
         dl_putf(e->out, "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, sums);\n}\n",
                 name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name);
     else
-        dl_putf(e->out, "    %s(&%s_shape, arg, %s, unit, scratch, %s_rows, sums);\n}\n", unit, name, w,
-                name);
+        dl_putf(e->out, "    %s(&%s_shape, arg, %s, unit, scratch, %s_rows, %s, sums);\n}\n", unit, name, w,
+                name, fetch);
 }
 
 static const char *weight_argument(dl_emitter *e, const dl_shape *s) {

@@ -121,24 +121,20 @@ static void put_coordinates(dl_emitter *e, const product *p, const group *g, con
     }
 }
 
-static void put_rows(dl_emitter *e, const product *p) {
+/* <kernel>_<name>: calls <kernel>_<vector> for each vector of some rows of a panel, and for what remains of a
+ * row. */
+static void put_rows(dl_emitter *e, const product *p, const char *name, const char *vector) {
     const dl_kernel *k = e->k;
-    dl_putf(e->out, "INLINE void %s_body(char *const *arg, ", k->name);
-    for (int i = 0; i < k->nspace; i++) dl_putf(e->out, "long x%d, ", i);
-    dl_puts(e->out, "long n, const float *acc) {\n    (void)arg, (void)n");
-    for (int i = 0; i < k->nspace; i++) dl_putf(e->out, ", (void)x%d", i);
-    dl_puts(e->out, ";\n");
-    dl_emit_run(e);
     dl_putf(e->out,
-            "}\nstatic void %s_rows(char *const *arg, const float *acc, long batch, long row, long rows, "
+            "static void %s_%s(char *const *arg, const float *acc, long batch, long row, long rows, "
             "long column, long n) {\n"
             "    (void)batch, (void)column, (void)n;\n"
             "    for (long end = row + rows; row < end; row++, acc += PANEL) {\n",
-            k->name);
+            k->name, name);
     put_coordinates(e, p, &p->batch, "batch");
     put_coordinates(e, p, &p->rows, "row");
     dl_buf call = {0};
-    dl_putf(&call, "%s_body(arg, ", k->name);
+    dl_putf(&call, "%s_%s(arg, ", k->name, vector);
     for (int i = 0; i < k->nspace; i++) dl_putf(&call, i == e->lane_axis ? "column + i, " : "x%d, ", i);
     if (e->lane_axis < 0) {
         dl_putf(e->out, "    %s1, acc);\n", call.at);
@@ -149,6 +145,36 @@ static void put_rows(dl_emitter *e, const product *p) {
     }
     dl_puts(e->out, "    }\n}\n");
     dl_buf_free(&call);
+}
+
+static void put_vector_head(dl_emitter *e, const char *name) {
+    const dl_kernel *k = e->k;
+    dl_putf(e->out, "INLINE void %s_%s(char *const *arg, ", k->name, name);
+    for (int i = 0; i < k->nspace; i++) dl_putf(e->out, "long x%d, ", i);
+    dl_puts(e->out, "long n, const float *acc) {\n    (void)arg, (void)n, (void)acc");
+    for (int i = 0; i < k->nspace; i++) dl_putf(e->out, ", (void)x%d", i);
+    dl_puts(e->out, ";\n");
+}
+
+/* What stands behind the sum. */
+static void put_behind(dl_emitter *e, const product *p) {
+    put_vector_head(e, "body");
+    dl_emit_run(e);
+    dl_puts(e->out, "}\n");
+    put_rows(e, p, "rows", "body");
+}
+
+/* What asks memory for all that this touches. False: it touches nothing that is not in cache. */
+static bool put_fetch(dl_emitter *e, const product *p) {
+    size_t mark = e->out->n;
+    put_vector_head(e, "lines");
+    if (e->mode != DL_LANES || !dl_emit_fetch(e)) {
+        e->out->n = mark, e->out->at[mark] = 0;
+        return false;
+    }
+    dl_puts(e->out, "}\n");
+    put_rows(e, p, "fetch", "lines");
+    return true;
 }
 
 /* A sum over the first axis of two matrices, as of a linear layer's weights: a weight gradient of one tap. */
@@ -197,6 +223,7 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     const char *name = e->k->name;
     put_at(e, p, 0);
     put_at(e, p, 1);
+    const char *fetch = put_fetch(e, p) ? dl_format(e->arena, "%s_fetch", name) : "0";
     int64_t panels = dl_ceil_div(p->column.size, e->t->panel),
             blocks = dl_ceil_div(p->rows.size, e->t->row_block), groups = 1;
     while (p->batch.size * blocks * groups < UNITS && groups < panels) groups++;
@@ -212,14 +239,14 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             ".row_step = %lld, "
             ".column_step = %lld, "
             ".left_at = %s_left, "
-            ".right_at = %s_right, "
+            ".right_at = %s_right, .fetch = %s, "
             ".unit_panels = %lld, .by_rows = %d};\n",
             name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
             (long long)terms, pairs, p->c->parts[p->side[0]][0], dl_emit_element(side_type(p, 0)),
             p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)), direct,
             (long long)(ahead ? right_floats : 0), (long long)left_step,
             (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
-            (long long)even_step(p, 1, &p->column), name, name, (long long)unit_panels,
+            (long long)even_step(p, 1, &p->column), name, name, fetch, (long long)unit_panels,
             panel_floats * 4 <= PANELS_STAY);
     dl_putf(e->out,
             "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n",
@@ -251,7 +278,7 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->mode = p.column.n ? DL_LANES : DL_SINGLE;
     bool gradient = is_gradient(&p);
     e->ahead = gradient ? p.column.size : 0; /* a weight's next row, and its moments' */
-    put_rows(e, &p);
+    put_behind(e, &p);
     e->ahead = 0;
     code->needs[DL_NEED_CONTRACTS] = true;
     (gradient ? put_gradient : put_product)(e, &p, code);

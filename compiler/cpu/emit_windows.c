@@ -164,22 +164,27 @@ int64_t dl_emit_rows_scratch(const dl_target *t) { return t->row_block * (t->pan
 
 /* ---- what stands behind the sum ---- */
 
-void dl_emit_body(dl_emitter *e) {
+static void put_vector_head(dl_emitter *e, const char *name) {
     const dl_kernel *k = e->k;
-    dl_putf(e->out, "INLINE void %s_body(char *const *arg, ", k->name);
+    dl_putf(e->out, "INLINE void %s_%s(char *const *arg, ", k->name, name);
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, "long x%d, ", i);
-    dl_puts(e->out, "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)sums");
+    dl_puts(e->out,
+            "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)acc, (void)sums");
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
+}
+
+void dl_emit_body(dl_emitter *e) {
+    put_vector_head(e, "body");
     dl_emit_run(e);
     dl_puts(e->out, "}\n");
 }
 
-/* Runs the body over m channels of one position; its coordinates are written as `at`, by axis. */
-static void put_channels(dl_emitter *e, const char *at, const char *indent) {
+/* Runs <kernel>_<vector> over m channels of one position; its coordinates are written as `at`, by axis. */
+static void put_channels(dl_emitter *e, const char *vector, const char *at, const char *indent) {
     const dl_kernel *k = e->k;
     dl_buf call = {0};
-    dl_putf(&call, "%s_body(arg, ", k->name);
+    dl_putf(&call, "%s_%s(arg, ", k->name, vector);
     for (int i = 0; i < k->nspace; i++) {
         if (i == 1)
             dl_puts(&call, "channel + i, ");
@@ -199,19 +204,36 @@ void dl_emit_point(dl_emitter *e) {
             "static void %s_point(char *const *arg, const float *acc, const long at[4], long channel, long "
             "m, double *sums) {\n",
             e->k->name);
-    put_channels(e, "at[%d], ", "    ");
+    put_channels(e, "body", "at[%d], ", "    ");
     dl_puts(e->out, "}\n");
+}
+
+/* <kernel>_<name>: <kernel>_<vector> over some rows of a block. */
+static void put_rows(dl_emitter *e, const char *name, const char *vector) {
+    dl_putf(e->out,
+            "static void %s_%s(char *const *arg, const float *acc, const struct rows *row, long from, long "
+            "n, long channel, long m, double *sums) {\n"
+            "    for (long r = from; r < from + n; r++, acc += PANEL) {\n",
+            e->k->name, name);
+    put_channels(e, vector, "row->out[%d][r], ", "        ");
+    dl_puts(e->out, "    }\n}\n");
 }
 
 void dl_emit_rows_behind(dl_emitter *e) {
     dl_emit_body(e);
-    dl_putf(e->out,
-            "static void %s_rows(char *const *arg, const float *acc, const struct rows *row, long from, long "
-            "n, long channel, long m, double *sums) {\n"
-            "    for (long r = from; r < from + n; r++, acc += PANEL) {\n",
-            e->k->name);
-    put_channels(e, "row->out[%d][r], ", "        ");
-    dl_puts(e->out, "    }\n}\n");
+    put_rows(e, "rows", "body");
+}
+
+const char *dl_emit_rows_fetch(dl_emitter *e) {
+    size_t mark = e->out->n;
+    put_vector_head(e, "lines");
+    if (!dl_emit_fetch(e)) {
+        e->out->n = mark, e->out->at[mark] = 0;
+        return "0";
+    }
+    dl_puts(e->out, "}\n");
+    put_rows(e, "fetch", "lines");
+    return dl_format(e->arena, "%s_fetch", e->k->name);
 }
 
 /* As the loops are, which then may stand in it where no other kernel calls them. */

@@ -58,6 +58,9 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most);
 void dl_emit_body(dl_emitter *e);
 void dl_emit_point(dl_emitter *e);
 void dl_emit_rows_behind(dl_emitter *e);
+/* <kernel>_fetch, which asks memory for all that <kernel>_rows will touch; its name, or "0": there is
+ * nothing. */
+const char *dl_emit_rows_fetch(dl_emitter *e);
 /* "void <kernel>_<phase>(...) {" */
 void dl_emit_head(dl_emitter *e, int phase);
 /* Bytes of struct rows_scratch. */

@@ -103,7 +103,8 @@ struct rows {
     int at[3][ROW_BLOCK], out[4][ROW_BLOCK];
 };
 /* The rest of a kernel at rows [from, from + n) of a block, or at one output position: `acc` has the sums of
- * `m` channels from `channel` on, PANEL a row. */
+ * `m` channels from `channel` on, PANEL a row. Or what asks memory for all that it will touch, before the
+ * last of the sums; 0: nothing. */
 typedef void rows_fn(char *const *arg, const float *acc, const struct rows *row, long from, long n,
                      long channel, long m, double *sums);
 typedef void point_fn(char *const *arg, const float *acc, const long at[4], long channel, long m,
@@ -177,8 +178,8 @@ struct columns {
      * floats */
     struct array weight;
     enum { AS_IT_LIES, BY_TURNING, BY_WIDENING, BY_PAIRING } made;
-    float *chain;    /* where it is made: [columns][terms of the chain][PANEL] */
-    rows_fn *finish; /* 0: the caller does */
+    float *chain;            /* where it is made: [columns][terms of the chain][PANEL] */
+    rows_fn *finish, *fetch; /* 0: the caller does */
 };
 
 /* Neighbouring channels of one part at one tap. */
@@ -293,8 +294,9 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
 #endif
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
         for (long column = c->first_column; column < c->first_column + c->columns; column++) {
-            tile(s->pairs, stretch, some, acc + r * PANEL, more);
             long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
+            if (last && c->fetch) c->fetch(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
+            tile(s->pairs, stretch, some, acc + r * PANEL, more);
             if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
             for (long i = 0; i < some; i++) stretch[i].b += apart;
         }
@@ -428,7 +430,7 @@ struct rows_scratch {
 /* The block of a unit, whose weights are w[column][tap][depth][PANEL] as floats, or made so. Units:
  * positions, then row blocks and groups of columns. */
 INLINE struct columns columns_of(const struct contraction *s, long unit, struct rows_scratch *t,
-                                 struct array w, long depth, rows_fn *finish) {
+                                 struct array w, long depth, rows_fn *finish, rows_fn *fetch) {
     long groups = (s->columns + s->unit_columns - 1) / s->unit_columns;
     for (const struct positions *p = s->positions;; p++) {
         long rows = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
@@ -440,7 +442,8 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
         long block = s->by_rows ? unit / groups : unit % blocks,
              group = s->by_rows ? unit % groups : unit / blocks;
         struct columns c = {.of = s, .positions = p, .row = &t->row, .channels = s->reduced, .depth = depth};
-        c.rows = fill_rows(s, p, block * ROW_BLOCK, &t->row, ROW_BLOCK), c.finish = finish;
+        c.rows = fill_rows(s, p, block * ROW_BLOCK, &t->row, ROW_BLOCK);
+        c.finish = finish, c.fetch = fetch;
         c.first_column = group * s->unit_columns, c.columns = s->columns - c.first_column;
         if (c.columns > s->unit_columns) c.columns = s->unit_columns;
         c.weight = w, c.chain = t->chain;
@@ -452,19 +455,19 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
 
 /* A block of rows by some columns of panels. w: [column][tap][channel][PANEL] */
 UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct array w, long unit, char *scratch,
-                      rows_fn *finish, double *sums) {
+                      rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     long words = (long)s->weight_start * s->weight_taps * s->reduced * PANEL;
     w = from_element(w, s->pairs && !is_float(w) ? 2 * words : words);
-    struct columns c = columns_of(s, unit, t, w, s->reduced, finish);
+    struct columns c = columns_of(s, unit, t, w, s->reduced, finish, fetch);
     sum_columns(&c, arg, t->acc, sums);
 }
 
 /* The same for an input gradient whose weights few blocks of rows share: they are turned as they are used. */
 UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct array w, long unit,
-                         char *scratch, rows_fn *finish, double *sums) {
+                         char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(s, unit, t, w, s->reduced, finish);
+    struct columns c = columns_of(s, unit, t, w, s->reduced, finish, fetch);
     c.b = t->chain, c.made = BY_TURNING;
     sum_columns(&c, arg, t->acc, sums);
 }

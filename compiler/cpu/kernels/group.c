@@ -85,7 +85,7 @@ UNUSED void sum_by_group(const struct groups *g, const struct positions *p, cons
 UNUSED void group_unit(const struct groups *g, char *const *arg, const float *packed, long unit,
                        char *scratch, rows_fn *finish, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(g->rows, unit, t, (struct array){packed, F32}, g->span, 0);
+    struct columns c = columns_of(g->rows, unit, t, (struct array){packed, F32}, g->span, 0, 0);
     long column = c.first_column, channel = column * PANEL, m = g->rows->channels - channel;
     c.channels = column_reads(g, column, &c.first);
     sum_columns(&c, arg, t->acc, sums);

@@ -7,6 +7,10 @@
  * Of pairs (pairs.c) a term is a word of two: the left operand is read where it lies, and of the right one
  * either terms or columns are neighbours. */
 typedef long offset_fn(long batch, long row, long term);
+/* The rest of a kernel at `rows` rows from `row` on: `acc` has the sums of `n` columns from `column` on,
+ * PANEL a row. Or what asks memory for all that it will touch, before the sums are made; 0: nothing. */
+typedef void product_fn(char *const *arg, const float *acc, long batch, long row, long rows, long column,
+                        long n);
 struct product {
     long batch, rows, columns, terms;
     int pairs;               /* do `terms` count words? */
@@ -17,14 +21,11 @@ struct product {
     long row_step,
         column_step; /* from row to row and column to column, where that is the same everywhere; 0: ask */
     offset_fn *left_at, *right_at;
+    product_fn *fetch;
     long unit_panels; /* columns of panels that a unit works on */
     int by_rows; /* units of the same rows follow each other: all panels stay in cache, else these rows' are
                     read again for each group of panels */
 };
-/* The rest of a kernel at `rows` rows from `row` on: `acc` has the sums of `n` columns from `column` on,
- * PANEL a row. */
-typedef void product_fn(char *const *arg, const float *acc, long batch, long row, long rows, long column,
-                        long n);
 
 INLINE long panels_of(const struct product *s) { return (s->columns + PANEL - 1) / PANEL; }
 
@@ -180,13 +181,15 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
         const float *right = packed + (batch * panels + p) * s->terms * PANEL;
         long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
         for (long r = 0; r < n; r += TILE_ROWS) {
+            long some = n - r < TILE_ROWS ? n - r : TILE_ROWS;
+            if (s->fetch) s->fetch(arg, t->acc, batch, row + r, some, column, m);
             for (long k = 0; k == 0 || k < s->terms; k += chain) {
                 struct stretch one = {.b = right + k * PANEL,
                                       .n = s->terms - k < chain ? s->terms - k : chain};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = rows[r + i] + k;
                 tile(s->pairs, &one, 1, t->acc, k > 0);
             }
-            finish(arg, t->acc, batch, row + r, n - r < TILE_ROWS ? n - r : TILE_ROWS, column, m);
+            finish(arg, t->acc, batch, row + r, some, column, m);
         }
     }
 }
