@@ -102,7 +102,7 @@ def compare_losses(place, steps, in_double):
     x, t = (torch.from_numpy(a) for a in read("data_batch_1.bin"))
     at = [slice(i % (len(x) // BATCH) * BATCH, (i % (len(x) // BATCH) + 1) * BATCH) for i in range(steps)]
     batches = [(x[i], t[i]) for i in at]
-    ours = place.replay(weights, batches, CONFIG, f"--threads={torch.get_num_threads()}", rate=None)[0]
+    ours = place.replay(weights, batches, CONFIG, rate=None)[0]
     double = copy.deepcopy(model).double()
     optimizer = optimizer_of(model)
     theirs = [step(model, optimizer, *b) for b in batches]
@@ -161,7 +161,7 @@ def accuracy_in_torch(seed, epochs):
 
 
 def accuracy_of_ours(place, seed, epochs):
-    place.run("dlrun", CONFIG, f"--data_dir={DATA}", f"--n_epochs={epochs}", f"--seed={seed}", f"--threads={torch.get_num_threads()}",
+    place.run("dlrun", CONFIG, f"--data_dir={DATA}", f"--n_epochs={epochs}", f"--seed={seed}",
               f"--output_dir={place / 'run'}{seed}")
     lines = (place / f"run{seed}/metrics.jsonl").read_text().splitlines()
     return [p["accuracy/valid"] for p in map(json.loads, lines) if "accuracy/valid" in p][-1]

@@ -24,7 +24,8 @@ except ImportError as missing:
     print(f"SKIP: {missing} (scripts/install-packages test)")
     sys.exit(77)
 
-torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
+THREADS = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)  # PyTorch's, and dlrun's: tests that run side by side get one
+torch.set_num_threads(THREADS)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
 DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4"}
@@ -109,7 +110,10 @@ class Workplace:
         return str(found[0])
 
     def start(self, name, *args, **kwargs):
-        return subprocess.Popen([self.program(name), *map(str, args)], cwd=ROOT, env=self.env, text=True,
+        args = [*map(str, args)]
+        if name == "dlrun" and not any(a.startswith("--threads=") for a in args):
+            args.append(f"--threads={THREADS}")
+        return subprocess.Popen([self.program(name), *args], cwd=ROOT, env=self.env, text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kwargs)
 
     def run(self, name, *args, status=0):
