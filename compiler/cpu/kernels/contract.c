@@ -257,6 +257,14 @@ INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct 
     to->b = p->b, to->n = p->n;
 }
 
+/* Asks for what the tile of rows from r on will read of a piece, while the one before it is summed: what is
+ * new to the caches is what the last tap, or the last channels, read. */
+INLINE void fetch_tile(const struct columns *c, const struct piece *p, long r) {
+    long bytes = p->n * bytes_of(p->type);
+    for (long end = r + TILE_ROWS < c->rows ? r + TILE_ROWS : c->rows; r < end; r++)
+        for (long i = 0; i < bytes; i += 64) __builtin_prefetch(p->x + c->row->base[r] * p->step + i);
+}
+
 /* What a tile's rows read as floats: in `wide` where they are not, CHAIN a row. type[i]: of stretch i. */
 INLINE void widen_rows(struct stretch *stretch, const int *type, long n, float *wide) {
     for (long i = 0, k = 0; i < n; k += stretch[i++].n)
@@ -293,6 +301,7 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
         widen_rows(stretch, type, some, wide);
 #endif
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
+        if (n) fetch_tile(c, piece + n - 1, r + TILE_ROWS);
         for (long column = c->first_column; column < c->first_column + c->columns; column++) {
             long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
             if (last && c->fetch) c->fetch(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
