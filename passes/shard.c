@@ -170,9 +170,10 @@ static dl_along taken_along(const dl_node *whole, int k, const mode *m) {
 }
 
 /* Is an operand that the mode takes in pieces so over the other group already, or taken so by the other's
- * mode? */
+ * mode, or does that one leave its pieces along the same axis (two that a reshape joins)? */
 static bool is_taken(sharder *s, const dl_node *n, const dl_node *whole, int group, const mode *m,
                      const mode *others) {
+    if (others && m->along.axis && others->along.axis == m->along.axis) return true;
     for (int k = 0; k < n->nin; k++) {
         const char *own = taken_along(whole, k, m).axis;
         const dl_state *other = &entry_of(s, n->in[k])->state[1 - group];

@@ -160,7 +160,7 @@ static void check_seed(uint64_t seed, int tp, int cp, totals *all) {
 
 int main(int argc, char **argv) {
     totals all = {0};
-    int from = argc > 1 ? atoi(argv[1]) : 1, last = argc > 2 ? atoi(argv[2]) : 150;
+    int from = argc > 1 ? atoi(argv[1]) : 1, last = argc > 2 ? atoi(argv[2]) : 200;
     for (int seed = from; seed <= last; seed++) {
         check_seed((uint64_t)seed, 2, 1, &all);
         check_seed((uint64_t)seed, 1, 3, &all);
