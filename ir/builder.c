@@ -126,7 +126,7 @@ dl_value *dl_build_gathered(dl_builder *b, dl_value *share, const dl_var_cut *c,
 }
 
 dl_value *dl_build_share(dl_builder *b, dl_value *v, const dl_var_cut *c) {
-    dl_share own = dl_share_of(c->size, c->ranks, c->rank);
+    dl_share own = dl_cut_share(c);
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[c->axis].name),
                     dl_attr_int(DL_ATTR_start, own.first), dl_attr_int(DL_ATTR_stop, own.first + own.n)};
     return dl_build(b, DL_OP_slice, 1, &v, 3, at);

@@ -46,13 +46,18 @@ dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece) {
     return type;
 }
 
-int64_t dl_piece_first(const dl_var_piece *piece, int axis) {
-    int64_t first = 0;
-    for (int i = 0; i < piece->n; i++) {
+dl_share dl_cut_share(const dl_var_cut *c) { return dl_share_of(c->size / c->parts, c->ranks, c->rank); }
+
+int64_t dl_piece_at(const dl_var_piece *piece, int axis, int64_t at, int64_t *n) {
+    for (int i = piece->n - 1; i >= 0; i--) {
         const dl_var_cut *c = &piece->cut[i];
-        if (c->axis == axis) first += dl_share_of(c->size, c->ranks, c->rank).first;
+        dl_share own = dl_cut_share(c);
+        if (c->axis != axis) continue;
+        int64_t part = c->parts > 1 && own.n ? at / own.n : 0, in = at - part * own.n;
+        if (c->parts > 1 && *n > own.n - in) *n = own.n - in;
+        at = part * (c->size / c->parts) + own.first + in;
     }
-    return first;
+    return at;
 }
 
 bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece) {
@@ -61,8 +66,8 @@ bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece) {
     for (int i = ok ? piece->n - 1 : -1; ok && i >= 0; i--) {
         const dl_var_cut *c = &piece->cut[i];
         ok = c->group && *c->group && c->axis >= 0 && c->axis < type->rank && c->ranks >= 1 && c->rank >= 0 &&
-             c->rank < c->ranks && c->size >= 0 &&
-             dl_share_of(c->size, c->ranks, c->rank).n == whole.axis[c->axis].size;
+             c->rank < c->ranks && c->size >= 0 && c->parts >= 1 && c->size % c->parts == 0 &&
+             (c->parts == 1 || c->axis == 0) && dl_cut_share(c).n * c->parts == whole.axis[c->axis].size;
         if (ok) whole.axis[c->axis].size = c->size;
     }
     whole.layout = (dl_layout){0};

@@ -6,6 +6,7 @@
  * arena. */
 #ifndef DL_GRAPH_H
 #define DL_GRAPH_H
+#include "ir/collective.h"
 #include "ir/op.h"
 
 typedef struct dl_node dl_node;
@@ -68,10 +69,13 @@ typedef struct {
     double a, b;
 } dl_init;
 
-/* Between the ranks of a group: the share of `rank` (collective.h) of the `size` elements along an axis. */
+/* Between the ranks of a group: the share of `rank` (collective.h) of the `size` elements along an axis, or
+ * of each of `parts` equal parts of them, one behind the other: of queries, keys and values that one product
+ * makes, its heads. Several parts along a tensor's first axis alone, where a part's share is one run of it.
+ */
 typedef struct {
     const char *group; /* interned; "tp" */
-    int axis, ranks, rank;
+    int axis, ranks, rank, parts;
     int64_t size;
 } dl_var_cut;
 
@@ -139,8 +143,11 @@ dl_graph *dl_graph_new(dl_module *m, const char *name);
 dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init, dl_loc loc);
 /* The type of the whole tensor that a variable of this type is a piece of. */
 dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece);
-/* The element of the whole along an axis that the piece begins with. */
-int64_t dl_piece_first(const dl_var_piece *piece, int axis);
+/* What a cut leaves of a part. */
+dl_share dl_cut_share(const dl_var_cut *cut);
+/* Where the piece's element `at` along an axis lies in the whole; of `*n` from there on, as many are left as
+ * lie side by side there, too. */
+int64_t dl_piece_at(const dl_var_piece *piece, int axis, int64_t at, int64_t *n);
 /* Can a variable of this type be that piece of a tensor: axes, ranks and sizes in range, and what the cuts
  * leave is the type? */
 bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece);

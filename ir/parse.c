@@ -105,10 +105,11 @@ static bool parse_numbers(dl_parser *p, dl_var *v) {
 }
 
 /* "piece(1, 64, tp, 4, 1)", of a variable of that type, and perhaps another one, of what that leaves: the
- * axis' number, the size there, the group, its ranks, and whose it is; or nothing. */
+ * axis' number, the size there, the group, its ranks, and whose it is, and the number of parts where they are
+ * several; or nothing. */
 static bool parse_piece(dl_parser *p, const dl_type *t, dl_var_piece *piece) {
-    bool yes;
-    int64_t axis, ranks, rank;
+    bool yes, more;
+    int64_t axis, ranks, rank, parts;
     dl_token at = p->tok;
     for (;;) {
         if (!dl_lex_accept_word(p, "piece", &yes)) return false;
@@ -119,9 +120,11 @@ static bool parse_piece(dl_parser *p, const dl_type *t, dl_var_piece *piece) {
             !dl_lex_mark(p, ',') || !dl_lex_int(p, 0, INT64_MAX, "a size", &c->size) ||
             !dl_lex_mark(p, ',') || !dl_lex_name(p, TOK_WORD, "a group of ranks", &c->group) ||
             !dl_lex_mark(p, ',') || !dl_lex_int(p, 1, INT32_MAX, "ranks", &ranks) || !dl_lex_mark(p, ',') ||
-            !dl_lex_int(p, 0, ranks - 1, "a rank", &rank) || !dl_lex_mark(p, ')'))
+            !dl_lex_int(p, 0, ranks - 1, "a rank", &rank) || !dl_lex_accept(p, ',', &more))
             return false;
-        c->axis = (int)axis, c->ranks = (int)ranks, c->rank = (int)rank;
+        parts = 1;
+        if ((more && !dl_lex_int(p, 2, INT32_MAX, "parts", &parts)) || !dl_lex_mark(p, ')')) return false;
+        c->axis = (int)axis, c->ranks = (int)ranks, c->rank = (int)rank, c->parts = (int)parts;
     }
     return dl_piece_fits(t, piece) || dl_lex_fail(p, &at, "%s is no such piece", dl_type_text(t));
 }

@@ -159,6 +159,7 @@ static void code_piece(codec *c, dl_var_piece *p) {
         dl_var_cut *cut = &p->cut[i];
         code_name(c, &cut->group);
         code_int(c, &cut->axis), code_int(c, &cut->ranks), code_int(c, &cut->rank);
+        code_int(c, &cut->parts);
         code_int64(c, &cut->size);
     }
 }

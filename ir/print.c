@@ -130,7 +130,9 @@ static void put_var(dl_buf *out, const dl_var *v) {
     for (int i = 0; i < v->piece.n; i++) {
         const dl_var_cut *c = &v->piece.cut[i];
         dl_putf(out, " piece(%d, ", c->axis), put_int(out, c->size), dl_puts(out, ", ");
-        put_word(out, c->group), dl_putf(out, ", %d, %d)", c->ranks, c->rank);
+        put_word(out, c->group), dl_putf(out, ", %d, %d", c->ranks, c->rank);
+        if (c->parts > 1) dl_putf(out, ", %d", c->parts);
+        dl_puts(out, ")");
     }
     if (v->role == DL_VAR_TABLE) {
         put_numbers(out, v);

@@ -76,8 +76,8 @@ static bool gathers_shares(const dl_node *n, const dl_result *r) {
 static void take_share(dl_optimization *o, dl_trained *t, const dl_node *n) {
     dl_var_cut *c = &t->share.cut[t->share.n++];
     int at = dl_type_axis(&t->own->type, dl_node_name(n, DL_ATTR_axis));
-    *c = (dl_var_cut){dl_node_name(n, DL_ATTR_group), at, (int)dl_node_int(n, DL_ATTR_ranks),
-                      (int)dl_node_int(n, DL_ATTR_rank), t->own->type.axis[at].size};
+    *c = (dl_var_cut){dl_node_name(n, DL_ATTR_group),    at, (int)dl_node_int(n, DL_ATTR_ranks),
+                      (int)dl_node_int(n, DL_ATTR_rank), 1,  t->own->type.axis[at].size};
     o->b->loc = t->var->loc;
     t->own = dl_build_share(o->b, t->own, c);
     t->grad = n->in[0];

@@ -78,7 +78,7 @@ static dl_value *share_alike(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v,
     const dl_parallel *p = &ctx->parallel;
     int axis = var->piece.n ? -1 : shared_along(ctx, &v->type, p->tp);
     if (axis < 0) return v;
-    const dl_var_cut cut = {"tp", axis, p->tp, p->tp_rank, v->type.axis[axis].size};
+    const dl_var_cut cut = {"tp", axis, p->tp, p->tp_rank, 1, v->type.axis[axis].size};
     return dl_build_gathered(b, dl_build_share(b, v, &cut), &cut, of);
 }
 
@@ -87,7 +87,7 @@ static dl_value *mean_gradient(const dl_pass_ctx *ctx, dl_builder *b, dl_value *
                                const summing *s) {
     int axis = shared_along(ctx, &v->type, s->ranks);
     if (axis < 0) return share_alike(ctx, b, s->ranks > 1 ? mean_over(b, v, s) : v, var, s->of);
-    const dl_var_cut cut = {s->group, axis, s->ranks, s->rank, v->type.axis[axis].size};
+    const dl_var_cut cut = {s->group, axis, s->ranks, s->rank, 1, v->type.axis[axis].size};
     dl_value *share = share_alike(ctx, b, scattered_mean(b, v, axis, s), var, s->of);
     return dl_build_gathered(b, share, &cut, s->of);
 }

@@ -45,6 +45,11 @@ static dl_share share_of(const sharder *s, int group, int64_t size) {
     return dl_share_of(size, dl_shard_ranks(s->parallel, group), dl_shard_rank(s->parallel, group));
 }
 
+/* What the rank has of `size` elements. */
+static int64_t own_size(const sharder *s, int group, dl_along along, int64_t size) {
+    return share_of(s, group, size / along.parts).n * along.parts;
+}
+
 /* ---- from state to state ---- */
 
 /* v's states, with another for this group. */
@@ -60,21 +65,47 @@ static dl_attr ranks_attr(const sharder *s, int group) {
     return dl_attr_int(DL_ATTR_ranks, dl_shard_ranks(s->parallel, group));
 }
 
+/* v with its parts along an axis of their own; and together again. */
+static dl_value *part(sharder *s, dl_value *v, dl_along along) {
+    dl_type t = dl_scalar(v->type.dtype);
+    if (along.parts == 1) return v;
+    for (int i = 0; i < v->type.rank; i++) {
+        dl_axis a = v->type.axis[i];
+        if (a.name == along.axis) dl_type_push(&t, dl_intern("part'"), along.parts), a.size /= along.parts;
+        dl_type_push(&t, a.name, a.size);
+    }
+    return dl_build_as(&s->b, DL_OP_reshape, 1, &v, 0, NULL, t);
+}
+
+static dl_value *unite(sharder *s, dl_value *v, dl_along along) {
+    dl_type t = dl_scalar(v->type.dtype);
+    if (along.parts == 1) return v;
+    for (int i = 0; i < v->type.rank; i++) {
+        dl_axis a = v->type.axis[i];
+        if (a.name == along.axis) t.rank--, a.size *= along.parts;
+        dl_type_push(&t, a.name, a.size);
+    }
+    return dl_build_as(&s->b, DL_OP_reshape, 1, &v, 0, NULL, t);
+}
+
 static dl_value *build_gather(sharder *s, dl_value *v, int group, dl_state own, bool alike) {
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, own.axis),
-                    dl_attr_ints(DL_ATTR_size, 1, &own.size),
+    int64_t each = own.size / own.along.parts;
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, own.along.axis),
+                    dl_attr_ints(DL_ATTR_size, 1, &each),
                     group_attr(group),
                     ranks_attr(s, group),
                     dl_attr_int(DL_ATTR_rank, dl_shard_rank(s->parallel, group)),
                     dl_attr_int(DL_ATTR_alike, 1)};
-    return dl_build(&s->b, DL_OP_all_gather, 1, &v, alike ? 6 : 5, at);
+    v = part(s, v, own.along);
+    return unite(s, dl_build(&s->b, DL_OP_all_gather, 1, &v, alike ? 6 : 5, at), own.along);
 }
 
-static dl_value *build_slice(sharder *s, dl_value *v, int group, const char *axis) {
-    dl_share own = share_of(s, group, size_along(v, axis));
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, own.first),
+static dl_value *build_slice(sharder *s, dl_value *v, int group, dl_along along) {
+    dl_share own = share_of(s, group, size_along(v, along.axis) / along.parts);
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, along.axis), dl_attr_int(DL_ATTR_start, own.first),
                     dl_attr_int(DL_ATTR_stop, own.first + own.n)};
-    return dl_build(&s->b, DL_OP_slice, 1, &v, 3, at);
+    v = part(s, v, along);
+    return unite(s, dl_build(&s->b, DL_OP_slice, 1, &v, 3, at), along);
 }
 
 static dl_value *convert(sharder *s, dl_value *v, int group, dl_state to);
@@ -86,7 +117,7 @@ static dl_value *build_conversion(sharder *s, dl_value *v, int group, dl_state t
     if (to.kind == DL_STATE_PIECE)
         return own.kind == DL_STATE_PIECE || own.kind == DL_STATE_WHOLE
                    ? convert(s, convert(s, v, group, part), group, to)
-                   : build_slice(s, v, group, to.axis);
+                   : build_slice(s, v, group, to.along);
     if (own.kind == DL_STATE_PIECE) return build_gather(s, v, group, own, to.kind == DL_STATE_WHOLE);
     if (to.kind == DL_STATE_PART) return dl_build(&s->b, DL_OP_enter, 1, &v, 2, enter);
     return dl_build(&s->b, DL_OP_scale_gradient, 1, &v, 1, &share);
@@ -95,11 +126,12 @@ static dl_value *build_conversion(sharder *s, dl_value *v, int group, dl_state t
 /* v in another state. What nothing flows back into is what it is. */
 static dl_value *convert(sharder *s, dl_value *v, int group, dl_state to) {
     dl_state own = entry_of(s, v)->state[group];
-    bool same = own.kind == to.kind && (own.kind != DL_STATE_PIECE || own.axis == to.axis);
+    bool same = own.kind == to.kind && (own.kind != DL_STATE_PIECE || dl_along_same(own.along, to.along));
     if (same || (own.kind == DL_STATE_FREE && to.kind != DL_STATE_PIECE)) return v;
     for (const form *f = entry_of(s, v)->forms; f; f = f->next)
-        if (f->group == group && f->state.kind == to.kind && f->state.axis == to.axis) return f->v;
-    if (to.kind == DL_STATE_PIECE) to.size = own.kind == DL_STATE_PIECE ? 0 : size_along(v, to.axis);
+        if (f->group == group && f->state.kind == to.kind && dl_along_same(f->state.along, to.along))
+            return f->v;
+    if (to.kind == DL_STATE_PIECE) to.size = own.kind == DL_STATE_PIECE ? 0 : size_along(v, to.along.axis);
     dl_value *made = build_conversion(s, v, group, to);
     if (to.kind == DL_STATE_PIECE && own.kind == DL_STATE_PIECE) return made; /* by way of the whole */
     form *f = DL_NEW(s->arena, form);
@@ -112,9 +144,9 @@ static dl_value *convert(sharder *s, dl_value *v, int group, dl_state to) {
 
 /* What it does for a group. */
 typedef struct {
-    const char *axis;              /* the result's, which is in pieces; NULL: none */
-    int sums;                      /* or which operand's pieces are summed over; -1: none */
-    const char *over, *over_other; /* along these axes of that operand and of the other */
+    dl_along along;            /* the result's, which is in pieces; or none */
+    int sums;                  /* or which operand's pieces are summed over; -1: none */
+    dl_along over, over_other; /* along these of that operand and of the other */
 } mode;
 
 /* The node as it was, with whole operands and results. */
@@ -131,22 +163,23 @@ static dl_node whole_of(sharder *s, const dl_node *n) {
     return w;
 }
 
-/* Does the mode take operand k in pieces along an axis, and which? */
-static const char *taken_along(const dl_node *whole, int k, const mode *m) {
-    if (m->axis) return dl_shard_comes(whole, k, m->axis);
-    return m->sums < 0 ? NULL : k == m->sums ? m->over : m->over_other;
+/* Does the mode take operand k in pieces, and along what? */
+static dl_along taken_along(const dl_node *whole, int k, const mode *m) {
+    if (m->along.axis) return dl_shard_comes(whole, k, m->along);
+    return m->sums < 0 ? (dl_along){0} : k == m->sums ? m->over : m->over_other;
 }
 
 /* Is an operand that the mode takes in pieces so over the other group already, or taken so by the other's
- * mode? */
+ * mode, or does that one leave its pieces along the same axis (two that a reshape joins)? */
 static bool is_taken(sharder *s, const dl_node *n, const dl_node *whole, int group, const mode *m,
                      const mode *others) {
+    if (others && m->along.axis && others->along.axis == m->along.axis) return true;
     for (int k = 0; k < n->nin; k++) {
-        const char *own = taken_along(whole, k, m);
+        const char *own = taken_along(whole, k, m).axis;
         const dl_state *other = &entry_of(s, n->in[k])->state[1 - group];
         if (!own) continue;
-        if (other->kind == DL_STATE_PIECE && other->axis == own) return true;
-        if (others && taken_along(whole, k, others) == own) return true;
+        if (other->kind == DL_STATE_PIECE && other->along.axis == own) return true;
+        if (others && taken_along(whole, k, others).axis == own) return true;
     }
     return false;
 }
@@ -161,16 +194,18 @@ static bool may_attend(const sharder *s, const dl_node *whole, int group, const 
 
 static mode find_mode(sharder *s, const dl_node *n, const dl_node *whole, int group, const mode *others) {
     mode m = {.sums = -1};
-    const char *wanted = s->wants.axis[group][n->out[0].id];
     if (dl_shard_ranks(s->parallel, group) == 1) return m;
-    if (wanted && dl_shard_follows(whole, wanted)) m.axis = wanted;
-    for (int k = 0; k < n->nin && !m.axis && m.sums < 0; k++) {
+    dl_along wanted = s->wants.along[group][n->out[0].id];
+    if (wanted.axis && dl_shard_follows(whole, wanted)) m.along = wanted;
+    for (int k = 0; k < n->nin && !m.along.axis && m.sums < 0; k++) {
         const dl_state own = entry_of(s, n->in[k])->state[group];
         if (own.kind != DL_STATE_PIECE) continue;
-        m.axis = dl_shard_goes(whole, k, own.axis);
-        if (!m.axis && dl_shard_sums(whole, k, own.axis, &m.over_other)) m.sums = k, m.over = own.axis;
+        m.along = dl_shard_goes(whole, k, own.along);
+        if (!m.along.axis && dl_shard_sums(whole, k, own.along, &m.over_other))
+            m.sums = k, m.over = own.along;
     }
-    bool refused = m.axis && n->op == DL_OP_flash_attention && !may_attend(s, whole, group, m.axis);
+    bool refused =
+        m.along.axis && n->op == DL_OP_flash_attention && !may_attend(s, whole, group, m.along.axis);
     return refused || is_taken(s, n, whole, group, &m, others) ? (mode){.sums = -1} : m;
 }
 
@@ -188,11 +223,13 @@ static dl_state_kind find_whole(sharder *s, const dl_node *n, int group) {
 /* Do keys and values stay in pieces, which go round the group's ranks (ring.c)? Those of whole ones, as where
  * all ranks make the same of another input, need not. */
 static bool goes_round(sharder *s, const dl_node *n, int group, const mode *m) {
-    if (!s->parallel->ring || group != DL_CP || n->op != DL_OP_flash_attention || !m->axis) return false;
-    bool all = dl_type_axis(&n->out[DL_ATT_Y].type, m->axis) == 1;
+    if (!s->parallel->ring || group != DL_CP || n->op != DL_OP_flash_attention || !m->along.axis)
+        return false;
+    bool all = dl_type_axis(&n->out[DL_ATT_Y].type, m->along.axis) == 1;
     for (int k = DL_ATT_K; k <= DL_ATT_V; k++) {
         const dl_state *own = &entry_of(s, n->in[k])->state[group];
-        all = all && own->kind == DL_STATE_PIECE && own->axis == n->in[k]->type.axis[1].name;
+        const dl_along keys = {.axis = n->in[k]->type.axis[1].name, .parts = 1};
+        all = all && own->kind == DL_STATE_PIECE && dl_along_same(own->along, keys);
     }
     return all;
 }
@@ -204,16 +241,13 @@ static dl_state take_operands(sharder *s, dl_node *n, const dl_node *whole, int 
     for (int k = 0; k < n->nin; k++) {
         dl_state to = {.kind = alike};
         if (round && (k == DL_ATT_K || k == DL_ATT_V)) continue;
-        if (m->axis)
-            to.axis = dl_shard_comes(whole, k, m->axis);
-        else if (m->sums >= 0)
-            to.axis = k == m->sums ? m->over : m->over_other;
-        if (m->axis || m->sums >= 0) to.kind = to.axis ? DL_STATE_PIECE : DL_STATE_PART;
+        to.along = taken_along(whole, k, m);
+        if (m->along.axis || m->sums >= 0) to.kind = to.along.axis ? DL_STATE_PIECE : DL_STATE_PART;
         n->in[k] = convert(s, n->in[k], group, to);
     }
     if (m->sums >= 0) return (dl_state){.kind = DL_STATE_WHOLE};
-    if (!m->axis) return (dl_state){.kind = alike};
-    return (dl_state){DL_STATE_PIECE, m->axis, size_along(&whole->out[0], m->axis)};
+    if (!m->along.axis) return (dl_state){.kind = alike};
+    return (dl_state){DL_STATE_PIECE, m->along, size_along(&whole->out[0], m->along.axis)};
 }
 
 /* Attention that draws, or looks back, or whose keys go round, is told which of the whole's heads, queries
@@ -234,11 +268,19 @@ static void tell_part(sharder *s, dl_node *n, const dl_node *whole, int group, i
     dl_node_set(s->b.graph, n, dl_attr_ints(DL_ATTR_whole, DL_ATT_CUTS, now));
 }
 
-/* The node's types, and the number of heads, are those of the pieces. */
+/* The node's types, the number of heads, and where a slice of parts begins and ends, are those of the pieces.
+ */
 static void cut_types(sharder *s, dl_node *n, const dl_node *whole, int group, dl_state made) {
     if (made.kind != DL_STATE_PIECE) return;
-    int at = dl_type_axis(&n->out[0].type, made.axis);
-    n->out[0].type.axis[at].size = share_of(s, group, made.size).n;
+    int at = dl_type_axis(&n->out[0].type, made.along.axis);
+    int64_t own_parts = own_size(s, group, made.along, made.size);
+    n->out[0].type.axis[at].size = own_parts;
+    if (n->op == DL_OP_slice && dl_node_name(n, DL_ATTR_axis) == made.along.axis) {
+        int64_t start = dl_node_int(whole, DL_ATTR_start) / (made.size / made.along.parts);
+        start *= own_parts / made.along.parts;
+        dl_node_set(s->b.graph, n, dl_attr_int(DL_ATTR_start, start));
+        dl_node_set(s->b.graph, n, dl_attr_int(DL_ATTR_stop, start + own_parts));
+    }
     if (n->op != DL_OP_flash_attention) return;
     dl_type *log = &n->out[DL_ATT_LOG].type; /* [N, head, T] beside [N, T, E] */
     static const int beside[] = {0, 2, 1};
@@ -308,22 +350,23 @@ static void begin_vars(sharder *s) {
     dl_graph *g = s->b.graph;
     for (int i = 0; i < g->vars.n; i++) {
         dl_var *v = g->vars.at[i];
-        const char *axis = s->wants.axis[DL_TP][v->value.id];
+        dl_along along = s->wants.along[DL_TP][v->value.id];
         dl_state *state = entry_of(s, &v->value)->state;
         if (v->role != DL_VAR_PARAM) continue;
         if (dl_shard_ranks(s->parallel, DL_CP) > 1) state[DL_CP].kind = DL_STATE_PART;
         if (dl_shard_ranks(s->parallel, DL_TP) == 1) continue;
         state[DL_TP].kind = DL_STATE_WHOLE;
-        if (!axis) continue;
-        int at = dl_type_axis(&v->value.type, axis);
+        if (!along.axis) continue;
+        int at = dl_type_axis(&v->value.type, along.axis);
         int64_t size = v->value.type.axis[at].size;
-        state[DL_TP] = (dl_state){DL_STATE_PIECE, axis, size};
-        v->value.type.axis[at].size = share_of(s, DL_TP, size).n;
+        state[DL_TP] = (dl_state){DL_STATE_PIECE, along, size};
+        v->value.type.axis[at].size = own_size(s, DL_TP, along, size);
         v->piece.n = 1;
         v->piece.cut[0] = (dl_var_cut){.group = dl_intern(dl_shard_groups[DL_TP]),
                                        .axis = at,
                                        .ranks = dl_shard_ranks(s->parallel, DL_TP),
                                        .rank = dl_shard_rank(s->parallel, DL_TP),
+                                       .parts = along.parts,
                                        .size = size};
     }
 }
@@ -356,15 +399,17 @@ static void shard_graph(dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants wants) {
     end_results(&s);
 }
 
-/* A parameter that several graphs have is a piece where all take it for one, along the same axis. */
+/* A parameter that several graphs have is a piece where all take it for one, along the same. */
 static void agree(const dl_module *m, dl_shard_wants *wants) {
     for (int i = 0; i < m->graphs.n; i++)
         for (int v = 0; v < m->graphs.at[i]->vars.n; v++) {
             const dl_var *own = m->graphs.at[i]->vars.at[v];
             for (int j = 0; j < m->graphs.n; j++) {
                 const dl_var *other = dl_graph_find_var(m->graphs.at[j], own->name);
-                if (other && wants[j].axis[DL_TP][other->value.id] != wants[i].axis[DL_TP][own->value.id])
-                    wants[i].axis[DL_TP][own->value.id] = wants[j].axis[DL_TP][other->value.id] = NULL;
+                if (!other) continue;
+                dl_along *a = &wants[i].along[DL_TP][own->value.id],
+                         *b = &wants[j].along[DL_TP][other->value.id];
+                if (!dl_along_same(*a, *b)) *a = *b = (dl_along){0};
             }
         }
 }

@@ -28,30 +28,38 @@ enum { DL_TP, DL_CP, DL_NSHARDS };
 extern const char *const dl_shard_groups[DL_NSHARDS]; /* "tp", "cp" */
 
 typedef enum { DL_STATE_FREE, DL_STATE_WHOLE, DL_STATE_PART, DL_STATE_PIECE } dl_state_kind;
+/* Along an axis, of which lie `parts` parts of equal size behind each other, each of `ranks` ranks has its
+ * share of each part: where one product makes queries, keys and values, its heads of all three. */
+typedef struct {
+    const char *axis; /* interned; NULL: along none */
+    int parts, ranks;
+} dl_along;
 typedef struct {
     dl_state_kind kind;
-    const char *axis; /* PIECE; interned */
-    int64_t size;     /* PIECE: of the whole axis */
+    dl_along along; /* PIECE */
+    int64_t size;   /* PIECE: of the whole axis */
 } dl_state;
+
+static inline bool dl_along_same(dl_along a, dl_along b) { return a.axis == b.axis && a.parts == b.parts; }
 
 /* ---- where axes go: shard_axes.c ---- */
 
-/* The axis of the node's first result that operand k's axis goes along, the op doing the same at every place
- * of it; NULL where it ends, is looked at as a whole, or is moved. */
-const char *dl_shard_goes(const dl_node *n, int k, const char *axis);
-/* The axis of operand k that goes along this axis of the result, or NULL. */
-const char *dl_shard_comes(const dl_node *n, int k, const char *axis);
-/* Has any operand one? */
-bool dl_shard_follows(const dl_node *n, const char *axis);
+/* Where in the node's first result what operand k has goes, the op doing the same at every place of the axis;
+ * along none where it ends, is looked at as a whole, or is moved. Of a node with whole operands. */
+dl_along dl_shard_goes(const dl_node *n, int k, dl_along from);
+/* What of operand k goes along this axis of the result, if anything. */
+dl_along dl_shard_comes(const dl_node *n, int k, dl_along to);
+/* Does any operand's? */
+bool dl_shard_follows(const dl_node *n, dl_along to);
 /* Does the node sum along operand k's axis, so that sums of pieces add up to the whole? Of a contraction,
- * *other is the other operand's axis. */
-bool dl_shard_sums(const dl_node *n, int k, const char *axis, const char **other);
+ * *other is what the other operand has. */
+bool dl_shard_sums(const dl_node *n, int k, dl_along from, dl_along *other);
 
 /* ---- what should be in pieces: shard_wants.c ---- */
 
-/* By value id: the axis along which the value should be in pieces, or NULL. */
+/* By value id: along what the value should be in pieces, if it should. */
 typedef struct {
-    const char **axis[DL_NSHARDS];
+    dl_along *along[DL_NSHARDS];
 } dl_shard_wants;
 /* Of a graph that is still whole. False: the error, located in the model where it can be. */
 bool dl_shard_find_wants(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants *wants);

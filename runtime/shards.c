@@ -17,17 +17,19 @@ static const struct {
     {"scaler", DLR_OF_SCALER, false},
 };
 
-/* A piece of a tensor, or the whole; and then rows of it along its first axis, which go to one rank. */
+/* A box of a tensor, all that some ranks hold of it or one of several boxes of that, or the whole; and then
+ * rows of it along its first axis, which go to one rank. */
 typedef struct {
     const dl_plan_var *var;
     int cuts;                       /* 0: all ranks hold it; else, by cut, in its group: */
     const int *places[DL_MAX_CUTS]; /* who has which share */
     int share[DL_MAX_CUTS];         /* and which this is of */
     int part, holders;
+    int box;    /* among those of what the same ranks hold: of a tensor a file has one */
     int number; /* among the pieces */
     int rank;
     int64_t at[DL_MAX_RANK], shape[DL_MAX_RANK]; /* in the whole */
-    int64_t first, rows, row_bytes;              /* first: element of the piece */
+    int64_t first, rows, row_bytes;              /* first: element of what its ranks hold */
     bool whole;
 } item;
 typedef DL_ARRAY(item) item_list;
@@ -40,7 +42,8 @@ typedef struct {
     item_list pieces, given;
     int64_t *loads;              /* bytes by rank */
     int *holders;                /* room for all ranks */
-    int *files[DLR_SHARD_PARTS]; /* by rank: its file's number, from 1; 0: it has none */
+    int boxes;                   /* of one tensor that a rank holds, at most */
+    int *files[DLR_SHARD_PARTS]; /* by rank and box: its file's number, from 1; 0: it has none */
     int n_files[DLR_SHARD_PARTS];
 } deal;
 
@@ -68,24 +71,42 @@ static void add_piece(deal *d, item e) {
     e.rows = e.var->type.rank > 0 ? e.shape[0] : 1;
     e.row_bytes = count / e.rows * dl_dtype_bytes(e.var->type.dtype);
     e.holders = find_holders(d, &e), e.number = d->pieces.n;
+    if (d->boxes <= e.box) d->boxes = e.box + 1;
     dl_push(d->arena, &d->pieces, e);
+}
+
+/* What the ranks have who hold this piece, box by box, which lie behind each other along the first axis. */
+static void add_boxes(deal *d, const dl_var_piece *piece, item e) {
+    int64_t all = e.var->type.rank ? e.shape[0] : 1, inner = 1;
+    for (int a = 0; a < e.var->type.rank; a++) {
+        int64_t n = e.shape[a];
+        e.at[a] = dl_piece_at(piece, a, 0, &n);
+        if (a) inner *= e.shape[a];
+    }
+    for (int64_t row = 0, n; row < all; row += n, e.box++) {
+        item box = e;
+        n = all - row;
+        box.at[0] = dl_piece_at(piece, 0, row, &n), box.shape[0] = n, box.first = row * inner;
+        add_piece(d, box);
+    }
 }
 
 /* All that ranks have of e's variable, which is e's shape as a whole. */
 static void add_cuts(deal *d, const dl_var_piece *piece, const item *e) {
     int all = 1;
-    for (int k = 0; piece && k < piece->n; k++) all *= piece->cut[k].ranks;
+    for (int k = 0; k < piece->n; k++) all *= piece->cut[k].ranks;
     for (int i = 0, left; i < all; i++) {
         item own = *e;
+        dl_var_piece of = *piece;
         left = i;
-        for (int k = 0; piece && k < piece->n; k++) {
-            const dl_var_cut *c = &piece->cut[k];
-            dl_share share = dl_share_of(own.shape[c->axis], c->ranks, left % c->ranks);
-            own.places[k] = dlr_group_find(d->ranks, c->group)->places, own.share[k] = left % c->ranks;
-            own.at[c->axis] += share.first, own.shape[c->axis] = share.n;
-            own.cuts = k + 1, own.whole = false, left /= c->ranks;
+        for (int k = 0; k < piece->n; k++) {
+            dl_var_cut *c = &of.cut[k];
+            c->rank = left % c->ranks, c->size = own.shape[c->axis], left /= c->ranks;
+            own.places[k] = dlr_group_find(d->ranks, c->group)->places, own.share[k] = c->rank;
+            own.shape[c->axis] = dl_cut_share(c).n * c->parts;
+            own.cuts = k + 1, own.whole = false;
         }
-        add_piece(d, own);
+        add_boxes(d, &of, own);
     }
 }
 
@@ -93,16 +114,16 @@ static bool list_pieces(deal *d, dl_error *err) {
     for (int part = 0; part < DLR_SHARD_PARTS; part++)
         for (int i = 0; i < d->plan->vars.n; i++) {
             const dl_plan_var *v = &d->plan->vars.at[i];
-            const dl_var_piece *piece = dl_plan_piece(v);
+            const dl_var_piece *piece = &v->piece;
             if (part_of(v) != part) continue;
-            for (int k = 0; piece && k < piece->n; k++) {
+            for (int k = 0; k < piece->n; k++) {
                 const dlr_group *group = dlr_group_find(d->ranks, piece->cut[k].group);
                 if (!(group && group->places && group->size == piece->cut[k].ranks))
                     return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there",
                                    v->name);
             }
             item e = {.var = v, .part = part, .whole = true};
-            const dl_type whole = piece ? dl_piece_whole(v->type, piece) : v->type;
+            const dl_type whole = dl_piece_whole(v->type, piece);
             for (int a = 0; a < v->type.rank; a++) e.shape[a] = whole.axis[a].size;
             add_cuts(d, piece, &e);
         }
@@ -114,7 +135,7 @@ static bool list_pieces(deal *d, dl_error *err) {
 static void give(deal *d, const item *piece, int rank, int64_t first, int64_t n) {
     item rows = *piece;
     rows.rank = rank, rows.rows = n;
-    rows.first = first * (piece->row_bytes / dl_dtype_bytes(piece->var->type.dtype));
+    rows.first += first * (piece->row_bytes / dl_dtype_bytes(piece->var->type.dtype));
     if (piece->var->type.rank > 0) rows.at[0] += first, rows.shape[0] = n;
     rows.whole = piece->whole && n == piece->rows;
     d->loads[rank] += n * piece->row_bytes;
@@ -207,18 +228,20 @@ static void give_out(deal *d) {
     }
     if (d->given.n > 1) qsort(d->given.at, (size_t)d->given.n, sizeof *d->given.at, by_number);
     for (int p = 0; p < DLR_SHARD_PARTS; p++) {
-        d->files[p] = DL_NEWS(d->arena, int, d->world.size);
-        for (int i = 0; i < d->given.n; i++)
-            if (d->given.at[i].part == p) d->files[p][d->given.at[i].rank] = 1;
-        for (int r = 0; r < d->world.size; r++)
-            if (d->files[p][r]) d->files[p][r] = ++d->n_files[p];
+        d->files[p] = DL_NEWS(d->arena, int, d->world.size * d->boxes);
+        for (int i = 0; i < d->given.n; i++) {
+            const item *e = &d->given.at[i];
+            if (e->part == p) d->files[p][e->rank * d->boxes + e->box] = 1;
+        }
+        for (int f = 0; f < d->world.size * d->boxes; f++)
+            if (d->files[p][f]) d->files[p][f] = ++d->n_files[p];
     }
 }
 
 /* ---- what becomes of it ---- */
 
-static const char *name_of(dl_arena *arena, const deal *d, int part, int rank) {
-    return dlr_checkpoint_shard_name(arena, parts[part].name, d->files[part][rank], d->n_files[part]);
+static const char *name_of(dl_arena *arena, const deal *d, int part, int file) {
+    return dlr_checkpoint_shard_name(arena, parts[part].name, d->files[part][file], d->n_files[part]);
 }
 
 static void put_offsets(dl_buf *b, const item *e) {
@@ -228,18 +251,18 @@ static void put_offsets(dl_buf *b, const item *e) {
     dl_puts(b, "]}");
 }
 
-static dlr_shard make_shard(dl_arena *arena, const deal *d, int part) {
+static dlr_shard make_shard(dl_arena *arena, const deal *d, int part, int box) {
     dlr_tensors t = {.list = DL_NEWS(arena, dlr_st_tensor, d->given.n),
                      .views = DL_NEWS(arena, dlr_view, d->given.n),
                      .first = DL_NEWS(arena, int64_t, d->given.n)};
-    dlr_shard shard = {.name = name_of(arena, d, part, d->world.rank)};
+    dlr_shard shard = {.name = name_of(arena, d, part, d->world.rank * d->boxes + box)};
     bool whole = true;
     dl_buf boxes = {0};
     dl_puts(&boxes, "{");
     for (int i = 0; i < d->given.n; i++) {
         const item *e = &d->given.at[i];
         const dl_type *type = &e->var->type;
-        if (e->part != part || e->rank != d->world.rank) continue;
+        if (e->part != part || e->rank != d->world.rank || e->box != box) continue;
         dlr_st_tensor *s = &t.list[t.n];
         *s = (dlr_st_tensor){
             .name = e->var->name, .dtype = dlr_tensors_dtype(type->dtype), .rank = type->rank};
@@ -266,7 +289,8 @@ static const char *make_index(dl_arena *arena, const deal *d) {
         const item *e = &d->given.at[i];
         if (e->part != 0) continue;
         dlr_json_put_key(&map, e->var->name);
-        dlr_json_put_string(&map, dl_format(d->arena, "%s.safetensors", name_of(d->arena, d, 0, e->rank)));
+        dlr_json_put_string(&map, dl_format(d->arena, "%s.safetensors",
+                                            name_of(d->arena, d, 0, e->rank * d->boxes + e->box)));
         bytes += e->rows * e->row_bytes;
         whole = whole && e->whole;
     }
@@ -286,12 +310,14 @@ dlr_shards *dlr_shards_deal(dl_arena *arena, const dl_plan *plan, const dlr_rank
         s = DL_NEW(arena, dlr_shards);
         s->n_ranks = d.world.size;
         s->counts = DL_NEWS(arena, int, s->n_ranks);
-        s->names = DL_NEWS(arena, const char *, s->n_ranks *DLR_SHARD_PARTS);
+        s->own = DL_NEWS(arena, dlr_shard, DLR_SHARD_PARTS * d.boxes + 1);
+        s->names = DL_NEWS(arena, const char *, s->n_ranks *DLR_SHARD_PARTS *d.boxes + 1);
         for (int r = 0; r < s->n_ranks; r++)
-            for (int p = 0; p < DLR_SHARD_PARTS; p++) {
-                if (!d.files[p][r]) continue;
-                s->names[s->n_files++] = name_of(arena, &d, p, r), s->counts[r]++;
-                if (r == d.world.rank) s->own[s->n_own++] = make_shard(arena, &d, p);
+            for (int f = 0; f < DLR_SHARD_PARTS * d.boxes; f++) {
+                int p = f / d.boxes, box = f % d.boxes;
+                if (!d.files[p][r * d.boxes + box]) continue;
+                s->names[s->n_files++] = name_of(arena, &d, p, r * d.boxes + box), s->counts[r]++;
+                if (r == d.world.rank) s->own[s->n_own++] = make_shard(arena, &d, p, box);
             }
         s->index = make_index(arena, &d);
     }

@@ -11,7 +11,8 @@
 
 /* A file that this rank writes: its name as of a checkpoint's part, its tensors, each a box of the whole
  * (with `first`, and shapes of the boxes), and, if one of them is not a whole, where they lie (DLR_ST_BOXES).
- */
+ * Where a rank has several boxes of a tensor, as of queries, keys and values that are one, each is in a file
+ * of its own. */
 typedef struct {
     const char *name;
     dlr_tensors tensors;
@@ -20,9 +21,9 @@ typedef struct {
 
 enum { DLR_SHARD_PARTS = 3 /* of the model, the optimiser and the loss scaler */ };
 typedef struct {
-    dlr_shard own[DLR_SHARD_PARTS];
+    dlr_shard *own;
     int n_own;
-    const char **names; /* of all ranks' files, by rank and part */
+    const char **names; /* of all ranks' files, by rank, part and box */
     int *counts;        /* by rank: how many are its */
     int n_files, n_ranks;
     const char *index; /* the text of model.safetensors.index.json; NULL: a weight is in pieces */

@@ -10,29 +10,42 @@
 static const int64_t most_random = (int64_t)1 << 34;
 enum { REDRAW = 1 << 16 /* added to the stream for each new draw of an element */ };
 
-/* How a piece lies in its whole, both row-major: in runs of elements that lie side by side there, too. By
- * axis in front of those that a run goes over: elements of the piece, and of the whole those before it and
- * from one to the next. */
+/* How a piece lies in its whole, both row-major: in runs of as many elements each that lie side by side
+ * there, too. */
 typedef struct {
     int64_t run, runs;
-    int64_t first; /* of the whole, where the piece begins */
-    int rank;
-    int64_t own[DL_MAX_RANK], step[DL_MAX_RANK];
+    const dl_var_piece *piece;
+    int rank;                  /* axes of which a run does not go over all; by axis: */
+    int64_t each[DL_MAX_RANK]; /* elements along it in a run, */
+    int64_t own[DL_MAX_RANK];  /* runs along it, */
+    int64_t step[DL_MAX_RANK]; /* and, of the whole, elements from one along it to the next */
 } place;
+
+static int64_t common(int64_t a, int64_t b) {
+    for (int64_t rest; b; b = rest) rest = a % b, a = b;
+    return a;
+}
+
+/* So many of an axis at a time lie side by side in the whole, counted from its first. */
+static int64_t find_each(const dl_var_piece *piece, int axis, int64_t size) {
+    int64_t each = 0;
+    for (int64_t at = 0, n; piece && at < size; at += n) {
+        n = size - at;
+        dl_piece_at(piece, axis, at, &n);
+        each = common(each, n);
+    }
+    return piece ? each : size;
+}
 
 static place place_of(dlr_view v) {
     const dl_type *t = v.type, whole = dlr_state_whole(v);
     int64_t step = 1, count = dl_type_count(t);
-    place p = {.run = 1};
+    place p = {.run = 1, .piece = v.piece};
     bool side_by_side = true; /* so far, from the innermost axis on */
-    for (int a = t->rank - 1; a >= 0; a--) {
-        if (side_by_side)
-            p.run *= t->axis[a].size;
-        else
-            p.own[a] = t->axis[a].size, p.step[a] = step;
-        if (side_by_side && t->axis[a].size < whole.axis[a].size) side_by_side = false, p.rank = a;
-        if (v.piece) p.first += dl_piece_first(v.piece, a) * step;
-        step *= whole.axis[a].size;
+    for (int a = t->rank - 1; a >= 0; step *= whole.axis[a--].size) {
+        int64_t size = t->axis[a].size, each = side_by_side ? find_each(v.piece, a, size) : 1;
+        if (side_by_side && each < whole.axis[a].size) side_by_side = false, p.rank = a + 1;
+        p.run *= each, p.each[a] = each, p.own[a] = each ? size / each : 0, p.step[a] = step;
     }
     if (!p.run) p.run = 1;
     p.runs = count / p.run;
@@ -41,8 +54,11 @@ static place place_of(dlr_view v) {
 
 /* Where a run begins in the whole: later ones lie behind. */
 static int64_t run_at(const place *p, int64_t run) {
-    int64_t at = p->first;
-    for (int a = p->rank - 1; a >= 0; a--) at += run % p->own[a] * p->step[a], run /= p->own[a];
+    int64_t at = 0;
+    for (int a = p->rank - 1; a >= 0; run /= p->own[a--]) {
+        int64_t n = p->each[a];
+        at += dl_piece_at(p->piece, a, run % p->own[a] * n, &n) * p->step[a];
+    }
     return at;
 }
 

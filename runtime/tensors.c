@@ -97,8 +97,8 @@ static bool read_tensor(void *ctx, int index, int64_t first, int64_t n, void *ds
     return dlr_exec_check(t->exec, err);
 }
 
-/* Undoes a cut: *own, of *type, becomes what it was cut from. Row by row, as a collective deals them out
- * (ir/collective.h). */
+/* Undoes a cut: *own, of *type, becomes what it was cut from. Row by row and part by part, as a collective
+ * deals them out (ir/collective.h). */
 static bool join(dl_arena *arena, const dlr_ranks *ranks, const char *name, const dl_var_cut *cut,
                  dl_type *type, char **own, dl_error *err) {
     const dlr_group *group = dlr_group_find(ranks, cut->group);
@@ -106,15 +106,15 @@ static bool join(dl_arena *arena, const dlr_ranks *ranks, const char *name, cons
         return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there", name);
     type->axis[cut->axis].size = cut->size;
     const dl_around around = dl_type_around(type, cut->axis);
-    int64_t *counts = DL_NEWS(arena, int64_t, cut->ranks);
-    for (int r = 0; r < cut->ranks; r++) counts[r] = dl_share_of(cut->size, cut->ranks, r).n * around.inner;
+    int64_t *counts = DL_NEWS(arena, int64_t, cut->ranks), part = cut->size / cut->parts;
+    for (int r = 0; r < cut->ranks; r++) counts[r] = dl_share_of(part, cut->ranks, r).n * around.inner;
     char *from = *own;
     *own = DL_NEWS(arena, char, dl_type_count(type) * dl_dtype_bytes(type->dtype) + 1);
     return dlr_comm_all(ranks->comm,
                         &(dlr_collective){.kind = DLR_ALL_GATHER,
                                           .group = group->number,
                                           .type = type->dtype,
-                                          .outer = around.outer,
+                                          .outer = around.outer * cut->parts,
                                           .counts = counts,
                                           .from = from,
                                           .to = *own,
@@ -163,30 +163,48 @@ dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
     return (dlr_st_content){.tensors = t->list, .n = t->n, .read = read_tensor, .ctx = (void *)(uintptr_t)t};
 }
 
+/* Elements `range` of the view, which are those of `from` in a file. */
+static bool load_range(dlr_exec *exec, dlr_view view, dlr_range range, dl_dtype dtype,
+                       const dlr_st_file *file, const dlr_st_tensor *from, void *buffer, dl_error *err) {
+    bool as_it_is = from->dtype == dlr_tensors_dtype(dtype);
+    int64_t most = DLR_ST_PIECE / dl_dtype_bytes(dtype);
+    for (int64_t at = 0; at < range.n; at += most) {
+        int64_t n = range.n - at < most ? range.n - at : most;
+        dlr_st_tensor part = dlr_st_part(from, at, n);
+        if (!(as_it_is ? dlr_st_load(file, &part, buffer, err) : dlr_st_load_f32(file, &part, buffer, err)))
+            return false;
+        dlr_state_write_range(exec, view, (dlr_range){range.first + at, n}, dtype, buffer);
+    }
+    return true;
+}
+
+/* Of what ranks hold in pieces box by box, which lie behind each other along the first axis. */
 bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
                      void *buffer, dl_error *err) {
     dl_dtype dtype = view.type->dtype;
-    const dl_var_piece *own = view.piece;
-    dlr_st_slice slices[DL_MAX_CUTS];
+    const dl_type *type = view.type;
     bool as_it_is = tensor->dtype == dlr_tensors_dtype(dtype);
     if (!as_it_is && !dl_dtype_is_float(dtype))
         return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path, tensor->name,
                        dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
     if (!as_it_is) dtype = DL_F32;
-    dlr_st_tensor from = *tensor;
-    for (int k = 0; own && k < own->n; k++) {
-        const dl_var_cut *c = &own->cut[k];
-        dl_share share = dl_share_of(c->size, c->ranks, c->rank);
-        dlr_st_tensor last = k ? from : *tensor;
-        from = dlr_st_cut(file, k ? &last : tensor, c->axis, share.first, share.n, &slices[k]);
-    }
-    int64_t piece = DLR_ST_PIECE / dl_dtype_bytes(dtype);
-    for (int64_t at = 0, count = dl_type_count(view.type); at < count; at += piece) {
-        int64_t n = count - at < piece ? count - at : piece;
-        dlr_st_tensor part = dlr_st_part(&from, at, n);
-        if (!(as_it_is ? dlr_st_load(file, &part, buffer, err) : dlr_st_load_f32(file, &part, buffer, err)))
+    if (!view.piece)
+        return load_range(exec, view, (dlr_range){0, dl_type_count(type)}, dtype, file, tensor, buffer, err);
+    const int64_t inner = dl_type_around(type, 0).inner, all = type->axis[0].size;
+    for (int64_t row = 0, rows; row < all; row += rows) {
+        dlr_st_slice slices[DL_MAX_RANK];
+        dlr_st_tensor box[DL_MAX_RANK];
+        rows = all - row;
+        int64_t first = dl_piece_at(view.piece, 0, row, &rows);
+        box[0] = dlr_st_cut(file, tensor, 0, first, rows, &slices[0]);
+        for (int a = 1; a < type->rank; a++) {
+            int64_t n = type->axis[a].size;
+            first = dl_piece_at(view.piece, a, 0, &n);
+            box[a] = dlr_st_cut(file, &box[a - 1], a, first, n, &slices[a]);
+        }
+        if (!load_range(exec, view, (dlr_range){row * inner, rows * inner}, dtype, file, &box[type->rank - 1],
+                        buffer, err))
             return false;
-        dlr_state_write_range(exec, view, (dlr_range){at, n}, dtype, buffer);
     }
     return true;
 }

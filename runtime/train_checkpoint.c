@@ -10,10 +10,10 @@ struct dlr_saving {
     const char *dir; /* of checkpoints */
     dlr_metrics *metrics;
     dlr_tensorboard *board;
-    dlr_tensors tensors[3]; /* of the model, the optimiser and the loss scaler */
-    dlr_checkpoint_part parts[3];
+    dlr_tensors *tensors; /* of the model, the optimiser and the loss scaler; or of each of a rank's files */
+    dlr_checkpoint_part *parts;
     dlr_checkpoint_content content;
-    dlr_st_written written[3];  /* of this rank's files, */
+    dlr_st_written *written;    /* of this rank's files, */
     dlr_checkpoint_file *files; /* and of all ranks' */
     const dlr_shards *shards;   /* NULL: of the one rank that writes */
     bool torch;                 /* also for PyTorch's programs: */
@@ -127,6 +127,9 @@ static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
                       .metrics = r->metrics,
                       .board = r->board,
                       .shards = r->saver.shards};
+    int n = s->shards ? s->shards->n_own : DLR_SHARD_PARTS;
+    s->tensors = DL_NEWS(arena, dlr_tensors, n + 1), s->parts = DL_NEWS(arena, dlr_checkpoint_part, n + 1);
+    s->written = DL_NEWS(arena, dlr_st_written, n + 1);
     s->content =
         (dlr_checkpoint_content){.parts = s->parts, .state = r->at, .is_best = is_best, .keep = r->o->keep};
     dlr_tensors scaler = dlr_tensors_of_scaler(arena, r->exec);

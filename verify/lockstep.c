@@ -209,7 +209,8 @@ bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_int
 static int64_t place_in(const dl_type *t, const dl_type *whole, const dl_var_piece *piece, int64_t i) {
     int64_t at = 0, step = 1;
     for (int a = t->rank - 1; a >= 0; a--) {
-        at += (i % t->axis[a].size + dl_piece_first(piece, a)) * step;
+        int64_t left = 1;
+        at += dl_piece_at(piece, a, i % t->axis[a].size, &left) * step;
         i /= t->axis[a].size, step *= whole->axis[a].size;
     }
     return at;

@@ -91,8 +91,26 @@ def state_in_shares():
     check(0.25 * whole < shared < 0.32 * whole, f"a ViT's on four ranks: {whole} and {shared}")
 
 
+def of_one_layer():
+    """Queries, keys and values of one layer are split as those of three are: as much state on a rank, and the same numbers."""
+    with open("models/vit.dl") as f:
+        text = f.read()
+    three = re.compile(r"    q = x \|> linear\(E\)\n    k = .*\n    v = .*\n    return attention\(q, k, v,")
+    check(three.search(text), "the text of VIT's attention")
+    path = os.path.join(TMP, "one_layer.dl")
+    with open(path, "w") as f:
+        f.write(three.sub("    u = x |> linear(3*E) @qkv as [N, T, F]\n    return attention(u[F=:E] as [N, T, E], u[F=E:2*E] as [N, T, E], "
+                          "u[F=2*E:] as [N, T, E],", text))
+    args = [*VIT[1:], "--tensor_parallel=2"]
+    one, of_three = (json.loads(compiled(model, *args, "--ranks=2", "--json"))["state_bytes"] for model in (path, VIT[0]))
+    check(one == of_three, f"state of a rank, of one layer and of three: {one} and {of_three}")
+    same("queries, keys and values of one layer", [path, *args, "--dropout=0.1"])
+    same("queries, keys and values of one layer, state in shares", [path, *args, "--embed_dim=64", "--zero=1"], worlds=(4,))
+
+
 def main():
     state_in_shares()
+    of_one_layer()
     same("a ViT whose state is in shares", [*VIT, "--embed_dim=64", "--zero=1"])
     same("keys and values round a ring, uneven", [*VIT, "--context_parallel=2", "--cp_comm_type=p2p"])
     same("who looks back, round a ring", [*looking_back(), "--context_parallel=4", "--cp_comm_type=p2p"], worlds=(4,))

@@ -143,6 +143,8 @@ def main(build, family, *some):
             check("going on from step 5 " in text, f"{there} to {here}: {text[-300:]}")
         same(f"{there} to {here}", f"whole_{there}_{here}", f"parts_{there}_{here}")
 
+    fused(folder, run, place, same, some)
+
     # weights of a folder, and of an index
     source = folder / "parts_two_stopped"
     for i, weights in enumerate((source, source / "model.safetensors.index.json", folder / "whole_two_stopped/model.safetensors")):
@@ -220,6 +222,37 @@ def main(build, family, *some):
     apart(mpirun, dlrun, folder, env)
     shutil.rmtree(folder)
     finish()
+
+
+def fused(folder, run, place, same, some):
+    """One layer makes queries, keys and values, of each of which a rank has its heads: a box in a file of its own for each. Begun, and
+    stopped, with the weights of one rank; gone on with in other layouts."""
+    text = pathlib.Path(VIT[0]).read_text()
+    three = re.compile(r"    q = x \|> linear\(E\)\n    k = .*\n    v = .*\n    return attention\(q, k, v,")
+    one = ("    u = x |> linear(3*E) @qkv |> rearrange(\"n t (k h d) -> k n t (h d)\", k=3, h=heads) as [K, N, T, E]\n"
+           "    return attention(u[K=0], u[K=1], u[K=2],")
+    check(three.search(text), "the text of VIT's attention")
+    (folder / "fused.dl").write_text(three.sub(one, text))
+    model = [str(folder / "fused.dl"), "--yaml_config=models/config/vit.yaml", *VIT[1:]]
+    for layout in ("one", "zero_tp") if some else ("one", "tp", "zero_tp"):
+        for name, how in (("fused_whole", ()), ("fused_parts", (SHARDED,))):
+            run(f"{name}_{layout}", layout, "--stop_after=5", *how, model=model, code=75)
+        a, b = (shards.tensors(place(f"{n}_{layout}") / "last") for n in ("fused_whole", "fused_parts"))
+        check(a == b and None not in a.values() and any("qkv.weight" in n for n in a), f"fused, {layout}: the tensors of rank 0's checkpoint")
+        begin = shards.tensors(place("fused_whole_one") / "last")
+        for name, (dtype, shape, raw) in a.items():
+            x, y = (struct.unpack(f"<{len(t) // 4}f", t) for t in (raw, begin[name][2])) if dtype == "F32" else ((), ())
+            check(shape == begin[name][1] and all(abs(p - q) < 1e-3 for p, q in zip(x, y)), f"fused, {layout}: {name} is not one rank's")
+        files = [p.name for p in (place(f"fused_parts_{layout}") / "last").glob("model-*")]
+        check(len(files) == 1 if layout == "one" else len(files) > 2 * 3 - (layout == "tp"), f"fused, {layout}: {sorted(files)}")
+    for there, here in (("zero_tp", "tp4"), ("one", "tp"), *(() if some else (("tp", "one"), ("one", "zero_tp"), ("tp", "zero_tp")))):
+        for name in ("fused_whole", "fused_parts"):
+            source = folder / f"{name}_{there}_stopped"
+            if not source.exists():
+                shutil.copytree(place(f"{name}_{there}") / "step-00000005", source, symlinks=True)
+            told = run(f"{name}_{there}_{here}", here, f"--resume={source}", SHARDED, model=model)
+            check("going on from step 5 " in told, f"fused, {there} to {here}: {told[-300:]}")
+        same(f"fused, {there} to {here}", f"fused_whole_{there}_{here}", f"fused_parts_{there}_{here}")
 
 
 def run_again(run, place, folder, name, layout, source):

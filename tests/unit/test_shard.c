@@ -54,6 +54,36 @@ static const char other[] =
     "    y = mean(h, over=S) |> linear(3) @out as [N, K]\n    output y\n"
     "    loss = mean((y - t)**2) + 0.01 * mean(w**2) + 0.1 * mean(mean(h**2, over=[S]))\n";
 
+/* One product makes queries, keys and values, and is cut in three parts: by slices, by a rearrangement (and
+ * one that names the heads), head by head, where it is cut as it lies; and one makes gates and what they let
+ * through. */
+static const char fused[] =
+    "module MLP(hidden, drop)(x: [N, T, E]):\n"
+    "    u = x |> linear(2*hidden) @fc1 as [N, T, G]\n"
+    "    return silu(u[G=:hidden]) * u[G=hidden:] |> dropout(drop) |> linear(8) @fc2 as [N, T, E]\n"
+    "module Slices(heads)(x: [N, T, E]):\n"
+    "    u = x |> linear(3*E) @qkv as [N, T, F]\n"
+    "    return attention(u[F=:8] as [N, T, E], u[F=8:16] as [N, T, E], u[F=16:] as [N, T, E], heads) "
+    "|> linear(E) @proj\n"
+    "module Turned(heads)(x: [N, T, E]):\n"
+    "    u = x |> linear(3*E, bias=false) @qkv |> rearrange(\"n t (k e) -> k n t e\", k=3) as [K, N, T, E]\n"
+    "    return attention(u[K=0], u[K=1], u[K=2], heads) |> linear(E) @proj\n"
+    "module Named(heads)(x: [N, T, E]):\n"
+    "    u = x |> linear(3*E) @qkv |> rearrange(\"n t (k h d) -> k n t (h d)\", k=3, h=heads) as [K, N, T, "
+    "E]\n"
+    "    return attention(u[K=0], u[K=1], u[K=2], heads) |> linear(E) @proj\n"
+    "module ByHead(heads)(x: [N, T, E]):\n"
+    "    u = x |> linear(3*E) @qkv |> rearrange(\"n t (h k d) -> k n t (h d)\", k=3, h=heads) as [K, N, T, "
+    "E]\n"
+    "    return attention(u[K=0], u[K=1], u[K=2], heads) |> linear(E) @proj\n"
+    "model Fused(drop=0.0):\n    input  x: f32[N, T=7, E=8]\n    target t: f32[N, T, E]\n    z = x\n"
+    "    z = z + (z |> layer_norm(1e-6) @n1 |> Slices(4) @a1)\n"
+    "    z = z + (z |> layer_norm(1e-6) @n2 |> Turned(4) @a2)\n"
+    "    z = z + (z |> layer_norm(1e-6) @n3 |> Named(4) @a3)\n"
+    "    z = z + (z |> layer_norm(1e-6) @n4 |> ByHead(4) @a4)\n"
+    "    z = z + (z |> layer_norm(1e-6) @n5 |> MLP(12, drop) @mlp)\n"
+    "    output z\n    loss = mean((z - t)**2)\n";
+
 /* Who only looks back, at keys of its own length and of another: some queries see none of those that are
  * there.
  */
@@ -337,6 +367,19 @@ static void check_faults(void) {
     check_fault(odd, (dl_parallel){.tp = 2}, "m.dl:5:", "9 hidden features of b.weight");
 }
 
+/* The text of the IR says it, and is the same once more. */
+static void check_printed(dl_arena *arena, const dl_graph *g, const char *words) {
+    dl_error err = {0};
+    dl_buf b = {0}, again = {0};
+    dl_print_module(&b, g->module, (dl_print_options){0});
+    dl_module *m = dl_read_module(arena, b.at, b.n, "m.dlir", &err);
+    CHECK(m, "%s", err.message);
+    if (m) dl_print_module(&again, m, (dl_print_options){0});
+    CHECK(m && strcmp(b.at, again.at) == 0, "the text changes when it is read and printed");
+    CHECK(strstr(b.at, words), "no %s:\n%s", words, b.at);
+    dl_buf_free(&b), dl_buf_free(&again);
+}
+
 /* A rank's variables say of what they are the piece, in the text of the IR too, and so do the optimiser's. */
 static void check_text(const model *of) {
     dl_arena *arena = dl_arena_new(NULL);
@@ -344,18 +387,10 @@ static void check_text(const model *of) {
     dl_graph *g = pass(arena, of, 2, (dl_parallel){.tp = 2, .tp_rank = 1}, "train", dl_pipeline, &err);
     CHECK(g, "%s", err.message);
     if (!g) return;
-    dl_buf b = {0}, again = {0};
-    dl_print_module(&b, g->module, (dl_print_options){0});
-    dl_module *m = dl_read_module(arena, b.at, b.n, "m.dlir", &err);
-    CHECK(m, "%s", err.message);
-    if (m) dl_print_module(&again, m, (dl_print_options){0});
-    CHECK(m && strcmp(b.at, again.at) == 0, "the text changes when it is read and printed");
-    CHECK(strstr(b.at, "param $b.weight = ") && strstr(b.at, " piece(1, 8, tp, 2, 1)"), "no piece:\n%s",
-          b.at);
+    check_printed(arena, g, " piece(1, 8, tp, 2, 1)");
     const dl_var *w = dl_graph_find_var(g, "b.weight"), *moment = dl_graph_find_var(g, "exp_avg.b.weight");
     CHECK(w && moment && moment->piece.cut[0].size == w->piece.cut[0].size && moment->piece.cut[0].rank == 1,
           "a moment is whole");
-    dl_buf_free(&b), dl_buf_free(&again);
     /* a share of a piece: 8 hidden features over two, then those 4, or the 6 that each takes, over three */
     dl_parallel p = {.tp = 2, .tp_rank = 1, .dp = 3, .dp_rank = 2, .sum_rank = 2, .zero = 1};
     g = pass(arena, of, 2, p, "train", dl_pipeline, &err);
@@ -368,6 +403,27 @@ static void check_text(const model *of) {
     CHECK(moment && moment->piece.n == 2 && strcmp(moment->piece.cut[1].group, "tp") == 0 &&
               dl_type_count(&moment->value.type) * 6 == 48,
           "a whole weight's moment is not dealt out to all");
+    dl_arena_free(arena);
+}
+
+/* The pieces of what one product makes together: a share of each of its parts; head by head one share. */
+static void check_parts(const model *of) {
+    static const struct {
+        const char *name;
+        int parts;
+    } want[] = {{"a1.qkv.weight", 3}, {"a1.qkv.bias", 3},   {"a2.qkv.weight", 3},  {"a3.qkv.weight", 3},
+                {"a3.qkv.bias", 3},   {"a4.qkv.weight", 1}, {"mlp.fc1.weight", 2}, {"mlp.fc1.bias", 2}};
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_graph *g = pass(arena, of, 2, (dl_parallel){.tp = 4, .tp_rank = 3}, "train", dl_pipeline, &err);
+    CHECK(g, "%s", err.message);
+    for (size_t i = 0; g && i < sizeof want / sizeof *want; i++) {
+        const dl_var *v = dl_graph_find_var(g, want[i].name);
+        CHECK(v && v->piece.n == 1 && v->piece.cut[0].parts == want[i].parts && v->piece.cut[0].axis == 0 &&
+                  v->value.type.axis[0].size == 24 / 4,
+              "%s is whole, or is cut in other parts", want[i].name);
+    }
+    if (g) check_printed(arena, g, "piece(0, 24, tp, 4, 3, 3)");
     dl_arena_free(arena);
 }
 
@@ -410,11 +466,14 @@ int main(void) {
                        scaled = {vit, "vit's scaled steps", DL_F16, true, false},
                        others = {other, "other", DL_F32, true, false},
                        drops = {vit, "vit with dropout", DL_F32, false, true},
+                       parts = {fused, "fused", DL_F32, true, false},
+                       parts_drop = {fused, "fused with dropout", DL_F32, false, true},
                        small = {mlp, "mlp's steps", DL_F32, true, false},
                        backs = {back, "who looks back", DL_F32, true, false},
                        backs_half = {back, "who looks back", DL_BF16, false, false},
                        backs_drop = {back, "who looks back and drops", DL_F32, false, true};
-    static const model *const models[] = {&mlps, &vits, &half, &steps, &scaled, &drops, &others};
+    static const model *const models[] = {&mlps,  &vits,   &half,  &steps,     &scaled,
+                                          &drops, &others, &parts, &parts_drop};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             layout l = {models[m], cases[i][0], cases[i][1], cases[i][2], dl_pipeline, false, false};
@@ -425,7 +484,7 @@ int main(void) {
     /* state in shares: of two and four ranks, more than some axes have elements, beside pieces and tokens */
     static const int shares[][3] = {{2, 1, 1}, {4, 1, 1}, {1, 1, 2}, {2, 1, 3}, {2, 2, 1},
                                     {4, 2, 1}, {2, 2, 2}, {1, 4, 1}, {1, 2, 2}};
-    static const model *const stepping[] = {&steps, &scaled, &small};
+    static const model *const stepping[] = {&steps, &scaled, &small, &parts};
     for (size_t m = 0; m < sizeof stepping / sizeof *stepping; m++)
         for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
             if (shares[i][2] == 1 || stepping[m] != &small)
@@ -462,8 +521,11 @@ int main(void) {
     check_counts(&vits, 2, 1, 8, 0, 0);
     check_counts(&half, 2, 1, 8, 0, 0);
     check_counts(&vits, 1, 2, 0, 5, 4);
-    check_counts(&vits, 2, 3, 8, 5, 4);
+    check_counts(&vits, 2, 3, 10, 5,
+                 4); /* tokens are rows of the image: so are what the loss's norms add up */
+    check_counts(&parts_drop, 2, 1, 5 + 5, 0, 0); /* a block forward and back: nothing between is whole */
     check_faults();
     check_text(&small);
+    check_parts(&parts);
     return dl_test_end();
 }

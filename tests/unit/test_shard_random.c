@@ -27,18 +27,22 @@ static dl_graph *begin(dl_arena *arena, uint64_t seed, dl_parallel p, const char
     return dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}) ? g : NULL;
 }
 
-/* Every rank draws the same: an axis of every third value, where there are enough elements for all. */
+/* Every rank draws the same: an axis of every third value, at times in parts, where there are enough elements
+ * for all. */
 static dl_shard_wants draw_wants(const dl_graph *g, dl_parallel p, uint64_t seed) {
     rng r = {seed * 31 + 7};
     dl_shard_wants w;
     for (int group = 0; group < DL_NSHARDS; group++) {
-        w.axis[group] = DL_NEWS(g->module->arena, const char *, g->next_id + 1);
+        w.along[group] = DL_NEWS(g->module->arena, dl_along, g->next_id + 1);
         for (int i = 0; i < g->nodes.n + g->vars.n; i++) {
             const dl_value *v = i < g->vars.n ? &g->vars.at[i]->value : &g->nodes.at[i - g->vars.n]->out[0];
             if (!v->type.rank || !one_in(&r, 3)) continue;
-            dl_axis a = v->type.axis[below(&r, v->type.rank)];
-            if (*a.name && a.size >= dl_shard_ranks(&p, group) && dl_shard_ranks(&p, group) > 1)
-                w.axis[group][v->id] = a.name;
+            int axis = below(&r, v->type.rank), parts = 1 + one_in(&r, 3) * below(&r, 3),
+                ranks = dl_shard_ranks(&p, group);
+            dl_axis a = v->type.axis[axis];
+            if (a.size % parts || (v->var && axis) || v->type.rank == DL_MAX_RANK) parts = 1;
+            if (*a.name && a.size / parts >= ranks && ranks > 1)
+                w.along[group][v->id] = (dl_along){a.name, parts, ranks};
         }
     }
     return w;
@@ -156,7 +160,7 @@ static void check_seed(uint64_t seed, int tp, int cp, totals *all) {
 
 int main(int argc, char **argv) {
     totals all = {0};
-    int from = argc > 1 ? atoi(argv[1]) : 1, last = argc > 2 ? atoi(argv[2]) : 150;
+    int from = argc > 1 ? atoi(argv[1]) : 1, last = argc > 2 ? atoi(argv[2]) : 200;
     for (int seed = from; seed <= last; seed++) {
         check_seed((uint64_t)seed, 2, 1, &all);
         check_seed((uint64_t)seed, 1, 3, &all);

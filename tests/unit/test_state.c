@@ -224,9 +224,10 @@ static float *start_of(dl_layout layout, dl_dtype dtype, dl_init init, uint64_t 
     return out;
 }
 
-/* A rank's piece, of one cut or of two, starts as what one rank draws there, in any layout; and a whole
- * tensor goes into it and comes back, in ranges. */
-static void check_piece(dl_layout layout, int axis, int ranks, int axis2, int ranks2, dl_init init) {
+/* A rank's piece, of one cut or of two, the first perhaps of several parts, starts as what one rank draws
+ * there, in any layout; and a whole tensor goes into it and comes back, in ranges. */
+static void check_piece(dl_layout layout, int axis, int ranks, int parts, int axis2, int ranks2,
+                        dl_init init) {
     const dl_type whole = type_of(DL_F32, (dl_layout){0}, 5, (int64_t[]){O, C, 3, 3, 3});
     float *want = start_of((dl_layout){0}, DL_F32, init, 11, 1), *back = malloc(COUNT * sizeof *back);
     int64_t found = 0;
@@ -236,9 +237,9 @@ static void check_piece(dl_layout layout, int axis, int ranks, int axis2, int ra
         dl_type t = whole;
         for (int k = 0; k < piece.n; k++) {
             dl_var_cut *c = &piece.cut[k];
-            *c = k ? (dl_var_cut){"dp", axis2, ranks2, rank / ranks, t.axis[axis2].size}
-                   : (dl_var_cut){"tp", axis, ranks, rank % ranks, t.axis[axis].size};
-            t.axis[c->axis].size = dl_share_of(c->size, c->ranks, c->rank).n;
+            *c = k ? (dl_var_cut){"dp", axis2, ranks2, rank / ranks, 1, t.axis[axis2].size}
+                   : (dl_var_cut){"tp", axis, ranks, rank % ranks, parts, t.axis[axis].size};
+            t.axis[c->axis].size = dl_cut_share(c).n * c->parts;
         }
         CHECK(dl_piece_fits(&t, &piece) && dl_type_count(&whole) == COUNT, "a piece");
         t.layout = layout;
@@ -254,7 +255,8 @@ static void check_piece(dl_layout layout, int axis, int ranks, int axis2, int ra
         for (int64_t i = 0; i < n; i++) {
             int64_t left = i, at = 0, step = 1;
             for (int a = 4; a >= 0; a--) {
-                at += (left % t.axis[a].size + dl_piece_first(&piece, a)) * step;
+                int64_t one = 1;
+                at += dl_piece_at(&piece, a, left % t.axis[a].size, &one) * step;
                 left /= t.axis[a].size, step *= whole.axis[a].size;
             }
             wrong += got[i] != want[at];
@@ -281,20 +283,26 @@ static void check_piece(dl_layout layout, int axis, int ranks, int axis2, int ra
 static void test_pieces(void) {
     const dl_init normal = {DL_INIT_NORMAL, 0, 1}, cut = {DL_INIT_TRUNC_NORMAL, 0, 1},
                   even = {DL_INIT_UNIFORM, 0, 1};
-    check_piece((dl_layout){0}, 0, 2, 0, 1, normal);
-    check_piece((dl_layout){0}, 1, 4, 0, 1, cut);
-    check_piece((dl_layout){0}, 4, 3, 0, 1, even);
-    check_piece((dl_layout){DL_CL, 0}, 1, 2, 0, 1, even);
-    check_piece((dl_layout){DL_PANEL, 32}, 0, 4, 0, 1, normal);
-    check_piece((dl_layout){DL_PANEL, 16}, 1, 3, 0, 1, cut);
-    check_piece((dl_layout){0}, 3, 4, 0, 1, normal); /* nothing for the last */
+    check_piece((dl_layout){0}, 0, 2, 1, 0, 1, normal);
+    check_piece((dl_layout){0}, 1, 4, 1, 0, 1, cut);
+    check_piece((dl_layout){0}, 4, 3, 1, 0, 1, even);
+    check_piece((dl_layout){DL_CL, 0}, 1, 2, 1, 0, 1, even);
+    check_piece((dl_layout){DL_PANEL, 32}, 0, 4, 1, 0, 1, normal);
+    check_piece((dl_layout){DL_PANEL, 16}, 1, 3, 1, 0, 1, cut);
+    check_piece((dl_layout){0}, 3, 4, 1, 0, 1, normal); /* nothing for the last */
     /* and once more: of one axis, of an outer and an inner one, and the other way round */
-    check_piece((dl_layout){0}, 0, 2, 0, 3, normal);
-    check_piece((dl_layout){0}, 1, 3, 1, 2, even);
-    check_piece((dl_layout){0}, 0, 2, 1, 3, cut);
-    check_piece((dl_layout){0}, 3, 3, 0, 2, normal);
-    check_piece((dl_layout){DL_PANEL, 16}, 1, 2, 0, 3, normal);
-    check_piece((dl_layout){0}, 3, 2, 3, 2, even); /* nothing for one of them */
+    check_piece((dl_layout){0}, 0, 2, 1, 0, 3, normal);
+    check_piece((dl_layout){0}, 1, 3, 1, 1, 2, even);
+    check_piece((dl_layout){0}, 0, 2, 1, 1, 3, cut);
+    check_piece((dl_layout){0}, 3, 3, 1, 0, 2, normal);
+    check_piece((dl_layout){DL_PANEL, 16}, 1, 2, 1, 0, 3, normal);
+    check_piece((dl_layout){0}, 3, 2, 1, 3, 2, even); /* nothing for one of them */
+    /* a share of each of several parts; of that whole parts and some of others, or of an inner axis */
+    check_piece((dl_layout){0}, 0, 2, 5, 0, 1, normal);
+    check_piece((dl_layout){DL_PANEL, 16}, 0, 3, 2, 0, 1, cut);
+    check_piece((dl_layout){0}, 0, 2, 5, 0, 3, even);
+    check_piece((dl_layout){0}, 0, 4, 5, 0, 5, normal);
+    check_piece((dl_layout){DL_PANEL, 16}, 0, 2, 2, 1, 3, cut);
 }
 
 static void statistics(const float *x, double *mean, double *std, double *most) {
