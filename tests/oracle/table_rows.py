@@ -588,17 +588,18 @@ def image_axes(sizes):
 
 def max_pool(op, s):
     size, k, stride, p, d = POOLS[s.i]
-    f = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(size) - 1]
+    f, ceil = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(size) - 1], s.i // 2 % 2
     return s.case(op, [s.var((s.pick(2, 1), s.pick(1, 3), *size), image_axes(size))],
-                  {"stride": ints(stride), "pad_lo": ints(p), "pad_hi": ints(p), "kernel": ints(k), "dilation": ints(d)}, image_axes(size), lambda x: f(x, k, stride, p, d))
+                  {"stride": ints(stride), "pad_lo": ints(p), "pad_hi": ints(p), "kernel": ints(k), "dilation": ints(d), **({"ceil": 1} if ceil else {})}, image_axes(size),
+                  lambda x: f(x, k, stride, p, d, bool(ceil)))
 
 
 def avg_pool(op, s):
     size, k, stride, p, _ = POOLS[s.i]
-    f = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(size) - 1]
+    f, ceil = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(size) - 1], s.i // 2 % 2
     return s.case(op, [s.var((s.pick(2, 1), s.pick(1, 3), *size), image_axes(size))],
-                  {"stride": ints(stride), "pad_lo": ints(p), "pad_hi": ints(p), "kernel": ints(k), "counts_pad": s.i % 2}, image_axes(size),
-                  lambda x: f(x, k, stride, p, False, bool(s.i % 2)))
+                  {"stride": ints(stride), "pad_lo": ints(p), "pad_hi": ints(p), "kernel": ints(k), "counts_pad": s.i % 2, **({"ceil": 1} if ceil else {})}, image_axes(size),
+                  lambda x: f(x, k, stride, p, bool(ceil), bool(s.i % 2)))
 
 
 SIZES = [((6,), (3,)), ((7,), (3,)), ((5,), (5,)), ((3,), (7,)), ((1,), (4,)), ((13,), (1,)), ((6, 7), (4, 2)), ((5, 4), (4, 3)), ((3, 4, 5), (2, 6, 1)), ((7, 2, 3), (5, 1, 3)),
