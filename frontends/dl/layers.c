@@ -82,10 +82,15 @@ static dl_init default_init(double fan_in) {
     return (dl_init){DL_INIT_UNIFORM, -bound, bound};
 }
 
+/* Parameters are f32, and f64 where that is what a layer reads. */
+static dl_dtype param_type(dl_val x) {
+    return x.kind == DL_V_TENSOR && x.t->type.dtype == DL_F64 ? DL_F64 : DL_F32;
+}
+
 static dl_val add_bias(dl_call *c, int i, dl_val y, const char *axis, int64_t size, double fan_in,
                        double fan_out) {
     if (c->arg[i].kind == DL_V_BOOL && !c->arg[i].b) return y;
-    dl_type t = dl_scalar(DL_F32);
+    dl_type t = dl_scalar(param_type(c->arg[0]));
     dl_type_push(&t, axis, size);
     dl_val b = dl_make_param(c, "bias", t, default_init(fan_in), fan_in, fan_out);
     dl_val in[] = {y, b};
@@ -95,7 +100,7 @@ static dl_val add_bias(dl_call *c, int i, dl_val y, const char *axis, int64_t si
 /* Weight [first, second, k...]; the fans follow PyTorch: fan_in counts the second axis. */
 static dl_val conv_weight(dl_call *c, const dl_type *x, int64_t first, int64_t second, const int64_t *kernel,
                           double *fan_in, double *fan_out) {
-    dl_type t = dl_scalar(DL_F32);
+    dl_type t = dl_scalar(param_type(c->arg[0]));
     double taps = 1;
     dl_type_push(&t, "O", first);
     dl_type_push(&t, axis_or(x->axis[1].name, "O", "I"), second);
@@ -226,7 +231,7 @@ dl_val dl_layer_linear(dl_call *c) {
                       "linear works along the last axis, but its input is %s", dl_type_text(&x.t->type));
     dl_axis last = x.t->type.axis[x.t->type.rank - 1];
     double fan_in = (double)last.size, fan_out = (double)c->arg[1].i;
-    dl_type t = dl_scalar(DL_F32);
+    dl_type t = dl_scalar(param_type(x));
     dl_type_push(&t, "O", c->arg[1].i);
     dl_type_push(&t, axis_or(last.name, "O", "I"), last.size);
     dl_val w = dl_make_param(c, "weight", t, default_init(fan_in), fan_in, fan_out);
@@ -235,7 +240,7 @@ dl_val dl_layer_linear(dl_call *c) {
 }
 
 static dl_val norm_param(dl_call *c, const char *role, dl_axis axis, double value) {
-    dl_type t = dl_scalar(DL_F32);
+    dl_type t = dl_scalar(param_type(c->arg[0]));
     dl_type_push(&t, axis.name, axis.size);
     return dl_make_param(c, role, t, (dl_init){value ? DL_INIT_CONST : DL_INIT_ZERO, value, 0}, 1, 1);
 }
@@ -276,7 +281,7 @@ dl_val dl_layer_batch_norm(dl_call *c) {
         return dl_bad(E, c->where, DL_DIAG_rank_mismatch,
                       "batch_norm works on [N, C, ...], but its input is %s", dl_type_text(&x.t->type));
     dl_axis channel = x.t->type.axis[1];
-    dl_type vector = dl_scalar(DL_F32);
+    dl_type vector = dl_scalar(param_type(x));
     dl_type_push(&vector, channel.name, channel.size);
     dl_val w = norm_param(c, "weight", channel, 1), b = norm_param(c, "bias", channel, 0);
     dl_val mean = dl_make_state(c, "running_mean", vector, (dl_init){0});
