@@ -165,11 +165,11 @@ dl_val dl_layer_conv(dl_call *c) {
 
 /* The size of a transposed convolution along one axis: (n-1)*stride - 2*pad + (kernel-1)*dilation + 1 +
  * out_pad. *hi is the padding behind of the convolution that it is the input gradient of, whose windows must
- * be n. */
+ * be n; the last *behind elements are none of it, and zeros. */
 static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t stride, int64_t pad, int64_t extra,
-                            int64_t dilation, int64_t *size, int64_t *hi) {
+                            int64_t dilation, int64_t *size, int64_t *hi, int64_t *behind) {
     int64_t reach = (kernel - 1) * dilation + 1; /* each below 2^31 */
-    *hi = pad;
+    *hi = pad, *behind = 0;
     if (extra >= stride && extra < dilation) *hi = pad > extra ? pad - extra : 0;
     if (extra && extra >= stride && extra >= dilation) {
         dl_bad(c->E, c->where, DL_DIAG_bad_window,
@@ -177,18 +177,13 @@ static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t strid
                dilation > 1 ? " or the dilation" : "", (long long)extra, a.name);
         return false;
     }
-    if (extra - (pad - *hi) >= stride) {
-        dl_bad(c->E, c->where, DL_DIAG_bad_window,
-               "out_pad is %lld along %s: beyond the stride it needs a pad of %lld at least, not %lld",
-               (long long)extra, a.name, (long long)(extra - stride + 1), (long long)pad);
-        return false;
-    }
+    if (extra - (pad - *hi) >= stride) *behind = extra - (pad - *hi) - (stride - 1);
     if (__builtin_mul_overflow(a.size - 1, stride, size) ||
         __builtin_add_overflow(*size, reach - 2 * pad + extra, size)) {
         dl_bad(c->E, c->where, DL_DIAG_too_large, "%s=%lld becomes too large", a.name, (long long)a.size);
         return false;
     }
-    if (*size >= 1) return true;
+    if (*size > *behind) return true;
     dl_bad(c->E, c->where, DL_DIAG_bad_window,
            "along %s nothing is left: (%lld-1)*%lld - 2*%lld + %lld = %lld", a.name, (long long)a.size,
            (long long)stride, (long long)pad, (long long)(reach + extra), (long long)*size);
@@ -199,7 +194,7 @@ static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t strid
 /* PyTorch's ConvTranspose: the input gradient of a convolution. */
 dl_val dl_layer_conv_transpose(dl_call *c) {
     dl_val x = c->arg[0];
-    int64_t kernel[3], stride[3], pad[3], hi[3], extra[3], size[3], dilation[3], groups;
+    int64_t kernel[3], stride[3], pad[3], hi[3], extra[3], size[3], behind[3], dilation[3], groups;
     if (!dl_call_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
@@ -211,14 +206,21 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
         return dl_poison();
     for (int i = 0; i < spatial; i++)
         if (!transposed_size(c, t->axis[i + 2], kernel[i], stride[i], pad[i], extra[i], dilation[i], &size[i],
-                             &hi[i]))
+                             &hi[i], &behind[i]))
             return dl_poison();
     double fan_in, fan_out;
     dl_val w = conv_weight(c, t, in, out / groups, kernel, &fan_in, &fan_out);
     dl_attr attrs[6];
     int n = window_attrs(attrs, spatial, stride, pad, hi, dilation, groups);
+    for (int i = 0; i < spatial; i++) size[i] -= behind[i];
     attrs[n++] = dl_attr_ints(DL_ATTR_size, spatial, size);
     dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_X), 2, (dl_val[]){x, w}, n, attrs, NULL);
+    for (int i = 0; i < spatial && y.kind == DL_V_TENSOR; i++) {
+        const int64_t none = 0;
+        dl_attr at[] = {dl_attr_name(DL_ATTR_axis, t->axis[i + 2].name),
+                        dl_attr_ints(DL_ATTR_pad_lo, 1, &none), dl_attr_ints(DL_ATTR_pad_hi, 1, &behind[i])};
+        if (behind[i]) y = dl_tensor_op(c->E, c->where, DL_OP_pad, 1, &y, 3, at, NULL);
+    }
     return add_bias(c, 6, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
