@@ -209,6 +209,7 @@ static const dl_builtin table[] = {
     {"norm", NULL, NO_OP, NULL, dl_fn_norm, {X, OVER}},
     {"sum_squares", NULL, NO_OP, NULL, dl_fn_sum_squares, {{"tensors", DL_P_REST, NULL}}},
     {"argmax", NULL, DL_OP_argmax, NULL, dl_fn_argmax, {X, {"over", DL_P_AXIS, NULL}}},
+    {"top_k", NULL, NO_OP, NULL, dl_fn_top_k, {X, {"k", DL_P_INT, NULL}, {"over", DL_P_AXIS, NULL}}},
     /* losses and scores */
     {"cross_entropy",
      NULL,

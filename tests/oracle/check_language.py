@@ -197,6 +197,19 @@ case("where", "sum({g} * where({y} > 0, {y}**2, 3 * {y}))", lambda y, g: (g * to
      {"g": P("N, K=7", N, 7)})
 case("max_pool", "sum({g} * max_pool({y}, 2))", lambda y, g: (g * F.max_pool1d(y, 2)).sum(), {"y": ("N, C=1, T=4", tie[1][:, None])},
      {"g": P("N, C=1, T=2", N, 1, 2)})
+few = ("N, K=9, C=3", torch.randint(-3, 4, (N, 9, 3)) / 2.0)
+strange = few[1].clone()
+strange[0, 2], strange[1, 7], strange[2, 0, 1], strange[3, 5] = nan, inf, -inf, nan
+for name, v in (("numbers", P("N, K=9, C=3", N, 9, 3)), ("ties", few), ("what is no number", ("N, K=9, C=3", strange))):
+    for k in (1, 4, 9):  # a stable sort says which of equal ones is first, as topk does not
+        def largest(x, k=k):
+            return torch.sort(x, dim=1, descending=True, stable=True).indices[:, :k]
+        case(f"top_k, {k} of {name}", "sum({g} * top_k({x}, %d, over=K))" % k, lambda g, x, f=largest: (g * f(x)).sum(),
+             {"g": P(f"N, K={k}, C=3", N, k, 3)}, {"x": v})
+    if name != "what is no number":
+        case(f"values of top_k, {name}", "sum({g} * gather({x}, top_k({x}, 4, over=K), over=K))",
+             lambda g, x: (g * x.gather(1, torch.sort(x, dim=1, descending=True, stable=True).indices[:, :4])).sum(), {"x": v},
+             {"g": P("N, K=4, C=3", N, 4, 3)})
 case("softmax of equals", "sum({g} * softmax({y}, over=K))", lambda y, g: (g * torch.softmax(y, 1)).sum(), {"y": tie}, {"g": P("N, K=4", N, 4)})
 
 text, weights, batch = ["model Cases():"], {}, {}
