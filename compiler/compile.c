@@ -198,6 +198,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     dl_pass_ctx ctx = {.arena = scratch,
                        .weights = opt->target->weights,
                        .low_products = opt->target->low_products,
+                       .written_out = opt->target->written_out,
                        .tf32 = opt->tf32 && opt->target->has_tf32,
                        .keep_gradients = opt->keep_gradients,
                        .recipe = opt->recipe,

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "ir/base/clock.h"
 
 extern char **environ;
 
@@ -99,20 +100,14 @@ static int collect(int n, dl_command *c, bool wait) {
     return running;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void await(int n, dl_command *c, double patience, void (*warn)(const char *text)) {
-    double begin = now();
+    double begin = dl_clock_seconds();
     bool told = false;
     while (!stopped && collect(n, c, false) > 0) {
         char bytes[64], text[300];
         struct pollfd p = {.fd = wake[0], .events = POLLIN};
         if (poll(&p, 1, LOOK_MS) > 0 && read(wake[0], bytes, sizeof bytes) < 0) continue;
-        if (told || !warn || now() - begin < patience) continue;
+        if (told || !warn || dl_clock_seconds() - begin < patience) continue;
         snprintf(text, sizeof text, "the C compiler has run for %.0f s (%.200s); Ctrl-C stops it", patience,
                  c[0].argv[0]);
         warn(text);

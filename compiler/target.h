@@ -9,6 +9,7 @@ typedef struct {
     dl_layout weights;                /* how contractions by windows want them to lie */
     unsigned
         low_products; /* types of 16 bits that it multiplies, 1 << dl_dtype: weights are kept in them, too */
+    unsigned written_out; /* types of contractions and templates that it has no kernels for (pass products) */
     bool has_tf32;
     /* CPUs */
     bool tiles;           /* it multiplies bf16 by the tiles of AMX */

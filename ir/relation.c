@@ -60,6 +60,7 @@ dl_windows dl_node_windows(const dl_node *n) {
     dl_windows w = {.groups = groups ? groups->i : 1};
     DL_CHECK(stride && stride->n <= 3);
     w.n = stride->n;
+    w.ceil = dl_node_attr(n, DL_ATTR_ceil) && dl_node_int(n, DL_ATTR_ceil);
     for (int i = 0; i < w.n; i++) {
         w.stride[i] = stride->ints[i], w.dilation[i] = dilation ? dilation->ints[i] : 1;
         w.pad_lo[i] = lo->ints[i], w.pad_hi[i] = hi->ints[i];
@@ -73,7 +74,9 @@ int64_t dl_windows_count(const dl_windows *w, int i, int64_t size, int64_t taps)
         __builtin_add_overflow(size, w->pad_lo[i], &room) ||
         __builtin_add_overflow(room, w->pad_hi[i], &room))
         return 0;
-    return room > reach ? (room - reach - 1) / w->stride[i] + 1 : 0;
+    int64_t last = room - reach - 1, begin = size + w->pad_lo[i] - 1; /* where a last window begins at most */
+    if (!w->ceil || begin > last + w->stride[i] - 1) begin = last + (w->ceil ? w->stride[i] - 1 : 0);
+    return begin >= 0 ? begin / w->stride[i] + 1 : 0;
 }
 
 /* ---- relations ---- */

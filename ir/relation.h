@@ -31,6 +31,7 @@ dl_op dl_op_making(dl_tensor tensor);
 typedef struct {
     int n; /* spatial axes, 1 to 3; 0: no windows */
     int64_t stride[3], dilation[3], pad_lo[3], pad_hi[3], groups;
+    bool ceil; /* a window that ends behind the padding counts, too, where it begins in front of x's end */
 } dl_windows;
 dl_windows dl_node_windows(const dl_node *n);
 /* How many windows of `taps` fit along the i-th spatial axis of x, `size` long; 0 where none does, or where

@@ -3,8 +3,8 @@
  * others. */
 #include "passes/lower.h"
 
-#include "ir/walk.h"
 #include "passes/pass.h"
+#include "passes/rewrite.h"
 
 static dl_lower_rule *const rules[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_lower_##lower,
@@ -57,38 +57,23 @@ static dl_value *lower(dl_builder *b, const dl_node *n) {
     return wide && has_halves(n) ? lower_in_f32(b, n) : rules[n->op](b, n);
 }
 
+/* Axes come in the order that the composite promised, those without a name come back. */
+static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+    dl_lowering *l = user;
+    if (l->err->code != DL_OK) return false;
+    l->b.loc = n->loc;
+    dl_value *v = lower(&l->b, n);
+    if (v && !dl_type_same(&v->type, &n->out[0].type))
+        v = dl_build_as(&l->b, DL_OP_broadcast, 1, &v, 0, NULL, n->out[0].type);
+    made[0] = v;
+    return v != NULL;
+}
+
 bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
-    dl_node **old = g->nodes.at;
-    int n = g->nodes.n;
-    int64_t next = first_free_number(g);
-    bool changed = false;
-    g->nodes.at = NULL, g->nodes.n = g->nodes.cap = 0; /* built anew: rules append */
-    dl_value **now =
-        DL_NEWS(ctx->arena, dl_value *, g->next_id); /* by value id: what stands for a lowered result */
-    uint32_t known = g->next_id;
     dl_lowering l = {.b = {.graph = g},
-                     .next = next,
+                     .next = first_free_number(g),
                      .ranks = ctx->parallel.dp > 1,
                      .batch_ranks = ctx->parallel.batch_ranks > 1 ? ctx->parallel.batch_ranks : 1,
                      .err = ctx->err};
-    for (int i = 0; i < n; i++) {
-        dl_node *node = old[i];
-        for (int k = 0; k < node->nin; k++)
-            if (node->in[k]->id < known && now[node->in[k]->id]) node->in[k] = now[node->in[k]->id];
-        l.b.loc = node->loc;
-        dl_value *v = lower(&l.b, node);
-        if (l.err->code != DL_OK) return false;
-        /* Axes come in the order that the composite promised, those without a name come back. */
-        if (v && !dl_type_same(&v->type, &node->out[0].type))
-            v = dl_build_as(&l.b, DL_OP_broadcast, 1, &v, 0, NULL, node->out[0].type);
-        if (v)
-            now[node->out[0].id] = v, changed = true;
-        else
-            dl_push(g->module->arena, &g->nodes, node);
-    }
-    for (int i = 0; i < g->results.n; i++) {
-        dl_result *r = &g->results.at[i];
-        if (r->value->id < known && now[r->value->id]) r->value = now[r->value->id];
-    }
-    return changed;
+    return dl_rewrite(g, ctx->arena, rewrite, &l);
 }

@@ -1,5 +1,6 @@
 /* Pooling and resizing: windows as views along one axis after the other, and an ordinary reduction over their
  * taps. What a window looks like is said by the op affine alone. */
+#include "ir/relation.h"
 #include "passes/lower.h"
 
 static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_mul, x, y); }
@@ -40,27 +41,42 @@ static dl_value *ones(dl_builder *b, dl_dtype dtype, dl_axis axis) {
     return dl_build_as(b, DL_OP_broadcast, 1, &one, 0, NULL, t);
 }
 
-/* How many elements the i-th axis has in each window, those of the padding not counted. */
+/* How many elements the i-th axis has in each window: those of the axis, with its padding where that counts.
+ */
 static dl_value *count_elements(dl_builder *b, const dl_node *n, int i) {
-    const dl_type *from = &n->in[0]->type;
-    dl_axis to = n->out[0].type.axis[2 + i];
-    const char *tap = dl_lower_fresh(from, dl_internf("k%s", to.name));
-    dl_value *v = dl_build_affine(b, ones(b, from->dtype, from->axis[2 + i]),
+    dl_windows w = dl_node_windows(n);
+    dl_axis of = n->in[0]->type.axis[2 + i], to = n->out[0].type.axis[2 + i];
+    bool padded = dl_node_int(n, DL_ATTR_counts_pad);
+    if (padded) of.size += w.pad_lo[i] + w.pad_hi[i];
+    const char *tap = dl_lower_fresh(&n->in[0]->type, dl_internf("k%s", to.name));
+    dl_value *v = dl_build_affine(b, ones(b, n->in[0]->type.dtype, of),
                                   (dl_affine){.axis = to.name,
                                               .tap = tap,
                                               .size = to.size,
-                                              .stride = dl_node_attr(n, DL_ATTR_stride)->ints[i],
-                                              .start = -dl_node_attr(n, DL_ATTR_pad_lo)->ints[i],
+                                              .stride = w.stride[i],
+                                              .start = padded ? 0 : -w.pad_lo[i],
                                               .taps = dl_node_attr(n, DL_ATTR_kernel)->ints[i],
                                               .tap_stride = 1});
     return dl_build_reduce(b, DL_OP_sum, v, 1, &tap);
+}
+
+/* Has each window as many elements: do all end within the padding, and does that count? */
+static bool all_alike(const dl_node *n) {
+    dl_windows w = dl_node_windows(n);
+    bool alike = dl_node_int(n, DL_ATTR_counts_pad);
+    for (int i = 0; i < w.n; i++) {
+        int64_t last = (n->out[0].type.axis[2 + i].size - 1) * w.stride[i];
+        int64_t room = n->in[0]->type.axis[2 + i].size + w.pad_lo[i] + w.pad_hi[i];
+        alike &= last + dl_node_attr(n, DL_ATTR_kernel)->ints[i] <= room;
+    }
+    return alike;
 }
 
 dl_value *dl_lower_avg_pool(dl_builder *b, const dl_node *n) {
     const char *taps[3];
     int spatial = dl_node_attr(n, DL_ATTR_stride)->n;
     dl_value *x = windows(b, n, n->in[0], DL_OUT_ZERO, taps);
-    if (dl_node_int(n, DL_ATTR_counts_pad)) return dl_build_reduce(b, DL_OP_mean, x, spatial, taps);
+    if (all_alike(n)) return dl_build_reduce(b, DL_OP_mean, x, spatial, taps);
     x = dl_build_reduce(b, DL_OP_sum, x, spatial, taps);
     for (int i = 0; i < spatial; i++) x = dl_build2(b, DL_OP_div, x, count_elements(b, n, i));
     return x;

@@ -57,8 +57,10 @@ typedef struct {
     dl_arena *arena;   /* scratch of one pipeline run */
     dl_layout weights; /* how contractions by windows want them to lie; images lie channels last */
     unsigned
-        low_products;    /* types of 16 bits that the target multiplies, 1 << dl_dtype: weights have a copy */
-    bool tf32;           /* contractions of f32 round their operands to TF32 */
+        low_products; /* types of 16 bits that the target multiplies, 1 << dl_dtype: weights have a copy */
+    unsigned
+        written_out; /* types of contractions and templates that the target has no kernels for: products */
+    bool tf32;       /* contractions of f32 round their operands to TF32 */
     bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
     dl_recipe recipe;
     dl_parallel parallel;

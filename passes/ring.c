@@ -20,13 +20,13 @@
 #include "ir/collective.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
+#include "passes/rewrite.h"
 
 enum { MOST_WITH = 4 };
 
 typedef struct {
     dl_builder b;
-    dl_value **now; /* by value id: what is read in its place; NULL: itself */
-    uint32_t known; /* ids below it have one */
+    const dl_uses *uses; /* of the graph before */
     /* The present node's. */
     const dl_node *n;
     int64_t ranks, rank;
@@ -224,36 +224,21 @@ static bool is_round(const dl_node *n) {
     return dl_ops[n->op].class == DL_CLASS_TEMPLATE && dl_attention_goes_round(n);
 }
 
-static dl_value *now_of(const ring *r, dl_value *v) {
-    return v->id < r->known && r->now[v->id] ? r->now[v->id] : v;
-}
-
-static void write_out(ring *r, const dl_node *n, const dl_uses *uses) {
-    dl_value *made[DL_MAX_RESULTS] = {NULL};
-    for (int i = 0; i < n->nout; i++) r->read[i] = uses[n->out[i].id].n > 0 || uses[n->out[i].id].results > 0;
+static bool write_out(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+    ring *r = user;
+    if (!is_round(n)) return false;
+    for (int i = 0; i < n->nout; i++)
+        r->read[i] = r->uses[n->out[i].id].n > 0 || r->uses[n->out[i].id].results > 0;
     r->n = n, r->a = dl_attention_of(n), r->b.loc = n->loc;
     r->ranks = dl_node_int(n, DL_ATTR_ranks), r->rank = dl_node_int(n, DL_ATTR_rank);
     (n->op == DL_OP_flash_attention ? forwards : backwards)(r, made);
-    for (int i = 0; i < n->nout; i++) r->now[n->out[i].id] = made[i];
+    return true;
 }
 
 bool dl_pass_ring(dl_graph *g, dl_pass_ctx *ctx) {
-    int n = g->nodes.n;
     bool any = false;
-    for (int i = 0; i < n; i++) any = any || is_round(g->nodes.at[i]);
+    for (int i = 0; i < g->nodes.n; i++) any = any || is_round(g->nodes.at[i]);
     if (!any) return false;
-    ring r = {.b = {.graph = g}, .now = DL_NEWS(ctx->arena, dl_value *, g->next_id + 1), .known = g->next_id};
-    const dl_uses *uses = dl_graph_uses(g, ctx->arena);
-    dl_node **old = DL_NEWS(ctx->arena, dl_node *, n + 1);
-    memcpy(old, g->nodes.at, sizeof *old * (size_t)n);
-    g->nodes.n = 0;
-    for (int i = 0; i < n; i++) {
-        for (int k = 0; k < old[i]->nin; k++) old[i]->in[k] = now_of(&r, old[i]->in[k]);
-        if (is_round(old[i]))
-            write_out(&r, old[i], uses);
-        else
-            dl_push(g->module->arena, &g->nodes, old[i]);
-    }
-    for (int i = 0; i < g->results.n; i++) g->results.at[i].value = now_of(&r, g->results.at[i].value);
-    return true;
+    ring r = {.b = {.graph = g}, .uses = dl_graph_uses(g, ctx->arena)};
+    return dl_rewrite(g, ctx->arena, write_out, &r);
 }

@@ -5,6 +5,7 @@
 
 #include "ir/base/hash.h"
 #include "passes/pass.h"
+#include "passes/rewrite.h"
 
 /* ---- common subexpressions: an open-addressing table of the nodes of this round ---- */
 typedef struct {
@@ -63,35 +64,25 @@ static node_table new_table(dl_arena *arena, int nodes) {
     return (node_table){DL_NEWS(arena, dl_node *, cap), cap - 1};
 }
 
-/* One round. `now`, by value id: what stands for a value of the graph before. */
-static bool run_round(dl_graph *g, dl_arena *arena) {
-    dl_simplifier s = {.b = {.graph = g}, .uses = dl_graph_uses(g, arena), .known = g->next_id};
-    dl_value **now = DL_NEWS(arena, dl_value *, g->next_id ? g->next_id : 1);
-    int n_old = g->nodes.n;
-    dl_node **old = DL_NEWS(arena, dl_node *, n_old ? n_old : 1);
-    if (n_old) memcpy(old, g->nodes.at, sizeof *old * (size_t)n_old);
-    node_table table = new_table(arena, n_old);
+typedef struct {
+    dl_simplifier s;
+    node_table table;
+} simplify_round;
 
-    g->nodes.n = 0;
-    for (int i = 0; i < n_old; i++) {
-        dl_node *n = old[i];
-        for (int k = 0; k < n->nin; k++)
-            if (now[n->in[k]->id]) n->in[k] = now[n->in[k]->id];
-        s.b.loc = n->loc;
-        dl_value *v = n->nout == 1 ? dl_simplify_node(&s, n) : NULL;
-        dl_node *equal = v ? NULL : find_equal(&table, n);
-        if (equal) v = &equal->out[0];
-        if (v)
-            now[n->out[0].id] = v, s.changed = true;
-        else
-            dl_push(g->module->arena, &g->nodes, n);
-    }
-    for (int i = 0; i < g->results.n; i++) {
-        dl_result *r = &g->results.at[i];
-        if (now[r->value->id]) r->value = now[r->value->id];
-    }
-    bool swept = dl_graph_sweep(g);
-    return s.changed || swept;
+static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+    simplify_round *r = user;
+    r->s.b.loc = n->loc;
+    made[0] = n->nout == 1 ? dl_simplify_node(&r->s, n) : NULL;
+    const dl_node *equal = made[0] ? NULL : find_equal(&r->table, n);
+    if (equal) made[0] = &equal->out[0];
+    return made[0] != NULL;
+}
+
+static bool run_round(dl_graph *g, dl_arena *arena) {
+    simplify_round r = {{.b = {.graph = g}, .uses = dl_graph_uses(g, arena), .known = g->next_id},
+                        new_table(arena, g->nodes.n)};
+    bool changed = dl_rewrite(g, arena, rewrite, &r);
+    return dl_graph_sweep(g) || changed || r.s.changed;
 }
 
 bool dl_pass_simplify(dl_graph *g, dl_pass_ctx *ctx) {

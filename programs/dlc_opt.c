@@ -47,7 +47,7 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     }
     const dl_target *t = dl_target_find(dl_config_option(c, "target"), &err);
     if (!t) return dlc_fail(&err);
-    dl_pass_ctx ctx = {.arena = arena, .weights = t->weights, .err = &err};
+    dl_pass_ctx ctx = {.arena = arena, .weights = t->weights, .written_out = t->written_out, .err = &err};
     if (dl_config_option(c, "low-products")) ctx.low_products = 1u << DL_F16 | 1u << DL_BF16;
     if (!read_low(dl_config_option(c, "low"), &ctx.recipe.low, &err)) return dlc_fail(&err);
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;

@@ -16,7 +16,8 @@
  * FMA pipes of four cycles want eight accumulators at least: 8 x 2 vectors fit the 32 registers of AVX-512, 4
  * x 2 the 16 of AVX2. */
 #define CPU(width)                                                                                           \
-    .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .weights = {DL_PANEL, 2 * width}
+    .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .weights = {DL_PANEL, 2 * width},        \
+    .written_out = 1u << DL_F64
 #define CPU_BF16                                                                                             \
     CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8, .low_products = 1u << DL_BF16,                     \
              .flags = {"-mavx512f", "-mavx512bw", "-mfma", "-mprefer-vector-width=512"}

@@ -11,7 +11,8 @@
 #define GPU(sm, suffix, ...)                                                                                 \
     {                                                                                                        \
         .name = "cuda:" sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},                  \
-        .low_products = 1u << DL_F16 | 1u << DL_BF16, .has_tf32 = true, .arch = sm, __VA_ARGS__              \
+        .low_products = 1u << DL_F16 | 1u << DL_BF16, .written_out = 1u << DL_F64, .has_tf32 = true,         \
+        .arch = sm, __VA_ARGS__                                                                              \
     }
 #define BOTH(sm) GPU(sm, "", .emulated = false), GPU(sm, ":emulated", .emulated = true)
 static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"), BOTH("sm_90a"), BOTH("sm_100")};

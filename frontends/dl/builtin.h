@@ -39,6 +39,7 @@ dl_val dl_fn_cross_entropy(dl_call *c);
 /* rearrange.c */
 dl_val dl_fn_rearrange(dl_call *c);
 /* literals.c */
+dl_val dl_count_along(dl_elab *E, dl_span where, dl_axis axis, dl_dtype dtype); /* 0, 1, 2, ... */
 dl_val dl_fn_one_hot(dl_call *c);
 dl_val dl_fn_stop_gradient(dl_call *c);
 dl_val dl_fn_expand(dl_call *c);
@@ -54,6 +55,7 @@ dl_val dl_fn_clamp(dl_call *c);
 dl_val dl_layer_embedding(dl_call *c);
 dl_val dl_fn_gather(dl_call *c);
 dl_val dl_fn_any(dl_call *c); /* any and all */
+dl_val dl_fn_top_k(dl_call *c);
 dl_val dl_fn_square(dl_call *c);
 dl_val dl_fn_softmax(dl_call *c);
 dl_val dl_fn_where(dl_call *c);

@@ -60,6 +60,68 @@ dl_val dl_fn_any(dl_call *c) {
     return dl_tensor_op(c->E, c->where, c->what->op, 1, &x, 1, &over, NULL);
 }
 
+static dl_val make(dl_call *c, dl_op op, dl_val a, dl_val b) {
+    return dl_tensor_op(c->E, c->where, op, 2, (dl_val[]){a, b}, 0, NULL, NULL);
+}
+
+static dl_val make_as(dl_call *c, dl_op op, dl_val x, dl_type t) {
+    return dl_tensor_op(c->E, c->where, op, 1, &x, 0, NULL, &t);
+}
+
+static dl_val sum_of_whole(dl_call *c, dl_val x, const char *axis) {
+    dl_attr over = dl_attr_names(DL_ATTR_over, 1, &axis);
+    return dl_tensor_op(c->E, c->where, DL_OP_sum, 1, &x, 1, &over, NULL);
+}
+
+static const char *fresh(const dl_type *t, const char *name) {
+    do name = dl_internf("%s_", name);
+    while (dl_type_axis(t, name) >= 0);
+    return name;
+}
+
+/* How many elements stand in front of each along the axis: larger ones, NaN above all numbers, and of equal
+ * ones those before it. Every pair is compared, and none is stored. */
+static dl_val find_places(dl_call *c, dl_val x, dl_axis axis) {
+    dl_type t = x.t->type;
+    dl_axis other = {fresh(&t, axis.name), axis.size};
+    t.axis[dl_type_axis(&t, axis.name)].name = other.name;
+    dl_val y = make_as(c, DL_OP_rename, x, t), nan_x = make(c, DL_OP_ne, x, x),
+           nan_y = make(c, DL_OP_ne, y, y);
+    dl_val first = make(c, DL_OP_lt, dl_count_along(c->E, c->where, other, DL_I32),
+                        dl_count_along(c->E, c->where, axis, DL_I32));
+    dl_val equal = make(c, DL_OP_or, make(c, DL_OP_eq, y, x), make(c, DL_OP_and, nan_y, nan_x));
+    dl_val number = make(c, DL_OP_eq, x, x);
+    dl_val above = make(c, DL_OP_or, make(c, DL_OP_gt, y, x), make(c, DL_OP_and, nan_y, number));
+    dl_val in_front = make(c, DL_OP_or, above, make(c, DL_OP_and, equal, first));
+    return sum_of_whole(c, dl_tensor_cast(c->E, c->where, in_front, DL_I32), other.name);
+}
+
+/* The numbers of the k largest along an axis, the largest first (torch.topk's indices): those in the first k
+ * places. Their values are gather's. */
+dl_val dl_fn_top_k(dl_call *c) {
+    dl_elab *E = c->E;
+    dl_val x = c->arg[0];
+    int n;
+    const char *names[DL_MAX_RANK];
+    if (!dl_call_axes_of(c, 2, x, &n, names)) return dl_poison();
+    dl_type t = x.t->type;
+    int at = dl_type_axis(&t, names[0]);
+    dl_axis axis = t.axis[at], place = {fresh(&t, axis.name), c->arg[1].i};
+    if (place.size < 1 || place.size > axis.size)
+        return dl_bad(E, c->arg[1].origin, DL_DIAG_bad_argument, "top_k takes 1 to %lld of %s=%lld, not %lld",
+                      (long long)axis.size, axis.name, (long long)axis.size, (long long)place.size);
+    dl_val places = find_places(c, x, axis);
+    dl_val hit = make(c, DL_OP_eq, places, dl_count_along(E, c->where, place, DL_I32));
+    dl_val in[] = {hit, dl_count_along(E, c->where, axis, DL_I32),
+                   dl_tensor_of(E, dl_val_int(0, c->where), DL_I32)};
+    dl_val numbers =
+        sum_of_whole(c, dl_tensor_op(E, c->where, DL_OP_select, 3, in, 0, NULL, NULL), axis.name);
+    t.dtype = DL_I32, t.axis[at] = place;
+    numbers = make_as(c, DL_OP_broadcast, numbers, t);
+    t.axis[at].name = axis.name;
+    return make_as(c, DL_OP_rename, numbers, t);
+}
+
 /* x at the numbers along one axis: torch.gather, and with axes of their own an embedding. */
 dl_val dl_fn_gather(dl_call *c) {
     int n;

@@ -82,10 +82,15 @@ static dl_init default_init(double fan_in) {
     return (dl_init){DL_INIT_UNIFORM, -bound, bound};
 }
 
+/* Parameters are f32, and f64 where that is what a layer reads. */
+static dl_dtype param_type(dl_val x) {
+    return x.kind == DL_V_TENSOR && x.t->type.dtype == DL_F64 ? DL_F64 : DL_F32;
+}
+
 static dl_val add_bias(dl_call *c, int i, dl_val y, const char *axis, int64_t size, double fan_in,
                        double fan_out) {
     if (c->arg[i].kind == DL_V_BOOL && !c->arg[i].b) return y;
-    dl_type t = dl_scalar(DL_F32);
+    dl_type t = dl_scalar(param_type(c->arg[0]));
     dl_type_push(&t, axis, size);
     dl_val b = dl_make_param(c, "bias", t, default_init(fan_in), fan_in, fan_out);
     dl_val in[] = {y, b};
@@ -95,7 +100,7 @@ static dl_val add_bias(dl_call *c, int i, dl_val y, const char *axis, int64_t si
 /* Weight [first, second, k...]; the fans follow PyTorch: fan_in counts the second axis. */
 static dl_val conv_weight(dl_call *c, const dl_type *x, int64_t first, int64_t second, const int64_t *kernel,
                           double *fan_in, double *fan_out) {
-    dl_type t = dl_scalar(DL_F32);
+    dl_type t = dl_scalar(param_type(c->arg[0]));
     double taps = 1;
     dl_type_push(&t, "O", first);
     dl_type_push(&t, axis_or(x->axis[1].name, "O", "I"), second);
@@ -160,11 +165,11 @@ dl_val dl_layer_conv(dl_call *c) {
 
 /* The size of a transposed convolution along one axis: (n-1)*stride - 2*pad + (kernel-1)*dilation + 1 +
  * out_pad. *hi is the padding behind of the convolution that it is the input gradient of, whose windows must
- * be n. */
+ * be n; the last *behind elements are none of it, and zeros. */
 static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t stride, int64_t pad, int64_t extra,
-                            int64_t dilation, int64_t *size, int64_t *hi) {
+                            int64_t dilation, int64_t *size, int64_t *hi, int64_t *behind) {
     int64_t reach = (kernel - 1) * dilation + 1; /* each below 2^31 */
-    *hi = pad;
+    *hi = pad, *behind = 0;
     if (extra >= stride && extra < dilation) *hi = pad > extra ? pad - extra : 0;
     if (extra && extra >= stride && extra >= dilation) {
         dl_bad(c->E, c->where, DL_DIAG_bad_window,
@@ -172,18 +177,13 @@ static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t strid
                dilation > 1 ? " or the dilation" : "", (long long)extra, a.name);
         return false;
     }
-    if (extra - (pad - *hi) >= stride) {
-        dl_bad(c->E, c->where, DL_DIAG_bad_window,
-               "out_pad is %lld along %s: beyond the stride it needs a pad of %lld at least, not %lld",
-               (long long)extra, a.name, (long long)(extra - stride + 1), (long long)pad);
-        return false;
-    }
+    if (extra - (pad - *hi) >= stride) *behind = extra - (pad - *hi) - (stride - 1);
     if (__builtin_mul_overflow(a.size - 1, stride, size) ||
         __builtin_add_overflow(*size, reach - 2 * pad + extra, size)) {
         dl_bad(c->E, c->where, DL_DIAG_too_large, "%s=%lld becomes too large", a.name, (long long)a.size);
         return false;
     }
-    if (*size >= 1) return true;
+    if (*size > *behind) return true;
     dl_bad(c->E, c->where, DL_DIAG_bad_window,
            "along %s nothing is left: (%lld-1)*%lld - 2*%lld + %lld = %lld", a.name, (long long)a.size,
            (long long)stride, (long long)pad, (long long)(reach + extra), (long long)*size);
@@ -194,7 +194,7 @@ static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t strid
 /* PyTorch's ConvTranspose: the input gradient of a convolution. */
 dl_val dl_layer_conv_transpose(dl_call *c) {
     dl_val x = c->arg[0];
-    int64_t kernel[3], stride[3], pad[3], hi[3], extra[3], size[3], dilation[3], groups;
+    int64_t kernel[3], stride[3], pad[3], hi[3], extra[3], size[3], behind[3], dilation[3], groups;
     if (!dl_call_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
@@ -206,14 +206,21 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
         return dl_poison();
     for (int i = 0; i < spatial; i++)
         if (!transposed_size(c, t->axis[i + 2], kernel[i], stride[i], pad[i], extra[i], dilation[i], &size[i],
-                             &hi[i]))
+                             &hi[i], &behind[i]))
             return dl_poison();
     double fan_in, fan_out;
     dl_val w = conv_weight(c, t, in, out / groups, kernel, &fan_in, &fan_out);
     dl_attr attrs[6];
     int n = window_attrs(attrs, spatial, stride, pad, hi, dilation, groups);
+    for (int i = 0; i < spatial; i++) size[i] -= behind[i];
     attrs[n++] = dl_attr_ints(DL_ATTR_size, spatial, size);
     dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_X), 2, (dl_val[]){x, w}, n, attrs, NULL);
+    for (int i = 0; i < spatial && y.kind == DL_V_TENSOR; i++) {
+        const int64_t none = 0;
+        dl_attr at[] = {dl_attr_name(DL_ATTR_axis, t->axis[i + 2].name),
+                        dl_attr_ints(DL_ATTR_pad_lo, 1, &none), dl_attr_ints(DL_ATTR_pad_hi, 1, &behind[i])};
+        if (behind[i]) y = dl_tensor_op(c->E, c->where, DL_OP_pad, 1, &y, 3, at, NULL);
+    }
     return add_bias(c, 6, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
@@ -226,7 +233,7 @@ dl_val dl_layer_linear(dl_call *c) {
                       "linear works along the last axis, but its input is %s", dl_type_text(&x.t->type));
     dl_axis last = x.t->type.axis[x.t->type.rank - 1];
     double fan_in = (double)last.size, fan_out = (double)c->arg[1].i;
-    dl_type t = dl_scalar(DL_F32);
+    dl_type t = dl_scalar(param_type(x));
     dl_type_push(&t, "O", c->arg[1].i);
     dl_type_push(&t, axis_or(last.name, "O", "I"), last.size);
     dl_val w = dl_make_param(c, "weight", t, default_init(fan_in), fan_in, fan_out);
@@ -235,7 +242,7 @@ dl_val dl_layer_linear(dl_call *c) {
 }
 
 static dl_val norm_param(dl_call *c, const char *role, dl_axis axis, double value) {
-    dl_type t = dl_scalar(DL_F32);
+    dl_type t = dl_scalar(param_type(c->arg[0]));
     dl_type_push(&t, axis.name, axis.size);
     return dl_make_param(c, role, t, (dl_init){value ? DL_INIT_CONST : DL_INIT_ZERO, value, 0}, 1, 1);
 }
@@ -276,7 +283,7 @@ dl_val dl_layer_batch_norm(dl_call *c) {
         return dl_bad(E, c->where, DL_DIAG_rank_mismatch,
                       "batch_norm works on [N, C, ...], but its input is %s", dl_type_text(&x.t->type));
     dl_axis channel = x.t->type.axis[1];
-    dl_type vector = dl_scalar(DL_F32);
+    dl_type vector = dl_scalar(param_type(x));
     dl_type_push(&vector, channel.name, channel.size);
     dl_val w = norm_param(c, "weight", channel, 1), b = norm_param(c, "bias", channel, 0);
     dl_val mean = dl_make_state(c, "running_mean", vector, (dl_init){0});

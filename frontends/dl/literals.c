@@ -53,8 +53,7 @@ static dl_val constant(dl_elab *E, dl_span where, double d, dl_dtype dtype) {
     return dl_tensor_op(E, where, DL_OP_const, 0, NULL, 1, &a, &t);
 }
 
-/* 0, 1, 2, ... along one axis. */
-static dl_val count_along(dl_elab *E, dl_span where, dl_axis axis, dl_dtype dtype) {
+dl_val dl_count_along(dl_elab *E, dl_span where, dl_axis axis, dl_dtype dtype) {
     dl_type t = dl_scalar(dtype);
     dl_type_push(&t, axis.name, axis.size);
     dl_attr along = dl_attr_name(DL_ATTR_axis, axis.name);
@@ -187,7 +186,7 @@ dl_val dl_fn_one_hot(dl_call *c) {
     if (dl_type_axis(&t.t->type, axis) >= 0)
         return dl_bad(E, c->where, DL_DIAG_duplicate_axis, "%s has an axis %s already: it is %s",
                       dl_val_words(E, t, "the tensor"), axis, dl_type_text(&t.t->type));
-    dl_val in[] = {t, count_along(E, c->where, (dl_axis){axis, n}, t.t->type.dtype)};
+    dl_val in[] = {t, dl_count_along(E, c->where, (dl_axis){axis, n}, t.t->type.dtype)};
     return dl_tensor_cast(E, c->where, dl_tensor_op(E, c->where, DL_OP_eq, 2, in, 0, NULL, NULL), DL_F32);
 }
 
@@ -291,7 +290,7 @@ dl_val dl_fn_linspace(dl_call *c) {
     dl_val size = dl_eval(c->E, e);
     int64_t count;
     if (!dl_val_count(c->E, size, 0, "the size of an axis", &count)) return dl_poison();
-    dl_val x = count_along(c->E, c->where, (dl_axis){names[0], count}, DL_F32);
+    dl_val x = dl_count_along(c->E, c->where, (dl_axis){names[0], count}, DL_F32);
     double step = count > 1 ? (b - a) / (double)(count - 1) : 0;
     x = dl_call_elem(c, DL_OP_mul, x, dl_val_float(step, c->where));
     return dl_call_elem(c, DL_OP_add, x, dl_val_float(a, c->where));

@@ -7,39 +7,37 @@ static bool want_image(dl_call *c, dl_val *x) {
     return dl_call_image(c, &x->t->type);
 }
 
-/* kernel, stride (argument i + 1, else the kernel) and padding (i + 2) as attributes. */
-static bool pool_attrs(dl_call *c, int i, const dl_type *t, const int64_t dilation[3], dl_attr attrs[4]) {
+/* A pool of the window in arguments 1 to 3 (stride: else the kernel), `own` beside it, and ceil_mode, which
+ * is argument 5. */
+static dl_val pool(dl_call *c, dl_op op, dl_val x, const int64_t dilation[3], dl_attr own) {
     int64_t kernel[3], stride[3], lo[3], hi[3];
+    const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
-    if (!dl_call_window(c, i, spatial, 1, kernel)) return false;
+    if (!dl_call_window(c, 1, spatial, 1, kernel)) return dl_poison();
     memcpy(stride, kernel, sizeof stride);
-    if (c->given[i + 1] && !dl_call_window(c, i + 1, spatial, 1, stride)) return false;
-    if (!dl_call_padding(c, i + 2, t, kernel, stride, dilation, lo, hi)) return false;
-    attrs[0] = dl_attr_ints(DL_ATTR_stride, spatial, stride);
-    attrs[1] = dl_attr_ints(DL_ATTR_pad_lo, spatial, lo),
-    attrs[2] = dl_attr_ints(DL_ATTR_pad_hi, spatial, hi);
-    attrs[3] = dl_attr_ints(DL_ATTR_kernel, spatial, kernel);
-    return true;
+    if (c->given[2] && !dl_call_window(c, 2, spatial, 1, stride)) return dl_poison();
+    if (!dl_call_padding(c, 3, t, kernel, stride, dilation, lo, hi)) return dl_poison();
+    dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, spatial, stride),
+                       dl_attr_ints(DL_ATTR_pad_lo, spatial, lo),
+                       dl_attr_ints(DL_ATTR_pad_hi, spatial, hi),
+                       dl_attr_ints(DL_ATTR_kernel, spatial, kernel),
+                       own,
+                       dl_attr_int(DL_ATTR_ceil, 1)};
+    return dl_tensor_op(c->E, c->where, op, 1, &x, 5 + c->arg[5].b, attrs, NULL);
 }
 
 dl_val dl_layer_max_pool(dl_call *c) {
     dl_val x = c->arg[0];
-    dl_attr attrs[5];
     int64_t dilation[3];
-    if (!want_image(c, &x) || !dl_call_window(c, 4, x.t->type.rank - 2, 1, dilation) ||
-        !pool_attrs(c, 1, &x.t->type, dilation, attrs))
-        return dl_poison();
-    attrs[4] = dl_attr_ints(DL_ATTR_dilation, x.t->type.rank - 2, dilation);
-    return dl_tensor_op(c->E, c->where, DL_OP_max_pool, 1, &x, 5, attrs, NULL);
+    if (!want_image(c, &x) || !dl_call_window(c, 4, x.t->type.rank - 2, 1, dilation)) return dl_poison();
+    return pool(c, DL_OP_max_pool, x, dilation, dl_attr_ints(DL_ATTR_dilation, x.t->type.rank - 2, dilation));
 }
 
 dl_val dl_layer_avg_pool(dl_call *c) {
     dl_val x = c->arg[0];
-    dl_attr attrs[5];
     const int64_t near[] = {1, 1, 1};
-    if (!want_image(c, &x) || !pool_attrs(c, 1, &x.t->type, near, attrs)) return dl_poison();
-    attrs[4] = dl_attr_int(DL_ATTR_counts_pad, c->arg[4].b);
-    return dl_tensor_op(c->E, c->where, DL_OP_avg_pool, 1, &x, 5, attrs, NULL);
+    if (!want_image(c, &x)) return dl_poison();
+    return pool(c, DL_OP_avg_pool, x, near, dl_attr_int(DL_ATTR_counts_pad, c->arg[4].b));
 }
 
 dl_val dl_layer_adaptive_avg_pool(dl_call *c) {

@@ -156,7 +156,7 @@ model Volume():
 
 
 class Dilated(nn.Module):
-    """1-D: gates of dilated convolutions with `same` padding (odd totals too), a dilated transposed one whose out_pad exceeds its stride."""
+    """1-D: gates of dilated convolutions with `same` padding (odd totals too), dilated transposed ones whose out_pad exceeds their stride, with padding and without."""
     shapes = (2, 3, 41), (2, 2, 43)
     text = """
 model Dilated(width=10):
@@ -167,7 +167,8 @@ model Dilated(width=10):
         f = y |> conv(width, 4, dilation=2**i, pad=same) @f{i} |> tanh
         g = y |> conv(width, 4, dilation=2**i, pad=same, groups=2) @g{i} |> sigmoid
         y = y + f * g
-    z = y |> conv_transpose(6, 3, pad=2, out_pad=2, dilation=3, groups=2) @grow |> relu |> conv(4, 5, stride=1, pad=3, dilation=2) @back
+    z = y |> conv_transpose(6, 3, pad=2, out_pad=2, dilation=3, groups=2) @grow |> relu
+    z = z |> conv_transpose(6, 3, out_pad=2, dilation=3) @more |> conv(4, 6, stride=1, dilation=2) @back
     z = z |> conv(2, 1) @last
     z = z as [N, C, V]
     output z
@@ -181,14 +182,15 @@ model Dilated(width=10):
             self.add_module(f"f{i}", nn.Conv1d(width, width, 4, dilation=2**i, padding="same"))
             self.add_module(f"g{i}", nn.Conv1d(width, width, 4, dilation=2**i, padding="same", groups=2))
         self.grow = nn.ConvTranspose1d(width, 6, 3, padding=2, output_padding=2, dilation=3, groups=2)
-        self.back = nn.Conv1d(6, 4, 5, padding=3, dilation=2)
+        self.more = nn.ConvTranspose1d(6, 6, 3, output_padding=2, dilation=3)
+        self.back = nn.Conv1d(6, 4, 6, dilation=2)
         self.last = nn.Conv1d(4, 2, 1)
 
     def forward(self, x):
         y = self.first(x)
         for i in range(3):
             y = y + torch.tanh(getattr(self, f"f{i}")(y)) * torch.sigmoid(getattr(self, f"g{i}")(y))
-        return self.last(self.back(torch.relu(self.grow(y))))
+        return self.last(self.back(self.more(torch.relu(self.grow(y)))))
 
     @staticmethod
     def loss(y, t):

@@ -4,6 +4,7 @@
 One train graph holds every case with a parameter of its own; results and gradients are compared: awkward sizes (1, primes, windows as long
 as the input, strides beyond the window), padding, dilation, ties, infinities and NaN.
 """
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -99,17 +100,21 @@ POOLS = [((7,), (3,), (2,), (1,), (1,)), ((1,), (1,), (1,), (0,), (1,)), ((5,), 
          ((6, 6), (2, 2), (2, 2), (0, 0), (1, 1)), ((7, 5), (3, 3), (2, 2), (1, 1), (1, 1)), ((4, 9), (3, 2), (1, 3), (0, 1), (1, 2)),
          ((1, 8), (1, 8), (1, 1), (0, 0), (1, 1)), ((5, 3), (4, 3), (3, 1), (2, 1), (1, 1)), ((11, 13), (2, 5), (3, 7), (1, 2), (2, 1)),
          ((3, 4, 5), (2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1)), ((5, 3, 4), (3, 3, 3), (1, 2, 1), (1, 1, 1), (1, 1, 1)),
-         ((2, 7, 3), (2, 1, 3), (2, 3, 1), (1, 0, 1), (1, 1, 1))]
-for size, k, s, p, d in POOLS:
+         ((2, 7, 3), (2, 1, 3), (2, 3, 1), (1, 0, 1), (1, 1, 1)),
+         # a last window that would begin in the padding behind; windows longer than what there is
+         ((5,), (2,), (2,), (1,), (1,)), ((6,), (3,), (4,), (1,), (1,)), ((4, 3), (5, 3), (3, 2), (0, 1), (1, 1)), ((3, 8), (2, 3), (3, 2), (1, 0), (3, 2))]
+for (size, k, s, p, d), ceil in itertools.product(POOLS, (False, True)):
     n = len(size) - 1
     window = [("stride", ints(s)), ("pad_lo", ints(p)), ("pad_hi", ints(p)), ("kernel", ints(k))]
-    fits = all(z + 2 * q > e * (w - 1) for z, w, q, e in zip(size, k, p, d))
+    up = [("ceil", 1)] if ceil else []
+    fits = [z + 2 * q + (ceil and t - 1) > e * (w - 1) for z, w, t, q, e in zip(size, k, s, p, d)]
     for x in (T(2, 3, *size), ties(2, 3, *size), special(2, 2, *size), torch.full((1, 2, *size), -inf)):
-        if fits:
-            add(x, axes_of(x), "max_pool", window + [("dilation", ints(d))], lambda v: MAX[n](v, k, s, p, d))
+        if all(fits):
+            add(x, axes_of(x), "max_pool", window + [("dilation", ints(d))] + up, lambda v: MAX[n](v, k, s, p, d, ceil))
     for counts in (0, 1):
-        x = T(2, 3, *size)
-        add(x, axes_of(x), "avg_pool", window + [("counts_pad", counts)], lambda v: AVG[n](v, k, s, p, False, bool(counts)))
+        if all(z + 2 * q + (ceil and t - 1) >= w for z, w, t, q in zip(size, k, s, p)):
+            x = T(2, 3, *size)
+            add(x, axes_of(x), "avg_pool", window + [("counts_pad", counts)] + up, lambda v: AVG[n](v, k, s, p, ceil, bool(counts)))
 for size, out in [((6,), (3,)), ((7,), (3,)), ((5,), (5,)), ((3,), (7,)), ((1,), (4,)), ((13,), (1,)), ((6, 7), (4, 2)), ((5, 8), (8, 3)),
                   ((3, 4, 5), (2, 6, 1)), ((11, 2, 3), (7, 1, 3)), ((17,), (11,)), ((100,), (7,))]:
     x = T(2, 2, *size)

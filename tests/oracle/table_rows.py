@@ -7,7 +7,6 @@ A new op is a new row:   row("softsign", FLOATS, unary(F.softsign))
   extra       roundings of its gradient that are relative to the incoming one instead (1 - y*y near 1, as PyTorch computes it too)
   bends       its gradient is computed from rounded values: what these do counts (always so for what is not pointwise)
   smooth      central differences say what its gradient is
-  uncompiled  {type: words of the refusal} where compiled code holds no such thing
   refused     [(operands as (type, axes, shape), attributes, axes, shape, words)]: shape faults, sizes of 0 that mean nothing among them
   cancels     f(attributes, dy, operands): the size of what cancels in its gradients, where that is more than dy and the derivative say; one
               for all operands, or a tuple of one for each
@@ -45,11 +44,11 @@ def representable(v, dtype):
 
 
 class Row:
-    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, uncompiled=None, refused=(), few=False, skip=(), cancels=None, rereads=None, tame=False):
+    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, refused=(), few=False, skip=(), cancels=None, rereads=None, tame=False):
         self.tame = tame
         self.cancels, self.rereads = cancels, rereads
         self.types, self.sample, self.ulps, self.extra, self.smooth, self.few, self.skip = types, make, ulps, extra, smooth, few, skip
-        self.uncompiled, self.refused, self.pointwise, self.asked = uncompiled or {}, refused, False, bends
+        self.refused, self.pointwise, self.asked = refused, False, bends
 
     @property
     def bends(self):
@@ -504,10 +503,9 @@ def windows(made):
     return make
 
 
-in_f32 = {"f64": "the CPU's kernels compute it in f32"}
-row("contract", FLOATS, contract, uncompiled=in_f32)
+row("contract", FLOATS, contract)
 for op, made in (("conv", "Y"), ("conv_grad_input", "X"), ("conv_grad_weight", "W")):
-    row(op, FLOATS, windows(made), uncompiled=in_f32)
+    row(op, FLOATS, windows(made))
 rows["conv"].refused = [([("f32", "NCW", (1, 2, 0)), ("f32", ["O", "C", "kW"], (3, 2, 3))], {"stride": "[1]", "pad_lo": "[0]", "pad_hi": "[0]"}, "NCW", (1, 3, 1), "W"),
                         ([("f32", "NCW", (1, 2, 5)), ("f32", ["O", "C", "kW"], (3, 4, 3))], {"stride": "[1]", "pad_lo": "[0]", "pad_hi": "[0]"}, "NCW", (1, 3, 3), "channels")]
 
@@ -588,17 +586,18 @@ def image_axes(sizes):
 
 def max_pool(op, s):
     size, k, stride, p, d = POOLS[s.i]
-    f = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(size) - 1]
+    f, ceil = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(size) - 1], s.i // 2 % 2
     return s.case(op, [s.var((s.pick(2, 1), s.pick(1, 3), *size), image_axes(size))],
-                  {"stride": ints(stride), "pad_lo": ints(p), "pad_hi": ints(p), "kernel": ints(k), "dilation": ints(d)}, image_axes(size), lambda x: f(x, k, stride, p, d))
+                  {"stride": ints(stride), "pad_lo": ints(p), "pad_hi": ints(p), "kernel": ints(k), "dilation": ints(d), **({"ceil": 1} if ceil else {})}, image_axes(size),
+                  lambda x: f(x, k, stride, p, d, bool(ceil)))
 
 
 def avg_pool(op, s):
     size, k, stride, p, _ = POOLS[s.i]
-    f = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(size) - 1]
+    f, ceil = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(size) - 1], s.i // 2 % 2
     return s.case(op, [s.var((s.pick(2, 1), s.pick(1, 3), *size), image_axes(size))],
-                  {"stride": ints(stride), "pad_lo": ints(p), "pad_hi": ints(p), "kernel": ints(k), "counts_pad": s.i % 2}, image_axes(size),
-                  lambda x: f(x, k, stride, p, False, bool(s.i % 2)))
+                  {"stride": ints(stride), "pad_lo": ints(p), "pad_hi": ints(p), "kernel": ints(k), "counts_pad": s.i % 2, **({"ceil": 1} if ceil else {})}, image_axes(size),
+                  lambda x: f(x, k, stride, p, bool(ceil), bool(s.i % 2)))
 
 
 SIZES = [((6,), (3,)), ((7,), (3,)), ((5,), (5,)), ((3,), (7,)), ((1,), (4,)), ((13,), (1,)), ((6, 7), (4, 2)), ((5, 4), (4, 3)), ((3, 4, 5), (2, 6, 1)), ((7, 2, 3), (5, 1, 3)),
@@ -675,7 +674,7 @@ def in_top_k(op, s):
     return s.case(op, [x, t], {"k": k}, "N", hit, "bool")
 
 
-row("linear", FLOATS, linear, uncompiled=in_f32)
+row("linear", FLOATS, linear)
 row("gelu", FLOATS, unary(F.gelu), ulps=8)
 row("gelu_tanh", FLOATS, unary(lambda x: F.gelu(x, approximate="tanh")), ulps=8)
 row("silu", FLOATS, unary(F.silu), ulps=8)
@@ -698,7 +697,7 @@ row("avg_pool", FLOATS, avg_pool)
 row("adaptive_avg_pool", FLOATS, adaptive)
 # a neighbour's weight is what is left of its place, which is up to 17 and rounded before
 row("upsample", FLOATS, upsample, ulps=64, extra=64)
-row("attention", FLOATS, attention, uncompiled=in_f32, cancels=attention_sizes, rereads=attention_sizes)
+row("attention", FLOATS, attention, cancels=attention_sizes, rereads=attention_sizes)
 row("rearrange", TYPES, rearrange)
 row("cross_entropy", FLOATS, cross_entropy)
 row("argmax", TYPES, along(lambda x, k: x.double().argmax(k), "i32", True), refused=[([("f32", "NC", (3, 0))], {"axis": "C"}, "N", (3,), "argmax needs at least one element along C")])

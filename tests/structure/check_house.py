@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rules of the house that a compiler does not check. Names of rules as arguments; all without any.
 
-check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [counted] [format]
+check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [dumps] [clock] [counted] [format]
 
 Looks at what git tracks (and at what it would), so that build directories and data do not count.
 """
@@ -191,6 +191,32 @@ def precision(files):
     yield len(table.splitlines())
 
 
+def dumps(files):
+    """Documents call a pass' dump by its place in the pipeline (passes/pipeline.c), and docs/architecture.md lists the passes in their order."""
+    text = read("passes/pipeline.c")
+    order = "".join(re.findall(r'"([^"]*)"', text[text.index("dl_pipeline[] ="):].split(";")[0])).split(",")
+    known = {f"{i:02d}-{name}.dlir" for i, name in enumerate(["model"] + order)}
+    found = 0
+    for name in (n for n in files if n.suffix == ".md"):
+        for dump in re.findall(r"\b\d\d-\w+\.dlir\b", read(name)):
+            found += 1
+            if dump not in known:
+                yield f"{name} names a dump {dump}, which there is not: {', '.join(sorted(known))}"
+    if ", ".join(order) not in re.sub(r"\s+", " ", read("docs/architecture.md")):
+        yield f"docs/architecture.md does not have the passes as passes/pipeline.c does: {', '.join(order)}"
+    yield found
+
+
+def clock(files):
+    """Durations have one clock, ir/base/clock.h."""
+    names = [n for n in files if n.suffix in {".c", ".h"} and n.parts[0] != "tests" and str(n) != "ir/base/clock.c"]
+    for name in names:
+        for number, line in enumerate(read(name).splitlines(), 1):
+            if re.search(r"\bclock_gettime\(CLOCK_MONOTONIC|\bgettimeofday\(", line):
+                yield f"{name}:{number} has a clock of its own: {line.strip()[:100]}"
+    yield len(names)
+
+
 def counted(files):
     """What loaders ask of file systems is counted (ir/base/file_calls.h, ir/base/input.h): dlc scale tells it of many ranks."""
     names = [n for n in files if under(str(n), "runtime/data") and n.suffix == ".c"]
@@ -218,7 +244,7 @@ def format(files):
     yield len(names)
 
 
-RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, precision, counted, format)}
+RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, precision, dumps, clock, counted, format)}
 
 
 def main(names):

@@ -17,7 +17,7 @@ typedef struct {
 typedef struct {
     const char *target; /* NULL: passes only, run by the interpreter */
     const char *skip;   /* passes left out, or "" */
-    bool keep_gradients, no_updates, low_products;
+    bool keep_gradients, no_updates, low_products, written_out;
     int threads;
     const char *fault; /* one of fuzz_faults, put into each graph's kernels, or NULL */
 } fuzz_way;

@@ -6,8 +6,6 @@
  *       each node's fault by its shape rule: "%ID CODE: MESSAGE"
  *   op_run run FILE.dlir DIR ENGINE N...
  *       graph @train and its gradients, once for each number: reads DIR/in.N, writes DIR/ENGINE.N
- *   op_run refused FILE.dlir ENGINE
- *       prints why it does not compile; fails when it does
  *
  * An engine is `interp` (in double), `rounded` (kernels, which round what they store) or a target. Files hold
  * doubles, row-major: of all variables in order, and of all outputs and gradients in the order that `run`
@@ -192,13 +190,6 @@ static bool run_compiled(dl_arena *arena, const char *path, const char *dir, con
     return true;
 }
 
-static bool print_refusal(dl_arena *arena, const char *path, const char *target, dl_error *err) {
-    dl_error why = {0};
-    if (compile(arena, path, target, &why)) return dl_fail(err, DL_INPUT, "%s: it compiles", path);
-    printf("%s\n", why.message);
-    return true;
-}
-
 int main(int argc, char **argv) {
     dl_error err = {0};
     dl_arena *arena = dl_arena_new(NULL);
@@ -207,16 +198,13 @@ int main(int argc, char **argv) {
         print_table(), ok = true;
     else if (argc == 3 && strcmp(argv[1], "types") == 0)
         ok = print_faults(arena, argv[2], &err);
-    else if (argc == 4 && strcmp(argv[1], "refused") == 0)
-        ok = print_refusal(arena, argv[2], argv[3], &err);
     else if (argc > 5 && strcmp(argv[1], "run") == 0 &&
              (strcmp(argv[4], "interp") == 0 || strcmp(argv[4], "rounded") == 0))
         ok = run_interp(arena, argv[2], argv[3], argv[4], argc - 5, argv + 5, &err);
     else if (argc > 5 && strcmp(argv[1], "run") == 0)
         ok = run_compiled(arena, argv[2], argv[3], argv[4], argc - 5, argv + 5, &err);
     else
-        dl_fail(&err, DL_USAGE,
-                "usage: op_run table | types FILE | run FILE DIR ENGINE N... | refused FILE ENGINE");
+        dl_fail(&err, DL_USAGE, "usage: op_run table | types FILE | run FILE DIR ENGINE N...");
     dl_arena_free(arena);
     if (!ok) fprintf(stderr, "op_run: %s\n", err.message);
     return ok ? 0 : (int)err.code;

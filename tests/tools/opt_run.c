@@ -1,8 +1,8 @@
 /* Golden tests of passes: for each NAME.in.dlir of a folder, runs the passes that its first line names
  * ("# passes: simplify,autodiff") and compares the text with NAME.out.dlir. Behind the names may stand what
  * the passes are told: --low=bf16 or --low=f16 (mixed precision), --low-products (the target multiplies 16
- * bits), --ranks (two share the samples), --batch-ranks (and their batch norms take all samples), --zero (and
- * they share the optimiser's state; this is the first).
+ * bits), --written-out (it has no kernels that multiply f64), --ranks (two share the samples), --batch-ranks
+ * (and their batch norms take all samples), --zero (and they share the optimiser's state; this is the first).
  * opt_run DIR            compare
  * opt_run --update DIR   write what came out: look at the difference before committing it */
 #include <dirent.h>
@@ -35,6 +35,8 @@ static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
             ctx->recipe.low = DL_F16;
         else if (!strcmp(word, "--low-products"))
             ctx->low_products = 1u << DL_F16 | 1u << DL_BF16;
+        else if (!strcmp(word, "--written-out"))
+            ctx->written_out = 1u << DL_F64;
         else if (!strcmp(word, "--ranks"))
             ctx->parallel.dp = 2;
         else if (!strcmp(word, "--batch-ranks"))

@@ -591,13 +591,18 @@ static inline dl_value *random_rule_pool(random_maker *g, dl_op op) {
     int n = x->type.rank - 2;
     if (one_in(&g->r, 3)) w.attrs[0] = dl_attr_ints(DL_ATTR_stride, n, w.kernel);
     int64_t one[] = {1, 1, 1 + below(&g->r, 2)};
-    dl_attr attrs[] = {w.attrs[0], w.attrs[1], w.attrs[2], dl_attr_ints(DL_ATTR_kernel, n, w.kernel),
+    rng apart = {g->r.state ^ 0x6365696cu}; /* as of tables: see random_var */
+    dl_attr attrs[] = {w.attrs[0],
+                       w.attrs[1],
+                       w.attrs[2],
+                       dl_attr_ints(DL_ATTR_kernel, n, w.kernel),
                        op == DL_OP_max_pool ? dl_attr_ints(DL_ATTR_dilation, n, one)
-                                            : dl_attr_int(DL_ATTR_counts_pad, below(&g->r, 2))};
+                                            : dl_attr_int(DL_ATTR_counts_pad, below(&g->r, 2)),
+                       dl_attr_int(DL_ATTR_ceil, below(&apart, 2))};
     for (int i = 0; i < n; i++) /* half the window at most */
         for (int k = 1; k < 3; k++)
             if (attrs[k].ints[i] > w.kernel[i] / 2) attrs[k].ints[i] = w.kernel[i] / 2;
-    return random_node(g, op, 1, &x, 5, attrs, NULL);
+    return random_node(g, op, 1, &x, 5 + one_in(&apart, 2), attrs, NULL);
 }
 static inline dl_value *random_rule_resize(random_maker *g, dl_op op) {
     dl_value *x = random_image(g);

@@ -360,6 +360,11 @@ static const shape_case cases[] = {
     BAD("max_pool", IN(X2), "stride=2,2 pad_lo=0,0 pad_hi=0,0 kernel=2,2 dilation=0,1", NULL, -1, "bad_window", "entry 1 of 'dilation' is 0", NULL)
     BAD("max_pool", IN("f32 N=2 C=3"), "stride= pad_lo= pad_hi= kernel= dilation=", NULL, 0, "rank_mismatch", "spatial", NULL)
     GOOD("avg_pool", IN(X2), "stride=2,2 pad_lo=1,1 pad_hi=1,1 kernel=3,3 counts_pad=1", NULL, "f32[N=2, C=4, H=4, W=5]")
+    /* the last window reaches beyond the padding, and begins neither in it nor behind it; none fits but one */
+    GOOD("max_pool", IN(X2), "stride=3,4 pad_lo=1,0 pad_hi=1,0 kernel=3,3 dilation=1,1 ceil=1", NULL, "f32[N=2, C=4, H=3, W=3]")
+    GOOD("avg_pool", IN(X2), "stride=2,2 pad_lo=1,1 pad_hi=1,1 kernel=2,2 counts_pad=1 ceil=1", NULL, "f32[N=2, C=4, H=5, W=6]")
+    GOOD("max_pool", IN(X2), "stride=4,4 pad_lo=0,0 pad_hi=0,0 kernel=11,13 dilation=1,1 ceil=1", NULL, "f32[N=2, C=4, H=1, W=1]")
+    BAD("max_pool", IN(X2), "stride=4,4 pad_lo=0,0 pad_hi=0,0 kernel=12,13 dilation=1,1 ceil=1", NULL, 0, "bad_window", "longer than H=8", NULL)
     BAD("avg_pool", IN(X2), "stride=0,2 pad_lo=1,1 pad_hi=1,1 kernel=3,3 counts_pad=1", NULL, -1, "bad_stride", "entry 1", NULL)
     GOOD("adaptive_avg_pool", IN(X2), "size=3,20", NULL, "f32[N=2, C=4, H=3, W=20]")
     BAD("adaptive_avg_pool", IN(X2), "size=3,0", NULL, -1, "bad_window", "entry 2 of 'size' is 0", NULL)

@@ -126,10 +126,6 @@ static void test_refused(void) {
         {"graph @train {\n  input $x = %0 : i32[T=4]\n  %1 = const {value=0.5} : i32[]   # m.dl:3:5\n"
          "  %2 = add $x, %1 : i32[T=4]   # m.dl:3:5\n  output \"y\" = %2\n}\n",
          "m.dl:3:5: error: the constant 0.5 is no number of i32 [DL-E0803]", DL_INPUT},
-        {"graph @train {\n  input $a = %0 : f64[M=4, K=3]\n  input $b = %1 : f64[N=5, K=3]\n"
-         "  %2 = contract $a, $b {over=[K]} : f64[M=4, N=5]   # m.dl:3:5\n  output \"y\" = %2\n}\n",
-         "m.dl:3:5: error: 'contract' is in f64, and the CPU's kernels compute it in f32 [DL-E0803]",
-         DL_INPUT},
     };
     check_refusals(rows, sizeof rows / sizeof *rows);
 }
