@@ -33,7 +33,7 @@
 #include "ir/collective.h"
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 11, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 12, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -73,7 +73,9 @@ typedef struct {
 typedef struct {
     const char *name, *symbol;
     const char *where; /* source lines: "unet.dl:2 unet.dl:3" */
-    int object;        /* index into objects */
+    const char
+        *variant; /* which of the ways to make its code was taken (compiler/backend.h); "": there is one */
+    int object;   /* index into objects */
     int phases;
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of a unit, a block of CUDA: threads, a multiple of

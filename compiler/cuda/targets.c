@@ -78,6 +78,7 @@ static bool resources(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_er
 const dl_backend dl_backend_cuda = {.name = "cuda",
                                     .find = find,
                                     .list = list,
+                                    .variants = dl_cuda_variants,
                                     .emit = dl_cuda_emit,
                                     .fold = dl_cuda_fold,
                                     .share = dl_cuda_share,

@@ -108,7 +108,7 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     int all = 0;
     for (int i = 0; i < g->nodes.n && ok; i++) {
         if (!has_contraction(g->nodes.at[i])) continue;
-        ok = dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, &code[i], &err);
+        ok = dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, 0, &code[i], &err);
         CHECK(ok, "%s: %s", what, err.message);
         for (int k = 0; k < DL_NEEDS; k++) needs.needs[k] |= code[i].needs[k];
     }
