@@ -100,9 +100,9 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
                 t->bm, t->bn, threads, (long long)p->across.size);
     else
         dl_putf(e->out,
-                "    const float *sums = ct_tile<%s, %d, %d, %d, %d, %d>(left, right, m, n, from, end, "
+                "    const float *sums = ct_tile<%s%s, %d, %d, %d, %d, %d>(left, right, m, n, from, end, "
                 "shared);\n",
-                p->arithmetic, t->bm, t->bn, t->wm, t->wn, t->stages);
+                p->arithmetic, t->groups ? "_GROUPS" : "", t->bm, t->bn, t->wm, t->wn, t->stages);
     if (t->splits > 1) {
         dl_putf(e->out,
                 "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld + split) * "
@@ -176,6 +176,7 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     p.tiling = of[variant];
     if (n > 1) code->variant = dl_tiling_name(&p.tiling);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
+    code->needs[DL_NEED_GROUPS] = p.tiling.groups;
     dl_emit_find_kept(e, code);
     dl_product_put(e, &p);
     return put_tiles(e, &p, code, err) && (p.tiling.splits == 1 || put_totals(e, &p, code, err)) &&

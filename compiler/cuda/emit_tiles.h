@@ -43,6 +43,7 @@ typedef struct {
 /* How a contraction is multiplied; as the constants of kernels/contract.cu. */
 typedef struct {
     int bm, bn, wm, wn, stages;
+    bool groups;           /* by wgmma, warps in fours */
     int64_t splits, depth; /* how many share the terms; terms of each */
     int64_t mt, nt;        /* tiles of rows, of columns */
 } dl_tiling;
@@ -61,6 +62,7 @@ typedef struct {
     int inner;                           /* the space axis along which neighbouring columns lie, or -1 */
     const char *arithmetic;              /* "CT_BF16" */
     int word;                            /* bytes */
+    bool has_groups;                     /* wgmma multiplies such words, on this target */
     dl_tiling tiling;
 } dl_product;
 

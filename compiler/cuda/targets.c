@@ -13,8 +13,10 @@
         .name = "cuda:" sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},                  \
         .low_products = 1u << DL_F16 | 1u << DL_BF16, .has_tf32 = true, .arch = sm, __VA_ARGS__              \
     }
-#define BOTH(sm) GPU(sm, "", .emulated = false), GPU(sm, ":emulated", .emulated = true)
-static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"), BOTH("sm_90a"), BOTH("sm_100")};
+#define BOTH(sm, ...)                                                                                        \
+    GPU(sm, "", .emulated = false, __VA_ARGS__), GPU(sm, ":emulated", .emulated = true, __VA_ARGS__)
+static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"), BOTH("sm_90a", .has_wgmma = true),
+                                    BOTH("sm_100")};
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 static const dl_target *find(const char *name, dl_error *err) {

@@ -12,18 +12,25 @@ enum {
     LINE = 64          /* bytes: CT_LINE */
 };
 
-/* Tiles by rows and columns, with how much of a multiprocessor's arithmetic each reaches: guesses by how
- * often an element in shared memory is used. */
+/* Which products a row is for. */
+typedef enum {
+    ANY,
+    HALVES, /* of 16 bits: two registers a sum are too many for it */
+    GROUPS, /* by wgmma. No GPU has run it yet: never the cost model's choice, but there to be tried */
+    ALONE   /* sums by themselves, on as many threads */
+} kind;
+
+/* Tiles by rows and columns, with how much of a multiprocessor's arithmetic by mma.sync each reaches: guesses
+ * by how often an element in shared memory is used. */
 static const struct {
     int bm, bn, wm, wn, stages;
     double reach;
-    bool wide;  /* two registers a sum are too many for it */
-    bool alone; /* sums by themselves, on as many threads */
-} tilings[] = {{128, 128, 2, 4, 4, 1.0, true, false}, {128, 64, 4, 2, 4, 0.8, false, false},
-               {64, 128, 2, 4, 4, 0.8, false, false}, {64, 64, 2, 2, 4, 0.65, false, false},
-               {128, 32, 4, 1, 4, 0.5, false, false}, {128, 8, 4, 1, 4, 0.2, false, false},
-               {16, 128, 1, 4, 4, 0.3, false, false}, {32, 32, 2, 4, 0, 0.02, false, true}};
-
+    kind kind;
+} tilings[] = {
+    {128, 128, 2, 4, 4, 1.0, HALVES}, {128, 64, 4, 2, 4, 0.8, ANY},     {64, 128, 2, 4, 4, 0.8, ANY},
+    {64, 64, 2, 2, 4, 0.65, ANY},     {128, 32, 4, 1, 4, 0.5, ANY},     {128, 8, 4, 1, 4, 0.2, ANY},
+    {16, 128, 1, 4, 4, 0.3, ANY},     {128, 256, 8, 1, 5, 1.6, GROUPS}, {128, 128, 8, 1, 5, 1.5, GROUPS},
+    {128, 64, 8, 1, 6, 1.2, GROUPS},  {32, 32, 2, 4, 0, 0.02, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
@@ -61,7 +68,7 @@ static double time_of(const dl_product *p, const dl_tiling *t, double reach) {
 }
 
 static bool is_same(const dl_tiling *a, const dl_tiling *b) {
-    return a->bm == b->bm && a->bn == b->bn && a->splits == b->splits;
+    return a->bm == b->bm && a->bn == b->bn && a->splits == b->splits && a->groups == b->groups;
 }
 
 /* One more, as far as there is room: by its time among those behind the first. */
@@ -82,7 +89,8 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
                    .bn = tilings[i].bn,
                    .wm = tilings[i].wm,
                    .wn = tilings[i].wn,
-                   .stages = tilings[i].stages};
+                   .stages = tilings[i].stages,
+                   .groups = tilings[i].kind == GROUPS};
     t.mt = dl_ceil_div(p->number[DL_ROWS].size, t.bm), t.nt = dl_ceil_div(p->across.size, t.bn);
     int64_t tiles = tiles_of(p, &t);
     split(p, tiles < MULTIPROCESSORS ? 2 * MULTIPROCESSORS / dl_at_least(tiles, 1) : 1, &t);
@@ -90,14 +98,16 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
 }
 
 static bool serves(const dl_product *p, int i) {
-    return !(tilings[i].wide && p->word == 4) && tilings[i].alone == p->alone;
+    if (p->alone || tilings[i].kind == ALONE) return p->alone && tilings[i].kind == ALONE;
+    return tilings[i].kind == ANY || (tilings[i].kind == HALVES && p->word == 2) ||
+           (tilings[i].kind == GROUPS && p->has_groups);
 }
 
 int dl_product_tilings(const dl_product *p, dl_tiling *of) {
     double times[DL_MOST_VARIANTS] = {0};
     int n = 0;
     for (int i = 0; i < NTILINGS; i++) {
-        if (!serves(p, i)) continue;
+        if (!serves(p, i) || tilings[i].kind == GROUPS) continue;
         dl_tiling t = tiling_of(p, i);
         double time = time_of(p, &t, tilings[i].reach);
         if (!n || time < times[0]) of[0] = t, times[0] = time, n = 1;
@@ -116,6 +126,7 @@ int dl_product_tilings(const dl_product *p, dl_tiling *of) {
 }
 
 const char *dl_tiling_name(const dl_tiling *t) {
-    return t->splits > 1 ? dl_internf("%dx%d, terms in %lld", t->bm, t->bn, (long long)t->splits)
-                         : dl_internf("%dx%d", t->bm, t->bn);
+    const char *how = t->groups ? " by wgmma" : "";
+    return t->splits > 1 ? dl_internf("%dx%d%s, terms in %lld", t->bm, t->bn, how, (long long)t->splits)
+                         : dl_internf("%dx%d%s", t->bm, t->bn, how);
 }

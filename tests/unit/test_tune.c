@@ -14,10 +14,10 @@
 #include "runtime/state.h"
 
 static const char text[] = "graph @train {\n"
-                           "  input $a = %0 : f32[M=40, K=512]\n"
-                           "  input $b = %1 : f32[N=24, K=512]\n"
-                           "  %2 = contract $a, $b {over=[K]} : f32[M=40, N=24]\n"
-                           "  %3 = leaky_relu %2 {slope=0.5} : f32[M=40, N=24]\n"
+                           "  input $a = %0 : bf16[M=40, K=512]\n"
+                           "  input $b = %1 : bf16[N=24, K=512]\n"
+                           "  %2 = contract $a, $b {over=[K]} : bf16[M=40, N=24]\n"
+                           "  %3 = leaky_relu %2 {slope=0.5} : bf16[M=40, N=24]\n"
                            "  output \"y\" = %3\n"
                            "}\n";
 
@@ -48,8 +48,10 @@ static dl_compile_options options_of(void) {
 
 static int64_t few(const char *function, unsigned grid) { return (void)function, 1000 + 100 * (int64_t)grid; }
 static int64_t many(const char *function, unsigned grid) { return (void)function, 1000000 / (int64_t)grid; }
-static int64_t equal(const char *function, unsigned grid) { return (void)function, (void)grid, 1000; }
-static int64_t hardly(const char *function, unsigned grid) { return (void)function, 100000 + (int64_t)grid; }
+/* The first variant, of 6 blocks and then 3, takes 100 us; others 1% less, or more. */
+static int64_t hardly(const char *function, unsigned grid) {
+    return (void)function, grid == 3 ? 99000 : grid == 6 ? 1000 : 100000;
+}
 
 /* The variant that these times favour, of those of a kernel but one. */
 static int expect(const dl_plan *trials, const dl_trial *t, int64_t (*ns)(const char *, unsigned), int but) {
@@ -94,10 +96,10 @@ static void expect_choice(const char *what, const dl_tuning *t, const dl_plan *p
 }
 
 static void test_choices(const dl_plan *trials, const dl_trial *trial) {
-    static int64_t (*const times[])(const char *, unsigned) = {few, many, equal, hardly};
+    static int64_t (*const times[])(const char *, unsigned) = {few, many, hardly};
     dl_tuning t;
-    int best[4];
-    for (int i = 0; i < 4; i++) {
+    int best[3];
+    for (int i = 0; i < 3; i++) {
         best[i] = i < 2 ? expect(trials, trial, times[i], -1) : 0; /* the last: within what is noise */
         expect_choice("tried", &t, compile(&t, (uint64_t)i, times[i]), trial, best[i], false);
         CHECK(t.rejected == 0 && told.n == 0, "%s", told.at);
@@ -174,7 +176,7 @@ static void test_numbers(void) {
         off += ((double)y[0][i] - (double)y[1][i]) * ((double)y[0][i] - (double)y[1][i]);
         all += (double)y[0][i] * (double)y[0][i];
     }
-    CHECK(all > 1 && sqrt(off / all) < 1e-6, "%g of %g", sqrt(off), sqrt(all));
+    CHECK(all > 1 && sqrt(off / all) < 2e-3, "%g of %g", sqrt(off), sqrt(all));
 }
 
 /* What is there to choose from, as a plan of its own. */
@@ -209,7 +211,9 @@ int main(void) {
     dl_session *s = config ? dl_session_open(arena, config, 1, NULL, &err) : NULL;
     dl_trial trial;
     dl_plan *trials = s ? try_all(&trial, &err) : NULL;
-    CHECK(trials && trial.nvariants > 3, "%s", err.message);
+    bool groups = false;
+    for (int i = 0; trials && i < trial.nvariants; i++) groups |= strstr(trial.variants[i], "wgmma") != NULL;
+    CHECK(groups && !strstr(trial.variants[0], "wgmma"), "%s", err.message); /* to be tried, and no more */
     if (trials) {
         test_choices(trials, &trial);
         test_wrong(trials, &trial);
