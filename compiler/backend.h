@@ -6,7 +6,10 @@
 #include "ir/kernel.h"
 #include "ir/plan.h"
 
-enum { DL_NEEDS = 8 };
+enum {
+    DL_NEEDS = 8,
+    DL_MOST_VARIANTS = 12, /* of a kernel */
+};
 
 /* How a kernel's code is to be launched (plan.h: the kernel ABI), and what it must find in its source. */
 typedef struct {
@@ -14,6 +17,7 @@ typedef struct {
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* on a device: of a unit; bytes */
     int64_t workspace, scratch;                        /* bytes */
+    const char *variant;      /* its name, interned, where there are several; NULL: there is one */
     unsigned needs[DL_NEEDS]; /* what the backend's preludes must have, each a bit or several; those of all
                                  kernels of a source are joined */
 } dl_emitted;
@@ -39,9 +43,13 @@ typedef struct dl_backend {
     const dl_target *(*find)(const char *name, dl_error *err);
     /* Appends to `names` those of its targets, ", " between them. */
     void (*list)(dl_buf *names);
-    /* Appends the code of one kernel, exporting <name>_0, <name>_1, ... Errors: DL_INPUT, located, for what
-     * this backend's kernels cannot do. */
-    bool (*emit)(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
+    /* NULL: each kernel is made in one way. Or: in how many it can be, 1 to DL_MOST_VARIANTS, with names
+     * (interned) that say what differs. Number 0 is the one that the cost model would take. */
+    int (*variants)(const dl_kernel *k, const dl_target *t, const char **names);
+    /* Appends the code of one kernel, made in this way, exporting <name>_0, <name>_1, ... Errors: DL_INPUT,
+     * located, for what this backend's kernels cannot do. */
+    bool (*emit)(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+                 dl_error *err);
     /* NULL, or: makes functions that kernels' phases share of *n kernels' code. Returns their pieces, *n
      * their number; each kernel's piece gets entries, whose objects are numbers of those pieces. */
     dl_piece *(*fold)(dl_arena *arena, int *n, dl_piece *kernels);

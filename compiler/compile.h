@@ -1,13 +1,23 @@
 /* A model's graphs -> a plan: passes, kernels, code, objects. */
 #ifndef DL_COMPILE_H
 #define DL_COMPILE_H
-#include "compiler/backend.h"
+#include "compiler/code.h"
 #include "passes/pass.h"
+
+/* Chooses between the ways in which a target can make a kernel (dl_backend.variants), by more than the cost
+ * model knows. */
+typedef struct {
+    uint64_t key; /* of what the choice depends on beside kernels and target */
+    /* Sets the variants of kernels, which are 0. */
+    bool (*choose)(void *user, int n, dl_coded *kernels, dl_error *err);
+    void *user;
+} dl_tuner;
 
 typedef struct {
     const dl_target *target;
-    bool tf32;           /* contractions of f32 in TF32, where the target has it */
-    bool keep_gradients; /* gradients become results of the train program */
+    const dl_tuner *tuner; /* NULL: the cost model chooses */
+    bool tf32;             /* contractions of f32 in TF32, where the target has it */
+    bool keep_gradients;   /* gradients become results of the train program */
     dl_recipe recipe;
     dl_parallel parallel;
     const char *model; /* name, for the plan */

@@ -197,6 +197,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
+    h = opt->tuner ? dl_hash(&opt->tuner->key, sizeof opt->tuner->key, h) : h;
     dl_parallel parallel = opt->parallel; /* data-parallel ranks share a plan, but for their shares */
     parallel.dp_rank = 0;
     h = dl_hash(&parallel, sizeof parallel, h);

@@ -21,6 +21,7 @@ typedef struct {
     const char *flags[5]; /* for the compiler, NULL-terminated */
     /* GPUs */
     const char *arch; /* "sm_90a": what NVRTC compiles for */
+    bool has_wgmma;   /* warps in fours multiply tiles in shared memory */
     bool emulated;    /* the same text in blocks on a CPU: tests, and machines without a GPU */
 } dl_target;
 

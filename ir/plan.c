@@ -227,9 +227,9 @@ static bool check_blocks(const dl_plan *p, const dl_plan_kernel *k, dl_error *er
 static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_kernel *k = &p->kernels.at[i];
     if (!check_name("kernel", i, k->name, err)) return false;
-    bool ok = is_identifier(k->symbol) && k->where && k->object >= 0 && k->object < p->objects.n &&
-              k->phases >= 1 && k->phases <= DL_MAX_PHASES && k->flops >= 0 && k->bytes >= 0 &&
-              isfinite(k->predicted_us) && k->predicted_us >= 0 && k->workspace >= 0 &&
+    bool ok = is_identifier(k->symbol) && k->where && k->variant && k->object >= 0 &&
+              k->object < p->objects.n && k->phases >= 1 && k->phases <= DL_MAX_PHASES && k->flops >= 0 &&
+              k->bytes >= 0 && isfinite(k->predicted_us) && k->predicted_us >= 0 && k->workspace >= 0 &&
               k->workspace <= p->workspace_bytes && k->scratch >= 0 && k->scratch <= p->scratch_bytes &&
               k->nargs >= 0 && (k->arg_bytes || !k->nargs);
     for (int j = 0; ok && j < k->phases; j++) ok = k->units[j] >= 0;

@@ -73,7 +73,9 @@ typedef struct {
 typedef struct {
     const char *name, *symbol;
     const char *where; /* source lines: "unet.dl:2 unet.dl:3" */
-    int object;        /* index into objects */
+    const char
+        *variant; /* which of the ways to make its code was taken (compiler/backend.h); "": there is one */
+    int object;   /* index into objects */
     int phases;
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of a unit, a block of CUDA: threads, a multiple of

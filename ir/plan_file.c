@@ -195,6 +195,7 @@ static void code_kernel(codec *c, dl_plan_kernel *k) {
     code_name(c, &k->name);
     code_text(c, &k->symbol);
     code_text(c, &k->where);
+    code_text(c, &k->variant);
     code_int(c, &k->object);
     code_int(c, &k->phases);
     if (k->phases < 1 || k->phases > DL_MAX_PHASES) {
@@ -286,7 +287,7 @@ static void code_meta(codec *c, dl_plan *p) {
 }
 
 static void code_vars(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_var, &p->vars, 60, code_var); }
-static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 88, code_kernel); }
+static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 92, code_kernel); }
 static void code_objects(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_object, &p->objects, 20, code_object); }
 static void code_programs(codec *c, dl_plan *p) {
     CODE_LIST(c, dl_plan_program, &p->programs, 12, code_program);

@@ -98,6 +98,7 @@ void dl_bench_print(dl_bench *b, bool kernels) {
         printf("  device        %.1f MiB in use, %.1f predicted, of %.1f; %.1f of them before\n",
                (double)b->memory.seen / 0x1p20, (double)dlr_device_predicted(&b->memory) / 0x1p20,
                (double)b->memory.total / 0x1p20, (double)b->memory.before / 0x1p20);
+    if (b->tuned) printf("  tuning        %s\n", b->tuned);
     if (kernels) print_kernels(b);
 }
 
@@ -109,6 +110,7 @@ static void put_kernels(const dl_bench *b, dl_buf *to) {
         dlr_json_put_key(to, "name"), dlr_json_put_string(to, k->name);
         dlr_json_put_key(to, "code"), dlr_json_put_string(to, k->symbol);
         dlr_json_put_key(to, "where"), dlr_json_put_string(to, k->where);
+        dlr_json_put_key(to, "variant"), dlr_json_put_string(to, k->variant);
         dl_putf(to,
                 ", \"ms\": %.6f, \"floor_ms\": %.6f, \"bound\": \"%s\", \"flops\": %lld, \"bytes\": %lld, "
                 "\"predicted_ms\": %.6f}",

@@ -8,7 +8,8 @@ typedef struct {
     const dl_session *session;
     const dl_plan *plan;
     int program, threads;
-    bool cached; /* the plan was found, not compiled */
+    bool cached;       /* the plan was found, not compiled */
+    const char *tuned; /* what tuning found, or NULL */
     /* ms: from the command's start to the plan; the device with the code on it; the first step, a graph's
      * capture with it */
     double compile_ms, open_ms, first_ms;

@@ -11,6 +11,7 @@
 #include "programs/device.h"
 #include "programs/dlc.h"
 #include "programs/fill.h"
+#include "programs/tune.h"
 #include "runtime/exec.h"
 #include "runtime/tensors.h"
 
@@ -108,7 +109,8 @@ static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, co
     return ok;
 }
 
-static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt, const char *device) {
+static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt, const char *device,
+                 const dl_tuning *tuning) {
     dl_error err = {0};
     const dl_config *c = s->config;
     const char *steps_text = dl_config_option(c, "steps");
@@ -118,6 +120,7 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt, 
     dl_bench b = {.session = s, .ms = DL_NEWS(arena, double, MAX_STEPS)};
     double t = dl_clock_ms();
     b.plan = err.code ? NULL : dl_session_plan(s, opt, &b.cached, &err);
+    b.tuned = dl_tuning_text(arena, tuning);
     b.compile_ms = s->front_ms + dl_clock_ms() - t, t = dl_clock_ms();
     dlr_exec *exec =
         b.plan ? dlr_exec_open(b.plan, (dlr_exec_options){.threads = threads, .device = device}, &err) : NULL;
@@ -152,7 +155,9 @@ int dlc_bench(dl_arena *arena, int argc, char **argv) {
         return dlc_fail(&err);
     if (on.warning) dlc_warn(on.warning);
     opt.warn = dlc_warn;
-    code = bench(arena, s, &opt, on.device);
+    dl_tuning tuning;
+    if (!dl_tune(arena, c, on.device, &opt, &tuning, &err)) return dlc_fail(&err);
+    code = bench(arena, s, &opt, on.device, &tuning);
     dl_session_close(s);
     return code;
 }

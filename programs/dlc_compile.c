@@ -128,6 +128,7 @@ static void print_kernels(const dl_session *s, const dl_plan *p, const dl_target
             shared = k->shared[phase] > shared ? k->shared[phase] : shared;
         dl_puts(&b, i ? ", {\"name\": " : "{\"name\": ");
         dlr_json_put_string(&b, k->name), dl_puts(&b, ", \"where\": "), dlr_json_put_string(&b, k->where);
+        dl_puts(&b, ", \"variant\": "), dlr_json_put_string(&b, k->variant);
         dl_putf(&b, ", \"phases\": %d, \"flops\": %lld, \"bytes\": %lld, \"predicted_us\": %.3f", k->phases,
                 (long long)k->flops, (long long)k->bytes, k->predicted_us);
         if (known)

@@ -5,6 +5,7 @@
 #include "programs/device.h"
 #include "programs/dlc.h"
 #include "programs/fill.h"
+#include "programs/tune.h"
 #include "verify/verify.h"
 
 static const dl_option options[] = {
@@ -99,6 +100,8 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
         !dl_session_options(s, on.target, &opt, &err))
         return dlc_fail(&err);
     opt.warn = dlc_warn;
+    dl_tuning tuning;
+    if (!dl_tune(arena, s->config, on.device, &opt, &tuning, &err)) return dlc_fail(&err);
     dl_plan *p = dl_session_compile(s, &opt, &err);
     uint64_t seed = (uint64_t)dl_config_int(s->config, DL_KEY_seed);
     dl_verify_run run = {
@@ -110,6 +113,7 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     if (ok)
         printf("%s, configuration %s, batch %lld, %s\n", dl_shown(s->arena, s->model_path),
                dl_shown(s->arena, s->config->name), (long long)s->batch, p->target);
+    if (ok && dl_tuning_text(arena, &tuning)) printf("  %s\n", dl_tuning_text(arena, &tuning));
     for (int g = 0; ok && g < s->module->graphs.n; g++)
         ok = verify_kernels(arena, s->module->graphs.at[g], p, &run, &bad, &err);
     ok = ok && verify_meaning(arena, dl_module_graph(written->module, "eval"),

@@ -17,7 +17,8 @@ typedef struct {
     dl_compile_times times;
     dlr_run_model model;
     dl_plan *plan;
-    bool plan_cached; /* it was found, not compiled */
+    bool plan_cached;  /* it was found, not compiled */
+    const char *tuned; /* what tuning found, or NULL */
     dl_device_choice device;
     dlr_comm *comm; /* NULL: one rank */
     dlr_world world;

@@ -6,6 +6,7 @@
 #include "ir/base/foreign.h"
 #include "programs/dlrun_job.h"
 #include "programs/groups.h"
+#include "programs/tune.h"
 #include "runtime/io/log.h"
 #include "runtime/snapshot.h"
 
@@ -26,11 +27,14 @@ static bool wait_for_plan(const dl_run_job *p, bool first, dl_error *err) {
 
 bool dl_job_compile(dl_run_job *p, dl_error *err) {
     dl_compile_options opt;
+    dl_tuning tuning;
     if (!wait_for_plan(p, true, err)) return false;
     if (!dl_session_options(p->session, p->device.target, &opt, err)) return false;
     opt.warn = warn;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
+    if (!dl_tune(p->compiler, p->config, p->device.device, &opt, &tuning, err)) return false;
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
+    p->tuned = dl_tuning_text(p->arena, &tuning);
     if (!p->plan || !wait_for_plan(p, false, err)) return false;
     dl_arena_move(p->plan->arena, p->arena);
     p->times = p->session->times;
@@ -135,6 +139,7 @@ bool dl_job_load_plan(dl_run_job *p, dl_error *err) {
         (dlr_exec_options){.threads = threads_of(p), .device = p->device.device, .ranks = ranks_of(p)}, err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
+    if (p->tuned) dlr_log_info("%s", p->tuned);
     const dl_compile_times *t = &p->times;
     const char *from = p->plan_cached
                            ? "plan from the cache"

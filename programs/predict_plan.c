@@ -1,6 +1,7 @@
 /* How a sample is predicted: at once, or in which pieces; and the plan for that. */
 #include "ir/base/foreign.h"
 #include "programs/predict_job.h"
+#include "programs/tune.h"
 
 const char *const dl_tiles_modes[DL_N_TILES] = {"auto", "whole", "exact", "blend", "crop"};
 
@@ -90,7 +91,10 @@ static dlr_extent set_tile(dl_predict_job *job, int input, const dl_type *t) {
 
 static bool compile(dl_predict_job *job, dl_error *err) {
     dl_compile_options opt;
-    if (!dl_session_options(job->session, job->device.target, &opt, err)) return false;
+    dl_tuning tuning;
+    if (!dl_session_options(job->session, job->device.target, &opt, err) ||
+        !dl_tune(job->arena, job->session->config, job->device.device, &opt, &tuning, err))
+        return false;
     job->plan = dl_session_plan(job->session, &opt, &job->plan_cached, err);
     return job->plan != NULL;
 }

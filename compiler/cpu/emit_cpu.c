@@ -169,7 +169,8 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
                                                  : dl_emit_product(e, code, err);
 }
 
-bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
+bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+                 dl_error *err) {
     dl_emitter e = {.out = out,
                     .k = k,
                     .t = t,
@@ -177,6 +178,7 @@ bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted
                     .name = k->name,
                     .lane_axis = -1,
                     .dialect = &dl_dialect_c};
+    DL_CHECK(variant == 0);
     *code = (dl_emitted){.needs = {[DL_NEED_LOOPS] = 1u << loops_of(k)}};
     bool ok = emit(&e, code, err);
     dl_arena_free(e.arena);

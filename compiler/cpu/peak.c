@@ -30,6 +30,7 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, i
         dl_plan_kernel k = {.name = names[i],
                             .symbol = dl_format(arena, "peak_%s", names[i]),
                             .where = "",
+                            .variant = "",
                             .phases = 1,
                             .units = {threads},
                             .nargs = 1,

@@ -13,6 +13,7 @@
 /* What a kernel must find in its source (dl_emitted.needs), 1 each. */
 enum {
     DL_NEED_TILES,     /* contractions: kernels/contract.cu */
+    DL_NEED_GROUPS,    /* of them those by wgmma: kernels/warpgroup.cu, kernels/contract_groups.cu */
     DL_NEED_ATTENTION, /* kernels/attention.cu */
     DL_NEED_SWEEPS,    /* lots and groups of threads: kernels/sweeps.cu */
     DL_CUDA_NEEDS
@@ -22,7 +23,9 @@ enum { DL_CUDA_TEMPLATE = 4 };
 _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
 /* dl_backend's functions. emit_cuda.c, fold.c, share.c, cost.c */
-bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err);
+int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names);
+bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+                  dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 /* A divisor, 2 to 2^31 - 1, as kernels' arguments (kd_divisor in kernels/prelude.cu):
  * x / d, x below 2^31, is x times the upper half of number[0], >> 32 >> number[1]. The lower half is d. */

@@ -5,64 +5,7 @@
 
 #include "compiler/cuda/emit_loops.h"
 
-enum {
-    MULTIPROCESSORS = 132, /* of the GPUs that this is for: enough blocks for each */
-    LEAST_TILES = 8,       /* in depth, that a block multiplies */
-    MOST_SPLITS = 64,
-    MOST_SHARES = 256, /* blocks that share the terms of a tile; of sums by themselves */
-    FINISHED = 2048,   /* points of a block that adds up others' sums */
-    LINE = 64          /* bytes: CT_LINE */
-};
-
-/* Tiles by rows and columns, with how much of a multiprocessor's arithmetic each reaches: guesses by how
- * often an element in shared memory is used. */
-static const struct {
-    int bm, bn, wm, wn, stages;
-    double reach;
-    bool wide;  /* two registers a sum are too many for it */
-    bool alone; /* sums by themselves, on as many threads */
-} tilings[] = {{128, 128, 2, 4, 4, 1.0, true, false}, {128, 64, 4, 2, 4, 0.8, false, false},
-               {64, 128, 2, 4, 4, 0.8, false, false}, {64, 64, 2, 2, 4, 0.65, false, false},
-               {128, 32, 4, 1, 4, 0.5, false, false}, {128, 8, 4, 1, 4, 0.2, false, false},
-               {16, 128, 1, 4, 4, 0.3, false, false}, {32, 32, 2, 4, 0, 0.02, false, true}};
-
-int64_t dl_tiling_shared(const dl_tiling *t) {
-    int64_t tiles = (int64_t)t->stages * (t->bm + t->bn) * LINE, sums = (int64_t)t->bm * (t->bn + 8) * 4;
-    return tiles > sums ? tiles : sums;
-}
-
-static int64_t products(const dl_product *p) {
-    return (p->alone ? 1 : p->number[DL_BATCH].size) * p->parities[0] * p->parities[1] * p->parities[2];
-}
-
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
-
-dl_tiling dl_product_tile(const dl_product *p) {
-    dl_tiling best = {0};
-    double least = 0;
-    int64_t m = p->number[DL_ROWS].size, n = p->across.size, k = p->number[DL_TERMS].size;
-    for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++) {
-        if ((tilings[i].wide && p->word == 4) || tilings[i].alone != p->alone) continue;
-        dl_tiling t = {
-            tilings[i].bm, tilings[i].bn, tilings[i].wm, tilings[i].wn, tilings[i].stages, 1, 0, 0, 0};
-        int64_t depth = LINE / p->word, tiles = products(p), terms = dl_ceil_div(k, depth);
-        t.mt = dl_ceil_div(m, t.bm), t.nt = dl_ceil_div(n, t.bn);
-        tiles *= t.mt * t.nt;
-        if (tiles < MULTIPROCESSORS)
-            t.splits =
-                at_least(1, at_most(at_most(2 * MULTIPROCESSORS / at_least(tiles, 1), terms / LEAST_TILES),
-                                    p->alone ? MOST_SHARES : MOST_SPLITS));
-        t.depth = dl_ceil_div(at_least(terms, 1), t.splits) * depth;
-        t.splits = at_least(1, dl_ceil_div(k, t.depth));
-        double waves = (double)dl_ceil_div(tiles * t.splits, MULTIPROCESSORS);
-        double time = waves * t.bm * t.bn * (double)(t.depth + 4 * depth) / tilings[i].reach;
-        if (t.splits > 1) /* written and read, 4 bytes a sum: some 200 products' time a multiprocessor */
-            time += 400.0 * (double)tiles * t.bm * t.bn * (double)t.splits / MULTIPROCESSORS;
-        if (!best.bm || time < least) best = t, least = time;
-    }
-    return best;
-}
+enum { FINISHED = 2048 /* points of a block that adds up others' sums */ };
 
 /* Does a sweep make the contraction, which is instruction 0? */
 static bool contracts(const dl_sweep *s) { return s->run.n && s->run.at[0] == 0; }
@@ -80,7 +23,7 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
     for (int o = 0; o < 2; o++)
         for (int i = 0; i < c->nparts[o]; i++) {
             const dl_type *t = &k->params.at[c->parts[o][i]].type;
-            longest = at_least(longest, longest_axis(t->rank, t->axis));
+            longest = dl_at_least(longest, longest_axis(t->rank, t->axis));
             if (!dl_emit_is_float(t->dtype) || !dl_emit_is_float(c->type))
                 return dl_emit_refuse(
                     k, c, err, "'%s' is in %s, and GPUs' kernels compute it in f32 [DL-E0803]",
@@ -103,7 +46,7 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
 
 static void put_number(dl_emitter *e, const char *name, int64_t n) {
     dl_putf(e->out, "    const int %s = (int)(unit %% %lldU);\n    unit /= %lldU;\n", name,
-            (long long)at_least(n, 1), (long long)at_least(n, 1));
+            (long long)dl_at_least(n, 1), (long long)dl_at_least(n, 1));
 }
 
 /* What a phase of blocks by tiles knows of its place; `inner`: what its unit counts below tiles. */
@@ -133,7 +76,7 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
     const dl_tiling *t = &p->tiling;
     const char *name = e->k->name, *index = e->dialect->index;
     int threads = dl_tiling_threads(t);
-    int64_t tiles = products(p) * t->mt * t->nt;
+    int64_t tiles = dl_product_many(p) * t->mt * t->nt;
     if (!dl_cuda_head(e, code, tiles * t->splits, threads, dl_tiling_shared(t), err)) return false;
     dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
     put_place(e, p, "split", t->splits);
@@ -157,9 +100,9 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
                 t->bm, t->bn, threads, (long long)p->across.size);
     else
         dl_putf(e->out,
-                "    const float *sums = ct_tile<%s, %d, %d, %d, %d, %d>(left, right, m, n, from, end, "
+                "    const float *sums = ct_tile<%s%s, %d, %d, %d, %d, %d>(left, right, m, n, from, end, "
                 "shared);\n",
-                p->arithmetic, t->bm, t->bn, t->wm, t->wn, t->stages);
+                p->arithmetic, t->groups ? "_GROUPS" : "", t->bm, t->bn, t->wm, t->wn, t->stages);
     if (t->splits > 1) {
         dl_putf(e->out,
                 "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld + split) * "
@@ -180,8 +123,8 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
 static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
-    int64_t tiles = products(p) * t->mt * t->nt, base = code->workspace;
-    int rows = (int)at_least(1, at_most(FINISHED / t->bn, t->bm)), slices = t->bm / rows;
+    int64_t tiles = dl_product_many(p) * t->mt * t->nt, base = code->workspace;
+    int rows = (int)dl_at_least(1, dl_at_most(FINISHED / t->bn, t->bm)), slices = t->bm / rows;
     code->workspace += tiles * t->splits * t->bm * t->bn * 4;
     if (!dl_cuda_head(e, code, tiles * slices, DL_BLOCK, 0, err)) return false;
     put_place(e, p, "slice", slices);
@@ -198,7 +141,8 @@ static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_
     return true;
 }
 
-bool dl_cuda_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
+/* Finds the sweeps, and the product that the first of them is around. */
+static bool prepare(dl_emitter *e, dl_product *p, dl_error *err) {
     const dl_kernel *k = e->k;
     const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
     e->sweeps = dl_find_sweeps(e->arena, k->instrs.n, e->steps, 0);
@@ -209,10 +153,31 @@ bool dl_cuda_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
         }
     e->now = &e->sweeps.at[0];
     if (!check(e, c, err)) return false;
+    *p = dl_product_find(e, c);
+    return true;
+}
+
+int dl_cuda_tilings(dl_emitter *e, const char **names) {
+    dl_product p;
+    dl_error refused = {0}; /* dl_cuda_contraction says so */
+    dl_tiling of[DL_MOST_VARIANTS];
+    if (!prepare(e, &p, &refused)) return 1;
+    int n = dl_product_tilings(&p, of);
+    for (int i = 0; i < n; i++) names[i] = dl_tiling_name(&of[i]);
+    return n;
+}
+
+bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
+    dl_product p;
+    dl_tiling of[DL_MOST_VARIANTS];
+    if (!prepare(e, &p, err)) return false;
+    int n = dl_product_tilings(&p, of);
+    DL_CHECK(variant < n);
+    p.tiling = of[variant];
+    if (n > 1) code->variant = dl_tiling_name(&p.tiling);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
+    code->needs[DL_NEED_GROUPS] = p.tiling.groups;
     dl_emit_find_kept(e, code);
-    dl_product p = dl_product_find(e, c);
-    p.tiling = dl_product_tile(&p);
     dl_product_put(e, &p);
     return put_tiles(e, &p, code, err) && (p.tiling.splits == 1 || put_totals(e, &p, code, err)) &&
            dl_cuda_phases(e, 1, code, err);

@@ -5,14 +5,19 @@
 static const dl_dialect narrow = {"int", "unsigned", "", "U", true},
                         wide = {"long", "unsigned long", "L", "UL", true};
 
-extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_contract[], dl_cuda_kernels_device[],
-    dl_cuda_kernels_emulated[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[];
+extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],
+    dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_groups[],
+    dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
     dl_puts(out, dl_cuda_kernels_prelude);
     if (needs->needs[DL_NEED_SWEEPS]) dl_puts(out, dl_cuda_kernels_sweeps);
     if (needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract);
+    if (needs->needs[DL_NEED_GROUPS]) {
+        dl_puts(out, t->emulated ? dl_cuda_kernels_emulated_groups : dl_cuda_kernels_warpgroup);
+        dl_puts(out, dl_cuda_kernels_contract_groups);
+    }
     if (needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention);
 }
 
@@ -81,22 +86,7 @@ void dl_cuda_still_axes(dl_emitter *e, unsigned axes) {
         if (!(axes >> i & 1)) dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);
 }
 
-static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    const dl_kernel *k = e->k;
-    if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
-    dl_puts(e->out, "\n");
-    dl_emit_title(e);
-    if (dl_kernel_call(k)) return dl_cuda_attention(e, code, err);
-    e->steps = dl_kernel_steps(k, e->arena);
-    e->partial = DL_NEWS(e->arena, dl_partial, k->instrs.n + 1);
-    e->kept = DL_NEWS(e->arena, dl_kept, k->instrs.n + 1);
-    for (int i = 0; i < k->instrs.n; i++)
-        if (k->instrs.at[i].kind == DL_K_STORE && dl_kinstr_by(k, &k->instrs.at[i]) >= 0)
-            return dl_cuda_scatter(e, code, err);
-    return dl_kernel_anchor(k) < 0 ? dl_cuda_sweeps(e, code, err) : dl_cuda_contraction(e, code, err);
-}
-
-bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitted *code, dl_error *err) {
+static dl_emitter emitter_of(dl_buf *out, const dl_kernel *k, const dl_target *t) {
     dl_emitter e = {.out = out,
                     .k = k,
                     .t = t,
@@ -105,8 +95,50 @@ bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_emitte
                     .mode = DL_SINGLE,
                     .dialect = dl_cuda_is_narrow(k) ? &narrow : &wide,
                     .lane_axis = -1};
+    if (dl_kernel_call(k)) return e;
+    e.steps = dl_kernel_steps(k, e.arena);
+    e.partial = DL_NEWS(e.arena, dl_partial, k->instrs.n + 1);
+    e.kept = DL_NEWS(e.arena, dl_kept, k->instrs.n + 1);
+    return e;
+}
+
+static bool scatters(const dl_kernel *k) {
+    bool any = false;
+    for (int i = 0; i < k->instrs.n; i++)
+        any |= k->instrs.at[i].kind == DL_K_STORE && dl_kinstr_by(k, &k->instrs.at[i]) >= 0;
+    return any;
+}
+
+/* Is the kernel made of tiles around a contraction? */
+static bool is_tiled(const dl_kernel *k) {
+    return !dl_kernel_call(k) && !scatters(k) && dl_kernel_anchor(k) >= 0;
+}
+
+int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names) {
+    names[0] = "";
+    if (!is_tiled(k)) return 1;
+    dl_emitter e = emitter_of(NULL, k, t);
+    int n = dl_cuda_tilings(&e, names);
+    dl_arena_free(e.arena);
+    return n;
+}
+
+static bool emit(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
+    const dl_kernel *k = e->k;
+    if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
+    dl_puts(e->out, "\n");
+    dl_emit_title(e);
+    if (is_tiled(k)) return dl_cuda_contraction(e, variant, code, err);
+    DL_CHECK(variant == 0);
+    if (dl_kernel_call(k)) return dl_cuda_attention(e, code, err);
+    return scatters(k) ? dl_cuda_scatter(e, code, err) : dl_cuda_sweeps(e, code, err);
+}
+
+bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+                  dl_error *err) {
+    dl_emitter e = emitter_of(out, k, t);
     *code = (dl_emitted){0};
-    bool ok = dl_check_constants(k, err) && emit(&e, code, err);
+    bool ok = dl_check_constants(k, err) && emit(&e, variant, code, err);
     dl_arena_free(e.arena);
     return ok;
 }

@@ -29,7 +29,9 @@ bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* A store at places that values tell. emit_scatter.c */
 bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* Kernels around a contraction, by windows or by names. emit_contract.c */
-bool dl_cuda_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
+bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
+/* dl_backend.variants of such a kernel. */
+int dl_cuda_tilings(dl_emitter *e, const char **names);
 /* The numbers of the operands' type that attention's shares and their gradients, and operands in f32, are
  * made of. One part of bf16 would be as fast as other libraries' kernels, and miss what the interpreter
  * allows. */

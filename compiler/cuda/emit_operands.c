@@ -120,7 +120,7 @@ static void find_reading(const dl_product *p, dl_operand *o) {
 }
 
 /* Operands of one 16-bit type are multiplied in it, others as floats. */
-static void find_arithmetic(dl_product *p) {
+static void find_arithmetic(const dl_emitter *e, dl_product *p) {
     dl_dtype type = dl_operand_part(p, &p->operand[0], 0)->dtype;
     for (int o = 0; o < 2; o++)
         for (int i = 0; i < p->operand[o].nparts; i++)
@@ -130,6 +130,7 @@ static void find_arithmetic(dl_product *p) {
                     : p->c->tf32     ? "CT_TF32"
                                      : "CT_F32";
     p->word = dl_dtype_bytes(type);
+    p->has_groups = e->t->has_wgmma && p->word == 2;
     for (int o = 0; o < 2; o++) p->operand[o].dtype = type;
 }
 
@@ -143,7 +144,7 @@ dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c) {
         find_names(e, &p);
     }
     if (!p.alone) p.across = p.number[DL_COLUMNS];
-    find_arithmetic(&p);
+    find_arithmetic(e, &p);
     for (int o = 0; o < 2 && !p.alone; o++) find_reading(&p, &p.operand[o]);
     return p;
 }

@@ -43,6 +43,7 @@ typedef struct {
 /* How a contraction is multiplied; as the constants of kernels/contract.cu. */
 typedef struct {
     int bm, bn, wm, wn, stages;
+    bool groups;           /* by wgmma, warps in fours */
     int64_t splits, depth; /* how many share the terms; terms of each */
     int64_t mt, nt;        /* tiles of rows, of columns */
 } dl_tiling;
@@ -61,6 +62,7 @@ typedef struct {
     int inner;                           /* the space axis along which neighbouring columns lie, or -1 */
     const char *arithmetic;              /* "CT_BF16" */
     int word;                            /* bytes */
+    bool has_groups;                     /* wgmma multiplies such words, on this target */
     dl_tiling tiling;
 } dl_product;
 
@@ -76,14 +78,21 @@ void dl_product_windows(dl_emitter *e, dl_product *p);
 
 /* Fills all but the tiling. */
 dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c);
-/* The tiling that should take the least time. */
-dl_tiling dl_product_tile(const dl_product *p);
+/* The tilings that there are, room for DL_MOST_VARIANTS; their number. The first is the cost model's choice;
+ * the others, among them with half or twice as many blocks that share terms, stand by the time that they
+ * should take. Their names: "128x64", "64x64, terms in 8". tilings.c */
+int dl_product_tilings(const dl_product *p, dl_tiling *of);
+const char *dl_tiling_name(const dl_tiling *t);
+/* Products that are cut into tiles, each by itself. */
+int64_t dl_product_many(const dl_product *p);
 /* The structs <kernel>_unit, <kernel>_left and <kernel>_right. */
 void dl_product_put(dl_emitter *e, const dl_product *p);
 /* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */
 void dl_product_unit(dl_emitter *e, const dl_product *p);
 /* "        const int m0 = ...": the coordinates that the C expression `from` counts. */
 void dl_product_split(dl_emitter *e, const dl_number *n, const char *from);
+static inline int64_t dl_at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t dl_at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Threads of its blocks; bytes of their dynamic shared memory. */
 static inline int dl_tiling_threads(const dl_tiling *t) { return DL_WARP * t->wm * t->wn; }
 int64_t dl_tiling_shared(const dl_tiling *t);

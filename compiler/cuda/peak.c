@@ -19,6 +19,7 @@ static void add(dl_plan *p, const char *name, int64_t blocks, int launches) {
     dl_plan_kernel k = {.name = name,
                         .symbol = dl_format(p->arena, "peak_%s", name),
                         .where = "",
+                        .variant = "",
                         .phases = 1,
                         .units = {blocks},
                         .threads = {THREADS},

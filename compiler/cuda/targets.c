@@ -14,8 +14,10 @@
         .low_products = 1u << DL_F16 | 1u << DL_BF16, .written_out = 1u << DL_F64, .has_tf32 = true,         \
         .arch = sm, __VA_ARGS__                                                                              \
     }
-#define BOTH(sm) GPU(sm, "", .emulated = false), GPU(sm, ":emulated", .emulated = true)
-static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"), BOTH("sm_90a"), BOTH("sm_100")};
+#define BOTH(sm, ...)                                                                                        \
+    GPU(sm, "", .emulated = false, __VA_ARGS__), GPU(sm, ":emulated", .emulated = true, __VA_ARGS__)
+static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"), BOTH("sm_90a", .has_wgmma = true),
+                                    BOTH("sm_100")};
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 static const dl_target *find(const char *name, dl_error *err) {
@@ -79,6 +81,7 @@ static bool resources(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_er
 const dl_backend dl_backend_cuda = {.name = "cuda",
                                     .find = find,
                                     .list = list,
+                                    .variants = dl_cuda_variants,
                                     .emit = dl_cuda_emit,
                                     .fold = dl_cuda_fold,
                                     .share = dl_cuda_share,

@@ -157,6 +157,8 @@ typedef struct {
     bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
     bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the
                         * one that is waited for; else each does only what is waited for */
+    int64_t (*launch_ns)(const char *function, unsigned grid); /* not NULL: what a launch takes by events, and
+                                                                  all else takes nothing */
 } dlr_fake_options;
 void dlr_fake_set(dlr_fake_options options);
 /* What the device did since then, in the order in which it did it, a letter each: 'i' a copy in, from the

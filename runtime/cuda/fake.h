@@ -92,6 +92,7 @@ typedef struct {
     size_t used, code; /* bytes of blocks; of modules and graphs */
     int contexts;
     int64_t copies;
+    int64_t clock; /* of events, in nanoseconds, where options.launch_ns says what launches take */
     char journal[512];
     size_t told; /* of it */
     dlr_cu_result fault;

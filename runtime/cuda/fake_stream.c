@@ -7,6 +7,8 @@
 
 /* ---- a stream's work ---- */
 
+static int64_t now(void) { return fake.options.launch_ns ? fake.clock + 1 : dl_clock_ns(); }
+
 static dlr_cu_result run_launch(const work *w) {
     void *values[MOST_ARGS];
     uint64_t real[MOST_ARGS];
@@ -23,6 +25,7 @@ static dlr_cu_result run_launch(const work *w) {
     }
     int failed = w->function->launch(w->function->name, w->nargs, values, w->grid, w->block, w->shared,
                                      fake.options.seed, error, sizeof error);
+    if (fake.options.launch_ns) fake.clock += fake.options.launch_ns(w->function->name, w->grid);
     return failed ? dlr_fake_break(DLR_CU_LAUNCH_FAILED, error) : 0;
 }
 
@@ -85,7 +88,7 @@ static dlr_cu_result run(const work *w) {
             memcpy(w->to + i * w->to_pitch, w->from + i * w->from_pitch, w->bytes);
         return 0;
     case FILL: return memset(w->to, w->value, w->bytes), 0;
-    case RECORD: return w->event->at = dl_clock_ns(), 0;
+    case RECORD: return w->event->at = now(), 0;
     case WAIT: return 0;
     case GRAPH: return run_graph(w->graph);
     case HOST: return w->call(w->data), fake.fault;

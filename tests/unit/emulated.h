@@ -71,6 +71,19 @@ static inline bool run_one(const char *kernel, unsigned grid, unsigned block, un
     run_one(kernel, grid, block, shared, seed, sizeof((void *[]){__VA_ARGS__, NULL}) / sizeof(void *),       \
             (void *[]){__VA_ARGS__, NULL})
 
+/* Each function kd_* of one prelude, at least so many, is in the other. */
+static inline void check_twins(const char *one, const char *other, int least) {
+    int n = 0;
+    for (const char *at = one; (at = strstr(at, " kd_")); at++) {
+        size_t length = strspn(at + 1, "abcdefghijklmnopqrstuvwxyz0123456789_");
+        if (at[1 + length] != '(' || strncmp(at + 1, "kd_switch", length) == 0) continue;
+        const char *name = dl_format(arena, "%.*s(", (int)length + 1, at);
+        CHECK(strstr(other, name), "no twin of%s)", name);
+        n++;
+    }
+    CHECK(n >= least, "%d functions", n);
+}
+
 static inline float number(int i) { return dl_unit_float(dl_random_word(5, 1, 1, (uint64_t)i)) * 4 - 2; }
 
 /* False, and says so, where there is no C++ compiler; a cache of our own. */

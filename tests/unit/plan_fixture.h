@@ -69,6 +69,7 @@ static inline void add_kernel(dl_plan *p, const char *symbol, int phases, int64_
             (dl_plan_kernel){.name = symbol,
                              .symbol = symbol,
                              .where = "m.dl:1",
+                             .variant = "tall",
                              .phases = phases,
                              .units = {units0, units1},
                              .nargs = nargs,

@@ -97,10 +97,20 @@ static void feed(dl_interp *in, const dl_graph *g) {
 
 static bool has_contraction(const dl_node *n) { return n->kernel && dl_kernel_anchor(n->kernel) >= 0; }
 
-/* All of a graph behind the passes; how many contractions it has. `tile`: what its text must have, or NULL.
- */
+/* The number of the kernel's variant whose name begins so. */
+static int variant_of(const dl_kernel *k, const dl_target *t, const char *begins) {
+    const char *names[DL_MOST_VARIANTS];
+    int n = dl_cuda_variants(k, t, names), found = -1;
+    for (int i = n - 1; i >= 0; i--)
+        if (strncmp(names[i], begins, strlen(begins)) == 0) found = i;
+    CHECK(found >= 0, "none of %d variants is %s", n, begins);
+    return found;
+}
+
+/* All of a graph behind the passes; how many contractions it has. `variant`: as which they are made, or NULL;
+ * `tile`: what its text must have, or NULL. */
 static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t, double most,
-                       const char *tile) {
+                       const char *variant, const char *tile) {
     dl_error err = {0};
     dl_buf text = {0}, whole = {0};
     dl_emitted needs = {0}, *code = DL_NEWS(arena, dl_emitted, g->nodes.n + 1);
@@ -108,7 +118,8 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     int all = 0;
     for (int i = 0; i < g->nodes.n && ok; i++) {
         if (!has_contraction(g->nodes.at[i])) continue;
-        ok = dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, &code[i], &err);
+        int number = variant ? variant_of(g->nodes.at[i]->kernel, t, variant) : 0;
+        ok = number >= 0 && dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, number, &code[i], &err);
         CHECK(ok, "%s: %s", what, err.message);
         for (int k = 0; k < DL_NEEDS; k++) needs.needs[k] |= code[i].needs[k];
     }
@@ -167,24 +178,33 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
         const char *what =
             dl_format(m->arena, "%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
                       tf32 ? " in tf32" : "", m->graphs.at[i]->name, i < NCASES ? cases[i].what : "sums");
-        if (!only || strstr(what, only)) all += check_graph(what, m->arena, m->graphs.at[i], t, most, NULL);
+        if (!only || strstr(what, only))
+            all += check_graph(what, m->arena, m->graphs.at[i], t, most, NULL, NULL);
     }
     CHECK(only || all * each >= 3 * NCASES, "%d kernels", all);
     dl_arena_free(m->arena);
 }
 
 /* A product of every size of tiles that there is, whose operands' neighbours lie along their rows, or along
- * the terms; 16 bytes at a time, or one by one. */
+ * the terms; 16 bytes at a time, or one by one. By wgmma, also of more terms than are on their way at a time.
+ */
 static void test_tiles(const dl_target *t) {
     static const struct {
-        const char *tile;
-        int m, n;
-    } rows[] = {{"128, 128,", 16896, 128}, {"128, 64,", 16640, 64}, {"64, 128,", 64, 16896},
-                {"64, 64,", 6400, 64},     {"128, 32,", 17000, 30}, {"128, 8,", 300, 8},
-                {"16, 128,", 16, 16896}};
-    static const int terms[] = {8, 17};
+        const char *variant, *tile;
+        int m, n, terms[2];
+    } rows[] = {{NULL, "CT_BF16, 128, 128,", 16896, 128, {8, 17}},
+                {NULL, "CT_BF16, 128, 64,", 16640, 64, {8, 17}},
+                {NULL, "CT_BF16, 64, 128,", 64, 16896, {8, 17}},
+                {NULL, "CT_BF16, 64, 64,", 6400, 64, {8, 17}},
+                {NULL, "CT_BF16, 128, 32,", 17000, 30, {8, 17}},
+                {NULL, "CT_BF16, 128, 8,", 300, 8, {8, 17}},
+                {NULL, "CT_BF16, 16, 128,", 16, 16896, {8, 17}},
+                {"128x256 by wgmma", "CT_BF16_GROUPS, 128, 256,", 150, 264, {328, 328}},
+                {"128x128 by wgmma", "CT_BF16_GROUPS, 128, 128,", 136, 128, {16, 328}},
+                {"128x64 by wgmma", "CT_BF16_GROUPS, 128, 64,", 130, 70, {296, 17}}};
     for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
         int r = (int)i / 2, way = i % 2;
+        const int *terms = rows[r].terms;
         dl_arena *arena = dl_arena_new(NULL);
         dl_error err = {0};
         const char *of[2];
@@ -205,7 +225,7 @@ static void test_tiles(const dl_target *t) {
         CHECK(ok, "%s: %s", text, err.message);
         if (ok)
             check_graph(dl_format(arena, "%s by %s", of[0], of[1]), arena, m->graphs.at[0], t, 0x1p-11,
-                        dl_format(arena, "ct_tile<CT_BF16, %s", rows[r].tile));
+                        rows[r].variant, dl_format(arena, "ct_tile<%s", rows[r].tile));
         dl_arena_free(arena);
     }
 }

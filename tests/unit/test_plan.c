@@ -64,7 +64,7 @@ static void test_round_trip(const dl_plan *p, const char *path) {
     }
     const dl_plan_kernel *k = &q->kernels.at[0];
     CHECK(same_text(k->name, "k0") && same_text(k->symbol, "k0") && same_text(k->where, "m.dl:1") &&
-          k->object == 0);
+          same_text(k->variant, "tall") && k->object == 0);
     CHECK(k->phases == 2 && k->units[0] == 8 && k->units[1] == 1 && k->workspace == 256 && k->scratch == 128);
     CHECK(k->nargs == 3 && k->arg_bytes[0] == 1536 && k->arg_bytes[1] == 32 * 81 * 4 && k->arg_bytes[2] == 4);
     CHECK(k->stores.n == 1 && k->stores.at[0].arg == 2 && same_text(k->stores.at[0].op, "mul") &&

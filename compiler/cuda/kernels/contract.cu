@@ -9,11 +9,12 @@
  *     at(row, col)         where it is, or load(row, col): what it is
  *
  * A block multiplies BM rows by BN columns in WM x WN warps. A tile of an operand in shared memory is as deep
- * as 64 bytes of words: its lines are rows of 64 bytes, or (not ALONG_K) a term's rows side by side. Pieces
- * of 16 bytes of a line change places by the line's number, so that eight lines' same piece lies in different
- * banks. STAGES tiles are on their way at a time. */
-enum { CT_BF16, CT_F16, CT_TF32, CT_F32 };
-enum { CT_LINE = 64, CT_HELD = 4 /* places that a thread keeps, at most */ };
+ * as 64 bytes of words: its lines are rows of 64 bytes, or (not ALONG_K) a term's rows side by side, 128
+ * bytes of each line by themselves. Pieces of 16 bytes of a line change places by the line's number, so that
+ * eight lines' same piece lies in different banks: as wgmma wants them, too (swizzling by 64 and by 128
+ * bytes). There is room for STAGES tiles. */
+enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_GROUPS, CT_F16_GROUPS /* by wgmma: contract_groups.cu */ };
+enum { CT_LINE = 64, CT_BLOCK = 128, CT_HELD = 4 /* places that a thread keeps, at most */ };
 #ifdef __CUDACC_RTC__
 #define CT_UNROLL _Pragma("unroll")
 #define CT_LOOP   _Pragma("unroll 1")
@@ -38,6 +39,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
         WORD = sizeof(word),
         STEP = S::BYTES ? S::BYTES : WORD,
         SPAN = S::ALONG_K ? (int)CT_LINE : ROWS * WORD,
+        PITCH = SPAN < (int)CT_BLOCK ? (int)SPAN : (int)CT_BLOCK, /* from line to line of a block */
         LINES = S::ALONG_K ? ROWS : CT_LINE / WORD,
         ACROSS = SPAN / STEP,
         DOWN = THREADS / ACROSS,
@@ -55,7 +57,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     }
     /* Which piece of a line holds its piece number `piece`. */
     static INLINE int turned(int line, int piece) {
-        enum { PIECES = SPAN / 16 };
+        enum { PIECES = PITCH / 16 };
         if (!S::ALONG_K && WORD == 4) return piece ^ ((line % 4 * 2) & (PIECES - 1));
         return PIECES >= 8   ? piece ^ (line & 7)
                : PIECES == 4 ? piece ^ (line / 2 & 3)
@@ -63,14 +65,15 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
                              : piece;
     }
     static INLINE int byte_of(int line, int byte) {
-        return line * SPAN + turned(line, byte / 16) * 16 + byte % 16;
+        return byte / PITCH * (LINES * PITCH) + line * PITCH + turned(line, byte % PITCH / 16) * 16 +
+               byte % 16;
     }
     static INLINE int down() { return (int)threadIdx.x / ACROSS; }
     static INLINE int across() { return (int)threadIdx.x % ACROSS * STEP; }
     static INLINE bool has(int line) { return LINES % DOWN == 0 || line < LINES; }
     /* Where the thread's piece number i goes: lines that lie 8 apart are turned alike. */
     INLINE int place_of(int i) const {
-        return DOWN % 8 == 0 ? first + i * DOWN * SPAN : byte_of(down() + i * DOWN, across());
+        return DOWN % 8 == 0 ? first + i * DOWN * PITCH : byte_of(down() + i * DOWN, across());
     }
 
     /* The rows from `from` on; a barrier must follow. */
@@ -128,7 +131,7 @@ template <class F, bool LEFT, int ROWS> struct ct_reader {
         ALONG_K = F::ALONG_K,
         PLAIN = !F::ALONG_K && F::WORD == 4, /* word by word: no instruction turns such blocks */
         PAIRS = (ROWS + 15) / 16,
-        STEP = ALONG_K ? 0 : F::SPAN * (32 / F::WORD), /* from 32 bytes of depth to the next */
+        STEP = ALONG_K ? 0 : F::PITCH * (32 / F::WORD), /* from 32 bytes of depth to the next */
         OFFSETS = ALONG_K ? CT_LINE / 32 : PLAIN ? 1 : PAIRS
     };
     int at[OFFSETS]; /* by step of depth, or by pair of blocks of rows */
@@ -224,46 +227,72 @@ INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left
             CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] += own[i][j][h];
 }
 
+/* Sums of products of tiles, as a block makes them; here by mma.sync, or in f32. BEHIND: for so many tiles that
+ * were multiplied it may still read their memory. */
+template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> struct ct_product {
+    enum { MT = BM / WM / 16, NT = BN / WN / 8, BEHIND = 1 };
+    float sum[MT][NT][4];
+    int row, column; /* the warp's first */
+    ct_reader<A, true, BM / WM> rows;
+    ct_reader<B, false, BN / WN> columns;
+
+    INLINE void begin() {
+        int warp = (int)threadIdx.x / 32;
+        row = warp / WN * (BM / WM), column = warp % WN * (BN / WN);
+        CT_UNROLL for (int i = 0; i < MT; i++)
+            CT_UNROLL for (int j = 0; j < NT; j++)
+                CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] = 0;
+        rows.begin(row), columns.begin(column);
+    }
+    /* What the thread has brought is there; a barrier follows. */
+    INLINE void arrive() const {}
+    INLINE void multiply(const unsigned char *left, const unsigned char *right) {
+        if constexpr (ARITHMETIC == CT_F32)
+            ct_multiply_plain<A, B>(sum, left, right, row, column);
+        else
+            ct_multiply<ARITHMETIC>(sum, rows, columns, left, right);
+    }
+    INLINE void end() const {}
+};
+
 /* The sums over terms [k, end) of rows from m on and columns from n on: an array of lines in shared memory,
  * BN + 8 floats each, there for all threads. `shared`: room for them and for the
  * tiles (dl_tiling_shared). */
 template <int ARITHMETIC, int BM, int BN, int WM, int WN, int STAGES, class SA, class SB>
 INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, typename SA::index n,
                             typename SA::index k, typename SA::index end, unsigned char *shared) {
-    enum { THREADS = 32 * WM * WN, MT = BM / WM / 16, NT = BN / WN / 8, DEPTH = CT_LINE / sizeof(typename SA::word) };
-    typedef ct_feed<SA, BM, THREADS> A;
-    typedef ct_feed<SB, BN, THREADS> B;
-    enum { STAGE = (int)A::BYTES_OF_TILE + (int)B::BYTES_OF_TILE };
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    int row = warp / WN * (BM / WM), column = warp % WN * (BN / WN);
+    typedef ct_feed<SA, BM, 32 * WM * WN> A;
+    typedef ct_feed<SB, BN, 32 * WM * WN> B;
+    typedef ct_product<ARITHMETIC, A, B, BM, BN, WM, WN> P;
+    enum {
+        DEPTH = CT_LINE / sizeof(typename SA::word),
+        STAGE = (int)A::BYTES_OF_TILE + (int)B::BYTES_OF_TILE,
+        AHEAD = STAGES - (int)P::BEHIND
+    };
     A left;
     B right;
-    float sum[MT][NT][4] = {};
-    ct_reader<A, true, BM / WM> rows;
-    ct_reader<B, false, BN / WN> columns;
+    P product;
     left.begin(a, m), right.begin(b, n);
-    rows.begin(row), columns.begin(column);
+    product.begin();
     __syncthreads();
     int count = end > k ? (int)((end - k + DEPTH - 1) / DEPTH) : 0, read = 0, write = 0;
-    CT_LOOP for (int t = 1 - STAGES; t < count; t++) {
-        if (t >= 0) { /* tile t is there, and all have used tile t - 1 */
-            kd_copy_wait<STAGES - 2>();
+    CT_LOOP for (int t = -AHEAD; t < count; t++) {
+        if (t >= 0) { /* tile t is there, and nobody reads tile t - BEHIND any more */
+            kd_copy_wait<AHEAD - 1>();
+            product.arrive();
             __syncthreads();
         }
-        bool more = t + STAGES - 1 < count;
+        bool more = t + AHEAD < count;
         unsigned char *to = shared + write * STAGE;
         if (more) {
-            typename SA::index at = k + (t + STAGES - 1) * DEPTH;
+            typename SA::index at = k + (t + AHEAD) * DEPTH;
             left.fetch(a, kd_saddr_of(to), at, end);
             right.fetch(b, kd_saddr_of(to) + (unsigned)A::BYTES_OF_TILE, at, end);
         }
         kd_copy_commit();
         if (t >= 0) {
             const unsigned char *from = shared + read * STAGE;
-            if constexpr (ARITHMETIC == CT_F32)
-                ct_multiply_plain<A, B>(sum, from, from + A::BYTES_OF_TILE, row, column);
-            else
-                ct_multiply<ARITHMETIC>(sum, rows, columns, from, from + A::BYTES_OF_TILE);
+            product.multiply(from, from + A::BYTES_OF_TILE);
             read = read + 1 == STAGES ? 0 : read + 1;
         }
         if (more) {
@@ -271,13 +300,16 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
             write = write + 1 == STAGES ? 0 : write + 1;
         }
     }
+    product.end();
     kd_copy_wait<0>();
     __syncthreads();
-    float *sums = (float *)shared, *to = sums + (row + lane / 4) * (BN + 8) + column + lane % 4 * 2;
-    CT_UNROLL for (int i = 0; i < 2 * MT; i++)
-        CT_UNROLL for (int j = 0; j < NT; j++)
+    int lane = (int)threadIdx.x % 32;
+    float *sums = (float *)shared;
+    float *to = sums + (product.row + lane / 4) * (BN + 8) + product.column + lane % 4 * 2;
+    CT_UNROLL for (int i = 0; i < 2 * P::MT; i++)
+        CT_UNROLL for (int j = 0; j < P::NT; j++)
             *(float2 *)(to + i * 8 * (BN + 8) + j * 8) =
-                make_float2(sum[i / 2][j][i % 2 * 2], sum[i / 2][j][i % 2 * 2 + 1]);
+                make_float2(product.sum[i / 2][j][i % 2 * 2], product.sum[i / 2][j][i % 2 * 2 + 1]);
     __syncthreads();
     return sums;
 }

@@ -19,8 +19,8 @@ KD_INLINE double __builtin_nan(const char *) { return __longlong_as_double(0x7ff
 #define __LONG_MAX__ 0x7fffffffffffffffl
 
 /* ---- shared memory ---- */
-extern __shared__ __align__(128) unsigned char kd_dynamic[];
-/* The block's dynamic shared memory as `T *name`, aligned to 128 bytes. */
+extern __shared__ __align__(1024) unsigned char kd_dynamic[];
+/* The block's dynamic shared memory as `T *name`, aligned to 1024 bytes. */
 #define KD_SHARED(T, name) T *const name = (T *)kd_dynamic
 /* An address in shared memory, in bytes: for the functions below; integers may be added. */
 typedef unsigned kd_saddr;

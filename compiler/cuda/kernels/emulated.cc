@@ -144,6 +144,7 @@ static inline void copy_end(int but) {
         if (m.group < c->groups - but) {
             __builtin_memcpy(m.to, m.from, m.bytes);
             __builtin_memset(m.to + m.bytes, 0, m.size - m.bytes);
+            now.unfenced[now.thread.x] = true;
         } else
             c->at[kept++] = m;
     }

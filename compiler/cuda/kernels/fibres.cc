@@ -129,6 +129,8 @@ struct state {
     unsigned ready; /* warps with fibres that wait no longer, a bit each, at their rank */
     barrier all;
     copies copying[THREADS];
+    bool unfenced[THREADS]; /* copies have come that warpgroup.cc has not been told of */
+    int products[THREADS];  /* of warpgroup.cc, that are not waited for */
     unsigned random;
     /* the process */
     fibre fibres[THREADS];
@@ -341,6 +343,7 @@ enum { MOST_ARGS = 512 };
 static void body() {
     for (;;) {
         call();
+        if (now.products[now.thread.x]) fail("it ends before its products are there");
         now.copying[now.thread.x].n = now.copying[now.thread.x].groups = 0;
         now.ended++;
         go_on(true);
@@ -409,6 +412,8 @@ static void run_block() {
         now.warps[w].arrived = now.warps[w].nwaiting = now.warps[w].nready = 0;
     __builtin_memset(__start_kd_shared, 0xff, __stop_kd_shared - __start_kd_shared); /* NaN in every type */
     __builtin_memset(now.dynamic, 0xff, now.dynamic_bytes);
+    __builtin_memset(now.unfenced, 0, sizeof now.unfenced);
+    __builtin_memset(now.products, 0, sizeof now.products);
     now.started = now.ended = now.all.arrived = 0, now.ready = 0;
     now.running = new_fibre();
     run(now.order[now.started++]);
@@ -439,7 +444,7 @@ static bool begin(unsigned seed) {
         if (at == (void *)-1) return false;
         now.stacks = (unsigned char *)at;
     }
-    if (posix_memalign(&dynamic, 128, now.dynamic_bytes ? now.dynamic_bytes : 1) != 0) return false;
+    if (posix_memalign(&dynamic, 1024, now.dynamic_bytes ? now.dynamic_bytes : 1) != 0) return false;
     now.dynamic = (unsigned char *)dynamic;
     now.random = seed * 2654435761u + 1;
     if (!now.random) now.random = 1;

@@ -1,0 +1,98 @@
+/* wgmma, of sm_90a alone: four warps, the first of which has a number that is a multiple of four, multiply
+ * two tiles that lie in shared memory (PTX ISA: asynchronous warpgroup-level matrix instructions).
+ * warpgroup.cc has the same functions for the CPU.
+ *
+ * A tile is given by where it begins and how it lies. Along k: rows of SWIZZLE bytes of k, eight of them
+ * behind each other, and `stride` bytes from eight rows to the next. Along its rows: terms of SWIZZLE bytes
+ * of rows, eight of them behind each other, `stride` bytes from eight terms to the next, and `leading` bytes
+ * from SWIZZLE bytes of rows to the next. In both, pieces of 16 bytes of an address change places by bits 7
+ * to 9 of it (SWIZZLE 128; 64: by 7 and 8); so tiles begin at multiples of 8 SWIZZLE, or a part of a row
+ * behind it. */
+typedef unsigned long kd_tile;
+template <int SWIZZLE> KD_INLINE kd_tile kd_tile_of(kd_saddr at, int leading, int stride) {
+    return (kd_tile)(at >> 4 & 0x3fff) | (kd_tile)(leading >> 4) << 16 | (kd_tile)(stride >> 4) << 32 |
+           (kd_tile)(SWIZZLE == 128 ? 1 : 2) << 62;
+}
+/* What this thread has written to shared memory, and what its kd_copy_wait was for, is there for kd_wgmma of
+ * those that meet it at a barrier behind this. */
+KD_INLINE void kd_async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/* In front of the first kd_wgmma, and of one behind other uses of its sums. */
+KD_INLINE void kd_wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+/* The warps' kd_wgmma since the last commit become a group. */
+KD_INLINE void kd_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/* Waits for all groups but the last LEFT: then the tiles of those are read, and, with 0, `sum` is there. */
+template <int LEFT, int N> KD_INLINE void kd_wgmma_wait(float (&sum)[N]) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+    if (LEFT == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i++) asm volatile("" : "+f"(sum[i])::"memory");
+    }
+}
+
+/* sum[64][2 N] += a[64][16] b[16][2 N], in f32; as anything until it is waited for. Of warp w, sum holds rows
+ * 16 w + g and 16 w + g + 8 (g = lane / 4) of columns 8 j + 2 q and 8 j + 2 q + 1 (q = lane % 4) at 4 j: {g,
+ * 2 q}, {g, 2 q + 1}, {g + 8, 2 q}, {g + 8, 2 q + 1}. LEFT_ROWS, RIGHT_ROWS: those tiles lie along their
+ * rows. */
+#define KD_F8(i)                                                                                             \
+    "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]), "+f"(sum[i + 4]), "+f"(sum[i + 5]),  \
+        "+f"(sum[i + 6]), "+f"(sum[i + 7])
+#define KD_F32(i)  KD_F8(i), KD_F8(i + 8), KD_F8(i + 16), KD_F8(i + 24)
+#define KD_F64(i)  KD_F32(i), KD_F32(i + 32)
+#define KD_F128(i) KD_F64(i), KD_F64(i + 64)
+#define KD_R32                                                                                               \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                 \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define KD_R64                                                                                               \
+    KD_R32 ", "                                                                                              \
+           "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                \
+           "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define KD_R128                                                                                              \
+    KD_R64 ", "                                                                                              \
+           "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                \
+           "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                \
+           "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "    \
+           "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
+KD_INLINE void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b) {
+    static_assert(N == 32 || N == 64 || N == 128, "columns of a product");
+    if constexpr (N == 32)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" KD_R32
+                     "}, %32, %33, 1, 1, 1, %34, %35;"
+                     : KD_F32(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "memory");
+    if constexpr (N == 64)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" KD_R64
+                     "}, %64, %65, 1, 1, 1, %66, %67;"
+                     : KD_F64(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "memory");
+    if constexpr (N == 128)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" KD_R128
+                     "}, %128, %129, 1, 1, 1, %130, %131;"
+                     : KD_F128(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "memory");
+}
+template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
+KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
+    static_assert(N == 32 || N == 64 || N == 128, "columns of a product");
+    if constexpr (N == 32)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" KD_R32
+                     "}, %32, %33, 1, 1, 1, %34, %35;"
+                     : KD_F32(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "memory");
+    if constexpr (N == 64)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KD_R64
+                     "}, %64, %65, 1, 1, 1, %66, %67;"
+                     : KD_F64(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "memory");
+    if constexpr (N == 128)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" KD_R128
+                     "}, %128, %129, 1, 1, 1, %130, %131;"
+                     : KD_F128(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "memory");
+}

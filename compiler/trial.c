@@ -1,0 +1,48 @@
+#include "compiler/trial.h"
+
+#include "compiler/code.h"
+
+/* Offsets of the kernel's parameters, side by side from 0. */
+static int64_t *place(dl_plan *p, const dl_kernel *k) {
+    int64_t *at = DL_NEWS(p->arena, int64_t, k->params.n + 1), end = 0;
+    for (int i = 0; i < k->params.n; i++) {
+        at[i] = end;
+        end += dl_plan_round(dl_type_bytes(&k->params.at[i].type));
+    }
+    if (end > p->arena_bytes) p->arena_bytes = end;
+    return at;
+}
+
+static void add_program(dl_plan *p, const dl_trial *t, int kernel) {
+    dl_plan_program program = {.name = p->kernels.at[kernel].name};
+    dl_plan_launch launch = {.kernel = kernel, .nargs = t->kernel->params.n, .args = t->args};
+    dl_push(p->arena, &program.launches, launch);
+    dl_push(p->arena, &p->programs, program);
+}
+
+dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *trials,
+                       void (*warn)(const char *text), dl_error *err) {
+    dl_arena *arena = dl_arena_new(parent);
+    dl_plan *p = DL_NEW(arena, dl_plan);
+    *p = (dl_plan){.arena = arena, .model = "trial", .target = t->name, .batch = 1};
+    dl_coded *kernels = DL_NEWS(arena, dl_coded, n * DL_MOST_VARIANTS + 1);
+    int all = 0, compiled;
+    for (int i = 0; i < n; i++) {
+        trials[i].nvariants = t->backend->variants(trials[i].kernel, t, trials[i].variants);
+        trials[i].args = place(p, trials[i].kernel);
+        trials[i].first = all;
+        for (int v = 0; v < trials[i].nvariants; v++) {
+            dl_kernel *k = DL_NEW(arena, dl_kernel);
+            *k = *trials[i].kernel;
+            k->name = dl_internf("%s_v%d", k->name, v);
+            kernels[all++] = (dl_coded){k, v};
+        }
+    }
+    bool ok = dl_add_kernels(p, t, all, kernels, err);
+    for (int i = 0; ok && i < n; i++)
+        for (int v = 0; v < trials[i].nvariants; v++) add_program(p, &trials[i], trials[i].first + v);
+    ok = ok && t->backend->build(arena, p->objects.n, p->objects.at, t, warn, &compiled, err);
+    if (ok) return p;
+    dl_arena_free(arena);
+    return NULL;
+}

@@ -1,0 +1,50 @@
+/* Products by wgmma, for test_cuda_groups.c: c[M][N] = a b^T of matrices that lie along the terms (K) or along their
+ * rows; one block. */
+enum { M = 122, K = 296 };
+
+template <class T, int ROWS, bool ALONG> struct matrix {
+    typedef T word;
+    typedef int index;
+    typedef ct_place<int, 1> place;
+    enum { ALONG_K = ALONG, BYTES = 16, STEP = (ROWS + 7) / 8 * 8 };
+    const T *data;
+    INLINE place row(int i) const {
+        place p;
+        p.in = i < ROWS, p.at[0] = ALONG ? i * K : i;
+        return p;
+    }
+    INLINE place col(int k, int end) const {
+        place p;
+        p.in = k < end, p.at[0] = ALONG ? k : k * STEP;
+        return p;
+    }
+    INLINE bool inside(const place &r, const place &c) const { return r.in && c.in; }
+    INLINE const void *at(const place &r, const place &c, bool in) const {
+        return data + (in ? r.at[0] + c.at[0] : 0);
+    }
+};
+
+template <int ARITHMETIC, class T, int BN, int N, int STAGES, bool LEFT, bool RIGHT>
+INLINE void group_product(const T *a, const T *b, float *c, unsigned char *shared) {
+    matrix<T, M, LEFT> left = {a};
+    matrix<T, N, RIGHT> right = {b};
+    const float *sums = ct_tile<ARITHMETIC, 128, BN, 8, 1, STAGES>(left, right, 0, 0, 0, K, shared);
+    for (int i = (int)threadIdx.x; i < M * N; i += 256) c[i] = sums[i / N * (BN + 8) + i % N];
+}
+
+extern "C" __global__ void __launch_bounds__(256) groups_0(const bf16 *a, const bf16 *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    group_product<CT_BF16_GROUPS, bf16, 256, 250, 5, true, true>(a, b, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256) groups_1(const bf16 *a, const bf16 *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    group_product<CT_BF16_GROUPS, bf16, 256, 250, 5, false, false>(a, b, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256) groups_2(const f16 *a, const f16 *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    group_product<CT_F16_GROUPS, f16, 128, 120, 5, true, false>(a, b, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256) groups_3(const f16 *a, const f16 *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    group_product<CT_F16_GROUPS, f16, 64, 50, 6, false, true>(a, b, c, shared);
+}

@@ -1,0 +1,227 @@
+/* The tuner over the driver's fake, whose events say what the test wants: which variant of a kernel is taken,
+ * that the table is read again, that a variant which computes something else is rejected, and that a plan
+ * made by choices computes what the cost model's plan does. */
+#include "tests/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "compiler/cuda/cuda.h"
+#include "compiler/session.h"
+#include "ir/text.h"
+#include "programs/tune.h"
+#include "runtime/state.h"
+
+static const char text[] = "graph @train {\n"
+                           "  input $a = %0 : bf16[M=40, K=512]\n"
+                           "  input $b = %1 : bf16[N=24, K=512]\n"
+                           "  %2 = contract $a, $b {over=[K]} : bf16[M=40, N=24]\n"
+                           "  %3 = leaky_relu %2 {slope=0.5} : bf16[M=40, N=24]\n"
+                           "  output \"y\" = %3\n"
+                           "}\n";
+
+static dl_arena *arena;
+static dl_config *config;
+static dl_target target;
+static dl_buf told;
+
+static void hear(const char *what) { dl_puts(&told, what); }
+
+static dl_module *parse(dl_error *err) {
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "text", err);
+    CHECK(m, "%s", err->message);
+    return m;
+}
+
+static dl_compile_options options_of(void) {
+    return (dl_compile_options){.target = &target,
+                                .recipe.optimizer = DL_OPT_NONE,
+                                .model = "M",
+                                .batch = 1,
+                                .warn = hear,
+                                .validate = true,
+                                .link = true};
+}
+
+/* ---- times ---- */
+
+static int64_t few(const char *function, unsigned grid) { return (void)function, 1000 + 100 * (int64_t)grid; }
+static int64_t many(const char *function, unsigned grid) { return (void)function, 1000000 / (int64_t)grid; }
+/* The first variant, of 6 blocks and then 3, takes 100 us; others 1% less, or more. */
+static int64_t hardly(const char *function, unsigned grid) {
+    return (void)function, grid == 3 ? 99000 : grid == 6 ? 1000 : 100000;
+}
+
+/* The variant that these times favour, of those of a kernel but one. */
+static int expect(const dl_plan *trials, const dl_trial *t, int64_t (*ns)(const char *, unsigned), int but) {
+    int best = 0;
+    int64_t least = 0;
+    for (int v = 0; v < t->nvariants; v++) {
+        const dl_plan_kernel *k = &trials->kernels.at[t->first + v];
+        int64_t all = 0;
+        for (int p = 0; p < k->phases; p++) all += ns("", (unsigned)k->units[p]);
+        if (v != but && (!least || all < least)) best = v, least = all;
+    }
+    return best;
+}
+
+/* ---- choices ---- */
+
+/* The text's plan, by the choice of a tuner whose table has only what was found under the same number. */
+static dl_plan *compile(dl_tuning *t, uint64_t table, int64_t (*ns)(const char *, unsigned)) {
+    dl_error err = {0};
+    dl_compile_times times;
+    dl_compile_options opt = options_of();
+    told.n = 0;
+    dlr_fake_set((dlr_fake_options){.launch_ns = ns});
+    bool ok = dl_tune(arena, config, NULL, &opt, t, &err);
+    CHECK(ok && opt.tuner == &t->tuner, "%s", err.message);
+    t->tuner.key += table;
+    dl_module *m = parse(&err);
+    dl_plan *p = ok && m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+    CHECK(p && p->kernels.n == 1, "%s", err.message);
+    dlr_fake_set((dlr_fake_options){0});
+    return p;
+}
+
+/* What the tuner has found, and what has become of it. */
+static void expect_choice(const char *what, const dl_tuning *t, const dl_plan *p, const dl_trial *trial,
+                          int best, bool from_table) {
+    if (!p) return;
+    CHECK(strcmp(p->kernels.at[0].variant, trial->variants[best]) == 0, "%s: %s, not %s", what,
+          p->kernels.at[0].variant, trial->variants[best]);
+    CHECK(t->kernels == 1 && t->tried == !from_table, "%s: %d kernels, %d tried", what, t->kernels, t->tried);
+    CHECK(from_table || t->changed == (best != 0), "%s: %d changed", what, t->changed);
+}
+
+static void test_choices(const dl_plan *trials, const dl_trial *trial) {
+    static int64_t (*const times[])(const char *, unsigned) = {few, many, hardly};
+    dl_tuning t;
+    int best[3];
+    for (int i = 0; i < 3; i++) {
+        best[i] = i < 2 ? expect(trials, trial, times[i], -1) : 0; /* the last: within what is noise */
+        expect_choice("tried", &t, compile(&t, (uint64_t)i, times[i]), trial, best[i], false);
+        CHECK(t.rejected == 0 && told.n == 0, "%s", told.at);
+    }
+    CHECK(best[0] != best[1], "both times favour %s", trial->variants[best[0]]);
+    expect_choice("read again", &t, compile(&t, 0, times[1]), trial, best[0], true);
+    CHECK(!dl_tuning_text(arena, &t), "%s", dl_tuning_text(arena, &t));
+}
+
+/* ---- a variant that is wrong ---- */
+
+static int wrong;
+
+/* It sums too few terms. */
+static bool emit_wrong(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+                       dl_error *err) {
+    size_t before = out->n;
+    if (!dl_cuda_emit(out, k, t, variant, code, err)) return false;
+    char *at = variant == wrong ? strstr(out->at + before, "all = u.terms()") : NULL;
+    CHECK(at || variant != wrong, "nothing to break in %s", out->at);
+    if (at) memcpy(at, "all = u.rows() ", strlen("all = u.rows() "));
+    return true;
+}
+
+static void test_wrong(const dl_plan *trials, const dl_trial *trial) {
+    dl_backend backend = dl_backend_cuda;
+    const dl_backend *real = target.backend;
+    dl_tuning t;
+    wrong = expect(trials, trial, few, -1);
+    CHECK(wrong != 0, "the first is what others are held against");
+    backend.emit = emit_wrong;
+    target.backend = &backend;
+    const dl_plan *p = compile(&t, 10, few);
+    target.backend = real;
+    expect_choice("a wrong one", &t, p, trial, expect(trials, trial, few, wrong), false);
+    CHECK(t.rejected == 1 && told.at &&
+              strstr(told.at, dl_format(arena, "made as %s differs", trial->variants[wrong])) &&
+              strstr(told.at, "is not used"),
+          "%d rejected: %s", t.rejected, told.at);
+}
+
+/* ---- numbers ---- */
+
+enum { M = 40, N = 24, K = 512 };
+
+static void run(const dl_plan *p, float *y) {
+    dl_error err = {0};
+    static float numbers[M * K];
+    dlr_exec *e = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
+    CHECK(e, "%s", err.message);
+    if (!e) return;
+    for (int i = 0; i < M * K; i++) numbers[i] = (float)(i * 37 % 101 - 50) / 64;
+    dlr_state_write(e, dlr_exec_variable(e, "a"), DL_F32, numbers);
+    dlr_state_write(e, dlr_exec_variable(e, "b"), DL_F32, numbers);
+    dlr_exec_run(e, 0, NULL);
+    dlr_state_read(e, dlr_exec_result(e, 0, DL_RESULT_OUTPUT, "y"), DL_F32, y);
+    CHECK(dlr_exec_check(e, &err), "%s", err.message);
+    dlr_exec_close(e);
+}
+
+static void test_numbers(void) {
+    static float y[2][M * N];
+    dl_error err = {0};
+    dl_compile_times times;
+    dl_compile_options opt = options_of();
+    dl_module *m = parse(&err);
+    dl_tuning t;
+    const dl_plan *tuned = compile(&t, 0, few), *plain = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+    CHECK(plain && tuned && strcmp(plain->kernels.at[0].variant, tuned->kernels.at[0].variant) != 0, "%s",
+          err.message);
+    run(plain, y[0]), run(tuned, y[1]);
+    double off = 0, all = 0;
+    for (int i = 0; i < M * N; i++) {
+        off += ((double)y[0][i] - (double)y[1][i]) * ((double)y[0][i] - (double)y[1][i]);
+        all += (double)y[0][i] * (double)y[0][i];
+    }
+    CHECK(all > 1 && sqrt(off / all) < 2e-3, "%g of %g", sqrt(off), sqrt(all));
+}
+
+/* What is there to choose from, as a plan of its own. */
+static dl_plan *try_all(dl_trial *trial, dl_error *err) {
+    dl_compile_options opt = options_of();
+    dl_module *m = parse(err);
+    dl_pass_ctx ctx = {.arena = arena,
+                       .weights = target.weights,
+                       .low_products = target.low_products,
+                       .recipe = opt.recipe,
+                       .err = err};
+    if (!m || !dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){0})) return NULL;
+    trial->kernel = m->graphs.at[0]->kernels.at[0];
+    return dl_trial_plan(arena, &target, 1, trial, NULL, err);
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_tune_XXXXXX"; /* its own: the table of another run would be read */
+    dl_error err = {0};
+    uint64_t key;
+    arena = dl_arena_new(NULL);
+    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    if (!t || !t->backend->toolchain(arena, t, &key, &err)) {
+        printf("SKIP: %s\n", err.message);
+        return 77;
+    }
+    if (!mkdtemp(dir)) return 1;
+    setenv("DLR_CACHE_DIR", dir, 1);
+    target = *t;
+    char *argv[] = {"test", "--model=tests/data/small.dl", "--tune=true", "--threads=1", NULL};
+    config = dl_config_open(arena, 4, argv, NULL, &err);
+    dl_session *s = config ? dl_session_open(arena, config, 1, NULL, &err) : NULL;
+    dl_trial trial;
+    dl_plan *trials = s ? try_all(&trial, &err) : NULL;
+    bool groups = false;
+    for (int i = 0; trials && i < trial.nvariants; i++) groups |= strstr(trial.variants[i], "wgmma") != NULL;
+    CHECK(groups && !strstr(trial.variants[0], "wgmma"), "%s", err.message); /* to be tried, and no more */
+    if (trials) {
+        test_choices(trials, &trial);
+        test_wrong(trials, &trial);
+        test_numbers();
+    }
+    dl_session_close(s);
+    dl_buf_free(&told);
+    CHECK(system(dl_format(arena, "rm -rf '%s'", dir)) == 0);
+    dl_arena_free(arena);
+    return dl_test_end();
+}
