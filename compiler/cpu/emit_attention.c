@@ -25,8 +25,9 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
     shape s = {.a = dl_attention_of(n)};
     s.heads = s.a.batch * s.a.heads;
     s.queries = round_up(s.a.queries, QUERIES), s.keys = round_up(s.a.keys, keys_of(e->t));
-    s.width = round_up(s.a.size, e->t->lanes), s.chunks = 1, s.by_head = s.heads >= UNITS;
     s.pairs = dl_cpu_pairs(e->k, e->t) && s.a.size % 2 == 0;
+    s.width = round_up(s.a.size, s.pairs && e->t->tiles ? e->t->panel : e->t->lanes);
+    s.chunks = 1, s.by_head = s.heads >= UNITS;
     while (s.heads * s.chunks < UNITS && s.chunks < s.keys / keys_of(e->t)) s.chunks++;
     return s;
 }
@@ -57,9 +58,9 @@ static void put_phase(dl_emitter *e, dl_emitted *code, int64_t units, const char
 
 /* Bytes that are packed of a head, and what a unit needs beside them. */
 static int64_t packed_bytes(const shape *s, bool back) {
-    int64_t width = s->width, size = s->a.size;
-    return 4 * (back ? s->keys * (2 * size + width) + s->queries * ((2 + s->chunks) * width + 2)
-                     : s->keys * (size + width));
+    int64_t width = s->width;
+    return 4 *
+           (back ? 3 * s->keys * width + s->queries * ((2 + s->chunks) * width + 2) : 2 * s->keys * width);
 }
 static int64_t block_bytes(const shape *s, int64_t keys, bool back) {
     int64_t scores = QUERIES * keys;
@@ -96,8 +97,10 @@ static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool 
     code->scratch = block_bytes(s, keys_of(e->t), back);
 }
 
-/* A block's keys go by three vectors, and so do a token's features: what remains of either. */
+/* A block's keys go by three vectors, and so do a token's features: what remains of either. Bands have none.
+ */
 static unsigned find_ends(const dl_emitter *e, const shape *s) {
+    if (s->pairs && e->t->tiles) return 0;
     int64_t keys = dl_ceil_div(s->a.keys % keys_of(e->t), e->t->lanes) % 3,
             features = s->width / e->t->lanes % 3;
     return (keys ? 1u << (keys - 1) : 0) | (features ? 4u << (features - 1) : 0) | (s->pairs ? 32 : 16);

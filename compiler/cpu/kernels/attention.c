@@ -41,9 +41,11 @@ INLINE vf dropped(const struct attention *s, const struct draws *d, long i, long
 #endif
 }
 
-/* Keys of the block from `key` on that are computed: whole vectors. */
+/* Keys of the block from `key` on that are computed: whole vectors, or panels. */
 INLINE long wide_of(const struct attention *s, long key) {
-    return blocks_of(least(s->keys - key, KEYS), LANES) * LANES;
+    long vectors = LANES;
+    IF_TILES(s->pairs, vectors = PANEL;)
+    return blocks_of(least(s->keys - key, KEYS), vectors) * vectors;
 }
 
 /* Keys of the block from `key` on that query i sees. */
@@ -90,7 +92,7 @@ HOT void soften(const struct attention *s, const struct draws *d, long query, lo
             all += p;
             if (s->drops) p = dropped(s, d, i, j, p);
             IF_PAIRS(s->pairs, {
-                st_bf16((bf16 *)score + j, p);
+                *(vh_any *)((bf16 *)score + j) = narrow_operand(p);
                 continue;
             })
             st(score + j, p);
@@ -118,14 +120,16 @@ UNUSED void attend(const struct attention *s, char *const *arg, long head, long 
     for (long i = 0; i < QUERIES * s->width; i += LANES) st(y + i, (vf){0});
     for (long i = 0; i < QUERIES; i++) most[i] = -__builtin_inff(), st(sum + i * LANES, (vf){0});
     long last = s->causal ? least(s->keys, query + s->ahead + rows) : s->keys;
+    IF_TILES(s->pairs, begin_tiles();)
     for (long key = 0; key < last; key += KEYS) {
         struct draws d = draws_of(s, arg, 3, head, query, key);
-        product_set(s, q, s->width / words, 1, p->k_turned + key * s->size, KEYS, s->size / words, score,
-                    KEYS, tiles_of(rows), wide_of(s, key));
+        product_set(s, q, s->width / words, 1, p->k_turned + key * s->width, KEYS, feature_terms(s), score,
+                    KEYS, tiles_of(s, rows), wide_of(s, key));
         soften(s, &d, query, key, rows, score, most, sum, y);
         product_sum(s, score, KEYS, 1, p->v + key * s->width, s->width,
-                    blocks_of(least(s->keys - key, KEYS), words), y, s->width, tiles_of(rows), s->width);
+                    token_terms(s, least(s->keys - key, KEYS)), y, s->width, tiles_of(s, rows), s->width);
     }
+    IF_TILES(s->pairs, end_tiles();)
     int out = 3 + draws_by(s);
     struct array to = tokens_of(s, arg, out, at + query * row);
     float *log = (float *)arg[out + 1] + head * s->queries + query;
@@ -167,11 +171,48 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
             }
             IF_PAIRS(s->pairs, {
                 st(share + j, pair_floats(p[0], p[1])), st(grad + j, pair_floats(g[0], g[1]));
-                for (long r = 0; r < 2; r++) st_bf16((bf16 *)(grad_rows + (i + r) * KEYS / 2) + j, g[r]);
+                for (long r = 0; r < 2; r++)
+                    *(vh_any *)((bf16 *)(grad_rows + (i + r) * KEYS / 2) + j) = narrow_operand(g[r]);
                 continue;
             })
             st(share + j, p[0]), st(grad + j, g[0]);
         }
+    IF_TILES(s->pairs, {
+        long i = blocks_of(rows, 2) * 2;
+        for (; i < tiles_of(s, rows); i += 2, share += 2 * KEYS, grad += 2 * KEYS)
+            for (long j = 0; j < wide; j += LANES) st(share + j, (vf){0}), st(grad + j, (vf){0});
+    })
+}
+
+/* Of dv or dk: the products of a block's scores and its queries' features. By bands turned, to[width][KEYS].
+ */
+INLINE void sum_queries(const struct attention *s, const float *score, const float *terms, long rows,
+                        long keys, float *to) {
+    IF_TILES(s->pairs, {
+        multiply_bands(terms, QUERIES / 2, score, 2 * KEYS, token_terms(s, rows), to, KEYS, s->width,
+                       tiles_of(s, keys), 1);
+        return;
+    })
+    product_sum(s, score, 1, s->pairs ? 2 * KEYS : KEYS, terms, s->width, token_terms(s, rows), to, s->width,
+                tiles_of(s, keys), s->width);
+}
+/* All of them, of n keys whose first feature is element `at`. */
+INLINE void store_keys(const struct attention *s, const float *sums, float scale, long n, struct array to,
+                       long at) {
+    long row = s->heads * s->size;
+    IF_TILES(s->pairs, {
+        float block[LANES * LANES] __attribute__((aligned(64)));
+        for (long j = 0; j < n; j += LANES)
+            for (long f = 0; f < s->size; f += LANES) {
+                turn_block((struct array){sums, F32}, f * KEYS + j, KEYS, block, LANES);
+                for (long i = 0; i < least(n - j, LANES); i++)
+                    store_n(to, at + (j + i) * row + f, ld(block + i * LANES) * scale, s->size - f);
+            }
+        return;
+    })
+    for (long j = 0; j < n; j++)
+        for (long f = 0; f < s->size; f += LANES)
+            store_n(to, at + j * row + f, ld(sums + j * s->width + f) * scale, s->size - f);
 }
 
 /* A chunk of a head's keys. dk and dv are its own; of dq it makes a part. */
@@ -185,35 +226,32 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
     struct array to_k = tokens_of(s, arg, out + 1, at), to_v = tokens_of(s, arg, out + 2, at);
     long words = s->pairs ? 2 : 1;
     for (long i = 0; i < p->queries * s->width; i += LANES) st(dq + i, (vf){0});
+    IF_TILES(s->pairs, begin_tiles();)
     for (long key = chunk * each; key < to; key += KEYS) {
         long wide = wide_of(s, key), here = least(to - key, KEYS);
         for (long i = 0; i < KEYS * s->width; i += LANES) st(dk + i, (vf){0}), st(dv + i, (vf){0});
         long first = s->causal && key > s->ahead ? (key - s->ahead) / QUERIES * QUERIES : 0;
         for (long query = first; query < s->queries; query += QUERIES) {
             struct draws d = draws_of(s, arg, 6, head, query, key);
-            long rows = least(s->queries - query, QUERIES), tiles = tiles_of(rows);
+            long rows = least(s->queries - query, QUERIES), tiles = tiles_of(s, rows);
             /* rows of features, and what tokens are the terms of */
             const float *q = p->q + query * s->width, *dy = p->dy + query * s->width;
             const float *q_terms = s->pairs ? q + QUERIES * s->width / 2 : q,
                         *dy_terms = s->pairs ? dy + QUERIES * s->width / 2 : dy;
-            product_set(s, q, s->width / words, 1, p->k_turned + key * s->size, KEYS, s->size / words, share,
-                        KEYS, tiles, wide);
-            product_set(s, dy, s->width / words, 1, p->v_turned + key * s->size, KEYS, s->size / words, grad,
-                        KEYS, tiles, wide);
+            product_set(s, q, s->width / words, 1, p->k_turned + key * s->width, KEYS, feature_terms(s),
+                        share, KEYS, tiles, wide);
+            product_set(s, dy, s->width / words, 1, p->v_turned + key * s->width, KEYS, feature_terms(s),
+                        grad, KEYS, tiles, wide);
             soften_back(s, &d, query, key, rows, share, grad, grad_rows, p->log + query, p->d + query);
-            product_sum(s, share, 1, words * KEYS, dy_terms, s->width, blocks_of(rows, words), dv, s->width,
-                        tiles_of(here), s->width);
-            product_sum(s, grad, 1, words * KEYS, q_terms, s->width, blocks_of(rows, words), dk, s->width,
-                        tiles_of(here), s->width);
+            sum_queries(s, share, dy_terms, rows, here, dv);
+            sum_queries(s, grad, q_terms, rows, here, dk);
             product_sum(s, s->pairs ? grad_rows : grad, KEYS / words, 1, p->k + key * s->width, s->width,
-                        blocks_of(here, words), dq + query * s->width, s->width, tiles, s->width);
+                        token_terms(s, here), dq + query * s->width, s->width, tiles, s->width);
         }
-        for (long j = 0; j < here; j++)
-            for (long f = 0; f < s->size; f += LANES) {
-                store_n(to_k, (key + j) * row + f, scaled(s, ld(dk + j * s->width + f)), s->size - f);
-                store_n(to_v, (key + j) * row + f, ld(dv + j * s->width + f), s->size - f);
-            }
+        store_keys(s, dk, s->pairs ? s->scale : 1, here, to_k, key * row);
+        store_keys(s, dv, 1, here, to_v, key * row);
     }
+    IF_TILES(s->pairs, end_tiles();)
 }
 
 /* A block of queries of a head, whose parts of dq are added in order. */

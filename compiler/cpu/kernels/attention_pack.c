@@ -5,7 +5,8 @@
  *
  * Of pairs each form has half as many words in the first half of its place: rows are words of two features,
  * and so are turned ones; where tokens are the terms, two of them are a row of words. Queries and the
- * gradients of results are wanted in both forms, a block's rows before its pairs of tokens. */
+ * gradients of results are wanted in both forms, a block's rows before its pairs of tokens. Bands read these
+ * pairs by feature: [feature][QUERIES / 2]; behind a head's last feature they, too, want zeros. */
 
 enum { ROWS_AHEAD = 8 }; /* a token's features are a few lines among those of all heads */
 
@@ -21,7 +22,7 @@ HOT void pack_rows(const struct attention *s, struct array from, long tokens, lo
         }
         if (f < s->size) st(to + f, load_part(from, at + f, s->size - f) * scale);
     }
-    for (long i = 0; i < (tiles_of(here) - here) * s->width; i += LANES) st(to + i, (vf){0});
+    for (long i = 0; i < (tiles_of(s, here) - here) * s->width; i += LANES) st(to + i, (vf){0});
 }
 
 #if HAS_PAIRS
@@ -35,25 +36,41 @@ INLINE vh ld_features(const bf16 *p, long n) {
 HOT void pack_row_words(const struct attention *s, const bf16 *from, long tokens, long first, long n,
                         float *to) {
     bf16 *at = (bf16 *)to;
-    n = tiles_of(least(n, tokens - first));
+    n = tiles_of(s, least(n, tokens - first));
     for (long i = 0; i < n; i++, at += s->width)
         for (long f = 0; f < s->width; f += LANES)
             *(vh_any *)(at + f) = first + i < tokens
                                       ? ld_features(from + (first + i) * s->heads * s->size + f, s->size - f)
                                       : (vh){0};
 }
+/* Words of two tokens' features from f on; behind the last token and feature zeros. */
+INLINE vf pair_tokens(const struct attention *s, const bf16 *from, long tokens, long token, long f) {
+    long row = s->heads * s->size;
+    vh a = {0}, b = {0};
+    if (token < tokens) a = ld_features(from + token * row + f, s->size - f);
+    if (token + 1 < tokens) b = ld_features(from + (token + 1) * row + f, s->size - f);
+    return (vf)(__builtin_convertvector(a, vw) | __builtin_convertvector(b, vw) << 16);
+}
 /* The same by two tokens: to[token / 2][width]. */
 HOT void pack_token_pairs(const struct attention *s, const bf16 *from, long tokens, long first, long n,
                           float *to) {
-    long row = s->heads * s->size, end = first + tiles_of(least(n, tokens - first));
+    long end = first + tiles_of(s, least(n, tokens - first));
     for (long i = first; i < end; i += 2, to += s->width)
+        for (long f = 0; f < s->width; f += LANES) st(to + f, pair_tokens(s, from, tokens, i, f));
+}
+#if HAS_TILES
+/* These of a block of queries turned: to[feature][QUERIES / 2]. */
+HOT void pack_turned_pairs(const struct attention *s, const bf16 *from, long tokens, long first, float *to) {
+    float words[LANES * LANES] __attribute__((aligned(64)));
+    long n = tiles_of(s, least(QUERIES, tokens - first));
+    for (long i = 0; i < n; i += 2 * LANES)
         for (long f = 0; f < s->width; f += LANES) {
-            vh a = {0}, b = {0};
-            if (i < tokens) a = ld_features(from + i * row + f, s->size - f);
-            if (i + 1 < tokens) b = ld_features(from + (i + 1) * row + f, s->size - f);
-            st(to + f, (vf)(__builtin_convertvector(a, vw) | __builtin_convertvector(b, vw) << 16));
+            for (long j = 0; j < LANES; j++)
+                st(words + j * LANES, pair_tokens(s, from, tokens, first + i + 2 * j, f));
+            turn_block((struct array){words, PAIR}, 0, LANES, to + f * (QUERIES / 2) + i / 2, QUERIES / 2);
         }
 }
+#endif
 #endif
 
 /* A block of KEYS tokens, turned: to[feature][KEYS], of pairs to[feature / 2][KEYS]. */
@@ -63,9 +80,15 @@ HOT void pack_turned(const struct attention *s, struct array from, long tokens, 
     for (long j = 0; j < here; j += LANES) {
         long f = 0, at = (first + j) * row;
         for (; f + LANES <= size; f += LANES) turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
+        if (f < size && f > 0) { /* the last ones, and some before them again */
+            f = size - LANES;
+            turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
+            f = size;
+        }
         for (; f < size; f++)
             for (long i = 0; i < LANES; i++)
                 to[f * KEYS + j + i] = i < here - j ? element(from, at + i * row + f) : 0;
+        for (; f < feature_terms(s); f++) st(to + f * KEYS + j, (vf){0});
     }
 }
 
@@ -82,13 +105,13 @@ struct packed {
 INLINE struct packed packed_of(const struct attention *s, char *place, long head, int back) {
     struct packed p = {blocks_of(s->keys, KEYS) * KEYS, blocks_of(s->queries, QUERIES) * QUERIES};
     if (!back) {
-        p.k_turned = (float *)place + head * p.keys * (s->size + s->width);
-        p.v = p.k_turned + p.keys * s->size;
+        p.k_turned = (float *)place + head * 2 * p.keys * s->width;
+        p.v = p.k_turned + p.keys * s->width;
         return p;
     }
-    p.k_turned = (float *)place +
-                 head * (p.keys * (2 * s->size + s->width) + p.queries * ((2 + s->chunks) * s->width + 2));
-    p.v_turned = p.k_turned + p.keys * s->size, p.k = p.v_turned + p.keys * s->size;
+    p.k_turned =
+        (float *)place + head * (3 * p.keys * s->width + p.queries * ((2 + s->chunks) * s->width + 2));
+    p.v_turned = p.k_turned + p.keys * s->width, p.k = p.v_turned + p.keys * s->width;
     p.q = p.k + p.keys * s->width, p.dy = p.q + p.queries * s->width;
     p.d = p.dy + p.queries * s->width, p.log = p.d + p.queries;
     p.dq = p.log + p.queries;
@@ -104,8 +127,8 @@ UNUSED void pack_keys(const struct attention *s, char *const *arg, long head, lo
                       const struct packed *p, int back) {
     long at = head_at(s, head, s->keys);
     struct array k = tokens_of(s, arg, 1, at), v = tokens_of(s, arg, 2, at);
-    pack_turned(s, k, s->keys, key, p->k_turned + key * s->size);
-    if (back) pack_turned(s, v, s->keys, key, p->v_turned + key * s->size);
+    pack_turned(s, k, s->keys, key, p->k_turned + key * s->width);
+    if (back) pack_turned(s, v, s->keys, key, p->v_turned + key * s->width);
     struct array rows = back ? k : v;
     float *to = (back ? p->k : p->v) + key * s->width;
     IF_PAIRS(s->pairs, {
@@ -122,7 +145,12 @@ INLINE int draws_by(const struct attention *s) { return s->drops ? 2 + s->in_par
 INLINE void pack_block(const struct attention *s, struct array from, long query, float scale, float *to) {
     IF_PAIRS(s->pairs, {
         pack_row_words(s, from.at, s->queries, query, QUERIES, to);
-        pack_token_pairs(s, from.at, s->queries, query, QUERIES, to + QUERIES * s->width / 2);
+        to += QUERIES * s->width / 2;
+        IF_TILES(s->pairs, {
+            pack_turned_pairs(s, from.at, s->queries, query, to);
+            return;
+        })
+        pack_token_pairs(s, from.at, s->queries, query, QUERIES, to);
         return;
     })
     pack_rows(s, from, s->queries, query, QUERIES, scale, to);

@@ -3,8 +3,8 @@
  * scores live in the scratch, in the first caches.
  *
  * Here: the tile that every product is made of, c[row][lane] = sum over terms of a[row][term] b[term][lane],
- * of floats, or of pairs of bf16 (pairs.c), whose terms are words. attention_pack.c lays operands out for it,
- * attention.c goes over the blocks. */
+ * of floats, or of pairs of bf16 (pairs.c), whose terms are words; where the CPU has tiles of those, by bands
+ * (bands.c). attention_pack.c lays operands out for it, attention.c goes over the blocks. */
 #if LANES == 16
 #define ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 enum { ROWS_AT_ONCE = 8 };
@@ -19,7 +19,7 @@ struct attention {
     long all_heads, all_queries, all_keys; /* of the attention that this may be a part of; */
     long first;                            /* the number of a sample's first score among its own all, */
     long ahead;                            /* and how many places the queries stand behind the keys */
-    long width;                            /* floats of a packed row: `size`, rounded up to whole vectors */
+    long width; /* floats of a packed row: `size`, rounded up to whole vectors, or panels of bands */
     float scale, threshold, kept;
     int number, causal, drops, in_parts;
     int type;    /* of all but the logarithms, which are floats */
@@ -140,9 +140,30 @@ ATTENTION_PRODUCTS(pairs, PAIR)
 #define set_pairs NO_TILE
 #define sum_pairs NO_TILE
 #endif
+#if HAS_TILES
+/* By bands: c[rows][width] = a b, or is added to; whole bands, panels and blocks of terms. Rows of operands
+ * lie `row`, `step` and `out` words apart. */
+HOT void multiply_bands(const float *a, long row, const float *b, long step, long terms, float *c, long out,
+                        long rows, long width, int more) {
+    for (long i = 0; i < rows; i += BAND, a += BAND * row, c += BAND * out)
+        for (long j = 0; j < width; j += PANEL) {
+            begin_band(c + j, out, more);
+            for (long k = 0; k < terms; k += TILE_WORDS) {
+                load_words(b + k * step + j, step);
+                load_block(a + k, row);
+                add_products();
+            }
+            end_band(c + j, out);
+        }
+}
+#endif
 /* Of floats or of pairs: `terms` floats or words. */
 INLINE void product_set(const struct attention *s, const float *a, long row, long term, const float *b,
                         long step, long terms, float *c, long out, long rows, long width) {
+    IF_TILES(s->pairs, {
+        multiply_bands(a, row, b, step, terms, c, out, rows, width, 0);
+        return;
+    })
     if (s->pairs)
         set_pairs(a, row, term, b, step, terms, c, out, rows, width);
     else
@@ -150,6 +171,10 @@ INLINE void product_set(const struct attention *s, const float *a, long row, lon
 }
 INLINE void product_sum(const struct attention *s, const float *a, long row, long term, const float *b,
                         long step, long terms, float *c, long out, long rows, long width) {
+    IF_TILES(s->pairs, {
+        multiply_bands(a, row, b, step, terms, c, out, rows, width, 1);
+        return;
+    })
     if (s->pairs)
         sum_pairs(a, row, term, b, step, terms, c, out, rows, width);
     else
@@ -158,5 +183,18 @@ INLINE void product_sum(const struct attention *s, const float *a, long row, lon
 
 INLINE long blocks_of(long n, long block) { return (n + block - 1) / block; }
 INLINE long least(long a, long b) { return a < b ? a : b; }
-/* Rows of a block that are computed: whole tiles. */
-INLINE long tiles_of(long rows) { return blocks_of(rows, ROWS_AT_ONCE) * ROWS_AT_ONCE; }
+/* Rows of a block that are computed: whole tiles, or bands. */
+INLINE long tiles_of(const struct attention *s, long rows) {
+    long tile = ROWS_AT_ONCE;
+    IF_TILES(s->pairs, tile = BAND;)
+    return (void)s, blocks_of(rows, tile) * tile;
+}
+/* Terms of products over so many tokens, and over features. */
+INLINE long token_terms(const struct attention *s, long n) {
+    IF_TILES(s->pairs, return tiles_of(s, n) / 2;)
+    return s->pairs ? blocks_of(n, 2) : n;
+}
+INLINE long feature_terms(const struct attention *s) {
+    IF_TILES(s->pairs, return s->width / 2;)
+    return s->pairs ? s->size / 2 : s->size;
+}

@@ -30,14 +30,14 @@ INLINE void end_tiles(void) { __asm__ volatile("tilerelease"); }
 #define ADD_TILES(sums, left, right)                                                                         \
     __asm__ volatile("tdpbf16ps %%tmm" #right ", %%tmm" #left ", %%tmm" #sums : :)
 
-/* The sums of a band: those in c[BAND][PANEL], or none. */
-INLINE void begin_band(const float *c, int more) {
-    const long apart = PANEL * 4;
+/* The sums of a band: those in c[BAND][PANEL], whose rows lie `row` floats apart, or none. */
+INLINE void begin_band(const float *c, long row, int more) {
+    const long apart = row * 4;
     if (more) {
         LOAD_TILE(0, c);
         LOAD_TILE(1, c + LANES);
-        LOAD_TILE(2, c + TILE_WORDS * PANEL);
-        LOAD_TILE(3, c + TILE_WORDS * PANEL + LANES);
+        LOAD_TILE(2, c + TILE_WORDS * row);
+        LOAD_TILE(3, c + TILE_WORDS * row + LANES);
         return;
     }
     ZERO_TILE(0);
@@ -45,20 +45,20 @@ INLINE void begin_band(const float *c, int more) {
     ZERO_TILE(2);
     ZERO_TILE(3);
 }
-INLINE void end_band(float *c) {
-    const long apart = PANEL * 4;
+INLINE void end_band(float *c, long row) {
+    const long apart = row * 4;
     STORE_TILE(0, c);
     STORE_TILE(1, c + LANES);
-    STORE_TILE(2, c + TILE_WORDS * PANEL);
-    STORE_TILE(3, c + TILE_WORDS * PANEL + LANES);
+    STORE_TILE(2, c + TILE_WORDS * row);
+    STORE_TILE(3, c + TILE_WORDS * row + LANES);
 }
-INLINE void load_block(const float *a) {
-    const long apart = TILE_WORDS * 4;
+INLINE void load_block(const float *a, long row) {
+    const long apart = row * 4;
     LOAD_TILE(4, a);
-    LOAD_TILE(5, a + TILE_WORDS * TILE_WORDS);
+    LOAD_TILE(5, a + TILE_WORDS * row);
 }
-INLINE void load_words(const float *b) {
-    const long apart = PANEL * 4;
+INLINE void load_words(const float *b, long row) {
+    const long apart = row * 4;
     LOAD_TILE(6, b);
     LOAD_TILE(7, b + LANES);
 }
@@ -70,8 +70,8 @@ INLINE void add_products(void) {
     ADD_TILES(3, 5, 7);
 }
 INLINE void add_block(const float *a, const float *b) {
-    load_words(b);
-    load_block(a);
+    load_words(b, PANEL);
+    load_block(a, TILE_WORDS);
     add_products();
 }
 INLINE long word_blocks(long words) { return (words + TILE_WORDS - 1) / TILE_WORDS; }

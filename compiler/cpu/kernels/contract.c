@@ -347,10 +347,10 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
         }
         for (long column = c->first_column; column < c->first_column + c->columns; column++) {
             const float *a = words;
-            begin_band(acc + r * PANEL, more);
+            begin_band(acc + r * PANEL, PANEL, more);
             for (long i = 0; i < some; a += word_blocks(terms[i++].n) * BLOCK_FLOATS)
                 add_blocks(a, terms[i].b, terms[i].n), terms[i].b += apart;
-            end_band(acc + r * PANEL);
+            end_band(acc + r * PANEL, PANEL);
             long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
             if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
         }

@@ -11,8 +11,17 @@ INLINE vf dot_pairs(vf c, vf x, vf y) {
     return c;
 }
 
-/* Words of floats, rounded: a in the lower halves. */
-INLINE vf pair_floats(vf a, vf b) { return (vf)(round_upper(a) >> 16 | (round_upper(b) & 0xffff0000)); }
+/* Floats as operands of such products: rounded; denormals, which would count as zero, are. */
+INLINE vh narrow_operand(vf v) {
+    vh h;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(v));
+    return h;
+}
+/* Words of them: a in the lower halves. */
+INLINE vf pair_floats(vf a, vf b) {
+    return (vf)(__builtin_convertvector(narrow_operand(a), vw) |
+                __builtin_convertvector(narrow_operand(b), vw) << 16);
+}
 
 typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
 typedef unsigned short v_panel_any __attribute__((vector_size(PANEL * 2), aligned(2), may_alias));

@@ -20,13 +20,13 @@
 HOT vf multiply_add(void) {
     vf sum[BAND * PANEL / LANES] = {0};
     begin_tiles();
-    begin_band((const float *)sum, 0);
+    begin_band((const float *)sum, PANEL, 0);
     ZERO_TILE(4);
     ZERO_TILE(5);
     ZERO_TILE(6);
     ZERO_TILE(7);
     for (long i = 0; i < PEAK_STEPS; i++) add_products();
-    end_band((float *)sum);
+    end_band((float *)sum, PANEL);
     end_tiles();
     return *sum;
 }

@@ -136,9 +136,9 @@ HOT void product_bands(const struct product *s, char *const *arg, const float *r
                            words + i * TILE_WORDS);
             for (long p = first; p < last; p++) {
                 float *sums = acc + (p - first) * BAND * PANEL;
-                begin_band(sums, k > 0);
+                begin_band(sums, PANEL, k > 0);
                 add_blocks(words, right + (p * s->terms + k) * PANEL, some);
-                end_band(sums);
+                end_band(sums, PANEL);
             }
         }
         for (long p = first; p < last; p++) {

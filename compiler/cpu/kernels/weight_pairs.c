@@ -7,9 +7,9 @@
 INLINE void add_pairs(const float *x, long row, const float *y, long n, long rows, float *c) {
     float part[BAND * PANEL] __attribute__((aligned(64)));
     long words = (n + 1) / 2, whole = rows == BAND;
-    begin_band(c, whole);
+    begin_band(c, PANEL, whole);
     add_blocks(x + row * (M_BLOCK / 2), y, words);
-    end_band(whole ? c : part);
+    end_band(whole ? c : part, PANEL);
     for (long i = 0; i < rows * PANEL && !whole; i += LANES) st(c + i, ld(c + i) + ld(part + i));
 }
 
