@@ -4,7 +4,8 @@
  * loads serve four products. HAS_TILES: the target has them, and the source pairs.
  *
  * Left operands are packed into blocks of TILE_WORDS words, [block][BAND][TILE_WORDS], behind the last word
- * zeros; right ones are panels as pairs.c's. */
+ * zeros, or read where they lie, where rows follow each other in even steps; right ones are panels as
+ * pairs.c's. */
 #if HAS_TILES
 #define IF_TILES(pairs, ...)                                                                                 \
     if (pairs) __VA_ARGS__
@@ -84,6 +85,14 @@ HOT void add_blocks(const float *a, const float *b, long words) {
     for (long i = 0; i < TILE_WORDS * PANEL; i += LANES)
         st(rest + i, i < words * PANEL ? ld(b + i) : (vf){0});
     add_block(a, rest);
+}
+/* The same of whole blocks, whose rows are read where they lie, `row` words apart. */
+HOT void add_rows(const float *a, long row, const float *b, long words) {
+    for (; words > 0; words -= TILE_WORDS, a += TILE_WORDS, b += TILE_WORDS * PANEL) {
+        load_words(b, PANEL);
+        load_block(a, row);
+        add_products();
+    }
 }
 /* A row of a band: `to` is its place in the first block. */
 INLINE void pack_words(const float *from, long words, float *to) {

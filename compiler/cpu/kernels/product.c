@@ -129,15 +129,21 @@ HOT void product_bands(const struct product *s, char *const *arg, const float *r
     begin_tiles();
     for (long r = 0; r < n; r += BAND) {
         long rows = n - r < BAND ? n - r : BAND;
+        const float *left = from_element(from, s->left_at(batch, row + r, 0)).at;
         for (long k = 0; k == 0 || k < s->terms; k += chain) {
             long some = s->terms - k < chain ? s->terms - k : chain;
-            for (long i = 0; i < rows; i++)
+            int as_it_lies = rows == BAND && s->row_step % 2 == 0 && s->row_step && some % TILE_WORDS == 0;
+            for (long i = 0; i < rows && !as_it_lies; i++)
                 pack_words((const float *)from_element(from, s->left_at(batch, row + r + i, 0)).at + k, some,
                            words + i * TILE_WORDS);
             for (long p = first; p < last; p++) {
                 float *sums = acc + (p - first) * BAND * PANEL;
+                const float *b = right + (p * s->terms + k) * PANEL;
                 begin_band(sums, PANEL, k > 0);
-                add_blocks(words, right + (p * s->terms + k) * PANEL, some);
+                if (as_it_lies)
+                    add_rows(left + k, s->row_step / 2, b, some);
+                else
+                    add_blocks(words, b, some);
                 end_band(sums, PANEL);
             }
         }
