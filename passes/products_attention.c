@@ -75,8 +75,8 @@ static attention begin(dl_builder *b, const dl_node *n, int first_draw) {
     if (s.a.rate <= 0) return s;
     dl_value *toss = draw(&s, n->nin - first_draw, n->in + first_draw);
     dl_value *kept = dl_build_k(b, DL_OP_ge, toss, s.a.threshold);
-    s.factor = dl_build3(b, DL_OP_select, kept, dl_build_const(b, s.q->type.dtype, s.a.kept),
-                         dl_build_const(b, s.q->type.dtype, 0));
+    dl_value *zero = dl_build_const(b, s.q->type.dtype, 0);
+    s.factor = dl_build3(b, DL_OP_select, kept, dl_build_const(b, s.q->type.dtype, s.a.kept), zero);
     return s;
 }
 
