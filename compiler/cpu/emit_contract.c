@@ -48,7 +48,8 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
     if (gathered)
         code->scratch = e->t->row_block * DL_ROW_BYTES +
                         (e->t->rows * e->t->panel + DL_PACK_ROWS * s->taps * s->summed + e->t->lanes) * 4;
-    const char *fetch = gathered ? "0" : dl_emit_rows_fetch(e);
+    bool bands = s->pairs && e->t->tiles; /* they ask for nothing */
+    const char *fetch = gathered || bands ? "0" : dl_emit_rows_fetch(e);
     dl_emit_head(e, phase);
     if (!gathered && t.groups > 1 && keep_channels(e))
         put_shared_sums(e, s, t, code);

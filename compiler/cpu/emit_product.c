@@ -147,34 +147,19 @@ static void put_rows(dl_emitter *e, const product *p, const char *name, const ch
     dl_buf_free(&call);
 }
 
-static void put_vector_head(dl_emitter *e, const char *name) {
-    const dl_kernel *k = e->k;
-    dl_putf(e->out, "INLINE void %s_%s(char *const *arg, ", k->name, name);
-    for (int i = 0; i < k->nspace; i++) dl_putf(e->out, "long x%d, ", i);
-    dl_puts(e->out, "long n, const float *acc) {\n    (void)arg, (void)n, (void)acc");
-    for (int i = 0; i < k->nspace; i++) dl_putf(e->out, ", (void)x%d", i);
-    dl_puts(e->out, ";\n");
-}
-
 /* What stands behind the sum. */
 static void put_behind(dl_emitter *e, const product *p) {
-    put_vector_head(e, "body");
+    dl_emit_vector_head(e, "body", false);
     dl_emit_run(e);
     dl_puts(e->out, "}\n");
     put_rows(e, p, "rows", "body");
 }
 
-/* What asks memory for all that this touches. False: it touches nothing that is not in cache. */
-static bool put_fetch(dl_emitter *e, const product *p) {
-    size_t mark = e->out->n;
-    put_vector_head(e, "lines");
-    if (e->mode != DL_LANES || !dl_emit_fetch(e)) {
-        e->out->n = mark, e->out->at[mark] = 0;
-        return false;
-    }
-    dl_puts(e->out, "}\n");
+/* What asks memory for all that this touches: its name, or "0": there is nothing. */
+static const char *put_fetch(dl_emitter *e, const product *p) {
+    if (!dl_emit_lines(e, false)) return "0";
     put_rows(e, p, "fetch", "lines");
-    return true;
+    return dl_format(e->arena, "%s_fetch", e->k->name);
 }
 
 /* A sum over the first axis of two matrices, as of a linear layer's weights: a weight gradient of one tap. */
@@ -223,12 +208,12 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     const char *name = e->k->name;
     put_at(e, p, 0);
     put_at(e, p, 1);
-    const char *fetch = put_fetch(e, p) ? dl_format(e->arena, "%s_fetch", name) : "0";
     int64_t panels = dl_ceil_div(p->column.size, e->t->panel),
             blocks = dl_ceil_div(p->rows.size, e->t->row_block), groups = 1;
     while (p->batch.size * blocks * groups < UNITS && groups < panels) groups++;
     int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(p, 0, &p->terms);
     bool pairs = is_paired(e, p), direct = pairs || (left_step == 1 && side_type(p, 0) == DL_F32);
+    const char *fetch = pairs && e->t->tiles ? "0" : put_fetch(e, p); /* bands ask for nothing */
     bool ahead = !direct && side_type(p, 0) != DL_F32 && groups > FEW;
     int64_t terms = p->terms.size / (pairs ? 2 : 1), panel_floats = panels * terms * e->t->panel,
             right_floats = p->batch.size * panel_floats;

@@ -164,18 +164,29 @@ int64_t dl_emit_rows_scratch(const dl_target *t) { return t->row_block * (t->pan
 
 /* ---- what stands behind the sum ---- */
 
-static void put_vector_head(dl_emitter *e, const char *name) {
+void dl_emit_vector_head(dl_emitter *e, const char *name, bool sums) {
     const dl_kernel *k = e->k;
     dl_putf(e->out, "INLINE void %s_%s(char *const *arg, ", k->name, name);
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, "long x%d, ", i);
-    dl_puts(e->out,
-            "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)acc, (void)sums");
+    dl_putf(e->out, "long n, const float *acc%s) {\n    (void)arg, (void)n, (void)acc%s",
+            sums ? ", double *sums" : "", sums ? ", (void)sums" : "");
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
 }
 
+bool dl_emit_lines(dl_emitter *e, bool sums) {
+    size_t mark = e->out->n;
+    dl_emit_vector_head(e, "lines", sums);
+    bool any = e->mode == DL_LANES && dl_emit_fetch(e);
+    if (any)
+        dl_puts(e->out, "}\n");
+    else
+        e->out->n = mark, e->out->at[mark] = 0;
+    return any;
+}
+
 void dl_emit_body(dl_emitter *e) {
-    put_vector_head(e, "body");
+    dl_emit_vector_head(e, "body", true);
     dl_emit_run(e);
     dl_puts(e->out, "}\n");
 }
@@ -225,13 +236,7 @@ void dl_emit_rows_behind(dl_emitter *e) {
 }
 
 const char *dl_emit_rows_fetch(dl_emitter *e) {
-    size_t mark = e->out->n;
-    put_vector_head(e, "lines");
-    if (!dl_emit_fetch(e)) {
-        e->out->n = mark, e->out->at[mark] = 0;
-        return "0";
-    }
-    dl_puts(e->out, "}\n");
+    if (!dl_emit_lines(e, true)) return "0";
     put_rows(e, "fetch", "lines");
     return dl_format(e->arena, "%s_fetch", e->k->name);
 }

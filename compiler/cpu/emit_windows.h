@@ -56,6 +56,12 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most);
 /* What stands behind the sum: <kernel>_body, and around it <kernel>_point, which finishes a position, or
  * <kernel>_rows, which finishes some rows of a block. */
 void dl_emit_body(dl_emitter *e);
+/* The head of a function <kernel>_<name> on one vector: its place, lanes, accumulators and, where they take
+ * some, `sums`. */
+void dl_emit_vector_head(dl_emitter *e, const char *name, bool sums);
+/* <kernel>_lines, which asks for the lines that <kernel>_body will touch. False: none, and nothing is
+ * written. */
+bool dl_emit_lines(dl_emitter *e, bool sums);
 void dl_emit_point(dl_emitter *e);
 void dl_emit_rows_behind(dl_emitter *e);
 /* <kernel>_fetch, which asks memory for all that <kernel>_rows will touch; its name, or "0": there is
