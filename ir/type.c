@@ -33,6 +33,12 @@ int dl_type_axis(const dl_type *t, const char *name) {
     return -1;
 }
 
+const char *dl_type_fresh(const dl_type *t, const char *name) {
+    do name = dl_internf("%s_", name);
+    while (dl_type_axis(t, name) >= 0);
+    return name;
+}
+
 int64_t dl_type_count(const dl_type *t) {
     int64_t n = 1;
     for (int i = 0; i < t->rank; i++) n *= t->axis[i].size;

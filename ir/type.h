@@ -59,6 +59,8 @@ dl_type dl_scalar(dl_dtype d);
 void dl_type_push(dl_type *t, const char *name, int64_t size);
 /* Index of the axis named `name` (interned), or -1. */
 int dl_type_axis(const dl_type *t, const char *name);
+/* A name made of this one that none of its axes has; interned. */
+const char *dl_type_fresh(const dl_type *t, const char *name);
 /* Number of logical elements (1 for a scalar). */
 int64_t dl_type_count(const dl_type *t);
 /* Number of elements in memory, layout padding included, and their bytes. */

@@ -45,8 +45,7 @@ static dl_value *invert(dl_grad *g, dl_value *v, dl_affine a, int64_t n) {
 static dl_value *gather_candidates(dl_grad *g, dl_affine a) {
     const dl_type *t = operand_type(g);
     int at = dl_type_axis(t, a.axis);
-    const char *candidate = dl_internf("%s_", a.axis);
-    while (dl_type_axis(&g->dy->type, candidate) >= 0) candidate = dl_internf("%s_", candidate);
+    const char *candidate = dl_type_fresh(&g->dy->type, a.axis);
     dl_affine back = {.axis = a.axis,
                       .tap = candidate,
                       .size = t->axis[at].size,

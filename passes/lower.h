@@ -19,8 +19,6 @@ static inline dl_lowering *dl_lowering_of(dl_builder *b) { return (dl_lowering *
  * and step, and the part where ranks have each their samples of n's operands. How many those are; 0: the
  * pass' error is set. lower_random.c */
 int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in[3]);
-/* A name for an axis that the type has not, made of another. */
-const char *dl_lower_fresh(const dl_type *t, const char *name);
 
 /* Builds what the composite node means out of other ops, in front of it; returns the value that stands for
  * its result; the pass brings its axes into the order that the node promised. */

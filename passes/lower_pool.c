@@ -13,7 +13,7 @@ static dl_value *windows(dl_builder *b, const dl_node *n, dl_value *x, dl_outsid
                   *kernel = dl_node_attr(n, DL_ATTR_kernel), *dilation = dl_node_attr(n, DL_ATTR_dilation);
     for (int i = 0; i < stride->n; i++) {
         dl_axis to = n->out[0].type.axis[2 + i];
-        taps[i] = dl_lower_fresh(&x->type, dl_internf("k%s", to.name));
+        taps[i] = dl_type_fresh(&x->type, dl_internf("k%s", to.name));
         x = dl_build_affine(b, x,
                             (dl_affine){.axis = to.name,
                                         .tap = taps[i],
@@ -48,7 +48,7 @@ static dl_value *count_elements(dl_builder *b, const dl_node *n, int i) {
     dl_axis of = n->in[0]->type.axis[2 + i], to = n->out[0].type.axis[2 + i];
     bool padded = dl_node_int(n, DL_ATTR_counts_pad);
     if (padded) of.size += w.pad_lo[i] + w.pad_hi[i];
-    const char *tap = dl_lower_fresh(&n->in[0]->type, dl_internf("k%s", to.name));
+    const char *tap = dl_type_fresh(&n->in[0]->type, dl_internf("k%s", to.name));
     dl_value *v = dl_build_affine(b, ones(b, n->in[0]->type.dtype, of),
                                   (dl_affine){.axis = to.name,
                                               .tap = tap,
@@ -86,7 +86,7 @@ dl_value *dl_lower_avg_pool(dl_builder *b, const dl_node *n) {
  */
 static dl_value *mean_of_bins(dl_builder *b, dl_value *x, int axis, int64_t m) {
     dl_axis of = x->type.axis[axis];
-    const char *tap = dl_lower_fresh(&x->type, dl_internf("k%s", of.name));
+    const char *tap = dl_type_fresh(&x->type, dl_internf("k%s", of.name));
     int64_t n = of.size;
     if (n % m == 0) {
         x = dl_build_affine(
@@ -130,7 +130,7 @@ static dl_value *interpolate(dl_builder *b, dl_value *x, int axis, int64_t m, bo
     if (d == 0) s = 0, d = 1; /* one element: the first */
     int64_t by = common(common(s, d), c < 0 ? -c : c);
     s /= by, c /= by, d /= by;
-    const char *tap = dl_lower_fresh(&x->type, dl_internf("k%s", of.name));
+    const char *tap = dl_type_fresh(&x->type, dl_internf("k%s", of.name));
     /* Element j of `pairs` is x[j-1] and x[j]; the place, one more than that of x, is in it always. */
     dl_affine pair = {
         .axis = of.name, .tap = tap, .size = n + 1, .stride = 1, .start = -1, .taps = 2, .tap_stride = 1};

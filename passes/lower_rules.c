@@ -128,16 +128,10 @@ static dl_value *contract(dl_builder *b, dl_value *x, dl_value *y, const char *o
     return dl_build(b, DL_OP_contract, 2, in, 1, &attr);
 }
 
-const char *dl_lower_fresh(const dl_type *t, const char *name) {
-    do name = dl_internf("%s_", name);
-    while (dl_type_axis(t, name) >= 0);
-    return name;
-}
-
 /* The type with a name for each axis: products go by names alone. */
 static dl_type with_names(dl_type t) {
     for (int i = 0; i < t.rank; i++)
-        if (!*t.axis[i].name) t.axis[i].name = dl_lower_fresh(&t, "unnamed");
+        if (!*t.axis[i].name) t.axis[i].name = dl_type_fresh(&t, "unnamed");
     return t;
 }
 static dl_value *rename_to(dl_builder *b, dl_value *v, dl_type t) {
@@ -151,7 +145,7 @@ dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     int at = *w->type.axis[1].name ? dl_type_axis(&x->type, w->type.axis[1].name) : -1;
     if (at < 0) at = x->type.rank - 1;
     dl_type t = with_names(x->type), made = t, weight = w->type;
-    const char *inner = dl_lower_fresh(&t, t.axis[at].name);
+    const char *inner = dl_type_fresh(&t, t.axis[at].name);
     weight.axis[0].name = t.axis[at].name, weight.axis[1].name = inner;
     t.axis[at].name = inner, made.axis[at].size = weight.axis[0].size;
     w = rename_to(b, w, weight);
@@ -252,7 +246,7 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     int n_over = 0;
     for (int i = t.rank++; i > 2; i--) t.axis[i] = t.axis[i - 1];
     t.axis[2] = (dl_axis){channels, t.axis[1].size / groups};
-    t.axis[1] = (dl_axis){dl_lower_fresh(&t, channels), groups};
+    t.axis[1] = (dl_axis){dl_type_fresh(&t, channels), groups};
     for (int i = 2; i < t.rank; i++) over[n_over++] = t.axis[i].name;
     dl_value *x = dl_build_as(b, DL_OP_reshape, 1, n->in, 0, NULL, t);
     dl_value *y = standardise(b, x, n_over, over, dl_node_float(n, DL_ATTR_eps), own_mean);

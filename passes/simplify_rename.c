@@ -33,7 +33,7 @@ dl_value *dl_simplify_rename(dl_simplifier *s, dl_node *n) {
     for (int k = 0; k < over.n; k++) {
         bool taken = dl_type_axis(to, over.names[k]) >= 0;
         if (taken && all.rank == DL_MAX_RANK) return NULL;
-        fresh[k] = taken ? dl_lower_fresh(&all, over.names[k]) : over.names[k];
+        fresh[k] = taken ? dl_type_fresh(&all, over.names[k]) : over.names[k];
         if (taken) all.axis[all.rank++] = (dl_axis){fresh[k], 1};
     }
     dl_type type[2];

@@ -73,17 +73,11 @@ static dl_val sum_of_whole(dl_call *c, dl_val x, const char *axis) {
     return dl_tensor_op(c->E, c->where, DL_OP_sum, 1, &x, 1, &over, NULL);
 }
 
-static const char *fresh(const dl_type *t, const char *name) {
-    do name = dl_internf("%s_", name);
-    while (dl_type_axis(t, name) >= 0);
-    return name;
-}
-
 /* How many elements stand in front of each along the axis: larger ones, NaN above all numbers, and of equal
  * ones those before it. Every pair is compared, and none is stored. */
 static dl_val find_places(dl_call *c, dl_val x, dl_axis axis) {
     dl_type t = x.t->type;
-    dl_axis other = {fresh(&t, axis.name), axis.size};
+    dl_axis other = {dl_type_fresh(&t, axis.name), axis.size};
     t.axis[dl_type_axis(&t, axis.name)].name = other.name;
     dl_val y = make_as(c, DL_OP_rename, x, t), nan_x = make(c, DL_OP_ne, x, x),
            nan_y = make(c, DL_OP_ne, y, y);
@@ -106,7 +100,7 @@ dl_val dl_fn_top_k(dl_call *c) {
     if (!dl_call_axes_of(c, 2, x, &n, names)) return dl_poison();
     dl_type t = x.t->type;
     int at = dl_type_axis(&t, names[0]);
-    dl_axis axis = t.axis[at], place = {fresh(&t, axis.name), c->arg[1].i};
+    dl_axis axis = t.axis[at], place = {dl_type_fresh(&t, axis.name), c->arg[1].i};
     if (place.size < 1 || place.size > axis.size)
         return dl_bad(E, c->arg[1].origin, DL_DIAG_bad_argument, "top_k takes 1 to %lld of %s=%lld, not %lld",
                       (long long)axis.size, axis.name, (long long)axis.size, (long long)place.size);
