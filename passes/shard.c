@@ -101,11 +101,13 @@ static dl_value *build_gather(sharder *s, dl_value *v, int group, dl_state own, 
 }
 
 static dl_value *build_slice(sharder *s, dl_value *v, int group, dl_along along) {
-    dl_share own = share_of(s, group, size_along(v, along.axis) / along.parts);
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, along.axis), dl_attr_int(DL_ATTR_start, own.first),
-                    dl_attr_int(DL_ATTR_stop, own.first + own.n)};
+    dl_var_cut cut = {.ranks = dl_shard_ranks(s->parallel, group),
+                      .rank = dl_shard_rank(s->parallel, group),
+                      .parts = 1,
+                      .size = size_along(v, along.axis) / along.parts};
     v = part(s, v, along);
-    return unite(s, dl_build(&s->b, DL_OP_slice, 1, &v, 3, at), along);
+    cut.axis = dl_type_axis(&v->type, along.axis);
+    return unite(s, dl_build_share(&s->b, v, &cut), along);
 }
 
 static dl_value *convert(sharder *s, dl_value *v, int group, dl_state to);

@@ -1,7 +1,6 @@
 /* A product under other names is the product of operands under other names: views of these cost nothing,
  * while a rename behind it would stand between the product and what its kernel could do at once (a linear
  * layer's weight gradient and the update of the weight). */
-#include "passes/lower.h"
 #include "passes/simplify.h"
 
 /* An operand's type under the result's new names `to`; `from`: its old ones. Axes that are summed over keep
