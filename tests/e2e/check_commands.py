@@ -106,6 +106,18 @@ def test_refused():
         check(r.returncode == 2 and pattern in r.stderr, f"{args}: exit {r.returncode} {r.stderr[-300:]}")
 
 
+def test_check_with_keys():
+    """`dlc check MODEL.dl --key=value` looks at those sizes: what fits one batch does not fit another."""
+    model = f"{TMP}/keys.dl"
+    with open(model, "w") as f:
+        f.write("model M(h=7):\n    input x: f32[N, F=8]\n    target t: f32[N, F=8]\n    param u: [F=8, J=8] ~ normal(0, 0.3)\n"
+                "    y = sum(u * ((x |> linear(h) @l |> relu) as [H, J]), over=J)\n    output y\n    loss = mean((y - 1)**2) + mean((x - t)**2)\n")
+    for keys, status, text in (([], 3, "'u' has J=8, but the second operand has J="), (["--h=8"], 0, f"{model}: ok\n"), (["--h=7"], 3, "J=7"),
+                               (["--hh=8"], 2, "unknown option '--hh'; did you mean '--h'?")):
+        r = dlc("check", model, *keys)
+        check(r.returncode == status and text in (r.stderr if status else r.stdout), f"{keys}: exit {r.returncode} {r.stdout}{r.stderr}")
+
+
 def test_not_compilable():
     """What only a later stage refuses is said by `check` as by `compile`: at its place, by its code, and nothing is written."""
     conv = "conv(4, 3, pad=1) @c"
@@ -117,7 +129,7 @@ def test_not_compilable():
         with open(model, "w") as f:
             f.write(f"model M():\n    input x: {x}\n    target t: {x}\n    y = {body}\n"
                     "    output y\n    loss = mean((y - t)**2)\n")
-        for args in (["check", model], ["compile", model, "-o", plan]):
+        for args in (["check", model], ["check", model, "--local_batch_size=3"], ["compile", model, "-o", plan]):
             r = dlc(*args)
             first = (r.stderr + r.stdout).splitlines()[0]
             check(r.returncode == 3 and first.startswith(f"{model}:{where}: error: {text}") and first.endswith(f"[DL-{code}]")
