@@ -197,62 +197,80 @@ static bool is_paired(const dl_emitter *e, const product *p) {
            (even_step(p, 1, &p->terms) == 1 || even_step(p, 1, &p->column) == 1);
 }
 
+/* Is it a weight gradient whose operands are packed once for all units, as tiles take them (kernels/bands.c)?
+ * Blocks of positions would each give a tile a few products, and its sums a way to cache and back; with many
+ * positions packed operands would take more memory than what they are of. */
+static bool is_banded(const dl_emitter *e, const product *p) {
+    enum { MOST_PACKED = 32 << 20 };
+    return e->t->tiles && dl_cpu_pairs(e->k, e->t) && is_gradient(p) &&
+           p->terms.size * (p->rows.size + p->column.size) * 2 <= MOST_PACKED;
+}
+
 /* Phase 0 packs the right operand, and a left one of 16 bits where more than a few units would widen the same
- * rows; phase 1 multiplies. */
+ * rows, or whose rows are neighbours; phase 1 multiplies. */
 static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     enum {
         FEW = 2,
         UNITS = 32,
-        PANELS_STAY = 1 << 20
-    }; /* units: few; enough to share; bytes that stay in cache */
+        PANELS_STAY = 1 << 20,
+        TILES_STAY = 3 << 19
+    }; /* units: few; enough to share; bytes that stay in cache: packed, and with sums by tiles */
     const char *name = e->k->name;
+    bool banded = is_banded(e, p), pairs = banded || is_paired(e, p), tiles = pairs && e->t->tiles;
     put_at(e, p, 0);
     put_at(e, p, 1);
-    int64_t panels = dl_ceil_div(p->column.size, e->t->panel),
-            blocks = dl_ceil_div(p->rows.size, e->t->row_block), groups = 1;
-    while (p->batch.size * blocks * groups < UNITS && groups < panels) groups++;
+    int64_t panels = dl_ceil_div(p->column.size, e->t->panel), unit_rows = tiles ? DL_BAND : e->t->row_block,
+            blocks = dl_ceil_div(p->rows.size, unit_rows), groups = 1;
+    while (groups < panels &&
+           (tiles ? dl_ceil_div(panels, groups) * e->t->panel * (p->terms.size * 2 + DL_BAND * 4) > TILES_STAY
+                  : p->batch.size * blocks * groups < UNITS))
+        groups++;
     int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(p, 0, &p->terms);
-    bool pairs = is_paired(e, p), direct = pairs || (left_step == 1 && side_type(p, 0) == DL_F32);
-    const char *fetch = pairs && e->t->tiles ? "0" : put_fetch(e, p); /* bands ask for nothing */
+    bool direct = pairs || (left_step == 1 && side_type(p, 0) == DL_F32);
+    const char *fetch = tiles ? "0" : put_fetch(e, p); /* bands ask for nothing */
     bool ahead = !direct && side_type(p, 0) != DL_F32 && groups > FEW;
-    int64_t terms = p->terms.size / (pairs ? 2 : 1), panel_floats = panels * terms * e->t->panel,
-            right_floats = p->batch.size * panel_floats;
+    int64_t terms = banded ? dl_ceil_div(p->terms.size, DL_BAND) * (DL_BAND / 2)
+                           : p->terms.size / (pairs ? 2 : 1),
+            left_floats = p->batch.size * (banded  ? blocks * DL_BAND * terms
+                                           : ahead ? p->rows.size * p->terms.size
+                                                   : 0),
+            panel_floats = panels * terms * e->t->panel, right_floats = p->batch.size * panel_floats;
     dl_putf(e->out,
             "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, .terms = "
-            "%lld, .pairs = %d, .left = {%d, 0, %s}, "
+            "%lld, .pairs = %d, .elements = %lld, .across = %d, .left = {%d, 0, %s}, "
             ".right = {%d, 0, %s}, .direct = %d, .left_packed = %lld, .left_step = %lld, .right_step = %lld, "
             ".row_step = %lld, "
             ".column_step = %lld, "
             ".left_at = %s_left, "
             ".right_at = %s_right, .fetch = %s, "
-            ".unit_panels = %lld, .by_rows = %d};\n",
+            ".unit_rows = %lld, .unit_panels = %lld, .by_rows = %d};\n",
             name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
-            (long long)terms, pairs, p->c->parts[p->side[0]][0], dl_emit_element(side_type(p, 0)),
-            p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)), direct,
-            (long long)(ahead ? right_floats : 0), (long long)left_step,
+            (long long)terms, pairs, (long long)p->terms.size, banded, p->c->parts[p->side[0]][0],
+            dl_emit_element(side_type(p, 0)), p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)),
+            direct, (long long)(left_floats ? right_floats : 0), (long long)left_step,
             (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
-            (long long)even_step(p, 1, &p->column), name, name, fetch, (long long)unit_panels,
-            panel_floats * 4 <= PANELS_STAY);
-    dl_putf(e->out,
-            "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n",
-            name);
+            (long long)even_step(p, 1, &p->column), name, name, fetch, (long long)unit_rows,
+            (long long)unit_panels, panel_floats * 4 <= PANELS_STAY);
+    dl_emit_head(e, 0);
     if (ahead)
         dl_putf(e->out,
                 "    if (unit >= %lldL) {\n        pack_left_block(&%s_shape, arg, unit - %lldL, (float "
                 "*)workspace);\n"
                 "        return;\n    }\n",
                 (long long)(p->batch.size * panels), name, (long long)(p->batch.size * panels));
+    dl_putf(e->out, "    pack_%s(&%s_shape, arg, unit, (float *)workspace);\n}\n", banded ? "terms" : "right",
+            name);
+    dl_emit_head(e, 1);
     dl_putf(e->out,
-            "    pack_right(&%s_shape, arg, unit, (float *)workspace);\n}\n"
-            "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n"
-            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows);\n}\n",
-            name, name, name, name);
+            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows);\n}\n", name,
+            name);
     code->phases = 2;
-    code->units[0] = p->batch.size * (panels + (ahead ? blocks : 0));
+    code->units[0] =
+        banded ? p->batch.size * terms / (DL_BAND / 2) : p->batch.size * (panels + (ahead ? blocks : 0));
     code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
-    code->workspace = (right_floats + (ahead ? p->batch.size * p->rows.size * p->terms.size : 0)) * 4;
+    code->workspace = (right_floats + left_floats) * 4;
     code->scratch = (e->t->rows * e->t->panel + (direct || ahead ? 0 : e->t->row_block * p->terms.size)) * 4;
-    if (pairs && e->t->tiles) code->scratch = DL_BAND * (DL_CHAIN + unit_panels * e->t->panel) * 4;
+    if (tiles) code->scratch = DL_BAND * (DL_CHAIN + unit_panels * e->t->panel) * 4;
 }
 
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
@@ -262,10 +280,10 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->lane_axis = p.column.n ? p.column.axis[0] : -1, e->flat = false;
     e->mode = p.column.n ? DL_LANES : DL_SINGLE;
     bool gradient = is_gradient(&p);
-    e->ahead = gradient ? p.column.size : 0; /* a weight's next row, and its moments' */
+    e->ahead = gradient && !is_banded(e, &p) ? p.column.size : 0; /* a weight's next row, and its moments' */
     put_behind(e, &p);
     e->ahead = 0;
     code->needs[DL_NEED_CONTRACTS] = true;
-    (gradient ? put_gradient : put_product)(e, &p, code);
+    (gradient && !is_banded(e, &p) ? put_gradient : put_product)(e, &p, code);
     return true;
 }

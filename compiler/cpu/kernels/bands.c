@@ -24,6 +24,9 @@ INLINE void end_tiles(void) { __asm__ volatile("tilerelease"); }
 
 #define LOAD_TILE(tile, from)                                                                                \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
+/* The same of what streams by: it does not take the place of what stays in the first cache. */
+#define STREAM_TILE(tile, from)                                                                              \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
 #define STORE_TILE(tile, to)                                                                                 \
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(apart) : "memory")
 #define ZERO_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
@@ -63,6 +66,11 @@ INLINE void load_words(const float *b, long row) {
     LOAD_TILE(6, b);
     LOAD_TILE(7, b + LANES);
 }
+INLINE void stream_words(const float *b, long row) {
+    const long apart = row * 4;
+    STREAM_TILE(6, b);
+    STREAM_TILE(7, b + LANES);
+}
 /* A block times a panel's words, both loaded. */
 INLINE void add_products(void) {
     ADD_TILES(0, 4, 6);
@@ -76,6 +84,7 @@ INLINE void add_block(const float *a, const float *b) {
     add_products();
 }
 INLINE long word_blocks(long words) { return (words + TILE_WORDS - 1) / TILE_WORDS; }
+INLINE long whole_blocks(long words) { return word_blocks(words) * TILE_WORDS; }
 /* Adds a's blocks times b[words][PANEL]. What lies behind b's last word is not read: it may be anything. */
 HOT void add_blocks(const float *a, const float *b, long words) {
     for (; words >= TILE_WORDS; words -= TILE_WORDS, a += BLOCK_FLOATS, b += TILE_WORDS * PANEL)
@@ -86,10 +95,11 @@ HOT void add_blocks(const float *a, const float *b, long words) {
         st(rest + i, i < words * PANEL ? ld(b + i) : (vf){0});
     add_block(a, rest);
 }
-/* The same of whole blocks, whose rows are read where they lie, `row` words apart. */
-HOT void add_rows(const float *a, long row, const float *b, long words) {
-    for (; words > 0; words -= TILE_WORDS, a += TILE_WORDS, b += TILE_WORDS * PANEL) {
-        load_words(b, PANEL);
+/* The same of whole blocks that lie `block` words apart, their rows `row`: packed ones, or where they lie.
+ * For one panel after another: b streams by, a stays. */
+HOT void add_rows(const float *a, long block, long row, const float *b, long words) {
+    for (; words > 0; words -= TILE_WORDS, a += block, b += TILE_WORDS * PANEL) {
+        stream_words(b, PANEL);
         load_block(a, row);
         add_products();
     }
@@ -97,6 +107,20 @@ HOT void add_rows(const float *a, long row, const float *b, long words) {
 /* A row of a band: `to` is its place in the first block. */
 INLINE void pack_words(const float *from, long words, float *to) {
     for (; words > 0; words -= TILE_WORDS, from += TILE_WORDS, to += BLOCK_FLOATS) st(to, ldn(from, words));
+}
+/* to[16 rows][16 words] of 16 rows that are neighbours: word i is of the terms 2 i and 2 i + 1, whose first
+ * rows stand at from[]. */
+typedef unsigned short v_tile __attribute__((vector_size(TILE_WORDS * 2)));
+typedef unsigned short v_tile_any __attribute__((vector_size(TILE_WORDS * 2), aligned(2), may_alias));
+INLINE void turn_terms(const bf16 *const from[2 * TILE_WORDS], float *to) {
+    float words[TILE_WORDS * TILE_WORDS] __attribute__((aligned(64)));
+    for (long i = 0; i < TILE_WORDS; i++) {
+        v_tile x = *(const v_tile_any *)from[2 * i], y = *(const v_tile_any *)from[2 * i + 1];
+        st(words + i * TILE_WORDS,
+           (vf)__builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9,
+                                       25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+    }
+    turn_block((struct array){words, PAIR}, 0, TILE_WORDS, to, TILE_WORDS);
 }
 #else
 #define IF_TILES(pairs, ...)

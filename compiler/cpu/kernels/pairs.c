@@ -44,6 +44,8 @@ INLINE v_panel ld_panel_part(const bf16 *p, long n) {
     for (long i = 0; i < n; i++) v[i] = p[i];
     return v;
 }
+/* What stands beside the last one of an odd number. */
+static const bf16 no_elements[PANEL] __attribute__((aligned(64), unused));
 /* to[k][PANEL words] = rows 2 k and 2 k + 1, k < n. */
 HOT void pair_panels(const bf16 *from, long n, float *to) {
     for (long k = 0; k < n; k++, from += 2 * PANEL, to += PANEL)

@@ -14,6 +14,8 @@ typedef void product_fn(char *const *arg, const float *acc, long batch, long row
 struct product {
     long batch, rows, columns, terms;
     int pairs;               /* do `terms` count words? */
+    long elements;           /* terms as they lie; words behind them are zeros */
+    int across;              /* is the result finished row by row, over all panels of a unit? */
     struct part left, right; /* arguments; channels: none */
     int direct;              /* is the left one read where it lies? */
     long left_packed;        /* floats from the panels to the left one, packed once a launch; 0: it is not */
@@ -22,7 +24,7 @@ struct product {
         column_step; /* from row to row and column to column, where that is the same everywhere; 0: ask */
     offset_fn *left_at, *right_at;
     product_fn *fetch;
-    long unit_panels; /* columns of panels that a unit works on */
+    long unit_rows, unit_panels; /* rows, at most ROW_BLOCK, by columns of panels that a unit works on */
     int by_rows; /* units of the same rows follow each other: all panels stay in cache, else these rows' are
                     read again for each group of panels */
 };
@@ -119,38 +121,83 @@ UNUSED void pack_left_block(const struct product *s, char *const *arg, long unit
 }
 
 #if HAS_TILES
+/* Of operands whose rows and columns are neighbours (a weight gradient's): the words of some terms, of all
+ * panels and of all bands, [block of words][BAND][TILE_WORDS] each. Memory is read as it lies, row by row. */
+UNUSED void pack_terms(const struct product *s, char *const *arg, long unit, float *packed) {
+    long blocks = s->terms / TILE_WORDS, batch = unit / blocks, k = unit % blocks * TILE_WORDS;
+    long panels = panels_of(s), bands = (s->rows + BAND - 1) / BAND;
+    const bf16 *left = PART_OF(arg, s->left).at, *right = PART_OF(arg, s->right).at, *from[2 * TILE_WORDS];
+    for (long i = 0; i < 2 * TILE_WORDS; i++)
+        from[i] = 2 * k + i < s->elements ? right + s->right_at(batch, 0, 2 * k + i) : 0;
+    for (long p = 0; p < panels; p++) {
+        long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
+        float *to = packed + ((batch * panels + p) * s->terms + k) * PANEL;
+        for (long i = 0; i < 2 * TILE_WORDS; i += 2, to += PANEL) {
+            const bf16 *a = from[i] ? from[i] + column : no_elements,
+                       *b = from[i + 1] ? from[i + 1] + column : no_elements;
+            if (m == PANEL)
+                pair_rows(ld_panel(a), ld_panel(b), to);
+            else
+                pair_rows(ld_panel_part(a, m), ld_panel_part(b, m), to);
+        }
+    }
+    for (long i = 0; i < 2 * TILE_WORDS; i++)
+        from[i] = 2 * k + i < s->elements ? left + s->left_at(batch, 0, 2 * k + i) : 0;
+    for (long row = 0; row < bands * BAND; row += TILE_WORDS) {
+        float *to = packed + s->left_packed + ((batch * bands + row / BAND) * s->terms + k) * BAND +
+                    row % BAND * TILE_WORDS;
+        const bf16 *at[2 * TILE_WORDS];
+        for (long i = 0; i < 2 * TILE_WORDS; i++) at[i] = from[i] ? from[i] + row : no_elements;
+        if (row + TILE_WORDS <= s->rows) {
+            turn_terms(at, to);
+            continue;
+        }
+        for (long i = 0; i < TILE_WORDS * TILE_WORDS; i += LANES) st(to + i, (vf){0});
+        for (long i = 0; i < s->rows - row; i++)
+            for (long j = 0; j < TILE_WORDS; j++)
+                __builtin_memcpy(to + i * TILE_WORDS + j, &(bf16[2]){at[2 * j][i], at[2 * j + 1][i]},
+                                 sizeof *to);
+    }
+}
+
 /* Rows [row, row + n) by panels [first, last) of one batch, by bands. Scratch: a chain's words, sums of all
  * panels, [panel][BAND][PANEL]. */
-HOT void product_bands(const struct product *s, char *const *arg, const float *right, long batch, long row,
+HOT void product_bands(const struct product *s, char *const *arg, const float *packed, long batch, long row,
                        long n, long first, long last, float *words, product_fn *finish) {
     struct array from = PART_OF(arg, s->left);
+    const float *right = packed + batch * panels_of(s) * s->terms * PANEL;
     float *acc = words + CHAIN * BAND;
-    long chain = s->terms ? even_chain(s->terms) : 1;
+    long chain = s->terms ? whole_blocks(even_chain(s->terms)) : 1;
     begin_tiles();
     for (long r = 0; r < n; r += BAND) {
-        long rows = n - r < BAND ? n - r : BAND;
-        const float *left = from_element(from, s->left_at(batch, row + r, 0)).at;
+        long rows = n - r < BAND ? n - r : BAND, bands = (s->rows + BAND - 1) / BAND;
+        const float *band = packed + s->left_packed + (batch * bands + (row + r) / BAND) * s->terms * BAND,
+                    *left = from_element(from, s->left_at(batch, row + r, 0)).at;
         for (long k = 0; k == 0 || k < s->terms; k += chain) {
             long some = s->terms - k < chain ? s->terms - k : chain;
             int as_it_lies = rows == BAND && s->row_step % 2 == 0 && s->row_step && some % TILE_WORDS == 0;
-            for (long i = 0; i < rows && !as_it_lies; i++)
+            for (long i = 0; i < rows && !as_it_lies && !s->left_packed; i++)
                 pack_words((const float *)from_element(from, s->left_at(batch, row + r + i, 0)).at + k, some,
                            words + i * TILE_WORDS);
             for (long p = first; p < last; p++) {
                 float *sums = acc + (p - first) * BAND * PANEL;
                 const float *b = right + (p * s->terms + k) * PANEL;
                 begin_band(sums, PANEL, k > 0);
-                if (as_it_lies)
-                    add_rows(left + k, s->row_step / 2, b, some);
+                if (s->left_packed)
+                    add_rows(band + k * BAND, BLOCK_FLOATS, TILE_WORDS, b, some);
+                else if (as_it_lies)
+                    add_rows(left + k, TILE_WORDS, s->row_step / 2, b, some);
                 else
                     add_blocks(words, b, some);
                 end_band(sums, PANEL);
             }
         }
-        for (long p = first; p < last; p++) {
-            long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
-            finish(arg, acc + (p - first) * BAND * PANEL, batch, row + r, rows, column, m);
-        }
+        long at_once = s->across ? 1 : rows; /* as they lie in memory */
+        for (long i = 0; i < rows; i += at_once)
+            for (long p = first; p < last; p++) {
+                long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
+                finish(arg, acc + ((p - first) * BAND + i) * PANEL, batch, row + r + i, at_once, column, m);
+            }
     }
     end_tiles();
 }
@@ -161,15 +208,14 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
                          char *scratch, product_fn *finish) {
     struct product_scratch *t = (void *)scratch;
     long panels = panels_of(s), groups = (panels + s->unit_panels - 1) / s->unit_panels;
-    long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK;
+    long blocks = (s->rows + s->unit_rows - 1) / s->unit_rows;
     long batch = unit / (groups * blocks), in = unit % (groups * blocks);
     long group = s->by_rows ? in % groups : in / blocks,
-         row = (s->by_rows ? in / groups : in % blocks) * ROW_BLOCK;
-    long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
+         row = (s->by_rows ? in / groups : in % blocks) * s->unit_rows;
+    long n = s->rows - row < s->unit_rows ? s->rows - row : s->unit_rows;
     long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
     IF_TILES(s->pairs, {
-        product_bands(s, arg, packed + batch * panels * s->terms * PANEL, batch, row, n,
-                      group * s->unit_panels, last, (float *)scratch, finish);
+        product_bands(s, arg, packed, batch, row, n, group * s->unit_panels, last, (float *)scratch, finish);
         return;
     })
     struct array from = PART_OF(arg, s->left);

@@ -12,14 +12,6 @@ INLINE void add_pairs(const float *x, long row, const float *y, long n, long row
     end_band(whole ? c : part, PANEL);
     for (long i = 0; i < rows * PANEL && !whole; i += LANES) st(c + i, ld(c + i) + ld(part + i));
 }
-
-typedef unsigned short v_tile __attribute__((vector_size(TILE_WORDS * 2)));
-typedef unsigned short v_tile_any __attribute__((vector_size(TILE_WORDS * 2), aligned(2), may_alias));
-INLINE vf pair_channels(const bf16 *a, const bf16 *b) {
-    v_tile x = *(const v_tile_any *)a, y = *(const v_tile_any *)b;
-    return (vf)__builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9,
-                                       25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-}
 #else
 /* c[rows][PANEL] += x[j][row] * y[j][lane] of both positions of each word, j < n */
 #define GRAD_PAIR(r)                                                                                         \
@@ -54,8 +46,6 @@ INLINE void pair_tile_rows(const bf16 *a, const bf16 *b, float *to) {
 }
 #endif
 
-static const bf16 no_elements[PANEL] __attribute__((aligned(64), unused));
-
 /* Where x's channels c.. are at position m of the n; behind the last one zeros. */
 INLINE const bf16 *x_pair(const struct grad_scratch *t, const bf16 *x, long channels, long c, long m,
                           long n) {
@@ -69,16 +59,13 @@ UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channe
         whole = r % TILE_WORDS == 0 && c + TILE_WORDS <= end;
         float *to = data + r / BAND * BAND * (M_BLOCK / 2) + r % BAND * TILE_WORDS;
         for (long m = 0; m < n; m += 2 * TILE_WORDS, to += BLOCK_FLOATS) {
-            float words[TILE_WORDS * TILE_WORDS] __attribute__((aligned(64)));
-            for (long i = 0; i < TILE_WORDS; i++) {
-                const bf16 *first = x_pair(t, x, channels, c, m + 2 * i, n),
-                           *second = x_pair(t, x, channels, c, m + 2 * i + 1, n);
-                if (whole)
-                    st(words + i * TILE_WORDS, pair_channels(first, second));
-                else
-                    __builtin_memcpy(to + i, &(bf16[2]){*first, *second}, sizeof *to);
-            }
-            if (whole) turn_block((struct array){words, PAIR}, 0, TILE_WORDS, to, TILE_WORDS);
+            const bf16 *from[2 * TILE_WORDS];
+            for (long i = 0; i < 2 * TILE_WORDS; i++) from[i] = x_pair(t, x, channels, c, m + i, n);
+            if (whole)
+                turn_terms(from, to);
+            else
+                for (long i = 0; i < TILE_WORDS; i++)
+                    __builtin_memcpy(to + i, &(bf16[2]){*from[2 * i], *from[2 * i + 1]}, sizeof *to);
         }
     }
 }
