@@ -100,7 +100,7 @@ class Slurm:
         return False
 
     def logs(self):
-        return "".join(f"\n{p.name}: {p.read_text()[-500:]}" for p in self.at.glob("*.out"))
+        return "".join(f"\n{p.name}: {p.read_text()[-1500:]}" for p in self.at.glob("*.out"))
 
     def close(self):
         self.run("scancel", "--user", USER)
@@ -155,11 +155,13 @@ def requeued(slurm, family):
     begun = slurm.wait(lambda: any('"iteration": ' in f.read_text() for f in (folder / "job").rglob("metrics.jsonl")))
     slurm.run("scancel", "--signal=USR1", job)
     again = slurm.wait(lambda: "PENDING" in slurm.run("squeue", "-h", "-j", job, "-o", "%T").stdout)
-    slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")  # Slurm would leave it two minutes
+    # Slurm would leave it two minutes; within the second in which it revoked the job's credential it would kill it
+    slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now+3")
     ended = slurm.wait(lambda: not slurm.run("squeue", "-h", "-j", job).stdout.strip())
     check(begun and again and ended, f"the job has begun: {begun}, waits in the queue again: {again}, ends: {ended}{slurm.logs()}")
     said = (folder / "job.out").read_text()
-    check("stopped by SIGUSR1" in said and "going on from step " in said, f"the job: {said[-900:]}")
+    job = slurm.run("scontrol", "show", "job", job).stdout
+    check("stopped by SIGUSR1" in said and "going on from step " in said, f"the job: {said[-900:]}\n{job}{slurm.logs()}")
     done = slurm.run("srun", f"--mpi={pmi}", "-n", "2", "dlrun", *MODEL[:3], *args, f"--expdir={folder}/unbroken")
     check(done.returncode == 0 and result(folder / "job") == result(folder / "unbroken"), f"requeued: other bits: {done.stderr[-300:]}")
 
