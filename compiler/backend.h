@@ -11,9 +11,17 @@ enum {
     DL_MOST_VARIANTS = 12, /* of a kernel */
 };
 
+/* How a kernel is made: in one of the ways that its backend has (variants), or, where `by` is not NULL, with
+ * its product made by a library, in the form that the algorithm says. */
+typedef struct {
+    int variant;
+    const dl_algorithm *by;
+} dl_way;
+
 /* How a kernel's code is to be launched (plan.h: the kernel ABI), and what it must find in its source. */
 typedef struct {
-    int phases;
+    int phases, calls;
+    dl_call call; /* in front of the phases, where calls is 1 */
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* on a device: of a unit; bytes */
     int64_t workspace, scratch;                        /* bytes */
@@ -46,9 +54,13 @@ typedef struct dl_backend {
     /* NULL: each kernel is made in one way. Or: in how many it can be, 1 to DL_MOST_VARIANTS, with names
      * (interned) that say what differs. Number 0 is the one that the cost model would take. */
     int (*variants)(const dl_kernel *k, const dl_target *t, const char **names);
+    /* NULL: no library makes anything. Or: in how many forms, each at most once, a library of the device can
+     * make the kernel's product. Fills the calls, their form and all but the rest of the algorithm and its
+     * room. */
+    int (*calls)(const dl_kernel *k, const dl_target *t, dl_call *forms);
     /* Appends the code of one kernel, made in this way, exporting <name>_0, <name>_1, ... Errors: DL_INPUT,
      * located, for what this backend's kernels cannot do. */
-    bool (*emit)(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+    bool (*emit)(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                  dl_error *err);
     /* NULL, or: makes functions that kernels' phases share of *n kernels' code. Returns their pieces, *n
      * their number; each kernel's piece gets entries, whose objects are numbers of those pieces. */

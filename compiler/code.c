@@ -87,6 +87,7 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
                          .bytes = k->bytes,
                          .predicted_us = t->backend->predict(k, t)};
     add_stores(p, &pk, k);
+    if (code->calls) dl_push(p->arena, &pk.calls, code->call);
     for (int j = 0; j < code->phases; j++)
         pk.units[j] = code->units[j], pk.threads[j] = code->threads[j], pk.shared[j] = code->shared[j];
     if (code->workspace > p->workspace_bytes) p->workspace_bytes = code->workspace;
@@ -129,11 +130,16 @@ static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, 
     for (int i = 0; i < functions && pieces != kernels; i++) dl_buf_free(&pieces[i].text);
 }
 
+static bool is_same_way(const dl_way *a, const dl_way *b) {
+    if (a->by && b->by) return dl_algorithm_is_same(a->by, b->by);
+    return !a->by && !b->by && a->variant == b->variant;
+}
+
 /* A kernel whose code serves this one, too: equal blocks of a model, and evaluation, which repeats the
  * forward half of training. -1: none. */
 static int find_twin(const dl_coded *kernels, const uint64_t *hashes, int n) {
     for (int i = 0; i < n; i++)
-        if (hashes[i] == hashes[n] && kernels[i].variant == kernels[n].variant) return i;
+        if (hashes[i] == hashes[n] && is_same_way(&kernels[i].way, &kernels[n].way)) return i;
     return -1;
 }
 
@@ -163,7 +169,7 @@ bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kerne
         }
         dl_piece *own = &pieces[from[i] = made++];
         own->name = k->name;
-        ok = t->backend->emit(&own->text, k, t, kernels[i].variant, &own->code, err);
+        ok = t->backend->emit(&own->text, k, t, kernels[i].way, &own->code, err);
         dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
     }
     if (ok) link_code(p, t, made, pieces, from);

@@ -3,17 +3,16 @@
 #define DL_CODE_H
 #include "compiler/backend.h"
 
-/* A kernel, and in which of the ways that its target has it is made (backend.h). */
 typedef struct {
     const dl_kernel *kernel;
-    int variant;
+    dl_way way;
 } dl_coded;
 
 /* Of a kernel's text without what its code does not depend on: name, source lines, names of axes, and what
  * the nodes would have moved. Kernels of one hash can share their code. */
 uint64_t dl_kernel_hash(const dl_kernel *k);
 
-/* Appends kernels to a plan that has none, those of one hash and variant with the same code, and objects with
+/* Appends kernels to a plan that has none, those of one hash and way with the same code, and objects with
  * the sources of it all, which nobody has compiled yet. Errors: as dl_backend's emit. */
 bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kernels, dl_error *err);
 #endif

@@ -27,7 +27,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *o
     dl_coded *kernels = DL_NEWS(p->arena, dl_coded, all + 1);
     for (int g = 0; g < m->graphs.n; g++)
         for (int i = 0; i < m->graphs.at[g]->kernels.n; i++)
-            kernels[n++] = (dl_coded){m->graphs.at[g]->kernels.at[i], 0};
+            kernels[n++] = (dl_coded){.kernel = m->graphs.at[g]->kernels.at[i]};
     const dl_tuner *tuner = opt->target->backend->variants ? opt->tuner : NULL;
     if (tuner && !tuner->choose(tuner->user, n, kernels, err)) return false;
     bool ok = dl_add_kernels(p, opt->target, n, kernels, err);
@@ -68,6 +68,9 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     ok = ok && (!opt->link || opt->target->backend->build(arena, p->objects.n, p->objects.at, opt->target,
                                                           opt->warn, &times->compiled, err));
     times->cc_ms = dl_clock_ms() - start;
+    for (int i = 0; i < p->kernels.n; i++)
+        for (int j = 0; j < p->kernels.at[i].calls.n; j++)
+            p->key = dl_hash_str(dl_algorithm_text(arena, &p->kernels.at[i].calls.at[j].algorithm), p->key);
     for (int i = 0; i < p->objects.n; i++) p->key = dl_hash(&p->objects.at[i].key, sizeof(uint64_t), p->key);
     dl_arena_free(scratch);
     if (ok) return p;

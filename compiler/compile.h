@@ -4,11 +4,12 @@
 #include "compiler/code.h"
 #include "passes/pass.h"
 
-/* Chooses between the ways in which a target can make a kernel (dl_backend.variants), by more than the cost
+/* Chooses between the ways in which a target can make a kernel (dl_way), by more than the cost
  * model knows. */
 typedef struct {
     uint64_t key; /* of what the choice depends on beside kernels and target */
-    /* Sets the variants of kernels, which are 0. */
+    /* Sets the ways of kernels, which are the cost model's. Algorithms are the tuner's, as long as it lives.
+     */
     bool (*choose)(void *user, int n, dl_coded *kernels, dl_error *err);
     void *user;
 } dl_tuner;

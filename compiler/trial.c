@@ -13,6 +13,15 @@ static int64_t *place(dl_plan *p, const dl_kernel *k) {
     return at;
 }
 
+static void find_ways(const dl_target *t, dl_trial *trial) {
+    trial->nways = t->backend->variants(trial->kernel, t, trial->names);
+    for (int v = 0; v < trial->nways; v++) trial->ways[v] = (dl_way){.variant = v};
+    for (int i = 0; i < trial->noffers; i++) {
+        trial->names[trial->nways] = dl_algorithm_name(&trial->offers[i]);
+        trial->ways[trial->nways++] = (dl_way){.by = &trial->offers[i]};
+    }
+}
+
 static void add_program(dl_plan *p, const dl_trial *t, int kernel) {
     dl_plan_program program = {.name = p->kernels.at[kernel].name};
     dl_plan_launch launch = {.kernel = kernel, .nargs = t->kernel->params.n, .args = t->args};
@@ -25,22 +34,22 @@ dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *tr
     dl_arena *arena = dl_arena_new(parent);
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena, .model = "trial", .target = t->name, .batch = 1};
-    dl_coded *kernels = DL_NEWS(arena, dl_coded, n * DL_MOST_VARIANTS + 1);
+    dl_coded *kernels = DL_NEWS(arena, dl_coded, n * DL_MOST_WAYS + 1);
     int all = 0, compiled;
     for (int i = 0; i < n; i++) {
-        trials[i].nvariants = t->backend->variants(trials[i].kernel, t, trials[i].variants);
+        find_ways(t, &trials[i]);
         trials[i].args = place(p, trials[i].kernel);
         trials[i].first = all;
-        for (int v = 0; v < trials[i].nvariants; v++) {
+        for (int v = 0; v < trials[i].nways; v++) {
             dl_kernel *k = DL_NEW(arena, dl_kernel);
             *k = *trials[i].kernel;
             k->name = dl_internf("%s_v%d", k->name, v);
-            kernels[all++] = (dl_coded){k, v};
+            kernels[all++] = (dl_coded){k, trials[i].ways[v]};
         }
     }
     bool ok = dl_add_kernels(p, t, all, kernels, err);
     for (int i = 0; ok && i < n; i++)
-        for (int v = 0; v < trials[i].nvariants; v++) add_program(p, &trials[i], trials[i].first + v);
+        for (int v = 0; v < trials[i].nways; v++) add_program(p, &trials[i], trials[i].first + v);
     ok = ok && t->backend->build(arena, p->objects.n, p->objects.at, t, warn, &compiled, err);
     if (ok) return p;
     dl_arena_free(arena);

@@ -3,15 +3,21 @@
 #define DL_TRIAL_H
 #include "compiler/backend.h"
 
+enum { DL_MOST_OFFERS = 6, DL_MOST_WAYS = DL_MOST_VARIANTS + DL_MOST_OFFERS };
+
 typedef struct {
     const dl_kernel *kernel;
-    int nvariants;
-    const char *variants[DL_MOST_VARIANTS]; /* dl_backend.variants */
-    int first;                              /* the program that runs number 0; the others' follow it */
-    int64_t *args;                          /* offset of each parameter, in all of them */
+    int noffers;
+    const dl_algorithm *offers; /* of libraries, for calls that the backend has; at most DL_MOST_OFFERS */
+    int nways;
+    dl_way ways[DL_MOST_WAYS]; /* number 0 is the cost model's, offers stand last */
+    const char *names[DL_MOST_WAYS];
+    int first;     /* the program that runs number 0; the others' follow it */
+    int64_t *args; /* offset of each parameter, in all of them */
 } dl_trial;
 
-/* Fills trials, which have their kernels, and makes a plan of them: a program of one launch for each variant.
+/* Fills trials, which have their kernels and offers, and makes a plan of them: a program of one launch for
+ * each way.
  * Programs of different kernels lie in the same memory; those of one find their inputs where the ones before
  * have left them: no output shares its memory with an input. The plan lives in a new arena under `parent`.
  * NULL: what `emit` and `build` say. */

@@ -210,6 +210,14 @@ static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
     return ok;
 }
 
+/* Libraries are CUDA's, too. */
+static bool check_calls(const dl_plan *p, const dl_plan_kernel *k) {
+    bool ok = !k->calls.n || strncmp(p->target, "cuda:", 5) == 0;
+    for (int i = 0; ok && i < k->calls.n; i++)
+        ok = dl_call_fits(&k->calls.at[i], k->nargs, k->arg_bytes, k->workspace);
+    return ok;
+}
+
 /* Blocks as every device of CUDA takes them; on the CPU there are none. */
 static bool check_blocks(const dl_plan *p, const dl_plan_kernel *k, dl_error *err) {
     enum { MOST_THREADS = 1024, MOST_SHARED = 256 << 10, WARP = 32 };
@@ -228,21 +236,21 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_kernel *k = &p->kernels.at[i];
     if (!check_name("kernel", i, k->name, err)) return false;
     bool ok = is_identifier(k->symbol) && k->where && k->variant && k->object >= 0 &&
-              k->object < p->objects.n && k->phases >= 1 && k->phases <= DL_MAX_PHASES && k->flops >= 0 &&
-              k->bytes >= 0 && isfinite(k->predicted_us) && k->predicted_us >= 0 && k->workspace >= 0 &&
-              k->workspace <= p->workspace_bytes && k->scratch >= 0 && k->scratch <= p->scratch_bytes &&
-              k->nargs >= 0 && (k->arg_bytes || !k->nargs);
+              k->object < p->objects.n && k->phases >= (k->calls.n ? 0 : 1) && k->phases <= DL_MAX_PHASES &&
+              k->flops >= 0 && k->bytes >= 0 && isfinite(k->predicted_us) && k->predicted_us >= 0 &&
+              k->workspace >= 0 && k->workspace <= p->workspace_bytes && k->scratch >= 0 &&
+              k->scratch <= p->scratch_bytes && k->nargs >= 0 && (k->arg_bytes || !k->nargs);
     for (int j = 0; ok && j < k->phases; j++) ok = k->units[j] >= 0;
     for (int j = 0; ok && j < k->nargs; j++) ok = k->arg_bytes[j] >= 0;
-    ok = ok && check_entries(p, k);
+    ok = ok && check_entries(p, k) && check_calls(p, k);
     for (int j = 0; ok && j < k->stores.n; j++)
         if (!check_store(k, &k->stores.at[j], err)) return false;
     if (ok) return check_blocks(p, k, err);
-    return dl_fail(
-        err, DL_INPUT,
-        "kernel '%s' has a bad symbol, object, phase, entry, unit, parameter, work or memory: something is "
-        "out of range",
-        k->name);
+    return dl_fail(err, DL_INPUT,
+                   "kernel '%s' has a bad symbol, object, phase, entry, call, unit, parameter, work or "
+                   "memory: something is "
+                   "out of range",
+                   k->name);
 }
 
 static bool check_object(const dl_plan *p, int i, dl_error *err) {

@@ -19,21 +19,21 @@
  * entry names, which several kernels' phases may share: it takes the pointers of the parameters that the
  * entry lists, then the workspace, then the entry's numbers (sizes, strides, constants' bits: all that tells
  * those kernels apart), each as a long. Every argument has 8 bytes. A unit is a block (blockIdx.x) of
- * threads[p] threads and shared[p] bytes of dynamic shared memory; there is no scratch. Objects are cubins of
- * that architecture. Those of a target that ends with :emulated are shared objects that run the same text's
- * blocks on the CPU; they export
- *     int dl_emulated_launch(const char *kernel, int nargs, void *const *args,
- *                            unsigned grid, unsigned block, unsigned shared, unsigned seed,
- *                            char *error, size_t size);
+ * threads[p] threads and shared[p] bytes of dynamic shared memory; there is no scratch. A kernel may have a
+ * library of the device's called in front of its phases (ir/call.h), or in place of all of them. Objects are
+ * cubins of that architecture. Those of a target that ends with :emulated are shared objects that run the
+ * same text's blocks on the CPU; they export int dl_emulated_launch(const char *kernel, int nargs, void
+ * *const *args, unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error, size_t size);
  * args: where each argument stands, as cuLaunchKernel takes them. 0: done; else `error` says what went wrong:
  * that the kernel takes another number of arguments, too. A grid of 0 runs nothing, and with nargs -1 asks
  * only whether there is such a kernel. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
+#include "ir/call.h"
 #include "ir/collective.h"
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 12, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 13, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -76,10 +76,11 @@ typedef struct {
     const char
         *variant; /* which of the ways to make its code was taken (compiler/backend.h); "": there is one */
     int object;   /* index into objects */
-    int phases;
+    int phases;   /* may be none, where there are calls */
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of a unit, a block of CUDA: threads, a multiple of
                                                           32, and dynamic shared bytes; 0 on the CPU */
+    DL_ARRAY(dl_call) calls;                           /* in front of the phases, in order; CUDA's */
     DL_ARRAY(dl_plan_entry) entries; /* by phase; none: functions <symbol>_<p> of all parameters, as above */
     int nargs;
     int64_t *arg_bytes; /* by parameter: bytes that it touches from where an argument begins */

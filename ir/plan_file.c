@@ -191,6 +191,32 @@ static void code_entry(codec *c, dl_plan_entry *e) {
     CODE_LIST(c, int64_t, &e->numbers, sizeof(int64_t), code_int64);
 }
 
+static void code_matrix(codec *c, dl_matrix *m) {
+    code_int(c, &m->param);
+    code_int64(c, &m->offset);
+    CODE_ENUM(c, dl_dtype, m->dtype);
+    CODE_ENUM(c, bool, m->across);
+    code_int64(c, &m->line);
+    code_int64(c, &m->next);
+}
+
+static void code_call(codec *c, dl_call *l) {
+    dl_algorithm *a = &l->algorithm;
+    dl_matmul *m = &l->matmul;
+    CODE_ENUM(c, dl_library, a->library);
+    code_int64(c, &a->version);
+    CODE_ENUM(c, dl_form, a->form);
+    for (int i = 0; i < DL_ALGORITHM_WORDS; i++) code_uint64(c, &a->words[i]);
+    code_int64(c, &a->workspace);
+    code_int64(c, &m->batch), code_int64(c, &m->rows), code_int64(c, &m->columns), code_int64(c, &m->terms);
+    code_matrix(c, &m->left), code_matrix(c, &m->right), code_matrix(c, &m->result);
+    CODE_ENUM(c, bool, m->tf32);
+    code_int(c, &m->bias);
+    CODE_ENUM(c, dl_dtype, m->bias_type);
+    CODE_ENUM(c, bool, m->relu);
+    code_int64(c, &l->workspace);
+}
+
 static void code_kernel(codec *c, dl_plan_kernel *k) {
     code_name(c, &k->name);
     code_text(c, &k->symbol);
@@ -198,15 +224,16 @@ static void code_kernel(codec *c, dl_plan_kernel *k) {
     code_text(c, &k->variant);
     code_int(c, &k->object);
     code_int(c, &k->phases);
-    if (k->phases < 1 || k->phases > DL_MAX_PHASES) {
+    if (k->phases < 0 || k->phases > DL_MAX_PHASES) {
         fault(c, "a kernel's number of phases is out of range");
-        k->phases = 1;
+        k->phases = 0;
     }
     for (int i = 0; i < k->phases; i++) {
         code_int64(c, &k->units[i]);
         code_int(c, &k->threads[i]);
         code_int(c, &k->shared[i]);
     }
+    CODE_LIST(c, dl_call, &k->calls, 248, code_call);
     CODE_LIST(c, dl_plan_entry, &k->entries, 16, code_entry);
     code_int64s(c, &k->nargs, &k->arg_bytes);
     CODE_LIST(c, dl_plan_store, &k->stores, 28, code_store);

@@ -1,5 +1,5 @@
-/* A kernel's variants on the device: the same inputs for each, their results beside those of the first, and
- * their times. */
+/* A kernel's ways on the device: the same inputs for each, their results beside those of the first, and their
+ * times. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static void compare_piece(void *context, int64_t unit, int thread) {
         if (is_off(c, want[i], got[i])) c->off[unit]++, c->first[unit] = from + i;
 }
 
-/* What the first variant has left, by output, as the host keeps it. */
+/* What the first way has left, by output, as the host keeps it. */
 typedef struct {
     char **at;
     double *square; /* root of the mean square */
@@ -138,12 +138,12 @@ static comparison comparison_of(dl_arena *arena, const dl_type *type, const char
                         .first = DL_NEWS(arena, int64_t, units + 1)};
 }
 
-static void run(dlr_exec *exec, const dl_trial *trial, int variant) {
+static void run(dlr_exec *exec, const dl_trial *trial, int way) {
     for (int i = trial->kernel->nin; i < trial->kernel->params.n; i++) {
         dlr_view v = view_of(trial, i); /* so that what is not written differs */
         memset(dlr_exec_host(exec, v, DLR_WRITE), 0xff, (size_t)dl_type_bytes(v.type));
     }
-    dlr_exec_run_launch(exec, trial->first + variant, 0);
+    dlr_exec_run_launch(exec, trial->first + way, 0);
 }
 
 static void keep(dl_arena *arena, dlr_exec *exec, const dl_trial *trial, reference *r) {
@@ -162,7 +162,7 @@ static void keep(dl_arena *arena, dlr_exec *exec, const dl_trial *trial, referen
     }
 }
 
-static void tell(const dl_tuning *t, const dl_trial *trial, int variant, const char *what) {
+static void tell(const dl_tuning *t, const dl_trial *trial, int way, const char *what) {
     if (!t->warn) return;
     const dl_kernel *k = trial->kernel;
     dl_buf b = {0};
@@ -171,13 +171,13 @@ static void tell(const dl_tuning *t, const dl_trial *trial, int variant, const c
         dl_puts(&b, i ? " " : " (");
         dl_put_line(&b, k->locs.at[i]);
     }
-    dl_putf(&b, "%s made as %s %s: it is not used", k->locs.n ? ")" : "", trial->variants[variant], what);
+    dl_putf(&b, "%s made as %s %s: it is not used", k->locs.n ? ")" : "", trial->names[way], what);
     t->warn(b.at);
     dl_buf_free(&b);
 }
 
-/* Does the variant that has just run agree with the first? Says what does not. */
-static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl_trial *trial, int variant,
+/* Does the way that has just run agree with the first? Says what does not. */
+static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl_trial *trial, int way,
                    const reference *r) {
     const dl_kernel *k = trial->kernel;
     tolerance may = tolerance_of(k);
@@ -196,11 +196,11 @@ static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl
         int64_t at = first * dl_dtype_bytes(c.dtype);
         dlr_convert(DL_F64, &two[0], c.dtype, c.got + at, 1),
             dlr_convert(DL_F64, &two[1], c.dtype, c.want + at, 1);
-        tell(t, trial, variant,
+        tell(t, trial, way,
              dl_format(
                  arena,
                  "differs from %s in %lld of %lld elements of output %d, first in number %lld, %g for %g",
-                 trial->variants[0], (long long)off, (long long)c.n, i - k->nin, (long long)first, two[0],
+                 trial->names[0], (long long)off, (long long)c.n, i - k->nin, (long long)first, two[0],
                  two[1]));
         return false;
     }
@@ -211,27 +211,27 @@ static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl
 
 int dl_try(dl_tuning *t, dlr_exec *exec, const dl_trial *trial) {
     dl_arena *arena = dl_arena_new(NULL);
-    bool agree[DL_MOST_VARIANTS];
-    int64_t ns[DL_MOST_VARIANTS], one;
+    bool agree[DL_MOST_WAYS];
+    int64_t ns[DL_MOST_WAYS], one;
     int best = 0;
     reference r;
     dl_error failed = {0};
     fill_inputs(t, exec, trial);
-    for (int v = 0; v < trial->nvariants; v++) {
+    for (int v = 0; v < trial->nways; v++) {
         run(exec, trial, v);
         if (v == 0) keep(arena, exec, trial, &r);
         agree[v] = v == 0 || agrees(t, arena, exec, trial, v, &r);
         ns[v] = INT64_MAX, t->rejected += !agree[v];
     }
     for (int round = 0; round < ROUNDS; round++)
-        for (int v = 0; v < trial->nvariants; v++) {
+        for (int v = 0; v < trial->nways; v++) {
             if (!agree[v]) continue;
             dlr_exec_run(exec, trial->first + v, &one);
             if (one < ns[v]) ns[v] = one;
         }
-    for (int v = 1; v < trial->nvariants; v++)
+    for (int v = 1; v < trial->nways; v++)
         if (agree[v] && ns[v] < ns[best] && (double)ns[v] < (1 - least_gain) * (double)ns[0]) best = v;
-    t->tried++, t->changed += best != 0;
+    t->tried++, t->changed += best != 0, t->called += trial->ways[best].by != NULL;
     t->us_before += (double)ns[0] * 1e-3, t->us += (double)ns[best] * 1e-3;
     dl_arena_free(arena);
     return dlr_exec_check(exec, &failed) ? best : -1;

@@ -4,9 +4,10 @@
 
 #include "compiler/cuda/nvrtc.h"
 #include "runtime/comm_device.h"
+#include "runtime/cuda/library.h"
 #include "runtime/device.h"
 
 void dl_version_print(dl_arena *arena, const char *program) {
-    printf("%s %s\n%s\n%s\n%s", program, DL_VERSION, dl_nvrtc_text(arena), dlr_nccl_text(arena),
-           dlr_devices_text(arena));
+    printf("%s %s\n%s\n%s\n%s%s", program, DL_VERSION, dl_nvrtc_text(arena), dlr_nccl_text(arena),
+           dlr_libraries_text(arena), dlr_devices_text(arena));
 }

@@ -46,7 +46,7 @@ _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t);
 
 /* dl_backend's functions. emit_cpu.c, share.c, cost.c */
-bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                  dl_error *err);
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 int dl_cpu_share(int n, dl_piece *pieces);

@@ -169,7 +169,7 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
                                                  : dl_emit_product(e, code, err);
 }
 
-bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                  dl_error *err) {
     dl_emitter e = {.out = out,
                     .k = k,
@@ -178,7 +178,7 @@ bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, int varian
                     .name = k->name,
                     .lane_axis = -1,
                     .dialect = &dl_dialect_c};
-    DL_CHECK(variant == 0);
+    DL_CHECK(way.variant == 0 && !way.by);
     *code = (dl_emitted){.needs = {[DL_NEED_LOOPS] = 1u << loops_of(k)}};
     bool ok = emit(&e, code, err);
     dl_arena_free(e.arena);

@@ -24,7 +24,8 @@ _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
 /* dl_backend's functions. emit_cuda.c, fold.c, share.c, cost.c */
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names);
-bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms);
+bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                   dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 /* A divisor, 2 to 2^31 - 1, as kernels' arguments (kd_divisor in kernels/prelude.cu):

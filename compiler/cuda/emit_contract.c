@@ -119,26 +119,41 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
     return true;
 }
 
-/* Behind blocks that shared the terms of tiles. */
-static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
+/* Rows of a tile that one block finishes, where others have made its sums. */
+static int rows_of(const dl_tiling *t) { return (int)dl_at_least(1, dl_at_most(FINISHED / t->bn, t->bm)); }
+
+/* The rest of the kernel behind sums that lie in the workspace, from `base` on. `first`: those of a block
+ * begin there, in C; `sum` as dl_finish has it. */
+static bool put_rest(dl_emitter *e, const dl_product *p, int64_t base, const char *first, const char *sum,
+                     dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
-    int64_t tiles = dl_product_many(p) * t->mt * t->nt, base = code->workspace;
-    int rows = (int)dl_at_least(1, dl_at_most(FINISHED / t->bn, t->bm)), slices = t->bm / rows;
-    code->workspace += tiles * t->splits * t->bm * t->bn * 4;
+    int64_t tiles = dl_product_many(p) * t->mt * t->nt;
+    int rows = rows_of(t), slices = t->bm / rows;
     if (!dl_cuda_head(e, code, tiles * slices, DL_BLOCK, 0, err)) return false;
     put_place(e, p, "slice", slices);
     dl_putf(e->out,
             "    const %s m = row_tile * (%s)%d + slice * %d;\n"
-            "    const float *sums = (const float *)(workspace + %lldL) + (long)tile * %lldL + slice * %d;\n",
-            index, index, t->bm, rows, (long long)base, (long long)(t->splits * t->bm * t->bn), rows * t->bn);
-    dl_finish f = {.p = p, .threads = DL_BLOCK, .rows = rows};
+            "    const float *sums = (const float *)(workspace + %lldL) + %s;\n",
+            index, index, t->bm, rows, (long long)base, first);
+    dl_finish f = {.p = p, .threads = DL_BLOCK, .rows = rows, .sum = sum};
     f.unit = unit_text(e, p, slices), f.units = units_of(p, slices);
-    f.sum = dl_format(e->arena, "ct_total(own, sums + row * %d + column, %lld, %d);\n", t->bn,
-                      (long long)t->splits, t->bm * t->bn);
     dl_finish_put(e, &f, code->units[code->phases - 1], code);
     dl_cuda_foot(e);
     return true;
+}
+
+/* Behind blocks that shared the terms of tiles. */
+static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
+    const dl_tiling *t = &p->tiling;
+    int64_t all = t->splits * t->bm * t->bn, base = code->workspace;
+    code->workspace += dl_product_many(p) * t->mt * t->nt * all * 4;
+    return put_rest(
+        e, p, base,
+        dl_format(e->arena, "(long)tile * %lldL + slice * %d", (long long)all, rows_of(t) * t->bn),
+        dl_format(e->arena, "ct_total(own, sums + row * %d + column, %lld, %d);\n", t->bn,
+                  (long long)t->splits, t->bm * t->bn),
+        code, err);
 }
 
 /* Finds the sweeps, and the product that the first of them is around. */
@@ -180,5 +195,50 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     dl_emit_find_kept(e, code);
     dl_product_put(e, &p);
     return put_tiles(e, &p, code, err) && (p.tiling.splits == 1 || put_totals(e, &p, code, err)) &&
+           dl_cuda_phases(e, 1, code, err);
+}
+
+/* ---- by a library ---- */
+
+int dl_cuda_find_calls(dl_emitter *e, dl_call *forms) {
+    dl_product p;
+    dl_error refused = {0}; /* dl_cuda_contraction says so */
+    return prepare(e, &p, &refused) ? dl_product_calls(&p, forms) : 0;
+}
+
+/* Room in the workspace: for sums, and behind them for what the algorithm takes. */
+static void reserve(dl_emitted *code) {
+    dl_call *c = &code->call;
+    if (c->matmul.result.param < 0)
+        code->workspace += dl_plan_round(dl_matmul_reach(&c->matmul, &c->matmul.result));
+    c->workspace = code->workspace;
+    if (c->algorithm.workspace) code->workspace += dl_plan_round(c->algorithm.workspace) + DL_CALL_ALIGN;
+}
+
+bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code, dl_error *err) {
+    dl_product p;
+    dl_call forms[DL_NFORMS];
+    if (!prepare(e, &p, err)) return false;
+    int n = dl_product_calls(&p, forms);
+    for (int i = 0; i < n; i++)
+        if (forms[i].algorithm.form == by->form) code->call = forms[i], code->calls = 1;
+    if (!code->calls) return dl_fail(err, DL_INPUT, "kernel @%s: it is no product for a library", e->k->name);
+    code->call.algorithm = *by, code->variant = dl_algorithm_name(by);
+    reserve(code);
+    if (by->form == DL_FORM_WHOLE) return true;
+    const dl_matrix *sums = &code->call.matmul.result;
+    p.tiling = (dl_tiling){.bm = 32, .bn = 64, .splits = 1};
+    p.tiling.mt = dl_ceil_div(p.number[DL_ROWS].size, p.tiling.bm);
+    p.tiling.nt = dl_ceil_div(p.across.size, p.tiling.bn);
+    code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
+    dl_emit_find_kept(e, code);
+    dl_product_put_unit(e, &p);
+    return put_rest(e, &p, sums->offset,
+                    dl_format(e->arena, "((long)(tile / %lldU) * %lldL + m) * %lldL + n",
+                              (long long)(p.tiling.mt * p.tiling.nt), (long long)p.number[DL_ROWS].size,
+                              (long long)sums->line),
+                    dl_format(e->arena, "ct_take(own, sums + (long)row * %lldL + column);\n",
+                              (long long)sums->line),
+                    code, err) &&
            dl_cuda_phases(e, 1, code, err);
 }

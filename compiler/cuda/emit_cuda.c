@@ -123,22 +123,31 @@ int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names)
     return n;
 }
 
-static bool emit(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
+int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms) {
+    if (!is_tiled(k)) return 0;
+    dl_emitter e = emitter_of(NULL, k, t);
+    int n = dl_cuda_find_calls(&e, forms);
+    dl_arena_free(e.arena);
+    return n;
+}
+
+static bool emit(dl_emitter *e, dl_way way, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     dl_puts(e->out, "\n");
     dl_emit_title(e);
-    if (is_tiled(k)) return dl_cuda_contraction(e, variant, code, err);
-    DL_CHECK(variant == 0);
+    if (way.by) return dl_cuda_around_call(e, way.by, code, err);
+    if (is_tiled(k)) return dl_cuda_contraction(e, way.variant, code, err);
+    DL_CHECK(way.variant == 0);
     if (dl_kernel_call(k)) return dl_cuda_attention(e, code, err);
     return scatters(k) ? dl_cuda_scatter(e, code, err) : dl_cuda_sweeps(e, code, err);
 }
 
-bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                   dl_error *err) {
     dl_emitter e = emitter_of(out, k, t);
     *code = (dl_emitted){0};
-    bool ok = dl_check_constants(k, err) && emit(&e, variant, code, err);
+    bool ok = dl_check_constants(k, err) && emit(&e, way, code, err);
     dl_arena_free(e.arena);
     return ok;
 }

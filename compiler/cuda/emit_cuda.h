@@ -32,6 +32,9 @@ bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
 /* dl_backend.variants of such a kernel. */
 int dl_cuda_tilings(dl_emitter *e, const char **names);
+/* The same with its product made by a library; dl_backend.calls. emit_call.c, emit_contract.c */
+bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code, dl_error *err);
+int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);
 /* The numbers of the operands' type that attention's shares and their gradients, and operands in f32, are
  * made of. One part of bf16 would be as fast as other libraries' kernels, and miss what the interpreter
  * allows. */

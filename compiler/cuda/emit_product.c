@@ -168,7 +168,7 @@ static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o)
     dl_puts(e->out, ";\n    }\n};\n");
 }
 
-void dl_product_put(dl_emitter *e, const dl_product *p) {
+void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
     static const struct {
         const char *name;
         dl_number_kind kind;
@@ -183,6 +183,10 @@ void dl_product_put(dl_emitter *e, const dl_product *p) {
         dl_puts(e->out, "; }\n");
     }
     dl_puts(e->out, "};\n");
+}
+
+void dl_product_put(dl_emitter *e, const dl_product *p) {
+    dl_product_put_unit(e, p);
     for (int i = 0; i < 2; i++) put_operand(e, p, &p->operand[i]);
 }
 

@@ -83,9 +83,12 @@ dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c);
  * should take. Their names: "128x64", "64x64, terms in 8". tilings.c */
 int dl_product_tilings(const dl_product *p, dl_tiling *of);
 const char *dl_tiling_name(const dl_tiling *t);
+/* In how many forms a library can make it, as dl_backend.calls has them. emit_call.c */
+int dl_product_calls(const dl_product *p, dl_call *forms);
 /* Products that are cut into tiles, each by itself. */
 int64_t dl_product_many(const dl_product *p);
-/* The structs <kernel>_unit, <kernel>_left and <kernel>_right. */
+/* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right. */
+void dl_product_put_unit(dl_emitter *e, const dl_product *p);
 void dl_product_put(dl_emitter *e, const dl_product *p);
 /* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */
 void dl_product_unit(dl_emitter *e, const dl_product *p);

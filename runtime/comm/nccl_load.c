@@ -1,21 +1,16 @@
 /* libnccl.so.2: which one, and its functions. */
-#include <dlfcn.h>
-#include <fenv.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "ir/base/search.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/comm_device.h"
+#include "runtime/functions.h"
 
 #define OVERRIDE "DLR_NCCL"
 
 static const char *const libraries[] = {"libnccl.so.2", NULL};
-static const struct {
-    const char *name;
-    size_t at;
-} functions[] = {
+static const dlr_function functions[] = {
 #define ROW(name, result, arguments) {"nccl" #name, offsetof(dlr_nccl, name)},
     DLR_NCCL_FUNCTIONS(ROW)
 #undef ROW
@@ -23,22 +18,13 @@ static const struct {
 
 /* NULL, or why it will not do. */
 static const char *try_load(dl_arena *arena, const char *path, dlr_nccl *n) {
-    fenv_t before; /* code of others: the caller's floating-point environment stays as it is */
-    fegetenv(&before);
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    fesetenv(&before);
-    if (!handle) return dlerror();
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *f = dlsym(handle, functions[i].name);
-        if (!f) return dl_format(arena, "%s: it has no function %s", path, functions[i].name);
-        memcpy((char *)n + functions[i].at, &f, sizeof f);
-    }
+    const char *why =
+        dlr_functions_load(arena, path, sizeof functions / sizeof *functions, functions, n, &n->path);
+    if (why) return why;
     if (n->GetVersion(&n->version) != 0) return dl_format(arena, "%s: it tells no version", path);
     if (n->version < DLR_NCCL_LEAST)
         return dl_format(arena, "%s: its version is %d.%d.%d, and 2.18 is needed", path, n->version / 10000,
                          n->version / 100 % 100, n->version % 100);
-    const char *from = dl_cuda_loaded_from(arena, handle);
-    n->path = from ? from : path;
     return NULL;
 }
 

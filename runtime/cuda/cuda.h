@@ -3,6 +3,7 @@
 #define DLR_CUDA_H
 #include <stdatomic.h>
 
+#include "runtime/cuda/library.h"
 #include "runtime/device.h"
 
 enum {
@@ -52,6 +53,8 @@ typedef struct {
     const dl_plan_kernel *kernel;
     const dlr_cu_function *phase;
     dlr_cuda_args *args; /* by phase */
+    void *const *calls;  /* as libraries have prepared them */
+    uint64_t *places;    /* on the device, of parameters and workspace; for calls */
 } dlr_cuda_launch;
 
 /* Part of the arena that holds small results. */
@@ -110,6 +113,8 @@ typedef struct {
     dlr_cu_stream stream, feeder; /* what runs; batches on their way to the device */
     dlr_cu_module *modules;
     dlr_cu_function **functions;            /* a kernel's phases */
+    void *libraries[DL_NLIBRARIES];         /* opened; NULL: the plan calls it not */
+    void ***calls;                          /* a kernel's, prepared */
     dlr_cu_memory memory;                   /* arena | workspace | stage; 0: none */
     int64_t workspace_offset, stage_offset; /* from `memory`; stage: where batches arrive */
     dlr_cu_function gather;                 /* dl_feed_0; NULL: the plan has none */
@@ -158,13 +163,21 @@ void dlr_cuda_replay(dlr_device *d, int program);
 void dlr_cuda_wait(dlr_device *d);
 void dlr_cuda_take(dlr_device *d);
 const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes);
-/* Launches all phases of a kernel, to run or to be captured. */
-/* By phase: what a kernel is launched with, where its arguments lie at `places` of a memory. */
-dlr_cuda_args *dlr_cuda_bind(dl_arena *arena, const dl_plan_kernel *k, uint64_t memory, const int64_t *places,
-                             uint64_t workspace);
+/* Fills in what a launch's kernel is launched with, where its arguments lie at `places` of a memory. */
+void dlr_cuda_bind(dl_arena *arena, dlr_cuda_launch *l, uint64_t memory, const int64_t *places,
+                   uint64_t workspace);
+/* Makes a kernel's calls and launches its phases, to run or to be captured. */
 dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l);
 void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
 void dlr_cuda_say(const dlr_cuda *c); /* DLR_DEBUG=driver */
+
+/* ---- calls.c ---- */
+/* Opens the libraries that the plan calls, and prepares its calls. Errors: DL_RESOURCE (a library that is not
+ * there, or of another version than the plan's). */
+bool dlr_cuda_begin_calls(dlr_cuda *c, dl_error *err);
+void dlr_cuda_end_calls(dlr_cuda *c);
+/* A kernel's calls. What a library says went wrong is the device's fault. */
+dlr_cu_result dlr_cuda_put_calls(dlr_cuda *c, const dlr_cuda_launch *l);
 
 /* ---- collectives.c ---- */
 bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err);

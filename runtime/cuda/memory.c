@@ -20,7 +20,8 @@ static dlr_device_memory predict(const dl_plan *p) {
     for (int i = 0; i < p->programs.n; i++) {
         const dl_plan_program *g = &p->programs.at[i];
         for (int j = 0; j < g->launches.n; j++)
-            graphs += A_LAUNCH * p->kernels.at[g->launches.at[j].kernel].phases;
+            graphs += A_LAUNCH * (p->kernels.at[g->launches.at[j].kernel].phases +
+                                  p->kernels.at[g->launches.at[j].kernel].calls.n);
     }
     return (dlr_device_memory){
         .plan = grains(dlr_cuda_plan_bytes(p)), .code = grains(code), .graphs = grains(graphs)};

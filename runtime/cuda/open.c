@@ -167,7 +167,8 @@ static bool start(dlr_cuda *c, dl_error *err) {
            !fails(c, dlr_cuda_begin_memory(c), "no context", err) &&
            !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
            !fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
-           load_modules(c, err) && find_functions(c, err) && find_gather(c, err);
+           load_modules(c, err) && find_functions(c, err) && find_gather(c, err) &&
+           dlr_cuda_begin_calls(c, err);
 }
 
 bool dlr_cuda_load(dlr_device *d, dl_error *err) {
@@ -175,8 +176,11 @@ bool dlr_cuda_load(dlr_device *d, dl_error *err) {
     const dl_plan *p = d->plan;
     c->modules = DL_NEWS(d->arena, dlr_cu_module, p->objects.n + 1);
     c->functions = DL_NEWS(d->arena, dlr_cu_function *, p->kernels.n + 1);
-    for (int i = 0; i < p->kernels.n; i++)
-        c->functions[i] = DL_NEWS(d->arena, dlr_cu_function, p->kernels.at[i].phases);
+    c->calls = DL_NEWS(d->arena, void **, p->kernels.n + 1);
+    for (int i = 0; i < p->kernels.n; i++) {
+        c->functions[i] = DL_NEWS(d->arena, dlr_cu_function, p->kernels.at[i].phases + 1);
+        c->calls[i] = DL_NEWS(d->arena, void *, p->kernels.at[i].calls.n + 1);
+    }
     return find_device(c, err) && check_target(c, err) && dl_plan_check_code(p, err) && start(c, err);
 }
 
@@ -224,8 +228,7 @@ static void bind_launches(dlr_cuda *c) {
     for (int i = 0; i < plan->programs.n; i++)
         for (int j = 0; j < plan->programs.at[i].launches.n; j++) {
             const dl_plan_launch *from = &plan->programs.at[i].launches.at[j];
-            dlr_cuda_launch *l = &c->programs[i].launches[j];
-            l->args = dlr_cuda_bind(c->base.arena, l->kernel, c->memory, from->args, workspace);
+            dlr_cuda_bind(c->base.arena, &c->programs[i].launches[j], c->memory, from->args, workspace);
         }
 }
 
@@ -238,8 +241,8 @@ static void make_launches(dlr_cuda *c) {
         c->programs[i].launches = DL_NEWS(arena, dlr_cuda_launch, p->launches.n + 1);
         for (int j = 0; j < p->launches.n; j++) {
             int kernel = p->launches.at[j].kernel;
-            c->programs[i].launches[j] =
-                (dlr_cuda_launch){.kernel = kernel_at(c, kernel), .phase = c->functions[kernel]};
+            c->programs[i].launches[j] = (dlr_cuda_launch){
+                .kernel = kernel_at(c, kernel), .phase = c->functions[kernel], .calls = c->calls[kernel]};
         }
     }
 }
@@ -314,6 +317,7 @@ static void release(dlr_cuda *c) {
     if (c->stream) v->StreamSynchronize(c->stream); /* which waits for what the feeder was given */
     for (int i = 0; c->programs && i < c->base.plan->programs.n; i++)
         if (c->programs[i].graph) v->GraphExecDestroy(c->programs[i].graph);
+    dlr_cuda_end_calls(c);
     dlr_cuda_end_share(c);
     for (int i = 0; i < c->nfeeds; i++) {
         unpin(c, &c->feeds[i].memory[0]), unpin(c, &c->feeds[i].memory[1]);
@@ -337,6 +341,9 @@ static void release(dlr_cuda *c) {
 static void forget(dlr_cuda *c) {
     c->driver->DevicePrimaryCtxReset(c->device);
     c->context = NULL, c->stream = c->feeder = NULL, c->memory = 0, c->watch.events.n = 0;
+    memset(c->libraries, 0, sizeof c->libraries);
+    for (int i = 0; i < c->base.plan->kernels.n; i++)
+        memset(c->calls[i], 0, sizeof *c->calls[i] * (size_t)c->base.plan->kernels.at[i].calls.n);
     memset(c->modules, 0, sizeof *c->modules * (size_t)c->base.plan->objects.n);
     for (int i = 0; i < c->base.plan->programs.n; i++) c->programs[i].graph = NULL;
     for (int i = 0; i < c->nfeeds; i++) {

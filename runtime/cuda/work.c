@@ -28,23 +28,26 @@ bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
 
 /* ---- launches ---- */
 
-dlr_cuda_args *dlr_cuda_bind(dl_arena *arena, const dl_plan_kernel *k, uint64_t memory, const int64_t *places,
-                             uint64_t workspace) {
-    dlr_cuda_args *all = DL_NEWS(arena, dlr_cuda_args, k->phases);
+void dlr_cuda_bind(dl_arena *arena, dlr_cuda_launch *l, uint64_t memory, const int64_t *places,
+                   uint64_t workspace) {
+    const dl_plan_kernel *k = l->kernel;
+    dlr_cuda_args *all = l->args = DL_NEWS(arena, dlr_cuda_args, k->phases + 1);
+    l->places = DL_NEWS(arena, uint64_t, k->nargs + 1);
+    for (int i = 0; i < k->nargs; i++) l->places[i] = memory + (uint64_t)places[i];
+    l->places[k->nargs] = workspace;
     for (int p = 0; p < k->phases; p++) {
         const dl_plan_entry e = dl_plan_entry_of(arena, k, p);
         int n = e.args.n + 1 + e.numbers.n;
         uint64_t *to = DL_NEWS(arena, uint64_t, n);
         all[p] = (dlr_cuda_args){to, (size_t)n * sizeof(uint64_t)};
-        for (int i = 0; i < e.args.n; i++) *to++ = memory + (uint64_t)places[e.args.at[i]];
+        for (int i = 0; i < e.args.n; i++) *to++ = l->places[e.args.at[i]];
         *to++ = workspace;
         for (int i = 0; i < e.numbers.n; i++) *to++ = (uint64_t)e.numbers.at[i];
     }
-    return all;
 }
 
 dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l) {
-    dlr_cu_result r = 0;
+    dlr_cu_result r = dlr_cuda_put_calls(c, l);
     for (int p = 0; r == 0 && p < l->kernel->phases; p++) {
         size_t bytes = l->args[p].bytes;
         void *extra[] = {DLR_CU_LAUNCH_BUFFER, l->args[p].args, DLR_CU_LAUNCH_SIZE, &bytes,
@@ -69,7 +72,7 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number) {
     char text[500];
     dlr_cuda_flush(c, true);
     if (!dlr_cuda_alive(c)) return;
-    c->all.launches += l->kernel->phases;
+    c->all.launches += l->kernel->calls.n + l->kernel->phases;
     dlr_cu_result r = c->guard.on ? dlr_cuda_guarded(c, program, number) : dlr_cuda_put_launch(c, l);
     if (r == 0 && c->slow) r = c->driver->StreamSynchronize(c->stream);
     dlr_cuda_ok(c, r, name_launch(l, text, sizeof text));

@@ -101,7 +101,7 @@ static void test_arch(const char *target) {
         dl_cuda_open(&text, t, &needs);
         for (int back = 0; back < 2; back++) {
             k[i][back] = make_kernel(arena, &cases[i], back);
-            CHECK(dl_cuda_emit(&text, k[i][back], t, 0, &code[i][back], &err), "%s", err.message);
+            CHECK(dl_cuda_emit(&text, k[i][back], t, (dl_way){0}, &code[i][back], &err), "%s", err.message);
         }
         objects[i].source = dl_strdup(arena, text.at);
         dl_buf_free(&text);
@@ -128,7 +128,7 @@ static void test_refused(void) {
         dl_buf text = {0};
         dl_emitted code;
         bool ok = dl_cuda_emit(&text, make_kernel(arena, &wrong[i / 2], i % 2),
-                               dl_target_find("cuda:sm_80", &err), 0, &code, &err);
+                               dl_target_find("cuda:sm_80", &err), (dl_way){0}, &code, &err);
         CHECK(!ok && err.code == DL_INPUT && strstr(err.message, says[i / 2]), "%s", err.message);
         dl_buf_free(&text);
     }

@@ -119,7 +119,8 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     for (int i = 0; i < g->nodes.n && ok; i++) {
         if (!has_contraction(g->nodes.at[i])) continue;
         int number = variant ? variant_of(g->nodes.at[i]->kernel, t, variant) : 0;
-        ok = number >= 0 && dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, number, &code[i], &err);
+        ok = number >= 0 &&
+             dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, (dl_way){.variant = number}, &code[i], &err);
         CHECK(ok, "%s: %s", what, err.message);
         for (int k = 0; k < DL_NEEDS; k++) needs.needs[k] |= code[i].needs[k];
     }

@@ -57,7 +57,7 @@ static int64_t hardly(const char *function, unsigned grid) {
 static int expect(const dl_plan *trials, const dl_trial *t, int64_t (*ns)(const char *, unsigned), int but) {
     int best = 0;
     int64_t least = 0;
-    for (int v = 0; v < t->nvariants; v++) {
+    for (int v = 0; v < t->nways; v++) {
         const dl_plan_kernel *k = &trials->kernels.at[t->first + v];
         int64_t all = 0;
         for (int p = 0; p < k->phases; p++) all += ns("", (unsigned)k->units[p]);
@@ -89,8 +89,8 @@ static dl_plan *compile(dl_tuning *t, uint64_t table, int64_t (*ns)(const char *
 static void expect_choice(const char *what, const dl_tuning *t, const dl_plan *p, const dl_trial *trial,
                           int best, bool from_table) {
     if (!p) return;
-    CHECK(strcmp(p->kernels.at[0].variant, trial->variants[best]) == 0, "%s: %s, not %s", what,
-          p->kernels.at[0].variant, trial->variants[best]);
+    CHECK(strcmp(p->kernels.at[0].variant, trial->names[best]) == 0, "%s: %s, not %s", what,
+          p->kernels.at[0].variant, trial->names[best]);
     CHECK(t->kernels == 1 && t->tried == !from_table, "%s: %d kernels, %d tried", what, t->kernels, t->tried);
     CHECK(from_table || t->changed == (best != 0), "%s: %d changed", what, t->changed);
 }
@@ -104,7 +104,7 @@ static void test_choices(const dl_plan *trials, const dl_trial *trial) {
         expect_choice("tried", &t, compile(&t, (uint64_t)i, times[i]), trial, best[i], false);
         CHECK(t.rejected == 0 && told.n == 0, "%s", told.at);
     }
-    CHECK(best[0] != best[1], "both times favour %s", trial->variants[best[0]]);
+    CHECK(best[0] != best[1], "both times favour %s", trial->names[best[0]]);
     expect_choice("read again", &t, compile(&t, 0, times[1]), trial, best[0], true);
     CHECK(!dl_tuning_text(arena, &t), "%s", dl_tuning_text(arena, &t));
 }
@@ -114,12 +114,12 @@ static void test_choices(const dl_plan *trials, const dl_trial *trial) {
 static int wrong;
 
 /* It sums too few terms. */
-static bool emit_wrong(dl_buf *out, const dl_kernel *k, const dl_target *t, int variant, dl_emitted *code,
+static bool emit_wrong(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                        dl_error *err) {
     size_t before = out->n;
-    if (!dl_cuda_emit(out, k, t, variant, code, err)) return false;
-    char *at = variant == wrong ? strstr(out->at + before, "all = u.terms()") : NULL;
-    CHECK(at || variant != wrong, "nothing to break in %s", out->at);
+    if (!dl_cuda_emit(out, k, t, way, code, err)) return false;
+    char *at = way.variant == wrong && !way.by ? strstr(out->at + before, "all = u.terms()") : NULL;
+    CHECK(at || way.variant != wrong || way.by, "nothing to break in %s", out->at);
     if (at) memcpy(at, "all = u.rows() ", strlen("all = u.rows() "));
     return true;
 }
@@ -136,7 +136,7 @@ static void test_wrong(const dl_plan *trials, const dl_trial *trial) {
     target.backend = real;
     expect_choice("a wrong one", &t, p, trial, expect(trials, trial, few, wrong), false);
     CHECK(t.rejected == 1 && told.at &&
-              strstr(told.at, dl_format(arena, "made as %s differs", trial->variants[wrong])) &&
+              strstr(told.at, dl_format(arena, "made as %s differs", trial->names[wrong])) &&
               strstr(told.at, "is not used"),
           "%d rejected: %s", t.rejected, told.at);
 }
@@ -179,6 +179,53 @@ static void test_numbers(void) {
     CHECK(all > 1 && sqrt(off / all) < 2e-3, "%g of %g", sqrt(off), sqrt(all));
 }
 
+/* ---- a library ---- */
+
+/* On the fake, what a library does takes no time; the rest of the kernel behind it is 2 blocks. */
+static int64_t rest(const char *function, unsigned grid) { return (void)function, grid == 2 ? 1000 : 10000; }
+
+static void test_library(void) {
+    const char *standin = getenv("DL_TEST_CUBLASLT");
+    dl_tuning t;
+    CHECK(standin, "DL_TEST_CUBLASLT names no library");
+    if (!standin) return;
+    const dl_plan *without = compile(&t, 20, rest);
+    setenv("DLR_CUBLASLT", standin, 1);
+    const dl_plan *with = compile(&t, 20, rest); /* of another key: the table has nothing for it */
+    if (!with || !without) return;
+    const dl_plan_kernel *k = &with->kernels.at[0];
+    CHECK(t.tried == 1 && t.called == 1 && k->calls.n == 1 && !without->kernels.at[0].calls.n &&
+              strncmp(k->variant, "cuBLASLt 13.1.0, algorithm ", 27) == 0,
+          "%d tried, %d called: %s", t.tried, t.called, k->variant);
+    CHECK(with->key != without->key, "plans of one key");
+    const char *says = dl_tuning_text(arena, &t);
+    CHECK(says && strstr(says, "; 1 by libraries"), "%s", says);
+    const dl_plan *again = compile(&t, 20, many);
+    CHECK(again && t.tried == 0 && again->kernels.at[0].calls.n == 1 &&
+              dl_algorithm_is_same(&again->kernels.at[0].calls.at[0].algorithm, &k->calls.at[0].algorithm) &&
+              again->key == with->key,
+          "%d tried", t.tried);
+    static float y[2][M * N];
+    run(with, y[0]), run(without, y[1]);
+    double off = 0, all = 0;
+    for (int i = 0; i < M * N; i++)
+        off += ((double)y[0][i] - (double)y[1][i]) * ((double)y[0][i] - (double)y[1][i]),
+            all += (double)y[0][i] * (double)y[0][i];
+    CHECK(all > 1 && sqrt(off / all) < 2e-3, "%g of %g", sqrt(off), sqrt(all));
+
+    setenv("CUBLASLT_STANDIN_WRONG", "1", 1);
+    const dl_plan *wrong_one = compile(&t, 21, rest);
+    unsetenv("CUBLASLT_STANDIN_WRONG");
+    CHECK(wrong_one && !wrong_one->kernels.at[0].calls.n && t.rejected == 2 && told.at &&
+              strstr(told.at, "made as cuBLASLt 13.1.0, algorithm ") && strstr(told.at, "is not used"),
+          "%d rejected: %s", t.rejected, told.at);
+
+    unsetenv("DLR_CUBLASLT");
+    again = compile(&t, 20, rest);
+    CHECK(again && !again->kernels.at[0].calls.n && again->key == without->key && t.tried == 0,
+          "without the library: %s", again ? again->kernels.at[0].variant : "");
+}
+
 /* What is there to choose from, as a plan of its own. */
 static dl_plan *try_all(dl_trial *trial, dl_error *err) {
     dl_compile_options opt = options_of();
@@ -212,12 +259,13 @@ int main(void) {
     dl_trial trial;
     dl_plan *trials = s ? try_all(&trial, &err) : NULL;
     bool groups = false;
-    for (int i = 0; trials && i < trial.nvariants; i++) groups |= strstr(trial.variants[i], "wgmma") != NULL;
-    CHECK(groups && !strstr(trial.variants[0], "wgmma"), "%s", err.message); /* to be tried, and no more */
+    for (int i = 0; trials && i < trial.nways; i++) groups |= strstr(trial.names[i], "wgmma") != NULL;
+    CHECK(groups && !strstr(trial.names[0], "wgmma"), "%s", err.message); /* to be tried, and no more */
     if (trials) {
         test_choices(trials, &trial);
         test_wrong(trials, &trial);
         test_numbers();
+        test_library();
     }
     dl_session_close(s);
     dl_buf_free(&told);

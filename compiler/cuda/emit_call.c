@@ -1,0 +1,171 @@
+/* Kernels whose product a library may make: contractions that are plain products of matrices where their
+ * operands lie, and what such a call makes of a kernel (ir/call.h). What stands behind a product of which the
+ * call makes the sums alone is emit_contract.c's. */
+#include "compiler/cuda/emit_tiles.h"
+
+enum { LINE = 8 /* elements: lines of sums begin at multiples of it */ };
+
+/* ---- operands ---- */
+
+static bool is_point(const dl_counter *c) { return c->size == 1; }
+
+/* By how many elements one step of a counter moves in an operand. */
+static int64_t step_of(const dl_operand *o, dl_number_kind kind, int counter) {
+    int64_t step = o->step[0][kind][counter];
+    for (int i = 0; i < 3; i++) step += o->scale[i][kind][counter] * o->along[0][i];
+    return step;
+}
+
+/* Are all coordinates of its image inside, wherever windows begin? */
+static bool is_inside(const dl_product *p, const dl_operand *o) {
+    bool ok = true;
+    for (int i = 0; ok && i < 3; i++) {
+        int64_t least = 0, most = 0;
+        for (int kind = 0; kind < DL_NUMBERS; kind++)
+            for (int c = 0; c < p->number[kind].n; c++) {
+                int64_t reach = o->scale[i][kind][c] * (p->number[kind].at[c].size - 1);
+                *(reach < 0 ? &least : &most) += reach;
+            }
+        ok = !o->origin[i] && (!o->bounded[i] || (least >= 0 && most < o->limit[i]));
+    }
+    return ok;
+}
+
+/* The step of a number as a whole, whose counters follow each other without gaps; -1: it has none. */
+static int64_t whole_step(const dl_number *n, const int64_t *step) {
+    int64_t first = 0, reach = -1;
+    for (int c = n->n - 1; c >= 0; c--) {
+        if (is_point(&n->at[c])) continue;
+        if (reach < 0) first = step[c];
+        if (step[c] < 0 || (reach >= 0 && step[c] != reach)) return -1;
+        reach = step[c] * n->at[c].size;
+    }
+    return first;
+}
+
+static int64_t operand_step(const dl_product *p, const dl_operand *o, dl_number_kind kind) {
+    int64_t step[DL_MAX_RELATION];
+    for (int c = 0; c < p->number[kind].n; c++) step[c] = step_of(o, kind, c);
+    return whole_step(&p->number[kind], step);
+}
+
+static bool find_operand(const dl_product *p, const dl_operand *o, dl_matrix *to) {
+    dl_number_kind kind = o->is_left ? DL_ROWS : DL_COLUMNS;
+    int64_t own = p->number[kind].size, terms = p->number[DL_TERMS].size, step = operand_step(p, o, kind),
+            along = operand_step(p, o, DL_TERMS), next = operand_step(p, o, DL_BATCH);
+    dl_dtype type = dl_operand_part(p, o, 0)->dtype;
+    if (o->nparts != 1 || o->base[0] < 0 || !is_inside(p, o) || step < 0 || along < 0 || next < 0)
+        return false;
+    *to = (dl_matrix){
+        .param = o->param[0], .offset = o->base[0] * dl_dtype_bytes(type), .dtype = type, .next = next};
+    if ((along == 1 || terms == 1) && (step >= terms || own == 1))
+        to->line = own == 1 ? terms : step;
+    else if ((step == 1 || own == 1) && (along >= own || terms == 1))
+        to->across = true, to->line = terms == 1 ? own : along;
+    else
+        return false;
+    return true;
+}
+
+/* ---- what it makes of the kernel ---- */
+
+/* The counter that a space axis is; false: it is a point, or more than a counter. */
+static bool counter_of(const dl_product *p, int axis, dl_number_kind *kind, int *counter) {
+    *kind = p->of[axis];
+    for (*counter = 0; *counter < p->number[*kind].n; ++*counter)
+        if (!is_point(&p->number[*kind].at[*counter]) &&
+            strcmp(p->number[*kind].at[*counter].name, p->coordinate[axis]) == 0)
+            return true;
+    return false;
+}
+
+/* Where a store puts each element, as a matrix whose lines are the rows. */
+static bool find_result(const dl_product *p, const dl_kinstr *store, dl_matrix *to) {
+    const dl_kparam *param = &p->k->params.at[store->param];
+    int64_t stride[DL_MAX_RANK], step[DL_NUMBERS][DL_MAX_RELATION], offset = 0, whole[DL_NUMBERS];
+    for (int k = 0; k < DL_NUMBERS; k++)
+        for (int c = 0; c < DL_MAX_RELATION; c++) step[k][c] = -1;
+    if (param->alias >= 0 || param->type.layout.kind == DL_PANEL) return false;
+    dl_type_strides(&param->type, stride);
+    for (int i = 0; i < param->type.rank; i++) {
+        const dl_index *index = &store->index[i];
+        dl_number_kind kind;
+        int counter;
+        if (index->nterms || index->div || index->by ||
+            !dl_index_inside(p->k->space, index, param->type.axis[i].size))
+            return false;
+        offset += index->offset * stride[i];
+        if (index->axis < 0 || p->k->space[index->axis].size == 1) continue;
+        if (!counter_of(p, index->axis, &kind, &counter)) return false;
+        step[kind][counter] = stride[i];
+    }
+    for (int k = 0; k < DL_NUMBERS; k++) whole[k] = whole_step(&p->number[k], step[k]);
+    int64_t columns = p->number[DL_COLUMNS].size, rows = p->number[DL_ROWS].size;
+    *to = (dl_matrix){.param = store->param,
+                      .offset = offset * dl_dtype_bytes(param->type.dtype),
+                      .dtype = param->type.dtype,
+                      .line = rows == 1 ? columns : whole[DL_ROWS],
+                      .next = whole[DL_BATCH]};
+    return whole[DL_BATCH] >= 0 && (columns == 1 || whole[DL_COLUMNS] == 1) && to->line >= columns;
+}
+
+/* A number for each column, in their order. */
+static bool is_bias(const dl_product *p, const dl_kinstr *in) {
+    const dl_type *t = &p->k->params.at[in->param].type;
+    dl_number_kind kind;
+    int counter;
+    return in->kind == DL_K_LOAD && t->rank == 1 && in->index[0].axis >= 0 && !in->index[0].by &&
+           dl_index_natural(p->k->space, in->index) && counter_of(p, in->index[0].axis, &kind, &counter) &&
+           kind == DL_COLUMNS && p->number[kind].size == p->number[kind].at[counter].size &&
+           t->axis[0].size == p->number[kind].size && t->layout.kind != DL_PANEL;
+}
+
+static bool is_op(const dl_kinstr *in, dl_op op) {
+    return in->kind == DL_K_ELEM && in->op == op && in->type == DL_F32;
+}
+
+/* Is the kernel a product, a bias, relu and one store, and no more, in that order? */
+static bool find_whole(const dl_product *p, dl_matmul *m) {
+    const dl_kernel *k = p->k;
+    int at = 1, value = 0, n = k->instrs.n;
+    const dl_kinstr *in = k->instrs.at;
+    if (at + 1 < n && is_bias(p, &in[at]) && is_op(&in[at + 1], DL_OP_add) &&
+        ((in[at + 1].args[0] == value && in[at + 1].args[1] == at) ||
+         (in[at + 1].args[1] == value && in[at + 1].args[0] == at))) {
+        m->bias = in[at].param, m->bias_type = k->params.at[m->bias].type.dtype;
+        value = at + 1, at += 2;
+    }
+    if (at < n && is_op(&in[at], DL_OP_relu) && in[at].args[0] == value) m->relu = true, value = at++;
+    return at == n - 1 && in[at].kind == DL_K_STORE && in[at].args[0] == value &&
+           find_result(p, &in[at], &m->result) &&
+           (m->result.dtype == DL_F32 || m->result.dtype == m->left.dtype);
+}
+
+/* One product after the other, rows after rows. */
+static dl_matrix sums_of(const dl_matmul *m) {
+    int64_t line = (m->columns + LINE - 1) / LINE * LINE;
+    return (dl_matrix){.param = DL_IN_WORKSPACE, .dtype = DL_F32, .line = line, .next = line * m->rows};
+}
+
+int dl_product_calls(const dl_product *p, dl_call *forms) {
+    dl_matmul m = {.batch = p->number[DL_BATCH].size,
+                   .rows = p->number[DL_ROWS].size,
+                   .columns = p->number[DL_COLUMNS].size,
+                   .terms = p->number[DL_TERMS].size,
+                   .tf32 = p->c->tf32,
+                   .bias = -1};
+    int n = 0;
+    bool varies = p->alone || p->c->type != DL_F32 || dl_product_many(p) != m.batch;
+    for (int i = 0; i < DL_NUMBERS; i++)
+        varies |= p->number[i].varies || p->number[i].size < 1 || p->number[i].size > INT32_MAX;
+    if (varies || !find_operand(p, &p->operand[0], &m.left) || !find_operand(p, &p->operand[1], &m.right) ||
+        m.left.dtype != m.right.dtype ||
+        !(m.left.dtype == DL_F32 || m.left.dtype == DL_BF16 || m.left.dtype == DL_F16))
+        return 0;
+    dl_matmul whole = m;
+    if (find_whole(p, &whole)) forms[n++] = (dl_call){.algorithm.form = DL_FORM_WHOLE, .matmul = whole};
+    if (n && whole.bias < 0 && !whole.relu) return n; /* the sums alone are all of it */
+    m.result = sums_of(&m);
+    forms[n++] = (dl_call){.algorithm.form = DL_FORM_SUMS, .matmul = m};
+    return n;
+}

@@ -1,0 +1,71 @@
+/* Calls of libraries: what a plan has a library of the device make in place of code of its own. A kernel's
+ * call stands in front of its phases, and the workspace hands on what it leaves there. One row of libraries
+ * each: what is called is a product of matrices. */
+#ifndef DL_CALL_H
+#define DL_CALL_H
+#include "ir/base/arena.h"
+#include "ir/type.h"
+
+typedef enum { DL_LIBRARY_CUBLASLT, DL_NLIBRARIES } dl_library;
+extern const char *const dl_library_names[DL_NLIBRARIES]; /* "cuBLASLt" */
+
+/* How much of a kernel a call makes: all of it; or its sums, in f32 in the workspace, of which phases make
+ * the rest. */
+typedef enum { DL_FORM_WHOLE, DL_FORM_SUMS, DL_NFORMS } dl_form;
+
+/* How a library makes what is called for, as it wrote that down itself: only that version, on that kind of
+ * device, knows what the words mean. The same words give the same bits. */
+enum { DL_ALGORITHM_WORDS = 8 };
+typedef struct {
+    dl_library library;
+    int64_t version; /* 130100: 13.1.0 */
+    dl_form form;    /* of the call that it is for */
+    uint64_t words[DL_ALGORITHM_WORDS];
+    int64_t workspace; /* bytes that it takes */
+} dl_algorithm;
+
+/* "13.1.0" */
+const char *dl_library_version(dl_arena *arena, int64_t version);
+/* "cuBLASLt 13.1.0, algorithm 3f20ab17", ", sums alone" behind it of that form: what tells it from others for
+ * who reads; interned. And the whole of it as a line of text, which parses back
+ * to the same. */
+const char *dl_algorithm_name(const dl_algorithm *a);
+const char *dl_algorithm_text(dl_arena *arena, const dl_algorithm *a);
+bool dl_algorithm_parse(const char *text, size_t length, dl_algorithm *a);
+bool dl_algorithm_is_same(const dl_algorithm *a, const dl_algorithm *b);
+
+enum { DL_IN_WORKSPACE = -1 };
+/* Where a matrix lies: lines of elements side by side, `line` elements from one to the next, `next` elements
+ * from a product's matrix to that of the product behind it (0: all have the same). */
+typedef struct {
+    int param;      /* of the kernel, or DL_IN_WORKSPACE */
+    int64_t offset; /* bytes from where that begins */
+    dl_dtype dtype;
+    bool across; /* operands: the terms of a row (a column) stand in as many lines; else in one */
+    int64_t line, next;
+} dl_matrix;
+
+/* result[row][column] = relu(sum over terms of left[row][term] * right[column][term] + bias[column]), for
+ * each of `batch`; sums in f32, rounded once. The result's lines are its rows. */
+typedef struct {
+    int64_t batch, rows, columns, terms;
+    dl_matrix left, right, result;
+    bool tf32; /* operands of f32 are multiplied in TF32 */
+    int bias;  /* parameter, dense; -1: none is added */
+    dl_dtype bias_type;
+    bool relu;
+} dl_matmul;
+
+typedef struct {
+    dl_algorithm algorithm;
+    dl_matmul matmul;
+    int64_t workspace; /* where the algorithm's begins in the kernel's: room for it behind the next multiple
+                          of DL_CALL_ALIGN bytes of memory */
+} dl_call;
+enum { DL_CALL_ALIGN = 256 };
+
+/* Bytes that a matrix of the call reaches, from where its parameter or the workspace begins. */
+int64_t dl_matmul_reach(const dl_matmul *m, const dl_matrix *of);
+/* Whether the call holds together with a kernel of so many parameters, of so many bytes, and workspace. */
+bool dl_call_fits(const dl_call *c, int nargs, const int64_t *arg_bytes, int64_t workspace);
+#endif
