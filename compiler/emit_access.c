@@ -13,7 +13,7 @@ static const char *natural(const dl_emitter *e, int64_t v) {
 }
 
 static void put_term(dl_emitter *e, const dl_term *t) {
-    dl_putf(e->out, "x%d", t->axis);
+    dl_putf(e->out, "%s%d", e->dialect->coordinate, t->axis);
     if (t->div != 1) dl_putf(e->out, " / %s", dl_emit_whole(e, t->div));
     if (t->mod) dl_putf(e->out, " %% %s", dl_emit_whole(e, t->mod));
     if (t->mul != 1) dl_putf(e->out, " * %s", dl_emit_whole(e, t->mul));
@@ -28,9 +28,9 @@ static void put_sum(dl_emitter *e, dl_index at) {
     } else if (at.axis < 0)
         dl_putf(e->out, "%s", dl_emit_whole(e, at.offset));
     else if (at.offset)
-        dl_putf(e->out, "(x%d + %s)", at.axis, dl_emit_whole(e, at.offset));
+        dl_putf(e->out, "(%s%d + %s)", e->dialect->coordinate, at.axis, dl_emit_whole(e, at.offset));
     else
-        dl_putf(e->out, "x%d", at.axis);
+        dl_putf(e->out, "%s%d", e->dialect->coordinate, at.axis);
 }
 
 /* The element along an axis of `size` that an index means; where none is, put_bounds has asked before. */
@@ -275,17 +275,50 @@ static const char *widening(dl_dtype d) {
     return d == DL_F16 ? "s_widen_f16" : d == DL_BF16 ? "s_widen_bf16" : d == DL_BOOL ? "-" : "";
 }
 
+/* Can the places of all lanes be reckoned at once? They are inside, and vectors of 32 bits tell them. */
+static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *at) {
+    bool along = false, inside = dl_emit_is_float(t->dtype) && dl_type_stored(t) <= INT32_MAX;
+    for (int i = 0; inside && i < t->rank; i++) {
+        along |= along_lanes(e, &at[i]);
+        inside = !at[i].by && dl_index_inside(e->k->space, &at[i], t->axis[i].size) &&
+                 (at[i].div <= 1 || dl_index_natural(e->k->space, &at[i]));
+    }
+    return along && inside;
+}
+
+/* What goes from lane to lane in uneven steps: places as a vector, of which each lane's element is read. */
+static void put_gather(dl_emitter *e, const dl_kinstr *in) {
+    static const dl_dialect of_lanes = {.index = "unsigned", .whole = "u", .coordinate = "u"};
+    const dl_dialect *own = e->dialect;
+    const dl_kparam *p = &e->k->params.at[in->param];
+    dl_puts(e->out, "({ ");
+    for (int i = 0; i < e->k->nspace; i++)
+        dl_putf(e->out, "const %s u%d = %s(unsigned)x%d; (void)u%d; ", i == e->lane_axis ? "vw" : "unsigned",
+                i, i == e->lane_axis ? "(vw)lane_numbers() + " : "", i, i);
+    dl_putf(e->out, "gather%s((const %s *)arg[%d], ", dl_emit_suffix(p->type.dtype),
+            dl_emit_element_type(p->type.dtype), in->param);
+    e->dialect = &of_lanes;
+    dl_emit_address(e, &p->type, in->index);
+    e->dialect = own;
+    dl_puts(e->out, ", n); })");
+}
+
 /* A vector read from memory, in memory's type. */
 static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
     const char *type = dl_emit_element_type(p->type.dtype), *suffix = dl_emit_suffix(p->type.dtype);
     double outside = dl_kinstr_outside(in, e->k->space, &p->type);
+    bool slow = is_slow(e, &p->type, in->index);
+    if (slow && is_gathered(e, &p->type, in->index)) {
+        put_gather(e, in);
+        return;
+    }
     size_t mark = e->out->n; /* what holds for all lanes is asked once */
     dl_putf(e->out, "({ %s r = splat%s(", dl_emit_type(e, p->type.dtype),
             dl_emit_suffix(dl_kernel_type(p->type.dtype)));
     dl_emit_constant(e, dl_kernel_type(p->type.dtype), outside);
     dl_puts(e->out, "); ");
-    if (is_slow(e, &p->type, in->index)) {
+    if (slow) {
         put_lane_loop(e);
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "r[j] = %s(((const %s *)arg[%d])[", widening(p->type.dtype), type, in->param);

@@ -32,7 +32,7 @@ bool dl_check_constants(const dl_kernel *k, dl_error *err) {
     return true;
 }
 
-const dl_dialect dl_dialect_c = {"long", "unsigned long", "L", "UL", false};
+const dl_dialect dl_dialect_c = {"long", "unsigned long", "L", "UL", "x", false};
 
 const char *dl_emit_partial_type(const dl_kinstr *in) {
     return dl_dtype_is_float(in->type) ? "double" : "long";

@@ -15,6 +15,7 @@ typedef enum {
 typedef struct {
     const char *index, *natural;    /* the type of a coordinate, and of one that is not negative: "long", */
     const char *whole, *not_signed; /* and what numbers of them end with: "L", "UL" */
+    const char *coordinate;         /* what its variable is named, in front of the axis: "x" */
     bool named; /* parameters are p0, p1, ..., each of its own type; else arg[0], arg[1], ... */
 } dl_dialect;
 extern const dl_dialect dl_dialect_c; /* of the CPU's C */

@@ -165,7 +165,7 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
         low[a] = lo, count[a] = hi > lo ? hi - lo : 0;
         reach[a] = s->kernel[a] / s->stride[a], taps *= reach[a];
     }
-    dl_emit_parts(e, s->c, s->image, s->pairs, "parts");
+    dl_emit_parts(e, s, s->image, "parts");
     dl_putf(e->out, "static const struct tap %s_taps[] = {", name);
     for (int64_t i = 0; i < taps; i++)
         dl_putf(e->out, "{%lld, {%lld, %lld, %lld}}, ", (long long)i,
@@ -225,7 +225,7 @@ static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     bool even = true;
     for (int i = 0; i < s->c->nparts[s->image]; i++)
-        even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
+        even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size * s->joined % 2 == 0;
     return dl_cpu_pairs(e->k, e->t) && even && !is_gathered(s) && (back || !is_narrow(e, s));
 }
 

@@ -150,8 +150,8 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
     }
     g.packs = dl_shape_part(e->k, s->c, turned ? y : x, 0)->dtype != DL_F32;
     g.pairs = dl_cpu_pairs(e->k, e->t);
-    dl_emit_parts(e, s->c, turned ? y : x, false, "x");
-    dl_emit_parts(e, s->c, turned ? x : y, false, "y");
+    dl_emit_parts(e, s, turned ? y : x, "x");
+    dl_emit_parts(e, s, turned ? x : y, "y");
     e->flat = true;
     dl_emit_body(e);
     int64_t run = g.channels < DL_RUN_BELOW && g.dilation[2] == 1 ? g.kernel[2] : 1;

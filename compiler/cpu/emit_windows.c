@@ -5,8 +5,25 @@ const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand
     return &k->params.at[c->parts[operand][part]].type;
 }
 
+/* Windows that lie side by side along W, as those of patches do: what they have there lies together in x and
+ * in w, and is a place's channels. Not where x is made, whose channels the kernel goes on with. */
+static void join_places(dl_shape *s) {
+    int x = dl_op_place(s->c->op, DL_TENSOR_X);
+    int64_t width = s->kernel[2];
+    if (x == DL_RESULT_PLACE || s->c->nparts[x] != 1 || s->c->windows.groups > 1 || s->stride[2] != width ||
+        s->dilation[2] != 1 || s->pad[2] || s->x[2] != s->y[2] * width || width < 1)
+        return;
+    s->joined = width;
+    s->kernel[2] = s->stride[2] = 1, s->x[2] = s->y[2], s->taps /= width;
+    s->summed *= width, s->weight_c *= width;
+}
+
 dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
-    dl_shape s = {.c = c, .k = k, .r = dl_kernel_relation(k, c), .weight = dl_op_place(c->op, DL_TENSOR_W)};
+    dl_shape s = {.c = c,
+                  .k = k,
+                  .r = dl_kernel_relation(k, c),
+                  .weight = dl_op_place(c->op, DL_TENSOR_W),
+                  .joined = 1};
     s.image = 1 - s.weight;
     const dl_axis *w = s.weight == DL_RESULT_PLACE ? k->space : dl_shape_part(k, c, s.weight, 0)->axis;
     for (int i = 0; i < 3; i++) {
@@ -20,6 +37,7 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
     s.weight_o = w[0].size, s.weight_c = w[1].size;
     s.batch = s.r.axis[0].size;
     s.summed = dl_relation_size(&s.r, DL_ROLE_K);
+    join_places(&s);
     return s;
 }
 
@@ -44,12 +62,15 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
     dl_putf(out, ".%s = {%lld, %lld, %lld}, ", name, (long long)v[0], (long long)v[1], (long long)v[2]);
 }
 
-void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, bool pairs, const char *name) {
+void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *name) {
+    int64_t places = operand == dl_op_place(s->c->op, DL_TENSOR_X) ? s->joined : 1;
     dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
-    for (int i = 0; i < c->nparts[operand]; i++)
-        dl_putf(e->out, "{%d, %lld, %s}, ", c->parts[operand][i],
-                (long long)dl_shape_part(e->k, c, operand, i)->axis[1].size / (pairs ? 2 : 1),
-                pairs ? "PAIR" : dl_emit_element(dl_shape_part(e->k, c, operand, i)->dtype));
+    for (int i = 0; i < s->c->nparts[operand]; i++) {
+        const dl_type *t = dl_shape_part(e->k, s->c, operand, i);
+        dl_putf(e->out, "{%d, %lld, %s}, ", s->c->parts[operand][i],
+                (long long)(t->axis[1].size * places / (s->pairs ? 2 : 1)),
+                s->pairs ? "PAIR" : dl_emit_element(t->dtype));
+    }
     dl_puts(e->out, "};\n");
 }
 
@@ -108,7 +129,7 @@ static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t gro
 
 dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns) {
     int64_t groups = dl_ceil_div(dl_ceil_div(e->k->space[1].size, e->t->panel), unit_columns);
-    dl_emit_parts(e, s->c, s->image, s->pairs, "parts");
+    dl_emit_parts(e, s, s->image, "parts");
     if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X) return put_parity_tables(e, s, groups);
     put_forward_tables(e, s);
     int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];

@@ -14,6 +14,7 @@ typedef struct {
     int64_t batch, taps;
     int64_t weight_o, weight_c; /* w's first two axes, as they are stored */
     int64_t summed;             /* channels that a position's sums go over, */
+    int64_t joined;             /* places of x along W that are one place's channels here; 1: none are */
     bool pairs;                 /* by words of two: dl_shape_words of them */
 } dl_shape;
 
@@ -32,7 +33,7 @@ const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand
 /* ".name = {1, 2, 3}, " */
 void dl_emit_three(dl_buf *out, const char *name, const int64_t *v);
 /* The table <kernel>_<name> of an operand's parts, as elements or as words of two. */
-void dl_emit_parts(dl_emitter *e, const dl_kinstr *c, int operand, bool pairs, const char *name);
+void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *name);
 /* The tables <kernel>_parts, _taps and _positions of an image that is made: y, or x by parity of its
  * positions. Units of a target's row block by `unit_columns` panels of the result's channels; how many
  * entries _positions has. */

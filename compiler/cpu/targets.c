@@ -20,7 +20,7 @@
     .written_out = 1u << DL_F64
 #define CPU_BF16                                                                                             \
     CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8, .low_products = 1u << DL_BF16,                     \
-             .flags = {"-mavx512f", "-mavx512bw", "-mfma", "-mprefer-vector-width=512"}
+             .flags = {"-mavx512f", "-mavx512bw", "-mavx512dq", "-mfma", "-mprefer-vector-width=512"}
 static const dl_target targets[] = {
 #ifdef __x86_64__
     {"cpu:amx_bf16", CPU_BF16, .tiles = true},
@@ -61,7 +61,9 @@ static bool runs_here(const dl_target *t) {
 #ifdef __x86_64__
     __builtin_cpu_init();
     if (t->tiles && !has_tiles()) return false;
-    if (t->low_products && !(__builtin_cpu_supports("avx512bw") && multiplies_bf16())) return false;
+    if (t->low_products &&
+        !(__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && multiplies_bf16()))
+        return false;
     if (t->lanes == 16) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
     if (t->lanes == 8) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 #endif

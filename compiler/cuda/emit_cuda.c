@@ -2,8 +2,8 @@
 #include "compiler/cuda/emit_cuda.h"
 #include "ir/base/foreign.h"
 
-static const dl_dialect narrow = {"int", "unsigned", "", "U", true},
-                        wide = {"long", "unsigned long", "L", "UL", true};
+static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
+                        wide = {"long", "unsigned long", "L", "UL", "x", true};
 
 extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],
     dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_groups[],

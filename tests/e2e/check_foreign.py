@@ -57,7 +57,7 @@ def check_names():
 
 def check_warnings():
     """What is emitted, under the warnings of the project itself."""
-    flags = {"cpu:amx_bf16": ["-mavx512f", "-mavx512bw", "-mfma"], "cpu:avx512_bf16": ["-mavx512f", "-mavx512bw", "-mfma"], "cpu:avx512": ["-mavx512f", "-mfma"], "cpu:avx2": ["-mavx2", "-mfma"], "cpu:generic": []}
+    flags = {"cpu:amx_bf16": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mfma"], "cpu:avx512_bf16": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mfma"], "cpu:avx512": ["-mavx512f", "-mfma"], "cpu:avx2": ["-mavx2", "-mfma"], "cpu:generic": []}
     compilers, looked_at = [c for c in ("gcc", "clang") if shutil.which(c)], 0
     for model, size in (("models/unet.dl", 64), ("tests/data/small.dl", 16)):
         for target, more in flags.items():

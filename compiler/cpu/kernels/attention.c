@@ -92,7 +92,7 @@ HOT void soften(const struct attention *s, const struct draws *d, long query, lo
             all += p;
             if (s->drops) p = dropped(s, d, i, j, p);
             IF_PAIRS(s->pairs, {
-                *(vh_any *)((bf16 *)score + j) = narrow_operand(p);
+                *(vh_any *)((bf16 *)score + j) = narrow_normal(p);
                 continue;
             })
             st(score + j, p);
@@ -172,7 +172,7 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
             IF_PAIRS(s->pairs, {
                 st(share + j, pair_floats(p[0], p[1])), st(grad + j, pair_floats(g[0], g[1]));
                 for (long r = 0; r < 2; r++)
-                    *(vh_any *)((bf16 *)(grad_rows + (i + r) * KEYS / 2) + j) = narrow_operand(g[r]);
+                    *(vh_any *)((bf16 *)(grad_rows + (i + r) * KEYS / 2) + j) = narrow_normal(g[r]);
                 continue;
             })
             st(share + j, p[0]), st(grad + j, g[0]);

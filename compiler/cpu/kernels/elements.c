@@ -7,9 +7,27 @@ enum { F32, F16, BF16, PAIR }; /* PAIR: a word of two terms, moved as a float is
 typedef unsigned short f16, bf16;
 
 #if HALVES
-typedef unsigned vw __attribute__((vector_size(LANES * 4)));
 typedef unsigned short vh __attribute__((vector_size(LANES * 2)));
 typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+
+/* p[at[i]] of the first n lanes i. Vectors gather words of two elements: one begins at every other element,
+ * and none reaches beyond the end of a page that the array does not. */
+#if defined(__AVX512F__) && LANES == 16
+INLINE vh gather_halves(const unsigned short *p, vw at, long n) {
+    long odd = (long)p >> 1 & 1;
+    at += (unsigned)odd;
+    vw words = (vw)gather((const float *)(p - odd), at >> 1, n);
+    return __builtin_convertvector(words >> ((at & 1) << 4), vh);
+}
+#else
+INLINE vh gather_halves(const unsigned short *p, vw at, long n) {
+    unsigned place[LANES] __attribute__((aligned(64)));
+    unsigned short h[LANES] __attribute__((aligned(64))) = {0};
+    *(vw *)place = at;
+    for (long i = 0; i < n; i++) h[i] = p[place[i]];
+    return *(vh *)h;
+}
+#endif
 
 /* The float beside a double that has its last digit set, where the double is between two: rounded once more,
  * it becomes what the double would have become (Boldo and Melquiond, IEEE Transactions on Computers 57(4),
@@ -64,8 +82,24 @@ INLINE vw round_upper(vf v) {
     vw u = (vw)v, number = (vw)(v == v);
     return (u + ((0x7fff + (u >> 16 & 1)) & number)) | (0x400000 & ~number);
 }
+#if HAS_PAIRS
+/* Rounded; denormals, which count as zero there, are. */
+INLINE vh narrow_normal(vf v) {
+    vh h;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(v));
+    return h;
+}
+INLINE int has_denormals(vf v) { return __builtin_ia32_fpclassps512_mask(v, 0x20, (unsigned short)-1) != 0; }
+INLINE vh narrow_bf16(vf v) {
+    vh h = narrow_normal(v);
+    if (__builtin_expect(has_denormals(v), 0)) h = __builtin_convertvector(round_upper(v) >> 16, vh);
+    return h;
+}
+INLINE vf round_bf16(vf v) { return widen_bf16(narrow_bf16(v)); }
+#else
 INLINE vh narrow_bf16(vf v) { return __builtin_convertvector(round_upper(v) >> 16, vh); }
 INLINE vf round_bf16(vf v) { return (vf)(round_upper(v) & 0xffff0000); }
+#endif
 #endif
 
 /* What the prelude has for floats in memory; and a value rounded to the type, which stays a float. */
@@ -89,6 +123,7 @@ INLINE vf round_bf16(vf v) { return (vf)(round_upper(v) & 0xffff0000); }
         vh h = narrow_##T(v);                                                                                \
         for (long i = 0; i < n; i++) p[i * step] = h[i];                                                     \
     }                                                                                                        \
+    INLINE vf gather_##T(const T *p, vw at, long n) { return widen_##T(gather_halves(p, at, n)); }           \
     INLINE vf ldn_##T(const T *p, long n) { return n >= LANES ? ld_##T(p) : ld_step_##T(p, 1, n); }          \
     INLINE void stn_##T(T *p, vf v, long n) {                                                                \
         if (n >= LANES)                                                                                      \

@@ -11,16 +11,11 @@ INLINE vf dot_pairs(vf c, vf x, vf y) {
     return c;
 }
 
-/* Floats as operands of such products: rounded; denormals, which would count as zero, are. */
-INLINE vh narrow_operand(vf v) {
-    vh h;
-    __asm__("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(v));
-    return h;
-}
-/* Words of them: a in the lower halves. */
+/* Words of floats as operands of such products, where denormals would count as zero: a in the lower halves.
+ */
 INLINE vf pair_floats(vf a, vf b) {
-    return (vf)(__builtin_convertvector(narrow_operand(a), vw) |
-                __builtin_convertvector(narrow_operand(b), vw) << 16);
+    return (vf)(__builtin_convertvector(narrow_normal(a), vw) | __builtin_convertvector(narrow_normal(b), vw)
+                                                                    << 16);
 }
 
 typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));

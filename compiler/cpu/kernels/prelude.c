@@ -2,6 +2,7 @@
  * LANES, PANEL, TILE_ROWS and the block sizes are defined by the emitter, from compiler/target.h. */
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int vi __attribute__((vector_size(LANES * 4)));
+typedef unsigned vw __attribute__((vector_size(LANES * 4)));
 typedef vi vb; /* truth values: all bits of a lane, or none */
 typedef unsigned char vc __attribute__((vector_size(LANES)));
 typedef int vi_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
@@ -73,6 +74,21 @@ INLINE vf ld_step(const float *p, long step, long n) {
 INLINE void st_step(float *p, long step, vf v, long n) {
     for (long i = 0; i < n; i++) p[i * step] = v[i];
 }
+/* p[at[i]] of the first n lanes i; each at[i] fits in an int. */
+#if defined(__AVX512F__) && LANES == 16
+INLINE vf gather(const float *p, vw at, long n) {
+    return __builtin_ia32_gathersiv16sf((vf){0}, p, (vi)at,
+                                        (unsigned short)(n >= LANES ? 0xffff : (1u << n) - 1), 4);
+}
+#else
+INLINE vf gather(const float *p, vw at, long n) {
+    unsigned place[LANES] __attribute__((aligned(64)));
+    float v[LANES] __attribute__((aligned(64))) = {0};
+    *(vw *)place = at;
+    for (long i = 0; i < n; i++) v[i] = p[place[i]];
+    return *(vf *)v;
+}
+#endif
 /* The same for whole numbers, and for truth values, of which a byte is one in memory. */
 INLINE vi splat_i(int a) { return a - (vi){0}; }
 INLINE vb splat_b(int a) { return splat_i(-(a != 0)); }
