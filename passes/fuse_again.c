@@ -12,9 +12,10 @@
 #include "passes/cut.h"
 #include "passes/fuse.h"
 
-/* Costs, in quarters of a byte that is written, read, or kept longer than otherwise: an op of an instruction
- * or two, a point; one of some twenty, like a division or an exponential: as much as reading a float. */
-enum { UNIT = 4, CHEAP = 1, OTHER = 16 };
+/* Costs, in quarters of a byte that is written or read: a byte that is kept longer than otherwise, since it
+ * limits the batch, too; an op of an instruction or two, a point; one of some twenty, like a division or an
+ * exponential: as much as reading a float. */
+enum { UNIT = 4, KEPT = 6, CHEAP = 1, OTHER = 16 };
 enum { MOST_READERS = 64 };
 #define MOST_COUNTED ((int64_t)1 << 36) /* of a tensor: so that all costs together are below DL_CUT_NEVER */
 
@@ -197,7 +198,7 @@ static int64_t cost_of_keeping(again *a, const vertex *v) {
         if (a->place[group] > until) until = a->place[group];
         if (!(v->loads >> r & 1)) shares += times_of(a, group);
     }
-    return (shares + (until > last)) * bytes * UNIT;
+    return (shares * UNIT + (until > last) * KEPT) * bytes;
 }
 
 static int64_t cost_of_computing(again *a, const vertex *v) {
