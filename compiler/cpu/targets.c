@@ -43,24 +43,36 @@ static bool multiplies_bf16(void) { /* AVX512_BF16; whether the system saves its
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
 }
-/* AMX-BF16 and AMX-TILE. Linux saves the tiles of processes that have asked for it (arch_prctl(2),
- * since 5.16); their threads and forks need not ask again. */
-static bool has_tiles(void) {
+static bool has_tiles(void) { /* AMX-BF16 and AMX-TILE */
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 22 && d & 1u << 24;
+}
+/* Linux saves the tiles of processes that have asked for it (arch_prctl(2), since 5.16); their threads and
+ * forks need not ask again. */
+static bool may_use_tiles(void) {
 #ifdef SYS_arch_prctl
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    unsigned a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 22 && d & 1u << 24 &&
-           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 #else
     return false;
 #endif
 }
 #endif
 
+/* CPUs that have tiles multiply bf16 without them at half the rate of floats (docs/precision.md). */
+static bool is_slow_here(const dl_target *t) {
+#ifdef __x86_64__
+    return t->low_products && !t->tiles && has_tiles();
+#else
+    (void)t;
+    return false;
+#endif
+}
+
 static bool runs_here(const dl_target *t) {
 #ifdef __x86_64__
     __builtin_cpu_init();
-    if (t->tiles && !has_tiles()) return false;
+    if (t->tiles && !(has_tiles() && may_use_tiles())) return false;
     if (t->low_products &&
         !(__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && multiplies_bf16()))
         return false;
@@ -75,7 +87,7 @@ static const dl_target *find(const char *name, dl_error *err) {
     bool any = strcmp(name, dl_backend_cpu.name) == 0;
     for (int i = 0; i < NTARGETS; i++) {
         if (!any && strcmp(targets[i].name, name) != 0) continue;
-        if (runs_here(&targets[i])) return &targets[i];
+        if (runs_here(&targets[i]) && !(any && is_slow_here(&targets[i]))) return &targets[i];
         if (any) continue;
         dl_fail(err, DL_RESOURCE, "this CPU cannot run target '%s'; leave --target out to use what it has",
                 name);

@@ -199,6 +199,20 @@ def test_amp_counted():
     check(plain["amp"]["bytes_saved"] == 0 and "bf16" not in plain["amp"]["values"], f"{plain}")
 
 
+def test_refused_tiles():
+    """Where the system lets nobody use AMX's tiles, float32's products are taken: such CPUs multiply bf16 otherwise at half their rate."""
+    source, library = f"{TMP}/refuse.c", f"{TMP}/refuse.so"
+    with open(source, "w") as f:
+        f.write("long syscall(long number, ...) { return (void)number, -1; }")
+    if subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", library, source]).returncode:
+        return
+    r = subprocess.run([DLC, "compile", MODEL, "--data_size=16", "--json"], capture_output=True, text=True, env={**os.environ, "LD_PRELOAD": library})
+    with open("/proc/cpuinfo") as f:
+        tiles = " amx_bf16 " in f.read()
+    target = json.loads(r.stdout)["target"]
+    check(target == "cpu:avx512" if tiles else target != "cpu:amx_bf16", f"{target} of a CPU {'with' if tiles else 'without'} tiles")
+
+
 def test_amp_saves():
     """What a step makes takes at most 60% of float32's bytes, at each model's peak, where weights have no copies."""
     for model in (["models/vit.dl", "--config=base", "--img_size=[360,720]", "--local_batch_size=1"], ["models/unet.dl", "--local_batch_size=4"],
