@@ -35,27 +35,37 @@ static void put_shared_sums(dl_emitter *e, const dl_shape *s, dl_tables t, dl_em
     dl_emit_sums(e, &(dl_sharing){blocks, "block", "from", "to"}, code);
 }
 
+/* Positions of a unit. */
+static int64_t gathered_rows(const dl_emitter *e, const dl_shape *s) {
+    return s->pairs ? e->t->row_block : DL_PACK_ROWS;
+}
+
+/* Of struct gather_scratch: rows, sums, gathered terms, and a column's weights where they are made for it. */
+static int64_t gathered_scratch(const dl_emitter *e, const dl_shape *s) {
+    const dl_target *t = e->t;
+    int64_t terms = s->taps * s->summed, row = s->pairs ? dl_ceil_div(terms, 2 * t->lanes) * t->lanes : terms,
+            made = dl_shape_part(e->k, s->c, s->weight, 0)->dtype == DL_F32 ? 0 : row * t->panel;
+    return t->row_block * DL_ROW_BYTES +
+           (DL_PACK_ROWS * t->panel + gathered_rows(e, s) * row + t->lanes + made) * 4;
+}
+
 /* Phase `phase`: blocks of rows by `unit`, with weights that the C expression `w` points at. */
 static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int phase, const char *w,
                           const char *unit, dl_emitted *code) {
     const char *name = e->k->name;
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *made = back ? s->x : s->y;
-    bool gathered = is_gathered(s);
     int64_t rows = s->batch * made[0] * made[1] * made[2];
-    code->units[phase] = gathered ? dl_ceil_div(rows, DL_PACK_ROWS) : t.units;
-    code->scratch = dl_emit_rows_scratch(e->t);
-    if (gathered)
-        code->scratch = e->t->row_block * DL_ROW_BYTES +
-                        (e->t->rows * e->t->panel + DL_PACK_ROWS * s->taps * s->summed + e->t->lanes) * 4;
+    code->units[phase] = s->gathered ? dl_ceil_div(rows, gathered_rows(e, s)) : t.units;
+    code->scratch = s->gathered ? gathered_scratch(e, s) : dl_emit_rows_scratch(e->t);
     bool bands = s->pairs && e->t->tiles; /* they ask for nothing */
-    const char *fetch = gathered || bands ? "0" : dl_emit_rows_fetch(e);
+    const char *fetch = s->gathered || bands ? "0" : dl_emit_rows_fetch(e);
     dl_emit_head(e, phase);
-    if (!gathered && t.groups > 1 && keep_channels(e))
+    if (!s->gathered && t.groups > 1 && keep_channels(e))
         put_shared_sums(e, s, t, code);
     else
         dl_emit_unit_sums(e, code->units[phase], code);
-    if (gathered)
+    if (s->gathered)
         dl_putf(e->out, "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, sums);\n}\n",
                 name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name);
     else
@@ -67,12 +77,12 @@ static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
     return dl_emit_array(e, s->c->parts[s->weight][0]);
 }
 
-/* Bytes in which a unit makes floats of weights that are none: those of `columns` at a time, a chain of them,
- * or one column's where all terms are gathered. */
+/* Bytes in which a unit makes floats of weights that are none: those of `columns` at a time, a chain of them.
+ */
 static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t columns) {
     int64_t terms = s->taps * dl_shape_words(s), chain = terms < DL_CHAIN ? terms : DL_CHAIN;
-    if (dl_shape_part(e->k, s->c, s->weight, 0)->dtype == DL_F32) return 0;
-    return (is_gathered(s) ? terms : columns * chain) * e->t->panel * 4;
+    bool made = !s->gathered && dl_shape_part(e->k, s->c, s->weight, 0)->dtype != DL_F32;
+    return made ? columns * chain * e->t->panel * 4 : 0;
 }
 
 /* Into few channels: phase 0 turns the weight, so that what is summed over lies along lanes. */
@@ -122,7 +132,7 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
     int64_t positions = s->batch; /* of one parity */
     for (int a = 0; a < 3; a++) positions *= dl_shape_parity(s, a, 0).count;
-    bool ahead = dl_ceil_div(positions, e->t->row_block) >= MANY || is_gathered(s);
+    bool ahead = dl_ceil_div(positions, e->t->row_block) >= MANY || s->gathered;
     dl_tables t = dl_emit_image(e, s, ahead ? MOST_COLUMNS : 1);
     dl_emit_rows_behind(e);
     code->phases = 1;
@@ -220,13 +230,14 @@ static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     (is_folded(e, s) ? put_folded : put_by_parity)(e, s, code);
 }
 
-/* Are terms words of two bf16? Neighbouring channels of all parts, where the target multiplies such. */
+/* Are terms words of two bf16? Neighbouring channels of all parts, or terms of a row that is gathered but for
+ * weights that are turned, where the target multiplies such. */
 static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     bool even = true;
     for (int i = 0; i < s->c->nparts[s->image]; i++)
         even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size * s->joined % 2 == 0;
-    return dl_cpu_pairs(e->k, e->t) && even && !is_gathered(s) && (back || !is_narrow(e, s));
+    return dl_cpu_pairs(e->k, e->t) && (even || (s->gathered && !back)) && (back || !is_narrow(e, s));
 }
 
 typedef void put_family(dl_emitter *e, const dl_shape *s, dl_emitted *code);
@@ -245,6 +256,7 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_emit_find_partial(e, e->k->nspace, order);
     code->phases = 1, code->needs[DL_NEED_CONTRACTS] = true;
     bool image = dl_op_tensor(c->op, DL_RESULT_PLACE) != DL_TENSOR_W;
+    s.gathered = image && c->windows.groups == 1 && is_gathered(&s);
     s.pairs = image && c->windows.groups == 1 && is_paired(e, &s);
     (c->windows.groups > 1 ? dl_emit_groups : families[dl_op_tensor(c->op, DL_RESULT_PLACE)])(e, &s, code);
     return dl_emit_sweeps(e, 1, code, err);

@@ -64,12 +64,13 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
 
 void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *name) {
     int64_t places = operand == dl_op_place(s->c->op, DL_TENSOR_X) ? s->joined : 1;
+    bool words = s->pairs && !s->gathered;
     dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
     for (int i = 0; i < s->c->nparts[operand]; i++) {
         const dl_type *t = dl_shape_part(e->k, s->c, operand, i);
         dl_putf(e->out, "{%d, %lld, %s}, ", s->c->parts[operand][i],
-                (long long)(t->axis[1].size * places / (s->pairs ? 2 : 1)),
-                s->pairs ? "PAIR" : dl_emit_element(t->dtype));
+                (long long)(t->axis[1].size * places / (words ? 2 : 1)),
+                words ? "PAIR" : dl_emit_element(t->dtype));
     }
     dl_puts(e->out, "};\n");
 }

@@ -15,6 +15,7 @@ typedef struct {
     int64_t weight_o, weight_c; /* w's first two axes, as they are stored */
     int64_t summed;             /* channels that a position's sums go over, */
     int64_t joined;             /* places of x along W that are one place's channels here; 1: none are */
+    bool gathered;              /* few channels: all taps of a position are copied into a row */
     bool pairs;                 /* by words of two: dl_shape_words of them */
 } dl_shape;
 

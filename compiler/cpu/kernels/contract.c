@@ -481,55 +481,134 @@ UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct a
     sum_columns(&c, arg, t->acc, sums);
 }
 
-/* Few channels: the taps of PACK_ROWS positions are gathered into rows, then all is one reduction. Taps that
- * are neighbours along W lie side by side in the input too: `run` of them are copied at a time, by vectors
- * that write past the run what the next one overwrites. */
+/* Few channels: the taps of PACK_ROWS positions, of pairs ROW_BLOCK, are gathered into rows, then all is one
+ * reduction. Taps that are neighbours along W lie side by side in the input too: `run` of them are copied at
+ * a time, by vectors that write past the run what the next one overwrites. Rows of pairs hold elements as
+ * they are, behind the last one zeros up to whole vectors of words. */
 struct gather_scratch {
     struct rows row;
-    float acc[TILE_ROWS * PANEL], a[];
+    float acc[PACK_ROWS * PANEL], a[];
 };
 
+INLINE void gather_vector(int pairs, struct array x, long from, float *row, long to) {
+    IF_PAIRS(pairs, {
+        *(vh_any *)((bf16 *)row + to) = *(const vh_any *)((const bf16 *)x.at + from);
+        return;
+    })
+    (void)pairs;
+    st(row + to, load(x, from));
+}
+/* There is one at `from`, or a zero. */
+INLINE void gather_element(int pairs, struct array x, long from, int there, float *row, long to) {
+    IF_PAIRS(pairs, {
+        ((bf16 *)row)[to] = there ? ((const bf16 *)x.at)[from] : 0;
+        return;
+    })
+    (void)pairs;
+    row[to] = there ? element(x, from) : 0;
+}
+
+/* How far taps reach along each axis. */
+struct reach {
+    int low[3], high[3];
+};
+INLINE struct reach reach_of(const struct contraction *s, long taps) {
+    struct reach all = {{0}, {0}};
+    for (long i = 0; i < taps; i++)
+        for (int k = 0; k < 3; k++) {
+            int at = s->taps[i].at[k];
+            if (i == 0 || at < all.low[k]) all.low[k] = at;
+            if (i == 0 || at > all.high[k]) all.high[k] = at;
+        }
+    return all;
+}
+INLINE long elements_to(const struct contraction *s, const int *at, long channels) {
+    return (((long)at[0] * s->in[1] + at[1]) * s->in[2] + at[2]) * channels;
+}
+
+/* `end`: of x, beyond which no vector reads. */
 INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, struct array x, long end,
-                       long channels, long taps, long run, float *to) {
-    for (long i = 0; i < taps; i += run, to += run * channels) {
+                       const struct reach *reach, long channels, long taps, long run, float *to) {
+    long base = row->base[r] * channels,
+         inside = base + elements_to(s, reach->high, channels) + channels + LANES <= end;
+    for (int k = 0; k < 3; k++)
+        inside &= row->at[k][r] + reach->low[k] >= 0 && row->at[k][r] + reach->high[k] < s->in[k];
+    for (long i = 0; i < taps; i += run) {
         const struct tap *tap = s->taps + i;
-        int w = row->at[2][r] + tap->at[2];
-        int in = (unsigned)(row->at[0][r] + tap->at[0]) < (unsigned)s->in[0] &&
-                 (unsigned)(row->at[1][r] + tap->at[1]) < (unsigned)s->in[1];
-        long from =
-            (row->base[r] + ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2]) * channels;
-        if (in && w >= 0 && w + run <= s->in[2] && from + run * channels + LANES <= end) {
-            for (long c = 0; c < run * channels; c += LANES) st(to + c, load(x, from + c));
+        long from = base + elements_to(s, tap->at, channels);
+        if (inside) {
+            for (long c = 0; c < run * channels; c += LANES)
+                gather_vector(s->pairs, x, from + c, to, i * channels + c);
             continue;
         }
-        for (long j = 0; j < run; j++)
+        int in = (unsigned)(row->at[0][r] + tap->at[0]) < (unsigned)s->in[0] &&
+                 (unsigned)(row->at[1][r] + tap->at[1]) < (unsigned)s->in[1];
+        for (long j = 0; j < run; j++) {
+            int there = in && (unsigned)(row->at[2][r] + tap->at[2] + j) < (unsigned)s->in[2];
             for (long c = 0; c < channels; c++)
-                to[j * channels + c] =
-                    in && (unsigned)(w + j) < (unsigned)s->in[2] ? element(x, from + j * channels + c) : 0;
+                gather_element(s->pairs, x, from + j * channels + c, there, to, (i + j) * channels + c);
+        }
     }
+}
+
+/* A column's weights, of `terms` elements, as floats or words, of which a row has `n`: where they lie, or
+ * made. */
+INLINE const float *gathered_weight(int pairs, struct array w, long terms, long n, float *made) {
+    IF_PAIRS(pairs, {
+        long words = terms / 2;
+        if (is_float(w)) /* turned into words */
+            for (long i = 0; i < words * PANEL; i += LANES) st(made + i, ld((const float *)w.at + i));
+        else
+            pair_panels(w.at, words, made);
+        if (terms % 2)
+            pair_rows(ld_panel((const bf16 *)w.at + (terms - 1) * PANEL), ld_panel(no_elements),
+                      made + words++ * PANEL);
+        for (long i = words * PANEL; i < n * PANEL; i += LANES) st(made + i, (vf){0});
+        return made;
+    })
+    (void)pairs, (void)n;
+    if (is_float(w)) return w.at;
+    widen(w, terms * PANEL, made);
+    return made;
 }
 
 UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct array w, long run, long unit,
                           char *scratch, rows_fn *finish, double *sums) {
     struct gather_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
-    long n = fill_rows(s, p, unit * PACK_ROWS, &t->row, PACK_ROWS), channels = s->part[0].channels,
-         nk = p->taps * channels;
+    long most = s->pairs ? ROW_BLOCK : PACK_ROWS, n = fill_rows(s, p, unit * most, &t->row, most),
+         channels = s->part[0].channels, terms = p->taps * channels,
+         nk = s->pairs ? (terms + 2 * LANES - 1) / (2 * LANES) * LANES : terms;
     struct array x = PART_OF(arg, s->part[0]);
     long end = (long)s->batch * s->in[0] * s->in[1] * s->in[2] * channels;
-    float *wide = t->a + PACK_ROWS * nk + LANES; /* a column's weights, where they are no floats */
-    for (long r = 0; r < n; r++) gather_row(s, &t->row, r, x, end, channels, p->taps, run, t->a + r * nk);
+    struct reach reach = reach_of(s, p->taps);
+    for (long r = 0; r < n; r++) {
+        float *row = t->a + r * nk;
+        gather_row(s, &t->row, r, x, end, &reach, channels, p->taps, run, row);
+        for (long i = terms; s->pairs && i < 2 * nk; i++) gather_element(s->pairs, x, 0, 0, row, i);
+    }
     for (long column = 0; column < s->columns; column++) {
         long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
-        struct array own = from_element(w, (s->weight_start + column) * nk * PANEL);
-        const float *b = own.at;
-        if (!is_float(w)) widen(own, nk * PANEL, wide), b = wide;
+        long all = s->pairs && is_float(w) ? terms / 2 : terms;
+        const float *b = gathered_weight(s->pairs, from_element(w, (s->weight_start + column) * all * PANEL),
+                                         terms, nk, t->a + most * nk + LANES);
+        IF_TILES(s->pairs, {
+            for (long r = 0; r < n; r += BAND) {
+                begin_tiles();
+                begin_band(t->acc, PANEL, 0);
+                add_rows(t->a + r * nk, TILE_WORDS, nk, b, nk);
+                end_band(t->acc, PANEL);
+                end_tiles();
+                finish(arg, t->acc, &t->row, r, n - r < BAND ? n - r : BAND, channel, m, sums);
+            }
+            continue;
+        })
         for (long r = 0; r < n; r += TILE_ROWS) {
             long rows = n - r < TILE_ROWS ? n - r : TILE_ROWS;
             for (long k = 0; k < nk; k += CHAIN) {
                 struct stretch one = {.b = b + k * PANEL, .n = nk - k < CHAIN ? nk - k : CHAIN};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = t->a + (i < rows ? r + i : r) * nk + k;
-                tile(0, &one, 1, t->acc, k > 0);
+                tile(s->pairs, &one, 1, t->acc, k > 0);
             }
             finish(arg, t->acc, &t->row, r, rows, channel, m, sums);
         }
