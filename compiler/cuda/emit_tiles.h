@@ -62,7 +62,7 @@ typedef struct {
     int inner;                           /* the space axis along which neighbouring columns lie, or -1 */
     const char *arithmetic;              /* "CT_BF16" */
     int word;                            /* bytes */
-    bool has_groups;                     /* wgmma multiplies such words, on this target */
+    bool has_groups;                     /* wgmma multiplies in that arithmetic, on this target */
     dl_tiling tiling;
 } dl_product;
 

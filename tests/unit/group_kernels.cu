@@ -48,3 +48,19 @@ extern "C" __global__ void __launch_bounds__(256) groups_3(const f16 *a, const f
     KD_SHARED(unsigned char, shared);
     group_product<CT_F16_GROUPS, f16, 64, 50, 6, false, true>(a, b, c, shared);
 }
+extern "C" __global__ void __launch_bounds__(256) groups_4(const float *a, const float *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    group_product<CT_TF32_GROUPS, float, 256, 250, 5, true, true>(a, b, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256) groups_5(const float *a, const float *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    group_product<CT_TF32_GROUPS, float, 256, 250, 5, false, false>(a, b, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256) groups_6(const float *a, const float *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    group_product<CT_TF32_GROUPS, float, 128, 120, 5, false, true>(a, b, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256) groups_7(const float *a, const float *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    group_product<CT_TF32_GROUPS, float, 64, 50, 6, true, false>(a, b, c, shared);
+}

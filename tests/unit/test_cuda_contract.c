@@ -1,5 +1,6 @@
 /* CUDA kernels around contractions, emulated: those of graphs written here, with their gradients, each by
- * itself beside the interpreter, on the same operands. */
+ * itself beside the interpreter, on the same operands. Those by wgmma through NVRTC, too, where there is one:
+ * no spill, and no word of ptxas that it takes products one behind the other. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,6 +8,8 @@
 
 #include "compiler/cuda/cuda.h"
 #include "compiler/cuda/emulate.h"
+#include "compiler/cuda/nvrtc.h"
+#include "ir/cubin.h"
 #include "ir/interp.h"
 #include "runtime/convert.h"
 #include "tests/check.h"
@@ -97,18 +100,43 @@ static void feed(dl_interp *in, const dl_graph *g) {
 
 static bool has_contraction(const dl_node *n) { return n->kernel && dl_kernel_anchor(n->kernel) >= 0; }
 
-/* The number of the kernel's variant whose name begins so. */
+/* The number of the kernel's variant whose name begins so, or 0. */
 static int variant_of(const dl_kernel *k, const dl_target *t, const char *begins) {
     const char *names[DL_MOST_VARIANTS];
     int n = dl_cuda_variants(k, t, names), found = -1;
     for (int i = n - 1; i >= 0; i--)
         if (strncmp(names[i], begins, strlen(begins)) == 0) found = i;
-    CHECK(found >= 0, "none of %d variants is %s", n, begins);
-    return found;
+    return found < 0 ? 0 : found;
 }
 
-/* All of a graph behind the passes; how many contractions it has. `variant`: as which they are made, or NULL;
- * `tile`: what its text must have, or NULL. */
+static dl_nvrtc nvrtc;
+static int in_groups; /* kernels by wgmma that NVRTC has compiled */
+
+/* A kernel by wgmma, in the text that emulation has run but for what stands in front of it. */
+static void check_machine_code(const char *what, dl_arena *arena, const dl_kernel *k, dl_way way) {
+    dl_error err = {0};
+    const dl_target *t = dl_target_find("cuda:sm_90a", &err);
+    dl_buf text = {0}, whole = {0}, image = {0}, log = {0};
+    dl_emitted code = {0};
+    dl_cubin c = {0};
+    bool ok = t && dl_cuda_emit(&text, k, t, way, &code, &err);
+    if (ok && code.needs[DL_NEED_GROUPS] && nvrtc.calls.compile) {
+        dl_cuda_open(&whole, t, &code);
+        dl_putn(&whole, text.at, text.n);
+        ok = dl_nvrtc_compile(&nvrtc, whole.at, "sm_90a", &image, &log, &err) &&
+             dl_cubin_read(arena, (const unsigned char *)image.at, image.n, &c, &err);
+        CHECK(!log.n || strspn(log.at, " \n") == log.n, "%s: %s", what, log.at);
+        for (int i = 0; i < c.n; i++)
+            CHECK(!c.kernels[i].spill_stores && !c.kernels[i].spill_loads, "%s: %s spills", what,
+                  c.kernels[i].name);
+        in_groups += ok && c.n == code.phases;
+    }
+    CHECK(ok, "%s: %s", what, err.message);
+    dl_buf_free(&text), dl_buf_free(&whole), dl_buf_free(&image), dl_buf_free(&log);
+}
+
+/* All of a graph behind the passes; how many contractions it has. `variant`: as which those are made that can
+ * be, or NULL; `tile`: what its text must have, or NULL. */
 static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t, double most,
                        const char *variant, const char *tile) {
     dl_error err = {0};
@@ -119,9 +147,9 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     for (int i = 0; i < g->nodes.n && ok; i++) {
         if (!has_contraction(g->nodes.at[i])) continue;
         int number = variant ? variant_of(g->nodes.at[i]->kernel, t, variant) : 0;
-        ok = number >= 0 &&
-             dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, (dl_way){.variant = number}, &code[i], &err);
+        ok = dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, (dl_way){.variant = number}, &code[i], &err);
         CHECK(ok, "%s: %s", what, err.message);
+        if (number) check_machine_code(what, arena, g->nodes.at[i]->kernel, (dl_way){.variant = number});
         for (int k = 0; k < DL_NEEDS; k++) needs.needs[k] |= code[i].needs[k];
     }
     dl_cuda_open(&whole, t, &needs);
@@ -156,8 +184,10 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     return all;
 }
 
-/* All, or each so many'th, in one type; or `mixed`: in f32 and, after fusion, in that one. */
-static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32, int each) {
+/* All, or each so many'th, in one type; or `mixed`: in f32 and, after fusion, in that one; as check_graph's
+ * variant. */
+static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32, int each,
+                      const char *variant) {
     dl_error err = {0};
     dl_module *m = build_all(mixed ? DL_F32 : dtype, &err);
     dl_pass_ctx ctx = {.arena = m->arena,
@@ -177,32 +207,38 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
     int all = 0;
     for (int i = 0; i < m->graphs.n && !err.code; i += only ? 1 : each) {
         const char *what =
-            dl_format(m->arena, "%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
-                      tf32 ? " in tf32" : "", m->graphs.at[i]->name, i < NCASES ? cases[i].what : "sums");
+            dl_format(m->arena, "%s%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
+                      tf32 ? " in tf32" : "", variant ? " by wgmma" : "", m->graphs.at[i]->name,
+                      i < NCASES ? cases[i].what : "sums");
         if (!only || strstr(what, only))
-            all += check_graph(what, m->arena, m->graphs.at[i], t, most, NULL, NULL);
+            all += check_graph(what, m->arena, m->graphs.at[i], t, most, variant, NULL);
     }
     CHECK(only || all * each >= 3 * NCASES, "%d kernels", all);
     dl_arena_free(m->arena);
 }
 
 /* A product of every size of tiles that there is, whose operands' neighbours lie along their rows, or along
- * the terms; 16 bytes at a time, or one by one. By wgmma, also of more terms than are on their way at a time.
- */
+ * the terms; 16 bytes at a time, or one by one. By wgmma, also of more terms than are on their way at a time,
+ * and in TF32 of types that go through registers. */
 static void test_tiles(const dl_target *t) {
     static const struct {
         const char *variant, *tile;
         int m, n, terms[2];
-    } rows[] = {{NULL, "CT_BF16, 128, 128,", 16896, 128, {8, 17}},
-                {NULL, "CT_BF16, 128, 64,", 16640, 64, {8, 17}},
-                {NULL, "CT_BF16, 64, 128,", 64, 16896, {8, 17}},
-                {NULL, "CT_BF16, 64, 64,", 6400, 64, {8, 17}},
-                {NULL, "CT_BF16, 128, 32,", 17000, 30, {8, 17}},
-                {NULL, "CT_BF16, 128, 8,", 300, 8, {8, 17}},
-                {NULL, "CT_BF16, 16, 128,", 16, 16896, {8, 17}},
-                {"128x256 by wgmma", "CT_BF16_GROUPS, 128, 256,", 150, 264, {328, 328}},
-                {"128x128 by wgmma", "CT_BF16_GROUPS, 128, 128,", 136, 128, {16, 328}},
-                {"128x64 by wgmma", "CT_BF16_GROUPS, 128, 64,", 130, 70, {296, 17}}};
+        dl_dtype dtype, right; /* the right operand may have another one in memory */
+    } rows[] = {{NULL, "CT_BF16, 128, 128,", 16896, 128, {8, 17}, DL_BF16, DL_BF16},
+                {NULL, "CT_BF16, 128, 64,", 16640, 64, {8, 17}, DL_BF16, DL_BF16},
+                {NULL, "CT_BF16, 64, 128,", 64, 16896, {8, 17}, DL_BF16, DL_BF16},
+                {NULL, "CT_BF16, 64, 64,", 6400, 64, {8, 17}, DL_BF16, DL_BF16},
+                {NULL, "CT_BF16, 128, 32,", 17000, 30, {8, 17}, DL_BF16, DL_BF16},
+                {NULL, "CT_BF16, 128, 8,", 300, 8, {8, 17}, DL_BF16, DL_BF16},
+                {NULL, "CT_BF16, 16, 128,", 16, 16896, {8, 17}, DL_BF16, DL_BF16},
+                {"128x256 by wgmma", "CT_BF16_GROUPS, 128, 256,", 150, 264, {328, 328}, DL_BF16, DL_BF16},
+                {"128x128 by wgmma", "CT_BF16_GROUPS, 128, 128,", 136, 128, {16, 328}, DL_BF16, DL_BF16},
+                {"128x64 by wgmma", "CT_BF16_GROUPS, 128, 64,", 130, 70, {296, 17}, DL_BF16, DL_BF16},
+                {"128x256 by wgmma", "CT_TF32_GROUPS, 128, 256,", 150, 264, {164, 164}, DL_F32, DL_F32},
+                {"128x128 by wgmma", "CT_TF32_GROUPS, 128, 128,", 135, 128, {17, 163}, DL_F32, DL_F32},
+                {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 70, {162, 17}, DL_F32, DL_BF16},
+                {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 71, {40, 50}, DL_F32, DL_F16}};
     for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
         int r = (int)i / 2, way = i % 2;
         const int *terms = rows[r].terms;
@@ -214,26 +250,36 @@ static void test_tiles(const dl_target *t) {
             of[o] = way ? dl_format(arena, "K=%d, %c=%d", terms[way], "MN"[o], n)
                         : dl_format(arena, "%c=%d, K=%d", "MN"[o], n, terms[way]);
         }
+        const char *type = dl_dtype_name(rows[r].dtype);
         const char *text =
             dl_format(arena,
-                      "graph @train {\n  input $a = %%0 : bf16[%s]\n  input $b = %%1 : bf16[%s]\n"
-                      "  %%2 = contract $a, $b {over=[K]} : bf16[M=%d, N=%d]\n  output \"y\" = %%2\n}\n",
-                      of[0], of[1], rows[r].m, rows[r].n);
+                      "graph @train {\n  input $a = %%0 : %s[%s]\n  input $b = %%1 : %s[%s]\n"
+                      "  %%2 = contract $a, $b {over=[K]} : %s[M=%d, N=%d]\n  output \"y\" = %%2\n}\n",
+                      type, of[0], type, of[1], type, rows[r].m, rows[r].n);
         dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
-        dl_pass_ctx ctx = {
-            .arena = arena, .weights = t->weights, .recipe.optimizer = DL_OPT_NONE, .err = &err};
-        bool ok = m && dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){.validate = true});
+        dl_pass_ctx ctx = {.arena = arena,
+                           .weights = t->weights,
+                           .tf32 = true,
+                           .recipe.optimizer = DL_OPT_NONE,
+                           .err = &err};
+        dl_dtype right = rows[r].right;
+        dl_pass_options options = {.validate = true};
+        if (right != rows[r].dtype)
+            options.observe = narrow, options.user = &right, options.skip = "recompute";
+        bool ok = m && dl_run_passes(m, dl_pipeline, &ctx, options);
         CHECK(ok, "%s: %s", text, err.message);
         if (ok)
-            check_graph(dl_format(arena, "%s by %s", of[0], of[1]), arena, m->graphs.at[0], t, 0x1p-11,
-                        rows[r].variant, dl_format(arena, "ct_tile<%s", rows[r].tile));
+            check_graph(dl_format(arena, "%s by %s", of[0], of[1]), arena, m->graphs.at[0], t,
+                        rows[r].dtype == DL_F32 ? 1e-5 : 0x1p-11, rows[r].variant,
+                        dl_format(arena, "ct_tile<%s", rows[r].tile));
         dl_arena_free(arena);
     }
 }
 
 int main(void) {
     char dir[] = "/tmp/dl_tiles_XXXXXX";
-    dl_error err = {0};
+    dl_error err = {0}, none = {0};
+    dl_arena *arena = dl_arena_new(NULL);
     const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
     if (!t) {
         printf("SKIP: %s\n", err.message);
@@ -241,12 +287,19 @@ int main(void) {
     }
     if (!mkdtemp(dir)) return 1;
     setenv("DLR_CACHE_DIR", dir, 1);
-    if (!getenv("DL_TEST_ONLY")) test_tiles(t);
-    test_type(t, DL_F32, false, false, 1);
-    test_type(t, DL_F32, false, true, 3);
-    test_type(t, DL_BF16, false, false, 1);
-    test_type(t, DL_F16, false, false, 4);
-    test_type(t, DL_BF16, true, true, 2);
-    test_type(t, DL_F16, true, false, 4);
+    if (!dl_nvrtc_find(arena, &nvrtc, &none) || !dl_nvrtc_load(&nvrtc, &none))
+        printf("SKIP: %s\n", none.message);
+    const char *only = getenv("DL_TEST_ONLY");
+    if (!only || strcmp(only, "tiles") == 0) test_tiles(t);
+    test_type(t, DL_F32, false, false, 1, NULL);
+    test_type(t, DL_F32, false, true, 3, NULL);
+    test_type(t, DL_BF16, false, false, 1, NULL);
+    test_type(t, DL_F16, false, false, 4, NULL);
+    test_type(t, DL_BF16, true, true, 2, NULL);
+    test_type(t, DL_F16, true, false, 4, NULL);
+    test_type(t, DL_F32, false, true, 4, "128x64 by wgmma");
+    test_type(t, DL_BF16, true, true, 5, "128x64 by wgmma");
+    CHECK(only || !nvrtc.calls.compile || in_groups >= 40, "%d kernels by wgmma", in_groups);
+    dl_arena_free(arena);
     return dl_test_end();
 }

@@ -14,11 +14,13 @@ enum { M = 122, K = 296, MOST_N = 250 };
 static const struct {
     const char *kernel;
     int n, bn, stages;
-    bool bf16, left, right; /* along the terms */
-} kernels[] = {{"groups_0", 250, 256, 5, true, true, true},
-               {"groups_1", 250, 256, 5, true, false, false},
-               {"groups_2", 120, 128, 5, false, true, false},
-               {"groups_3", 50, 64, 6, false, false, true}};
+    dl_dtype type;    /* f32: in TF32 */
+    bool left, right; /* along the terms */
+} kernels[] = {
+    {"groups_0", 250, 256, 5, DL_BF16, true, true}, {"groups_1", 250, 256, 5, DL_BF16, false, false},
+    {"groups_2", 120, 128, 5, DL_F16, true, false}, {"groups_3", 50, 64, 6, DL_F16, false, true},
+    {"groups_4", 250, 256, 5, DL_F32, true, true},  {"groups_5", 250, 256, 5, DL_F32, false, false},
+    {"groups_6", 120, 128, 5, DL_F32, false, true}, {"groups_7", 50, 64, 6, DL_F32, true, false}};
 enum { NKERNELS = sizeof kernels / sizeof *kernels };
 
 static char *whole(const char *first, const char *groups) {
@@ -34,23 +36,47 @@ static size_t place_of(bool along, int rows, int row, int k) {
     return along ? (size_t)(row * K + k) : (size_t)(k * ((rows + 7) / 8 * 8) + row);
 }
 
+/* An operand's elements, and what wgmma multiplies for them: of a float its nearest number of 11 digits, of
+ * two as near the larger one. */
+typedef struct {
+    _Alignas(64) char memory[(MOST_N + 8) * K * 4];
+    double value[(MOST_N + 8) * K];
+} operand;
+
+static void fill(operand *o, dl_dtype type, bool is_left) {
+    int exponent = type == DL_BF16 ? 8 : 5, digits = type == DL_BF16 ? 7 : 10;
+    for (int k = 0; k < (MOST_N + 8) * K; k++) {
+        float v = number(is_left ? k : ~k);
+        if (type == DL_F32) {
+            int e;
+            double m = frexp((double)v, &e);
+            o->value[k] = ldexp(round(ldexp(m, 11)), e - 11);
+            memcpy(o->memory + 4 * k, &v, 4);
+        } else {
+            uint16_t h = narrow_16(v, exponent, digits);
+            o->value[k] = widen_16(h, exponent, digits);
+            memcpy(o->memory + 2 * k, &h, 2);
+        }
+    }
+}
+
 /* How many sums are wrong; -1: the launch fails. */
 static int wrong_of(int i, unsigned seed) {
-    static _Alignas(64) uint16_t a[(M + 8) * K], b[(MOST_N + 8) * K];
+    static operand a, b;
     static float c[M * MOST_N];
-    int n = kernels[i].n, exponent = kernels[i].bf16 ? 8 : 5, digits = kernels[i].bf16 ? 7 : 10, wrong = 0;
+    int n = kernels[i].n, wrong = 0;
     int tiles = kernels[i].stages * (128 + kernels[i].bn) * 64, sums = 128 * (kernels[i].bn + 8) * 4;
-    for (int k = 0; k < (M + 8) * K; k++) a[k] = narrow_16(number(k), exponent, digits);
-    for (int k = 0; k < (MOST_N + 8) * K; k++) b[k] = narrow_16(number(~k), exponent, digits);
+    fill(&a, kernels[i].type, true), fill(&b, kernels[i].type, false);
     for (int k = 0; k < M * n; k++) c[k] = NAN;
-    if (!RUN(kernels[i].kernel, 1, 256, (unsigned)(tiles > sums ? tiles : sums), seed, a, b, c)) return -1;
+    if (!RUN(kernels[i].kernel, 1, 256, (unsigned)(tiles > sums ? tiles : sums), seed, a.memory, b.memory, c))
+        return -1;
     for (int row = 0; row < M; row++)
         for (int column = 0; column < n; column += 7) {
             double want = 0;
             for (int k = 0; k < K; k++)
-                want += widen_16(a[place_of(kernels[i].left, M, row, k)], exponent, digits) *
-                        widen_16(b[place_of(kernels[i].right, n, column, k)], exponent, digits);
-            wrong += !(fabs((double)c[row * n + column] - want) <= 1e-3);
+                want += a.value[place_of(kernels[i].left, M, row, k)] *
+                        b.value[place_of(kernels[i].right, n, column, k)];
+            wrong += !(fabs((double)c[row * n + column] - want) <= 2e-4);
         }
     return wrong;
 }
@@ -73,7 +99,8 @@ static const struct {
     int kernel;
     const char *says; /* "": sums are wrong */
 } faults[] = {
-    {"kd_async_fence(); }\n    /* Of an", "}\n    /* Of an", 0, "copies are not fenced"},
+    {"kd_async_fence();", "", 0, "is not fenced"},
+    {"kd_async_fence();", "", 4, "is not fenced"},
     {"kd_wgmma_begin();\n        CT_UNROLL", "CT_UNROLL", 0, "without kd_wgmma_begin"},
     {"{ kd_wgmma_wait<0>(sums()); }", "{}", 0, "ends before its products are there"},
     {"kd_wgmma_wait<BEHIND - 1>(sums())", "kd_wgmma_wait<BEHIND + 1>(sums())", 0, ""},
@@ -88,12 +115,21 @@ static const struct {
     {"at + first * CT_LINE + s * 32", "at + 64 + first * CT_LINE + s * 32", 3,
      "begins within its eight lines"},
     {"row = (int)threadIdx.x / 32 * 16", "row = (int)threadIdx.x / 64 * 32", 3, ""},
+    {"ct_round_tile(a, tile), ct_round", "ct_round", 6, ""},
+    {", ct_round_tile(b, tile + A::BYTES_OF_TILE)", "", 4, ""},
+    {"ct_round_tile(b, tile + A::BYTES_OF_TILE);\n        kd_async_fence();",
+     "kd_async_fence();\n        ct_round_tile(b, tile + A::BYTES_OF_TILE);", 4, "is not fenced"},
+    {"i < F::COUNT;", "i < F::COUNT - 1;", 5, ""},
+    {"row() + i % EIGHTS * 8, (", "row() + i % EIGHTS * 4, (", 5, ""},
+    {"s.col(k + term() + f * 4, end)", "s.col(k + term() + f * 4, end + 1)", 5, ""},
+    {"kd_wgmma_tf32(sums(), a, b)", "kd_wgmma_tf32(sums(), b, a)", 7, ""},
 };
 
 static void test_faults(void) {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         char *text = whole(dl_cuda_kernels_emulated, dl_cuda_kernels_emulated_groups);
-        char *from = strstr(text, "struct ct_groups"), *at = from ? strstr(from, faults[i].text) : NULL;
+        char *from = strstr(text, dl_cuda_kernels_contract_groups),
+             *at = from ? strstr(from, faults[i].text) : NULL;
         CHECK(at, "no '%s' to put a fault in", faults[i].text);
         if (!at || !load(dl_format(arena, "%.*s%s%s", (int)(at - text), text, faults[i].fault,
                                    at + strlen(faults[i].text))))

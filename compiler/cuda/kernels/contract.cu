@@ -13,7 +13,8 @@
  * bytes of each line by themselves. Pieces of 16 bytes of a line change places by the line's number, so that
  * eight lines' same piece lies in different banks: as wgmma wants them, too (swizzling by 64 and by 128
  * bytes). There is room for STAGES tiles. */
-enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_GROUPS, CT_F16_GROUPS /* by wgmma: contract_groups.cu */ };
+enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_GROUPS, CT_F16_GROUPS, CT_TF32_GROUPS };
+/* Those of GROUPS are by wgmma: contract_groups.cu. */
 enum { CT_LINE = 64, CT_BLOCK = 128, CT_HELD = 4 /* places that a thread keeps, at most */ };
 #ifdef __CUDACC_RTC__
 #define CT_UNROLL _Pragma("unroll")
@@ -30,35 +31,20 @@ template <class I, int PARTS> struct ct_place {
 };
 
 /* ---- an operand's tiles ---- */
-template <class S, int ROWS, int THREADS> struct ct_feed {
-    typedef typename S::word word;
-    typedef typename S::index index;
-    typedef typename S::place place;
+/* How a tile of ROWS rows lies, ALONG k or along its rows, of words of so many BYTES. */
+template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
     enum {
-        ALONG_K = S::ALONG_K,
-        WORD = sizeof(word),
-        STEP = S::BYTES ? S::BYTES : WORD,
-        SPAN = S::ALONG_K ? (int)CT_LINE : ROWS * WORD,
+        ALONG_K = ALONG,
+        WORD = BYTES,
+        SPAN = ALONG ? (int)CT_LINE : ROWS * BYTES,
         PITCH = SPAN < (int)CT_BLOCK ? (int)SPAN : (int)CT_BLOCK, /* from line to line of a block */
-        LINES = S::ALONG_K ? ROWS : CT_LINE / WORD,
-        ACROSS = SPAN / STEP,
-        DOWN = THREADS / ACROSS,
-        COUNT = (LINES + DOWN - 1) / DOWN,
-        HELD = !S::ALONG_K ? 1 : COUNT <= (int)CT_HELD ? (int)COUNT : 0,
+        LINES = ALONG ? ROWS : CT_LINE / BYTES,
         BYTES_OF_TILE = ROWS * CT_LINE
     };
-    place held[HELD ? HELD : 1];
-    word words[S::BYTES ? 1 : COUNT];
-    int first; /* byte of the thread's first piece */
-
-    static INLINE place *table() {
-        __shared__ place t[HELD ? 1 : ROWS];
-        return t;
-    }
     /* Which piece of a line holds its piece number `piece`. */
     static INLINE int turned(int line, int piece) {
         enum { PIECES = PITCH / 16 };
-        if (!S::ALONG_K && WORD == 4) return piece ^ ((line % 4 * 2) & (PIECES - 1));
+        if (!ALONG && BYTES == 4) return piece ^ ((line % 4 * 2) & (PIECES - 1));
         return PIECES >= 8   ? piece ^ (line & 7)
                : PIECES == 4 ? piece ^ (line / 2 & 3)
                : PIECES == 2 ? piece ^ (line / 4 & 1)
@@ -68,19 +54,49 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
         return byte / PITCH * (LINES * PITCH) + line * PITCH + turned(line, byte % PITCH / 16) * 16 +
                byte % 16;
     }
+    static INLINE unsigned word_of(const unsigned char *tile, int row, int k) {
+        return *(const unsigned *)(tile + (ALONG ? byte_of(row, k * 4) : byte_of(k, row * 4)));
+    }
+};
+
+/* How a block's threads fill tiles of an operand. TURNED: they lie along k, and memory along the rows
+ * (contract_groups.cu). */
+template <class S, int ROWS, int THREADS, bool TURNED = false>
+struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
+    typedef ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> lines;
+    typedef typename S::word word;
+    typedef typename S::index index;
+    typedef typename S::place place;
+    enum {
+        LINES = lines::LINES,
+        STEP = S::BYTES ? S::BYTES : sizeof(word),
+        ACROSS = lines::SPAN / STEP,
+        DOWN = THREADS / ACROSS,
+        COUNT = (LINES + DOWN - 1) / DOWN,
+        HELD = !S::ALONG_K ? 1 : COUNT <= (int)CT_HELD ? (int)COUNT : 0
+    };
+    place held[HELD ? HELD : 1];
+    word words[S::BYTES ? 1 : COUNT];
+    int first; /* byte of the thread's first piece */
+
+    static INLINE place *table() {
+        __shared__ place t[HELD ? 1 : ROWS];
+        return t;
+    }
     static INLINE int down() { return (int)threadIdx.x / ACROSS; }
     static INLINE int across() { return (int)threadIdx.x % ACROSS * STEP; }
     static INLINE bool has(int line) { return LINES % DOWN == 0 || line < LINES; }
-    /* Where the thread's piece number i goes: lines that lie 8 apart are turned alike. */
+    /* Has the thread a piece number i, and where does it go? Lines that lie 8 apart are turned alike. */
+    INLINE bool has_piece(int i) const { return has(down() + i * DOWN); }
     INLINE int place_of(int i) const {
-        return DOWN % 8 == 0 ? first + i * DOWN * PITCH : byte_of(down() + i * DOWN, across());
+        return DOWN % 8 == 0 ? first + i * DOWN * lines::PITCH : lines::byte_of(down() + i * DOWN, across());
     }
 
     /* The rows from `from` on; a barrier must follow. */
     INLINE void begin(const S &s, index from) {
-        first = byte_of(down(), across());
+        first = lines::byte_of(down(), across());
         if constexpr (!S::ALONG_K) {
-            held[0] = s.row(from + across() / WORD);
+            held[0] = s.row(from + across() / lines::WORD);
         } else if constexpr (HELD > 0) {
             CT_UNROLL for (int i = 0; i < HELD; i++) held[i] = s.row(from + down() + i * DOWN);
         } else {
@@ -90,7 +106,7 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     /* Terms [k, k + depth), those from `end` on zeros, begin their way into the tile. */
     INLINE void fetch(const S &s, kd_saddr tile, index k, index end) {
         place c;
-        if constexpr (S::ALONG_K) c = s.col(k + across() / WORD, end);
+        if constexpr (S::ALONG_K) c = s.col(k + across() / lines::WORD, end);
         CT_UNROLL for (int i = 0; i < COUNT; i++) {
             int line = down() + i * DOWN;
             if (!has(line)) break;
@@ -111,15 +127,9 @@ template <class S, int ROWS, int THREADS> struct ct_feed {
     /* What came through registers goes into the tile. */
     INLINE void put(unsigned char *tile) const {
         if constexpr (S::BYTES == 0) {
-            CT_UNROLL for (int i = 0; i < COUNT; i++) {
-                int line = down() + i * DOWN;
-                if (has(line)) *(word *)(tile + place_of(i)) = words[i];
-            }
+            CT_UNROLL for (int i = 0; i < COUNT; i++)
+                if (has_piece(i)) *(word *)(tile + place_of(i)) = words[i];
         }
-    }
-
-    static INLINE unsigned word_of(const unsigned char *tile, int row, int k) {
-        return *(const unsigned *)(tile + (S::ALONG_K ? byte_of(row, k * 4) : byte_of(k, row * 4)));
     }
 };
 
@@ -244,8 +254,8 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
                 CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] = 0;
         rows.begin(row), columns.begin(column);
     }
-    /* What the thread has brought is there; a barrier follows. */
-    INLINE void arrive() const {}
+    /* What the thread has brought of a tile is there; a barrier follows. */
+    INLINE void arrive(const A &, const B &, unsigned char *) const {}
     INLINE void multiply(const unsigned char *left, const unsigned char *right) {
         if constexpr (ARITHMETIC == CT_F32)
             ct_multiply_plain<A, B>(sum, left, right, row, column);
@@ -261,8 +271,9 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
 template <int ARITHMETIC, int BM, int BN, int WM, int WN, int STAGES, class SA, class SB>
 INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, typename SA::index n,
                             typename SA::index k, typename SA::index end, unsigned char *shared) {
-    typedef ct_feed<SA, BM, 32 * WM * WN> A;
-    typedef ct_feed<SB, BN, 32 * WM * WN> B;
+    enum { BY_K = ARITHMETIC == CT_TF32_GROUPS };
+    typedef ct_feed<SA, BM, 32 * WM * WN, BY_K && !SA::ALONG_K> A;
+    typedef ct_feed<SB, BN, 32 * WM * WN, BY_K && !SB::ALONG_K> B;
     typedef ct_product<ARITHMETIC, A, B, BM, BN, WM, WN> P;
     enum {
         DEPTH = CT_LINE / sizeof(typename SA::word),
@@ -276,10 +287,12 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     product.begin();
     __syncthreads();
     int count = end > k ? (int)((end - k + DEPTH - 1) / DEPTH) : 0, read = 0, write = 0;
-    CT_LOOP for (int t = -AHEAD; t < count; t++) {
+    int t = -AHEAD; /* known to be less than count: else ptxas takes wgmma one behind the other */
+    CT_LOOP do {
+        unsigned char *from = shared + read * STAGE;
         if (t >= 0) { /* tile t is there, and nobody reads tile t - BEHIND any more */
             kd_copy_wait<AHEAD - 1>();
-            product.arrive();
+            product.arrive(left, right, from);
             __syncthreads();
         }
         bool more = t + AHEAD < count;
@@ -291,7 +304,6 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
         }
         kd_copy_commit();
         if (t >= 0) {
-            const unsigned char *from = shared + read * STAGE;
             product.multiply(from, from + A::BYTES_OF_TILE);
             read = read + 1 == STAGES ? 0 : read + 1;
         }
@@ -299,7 +311,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
             left.put(to), right.put(to + A::BYTES_OF_TILE);
             write = write + 1 == STAGES ? 0 : write + 1;
         }
-    }
+    } while (++t < count);
     product.end();
     kd_copy_wait<0>();
     __syncthreads();

@@ -1,8 +1,61 @@
+/* A feed whose tiles lie along k, as wgmma wants floats, of an operand that lies along its rows: word by
+ * word. A warp takes eight rows by four terms at a time: lines of 32 bytes of memory, and each bank once. */
+template <class S, int ROWS, int THREADS>
+struct ct_feed<S, ROWS, THREADS, true> : ct_lines<true, sizeof(typename S::word), ROWS> {
+    typedef ct_lines<true, sizeof(typename S::word), ROWS> lines;
+    typedef typename S::word word;
+    typedef typename S::index index;
+    typedef typename S::place place;
+    enum { STEP = 4, FOURS = CT_LINE / 16, EIGHTS = ROWS / 8 / (THREADS / 32), COUNT = FOURS * EIGHTS };
+    static_assert(sizeof(word) == STEP && EIGHTS * 8 * (THREADS / 32) == ROWS, "rows of warps");
+    place held[EIGHTS];
+    word words[S::BYTES ? 1 : COUNT];
+
+    /* The thread's first row, of every eighth; its first term, of every fourth. */
+    static INLINE int row() { return (int)threadIdx.x / 32 * (EIGHTS * 8) + (int)threadIdx.x % 8; }
+    static INLINE int term() { return (int)threadIdx.x % 32 / 8; }
+    INLINE bool has_piece(int) const { return true; }
+    INLINE int place_of(int i) const {
+        return lines::byte_of(row() + i % EIGHTS * 8, (term() + i / EIGHTS * 4) * STEP);
+    }
+    INLINE void begin(const S &s, index from) {
+        CT_UNROLL for (int e = 0; e < EIGHTS; e++) held[e] = s.row(from + row() + e * 8);
+    }
+    INLINE void fetch(const S &s, kd_saddr tile, index k, index end) {
+        CT_UNROLL for (int f = 0; f < FOURS; f++) {
+            place c = s.col(k + term() + f * 4, end);
+            CT_UNROLL for (int e = 0; e < EIGHTS; e++) {
+                int i = f * EIGHTS + e;
+                bool in = s.inside(held[e], c);
+                if constexpr (S::BYTES == 0)
+                    words[i] = in ? s.load(held[e], c) : (word)0;
+                else
+                    kd_copy4(tile + place_of(i), s.at(held[e], c, in), in ? 4 : 0);
+            }
+        }
+    }
+    INLINE void put(unsigned char *tile) const {
+        if constexpr (S::BYTES == 0) {
+            CT_UNROLL for (int i = 0; i < COUNT; i++) {
+                word *to = (word *)(tile + place_of(i));
+                *to = words[i];
+            }
+        }
+    }
+};
+
+/* What the thread has brought of a tile, rounded as kd_mma_tf32's operands are: wgmma would cut it. */
+template <class F> INLINE void ct_round_tile(const F &feed, unsigned char *tile) {
+    CT_UNROLL for (int i = 0; i < F::COUNT; i++) {
+        if (feed.has_piece(i)) kd_round_tf32_at<F::STEP>(kd_saddr_of(tile) + (unsigned)feed.place_of(i));
+    }
+}
+
 /* Products of tiles by wgmma (warpgroup.cu): four warps, one below the other, multiply 64 rows by all BN
  * columns; tiles lie as ct_feed puts them. */
 template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_groups {
     enum { MT = 1, NT = BN / 8, BEHIND = 2, STEPS = CT_LINE / 32 };
-    static_assert(BM == 16 * WM && WM % 4 == 0 && A::WORD == 2 && B::WORD == 2, "tiles of warps");
+    static_assert(BM == 16 * WM && WM % 4 == 0 && A::WORD == B::WORD, "tiles of warps");
     float sum[MT][NT][4];
     int row, column;
 
@@ -11,7 +64,11 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
         row = (int)threadIdx.x / 32 * 16, column = 0;
         CT_UNROLL for (int i = 0; i < BN / 2; i++) sums()[i] = 0;
     }
-    INLINE void arrive() const { kd_async_fence(); }
+    INLINE void arrive(const A &a, const B &b, unsigned char *tile) const {
+        if constexpr (ARITHMETIC == CT_TF32_GROUPS)
+            ct_round_tile(a, tile), ct_round_tile(b, tile + A::BYTES_OF_TILE);
+        kd_async_fence();
+    }
     /* Of an operand's tile: rows from `first` on, a multiple of 64, of step s of depth. */
     template <class F> static INLINE kd_tile part(const unsigned char *tile, int first, int s) {
         kd_saddr at = kd_saddr_of(tile);
@@ -24,10 +81,9 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
         kd_wgmma_begin();
         CT_UNROLL for (int s = 0; s < STEPS; s++) {
             kd_tile a = part<A>(left, first, s), b = part<B>(right, 0, s);
-            if constexpr (ARITHMETIC == CT_BF16_GROUPS)
-                kd_wgmma_bf16<!A::ALONG_K, !B::ALONG_K>(sums(), a, b);
-            else
-                kd_wgmma_f16<!A::ALONG_K, !B::ALONG_K>(sums(), a, b);
+            if constexpr (ARITHMETIC == CT_BF16_GROUPS) kd_wgmma_bf16<!A::ALONG_K, !B::ALONG_K>(sums(), a, b);
+            if constexpr (ARITHMETIC == CT_F16_GROUPS) kd_wgmma_f16<!A::ALONG_K, !B::ALONG_K>(sums(), a, b);
+            if constexpr (ARITHMETIC == CT_TF32_GROUPS) kd_wgmma_tf32(sums(), a, b);
         }
         kd_wgmma_commit();
         kd_wgmma_wait<BEHIND - 1>(sums());
@@ -38,3 +94,5 @@ template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_BF16_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_BF16_GROUPS, A, B, BM, BN, WM> {};
 template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_F16_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_F16_GROUPS, A, B, BM, BN, WM> {};
+template <class A, class B, int BM, int BN, int WM>
+struct ct_product<CT_TF32_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_TF32_GROUPS, A, B, BM, BN, WM> {};

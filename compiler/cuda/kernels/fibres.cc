@@ -129,7 +129,7 @@ struct state {
     unsigned ready; /* warps with fibres that wait no longer, a bit each, at their rank */
     barrier all;
     copies copying[THREADS];
-    bool unfenced[THREADS]; /* copies have come that warpgroup.cc has not been told of */
+    bool unfenced[THREADS]; /* written for wgmma: warpgroup.cc has not been told */
     int products[THREADS];  /* of warpgroup.cc, that are not waited for */
     unsigned random;
     /* the process */

@@ -1,8 +1,8 @@
 /* The twin of warpgroup.cu. Tiles are read, and sums made, as late as the wait for them allows; until then
  * sums are NaN. Found: sums used or tiles overwritten before the wait, a thread that ends without one, sums
- * that are multiplied into without kd_wgmma_begin, copies that nobody has fenced, lanes that give different
- * tiles, and tiles that begin where the hardware would turn their pieces otherwise. Not seen: what else was
- * written and not fenced, and warps of a group that give different tiles. */
+ * that are multiplied into without kd_wgmma_begin, copies and rounded floats that nobody has fenced, lanes
+ * that give different tiles, and tiles that begin where the hardware would turn their pieces otherwise. Not
+ * seen: what else was written and not fenced, and warps of a group that give different tiles. */
 } /* namespace */
 namespace emulated {
 typedef unsigned long tile;
@@ -12,8 +12,19 @@ struct product {
     tile a, b;
     int group, line;
     bool left_rows, right_rows;
-    float (*widen)(unsigned short);
+    int word; /* bytes: of each operand 32 a row */
+    float (*value)(const void *word);
 };
+template <float (*WIDEN)(unsigned short)> float value_of_half(const void *word) {
+    unsigned short v;
+    __builtin_memcpy(&v, word, sizeof v);
+    return WIDEN(v);
+}
+static inline float value_of_tf32(const void *word) {
+    unsigned v;
+    __builtin_memcpy(&v, word, sizeof v);
+    return bits_as<float>(v & 0xffffe000);
+}
 /* What a thread has begun. */
 struct products {
     product at[MOST_PRODUCTS];
@@ -36,33 +47,29 @@ static inline void same_tiles(void *const *lane, unsigned) {
     }
 }
 
-/* Row r, or column r, and term k of a tile, by where its 16 bits lie. */
-static inline unsigned short element_of(tile t, bool rows, int r, int k, int line) {
+/* Row r, or column r, and term k of a tile, by where its word lies. */
+static inline float element_of(const product *p, tile t, bool rows, int r, int k) {
     int start = (int)(t & 0x3fff) << 4, leading = (int)(t >> 16 & 0x3fff) << 4,
-        stride = (int)(t >> 32 & 0x3fff) << 4;
+        stride = (int)(t >> 32 & 0x3fff) << 4, word = p->word;
     int width = t >> 62 == 1 ? 128 : t >> 62 == 2 ? 64 : 0;
     if (!width || start % (8 * width) >= width)
-        fail("line %d: a tile that begins within its eight lines", line);
-    int at = start + (rows ? r * 2 / width * leading + r * 2 % width + k / 8 * stride + k % 8 * width
-                           : r / 8 * stride + r % 8 * width + k * 2);
+        fail("line %d: a tile that begins within its eight lines", p->line);
+    int at = start + (rows ? r * word / width * leading + r * word % width + k / 8 * stride + k % 8 * width
+                           : r / 8 * stride + r % 8 * width + k * word);
     at ^= (at >> 7 & (width / 16 - 1)) << 4;
-    unsigned short v;
-    __builtin_memcpy(&v, shared((unsigned long)now.dynamic + at, 2, "a tile", line), 2);
-    return v;
+    return p->value(shared((unsigned long)now.dynamic + at, word, "a tile", p->line));
 }
 
 static inline void multiply_tiles(products *all, const product *p) {
-    enum { K = 16 };
-    int lane = now.thread.x % WARP, row = now.thread.x / WARP % 4 * 16 + lane / 4;
-    float a[2][K];
+    int lane = now.thread.x % WARP, row = now.thread.x / WARP % 4 * 16 + lane / 4, terms = 32 / p->word;
+    float a[2][16];
     for (int h = 0; h < 2; h++)
-        for (int k = 0; k < K; k++)
-            a[h][k] = p->widen(element_of(p->a, p->left_rows, row + 8 * h, k, p->line));
+        for (int k = 0; k < terms; k++) a[h][k] = element_of(p, p->a, p->left_rows, row + 8 * h, k);
     for (int i = 0; i < all->nsums; i += 4)
         for (int e = 0; e < 2; e++) {
             float two[2] = {0, 0};
-            for (int k = 0; k < K; k++) {
-                float b = p->widen(element_of(p->b, p->right_rows, i * 2 + lane % 4 * 2 + e, k, p->line));
+            for (int k = 0; k < terms; k++) {
+                float b = element_of(p, p->b, p->right_rows, i * 2 + lane % 4 * 2 + e, k);
                 two[0] += a[0][k] * b, two[1] += a[1][k] * b;
             }
             all->before[i + e] += two[0], all->before[i + 2 + e] += two[1];
@@ -75,7 +82,7 @@ static inline void multiply_begin(float *sum, int nsums, product p) {
     tile_of_lane own = {p.a, p.b, p.line};
     if (now.n % (4 * WARP)) fail("line %d: the block has no whole groups of four warps", p.line);
     for (int i = 0; i < now.n; i++)
-        if (now.unfenced[i]) fail("line %d: thread %d's copies are not fenced", p.line, i);
+        if (now.unfenced[i]) fail("line %d: what thread %d has written is not fenced", p.line, i);
     wait_warp(same_tiles, 0xffffffffu, &own, p.line);
     if (!now.products[thread]) {
         if (!all->begun) fail("line %d: sums without kd_wgmma_begin", p.line);
@@ -118,9 +125,20 @@ KD_INLINE void kd_wgmma_commit() { emulated::under_way[threadIdx.x].groups++; }
 template <int LEFT, int N> void kd_wgmma_wait(float (&)[N]) { emulated::multiply_end(LEFT); }
 template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
 void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
-    emulated::multiply_begin(sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, kd_widen_bf16});
+    emulated::multiply_begin(
+        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>});
 }
 template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
 void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
-    emulated::multiply_begin(sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, kd_widen_f16});
+    emulated::multiply_begin(
+        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>});
+}
+template <int N> void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
+    emulated::multiply_begin(sum, N, {a, b, 0, line, false, false, 4, emulated::value_of_tf32});
+}
+template <int BYTES> void kd_round_tf32_at(kd_saddr at, int line = __builtin_LINE()) {
+    if (at % BYTES) emulated::fail("line %d: %d bytes at an address that is no multiple", line, BYTES);
+    float *v = (float *)emulated::shared(at, BYTES, "floats to be rounded", line);
+    for (int i = 0; i < BYTES / 4; i++) v[i] = kd_round_tf32(v[i]);
+    emulated::now.unfenced[threadIdx.x] = true;
 }

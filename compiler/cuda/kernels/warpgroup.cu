@@ -96,3 +96,46 @@ KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
                      : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
                      : "memory");
 }
+/* sum[64][2 N] += a[64][8] b[8][2 N] of floats, whose lower 13 bits are not looked at; both tiles along k. */
+template <int N> KD_INLINE void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b) {
+    static_assert(N == 32 || N == 64 || N == 128, "columns of a product");
+    if constexpr (N == 32)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {" KD_R32 "}, %32, %33, 1, 1, 1;"
+                     : KD_F32(0)
+                     : "l"(a), "l"(b)
+                     : "memory");
+    if constexpr (N == 64)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {" KD_R64 "}, %64, %65, 1, 1, 1;"
+                     : KD_F64(0)
+                     : "l"(a), "l"(b)
+                     : "memory");
+    if constexpr (N == 128)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 {" KD_R128
+                     "}, %128, %129, 1, 1, 1;"
+                     : KD_F128(0)
+                     : "l"(a), "l"(b)
+                     : "memory");
+}
+
+/* Rounds floats of shared memory, 4, 8 or 16 bytes at a multiple of that, as kd_round_tf32 does; to be fenced
+ * for kd_wgmma_tf32, as copies are. */
+template <int BYTES> KD_INLINE void kd_round_tf32_at(kd_saddr at) {
+    float v[BYTES / 4];
+    if constexpr (BYTES == 4) asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v[0]) : "r"(at) : "memory");
+    if constexpr (BYTES == 8)
+        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v[0]), "=f"(v[1]) : "r"(at) : "memory");
+    if constexpr (BYTES == 16)
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                     : "r"(at)
+                     : "memory");
+#pragma unroll
+    for (int i = 0; i < BYTES / 4; i++) v[i] = kd_round_tf32(v[i]);
+    if constexpr (BYTES == 4) asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(v[0]) : "memory");
+    if constexpr (BYTES == 8)
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v[0]), "f"(v[1]) : "memory");
+    if constexpr (BYTES == 16)
+        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(v[0]), "f"(v[1]), "f"(v[2]),
+                     "f"(v[3])
+                     : "memory");
+}
