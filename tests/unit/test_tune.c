@@ -13,13 +13,8 @@
 #include "programs/tune.h"
 #include "runtime/state.h"
 
-static const char text[] = "graph @train {\n"
-                           "  input $a = %0 : bf16[M=40, K=512]\n"
-                           "  input $b = %1 : bf16[N=24, K=512]\n"
-                           "  %2 = contract $a, $b {over=[K]} : bf16[M=40, N=24]\n"
-                           "  %3 = leaky_relu %2 {slope=0.5} : bf16[M=40, N=24]\n"
-                           "  output \"y\" = %3\n"
-                           "}\n";
+/* In which type the product is made: bf16, or f32, in TF32. */
+static const char *type = "bf16";
 
 static dl_arena *arena;
 static dl_config *config;
@@ -29,6 +24,15 @@ static dl_buf told;
 static void hear(const char *what) { dl_puts(&told, what); }
 
 static dl_module *parse(dl_error *err) {
+    const char *text = dl_format(arena,
+                                 "graph @train {\n"
+                                 "  input $a = %%0 : %s[M=40, K=512]\n"
+                                 "  input $b = %%1 : %s[N=24, K=512]\n"
+                                 "  %%2 = contract $a, $b {over=[K]} : %s[M=40, N=24]\n"
+                                 "  %%3 = leaky_relu %%2 {slope=0.5} : %s[M=40, N=24]\n"
+                                 "  output \"y\" = %%3\n"
+                                 "}\n",
+                                 type, type, type, type);
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", err);
     CHECK(m, "%s", err->message);
     return m;
@@ -37,6 +41,7 @@ static dl_module *parse(dl_error *err) {
 static dl_compile_options options_of(void) {
     return (dl_compile_options){.target = &target,
                                 .recipe.optimizer = DL_OPT_NONE,
+                                .tf32 = true,
                                 .model = "M",
                                 .batch = 1,
                                 .warn = hear,
@@ -233,11 +238,31 @@ static dl_plan *try_all(dl_trial *trial, dl_error *err) {
     dl_pass_ctx ctx = {.arena = arena,
                        .weights = target.weights,
                        .low_products = target.low_products,
+                       .tf32 = opt.tf32,
                        .recipe = opt.recipe,
                        .err = err};
     if (!m || !dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){0})) return NULL;
-    trial->kernel = m->graphs.at[0]->kernels.at[0];
+    *trial = (dl_trial){.kernel = m->graphs.at[0]->kernels.at[0]};
     return dl_trial_plan(arena, &target, 1, trial, NULL, err);
+}
+
+/* Are there ways by wgmma, to be tried and no more? */
+static bool has_groups(const dl_plan *trials, const dl_trial *t) {
+    bool any = false;
+    for (int i = 0; trials && i < t->nways; i++) any |= strstr(t->names[i], "wgmma") != NULL;
+    return any && !strstr(t->names[0], "wgmma");
+}
+
+/* In TF32 ways by wgmma are held against those by mma.sync, which rounds its operands. */
+static void test_floats(void) {
+    dl_error err = {0};
+    dl_trial trial;
+    dl_tuning t;
+    type = "f32";
+    CHECK(has_groups(try_all(&trial, &err), &trial), "%s", err.message);
+    const dl_plan *p = compile(&t, 30, few);
+    CHECK(p && t.tried == 1 && t.rejected == 0 && told.n == 0, "%d rejected: %s", t.rejected, told.at);
+    type = "bf16";
 }
 
 int main(void) {
@@ -258,14 +283,13 @@ int main(void) {
     dl_session *s = config ? dl_session_open(arena, config, 1, NULL, &err) : NULL;
     dl_trial trial;
     dl_plan *trials = s ? try_all(&trial, &err) : NULL;
-    bool groups = false;
-    for (int i = 0; trials && i < trial.nways; i++) groups |= strstr(trial.names[i], "wgmma") != NULL;
-    CHECK(groups && !strstr(trial.names[0], "wgmma"), "%s", err.message); /* to be tried, and no more */
+    CHECK(has_groups(trials, &trial), "%s", err.message);
     if (trials) {
         test_choices(trials, &trial);
         test_wrong(trials, &trial);
         test_numbers();
         test_library();
+        test_floats();
     }
     dl_session_close(s);
     dl_buf_free(&told);
