@@ -69,7 +69,8 @@ static void put_reduce(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_partial *p = &e->partial[number];
     bool sum = in->op == DL_OP_sum, lanes_kept = p->n && p->axis[p->n - 1] == e->lane_axis;
-    const char *type = dl_emit_partial_type(in);
+    const char *type = dl_emit_partial_type(in), *some = e->points ? e->points : "n";
+    bool whole = !e->points && dl_emit_is_whole(e);
     dl_putf(e->out, "    {\n        %s *s = (%s *)sums + %lldL", type, type, (long long)p->at);
     if (p->n) dl_puts(e->out, " + "), dl_emit_number(e, p->n, p->axis);
     dl_puts(e->out, ";\n        ");
@@ -80,12 +81,11 @@ static void put_reduce(dl_emitter *e, int number) {
             dl_putf(e->out, "*s = %s(*s, v%d);\n", dl_emit_combine(in), in->args[0]);
     } else if (p->n && !lanes_kept) {
         DL_CHECK(sum);
-        dl_putf(e->out, dl_emit_is_whole(e) ? "*s += sum_lanes(v%d);\n" : "*s += sum_lanes(keep(v%d, n));\n",
-                in->args[0]);
+        dl_putf(e->out, whole ? "*s += sum_lanes(v%d);\n" : "*s += sum_lanes(keep(v%d, n));\n", in->args[0]);
     } else if (sum) {
-        dl_putf(e->out, "add_to(s, v%d, %s);\n", in->args[0], dl_emit_is_whole(e) ? "LANES" : "n");
+        dl_putf(e->out, "add_to(s, v%d, %s);\n", in->args[0], whole ? "LANES" : some);
     } else {
-        dl_putf(e->out, "for (long j = 0; j < n; j++) s[j] = %s(s[j], v%d[j]);\n", dl_emit_combine(in),
+        dl_putf(e->out, "for (long j = 0; j < %s; j++) s[j] = %s(s[j], v%d[j]);\n", some, dl_emit_combine(in),
                 in->args[0]);
     }
     dl_puts(e->out, "    }\n");

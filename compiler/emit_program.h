@@ -51,6 +51,7 @@ typedef struct dl_emitter {
     dl_sweeps sweeps;
     const dl_sweep *now; /* the sweep being written; */
     int resident;        /* CUDA: blocks for which registers must suffice at once; 0: the compiler's choice */
+    const char *points;  /* lanes of a vector that are points where panels have others, too: in C; or NULL */
     int64_t ahead; /* floats that memory is to be asked ahead, since there is so much work beside; or 0 */
     dl_partial *partial; /* by instruction: reductions over all of a sweep */
     dl_kept *kept;       /* by instruction: what sweeps.kept says */

@@ -6,7 +6,8 @@
  * brings these together. What a reduction over a kernel's points has left may be read at all of them again (a
  * spread edge): the reduction then joins, too, where that moves fewer bytes (fuse_sweeps.c). Reading at other
  * points (a contraction's operand, a view, another broadcast) is a hard edge: it goes through memory and thus
- * between two kernels. A kernel has at most one contraction, beside which only its own sums are taken. A join
+ * between two kernels. A kernel has at most one contraction, beside which only its own sums are taken: what
+ * is summed of a value that a contraction makes waits for that contraction, and for no other. A join
  * that would make kernels wait for each other in a circle is refused. */
 #include "passes/fuse.h"
 
@@ -22,14 +23,14 @@ static bool same_reduction(const dl_node *a, const dl_node *b) {
            dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
 }
 
-/* Beside a contraction only sums that keep nothing or its channels are taken: each unit of work leaves a
- * partial result of what is kept. */
+/* Beside a contraction each unit of work leaves a partial result of what is kept: nothing, or, of an image,
+ * its channels. */
 static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
-    if (!dl_op_slides(anchor->op) || makes_weight(anchor) || reduce->op == DL_OP_reduce_max ||
-        reduce->op == DL_OP_reduce_min)
-        return false;
     const dl_type *kept = &reduce->out[0].type;
-    return kept->rank == 0 || (kept->rank == 1 && kept->axis[0].name == anchor->out[0].type.axis[1].name);
+    if (reduce->op != DL_OP_sum || !dl_dtype_is_float(kept->dtype)) return false;
+    if (!kept->rank) return true;
+    return dl_op_slides(anchor->op) && !makes_weight(anchor) && kept->rank == 1 &&
+           kept->axis[0].name == anchor->out[0].type.axis[1].name;
 }
 
 /* A weight gradient's program runs straight through its panels: what a member reads beside them lies in the
@@ -55,7 +56,7 @@ static bool fits_panels(const dl_fusion *f, const dl_node *n) {
 static bool all_fit_panels(const dl_fusion *f, const dl_group *g) {
     for (int i = 0; i < g->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
-        if (dl_ops[n->op].class != DL_CLASS_CONTRACT && !fits_panels(f, n)) return false;
+        if (dl_fuse_is_pointwise(n->op) && !fits_panels(f, n)) return false;
     }
     return true;
 }
@@ -119,26 +120,44 @@ static bool one_meets_itself(const dl_fusion *f, int a, int b) {
     return false;
 }
 
-/* A contraction whose kernel could take in this reduction of what it makes: nearly for nothing. */
-static bool rides_along(const dl_fusion *f, const dl_node *reduce) {
-    enum { FAR = 16 };
-    const dl_value *v = reduce->in[0];
-    for (int i = 0; i < FAR && v->def; i++) {
-        const dl_node *n = v->def;
-        if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return sums_beside(n, reduce);
-        if (!dl_fuse_is_pointwise(n->op)) return false;
-        v = NULL;
-        for (int k = 0; k < n->nin; k++) {
-            if (dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)) {
-                if (!v) v = n->in[k];
-            } else if (dl_fuse_from_reduction(f, n->in[k], &n->out[0].type)) {
-                return false;
-            }
+/* What v is made of, point by point: the first node behind it that does more than that. NULL: variables, or
+ * *steps nodes or more lie between, or what a reduction over these points has left is among it. */
+static const dl_node *find_origin(const dl_fusion *f, const dl_value *v, int *steps) {
+    const dl_node *n = v->def, *found = NULL;
+    if (!n || !dl_fuse_is_pointwise(n->op)) return n;
+    if (*steps) --*steps;
+    for (int k = 0; k < n->nin && *steps; k++)
+        if (dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)) {
+            if (!found) found = find_origin(f, n->in[k], steps);
+        } else if (dl_fuse_from_reduction(f, n->in[k], &n->out[0].type)) {
+            *steps = 0;
         }
-        if (!v) return false;
-    }
-    return false;
+    return *steps ? found : NULL;
 }
+
+/* The contraction whose kernel could take in this reduction of what it makes, nearly for nothing; or NULL. */
+enum { RIDE = 16 /* nodes from the one to the other, at most */ };
+static const dl_node *find_ride(const dl_fusion *f, const dl_node *reduce) {
+    int steps = RIDE;
+    const dl_node *n = find_origin(f, reduce->in[0], &steps);
+    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && sums_beside(n, reduce) ? n : NULL;
+}
+
+/* The contraction of a group, or that with which a reduction of it could ride along; or NULL. In the kernel
+ * of another one what is reduced would be read again. */
+static const dl_node *ride_of(const dl_fusion *f, const dl_group *g) {
+    const dl_node *of = g->anchor;
+    for (int i = 0; i < g->members.n && g->reduce && !of; i++) {
+        const dl_node *n = f->graph->nodes.at[g->members.at[i]];
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE) of = find_ride(f, n);
+    }
+    return of;
+}
+
+/* For a contraction, and what lies between it and a reduction? */
+static bool has_room(const dl_group *g) { return g->members.n + RIDE <= DL_FUSE_MOST_MEMBERS; }
+
+static bool part_ways(const dl_node *a, const dl_node *b) { return a && b && a != b; }
 
 /* May all that group a sums stand beside a contraction, unless it becomes one with group b, which cannot? */
 static bool rides_apart(const dl_fusion *f, int a, int b) {
@@ -146,7 +165,7 @@ static bool rides_apart(const dl_fusion *f, int a, int b) {
     if (!x->reduce || x->mixed || !f->groups.at[b].spreads) return false;
     for (int i = 0; i < x->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[x->members.at[i]];
-        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !rides_along(f, n)) return false;
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !find_ride(f, n)) return false;
     }
     return true;
 }
@@ -161,6 +180,7 @@ static bool can_merge(dl_fusion *f, int a, int b) {
         return false;
     if (anchor && makes_weight(anchor) && !(all_fit_panels(f, x) && all_fit_panels(f, y))) return false;
     if (rides_apart(f, a, b) || rides_apart(f, b, a)) return false;
+    if (part_ways(ride_of(f, x), ride_of(f, y))) return false;
     if (mix(f, a, b) && (one_meets_itself(f, a, b) || !dl_fuse_pays(f, a, b, -1, &x->space))) return false;
     return dl_fuse_order_merge(f, a, b);
 }
@@ -196,8 +216,10 @@ typedef struct {
     dl_type space;
 } joined;
 
-static void join_reduction(const dl_node *n, const dl_group *g, joined *j) {
+static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
     const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
+    const dl_node *ride = find_ride(f, n);
+    if (part_ways(ride, ride_of(f, g)) || (ride && !g->anchor && !has_room(g))) return;
     if (g->anchor && (j->spreads || !g->reduce || !sums_beside(g->anchor, n))) return;
     if (dl_fuse_same_axes(&g->space, from)) {
         j->mixed |= !g->reduce || !same_reduction(g->reduce, n);
@@ -211,7 +233,8 @@ static void join_reduction(const dl_node *n, const dl_group *g, joined *j) {
 static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
     const dl_type *t = &n->out[0].type;
     if (g->anchor && (j->spreads || (makes_weight(g->anchor) && !fits_panels(f, n)))) return;
-    j->can = dl_fuse_same_axes(&g->space, t) || (g->reduce && dl_fuse_same_axes(&g->post, t)) ||
+    j->can = dl_fuse_same_axes(&g->space, t) ||
+             (g->reduce && dl_fuse_same_axes(&g->post, t) && (g->anchor || has_room(g))) ||
              (j->mixed && dl_fuse_has_axes(&g->space, t));
 }
 
@@ -227,7 +250,7 @@ static joined try_join(dl_fusion *f, int node, int at) {
     if (g->members.n == DL_FUSE_MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return no;
     if (spreads_into(f, &f->out[node], at)) j.mixed = j.spreads = true;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE)
-        join_reduction(n, g, &j);
+        join_reduction(f, n, g, &j);
     else if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
         j.can = !j.spreads && can_anchor(f, g, n);
     else if (dl_fuse_is_pointwise(n->op)) /* templates, collectives, cat and stored views stand alone */
@@ -235,7 +258,7 @@ static joined try_join(dl_fusion *f, int node, int at) {
     if (j.can && j.mixed && meets_itself(f, node, at, at)) return no;
     if (j.can && j.mixed) {
         int times = dl_fuse_pays(f, at, -1, node, &j.space);
-        j.can = times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && rides_along(f, n)));
+        j.can = times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && find_ride(f, n)));
     }
     return j.can && dl_fuse_order_join(f, node, at) ? j : no;
 }

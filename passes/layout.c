@@ -50,13 +50,20 @@ static bool makes_part(const panels *p, const dl_node *n) {
                           dl_node_int(n, DL_ATTR_ranks));
 }
 
+/* The same points, of whatever elements. */
+static bool same_points(const dl_type *a, const dl_type *b) {
+    dl_type of = *a;
+    of.dtype = b->dtype;
+    return dl_type_same(&of, b);
+}
+
 /* What is element by element beside a panel is one, and so is a part of one. */
 static void spread_through(panels *p, const dl_node *n, dl_arena *arena) {
     bool part = makes_part(p, n), any = p->is[n->out[0].id];
     bool elementwise = dl_ops[n->op].class == DL_CLASS_ELEM || n->op == DL_OP_all_reduce;
     if (!elementwise && !part) return;
     for (int k = 0; k < n->nin; k++)
-        any |= p->is[n->in[k]->id] && (part || dl_type_same(&n->in[k]->type, &n->out[0].type));
+        any |= p->is[n->in[k]->id] && (part || same_points(&n->in[k]->type, &n->out[0].type));
     if (!any) return;
     for (int k = -1; k < n->nin; k++) {
         const dl_value *v = k < 0 ? &n->out[0] : n->in[k];

@@ -2,6 +2,7 @@
 #include "passes/scaler.h"
 
 #include <float.h>
+#include <math.h>
 
 #include "ir/base/tags.h"
 
@@ -19,11 +20,16 @@ dl_value *dl_scaler_seed(dl_builder *b, dl_dtype dtype, dl_error *err) {
     return dl_build_cast(b, &add_state(b, DL_SCALER_SCALE, DL_F32, first_scale, err)->value, dtype);
 }
 
-/* 0 where all elements are finite, else NaN, which stays NaN in any sum: one reduction, which can stand
- * beside what makes the gradient. */
-static dl_value *fault_of(dl_builder *b, dl_value *grad) {
-    dl_value *sum = dl_build_reduce(b, DL_OP_sum, dl_build_k(b, DL_OP_mul, grad, 0), 0, NULL);
-    return dl_build_cast(b, sum, DL_F32);
+/* How many elements are not finite: one sum, which can stand beside what makes the gradient. It is asked by
+ * comparison, and so, of a gradient in 16 bits, what memory has of it (fuse_kernel.c): in f32 a sum may be
+ * finite that is beyond them. */
+static dl_value *count_faults(dl_builder *b, dl_value *grad) {
+    const dl_node *n = grad->def;
+    if (n && n->op == DL_OP_cast && dl_dtype_is_half(n->in[0]->type.dtype)) grad = n->in[0];
+    dl_value *finite = dl_build2(b, DL_OP_and, dl_build_k(b, DL_OP_lt, grad, INFINITY),
+                                 dl_build_k(b, DL_OP_gt, grad, -INFINITY));
+    dl_value *fault = dl_build_cast(b, dl_build1(b, DL_OP_not, finite), DL_F32);
+    return dl_build_reduce(b, DL_OP_sum, fault, 0, NULL);
 }
 
 /* Every gradient divided by the scale: multiplied by the reciprocal, which is taken in f64 and rounded. The
@@ -36,7 +42,7 @@ static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
     for (int i = 0; i < o->trained.n; i++) {
         dl_trained *t = &o->trained.at[i];
         o->b->loc = t->var->loc;
-        dl_o_total_add(o, &faults, t, fault_of(o->b, t->grad));
+        dl_o_total_add(o, &faults, t, count_faults(o->b, t->grad));
         t->grad = dl_o_mul(o, t->grad, dl_build_cast(o->b, by, t->grad->type.dtype));
         if (!dl_type_same(&t->grad->type, &t->own->type)) /* axes without a name come back */
             t->grad = dl_build_as(o->b, DL_OP_broadcast, 1, &t->grad, 0, NULL, t->own->type);

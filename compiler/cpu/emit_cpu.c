@@ -100,8 +100,17 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
         if (i == c->parts[dl_op_place(c->op, DL_TENSOR_W)][0] && k->params.at[i].type.layout.kind != DL_PANEL)
             return dl_emit_refuse(k, c, err, "the weight of '%s' does not lie in panels [DL-E0803]",
                                   dl_ops[c->op].name);
-    if (e->sweeps.n > 1 && (!dl_op_slides(c->op) || of_weights))
-        return dl_emit_refuse(k, c, err, "beside '%s' nothing is reduced [DL-E0803]", dl_ops[c->op].name);
+    for (int i = 0; i < e->now->run.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[e->now->run.at[i]];
+        bool reduces = e->steps[e->now->run.at[i]].kind == DL_K_REDUCE,
+             keeps = reduces && e->steps[e->now->run.at[i]].axes;
+        if (keeps && (!dl_op_slides(c->op) || of_weights))
+            return dl_emit_refuse(k, in, err, "beside '%s' only sums over all are made [DL-E0803]",
+                                  dl_ops[c->op].name);
+        if (reduces && !dl_emit_is_float(in->type))
+            return dl_emit_refuse(k, in, err, "beside '%s' only floats are reduced [DL-E0803]",
+                                  dl_ops[c->op].name);
+    }
     int sweeps = 0; /* of the contraction: the first, or none */
     for (int i = 0; i < e->sweeps.n; i++) sweeps += contracts(&e->sweeps.at[i]);
     if (sweeps != 1)

@@ -81,18 +81,17 @@ static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t 
             name, name, x, (long long)(per * groups), dl_emit_element(e->k->params.at[x].type.dtype), y,
             (long long)(own * groups), dl_emit_element(e->k->params.at[y].type.dtype), (long long)per,
             (long long)own, (long long)span);
-    e->flat = true;
-    dl_emit_body(e);
+    dl_emit_panel_body(e, s);
+    code->units[0] = dl_ceil_div(own * groups, panel) * places;
     dl_emit_head(e, 0);
+    dl_emit_unit_sums(e, code->units[0], code);
     dl_putf(
         e->out,
         "    const float *acc = %s_gradient_unit(&%s_gradient, arg, unit / %lldL, unit %% %lldL, scratch);\n"
-        "    double *sums = 0;\n"
         "    for (long i = 0; i < %lldL; i += LANES)\n"
         "        %s_body(arg, unit * %lldL + i, LANES, acc + i, sums);\n}\n",
         depthwise ? "depth" : "group", name, (long long)places, (long long)places, (long long)block, name,
         (long long)block);
-    code->units[0] = dl_ceil_div(own * groups, panel) * places;
     code->needs[DL_NEED_GRAD_ROWS] = depthwise ? 0 : 1u << e->t->grad_rows;
     code->scratch =
         depthwise ? block * 4 : (7 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;

@@ -122,43 +122,46 @@ static void put_coordinates(dl_emitter *e, const product *p, const group *g, con
 }
 
 /* <kernel>_<name>: calls <kernel>_<vector> for each vector of some rows of a panel, and for what remains of a
- * row. */
-static void put_rows(dl_emitter *e, const product *p, const char *name, const char *vector) {
+ * row; `adds`: which may add up. */
+static void put_rows(dl_emitter *e, const product *p, const char *name, const char *vector, bool adds) {
     const dl_kernel *k = e->k;
     dl_putf(e->out,
-            "static void %s_%s(char *const *arg, const float *acc, long batch, long row, long rows, "
-            "long column, long n) {\n"
-            "    (void)batch, (void)column, (void)n;\n"
-            "    for (long end = row + rows; row < end; row++, acc += PANEL) {\n",
-            k->name, name);
+            "static %svoid %s_%s(char *const *arg, const float *acc, long batch, long row, long rows, "
+            "long column, long n, long step, double *sums) {\n"
+            "    (void)batch, (void)column, (void)n, (void)step, (void)sums;\n",
+            adds ? dl_emit_warmth(e) : "", k->name, name);
+    const char *sums = adds ? dl_emit_take_sums(e) : "sums";
+    dl_puts(e->out, "    for (long end = row + rows; row < end; row++, acc += PANEL) {\n");
     put_coordinates(e, p, &p->batch, "batch");
     put_coordinates(e, p, &p->rows, "row");
     dl_buf call = {0};
     dl_putf(&call, "%s_%s(arg, ", k->name, vector);
     for (int i = 0; i < k->nspace; i++) dl_putf(&call, i == e->lane_axis ? "column + i, " : "x%d, ", i);
     if (e->lane_axis < 0) {
-        dl_putf(e->out, "    %s1, acc);\n", call.at);
+        dl_putf(e->out, "    %s1, acc, %s);\n", call.at, sums);
     } else {
-        dl_putf(e->out, "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, acc + i);\n",
-                call.at);
-        if (p->column.size % e->t->lanes) dl_putf(e->out, "    if (i < n) %sn - i, acc + i);\n", call.at);
+        const char *at = "acc + i / PANEL * step + i % PANEL";
+        dl_putf(e->out, "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, %s, %s);\n",
+                call.at, at, sums);
+        if (p->column.size % e->t->lanes)
+            dl_putf(e->out, "    if (i < n) %sn - i, %s, %s);\n", call.at, at, sums);
     }
-    dl_puts(e->out, "    }\n}\n");
+    dl_puts(e->out, "    }\n");
+    if (adds) dl_emit_give_sums(e);
+    dl_puts(e->out, "}\n");
     dl_buf_free(&call);
 }
 
 /* What stands behind the sum. */
 static void put_behind(dl_emitter *e, const product *p) {
-    dl_emit_vector_head(e, "body", false);
-    dl_emit_run(e);
-    dl_puts(e->out, "}\n");
-    put_rows(e, p, "rows", "body");
+    dl_emit_body(e);
+    put_rows(e, p, "rows", "body", true);
 }
 
 /* What asks memory for all that this touches: its name, or "0": there is nothing. */
 static const char *put_fetch(dl_emitter *e, const product *p) {
-    if (!dl_emit_lines(e, false)) return "0";
-    put_rows(e, p, "fetch", "lines");
+    if (!dl_emit_lines(e)) return "0";
+    put_rows(e, p, "fetch", "lines", false);
     return dl_format(e->arena, "%s_fetch", e->k->name);
 }
 
@@ -173,8 +176,7 @@ static bool is_gradient(const product *p) {
 
 static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
     const char *name = e->k->name;
-    dl_gradient g = {
-        .batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size, .across = true};
+    dl_gradient g = {.batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size};
     g.packs = side_type(p, 0) != DL_F32, g.pairs = dl_cpu_pairs(e->k, e->t);
     for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
     g.in[2] = g.out[2] = p->terms.size;
@@ -182,12 +184,13 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
         dl_putf(e->out, "static const struct part %s_%s[] = {{%d, %lld, %s}};\n", name, i ? "y" : "x",
                 p->c->parts[p->side[i]][0], (long long)(i ? p->column.size : p->rows.size),
                 dl_emit_element(side_type(p, i)));
-    dl_putf(e->out,
-            "static void %s_block(char *const *arg, long group, long panel, long row, long rows, const float "
-            "*sum) {\n"
-            "    long column = panel * PANEL, n = %lldL - column < PANEL ? %lldL - column : PANEL;\n"
-            "    %s_rows(arg, sum, 0, row, rows, column, n);\n}\n",
-            name, (long long)p->column.size, (long long)p->column.size, name);
+    dl_putf(
+        e->out,
+        "static void %s_block(char *const *arg, long group, long panel, long panels, long row, long rows, "
+        "const float *sum, long step, double *sums) {\n    (void)group;\n"
+        "    long column = panel * PANEL, n = %lldL - column, most = panels * PANEL;\n"
+        "    %s_rows(arg, sum, 0, row, rows, column, n < most ? n : most, step, sums);\n}\n",
+        name, (long long)p->column.size, name);
     dl_emit_gradient(e, &g, code);
 }
 
@@ -251,6 +254,13 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
             (long long)even_step(p, 1, &p->column), name, name, fetch, (long long)unit_rows,
             (long long)unit_panels, panel_floats * 4 <= PANELS_STAY);
+    code->phases = 2;
+    code->units[0] =
+        banded ? p->batch.size * terms / (DL_BAND / 2) : p->batch.size * (panels + (ahead ? blocks : 0));
+    code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
+    code->workspace = dl_plan_round((right_floats + left_floats) * 4);
+    code->scratch = (e->t->rows * e->t->panel + (direct || ahead ? 0 : e->t->row_block * p->terms.size)) * 4;
+    if (tiles) code->scratch = DL_BAND * (DL_CHAIN + unit_panels * e->t->panel) * 4;
     dl_emit_head(e, 0);
     if (ahead)
         dl_putf(e->out,
@@ -261,29 +271,23 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     dl_putf(e->out, "    pack_%s(&%s_shape, arg, unit, (float *)workspace);\n}\n", banded ? "terms" : "right",
             name);
     dl_emit_head(e, 1);
+    dl_emit_unit_sums(e, code->units[1], code);
     dl_putf(e->out,
-            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows);\n}\n", name,
-            name);
-    code->phases = 2;
-    code->units[0] =
-        banded ? p->batch.size * terms / (DL_BAND / 2) : p->batch.size * (panels + (ahead ? blocks : 0));
-    code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
-    code->workspace = (right_floats + left_floats) * 4;
-    code->scratch = (e->t->rows * e->t->panel + (direct || ahead ? 0 : e->t->row_block * p->terms.size)) * 4;
-    if (tiles) code->scratch = DL_BAND * (DL_CHAIN + unit_panels * e->t->panel) * 4;
+            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
+            name, name);
 }
 
 bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
-    (void)err;
     product p = find_product(k, &k->instrs.at[dl_kernel_anchor(k)]);
     e->lane_axis = p.column.n ? p.column.axis[0] : -1, e->flat = false;
     e->mode = p.column.n ? DL_LANES : DL_SINGLE;
+    dl_emit_find_partial(e, 0, NULL); /* of sums that keep nothing */
     bool gradient = is_gradient(&p);
     e->ahead = gradient && !is_banded(e, &p) ? p.column.size : 0; /* a weight's next row, and its moments' */
     put_behind(e, &p);
     e->ahead = 0;
     code->needs[DL_NEED_CONTRACTS] = true;
     (gradient && !is_banded(e, &p) ? put_gradient : put_product)(e, &p, code);
-    return true;
+    return dl_emit_sweeps(e, 1, code, err);
 }

@@ -75,10 +75,9 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             g->nx, g->ny, name, name, (long long)g->channels, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
             ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels = %lld, "
-            ".shares = %lld, .direct = %d, .height = %lld, .pairs = %d, .across = %d};\n",
+            ".shares = %lld, .direct = %d, .height = %lld, .pairs = %d};\n",
             (long long)g->panels, (long long)g->groups, (long long)g->unit_groups, (long long)g->unit_rows,
-            (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->pairs,
-            g->across);
+            (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->pairs);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
     if (tile != DL_BAND) { /* bands are of one height */
@@ -89,36 +88,57 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     code->phases = 1, code->units[0] = g->blocks * g->shares;
     code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->shares > 1 ? 0 : sums)) * 4;
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    gradient_unit(&%s_shape, arg, unit, scratch, workspace, %s_block);\n}\n", name,
+    if (g->shares == 1)
+        dl_emit_unit_sums(e, g->blocks, code);
+    else
+        dl_puts(e->out, "    double *sums = 0;\n");
+    dl_putf(e->out, "    gradient_unit(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n", name,
             name);
     if (g->shares == 1) return;
-    dl_emit_head(e, 1);
-    dl_putf(e->out, "    gradient_shares(&%s_shape, arg, unit, scratch, workspace, %s_block);\n}\n", name,
-            name);
     code->phases = 2, code->units[1] = g->blocks;
     code->workspace = g->blocks * g->shares * sums * 4;
     if (code->scratch < sums * 4) code->scratch = sums * 4;
+    dl_emit_head(e, 1);
+    dl_emit_unit_sums(e, g->blocks, code);
+    dl_putf(e->out, "    gradient_shares(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n",
+            name, name);
+}
+
+void dl_emit_panel_body(dl_emitter *e, const dl_shape *s) {
+    e->flat = true;
+    if (s->weight_o % e->t->panel)
+        e->points = dl_format(e->arena, "panel_points(x0, %lldL, %lldL)", (long long)s->weight_o,
+                              (long long)(s->taps * s->weight_c));
+    dl_emit_body(e);
+    e->points = NULL;
 }
 
 /* Sums in the order of the weight, which is read and written straight through. */
 static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     dl_putf(e->out,
-            "static void %s_block(char *const *arg, long group, long panel, long row, long rows, const float "
-            "*sum) {\n"
-            "    double *sums = 0;\n"
-            "    for (long i = 0; i < rows * PANEL; i += LANES)\n"
-            "        %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + row) * PANEL + i, LANES, sum + "
-            "i, sums);\n}\n",
-            e->k->name, e->k->name, (long long)s->taps, (long long)run, (long long)s->weight_c);
+            "static %svoid %s_block(char *const *arg, long group, long panel, long panels, long row, long "
+            "rows, const float *sum, long step, double *sums) {\n    (void)sums;\n",
+            dl_emit_warmth(e), e->k->name);
+    const char *sums = dl_emit_take_sums(e);
+    dl_putf(
+        e->out,
+        "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
+        "        for (long i = 0; i < rows * PANEL; i += LANES)\n"
+        "            %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + row) * PANEL + i, LANES, sum "
+        "+ i, %s);\n",
+        e->k->name, (long long)s->taps, (long long)run, (long long)s->weight_c, sums);
+    dl_emit_give_sums(e);
+    dl_puts(e->out, "}\n");
 }
 
 /* Rows are dy's few channels by mirrored taps, lanes are x's. */
 static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     dl_putf(
         e->out,
-        "static void %s_block(char *const *arg, long group, long panel, long row, long rows, const float "
-        "*sum) {\n"
-        "    (void)row;\n    double *sums = 0;\n"
+        "static void %s_block(char *const *arg, long group, long panel, long panels, long row, long rows, "
+        "const float *sum, long step, double *sums) {\n"
+        "    (void)row, (void)rows, (void)sums;\n"
+        "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
         "    for (long tap = 0; tap < %lldL; tap++)\n"
         "        for (long c = panel * PANEL; c < %lldL && c < (panel + 1) * PANEL; c++) {\n"
         "            float acc[PANEL] = {0};\n"
@@ -152,8 +172,7 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
     g.pairs = dl_cpu_pairs(e->k, e->t);
     dl_emit_parts(e, s, turned ? y : x, "x");
     dl_emit_parts(e, s, turned ? x : y, "y");
-    e->flat = true;
-    dl_emit_body(e);
+    dl_emit_panel_body(e, s);
     int64_t run = g.channels < DL_RUN_BELOW && g.dilation[2] == 1 ? g.kernel[2] : 1;
     (turned ? put_turned_block : put_block)(e, s, run);
     dl_emit_gradient(e, &g, code);

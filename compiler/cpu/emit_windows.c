@@ -186,19 +186,19 @@ int64_t dl_emit_rows_scratch(const dl_target *t) { return t->row_block * (t->pan
 
 /* ---- what stands behind the sum ---- */
 
-void dl_emit_vector_head(dl_emitter *e, const char *name, bool sums) {
+void dl_emit_vector_head(dl_emitter *e, const char *name) {
     const dl_kernel *k = e->k;
     dl_putf(e->out, "INLINE void %s_%s(char *const *arg, ", k->name, name);
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, "long x%d, ", i);
-    dl_putf(e->out, "long n, const float *acc%s) {\n    (void)arg, (void)n, (void)acc%s",
-            sums ? ", double *sums" : "", sums ? ", (void)sums" : "");
+    dl_puts(e->out,
+            "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)acc, (void)sums");
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
 }
 
-bool dl_emit_lines(dl_emitter *e, bool sums) {
+bool dl_emit_lines(dl_emitter *e) {
     size_t mark = e->out->n;
-    dl_emit_vector_head(e, "lines", sums);
+    dl_emit_vector_head(e, "lines");
     bool any = e->mode == DL_LANES && dl_emit_fetch(e);
     if (any)
         dl_puts(e->out, "}\n");
@@ -208,9 +208,29 @@ bool dl_emit_lines(dl_emitter *e, bool sums) {
 }
 
 void dl_emit_body(dl_emitter *e) {
-    dl_emit_vector_head(e, "body", true);
+    dl_emit_vector_head(e, "body");
     dl_emit_run(e);
     dl_puts(e->out, "}\n");
+}
+
+static int64_t count_sums(const dl_emitter *e) {
+    int64_t all = 0;
+    for (int i = 0; i < e->now->run.n; i++) all += e->partial[e->now->run.at[i]].count;
+    return all;
+}
+
+const char *dl_emit_warmth(const dl_emitter *e) { return count_sums(e) ? "WARM " : ""; }
+
+const char *dl_emit_take_sums(dl_emitter *e) {
+    long long n = count_sums(e);
+    if (!n) return "sums";
+    dl_putf(e->out, "    double own[%lld];\n    for (long i = 0; i < %lldL; i++) own[i] = sums[i];\n", n, n);
+    return "own";
+}
+
+void dl_emit_give_sums(dl_emitter *e) {
+    long long n = count_sums(e);
+    if (n) dl_putf(e->out, "    for (long i = 0; i < %lldL; i++) sums[i] = own[i];\n", n);
 }
 
 /* Runs <kernel>_<vector> over m channels of one position; its coordinates are written as `at`, by axis. */
@@ -258,7 +278,7 @@ void dl_emit_rows_behind(dl_emitter *e) {
 }
 
 const char *dl_emit_rows_fetch(dl_emitter *e) {
-    if (!dl_emit_lines(e, true)) return "0";
+    if (!dl_emit_lines(e)) return "0";
     put_rows(e, "fetch", "lines");
     return dl_format(e->arena, "%s_fetch", e->k->name);
 }

@@ -58,12 +58,16 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most);
 /* What stands behind the sum: <kernel>_body, and around it <kernel>_point, which finishes a position, or
  * <kernel>_rows, which finishes some rows of a block. */
 void dl_emit_body(dl_emitter *e);
-/* The head of a function <kernel>_<name> on one vector: its place, lanes, accumulators and, where they take
- * some, `sums`. */
-void dl_emit_vector_head(dl_emitter *e, const char *name, bool sums);
+/* The head of a function <kernel>_<name> on one vector: its place, lanes, accumulators and `sums`. */
+void dl_emit_vector_head(dl_emitter *e, const char *name);
+/* Around a loop that runs bodies: a unit's sums, which keep nothing, as variables that can stay in registers,
+ * and given back. What bodies take in the place of `sums`. */
+const char *dl_emit_take_sums(dl_emitter *e);
+const char *dl_emit_warmth(const dl_emitter *e); /* of the function that the loop stands in */
+void dl_emit_give_sums(dl_emitter *e);
 /* <kernel>_lines, which asks for the lines that <kernel>_body will touch. False: none, and nothing is
  * written. */
-bool dl_emit_lines(dl_emitter *e, bool sums);
+bool dl_emit_lines(dl_emitter *e);
 void dl_emit_point(dl_emitter *e);
 void dl_emit_rows_behind(dl_emitter *e);
 /* <kernel>_fetch, which asks memory for all that <kernel>_rows will touch; its name, or "0": there is
@@ -87,7 +91,6 @@ typedef struct {
     bool packs;              /* x is no array of floats, and never read where it lies */
     bool pairs;              /* both are bf16, which the target multiplies: positions go by two */
     int64_t channels, lanes; /* of x, of dy */
-    bool across;             /* the result's rows lie panel behind panel */
     /* found by dl_emit_gradient: see struct weight_gradient */
     int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, shares;
     bool direct;
@@ -95,6 +98,8 @@ typedef struct {
 } dl_gradient;
 void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code);
 void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code);
+/* <kernel>_body for a weight in panels, which is read and written straight through. */
+void dl_emit_panel_body(dl_emitter *e, const dl_shape *s);
 
 /* Kernels whose contraction has groups. */
 void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code);

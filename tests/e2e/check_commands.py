@@ -2,6 +2,7 @@
 
 check_commands.py DLC     from the project's root; needs nothing but Python's own library
 """
+import glob
 import json
 import os
 import re
@@ -222,6 +223,19 @@ def test_amp_saves():
             r = dlc("compile", *model, f"--amp_mode={mode}", "--target=cpu:avx2", "--dump=memory")
             size[mode] = float(re.search(r"([\d.]+) MiB  \d+ values, of which", r.stdout)[1])
         check(size["bf16"] <= 0.6 * size["none"], f"{model[0]}: {size}")
+
+
+def test_finiteness_fused():
+    """fp16: no kernel reads a gradient again only to test it, but for sums by channel that a kernel around a contraction has left."""
+    for model in sorted(glob.glob("models/*.dl")):
+        r = dlc("compile", model, "--amp_mode=fp16", "--dump=kernel")
+        kernels = re.findall(r"^kernel @(train_\w+)\((.*?)\) -> \((.*?)\) space\((.*?)^}", r.stdout, re.M | re.S)
+        tests = [k for k in kernels if "{value=inf}" in k[3] and " = sum " in k[3]]
+        check(r.returncode == 0 and tests, f"{model}: exit {r.returncode}, {len(tests)} of {len(kernels)} kernels test gradients")
+        for name, reads, makes, body in tests:
+            makes_more = any(re.findall(r"\[([^\]]+)\]", makes)) or " over(" in body or " = conv" in body
+            by_channel = all("," not in axes for axes in re.findall(r"\[([^\]]*)\]", reads))
+            check(makes_more or by_channel, f"{model}: @{name}({reads}) -> ({makes})")
 
 
 for test in [v for k, v in list(globals().items()) if k.startswith("test_")]:

@@ -8,14 +8,15 @@
  * either terms or columns are neighbours. */
 typedef long offset_fn(long batch, long row, long term);
 /* The rest of a kernel at `rows` rows from `row` on: `acc` has the sums of `n` columns from `column` on,
- * PANEL a row. Or what asks memory for all that it will touch, before the sums are made; 0: nothing. */
+ * PANEL a row, those of a panel `step` behind those of the one before; `sums`: what is reduced beside them.
+ * Or what asks memory for all that it will touch, before the sums are made; 0: nothing. */
 typedef void product_fn(char *const *arg, const float *acc, long batch, long row, long rows, long column,
-                        long n);
+                        long n, long step, double *sums);
 struct product {
     long batch, rows, columns, terms;
     int pairs;               /* do `terms` count words? */
     long elements;           /* terms as they lie; words behind them are zeros */
-    int across;              /* is the result finished row by row, over all panels of a unit? */
+    int across;              /* are a row's panels finished together, as they lie in memory? */
     struct part left, right; /* arguments; channels: none */
     int direct;              /* is the left one read where it lies? */
     long left_packed;        /* floats from the panels to the left one, packed once a launch; 0: it is not */
@@ -163,7 +164,7 @@ UNUSED void pack_terms(const struct product *s, char *const *arg, long unit, flo
 /* Rows [row, row + n) by panels [first, last) of one batch, by bands. Scratch: a chain's words, sums of all
  * panels, [panel][BAND][PANEL]. */
 HOT void product_bands(const struct product *s, char *const *arg, const float *packed, long batch, long row,
-                       long n, long first, long last, float *words, product_fn *finish) {
+                       long n, long first, long last, float *words, product_fn *finish, double *sums) {
     struct array from = PART_OF(arg, s->left);
     const float *right = packed + batch * panels_of(s) * s->terms * PANEL;
     float *acc = words + CHAIN * BAND;
@@ -180,24 +181,24 @@ HOT void product_bands(const struct product *s, char *const *arg, const float *p
                 pack_words((const float *)from_element(from, s->left_at(batch, row + r + i, 0)).at + k, some,
                            words + i * TILE_WORDS);
             for (long p = first; p < last; p++) {
-                float *sums = acc + (p - first) * BAND * PANEL;
+                float *own = acc + (p - first) * BAND * PANEL;
                 const float *b = right + (p * s->terms + k) * PANEL;
-                begin_band(sums, PANEL, k > 0);
+                begin_band(own, PANEL, k > 0);
                 if (s->left_packed)
                     add_rows(band + k * BAND, BLOCK_FLOATS, TILE_WORDS, b, some);
                 else if (as_it_lies)
                     add_rows(left + k, TILE_WORDS, s->row_step / 2, b, some);
                 else
                     add_blocks(words, b, some);
-                end_band(sums, PANEL);
+                end_band(own, PANEL);
             }
         }
-        long at_once = s->across ? 1 : rows; /* as they lie in memory */
-        for (long i = 0; i < rows; i += at_once)
-            for (long p = first; p < last; p++) {
-                long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
-                finish(arg, acc + ((p - first) * BAND + i) * PANEL, batch, row + r + i, at_once, column, m);
-            }
+        long panels = s->across ? last - first : 1; /* at once */
+        for (long p = first; p < last; p += panels) {
+            long column = p * PANEL, m = s->columns - column, most = panels * PANEL;
+            finish(arg, acc + (p - first) * BAND * PANEL, batch, row + r, rows, column, m < most ? m : most,
+                   BAND * PANEL, sums);
+        }
     }
     end_tiles();
 }
@@ -205,7 +206,7 @@ HOT void product_bands(const struct product *s, char *const *arg, const float *p
 
 /* A block of rows by some panels. */
 UNUSED void product_unit(const struct product *s, char *const *arg, const float *packed, long unit,
-                         char *scratch, product_fn *finish) {
+                         char *scratch, product_fn *finish, double *sums) {
     struct product_scratch *t = (void *)scratch;
     long panels = panels_of(s), groups = (panels + s->unit_panels - 1) / s->unit_panels;
     long blocks = (s->rows + s->unit_rows - 1) / s->unit_rows;
@@ -215,7 +216,8 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     long n = s->rows - row < s->unit_rows ? s->rows - row : s->unit_rows;
     long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
     IF_TILES(s->pairs, {
-        product_bands(s, arg, packed, batch, row, n, group * s->unit_panels, last, (float *)scratch, finish);
+        product_bands(s, arg, packed, batch, row, n, group * s->unit_panels, last, (float *)scratch, finish,
+                      sums);
         return;
     })
     struct array from = PART_OF(arg, s->left);
@@ -234,14 +236,14 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
         long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
         for (long r = 0; r < n; r += TILE_ROWS) {
             long some = n - r < TILE_ROWS ? n - r : TILE_ROWS;
-            if (s->fetch) s->fetch(arg, t->acc, batch, row + r, some, column, m);
+            if (s->fetch) s->fetch(arg, t->acc, batch, row + r, some, column, m, 0, sums);
             for (long k = 0; k == 0 || k < s->terms; k += chain) {
                 struct stretch one = {.b = right + k * PANEL,
                                       .n = s->terms - k < chain ? s->terms - k : chain};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = rows[r + i] + k;
                 tile(s->pairs, &one, 1, t->acc, k > 0);
             }
-            finish(arg, t->acc, batch, row + r, some, column, m);
+            finish(arg, t->acc, batch, row + r, some, column, m, 0, sums);
         }
     }
 }

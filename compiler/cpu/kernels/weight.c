@@ -151,29 +151,27 @@ INLINE struct grad_block block_of(const struct weight_gradient *s, long number) 
 }
 
 UNUSED void finish_block(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
-                         const float *sum, block_fn *finish) {
-    long at_once = s->across ? 1 : b->rows; /* as they lie in memory */
+                         const float *sum, block_fn *finish, double *sums) {
+    long step = (long)s->unit_rows * PANEL;
     for (long g = 0; g < s->unit_groups; g++)
-        for (long r = 0; r < b->rows; r += at_once)
-            for (long p = 0; p < b->panels; p++)
-                finish(arg, b->group + g, b->panel + p, b->row + r, at_once,
-                       sum + ((g * s->unit_panels + p) * s->unit_rows + r) * PANEL);
+        finish(arg, b->group + g, b->panel, b->panels, b->row, b->rows, sum + g * s->unit_panels * step, step,
+               sums);
 }
 
 /* A share of a block's positions: into the workspace, [block][share]; all of them: finished at once. */
 UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long unit, char *scratch,
-                          char *workspace, block_fn *finish) {
+                          char *workspace, block_fn *finish, double *sums) {
     struct grad_scratch *t = (void *)scratch;
     struct grad_block b = block_of(s, unit / s->shares);
     long share = unit % s->shares, all = (long)s->batch * s->out[0] * s->out[1] * s->out[2];
     float *sum = s->shares > 1 ? (float *)workspace + unit * block_size(s) : unit_sums(s, t);
     sum_positions(s, arg, &b, share * all / s->shares, (share + 1) * all / s->shares, t, sum);
-    if (s->shares == 1) finish_block(s, arg, &b, sum, finish);
+    if (s->shares == 1) finish_block(s, arg, &b, sum, finish, sums);
 }
 
 /* Adds a block's shares, in their order. */
 UNUSED void gradient_shares(const struct weight_gradient *s, char *const *arg, long unit, char *scratch,
-                            const char *workspace, block_fn *finish) {
+                            const char *workspace, block_fn *finish, double *sums) {
     struct grad_block b = block_of(s, unit);
     long size = block_size(s);
     const float *from = (const float *)workspace + unit * s->shares * size;
@@ -183,5 +181,5 @@ UNUSED void gradient_shares(const struct weight_gradient *s, char *const *arg, l
         for (long share = 1; share < s->shares; share++) v += ld(from + share * size + i);
         st(sum + i, v);
     }
-    finish_block(s, arg, &b, sum, finish);
+    finish_block(s, arg, &b, sum, finish, sums);
 }

@@ -19,10 +19,19 @@ struct weight_gradient {
     int shares, direct;         /* is x read where it lies? */
     int height;                 /* rows of a tile: GRAD_HEIGHT where x is packed */
     int pairs;                  /* both operands are bf16, and positions go by two (weight_pairs.c) */
-    int across;                 /* does a row of the result lie panel behind panel? */
 };
-/* The rest of the kernel: the gradient's rows [row, row + rows) of one group and panel, PANEL each. */
-typedef void block_fn(char *const *arg, long group, long panel, long row, long rows, const float *sum);
+/* The rest of the kernel: the gradient's rows [row, row + rows) of one group and some panels. Sums of a row
+ * are PANEL each, those of a panel `step` behind those of the one before; `sums`: what is reduced beside
+ * them. */
+typedef void block_fn(char *const *arg, long group, long panel, long panels, long row, long rows,
+                      const float *sum, long step, double *sums);
+
+/* Lanes of the vector at `at` that are no fill of a weight's last panel: of `all` channels, with so many rows
+ * a panel. */
+INLINE long panel_points(long at, long all, long rows) {
+    long n = all - at / PANEL / rows * PANEL - at % PANEL;
+    return n < LANES ? n : LANES;
+}
 
 typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
 #define GRAD_STEP(r)                                                                                         \
