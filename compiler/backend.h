@@ -54,9 +54,9 @@ typedef struct dl_backend {
     /* NULL: each kernel is made in one way. Or: in how many it can be, 1 to DL_MOST_VARIANTS, with names
      * (interned) that say what differs. Number 0 is the one that the cost model would take. */
     int (*variants)(const dl_kernel *k, const dl_target *t, const char **names);
-    /* NULL: no library makes anything. Or: in how many forms, each at most once, a library of the device can
-     * make the kernel's product. Fills the calls, their form and all but the rest of the algorithm and its
-     * room. */
+    /* NULL: no library makes anything. Or: in how many forms, at most DL_MOST_CALLS, libraries of the device
+     * can make the kernel's product. Fills the calls, their form and all but the rest of the algorithm and
+     * its room. */
     int (*calls)(const dl_kernel *k, const dl_target *t, dl_call *forms);
     /* Appends the code of one kernel, made in this way, exporting <name>_0, <name>_1, ... Errors: DL_INPUT,
      * located, for what this backend's kernels cannot do. */

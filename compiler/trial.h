@@ -3,7 +3,12 @@
 #define DL_TRIAL_H
 #include "compiler/backend.h"
 
-enum { DL_MOST_OFFERS = 6, DL_MOST_WAYS = DL_MOST_VARIANTS + DL_MOST_OFFERS };
+/* Of each library for each form; of all of them. */
+enum {
+    DL_EACH_OFFERS = 3,
+    DL_MOST_OFFERS = DL_EACH_OFFERS * (int)DL_NFORMS * (int)DL_NLIBRARIES,
+    DL_MOST_WAYS = DL_MOST_VARIANTS + DL_MOST_OFFERS
+};
 
 typedef struct {
     const dl_kernel *kernel;

@@ -5,7 +5,10 @@
 
 #include "ir/base/hash.h"
 
-const char *const dl_library_names[DL_NLIBRARIES] = {[DL_LIBRARY_CUBLASLT] = "cuBLASLt"};
+const char *const dl_library_names[DL_NLIBRARIES] = {
+    [DL_LIBRARY_CUBLASLT] = "cuBLASLt", [DL_LIBRARY_CUDNN] = "cuDNN"};
+const dl_called dl_library_makes[DL_NLIBRARIES] = {
+    [DL_LIBRARY_CUBLASLT] = DL_CALLED_MATMUL, [DL_LIBRARY_CUDNN] = DL_CALLED_CONVOLUTION};
 
 /* ---- algorithms ---- */
 
@@ -52,7 +55,27 @@ bool dl_algorithm_is_same(const dl_algorithm *a, const dl_algorithm *b) {
            a->workspace == b->workspace && memcmp(a->words, b->words, sizeof a->words) == 0;
 }
 
-/* ---- calls ---- */
+/* ---- what holds for all calls ---- */
+
+/* A kernel that has a call: bytes of its parameters and workspace; of the latter those that a result may
+ * take. */
+typedef struct {
+    int nargs;
+    const int64_t *bytes;
+    int64_t workspace, sums;
+} limits;
+
+/* Numbers so small that no product of three of them overflows, whatever a file says. */
+static bool is_small(int64_t n) { return n >= 0 && n <= INT32_MAX; }
+static bool is_size(int64_t n) { return n > 0 && is_small(n); }
+
+/* Does what reaches so many bytes from where its parameter, or the workspace, begins lie in it? */
+static bool is_within(const limits *r, int param, int64_t reach, bool result) {
+    if (param < 0) return param == DL_IN_WORKSPACE && result && reach <= r->sums;
+    return param < r->nargs && reach <= r->bytes[param];
+}
+
+/* ---- products of matrices ---- */
 
 /* Lines of a matrix, and elements of each. */
 static void lines_of(const dl_matmul *m, const dl_matrix *of, int64_t *lines, int64_t *length) {
@@ -60,26 +83,21 @@ static void lines_of(const dl_matmul *m, const dl_matrix *of, int64_t *lines, in
     *lines = of->across ? other : own, *length = of->across ? own : other;
 }
 
-int64_t dl_matmul_reach(const dl_matmul *m, const dl_matrix *of) {
+static int64_t matrix_reach(const dl_matmul *m, const dl_matrix *of) {
     int64_t lines, length;
     lines_of(m, of, &lines, &length);
     return of->offset +
            ((m->batch - 1) * of->next + (lines - 1) * of->line + length) * dl_dtype_bytes(of->dtype);
 }
 
-/* Numbers so small that no product of three of them overflows, whatever a file says. */
-static bool is_small(int64_t n) { return n >= 0 && n <= INT32_MAX; }
-
-static bool matrix_fits(const dl_matmul *m, const dl_matrix *of, int nargs, const int64_t *arg_bytes,
-                        int64_t workspace) {
+static bool matrix_fits(const dl_matmul *m, const dl_matrix *of, const limits *r) {
     int64_t lines, length, all;
     lines_of(m, of, &lines, &length);
-    bool ok = of->param >= DL_IN_WORKSPACE && of->param < nargs && of->offset >= 0 &&
-              of->offset <= workspace + INT32_MAX &&
-              (of->dtype == DL_F32 || of->dtype == DL_BF16 || of->dtype == DL_F16) && is_small(of->line) &&
-              of->line >= (lines > 1 ? length : 1) && of->next >= 0 &&
-              !__builtin_mul_overflow(of->next, m->batch, &all) && all <= (int64_t)1 << 47;
-    return ok && dl_matmul_reach(m, of) <= (of->param < 0 ? workspace : arg_bytes[of->param]);
+    return of->offset >= 0 && of->offset <= (int64_t)1 << 47 && dl_call_takes(of->dtype) &&
+           is_small(of->line) && of->line >= (lines > 1 ? length : 1) &&
+           lines * of->line <= (int64_t)1 << 47 && of->next >= 0 &&
+           !__builtin_mul_overflow(of->next, m->batch, &all) && all <= (int64_t)1 << 47 &&
+           is_within(r, of->param, matrix_reach(m, of), of == &m->result);
 }
 
 /* Is no element two products' result? */
@@ -89,20 +107,109 @@ static bool is_apart(const dl_matmul *m) {
            (r->next >= m->columns && r->line >= (m->batch - 1) * r->next + m->columns);
 }
 
-bool dl_call_fits(const dl_call *c, int nargs, const int64_t *arg_bytes, int64_t workspace) {
+static bool matmul_fits(const dl_call *c, const limits *r) {
     const dl_matmul *m = &c->matmul;
+    return is_size(m->batch) && is_size(m->rows) && is_size(m->columns) && is_size(m->terms) &&
+           !m->result.across && m->left.dtype == m->right.dtype && matrix_fits(m, &m->left, r) &&
+           matrix_fits(m, &m->right, r) && matrix_fits(m, &m->result, r) && is_apart(m) && m->bias >= -1 &&
+           m->bias < r->nargs &&
+           (m->bias < 0 || ((unsigned)m->bias_type < DL_NDTYPES &&
+                            m->columns * dl_dtype_bytes(m->bias_type) <= r->bytes[m->bias]));
+}
+
+static int64_t matmul_sums(const dl_call *c) {
+    const dl_matmul *m = &c->matmul;
+    return m->result.param < 0 ? matrix_reach(m, &m->result) : 0;
+}
+
+/* ---- convolutions ---- */
+
+void dl_convolution_sizes(const dl_convolution *c, dl_tensor of, int64_t size[DL_TENSOR_AXES]) {
+    const int64_t *spatial = of == DL_TENSOR_X ? c->in : of == DL_TENSOR_W ? c->tap : c->out;
+    size[0] = of == DL_TENSOR_W ? c->groups * c->o : c->samples;
+    size[1] = of == DL_TENSOR_W ? c->c : c->groups * (of == DL_TENSOR_X ? c->c : c->o);
+    memcpy(size + 2, spatial, 3 * sizeof *size);
+}
+
+/* One behind the last element, in bytes; false: beyond all memory. */
+static bool lattice_reach(const dl_convolution *c, dl_tensor of, int64_t *reach) {
+    const dl_lattice *l = &c->of[of];
+    int64_t size[DL_TENSOR_AXES], last = 0, own;
+    bool ok = l->offset >= 0 && l->offset <= (int64_t)1 << 47;
+    dl_convolution_sizes(c, of, size);
+    for (int i = 0; ok && i < DL_TENSOR_AXES; i++)
+        ok = is_size(size[i]) && l->step[i] > 0 && !__builtin_mul_overflow(size[i] - 1, l->step[i], &own) &&
+             own <= (int64_t)1 << 47 && (last += own) <= (int64_t)1 << 47;
+    *reach = l->offset + (last + 1) * dl_dtype_bytes(l->dtype);
+    return ok;
+}
+
+/* Is no element another's, too: does each axis step over all that shorter steps reach? */
+static bool is_injective(const dl_convolution *c, dl_tensor of) {
+    const dl_lattice *l = &c->of[of];
+    int64_t size[DL_TENSOR_AXES];
+    dl_convolution_sizes(c, of, size);
+    for (int i = 0; i < DL_TENSOR_AXES; i++) {
+        int64_t inner = 0;
+        for (int j = 0; j < DL_TENSOR_AXES; j++)
+            if (j != i && size[j] > 1 && (l->step[j] < l->step[i] || (l->step[j] == l->step[i] && j < i)))
+                inner += (size[j] - 1) * l->step[j];
+        if (size[i] > 1 && l->step[i] <= inner) return false;
+    }
+    return true;
+}
+
+bool dl_convolution_slides(const dl_convolution *c, int i) {
+    if (!is_size(c->in[i]) || !is_size(c->tap[i]) || !is_size(c->out[i]) || !is_size(c->stride[i]) ||
+        !is_size(c->dilation[i]) || !is_small(c->pad_lo[i]) || !is_small(c->pad_hi[i]))
+        return false;
+    int64_t room = c->in[i] + c->pad_lo[i] + c->pad_hi[i] - (c->tap[i] - 1) * c->dilation[i] - 1;
+    return room >= 0 && room / c->stride[i] + 1 == c->out[i];
+}
+
+static bool convolution_fits(const dl_call *call, const limits *r) {
+    const dl_convolution *c = &call->convolution;
+    bool ok = c->makes > DL_TENSOR_NONE && c->makes < DL_NTENSORS && is_size(c->samples) &&
+              is_size(c->groups) && is_size(c->c) && is_size(c->o);
+    dl_dtype operands = DL_NDTYPES;
+    for (int i = 0; i < 3; i++) ok = ok && dl_convolution_slides(c, i);
+    for (dl_tensor t = DL_TENSOR_X; ok && t < DL_NTENSORS; t++) {
+        const dl_lattice *l = &c->of[t];
+        int64_t reach;
+        ok = dl_call_takes(l->dtype) && lattice_reach(c, t, &reach) &&
+             is_within(r, l->param, reach, t == c->makes);
+        if (t == c->makes) continue;
+        ok = ok && (operands == DL_NDTYPES || operands == l->dtype);
+        operands = l->dtype;
+    }
+    return ok && is_injective(c, c->makes);
+}
+
+static int64_t convolution_sums(const dl_call *call) {
+    const dl_convolution *c = &call->convolution;
+    int64_t reach;
+    return c->of[c->makes].param < 0 && lattice_reach(c, c->makes, &reach) ? reach : 0;
+}
+
+/* ---- calls ---- */
+
+static const struct {
+    bool (*fits)(const dl_call *c, const limits *r);
+    int64_t (*sums)(const dl_call *c);
+} kinds[DL_NCALLED] = {[DL_CALLED_MATMUL] = {matmul_fits, matmul_sums},
+                       [DL_CALLED_CONVOLUTION] = {convolution_fits, convolution_sums}};
+
+int64_t dl_call_sums(const dl_call *c) { return kinds[c->what].sums(c); }
+
+bool dl_call_is_for(const dl_call *c, const dl_algorithm *a) {
+    return c->what == dl_library_makes[a->library] && c->algorithm.form == a->form;
+}
+
+bool dl_call_fits(const dl_call *c, int nargs, const int64_t *arg_bytes, int64_t workspace) {
     const dl_algorithm *a = &c->algorithm;
+    limits r = {nargs, arg_bytes, workspace, c->workspace};
     bool ok = (unsigned)a->library < DL_NLIBRARIES && (unsigned)a->form < DL_NFORMS && a->version > 0 &&
               a->workspace >= 0 && c->workspace >= 0 && c->workspace <= workspace &&
               (!a->workspace || a->workspace <= workspace - c->workspace - DL_CALL_ALIGN);
-    ok = ok && is_small(m->batch) && is_small(m->rows) && is_small(m->columns) && is_small(m->terms) &&
-         m->batch && m->rows && m->columns && m->terms && !m->result.across && m->left.param >= 0 &&
-         m->right.param >= 0 && m->left.dtype == m->right.dtype;
-    ok = ok && matrix_fits(m, &m->left, nargs, arg_bytes, workspace) &&
-         matrix_fits(m, &m->right, nargs, arg_bytes, workspace) &&
-         matrix_fits(m, &m->result, nargs, arg_bytes, m->result.param < 0 ? c->workspace : workspace) &&
-         is_apart(m);
-    return ok && m->bias >= -1 && m->bias < nargs &&
-           (m->bias < 0 || ((unsigned)m->bias_type < DL_NDTYPES &&
-                            m->columns * dl_dtype_bytes(m->bias_type) <= arg_bytes[m->bias]));
+    return ok && c->what == dl_library_makes[a->library] && kinds[c->what].fits(c, &r);
 }

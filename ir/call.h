@@ -1,13 +1,15 @@
 /* Calls of libraries: what a plan has a library of the device make in place of code of its own. A kernel's
- * call stands in front of its phases, and the workspace hands on what it leaves there. One row of libraries
- * each: what is called is a product of matrices. */
+ * call stands in front of its phases, and the workspace hands on what it leaves there. What is called for is
+ * a product of matrices or a convolution, each of them made by the libraries whose row says so. */
 #ifndef DL_CALL_H
 #define DL_CALL_H
 #include "ir/base/arena.h"
-#include "ir/type.h"
+#include "ir/relation.h"
 
-typedef enum { DL_LIBRARY_CUBLASLT, DL_NLIBRARIES } dl_library;
+typedef enum { DL_CALLED_MATMUL, DL_CALLED_CONVOLUTION, DL_NCALLED } dl_called;
+typedef enum { DL_LIBRARY_CUBLASLT, DL_LIBRARY_CUDNN, DL_NLIBRARIES } dl_library;
 extern const char *const dl_library_names[DL_NLIBRARIES]; /* "cuBLASLt" */
+extern const dl_called dl_library_makes[DL_NLIBRARIES];
 
 /* How much of a kernel a call makes: all of it; or its sums, in f32 in the workspace, of which phases make
  * the rest. */
@@ -56,16 +58,50 @@ typedef struct {
     bool relu;
 } dl_matmul;
 
+/* Where a tensor lies: elements from one to the next along each axis, spatial ones last, three of them. */
+enum { DL_TENSOR_AXES = 5 };
+typedef struct {
+    int param;      /* of the kernel, or DL_IN_WORKSPACE */
+    int64_t offset; /* bytes from where that begins */
+    dl_dtype dtype;
+    int64_t step[DL_TENSOR_AXES];
+} dl_lattice;
+
+/* One of the three tensors that a convolution relates (relation.h), made of the other two; sums in f32,
+ * rounded once. Missing spatial axes stand in front, as points. */
+typedef struct {
+    dl_tensor makes;
+    int64_t samples, groups, c, o; /* c and o: channels of a group in x and in y */
+    int64_t in[3], tap[3], out[3]; /* sizes */
+    int64_t stride[3], dilation[3], pad_lo[3], pad_hi[3];
+    dl_lattice of[DL_NTENSORS]; /* x, w and y; the first is none */
+    bool tf32;                  /* operands of f32 are multiplied in TF32 */
+} dl_convolution;
+
 typedef struct {
     dl_algorithm algorithm;
-    dl_matmul matmul;
+    dl_called what;
+    union {
+        dl_matmul matmul;
+        dl_convolution convolution;
+    };
     int64_t workspace; /* where the algorithm's begins in the kernel's: room for it behind the next multiple
                           of DL_CALL_ALIGN bytes of memory */
 } dl_call;
-enum { DL_CALL_ALIGN = 256 };
+/* Of one kernel: each form of each that is called for, at most. */
+enum { DL_CALL_ALIGN = 256, DL_MOST_CALLS = DL_NCALLED * (int)DL_NFORMS };
 
-/* Bytes that a matrix of the call reaches, from where its parameter or the workspace begins. */
-int64_t dl_matmul_reach(const dl_matmul *m, const dl_matrix *of);
+/* Are there calls for operands of that type? */
+static inline bool dl_call_takes(dl_dtype t) { return t == DL_F32 || dl_dtype_is_half(t); }
+/* Sizes of a tensor's axes: [samples, channels of x, in...], [channels of y, c, tap...], [samples, channels
+ * of y, out...]. */
+void dl_convolution_sizes(const dl_convolution *c, dl_tensor of, int64_t size[DL_TENSOR_AXES]);
+/* Do as many windows as there are along spatial axis i, and no more, fit into x and its padding? */
+bool dl_convolution_slides(const dl_convolution *c, int i);
+/* Bytes that the call's result takes of the workspace, where it lies there from its beginning; else 0. */
+int64_t dl_call_sums(const dl_call *c);
+/* Is what the call makes made by the library, in the form, that the algorithm says? */
+bool dl_call_is_for(const dl_call *c, const dl_algorithm *a);
 /* Whether the call holds together with a kernel of so many parameters, of so many bytes, and workspace. */
 bool dl_call_fits(const dl_call *c, int nargs, const int64_t *arg_bytes, int64_t workspace);
 #endif

@@ -200,20 +200,47 @@ static void code_matrix(codec *c, dl_matrix *m) {
     code_int64(c, &m->next);
 }
 
-static void code_call(codec *c, dl_call *l) {
-    dl_algorithm *a = &l->algorithm;
+static void code_matmul(codec *c, dl_call *l) {
     dl_matmul *m = &l->matmul;
-    CODE_ENUM(c, dl_library, a->library);
-    code_int64(c, &a->version);
-    CODE_ENUM(c, dl_form, a->form);
-    for (int i = 0; i < DL_ALGORITHM_WORDS; i++) code_uint64(c, &a->words[i]);
-    code_int64(c, &a->workspace);
     code_int64(c, &m->batch), code_int64(c, &m->rows), code_int64(c, &m->columns), code_int64(c, &m->terms);
     code_matrix(c, &m->left), code_matrix(c, &m->right), code_matrix(c, &m->result);
     CODE_ENUM(c, bool, m->tf32);
     code_int(c, &m->bias);
     CODE_ENUM(c, dl_dtype, m->bias_type);
     CODE_ENUM(c, bool, m->relu);
+}
+
+static void code_convolution(codec *c, dl_call *l) {
+    dl_convolution *v = &l->convolution;
+    int64_t *three[] = {v->in, v->tap, v->out, v->stride, v->dilation, v->pad_lo, v->pad_hi};
+    CODE_ENUM(c, dl_tensor, v->makes);
+    code_int64(c, &v->samples), code_int64(c, &v->groups), code_int64(c, &v->c), code_int64(c, &v->o);
+    for (size_t i = 0; i < sizeof three / sizeof *three; i++)
+        for (int k = 0; k < 3; k++) code_int64(c, &three[i][k]);
+    for (int t = DL_TENSOR_X; t < DL_NTENSORS; t++) {
+        dl_lattice *at = &v->of[t];
+        code_int(c, &at->param);
+        code_int64(c, &at->offset);
+        CODE_ENUM(c, dl_dtype, at->dtype);
+        for (int k = 0; k < DL_TENSOR_AXES; k++) code_int64(c, &at->step[k]);
+    }
+    CODE_ENUM(c, bool, v->tf32);
+}
+
+static void code_call(codec *c, dl_call *l) {
+    static void (*const code[DL_NCALLED])(codec *, dl_call *) = {
+        [DL_CALLED_MATMUL] = code_matmul, [DL_CALLED_CONVOLUTION] = code_convolution};
+    dl_algorithm *a = &l->algorithm;
+    CODE_ENUM(c, dl_library, a->library);
+    code_int64(c, &a->version);
+    CODE_ENUM(c, dl_form, a->form);
+    for (int i = 0; i < DL_ALGORITHM_WORDS; i++) code_uint64(c, &a->words[i]);
+    code_int64(c, &a->workspace);
+    CODE_ENUM(c, dl_called, l->what);
+    if ((unsigned)l->what < DL_NCALLED)
+        code[l->what](c, l);
+    else
+        fault(c, "what a library is called for is out of range");
     code_int64(c, &l->workspace);
 }
 
@@ -233,7 +260,7 @@ static void code_kernel(codec *c, dl_plan_kernel *k) {
         code_int(c, &k->threads[i]);
         code_int(c, &k->shared[i]);
     }
-    CODE_LIST(c, dl_call, &k->calls, 248, code_call);
+    CODE_LIST(c, dl_call, &k->calls, 256, code_call);
     CODE_LIST(c, dl_plan_entry, &k->entries, 16, code_entry);
     code_int64s(c, &k->nargs, &k->arg_bytes);
     CODE_LIST(c, dl_plan_store, &k->stores, 28, code_store);

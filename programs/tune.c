@@ -40,17 +40,15 @@ static bool note(const dl_tuning *t, dl_arena *arena, const char *dir, const dl_
 
 /* What libraries offer for the kernel's product, some algorithms for each form. */
 static void ask(dl_tuning *t, const dlr_libraries_here *here, dl_trial *trial) {
-    enum { EACH = DL_MOST_OFFERS / DL_NFORMS };
-    dl_call forms[DL_NFORMS];
+    dl_call forms[DL_MOST_CALLS];
     dl_algorithm *offers = DL_NEWS(t->arena, dl_algorithm, DL_MOST_OFFERS);
     int n = t->target->backend->calls(trial->kernel, t->target, forms);
     trial->offers = offers;
     for (int l = 0; l < DL_NLIBRARIES; l++)
-        for (int f = 0; f < n && here->opened[l]; f++) {
-            int left = DL_MOST_OFFERS - trial->noffers;
-            trial->noffers += dlr_libraries[l]->offer(here->opened[l], &forms[f], EACH < left ? EACH : left,
-                                                      offers + trial->noffers);
-        }
+        for (int f = 0; f < n && here->opened[l]; f++)
+            if (forms[f].what == dl_library_makes[l])
+                trial->noffers += dlr_libraries[l]->offer(here->opened[l], &forms[f], DL_EACH_OFFERS,
+                                                          offers + trial->noffers);
 }
 
 static unsigned there(const dl_tuning *t) {
@@ -88,10 +86,14 @@ static bool try_all(dl_tuning *t, dl_arena *arena, const char *dir, int n, dl_tr
     return ok;
 }
 
-/* Could a library make the kernel's product? */
+/* Could a library that is there make the kernel's product? */
 static bool can_call(const dl_tuning *t, const dl_kernel *k) {
-    dl_call forms[DL_NFORMS];
-    return there(t) && t->target->backend->calls && t->target->backend->calls(k, t->target, forms) > 0;
+    dl_call forms[DL_MOST_CALLS];
+    bool can = false;
+    int n = there(t) && t->target->backend->calls ? t->target->backend->calls(k, t->target, forms) : 0;
+    for (int l = 0; l < DL_NLIBRARIES; l++)
+        for (int f = 0; f < n; f++) can |= t->libraries[l] && forms[f].what == dl_library_makes[l];
+    return can;
 }
 
 static bool choose(void *user, int n, dl_coded *kernels, dl_error *err) {

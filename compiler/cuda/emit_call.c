@@ -1,6 +1,6 @@
 /* Kernels whose product a library may make: contractions that are plain products of matrices where their
- * operands lie, and what such a call makes of a kernel (ir/call.h). What stands behind a product of which the
- * call makes the sums alone is emit_contract.c's. */
+ * operands lie, and what such a call makes of a kernel (ir/call.h). Convolutions are emit_call_windows.c's;
+ * what stands behind a call that makes the sums alone is emit_contract.c's. */
 #include "compiler/cuda/emit_tiles.h"
 
 enum { LINE = 8 /* elements: lines of sums begin at multiples of it */ };
@@ -147,7 +147,7 @@ static dl_matrix sums_of(const dl_matmul *m) {
     return (dl_matrix){.param = DL_IN_WORKSPACE, .dtype = DL_F32, .line = line, .next = line * m->rows};
 }
 
-int dl_product_calls(const dl_product *p, dl_call *forms) {
+static int find_matmuls(const dl_product *p, dl_call *forms) {
     dl_matmul m = {.batch = p->number[DL_BATCH].size,
                    .rows = p->number[DL_ROWS].size,
                    .columns = p->number[DL_COLUMNS].size,
@@ -155,17 +155,51 @@ int dl_product_calls(const dl_product *p, dl_call *forms) {
                    .tf32 = p->c->tf32,
                    .bias = -1};
     int n = 0;
-    bool varies = p->alone || p->c->type != DL_F32 || dl_product_many(p) != m.batch;
+    bool varies = p->alone || dl_product_many(p) != m.batch;
     for (int i = 0; i < DL_NUMBERS; i++)
         varies |= p->number[i].varies || p->number[i].size < 1 || p->number[i].size > INT32_MAX;
     if (varies || !find_operand(p, &p->operand[0], &m.left) || !find_operand(p, &p->operand[1], &m.right) ||
-        m.left.dtype != m.right.dtype ||
-        !(m.left.dtype == DL_F32 || m.left.dtype == DL_BF16 || m.left.dtype == DL_F16))
+        m.left.dtype != m.right.dtype || !dl_call_takes(m.left.dtype))
         return 0;
     dl_matmul whole = m;
-    if (find_whole(p, &whole)) forms[n++] = (dl_call){.algorithm.form = DL_FORM_WHOLE, .matmul = whole};
+    if (find_whole(p, &whole))
+        forms[n++] = (dl_call){.algorithm.form = DL_FORM_WHOLE, .what = DL_CALLED_MATMUL, .matmul = whole};
     if (n && whole.bias < 0 && !whole.relu) return n; /* the sums alone are all of it */
     m.result = sums_of(&m);
-    forms[n++] = (dl_call){.algorithm.form = DL_FORM_SUMS, .matmul = m};
+    forms[n++] = (dl_call){.algorithm.form = DL_FORM_SUMS, .what = DL_CALLED_MATMUL, .matmul = m};
     return n;
+}
+
+int dl_product_calls(const dl_product *p, dl_call *forms) {
+    if (p->c->type != DL_F32) return 0;
+    int n = find_matmuls(p, forms);
+    return n + dl_product_convolutions(p, forms + n);
+}
+
+/* ---- where its sums lie ---- */
+
+/* Products one after the other, rows after rows. */
+static dl_sums_place place_matmul(dl_emitter *e, const dl_product *p, const dl_call *c) {
+    const dl_matrix *sums = &c->matmul.result;
+    int64_t line = sums->line;
+    return (dl_sums_place){.first = dl_format(e->arena, "((long)(tile / %lldU) * %lldL + m) * %lldL + n",
+                                              (long long)(p->tiling.mt * p->tiling.nt),
+                                              (long long)p->number[DL_ROWS].size, (long long)line),
+                           .at = dl_format(e->arena, "(long)row * %lldL + column", (long long)line)};
+}
+
+/* A tensor by the coordinates of the space, which is the result's. */
+static dl_sums_place place_convolution(dl_emitter *e, const dl_product *p, const dl_call *c) {
+    const dl_convolution *v = &c->convolution;
+    const char *at = "";
+    for (int i = 0; i < p->k->nspace; i++)
+        at = dl_format(e->arena, "%s%s(long)x%d * %lldL", at, i ? " + " : "", i,
+                       (long long)v->of[v->makes].step[dl_product_tensor_axis(p, i)]);
+    return (dl_sums_place){.first = "0", .at = at};
+}
+
+dl_sums_place dl_product_sums(dl_emitter *e, const dl_product *p, const dl_call *c) {
+    static dl_sums_place (*const place[DL_NCALLED])(dl_emitter *, const dl_product *, const dl_call *) = {
+        [DL_CALLED_MATMUL] = place_matmul, [DL_CALLED_CONVOLUTION] = place_convolution};
+    return place[c->what](e, p, c);
 }

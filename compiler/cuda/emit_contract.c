@@ -209,36 +209,32 @@ int dl_cuda_find_calls(dl_emitter *e, dl_call *forms) {
 /* Room in the workspace: for sums, and behind them for what the algorithm takes. */
 static void reserve(dl_emitted *code) {
     dl_call *c = &code->call;
-    if (c->matmul.result.param < 0)
-        code->workspace += dl_plan_round(dl_matmul_reach(&c->matmul, &c->matmul.result));
+    code->workspace += dl_plan_round(dl_call_sums(c));
     c->workspace = code->workspace;
     if (c->algorithm.workspace) code->workspace += dl_plan_round(c->algorithm.workspace) + DL_CALL_ALIGN;
 }
 
 bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code, dl_error *err) {
     dl_product p;
-    dl_call forms[DL_NFORMS];
+    dl_call forms[DL_MOST_CALLS];
     if (!prepare(e, &p, err)) return false;
     int n = dl_product_calls(&p, forms);
     for (int i = 0; i < n; i++)
-        if (forms[i].algorithm.form == by->form) code->call = forms[i], code->calls = 1;
-    if (!code->calls) return dl_fail(err, DL_INPUT, "kernel @%s: it is no product for a library", e->k->name);
+        if (dl_call_is_for(&forms[i], by)) code->call = forms[i], code->calls = 1;
+    if (!code->calls)
+        return dl_fail(err, DL_INPUT, "kernel @%s: it is nothing that %s makes in that form", e->k->name,
+                       dl_library_names[by->library]);
     code->call.algorithm = *by, code->variant = dl_algorithm_name(by);
     reserve(code);
     if (by->form == DL_FORM_WHOLE) return true;
-    const dl_matrix *sums = &code->call.matmul.result;
     p.tiling = (dl_tiling){.bm = 32, .bn = 64, .splits = 1};
     p.tiling.mt = dl_ceil_div(p.number[DL_ROWS].size, p.tiling.bm);
     p.tiling.nt = dl_ceil_div(p.across.size, p.tiling.bn);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
     dl_emit_find_kept(e, code);
     dl_product_put_unit(e, &p);
-    return put_rest(e, &p, sums->offset,
-                    dl_format(e->arena, "((long)(tile / %lldU) * %lldL + m) * %lldL + n",
-                              (long long)(p.tiling.mt * p.tiling.nt), (long long)p.number[DL_ROWS].size,
-                              (long long)sums->line),
-                    dl_format(e->arena, "ct_take(own, sums + (long)row * %lldL + column);\n",
-                              (long long)sums->line),
-                    code, err) &&
+    dl_sums_place sums = dl_product_sums(e, &p, &code->call);
+    return put_rest(e, &p, 0, sums.first, dl_format(e->arena, "ct_take(own, sums + %s);\n", sums.at), code,
+                    err) &&
            dl_cuda_phases(e, 1, code, err);
 }

@@ -83,8 +83,18 @@ dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c);
  * should take. Their names: "128x64", "64x64, terms in 8". tilings.c */
 int dl_product_tilings(const dl_product *p, dl_tiling *of);
 const char *dl_tiling_name(const dl_tiling *t);
-/* In how many forms a library can make it, as dl_backend.calls has them. emit_call.c */
+/* Which calls of libraries can make it, as dl_backend.calls has them; where the sums of one that makes them
+ * alone lie, in C: those of a block from `first` on, of which the sum at `row` and `column` of the block, at
+ * coordinates x0, x1, ... of the space, is number `at`. emit_call.c */
+typedef struct {
+    const char *first, *at;
+} dl_sums_place;
 int dl_product_calls(const dl_product *p, dl_call *forms);
+dl_sums_place dl_product_sums(dl_emitter *e, const dl_product *p, const dl_call *c);
+/* Those that are convolutions, and which axis of a call's tensor an axis of an image or weight is.
+ * emit_call_windows.c */
+int dl_product_convolutions(const dl_product *p, dl_call *forms);
+int dl_product_tensor_axis(const dl_product *p, int axis);
 /* Products that are cut into tiles, each by itself. */
 int64_t dl_product_many(const dl_product *p);
 /* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right. */

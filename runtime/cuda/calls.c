@@ -4,7 +4,8 @@
 
 #include "runtime/cuda/cuda.h"
 
-const dlr_library *const dlr_libraries[DL_NLIBRARIES] = {[DL_LIBRARY_CUBLASLT] = &dlr_library_cublaslt};
+const dlr_library *const dlr_libraries[DL_NLIBRARIES] = {
+    [DL_LIBRARY_CUBLASLT] = &dlr_library_cublaslt, [DL_LIBRARY_CUDNN] = &dlr_library_cudnn};
 
 /* ---- what there is ---- */
 

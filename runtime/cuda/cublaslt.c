@@ -108,12 +108,6 @@ static void *open_library(dl_error *err) {
 
 static void close_library(void *opened) { library()->Destroy(opened); }
 
-/* A multiple of which the address of each operand is: parameters and workspace begin at such of 64. */
-static uint32_t alignment(const dl_matrix *of) {
-    int64_t bits = 64 | of->offset;
-    return (uint32_t)(bits & -bits);
-}
-
 /* Sums that were split are added in f32: in their own order, and rounded once. */
 static int prefer(const dl_matmul *m, dlr_lt_preference preference) {
     const dl_matrix *of[] = {&m->right, &m->left, &m->result, &m->result};
@@ -125,7 +119,7 @@ static int prefer(const dl_matmul *m, dlr_lt_preference preference) {
         status = l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_REDUCTIONS, &reductions,
                                                  sizeof reductions);
     for (int i = 0; !status && i < 4; i++) {
-        uint32_t bytes = alignment(of[i]);
+        uint32_t bytes = (uint32_t)dlr_call_alignment(of[i]->offset);
         status = l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_ALIGNMENT_A + i, &bytes,
                                                  sizeof bytes);
     }
@@ -182,11 +176,9 @@ static const char *put(void *prepared, const uint64_t *places, uint64_t workspac
     const dl_matmul *m = &p->call.matmul;
     const dlr_cublaslt *l = library();
     const dl_matrix *of[] = {&m->right, &m->left, &m->result};
-    uint64_t at[3],
-        room = (workspace + (uint64_t)p->call.workspace + DL_CALL_ALIGN - 1) & -(uint64_t)DL_CALL_ALIGN;
+    uint64_t at[3], room = dlr_call_room(&p->call, workspace);
     int status = 0;
-    for (int i = 0; i < 3; i++)
-        at[i] = (of[i]->param < 0 ? workspace : places[of[i]->param]) + (uint64_t)of[i]->offset;
+    for (int i = 0; i < 3; i++) at[i] = dlr_call_place(of[i]->param, of[i]->offset, places, workspace);
     if (m->bias >= 0)
         status = l->MatmulDescSetAttribute(p->desc, DLR_LT_DESC_BIAS_POINTER, &places[m->bias],
                                            sizeof places[m->bias]);

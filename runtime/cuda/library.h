@@ -4,6 +4,7 @@
 #define DLR_LIBRARY_H
 #include "ir/plan.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/functions.h"
 
 typedef struct {
     const char *override; /* the environment variable that names its file */
@@ -24,7 +25,36 @@ typedef struct {
     const char *(*put)(void *prepared, const uint64_t *places, uint64_t workspace, dlr_cu_stream stream);
 } dlr_library;
 extern const dlr_library *const dlr_libraries[DL_NLIBRARIES];
-extern const dlr_library dlr_library_cublaslt;
+extern const dlr_library dlr_library_cublaslt, dlr_library_cudnn;
+
+/* What to look for, and what it must have. */
+typedef struct {
+    dl_library library;
+    const char *const *files; /* as dl_cuda_search has them */
+    const char *called;       /* the same in words: "libcublasLt.so.13 or .12" */
+    const char *package;      /* of pip, which has it */
+    size_t n;
+    const dlr_function *functions;
+    void *table; /* to be filled */
+    int64_t (*version)(void *table);
+    int64_t least;
+} dlr_library_source;
+/* Loads the library for good: its version, and its file. 0: DL_RESOURCE. Once for each. */
+int64_t dlr_library_load(const dlr_library_source *from, const char **path, dl_error *err);
+
+/* Where in memory the room for a call's algorithm begins, of a kernel with that workspace. */
+static inline uint64_t dlr_call_room(const dl_call *c, uint64_t workspace) {
+    return (workspace + (uint64_t)c->workspace + DL_CALL_ALIGN - 1) & -(uint64_t)DL_CALL_ALIGN;
+}
+/* Where an operand or result begins, and a multiple of which that is: parameters and workspaces begin at
+ * such of 64. */
+static inline uint64_t dlr_call_place(int param, int64_t offset, const uint64_t *places, uint64_t workspace) {
+    return (param < 0 ? workspace : places[param]) + (uint64_t)offset;
+}
+static inline int64_t dlr_call_alignment(int64_t offset) {
+    int64_t bits = 64 | offset;
+    return bits & -bits;
+}
 
 /* "cuBLASLt 13.1.0 (/usr/lib/libcublasLt.so.13)", or "no cuBLASLt (libcublasLt.so)", a line each, for
  * --version. */

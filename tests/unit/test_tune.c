@@ -281,7 +281,7 @@ int main(void) {
     char *argv[] = {"test", "--model=tests/data/small.dl", "--tune=true", "--threads=1", NULL};
     config = dl_config_open(arena, 4, argv, NULL, &err);
     dl_session *s = config ? dl_session_open(arena, config, 1, NULL, &err) : NULL;
-    dl_trial trial;
+    dl_trial trial = {0};
     dl_plan *trials = s ? try_all(&trial, &err) : NULL;
     CHECK(has_groups(trials, &trial), "%s", err.message);
     if (trials) {
