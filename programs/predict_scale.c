@@ -6,7 +6,7 @@
 #include "runtime/data/statistics.h"
 
 static bool is_loader(const dl_config *c, const char *name) {
-    return strcmp(dl_config_str(c, DL_KEY_data_loader_config), name) == 0;
+    return strcmp(dl_samples_loader(c), name) == 0;
 }
 
 static void add_scale(dl_predict_job *job, const char *input, dl_predict_scale scale) {

@@ -24,9 +24,7 @@ typedef struct {
 
 static bool read_sample(const reader *r, int64_t i, dl_error *err) {
     dlr_placing how[DLR_MAX_ARRAYS] = {0};
-    float *numbers[DLR_MAX_ARRAYS];
-    for (int k = 0; k < DLR_MAX_ARRAYS; k++) numbers[k] = r->out[k];
-    return r->numbers ? dlr_dataset_numbers(r->data, 0, i, numbers, how, err)
+    return r->numbers ? dlr_dataset_numbers(r->data, 0, i, r->out, r->scratch, how, err)
                       : dlr_dataset_sample(r->data, 0, i, r->out, r->scratch, err);
 }
 

@@ -145,9 +145,15 @@ bool dl_samples_by_device(const dl_config *config) {
     return strcmp(loader, "dali") == 0 || strcmp(loader, "dali-lowmem") == 0;
 }
 
+const char *dl_samples_loader(const dl_config *config) {
+    return dl_samples_by_device(config) && dl_own_data_given(config)
+               ? "own"
+               : dl_config_str(config, DL_KEY_data_loader_config);
+}
+
 const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char *path[2][2]) {
     const char *missing = NULL;
-    if (strcmp(dl_config_str(config, DL_KEY_data_loader_config), "dali-lowmem") != 0) return "";
+    if (strcmp(dl_samples_loader(config), "dali-lowmem") != 0) return "";
     for (int split = DLR_TRAIN; split <= DLR_VALID; split++)
         for (int i = 0; i < 2; i++) {
             path[split][i] = cached(arena, config, keys[split].npy[i]);
@@ -245,7 +251,7 @@ static dlr_dataset *open_own(const request *q, dl_error *err) {
 }
 
 bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, dl_error *err) {
-    if (strcmp(dl_config_str(config, DL_KEY_data_loader_config), "own") != 0) return true;
+    if (strcmp(dl_samples_loader(config), "own") != 0) return true;
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)dlr_dataset_samples(d));
     return dl_config_set(config, keys[split].samples, text, err);
@@ -253,7 +259,7 @@ bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, 
 
 /* ---- all ---- */
 
-/* By data_loader_config, whose values config.def lists. */
+/* By dl_samples_loader. */
 static const struct {
     const char *name;
     maker *open;
@@ -336,7 +342,7 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
     dlr_dataset_options common = {split, (uint64_t)dl_config_int(c, DL_KEY_seed), &arrays,
                                   dl_config_bool(c, DL_KEY_mmap), opening};
     request q = {arena, s, c, split, &common};
-    const char *loader = dl_config_str(c, DL_KEY_data_loader_config);
+    const char *loader = dl_samples_loader(c);
     if (!dl_samples_arrays(s, &arrays, err)) return NULL;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         if (strcmp(loader, makers[i].name) != 0) continue;

@@ -25,6 +25,8 @@ bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, 
 
 /* Whether a device is to make samples of the files' numbers: data_loader_config dali or dali-lowmem. */
 bool dl_samples_by_device(const dl_config *config);
+/* Whose samples: data_loader_config; `own` where these two are given with `data`. */
+const char *dl_samples_loader(const dl_config *config);
 
 /* System A's .npy files of inputs and targets, channels last, which data_loader_config: dali-lowmem reads
  * where all four are there: fills their paths, by split, and returns NULL. Else the first that is missing, as

@@ -85,11 +85,11 @@ typedef struct {
      * until the next launch or replay. What is written there is on the device before that. At most two such
      * parts are kept at a time: a third call may end the first's. Never NULL. */
     void *(*host)(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
-    /* Where the host puts a batch as its files have it (ir/feed.h: at most dl_feed_room bytes), of which the
-     * device makes that input, exactly this part of the arena, behind all that was started. NULL where
-     * `gathers` is false. `there`, if not NULL: it lies there, in memory that `pin` was given, and is read
-     * until `sent`. */
-    void *(*gather)(dlr_device *d, int64_t offset, int64_t bytes, void *there);
+    /* Where the host puts a batch as its files have it (ir/feed.h: `batch` bytes, at most dl_feed_room), of
+     * which the device makes that input, exactly this part of the arena, behind all that was started. NULL
+     * where `gathers` is false. `there`, if not NULL: it lies there, in memory that `pin` was given, and is
+     * read until `sent`. */
+    void *(*gather)(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch, void *there);
     /* Lets the device read memory of the host's where it lies, until `unpin`. Errors: DL_RESOURCE. */
     bool (*pin)(dlr_device *d, void *memory, int64_t bytes, dl_error *err);
     void (*unpin)(dlr_device *d, void *memory);
@@ -115,7 +115,7 @@ struct dlr_device {
     dlr_pool *pool;         /* the executor's */
     dlr_exchange *exchange; /* the plan's collectives */
     char *base;             /* the arena, where it is the host's memory; else NULL */
-    bool gathers;           /* inputs of floats can be made by `gather` */
+    bool gathers;           /* inputs can be made by `gather` */
     int ahead; /* runs that may be started before the oldest is taken; 1: each is done when it returns */
     dlr_timeline *timeline; /* of the next replay; NULL: it is not timed */
     dlr_seen_fn *seen;      /* replays go launch by launch, and this looks at each; NULL: nobody does */

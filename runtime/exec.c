@@ -175,9 +175,9 @@ void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
 
 bool dlr_exec_gathers(const dlr_exec *e) { return e->device->gathers; }
 
-void *dlr_exec_gather(const dlr_exec *e, dlr_view v, void *there) {
+void *dlr_exec_gather(const dlr_exec *e, dlr_view v, int64_t batch, void *there) {
     if (!e->device->gathers) return NULL;
-    return e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type), there);
+    return e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type), batch, there);
 }
 
 bool dlr_exec_pin(const dlr_exec *e, void *memory, int64_t bytes, dl_error *err) {

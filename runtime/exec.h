@@ -80,10 +80,10 @@ void dlr_exec_renew(dlr_exec *exec);
 
 /* The host's view of a stored tensor: dlr_device_table.host. */
 void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
-/* Whether inputs of floats can be made by the device of a batch as its files have it
- * (dlr_device_table.gather), and where the host puts such a batch for that input. */
+/* Whether inputs can be made by the device of a batch as its files have it
+ * (dlr_device_table.gather), and where the host puts such a batch of so many bytes for that input. */
 bool dlr_exec_gathers(const dlr_exec *exec);
-void *dlr_exec_gather(const dlr_exec *exec, dlr_view view, void *there);
+void *dlr_exec_gather(const dlr_exec *exec, dlr_view view, int64_t batch, void *there);
 bool dlr_exec_pin(const dlr_exec *exec, void *memory, int64_t bytes, dl_error *err);
 void dlr_exec_unpin(const dlr_exec *exec, void *memory);
 void dlr_exec_sent(const dlr_exec *exec);

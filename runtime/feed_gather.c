@@ -12,21 +12,19 @@ static int axes_of(const dl_type *t, int axis[DL_MAX_RANK]) {
     return n;
 }
 
-static int feed_type(dl_dtype d) {
-    switch (d) {
-    case DL_F32: return DL_FEED_F32;
-    case DL_F16: return DL_FEED_F16;
-    case DL_BF16: return DL_FEED_BF16;
-    case DL_F64: return DL_FEED_F64;
-    default: return -1;
-    }
-}
+static const dl_feed_type feed_types[DL_NDTYPES] = {
+    [DL_F32] = DL_FEED_F32, [DL_F16] = DL_FEED_F16, [DL_BF16] = DL_FEED_BF16, [DL_F64] = DL_FEED_F64,
+    [DL_I32] = DL_FEED_I32, [DL_I64] = DL_FEED_I64, [DL_BOOL] = DL_FEED_U8};
+/* Of what a loader gives. */
+static const dl_feed_type numbers_types[DLR_NELEMENTS] = {
+    [DLR_EL_F32] = DL_FEED_F32, [DLR_EL_I8] = DL_FEED_I8,   [DLR_EL_U8] = DL_FEED_U8,
+    [DLR_EL_I16] = DL_FEED_I16, [DLR_EL_U16] = DL_FEED_U16, [DLR_EL_I32] = DL_FEED_I32,
+    [DLR_EL_U32] = DL_FEED_U32, [DLR_EL_I64] = DL_FEED_I64, [DLR_EL_BOOL] = DL_FEED_U8};
 
 /* Whether the kernel can make this input. */
 static bool fits(const dl_type *t) {
     int64_t all = dl_type_count(t), samples = t->rank > 0 ? t->axis[0].size : 0;
-    return feed_type(t->dtype) >= 0 && all > 0 && t->rank <= DL_FEED_AXES + 1 && t->layout.kind != DL_PANEL &&
-           all / samples < INT32_MAX;
+    return all > 0 && t->rank <= DL_FEED_AXES + 1 && t->layout.kind != DL_PANEL && all / samples < INT32_MAX;
 }
 
 bool dlr_feed_gathers(const dlr_feed *f, const dlr_dataset *d, dl_error *why) {
@@ -82,30 +80,38 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
     const dlr_raw *raw = &batch->raw[array];
     const dlr_placing *how = batch->how[array];
     dl_feed_places at = dl_feed_place(t);
-    char *there = f->pinned ? (char *)batch->data[array] - at.numbers : NULL,
-         *to = dlr_exec_gather(f->exec, f->view[array], there);
     int axis[DL_MAX_RANK], n = axes_of(t, axis), skipped = DL_FEED_AXES - n;
-    int64_t samples = t->axis[0].size, each = dl_type_count(t) / samples;
+    int64_t samples = t->axis[0].size, each = dl_type_count(t) / samples,
+            bytes = samples * each * (int64_t)dlr_element_bytes(raw->type);
+    char *there = f->pinned ? (char *)batch->data[array] - at.numbers : NULL,
+         *to = dlr_exec_gather(f->exec, f->view[array], at.numbers + bytes, there);
     dl_feed_table *table = (dl_feed_table *)to;
     *table = (dl_feed_table){.samples = samples,
                              .channel = -1,
-                             .to = feed_type(t->dtype),
+                             .from = numbers_types[raw->type],
+                             .to = feed_types[t->dtype],
                              .moves = at.moves,
                              .scales = at.scales,
-                             .numbers = at.numbers};
+                             .numbers = at.numbers,
+                             .replaces = raw->replaces,
+                             .other = raw->other};
     for (int i = 0; i < DL_FEED_AXES; i++)
         table->size[i] = i < skipped ? 1 : t->axis[1 + axis[i - skipped]].size;
-    for (int i = 0; raw->mean && i < n; i++)
-        if (axis[i] == 0) table->channel = i + skipped;
+    bool many = raw->mean && raw->axis >= 0;
+    for (int i = 0; many && i < n; i++)
+        if (axis[i] == raw->axis) table->channel = i + skipped;
     dl_feed_move *moves = (dl_feed_move *)(to + at.moves);
     for (int64_t s = 0; s < samples; s++) {
-        moves[s] = (dl_feed_move){.base = s * each + how[s].base};
-        for (int i = 0; i < n; i++) moves[s].step[skipped + i] = how[s].step[axis[i]];
+        moves[s].base = s * each;
+        for (int i = 0; i < DL_FEED_AXES; i++) {
+            dlr_placed_axis a = i < skipped ? dlr_along(1, 0, false) : how[s].axis[axis[i - skipped]];
+            moves[s].axis[i] = (dl_feed_axis){a.first, a.step, a.round};
+        }
     }
     dl_feed_scale *scales = (dl_feed_scale *)(to + at.scales);
-    for (int64_t c = 0; raw->mean && c < t->axis[1].size; c++)
-        scales[c] = (dl_feed_scale){raw->mean[c], raw->deviation[c]};
+    for (int64_t c = 0; c < (many ? t->axis[1 + raw->axis].size : 1); c++)
+        scales[c] = raw->mean ? (dl_feed_scale){raw->mean[c], raw->deviation[c]} : (dl_feed_scale){0, 1};
     if (there) return;
-    copy c = {to + at.numbers, batch->data[array], samples * each * (int64_t)sizeof(float)};
+    copy c = {to + at.numbers, batch->data[array], bytes};
     dlr_pool_run(dlr_exec_pool(f->exec), (c.bytes + PIECE - 1) / PIECE, copy_piece, &c);
 }

@@ -33,12 +33,12 @@ typedef struct {
 typedef struct {
     int64_t offset, bytes;
     int64_t place, room; /* in the stage */
-    int64_t batch;       /* bytes of what it is made of */
+    int64_t batch;       /* bytes of what it is made of, at most */
     dlr_pinned memory[2];
     dlr_cu_event emptied;
     int at;       /* which one was written last */
     bool written; /* and has not been sent */
-    bool raw;     /* that is a batch that the input is made of (ir/feed.h) */
+    int64_t raw;  /* bytes of the batch that the input is made of (ir/feed.h); 0: that is the input itself */
     char *there;  /* which lies here, and not in memory[at]; NULL: it does */
 } dlr_feed_buffer;
 
@@ -205,7 +205,7 @@ void dlr_cuda_end_watch(dlr_cuda *c, int program);
 /* ---- host.c ---- */
 bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes); /* at least; what was there is lost */
 void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
-void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes, void *there);
+void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch, void *there);
 /* Sends what the host has written; with `forget`, its copies are no longer those of the arena. */
 void dlr_cuda_flush(dlr_cuda *c, bool forget);
 
@@ -232,9 +232,9 @@ void dlr_cuda_make_feeds(dlr_cuda *c);
 bool dlr_cuda_make_feed_events(dlr_cuda *c);
 /* The input that is exactly this part of the arena, or NULL. */
 dlr_feed_buffer *dlr_cuda_feed_of(dlr_cuda *c, int64_t offset, int64_t bytes);
-/* Where the host writes the next batch's, the input itself or (raw) what it is made of: the buffer that is
- * not on its way. The last has been sent. NULL: the device has failed. */
-void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw, void *there);
+/* Where the host writes the next batch's, the input itself or the `raw` bytes that it is made of: the buffer
+ * that is not on its way. The last has been sent. NULL: the device has failed. */
+void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, int64_t raw, void *there);
 /* Sends what was written: it is in the input before whatever is given to c->stream next. */
 void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f);
 bool dlr_cuda_pin_there(dlr_device *d, void *memory, int64_t bytes, dl_error *err);

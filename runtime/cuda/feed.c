@@ -51,7 +51,7 @@ static bool pin_both(dlr_cuda *c, dlr_feed_buffer *f, int64_t bytes) {
     return dlr_cuda_pin(c, &f->memory[0], bytes) && dlr_cuda_pin(c, &f->memory[1], bytes);
 }
 
-void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw, void *there) {
+void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, int64_t raw, void *there) {
     if (!there && !pin_both(c, f, raw ? f->batch : f->bytes)) return NULL;
     f->at = 1 - f->at;
     dlr_cuda_wait_pinned(c, &f->memory[f->at]);
@@ -110,7 +110,7 @@ void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f) {
     f->written = false;
     dlr_cu_result r = v->StreamWaitEvent(c->feeder, f->emptied, 0);
     if (r == 0)
-        r = dlr_cuda_copy(c, false, f->there ? f->there : from->at, stage, f->raw ? f->batch : f->bytes,
+        r = dlr_cuda_copy(c, false, f->there ? f->there : from->at, stage, f->raw ? f->raw : f->bytes,
                           c->feeder);
     if (r == 0) r = v->EventRecord(from->event, c->feeder);
     from->busy = r == 0, from->run = c->runs;

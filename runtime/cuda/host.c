@@ -92,7 +92,7 @@ static void *mirror(dlr_cuda *c, int64_t offset, int64_t bytes, dlr_access acces
 }
 
 /* A new batch: no copy of the old one is valid. */
-static void *feed(dlr_cuda *c, dlr_feed_buffer *f, bool raw, void *there) {
+static void *feed(dlr_cuda *c, dlr_feed_buffer *f, int64_t raw, void *there) {
     dlr_cuda_flush(c, false);
     for (int i = 0; i < DLR_MIRRORS; i++)
         if (overlap(&c->mirrors[i], f->offset, f->bytes)) c->mirrors[i].valid = false;
@@ -103,14 +103,14 @@ void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access acc
     dlr_cuda *c = (dlr_cuda *)d;
     if (bytes <= 0) return nothing(c, 1);
     dlr_feed_buffer *f = access == DLR_WRITE ? dlr_cuda_feed_of(c, offset, bytes) : NULL;
-    void *at = !dlr_cuda_alive(c) ? NULL : f ? feed(c, f, false, NULL) : mirror(c, offset, bytes, access);
+    void *at = !dlr_cuda_alive(c) ? NULL : f ? feed(c, f, 0, NULL) : mirror(c, offset, bytes, access);
     return at ? at : nothing(c, bytes);
 }
 
-void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes, void *there) {
+void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch, void *there) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_feed_buffer *f = d->gathers ? dlr_cuda_feed_of(c, offset, bytes) : NULL;
     if (!f) return NULL;
-    void *at = dlr_cuda_alive(c) ? feed(c, f, true, there) : NULL;
+    void *at = dlr_cuda_alive(c) ? feed(c, f, batch, there) : NULL;
     return at ? at : there ? there : nothing(c, f->room);
 }

@@ -215,8 +215,9 @@ static bool raw_crops(const dlr_dataset *d, dlr_raw *raw) {
     return c->volume[0]->numbers && c->volume[1]->numbers;
 }
 
-static bool cut_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, float *const *out,
+static bool cut_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                         dlr_placing *how, dl_error *err) {
+    (void)scratch;
     const crops *c = d->state;
     dlr_draw draw = dlr_crops_draw(d, epoch, sample);
     const dlr_rotation *r = &dlr_rotations[draw.rotation - 1];
@@ -225,12 +226,8 @@ static bool cut_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, flo
         const int64_t size = c->size, channel = v->channels_last ? 1 : size * size * size,
                       voxel = v->channels_last ? v->channels : 1,
                       stored[3] = {size * size * voxel, size * voxel, voxel};
-        how[i] = (dlr_placing){.step = {channel}};
-        for (int a = 0; a < 3; a++) {
-            int64_t step = stored[r->axis[a]];
-            how[i].step[1 + a] = r->flip[a] ? -step : step;
-            if (r->flip[a]) how[i].base += (size - 1) * step;
-        }
+        how[i].axis[0] = dlr_along(v->channels, channel, false);
+        for (int a = 0; a < 3; a++) how[i].axis[1 + a] = dlr_along(size, stored[r->axis[a]], r->flip[a]);
         if (!v->numbers(v, draw.corner, c->size, out[i], err)) return false;
     }
     return true;

@@ -49,13 +49,13 @@ bool dlr_dataset_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, voi
 }
 
 bool dlr_dataset_raw(const dlr_dataset *d, dlr_raw raw[DLR_MAX_ARRAYS]) {
-    memset(raw, 0, DLR_MAX_ARRAYS * sizeof *raw);
+    for (int k = 0; k < DLR_MAX_ARRAYS; k++) raw[k] = (dlr_raw){.type = DLR_EL_F32};
     return d->loader->raw && d->loader->raw(d, raw);
 }
 
-bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, float *const *out,
+bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                          dlr_placing *how, dl_error *err) {
-    return d->loader->numbers(d, epoch, sample, out, how, err);
+    return d->loader->numbers(d, epoch, sample, out, scratch, how, err);
 }
 
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d) { return &d->arrays; }

@@ -6,6 +6,7 @@
 #ifndef DLR_DATASET_H
 #define DLR_DATASET_H
 #include "ir/type.h"
+#include "runtime/data/element.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,20 +66,34 @@ bool dlr_dataset_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, voi
                         dl_error *err);
 
 /* A sample for a device that cuts, turns, scales and converts it itself (ir/feed.h): of each array as many
- * numbers as it has elements, as they lie in the file, as f32. Of an array: what of that is the same for all
- * samples, */
+ * numbers as it has elements, as they lie in the file. Of an array: what of that is the same for all samples,
+ */
 typedef struct {
-    const float *mean, *deviation; /* of each channel, the array's first axis; NULL: nothing is scaled */
+    dlr_element
+        type; /* of the numbers: f32 unless the loader says otherwise, at most as wide as the array's */
+    const float *mean, *deviation; /* of each index of `axis`, -1: one for all; NULL: nothing is scaled */
+    int axis;
+    bool replaces; /* what is not finite becomes `other`, and is not scaled */
+    float other;
 } dlr_raw;
-/* and where a sample's element [i0, i1, ...] lies among them: base + i0 step[0] + i1 step[1] + ... */
+/* and where a sample's element [i0, i1, ...] lies among them: the sum of what each axis says, of its element
+ * i first + i step, less `round` where that is not below it. */
 typedef struct {
-    int64_t base, step[DL_MAX_RANK];
+    int64_t first, step, round;
+} dlr_placed_axis;
+typedef struct {
+    dlr_placed_axis axis[DL_MAX_RANK];
 } dlr_placing;
+/* All `size` elements of an axis, `step` apart; backwards. */
+static inline dlr_placed_axis dlr_along(int64_t size, int64_t step, bool backwards) {
+    return backwards ? (dlr_placed_axis){(size - 1) * step, -step, INT64_MAX}
+                     : (dlr_placed_axis){0, step, INT64_MAX};
+}
 /* What the arrays are like, as long as the data set is open; false: its loader has no such samples. */
 bool dlr_dataset_raw(const dlr_dataset *d, dlr_raw raw[DLR_MAX_ARRAYS]);
-/* Writes the numbers of one sample, and into `how` where elements lie: the same sample, with the same errors,
- * as dlr_dataset_sample. */
-bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, float *const *out,
+/* Writes the numbers of one sample, and into `how` where elements lie: the same sample, with the same errors
+ * and scratch, as dlr_dataset_sample. */
+bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                          dlr_placing *how, dl_error *err);
 
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d);

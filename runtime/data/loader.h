@@ -14,11 +14,11 @@ struct dlr_loader {
      * once. */
     bool (*sample)(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                    dl_error *err);
-    /* Fills in what dlr_dataset_raw says of each array (all zero before), and writes a sample's numbers: a
-     * loader may leave both NULL. */
+    /* Fills in what dlr_dataset_raw says of each array (as they are, before), and writes a sample's numbers:
+     * a loader may leave both NULL. */
     bool (*raw)(const dlr_dataset *d, dlr_raw *raw);
-    bool (*numbers)(const dlr_dataset *d, int64_t epoch, int64_t sample, float *const *out, dlr_placing *how,
-                    dl_error *err);
+    bool (*numbers)(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
+                    dlr_placing *how, dl_error *err);
     /* Frees d->state, also what a failed `open` left of it (or NULL). */
     void (*close)(dlr_dataset *d);
 };

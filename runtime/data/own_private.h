@@ -29,6 +29,7 @@ typedef struct {
     int shared[DL_MAX_RANK];     /* own.axes' number of each axis of `to`; -1: C, or not in the files */
     float *mean, *deviation;     /* of each channel that is taken, or of all; NULL: as it is */
     int n_scales;                /* how many of these */
+    dlr_element numbers;         /* in which type a device takes them */
 } own_array;
 
 /* An axis by name, for all arrays that have it (but C). */
@@ -49,6 +50,14 @@ typedef struct {
 typedef struct {
     signed char source[3], flip[3];
 } own_turn;
+
+/* What is drawn for a sample. */
+enum { OWN_MAX_AXES = DLR_MAX_ARRAYS * DL_MAX_RANK };
+typedef struct {
+    int64_t corner[OWN_MAX_AXES]; /* of each axis that arrays share */
+    bool flip[OWN_MAX_AXES];
+    own_turn turn;
+} own_drawn;
 
 typedef struct {
     dl_arena *arena;
@@ -83,10 +92,23 @@ bool own_count_samples(own *w, dlr_split part, dl_error *err);
 /* The index of N that a sample of 0 .. available - 1 has. */
 int64_t own_index(const own *w, int64_t sample);
 
-/* own_read.c: a block of a file, packed, in the type of the model's; `channel`: its first one of C among
- * those that are taken. Floats are normalised and held to be finite. */
-bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
-              dl_error *err);
+/* own_sample.c: a sample of one array, of index `index` of N, moved as was drawn, in the model's order of
+ * axes; or its numbers as a device takes them, and where its elements lie among these. */
+bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
+                     void *scratch, dl_error *err);
+bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
+                      void *scratch, dlr_placing *where, dl_error *err);
+
+/* own_read.c: a block of a file, packed; `channel`: its first one of C among those that are taken. own_read:
+ * in the type of the model's, floats normalised and held to be finite. own_read_numbers: in the array's type
+ * `numbers`, for a device that normalises them and replaces what is not finite; where nothing replaces it,
+ * they are held to be finite. */
+typedef bool own_reader(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
+                        dl_error *err);
+own_reader own_read, own_read_numbers;
+/* That type: the files', where they have one that the device converts, no wider than f32, and nothing of it
+ * is packed; else the model's. */
+dlr_element own_numbers_of(const own_array *a);
 
 /* own_statistics.c: mean and deviation of an array whose scale asks for them, given or of the training part
  * (kept in a file beside the data). */

@@ -27,6 +27,12 @@ static bool refuse_value(const own_array *a, const own_file *f, const dlr_block 
     return false;
 }
 
+static int64_t count_of(const own_array *a, const dlr_block *b) {
+    int64_t n = 1;
+    for (int j = 0; j < a->rank; j++) n *= b->count[j];
+    return n;
+}
+
 /* Normalises n numbers of one channel that lie together; where some are not finite, one after another. */
 static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel) {
     float mean = 0, deviation = 1;
@@ -40,16 +46,21 @@ static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel
     return -1;
 }
 
+static bool read_as(const own_array *a, const own_file *f, const dlr_block *b, dlr_element type, void *out,
+                    dl_error *err) {
+    dl_error reason = {0};
+    if (!dlr_source_read(f->source, b, type, out, &reason))
+        return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
+    int64_t n = f->packing.any && a->to.type.dtype == DL_F32 ? count_of(a, b) : 0;
+    for (int64_t i = 0; i < n; i++) ((float *)out)[i] = (float)dlr_unpack(&f->packing, ((float *)out)[i]);
+    return true;
+}
+
 bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
               dl_error *err) {
-    dl_error reason = {0};
-    if (!dlr_source_read(f->source, b, element_of(a->to.type.dtype), out, &reason))
-        return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
+    if (!read_as(a, f, b, element_of(a->to.type.dtype), out, err)) return false;
     if (a->to.type.dtype != DL_F32) return true;
-    int64_t outer = 1, channels = 1, inner = 1, n = 1;
-    for (int j = 0; j < a->rank; j++) n *= b->count[j];
-    for (int64_t i = 0; f->packing.any && i < n; i++)
-        ((float *)out)[i] = (float)dlr_unpack(&f->packing, ((float *)out)[i]);
+    int64_t outer = 1, channels = 1, inner = 1;
     bool by_channel = a->n_scales > 1 && a->channel >= 0;
     for (int j = 0; j < a->rank; j++) {
         if (by_channel && j < a->channel)
@@ -65,4 +76,24 @@ bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t
         if (bad >= 0) return refuse_value(a, f, b, i * inner + bad, x[bad], err);
     }
     return true;
+}
+
+bool own_read_numbers(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
+                      dl_error *err) {
+    (void)channel;
+    if (!read_as(a, f, b, a->numbers, out, err)) return false;
+    if (a->numbers != DLR_EL_F32 || a->from.replaces_nan) return true;
+    int64_t bad = dlr_not_finite_at(out, (size_t)count_of(a, b));
+    return bad < 0 || refuse_value(a, f, b, bad, ((float *)out)[bad], err);
+}
+
+dlr_element own_numbers_of(const own_array *a) {
+    static const bool converted[DLR_NELEMENTS] = {
+        [DLR_EL_I8] = true, [DLR_EL_I16] = true, [DLR_EL_I32] = true,
+        [DLR_EL_U8] = true, [DLR_EL_U16] = true, [DLR_EL_U32] = true};
+    const dlr_element model = element_of(a->to.type.dtype), stored = dlr_source_type(a->files.at[0].source);
+    bool same = model == DLR_EL_F32 && converted[stored];
+    for (int i = 0; i < a->files.n; i++)
+        same = same && dlr_source_type(a->files.at[i].source) == stored && !a->files.at[i].packing.any;
+    return same ? stored : model;
 }

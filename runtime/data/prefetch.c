@@ -44,18 +44,22 @@ static slot *slot_of(const dlr_prefetch *p, int64_t position) { return &p->slots
 
 static int count_arrays(const dlr_prefetch *p) { return dlr_dataset_arrays(p->data)->n; }
 
+/* Bytes of an array of a sample, or of its numbers, which are at most as many. */
+static size_t stride_of(const dlr_prefetch *p, int k) {
+    const dl_type *t = &dlr_dataset_arrays(p->data)->at[k].type;
+    return p->o.raw ? (size_t)dl_type_count(t) * dlr_element_bytes(p->raw[k].type) : p->bytes[k];
+}
+
 /* Makes sample `i` of the batch at `position`, without the lock. */
 static bool make(const dlr_prefetch *p, int64_t position, int i, void *scratch, dl_error *err) {
     const slot *s = slot_of(p, position);
     int64_t epoch = position / p->batches, index = position % p->batches;
     int64_t sample = (index * p->o.batch + i) * p->o.world + p->o.rank;
     void *out[DLR_MAX_ARRAYS];
-    for (int k = 0; k < count_arrays(p); k++) out[k] = (char *)s->data[k] + (size_t)i * p->bytes[k];
+    for (int k = 0; k < count_arrays(p); k++) out[k] = (char *)s->data[k] + (size_t)i * stride_of(p, k);
     if (p->o.raw) {
-        float *numbers[DLR_MAX_ARRAYS];
         dlr_placing how[DLR_MAX_ARRAYS] = {0};
-        for (int k = 0; k < count_arrays(p); k++) numbers[k] = out[k];
-        bool ok = dlr_dataset_numbers(p->data, epoch, sample, numbers, how, err);
+        bool ok = dlr_dataset_numbers(p->data, epoch, sample, out, scratch, how, err);
         for (int k = 0; k < count_arrays(p); k++) s->how[k][i] = how[k];
         return ok;
     }

@@ -218,7 +218,7 @@ static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void 
 
 static bool raw_fields(const dlr_dataset *d, dlr_raw *raw) {
     const weather *w = d->state;
-    for (int i = 0; i < 2; i++) raw[i] = (dlr_raw){.mean = w->mean, .deviation = w->deviation};
+    for (int i = 0; i < 2; i++) raw[i].mean = w->mean, raw[i].deviation = w->deviation, raw[i].axis = 0;
     return true;
 }
 
@@ -235,13 +235,17 @@ static bool read_numbers(const weather *w, const dlr_source *s, int64_t time, fl
     return true;
 }
 
-static bool read_pair_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, float *const *out,
-                              dlr_placing *how, dl_error *err) {
+static bool read_pair_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                              void *scratch, dlr_placing *how, dl_error *err) {
+    (void)scratch;
     const weather *w = d->state;
     int64_t time;
     const year *y = find_sample(d, epoch, sample, &time);
     for (int i = 0; i < 2; i++) {
-        how[i] = (dlr_placing){.step = {w->height * w->width, w->width, 1}};
+        const dl_type *t = &d->arrays.at[i].type;
+        int64_t stride[DL_MAX_RANK];
+        dl_type_strides(t, stride);
+        for (int a = 0; a < 3; a++) how[i].axis[a] = dlr_along(t->axis[a].size, stride[a], false);
         if (!read_numbers(w, y->source, time + i * w->dt, out[i], err)) return false;
     }
     return true;

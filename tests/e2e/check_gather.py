@@ -38,13 +38,33 @@ WEATHER = """model Probe(img_size=[4, 6], n_in_channels=3, n_out_channels=3):
     metric first = mean(x[C=0] * linspace(1, 2, over=H))
     metric target = mean(t[C=2] * linspace(0, 3, over=W))
 """
+OWN = """model Probe():
+    input x: f32[N, C=2, H=4, W=6]
+    input mask: f32[N, H=4, W=6]
+    target label: i64[N]
+    y = (mean(x |> conv(4, 3, pad=1) @c, over=[H, W]) |> linear(3) @head)
+    output y
+    loss = cross_entropy(y, label) + mean(mask) * 0
+    metric first = mean(x[C=0] * linspace(1, 2, over=H))
+    metric last = mean(x[C=1] * linspace(0, 3, over=W))
+    metric mask = mean(mask * linspace(0, 3, over=W))
+"""
+SECTION = """default:
+  data:
+    inputs:
+      x: {file: pictures.npy, axes: [N, H, W, C], channels: [2, 0], mean: [100, 120], std: [50, 60]}
+      mask: {file: mask.npy, axes: [H, W], nan: 0.5}
+    targets: {label: labels.npy}
+    split: {valid: 0.3}
+    augment: {flip: H, shift: W}
+"""
 
 
 def npy(shape, numbers, code="<f4"):
     """A .npy file's bytes."""
     head = ("{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (code, tuple(shape))).encode()
     head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
-    a = array.array({"f4": "f", "f8": "d"}[code[1:]], numbers)
+    a = array.array({"f4": "f", "f8": "d", "u1": "B", "i2": "h"}[code[1:]], numbers)
     if (code[0] == ">") == (sys.byteorder == "little"):
         a.byteswap()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + a.tobytes()
@@ -148,6 +168,26 @@ def test_weather():
     check(said[0] and said[0] == said[1], f"what is not finite is refused: {said}")
 
 
+def test_own(rng):
+    """Data of one's own: the same loader's, by whose name the device is to make them."""
+    model, samples = f"{TMP}/own.dl", 20
+    for path, text in ((model, OWN), (f"{TMP}/own.yaml", SECTION)):
+        with open(path, "w") as f:
+            f.write(text)
+    write(f"{TMP}/pictures.npy", npy([samples, 4, 6, 3], [rng.randrange(256) for _ in range(samples * 72)], "|u1"))
+    write(f"{TMP}/mask.npy", npy([4, 6], [rng.choice([0, 1, float("nan")]) for _ in range(24)]))
+    write(f"{TMP}/labels.npy", npy([samples], [rng.randrange(3) for _ in range(samples)], ">i2"))
+    host = train("own_host", model, "own", "--yaml_config=own.yaml")
+    check("the device makes samples" not in host[2], "own leaves samples to the host")
+    for loader in ("dali", "dali-lowmem"):
+        device = train("own_" + loader, model, loader, "--yaml_config=own.yaml")
+        same(f"data of one's own, {loader}", device, host)
+        check("the device makes samples of the files' numbers" in device[2] and "npy files" not in device[2], device[2][-900:])
+        check("driver: graph launches a step 1, synchronisations a step 0, allocations a step 0" in device[2], device[2][-400:])
+    same("data of one's own, bf16", train("own_half", model, "dali", "--yaml_config=own.yaml", "--amp_mode=bf16"),
+         train("own_half_host", model, "own", "--yaml_config=own.yaml", "--amp_mode=bf16"))
+
+
 if not any(map(shutil.which, ("c++", "g++", "clang++"))):
     print("SKIP: no C++ compiler")
     sys.exit(77)
@@ -157,4 +197,5 @@ write_crops(generator)
 write_weather(generator)
 test_crops()
 test_weather()
+test_own(generator)
 finish()

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -23,6 +24,7 @@ except ImportError as missing:
     sys.exit(77)
 
 BUILD = os.path.abspath(sys.argv[1])
+EMULATES = any(map(shutil.which, ("c++", "g++", "clang++")))
 DTYPES = {"f32": "f4", "i32": "i4", "i64": "i8", "bool": "u1"}
 os.chdir(TMP)
 
@@ -47,8 +49,13 @@ def run(*words, env=None):
 
 
 def samples(name, split="train", epoch=0, *options):
-    """{array: numpy array of all samples} as the loader gives them; or its error."""
-    done = run(BUILD + "/tests/dump_samples", split, str(epoch), name + ".dl", "--yaml_config=c.yaml", *options)
+    """{array: numpy array of all samples} as the loader gives them; or its error. An emulated GPU makes the same of what it reads for that."""
+    words = (BUILD + "/tests/dump_samples", split, str(epoch), name + ".dl", "--yaml_config=c.yaml", *options)
+    done = run(*words)
+    if EMULATES:
+        device = run(*words, env={**ENV, "DUMP_DEVICE": "cuda:sm_90a:emulated"})
+        check((device.returncode, device.stdout, device.stderr) == (done.returncode, done.stdout if done.returncode == 0 else b"", done.stderr),
+              f"{name}, {split}: samples that the device makes: {device.stderr.decode()} for {done.stderr.decode()}")
     if done.returncode:
         return done.stderr.decode()
     head, data = done.stdout.split(b"\n", 1)
@@ -194,6 +201,48 @@ for x, t in zip(got["x"], got["t"]):
     seen.update(found)
 check(len({i for i, _, _ in seen}) == 16 and len({s for _, s, _ in seen}) > 3 and len({f for _, _, f in seen}) == 2, f"{seen}")
 same(samples("field", "valid")["x"], X[16:], "validation is as it is")
+
+# Pictures as cameras leave them, and numbers of every kind, which go to a device as narrow as they are: moved, normalised, channels in another order.
+model("photo", """model Photo():
+    input x: f32[N, C=3, H=6, W=6]
+    input y: f32[N, W=6, H=6, C=2]
+    target t: f32[N, C=1, L=6]
+    h = x |> conv(2, 3, pad=1) @c
+    output h
+    loss = mean(h**2) + mean(y) + mean(t)
+""")
+PHOTO = random.integers(0, 256, (9, 6, 6, 4)).astype("u1")
+MOVED = """inputs: {x: {file: photo.npy, axes: [N, H, W, C], channels: [2, 0, 3], mean: [100, 110, 120], std: [50, 60, 70]},
+         y: {file: whole.npy, axes: [N, H, W, C], channels: [2, 0], mean: [7, 3], std: [3, 7]}}
+targets: {t: {file: line.npy, axes: [N, 1, L, C], channels: [1], mean: 3, std: 7}}
+split: {valid: 0.3}
+augment: {shift: [W, H], rotate: [H, W], flip: [H]}"""
+np.save("photo.npy", PHOTO)
+for kind in ("u1", "i1", "u2", "i2", "u4", "i4", "i8", "u8", "f2", "f8", "?"):
+    info = np.iinfo(kind) if kind[0] in "iu" else None
+    whole = random.integers(info.min, info.max, (9, 6, 6, 3), dtype=kind) if info else (100 * random.random((9, 6, 6, 3)) - 50).astype(kind)
+    np.save("whole.npy", whole.astype(whole.dtype.newbyteorder(">")))
+    np.save("line.npy", whole[:, :1])
+    config(MOVED)
+    got = samples("photo", "valid")
+    if isinstance(got, str):
+        check(False, f"{kind}: {got}")
+        continue
+    numbers = whole[6:].astype("f4")
+    same(got["x"], ((PHOTO[6:][..., [2, 0, 3]].astype("f4") - np.array([100, 110, 120], "f4")) / np.array([50, 60, 70], "f4")).transpose(0, 3, 1, 2), f"{kind}: u1")
+    same(got["y"], ((numbers[..., [2, 0]] - np.array([7, 3], "f4")) / np.array([3, 7], "f4")).transpose(0, 2, 1, 3), kind)
+    same(got["t"], ((numbers[:, :1, :, 1] - np.float32(3)) / np.float32(7)), kind)
+    check(not isinstance(samples("photo"), str), f"{kind}: moved")
+# Moved round axes of which a crop is taken, which are read in parts; what is not finite among them.
+np.save("photo.npy", random.standard_normal((9, 9, 11, 4)).astype("f4"))
+holes = random.standard_normal((9, 9, 11, 3)).astype("f4")
+holes[random.random(holes.shape) < 0.1] = np.nan
+np.save("whole.npy", holes)
+config(MOVED.replace("mean: [7", "nan: 5, mean: [7") + "\ncrop: random")
+check(not isinstance(samples("photo"), str), samples("photo"))
+np.save("photo.npy", random.standard_normal((9, 6, 6, 4)).astype("f4")), np.save("whole.npy", holes[:, :6, :6])
+config(MOVED.replace("mean: [7", "nan: -.5, mean: [7"))
+check(not isinstance(samples("photo"), str), samples("photo"))
 
 # ---- normalisation ----
 

@@ -81,16 +81,13 @@ static void turn_crops(int i) {
         bool channels_last = s & 1;
         int64_t voxel = channels_last ? C : 1, stored[3] = {S * S * voxel, S * voxel, voxel};
         dlr_placing *p = &how[i][s];
-        *p = (dlr_placing){.step = {channels_last ? 1 : S * S * S}};
-        for (int a = 0; a < 3; a++) {
-            p->step[1 + a] = r->flip[a] ? -stored[r->axis[a]] : stored[r->axis[a]];
-            if (r->flip[a]) p->base += (S - 1) * stored[r->axis[a]];
-        }
+        p->axis[0] = dlr_along(C, channels_last ? 1 : S * S * S, false);
+        for (int a = 0; a < 3; a++) p->axis[1 + a] = dlr_along(S, stored[r->axis[a]], r->flip[a]);
         for (int c = 0; c < C; c++) { /* what the host does: each voxel to its place */
             float plane[S][S * S], *out = samples[i] + s * CROP + c * S * S * S;
             const float *planes[S], *in = numbers[i] + s * CROP;
             for (int v = 0; v < S * S * S; v++)
-                plane[v / S / S][v % (S * S)] = in[v * voxel + c * p->step[0]];
+                plane[v / S / S][v % (S * S)] = in[v * voxel + c * p->axis[0].step];
             for (int k = 0; k < S; k++) planes[k] = plane[k];
             dlr_placement to = dlr_place(s + 1, S);
             dlr_place_planes(&to, S, 0, S, planes, S, out);
@@ -107,10 +104,11 @@ static void make_samples(const dl_plan *p) {
         memcpy(samples[i], numbers[i], (size_t)all * sizeof(float));
         if (inputs[i].rank == 5) turn_crops(i);
         for (int s = 0; s < N && inputs[i].rank < 5; s++) {
-            how[i][s] = (dlr_placing){.step = {channel}};
-            if (inputs[i].rank == 4) how[i][s].step[1] = W, how[i][s].step[2] = 1;
+            how[i][s].axis[0] = dlr_along(C, channel, false);
+            how[i][s].axis[1] = dlr_along(H, W, false), how[i][s].axis[2] = dlr_along(W, 1, false);
         }
-        if (inputs[i].scaled) raw[i] = (dlr_raw){mean, deviation};
+        raw[i] = (dlr_raw){.type = DLR_EL_F32};
+        if (inputs[i].scaled) raw[i].mean = mean, raw[i].deviation = deviation;
         for (int k = 0; k < N * C && inputs[i].scaled; k++)
             CHECK(dlr_normalise(samples[i] + k * channel, (size_t)channel, mean[k % C], deviation[k % C]) <
                   0);

@@ -1,15 +1,37 @@
 /* Makes an input of a batch's numbers as files have them: cut out, turned, scaled, converted, in the input's
  * order of axes (ir/feed.h, which says what is what). */
 struct feed_table {
-    long samples, size[4], channel, to, moves, scales, numbers;
+    long samples, size[4], channel, from, to, moves, scales, numbers, replaces;
+    float other;
+};
+struct feed_axis {
+    long first, step, round;
 };
 struct feed_move {
-    long base, step[4];
+    long base;
+    feed_axis axis[4];
 };
 struct feed_scale {
     float mean, deviation;
 };
-enum { FEED_F32, FEED_F16, FEED_BF16, FEED_F64 };
+enum { FEED_F32, FEED_F16, FEED_BF16, FEED_F64, FEED_I8, FEED_U8, FEED_I16, FEED_U16, FEED_I32, FEED_U32 };
+
+KD_INLINE long feed_along(const feed_axis *a, unsigned x) {
+    long at = a->first + x * a->step;
+    return at < a->round ? at : at - a->round;
+}
+
+KD_INLINE float feed_load(const char *numbers, long type, long at) {
+    switch (type) {
+    case FEED_F32: return ((const float *)numbers)[at];
+    case FEED_I8: return (float)((const signed char *)numbers)[at];
+    case FEED_U8: return (float)((const unsigned char *)numbers)[at];
+    case FEED_I16: return (float)((const short *)numbers)[at];
+    case FEED_U16: return (float)((const unsigned short *)numbers)[at];
+    case FEED_I32: return (float)((const int *)numbers)[at];
+    default: return (float)((const unsigned *)numbers)[at];
+    }
+}
 
 KD_INLINE void feed_store(char *input, long type, long at, float v) {
     if (type == FEED_F32)
@@ -22,12 +44,22 @@ KD_INLINE void feed_store(char *input, long type, long at, float v) {
         ((double *)input)[at] = v;
 }
 
+/* Whole numbers, as they are. */
+KD_INLINE void feed_copy(const char *numbers, long type, long from, char *input, long to) {
+    if (type == FEED_U8)
+        input[to] = numbers[from];
+    else if (type == FEED_I32)
+        ((int *)input)[to] = ((const int *)numbers)[from];
+    else
+        ((long *)input)[to] = ((const long *)numbers)[from];
+}
+
 /* Threads follow the input, which is written in whole lines; a block takes 256 elements of one sample. */
 /* @dl_feed */
 extern "C" __global__ void __launch_bounds__(256) dl_feed_0(const char *batch, char *input, char *workspace) {
     const feed_table *t = (const feed_table *)batch;
     const feed_scale *scales = (const feed_scale *)(batch + t->scales);
-    const float *numbers = (const float *)(batch + t->numbers);
+    const char *numbers = batch + t->numbers;
     unsigned s1 = (unsigned)t->size[1], s2 = (unsigned)t->size[2], s3 = (unsigned)t->size[3];
     unsigned each = (unsigned)t->size[0] * s1 * s2 * s3, lots = (each + 255) / 256;
     for (long lot = blockIdx.x; lot < t->samples * lots; lot += gridDim.x) {
@@ -36,13 +68,16 @@ extern "C" __global__ void __launch_bounds__(256) dl_feed_0(const char *batch, c
         if (at >= each) continue;
         const feed_move *m = (const feed_move *)(batch + t->moves) + sample;
         x[3] = at % s3, x[2] = at / s3 % s2, x[1] = at / s3 / s2 % s1, x[0] = at / s3 / s2 / s1;
-        long from = m->base;
-        for (int i = 0; i < 4; i++) from += x[i] * m->step[i];
-        float v = numbers[from];
-        if (t->channel >= 0) {
-            feed_scale s = scales[t->channel == 0 ? x[0] : t->channel == 1 ? x[1] : t->channel == 2 ? x[2] : x[3]];
-            v = (v - s.mean) / s.deviation;
+        long from = m->base, to = sample * each + at;
+        for (int i = 0; i < 4; i++) from += feed_along(&m->axis[i], x[i]);
+        if (t->to > FEED_F64) {
+            feed_copy(numbers, t->to, from, input, to);
+            continue;
         }
-        feed_store(input, t->to, sample * each + at, v);
+        long c = t->channel;
+        feed_scale s = scales[c < 0 ? 0 : c == 0 ? x[0] : c == 1 ? x[1] : c == 2 ? x[2] : x[3]];
+        float v = feed_load(numbers, t->from, from);
+        bool none = t->replaces && !(fabsf(v) <= 0x1.fffffep127f);
+        feed_store(input, t->to, to, none ? t->other : (v - s.mean) / s.deviation);
     }
 }

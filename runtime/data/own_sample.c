@@ -1,0 +1,219 @@
+/* Samples of data of one's own, put together of blocks: where elements go, for the host, which moves them
+ * there; for a device, which moves them itself. */
+#include "runtime/data/own_private.h"
+
+/* ---- where elements go ---- */
+
+static int turned_place(const own *w, int shared) {
+    for (int i = 0; i < w->n_turned; i++)
+        if (w->turned[i] == shared) return i;
+    return -1;
+}
+
+static int axis_of_shared(const own_array *a, int shared) {
+    for (int m = 0; m < a->to.type.rank; m++)
+        if (a->shared[m] == shared) return m;
+    return -1;
+}
+
+/* Where axis m of the files' block goes: to which axis of the sample, and whether backwards. First the turn,
+ * then the flips of what it shows. */
+typedef struct {
+    int axis;
+    bool back;
+} moved;
+static moved move(const own *w, const own_array *a, const own_drawn *how, int m) {
+    moved to = {m, false};
+    int turned = a->shared[m] < 0 ? -1 : turned_place(w, a->shared[m]);
+    for (int i = 0; turned >= 0 && i < w->n_turned; i++)
+        if (how->turn.source[i] == turned) to = (moved){axis_of_shared(a, w->turned[i]), how->turn.flip[i]};
+    if (a->shared[to.axis] >= 0 && how->flip[a->shared[to.axis]]) to.back = !to.back;
+    return to;
+}
+
+/* Whether a packed block of these counts lies in `out` as it is. */
+static bool is_packed(int rank, const int64_t *count, const ptrdiff_t *step) {
+    ptrdiff_t next = 1;
+    for (int j = rank - 1; j >= 0; j--) {
+        if (count[j] != 1 && step[j] != next) return false;
+        next *= count[j];
+    }
+    return true;
+}
+
+#define SCATTER(T)                                                                                           \
+    for (int64_t i = 0; i < n; i++) ((T *)to)[i * step] = ((const T *)from)[i]
+static void scatter_row(size_t bytes, int64_t n, const void *from, void *to, ptrdiff_t step) {
+    if (bytes == 4)
+        SCATTER(uint32_t);
+    else if (bytes == 8)
+        SCATTER(uint64_t);
+    else if (bytes == 2)
+        SCATTER(uint16_t);
+    else
+        SCATTER(uint8_t);
+}
+
+/* Moves a packed block to its places, rows along the last axis. */
+static void scatter(int rank, const int64_t *count, size_t bytes, const char *from, char *to,
+                    const ptrdiff_t *step) {
+    if (rank == 0) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    int64_t row = count[rank - 1], rows = 1, index[DL_MAX_RANK] = {0};
+    for (int j = 0; j < rank - 1; j++) rows *= count[j];
+    for (int64_t r = 0; r < rows; r++) {
+        scatter_row(bytes, row, from, to, step[rank - 1]);
+        from += (size_t)row * bytes;
+        for (int j = rank - 2; j >= 0; j--) {
+            to += step[j] * (ptrdiff_t)bytes;
+            if (++index[j] < count[j]) break;
+            to -= step[j] * (ptrdiff_t)bytes * (ptrdiff_t)count[j];
+            index[j] = 0;
+        }
+    }
+}
+
+/* ---- a sample of one array ---- */
+
+/* Part of an axis: elements at `place` .. of the sample come from `start`, start + stride, ... */
+typedef struct {
+    int64_t start, count, stride, place;
+} piece;
+typedef struct {
+    int n;
+    piece at[2];
+} pieces;
+
+/* Where an axis is moved round, it is read in two parts. */
+static void cut_axis(const own_axis *x, int64_t corner, pieces *out) {
+    int64_t first = (x->extent - corner + x->step - 1) / x->step;
+    if (first > x->size) first = x->size;
+    out->at[0] = (piece){corner, first, x->step, 0};
+    out->at[1] = (piece){0, x->size - first, x->step, first};
+    out->n = 1 + (first < x->size);
+}
+
+/* Channels in runs of neighbours. */
+static bool next_channels(const own_array *a, int64_t size, int64_t *at, piece *out) {
+    if (*at == size) return false;
+    const int64_t *c = a->from.channels;
+    *out = (piece){c ? c[*at] : 0, 1, 1, *at};
+    if (!c) out->count = size;
+    while (c && *at + out->count < size && c[*at + out->count] == out->start + out->count) out->count++;
+    *at += out->count;
+    return true;
+}
+
+/* Where the blocks of a sample go, and how they are read. */
+typedef struct {
+    const own *w;
+    const own_array *a;
+    const own_file *file;
+    int64_t local; /* index of N in the file */
+    const own_drawn *how;
+    ptrdiff_t step[DL_MAX_RANK]; /* of each axis of the model's */
+    bool whole;                  /* an axis that is moved round and is all taken is read as it lies */
+    size_t bytes;                /* of an element */
+    own_reader *read;
+    char *out;
+    void *scratch;
+} target;
+
+static bool read_block(const target *t, const dlr_block *b, ptrdiff_t base, int64_t channel, dl_error *err) {
+    const own_array *a = t->a;
+    ptrdiff_t step[DL_MAX_RANK];
+    for (int j = 0; j < a->rank; j++) step[j] = a->axis[j] < 0 ? 0 : t->step[a->axis[j]];
+    char *to = t->out + base * (ptrdiff_t)t->bytes;
+    if (is_packed(a->rank, b->count, step)) return t->read(a, t->file, b, channel, to, err);
+    if (!t->read(a, t->file, b, channel, t->scratch, err)) return false;
+    scatter(a->rank, b->count, t->bytes, t->scratch, to, step);
+    return true;
+}
+
+static bool taken_whole(const own_axis *x) { return x->step == 1 && x->size == x->extent; }
+
+/* Reads the pieces of axis j and behind it, for what `b` says of the axes before it. */
+static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int64_t channel, dl_error *err) {
+    const own_array *a = t->a;
+    if (j == a->rank) return read_block(t, b, base, channel, err);
+    int m = a->axis[j];
+    b->stride[j] = 1;
+    if (m < 0) {
+        b->start[j] = m == OWN_SAMPLES ? t->local : 0, b->count[j] = 1;
+        return read_axes(t, j + 1, b, base, channel, err);
+    }
+    if (j == a->channel) {
+        piece c;
+        for (int64_t at = 0; next_channels(a, a->to.type.axis[m].size, &at, &c);) {
+            b->start[j] = c.start, b->count[j] = c.count;
+            if (!read_axes(t, j + 1, b, base + c.place * t->step[m], c.place, err)) return false;
+        }
+        return true;
+    }
+    const own_axis *x = &t->w->axes.at[a->shared[m]];
+    pieces cut;
+    cut_axis(x, t->whole && taken_whole(x) ? 0 : t->how->corner[a->shared[m]], &cut);
+    for (int i = 0; i < cut.n; i++) {
+        const piece *c = &cut.at[i];
+        b->start[j] = c->start, b->count[j] = c->count, b->stride[j] = c->stride;
+        if (!read_axes(t, j + 1, b, base + c->place * t->step[m], channel, err)) return false;
+    }
+    return true;
+}
+
+static bool read_sample(target *t, int64_t index, ptrdiff_t base, dl_error *err) {
+    const own_array *a = t->a;
+    int64_t i = a->is_static ? 0 : index + a->from.offset;
+    dlr_block b = {0};
+    t->file = own_find_file(a, i), t->local = i - t->file->first;
+    return read_axes(t, 0, &b, base, 0, err);
+}
+
+bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
+                     void *scratch, dl_error *err) {
+    target t = {.w = w,
+                .a = a,
+                .how = how,
+                .bytes = (size_t)dl_dtype_bytes(a->to.type.dtype),
+                .read = own_read,
+                .out = out,
+                .scratch = scratch};
+    ptrdiff_t base = 0;
+    int64_t stride[DL_MAX_RANK];
+    dl_type_strides(&a->to.type, stride);
+    for (int m = 0; m < a->to.type.rank; m++) {
+        moved to = move(w, a, how, m);
+        dlr_placed_axis s = dlr_along(a->to.type.axis[to.axis].size, stride[to.axis], to.back);
+        base += s.first, t.step[m] = s.step;
+    }
+    return read_sample(&t, index, base, err);
+}
+
+/* The numbers lie in the order of the files' axes, those of the model that the files have not in front. */
+bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
+                      void *scratch, dlr_placing *where, dl_error *err) {
+    target t = {.w = w,
+                .a = a,
+                .how = how,
+                .whole = true,
+                .bytes = dlr_element_bytes(a->numbers),
+                .read = own_read_numbers,
+                .out = out,
+                .scratch = scratch};
+    ptrdiff_t next = 1;
+    for (int j = a->rank - 1; j >= 0; j--) {
+        if (a->axis[j] < 0) continue;
+        t.step[a->axis[j]] = next, next *= a->to.type.axis[a->axis[j]].size;
+    }
+    for (int m = 0; m < a->to.type.rank; m++) {
+        moved to = move(w, a, how, m);
+        const own_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
+        dlr_placed_axis *s = &where->axis[to.axis];
+        *s = dlr_along(a->to.type.axis[m].size, t.step[m], to.back);
+        if (x && taken_whole(x) && how->corner[a->shared[m]])
+            s->first += how->corner[a->shared[m]] * t.step[m], s->round = x->size * t.step[m];
+    }
+    return read_sample(&t, index, 0, err);
+}
