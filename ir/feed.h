@@ -1,5 +1,5 @@
 /* A batch's numbers as its files have them, on their way to an input on a device, and the kernel that makes
- * the input of them: dl_feed_0(const char *batch, T *input, char *workspace), blocks of DL_FEED_THREADS
+ * the input of them: dl_feed_0(const char *batch, T *input, const char *held), blocks of DL_FEED_THREADS
  * threads and any number of them.
  *
  * A plan for a device has the kernel in an object of its own (compiler/backend.h: feed); the runtime writes
@@ -34,6 +34,7 @@ typedef struct {
     int64_t channel;            /* which of these axes chooses mean and deviation; -1: the first ones do */
     int64_t from, to;           /* dl_feed_type of the numbers and of the input */
     int64_t moves, scales, numbers; /* bytes from the table's beginning to each */
+    int64_t held;     /* or of the numbers, from the beginning of what the device holds; 0: they come along */
     int64_t replaces; /* floats that are not finite become `other`, which is not scaled; 0: they are like
                          others */
     float other;

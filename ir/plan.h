@@ -33,7 +33,7 @@
 #include "ir/collective.h"
 #include "ir/graph.h"
 
-enum { DL_PLAN_VERSION = 14, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 15, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */

@@ -19,6 +19,7 @@
 #include "programs/run_dir.h"
 #include "programs/samples.h"
 #include "programs/version.h"
+#include "runtime/feed.h"
 #include "runtime/io/log.h"
 #include "runtime/io/weights.h"
 
@@ -192,6 +193,18 @@ static bool open_both(dl_run_job *p, bool check, dl_error *err) {
     return true;
 }
 
+/* Bytes of a device that the data would take, where they are there, which a dry run does not ask for. */
+static int64_t store_of(const dl_run_job *p) {
+    dlr_dataset *data[2] = {NULL, NULL};
+    dl_error none = {0};
+    bool there = dl_samples_held(p->config) && !dl_job_replays(p->config);
+    for (dlr_split split = DLR_TRAIN; there && split <= DLR_VALID; split++)
+        there = (data[split] = dl_samples_open(p->arena, p->session, split, DLR_OPEN_PROBE, &none));
+    int64_t bytes = there ? dlr_feed_store((const dlr_dataset *const[2]){data[0], data[1]}) : 0;
+    for (int i = 0; i < 2; i++) dlr_dataset_close(data[i]);
+    return bytes;
+}
+
 /* ---- the run's directory and its log ---- */
 
 static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", text); }
@@ -240,6 +253,7 @@ static bool run(dl_run_job *p, dl_error *err) {
     dl_job_add_warnings(p);
     if (dry) {
         dl_job_tell_warnings(p);
+        p->store = store_of(p);
         return dl_job_compile(p, err) && (!dl_job_leads(p) || dl_job_print_plan(p, err));
     }
     if (!settle_batch(p, err)) return false;

@@ -24,6 +24,7 @@ typedef struct {
     dlr_world world;
     dlr_group groups[DL_NRANK_GROUPS];
     int place[DL_NRANK_PARTS], data_ranks; /* this rank's coordinates; ranks with other samples */
+    int64_t store; /* of a dry run: bytes of the data set that a device is to hold; 0: none, or not there */
     dlr_rundir dir;
     bool logs; /* out.log is open */
     DL_ARRAY(const char *) warnings;

@@ -73,12 +73,14 @@ static const char *data_text(const dl_run_job *p) {
 
 /* What the run will take of the device, with what is in use there now; nothing where that is the host. */
 static void print_device(const dlr_device_memory *m) {
+    char held[64] = "";
     if (!m->total) return;
+    if (m->held) snprintf(held, sizeof held, "%.1f of the data set, ", (double)m->held / 0x1p20);
     printf("  device      %.1f MiB of %.1f in use then: %.1f of the plan, about %.1f of code and %.1f of "
-           "graphs, "
+           "graphs, %s"
            "%.1f now (the driver's context, and other programs)%s\n",
            (double)dlr_device_predicted(m) / 0x1p20, (double)m->total / 0x1p20, (double)m->plan / 0x1p20,
-           (double)m->code / 0x1p20, (double)m->graphs / 0x1p20, (double)m->before / 0x1p20,
+           (double)m->code / 0x1p20, (double)m->graphs / 0x1p20, held, (double)m->before / 0x1p20,
            dlr_device_predicted(m) > m->total ? ": it does not fit" : "");
 }
 
@@ -120,6 +122,7 @@ bool dl_job_print_plan(const dl_run_job *p, dl_error *err) {
     dlr_pool_close(pool);
     dlr_device_memory m;
     if (!dlr_device_predict(p->plan, p->device.device, &m, err) && err->code) return false;
+    if (p->store <= dlr_device_left(&m)) m.held = p->store;
     if (dl_config_option(p->config, "json")) {
         print_json(p, threads, &m);
         return true;

@@ -27,6 +27,7 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
         .valid = p->valid,
         .workers = (int)dl_config_int(c, DL_KEY_num_data_workers),
         .device_samples = dl_samples_by_device(c),
+        .device_holds = dl_samples_held(c),
         .epochs = dl_config_int(c, DL_KEY_num_epochs),
         .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),

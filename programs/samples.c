@@ -145,6 +145,10 @@ bool dl_samples_by_device(const dl_config *config) {
     return strcmp(loader, "dali") == 0 || strcmp(loader, "dali-lowmem") == 0;
 }
 
+bool dl_samples_held(const dl_config *config) {
+    return strcmp(dl_config_str(config, DL_KEY_data_loader_config), "dali") == 0;
+}
+
 const char *dl_samples_loader(const dl_config *config) {
     return dl_samples_by_device(config) && dl_own_data_given(config)
                ? "own"

@@ -25,6 +25,8 @@ bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, 
 
 /* Whether a device is to make samples of the files' numbers: data_loader_config dali or dali-lowmem. */
 bool dl_samples_by_device(const dl_config *config);
+/* Whether it is to hold their numbers, too: dali. */
+bool dl_samples_held(const dl_config *config);
 /* Whose samples: data_loader_config; `own` where these two are given with `data`. */
 const char *dl_samples_loader(const dl_config *config);
 

@@ -47,16 +47,24 @@ typedef struct {
     int ncopies;
 } dlr_timeline;
 
-/* Of a device's memory, in bytes. A run takes plan + code + graphs beside what was in use before it. */
+/* Of a device's memory, in bytes. A run takes plan + held + code + graphs beside what was in use before it.
+ */
 typedef struct {
     int64_t plan;         /* arena, workspace and stage, as the driver hands memory out */
+    int64_t held;         /* a data set */
     int64_t code, graphs; /* the driver's own, about: machine code, captured programs */
     int64_t before;       /* in use before: the driver's context, and other programs */
     int64_t seen, total;  /* in use now, of all programs; what the device has */
 } dlr_device_memory;
 /* Bytes in use, with what was before, once a run has begun. */
 static inline int64_t dlr_device_predicted(const dlr_device_memory *m) {
-    return m->before + m->plan + m->code + m->graphs;
+    return m->before + m->plan + m->held + m->code + m->graphs;
+}
+/* Bytes of a device that a data set may take: what the run will leave free, but for an eighth, which is the
+ * driver's and whoever's. */
+static inline int64_t dlr_device_left(const dlr_device_memory *m) {
+    int64_t used = dlr_device_predicted(m) > m->seen ? dlr_device_predicted(m) : m->seen;
+    return m->total > used ? (m->total - used) / 8 * 7 : 0;
 }
 
 /* Called behind each launch of a run, which is done then. */
@@ -90,6 +98,11 @@ typedef struct {
      * where `gathers` is false. `there`, if not NULL: it lies there, in memory that `pin` was given, and is
      * read until `sent`. */
     void *(*gather)(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch, void *there);
+    /* Takes so many bytes beside the arena, for numbers that `gather`'s batches may be made of instead of
+     * their own (ir/feed.h: held); 0: gives back what it took. Errors: DL_RESOURCE. */
+    bool (*hold)(dlr_device *d, int64_t bytes, dl_error *err);
+    /* Copies numbers there, from byte `at` on; without any, waits for all copies. */
+    void (*put)(dlr_device *d, int64_t at, const void *from, int64_t bytes);
     /* Lets the device read memory of the host's where it lies, until `unpin`. Errors: DL_RESOURCE. */
     bool (*pin)(dlr_device *d, void *memory, int64_t bytes, dl_error *err);
     void (*unpin)(dlr_device *d, void *memory);

@@ -180,6 +180,14 @@ void *dlr_exec_gather(const dlr_exec *e, dlr_view v, int64_t batch, void *there)
     return e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type), batch, there);
 }
 
+bool dlr_exec_hold(const dlr_exec *e, int64_t bytes, dl_error *err) {
+    return e->device->table->hold(e->device, bytes, err);
+}
+
+void dlr_exec_put(const dlr_exec *e, int64_t at, const void *from, int64_t bytes) {
+    e->device->table->put(e->device, at, from, bytes);
+}
+
 bool dlr_exec_pin(const dlr_exec *e, void *memory, int64_t bytes, dl_error *err) {
     return e->device->table->pin(e->device, memory, bytes, err);
 }

@@ -84,6 +84,9 @@ void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
  * (dlr_device_table.gather), and where the host puts such a batch of so many bytes for that input. */
 bool dlr_exec_gathers(const dlr_exec *exec);
 void *dlr_exec_gather(const dlr_exec *exec, dlr_view view, int64_t batch, void *there);
+/* dlr_device_table.hold and .put, where it gathers. */
+bool dlr_exec_hold(const dlr_exec *exec, int64_t bytes, dl_error *err);
+void dlr_exec_put(const dlr_exec *exec, int64_t at, const void *from, int64_t bytes);
 bool dlr_exec_pin(const dlr_exec *exec, void *memory, int64_t bytes, dl_error *err);
 void dlr_exec_unpin(const dlr_exec *exec, void *memory);
 void dlr_exec_sent(const dlr_exec *exec);

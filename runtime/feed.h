@@ -14,6 +14,11 @@ typedef struct {
     const dl_plan_var *var[DLR_MAX_ARRAYS];
     dlr_view view[DLR_MAX_ARRAYS];
     bool pinned; /* batches of numbers are read where they lie */
+    int n_held;  /* data sets whose numbers the device holds, and where */
+    struct {
+        const dlr_arrays *of;
+        int64_t at;
+    } held[2];
 } dlr_feed;
 /* Finds them by name. Errors: DL_INPUT, naming what the plan takes and the data set has not. */
 bool dlr_feed_open(dlr_feed *feed, dlr_exec *exec, const dlr_arrays *arrays, dl_error *err);
@@ -23,6 +28,15 @@ bool dlr_feed_gathers(const dlr_feed *feed, const dlr_dataset *data, dl_error *w
 /* How they are read ahead for that: the ring is pinned, where the system grants it (the log says where not),
  * so that they are sent from where they were read. The feed outlives the ring. */
 void dlr_feed_lend(dlr_feed *feed, dlr_prefetch_raw *raw);
+/* Bytes that the numbers of these data sets (NULL: none) take on a device that holds them all; 0 where one's
+ * cannot be held. */
+int64_t dlr_feed_store(const dlr_dataset *const data[2]);
+/* Reads them, once, and brings them there, where they fit beside the run (the log says so): then the ring's
+ * batches may be `held`. Errors: DL_RESOURCE, with both sizes; DL_USAGE, where a loader has no such numbers;
+ * a number that cannot be read or is refused: then nothing is held. */
+bool dlr_feed_hold(dlr_feed *feed, const dlr_dataset *const data[2], dl_error *why);
+/* Where those of a batch's data set begin. */
+int64_t dlr_feed_held_at(const dlr_feed *feed, const dlr_batch *batch);
 /* Hands the device an array of a batch of such numbers. */
 void dlr_feed_numbers(const dlr_feed *feed, int array, const dlr_batch *batch);
 /* Copies a batch of such arrays, or of their numbers, into the arena. */

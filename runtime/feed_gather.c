@@ -82,7 +82,7 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
     dl_feed_places at = dl_feed_place(t);
     int axis[DL_MAX_RANK], n = axes_of(t, axis), skipped = DL_FEED_AXES - n;
     int64_t samples = t->axis[0].size, each = dl_type_count(t) / samples,
-            bytes = samples * each * (int64_t)dlr_element_bytes(raw->type);
+            bytes = batch->held ? 0 : samples * each * (int64_t)dlr_element_bytes(raw->type);
     char *there = f->pinned ? (char *)batch->data[array] - at.numbers : NULL,
          *to = dlr_exec_gather(f->exec, f->view[array], at.numbers + bytes, there);
     dl_feed_table *table = (dl_feed_table *)to;
@@ -92,7 +92,8 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
                              .to = feed_types[t->dtype],
                              .moves = at.moves,
                              .scales = at.scales,
-                             .numbers = at.numbers,
+                             .numbers = batch->held ? dlr_feed_held_at(f, batch) + raw->at : at.numbers,
+                             .held = batch->held,
                              .replaces = raw->replaces,
                              .other = raw->other};
     for (int i = 0; i < DL_FEED_AXES; i++)
@@ -102,7 +103,7 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
         if (axis[i] == raw->axis) table->channel = i + skipped;
     dl_feed_move *moves = (dl_feed_move *)(to + at.moves);
     for (int64_t s = 0; s < samples; s++) {
-        moves[s].base = s * each;
+        moves[s].base = batch->held ? how[s].base : s * each;
         for (int i = 0; i < DL_FEED_AXES; i++) {
             dlr_placed_axis a = i < skipped ? dlr_along(1, 0, false) : how[s].axis[axis[i - skipped]];
             moves[s].axis[i] = (dl_feed_axis){a.first, a.step, a.round};

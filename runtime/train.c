@@ -112,7 +112,7 @@ static bool start(dlr_run *r, dl_error *err) {
     r->global_batch = r->batch * (o->ranks.data_ranks ? o->ranks.data_ranks : 1);
     if (!find_programs(r, err) || !dlr_run_open_saver(r, err)) return false;
     r->gathers = dlr_run_gathers(r);
-    if (r->gathers) dlr_feed_lend(&r->feed, &r->raw);
+    if (r->gathers) dlr_feed_lend(&r->feed, &r->raw), r->raw.held = dlr_run_holds(r);
     r->batches = read_ahead(r, o->train, err);
     if (!r->batches) return false;
     r->epoch_batches = dlr_prefetch_batches(r->batches);

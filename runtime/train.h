@@ -54,6 +54,7 @@ typedef struct {
 
     const dlr_dataset *train, *valid;
     int workers;         /* data threads of each */
+    bool device_holds;   /* their numbers, too, where they fit there beside the plan's */
     bool device_samples; /* a device is to cut, turn, scale and convert samples itself, where it can */
     int64_t epochs;
     int64_t steps; /* in all, instead of `epochs`, so that the last may be shorter; 0: whole epochs */

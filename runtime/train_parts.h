@@ -109,6 +109,7 @@ typedef struct {
 
 /* train_start.c: who makes samples of what the files hold; says so in the log. */
 bool dlr_run_gathers(const dlr_run *r);
+bool dlr_run_holds(dlr_run *r); /* whether it now holds the data sets' numbers; the log says so, and why */
 /* Initial weights, or those of a file. */
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err);
 /* Sets every hyperparameter that the plan names: from the schedule, from o->hypers, or to its default. */

@@ -18,6 +18,14 @@ bool dlr_run_gathers(const dlr_run *r) {
     return ok;
 }
 
+bool dlr_run_holds(dlr_run *r) {
+    const dlr_dataset *const data[2] = {r->o->train, r->o->valid};
+    dl_error why = {0};
+    bool ok = r->o->device_holds && dlr_feed_hold(&r->feed, data, &why);
+    if (r->o->device_holds && !ok) dlr_log_info("the data set is read batch by batch: %s", why.message);
+    return ok;
+}
+
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err) {
     if (!dlr_state_init(o->exec, o->seed, err)) return false;
     dlr_scaler_start(o->exec, o->loss_scale);

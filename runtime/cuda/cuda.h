@@ -117,7 +117,10 @@ typedef struct {
     void ***calls;                          /* a kernel's, prepared */
     dlr_cu_memory memory;                   /* arena | workspace | stage; 0: none */
     int64_t workspace_offset, stage_offset; /* from `memory`; stage: where batches arrive */
-    dlr_cu_function gather;                 /* dl_feed_0; NULL: the plan has none */
+    dlr_cu_memory held;                     /* a data set; 0: none */
+    int64_t held_bytes;
+    dlr_pinned filler;      /* on its way there */
+    dlr_cu_function gather; /* dl_feed_0; NULL: the plan has none */
     dlr_cuda_program *programs;
     dlr_feed_buffer *feeds;
     int nfeeds;
@@ -237,6 +240,8 @@ dlr_feed_buffer *dlr_cuda_feed_of(dlr_cuda *c, int64_t offset, int64_t bytes);
 void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, int64_t raw, void *there);
 /* Sends what was written: it is in the input before whatever is given to c->stream next. */
 void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f);
+bool dlr_cuda_hold(dlr_device *d, int64_t bytes, dl_error *err);
+void dlr_cuda_put(dlr_device *d, int64_t at, const void *from, int64_t bytes);
 bool dlr_cuda_pin_there(dlr_device *d, void *memory, int64_t bytes, dl_error *err);
 void dlr_cuda_unpin_there(dlr_device *d, void *memory);
 void dlr_cuda_sent(dlr_device *d);

@@ -88,11 +88,45 @@ void dlr_cuda_sent(dlr_device *d) {
     }
 }
 
+/* In the stream whose kernels read it. */
+void dlr_cuda_put(dlr_device *d, int64_t at, const void *from, int64_t bytes) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    dlr_pinned *p = &c->filler;
+    if (!dlr_cuda_alive(c)) return;
+    if (!bytes) {
+        dlr_cuda_wait_pinned(c, p);
+        if (p->at) c->driver->MemFreeHost(p->at);
+        p->at = NULL, p->bytes = 0;
+        return;
+    }
+    if (!dlr_cuda_pin(c, p, bytes)) return;
+    dlr_cuda_wait_pinned(c, p);
+    memcpy(p->at, from, (size_t)bytes);
+    int64_t there = (int64_t)(c->held - c->memory) + at;
+    dlr_cu_result r = dlr_cuda_copy(c, false, p->at, there, bytes, c->stream);
+    if (r == 0) r = c->driver->EventRecord(p->event, c->stream);
+    p->busy = dlr_cuda_ok(c, r, "the data set's copy to the device"), p->run = c->runs;
+}
+
+bool dlr_cuda_hold(dlr_device *d, int64_t bytes, dl_error *err) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    char said[700];
+    if (c->held) dlr_cuda_put(d, 0, NULL, 0), c->driver->MemFree(c->held);
+    c->held = 0, c->held_bytes = bytes;
+    if (!bytes) return true;
+    c->all.allocations++;
+    dlr_cu_result r = c->driver->MemAlloc(&c->held, (size_t)bytes);
+    if (r != 0) c->held_bytes = 0;
+    if (r == 0) return true;
+    dlr_driver_say(c->driver, r, said, sizeof said);
+    return dl_fail(err, DL_RESOURCE, "%.1f MiB of the device's memory: %s", (double)bytes / 0x1p20, said);
+}
+
 /* The input of what lies in the stage: as it is, or made by the plan's kernel. */
 static dlr_cu_result take_in(dlr_cuda *c, const dlr_feed_buffer *f) {
     enum { EACH = 4, MOST = 4096 }; /* elements of a thread; blocks */
     uint64_t stage = c->memory + (uint64_t)(c->stage_offset + f->place),
-             args[] = {stage, c->memory + (uint64_t)f->offset, c->memory + (uint64_t)c->workspace_offset};
+             args[] = {stage, c->memory + (uint64_t)f->offset, c->held ? c->held : stage};
     if (!f->raw) return c->driver->MemcpyDtoDAsync(args[1], stage, (size_t)f->bytes, c->stream);
     size_t bytes = sizeof args;
     void *extra[] = {DLR_CU_LAUNCH_BUFFER, args, DLR_CU_LAUNCH_SIZE, &bytes, DLR_CU_LAUNCH_END};

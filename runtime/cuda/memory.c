@@ -42,7 +42,7 @@ dlr_cu_result dlr_cuda_begin_memory(dlr_cuda *c) {
 bool dlr_cuda_memory(dlr_device *d, dlr_device_memory *m) {
     dlr_cuda *c = (dlr_cuda *)d;
     *m = predict(d->plan);
-    m->before = c->before;
+    m->before = c->before, m->held = grains(c->held_bytes);
     return dlr_cuda_alive(c) && in_use(c->driver, &m->seen, &m->total) == 0;
 }
 

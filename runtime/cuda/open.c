@@ -328,6 +328,8 @@ static void release(dlr_cuda *c) {
     for (int i = 0; i < c->watch.events.n; i++) v->EventDestroy(c->watch.events.at[i]);
     unpin(c, &c->guard.canary), unpin(c, &c->guard.seen), unpin(c, &c->guard.kept);
     if (c->guard.memory) v->MemFree(c->guard.memory);
+    unpin(c, &c->filler);
+    if (c->held) v->MemFree(c->held);
     if (c->memory) v->MemFree(c->memory);
     for (int i = 0; c->modules && i < c->base.plan->objects.n; i++)
         if (c->modules[i]) v->ModuleUnload(c->modules[i]);
@@ -340,7 +342,7 @@ static void release(dlr_cuda *c) {
 /* A context that has failed is of no use, and what it held goes with it. */
 static void forget(dlr_cuda *c) {
     c->driver->DevicePrimaryCtxReset(c->device);
-    c->context = NULL, c->stream = c->feeder = NULL, c->memory = 0, c->watch.events.n = 0;
+    c->context = NULL, c->stream = c->feeder = NULL, c->memory = c->held = 0, c->watch.events.n = 0;
     memset(c->libraries, 0, sizeof c->libraries);
     for (int i = 0; i < c->base.plan->kernels.n; i++)
         memset(c->calls[i], 0, sizeof *c->calls[i] * (size_t)c->base.plan->kernels.at[i].calls.n);
@@ -351,6 +353,7 @@ static void forget(dlr_cuda *c) {
         c->feeds[i].emptied = NULL, c->feeds[i].written = false;
     }
     memset(c->mirrors, 0, sizeof c->mirrors);
+    c->filler = (dlr_pinned){0};
     for (int i = 0; i < DLR_RING; i++) c->ring[i].memory = (dlr_pinned){0};
 }
 
@@ -388,6 +391,8 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .wait = dlr_cuda_wait,
                                        .host = dlr_cuda_host,
                                        .gather = dlr_cuda_gather,
+                                       .hold = dlr_cuda_hold,
+                                       .put = dlr_cuda_put,
                                        .pin = dlr_cuda_pin_there,
                                        .unpin = dlr_cuda_unpin_there,
                                        .sent = dlr_cuda_sent,

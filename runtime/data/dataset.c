@@ -58,6 +58,21 @@ bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, vo
     return d->loader->numbers(d, epoch, sample, out, scratch, how, err);
 }
 
+bool dlr_dataset_store(const dlr_dataset *d, dlr_store *store) {
+    *store = (dlr_store){0};
+    if (d->loader->store) d->loader->store(d, store);
+    return store->bytes > 0;
+}
+
+bool dlr_dataset_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
+                       dl_error *err) {
+    return d->loader->piece(d, i, out, scratch, at, bytes, err);
+}
+
+void dlr_dataset_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how) {
+    d->loader->locate(d, epoch, sample, how);
+}
+
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d) { return &d->arrays; }
 int64_t dlr_dataset_samples(const dlr_dataset *d) { return d->samples; }
 size_t dlr_dataset_scratch(const dlr_dataset *d) { return d->scratch; }

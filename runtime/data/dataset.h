@@ -73,6 +73,7 @@ typedef struct {
         type; /* of the numbers: f32 unless the loader says otherwise, at most as wide as the array's */
     const float *mean, *deviation; /* of each index of `axis`, -1: one for all; NULL: nothing is scaled */
     int axis;
+    int64_t at;    /* where its numbers begin in what a device holds (dlr_dataset_store), in bytes */
     bool replaces; /* what is not finite becomes `other`, and is not scaled */
     float other;
 } dlr_raw;
@@ -82,6 +83,7 @@ typedef struct {
     int64_t first, step, round;
 } dlr_placed_axis;
 typedef struct {
+    int64_t base; /* of a sample whose numbers are held: where they begin; else 0 */
     dlr_placed_axis axis[DL_MAX_RANK];
 } dlr_placing;
 /* All `size` elements of an axis, `step` apart; backwards. */
@@ -95,6 +97,20 @@ bool dlr_dataset_raw(const dlr_dataset *d, dlr_raw raw[DLR_MAX_ARRAYS]);
  * and scratch, as dlr_dataset_sample. */
 bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                          dlr_placing *how, dl_error *err);
+
+/* All numbers that its samples are made of, for a device that holds them: their bytes, and the pieces that
+ * they are read in, of at most `most` bytes. */
+typedef struct {
+    int64_t bytes, pieces, most;
+} dlr_store;
+/* False: it has none, or its loader reads no such samples. */
+bool dlr_dataset_store(const dlr_dataset *d, dlr_store *store);
+/* Reads piece i, which is `bytes` bytes and begins at byte `at` of all. `scratch`: as large as `most`.
+ * Errors: those of its samples, also of numbers that no sample has taken yet. */
+bool dlr_dataset_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
+                       dl_error *err);
+/* Where elements of a sample lie in it, the same sample as dlr_dataset_numbers. */
+void dlr_dataset_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how);
 
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d);
 int64_t dlr_dataset_samples(const dlr_dataset *d); /* in an epoch */

@@ -19,6 +19,11 @@ struct dlr_loader {
     bool (*raw)(const dlr_dataset *d, dlr_raw *raw);
     bool (*numbers)(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                     dlr_placing *how, dl_error *err);
+    /* What dlr_dataset_store, _piece and _locate say: a loader may leave all three NULL. */
+    void (*store)(const dlr_dataset *d, dlr_store *store);
+    bool (*piece)(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
+                  dl_error *err);
+    void (*locate)(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how);
     /* Frees d->state, also what a failed `open` left of it (or NULL). */
     void (*close)(dlr_dataset *d);
 };

@@ -92,6 +92,7 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
         for (int i = 0; i < a->files.n; i++) d->held += dlr_source_held(a->files.at[i].source);
         keep_source(w, a);
     }
+    own_lay_out(w);
     w->o = NULL;
     return true;
 }
@@ -147,6 +148,7 @@ static bool raw_own(const dlr_dataset *d, dlr_raw *raw) {
         const own_array *a = &w->at[k];
         bool each = a->n_scales > 1 && a->channel >= 0;
         raw[k] = (dlr_raw){.type = a->numbers,
+                           .at = w->at[a->store.of].store.at,
                            .mean = a->mean,
                            .deviation = a->deviation,
                            .axis = each ? a->axis[a->channel] : -1,
@@ -166,6 +168,20 @@ static bool numbers_own(const dlr_dataset *d, int64_t epoch, int64_t sample, voi
     return true;
 }
 
+static void store_own(const dlr_dataset *d, dlr_store *store) { *store = ((const own *)d->state)->store; }
+
+static bool piece_own(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
+                      dl_error *err) {
+    return own_read_piece(d->state, i, out, scratch, at, bytes, err);
+}
+
+static void locate_own(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *place) {
+    const own *w = d->state;
+    own_drawn how;
+    int64_t index = draw_sample(d, epoch, sample, &how);
+    for (int k = 0; k < w->n; k++) own_locate(w, &w->at[k], index, &how, &place[k]);
+}
+
 dlr_own_facts dlr_own_facts_of(const dlr_dataset *d, int k) {
     const own_array *a = &((const own *)d->state)->at[k];
     return (dlr_own_facts){&a->from, a->mean, a->deviation, a->mean ? a->n_scales : 0};
@@ -183,4 +199,7 @@ const dlr_loader dlr_own_loader = {.name = "own",
                                    .sample = sample_own,
                                    .raw = raw_own,
                                    .numbers = numbers_own,
+                                   .store = store_own,
+                                   .piece = piece_own,
+                                   .locate = locate_own,
                                    .close = close_own};

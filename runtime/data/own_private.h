@@ -16,6 +16,21 @@ typedef struct {
     int64_t dims[DL_MAX_RANK], first, n; /* indices of N: the first, and how many */
 } own_file;
 
+/* What a device may hold of an array (own_store.c): `each` numbers of an index of N, in pieces. */
+typedef struct {
+    int of;         /* the array whose numbers these are, this one or one before it */
+    int64_t low, n; /* indices of N */
+    int64_t each, start[DL_MAX_RANK], count[DL_MAX_RANK], stride[DL_MAX_RANK]; /* of the files' axes */
+    int cut;              /* the axis of which a piece is some rows */
+    int64_t rows, pieces; /* of an index */
+    int64_t at, first;    /* its bytes and pieces begin here */
+} own_store;
+
+/* A part of what is read of one index: of each axis of the files; of C among the channels that are taken. */
+typedef struct {
+    int64_t start[DL_MAX_RANK], count[DL_MAX_RANK];
+} own_window;
+
 /* One array of the model's, and where it comes from. */
 typedef struct {
     dlr_array to;
@@ -30,6 +45,7 @@ typedef struct {
     float *mean, *deviation;     /* of each channel that is taken, or of all; NULL: as it is */
     int n_scales;                /* how many of these */
     dlr_element numbers;         /* in which type a device takes them */
+    own_store store;
 } own_array;
 
 /* An axis by name, for all arrays that have it (but C). */
@@ -69,6 +85,7 @@ typedef struct {
     DL_ARRAY(own_run) runs;
     int64_t available; /* samples that the files hold */
     int turned[3], n_turned;
+    dlr_store store;
     DL_ARRAY(own_turn) turns;
 } own;
 
@@ -98,6 +115,23 @@ bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_
                      void *scratch, dl_error *err);
 bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
                       void *scratch, dlr_placing *where, dl_error *err);
+
+/* The same numbers of one window, packed. */
+bool own_read_window(const own *w, const own_array *a, int64_t index, const own_window *window, void *out,
+                     void *scratch, dl_error *err);
+/* Where axis m of the files' block goes: to which axis of the sample, and whether backwards. First the turn,
+ * then the flips of what it shows. */
+typedef struct {
+    int axis;
+    bool back;
+} own_moved;
+own_moved own_move(const own *w, const own_array *a, const own_drawn *how, int m);
+
+/* own_store.c: what a device may hold, laid out; piece i of it; where a sample's elements lie in it. */
+void own_lay_out(own *w);
+bool own_read_piece(const own *w, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
+                    dl_error *err);
+void own_locate(const own *w, const own_array *a, int64_t index, const own_drawn *how, dlr_placing *where);
 
 /* own_read.c: a block of a file, packed; `channel`: its first one of C among those that are taken. own_read:
  * in the type of the model's, floats normalised and held to be finite. own_read_numbers: in the array's type

@@ -16,17 +16,12 @@ static int axis_of_shared(const own_array *a, int shared) {
     return -1;
 }
 
-/* Where axis m of the files' block goes: to which axis of the sample, and whether backwards. First the turn,
- * then the flips of what it shows. */
-typedef struct {
-    int axis;
-    bool back;
-} moved;
-static moved move(const own *w, const own_array *a, const own_drawn *how, int m) {
-    moved to = {m, false};
+own_moved own_move(const own *w, const own_array *a, const own_drawn *how, int m) {
+    own_moved to = {m, false};
     int turned = a->shared[m] < 0 ? -1 : turned_place(w, a->shared[m]);
     for (int i = 0; turned >= 0 && i < w->n_turned; i++)
-        if (how->turn.source[i] == turned) to = (moved){axis_of_shared(a, w->turned[i]), how->turn.flip[i]};
+        if (how->turn.source[i] == turned)
+            to = (own_moved){axis_of_shared(a, w->turned[i]), how->turn.flip[i]};
     if (a->shared[to.axis] >= 0 && how->flip[a->shared[to.axis]]) to.back = !to.back;
     return to;
 }
@@ -99,8 +94,8 @@ static void cut_axis(const own_axis *x, int64_t corner, pieces *out) {
 static bool next_channels(const own_array *a, int64_t size, int64_t *at, piece *out) {
     if (*at == size) return false;
     const int64_t *c = a->from.channels;
-    *out = (piece){c ? c[*at] : 0, 1, 1, *at};
-    if (!c) out->count = size;
+    *out = (piece){c ? c[*at] : *at, 1, 1, *at};
+    if (!c) out->count = size - *at;
     while (c && *at + out->count < size && c[*at + out->count] == out->start + out->count) out->count++;
     *at += out->count;
     return true;
@@ -115,6 +110,7 @@ typedef struct {
     const own_drawn *how;
     ptrdiff_t step[DL_MAX_RANK]; /* of each axis of the model's */
     bool whole;                  /* an axis that is moved round and is all taken is read as it lies */
+    const own_window *window;    /* this is read, and nothing drawn; NULL: a sample */
     size_t bytes;                /* of an element */
     own_reader *read;
     char *out;
@@ -134,6 +130,11 @@ static bool read_block(const target *t, const dlr_block *b, ptrdiff_t base, int6
 
 static bool taken_whole(const own_axis *x) { return x->step == 1 && x->size == x->extent; }
 
+static void cut_sample(const target *t, int shared, pieces *out) {
+    const own_axis *x = &t->w->axes.at[shared];
+    cut_axis(x, t->whole && taken_whole(x) ? 0 : t->how->corner[shared], out);
+}
+
 /* Reads the pieces of axis j and behind it, for what `b` says of the axes before it. */
 static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int64_t channel, dl_error *err) {
     const own_array *a = t->a;
@@ -146,15 +147,19 @@ static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int6
     }
     if (j == a->channel) {
         piece c;
-        for (int64_t at = 0; next_channels(a, a->to.type.axis[m].size, &at, &c);) {
+        int64_t first = t->window ? t->window->start[j] : 0,
+                end = t->window ? first + t->window->count[j] : a->to.type.axis[m].size;
+        for (int64_t at = first; next_channels(a, end, &at, &c);) {
             b->start[j] = c.start, b->count[j] = c.count;
-            if (!read_axes(t, j + 1, b, base + c.place * t->step[m], c.place, err)) return false;
+            if (!read_axes(t, j + 1, b, base + (c.place - first) * t->step[m], c.place, err)) return false;
         }
         return true;
     }
-    const own_axis *x = &t->w->axes.at[a->shared[m]];
     pieces cut;
-    cut_axis(x, t->whole && taken_whole(x) ? 0 : t->how->corner[a->shared[m]], &cut);
+    if (t->window)
+        cut = (pieces){1, {{t->window->start[j], t->window->count[j], 1, 0}}};
+    else
+        cut_sample(t, a->shared[m], &cut);
     for (int i = 0; i < cut.n; i++) {
         const piece *c = &cut.at[i];
         b->start[j] = c->start, b->count[j] = c->count, b->stride[j] = c->stride;
@@ -163,12 +168,15 @@ static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int6
     return true;
 }
 
-static bool read_sample(target *t, int64_t index, ptrdiff_t base, dl_error *err) {
-    const own_array *a = t->a;
-    int64_t i = a->is_static ? 0 : index + a->from.offset;
+/* Index i of N, or the one file's. */
+static bool read_index(target *t, int64_t i, ptrdiff_t base, dl_error *err) {
     dlr_block b = {0};
-    t->file = own_find_file(a, i), t->local = i - t->file->first;
+    t->file = own_find_file(t->a, i), t->local = i - t->file->first;
     return read_axes(t, 0, &b, base, 0, err);
+}
+
+static bool read_sample(target *t, int64_t index, ptrdiff_t base, dl_error *err) {
+    return read_index(t, t->a->is_static ? 0 : index + t->a->from.offset, base, err);
 }
 
 bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
@@ -184,7 +192,7 @@ bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_
     int64_t stride[DL_MAX_RANK];
     dl_type_strides(&a->to.type, stride);
     for (int m = 0; m < a->to.type.rank; m++) {
-        moved to = move(w, a, how, m);
+        own_moved to = own_move(w, a, how, m);
         dlr_placed_axis s = dlr_along(a->to.type.axis[to.axis].size, stride[to.axis], to.back);
         base += s.first, t.step[m] = s.step;
     }
@@ -208,7 +216,7 @@ bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own
         t.step[a->axis[j]] = next, next *= a->to.type.axis[a->axis[j]].size;
     }
     for (int m = 0; m < a->to.type.rank; m++) {
-        moved to = move(w, a, how, m);
+        own_moved to = own_move(w, a, how, m);
         const own_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
         dlr_placed_axis *s = &where->axis[to.axis];
         *s = dlr_along(a->to.type.axis[m].size, t.step[m], to.back);
@@ -216,4 +224,19 @@ bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own
             s->first += how->corner[a->shared[m]] * t.step[m], s->round = x->size * t.step[m];
     }
     return read_sample(&t, index, 0, err);
+}
+
+bool own_read_window(const own *w, const own_array *a, int64_t index, const own_window *window, void *out,
+                     void *scratch, dl_error *err) {
+    target t = {.w = w,
+                .a = a,
+                .window = window,
+                .bytes = dlr_element_bytes(a->numbers),
+                .read = own_read_numbers,
+                .out = out,
+                .scratch = scratch};
+    ptrdiff_t next = 1;
+    for (int j = a->rank - 1; j >= 0; j--)
+        if (a->axis[j] >= 0) t.step[a->axis[j]] = next, next *= window->count[j];
+    return read_index(&t, index, 0, err);
 }

@@ -59,7 +59,11 @@ static bool make(const dlr_prefetch *p, int64_t position, int i, void *scratch, 
     for (int k = 0; k < count_arrays(p); k++) out[k] = (char *)s->data[k] + (size_t)i * stride_of(p, k);
     if (p->o.raw) {
         dlr_placing how[DLR_MAX_ARRAYS] = {0};
-        bool ok = dlr_dataset_numbers(p->data, epoch, sample, out, scratch, how, err);
+        bool ok = true;
+        if (p->o.raw->held)
+            dlr_dataset_locate(p->data, epoch, sample, how);
+        else
+            ok = dlr_dataset_numbers(p->data, epoch, sample, out, scratch, how, err);
         for (int k = 0; k < count_arrays(p); k++) s->how[k][i] = how[k];
         return ok;
     }
@@ -148,6 +152,11 @@ static bool grow_scratch(dlr_prefetch *p, const dlr_dataset *d, dl_error *err) {
     return true;
 }
 
+/* Bytes of an array of a batch. */
+static size_t room_of(const dlr_prefetch *p, int k) {
+    return p->o.raw && p->o.raw->held ? 0 : round_up((size_t)p->o.batch * p->bytes[k]);
+}
+
 static size_t front_of(const dlr_prefetch *p, int k) { return p->o.raw ? p->o.raw->front[k] : 0; }
 
 /* One allocation for the ring: for each slot the arrays of a batch, one behind the other. */
@@ -155,8 +164,8 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
     size_t depth = (size_t)p->o.depth, each = 0;
     double bytes = 0; /* which cannot overflow */
     for (int k = 0; k < count_arrays(p); k++) {
-        each += front_of(p, k) + round_up((size_t)p->o.batch * p->bytes[k]);
-        bytes += (double)p->o.depth * p->o.batch * (double)p->bytes[k];
+        each += front_of(p, k) + room_of(p, k);
+        bytes += (double)p->o.depth * (double)room_of(p, k);
     }
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc((size_t)p->o.workers + 1, sizeof *p->threads);
@@ -176,7 +185,7 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
             at += front_of(p, k);
             p->slots[i].data[k] = at;
             if (p->o.raw) p->slots[i].how[k] = p->moves + (i * count_arrays(p) + k) * p->o.batch;
-            at += round_up((size_t)p->o.batch * p->bytes[k]);
+            at += room_of(p, k);
         }
     }
     return grow_scratch(p, p->data, err);
@@ -268,6 +277,7 @@ bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
         *batch = (dlr_batch){.arrays = dlr_dataset_arrays(p->data),
                              .data = s->data,
                              .raw = p->o.raw ? p->raw : NULL,
+                             .held = p->o.raw && p->o.raw->held,
                              .how = s->how,
                              .epoch = p->first / p->batches,
                              .index = p->first % p->batches};

@@ -13,6 +13,7 @@
 typedef struct {
     size_t front[DLR_MAX_ARRAYS]; /* bytes in front of each array of a batch that are the device's, a multiple
                                      of 64 */
+    bool held; /* the device has all numbers (dlr_dataset_store): nothing is read, and only places are told */
     void *user;
     void (*pin)(void *user, void *memory, size_t bytes); /* the ring's memory, before it is used */
     void (*unpin)(void *user, void *memory);
@@ -32,6 +33,7 @@ typedef struct {
 typedef struct {
     const dlr_arrays *arrays; /* the data set's */
     void *const *data;        /* of each [batch, ...], as arrays->at[k].type says, at 64-byte boundaries */
+    bool held;                /* the numbers are the device's, and `data` is nothing but room in front */
     const dlr_raw *raw; /* of each: `data` are numbers that are still to be moved, as `how` says, and scaled;
                          * NULL: they are what `arrays` says */
     dlr_placing *const *how; /* of each [batch] */

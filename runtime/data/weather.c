@@ -235,6 +235,13 @@ static bool read_numbers(const weather *w, const dlr_source *s, int64_t time, fl
     return true;
 }
 
+static void lie(const dlr_dataset *d, int i, dlr_placing *how) {
+    const dl_type *t = &d->arrays.at[i].type;
+    int64_t stride[DL_MAX_RANK];
+    dl_type_strides(t, stride);
+    for (int a = 0; a < 3; a++) how->axis[a] = dlr_along(t->axis[a].size, stride[a], false);
+}
+
 static bool read_pair_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
                               void *scratch, dlr_placing *how, dl_error *err) {
     (void)scratch;
@@ -242,13 +249,42 @@ static bool read_pair_numbers(const dlr_dataset *d, int64_t epoch, int64_t sampl
     int64_t time;
     const year *y = find_sample(d, epoch, sample, &time);
     for (int i = 0; i < 2; i++) {
-        const dl_type *t = &d->arrays.at[i].type;
-        int64_t stride[DL_MAX_RANK];
-        dl_type_strides(t, stride);
-        for (int a = 0; a < 3; a++) how[i].axis[a] = dlr_along(t->axis[a].size, stride[a], false);
+        lie(d, i, &how[i]);
         if (!read_numbers(w, y->source, time + i * w->dt, out[i], err)) return false;
     }
     return true;
+}
+
+/* ---- for a device that holds them: all times of the years that samples are of, one behind the other ---- */
+
+static int64_t field_bytes(const weather *w) {
+    return w->channels * w->height * w->width * (int64_t)sizeof(float);
+}
+
+static void store_years(const dlr_dataset *d, dlr_store *store) {
+    const weather *w = d->state;
+    const year *last = find_year(w, d->samples - 1);
+    store->pieces = last->first + dlr_source_dims(last->source)[0];
+    store->most = field_bytes(w), store->bytes = store->pieces * store->most;
+}
+
+static bool read_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
+                       dl_error *err) {
+    (void)scratch;
+    const weather *w = d->state;
+    const year *y = find_year(w, i);
+    *bytes = field_bytes(w), *at = i * *bytes;
+    return read_numbers(w, y->source, i - y->first, out, err);
+}
+
+static void locate_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how) {
+    const weather *w = d->state;
+    int64_t time;
+    const year *y = find_sample(d, epoch, sample, &time);
+    for (int i = 0; i < 2; i++) {
+        lie(d, i, &how[i]);
+        how[i].base = (y->first + time + i * w->dt) * (field_bytes(w) / (int64_t)sizeof(float));
+    }
 }
 
 static void close_weather(dlr_dataset *d) {
@@ -263,4 +299,7 @@ const dlr_loader dlr_weather_loader = {.name = "weather",
                                        .sample = read_pair,
                                        .raw = raw_fields,
                                        .numbers = read_pair_numbers,
+                                       .store = store_years,
+                                       .piece = read_piece,
+                                       .locate = locate_pair,
                                        .close = close_weather};

@@ -161,10 +161,12 @@ def test_weather():
     device = train("fields", model, "dali", f"--train_data_path={TMP}/years", *options)
     same("weather", device, host)
     check("the device makes samples of the files' numbers" in device[2], device[2][-900:])
+    check("the device holds the data set, 0.0 MiB of" in device[2], device[2][-900:])
     said = []
     for name, loader in (("spoilt_host", "pytorch"), ("spoilt", "dali")):
         r = train(name, model, loader, f"--train_data_path={TMP}/spoilt", *options, code=3)
         said.append(re.findall(r"error: (.*is inf: data must be finite)", r[2]))
+        check(loader == "pytorch" or re.search("read batch by batch: .*is inf", r[2]), r[2][-900:])
     check(said[0] and said[0] == said[1], f"what is not finite is refused: {said}")
 
 
@@ -183,6 +185,7 @@ def test_own(rng):
         device = train("own_" + loader, model, loader, "--yaml_config=own.yaml")
         same(f"data of one's own, {loader}", device, host)
         check("the device makes samples of the files' numbers" in device[2] and "npy files" not in device[2], device[2][-900:])
+        check(("the device holds the data set" in device[2]) == (loader == "dali"), device[2][-900:])
         check("driver: graph launches a step 1, synchronisations a step 0, allocations a step 0" in device[2], device[2][-400:])
     same("data of one's own, bf16", train("own_half", model, "dali", "--yaml_config=own.yaml", "--amp_mode=bf16"),
          train("own_half_host", model, "own", "--yaml_config=own.yaml", "--amp_mode=bf16"))

@@ -52,10 +52,10 @@ def samples(name, split="train", epoch=0, *options):
     """{array: numpy array of all samples} as the loader gives them; or its error. An emulated GPU makes the same of what it reads for that."""
     words = (BUILD + "/tests/dump_samples", split, str(epoch), name + ".dl", "--yaml_config=c.yaml", *options)
     done = run(*words)
-    if EMULATES:
-        device = run(*words, env={**ENV, "DUMP_DEVICE": "cuda:sm_90a:emulated"})
+    for held in ({}, {"DUMP_HELD": "1"}) if EMULATES else ():
+        device = run(*words, env={**ENV, "DUMP_DEVICE": "cuda:sm_90a:emulated", **held})
         check((device.returncode, device.stdout, device.stderr) == (done.returncode, done.stdout if done.returncode == 0 else b"", done.stderr),
-              f"{name}, {split}: samples that the device makes: {device.stderr.decode()} for {done.stderr.decode()}")
+              f"{name}, {split}, {held}: samples that the device makes: {device.stderr.decode()} for {done.stderr.decode()}")
     if done.returncode:
         return done.stderr.decode()
     head, data = done.stdout.split(b"\n", 1)
@@ -421,6 +421,14 @@ else:
     check(len(seen) == 8, f"the 8 rotations of a square prism: {seen}")
     deep = [int(x[0].min()) // 140 for x in samples("box", "valid")["x"]]
     check(deep == [8] * 20, f"validation is behind it: {deep}")
+
+# A box that a device is brought in pieces.
+np.save("large.npy", random.standard_normal((4, 800, 700, 3)).astype("f4"))
+config("inputs: {x: {file: large.npy, axes: [D, H, W, C], channels: [2, 0]}}\ntargets: {t: {file: large.npy, axes: [D, H, W, C]}}\nsplit: {valid: 0.2}\n"
+       "crop: random\naugment: {rotate: [D, H, W]}", Nsamples=20, Nsamples_val=20)
+for part in ("train", "valid"):
+    check(not isinstance(samples("box", part), str), samples("box", part))
+os.remove("large.npy")
 
 # ---- faults, by place ----
 

@@ -3,13 +3,15 @@
  *
  * dump_samples train|valid EPOCH MODEL.dl [FILE.yaml] [--key=value...]: first a line "SAMPLES name type;
  * ...", then sample after sample. With DUMP_DEVICE in the environment, a target (cuda:sm_90a:emulated), that
- * device makes them of the files' numbers, all in one batch. */
+ * device makes them of the files' numbers, all in one batch; with DUMP_HELD, too, of numbers that it holds.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "compiler/backend.h"
 #include "programs/samples.h"
 #include "runtime/feed.h"
+#include "runtime/io/log.h"
 
 static int fail(const dl_error *err) {
     fprintf(stderr, "%s\n", err->message);
@@ -96,6 +98,9 @@ static bool make_samples(dl_arena *arena, const dlr_dataset *d, int64_t epoch, c
     dlr_exec *e = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, err) : NULL;
     bool ok = e && dlr_feed_open(&feed, e, dlr_dataset_arrays(d), err) && dlr_feed_gathers(&feed, d, err);
     if (ok) dlr_feed_lend(&feed, &raw);
+    raw.held = getenv("DUMP_HELD") != NULL;
+    dlr_log_set_level(DLR_WARNING);
+    if (ok && raw.held) ok = dlr_feed_hold(&feed, (const dlr_dataset *const[2]){d}, err);
     dlr_prefetch_options o = {.batch = (int)dlr_dataset_samples(d), .world = 1, .raw = &raw};
     dlr_prefetch *ring = ok ? dlr_prefetch_start(d, &o, err) : NULL;
     if (ring) dlr_prefetch_seek(ring, epoch, 0);

@@ -11,6 +11,7 @@
 #include "ir/feed.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/data/noise.h"
+#include "runtime/data/own.h"
 #include "runtime/data/rotate.h"
 #include "runtime/data/statistics.h"
 #include "runtime/feed.h"
@@ -224,6 +225,63 @@ static void test_reasons(const dl_plan *p) {
     dlr_dataset_close(d);
 }
 
+/* ---- held by the device ---- */
+
+/* A file of one array u8 [N, H, W] whose numbers count up, and the data set of it. */
+static dlr_dataset *open_counting(const char *folder, const dlr_arrays *takes, dl_error *err) {
+    static char path[64];
+    static const char *file = path;
+    char head[128] = "\x93NUMPY\1\0";
+    int n = snprintf(head + 10, sizeof head - 10,
+                     "{'descr': '|u1', 'fortran_order': False, 'shape': (%d, %d, %d), }", N, H, W);
+    snprintf(path, sizeof path, "%s/x.npy", folder);
+    head[8] = (char)n;
+    FILE *f = fopen(path, "wb");
+    fwrite(head, 1, (size_t)n + 10, f);
+    for (int i = 0; i < N * H * W; i++) fputc(i & 255, f);
+    fclose(f);
+    dlr_own_options o = {.source[0] = {.key = "data.inputs.x", .files = {&file, 1}},
+                         .split = {.range = {{0, N - 1}, {N - 1, N}}, .kind = DLR_SPLIT_RANGE}};
+    return dlr_dataset_open(&dlr_own_loader, &o, &(dlr_dataset_options){.split = DLR_TRAIN, .arrays = takes},
+                            err);
+}
+
+/* A data set that fits beside the run is brought there, and counted in what is predicted; another is not. */
+static void test_held(const dl_plan *all, const char *folder) {
+    dl_error err = {0};
+    dlr_feed feed;
+    dlr_store store;
+    dlr_device_memory m;
+    dl_plan one = *all;
+    dlr_arrays takes = {0};
+    dl_type type = dl_scalar(DL_F32);
+    dl_type_push(&type, "N", 2), dl_type_push(&type, "H", H), dl_type_push(&type, "W", W);
+    one.vars.n = 1;
+    dl_plan_var x = one.vars.at[0], *var = &x;
+    x.name = "x", x.type = type, one.vars.at = var;
+    CHECK(dlr_arrays_add(&takes, "x", false, &type, &err), "%s", err.message);
+    dlr_dataset *d = open_counting(folder, &takes, &err);
+    CHECK(d && dlr_dataset_store(d, &store), "%s", err.message);
+    if (!d) return;
+    CHECK(store.bytes == (((N - 1) * H * W + 63) & ~63), "the training part alone: %lld",
+          (long long)store.bytes);
+    for (int fits = 0; fits < 2; fits++) {
+        dlr_fake_set((dlr_fake_options){.memory = fits ? 0 : (size_t)dl_plan_round(one.arena_bytes) + 20000});
+        dlr_exec *e = dlr_exec_open(&one, (dlr_exec_options){.threads = 1}, &err);
+        CHECK(e && dlr_feed_open(&feed, e, &takes, &err), "%s", err.message);
+        if (!e) continue;
+        bool held = dlr_feed_hold(&feed, (const dlr_dataset *const[2]){d}, &err);
+        CHECK(held == fits, "%s", err.message);
+        CHECK(fits || strstr(err.message, "MiB left for it"), "%s", err.message);
+        CHECK(dlr_exec_memory(e, &m) && m.held == (fits ? 2 << 20 : 0), "%lld", (long long)m.held);
+        CHECK(fits == (dlr_device_left(&m) > store.bytes), "%lld", (long long)dlr_device_left(&m));
+        dlr_exec_close(e);
+        err = (dl_error){0};
+    }
+    dlr_dataset_close(d);
+    dlr_fake_set((dlr_fake_options){0});
+}
+
 int main(void) {
     char folder[] = "/tmp/dl_cuda_gather_XXXXXX";
     dl_error err = {0};
@@ -236,6 +294,7 @@ int main(void) {
         test_bits(p, true);
         test_ring(p);
         test_reasons(p);
+        test_held(p, folder);
         dl_arena_free(p->arena);
     }
     CHECK(dl_remove_tree(folder, &err), "%s", err.message);

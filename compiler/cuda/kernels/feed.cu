@@ -1,7 +1,7 @@
 /* Makes an input of a batch's numbers as files have them: cut out, turned, scaled, converted, in the input's
  * order of axes (ir/feed.h, which says what is what). */
 struct feed_table {
-    long samples, size[4], channel, from, to, moves, scales, numbers, replaces;
+    long samples, size[4], channel, from, to, moves, scales, numbers, held, replaces;
     float other;
 };
 struct feed_axis {
@@ -56,10 +56,10 @@ KD_INLINE void feed_copy(const char *numbers, long type, long from, char *input,
 
 /* Threads follow the input, which is written in whole lines; a block takes 256 elements of one sample. */
 /* @dl_feed */
-extern "C" __global__ void __launch_bounds__(256) dl_feed_0(const char *batch, char *input, char *workspace) {
+extern "C" __global__ void __launch_bounds__(256) dl_feed_0(const char *batch, char *input, const char *held) {
     const feed_table *t = (const feed_table *)batch;
     const feed_scale *scales = (const feed_scale *)(batch + t->scales);
-    const char *numbers = batch + t->numbers;
+    const char *numbers = (t->held ? held : batch) + t->numbers;
     unsigned s1 = (unsigned)t->size[1], s2 = (unsigned)t->size[2], s3 = (unsigned)t->size[3];
     unsigned each = (unsigned)t->size[0] * s1 * s2 * s3, lots = (each + 255) / 256;
     for (long lot = blockIdx.x; lot < t->samples * lots; lot += gridDim.x) {

@@ -1,0 +1,122 @@
+/* All numbers that samples of data of one's own are made of, for a device that holds them: of each array the
+ * indices of N that the part has, one behind the other, in the order of the files' axes, of which parts of a
+ * split and the channels that are taken are there alone. */
+#include "runtime/data/own_private.h"
+
+static bool same_channels(const own_array *a, const own_array *b) {
+    if (!a->from.channels || !b->from.channels) return a->from.channels == b->from.channels;
+    return a->from.n_channels == b->from.n_channels &&
+           memcmp(a->from.channels, b->from.channels, (size_t)a->from.n_channels * sizeof(int64_t)) == 0;
+}
+
+/* Whether two arrays read the same numbers, in the same order, if not of the same indices. */
+static bool same_numbers(const own_array *a, const own_array *b) {
+    bool same = a->rank == b->rank && a->numbers == b->numbers && a->channel == b->channel &&
+                a->is_static == b->is_static && a->files.n == b->files.n && same_channels(a, b) &&
+                a->from.replaces_nan == b->from.replaces_nan &&
+                strcmp(a->from.array ? a->from.array : "", b->from.array ? b->from.array : "") == 0;
+    for (int j = 0; same && j < a->rank; j++)
+        same = (a->axis[j] == OWN_SAMPLES) == (b->axis[j] == OWN_SAMPLES) &&
+               a->store.count[j] == b->store.count[j] && a->store.start[j] == b->store.start[j];
+    for (int i = 0; same && i < a->files.n; i++) same = strcmp(a->files.at[i].path, b->files.at[i].path) == 0;
+    return same;
+}
+
+/* What is held of an index: a piece is some rows of one axis, at one place of those before it. */
+static void lay_out(const own *w, own_array *a) {
+    enum { PIECE = 4 << 20 };
+    own_store *s = &a->store;
+    int64_t inner = (int64_t)dlr_element_bytes(a->numbers);
+    s->each = 1;
+    for (int j = a->rank - 1; j >= 0; j--) {
+        int m = a->axis[j];
+        const own_axis *x = m >= 0 && j != a->channel ? &w->axes.at[a->shared[m]] : NULL;
+        s->start[j] = x ? x->low : 0;
+        s->count[j] = x ? x->high - x->low : m >= 0 ? a->to.type.axis[m].size : 1;
+        s->stride[j] = s->each, s->each *= s->count[j];
+    }
+    s->rows = 1, s->pieces = 1, s->cut = 0;
+    for (int j = 0; j < a->rank; j++) {
+        inner = s->stride[j] * (int64_t)dlr_element_bytes(a->numbers), s->cut = j;
+        if (inner <= PIECE) break;
+        s->pieces *= s->count[j];
+    }
+    if (inner > PIECE || a->rank == 0) return; /* rank 0: one number */
+    s->rows = PIECE / inner < s->count[s->cut] ? PIECE / inner : s->count[s->cut];
+    s->pieces *= (s->count[s->cut] + s->rows - 1) / s->rows;
+}
+
+void own_lay_out(own *w) {
+    w->store = (dlr_store){0};
+    for (int k = 0; k < w->n; k++) {
+        own_array *a = &w->at[k];
+        own_store *s = &a->store;
+        int64_t high = 1;
+        lay_out(w, a);
+        s->of = k, s->low = 0;
+        if (!a->is_static) {
+            const own_run *first = w->runs.at, *last = &w->runs.at[w->runs.n - 1];
+            s->low = first->begin + a->from.offset, high = last->begin + last->n + a->from.offset;
+        }
+        for (int i = 0; i < k && s->of == k; i++)
+            if (w->at[i].store.of == i && same_numbers(a, &w->at[i])) s->of = i;
+        own_store *to = &w->at[s->of].store;
+        if (s->of == k)
+            to->n = high - to->low;
+        else { /* one in time and the next: together */
+            int64_t end = to->low + to->n > high ? to->low + to->n : high;
+            to->low = s->low < to->low ? s->low : to->low, to->n = end - to->low;
+        }
+    }
+    for (int k = 0; k < w->n; k++) {
+        own_store *s = &w->at[k].store;
+        int64_t bytes = (int64_t)dlr_element_bytes(w->at[k].numbers),
+                most = s->rows * s->stride[s->cut] * bytes;
+        if (s->of != k) continue;
+        s->at = w->store.bytes, s->first = w->store.pieces;
+        w->store.bytes += (s->n * s->each * bytes + 63) & ~63LL, w->store.pieces += s->n * s->pieces;
+        if (most > w->store.most) w->store.most = most;
+    }
+}
+
+bool own_read_piece(const own *w, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
+                    dl_error *err) {
+    int k = w->n - 1;
+    while (w->at[k].store.of != k || w->at[k].store.first > i) k--;
+    const own_array *a = &w->at[k];
+    const own_store *s = &a->store;
+    own_window window;
+    int64_t size = (int64_t)dlr_element_bytes(a->numbers), index = (i - s->first) / s->pieces,
+            rest = (i - s->first) % s->pieces, place = index * s->each, n = 1;
+    for (int j = a->rank - 1; j >= 0; j--) {
+        int64_t parts = j > s->cut    ? 1
+                        : j == s->cut ? (s->count[j] + s->rows - 1) / s->rows
+                                      : s->count[j],
+                rows = j > s->cut    ? s->count[j]
+                       : j == s->cut ? s->rows
+                                     : 1,
+                begin = rest % parts * rows;
+        rest /= parts;
+        window.start[j] = begin, window.count[j] = begin + rows < s->count[j] ? rows : s->count[j] - begin;
+        place += begin * s->stride[j], n *= window.count[j];
+    }
+    for (int j = 0; j < a->rank; j++) window.start[j] += s->start[j];
+    *at = s->at + place * size, *bytes = n * size;
+    return own_read_window(w, a, s->low + index, &window, out, scratch, err);
+}
+
+void own_locate(const own *w, const own_array *a, int64_t index, const own_drawn *how, dlr_placing *where) {
+    const own_store *s = &w->at[a->store.of].store;
+    where->base = a->is_static ? 0 : (index + a->from.offset - s->low) * s->each;
+    for (int m = 0; m < a->to.type.rank; m++) {
+        own_moved to = own_move(w, a, how, m);
+        const own_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
+        int64_t stride = 0;
+        for (int j = 0; j < a->rank; j++)
+            if (a->axis[j] == m) stride = s->stride[j];
+        dlr_placed_axis *p = &where->axis[to.axis];
+        *p = dlr_along(a->to.type.axis[m].size, stride * (x ? x->step : 1), to.back);
+        if (x) p->first += (how->corner[a->shared[m]] - x->low) * stride;
+        if (x && x->shifts) p->round = x->extent * stride;
+    }
+}
