@@ -25,7 +25,8 @@ def compile_small(*args):
     return dlc("compile", MODEL, "--data_size=16", *args)
 
 
-MISSING = {"DLC_NVRTC": "/nonexistent/libnvrtc.so.13", "DLR_NCCL": "/nonexistent/libnccl.so.2", "DLR_CUBLASLT": "/nonexistent/libcublasLt.so.13"}
+MISSING = {"DLC_NVRTC": "/nonexistent/libnvrtc.so.13", "DLR_NCCL": "/nonexistent/libnccl.so.2", "DLR_CUBLASLT": "/nonexistent/libcublasLt.so.13",
+           "DLR_CUDNN": "/nonexistent/libcudnn.so.9"}
 # A driver's library as far as --version asks it: two devices, of which the second does not answer.
 DRIVER = r"""
 #include <stdio.h>
@@ -58,12 +59,13 @@ def test_version():
     built = compiler and subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, source]).returncode == 0
     for program, title in ((DLC, "dlc"), (os.path.join(os.path.dirname(DLC), "dlrun"), "dlrun")):
         r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, **MISSING})
-        check(r.returncode == 0 and re.match(rf"{title} \d+\.\d+\.\d+\nno NVRTC\nno NCCL \(libnccl\.so\.2\)\nno cuBLASLt \(libcublasLt\.so\)\n(no driver \(libcuda\.so\.1\)|no GPU: |driver of CUDA )", r.stdout),
+        check(r.returncode == 0 and re.match(rf"{title} \d+\.\d+\.\d+\nno NVRTC\nno NCCL \(libnccl\.so\.2\)\nno cuBLASLt \(libcublasLt\.so\)\nno cuDNN \(libcudnn\.so\.9\)\n(no driver \(libcuda\.so\.1\)|no GPU: |driver of CUDA )", r.stdout),
               f"{title} --version: {r.returncode} {r.stdout} {r.stderr}")
         r = subprocess.run([program, "--version"], capture_output=True, text=True)
         check(re.search(r"^(no NVRTC|NVRTC 1[23]\.\d+ \(/.*libnvrtc.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
         check(re.search(r"^(no NCCL \(libnccl\.so\.2\)|NCCL 2\.\d+\.\d+ \(.*nccl.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
         check(re.search(r"^(no cuBLASLt \(libcublasLt\.so\)|cuBLASLt 1[23]\.\d+\.\d+ \(.*cublasLt.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
+        check(re.search(r"^(no cuDNN \(libcudnn\.so\.9\)|cuDNN 9\.\d+\.\d+ \(.*cudnn.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
         if not built:
             continue
         r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": TMP})
