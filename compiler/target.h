@@ -18,7 +18,7 @@ typedef struct {
     int rows;             /* rows of the register tile: as many as there are registers for */
     int row_block;        /* whole tiles of rows of a contraction's accumulator that stay in cache */
     int grad_rows;        /* rows of a weight gradient's tile, which lie side by side: a power of 2 */
-    const char *flags[5]; /* for the compiler, NULL-terminated */
+    const char *flags[8]; /* for the compiler, NULL-terminated */
     /* GPUs */
     const char *arch; /* "sm_90a": what NVRTC compiles for */
     bool has_wgmma;   /* warps in fours multiply tiles in shared memory */
