@@ -16,7 +16,8 @@ static const char *try_load(dl_arena *arena, const dlr_library_source *from, con
 }
 
 int64_t dlr_library_load(const dlr_library_source *from, const char **path, dl_error *err) {
-    dl_arena *arena = dl_arena_new(NULL); /* kept with the library */
+    static dl_arena *kept[DL_NLIBRARIES]; /* with the libraries */
+    dl_arena *arena = kept[from->library] = dl_arena_new(NULL);
     const char *override = dlr_libraries[from->library]->override, *rejected = "";
     dl_candidates c = dl_cuda_search(arena, from->files, override, NULL);
     for (int i = 0; i < c.n; i++) {

@@ -18,6 +18,7 @@
 #include "ir/base/hash.h"
 #include "runtime/convert.h"
 #include "runtime/cuda/cublaslt.h"
+#include "tests/cuda/kept.h"
 
 /* The library's functions are those of the runtime's table. */
 #define DECLARE(name, result, arguments) result cublasLt##name arguments;
@@ -308,7 +309,7 @@ int cublasLtMatmul(dlr_lt_handle handle, dlr_lt_desc desc, const void *alpha, co
         !memory(desc->bias, d_layout->rows * (size_t)dl_dtype_bytes(type_of(desc->bias_type))))
         return DLR_LT_INVALID_VALUE;
     if (++handle->products == number("CUBLASLT_STANDIN_FAULT", 0)) return DLR_LT_EXECUTION_FAILED;
-    job *j = malloc(sizeof *j); /* kept: what was captured runs it again */
+    job *j = new_kept(sizeof *j); /* what was captured runs it again */
     if (!j) return DLR_LT_ALLOC_FAILED;
     *j = (job){*desc,
                *a_layout,

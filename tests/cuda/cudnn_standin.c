@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "tests/cuda/cudnn_standin.h"
+#include "tests/cuda/kept.h"
 
 /* The library's functions are those of the runtime's table. */
 #define DECLARE(name, result, arguments) result cudnn##name arguments;
@@ -304,7 +305,7 @@ static attribute one(int what, const void *value, size_t size) {
 
 /* Kept: configurations point at engines and choices that nobody else has. */
 static descriptor *keep(int type, int n, const attribute *of) {
-    descriptor *d = calloc(1, sizeof *d);
+    descriptor *d = new_kept(sizeof *d);
     if (!d) abort();
     d->type = type;
     put(d, type, n, of);
@@ -406,7 +407,7 @@ int cudnnBackendExecute(dlr_dnn_handle handle, dlr_dnn_desc plan, dlr_dnn_desc p
         return DLR_DNN_BAD_PARAM;
     if (++handle->executions == cudnn_standin_number("CUDNN_STANDIN_FAULT", 0))
         return DLR_DNN_EXECUTION_FAILED;
-    job *j = malloc(sizeof *j); /* kept: what was captured runs it again */
+    job *j = new_kept(sizeof *j); /* what was captured runs it again */
     if (!j) return DLR_DNN_HOST_ALLOCATION_FAILED;
     *j = one_job;
     note(j);
