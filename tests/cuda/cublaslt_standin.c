@@ -9,7 +9,6 @@
  *     CUBLASLT_STANDIN_WRONG=1         its products leave out the last term
  *     CUBLASLT_STANDIN_FAULT=K         the K-th product fails
  *     CUBLASLT_STANDIN_LOG=FILE        a line for each product that is put into a stream */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 #include "ir/base/hash.h"
 #include "runtime/convert.h"
 #include "runtime/cuda/cublaslt.h"
-#include "tests/cuda/kept.h"
+#include "tests/cuda/standin.h"
 
 /* The library's functions are those of the runtime's table. */
 #define DECLARE(name, result, arguments) result cublasLt##name arguments;
@@ -45,21 +44,6 @@ typedef struct {
     uint64_t at_a, at_b, at_d, workspace;
     int how;
 } job;
-
-static const dlr_driver *driver(void) {
-    static const dlr_driver *(*get)(void);
-    if (!get) *(void **)&get = dlsym(RTLD_DEFAULT, "dlr_driver_fake");
-    return get ? get() : NULL;
-}
-static void *memory(uint64_t at, size_t bytes) {
-    static void *(*get)(uint64_t, size_t);
-    if (!get) *(void **)&get = dlsym(RTLD_DEFAULT, "dlr_fake_memory");
-    return get ? get(at, bytes) : NULL;
-}
-static long number(const char *name, long otherwise) {
-    const char *text = getenv(name);
-    return text ? strtol(text, NULL, 10) : otherwise;
-}
 
 size_t cublasLtGetVersion(void) { return (size_t)number("CUBLASLT_STANDIN_VERSION", VERSION); }
 const char *cublasLtGetStatusString(int status) {

@@ -12,13 +12,11 @@
  *     CUDNN_STANDIN_WRONG=1        its sums leave out the last terms
  *     CUDNN_STANDIN_FAULT=K        the K-th execution fails
  *     CUDNN_STANDIN_LOG=FILE       a line for each plan that is put into a stream */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/cuda/cudnn_standin.h"
-#include "tests/cuda/kept.h"
 
 /* The library's functions are those of the runtime's table. */
 #define DECLARE(name, result, arguments) result cudnn##name arguments;
@@ -41,12 +39,7 @@ typedef struct {
     attribute of[ATTRIBUTES];
 } descriptor;
 
-static const dlr_driver *driver(void) {
-    static const dlr_driver *(*get)(void);
-    if (!get) *(void **)&get = dlsym(RTLD_DEFAULT, "dlr_driver_fake");
-    return get ? get() : NULL;
-}
-size_t cudnnGetVersion(void) { return (size_t)cudnn_standin_number("CUDNN_STANDIN_VERSION", VERSION); }
+size_t cudnnGetVersion(void) { return (size_t)number("CUDNN_STANDIN_VERSION", VERSION); }
 const char *cudnnGetErrorString(int status) {
     return status == DLR_DNN_NOT_SUPPORTED             ? "CUDNN_STATUS_NOT_SUPPORTED"
            : status == DLR_DNN_BAD_PARAM               ? "CUDNN_STATUS_BAD_PARAM"
@@ -399,14 +392,11 @@ int cudnnBackendExecute(dlr_dnn_handle handle, dlr_dnn_desc plan, dlr_dnn_desc p
         for (int i = 0; i < 3; i++)
             if (longs(v, DLR_DNN_VARIANT_PACK_UNIQUE_IDS)[i] == own->name)
                 one_job.at[t] = (uint64_t)longs(v, DLR_DNN_VARIANT_PACK_DATA_POINTERS)[i];
-        if (one_job.at[t] % (uint64_t)own->alignment ||
-            !cudnn_standin_memory(one_job.at[t], cudnn_standin_reach(own)))
+        if (one_job.at[t] % (uint64_t)own->alignment || !memory(one_job.at[t], cudnn_standin_reach(own)))
             return DLR_DNN_BAD_PARAM;
     }
-    if (room && (one_job.workspace % 256 || !cudnn_standin_memory(one_job.workspace, room)))
-        return DLR_DNN_BAD_PARAM;
-    if (++handle->executions == cudnn_standin_number("CUDNN_STANDIN_FAULT", 0))
-        return DLR_DNN_EXECUTION_FAILED;
+    if (room && (one_job.workspace % 256 || !memory(one_job.workspace, room))) return DLR_DNN_BAD_PARAM;
+    if (++handle->executions == number("CUDNN_STANDIN_FAULT", 0)) return DLR_DNN_EXECUTION_FAILED;
     job *j = new_kept(sizeof *j); /* what was captured runs it again */
     if (!j) return DLR_DNN_HOST_ALLOCATION_FAILED;
     *j = one_job;

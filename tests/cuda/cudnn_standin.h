@@ -2,6 +2,7 @@
 #ifndef CUDNN_STANDIN_H
 #define CUDNN_STANDIN_H
 #include "runtime/cuda/cudnn.h"
+#include "tests/cuda/standin.h"
 
 enum { EXACT, CORES, LOOSE, TRANSFORMED, ENGINES };
 enum {
@@ -37,7 +38,4 @@ void cudnn_standin_run(void *of);
 /* Bytes from a tensor's first element to behind its last one. */
 size_t cudnn_standin_reach(const tensor *t);
 dl_dtype cudnn_standin_dtype(int type);
-/* The device's memory, or NULL: not all of it is there. An environment variable as a number. */
-void *cudnn_standin_memory(uint64_t at, size_t bytes);
-long cudnn_standin_number(const char *name, long otherwise);
 #endif

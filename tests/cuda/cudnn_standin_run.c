@@ -1,21 +1,10 @@
 /* The stand-in of cuDNN: its convolutions. */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/convert.h"
 #include "tests/cuda/cudnn_standin.h"
-
-void *cudnn_standin_memory(uint64_t at, size_t bytes) {
-    static void *(*get)(uint64_t, size_t);
-    if (!get) *(void **)&get = dlsym(RTLD_DEFAULT, "dlr_fake_memory");
-    return get ? get(at, bytes) : NULL;
-}
-long cudnn_standin_number(const char *name, long otherwise) {
-    const char *text = getenv(name);
-    return text ? strtol(text, NULL, 10) : otherwise;
-}
 
 dl_dtype cudnn_standin_dtype(int type) {
     return type == DLR_DNN_HALF ? DL_F16 : type == DLR_DNN_BFLOAT16 ? DL_BF16 : DL_F32;
@@ -38,7 +27,7 @@ static float *fetch(const tensor *t, uint64_t at, bool tf32) {
     size_t n = cudnn_standin_reach(t) / (size_t)dl_dtype_bytes(type);
     float *to = malloc(n * sizeof *to);
     if (!to) abort();
-    dlr_convert(DL_F32, to, type, cudnn_standin_memory(at, cudnn_standin_reach(t)), (int64_t)n);
+    dlr_convert(DL_F32, to, type, memory(at, cudnn_standin_reach(t)), (int64_t)n);
     for (size_t i = 0; tf32 && i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &to[i], sizeof bits);
@@ -79,9 +68,9 @@ static void finish(const job *j, const float *sums, size_t reach) {
     const relation *r = &j->r;
     const tensor *t = &r->of[r->makes];
     dl_dtype type = cudnn_standin_dtype(t->type);
-    char *to = cudnn_standin_memory(j->at[r->makes], cudnn_standin_reach(t));
+    char *to = memory(j->at[r->makes], cudnn_standin_reach(t));
     int64_t at[AXES] = {0};
-    float *parts = j->splits > 1 ? cudnn_standin_memory(j->workspace, 1) : NULL;
+    float *parts = j->splits > 1 ? memory(j->workspace, 1) : NULL;
     size_t number_of = 0;
     do {
         int64_t place = place_of(t, at);
@@ -116,7 +105,7 @@ void cudnn_standin_run(void *of) {
     memcpy(size + 4, w->size + 2, (size_t)n * sizeof *size);
     memcpy(size + 4 + n, y->size + 2, (size_t)n * sizeof *size);
     int along = r->makes == DL_TENSOR_X ? 3 : r->makes == DL_TENSOR_W ? 0 : 2; /* of the terms */
-    bool less = cudnn_standin_number("CUDNN_STANDIN_WRONG", 0);
+    bool less = number("CUDNN_STANDIN_WRONG", 0);
     dl_tensor left = r->makes == DL_TENSOR_X ? DL_TENSOR_W : DL_TENSOR_X,
               right = r->makes == DL_TENSOR_Y ? DL_TENSOR_W : DL_TENSOR_Y;
     do {

@@ -6,7 +6,6 @@
  *
  *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail behind their K-th collective
  *     NCCL_STANDIN_VERSION=21700  the version that it says it is of */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -18,6 +17,7 @@
 
 #include "ir/base/hash.h"
 #include "runtime/comm/nccl.h"
+#include "tests/cuda/standin.h"
 
 /* The library's functions are those of the runtime's table. */
 #define DECLARE(name, result, arguments) result nccl##name arguments;
@@ -69,17 +69,6 @@ static struct {
     struct ncclComm *comms[GROUPED];
 } group;
 
-static const dlr_driver *driver(void) {
-    static const dlr_driver *(*get)(void);
-    if (!get) *(void **)&get = dlsym(RTLD_DEFAULT, "dlr_driver_fake");
-    return get ? get() : NULL;
-}
-static void *memory(uint64_t at, size_t bytes) {
-    static void *(*get)(uint64_t, size_t);
-    if (!get) *(void **)&get = dlsym(RTLD_DEFAULT, "dlr_fake_memory");
-    return get ? get(at, bytes) : NULL;
-}
-
 static int refuse(struct ncclComm *c, int result, const char *why) {
     if (c) snprintf(c->last, sizeof c->last, "stand-in: %s", why);
     return result;
@@ -88,8 +77,7 @@ static int refuse(struct ncclComm *c, int result, const char *why) {
 /* ---- communicators ---- */
 
 int ncclGetVersion(int *version) {
-    const char *said = getenv("NCCL_STANDIN_VERSION");
-    return *version = said ? atoi(said) : 22809, 0;
+    return *version = (int)number("NCCL_STANDIN_VERSION", 22809), 0;
 }
 
 int ncclGetUniqueId(dlr_nccl_id *id) {
