@@ -8,8 +8,21 @@ typedef struct {
     size_t at; /* of its pointer in the table */
 } dlr_function;
 
-/* Loads the library, which stays, and fills the table; *path: the file that it came from. NULL, or why it
- * will not do. */
-const char *dlr_functions_load(dl_arena *arena, const char *library, size_t n, const dlr_function *functions,
-                               void *table, const char **path);
+/* What to look for, and what it must have. */
+typedef struct {
+    const char *name;         /* "NCCL" */
+    const char *override;     /* the environment variable that names its file */
+    const char *const *files; /* as dl_cuda_search has them */
+    const char *called;       /* the same in words: "libnccl.so.2, 2.18 or newer" */
+    const char *package;      /* of pip, which has it */
+    size_t n;
+    const dlr_function *functions;
+    void *table; /* to be filled */
+    /* Asks the filled table: NULL, or why it will not do, behind the file's name. */
+    const char *(*refuse)(dl_arena *arena, void *table);
+} dlr_functions;
+
+/* Loads the library, which stays, and fills the table: the file that it came from. NULL: DL_RESOURCE, with
+ * all that was looked at. */
+const char *dlr_functions_find(const dlr_functions *from, dl_error *err);
 #endif

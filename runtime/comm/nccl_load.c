@@ -1,13 +1,9 @@
 /* libnccl.so.2: which one, and its functions. */
 #include <pthread.h>
-#include <string.h>
 
-#include "ir/base/search.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/comm_device.h"
 #include "runtime/functions.h"
-
-#define OVERRIDE "DLR_NCCL"
 
 static const char *const libraries[] = {"libnccl.so.2", NULL};
 static const dlr_function functions[] = {
@@ -16,34 +12,28 @@ static const dlr_function functions[] = {
 #undef ROW
 };
 
-/* NULL, or why it will not do. */
-static const char *try_load(dl_arena *arena, const char *path, dlr_nccl *n) {
-    const char *why =
-        dlr_functions_load(arena, path, sizeof functions / sizeof *functions, functions, n, &n->path);
-    if (why) return why;
-    if (n->GetVersion(&n->version) != 0) return dl_format(arena, "%s: it tells no version", path);
-    if (n->version < DLR_NCCL_LEAST)
-        return dl_format(arena, "%s: its version is %d.%d.%d, and 2.18 is needed", path, n->version / 10000,
-                         n->version / 100 % 100, n->version % 100);
-    return NULL;
+static const char *refuse(dl_arena *arena, void *table) {
+    dlr_nccl *n = table;
+    if (n->GetVersion(&n->version) != 0) return "it tells no version";
+    if (n->version >= DLR_NCCL_LEAST) return NULL;
+    return dl_format(arena, "its version is %d.%d.%d, and 2.18 is needed", n->version / 10000,
+                     n->version / 100 % 100, n->version % 100);
 }
 
 static dlr_nccl the_library;
 static dl_error the_fault;
 
 static void load_once(void) {
-    dl_arena *arena = dl_arena_new(NULL); /* kept with the library */
-    dl_candidates c = dl_cuda_search(arena, libraries, OVERRIDE, NULL);
-    const char *rejected = "";
-    for (int i = 0; i < c.n; i++) {
-        const char *why = try_load(arena, c.at[i].path, &the_library);
-        if (!why) return;
-        if (strchr(c.at[i].path, '/')) rejected = dl_format(arena, "%s; %s", rejected, why);
-    }
-    dl_fail(&the_fault, DL_RESOURCE,
-            "no NCCL (libnccl.so.2, 2.18 or newer) found, looked at: %s%s; install it (pip install "
-            "nvidia-nccl-cu13), or set " OVERRIDE " to the library's path",
-            dl_cuda_places(arena, OVERRIDE, NULL), rejected);
+    const dlr_functions from = {.name = "NCCL",
+                                .override = "DLR_NCCL",
+                                .files = libraries,
+                                .called = "libnccl.so.2, 2.18 or newer",
+                                .package = "nvidia-nccl-cu13",
+                                .n = sizeof functions / sizeof *functions,
+                                .functions = functions,
+                                .table = &the_library,
+                                .refuse = refuse};
+    the_library.path = dlr_functions_find(&from, &the_fault);
 }
 
 const dlr_nccl *dlr_nccl_load(dl_error *err) {

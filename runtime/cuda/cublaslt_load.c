@@ -13,19 +13,23 @@ static const dlr_function functions[] = {
 static dlr_cublaslt the_library;
 static dl_error the_fault;
 
-static int64_t version_of(void *table) { return (int64_t)((dlr_cublaslt *)table)->GetVersion(); }
+static const char *refuse(dl_arena *arena, void *table) {
+    dlr_cublaslt *l = table;
+    l->version = (int64_t)l->GetVersion();
+    return dlr_library_too_old(arena, l->version, DLR_LT_LEAST);
+}
 
 static void load_once(void) {
-    const dlr_library_source from = {.library = DL_LIBRARY_CUBLASLT,
-                                     .files = files,
-                                     .called = "libcublasLt.so.13 or .12",
-                                     .package = "nvidia-cublas",
-                                     .n = sizeof functions / sizeof *functions,
-                                     .functions = functions,
-                                     .table = &the_library,
-                                     .version = version_of,
-                                     .least = DLR_LT_LEAST};
-    the_library.version = dlr_library_load(&from, &the_library.path, &the_fault);
+    const dlr_functions from = {.name = dl_library_names[DL_LIBRARY_CUBLASLT],
+                                .override = dlr_library_cublaslt.override,
+                                .files = files,
+                                .called = "libcublasLt.so.13 or .12",
+                                .package = "nvidia-cublas",
+                                .n = sizeof functions / sizeof *functions,
+                                .functions = functions,
+                                .table = &the_library,
+                                .refuse = refuse};
+    the_library.path = dlr_functions_find(&from, &the_fault);
 }
 
 const dlr_cublaslt *dlr_cublaslt_load(dl_error *err) {

@@ -27,20 +27,8 @@ typedef struct {
 extern const dlr_library *const dlr_libraries[DL_NLIBRARIES];
 extern const dlr_library dlr_library_cublaslt, dlr_library_cudnn;
 
-/* What to look for, and what it must have. */
-typedef struct {
-    dl_library library;
-    const char *const *files; /* as dl_cuda_search has them */
-    const char *called;       /* the same in words: "libcublasLt.so.13 or .12" */
-    const char *package;      /* of pip, which has it */
-    size_t n;
-    const dlr_function *functions;
-    void *table; /* to be filled */
-    int64_t (*version)(void *table);
-    int64_t least;
-} dlr_library_source;
-/* Loads the library for good: its version, and its file. 0: DL_RESOURCE. Once for each. */
-int64_t dlr_library_load(const dlr_library_source *from, const char **path, dl_error *err);
+/* Why a library of that version will not do, or NULL. */
+const char *dlr_library_too_old(dl_arena *arena, int64_t version, int64_t least);
 
 /* Where in memory the room for a call's algorithm begins, of a kernel with that workspace. */
 static inline uint64_t dlr_call_room(const dl_call *c, uint64_t workspace) {
