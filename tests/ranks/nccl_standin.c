@@ -76,9 +76,7 @@ static int refuse(struct ncclComm *c, int result, const char *why) {
 
 /* ---- communicators ---- */
 
-int ncclGetVersion(int *version) {
-    return *version = (int)number("NCCL_STANDIN_VERSION", 22809), 0;
-}
+int ncclGetVersion(int *version) { return *version = (int)number("NCCL_STANDIN_VERSION", 22809), 0; }
 
 int ncclGetUniqueId(dlr_nccl_id *id) {
     unsigned char noise[16];
