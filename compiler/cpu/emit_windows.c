@@ -137,6 +137,8 @@ dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns)
     return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups, groups, unit_columns};
 }
 
+bool dl_emit_by_bands(const dl_emitter *e, const dl_shape *s) { return s->pairs && e->t->tiles; }
+
 /* What is the larger stays in cache, and the other one streams: a block's rows, or a column's weights. */
 bool dl_units_by_rows(const dl_target *t, const dl_shape *s) { return s->taps * t->panel < t->row_block; }
 
@@ -173,7 +175,7 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1,
             terms = s->taps * dl_shape_words(s);
-    while (terms <= DL_CHAIN && unit < columns && unit < most &&
+    while ((terms <= DL_CHAIN || dl_emit_by_bands(e, s)) && unit < columns && unit < most &&
            (unit + 1) * terms * e->t->panel * 4 <= WEIGHTS &&
            blocks * dl_ceil_div(columns, unit + 1) >= UNITS)
         unit++;

@@ -81,7 +81,9 @@ enum {
     DL_MOST_PLACES =
         1 << 30 /* along an axis, so that one a window's reach away is an int of the kernels, too */
 };
-int64_t dl_emit_rows_scratch(const dl_target *t);
+int64_t dl_emit_rows_scratch(const dl_target *t); /* with the sums of one column */
+/* Goes it by bands of AMX's tiles? Then columns go together however long their sums are. */
+bool dl_emit_by_bands(const dl_emitter *e, const dl_shape *s);
 
 /* A weight gradient as the loops of compiler/cpu/kernels/weight.c take it, whose tables <kernel>_x,
  * <kernel>_y and whose <kernel>_block, which finishes sums, stand before it. */

@@ -9,7 +9,7 @@
 #if HAS_TILES
 #define IF_TILES(pairs, ...)                                                                                 \
     if (pairs) __VA_ARGS__
-enum { TILE_WORDS = 16, BAND = 32, BLOCK_FLOATS = BAND * TILE_WORDS };
+enum { TILE_WORDS = 16, BAND = 32, FILLED_ROWS = BAND, BLOCK_FLOATS = BAND * TILE_WORDS };
 _Static_assert(PANEL == 32 && ROW_BLOCK % BAND == 0, "two tiles of lanes; whole bands");
 
 static const struct {
@@ -56,10 +56,19 @@ INLINE void end_band(float *c, long row) {
     STORE_TILE(2, c + TILE_WORDS * row);
     STORE_TILE(3, c + TILE_WORDS * row + LANES);
 }
+/* Where half a band's left operands lie: floats from row to row, and from block to block. */
+struct half {
+    const float *a;
+    long row, block;
+};
+INLINE void load_halves(const struct half *x) {
+    long apart = x[0].row * 4;
+    LOAD_TILE(4, x[0].a);
+    apart = x[1].row * 4;
+    LOAD_TILE(5, x[1].a);
+}
 INLINE void load_block(const float *a, long row) {
-    const long apart = row * 4;
-    LOAD_TILE(4, a);
-    LOAD_TILE(5, a + TILE_WORDS * row);
+    load_halves((struct half[2]){{a, row, 0}, {a + TILE_WORDS * row, row, 0}});
 }
 INLINE void load_words(const float *b, long row) {
     const long apart = row * 4;
@@ -78,22 +87,27 @@ INLINE void add_products(void) {
     ADD_TILES(2, 5, 6);
     ADD_TILES(3, 5, 7);
 }
-INLINE void add_block(const float *a, const float *b) {
-    load_words(b, PANEL);
-    load_block(a, TILE_WORDS);
-    add_products();
-}
 INLINE long word_blocks(long words) { return (words + TILE_WORDS - 1) / TILE_WORDS; }
 INLINE long whole_blocks(long words) { return word_blocks(words) * TILE_WORDS; }
-/* Adds a's blocks times b[words][PANEL]. What lies behind b's last word is not read: it may be anything. */
-HOT void add_blocks(const float *a, const float *b, long words) {
-    for (; words >= TILE_WORDS; words -= TILE_WORDS, a += BLOCK_FLOATS, b += TILE_WORDS * PANEL)
-        add_block(a, b);
-    if (!words) return;
+/* Adds the blocks of both halves times b[words][PANEL]. What lies behind b's last word is not read: it may be
+ * anything. */
+HOT void add_halves(struct half x, struct half y, const float *b, long words) {
+    struct half both[2] = {x, y};
     float rest[TILE_WORDS * PANEL] __attribute__((aligned(64)));
-    for (long i = 0; i < TILE_WORDS * PANEL; i += LANES)
-        st(rest + i, i < words * PANEL ? ld(b + i) : (vf){0});
-    add_block(a, rest);
+    for (; words > 0; words -= TILE_WORDS, b += TILE_WORDS * PANEL) {
+        const float *from = b;
+        for (long i = 0; words < TILE_WORDS && i < TILE_WORDS * PANEL; i += LANES)
+            st(rest + i, i < words * PANEL ? ld(b + i) : (vf){0}), from = rest;
+        load_words(from, PANEL);
+        load_halves(both);
+        add_products();
+        both[0].a += both[0].block, both[1].a += both[1].block;
+    }
+}
+/* The same of packed blocks. */
+HOT void add_blocks(const float *a, const float *b, long words) {
+    struct half x = {a, TILE_WORDS, BLOCK_FLOATS}, y = {a + BLOCK_FLOATS / 2, TILE_WORDS, BLOCK_FLOATS};
+    add_halves(x, y, b, words);
 }
 /* The same of whole blocks that lie `block` words apart, their rows `row`: packed ones, or where they lie.
  * For one panel after another: b streams by, a stays. */
@@ -124,4 +138,5 @@ INLINE void turn_terms(const bf16 *const from[2 * TILE_WORDS], float *to) {
 }
 #else
 #define IF_TILES(pairs, ...)
+enum { FILLED_ROWS = TILE_ROWS };
 #endif

@@ -119,8 +119,8 @@ typedef int v_ints_any __attribute__((vector_size(POINTERS * 4), aligned(4), may
 typedef long v_pointers __attribute__((vector_size(POINTERS * 8)));
 typedef long v_pointers_any __attribute__((vector_size(POINTERS * 8), aligned(8), may_alias));
 
-/* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile. Returns how many there
- * are. */
+/* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile, or band. Returns how many
+ * there are. */
 UNUSED long fill_rows(const struct contraction *s, const struct positions *p, long from, struct rows *row,
                       long most) {
     long all = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
@@ -138,7 +138,7 @@ UNUSED long fill_rows(const struct contraction *s, const struct positions *p, lo
         row->base[i] = ((b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
         if (++w == p->count[2] && (w = 0, ++h == p->count[1]) && (h = 0, ++d == p->count[0])) d = 0, b++;
     }
-    for (long i = n; i % TILE_ROWS; i++)
+    for (long i = n; i % FILLED_ROWS; i++)
         row->at[0][i] = 1 << 30, row->at[1][i] = row->at[2][i] = 0, row->base[i] = 0;
     return n;
 }
@@ -222,7 +222,7 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
         if (*k == 0 && !reaches(c, tap)) continue;
         long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
         while (*k < c->channels) {
-            if (!room || n == PIECES) return n;
+            if (room <= 0 || n == PIECES) return n;
             const struct part *part = s->part;
             long at = c->first + *k, most = c->channels - *k < room ? c->channels - *k : room;
             for (; at >= part->channels; part++) at -= part->channels;
@@ -235,6 +235,7 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
                                         part->channels * bytes,
                                         most};
             *k += most, room -= most;
+            IF_TILES(s->pairs, { room -= whole_blocks(most) - most; })
         }
     }
     return n;
@@ -313,46 +314,88 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
 }
 
 #if HAS_TILES
-/* The same by bands. */
+/* Positions from row to row, where half a band's follow each other in even steps, else 0. */
+INLINE long even_rows(const struct rows *row, long r) {
+    long step = row->base[r + 1] - row->base[r], even = step > 0;
+    for (long i = 1; i < TILE_WORDS; i++) even &= row->base[r + i] - row->base[r + i - 1] == step;
+    return even ? step : 0;
+}
+/* Where half a band's rows from r on read a piece: where they lie, `step` positions apart, or packed from
+ * `to` on, zeros for those outside. Returns 0 where all are. */
+INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long step, float *to,
+                    struct half *half) {
+    enum { TILES = TILE_WORDS / TILE_ROWS };
+    v_rows in[TILES], all = (v_rows){0} == 0, some = {0};
+    for (long t = 0; t < TILES; t++) {
+        in[t] = inside(c->of, c->row, r + t * TILE_ROWS, p->tap);
+        all &= in[t], some |= in[t];
+    }
+    *half = (struct half){to, TILE_WORDS, BLOCK_FLOATS};
+    if (step && p->n % TILE_WORDS == 0 && !any(~all)) {
+        *half =
+            (struct half){(const float *)(p->x + c->row->base[r] * p->step), step * p->step / 4, TILE_WORDS};
+        return 1;
+    }
+    for (long t = 0; t < TILES; t++) {
+        long at[ROW_LANES];
+        struct stretch from;
+        find_offsets(c->row, r + t * TILE_ROWS, p->step, at);
+        point_rows(p, at, in[t], &from);
+        for (long k = 0; k < TILE_ROWS; k++)
+            pack_words(from.a[k], from.n, to + (t * TILE_ROWS + k) * TILE_WORDS);
+    }
+    return any(some);
+}
+
+/* Asks for what the band as many rows further on as a block has will read of a piece. */
+INLINE void fetch_band(const struct columns *c, const struct piece *p, long r) {
+    for (long end = r + BAND < c->rows ? r + BAND : c->rows; r < end; r++)
+        for (long i = 0; i < p->n * 4; i += 64)
+            __builtin_prefetch(p->x + (c->row->base[r] + ROW_BLOCK) * p->step + i, 0, 2);
+}
+
+/* The same by bands: acc[column][ROW_BLOCK][PANEL]. All bands are laid first: a panel's weights stay in the
+ * first cache for them. */
 HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece *piece, long n, long apart,
                    float *acc, int more, int last, double *sums) {
-    enum { TILES = BAND / TILE_ROWS };
+    enum { BANDS = ROW_BLOCK / BAND };
     const struct contraction *s = c->of;
-    float words[(CHAIN / TILE_WORDS + PIECES) * BLOCK_FLOATS] __attribute__((aligned(64)));
+    float words[BANDS * (CHAIN / TILE_WORDS + 1) * BLOCK_FLOATS] __attribute__((aligned(64)));
     struct {
+        struct half half[2];
         const float *b;
         long n;
-    } terms[PIECES];
-    begin_tiles();
-    for (long r = 0; r < c->rows; r += BAND) {
-        long rows = c->rows - r < BAND ? c->rows - r : BAND, tiles = (rows + TILE_ROWS - 1) / TILE_ROWS,
-             some = 0;
-        float *to = words;
+    } terms[BANDS][PIECES];
+    long some[BANDS] = {0};
+    float *to = words;
+    for (long band = 0, r = 0; r < c->rows; band++, r += BAND) {
+        long step[2];
+        for (long i = 0; i < 2; i++) step[i] = even_rows(c->row, r + i * TILE_WORDS);
         for (long i = 0; i < n; i++) {
-            v_rows in[TILES];
             int reached = 0;
-            for (long t = 0; t < tiles; t++)
-                in[t] = inside(s, c->row, r + t * TILE_ROWS, piece[i].tap), reached |= any(in[t]);
+            for (long half = 0; half < 2; half++)
+                reached |= lay_half(c, piece + i, r + half * TILE_WORDS, step[half],
+                                    to + half * BLOCK_FLOATS / 2, terms[band][some[band]].half + half);
             if (!reached) continue;
-            for (long t = 0; t < tiles; t++) {
-                long at[ROW_LANES];
-                struct stretch from;
-                find_offsets(c->row, r + t * TILE_ROWS, piece[i].step, at);
-                point_rows(piece + i, at, in[t], &from);
-                for (long k = 0; k < TILE_ROWS; k++)
-                    pack_words(from.a[k], from.n, to + (t * TILE_ROWS + k) * TILE_WORDS);
-            }
-            terms[some].b = piece[i].b, terms[some++].n = piece[i].n;
+            terms[band][some[band]].b = piece[i].b, terms[band][some[band]++].n = piece[i].n;
             to += word_blocks(piece[i].n) * BLOCK_FLOATS;
         }
-        for (long column = c->first_column; column < c->first_column + c->columns; column++) {
-            const float *a = words;
-            begin_band(acc + r * PANEL, PANEL, more);
-            for (long i = 0; i < some; a += word_blocks(terms[i++].n) * BLOCK_FLOATS)
-                add_blocks(a, terms[i].b, terms[i].n), terms[i].b += apart;
-            end_band(acc + r * PANEL, PANEL);
-            long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
-            if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
+        if (n) fetch_band(c, piece + n - 1, r);
+    }
+    begin_tiles();
+    for (long i = 0; i < c->columns; i++) {
+        float *own = acc + i * ROW_BLOCK * PANEL;
+        long channel = (c->first_column + i) * PANEL,
+             m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
+        for (long band = 0, r = 0; r < c->rows; band++, r += BAND, own += BAND * PANEL) {
+            long rows = c->rows - r < BAND ? c->rows - r : BAND;
+            if (last && c->fetch) c->fetch(arg, own, c->row, r, rows, channel, m, sums);
+            begin_band(own, PANEL, more);
+            for (long j = 0; j < some[band]; j++)
+                add_halves(terms[band][j].half[0], terms[band][j].half[1], terms[band][j].b + i * apart,
+                           terms[band][j].n);
+            end_band(own, PANEL);
+            if (last && c->finish) c->finish(arg, own, c->row, r, rows, channel, m, sums);
         }
     }
     end_tiles();
@@ -433,8 +476,14 @@ UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, d
 
 struct rows_scratch {
     struct rows row;
-    float acc[ROW_BLOCK * PANEL], chain[]; /* where weights are made chain by chain */
+    float acc[]; /* of a column, by bands of all; behind them where weights are made chain by chain */
 };
+INLINE float *chain_at(const struct contraction *s, struct rows_scratch *t) {
+    long columns = 1;
+    IF_TILES(s->pairs, { columns = s->unit_columns; })
+    (void)s;
+    return t->acc + columns * ROW_BLOCK * PANEL;
+}
 
 /* The block of a unit, whose weights are w[column][tap][depth][PANEL] as floats, or made so. Units:
  * positions, then row blocks and groups of columns. */
@@ -455,9 +504,9 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
         c.finish = finish, c.fetch = fetch;
         c.first_column = group * s->unit_columns, c.columns = s->columns - c.first_column;
         if (c.columns > s->unit_columns) c.columns = s->unit_columns;
-        c.weight = w, c.chain = t->chain;
+        c.weight = w, c.chain = chain_at(s, t);
         c.b = (const float *)w.at + c.first_column * s->weight_taps * depth * PANEL;
-        if (!is_float(w)) c.made = s->pairs ? BY_PAIRING : BY_WIDENING, c.b = t->chain;
+        if (!is_float(w)) c.made = s->pairs ? BY_PAIRING : BY_WIDENING, c.b = c.chain;
         return c;
     }
 }
@@ -477,7 +526,7 @@ UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct a
                          char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     struct columns c = columns_of(s, unit, t, w, s->reduced, finish, fetch);
-    c.b = t->chain, c.made = BY_TURNING;
+    c.b = c.chain, c.made = BY_TURNING;
     sum_columns(&c, arg, t->acc, sums);
 }
 
