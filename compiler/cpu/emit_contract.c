@@ -59,7 +59,8 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
     code->units[phase] = s->gathered ? dl_ceil_div(rows, gathered_rows(e, s)) : t.units;
     code->scratch = s->gathered ? gathered_scratch(e, s) : dl_emit_rows_scratch(e->t);
     if (dl_emit_by_bands(e, s)) code->scratch += (t.columns - 1) * e->t->row_block * e->t->panel * 4;
-    const char *fetch = s->gathered ? "0" : dl_emit_rows_fetch(e);
+    const char *fetch =
+        s->gathered || dl_emit_by_bands(e, s) ? "0" /* bands ask for x alone */ : dl_emit_rows_fetch(e);
     dl_emit_head(e, phase);
     if (!s->gathered && t.groups > 1 && keep_channels(e))
         put_shared_sums(e, s, t, code);

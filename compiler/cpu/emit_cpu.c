@@ -6,9 +6,9 @@
 
 /* The texts of compiler/cpu/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[], dl_kernels_weight[],
-    dl_kernels_weight_tiles[], dl_kernels_weight_pairs[], dl_kernels_fold[], dl_kernels_pairs[],
-    dl_kernels_bands[], dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
-    dl_kernels_attention[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[];
+    dl_kernels_weight_tiles[], dl_kernels_weight_pairs[], dl_kernels_weight_bands[], dl_kernels_fold[],
+    dl_kernels_pairs[], dl_kernels_bands[], dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[],
+    dl_kernels_random[], dl_kernels_attention[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[];
 
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n", t->lanes,
@@ -38,6 +38,7 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, dl_kernels_narrow);
     dl_puts(out, dl_kernels_weight_tiles);
     dl_puts(out, dl_kernels_weight_pairs);
+    dl_puts(out, dl_kernels_weight_bands);
     dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
     dl_puts(out, dl_kernels_product);

@@ -18,9 +18,12 @@ static int64_t count_blocks(const dl_gradient *g) {
            dl_ceil_div(g->rows, g->unit_rows);
 }
 
+/* Goes it by bands of AMX's tiles? Then rows are whole bands. */
+static bool by_bands(const dl_target *t, const dl_gradient *g) { return g->pairs && t->tiles; }
+
 /* Rows that are packed together. */
 static int64_t tile_rows(const dl_target *t, const dl_gradient *g) {
-    return g->pairs && t->tiles ? DL_BAND : t->grad_rows;
+    return by_bands(t, g) ? DL_BAND : t->grad_rows;
 }
 
 static bool fits(const dl_target *t, const dl_gradient *g) {
@@ -38,6 +41,7 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     g->panels = dl_ceil_div(g->lanes, t->panel);
     g->unit_groups = at_least_one(g->groups), g->unit_panels = at_least_one(g->panels);
     g->unit_rows = at_least_one(g->rows);
+    if (by_bands(t, g)) g->unit_rows = dl_ceil_div(g->unit_rows, DL_BAND) * DL_BAND;
     if (!fits(t, g)) {
         g->unit_groups = runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
@@ -66,6 +70,7 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             sums = g->unit_groups * g->unit_panels * g->unit_rows * panel,
             packed = (g->direct ? 0 : dl_ceil_div(g->unit_rows, tile) * tile * DL_M_BLOCK) +
                      g->unit_panels * DL_M_BLOCK * panel;
+    if (by_bands(e->t, g)) packed /= 2; /* words of two positions */
     dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,
             (long long)g->batch);
     dl_emit_three(e->out, "in", g->in), dl_emit_three(e->out, "out", g->out);
@@ -80,7 +85,7 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->pairs);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
-    if (tile != DL_BAND) { /* bands are of one height */
+    if (!by_bands(e->t, g)) {
         unsigned *heights = &code->needs[g->pairs ? DL_NEED_PAIR_ROWS : DL_NEED_GRAD_ROWS];
         *heights |= find_heights(g->rows % g->unit_rows, g->height);
         if (g->rows >= g->unit_rows) *heights |= find_heights(g->unit_rows, g->height);

@@ -87,6 +87,11 @@ INLINE void add_products(void) {
     ADD_TILES(2, 5, 6);
     ADD_TILES(3, 5, 7);
 }
+INLINE void add_block(const float *a, const float *b) {
+    load_words(b, PANEL);
+    load_block(a, TILE_WORDS);
+    add_products();
+}
 INLINE long word_blocks(long words) { return (words + TILE_WORDS - 1) / TILE_WORDS; }
 INLINE long whole_blocks(long words) { return word_blocks(words) * TILE_WORDS; }
 /* Adds the blocks of both halves times b[words][PANEL]. What lies behind b's last word is not read: it may be

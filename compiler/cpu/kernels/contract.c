@@ -389,7 +389,6 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
              m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
         for (long band = 0, r = 0; r < c->rows; band++, r += BAND, own += BAND * PANEL) {
             long rows = c->rows - r < BAND ? c->rows - r : BAND;
-            if (last && c->fetch) c->fetch(arg, own, c->row, r, rows, channel, m, sums);
             begin_band(own, PANEL, more);
             for (long j = 0; j < some[band]; j++)
                 add_halves(terms[band][j].half[0], terms[band][j].half[1], terms[band][j].b + i * apart,

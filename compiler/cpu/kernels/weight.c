@@ -2,11 +2,10 @@
  */
 /* Where a unit's data lie behind its scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
-    long tile = GRAD_HEIGHT;
-    IF_TILES(s->pairs, { tile = BAND; })
-    return t->data + (s->direct ? 0 : (s->unit_rows + tile - 1) / tile * tile * M_BLOCK);
+    return t->data + (s->direct ? 0 : (s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK);
 }
 INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
+    IF_TILES(s->pairs, { return t->data + (s->unit_rows / BAND + s->unit_panels) * BAND_FLOATS; })
     return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
 }
 INLINE long block_size(const struct weight_gradient *s) {
@@ -50,27 +49,11 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
     return some;
 }
 
-/* Fetches into the second cache what lies n positions behind the block's position m: dy, and x where
- * positions follow each other as dy's do. Asked for between tiles, it comes while those compute. */
-INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                         const struct grad_block *b, long m, long n) {
-    if (s->ny == 1) {
-        struct array y = from_element(PART_OF(arg, *s->y), (t->y_pos[m] + n) * s->y->channels);
-        for (long i = b->panel * PANEL; i < (b->panel + b->panels) * PANEL; i += LINE)
-            __builtin_prefetch(from_element(y, i).at, 0, 2);
-    }
-    if (s->nx == 1 && s->run == 1) {
-        struct array x = from_element(PART_OF(arg, *s->x), (t->x_pos[m] + n) * s->channels);
-        for (long i = b->row; i < b->row + b->rows; i += LINE)
-            __builtin_prefetch(from_element(x, i).at, 0, 2);
-    }
-}
-
 /* Adds the packed positions of a group to a tile of rows from r on: to[row][PANEL]. y: of its panel. */
 INLINE void sum_tile(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
                      const struct grad_block *b, long r, const float *y, long some, float *to) {
     long rows = b->rows - r < s->height ? b->rows - r : s->height;
-    IF_PAIRS(s->pairs, {
+    IF_VECTOR_PAIRS(s->pairs, {
         add_pairs(t->data, r, y, some, rows, to);
         return;
     })
@@ -84,16 +67,19 @@ INLINE void sum_tile(const struct weight_gradient *s, char *const *arg, const st
 /* Adds n positions to sum[group][panel][row][PANEL]. */
 UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                       const struct grad_block *b, long n, float *sum) {
+    IF_TILES(s->pairs, {
+        sum_block_bands(s, arg, t, b, n, sum);
+        return;
+    })
     int groups_w = s->kernel[2] / s->run;
     long tiles = s->unit_groups * b->panels * ((b->rows + s->height - 1) / s->height), tile = 0, fetched = 0;
     float *y = packed_y(s, t);
     if (!s->pairs) pack_y(s, arg, t, b, n, y);
-    IF_TILES(s->pairs, begin_tiles();)
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
         int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
                     g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
         long some = reach(s, arg, t, b, k, sum);
-        IF_PAIRS(s->pairs, pack_pairs(s, arg, t, b, some, y);)
+        IF_VECTOR_PAIRS(s->pairs, pack_pairs(s, arg, t, b, some, y);)
         if (some && !s->direct && !s->pairs) pack_x(s, arg, t, b, some);
         for (long p = 0; p < b->panels && some; p++)
             for (long r = 0; r < b->rows; r += s->height) {
@@ -103,7 +89,6 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
             }
         sum += (long)s->unit_panels * s->unit_rows * PANEL;
     }
-    IF_TILES(s->pairs, end_tiles();)
 }
 
 /* The sums of a block over dy's positions from `from` to `to`. */
@@ -166,6 +151,7 @@ UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, lon
     long share = unit % s->shares, all = (long)s->batch * s->out[0] * s->out[1] * s->out[2];
     float *sum = s->shares > 1 ? (float *)workspace + unit * block_size(s) : unit_sums(s, t);
     sum_positions(s, arg, &b, share * all / s->shares, (share + 1) * all / s->shares, t, sum);
+    IF_TILES(s->pairs, turn_sums(s, sum);)
     if (s->shares == 1) finish_block(s, arg, &b, sum, finish, sums);
 }
 

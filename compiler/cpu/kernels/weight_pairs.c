@@ -1,18 +1,9 @@
-/* Weight gradients of pairs: of bf16, where the CPU multiplies them (pairs.c). Terms are positions, so that
- * two positions that a group's taps reach, whichever they are, are packed into words, x's and dy's, for each
- * group anew: taps at an edge reach other positions than their neighbours. */
-#if HAS_PAIRS
-#if HAS_TILES
-/* The same of a band. */
-INLINE void add_pairs(const float *x, long row, const float *y, long n, long rows, float *c) {
-    float part[BAND * PANEL] __attribute__((aligned(64)));
-    long words = (n + 1) / 2, whole = rows == BAND;
-    begin_band(c, PANEL, whole);
-    add_blocks(x + row * (M_BLOCK / 2), y, words);
-    end_band(whole ? c : part, PANEL);
-    for (long i = 0; i < rows * PANEL && !whole; i += LANES) st(c + i, ld(c + i) + ld(part + i));
-}
-#else
+/* Weight gradients of pairs: of bf16, where the CPU multiplies them (pairs.c) and has no tiles. Terms are
+ * positions, so that two positions that a group's taps reach, whichever they are, are packed into words, x's
+ * and dy's, for each group anew: taps at an edge reach other positions than their neighbours. */
+#if HAS_PAIRS && !HAS_TILES
+#define IF_VECTOR_PAIRS(pairs, ...)                                                                          \
+    if (pairs) __VA_ARGS__
 /* c[rows][PANEL] += x[j][row] * y[j][lane] of both positions of each word, j < n */
 #define GRAD_PAIR(r)                                                                                         \
     {                                                                                                        \
@@ -44,32 +35,12 @@ INLINE void pair_tile_rows(const bf16 *a, const bf16 *b, float *to) {
     v_tile x = *(const v_tile_any *)a, y = *(const v_tile_any *)b;
     *(v_words_any *)to = __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
 }
-#endif
 
 /* Where x's channels c.. are at position m of the n; behind the last one zeros. */
 INLINE const bf16 *x_pair(const struct grad_scratch *t, const bf16 *x, long channels, long c, long m,
                           long n) {
     return m < n ? x + t->x_at[m] * channels + c : no_elements;
 }
-#if HAS_TILES
-/* x of the positions x_at[0], x_at[1], ...: bands of rows, block by block. */
-UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channels, long c, long end, long r,
-                        long n, float *data) {
-    for (long whole; c < end; c += whole ? TILE_WORDS : 1, r += whole ? TILE_WORDS : 1) {
-        whole = r % TILE_WORDS == 0 && c + TILE_WORDS <= end;
-        float *to = data + r / BAND * BAND * (M_BLOCK / 2) + r % BAND * TILE_WORDS;
-        for (long m = 0; m < n; m += 2 * TILE_WORDS, to += BLOCK_FLOATS) {
-            const bf16 *from[2 * TILE_WORDS];
-            for (long i = 0; i < 2 * TILE_WORDS; i++) from[i] = x_pair(t, x, channels, c, m + i, n);
-            if (whole)
-                turn_terms(from, to);
-            else
-                for (long i = 0; i < TILE_WORDS; i++)
-                    __builtin_memcpy(to + i, &(bf16[2]){*from[2 * i], *from[2 * i + 1]}, sizeof *to);
-        }
-    }
-}
-#else
 /* x of the positions x_at[0], x_at[1], ...: [tile of rows][pair][GRAD_HEIGHT]. The last of an odd number
  * stands beside zeros. */
 UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channels, long c, long end, long r,
@@ -87,7 +58,6 @@ UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channe
         }
     }
 }
-#endif
 UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                          const struct grad_block *b, long n) {
     long row = -b->row;
@@ -124,4 +94,6 @@ UNUSED void pack_pairs(const struct weight_gradient *s, char *const *arg, struct
     pack_pairs_x(s, arg, t, b, n);
     pack_pairs_y(s, arg, t, b, n, y);
 }
+#else
+#define IF_VECTOR_PAIRS(pairs, ...)
 #endif

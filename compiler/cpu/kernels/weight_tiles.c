@@ -205,3 +205,19 @@ INLINE void pack_y(const struct weight_gradient *s, char *const *arg, const stru
         }
     }
 }
+
+/* Fetches into the second cache what lies n positions behind the block's position m: dy, and x where
+ * positions follow each other as dy's do. Asked for between tiles, it comes while those compute. */
+INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                         const struct grad_block *b, long m, long n) {
+    if (s->ny == 1) {
+        struct array y = from_element(PART_OF(arg, *s->y), (t->y_pos[m] + n) * s->y->channels);
+        for (long i = b->panel * PANEL; i < (b->panel + b->panels) * PANEL; i += LINE)
+            __builtin_prefetch(from_element(y, i).at, 0, 2);
+    }
+    if (s->nx == 1 && s->run == 1) {
+        struct array x = from_element(PART_OF(arg, *s->x), (t->x_pos[m] + n) * s->channels);
+        for (long i = b->row; i < b->row + b->rows; i += LINE)
+            __builtin_prefetch(from_element(x, i).at, 0, 2);
+    }
+}

@@ -1,0 +1,146 @@
+/* Weight gradients of pairs by tiles, in the place of weight_pairs.c: sums of a group are a matrix of dy's
+ * channels by x's, so that what must be turned, and so costs most, is dy, which all groups read at the same
+ * positions: it is turned once a block. x's rows lie as a right operand wants them; two neighbouring
+ * positions of the block, which a group's taps move, are paired for each group. The finished sums are turned,
+ * 32 by 32 at a time, into the order of weight.c. */
+#if HAS_TILES
+enum { WORD_BLOCKS = M_BLOCK / 2 / TILE_WORDS, BAND_FLOATS = WORD_BLOCKS * BLOCK_FLOATS };
+_Static_assert(BAND == PANEL && TILE_WORDS == LANES, "sums are turned where they stand");
+
+/* dy's words of a block: [panel][block of words][BAND][TILE_WORDS], zeros behind its n positions and
+ * its last channel. Returns whether all are finite. */
+UNUSED int turn_y(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                  const struct grad_block *b, long n, float *to) {
+    long q = 0, lane = b->panel * PANEL, finite = 1;
+    for (long p = 0; p < b->panels; p++, lane += PANEL, to += BAND_FLOATS) {
+        while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
+        long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
+        const bf16 *y = (const bf16 *)arg[s->y[q].arg] + lane;
+        for (long m = 0; m < M_BLOCK; m += 2 * TILE_WORDS) {
+            bf16 part[2 * TILE_WORDS][PANEL];
+            const bf16 *from[2 * TILE_WORDS];
+            v_panel most = {0};
+            for (long i = 0; i < 2 * TILE_WORDS; i++) {
+                from[i] = m + i < n ? y + t->y_pos[m + i] * stride : no_elements;
+                if (lanes < PANEL && m + i < n)
+                    *(v_panel_any *)part[i] = ld_panel_part(from[i], lanes), from[i] = part[i];
+                v_panel x = ld_panel(from[i]) & 0x7fff;
+                v_panel more = (v_panel)(x > most);
+                most = (x & more) | (most & ~more);
+            }
+            for (long i = 0; i < PANEL; i++) finite &= most[i] < 0x7f80;
+            for (long half = 0; half < PANEL; half += TILE_WORDS) {
+                turn_terms(from, to + m / (2 * TILE_WORDS) * BLOCK_FLOATS + half * TILE_WORDS);
+                for (long i = 0; i < 2 * TILE_WORDS; i++) from[i] += TILE_WORDS;
+            }
+        }
+    }
+    return (int)finite;
+}
+
+/* Which of x's positions the block's positions meet at a tap k away, or -1. Returns the blocks of words that
+ * meet some, a bit each. */
+INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch *t, const int k[3], long n,
+                     long *at) {
+    long by = ((long)k[0] * s->in[1] + k[1]) * s->in[2] + k[2];
+    unsigned some = 0;
+    for (const struct grad_line *l = t->line; l < t->line + t->lines; l++) {
+        int there = (unsigned)(l->at[0] + k[0]) < (unsigned)s->in[0] &&
+                    (unsigned)(l->at[1] + k[1]) < (unsigned)s->in[1];
+        long w = l->at[2] + k[2], step = s->scale[2], from = w < 0 ? (-w + step - 1) / step : 0,
+             end = s->in[2] > w ? (s->in[2] - w + step - 1) / step : 0;
+        if (!there || from >= l->n) from = end = l->n;
+        if (end > l->n) end = l->n;
+        if (end < from) end = from;
+        long *to = at + l->from;
+        for (long i = 0; i < from; i++) to[i] = -1;
+        for (long i = from; i < end; i++) to[i] = l->x + by + i * step;
+        for (long i = end; i < l->n; i++) to[i] = -1;
+        for (long i = (l->from + from) / (2 * TILE_WORDS); i * 2 * TILE_WORDS < l->from + end; i++)
+            some |= end > from ? 1u << i : 0;
+    }
+    for (long m = n; m < M_BLOCK; m++) at[m] = -1;
+    return some;
+}
+
+/* x's words there: [panel of x's channels][M_BLOCK / 2][PANEL]. */
+UNUSED void pair_x(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
+                   const long *at, long n, float *to) {
+    long row = -b->row;
+    for (long q = 0; q < s->nx; row += s->x[q++].channels) {
+        long channels = s->x[q].channels, c = row < 0 ? -row : 0,
+             end = row + channels < b->rows ? channels : b->rows - row;
+        const bf16 *x = (const bf16 *)arg[s->x[q].arg];
+        for (long some; c < end; c += some) { /* within a panel */
+            long r = row + c, lane = r % PANEL;
+            some = end - c < PANEL - lane ? end - c : PANEL - lane;
+            float *panel = to + r / PANEL * (M_BLOCK / 2) * PANEL;
+            for (long m = 0; m < n; m += 2, panel += PANEL) {
+                const bf16 *first = at[m] < 0 ? no_elements : x + at[m] * channels + c,
+                           *second = at[m + 1] < 0 ? no_elements : x + at[m + 1] * channels + c;
+                if (some == PANEL)
+                    pair_rows(ld_panel(first), ld_panel(second), panel);
+                else if (lane == 0)
+                    pair_rows(ld_panel_part(first, some), ld_panel_part(second, some), panel);
+                else
+                    for (long i = 0; i < some; i++)
+                        __builtin_memcpy(panel + lane + i, &(bf16[2]){first[i], second[i]}, sizeof *panel);
+            }
+        }
+    }
+}
+
+/* A block of dy's words without positions that meet no x: what is not there makes no NaN of an infinity. */
+INLINE const float *only_met(const float *y, const long *at, float *to) {
+    vw both = {0};
+    for (long i = 0; i < TILE_WORDS; i++)
+        both[i] = (at[2 * i] < 0 ? 0 : 0xffff) | (at[2 * i + 1] < 0 ? 0 : -0x10000);
+    for (long i = 0; i < BLOCK_FLOATS; i += LANES) st(to + i, (vf)((vw)ld(y + i) & both));
+    return to;
+}
+
+/* Adds n positions to sum[group][panel of dy][panel of x][BAND][PANEL], which stand as unit_rows do. */
+UNUSED void sum_block_bands(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                            const struct grad_block *b, long n, float *sum) {
+    int groups_w = s->kernel[2];
+    long panels = (b->rows + PANEL - 1) / PANEL, products = s->unit_groups * b->panels * panels, done = 0,
+         fetched = 0;
+    float *y = t->data, *x = y + s->unit_panels * BAND_FLOATS;
+    float met[BLOCK_FLOATS] __attribute__((aligned(64)));
+    int finite = turn_y(s, arg, t, b, n, y);
+    begin_tiles();
+    for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
+        int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
+                    g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
+        unsigned some = meet(s, t, k, n, t->x_at);
+        if (some) pair_x(s, arg, b, t->x_at, (n + 2 * TILE_WORDS - 1) / (2 * TILE_WORDS) * 2 * TILE_WORDS, x);
+        for (long p = 0; p < b->panels && some; p++)
+            for (long q = 0; q < panels; q++) {
+                float *own = sum + (p * s->unit_rows + q * PANEL) * PANEL;
+                begin_band(own, PANEL, 1);
+                for (long i = 0; i < WORD_BLOCKS; i++) {
+                    if (!(some >> i & 1)) continue;
+                    const float *block = y + p * BAND_FLOATS + i * BLOCK_FLOATS;
+                    if (!finite) block = only_met(block, t->x_at + i * 2 * TILE_WORDS, met);
+                    add_block(block, x + (q * (M_BLOCK / 2) + i * TILE_WORDS) * PANEL);
+                }
+                end_band(own, PANEL);
+                for (done++; fetched * products < done * n; fetched++) fetch_behind(s, arg, t, b, fetched, n);
+            }
+        sum += (long)s->unit_panels * s->unit_rows * PANEL;
+    }
+    end_tiles();
+}
+
+/* The sums of a unit, in weight.c's order: [group][panel of dy][row][PANEL]. */
+UNUSED void turn_sums(const struct weight_gradient *s, float *sum) {
+    float at[PANEL * PANEL] __attribute__((aligned(64)));
+    long all = (long)s->unit_groups * s->unit_panels * s->unit_rows / PANEL;
+    for (long n = 0; n < all; n++, sum += PANEL * PANEL) {
+        for (long i = 0; i < PANEL; i += LANES)
+            for (long j = 0; j < PANEL; j += LANES)
+                turn_block((struct array){sum, F32}, i * PANEL + j, PANEL, at + j * PANEL + i, PANEL);
+        for (long i = 0; i < PANEL * PANEL; i += LANES) st(sum + i, ld(at + i));
+    }
+}
+#endif
