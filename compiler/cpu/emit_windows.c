@@ -263,14 +263,16 @@ void dl_emit_point(dl_emitter *e) {
     dl_puts(e->out, "}\n");
 }
 
-/* <kernel>_<name>: <kernel>_<vector> over some rows of a block. */
+/* <kernel>_<name>: <kernel>_<vector> over some rows of a block. Where a row's place is a variable, the
+ * compiler knows that no store changes it. */
 static void put_rows(dl_emitter *e, const char *name, const char *vector) {
     dl_putf(e->out,
             "static void %s_%s(char *const *arg, const float *acc, const struct rows *row, long from, long "
             "n, long channel, long m, double *sums) {\n"
-            "    for (long r = from; r < from + n; r++, acc += PANEL) {\n",
+            "    for (long r = from; r < from + n; r++, acc += PANEL) {\n"
+            "        const long at[4] = {row->out[0][r], row->out[1][r], row->out[2][r], row->out[3][r]};\n",
             e->k->name, name);
-    put_channels(e, vector, "row->out[%d][r], ", "        ");
+    put_channels(e, vector, "at[%d], ", "        ");
     dl_puts(e->out, "    }\n}\n");
 }
 
