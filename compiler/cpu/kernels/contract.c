@@ -556,6 +556,17 @@ INLINE void gather_element(int pairs, struct array x, long from, int there, floa
     row[to] = there ? element(x, from) : 0;
 }
 
+#if HAS_PAIRS
+/* Zeros behind the first elements of a row of n words. */
+INLINE void clear_behind(float *row, long elements, long n) {
+    for (long i = elements / (2 * LANES) * LANES; i < n; i += LANES) {
+        vw word = (vw){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} + (int)i,
+           first = 2 * word < (int)elements, second = 2 * word + 1 < (int)elements;
+        st(row + i, (vf)((vw)ld(row + i) & ((first & 0xffff) | (second & -0x10000))));
+    }
+}
+#endif
+
 /* How far taps reach along each axis. */
 struct reach {
     int low[3], high[3];
@@ -633,8 +644,9 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
     for (long r = 0; r < n; r++) {
         float *row = t->a + r * nk;
         gather_row(s, &t->row, r, x, end, &reach, channels, p->taps, run, row);
-        for (long i = terms; s->pairs && i < 2 * nk; i++) gather_element(s->pairs, x, 0, 0, row, i);
+        IF_PAIRS(s->pairs, clear_behind(row, terms, nk);)
     }
+    IF_TILES(s->pairs, begin_tiles();)
     for (long column = 0; column < s->columns; column++) {
         long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
         long all = s->pairs && is_float(w) ? terms / 2 : terms;
@@ -642,11 +654,9 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
                                          terms, nk, t->a + most * nk + LANES);
         IF_TILES(s->pairs, {
             for (long r = 0; r < n; r += BAND) {
-                begin_tiles();
                 begin_band(t->acc, PANEL, 0);
                 add_rows(t->a + r * nk, TILE_WORDS, nk, b, nk);
                 end_band(t->acc, PANEL);
-                end_tiles();
                 finish(arg, t->acc, &t->row, r, n - r < BAND ? n - r : BAND, channel, m, sums);
             }
             continue;
@@ -661,4 +671,5 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
             finish(arg, t->acc, &t->row, r, rows, channel, m, sums);
         }
     }
+    IF_TILES(s->pairs, end_tiles();)
 }
