@@ -166,7 +166,8 @@ INLINE int any(v_rows m) {
 
 /* What columns of panels sum at the rows of a block: channels [first, first + channels) of the parts, whose
  * weights are b[column][weight_taps][depth][PANEL], with the rest of the kernel. Several columns go together
- * where their sums are one chain: what a row stores then lies side by side. */
+ * where their sums are one chain, and by bands, which keep sums of all: what a row stores then lies side by
+ * side. */
 struct columns {
     const struct contraction *of;
     const struct positions *positions;
