@@ -1,11 +1,5 @@
 /* The loops of weight gradients: units, blocks, the positions that reach inside the input (weight_tiles.c).
  */
-/* Where a unit's data lie behind its scratch. */
-INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
-    long tile = GRAD_HEIGHT;
-    IF_TILES(s->pairs, { tile = BAND; })
-    return t->data + (s->direct ? 0 : (s->unit_rows + tile - 1) / tile * tile * M_BLOCK);
-}
 INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
     return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
 }
@@ -18,17 +12,7 @@ INLINE long block_size(const struct weight_gradient *s) {
 UNUSED void sum_edge(const struct weight_gradient *s, char *const *arg, const float *y,
                      const struct grad_block *b, long x_at, long w, float *sum) {
     long tap = w < 0 ? -w : 0, end = s->in[2] - w < s->run ? s->in[2] - w : s->run;
-    for (float *to = sum + tap * s->channels * PANEL; tap < end; tap++)
-        for (long q = 0; q < s->nx; q++) {
-            long channels = s->x[q].channels;
-            struct array x = from_element(PART_OF(arg, s->x[q]), (x_at + tap) * channels);
-            for (long c = 0; c < channels; c++, to += PANEL)
-                for (long p = 0; p < b->panels; p++)
-                    for (long i = 0; i < PANEL; i += LANES) {
-                        float *at = to + p * s->unit_rows * PANEL + i;
-                        st(at, ld(at) + splat(element(x, c)) * ld(y + p * M_BLOCK * PANEL + i));
-                    }
-        }
+    for (; tap < end; tap++) sum_tap(s, arg, y, b, x_at + tap, sum + tap * s->channels * PANEL);
 }
 
 /* The positions of the block that reach inside the input with all taps of a group whose first lies k away;
@@ -48,6 +32,17 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
             sum_edge(s, arg, y + m * PANEL, b, x, w, sum);
     }
     return some;
+}
+
+/* The positions of the block that a group has terms of; those that are summed otherwise are by now. */
+INLINE long find_positions(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                           const struct grad_block *b, int g, long n, float *sum) {
+    IF_TILES(s->gather, { return gather_taps(s, arg, t, b, g, n, sum); })
+    (void)n;
+    int groups_w = s->kernel[2] / s->run;
+    int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0], g / groups_w % s->kernel[1] * s->dilation[1],
+                g % groups_w * s->dilation[2]};
+    return reach(s, arg, t, b, k, sum);
 }
 
 /* Fetches into the second cache what lies n positions behind the block's position m: dy, and x where
@@ -84,15 +79,12 @@ INLINE void sum_tile(const struct weight_gradient *s, char *const *arg, const st
 /* Adds n positions to sum[group][panel][row][PANEL]. */
 UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                       const struct grad_block *b, long n, float *sum) {
-    int groups_w = s->kernel[2] / s->run;
     long tiles = s->unit_groups * b->panels * ((b->rows + s->height - 1) / s->height), tile = 0, fetched = 0;
     float *y = packed_y(s, t);
     if (!s->pairs) pack_y(s, arg, t, b, n, y);
     IF_TILES(s->pairs, begin_tiles();)
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
-        int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
-                    g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
-        long some = reach(s, arg, t, b, k, sum);
+        long some = find_positions(s, arg, t, b, g, n, sum);
         IF_PAIRS(s->pairs, pack_pairs(s, arg, t, b, some, y);)
         if (some && !s->direct && !s->pairs) pack_x(s, arg, t, b, some);
         for (long p = 0; p < b->panels && some; p++)
@@ -109,8 +101,8 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
 /* The sums of a block over dy's positions from `from` to `to`. */
 UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
                           long from, long to, struct grad_scratch *t, float *sum) {
-    int per_d = s->kernel[2] / s->run * s->kernel[1], kd = (int)b->group / per_d * s->dilation[0],
-        one_d = s->unit_groups <= per_d;
+    int per_d = s->gather ? s->groups : s->kernel[2] / s->run * s->kernel[1],
+        kd = (int)b->group / per_d * s->dilation[0], one_d = !s->gather && s->unit_groups <= per_d;
     int at[4]; /* of dy: batch, D, H, W */
     long rest = from, n = 0;
     __builtin_memset(sum, 0, sizeof(float) * (unsigned long)block_size(s));

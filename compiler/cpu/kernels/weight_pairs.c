@@ -88,9 +88,77 @@ UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channe
     }
 }
 #endif
+
+#if HAS_TILES
+/* Rows of few channels: those of a group's taps side by side, zeros where taps lie outside. Packed words take
+ * half of what floats would: these rows, a position each, lie behind them. */
+INLINE long gathered_size(const struct weight_gradient *s) {
+    return (s->rows + TILE_WORDS - 1) / TILE_WORDS * TILE_WORDS;
+}
+INLINE bf16 *gathered_rows(const struct weight_gradient *s, struct grad_scratch *t) {
+    return (bf16 *)(packed_y(s, t) - gathered_size(s) * (M_BLOCK / 2));
+}
+
+/* Are all lanes of dy's position finite that the block has? */
+INLINE int is_finite_y(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
+                       long position) {
+    long q = 0, lane = b->panel * PANEL;
+    unsigned odd = 0;
+    for (long p = 0; p < b->panels; p++, lane += PANEL) {
+        while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
+        long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
+        const bf16 *y = (const bf16 *)arg[s->y[q].arg] + position * stride + lane;
+        for (long i = 0; i < lanes; i++) odd |= (y[i] & 0x7f80) == 0x7f80;
+    }
+    return !odd;
+}
+
+/* The rows of the block's n positions. A tap that lies outside is not there at all: where dy is not finite, a
+ * zero in its place would make a NaN, and what lies inside is summed at once. */
+UNUSED long gather_taps(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                        const struct grad_block *b, long group, long n, float *sum) {
+    struct contraction from = *s->gather;
+    from.taps += group * s->run;
+    struct rows row;
+    struct reach reach = reach_of(&from, s->run);
+    struct array x = PART_OF(arg, *s->x);
+    float *y = packed_y(s, t);
+    bf16 *to = gathered_rows(s, t);
+    long end = (long)s->batch * s->in[0] * s->in[1] * s->in[2] * s->channels, some = 0, widened = 0;
+    for (const struct grad_line *l = t->line; l < t->line + t->lines; l++)
+        for (long i = 0; i < l->n; i++) {
+            row.base[l->from + i] = l->x + i * s->scale[2];
+            for (int k = 0; k < 3; k++)
+                row.at[k][l->from + i] = l->at[k] + (k == 2 ? (int)i * s->scale[2] : 0);
+        }
+    for (long m = 0; m < n; m++) {
+        if (reaches_inside(&from, &row, m, &reach) || is_finite_y(s, arg, b, t->y_pos[m])) {
+            gather_row(&from, &row, m, x, end, &reach, s->channels, s->run,
+                       s->dilation[2] == 1 ? s->kernel[2] : 1, (float *)(to + some * gathered_size(s)));
+            t->y_at[some] = (int)m * PANEL, t->x_at[some] = some, some++;
+            continue;
+        }
+        if (!widened++) pack_y(s, arg, t, b, n, y);
+        for (long i = 0; i < s->run; i++) {
+            const int *at = from.taps[i].at;
+            int inside = 1;
+            for (int k = 0; k < 3; k++) inside &= (unsigned)(row.at[k][m] + at[k]) < (unsigned)s->in[k];
+            if (inside)
+                sum_tap(s, arg, y + m * PANEL, b, row.base[m] + elements_to(&from, at, 1),
+                        sum + i * s->channels * PANEL);
+        }
+    }
+    return some;
+}
+#endif
+
 UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                          const struct grad_block *b, long n) {
     long row = -b->row;
+    IF_TILES(s->gather, {
+        pack_part_x(t, gathered_rows(s, t), gathered_size(s), 0, gathered_size(s), 0, n, t->data);
+        return;
+    })
     for (long q = 0; q < s->nx; row += s->x[q++].channels) {
         long channels = s->x[q].channels, c = row < 0 ? -row : 0,
              end = row + channels < b->rows ? channels : b->rows - row;

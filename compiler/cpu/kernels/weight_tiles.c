@@ -3,10 +3,11 @@
  * x's and dy's channels.
  *
  * Rows are x's channels at one tap, or, where these are few, at all taps along W, which are neighbours in
- * memory; lanes are dy's channels. A unit's block is some groups of taps, rows and panels, whose sums stay in
- * cache; where there are few blocks, a unit has a share of the positions only, and the shares are added
- * later. Positions go by M_BLOCK: dy is packed into panels once for all groups and rows, x once for all
- * panels, or, where these are few and other taps will find it in cache, read where its floats lie. */
+ * memory, for tiles at taps of planes and volumes, too, gathered; lanes are dy's channels. A unit's block is
+ * some groups of taps, rows and panels, whose sums stay in cache; where there are few blocks, a unit has a
+ * share of the positions only, and the shares are added later. Positions go by M_BLOCK: dy is packed into
+ * panels once for all groups and rows, x once for all panels, or, where these are few and other taps will
+ * find it in cache, read where its floats lie. */
 struct weight_gradient {
     int batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
@@ -19,6 +20,8 @@ struct weight_gradient {
     int shares, direct;         /* is x read where it lies? */
     int height;                 /* rows of a tile: GRAD_HEIGHT where x is packed */
     int pairs;                  /* both operands are bf16, and positions go by two (weight_pairs.c) */
+    const struct contraction
+        *gather; /* for tiles: how a group's taps are gathered into rows; 0: they are not */
 };
 /* The rest of the kernel: the gradient's rows [row, row + rows) of one group and some panels. Sums of a row
  * are PANEL each, those of a panel `step` behind those of the one before; `sums`: what is reduced beside
@@ -88,6 +91,28 @@ struct grad_scratch {
 struct grad_block {
     long group, row, rows, panel, panels;
 };
+
+/* Where a unit's data lie behind its scratch. */
+INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
+    long tile = GRAD_HEIGHT;
+    IF_TILES(s->pairs, { tile = BAND; })
+    return t->data + (s->direct ? 0 : (s->unit_rows + tile - 1) / tile * tile * M_BLOCK);
+}
+
+/* Adds one position at one tap, which lies at x_at, to its rows `to`. y: floats of the position. */
+UNUSED void sum_tap(const struct weight_gradient *s, char *const *arg, const float *y,
+                    const struct grad_block *b, long x_at, float *to) {
+    for (long q = 0; q < s->nx; q++) {
+        long channels = s->x[q].channels;
+        struct array x = from_element(PART_OF(arg, s->x[q]), x_at * channels);
+        for (long c = 0; c < channels; c++, to += PANEL)
+            for (long p = 0; p < b->panels; p++)
+                for (long i = 0; i < PANEL; i += LANES) {
+                    float *at = to + p * s->unit_rows * PANEL + i;
+                    st(at, ld(at) + splat(element(x, c)) * ld(y + p * M_BLOCK * PANEL + i));
+                }
+    }
+}
 
 /* Where the rows of x do not fall into whole tiles: few channels with their taps, odd parts of a cat. */
 UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
