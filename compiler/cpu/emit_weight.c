@@ -9,6 +9,8 @@ enum {
     PANEL_FLOATS = 256, /* lanes that a block wants, so that x is packed for many */
     FEW_ROWS = 64,      /* rows that it wants, so that dy is */
     DIRECT_PANELS = 3,  /* fewer than four panels do not pay for packing x */
+    LEAST_GATHERED = 2 * DL_BAND, /* rows of few channels at all taps, so that gathering pays */
+    MOST_GATHERED = 256, /* rows of few channels at several taps, beside which planes of taps stay apart */
 };
 
 static int64_t at_least_one(int64_t n) { return n ? n : 1; } /* where there is nothing to sum, or no sum */
@@ -30,20 +32,37 @@ static bool fits(const dl_target *t, const dl_gradient *g) {
     return g->unit_groups * g->unit_panels * g->unit_rows * t->panel * 4 <= DL_GRAD_ACC;
 }
 
+/* Few channels of pairs: all taps of a position are gathered, where these are many rows. Fewer take as long
+ * as floats, whose taps along W are read together (docs/precision.md). */
+static bool is_gathered(const dl_target *t, const dl_gradient *g) {
+    return t->tiles && g->pairs && g->nx == 1 && g->channels < DL_RUN_BELOW &&
+           g->kernel[0] * g->kernel[1] * g->kernel[2] * g->channels > LEAST_GATHERED;
+}
+
+/* Taps that a group has. */
+static int64_t find_run(const dl_target *t, const dl_gradient *g) {
+    if (!is_gathered(t, g))
+        return g->channels < DL_RUN_BELOW && g->dilation[2] == 1 ? at_least_one(g->kernel[2]) : 1;
+    int64_t run = g->kernel[2];
+    for (int i = 1; i >= 0 && run * g->kernel[i] * g->channels <= MOST_GATHERED; i--) run *= g->kernel[i];
+    return run;
+}
+
 /* Blocks of sums that stay in cache: many panels first, then rows, then groups that share positions. Where
  * there are too few blocks, the positions are shared out. */
 static void find_units(const dl_target *t, dl_gradient *g) {
     int64_t wide = PANEL_FLOATS / t->panel;
-    bool runs = g->channels < DL_RUN_BELOW && g->dilation[2] == 1;
-    g->pairs &= !runs; /* taps that lie outside count one by one */
-    g->run = runs ? at_least_one(g->kernel[2]) : 1, g->rows = g->run * g->channels;
+    g->gathered = is_gathered(t, g);
+    g->run = find_run(t, g), g->rows = g->run * g->channels;
+    bool runs = g->run > 1;           /* whose rows stay together */
+    g->pairs &= g->gathered || !runs; /* taps that lie outside count one by one */
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
     g->unit_groups = at_least_one(g->groups), g->unit_panels = at_least_one(g->panels);
     g->unit_rows = at_least_one(g->rows);
     if (by_bands(t, g)) g->unit_rows = dl_ceil_div(g->unit_rows, DL_BAND) * DL_BAND;
     if (!fits(t, g)) {
-        g->unit_groups = runs ? g->kernel[1] : g->kernel[2];
+        g->unit_groups = g->gathered ? 1 : runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
         while (!runs && g->unit_rows >= 2 * FEW_ROWS && !fits(t, g))
             g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), tile_rows(t, g)) * tile_rows(t, g);
@@ -63,14 +82,31 @@ static unsigned find_heights(int64_t rows, int64_t height) {
     return (rows >= height ? 1u << height : 0) | (rows % height ? 1u << rows % height : 0);
 }
 
+/* The table <kernel>_gather of how rows are gathered; what it is called, or "0". */
+static const char *put_gather(dl_emitter *e, const dl_gradient *g) {
+    if (!g->gathered) return "0";
+    const char *name = e->k->name;
+    const int64_t *k = g->kernel, *by = g->dilation;
+    dl_putf(e->out, "static const struct tap %s_taps[] = {\n", name);
+    for (int64_t i = 0; i < k[0] * k[1] * k[2]; i++)
+        dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)i, (long long)(i / (k[1] * k[2]) * by[0]),
+                (long long)(i / k[2] % k[1] * by[1]), (long long)(i % k[2] * by[2]), i % 4 == 3 ? "\n" : " ");
+    dl_putf(e->out, "};\nstatic const struct contraction %s_gather = {", name);
+    dl_emit_three(e->out, "in", g->in);
+    dl_putf(e->out, ".pairs = 1, .taps = %s_taps};\n", name);
+    return dl_format(e->arena, "&%s_gather", name);
+}
+
 void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     const char *name = e->k->name;
     find_units(e->t, g);
+    const char *gather = put_gather(e, g);
     int64_t tile = tile_rows(e->t, g), panel = e->t->panel,
             sums = g->unit_groups * g->unit_panels * g->unit_rows * panel,
             packed = (g->direct ? 0 : dl_ceil_div(g->unit_rows, tile) * tile * DL_M_BLOCK) +
                      g->unit_panels * DL_M_BLOCK * panel;
     if (by_bands(e->t, g)) packed /= 2; /* words of two positions */
+    if (g->gathered) packed += DL_M_BLOCK * g->unit_rows / 2 + e->t->lanes;
     dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,
             (long long)g->batch);
     dl_emit_three(e->out, "in", g->in), dl_emit_three(e->out, "out", g->out);
@@ -80,9 +116,10 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             g->nx, g->ny, name, name, (long long)g->channels, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
             ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels = %lld, "
-            ".shares = %lld, .direct = %d, .height = %lld, .pairs = %d};\n",
+            ".shares = %lld, .direct = %d, .height = %lld, .pairs = %d, .gather = %s};\n",
             (long long)g->panels, (long long)g->groups, (long long)g->unit_groups, (long long)g->unit_rows,
-            (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->pairs);
+            (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->pairs,
+            gather);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
     if (!by_bands(e->t, g)) {
@@ -178,7 +215,6 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
     dl_emit_parts(e, s, turned ? y : x, "x");
     dl_emit_parts(e, s, turned ? x : y, "y");
     dl_emit_panel_body(e, s);
-    int64_t run = g.channels < DL_RUN_BELOW && g.dilation[2] == 1 ? g.kernel[2] : 1;
-    (turned ? put_turned_block : put_block)(e, s, run);
+    (turned ? put_turned_block : put_block)(e, s, find_run(e->t, &g));
     dl_emit_gradient(e, &g, code);
 }

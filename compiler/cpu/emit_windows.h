@@ -95,7 +95,7 @@ typedef struct {
     int64_t channels, lanes; /* of x, of dy */
     /* found by dl_emit_gradient: see struct weight_gradient */
     int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, shares;
-    bool direct;
+    bool direct, gathered;
     int64_t height; /* rows of a tile */
 } dl_gradient;
 void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code);

@@ -586,13 +586,20 @@ INLINE long elements_to(const struct contraction *s, const int *at, long channel
     return (((long)at[0] * s->in[1] + at[1]) * s->in[2] + at[2]) * channels;
 }
 
+/* Does row r read inside the input at all taps? */
+INLINE int reaches_inside(const struct contraction *s, const struct rows *row, long r,
+                          const struct reach *reach) {
+    int inside = 1;
+    for (int k = 0; k < 3; k++)
+        inside &= row->at[k][r] + reach->low[k] >= 0 && row->at[k][r] + reach->high[k] < s->in[k];
+    return inside;
+}
 /* `end`: of x, beyond which no vector reads. */
 INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, struct array x, long end,
                        const struct reach *reach, long channels, long taps, long run, float *to) {
     long base = row->base[r] * channels,
-         inside = base + elements_to(s, reach->high, channels) + channels + LANES <= end;
-    for (int k = 0; k < 3; k++)
-        inside &= row->at[k][r] + reach->low[k] >= 0 && row->at[k][r] + reach->high[k] < s->in[k];
+         inside = reaches_inside(s, row, r, reach) &&
+                  base + elements_to(s, reach->high, channels) + channels + LANES <= end;
     for (long i = 0; i < taps; i += run) {
         const struct tap *tap = s->taps + i;
         long from = base + elements_to(s, tap->at, channels);

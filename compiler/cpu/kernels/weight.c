@@ -5,7 +5,7 @@ INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) 
     return t->data + (s->direct ? 0 : (s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK);
 }
 INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
-    IF_TILES(s->pairs, { return t->data + (s->unit_rows / BAND + s->unit_panels) * BAND_FLOATS; })
+    IF_TILES(s->pairs, { return gathered_rows(s, t) + gathered_floats(s); })
     return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
 }
 INLINE long block_size(const struct weight_gradient *s) {
@@ -94,8 +94,8 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
 /* The sums of a block over dy's positions from `from` to `to`. */
 UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
                           long from, long to, struct grad_scratch *t, float *sum) {
-    int per_d = s->kernel[2] / s->run * s->kernel[1], kd = (int)b->group / per_d * s->dilation[0],
-        one_d = s->unit_groups <= per_d;
+    int per_d = s->gather ? s->groups : s->kernel[2] / s->run * s->kernel[1],
+        kd = (int)b->group / per_d * s->dilation[0], one_d = !s->gather && s->unit_groups <= per_d;
     int at[4]; /* of dy: batch, D, H, W */
     long rest = from, n = 0;
     __builtin_memset(sum, 0, sizeof(float) * (unsigned long)block_size(s));

@@ -38,10 +38,13 @@ UNUSED int turn_y(const struct weight_gradient *s, char *const *arg, const struc
     return (int)finite;
 }
 
-/* Which of x's positions the block's positions meet at a tap k away, or -1. Returns the blocks of words that
+/* Which of x's positions the block's positions meet at a group's tap, or -1. Returns the blocks of words that
  * meet some, a bit each. */
-INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch *t, const int k[3], long n,
+INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch *t, int group, long n,
                      long *at) {
+    const int plane = s->kernel[1] * s->kernel[2],
+              k[3] = {group / plane * s->dilation[0], group / s->kernel[2] % s->kernel[1] * s->dilation[1],
+                      group % s->kernel[2] * s->dilation[2]};
     long by = ((long)k[0] * s->in[1] + k[1]) * s->in[2] + k[2];
     unsigned some = 0;
     for (const struct grad_line *l = t->line; l < t->line + t->lines; l++) {
@@ -63,31 +66,99 @@ INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch 
     return some;
 }
 
-/* x's words there: [panel of x's channels][M_BLOCK / 2][PANEL]. */
-UNUSED void pair_x(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
-                   const long *at, long n, float *to) {
-    long row = -b->row;
-    for (long q = 0; q < s->nx; row += s->x[q++].channels) {
-        long channels = s->x[q].channels, c = row < 0 ? -row : 0,
-             end = row + channels < b->rows ? channels : b->rows - row;
-        const bf16 *x = (const bf16 *)arg[s->x[q].arg];
-        for (long some; c < end; c += some) { /* within a panel */
-            long r = row + c, lane = r % PANEL;
-            some = end - c < PANEL - lane ? end - c : PANEL - lane;
-            float *panel = to + r / PANEL * (M_BLOCK / 2) * PANEL;
-            for (long m = 0; m < n; m += 2, panel += PANEL) {
-                const bf16 *first = at[m] < 0 ? no_elements : x + at[m] * channels + c,
-                           *second = at[m + 1] < 0 ? no_elements : x + at[m + 1] * channels + c;
-                if (some == PANEL)
-                    pair_rows(ld_panel(first), ld_panel(second), panel);
-                else if (lane == 0)
-                    pair_rows(ld_panel_part(first, some), ld_panel_part(second, some), panel);
-                else
-                    for (long i = 0; i < some; i++)
-                        __builtin_memcpy(panel + lane + i, &(bf16[2]){first[i], second[i]}, sizeof *panel);
-            }
+/* Few channels: a position's rows are those of a group's taps side by side, zeros where taps lie outside.
+ * They lie behind the packed words, as one part of unit_rows channels; the first of each block is position 0.
+ */
+INLINE float *gathered_rows(const struct weight_gradient *s, struct grad_scratch *t) {
+    return t->data + (s->unit_rows / BAND + s->unit_panels) * BAND_FLOATS;
+}
+INLINE long gathered_floats(const struct weight_gradient *s) {
+    return s->gather ? M_BLOCK * s->unit_rows / 2 + LANES : 0;
+}
+
+/* x's words there: [panel of x's channels][M_BLOCK / 2][PANEL]; of a part whose first channel is row `row`.
+ */
+UNUSED void pair_part(const bf16 *x, long channels, long row, const struct grad_block *b, const long *at,
+                      long n, float *to) {
+    long c = row < 0 ? -row : 0, end = row + channels < b->rows ? channels : b->rows - row;
+    for (long some; c < end; c += some) { /* within a panel */
+        long r = row + c, lane = r % PANEL;
+        some = end - c < PANEL - lane ? end - c : PANEL - lane;
+        float *panel = to + r / PANEL * (M_BLOCK / 2) * PANEL;
+        for (long m = 0; m < n; m += 2, panel += PANEL) {
+            const bf16 *first = at[m] < 0 ? no_elements : x + at[m] * channels + c,
+                       *second = at[m + 1] < 0 ? no_elements : x + at[m + 1] * channels + c;
+            if (some == PANEL)
+                pair_rows(ld_panel(first), ld_panel(second), panel);
+            else if (lane == 0)
+                pair_rows(ld_panel_part(first, some), ld_panel_part(second, some), panel);
+            else
+                for (long i = 0; i < some; i++)
+                    __builtin_memcpy(panel + lane + i, &(bf16[2]){first[i], second[i]}, sizeof *panel);
         }
     }
+}
+UNUSED void pair_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                   const struct grad_block *b, long n, float *to) {
+    if (s->gather) {
+        pair_part((const bf16 *)gathered_rows(s, t), s->unit_rows, 0, b, t->x_at, n, to);
+        return;
+    }
+    long row = -b->row;
+    for (long q = 0; q < s->nx; row += s->x[q++].channels)
+        pair_part((const bf16 *)arg[s->x[q].arg], s->x[q].channels, row, b, t->x_at, n, to);
+}
+
+/* Adds a position of dy, which stands at y_pos[m], at one tap, whose x lies at x_at, to rows from `row` on.
+ */
+UNUSED void sum_at_tap(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                       const struct grad_block *b, long m, long x_at, long row, float *sum) {
+    struct array x = from_element(PART_OF(arg, *s->x), x_at * s->channels);
+    long q = 0, lane = b->panel * PANEL;
+    for (long p = 0; p < b->panels; p++, lane += PANEL) {
+        while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
+        long stride = s->y[q].channels, lanes = stride - lane < PANEL ? stride - lane : PANEL;
+        struct array y = from_element(PART_OF(arg, s->y[q]), t->y_pos[m] * stride + lane);
+        for (long c = 0; c < s->channels; c++) {
+            long r = row + c;
+            float *own = sum + (p * s->unit_rows + r / PANEL * PANEL) * PANEL + r % PANEL;
+            for (long i = 0; i < lanes; i++) own[i * PANEL] += element(x, c) * element(y, i);
+        }
+    }
+}
+
+/* The rows of the block's n positions, and where each lies, as meet() tells. A tap that lies outside is not
+ * there at all: where dy may not be finite, what lies inside is summed at once in place of a row with zeros.
+ */
+UNUSED unsigned gather_taps(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                            const struct grad_block *b, long group, long n, int finite, float *sum) {
+    struct contraction from = *s->gather;
+    from.taps += group * s->run;
+    struct rows row;
+    struct reach reach = reach_of(&from, s->run);
+    struct array x = PART_OF(arg, *s->x);
+    bf16 *to = (bf16 *)gathered_rows(s, t);
+    long end = (long)s->batch * s->in[0] * s->in[1] * s->in[2] * s->channels;
+    for (const struct grad_line *l = t->line; l < t->line + t->lines; l++)
+        for (long i = 0; i < l->n; i++) {
+            row.base[l->from + i] = l->x + i * s->scale[2];
+            for (int k = 0; k < 3; k++)
+                row.at[k][l->from + i] = l->at[k] + (k == 2 ? (int)i * s->scale[2] : 0);
+        }
+    for (long m = 0; m < M_BLOCK; m++) {
+        t->x_at[m] = m < n && (finite || reaches_inside(&from, &row, m, &reach)) ? m : -1;
+        if (t->x_at[m] == m)
+            gather_row(&from, &row, m, x, end, &reach, s->channels, s->run,
+                       s->dilation[2] == 1 ? s->kernel[2] : 1, (float *)(to + m * s->unit_rows));
+        for (long i = 0; i < s->run && m < n && t->x_at[m] < 0; i++) {
+            const int *at = from.taps[i].at;
+            int inside = 1;
+            for (int k = 0; k < 3; k++) inside &= (unsigned)(row.at[k][m] + at[k]) < (unsigned)s->in[k];
+            if (inside)
+                sum_at_tap(s, arg, t, b, m, row.base[m] + elements_to(&from, at, 1), i * s->channels, sum);
+        }
+    }
+    return (1u << (n + 2 * TILE_WORDS - 1) / (2 * TILE_WORDS)) - 1;
 }
 
 /* A block of dy's words without positions that meet no x: what is not there makes no NaN of an infinity. */
@@ -102,7 +173,6 @@ INLINE const float *only_met(const float *y, const long *at, float *to) {
 /* Adds n positions to sum[group][panel of dy][panel of x][BAND][PANEL], which stand as unit_rows do. */
 UNUSED void sum_block_bands(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                             const struct grad_block *b, long n, float *sum) {
-    int groups_w = s->kernel[2];
     long panels = (b->rows + PANEL - 1) / PANEL, products = s->unit_groups * b->panels * panels, done = 0,
          fetched = 0;
     float *y = t->data, *x = y + s->unit_panels * BAND_FLOATS;
@@ -110,10 +180,9 @@ UNUSED void sum_block_bands(const struct weight_gradient *s, char *const *arg, s
     int finite = turn_y(s, arg, t, b, n, y);
     begin_tiles();
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
-        int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
-                    g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
-        unsigned some = meet(s, t, k, n, t->x_at);
-        if (some) pair_x(s, arg, b, t->x_at, (n + 2 * TILE_WORDS - 1) / (2 * TILE_WORDS) * 2 * TILE_WORDS, x);
+        long words = (n + 2 * TILE_WORDS - 1) / (2 * TILE_WORDS) * TILE_WORDS;
+        unsigned some = s->gather ? gather_taps(s, arg, t, b, g, n, finite, sum) : meet(s, t, g, n, t->x_at);
+        if (some) pair_x(s, arg, t, b, 2 * words, x);
         for (long p = 0; p < b->panels && some; p++)
             for (long q = 0; q < panels; q++) {
                 float *own = sum + (p * s->unit_rows + q * PANEL) * PANEL;

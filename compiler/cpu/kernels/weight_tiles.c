@@ -3,22 +3,24 @@
  * x's and dy's channels.
  *
  * Rows are x's channels at one tap, or, where these are few, at all taps along W, which are neighbours in
- * memory; lanes are dy's channels. A unit's block is some groups of taps, rows and panels, whose sums stay in
- * cache; where there are few blocks, a unit has a share of the positions only, and the shares are added
- * later. Positions go by M_BLOCK: dy is packed into panels once for all groups and rows, x once for all
- * panels, or, where these are few and other taps will find it in cache, read where its floats lie. */
+ * memory, by bands at taps of planes and volumes, too, gathered; lanes are dy's channels. A unit's block is
+ * some groups of taps, rows and panels, whose sums stay in cache; where there are few blocks, a unit has a
+ * share of the positions only, and the shares are added later. Positions go by M_BLOCK: dy is packed into
+ * panels once for all groups and rows, x once for all panels, or, where these are few and other taps will
+ * find it in cache, read where its floats lie. */
 struct weight_gradient {
     int batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
     const struct part *x, *y;
-    int channels;               /* of x */
-    int run, rows;              /* taps a group, run * channels */
-    int panels, groups;         /* of dy's channels; of taps */
-    int unit_groups;            /* they divide the groups that share a place along D */
-    int unit_rows, unit_panels; /* rows: whole tiles, or all */
-    int shares, direct;         /* is x read where it lies? */
-    int height;                 /* rows of a tile: GRAD_HEIGHT where x is packed */
-    int pairs;                  /* both operands are bf16, and positions go by two (weight_pairs.c) */
+    int channels;                     /* of x */
+    int run, rows;                    /* taps a group, run * channels */
+    int panels, groups;               /* of dy's channels; of taps */
+    int unit_groups;                  /* they divide the groups that share a place along D */
+    int unit_rows, unit_panels;       /* rows: whole tiles, or all */
+    int shares, direct;               /* is x read where it lies? */
+    int height;                       /* rows of a tile: GRAD_HEIGHT where x is packed */
+    int pairs;                        /* both operands are bf16, and positions go by two (weight_pairs.c) */
+    const struct contraction *gather; /* how a group's taps are gathered into rows (weight_bands.c), or 0 */
 };
 /* The rest of the kernel: the gradient's rows [row, row + rows) of one group and some panels. Sums of a row
  * are PANEL each, those of a panel `step` behind those of the one before; `sums`: what is reduced beside
