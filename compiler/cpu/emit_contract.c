@@ -115,7 +115,7 @@ static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
 }
 
 static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
-    if (is_narrow(e, s)) {
+    if (!s->pairs && is_narrow(e, s)) {
         put_narrow(e, s, code);
         return;
     }
@@ -232,13 +232,15 @@ static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
 }
 
 /* Are terms words of two bf16? Neighbouring channels of all parts, or terms of a row that is gathered but for
- * weights that are turned, where the target multiplies such. */
+ * weights that are turned, where the target multiplies such. Into few channels a panel of tiles, though
+ * mostly fill, is faster than sums along lanes. */
 static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     bool even = true;
     for (int i = 0; i < s->c->nparts[s->image]; i++)
         even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size * s->joined % 2 == 0;
-    return dl_cpu_pairs(e->k, e->t) && (even || (s->gathered && !back)) && (back || !is_narrow(e, s));
+    return dl_cpu_pairs(e->k, e->t) && (even || (s->gathered && !back)) &&
+           (back || e->t->tiles || !is_narrow(e, s));
 }
 
 typedef void put_family(dl_emitter *e, const dl_shape *s, dl_emitted *code);
