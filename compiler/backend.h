@@ -8,7 +8,7 @@
 
 enum {
     DL_NEEDS = 8,
-    DL_MOST_VARIANTS = 12, /* of a kernel */
+    DL_MOST_VARIANTS = 16, /* of a kernel */
 };
 
 /* How a kernel is made: in one of the ways that its backend has (variants), or, where `by` is not NULL, with
@@ -24,10 +24,12 @@ typedef struct {
     dl_call call; /* in front of the phases, where calls is 1 */
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* on a device: of a unit; bytes */
-    int64_t workspace, scratch;                        /* bytes */
-    const char *variant;      /* its name, interned, where there are several; NULL: there is one */
-    unsigned needs[DL_NEEDS]; /* what the backend's preludes must have, each a bit or several; those of all
-                                 kernels of a source are joined */
+    int nmaps;                                         /* of the first phase, in front of its pointers */
+    dl_tensor_map maps[DL_MAP_MOST];
+    int64_t workspace, scratch; /* bytes */
+    const char *variant;        /* its name, interned, where there are several; NULL: there is one */
+    unsigned needs[DL_NEEDS];   /* what the backend's preludes must have, each a bit or several; those of all
+                                   kernels of a source are joined */
 } dl_emitted;
 
 /* The code of one kernel, or of a function that kernels share, on its way into a source. */

@@ -22,6 +22,7 @@ typedef struct {
     /* GPUs */
     const char *arch; /* "sm_90a": what NVRTC compiles for */
     bool has_wgmma;   /* warps in fours multiply tiles in shared memory */
+    bool has_maps;    /* tensor maps bring them there */
     bool emulated;    /* the same text in blocks on a CPU: tests, and machines without a GPU */
 } dl_target;
 

@@ -42,6 +42,10 @@ dl_plan_entry dl_plan_entry_of(dl_arena *arena, const dl_plan_kernel *k, int pha
     return e;
 }
 
+int64_t dl_plan_entry_bytes(const dl_plan_entry *e) {
+    return (int64_t)DL_MAP_BYTES * e->maps.n + 8 * ((int64_t)e->args.n + 1 + e->numbers.n);
+}
+
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name) {
     for (int i = 0; i < p->programs.n; i++)
         if (strcmp(p->programs.at[i].name, name) == 0) return &p->programs.at[i];
@@ -204,8 +208,13 @@ static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
     for (int j = 0; ok && j < k->entries.n; j++) {
         const dl_plan_entry *e = &k->entries.at[j];
         ok = is_identifier(e->symbol) && e->object >= 0 && e->object < p->objects.n &&
-             e->args.n + e->numbers.n <= DL_ENTRY_MOST;
+             e->maps.n <= DL_MAP_MOST && e->args.n <= DL_ENTRY_MOST && e->numbers.n <= DL_ENTRY_MOST &&
+             dl_plan_entry_bytes(e) <= 8 * (DL_ENTRY_MOST + 1);
         for (int a = 0; ok && a < e->args.n; a++) ok = e->args.at[a] >= 0 && e->args.at[a] < k->nargs;
+        for (int m = 0; ok && m < e->maps.n; m++) {
+            int param = e->maps.at[m].param;
+            ok = param >= 0 && param < k->nargs && dl_tensor_map_fits(&e->maps.at[m], k->arg_bytes[param]);
+        }
     }
     return ok;
 }

@@ -16,9 +16,10 @@
  * On CUDA (targets cuda:*) a phase is
  *     extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace);
  * with one typed pointer a parameter. Where kernels have entries, a phase is instead the function that its
- * entry names, which several kernels' phases may share: it takes the pointers of the parameters that the
- * entry lists, then the workspace, then the entry's numbers (sizes, strides, constants' bits: all that tells
- * those kernels apart), each as a long. Every argument has 8 bytes. A unit is a block (blockIdx.x) of
+ * entry names, which several kernels' phases may share: it takes the entry's tensor maps (ir/tensor_map.h),
+ * DL_MAP_BYTES each, then the pointers of the parameters that the entry lists, then the workspace, then the
+ * entry's numbers (sizes, strides, constants' bits: all that tells those kernels apart), each as a long.
+ * Every argument behind the maps has 8 bytes. A unit is a block (blockIdx.x) of
  * threads[p] threads and shared[p] bytes of dynamic shared memory; there is no scratch. A kernel may have a
  * library of the device's called in front of its phases (ir/call.h), or in place of all of them. Objects are
  * cubins of that architecture. Those of a target that ends with :emulated are shared objects that run the
@@ -32,8 +33,9 @@
 #include "ir/call.h"
 #include "ir/collective.h"
 #include "ir/graph.h"
+#include "ir/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 15, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 16, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -62,10 +64,11 @@ typedef struct {
 } dl_plan_store;
 
 /* The code of a phase that kernels share. */
-enum { DL_ENTRY_MOST = 500 }; /* arguments, the workspace beside: 4 KiB hold 512 */
+enum { DL_ENTRY_MOST = 500 }; /* arguments in 8 bytes, the workspace beside: 4 KiB hold 512 */
 typedef struct {
     const char *symbol; /* the function's whole name */
     int object;
+    DL_ARRAY(dl_tensor_map) maps; /* at most DL_MAP_MOST */
     DL_ARRAY(int) args; /* parameters of the kernel, in the order in which the function takes them */
     DL_ARRAY(int64_t) numbers;
 } dl_plan_entry;
@@ -189,6 +192,8 @@ int dl_plan_nsteps(const dl_plan_program *p);
 dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);
 /* A phase's code: its entry, or the one that is meant where there are none (lists made in the arena). */
 dl_plan_entry dl_plan_entry_of(dl_arena *arena, const dl_plan_kernel *k, int phase);
+/* Bytes of its arguments. */
+int64_t dl_plan_entry_bytes(const dl_plan_entry *e);
 /* What of a whole tensor the variable is; NULL: the whole. */
 const dl_var_piece *dl_plan_piece(const dl_plan_var *v);
 /* Elements of all variables of role PARAM. */

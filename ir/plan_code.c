@@ -6,22 +6,31 @@
 #include "ir/cubin.h"
 #include "ir/plan.h"
 
-/* Pointers, the workspace's among them, and numbers. */
-static int count_arguments(const dl_plan_entry *e) { return e->args.n + 1 + e->numbers.n; }
+/* Maps, pointers, the workspace's among them, and numbers. */
+static int count_arguments(const dl_plan_entry *e) { return e->maps.n + e->args.n + 1 + e->numbers.n; }
 
 /* Phase `phase` of a kernel, whose function's parameters are `found`. */
 static bool check_cubin_phase(const dl_plan_kernel *k, const dl_plan_entry *e, int phase,
                               const dl_cubin_kernel *found, dl_error *err) {
-    int n = count_arguments(e), bytes = 8 * n;
-    bool ok = found->nparams == n && found->param_bytes == bytes;
-    for (int i = 0; ok && i < found->nparams; i++)
-        ok = found->params[i].bytes == 8 && found->params[i].offset == 8 * i;
+    int n = count_arguments(e), bytes = (int)dl_plan_entry_bytes(e);
+    int at = n && found->nparams == n ? found->params[0].offset : 0;
+    /* Maps are aligned where they stand on the device: what is in front of arguments there is in front of
+     * them.
+     */
+    bool ok =
+        found->nparams == n && (e->maps.n ? at < DL_MAP_ALIGN : at == 0) && found->param_bytes == at + bytes;
+    for (int i = 0; ok && i < found->nparams; i++) {
+        int size = i < e->maps.n ? DL_MAP_BYTES : 8;
+        ok = found->params[i].bytes == size && found->params[i].offset == at;
+        at += size;
+    }
     if (!ok)
         return dl_fail(
             err, DL_INPUT,
-            "kernel '%s': %s takes %d arguments, %d bytes in all, and its launches give %d pointers and "
-            "%d numbers, %d bytes: the plan was made by another build; compile the model again",
-            k->name, found->name, found->nparams, found->param_bytes, e->args.n + 1, e->numbers.n, bytes);
+            "kernel '%s': %s takes %d arguments, %d bytes in all, and its launches give %d tensor maps, %d "
+            "pointers and %d numbers, %d bytes: the plan was made by another build; compile the model again",
+            k->name, found->name, found->nparams, found->param_bytes, e->maps.n, e->args.n + 1, e->numbers.n,
+            bytes);
     return found->max_threads == 0 || k->threads[phase] <= found->max_threads ||
            dl_fail(err, DL_INPUT, "kernel '%s': %s is made for %d threads a block, and is launched with %d",
                    k->name, found->name, found->max_threads, k->threads[phase]);

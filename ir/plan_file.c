@@ -184,9 +184,19 @@ static void code_store(codec *c, dl_plan_store *s) {
     code_text(c, &s->where);
 }
 
+static void code_map(codec *c, dl_tensor_map *m) {
+    code_int(c, &m->param);
+    CODE_ENUM(c, dl_dtype, m->dtype);
+    code_int(c, &m->swizzle);
+    for (int i = 0; i < DL_MAP_AXES; i++) code_int(c, &m->box[i]), code_int64(c, &m->size[i]);
+    for (int i = 0; i < DL_MAP_AXES - 1; i++) code_int64(c, &m->step[i]);
+    code_int64(c, &m->offset);
+}
+
 static void code_entry(codec *c, dl_plan_entry *e) {
     code_text(c, &e->symbol);
     code_int(c, &e->object);
+    CODE_LIST(c, dl_tensor_map, &e->maps, 72, code_map);
     CODE_LIST(c, int, &e->args, sizeof(int32_t), code_int);
     CODE_LIST(c, int64_t, &e->numbers, sizeof(int64_t), code_int64);
 }
@@ -261,7 +271,7 @@ static void code_kernel(codec *c, dl_plan_kernel *k) {
         code_int(c, &k->shared[i]);
     }
     CODE_LIST(c, dl_call, &k->calls, 256, code_call);
-    CODE_LIST(c, dl_plan_entry, &k->entries, 16, code_entry);
+    CODE_LIST(c, dl_plan_entry, &k->entries, 20, code_entry);
     code_int64s(c, &k->nargs, &k->arg_bytes);
     CODE_LIST(c, dl_plan_store, &k->stores, 28, code_store);
     code_int64(c, &k->workspace);

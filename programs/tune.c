@@ -142,6 +142,11 @@ static bool find_key(dl_arena *arena, dl_tuning *t, dl_error *err) {
         if (why.code) return dl_fail(err, why.code, "%s", why.message);
     }
     h = dl_hash(t->libraries, sizeof t->libraries, h);
+    if (!driver->TensorMapEncodeTiled && t->target->has_maps) { /* kernels that would need it are no ways */
+        dl_target *without = DL_NEW(t->arena, dl_target);
+        *without = *t->target, without->has_maps = false;
+        t->target = without;
+    }
     t->tuner.key = dl_hash_str(DL_VERSION, dl_hash_str(t->target->name, h));
     return true;
 }
@@ -159,7 +164,9 @@ bool dl_tune(dl_arena *arena, const dl_config *c, const char *device, dl_compile
     if (!dl_config_bool(c, DL_KEY_tune) || !opt->target->backend->variants) return true;
     t->tuner = (dl_tuner){.choose = choose, .user = t};
     opt->tuner = &t->tuner;
-    return find_key(arena, t, err);
+    if (!find_key(arena, t, err)) return false;
+    opt->target = t->target;
+    return true;
 }
 
 const char *dl_tuning_text(dl_arena *arena, const dl_tuning *t) {

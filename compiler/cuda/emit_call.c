@@ -49,7 +49,11 @@ static int64_t operand_step(const dl_product *p, const dl_operand *o, dl_number_
     return whole_step(&p->number[kind], step);
 }
 
-static bool find_operand(const dl_product *p, const dl_operand *o, dl_matrix *to) {
+bool dl_product_matrix(const dl_product *p, const dl_operand *o, dl_matrix *to) {
+    bool varies = p->alone || dl_product_many(p) != p->number[DL_BATCH].size;
+    for (int i = 0; i < DL_NUMBERS; i++)
+        varies |= p->number[i].varies || p->number[i].size < 1 || p->number[i].size > INT32_MAX;
+    if (varies) return false;
     dl_number_kind kind = o->is_left ? DL_ROWS : DL_COLUMNS;
     int64_t own = p->number[kind].size, terms = p->number[DL_TERMS].size, step = operand_step(p, o, kind),
             along = operand_step(p, o, DL_TERMS), next = operand_step(p, o, DL_BATCH);
@@ -155,10 +159,7 @@ static int find_matmuls(const dl_product *p, dl_call *forms) {
                    .tf32 = p->c->tf32,
                    .bias = -1};
     int n = 0;
-    bool varies = p->alone || dl_product_many(p) != m.batch;
-    for (int i = 0; i < DL_NUMBERS; i++)
-        varies |= p->number[i].varies || p->number[i].size < 1 || p->number[i].size > INT32_MAX;
-    if (varies || !find_operand(p, &p->operand[0], &m.left) || !find_operand(p, &p->operand[1], &m.right) ||
+    if (!dl_product_matrix(p, &p->operand[0], &m.left) || !dl_product_matrix(p, &p->operand[1], &m.right) ||
         m.left.dtype != m.right.dtype || !dl_call_takes(m.left.dtype))
         return 0;
     dl_matmul whole = m;

@@ -84,10 +84,13 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
             "    const %s m = row_tile * (%s)%d;\n"
             "    %s_left left;\n    %s_right right;\n    (%s_unit &)left = u, (%s_unit &)right = u;\n",
             index, index, t->bm, name, name, name, name);
-    for (int o = 0; o < 2; o++)
-        for (int i = 0; i < p->operand[o].nparts; i++)
-            dl_putf(e->out, "    %s.p%d = p%d;\n", o ? "right" : "left", p->operand[o].param[i],
-                    p->operand[o].param[i]);
+    for (int o = 0; o < 2; o++) {
+        const char *which = o ? "right" : "left";
+        const dl_operand *from = &p->operand[o];
+        if (from->map >= 0) dl_putf(e->out, "    %s.map = KD_MAP_OF(map%d);\n", which, from->map);
+        for (int i = 0; i < from->nparts && from->map < 0; i++)
+            dl_putf(e->out, "    %s.p%d = p%d;\n", which, from->param[i], from->param[i]);
+    }
     bool sums = dl_finish_sums(e);
     if (p->number[DL_ROWS].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");
     dl_putf(e->out,
@@ -182,6 +185,13 @@ int dl_cuda_tilings(dl_emitter *e, const char **names) {
     return n;
 }
 
+/* Operands that can come by tensor maps do. */
+static void take_maps(dl_product *p, dl_emitted *code) {
+    for (int o = 0; o < 2 && p->tiling.boxes; o++)
+        if (dl_product_boxes(p, &p->operand[o], o ? p->tiling.bn : p->tiling.bm, &code->maps[code->nmaps]))
+            p->operand[o].map = code->nmaps++;
+}
+
 bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
     dl_product p;
     dl_tiling of[DL_MOST_VARIANTS];
@@ -190,6 +200,7 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     DL_CHECK(variant < n);
     p.tiling = of[variant];
     if (n > 1) code->variant = dl_tiling_name(&p.tiling);
+    take_maps(&p, code);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
     code->needs[DL_NEED_GROUPS] = p.tiling.groups;
     dl_emit_find_kept(e, code);

@@ -72,6 +72,7 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
     dl_putf(e->out, "extern \"C\" __global__ void __launch_bounds__(%d", threads);
     if (e->resident) dl_putf(e->out, ", %d", e->resident);
     dl_putf(e->out, ") %s(", e->name);
+    for (int i = 0; i < code->nmaps && phase == 0; i++) dl_putf(e->out, "KD_MAP(map%d), ", i);
     for (int i = 0; i < k->params.n; i++)
         dl_putf(e->out, "%s%s *%sp%d, ", i < k->nin ? "const " : "",
                 dl_emit_element_type(k->params.at[i].type.dtype), is_shared(k, i) ? "" : "__restrict__ ", i);

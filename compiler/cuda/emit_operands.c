@@ -21,7 +21,7 @@ const dl_type *dl_operand_part(const dl_product *p, const dl_operand *o, int par
 }
 
 dl_operand dl_operand_new(const dl_product *p, int place, bool left) {
-    dl_operand o = {.place = place, .nparts = p->c->nparts[place], .group = -1, .is_left = left};
+    dl_operand o = {.place = place, .nparts = p->c->nparts[place], .group = -1, .map = -1, .is_left = left};
     for (int i = 0; i < o.nparts; i++) {
         o.param[i] = p->c->parts[place][i];
         o.start[i + 1] = o.start[i] + (o.nparts > 1 ? dl_operand_part(p, &o, i)->axis[1].size : 0);
@@ -130,6 +130,7 @@ static void find_arithmetic(const dl_emitter *e, dl_product *p) {
                     : p->c->tf32     ? "CT_TF32"
                                      : "CT_F32";
     p->word = dl_dtype_bytes(type);
+    p->has_maps = e->t->has_maps;
     p->has_groups = e->t->has_wgmma && (p->word == 2 || p->c->tf32);
     for (int o = 0; o < 2; o++) p->operand[o].dtype = type;
 }

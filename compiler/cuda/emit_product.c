@@ -187,7 +187,8 @@ void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
 
 void dl_product_put(dl_emitter *e, const dl_product *p) {
     dl_product_put_unit(e, p);
-    for (int i = 0; i < 2; i++) put_operand(e, p, &p->operand[i]);
+    for (int i = 0; i < 2; i++)
+        (p->operand[i].map < 0 ? put_operand : dl_product_put_boxes)(e, p, &p->operand[i]);
 }
 
 /* What `unit` counts beside tiles: products of a batch, then parities, the outermost. */

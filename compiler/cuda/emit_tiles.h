@@ -38,12 +38,14 @@ typedef struct {
     /* found */
     bool along_k;
     int bytes;
+    int map; /* number of the tensor map that brings it, or -1 */
 } dl_operand;
 
 /* How a contraction is multiplied; as the constants of kernels/contract.cu. */
 typedef struct {
     int bm, bn, wm, wn, stages;
     bool groups;           /* by wgmma, warps in fours */
+    bool boxes;            /* operands that can come by tensor maps do, one at least */
     int64_t splits, depth; /* how many share the terms; terms of each */
     int64_t mt, nt;        /* tiles of rows, of columns */
 } dl_tiling;
@@ -63,6 +65,7 @@ typedef struct {
     const char *arithmetic;              /* "CT_BF16" */
     int word;                            /* bytes */
     bool has_groups;                     /* wgmma multiplies in that arithmetic, on this target */
+    bool has_maps;                       /* which has tensor maps */
     dl_tiling tiling;
 } dl_product;
 
@@ -89,12 +92,18 @@ const char *dl_tiling_name(const dl_tiling *t);
 typedef struct {
     const char *first, *at;
 } dl_sums_place;
+/* Is an operand a matrix of memory, or several, one for each of the batch, whose sizes do not vary? */
+bool dl_product_matrix(const dl_product *p, const dl_operand *o, dl_matrix *to);
 int dl_product_calls(const dl_product *p, dl_call *forms);
 dl_sums_place dl_product_sums(dl_emitter *e, const dl_product *p, const dl_call *c);
 /* Those that are convolutions, and which axis of a call's tensor an axis of an image or weight is.
  * emit_call_windows.c */
 int dl_product_convolutions(const dl_product *p, dl_call *forms);
 int dl_product_tensor_axis(const dl_product *p, int axis);
+/* Can tiles of an operand, of so many rows, come as boxes of a tensor map, for wgmma? Which map, then; and
+ * the operand as kernels/contract.cu takes it. emit_boxes.c */
+bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map);
+void dl_product_put_boxes(dl_emitter *e, const dl_product *p, const dl_operand *o);
 /* Products that are cut into tiles, each by itself. */
 int64_t dl_product_many(const dl_product *p);
 /* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right. */

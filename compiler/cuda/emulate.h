@@ -13,8 +13,9 @@
  * blocks, threads of a block, bytes of dynamic shared memory; what draws the order of threads and blocks (0:
  * they begin as they are numbered). 0: done; 1: error[size] says what went wrong. One launch of an object at
  * a time. And
- *     int dl_emulated_pointers(const char *kernel);
- * which tells how many of a kernel's arguments, the first ones, are pointers; -1: there is no such kernel.
+ *     int dl_emulated_arguments(const char *kernel, int *maps, int *pointers);
+ * which tells how many arguments a kernel takes, and how many of them, the first ones, are tensor maps
+ * (dl_emulated_map, in DL_MAP_BYTES), and how many behind them pointers; -1: there is no such kernel.
  * Where DLR_EMULATE is "address", objects are made with -fsanitize=address; who loads one must run under
  * that, too. */
 bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, void (*warn)(const char *text),

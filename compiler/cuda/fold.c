@@ -19,6 +19,7 @@ enum {
 typedef struct phase {
     int kernel, number;
     const char *title, *bounds; /* the comment in front; of the launch */
+    const char *maps;           /* its parameters that are tensor maps: "KD_MAP(map0), " */
     DL_ARRAY(const char *) params;
     dl_skeleton s;
     /* What else of its head is in the text: bounds and types of the parameters that stand in front of the
@@ -43,7 +44,10 @@ static const char head_end[] = "char *workspace) {\n";
 static void take_head(dl_arena *arena, phase *p, const char *head, const char *end) {
     const char *at = head + sizeof head_begin - 1, *close = strchr(at, ')');
     p->bounds = dl_strndup(arena, at, (size_t)(close - at));
-    for (at = strchr(close + 1, '(') + 1; at < end;) {
+    const char *first = at = strchr(close + 1, '(') + 1;
+    while (strncmp(at, "KD_MAP(", strlen("KD_MAP(")) == 0) at = strchr(at, ',') + 2;
+    p->maps = dl_strndup(arena, first, (size_t)(at - first));
+    while (at < end) {
         const char *comma = strchr(at, ',');
         dl_push(arena, &p->params, dl_strndup(arena, at, (size_t)(comma - at)));
         at = comma + 2;
@@ -66,7 +70,7 @@ static const char *types_of(dl_arena *arena, const phase *p, const char *before,
 }
 
 static void sign(dl_arena *arena, phase *p) {
-    p->signature = types_of(arena, p, p->bounds, 0, p->s.cut_args);
+    p->signature = types_of(arena, p, dl_format(arena, "%s %s", p->bounds, p->maps), 0, p->s.cut_args);
     p->end_signature = types_of(arena, p, "", p->s.cut_args, p->s.args.n);
     p->hash = dl_hash(p->s.text, p->s.cut, dl_hash_str(p->signature, 0));
 }
@@ -292,7 +296,7 @@ static void put_function(dl_arena *arena, dl_buf *out, const phase *p, slot *con
     dl_puts(out, "\n");
     for (const phase *q = p; q; q = q->next) dl_puts(out, q->title);
     put_text(out, p, slots[0], symbol, 0, p->s.structs, 0, 0);
-    dl_putf(out, "%s%s) %s(", head_begin, p->bounds, symbol);
+    dl_putf(out, "%s%s) %s(%s", head_begin, p->bounds, symbol, p->maps);
     put_params(arena, out, p, 0, p->s.cut_args, 0);
     for (int i = 0; i < p->ends; i++)
         put_params(arena, out, at_end(p, i), p->s.cut_args, at_end(p, i)->s.args.n, args_before(p, i));
@@ -311,7 +315,7 @@ static dl_piece make_piece(const dl_piece *of, const phase *p) {
     return piece;
 }
 
-/* What a phase gives its function: for pointers of other ends any. */
+/* What a phase gives its function: for pointers of other ends any, the kernel's first parameter. */
 static dl_plan_entry make_entry(dl_arena *arena, const phase *first, const phase *q, const slot *slots,
                                 int numbers) {
     dl_plan_entry e = {0};
@@ -322,7 +326,7 @@ static dl_plan_entry make_entry(dl_arena *arena, const phase *first, const phase
     for (int i = 0; i < q->s.cut_args; i++) dl_push(arena, &e.args, q->s.args.at[i]);
     for (int end = 0; end < first->ends; end++)
         for (int i = 0; i < own_args(first, end); i++)
-            dl_push(arena, &e.args, q->s.args.at[end == q->end ? q->s.cut_args + i : 0]);
+            dl_push(arena, &e.args, end == q->end ? q->s.args.at[q->s.cut_args + i] : 0);
     return e;
 }
 
@@ -335,6 +339,8 @@ static void add_function(dl_arena *arena, dl_piece *kernels, phase *p, dl_piece 
     for (const phase *q = p; q; q = q->next) {
         dl_plan_entry e = make_entry(arena, p, q, slots[q->end], n);
         e.symbol = symbol, e.object = number;
+        const dl_emitted *code = &kernels[q->kernel].code;
+        for (int i = 0; i < code->nmaps && q->number == 0; i++) dl_push(arena, &e.maps, code->maps[i]);
         kernels[q->kernel].entries.at[q->number] = e;
         for (int i = 0; i < DL_NEEDS; i++) to->code.needs[i] |= kernels[q->kernel].code.needs[i];
     }
@@ -353,7 +359,8 @@ static bool joins(dl_arena *arena, phase *first, phase *p) {
     if (p->end == MOST_ENDS) return false;
     last->next = p, first->last = p, first->ends += p->end == ends;
     args = p->s.cut_args + args_before(first, first->ends);
-    int numbers = find_slots(arena, first, slots), most = DL_ENTRY_MOST - args - 1;
+    int numbers = find_slots(arena, first, slots),
+        most = DL_ENTRY_MOST - args - 1 - DL_MAP_MOST * DL_MAP_BYTES / 8;
     if (numbers >= 0 && numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return true;
     last->next = NULL, first->last = last, first->ends = ends, p->end = 0;
     return false;

@@ -16,8 +16,8 @@
     }
 #define BOTH(sm, ...)                                                                                        \
     GPU(sm, "", .emulated = false, __VA_ARGS__), GPU(sm, ":emulated", .emulated = true, __VA_ARGS__)
-static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"), BOTH("sm_90a", .has_wgmma = true),
-                                    BOTH("sm_100")};
+static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"),
+                                    BOTH("sm_90a", .has_wgmma = true, .has_maps = true), BOTH("sm_100")};
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 static const dl_target *find(const char *name, dl_error *err) {

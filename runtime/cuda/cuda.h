@@ -42,10 +42,10 @@ typedef struct {
     char *there;  /* which lies here, and not in memory[at]; NULL: it does */
 } dlr_feed_buffer;
 
-/* What a phase is launched with: addresses on the device, the workspace's behind them, then numbers. */
+/* What a phase is launched with: tensor maps, addresses on the device, the workspace's behind them, then
+ * numbers. */
 typedef struct {
-    uint64_t *args;
-    size_t bytes;
+    void **at; /* where each stands; NULL behind them */
 } dlr_cuda_args;
 
 /* A launch, ready. */
@@ -166,9 +166,10 @@ void dlr_cuda_replay(dlr_device *d, int program);
 void dlr_cuda_wait(dlr_device *d);
 void dlr_cuda_take(dlr_device *d);
 const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes);
-/* Fills in what a launch's kernel is launched with, where its arguments lie at `places` of a memory. */
-void dlr_cuda_bind(dl_arena *arena, dlr_cuda_launch *l, uint64_t memory, const int64_t *places,
-                   uint64_t workspace);
+/* Fills in what a launch's kernel is launched with, where its arguments lie at `places` of a memory. Returns
+ * what the driver says of its tensor maps. */
+dlr_cu_result dlr_cuda_bind(dlr_cuda *c, dl_arena *arena, dlr_cuda_launch *l, uint64_t memory,
+                            const int64_t *places, uint64_t workspace);
 /* Makes a kernel's calls and launches its phases, to run or to be captured. */
 dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l);
 void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);

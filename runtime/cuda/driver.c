@@ -19,9 +19,12 @@ static const struct {
     const char *name;
     int version; /* of CUDA, times 1000, whose form of it is meant */
     size_t at;
+    bool optional; /* NULL where the driver has it not */
 } functions[] = {
 #define FUNCTION(name, version)                                                                              \
-    { "cu" #name, version, offsetof(dlr_driver, name) }
+    { "cu" #name, version, offsetof(dlr_driver, name), false }
+#define OPTIONAL(name, version)                                                                              \
+    { "cu" #name, version, offsetof(dlr_driver, name), true }
     FUNCTION(Init, 2000),
     FUNCTION(DriverGetVersion, 2020),
     FUNCTION(GetErrorName, 6000),
@@ -71,7 +74,9 @@ static const struct {
     FUNCTION(GraphLaunch, 10000),
     FUNCTION(GraphExecDestroy, 10000),
     FUNCTION(GraphDestroy, 10000),
+    OPTIONAL(TensorMapEncodeTiled, 12000),
 #undef FUNCTION
+#undef OPTIONAL
 };
 
 static const char *no_detail(void) { return ""; }
@@ -109,12 +114,14 @@ static bool fill(dlr_driver *d, void *library, dl_error *err) {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *function = NULL;
         int status;
-        if (get(functions[i].name, &function, functions[i].version, 0, &status) != 0 || !function)
+        bool found = get(functions[i].name, &function, functions[i].version, 0, &status) == 0 && function;
+        if (!found && !functions[i].optional)
             return dl_fail(
                 err, DL_RESOURCE,
                 "the CUDA driver (version %d.%d) has no %s: install a newer one, or run on the CPU "
                 "with --device=cpu",
                 version / 1000, version % 1000 / 10, functions[i].name);
+        if (!found) function = NULL;
         memcpy((char *)d + functions[i].at, &function, sizeof function);
     }
     d->Detail = no_detail;

@@ -54,6 +54,15 @@ enum {
     DLR_CU_EVENT_DISABLE_TIMING = 2,
     DLR_CU_CAPTURE_THREAD_LOCAL = 1,
     DLR_CU_MEMORY_DEVICE = 2,
+    /* of tensor maps: types, how lines are turned, what is fetched at a time, what lies outside */
+    DLR_CU_MAP_F16 = 6,
+    DLR_CU_MAP_F32 = 7,
+    DLR_CU_MAP_BF16 = 9,
+    DLR_CU_MAP_INTERLEAVE_NONE = 0,
+    DLR_CU_MAP_SWIZZLE_64 = 2,
+    DLR_CU_MAP_SWIZZLE_128 = 3,
+    DLR_CU_MAP_PROMOTION_128 = 2,
+    DLR_CU_MAP_OUTSIDE_ZERO = 0,
 };
 
 /* One side of a copy of rows, and the whole of it, as the driver has them. */
@@ -70,11 +79,6 @@ typedef struct {
     size_t width, height; /* bytes of a row; rows */
 } dlr_cu_rows;
 typedef void dlr_cu_host_fn(void *data);
-
-/* The last argument of LaunchKernel: {BUFFER, arguments, SIZE, &bytes, END}. */
-#define DLR_CU_LAUNCH_END    ((void *)0)
-#define DLR_CU_LAUNCH_BUFFER ((void *)1)
-#define DLR_CU_LAUNCH_SIZE   ((void *)2)
 
 typedef struct dlr_driver {
     dlr_cu_result (*Init)(unsigned flags);
@@ -120,6 +124,8 @@ typedef struct dlr_driver {
     dlr_cu_result (*ModuleGetFunction)(dlr_cu_function *function, dlr_cu_module module, const char *name);
     dlr_cu_result (*FuncSetAttribute)(dlr_cu_function function, int attribute, int value);
     dlr_cu_result (*FuncGetAttribute)(int *value, int attribute, dlr_cu_function function);
+    /* params: where each argument stands, which the driver puts where the code wants it; behind them NULL,
+     * for the fake. */
     dlr_cu_result (*LaunchKernel)(dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                   dlr_cu_stream stream, void **params, void **extra);
@@ -130,6 +136,12 @@ typedef struct dlr_driver {
     dlr_cu_result (*GraphLaunch)(dlr_cu_graph_exec exec, dlr_cu_stream stream);
     dlr_cu_result (*GraphExecDestroy)(dlr_cu_graph_exec exec);
     dlr_cu_result (*GraphDestroy)(dlr_cu_graph graph);
+    /* Writes a tensor map of 128 bytes at a multiple of 64; steps of memory in bytes, without the first axis,
+     * whose elements are neighbours. NULL: the driver has no such function. */
+    dlr_cu_result (*TensorMapEncodeTiled)(void *map, int type, unsigned axes, void *address,
+                                          const uint64_t *size, const uint64_t *step, const uint32_t *box,
+                                          const uint32_t *each, int interleave, int swizzle, int promotion,
+                                          int outside);
     /* What the last fault said beyond its name; "": nothing. The driver never does, the fake does. */
     const char *(*Detail)(void);
 } dlr_driver;
@@ -154,6 +166,7 @@ typedef struct {
     int major, minor;  /* compute capability; 0.0: all of them */
     int64_t fail_copy; /* that copy, counted from 1, fails as a lost device does; 0: none */
     unsigned seed;     /* of the order in which threads run */
+    bool no_maps;      /* the table has no TensorMapEncodeTiled, as an older driver's */
     bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
     bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the
                         * one that is waited for; else each does only what is waited for */

@@ -265,6 +265,7 @@ const dlr_driver *dlr_driver_fake(void) {
                                .Detail = detail};
     dlr_fake_streams(&table);
     dlr_fake_code(&table);
+    if (fake.options.no_maps) table.TensorMapEncodeTiled = NULL;
     init(0);
     return &table;
 }

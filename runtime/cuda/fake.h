@@ -28,20 +28,21 @@ struct CUevent_st {
     struct CUgraph_st *graph; /* that it was captured into last; NULL: it was recorded since, or never */
     int node;                 /* which of it it is */
 };
-/* How many of a kernel's arguments are pointers; objects without it take no others. */
-typedef int emulated_pointers(const char *kernel);
+/* How many arguments a kernel takes, and how many of them are tensor maps, the first ones, and pointers,
+ * those behind them; all of an object without it are pointers. */
+typedef int emulated_arguments(const char *kernel, int *maps, int *pointers);
 
 struct CUmod_st {
     dl_object object;
-    emulated_pointers *pointers;
+    emulated_arguments *arguments;
     size_t bytes;
     emulated_launch *launch;
     DL_ARRAY(struct CUfunc_st *) functions; /* which go with it */
 };
 struct CUfunc_st {
     emulated_launch *launch;
-    int shared;   /* most dynamic bytes */
-    int pointers; /* its first arguments */
+    int shared;                /* most dynamic bytes */
+    int maps, pointers, nargs; /* its first arguments; those behind them; all, or -1 */
     char name[];
 };
 
@@ -51,7 +52,7 @@ typedef struct {
     kind kind;
     dlr_cu_function function;
     unsigned grid, block, shared;
-    int nargs;
+    size_t bytes_of_args;
     uint64_t *args; /* its own */
     char *to;
     const char *from;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/plan.h"
 #include "runtime/cuda/fake.h"
 
 /* ---- modules and launches ---- */
@@ -38,8 +39,8 @@ static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
         return DLR_CU_INVALID_IMAGE;
     }
     memcpy(&m->launch, &address, sizeof address);
-    if ((address = dl_object_find(&m->object, "dl_emulated_pointers")))
-        memcpy(&m->pointers, &address, sizeof address);
+    if ((address = dl_object_find(&m->object, "dl_emulated_arguments")))
+        memcpy(&m->arguments, &address, sizeof address);
     m->bytes = elf_bytes(image), fake.code += m->bytes;
     *module = m;
     PUSH(&fake.modules, m);
@@ -63,8 +64,8 @@ static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m,
     if (m->launch(name, -1, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
     struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
     if (!f) return DLR_CU_OUT_OF_MEMORY;
-    *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10, .pointers = MOST_ARGS};
-    if (m->pointers) f->pointers = m->pointers(name);
+    *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10, .pointers = MOST_ARGS, .nargs = -1};
+    if (m->arguments) f->nargs = m->arguments(name, &f->maps, &f->pointers);
     strcpy(f->name, name);
     PUSH(&m->functions, f);
     *function = f;
@@ -86,22 +87,57 @@ static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y,
                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                             dlr_cu_stream s, void **params, void **extra) {
     bool ok = grid_x > 0 && grid_x <= INT32_MAX && grid_y == 1 && grid_z == 1 && block_x > 0 &&
-              block_x <= 1024 && block_y == 1 && block_z == 1 && shared <= (unsigned)f->shared && !params &&
-              extra && extra[0] == DLR_CU_LAUNCH_BUFFER && extra[2] == DLR_CU_LAUNCH_SIZE &&
-              extra[4] == DLR_CU_LAUNCH_END;
-    size_t bytes = ok ? *(const size_t *)extra[3] : 0;
-    if (!ok || bytes % sizeof(uint64_t) || bytes / sizeof(uint64_t) > MOST_ARGS) return DLR_CU_INVALID_VALUE;
-    uint64_t *args = malloc(bytes + 1);
+              block_x <= 1024 && block_y == 1 && block_z == 1 && shared <= (unsigned)f->shared && params &&
+              !extra;
+    int n = 0;
+    while (ok && n <= MOST_ARGS && params[n]) n++;
+    ok = ok && n <= MOST_ARGS && (f->nargs < 0 || n == f->nargs);
+    size_t maps = (size_t)DL_MAP_BYTES * (size_t)f->maps,
+           bytes = maps + sizeof(uint64_t) * (size_t)(n - f->maps);
+    if (!ok || bytes / sizeof(uint64_t) > MOST_ARGS) return DLR_CU_INVALID_VALUE;
+    char *args = malloc(bytes + 1);
     if (!args) return DLR_CU_OUT_OF_MEMORY;
-    memcpy(args, extra[1], bytes);
+    for (int i = 0; i < n; i++) {
+        bool map = i < f->maps;
+        size_t at = map ? (size_t)DL_MAP_BYTES * (size_t)i : maps + sizeof(uint64_t) * (size_t)(i - f->maps);
+        memcpy(args + at, params[i], map ? (size_t)DL_MAP_BYTES : sizeof(uint64_t));
+    }
     return dlr_fake_add(s, (work){.kind = LAUNCH,
                                   .function = f,
                                   .grid = grid_x,
                                   .block = block_x,
                                   .shared = shared,
-                                  .nargs = (int)(bytes / sizeof(uint64_t)),
-                                  .args = args});
+                                  .bytes_of_args = bytes,
+                                  .args = (uint64_t *)(void *)args});
 }
+
+/* What a driver asks of a map, as its documentation says; what it cannot know, whether there is memory, is
+ * asked when a kernel runs. */
+static dlr_cu_result encode(void *map, int type, unsigned axes, void *address, const uint64_t *size,
+                            const uint64_t *step, const uint32_t *box, const uint32_t *each, int interleave,
+                            int swizzle, int promotion, int outside) {
+    static const struct {
+        int type;
+        dl_dtype dtype;
+    } types[] = {{DLR_CU_MAP_F16, DL_F16}, {DLR_CU_MAP_F32, DL_F32}, {DLR_CU_MAP_BF16, DL_BF16}};
+    dl_tensor_map m = {.dtype = DL_NDTYPES, .swizzle = swizzle == DLR_CU_MAP_SWIZZLE_64 ? 64 : 128};
+    bool ok = (uintptr_t)map % DL_MAP_ALIGN == 0 && axes == DL_MAP_AXES && (uintptr_t)address % 16 == 0 &&
+              interleave == DLR_CU_MAP_INTERLEAVE_NONE && outside == DLR_CU_MAP_OUTSIDE_ZERO &&
+              (swizzle == DLR_CU_MAP_SWIZZLE_64 || swizzle == DLR_CU_MAP_SWIZZLE_128) && promotion >= 0 &&
+              promotion <= 3;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].type == type) m.dtype = types[i].dtype;
+    for (int i = 0; ok && i < DL_MAP_AXES; i++) {
+        ok = each[i] == 1 && box[i] <= 256 && size[i] <= (uint64_t)1 << 32;
+        m.box[i] = (int)box[i], m.size[i] = (int64_t)size[i];
+        if (i < DL_MAP_AXES - 1) m.step[i] = (int64_t)step[i];
+    }
+    if (!ok || m.dtype == DL_NDTYPES || !dl_tensor_map_fits(&m, INT64_MAX)) return DLR_CU_INVALID_VALUE;
+    const dl_emulated_map e = dl_tensor_map_emulated(&m, (uint64_t)(uintptr_t)address);
+    memset(map, 0, DL_MAP_BYTES), memcpy(map, &e, sizeof e);
+    return 0;
+}
+
 void dlr_fake_unuse(struct CUgraph_st *g) {
     if (--g->users > 0) return;
     for (int i = 0; i < g->list.n; i++) free(g->list.at[i].args);
@@ -199,4 +235,5 @@ void dlr_fake_code(dlr_driver *t) {
     t->GraphLaunch = graph_launch;
     t->GraphExecDestroy = exec_destroy;
     t->GraphDestroy = graph_destroy;
+    t->TensorMapEncodeTiled = encode;
 }

@@ -3,28 +3,52 @@
 #include <string.h>
 
 #include "ir/base/clock.h"
+#include "ir/plan.h"
 #include "runtime/cuda/fake.h"
 
 /* ---- a stream's work ---- */
 
 static int64_t now(void) { return fake.options.launch_ns ? fake.clock + 1 : dl_clock_ns(); }
 
+/* A tensor map as the kernel takes it; false: all that it describes lies not in one piece of memory. */
+static bool take_map(const uint64_t *from, dl_emulated_map *to) {
+    memcpy(to, from, sizeof *to);
+    if (to->mark != DL_EMULATED_MAP) return false;
+    int64_t reach = to->size[0] * to->word;
+    for (int i = 0; i < DL_MAP_AXES - 1; i++) reach += (to->size[i + 1] - 1) * to->step[i];
+    to->address -= bias;
+    return dlr_fake_memory(to->address + bias, (size_t)reach) != NULL;
+}
+
 static dlr_cu_result run_launch(const work *w) {
+    enum { MAP_WORDS = DL_MAP_BYTES / sizeof(uint64_t) };
     void *values[MOST_ARGS];
     uint64_t real[MOST_ARGS];
+    union {
+        _Alignas(DL_MAP_ALIGN) char bytes[DL_MAP_BYTES];
+        dl_emulated_map map;
+    } maps[DL_MAP_MOST];
     char error[400] = "";
-    for (int i = 0; i < w->nargs; i++) {
-        real[i] = w->args[i], values[i] = &real[i];
-        if (i >= w->function->pointers) continue;
-        if (!dlr_fake_find_device(w->args[i])) {
-            snprintf(error, sizeof error, "%s: argument %d points to no memory of the device",
-                     w->function->name, i);
+    const dlr_cu_function f = w->function;
+    const uint64_t *args = w->args + f->maps * MAP_WORDS;
+    int nargs = (int)(w->bytes_of_args / sizeof(uint64_t)) - f->maps * MAP_WORDS;
+    for (int i = 0; i < f->maps; i++) {
+        values[i] = &maps[i];
+        if (i < DL_MAP_MOST && take_map(w->args + i * MAP_WORDS, &maps[i].map)) continue;
+        snprintf(error, sizeof error, "%s: tensor map %d is none, or of no memory of the device", f->name, i);
+        return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
+    }
+    for (int i = 0; i < nargs; i++) {
+        real[i] = args[i], values[f->maps + i] = &real[i];
+        if (i >= f->pointers) continue;
+        if (!dlr_fake_find_device(args[i])) {
+            snprintf(error, sizeof error, "%s: argument %d points to no memory of the device", f->name, i);
             return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
         }
         real[i] -= bias;
     }
-    int failed = w->function->launch(w->function->name, w->nargs, values, w->grid, w->block, w->shared,
-                                     fake.options.seed, error, sizeof error);
+    int failed = f->launch(f->name, f->maps + nargs, values, w->grid, w->block, w->shared, fake.options.seed,
+                           error, sizeof error);
     if (fake.options.launch_ns) fake.clock += fake.options.launch_ns(w->function->name, w->grid);
     return failed ? dlr_fake_break(DLR_CU_LAUNCH_FAILED, error) : 0;
 }

@@ -128,12 +128,11 @@ static dlr_cu_result take_in(dlr_cuda *c, const dlr_feed_buffer *f) {
     uint64_t stage = c->memory + (uint64_t)(c->stage_offset + f->place),
              args[] = {stage, c->memory + (uint64_t)f->offset, c->held ? c->held : stage};
     if (!f->raw) return c->driver->MemcpyDtoDAsync(args[1], stage, (size_t)f->bytes, c->stream);
-    size_t bytes = sizeof args;
-    void *extra[] = {DLR_CU_LAUNCH_BUFFER, args, DLR_CU_LAUNCH_SIZE, &bytes, DLR_CU_LAUNCH_END};
+    void *params[] = {&args[0], &args[1], &args[2], NULL};
     int64_t blocks = f->bytes / (DL_FEED_THREADS * EACH) + 1;
     c->all.launches++;
     return c->driver->LaunchKernel(c->gather, (unsigned)(blocks < MOST ? blocks : MOST), 1, 1,
-                                   DL_FEED_THREADS, 1, 1, 0, c->stream, NULL, extra);
+                                   DL_FEED_THREADS, 1, 1, 0, c->stream, params, NULL);
 }
 
 void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f) {

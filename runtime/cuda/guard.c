@@ -96,8 +96,9 @@ dlr_cu_result dlr_cuda_guarded(dlr_cuda *c, int program, int number) {
     dlr_guard g = dlr_guard_of(arena, c->base.plan, from);
     char found[700] = "";
     dlr_cu_result r = prepare(c);
-    dlr_cuda_bind(arena, &launch, c->guard.memory, g.places,
-                  c->guard.memory + (uint64_t)g.places[from->nargs]);
+    if (r == 0)
+        r = dlr_cuda_bind(c, arena, &launch, c->guard.memory, g.places,
+                          c->guard.memory + (uint64_t)g.places[from->nargs]);
     if (r == 0) r = put_canaries(c, &g);
     if (r == 0) r = copy_parts(c, &g, false);
     if (r == 0) r = dlr_cuda_put_launch(c, &launch);

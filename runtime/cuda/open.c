@@ -87,6 +87,23 @@ static bool check_target(dlr_cuda *c, dl_error *err) {
                    target, c->name, major, minor);
 }
 
+/* Kernels with tensor maps need a driver that makes them. */
+static bool check_maps(const dlr_cuda *c, dl_error *err) {
+    const dl_plan *p = c->base.plan;
+    for (int i = 0; i < p->kernels.n && !c->driver->TensorMapEncodeTiled; i++) {
+        const dl_plan_kernel *k = &p->kernels.at[i];
+        for (int j = 0; j < k->entries.n; j++)
+            if (k->entries.at[j].maps.n)
+                return dl_fail(
+                    err, DL_RESOURCE,
+                    "kernel '%s' (%s) is launched with tensor maps, and the CUDA driver of %s has no "
+                    "cuTensorMapEncodeTiled, which makes them: install a newer one, or compile the "
+                    "model again",
+                    k->name, k->variant, c->name);
+    }
+    return true;
+}
+
 /* ---- code ---- */
 
 static const dl_plan_kernel *kernel_at(const dlr_cuda *c, int i) { return &c->base.plan->kernels.at[i]; }
@@ -181,7 +198,8 @@ bool dlr_cuda_load(dlr_device *d, dl_error *err) {
         c->functions[i] = DL_NEWS(d->arena, dlr_cu_function, p->kernels.at[i].phases + 1);
         c->calls[i] = DL_NEWS(d->arena, void *, p->kernels.at[i].calls.n + 1);
     }
-    return find_device(c, err) && check_target(c, err) && dl_plan_check_code(p, err) && start(c, err);
+    return find_device(c, err) && check_target(c, err) && check_maps(c, err) && dl_plan_check_code(p, err) &&
+           start(c, err);
 }
 
 /* ---- memory ---- */
@@ -222,14 +240,17 @@ static bool take_memory(dlr_cuda *c, dl_error *err) {
             !fails(c, c->driver->MemsetD8Async(c->memory, 0, arena + work, c->stream), "memory", err));
 }
 
-static void bind_launches(dlr_cuda *c) {
+static bool bind_launches(dlr_cuda *c, dl_error *err) {
     const dl_plan *plan = c->base.plan;
+    dlr_cu_result r = 0;
     uint64_t workspace = c->memory + (uint64_t)dl_plan_round(plan->arena_bytes);
     for (int i = 0; i < plan->programs.n; i++)
-        for (int j = 0; j < plan->programs.at[i].launches.n; j++) {
+        for (int j = 0; r == 0 && j < plan->programs.at[i].launches.n; j++) {
             const dl_plan_launch *from = &plan->programs.at[i].launches.at[j];
-            dlr_cuda_bind(c->base.arena, &c->programs[i].launches[j], c->memory, from->args, workspace);
+            r = dlr_cuda_bind(c, c->base.arena, &c->programs[i].launches[j], c->memory, from->args,
+                              workspace);
         }
+    return !fails(c, r, "a tensor map", err);
 }
 
 static void make_launches(dlr_cuda *c) {
@@ -296,8 +317,7 @@ static bool make_ring(dlr_cuda *c) {
 bool dlr_cuda_map(dlr_device *d, dl_error *err) {
     dlr_cuda *c = (dlr_cuda *)d;
     make_launches(c);
-    if (!take_memory(c, err)) return false;
-    bind_launches(c);
+    if (!take_memory(c, err) || !bind_launches(c, err)) return false;
     dlr_cuda_make_feeds(c);
     return (make_ring(c) && dlr_cuda_make_feed_events(c)) ||
            dl_fail(err, d->fault.code, "%s", d->fault.message);
@@ -360,8 +380,7 @@ static void forget(dlr_cuda *c) {
 bool dlr_cuda_repeat(dlr_cuda *c, int program, char *text, size_t size) {
     dl_error err = {0};
     forget(c);
-    if (!start(c, &err) || !take_memory(c, &err)) return false;
-    bind_launches(c);
+    if (!start(c, &err) || !take_memory(c, &err) || !bind_launches(c, &err)) return false;
     for (int i = 0; i < c->base.plan->programs.at[program].launches.n; i++) {
         const dlr_cuda_launch *l = &c->programs[program].launches[i];
         dlr_cu_result r = dlr_cuda_put_launch(c, l);

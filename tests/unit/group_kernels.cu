@@ -24,12 +24,25 @@ template <class T, int ROWS, bool ALONG> struct matrix {
     }
 };
 
+/* The same by a tensor map, which has other matrices in front of it. */
+template <class T, bool ALONG> struct boxes {
+    typedef T word;
+    typedef int index;
+    enum { ALONG_K = ALONG, BYTES = CT_BOXES };
+    const kd_map *map;
+    INLINE int matrix() const { return 2; }
+};
+
+template <int ARITHMETIC, int BN, int N, int STAGES, class A, class B>
+INLINE void multiply(const A &left, const B &right, float *c, unsigned char *shared) {
+    const float *sums = ct_tile<ARITHMETIC, 128, BN, 8, 1, STAGES>(left, right, 0, 0, 0, K, shared);
+    for (int i = (int)threadIdx.x; i < M * N; i += 256) c[i] = sums[i / N * (BN + 8) + i % N];
+}
 template <int ARITHMETIC, class T, int BN, int N, int STAGES, bool LEFT, bool RIGHT>
 INLINE void group_product(const T *a, const T *b, float *c, unsigned char *shared) {
     matrix<T, M, LEFT> left = {a};
     matrix<T, N, RIGHT> right = {b};
-    const float *sums = ct_tile<ARITHMETIC, 128, BN, 8, 1, STAGES>(left, right, 0, 0, 0, K, shared);
-    for (int i = (int)threadIdx.x; i < M * N; i += 256) c[i] = sums[i / N * (BN + 8) + i % N];
+    multiply<ARITHMETIC, BN, N, STAGES>(left, right, c, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(256) groups_0(const bf16 *a, const bf16 *b, float *c, char *) {
@@ -63,4 +76,39 @@ extern "C" __global__ void __launch_bounds__(256) groups_6(const float *a, const
 extern "C" __global__ void __launch_bounds__(256) groups_7(const float *a, const float *b, float *c, char *) {
     KD_SHARED(unsigned char, shared);
     group_product<CT_TF32_GROUPS, float, 64, 50, 6, true, false>(a, b, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256)
+groups_8(KD_MAP(a), KD_MAP(b), float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    boxes<bf16, true> left = {KD_MAP_OF(a)};
+    boxes<bf16, true> right = {KD_MAP_OF(b)};
+    multiply<CT_BF16_GROUPS, 256, 250, 5>(left, right, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256)
+groups_9(KD_MAP(a), KD_MAP(b), float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    boxes<f16, false> left = {KD_MAP_OF(a)};
+    boxes<f16, false> right = {KD_MAP_OF(b)};
+    multiply<CT_F16_GROUPS, 256, 250, 5>(left, right, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256)
+groups_10(KD_MAP(a), const bf16 *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    boxes<bf16, true> left = {KD_MAP_OF(a)};
+    matrix<bf16, 120, false> right = {b};
+    multiply<CT_BF16_GROUPS, 128, 120, 5>(left, right, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256)
+groups_11(KD_MAP(b), const float *a, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    matrix<float, M, false> left = {a};
+    boxes<float, true> right = {KD_MAP_OF(b)};
+    multiply<CT_TF32_GROUPS, 64, 50, 6>(left, right, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256)
+groups_12(KD_MAP(a), KD_MAP(b), float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    boxes<float, true> left = {KD_MAP_OF(a)};
+    boxes<float, true> right = {KD_MAP_OF(b)};
+    multiply<CT_TF32_GROUPS, 256, 250, 5>(left, right, c, shared);
 }

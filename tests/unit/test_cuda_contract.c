@@ -11,6 +11,7 @@
 #include "compiler/cuda/nvrtc.h"
 #include "ir/cubin.h"
 #include "ir/interp.h"
+#include "ir/tensor_map.h"
 #include "runtime/convert.h"
 #include "tests/check.h"
 #include "tests/unit/contraction_cases.h"
@@ -23,8 +24,8 @@ typedef struct {
     const char *what;
     dl_interp *in;
     launch_fn *launch;
-    double most; /* relative distance */
-    int kernels;
+    double most;        /* relative distance */
+    int kernels, boxed; /* operands that tensor maps bring */
 } run;
 
 /* The element at each logical index, row by row, in memory as its type has it. */
@@ -52,19 +53,30 @@ static void *aligned(int64_t bytes) {
 static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
     const dl_kernel *k = n->kernel;
     dl_error err = {0};
-    void *memory[64], *args[64];
+    void *memory[64], *args[64 + DL_MAP_MOST], **behind = args + code->nmaps;
+    union {
+        _Alignas(DL_MAP_ALIGN) char bytes[DL_MAP_BYTES];
+        dl_emulated_map map;
+    } maps[DL_MAP_MOST];
     DL_CHECK(k->params.n + 1 < 64);
     for (int i = 0; i < k->params.n; i++) {
         const dl_type *t = &k->params.at[i].type;
-        memory[i] = aligned(dl_type_bytes(t)), args[i] = &memory[i];
+        memory[i] = aligned(dl_type_bytes(t)), behind[i] = &memory[i];
         if (i < k->nin) move(t, memory[i], dl_interp_data(r->in, n->in[i]), true);
     }
-    memory[k->params.n] = aligned(code->workspace), args[k->params.n] = &memory[k->params.n];
+    memory[k->params.n] = aligned(code->workspace), behind[k->params.n] = &memory[k->params.n];
+    for (int i = 0; i < code->nmaps; i++) {
+        const dl_tensor_map *m = &code->maps[i];
+        maps[i].map = dl_tensor_map_emulated(m, (uint64_t)(uintptr_t)memory[m->param]), args[i] = &maps[i];
+        CHECK(dl_tensor_map_fits(m, dl_type_bytes(&k->params.at[m->param].type)), "%s", r->what);
+    }
+    r->boxed += code->nmaps;
     bool ok = true;
     for (int phase = 0; phase < code->phases && ok; phase++) {
         char name[128], error[512] = "";
         snprintf(name, sizeof name, "%s_%d", k->name, phase);
-        ok = !r->launch(name, k->params.n + 1, args, (unsigned)code->units[phase],
+        int front = phase ? 0 : code->nmaps;
+        ok = !r->launch(name, front + k->params.n + 1, phase ? behind : args, (unsigned)code->units[phase],
                         (unsigned)code->threads[phase], (unsigned)code->shared[phase], (unsigned)(phase + 1),
                         error, sizeof error);
         CHECK(ok, "%s, %s: %s", r->what, name, error);
@@ -110,6 +122,7 @@ static int variant_of(const dl_kernel *k, const dl_target *t, const char *begins
 }
 
 static dl_nvrtc nvrtc;
+static int boxed;     /* operands that tensor maps have brought */
 static int in_groups; /* kernels by wgmma that NVRTC has compiled */
 
 /* A kernel by wgmma, in the text that emulation has run but for what stands in front of it. */
@@ -176,7 +189,7 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
                 check_node(&r, g->nodes.at[i], &code[i]);
             else
                 CHECK(dl_interp_node(r.in, g->nodes.at[i], &err), "%s", err.message);
-        all += r.kernels;
+        all += r.kernels, boxed += r.boxed;
         dl_interp_free(r.in);
         dlclose(library);
     }
@@ -208,8 +221,8 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
     for (int i = 0; i < m->graphs.n && !err.code; i += only ? 1 : each) {
         const char *what =
             dl_format(m->arena, "%s%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
-                      tf32 ? " in tf32" : "", variant ? " by wgmma" : "", m->graphs.at[i]->name,
-                      i < NCASES ? cases[i].what : "sums");
+                      tf32 ? " in tf32" : "", variant ? dl_format(m->arena, ", %s", variant) : "",
+                      m->graphs.at[i]->name, i < NCASES ? cases[i].what : "sums");
         if (!only || strstr(what, only))
             all += check_graph(what, m->arena, m->graphs.at[i], t, most, variant, NULL);
     }
@@ -238,10 +251,16 @@ static void test_tiles(const dl_target *t) {
                 {"128x256 by wgmma", "CT_TF32_GROUPS, 128, 256,", 150, 264, {164, 164}, DL_F32, DL_F32},
                 {"128x128 by wgmma", "CT_TF32_GROUPS, 128, 128,", 135, 128, {17, 163}, DL_F32, DL_F32},
                 {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 70, {162, 17}, DL_F32, DL_BF16},
-                {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 71, {40, 50}, DL_F32, DL_F16}};
+                {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 71, {40, 50}, DL_F32, DL_F16},
+                {"128x256 by TMA", "CT_BF16_GROUPS, 128, 256,", 152, 264, {328, 328}, DL_BF16, DL_BF16},
+                {"128x128 by TMA", "CT_F16_GROUPS, 128, 128,", 136, 128, {1312, 17}, DL_F16, DL_F16},
+                {"128x64 by TMA", "CT_BF16_GROUPS, 128, 64,", 264, 72, {296, 16}, DL_BF16, DL_BF16},
+                {"128x256 by TMA", "CT_TF32_GROUPS, 128, 256,", 150, 264, {164, 0}, DL_F32, DL_F32},
+                {"128x64 by TMA", "CT_TF32_GROUPS, 128, 64,", 130, 70, {660, 0}, DL_F32, DL_F32}};
     for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
         int r = (int)i / 2, way = i % 2;
         const int *terms = rows[r].terms;
+        if (!terms[way]) continue; /* no tensor map turns floats */
         dl_arena *arena = dl_arena_new(NULL);
         dl_error err = {0};
         const char *of[2];
@@ -299,6 +318,10 @@ int main(void) {
     test_type(t, DL_F16, true, false, 4, NULL);
     test_type(t, DL_F32, false, true, 4, "128x64 by wgmma");
     test_type(t, DL_BF16, true, true, 5, "128x64 by wgmma");
+    test_type(t, DL_F32, false, true, 3, "128x64 by TMA");
+    test_type(t, DL_BF16, false, false, 3, "128x64 by TMA");
+    test_type(t, DL_F16, true, false, 5, "128x64 by TMA");
+    CHECK(only || boxed >= 30, "%d operands by tensor maps", boxed);
     CHECK(only || !nvrtc.calls.compile || in_groups >= 40, "%d kernels by wgmma", in_groups);
     dl_arena_free(arena);
     return dl_test_end();

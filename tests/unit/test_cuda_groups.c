@@ -4,6 +4,7 @@
  * a C++ compiler. */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/cubin.h"
+#include "ir/tensor_map.h"
 #include "tests/unit/emulated.h"
 #include "tests/unit/sixteen_bits.h"
 
@@ -16,11 +17,15 @@ static const struct {
     int n, bn, stages;
     dl_dtype type;    /* f32: in TF32 */
     bool left, right; /* along the terms */
+    int boxes;        /* by tensor maps: 1 the left operand, 2 the right, 3 both; their maps stand in front */
 } kernels[] = {
-    {"groups_0", 250, 256, 5, DL_BF16, true, true}, {"groups_1", 250, 256, 5, DL_BF16, false, false},
-    {"groups_2", 120, 128, 5, DL_F16, true, false}, {"groups_3", 50, 64, 6, DL_F16, false, true},
-    {"groups_4", 250, 256, 5, DL_F32, true, true},  {"groups_5", 250, 256, 5, DL_F32, false, false},
-    {"groups_6", 120, 128, 5, DL_F32, false, true}, {"groups_7", 50, 64, 6, DL_F32, true, false}};
+    {"groups_0", 250, 256, 5, DL_BF16, true, true, 0},   {"groups_1", 250, 256, 5, DL_BF16, false, false, 0},
+    {"groups_2", 120, 128, 5, DL_F16, true, false, 0},   {"groups_3", 50, 64, 6, DL_F16, false, true, 0},
+    {"groups_4", 250, 256, 5, DL_F32, true, true, 0},    {"groups_5", 250, 256, 5, DL_F32, false, false, 0},
+    {"groups_6", 120, 128, 5, DL_F32, false, true, 0},   {"groups_7", 50, 64, 6, DL_F32, true, false, 0},
+    {"groups_8", 250, 256, 5, DL_BF16, true, true, 3},   {"groups_9", 250, 256, 5, DL_F16, false, false, 3},
+    {"groups_10", 120, 128, 5, DL_BF16, true, false, 1}, {"groups_11", 50, 64, 6, DL_F32, false, true, 2},
+    {"groups_12", 250, 256, 5, DL_F32, true, true, 3}};
 enum { NKERNELS = sizeof kernels / sizeof *kernels };
 
 static char *whole(const char *first, const char *groups) {
@@ -60,16 +65,45 @@ static void fill(operand *o, dl_dtype type, bool is_left) {
     }
 }
 
+/* A tensor map of an operand, which it says is the third of three matrices. */
+static void make_map(dl_emulated_map *to, const operand *o, dl_dtype type, bool along, int rows, int tile) {
+    int word = dl_dtype_bytes(type), line = along ? 64 : 128, pitch = along ? K : (rows + 7) / 8 * 8;
+    dl_tensor_map m = {.dtype = type,
+                       .swizzle = line,
+                       .box = {line / word, along ? tile : 64 / word, 1},
+                       .size = {along ? K : rows, along ? rows : K, 3},
+                       .step = {pitch * word, (int64_t)pitch * word * 512}};
+    CHECK(dl_tensor_map_fits(&m, 1 << 30));
+    *to = dl_tensor_map_emulated(&m, (uint64_t)(uintptr_t)o->memory - 2 * (uint64_t)m.step[1]);
+}
+
+static bool run(int i, unsigned shared, unsigned seed, const operand *a, const operand *b, float *c) {
+    static union {
+        _Alignas(DL_MAP_ALIGN) char bytes[DL_MAP_BYTES];
+        dl_emulated_map map;
+    } maps[2];
+    const void *pointers[] = {a->memory, b->memory, c, NULL};
+    void *at[4];
+    int n = 0;
+    make_map(&maps[0].map, a, kernels[i].type, kernels[i].left, M, 128);
+    make_map(&maps[1].map, b, kernels[i].type, kernels[i].right, kernels[i].n, kernels[i].bn);
+    for (int boxed = 1; boxed >= 0; boxed--)
+        for (int o = 0; o < 2; o++)
+            if ((kernels[i].boxes >> o & 1) == boxed)
+                at[n++] = boxed ? (void *)&maps[o] : (void *)&pointers[o];
+    at[n++] = (void *)&pointers[2], at[n++] = (void *)&pointers[3];
+    return launch(kernels[i].kernel, n, at, 1, 256, shared, seed, error, sizeof error) == 0;
+}
+
 /* How many sums are wrong; -1: the launch fails. */
 static int wrong_of(int i, unsigned seed) {
     static operand a, b;
     static float c[M * MOST_N];
     int n = kernels[i].n, wrong = 0;
-    int tiles = kernels[i].stages * (128 + kernels[i].bn) * 64, sums = 128 * (kernels[i].bn + 8) * 4;
+    int tiles = kernels[i].stages * ((128 + kernels[i].bn) * 64 + 8), sums = 128 * (kernels[i].bn + 8) * 4;
     fill(&a, kernels[i].type, true), fill(&b, kernels[i].type, false);
     for (int k = 0; k < M * n; k++) c[k] = NAN;
-    if (!RUN(kernels[i].kernel, 1, 256, (unsigned)(tiles > sums ? tiles : sums), seed, a.memory, b.memory, c))
-        return -1;
+    if (!run(i, (unsigned)(tiles > sums ? tiles : sums), seed, &a, &b, c)) return -1;
     for (int row = 0; row < M; row++)
         for (int column = 0; column < n; column += 7) {
             double want = 0;
@@ -99,8 +133,8 @@ static const struct {
     int kernel;
     const char *says; /* "": sums are wrong */
 } faults[] = {
-    {"kd_async_fence();", "", 0, "is not fenced"},
-    {"kd_async_fence();", "", 4, "is not fenced"},
+    {"kd_async_fence();", ";", 0, "is not fenced"},
+    {"kd_async_fence();", ";", 4, "is not fenced"},
     {"kd_wgmma_begin();\n        CT_UNROLL", "CT_UNROLL", 0, "without kd_wgmma_begin"},
     {"{ kd_wgmma_wait<0>(sums()); }", "{}", 0, "ends before its products are there"},
     {"kd_wgmma_wait<BEHIND - 1>(sums())", "kd_wgmma_wait<BEHIND + 1>(sums())", 0, ""},
@@ -117,13 +151,57 @@ static const struct {
     {"row = (int)threadIdx.x / 32 * 16", "row = (int)threadIdx.x / 64 * 32", 3, ""},
     {"ct_round_tile(a, tile), ct_round", "ct_round", 6, ""},
     {", ct_round_tile(b, tile + A::BYTES_OF_TILE)", "", 4, ""},
-    {"ct_round_tile(b, tile + A::BYTES_OF_TILE);\n        kd_async_fence();",
-     "kd_async_fence();\n        ct_round_tile(b, tile + A::BYTES_OF_TILE);", 4, "is not fenced"},
+    {"!B::BOXED) kd_async_fence();",
+     "!B::BOXED) kd_async_fence(); ct_round_tile(b, tile + A::BYTES_OF_TILE);", 4, "is not fenced"},
     {"i < F::COUNT;", "i < F::COUNT - 1;", 5, ""},
     {"row() + i % EIGHTS * 8, (", "row() + i % EIGHTS * 4, (", 5, ""},
     {"s.col(k + term() + f * 4, end)", "s.col(k + term() + f * 4, end + 1)", 5, ""},
     {"kd_wgmma_tf32(sums(), a, b)", "kd_wgmma_tf32(sums(), b, a)", 7, ""},
+    /* of boxes */
+    {"kd_barrier_wait(barrier(stage), parity);", "", 8, "more arrive at a barrier"},
+    {"barriers + (unsigned)stage * 8", "barriers + (unsigned)stage * 4", 8, "no multiple of 8"},
+    {"if (stage == STAGES - 1) parity ^= 1;", "", 9, "ends before its copies are there"},
+    {", parity = 0;", ", parity = 1;", 8, "more arrive at a barrier"},
+    {"kd_barrier_expect(barrier(stage), BYTES)", "kd_barrier_expect(barrier(stage), BYTES - 64)", 8,
+     "bytes, and"},
+    {"kd_barrier_expect(barrier(stage), BYTES)", "kd_barrier_expect(barrier(stage), 2 * BYTES)", 10,
+     "bytes, and"},
+    {"if (threadIdx.x == 0) kd_barrier_expect(barrier(stage), BYTES);", "", 8,
+     "for copies that nobody begins"},
+    {"if (threadIdx.x == 0) kd_barrier_expect", "kd_barrier_expect", 8, "bytes, and"},
+    {"kd_barrier_begin(barrier(i), 1)", "kd_barrier_begin(barrier(i), 2)", 8,
+     "for copies that nobody begins"},
+    {"i < STAGES; i++) kd_barrier_begin", "i < STAGES - 1; i++) kd_barrier_begin", 8,
+     "a barrier that has not"},
+    {"kd_barrier_begin(barrier(i), 1);\n        kd_async_fence();", "kd_barrier_begin(barrier(i), 1);", 8,
+     "nobody has fenced"},
+    {"if (threadIdx.x != 0) return;\n        if constexpr", "if constexpr", 8, "more boxes under way"},
+    {"s.map, (int)k, first, s.matrix()", "s.map, first, (int)k, s.matrix()", 8, ""},
+    {"(int)k, first, s.matrix()", "(int)k, first, s.matrix() + 1", 8, ""},
+    {"first + i * OF_BLOCK", "first + i * 32", 9, ""},
+    {"i * lines::LINES * CT_BLOCK), s.map", "i * CT_BLOCK), s.map", 9, ""},
+    {"(i * THREADS + (int)threadIdx.x) * STEP", "(i * THREADS + (int)threadIdx.x / 2) * STEP", 12, ""},
 };
+
+/* A map whose lines are turned otherwise, or whose boxes are others, than the tiles that wgmma reads. */
+static void test_other_maps(void) {
+    static const struct {
+        const char *text, *fault;
+    } of[] = {{"at ^= (at >> 7 & (m->swizzle / 16 - 1)) << 4;", "at ^= (at >> 7 & (192 / m->swizzle)) << 4;"},
+              {"at ^= (at >> 7 & (m->swizzle / 16 - 1)) << 4;", ""},
+              {"y++, from += m->swizzle)", "y++, from += 64)"},
+              {"__builtin_memset(now.dynamic + at, 0, m->word)", "(void)at"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char *text = whole(dl_cuda_kernels_emulated, dl_cuda_kernels_emulated_groups),
+             *at = strstr(text, of[i].text);
+        CHECK(at, "no '%s'", of[i].text);
+        if (!at ||
+            !load(dl_format(arena, "%.*s%s%s", (int)(at - text), text, of[i].fault, at + strlen(of[i].text))))
+            continue;
+        CHECK(wrong_of(9, 1) > 0, "map %zu (%s) is not seen: %s", i, of[i].fault, error);
+        dl_object_unload(&object);
+    }
+}
 
 static void test_faults(void) {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
@@ -171,10 +249,11 @@ static void test_machine_code(void) {
 int main(void) {
     static char cache[] = "/tmp/dlc_groups_XXXXXX";
     if (!begin(cache)) return 77;
-    check_twins(dl_cuda_kernels_warpgroup, dl_cuda_kernels_emulated_groups, 7);
-    check_twins(dl_cuda_kernels_emulated_groups, dl_cuda_kernels_warpgroup, 7);
+    check_twins(dl_cuda_kernels_warpgroup, dl_cuda_kernels_emulated_groups, 11);
+    check_twins(dl_cuda_kernels_emulated_groups, dl_cuda_kernels_warpgroup, 11);
     test_kernels();
     test_faults();
+    test_other_maps();
     test_machine_code();
     end(cache);
     return dl_test_end();

@@ -106,9 +106,10 @@ static void check_launches(dl_plan *p) {
     dl_plan_kernel *k = &p->kernels.at[1];
     CHECK(dl_plan_check_code(p, &err), "%s", err.message);
     k->nargs = 2;
-    expect_check(p,
-                 "kernel 'stream': peak_stream_0 takes 2 arguments, 16 bytes in all, and its launches give 3 "
-                 "pointers and 0 numbers, 24 bytes");
+    expect_check(
+        p,
+        "kernel 'stream': peak_stream_0 takes 2 arguments, 16 bytes in all, and its launches give 0 tensor "
+        "maps, 3 pointers and 0 numbers, 24 bytes");
     k->nargs = 1, k->threads[0] *= 2;
     expect_check(p, "peak_stream_0 is made for 256 threads a block, and is launched with 512");
     k->threads[0] /= 2, k->phases = 2;

@@ -20,6 +20,7 @@ static dl_arena *arena;
 static dl_config *config;
 static dl_target target;
 static dl_buf told;
+static bool no_maps; /* the driver makes no tensor maps */
 
 static void hear(const char *what) { dl_puts(&told, what); }
 
@@ -79,7 +80,7 @@ static dl_plan *compile(dl_tuning *t, uint64_t table, int64_t (*ns)(const char *
     dl_compile_times times;
     dl_compile_options opt = options_of();
     told.n = 0;
-    dlr_fake_set((dlr_fake_options){.launch_ns = ns});
+    dlr_fake_set((dlr_fake_options){.launch_ns = ns, .no_maps = no_maps});
     bool ok = dl_tune(arena, config, NULL, &opt, t, &err);
     CHECK(ok && opt.tuner == &t->tuner, "%s", err.message);
     t->tuner.key += table;
@@ -265,6 +266,21 @@ static void test_floats(void) {
     type = "bf16";
 }
 
+/* Where the driver makes no tensor maps, ways that need them are not tried. */
+static void test_old_driver(const dl_trial *trial) {
+    const char *names[DL_MOST_VARIANTS];
+    dl_tuning t;
+    int by_maps = 0, left = 0;
+    for (int i = 0; i < trial->nways; i++) by_maps += strstr(trial->names[i], "TMA") != NULL;
+    no_maps = true;
+    const dl_plan *p = compile(&t, 40, few);
+    no_maps = false;
+    int n = dl_cuda_variants(trial->kernel, t.target, names);
+    for (int i = 0; i < n; i++) left += strstr(names[i], "TMA") != NULL;
+    CHECK(p && t.tried == 1 && by_maps > 0 && left == 0 && !strstr(p->kernels.at[0].variant, "TMA"),
+          "%d ways by maps, then %d: %s", by_maps, left, p ? p->kernels.at[0].variant : "");
+}
+
 int main(void) {
     char dir[] = "/tmp/dl_tune_XXXXXX"; /* its own: the table of another run would be read */
     dl_error err = {0};
@@ -289,6 +305,7 @@ int main(void) {
         test_wrong(trials, &trial);
         test_numbers();
         test_library();
+        test_old_driver(&trial);
         test_floats();
     }
     dl_session_close(s);

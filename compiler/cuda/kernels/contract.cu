@@ -3,7 +3,9 @@
  *     word                 its element in shared memory: bf16, f16 or float
  *     index, place         int or long; ct_place<index, parts>
  *     ALONG_K              do its neighbours in memory lie along k? Else along its rows.
- *     BYTES                so many of them at a time are copied as they are; 0: one by one, through load
+ *     BYTES                so many of them at a time are copied as they are; 0: one by one, through load;
+ *                          CT_BOXES: a tensor map brings them, and all below is replaced by
+ *     map, matrix()        the map, and which of its matrices is multiplied (contract_groups.cu)
  *     row(i), col(k, end)  what row i and term k add to an element's place; beyond the last: not in
  *     inside(row, col)     is there such an element? Else it is a zero.
  *     at(row, col)         where it is, or load(row, col): what it is
@@ -16,6 +18,7 @@
 enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_GROUPS, CT_F16_GROUPS, CT_TF32_GROUPS };
 /* Those of GROUPS are by wgmma: contract_groups.cu. */
 enum { CT_LINE = 64, CT_BLOCK = 128, CT_HELD = 4 /* places that a thread keeps, at most */ };
+enum { CT_BOXES = 128 };
 #ifdef __CUDACC_RTC__
 #define CT_UNROLL _Pragma("unroll")
 #define CT_LOOP   _Pragma("unroll 1")
@@ -59,9 +62,9 @@ template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
     }
 };
 
-/* How a block's threads fill tiles of an operand. TURNED: they lie along k, and memory along the rows
- * (contract_groups.cu). */
-template <class S, int ROWS, int THREADS, bool TURNED = false>
+/* How a block's threads fill tiles of an operand. TURNED: they lie along k, and memory along the rows; BOXES: by
+ * tensor maps (contract_groups.cu, both). */
+template <class S, int ROWS, int THREADS, bool TURNED = false, bool BOXES = S::BYTES == CT_BOXES>
 struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     typedef ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> lines;
     typedef typename S::word word;
@@ -73,7 +76,8 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
         ACROSS = lines::SPAN / STEP,
         DOWN = THREADS / ACROSS,
         COUNT = (LINES + DOWN - 1) / DOWN,
-        HELD = !S::ALONG_K ? 1 : COUNT <= (int)CT_HELD ? (int)COUNT : 0
+        HELD = !S::ALONG_K ? 1 : COUNT <= (int)CT_HELD ? (int)COUNT : 0,
+        BOXED = 0
     };
     place held[HELD ? HELD : 1];
     word words[S::BYTES ? 1 : COUNT];
@@ -103,8 +107,8 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
             CT_LOOP for (int i = (int)threadIdx.x; i < ROWS; i += THREADS) table()[i] = s.row(from + i);
         }
     }
-    /* Terms [k, k + depth), those from `end` on zeros, begin their way into the tile. */
-    INLINE void fetch(const S &s, kd_saddr tile, index k, index end) {
+    /* Terms [k, k + depth), those from `end` on zeros, begin their way into the tile; boxes count on a barrier. */
+    INLINE void fetch(const S &s, kd_saddr tile, index k, index end, kd_saddr) {
         place c;
         if constexpr (S::ALONG_K) c = s.col(k + across() / lines::WORD, end);
         CT_UNROLL for (int i = 0; i < COUNT; i++) {
@@ -265,9 +269,17 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
     INLINE void end() const {}
 };
 
+/* Barriers of tiles that come as boxes, so many bytes of each tile: a barrier for each that there is room for,
+ * behind them. Here for none; contract_groups.cu has the others. */
+template <int STAGES, int BYTES, bool ANY = BYTES != 0> struct ct_arrivals {
+    INLINE void begin(unsigned char *) {}
+    INLINE kd_saddr expect(int) { return 0; }
+    INLINE void wait(int) {}
+};
+
 /* The sums over terms [k, end) of rows from m on and columns from n on: an array of lines in shared memory,
  * BN + 8 floats each, there for all threads. `shared`: room for them and for the
- * tiles (dl_tiling_shared). */
+ * tiles, and 8 bytes more a stage where tiles come as boxes (dl_tiling_shared). */
 template <int ARITHMETIC, int BM, int BN, int WM, int WN, int STAGES, class SA, class SB>
 INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, typename SA::index n,
                             typename SA::index k, typename SA::index end, unsigned char *shared) {
@@ -278,12 +290,16 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     enum {
         DEPTH = CT_LINE / sizeof(typename SA::word),
         STAGE = (int)A::BYTES_OF_TILE + (int)B::BYTES_OF_TILE,
-        AHEAD = STAGES - (int)P::BEHIND
+        AHEAD = STAGES - (int)P::BEHIND,
+        BOXES = (A::BOXED ? (int)A::BYTES_OF_TILE : 0) + (B::BOXED ? (int)B::BYTES_OF_TILE : 0),
+        COPIES = !A::BOXED || !B::BOXED
     };
+    ct_arrivals<STAGES, BOXES> arrivals;
     A left;
     B right;
     P product;
     left.begin(a, m), right.begin(b, n);
+    arrivals.begin(shared + STAGES * STAGE);
     product.begin();
     __syncthreads();
     int count = end > k ? (int)((end - k + DEPTH - 1) / DEPTH) : 0, read = 0, write = 0;
@@ -291,7 +307,8 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     CT_LOOP do {
         unsigned char *from = shared + read * STAGE;
         if (t >= 0) { /* tile t is there, and nobody reads tile t - BEHIND any more */
-            kd_copy_wait<AHEAD - 1>();
+            if constexpr (COPIES) kd_copy_wait<AHEAD - 1>();
+            arrivals.wait(read);
             product.arrive(left, right, from);
             __syncthreads();
         }
@@ -299,10 +316,11 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
         unsigned char *to = shared + write * STAGE;
         if (more) {
             typename SA::index at = k + (t + AHEAD) * DEPTH;
-            left.fetch(a, kd_saddr_of(to), at, end);
-            right.fetch(b, kd_saddr_of(to) + (unsigned)A::BYTES_OF_TILE, at, end);
+            kd_saddr barrier = arrivals.expect(write);
+            left.fetch(a, kd_saddr_of(to), at, end, barrier);
+            right.fetch(b, kd_saddr_of(to) + (unsigned)A::BYTES_OF_TILE, at, end, barrier);
         }
-        kd_copy_commit();
+        if constexpr (COPIES) kd_copy_commit();
         if (t >= 0) {
             product.multiply(from, from + A::BYTES_OF_TILE);
             read = read + 1 == STAGES ? 0 : read + 1;
@@ -313,7 +331,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
         }
     } while (++t < count);
     product.end();
-    kd_copy_wait<0>();
+    if constexpr (COPIES) kd_copy_wait<0>();
     __syncthreads();
     int lane = (int)threadIdx.x % 32;
     float *sums = (float *)shared;

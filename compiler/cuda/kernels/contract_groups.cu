@@ -1,12 +1,18 @@
 /* A feed whose tiles lie along k, as wgmma wants floats, of an operand that lies along its rows: word by
  * word. A warp takes eight rows by four terms at a time: lines of 32 bytes of memory, and each bank once. */
 template <class S, int ROWS, int THREADS>
-struct ct_feed<S, ROWS, THREADS, true> : ct_lines<true, sizeof(typename S::word), ROWS> {
+struct ct_feed<S, ROWS, THREADS, true, false> : ct_lines<true, sizeof(typename S::word), ROWS> {
     typedef ct_lines<true, sizeof(typename S::word), ROWS> lines;
     typedef typename S::word word;
     typedef typename S::index index;
     typedef typename S::place place;
-    enum { STEP = 4, FOURS = CT_LINE / 16, EIGHTS = ROWS / 8 / (THREADS / 32), COUNT = FOURS * EIGHTS };
+    enum {
+        STEP = 4,
+        FOURS = CT_LINE / 16,
+        EIGHTS = ROWS / 8 / (THREADS / 32),
+        COUNT = FOURS * EIGHTS,
+        BOXED = 0
+    };
     static_assert(sizeof(word) == STEP && EIGHTS * 8 * (THREADS / 32) == ROWS, "rows of warps");
     place held[EIGHTS];
     word words[S::BYTES ? 1 : COUNT];
@@ -21,7 +27,7 @@ struct ct_feed<S, ROWS, THREADS, true> : ct_lines<true, sizeof(typename S::word)
     INLINE void begin(const S &s, index from) {
         CT_UNROLL for (int e = 0; e < EIGHTS; e++) held[e] = s.row(from + row() + e * 8);
     }
-    INLINE void fetch(const S &s, kd_saddr tile, index k, index end) {
+    INLINE void fetch(const S &s, kd_saddr tile, index k, index end, kd_saddr) {
         CT_UNROLL for (int f = 0; f < FOURS; f++) {
             place c = s.col(k + term() + f * 4, end);
             CT_UNROLL for (int e = 0; e < EIGHTS; e++) {
@@ -67,7 +73,7 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
     INLINE void arrive(const A &a, const B &b, unsigned char *tile) const {
         if constexpr (ARITHMETIC == CT_TF32_GROUPS)
             ct_round_tile(a, tile), ct_round_tile(b, tile + A::BYTES_OF_TILE);
-        kd_async_fence();
+        if constexpr (ARITHMETIC == CT_TF32_GROUPS || !A::BOXED || !B::BOXED) kd_async_fence();
     }
     /* Of an operand's tile: rows from `first` on, a multiple of 64, of step s of depth. */
     template <class F> static INLINE kd_tile part(const unsigned char *tile, int first, int s) {
@@ -96,3 +102,56 @@ template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_F16_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_F16_GROUPS, A, B, BM, BN, WM> {};
 template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_TF32_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_TF32_GROUPS, A, B, BM, BN, WM> {};
+
+/* ---- boxes ---- */
+/* A feed by a tensor map, whose boxes lie as tiles do: along k a tile is one, along the rows one is 128 bytes
+ * of them. The first thread asks for all. */
+template <class S, int ROWS, int THREADS>
+struct ct_feed<S, ROWS, THREADS, false, true> : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
+    typedef ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> lines;
+    typedef typename S::index index;
+    enum { STEP = 16, COUNT = lines::BYTES_OF_TILE / STEP / THREADS, BOXED = 1 };
+    static_assert(COUNT * STEP * THREADS == lines::BYTES_OF_TILE && (S::ALONG_K || lines::PITCH == CT_BLOCK),
+                  "whole boxes, and pieces of threads");
+    int first;
+
+    /* Its pieces, where it rounds what has come. */
+    INLINE bool has_piece(int) const { return true; }
+    INLINE int place_of(int i) const { return (i * THREADS + (int)threadIdx.x) * STEP; }
+    INLINE void begin(const S &, index from) { first = (int)from; }
+    INLINE void fetch(const S &s, kd_saddr tile, index k, index, kd_saddr barrier) {
+        if (threadIdx.x != 0) return;
+        if constexpr (S::ALONG_K) {
+            kd_copy_box(tile, s.map, (int)k, first, s.matrix(), barrier);
+        } else {
+            enum { BLOCKS = lines::SPAN / CT_BLOCK, OF_BLOCK = CT_BLOCK / lines::WORD };
+            CT_UNROLL for (int i = 0; i < BLOCKS; i++)
+                kd_copy_box(tile + (unsigned)(i * lines::LINES * CT_BLOCK), s.map, first + i * OF_BLOCK,
+                            (int)k, s.matrix(), barrier);
+        }
+    }
+    INLINE void put(unsigned char *) const {}
+};
+
+/* The first thread says what is expected; all wait, for tiles in the order in which there is room for them.
+ */
+template <int STAGES, int BYTES> struct ct_arrivals<STAGES, BYTES, true> {
+    kd_saddr barriers;
+    int parity;
+
+    INLINE kd_saddr barrier(int stage) const { return barriers + (unsigned)stage * 8; }
+    INLINE void begin(unsigned char *at) {
+        barriers = kd_saddr_of(at), parity = 0;
+        if (threadIdx.x != 0) return;
+        CT_UNROLL for (int i = 0; i < STAGES; i++) kd_barrier_begin(barrier(i), 1);
+        kd_async_fence();
+    }
+    INLINE kd_saddr expect(int stage) {
+        if (threadIdx.x == 0) kd_barrier_expect(barrier(stage), BYTES);
+        return barrier(stage);
+    }
+    INLINE void wait(int stage) {
+        kd_barrier_wait(barrier(stage), parity);
+        if (stage == STAGES - 1) parity ^= 1;
+    }
+};

@@ -117,7 +117,7 @@ struct state {
     /* the launch */
     void (*kernel)();
     void *const *args;
-    int nargs, n; /* n: threads of a block */
+    int nargs, nmaps, n; /* n: threads of a block */
     const char *name;
     bool by_warp;                                    /* see go_on */
     int order[THREADS], rank[WARPS], warp_at[WARPS]; /* threads as they begin; warps and their ranks */
@@ -130,6 +130,8 @@ struct state {
     barrier all;
     copies copying[THREADS];
     bool unfenced[THREADS]; /* written for wgmma: warpgroup.cc has not been told */
+    int barriers, boxes;    /* of warpgroup.cc: which have begun; copies that are not waited for */
+    int barred, barred_at;  /* threads that wait for copies which have not begun; a line of one */
     int products[THREADS];  /* of warpgroup.cc, that are not waited for */
     unsigned random;
     /* the process */
@@ -240,6 +242,8 @@ static void deadlock() {
                         "of the block have ended)",
                         now.warps[w].arrived, __builtin_popcount(now.warps[w].mask), w, now.warps[w].line,
                         now.ended);
+    if (now.barred)
+        fail("deadlock: %d threads wait in line %d for copies that nobody begins", now.barred, now.barred_at);
     fail("deadlock: %d of %d threads wait at the barrier in line %d, %d have ended", now.all.arrived, now.n,
          now.all.line, now.ended);
 }
@@ -292,11 +296,18 @@ static void go_on(bool own) {
     if (now.running != self) kd_switch(&self->top, now.running->top);
 }
 
+/* A tensor map (ir/tensor_map.h: dl_emulated_map). */
+struct map {
+    unsigned long address;
+    int mark, word, swizzle, box[3];
+    long size[3], step[2];
+};
+
 /* The kernels of the source, a nameless one last: compiler/cuda/emulate.c writes this behind it. */
 struct entry {
     const char *name;
     void (*run)();
-    int nargs, pointers; /* of the arguments, the first ones; the rest are longs */
+    int nargs, pointers, maps; /* the first arguments are tensor maps, then pointers; the rest are longs */
 };
 template <typename... T> constexpr int arity(void (*)(T...)) { return sizeof...(T); }
 template <class T> struct is_pointer {
@@ -305,10 +316,20 @@ template <class T> struct is_pointer {
 template <class T> struct is_pointer<T *> {
     enum { value = 1 };
 };
+template <> struct is_pointer<const map *> {
+    enum { value = 0 };
+};
+template <class T> struct is_map {
+    enum { value = 0 };
+};
+template <> struct is_map<const map *> {
+    enum { value = 1 };
+};
 template <class... T> constexpr int pointers_of(void (*)(T...)) { return (0 + ... + is_pointer<T>::value); }
+template <class... T> constexpr int maps_of(void (*)(T...)) { return (0 + ... + is_map<T>::value); }
 extern const entry kernels[];
 
-/* A kernel takes pointers, and longs, which pass as they do. Those too many do not disturb it: the caller
+/* A kernel takes pointers, those to tensor maps among them, and longs, which pass as they do. Those too many do not disturb it: the caller
  * clears the stack on every system that this runs on. */
 #define P4     void *, void *, void *, void *
 #define P8     P4, P4
@@ -346,6 +367,7 @@ static void body() {
         if (now.products[now.thread.x]) fail("it ends before its products are there");
         now.copying[now.thread.x].n = now.copying[now.thread.x].groups = 0;
         now.ended++;
+        if (now.ended == now.n && now.boxes) fail("the block ends before its copies are there");
         go_on(true);
     }
 }
@@ -415,6 +437,7 @@ static void run_block() {
     __builtin_memset(now.unfenced, 0, sizeof now.unfenced);
     __builtin_memset(now.products, 0, sizeof now.products);
     now.started = now.ended = now.all.arrived = 0, now.ready = 0;
+    now.barriers = now.boxes = now.barred = 0;
     now.running = new_fibre();
     run(now.order[now.started++]);
     kd_switch(&now.host, now.running->top);
@@ -476,7 +499,7 @@ static bool refuse(char *error, size_t size, const char *name, const char *why) 
 
 static bool launch(void *const *args, unsigned seed) {
     void *all[MOST_ARGS] = {nullptr};
-    for (int i = 0; i < now.nargs; i++) all[i] = *(void *const *)args[i];
+    for (int i = 0; i < now.nargs; i++) all[i] = i < now.nmaps ? args[i] : *(void *const *)args[i];
     now.args = all;
     if (!begin(seed)) return refuse(now.error, now.error_size, now.name, "no memory to emulate it");
     for (unsigned i = 0; i < now.blocks.x && !now.failed; i++) {
@@ -489,15 +512,16 @@ static bool launch(void *const *args, unsigned seed) {
 }
 } /* namespace emulated */
 
-/* How many arguments of a kernel are pointers, the first ones. -1: there is no such kernel. */
-extern "C" __global__ int dl_emulated_pointers(const char *kernel) {
+/* How many arguments a kernel takes; of them how many are tensor maps, the first ones, and pointers, those behind
+ * them. -1: there is no such kernel. */
+extern "C" __global__ int dl_emulated_arguments(const char *kernel, int *maps, int *pointers) {
     for (const emulated::entry *e = emulated::kernels; e->name; e++)
-        if (__builtin_strcmp(e->name, kernel) == 0) return e->pointers;
+        if (__builtin_strcmp(e->name, kernel) == 0) return *maps = e->maps, *pointers = e->pointers, e->nargs;
     return -1;
 }
 
-/* Runs a kernel of this object on `nargs` arguments, each a pointer or a long; args[i] is where it stands, as for
- * cuLaunchKernel. `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory. `seed` draws
+/* Runs a kernel of this object on `nargs` arguments, each a tensor map, a pointer or a long; args[i] is where it
+ * stands, as for cuLaunchKernel. `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory. `seed` draws
  * the order of threads and blocks; 0: they begin as they are numbered. Returns 0, or 1 with a message in
  * error[size]. One launch of an object at a time. */
 extern "C" __global__ int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid,
@@ -520,7 +544,7 @@ extern "C" __global__ int dl_emulated_launch(const char *kernel, int nargs, void
     if (grid == 0) return 0;
     if (__atomic_exchange_n(&now.busy, true, __ATOMIC_ACQUIRE))
         return !refuse(error, size, kernel, "another kernel of its object is running");
-    now.kernel = found->run, now.name = kernel, now.nargs = nargs;
+    now.kernel = found->run, now.name = kernel, now.nargs = nargs, now.nmaps = found->maps;
     now.blocks = {grid, 1, 1}, now.threads = {block, 1, 1}, now.n = (int)block;
     now.dynamic_bytes = shared, now.error = error, now.error_size = size, now.failed = false;
     bool ok = launch(args, seed);

@@ -1,7 +1,10 @@
 /* The twin of warpgroup.cu. Tiles are read, and sums made, as late as the wait for them allows; until then
  * sums are NaN. Found: sums used or tiles overwritten before the wait, a thread that ends without one, sums
  * that are multiplied into without kd_wgmma_begin, copies and rounded floats that nobody has fenced, lanes
- * that give different tiles, and tiles that begin where the hardware would turn their pieces otherwise. Not
+ * that give different tiles, and tiles that begin where the hardware would turn their pieces otherwise. Boxes
+ * that a tensor map describes are NaN from their copy to the wait, and come then; found: other bytes on their
+ * way than a barrier expects, barriers that nobody has begun, fenced or arrived at, and a block that ends
+ * before its boxes are there. Not
  * seen: what else was written and not fenced, and warps of a group that give different tiles. */
 } /* namespace */
 namespace emulated {
@@ -110,6 +113,112 @@ static inline void multiply_end(int left) {
     now.products[thread] = kept;
     if (!kept) __builtin_memcpy(all->sum, all->before, sizeof(float) * all->nsums), all->begun = false;
 }
+
+/* ---- boxes by tensor maps ---- */
+
+enum { MOST_BARRIERS = 16, MOST_BOXES = 16, MAP_MARK = 0x706d };
+struct box {
+    unsigned char *to;
+    const map *from;
+    int at[3];
+};
+/* A phase of a barrier ends when all have arrived and as many bytes have come as they said. */
+struct barrier_of_copies {
+    unsigned char *at;
+    int count, missing, expected, phase, begun_by, nboxes, nwaiting;
+    long coming; /* bytes of boxes that have begun */
+    bool fenced;
+    box boxes[MOST_BOXES];
+    fibre *waiting[THREADS];
+};
+static barrier_of_copies barriers[MOST_BARRIERS];
+
+static inline barrier_of_copies *barrier_at(unsigned long at, int line) {
+    for (int i = 0; i < now.barriers; i++)
+        if (barriers[i].at == (unsigned char *)at) return &barriers[i];
+    fail("line %d: a barrier that has not begun", line);
+    return nullptr;
+}
+static inline void barrier_begin(unsigned long at, int count, int line) {
+    unsigned char *p = shared(at, 8, "a barrier", line);
+    for (int i = 0; i < now.barriers; i++)
+        if (barriers[i].at == p) fail("line %d: a barrier begins twice", line);
+    if (now.barriers == MOST_BARRIERS) fail("line %d: more barriers than are emulated", line);
+    barrier_of_copies *b = &barriers[now.barriers++];
+    b->at = p, b->count = b->missing = count, b->begun_by = now.thread.x, b->fenced = false;
+    b->expected = b->phase = b->nboxes = b->nwaiting = 0, b->coming = 0;
+}
+static inline void wake_waiting(barrier_of_copies *b) {
+    for (int i = 0; i < b->nwaiting; i++) wake(b->waiting[i]);
+    now.barred -= b->nwaiting, b->nwaiting = 0;
+}
+static inline void barrier_expect(unsigned long at, int bytes, int line) {
+    barrier_of_copies *b = barrier_at(at, line);
+    if (!b->missing) fail("line %d: more arrive at a barrier than it counts", line);
+    b->expected += bytes, b->missing--;
+    if (!b->missing) wake_waiting(b);
+}
+static inline void copy_box(unsigned long to, const map *from, int x, int y, int z, unsigned long barrier,
+                            int line) {
+    barrier_of_copies *b = barrier_at(barrier, line);
+    if (!b->fenced) fail("line %d: nobody has fenced the barrier's beginning", line);
+    if ((unsigned long)from % 64 || from->mark != MAP_MARK) fail("line %d: no tensor map", line);
+    if (from->box[0] * from->word != from->swizzle)
+        fail("line %d: boxes whose lines are no %d bytes are not emulated", line, from->swizzle);
+    long bytes = (long)from->box[0] * from->box[1] * from->box[2] * from->word;
+    unsigned char *p = shared(to, 1, "a box", line);
+    if (!is_shared(p, bytes)) fail("line %d: a box outside of the block's shared memory", line);
+    if ((to - (unsigned long)now.dynamic) % 128) fail("line %d: a box at no multiple of 128", line);
+    if (b->nboxes == MOST_BOXES) fail("line %d: more boxes under way than are emulated", line);
+    __builtin_memset(p, 0xff, bytes);
+    b->boxes[b->nboxes++] = {p, from, {x, y, z}};
+    b->coming += bytes, now.boxes++;
+}
+/* Its lines one behind the other, pieces turned by bits of their address; zeros outside of the tensor. */
+static inline void bring_box(const box *b) {
+    const map *m = b->from;
+    long from = b->to - now.dynamic;
+    for (int z = 0; z < m->box[2]; z++)
+        for (int y = 0; y < m->box[1]; y++, from += m->swizzle)
+            for (int x = 0; x < m->box[0]; x++) {
+                long at = from + (long)x * m->word;
+                int c[3] = {b->at[0] + x, b->at[1] + y, b->at[2] + z};
+                bool in = true;
+                for (int i = 0; i < 3; i++) in = in && c[i] >= 0 && c[i] < m->size[i];
+                at ^= (at >> 7 & (m->swizzle / 16 - 1)) << 4;
+                if (in)
+                    __builtin_memcpy(now.dynamic + at,
+                                     (const char *)m->address + (long)c[0] * m->word + c[1] * m->step[0] +
+                                         c[2] * m->step[1],
+                                     m->word);
+                else
+                    __builtin_memset(now.dynamic + at, 0, m->word);
+            }
+}
+/* Boxes come as late as the wait for them allows. */
+static inline void barrier_wait(unsigned long at, int parity, int line) {
+    barrier_of_copies *b = barrier_at(at, line);
+    while ((b->phase & 1) == parity) {
+        if (b->missing) {
+            b->waiting[b->nwaiting++] = now.running;
+            now.barred++, now.barred_at = line;
+            go_on(false);
+            continue;
+        }
+        if (b->coming != b->expected)
+            fail("line %d: a barrier expects %d bytes, and %ld are on their way", line, b->expected,
+                 b->coming);
+        for (int i = 0; i < b->nboxes; i++) bring_box(&b->boxes[i]);
+        now.boxes -= b->nboxes;
+        b->phase++, b->missing = b->count, b->expected = b->nboxes = 0, b->coming = 0;
+        wake_waiting(b);
+    }
+}
+static inline void fence() {
+    now.unfenced[now.thread.x] = false;
+    for (int i = 0; i < now.barriers; i++)
+        if (barriers[i].begun_by == (int)now.thread.x) barriers[i].fenced = true;
+}
 } /* namespace emulated */
 
 namespace {
@@ -119,7 +228,7 @@ template <int SWIZZLE> KD_INLINE kd_tile kd_tile_of(kd_saddr at, int leading, in
     return (from >> 4 & 0x3fff) | (kd_tile)(leading >> 4) << 16 | (kd_tile)(stride >> 4) << 32 |
            (kd_tile)(SWIZZLE == 128 ? 1 : 2) << 62;
 }
-KD_INLINE void kd_async_fence() { emulated::now.unfenced[threadIdx.x] = false; }
+KD_INLINE void kd_async_fence() { emulated::fence(); }
 KD_INLINE void kd_wgmma_begin() { emulated::under_way[threadIdx.x].begun = true; }
 KD_INLINE void kd_wgmma_commit() { emulated::under_way[threadIdx.x].groups++; }
 template <int LEFT, int N> void kd_wgmma_wait(float (&)[N]) { emulated::multiply_end(LEFT); }
@@ -141,4 +250,21 @@ template <int BYTES> void kd_round_tf32_at(kd_saddr at, int line = __builtin_LIN
     float *v = (float *)emulated::shared(at, BYTES, "floats to be rounded", line);
     for (int i = 0; i < BYTES / 4; i++) v[i] = kd_round_tf32(v[i]);
     emulated::now.unfenced[threadIdx.x] = true;
+}
+
+typedef emulated::map kd_map;
+#define KD_MAP(name)    const kd_map *name
+#define KD_MAP_OF(name) name
+inline void kd_barrier_begin(kd_saddr at, int count, int line = __builtin_LINE()) {
+    emulated::barrier_begin(at, count, line);
+}
+inline void kd_barrier_expect(kd_saddr at, int bytes, int line = __builtin_LINE()) {
+    emulated::barrier_expect(at, bytes, line);
+}
+inline void kd_barrier_wait(kd_saddr at, int parity, int line = __builtin_LINE()) {
+    emulated::barrier_wait(at, parity, line);
+}
+inline void kd_copy_box(kd_saddr to, const kd_map *from, int x, int y, int z, kd_saddr barrier,
+                        int line = __builtin_LINE()) {
+    emulated::copy_box(to, from, x, y, z, barrier, line);
 }

@@ -139,3 +139,42 @@ template <int BYTES> KD_INLINE void kd_round_tf32_at(kd_saddr at) {
                      "f"(v[3])
                      : "memory");
 }
+
+/* ---- boxes by tensor maps (PTX ISA: cp.async.bulk.tensor, mbarrier) ---- */
+/* A tensor map as the driver writes it (ir/tensor_map.h); one that is a kernel's parameter, and where it is.
+ */
+struct __align__(64) kd_map {
+    unsigned long words[16];
+};
+#define KD_MAP(name)    const __grid_constant__ kd_map name
+#define KD_MAP_OF(name) (&name)
+
+/* A barrier of 8 bytes in shared memory, by one thread, which fences it (kd_async_fence); `count` arrive in
+ * each of its phases. */
+KD_INLINE void kd_barrier_begin(kd_saddr at, int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
+}
+/* Arrives; the phase ends when so many bytes more have come. */
+KD_INLINE void kd_barrier_expect(kd_saddr at, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+/* Waits for the end of a phase: the first, the third, ... of parity 0. Then what it expected is there. */
+KD_INLINE void kd_barrier_wait(kd_saddr at, int parity) {
+    unsigned done;
+    do {
+        asm volatile("{\n.reg .pred done;\nmbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, done;\n}"
+                     : "=r"(done)
+                     : "r"(at), "r"(parity)
+                     : "memory");
+    } while (!done);
+}
+/* The map's box whose first element is number x of line y of matrix z, to a multiple of 128 bytes: its lines
+ * one behind the other, pieces turned as tiles' are; by one thread, which counts its bytes on the barrier. */
+KD_INLINE void kd_copy_box(kd_saddr to, const kd_map *from, int x, int y, int z, kd_saddr barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, "
+        "%5}], [%2];" ::"r"(to),
+        "l"(from), "r"(barrier), "r"(x), "r"(y), "r"(z)
+        : "memory");
+}

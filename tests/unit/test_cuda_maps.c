@@ -1,0 +1,333 @@
+/* Products whose operands come by tensor maps, as plans of their own: described in the plan, through its
+ * file, made when it is loaded, launched in captured graphs over the driver's fake; beside the interpreter,
+ * at random sizes. What is refused: maps that no driver makes, a driver that makes none, code that takes
+ * other arguments. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "compiler/cuda/cuda.h"
+#include "compiler/cuda/nvrtc.h"
+#include "compiler/session.h"
+#include "ir/cubin.h"
+#include "ir/interp.h"
+#include "runtime/cuda/driver.h"
+#include "tests/unit/compiled.h"
+#include "tests/unit/random_numbers.h"
+
+/* y = x v, for each of a batch of `b`; which of them lie along the terms. `shared`: v is one for all. */
+typedef struct {
+    dl_dtype type; /* f32: in TF32 */
+    int b, m, n, k;
+    bool along[2], shared;
+    const char *last; /* of %2 */
+} product;
+
+static const char *operand_text(dl_arena *arena, const product *p, int o) {
+    int size = o ? p->n : p->m;
+    char name = "MN"[o];
+    const char *lies = p->along[o] ? dl_format(arena, "%c=%d, K=%d", name, size, p->k)
+                                   : dl_format(arena, "K=%d, %c=%d", p->k, name, size);
+    return o && p->shared ? lies : dl_format(arena, "B=%d, %s", p->b, lies);
+}
+
+static const char *text_of(dl_arena *arena, const product *p) {
+    const char *type = dl_dtype_name(p->type),
+               *y = dl_format(arena, "%s[B=%d, M=%d, N=%d]", type, p->b, p->m, p->n);
+    return dl_format(arena,
+                     "graph @predict {\n  input $x = %%0 : %s[%s]\n  input $v = %%1 : %s[%s]\n"
+                     "  %%2 = contract $x, $v {over=[K]} : %s\n  %%3 = %s : %s\n  output \"y\" = %%3\n}\n",
+                     type, operand_text(arena, p, 0), type, operand_text(arena, p, 1), y, p->last, y);
+}
+
+/* By tensor maps, whatever the cost model says. */
+static bool choose_maps(void *user, int n, dl_coded *kernels, dl_error *err) {
+    (void)err;
+    for (int i = 0; i < n; i++) {
+        const char *names[DL_MOST_VARIANTS];
+        int all = dl_cuda_variants(kernels[i].kernel, user, names);
+        for (int v = all - 1; v >= 0; v--)
+            if (strstr(names[v], "TMA")) kernels[i].way.variant = v;
+    }
+    return true;
+}
+
+static dl_plan *plan_of(dl_arena *arena, const product *p, const dl_target *t, bool link) {
+    dl_error err = {0};
+    dl_compile_times times;
+    const char *text = text_of(arena, p);
+    dl_tuner tuner = {.choose = choose_maps, .user = (void *)(uintptr_t)t};
+    dl_compile_options opt = {
+        .target = t, .tuner = &tuner, .tf32 = true, .model = "text", .batch = 1, .link = link};
+    opt.recipe.optimizer = DL_OPT_NONE;
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
+    dl_plan *plan = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+    CHECK(plan, "%s%s", err.message, text);
+    return plan;
+}
+
+static dl_plan_entry *entry_with_maps(const dl_plan *p) {
+    for (int i = 0; p && i < p->kernels.n; i++)
+        for (int j = 0; j < p->kernels.at[i].entries.n; j++)
+            if (p->kernels.at[i].entries.at[j].maps.n) return &p->kernels.at[i].entries.at[j];
+    return NULL;
+}
+
+/* ---- numbers ---- */
+
+/* What the interpreter makes of numbers that the type has. */
+static double *interpret(dl_arena *arena, const product *p, float *const *in) {
+    dl_error err = {0};
+    const char *text = text_of(arena, p);
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
+    CHECK(m, "%s", err.message);
+    const dl_graph *g = m->graphs.at[0];
+    dl_interp *run = dl_interp_new(g, true);
+    for (int i = 0; i < 2; i++) {
+        double *to = dl_interp_data(run, &g->vars.at[i]->value);
+        for (int64_t k = 0; k < dl_type_count(&g->vars.at[i]->value.type); k++) to[k] = (double)in[i][k];
+    }
+    const dl_value *y = NULL;
+    for (int i = 0; i < g->nodes.n; i++) {
+        CHECK(dl_interp_node(run, g->nodes.at[i], &err), "%s", err.message);
+        y = &g->nodes.at[i]->out[0];
+    }
+    int64_t n = dl_type_count(&y->type);
+    double *result = malloc((size_t)n * sizeof *result);
+    memcpy(result, dl_interp_data(run, y), (size_t)n * sizeof *result);
+    dl_interp_free(run);
+    return result;
+}
+
+/* The plan's outputs, run twice over the fake: captured, or launch by launch. */
+static float *run_plan(const dl_plan *p, float *const *in) {
+    static const char *const names[] = {"x", "v"};
+    dlr_exec *exec = open_plan(p, 1);
+    if (!exec) return NULL;
+    for (int i = 0; i < 2; i++) dlr_state_write(exec, dlr_exec_variable(exec, names[i]), DL_F32, in[i]);
+    for (int i = 0; i < 2; i++) dlr_exec_run(exec, 0, NULL);
+    float *y = read_output(exec, 0, "y", DL_F32);
+    dlr_exec_close(exec);
+    return y;
+}
+
+static void check_product(const char *dir, const product *p, const dl_target *t, int most_maps) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    const char *file = dl_format(arena, "%s/maps.dlp", dir), *text = text_of(arena, p);
+    dl_plan *plan = plan_of(arena, p, t, true);
+    const dl_plan_entry *e = entry_with_maps(plan);
+    CHECK(e && e->maps.n <= most_maps, "no tensor maps: %s", text);
+    bool ok = plan && dl_plan_write(plan, file, &err) && (plan = dl_plan_read(arena, file, &err));
+    CHECK(ok, "%s", err.message);
+    float *in[2];
+    rng random = {11};
+    for (int o = 0; o < 2; o++) {
+        int64_t n = (int64_t)(o && p->shared ? 1 : p->b) * (o ? p->n : p->m) * p->k;
+        in[o] = malloc((size_t)n * sizeof **in);
+        /* few digits, so that sums are exact in any order */
+        for (int64_t i = 0; i < n; i++) in[o][i] = (float)rint(uniform(&random, -60, 60)) / 32;
+    }
+    double *want = interpret(arena, p, in);
+    for (int guarded = 0; ok && guarded < 2; guarded++) {
+        if (guarded) setenv("DLR_DEBUG", "guard", 1);
+        float *got = run_plan(plan, in);
+        unsetenv("DLR_DEBUG");
+        int64_t wrong = 0, n = (int64_t)p->b * p->m * p->n;
+        for (int64_t i = 0; got && i < n; i++) wrong += (double)got[i] != want[i];
+        CHECK(got && wrong == 0, "%s: %lld of %lld are wrong", text, (long long)wrong, (long long)n);
+        free(got);
+    }
+    for (int o = 0; o < 2; o++) free(in[o]);
+    free(want);
+    dl_arena_free(arena);
+}
+
+static int pick(rng *r, int from, int to) { return from + (int)(uniform(r, 0, 0.999999) * (to - from + 1)); }
+
+static void test_random(const char *dir, const dl_target *t) {
+    rng r = {3};
+    for (int i = 0; i < 14; i++) {
+        static const dl_dtype types[] = {DL_BF16, DL_F16, DL_F32};
+        product p = {.type = types[i % 3], .b = pick(&r, 1, 3), .last = i % 2 ? "relu %2" : "add %2, %2"};
+        bool floats = p.type == DL_F32;
+        int piece = 16 / dl_dtype_bytes(p.type);
+        for (int o = 0; o < 2; o++) p.along[o] = floats || pick(&r, 0, 1);
+        p.shared = pick(&r, 0, 2) == 0;
+        p.k = pick(&r, 1, 40) * piece, p.m = pick(&r, 1, 24) * piece, p.n = pick(&r, 1, 36) * piece;
+        check_product(dir, &p, t, 2);
+    }
+    /* one operand alone can: lines of 17 halves, floats along their rows */
+    check_product(dir, &(product){DL_BF16, 1, 40, 17, 64, {true, false}, false, "relu %2"}, t, 1);
+    check_product(dir, &(product){DL_F32, 2, 40, 24, 68, {false, true}, false, "relu %2"}, t, 1);
+    /* long sums, which blocks share */
+    check_product(dir, &(product){DL_BF16, 1, 16, 24, 4096, {true, true}, false, "relu %2"}, t, 2);
+}
+
+/* ---- what is refused ---- */
+
+static const product square = {DL_BF16, 1, 128, 64, 64, {true, true}, false, "relu %2"};
+
+static void test_damaged(const dl_target *t) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_plan *p = plan_of(arena, &square, t, true);
+    dl_plan_entry *e = entry_with_maps(p);
+    CHECK(e && dl_plan_check(p, &(dl_error){0}));
+    dl_tensor_map good = e ? e->maps.at[0] : (dl_tensor_map){0};
+    for (int i = 0; e && i < 10; i++) {
+        dl_error err = {0};
+        dl_tensor_map *m = &e->maps.at[0];
+        *m = good;
+        if (i == 0) m->param = p->kernels.at[0].nargs;
+        if (i == 1) m->offset = 8;
+        if (i == 2) m->step[0] += 8;
+        if (i == 3) m->size[1]++;
+        if (i == 4) m->size[2]++;
+        if (i == 5) m->box[1] = 257;
+        if (i == 6) m->box[0] *= 2;
+        if (i == 7) m->swizzle = 32;
+        if (i == 8) m->dtype = DL_I32;
+        if (i == 9) m->step[1] = (int64_t)1 << 40;
+        CHECK(!dl_plan_check(p, &err) && strstr(err.message, "entry"), "%d: %s", i, err.message);
+    }
+    if (e) {
+        dl_error err = {0};
+        e->maps.at[0] = good, e->maps.n--;
+        CHECK(!dl_plan_check_code(p, &err) && strstr(err.message, "arguments"), "a map less: %s",
+              err.message);
+        e->maps.n++;
+        CHECK(dl_plan_check_code(p, &(dl_error){0}));
+    }
+    dl_arena_free(arena);
+}
+
+/* A driver without the function: nothing is compiled for it, and no plan that needs it is opened. */
+static void test_old_driver(const dl_target *t) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_plan *p = plan_of(arena, &square, t, true);
+    dlr_fake_set((dlr_fake_options){.no_maps = true});
+    dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
+    CHECK(!exec && err.code == DL_RESOURCE && strstr(err.message, "cuTensorMapEncodeTiled"), "%s",
+          err.message);
+    dlr_exec_close(exec);
+    dlr_fake_set((dlr_fake_options){0});
+    dl_target without = *t;
+    without.has_maps = false;
+    p = plan_of(arena, &square, &without, true);
+    CHECK(p && !entry_with_maps(p));
+    dl_arena_free(arena);
+}
+
+/* ---- the operand's demands ---- */
+
+static void test_demands(const dl_target *t) {
+    static const struct {
+        product p;
+        int maps;
+    } of[] = {{{DL_BF16, 1, 128, 64, 64, {true, true}, false, "relu %2"}, 2},
+              {{DL_BF16, 1, 128, 64, 60, {true, true}, false, "relu %2"}, 0}, /* lines of 120 bytes */
+              {{DL_BF16, 1, 128, 60, 64, {true, false}, false, "relu %2"}, 1},
+              {{DL_BF16, 3, 128, 64, 64, {true, true}, true, "relu %2"}, 2},
+              {{DL_F32, 1, 128, 64, 64, {true, false}, false, "relu %2"}, 1}, /* no map turns floats */
+              {{DL_F32, 1, 128, 64, 64, {false, false}, false, "relu %2"}, 0}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        const dl_plan *p = plan_of(arena, &of[i].p, t, false);
+        const dl_plan_entry *e = entry_with_maps(p);
+        CHECK(p && (e ? e->maps.n : 0) == of[i].maps, "%zu: %d maps", i, e ? e->maps.n : 0);
+        dl_arena_free(arena);
+    }
+}
+
+/* ---- machine code ---- */
+
+/* The five models by tensor maps, wherever operands can come so: nothing spills, and code and launches agree.
+ */
+static void test_models(void) {
+    static const char *const models[][6] = {
+        {"--model=models/unet.dl", "--config=base", "--local_batch_size=64", "--amp_mode=bf16"},
+        {"--model=models/vit.dl", "--config=base", "--local_batch_size=16", "--amp_mode=bf16"},
+        {"--model=models/resnet.dl", "--n_classes=100", "--input_shape=[224,224,3]", "--local_batch_size=256",
+         "--amp_mode=bf16"},
+        {"--model=models/cnn_regressor.dl", "--config=test"},
+        {"--model=models/cnn_classifier.dl", "--input_shape=[32,32,3]", "--local_batch_size=64"}};
+    int all = 0;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_error err = {0};
+        char *argv[8] = {"test"};
+        int argc = 1, maps = 0;
+        for (; models[i][argc - 1]; argc++) argv[argc] = (char *)(uintptr_t)models[i][argc - 1];
+        dl_config *config = dl_config_open(arena, argc, argv, NULL, &err);
+        dl_session *session = config ? dl_session_open(arena, config, 1, NULL, &err) : NULL;
+        dl_compile_options opt;
+        bool ok = session && dl_session_options(session, "cuda:sm_90a", &opt, &err);
+        dl_tuner tuner = {.choose = choose_maps, .user = ok ? (void *)(uintptr_t)opt.target : NULL};
+        opt.tuner = &tuner;
+        dl_plan *p = ok ? dl_session_compile(session, &opt, &err) : NULL;
+        dl_resources *of = p ? DL_NEWS(arena, dl_resources, p->kernels.n + 1) : NULL;
+        ok = p && dl_plan_check(p, &err) && dl_plan_check_code(p, &err) &&
+             opt.target->backend->resources(arena, p, of, &err);
+        CHECK(ok, "%s: %s", models[i][0], err.message);
+        for (int k = 0; ok && k < p->kernels.n; k++) {
+            const dl_plan_kernel *of_plan = &p->kernels.at[k];
+            for (int e = 0; e < of_plan->entries.n; e++) maps += of_plan->entries.at[e].maps.n;
+            CHECK(of[k].spill_bytes == 0, "%s: %s (%s) spills", models[i][0], of_plan->name,
+                  of_plan->variant);
+        }
+        if (getenv("DL_TEST_SHOW")) printf("%s: %d maps\n", models[i][0], maps);
+        all += maps;
+        dl_session_close(session);
+        dl_arena_free(arena);
+    }
+    CHECK(all >= 100, "%d tensor maps in all", all);
+}
+
+/* Maps of 128 bytes stand in front, as the cubin says; nothing spills. */
+static void test_machine_code(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_nvrtc nvrtc;
+    dl_error err = {0};
+    const dl_target *t = dl_target_find("cuda:sm_90a", &err);
+    if (!t || !dl_nvrtc_find(arena, &nvrtc, &err)) {
+        printf("SKIP: %s\n", err.message);
+        dl_arena_free(arena);
+        return;
+    }
+    dl_plan *p = plan_of(arena, &square, t, true);
+    dl_plan_entry *e = entry_with_maps(p);
+    dl_cubin cubin;
+    CHECK(e && dl_plan_check_code(p, &err), "%s", err.message);
+    bool ok = e && dl_cubin_read(arena, p->objects.at[e->object].image, p->objects.at[e->object].bytes,
+                                 &cubin, &err);
+    const dl_cubin_kernel *k = ok ? dl_cubin_find(&cubin, e->symbol) : NULL;
+    CHECK(k && k->params[0].bytes == 128 && k->params[1].offset == k->params[0].offset + 128 &&
+              k->params[1].bytes == 128 && k->params[2].offset == k->params[0].offset + 256 &&
+              !k->spill_loads && !k->spill_stores,
+          "%s", err.message);
+    if (e) e->maps.n--;
+    CHECK(!dl_plan_check_code(p, &err) && strstr(err.message, "tensor maps"), "%s", err.message);
+    test_models();
+    dl_arena_free(arena);
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_maps_XXXXXX";
+    dl_error err = {0};
+    uint64_t key;
+    if (!test_cache(dir)) return 1;
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    bool here = t && t->backend->toolchain(arena, t, &key, &err);
+    dl_arena_free(arena);
+    test_machine_code();
+    if (!here) {
+        printf("SKIP: %s\n", err.message);
+        return 77;
+    }
+    test_demands(t);
+    test_random(dir, t);
+    test_damaged(t);
+    test_old_driver(t);
+    return dl_test_end();
+}
