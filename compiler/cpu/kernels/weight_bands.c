@@ -6,6 +6,7 @@
 #if HAS_TILES
 enum { WORD_BLOCKS = M_BLOCK / 2 / TILE_WORDS, BAND_FLOATS = WORD_BLOCKS * BLOCK_FLOATS };
 _Static_assert(BAND == PANEL && TILE_WORDS == LANES, "sums are turned where they stand");
+_Static_assert(M_BLOCK <= ROW_BLOCK, "a block's positions are rows that are gathered");
 
 /* dy's words of a block: [panel][block of words][BAND][TILE_WORDS], zeros behind its n positions and
  * its last channel. Returns whether all are finite. */
@@ -67,8 +68,7 @@ INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch 
 }
 
 /* Few channels: a position's rows are those of a group's taps side by side, zeros where taps lie outside.
- * They lie behind the packed words, as one part of unit_rows channels; the first of each block is position 0.
- */
+ * They lie behind the packed words, as one part of unit_rows channels. */
 INLINE float *gathered_rows(const struct weight_gradient *s, struct grad_scratch *t) {
     return t->data + (s->unit_rows / BAND + s->unit_panels) * BAND_FLOATS;
 }
