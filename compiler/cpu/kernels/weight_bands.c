@@ -158,7 +158,7 @@ UNUSED unsigned gather_taps(const struct weight_gradient *s, char *const *arg, s
                 sum_at_tap(s, arg, t, b, m, row.base[m] + elements_to(&from, at, 1), i * s->channels, sum);
         }
     }
-    return (1u << (n + 2 * TILE_WORDS - 1) / (2 * TILE_WORDS)) - 1;
+    return (1u << word_blocks((n + 1) / 2)) - 1;
 }
 
 /* A block of dy's words without positions that meet no x: what is not there makes no NaN of an infinity. */
@@ -180,9 +180,8 @@ UNUSED void sum_block_bands(const struct weight_gradient *s, char *const *arg, s
     int finite = turn_y(s, arg, t, b, n, y);
     begin_tiles();
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
-        long words = (n + 2 * TILE_WORDS - 1) / (2 * TILE_WORDS) * TILE_WORDS;
         unsigned some = s->gather ? gather_taps(s, arg, t, b, g, n, finite, sum) : meet(s, t, g, n, t->x_at);
-        if (some) pair_x(s, arg, t, b, 2 * words, x);
+        if (some) pair_x(s, arg, t, b, 2 * whole_blocks((n + 1) / 2), x);
         for (long p = 0; p < b->panels && some; p++)
             for (long q = 0; q < panels; q++) {
                 float *own = sum + (p * s->unit_rows + q * PANEL) * PANEL;
