@@ -9,28 +9,6 @@ enum { LINE = 8 /* elements: lines of sums begin at multiples of it */ };
 
 static bool is_point(const dl_counter *c) { return c->size == 1; }
 
-/* By how many elements one step of a counter moves in an operand. */
-static int64_t step_of(const dl_operand *o, dl_number_kind kind, int counter) {
-    int64_t step = o->step[0][kind][counter];
-    for (int i = 0; i < 3; i++) step += o->scale[i][kind][counter] * o->along[0][i];
-    return step;
-}
-
-/* Are all coordinates of its image inside, wherever windows begin? */
-static bool is_inside(const dl_product *p, const dl_operand *o) {
-    bool ok = true;
-    for (int i = 0; ok && i < 3; i++) {
-        int64_t least = 0, most = 0;
-        for (int kind = 0; kind < DL_NUMBERS; kind++)
-            for (int c = 0; c < p->number[kind].n; c++) {
-                int64_t reach = o->scale[i][kind][c] * (p->number[kind].at[c].size - 1);
-                *(reach < 0 ? &least : &most) += reach;
-            }
-        ok = !o->origin[i] && (!o->bounded[i] || (least >= 0 && most < o->limit[i]));
-    }
-    return ok;
-}
-
 /* The step of a number as a whole, whose counters follow each other without gaps; -1: it has none. */
 static int64_t whole_step(const dl_number *n, const int64_t *step) {
     int64_t first = 0, reach = -1;
@@ -44,13 +22,12 @@ static int64_t whole_step(const dl_number *n, const int64_t *step) {
 }
 
 static int64_t operand_step(const dl_product *p, const dl_operand *o, dl_number_kind kind) {
-    int64_t step[DL_MAX_RELATION];
-    for (int c = 0; c < p->number[kind].n; c++) step[c] = step_of(o, kind, c);
-    return whole_step(&p->number[kind], step);
+    return whole_step(&p->number[kind], o->step[0][kind]);
 }
 
 bool dl_product_matrix(const dl_product *p, const dl_operand *o, dl_matrix *to) {
     bool varies = p->alone || dl_product_many(p) != p->number[DL_BATCH].size;
+    for (int i = 0; i < 3; i++) varies |= o->bounded[i] || o->origin[i];
     for (int i = 0; i < DL_NUMBERS; i++)
         varies |= p->number[i].varies || p->number[i].size < 1 || p->number[i].size > INT32_MAX;
     if (varies) return false;
@@ -58,8 +35,7 @@ bool dl_product_matrix(const dl_product *p, const dl_operand *o, dl_matrix *to) 
     int64_t own = p->number[kind].size, terms = p->number[DL_TERMS].size, step = operand_step(p, o, kind),
             along = operand_step(p, o, DL_TERMS), next = operand_step(p, o, DL_BATCH);
     dl_dtype type = dl_operand_part(p, o, 0)->dtype;
-    if (o->nparts != 1 || o->base[0] < 0 || !is_inside(p, o) || step < 0 || along < 0 || next < 0)
-        return false;
+    if (o->nparts != 1 || o->base[0] < 0 || step < 0 || along < 0 || next < 0) return false;
     *to = (dl_matrix){
         .param = o->param[0], .offset = o->base[0] * dl_dtype_bytes(type), .dtype = type, .next = next};
     if ((along == 1 || terms == 1) && (step >= terms || own == 1))

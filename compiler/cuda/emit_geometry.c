@@ -104,8 +104,6 @@ static void find_y(dl_emitter *e, dl_product *p, const sizes *s) {
         slide(p, x, i, s->in[i]);
         x->scale[i][DL_ROWS][1 + i] = v->stride, x->scale[i][DL_TERMS][i] = v->dilation;
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
-        x->bounded[i] =
-            v->pad > 0 || (s->out[i] - 1) * v->stride + (s->tap[i] - 1) * v->dilation - v->pad >= s->in[i];
     }
     dl_operand_follow(p, w, DL_COLUMNS, 0, 0, 1);
     dl_operand_follow(p, w, DL_BATCH, 0, 0, s->o);
@@ -137,8 +135,6 @@ static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
         slide(p, x, i, s->in[i]);
         x->scale[i][DL_COLUMNS][i] = v->dilation, x->scale[i][DL_TERMS][1 + i] = v->stride;
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
-        x->bounded[i] =
-            v->pad > 0 || (s->out[i] - 1) * v->stride + (s->tap[i] - 1) * v->dilation - v->pad >= s->in[i];
     }
     p->coordinate[0] = grouped(e, p, s->o, p->number[DL_ROWS].at[0].name), p->of[0] = DL_ROWS;
     p->coordinate[1] = p->number[DL_COLUMNS].at[3].name, p->of[1] = DL_COLUMNS, p->inner = 1;
@@ -189,7 +185,6 @@ static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
         slide(p, y, i, s->out[i]);
         y->scale[i][DL_ROWS][1 + i] = 1, y->scale[i][DL_TERMS][i] = -one.fall;
         y->origin[i] = text[3] ? text[3] : of[3][0] ? dl_format(e->arena, "%lld", (long long)of[3][0]) : NULL;
-        y->bounded[i] = true;
         /* the tap: first + step * i */
         int axis = spatial(p, i);
         if (axis >= 0) dl_operand_follow(p, w, DL_TERMS, i, axis, one.step);
@@ -251,6 +246,26 @@ static void find_alone(dl_product *p, const sizes *s) {
     a->at[0] = p->number[DL_BATCH].at[0], a->n++, a->size *= a->at[0].size;
 }
 
+/* A coordinate that begins at 0 and never leaves its image is nobody's but the element's place: its counters
+ * step through memory themselves, so that convolutions by 1 x 1 count positions as a matrix its rows. */
+static void settle(const dl_product *p, dl_operand *o, int i) {
+    int64_t least = 0, most = 0;
+    for (int kind = 0; kind < DL_NUMBERS; kind++)
+        for (int c = 0; c < p->number[kind].n; c++) {
+            int64_t reach = o->scale[i][kind][c] * (p->number[kind].at[c].size - 1);
+            *(reach < 0 ? &least : &most) += reach;
+        }
+    o->bounded[i] = o->is_image && (o->origin[i] || least < 0 || most >= o->limit[i]);
+    if (o->bounded[i] || o->origin[i]) return;
+    for (int kind = 0; kind < DL_NUMBERS; kind++)
+        for (int c = 0; c < p->number[kind].n; c++) {
+            for (int part = 0; part < o->nparts; part++)
+                o->step[part][kind][c] += o->scale[i][kind][c] * o->along[part][i];
+            o->scale[i][kind][c] = 0;
+        }
+    for (int part = 0; part < o->nparts; part++) o->along[part][i] = 0;
+}
+
 void dl_product_windows(dl_emitter *e, dl_product *p) {
     static void (*const find[DL_NTENSORS])(dl_emitter *, dl_product *, const sizes *) = {
         [DL_TENSOR_X] = find_x, [DL_TENSOR_W] = find_w, [DL_TENSOR_Y] = find_y};
@@ -258,4 +273,6 @@ void dl_product_windows(dl_emitter *e, dl_product *p) {
     dl_product_count(p, e, DL_BATCH, s.group, NULL);
     find[dl_op_tensor(p->c->op, DL_RESULT_PLACE)](e, p, &s);
     find_alone(p, &s);
+    for (int o = 0; o < 2; o++)
+        for (int i = 0; i < 3; i++) settle(p, &p->operand[o], i);
 }

@@ -148,6 +148,17 @@ static void check_machine_code(const char *what, dl_arena *arena, const dl_kerne
     dl_buf_free(&text), dl_buf_free(&whole), dl_buf_free(&image), dl_buf_free(&log);
 }
 
+/* Convolutions by 1 x 1 read their operands as matrices: no place is taken apart into coordinates. */
+static void check_places(const char *what, const char *text) {
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, "INLINE place ")); n++) {
+        const char *end = strstr(at, "return p;"), *rest = strchr(at, '%');
+        CHECK(end && (!rest || rest > end), "%s: a place is taken apart: %.300s", what, at);
+        at = end ? end : at + 1;
+    }
+    CHECK(n || strstr(text, "CT_BOXES"), "%s: no way to find a place", what);
+}
+
 /* All of a graph behind the passes; how many contractions it has. `variant`: as which those are made that can
  * be, or NULL; `tile`: what its text must have, or NULL. */
 static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t, double most,
@@ -168,6 +179,7 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     dl_cuda_open(&whole, t, &needs);
     dl_putn(&whole, text.at, text.n);
     if (getenv("DL_TEST_SHOW")) printf("%s\n", text.at);
+    if (strstr(what, "2-D 1x1")) check_places(what, text.at);
     CHECK(!tile || (text.at && strstr(text.at, tile)), "%s: not in tiles %s", what, tile);
     dl_plan_object object = {.source = whole.at};
     int compiled = 0;
