@@ -398,7 +398,9 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
             DL_CHECK(e->k->space[e->lane_axis].size == 1);
             step = 1;
         }
-        bool whole = step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_is_whole(e);
+        /* what fills up the panel of a weight of one element is no scalar's */
+        const char *some = e->points && !p->type.rank ? e->points : NULL;
+        bool whole = !some && step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_is_whole(e);
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "%s%s((%s *)arg[%d] + ",
                 whole       ? "st"
@@ -407,7 +409,8 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
                 dl_emit_suffix(p->type.dtype), type, in->param);
         dl_emit_address(e, &p->type, in->index);
         if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
-        dl_putf(e->out, ", %sv%d%s%s);\n", c.open, in->args[0], c.close, whole ? "" : ", n");
+        dl_putf(e->out, ", %sv%d%s", c.open, in->args[0], c.close);
+        dl_putf(e->out, whole ? ");\n" : ", %s);\n", some ? some : "n");
         return;
     }
     put_guard(e, &p->type, in->index);

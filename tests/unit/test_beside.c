@@ -25,6 +25,9 @@ static const beside_case cases[] = {
      "O=20, C=12, kW=3", "f16", 190, false},
     {"a weight in bf16", "bf16[N=2, C=34, W=19]", "bf16[N=2, C=70, W=19]",
      "conv_grad_weight $a, $b " ONE_D "}", "O=70, C=34, kW=3", "bf16", 1, true},
+    {"a weight of one element", "f32[N=3, C=1, W=4]", "f32[N=3, C=1, W=2]",
+     "conv_grad_weight $a, $b {stride=[3], pad_lo=[0], pad_hi=[0], kernel=[1]}", "O=1, C=1, kW=1", "f32", 1,
+     false}, /* sums over it are itself */
     {"few channels", "f16[N=1, C=3, H=9, W=11]", "f16[N=1, C=33, H=9, W=11]",
      "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]}",
      "O=33, C=3, kH=3, kW=3", "f16", 120, false},

@@ -32,7 +32,7 @@ typedef void block_fn(char *const *arg, long group, long panel, long panels, lon
  * a panel. */
 INLINE long panel_points(long at, long all, long rows) {
     long n = all - at / PANEL / rows * PANEL - at % PANEL;
-    return n < LANES ? n : LANES;
+    return n < 0 ? 0 : n < LANES ? n : LANES;
 }
 
 typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
