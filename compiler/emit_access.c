@@ -431,15 +431,16 @@ static bool is_fetched(dl_emitter *e, const dl_kinstr *in) {
     return lane_step(e, t, in->index) == 1;
 }
 
-bool dl_emit_fetch(dl_emitter *e) {
-    bool any = false;
+int dl_emit_fetch(dl_emitter *e) {
+    int most = 0;
     for (int i = 0; i < e->now->run.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[e->now->run.at[i]];
         if (!is_fetched(e, in)) continue;
         dl_putf(e->out, "    __builtin_prefetch(%s + ", dl_emit_param(e, in->param));
         dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
         dl_puts(e->out, ");\n");
-        any = true;
+        int bytes = dl_dtype_bytes(e->k->params.at[in->param].type.dtype);
+        if (bytes > most) most = bytes;
     }
-    return any;
+    return most;
 }

@@ -97,8 +97,8 @@ void dl_emit_run(dl_emitter *e);
 void dl_emit_read(dl_emitter *e, int number);
 void dl_emit_instr(dl_emitter *e, int number);
 /* Asks for the lines of memory that a vector of the present sweep's loads and stores will touch, of arrays
- * that no cache is sure to hold, as statements. False: there are none. */
-bool dl_emit_fetch(dl_emitter *e);
+ * that no cache is sure to hold, as statements. Bytes of the largest of their elements; 0: there are none. */
+int dl_emit_fetch(dl_emitter *e);
 /* Puts a value away for later sweeps; one value at a time. */
 void dl_emit_keep(dl_emitter *e, int number);
 /* "x0 * 12 + x3": a point's number among those of some axes, outermost first; 0 without axes. */

@@ -59,16 +59,16 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
     code->units[phase] = s->gathered ? dl_ceil_div(rows, gathered_rows(e, s)) : t.units;
     code->scratch = s->gathered ? gathered_scratch(e, s) : dl_emit_rows_scratch(e->t);
     if (dl_emit_by_bands(e, s)) code->scratch += (t.columns - 1) * e->t->row_block * e->t->panel * 4;
-    const char *fetch =
-        s->gathered || dl_emit_by_bands(e, s) ? "0" /* bands ask for x alone */ : dl_emit_rows_fetch(e);
+    const char *fetch = dl_emit_rows_fetch(e);
     dl_emit_head(e, phase);
     if (!s->gathered && t.groups > 1 && keep_channels(e))
         put_shared_sums(e, s, t, code);
     else
         dl_emit_unit_sums(e, code->units[phase], code);
     if (s->gathered)
-        dl_putf(e->out, "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, sums);\n}\n",
-                name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name);
+        dl_putf(e->out,
+                "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, %s, sums);\n}\n", name,
+                w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name, fetch);
     else
         dl_putf(e->out, "    %s(&%s_shape, arg, %s, unit, scratch, %s_rows, %s, sums);\n}\n", unit, name, w,
                 name, fetch);

@@ -122,15 +122,15 @@ static void put_coordinates(dl_emitter *e, const product *p, const group *g, con
 }
 
 /* <kernel>_<name>: calls <kernel>_<vector> for each vector of some rows of a panel, and for what remains of a
- * row; `adds`: which may add up. */
-static void put_rows(dl_emitter *e, const product *p, const char *name, const char *vector, bool adds) {
+ * row, which may add up; with `line`, for each so many elements. */
+static void put_rows(dl_emitter *e, const product *p, const char *name, const char *vector, int line) {
     const dl_kernel *k = e->k;
     dl_putf(e->out,
             "static %svoid %s_%s(char *const *arg, const float *acc, long batch, long row, long rows, "
             "long column, long n, long step, double *sums) {\n"
             "    (void)batch, (void)column, (void)n, (void)step, (void)sums;\n",
-            adds ? dl_emit_warmth(e) : "", k->name, name);
-    const char *sums = adds ? dl_emit_take_sums(e) : "sums";
+            line ? "" : dl_emit_warmth(e), k->name, name);
+    const char *sums = line ? "sums" : dl_emit_take_sums(e);
     dl_puts(e->out, "    for (long end = row + rows; row < end; row++, acc += PANEL) {\n");
     put_coordinates(e, p, &p->batch, "batch");
     put_coordinates(e, p, &p->rows, "row");
@@ -141,13 +141,17 @@ static void put_rows(dl_emitter *e, const product *p, const char *name, const ch
         dl_putf(e->out, "    %s1, acc, %s);\n", call.at, sums);
     } else {
         const char *at = "acc + i / PANEL * step + i % PANEL";
-        dl_putf(e->out, "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, %s, %s);\n",
-                call.at, at, sums);
-        if (p->column.size % e->t->lanes)
+        if (line)
+            dl_putf(e->out, "    for (long i = 0; i < n; i += %d) %sLANES, %s, %s);\n", line, call.at, at,
+                    sums);
+        else
+            dl_putf(e->out, "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, %s, %s);\n",
+                    call.at, at, sums);
+        if (!line && p->column.size % e->t->lanes)
             dl_putf(e->out, "    if (i < n) %sn - i, %s, %s);\n", call.at, at, sums);
     }
     dl_puts(e->out, "    }\n");
-    if (adds) dl_emit_give_sums(e);
+    if (!line) dl_emit_give_sums(e);
     dl_puts(e->out, "}\n");
     dl_buf_free(&call);
 }
@@ -155,13 +159,14 @@ static void put_rows(dl_emitter *e, const product *p, const char *name, const ch
 /* What stands behind the sum. */
 static void put_behind(dl_emitter *e, const product *p) {
     dl_emit_body(e);
-    put_rows(e, p, "rows", "body", true);
+    put_rows(e, p, "rows", "body", 0);
 }
 
 /* What asks memory for all that this touches: its name, or "0": there is nothing. */
 static const char *put_fetch(dl_emitter *e, const product *p) {
-    if (!dl_emit_lines(e)) return "0";
-    put_rows(e, p, "fetch", "lines", false);
+    int line = dl_emit_lines(e);
+    if (!line) return "0";
+    put_rows(e, p, "fetch", "lines", line);
     return dl_format(e->arena, "%s_fetch", e->k->name);
 }
 

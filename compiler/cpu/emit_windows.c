@@ -198,15 +198,16 @@ void dl_emit_vector_head(dl_emitter *e, const char *name) {
     dl_puts(e->out, ";\n");
 }
 
-bool dl_emit_lines(dl_emitter *e) {
+int dl_emit_lines(dl_emitter *e) {
+    enum { LINE = 64 };
     size_t mark = e->out->n;
     dl_emit_vector_head(e, "lines");
-    bool any = e->mode == DL_LANES && dl_emit_fetch(e);
-    if (any)
+    int bytes = e->mode == DL_LANES ? dl_emit_fetch(e) : 0;
+    if (bytes)
         dl_puts(e->out, "}\n");
     else
         e->out->n = mark, e->out->at[mark] = 0;
-    return any;
+    return bytes ? LINE / bytes : 0;
 }
 
 void dl_emit_body(dl_emitter *e) {
@@ -235,8 +236,9 @@ void dl_emit_give_sums(dl_emitter *e) {
     if (n) dl_putf(e->out, "    for (long i = 0; i < %lldL; i++) sums[i] = own[i];\n", n);
 }
 
-/* Runs <kernel>_<vector> over m channels of one position; its coordinates are written as `at`, by axis. */
-static void put_channels(dl_emitter *e, const char *vector, const char *at, const char *indent) {
+/* Runs <kernel>_<vector> over m channels of one position; its coordinates are written as `at`, by axis.
+ * `line`: of how many at a time it asks for lines; 0: it is no such thing, and runs over vectors. */
+static void put_channels(dl_emitter *e, const char *vector, int line, const char *at, const char *indent) {
     const dl_kernel *k = e->k;
     dl_buf call = {0};
     dl_putf(&call, "%s_%s(arg, ", k->name, vector);
@@ -245,6 +247,12 @@ static void put_channels(dl_emitter *e, const char *vector, const char *at, cons
             dl_puts(&call, "channel + i, ");
         else
             dl_putf(&call, at, i ? i + 4 - k->nspace : 0);
+    }
+    if (line) {
+        dl_putf(e->out, "%sfor (long i = 0; i < m; i += %d) %sLANES, acc + i, sums);\n", indent, line,
+                call.at);
+        dl_buf_free(&call);
+        return;
     }
     dl_putf(e->out, "%slong i = 0;\n%sfor (; i + LANES <= m; i += LANES) %sLANES, acc + i, sums);\n", indent,
             indent, call.at);
@@ -259,31 +267,32 @@ void dl_emit_point(dl_emitter *e) {
             "static void %s_point(char *const *arg, const float *acc, const long at[4], long channel, long "
             "m, double *sums) {\n",
             e->k->name);
-    put_channels(e, "body", "at[%d], ", "    ");
+    put_channels(e, "body", 0, "at[%d], ", "    ");
     dl_puts(e->out, "}\n");
 }
 
 /* <kernel>_<name>: <kernel>_<vector> over some rows of a block. Where a row's place is a variable, the
  * compiler knows that no store changes it. */
-static void put_rows(dl_emitter *e, const char *name, const char *vector) {
+static void put_rows(dl_emitter *e, const char *name, const char *vector, int line) {
     dl_putf(e->out,
             "static void %s_%s(char *const *arg, const float *acc, const struct rows *row, long from, long "
             "n, long channel, long m, double *sums) {\n"
             "    for (long r = from; r < from + n; r++, acc += PANEL) {\n"
             "        const long at[4] = {row->out[0][r], row->out[1][r], row->out[2][r], row->out[3][r]};\n",
             e->k->name, name);
-    put_channels(e, vector, "at[%d], ", "        ");
+    put_channels(e, vector, line, "at[%d], ", "        ");
     dl_puts(e->out, "    }\n}\n");
 }
 
 void dl_emit_rows_behind(dl_emitter *e) {
     dl_emit_body(e);
-    put_rows(e, "rows", "body");
+    put_rows(e, "rows", "body", 0);
 }
 
 const char *dl_emit_rows_fetch(dl_emitter *e) {
-    if (!dl_emit_lines(e)) return "0";
-    put_rows(e, "fetch", "lines");
+    int line = dl_emit_lines(e);
+    if (!line) return "0";
+    put_rows(e, "fetch", "lines", line);
     return dl_format(e->arena, "%s_fetch", e->k->name);
 }
 

@@ -65,9 +65,9 @@ void dl_emit_vector_head(dl_emitter *e, const char *name);
 const char *dl_emit_take_sums(dl_emitter *e);
 const char *dl_emit_warmth(const dl_emitter *e); /* of the function that the loop stands in */
 void dl_emit_give_sums(dl_emitter *e);
-/* <kernel>_lines, which asks for the lines that <kernel>_body will touch. False: none, and nothing is
- * written. */
-bool dl_emit_lines(dl_emitter *e);
+/* <kernel>_lines, which asks for the lines that <kernel>_body will touch. How many elements it asks for; 0:
+ * none, and nothing is written. */
+int dl_emit_lines(dl_emitter *e);
 void dl_emit_point(dl_emitter *e);
 void dl_emit_rows_behind(dl_emitter *e);
 /* <kernel>_fetch, which asks memory for all that <kernel>_rows will touch; its name, or "0": there is

@@ -348,11 +348,24 @@ INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long
     return any(some);
 }
 
-/* Asks for what the band as many rows further on as a block has will read of a piece. */
-INLINE void fetch_band(const struct columns *c, const struct piece *p, long r) {
-    for (long end = r + BAND < c->rows ? r + BAND : c->rows; r < end; r++)
+/* Asks for what rows `from` to `to`, as many rows further on as a block has, will read of a piece. */
+INLINE void fetch_rows(const struct columns *c, const struct piece *p, long from, long to) {
+    for (; from < to; from++)
         for (long i = 0; i < p->n * 4; i += 64)
-            __builtin_prefetch(p->x + (c->row->base[r] + ROW_BLOCK) * p->step + i, 0, 2);
+            __builtin_prefetch(p->x + (c->row->base[from] + ROW_BLOCK) * p->step + i, 0, 2);
+}
+
+/* Rows of one panel whose sums are there, of which `done` are finished. */
+struct finished {
+    const float *acc;
+    long r, rows, done, channel, m;
+};
+INLINE void finish_rows(const struct columns *c, char *const *arg, struct finished *f, long to,
+                        double *sums) {
+    if (to > f->done)
+        c->finish(arg, f->acc + f->done * PANEL, c->row, f->r + f->done, to - f->done, f->channel, f->m,
+                  sums);
+    f->done = to;
 }
 
 /* The same by bands: acc[column][ROW_BLOCK][PANEL]. All bands are laid first: a panel's weights stay in the
@@ -381,9 +394,9 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
             terms[band][some[band]].b = piece[i].b, terms[band][some[band]++].n = piece[i].n;
             to += word_blocks(piece[i].n) * BLOCK_FLOATS;
         }
-        if (n) fetch_band(c, piece + n - 1, r);
     }
     begin_tiles();
+    struct finished behind = {0};
     for (long i = 0; i < c->columns; i++) {
         float *own = acc + i * ROW_BLOCK * PANEL;
         long channel = (c->first_column + i) * PANEL,
@@ -391,13 +404,20 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
         for (long band = 0, r = 0; r < c->rows; band++, r += BAND, own += BAND * PANEL) {
             long rows = c->rows - r < BAND ? c->rows - r : BAND;
             begin_band(own, PANEL, more);
-            for (long j = 0; j < some[band]; j++)
+            for (long j = 0; j < some[band]; j++) {
+                long from = rows * j / some[band], to = rows * (j + 1) / some[band];
+                if (i == 0) fetch_rows(c, piece + n - 1, r + from, r + to);
+                if (last && c->fetch) c->fetch(arg, own, c->row, r + from, to - from, channel, m, sums);
+                finish_rows(c, arg, &behind, behind.rows * (j + 1) / some[band], sums);
                 add_halves(terms[band][j].half[0], terms[band][j].half[1], terms[band][j].b + i * apart,
                            terms[band][j].n);
+            }
+            finish_rows(c, arg, &behind, behind.rows, sums);
             end_band(own, PANEL);
-            if (last && c->finish) c->finish(arg, own, c->row, r, rows, channel, m, sums);
+            if (last && c->finish) behind = (struct finished){own, r, rows, 0, channel, m};
         }
     }
+    finish_rows(c, arg, &behind, behind.rows, sums);
     end_tiles();
 }
 #endif
@@ -640,7 +660,7 @@ INLINE const float *gathered_weight(int pairs, struct array w, long terms, long 
 }
 
 UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct array w, long run, long unit,
-                          char *scratch, rows_fn *finish, double *sums) {
+                          char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct gather_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long most = s->pairs ? ROW_BLOCK : PACK_ROWS, n = fill_rows(s, p, unit * most, &t->row, most),
@@ -651,6 +671,7 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
     struct reach reach = reach_of(s, p->taps);
     for (long r = 0; r < n; r++) {
         float *row = t->a + r * nk;
+        if (fetch) fetch(arg, t->acc, &t->row, r, 1, 0, s->channels, sums);
         gather_row(s, &t->row, r, x, end, &reach, channels, p->taps, run, row);
         IF_PAIRS(s->pairs, clear_behind(row, terms, nk);)
     }
