@@ -41,7 +41,7 @@ enum {
 _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
 /* Are all operands of the kernel's products bf16, and does the target multiply such (kernels/pairs.c)? Its
- * loops may still want floats: of an odd number of terms. Attention on CPUs with tiles does: it has none, and
+ * loops may still want floats: of few terms. Attention on CPUs with tiles does: it has none, and
  * they multiply pairs in vectors at half the rate of floats. */
 bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t);
 

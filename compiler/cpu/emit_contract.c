@@ -231,16 +231,18 @@ static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     (is_folded(e, s) ? put_folded : put_by_parity)(e, s, code);
 }
 
-/* Are terms words of two bf16? Neighbouring channels of all parts, or terms of a row that is gathered but for
- * weights that are turned, where the target multiplies such. Into few channels a panel of tiles, though
- * mostly fill, is faster than sums along lanes. */
+/* Are terms words of two bf16, where the target multiplies such? Neighbouring channels of a part, or terms of
+ * a row that is gathered; not where all of a position are less than a tile's row, which would be mostly fill
+ * at each tap. Weights that are turned are words where they lie: of all parts' channels, and in gathered rows
+ * of each tap's. Into few channels a panel of tiles, though mostly fill, is faster than sums along lanes. */
 static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     bool even = true;
-    for (int i = 0; i < s->c->nparts[s->image]; i++)
-        even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size * s->joined % 2 == 0;
-    return dl_cpu_pairs(e->k, e->t) && (even || (s->gathered && !back)) &&
-           (back || e->t->tiles || !is_narrow(e, s));
+    for (int i = 0; i < s->c->nparts[s->image] - !s->gathered; i++)
+        even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
+    int64_t spread = back ? s->stride[0] * s->stride[1] * s->stride[2] : 1;
+    if (s->taps * s->summed < DL_BAND * spread && !s->gathered) return false;
+    return dl_cpu_pairs(e->k, e->t) && (back ? even : e->t->tiles || !is_narrow(e, s));
 }
 
 typedef void put_family(dl_emitter *e, const dl_shape *s, dl_emitted *code);

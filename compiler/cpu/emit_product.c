@@ -201,7 +201,7 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
 
 /* Are terms words of two bf16 (kernels/product.c)? */
 static bool is_paired(const dl_emitter *e, const product *p) {
-    return dl_cpu_pairs(e->k, e->t) && p->terms.size % 2 == 0 && even_step(p, 0, &p->terms) == 1 &&
+    return dl_cpu_pairs(e->k, e->t) && p->terms.size > 1 && even_step(p, 0, &p->terms) == 1 &&
            (even_step(p, 1, &p->terms) == 1 || even_step(p, 1, &p->column) == 1);
 }
 
@@ -234,13 +234,13 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
                   : p->batch.size * blocks * groups < UNITS))
         groups++;
     int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(p, 0, &p->terms);
-    bool direct = pairs || (left_step == 1 && side_type(p, 0) == DL_F32);
+    bool direct = pairs ? tiles || p->terms.size % 2 == 0 : left_step == 1 && side_type(p, 0) == DL_F32;
     const char *fetch = tiles ? "0" : put_fetch(e, p); /* bands ask for nothing */
     bool ahead = !direct && side_type(p, 0) != DL_F32 && groups > FEW;
     int64_t terms = banded ? dl_ceil_div(p->terms.size, DL_BAND) * (DL_BAND / 2)
-                           : p->terms.size / (pairs ? 2 : 1),
+                           : dl_ceil_div(p->terms.size, pairs ? 2 : 1),
             left_floats = p->batch.size * (banded  ? blocks * DL_BAND * terms
-                                           : ahead ? p->rows.size * p->terms.size
+                                           : ahead ? p->rows.size * terms
                                                    : 0),
             panel_floats = panels * terms * e->t->panel, right_floats = p->batch.size * panel_floats;
     dl_putf(e->out,
@@ -264,7 +264,7 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
         banded ? p->batch.size * terms / (DL_BAND / 2) : p->batch.size * (panels + (ahead ? blocks : 0));
     code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
     code->workspace = dl_plan_round((right_floats + left_floats) * 4);
-    code->scratch = (e->t->rows * e->t->panel + (direct || ahead ? 0 : e->t->row_block * p->terms.size)) * 4;
+    code->scratch = (e->t->rows * e->t->panel + (direct || ahead ? 0 : e->t->row_block * terms)) * 4;
     if (tiles) code->scratch = DL_BAND * (DL_CHAIN + unit_panels * e->t->panel) * 4;
     dl_emit_head(e, 0);
     if (ahead)

@@ -41,7 +41,13 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
     return s;
 }
 
-int64_t dl_shape_words(const dl_shape *s) { return s->pairs ? s->summed / 2 : s->summed; }
+/* Parts have words of their own, the last one of an odd number with a zero. */
+int64_t dl_shape_words(const dl_shape *s) {
+    int64_t words = 0;
+    for (int i = 0; s->pairs && i < s->c->nparts[s->image]; i++)
+        words += dl_ceil_div(dl_shape_part(s->k, s->c, s->image, i)->axis[1].size * s->joined, 2);
+    return s->pairs ? words : s->summed;
+}
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
@@ -68,8 +74,7 @@ void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *na
     dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
     for (int i = 0; i < s->c->nparts[operand]; i++) {
         const dl_type *t = dl_shape_part(e->k, s->c, operand, i);
-        dl_putf(e->out, "{%d, %lld, %s}, ", s->c->parts[operand][i],
-                (long long)(t->axis[1].size * places / (words ? 2 : 1)),
+        dl_putf(e->out, "{%d, %lld, %s}, ", s->c->parts[operand][i], (long long)(t->axis[1].size * places),
                 words ? "PAIR" : dl_emit_element(t->dtype));
     }
     dl_puts(e->out, "};\n");
@@ -150,12 +155,13 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
     dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name, (long long)s->batch);
     dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out), dl_emit_three(e->out, "scale", scale);
     dl_putf(e->out,
-            ".channels = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, .by_rows = %d, "
+            ".channels = %lld, .summed = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, "
+            ".by_rows = %d, "
             ".weight_taps = %lld, "
             ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",
-            (long long)channels, (long long)dl_shape_words(s), (long long)columns, (long long)unit_columns,
-            by_rows, (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c,
-            s->pairs);
+            (long long)channels, (long long)s->summed, (long long)dl_shape_words(s), (long long)columns,
+            (long long)unit_columns, by_rows, (long long)s->taps, (long long)(s->c->w_start / e->t->panel),
+            (long long)s->weight_c, s->pairs);
     dl_putf(
         e->out,
         ".nparts = %d, .npositions = %d, .part = %s_parts, .positions = %s_positions, .taps = %s_taps};\n",

@@ -55,6 +55,17 @@ static const beside_case cases[] = {
      "contract $a, $b {over=[N, T]}", "E=38, O=82", "bf16", 1, true},
     {"a product", "f32[N=5, E=37]", "f32[O=83, E=37]", "contract $a, $b {over=[E]}", "N=5, O=83", "f32", 1,
      true},
+    /* one of $a that is no number follows a row's last term, beside which stands a zero */
+    {"a product of an odd number in bf16", "bf16[N=10, E=33]", "bf16[O=83, E=33]",
+     "contract $a, $b {over=[E]}", "N=10, O=83", "bf16", 1, true},
+    {"an odd number of channels in bf16", "bf16[N=2, C=21, W=19]", "bf16[O=40, C=21, kW=3]",
+     "conv $a, $b {stride=[1], pad_lo=[1], pad_hi=[1]}", "N=2, C=40, W=19", "bf16", 1, true},
+    {"an odd number of dy's channels in bf16", "bf16[N=2, C=21, W=19]", "bf16[O=21, C=40, kW=3]",
+     "conv_grad_input $a, $b {stride=[1], pad_lo=[1], pad_hi=[1], size=[19]}", "N=2, C=40, W=19", "bf16", 1,
+     true},
+    {"an odd number, by parity into few", "bf16[N=2, C=21, W=19]", "bf16[O=21, C=5, kW=4]",
+     "conv_grad_input $a, $b {stride=[2], pad_lo=[1], pad_hi=[1], size=[38]}", "N=2, C=5, W=38", "bf16", 1,
+     true},
     {"products by heads", "bf16[B=2, S=19, H=3, E=32]", "bf16[B=2, T=21, H=3, E=32]",
      "contract $a, $b {over=[E]}", "B=2, S=19, H=3, T=21", "bf16", 1, true},
 };

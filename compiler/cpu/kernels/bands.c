@@ -123,9 +123,10 @@ HOT void add_rows(const float *a, long block, long row, const float *b, long wor
         add_products();
     }
 }
-/* A row of a band: `to` is its place in the first block. */
-INLINE void pack_words(const float *from, long words, float *to) {
-    for (; words > 0; words -= TILE_WORDS, from += TILE_WORDS, to += BLOCK_FLOATS) st(to, ldn(from, words));
+/* A row of a band, the words of n elements: `to` is its place in the first block. */
+INLINE void pack_words(const void *from, long n, float *to) {
+    for (const bf16 *p = from; n > 0; n -= 2 * TILE_WORDS, p += 2 * TILE_WORDS, to += BLOCK_FLOATS)
+        st(to, (vf)ld_panel_part(p, n));
 }
 /* to[16 rows][16 words] of 16 rows that are neighbours: word i is of the terms 2 i and 2 i + 1, whose first
  * rows stand at from[]. */

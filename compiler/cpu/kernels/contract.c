@@ -9,9 +9,14 @@ struct tap {
     int w;     /* position in the weight's taps */
     int at[3]; /* displacement of the input */
 };
-struct part { /* operands that lie side by side along the channels */
+struct part { /* operands that lie side by side along the channels; PAIR: they are summed by words of two */
     int arg, channels, type;
 };
+/* Channels that a term is; terms of a part: of an odd number the last one has a zero beside it. */
+INLINE long term_channels(const struct part *p) { return p->type == PAIR ? 2 : 1; }
+INLINE long part_terms(const struct part *p) {
+    return (p->channels + term_channels(p) - 1) / term_channels(p);
+}
 #define PART_OF(arg, part) ((struct array){(arg)[(part).arg], (part).type})
 /* Output positions out = step * j + shift, j < count, that share their taps: all of a convolution's, or one
  * parity of an input gradient's. Input position: scale * j + tap. */
@@ -21,12 +26,12 @@ struct positions {
 struct contraction {
     int batch, in[3], out[3], scale[3];
     int channels;              /* of the result */
-    int reduced;               /* channels summed over */
+    int summed, reduced;       /* channels summed over; terms that they are: with `pairs`, words of two */
     int columns, unit_columns; /* panels of result channels; those that a unit works on */
     int by_rows;               /* units of the same rows follow each other, else those of the same columns */
     int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
     int weight_channels;           /* its second axis */
-    int pairs; /* terms are words of two (pairs.c): channels of parts and `reduced` count them */
+    int pairs;                     /* terms are words of two (pairs.c) */
     int nparts, npositions;
     const struct part *part;
     const struct positions *positions;
@@ -186,10 +191,11 @@ struct columns {
 /* Neighbouring channels of one part at one tap. */
 struct piece {
     const struct tap *tap;
-    const char *x;  /* where the row whose base is 0 reads, */
-    int type;       /* elements of this type; */
-    const float *b; /* the weights */
-    long step, n;   /* bytes from position to position; channels */
+    const char *x;          /* where the row whose base is 0 reads, */
+    int type;               /* elements of this type; */
+    const float *b;         /* the weights */
+    long step, n;           /* bytes from position to position; terms */
+    long channel, channels; /* the first one, of all parts' channels; how many the terms are */
 };
 enum { PIECES = 64 }; /* at most in a tile's chain */
 
@@ -225,16 +231,19 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
         while (*k < c->channels) {
             if (room <= 0 || n == PIECES) return n;
             const struct part *part = s->part;
-            long at = c->first + *k, most = c->channels - *k < room ? c->channels - *k : room;
-            for (; at >= part->channels; part++) at -= part->channels;
-            if (most > part->channels - at) most = part->channels - at;
-            long bytes = bytes_of(part->type);
+            long at = c->first + *k, most = c->channels - *k < room ? c->channels - *k : room, before = 0;
+            for (; at >= part_terms(part); part++) at -= part_terms(part), before += part->channels;
+            if (most > part_terms(part) - at) most = part_terms(part) - at;
+            long by_term = term_channels(part), step = part->channels * bytes_of(part->type) / by_term,
+                 rest = part->channels - at * by_term;
             piece[n++] = (struct piece){tap,
-                                        arg[part->arg] + (by * part->channels + at) * bytes,
+                                        arg[part->arg] + by * step + at * bytes_of(part->type),
                                         part->type,
                                         c->b + (tap->w * c->depth + *k) * PANEL,
-                                        part->channels * bytes,
-                                        most};
+                                        step,
+                                        most,
+                                        before + at * by_term,
+                                        most * by_term < rest ? most * by_term : rest};
             *k += most, room -= most;
             IF_TILES(s->pairs, { room -= whole_blocks(most) - most; })
         }
@@ -267,13 +276,21 @@ INLINE void fetch_tile(const struct columns *c, const struct piece *p, long r) {
         for (long i = 0; i < bytes; i += 64) __builtin_prefetch(p->x + c->row->base[r] * p->step + i);
 }
 
-/* What a tile's rows read as floats: in `wide` where they are not, CHAIN a row. type[i]: of stretch i. */
-INLINE void widen_rows(struct stretch *stretch, const int *type, long n, float *wide) {
+/* Do positions follow each other in whole terms of four bytes? */
+INLINE int lies_whole(const struct piece *p) { return bytes_of(p->type) == 4 && p->step % 4 == 0; }
+/* What a tile's rows read as floats, or words: in `wide` where they are not, CHAIN a row. of[i]: the piece of
+ * stretch i. */
+INLINE void widen_rows(struct stretch *stretch, const struct piece *const *of, long n, float *wide) {
     for (long i = 0, k = 0; i < n; k += stretch[i++].n)
-        for (long r = 0; r < TILE_ROWS && bytes_of(type[i]) != 4; r++) {
+        for (long r = 0; r < TILE_ROWS && !lies_whole(of[i]); r++) {
             float *to = wide + r * CHAIN + k;
-            widen((struct array){stretch[i].a[r], type[i]}, stretch[i].n, to);
+            const void *from = stretch[i].a[r];
             stretch[i].a[r] = to;
+            IF_PAIRS(of[i]->type == PAIR, {
+                copy_words(from, of[i]->channels, to);
+                continue;
+            })
+            widen((struct array){from, of[i]->type}, of[i]->n, to);
         }
 }
 
@@ -285,7 +302,7 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
     struct stretch stretch[PIECES];
 #if HALVES
     float wide[TILE_ROWS * CHAIN] __attribute__((aligned(64)));
-    int type[PIECES];
+    const struct piece *of[PIECES];
 #endif
     for (long r = 0; r < c->rows; r += TILE_ROWS) {
         long some = 0, step = -1;
@@ -295,12 +312,12 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
             if (!any(in)) continue;
             if (step != piece[i].step) find_offsets(c->row, r, step = piece[i].step, at);
 #if HALVES
-            type[some] = piece[i].type;
+            of[some] = piece + i;
 #endif
             point_rows(piece + i, at, in, stretch + some++);
         }
 #if HALVES
-        widen_rows(stretch, type, some, wide);
+        widen_rows(stretch, of, some, wide);
 #endif
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
         if (n) fetch_tile(c, piece + n - 1, r + TILE_ROWS);
@@ -332,7 +349,7 @@ INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long
         all &= in[t], some |= in[t];
     }
     *half = (struct half){to, TILE_WORDS, BLOCK_FLOATS};
-    if (step && p->n % TILE_WORDS == 0 && !any(~all)) {
+    if (step && p->n % TILE_WORDS == 0 && lies_whole(p) && !any(~all)) {
         *half =
             (struct half){(const float *)(p->x + c->row->base[r] * p->step), step * p->step / 4, TILE_WORDS};
         return 1;
@@ -343,7 +360,7 @@ INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long
         find_offsets(c->row, r + t * TILE_ROWS, p->step, at);
         point_rows(p, at, in[t], &from);
         for (long k = 0; k < TILE_ROWS; k++)
-            pack_words(from.a[k], from.n, to + (t * TILE_ROWS + k) * TILE_WORDS);
+            pack_words(from.a[k], p->channels, to + (t * TILE_ROWS + k) * TILE_WORDS);
     }
     return any(some);
 }
@@ -423,7 +440,8 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
 #endif
 
 /* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie
- * along lanes. Of pairs o counts words, whose two elements are neighbours in memory. */
+ * along lanes. Of pairs o counts words, whose two elements are neighbours in memory: behind the last o of an
+ * odd number lies a panel's fill. */
 HOT void turn_panel(const struct contraction *s, struct array w, long tap, long c0, long o0, long n,
                     float *b) {
     long channels = s->weight_channels, m = channels - c0 < PANEL ? channels - c0 : PANEL, row = PANEL;
@@ -445,6 +463,7 @@ HOT void turn_panel(const struct contraction *s, struct array w, long tap, long 
         }
         k += run;
     }
+    IF_PAIRS(s->pairs && 2 * (o0 + n) > s->summed, keep_first(b + (n - 1) * PANEL);)
 }
 
 /* The weight as an input gradient reads it: packed[column][mirrored tap][o][PANEL], so that neighbouring taps
@@ -457,18 +476,19 @@ UNUSED void turn_weight(const struct contraction *s, struct array w, long unit, 
 /* The weights of a chain, where they are not turned yet (one column), or no floats. Returns how far columns
  * then lie apart. */
 UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
-    long taps = c->of->weight_taps, terms = 0, k = 0;
+    long taps = c->of->weight_taps, depth = c->of->weight_channels, terms = 0, k = 0;
     for (long i = 0; i < n; i++) terms += piece[i].n;
     for (long i = 0; i < n; k += piece[i++].n) {
-        long at = (piece[i].b - c->b) / PANEL;
+        long tap = piece[i].tap->w, at = piece[i].channel;
         float *to = c->chain + k * PANEL;
         if (c->made == BY_TURNING)
-            turn_panel(c->of, c->weight, taps - 1 - at / c->depth, c->first_column * PANEL, at % c->depth,
+            turn_panel(c->of, c->weight, taps - 1 - tap, c->first_column * PANEL, c->of->pairs ? at / 2 : at,
                        piece[i].n, to);
         for (long column = 0; HALVES && c->made >= BY_WIDENING && column < c->columns; column++) {
-            long from = ((c->first_column + column) * taps * c->depth + at) * PANEL;
+            long from = (((c->first_column + column) * taps + tap) * depth + at) * PANEL;
             IF_PAIRS(c->made == BY_PAIRING, {
-                pair_panels((const bf16 *)c->weight.at + 2 * from, piece[i].n, to + column * terms * PANEL);
+                pair_panels((const bf16 *)c->weight.at + from, piece[i].channels,
+                            to + column * terms * PANEL);
                 continue;
             })
             widen(from_element(c->weight, from), piece[i].n * PANEL, to + column * terms * PANEL);
@@ -535,8 +555,8 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
 UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct array w, long unit, char *scratch,
                       rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    long words = (long)s->weight_start * s->weight_taps * s->reduced * PANEL;
-    w = from_element(w, s->pairs && !is_float(w) ? 2 * words : words);
+    long depth = is_float(w) ? s->reduced : s->weight_channels;
+    w = from_element(w, (long)s->weight_start * s->weight_taps * depth * PANEL);
     struct columns c = columns_of(s, unit, t, w, s->reduced, finish, fetch);
     sum_columns(&c, arg, t->acc, sums);
 }
@@ -642,14 +662,11 @@ INLINE void gather_row(const struct contraction *s, const struct rows *row, long
  * made. */
 INLINE const float *gathered_weight(int pairs, struct array w, long terms, long n, float *made) {
     IF_PAIRS(pairs, {
-        long words = terms / 2;
+        long words = (terms + 1) / 2;
         if (is_float(w)) /* turned into words */
             for (long i = 0; i < words * PANEL; i += LANES) st(made + i, ld((const float *)w.at + i));
         else
-            pair_panels(w.at, words, made);
-        if (terms % 2)
-            pair_rows(ld_panel((const bf16 *)w.at + (terms - 1) * PANEL), ld_panel(no_elements),
-                      made + words++ * PANEL);
+            pair_panels(w.at, terms, made);
         for (long i = words * PANEL; i < n * PANEL; i += LANES) st(made + i, (vf){0});
         return made;
     })

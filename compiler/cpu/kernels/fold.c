@@ -27,6 +27,7 @@ UNUSED void fold_weight(const struct fold *f, struct array w, long unit, float *
                     to[lane] =
                         element(w, ((unit * s->weight_taps + from) * s->weight_channels + c) * width + i);
                 }
+                IF_PAIRS(s->pairs && 2 * (unit * width + i + 1) > s->summed, keep_first(to);)
             }
 }
 

@@ -33,18 +33,27 @@ INLINE void pair_rows(v_panel a, v_panel b, float *to) {
     st(to + LANES, (vf)__builtin_shufflevector(a, b, UPPER_PAIRS));
 }
 INLINE v_panel ld_panel(const bf16 *p) { return *(const v_panel_any *)p; }
-/* The first n elements, and zeros. */
+/* The first n elements, and zeros; nothing behind them is touched. */
+typedef short v_masked __attribute__((vector_size(PANEL * 2)));
 INLINE v_panel ld_panel_part(const bf16 *p, long n) {
-    v_panel v = {0};
-    for (long i = 0; i < n; i++) v[i] = p[i];
-    return v;
+    return (v_panel)__builtin_ia32_loaddquhi512_mask((const void *)p, (v_masked){0},
+                                                     n < PANEL ? (1u << n) - 1 : ~0u);
 }
 /* What stands beside the last one of an odd number. */
 static const bf16 no_elements[PANEL] __attribute__((aligned(64), unused));
-/* to[k][PANEL words] = rows 2 k and 2 k + 1, k < n. */
+/* to[k][PANEL words] = rows 2 k and 2 k + 1 of n. */
 HOT void pair_panels(const bf16 *from, long n, float *to) {
-    for (long k = 0; k < n; k++, from += 2 * PANEL, to += PANEL)
-        pair_rows(ld_panel(from), ld_panel(from + PANEL), to);
+    for (; n > 0; n -= 2, from += 2 * PANEL, to += PANEL)
+        pair_rows(ld_panel(from), ld_panel(n > 1 ? from + PANEL : no_elements), to);
+}
+/* The words of n elements. */
+INLINE void copy_words(const void *from, long n, float *to) {
+    for (const bf16 *p = from; n > 0; n -= PANEL, p += PANEL, to += LANES)
+        stn(to, (vf)ld_panel_part(p, n), (n + 1) / 2);
+}
+/* Words without their second elements. */
+INLINE void keep_first(float *to) {
+    for (long i = 0; i < PANEL; i += LANES) st(to + i, (vf)((vw)ld(to + i) & 0xffff));
 }
 #else
 #define IF_PAIRS(pairs, ...)

@@ -4,8 +4,8 @@
  * block, once a launch behind the panels. Where operands' elements lie is the emitter's: `at` functions from
  * the numbers of batch, row (or column) and term to an offset.
  *
- * Of pairs (pairs.c) a term is a word of two: the left operand is read where it lies, and of the right one
- * either terms or columns are neighbours. */
+ * Of pairs (pairs.c) a term is a word of two: the left operand is read where it lies, but where a zero must
+ * stand beside its last term, and of the right one either terms or columns are neighbours. */
 typedef long offset_fn(long batch, long row, long term);
 /* The rest of a kernel at `rows` rows from `row` on: `acc` has the sums of `n` columns from `column` on,
  * PANEL a row, those of a panel `step` behind those of the one before; `sums`: what is reduced beside them.
@@ -15,7 +15,7 @@ typedef void product_fn(char *const *arg, const float *acc, long batch, long row
 struct product {
     long batch, rows, columns, terms;
     int pairs;               /* do `terms` count words? */
-    long elements;           /* terms as they lie; words behind them are zeros */
+    long elements;           /* terms as they lie; what else words hold are zeros */
     int across;              /* are a row's panels finished together, as they lie in memory? */
     struct part left, right; /* arguments; channels: none */
     int direct;              /* is the left one read where it lies? */
@@ -33,29 +33,35 @@ struct product {
 INLINE long panels_of(const struct product *s) { return (s->columns + PANEL - 1) / PANEL; }
 
 #if HAS_PAIRS
+/* to[word][lane] = LANES words of LANES columns, which lie `step` elements apart. */
+HOT void turn_words(const bf16 *from, long step, float *to) {
+#define WORDS_IN(k)  vf r##k = (vf)ld_panel(from + k * step);
+#define WORDS_OUT(k) st(to + k * PANEL, r##k);
+    BLOCK_ROWS(WORDS_IN)
+    TURN_ALL
+    BLOCK_ROWS(WORDS_OUT)
+}
 /* One panel of words. */
 UNUSED void pair_right(const struct product *s, const bf16 *from, long batch, long column, long m,
                        float *to) {
     long k = 0;
-    if (m == PANEL && s->right_step == 1 && s->column_step > 1 && s->column_step % 2 == 0)
-        for (; k + LANES <= s->terms; k += LANES)
+    if (m == PANEL && s->right_step == 1 && s->column_step > 1)
+        for (; 2 * (k + LANES) <= s->elements; k += LANES)
             for (long i = 0; i < PANEL; i += LANES)
-                turn_block((struct array){from + s->right_at(batch, column + i, 2 * k), PAIR}, 0,
-                           s->column_step / 2, to + k * PANEL + i, PANEL);
+                turn_words(from + s->right_at(batch, column + i, 2 * k), s->column_step, to + k * PANEL + i);
     for (; k < s->terms; k++) {
+        int both = 2 * k + 1 < s->elements;
         if (s->column_step == 1) {
             const bf16 *a = from + s->right_at(batch, column, 2 * k),
-                       *b = from + s->right_at(batch, column, 2 * k + 1);
-            if (m == PANEL)
-                pair_rows(ld_panel(a), ld_panel(b), to + k * PANEL);
-            else
-                pair_rows(ld_panel_part(a, m), ld_panel_part(b, m), to + k * PANEL);
+                       *b = both ? from + s->right_at(batch, column, 2 * k + 1) : no_elements;
+            pair_rows(ld_panel_part(a, m), ld_panel_part(b, m), to + k * PANEL);
             continue;
         }
         for (long i = 0; i < PANEL; i++) { /* terms are neighbours */
-            float word = 0;
-            if (i < m) __builtin_memcpy(&word, from + s->right_at(batch, column + i, 2 * k), sizeof word);
-            to[k * PANEL + i] = word;
+            bf16 word[2] = {0};
+            if (i < m)
+                __builtin_memcpy(word, from + s->right_at(batch, column + i, 2 * k), both ? sizeof word : 2);
+            __builtin_memcpy(to + k * PANEL + i, word, sizeof word);
         }
     }
 }
@@ -97,6 +103,12 @@ struct product_scratch {
 
 /* Rows [row, row + n) of the left operand: left[row][term]. */
 UNUSED void pack_left(const struct product *s, struct array from, long batch, long row, long n, float *left) {
+    IF_PAIRS(s->pairs, {
+        for (long i = 0; i < n; i++)
+            copy_words(from_element(from, s->left_at(batch, row + i, 0)).at, s->elements,
+                       left + i * s->terms);
+        return;
+    })
     if (HALVES && s->left_step == 1) { /* terms are */
         for (long i = 0; i < n; i++)
             widen(from_element(from, s->left_at(batch, row + i, 0)), s->terms, left + i * s->terms);
@@ -136,10 +148,7 @@ UNUSED void pack_terms(const struct product *s, char *const *arg, long unit, flo
         for (long i = 0; i < 2 * TILE_WORDS; i += 2, to += PANEL) {
             const bf16 *a = from[i] ? from[i] + column : no_elements,
                        *b = from[i + 1] ? from[i + 1] + column : no_elements;
-            if (m == PANEL)
-                pair_rows(ld_panel(a), ld_panel(b), to);
-            else
-                pair_rows(ld_panel_part(a, m), ld_panel_part(b, m), to);
+            pair_rows(ld_panel_part(a, m), ld_panel_part(b, m), to);
         }
     }
     for (long i = 0; i < 2 * TILE_WORDS; i++)
@@ -175,10 +184,12 @@ HOT void product_bands(const struct product *s, char *const *arg, const float *p
         const float *band = packed + s->left_packed + (batch * bands + (row + r) / BAND) * s->terms * BAND,
                     *left = from_element(from, s->left_at(batch, row + r, 0)).at;
         for (long k = 0; k == 0 || k < s->terms; k += chain) {
-            long some = s->terms - k < chain ? s->terms - k : chain;
-            int as_it_lies = rows == BAND && s->row_step % 2 == 0 && s->row_step && some % TILE_WORDS == 0;
+            long some = s->terms - k < chain ? s->terms - k : chain,
+                 elements = s->elements - 2 * k < 2 * some ? s->elements - 2 * k : 2 * some;
+            int as_it_lies =
+                rows == BAND && s->row_step % 2 == 0 && s->row_step && elements % (2 * TILE_WORDS) == 0;
             for (long i = 0; i < rows && !as_it_lies && !s->left_packed; i++)
-                pack_words((const float *)from_element(from, s->left_at(batch, row + r + i, 0)).at + k, some,
+                pack_words(from_element(from, s->left_at(batch, row + r + i, 2 * k)).at, elements,
                            words + i * TILE_WORDS);
             for (long p = first; p < last; p++) {
                 float *own = acc + (p - first) * BAND * PANEL;

@@ -88,9 +88,7 @@ UNUSED void pair_part(const bf16 *x, long channels, long row, const struct grad_
         for (long m = 0; m < n; m += 2, panel += PANEL) {
             const bf16 *first = at[m] < 0 ? no_elements : x + at[m] * channels + c,
                        *second = at[m + 1] < 0 ? no_elements : x + at[m + 1] * channels + c;
-            if (some == PANEL)
-                pair_rows(ld_panel(first), ld_panel(second), panel);
-            else if (lane == 0)
+            if (lane == 0)
                 pair_rows(ld_panel_part(first, some), ld_panel_part(second, some), panel);
             else
                 for (long i = 0; i < some; i++)

@@ -80,10 +80,7 @@ UNUSED void pack_pairs_y(const struct weight_gradient *s, char *const *arg, cons
         for (long m = 0; m < n; m += 2) {
             const bf16 *first = y + t->y_pos[t->y_at[m] / PANEL] * stride,
                        *second = m + 1 < n ? y + t->y_pos[t->y_at[m + 1] / PANEL] * stride : no_elements;
-            if (lanes == PANEL)
-                pair_rows(ld_panel(first), ld_panel(second), to + m / 2 * PANEL);
-            else
-                pair_rows(ld_panel_part(first, lanes), ld_panel_part(second, lanes), to + m / 2 * PANEL);
+            pair_rows(ld_panel_part(first, lanes), ld_panel_part(second, lanes), to + m / 2 * PANEL);
         }
     }
 }
