@@ -25,7 +25,7 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
     shape s = {.a = dl_attention_of(n)};
     s.heads = s.a.batch * s.a.heads;
     s.queries = round_up(s.a.queries, QUERIES), s.keys = round_up(s.a.keys, keys_of(e->t));
-    s.pairs = dl_cpu_pairs(e->k, e->t) && s.a.size % 2 == 0;
+    s.pairs = dl_cpu_pairs(e->k, e->t);
     s.width = round_up(s.a.size, s.pairs && e->t->tiles ? e->t->panel : e->t->lanes);
     s.chunks = 1, s.by_head = s.heads >= UNITS;
     while (s.heads * s.chunks < UNITS && s.chunks < s.keys / keys_of(e->t)) s.chunks++;

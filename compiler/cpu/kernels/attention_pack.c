@@ -27,10 +27,24 @@ HOT void pack_rows(const struct attention *s, struct array from, long tokens, lo
 
 #if HAS_PAIRS
 INLINE vh ld_features(const bf16 *p, long n) {
-    vh v = {0};
     if (n >= LANES) return *(const vh_any *)p;
-    for (long i = 0; i < n; i++) v[i] = p[i];
-    return v;
+    v_panel v = ld_panel_part(p, n > 0 ? n : 0);
+    return __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+/* A block of KEYS tokens, turned: to[feature / 2][KEYS]. Whole blocks of words are written, which have room
+ * before the next keys'; behind an odd number's last feature a zero. */
+HOT void pack_turned_words(const struct attention *s, const bf16 *from, long tokens, long first, float *to) {
+    long row = s->heads * s->size, here = least(KEYS, tokens - first);
+    for (long j = 0; j < here; j += LANES)
+        for (long f = 0; f < feature_terms(s); f += LANES) {
+            const bf16 *at = from + (first + j) * row + 2 * f;
+            long n = s->size > 2 * f ? s->size - 2 * f : 0, rows = here - j;
+#define TOKEN_IN(k) vf r##k = k < rows ? (vf)ld_panel_part(at + k * row, n) : (vf){0};
+#define WORDS_TO(k) st(to + (f + k) * KEYS + j, r##k);
+            BLOCK_ROWS(TOKEN_IN)
+            TURN_ALL
+            BLOCK_ROWS(WORDS_TO)
+        }
 }
 /* Tokens [first, first + n) as they are: to[token][width / 2]. */
 HOT void pack_row_words(const struct attention *s, const bf16 *from, long tokens, long first, long n,
@@ -73,10 +87,13 @@ HOT void pack_turned_pairs(const struct attention *s, const bf16 *from, long tok
 #endif
 #endif
 
-/* A block of KEYS tokens, turned: to[feature][KEYS], of pairs to[feature / 2][KEYS]. */
+/* A block of KEYS tokens, turned: to[feature][KEYS], of pairs as above. */
 HOT void pack_turned(const struct attention *s, struct array from, long tokens, long first, float *to) {
     long row = s->heads * s->size, size = s->size, here = least(KEYS, tokens - first);
-    if (s->pairs) from.type = PAIR, row /= 2, size /= 2;
+    IF_PAIRS(s->pairs, {
+        pack_turned_words(s, from.at, tokens, first, to);
+        return;
+    })
     for (long j = 0; j < here; j += LANES) {
         long f = 0, at = (first + j) * row;
         for (; f + LANES <= size; f += LANES) turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
@@ -88,7 +105,6 @@ HOT void pack_turned(const struct attention *s, struct array from, long tokens, 
         for (; f < size; f++)
             for (long i = 0; i < LANES; i++)
                 to[f * KEYS + j + i] = i < here - j ? element(from, at + i * row + f) : 0;
-        for (; f < feature_terms(s); f++) st(to + f * KEYS + j, (vf){0});
     }
 }
 

@@ -196,5 +196,5 @@ INLINE long token_terms(const struct attention *s, long n) {
 }
 INLINE long feature_terms(const struct attention *s) {
     IF_TILES(s->pairs, return s->width / 2;)
-    return s->pairs ? s->size / 2 : s->size;
+    return s->pairs ? blocks_of(s->size, 2) : s->size;
 }
