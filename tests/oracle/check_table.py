@@ -266,7 +266,7 @@ def judge_central(case, plain, found):
 def judge_half(case, draw, engine, found, dtype):
     if draw in case.row.skip:
         return
-    for which, fault in case.expected[draw].faults(case, found, draw, dtype):
+    for which, fault in case.expected[draw].faults(case, found, draw, engine):
         check(fault is None, "%s %s %s, %s, %s%s: %s", case.op, case.describe(), dtype, engine, draw, which, fault)
 
 

@@ -1,7 +1,8 @@
 """What check_table.py asks of results in 16 bits (f16, bf16): float64 on the same, already rounded operands is the truth, and PyTorch in the same
 type says how near it one comes. Of a result and of each gradient, the root mean square of what it is off by is at most 1.5 times PyTorch's and one
 unit in the last place (row.rereads: of what cancels); a pointwise op's result is nowhere further off than one unit. What is no number, infinite or
-too large for the type is so here where it is so in float64, rounded, or in PyTorch's own.
+too large for the type is so here where it is so in float64, rounded, or in PyTorch's own. Instructions that multiply bf16 take denormals for zeros, in
+PyTorch (oneDNN, from 32 terms on) as here: an infinity times one is then no number.
 
 What a kernel computes is f32 until it is stored: so it is compiled, and so the interpreter rounds it.
 """
@@ -26,14 +27,18 @@ def ulp(v, dtype):
     return torch.ldexp(torch.ones_like(v), exponent - digits + 1)
 
 
-def computed(case, draw, type_of):
-    """PyTorch's result and its gradients, as float64; each operand in its type."""
-    leaves = [o.values[draw].to(type_of(o)).clone().requires_grad_(o.role == "param") for o in case.operands]
+def flushed(v, dtype):
+    return torch.where(v.abs() < 2.0 ** DIGITS[dtype][1], torch.zeros_like(v), v) if dtype in HALVES else v
+
+
+def computed(case, draw, type_of, change=lambda v, dtype: v):
+    """PyTorch's result and its gradients, as float64; each operand in its type, changed before."""
+    leaves = [change(o.values[draw], o.dtype).to(type_of(o)).clone().requires_grad_(o.role == "param") for o in case.operands]
     y, real, grads = case.f(*leaves), [x for x in leaves if x.requires_grad], None
     if case.weight is not None:
-        got = [None] * len(real)
+        got, weight = [None] * len(real), change(case.weight.values[draw], case.out)
         if y.requires_grad:
-            got = torch.autograd.grad(y, real, case.weight.values[draw].to(y.dtype), allow_unused=True)
+            got = torch.autograd.grad(y, real, weight.to(y.dtype), allow_unused=True)
         grads = [torch.zeros_like(x, dtype=torch.float64) if g is None else g.detach().double() for x, g in zip(real, got)]
     return y.detach().double(), grads
 
@@ -64,8 +69,8 @@ def kind(v):
     return v.isnan().int() + 2 * (v == math.inf).int() + 3 * (v == -math.inf).int()
 
 
-def fault(got, want, own, dtype, pointwise, size=0.0):
-    """What is wrong with `got`, or nothing; units are those of numbers of `size` at least."""
+def fault(got, want, own, dtype, pointwise, size=0.0, also=None):
+    """What is wrong with `got`, or nothing; units are those of numbers of `size` at least; it may be no number or infinite where `also` is."""
     if got.shape != want.shape:
         return "shape %s, not %s" % (tuple(got.shape), tuple(want.shape))
     if dtype not in HALVES:
@@ -75,6 +80,8 @@ def fault(got, want, own, dtype, pointwise, size=0.0):
     edge = (want.abs() >= LARGEST[dtype] - ulp(want, dtype)) & (want.abs() <= LARGEST[dtype] + 2 * ulp(want, dtype))
     edge &= (got.sign() == want.sign()) & (got.abs() >= LARGEST[dtype])
     other = (kind(got) != kind(rounded)) & (kind(got) != kind(own)) & ~edge
+    if also is not None:
+        other &= kind(got) != kind(representable(also, dtype))
     if other.any():
         at = tuple(other.nonzero()[0].tolist())
         return "%d of %d: at %s %g, not %g (PyTorch: %g)" % (other.sum(), want.numel(), list(at), got[at], want[at], own[at])
@@ -99,6 +106,10 @@ class HalfExpectation:
             self.own, self.own_grads = computed(case, draw, lambda o: TORCH[o.dtype])
         if case.out in HALVES:
             self.own = representable(self.own, case.out)
+        self.flushed = None
+        if case.row.multiplies and dtype == "bf16":
+            y, grads = computed(case, draw, lambda o: o.values[draw].dtype, flushed)
+            self.flushed = [y, *(grads or [])]
         self.sizes = [0.0] * len(case.operands)
         if case.row.rereads and self.grads is not None and case.shape_count():
             sizes = case.row.rereads(case.attrs, case.weight.values[draw], *[o.values[draw] for o in case.operands])
@@ -106,12 +117,13 @@ class HalfExpectation:
         # what the type cannot hold is infinite in the backward half, too: its gradient is another function's
         self.held = case.out not in HALVES or bool((self.y.isfinite() == representable(self.y, case.out).isfinite()).all())
 
-    def faults(self, case, found, draw, dtype):
+    def faults(self, case, found, draw, engine):
         """Of the result and of each gradient: its name and what is wrong, or nothing."""
-        yield "", fault(found["y%d" % case.id], self.y, self.own, case.out, case.row.pointwise)
+        also = iter(self.flushed if self.flushed and engine.endswith("_bf16") else ())
+        yield "", fault(found["y%d" % case.id], self.y, self.own, case.out, case.row.pointwise, also=next(also, None))
         if self.grads is None or draw == "special" and (case.row.tame or not self.held):
             return
         for operand, want, theirs in zip([o for o in case.operands if o.role == "param"], self.grads, self.own_grads):
             got = found.get(operand.name, torch.zeros_like(want))  # nothing flows: zero
             k = case.operands.index(operand)
-            yield ", gradient of operand %d" % k, fault(got, want, theirs, operand.dtype, False, self.sizes[k])
+            yield ", gradient of operand %d" % k, fault(got, want, theirs, operand.dtype, False, self.sizes[k], next(also, None))

@@ -44,8 +44,8 @@ def representable(v, dtype):
 
 
 class Row:
-    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, refused=(), few=False, skip=(), cancels=None, rereads=None, tame=False):
-        self.tame = tame
+    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, refused=(), few=False, skip=(), cancels=None, rereads=None, tame=False, multiplies=False):
+        self.tame, self.multiplies = tame, multiplies  # by instructions for bf16, where there are such
         self.cancels, self.rereads = cancels, rereads
         self.types, self.sample, self.ulps, self.extra, self.smooth, self.few, self.skip = types, make, ulps, extra, smooth, few, skip
         self.refused, self.pointwise, self.asked = refused, False, bends
@@ -505,9 +505,9 @@ def windows(made):
     return make
 
 
-row("contract", FLOATS, contract)
+row("contract", FLOATS, contract, multiplies=True)
 for op, made in (("conv", "Y"), ("conv_grad_input", "X"), ("conv_grad_weight", "W")):
-    row(op, FLOATS, windows(made))
+    row(op, FLOATS, windows(made), multiplies=True)
 rows["conv"].refused = [([("f32", "NCW", (1, 2, 0)), ("f32", ["O", "C", "kW"], (3, 2, 3))], {"stride": "[1]", "pad_lo": "[0]", "pad_hi": "[0]"}, "NCW", (1, 3, 1), "W"),
                         ([("f32", "NCW", (1, 2, 5)), ("f32", ["O", "C", "kW"], (3, 4, 3))], {"stride": "[1]", "pad_lo": "[0]", "pad_hi": "[0]"}, "NCW", (1, 3, 3), "channels")]
 
@@ -676,7 +676,7 @@ def in_top_k(op, s):
     return s.case(op, [x, t], {"k": k}, "N", hit, "bool")
 
 
-row("linear", FLOATS, linear)
+row("linear", FLOATS, linear, multiplies=True)
 row("gelu", FLOATS, unary(F.gelu), ulps=8)
 row("gelu_tanh", FLOATS, unary(lambda x: F.gelu(x, approximate="tanh")), ulps=8)
 row("silu", FLOATS, unary(F.silu), ulps=8)
@@ -699,7 +699,7 @@ row("avg_pool", FLOATS, avg_pool)
 row("adaptive_avg_pool", FLOATS, adaptive)
 # a neighbour's weight is what is left of its place, which is up to 17 and rounded before
 row("upsample", FLOATS, upsample, ulps=64, extra=64)
-row("attention", FLOATS, attention, cancels=attention_sizes, rereads=attention_sizes)
+row("attention", FLOATS, attention, multiplies=True, cancels=attention_sizes, rereads=attention_sizes)
 row("rearrange", TYPES, rearrange)
 row("cross_entropy", FLOATS, cross_entropy)
 row("argmax", TYPES, along(lambda x, k: x.double().argmax(k), "i32", True), refused=[([("f32", "NC", (3, 0))], {"axis": "C"}, "N", (3,), "argmax needs at least one element along C")])
