@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "compiler/cache.h"
+#include "compiler/cuda/limits.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
@@ -36,7 +37,7 @@ static void *run_jobs(void *context) {
     work *w = context;
     for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->n;) {
         job *j = w->order[i];
-        dl_nvrtc_compile(w->nvrtc, j->object->source, w->arch, &j->cubin, &j->log, &j->err);
+        dl_cuda_compile(w->nvrtc, j->object->source, w->arch, &j->cubin, &j->log, &j->err);
     }
     return NULL;
 }
@@ -126,6 +127,8 @@ static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n, d
     return missing;
 }
 
+uint64_t dl_cuda_manner(uint64_t key) { return dl_hash_str(DL_CUDA_LIMITS, key); }
+
 bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *arch,
                    void (*warn)(const char *text), int *compiled, dl_error *err) {
     dl_nvrtc nvrtc;
@@ -135,7 +138,7 @@ bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *
     job *jobs = DL_NEWS(arena, job, n + 1);
     for (uint64_t key = 0; key != nvrtc.key;) { /* again when another library than the one found is loaded */
         key = nvrtc.key;
-        uint64_t h = dl_hash_str(DL_VERSION, dl_hash_str(arch, key));
+        uint64_t h = dl_hash_str(DL_VERSION, dl_hash_str(arch, dl_cuda_manner(key)));
         *compiled = find_missing(arena, dir, h, n, objects, jobs, warn);
         if (*compiled && !dl_nvrtc_load(&nvrtc, err)) return false;
     }

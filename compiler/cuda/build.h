@@ -4,6 +4,9 @@
 #define DL_CUDA_BUILD_H
 #include "ir/plan.h"
 
+/* `key`, of NVRTC, with how it is used here: what all that is made with it hangs on beside sources. */
+uint64_t dl_cuda_manner(uint64_t key);
+
 /* Compiles objects[i].source for `arch` ("sm_90a") into objects[i].image (and sets key and bytes), each from
  * the cache when it is there; equal sources are compiled once; fills *compiled with how many were compiled.
  * What comes out depends on the sources alone, not on threads. Every image is read (ir/cubin.h)

@@ -10,6 +10,9 @@
 #define DL_CUDA_H
 #include "compiler/backend.h"
 
+/* With which a phase's text begins; behind it launch bounds, ") " and its name. */
+#define DL_CUDA_HEAD "extern \"C\" __global__ void __launch_bounds__("
+
 /* What a kernel must find in its source (dl_emitted.needs), 1 each. */
 enum {
     DL_NEED_TILES,     /* contractions: kernels/contract.cu */

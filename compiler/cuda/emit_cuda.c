@@ -69,7 +69,7 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
     if (phase) dl_emit_title(e);
     code->units[phase] = units, code->threads[phase] = threads, code->shared[phase] = (int)shared;
     e->name = dl_format(e->arena, "%s_%d", k->name, phase);
-    dl_putf(e->out, "extern \"C\" __global__ void __launch_bounds__(%d", threads);
+    dl_putf(e->out, DL_CUDA_HEAD "%d", threads);
     if (e->resident) dl_putf(e->out, ", %d", e->resident);
     dl_putf(e->out, ") %s(", e->name);
     for (int i = 0; i < code->nmaps && phase == 0; i++) dl_putf(e->out, "KD_MAP(map%d), ", i);

@@ -36,13 +36,12 @@ typedef struct {
     dl_hole_kind kind;  /* that serves all */
 } slot;
 
-static const char head_begin[] = "extern \"C\" __global__ void __launch_bounds__(";
 static const char head_end[] = "char *workspace) {\n";
 
 /* ---- the kernel's text taken apart ---- */
 
 static void take_head(dl_arena *arena, phase *p, const char *head, const char *end) {
-    const char *at = head + sizeof head_begin - 1, *close = strchr(at, ')');
+    const char *at = head + strlen(DL_CUDA_HEAD), *close = strchr(at, ')');
     p->bounds = dl_strndup(arena, at, (size_t)(close - at));
     const char *first = at = strchr(close + 1, '(') + 1;
     while (strncmp(at, "KD_MAP(", strlen("KD_MAP(")) == 0) at = strchr(at, ',') + 2;
@@ -79,7 +78,7 @@ static void sign(dl_arena *arena, phase *p) {
 static phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, int number, const char *head) {
     phase *p = DL_NEW(arena, phase);
     const char *title = strstr(piece->text.at, "/* @"), *line = strchr(title, '\n') + 1;
-    const char *first = strstr(line, head_begin), *left = strstr(line, "_left : "), *end = first;
+    const char *first = strstr(line, DL_CUDA_HEAD), *left = strstr(line, "_left : "), *end = first;
     const char *body = strstr(head, head_end), *close = strstr(body, "\n}\n") + 3;
     *p = (phase){.kernel = kernel, .number = number};
     p->title = dl_strndup(arena, title, (size_t)(line - title));
@@ -296,7 +295,7 @@ static void put_function(dl_arena *arena, dl_buf *out, const phase *p, slot *con
     dl_puts(out, "\n");
     for (const phase *q = p; q; q = q->next) dl_puts(out, q->title);
     put_text(out, p, slots[0], symbol, 0, p->s.structs, 0, 0);
-    dl_putf(out, "%s%s) %s(%s", head_begin, p->bounds, symbol, p->maps);
+    dl_putf(out, "%s%s) %s(%s", DL_CUDA_HEAD, p->bounds, symbol, p->maps);
     put_params(arena, out, p, 0, p->s.cut_args, 0);
     for (int i = 0; i < p->ends; i++)
         put_params(arena, out, at_end(p, i), p->s.cut_args, at_end(p, i)->s.args.n, args_before(p, i));
@@ -373,7 +372,7 @@ dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels) {
     for (int i = 0; i < *n; i++) {
         const char *head = kernels[i].text.at;
         for (int j = 0; j < kernels[i].code.phases; j++) {
-            head = strstr(head, head_begin);
+            head = strstr(head, DL_CUDA_HEAD);
             phase *p = take_phase(arena, &kernels[i], i, j, head++);
             dl_push(arena, &kernels[i].entries, (dl_plan_entry){0});
             int k = 0;

@@ -43,7 +43,7 @@ static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_err
     dl_nvrtc nvrtc = {0};
     bool ok =
         t->emulated ? dl_cuda_emulate_toolchain(arena, &nvrtc.key, err) : dl_nvrtc_find(arena, &nvrtc, err);
-    *key = dl_hash_str(t->name, nvrtc.key);
+    *key = dl_hash_str(t->name, t->emulated ? nvrtc.key : dl_cuda_manner(nvrtc.key));
     return ok;
 }
 

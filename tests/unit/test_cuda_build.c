@@ -80,12 +80,22 @@ static dl_plan_object build_one(const char *text, const char *arch) {
     return o;
 }
 
+/* By NVRTC once, as the text says. */
+static dl_plan_object compile_one(const char *text, const char *arch) {
+    dl_buf cubin = {0}, log = {0};
+    dl_error err = {0};
+    CHECK(dl_nvrtc_compile(&nvrtc, text, arch, &cubin, &log, &err), "%s: %s", arch, err.message);
+    dl_plan_object o = {.image = (unsigned char *)dl_strndup(arena, cubin.at, cubin.n), .bytes = cubin.n};
+    dl_buf_free(&cubin), dl_buf_free(&log);
+    return o;
+}
+
 /* The source for each architecture: what is known of its kernels. */
 static void test_kernels(void) {
     for (int i = 0; i < NARCHS; i++) {
-        dl_plan_object o = build_one(source, archs[i]);
+        dl_plan_object o = compile_one(source, archs[i]);
         dl_cubin cubin;
-        if (!o.image || !read_image(&o, &cubin)) continue;
+        if (!o.bytes || !read_image(&o, &cubin)) continue;
         CHECK(cubin.n == NKERNELS, "%s: %d kernels", archs[i], cubin.n);
         for (int k = 0; k < NKERNELS && k < cubin.n; k++) CHECK_STR(cubin.kernels[k].name, kernels[k]);
         const dl_cubin_kernel *plain = dl_cubin_find(&cubin, "plain"),
@@ -109,6 +119,36 @@ static void test_kernels(void) {
               array->frame_bytes);
         CHECK(both->spill_stores > 0 && both->frame_bytes >= 80);
         CHECK(dynamic->shared_bytes == 0, "%d bytes", dynamic->shared_bytes);
+    }
+}
+
+/* Kernels that spill are compiled for fewer blocks at once, others stay as they are; what spills with one
+ * block, too, does so least; from the cache as from the compiler. `mended` has the values of `spills`, and
+ * threads few enough that one block has registers for them. */
+static void test_limits(void) {
+    const char *text = dl_format(arena,
+                                 "%sextern \"C\" __global__ void __launch_bounds__(512, 4) mended(float *a, "
+                                 "const float *b, char *w) {\n    mix<512>(a, b, 0);\n}\n",
+                                 source);
+    for (int i = 0; i < NARCHS; i++) {
+        dl_plan_object once = compile_one(text, archs[i]), o = build_one(text, archs[i]), again = o;
+        dl_cubin before, after;
+        if (!o.image || !read_image(&once, &before) || !read_image(&o, &after)) continue;
+        const dl_cubin_kernel *mended = dl_cubin_find(&after, "mended"),
+                              *had = dl_cubin_find(&before, "mended");
+        CHECK(had->spill_stores > 0 && had->registers <= 32 && !mended->spill_stores &&
+                  !mended->spill_loads && mended->registers > 32 && mended->max_threads == 512,
+              "%s: %d bytes, %d registers", archs[i], mended->spill_stores, mended->registers);
+        const dl_cubin_kernel *spills = dl_cubin_find(&after, "spills"),
+                              *did = dl_cubin_find(&before, "spills");
+        CHECK(spills->spill_stores > 0 && spills->spill_stores < did->spill_stores && spills->registers > 32,
+              "%s: %d bytes for %d", archs[i], spills->spill_stores, did->spill_stores);
+        CHECK(dl_cubin_find(&after, "plain")->registers == dl_cubin_find(&before, "plain")->registers);
+        int compiled = 1;
+        dl_error err = {0};
+        CHECK(dl_cuda_build(arena, 1, &again, archs[i], NULL, &compiled, &err) && !compiled &&
+                  again.bytes == o.bytes && memcmp(again.image, o.image, o.bytes) == 0,
+              "%s: %d compiled %s", archs[i], compiled, err.message);
     }
 }
 
@@ -370,6 +410,7 @@ int main(void) {
     }
     if (!nvrtc.calls.compile) return dl_test_end();
     test_kernels();
+    test_limits();
     test_printed();
     test_damaged();
     test_errors();

@@ -1,0 +1,112 @@
+/* Without a number of blocks in __launch_bounds__, ptxas aims at some occupancy by a guess of its own, and
+ * now and then spills for it where the same number, said outright, makes it do without. Where registers are
+ * truly too few, fewer blocks have more. */
+#include "compiler/cuda/limits.h"
+
+#include <stdlib.h>
+
+#include "compiler/cuda/cuda.h"
+#include "ir/cubin.h"
+
+enum {
+    REGISTERS = 65536, /* of a multiprocessor; sm_80 to sm_100 */
+    GRANTED = 8        /* so many at a time, of a thread */
+};
+
+/* A kernel of a source, and what is known of its limits. */
+typedef struct {
+    const char *name;
+    const char *at, *end; /* of its bounds in the source */
+    int threads, resident /* blocks; 0: none are said */;
+    int least, best; /* bytes that spill, so far, and the number of blocks that they spill with */
+} kernel;
+
+typedef struct {
+    dl_arena *arena;
+    const char *source;
+    DL_ARRAY(kernel) kernels;
+} limits;
+
+static void find_kernels(limits *l) {
+    const char *at = l->source;
+    while ((at = strstr(at, DL_CUDA_HEAD))) {
+        char *behind;
+        kernel k = {.at = at += strlen(DL_CUDA_HEAD)};
+        k.threads = (int)strtol(at, &behind, 10);
+        if (*behind == ',') k.resident = (int)strtol(behind + 1, &behind, 10);
+        if (behind == at || behind[0] != ')' || behind[1] != ' ' || k.threads < 1) continue;
+        k.end = behind, at = behind + 2;
+        k.name = dl_strndup(l->arena, at, strcspn(at, "("));
+        k.best = k.resident;
+        dl_push(l->arena, &l->kernels, k);
+    }
+}
+
+/* The source with each kernel's present bounds. */
+static void put_source(dl_buf *out, const limits *l) {
+    const char *from = l->source;
+    for (int i = 0; i < l->kernels.n; i++) {
+        const kernel *k = &l->kernels.at[i];
+        dl_putn(out, from, (size_t)(k->at - from));
+        dl_putf(out, "%d", k->threads);
+        if (k->resident) dl_putf(out, ", %d", k->resident);
+        from = k->end;
+    }
+    dl_puts(out, from);
+}
+
+/* How many blocks to say next, of a kernel that spills with `registers`; 0: there is no more to try. */
+static int next_resident(const kernel *k, int registers) {
+    int granted = (registers + GRANTED - 1) / GRANTED * GRANTED, fit = REGISTERS / (granted * k->threads);
+    return k->resident ? k->resident / 2 : fit ? fit : 1;
+}
+
+/* Takes note of what the compiled kernels spill, and sets the bounds of those that do. False: none is left to
+ * try. */
+static bool set_next(limits *l, const dl_buf *image, bool *known) {
+    dl_cubin cubin;
+    dl_error damaged = {0}; /* which the caller finds, too */
+    bool any = false;
+    if (!dl_cubin_read(l->arena, image->at, image->n, &cubin, &damaged)) return false;
+    for (int i = 0; i < l->kernels.n; i++) {
+        kernel *k = &l->kernels.at[i];
+        const dl_cubin_kernel *found = dl_cubin_find(&cubin, k->name);
+        int bytes = found ? found->spill_stores + found->spill_loads : 0, next;
+        if (!*known || bytes < k->least) k->least = bytes, k->best = k->resident;
+        if (!bytes || !(next = next_resident(k, found->registers))) continue;
+        k->resident = next, any = true;
+    }
+    *known = true;
+    return any;
+}
+
+static bool set_best(limits *l) {
+    bool changed = false;
+    for (int i = 0; i < l->kernels.n; i++) {
+        kernel *k = &l->kernels.at[i];
+        changed |= k->resident != k->best;
+        k->resident = k->best;
+    }
+    return changed;
+}
+
+static bool compile_again(const dl_nvrtc *n, const limits *l, const char *arch, dl_buf *cubin, dl_buf *log,
+                          dl_error *err) {
+    dl_buf text = {0};
+    put_source(&text, l);
+    cubin->n = 0;
+    bool ok = dl_nvrtc_compile(n, text.at, arch, cubin, log, err);
+    dl_buf_free(&text);
+    return ok;
+}
+
+bool dl_cuda_compile(const dl_nvrtc *n, const char *source, const char *arch, dl_buf *cubin, dl_buf *log,
+                     dl_error *err) {
+    limits l = {.arena = dl_arena_new(NULL), .source = source};
+    bool known = false, ok = dl_nvrtc_compile(n, source, arch, cubin, log, err);
+    if (ok) find_kernels(&l);
+    while (ok && set_next(&l, cubin, &known)) ok = compile_again(n, &l, arch, cubin, log, err);
+    if (ok && set_best(&l)) ok = compile_again(n, &l, arch, cubin, log, err);
+    dl_arena_free(l.arena);
+    return ok;
+}
