@@ -19,7 +19,7 @@ typedef enum {
     HALVES, /* of 16 bits: two registers a sum are too many for it */
     GROUPS, /* by wgmma. No GPU has run it yet: never the cost model's choice, but there to be tried */
     BOXES,  /* the same, of operands that tensor maps bring */
-    ALONE   /* sums by themselves, on as many threads */
+    ALONE   /* sums by themselves: bm * bn of them on the block's threads */
 } kind;
 
 /* Tiles by rows and columns, with how much of a multiprocessor's arithmetic by mma.sync each reaches: guesses
@@ -33,7 +33,7 @@ static const struct {
     {64, 64, 2, 2, 4, 0.65, ANY},     {128, 32, 4, 1, 4, 0.5, ANY},     {128, 8, 4, 1, 4, 0.2, ANY},
     {16, 128, 1, 4, 4, 0.3, ANY},     {128, 256, 8, 1, 5, 1.6, GROUPS}, {128, 128, 8, 1, 5, 1.5, GROUPS},
     {128, 64, 8, 1, 6, 1.2, GROUPS},  {128, 256, 8, 1, 5, 1.7, BOXES},  {128, 128, 8, 1, 5, 1.6, BOXES},
-    {128, 64, 8, 1, 6, 1.3, BOXES},   {32, 32, 2, 4, 0, 0.02, ALONE}};
+    {128, 64, 8, 1, 6, 1.3, BOXES},   {32, 32, 2, 4, 0, 0.02, ALONE},   {64, 32, 2, 4, 0, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_shared(const dl_tiling *t) {

@@ -1,5 +1,5 @@
 /* The functions of CUDA sources on the CPU: conversions of all 16-bit patterns, ir/ops.def's functions beside
- * the C library's in double, what lies at the edges. */
+ * the C library's in double, what lies at the edges; sums of contractions that are made one by one. */
 #include "tests/unit/emulated.h"
 #include "tests/unit/sixteen_bits.h"
 
@@ -154,6 +154,38 @@ static void test_functions(void) {
           isinf(n[1]) && n[1] < 0 && isnan(n[2]) && n[3] == -0x1p63 && n[4] == -0x1p31);
 }
 
+extern const char dl_cuda_kernels_contract[];
+
+/* Sums one by one beside doubles, with no NaN from what lies outside; the right operand is read once for the
+ * four rows that a thread has, the left one where it is inside. tests/unit/alone_kernels.cu */
+static void test_alone(void) {
+    enum { GROUPS = 27, ROWS = 30, TERMS = 70, OWN = 4 };
+    static float left[GROUPS * ROWS * TERMS], right[GROUPS * TERMS], got[GROUPS * ROWS], loads[2];
+    static double want[GROUPS * ROWS];
+    dl_error err = {0};
+    const char *text = dl_read_file(arena, "tests/unit/alone_kernels.cu", 1 << 20, NULL, &err);
+    CHECK(text, "%s", err.message);
+    if (!text || !load(dl_format(arena, "%s%s%s%s", dl_cuda_kernels_emulated, dl_cuda_kernels_prelude,
+                                 dl_cuda_kernels_contract, text)))
+        return;
+    int inside = 0, wrong = 0;
+    for (int i = 0; i < GROUPS * TERMS; i++) right[i] = number(i);
+    for (int i = 0; i < GROUPS * ROWS * TERMS; i++) {
+        bool in = (i / TERMS + i % TERMS) % 5 != 0;
+        left[i] = in ? number(~i) : NAN, inside += in;
+        if (in) want[i / TERMS] += (double)left[i] * (double)right[i / (ROWS * TERMS) * TERMS + i % TERMS];
+    }
+    for (unsigned seed = 0; seed < 2; seed++) {
+        loads[0] = loads[1] = 0;
+        CHECK(RUN("alone", 1, 256, 32 * 40 * 4, seed, left, right, got, loads), "%s", error);
+        for (int i = 0; i < GROUPS * ROWS; i++) wrong += !(fabs((double)got[i] - want[i]) < 1e-4);
+        CHECK(wrong == 0 && (int)loads[0] == inside, "%d wrong, %g of %d read", wrong, (double)loads[0],
+              inside);
+        CHECK((int)loads[1] == (ROWS + OWN - 1) / OWN * GROUPS * TERMS, "%g read", (double)loads[1]);
+    }
+    dl_object_unload(&object);
+}
+
 int main(void) {
     static char cache[] = "/tmp/dlc_emulated_XXXXXX";
     if (!begin(cache)) return 77;
@@ -162,6 +194,7 @@ int main(void) {
         test_functions();
         dl_object_unload(&object);
     }
+    test_alone();
     end(cache);
     return dl_test_end();
 }
