@@ -1,7 +1,40 @@
-/* A product under other names is the product of operands under other names: views of these cost nothing,
+/* Names and orders of axes.
+ *
+ * A product under other names is the product of operands under other names: views of these cost nothing,
  * while a rename behind it would stand between the product and what its kernel could do at once (a linear
- * layer's weight gradient and the update of the weight). */
+ * layer's weight gradient and the update of the weight). Axes that are moved and moved back (a norm over
+ * channels, and then "n c h w -> n h w c") are where they were: what reads them reads the same points, so
+ * that both may be one kernel. */
 #include "passes/simplify.h"
+
+/* If a view only names and orders axes: fills at[i] with where axis i of its result is in its operand. */
+static bool find_order(const dl_node *n, int at[DL_MAX_RANK]) {
+    if (!n || (n->op != DL_OP_rename && n->op != DL_OP_broadcast)) return false;
+    const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
+    if (from->rank != to->rank || !dl_layout_same(from->layout, to->layout)) return false;
+    bool keeps = n->op == DL_OP_rename || dl_type_same(from, to);
+    for (int i = 0; i < to->rank; i++) {
+        const char *name = to->axis[i].name;
+        at[i] = keeps ? i : *name ? dl_type_axis(from, name) : -1;
+        if (at[i] < 0 || from->axis[at[i]].size != to->axis[i].size) return false;
+    }
+    return true;
+}
+
+dl_value *dl_simplify_order(dl_simplifier *s, dl_node *n) {
+    int at[DL_MAX_RANK], step[DL_MAX_RANK], passed = 0;
+    const dl_type *to = &n->out[0].type;
+    dl_value *v = &n->out[0], *same = NULL;
+    for (int i = 0; i < to->rank; i++) at[i] = i;
+    while (find_order(v->def, step)) {
+        v = v->def->in[0], passed++;
+        bool moved = false;
+        for (int i = 0; i < to->rank; i++) at[i] = step[at[i]], moved = moved || at[i] != i;
+        if (!moved && (passed > 1 || dl_type_same(&v->type, to))) same = v;
+    }
+    if (!same || dl_type_same(&same->type, to)) return same;
+    return dl_build_as(&s->b, DL_OP_rename, 1, &same, 0, NULL, *to);
+}
 
 /* An operand's type under the result's new names `to`; `from`: its old ones. Axes that are summed over keep
  * their names, unless the result bears them now: then they are called `fresh`. False: two axes of one name.

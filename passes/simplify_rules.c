@@ -177,17 +177,16 @@ static dl_value *simplify_cast(dl_simplifier *s, dl_node *n) {
     return dl_build_cast(&s->b, before, result(n)->type.dtype);
 }
 
-/* What gives back its operand when the type stays: relayout and rename; each swallows its like. */
-static dl_value *simplify_retyping(dl_simplifier *s, dl_node *n) {
+static dl_value *simplify_relayout(dl_simplifier *s, dl_node *n) {
     dl_value *v = same_typed(n, n->in[0]);
-    if (v || !made_by(n->in[0], n->op)) return v;
+    if (v || !made_by(n->in[0], DL_OP_relayout)) return v;
     dl_value *before = n->in[0]->def->in[0];
     v = same_typed(n, before);
-    return v ? v : dl_build_as(&s->b, n->op, 1, &before, 0, NULL, result(n)->type);
+    return v ? v : dl_build_as(&s->b, DL_OP_relayout, 1, &before, 0, NULL, result(n)->type);
 }
 
 static dl_value *simplify_rename(dl_simplifier *s, dl_node *n) {
-    dl_value *v = simplify_retyping(s, n);
+    dl_value *v = dl_simplify_order(s, n);
     return v ? v : dl_simplify_rename(s, n);
 }
 
@@ -238,7 +237,7 @@ static dl_value *simplify_mean(dl_simplifier *s, dl_node *n) {
 
 /* ---- moves ---- */
 static dl_value *simplify_broadcast(dl_simplifier *s, dl_node *n) {
-    dl_value *v = same_typed(n, n->in[0]);
+    dl_value *v = dl_simplify_order(s, n);
     return v || source(n->in[0]) == n->in[0] ? v : build_broadcast(s, source(n->in[0]), &result(n)->type);
 }
 
@@ -342,7 +341,7 @@ static rule *const rules[DL_NOPS] = {
     [DL_OP_select] = simplify_select,
     [DL_OP_cast] = simplify_cast,
     [DL_OP_rename] = simplify_rename,
-    [DL_OP_relayout] = simplify_retyping,
+    [DL_OP_relayout] = simplify_relayout,
     [DL_OP_sum] = simplify_reduce,
     [DL_OP_reduce_max] = simplify_reduce,
     [DL_OP_reduce_min] = simplify_reduce,
