@@ -43,8 +43,22 @@ static dl_type type_of(const windows *s, dl_tensor tensor, dl_dtype dtype) {
     return t;
 }
 
+/* An image at places that the other one's relate to; which of them it has (NULL: all). Others are no terms:
+ * zeros there would make NaN of what is not finite. */
+typedef struct {
+    dl_value *v, *inside;
+} image;
+
+/* Whether `size` elements of an axis have all places that are asked for. */
+static bool has_all(dl_affine a, int64_t size) {
+    int64_t taps = a.tap ? (a.taps - 1) * a.tap_stride : 0;
+    int64_t first = a.start + (taps < 0 ? taps : 0);
+    int64_t last = a.start + (a.size - 1) * a.stride + (taps > 0 ? taps : 0);
+    return a.outside != DL_OUT_EXACT && first >= 0 && last < size;
+}
+
 /* The image along spatial axis i at the places that a tap, or all of them, relate to the other image's. */
-static dl_value *slide(const windows *s, dl_value *v, int i, int64_t tap) {
+static image slide(const windows *s, image of, int i, int64_t tap) {
     int64_t step = s->w.dilation[i], pad = s->w.pad_lo[i];
     dl_affine a = {.axis = s->where[i]};
     if (s->result == DL_TENSOR_X) /* out = (in + pad - tap dilation) / stride, where that leaves no rest */
@@ -56,7 +70,15 @@ static dl_value *slide(const windows *s, dl_value *v, int i, int64_t tap) {
         a.tap = s->tap[i], a.taps = s->taps[i], a.tap_stride = step;
     else
         a.start += tap * step;
-    return dl_build_affine(s->b, v, a);
+    dl_axis along = of.v->type.axis[dl_type_axis(&of.v->type, a.axis)];
+    image to = {dl_build_affine(s->b, of.v, a), of.inside};
+    if (has_all(a, along.size)) return to;
+    dl_type places = dl_scalar(DL_BOOL);
+    dl_type_push(&places, along.name, along.size);
+    dl_value *there = dl_build_const(s->b, DL_BOOL, 1);
+    there = dl_build_affine(s->b, dl_build_as(s->b, DL_OP_broadcast, 1, &there, 0, NULL, places), a);
+    to.inside = of.inside ? dl_build2(s->b, DL_OP_and, of.inside, there) : there;
+    return to;
 }
 
 static dl_value *at_tap(const windows *s, dl_value *w, int i, int64_t tap) {
@@ -67,8 +89,10 @@ static dl_value *at_tap(const windows *s, dl_value *w, int i, int64_t tap) {
 }
 
 /* The product of what is left: sums are over what the result lacks. */
-static dl_value *multiply(const windows *s, dl_value *first, dl_value *second) {
-    dl_value *all = dl_build2(s->b, DL_OP_mul, first, second);
+static dl_value *multiply(const windows *s, image first, dl_value *second) {
+    dl_value *all = dl_build2(s->b, DL_OP_mul, first.v, second);
+    if (first.inside)
+        all = dl_build3(s->b, DL_OP_select, first.inside, all, dl_build_const(s->b, all->type.dtype, 0));
     dl_type left = type_of(s, s->result, all->type.dtype);
     const char *over[DL_MAX_RANK];
     int n = 0;
@@ -77,15 +101,15 @@ static dl_value *multiply(const windows *s, dl_value *first, dl_value *second) {
     return dl_build_reduce(s->b, DL_OP_sum, all, n, over);
 }
 
-/* `image` is x or y; `other` is w, or for a weight's gradient y. */
-static dl_value *sum_taps(const windows *s, dl_value *image, dl_value *other, int i) {
-    if (i == s->w.n) return multiply(s, image, other);
-    if (i >= s->apart) return sum_taps(s, slide(s, image, i, -1), other, i + 1);
+/* `of` is x or y; `other` is w, or for a weight's gradient y. */
+static dl_value *sum_taps(const windows *s, image of, dl_value *other, int i) {
+    if (i == s->w.n || i == 3) return multiply(s, of, other); /* three is the most */
+    if (i >= s->apart) return sum_taps(s, slide(s, of, i, -1), other, i + 1);
     bool weight = s->result == DL_TENSOR_W;
     dl_value *sum = NULL, **parts = DL_NEWS(s->b->graph->module->arena, dl_value *, s->taps[i]);
     for (int64_t tap = 0; tap < s->taps[i]; tap++) {
-        dl_value *of = weight ? other : at_tap(s, other, i, tap);
-        dl_value *v = sum_taps(s, slide(s, image, i, tap), of, i + 1);
+        dl_value *w = weight ? other : at_tap(s, other, i, tap);
+        dl_value *v = sum_taps(s, slide(s, of, i, tap), w, i + 1);
         dl_attr at[] = {dl_attr_name(DL_ATTR_axis, s->tap[i]), dl_attr_int(DL_ATTR_index, v->type.rank)};
         if (weight)
             parts[tap] = dl_build(s->b, DL_OP_unsqueeze, 1, &v, 2, at);
@@ -111,11 +135,11 @@ static dl_value *by_windows(dl_builder *b, const dl_node *n) {
     }
     int rank = NNAMES - (s.w.groups == 1) + 2 * s.w.n;
     s.apart = rank > DL_MAX_RANK ? rank - DL_MAX_RANK : 0;
-    int image = s.result == DL_TENSOR_X ? dl_op_place(n->op, DL_TENSOR_Y) : dl_op_place(n->op, DL_TENSOR_X);
+    int at = s.result == DL_TENSOR_X ? dl_op_place(n->op, DL_TENSOR_Y) : dl_op_place(n->op, DL_TENSOR_X);
     dl_value *in[2];
     for (int i = 0; i < 2; i++)
         in[i] = reshape(b, n->in[i], type_of(&s, dl_op_tensor(n->op, i), n->in[i]->type.dtype));
-    dl_value *y = sum_taps(&s, in[image], in[1 - image], 0);
+    dl_value *y = sum_taps(&s, (image){in[at], NULL}, in[1 - at], 0);
     dl_type made = type_of(&s, s.result, y->type.dtype);
     if (!dl_type_same(&y->type, &made)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, made);
     return reshape(b, y, n->out[0].type);
