@@ -10,7 +10,8 @@
  * A chain of additions is such a sum, too: a gradient is accumulated in the order of its readers, and which
  * of them are one node is the passes' affair. What cancels first here may cancel last there, and two products
  * added here, exact or not, may be the product of a sum there. So the sizes of all that was added up are kept
- * (`terms`) and bear a rounding each, and a chain is exact only where it would be in any order.
+ * (`terms`) and bear a rounding each, and a chain is exact only where it would be in any order. A factor of a
+ * sum may be one of its terms instead: of a sum that is exact here, these bear a rounding each, too.
  *
  * Where a comparison, a kink or a step is nearer than the errors of its operands, both sides are right: the
  * bound holds the distance between them. Beyond f32's range, and where nothing is known, it is infinite. */
@@ -80,6 +81,13 @@ static inline bool is_extreme(const dl_value *v) {
                       v->def->op == DL_OP_reduce_min);
 }
 
+/* What rounding the terms of operand k can do to a product, where they are multiplied one by one: `terms` is
+ * the size of all. Where the sum is not exact, its own error has room for it. */
+static inline double of_factor(int k, const double *a, const double *ea, double terms) {
+    double other = a[1 - k];
+    return ea[k] == 0 && terms > fabs(a[k]) && !is_round(other) ? (terms - fabs(a[k])) * fabs(other) : 0;
+}
+
 /* Does the op leave a sum what it is, but for signs? */
 static inline bool keeps_sum(const dl_node *n) {
     bool cast = n->op == DL_OP_cast && dl_dtype_is_float(n->out[0].type.dtype);
@@ -99,11 +107,11 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
     /* An element beside its own extreme: the two are one number where it has no rival. */
     bool mine = n->op == DL_OP_eq && is_extreme(n->in[1]) && n->in[1]->def->in[0] == n->in[0];
     for (int64_t i = 0; i < count; i++, step_on(&y->type, at)) {
-        double a[3] = {0}, ea[3] = {0}, sum = 0;
+        double a[3] = {0}, ea[3] = {0}, of[3] = {0}, sum = 0;
         for (int k = 0; k < n->nin; k++) {
             int64_t from = place_at(&y->type, at, stride[k]);
             a[k] = dl_interp_data(r->value, n->in[k])[from], ea[k] = dl_interp_data(r->bound, n->in[k])[from];
-            sum += dl_interp_data(r->terms, n->in[k])[from];
+            sum += of[k] = dl_interp_data(r->terms, n->in[k])[from];
         }
         if (adds || keeps_sum(n)) terms[i] = sum;
         bool exact = ea[0] == 0 && ea[1] == 0 && fits_type(y->type.dtype, v[i]) &&
@@ -117,6 +125,7 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
             exact = true; /* to a type at least as wide */
         if (adds && on) exact &= !dl_dtype_is_half(y->type.dtype) && is_round(v[i]) && is_round(sum);
         if (adds && !exact) h += own * (sum - fabs(v[i]));
+        for (int k = 0; k < 2 && n->op == DL_OP_mul; k++) h += own * of_factor(k, a, ea, of[k]);
         e[i] = with_rounding(y->type.dtype, v[i], h, exact ? 0 : own);
     }
     r->added[y->id] = adds || (keeps_sum(n) && on);
