@@ -65,13 +65,25 @@ static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t ow
     code->scratch = dl_emit_rows_scratch(e->t);
 }
 
+/* Does each vector of lanes find all channels of x that it reads in one vector, or its own? Targets with
+ * short vectors have no instruction that picks them. */
+static bool goes_by_lanes(const dl_emitter *e, int64_t channels, int64_t own, int64_t per) {
+    enum { PICKED = 8 };
+    if (own == 1 && per == 1) return true;
+    return e->t->lanes >= PICKED && find_span(channels, e->t->lanes, own, per) <= e->t->lanes;
+}
+
 static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t own, dl_emitted *code) {
+    enum {
+        AT_ONCE = 4,
+        LANE_CHANNELS = 32
+    }; /* as there; bytes of struct lane_channels without its numbers */
     const char *name = e->k->name;
     int x = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
         y = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0];
-    bool depthwise = per == 1 && own == 1;
+    bool lanes = goes_by_lanes(e, own * s->c->windows.groups, own, per);
     int64_t panel = e->t->panel, groups = s->c->windows.groups,
-            run = depthwise ? s->kernel[2] : 1, /* taps a unit */
+            run = lanes ? s->kernel[2] : 1, /* taps a unit */
         block = run * per * panel, places = s->taps / run,
             span = dl_ceil_div(find_span(own * groups, panel, own, per), e->t->grad_rows) * e->t->grad_rows;
     put_window(e, s);
@@ -90,11 +102,11 @@ static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t 
         "    const float *acc = %s_gradient_unit(&%s_gradient, arg, unit / %lldL, unit %% %lldL, scratch);\n"
         "    for (long i = 0; i < %lldL; i += LANES)\n"
         "        %s_body(arg, unit * %lldL + i, LANES, acc + i, sums);\n}\n",
-        depthwise ? "depth" : "group", name, (long long)places, (long long)places, (long long)block, name,
+        lanes ? "lane" : "group", name, (long long)places, (long long)places, (long long)block, name,
         (long long)block);
-    code->needs[DL_NEED_GRAD_ROWS] = depthwise ? 0 : 1u << e->t->grad_rows;
-    code->scratch =
-        depthwise ? block * 4 : (7 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
+    code->needs[DL_NEED_GRAD_ROWS] = lanes ? 0 : 1u << e->t->grad_rows;
+    code->scratch = lanes ? (block + dl_ceil_div(per, AT_ONCE) * AT_ONCE * panel) * 4 + LANE_CHANNELS
+                          : (7 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
 }
 
 void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code) {

@@ -5,7 +5,8 @@
  * run as ever, of PANEL / (channels of a group) times as many products as there are, and none in vain where a
  * group fills panels; positions whose sums are not finite are summed again without the zeros, which would
  * hand one group's infinity on to its neighbours as a NaN. Where groups have one channel on both sides
- * (depthwise), a lane reads its own channel: lines go lane by lane. */
+ * (depthwise), a lane reads its own channel: lines go lane by lane. So do weight gradients of groups small
+ * enough for a vector of lanes to find all that it reads in one vector of channels. */
 
 /* What the positions of x and y have to do with each other: x = y * stride + tap * dilation - pad. */
 struct group_window {
@@ -189,7 +190,8 @@ UNUSED void depth_unit(const struct group_window *v, int turned, char *const *ar
     }
 }
 
-/* ---- weight gradients: a unit is one tap of one panel of O, or all taps along W, over all positions ---- */
+/* ---- weight gradients: a unit is one tap of one panel of O, or lane by lane all taps along W, over all
+ * positions ---- */
 
 struct group_gradient {
     const struct group_window *window;
@@ -246,9 +248,12 @@ UNUSED void meet_block(const struct group_gradient *g, char *const *arg, struct 
         for (long i = 0; i < PANEL; i += LANES)
             st(y + m * PANEL + i, i < lanes ? load_n(from, i, lanes - i) : (vf){0});
         from = from_element(PART_OF(arg, g->x), t->x_at[m] * g->x.channels + first);
-        for (long r = 0; r < g->span; r++)
-            x[(r / GRAD_HEIGHT * M_BLOCK + m) * GRAD_HEIGHT + r % GRAD_HEIGHT] =
-                r < rows ? element(from, r) : 0;
+        for (long r = 0; r < g->span; r += LANES) {
+            float row[LANES] __attribute__((aligned(64)));
+            st(row, r < rows ? load_n(from, r, rows - r) : (vf){0});
+            for (long i = 0; i < LANES && r + i < g->span; i += GRAD_HEIGHT)
+                __builtin_memcpy(x + (r + i) * M_BLOCK + m * GRAD_HEIGHT, row + i, GRAD_HEIGHT * 4);
+        }
         t->packed_at[m] = (int)m * PANEL, t->order[m] = m;
     }
     for (long r = 0; r < g->span; r += GRAD_HEIGHT)
@@ -278,7 +283,8 @@ UNUSED float *group_gradient_unit(const struct group_gradient *g, char *const *a
     return result;
 }
 
-/* Depthwise, lane by lane: sum[PANEL] += the products of n positions, of `lanes` lanes. */
+/* Lane by lane: sum[PANEL] += the products of n positions, of `lanes` lanes, where groups have one channel.
+ */
 INLINE void dot_line(struct array x, long x_step, struct array y, long y_step, long n, long lanes,
                      float *sum) {
     vf a = {0}, b = {0}, c = {0}, d = {0};
@@ -309,21 +315,102 @@ HOT void dot_line_of(struct array x, long x_step, struct array y, long y_step, l
                                          IF_BF16(x.type, IF_BF16(y.type, DOT_LINE(BF16, BF16)))
                                              IF_BF16(x.type, DOT_LINE(BF16, y.type)) DOT_LINE(F32, y.type)}
 
-/* All taps along W of one place of the kernel: result[tap][lane]. */
-UNUSED float *depth_gradient_unit(const struct group_gradient *g, char *const *arg, long panel, long place,
-                                  char *scratch) {
+/* v[at[i]] of each lane i. */
+INLINE vf pick(vf v, vi at) {
+#if defined(__AVX2__) && LANES == 8
+    return __builtin_ia32_permvarsf256(v, at);
+#elif defined(__GNUC__) && !defined(__clang__)
+    return __builtin_shuffle(v, at);
+#elif defined(__AVX512F__) && LANES == 16
+    return __builtin_ia32_permvarsf512(v, at);
+#else
+    vf picked;
+    for (long i = 0; i < LANES; i++) picked[i] = v[at[i]];
+    return picked;
+#endif
+}
+enum { AT_ONCE = 4 }; /* channels of a group whose sums are made together */
+/* Which channels of x the lanes of a panel's two vectors read: `n` are there from `first` on, of which
+ * channel c of lane i's group is number at[c][i]. */
+struct lane_channels {
+    long first[2], n[2];
+    int at[][PANEL];
+};
+UNUSED void find_channels(const struct group_gradient *g, long lane, struct lane_channels *from) {
+    for (int j = 0; j < 2; j++) {
+        long start = lane + j * LANES, first = start / g->own * g->per;
+        from->first[j] = start < g->y.channels ? first : 0;
+        from->n[j] = g->x.channels - from->first[j];
+        for (long c = 0; c < (g->per + AT_ONCE - 1) / AT_ONCE * AT_ONCE; c++)
+            for (long i = 0; i < LANES; i++) {
+                long group = (start + i) / g->own * g->per, channel = c < g->per ? c : 0;
+                from->at[c][j * LANES + i] = start + i < g->y.channels ? (int)(group + channel - first) : 0;
+            }
+    }
+}
+/* sum[c][PANEL] += the products of n positions with channels [c, c + AT_ONCE) of the lanes' groups; of `many`
+ * channels. */
+INLINE void dot_channels(const struct lane_channels *from, long c, long many, struct array x, long x_step,
+                         struct array y, long y_step, long n, long lanes, float *sum) {
+#define CHANNELS_OF(f) f(0) f(1) f(2) f(3)
+#define PLACES_OF(k)                                                                                         \
+    vi at##k = *(const vi_any *)from->at[c + k], up##k = *(const vi_any *)(from->at[c + k] + LANES);
+#define SUMS_OF(k) vf a##k = {0}, b##k = {0};
+#define ADD_TO(k)  a##k += pick(low, at##k) * y_low, b##k += pick(high, up##k) * y_high;
+#define SUMS_TO(k)                                                                                           \
+    if (k < many) st(sum + k * PANEL, ld(sum + k * PANEL) + a##k);                                           \
+    if (k < many) st(sum + k * PANEL + LANES, ld(sum + k * PANEL + LANES) + b##k);
+    CHANNELS_OF(PLACES_OF)
+    CHANNELS_OF(SUMS_OF) int whole = from->n[0] >= LANES && from->n[1] >= LANES && lanes == PANEL;
+    for (; n > 0; n--, x = from_element(x, x_step), y = from_element(y, y_step)) {
+        vf low, high, y_low, y_high;
+        if (whole)
+            low = load(x, from->first[0]), high = load(x, from->first[1]), y_low = load(y, 0),
+            y_high = load(y, LANES);
+        else {
+            low = load_n(x, from->first[0], from->n[0]), high = load_n(x, from->first[1], from->n[1]);
+            y_low = load_n(y, 0, lanes), y_high = lanes > LANES ? load_n(y, LANES, lanes - LANES) : (vf){0};
+        }
+        CHANNELS_OF(ADD_TO)
+    }
+    CHANNELS_OF(SUMS_TO)
+}
+#define DOT_CHANNELS(x_type, y_type)                                                                         \
+    {                                                                                                        \
+        dot_channels(from, c, many, (struct array){x.at, x_type}, x_step, (struct array){y.at, y_type},      \
+                     y_step, n, lanes, sum);                                                                 \
+        return;                                                                                              \
+    }
+HOT void dot_channels_of(const struct lane_channels *from, long c, long many, struct array x, long x_step,
+                         struct array y, long y_step, long n, long lanes, float *sum){
+    IF_F16(x.type, IF_F16(y.type, DOT_CHANNELS(F16, F16))) IF_F16(x.type, DOT_CHANNELS(F16, y.type))
+        IF_BF16(x.type, IF_BF16(y.type, DOT_CHANNELS(BF16, BF16))) IF_BF16(x.type, DOT_CHANNELS(BF16, y.type))
+            DOT_CHANNELS(F32, y.type)}
+
+/* All taps along W of one place of the kernel: result[tap][channel of a group][lane]. */
+UNUSED float *lane_gradient_unit(const struct group_gradient *g, char *const *arg, long panel, long place,
+                                 char *scratch) {
     const struct group_window *v = g->window;
     float *result = (float *)scratch;
-    long lane = panel * PANEL, channels = g->x.channels, lanes = channels - lane;
-    __builtin_memset(result, 0, sizeof(float) * (unsigned long)(v->kernel[2] * PANEL));
+    long lane = panel * PANEL, lanes = g->y.channels - lane < PANEL ? g->y.channels - lane : PANEL;
+    struct lane_channels *from = (void *)(result + v->kernel[2] * g->per * PANEL);
+    if (g->per > 1 || g->own > 1) find_channels(g, lane, from);
+    __builtin_memset(result, 0, sizeof(float) * (unsigned long)(v->kernel[2] * g->per * PANEL));
     for (long line = 0; line < (long)v->batch * v->y[0] * v->y[1]; line++)
         for (long kw = 0; kw < v->kernel[2]; kw++) {
             struct met_line m = meet_line(v, place * v->kernel[2] + kw, line);
-            for (long from = 0; from < m.n; from += M_BLOCK)
-                dot_line_of(from_element(PART_OF(arg, g->x), (m.x + from * m.step) * channels + lane),
-                            m.step * channels,
-                            from_element(PART_OF(arg, g->y), (m.y + from) * channels + lane), channels,
-                            m.n - from < M_BLOCK ? m.n - from : M_BLOCK, lanes, result + kw * PANEL);
+            for (long at = 0; at < m.n; at += M_BLOCK) {
+                struct array x = from_element(PART_OF(arg, g->x), (m.x + at * m.step) * g->x.channels),
+                             y = from_element(PART_OF(arg, g->y), (m.y + at) * g->y.channels + lane);
+                long n = m.n - at < M_BLOCK ? m.n - at : M_BLOCK, x_step = m.step * g->x.channels;
+                float *to = result + kw * g->per * PANEL;
+                if (g->per == 1 && g->own == 1)
+                    dot_line_of(from_element(x, lane), x_step, y, g->y.channels, n, lanes, to);
+                else
+                    for (long c = 0; c < g->per; c += AT_ONCE)
+                        dot_channels_of(from, c, g->per - c, x, x_step, y, g->y.channels, n, lanes,
+                                        to + c * PANEL);
+            }
         }
     return result;
 }
