@@ -74,10 +74,7 @@ static bool goes_by_lanes(const dl_emitter *e, int64_t channels, int64_t own, in
 }
 
 static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t own, dl_emitted *code) {
-    enum {
-        AT_ONCE = 4,
-        LANE_CHANNELS = 32
-    }; /* as there; bytes of struct lane_channels without its numbers */
+    enum { AT_ONCE = 4, LANE_CHANNELS = 32 /* of struct lane_channels, without its numbers */ };
     const char *name = e->k->name;
     int x = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
         y = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0];
@@ -97,6 +94,10 @@ static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t 
     code->units[0] = dl_ceil_div(own * groups, panel) * places;
     dl_emit_head(e, 0);
     dl_emit_unit_sums(e, code->units[0], code);
+    if (lanes)
+        dl_putf(e->out,
+                "    _Static_assert(AT_ONCE == %d && sizeof(struct lane_channels) == %d, \"scratch\");\n",
+                AT_ONCE, LANE_CHANNELS);
     dl_putf(
         e->out,
         "    const float *acc = %s_gradient_unit(&%s_gradient, arg, unit / %lldL, unit %% %lldL, scratch);\n"

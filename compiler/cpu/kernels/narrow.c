@@ -69,14 +69,12 @@ UNUSED void narrow_unit(const struct contraction *s, char *const *arg, const flo
             const struct tap *tap = s->taps + i;
             v_rows in = inside(s, &t->row, r, tap);
             long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
-            struct piece piece = {tap,
-                                  arg[s->part->arg] + by * channels * bytes,
-                                  s->part->type,
-                                  packed + i * whole,
-                                  channels,
-                                  channels,
-                                  0,
-                                  channels};
+            struct piece piece = {.tap = tap,
+                                  .x = arg[s->part->arg] + by * channels * bytes,
+                                  .type = s->part->type,
+                                  .b = packed + i * whole,
+                                  .step = channels,
+                                  .n = channels};
             if (any(in)) point_rows(&piece, at, in, t->stretch + some++);
         }
         for (long made = 0; made < s->channels; made++) {
