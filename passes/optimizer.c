@@ -54,7 +54,7 @@ dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_
 }
 
 dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallback) {
-    const char *name = dl_intern(text);
+    const char *name = dl_internf("optimizer.%s", text);
     for (int i = 0; i < o->hypers.n; i++)
         if (o->hypers.at[i]->name == name) return &o->hypers.at[i]->value;
     check_free(o, name);

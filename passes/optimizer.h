@@ -37,8 +37,8 @@ typedef struct {
     dl_value *rate;  /* the learning rate, once the schedule has built it */
 } dl_optimization;
 
-/* A number that the host may set: the variable of role HYPER of this name, which is worth `fallback` until
- * then. */
+/* A number that the host may set: the variable "optimizer.NAME" of role HYPER, which is worth `fallback`
+ * until then. What a model declares has no dot in its name, and may be called `eps` or `momentum`. */
 dl_value *dl_optimizer_hyper(dl_optimization *o, const char *name, double fallback);
 
 /* What the optimiser keeps for a parameter from step to step: a variable WHAT.NAME like it, or like its

@@ -1,5 +1,6 @@
 /* The learning rate of a step as nodes: rows of schedules.def. Its numbers are hyperparameters, so that
- * changing one compiles nothing. In the formulas, it is the number of the step from 1, and
+ * changing one compiles nothing; in the graph `optimizer.` stands before their names. In the formulas, it is
+ * the number of the step from 1, and
  *
  *   lr.init     the rate to begin with        lr.total    steps (cosine_epochs: epochs) of the cosine
  *   lr.end      the rate to end with          lr.steps    steps in an epoch

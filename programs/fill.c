@@ -68,7 +68,7 @@ bool dlc_fill(dlr_exec *exec, uint64_t seed, dl_error *err) {
     }
     dlr_view drawn = dlr_exec_variable(exec, DL_RANDOM_SEED);
     if (drawn.type) dlr_state_write(exec, drawn, DL_I64, &seed);
-    set_hyper(exec, "lr.init", 1e-4), set_hyper(exec, "lr.end", 0);
-    set_hyper(exec, "lr.warmup", 0), set_hyper(exec, "lr.total", 1000);
+    set_hyper(exec, "optimizer.lr.init", 1e-4), set_hyper(exec, "optimizer.lr.end", 0);
+    set_hyper(exec, "optimizer.lr.warmup", 0), set_hyper(exec, "optimizer.lr.total", 1000);
     return true;
 }

@@ -53,9 +53,9 @@ const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
     static const struct {
         const char *name;
         dl_key key;
-    } rows[] = {{"beta1", DL_KEY_adam_beta1},  {"beta2", DL_KEY_adam_beta2},
-                {"eps", DL_KEY_adam_eps},      {"weight_decay", DL_KEY_weight_decay},
-                {"momentum", DL_KEY_momentum}, {"max_norm", DL_KEY_clip_grad_norm}};
+    } rows[] = {{"optimizer.beta1", DL_KEY_adam_beta1},  {"optimizer.beta2", DL_KEY_adam_beta2},
+                {"optimizer.eps", DL_KEY_adam_eps},      {"optimizer.weight_decay", DL_KEY_weight_decay},
+                {"optimizer.momentum", DL_KEY_momentum}, {"optimizer.max_norm", DL_KEY_clip_grad_norm}};
     *n = (int)(sizeof rows / sizeof *rows);
     dlr_hyper *all = DL_NEWS(arena, dlr_hyper, *n);
     for (int i = 0; i < *n; i++) all[i] = (dlr_hyper){rows[i].name, dl_config_float(c, rows[i].key)};

@@ -104,18 +104,18 @@ static values options(writer *w, bool decays) {
     values g = {0}, betas = {0};
     put(a, &g, "lr", real(w->run->rate));
     if (w->run->initial_rate == w->run->initial_rate) put(a, &g, "initial_lr", real(w->run->initial_rate));
-    put(a, &g, "weight_decay", real(decays ? hyper(w, "weight_decay") : 0));
+    put(a, &g, "weight_decay", real(decays ? hyper(w, "optimizer.weight_decay") : 0));
     put(a, &g, "maximize", truth(false)), put(a, &g, "foreach", none());
     put(a, &g, "differentiable", truth(false)), put(a, &g, "fused", none());
     if (is_sgd(w)) {
-        put(a, &g, "momentum", real(hyper(w, "momentum"))), put(a, &g, "dampening", real(0));
+        put(a, &g, "momentum", real(hyper(w, "optimizer.momentum"))), put(a, &g, "dampening", real(0));
         put(a, &g, "nesterov", truth(w->run->nesterov));
         return g;
     }
-    dl_push(a, &betas, real(hyper(w, "beta1")));
-    dl_push(a, &betas, real(hyper(w, "beta2")));
+    dl_push(a, &betas, real(hyper(w, "optimizer.beta1")));
+    dl_push(a, &betas, real(hyper(w, "optimizer.beta2")));
     put(a, &g, "betas", container(a, DLR_TORCH_TUPLE, betas, false));
-    put(a, &g, "eps", real(hyper(w, "eps")));
+    put(a, &g, "eps", real(hyper(w, "optimizer.eps")));
     put(a, &g, "amsgrad", truth(false)), put(a, &g, "capturable", truth(false));
     put(a, &g, "decoupled_weight_decay", truth(strcmp(w->run->optimizer, "adamw") == 0));
     return g;
@@ -214,7 +214,7 @@ static void begin(writer *w) {
 static bool check(const writer *w, dl_error *err) {
     static const struct {
         const char *name, *variable; /* which the plan has if it was compiled with it */
-    } rows[] = {{"adam", "eps"}, {"adamw", "eps"}, {"sgd", "optimizer.step"}};
+    } rows[] = {{"adam", "optimizer.eps"}, {"adamw", "optimizer.eps"}, {"sgd", "optimizer.step"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(w->run->optimizer, rows[i].name) == 0 && dlr_exec_variable(w->exec, rows[i].variable).type)
             return true;

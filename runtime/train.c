@@ -81,7 +81,7 @@ static int64_t count_epochs(const dlr_run *r) {
 /* The rate that the plateau has come to, as the factor that the plan multiplies its first one by. */
 static void set_scale(const dlr_run *r) {
     if (r->o->plateau && r->rates.init > 0)
-        dlr_run_set_hyper(r->exec, "lr.scale", r->plateau.rate / r->rates.init);
+        dlr_run_set_hyper(r->exec, "optimizer.lr.scale", r->plateau.rate / r->rates.init);
 }
 
 static bool set_rates(dlr_run *r, dl_error *err) {

@@ -140,13 +140,13 @@ static double set_to(const dlr_run *r, const char *name) {
 
 static void tell_others(const dlr_run *r, const dlr_torch_training *t) {
     if (family_of(r->o->torch) == DLR_TORCH_ADAM) {
-        tell_other("adam_beta1", t->beta1, set_to(r, "beta1"));
-        tell_other("adam_beta2", t->beta2, set_to(r, "beta2"));
-        tell_other("adam_eps", t->eps, set_to(r, "eps"));
+        tell_other("adam_beta1", t->beta1, set_to(r, "optimizer.beta1"));
+        tell_other("adam_beta2", t->beta2, set_to(r, "optimizer.beta2"));
+        tell_other("adam_eps", t->eps, set_to(r, "optimizer.eps"));
     } else {
-        tell_other("momentum", t->momentum, set_to(r, "momentum"));
+        tell_other("momentum", t->momentum, set_to(r, "optimizer.momentum"));
     }
-    tell_other("weight_decay", t->weight_decay, set_to(r, "weight_decay"));
+    tell_other("weight_decay", t->weight_decay, set_to(r, "optimizer.weight_decay"));
     double rate = dlr_run_next_rate(r);
     if (rate == rate) tell_other("the next epoch's learning rate", t->rate, rate);
     if (t->iters != (t->epoch + 1) * r->epoch_batches)

@@ -207,6 +207,18 @@ def test_arrays():
     refused(3, r"takes 1 input and 0 targets; the loader 'crops' gives one of each", DLRUN, write("auto.dl", text), *few[1:], f"--expdir={TMP}/no")
 
 
+def test_names_of_the_optimiser():
+    """A model's inputs may be called as the optimiser's numbers are."""
+    names = ("eps", "lr", "beta1", "beta2", "step", "momentum", "weight_decay", "max_norm")
+    text = "model A():\n" + "".join(f"    input {n}: f32[N, T=3]\n" for n in names) + "    target t: f32[N, T=3]\n"
+    text += f"    y = {' + '.join(names)} |> linear(3)\n    output y\n    loss = mean((y - t)**2)\n"
+    few = ["--data_loader_config=synthetic", "--local_batch_size=4", "--Nsamples=16", "--Nsamples_val=8", "--num_epochs=4", "--lr=1e-2",
+           "--weight_decay=0.01", "--clip_grad_norm=1"]
+    for optimizer in (["--optimizer=adamw"], ["--optimizer=sgd", "--momentum=0.9"]):
+        points, _ = train(f"names_{optimizer[0][-4:]}", write("names.dl", text), *few, *optimizer)
+        check(points[-1]["Loss/train"] < points[0]["Loss/train"], f"{optimizer}: {points}")
+
+
 def test_classifier():
     """It binds; what is not compiled yet is named."""
     r = run(DLC, "compile", "models/cnn_classifier.dl", "--input_shape=[16,16,3]", "--n_classes=3")

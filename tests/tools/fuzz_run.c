@@ -31,8 +31,11 @@ static void draw(const dl_var *v, const char *name, uint64_t seed, double *to) {
     static const struct {
         const char *name;
         double value;
-    } fixed[] = {
-        {"optimizer.step", 3}, {"lr.init", 0.5}, {"lr.end", 0.25}, {"lr.warmup", 0}, {"lr.total", 64}};
+    } fixed[] = {{"optimizer.step", 3},
+                 {"optimizer.lr.init", 0.5},
+                 {"optimizer.lr.end", 0.25},
+                 {"optimizer.lr.warmup", 0},
+                 {"optimizer.lr.total", 64}};
     rng r = {dl_hash_str(name, seed)};
     dl_dtype d = v->value.type.dtype;
     if (v->role == DL_VAR_TABLE) return;

@@ -102,7 +102,7 @@ static bool train(dlr_exec *e, const char *name, int64_t epochs, bool resume, dl
     dlr_rundir dir;
     if (!dlr_rundir_open(arena, dl_format(arena, "%s/%s", folder, name), &dir, err)) return false;
     dlr_dataset *train = open_noise(e, DLR_TRAIN, 14, err), *valid = open_noise(e, DLR_VALID, 4, err);
-    dlr_hyper hypers[] = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}};
+    dlr_hyper hypers[] = {{"optimizer.beta1", 0.9}, {"optimizer.beta2", 0.999}, {"optimizer.eps", 1e-8}};
     dlr_train_options o = {
         .exec = e,
         .dir = &dir,
@@ -185,7 +185,7 @@ static bool fill(dlr_exec *e, void *seed, dl_error *err) {
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
         dlr_view view = dlr_exec_variable(e, v->name);
-        if (strncmp(v->name, "lr.", 3) == 0) dlr_state_write(e, view, DL_F64, &rate);
+        if (strncmp(v->name, "optimizer.lr.", 13) == 0) dlr_state_write(e, view, DL_F64, &rate);
         if (v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) continue;
         int64_t n = dl_type_count(&v->type);
         float *noise = DL_NEWS(arena, float, n);

@@ -253,7 +253,7 @@ static void fill_step(dl_interp *run, const dl_graph *g) {
             dl_interp_data(run, v)[k] = uniform(&r, -0.2, 0.2);
         if (v->var->role == DL_VAR_HYPER) *dl_interp_data(run, v) = v->var->init.a;
     }
-    set_scalar(run, g, "lr.init", 1e-3), set_scalar(run, g, "lr.total", 100);
+    set_scalar(run, g, "optimizer.lr.init", 1e-3), set_scalar(run, g, "optimizer.lr.total", 100);
 }
 
 /* The whole way from a model's graphs to a planned module, validated at every stage. The step computes what

@@ -75,16 +75,16 @@ static void test_ranks(void) {
     dlr_schedule s = of_a(1e-3, 0, "none", 7, 8, 8, 100);
     s.rank_scaling = "linear", s.ranks = 1;
     dlr_rates r = rates_of(s);
-    CHECK(value_of(&r, "lr.init") == 1e-3 && value_of(&r, "lr.warmup.from") == 1);
+    CHECK(value_of(&r, "optimizer.lr.init") == 1e-3 && value_of(&r, "optimizer.lr.warmup.from") == 1);
     s.ranks = 4;
     r = rates_of(s);
-    CHECK(value_of(&r, "lr.init") == 4e-3 && value_of(&r, "lr.warmup.from") == 0.25);
+    CHECK(value_of(&r, "optimizer.lr.init") == 4e-3 && value_of(&r, "optimizer.lr.warmup.from") == 0.25);
     s.rank_scaling = "sqrt";
     r = rates_of(s);
-    CHECK(value_of(&r, "lr.init") == 2e-3 && value_of(&r, "lr.warmup.from") == 0.25);
+    CHECK(value_of(&r, "optimizer.lr.init") == 2e-3 && value_of(&r, "optimizer.lr.warmup.from") == 0.25);
     s.rank_scaling = "none";
     r = rates_of(s);
-    CHECK(value_of(&r, "lr.init") == 1e-3 && value_of(&r, "lr.warmup.from") == 1);
+    CHECK(value_of(&r, "optimizer.lr.init") == 1e-3 && value_of(&r, "optimizer.lr.warmup.from") == 1);
 }
 
 /* What the other schedules take: units of steps or epochs, and ranges. */
@@ -99,20 +99,23 @@ static void test_values(void) {
                       .steps = 25,
                       .epoch_steps = 10};
     dlr_rates r = rates_of(s);
-    CHECK(value_of(&r, "lr.init") == 0.5 && value_of(&r, "lr.end") == 0.25 && value_of(&r, "lr.total") == 25);
-    CHECK(value_of(&r, "lr.warmup") == 7 && value_of(&r, "lr.steps") == 10);
+    CHECK(value_of(&r, "optimizer.lr.init") == 0.5 && value_of(&r, "optimizer.lr.end") == 0.25 &&
+          value_of(&r, "optimizer.lr.total") == 25);
+    CHECK(value_of(&r, "optimizer.lr.warmup") == 7 && value_of(&r, "optimizer.lr.steps") == 10);
     s.by_epochs = true;
     r = rates_of(s);
-    CHECK(value_of(&r, "lr.total") == 3, "all epochs, the short one too");
+    CHECK(value_of(&r, "optimizer.lr.total") == 3, "all epochs, the short one too");
     s.cosine_epochs = 8;
     r = rates_of(s);
-    CHECK(value_of(&r, "lr.total") == 8);
+    CHECK(value_of(&r, "optimizer.lr.total") == 8);
     s.warmup_epochs = 2, s.range = ranges, s.ranges = 2;
     r = rates_of(s);
-    CHECK(value_of(&r, "lr.warmup") == 27, "steps and epochs of it");
-    CHECK(value_of(&r, "lr.range.0.start") == 5 && value_of(&r, "lr.range.0.end") == 30);
-    CHECK(value_of(&r, "lr.range.1.factor") == 0.1 && isinf(value_of(&r, "lr.range.1.end")));
-    const char *others[] = {"lr.range.2.start", "lr.range.-1.start", "lr.range.", "lr.scale", "beta1"};
+    CHECK(value_of(&r, "optimizer.lr.warmup") == 27, "steps and epochs of it");
+    CHECK(value_of(&r, "optimizer.lr.range.0.start") == 5 && value_of(&r, "optimizer.lr.range.0.end") == 30);
+    CHECK(value_of(&r, "optimizer.lr.range.1.factor") == 0.1 &&
+          isinf(value_of(&r, "optimizer.lr.range.1.end")));
+    const char *others[] = {"optimizer.lr.range.2.start", "optimizer.lr.range.-1.start",
+                            "optimizer.lr.range.", "optimizer.lr.scale", "optimizer.beta1"};
     double v = 3;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         CHECK(!dlr_rates_value(&r, others[i], &v) && v == 3, "%s", others[i]);

@@ -103,7 +103,10 @@ static double start_value(const dl_var *v, int64_t i, unsigned *seed) {
     static const struct {
         const char *name;
         double value;
-    } rates[] = {{"lr.init", 0.1}, {"lr.end", 0.01}, {"lr.warmup", 0}, {"lr.total", 10}};
+    } rates[] = {{"optimizer.lr.init", 0.1},
+                 {"optimizer.lr.end", 0.01},
+                 {"optimizer.lr.warmup", 0},
+                 {"optimizer.lr.total", 10}};
     for (size_t k = 0; k < sizeof rates / sizeof *rates; k++)
         if (strcmp(v->name, rates[k].name) == 0) return rates[k].value;
     if (v->role == DL_VAR_HYPER || v->value.type.dtype == DL_I64) return v->init.a;
