@@ -118,6 +118,7 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt, 
     if (steps_text && (want < 1 || want > MAX_STEPS))
         dl_fail(&err, DL_USAGE, "--steps=%s: 1 to %d", steps_text, MAX_STEPS);
     dl_bench b = {.session = s, .ms = DL_NEWS(arena, double, MAX_STEPS)};
+    const dl_classes classes = dl_classes_find(arena, s->module);
     double t = dl_clock_ms();
     b.plan = err.code ? NULL : dl_session_plan(s, opt, &b.cached, &err);
     b.tuned = dl_tuning_text(arena, tuning);
@@ -125,7 +126,7 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt, 
     dlr_exec *exec =
         b.plan ? dlr_exec_open(b.plan, (dlr_exec_options){.threads = threads, .device = device}, &err) : NULL;
     b.open_ms = dl_clock_ms() - t;
-    bool ok = exec && dlc_fill(exec, (uint64_t)dl_config_int(c, DL_KEY_seed), &err);
+    bool ok = exec && dlc_fill(exec, &classes, (uint64_t)dl_config_int(c, DL_KEY_seed), &err);
     if (ok) {
         b.threads = dlr_pool_threads(dlr_exec_pool(exec));
         b.program = dlr_exec_program(exec, "train");

@@ -43,8 +43,8 @@ enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 30, ROUNDS_MS = 250, MOST_NUMBERS = 16 };
 
 /* Each launch's least time of some rounds, on noise: as many as fit into a quarter of a second, since others
  * may use the machine. */
-static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_ranks *ranks, int threads,
-                          double **us, dl_error *err) {
+static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_classes *classes,
+                          const dl_ranks *ranks, int threads, double **us, dl_error *err) {
     int world = dl_ranks_world(ranks), program = 0;
     dlr_comm **comms = dlr_comm_local(world, false);
     dlr_group groups[DL_NRANK_GROUPS];
@@ -54,7 +54,7 @@ static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_ranks *
         dlr_exec_options o = {.threads = threads, .ranks = {comms[0], DL_NRANK_GROUPS, groups}};
         e = dlr_exec_open(plan, o, err);
     }
-    ok = e && dlc_fill(e, 1, err);
+    ok = e && dlc_fill(e, classes, 1, err);
     program = ok ? dlr_exec_program(e, "train") : -1;
     int n = ok ? plan->programs.at[program].launches.n : 0;
     *us = DL_NEWS(arena, double, n + 1);
@@ -120,9 +120,11 @@ static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, c
     double *us = NULL;
     if (!dl_session_options(s, target, &opt, err)) return false;
     opt.warn = dlc_warn;
+    const dl_classes classes = dl_classes_find(arena, s->module);
     dl_plan *plan = dl_session_compile(s, &opt, err);
     int threads = (int)dl_config_int(s->config, DL_KEY_threads);
-    if (!plan || (!target && !time_launches(arena, plan, &s->ranks, threads, &us, err))) return false;
+    if (!plan || (!target && !time_launches(arena, plan, &classes, &s->ranks, threads, &us, err)))
+        return false;
     const dl_plan_program *train = dl_plan_program_find(plan, "train");
     *to = (line){.ranks = dl_ranks_world(&s->ranks),
                  .data_ranks = s->ranks.size[DL_RANKS_DP],

@@ -26,7 +26,14 @@ static const char usage[] =
     "is\n"
     "taken where there is one. Exit status 7 when something is off.\n\n";
 
-static bool fill(dlr_exec *exec, void *seed, dl_error *err) { return dlc_fill(exec, *(uint64_t *)seed, err); }
+typedef struct {
+    dl_classes classes;
+    uint64_t seed;
+} filling;
+static bool fill(dlr_exec *exec, void *user, dl_error *err) {
+    const filling *f = user;
+    return dlc_fill(exec, &f->classes, f->seed, err);
+}
 
 static void print_faults(const dl_verdict *v) {
     for (int i = 0; i < v->faults.n; i++) printf("  OFF  %s\n", v->faults.at[i]);
@@ -102,10 +109,10 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     opt.warn = dlc_warn;
     dl_tuning tuning;
     if (!dl_tune(arena, s->config, on.device, &opt, &tuning, &err)) return dlc_fail(&err);
+    filling with = {dl_classes_find(arena, written->module), (uint64_t)dl_config_int(s->config, DL_KEY_seed)};
     dl_plan *p = dl_session_compile(s, &opt, &err);
-    uint64_t seed = (uint64_t)dl_config_int(s->config, DL_KEY_seed);
     dl_verify_run run = {
-        {.threads = (int)dl_config_int(s->config, DL_KEY_threads), .device = on.device}, fill, &seed};
+        {.threads = (int)dl_config_int(s->config, DL_KEY_threads), .device = on.device}, fill, &with};
     /* The interpreter has no meaning of its own for composites: what they consist of is what is compared
      * with. */
     dl_pass_ctx lower = {.arena = arena, .err = &err};

@@ -1,5 +1,6 @@
 #include "programs/fill.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +13,11 @@ static void set_hyper(dlr_exec *exec, const char *name, double value) {
     if (v.type) dlr_state_write(exec, v, DL_F64, &value);
 }
 
-/* What is drawn: noise, or moments as after some steps. */
-typedef enum { NOISE, MEAN, SQUARE } kind;
+/* What is drawn: noise, class numbers below `count`, or moments as after some steps. */
+typedef enum { NOISE, CLASSES, MEAN, SQUARE } kind;
 typedef struct {
     kind kind;
+    int64_t count;
     dlr_rng_place place;
     float *to;
     size_t n;
@@ -27,6 +29,11 @@ static void draw_piece(void *context, int64_t unit, int thread) {
     size_t first = (size_t)unit * PIECE, n = d->n - first < PIECE ? d->n - first : PIECE;
     float *m = d->to + first;
     (void)thread;
+    if (d->kind == CLASSES) {
+        dlr_uniforms(d->place, first, n, 0, 1, m);
+        for (size_t i = 0; i < n; i++) m[i] = (float)floor((double)m[i] * (double)d->count);
+        return;
+    }
     dlr_normals(d->place, first, n, 0, 1, m);
     for (size_t i = 0; d->kind != NOISE && i < n; i++)
         m[i] = d->kind == SQUARE ? 1e-6f * (1 + m[i] * m[i]) : 1e-3f * m[i];
@@ -41,21 +48,28 @@ static void draw_all(dlr_exec *exec, draw d) {
  * largest weight. */
 static void fill_moments(dlr_exec *exec, dlr_view v, const char *name, dlr_rng_place place) {
     bool square = strncmp(name, "exp_avg_sq.", 11) == 0;
-    draw_all(exec, (draw){square ? SQUARE : MEAN, place, dlr_exec_host(exec, v, DLR_WRITE),
+    draw_all(exec, (draw){square ? SQUARE : MEAN, 0, place, dlr_exec_host(exec, v, DLR_WRITE),
                           (size_t)dl_type_stored(v.type)});
 }
 
-static bool fill_input(dlr_exec *exec, dlr_view v, dlr_rng_place place, dl_error *err) {
+/* count: below which whole numbers stay; 0: floats. */
+static bool fill_input(dlr_exec *exec, dlr_view v, int64_t count, dlr_rng_place place, dl_error *err) {
     size_t n = (size_t)dl_type_count(v.type);
     float *noise = malloc((n ? n : 1) * sizeof *noise);
     if (!noise) return dl_fail(err, DL_RESOURCE, "not enough memory for a batch");
-    draw_all(exec, (draw){NOISE, place, noise, n});
+    draw_all(exec, (draw){count ? CLASSES : NOISE, count, place, noise, n});
     dlr_state_write(exec, v, DL_F32, noise);
     free(noise);
     return true;
 }
 
-bool dlc_fill(dlr_exec *exec, uint64_t seed, dl_error *err) {
+static int64_t count_of(const dl_classes *classes, const char *name) {
+    for (int i = 0; i < classes->n; i++)
+        if (strcmp(classes->at[i].name, name) == 0) return classes->at[i].count;
+    return 0;
+}
+
+bool dlc_fill(dlr_exec *exec, const dl_classes *classes, uint64_t seed, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(exec);
     if (!dlr_state_init(exec, seed, err)) return false;
     for (int i = 0; i < p->vars.n; i++) {
@@ -64,7 +78,8 @@ bool dlc_fill(dlr_exec *exec, uint64_t seed, dl_error *err) {
         dlr_rng_place place = {.seed = seed, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i};
         if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32)
             fill_moments(exec, view, v->name, place);
-        if (dl_plan_is_fed(v) && !fill_input(exec, view, place, err)) return false;
+        if (dl_plan_is_fed(v) && !fill_input(exec, view, count_of(classes, v->name), place, err))
+            return false;
     }
     dlr_view drawn = dlr_exec_variable(exec, DL_RANDOM_SEED);
     if (drawn.type) dlr_state_write(exec, drawn, DL_I64, &seed);

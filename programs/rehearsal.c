@@ -232,8 +232,9 @@ static void close_stage(stage *s) {
     dlr_exec_close(s->one);
 }
 
-static bool play(stage *s, const dl_config *c, dl_rehearsal *found, dl_error *err) {
-    if (!dlc_fill(s->one, (uint64_t)dl_config_int(c, DL_KEY_seed), err)) return false;
+static bool play(stage *s, const dl_config *c, const dl_classes *classes, dl_rehearsal *found,
+                 dl_error *err) {
+    if (!dlc_fill(s->one, classes, (uint64_t)dl_config_int(c, DL_KEY_seed), err)) return false;
     dlr_scaler_start(s->one, dl_config_float(c, DL_KEY_loss_scale_init));
     for (int r = 0; r < s->n; r++)
         if (!share(s, r, err)) return false;
@@ -252,6 +253,7 @@ bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_sessions *each, dl_r
     stage s = {.arena = arena, .ranks = ranks, .n = dl_ranks_world(ranks)};
     s.members = DL_NEWS(arena, member, s.n);
     *found = (dl_rehearsal){0};
+    const dl_classes classes = dl_classes_find(arena, one->module);
     dl_plan *whole = compile(one, found, err);
     found->ranks = s.n;
     bool ok = whole && compile_all(&s, dl_config_int(one->config, DL_KEY_zero) == 1, each, found, err);
@@ -264,7 +266,7 @@ bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_sessions *each, dl_r
         const dl_plan_collective *c = &program->collectives.at[i];
         found->collectives++, found->bytes += dl_plan_elements_from(c) * dl_dtype_bytes(c->dtype);
     }
-    ok = ok && play(&s, one->config, found, err);
+    ok = ok && play(&s, one->config, &classes, found, err);
     close_stage(&s);
     return ok;
 }

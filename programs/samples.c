@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "ir/base/file_calls.h"
+#include "programs/classes.h"
 #include "programs/own_data.h"
 #include "runtime/data/cifar.h"
 #include "runtime/data/crops.h"
@@ -80,38 +81,17 @@ static bool check_enough(const request *q, const dlr_dataset *d, dl_key source, 
 
 /* ---- synthetic ---- */
 
-/* Does n choose by the class numbers v along an axis of `from`: in a cross entropy or a top-k, or as one_hot,
- * which compares them with the classes' numbers? */
-static bool chooses(const dl_node *n, const dl_var *v, const dl_type **from) {
-    bool scores = n->op == DL_OP_cross_entropy || n->op == DL_OP_in_top_k;
-    if (n->nin != 2 || n->in[!!scores] != &v->value) return false;
-    const dl_value *other = n->in[!scores];
-    *from = &other->type;
-    return scores || (n->op == DL_OP_eq && other->def && other->def->op == DL_OP_iota);
-}
-
-/* How many classes a variable of whole numbers tells apart: the axis that it chooses from. 0: the model does
- * not say. */
-static int64_t count_classes(const dl_graph *g, const dl_var *v) {
-    for (int i = 0; i < g->nodes.n; i++) {
-        const dl_type *from;
-        if (!chooses(g->nodes.at[i], v, &from)) continue;
-        for (int k = 0; k < from->rank; k++)
-            if (dl_type_axis(&v->value.type, from->axis[k].name) < 0) return from->axis[k].size;
-    }
-    return 0;
-}
-
+/* Floats that are made whole and read as numbers of classes are drawn as such, too. */
 static bool classes_of(const dl_session *s, const dl_var *v, int64_t *classes, dl_error *err) {
     const dl_type *t = &v->value.type;
-    *classes = 0;
-    if (dl_dtype_is_float(t->dtype)) return true;
-    *classes = t->dtype == DL_BOOL ? 2 : count_classes(s->module->graphs.at[0], v);
+    *classes = t->dtype == DL_BOOL ? 2 : dl_classes_count(s->module, v);
+    if (!*classes && dl_dtype_is_float(t->dtype)) return true;
     if (*classes >= 1 && *classes <= DLR_NOISE_MAX_CLASSES) return true;
-    return dl_fail(err, DL_INPUT,
-                   "synthetic: '%s' is %s, and the model does not say how many classes it tells apart (a "
-                   "cross_entropy, in_top_k or one_hot that reads it does): give batches by --replay",
-                   v->name, dl_type_text(t));
+    return dl_fail(
+        err, DL_INPUT,
+        "synthetic: '%s' is %s, and the model does not say how many classes it tells apart (a "
+        "cross_entropy, in_top_k, embedding, gather or one_hot that reads it does): give batches by --replay",
+        v->name, dl_type_text(t));
 }
 
 static dlr_dataset *open_noise(const request *q, dl_error *err) {
@@ -212,7 +192,7 @@ static dlr_picture_options pictures(const request *q) {
     const dlr_arrays *arrays = q->common->arrays;
     for (int i = 0; i < arrays->n; i++)
         if (arrays->at[i].is_target)
-            o.classes = count_classes(q->session->module->graphs.at[0], find(q->session, &arrays->at[i]));
+            o.classes = dl_classes_count(q->session->module, find(q->session, &arrays->at[i]));
     return o;
 }
 

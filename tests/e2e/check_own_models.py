@@ -1,0 +1,98 @@
+"""Models of one's own, as their writers meet dlc: whole numbers that name classes, rows or tokens are drawn as such, wherever numbers
+are made up.
+
+check_own_models.py BUILD     from the project's root; needs nothing but Python's own library
+"""
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+
+from checks import ENV, TMP, check, finish
+
+BUILD = os.path.abspath(sys.argv[1])
+DLC, DLRUN = f"{BUILD}/programs/dlc", f"{BUILD}/programs/dlrun"
+FEW = ["--data_loader_config=synthetic", "--local_batch_size=4", "--Nsamples=16", "--Nsamples_val=8", "--num_epochs=2"]
+
+
+def run(*args):
+    return subprocess.run(args, capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL)
+
+
+def write(name, text):
+    path = f"{TMP}/{name}.dl"
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+def losses(path, *args):
+    """What a run on synthetic data records of its loss."""
+    name = os.path.basename(path)
+    r = run(DLRUN, path, *FEW, *args, f"--expdir={TMP}/runs_{name}")
+    check(r.returncode == 0, f"{name}: exit {r.returncode}: {r.stderr[-600:]}")
+    found = [os.path.join(d, f) for d, _, files in os.walk(f"{TMP}/runs_{name}") for f in files if f == "metrics.jsonl"]
+    return [json.loads(line)["Loss/train"] for line in open(found[0])]
+
+
+LANGUAGE = """module Block(heads)(x: [N, T, E]):
+    h = x |> layer_norm @ln1
+    q = h |> linear(E) @q
+    k = h |> linear(E) @k
+    v = h |> linear(E) @v
+    x = x + (attention(q, k, v, heads, causal=true) |> linear(E) @proj)
+    return x + (x |> layer_norm @ln2 |> linear(4*E) @fc1 |> gelu |> linear(E) @fc2)
+
+model LM(vocab=37, E=16, depth=2, heads=2):
+    input tokens: i32[N, T=21]
+    x = tokens[T=0:20] |> embedding(vocab, E) @wte as [N, T, E]
+    for i in range(depth): x = x |> Block(heads) @h.{i}
+    y = x |> layer_norm @ln_f |> linear(vocab, bias=false) @head as [N, T, V]
+    output y
+    loss = cross_entropy(y, tokens[T=1:21], over=V)
+"""
+
+
+def test_language_model():
+    """Tokens are below the vocabulary: a number that is none has an infinite loss."""
+    path = write("lm", LANGUAGE)
+    r = run(DLC, "verify", path)
+    check(r.returncode == 0 and re.search(r'loss "loss" .*relative error \d\.\d+e-', r.stdout), f"verify: {r.stdout} {r.stderr}")
+    r = run(DLC, "bench", path, "--steps=3", "--json")
+    loss = json.loads(r.stdout)["loss"] if r.returncode == 0 else None
+    check(loss is not None and 2 < loss < 6, f"bench: {r.stdout[:300]} {r.stderr}")
+    r = run(DLC, "rehearse", path, "--ranks=2", "--global_batch_size=4", "--json")
+    check(r.returncode == 0 and json.loads(r.stdout)["worst_loss"] < 1e-5, f"rehearse: {r.stdout} {r.stderr}")
+    r = run(DLC, "scale", path, "--ranks=2")
+    check(r.returncode == 0, f"scale: {r.stdout} {r.stderr}")
+    found = losses(path)
+    check(all(2 < x < 6 for x in found), f"losses near log 37: {found}")
+
+
+def test_bounds():
+    """Of several bounds the smallest; through slices, casts and other names; floats that are made whole, too."""
+    head = "model A():\n    input k: {}[N, T=40]\n    input x: f32[N, C=4]\n{}    y = x |> linear(3) @l\n    output y\n"
+    sums = "    loss = mean(y**2) + mean(z)\n"  # NaN as soon as one number is no row
+    for name, type, body in (
+            ("embedding", "i32", "    z = k |> embedding(5, 2) @e\n"),
+            ("smallest", "i64", "    z = k |> embedding(5, 2) @e\n    w = one_hot(k, V=2) as [N, T, E]\n    z = z + 0.1 * w - log(sum(w, over=E))\n"),
+            ("gather", "i32", "    z = gather(x, k, over=C)\n"),
+            ("moved", "i32", "    z = (k as [N, S])[S=3:9] |> stop_gradient |> embedding(2, 3) @e\n"),
+            ("where", "i64", "    z = where(k > 1, 0, k) |> embedding(2, 3) @e\n"),
+            ("whole", "f32", "    z = (k as i32) |> embedding(3, 2) @e\n"),
+            ("shared", "i32", "    e = embedding(4, 2) @e\n    z = k |> e\n    z = z + (k |> embedding(3, 2) @f)\n")):
+        path = write(name, head.format(type, body) + sums)
+        found = losses(path)
+        check(all(map(math.isfinite, found)), f"{name}: {found}")
+        r = run(DLC, "bench", path, "--steps=1", "--json")
+        check(r.returncode == 0 and math.isfinite(json.loads(r.stdout)["loss"]), f"{name}: {r.stdout[:300]} {r.stderr}")
+    r = run(DLRUN, write("open", head.format("i32", "    z = k\n") + "    loss = mean(y**2) + mean(k as f32)\n"), *FEW, f"--expdir={TMP}/no")
+    check(r.returncode == 3 and "does not say how many classes" in r.stderr and "embedding" in r.stderr, f"nothing says: {r.returncode} {r.stderr[-300:]}")
+
+
+for name, test in list(globals().items()):
+    if name.startswith("test_"):
+        test()
+finish()
