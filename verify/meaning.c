@@ -52,6 +52,12 @@ static bool is_judged(const dl_result *r) { return r->role != DL_RESULT_UPDATE &
 /* The part that `off` is of what a result that moved by that much may be off. */
 static double part_of(double off, double moved) { return off == 0 ? 0 : off / (ALLOWED * moved); }
 
+static bool is_anywhere_finite(const double *a, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(a[i])) return true;
+    return n == 0;
+}
+
 static void judge(dl_arena *arena, const dl_result *r, const double *want, const double *got, double moved,
                   dl_verdict *v) {
     int64_t n = dl_type_count(&r->value->type);
@@ -59,6 +65,12 @@ static void judge(dl_arena *arena, const dl_result *r, const double *want, const
     for (int64_t i = 0; i < n; i++) size += isfinite(want[i]) ? want[i] * want[i] : 0;
     double part = part_of(off, moved);
     v->compared++;
+    if (!is_anywhere_finite(want, n) && !is_anywhere_finite(got, n)) {
+        char *nothing = dl_format(arena, "%s '%s' is nowhere finite: nothing to compare",
+                                  dl_result_roles[r->role], r->name);
+        dl_push(arena, &v->faults, nothing);
+        return;
+    }
     if (part > v->worst) v->worst = part, v->worst_of = r->name;
     if (part <= 1) return;
     char *fault =
@@ -79,6 +91,7 @@ static double float32_error(dl_arena *arena, dlr_exec *exec, int program, const 
     dlr_state_read(exec, view, DL_F64, got);
     for (int64_t i = 0; i < n; i++) size += isfinite(want[i]) ? want[i] * want[i] : 0;
     double d = distance(got, want, n);
+    if (!is_anywhere_finite(want, n)) return NAN;
     return d == 0 ? 0 : d / sqrt(size);
 }
 

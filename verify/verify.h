@@ -35,7 +35,8 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, 
 
 /* Runs graph g, of which `plan` was made, and `written`, the same program before any pass, both by the
  * interpreter in double precision from the variables that `fill` makes. Outputs, losses, metrics and figures
- * must agree but for what rounding constants to float32 explains. `float32`: by result of `written`, the
+ * must agree but for what rounding constants to float32 explains, and be finite somewhere: where all is NaN
+ * there is nothing to compare, which is a fault. `float32`: by result of `written`, the
  * relative error of the compiled program beside the model as written (no judgement), NAN for updates and
  * gradients. */
 bool dl_verify_meaning(dl_arena *arena, const dl_graph *written, const dl_graph *g, const dl_plan *plan,

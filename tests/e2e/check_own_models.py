@@ -92,6 +92,16 @@ def test_bounds():
     check(r.returncode == 3 and "does not say how many classes" in r.stderr and "embedding" in r.stderr, f"nothing says: {r.returncode} {r.stderr[-300:]}")
 
 
+def test_nowhere_finite():
+    """Two that are NaN throughout do not agree: there is nothing to compare."""
+    text = "model A():\n    input x: f32[N, C=3]\n    y = {} |> linear(2) @l\n    output y\n    loss = mean(y**2)\n"
+    r = run(DLC, "verify", write("nan", text.format("log(-1 - x*x)")))
+    found = [f"{what} is nowhere finite: nothing to compare" in r.stdout for what in ("output 'y'", "loss 'loss'")]
+    check(r.returncode == 7 and all(found) and "agree" not in r.stdout, f"exit {r.returncode}: {r.stdout} {r.stderr}")
+    r = run(DLC, "verify", write("somewhere", text.format("log(1 + x*x)").replace("output y", "output cat(y, log(-1 - y*y), over=C)")))
+    check(r.returncode == 0 and "all agree" in r.stdout, f"exit {r.returncode}: {r.stdout} {r.stderr}")
+
+
 for name, test in list(globals().items()):
     if name.startswith("test_"):
         test()
