@@ -8,12 +8,14 @@ bool dl_arguments_check(const dl_model *m, dl_diags *diags) {
     bool ok = true;
     const dl_argument *all = dl_model_arguments(m, &n);
     for (int i = 0; i < n; i++) {
-        if (!dl_config_is_reserved(all[i].name)) continue;
+        const char *means = dl_config_reserved(all[i].name);
+        if (!means) continue;
         dl_diag *g =
             dl_report(diags, dl_model_argument_place(m, i), DL_DIAG_argument_is_key,
                       "the argument '%s' is named like a key that every run has: --%s=... would mean both",
                       all[i].name, all[i].name);
-        dl_diag_set_help(diags, g, "name it otherwise: model_%s", all[i].name);
+        dl_diag_set_help(diags, g, "name it otherwise: model_%s; the run's %s is: %s", all[i].name,
+                         all[i].name, means);
         ok = false;
     }
     return ok;

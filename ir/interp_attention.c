@@ -4,7 +4,10 @@
  * The ranges are first-order bounds of the rounding of any order of evaluation: a score is a sum of `size`
  * products; an exponential moves by as much, relatively, as its exponent does; the sums over keys and over
  * queries are sums of what is already off. Where operands are bf16, shares and gradients of scores may be
- * rounded to it before they are multiplied, as PyTorch's own kernels do. */
+ * rounded to it before they are multiplied, as PyTorch's own kernels do.
+ *
+ * What a query does not see (causal) has no part in it. Kernels may multiply it by a share of zero, as
+ * PyTorch's do: where it is not finite, the ranges hold NaN, too. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -101,6 +104,11 @@ static void put(const dl_interp_ranges *to, dl_dtype type, int k, int64_t at, do
     to->high[k][at] = finite ? r.high : INFINITY;
 }
 
+/* Beside what may be off: zero times what is not seen, which is NaN where that is not finite. */
+static void hide(double *moved, const double *of, int64_t n) {
+    for (int64_t f = 0; f < n; f++) moved[f] += 0 * of[f];
+}
+
 /* Shares of the keys, from the largest score; the query's y and logarithm. `sized` and `moved` are what
  * y's elements sum: magnitudes, and how far those are off. */
 static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *out, double *sized,
@@ -123,6 +131,7 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
     }
     out[DL_ATT_LOG][log] = most + log1p(sum - 1);
     if (!ranges) return;
+    for (int64_t j = seen; j < a->keys; j++) hide(moved, w->v + key_at(w, n, j, head), a->size);
     /* Twice the adding: the sums so far are scaled anew, block by block, where a larger score comes. */
     double whole = worst + 2 * slack(w, seen, 1);
     for (int64_t f = 0; f < a->size; f++)
@@ -178,6 +187,12 @@ static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const doubl
         add(t, out, DL_GRAD_DV, key, p * w->factor[j], p_off * w->factor[j], dy, a->size);
         add(t, out, DL_GRAD_DQ, at, ds, ds_off, w->k + key, a->size);
         add(t, out, DL_GRAD_DK, key, ds, ds_off, q, a->size);
+    }
+    for (int64_t j = seen; t && j < a->keys; j++) {
+        int64_t key = key_at(w, n, j, head);
+        hide(t->moved[DL_GRAD_DV] + key, dy, a->size);
+        hide(t->moved[DL_GRAD_DQ] + at, w->k + key, a->size);
+        hide(t->moved[DL_GRAD_DK] + key, q, a->size);
     }
 }
 

@@ -319,6 +319,12 @@ bool dl_samples_settle(dl_config *c, dl_error *err) {
     return true;
 }
 
+/* Does anybody say where the default loader's data are? */
+static bool names_data(const dl_config *c, dlr_split split) {
+    return dl_config_is_given(c, keys[split].path) || dl_config_is_given(c, keys[split].npy[0]) ||
+           dl_config_is_given(c, keys[split].folder);
+}
+
 dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, dlr_opening opening,
                              dl_error *err) {
     const dl_config *c = s->config;
@@ -331,6 +337,15 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         if (strcmp(loader, makers[i].name) != 0) continue;
         dlr_dataset *d = makers[i].open(&q, err);
+        if (!d && !dl_config_is_given(c, DL_KEY_data_loader_config) && !names_data(c, split)) {
+            const dl_error why = *err;
+            *err = (dl_error){0};
+            dl_fail(
+                err, why.code,
+                "no data are named: give a section `data: {inputs: ..., targets: ...}` (docs/data.md), or "
+                "--data_loader_config=synthetic to run on noise (the default loader, '%s', says: %.600s)",
+                loader, why.message);
+        }
         if (!d || check_enough(&q, d, makers[i].samples[split], err)) return d;
         dlr_dataset_close(d);
         return NULL;

@@ -56,7 +56,9 @@ void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *re
                "`as` goes by position: %s is %s, so this calls %s what was %s and moves nothing",
                dl_val_words(E, x, "the tensor"), dl_type_text(t), renamed->axis[to].name,
                *t->axis[to].name ? t->axis[to].name : "unnamed");
-        dl_help(E, "state the axes in the order in which they are");
+        dl_help(
+            E,
+            "state the axes in the order in which they are; x |> rearrange(\"n t e -> n e t\") moves them");
         return;
     }
     if (!x.mixed || changed < 2) return;

@@ -141,6 +141,7 @@ typedef struct {
     dl_step *step;
     dl_place place;
     DL_ARRAY(dl_param_info) params;
+    DL_ARRAY(dl_layer *) layers; /* all that were bound */
     DL_ARRAY(dl_init_rule) rules;
     DL_ARRAY(const char *) poisoned; /* names in statements that could not be read */
     int64_t work;

@@ -5,6 +5,16 @@
 
 enum { MAX_DEPTH = 600 };
 
+/* Do names of parameters begin with it? */
+static bool is_label(const dl_elab *E, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; i < E->params.n; i++) {
+        const char *path = E->params.at[i].var->name;
+        if (strncmp(path, name, n) == 0 && path[n] == '.') return true;
+    }
+    return false;
+}
+
 static dl_val eval_name(dl_elab *E, const dl_ast *e) {
     const dl_val *v = dl_scope_find(E->scope, e->name);
     if (v) {
@@ -35,6 +45,11 @@ static dl_val eval_name(dl_elab *E, const dl_ast *e) {
         dl_help(E, "%s", hint);
     else if (dl_is_callable(E, e->name))
         dl_help(E, "'%s' is a layer or function: write x |> %s or %s(x)", e->name, e->name, e->name);
+    else if (is_label(E, e->name))
+        dl_help(E,
+                "@%s only names parameters; a layer that is bound is a value: %s = linear(8), then x |> %s "
+                "and %s.weight",
+                e->name, e->name, e->name, e->name);
     else if (near)
         dl_help(E, "did you mean '%s'?", near);
     /* One report for one missing name: further uses are silent. */
@@ -308,6 +323,9 @@ dl_val dl_eval(dl_elab *E, const dl_ast *e) { return dl_eval_named(E, e, NULL); 
 static bool push_axis(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_RANK]) {
     if (e->kind != DL_A_NAME) {
         dl_bad(E, e->span, DL_DIAG_bad_argument, "`over` takes axis names: over=C or over=[H, W]");
+        dl_help(
+            E,
+            "axes go by name, not by number: that of a tensor [N, C, T] which is dim=1 in PyTorch is over=C");
         return false;
     }
     if (*n == DL_MAX_RANK) {

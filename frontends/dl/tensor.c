@@ -377,6 +377,9 @@ dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x) {
         dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d axes, but the tensor has %d: %s", n, t.rank,
                dl_type_text(&t));
         dl_note_tensor(E, x);
+        dl_help(E, "`as` renames axes; rearrange merges, splits and moves them: x |> rearrange(\"n c h w -> "
+                   "n (h w) c\") as "
+                   "[N, T, E]");
         return dl_poison();
     }
     bool changed = false;

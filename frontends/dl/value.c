@@ -72,6 +72,7 @@ dl_val dl_val_layer(dl_elab *E, dl_layer layer, dl_step *step, dl_span where) {
     dl_layer *l = DL_NEW(E->arena, dl_layer);
     *l = layer;
     l->step = step;
+    dl_push(E->arena, &E->layers, l);
     if (step->pipeline) {
         dl_pipeline *p = DL_NEW(E->arena, dl_pipeline);
         *p = *step->pipeline;

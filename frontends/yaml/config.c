@@ -83,14 +83,14 @@ static dl_setting *add_setting(dl_config *c, const dl_config_argument *a) {
     return &c->state->settings.at[c->state->settings.n - 1];
 }
 
-bool dl_config_is_reserved(const char *name) {
+const char *dl_config_reserved(const char *name) {
     for (int k = 0; k < DL_N_KEYS; k++)
-        if (strcmp(dl_key_rows[k].name, name) == 0) return true;
+        if (strcmp(dl_key_rows[k].name, name) == 0) return dl_key_rows[k].help;
     for (const dl_key_alias *a = dl_key_aliases; a->name; a++)
-        if (strcmp(a->name, name) == 0) return true;
+        if (strcmp(a->name, name) == 0) return dl_key_rows[a->key].help;
     for (const dl_option *o = dl_standard_options; o->name; o++)
-        if (strcmp(o->name, name) == 0) return true;
-    return dl_is_section(name);
+        if (strcmp(o->name, name) == 0) return o->help;
+    return dl_is_section(name) ? "a section of keys" : NULL;
 }
 
 /* Moves what file and command line said of a key, before anyone knew it, to its setting. */
@@ -119,7 +119,7 @@ static bool claim(dl_config *c, dl_setting *s, dl_error *err) {
 
 bool dl_config_declare(dl_config *c, const dl_config_argument *a, dl_error *err) {
     dl_arena *arena = c->state->arena;
-    DL_CHECK(!dl_config_is_reserved(a->name));
+    DL_CHECK(!dl_config_reserved(a->name));
     dl_setting *s = find(c, a->name);
     if (!s) s = add_setting(c, a);
     if (a->fallback) {

@@ -85,7 +85,7 @@ bool dl_config_load(dl_config *c, dl_error *err);
 
 /* An argument of a model. */
 typedef struct {
-    const char *name; /* not dl_config_is_reserved */
+    const char *name; /* not dl_config_reserved */
     dl_config_type type;
     dl_config_type item;  /* of a LIST: what its items are; ANY: whatever */
     const char *fallback; /* its default as YAML text; NULL: it has none */
@@ -94,9 +94,9 @@ typedef struct {
 /* Makes it a key, and takes what file and command line said of it. Errors: as above for a value given to it.
  */
 bool dl_config_declare(dl_config *c, const dl_config_argument *argument, dl_error *err);
-/* Whether a name is one of config.def (key, other name or section) or an option of every program, so that no
- * argument of a model may have it. */
-bool dl_config_is_reserved(const char *name);
+/* What a name means that is one of config.def (key, other name or section) or an option of every program, so
+ * that no argument of a model may have it; NULL: it is free. */
+const char *dl_config_reserved(const char *name);
 
 /* Sets a key as `--name=text` would (a positional argument that is the model, a batch size that follows from
  * others). */

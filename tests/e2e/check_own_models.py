@@ -102,6 +102,29 @@ def test_nowhere_finite():
     check(r.returncode == 0 and "all agree" in r.stdout, f"exit {r.returncode}: {r.stdout} {r.stderr}")
 
 
+def test_not_seen():
+    """Causal attention: what queries do not see may be NaN or infinite in a block that they share; kernels and interpreter agree."""
+    text = ("model A():\n    input x: f32[N, T=200, E=16]\n    q = x |> linear(16)\n    k = x |> linear(16)\n    v = x |> linear(16)\n"
+            "    {} = cat({}[T=0:150], {}, {}[T=151:200], over=T)\n    y = attention(q, k, v, 2, causal=true)\n    output q\n"
+            "    loss = mean(y[T=0:60]**2)\n    metric near = mean(where(y[T=0:150] > 0, 1, 0))\n")
+    for of in "kv":
+        for what, made in (("nan", f"{of}[T=150:151] * (0 * {of}[T=150:151] / 0)"), ("inf", f"{of}[T=150:151] / 0")):
+            r = run(DLC, "verify", write(f"{what}_in_{of}", text.format(of, of, made, of)))
+            check(r.returncode == 0, f"{what} in {of}: exit {r.returncode}: {r.stdout} {r.stderr}")
+
+
+def test_no_configuration():
+    """Without a word about data, it is said what to give; an argument that a key has taken, by that key's meaning."""
+    for name, axes in (("flat", "C=3"), ("image", "C=3, H=8, W=8"), ("volume", "C=3, D=8, H=8, W=8")):
+        text = f"model A():\n    input x: f32[N, {axes}]\n    target t: f32[N, {axes}]\n    y = x * 2\n    output y\n    loss = mean((y - t)**2)\n"
+        text = text.replace("y = x * 2", "param p: f32[N] = 1".replace("f32[N]", "[C=3]") + "\n    y = x * p")
+        r = run(DLRUN, write(name, text), f"--expdir={TMP}/no")
+        told = "no data are named" in r.stderr and "data: {inputs:" in r.stderr and "--data_loader_config=synthetic" in r.stderr
+        check(r.returncode in (2, 3, 4) and told, f"{name}: exit {r.returncode}: {r.stderr}")
+    r = run(DLC, "check", write("dt", "model A(dt=0.1):\n    input x: f32[N, C=3]\n    y = dt * (x |> linear(3))\n    output y\n    loss = mean(y**2)\n"))
+    check(r.returncode == 3 and "model_dt; the run's dt is: time steps between weather's input and target" in r.stderr, f"{r.stderr}")
+
+
 for name, test in list(globals().items()):
     if name.startswith("test_"):
         test()

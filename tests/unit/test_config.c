@@ -448,8 +448,8 @@ static void test_declare(void) {
     const char *reserved[] = {"seed",        "threads",  "lr",     "batch_size",
                               "lr_schedule", "start_lr", "config", "model"};
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        CHECK(dl_config_is_reserved(reserved[i]), "%s", reserved[i]);
-    CHECK(!dl_config_is_reserved("data_size") && !dl_config_is_reserved("full_scale"), " ");
+        CHECK(dl_config_reserved(reserved[i]), "%s", reserved[i]);
+    CHECK(!dl_config_reserved("data_size") && !dl_config_reserved("full_scale"), " ");
 
     check_fault("base: {depth: deep}\n", "", DL_INPUT, "f.yaml:1:8: error: unknown key 'depth'");
     c = open_line("--yaml_config f.yaml", &err);
