@@ -22,6 +22,7 @@
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
 #include "runtime/io/weights.h"
+#include "runtime/tensors.h"
 
 static const dl_option options[] = {
     {"dry_run", 0, NULL, "compile, print parameters, memory and kernels, and stop there"},
@@ -160,11 +161,29 @@ static bool settle_batch(const dl_run_job *p, dl_error *err) {
            dl_config_set(p->config, DL_KEY_batch_size_of, "job", err);
 }
 
+/* Whether weights are the model's, by names and shapes; `g` is as the front end built it. */
+static bool check_weights(dl_arena *arena, const dl_graph *g, const dlr_st_file *file, dl_error *err) {
+    dlr_st_tensor *want = DL_NEWS(arena, dlr_st_tensor, g->vars.n + 1);
+    int n = 0;
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        const dl_type *t = &v->value.type;
+        if (v->role != DL_VAR_PARAM && v->role != DL_VAR_STATE) continue;
+        if (dlr_tensors_may_lack(v->name) && !dlr_st_find(file, v->name)) continue;
+        want[n] = (dlr_st_tensor){.name = v->name, .dtype = dlr_tensors_dtype(t->dtype), .rank = t->rank};
+        for (int k = 0; k < t->rank; k++) want[n].shape[k] = t->axis[k].size;
+        n++;
+    }
+    return dlr_st_check(file, want, n, err);
+}
+
 /* Files that are used late are looked at early: a mistyped name shall not cost a compilation. */
-static bool check_files(const dl_config *c, dl_error *err) {
+static bool check_files(dl_run_job *p, dl_error *err) {
+    const dl_config *c = p->config;
     dlr_weights weights = {0};
     bool ok = dl_config_is_null(c, DL_KEY_init_weights) ||
-              dlr_weights_open(dl_config_str(c, DL_KEY_init_weights), &weights, err);
+              (dlr_weights_open(dl_config_str(c, DL_KEY_init_weights), &weights, err) &&
+               check_weights(p->arena, p->session->module->graphs.at[0], weights.file, err));
     dlr_weights_close(&weights);
     if (!ok || dl_config_is_null(c, DL_KEY_replay)) return ok;
     dlr_st_file *f = dlr_st_open(dl_config_str(c, DL_KEY_replay), DLR_ST_STRIP | DLR_ST_INPUT, err);
@@ -257,7 +276,7 @@ static bool run(dl_run_job *p, dl_error *err) {
         return dl_job_compile(p, err) && (!dl_job_leads(p) || dl_job_print_plan(p, err));
     }
     if (!settle_batch(p, err)) return false;
-    if (!check_files(c, err)) return false;
+    if (!check_files(p, err)) return false;
     if (!dl_job_replays(c) && (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))
         return false;
     static const dl_key outputs[] = {DL_KEY_save_grads, DL_KEY_save_weights};

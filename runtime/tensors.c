@@ -220,8 +220,7 @@ bool dlr_tensors_load(const dlr_tensors *t, const dlr_st_file *file, dl_error *e
     return ok;
 }
 
-/* State that a file of weights may leave out, as PyTorch's older ones do: it stays as it begins. */
-static bool may_lack(const char *name) {
+bool dlr_tensors_may_lack(const char *name) {
     static const char end[] = "num_batches_tracked";
     size_t n = strlen(name);
     return n >= sizeof end - 1 && strcmp(name + n - (sizeof end - 1), end) == 0;
@@ -233,7 +232,7 @@ bool dlr_tensors_load_model(const dlr_tensors *t, const dlr_st_file *file, dl_er
                          .list = DL_NEWS(arena, dlr_st_tensor, t->n),
                          .views = DL_NEWS(arena, dlr_view, t->n)};
     for (int i = 0; i < t->n; i++) {
-        if (may_lack(t->list[i].name) && !dlr_st_find(file, t->list[i].name)) continue;
+        if (dlr_tensors_may_lack(t->list[i].name) && !dlr_st_find(file, t->list[i].name)) continue;
         there.list[there.n] = t->list[i], there.views[there.n++] = t->views[i];
     }
     bool ok = dlr_tensors_load(&there, file, err);

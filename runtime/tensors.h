@@ -55,6 +55,8 @@ bool dlr_tensors_load(const dlr_tensors *tensors, const dlr_st_file *file, dl_er
 /* The same of a file that other programs wrote: counts of batches that a norm has seen (num_batches_tracked)
  * may be missing there, as PyTorch's older ones leave them out. */
 bool dlr_tensors_load_model(const dlr_tensors *model, const dlr_st_file *file, dl_error *err);
+/* State that a file of weights may leave out, as PyTorch's older ones do: it stays as it begins. */
+bool dlr_tensors_may_lack(const char *name);
 /* Opens `path` (weights.h), loads as dlr_tensors_load_model, closes. */
 bool dlr_tensors_load_file(const dlr_tensors *tensors, const char *path, dl_error *err);
 

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-from checks import ENV, TMP, check, finish
+from checks import ENV, TMP, check, finish, save_file
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN = f"{BUILD}/programs/dlc", f"{BUILD}/programs/dlrun"
@@ -123,6 +123,15 @@ def test_no_configuration():
         check(r.returncode in (2, 3, 4) and told, f"{name}: exit {r.returncode}: {r.stderr}")
     r = run(DLC, "check", write("dt", "model A(dt=0.1):\n    input x: f32[N, C=3]\n    y = dt * (x |> linear(3))\n    output y\n    loss = mean(y**2)\n"))
     check(r.returncode == 3 and "model_dt; the run's dt is: time steps between weather's input and target" in r.stderr, f"{r.stderr}")
+
+
+def test_weights_told_early():
+    """Weights of another model are refused before anything is compiled, or a run's folder made."""
+    path = write("wide", "model A(w=3):\n    input x: f32[N, C=3]\n    y = x |> linear(w) @l |> linear(w) @m\n    output y\n    loss = mean(y**2)\n")
+    save_file(f"{TMP}/w.safetensors", {"l.weight": ([3, 3], [0.1] * 9), "l.bias": ([3], [0.0] * 3), "n.bias": ([3], [0.0] * 3)})
+    r = run(DLRUN, path, *FEW, f"--init_weights={TMP}/w.safetensors", f"--expdir={TMP}/early")
+    told = all(t in r.stderr for t in ("w.safetensors", "m.weight", "n.bias"))
+    check(r.returncode == 3 and told and not os.path.exists(f"{TMP}/early"), f"exit {r.returncode}: {r.stderr}")
 
 
 for name, test in list(globals().items()):
