@@ -179,6 +179,13 @@ static dl_val index_list(dl_elab *E, const dl_ast *e, dl_val list) {
 }
 
 static dl_val eval_index(dl_elab *E, const dl_ast *e) {
+    if (e->a->kind == DL_A_LABEL) {
+        dl_bad(E, e->at, DL_DIAG_bad_label, "a label takes its numbers in braces");
+        dl_help(
+            E,
+            "@blocks.{i}; of a layer's result take parts behind parentheses: (x |> conv(8, 3) @name)[C=0]");
+        return dl_poison();
+    }
     dl_val x = dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
     if (x.kind == DL_V_TENSOR) return dl_tensor_index(E, e, x);

@@ -103,7 +103,15 @@ bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_
                 if (layer) dl_note(E, where, "joined here");
                 if (layer != &in[j]) dl_note_tensor(E, in[j]);
                 if (layer != &in[i]) dl_note_tensor(E, in[i]);
-                dl_help(E, "axes of one name have one size: make %s agree, or rename one of the axes", axis);
+                bool single = !skip && (a->axis[k].size == 1 || b->axis[at].size == 1);
+                if (single)
+                    dl_help(E,
+                            "axes of one name have one size, and 1 is not stretched: make %s agree, or take "
+                            "it away, [%s=0], so that the operand is broadcast along it",
+                            axis, axis);
+                else
+                    dl_help(E, "axes of one name have one size: make %s agree, or rename one of the axes",
+                            axis);
                 return false;
             }
         }
