@@ -30,11 +30,7 @@ static dl_type whole(const dlr_replay *r, const dl_type *t) {
 }
 
 static bool fits(const dlr_st_tensor *have, const dl_type *want) {
-    bool is_float = have->dtype == DLR_ST_F64 || have->dtype == DLR_ST_F32 || have->dtype == DLR_ST_F16 ||
-                    have->dtype == DLR_ST_BF16;
-    bool loads =
-        have->dtype == dlr_tensors_dtype(want->dtype) || (is_float && dl_dtype_is_float(want->dtype));
-    bool same = loads && have->rank == want->rank;
+    bool same = dlr_tensors_loads(have->dtype, want->dtype) && have->rank == want->rank;
     for (int i = 0; same && i < want->rank; i++) same = have->shape[i] == want->axis[i].size;
     return same;
 }

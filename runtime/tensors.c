@@ -163,6 +163,25 @@ dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
     return (dlr_st_content){.tensors = t->list, .n = t->n, .read = read_tensor, .ctx = (void *)(uintptr_t)t};
 }
 
+static bool is_float(dlr_st_dtype d) {
+    return d == DLR_ST_F64 || d == DLR_ST_F32 || d == DLR_ST_F16 || d == DLR_ST_BF16;
+}
+
+bool dlr_tensors_loads(dlr_st_dtype have, dl_dtype want) {
+    bool whole = have == DLR_ST_I64 || have == DLR_ST_I32, wants = want == DL_I64 || want == DL_I32;
+    return have == dlr_tensors_dtype(want) || (is_float(have) && dl_dtype_is_float(want)) || (whole && wants);
+}
+
+/* Whole numbers that are read for i32 and lie beyond it. */
+static bool check_range(const dlr_st_file *file, const dlr_st_tensor *from, const int64_t *at, int64_t n,
+                        dl_error *err) {
+    for (int64_t i = 0; i < n; i++)
+        if (at[i] < INT32_MIN || at[i] > INT32_MAX)
+            return dl_fail(err, DL_INPUT, "%s: '%.200s' holds %lld, which is no i32", file->path, from->name,
+                           (long long)at[i]);
+    return true;
+}
+
 /* Elements `range` of the view, which are those of `from` in a file. */
 static bool load_range(dlr_exec *exec, dlr_view view, dlr_range range, dl_dtype dtype,
                        const dlr_st_file *file, const dlr_st_tensor *from, void *buffer, dl_error *err) {
@@ -172,6 +191,8 @@ static bool load_range(dlr_exec *exec, dlr_view view, dlr_range range, dl_dtype 
         int64_t n = range.n - at < most ? range.n - at : most;
         dlr_st_tensor part = dlr_st_part(from, at, n);
         if (!(as_it_is ? dlr_st_load(file, &part, buffer, err) : dlr_st_load_f32(file, &part, buffer, err)))
+            return false;
+        if (dtype == DL_I64 && view.type->dtype == DL_I32 && !check_range(file, from, buffer, n, err))
             return false;
         dlr_state_write_range(exec, view, (dlr_range){range.first + at, n}, dtype, buffer);
     }
@@ -184,10 +205,10 @@ bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, con
     dl_dtype dtype = view.type->dtype;
     const dl_type *type = view.type;
     bool as_it_is = tensor->dtype == dlr_tensors_dtype(dtype);
-    if (!as_it_is && !dl_dtype_is_float(dtype))
+    if (!dlr_tensors_loads(tensor->dtype, dtype))
         return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path, tensor->name,
                        dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
-    if (!as_it_is) dtype = DL_F32;
+    if (!as_it_is) dtype = is_float(tensor->dtype) ? DL_F32 : tensor->dtype == DLR_ST_I64 ? DL_I64 : DL_I32;
     if (!view.piece)
         return load_range(exec, view, (dlr_range){0, dl_type_count(type)}, dtype, file, tensor, buffer, err);
     const int64_t inner = dl_type_around(type, 0).inner, all = type->axis[0].size;

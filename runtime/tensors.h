@@ -60,8 +60,11 @@ bool dlr_tensors_may_lack(const char *name);
 /* Opens `path` (weights.h), loads as dlr_tensors_load_model, closes. */
 bool dlr_tensors_load_file(const dlr_tensors *tensors, const char *path, dl_error *err);
 
-/* One tensor of a file into its place: as it is, or from one float type into another, by way of a buffer of
- * DLR_ST_PIECE bytes. Errors: DL_IO; DL_INPUT for types that do not convert. */
+/* May a tensor of a file be read as this? Its own type; any float as any, any whole number as any. */
+bool dlr_tensors_loads(dlr_st_dtype have, dl_dtype want);
+/* One tensor of a file into its place: as it is, or from one float or whole number type into another, by way
+ * of a buffer of DLR_ST_PIECE bytes. Errors: DL_IO; DL_INPUT for types that do not convert, and for numbers
+ * that are no i32 where that is wanted. */
 bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
                      void *buffer, dl_error *err);
 
