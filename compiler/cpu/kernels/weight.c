@@ -2,7 +2,7 @@
  */
 /* Where a unit's data lie behind its scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
-    return t->data + (s->direct ? 0 : (s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK);
+    return t->data + (s->direct ? 0 : s->vectors * packed_floats(s));
 }
 INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
     IF_TILES(s->pairs, { return gathered_rows(s, t) + gathered_floats(s); })
@@ -53,15 +53,18 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
 INLINE void sum_tile(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
                      const struct grad_block *b, long r, const float *y, long some, float *to) {
     long rows = b->rows - r < s->height ? b->rows - r : s->height;
+    long apart = s->direct ? b->apart : b->apart ? packed_floats(s) : 0;
     IF_VECTOR_PAIRS(s->pairs, {
-        add_pairs(t->data, r, y, some, rows, to);
+        add_pairs(t->data, r, apart, y, some, rows, to);
         return;
     })
+    grad_tile_fn *tile = grad_tiles[rows];
+    IF_APART(apart, tile = grad_tiles_apart[rows];)
     if (s->direct)
-        grad_tiles[rows]((const float *)arg[s->x->arg] + b->row + r, t->x_at, s->channels, y, t->y_at, some,
-                         to);
+        tile((const float *)arg[s->x->arg] + b->first + r, t->x_at, s->x->channels, apart, y, t->y_at, some,
+             to);
     else
-        grad_tiles[rows](t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, y, t->y_at, some, to);
+        tile(t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, apart, y, t->y_at, some, to);
 }
 
 /* Adds n positions to sum[group][panel][row][PANEL]. */
@@ -130,6 +133,8 @@ INLINE struct grad_block block_of(const struct weight_gradient *s, long number) 
     struct grad_block b = {.group = number / (rows * panels) * s->unit_groups,
                            .row = number % rows * s->unit_rows,
                            .panel = number / rows % panels * s->unit_panels};
+    const struct reads *reads = s->reads + b.panel / s->alike;
+    b.first = b.row + reads->first, b.apart = reads->apart;
     b.rows = s->rows - b.row < s->unit_rows ? s->rows - b.row : s->unit_rows;
     b.panels = s->panels - b.panel < s->unit_panels ? s->panels - b.panel : s->unit_panels;
     return b;
