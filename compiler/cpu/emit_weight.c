@@ -8,7 +8,7 @@ enum {
     UNITS = 16,         /* enough to share */
     PANEL_FLOATS = 256, /* lanes that a block wants, so that x is packed for many */
     FEW_ROWS = 64,      /* rows that it wants, so that dy is */
-    DIRECT_PANELS = 3,  /* fewer than four panels do not pay for packing x */
+    DIRECT_PANELS = 3,  /* fewer than four panels of the same rows do not pay for packing x */
     LEAST_GATHERED = 2 * DL_BAND, /* rows of few channels at all taps, so that gathering pays */
     MOST_GATHERED = 256, /* rows of few channels at several taps, beside which planes of taps stay apart */
 };
@@ -54,13 +54,6 @@ static int64_t find_run(const dl_target *t, const dl_gradient *g) {
     return run;
 }
 
-/* About half as many panels, which read the same. */
-static int64_t fewer_panels(const dl_gradient *g) {
-    int64_t n = dl_ceil_div(g->unit_panels, 2);
-    while (g->reading.n > 1 && g->reading.alike % n) n--;
-    return n;
-}
-
 /* Blocks of sums that stay in cache: many panels first, then rows, then groups that share positions. Where
  * there are too few blocks, the positions are shared out. */
 static void find_units(const dl_target *t, dl_gradient *g) {
@@ -73,22 +66,23 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     g->panels = dl_ceil_div(g->lanes, t->panel);
     bool whole = runs || g->reading.mixed;
     g->unit_groups = at_least_one(g->groups);
-    g->unit_panels = at_least_one(g->reading.n > 1 ? g->reading.alike : g->panels);
+    g->unit_panels = at_least_one(g->panels);
     g->unit_rows = at_least_one(g->rows);
     if (by_bands(t, g)) g->unit_rows = dl_ceil_div(g->unit_rows, DL_BAND) * DL_BAND;
     if (!fits(t, g)) {
         g->unit_groups = g->gathered ? 1 : runs ? g->kernel[1] : g->kernel[2];
-        while (g->unit_panels > wide) g->unit_panels = fewer_panels(g);
+        while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
         while (!whole && g->unit_rows >= 2 * FEW_ROWS && !fits(t, g))
             g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), tile_rows(t, g)) * tile_rows(t, g);
         if (!fits(t, g)) g->unit_groups = 1;
-        while (!fits(t, g) && g->unit_panels > 1) g->unit_panels = fewer_panels(g);
+        while (!fits(t, g) && g->unit_panels > 1) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
     }
     g->blocks = count_blocks(g);
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
     g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, at_least_one(g->blocks)) : 1;
     if (g->shares > positions / DL_M_BLOCK) g->shares = at_least_one(positions / DL_M_BLOCK);
-    g->direct = !g->packs && g->nx == 1 && g->groups > 1 && g->unit_panels <= DIRECT_PANELS;
+    int64_t readers = g->reading.alike < g->unit_panels ? g->reading.alike : g->unit_panels;
+    g->direct = !g->packs && g->nx == 1 && g->groups > 1 && readers <= DIRECT_PANELS;
     g->height = g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : tile_rows(t, g);
 }
 

@@ -71,14 +71,21 @@ UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channe
         }
     }
 }
-UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                         const struct grad_block *b, long first_row, long n, float *data) {
+UNUSED void pack_pair_rows(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                           const struct grad_block *b, long first_row, long n, float *data) {
     long row = -first_row;
     for (long q = 0; q < s->nx; row += s->x[q++].channels) {
         long channels = s->x[q].channels, c = row < 0 ? -row : 0,
              end = row + channels < b->rows ? channels : b->rows - row;
         pack_part_x(t, (const bf16 *)arg[s->x[q].arg], channels, c, end, row + c, n, data);
     }
+}
+/* As pack_x. */
+UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                         const struct grad_block *b, const struct reads *reads, long n) {
+    long row = b->row + reads->first;
+    pack_pair_rows(s, arg, t, b, row, n, t->data);
+    if (reads->apart) pack_pair_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
 }
 
 /* dy of the positions y_at[0] / PANEL, ... of the block: [panel][M_BLOCK][PANEL], of which pairs take half.
@@ -96,14 +103,6 @@ UNUSED void pack_pairs_y(const struct weight_gradient *s, char *const *arg, cons
             pair_rows(ld_panel_part(first, lanes), ld_panel_part(second, lanes), to + m / 2 * PANEL);
         }
     }
-}
-
-/* Both, of the n positions that a group reaches. */
-UNUSED void pack_pairs(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                       const struct grad_block *b, long n, float *y) {
-    pack_pairs_x(s, arg, t, b, b->first, n, t->data);
-    if (b->apart) pack_pairs_x(s, arg, t, b, b->first + b->apart, n, t->data + packed_floats(s));
-    pack_pairs_y(s, arg, t, b, n, y);
 }
 #else
 #define IF_VECTOR_PAIRS(pairs, ...)

@@ -102,8 +102,11 @@ struct grad_scratch {
 /* The block of a unit. */
 struct grad_block {
     long group, row, rows, panel, panels;
-    long first, apart; /* x's channel of its first row; how much further on the second vector reads */
 };
+/* What a panel's lanes read. */
+INLINE const struct reads *panel_reads(const struct weight_gradient *s, long panel) {
+    return s->reads + panel / s->alike;
+}
 /* Floats from the rows that a panel's first vector reads, as they are packed, to those of the second one. */
 INLINE long packed_floats(const struct weight_gradient *s) {
     return (s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK;
@@ -204,9 +207,10 @@ INLINE void pack_rows(const struct weight_gradient *s, char *const *arg, const s
 }
 
 INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                   const struct grad_block *b, long n) {
-    pack_rows(s, arg, t, b, b->first, n, t->data);
-    if (b->apart) pack_rows(s, arg, t, b, b->first + b->apart, n, t->data + packed_floats(s));
+                   const struct grad_block *b, const struct reads *reads, long n) {
+    long row = b->row + reads->first;
+    pack_rows(s, arg, t, b, row, n, t->data);
+    if (reads->apart) pack_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
 }
 
 /* As many positions at a time as above: a panel has a line or two of each. */
@@ -244,7 +248,8 @@ INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg, cons
     }
     if (s->nx == 1 && s->run == 1) {
         struct array x = from_element(PART_OF(arg, *s->x), (t->x_pos[m] + n) * s->x->channels);
-        for (long i = b->first, end = i + b->apart + b->rows; i < end; i += LINE)
-            __builtin_prefetch(from_element(x, i).at, 0, 2);
+        const struct reads *last = panel_reads(s, b->panel + b->panels - 1);
+        long i = panel_reads(s, b->panel)->first + b->row, end = last->first + last->apart + b->row + b->rows;
+        for (; i < end; i += LINE) __builtin_prefetch(from_element(x, i).at, 0, 2);
     }
 }
