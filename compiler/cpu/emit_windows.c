@@ -179,16 +179,16 @@ void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns,
 
 dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     enum { UNITS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
+    bool moves = s->pairs || dl_shape_part(e->k, s->c, s->image, 0)->dtype == DL_F32;
     const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
     int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1,
             terms = s->taps * dl_shape_words(s);
-    const dl_reading *r = &s->reading;
-    for (int64_t n = 2; n <= r->alike && n <= most; n++) {
+    for (int64_t n = 2; n <= columns && n <= most; n++) {
         if ((terms > DL_CHAIN && !dl_emit_by_bands(e, s)) || n * terms * e->t->panel * 4 > WEIGHTS ||
             blocks * dl_ceil_div(columns, n) < UNITS)
             break;
-        if (r->n == 1 || r->alike % n == 0) unit = n; /* of columns that read the same */
+        if (dl_reading_joins(&s->reading, columns, n, moves)) unit = n;
     }
     dl_tables t = dl_emit_tables(e, s, unit);
     dl_emit_image_shape(e, s, unit, t.positions);

@@ -20,6 +20,9 @@ typedef struct {
 dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, int64_t groups, int64_t per);
 /* All of them read as many terms, of `all`. */
 void dl_reading_even(dl_reading *r, int64_t all);
+/* Can a unit have so many columns of all? They read the same; or, where rows can `move` to what the next one
+ * reads, since they are read where they lie, what lies near. */
+bool dl_reading_joins(const dl_reading *r, int64_t all, int64_t columns, bool move);
 /* The table <kernel>_reads. */
 void dl_emit_reads(dl_emitter *e, const dl_reading *r);
 

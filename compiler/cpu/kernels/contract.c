@@ -180,9 +180,11 @@ UNUSED long fill_rows(const struct contraction *s, const struct positions *p, lo
     return n;
 }
 
-enum {
-    VECTORS_READ = 1 + HAS_GROUPS
-}; /* of a tile's two, that may read different terms, CHAIN apart at most */
+INLINE const struct reads *column_reads(const struct contraction *s, long column) {
+    return s->reads + column / s->alike;
+}
+
+enum { VECTORS_READ = 1 + HAS_GROUPS }; /* of a tile's two, that may read other terms, CHAIN apart at most */
 static const float zeros[VECTORS_READ * CHAIN] __attribute__((aligned(64), unused));
 
 /* All-ones where rows r.. read inside the input at this tap. */
@@ -341,6 +343,21 @@ INLINE long widen_rows(struct stretch *stretch, const struct piece *const *of, l
     return found;
 }
 
+/* From a column's weights to the next one's, `apart` floats further on, and to what that one reads. */
+INLINE void to_next(const struct contraction *s, long column, struct stretch *stretch, long n, long apart,
+                    long *between) {
+    for (long i = 0; i < n; i++) stretch[i].b += apart;
+#if HAS_GROUPS
+    const struct reads *here = column_reads(s, column), *next = column_reads(s, column + 1);
+    if (here == next) return;
+    *between = next->apart;
+    for (long i = 0; i < n; i++)
+        for (long r = 0; r < TILE_ROWS; r++) stretch[i].a[r] += next->first - here->first;
+#else
+    (void)s, (void)column, (void)between;
+#endif
+}
+
 /* One chain of each tile: acc[row][PANEL], and behind the `last` one the rest of the kernel. The weights of
  * columns lie `apart` floats. */
 HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piece *piece, long n, long apart,
@@ -352,7 +369,7 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
     const struct piece *of[PIECES];
 #endif
     for (long r = 0; r < c->rows; r += TILE_ROWS) {
-        long some = 0, step = -1, reads = c->apart;
+        long some = 0, step = -1, between = c->apart;
         long at[ROW_LANES];
         for (long i = 0; i < n; i++) {
             v_rows in = inside(c->of, c->row, r, piece[i].tap);
@@ -364,16 +381,16 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
             point_rows(piece + i, at, in, stretch + some++);
         }
 #if HALVES
-        reads = widen_rows(stretch, of, some, reads, wide);
+        between = widen_rows(stretch, of, some, between, wide);
 #endif
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
         if (n) fetch_tile(c, piece + n - 1, r + TILE_ROWS);
-        for (long column = c->first_column; column < c->first_column + c->columns; column++) {
+        for (long column = c->first_column, end = column + c->columns; column < end; column++) {
             long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
             if (last && c->fetch) c->fetch(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
-            tile(s->pairs, stretch, some, reads, acc + r * PANEL, more);
+            tile(s->pairs, stretch, some, between, acc + r * PANEL, more);
             if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
-            for (long i = 0; i < some; i++) stretch[i].b += apart;
+            if (column + 1 < end) to_next(s, column, stretch, some, apart, &between);
         }
     }
 }
@@ -515,7 +532,7 @@ INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, lo
 /* n terms from the k-th on that a column reads. */
 HOT void turn_panel(const struct contraction *s, struct array w, long tap, long column, long k, long n,
                     float *b) {
-    const struct reads *reads = s->reads + column / s->alike;
+    const struct reads *reads = column_reads(s, column);
     for (long i = 0; i < PANEL; i += LANES)
         turn_lanes(s, w, tap, column * PANEL + i, reads->first + (i ? reads->apart : 0) + k, n, b + i);
     IF_PAIRS(s->pairs && s->summed % 2 && 2 * (k + n) > s->summed, keep_first(b + (n - 1) * PANEL);)
@@ -599,7 +616,7 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
         c.finish = finish, c.fetch = fetch;
         c.first_column = group * s->unit_columns, c.columns = s->columns - c.first_column;
         if (c.columns > s->unit_columns) c.columns = s->unit_columns;
-        const struct reads *reads = s->reads + c.first_column / s->alike;
+        const struct reads *reads = column_reads(s, c.first_column);
         c.first = reads->first, c.apart = reads->apart, c.channels = reads->terms;
         c.weight = w, c.chain = chain_at(s, t);
         c.b = (const float *)w.at + c.first_column * s->weight_taps * depth * PANEL;

@@ -22,7 +22,7 @@ struct groups {
 
 /* The first channel that a lane's vector reads. */
 INLINE long lane_reads(const struct contraction *s, long lane) {
-    const struct reads *reads = s->reads + lane / PANEL / s->alike;
+    const struct reads *reads = column_reads(s, lane / PANEL);
     return reads->first + (lane % PANEL < LANES ? 0 : reads->apart);
 }
 
@@ -30,7 +30,7 @@ INLINE long lane_reads(const struct contraction *s, long lane) {
  * x, and taps are mirrored (turn_weight). */
 UNUSED void group_weight(const struct groups *g, int turned, struct array w, long column, float *packed) {
     const struct contraction *s = g->rows;
-    long n = s->reads[column / s->alike].terms;
+    long n = column_reads(s, column)->terms;
     for (long tap = 0; tap < s->weight_taps; tap++)
         for (long k = 0; k < n; k++) {
             long place = column * s->weight_taps + (turned ? s->weight_taps - 1 - tap : tap);
