@@ -248,7 +248,21 @@ static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     return dl_cpu_pairs(e->k, e->t) && (back ? even : e->t->tiles || !is_narrow(e, s));
 }
 
-/* A vector of lanes that holds several groups has a way of its own. */
+/* Vectors of lanes hold several groups: phase 0 packs, zeros between them, and phase 1 multiplies. */
+static void put_mixed(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+    const char *name = e->k->name;
+    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
+    dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
+    dl_emit_rows_behind(e);
+    dl_emit_head(e, 0);
+    dl_putf(e->out, "    group_weight(&%s_shape, %d, %s, unit, (float *)workspace);\n}\n", name,
+            dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X, weight_argument(e, s));
+    code->phases = 2;
+    code->units[0] = columns;
+    code->workspace = columns * s->taps * s->reading.terms * e->t->panel * 4;
+    put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "group_unit", code);
+}
+
 static void put_image(dl_emitter *e, dl_shape *s, dl_emitted *code) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     int64_t made = e->k->space[1].size, groups = s->c->windows.groups;
@@ -256,7 +270,11 @@ static void put_image(dl_emitter *e, dl_shape *s, dl_emitted *code) {
     s->reading = dl_find_reading(e->arena, e->t, made, groups, s->summed);
     s->pairs = is_paired(e, s);
     if (s->pairs) s->reading = dl_find_reading(e->arena, e->t, made, groups, dl_shape_words(s));
-    (s->reading.mixed ? dl_emit_groups : back ? put_grad_input : put_conv)(e, s, code);
+    bool depthwise = s->reading.mixed && s->summed == 1 && made == groups;
+    (depthwise          ? dl_emit_depthwise
+     : s->reading.mixed ? put_mixed
+     : back             ? put_grad_input
+                        : put_conv)(e, s, code);
 }
 
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {

@@ -1,5 +1,5 @@
-/* Kernels around a contraction by windows where vectors of lanes hold several groups; the loops are
- * compiler/cpu/kernels/group.c. */
+/* Kernels around a contraction by windows that go lane by lane; the loops are compiler/cpu/kernels/group.c.
+ */
 #include "compiler/cpu/emit_windows.h"
 
 static void put_window(dl_emitter *e, const dl_shape *s) {
@@ -11,10 +11,10 @@ static void put_window(dl_emitter *e, const dl_shape *s) {
     dl_puts(e->out, "};\n");
 }
 
-/* One channel a group on both sides: position by position. */
-static void put_depthwise(dl_emitter *e, const dl_shape *s, bool turned, dl_emitted *code) {
+void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     enum { TAP_BYTES = 16 }; /* of struct depth_tap */
     const char *name = e->k->name;
+    bool turned = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *size = turned ? s->x : s->y;
     code->units[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
     put_window(e, s);
@@ -29,38 +29,6 @@ static void put_depthwise(dl_emitter *e, const dl_shape *s, bool turned, dl_emit
     code->scratch = s->taps * TAP_BYTES;
 }
 
-/* Several: phase 0 packs the small matrices, a panel each; phase 1 multiplies. */
-static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t own, dl_emitted *code) {
-    const char *name = e->k->name;
-    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), depth = s->reading.terms;
-    dl_tables t = dl_emit_tables(e, s, 1);
-    dl_emit_image_shape(e, s, 1, t.positions);
-    dl_emit_rows_behind(e);
-    dl_putf(e->out, "static const struct groups %s_groups = {&%s_shape, %lld, %lld, %lld};\n", name, name,
-            (long long)own, (long long)s->summed, (long long)depth);
-    dl_emit_head(e, 0);
-    dl_putf(e->out, "    group_weight(&%s_groups, %d, %s, unit, (float *)workspace);\n}\n", name, turned,
-            dl_emit_array(e, s->c->parts[s->weight][0]));
-    code->workspace = columns * s->taps * depth * e->t->panel * 4;
-    code->phases = 2;
-    code->units[0] = columns, code->units[1] = t.units;
-    dl_emit_head(e, 1);
-    dl_emit_unit_sums(e, code->units[1], code);
-    dl_putf(e->out,
-            "    group_unit(&%s_groups, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
-            name, name);
-    code->scratch = dl_emit_rows_scratch(e->t);
-}
-
-void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
-    int64_t own = e->k->space[1].size / s->c->windows.groups;
-    bool turned = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
-    if (own == 1 && s->summed == 1)
-        put_depthwise(e, s, turned, code);
-    else
-        put_blocks(e, s, turned, own, code);
-}
-
 /* Each vector of lanes must find all channels of x that it reads in one vector, or its own; targets with
  * short vectors have no instruction that picks them. Lanes that pick take two instructions a product, tiles
  * one, but some of their products are of different groups. */
@@ -72,7 +40,7 @@ bool dl_emit_goes_by_lanes(const dl_emitter *e, const dl_shape *s) {
     dl_target vectors = *e->t; /* a vector a panel */
     vectors.panel = vectors.lanes;
     int64_t span = dl_find_reading(e->arena, &vectors, s->weight_o, groups, per).terms;
-    return lanes >= PICKED && span <= lanes && 2 * per <= span;
+    return lanes >= PICKED && span <= lanes && 2 * per < span;
 }
 
 void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {

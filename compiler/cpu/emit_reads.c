@@ -51,10 +51,10 @@ void dl_reading_even(dl_reading *r, int64_t all) {
 
 bool dl_reading_joins(const dl_reading *r, int64_t all, int64_t columns, bool move) {
     if (r->n == 1 || r->alike % columns == 0) return true;
-    bool near = move && !r->mixed;
+    bool near = move;
     for (int64_t i = 0; near && i < all; i++) {
         const dl_reads *first = &r->at[i / columns * columns / r->alike], *own = &r->at[i / r->alike];
-        near = own->first + own->apart - first->first <= DL_CHAIN;
+        near = own->terms == first->terms && own->first + own->apart - first->first <= DL_CHAIN;
     }
     return near;
 }

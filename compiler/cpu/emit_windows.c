@@ -157,13 +157,14 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
     dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out), dl_emit_three(e->out, "scale", scale);
     dl_putf(e->out,
             ".channels = %lld, .summed = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, "
-            ".alike = %lld, .reads = %s_reads, "
+            ".alike = %lld, .reads = %s_reads, .own = %lld, .depth = %lld, "
             ".by_rows = %d, "
             ".weight_taps = %lld, "
             ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",
             (long long)channels, (long long)s->summed, (long long)dl_shape_words(s), (long long)columns,
-            (long long)unit_columns, (long long)s->reading.alike, name, by_rows, (long long)s->taps,
-            (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c, s->pairs);
+            (long long)unit_columns, (long long)s->reading.alike, name,
+            (long long)(channels / s->c->windows.groups), (long long)s->reading.terms, by_rows,
+            (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c, s->pairs);
     dl_putf(
         e->out,
         ".nparts = %d, .npositions = %d, .part = %s_parts, .positions = %s_positions, .taps = %s_taps};\n",
@@ -183,7 +184,7 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
     int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1,
-            terms = s->taps * dl_shape_words(s);
+            terms = s->taps * s->reading.terms;
     for (int64_t n = 2; n <= columns && n <= most; n++) {
         if ((terms > DL_CHAIN && !dl_emit_by_bands(e, s)) || n * terms * e->t->panel * 4 > WEIGHTS ||
             blocks * dl_ceil_div(columns, n) < UNITS)

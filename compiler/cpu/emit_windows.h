@@ -21,7 +21,7 @@ dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, i
 /* All of them read as many terms, of `all`. */
 void dl_reading_even(dl_reading *r, int64_t all);
 /* Can a unit have so many columns of all? They read the same; or, where rows can `move` to what the next one
- * reads, since they are read where they lie, what lies near. */
+ * reads, since they are read where they lie, as many terms near by. */
 bool dl_reading_joins(const dl_reading *r, int64_t all, int64_t columns, bool move);
 /* The table <kernel>_reads. */
 void dl_emit_reads(dl_emitter *e, const dl_reading *r);
@@ -127,8 +127,8 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
 /* <kernel>_body for a weight in panels, which is read and written straight through. */
 void dl_emit_panel_body(dl_emitter *e, const dl_shape *s);
 
-/* An image where a vector of lanes holds several groups. */
-void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code);
+/* An image of which each group has one channel, as in what it reads: position by position. */
+void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code);
 /* A weight gradient lane by lane, each of which picks the channels of its group. Is it cheaper than tiles? */
 bool dl_emit_goes_by_lanes(const dl_emitter *e, const dl_shape *s);
 void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code);

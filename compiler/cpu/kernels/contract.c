@@ -35,6 +35,7 @@ struct contraction {
     int columns, unit_columns; /* panels of result channels; those that a unit works on */
     int alike;                 /* columns that read the same follow each other, so many at a time */
     const struct reads *reads; /* of each such */
+    int own, depth;            /* channels of a group, of the result; terms of a column at most */
     int by_rows;               /* units of the same rows follow each other, else those of the same columns */
     int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
     int weight_channels;           /* its second axis */
@@ -224,7 +225,16 @@ struct columns {
     enum { AS_IT_LIES, BY_TURNING, BY_WIDENING, BY_PAIRING } made;
     float *chain;            /* where it is made: [columns][terms of the chain][PANEL] */
     rows_fn *finish, *fetch; /* 0: the caller does */
+    int mixed;               /* vectors of lanes hold several groups */
 };
+#if HAS_GROUPS
+/* Sums of a tile's rows once more that are not finite (group.c). */
+static void sum_again(const struct columns *c, char *const *arg, long from, long rows, long column,
+                      float *acc);
+#define IF_GROUPS(...) __VA_ARGS__
+#else
+#define IF_GROUPS(...)
+#endif
 
 /* Neighbouring channels of one part at one tap. */
 struct piece {
@@ -389,6 +399,7 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
             long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
             if (last && c->fetch) c->fetch(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
             tile(s->pairs, stretch, some, between, acc + r * PANEL, more);
+            IF_GROUPS(if (last && c->mixed) sum_again(c, arg, r, rows, column, acc + r * PANEL);)
             if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
             if (column + 1 < end) to_next(s, column, stretch, some, apart, &between);
         }

@@ -13,13 +13,6 @@ struct group_window {
     int batch, x[3], y[3], stride[3], dilation[3], pad[3], kernel[3];
 };
 
-/* Where a vector of lanes holds several groups. */
-struct groups {
-    const struct contraction *rows; /* of all columns; its part is what is read */
-    int own, per;                   /* channels of a group: of the result, of what is read */
-    int depth;                      /* terms of a column, at most */
-};
-
 /* The first channel that a lane's vector reads. */
 INLINE long lane_reads(const struct contraction *s, long lane) {
     const struct reads *reads = column_reads(s, lane / PANEL);
@@ -28,17 +21,17 @@ INLINE long lane_reads(const struct contraction *s, long lane) {
 
 /* Packs one column: packed[column][tap][channel read][lane]. `turned`: x is made, and a lane is a channel of
  * x, and taps are mirrored (turn_weight). */
-UNUSED void group_weight(const struct groups *g, int turned, struct array w, long column, float *packed) {
-    const struct contraction *s = g->rows;
+UNUSED void group_weight(const struct contraction *s, int turned, struct array w, long column,
+                         float *packed) {
     long n = column_reads(s, column)->terms;
     for (long tap = 0; tap < s->weight_taps; tap++)
         for (long k = 0; k < n; k++) {
             long place = column * s->weight_taps + (turned ? s->weight_taps - 1 - tap : tap);
-            float *to = packed + (place * g->depth + k) * PANEL;
+            float *to = packed + (place * s->depth + k) * PANEL;
             for (long lane = 0; lane < PANEL; lane++) {
                 long made = column * PANEL + lane, read = lane_reads(s, made) + k, o = turned ? read : made;
                 long c = (turned ? made : read) % s->weight_channels;
-                int joined = made < s->channels && made / g->own == read / g->per;
+                int joined = made < s->channels && made / s->own == read / s->summed;
                 to[lane] =
                     joined
                         ? element(w, ((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL +
@@ -57,10 +50,9 @@ INLINE int all_finite(const float *v, long n) {
 }
 
 /* Row r's sums once more, each lane's over its own group alone. */
-UNUSED void sum_by_group(const struct groups *g, const struct positions *p, const struct rows *row, long r,
-                         struct array x, const float *packed, long column, float *acc) {
-    const struct contraction *s = g->rows;
-    long own = g->own, from = column * PANEL;
+static void sum_by_group(const struct contraction *s, const struct positions *p, const struct rows *row,
+                         long r, struct array x, const float *packed, long column, float *acc) {
+    long from = column * PANEL;
     __builtin_memset(acc, 0, sizeof(float) * PANEL);
     for (long i = 0; i < p->taps; i++) {
         const struct tap *tap = s->taps + p->first_tap + i;
@@ -70,31 +62,34 @@ UNUSED void sum_by_group(const struct groups *g, const struct positions *p, cons
         if (!there) continue;
         struct array read = from_element(x, (row->base[r] + by) * s->part->channels);
         for (long lane = 0; lane < PANEL && from + lane < s->channels; lane++) {
-            long k = (from + lane) / own * g->per;
+            long k = (from + lane) / s->own * s->summed;
             const float *b =
                 packed +
-                ((column * s->weight_taps + tap->w) * g->depth + k - lane_reads(s, from + lane)) * PANEL +
+                ((column * s->weight_taps + tap->w) * s->depth + k - lane_reads(s, from + lane)) * PANEL +
                 lane;
             float sum = 0;
-            for (long c = 0; c < g->per; c++) sum += element(read, k + c) * b[c * PANEL];
+            for (long c = 0; c < s->summed; c++) sum += element(read, k + c) * b[c * PANEL];
             acc[lane] += sum;
         }
     }
 }
 
-/* A block of rows by one column, as rows_unit. */
-UNUSED void group_unit(const struct groups *g, char *const *arg, const float *packed, long unit,
-                       char *scratch, rows_fn *finish, double *sums) {
+static void sum_again(const struct columns *c, char *const *arg, long from, long rows, long column,
+                      float *acc) {
+    if (all_finite(acc, rows * PANEL)) return;
+    for (long r = from; r < from + rows; r++, acc += PANEL)
+        if (!all_finite(acc, PANEL))
+            sum_by_group(c->of, c->positions, c->row, r, PART_OF(arg, *c->of->part), c->weight.at, column,
+                         acc);
+}
+
+/* As rows_unit, with weights that group_weight packed. */
+UNUSED void group_unit(const struct contraction *s, char *const *arg, struct array packed, long unit,
+                       char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(g->rows, unit, t, (struct array){packed, F32}, g->depth, 0, 0);
-    long column = c.first_column, channel = column * PANEL, m = g->rows->channels - channel;
+    struct columns c = columns_of(s, unit, t, packed, s->depth, finish, fetch);
+    c.mixed = 1;
     sum_columns(&c, arg, t->acc, sums);
-    if (!all_finite(t->acc, c.rows * PANEL))
-        for (long r = 0; r < c.rows; r++)
-            if (!all_finite(t->acc + r * PANEL, PANEL))
-                sum_by_group(g, c.positions, &t->row, r, PART_OF(arg, *g->rows->part), packed, column,
-                             t->acc + r * PANEL);
-    finish(arg, t->acc, &t->row, 0, c.rows, channel, m < PANEL ? m : PANEL, sums);
 }
 
 /* ---- depthwise ---- */
