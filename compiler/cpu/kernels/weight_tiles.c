@@ -168,8 +168,8 @@ INLINE void copy_rows(struct array x, long at, float *to) {
 }
 
 /* Rows of n positions, as many as the block has, from row `first_row` of what x has at a group's taps on. */
-INLINE void pack_rows(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                      const struct grad_block *b, long first_row, long n, float *data) {
+INLINE void pack_x_rows(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                        const struct grad_block *b, long first_row, long n, float *data) {
     long row = -first_row, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
     int whole = s->channels % GRAD_HEIGHT == 0;
     for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % GRAD_HEIGHT == 0;
@@ -209,8 +209,8 @@ INLINE void pack_rows(const struct weight_gradient *s, char *const *arg, const s
 INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                    const struct grad_block *b, const struct reads *reads, long n) {
     long row = b->row + reads->first;
-    pack_rows(s, arg, t, b, row, n, t->data);
-    if (reads->apart) pack_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
+    pack_x_rows(s, arg, t, b, row, n, t->data);
+    if (reads->apart) pack_x_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
 }
 
 /* As many positions at a time as above: a panel has a line or two of each. */
