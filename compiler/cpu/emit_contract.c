@@ -8,7 +8,8 @@ enum { MOST_COLUMNS = 8 }; /* of a unit */
 static bool is_gathered(const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X,
          spread = s->stride[0] * s->stride[1] * s->stride[2] > 1;
-    return s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW && s->taps > 1 && !(back && spread);
+    return s->c->windows.groups == 1 && s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW &&
+           s->taps > 1 && !(back && spread);
 }
 
 /* Are there sums beside the contraction, which all keep its channels? */
@@ -88,8 +89,8 @@ static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t col
 
 /* Into few channels: phase 0 turns the weight, so that what is summed over lies along lanes. */
 static bool is_narrow(const dl_emitter *e, const dl_shape *s) {
-    return e->k->space[1].size <= DL_NARROW && s->c->nparts[s->image] == 1 && s->summed >= e->t->lanes &&
-           s->summed <= DL_CHAIN && s->taps * s->summed <= DL_CHAIN * e->t->lanes;
+    return s->c->windows.groups == 1 && e->k->space[1].size <= DL_NARROW && s->c->nparts[s->image] == 1 &&
+           s->summed >= e->t->lanes && s->summed <= DL_CHAIN && s->taps * s->summed <= DL_CHAIN * e->t->lanes;
 }
 
 static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
@@ -155,7 +156,7 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
  * place of one would make a NaN of an infinity that this parity never sees. */
 static bool is_folded(const dl_emitter *e, const dl_shape *s) {
     int64_t parities = s->stride[0] * s->stride[1] * s->stride[2];
-    bool even = true;
+    bool even = s->c->windows.groups == 1;
     for (int a = 0; a < 3; a++) even &= s->dilation[a] == 1 && s->kernel[a] % s->stride[a] == 0;
     return even && parities > 1 && parities <= 64 && 2 * e->k->space[1].size <= e->t->panel;
 }
@@ -234,7 +235,8 @@ static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
 /* Are terms words of two bf16, where the target multiplies such? Neighbouring channels of a part, or terms of
  * a row that is gathered; not where all of a position are less than a tile's row, which would be mostly fill
  * at each tap. Weights that are turned are words where they lie: of all parts' channels, and in gathered rows
- * of each tap's. Into few channels a panel of tiles, though mostly fill, is faster than sums along lanes. */
+ * of each tap's. Groups are whole words, and tiles of AMX know none. Into few channels a panel of tiles,
+ * though mostly fill, is faster than sums along lanes. */
 static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     bool even = true;
@@ -242,14 +244,38 @@ static bool is_paired(const dl_emitter *e, const dl_shape *s) {
         even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
     int64_t spread = back ? s->stride[0] * s->stride[1] * s->stride[2] : 1;
     if (s->taps * s->summed < DL_BAND * spread && !s->gathered) return false;
+    if (s->c->windows.groups > 1 && (s->reading.mixed || s->summed % 2 || e->t->tiles)) return false;
     return dl_cpu_pairs(e->k, e->t) && (back ? even : e->t->tiles || !is_narrow(e, s));
 }
 
-typedef void put_family(dl_emitter *e, const dl_shape *s, dl_emitted *code);
-static put_family *const families[DL_NTENSORS] = {/* by what is made */
-                                                  [DL_TENSOR_X] = put_grad_input,
-                                                  [DL_TENSOR_W] = dl_emit_weight_gradient,
-                                                  [DL_TENSOR_Y] = put_conv};
+/* Vectors of lanes hold several groups: phase 0 packs, zeros between them, and phase 1 multiplies. */
+static void put_mixed(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+    const char *name = e->k->name;
+    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
+    dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
+    dl_emit_rows_behind(e);
+    dl_emit_head(e, 0);
+    dl_putf(e->out, "    group_weight(&%s_shape, %d, %s, unit, (float *)workspace);\n}\n", name,
+            dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X, weight_argument(e, s));
+    code->phases = 2;
+    code->units[0] = columns;
+    code->workspace = columns * s->taps * s->reading.terms * e->t->panel * 4;
+    put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "group_unit", code);
+}
+
+static void put_image(dl_emitter *e, dl_shape *s, dl_emitted *code) {
+    bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
+    int64_t made = e->k->space[1].size, groups = s->c->windows.groups;
+    s->gathered = is_gathered(s);
+    s->reading = dl_find_reading(e->arena, e->t, made, groups, s->summed);
+    s->pairs = is_paired(e, s);
+    if (s->pairs) s->reading = dl_find_reading(e->arena, e->t, made, groups, dl_shape_words(s));
+    bool depthwise = s->reading.mixed && s->summed == 1 && made == groups;
+    (depthwise          ? dl_emit_depthwise
+     : s->reading.mixed ? put_mixed
+     : back             ? put_grad_input
+                        : put_conv)(e, s, code);
+}
 
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kinstr *c = &e->k->instrs.at[dl_kernel_anchor(e->k)];
@@ -260,9 +286,9 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
         order[i] = i == 0 ? 0 : i + 1 < e->k->nspace ? i + 1 : 1; /* channels last */
     dl_emit_find_partial(e, e->k->nspace, order);
     code->phases = 1, code->needs[DL_NEED_CONTRACTS] = true;
-    bool image = dl_op_tensor(c->op, DL_RESULT_PLACE) != DL_TENSOR_W;
-    s.gathered = image && c->windows.groups == 1 && is_gathered(&s);
-    s.pairs = image && c->windows.groups == 1 && is_paired(e, &s);
-    (c->windows.groups > 1 ? dl_emit_groups : families[dl_op_tensor(c->op, DL_RESULT_PLACE)])(e, &s, code);
+    if (dl_op_tensor(c->op, DL_RESULT_PLACE) != DL_TENSOR_W)
+        put_image(e, &s, code);
+    else
+        (dl_emit_goes_by_lanes(e, &s) ? dl_emit_lanes_gradient : dl_emit_weight_gradient)(e, &s, code);
     return dl_emit_sweeps(e, 1, code, err);
 }

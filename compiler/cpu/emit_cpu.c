@@ -23,7 +23,9 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
             has[DL_NEED_DRAWS], has[DL_NEED_ENDS] & 15, has[DL_NEED_ENDS] >> 4);
     dl_putf(out, "#define HALVES %u\n", has[DL_NEED_HALVES]);
     bool pairs = (t->low_products >> DL_BF16 & 1) && has[DL_NEED_HALVES] & 2;
-    dl_putf(out, "#define HAS_PAIRS %d\n#define HAS_TILES %d\n", pairs, pairs && t->tiles);
+    bool groups = has[DL_NEED_LOOPS] >> DL_LOOPS_GROUP & 1;
+    dl_putf(out, "#define HAS_PAIRS %d\n#define HAS_TILES %d\n#define HAS_GROUPS %d\n", pairs,
+            pairs && t->tiles, groups);
     dl_puts(out, dl_kernels_prelude);
     if (has[DL_NEED_HALVES] || attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_elements);
     if (attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_pairs), dl_puts(out, dl_kernels_bands);
@@ -42,7 +44,7 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, dl_kernels_weight);
     dl_puts(out, dl_kernels_fold);
     dl_puts(out, dl_kernels_product);
-    if (has[DL_NEED_LOOPS] >> DL_LOOPS_GROUP & 1) dl_puts(out, dl_kernels_group);
+    if (groups) dl_puts(out, dl_kernels_group);
 }
 
 const char *dl_emit_element(dl_dtype d) {

@@ -1,5 +1,5 @@
-/* Kernels around a contraction by windows whose channels fall into groups; the loops are
- * compiler/cpu/kernels/group.c. */
+/* Kernels around a contraction by windows that go lane by lane; the loops are compiler/cpu/kernels/group.c.
+ */
 #include "compiler/cpu/emit_windows.h"
 
 static void put_window(dl_emitter *e, const dl_shape *s) {
@@ -11,21 +11,10 @@ static void put_window(dl_emitter *e, const dl_shape *s) {
     dl_puts(e->out, "};\n");
 }
 
-/* Channels that the groups of one panel of lanes have to do with, at most; `own` and `other`: of a group. */
-static int64_t find_span(int64_t channels, int64_t panel, int64_t own, int64_t other) {
-    int64_t most = 0;
-    for (int64_t lane = 0; lane < channels; lane += panel) {
-        int64_t last = lane + panel < channels ? lane + panel - 1 : channels - 1,
-                n = last / own - lane / own + 1;
-        if (n > most) most = n;
-    }
-    return most * other;
-}
-
-/* One channel a group on both sides: position by position. */
-static void put_depthwise(dl_emitter *e, const dl_shape *s, bool turned, dl_emitted *code) {
+void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     enum { TAP_BYTES = 16 }; /* of struct depth_tap */
     const char *name = e->k->name;
+    bool turned = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *size = turned ? s->x : s->y;
     code->units[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
     put_window(e, s);
@@ -40,83 +29,45 @@ static void put_depthwise(dl_emitter *e, const dl_shape *s, bool turned, dl_emit
     code->scratch = s->taps * TAP_BYTES;
 }
 
-/* Several: phase 0 packs the small matrices, a panel each; phase 1 multiplies. */
-static void put_blocks(dl_emitter *e, const dl_shape *s, bool turned, int64_t own, int64_t per,
-                       dl_emitted *code) {
-    const char *name = e->k->name;
-    int64_t panel = e->t->panel, channels = e->k->space[1].size, columns = dl_ceil_div(channels, panel),
-            span = find_span(channels, panel, own, per);
-    dl_tables t = dl_emit_tables(e, s, 1);
-    dl_emit_image_shape(e, s, 1, t.positions);
-    dl_emit_rows_behind(e);
-    dl_putf(e->out, "static const struct groups %s_groups = {&%s_shape, %lld, %lld, %lld};\n", name, name,
-            (long long)own, (long long)per, (long long)span);
-    dl_emit_head(e, 0);
-    dl_putf(e->out, "    group_weight(&%s_groups, %d, %s, unit, (float *)workspace);\n}\n", name, turned,
-            dl_emit_array(e, s->c->parts[s->weight][0]));
-    code->workspace = columns * s->taps * span * panel * 4;
-    code->phases = 2;
-    code->units[0] = columns, code->units[1] = t.units;
-    dl_emit_head(e, 1);
-    dl_emit_unit_sums(e, code->units[1], code);
-    dl_putf(e->out,
-            "    group_unit(&%s_groups, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
-            name, name);
-    code->scratch = dl_emit_rows_scratch(e->t);
-}
-
-/* Does each vector of lanes find all channels of x that it reads in one vector, or its own? Targets with
- * short vectors have no instruction that picks them. */
-static bool goes_by_lanes(const dl_emitter *e, int64_t channels, int64_t own, int64_t per) {
+/* Each vector of lanes must find all channels of x that it reads in one vector, or its own; targets with
+ * short vectors have no instruction that picks them. Lanes that pick take two instructions a product, tiles
+ * one, but some of their products are of different groups. */
+bool dl_emit_goes_by_lanes(const dl_emitter *e, const dl_shape *s) {
     enum { PICKED = 8 };
+    int64_t groups = s->c->windows.groups, own = s->weight_o / groups, per = s->weight_c, lanes = e->t->lanes;
+    if (groups == 1) return false;
     if (own == 1 && per == 1) return true;
-    return e->t->lanes >= PICKED && find_span(channels, e->t->lanes, own, per) <= e->t->lanes;
+    dl_target vectors = *e->t; /* a vector a panel */
+    vectors.panel = vectors.lanes;
+    int64_t span = dl_find_reading(e->arena, &vectors, s->weight_o, groups, per).terms;
+    return lanes >= PICKED && span <= lanes && 2 * per < span;
 }
 
-static void put_gradient(dl_emitter *e, const dl_shape *s, int64_t per, int64_t own, dl_emitted *code) {
+void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     enum { AT_ONCE = 4, LANE_CHANNELS = 32 /* of struct lane_channels, without its numbers */ };
     const char *name = e->k->name;
     int x = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
         y = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0];
-    bool lanes = goes_by_lanes(e, own * s->c->windows.groups, own, per);
-    int64_t panel = e->t->panel, groups = s->c->windows.groups,
-            run = lanes ? s->kernel[2] : 1, /* taps a unit */
-        block = run * per * panel, places = s->taps / run,
-            span = dl_ceil_div(find_span(own * groups, panel, own, per), e->t->grad_rows) * e->t->grad_rows;
+    int64_t panel = e->t->panel, groups = s->c->windows.groups, per = s->weight_c, own = s->weight_o / groups,
+            block = s->kernel[2] * per * panel, places = s->taps / s->kernel[2];
     put_window(e, s);
     dl_putf(e->out,
             "static const struct group_gradient %s_gradient = {&%s_window, {%d, %lld, %s}, {%d, %lld, %s}, "
-            "%lld, %lld, %lld};\n",
+            "%lld, %lld};\n",
             name, name, x, (long long)(per * groups), dl_emit_element(e->k->params.at[x].type.dtype), y,
             (long long)(own * groups), dl_emit_element(e->k->params.at[y].type.dtype), (long long)per,
-            (long long)own, (long long)span);
+            (long long)own);
     dl_emit_panel_body(e, s);
     code->units[0] = dl_ceil_div(own * groups, panel) * places;
     dl_emit_head(e, 0);
     dl_emit_unit_sums(e, code->units[0], code);
-    if (lanes)
-        dl_putf(e->out,
-                "    _Static_assert(AT_ONCE == %d && sizeof(struct lane_channels) == %d, \"scratch\");\n",
-                AT_ONCE, LANE_CHANNELS);
-    dl_putf(
-        e->out,
-        "    const float *acc = %s_gradient_unit(&%s_gradient, arg, unit / %lldL, unit %% %lldL, scratch);\n"
-        "    for (long i = 0; i < %lldL; i += LANES)\n"
-        "        %s_body(arg, unit * %lldL + i, LANES, acc + i, sums);\n}\n",
-        lanes ? "lane" : "group", name, (long long)places, (long long)places, (long long)block, name,
-        (long long)block);
-    code->needs[DL_NEED_GRAD_ROWS] = lanes ? 0 : 1u << e->t->grad_rows;
-    code->scratch = lanes ? (block + dl_ceil_div(per, AT_ONCE) * AT_ONCE * panel) * 4 + LANE_CHANNELS
-                          : (7 * DL_M_BLOCK + (span + per) * panel + DL_M_BLOCK * (panel + span)) * 4;
-}
-
-void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
-    int64_t groups = s->c->windows.groups, own = e->k->space[1].size / groups;
-    dl_tensor made = dl_op_tensor(s->c->op, DL_RESULT_PLACE);
-    if (made == DL_TENSOR_W)
-        put_gradient(e, s, s->weight_c, s->weight_o / groups, code);
-    else if (own == 1 && s->summed == 1)
-        put_depthwise(e, s, made == DL_TENSOR_X, code);
-    else
-        put_blocks(e, s, made == DL_TENSOR_X, own, s->summed, code);
+    dl_putf(e->out,
+            "    _Static_assert(AT_ONCE == %d && sizeof(struct lane_channels) == %d, \"scratch\");\n"
+            "    const float *acc = lane_gradient_unit(&%s_gradient, arg, unit / %lldL, unit %% %lldL, "
+            "scratch);\n"
+            "    for (long i = 0; i < %lldL; i += LANES)\n"
+            "        %s_body(arg, unit * %lldL + i, LANES, acc + i, sums);\n}\n",
+            AT_ONCE, LANE_CHANNELS, name, (long long)places, (long long)places, (long long)block, name,
+            (long long)block);
+    code->scratch = (block + dl_ceil_div(per, AT_ONCE) * AT_ONCE * panel) * 4 + LANE_CHANNELS;
 }

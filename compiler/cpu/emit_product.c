@@ -196,6 +196,8 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
         "    long column = panel * PANEL, n = %lldL - column, most = panels * PANEL;\n"
         "    %s_rows(arg, sum, 0, row, rows, column, n < most ? n : most, step, sums);\n}\n",
         name, (long long)p->column.size, name);
+    g.reading = dl_find_reading(e->arena, e->t, g.lanes, 1, g.channels);
+    dl_emit_reads(e, &g.reading);
     dl_emit_gradient(e, &g, code);
 }
 

@@ -8,7 +8,7 @@ enum {
     UNITS = 16,         /* enough to share */
     PANEL_FLOATS = 256, /* lanes that a block wants, so that x is packed for many */
     FEW_ROWS = 64,      /* rows that it wants, so that dy is */
-    DIRECT_PANELS = 3,  /* fewer than four panels do not pay for packing x */
+    DIRECT_PANELS = 3,  /* fewer than four panels of the same rows do not pay for packing x */
     LEAST_GATHERED = 2 * DL_BAND, /* rows of few channels at all taps, so that gathering pays */
     MOST_GATHERED = 256, /* rows of few channels at several taps, beside which planes of taps stay apart */
 };
@@ -39,10 +39,16 @@ static bool is_gathered(const dl_target *t, const dl_gradient *g) {
            g->kernel[0] * g->kernel[1] * g->kernel[2] * g->channels > LEAST_GATHERED;
 }
 
+/* Does each lane read all of x's channels? Those of neighbouring taps are neighbours then. */
+static bool reads_all(const dl_gradient *g) {
+    return g->reading.n == 1 && g->reading.vectors == 1 && !g->reading.mixed;
+}
+
 /* Taps that a group has. */
 static int64_t find_run(const dl_target *t, const dl_gradient *g) {
     if (!is_gathered(t, g))
-        return g->channels < DL_RUN_BELOW && g->dilation[2] == 1 ? at_least_one(g->kernel[2]) : 1;
+        return reads_all(g) && g->channels < DL_RUN_BELOW && g->dilation[2] == 1 ? at_least_one(g->kernel[2])
+                                                                                 : 1;
     int64_t run = g->kernel[2];
     for (int i = 1; i >= 0 && run * g->kernel[i] * g->channels <= MOST_GATHERED; i--) run *= g->kernel[i];
     return run;
@@ -58,13 +64,15 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     g->pairs &= g->gathered || !runs; /* taps that lie outside count one by one */
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
-    g->unit_groups = at_least_one(g->groups), g->unit_panels = at_least_one(g->panels);
+    bool whole = runs || g->reading.mixed;
+    g->unit_groups = at_least_one(g->groups);
+    g->unit_panels = at_least_one(g->panels);
     g->unit_rows = at_least_one(g->rows);
     if (by_bands(t, g)) g->unit_rows = dl_ceil_div(g->unit_rows, DL_BAND) * DL_BAND;
     if (!fits(t, g)) {
         g->unit_groups = g->gathered ? 1 : runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
-        while (!runs && g->unit_rows >= 2 * FEW_ROWS && !fits(t, g))
+        while (!whole && g->unit_rows >= 2 * FEW_ROWS && !fits(t, g))
             g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), tile_rows(t, g)) * tile_rows(t, g);
         if (!fits(t, g)) g->unit_groups = 1;
         while (!fits(t, g) && g->unit_panels > 1) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
@@ -73,7 +81,8 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
     g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, at_least_one(g->blocks)) : 1;
     if (g->shares > positions / DL_M_BLOCK) g->shares = at_least_one(positions / DL_M_BLOCK);
-    g->direct = !g->packs && g->nx == 1 && g->groups > 1 && g->unit_panels <= DIRECT_PANELS;
+    int64_t readers = g->reading.alike < g->unit_panels ? g->reading.alike : g->unit_panels;
+    g->direct = !g->packs && g->nx == 1 && g->groups > 1 && readers <= DIRECT_PANELS;
     g->height = g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : tile_rows(t, g);
 }
 
@@ -103,8 +112,9 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     const char *gather = put_gather(e, g);
     int64_t tile = tile_rows(e->t, g), panel = e->t->panel,
             sums = g->unit_groups * g->unit_panels * g->unit_rows * panel,
-            packed = (g->direct ? 0 : dl_ceil_div(g->unit_rows, tile) * tile * DL_M_BLOCK) +
-                     g->unit_panels * DL_M_BLOCK * panel;
+            packed =
+                (g->direct ? 0 : g->reading.vectors * dl_ceil_div(g->unit_rows, tile) * tile * DL_M_BLOCK) +
+                g->unit_panels * DL_M_BLOCK * panel;
     if (by_bands(e->t, g)) packed /= 2; /* words of two positions */
     if (g->gathered) packed += DL_M_BLOCK * g->unit_rows / 2 + e->t->lanes;
     dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,
@@ -112,8 +122,11 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     dl_emit_three(e->out, "in", g->in), dl_emit_three(e->out, "out", g->out);
     dl_emit_three(e->out, "scale", g->scale), dl_emit_three(e->out, "dilation", g->dilation);
     dl_emit_three(e->out, "pad", g->pad), dl_emit_three(e->out, "kernel", g->kernel);
-    dl_putf(e->out, ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .run = %lld, .rows = %lld, ",
-            g->nx, g->ny, name, name, (long long)g->channels, (long long)g->run, (long long)g->rows);
+    dl_putf(e->out,
+            ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .alike = %lld, .reads = %s_reads, "
+            ".vectors = %d, .run = %lld, .rows = %lld, ",
+            g->nx, g->ny, name, name, (long long)g->channels, (long long)g->reading.alike, name,
+            g->reading.vectors, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
             ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels = %lld, "
             ".shares = %lld, .direct = %d, .height = %lld, .pairs = %d, .gather = %s};\n",
@@ -173,6 +186,26 @@ static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     dl_puts(e->out, "}\n");
 }
 
+/* Rows are the channels that a vector of lanes reads, of which each lane takes those of its group. */
+static void put_mixed_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+    const char *name = e->k->name;
+    dl_putf(
+        e->out,
+        "static void %s_block(char *const *arg, long group, long panel, long panels, long row, long rows, "
+        "const float *sum, long step, double *sums) {\n"
+        "    (void)row, (void)rows, (void)sums;\n"
+        "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
+        "        for (long c = 0; c < %lldL; c++) {\n"
+        "            float acc[PANEL];\n"
+        "            pick_channel(%s_reads + panel, %lldL, %lldL, %lldL, panel, c, sum, acc);\n"
+        "            for (long i = 0; i < PANEL; i += LANES)\n"
+        "                %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + c) * PANEL + i, LANES, "
+        "acc + i, sums);\n        }\n}\n",
+        name, (long long)s->weight_c, name, (long long)(s->weight_o / s->c->windows.groups),
+        (long long)s->weight_c, (long long)s->weight_o, name, (long long)s->taps, (long long)run,
+        (long long)s->weight_c);
+}
+
 /* Rows are dy's few channels by mirrored taps, lanes are x's. */
 static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     dl_putf(
@@ -195,8 +228,8 @@ static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
 
 /* Where dy has few channels and x many, they change places: x's position p meets dy's p + pad - tap. */
 static bool is_turned(const dl_shape *s, int nx) {
-    return s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o && nx == 1 && s->stride[0] == 1 &&
-           s->stride[1] == 1 && s->stride[2] == 1;
+    return s->c->windows.groups == 1 && s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o && nx == 1 &&
+           s->stride[0] == 1 && s->stride[1] == 1 && s->stride[2] == 1;
 }
 
 void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
@@ -210,11 +243,15 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
         g.scale[i] = s->stride[i], g.dilation[i] = s->dilation[i], g.kernel[i] = s->kernel[i];
         g.pad[i] = turned ? (s->kernel[i] - 1) * s->dilation[i] - s->pad[i] : s->pad[i];
     }
+    int64_t groups = s->c->windows.groups, all = groups * s->weight_c;
+    g.reading = dl_find_reading(e->arena, e->t, g.lanes, groups, g.channels);
+    if (groups > 1) dl_reading_even(&g.reading, all), g.channels = g.reading.terms;
     g.packs = dl_shape_part(e->k, s->c, turned ? y : x, 0)->dtype != DL_F32;
-    g.pairs = dl_cpu_pairs(e->k, e->t);
+    g.pairs = dl_cpu_pairs(e->k, e->t) && !(groups > 1 && e->t->tiles);
     dl_emit_parts(e, s, turned ? y : x, "x");
     dl_emit_parts(e, s, turned ? x : y, "y");
     dl_emit_panel_body(e, s);
-    (turned ? put_turned_block : put_block)(e, s, find_run(e->t, &g));
+    dl_emit_reads(e, &g.reading);
+    (turned ? put_turned_block : g.reading.mixed ? put_mixed_block : put_block)(e, s, find_run(e->t, &g));
     dl_emit_gradient(e, &g, code);
 }

@@ -43,9 +43,9 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
 
 /* Parts have words of their own, the last one of an odd number with a zero. */
 int64_t dl_shape_words(const dl_shape *s) {
-    int64_t words = 0;
+    int64_t words = 0, groups = s->c->windows.groups;
     for (int i = 0; s->pairs && i < s->c->nparts[s->image]; i++)
-        words += dl_ceil_div(dl_shape_part(s->k, s->c, s->image, i)->axis[1].size * s->joined, 2);
+        words += dl_ceil_div(dl_shape_part(s->k, s->c, s->image, i)->axis[1].size / groups * s->joined, 2);
     return s->pairs ? words : s->summed;
 }
 
@@ -152,16 +152,19 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
                    int positions) {
     const char *name = e->k->name;
     bool by_rows = dl_units_by_rows(e->t, s);
+    dl_emit_reads(e, &s->reading);
     dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name, (long long)s->batch);
     dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out), dl_emit_three(e->out, "scale", scale);
     dl_putf(e->out,
             ".channels = %lld, .summed = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, "
+            ".alike = %lld, .reads = %s_reads, .own = %lld, .depth = %lld, "
             ".by_rows = %d, "
             ".weight_taps = %lld, "
             ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",
             (long long)channels, (long long)s->summed, (long long)dl_shape_words(s), (long long)columns,
-            (long long)unit_columns, by_rows, (long long)s->taps, (long long)(s->c->w_start / e->t->panel),
-            (long long)s->weight_c, s->pairs);
+            (long long)unit_columns, (long long)s->reading.alike, name,
+            (long long)(channels / s->c->windows.groups), (long long)s->reading.terms, by_rows,
+            (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c, s->pairs);
     dl_putf(
         e->out,
         ".nparts = %d, .npositions = %d, .part = %s_parts, .positions = %s_positions, .taps = %s_taps};\n",
@@ -177,14 +180,17 @@ void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns,
 
 dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     enum { UNITS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
+    bool moves = s->pairs || dl_shape_part(e->k, s->c, s->image, 0)->dtype == DL_F32;
     const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
     int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1,
-            terms = s->taps * dl_shape_words(s);
-    while ((terms <= DL_CHAIN || dl_emit_by_bands(e, s)) && unit < columns && unit < most &&
-           (unit + 1) * terms * e->t->panel * 4 <= WEIGHTS &&
-           blocks * dl_ceil_div(columns, unit + 1) >= UNITS)
-        unit++;
+            terms = s->taps * s->reading.terms;
+    for (int64_t n = 2; n <= columns && n <= most; n++) {
+        if ((terms > DL_CHAIN && !dl_emit_by_bands(e, s)) || n * terms * e->t->panel * 4 > WEIGHTS ||
+            blocks * dl_ceil_div(columns, n) < UNITS)
+            break;
+        if (dl_reading_joins(&s->reading, columns, n, moves)) unit = n;
+    }
     dl_tables t = dl_emit_tables(e, s, unit);
     dl_emit_image_shape(e, s, unit, t.positions);
     return t;

@@ -4,6 +4,28 @@
 #define DL_EMIT_WINDOWS_H
 #include "compiler/cpu/emit_cpu.h"
 
+/* What the two vectors of lanes of a panel read: `terms` channels, or words, from `first` on, the second one
+ * `apart` further on. */
+typedef struct {
+    int64_t first, apart, terms;
+} dl_reads;
+typedef struct {
+    int64_t alike, n; /* columns that read the same follow each other, `alike` at a time; such runs */
+    dl_reads *at;     /* of each of them */
+    int64_t terms;    /* at most */
+    int vectors;      /* 2: of some column both read terms of their own */
+    bool mixed;       /* some vector reads more than a group has */
+} dl_reading;
+/* Of so many lanes in groups that read `per` each. Vectors read apart where both together would read more. */
+dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, int64_t groups, int64_t per);
+/* All of them read as many terms, of `all`. */
+void dl_reading_even(dl_reading *r, int64_t all);
+/* Can a unit have so many columns of all? They read the same; or, where rows can `move` to what the next one
+ * reads, since they are read where they lie, as many terms near by. */
+bool dl_reading_joins(const dl_reading *r, int64_t all, int64_t columns, bool move);
+/* The table <kernel>_reads. */
+void dl_emit_reads(dl_emitter *e, const dl_reading *r);
+
 /* A contraction by windows as the tables need it. */
 typedef struct {
     const dl_kinstr *c;
@@ -14,6 +36,7 @@ typedef struct {
     int64_t batch, taps;
     int64_t weight_o, weight_c; /* w's first two axes, as they are stored */
     int64_t summed;             /* channels that a position's sums go over, */
+    dl_reading reading;         /* those of each column; of an image */
     int64_t joined;             /* places of x along W that are one place's channels here; 1: none are */
     bool gathered;              /* few channels: all taps of a position are copied into a row */
     bool pairs;                 /* by words of two: dl_shape_words of them */
@@ -92,7 +115,8 @@ typedef struct {
     int nx, ny;              /* parts of x and of dy */
     bool packs;              /* x is no array of floats, and never read where it lies */
     bool pairs;              /* both are bf16, which the target multiplies: positions go by two */
-    int64_t channels, lanes; /* of x, of dy */
+    int64_t channels, lanes; /* of x that a lane reads, of dy */
+    dl_reading reading;      /* which of x's a panel's lanes read */
     /* found by dl_emit_gradient: see struct weight_gradient */
     int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, shares;
     bool direct, gathered;
@@ -103,6 +127,9 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
 /* <kernel>_body for a weight in panels, which is read and written straight through. */
 void dl_emit_panel_body(dl_emitter *e, const dl_shape *s);
 
-/* Kernels whose contraction has groups. */
-void dl_emit_groups(dl_emitter *e, const dl_shape *s, dl_emitted *code);
+/* An image of which each group has one channel, as in what it reads: position by position. */
+void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code);
+/* A weight gradient lane by lane, each of which picks the channels of its group. Is it cheaper than tiles? */
+bool dl_emit_goes_by_lanes(const dl_emitter *e, const dl_shape *s);
+void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code);
 #endif

@@ -23,11 +23,19 @@ INLINE long part_terms(const struct part *p) {
 struct positions {
     int count[3], step[3], shift[3], first_tap, taps;
 };
+/* What the lanes of a column's panel sum over: `terms` from the operand's term `first` on, and where its two
+ * vectors of lanes are of different groups, the second one's `apart` terms further on. */
+struct reads {
+    int first, apart, terms;
+};
 struct contraction {
     int batch, in[3], out[3], scale[3];
     int channels;              /* of the result */
     int summed, reduced;       /* channels summed over; terms that they are: with `pairs`, words of two */
     int columns, unit_columns; /* panels of result channels; those that a unit works on */
+    int alike;                 /* columns that read the same follow each other, so many at a time */
+    const struct reads *reads; /* of each such */
+    int own, depth;            /* channels of a group, of the result; terms of a column at most */
     int by_rows;               /* units of the same rows follow each other, else those of the same columns */
     int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
     int weight_channels;           /* its second axis */
@@ -63,6 +71,12 @@ struct contraction {
 #define ROW_ADD(r) c##r##0 += ld(c + r * PANEL), c##r##1 += ld(c + r * PANEL + LANES);
 #define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
 
+/* Two vectors of different groups read `apart` terms from each other. */
+#define ROW_APART(r) c##r##0 += splat(a##r[k]) * b0, c##r##1 += splat(a##r[k + apart]) * b1;
+#define ROW_PAIR_APART(r)                                                                                    \
+    c##r##0 = dot_pairs(c##r##0, splat(a##r[k]), b0),                                                        \
+    c##r##1 = dot_pairs(c##r##1, splat(a##r[k + apart]), b1);
+
 /* A stretch of a tile's sum: where each row's terms begin, the weights' panels, and how many terms. */
 struct stretch {
     const float *a[TILE_ROWS], *b;
@@ -73,7 +87,8 @@ struct stretch {
  * Errors grow with the length of a chain of additions and the number of chains, not with all terms: a tile's
  * sum is one chain, which begins at zero, and its callers give it CHAIN terms at most. */
 #define TILE(name, STEP)                                                                                     \
-    HOT void name(const struct stretch *s, long n, float *c, int more) {                                     \
+    HOT void name(const struct stretch *s, long n, long apart, float *c, int more) {                         \
+        (void)apart;                                                                                         \
         ROWS(ROW_ZERO)                                                                                       \
         for (const struct stretch *end = s + n; s < end; s++) {                                              \
             const float *b = s->b;                                                                           \
@@ -92,13 +107,31 @@ TILE(tile_floats, ROW_STEP)
 #if HAS_PAIRS
 TILE(tile_pairs, ROW_PAIR)
 #endif
-INLINE void tile(int pairs, const struct stretch *s, long n, float *c, int more) {
-    IF_PAIRS(pairs, {
-        tile_pairs(s, n, c, more);
+#if HAS_GROUPS
+#define IF_APART(apart, ...)                                                                                 \
+    if (apart) __VA_ARGS__
+TILE(tile_floats_apart, ROW_APART)
+#if HAS_PAIRS
+TILE(tile_pairs_apart, ROW_PAIR_APART)
+#endif
+#else
+#define IF_APART(apart, ...)
+#endif
+INLINE void tile(int pairs, const struct stretch *s, long n, long apart, float *c, int more) {
+    IF_APART(apart, {
+        IF_PAIRS(pairs, {
+            tile_pairs_apart(s, n, apart, c, more);
+            return;
+        })
+        tile_floats_apart(s, n, apart, c, more);
         return;
     })
-    (void)pairs;
-    tile_floats(s, n, c, more);
+    IF_PAIRS(pairs, {
+        tile_pairs(s, n, 0, c, more);
+        return;
+    })
+    (void)pairs, (void)apart;
+    tile_floats(s, n, 0, c, more);
 }
 
 /* Output positions of a block, by component: input position before the tap (may lie outside), its index in
@@ -148,7 +181,12 @@ UNUSED long fill_rows(const struct contraction *s, const struct positions *p, lo
     return n;
 }
 
-static const float zeros[CHAIN] __attribute__((aligned(64), unused));
+INLINE const struct reads *column_reads(const struct contraction *s, long column) {
+    return s->reads + column / s->alike;
+}
+
+enum { VECTORS_READ = 1 + HAS_GROUPS }; /* of a tile's two, that may read other terms, CHAIN apart at most */
+static const float zeros[VECTORS_READ * CHAIN] __attribute__((aligned(64), unused));
 
 /* All-ones where rows r.. read inside the input at this tap. */
 INLINE v_rows inside(const struct contraction *s, const struct rows *row, long r, const struct tap *tap) {
@@ -169,15 +207,16 @@ INLINE int any(v_rows m) {
     return some != 0;
 }
 
-/* What columns of panels sum at the rows of a block: channels [first, first + channels) of the parts, whose
- * weights are b[column][weight_taps][depth][PANEL], with the rest of the kernel. Several columns go together
+/* What columns of panels sum at the rows of a block: channels [first, first + channels) of the parts, of the
+ * second vector `apart` further on, whose weights are b[column][weight_taps][depth][PANEL], with the rest of
+ * the kernel. Several columns go together
  * where their sums are one chain, and by bands, which keep sums of all: what a row stores then lies side by
  * side. */
 struct columns {
     const struct contraction *of;
     const struct positions *positions;
     const struct rows *row;
-    long rows, first, channels, depth;
+    long rows, first, apart, channels, depth;
     const float *b;
     long first_column, columns;
     /* b, or what its part for each chain is made of: the weight as it lies, or b's elements that are no
@@ -186,7 +225,16 @@ struct columns {
     enum { AS_IT_LIES, BY_TURNING, BY_WIDENING, BY_PAIRING } made;
     float *chain;            /* where it is made: [columns][terms of the chain][PANEL] */
     rows_fn *finish, *fetch; /* 0: the caller does */
+    int mixed;               /* vectors of lanes hold several groups */
 };
+#if HAS_GROUPS
+/* Sums of a tile's rows once more that are not finite (group.c). */
+static void sum_again(const struct columns *c, char *const *arg, long from, long rows, long column,
+                      float *acc);
+#define IF_GROUPS(...) __VA_ARGS__
+#else
+#define IF_GROUPS(...)
+#endif
 
 /* Neighbouring channels of one part at one tap. */
 struct piece {
@@ -195,7 +243,7 @@ struct piece {
     int type;               /* elements of this type; */
     const float *b;         /* the weights */
     long step, n;           /* bytes from position to position; terms */
-    long channel, channels; /* the first one, of all parts' channels; how many the terms are */
+    long channel, channels; /* the first one, of those that are read; how many the terms are */
 };
 enum { PIECES = 64 }; /* at most in a tile's chain */
 
@@ -242,7 +290,7 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
                                         c->b + (tap->w * c->depth + *k) * PANEL,
                                         step,
                                         most,
-                                        before + at * by_term,
+                                        before + (at - c->first) * by_term,
                                         most * by_term < rest ? most * by_term : rest};
             *k += most, room -= most;
             IF_TILES(s->pairs, { room -= whole_blocks(most) - most; })
@@ -272,26 +320,52 @@ INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct 
  * new to the caches is what the last tap, or the last channels, read. */
 INLINE void fetch_tile(const struct columns *c, const struct piece *p, long r) {
     long bytes = p->n * bytes_of(p->type);
+    IF_APART(c->apart, bytes += c->apart * bytes_of(p->type);)
     for (long end = r + TILE_ROWS < c->rows ? r + TILE_ROWS : c->rows; r < end; r++)
         for (long i = 0; i < bytes; i += 64) __builtin_prefetch(p->x + c->row->base[r] * p->step + i);
 }
 
 /* Do positions follow each other in whole terms of four bytes? */
 INLINE int lies_whole(const struct piece *p) { return bytes_of(p->type) == 4 && p->step % 4 == 0; }
-/* What a tile's rows read as floats, or words: in `wide` where they are not, CHAIN a row. of[i]: the piece of
- * stretch i. */
-INLINE void widen_rows(struct stretch *stretch, const struct piece *const *of, long n, float *wide) {
+INLINE void widen_piece(const struct piece *p, const void *from, float *to) {
+    IF_PAIRS(p->type == PAIR, {
+        copy_words(from, p->channels, to);
+        return;
+    })
+    widen((struct array){from, p->type}, p->n, to);
+}
+/* What a tile's rows read as floats, or words: in `wide` where they are not, CHAIN a row and vector. of[i]:
+ * the piece of stretch i. Returns how far apart the vectors then read. */
+INLINE long widen_rows(struct stretch *stretch, const struct piece *const *of, long n, long apart,
+                       float *wide) {
+    long found = apart;
     for (long i = 0, k = 0; i < n; k += stretch[i++].n)
         for (long r = 0; r < TILE_ROWS && !lies_whole(of[i]); r++) {
-            float *to = wide + r * CHAIN + k;
-            const void *from = stretch[i].a[r];
+            float *to = wide + r * VECTORS_READ * CHAIN + k;
+            const char *from = (const char *)stretch[i].a[r];
             stretch[i].a[r] = to;
-            IF_PAIRS(of[i]->type == PAIR, {
-                copy_words(from, of[i]->channels, to);
-                continue;
+            widen_piece(of[i], from, to);
+            IF_APART(apart, {
+                widen_piece(of[i], from + apart * bytes_of(of[i]->type), to + CHAIN);
+                found = CHAIN;
             })
-            widen((struct array){from, of[i]->type}, of[i]->n, to);
         }
+    return found;
+}
+
+/* From a column's weights to the next one's, `apart` floats further on, and to what that one reads. */
+INLINE void to_next(const struct contraction *s, long column, struct stretch *stretch, long n, long apart,
+                    long *between) {
+    for (long i = 0; i < n; i++) stretch[i].b += apart;
+#if HAS_GROUPS
+    const struct reads *here = column_reads(s, column), *next = column_reads(s, column + 1);
+    if (here == next) return;
+    *between = next->apart;
+    for (long i = 0; i < n; i++)
+        for (long r = 0; r < TILE_ROWS; r++) stretch[i].a[r] += next->first - here->first;
+#else
+    (void)s, (void)column, (void)between;
+#endif
 }
 
 /* One chain of each tile: acc[row][PANEL], and behind the `last` one the rest of the kernel. The weights of
@@ -301,11 +375,11 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
     const struct contraction *s = c->of;
     struct stretch stretch[PIECES];
 #if HALVES
-    float wide[TILE_ROWS * CHAIN] __attribute__((aligned(64)));
+    float wide[TILE_ROWS * VECTORS_READ * CHAIN] __attribute__((aligned(64)));
     const struct piece *of[PIECES];
 #endif
     for (long r = 0; r < c->rows; r += TILE_ROWS) {
-        long some = 0, step = -1;
+        long some = 0, step = -1, between = c->apart;
         long at[ROW_LANES];
         for (long i = 0; i < n; i++) {
             v_rows in = inside(c->of, c->row, r, piece[i].tap);
@@ -317,16 +391,17 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
             point_rows(piece + i, at, in, stretch + some++);
         }
 #if HALVES
-        widen_rows(stretch, of, some, wide);
+        between = widen_rows(stretch, of, some, between, wide);
 #endif
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
         if (n) fetch_tile(c, piece + n - 1, r + TILE_ROWS);
-        for (long column = c->first_column; column < c->first_column + c->columns; column++) {
+        for (long column = c->first_column, end = column + c->columns; column < end; column++) {
             long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
             if (last && c->fetch) c->fetch(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
-            tile(s->pairs, stretch, some, acc + r * PANEL, more);
+            tile(s->pairs, stretch, some, between, acc + r * PANEL, more);
+            IF_GROUPS(if (last && c->mixed) sum_again(c, arg, r, rows, column, acc + r * PANEL);)
             if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
-            for (long i = 0; i < some; i++) stretch[i].b += apart;
+            if (column + 1 < end) to_next(s, column, stretch, some, apart, &between);
         }
     }
 }
@@ -439,37 +514,45 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
 }
 #endif
 
-/* b[k][lane] = weight[o = o0 + k][tap][channel = c0 + lane]: panels hold the weight by o, here channels lie
- * along lanes. Of pairs o counts words, whose two elements are neighbours in memory: behind the last o of an
- * odd number lies a panel's fill. */
-HOT void turn_panel(const struct contraction *s, struct array w, long tap, long c0, long o0, long n,
-                    float *b) {
-    long channels = s->weight_channels, m = channels - c0 < PANEL ? channels - c0 : PANEL, row = PANEL;
+/* b[k][lane] = weight[o = o0 + k][tap][the channel `made` + lane], of one vector of lanes: panels hold the
+ * weight by o, here channels lie along lanes. Of pairs o counts words, whose two elements are neighbours in
+ * memory: behind the last o of an odd number lies a panel's fill. */
+INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, long made, long o0, long n,
+                       float *b) {
+    long channels = s->weight_channels, c0 = made % channels, m = channels - c0, row = PANEL;
+    if (made >= s->channels) m = 0;
+    if (m > LANES) m = LANES;
     IF_PAIRS(s->pairs, { w.type = PAIR, row = PANEL / 2; })
     for (long k = 0; k < n;) {
         long o = o0 + k, in = o % row, run = row - in < n - k ? row - in : n - k;
         long from = ((o / row * s->weight_taps + tap) * channels + c0) * row + in;
-        if (run == row && m == PANEL) {
-            for (long c = 0; c < PANEL; c += LANES)
-                for (long i = 0; i < row; i += LANES)
-                    turn_block(w, from + c * row + i, row, b + (k + i) * PANEL + c, PANEL);
+        if (run == row && m == LANES) {
+            for (long i = 0; i < row; i += LANES) turn_block(w, from + i, row, b + (k + i) * PANEL, PANEL);
             k += run;
             continue;
         }
         for (long i = 0; i < run; i++) {
             float *to = b + (k + i) * PANEL;
             for (long c = 0; c < m; c++) to[c] = element(w, from + c * row + i);
-            for (long c = m; c < PANEL; c++) to[c] = 0;
+            for (long c = m; c < LANES; c++) to[c] = 0;
         }
         k += run;
     }
-    IF_PAIRS(s->pairs && 2 * (o0 + n) > s->summed, keep_first(b + (n - 1) * PANEL);)
+}
+
+/* n terms from the k-th on that a column reads. */
+HOT void turn_panel(const struct contraction *s, struct array w, long tap, long column, long k, long n,
+                    float *b) {
+    const struct reads *reads = column_reads(s, column);
+    for (long i = 0; i < PANEL; i += LANES)
+        turn_lanes(s, w, tap, column * PANEL + i, reads->first + (i ? reads->apart : 0) + k, n, b + i);
+    IF_PAIRS(s->pairs && s->summed % 2 && 2 * (k + n) > s->summed, keep_first(b + (n - 1) * PANEL);)
 }
 
 /* The weight as an input gradient reads it: packed[column][mirrored tap][o][PANEL], so that neighbouring taps
  * read neighbours of dy. Unit: one tap of a column. */
 UNUSED void turn_weight(const struct contraction *s, struct array w, long unit, float *packed) {
-    turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps * PANEL, 0, s->reduced,
+    turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps, 0, s->reduced,
                packed + unit * s->reduced * PANEL);
 }
 
@@ -482,7 +565,7 @@ UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
         long tap = piece[i].tap->w, at = piece[i].channel;
         float *to = c->chain + k * PANEL;
         if (c->made == BY_TURNING)
-            turn_panel(c->of, c->weight, taps - 1 - tap, c->first_column * PANEL, c->of->pairs ? at / 2 : at,
+            turn_panel(c->of, c->weight, taps - 1 - tap, c->first_column, c->of->pairs ? at / 2 : at,
                        piece[i].n, to);
         for (long column = 0; HALVES && c->made >= BY_WIDENING && column < c->columns; column++) {
             long from = (((c->first_column + column) * taps + tap) * depth + at) * PANEL;
@@ -539,11 +622,13 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
         }
         long block = s->by_rows ? unit / groups : unit % blocks,
              group = s->by_rows ? unit % groups : unit / blocks;
-        struct columns c = {.of = s, .positions = p, .row = &t->row, .channels = s->reduced, .depth = depth};
+        struct columns c = {.of = s, .positions = p, .row = &t->row, .depth = depth};
         c.rows = fill_rows(s, p, block * ROW_BLOCK, &t->row, ROW_BLOCK);
         c.finish = finish, c.fetch = fetch;
         c.first_column = group * s->unit_columns, c.columns = s->columns - c.first_column;
         if (c.columns > s->unit_columns) c.columns = s->unit_columns;
+        const struct reads *reads = column_reads(s, c.first_column);
+        c.first = reads->first, c.apart = reads->apart, c.channels = reads->terms;
         c.weight = w, c.chain = chain_at(s, t);
         c.b = (const float *)w.at + c.first_column * s->weight_taps * depth * PANEL;
         if (!is_float(w)) c.made = s->pairs ? BY_PAIRING : BY_WIDENING, c.b = c.chain;
@@ -712,7 +797,7 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
             for (long k = 0; k < nk; k += CHAIN) {
                 struct stretch one = {.b = b + k * PANEL, .n = nk - k < CHAIN ? nk - k : CHAIN};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = t->a + (i < rows ? r + i : r) * nk + k;
-                tile(s->pairs, &one, 1, t->acc, k > 0);
+                tile(s->pairs, &one, 1, 0, t->acc, k > 0);
             }
             finish(arg, t->acc, &t->row, r, rows, channel, m, sums);
         }

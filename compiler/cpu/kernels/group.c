@@ -13,33 +13,25 @@ struct group_window {
     int batch, x[3], y[3], stride[3], dilation[3], pad[3], kernel[3];
 };
 
-struct groups {
-    const struct contraction *rows; /* of all columns; its part is what is read */
-    int own, per;                   /* channels of a group: of the result, of what is read */
-    int span;                       /* channels that the groups of one column read, at most */
-};
-
-/* The first channel that a column's groups read, and how many. */
-INLINE long column_reads(const struct groups *g, long column, long *first) {
-    long lane = column * PANEL,
-         last = lane + PANEL < g->rows->channels ? lane + PANEL - 1 : g->rows->channels - 1;
-    *first = lane / g->own * g->per;
-    return (last / g->own + 1) * g->per - *first;
+/* The first channel that a lane's vector reads. */
+INLINE long lane_reads(const struct contraction *s, long lane) {
+    const struct reads *reads = column_reads(s, lane / PANEL);
+    return reads->first + (lane % PANEL < LANES ? 0 : reads->apart);
 }
 
 /* Packs one column: packed[column][tap][channel read][lane]. `turned`: x is made, and a lane is a channel of
  * x, and taps are mirrored (turn_weight). */
-UNUSED void group_weight(const struct groups *g, int turned, struct array w, long column, float *packed) {
-    const struct contraction *s = g->rows;
-    long first, n = column_reads(g, column, &first);
+UNUSED void group_weight(const struct contraction *s, int turned, struct array w, long column,
+                         float *packed) {
+    long n = column_reads(s, column)->terms;
     for (long tap = 0; tap < s->weight_taps; tap++)
         for (long k = 0; k < n; k++) {
             long place = column * s->weight_taps + (turned ? s->weight_taps - 1 - tap : tap);
-            float *to = packed + (place * g->span + k) * PANEL;
+            float *to = packed + (place * s->depth + k) * PANEL;
             for (long lane = 0; lane < PANEL; lane++) {
-                long made = column * PANEL + lane, read = first + k, o = turned ? read : made;
+                long made = column * PANEL + lane, read = lane_reads(s, made) + k, o = turned ? read : made;
                 long c = (turned ? made : read) % s->weight_channels;
-                int joined = made < s->channels && made / g->own == read / g->per;
+                int joined = made < s->channels && made / s->own == read / s->summed;
                 to[lane] =
                     joined
                         ? element(w, ((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL +
@@ -58,11 +50,9 @@ INLINE int all_finite(const float *v, long n) {
 }
 
 /* Row r's sums once more, each lane's over its own group alone. */
-UNUSED void sum_by_group(const struct groups *g, const struct positions *p, const struct rows *row, long r,
-                         struct array x, const float *packed, long column, float *acc) {
-    const struct contraction *s = g->rows;
-    long first, own = g->own, from = column * PANEL;
-    column_reads(g, column, &first);
+static void sum_by_group(const struct contraction *s, const struct positions *p, const struct rows *row,
+                         long r, struct array x, const float *packed, long column, float *acc) {
+    long from = column * PANEL;
     __builtin_memset(acc, 0, sizeof(float) * PANEL);
     for (long i = 0; i < p->taps; i++) {
         const struct tap *tap = s->taps + p->first_tap + i;
@@ -72,30 +62,34 @@ UNUSED void sum_by_group(const struct groups *g, const struct positions *p, cons
         if (!there) continue;
         struct array read = from_element(x, (row->base[r] + by) * s->part->channels);
         for (long lane = 0; lane < PANEL && from + lane < s->channels; lane++) {
-            long k = (from + lane) / own * g->per;
+            long k = (from + lane) / s->own * s->summed;
             const float *b =
-                packed + ((column * s->weight_taps + tap->w) * g->span + k - first) * PANEL + lane;
+                packed +
+                ((column * s->weight_taps + tap->w) * s->depth + k - lane_reads(s, from + lane)) * PANEL +
+                lane;
             float sum = 0;
-            for (long c = 0; c < g->per; c++) sum += element(read, k + c) * b[c * PANEL];
+            for (long c = 0; c < s->summed; c++) sum += element(read, k + c) * b[c * PANEL];
             acc[lane] += sum;
         }
     }
 }
 
-/* A block of rows by one column, as rows_unit. */
-UNUSED void group_unit(const struct groups *g, char *const *arg, const float *packed, long unit,
-                       char *scratch, rows_fn *finish, double *sums) {
+static void sum_again(const struct columns *c, char *const *arg, long from, long rows, long column,
+                      float *acc) {
+    if (all_finite(acc, rows * PANEL)) return;
+    for (long r = from; r < from + rows; r++, acc += PANEL)
+        if (!all_finite(acc, PANEL))
+            sum_by_group(c->of, c->positions, c->row, r, PART_OF(arg, *c->of->part), c->weight.at, column,
+                         acc);
+}
+
+/* As rows_unit, with weights that group_weight packed. */
+UNUSED void group_unit(const struct contraction *s, char *const *arg, struct array packed, long unit,
+                       char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(g->rows, unit, t, (struct array){packed, F32}, g->span, 0, 0);
-    long column = c.first_column, channel = column * PANEL, m = g->rows->channels - channel;
-    c.channels = column_reads(g, column, &c.first);
+    struct columns c = columns_of(s, unit, t, packed, s->depth, finish, fetch);
+    c.mixed = 1;
     sum_columns(&c, arg, t->acc, sums);
-    if (c.channels > g->per && !all_finite(t->acc, c.rows * PANEL))
-        for (long r = 0; r < c.rows; r++)
-            if (!all_finite(t->acc + r * PANEL, PANEL))
-                sum_by_group(g, c.positions, &t->row, r, PART_OF(arg, *g->rows->part), packed, column,
-                             t->acc + r * PANEL);
-    finish(arg, t->acc, &t->row, 0, c.rows, channel, m < PANEL ? m : PANEL, sums);
 }
 
 /* ---- depthwise ---- */
@@ -190,14 +184,13 @@ UNUSED void depth_unit(const struct group_window *v, int turned, char *const *ar
     }
 }
 
-/* ---- weight gradients: a unit is one tap of one panel of O, or lane by lane all taps along W, over all
- * positions ---- */
+/* ---- weight gradients lane by lane: a unit is all taps along W of one panel of O, over all positions ----
+ */
 
 struct group_gradient {
     const struct group_window *window;
     struct part x, y; /* arguments and their channels */
     int per, own;     /* channels of a group: of x and of y */
-    int span;         /* channels of x that the groups of one panel meet, in whole tiles */
 };
 
 /* Places [*made, *made + n) of y along W that meet x with tap k, and what they meet first. Returns n. */
@@ -229,58 +222,13 @@ INLINE struct met_line meet_line(const struct group_window *v, long tap, long li
     return m;
 }
 
-struct group_scratch {
-    long y_at[M_BLOCK], x_at[M_BLOCK]; /* positions in y and in x */
-    long order[M_BLOCK];               /* where both are packed */
-    int packed_at[M_BLOCK];
-    float data[]; /* sums [span][PANEL], result [per][PANEL], y [M_BLOCK][PANEL], x [span /
-                     GRAD_HEIGHT][M_BLOCK] [GRAD_HEIGHT] */
-};
-
-/* Adds n positions to the sums of all channels that the panel's groups meet, by all of its lanes. */
-UNUSED void meet_block(const struct group_gradient *g, char *const *arg, struct group_scratch *t, long panel,
-                       long n) {
-    long lane = panel * PANEL, lanes = g->y.channels - lane < PANEL ? g->y.channels - lane : PANEL;
-    long first = lane / g->own * g->per, rows = ((lane + lanes - 1) / g->own + 1) * g->per - first;
-    float *y = t->data + (g->span + g->per) * PANEL, *x = y + M_BLOCK * PANEL;
-    for (long m = 0; m < n; m++) {
-        struct array from = from_element(PART_OF(arg, g->y), t->y_at[m] * g->y.channels + lane);
-        for (long i = 0; i < PANEL; i += LANES)
-            st(y + m * PANEL + i, i < lanes ? load_n(from, i, lanes - i) : (vf){0});
-        from = from_element(PART_OF(arg, g->x), t->x_at[m] * g->x.channels + first);
-        for (long r = 0; r < g->span; r += LANES) {
-            float row[LANES] __attribute__((aligned(64)));
-            st(row, r < rows ? load_n(from, r, rows - r) : (vf){0});
-            for (long i = 0; i < LANES && r + i < g->span; i += GRAD_HEIGHT)
-                __builtin_memcpy(x + (r + i) * M_BLOCK + m * GRAD_HEIGHT, row + i, GRAD_HEIGHT * 4);
-        }
-        t->packed_at[m] = (int)m * PANEL, t->order[m] = m;
+/* acc[PANEL] = channel c of each lane's group, of sums[channel read][PANEL]. */
+UNUSED void pick_channel(const struct reads *reads, long own, long per, long lanes, long panel, long c,
+                         const float *sums, float *acc) {
+    for (long i = 0; i < PANEL; i++) {
+        long lane = panel * PANEL + i, first = reads->first + (i < LANES ? 0 : reads->apart);
+        acc[i] = lane < lanes ? sums[(lane / own * per + c - first) * PANEL + i] : 0;
     }
-    for (long r = 0; r < g->span; r += GRAD_HEIGHT)
-        grad_tiles[GRAD_HEIGHT](x + r * M_BLOCK, t->order, GRAD_HEIGHT, y, t->packed_at, n,
-                                t->data + r * PANEL);
-}
-
-/* result[channel of a group][lane], which is returned. */
-UNUSED float *group_gradient_unit(const struct group_gradient *g, char *const *arg, long panel, long tap,
-                                  char *scratch) {
-    struct group_scratch *t = (void *)scratch;
-    const struct group_window *v = g->window;
-    float *result = t->data + g->span * PANEL;
-    long n = 0, lane = panel * PANEL, first = lane / g->own * g->per;
-    __builtin_memset(t->data, 0, sizeof(float) * (unsigned long)((g->span + g->per) * PANEL));
-    for (long line = 0; line < (long)v->batch * v->y[0] * v->y[1]; line++) {
-        struct met_line m = meet_line(v, tap, line);
-        for (long i = 0; i < m.n; i++) {
-            t->y_at[n] = m.y + i, t->x_at[n] = m.x + i * m.step;
-            if (++n == M_BLOCK) meet_block(g, arg, t, panel, n), n = 0;
-        }
-    }
-    if (n) meet_block(g, arg, t, panel, n);
-    for (long i = 0; i < PANEL && lane + i < g->y.channels; i++)
-        for (long c = 0; c < g->per; c++)
-            result[c * PANEL + i] = t->data[((lane + i) / g->own * g->per - first + c) * PANEL + i];
-    return result;
 }
 
 /* Lane by lane: sum[PANEL] += the products of n positions, of `lanes` lanes, where groups have one channel.

@@ -252,7 +252,7 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
                 struct stretch one = {.b = right + k * PANEL,
                                       .n = s->terms - k < chain ? s->terms - k : chain};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = rows[r + i] + k;
-                tile(s->pairs, &one, 1, t->acc, k > 0);
+                tile(s->pairs, &one, 1, 0, t->acc, k > 0);
             }
             finish(arg, t->acc, batch, row + r, some, column, m, 0, sums);
         }

@@ -2,7 +2,7 @@
  */
 /* Where a unit's data lie behind its scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
-    return t->data + (s->direct ? 0 : (s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK);
+    return t->data + (s->direct ? 0 : s->vectors * packed_floats(s));
 }
 INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
     IF_TILES(s->pairs, { return gathered_rows(s, t) + gathered_floats(s); })
@@ -51,17 +51,21 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
 
 /* Adds the packed positions of a group to a tile of rows from r on: to[row][PANEL]. y: of its panel. */
 INLINE void sum_tile(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                     const struct grad_block *b, long r, const float *y, long some, float *to) {
-    long rows = b->rows - r < s->height ? b->rows - r : s->height;
+                     const struct grad_block *b, const struct reads *reads, long r, const float *y, long some,
+                     float *to) {
+    long rows = b->rows - r < s->height ? b->rows - r : s->height, apart = reads->apart;
+    if (apart && !s->direct) apart = packed_floats(s);
     IF_VECTOR_PAIRS(s->pairs, {
-        add_pairs(t->data, r, y, some, rows, to);
+        add_pairs(t->data, r, apart, y, some, rows, to);
         return;
     })
+    grad_tile_fn *tile = grad_tiles[rows];
+    IF_APART(apart, tile = grad_tiles_apart[rows];)
     if (s->direct)
-        grad_tiles[rows]((const float *)arg[s->x->arg] + b->row + r, t->x_at, s->channels, y, t->y_at, some,
-                         to);
+        tile((const float *)arg[s->x->arg] + reads->first + b->row + r, t->x_at, s->x->channels, apart, y,
+             t->y_at, some, to);
     else
-        grad_tiles[rows](t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, y, t->y_at, some, to);
+        tile(t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, apart, y, t->y_at, some, to);
 }
 
 /* Adds n positions to sum[group][panel][row][PANEL]. */
@@ -79,14 +83,21 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
         int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
                     g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
         long some = reach(s, arg, t, b, k, sum);
-        IF_VECTOR_PAIRS(s->pairs, pack_pairs(s, arg, t, b, some, y);)
-        if (some && !s->direct && !s->pairs) pack_x(s, arg, t, b, some);
-        for (long p = 0; p < b->panels && some; p++)
+        IF_VECTOR_PAIRS(s->pairs, pack_pairs_y(s, arg, t, b, some, y);)
+        const struct reads *packed = 0;
+        for (long p = 0; p < b->panels && some; p++) {
+            const struct reads *reads = panel_reads(s, b->panel + p);
+            if (reads != packed && !s->direct) {
+                IF_VECTOR_PAIRS(s->pairs, pack_pairs_x(s, arg, t, b, reads, some);)
+                if (!s->pairs) pack_x(s, arg, t, b, reads, some);
+                packed = reads;
+            }
             for (long r = 0; r < b->rows; r += s->height) {
-                sum_tile(s, arg, t, b, r, y + p * M_BLOCK * PANEL, some,
+                sum_tile(s, arg, t, b, reads, r, y + p * M_BLOCK * PANEL, some,
                          sum + (p * s->unit_rows + r) * PANEL);
                 for (tile++; fetched * tiles < tile * n; fetched++) fetch_behind(s, arg, t, b, fetched, n);
             }
+        }
         sum += (long)s->unit_panels * s->unit_rows * PANEL;
     }
 }

@@ -4,27 +4,40 @@
 #if HAS_PAIRS && !HAS_TILES
 #define IF_VECTOR_PAIRS(pairs, ...)                                                                          \
     if (pairs) __VA_ARGS__
-/* c[rows][PANEL] += x[j][row] * y[j][lane] of both positions of each word, j < n */
+#define GRAD_PAIR_APART(r)                                                                                   \
+    c##r##0 = dot_pairs(c##r##0, splat(x[r]), b0), c##r##1 = dot_pairs(c##r##1, splat(x[r + apart]), b1);
+/* c[rows][PANEL] += x[j][row] * y[j][lane] of both positions of each word, j < n; the second vector of lanes
+ * reads x `apart` words further on. */
 #define GRAD_PAIR(r)                                                                                         \
     {                                                                                                        \
         vf v = splat(x[r]);                                                                                  \
         c##r##0 = dot_pairs(c##r##0, v, b0), c##r##1 = dot_pairs(c##r##1, v, b1);                            \
     }
-#define PAIR_TILE(rows)                                                                                      \
-    HOT void pair_tile_##rows(const float *x, const float *y, long n, float *c) {                            \
+#define PAIR_TILE_OF(name, STEP, rows)                                                                       \
+    HOT void name(const float *x, long apart, const float *y, long n, float *c) {                            \
+        (void)apart;                                                                                         \
         R##rows(ROW_ZERO) for (long j = 0; j < n; j++, x += GRAD_HEIGHT, y += PANEL) {                       \
             vf b0 = ld(y), b1 = ld(y + LANES);                                                               \
-            R##rows(GRAD_PAIR)                                                                               \
+            R##rows(STEP)                                                                                    \
         }                                                                                                    \
         R##rows(ROW_ADD) R##rows(ROW_OUT)                                                                    \
     }
+#define PAIR_TILE(rows) PAIR_TILE_OF(pair_tile_##rows, GRAD_PAIR, rows)
 EACH_HEIGHT(PAIR_TILE)
-typedef void pair_tile_fn(const float *x, const float *y, long n, float *c);
+typedef void pair_tile_fn(const float *x, long apart, const float *y, long n, float *c);
 #define PAIR_ENTRY(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_##rows : 0,
 static pair_tile_fn *const pair_tiles[] __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY)};
+#if HAS_GROUPS
+#define PAIR_TILE_APART(rows) PAIR_TILE_OF(pair_tile_apart_##rows, GRAD_PAIR_APART, rows)
+EACH_HEIGHT(PAIR_TILE_APART)
+#define PAIR_ENTRY_APART(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_apart_##rows : 0,
+static pair_tile_fn *const pair_tiles_apart[] __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY_APART)};
+#endif
 /* x: packed rows, tile behind tile; the words of n positions. */
-INLINE void add_pairs(const float *x, long row, const float *y, long n, long rows, float *c) {
-    pair_tiles[rows](x + row * M_BLOCK, y, (n + 1) / 2, c);
+INLINE void add_pairs(const float *x, long row, long apart, const float *y, long n, long rows, float *c) {
+    pair_tile_fn *tile = pair_tiles[rows];
+    IF_APART(apart, tile = pair_tiles_apart[rows];)
+    tile(x + row * M_BLOCK, apart, y, (n + 1) / 2, c);
 }
 
 typedef unsigned short v_tile __attribute__((vector_size(GRAD_HEIGHT * 2)));
@@ -58,14 +71,21 @@ UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channe
         }
     }
 }
-UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                         const struct grad_block *b, long n) {
-    long row = -b->row;
+UNUSED void pack_pair_rows(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                           const struct grad_block *b, long first_row, long n, float *data) {
+    long row = -first_row;
     for (long q = 0; q < s->nx; row += s->x[q++].channels) {
         long channels = s->x[q].channels, c = row < 0 ? -row : 0,
              end = row + channels < b->rows ? channels : b->rows - row;
-        pack_part_x(t, (const bf16 *)arg[s->x[q].arg], channels, c, end, row + c, n, t->data);
+        pack_part_x(t, (const bf16 *)arg[s->x[q].arg], channels, c, end, row + c, n, data);
     }
+}
+/* As pack_x. */
+UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                         const struct grad_block *b, const struct reads *reads, long n) {
+    long row = b->row + reads->first;
+    pack_pair_rows(s, arg, t, b, row, n, t->data);
+    if (reads->apart) pack_pair_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
 }
 
 /* dy of the positions y_at[0] / PANEL, ... of the block: [panel][M_BLOCK][PANEL], of which pairs take half.
@@ -83,13 +103,6 @@ UNUSED void pack_pairs_y(const struct weight_gradient *s, char *const *arg, cons
             pair_rows(ld_panel_part(first, lanes), ld_panel_part(second, lanes), to + m / 2 * PANEL);
         }
     }
-}
-
-/* Both, of the n positions that a group reaches. */
-UNUSED void pack_pairs(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                       const struct grad_block *b, long n, float *y) {
-    pack_pairs_x(s, arg, t, b, n);
-    pack_pairs_y(s, arg, t, b, n, y);
 }
 #else
 #define IF_VECTOR_PAIRS(pairs, ...)

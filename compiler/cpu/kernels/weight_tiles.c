@@ -12,7 +12,10 @@ struct weight_gradient {
     int batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
     const struct part *x, *y;
-    int channels;                     /* of x */
+    int channels;                     /* of x that a panel's lanes read */
+    int alike;                        /* panels that read the same follow each other, so many at a time: */
+    const struct reads *reads;        /* which channels of x each such reads */
+    int vectors;                      /* 2: of a panel, that may read channels of their own */
     int run, rows;                    /* taps a group, run * channels */
     int panels, groups;               /* of dy's channels; of taps */
     int unit_groups;                  /* they divide the groups that share a place along D */
@@ -41,32 +44,42 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
         vf v = splat(from[r]);                                                                               \
         c##r##0 += v * b0, c##r##1 += v * b1;                                                                \
     }
-#define R1(X)          X(0)
-#define R2(X)          R1(X) X(1)
-#define R3(X)          R2(X) X(2)
-#define R4(X)          R3(X) X(3)
-#define R5(X)          R4(X) X(4)
-#define R6(X)          R5(X) X(5)
-#define R7(X)          R6(X) X(6)
-#define R8(X)          R7(X) X(7)
-#define EACH_HEIGHT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-/* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n */
-#define GRAD_TILE(rows)                                                                                      \
-    HOT void grad_tile_##rows(const float *x, const long *x_at, long step, const float *y, const int *y_at,  \
-                              long n, float *c) {                                                            \
+#define GRAD_STEP_APART(r) c##r##0 += splat(from[r]) * b0, c##r##1 += splat(from[r + apart]) * b1;
+#define R1(X)              X(0)
+#define R2(X)              R1(X) X(1)
+#define R3(X)              R2(X) X(2)
+#define R4(X)              R3(X) X(3)
+#define R5(X)              R4(X) X(4)
+#define R6(X)              R5(X) X(5)
+#define R7(X)              R6(X) X(6)
+#define R8(X)              R7(X) X(7)
+#define EACH_HEIGHT(X)     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+/* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n; the second vector of lanes reads x
+ * `apart` floats further on. */
+#define GRAD_TILE_OF(name, STEP, rows)                                                                       \
+    HOT void name(const float *x, const long *x_at, long step, long apart, const float *y, const int *y_at,  \
+                  long n, float *c) {                                                                        \
+        (void)apart;                                                                                         \
         R##rows(ROW_ZERO) UNROLLED for (long m = 0; m < n; m++) {                                            \
             const float *from = x + x_at[m] * step;                                                          \
             vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                           \
-            R##rows(GRAD_STEP)                                                                               \
+            R##rows(STEP)                                                                                    \
         }                                                                                                    \
         R##rows(ROW_ADD) R##rows(ROW_OUT)                                                                    \
     }
+#define GRAD_TILE(rows) GRAD_TILE_OF(grad_tile_##rows, GRAD_STEP, rows)
 EACH_HEIGHT(GRAD_TILE)
-typedef void grad_tile_fn(const float *x, const long *x_at, long step, const float *y, const int *y_at,
-                          long n, float *c);
+typedef void grad_tile_fn(const float *x, const long *x_at, long step, long apart, const float *y,
+                          const int *y_at, long n, float *c);
 /* Of the heights that the kernels below need, a bit each; the others are not compiled. */
 #define GRAD_ENTRY(rows) [rows] = GRAD_ROWS >> rows & 1 ? grad_tile_##rows : 0,
 static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY)};
+#if HAS_GROUPS
+#define GRAD_TILE_APART(rows) GRAD_TILE_OF(grad_tile_apart_##rows, GRAD_STEP_APART, rows)
+EACH_HEIGHT(GRAD_TILE_APART)
+#define GRAD_ENTRY_APART(rows) [rows] = GRAD_ROWS >> rows & 1 ? grad_tile_apart_##rows : 0,
+static grad_tile_fn *const grad_tiles_apart[] __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY_APART)};
+#endif
 
 enum { PACK_AT_ONCE = 16, LINE = 16 }; /* positions; floats of a cache line */
 
@@ -90,11 +103,19 @@ struct grad_scratch {
 struct grad_block {
     long group, row, rows, panel, panels;
 };
+/* What a panel's lanes read. */
+INLINE const struct reads *panel_reads(const struct weight_gradient *s, long panel) {
+    return s->reads + panel / s->alike;
+}
+/* Floats from the rows that a panel's first vector reads, as they are packed, to those of the second one. */
+INLINE long packed_floats(const struct weight_gradient *s) {
+    return (s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK;
+}
 
 /* Where the rows of x do not fall into whole tiles: few channels with their taps, odd parts of a cat. */
-UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                          const struct grad_block *b, long from, long to) {
-    long row = -b->row;
+UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                          const struct grad_block *b, long first_row, long from, long to, float *data) {
+    long row = -first_row;
     for (long tap = 0; tap < s->run; tap++)
         for (long q = 0; q < s->nx; q++) {
             long channels = s->x[q].channels;
@@ -102,7 +123,7 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, str
             for (long m = from; m < to; m++)
                 for (long c = row < 0 ? -row : 0; c < channels && row + c < b->rows; c++) {
                     long r = row + c;
-                    t->data[r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + m * GRAD_HEIGHT + r % GRAD_HEIGHT] =
+                    data[r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + m * GRAD_HEIGHT + r % GRAD_HEIGHT] =
                         element(x, t->x_at[m] * channels + c);
                 }
             row += channels;
@@ -146,25 +167,26 @@ INLINE void copy_rows(struct array x, long at, float *to) {
     *(v_grad_any *)to = *(const v_grad_any *)((const float *)x.at + at);
 }
 
-INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                   const struct grad_block *b, long n) {
-    long row = -b->row, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
-    int whole = 1;
+/* Rows of n positions, as many as the block has, from row `first_row` of what x has at a group's taps on. */
+INLINE void pack_x_rows(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
+                        const struct grad_block *b, long first_row, long n, float *data) {
+    long row = -first_row, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
+    int whole = s->channels % GRAD_HEIGHT == 0;
     for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % GRAD_HEIGHT == 0;
     if (s->run > 1 && s->nx == 1) { /* neighbouring taps are neighbours in memory */
         for (long m = 0; m < n; m++) {
             if (t->x_at[m] + s->run + GRAD_HEIGHT > last) { /* would be read beyond its end */
-                pack_x_slowly(s, arg, t, b, m, m + 1);
+                pack_x_slowly(s, arg, t, b, first_row, m, m + 1, data);
                 continue;
             }
             for (long r = 0; r < s->rows; r += GRAD_HEIGHT)
                 copy_rows(PART_OF(arg, s->x[0]), t->x_at[m] * s->channels + r,
-                          t->data + r * M_BLOCK + m * GRAD_HEIGHT);
+                          data + r * M_BLOCK + m * GRAD_HEIGHT);
         }
         return;
     }
     if (s->run > 1 || !whole) {
-        pack_x_slowly(s, arg, t, b, 0, n);
+        pack_x_slowly(s, arg, t, b, first_row, 0, n, data);
         return;
     }
     for (long q = 0; q < s->nx; row += s->x[q++].channels) {
@@ -177,11 +199,18 @@ INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct gra
             for (long c = first; c < end; c += GRAD_HEIGHT) {
                 for (long i = m + PACK_AT_ONCE; c % LINE == 0 && i < n && i < m + 2 * PACK_AT_ONCE; i++)
                     __builtin_prefetch(from_element(x, t->x_at[i] * channels + c).at);
-                float *to = t->data + (row + c) * M_BLOCK + m * GRAD_HEIGHT;
+                float *to = data + (row + c) * M_BLOCK + m * GRAD_HEIGHT;
                 for (long i = m; i < n && i < m + PACK_AT_ONCE; i++, to += GRAD_HEIGHT)
                     copy_rows(x, t->x_at[i] * channels + c, to);
             }
     }
+}
+
+INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
+                   const struct grad_block *b, const struct reads *reads, long n) {
+    long row = b->row + reads->first;
+    pack_x_rows(s, arg, t, b, row, n, t->data);
+    if (reads->apart) pack_x_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
 }
 
 /* As many positions at a time as above: a panel has a line or two of each. */
@@ -218,8 +247,9 @@ INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg, cons
             __builtin_prefetch(from_element(y, i).at, 0, 2);
     }
     if (s->nx == 1 && s->run == 1) {
-        struct array x = from_element(PART_OF(arg, *s->x), (t->x_pos[m] + n) * s->channels);
-        for (long i = b->row; i < b->row + b->rows; i += LINE)
-            __builtin_prefetch(from_element(x, i).at, 0, 2);
+        struct array x = from_element(PART_OF(arg, *s->x), (t->x_pos[m] + n) * s->x->channels);
+        const struct reads *last = panel_reads(s, b->panel + b->panels - 1);
+        long i = panel_reads(s, b->panel)->first + b->row, end = last->first + last->apart + b->row + b->rows;
+        for (; i < end; i += LINE) __builtin_prefetch(from_element(x, i).at, 0, 2);
     }
 }

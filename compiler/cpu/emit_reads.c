@@ -1,0 +1,68 @@
+/* What vectors of lanes read where channels fall into groups: emit_windows.h. */
+#include "compiler/cpu/emit_windows.h"
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Groups that lanes [from, to) are of. */
+typedef struct {
+    int64_t first, n;
+} run_of_groups;
+static run_of_groups groups_of(int64_t from, int64_t to, int64_t own) {
+    return (run_of_groups){from / own, to > from ? (to - 1) / own + 1 - from / own : 0};
+}
+
+/* Lanes [lane, to) of a panel, whose vectors read apart where that is fewer terms. */
+static dl_reads find_column(const dl_target *t, int64_t lane, int64_t to, int64_t own, int64_t per,
+                            int64_t all) {
+    int64_t middle = least(lane + t->lanes, to);
+    run_of_groups both = groups_of(lane, to, own), low = groups_of(lane, middle, own),
+                  high = groups_of(middle, to, own);
+    int64_t each = low.n > high.n ? low.n : high.n, first = both.first * per, terms = each * per,
+            apart = least(high.first * per, all - terms) - first;
+    if (!high.n || each == both.n || apart > DL_CHAIN) return (dl_reads){first, 0, both.n * per};
+    return (dl_reads){first, apart, terms};
+}
+
+dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, int64_t groups, int64_t per) {
+    int64_t own = groups ? lanes / groups : lanes, columns = dl_ceil_div(lanes, t->panel), all = groups * per;
+    dl_reading r = {.alike = groups <= 1 ? columns : own % t->panel ? 1 : own / t->panel, .vectors = 1};
+    if (r.alike < 1) r.alike = 1;
+    r.n = columns ? columns / r.alike : 1;
+    r.at = DL_NEWS(arena, dl_reads, r.n);
+    r.at[0].terms = per; /* where there are no lanes, or one group */
+    for (int64_t i = 0; i < r.n; i++) {
+        int64_t lane = i * r.alike * t->panel;
+        if (groups > 1) r.at[i] = find_column(t, lane, least(lane + t->panel, lanes), own, per, all);
+        if (r.at[i].terms > r.terms) r.terms = r.at[i].terms;
+        if (r.at[i].apart) r.vectors = 2;
+    }
+    r.mixed = r.terms > per;
+    return r;
+}
+
+void dl_reading_even(dl_reading *r, int64_t all) {
+    for (int64_t i = 0; i < r->n; i++) {
+        dl_reads *at = &r->at[i];
+        int64_t last = all - r->terms, second = least(at->first + at->apart, last);
+        at->first = least(at->first, last);
+        at->apart = second - at->first, at->terms = r->terms;
+    }
+}
+
+bool dl_reading_joins(const dl_reading *r, int64_t all, int64_t columns, bool move) {
+    if (r->n == 1 || r->alike % columns == 0) return true;
+    bool near = move;
+    for (int64_t i = 0; near && i < all; i++) {
+        const dl_reads *first = &r->at[i / columns * columns / r->alike], *own = &r->at[i / r->alike];
+        near = own->terms == first->terms && own->first + own->apart - first->first <= DL_CHAIN;
+    }
+    return near;
+}
+
+void dl_emit_reads(dl_emitter *e, const dl_reading *r) {
+    dl_putf(e->out, "static const struct reads %s_reads[] = {", e->k->name);
+    for (int64_t i = 0; i < r->n; i++)
+        dl_putf(e->out, "{%lld, %lld, %lld}, ", (long long)r->at[i].first, (long long)r->at[i].apart,
+                (long long)r->at[i].terms);
+    dl_puts(e->out, "};\n");
+}
