@@ -25,6 +25,18 @@ static const group_case cases[] = {
      "conv_grad_weight $a, $b " SPACED "kernel=[3], groups=4} : f32[O=20, C=3, kW=3]", 0},
     {"a weight gradient of such", "f32[N=2, C=12, W=9]", "f32[N=2, C=20, W=5]",
      "conv_grad_weight $a, $b " SPACED "kernel=[3], groups=4} : f32[O=20, C=3, kW=3]", 1},
+    {"groups of a vector", "f32[N=2, C=48, H=5, W=6]", "f32[O=48, C=16, kH=3, kW=3]",
+     "conv $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], groups=3} : f32[N=2, C=48, H=5, W=6]", 0},
+    {"an input gradient of such", "f32[N=1, C=96, W=5]", "f32[O=96, C=16, kW=3]",
+     "conv_grad_input $a, $b " SPACED "size=[9], groups=2} : f32[N=1, C=32, W=9]", 0},
+    {"a weight gradient of such, too", "f32[N=2, C=48, W=9]", "f32[N=2, C=144, W=4]",
+     "conv_grad_weight $a, $b {stride=[2], pad_lo=[0], pad_hi=[0], kernel=[3], groups=3} : f32[O=144, C=16, "
+     "kW=3]",
+     1},
+    {"groups of 24", "f32[N=1, C=72, W=9]", "f32[N=1, C=72, W=5]",
+     "conv_grad_weight $a, $b " SPACED "kernel=[3], groups=3} : f32[O=72, C=24, kW=3]", 0},
+    {"groups of 24 forward", "f32[N=1, C=72, W=300]", "f32[O=72, C=24, kW=3]",
+     "conv $a, $b " SPACED "groups=3} : f32[N=1, C=72, W=150]", 0},
     {"depthwise", "f32[N=1, C=40, W=9]", "f32[O=40, C=1, kW=3]",
      "conv $a, $b " SPACED "groups=40} : f32[N=1, C=40, W=5]", 0},
 };
@@ -88,10 +100,24 @@ static void test_case(const group_case *c, const char *target) {
     dl_arena_free(arena);
 }
 
+/* Groups that fill vectors of lanes are read as they lie, as where there is one: nothing is packed ahead. */
+static void test_in_place(const char *target) {
+    static const char text[] =
+        "graph @train {\n  input $a = %0 : f32[N=1, C=48, W=300]\n  input $b = %1 : f32[O=48, C=16, kW=3]\n"
+        "  %2 = conv $a, $b {stride=[1], pad_lo=[1], pad_hi=[1], groups=3} : f32[N=1, C=48, W=300]\n"
+        "  output \"y\" = %2\n}\n";
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_plan *p = compile_text(arena, text, target, NULL);
+    for (int i = 0; p && i < p->kernels.n; i++)
+        CHECK(p->kernels.at[i].phases == 1, "%s: %d phases", target, p->kernels.at[i].phases);
+    dl_arena_free(arena);
+}
+
 int main(void) {
     static char dir[] = "/tmp/dl_groups_XXXXXX";
     if (!test_cache(dir)) return DL_IO;
     for (int t = 0; t < COMPILED_TARGETS; t++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) test_case(&cases[i], compiled_targets[t]);
+    for (int t = 0; t < COMPILED_CPUS; t++) test_in_place(compiled_targets[t]);
     return dl_test_end();
 }
