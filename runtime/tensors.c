@@ -163,13 +163,10 @@ dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
     return (dlr_st_content){.tensors = t->list, .n = t->n, .read = read_tensor, .ctx = (void *)(uintptr_t)t};
 }
 
-static bool is_float(dlr_st_dtype d) {
-    return d == DLR_ST_F64 || d == DLR_ST_F32 || d == DLR_ST_F16 || d == DLR_ST_BF16;
-}
-
 bool dlr_tensors_loads(dlr_st_dtype have, dl_dtype want) {
     bool whole = have == DLR_ST_I64 || have == DLR_ST_I32, wants = want == DL_I64 || want == DL_I32;
-    return have == dlr_tensors_dtype(want) || (is_float(have) && dl_dtype_is_float(want)) || (whole && wants);
+    return have == dlr_tensors_dtype(want) || (dlr_st_is_float(have) && dl_dtype_is_float(want)) ||
+           (whole && wants);
 }
 
 /* Whole numbers that are read for i32 and lie beyond it. */
@@ -208,7 +205,8 @@ bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, con
     if (!dlr_tensors_loads(tensor->dtype, dtype))
         return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path, tensor->name,
                        dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
-    if (!as_it_is) dtype = is_float(tensor->dtype) ? DL_F32 : tensor->dtype == DLR_ST_I64 ? DL_I64 : DL_I32;
+    if (!as_it_is)
+        dtype = dlr_st_is_float(tensor->dtype) ? DL_F32 : tensor->dtype == DLR_ST_I64 ? DL_I64 : DL_I32;
     if (!view.piece)
         return load_range(exec, view, (dlr_range){0, dl_type_count(type)}, dtype, file, tensor, buffer, err);
     const int64_t inner = dl_type_around(type, 0).inner, all = type->axis[0].size;

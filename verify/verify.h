@@ -35,10 +35,10 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, 
 
 /* Runs graph g, of which `plan` was made, and `written`, the same program before any pass, both by the
  * interpreter in double precision from the variables that `fill` makes. Outputs, losses, metrics and figures
- * must agree but for what rounding constants to float32 explains, and be finite somewhere: where all is NaN
- * there is nothing to compare, which is a fault. `float32`: by result of `written`, the
- * relative error of the compiled program beside the model as written (no judgement), NAN for updates and
- * gradients. */
+ * must agree but for what rounding constants to float32 explains, and be finite somewhere: else there is
+ * nothing to compare, which is a fault. `float32`: by result of `written`, the relative error of the compiled
+ * program beside the model as written (no judgement), NAN for updates, gradients and what is nowhere finite.
+ */
 bool dl_verify_meaning(dl_arena *arena, const dl_graph *written, const dl_graph *g, const dl_plan *plan,
                        const dl_verify_run *run, dl_verdict *v, double *float32, dl_error *err);
 #endif

@@ -168,12 +168,18 @@ void dl_emit_panel_body(dl_emitter *e, const dl_shape *s) {
     e->points = NULL;
 }
 
-/* Sums in the order of the weight, which is read and written straight through. */
-static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+/* What finishes a block's sums begins so; the loop over its panels follows, sum[rows][PANEL] of each `step`
+ * apart. */
+static void open_block(dl_emitter *e, const char *warmth) {
     dl_putf(e->out,
             "static %svoid %s_block(char *const *arg, long group, long panel, long panels, long row, long "
-            "rows, const float *sum, long step, double *sums) {\n    (void)sums;\n",
-            dl_emit_warmth(e), e->k->name);
+            "rows, const float *sum, long step, double *sums) {\n    (void)row, (void)rows, (void)sums;\n",
+            warmth, e->k->name);
+}
+
+/* Sums in the order of the weight, which is read and written straight through. */
+static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+    open_block(e, dl_emit_warmth(e));
     const char *sums = dl_emit_take_sums(e);
     dl_putf(
         e->out,
@@ -189,30 +195,25 @@ static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
 /* Rows are the channels that a vector of lanes reads, of which each lane takes those of its group. */
 static void put_mixed_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     const char *name = e->k->name;
-    dl_putf(
-        e->out,
-        "static void %s_block(char *const *arg, long group, long panel, long panels, long row, long rows, "
-        "const float *sum, long step, double *sums) {\n"
-        "    (void)row, (void)rows, (void)sums;\n"
-        "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
-        "        for (long c = 0; c < %lldL; c++) {\n"
-        "            float acc[PANEL];\n"
-        "            pick_channel(%s_reads + panel, %lldL, %lldL, %lldL, panel, c, sum, acc);\n"
-        "            for (long i = 0; i < PANEL; i += LANES)\n"
-        "                %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + c) * PANEL + i, LANES, "
-        "acc + i, sums);\n        }\n}\n",
-        name, (long long)s->weight_c, name, (long long)(s->weight_o / s->c->windows.groups),
-        (long long)s->weight_c, (long long)s->weight_o, name, (long long)s->taps, (long long)run,
-        (long long)s->weight_c);
+    open_block(e, "");
+    dl_putf(e->out,
+            "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
+            "        for (long c = 0; c < %lldL; c++) {\n"
+            "            float acc[PANEL];\n"
+            "            pick_channel(%s_reads + panel, %lldL, %lldL, %lldL, panel, c, sum, acc);\n"
+            "            for (long i = 0; i < PANEL; i += LANES)\n"
+            "                %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + c) * PANEL + i, LANES, "
+            "acc + i, sums);\n        }\n}\n",
+            (long long)s->weight_c, name, (long long)(s->weight_o / s->c->windows.groups),
+            (long long)s->weight_c, (long long)s->weight_o, name, (long long)s->taps, (long long)run,
+            (long long)s->weight_c);
 }
 
 /* Rows are dy's few channels by mirrored taps, lanes are x's. */
 static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+    open_block(e, "");
     dl_putf(
         e->out,
-        "static void %s_block(char *const *arg, long group, long panel, long panels, long row, long rows, "
-        "const float *sum, long step, double *sums) {\n"
-        "    (void)row, (void)rows, (void)sums;\n"
         "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
         "    for (long tap = 0; tap < %lldL; tap++)\n"
         "        for (long c = panel * PANEL; c < %lldL && c < (panel + 1) * PANEL; c++) {\n"
@@ -222,8 +223,8 @@ static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
         "            for (long i = 0; i < PANEL; i += LANES)\n"
         "                %s_body(arg, ((%lldL - group * %lldL - tap) * %lldL + c) * PANEL + i, LANES, acc + "
         "i, sums);\n        }\n}\n",
-        e->k->name, (long long)run, (long long)s->weight_c, (long long)s->weight_o, (long long)s->weight_o,
-        e->k->name, (long long)(s->taps - 1), (long long)run, (long long)s->weight_c);
+        (long long)run, (long long)s->weight_c, (long long)s->weight_o, (long long)s->weight_o, e->k->name,
+        (long long)(s->taps - 1), (long long)run, (long long)s->weight_c);
 }
 
 /* Where dy has few channels and x many, they change places: x's position p meets dy's p + pad - tap. */

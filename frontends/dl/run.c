@@ -46,13 +46,20 @@ static void finish(dl_elab *E) {
     }
 }
 
-/* Declared and never read. */
-static void warn_unused(dl_elab *E) {
+/* By value: does a node or a result read it? */
+static const bool *find_used(const dl_elab *E) {
     const dl_graph *g = E->b.graph;
     bool *used = DL_NEWS(E->arena, bool, g->next_id + 1);
     for (int i = 0; i < g->nodes.n; i++)
         for (int k = 0; k < g->nodes.at[i]->nin; k++) used[g->nodes.at[i]->in[k]->id] = true;
     for (int i = 0; i < g->results.n; i++) used[g->results.at[i].value->id] = true;
+    return used;
+}
+
+/* Declared and never read. */
+static void warn_unused(dl_elab *E) {
+    const dl_graph *g = E->b.graph;
+    const bool *used = find_used(E);
     for (int i = 0; i < E->model->body.list.n; i++) {
         const dl_ast *s = E->model->body.list.at[i];
         if (s->kind != DL_A_INPUT && s->kind != DL_A_TARGET && s->kind != DL_A_PARAMETER) continue;
@@ -63,21 +70,8 @@ static void warn_unused(dl_elab *E) {
     }
 }
 
-/* What reaches a result. */
-static bool *find_alive(const dl_elab *E) {
-    const dl_graph *g = E->b.graph;
-    bool *alive = DL_NEWS(E->arena, bool, g->next_id + 1);
-    for (int i = 0; i < g->results.n; i++) alive[g->results.at[i].value->id] = true;
-    for (int i = g->nodes.n - 1; i >= 0; i--) {
-        const dl_node *n = g->nodes.at[i];
-        bool any = false;
-        for (int k = 0; k < n->nout; k++) any |= alive[n->out[k].id];
-        for (int k = 0; k < n->nin && any; k++) alive[n->in[k]->id] = true;
-    }
-    return alive;
-}
-
-/* Layers that are bound and never applied, and those whose results nothing reads. */
+/* Layers that are bound and never applied, and those whose results nothing reads. Of a graph that is swept.
+ */
 static void warn_idle(dl_elab *E) {
     for (int i = 0; i < E->layers.n; i++) {
         const dl_layer *l = E->layers.at[i];
@@ -88,10 +82,10 @@ static void warn_idle(dl_elab *E) {
             E,
             "PyTorch counts and saves what a module declares, used or not: leave the line out, or apply it");
     }
-    const bool *alive = find_alive(E);
+    const bool *used = find_used(E);
     for (int i = 0; i < E->params.n; i++) {
         const dl_param_info *p = &E->params.at[i];
-        if (!p->step || !p->role || p->var->role != DL_VAR_PARAM || alive[p->var->value.id]) continue;
+        if (!p->step || !p->role || p->var->role != DL_VAR_PARAM || used[p->var->value.id]) continue;
         dl_bad(E, p->where, DL_DIAG_unused_declaration,
                "nothing reads what this layer makes: its parameter '%s' is counted, but not trained",
                p->var->name);
@@ -180,7 +174,8 @@ void dl_elaborate(dl_elab *E, dl_graph *g) {
     dl_apply_rules(E);
     if (E->diags->errors || E->syntax_faults) return;
     warn_unused(E);
-    if (E->train) warn_idle(E), dl_check_loss(E);
+    if (E->train) dl_check_loss(E);
     /* A term with weight zero leaves its operands behind. */
     dl_graph_sweep(g);
+    if (E->train) warn_idle(E);
 }

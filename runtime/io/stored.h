@@ -21,6 +21,8 @@ typedef enum { DLR_ST_DTYPES(DLR_ST_ENUM) DLR_ST_N_DTYPES } dlr_st_dtype;
 #undef DLR_ST_ENUM
 const char *dlr_st_dtype_name(dlr_st_dtype dtype);
 size_t dlr_st_dtype_size(dlr_st_dtype dtype);
+/* One of the types that dlr_st_load_f32 reads. */
+bool dlr_st_is_float(dlr_st_dtype dtype);
 
 enum { DLR_ST_MAX_RANK = 8 };
 

@@ -37,13 +37,13 @@ static void widen(const unsigned char *src, dlr_st_dtype dtype, float *dst, size
     }
 }
 
-static bool is_float(dlr_st_dtype t) {
+bool dlr_st_is_float(dlr_st_dtype t) {
     return t == DLR_ST_F64 || t == DLR_ST_F32 || t == DLR_ST_F16 || t == DLR_ST_BF16;
 }
 
 bool dlr_st_load_f32(const dlr_st_file *f, const dlr_st_tensor *t, float *dst, dl_error *err) {
     if (t->dtype == DLR_ST_F32) return dlr_st_load(f, t, dst, err);
-    if (!is_float(t->dtype))
+    if (!dlr_st_is_float(t->dtype))
         return dl_fail(err, DL_INPUT, "%s: tensor '%.200s' is %s, not a floating-point type", f->path,
                        t->name, dlr_st_dtype_name(t->dtype));
     unsigned char piece[1 << 15];
@@ -65,7 +65,7 @@ static void put_type(dl_buf *b, const dlr_st_tensor *t) {
 }
 
 static bool same_type(const dlr_st_tensor *a, const dlr_st_tensor *b) {
-    if (a->dtype != b->dtype && !(is_float(a->dtype) && is_float(b->dtype))) return false;
+    if (a->dtype != b->dtype && !(dlr_st_is_float(a->dtype) && dlr_st_is_float(b->dtype))) return false;
     return a->rank == b->rank && memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
 }
 

@@ -30,11 +30,12 @@ def finish():
 
 
 def save_file(path, tensors):
-    """Safetensors of f32: {name: (shape, list of numbers)}."""
+    """Safetensors: {name: (shape, list of numbers)} of f32, or (shape, list, "I32" or "I64")."""
     header, data = {}, b""
-    for name, (shape, values) in tensors.items():
-        raw = struct.pack(f"<{len(values)}f", *values)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+    for name, (shape, values, *kind) in tensors.items():
+        dtype = kind[0] if kind else "F32"
+        raw = struct.pack(f"<{len(values)}{dict(F32='f', I32='i', I64='q')[dtype]}", *values)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()
     with open(path, "wb") as f:
