@@ -113,8 +113,8 @@ static int variant_of(const dl_kernel *k, const dl_target *t, const char *begins
     return found < 0 ? 0 : found;
 }
 
-/* The graph's contractions, each as the variant whose name begins so where it has one (NULL: the model's choice).
- * `code`: by node; all that they need goes to `needs`. */
+/* The graph's contractions, each as the variant whose name begins so where it has one (NULL: the model's
+ * choice). `code`: by node; all that they need goes to `needs`. */
 static bool emit_graph(const char *what, const dl_graph *g, const dl_target *t, const char *variant,
                        dl_buf *text, dl_emitted *code, dl_emitted *needs) {
     dl_error err = {0};

@@ -1,6 +1,7 @@
-/* Contractions by windows beside what is not finite, in every way in which CUDA kernels make them, emulated, beside
- * the interpreter: what lies outside an image is no term of a weight's gradient, though tiles hold a zero in its
- * place; and an image's infinities go where its windows are, whatever fills the rest of a tile. */
+/* Contractions by windows beside what is not finite, in every way in which CUDA kernels make them, emulated,
+ * beside the interpreter: what lies outside an image is no term of a weight's gradient, though tiles hold a
+ * zero in its place; and an image's infinities go where its windows are, whatever fills the rest of a tile.
+ */
 #include "ir/text.h"
 #include "passes/pass.h"
 #include "tests/unit/contraction_runs.h"
@@ -10,9 +11,10 @@ typedef struct {
     const char *what, *variant, *tile; /* `tile`: what the kernel's text must have */
     const char *type;
     bool tf32;
-    int boxed;                          /* operands that tensor maps must bring */
-    const char *x, *other, *more, *node; /* axes of $a and $b; what stands in front of the node that makes %9 */
-    int odd;                            /* the variable of which some elements are not finite */
+    int boxed; /* operands that tensor maps must bring */
+    const char *x, *other, *more,
+        *node; /* axes of $a and $b; what stands in front of the node that makes %9 */
+    int odd;   /* the variable of which some elements are not finite */
 } padding_case;
 
 /* From 40 channels to 72, of which tensor maps can bring y. */
@@ -55,7 +57,8 @@ static const padding_case cases[] = {
     {"groups in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, GROUPS},
     {"groups in bf16", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, GROUPS},
     {"groups by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 0, GROUPS},
-    {"odd channels", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, "N=2, C=21, H=5, W=6", "N=2, C=35, H=3, W=4", "",
+    {"odd channels", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, "N=2, C=21, H=5, W=6", "N=2, C=35, H=3, W=4",
+     "",
      "conv_grad_weight $a, $b {stride=[2, 2], pad_lo=[1, 2], pad_hi=[1, 1], kernel=[3, 3]} : "
      "T[O=35, C=21, kH=3, kW=3]",
      1},
@@ -73,7 +76,8 @@ static const padding_case cases[] = {
      "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], groups=40} : "
      "T[O=40, C=1, kH=3, kW=3]",
      1},
-    {"an infinite x", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, "N=2, C=40, H=6, W=7", "N=2, C=72, H=6, W=7", "",
+    {"an infinite x", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, "N=2, C=40, H=6, W=7",
+     "N=2, C=72, H=6, W=7", "",
      "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[0, 1], pad_hi=[2, 0], kernel=[3, 2]} : "
      "T[O=72, C=40, kH=3, kW=2]",
      0},
@@ -92,7 +96,8 @@ static void draw(const dl_type *t, rng *r, bool odd, double *to) {
     int64_t line = t->axis[t->rank - 1].size;
     for (int64_t i = 0; i < dl_type_count(t); i++) {
         to[i] = dl_interp_convert(t->dtype, uniform(r, -1, 1), true);
-        if (odd && i % line == 0 && one_in(r, 3)) to[i] = one_in(r, 3) ? NAN : one_in(r, 2) ? INFINITY : -INFINITY;
+        if (odd && i % line == 0 && one_in(r, 3))
+            to[i] = one_in(r, 3) ? NAN : one_in(r, 2) ? INFINITY : -INFINITY;
     }
 }
 
@@ -112,17 +117,15 @@ static const char *typed(dl_arena *arena, const char *type, const char *text) {
 static void test_case(const padding_case *c, const dl_target *t) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
-    const char *text = typed(arena, c->type,
-                             dl_format(arena,
-                                       "graph @train {\n  input $a = %%0 : T[%s]\n  input $b = %%1 : T[%s]\n%s"
-                                       "  %%9 = %s\n  output \"y\" = %%9\n}\n",
-                                       c->x, c->other, c->more, c->node));
+    const char *text =
+        typed(arena, c->type,
+              dl_format(arena,
+                        "graph @train {\n  input $a = %%0 : T[%s]\n  input $b = %%1 : T[%s]\n%s"
+                        "  %%9 = %s\n  output \"y\" = %%9\n}\n",
+                        c->x, c->other, c->more, c->node));
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
-    dl_pass_ctx ctx = {.arena = arena,
-                       .weights = t->weights,
-                       .tf32 = c->tf32,
-                       .recipe.optimizer = DL_OPT_NONE,
-                       .err = &err};
+    dl_pass_ctx ctx = {
+        .arena = arena, .weights = t->weights, .tf32 = c->tf32, .recipe.optimizer = DL_OPT_NONE, .err = &err};
     bool ok = m && dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){.validate = true});
     CHECK(ok, "%s: %s\n%s", c->what, err.message, text);
     if (ok) {
@@ -140,8 +143,8 @@ static void test_case(const padding_case *c, const dl_target *t) {
         if (emit_graph(c->what, g, t, c->variant, &kernels, code, &needs))
             run_graph(&r, arena, g, t, &kernels, code, &needs);
         CHECK(kernels.at && strstr(kernels.at, c->tile), "%s: no '%s'", c->what, c->tile);
-        CHECK(r.kernels == 1 && r.odd > 0 && r.boxed == c->boxed, "%s: %d kernels, %lld odd ones, %d boxes", c->what,
-              r.kernels, (long long)r.odd, r.boxed);
+        CHECK(r.kernels == 1 && r.odd > 0 && r.boxed == c->boxed, "%s: %d kernels, %lld odd ones, %d boxes",
+              c->what, r.kernels, (long long)r.odd, r.boxed);
         dl_interp_free(r.in);
         dl_buf_free(&kernels);
     }

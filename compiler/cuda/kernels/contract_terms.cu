@@ -59,28 +59,38 @@ INLINE const float *ct_alone(SA a, SB b, typename SA::index m, typename SA::inde
     return sums;
 }
 
-/* Behind ct_tile, makes its sums that are NaN once more. Tiles have a zero for what lies outside an image, which
- * makes NaN of the other operand's infinity or NaN; a sum that is a number, or infinite, has met no such product. */
+/* Sums of a tile that are NaN once more. In a function of its own, called where there are such alone: what is
+ * inlined behind it changes what ptxas makes of the loop over tiles. */
+template <int ARITHMETIC, int BM, int BN, int THREADS, class SA, class SB>
+__attribute__((noinline)) void ct_again(const SA *a, const SB *b, typename SA::index m, typename SA::index n,
+                                        typename SA::index k, typename SA::index end, float *sums) {
+    typedef typename SA::index index;
+    CT_LOOP for (int i = (int)threadIdx.x; i < BM * BN; i += THREADS) {
+        float *at = sums + i / BN * (BN + 8) + i % BN;
+        typename SA::place row[1] = {a->row(m + i / BN)};
+        typename SB::place column = b->row(n + i % BN);
+        if (*at == *at || !row[0].in || !column.in) continue;
+        float sum[1] = {};
+        CT_LOOP for (index from = k; from < end && sum[0] == sum[0]; from += CT_CHAIN)
+            ct_chain<ARITHMETIC>(sum, *a, *b, row, column, from, from + CT_CHAIN < end ? from + CT_CHAIN : end);
+        *at = sum[0];
+    }
+}
+
+/* Behind ct_tile. Tiles have a zero for what lies outside an image, which makes NaN of the other operand's infinity
+ * or NaN; a sum that is a number, or infinite, has met no such product. */
 template <int ARITHMETIC, int BM, int BN, int THREADS, class SA, class SB>
 INLINE void ct_mend(const SA &a, const SB &b, typename SA::index m, typename SA::index n, typename SA::index k,
                     typename SA::index end, unsigned char *shared) {
-    typedef typename SA::index index;
     float *sums = (float *)shared;
+    bool any = false;
     CT_LOOP for (int i = (int)threadIdx.x * 4; i < BM * BN; i += THREADS * 4) {
-        float *at = sums + i / BN * (BN + 8) + i % BN;
-        kd_words four = kd_load16(at);
-        bool any = false;
+        kd_words four = kd_load16(sums + i / BN * (BN + 8) + i % BN);
         CT_UNROLL for (int j = 0; j < 4; j++) any |= __uint_as_float(four.w[j]) != __uint_as_float(four.w[j]);
-        if (!any) continue;
-        typename SA::place row[1] = {a.row(m + i / BN)};
-        CT_LOOP for (int j = 0; j < 4; j++) {
-            typename SB::place column = b.row(n + i % BN + j);
-            if (at[j] == at[j] || !row[0].in || !column.in) continue;
-            float sum[1] = {};
-            CT_LOOP for (index from = k; from < end && sum[0] == sum[0]; from += CT_CHAIN)
-                ct_chain<ARITHMETIC>(sum, a, b, row, column, from, from + CT_CHAIN < end ? from + CT_CHAIN : end);
-            at[j] = sum[0];
-        }
     }
+    if (!__syncthreads_or(any)) return;
+    const SA left = a;
+    const SB right = b; /* of these the call takes addresses: a and b stay in registers */
+    ct_again<ARITHMETIC, BM, BN, THREADS>(&left, &right, m, n, k, end, sums);
     __syncthreads();
 }
