@@ -73,6 +73,7 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     run r = {.what = what, .in = dl_interp_new(g, true), .most = most};
     feed(r.in, g);
     if (ok) run_graph(&r, arena, g, t, &text, code, &needs);
+    CHECK(!r.nans, "%s: %lld NaN", what, (long long)r.nans);
     boxed += r.boxed;
     dl_interp_free(r.in);
     dl_buf_free(&text);

@@ -143,8 +143,9 @@ static void test_case(const padding_case *c, const dl_target *t) {
         if (emit_graph(c->what, g, t, c->variant, &kernels, code, &needs))
             run_graph(&r, arena, g, t, &kernels, code, &needs);
         CHECK(kernels.at && strstr(kernels.at, c->tile), "%s: no '%s'", c->what, c->tile);
-        CHECK(r.kernels == 1 && r.odd > 0 && r.boxed == c->boxed, "%s: %d kernels, %lld odd ones, %d boxes",
-              c->what, r.kernels, (long long)r.odd, r.boxed);
+        CHECK(r.kernels == 1 && r.boxed == c->boxed && r.numbers && r.infinite + r.nans,
+              "%s: %d kernels, %d boxes, of %lld numbers, %lld infinities, %lld NaN", c->what, r.kernels,
+              r.boxed, (long long)r.numbers, (long long)r.infinite, (long long)r.nans);
         dl_interp_free(r.in);
         dl_buf_free(&kernels);
     }
