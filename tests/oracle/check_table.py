@@ -204,10 +204,11 @@ class Expectation:
         pointwise = case.row.pointwise
         self.moved = torch.zeros_like(self.y)
         self.spread = [g.abs() for g in self.grads or []]
-        if tame and case.row.linear:
-            of = lambda change: computed(case, [change(x) for x in inputs], None if self.dy is None else change(self.dy))
+        if tame and case.row.linear and case.out in FLOATS:
+            changed = lambda change: [change(x) if o.dtype in FLOATS else x for x, o in zip(inputs, case.operands)]
+            of = lambda change: computed(case, changed(change), None if self.dy is None else change(self.dy))
             (self.moved, self.spread), self.counts = of(torch.abs), of(torch.ones_like)
-        elif tame and case.out in FLOATS:
+        elif tame and case.out in FLOATS and any(o.dtype in FLOATS for o in case.operands):
             check(self.y.numel() <= MOST_REACHED, "%s %s: %d elements, of which nobody knows how large what they sum is", case.op, case.describe(), self.y.numel())
             moved, spread = reach(case, inputs, self.dy)
             self.moved = torch.zeros_like(self.y) if pointwise else moved

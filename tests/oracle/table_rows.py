@@ -442,7 +442,7 @@ def scatter_add(op, s):
     return s.case(op, [s.var(shape, want), numbers], {"axis": axis}, list(x), f)
 
 
-row("gather", TYPES, gather)
+row("gather", TYPES, gather, linear=True)
 row("scatter_add", NUMBERS, scatter_add)
 row("broadcast", TYPES, broadcast)
 row("slice", TYPES, cut)
