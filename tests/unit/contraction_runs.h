@@ -21,8 +21,8 @@ typedef struct {
     const char *what;
     dl_interp *in;
     launch_fn *launch;
-    double most;        /* relative distance */
-    int kernels, boxed; /* operands that tensor maps bring */
+    double most;                     /* relative distance */
+    int kernels, boxed;              /* operands that tensor maps bring */
     int64_t numbers, infinite, nans; /* elements in the interpreter */
 } run;
 

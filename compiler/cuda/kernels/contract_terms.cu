@@ -1,4 +1,4 @@
-/* Sums of contractions term by term, behind contract.cu: those of small groups, and those of tiles that hold a
+/* Sums of contractions term by term, behind contract.cu: those of small groups, and those of tiles that are
  * NaN. What lies outside an image is no zero here: nothing is multiplied by it. */
 enum { CT_CHAIN = 32 /* products of one chain of floats */ };
 
