@@ -35,7 +35,7 @@
 #include "ir/graph.h"
 #include "ir/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 16, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 17, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
