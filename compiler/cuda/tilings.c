@@ -110,24 +110,23 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
     return t;
 }
 
-static bool has_boxes(const dl_product *p, int i) {
+/* Can an operand come by a tensor map, of a matrix or, which is no matrix, an image? */
+static bool has_boxes(const dl_product *p, int i, bool images) {
     dl_tensor_map map;
-    return dl_product_boxes(p, &p->operand[0], tilings[i].bm, &map) ||
-           dl_product_boxes(p, &p->operand[1], tilings[i].bn, &map);
-}
-
-static bool has_images(const dl_product *p, int i) {
-    dl_tensor_map map;
-    return dl_product_images(p, &p->operand[0], tilings[i].bm, &map) ||
-           dl_product_images(p, &p->operand[1], tilings[i].bn, &map);
+    for (int o = 0; o < 2; o++) {
+        int rows = o ? tilings[i].bn : tilings[i].bm;
+        bool matrix = dl_product_boxes(p, &p->operand[o], rows, &map);
+        if (images ? !matrix && dl_product_images(p, &p->operand[o], rows, &map) : matrix) return true;
+    }
+    return false;
 }
 
 static bool serves(const dl_product *p, int i) {
     if (p->alone || tilings[i].kind == ALONE) return p->alone && tilings[i].kind == ALONE;
     return tilings[i].kind == ANY || (tilings[i].kind == HALVES && p->word == 2) ||
            (tilings[i].kind == GROUPS && p->has_groups) ||
-           (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i)) ||
-           (tilings[i].kind == IMAGES && p->has_groups && has_images(p, i));
+           (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i, false)) ||
+           (tilings[i].kind == IMAGES && p->has_groups && has_boxes(p, i, true));
 }
 
 int dl_product_tilings(const dl_product *p, dl_tiling *of) {
