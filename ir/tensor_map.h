@@ -19,13 +19,13 @@ enum { DL_MAP_SPATIAL = 3, DL_MAP_BOX = 3 };
 typedef struct {
     int param; /* the kernel's parameter */
     dl_dtype dtype;
-    int swizzle;                                                         /* bytes: 64 or 128, a line of a box */
-    int windows;                                                         /* spatial axes of an image, or 0 */
-    int box[DL_MAP_BOX];                                                 /* elements, or pixels */
+    int swizzle;         /* bytes: 64 or 128, a line of a box */
+    int windows;         /* spatial axes of an image, or 0 */
+    int box[DL_MAP_BOX]; /* elements, or pixels */
     int low[DL_MAP_SPATIAL], high[DL_MAP_SPATIAL], hop[DL_MAP_SPATIAL]; /* from W on */
-    int64_t offset;                                                      /* bytes from where the parameter begins */
-    int64_t size[DL_MAP_AXES];                                           /* elements */
-    int64_t step[DL_MAP_AXES - 1];                                       /* bytes, of all axes but the first */
+    int64_t offset;                /* bytes from where the parameter begins */
+    int64_t size[DL_MAP_AXES];     /* elements */
+    int64_t step[DL_MAP_AXES - 1]; /* bytes, of all axes but the first */
 } dl_tensor_map;
 
 /* The map of a device that is emulated: in place of what the driver writes, which nobody else can read. */

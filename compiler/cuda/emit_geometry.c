@@ -29,8 +29,8 @@ static void follow_channels(const dl_product *p, dl_operand *o, dl_number_kind k
     }
 }
 
-/* An image's own coordinates along spatial axis i of three: its positions are counted by that number, its taps
- * by that one. */
+/* An image's own coordinates along spatial axis i of three: its positions are counted by that number, its
+ * taps by that one. */
 static void slide(const dl_product *p, dl_operand *o, int i, int64_t limit, dl_number_kind positions,
                   dl_number_kind taps, dl_slide by) {
     int axis = 2 + i - (3 - p->c->windows.n);

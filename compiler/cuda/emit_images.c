@@ -1,7 +1,7 @@
-/* Images that windows slide over, which a tensor map describes (ir/tensor_map.h: windows), and whose boxes are
- * tiles as wgmma takes them: pixels of one tap, along the terms as a convolution has them, or along the rows,
- * as a weight's gradient. A tile or line of a box has channels of one tap alone, so a group's are a multiple
- * of what it holds. */
+/* Images that windows slide over, which a tensor map describes (ir/tensor_map.h: windows), and whose boxes
+ * are tiles as wgmma takes them: pixels of one tap, along the terms as a convolution has them, or along the
+ * rows, as a weight's gradient. A tile or line of a box has channels of one tap alone, so a group's are a
+ * multiple of what it holds. */
 #include "compiler/cuda/emit_tiles.h"
 
 enum { LINE = 64, BLOCK = 128 /* bytes: CT_LINE, CT_BLOCK */ };
@@ -111,8 +111,8 @@ void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand 
             "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n"
             "    enum { ALONG_K = %d, BYTES = CT_IMAGES, WINDOWS = %d };\n    const kd_map *map;\n"
             "    INLINE index count() const { return %s(); }\n",
-            name, which, name, dl_emit_element_type(o->dtype), e->dialect->index, o->along_k,
-            p->c->windows.n, o->is_left ? "rows" : "columns");
+            name, which, name, dl_emit_element_type(o->dtype), e->dialect->index, o->along_k, p->c->windows.n,
+            o->is_left ? "rows" : "columns");
     put_position(e, p, o);
     put_tap(e, p, o);
     dl_puts(e->out, "};\n");

@@ -90,8 +90,8 @@ static inline void mapped_free(mapped_numbers *all) {
     free(all->want);
 }
 
-/* How many numbers of the plan's output "y" are wrong, run twice over the fake: captured, or launch by launch;
- * -1: it fails, as err says. Its inputs are "x" and "v". */
+/* How many numbers of the plan's output "y" are wrong, run twice over the fake: captured, or launch by
+ * launch; -1: it fails, as err says. Its inputs are "x" and "v". */
 static inline int64_t mapped_wrong(const dl_plan *p, const mapped_numbers *all, dl_error *err) {
     static const char *const names[] = {"x", "v"};
     dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, err);

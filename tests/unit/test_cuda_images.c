@@ -20,16 +20,16 @@ static int out_of(const convolution *c, int i) {
 /* "[1, 2]", of the axes that are there. */
 static const char *list(dl_arena *arena, const convolution *c, const int *of) {
     const char *text = "";
-    for (int i = 3 - c->windows; i < 3; i++) text = dl_format(arena, "%s%s%d", text, *text ? ", " : "", of[i]);
+    for (int i = 3 - c->windows; i < 3; i++)
+        text = dl_format(arena, "%s%s%d", text, *text ? ", " : "", of[i]);
     return dl_format(arena, "[%s]", text);
 }
 
 /* "bf16[N=2, C=32, H=5, W=7]", its axes called by those letters. */
-static const char *type_of(dl_arena *arena, const convolution *c, const char *first, int a, const char *second,
-                           int b, const char *k, const int *of) {
+static const char *type_of(dl_arena *arena, const convolution *c, const char *first, int a,
+                           const char *second, int b, const char *k, const int *of) {
     const char *text = dl_format(arena, "%s[%s=%d, %s=%d", dl_dtype_name(c->type), first, a, second, b);
-    for (int i = 3 - c->windows; i < 3; i++)
-        text = dl_format(arena, "%s, %s%c=%d", text, k, "DHW"[i], of[i]);
+    for (int i = 3 - c->windows; i < 3; i++) text = dl_format(arena, "%s, %s%c=%d", text, k, "DHW"[i], of[i]);
     return dl_format(arena, "%s]", text);
 }
 
@@ -41,7 +41,9 @@ static const char *text_of(dl_arena *arena, const convolution *c) {
                *y = type_of(arena, c, "N", c->n, "C", c->o, "", out),
                *w = type_of(arena, c, "O", c->o, "C", c->c / c->groups, "k", c->taps);
     const char *a = c->of == BY_IMAGE ? y : x, *b = c->of == BY_WEIGHT ? y : w,
-               *to = c->of == FORWARD ? y : c->of == BY_IMAGE ? x : w;
+               *to = c->of == FORWARD    ? y
+                     : c->of == BY_IMAGE ? x
+                                         : w;
     const char *made = c->of == FORWARD ? ""
                                         : dl_format(arena, ", %s=%s", c->of == BY_IMAGE ? "size" : "kernel",
                                                     list(arena, c, c->of == BY_IMAGE ? c->size : c->taps));
@@ -53,12 +55,14 @@ static const char *text_of(dl_arena *arena, const convolution *c) {
                      list(arena, c, c->high), list(arena, c, c->dilation), c->groups, made, to, to);
 }
 
-#define ONES {1, 1, 1}
-static const convolution
-    plain = {FORWARD, DL_BF16, 2, 3, 64, 24, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
-    strided = {FORWARD, DL_BF16,   2,         2,         32,        40,       {1, 11, 14},
-               {1, 3, 2}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, {1, 2, 3}, 1},
-    by_weight = {BY_WEIGHT, DL_BF16, 2, 3, 64, 24, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1};
+#define ONES                                                                                                 \
+    { 1, 1, 1 }
+static const convolution plain = {FORWARD,   DL_BF16, 2,         3,         64,   24, {1, 7, 9},
+                                  {1, 3, 3}, ONES,    {0, 1, 1}, {0, 1, 1}, ONES, 1},
+                         strided = {FORWARD,   DL_BF16,   2,         2,         32,        40, {1, 11, 14},
+                                    {1, 3, 2}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, {1, 2, 3}, 1},
+                         by_weight = {BY_WEIGHT, DL_BF16, 2,         3,         64,   24, {1, 7, 9},
+                                      {1, 3, 3}, ONES,    {0, 1, 1}, {0, 1, 1}, ONES, 1};
 
 static void check(const char *dir, const convolution *c, const dl_target *t) {
     dl_arena *arena = dl_arena_new(NULL);
@@ -71,10 +75,10 @@ static void test_cases(const char *dir, const dl_target *t) {
         /* a line of one axis; three axes, padded unlike at both ends, of other strides and dilation */
         {FORWARD, DL_F16, 1, 3, 32, 16, {1, 1, 45}, {1, 1, 5}, {1, 1, 2}, {0, 0, 2}, {0, 0, 1}, {1, 1, 2}, 1},
         {FORWARD, DL_BF16, 3, 2, 32, 24, {5, 6, 7}, {3, 2, 3}, {1, 2, 1}, {1, 0, 2}, {0, 2, 1}, {1, 2, 3}, 1},
-        /* groups; rows of the image that no window reads; a window as large as the image */
+        /* groups; rows of the image that no window reads; a window as high as the image */
         {FORWARD, DL_BF16, 2, 2, 64, 64, {1, 6, 5}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 2},
         {FORWARD, DL_F16, 2, 3, 32, 70, {1, 9, 8}, {1, 2, 2}, {1, 3, 4}, {0, 0, 0}, {0, 0, 0}, ONES, 1},
-        {FORWARD, DL_BF16, 2, 5, 96, 8, {1, 3, 4}, {1, 3, 4}, ONES, {0, 0, 0}, {0, 0, 0}, ONES, 1},
+        {FORWARD, DL_BF16, 2, 5, 96, 8, {1, 3, 5}, {1, 3, 4}, ONES, {0, 0, 0}, {0, 0, 0}, ONES, 1},
         /* padding alone, at one end and beyond what the window needs */
         {FORWARD, DL_BF16, 2, 1, 32, 16, {1, 3, 3}, {1, 2, 2}, ONES, {0, 3, 0}, {0, 0, 4}, ONES, 1},
         {FORWARD, DL_F32, 2, 2, 48, 20, {1, 7, 6}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
@@ -92,7 +96,8 @@ static void test_cases(const char *dir, const dl_target *t) {
 static void test_random(const char *dir, const dl_target *t) {
     rng r = {5};
     for (int i = 0; i < 12; i++) {
-        convolution c = {.of = i % 3, .type = i % 2 ? DL_BF16 : DL_F16, .windows = 1 + i / 3 % 3, .groups = 1};
+        convolution c = {
+            .of = i % 3, .type = i % 2 ? DL_BF16 : DL_F16, .windows = 1 + i / 3 % 3, .groups = 1};
         c.n = pick(&r, 1, 4), c.c = 32 * pick(&r, 1, 3), c.o = 8 * pick(&r, 1, 9);
         if (c.of == BY_IMAGE) c.o = 32 * pick(&r, 1, 2);
         if (c.of == BY_WEIGHT) c.c = 64;
@@ -115,8 +120,8 @@ static void test_demands(const dl_target *t) {
     convolution of[10];
     int n = 0;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) of[i] = i == 8 ? by_weight : i == 9 ? strided : plain;
-    of[n++].c = 40;                          /* a tile's terms would be two taps' */
-    of[n++].groups = 8;                      /* of 8 channels each */
+    of[n++].c = 40;     /* a tile's terms would be two taps' */
+    of[n++].groups = 8; /* of 8 channels each */
     of[n].size[1] = 20, of[n++].stride[1] = 9;
     of[n].low[1] = 129, of[n++].size[1] = 3; /* a corner of more than 8 bits */
     of[n].size[2] = 300, of[n++].dilation[2] = 128;

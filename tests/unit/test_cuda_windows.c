@@ -1,6 +1,6 @@
-/* Convolutions by wgmma whose image comes by TMA's im2col mode: emulated, as PTX documents it, beside plain C,
- * in every order of threads, and with mistakes put into the feed, the kernels and the emulation, each of which
- * is found; by NVRTC for sm_90a, without spills. Exit 77 (skip) without a C++ compiler. */
+/* Convolutions by wgmma whose image comes by TMA's im2col mode: emulated, as PTX documents it, beside plain
+ * C, in every order of threads, and with mistakes put into the feed, the kernels and the emulation, each of
+ * which is found; by NVRTC for sm_90a, without spills. Exit 77 (skip) without a C++ compiler. */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/cubin.h"
 #include "ir/tensor_map.h"
@@ -10,8 +10,8 @@
 extern const char dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],
     dl_cuda_kernels_emulated_groups[], dl_cuda_kernels_warpgroup[];
 
-/* As tests/unit/image_kernels.cu has them. Along H windows are 2 apart, and along W taps; one pixel of padding
- * in front of both, and along H behind. */
+/* As tests/unit/image_kernels.cu has them. Along H windows are 2 apart, and along W taps; one pixel of
+ * padding in front of both, and along H behind. */
 enum { IMAGES = 6, C = 64, O = 24, H = 9, W = 7, OUT_H = 5, OUT_W = 6, TAPS_H = 3, TAPS_W = 2 };
 enum { POSITIONS = IMAGES * OUT_H * OUT_W, OF_WEIGHT = TAPS_H * TAPS_W * C, PIXELS = IMAGES * H * W };
 enum { MOST = PIXELS * C };

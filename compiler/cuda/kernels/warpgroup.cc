@@ -177,8 +177,8 @@ static inline void copy_box(unsigned long to, const map *from, const int (&at)[5
     __builtin_memcpy(own->at, at, sizeof at), __builtin_memcpy(own->by, by, sizeof by);
     b->coming += bytes, now.boxes++;
 }
-/* A line of it, `from` bytes behind where dynamic memory begins: elements from c on. Pieces are turned by bits
- * of their address; zeros outside of the tensor. */
+/* A line of it, `from` bytes behind where dynamic memory begins: elements from c on. Pieces are turned by
+ * bits of their address; zeros outside of the tensor. */
 static inline void bring_line(const map *m, long from, const long (&c)[5]) {
     int axes = m->windows ? m->windows + 2 : 3;
     bool in = true;
