@@ -65,42 +65,48 @@ bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_te
     return find_windows(p, o, map) && dl_tensor_map_fits(map, dl_type_bytes(t));
 }
 
-/* "        w.x[0] = (int)m3 * 2 + -1;": a coordinate, as its counter says; 0 without one. */
-static void put_coordinate(dl_emitter *e, int i, const char *counter, int64_t step, int64_t first) {
-    dl_putf(e->out, "        w.x[%d] = (int)%s * %lld + %lld;\n", i, counter, (long long)step,
-            (long long)first);
+static void put_head(dl_emitter *e, const char *name, const dl_number *n, const char *at) {
+    dl_putf(e->out, "    INLINE ct_window %s(%s i) const {\n        ct_window w;\n", name, e->dialect->index);
+    dl_product_split(e, n, "i");
+    dl_putf(e->out, "        w.at = (int)%s;\n", at);
 }
 
+/* Signs stand in the text, so that all that have the same are alike but for numbers (fold.c). */
 static void put_position(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *n = &p->number[o->positions];
-    dl_putf(e->out, "    INLINE ct_window position(%s i) const {\n        ct_window w;\n", e->dialect->index);
-    dl_product_split(e, n, "i");
-    dl_putf(e->out, "        w.at = (int)%s;\n", n->at[0].name);
+    put_head(e, "position", n, n->at[0].name);
     for (int i = 0; i < 3; i++) {
         int axis = axis_of(i);
-        bool here = i < p->c->windows.n;
-        put_coordinate(e, i, here ? n->at[1 + axis].name : "0", here ? o->slide[axis].hop : 0,
-                       here ? low_of(p, o, axis) : 0);
+        if (i >= p->c->windows.n) {
+            dl_putf(e->out, "        w.x[%d] = 0;\n", i);
+            continue;
+        }
+        int64_t low = low_of(p, o, axis);
+        dl_putf(e->out, "        w.x[%d] = (int)%s * %lld %c %lld;\n", i, n->at[1 + axis].name,
+                (long long)o->slide[axis].hop, low > 0 ? '+' : '-', (long long)(low > 0 ? low : -low));
     }
     dl_puts(e->out, "        return w;\n    }\n");
 }
 
 /* Taps that go down count from the last one. */
 static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    const dl_number *n = &p->number[o->taps];
-    int64_t groups = o->step[0][DL_BATCH][o->group];
-    dl_putf(e->out, "    INLINE ct_window tap(%s i) const {\n        ct_window w;\n", e->dialect->index);
-    dl_product_split(e, n, "i");
-    dl_putf(e->out, "        w.at = (int)%s", n->at[o->channel].name);
-    if (p->number[DL_BATCH].size > 1)
-        dl_putf(e->out, " + (int)%s * %lld", p->number[DL_BATCH].at[o->group].name, (long long)groups);
-    dl_puts(e->out, ";\n");
+    const dl_number *n = &p->number[o->taps], *groups = &p->number[DL_BATCH];
+    const char *channel = n->at[o->channel].name;
+    put_head(e, "tap", n,
+             groups->size == 1 ? channel
+                               : dl_format(e->arena, "(%s + %s * %lld)", channel, groups->at[o->group].name,
+                                           (long long)o->step[0][DL_BATCH][o->group]));
     for (int i = 0; i < 3; i++) {
         int axis = axis_of(i);
-        bool here = i < p->c->windows.n;
-        int64_t spread = here ? o->slide[axis].spread : 0;
-        put_coordinate(e, i, here ? n->at[axis].name : "0", spread,
-                       spread < 0 ? -spread * (taps_of(p, o, axis) - 1) : 0);
+        int64_t spread = i < p->c->windows.n ? o->slide[axis].spread : 0;
+        const char *name = n->at[axis].name;
+        if (!spread)
+            dl_putf(e->out, "        w.x[%d] = 0;\n", i);
+        else if (spread > 0)
+            dl_putf(e->out, "        w.x[%d] = (int)%s * %lld;\n", i, name, (long long)spread);
+        else
+            dl_putf(e->out, "        w.x[%d] = (%lld - (int)%s) * %lld;\n", i,
+                    (long long)(taps_of(p, o, axis) - 1), name, (long long)-spread);
     }
     dl_puts(e->out, "        return w;\n    }\n");
 }

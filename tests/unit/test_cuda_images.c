@@ -93,6 +93,32 @@ static void test_cases(const char *dir, const dl_target *t) {
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) check(dir, &of[i], t);
 }
 
+/* Two convolutions whose code is one function, which takes what differs as numbers: places of positions and
+ * taps, too. */
+static void test_folded(const char *dir, const dl_target *t) {
+    static const char text[] =
+        "graph @predict {\n  input $x = %0 : bf16[N=2, C=32, H=9, W=10]\n"
+        "  input $v = %1 : bf16[O=32, C=32, kH=3, kW=3]\n"
+        "  %2 = conv $x, $v {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : bf16[N=2, C=32, H=9, W=10]\n"
+        "  %3 = sign %2 : bf16[N=2, C=32, H=9, W=10]\n"
+        "  %4 = conv %3, $v {stride=[2, 1], pad_lo=[2, 0], pad_hi=[1, 3]} : bf16[N=2, C=32, H=5, W=11]\n"
+        "  %5 = sign %4 : bf16[N=2, C=32, H=5, W=11]\n  output \"y\" = %5\n}\n";
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_plan *p = mapped_plan(arena, text, t, false);
+    const char *symbol = "";
+    int same = 0;
+    for (int i = 0; p && i < p->kernels.n; i++)
+        for (int j = 0; j < p->kernels.at[i].entries.n; j++) {
+            const dl_plan_entry *e = &p->kernels.at[i].entries.at[j];
+            if (e->maps.n == 0) continue;
+            CHECK(strstr(p->kernels.at[i].variant, "im2col"), "%s", p->kernels.at[i].variant);
+            same += strcmp(e->symbol, symbol) == 0 && e->numbers.n > 0, symbol = e->symbol;
+        }
+    CHECK(same == 1, "%d share their code", same);
+    mapped_check(dir, text, t, 2);
+    dl_arena_free(arena);
+}
+
 static void test_random(const char *dir, const dl_target *t) {
     rng r = {5};
     for (int i = 0; i < 12; i++) {
@@ -247,6 +273,7 @@ int main(void) {
     test_old_driver(t);
     test_other_maps(t);
     test_cases(dir, t);
+    test_folded(dir, t);
     test_random(dir, t);
     return dl_test_end();
 }
