@@ -188,7 +188,11 @@ static void code_map(codec *c, dl_tensor_map *m) {
     code_int(c, &m->param);
     CODE_ENUM(c, dl_dtype, m->dtype);
     code_int(c, &m->swizzle);
-    for (int i = 0; i < DL_MAP_AXES; i++) code_int(c, &m->box[i]), code_int64(c, &m->size[i]);
+    code_int(c, &m->windows);
+    for (int i = 0; i < DL_MAP_BOX; i++) code_int(c, &m->box[i]);
+    for (int i = 0; i < DL_MAP_SPATIAL; i++)
+        code_int(c, &m->low[i]), code_int(c, &m->high[i]), code_int(c, &m->hop[i]);
+    for (int i = 0; i < DL_MAP_AXES; i++) code_int64(c, &m->size[i]);
     for (int i = 0; i < DL_MAP_AXES - 1; i++) code_int64(c, &m->step[i]);
     code_int64(c, &m->offset);
 }
@@ -196,7 +200,7 @@ static void code_map(codec *c, dl_tensor_map *m) {
 static void code_entry(codec *c, dl_plan_entry *e) {
     code_text(c, &e->symbol);
     code_int(c, &e->object);
-    CODE_LIST(c, dl_tensor_map, &e->maps, 72, code_map);
+    CODE_LIST(c, dl_tensor_map, &e->maps, 144, code_map);
     CODE_LIST(c, int, &e->args, sizeof(int32_t), code_int);
     CODE_LIST(c, int64_t, &e->numbers, sizeof(int64_t), code_int64);
 }

@@ -142,7 +142,8 @@ static bool find_key(dl_arena *arena, dl_tuning *t, dl_error *err) {
         if (why.code) return dl_fail(err, why.code, "%s", why.message);
     }
     h = dl_hash(t->libraries, sizeof t->libraries, h);
-    if (!driver->TensorMapEncodeTiled && t->target->has_maps) { /* kernels that would need it are no ways */
+    bool has_maps = driver->TensorMapEncodeTiled && driver->TensorMapEncodeIm2col;
+    if (!has_maps && t->target->has_maps) { /* kernels that would need it are no ways */
         dl_target *without = DL_NEW(t->arena, dl_target);
         *without = *t->target, without->has_maps = false;
         t->target = without;

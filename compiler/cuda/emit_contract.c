@@ -199,9 +199,14 @@ int dl_cuda_tilings(dl_emitter *e, const char **names) {
 
 /* Operands that can come by tensor maps do. */
 static void take_maps(dl_product *p, dl_emitted *code) {
-    for (int o = 0; o < 2 && p->tiling.boxes; o++)
-        if (dl_product_boxes(p, &p->operand[o], o ? p->tiling.bn : p->tiling.bm, &code->maps[code->nmaps]))
-            p->operand[o].map = code->nmaps++;
+    for (int i = 0; i < 2 && p->tiling.boxes; i++) {
+        dl_operand *o = &p->operand[i];
+        int rows = i ? p->tiling.bn : p->tiling.bm;
+        dl_tensor_map *map = &code->maps[code->nmaps];
+        bool matrix = dl_product_boxes(p, o, rows, map);
+        o->by_windows = !matrix && p->tiling.images && dl_product_images(p, o, rows, map);
+        if (matrix || o->by_windows) o->map = code->nmaps++;
+    }
 }
 
 bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {

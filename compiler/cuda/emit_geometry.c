@@ -29,10 +29,14 @@ static void follow_channels(const dl_product *p, dl_operand *o, dl_number_kind k
     }
 }
 
-/* An image's own coordinates: along spatial axis i of three. */
-static void slide(const dl_product *p, dl_operand *o, int i, int64_t limit) {
+/* An image's own coordinates along spatial axis i of three: its positions are counted by that number, its
+ * taps by that one. */
+static void slide(const dl_product *p, dl_operand *o, int i, int64_t limit, dl_number_kind positions,
+                  dl_number_kind taps, dl_slide by) {
     int axis = 2 + i - (3 - p->c->windows.n);
     o->is_image = true, o->limit[i] = limit;
+    o->positions = positions, o->taps = taps, o->slide[i] = by;
+    o->scale[i][positions][1 + i] = by.hop, o->scale[i][taps][i] = by.spread;
     for (int part = 0; part < o->nparts && axis >= 2; part++) {
         int64_t stride[DL_MAX_RANK];
         dl_type_strides(dl_operand_part(p, o, part), stride);
@@ -101,8 +105,7 @@ static void find_y(dl_emitter *e, dl_product *p, const sizes *s) {
     follow_channels(p, x, DL_TERMS, 3, s->c);
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
-        slide(p, x, i, s->in[i]);
-        x->scale[i][DL_ROWS][1 + i] = v->stride, x->scale[i][DL_TERMS][i] = v->dilation;
+        slide(p, x, i, s->in[i], DL_ROWS, DL_TERMS, (dl_slide){-v->pad, v->stride, v->dilation});
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
     }
     dl_operand_follow(p, w, DL_COLUMNS, 0, 0, 1);
@@ -132,8 +135,7 @@ static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
     follow_channels(p, x, DL_COLUMNS, 3, s->c);
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
-        slide(p, x, i, s->in[i]);
-        x->scale[i][DL_COLUMNS][i] = v->dilation, x->scale[i][DL_TERMS][1 + i] = v->stride;
+        slide(p, x, i, s->in[i], DL_TERMS, DL_COLUMNS, (dl_slide){-v->pad, v->stride, v->dilation});
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
     }
     p->coordinate[0] = grouped(e, p, s->o, p->number[DL_ROWS].at[0].name), p->of[0] = DL_ROWS;
@@ -182,8 +184,7 @@ static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
         p->parities[i] = n;
         dl_product_count(p, e, DL_ROWS, most_rows, text[0]);
         dl_product_count(p, e, DL_TERMS, most_taps, text[1]);
-        slide(p, y, i, s->out[i]);
-        y->scale[i][DL_ROWS][1 + i] = 1, y->scale[i][DL_TERMS][i] = -one.fall;
+        slide(p, y, i, s->out[i], DL_ROWS, DL_TERMS, (dl_slide){one.base, 1, -one.fall});
         y->origin[i] = text[3] ? text[3] : of[3][0] ? dl_format(e->arena, "%lld", (long long)of[3][0]) : NULL;
         /* the tap: first + step * i */
         int axis = spatial(p, i);

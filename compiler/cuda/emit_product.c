@@ -192,7 +192,9 @@ const char *dl_operand_words(const dl_operand *o) {
 void dl_product_put(dl_emitter *e, const dl_product *p) {
     dl_product_put_unit(e, p);
     for (int i = 0; i < 2; i++)
-        (p->operand[i].map < 0 ? put_operand : dl_product_put_boxes)(e, p, &p->operand[i]);
+        (p->operand[i].map < 0      ? put_operand
+         : p->operand[i].by_windows ? dl_product_put_images
+                                    : dl_product_put_boxes)(e, p, &p->operand[i]);
     for (int i = 0; i < 2; i++)
         if (p->mends && p->operand[i].map >= 0) put_operand(e, p, &p->operand[i]);
 }

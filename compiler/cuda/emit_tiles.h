@@ -20,6 +20,12 @@ typedef struct {
     bool varies;  /* by parity */
 } dl_number;
 
+/* Along an axis of an image: what the first position reads at the first tap, and how far it is from there to
+ * the next position, to the next tap. */
+typedef struct {
+    int64_t begin, hop, spread;
+} dl_slide;
+
 /* Where an operand's elements lie: sums of what each coordinate adds. An image that is read by windows has
  * coordinates of its own, sums too, which must lie inside it. */
 typedef struct {
@@ -35,17 +41,21 @@ typedef struct {
     int64_t scale[3][DL_NUMBERS][DL_MAX_RELATION], limit[3], along[4][3]; /* along: elements, by part */
     const char *origin[3];
     bool bounded[3];
+    dl_number_kind positions, taps; /* of an image: counted behind the batch, in front of channels; */
+    dl_slide slide[3];              /* where it has no parities */
     /* found */
     bool along_k;
     int bytes;
-    int map; /* number of the tensor map that brings it, or -1 */
+    int map;         /* number of the tensor map that brings it, or -1; */
+    bool by_windows; /* a map of images */
 } dl_operand;
 
 /* How a contraction is multiplied; as the constants of kernels/contract.cu. */
 typedef struct {
     int bm, bn, wm, wn, stages;
     bool groups;           /* by wgmma, warps in fours */
-    bool boxes;            /* operands that can come by tensor maps do, one at least */
+    bool boxes;            /* operands that can come by tensor maps do, one at least; */
+    bool images;           /* an image, too, that is no matrix */
     int64_t splits, depth; /* how many share the terms; terms of each */
     int64_t mt, nt;        /* tiles of rows, of columns */
 } dl_tiling;
@@ -105,6 +115,9 @@ int dl_product_tensor_axis(const dl_product *p, int axis);
  * the operand as kernels/contract.cu takes it. emit_boxes.c */
 bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map);
 void dl_product_put_boxes(dl_emitter *e, const dl_product *p, const dl_operand *o);
+/* The same of images that windows slide over. emit_images.c */
+bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map);
+void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand *o);
 /* Products that are cut into tiles, each by itself. */
 int64_t dl_product_many(const dl_product *p);
 /* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right; where sums are mended, also those

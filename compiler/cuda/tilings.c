@@ -18,7 +18,8 @@ typedef enum {
     ANY,
     HALVES, /* of 16 bits: two registers a sum are too many for it */
     GROUPS, /* by wgmma. No GPU has run it yet: never the cost model's choice, but there to be tried */
-    BOXES,  /* the same, of operands that tensor maps bring */
+    BOXES,  /* the same, of operands that tensor maps bring; */
+    IMAGES, /* images among them */
     ALONE   /* sums by themselves: bm * bn of them on the block's threads */
 } kind;
 
@@ -33,7 +34,8 @@ static const struct {
     {64, 64, 2, 2, 4, 0.65, ANY},     {128, 32, 4, 1, 4, 0.5, ANY},     {128, 8, 4, 1, 4, 0.2, ANY},
     {16, 128, 1, 4, 4, 0.3, ANY},     {128, 256, 8, 1, 5, 1.6, GROUPS}, {128, 128, 8, 1, 5, 1.5, GROUPS},
     {128, 64, 8, 1, 6, 1.2, GROUPS},  {128, 256, 8, 1, 5, 1.7, BOXES},  {128, 128, 8, 1, 5, 1.6, BOXES},
-    {128, 64, 8, 1, 6, 1.3, BOXES},   {32, 32, 2, 4, 0, 0.02, ALONE},   {64, 32, 2, 4, 0, 0.025, ALONE}};
+    {128, 64, 8, 1, 6, 1.3, BOXES},   {128, 256, 8, 1, 5, 1.8, IMAGES}, {128, 128, 8, 1, 5, 1.7, IMAGES},
+    {128, 64, 8, 1, 6, 1.4, IMAGES},  {32, 32, 2, 4, 0, 0.02, ALONE},   {64, 32, 2, 4, 0, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
@@ -73,7 +75,7 @@ static double time_of(const dl_product *p, const dl_tiling *t, double reach) {
 
 static bool is_same(const dl_tiling *a, const dl_tiling *b) {
     return a->bm == b->bm && a->bn == b->bn && a->splits == b->splits && a->groups == b->groups &&
-           a->boxes == b->boxes;
+           a->boxes == b->boxes && a->images == b->images;
 }
 
 /* One more, as far as there is room: by its time among those behind the first. */
@@ -88,6 +90,10 @@ static int insert(dl_tiling *of, double *times, int n, const dl_tiling *t, doubl
     return end + 1;
 }
 
+static bool is_by_groups(int i) {
+    return tilings[i].kind == GROUPS || tilings[i].kind == BOXES || tilings[i].kind == IMAGES;
+}
+
 /* Tiles of row i of the table, whose terms as many blocks share as fill the multiprocessors twice. */
 static dl_tiling tiling_of(const dl_product *p, int i) {
     dl_tiling t = {.bm = tilings[i].bm,
@@ -95,32 +101,39 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
                    .wm = tilings[i].wm,
                    .wn = tilings[i].wn,
                    .stages = tilings[i].stages,
-                   .groups = tilings[i].kind == GROUPS || tilings[i].kind == BOXES,
-                   .boxes = tilings[i].kind == BOXES};
+                   .groups = is_by_groups(i),
+                   .boxes = tilings[i].kind == BOXES || tilings[i].kind == IMAGES,
+                   .images = tilings[i].kind == IMAGES};
     t.mt = dl_ceil_div(p->number[DL_ROWS].size, t.bm), t.nt = dl_ceil_div(p->across.size, t.bn);
     int64_t tiles = tiles_of(p, &t);
     split(p, tiles < MULTIPROCESSORS ? 2 * MULTIPROCESSORS / dl_at_least(tiles, 1) : 1, &t);
     return t;
 }
 
-static bool has_boxes(const dl_product *p, int i) {
+/* Can an operand come by a tensor map, of a matrix or, which is no matrix, an image? */
+static bool has_boxes(const dl_product *p, int i, bool images) {
     dl_tensor_map map;
-    return dl_product_boxes(p, &p->operand[0], tilings[i].bm, &map) ||
-           dl_product_boxes(p, &p->operand[1], tilings[i].bn, &map);
+    for (int o = 0; o < 2; o++) {
+        int rows = o ? tilings[i].bn : tilings[i].bm;
+        bool matrix = dl_product_boxes(p, &p->operand[o], rows, &map);
+        if (images ? !matrix && dl_product_images(p, &p->operand[o], rows, &map) : matrix) return true;
+    }
+    return false;
 }
 
 static bool serves(const dl_product *p, int i) {
     if (p->alone || tilings[i].kind == ALONE) return p->alone && tilings[i].kind == ALONE;
     return tilings[i].kind == ANY || (tilings[i].kind == HALVES && p->word == 2) ||
            (tilings[i].kind == GROUPS && p->has_groups) ||
-           (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i));
+           (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i, false)) ||
+           (tilings[i].kind == IMAGES && p->has_groups && has_boxes(p, i, true));
 }
 
 int dl_product_tilings(const dl_product *p, dl_tiling *of) {
     double times[DL_MOST_VARIANTS] = {0};
     int n = 0;
     for (int i = 0; i < NTILINGS; i++) {
-        if (tilings[i].kind == GROUPS || tilings[i].kind == BOXES || !serves(p, i)) continue;
+        if (is_by_groups(i) || !serves(p, i)) continue;
         dl_tiling t = tiling_of(p, i);
         double time = time_of(p, &t, tilings[i].reach);
         if (!n || time < times[0]) of[0] = t, times[0] = time, n = 1;
@@ -139,7 +152,10 @@ int dl_product_tilings(const dl_product *p, dl_tiling *of) {
 }
 
 const char *dl_tiling_name(const dl_tiling *t) {
-    const char *how = t->boxes ? " by TMA and wgmma" : t->groups ? " by wgmma" : "";
+    const char *how = t->images   ? " by TMA (im2col) and wgmma"
+                      : t->boxes  ? " by TMA and wgmma"
+                      : t->groups ? " by wgmma"
+                                  : "";
     return t->splits > 1 ? dl_internf("%dx%d%s, terms in %lld", t->bm, t->bn, how, (long long)t->splits)
                          : dl_internf("%dx%d%s", t->bm, t->bn, how);
 }

@@ -75,6 +75,7 @@ static const struct {
     FUNCTION(GraphExecDestroy, 10000),
     FUNCTION(GraphDestroy, 10000),
     OPTIONAL(TensorMapEncodeTiled, 12000),
+    OPTIONAL(TensorMapEncodeIm2col, 12000),
 #undef FUNCTION
 #undef OPTIONAL
 };

@@ -142,6 +142,12 @@ typedef struct dlr_driver {
                                           const uint64_t *size, const uint64_t *step, const uint32_t *box,
                                           const uint32_t *each, int interleave, int swizzle, int promotion,
                                           int outside);
+    /* The same of images (ir/tensor_map.h: windows); corners from W on, as sizes are. */
+    dlr_cu_result (*TensorMapEncodeIm2col)(void *map, int type, unsigned axes, void *address,
+                                           const uint64_t *size, const uint64_t *step, const int *low,
+                                           const int *high, uint32_t channels, uint32_t pixels,
+                                           const uint32_t *each, int interleave, int swizzle, int promotion,
+                                           int outside);
     /* What the last fault said beyond its name; "": nothing. The driver never does, the fake does. */
     const char *(*Detail)(void);
 } dlr_driver;
@@ -167,6 +173,7 @@ typedef struct {
     int64_t fail_copy; /* that copy, counted from 1, fails as a lost device does; 0: none */
     unsigned seed;     /* of the order in which threads run */
     bool no_maps;      /* the table has no TensorMapEncodeTiled, as an older driver's */
+    bool no_images;    /* nor TensorMapEncodeIm2col */
     bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
     bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the
                         * one that is waited for; else each does only what is waited for */

@@ -266,6 +266,7 @@ const dlr_driver *dlr_driver_fake(void) {
     dlr_fake_streams(&table);
     dlr_fake_code(&table);
     if (fake.options.no_maps) table.TensorMapEncodeTiled = NULL;
+    if (fake.options.no_images) table.TensorMapEncodeIm2col = NULL;
     init(0);
     return &table;
 }

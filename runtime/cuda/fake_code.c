@@ -112,30 +112,53 @@ static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y,
 }
 
 /* What a driver asks of a map, as its documentation says; what it cannot know, whether there is memory, is
- * asked when a kernel runs. */
-static dlr_cu_result encode(void *map, int type, unsigned axes, void *address, const uint64_t *size,
-                            const uint64_t *step, const uint32_t *box, const uint32_t *each, int interleave,
+ * asked when a kernel runs. `m` has what the two functions have each by itself. */
+static dlr_cu_result encode(void *map, dl_tensor_map m, int type, unsigned axes, void *address,
+                            const uint64_t *size, const uint64_t *step, const uint32_t *each, int interleave,
                             int swizzle, int promotion, int outside) {
     static const struct {
         int type;
         dl_dtype dtype;
     } types[] = {{DLR_CU_MAP_F16, DL_F16}, {DLR_CU_MAP_F32, DL_F32}, {DLR_CU_MAP_BF16, DL_BF16}};
-    dl_tensor_map m = {.dtype = DL_NDTYPES, .swizzle = swizzle == DLR_CU_MAP_SWIZZLE_64 ? 64 : 128};
-    bool ok = (uintptr_t)map % DL_MAP_ALIGN == 0 && axes == DL_MAP_AXES && (uintptr_t)address % 16 == 0 &&
-              interleave == DLR_CU_MAP_INTERLEAVE_NONE && outside == DLR_CU_MAP_OUTSIDE_ZERO &&
+    m.dtype = DL_NDTYPES, m.swizzle = swizzle == DLR_CU_MAP_SWIZZLE_64 ? 64 : 128;
+    bool ok = (uintptr_t)map % DL_MAP_ALIGN == 0 && (int)axes == dl_tensor_map_axes(m.windows) &&
+              (uintptr_t)address % 16 == 0 && interleave == DLR_CU_MAP_INTERLEAVE_NONE &&
+              outside == DLR_CU_MAP_OUTSIDE_ZERO &&
               (swizzle == DLR_CU_MAP_SWIZZLE_64 || swizzle == DLR_CU_MAP_SWIZZLE_128) && promotion >= 0 &&
               promotion <= 3;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type == type) m.dtype = types[i].dtype;
-    for (int i = 0; ok && i < DL_MAP_AXES; i++) {
-        ok = each[i] == 1 && box[i] <= 256 && size[i] <= (uint64_t)1 << 32;
-        m.box[i] = (int)box[i], m.size[i] = (int64_t)size[i];
-        if (i < DL_MAP_AXES - 1) m.step[i] = (int64_t)step[i];
+    for (int i = 0; ok && i < (int)axes; i++) {
+        bool hops = i >= 1 && i <= m.windows;
+        ok = (hops || each[i] == 1) && size[i] <= (uint64_t)1 << 32;
+        m.size[i] = (int64_t)size[i];
+        if (hops) m.hop[i - 1] = each[i] <= 255 ? (int)each[i] : 0;
+        if (i < (int)axes - 1) m.step[i] = (int64_t)step[i];
     }
     if (!ok || m.dtype == DL_NDTYPES || !dl_tensor_map_fits(&m, INT64_MAX)) return DLR_CU_INVALID_VALUE;
     const dl_emulated_map e = dl_tensor_map_emulated(&m, (uint64_t)(uintptr_t)address);
     memset(map, 0, DL_MAP_BYTES), memcpy(map, &e, sizeof e);
     return 0;
+}
+
+static int small(uint32_t n) { return n <= 256 ? (int)n : 0; }
+
+static dlr_cu_result encode_tiled(void *map, int type, unsigned axes, void *address, const uint64_t *size,
+                                  const uint64_t *step, const uint32_t *box, const uint32_t *each,
+                                  int interleave, int swizzle, int promotion, int outside) {
+    dl_tensor_map m = {0};
+    for (int i = 0; i < DL_MAP_BOX && axes == DL_MAP_BOX; i++) m.box[i] = small(box[i]);
+    return encode(map, m, type, axes, address, size, step, each, interleave, swizzle, promotion, outside);
+}
+
+static dlr_cu_result encode_im2col(void *map, int type, unsigned axes, void *address, const uint64_t *size,
+                                   const uint64_t *step, const int *low, const int *high, uint32_t channels,
+                                   uint32_t pixels, const uint32_t *each, int interleave, int swizzle,
+                                   int promotion, int outside) {
+    if (axes < 3 || axes > DL_MAP_AXES) return DLR_CU_INVALID_VALUE;
+    dl_tensor_map m = {.windows = (int)axes - 2, .box = {small(channels), small(pixels), 1}};
+    for (int i = 0; i < m.windows; i++) m.low[i] = low[i], m.high[i] = high[i];
+    return encode(map, m, type, axes, address, size, step, each, interleave, swizzle, promotion, outside);
 }
 
 void dlr_fake_unuse(struct CUgraph_st *g) {
@@ -235,5 +258,6 @@ void dlr_fake_code(dlr_driver *t) {
     t->GraphLaunch = graph_launch;
     t->GraphExecDestroy = exec_destroy;
     t->GraphDestroy = graph_destroy;
-    t->TensorMapEncodeTiled = encode;
+    t->TensorMapEncodeTiled = encode_tiled;
+    t->TensorMapEncodeIm2col = encode_im2col;
 }

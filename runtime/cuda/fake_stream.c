@@ -15,7 +15,8 @@ static bool take_map(const uint64_t *from, dl_emulated_map *to) {
     memcpy(to, from, sizeof *to);
     if (to->mark != DL_EMULATED_MAP) return false;
     int64_t reach = to->size[0] * to->word;
-    for (int i = 0; i < DL_MAP_AXES - 1; i++) reach += (to->size[i + 1] - 1) * to->step[i];
+    for (int i = 0; i < dl_tensor_map_axes(to->windows) - 1; i++)
+        reach += (to->size[i + 1] - 1) * to->step[i];
     to->address -= bias;
     return dlr_fake_memory(to->address + bias, (size_t)reach) != NULL;
 }

@@ -87,20 +87,25 @@ static bool check_target(dlr_cuda *c, dl_error *err) {
                    target, c->name, major, minor);
 }
 
+static bool check_entry(const dlr_cuda *c, const dl_plan_kernel *k, const dl_plan_entry *e, dl_error *err) {
+    for (int i = 0; i < e->maps.n; i++) {
+        bool images = e->maps.at[i].windows;
+        if (images ? !!c->driver->TensorMapEncodeIm2col : !!c->driver->TensorMapEncodeTiled) continue;
+        return dl_fail(err, DL_RESOURCE,
+                       "kernel '%s' (%s) is launched with tensor maps, and the CUDA driver of %s has no "
+                       "cuTensorMapEncode%s, which makes them: install a newer one, or compile the model "
+                       "again",
+                       k->name, k->variant, c->name, images ? "Im2col" : "Tiled");
+    }
+    return true;
+}
+
 /* Kernels with tensor maps need a driver that makes them. */
 static bool check_maps(const dlr_cuda *c, dl_error *err) {
     const dl_plan *p = c->base.plan;
-    for (int i = 0; i < p->kernels.n && !c->driver->TensorMapEncodeTiled; i++) {
-        const dl_plan_kernel *k = &p->kernels.at[i];
-        for (int j = 0; j < k->entries.n; j++)
-            if (k->entries.at[j].maps.n)
-                return dl_fail(
-                    err, DL_RESOURCE,
-                    "kernel '%s' (%s) is launched with tensor maps, and the CUDA driver of %s has no "
-                    "cuTensorMapEncodeTiled, which makes them: install a newer one, or compile the "
-                    "model again",
-                    k->name, k->variant, c->name);
-    }
+    for (int i = 0; i < p->kernels.n; i++)
+        for (int j = 0; j < p->kernels.at[i].entries.n; j++)
+            if (!check_entry(c, &p->kernels.at[i], &p->kernels.at[i].entries.at[j], err)) return false;
     return true;
 }
 

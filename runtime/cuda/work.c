@@ -33,15 +33,23 @@ static dlr_cu_result make_map(const dlr_cuda *c, const dl_tensor_map *m, uint64_
     static const int types[DL_NDTYPES] = {
         [DL_F32] = DLR_CU_MAP_F32, [DL_F16] = DLR_CU_MAP_F16, [DL_BF16] = DLR_CU_MAP_BF16};
     _Alignas(DL_MAP_ALIGN) char map[DL_MAP_BYTES] = {0};
+    void *address = (char *)(uintptr_t)(param + (uint64_t)m->offset);
+    unsigned axes = (unsigned)dl_tensor_map_axes(m->windows);
+    int swizzle = m->swizzle == 64 ? DLR_CU_MAP_SWIZZLE_64 : DLR_CU_MAP_SWIZZLE_128;
     uint64_t size[DL_MAP_AXES], step[DL_MAP_AXES - 1];
-    uint32_t box[DL_MAP_AXES], each[DL_MAP_AXES];
-    for (int i = 0; i < DL_MAP_AXES; i++)
-        size[i] = (uint64_t)m->size[i], box[i] = (uint32_t)m->box[i], each[i] = 1;
+    uint32_t box[DL_MAP_BOX], each[DL_MAP_AXES];
+    for (int i = 0; i < DL_MAP_AXES; i++) size[i] = (uint64_t)m->size[i], each[i] = 1;
+    for (int i = 0; i < m->windows && i < DL_MAP_SPATIAL; i++) each[1 + i] = (uint32_t)m->hop[i];
+    for (int i = 0; i < DL_MAP_BOX; i++) box[i] = (uint32_t)m->box[i];
     for (int i = 0; i < DL_MAP_AXES - 1; i++) step[i] = (uint64_t)m->step[i];
-    dlr_cu_result r = c->driver->TensorMapEncodeTiled(
-        map, types[m->dtype], DL_MAP_AXES, (char *)(uintptr_t)(param + (uint64_t)m->offset), size, step, box,
-        each, DLR_CU_MAP_INTERLEAVE_NONE, m->swizzle == 64 ? DLR_CU_MAP_SWIZZLE_64 : DLR_CU_MAP_SWIZZLE_128,
-        DLR_CU_MAP_PROMOTION_128, DLR_CU_MAP_OUTSIDE_ZERO);
+    dlr_cu_result r =
+        m->windows
+            ? c->driver->TensorMapEncodeIm2col(map, types[m->dtype], axes, address, size, step, m->low,
+                                               m->high, box[0], box[1], each, DLR_CU_MAP_INTERLEAVE_NONE,
+                                               swizzle, DLR_CU_MAP_PROMOTION_128, DLR_CU_MAP_OUTSIDE_ZERO)
+            : c->driver->TensorMapEncodeTiled(map, types[m->dtype], axes, address, size, step, box, each,
+                                              DLR_CU_MAP_INTERLEAVE_NONE, swizzle, DLR_CU_MAP_PROMOTION_128,
+                                              DLR_CU_MAP_OUTSIDE_ZERO);
     memcpy(to, map, sizeof map);
     return r;
 }

@@ -175,11 +175,11 @@ static const struct {
      "a barrier that has not"},
     {"kd_barrier_begin(barrier(i), 1);\n        kd_async_fence();", "kd_barrier_begin(barrier(i), 1);", 8,
      "nobody has fenced"},
-    {"if (threadIdx.x != 0) return;\n        if constexpr", "if constexpr", 8, "more boxes under way"},
-    {"s.map, (int)k, first, s.matrix()", "s.map, first, (int)k, s.matrix()", 8, ""},
-    {"(int)k, first, s.matrix()", "(int)k, first, s.matrix() + 1", 8, ""},
-    {"first + i * OF_BLOCK", "first + i * 32", 9, ""},
-    {"i * lines::LINES * CT_BLOCK), s.map", "i * CT_BLOCK), s.map", 9, ""},
+    {"if (threadIdx.x != 0) return;\n        CT_UNROLL", "CT_UNROLL", 8, "more boxes under way"},
+    {"S::ALONG_K ? (int)k : row, S::ALONG_K ? row : (int)k", "row, (int)k", 8, ""},
+    {"s.matrix(), barrier", "s.matrix() + 1, barrier", 8, ""},
+    {"first + i * boxes::OF_BLOCK", "first + i * 32", 9, ""},
+    {"i * lines::LINES * CT_BLOCK)", "i * CT_BLOCK)", 9, ""},
     {"(i * THREADS + (int)threadIdx.x) * STEP", "(i * THREADS + (int)threadIdx.x / 2) * STEP", 12, ""},
 };
 

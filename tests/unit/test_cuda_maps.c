@@ -2,17 +2,9 @@
  * file, made when it is loaded, launched in captured graphs over the driver's fake; beside the interpreter,
  * at random sizes. What is refused: maps that no driver makes, a driver that makes none, code that takes
  * other arguments. */
-#include <math.h>
-#include <stdlib.h>
-
-#include "compiler/cuda/cuda.h"
 #include "compiler/cuda/nvrtc.h"
-#include "compiler/session.h"
 #include "ir/cubin.h"
-#include "ir/interp.h"
-#include "runtime/cuda/driver.h"
-#include "tests/unit/compiled.h"
-#include "tests/unit/random_numbers.h"
+#include "tests/unit/mapped.h"
 
 /* y = x v, for each of a batch of `b`; which of them lie along the terms. `shared`: v is one for all. */
 typedef struct {
@@ -39,110 +31,15 @@ static const char *text_of(dl_arena *arena, const product *p) {
                      type, operand_text(arena, p, 0), type, operand_text(arena, p, 1), y, p->last, y);
 }
 
-/* By tensor maps, whatever the cost model says. */
-static bool choose_maps(void *user, int n, dl_coded *kernels, dl_error *err) {
-    (void)err;
-    for (int i = 0; i < n; i++) {
-        const char *names[DL_MOST_VARIANTS];
-        int all = dl_cuda_variants(kernels[i].kernel, user, names);
-        for (int v = all - 1; v >= 0; v--)
-            if (strstr(names[v], "TMA")) kernels[i].way.variant = v;
-    }
-    return true;
-}
-
 static dl_plan *plan_of(dl_arena *arena, const product *p, const dl_target *t, bool link) {
-    dl_error err = {0};
-    dl_compile_times times;
-    const char *text = text_of(arena, p);
-    dl_tuner tuner = {.choose = choose_maps, .user = (void *)(uintptr_t)t};
-    dl_compile_options opt = {
-        .target = t, .tuner = &tuner, .tf32 = true, .model = "text", .batch = 1, .link = link};
-    opt.recipe.optimizer = DL_OPT_NONE;
-    dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
-    dl_plan *plan = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
-    CHECK(plan, "%s%s", err.message, text);
-    return plan;
-}
-
-static dl_plan_entry *entry_with_maps(const dl_plan *p) {
-    for (int i = 0; p && i < p->kernels.n; i++)
-        for (int j = 0; j < p->kernels.at[i].entries.n; j++)
-            if (p->kernels.at[i].entries.at[j].maps.n) return &p->kernels.at[i].entries.at[j];
-    return NULL;
-}
-
-/* ---- numbers ---- */
-
-/* What the interpreter makes of numbers that the type has. */
-static double *interpret(dl_arena *arena, const product *p, float *const *in) {
-    dl_error err = {0};
-    const char *text = text_of(arena, p);
-    dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
-    CHECK(m, "%s", err.message);
-    const dl_graph *g = m->graphs.at[0];
-    dl_interp *run = dl_interp_new(g, true);
-    for (int i = 0; i < 2; i++) {
-        double *to = dl_interp_data(run, &g->vars.at[i]->value);
-        for (int64_t k = 0; k < dl_type_count(&g->vars.at[i]->value.type); k++) to[k] = (double)in[i][k];
-    }
-    const dl_value *y = NULL;
-    for (int i = 0; i < g->nodes.n; i++) {
-        CHECK(dl_interp_node(run, g->nodes.at[i], &err), "%s", err.message);
-        y = &g->nodes.at[i]->out[0];
-    }
-    int64_t n = dl_type_count(&y->type);
-    double *result = malloc((size_t)n * sizeof *result);
-    memcpy(result, dl_interp_data(run, y), (size_t)n * sizeof *result);
-    dl_interp_free(run);
-    return result;
-}
-
-/* The plan's outputs, run twice over the fake: captured, or launch by launch. */
-static float *run_plan(const dl_plan *p, float *const *in) {
-    static const char *const names[] = {"x", "v"};
-    dlr_exec *exec = open_plan(p, 1);
-    if (!exec) return NULL;
-    for (int i = 0; i < 2; i++) dlr_state_write(exec, dlr_exec_variable(exec, names[i]), DL_F32, in[i]);
-    for (int i = 0; i < 2; i++) dlr_exec_run(exec, 0, NULL);
-    float *y = read_output(exec, 0, "y", DL_F32);
-    dlr_exec_close(exec);
-    return y;
+    return mapped_plan(arena, text_of(arena, p), t, link);
 }
 
 static void check_product(const char *dir, const product *p, const dl_target *t, int most_maps) {
     dl_arena *arena = dl_arena_new(NULL);
-    dl_error err = {0};
-    const char *file = dl_format(arena, "%s/maps.dlp", dir), *text = text_of(arena, p);
-    dl_plan *plan = plan_of(arena, p, t, true);
-    const dl_plan_entry *e = entry_with_maps(plan);
-    CHECK(e && e->maps.n <= most_maps, "no tensor maps: %s", text);
-    bool ok = plan && dl_plan_write(plan, file, &err) && (plan = dl_plan_read(arena, file, &err));
-    CHECK(ok, "%s", err.message);
-    float *in[2];
-    rng random = {11};
-    for (int o = 0; o < 2; o++) {
-        int64_t n = (int64_t)(o && p->shared ? 1 : p->b) * (o ? p->n : p->m) * p->k;
-        in[o] = malloc((size_t)n * sizeof **in);
-        /* few digits, so that sums are exact in any order */
-        for (int64_t i = 0; i < n; i++) in[o][i] = (float)rint(uniform(&random, -60, 60)) / 32;
-    }
-    double *want = interpret(arena, p, in);
-    for (int guarded = 0; ok && guarded < 2; guarded++) {
-        if (guarded) setenv("DLR_DEBUG", "guard", 1);
-        float *got = run_plan(plan, in);
-        unsetenv("DLR_DEBUG");
-        int64_t wrong = 0, n = (int64_t)p->b * p->m * p->n;
-        for (int64_t i = 0; got && i < n; i++) wrong += (double)got[i] != want[i];
-        CHECK(got && wrong == 0, "%s: %lld of %lld are wrong", text, (long long)wrong, (long long)n);
-        free(got);
-    }
-    for (int o = 0; o < 2; o++) free(in[o]);
-    free(want);
+    mapped_check(dir, text_of(arena, p), t, most_maps);
     dl_arena_free(arena);
 }
-
-static int pick(rng *r, int from, int to) { return from + (int)(uniform(r, 0, 0.999999) * (to - from + 1)); }
 
 static void test_random(const char *dir, const dl_target *t) {
     rng r = {3};
@@ -251,12 +148,12 @@ static void test_models(void) {
          "--amp_mode=bf16"},
         {"--model=models/cnn_regressor.dl", "--config=test"},
         {"--model=models/cnn_classifier.dl", "--input_shape=[32,32,3]", "--local_batch_size=64"}};
-    int all = 0;
+    int all = 0, all_images = 0;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         dl_error err = {0};
         char *argv[8] = {"test"};
-        int argc = 1, maps = 0;
+        int argc = 1, maps = 0, images = 0;
         for (; models[i][argc - 1]; argc++) argv[argc] = (char *)(uintptr_t)models[i][argc - 1];
         dl_config *config = dl_config_open(arena, argc, argv, NULL, &err);
         dl_session *session = config ? dl_session_open(arena, config, 1, NULL, &err) : NULL;
@@ -271,16 +168,20 @@ static void test_models(void) {
         CHECK(ok, "%s: %s", models[i][0], err.message);
         for (int k = 0; ok && k < p->kernels.n; k++) {
             const dl_plan_kernel *of_plan = &p->kernels.at[k];
-            for (int e = 0; e < of_plan->entries.n; e++) maps += of_plan->entries.at[e].maps.n;
+            for (int e = 0; e < of_plan->entries.n; e++) {
+                const dl_plan_entry *entry = &of_plan->entries.at[e];
+                maps += entry->maps.n;
+                for (int m = 0; m < entry->maps.n; m++) images += entry->maps.at[m].windows > 0;
+            }
             CHECK(of[k].spill_bytes == 0, "%s: %s (%s) spills", models[i][0], of_plan->name,
                   of_plan->variant);
         }
-        if (getenv("DL_TEST_SHOW")) printf("%s: %d maps\n", models[i][0], maps);
-        all += maps;
+        if (getenv("DL_TEST_SHOW")) printf("%s: %d maps, %d of images\n", models[i][0], maps, images);
+        all += maps, all_images += images;
         dl_session_close(session);
         dl_arena_free(arena);
     }
-    CHECK(all >= 100, "%d tensor maps in all", all);
+    CHECK(all >= 100 && all_images >= 30, "%d tensor maps in all, %d of images", all, all_images);
 }
 
 /* Maps of 128 bytes stand in front, as the cubin says; nothing spills. */

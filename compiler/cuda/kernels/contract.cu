@@ -6,6 +6,9 @@
  *     BYTES                so many of them at a time are copied as they are; 0: one by one, through load;
  *                          CT_BOXES: a tensor map brings them, and all below is replaced by
  *     map, matrix()        the map, and which of its matrices is multiplied (contract_groups.cu)
+ *                          CT_IMAGES: the same of images that WINDOWS slide over, and in place of matrix()
+ *     count(), position(i) of its rows; where the window of position i begins
+ *     tap(i)               which channel of which tap number i is; both are a ct_window
  *     row(i), col(k, end)  what row i and term k add to an element's place; beyond the last: not in
  *     inside(row, col)     is there such an element? Else it is a zero.
  *     at(row, col)         where it is, or load(row, col): what it is
@@ -18,7 +21,7 @@
 enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_GROUPS, CT_F16_GROUPS, CT_TF32_GROUPS };
 /* Those of GROUPS are by wgmma: contract_groups.cu. */
 enum { CT_LINE = 64, CT_BLOCK = 128, CT_HELD = 4 /* places that a thread keeps, at most */ };
-enum { CT_BOXES = 128 };
+enum { CT_BOXES = 128, CT_IMAGES = 256 };
 #ifdef __CUDACC_RTC__
 #define CT_UNROLL _Pragma("unroll")
 #define CT_LOOP   _Pragma("unroll 1")
@@ -31,6 +34,11 @@ template <class I, int PARTS> struct ct_place {
     I at[PARTS];    /* elements, in each part */
     int x[3], part; /* along the image's axes; which part */
     bool in;
+};
+
+/* Where a window begins, along W, H and D, in image `at`; or how far from there a tap is, at channel `at`. */
+struct ct_window {
+    int x[3], at;
 };
 
 /* ---- an operand's tiles ---- */
@@ -63,8 +71,9 @@ template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
 };
 
 /* How a block's threads fill tiles of an operand. TURNED: they lie along k, and memory along the rows; BOXES: by
- * tensor maps (contract_groups.cu, both). */
-template <class S, int ROWS, int THREADS, bool TURNED = false, bool BOXES = S::BYTES == CT_BOXES>
+ * tensor maps (contract_groups.cu, both), of matrices or images. */
+template <class S, int ROWS, int THREADS, bool TURNED = false,
+          int BOXES = S::BYTES == CT_BOXES || S::BYTES == CT_IMAGES ? (int)S::BYTES : 0>
 struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     typedef ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> lines;
     typedef typename S::word word;

@@ -1,7 +1,7 @@
 /* A feed whose tiles lie along k, as wgmma wants floats, of an operand that lies along its rows: word by
  * word. A warp takes eight rows by four terms at a time: lines of 32 bytes of memory, and each bank once. */
 template <class S, int ROWS, int THREADS>
-struct ct_feed<S, ROWS, THREADS, true, false> : ct_lines<true, sizeof(typename S::word), ROWS> {
+struct ct_feed<S, ROWS, THREADS, true, 0> : ct_lines<true, sizeof(typename S::word), ROWS> {
     typedef ct_lines<true, sizeof(typename S::word), ROWS> lines;
     typedef typename S::word word;
     typedef typename S::index index;
@@ -107,30 +107,77 @@ struct ct_product<CT_TF32_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_TF32_GROUP
 /* A feed by a tensor map, whose boxes lie as tiles do: along k a tile is one, along the rows one is 128 bytes
  * of them. The first thread asks for all. */
 template <class S, int ROWS, int THREADS>
-struct ct_feed<S, ROWS, THREADS, false, true> : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
+struct ct_boxes : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     typedef ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> lines;
     typedef typename S::index index;
-    enum { STEP = 16, COUNT = lines::BYTES_OF_TILE / STEP / THREADS, BOXED = 1 };
+    enum {
+        STEP = 16,
+        COUNT = lines::BYTES_OF_TILE / STEP / THREADS,
+        BLOCKS = S::ALONG_K ? 1 : lines::SPAN / CT_BLOCK,
+        OF_BLOCK = CT_BLOCK / lines::WORD,
+        BOXED = 1
+    };
     static_assert(COUNT * STEP * THREADS == lines::BYTES_OF_TILE && (S::ALONG_K || lines::PITCH == CT_BLOCK),
                   "whole boxes, and pieces of threads");
-    int first;
 
     /* Its pieces, where it rounds what has come. */
     INLINE bool has_piece(int) const { return true; }
     INLINE int place_of(int i) const { return (i * THREADS + (int)threadIdx.x) * STEP; }
+    /* Where box i of a tile lies. */
+    static INLINE kd_saddr box_of(kd_saddr tile, int i) {
+        return tile + (unsigned)(i * lines::LINES * CT_BLOCK);
+    }
+    INLINE void put(unsigned char *) const {}
+};
+
+template <class S, int ROWS, int THREADS>
+struct ct_feed<S, ROWS, THREADS, false, CT_BOXES> : ct_boxes<S, ROWS, THREADS> {
+    typedef ct_boxes<S, ROWS, THREADS> boxes;
+    typedef typename S::index index;
+    int first;
+
     INLINE void begin(const S &, index from) { first = (int)from; }
     INLINE void fetch(const S &s, kd_saddr tile, index k, index, kd_saddr barrier) {
         if (threadIdx.x != 0) return;
-        if constexpr (S::ALONG_K) {
-            kd_copy_box(tile, s.map, (int)k, first, s.matrix(), barrier);
-        } else {
-            enum { BLOCKS = lines::SPAN / CT_BLOCK, OF_BLOCK = CT_BLOCK / lines::WORD };
-            CT_UNROLL for (int i = 0; i < BLOCKS; i++)
-                kd_copy_box(tile + (unsigned)(i * lines::LINES * CT_BLOCK), s.map, first + i * OF_BLOCK,
-                            (int)k, s.matrix(), barrier);
+        CT_UNROLL for (int i = 0; i < boxes::BLOCKS; i++) {
+            int row = first + i * boxes::OF_BLOCK;
+            kd_copy_box(boxes::box_of(tile, i), s.map, S::ALONG_K ? (int)k : row, S::ALONG_K ? row : (int)k,
+                        s.matrix(), barrier);
         }
     }
-    INLINE void put(unsigned char *) const {}
+};
+
+/* The same of images. Along k, rows are positions, and a tile's terms channels of one tap; else its terms are
+ * positions, and the rows of a box such channels. Rows that are none get those of another, and nobody reads
+ * what becomes of them; positions that are none are zeros. */
+template <class S, int ROWS, int THREADS>
+struct ct_feed<S, ROWS, THREADS, false, CT_IMAGES> : ct_boxes<S, ROWS, THREADS> {
+    typedef ct_boxes<S, ROWS, THREADS> boxes;
+    typedef typename S::index index;
+    ct_window held[boxes::BLOCKS];
+
+    INLINE void begin(const S &s, index from) {
+        CT_UNROLL for (int i = 0; i < boxes::BLOCKS; i++) {
+            index row = from + i * boxes::OF_BLOCK;
+            if constexpr (S::ALONG_K)
+                held[i] = s.position(row);
+            else
+                held[i] = s.tap(row < s.count() ? row : 0);
+        }
+    }
+    INLINE void fetch(const S &s, kd_saddr tile, index k, index, kd_saddr barrier) {
+        if (threadIdx.x != 0) return;
+        ct_window at;
+        if constexpr (S::ALONG_K)
+            at = s.tap(k);
+        else
+            at = s.position(k);
+        CT_UNROLL for (int i = 0; i < boxes::BLOCKS; i++) {
+            const ct_window &pixel = S::ALONG_K ? held[i] : at, &tap = S::ALONG_K ? at : held[i];
+            kd_copy_image<S::WINDOWS>(boxes::box_of(tile, i), s.map, tap.at, pixel.x, pixel.at, tap.x,
+                                      barrier);
+        }
+    }
 };
 
 /* The first thread says what is expected; all wait, for tiles in the order in which there is room for them.

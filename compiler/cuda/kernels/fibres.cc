@@ -300,7 +300,9 @@ static void go_on(bool own) {
 struct map {
     unsigned long address;
     int mark, word, swizzle, box[3];
-    long size[3], step[2];
+    long size[5], step[4];
+    short low[3], high[3];
+    unsigned char hop[3], windows;
 };
 
 /* The kernels of the source, a nameless one last: compiler/cuda/emulate.c writes this behind it. */

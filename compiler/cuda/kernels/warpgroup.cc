@@ -120,7 +120,7 @@ enum { MOST_BARRIERS = 16, MOST_BOXES = 16, MAP_MARK = 0x706d };
 struct box {
     unsigned char *to;
     const map *from;
-    int at[3];
+    int at[5], by[3]; /* by: of images */
 };
 /* A phase of a barrier ends when all have arrived and as many bytes have come as they said. */
 struct barrier_of_copies {
@@ -158,11 +158,12 @@ static inline void barrier_expect(unsigned long at, int bytes, int line) {
     b->expected += bytes, b->missing--;
     if (!b->missing) wake_waiting(b);
 }
-static inline void copy_box(unsigned long to, const map *from, int x, int y, int z, unsigned long barrier,
-                            int line) {
+static inline void copy_box(unsigned long to, const map *from, const int (&at)[5], const int (&by)[3],
+                            int windows, unsigned long barrier, int line) {
     barrier_of_copies *b = barrier_at(barrier, line);
     if (!b->fenced) fail("line %d: nobody has fenced the barrier's beginning", line);
     if ((unsigned long)from % 64 || from->mark != MAP_MARK) fail("line %d: no tensor map", line);
+    if (from->windows != windows) fail("line %d: a map of %d windows", line, from->windows);
     if (from->box[0] * from->word != from->swizzle)
         fail("line %d: boxes whose lines are no %d bytes are not emulated", line, from->swizzle);
     long bytes = (long)from->box[0] * from->box[1] * from->box[2] * from->word;
@@ -171,29 +172,61 @@ static inline void copy_box(unsigned long to, const map *from, int x, int y, int
     if ((to - (unsigned long)now.dynamic) % 128) fail("line %d: a box at no multiple of 128", line);
     if (b->nboxes == MOST_BOXES) fail("line %d: more boxes under way than are emulated", line);
     __builtin_memset(p, 0xff, bytes);
-    b->boxes[b->nboxes++] = {p, from, {x, y, z}};
+    box *own = &b->boxes[b->nboxes++];
+    own->to = p, own->from = from;
+    __builtin_memcpy(own->at, at, sizeof at), __builtin_memcpy(own->by, by, sizeof by);
     b->coming += bytes, now.boxes++;
 }
-/* Its lines one behind the other, pieces turned by bits of their address; zeros outside of the tensor. */
+/* A line of it, `from` bytes behind where dynamic memory begins: elements from c on. Pieces are turned by
+ * bits of their address; zeros outside of the tensor. */
+static inline void bring_line(const map *m, long from, const long (&c)[5]) {
+    int axes = m->windows ? m->windows + 2 : 3;
+    bool in = true;
+    const char *line = (const char *)m->address;
+    for (int i = 1; i < axes; i++) in = in && c[i] >= 0 && c[i] < m->size[i], line += c[i] * m->step[i - 1];
+    for (int x = 0; x < m->box[0]; x++) {
+        long at = from + (long)x * m->word;
+        at ^= (at >> 7 & (m->swizzle / 16 - 1)) << 4;
+        if (in && c[0] + x >= 0 && c[0] + x < m->size[0])
+            __builtin_memcpy(now.dynamic + at, line + (c[0] + x) * m->word, m->word);
+        else
+            __builtin_memset(now.dynamic + at, 0, m->word);
+    }
+}
+/* Pixels of images, from one on to the next along W; behind the last of a line to the first of the next. */
+static inline void bring_pixels(const box *b) {
+    const map *m = b->from;
+    long at[5];
+    for (int i = 0; i < 5; i++) at[i] = b->at[i];
+    for (int pixel = 0; pixel < m->box[1]; pixel++) {
+        long c[5];
+        for (int i = 0; i < 5; i++) c[i] = at[i] + (i >= 1 && i <= m->windows ? b->by[i - 1] : 0);
+        bring_line(m, b->to - now.dynamic + (long)pixel * m->swizzle, c);
+        int i = 0;
+        for (; i < m->windows; i++) {
+            at[1 + i] += m->hop[i];
+            if (at[1 + i] <= m->size[1 + i] - 1 + m->high[i]) break;
+            at[1 + i] = m->low[i];
+        }
+        if (i == m->windows) at[1 + i]++;
+    }
+}
 static inline void bring_box(const box *b) {
     const map *m = b->from;
     long from = b->to - now.dynamic;
+    if (m->windows) return bring_pixels(b);
     for (int z = 0; z < m->box[2]; z++)
         for (int y = 0; y < m->box[1]; y++, from += m->swizzle)
-            for (int x = 0; x < m->box[0]; x++) {
-                long at = from + (long)x * m->word;
-                int c[3] = {b->at[0] + x, b->at[1] + y, b->at[2] + z};
-                bool in = true;
-                for (int i = 0; i < 3; i++) in = in && c[i] >= 0 && c[i] < m->size[i];
-                at ^= (at >> 7 & (m->swizzle / 16 - 1)) << 4;
-                if (in)
-                    __builtin_memcpy(now.dynamic + at,
-                                     (const char *)m->address + (long)c[0] * m->word + c[1] * m->step[0] +
-                                         c[2] * m->step[1],
-                                     m->word);
-                else
-                    __builtin_memset(now.dynamic + at, 0, m->word);
-            }
+            bring_line(m, from, {b->at[0], (long)b->at[1] + y, (long)b->at[2] + z, 0, 0});
+}
+static inline void check_image(const map *m, const int (&x)[3], const int (&by)[3], int windows, int line) {
+    for (int i = 0; i < windows && m->windows == windows; i++) {
+        long first = m->low[i], last = m->size[1 + i] - 1 + m->high[i];
+        if (x[i] < first || x[i] > last || (x[i] - first) % m->hop[i])
+            fail("line %d: pixel %d of axis %d is none that the map tells", line, x[i], i);
+        if (by[i] < 0 || by[i] >= 1 << 16 / windows)
+            fail("line %d: pixels %d away along axis %d", line, by[i], i);
+    }
 }
 /* Boxes come as late as the wait for them allows. */
 static inline void barrier_wait(unsigned long at, int parity, int line) {
@@ -266,5 +299,12 @@ inline void kd_barrier_wait(kd_saddr at, int parity, int line = __builtin_LINE()
 }
 inline void kd_copy_box(kd_saddr to, const kd_map *from, int x, int y, int z, kd_saddr barrier,
                         int line = __builtin_LINE()) {
-    emulated::copy_box(to, from, x, y, z, barrier, line);
+    emulated::copy_box(to, from, {x, y, z, 0, 0}, {0, 0, 0}, 0, barrier, line);
+}
+template <int WINDOWS>
+void kd_copy_image(kd_saddr to, const kd_map *from, int channel, const int (&x)[3], int n, const int (&by)[3],
+                   kd_saddr barrier, int line = __builtin_LINE()) {
+    int at[5] = {channel, x[0], WINDOWS > 1 ? x[1] : n, WINDOWS > 2 ? x[2] : n, n};
+    emulated::check_image(from, x, by, WINDOWS, line);
+    emulated::copy_box(to, from, at, by, WINDOWS, barrier, line);
 }

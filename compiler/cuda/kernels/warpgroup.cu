@@ -178,3 +178,28 @@ KD_INLINE void kd_copy_box(kd_saddr to, const kd_map *from, int x, int y, int z,
         "l"(from), "r"(barrier), "r"(x), "r"(y), "r"(z)
         : "memory");
 }
+/* The same of a map of images of so many WINDOWS: channels from `channel` on of the pixels from x[0] (along W),
+ * x[1], ... of image n on, which is one of those that the map tells; each that far from it along W, H and D, as
+ * `by` says, 0 or more, and less than 2^(16 / WINDOWS) (PTX ISA: im2col mode). */
+template <int WINDOWS>
+KD_INLINE void kd_copy_image(kd_saddr to, const kd_map *from, int channel, const int (&x)[3], int n,
+                             const int (&by)[3], kd_saddr barrier) {
+    static_assert(WINDOWS >= 1 && WINDOWS <= 3, "spatial axes");
+    if constexpr (WINDOWS == 1)
+        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+                     "[%1, {%3, %4, %5}], [%2], {%6};" ::"r"(to),
+                     "l"(from), "r"(barrier), "r"(channel), "r"(x[0]), "r"(n), "h"((unsigned short)by[0])
+                     : "memory");
+    if constexpr (WINDOWS == 2)
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+                     "[%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to),
+                     "l"(from), "r"(barrier), "r"(channel), "r"(x[0]), "r"(x[1]), "r"(n),
+                     "h"((unsigned short)by[0]), "h"((unsigned short)by[1])
+                     : "memory");
+    if constexpr (WINDOWS == 3)
+        asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+                     "[%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(to),
+                     "l"(from), "r"(barrier), "r"(channel), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(n),
+                     "h"((unsigned short)by[0]), "h"((unsigned short)by[1]), "h"((unsigned short)by[2])
+                     : "memory");
+}

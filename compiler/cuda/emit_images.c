@@ -1,0 +1,125 @@
+/* Images that windows slide over, which a tensor map describes (ir/tensor_map.h: windows), and whose boxes
+ * are tiles as wgmma takes them: pixels of one tap, along the terms as a convolution has them, or along the
+ * rows, as a weight's gradient. A tile or line of a box has channels of one tap alone, so a group's are a
+ * multiple of what it holds. */
+#include "compiler/cuda/emit_tiles.h"
+
+enum { LINE = 64, BLOCK = 128 /* bytes: CT_LINE, CT_BLOCK */ };
+
+/* Along axis i of the driver's order (W first): which of the product's three it is. */
+static int axis_of(int i) { return 2 - i; }
+
+/* Which tap reads the least pixel of its window, and how far from there that tap is, with its sign. */
+static int64_t taps_of(const dl_product *p, const dl_operand *o, int axis) {
+    return p->number[o->taps].at[axis].size;
+}
+static int64_t low_of(const dl_product *p, const dl_operand *o, int axis) {
+    const dl_slide *s = &o->slide[axis];
+    return s->begin + (s->spread < 0 ? s->spread * (taps_of(p, o, axis) - 1) : 0);
+}
+
+/* Where the product has it as an image of one tensor, which it reads at all positions alike. */
+static bool is_plain(const dl_product *p, const dl_operand *o) {
+    bool varies = p->alone || dl_product_many(p) != p->number[DL_BATCH].size;
+    for (int i = 0; i < DL_NUMBERS; i++)
+        varies |= p->number[i].varies || p->number[i].size < 1 || p->number[i].size > INT32_MAX;
+    return !varies && o->is_image && o->nparts == 1 && dl_operand_part(p, o, 0)->dtype == o->dtype &&
+           (o->along_k ? o->taps : o->positions) == DL_TERMS;
+}
+
+/* Corners within which the positions lie, all of them and no other, and the hops between them. */
+static bool find_windows(const dl_product *p, const dl_operand *o, dl_tensor_map *map) {
+    for (int i = 0; i < map->windows; i++) {
+        int axis = axis_of(i);
+        const dl_slide *s = &o->slide[axis];
+        int64_t low = low_of(p, o, axis), size = o->limit[axis],
+                last = low + (p->number[o->positions].at[1 + axis].size - 1) * s->hop,
+                far = (s->spread < 0 ? -s->spread : s->spread) * (taps_of(p, o, axis) - 1);
+        if (low < INT16_MIN || low > INT16_MAX || last - (size - 1) < INT16_MIN ||
+            last - (size - 1) > INT16_MAX || s->hop > INT16_MAX || far > dl_tensor_map_far(map->windows))
+            return false;
+        map->low[i] = (int)low, map->high[i] = (int)(last - (size - 1)), map->hop[i] = (int)s->hop;
+    }
+    return true;
+}
+
+bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map) {
+    if (!p->has_maps || (!o->along_k && p->word != 2) || !is_plain(p, o)) return false;
+    const dl_type *t = dl_operand_part(p, o, 0);
+    int line = o->along_k ? LINE : BLOCK;
+    int64_t stride[DL_MAX_RANK];
+    dl_type_strides(t, stride);
+    if (stride[1] != 1 || p->number[o->channels].at[o->channel].size % (line / p->word)) return false;
+    *map = (dl_tensor_map){.param = o->param[0],
+                           .dtype = o->dtype,
+                           .swizzle = line,
+                           .windows = p->c->windows.n,
+                           .box = {line / p->word, o->along_k ? rows : LINE / p->word, 1},
+                           .offset = o->base[0] * p->word};
+    map->size[0] = t->axis[1].size, map->size[map->windows + 1] = t->axis[0].size;
+    map->step[map->windows] = stride[0] * p->word;
+    for (int i = 0; i < map->windows; i++) {
+        int axis = map->windows + 1 - i; /* of the tensor */
+        map->size[1 + i] = t->axis[axis].size, map->step[i] = stride[axis] * p->word;
+    }
+    return find_windows(p, o, map) && dl_tensor_map_fits(map, dl_type_bytes(t));
+}
+
+static void put_head(dl_emitter *e, const char *name, const dl_number *n, const char *at) {
+    dl_putf(e->out, "    INLINE ct_window %s(%s i) const {\n        ct_window w;\n", name, e->dialect->index);
+    dl_product_split(e, n, "i");
+    dl_putf(e->out, "        w.at = (int)%s;\n", at);
+}
+
+/* Signs stand in the text, so that all that have the same are alike but for numbers (fold.c). */
+static void put_position(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    const dl_number *n = &p->number[o->positions];
+    put_head(e, "position", n, n->at[0].name);
+    for (int i = 0; i < 3; i++) {
+        int axis = axis_of(i);
+        if (i >= p->c->windows.n) {
+            dl_putf(e->out, "        w.x[%d] = 0;\n", i);
+            continue;
+        }
+        int64_t low = low_of(p, o, axis);
+        dl_putf(e->out, "        w.x[%d] = (int)%s * %lld %c %lld;\n", i, n->at[1 + axis].name,
+                (long long)o->slide[axis].hop, low > 0 ? '+' : '-', (long long)(low > 0 ? low : -low));
+    }
+    dl_puts(e->out, "        return w;\n    }\n");
+}
+
+/* Taps that go down count from the last one. */
+static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    const dl_number *n = &p->number[o->taps], *groups = &p->number[DL_BATCH];
+    const char *channel = n->at[o->channel].name;
+    put_head(e, "tap", n,
+             groups->size == 1 ? channel
+                               : dl_format(e->arena, "(%s + %s * %lld)", channel, groups->at[o->group].name,
+                                           (long long)o->step[0][DL_BATCH][o->group]));
+    for (int i = 0; i < 3; i++) {
+        int axis = axis_of(i);
+        int64_t spread = i < p->c->windows.n ? o->slide[axis].spread : 0;
+        const char *name = n->at[axis].name;
+        if (!spread)
+            dl_putf(e->out, "        w.x[%d] = 0;\n", i);
+        else if (spread > 0)
+            dl_putf(e->out, "        w.x[%d] = (int)%s * %lld;\n", i, name, (long long)spread);
+        else
+            dl_putf(e->out, "        w.x[%d] = (%lld - (int)%s) * %lld;\n", i,
+                    (long long)(taps_of(p, o, axis) - 1), name, (long long)-spread);
+    }
+    dl_puts(e->out, "        return w;\n    }\n");
+}
+
+void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    const char *name = e->k->name, *which = o->is_left ? "left" : "right";
+    dl_putf(e->out,
+            "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n"
+            "    enum { ALONG_K = %d, BYTES = CT_IMAGES, WINDOWS = %d };\n    const kd_map *map;\n"
+            "    INLINE index count() const { return %s(); }\n",
+            name, which, name, dl_emit_element_type(o->dtype), e->dialect->index, o->along_k, p->c->windows.n,
+            o->is_left ? "rows" : "columns");
+    put_position(e, p, o);
+    put_tap(e, p, o);
+    dl_puts(e->out, "};\n");
+}

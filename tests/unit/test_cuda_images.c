@@ -1,0 +1,279 @@
+/* Convolutions whose image comes by a tensor map of images (TMA's im2col mode), as plans of their own: beside
+ * the interpreter, forward and both gradients, at small awkward sizes; what has no such way; maps that are
+ * refused, and maps that tell other pixels, which are found. Exit 77 (skip) without a C++ compiler. */
+#include "compiler/cuda/nvrtc.h"
+#include "tests/unit/mapped.h"
+
+typedef enum { FORWARD, BY_IMAGE, BY_WEIGHT } direction;
+
+/* Axes of three are D, H, W, the last `windows` of them there. */
+typedef struct {
+    direction of;
+    dl_dtype type; /* f32: in TF32 */
+    int windows, n, c, o, size[3], taps[3], stride[3], low[3], high[3], dilation[3], groups;
+} convolution;
+
+static int out_of(const convolution *c, int i) {
+    return (c->size[i] + c->low[i] + c->high[i] - (c->taps[i] - 1) * c->dilation[i] - 1) / c->stride[i] + 1;
+}
+
+/* "[1, 2]", of the axes that are there. */
+static const char *list(dl_arena *arena, const convolution *c, const int *of) {
+    const char *text = "";
+    for (int i = 3 - c->windows; i < 3; i++)
+        text = dl_format(arena, "%s%s%d", text, *text ? ", " : "", of[i]);
+    return dl_format(arena, "[%s]", text);
+}
+
+/* "bf16[N=2, C=32, H=5, W=7]", its axes called by those letters. */
+static const char *type_of(dl_arena *arena, const convolution *c, const char *first, int a,
+                           const char *second, int b, const char *k, const int *of) {
+    const char *text = dl_format(arena, "%s[%s=%d, %s=%d", dl_dtype_name(c->type), first, a, second, b);
+    for (int i = 3 - c->windows; i < 3; i++) text = dl_format(arena, "%s, %s%c=%d", text, k, "DHW"[i], of[i]);
+    return dl_format(arena, "%s]", text);
+}
+
+static const char *text_of(dl_arena *arena, const convolution *c) {
+    static const char *const ops[] = {"conv", "conv_grad_input", "conv_grad_weight"};
+    int out[3];
+    for (int i = 0; i < 3; i++) out[i] = out_of(c, i);
+    const char *x = type_of(arena, c, "N", c->n, "C", c->c, "", c->size),
+               *y = type_of(arena, c, "N", c->n, "C", c->o, "", out),
+               *w = type_of(arena, c, "O", c->o, "C", c->c / c->groups, "k", c->taps);
+    const char *a = c->of == BY_IMAGE ? y : x, *b = c->of == BY_WEIGHT ? y : w,
+               *to = c->of == FORWARD    ? y
+                     : c->of == BY_IMAGE ? x
+                                         : w;
+    const char *made = c->of == FORWARD ? ""
+                                        : dl_format(arena, ", %s=%s", c->of == BY_IMAGE ? "size" : "kernel",
+                                                    list(arena, c, c->of == BY_IMAGE ? c->size : c->taps));
+    return dl_format(arena,
+                     "graph @predict {\n  input $x = %%0 : %s\n  input $v = %%1 : %s\n"
+                     "  %%2 = %s $x, $v {stride=%s, pad_lo=%s, pad_hi=%s, dilation=%s, groups=%d%s} : %s\n"
+                     "  %%3 = relu %%2 : %s\n  output \"y\" = %%3\n}\n",
+                     a, b, ops[c->of], list(arena, c, c->stride), list(arena, c, c->low),
+                     list(arena, c, c->high), list(arena, c, c->dilation), c->groups, made, to, to);
+}
+
+#define ONES                                                                                                 \
+    { 1, 1, 1 }
+static const convolution plain = {FORWARD,   DL_BF16, 2,         3,         64,   24, {1, 7, 9},
+                                  {1, 3, 3}, ONES,    {0, 1, 1}, {0, 1, 1}, ONES, 1},
+                         strided = {FORWARD,   DL_BF16,   2,         2,         32,        40, {1, 11, 14},
+                                    {1, 3, 2}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, {1, 2, 3}, 1},
+                         by_weight = {BY_WEIGHT, DL_BF16, 2,         3,         64,   24, {1, 7, 9},
+                                      {1, 3, 3}, ONES,    {0, 1, 1}, {0, 1, 1}, ONES, 1};
+
+static void check(const char *dir, const convolution *c, const dl_target *t) {
+    dl_arena *arena = dl_arena_new(NULL);
+    mapped_check(dir, text_of(arena, c), t, 2);
+    dl_arena_free(arena);
+}
+
+static void test_cases(const char *dir, const dl_target *t) {
+    static const convolution of[] = {
+        /* a line of one axis; three axes, padded unlike at both ends, of other strides and dilation */
+        {FORWARD, DL_F16, 1, 3, 32, 16, {1, 1, 45}, {1, 1, 5}, {1, 1, 2}, {0, 0, 2}, {0, 0, 1}, {1, 1, 2}, 1},
+        {FORWARD, DL_BF16, 3, 2, 32, 24, {5, 6, 7}, {3, 2, 3}, {1, 2, 1}, {1, 0, 2}, {0, 2, 1}, {1, 2, 3}, 1},
+        /* groups; rows of the image that no window reads; a window as high as the image */
+        {FORWARD, DL_BF16, 2, 2, 64, 64, {1, 6, 5}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 2},
+        {FORWARD, DL_F16, 2, 3, 32, 70, {1, 9, 8}, {1, 2, 2}, {1, 3, 4}, {0, 0, 0}, {0, 0, 0}, ONES, 1},
+        {FORWARD, DL_BF16, 2, 5, 96, 8, {1, 3, 5}, {1, 3, 4}, ONES, {0, 0, 0}, {0, 0, 0}, ONES, 1},
+        /* padding alone, at one end and beyond what the window needs */
+        {FORWARD, DL_BF16, 2, 1, 32, 16, {1, 3, 3}, {1, 2, 2}, ONES, {0, 3, 0}, {0, 0, 4}, ONES, 1},
+        {FORWARD, DL_F32, 2, 2, 48, 20, {1, 7, 6}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
+        {BY_IMAGE, DL_BF16, 2, 2, 24, 32, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
+        {BY_IMAGE, DL_F16, 3, 1, 16, 32, {4, 5, 6}, {2, 3, 1}, ONES, {1, 0, 0}, {0, 1, 0}, {1, 2, 1}, 1},
+        {BY_IMAGE, DL_BF16, 2, 2, 64, 64, {1, 6, 5}, {1, 2, 3}, ONES, {0, 1, 1}, {0, 0, 1}, ONES, 2},
+        {BY_WEIGHT, DL_F16, 2, 2, 128, 70, {1, 9, 8}, {1, 2, 3}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, ONES, 1},
+        {BY_WEIGHT, DL_BF16, 3, 2, 64, 24, {3, 5, 6}, {2, 3, 2}, ONES, {1, 1, 0}, {0, 1, 1}, {1, 2, 1}, 1},
+        {BY_WEIGHT, DL_BF16, 1, 3, 64, 40, {1, 1, 61}, {1, 1, 3}, ONES, {0, 0, 1}, {0, 0, 1}, ONES, 1},
+        {BY_WEIGHT, DL_BF16, 2, 2, 128, 64, {1, 6, 5}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 2}};
+    check(dir, &plain, t), check(dir, &strided, t), check(dir, &by_weight, t);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) check(dir, &of[i], t);
+}
+
+/* Two convolutions whose code is one function, which takes what differs as numbers: places of positions and
+ * taps, too. */
+static void test_folded(const char *dir, const dl_target *t) {
+    static const char text[] =
+        "graph @predict {\n  input $x = %0 : bf16[N=2, C=32, H=9, W=10]\n"
+        "  input $v = %1 : bf16[O=32, C=32, kH=3, kW=3]\n"
+        "  %2 = conv $x, $v {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : bf16[N=2, C=32, H=9, W=10]\n"
+        "  %3 = sign %2 : bf16[N=2, C=32, H=9, W=10]\n"
+        "  %4 = conv %3, $v {stride=[2, 1], pad_lo=[2, 0], pad_hi=[1, 3]} : bf16[N=2, C=32, H=5, W=11]\n"
+        "  %5 = sign %4 : bf16[N=2, C=32, H=5, W=11]\n  output \"y\" = %5\n}\n";
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_plan *p = mapped_plan(arena, text, t, false);
+    const char *symbol = "";
+    int same = 0;
+    for (int i = 0; p && i < p->kernels.n; i++)
+        for (int j = 0; j < p->kernels.at[i].entries.n; j++) {
+            const dl_plan_entry *e = &p->kernels.at[i].entries.at[j];
+            if (e->maps.n == 0) continue;
+            CHECK(strstr(p->kernels.at[i].variant, "im2col"), "%s", p->kernels.at[i].variant);
+            same += strcmp(e->symbol, symbol) == 0 && e->numbers.n > 0, symbol = e->symbol;
+        }
+    CHECK(same == 1, "%d share their code", same);
+    mapped_check(dir, text, t, 2);
+    dl_arena_free(arena);
+}
+
+static void test_random(const char *dir, const dl_target *t) {
+    rng r = {5};
+    for (int i = 0; i < 12; i++) {
+        convolution c = {
+            .of = i % 3, .type = i % 2 ? DL_BF16 : DL_F16, .windows = 1 + i / 3 % 3, .groups = 1};
+        c.n = pick(&r, 1, 4), c.c = 32 * pick(&r, 1, 3), c.o = 8 * pick(&r, 1, 9);
+        if (c.of == BY_IMAGE) c.o = 32 * pick(&r, 1, 2);
+        if (c.of == BY_WEIGHT) c.c = 64;
+        for (int a = 0; a < 3; a++) {
+            bool here = a >= 3 - c.windows, strides = here && c.of != BY_IMAGE;
+            c.size[a] = here ? pick(&r, 3, c.windows == 1 ? 90 : 9) : 1;
+            c.taps[a] = here ? pick(&r, 1, 3) : 1, c.dilation[a] = here ? pick(&r, 1, 2) : 1;
+            c.stride[a] = strides ? pick(&r, 1, 3) : 1;
+            c.low[a] = here ? pick(&r, 0, 2) : 0, c.high[a] = here ? pick(&r, 1, 2) : 0;
+        }
+        if (c.windows > 1) c.taps[2] = 3; /* else it may be a matrix */
+        if (c.windows == 1) c.taps[2] = 4;
+        check(dir, &c, t);
+    }
+}
+
+/* ---- what has no such way ---- */
+
+static void test_demands(const dl_target *t) {
+    convolution of[10];
+    int n = 0;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) of[i] = i == 8 ? by_weight : i == 9 ? strided : plain;
+    of[n++].c = 40;     /* a tile's terms would be two taps' */
+    of[n++].groups = 8; /* of 8 channels each */
+    of[n].size[1] = 20, of[n++].stride[1] = 9;
+    of[n].low[1] = 129, of[n++].size[1] = 3; /* a corner of more than 8 bits */
+    of[n].size[2] = 300, of[n++].dilation[2] = 128;
+    of[n].of = BY_IMAGE, of[n].o = 32, of[n++].stride[1] = 2; /* positions of two parities */
+    of[n].windows = 3, of[n].size[0] = 40, of[n].dilation[0] = 16, of[n].taps[0] = 3, n++;
+    of[n].taps[1] = of[n].taps[2] = 1, of[n].low[1] = of[n].low[2] = of[n].high[1] = of[n].high[2] = 0, n++;
+    of[n++].c = 96;
+    of[n++].type = DL_F32, of[9].of = BY_WEIGHT, of[9].c = 64; /* nothing turns floats */
+    for (int i = 0; i < n; i++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        const dl_plan *p = mapped_plan(arena, text_of(arena, &of[i]), t, false);
+        const char *variant = p ? p->kernels.at[p->kernels.n - 1].variant : "";
+        CHECK(p && !(variant && strstr(variant, "im2col")), "%d: %s", i, variant);
+        dl_arena_free(arena);
+    }
+    dl_target without = *t;
+    without.has_maps = false;
+    dl_arena *arena = dl_arena_new(NULL);
+    CHECK(!entry_with_maps(mapped_plan(arena, text_of(arena, &plain), &without, false)));
+    dl_arena_free(arena);
+}
+
+static dl_tensor_map *map_of(const dl_plan *p) {
+    dl_plan_entry *e = entry_with_maps(p);
+    for (int i = 0; e && i < e->maps.n; i++)
+        if (e->maps.at[i].windows) return &e->maps.at[i];
+    CHECK(e == NULL, "no map of images");
+    return NULL;
+}
+
+static void test_damaged(const dl_target *t) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_plan *p = mapped_plan(arena, text_of(arena, &plain), t, true);
+    dl_tensor_map *m = map_of(p), good = m ? *m : (dl_tensor_map){0};
+    CHECK(dl_plan_check(p, &(dl_error){0}));
+    for (int i = 0; m && i < 14; i++) {
+        dl_error err = {0};
+        *m = good;
+        if (i == 0) m->windows = 4;
+        if (i == 1) m->windows = 1;
+        if (i == 2) m->low[0] = -129;
+        if (i == 3) m->low[1] = 128;
+        if (i == 4) m->high[0] = 128;
+        if (i == 5) m->high[1] = -129;
+        if (i == 6) m->hop[0] = 0;
+        if (i == 7) m->hop[1] = 9;
+        if (i == 8) m->low[0] = 9; /* a box of no pixels */
+        if (i == 9) m->box[2] = 2;
+        if (i == 10) m->size[3]++;
+        if (i == 11) m->step[2] += 8;
+        if (i == 12) m->hop[2] = 1;
+        if (i == 13) m->box[1] = 257;
+        CHECK(!dl_plan_check(p, &err) && strstr(err.message, "entry"), "%d: %s", i, err.message);
+    }
+    dl_arena_free(arena);
+}
+
+/* A driver without the function is no driver for such a plan. */
+static void test_old_driver(const dl_target *t) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_plan *p = mapped_plan(arena, text_of(arena, &plain), t, true);
+    dlr_fake_set((dlr_fake_options){.no_images = true});
+    dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
+    CHECK(!exec && err.code == DL_RESOURCE && strstr(err.message, "cuTensorMapEncodeIm2col"), "%s",
+          err.message);
+    dlr_exec_close(exec);
+    dlr_fake_set((dlr_fake_options){0});
+    dl_arena_free(arena);
+}
+
+/* ---- maps of other pixels ---- */
+
+/* Each is made by the driver, and its kernel fails, or its sums are wrong. */
+static void test_other_maps(const dl_target *t) {
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *text = text_of(arena, &strided);
+    dl_plan *p = mapped_plan(arena, text, t, true);
+    dl_tensor_map *m = map_of(p), good = m ? *m : (dl_tensor_map){0};
+    mapped_numbers all = mapped_interpret(arena, text);
+    for (int i = 0; m && i < 15; i++) {
+        dl_error err = {0};
+        *m = good;
+        if (i == 1) m->low[0]--;
+        if (i == 2) m->low[1]++;
+        if (i == 3) m->high[0] += m->hop[0];
+        if (i == 4) m->high[1] -= m->hop[1];
+        if (i == 5) m->hop[0]--;
+        if (i == 6) m->hop[1]--;
+        if (i == 7) m->box[1] /= 2;
+        if (i == 8) m->size[1] -= 2, m->high[0] += 2;
+        if (i == 9) m->size[2] -= 2, m->high[1] += 2;
+        if (i == 10) m->size[3]--;
+        if (i == 11) m->size[0] -= 8;
+        if (i == 12) m->offset += 16, m->size[3]--;
+        if (i == 13) m->low[0] = m->low[1], m->low[1] = good.low[0]; /* axes the other way round */
+        if (i == 14) m->hop[0] = m->hop[1], m->hop[1] = good.hop[0];
+        CHECK(dl_plan_check(p, &err), "%d: %s", i, err.message);
+        int64_t wrong = mapped_wrong(p, &all, &err);
+        CHECK(i ? wrong != 0 : wrong == 0, "%d: %lld %s", i, (long long)wrong, err.message);
+        if (getenv("DL_TEST_SHOW")) printf("map %d: %lld %s\n", i, (long long)wrong, err.message);
+    }
+    mapped_free(&all);
+    dl_arena_free(arena);
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_images_XXXXXX";
+    dl_error err = {0};
+    uint64_t key;
+    if (!test_cache(dir)) return 1;
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    bool here = t && t->backend->toolchain(arena, t, &key, &err);
+    dl_arena_free(arena);
+    if (!here) {
+        printf("SKIP: %s\n", err.message);
+        return 77;
+    }
+    mapped_way = "im2col";
+    test_demands(t);
+    test_damaged(t);
+    test_old_driver(t);
+    test_other_maps(t);
+    test_cases(dir, t);
+    test_folded(dir, t);
+    test_random(dir, t);
+    return dl_test_end();
+}
