@@ -1,4 +1,4 @@
-"""On a GPU: kernels beside the interpreter, curves beside the CPU's, a step's launches, memory as it was predicted and as it ends, what
+"""On a GPU: kernels beside the interpreter, curves beside the CPU's, samples beside the host's, a step's launches, memory as it was predicted and as it ends, what
 DLR_DEBUG=guard finds, a profile.
 
 check_device.py BUILD [--device=cuda]     from the project's root; Python's own library, NVRTC and a GPU (77: there is none)
@@ -7,6 +7,7 @@ check_device.py BUILD --device=cuda:emulated: the same without, in minutes
 import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -67,6 +68,22 @@ def test_curves():
         losses = {which: [json.loads(line)["loss"] for line in found] for which, found in lines.items()}
         check(all(abs(a - b) <= far * abs(a) for a, b in zip(losses["cpu"], losses["device"])), f"{name}: {losses}")
         check(lines["device"] == lines["again"] == lines["guarded"], f"{name}: other bits: {lines}")
+
+
+def test_samples():
+    """Pictures that the device makes of bytes, moved by parts of a point, train to the bits of those that the host makes."""
+    draw = random.Random(7)
+    for name, n in ("data_batch_1.bin", 8), ("test_batch.bin", 4):
+        with open(f"{TMP}/{name}", "wb") as f:
+            for k in range(n):
+                f.write(bytes([k % 10]) + draw.randbytes(3072))
+    weights = {}
+    for loader in "cifar10", "dali", "dali-lowmem":
+        r = run("dlrun", *cases.CLASSIFIER, *cases.batch(2), *cases.MODES["bf16"], "--data=cifar10", f"--data_dir={TMP}", "--zoom_range=0.3", "--num_epochs=1",
+                f"--data_loader_config={loader}", f"--expdir={TMP}/samples_{loader}", f"--save_weights={TMP}/{loader}.safetensors")
+        check(r.returncode == 0 and ("the device makes samples" in r.stderr) == (loader != "cifar10"), f"{loader}: exit {r.returncode} {r.stderr[-400:]}")
+        weights[loader] = pathlib.Path(f"{TMP}/{loader}.safetensors").read_bytes()
+    check(len(set(weights.values())) == 1, "samples by the device train to other weights")
 
 
 def test_counts():
