@@ -85,6 +85,10 @@ static void test_cases(const char *dir, const dl_target *t) {
         {BY_IMAGE, DL_BF16, 2, 2, 24, 32, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
         {BY_IMAGE, DL_F16, 3, 1, 16, 32, {4, 5, 6}, {2, 3, 1}, ONES, {1, 0, 0}, {0, 1, 0}, {1, 2, 1}, 1},
         {BY_IMAGE, DL_BF16, 2, 2, 64, 64, {1, 6, 5}, {1, 2, 3}, ONES, {0, 1, 1}, {0, 0, 1}, ONES, 2},
+        /* of four and eight parities, which have as many positions and taps each */
+        {BY_IMAGE, DL_BF16, 2, 3, 24, 32, {1, 10, 8}, {1, 4, 2}, {1, 2, 2}, {0, 1, 0}, {0, 1, 0}, ONES, 1},
+        {BY_IMAGE, DL_F16, 3, 2, 16, 32, {4, 6, 8}, {4, 4, 4}, {2, 2, 2}, ONES, ONES, ONES, 1},
+        {BY_IMAGE, DL_BF16, 2, 1, 16, 32, {1, 9, 8}, {1, 6, 3}, {1, 3, 1}, {0, 2, 1}, {0, 1, 1}, {1, 1, 2}, 1},
         {BY_WEIGHT, DL_F16, 2, 2, 128, 70, {1, 9, 8}, {1, 2, 3}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, ONES, 1},
         {BY_WEIGHT, DL_BF16, 3, 2, 64, 24, {3, 5, 6}, {2, 3, 2}, ONES, {1, 1, 0}, {0, 1, 1}, {1, 2, 1}, 1},
         {BY_WEIGHT, DL_BF16, 1, 3, 64, 40, {1, 1, 61}, {1, 1, 3}, ONES, {0, 0, 1}, {0, 0, 1}, ONES, 1},
@@ -151,7 +155,7 @@ static void test_demands(const dl_target *t) {
     of[n].size[1] = 20, of[n++].stride[1] = 9;
     of[n].low[1] = 129, of[n++].size[1] = 3; /* a corner of more than 8 bits */
     of[n].size[2] = 300, of[n++].dilation[2] = 128;
-    of[n].of = BY_IMAGE, of[n].o = 32, of[n++].stride[1] = 2; /* positions of two parities */
+    of[n].of = BY_IMAGE, of[n].o = 32, of[n++].stride[1] = 2; /* parities of unlike taps */
     of[n].windows = 3, of[n].size[0] = 40, of[n].dilation[0] = 16, of[n].taps[0] = 3, n++;
     of[n].taps[1] = of[n].taps[2] = 1, of[n].low[1] = of[n].low[2] = of[n].high[1] = of[n].high[2] = 0, n++;
     of[n++].c = 96;
