@@ -41,9 +41,16 @@ typedef struct {
 } dl_feed_table;
 
 /* Of an axis of a sample: element x of it is first + x step numbers on, and goes round: where that is not
- * below `round`, so much is taken off, once. Crops, flips, turns, shifts and any order of axes are such. */
+ * below `round`, so much is taken off, once. Crops, flips, turns, shifts and any order of axes are such.
+ *
+ * Or between two of `points` points, which lie there: at zoom (x - c) + c + shift, c = (points - 1) / 2, held
+ * to 0 .. points - 1, in double; a + (b - a) part of its neighbours, in f32, each operation rounded by
+ * itself. Two axes of a float's sample at most, of which the slower one comes first; none goes round. Zooms
+ * and shifts by parts of a point are such; backwards where zoom is negative. */
 typedef struct {
     int64_t first, step, round;
+    int64_t points; /* 0: between none */
+    double zoom, shift;
 } dl_feed_axis;
 
 /* Of a sample: where its numbers begin among the batch's, and its elements among them. */

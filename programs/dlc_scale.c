@@ -85,13 +85,17 @@ static bool read_positive(const dl_config *c, const char *option, double fallbac
     return true;
 }
 
-static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS], dl_error *err) {
+/* The numbers of ranks to look at, each once: one rank, which the others stand beside, and --ranks. */
+static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS + 1], dl_error *err) {
     const char *text = dl_config_option(c, "ranks"), *s = text ? text : "2,8,64,512";
-    for (*n = 0; *n < MOST_NUMBERS; s++) {
+    numbers[0] = *n = 1;
+    for (int named = 0; named < MOST_NUMBERS; named++, s++) {
         char *end = NULL;
         long v = strtol(s, &end, 10);
         if (end == s || v < 1 || v > 4096 || (*end && *end != ',')) break;
-        numbers[(*n)++] = (int)v;
+        bool had = false;
+        for (int i = 0; i < *n; i++) had |= numbers[i] == v;
+        if (!had) numbers[(*n)++] = (int)v;
         if (!*end) return true;
         s = end;
     }
@@ -251,14 +255,14 @@ static int scale(dl_arena *arena, int argc, char **argv, const int *numbers, int
 
 int dlc_scale(dl_arena *arena, int argc, char **argv) {
     dl_error err = {0};
-    int numbers[MOST_NUMBERS + 1] = {1}, n = 0, asked = 0;
+    int numbers[MOST_NUMBERS + 1], n = 0, asked = 0;
     dl_network_measured network = {0};
     dlr_world_said said;
     dlr_world world = {.size = 1};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (!c) return dlc_fail(&err);
     if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
-    if (!read_list(c, &n, numbers + 1, &err) || !read_network(c, &network.network, &asked, &err) ||
+    if (!read_list(c, &n, numbers, &err) || !read_network(c, &network.network, &asked, &err) ||
         !dlr_world_read(&said, &err))
         return dlc_fail(&err);
     bool is_rank = said.size_name && said.world.size > 1;
@@ -267,6 +271,6 @@ int dlc_scale(dl_arena *arena, int argc, char **argv) {
         dl_launch_begin(said.world.rank);
         if (!measure(asked, &network, &world, &err)) return dl_launch_report(world.rank, dlc_fail(&err));
     }
-    int code = world.rank ? 0 : scale(arena, argc, argv, numbers, n + 1, &network, c);
+    int code = world.rank ? 0 : scale(arena, argc, argv, numbers, n, &network, c);
     return is_rank ? dl_launch_report(world.rank, code) : code;
 }

@@ -129,12 +129,6 @@ bool dl_samples_held(const dl_config *config) {
     return strcmp(dl_config_str(config, DL_KEY_data_loader_config), "dali") == 0;
 }
 
-const char *dl_samples_loader(const dl_config *config) {
-    return dl_samples_by_device(config) && dl_own_data_given(config)
-               ? "own"
-               : dl_config_str(config, DL_KEY_data_loader_config);
-}
-
 const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char *path[2][2]) {
     const char *missing = NULL;
     if (strcmp(dl_samples_loader(config), "dali-lowmem") != 0) return "";
@@ -267,7 +261,7 @@ static const struct {
     struct {
         dl_key key;
         const char *value; /* NULL behind the last */
-    } values[5];
+    } values[5];           /* the loader first */
 } sets[] = {
     {"dummy", {{DL_KEY_data_loader_config, "synthetic"}}},
     {"cifar10",
@@ -305,14 +299,32 @@ static bool leaves_choice(const dl_config *c, dl_key source) {
            dl_config_outranks(c, source, DL_KEY_data_loader_config);
 }
 
-bool dl_samples_settle(dl_config *c, dl_error *err) {
+/* The number of the set that `data` names, or -1. */
+static int set_of(const dl_config *c) {
     const dl_yaml *value = dl_config_value(c, DL_KEY_data);
-    const char *data = value->kind == DL_YAML_STRING ? value->text : NULL;
-    for (size_t i = 0; data && i < sizeof sets / sizeof *sets; i++)
-        for (int k = 0; k < 5 && sets[i].values[k].value && !strcmp(data, sets[i].name); k++)
-            if (!dl_config_is_given(c, sets[i].values[k].key) &&
-                !dl_config_set(c, sets[i].values[k].key, sets[i].values[k].value, err))
-                return false;
+    int i = value->kind == DL_YAML_STRING ? (int)(sizeof sets / sizeof *sets) - 1 : -1;
+    while (i >= 0 && strcmp(value->text, sets[i].name) != 0) i--;
+    return i;
+}
+
+const char *dl_samples_loader(const dl_config *c) {
+    const char *given = dl_config_str(c, DL_KEY_data_loader_config);
+    int set = set_of(c);
+    const char *named = set < 0 ? NULL : sets[set].values[0].value;
+    if (!dl_samples_by_device(c)) return given;
+    if (named && strcmp(named, "synthetic") != 0) return named;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        if (names_source(c, sources[i].key))
+            return sources[i].key == DL_KEY_train_data_path ? given : sources[i].loader;
+    return named ? named : given;
+}
+
+bool dl_samples_settle(dl_config *c, dl_error *err) {
+    int set = set_of(c);
+    for (int k = 0; set >= 0 && k < 5 && sets[set].values[k].value; k++)
+        if (!dl_config_is_given(c, sets[set].values[k].key) &&
+            !dl_config_set(c, sets[set].values[k].key, sets[set].values[k].value, err))
+            return false;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
         if (leaves_choice(c, sources[i].key))
             return dl_config_set(c, DL_KEY_data_loader_config, sources[i].loader, err);

@@ -27,7 +27,8 @@ bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, 
 bool dl_samples_by_device(const dl_config *config);
 /* Whether it is to hold their numbers, too: dali. */
 bool dl_samples_held(const dl_config *config);
-/* Whose samples: data_loader_config; `own` where these two are given with `data`. */
+/* Whose samples: data_loader_config; with these two those of the data that other keys name: a map of `data`,
+ * data_dir, train_dir, a set that `data` names. */
 const char *dl_samples_loader(const dl_config *config);
 
 /* System A's .npy files of inputs and targets, channels last, which data_loader_config: dali-lowmem reads

@@ -106,7 +106,7 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
         moves[s].base = batch->held ? how[s].base : s * each;
         for (int i = 0; i < DL_FEED_AXES; i++) {
             dlr_placed_axis a = i < skipped ? dlr_along(1, 0, false) : how[s].axis[axis[i - skipped]];
-            moves[s].axis[i] = (dl_feed_axis){a.first, a.step, a.round};
+            moves[s].axis[i] = (dl_feed_axis){a.first, a.step, a.round, a.points, a.zoom, a.shift};
         }
     }
     dl_feed_scale *scales = (dl_feed_scale *)(to + at.scales);

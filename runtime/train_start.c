@@ -12,7 +12,8 @@ bool dlr_run_gathers(const dlr_run *r) {
     bool ok = dlr_feed_gathers(&r->feed, r->o->train, &why) &&
               (!r->o->valid || dlr_feed_gathers(&r->feed, r->o->valid, &why));
     if (ok)
-        dlr_log_info("the device makes samples of the files' numbers; the host reads them");
+        dlr_log_info("the device makes samples of the files' numbers; the host %s",
+                     dlr_dataset_host(r->o->train));
     else
         dlr_log_warning("the host makes the samples, not the device: %s", why.message);
     return ok;

@@ -72,24 +72,33 @@ static int64_t units_of(const dl_product *p, int64_t slices) {
     return p->parities[0] * p->parities[1] * p->parities[2] * p->tiling.mt * slices;
 }
 
+/* An operand that is read where it lies. */
+static void put_words(dl_emitter *e, const dl_operand *o) {
+    const char *name = e->k->name, *words = dl_operand_words(o);
+    dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, words, words, name, words);
+    for (int i = 0; i < o->nparts; i++)
+        dl_putf(e->out, "    %s.p%d = p%d;\n", words, o->param[i], o->param[i]);
+}
+
+/* One that a tensor map brings. */
+static void put_boxes(dl_emitter *e, const dl_operand *o) {
+    const char *name = e->k->name, *which = o->is_left ? "left" : "right";
+    dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n    %s.map = KD_MAP_OF(map%d);\n", name, which,
+            which, name, which, which, o->map);
+}
+
 static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
-    const char *name = e->k->name, *index = e->dialect->index;
+    const char *index = e->dialect->index;
     int threads = dl_tiling_threads(t);
     int64_t tiles = dl_product_many(p) * t->mt * t->nt;
     if (!dl_cuda_head(e, code, tiles * t->splits, threads, dl_tiling_shared(t), err)) return false;
     dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
     put_place(e, p, "split", t->splits);
-    dl_putf(e->out,
-            "    const %s m = row_tile * (%s)%d;\n"
-            "    %s_left left;\n    %s_right right;\n    (%s_unit &)left = u, (%s_unit &)right = u;\n",
-            index, index, t->bm, name, name, name, name);
+    dl_putf(e->out, "    const %s m = row_tile * (%s)%d;\n", index, index, t->bm);
     for (int o = 0; o < 2; o++) {
-        const char *which = o ? "right" : "left";
-        const dl_operand *from = &p->operand[o];
-        if (from->map >= 0) dl_putf(e->out, "    %s.map = KD_MAP_OF(map%d);\n", which, from->map);
-        for (int i = 0; i < from->nparts && from->map < 0; i++)
-            dl_putf(e->out, "    %s.p%d = p%d;\n", which, from->param[i], from->param[i]);
+        if (p->operand[o].map >= 0) put_boxes(e, &p->operand[o]);
+        if (p->operand[o].map < 0 || p->mends) put_words(e, &p->operand[o]);
     }
     bool sums = dl_finish_sums(e);
     if (p->number[DL_ROWS].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");
@@ -106,6 +115,9 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
                 "    const float *sums = ct_tile<%s%s, %d, %d, %d, %d, %d>(left, right, m, n, from, end, "
                 "shared);\n",
                 p->arithmetic, t->groups ? "_GROUPS" : "", t->bm, t->bn, t->wm, t->wn, t->stages);
+    if (p->mends)
+        dl_putf(e->out, "    ct_mend<%s, %d, %d, %d>(%s, %s, m, n, from, end, shared);\n", p->arithmetic,
+                t->bm, t->bn, threads, dl_operand_words(&p->operand[0]), dl_operand_words(&p->operand[1]));
     if (t->splits > 1) {
         dl_putf(e->out,
                 "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld + split) * "

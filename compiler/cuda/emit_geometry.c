@@ -280,5 +280,6 @@ void dl_product_windows(dl_emitter *e, dl_product *p) {
     find[dl_op_tensor(p->c->op, DL_RESULT_PLACE)](e, p, &s);
     find_alone(p, &s);
     for (int o = 0; o < 2; o++)
-        for (int i = 0; i < 3; i++) settle(p, &p->operand[o], i);
+        for (int i = 0; i < 3; i++) settle(p, &p->operand[o], i), p->mends |= p->operand[o].bounded[i];
+    p->mends &= !p->alone && dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
 }

@@ -133,7 +133,7 @@ static void put_parts(dl_emitter *e, const dl_product *p, const dl_operand *o, b
 }
 
 static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    const char *name = e->k->name, *index = e->dialect->index, *which = o->is_left ? "left" : "right";
+    const char *name = e->k->name, *index = e->dialect->index, *which = dl_operand_words(o);
     dl_putf(
         e->out,
         "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n    typedef ct_place<%s, %d> "
@@ -185,12 +185,18 @@ void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
     dl_puts(e->out, "};\n");
 }
 
+const char *dl_operand_words(const dl_operand *o) {
+    return o->map < 0 ? o->is_left ? "left" : "right" : o->is_left ? "left_words" : "right_words";
+}
+
 void dl_product_put(dl_emitter *e, const dl_product *p) {
     dl_product_put_unit(e, p);
     for (int i = 0; i < 2; i++)
         (p->operand[i].map < 0      ? put_operand
          : p->operand[i].by_windows ? dl_product_put_images
                                     : dl_product_put_boxes)(e, p, &p->operand[i]);
+    for (int i = 0; i < 2; i++)
+        if (p->mends && p->operand[i].map >= 0) put_operand(e, p, &p->operand[i]);
 }
 
 /* What `unit` counts beside tiles: products of a batch, then parities, the outermost. */

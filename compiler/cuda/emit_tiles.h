@@ -66,10 +66,11 @@ typedef struct {
     const dl_kinstr *c;
     dl_relation r;
     dl_number number[DL_NUMBERS];
-    dl_number across;      /* columns of tiles: COLUMNS, or, each sum by itself, those of all groups */
-    bool alone;            /* groups so small that each sum is made by itself, by one thread */
-    dl_operand operand[2]; /* left, right */
-    int64_t parities[3];   /* of the image's positions: strides, where it is made */
+    dl_number across; /* columns of tiles: COLUMNS, or, each sum by itself, those of all groups */
+    bool alone;       /* groups so small that each sum is made by itself, by one thread */
+    bool mends; /* sums of tiles that are NaN are made again without what lies outside: a weight's gradient */
+    dl_operand operand[2];               /* left, right */
+    int64_t parities[3];                 /* of the image's positions: strides, where it is made */
     const char *coordinate[DL_MAX_RANK]; /* of the space, in C */
     dl_number_kind of[DL_MAX_RANK];      /* the number that it follows */
     int inner;                           /* the space axis along which neighbouring columns lie, or -1 */
@@ -120,9 +121,11 @@ bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_te
 void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand *o);
 /* Products that are cut into tiles, each by itself. */
 int64_t dl_product_many(const dl_product *p);
-/* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right. */
+/* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right; where sums are mended, also those
+ * that read word by word what else boxes bring: <kernel>_<dl_operand_words>. */
 void dl_product_put_unit(dl_emitter *e, const dl_product *p);
 void dl_product_put(dl_emitter *e, const dl_product *p);
+const char *dl_operand_words(const dl_operand *o);
 /* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */
 void dl_product_unit(dl_emitter *e, const dl_product *p);
 /* "        const int m0 = ...": the coordinates that the C expression `from` counts. */

@@ -13,7 +13,7 @@
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, CLASSES = 10 };
 
 typedef struct {
-    dlr_picture_options o;
+    dlr_pictures pictures;
     unsigned char *records;
 } cifar;
 
@@ -39,7 +39,7 @@ static bool check_labels(const char *path, const unsigned char *at, int64_t n, d
 static bool read_open(dlr_dataset *d, cifar *s, int fd, const char *path, dl_error *err) {
     struct stat st;
     if (dl_fstat(fd, &st) < 0) return dl_fail_errno(err, DL_IO, "%s: cannot be read", path);
-    int64_t n = st.st_size / RECORD, room = s->o.limit ? s->o.limit - d->samples : n;
+    int64_t n = st.st_size / RECORD, limit = s->pictures.o.limit, room = limit ? limit - d->samples : n;
     if (n == 0 || st.st_size % RECORD)
         return dl_fail(
             err, DL_INPUT,
@@ -94,23 +94,32 @@ static bool read_validation(dlr_dataset *d, const char *folder, dl_error *err) {
 
 /* ---- the loader ---- */
 
+static bool read_picture(const dlr_dataset *d, int64_t picture, int64_t epoch, int64_t sample, void *planes,
+                         int64_t *label, dl_error *err) {
+    (void)epoch, (void)sample, (void)err;
+    const unsigned char *record = ((const cifar *)d->state)->records + picture * RECORD;
+    memcpy(planes, record + 1, 3 * PLANE);
+    *label = record[0];
+    return true;
+}
+
 static bool open_cifar(dlr_dataset *d, const void *options, dl_error *err) {
     const dlr_cifar_options *o = options;
     cifar *s = d->state = calloc(1, sizeof *s);
-    int64_t height, width;
     if (!s) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
-    s->o = o->pictures;
-    if (!dlr_picture_check(d, &s->o, &height, &width, err)) return false;
-    if (height != SIDE || width != SIDE)
+    dlr_pictures *p = &s->pictures;
+    *p = (dlr_pictures){.o = o->pictures, .points = DLR_EL_U8, .read = read_picture};
+    if (!dlr_picture_check(d, p, err)) return false;
+    if (p->height != SIDE || p->width != SIDE)
         return dl_fail(
             err, DL_INPUT,
             "a sample of the model's '%s' is %s; pictures of CIFAR-10 are f32[3, 32, 32] (input_shape: "
             "[32, 32, 3])",
             d->arrays.at[0].name, dl_type_text(&d->arrays.at[0].type));
-    if (s->o.classes && s->o.classes < CLASSES)
+    if (p->o.classes && p->o.classes < CLASSES)
         return dl_fail(err, DL_INPUT, "the model tells %lld classes apart; CIFAR-10 has 10 (n_classes)",
-                       (long long)s->o.classes);
-    if (s->o.moves.crop > 0)
+                       (long long)p->o.classes);
+    if (p->o.moves.crop > 0)
         return dl_fail(
             err, DL_USAGE,
             "crop_scale is for folders of pictures; CIFAR-10's are moved by shift_range and zoom_range");
@@ -120,20 +129,6 @@ static bool open_cifar(dlr_dataset *d, const void *options, dl_error *err) {
                        "test_batch.bin (or --data_loader_config=synthetic)");
     if (!(d->split == DLR_TRAIN ? read_training : read_validation)(d, o->folder, err)) return false;
     d->held = d->samples * RECORD, d->in_memory = true, d->left_out = d->probe;
-    d->scratch = 3 * PLANE * sizeof(float) + dlr_picture_scratch(SIDE, SIDE);
-    return true;
-}
-
-static bool read_picture(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                         dl_error *err) {
-    (void)err;
-    const cifar *s = d->state;
-    const unsigned char *record = s->records + dlr_picture_of(d, epoch, sample) * RECORD;
-    float *planes = scratch;
-    for (int i = 0; i < 3 * PLANE; i++) planes[i] = record[1 + i];
-    dlr_move move = dlr_move_of(d, &s->o.moves, epoch, sample);
-    dlr_picture_write(planes, SIDE, SIDE, &move, s->o.scaling, out[0], planes + 3 * PLANE);
-    dlr_label_write(&d->arrays.at[1].type, record[0], out[1]);
     return true;
 }
 
@@ -143,5 +138,12 @@ static void close_cifar(dlr_dataset *d) {
     free(s->records), free(s);
 }
 
-const dlr_loader dlr_cifar_loader = {
-    .name = "cifar10", .open = open_cifar, .sample = read_picture, .close = close_cifar};
+const dlr_loader dlr_cifar_loader = {.name = "cifar10",
+                                     .open = open_cifar,
+                                     .sample = dlr_pictures_sample,
+                                     .raw = dlr_pictures_raw,
+                                     .numbers = dlr_pictures_numbers,
+                                     .store = dlr_pictures_store,
+                                     .piece = dlr_pictures_piece,
+                                     .locate = dlr_pictures_locate,
+                                     .close = close_cifar};

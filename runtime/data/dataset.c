@@ -53,6 +53,10 @@ bool dlr_dataset_raw(const dlr_dataset *d, dlr_raw raw[DLR_MAX_ARRAYS]) {
     return d->loader->raw && d->loader->raw(d, raw);
 }
 
+const char *dlr_dataset_host(const dlr_dataset *d) {
+    return d->loader->host ? d->loader->host : "reads them";
+}
+
 bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                          dlr_placing *how, dl_error *err) {
     return d->loader->numbers(d, epoch, sample, out, scratch, how, err);

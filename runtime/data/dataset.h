@@ -78,9 +78,12 @@ typedef struct {
     float other;
 } dlr_raw;
 /* and where a sample's element [i0, i1, ...] lies among them: the sum of what each axis says, of its element
- * i first + i step, less `round` where that is not below it. */
+ * i first + i step, less `round` where that is not below it. Or it lies between two of `points` points, which
+ * lie there, by `zoom` and `shift`, as dl_feed_axis says, along two axes at most. */
 typedef struct {
     int64_t first, step, round;
+    int64_t points; /* 0: between none */
+    double zoom, shift;
 } dlr_placed_axis;
 typedef struct {
     int64_t base; /* of a sample whose numbers are held: where they begin; else 0 */
@@ -88,11 +91,13 @@ typedef struct {
 } dlr_placing;
 /* All `size` elements of an axis, `step` apart; backwards. */
 static inline dlr_placed_axis dlr_along(int64_t size, int64_t step, bool backwards) {
-    return backwards ? (dlr_placed_axis){(size - 1) * step, -step, INT64_MAX}
-                     : (dlr_placed_axis){0, step, INT64_MAX};
+    return (dlr_placed_axis){
+        .first = backwards ? (size - 1) * step : 0, .step = backwards ? -step : step, .round = INT64_MAX};
 }
 /* What the arrays are like, as long as the data set is open; false: its loader has no such samples. */
 bool dlr_dataset_raw(const dlr_dataset *d, dlr_raw raw[DLR_MAX_ARRAYS]);
+/* What the host does to them, which the device does not: "reads them". */
+const char *dlr_dataset_host(const dlr_dataset *d);
 /* Writes the numbers of one sample, and into `how` where elements lie: the same sample, with the same errors
  * and scratch, as dlr_dataset_sample. */
 bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,

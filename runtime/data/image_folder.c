@@ -23,13 +23,12 @@ typedef struct {
 } image;
 
 typedef struct {
+    dlr_pictures pictures;
     dl_arena *arena; /* of all names; `held` counts what they take */
-    dlr_picture_options o;
     void (*skipped)(const char *why);
     const char *folder;
     names classes;
     image *images; /* [d->samples] */
-    int64_t height, width;
 } images;
 
 /* ---- folders ---- */
@@ -87,12 +86,13 @@ static bool list_classes(images *s, const char *folder, dl_error *err) {
     if (!list(s->arena, "train_dir", folder, true, &s->classes, err)) return false;
     int n = s->classes.n;
     if (n == 0) return dl_fail(err, DL_INPUT, "train_dir: %s holds no folders, one for each class", folder);
-    if (s->o.classes && s->o.classes != n)
+    int64_t told = s->pictures.o.classes;
+    if (told && told != n)
         return dl_fail(
             err, DL_INPUT,
             "train_dir: %s holds %d class folders (%.80s to %.80s), and the model tells %lld classes "
             "apart (n_classes)",
-            folder, n, s->classes.at[0], s->classes.at[n - 1], (long long)s->o.classes);
+            folder, n, s->classes.at[0], s->classes.at[n - 1], (long long)told);
     return true;
 }
 
@@ -112,7 +112,7 @@ static bool check_classes(images *s, const char *key, dl_error *err) {
 
 /* The first of each class, the second of each, ... */
 static bool number_images(dlr_dataset *d, images *s, const names *of, dl_error *err) {
-    int64_t all = 0, limit = s->o.limit;
+    int64_t all = 0, limit = s->pictures.o.limit;
     for (int c = 0; c < s->classes.n; c++) all += of[c].n;
     if (limit && limit < all) all = limit;
     if (all > UINT32_MAX) return dl_fail(err, DL_INPUT, "%s: more pictures than can be numbered", s->folder);
@@ -168,6 +168,47 @@ static bool open_images(dlr_dataset *d, const char *key, images *s, dl_error *er
     return check_first(d, s, err);
 }
 
+/* Decoded so large that the smallest part that may be shown has the model's points, where the file has them.
+ */
+static int64_t wanted(const dlr_dataset *d, int64_t points) {
+    const images *s = d->state;
+    double crop = s->pictures.o.moves.crop;
+    bool parts = d->split == DLR_TRAIN && crop > 0;
+    return parts ? (int64_t)ceil((double)points / sqrt(crop)) : points;
+}
+
+static bool read_planes(const dlr_dataset *d, const image *i, int64_t epoch, int64_t sample, float *planes,
+                        dl_error *err) {
+    const images *s = d->state;
+    int64_t height = s->pictures.height, width = s->pictures.width;
+    dl_buf path = {0};
+    dlr_jpeg picture;
+    bool ok = dlr_jpeg_read(path_of(s, i, &path), wanted(d, height), wanted(d, width), &picture, err);
+    dl_buf_free(&path);
+    if (!ok) return false;
+    dlr_box b = dlr_box_of(d, &s->pictures.o.moves, epoch, sample, picture.height, picture.width);
+    dlr_jpeg_crop(&picture, b.top, b.left, b.height, b.width);
+    ok = dlr_jpeg_resize(&picture, height, width, planes, err);
+    free(picture.rgb);
+    return ok;
+}
+
+/* That picture, or where it is skipped the next in the folder's order that is not. */
+static bool read_picture(const dlr_dataset *d, int64_t picture, int64_t epoch, int64_t sample, void *planes,
+                         int64_t *label, dl_error *err) {
+    const images *s = d->state;
+    for (int64_t k = 0; k < d->samples; k++) {
+        image *i = &s->images[(picture + k) % d->samples];
+        dl_error fault = {0};
+        *label = i->class;
+        if (read_planes(d, i, epoch, sample, planes, &fault)) return true;
+        if (skip(s, i, &fault)) continue;
+        *err = fault;
+        return false;
+    }
+    return dl_fail(err, DL_INPUT, "%s: none of its pictures can be read", s->folder);
+}
+
 /* ---- the loader ---- */
 
 static bool open_folder(dlr_dataset *d, const void *options, dl_error *err) {
@@ -176,69 +217,13 @@ static bool open_folder(dlr_dataset *d, const void *options, dl_error *err) {
     const char *folder = d->split == DLR_TRAIN ? o->train : o->valid;
     images *s = d->state = calloc(1, sizeof *s);
     if (!s) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
-    s->arena = dl_arena_new(NULL);
-    s->o = o->pictures, s->skipped = o->skipped;
-    if (!dlr_picture_check(d, &s->o, &s->height, &s->width, err) || !list_classes(s, o->train, err))
-        return false;
+    s->arena = dl_arena_new(NULL), s->skipped = o->skipped;
+    s->pictures = (dlr_pictures){.o = o->pictures, .points = DLR_EL_F32, .read = read_picture};
+    if (!dlr_picture_check(d, &s->pictures, err) || !list_classes(s, o->train, err)) return false;
     if (!folder || !folder[0])
         return dl_fail(err, DL_USAGE, "%s is not set: a folder of JPEG files, a folder each class", key);
     s->folder = dl_strdup(s->arena, folder);
-    d->scratch =
-        3 * (size_t)(s->height * s->width) * sizeof(float) + dlr_picture_scratch(s->height, s->width);
     return (d->split == DLR_TRAIN || check_classes(s, key, err)) && open_images(d, key, s, err);
-}
-
-/* Decoded so large that the smallest part that may be shown has the model's points, where the file has them.
- */
-static int64_t wanted(const dlr_dataset *d, int64_t points) {
-    const images *s = d->state;
-    bool parts = d->split == DLR_TRAIN && s->o.moves.crop > 0;
-    return parts ? (int64_t)ceil((double)points / sqrt(s->o.moves.crop)) : points;
-}
-
-static bool read_planes(const dlr_dataset *d, const image *i, int64_t epoch, int64_t sample, float *planes,
-                        dl_error *err) {
-    const images *s = d->state;
-    dl_buf path = {0};
-    dlr_jpeg picture;
-    bool ok = dlr_jpeg_read(path_of(s, i, &path), wanted(d, s->height), wanted(d, s->width), &picture, err);
-    dl_buf_free(&path);
-    if (!ok) return false;
-    dlr_box b = dlr_box_of(d, &s->o.moves, epoch, sample, picture.height, picture.width);
-    dlr_jpeg_crop(&picture, b.top, b.left, b.height, b.width);
-    ok = dlr_jpeg_resize(&picture, s->height, s->width, planes, err);
-    free(picture.rgb);
-    return ok;
-}
-
-/* The sample's picture, or where it is skipped the next in the folder's order that is not. */
-static const image *read_next(const dlr_dataset *d, int64_t epoch, int64_t sample, float *planes,
-                              dl_error *err) {
-    const images *s = d->state;
-    int64_t first = dlr_picture_of(d, epoch, sample);
-    for (int64_t k = 0; k < d->samples; k++) {
-        image *i = &s->images[(first + k) % d->samples];
-        dl_error fault = {0};
-        if (read_planes(d, i, epoch, sample, planes, &fault)) return i;
-        if (skip(s, i, &fault)) continue;
-        *err = fault;
-        return NULL;
-    }
-    dl_fail(err, DL_INPUT, "%s: none of its pictures can be read", s->folder);
-    return NULL;
-}
-
-static bool read_picture(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                         dl_error *err) {
-    const images *s = d->state;
-    float *planes = scratch;
-    const image *i = read_next(d, epoch, sample, planes, err);
-    if (!i) return false;
-    dlr_move move = dlr_move_of(d, &s->o.moves, epoch, sample);
-    dlr_picture_write(planes, s->height, s->width, &move, s->o.scaling, out[0],
-                      planes + 3 * s->height * s->width);
-    dlr_label_write(&d->arrays.at[1].type, i->class, out[1]);
-    return true;
 }
 
 static void close_folder(dlr_dataset *d) {
@@ -248,5 +233,13 @@ static void close_folder(dlr_dataset *d) {
     free(s->images), free(s);
 }
 
-const dlr_loader dlr_image_folder_loader = {
-    .name = "image_folder", .open = open_folder, .sample = read_picture, .close = close_folder};
+const dlr_loader dlr_image_folder_loader = {.name = "image_folder",
+                                            .host = "decodes, cuts out and resizes them",
+                                            .open = open_folder,
+                                            .sample = dlr_pictures_sample,
+                                            .raw = dlr_pictures_raw,
+                                            .numbers = dlr_pictures_numbers,
+                                            .store = dlr_pictures_store,
+                                            .piece = dlr_pictures_piece,
+                                            .locate = dlr_pictures_locate,
+                                            .close = close_folder};

@@ -7,6 +7,7 @@
 
 struct dlr_loader {
     const char *name;
+    const char *host; /* what the host does to numbers for a device; NULL: "reads them" */
     /* Checks d->arrays (what the model takes) and the loader's options, which are gone afterwards, and fills
      * d->samples, scratch, held and state. With d->probe it may leave out what only samples need. */
     bool (*open)(dlr_dataset *d, const void *options, dl_error *err);

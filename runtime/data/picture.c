@@ -4,11 +4,12 @@
 #include "runtime/data/shuffle.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- what the model takes ---- */
 
-bool dlr_picture_check(const dlr_dataset *d, const dlr_picture_options *o, int64_t *height, int64_t *width,
-                       dl_error *err) {
+bool dlr_picture_check(dlr_dataset *d, dlr_pictures *s, dl_error *err) {
+    const dlr_picture_options *o = &s->o;
     enum { MOST = 1 << 14 }; /* points of a side: what is multiplied below stays far from overflow */
     if (!dlr_loader_pair(d, err)) return false;
     const dlr_array *x = &d->arrays.at[0], *t = &d->arrays.at[1];
@@ -30,7 +31,9 @@ bool dlr_picture_check(const dlr_dataset *d, const dlr_picture_options *o, int64
     if (!(o->moves.crop >= 0 && o->moves.crop < 1))
         return dl_fail(err, DL_USAGE, "a part of a picture is 0 to below 1 of its area, not %g",
                        o->moves.crop);
-    *height = axis[1].size, *width = axis[2].size;
+    s->height = axis[1].size, s->width = axis[2].size;
+    /* a picture in f32, one as it is read, and what moving it takes */
+    d->scratch = 2 * dlr_array_bytes(x) + dlr_picture_scratch(s->height, s->width);
     return true;
 }
 
@@ -108,6 +111,9 @@ dlr_box dlr_box_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, 
 
 /* ---- moving and scaling ---- */
 
+static const float caffe_means[3] = {103.939f, 116.779f, 123.68f}, caffe_deviations[3] = {1, 1, 1},
+                   no_mean = 0, unit_deviation = 255;
+
 /* A point between two others of an axis. */
 typedef struct {
     int32_t low, high;
@@ -140,7 +146,6 @@ static void move_row(const float *low, const float *high, float part, const plac
 
 void dlr_picture_write(const float *planes, int64_t height, int64_t width, const dlr_move *move,
                        dlr_scaling scaling, float *out, void *scratch) {
-    static const float means[3] = {103.939f, 116.779f, 123.68f};
     place *rows = scratch, *columns = rows + height;
     float *row = (float *)(columns + width);
     find_places(height, move->shift[0], move->zoom[0], false, rows);
@@ -151,9 +156,123 @@ void dlr_picture_write(const float *planes, int64_t height, int64_t width, const
             move_row(from + rows[y].low * width, from + rows[y].high * width, rows[y].part, columns, width,
                      row, out);
             if (scaling == DLR_SCALING_CAFFE)
-                for (int64_t x = 0; x < width; x++) out[x] -= means[c];
+                for (int64_t x = 0; x < width; x++) out[x] -= caffe_means[c];
             else
                 for (int64_t x = 0; x < width; x++) out[x] /= 255;
         }
     }
+}
+
+/* ---- samples ---- */
+
+bool dlr_pictures_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
+                         dl_error *err) {
+    const dlr_pictures *s = d->state;
+    int64_t n = 3 * s->height * s->width, label;
+    float *planes = scratch, *rest = planes + n;
+    const unsigned char *bytes = (const unsigned char *)rest;
+    bool narrow = s->points == DLR_EL_U8;
+    if (!s->read(d, dlr_picture_of(d, epoch, sample), epoch, sample, narrow ? rest : planes, &label, err))
+        return false;
+    for (int64_t i = 0; narrow && i < n; i++) planes[i] = bytes[i];
+    dlr_move move = dlr_move_of(d, &s->o.moves, epoch, sample);
+    dlr_picture_write(planes, s->height, s->width, &move, s->o.scaling, out[0], rest + n);
+    dlr_label_write(&d->arrays.at[1].type, label, out[1]);
+    return true;
+}
+
+/* ---- for a device that makes samples itself ---- */
+
+static bool takes_all(const dlr_dataset *d, const dlr_pictures *s) {
+    return d->split != DLR_TRAIN || s->o.moves.crop == 0;
+}
+
+/* How a device holds a picture: its planes, its class, the next one, each on a boundary of 8 bytes. */
+typedef struct {
+    int64_t label, bytes; /* where the class is; of both */
+} record;
+
+static record record_of(const dlr_dataset *d, const dlr_pictures *s) {
+    int64_t planes = 3 * s->height * s->width * (int64_t)dlr_element_bytes(s->points),
+            label = (planes + 7) & ~7LL;
+    return (record){label, (label + (int64_t)dlr_array_bytes(&d->arrays.at[1]) + 7) & ~7LL};
+}
+
+bool dlr_pictures_raw(const dlr_dataset *d, dlr_raw *raw) {
+    const dlr_pictures *s = d->state;
+    bool caffe = s->o.scaling == DLR_SCALING_CAFFE;
+    raw[0] = (dlr_raw){.type = s->points,
+                       .mean = caffe ? caffe_means : &no_mean,
+                       .deviation = caffe ? caffe_deviations : &unit_deviation,
+                       .axis = caffe ? 0 : -1};
+    raw[1] = (dlr_raw){.type = d->arrays.at[1].type.dtype == DL_I64 ? DLR_EL_I64 : DLR_EL_I32,
+                       .at = record_of(d, s).label};
+    return true;
+}
+
+/* The points of an axis: as they are, where none lies between two. */
+static dlr_placed_axis place_axis(int64_t n, int64_t step, double shift, double zoom, bool flip) {
+    dlr_placed_axis a = dlr_along(n, step, flip && shift == 0 && zoom == 1);
+    if (shift == 0 && zoom == 1) return a;
+    a.points = n, a.zoom = flip ? -zoom : zoom, a.shift = shift * (double)n;
+    return a;
+}
+
+static void place_picture(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how) {
+    const dlr_pictures *s = d->state;
+    dlr_move m = dlr_move_of(d, &s->o.moves, epoch, sample);
+    how->axis[0] = dlr_along(3, s->height * s->width, s->o.scaling == DLR_SCALING_CAFFE);
+    how->axis[1] = place_axis(s->height, s->width, m.shift[0], m.zoom[0], false);
+    how->axis[2] = place_axis(s->width, 1, m.shift[1], m.zoom[1], m.flip);
+}
+
+bool dlr_pictures_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                          void *scratch, dlr_placing *how, dl_error *err) {
+    (void)scratch;
+    const dlr_pictures *s = d->state;
+    int64_t label;
+    if (!s->read(d, dlr_picture_of(d, epoch, sample), epoch, sample, out[0], &label, err)) return false;
+    dlr_label_write(&d->arrays.at[1].type, label, out[1]);
+    place_picture(d, epoch, sample, how);
+    return true;
+}
+
+/* A piece is some pictures, in the order of the files. */
+static int64_t piece_of(const record *r) {
+    enum { PIECE = 1 << 20 };
+    return r->bytes < PIECE ? PIECE / r->bytes : 1;
+}
+
+void dlr_pictures_store(const dlr_dataset *d, dlr_store *store) {
+    const dlr_pictures *s = d->state;
+    record r = record_of(d, s);
+    int64_t each = piece_of(&r);
+    if (!takes_all(d, s)) return;
+    *store = (dlr_store){d->samples * r.bytes, (d->samples + each - 1) / each, each * r.bytes};
+}
+
+bool dlr_pictures_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at,
+                        int64_t *bytes, dl_error *err) {
+    (void)scratch;
+    const dlr_pictures *s = d->state;
+    record r = record_of(d, s);
+    int64_t each = piece_of(&r), first = i * each, n = d->samples - first < each ? d->samples - first : each;
+    *at = first * r.bytes, *bytes = n * r.bytes;
+    memset(out, 0, (size_t)*bytes); /* between the parts */
+    for (int64_t k = 0; k < n; k++) {
+        char *to = (char *)out + k * r.bytes;
+        int64_t label;
+        if (!s->read(d, first + k, 0, 0, to, &label, err)) return false;
+        dlr_label_write(&d->arrays.at[1].type, label, to + r.label);
+    }
+    return true;
+}
+
+void dlr_pictures_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how) {
+    const dlr_pictures *s = d->state;
+    record r = record_of(d, s);
+    int64_t picture = dlr_picture_of(d, epoch, sample);
+    place_picture(d, epoch, sample, how);
+    how[0].base = picture * (r.bytes / (int64_t)dlr_element_bytes(s->points));
+    how[1].base = picture * (r.bytes / (int64_t)dlr_array_bytes(&d->arrays.at[1]));
 }

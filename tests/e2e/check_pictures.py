@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """System E's pictures in whole runs: both layouts as `dldata images` writes them, on any number of workers, stopped and resumed.
 
-check_pictures.py BUILD     from the project's root; needs nothing but Python's own library
+check_pictures.py BUILD     from the project's root; needs nothing but Python's own library, and a C++ compiler for what an emulated GPU makes
 
 The model's metrics are means of what it was fed, so that a run's points say which pictures came, and how scaled and moved.
 """
@@ -15,7 +15,7 @@ import sys
 from checks import ENV, TMP, check, finish
 
 BUILD = os.path.abspath(sys.argv[1])
-DLRUN, DLDATA = BUILD + "/programs/dlrun", BUILD + "/dldata/dldata"
+DLRUN, DLDATA, DUMP = BUILD + "/programs/dlrun", BUILD + "/dldata/dldata", BUILD + "/tests/dump_samples"
 PLANE, RECORD, BATCH = 1024, 3073, 8
 MODEL = """model Probe(input_shape=[32, 32, 3], n_classes=10):
     input x: f32[N, C=input_shape[2], H=input_shape[0], W=input_shape[1]]
@@ -30,8 +30,8 @@ MODEL = """model Probe(input_shape=[32, 32, 3], n_classes=10):
 """
 
 
-def run(*args):
-    return subprocess.run(args, capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL)
+def run(*args, **environment):
+    return subprocess.run(args, capture_output=True, text=True, env={**ENV, **environment}, stdin=subprocess.DEVNULL)
 
 
 def train(name, *args):
@@ -152,8 +152,67 @@ def test_folders():
     refused(2, r"crop_scale is for folders", f"--data_dir={TMP}/cifar", "--crop_scale=0.5")
 
 
+def dump(split, epoch, *args, **environment):
+    """All samples, bit by bit."""
+    r = subprocess.run([DUMP, split, str(epoch), f"{TMP}/probe.dl", "--local_batch_size=4", *args], capture_output=True, env={**ENV, **environment})
+    check(r.returncode == 0, f"{args}: exit {r.returncode} {r.stderr[-500:]}")
+    return r.stdout
+
+
+def test_device_samples(cifar, folders):
+    """What a device makes of bytes, or of what resizing made, is what the host makes, whether it holds them or gets them batch by batch."""
+    shown = ["--shift_range=0.3", "--zoom_range=0.4", "--horizontal_flip"]
+    device = {"DUMP_DEVICE": "cuda:sm_90a:emulated"}
+    for data in (cifar, folders):
+        for moves in (), ("--horizontal_flip",), ("--image_scaling=caffe", *shown), ("--shift_range=0.1",), ("--image_scaling=caffe", "--zoom_range=0.9"):
+            for split, epoch in ("train", 0), ("train", 3), ("valid", 3):
+                want = dump(split, epoch, *data, *moves)
+                for loader, more in ("dali", {"DUMP_HELD": "1"}), ("dali-lowmem", {}):
+                    got = dump(split, epoch, *data, *moves, f"--data_loader_config={loader}", **device, **more)
+                    check(len(want) > 10000 and got == want, f"samples by the device, {loader}: {split} {data} {moves}")
+    parts = [*folders, "--crop_scale=0.2", *shown]
+    check(dump("train", 2, *parts, "--data_loader_config=dali-lowmem", **device) == dump("train", 2, *parts), "parts of pictures by the device")
+
+
+def train_on_device(name, loader, *args):
+    r = run(DLRUN, f"{TMP}/probe.dl", "--recipe=keras", f"--batch_size={BATCH}", "--n_epochs=2", f"--output_dir={TMP}/{name}", "--device=cuda:emulated",
+            f"--save_weights={TMP}/{name}.safetensors", f"--data_loader_config={loader}", *args, DLR_DEBUG="driver")
+    check(r.returncode == 0, f"{name}: exit {r.returncode}: {r.stderr[-500:]}")
+    return r.stderr
+
+
+def test_device_runs(cifar, folders):
+    """Whole runs: weights to the bit, and who did what."""
+    both = "the device makes samples of the files' numbers; the host "
+    for name, own, does, data in (("e_cifar", "cifar10", "reads them", cifar), ("e_folders", "image_folder", "decodes, cuts out and resizes them", folders)):
+        for mode in ((), ("--amp_mode=bf16",)):
+            said = train_on_device(name, own, *data, *mode)
+            check(both not in said, f"{own} leaves samples to the host: {said[-500:]}")
+            for loader in "dali", "dali-lowmem":
+                said = train_on_device(f"{name}_{loader}", loader, *data, *mode)
+                check(weights(f"{name}_{loader}") == weights(name), f"{name}, {loader} {mode}: weights")
+                check(both + does in said and ("the device holds the data set" in said) == (loader == "dali"), said[-900:])
+                check("driver: graph launches a step 1, synchronisations a step 0, allocations a step 0" in said, said[-400:])
+    said = train_on_device("e_parts", "image_folder", *folders, "--crop_scale=0.3")
+    said = train_on_device("e_parts_dali", "dali", *folders, "--crop_scale=0.3")
+    check(weights("e_parts") == weights("e_parts_dali"), "parts of pictures are other ones each epoch")
+    check(both in said and "the data set is read batch by batch: " in said, said[-900:])
+
+
+def test_device():
+    if not any(map(shutil.which, ("c++", "g++", "clang++"))):
+        print("no C++ compiler: nothing is emulated")
+        return
+    folders = [f"--train_dir={TMP}/jpeg/train", f"--valid_dir={TMP}/jpeg/val", "--input_shape=[40,24,3]"]
+    test_device_samples([f"--data_dir={TMP}/cifar"], folders)
+    test_device_runs([f"--data_dir={TMP}/cifar", "--data=cifar10"], [*folders, "--data=imagenet"])
+    r = run(DLRUN, f"{TMP}/probe.dl", "--data=cifar10", "--data_loader_config=dali", f"--expdir={TMP}/no")
+    check(r.returncode == 2 and "data_dir is not set" in r.stderr, f"a set by name is asked for by its key: {r.stderr[-500:]}")
+
+
 with open(f"{TMP}/probe.dl", "w") as model:
     model.write(MODEL)
 test_cifar()
 test_folders()
+test_device()
 finish()

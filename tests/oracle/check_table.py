@@ -11,7 +11,9 @@ computes in float64 from the same numbers. Gradients are held against central di
 How far off a result may be: u is the type's unit roundoff (2^-24, 2^-53). A pointwise op rounds once and its functions promise a few units
 in the last place (row.ulps; FLOAT_ULPS of them by default). What sums is off by at most u a term relative to the sum of magnitudes (Higham, Accuracy and Stability of Numerical
 Algorithms, 3.1); of composites the same is asked, in which the sum of magnitudes is what relative changes of the operands do to the result,
-d|y| = sum |dy/dx| |x|, taken from PyTorch's own derivatives: no algorithm in that precision can promise more.
+d|y| = sum |dy/dx| |x|, taken from PyTorch's own derivatives: no algorithm in that precision can promise more. These are one backward pass for each
+element, so results have at most MOST_REACHED of them. What is linear in each operand (contractions) may have more: n products and their sum are off by at
+most n u / (1 - n u) times the sum of magnitudes in whatever order, here in u and in PyTorch in float64, and both n and that sum come of the op itself.
 
 In 16 bits, table_halves.py judges beside what PyTorch makes in the same type; interpreted are the fused kernels then, which round what they store.
 """
@@ -39,6 +41,7 @@ OP_RUN, ONLY = sys.argv[1], sys.argv[2:]
 UNIT = {"f32": 2.0**-24, "f64": 2.0**-53}
 LARGEST = {"f32": float(np.finfo("f4").max), "f64": float(np.finfo("f8").max)}
 LEAST = {"f32": 2.0**-149, "f64": 2.0**-1074}  # below the normal range a rounding is half of this
+MOST_REACHED = 700
 STEP = 1e-4  # of central differences, of which two make one of fourth order (Richardson)
 STEPS = {"plus": 1, "minus": -1, "plus2": 2, "minus2": -2}
 results, printed = {"passed": 0, "failed": 0}, {}
@@ -179,26 +182,34 @@ def compare(what, got, want, slack, dtype):
                  want[at].item(), off[at].item(), limit)
 
 
+def computed(case, inputs, dy):
+    """PyTorch's result, and the gradients of parameters where there is a dy."""
+    leaves = [x.clone().requires_grad_(o.role == "param") for x, o in zip(inputs, case.operands)]
+    y, real = case.f(*leaves), [x for x in leaves if x.requires_grad]
+    if dy is None:
+        return y.detach().to(torch.float64), None
+    got = torch.autograd.grad(y, real, dy, allow_unused=True) if y.requires_grad else [None] * len(real)
+    return y.detach().to(torch.float64), [torch.zeros_like(x) if g is None else g.detach() for x, g in zip(real, got)]
+
+
 class Expectation:
     """What PyTorch makes of a case with the values of one draw, and how large what is summed is."""
 
     def __init__(self, case, draw):
         inputs = [o.values[draw] for o in case.operands]
-        leaves = [x.clone().requires_grad_(o.role == "param") for x, o in zip(inputs, case.operands)]
-        y = case.f(*leaves)
-        self.y, self.grads = y.detach().to(torch.float64), None
-        real = [x for x in leaves if x.requires_grad]
         self.dy = case.weight.values[draw] if case.weight is not None else None
-        if self.dy is not None:
-            got = [None] * len(real)
-            if y.requires_grad:
-                got = torch.autograd.grad(y, real, self.dy, allow_unused=True)
-            self.grads = [torch.zeros_like(x) if g is None else g.detach() for x, g in zip(real, got)]
+        self.y, self.grads = computed(case, inputs, self.dy)
+        self.counts = None
         tame = draw != "special"  # of what is not a number nothing can be said
         pointwise = case.row.pointwise
         self.moved = torch.zeros_like(self.y)
         self.spread = [g.abs() for g in self.grads or []]
-        if tame and case.out in FLOATS and y.numel() <= 700:
+        if tame and case.row.linear and case.out in FLOATS:
+            changed = lambda change: [change(x) if o.dtype in FLOATS else x for x, o in zip(inputs, case.operands)]
+            of = lambda change: computed(case, changed(change), None if self.dy is None else change(self.dy))
+            (self.moved, self.spread), self.counts = of(torch.abs), of(torch.ones_like)
+        elif tame and case.out in FLOATS and any(o.dtype in FLOATS for o in case.operands):
+            check(self.y.numel() <= MOST_REACHED, "%s %s: %d elements, of which nobody knows how large what they sum is", case.op, case.describe(), self.y.numel())
             moved, spread = reach(case, inputs, self.dy)
             self.moved = torch.zeros_like(self.y) if pointwise else moved
             if self.dy is not None:
@@ -217,21 +228,32 @@ class Expectation:
         self.terms = max([1] + [o.values[draw].numel() for o in case.operands])
 
 
+def products_off(n, size, u):
+    """How far off n products and their sum may be (Higham, 3.1), here and in PyTorch; each may lose what is below the normal range."""
+    gamma = lambda u: n * u / (1 - n * u)
+    return (gamma(u) + gamma(UNIT["f64"])) * size
+
+
 def judge(case, draw, engine, found, dtype):
     e, u = case.expected[draw], UNIT.get(dtype, 0.0)
     what = "%s %s %s, %s, %s" % (case.op, case.describe(), dtype, engine, draw)
-    ulps = case.row.ulps
-    slack = u * (ulps * e.y.abs() + (e.terms + ulps) * e.moved) + ulps * LEAST.get(dtype, 0.0) if case.out in FLOATS else torch.zeros_like(e.y)
+    ulps, least = case.row.ulps, LEAST.get(dtype, 0.0)
+    slack = u * (ulps * e.y.abs() + (e.terms + ulps) * e.moved) + ulps * least if case.out in FLOATS else torch.zeros_like(e.y)
+    if e.counts:
+        slack = products_off(e.counts[0], e.moved, u) + e.counts[0] * least
     if draw in case.row.skip:
         return
     compare(what, found["y%d" % case.id], e.y, slack, dtype)
     if e.grads is None or (case.row.tame and draw == "special"):
         return
     extra = case.row.extra * e.dy.abs().max().item() if case.row.extra and e.dy.numel() else 0.0
-    for operand, want, spread in zip([o for o in case.operands if o.role == "param"], e.grads, e.spread):
+    for i, operand in enumerate(o for o in case.operands if o.role == "param"):
+        want, spread = e.grads[i], e.spread[i]
         got = found.get(operand.name, torch.zeros_like(want))  # nothing flows: zero
-        compare(what + ", gradient of operand %d" % case.operands.index(operand), got, want,
-                u * ((ulps + e.terms) * spread + ulps * extra) + ulps * LEAST[dtype], dtype)
+        slack = u * ((ulps + e.terms) * spread + ulps * extra) + ulps * least
+        if e.counts:
+            slack = products_off(e.counts[1][i], spread, u) + e.counts[1][i] * least
+        compare(what + ", gradient of operand %d" % case.operands.index(operand), got, want, slack, dtype)
 
 
 def central(module, folder):
@@ -381,7 +403,7 @@ def main():
         if ONLY and op not in ONLY:
             continue
         for dtype in row.types:
-            cases = [c for c in (row.sample(op, Sampler(row, dtype, i, (op, dtype))) for i in range(table_rows.SHAPES)) if c]
+            cases = [c for c in (row.sample(op, Sampler(row, dtype, i, (op, dtype))) for i in range(row.samples)) if c]
             cells += 1
             samples += len(cases) * len(DRAWS)
             check(len(cases) * len(DRAWS) >= 32 or row.few, "%s in %s: %d samples", op, dtype, len(cases) * len(DRAWS))

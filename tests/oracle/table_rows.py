@@ -13,6 +13,8 @@ A new op is a new row:   row("softsign", FLOATS, unary(F.softsign))
   rereads     the same, in 16 bits, of what its gradients make of its own result, which is rounded by then
   tame        gradients are compared where there is no NaN and no infinity: PyTorch's depend on how it divides there
   few         has less to vary than 32 samples
+  linear      in each operand, and nothing but products that are added: of magnitudes it makes the size of what is summed, of ones the number of terms
+  samples     how many there are of each type, where that is not SHAPES
   skip        draws that say nothing
 """
 import itertools
@@ -44,11 +46,11 @@ def representable(v, dtype):
 
 
 class Row:
-    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, refused=(), few=False, skip=(), cancels=None, rereads=None, tame=False, multiplies=False):
+    def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, refused=(), few=False, skip=(), cancels=None, rereads=None, tame=False, multiplies=False, linear=False, samples=SHAPES):
         self.tame, self.multiplies = tame, multiplies  # by instructions for bf16, where there are such
         self.cancels, self.rereads = cancels, rereads
         self.types, self.sample, self.ulps, self.extra, self.smooth, self.few, self.skip = types, make, ulps, extra, smooth, few, skip
-        self.refused, self.pointwise, self.asked = refused, False, bends
+        self.refused, self.pointwise, self.asked, self.linear, self.samples = refused, False, bends, linear, samples
 
     @property
     def bends(self):
@@ -440,7 +442,7 @@ def scatter_add(op, s):
     return s.case(op, [s.var(shape, want), numbers], {"axis": axis}, list(x), f)
 
 
-row("gather", TYPES, gather)
+row("gather", TYPES, gather, linear=True)
 row("scatter_add", NUMBERS, scatter_add)
 row("broadcast", TYPES, broadcast)
 row("slice", TYPES, cut)
@@ -472,7 +474,9 @@ WINDOWS = [((9,), (4,), (2,), (1,), (1,), (1,), 1, 3, 4, 2), ((5,), (1,), (1,), 
            ((2, 2, 2), (4, 4, 4), (2, 2, 2), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1, 1, 2, 1), ((13,), (2,), (3,), (0,), (4,), (5,), 1, 2, 7, 1),
            ((3, 11), (1, 5), (1, 4), (0, 2), (0, 2), (1, 2), 1, 17, 3, 1), ((7,), (3,), (1,), (1,), (1,), (1,), 1, 3, 2, 0), ((6, 7), (2, 2), (2, 3), (0, 0), (0, 0), (1, 1), 2, 4, 6, 2),
            # patches side by side along W
-           ((5, 12), (2, 4), (1, 4), (1, 0), (0, 0), (1, 1), 1, 5, 34, 2), ((15,), (5,), (5,), (0,), (0,), (1,), 1, 6, 2, 2)]
+           ((5, 12), (2, 4), (1, 4), (1, 0), (0, 0), (1, 1), 1, 5, 34, 2), ((15,), (5,), (5,), (0,), (0,), (1,), 1, 6, 2, 2),
+           # wide groups: 16 channels to 24, and to 48
+           ((9,), (3,), (1,), (1,), (1,), (1,), 2, 32, 48, 2), ((5, 6), (3, 3), (2, 1), (1, 1), (1, 1), (1, 1), 3, 48, 144, 1)]
 CONV = (F.conv1d, F.conv2d, F.conv3d)
 
 
@@ -505,9 +509,9 @@ def windows(made):
     return make
 
 
-row("contract", FLOATS, contract, multiplies=True)
+row("contract", FLOATS, contract, multiplies=True, linear=True)
 for op, made in (("conv", "Y"), ("conv_grad_input", "X"), ("conv_grad_weight", "W")):
-    row(op, FLOATS, windows(made), multiplies=True)
+    row(op, FLOATS, windows(made), multiplies=True, linear=True, samples=len(WINDOWS))
 rows["conv"].refused = [([("f32", "NCW", (1, 2, 0)), ("f32", ["O", "C", "kW"], (3, 2, 3))], {"stride": "[1]", "pad_lo": "[0]", "pad_hi": "[0]"}, "NCW", (1, 3, 1), "W"),
                         ([("f32", "NCW", (1, 2, 5)), ("f32", ["O", "C", "kW"], (3, 4, 3))], {"stride": "[1]", "pad_lo": "[0]", "pad_hi": "[0]"}, "NCW", (1, 3, 3), "channels")]
 

@@ -39,6 +39,7 @@ def main(dlc):
             check(0 <= x["exposed_ms"] <= x["network_ms"] * 1.0001, f"{network}: {x}: no more is waited than there is")
         check(two["bytes"] == eight["bytes"] > 0, f"{network}: the gradients' bytes")
         check(eight["network_ms"] > two["network_ms"] > 0, f"{network}: more ranks, more network")
+    check([x["ranks"] for x in scale("--ranks=1,2,2", "--target=cuda:sm_80")] == [1, 2], "a number that is named twice is looked at once")
     # a sum of B bytes by n ranks: 2 (n - 1) (latency + B / n / bandwidth)
     two, = scale("--ranks=2", "--latency=1000", "--bandwidth=1e9")[1:]
     check(near(two["network_ms"], 2 * two["collectives"]), f"latency alone: {two}")

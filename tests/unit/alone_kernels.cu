@@ -1,9 +1,10 @@
-/* Sums that ct_alone makes (compiler/cuda/kernels/contract.cu), of operands that count how often they are read: 27 groups of
+/* Sums that ct_alone makes (compiler/cuda/kernels/contract_terms.cu), of operands that count how often they are read: 27 groups of
  * a column each, 30 rows, 70 terms; behind the preludes. */
 struct counted {
     typedef float word;
     typedef int index;
     typedef ct_place<int, 1> place;
+    enum { BYTES = 0 };
     const float *from;
     float *loads;
     int b0;

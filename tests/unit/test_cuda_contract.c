@@ -1,104 +1,11 @@
 /* CUDA kernels around contractions, emulated: those of graphs written here, with their gradients, each by
  * itself beside the interpreter, on the same operands. Those by wgmma through NVRTC, too, where there is one:
  * no spill, and no word of ptxas that it takes products one behind the other. */
-#include <dlfcn.h>
-#include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "compiler/cuda/cuda.h"
-#include "compiler/cuda/emulate.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/cubin.h"
-#include "ir/interp.h"
-#include "ir/tensor_map.h"
-#include "runtime/convert.h"
-#include "tests/check.h"
 #include "tests/unit/contraction_cases.h"
+#include "tests/unit/contraction_runs.h"
 #include "tests/unit/random_numbers.h"
-
-typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
-                      unsigned shared, unsigned seed, char *error, size_t size);
-
-typedef struct {
-    const char *what;
-    dl_interp *in;
-    launch_fn *launch;
-    double most;        /* relative distance */
-    int kernels, boxed; /* operands that tensor maps bring */
-} run;
-
-/* The element at each logical index, row by row, in memory as its type has it. */
-static void move(const dl_type *t, void *memory, double *numbers, bool to_memory) {
-    int64_t at[DL_MAX_RANK] = {0};
-    int bytes = dl_dtype_bytes(t->dtype);
-    for (int64_t i = 0; i < dl_type_count(t); i++) {
-        char *p = (char *)memory + dl_type_offset(t, at) * bytes;
-        if (to_memory)
-            dlr_convert(t->dtype, p, DL_F64, &numbers[i], 1);
-        else
-            dlr_convert(DL_F64, &numbers[i], t->dtype, p, 1);
-        for (int k = t->rank - 1; k >= 0 && ++at[k] == t->axis[k].size; k--) at[k] = 0;
-    }
-}
-
-static void *aligned(int64_t bytes) {
-    void *p = NULL;
-    if (posix_memalign(&p, 256, (size_t)(bytes + !bytes))) abort();
-    memset(p, 0xff, (size_t)bytes);
-    return p;
-}
-
-/* One node: interpreted, and by its kernel. */
-static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
-    const dl_kernel *k = n->kernel;
-    dl_error err = {0};
-    void *memory[64], *args[64 + DL_MAP_MOST], **behind = args + code->nmaps;
-    union {
-        _Alignas(DL_MAP_ALIGN) char bytes[DL_MAP_BYTES];
-        dl_emulated_map map;
-    } maps[DL_MAP_MOST];
-    DL_CHECK(k->params.n + 1 < 64);
-    for (int i = 0; i < k->params.n; i++) {
-        const dl_type *t = &k->params.at[i].type;
-        memory[i] = aligned(dl_type_bytes(t)), behind[i] = &memory[i];
-        if (i < k->nin) move(t, memory[i], dl_interp_data(r->in, n->in[i]), true);
-    }
-    memory[k->params.n] = aligned(code->workspace), behind[k->params.n] = &memory[k->params.n];
-    for (int i = 0; i < code->nmaps; i++) {
-        const dl_tensor_map *m = &code->maps[i];
-        maps[i].map = dl_tensor_map_emulated(m, (uint64_t)(uintptr_t)memory[m->param]), args[i] = &maps[i];
-        CHECK(dl_tensor_map_fits(m, dl_type_bytes(&k->params.at[m->param].type)), "%s", r->what);
-    }
-    r->boxed += code->nmaps;
-    bool ok = true;
-    for (int phase = 0; phase < code->phases && ok; phase++) {
-        char name[128], error[512] = "";
-        snprintf(name, sizeof name, "%s_%d", k->name, phase);
-        int front = phase ? 0 : code->nmaps;
-        ok = !r->launch(name, front + k->params.n + 1, phase ? behind : args, (unsigned)code->units[phase],
-                        (unsigned)code->threads[phase], (unsigned)code->shared[phase], (unsigned)(phase + 1),
-                        error, sizeof error);
-        CHECK(ok, "%s, %s: %s", r->what, name, error);
-    }
-    CHECK(dl_interp_node(r->in, n, &err), "%s", err.message);
-    for (int i = k->nin; i < k->params.n && ok; i++) {
-        const dl_type *t = &k->params.at[i].type;
-        int64_t count = dl_type_count(t);
-        double *got = malloc((size_t)(count + 1) * sizeof *got), off = 0, all = 1e-30;
-        const double *want = dl_interp_data(r->in, &n->out[i - k->nin]);
-        move(t, memory[i], got, false);
-        for (int64_t j = 0; j < count; j++) {
-            if (isinf(want[j]) && got[j] == want[j]) continue;
-            off += (got[j] - want[j]) * (got[j] - want[j]), all += want[j] * want[j];
-        }
-        CHECK(sqrt(off / all) <= r->most, "%s, %s, output %d of %s: %.2e", r->what, k->name, i - k->nin,
-              dl_type_text(t), sqrt(off / all));
-        free(got);
-    }
-    for (int i = 0; i <= k->params.n; i++) free(memory[i]);
-    r->kernels++;
-}
 
 static void feed(dl_interp *in, const dl_graph *g) {
     rng random = {7};
@@ -108,17 +15,6 @@ static void feed(dl_interp *in, const dl_graph *g) {
         for (int64_t k = 0; k < dl_type_count(&v->type); k++)
             data[k] = dl_interp_convert(v->type.dtype, uniform(&random, -1, 1), true);
     }
-}
-
-static bool has_contraction(const dl_node *n) { return n->kernel && dl_kernel_anchor(n->kernel) >= 0; }
-
-/* The number of the kernel's variant whose name begins so, or 0. */
-static int variant_of(const dl_kernel *k, const dl_target *t, const char *begins) {
-    const char *names[DL_MOST_VARIANTS];
-    int n = dl_cuda_variants(k, t, names), found = -1;
-    for (int i = n - 1; i >= 0; i--)
-        if (strncmp(names[i], begins, strlen(begins)) == 0) found = i;
-    return found < 0 ? 0 : found;
 }
 
 static dl_nvrtc nvrtc;
@@ -163,50 +59,25 @@ static void check_places(const char *what, const char *text) {
  * be, or NULL; `tile`: what its text must have, or NULL. */
 static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t, double most,
                        const char *variant, const char *tile) {
-    dl_error err = {0};
-    dl_buf text = {0}, whole = {0};
+    dl_buf text = {0};
     dl_emitted needs = {0}, *code = DL_NEWS(arena, dl_emitted, g->nodes.n + 1);
-    bool ok = true;
-    int all = 0;
-    for (int i = 0; i < g->nodes.n && ok; i++) {
+    bool ok = emit_graph(what, g, t, variant, &text, code, &needs);
+    for (int i = 0; i < g->nodes.n && ok && variant; i++) {
         if (!has_contraction(g->nodes.at[i])) continue;
-        int number = variant ? variant_of(g->nodes.at[i]->kernel, t, variant) : 0;
-        ok = dl_cuda_emit(&text, g->nodes.at[i]->kernel, t, (dl_way){.variant = number}, &code[i], &err);
-        CHECK(ok, "%s: %s", what, err.message);
+        int number = variant_of(g->nodes.at[i]->kernel, t, variant);
         if (number) check_machine_code(what, arena, g->nodes.at[i]->kernel, (dl_way){.variant = number});
-        for (int k = 0; k < DL_NEEDS; k++) needs.needs[k] |= code[i].needs[k];
     }
-    dl_cuda_open(&whole, t, &needs);
-    dl_putn(&whole, text.at, text.n);
     if (getenv("DL_TEST_SHOW")) printf("%s\n", text.at);
     if (strstr(what, "2-D 1x1")) check_places(what, text.at);
     CHECK(!tile || (text.at && strstr(text.at, tile)), "%s: not in tiles %s", what, tile);
-    dl_plan_object object = {.source = whole.at};
-    int compiled = 0;
-    ok = ok && dl_cuda_emulate(arena, 1, &object, NULL, &compiled, &err);
-    CHECK(ok, "%s: %s", what, err.message);
-    if (ok) {
-        char path[] = "/tmp/dl_tiles_XXXXXX";
-        int fd = mkstemp(path);
-        CHECK(fd >= 0 && write(fd, object.image, object.bytes) == (ssize_t)object.bytes, "%s", path);
-        close(fd);
-        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        CHECK(library, "%s", dlerror());
-        unlink(path);
-        run r = {.what = what, .in = dl_interp_new(g, true), .most = most};
-        *(void **)&r.launch = dlsym(library, "dl_emulated_launch");
-        feed(r.in, g);
-        for (int i = 0; i < g->nodes.n; i++)
-            if (has_contraction(g->nodes.at[i]))
-                check_node(&r, g->nodes.at[i], &code[i]);
-            else
-                CHECK(dl_interp_node(r.in, g->nodes.at[i], &err), "%s", err.message);
-        all += r.kernels, boxed += r.boxed;
-        dl_interp_free(r.in);
-        dlclose(library);
-    }
-    dl_buf_free(&text), dl_buf_free(&whole);
-    return all;
+    run r = {.what = what, .in = dl_interp_new(g, true), .most = most};
+    feed(r.in, g);
+    if (ok) run_graph(&r, arena, g, t, &text, code, &needs);
+    CHECK(!r.nans, "%s: %lld NaN", what, (long long)r.nans);
+    boxed += r.boxed;
+    dl_interp_free(r.in);
+    dl_buf_free(&text);
+    return r.kernels;
 }
 
 /* All, or each so many'th, in one type; or `mixed`: in f32 and, after fusion, in that one; as check_graph's

@@ -57,6 +57,13 @@ static int count_text(const dl_plan *p, const char *text) {
     return n;
 }
 
+static const char gradients[] =
+    "graph @train {\n  input $a = %0 : f32[N=2, C=8, W=16]\n  input $b = %1 : f32[N=2, C=8, W=16]\n"
+    "  input $c = %2 : f32[N=2, C=8, W=16]\n  input $d = %3 : f32[N=2, C=8, W=16]\n"
+    "  %4 = conv_grad_weight $a, $b {stride=[1], pad_lo=[1], pad_hi=[1], kernel=[3]} : f32[O=8, C=8, kW=3]\n"
+    "  %5 = conv_grad_weight $c, $d {stride=[1], pad_lo=[1], pad_hi=[1], kernel=[3]} : f32[O=8, C=8, kW=3]\n"
+    "  %6 = relu %5 : f32[O=8, C=8, kW=3]\n  output \"y\" = %4\n  output \"z\" = %6\n}\n";
+
 static void test_counts(void) {
     dl_arena *arena = dl_arena_new(NULL);
     int phases, numbers;
@@ -73,6 +80,13 @@ static void test_counts(void) {
     if (r)
         CHECK(count_text(r, "sums = ct_tile<") == 1 && count_text(r, "if (number") == 2, "%d loops, %d ends",
               count_text(r, "sums = ct_tile<"), count_text(r, "if (number"));
+    /* so do weights' gradients, whose sums are mended in front of their ends */
+    dl_plan *w = plan_of(arena, gradients, "cuda:sm_90a");
+    if (w)
+        CHECK(count_text(w, "sums = ct_tile<") == 1 && count_text(w, " ct_mend<") == 1 &&
+                  count_text(w, "if (number") == 2,
+              "%d loops, %d ends, %d mended", count_text(w, "sums = ct_tile<"), count_text(w, "if (number"),
+              count_text(w, " ct_mend<"));
     /* no power of two among the channels: another function, of products */
     dl_plan *q = plan_of(arena, layers(arena, 12, 8, 8, alike), "cuda:sm_90a");
     if (q) CHECK(count_text(q, "kd_divisor(number") > 0, "divisors");

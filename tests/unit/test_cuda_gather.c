@@ -12,13 +12,14 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/data/noise.h"
 #include "runtime/data/own.h"
+#include "runtime/data/picture.h"
 #include "runtime/data/rotate.h"
 #include "runtime/data/statistics.h"
 #include "runtime/feed.h"
 #include "runtime/rng.h"
 #include "tests/unit/plan_fixture.h"
 
-enum { N = DLR_ROTATIONS, C = 5, S = 7, CROP = C * S * S * S, H = 6, W = 9, FIELD = C * H * W };
+enum { N = DLR_ROTATIONS, C = 5, S = 7, CROP = C * S * S * S, H = 6, W = 9, PICTURE = 3 * H * W };
 
 /* ---- a plan that is nothing but inputs ---- */
 
@@ -29,15 +30,23 @@ static const struct {
     const dl_layout *layout;
     int rank;
     bool scaled;
-} inputs[] = {{"crop", DL_F32, &last, 5, false},      {"crop_rows", DL_F32, &row, 5, false},
-              {"crop_bf16", DL_BF16, &last, 5, true}, {"crop_f16", DL_F16, &row, 5, true},
-              {"field", DL_F32, &row, 4, true},       {"field_last", DL_F32, &last, 4, true},
-              {"field_f16", DL_F16, &last, 4, false}, {"field_f64", DL_F64, &row, 4, true},
-              {"flat", DL_F32, &row, 2, true}};
+} inputs[] = {{"crop", DL_F32, &last, 5, false},        {"crop_rows", DL_F32, &row, 5, false},
+              {"crop_bf16", DL_BF16, &last, 5, true},   {"crop_f16", DL_F16, &row, 5, true},
+              {"field", DL_F32, &row, 4, true},         {"field_last", DL_F32, &last, 4, true},
+              {"field_f16", DL_F16, &last, 4, false},   {"field_f64", DL_F64, &row, 4, true},
+              {"flat", DL_F32, &row, 2, true},          {"picture", DL_F32, &row, 4, false},
+              {"picture_last", DL_F32, &last, 4, true}, {"picture_bf16", DL_BF16, &last, 4, false},
+              {"picture_f16", DL_F16, &row, 4, true}};
 enum { INPUTS = sizeof inputs / sizeof *inputs };
-static const int64_t crop_size[] = {N, C, S, S, S}, field_size[] = {N, C, H, W}, flat_size[] = {N, C};
+static const int64_t crop_size[] = {N, C, S, S, S}, field_size[] = {N, C, H, W}, flat_size[] = {N, C},
+                     picture_size[] = {N, 3, H, W};
 
-static const int64_t *size_of(int rank) { return rank == 5 ? crop_size : rank == 4 ? field_size : flat_size; }
+static bool is_picture(int i) { return strncmp(inputs[i].name, "picture", 7) == 0; }
+
+static const int64_t *size_of(int i) {
+    const int rank = inputs[i].rank;
+    return is_picture(i) ? picture_size : rank == 5 ? crop_size : rank == 4 ? field_size : flat_size;
+}
 
 static dl_plan *make_plan(void) {
     dl_error err = {0};
@@ -46,7 +55,7 @@ static dl_plan *make_plan(void) {
     dl_plan *p = new_plan(0);
     p->target = t->name;
     for (int i = 0; i < INPUTS; i++) {
-        dl_type type = type_of(inputs[i].dtype, *inputs[i].layout, inputs[i].rank, size_of(inputs[i].rank));
+        dl_type type = type_of(inputs[i].dtype, *inputs[i].layout, inputs[i].rank, size_of(i));
         add_var(p, DL_VAR_INPUT, inputs[i].name, type, (dl_init){0}, p->arena_bytes);
         p->arena_bytes += dl_plan_round(dl_type_bytes(&type));
     }
@@ -96,11 +105,44 @@ static void turn_crops(int i) {
     }
 }
 
+/* Bytes, each picture moved in its own way, the first not at all; scaled as Keras' caffe mode. */
+static void move_pictures(int i) {
+    static const float means[3] = {103.939f, 116.779f, 123.68f}, one[3] = {1, 1, 1}, none = 0, all = 255;
+    static _Alignas(64) char scratch[1024];
+    unsigned char *bytes = (unsigned char *)numbers[i];
+    const bool caffe = inputs[i].scaled;
+    CHECK(dlr_picture_scratch(H, W) <= sizeof scratch);
+    for (int s = 0; s < N; s++) {
+        float planes[PICTURE];
+        const dlr_moves moves = {.shift = 0.4 * (s & 1), .zoom = 0.3 * (s & 2), .flip = true};
+        dlr_move m = {.zoom = {1, 1}};
+        if (s) m = dlr_move_draw(&moves, (dlr_rng_place){3, DLR_STREAM_TRAIN, (uint32_t)i, (uint32_t)s});
+        for (int k = 0; k < PICTURE; k++)
+            planes[k] = bytes[s * PICTURE + k] = (unsigned char)(k * 37 + s * 91 + k * s % 7 * 11);
+        dlr_picture_write(planes, H, W, &m, caffe ? DLR_SCALING_CAFFE : DLR_SCALING_UNIT,
+                          samples[i] + s * PICTURE, scratch);
+        how[i][s].axis[0] = dlr_along(3, H * W, caffe);
+        how[i][s].axis[1] =
+            (dlr_placed_axis){.step = W, .points = H, .zoom = m.zoom[0], .shift = m.shift[0] * H};
+        how[i][s].axis[2] = (dlr_placed_axis){
+            .step = 1, .points = W, .zoom = m.flip ? -m.zoom[1] : m.zoom[1], .shift = m.shift[1] * W};
+    }
+    raw[i] = (dlr_raw){.type = DLR_EL_U8,
+                       .mean = caffe ? means : &none,
+                       .deviation = caffe ? one : &all,
+                       .axis = caffe ? 0 : -1};
+}
+
 static void make_samples(const dl_plan *p) {
     for (int c = 0; c < C; c++) mean[c] = 0.37f * (float)c - 0.5f, deviation[c] = 0.3f + 1.7f * (float)c;
     for (int i = 0; i < INPUTS; i++) {
         dl_error err = {0};
         const int64_t all = dl_type_count(&p->vars.at[i].type), channel = all / N / C;
+        CHECK(dlr_arrays_add(&arrays, inputs[i].name, false, &p->vars.at[i].type, &err), "%s", err.message);
+        if (is_picture(i)) {
+            move_pictures(i);
+            continue;
+        }
         draw(i, all);
         memcpy(samples[i], numbers[i], (size_t)all * sizeof(float));
         if (inputs[i].rank == 5) turn_crops(i);
@@ -113,7 +155,6 @@ static void make_samples(const dl_plan *p) {
         for (int k = 0; k < N * C && inputs[i].scaled; k++)
             CHECK(dlr_normalise(samples[i] + k * channel, (size_t)channel, mean[k % C], deviation[k % C]) <
                   0);
-        CHECK(dlr_arrays_add(&arrays, inputs[i].name, false, &p->vars.at[i].type, &err), "%s", err.message);
     }
 }
 

@@ -29,9 +29,11 @@ static const group_case cases[] = {
      "conv $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], groups=3} : f32[N=2, C=48, H=5, W=6]", 0},
     {"an input gradient of such", "f32[N=1, C=96, W=5]", "f32[O=96, C=16, kW=3]",
      "conv_grad_input $a, $b " SPACED "size=[9], groups=2} : f32[N=1, C=32, W=9]", 0},
-    {"a weight gradient of such, too", "f32[N=2, C=48, W=9]", "f32[N=2, C=144, W=4]",
-     "conv_grad_weight $a, $b {stride=[2], pad_lo=[0], pad_hi=[0], kernel=[3], groups=3} : f32[O=144, C=16, "
-     "kW=3]",
+    {"a weight gradient of such, too", "f32[N=2, C=48, W=9]", "f32[N=2, C=144, W=5]",
+     "conv_grad_weight $a, $b " SPACED "kernel=[3], groups=3} : f32[O=144, C=16, kW=3]", 1},
+    {"a weight gradient into as many", "f32[N=2, C=48, H=5, W=6]", "f32[N=2, C=48, H=5, W=6]",
+     "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], groups=3} : "
+     "f32[O=48, C=16, kH=3, kW=3]",
      1},
     {"units of several groups", "f32[N=1, C=64, W=4300]", "f32[O=64, C=16, kW=1]",
      "conv $a, $b {stride=[1], pad_lo=[0], pad_hi=[0], groups=4} : f32[N=1, C=64, W=4300]", 0},

@@ -353,45 +353,6 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     return sums;
 }
 
-/* The same without tensor cores: columns are those of all groups, `all` of them, of which the operands know
- * theirs as b0. A thread has several neighbouring rows of a column: where a term lies is found, and its element of
- * the right operand read, once for all of them, and their elements of the left one are on their way together. What
- * lies outside is no zero here: nothing is multiplied by it. */
-template <int BM, int BN, int THREADS, class SA, class SB>
-INLINE const float *ct_alone(SA a, SB b, typename SA::index m, typename SA::index n, typename SA::index k,
-                             typename SA::index end, typename SA::index all, unsigned char *shared) {
-    typedef typename SA::index index;
-    enum { CHAIN = 32 /* products of one chain of floats */, ROWS = BM * BN / THREADS };
-    float *sums = (float *)shared;
-    int column = (int)threadIdx.x % BN, row = (int)threadIdx.x / BN * ROWS;
-    a.b0 = b.b0 = (n + column) / b.columns();
-    typename SB::place c = b.row((n + column) % b.columns());
-    typename SA::place r[ROWS];
-    float sum[ROWS] = {};
-    CT_UNROLL for (int j = 0; j < ROWS; j++) r[j] = a.row(m + row + j);
-    if (n + column >= all || !r[0].in) end = k;
-    CT_LOOP for (index from = k; from < end; from += CHAIN) {
-        index to = from + CHAIN < end ? from + CHAIN : end;
-        float part[ROWS] = {};
-        CT_LOOP for (index i = from; i < to; i++) {
-            typename SA::place x = a.col(i, end);
-            typename SB::place y = b.col(i, end);
-            bool in = b.inside(c, y), has[ROWS];
-            float right = in ? b.load(c, y) : 0, left[ROWS];
-            CT_UNROLL for (int j = 0; j < ROWS; j++) {
-                has[j] = in && a.inside(r[j], x);
-                left[j] = has[j] ? a.load(r[j], x) : 0;
-            }
-            CT_UNROLL for (int j = 0; j < ROWS; j++)
-                if (has[j]) part[j] += left[j] * right;
-        }
-        CT_UNROLL for (int j = 0; j < ROWS; j++) sum[j] += part[j];
-    }
-    CT_UNROLL for (int j = 0; j < ROWS; j++) sums[(row + j) * (BN + 8) + column] = sum[j];
-    __syncthreads();
-    return sums;
-}
-
 /* Puts the lines away as BM x BN floats, for a phase that adds up several such. */
 template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, float *to) {
     for (int i = (int)threadIdx.x * 4; i < BM * BN; i += THREADS * 4)

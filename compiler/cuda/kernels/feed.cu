@@ -5,7 +5,8 @@ struct feed_table {
     float other;
 };
 struct feed_axis {
-    long first, step, round;
+    long first, step, round, points;
+    double zoom, shift;
 };
 struct feed_move {
     long base;
@@ -16,10 +17,28 @@ struct feed_scale {
 };
 enum { FEED_F32, FEED_F16, FEED_BF16, FEED_F64, FEED_I8, FEED_U8, FEED_I16, FEED_U16, FEED_I32, FEED_U32 };
 
+/* How far on the next point of an axis is, and what part of it is taken. */
+struct feed_next {
+    long step;
+    float part;
+};
+
 KD_INLINE long feed_along(const feed_axis *a, unsigned x) {
     long at = a->first + x * a->step;
     return at < a->round ? at : at - a->round;
 }
+
+/* The point before element x. Nothing is made one with what it is added to: the host's bits. */
+KD_INLINE long feed_between(const feed_axis *a, unsigned x, feed_next *next) {
+    double last = (double)(a->points - 1), centre = last / 2;
+    double p = __dadd_rn(__dadd_rn(__dmul_rn(a->zoom, x - centre), centre), a->shift);
+    p = p < 0 ? 0 : p > last ? last : p;
+    long low = (long)p;
+    next->step = low + 1 < a->points ? a->step : 0, next->part = (float)(p - low);
+    return a->first + low * a->step;
+}
+
+KD_INLINE float feed_mix(float a, float b, float part) { return __fadd_rn(a, __fmul_rn(b - a, part)); }
 
 KD_INLINE float feed_load(const char *numbers, long type, long at) {
     switch (type) {
@@ -31,6 +50,14 @@ KD_INLINE float feed_load(const char *numbers, long type, long at) {
     case FEED_I32: return (float)((const int *)numbers)[at];
     default: return (float)((const unsigned *)numbers)[at];
     }
+}
+
+/* Between its neighbours along two axes, the slower one first. */
+KD_INLINE float feed_load_between(const char *numbers, long type, long at, feed_next slow, feed_next fast) {
+    float low = feed_mix(feed_load(numbers, type, at), feed_load(numbers, type, at + slow.step), slow.part);
+    at += fast.step;
+    float high = feed_mix(feed_load(numbers, type, at), feed_load(numbers, type, at + slow.step), slow.part);
+    return feed_mix(low, high, fast.part);
 }
 
 KD_INLINE void feed_store(char *input, long type, long at, float v) {
@@ -69,14 +96,23 @@ extern "C" __global__ void __launch_bounds__(256) dl_feed_0(const char *batch, c
         const feed_move *m = (const feed_move *)(batch + t->moves) + sample;
         x[3] = at % s3, x[2] = at / s3 % s2, x[1] = at / s3 / s2 % s1, x[0] = at / s3 / s2 / s1;
         long from = m->base, to = sample * each + at;
-        for (int i = 0; i < 4; i++) from += feed_along(&m->axis[i], x[i]);
+        feed_next slow = {0, 0}, fast = {0, 0};
+        bool between = false;
+        for (int i = 0; i < 4; i++) {
+            const feed_axis *a = &m->axis[i];
+            if (a->points)
+                slow = fast, from += feed_between(a, x[i], &fast), between = true;
+            else
+                from += feed_along(a, x[i]);
+        }
         if (t->to > FEED_F64) {
             feed_copy(numbers, t->to, from, input, to);
             continue;
         }
         long c = t->channel;
         feed_scale s = scales[c < 0 ? 0 : c == 0 ? x[0] : c == 1 ? x[1] : c == 2 ? x[2] : x[3]];
-        float v = feed_load(numbers, t->from, from);
+        float v = between ? feed_load_between(numbers, t->from, from, slow, fast)
+                          : feed_load(numbers, t->from, from);
         bool none = t->replaces && !(fabsf(v) <= 0x1.fffffep127f);
         feed_store(input, t->to, to, none ? t->other : (v - s.mean) / s.deviation);
     }
