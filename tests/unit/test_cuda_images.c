@@ -135,6 +135,29 @@ static void test_folded(const char *dir, const dl_target *t) {
     dl_arena_free(arena);
 }
 
+static dl_tensor_map *map_of(const dl_plan *p) {
+    dl_plan_entry *e = entry_with_maps(p);
+    for (int i = 0; e && i < e->maps.n; i++)
+        if (e->maps.at[i].windows) return &e->maps.at[i];
+    CHECK(e == NULL, "no map of images");
+    return NULL;
+}
+
+/* A weight's gradient leaves out what meets the padding, an infinite gradient of y too. */
+static void test_padding(const dl_target *t) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    const char *text = text_of(arena, &by_weight);
+    dl_plan *p = mapped_plan(arena, text, t, true);
+    mapped_numbers all = mapped_interpret(arena, text, 1, 24 * 63); /* a corner of an image */
+    int64_t finite = 0, wrong = mapped_wrong(p, &all, &err);
+    for (int64_t i = 0; i < all.n; i++) finite += isfinite(all.want[i]);
+    CHECK(wrong == 0 && finite > 0 && finite < all.n && map_of(p), "%lld wrong, %lld finite: %s",
+          (long long)wrong, (long long)finite, err.message);
+    mapped_free(&all);
+    dl_arena_free(arena);
+}
+
 static void test_random(const char *dir, const dl_target *t) {
     rng r = {5};
     for (int i = 0; i < 12; i++) {
@@ -186,14 +209,6 @@ static void test_demands(const dl_target *t) {
     dl_arena_free(arena);
 }
 
-static dl_tensor_map *map_of(const dl_plan *p) {
-    dl_plan_entry *e = entry_with_maps(p);
-    for (int i = 0; e && i < e->maps.n; i++)
-        if (e->maps.at[i].windows) return &e->maps.at[i];
-    CHECK(e == NULL, "no map of images");
-    return NULL;
-}
-
 static void test_damaged(const dl_target *t) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_plan *p = mapped_plan(arena, text_of(arena, &plain), t, true);
@@ -243,7 +258,7 @@ static void test_other_maps(const dl_target *t) {
     const char *text = text_of(arena, &strided);
     dl_plan *p = mapped_plan(arena, text, t, true);
     dl_tensor_map *m = map_of(p), good = m ? *m : (dl_tensor_map){0};
-    mapped_numbers all = mapped_interpret(arena, text);
+    mapped_numbers all = mapped_interpret(arena, text, -1, 1);
     for (int i = 0; m && i < 15; i++) {
         dl_error err = {0};
         *m = good;
@@ -290,6 +305,7 @@ int main(void) {
     test_other_maps(t);
     test_cases(dir, t);
     test_folded(dir, t);
+    test_padding(t);
     test_random(dir, t);
     return dl_test_end();
 }
