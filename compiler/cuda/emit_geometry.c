@@ -105,7 +105,7 @@ static void find_y(dl_emitter *e, dl_product *p, const sizes *s) {
     follow_channels(p, x, DL_TERMS, 3, s->c);
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
-        slide(p, x, i, s->in[i], DL_ROWS, DL_TERMS, (dl_slide){-v->pad, v->stride, v->dilation});
+        slide(p, x, i, s->in[i], DL_ROWS, DL_TERMS, (dl_slide){-v->pad, v->stride, v->dilation, 0});
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
     }
     dl_operand_follow(p, w, DL_COLUMNS, 0, 0, 1);
@@ -135,7 +135,7 @@ static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
     follow_channels(p, x, DL_COLUMNS, 3, s->c);
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
-        slide(p, x, i, s->in[i], DL_TERMS, DL_COLUMNS, (dl_slide){-v->pad, v->stride, v->dilation});
+        slide(p, x, i, s->in[i], DL_TERMS, DL_COLUMNS, (dl_slide){-v->pad, v->stride, v->dilation, 0});
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
     }
     p->coordinate[0] = grouped(e, p, s->o, p->number[DL_ROWS].at[0].name), p->of[0] = DL_ROWS;
@@ -184,7 +184,12 @@ static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
         p->parities[i] = n;
         dl_product_count(p, e, DL_ROWS, most_rows, text[0]);
         dl_product_count(p, e, DL_TERMS, most_taps, text[1]);
-        slide(p, y, i, s->out[i], DL_ROWS, DL_TERMS, (dl_slide){one.base, 1, -one.fall});
+        int64_t base = of[3][0], most = base;
+        for (int64_t q = 1; q < n; q++) {
+            if (of[3][q] < base) base = of[3][q];
+            if (of[3][q] > most) most = of[3][q];
+        }
+        slide(p, y, i, s->out[i], DL_ROWS, DL_TERMS, (dl_slide){base, 1, -one.fall, most - base});
         y->origin[i] = text[3] ? text[3] : of[3][0] ? dl_format(e->arena, "%lld", (long long)of[3][0]) : NULL;
         /* the tap: first + step * i */
         int axis = spatial(p, i);

@@ -18,9 +18,9 @@ static int64_t low_of(const dl_product *p, const dl_operand *o, int axis) {
     return s->begin + (s->spread < 0 ? s->spread * (taps_of(p, o, axis) - 1) : 0);
 }
 
-/* Where the product has it as an image of one tensor, which it reads at all positions alike. */
+/* Where the product has it as an image of one tensor, of which each parity has as many positions and taps. */
 static bool is_plain(const dl_product *p, const dl_operand *o) {
-    bool varies = p->alone || dl_product_many(p) != p->number[DL_BATCH].size;
+    bool varies = p->alone;
     for (int i = 0; i < DL_NUMBERS; i++)
         varies |= p->number[i].varies || p->number[i].size < 1 || p->number[i].size > INT32_MAX;
     return !varies && o->is_image && o->nparts == 1 && dl_operand_part(p, o, 0)->dtype == o->dtype &&
@@ -34,7 +34,7 @@ static bool find_windows(const dl_product *p, const dl_operand *o, dl_tensor_map
         const dl_slide *s = &o->slide[axis];
         int64_t low = low_of(p, o, axis), size = o->limit[axis],
                 last = low + (p->number[o->positions].at[1 + axis].size - 1) * s->hop,
-                far = (s->spread < 0 ? -s->spread : s->spread) * (taps_of(p, o, axis) - 1);
+                far = s->parities + (s->spread < 0 ? -s->spread : s->spread) * (taps_of(p, o, axis) - 1);
         if (low < INT16_MIN || low > INT16_MAX || last - (size - 1) < INT16_MIN ||
             last - (size - 1) > INT16_MAX || s->hop > INT16_MAX || far > dl_tensor_map_far(map->windows))
             return false;
@@ -88,7 +88,7 @@ static void put_position(dl_emitter *e, const dl_product *p, const dl_operand *o
     dl_puts(e->out, "        return w;\n    }\n");
 }
 
-/* Taps that go down count from the last one. */
+/* Taps that go down count from the last one; each parity has its own. */
 static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *n = &p->number[o->taps], *groups = &p->number[DL_BATCH];
     const char *channel = n->at[o->channel].name;
@@ -100,13 +100,17 @@ static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
         int axis = axis_of(i);
         int64_t spread = i < p->c->windows.n ? o->slide[axis].spread : 0;
         const char *name = n->at[axis].name;
+        dl_putf(e->out, "        w.x[%d] = ", i);
         if (!spread)
-            dl_putf(e->out, "        w.x[%d] = 0;\n", i);
+            dl_puts(e->out, "0");
         else if (spread > 0)
-            dl_putf(e->out, "        w.x[%d] = (int)%s * %lld;\n", i, name, (long long)spread);
+            dl_putf(e->out, "(int)%s * %lld", name, (long long)spread);
         else
-            dl_putf(e->out, "        w.x[%d] = (%lld - (int)%s) * %lld;\n", i,
-                    (long long)(taps_of(p, o, axis) - 1), name, (long long)-spread);
+            dl_putf(e->out, "(%lld - (int)%s) * %lld", (long long)(taps_of(p, o, axis) - 1), name,
+                    (long long)-spread);
+        if (i < p->c->windows.n && o->slide[axis].parities)
+            dl_putf(e->out, " + %s - (%lld)", o->origin[axis], (long long)o->slide[axis].begin);
+        dl_puts(e->out, ";\n");
     }
     dl_puts(e->out, "        return w;\n    }\n");
 }

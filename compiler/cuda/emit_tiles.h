@@ -20,10 +20,11 @@ typedef struct {
     bool varies;  /* by parity */
 } dl_number;
 
-/* Along an axis of an image: what the first position reads at the first tap, and how far it is from there to
- * the next position, to the next tap. */
+/* Along an axis of an image: what the first position reads at the first tap, of the parity that reads the
+ * least, and how far it is from there to the next position, to the next tap, and to what the parity reads
+ * that reads the most. */
 typedef struct {
-    int64_t begin, hop, spread;
+    int64_t begin, hop, spread, parities;
 } dl_slide;
 
 /* Where an operand's elements lie: sums of what each coordinate adds. An image that is read by windows has
@@ -42,7 +43,7 @@ typedef struct {
     const char *origin[3];
     bool bounded[3];
     dl_number_kind positions, taps; /* of an image: counted behind the batch, in front of channels; */
-    dl_slide slide[3];              /* where it has no parities */
+    dl_slide slide[3];
     /* found */
     bool along_k;
     int bytes;

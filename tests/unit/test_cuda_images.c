@@ -85,6 +85,22 @@ static void test_cases(const char *dir, const dl_target *t) {
         {BY_IMAGE, DL_BF16, 2, 2, 24, 32, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
         {BY_IMAGE, DL_F16, 3, 1, 16, 32, {4, 5, 6}, {2, 3, 1}, ONES, {1, 0, 0}, {0, 1, 0}, {1, 2, 1}, 1},
         {BY_IMAGE, DL_BF16, 2, 2, 64, 64, {1, 6, 5}, {1, 2, 3}, ONES, {0, 1, 1}, {0, 0, 1}, ONES, 2},
+        /* of four and eight parities, which have as many positions and taps each */
+        {BY_IMAGE, DL_BF16, 2, 3, 24, 32, {1, 10, 8}, {1, 4, 2}, {1, 2, 2}, {0, 1, 0}, {0, 1, 0}, ONES, 1},
+        {BY_IMAGE, DL_F16, 3, 2, 16, 32, {4, 6, 8}, {4, 4, 4}, {2, 2, 2}, ONES, ONES, ONES, 1},
+        {BY_IMAGE,
+         DL_BF16,
+         2,
+         1,
+         16,
+         32,
+         {1, 9, 8},
+         {1, 6, 3},
+         {1, 3, 1},
+         {0, 2, 1},
+         {0, 1, 1},
+         {1, 1, 2},
+         1},
         {BY_WEIGHT, DL_F16, 2, 2, 128, 70, {1, 9, 8}, {1, 2, 3}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, ONES, 1},
         {BY_WEIGHT, DL_BF16, 3, 2, 64, 24, {3, 5, 6}, {2, 3, 2}, ONES, {1, 1, 0}, {0, 1, 1}, {1, 2, 1}, 1},
         {BY_WEIGHT, DL_BF16, 1, 3, 64, 40, {1, 1, 61}, {1, 1, 3}, ONES, {0, 0, 1}, {0, 0, 1}, ONES, 1},
@@ -116,6 +132,29 @@ static void test_folded(const char *dir, const dl_target *t) {
         }
     CHECK(same == 1, "%d share their code", same);
     mapped_check(dir, text, t, 2);
+    dl_arena_free(arena);
+}
+
+static dl_tensor_map *map_of(const dl_plan *p) {
+    dl_plan_entry *e = entry_with_maps(p);
+    for (int i = 0; e && i < e->maps.n; i++)
+        if (e->maps.at[i].windows) return &e->maps.at[i];
+    CHECK(e == NULL, "no map of images");
+    return NULL;
+}
+
+/* A weight's gradient leaves out what meets the padding, an infinite gradient of y too. */
+static void test_padding(const dl_target *t) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    const char *text = text_of(arena, &by_weight);
+    dl_plan *p = mapped_plan(arena, text, t, true);
+    mapped_numbers all = mapped_interpret(arena, text, 1, 24 * 63); /* a corner of an image */
+    int64_t finite = 0, wrong = mapped_wrong(p, &all, &err);
+    for (int64_t i = 0; i < all.n; i++) finite += isfinite(all.want[i]);
+    CHECK(wrong == 0 && finite > 0 && finite < all.n && map_of(p), "%lld wrong, %lld finite: %s",
+          (long long)wrong, (long long)finite, err.message);
+    mapped_free(&all);
     dl_arena_free(arena);
 }
 
@@ -151,7 +190,7 @@ static void test_demands(const dl_target *t) {
     of[n].size[1] = 20, of[n++].stride[1] = 9;
     of[n].low[1] = 129, of[n++].size[1] = 3; /* a corner of more than 8 bits */
     of[n].size[2] = 300, of[n++].dilation[2] = 128;
-    of[n].of = BY_IMAGE, of[n].o = 32, of[n++].stride[1] = 2; /* positions of two parities */
+    of[n].of = BY_IMAGE, of[n].o = 32, of[n++].stride[1] = 2; /* parities of unlike taps */
     of[n].windows = 3, of[n].size[0] = 40, of[n].dilation[0] = 16, of[n].taps[0] = 3, n++;
     of[n].taps[1] = of[n].taps[2] = 1, of[n].low[1] = of[n].low[2] = of[n].high[1] = of[n].high[2] = 0, n++;
     of[n++].c = 96;
@@ -168,14 +207,6 @@ static void test_demands(const dl_target *t) {
     dl_arena *arena = dl_arena_new(NULL);
     CHECK(!entry_with_maps(mapped_plan(arena, text_of(arena, &plain), &without, false)));
     dl_arena_free(arena);
-}
-
-static dl_tensor_map *map_of(const dl_plan *p) {
-    dl_plan_entry *e = entry_with_maps(p);
-    for (int i = 0; e && i < e->maps.n; i++)
-        if (e->maps.at[i].windows) return &e->maps.at[i];
-    CHECK(e == NULL, "no map of images");
-    return NULL;
 }
 
 static void test_damaged(const dl_target *t) {
@@ -227,7 +258,7 @@ static void test_other_maps(const dl_target *t) {
     const char *text = text_of(arena, &strided);
     dl_plan *p = mapped_plan(arena, text, t, true);
     dl_tensor_map *m = map_of(p), good = m ? *m : (dl_tensor_map){0};
-    mapped_numbers all = mapped_interpret(arena, text);
+    mapped_numbers all = mapped_interpret(arena, text, -1, 1);
     for (int i = 0; m && i < 15; i++) {
         dl_error err = {0};
         *m = good;
@@ -274,6 +305,7 @@ int main(void) {
     test_other_maps(t);
     test_cases(dir, t);
     test_folded(dir, t);
+    test_padding(t);
     test_random(dir, t);
     return dl_test_end();
 }

@@ -20,7 +20,7 @@ static dl_arena *arena;
 static dl_config *config;
 static dl_target target;
 static dl_buf told;
-static bool no_maps; /* the driver makes no tensor maps */
+static bool no_maps, no_images; /* the driver makes no tensor maps, none of images */
 
 static void hear(const char *what) { dl_puts(&told, what); }
 
@@ -80,7 +80,7 @@ static dl_plan *compile(dl_tuning *t, uint64_t table, int64_t (*ns)(const char *
     dl_compile_times times;
     dl_compile_options opt = options_of();
     told.n = 0;
-    dlr_fake_set((dlr_fake_options){.launch_ns = ns, .no_maps = no_maps});
+    dlr_fake_set((dlr_fake_options){.launch_ns = ns, .no_maps = no_maps, .no_images = no_images});
     bool ok = dl_tune(arena, config, NULL, &opt, t, &err);
     CHECK(ok && opt.tuner == &t->tuner, "%s", err.message);
     t->tuner.key += table;
@@ -272,13 +272,15 @@ static void test_old_driver(const dl_trial *trial) {
     dl_tuning t;
     int by_maps = 0, left = 0;
     for (int i = 0; i < trial->nways; i++) by_maps += strstr(trial->names[i], "TMA") != NULL;
-    no_maps = true;
-    const dl_plan *p = compile(&t, 40, few);
-    no_maps = false;
-    int n = dl_cuda_variants(trial->kernel, t.target, names);
-    for (int i = 0; i < n; i++) left += strstr(names[i], "TMA") != NULL;
-    CHECK(p && t.tried == 1 && by_maps > 0 && left == 0 && !strstr(p->kernels.at[0].variant, "TMA"),
-          "%d ways by maps, then %d: %s", by_maps, left, p ? p->kernels.at[0].variant : "");
+    for (int i = 0; i < 2; i++) {
+        no_maps = i == 0, no_images = i == 1;
+        const dl_plan *p = compile(&t, 40 + i, few);
+        no_maps = no_images = false;
+        int n = dl_cuda_variants(trial->kernel, t.target, names);
+        for (int v = 0; v < n; v++) left += strstr(names[v], "TMA") != NULL;
+        CHECK(p && t.tried == 1 && by_maps > 0 && left == 0 && !strstr(p->kernels.at[0].variant, "TMA"),
+              "%d ways by maps, then %d: %s", by_maps, left, p ? p->kernels.at[0].variant : "");
+    }
 }
 
 int main(void) {
