@@ -39,12 +39,11 @@ static void put_matrix(dl_emitter *e, const dl_product *p, const dl_operand *o) 
 }
 
 void dl_product_put_boxes(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    const char *name = e->k->name, *which = o->is_left ? "left" : "right";
+    dl_product_put_head(e, o, dl_operand_side(o));
     dl_putf(e->out,
-            "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n"
             "    enum { ALONG_K = %d, BYTES = CT_BOXES };\n    const kd_map *map;\n"
             "    INLINE int matrix() const { return (int)(",
-            name, which, name, dl_emit_element_type(o->dtype), e->dialect->index, o->along_k);
+            o->along_k);
     put_matrix(e, p, o);
     dl_puts(e->out, "); }\n};\n");
 }

@@ -82,7 +82,7 @@ static void put_words(dl_emitter *e, const dl_operand *o) {
 
 /* One that a tensor map brings. */
 static void put_boxes(dl_emitter *e, const dl_operand *o) {
-    const char *name = e->k->name, *which = o->is_left ? "left" : "right";
+    const char *name = e->k->name, *which = dl_operand_side(o);
     dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n    %s.map = KD_MAP_OF(map%d);\n", name, which,
             which, name, which, which, o->map);
 }

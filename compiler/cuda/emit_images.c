@@ -116,13 +116,11 @@ static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
 }
 
 void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    const char *name = e->k->name, *which = o->is_left ? "left" : "right";
+    dl_product_put_head(e, o, dl_operand_side(o));
     dl_putf(e->out,
-            "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n"
             "    enum { ALONG_K = %d, BYTES = CT_IMAGES, WINDOWS = %d };\n    const kd_map *map;\n"
-            "    INLINE index count() const { return %s(); }\n",
-            name, which, name, dl_emit_element_type(o->dtype), e->dialect->index, o->along_k, p->c->windows.n,
-            o->is_left ? "rows" : "columns");
+            "    INLINE %s count() const { return %s(); }\n",
+            o->along_k, p->c->windows.n, e->dialect->index, o->is_left ? "rows" : "columns");
     put_position(e, p, o);
     put_tap(e, p, o);
     dl_puts(e->out, "};\n");

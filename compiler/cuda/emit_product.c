@@ -132,13 +132,17 @@ static void put_parts(dl_emitter *e, const dl_product *p, const dl_operand *o, b
     }
 }
 
+void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which) {
+    const char *name = e->k->name;
+    dl_putf(e->out, "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n", name, which,
+            name, dl_emit_element_type(o->dtype), e->dialect->index);
+}
+
 static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    const char *name = e->k->name, *index = e->dialect->index, *which = dl_operand_words(o);
-    dl_putf(
-        e->out,
-        "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n    typedef ct_place<%s, %d> "
-        "place;\n    enum { ALONG_K = %d, BYTES = %d };\n",
-        name, which, name, dl_emit_element_type(o->dtype), index, index, o->nparts, o->along_k, o->bytes);
+    const char *index = e->dialect->index;
+    dl_product_put_head(e, o, dl_operand_words(o));
+    dl_putf(e->out, "    typedef ct_place<%s, %d> place;\n    enum { ALONG_K = %d, BYTES = %d };\n", index,
+            o->nparts, o->along_k, o->bytes);
     for (int i = 0; i < o->nparts; i++) {
         bool again = false;
         for (int j = 0; j < i; j++) again |= o->param[j] == o->param[i];
@@ -185,8 +189,10 @@ void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
     dl_puts(e->out, "};\n");
 }
 
+const char *dl_operand_side(const dl_operand *o) { return o->is_left ? "left" : "right"; }
+
 const char *dl_operand_words(const dl_operand *o) {
-    return o->map < 0 ? o->is_left ? "left" : "right" : o->is_left ? "left_words" : "right_words";
+    return o->map < 0 ? dl_operand_side(o) : o->is_left ? "left_words" : "right_words";
 }
 
 void dl_product_put(dl_emitter *e, const dl_product *p) {

@@ -125,7 +125,10 @@ int64_t dl_product_many(const dl_product *p);
  * that read word by word what else boxes bring: <kernel>_<dl_operand_words>. */
 void dl_product_put_unit(dl_emitter *e, const dl_product *p);
 void dl_product_put(dl_emitter *e, const dl_product *p);
+const char *dl_operand_side(const dl_operand *o); /* left, right */
 const char *dl_operand_words(const dl_operand *o);
+/* What the struct <kernel>_<which> of each of these begins with: word and index. */
+void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which);
 /* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */
 void dl_product_unit(dl_emitter *e, const dl_product *p);
 /* "        const int m0 = ...": the coordinates that the C expression `from` counts. */

@@ -156,4 +156,15 @@ static void run_graph(run *r, dl_arena *arena, const dl_graph *g, const dl_targe
     }
     dl_buf_free(&whole);
 }
+
+/* The emulated device, and a cache of our own in `dir`; NULL, and says so, where there is no such target. */
+static const dl_target *begin(char *dir) {
+    dl_error err = {0};
+    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    if (!t)
+        printf("SKIP: %s\n", err.message);
+    else if (!mkdtemp(dir) || setenv("DLR_CACHE_DIR", dir, 1))
+        abort();
+    return t;
+}
 #endif

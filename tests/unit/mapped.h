@@ -16,6 +16,16 @@
 enum { MAPPED_INPUTS = 2 };
 static const char *mapped_way = "TMA"; /* a part of its name */
 
+/* The emulated device, or NULL, as err says, where there is no C++ compiler. */
+static inline const dl_target *mapped_target(dl_error *err) {
+    uint64_t key;
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", err);
+    bool here = t && t->backend->toolchain(arena, t, &key, err);
+    dl_arena_free(arena);
+    return here ? t : NULL;
+}
+
 /* By that way, whatever the cost model says. */
 static inline bool choose_maps(void *user, int n, dl_coded *kernels, dl_error *err) {
     (void)err;

@@ -2,14 +2,11 @@
  * every order of threads, and with mistakes put into them, each of which is found; by NVRTC for sm_90a,
  * without spills and without a word of ptxas that it takes them one behind the other. Exit 77 (skip) without
  * a C++ compiler. */
-#include "compiler/cuda/nvrtc.h"
-#include "ir/cubin.h"
 #include "ir/tensor_map.h"
-#include "tests/unit/emulated.h"
+#include "tests/unit/grouped.h"
 #include "tests/unit/sixteen_bits.h"
 
-extern const char dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],
-    dl_cuda_kernels_emulated_groups[], dl_cuda_kernels_warpgroup[];
+static const char file[] = "tests/unit/group_kernels.cu";
 
 enum { M = 122, K = 296, MOST_N = 250 };
 static const struct {
@@ -27,14 +24,6 @@ static const struct {
     {"groups_10", 120, 128, 5, DL_BF16, true, false, 1}, {"groups_11", 50, 64, 6, DL_F32, false, true, 2},
     {"groups_12", 250, 256, 5, DL_F32, true, true, 3}};
 enum { NKERNELS = sizeof kernels / sizeof *kernels };
-
-static char *whole(const char *first, const char *groups) {
-    dl_error err = {0};
-    const char *text = dl_read_file(arena, "tests/unit/group_kernels.cu", 1 << 20, NULL, &err);
-    CHECK(text, "%s", err.message);
-    return dl_format(arena, "%s%s%s%s%s%s", first, dl_cuda_kernels_prelude, dl_cuda_kernels_contract, groups,
-                     dl_cuda_kernels_contract_groups, text ? text : "");
-}
 
 /* Element (row, k) of an operand, as it lies. */
 static size_t place_of(bool along, int rows, int row, int k) {
@@ -116,7 +105,7 @@ static int wrong_of(int i, unsigned seed) {
 }
 
 static void test_kernels(void) {
-    if (!load(whole(dl_cuda_kernels_emulated, dl_cuda_kernels_emulated_groups))) return;
+    if (!load(grouped_source(file, true))) return;
     for (int i = 0; i < NKERNELS; i++)
         for (unsigned seed = 0; seed < 2; seed++) {
             error[0] = 0;
@@ -128,11 +117,7 @@ static void test_kernels(void) {
 
 /* ---- mistakes ---- */
 
-static const struct {
-    const char *text, *fault;
-    int kernel;
-    const char *says; /* "": sums are wrong */
-} faults[] = {
+static const grouped_fault faults[] = {
     {"kd_async_fence();", ";", 0, "is not fenced"},
     {"kd_async_fence();", ";", 4, "is not fenced"},
     {"kd_wgmma_begin();\n        CT_UNROLL", "CT_UNROLL", 0, "without kd_wgmma_begin"},
@@ -192,58 +177,10 @@ static void test_other_maps(void) {
               {"y++, from += m->swizzle)", "y++, from += 64)"},
               {"__builtin_memset(now.dynamic + at, 0, m->word)", "(void)at"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        char *text = whole(dl_cuda_kernels_emulated, dl_cuda_kernels_emulated_groups),
-             *at = strstr(text, of[i].text);
-        CHECK(at, "no '%s'", of[i].text);
-        if (!at ||
-            !load(dl_format(arena, "%.*s%s%s", (int)(at - text), text, of[i].fault, at + strlen(of[i].text))))
-            continue;
+        if (!grouped_load_with(file, "", of[i].text, of[i].fault)) continue;
         CHECK(wrong_of(9, 1) > 0, "map %zu (%s) is not seen: %s", i, of[i].fault, error);
         dl_object_unload(&object);
     }
-}
-
-static void test_faults(void) {
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        char *text = whole(dl_cuda_kernels_emulated, dl_cuda_kernels_emulated_groups);
-        char *from = strstr(text, dl_cuda_kernels_contract_groups),
-             *at = from ? strstr(from, faults[i].text) : NULL;
-        CHECK(at, "no '%s' to put a fault in", faults[i].text);
-        if (!at || !load(dl_format(arena, "%.*s%s%s", (int)(at - text), text, faults[i].fault,
-                                   at + strlen(faults[i].text))))
-            continue;
-        error[0] = 0;
-        int wrong = wrong_of(faults[i].kernel, 1);
-        bool found = *faults[i].says ? wrong < 0 && strstr(error, faults[i].says) : wrong > 0;
-        CHECK(found, "fault %zu (%s) is not seen: %d %s", i, faults[i].fault, wrong, error);
-        dl_object_unload(&object);
-    }
-}
-
-/* ---- machine code ---- */
-
-static void test_machine_code(void) {
-    dl_nvrtc nvrtc = {0};
-    dl_error err = {0};
-    dl_buf cubin = {0}, log = {0};
-    dl_cubin c;
-    if (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err)) {
-        printf("SKIP: %s\n", err.message);
-        return;
-    }
-    bool ok = dl_nvrtc_compile(&nvrtc, whole(dl_cuda_kernels_device, dl_cuda_kernels_warpgroup), "sm_90a",
-                               &cubin, &log, &err) &&
-              dl_cubin_read(arena, (const unsigned char *)cubin.at, cubin.n, &c, &err);
-    CHECK(ok, "%s", err.message);
-    CHECK(!log.n || strspn(log.at, " \n") == log.n, "%s", log.at);
-    for (int i = 0; ok && i < NKERNELS; i++) {
-        const dl_cubin_kernel *k = dl_cubin_find(&c, kernels[i].kernel);
-        CHECK(k && k->spill_stores == 0 && k->spill_loads == 0 && k->frame_bytes == 0, "%s",
-              kernels[i].kernel);
-        if (k && getenv("DL_TEST_SHOW"))
-            printf("%s: %d registers, %lld bytes\n", k->name, k->registers, (long long)k->code_bytes);
-    }
-    dl_buf_free(&cubin), dl_buf_free(&log);
 }
 
 int main(void) {
@@ -252,9 +189,9 @@ int main(void) {
     check_twins(dl_cuda_kernels_warpgroup, dl_cuda_kernels_emulated_groups, 11);
     check_twins(dl_cuda_kernels_emulated_groups, dl_cuda_kernels_warpgroup, 11);
     test_kernels();
-    test_faults();
+    grouped_faults(file, dl_cuda_kernels_contract_groups, faults, sizeof faults / sizeof *faults, wrong_of);
     test_other_maps();
-    test_machine_code();
+    grouped_machine_code(file, "groups", NKERNELS);
     end(cache);
     return dl_test_end();
 }

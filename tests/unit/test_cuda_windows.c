@@ -1,14 +1,11 @@
 /* Convolutions by wgmma whose image comes by TMA's im2col mode: emulated, as PTX documents it, beside plain
  * C, in every order of threads, and with mistakes put into the feed, the kernels and the emulation, each of
  * which is found; by NVRTC for sm_90a, without spills. Exit 77 (skip) without a C++ compiler. */
-#include "compiler/cuda/nvrtc.h"
-#include "ir/cubin.h"
 #include "ir/tensor_map.h"
-#include "tests/unit/emulated.h"
+#include "tests/unit/grouped.h"
 #include "tests/unit/sixteen_bits.h"
 
-extern const char dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],
-    dl_cuda_kernels_emulated_groups[], dl_cuda_kernels_warpgroup[];
+static const char file[] = "tests/unit/image_kernels.cu";
 
 /* As tests/unit/image_kernels.cu has them. Along H windows are 2 apart, and along W taps; one pixel of
  * padding in front of both, and along H behind. */
@@ -76,16 +73,8 @@ static int wrong_of(int kernel, unsigned seed) {
     return wrong;
 }
 
-static char *whole(const char *first, const char *groups) {
-    dl_error err = {0};
-    const char *text = dl_read_file(arena, "tests/unit/image_kernels.cu", 1 << 20, NULL, &err);
-    CHECK(text, "%s", err.message);
-    return dl_format(arena, "%s%s%s%s%s%s", first, dl_cuda_kernels_prelude, dl_cuda_kernels_contract, groups,
-                     dl_cuda_kernels_contract_groups, text ? text : "");
-}
-
 static void test_kernels(void) {
-    if (!load(whole(dl_cuda_kernels_emulated, dl_cuda_kernels_emulated_groups))) return;
+    if (!load(grouped_source(file, true))) return;
     for (int kernel = 0; kernel < 2; kernel++)
         for (unsigned seed = 0; seed < 2; seed++) {
             error[0] = 0;
@@ -95,11 +84,7 @@ static void test_kernels(void) {
     dl_object_unload(&object);
 }
 
-static const struct {
-    const char *text, *fault;
-    int kernel;
-    const char *says; /* "": sums are wrong */
-} faults[] = {
+static const grouped_fault faults[] = {
     /* the feed */
     {"s.position(row)", "s.position(row + 1)", 0, ""},
     {"at = s.position(k)", "at = s.position(k + 1)", 1, ""},
@@ -129,51 +114,12 @@ static const struct {
     {"(long)pixel * m->swizzle, c)", "(long)pixel * 32, c)", 0, ""},
 };
 
-static void test_faults(void) {
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        char *text = whole(dl_cuda_kernels_emulated, dl_cuda_kernels_emulated_groups),
-             *from = strstr(text, dl_cuda_kernels_emulated_groups), *at = strstr(from, faults[i].text);
-        CHECK(at, "no '%s' to put a fault in", faults[i].text);
-        if (!at || !load(dl_format(arena, "%.*s%s%s", (int)(at - text), text, faults[i].fault,
-                                   at + strlen(faults[i].text))))
-            continue;
-        error[0] = 0;
-        int wrong = wrong_of(faults[i].kernel, 1);
-        bool found = *faults[i].says ? wrong < 0 && strstr(error, faults[i].says) : wrong > 0;
-        CHECK(found, "fault %zu (%s) is not seen: %d %s", i, faults[i].fault, wrong, error);
-        dl_object_unload(&object);
-    }
-}
-
-static void test_machine_code(void) {
-    dl_nvrtc nvrtc = {0};
-    dl_error err = {0};
-    dl_buf cubin = {0}, log = {0};
-    dl_cubin c;
-    if (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err)) {
-        printf("SKIP: %s\n", err.message);
-        return;
-    }
-    bool ok = dl_nvrtc_compile(&nvrtc, whole(dl_cuda_kernels_device, dl_cuda_kernels_warpgroup), "sm_90a",
-                               &cubin, &log, &err) &&
-              dl_cubin_read(arena, (const unsigned char *)cubin.at, cubin.n, &c, &err);
-    CHECK(ok && c.n == 2, "%s", err.message);
-    CHECK(!log.n || strspn(log.at, " \n") == log.n, "%s", log.at);
-    for (int i = 0; ok && i < c.n; i++) {
-        const dl_cubin_kernel *k = &c.kernels[i];
-        CHECK(k->spill_stores == 0 && k->spill_loads == 0 && k->frame_bytes == 0, "%s", k->name);
-        if (getenv("DL_TEST_SHOW"))
-            printf("%s: %d registers, %lld bytes\n", k->name, k->registers, (long long)k->code_bytes);
-    }
-    dl_buf_free(&cubin), dl_buf_free(&log);
-}
-
 int main(void) {
     static char cache[] = "/tmp/dlc_windows_XXXXXX";
     if (!begin(cache)) return 77;
-    test_machine_code();
+    grouped_machine_code(file, "images", 2);
     test_kernels();
-    test_faults();
+    grouped_faults(file, dl_cuda_kernels_emulated_groups, faults, sizeof faults / sizeof *faults, wrong_of);
     end(cache);
     return dl_test_end();
 }
