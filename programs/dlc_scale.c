@@ -226,11 +226,12 @@ static bool measure(int asked, dl_network_measured *m, dlr_world *world, dl_erro
     return dlr_comm_close(comm, err) && ok; /* before kernels are timed: nobody is beside them */
 }
 
-/* Starts `n` ranks of this very command. argv[0] is its name, behind the program's. */
+/* Starts `n` ranks of this very command, of which the first goes on when the others have ended. argv[0] is
+ * its name, behind the program's. */
 static int start_ranks(int n, int argc, char **argv) {
     dl_error err = {0};
     int status = 0;
-    return dl_launch(n, argc + 1, argv - 1, &status, &err) ? status : dlc_fail(&err);
+    return dl_launch(n, 0, argc + 1, argv - 1, &status, &err) ? status : dlc_fail(&err);
 }
 
 static int scale(dl_arena *arena, int argc, char **argv, const int *numbers, int n,

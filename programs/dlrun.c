@@ -378,6 +378,8 @@ static int end(dl_run_job *p, bool ok, const dl_error *err) {
     return dl_launch_report(rank, dl_streams_end("dlrun", code));
 }
 
+enum { END_S = 2 /* a rank that waits for MPI's own end says so itself a second behind the timeout */ };
+
 int main(int argc, char **argv) {
     dl_exit_without_memory("dlrun");
     dl_streams_start();
@@ -394,7 +396,8 @@ int main(int argc, char **argv) {
     else if (ok && dl_config_option(p.config, "version"))
         dl_version_print(p.arena, "dlrun");
     else if (ok && ranks > 1) {
-        ok = dl_launch(ranks, argc, argv, &status, &err);
+        double timeout = dl_config_float(p.config, DL_KEY_comm_timeout);
+        ok = dl_launch(ranks, timeout + END_S, argc, argv, &status, &err);
     } else
         ok = ok && run(&p, &err);
     if (ok && ranks > 1) { /* they have said why */

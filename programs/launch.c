@@ -158,7 +158,7 @@ static void child(const char *mpirun, const mpi_family *family, int n, int argc,
 
 /* ---- all of it ---- */
 
-bool dl_launch(int n, int argc, char **argv, int *status, dl_error *err) {
+bool dl_launch(int n, double together, int argc, char **argv, int *status, dl_error *err) {
     dlr_world_said said;
     const mpi_family *family = NULL;
     if (!dlr_world_read(&said, err)) return false;
@@ -173,7 +173,7 @@ bool dl_launch(int n, int argc, char **argv, int *status, dl_error *err) {
     pid_t self = getpid(), pid = fork();
     if (pid == 0) child(mpirun, family, n, argc, argv, self);
     bool ok = pid > 0 || dl_fail_errno(err, DL_RESOURCE, "cannot start %s", mpirun);
-    if (ok) *status = dl_job_wait(job, pid);
+    if (ok) *status = dl_job_wait(job, pid, together);
     dl_job_close(job);
     return ok;
 }

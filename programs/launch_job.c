@@ -47,9 +47,11 @@ struct dl_job {
     int n, first;        /* ranks; the first status that is not 0 */
     bool whole;          /* all have met */
     rank_process *ranks;
-    int stops;        /* signals passed on */
-    int64_t deadline; /* ms: when the ranks are ended; 0: not yet */
-    bool ended;       /* mpirun */
+    int stops;                        /* signals passed on */
+    int64_t deadline;                 /* ms: when the ranks are ended; 0: not yet */
+    int64_t parted, together, looked; /* ms: when the first rank ended, how long the others may take, now */
+    bool late;                        /* one took longer */
+    bool ended;                       /* mpirun */
     int status;
 };
 
@@ -93,6 +95,8 @@ static void say(const dl_job *j, int rank, const char *what) {
             (int)j->ranks[rank].pid, what);
 }
 
+static int64_t now_ms(void) { return dl_clock_ns() / 1000000; }
+
 static void read_ranks(dl_job *j) {
     FILE *f = fopen(j->path, "re");
     char word[8];
@@ -106,6 +110,7 @@ static void read_ranks(dl_job *j) {
             r->ended = r->fd < 0 && errno != ESRCH; /* cannot be watched: no kernel for it, or no room */
         } else if (!begins && !joins) {
             if (number && !j->first) j->first = number;
+            if (!j->parted) j->parted = j->looked;
             r->told = true;
         }
     }
@@ -142,7 +147,7 @@ static void kill_stopped(dl_job *j) {
         rank_process *r = &j->ranks[i];
         char state;
         pid_t parent;
-        if (r->fd < 0 || r->told || !look_at(r->pid, &state, &parent) || state != 'T') continue;
+        if (r->fd < 0 || !look_at(r->pid, &state, &parent) || state != 'T') continue;
         say(j, i, "is stopped: it is killed");
         kill(r->pid, SIGKILL);
     }
@@ -163,6 +168,27 @@ static void name_lost(dl_job *j, int n_ready, const int *ready) {
     }
 }
 
+/* Where ranks end together, one that does not is waited for by no other rank: it may have been stopped when
+ * MPI's end had let the others go, or hang in a library's own end when it has told its status. Time in which
+ * this process was stopped itself, as by scontrol suspend, does not count. */
+static void name_late(dl_job *j, int64_t now) {
+    int64_t gap = now - j->looked;
+    j->looked = now;
+    if (!j->parted || !j->together || j->deadline || j->late) return;
+    if (gap > 10 * LOOK_MS) j->parted += gap;
+    if (now - j->parted <= j->together) return;
+    char what[100];
+    int named = 0;
+    snprintf(what, sizeof what, "has not ended, %.1f s behind the first that has",
+             1e-3 * (double)(now - j->parted));
+    for (int i = 0; i < j->n; i++)
+        if (j->ranks[i].fd >= 0) named++, j->ranks[i].lost = true, say(j, i, what);
+    if (!named)
+        fprintf(stderr, "%s: error: mpirun, or a rank of another machine, %s\n",
+                program_invocation_short_name, what);
+    j->late = true;
+}
+
 /* ---- the one that waits ---- */
 
 static void take_children(dl_job *j) {
@@ -178,7 +204,7 @@ static void pass_on(dl_job *j, int signal) {
         if (signal == SIGINT)
             fputs("\nstopping after this step, with a checkpoint (Ctrl-C again: at once)\n", stderr);
     } else if (signal == SIGINT || signal == SIGTERM)
-        kill(j->mpirun, SIGTERM), j->deadline = dl_clock_ns() / 1000000 + TERM_MS;
+        kill(j->mpirun, SIGTERM), j->deadline = now_ms() + TERM_MS;
 }
 
 static void take_signals(dl_job *j) {
@@ -215,9 +241,10 @@ static void watch(dl_job *j) {
     int *which = dl_calloc(2 * (size_t)j->n + 2, sizeof *which), ending = 0;
     while (!j->ended) {
         look(j, polled, which);
-        bool fails = j->first && j->first != DL_REQUEUE;
+        int64_t now = now_ms();
+        name_late(j, now);
+        bool fails = j->late || (j->first && j->first != DL_REQUEUE);
         for (int i = 0; i < j->n; i++) fails = fails || j->ranks[i].lost;
-        int64_t now = dl_clock_ns() / 1000000;
         if (fails && !j->deadline) name_missing(j), kill_stopped(j), j->deadline = now + GRACE_MS;
         if (j->ended || !j->deadline || now < j->deadline) continue;
         kill(j->mpirun, ending++ ? SIGKILL : SIGTERM);
@@ -250,7 +277,7 @@ static void kill_children(void) {
 /* What no rank has told is mpirun's own, or of a rank that was killed. */
 static int status_of(const dl_job *j) {
     int status = WIFEXITED(j->status) ? WEXITSTATUS(j->status) : 128;
-    bool lost = false;
+    bool lost = j->late;
     for (int i = 0; i < j->n; i++) lost = lost || j->ranks[i].lost;
     if (j->first || (!status && !lost)) return j->first;
     if (lost) return DL_PEER; /* mpirun's status is then of a signal, whatever number it has */
@@ -260,8 +287,8 @@ static int status_of(const dl_job *j) {
     return DL_PEER;
 }
 
-int dl_job_wait(dl_job *j, pid_t mpirun) {
-    j->mpirun = mpirun;
+int dl_job_wait(dl_job *j, pid_t mpirun, double together) {
+    j->mpirun = mpirun, j->together = (int64_t)(1e3 * together), j->looked = now_ms();
     watch(j);
     kill_children();
     read_ranks(j);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A rank that is killed or stopped in each phase of a run: it is named within the timeout and 5 s, all ranks end, nobody is left,
+"""A rank that is killed or stopped in each phase of a run, or hangs behind it: it is named within the timeout and 5 s, all ranks end, nobody is left,
 and what the run has kept can be gone on from.
 
     check_phases.py BUILD openmpi|mpich [long]      long: each phase both ways; else each once
@@ -27,8 +27,9 @@ MODEL = ["models/vit.dl", "--config", "base", "--img_size=[16,16]", "--n_in_chan
          "--depth=1", "--num_heads=2", "--patch_size=4", "--lr=5e-4", "--lr_schedule=none", "--global_batch_size=4",
          "--data_loader_config=synthetic", "--limit_nsamples=32", "--limit_nsamples_val=4", "--threads=1", "--num_iters=16"]
 # phase of phases.c -> who is lost there, and the steps that the run may then go on from (0: there is no checkpoint yet)
-PHASES = {"init": (1, {0}), "forward": (1, {0}), "all_reduce": (1, {0}), "checkpoint": (1, {0, 8}), "write": (0, {0, 8}), "shutdown": (1, {16})}
-KILL, STOP = int(signal.SIGKILL), int(signal.SIGSTOP)
+PHASES = {"init": (1, {0}), "forward": (1, {0}), "all_reduce": (1, {0}), "checkpoint": (1, {0, 8}), "write": (0, {0, 8}), "shutdown": (1, {16}),
+          "end": (1, {16}), "exit": (1, {16})}
+KILL, STOP, HANG = int(signal.SIGKILL), int(signal.SIGSTOP), 0
 
 
 def shim(build):
@@ -73,18 +74,22 @@ def main(build, family, *long):
     run("again")
     whole = time.monotonic() - begin
 
+    behind = [("end", STOP), ("exit", HANG)]  # nobody waits for it but who has started the ranks
+
     def lose(phase, number):
         victim, steps = PHASES[phase]
-        what, name = f"{phase}, {signal.Signals(number).name}", f"{phase}{number}"
-        status, lines = run(name, PHASE=phase, PHASE_RANK=str(victim), PHASE_SIGNAL=str(number), LD_PRELOAD=shim(build),
-                            ENABLE_PROFILING="1")
+        what, name = f"{phase}, {signal.Signals(number).name if number else 'hangs'}", f"{phase}{number}"
+        how = {"PHASE_SIGNAL": str(number)} if number else {"PHASE_GATE": f"{folder}/gate"}  # which nobody opens
+        status, lines = run(name, PHASE=phase, PHASE_RANK=str(victim), LD_PRELOAD=shim(build), ENABLE_PROFILING="1", **how)
         named = named_at(lines, victim)
         text = "".join(line for _, line in lines)
         check(status == 8, f"{what}: exit {status}: {text[-900:]}")
         # each second is counted from the start: the phase is no later than a whole run takes
         check(named is not None and named < whole + TIMEOUT + 5, f"{what}: named after {named} s: {text[-900:]}")
         check(lines[-1][0] < whole + TIMEOUT + 5, f"{what}: it ends after {lines[-1][0]:.1f} s")
-        if number == STOP and phase != "init":  # nobody but the other ranks knows of it
+        if (phase, number) in behind:
+            check(re.search(rf"rank {victim} \(process \d+\) has not ended, \d+\.\d s behind the first", text), f"{what}: {text[-900:]}")
+        elif number == STOP and phase != "init":  # nobody but the other ranks knows of it
             check(re.search(rf"rank {1 - victim}: dlrun: error: rank {victim} takes no part in .*which is stopped", text), f"{what}: {text[-900:]}")
         for _ in range(50):
             if not left(f"{folder}/{name}"):
@@ -99,9 +104,10 @@ def main(build, family, *long):
         check(losses(name) == losses("whole"), f"{what}: other losses than of a run that lost nobody")
         shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
 
-    cases = [(p, n) for p in PHASES for n in (KILL, STOP)]
+    cases = [(p, n) for p in PHASES if p != "exit" for n in (KILL, STOP)]
     if not long:  # MPICH's are the others
-        cases = [c for i, c in enumerate(cases) if (i // 2 + i + (family == "mpich")) % 2 == 0]
+        cases = [c for i, c in enumerate(cases) if (i // 2 + i + (family == "mpich")) % 2 == 0 or c in behind]
+    cases += behind[1:]
     with concurrent.futures.ThreadPoolExecutor(3) as pool:  # most of the time they wait
         list(pool.map(lambda c: lose(*c), cases))
     shutil.rmtree(folder)

@@ -1,11 +1,12 @@
 /* Loaded before dlrun (LD_PRELOAD), stops one rank at a named point of its run:
  *
  *   PHASE=NAME          init: before MPI starts; forward: the second step's program begins; all_reduce: one
- * of that step's large messages is under way; checkpoint: the first begins; write: the first of its files is
- * brought to disk, by the writer's thread; shutdown: MPI ends PHASE_RANK=N        the rank meant
- *   PHASE_SIGNAL=N      what it sends to itself there; without:
- *   PHASE_GATE=PATH     it makes PATH.here, and goes on once there is PATH.open
- *   PHASE_KILL_MS=MS    killed so long after its first message, wherever it is then (in place of a phase)
+ *                       of that step's large messages is under way; checkpoint: the first begins; write: the
+ *                       first of its files is brought to disk, by the writer's thread; shutdown: MPI ends;
+ * end: it has ended, and let the others go; exit: the process ends, its status is told PHASE_RANK=N the rank
+ * meant PHASE_SIGNAL=N      what it sends to itself there; without: PHASE_GATE=PATH     it makes PATH.here,
+ * and goes on once there is PATH.open PHASE_KILL_MS=MS    killed so long after its first message, wherever it
+ * is then (in place of a phase)
  *
  * Its name is that of NVIDIA's library of ranges, whose calls dlrun makes with ENABLE_PROFILING=1 and in
  * which it says where it is. Of MPI it stands in for some functions, and calls them by their second names, as
@@ -49,7 +50,7 @@ static void wait_at_gate(const char *gate) {
 static void meet(const char *phase) {
     const char *wanted = getenv("PHASE"), *number = getenv("PHASE_SIGNAL"), *gate = getenv("PHASE_GATE");
     if (!wanted || strcmp(wanted, phase) != 0 || !is_victim() || atomic_fetch_add(&met, 1)) return;
-    if (number) kill(getpid(), atoi(number));
+    if (number) raise(atoi(number)); /* this thread: one that another takes lets this one go on for a while */
     if (gate) wait_at_gate(gate);
 }
 
@@ -114,5 +115,9 @@ int MPI_Finalize(void) {
     int (*real)(void);
     *(void **)&real = second_name("PMPI_Finalize");
     meet("shutdown");
-    return real();
+    int failed = real();
+    meet("end");
+    return failed;
 }
+
+__attribute__((destructor)) static void at_exit(void) { meet("exit"); }
