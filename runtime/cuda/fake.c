@@ -5,8 +5,8 @@
  * change. Between streams the order is the worst that events allow: others do nothing that is not waited for,
  * or (`hasty`) all that no event holds back. Device memory begins as NaN, lies at addresses that the host
  * cannot use, and every argument of a launch must point into it. Copies are of pinned memory alone. While a
- * stream captures, what allocates, waits or copies is refused. The first fault stays, as on a device. Not for
- * several threads. */
+ * stream captures, what allocates, waits or copies is refused; so is, always, a thread without the context.
+ * The first fault stays, as on a device. Not for several threads at a time. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +19,13 @@ dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail) {
     if (fake.fault) return fake.fault;
     snprintf(fake.detail, sizeof fake.detail, "%s", detail);
     return fake.fault = result;
+}
+
+static _Thread_local int own_life; /* of the context that the thread has */
+
+dlr_cu_result dlr_fake_ready(void) {
+    if (fake.fault) return fake.fault;
+    return fake.contexts > 0 && own_life == fake.lives ? 0 : DLR_CU_INVALID_CONTEXT;
 }
 
 const block *dlr_fake_find(const block *list, int n, const char *at) {
@@ -64,6 +71,7 @@ static const struct {
                {DLR_CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
                {DLR_CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
                {DLR_CU_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+               {DLR_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
                {DLR_CU_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error"},
                {DLR_CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
                {DLR_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
@@ -118,7 +126,7 @@ static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device d
 
 static dlr_cu_result context_retain(dlr_cu_context *context, dlr_cu_device device) {
     *context = (dlr_cu_context)&fake;
-    fake.contexts++;
+    if (fake.contexts++ == 0) fake.lives++;
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
 /* With its context a device's fault goes, too. */
@@ -128,7 +136,8 @@ static dlr_cu_result context_release(dlr_cu_device device) {
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
 static dlr_cu_result context_set(dlr_cu_context context) {
-    return context == (dlr_cu_context)&fake ? 0 : DLR_CU_INVALID_HANDLE;
+    if (context && context != (dlr_cu_context)&fake) return DLR_CU_INVALID_CONTEXT;
+    return own_life = context ? fake.lives : 0, 0;
 }
 static const char *detail(void) { return fake.detail; }
 
@@ -149,11 +158,12 @@ static size_t unused(void) {
 
 static dlr_cu_result memory_info(size_t *free, size_t *total) {
     *total = memory(), *free = unused();
-    return 0;
+    return dlr_fake_ready();
 }
 
 static dlr_cu_result allocate(dlr_cu_memory *to, size_t bytes) {
-    if (fake.fault) return fake.fault;
+    dlr_cu_result r = dlr_fake_ready();
+    if (r) return r;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
     if (bytes > unused()) return DLR_CU_OUT_OF_MEMORY;
@@ -167,7 +177,8 @@ static dlr_cu_result allocate(dlr_cu_memory *to, size_t bytes) {
 }
 
 static dlr_cu_result allocate_host(void **to, size_t bytes) {
-    if (fake.fault) return fake.fault;
+    dlr_cu_result r = dlr_fake_ready();
+    if (r) return r;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
     block b = {take(bytes), bytes, false};
@@ -195,6 +206,7 @@ static bool give(block *list, int *n, const char *at, bool theirs, size_t *bytes
 /* Freeing waits for all work, as a driver's does. */
 static dlr_cu_result release(dlr_cu_memory at) {
     size_t bytes;
+    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     dlr_fake_drain_all();
     if (!give(fake.device.at, &fake.device.n, (char *)(uintptr_t)(at - bias), false, &bytes))
@@ -204,13 +216,15 @@ static dlr_cu_result release(dlr_cu_memory at) {
 }
 static dlr_cu_result release_host(void *at) {
     size_t bytes;
+    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     dlr_fake_drain_all();
     return give(fake.pinned.at, &fake.pinned.n, at, false, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
 }
 
 static dlr_cu_result register_host(void *at, size_t bytes, unsigned flags) {
-    if (fake.fault) return fake.fault;
+    dlr_cu_result r = dlr_fake_ready();
+    if (r) return r;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (fake.options.no_register) return DLR_CU_OUT_OF_MEMORY;
     if (bytes == 0 || flags) return DLR_CU_INVALID_VALUE;
@@ -221,6 +235,7 @@ static dlr_cu_result register_host(void *at, size_t bytes, unsigned flags) {
 /* What is on its way is lost with the memory: it must have been waited for. */
 static dlr_cu_result unregister_host(void *at) {
     size_t bytes;
+    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     return give(fake.pinned.at, &fake.pinned.n, at, true, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
 }

@@ -90,8 +90,8 @@ typedef struct {
     dlr_fake_options options;
     bool running;
     DL_ARRAY(block) device, pinned;
-    size_t used, code; /* bytes of blocks; of modules and graphs */
-    int contexts;
+    size_t used, code;   /* bytes of blocks; of modules and graphs */
+    int contexts, lives; /* users of the context; how often there was a new one */
     int64_t copies;
     int64_t clock; /* of events, in nanoseconds, where options.launch_ns says what launches take */
     char journal[512];
@@ -125,6 +125,8 @@ extern dlr_fake dlr_the_fake;
 
 /* The device's first fault stays; returns it. */
 dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail);
+/* The device's fault, or what a driver says to a thread that has not made the context its own. */
+dlr_cu_result dlr_fake_ready(void);
 /* The block of a list that an address lies in, or at the end of; that of a device's address; whether it has
  * so many bytes from there on. */
 const block *dlr_fake_find(const block *list, int n, const char *at);

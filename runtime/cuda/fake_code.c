@@ -25,7 +25,8 @@ static size_t elf_bytes(const void *image) {
 
 static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
     dl_error err = {0};
-    if (fake.fault) return fake.fault;
+    dlr_cu_result r = dlr_fake_ready();
+    if (r) return r;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     struct CUmod_st *m = calloc(1, sizeof *m);
     void *address = NULL;
@@ -172,7 +173,8 @@ void dlr_fake_unuse(struct CUgraph_st *g) {
 enum { NODE = 3000 /* bytes of the device's memory that a launch of a graph keeps */ };
 
 static dlr_cu_result capture_begin(dlr_cu_stream s, int mode) {
-    if (fake.fault) return fake.fault;
+    dlr_cu_result r = dlr_fake_ready();
+    if (r) return r;
     if (s->capture || mode != DLR_CU_CAPTURE_THREAD_LOCAL) return DLR_CU_INVALID_VALUE;
     s->lane = 0;
     s->capture = calloc(1, sizeof *s->capture);

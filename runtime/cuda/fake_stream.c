@@ -164,10 +164,8 @@ dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until, int64_t 
 }
 
 dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w) {
-    if (fake.fault) {
-        free(w.args);
-        return fake.fault;
-    }
+    dlr_cu_result r = dlr_fake_ready();
+    if (r) return free(w.args), r;
     bool captured = w.kind == LAUNCH || w.kind == HOST || w.kind == WITHIN || w.kind == TO_HOST ||
                     w.kind == RECORD || w.kind == WAIT;
     if (s->capture && !captured) return s->capture->invalid = true, DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
@@ -237,6 +235,7 @@ static dlr_cu_result fill(dlr_cu_memory to, unsigned char value, size_t bytes, d
 
 static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
     (void)flags;
+    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
     if (!(*stream = calloc(1, sizeof **stream))) return DLR_CU_OUT_OF_MEMORY;
     PUSH(&fake.streams, *stream);
     return 0;
@@ -248,17 +247,20 @@ static dlr_cu_result stream_destroy(dlr_cu_stream s) {
     return fake.fault;
 }
 static dlr_cu_result stream_wait(dlr_cu_stream s) {
-    return dlr_fake_captures() ? DLR_CU_STREAM_CAPTURE_UNSUPPORTED : dlr_fake_drain(s, NULL, 0);
+    dlr_cu_result r = dlr_fake_ready();
+    return r ? r : dlr_fake_captures() ? DLR_CU_STREAM_CAPTURE_UNSUPPORTED : dlr_fake_drain(s, NULL, 0);
 }
 
 static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
+    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
     if (!(*event = calloc(1, sizeof **event))) return DLR_CU_OUT_OF_MEMORY;
     (*event)->times = !(flags & DLR_CU_EVENT_DISABLE_TIMING);
     PUSH(&fake.events, *event);
     return 0;
 }
 static dlr_cu_result event_elapsed(float *ms, dlr_cu_event from, dlr_cu_event to) {
-    if (fake.fault) return fake.fault;
+    dlr_cu_result r = dlr_fake_ready();
+    if (r) return r;
     if (!from->times || !to->times) return DLR_CU_INVALID_HANDLE;
     if (from->done < from->records || to->done < to->records) return DLR_CU_NOT_READY;
     if (!from->at || !to->at) return DLR_CU_INVALID_HANDLE;
@@ -279,6 +281,8 @@ static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
     return r;
 }
 static dlr_cu_result event_wait(dlr_cu_event event) {
+    dlr_cu_result r = dlr_fake_ready();
+    if (r) return r;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     return event->done < event->records ? dlr_fake_drain(event->stream, event, event->records) : fake.fault;
 }
@@ -299,6 +303,8 @@ static dlr_cu_result host_function(dlr_cu_stream s, dlr_cu_host_fn *function, vo
     return dlr_fake_add(s, (work){.kind = HOST, .call = function, .data = data});
 }
 static dlr_cu_result event_query(dlr_cu_event event) {
+    dlr_cu_result r = dlr_fake_ready();
+    if (r) return r;
     if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     return event->done < event->records ? DLR_CU_NOT_READY : fake.fault;
 }

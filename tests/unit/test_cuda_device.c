@@ -3,6 +3,7 @@
 #include "tests/check.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "runtime/cuda/driver.h"
 #include "runtime/exec.h"
@@ -353,8 +354,44 @@ static void test_not_finite(const dl_plan *p) {
 }
 
 /* ---- the fake itself is strict ---- */
-static void test_fake(void) {
+
+/* A thread that has not made the context its own. */
+static void *use_foreign(void *of) {
     const dlr_driver *v = dlr_driver_fake();
+    dlr_cu_memory at;
+    dlr_cu_result *r = of;
+    *r = v->MemAlloc(&at, 64);
+    return NULL;
+}
+
+static void test_contexts(void) {
+    const dlr_driver *v = dlr_driver_fake();
+    dlr_cu_context context, again;
+    dlr_cu_memory at;
+    dlr_cu_result elsewhere = 0;
+    pthread_t thread;
+    CHECK(v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT, "what was closed has left its context");
+    CHECK(v->DevicePrimaryCtxRetain(&context, 0) == 0 && v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT &&
+          v->CtxSetCurrent(context) == 0 && v->MemAlloc(&at, 64) == 0 && v->MemFree(at) == 0);
+    bool ran = pthread_create(&thread, NULL, use_foreign, &elsewhere) == 0 && pthread_join(thread, NULL) == 0;
+    CHECK(ran && elsewhere == DLR_CU_INVALID_CONTEXT);
+    CHECK(v->DevicePrimaryCtxRelease(0) == 0 && v->DevicePrimaryCtxRetain(&again, 0) == 0 &&
+              v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT,
+          "a new context is not the thread's");
+    CHECK(v->DevicePrimaryCtxRelease(0) == 0);
+}
+
+/* The device's context, this thread's. */
+static const dlr_driver *begin_driver(void) {
+    const dlr_driver *v = dlr_driver_fake();
+    dlr_cu_context context;
+    return v->DevicePrimaryCtxRetain(&context, 0) == 0 && v->CtxSetCurrent(context) == 0 ? v : NULL;
+}
+
+static void test_fake(void) {
+    const dlr_driver *v = begin_driver();
+    CHECK(v);
+    if (!v) return;
     dlr_cu_stream s = NULL;
     dlr_cu_memory at = 0;
     dlr_cu_event event = NULL;
@@ -377,19 +414,19 @@ static void test_fake(void) {
     CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 && v->StreamSynchronize(s) != 0 &&
           v->StreamEndCapture(s, &graph) == DLR_CU_STREAM_CAPTURE_INVALIDATED);
     CHECK(v->EventDestroy(event) == 0 && v->MemFreeHost(pinned) == 0 && v->MemFree(at) == 0 &&
-          v->MemFree(at) != 0 && v->StreamDestroy(s) == 0);
+          v->MemFree(at) != 0 && v->StreamDestroy(s) == 0 && v->DevicePrimaryCtxRelease(0) == 0);
 }
 
 /* Blocks that lie side by side, as the system hands them out: each address is its own block's. */
 static void test_neighbours(void) {
     enum { BLOCKS = 64, PAGE = 4096 };
-    const dlr_driver *v = dlr_driver_fake();
+    const dlr_driver *v = begin_driver();
     dlr_cu_stream s = NULL;
     dlr_cu_memory device[BLOCKS];
     void *pinned[BLOCKS];
     int wrong = 0, touching = 0;
-    if (v->StreamCreate(&s, 0) != 0) return;
-    bool ok = true;
+    CHECK(v);
+    bool ok = v && v->StreamCreate(&s, 0) == 0;
     for (int i = 0; i < BLOCKS; i++) ok = ok && v->MemAlloc(&device[i], PAGE) == 0;
     for (int i = 0; i < BLOCKS; i++) ok = ok && v->MemAllocHost(&pinned[i], PAGE) == 0;
     /* the fake's lists are no longer in the order of addresses, whichever that was */
@@ -405,7 +442,7 @@ static void test_neighbours(void) {
     }
     CHECK(wrong == 0, "%d of %d copies, with %d blocks that touch", wrong, 2 * BLOCKS, touching);
     for (int i = 0; i < BLOCKS; i++) wrong += v->MemFree(device[i]) != 0 || v->MemFreeHost(pinned[i]) != 0;
-    CHECK(wrong == 0 && v->StreamDestroy(s) == 0);
+    CHECK(wrong == 0 && v->StreamDestroy(s) == 0 && v->DevicePrimaryCtxRelease(0) == 0);
 }
 
 /* ---- drivers that will not do ---- */
@@ -491,6 +528,7 @@ int main(void) {
     test_opening(p);
     test_fault(p);
     test_not_finite(p);
+    test_contexts();
     test_fake();
     test_neighbours();
     test_drivers(p->arena);

@@ -31,7 +31,9 @@ static void *pinned(const dlr_driver *v) {
 static bench open_bench(void) {
     bench b = {.v = dlr_driver_fake()};
     const dlr_driver *v = b.v;
-    CHECK(v->StreamCreate(&b.feeder, 1) == 0 && v->StreamCreate(&b.stream, 1) == 0 &&
+    dlr_cu_context context;
+    CHECK(v->DevicePrimaryCtxRetain(&context, 0) == 0 && v->CtxSetCurrent(context) == 0 &&
+          v->StreamCreate(&b.feeder, 1) == 0 && v->StreamCreate(&b.stream, 1) == 0 &&
           v->EventCreate(&b.arrived, 2) == 0 && v->EventCreate(&b.emptied, 2) == 0 &&
           v->MemAlloc(&b.stage, PAGE) == 0 && v->MemAlloc(&b.input[0], PAGE) == 0 &&
           v->MemAlloc(&b.input[1], PAGE) == 0);
@@ -45,7 +47,8 @@ static void close_bench(bench *b) {
     CHECK(v->EventDestroy(b->arrived) == 0 && v->EventDestroy(b->emptied) == 0 &&
           v->StreamDestroy(b->feeder) == 0 && v->StreamDestroy(b->stream) == 0 && v->MemFree(b->stage) == 0 &&
           v->MemFree(b->input[0]) == 0 && v->MemFree(b->input[1]) == 0 && v->MemFreeHost(b->pinned[0]) == 0 &&
-          v->MemFreeHost(b->pinned[1]) == 0 && v->MemFreeHost(b->out) == 0);
+          v->MemFreeHost(b->pinned[1]) == 0 && v->MemFreeHost(b->out) == 0 &&
+          v->DevicePrimaryCtxRelease(0) == 0);
 }
 
 /* Two batches through one stage, with or without the waits; whether both came through whole. */
