@@ -355,7 +355,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
 
 /* Puts the lines away as BM x BN floats, for a phase that adds up several such. */
 template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, float *to) {
-    for (int i = (int)threadIdx.x * 4; i < BM * BN; i += THREADS * 4)
+    CT_LOOP for (int i = (int)threadIdx.x * 4; i < BM * BN; i += THREADS * 4)
         kd_store16(to + i, kd_load16(sums + i / BN * (BN + 8) + i % BN));
 }
 
