@@ -3,7 +3,10 @@
 #ifndef DL_CHECK_H
 #define DL_CHECK_H
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int dl_tests_passed, dl_tests_failed;
@@ -22,6 +25,20 @@ static int dl_tests_passed, dl_tests_failed;
 #define CHECK_STR(got, want) CHECK(strcmp((got), (want)) == 0, "got '%s', want '%s'", (got), (want))
 #define CHECK_NEAR(got, want, tol)                                                                           \
     CHECK(fabs((double)(got) - (double)(want)) <= (tol), "got %.9g, want %.9g", (double)(got), (double)(want))
+
+/* DLC_TEST_SHARE=N, which scripts/test sets, but with --long: of cases that are many and alike, one in N is
+ * taken. */
+static inline unsigned dl_test_share(void) {
+    const char *text = getenv("DLC_TEST_SHARE");
+    int share = text ? atoi(text) : 1;
+    return share > 1 ? (unsigned)share : 1;
+}
+
+/* Whether this one is; the first always is. Multiples of the golden ratio lie evenly, whatever cases vary in
+ * turn. */
+static inline bool dl_test_takes(unsigned number) {
+    return (uint32_t)(number * UINT32_C(0x9e3779b9)) <= UINT32_MAX / dl_test_share();
+}
 
 static inline int dl_test_end(void) {
     printf("%d passed, %d failed\n", dl_tests_passed, dl_tests_failed);

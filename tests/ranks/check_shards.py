@@ -78,7 +78,7 @@ def main(build, family, *some):
         check(x[1] == y[1] and len(x[1]) > 8 and None not in x[1].values(), f"{what}: other tensors in {a} and {b}")
 
     # the same tensors, whoever writes them, in the middle of an epoch and behind each
-    for layout in LAYOUTS:
+    for layout in (l for l in LAYOUTS if not some or l not in ("zero", "tp4", "zero_cp")):
         for name, how in (("whole", ()), ("parts", (SHARDED,))):
             run(f"{name}_{layout}", layout, "--stop_after=5", *how, code=75)
         a, b = (shards.tensors(place(f"{n}_{layout}") / "last") for n in ("whole", "parts"))

@@ -39,7 +39,8 @@ static inline bool grouped_load_with(const char *file, const char *behind, const
 static inline void grouped_faults(const char *file, const char *behind, const grouped_fault *faults, size_t n,
                                   int (*wrong_of)(int, unsigned)) {
     for (size_t i = 0; i < n; i++) {
-        if (!grouped_load_with(file, behind, faults[i].text, faults[i].fault)) continue;
+        if (!dl_test_takes((unsigned)i) || !grouped_load_with(file, behind, faults[i].text, faults[i].fault))
+            continue;
         error[0] = 0;
         int wrong = wrong_of(faults[i].kernel, 1);
         bool found = *faults[i].says ? wrong < 0 && strstr(error, faults[i].says) : wrong > 0;
