@@ -175,12 +175,14 @@ dl_val dl_fn_norm(dl_call *c) {
     return dl_call_norm(c, c->arg[0], n, names);
 }
 
-/* The variance divides by the count (PyTorch's unbiased=False). */
+/* The variance divides by the count (PyTorch's unbiased=False). Its mean would be rounded to the type of x,
+ * where that is one of 16 bits and the mean a scalar: equal values would not deviate by 0. */
 dl_val dl_fn_var(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
     dl_val x = c->arg[0];
     if (!dl_call_axes_of(c, 1, x, &n, names) || !dl_call_float(c, &x)) return dl_poison();
+    x = dl_tensor_pin(c->E, c->where, x);
     dl_val mean = dl_tensor_reduce(c->E, c->where, DL_OP_mean, x, n, names);
     x = dl_call_elem(c, DL_OP_sub, x, mean);
     return x.kind == DL_V_TENSOR ? squares(c, DL_OP_mean, x, n, names) : x;
