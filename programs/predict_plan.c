@@ -254,13 +254,14 @@ bool dl_predict_plan(dl_predict_job *job, const dlr_extent *given, dl_error *err
     dl_tiles_mode first = job->mode == DL_TILES_AUTO ? DL_TILES_WHOLE : job->mode,
                   last = job->mode == DL_TILES_AUTO ? DL_TILES_BLEND : job->mode, mode = first;
     while (!try_mode(job, &sample, mode, &why[mode]) && mode < last) mode++;
-    if (why[mode].code)
-        return dl_fail(err, why[mode].code, "--tiles=%s: %s", dl_tiles_modes[mode], why[mode].message);
     dl_buf b = {0};
-    dl_puts(&b, job->way);
+    dl_putf(&b, "%s",
+            why[mode].code ? dl_format(job->arena, "--tiles=%s: %s", dl_tiles_modes[mode], why[mode].message)
+                           : job->way);
     for (int m = first; m < (int)mode; m++) dl_putf(&b, "; not %s: %s", dl_tiles_modes[m], why[m].message);
     job->way = dl_strdup(job->arena, b.at);
     dl_buf_free(&b);
+    if (why[mode].code) return dl_fail(err, why[mode].code, "%s", job->way);
     job->mode = mode;
     return true;
 }

@@ -210,7 +210,7 @@ def test_pieces():
     two, how = result("two", *weights, data, f"{data}:x", *model)
     check(how["samples"] == 8 and np.array_equal(two["y"][4:], got["y"]), "two files, one behind the other")
     predict(*weights, write("odd.h5", x=x[:, :, :, :71]), *model, "-o", place / "no.h5", "--tiles=exact", status=3, says="multiple of 6 \\(66 would do\\)")
-    predict(*weights, write("less.h5", x=x[:, :, :20]), *model, "-o", place / "no.h5", status=3, says="20 positions along H, fewer than the 24")
+    predict(*weights, write("less.h5", x=x[:, :, :20]), *model, "-o", place / "no.h5", status=3, says="20 positions along H, fewer than the 24.*; not whole: the model states the size")
     wave = Wave()
     weights, model = model_of(wave, "wave")
     x = np.random.default_rng(4).standard_normal((2, 300)).astype("f4")
