@@ -3,6 +3,7 @@
 #ifndef DL_DLRUN_JOB_H
 #define DL_DLRUN_JOB_H
 #include "compiler/session.h"
+#include "programs/classes.h"
 #include "programs/device.h"
 #include "runtime/train.h"
 
@@ -17,8 +18,9 @@ typedef struct {
     dl_compile_times times;
     dlr_run_model model;
     dl_plan *plan;
-    bool plan_cached;  /* it was found, not compiled */
-    const char *tuned; /* what tuning found, or NULL */
+    dl_classes classes; /* of what is fed, as messages tell them */
+    bool plan_cached;   /* it was found, not compiled */
+    const char *tuned;  /* what tuning found, or NULL */
     dl_device_choice device;
     dlr_comm *comm; /* NULL: one rank */
     dlr_world world;

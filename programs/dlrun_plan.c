@@ -33,6 +33,7 @@ bool dl_job_compile(dl_run_job *p, dl_error *err) {
     opt.warn = warn;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     if (!dl_tune(p->compiler, p->config, p->device.device, &opt, &tuning, err)) return false;
+    p->classes = dl_classes_strict(p->arena, p->session->module);
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
     p->tuned = dl_tuning_text(p->arena, &tuning);
     if (!p->plan || !wait_for_plan(p, false, err)) return false;
@@ -139,7 +140,7 @@ bool dl_job_print_plan(const dl_run_job *p, dl_error *err) {
 bool dl_job_load_plan(dl_run_job *p, dl_error *err) {
     p->exec = dlr_exec_open(
         p->plan,
-        (dlr_exec_options){.threads = threads_of(p), .device = p->device.device, .ranks = ranks_of(p)}, err);
+        (dlr_exec_options){threads_of(p), p->device.device, ranks_of(p), p->classes.at, p->classes.n}, err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
     if (p->tuned) dlr_log_info("%s", p->tuned);

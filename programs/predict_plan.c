@@ -36,12 +36,12 @@ bool dl_predict_input(dl_predict_job *job, dl_error *err) {
             return dl_fail(err, DL_INPUT, "%s has more than %d inputs", job->model_path, DLR_MAX_INPUTS);
         dl_predict_input_data in = {.name = dl_strdup(job->arena, v->name), .type = v->value.type};
         in.type.layout = (dl_layout){0};
-        if (in.type.rank < 2 || in.type.rank - 2 > DLR_SPACE || !dl_dtype_is_float(in.type.dtype) ||
-            dl_type_count(&in.type) <= 0)
-            return dl_fail(err, DL_INPUT,
-                           "%s: its input '%s' is %s; predict serves floats [N, channels] with up to three "
-                           "more axes",
-                           job->model_path, v->name, dl_type_text(&in.type));
+        if (in.type.rank < 1 || in.type.rank - 2 > DLR_SPACE || dl_type_count(&in.type) <= 0)
+            return dl_fail(
+                err, DL_INPUT,
+                "%s: its input '%s' is %s; predict serves [N, channels] with up to three more axes, "
+                "and [N]",
+                job->model_path, v->name, dl_type_text(&in.type));
         for (int k = 0; k < job->n_scales; k++)
             if (!strcmp(job->scales[k].name, in.name)) in.scale = job->scales[k].scale;
         int at = job->n_inputs++; /* in front of it: the leading one */
@@ -52,7 +52,7 @@ bool dl_predict_input(dl_predict_job *job, dl_error *err) {
     if (!job->n_inputs)
         return dl_fail(err, DL_INPUT, "%s: its outputs are made of no input", job->model_path);
     const dl_predict_input_data *lead = &job->input[0];
-    job->space = lead->type.rank - 2;
+    job->space = lead->type.rank < 2 ? 0 : lead->type.rank - 2;
     for (int i = 1; i < job->n_inputs; i++) {
         dl_predict_input_data *in = &job->input[i];
         bool none;
@@ -254,13 +254,14 @@ bool dl_predict_plan(dl_predict_job *job, const dlr_extent *given, dl_error *err
     dl_tiles_mode first = job->mode == DL_TILES_AUTO ? DL_TILES_WHOLE : job->mode,
                   last = job->mode == DL_TILES_AUTO ? DL_TILES_BLEND : job->mode, mode = first;
     while (!try_mode(job, &sample, mode, &why[mode]) && mode < last) mode++;
-    if (why[mode].code)
-        return dl_fail(err, why[mode].code, "--tiles=%s: %s", dl_tiles_modes[mode], why[mode].message);
     dl_buf b = {0};
-    dl_puts(&b, job->way);
+    dl_putf(&b, "%s",
+            why[mode].code ? dl_format(job->arena, "--tiles=%s: %s", dl_tiles_modes[mode], why[mode].message)
+                           : job->way);
     for (int m = first; m < (int)mode; m++) dl_putf(&b, "; not %s: %s", dl_tiles_modes[m], why[m].message);
     job->way = dl_strdup(job->arena, b.at);
     dl_buf_free(&b);
+    if (why[mode].code) return dl_fail(err, why[mode].code, "%s", job->way);
     job->mode = mode;
     return true;
 }

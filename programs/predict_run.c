@@ -252,10 +252,12 @@ static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error
 static bool check_rollout(const dl_predict_job *job, dl_error *err) {
     const dlr_predict *e = &job->engine;
     dlr_extent in = whole_input(job);
-    bool same = e->n_inputs == 1 && e->n_outputs == 1 && memcmp(&e->output[0].whole, &in, sizeof in) == 0;
+    bool same = e->n_inputs == 1 && e->n_outputs == 1 && dl_dtype_is_float(job->input[0].type.dtype) &&
+                memcmp(&e->output[0].whole, &in, sizeof in) == 0;
     return !job->rolls || same ||
            dl_fail(err, DL_INPUT,
-                   "--rollout: the output feeds the input, and so there must be one of each, of one shape: "
+                   "--rollout: the output feeds the input, and so there must be one of each, of floats, of "
+                   "one shape: "
                    "the model has %d, its input is %s, its output '%s' is %s",
                    e->n_inputs, dl_type_text(&job->input[0].type), e->output[0].name,
                    dl_type_text(e->output[0].view.type));

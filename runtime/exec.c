@@ -11,7 +11,7 @@ typedef struct {
 
 struct dlr_exec {
     const dl_plan *plan;
-    dlr_ranks ranks;
+    dlr_exec_options options;
     dl_arena *arena; /* of the tables below */
     dlr_pool *pool;
     dlr_device *device;
@@ -70,7 +70,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
     if (!dl_plan_check(plan, err)) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_exec *e = DL_NEW(arena, dlr_exec);
-    e->plan = plan, e->arena = arena, e->ranks = options.ranks;
+    e->plan = plan, e->arena = arena, e->options = options;
     e->times = DL_NEWS(arena, dlr_time, most_launches(plan) + 1);
     e->pool = dlr_pool_open(options.threads, err);
     e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks, err) : NULL;
@@ -199,7 +199,8 @@ const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {
     return e->device->table->result(e->device, v.offset, dl_type_bytes(v.type));
 }
 
-const dlr_ranks *dlr_exec_ranks(const dlr_exec *e) { return &e->ranks; }
+const dlr_ranks *dlr_exec_ranks(const dlr_exec *e) { return &e->options.ranks; }
+const dlr_exec_options *dlr_exec_opened(const dlr_exec *e) { return &e->options; }
 const dl_plan *dlr_exec_plan(const dlr_exec *e) { return e->plan; }
 dlr_pool *dlr_exec_pool(const dlr_exec *e) { return e->pool; }
 char *dlr_exec_arena(const dlr_exec *e) { return e->device->base; }

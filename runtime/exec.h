@@ -14,10 +14,18 @@ typedef struct {
     const dl_var_piece *piece; /* what of a whole tensor it is; NULL: the whole */
 } dlr_view;
 
+/* A variable that is fed, and below which number its whole numbers stay. */
+typedef struct {
+    const char *name;
+    int64_t count;
+} dlr_classed;
+
 typedef struct {
     int threads;        /* of a CPU run, and of the host's own loops; 0: one a CPU */
     const char *device; /* as dlr_device_open; NULL: what the plan's target asks for */
     dlr_ranks ranks; /* that the plan's collectives go between; they outlive the executor; zero: one rank */
+    const dlr_classed *classes; /* n_classes, which outlive it, too: for messages about numbers beyond */
+    int n_classes;
 } dlr_exec_options;
 
 /* Opens the device (runtime/device.h), which loads every kernel and maps arena, workspace and scratch
@@ -94,6 +102,7 @@ void dlr_exec_sent(const dlr_exec *exec);
 const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 
 const dlr_ranks *dlr_exec_ranks(const dlr_exec *exec);
+const dlr_exec_options *dlr_exec_opened(const dlr_exec *exec); /* with what it was opened */
 const dl_plan *dlr_exec_plan(const dlr_exec *exec);
 dlr_pool *dlr_exec_pool(const dlr_exec *exec); /* for the host's own loops between runs */
 /* The arena, plan->arena_bytes bytes, where it is the host's own memory; else NULL. */

@@ -1,6 +1,7 @@
 #include "runtime/not_finite.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -10,17 +11,21 @@
 
 enum { PIECE = 4096 /* elements that are looked at together */ };
 
-/* The number of the first element that is not finite, or -1. */
-static int64_t find_element(const dlr_exec *exec, dlr_view v) {
+/* The number of the first element that is below `low`, or `high` or above, or NaN; -1: there is none. */
+static int64_t find_beyond(const dlr_exec *exec, dlr_view v, double low, double high, double *value) {
     double values[PIECE];
-    if (!dl_dtype_is_float(v.type->dtype)) return -1;
     for (int64_t at = 0, count = dl_type_count(v.type); at < count; at += PIECE) {
         int64_t n = count - at < PIECE ? count - at : PIECE;
         dlr_state_read_range(exec, v, (dlr_range){at, n}, DL_F64, values);
         for (int64_t i = 0; i < n; i++)
-            if (!isfinite(values[i])) return at + i;
+            if (!(values[i] >= low && values[i] < high)) return *value = values[i], at + i;
     }
     return -1;
+}
+
+/* Of the first element that is not finite, or -1. */
+static int64_t find_element(const dlr_exec *exec, dlr_view v) {
+    return dl_dtype_is_float(v.type->dtype) ? find_beyond(exec, v, -DBL_MAX, INFINITY, &(double){0}) : -1;
 }
 
 /* ", at [N=0, C=2]"; nothing of a scalar. */
@@ -66,6 +71,23 @@ static const struct {
     const char *what;
 } fed[] = {{DL_VAR_INPUT, "the input"}, {DL_VAR_TARGET, "the target"}, {DL_VAR_PARAM, "the weight"}};
 enum { NFED = sizeof fed / sizeof *fed };
+
+/* A whole number of the batch that is no class or row where the model takes it for one: "'k', at [N=2]: 7,
+ * where the model takes 0 to 4". */
+static void look_at_classes(watch *w) {
+    const dlr_exec_options *o = dlr_exec_opened(w->exec);
+    for (int i = 0; i < o->n_classes && !w->found; i++) {
+        dlr_view v = dlr_exec_variable(w->exec, o->classes[i].name);
+        double value;
+        int64_t at = v.type ? find_beyond(w->exec, v, 0, (double)o->classes[i].count, &value) : -1;
+        if (at < 0) continue;
+        dl_buf b = {0};
+        dl_putf(&b, "'%.200s'", o->classes[i].name);
+        put_place(&b, v.type, at);
+        dl_putf(&b, ": %.17g, where the model takes 0 to %lld", value, (long long)o->classes[i].count - 1);
+        w->found = take(w->arena, &b), w->place = 0;
+    }
+}
 
 /* The first value that a launch stored and that is not finite; what has been found stays. */
 static void look(void *context, int program, int number) {
@@ -115,15 +137,19 @@ static void agree(watch *w, dlr_comm *comm) {
 }
 
 const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program) {
-    watch w = {.arena = arena, .exec = exec};
+    watch w = {.arena = arena, .exec = exec}, classes = w;
     dlr_comm *comm = dlr_exec_ranks(exec)->comm;
     for (int i = 0; i < NFED && !w.found; i++)
         w.found = dlr_not_finite_variable(arena, exec, fed[i].role), w.place = i;
+    look_at_classes(&classes);
     dlr_exec_observe(exec, look, &w);
     dlr_exec_start(exec, program);
     dlr_exec_observe(exec, NULL, NULL);
-    if (comm) agree(&w, comm);
+    if (comm) agree(&w, comm), agree(&classes, comm);
     if (!w.found) return NULL;
+    if (classes.found && w.place >= NFED)
+        return dl_format(arena, "out of range is %s; the first value that is not finite is made by %s",
+                         classes.found, w.found);
     return w.place < NFED ? dl_format(arena, "not finite is %s %s", fed[w.place].what, w.found)
                           : dl_format(arena,
                                       "the first value that is not finite is made by %s, or before it in the "

@@ -10,8 +10,9 @@ const char *dlr_not_finite_variable(dl_arena *arena, const dlr_exec *exec, dl_va
 /* As dlr_exec_start, launch by launch, looking at the batch that was fed, at the weights, and at all that the
  * launches store; nothing else is under way. Shared numbers of the optimiser, which have no source line, may
  * be infinite and are passed over. What is not finite first, in words, in `arena`: "not finite is the input
- * 'x', at [N=0]", "the first value that is not finite is made by 'mul' (unet.dl:17), at [N=0, C=2], ...";
- * NULL: all is finite.
+ * 'x', at [N=0]", "the first value that is not finite is made by 'mul' (unet.dl:17), at [N=0, C=2], ...",
+ * with "out of range is 'k', at [N=2]: 7, where the model takes 0 to 4; " in front where the batch has such a
+ * number (dlr_exec_options.classes); NULL: all is finite.
  *
  * Ranks all call it, and all get the same: what comes first in the program, before sums over ranks carry it
  * to the others, with whose it is, ", on rank 1". */

@@ -104,6 +104,24 @@ dl_val dl_apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_a
     return v;
 }
 
+/* What to do about axes that are not the stated ones: order or rename them. */
+static void help_with_axes(dl_elab *E, const dl_type *is, const dl_type *want) {
+    dl_buf from = {0}, to = {0}, names = {0};
+    bool same = true, named = is->rank == want->rank;
+    for (int i = 0; named && i < is->rank; i++) {
+        const char *end = i + 1 < is->rank ? " " : "";
+        dl_putf(&from, "%s%s", is->axis[i].name, end), dl_putf(&to, "%s%s", want->axis[i].name, end);
+        dl_putf(&names, "%s%s", i ? ", " : "", want->axis[i].name);
+        named = *want->axis[i].name && *is->axis[i].name;
+        same = same && dl_type_axis(is, want->axis[i].name) >= 0;
+    }
+    if (named && same)
+        dl_help(E, "its axes in that order: x |> rearrange(\"%s -> %s\")", from.at, to.at);
+    else if (named)
+        dl_help(E, "axes that are the same are renamed, in order: x as [%s]", names.at);
+    dl_buf_free(&from), dl_buf_free(&to), dl_buf_free(&names);
+}
+
 /* Checks a tensor against the axes that a module states, and binds their sizes. */
 static bool enter_tensor(dl_elab *E, const dl_ast *module, const dl_ast *p, dl_val v, const dl_ast *call) {
     if (v.kind == DL_V_POISON) return false;
@@ -126,6 +144,7 @@ static bool enter_tensor(dl_elab *E, const dl_ast *module, const dl_ast *p, dl_v
         dl_bad(E, call->span, DL_DIAG_module_axes, "'%s' works on %.*s, but is applied to %s", module->name,
                (int)(p->b->span.end - p->b->span.begin), E->source->text + p->b->span.begin, dl_type_text(t));
         dl_note(E, p->span, "its axes are stated here");
+        help_with_axes(E, t, &want);
         return false;
     }
     for (int i = 0; i < t->rank; i++)

@@ -90,7 +90,26 @@ dl_val dl_fn_where(dl_call *c) {
     return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, c->arg, 0, NULL);
 }
 
-/* sum, mean, max or min of a list of numbers. */
+/* Of a list with tensors in it, element by element: the first tensor, and what stands beside it, in order. */
+static dl_val fold_tensors(dl_call *c, const dl_val_list *l, int first) {
+    dl_op what = c->what->op, op = what == DL_OP_max || what == DL_OP_min ? what
+                                   : what == DL_OP_prod                   ? DL_OP_mul
+                                                                          : DL_OP_add;
+    dl_val r = l->items.at[first];
+    for (int i = 0; i < l->items.n; i++) {
+        dl_val v = l->items.at[i];
+        if (v.kind == DL_V_POISON) return v;
+        if (v.kind != DL_V_TENSOR && !dl_val_is_number(v))
+            return dl_bad(c->E, c->where, DL_DIAG_bad_argument,
+                          "%s of a list takes numbers and tensors, not %s", c->what->name,
+                          dl_val_describe(c->E, v));
+        if (i != first) r = dl_call_elem(c, op, r, v);
+        if (r.kind != DL_V_TENSOR) return r;
+    }
+    return what == DL_OP_mean ? dl_call_elem(c, DL_OP_div, r, dl_val_int(l->items.n, c->where)) : r;
+}
+
+/* sum, mean, max, min or prod of a list. */
 static dl_val fold_list(dl_call *c, const dl_val_list *l) {
     if (!dl_spend(c->E, c->where, l->items.n / 8)) return dl_poison();
     double r = 0;
@@ -98,11 +117,11 @@ static dl_val fold_list(dl_call *c, const dl_val_list *l) {
     for (int i = 0; i < l->items.n; i++) {
         dl_val v = l->items.at[i];
         if (v.kind == DL_V_POISON) return v;
-        if (!dl_val_is_number(v)) {
-            dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of a list takes numbers, not %s", c->what->name,
-                   dl_val_describe(c->E, v));
-            return dl_poison();
-        }
+        if (v.kind == DL_V_TENSOR) return fold_tensors(c, l, i);
+        if (!dl_val_is_number(v))
+            return dl_bad(c->E, c->where, DL_DIAG_bad_argument,
+                          "%s of a list takes numbers and tensors, not %s", c->what->name,
+                          dl_val_describe(c->E, v));
         double d = dl_val_number(v);
         whole &= v.kind == DL_V_INT;
         r = i == 0                      ? d
@@ -175,12 +194,14 @@ dl_val dl_fn_norm(dl_call *c) {
     return dl_call_norm(c, c->arg[0], n, names);
 }
 
-/* The variance divides by the count (PyTorch's unbiased=False). */
+/* The variance divides by the count (PyTorch's unbiased=False). Its mean would be rounded to the type of x,
+ * where that is one of 16 bits and the mean a scalar: equal values would not deviate by 0. */
 dl_val dl_fn_var(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
     dl_val x = c->arg[0];
     if (!dl_call_axes_of(c, 1, x, &n, names) || !dl_call_float(c, &x)) return dl_poison();
+    x = dl_tensor_pin(c->E, c->where, x);
     dl_val mean = dl_tensor_reduce(c->E, c->where, DL_OP_mean, x, n, names);
     x = dl_call_elem(c, DL_OP_sub, x, mean);
     return x.kind == DL_V_TENSOR ? squares(c, DL_OP_mean, x, n, names) : x;

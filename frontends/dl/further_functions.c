@@ -129,6 +129,12 @@ dl_val dl_fn_gather(dl_call *c) {
 dl_val dl_layer_embedding(dl_call *c) {
     const dl_type *x = &c->arg[0].t->type;
     const char *rows = dl_intern("V"), *features = dl_intern("E");
+    if (x->dtype != DL_I32 && x->dtype != DL_I64) {
+        dl_bad(c->E, c->where, DL_DIAG_type_mismatch, "embedding takes whole numbers (i32 or i64), not %s",
+               dl_type_text(x));
+        dl_help(c->E, "declare them as such (input tokens: i32[N, T=10]), or make them whole: x as i32");
+        return dl_poison();
+    }
     if (dl_type_axis(x, features) >= 0 || dl_type_axis(x, rows) >= 0)
         return dl_bad(c->E, c->where, DL_DIAG_duplicate_axis,
                       "embedding makes an axis E, by rows V, but its numbers are %s", dl_type_text(x));

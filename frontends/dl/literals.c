@@ -138,18 +138,12 @@ dl_val dl_tensor_literal(dl_elab *E, const dl_ast *e, dl_val list) {
 
 /* Element types */
 
-/* `x as f32` of f32 is a node, too: mixed precision leaves x as it is there (passes/amp.c). Without it
- * nothing comes of it. */
-static dl_val pin(dl_elab *E, dl_span where, dl_val x) {
-    return dl_tensor_op(E, where, DL_OP_cast, 1, &x, 0, NULL, &x.t->type);
-}
-
 dl_val dl_tensor_convert(dl_elab *E, const dl_ast *e, dl_val x) {
     dl_dtype to = DL_F32;
     if (!dl_dtype_named(E, e->name, e->at, &to)) return dl_poison();
     if (x.kind == DL_V_TENSOR) {
         bool pins = to == DL_F32 && x.t->type.dtype == to;
-        x = pins ? pin(E, e->span, x) : dl_tensor_cast(E, e->span, x, to);
+        x = pins ? dl_tensor_pin(E, e->span, x) : dl_tensor_cast(E, e->span, x, to);
         return x.origin = e->span, x.name = NULL, x;
     }
     if (dl_refuse_layer(E, e->at, x)) return dl_poison();

@@ -63,6 +63,13 @@ dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to) {
     return r;
 }
 
+dl_val dl_tensor_pin(dl_elab *E, dl_span where, dl_val x) {
+    if (x.t->type.dtype != DL_F32) return x;
+    dl_val r = dl_tensor_op(E, where, DL_OP_cast, 1, &x, 0, NULL, &x.t->type);
+    r.origin = x.origin, r.name = x.name;
+    return r;
+}
+
 bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t) {
     int64_t count = 1;
     for (int i = 0; i < t->rank; i++) {

@@ -132,6 +132,37 @@ bool dl_config_declare(dl_config *c, const dl_config_argument *a, dl_error *err)
 
 /* ---- the end of reading ---- */
 
+/* Keys by the names that they have elsewhere, and that no letters bring near to ours. */
+static const char *known_elsewhere(const char *name) {
+    static const char *const known[][2] = {{"learning_rate", "lr"},
+                                           {"epochs", "num_epochs"},
+                                           {"train_batch_size", "global_batch_size"},
+                                           {"batch", "global_batch_size"},
+                                           {"gradient_clip_val", "clip_grad_norm"},
+                                           {"grad_clip", "clip_grad_norm"},
+                                           {"max_grad_norm", "clip_grad_norm"},
+                                           {"max_steps", "num_iters"},
+                                           {"steps", "num_iters"},
+                                           {"iterations", "num_iters"},
+                                           {"num_workers", "num_data_workers"},
+                                           {"precision", "amp_mode"},
+                                           {"mixed_precision", "amp_mode"},
+                                           {"fp16", "amp_mode"},
+                                           {"bf16", "amp_mode"},
+                                           {"use_amp", "enable_amp"},
+                                           {"random_seed", "seed"},
+                                           {"checkpoint", "resume"},
+                                           {"wd", "weight_decay"},
+                                           {"opt", "optimizer"},
+                                           {"out_dir", "expdir"},
+                                           {"pretrained", "init_weights"},
+                                           {"load_weights", "init_weights"},
+                                           {"betas", "adam_beta1"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i][0], name) == 0) return known[i][1];
+    return NULL;
+}
+
 const char *dl_config_suggest(const dl_config *c, const char *name, bool with_options) {
     const struct dl_config_state *st = c->state;
     DL_ARRAY(const char *) names = {0};
@@ -141,7 +172,8 @@ const char *dl_config_suggest(const dl_config *c, const char *name, bool with_op
     for (const dl_option *o = st->options; with_options && o->name; o++) dl_push(st->arena, &names, o->name);
     if (with_options) dl_push(st->arena, &names, "config");
     if (with_options) dl_push(st->arena, &names, "yaml_config");
-    const char *near = dl_nearest(dot ? dot + 1 : name, names.at, names.n);
+    const char *near = known_elsewhere(dot ? dot + 1 : name);
+    if (!near) near = dl_nearest(dot ? dot + 1 : name, names.at, names.n);
     if (!near) return "";
     const dl_setting *s = dl_find_setting(c, near);
     bool own = s && strcmp(s->row->name, near) == 0;

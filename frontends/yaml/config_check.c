@@ -251,7 +251,8 @@ static bool is_ranges(const dl_yaml *v) {
 }
 
 bool dl_is_own_data(const dl_yaml *v) {
-    return v->kind == DL_YAML_MAP && (dl_yaml_get(v, "inputs") || dl_yaml_get(v, "targets"));
+    return v->kind == DL_YAML_MAP &&
+           (dl_yaml_get(v, "inputs") || dl_yaml_get(v, "targets") || dl_yaml_get(v, "split"));
 }
 
 static bool fits(const dl_key_row *row, const dl_yaml *v);

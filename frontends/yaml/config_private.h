@@ -96,7 +96,7 @@ dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const ch
 bool dl_is_section(const char *name);
 /* Whether a map under this name groups keys, instead of being the value of one. */
 bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map);
-/* Whether a value of `data` describes data of one's own: a map with `inputs` or `targets`. */
+/* Whether a value of `data` describes data of one's own: a map with `inputs`, `targets` or `split`. */
 bool dl_is_own_data(const dl_yaml *v);
 /* Takes in every key of a map ("" for a whole configuration); unknown ones go to unknown_keys. */
 bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,

@@ -16,7 +16,7 @@ typedef struct {
     dl_error *err;
     yaml_parser_t parser;
     yaml_event_t event; /* the one being looked at */
-    const char *name, *text;
+    const char *name, *text, *end;
     bool is_argument;
     int values; /* so far, aliases and merges expanded */
     DL_ARRAY(anchor) anchors;
@@ -50,6 +50,29 @@ static yaml_mark_t mark_of_offset(const reader *r, size_t offset) {
     return mark;
 }
 
+/* Is there a tab among what the line begins with? */
+static bool is_indented_by_tab(const reader *r, size_t line) {
+    const char *at = r->text;
+    for (; line > 0 && at; line--) at = memchr(at, '\n', (size_t)(r->end - at)), at += at != NULL;
+    while (at && at < r->end && *at == ' ') at++;
+    return at && at < r->end && *at == '\t';
+}
+
+/* What to do, where libyaml's words do not say it. */
+static const char *remedy_of(const reader *r) {
+    const char *problem = r->parser.problem ? r->parser.problem : "";
+    if (strstr(problem, "cannot start any token"))
+        return is_indented_by_tab(r, r->parser.problem_mark.line)
+                   ? ": indent with blanks, tabs are not YAML"
+                   : ": put what has such a character in front in quotes";
+    if (strstr(problem, "mapping values are not allowed"))
+        return ": indent the line as those beside it, or put a value that has ': ' in it in quotes";
+    if (strstr(problem, "did not find expected key"))
+        return ": indent the lines of a map alike, and put a value that has quotes in it in quotes of the "
+               "other kind";
+    return "";
+}
+
 static bool fail_syntax(reader *r) {
     const yaml_parser_t *p = &r->parser;
     const char *problem = p->problem ? p->problem : "not readable as YAML";
@@ -64,7 +87,8 @@ static bool fail_syntax(reader *r) {
         return dl_yaml_fail(r->err, place_of(r, p->context_mark), "%s that begins here: %s (line %d)",
                             p->context, problem, (int)p->problem_mark.line + 1);
     dl_yaml_place at = place_of(r, p->problem_mark);
-    if (!p->context) return dl_yaml_fail(r->err, at, "%s", problem);
+    const char *remedy = remedy_of(r);
+    if (!p->context || *remedy) return dl_yaml_fail(r->err, at, "%s%s", problem, remedy);
     return dl_yaml_fail(r->err, at, "%s (%s, line %d)", problem, p->context, (int)p->context_mark.line + 1);
 }
 
@@ -291,6 +315,7 @@ static const dl_yaml *read_text(reader *r, size_t n) {
         dl_fail(r->err, DL_RESOURCE, "%s: out of memory", r->name);
         return NULL;
     }
+    r->end = r->text + n;
     yaml_parser_set_input_string(&r->parser, (const unsigned char *)r->text, n);
     const dl_yaml *v = read_stream(r);
     yaml_event_delete(&r->event);

@@ -22,6 +22,31 @@ static const char *name_filter(const dlr_hdf5_set *set, int i) {
     return NULL;
 }
 
+/* ", lzf" of a filter that others register; "" where its name is not known. */
+static const char *name_foreign(int filter) {
+    static const struct {
+        int filter;
+        const char *name;
+    } known[] = {{H5Z_FILTER_SZIP, ", szip"},
+                 {H5Z_FILTER_NBIT, ", nbit"},
+                 {H5Z_FILTER_SCALEOFFSET, ", scaleoffset"},
+                 {32000, ", lzf"},
+                 {32001, ", blosc"},
+                 {32004, ", lz4"},
+                 {32008, ", bitshuffle"},
+                 {32015, ", zstd"},
+                 {32026, ", blosc2"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].filter == filter) return known[i].name;
+    return "";
+}
+
+static bool is_empty(const dlr_hdf5_set *set) {
+    for (int i = 0; i < set->rank && i < DLR_ARRAY_RANK; i++)
+        if (set->dims[i] == 0) return true;
+    return false;
+}
+
 /* As the end of a sentence, or NULL. */
 static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     static const char *const layouts[] = {
@@ -33,15 +58,19 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
             "is a virtual data set, which is not followed: copy it into one file with h5repack",
         [DLR_HDF5_LINK] = "is a link to somewhere else, which is not followed: name the data set itself",
     };
+    if (set->layout == DLR_HDF5_EMPTY && is_empty(set)) return "is empty: an axis of it has no elements";
     if ((size_t)set->layout < sizeof layouts / sizeof *layouts && layouts[set->layout])
         return layouts[set->layout];
     if (set->cut_attributes) return "has attributes that were not read: the file has more than 4096 of them";
     for (int i = 0; i < set->filter_count; i++)
-        if (!name_filter(set, i))
-            return dl_format(arena,
-                             "is packed with filter %d, which is not supported: rewrite the file with "
-                             "h5repack -f NONE",
-                             i < DLR_HDF5_FILTERS ? set->filter[i] : -1);
+        if (!name_filter(set, i)) {
+            int filter = i < DLR_HDF5_FILTERS ? set->filter[i] : -1;
+            return dl_format(
+                arena,
+                "is packed with filter %d%s, which is not supported (gzip and shuffle are): write it again "
+                "with the program that can read it, or by h5repack -f NONE",
+                filter, name_foreign(filter));
+        }
     return NULL;
 }
 

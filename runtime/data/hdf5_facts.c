@@ -73,12 +73,25 @@ static char find_element(hid_t type, dlr_hdf5_set *set) {
     }
 }
 
+/* What is no number. h5py's complex numbers are records of r and i. */
+static const char *name_other(hid_t type) {
+    switch (H5Tget_class(type)) {
+    case H5T_STRING: return "strings";
+    case H5T_COMPOUND:
+        return H5Tget_nmembers(type) == 2 && H5Tget_member_index(type, "r") == 0 &&
+                       H5Tget_member_index(type, "i") == 1
+                   ? "complex numbers"
+                   : "records";
+    default: return "other";
+    }
+}
+
 static void name_type(hid_t type, dlr_hdf5_set *set) {
     char letter = find_element(type, set);
     bool big = H5Tget_order(type) == H5T_ORDER_BE;
     set->swapped = H5Tget_size(type) > 1 && big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
     if (!letter)
-        snprintf(set->type, sizeof set->type, "other");
+        snprintf(set->type, sizeof set->type, "%s", name_other(type));
     else if (letter == 'b')
         snprintf(set->type, sizeof set->type, "bool");
     else

@@ -23,8 +23,8 @@ typedef enum {
 
 typedef struct dlr_hdf5_set {
     char name[128]; /* the path inside the file, without a leading slash */
-    char type[16]; /* "f32", "f64", "i16", "u8", with " BE" behind it when the bytes are swapped; else "other"
-                    */
+    char type[16];  /* "f32", "f64", "i16", "u8", with " BE" behind it when the bytes are swapped; else
+                     * "strings", "complex numbers", "records" or "other" */
     dlr_hdf5_layout layout;
     int rank; /* more than DLR_ARRAY_RANK: only the first dimensions are in dims */
     int64_t dims[DLR_ARRAY_RANK], chunk[DLR_ARRAY_RANK];

@@ -93,6 +93,24 @@ static bool check_missing(const own_array *a, dl_error *err) {
     return true;
 }
 
+/* The remedy for a number of channels that does not fit: those are often the last axis. */
+static void put_remedy(dl_buf *out, const own_array *a, int64_t wanted) {
+    const dl_type *t = &a->to.type;
+    const char *before = "";
+    if (a->from.channels) return;
+    dl_puts(out, " (channels: [...] takes some of them");
+    if (!a->from.axes.n && a->channel < a->rank - 1 && a->files.at[0].dims[a->rank - 1] == wanted) {
+        dl_puts(out, "; or are they its last axis? axes: [");
+        for (int j = 0; j < a->rank; j++) {
+            if (j == a->channel) continue;
+            dl_putf(out, "%s%s", before, a->axis[j] == OWN_SAMPLES ? "N" : t->axis[a->axis[j]].name);
+            before = ", ";
+        }
+        dl_puts(out, ", C]");
+    }
+    dl_puts(out, ")");
+}
+
 /* All channels, or those that are named. */
 static bool check_channels(const own_array *a, dl_error *err) {
     const dlr_own_source *from = &a->from;
@@ -105,9 +123,13 @@ static bool check_channels(const own_array *a, dl_error *err) {
             return own_fail(a, NULL, err, "channels: %lld is not below its %lld",
                             (long long)from->channels[i], (long long)there);
     int64_t given = from->channels ? from->n_channels : there;
-    return given == wanted || own_fail(a, NULL, err, "%lld channels, where the model's '%s' is %s%s",
-                                       (long long)given, a->to.name, dl_type_text(&a->to.type),
-                                       from->channels ? "" : " (channels: [...] takes some of them)");
+    if (given == wanted) return true;
+    dl_buf remedy = {0};
+    put_remedy(&remedy, a, wanted);
+    own_fail(a, NULL, err, "%lld channels, where the model's '%s' is %s%s", (long long)given, a->to.name,
+             dl_type_text(&a->to.type), remedy.at ? remedy.at : "");
+    dl_buf_free(&remedy);
+    return false;
 }
 
 static bool check_files(const own_array *a, dl_error *err) {

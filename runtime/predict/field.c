@@ -1,5 +1,6 @@
 #include "runtime/predict/field.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,7 +63,8 @@ static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, d
 bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_field_want *want,
                     dl_error *err) {
     const char *name, *path = split(arena, spec, &name);
-    *f = (dlr_field){.file = dlr_array_file_open(path, err), .space = want->space};
+    *f = (dlr_field){
+        .file = dlr_array_file_open(path, err), .space = want->space, .wanted = want->type->dtype};
     if (!f->file || !choose(f, name, want, err)) return false;
     f->source = dlr_source_open(f->file, f->array, CHUNKS, err);
     if (!f->source) return false;
@@ -88,10 +90,23 @@ static bool refuse_value(const dlr_field *f, int64_t sample, const int64_t start
                          const int64_t count[DLR_SPACE], int64_t at, float value, dl_error *err) {
     int64_t place[DLR_SPACE];
     for (int k = DLR_SPACE - 1; k >= 0; k--) place[k] = start[k] + at % count[k], at /= count[k];
-    return dl_fail(err, DL_INPUT,
-                   "%s, sample %lld, channel %lld, place [%lld, %lld, %lld] is %g: data must be finite",
+    const char *wanted = !isfinite(value)         ? "data must be finite"
+                         : f->wanted == DL_BOOL   ? "the model wants 0 or 1"
+                         : value == truncf(value) ? "whole numbers are read below 16777216"
+                                                  : "the model wants whole numbers";
+    return dl_fail(err, DL_INPUT, "%s, sample %lld, channel %lld, place [%lld, %lld, %lld] is %.9g: %s",
                    dlr_source_label(f->source), (long long)sample, (long long)at, (long long)place[0],
-                   (long long)place[1], (long long)place[2], (double)value);
+                   (long long)place[1], (long long)place[2], (double)value, wanted);
+}
+
+/* The first of n that the model's type does not hold, or -1. A float holds all whole numbers below 2^24; one
+ * beyond it may have been rounded. */
+static int64_t find_unwanted(dl_dtype wanted, const float *x, int64_t n) {
+    if (dl_dtype_is_float(wanted)) return -1;
+    for (int64_t i = 0; i < n; i++)
+        if (wanted == DL_BOOL ? x[i] != 0 && x[i] != 1 : x[i] != truncf(x[i]) || !(fabsf(x[i]) < 0x1p24f))
+            return i;
+    return -1;
 }
 
 bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
@@ -107,6 +122,7 @@ bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_
         out[i] = (float)dlr_unpack(&f->packing, out[i]);
     for (int64_t c = 0; c < f->size.channels; c++, out += n) {
         int64_t bad = dlr_normalise(out, (size_t)n, f->mean ? f->mean[c] : 0, f->mean ? f->deviation[c] : 1);
+        if (bad < 0) bad = find_unwanted(f->wanted, out, n);
         if (bad >= 0) return refuse_value(f, sample, start, count, c * n + bad, out[bad], err);
     }
     return true;

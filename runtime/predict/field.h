@@ -13,6 +13,7 @@ typedef struct {
     int64_t samples;
     dlr_extent size; /* of a sample */
     int channel_axes, space;
+    dl_dtype wanted;               /* of the model: its whole numbers are read as floats, which hold them */
     dlr_packing packing;           /* undone first, where any */
     const float *mean, *deviation; /* of each channel, which reading takes off; NULL: as it is */
 } dlr_field;
@@ -34,7 +35,8 @@ bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_f
                     dl_error *err);
 void dlr_field_close(dlr_field *f); /* zeroed is fine */
 /* A block of a sample, packed [channels, count...], less its mean and divided by its deviation. For many
- * threads. Errors: dlr_source_read's; DL_INPUT for a number that is not finite, with its place. */
+ * threads. Errors: dlr_source_read's; DL_INPUT for a number that is not finite, or, where the model
+ * wants whole ones, none of these or beyond what a float holds, with its place. */
 bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
                     const int64_t count[DLR_SPACE], float *out, dl_error *err);
 #endif

@@ -432,6 +432,11 @@ os.remove("large.npy")
 
 # ---- faults, by place ----
 
+with h5py.File("odd.h5", "w") as f:
+    f["complex"], f["none"], f["last"] = X.astype("c8"), X[:0], np.moveaxis(X, 1, 3)
+    f["text"] = np.array([b"a"] * 20)
+    f["records"] = np.zeros(20, [("a", "f4"), ("b", "i4")])
+    f.create_dataset("lzf", data=X, chunks=True, compression="lzf")
 base = "inputs: {x: x.npy}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}"
 for text, want in [
         ("inputs: {x: x.npy}\nsplit: {valid: 0.2}", "data.targets: the model's 't' f32[C=1, H=6, W=8] is missing"),
@@ -444,6 +449,14 @@ for text, want in [
         (base.replace("x.npy", "{file: x.npy, std: 0, mean: 1}"), "data.inputs.x.std must be above 0"),
         (base.replace("x.npy", "{file: x.npy, axis: 3}"), "data.inputs.x has no key 'axis'; did you mean 'axes'?"),
         (base.replace("x.npy", "a.h5"), "holds several arrays"),
+        (base.replace("inputs", "input"), "data has no key 'input'; did you mean 'inputs'?"),
+        (base.replace("inputs", "input").replace("targets", "target"), "data has no key 'input'; did you mean 'inputs'?"),
+        (base.replace("x.npy", "odd.h5:complex"), "'complex' holds complex numbers, not numbers that can be read"),
+        (base.replace("x.npy", "odd.h5:text"), "'text' holds strings, not"),
+        (base.replace("x.npy", "odd.h5:records"), "'records' holds records, not"),
+        (base.replace("x.npy", "odd.h5:none"), "'none' is empty: an axis of it has no elements"),
+        (base.replace("x.npy", "odd.h5:lzf"), "is packed with filter 32000, lzf, which is not supported"),
+        (base.replace("x.npy", "odd.h5:last"), "or are they its last axis? axes: [N, H, W, C])"),
         (base.replace("x.npy", "a.h5:y"), "has no array 'y'"),
         (base.replace("x.npy", "t.npy"), "data.inputs.x: t.npy"),
         (base.replace("x.npy", "signal.npy"), "signal.npy: '(its only array)' is [9, 100]"),

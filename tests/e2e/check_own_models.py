@@ -113,6 +113,29 @@ def test_not_seen():
             check(r.returncode == 0, f"{what} in {of}: exit {r.returncode}: {r.stdout} {r.stderr}")
 
 
+def test_number_beyond():
+    """A class or row that there is not is told beside the loss that it made infinite; what a model sets apart is not."""
+    text = ("model A():\n    input x: f32[N, C=3]\n    target k: i64[N]\n    y = x |> linear(5) @l\n    output y\n"
+            "    loss = cross_entropy(y, k{}) + mean({})\n")
+    for name, args, also, k, told in (("class", "", "y", 7, "made again: out of range is 'k', at [N=2]: 7, where the model takes 0 to 4; the first value"),
+                                      ("row", "", "k |> embedding(4, 2) @e", 4, "made again: out of range is 'k', at [N=2]: 4, where the model takes 0 to 3; the"),
+                                      ("apart", ", ignore_index=-1", "log(-1 - y*y)", -1, "Step 1 made again: the first value that")):
+        path = write(name, text.format(args, also))
+        save_file(f"{TMP}/x.safetensors", {"x.0": ([4, 3], [0.1] * 12), "k.0": ([4], [0, 1, k, 3], "I64")})
+        r = run(DLRUN, path, "--local_batch_size=4", f"--replay={TMP}/x.safetensors", f"--expdir={TMP}/no")
+        check(r.returncode == 7 and told in r.stderr, f"{name}: exit {r.returncode}: {r.stderr[-500:]}")
+
+
+def test_even():
+    """What does not deviate has a deviation of 0, and a gradient of 0, in any precision: no mean is rounded to 16 bits."""
+    path = write("even", "model A():\n    input x: f32[N, C=5]\n    y = x |> linear(1) @a\n    output y\n    loss = std(y / 9)\n")
+    save_file(f"{TMP}/x.safetensors", {"x.0": ([1, 5], [0.3, -0.7, 0.21, 1.3, 0.9])})
+    for mode in ("none", "bf16", "fp16"):
+        r = run(DLRUN, path, "--local_batch_size=1", f"--replay={TMP}/x.safetensors", f"--amp_mode={mode}", "--log_norms", f"--expdir={TMP}/no")
+        found = json.loads(r.stdout) if r.returncode == 0 else {}
+        check(found.get("loss") == 0 and found.get("grad_norm") == 0 and not found.get("skipped"), f"{mode}: {r.stdout} {r.stderr[-300:]}")
+
+
 def test_no_configuration():
     """Without a word about data, it is said what to give; an argument that a key has taken, by that key's meaning."""
     for name, axes in (("flat", "C=3"), ("image", "C=3, H=8, W=8"), ("volume", "C=3, D=8, H=8, W=8")):

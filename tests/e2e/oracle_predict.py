@@ -210,7 +210,7 @@ def test_pieces():
     two, how = result("two", *weights, data, f"{data}:x", *model)
     check(how["samples"] == 8 and np.array_equal(two["y"][4:], got["y"]), "two files, one behind the other")
     predict(*weights, write("odd.h5", x=x[:, :, :, :71]), *model, "-o", place / "no.h5", "--tiles=exact", status=3, says="multiple of 6 \\(66 would do\\)")
-    predict(*weights, write("less.h5", x=x[:, :, :20]), *model, "-o", place / "no.h5", status=3, says="20 positions along H, fewer than the 24")
+    predict(*weights, write("less.h5", x=x[:, :, :20]), *model, "-o", place / "no.h5", status=3, says="20 positions along H, fewer than the 24.*; not whole: the model states the size")
     wave = Wave()
     weights, model = model_of(wave, "wave")
     x = np.random.default_rng(4).standard_normal((2, 300)).astype("f4")
@@ -258,6 +258,61 @@ def test_inputs():
         f.write("model M():\n    input x: f32[N, C=3, H=24, W=36]\n    input r: f32[N, C=3, H=24]\n    target t: f32[N, C=3, H, W]\n"
                 "    y = (x + r) |> conv(3, 1) @a\n    output y\n    loss = mean((y - t)**2)\n")
     predict(*weights, f"x={data}:x", f"r={data}:v", f"--model={place / 'some.dl'}", *out, status=3, says="has some of the axes along which 'x'")
+
+
+class Tokens(nn.Module):
+    """Whole numbers: tokens, a mask, a class of the whole sample."""
+    text = """
+model Tokens():
+    input  x: f32[N, T=9, F=3]
+    input  tokens: i64[N, T]
+    input  seen: bool[N, T]
+    input  kind: i32[N]
+    e = (tokens |> embedding(70000, 6) @tokens) + (x |> linear(6) @x as [N, T, E])
+    h = where(seen, e, 0) + (kind |> embedding(4, 6) @kind)
+    y = h |> tanh |> linear(5) @y
+    output y
+    loss = mean(y**2)
+"""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.kind, self.x, self.y = nn.Embedding(70000, 6), nn.Embedding(4, 6), nn.Linear(3, 6), nn.Linear(6, 5)
+
+    def forward(self, x, tokens, seen, kind):
+        e = self.tokens(tokens) + self.x(x)
+        return self.y(torch.tanh(torch.where(seen[..., None], e, torch.zeros(())) + self.kind(kind)[:, None]))
+
+
+def test_whole_numbers():
+    """Inputs of whole numbers and truth values, of any type of numbers in the files; what the model's type does not hold is refused."""
+    net = Tokens()
+    (place / "tokens.dl").write_text(net.text)
+    save_tensors(place / "tokens.safetensors", dict(net.state_dict()))
+    r = np.random.default_rng(8)
+    x, tokens, seen, kind = r.standard_normal((5, 9, 3)).astype("f4"), r.integers(0, 70000, (5, 9)), r.random((5, 9)) > 0.3, np.array([0, 3, 1, 2, 3], "u1")
+    tokens[1, 2] = 69999
+    with torch.no_grad():
+        want = net(torch.from_numpy(x), torch.from_numpy(tokens), torch.from_numpy(seen), torch.from_numpy(kind.astype("i8")))
+    data = write("tokens_data.h5", x=x, tokens=tokens, seen=seen, kind=kind, half=tokens + 0.5, large=np.where(tokens == 69999, 16777217, tokens), two=seen * 2,
+                 floats=tokens.astype("f8"))
+    args = [place / "tokens.safetensors", f"--model={place / 'tokens.dl'}", f"x={data}:x", f"kind={data}:kind"]
+    for name in ("tokens", "floats"):
+        got, how = result(f"tokens_{name}", *args, f"tokens={data}:{name}", f"seen={data}:seen")
+        near(f"tokens from {name}", got["y"], want)
+        check(how["samples"] == 5, f"all samples: {how}")
+    for says, name, seen in (("sample 0, channel 0, .*the model wants whole numbers", "half", "seen"), ("wants 0 or 1", "tokens", "two"),
+                             ("sample 1, channel 2, .* is 16777216: whole numbers are read below", "large", "seen")):
+        predict(*args, f"tokens={data}:{name}", f"seen={data}:{seen}", "-o", place / "no.h5", status=3, says=says)
+    alone = Tokens.text.replace("    input  x: f32[N, T=9, F=3]\n", "").replace("i64[N, T]", "i64[N, T=9]").replace(" + (x |> linear(6) @x as [N, T, E])", "")
+    (place / "alone.dl").write_text(alone)
+    save_tensors(place / "alone.safetensors", {k: v for k, v in net.state_dict().items() if not k.startswith("x.")})
+    nn.init.zeros_(net.x.weight), nn.init.zeros_(net.x.bias)
+    with torch.no_grad():
+        want = net(torch.from_numpy(x), torch.from_numpy(tokens), torch.from_numpy(r.random((5, 9)) > -1), torch.zeros(5, dtype=torch.int64))
+    ones = write("ones.h5", seen=np.ones((5, 9), bool), kind=np.zeros(5, "i4"))
+    got, _ = result("alone", place / "alone.safetensors", f"--model={place / 'alone.dl'}", f"tokens={data}:tokens", f"seen={ones}:seen", f"kind={ones}:kind")
+    near("whole numbers alone", got["y"], want)
 
 
 class ViT(nn.Module):

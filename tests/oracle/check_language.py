@@ -154,6 +154,9 @@ case("casts", "sum({y} * ({x} as i32)) + sum({y} * ({x} > 0) as f32) + sum({y} *
 case("casts of what does not fit", "sum({y} * (({x} as i32) < -2147483647)) + sum({y} * (({x} as i64) == ({z} as i64)))",
      lambda y, x, z: 2 * y[:, 1:].sum(), {"y": P("N, K=5", N, 5)},
      {"x": ("N, K=5", torch.tensor([2e9, 1e30, inf, -inf, float("nan")]).repeat(N, 1)), "z": ("N, K=5", torch.full((N, 5), -(2.0**63)))})
+case("lists of tensors", "sum({g} * (sum([2, {a}, {b}]) + mean([{a}, {b}, {g}]) + prod([{a}, 3, {b}]) + max([{a}, {b}]) + min([{a}, 0.1, {b}])))",
+     lambda a, b, g: (g * (2 + a + b + (a + b + g) / 3 + 3 * a * b + torch.maximum(a, b) + torch.minimum(a, b).clamp(max=0.1))).sum(),
+     {"a": P("N, K=5", N, 5), "b": P("N, K=5", N, 5)}, {"g": P("N, K=5", N, 5)})
 case("a number as a tensor", "sum({y}) * (0.3 as f32) + sum(expand(2, over=[N]) * {y})", lambda y: y.sum() * 0.3 + 2 * y.sum(), {"y": P("N, K=5", N, 5)})
 case("new axes of size 1", "sum(unsqueeze({y}, over=T, at=1) * {z}) + sum(({y} |> rearrange(\"n k -> n 1 k 1\") as [N, T, K, S]) * {z})",
      lambda y, z: 2 * (y[:, None] * z).sum(), {"y": P("N, K=5", N, 5)}, {"z": P("N, T=1, K=5", N, 1, 5)})

@@ -347,6 +347,8 @@ static void test_line(void) {
     check_line_fault("--train_path=", "train_path must be a path (or null), not ''");
     check_line_fault("--box_size=[1,2", "--box_size=[1,2: while parsing a flow sequence");
     check_line_fault("--num_epoch=3", "unknown option '--num_epoch'; did you mean '--num_epochs'?");
+    check_line_fault("--learning_rate=3", "unknown option '--learning_rate'; did you mean '--lr'?");
+    check_line_fault("--epochs=3", "unknown option '--epochs'; did you mean '--num_epochs'?");
     check_line_fault("--jsn", "did you mean '--json'?");
     check_line_fault("--confg=x", "did you mean '--config'?");
     check_line_fault("-x", "unknown option '-x'");

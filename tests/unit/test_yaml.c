@@ -143,8 +143,14 @@ static void test_faults(void) {
     check_fault("base: &b\n  a: [1, 2\n",
                 "f.yaml:2:6: error: while parsing a flow sequence that begins here");
     check_fault("a: 'x\nb: 1\n", "f.yaml:1:4: error: while scanning a quoted scalar");
-    check_fault("a: 1\n b: 2\n", "f.yaml:2:3: error: mapping values are not allowed");
-    check_fault("a:\n\tb: 2\n", "f.yaml:2:1: error: found character that cannot start any token");
+    check_fault("a: 1\n b: 2\n", "f.yaml:2:3: error: mapping values are not allowed in this context: indent "
+                                 "the line as those beside it, or");
+    check_fault("a: 'it's'\nb: 2\n",
+                "f.yaml:1:8: error: did not find expected key: indent the lines of a map alike, and put");
+    check_fault("a:\n\tb: 2\n",
+                "f.yaml:2:1: error: found character that cannot start any token: indent with blanks");
+    check_fault("a: 1\nb: @x\n",
+                "f.yaml:2:4: error: found character that cannot start any token: put what has such");
     check_fault("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: error: duplicate key 'a' (first on line 1)");
     check_fault("x: {a: 1, \"a\": 2}", "f.yaml:1:11: error: duplicate key 'a'");
     check_fault("a: *nowhere", "f.yaml:1:4: error: no anchor '&nowhere'");
