@@ -6,10 +6,11 @@
 #include "compiler/jit_cc.h"
 
 /* -fno-strict-aliasing: kernels see one memory as several types, which CUDA's compiler allows. -ffp-contract:
- * as NVRTC does it, where the CPU can. */
+ * as NVRTC does it, where the CPU can; GCC makes one of two only with -fexpensive-optimizations, or -O2. */
 #define FLAGS                                                                                                \
-    "-std=gnu++17", "-O1", "-fPIC", "-shared", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",       \
-        "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fvisibility=hidden", "-w"
+    "-std=gnu++17", "-O1", "-fexpensive-optimizations", "-fPIC", "-shared", "-fno-exceptions", "-fno-rtti",  \
+        "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",               \
+        "-fvisibility=hidden", "-w"
 static const char *const flags[] = {FLAGS, NULL}, *const checked_flags[] = {FLAGS, "-g1",
                                                                             "-fsanitize=address",
                                                                             "-fno-omit-frame-pointer", NULL};

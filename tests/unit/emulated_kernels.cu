@@ -257,6 +257,20 @@ extern "C" __global__ void __launch_bounds__(128) places_0(int *y, char *workspa
         at[4] = (int)(reflect_place((long)x, (long)n) + floor_div(x, (long)n) * 1000);
     }
 }
+/* Products and what they are added to: one rounding, and where the text asks for two, two. */
+extern "C" __global__ void __launch_bounds__(32)
+    fused_0(const double *__restrict__ x, const double *__restrict__ y, float *s, double *d,
+            char *workspace) {
+    const int i = threadIdx.x;
+    const double a = x[i], b = y[i], c = d[i];
+    const float fa = (float)a, fb = (float)b, fc = s[i];
+    if (i % 3 == 0)
+        s[i] = fa * fb - fc, d[i] = a * b - c;
+    else if (i % 3 == 1)
+        s[i] = __fadd_rn(__fmul_rn(fa, fb), -fc), d[i] = __dadd_rn(__dmul_rn(a, b), -c);
+    else
+        s[i] = __fadd_rn(-fc, fa * fb), d[i] = __dadd_rn(-c, a * b);
+}
 /* ---- warps ---- */
 extern "C" __global__ void __launch_bounds__(64) warps_0(int *y, char *workspace) {
     const int t = threadIdx.x;

@@ -154,6 +154,37 @@ static void test_functions(void) {
           isinf(n[1]) && n[1] < 0 && isnan(n[2]) && n[3] == -0x1p63 && n[4] == -0x1p31);
 }
 
+/* Can the processor make one of a product and a sum? As compiler/cuda/emulate.c asks. */
+static bool fuses(void) {
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false; /* not known */
+#endif
+}
+
+/* What is left of a product when its rounded self is taken away: its rounding, where the two are one, as
+ * NVRTC makes them; nothing, where the text says that each is rounded by itself. */
+static void test_fused(void) {
+    double x[32], y[32], d[32];
+    float s[32];
+    int left = 0, wrong = 0;
+    for (int i = 0; i < 32; i++) {
+        x[i] = (double)number(i) / 3, y[i] = (double)number(~i) / 3;
+        d[i] = x[i] * y[i], s[i] = (float)x[i] * (float)y[i];
+    }
+    CHECK(RUN("fused_0", 1, 32, 0, 1, x, y, s, d), "%s", error);
+    for (int i = 0; i < 32; i++) {
+        float fx = (float)x[i], fy = (float)y[i];
+        bool one = i % 3 == 0;
+        left += one && s[i] != 0 && d[i] != 0;
+        if (one && !fuses()) continue;
+        wrong += s[i] != (one ? fmaf(fx, fy, -(fx * fy)) : 0) ||
+                 d[i] != (one ? fma(x[i], y[i], -(x[i] * y[i])) : 0);
+    }
+    CHECK(wrong == 0 && (left > 5 || !fuses()), "%d wrong, of %d a rounding is left", wrong, left);
+}
+
 extern const char dl_cuda_kernels_contract[];
 
 /* Sums one by one beside doubles, with no NaN from what lies outside; the right operand is read once for the
@@ -192,6 +223,7 @@ int main(void) {
     if (load(source_with(NULL, NULL, NULL, NULL))) {
         test_halves();
         test_functions();
+        test_fused();
         dl_object_unload(&object);
     }
     test_alone();

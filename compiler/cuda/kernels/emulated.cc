@@ -210,16 +210,16 @@ KD_INLINE float __fmul_rn(float a, float b) {
     return r;
 }
 KD_INLINE float __fadd_rn(float a, float b) {
-    volatile float r = a;
-    return r + b;
+    volatile float one = a, other = b;
+    return one + other;
 }
 KD_INLINE double __dmul_rn(double a, double b) {
     volatile double r = a * b;
     return r;
 }
 KD_INLINE double __dadd_rn(double a, double b) {
-    volatile double r = a;
-    return r + b;
+    volatile double one = a, other = b;
+    return one + other;
 }
 KD_INLINE float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 template <class T> KD_INLINE T __ldg(const T *p) { return *p; }
